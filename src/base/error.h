@@ -1,0 +1,54 @@
+// Errors that a user can meet. Everything that fails throws kilter::Error; nothing aborts or exits.
+#pragma once
+
+#include <exception>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace kilter {
+
+/// What went wrong, as the caller needs to tell it apart; the command line maps it to its exit code.
+enum class ErrorKind {
+  usage,        ///< wrong option or argument (exit 2)
+  bad_model,    ///< the model file or its graph is invalid (exit 3)
+  bad_input,    ///< an input tensor, shape or file does not fit (exit 3)
+  unsupported,  ///< valid, but Kilter cannot do it yet (exit 3)
+  io,           ///< a file cannot be read or written (exit 3)
+  internal,     ///< a fault of Kilter itself (exit 4)
+};
+
+/// Message convention: what failed, where, expected and got (values, units), what is legal, what to do.
+class Error : public std::exception {
+ public:
+  Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)) {}
+  ErrorKind kind() const { return kind_; }
+  const std::string& message() const { return message_; }
+  const char* what() const noexcept override { return message_.c_str(); }
+
+ private:
+  ErrorKind kind_;
+  std::string message_;
+};
+
+template <class... Args>
+[[noreturn]] void fail(ErrorKind kind, fmt::format_string<Args...> format, Args&&... args) {
+  throw Error(kind, fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// For invariants of our own; the message names the broken invariant.
+template <class... Args>
+void require(bool holds, fmt::format_string<Args...> format, Args&&... args) {
+  if (!holds) throw Error(ErrorKind::internal, fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// Why something does not apply: which check, its limit, what was found.
+struct Rejected {
+  std::string check;
+  std::string limit;
+  std::string got;
+  std::string text() const { return fmt::format("{}: limit {}, got {}", check, limit, got); }
+};
+
+}  // namespace kilter

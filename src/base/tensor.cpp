@@ -1,0 +1,122 @@
+#include "base/tensor.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+
+namespace kilter {
+namespace {
+
+constexpr int64_t kMaxElems = int64_t{1} << 40;
+constexpr size_t kAlignment = 64;
+
+std::shared_ptr<void> allocate(size_t bytes) {
+  const size_t rounded = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  void* memory = std::aligned_alloc(kAlignment, rounded);
+  if (memory == nullptr) {
+    fail(ErrorKind::bad_input, "out of memory: a tensor of {} bytes cannot be allocated", bytes);
+  }
+  std::memset(memory, 0, rounded);
+  return {memory, std::free};
+}
+
+}  // namespace
+
+int64_t elems(const Shape& shape) {
+  int64_t total = 1;
+  for (int64_t d : shape) {
+    if (d < 0) fail(ErrorKind::bad_model, "shape {} has a negative dimension; every dimension must be 0 or more", text(shape));
+    if (d == 0) return 0;
+    if (total > kMaxElems / d) {
+      fail(ErrorKind::bad_model, "shape {} has more than 2^40 elements; the limit is 2^40 per tensor", text(shape));
+    }
+    total *= d;
+  }
+  return total;
+}
+
+std::string text(const Shape& shape) {
+  return shape.empty() ? "scalar" : fmt::format("{}", fmt::join(shape, "x"));
+}
+
+Shape dense_strides(const Shape& shape) {
+  Shape strides(shape.size());
+  int64_t step = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    strides[i] = step;
+    step *= shape[i];
+  }
+  return strides;
+}
+
+Tensor::Tensor(DType type, Shape shape) : defined_(true), type_(type), shape_(std::move(shape)), elems_(kilter::elems(shape_)) {
+  if (type == DType::string) {
+    strings_ = std::make_shared<std::vector<std::string>>(static_cast<size_t>(elems_));
+    return;
+  }
+  owner_ = allocate(static_cast<size_t>(bytes()));
+  data_ = static_cast<std::byte*>(owner_.get());
+}
+
+Tensor::Tensor(DType type, Shape shape, std::byte* data, std::shared_ptr<void> owner)
+    : defined_(true), type_(type), shape_(std::move(shape)), elems_(kilter::elems(shape_)), data_(data), owner_(std::move(owner)) {}
+
+Tensor Tensor::reshaped(Shape shape) const {
+  require(kilter::elems(shape) == elems_, "reshape of {} to {} changes the number of elements", text(shape_), text(shape));
+  Tensor t = *this;
+  t.shape_ = std::move(shape);
+  return t;
+}
+
+Tensor Tensor::clone() const {
+  Tensor t(type_, shape_);
+  if (type_ == DType::string) {
+    *t.strings_ = *strings_;
+  } else if (elems_ > 0) {
+    std::memcpy(t.data_, data_, static_cast<size_t>(bytes()));
+  }
+  return t;
+}
+
+double Tensor::as_double(int64_t i) const {
+  double value = 0;
+  visit_dtype(type_, [&]<class T>(T) {
+    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+      value = static_cast<float>(data<T>()[i]);
+    } else {
+      value = static_cast<double>(data<T>()[i]);
+    }
+  });
+  return value;
+}
+
+int64_t Tensor::as_int(int64_t i) const {
+  int64_t value = 0;
+  visit_dtype(type_, [&]<class T>(T) {
+    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+      value = static_cast<int64_t>(static_cast<float>(data<T>()[i]));
+    } else {
+      value = static_cast<int64_t>(data<T>()[i]);
+    }
+  });
+  return value;
+}
+
+std::vector<int64_t> Tensor::ints() const {
+  std::vector<int64_t> values(static_cast<size_t>(elems_));
+  for (int64_t i = 0; i < elems_; ++i) values[static_cast<size_t>(i)] = as_int(i);
+  return values;
+}
+
+bool Tensor::same(const Tensor& other) const {
+  if (defined_ != other.defined_ || type_ != other.type_ || shape_ != other.shape_) return false;
+  if (type_ == DType::string) return *strings_ == *other.strings_;
+  return elems_ == 0 || std::memcmp(data_, other.data_, static_cast<size_t>(bytes())) == 0;
+}
+
+}  // namespace kilter

@@ -1,0 +1,30 @@
+// Machine code from loop IR through LLVM. The result is one position-independent blob with no undefined symbols: the same
+// bytes are mapped executable at once (JIT) and written into the compiled file (AOT).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "loop/loop.h"
+#include "loop/target.h"
+
+namespace kilter {
+
+struct MachineCode {
+  std::vector<std::byte> bytes;    ///< to be mapped at a 4096-byte boundary, readable and executable
+  std::vector<int64_t> entries;    ///< byte offset of each function's KernelEntry, in the order given
+};
+
+/// Compiles lowered functions (loop_passes::lower has run). `threads` > 1 compiles functions side by side; the bytes do
+/// not depend on it. Throws internal naming the function when code generation fails.
+MachineCode compile(std::span<const LoopFunc> funcs, const Target& target, int threads = 1);
+
+/// "LLVM 22.1.8"
+std::string codegen_version();
+/// The LLVM IR of one function as text, after our passes; for --dump-ir.
+std::string print_llvm(const LoopFunc& func, const Target& target);
+
+}  // namespace kilter

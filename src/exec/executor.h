@@ -1,0 +1,57 @@
+// Runs a plan. A Program is loaded once (code mapped executable, constants shared); each Instance has its own arena and is
+// used by one caller at a time; several instances of one Program run side by side on one or several pools.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "exec/plan.h"
+#include "exec/thread_pool.h"
+
+namespace kilter {
+
+class Program {
+ public:
+  explicit Program(Plan plan);
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  const Plan& plan() const { return plan_; }
+  KernelEntry entry(int32_t kernel) const;
+
+ private:
+  Plan plan_;
+  std::byte* mapped_ = nullptr;  ///< executable copy of the code, or the file's own mapping
+  bool owns_mapping_ = false;
+};
+
+/// Called around every step when set; for the profiler and for --verify.
+struct StepObserver {
+  std::function<void(size_t step)> before, after;
+};
+
+class Instance {
+ public:
+  Instance(std::shared_ptr<const Program> program, std::shared_ptr<ThreadPool> pool);
+  ~Instance();
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
+
+  /// Runs once. Pointers are dense tensors as Plan::inputs / outputs say, any alignment; nothing is allocated.
+  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
+           const StepObserver* observer = nullptr);
+  /// The bytes behind a buffer of the last run (valid until the next one).
+  std::byte* address(const BufferRef& ref) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Runs a reference step; installed by the compiler library (the runtime library alone has none and says so).
+using ReferenceRunner = void (*)(const ReferenceCall&, std::span<std::byte* const> buffers);
+void set_reference_runner(ReferenceRunner runner);
+
+}  // namespace kilter

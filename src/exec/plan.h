@@ -1,0 +1,104 @@
+// The plan: a flat list of steps over one arena. It is what the compiler hands to the executor and what a compiled file
+// holds. Everything here is plain data.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/tensor.h"
+
+namespace kilter {
+
+/// What a kernel gets. `buffers`: bases of its non-scratch buffers, in order. Scratch of a worker: scratch + worker * stride.
+struct KernelArgs {
+  std::byte* const* buffers;
+  const int64_t* dims;     ///< for shape-generic kernels; null today
+  std::byte* scratch;
+  int64_t scratch_stride;  ///< bytes
+};
+/// Runs the parallel iterations [begin, end) of a kernel; 0 is success.
+using KernelEntry = int32_t (*)(const KernelArgs*, int64_t begin, int64_t end, int32_t worker);
+
+enum class Space : uint8_t { none, arena, constant, input, output };
+
+/// A buffer of a step: byte offset in the arena or in the constants, or the index of a network input or output.
+struct BufferRef {
+  Space space = Space::none;
+  int64_t offset = 0;  ///< bytes (arena, constant)
+  int32_t index = 0;   ///< input, output
+};
+
+enum class StepKind : uint8_t {
+  kernel,     ///< machine code over a parallel range
+  reference,  ///< an operator's reference kernel (no schedule yet); needs the compiler library at run time
+  halo,       ///< zeroes the halo of a buffer
+  copy,       ///< plain copy of `copy_bytes` from args[0] to args[1]
+};
+
+/// The halo of one buffer as `planes` planes of `rows` x `row_bytes`; everything but the interior is zeroed.
+struct HaloFill {
+  int64_t planes = 0, plane_bytes = 0, rows = 0, row_bytes = 0;
+  int64_t top = 0, bottom = 0;        ///< rows
+  int64_t left_bytes = 0, right_bytes = 0;
+};
+
+/// An operator that runs through its reference kernel: enough to find and call it.
+struct ReferenceCall {
+  std::string op, domain;
+  int32_t opset = 0;
+  std::string attrs;  ///< JSON object of the node's attributes
+  struct Operand {
+    bool present = false;
+    DType type = DType::f32;
+    Shape shape;
+  };
+  std::vector<Operand> inputs, outputs;  ///< args of the step: present inputs, then present outputs, all dense
+};
+
+struct Step {
+  StepKind kind = StepKind::kernel;
+  std::string name;       ///< the layer: name of the anchor's node
+  std::string ops;        ///< operators fused, "Conv+Add+Relu"
+  std::string problem;    ///< the task in one line
+  std::string schedule;   ///< template and knobs in one line; "reference" where the reference kernel runs
+  std::string layouts;    ///< layouts of the operands, "c16 OIHW16i32o c16"
+  uint64_t key = 0;       ///< kernel key
+  int32_t kernel = -1;    ///< index into Plan::entries
+  std::vector<BufferRef> args;
+  int64_t extent = 1;     ///< parallel iterations
+  int32_t max_threads = 0;///< 0: as many as the pool has
+  int64_t flops = 0, bytes = 0;  ///< of one run; bytes = operands read and written once
+  HaloFill halo;
+  int64_t copy_bytes = 0;
+  ReferenceCall reference;
+};
+
+struct PlanTensor {
+  std::string name;
+  DType type = DType::f32;
+  Shape shape;
+};
+
+struct Plan {
+  std::string model;   ///< name of the network
+  std::string target;  ///< name of the target
+  std::string cpu;     ///< LLVM's name of it
+  std::string codegen; ///< version of the code generator
+  std::vector<PlanTensor> inputs, outputs;
+  int64_t arena_bytes = 0;
+  int64_t scratch_bytes = 0;  ///< per worker
+  std::vector<Step> steps;
+  std::vector<int64_t> entries;  ///< byte offsets of kernel entries in `code`
+  /// Machine code and packed constants; `owner` keeps them alive (heap, or a mapped file).
+  const std::byte* code = nullptr;
+  int64_t code_bytes = 0;
+  const std::byte* constants = nullptr;
+  int64_t constants_bytes = 0;
+  std::shared_ptr<void> owner;
+};
+
+}  // namespace kilter

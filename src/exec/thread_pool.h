@@ -1,0 +1,33 @@
+// Threads that run the parallel iterations of one kernel at a time: bounded spin, then park.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace kilter {
+
+class ThreadPool {
+ public:
+  /// `threads` includes the caller; 0 takes default_threads().
+  explicit ThreadPool(int threads = 0);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int threads() const;
+  using Body = int32_t (*)(void* context, int64_t begin, int64_t end, int32_t worker);
+  /// Splits [0, extent) into one contiguous, balanced range per thread (at most `max_threads` when > 0), runs them and
+  /// waits. Answers the first non-zero result. Calls from several threads take turns. Never allocates.
+  int32_t run(int64_t extent, int max_threads, Body body, void* context);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// KILTER_NUM_THREADS if set (1..1024, else usage error), else the CPUs this process may use: the smallest of its
+/// affinity mask and its cgroup's quota (v1 and v2), at least 1.
+int default_threads();
+
+}  // namespace kilter

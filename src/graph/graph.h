@@ -1,0 +1,163 @@
+// The graph IR: SSA values and nodes over typed, static-shaped tensors.
+//
+// A Graph is always static: every value has an element type and a shape of integers. Symbolic dimensions live in
+// onnx::Model and are bound to integers when a Graph is made from it (see onnx/model.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/error.h"
+#include "base/tensor.h"
+
+namespace kilter {
+
+struct OpDef;  // ops/op.h
+class Graph;
+
+/// How a value lies in memory. Logical shape [d0, d1, ..., dn-1]:
+///   block == 1: row-major.
+///   block  > 1 (rank >= 2): physical [d0, ceil(d1/block), d2, ..., dn-1, block], for 4-D images NCHW[block]c.
+///     The unused lanes of the last block hold 0: whoever produces the value writes them.
+/// halo: extra rows and columns around the last two logical dimensions (before block), always 0 in memory:
+///   {top, bottom, left, right}. Only values of rank 4 have a halo.
+struct Layout {
+  int32_t block = 1;
+  std::array<int32_t, 4> halo{};
+
+  bool plain() const { return block == 1 && !has_halo(); }
+  bool has_halo() const { return halo != std::array<int32_t, 4>{}; }
+  bool operator==(const Layout&) const = default;
+};
+
+/// "f32[1,64,56,56]", "f32[1,64,56,56]{c16}", "f32[1,64,56,56]{c16 halo1,1,1,1}".
+struct TensorType {
+  DType dtype = DType::f32;
+  Shape shape;
+  Layout layout;
+
+  bool operator==(const TensorType&) const = default;
+};
+std::string text(const TensorType& type);
+
+/// The physical array behind a type: extents (halo included), strides in elements and the offset of the first
+/// logical element. Dimensions as Layout describes; `dims` without halo, `strides` with it.
+struct Physical {
+  Shape dims;           ///< physical extents without halo; last is `block` when blocked
+  Shape strides;        ///< elements between neighbours along each physical dimension
+  int64_t offset = 0;   ///< elements from the buffer's start to logical element 0
+  int64_t elems = 0;    ///< elements of the whole buffer, halo and unused lanes included
+};
+Physical physical(const TensorType& type);
+
+using ValueId = int32_t;
+using NodeId = int32_t;
+constexpr int32_t kNone = -1;
+
+/// Attribute of a node. Graph-valued attributes (If, Loop, Scan) hold the parsed body.
+struct SubgraphAttr {
+  std::shared_ptr<const void> body;  ///< onnx::GraphProto of the body, kept for the VM
+};
+using Attr = std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>,
+                          std::vector<std::string>, Tensor, SubgraphAttr>;
+using Attrs = std::map<std::string, Attr, std::less<>>;
+
+struct Value {
+  std::string name;                ///< unique in its graph
+  TensorType type;
+  NodeId producer = kNone;         ///< kNone for graph inputs and constants
+  int32_t output_index = 0;        ///< which output of the producer
+  std::optional<Tensor> constant;  ///< set for constants (dense; layout is plain)
+  bool dead = false;
+};
+
+struct Node {
+  std::string name;              ///< unique in its graph; the ONNX node's name where it has one
+  const OpDef* op = nullptr;
+  int32_t opset = 0;             ///< version of the operator's domain in the model: attributes and semantics follow it
+  Attrs attrs;
+  std::vector<ValueId> inputs;   ///< kNone: optional input left out
+  std::vector<ValueId> outputs;  ///< kNone: optional output not wanted
+  int32_t group = kNone;         ///< fused group (set by the fuse pass), kNone before
+  bool dead = false;
+
+  /// The attribute or `fallback`; throws bad_model when present with another type.
+  int64_t int_attr(std::string_view key, int64_t fallback) const;
+  float float_attr(std::string_view key, float fallback) const;
+  std::string string_attr(std::string_view key, std::string_view fallback) const;
+  std::vector<int64_t> ints_attr(std::string_view key, std::vector<int64_t> fallback = {}) const;
+  std::vector<float> floats_attr(std::string_view key, std::vector<float> fallback = {}) const;
+  const Tensor* tensor_attr(std::string_view key) const;  ///< nullptr when absent
+  bool has_attr(std::string_view key) const { return attrs.find(key) != attrs.end(); }
+};
+
+/// Nodes and values live in arenas and are named by id; ids stay valid while the graph lives. Erasing marks as dead.
+class Graph {
+ public:
+  std::string name;
+
+  ValueId add_input(std::string name, TensorType type);
+  ValueId add_constant(std::string name, Tensor tensor);
+  /// Adds a node at the end of the order with outputs of the given types. Names are made unique. An output of
+  /// `nullopt` is not wanted.
+  NodeId add_node(const OpDef* op, std::string name, int32_t opset, Attrs attrs, std::vector<ValueId> inputs,
+                  const std::vector<std::optional<TensorType>>& output_types, const std::vector<std::string>& output_names = {});
+  void add_output(ValueId value, std::string name);
+
+  Value& value(ValueId id) { return values_.at(static_cast<size_t>(id)); }
+  const Value& value(ValueId id) const { return values_.at(static_cast<size_t>(id)); }
+  Node& node(NodeId id) { return nodes_.at(static_cast<size_t>(id)); }
+  const Node& node(NodeId id) const { return nodes_.at(static_cast<size_t>(id)); }
+  const TensorType& type(ValueId id) const { return value(id).type; }
+
+  struct Output {
+    std::string name;
+    ValueId value;
+  };
+  const std::vector<ValueId>& inputs() const { return inputs_; }
+  const std::vector<Output>& outputs() const { return outputs_; }
+  std::vector<Output>& outputs() { return outputs_; }
+  /// Live nodes; every producer before its users.
+  const std::vector<NodeId>& order() const { return order_; }
+  size_t value_count() const { return values_.size(); }
+  size_t node_count() const { return nodes_.size(); }
+
+  /// Live nodes that read a value, in order, each once.
+  std::vector<NodeId> users(ValueId id) const;
+  bool is_output(ValueId id) const;
+  /// Makes every reader of `from` (graph outputs too) read `to`.
+  void replace_uses(ValueId from, ValueId to);
+  void erase(NodeId id);
+  /// Sorts order() topologically (stable) and rebuilds the use lists; passes call it after they add nodes.
+  void sort();
+  /// Removes nodes and values that no output needs; inputs stay. Answers how many nodes went.
+  int remove_dead();
+
+  /// A value name not yet in use that starts with `hint`.
+  std::string fresh_name(std::string_view hint);
+
+ private:
+  std::vector<Value> values_;
+  std::vector<Node> nodes_;
+  std::vector<ValueId> inputs_;
+  std::vector<Output> outputs_;
+  std::vector<NodeId> order_;
+  std::map<std::string, int64_t, std::less<>> names_;
+};
+
+/// Throws internal with the first broken invariant: order, types, ids, names, single producer, dead references.
+void verify(const Graph& graph);
+
+/// One line a node: `%y: f32[1,64,56,56] = Conv@17 "name" {attrs}(%x, %w)`; constants print type and, when small, values.
+std::string print(const Graph& graph);
+/// Reads what print() writes; large constants are read as zeros unless `constants` holds them by name.
+Graph parse_graph(std::string_view text, const std::map<std::string, Tensor>& constants = {});
+
+}  // namespace kilter

@@ -1,0 +1,111 @@
+// Expressions of the loop IR: immutable trees over scalars and explicit vectors. Indices are i64 and affine in loop
+// variables, except where a loaded index is used (gathers).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+
+namespace kilter {
+
+/// Type of an expression: `lanes` elements of `elem` in a register. DType::boolean is one bit in a register and one byte
+/// (0 or 1) in memory. lanes == 1 is a scalar.
+struct VType {
+  DType elem = DType::f32;
+  int32_t lanes = 1;
+  bool operator==(const VType&) const = default;
+};
+
+enum class ExprKind : uint8_t {
+  int_imm,    ///< integer or boolean constant `ival` (splat when lanes > 1)
+  float_imm,  ///< floating constant `fval` (splat when lanes > 1)
+  var,        ///< loop variable or let-bound value `id`
+  reg,        ///< current content of register `id`
+  load,       ///< buffer `id` at element index args[0] (scalar i64); see Expr load()
+  gather,     ///< buffer `id` at the element indices args[0] (vector i64), optional mask args[1]
+  unary,      ///< `op` of args[0]
+  binary,     ///< `op` of args[0], args[1]
+  fma,        ///< args[0] * args[1] + args[2], rounded once where the target has FMA, else as mul and add
+  select,     ///< args[0] (boolean, same lanes or 1) ? args[1] : args[2]
+  cast,       ///< args[0] converted to type.elem (see cast())
+  bitcast,    ///< same bits, another element type of the same size
+  broadcast,  ///< scalar args[0] in all lanes
+  ramp,       ///< args[0] + lane * args[1] (scalar integers)
+  lane_reduce ///< `op` (add, mul, min, max) over all lanes of args[0]: a scalar
+};
+
+enum class Op : uint8_t {
+  // unary
+  neg, abs, logical_not, bit_not, floor, ceil, round_even, trunc, sqrt,
+  exp, log, tanh, erf, sigmoid, sin, cos, tan, asin, acos, atan, sinh, cosh, asinh, acosh, atanh, log1p, expm1,
+  is_nan,
+  // binary; integer div truncates, mod has the sign of the dividend; min(a,b) = a < b ? a : b; max(a,b) = a > b ? a : b
+  // (so with a NaN on either side the answer is b)
+  add, sub, mul, div, mod, min, max, pow, bit_and, bit_or, bit_xor, shl, shr,
+  eq, ne, lt, le, gt, ge, logical_and, logical_or,
+};
+std::string_view name(Op op);
+bool is_comparison(Op op);
+
+struct ExprNode;
+/// A handle; copying shares the node. A default-constructed Expr is undefined.
+class Expr {
+ public:
+  Expr() = default;
+  explicit Expr(std::shared_ptr<const ExprNode> node) : node_(std::move(node)) {}
+  Expr(int64_t value);  // NOLINT(google-explicit-constructor): i64 constants are everywhere in index arithmetic
+  Expr(int value) : Expr(static_cast<int64_t>(value)) {}  // NOLINT(google-explicit-constructor)
+
+  bool defined() const { return node_ != nullptr; }
+  const ExprNode& operator*() const { return *node_; }
+  const ExprNode* operator->() const { return node_.get(); }
+  const ExprNode* get() const { return node_.get(); }
+  const VType& type() const;
+  int32_t lanes() const { return type().lanes; }
+  DType elem() const { return type().elem; }
+
+ private:
+  std::shared_ptr<const ExprNode> node_;
+};
+
+struct ExprNode {
+  ExprKind kind;
+  VType type;
+  Op op = Op::add;       ///< unary, binary, lane_reduce
+  int32_t id = -1;       ///< var, reg, buffer
+  int64_t ival = 0;
+  double fval = 0;
+  std::vector<Expr> args;
+};
+
+// Constructors. Operands of a binary operation must have the same element type; a scalar operand is broadcast to the
+// other's lanes. All of them throw internal when the types do not fit. Constants fold, x+0, x*1, x*0 simplify at once.
+Expr imm(DType type, double value, int32_t lanes = 1);
+Expr imm_int(DType type, int64_t value, int32_t lanes = 1);
+Expr unary(Op op, Expr a);
+Expr binary(Op op, Expr a, Expr b);
+Expr fma(Expr a, Expr b, Expr c);
+Expr select(Expr condition, Expr a, Expr b);
+/// Float to integer truncates toward zero and saturates at the type's limits, NaN gives 0; integer to narrower integer
+/// wraps; anything to boolean is `!= 0`; float to narrower float rounds to nearest even.
+Expr cast(DType type, Expr a);
+Expr bitcast(DType type, Expr a);
+Expr broadcast(Expr a, int32_t lanes);
+Expr ramp(Expr base, Expr stride, int32_t lanes);
+Expr lane_reduce(Op op, Expr a);
+
+inline Expr operator+(Expr a, Expr b) { return binary(Op::add, std::move(a), std::move(b)); }
+inline Expr operator-(Expr a, Expr b) { return binary(Op::sub, std::move(a), std::move(b)); }
+inline Expr operator*(Expr a, Expr b) { return binary(Op::mul, std::move(a), std::move(b)); }
+inline Expr operator/(Expr a, Expr b) { return binary(Op::div, std::move(a), std::move(b)); }
+inline Expr operator%(Expr a, Expr b) { return binary(Op::mod, std::move(a), std::move(b)); }
+inline Expr min(Expr a, Expr b) { return binary(Op::min, std::move(a), std::move(b)); }
+inline Expr max(Expr a, Expr b) { return binary(Op::max, std::move(a), std::move(b)); }
+
+/// The constant an i64 expression is, if it is one.
+bool is_const(const Expr& e, int64_t* value = nullptr);
+
+}  // namespace kilter

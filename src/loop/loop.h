@@ -1,0 +1,146 @@
+// The loop IR: one LoopFunc is one kernel. Statements form a tree; registers are mutable scalars or vectors that the code
+// generator turns into SSA; buffers are flat arrays indexed by element.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "loop/expr.h"
+
+namespace kilter {
+
+enum class BufferKind : uint8_t {
+  input,    ///< read only
+  output,   ///< written (may also be read back by the same kernel)
+  scratch,  ///< private to each worker, contents undefined at the start of each parallel iteration
+};
+
+/// A flat array of `elems` elements. Boolean is one byte an element. Buffers do not overlap unless `alias` names the input
+/// that an output may be identical with (element-wise in place).
+struct Buffer {
+  std::string name;
+  DType type = DType::f32;
+  int64_t elems = 0;
+  BufferKind kind = BufferKind::input;
+  int32_t align_bytes = 64;  ///< guaranteed alignment of element 0
+};
+
+enum class LoopKind : uint8_t {
+  serial,
+  unrolled,  ///< constant extent; the unroll pass replaces it by copies of the body
+  vector,    ///< constant extent, iterations independent: the vectorise pass turns it into vector code with a masked tail
+};
+
+enum class StmtKind : uint8_t { block, loop, let, store, scatter, reg_decl, reg_set, if_then, prefetch };
+
+struct StmtNode;
+using Stmt = std::shared_ptr<const StmtNode>;
+
+struct StmtNode {
+  StmtKind kind;
+  int32_t id = -1;        ///< loop/let: variable; store/prefetch: buffer; reg_*: register
+  LoopKind loop = LoopKind::serial;
+  int64_t step = 1;       ///< loop: > 0
+  Expr a;                 ///< loop: begin; let/reg_decl (initial)/reg_set: value; store/prefetch: index; if: condition
+  Expr b;                 ///< loop: end; store: value
+  Expr mask;              ///< store: optional, boolean lanes
+  std::vector<Stmt> body; ///< block, loop, if (then)
+  std::vector<Stmt> other;///< if: else
+};
+
+struct VarInfo {
+  std::string name;
+  VType type;
+};
+
+struct ParallelDim {
+  int32_t var;
+  int64_t extent;
+};
+
+/// One kernel. Its parallel iterations (the product of the extents, first dimension slowest) may run in any order and on
+/// any thread; no two of them write the same element.
+struct LoopFunc {
+  std::string name;
+  std::vector<Buffer> buffers;     ///< in the order of the kernel's arguments; scratch buffers take no argument
+  std::vector<VarInfo> vars;       ///< loop variables (i64) and lets, by id
+  std::vector<VarInfo> regs;       ///< registers, by id
+  std::vector<ParallelDim> parallel;
+  std::vector<Stmt> body;
+
+  int64_t parallel_extent() const;
+  int64_t scratch_bytes() const;   ///< per worker, each scratch buffer rounded up to 64 bytes
+};
+
+/// Loads. `index` is the element index of lane 0 (scalar i64). Lane k reads index + k * stride; stride 0 loads once and
+/// broadcasts, stride 1 is a vector load. With a mask (boolean, same lanes), lanes that are off are not accessed and hold 0.
+/// A booleans' load answers boolean lanes.
+struct Buf {
+  int32_t id = -1;
+};
+
+/// Builds one LoopFunc; control flow by callbacks, so that the nesting in C++ is the nesting of the loops.
+class LoopBuilder {
+ public:
+  explicit LoopBuilder(std::string name);
+
+  Buf input(std::string name, DType type, int64_t elems);
+  Buf output(std::string name, DType type, int64_t elems);
+  Buf scratch(std::string name, DType type, int64_t elems);
+  const Buffer& buffer(Buf b) const { return func_.buffers.at(static_cast<size_t>(b.id)); }
+
+  /// Adds the next (inner) parallel dimension and answers its variable. Before any statement.
+  Expr parallel(std::string name, int64_t extent);
+
+  void loop(std::string name, Expr begin, Expr end, int64_t step, const std::function<void(Expr)>& body,
+            LoopKind kind = LoopKind::serial);
+  void loop(std::string name, Expr begin, Expr end, const std::function<void(Expr)>& body) {
+    loop(std::move(name), std::move(begin), std::move(end), 1, body);
+  }
+  /// Loop over [0, extent) for the vectorise pass: write the body as if `var` were a scalar.
+  void vector_loop(std::string name, int64_t extent, const std::function<void(Expr)>& body);
+  void if_then(Expr condition, const std::function<void()>& then, const std::function<void()>& otherwise = {});
+
+  /// Names a value so that it is computed once, here.
+  Expr let(std::string name, Expr value);
+  /// Declares a register with an initial value; read it with get().
+  int32_t reg(std::string name, Expr initial);
+  Expr get(int32_t reg) const;
+  void set(int32_t reg, Expr value);
+
+  Expr load(Buf buffer, Expr index, int32_t lanes = 1, int64_t stride = 1, Expr mask = {}) const;
+  Expr gather(Buf buffer, Expr indices, Expr mask = {}) const;
+  /// Lane k writes index + k. With a mask, lanes that are off are left alone.
+  void store(Buf buffer, Expr index, Expr value, Expr mask = {});
+  /// Lane k writes the element indices[k] (vector i64); lanes must differ.
+  void scatter(Buf buffer, Expr indices, Expr value, Expr mask = {});
+  /// Hints that the cache line of this element will be read soon (locality: L1).
+  void prefetch(Buf buffer, Expr index);
+
+  LoopFunc finish();
+
+ private:
+  void add(StmtNode node);
+  LoopFunc func_;
+  std::vector<std::vector<Stmt>> open_;
+};
+
+/// mask of the first `count` (scalar i64, may be >= lanes) of `lanes` lanes.
+Expr first_lanes(Expr count, int32_t lanes);
+
+/// Throws internal with the first broken rule: types, scopes, indices out of bounds by interval analysis where the index
+/// is affine, stores to inputs, two parallel iterations that store to overlapping intervals where that can be decided.
+void verify(const LoopFunc& func);
+std::string print(const LoopFunc& func);
+LoopFunc parse_loop_func(std::string_view text);
+
+/// Runs the kernel without a target, for the parallel iterations [begin, end). `args` are the bases of the non-scratch
+/// buffers, in order. Throws internal on an access outside a buffer. Vector loops run as scalars in order.
+void interpret(const LoopFunc& func, const std::vector<std::byte*>& args, int64_t begin, int64_t end);
+
+}  // namespace kilter

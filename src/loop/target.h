@@ -1,0 +1,48 @@
+// What code is generated for: a CPU by name, and its limits as data. Schedules read TargetLimits only, never the machine.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace kilter {
+
+struct TargetLimits {
+  int32_t vector_bytes = 16;      ///< of one vector register: 16, 32, 64
+  int32_t vector_registers = 16;
+  bool fma = false;
+  bool masks = false;             ///< masked vector loads and stores at full speed (AVX-512)
+  bool f16_convert = false;       ///< F16C
+  int64_t l1_bytes = 32 << 10;
+  int64_t l2_bytes = 512 << 10;   ///< per core
+  int64_t l3_bytes = 16 << 20;    ///< shared
+  int32_t prefetch_bytes = 8192;  ///< distance of the weight stream's prefetch
+
+  int32_t lanes_f32() const { return vector_bytes / 4; }
+};
+
+struct Target {
+  std::string name;      ///< as printed and accepted: "x86-64-v3", "znver4", ...
+  std::string cpu;       ///< LLVM's -mcpu
+  std::string features;  ///< LLVM's -mattr additions, normally empty
+  std::string triple = "x86_64-unknown-linux-gnu";
+  TargetLimits limits;
+};
+
+struct TargetRow {
+  std::string_view name;
+  std::string_view cpu;
+  std::string_view summary;
+  TargetLimits limits;
+};
+/// Every target that is known by name (`kilter targets`).
+std::span<const TargetRow> all_targets();
+/// "native", a name of all_targets(), "llvm -mcpu=skylake-avx512 [-mattr=...]". Throws usage, listing the legal names.
+Target parse_target(std::string_view text);
+/// The machine this runs on: the best row of all_targets() whose instructions it has.
+Target native_target();
+/// Whether this machine can run code made for `target`.
+bool runs_here(const Target& target);
+
+}  // namespace kilter
