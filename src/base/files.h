@@ -1,0 +1,41 @@
+// Files as the rest of Kilter needs them. Every failure is an io error with the path and the system's reason.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace kilter {
+
+/// A whole file mapped read-only. Tensors and plans that view it hold the shared pointer. The bytes are page-aligned.
+class MappedFile {
+ public:
+  /// Throws io when the file is missing, a directory, unreadable or cannot be mapped. An empty file maps to no bytes.
+  static std::shared_ptr<const MappedFile> open(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  MappedFile(std::filesystem::path path, const std::byte* data, size_t size);
+  std::filesystem::path path_;
+  const std::byte* data_;
+  size_t size_;
+};
+
+/// The bytes of a file. Throws io as MappedFile::open does.
+std::string read_file(const std::filesystem::path& path);
+
+/// Writes the parts one after the other to a temporary file in the same folder and renames it to `path`, so that a
+/// reader sees the old file or the whole new one; a device or pipe is written in place. Throws io (full disk, no
+/// permission, no such folder) and leaves no temporary.
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::span<const std::byte>> parts);
+void write_file_atomically(const std::filesystem::path& path, std::string_view bytes);
+
+}  // namespace kilter

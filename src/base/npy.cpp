@@ -1,0 +1,234 @@
+#include "base/npy.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/text.h"
+
+namespace kilter {
+namespace {
+
+constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr size_t kAlignment = 64;
+constexpr size_t kMaxRank = 64;
+
+struct Row {
+  std::string_view code;
+  DType type;
+};
+constexpr std::array kTypes = {
+    Row{"f4", DType::f32}, Row{"f8", DType::f64}, Row{"f2", DType::f16}, Row{"i1", DType::i8},
+    Row{"i2", DType::i16}, Row{"i4", DType::i32}, Row{"i8", DType::i64}, Row{"u1", DType::u8},
+    Row{"u2", DType::u16}, Row{"u4", DType::u32}, Row{"u8", DType::u64}, Row{"b1", DType::boolean},
+};
+
+struct Header {
+  DType type = DType::f32;
+  bool fortran = false;
+  Shape shape;
+};
+
+/// Reads the Python dictionary of a header: string keys; strings, booleans and tuples of integers as values.
+class HeaderReader {
+ public:
+  HeaderReader(std::string_view text, std::string_view where) : text_(text), where_(where) {}
+
+  Header read() {
+    Header header;
+    std::array<bool, 3> seen{};
+    expect('{');
+    while (!accept('}')) {
+      const std::string key = quoted();
+      expect(':');
+      if (key == "descr") {
+        header.type = element_type(quoted());
+        seen[0] = true;
+      } else if (key == "fortran_order") {
+        header.fortran = boolean();
+        seen[1] = true;
+      } else if (key == "shape") {
+        header.shape = tuple();
+        seen[2] = true;
+      } else {
+        malformed(fmt::format("unknown key '{}'; expected descr, fortran_order and shape", key));
+      }
+      if (!accept(',')) {
+        expect('}');
+        break;
+      }
+    }
+    blanks();
+    if (!text_.empty()) malformed("text after the closing brace");
+    if (!seen[0] || !seen[1] || !seen[2]) malformed("a key is missing; expected descr, fortran_order and shape");
+    return header;
+  }
+
+ private:
+  [[noreturn]] void malformed(std::string_view problem) const {
+    fail(ErrorKind::bad_input, "{}: malformed .npy header: {}", where_, problem);
+  }
+  void blanks() { text_ = text_.substr(std::min(text_.find_first_not_of(" \t\r\n"), text_.size())); }
+  bool accept(char c) {
+    blanks();
+    if (text_.empty() || text_.front() != c) return false;
+    text_.remove_prefix(1);
+    return true;
+  }
+  void expect(char c) {
+    if (!accept(c)) malformed(fmt::format("expected '{}' before '{}'", c, text_.substr(0, 16)));
+  }
+  std::string quoted() {
+    const char quote = accept('\'') ? '\'' : '"';
+    if (quote == '"') expect('"');
+    const size_t end = text_.find(quote);
+    if (end == std::string_view::npos) malformed("a string without its closing quote; structured types are not read");
+    std::string value(text_.substr(0, end));
+    text_.remove_prefix(end + 1);
+    return value;
+  }
+  bool boolean() {
+    blanks();
+    for (std::string_view word : {"True", "False"}) {
+      if (!text_.starts_with(word)) continue;
+      text_.remove_prefix(word.size());
+      return word == "True";
+    }
+    malformed("fortran_order is neither True nor False");
+  }
+  Shape tuple() {
+    Shape shape;
+    expect('(');
+    while (!accept(')')) {
+      blanks();
+      const size_t digits = std::min(text_.find_first_not_of("0123456789"), text_.size());
+      const auto value = try_parse_int(text_.substr(0, digits));
+      if (!value) malformed(fmt::format("expected a dimension of 0 or more before '{}'", text_.substr(0, 24)));
+      text_.remove_prefix(digits);
+      shape.push_back(*value);
+      if (shape.size() > kMaxRank) malformed(fmt::format("more than {} dimensions", kMaxRank));
+      if (!accept(',')) {
+        expect(')');
+        break;
+      }
+    }
+    return shape;
+  }
+  DType element_type(std::string_view descr) const {
+    const char order = descr.empty() ? '?' : descr.front();
+    const std::string_view code = descr.substr(std::min<size_t>(1, descr.size()));
+    const auto row = std::find_if(kTypes.begin(), kTypes.end(), [&](const Row& r) { return r.code == code; });
+    const bool one_byte = code.ends_with('1');
+    if (row == kTypes.end() || (order == '|' && !one_byte) || (order != '<' && order != '|' && order != '=')) {
+      fail(ErrorKind::bad_input,
+           "{}: element type '{}' is not supported; legal are little-endian <f2 <f4 <f8 <i2 <i4 <i8 <u2 <u4 <u8 and "
+           "|i1 |u1 |b1; convert it with numpy's astype()",
+           where_, descr);
+    }
+    return row->type;
+  }
+
+  std::string_view text_;
+  std::string_view where_;
+};
+
+/// Copies column-major elements into row-major order.
+void transpose(const std::byte* source, const Tensor& to) {
+  const auto size = static_cast<size_t>(size_bytes(to.dtype()));
+  const Shape strides = dense_strides(to.shape());
+  std::vector<int64_t> index(to.shape().size(), 0);
+  int64_t at = 0;
+  for (int64_t i = 0; i < to.elems(); ++i, source += size) {
+    std::memcpy(to.raw() + static_cast<size_t>(at) * size, source, size);
+    for (size_t d = 0; d < index.size(); ++d) {
+      at += strides[d];
+      if (++index[d] < to.shape()[d]) break;
+      at -= index[d] * strides[d];
+      index[d] = 0;
+    }
+  }
+}
+
+std::string_view header_text(std::span<const std::byte> bytes, std::string_view where, size_t& data_offset) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.size() < 10 || !text.starts_with(kMagic)) {
+    fail(ErrorKind::bad_input, "{}: not a .npy file: it does not start with \\x93NUMPY", where);
+  }
+  const auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<uint8_t>(text[i])); };
+  const size_t version = byte(6);
+  if (version < 1 || version > 3) {
+    fail(ErrorKind::bad_input, "{}: .npy format version {}.{} is unknown; expected 1.0, 2.0 or 3.0", where, version,
+         byte(7));
+  }
+  const size_t begin = version == 1 ? 10 : 12;
+  if (text.size() < begin) fail(ErrorKind::bad_input, "{}: .npy header is cut off at {} bytes", where, text.size());
+  const size_t length = byte(8) | byte(9) << 8 | (version == 1 ? 0 : byte(10) << 16 | byte(11) << 24);
+  if (text.size() - begin < length) {
+    fail(ErrorKind::bad_input, "{}: .npy header is cut off: expected {} bytes, got {}", where, length,
+         text.size() - begin);
+  }
+  data_offset = begin + length;
+  return text.substr(begin, length);
+}
+
+}  // namespace
+
+Tensor parse_npy(std::span<const std::byte> bytes, std::string_view where) {
+  size_t offset = 0;
+  const Header header = HeaderReader(header_text(bytes, where, offset), where).read();
+  const std::span<const std::byte> data = bytes.subspan(offset);
+  const auto expected = static_cast<size_t>(elems(header.shape) * size_bytes(header.type));
+  if (data.size() != expected) {
+    fail(ErrorKind::bad_input, "{}: expected {} bytes of data for {} [{}], got {}; the file is {}", where, expected,
+         name(header.type), text(header.shape), data.size(), data.size() < expected ? "cut off" : "too long");
+  }
+  const Tensor tensor(header.type, header.shape);
+  if (header.fortran && header.shape.size() > 1) {
+    transpose(data.data(), tensor);
+  } else if (expected > 0) {
+    std::memcpy(tensor.raw(), data.data(), expected);
+  }
+  if (header.type == DType::boolean) {
+    for (std::byte& b : std::span(tensor.raw(), expected)) b = b == std::byte{0} ? std::byte{0} : std::byte{1};
+  }
+  return tensor;
+}
+
+Tensor load_npy(const std::filesystem::path& path) { return parse_npy(MappedFile::open(path)->bytes(), path.string()); }
+
+void save_npy(const std::filesystem::path& path, const Tensor& tensor) {
+  Tensor written = tensor;
+  if (tensor.dtype() == DType::bf16) {
+    written = Tensor(DType::f32, tensor.shape());
+    for (int64_t i = 0; i < tensor.elems(); ++i) {
+      written.data<float>()[i] = static_cast<float>(tensor.data<BFloat16>()[i]);
+    }
+  }
+  const auto row = std::find_if(kTypes.begin(), kTypes.end(), [&](const Row& r) { return r.type == written.dtype(); });
+  if (row == kTypes.end()) {
+    fail(ErrorKind::unsupported, "cannot write '{}': .npy files of Kilter hold no elements of type {}", path.string(),
+         name(tensor.dtype()));
+  }
+  std::string dims;
+  for (int64_t d : written.shape()) dims += fmt::format("{}{},", dims.empty() ? "" : " ", d);
+  if (written.rank() > 1) dims.pop_back();
+  std::string header = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}",
+                                   size_bytes(written.dtype()) == 1 ? '|' : '<', row->code, dims);
+  const size_t unpadded = kMagic.size() + 4 + header.size() + 1;
+  header.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ');
+  header += '\n';
+  if (header.size() > 0xffff) {
+    fail(ErrorKind::unsupported, "cannot write '{}': {} dimensions are too many", path.string(), written.rank());
+  }
+  const std::string prefix = std::string(kMagic) + '\x01' + '\0' + static_cast<char>(header.size() & 0xff) +
+                             static_cast<char>(header.size() >> 8) + header;
+  const std::array<std::span<const std::byte>, 2> parts = {
+      std::as_bytes(std::span(prefix.data(), prefix.size())),
+      std::span<const std::byte>(written.raw(), static_cast<size_t>(written.bytes()))};
+  write_file_atomically(path, parts);
+}
+
+}  // namespace kilter

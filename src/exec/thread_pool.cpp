@@ -1,0 +1,215 @@
+#include "exec/thread_pool.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <climits>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "exec/cpu_limits.h"
+
+namespace kilter {
+namespace {
+
+constexpr size_t kLine = 64;
+constexpr int kDefaultSpinUs = 50;
+
+void pause_cpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+#endif
+}
+
+/// A 32-bit word on which one thread waits: spins for a bounded time, then sleeps in the kernel until the word changes.
+struct alignas(kLine) Gate {
+  std::atomic<uint32_t> word{0};
+  std::atomic<uint32_t> parked{0};
+  static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
+
+  /// Advances the word and wakes the waiter if it sleeps. Both sides order (word, parked) sequentially consistent, so
+  /// either the waiter sees the new word or this sees `parked`.
+  void advance() {
+    word.fetch_add(1, std::memory_order_seq_cst);
+    wake();
+  }
+  void wake() {
+    if (parked.load(std::memory_order_seq_cst) != 0) {
+      syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+    }
+  }
+
+  /// Waits until `done(word)` holds and answers the word.
+  template <class Done>
+  uint32_t wait(std::chrono::nanoseconds spin, Done done) {
+    uint32_t value = word.load(std::memory_order_acquire);
+    if (done(value)) return value;
+    if (spin.count() > 0) {
+      const auto deadline = std::chrono::steady_clock::now() + spin;
+      do {
+        for (int i = 0; i < 16; ++i) {
+          pause_cpu();
+          value = word.load(std::memory_order_acquire);
+          if (done(value)) return value;
+        }
+      } while (std::chrono::steady_clock::now() < deadline);
+    }
+    parked.store(1, std::memory_order_seq_cst);
+    while (!done(value = word.load(std::memory_order_seq_cst))) {
+      syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+    }
+    parked.store(0, std::memory_order_relaxed);
+    return value;
+  }
+};
+
+/// What one worker needs: its gate (the number of jobs given to it), and where its answer goes.
+struct Worker {
+  Gate gate;
+  alignas(kLine) int32_t result = 0;
+  std::exception_ptr error;
+  std::thread thread;
+};
+
+struct Job {
+  ThreadPool::Body body = nullptr;
+  void* context = nullptr;
+  int64_t extent = 0;
+  int parts = 0;
+};
+
+int64_t range_begin(int64_t extent, int parts, int part) {
+  return extent / parts * part + std::min<int64_t>(extent % parts, part);
+}
+
+/// The pool whose body this thread is inside of; a nested run() on it would wait for itself.
+thread_local const void* current_pool = nullptr;
+
+struct Entered {
+  const void* outer = current_pool;
+  explicit Entered(const void* pool) { current_pool = pool; }
+  ~Entered() { current_pool = outer; }
+  Entered(const Entered&) = delete;
+  Entered& operator=(const Entered&) = delete;
+};
+
+}  // namespace
+
+struct ThreadPool::Impl {
+  explicit Impl(int count) : threads(count), workers(static_cast<size_t>(count - 1)) {
+    const char* text = std::getenv("KILTER_SPIN_US");
+    const int us = text != nullptr ? parse_spin_us(text) : kDefaultSpinUs;
+    // Spinning only takes time from the others when there are more threads than CPUs.
+    spin = std::chrono::microseconds(text == nullptr && count > available_cpus() ? 0 : us);
+  }
+
+  void start() {
+    size_t started = 0;
+    try {
+      for (; started < workers.size(); ++started) {
+        workers[started].thread = std::thread([this, i = static_cast<int>(started)] { work(i); });
+      }
+    } catch (const std::system_error& e) {
+      stop();
+      fail(ErrorKind::usage, "cannot start thread {} of {}: {}; ask for fewer threads", started + 2, threads, e.what());
+    }
+  }
+
+  void stop() {
+    stopping.store(true, std::memory_order_seq_cst);
+    for (Worker& w : workers) {
+      if (!w.thread.joinable()) continue;
+      w.gate.advance();
+      w.thread.join();
+    }
+  }
+
+  void work(int index) {
+    const Entered entered(this);
+    Worker& self = workers[static_cast<size_t>(index)];
+    uint32_t seen = 0;
+    for (;;) {
+      seen = self.gate.wait(spin, [seen](uint32_t word) { return word != seen; });
+      if (stopping.load(std::memory_order_seq_cst)) return;
+      part(index + 1, self.result, self.error);
+      if (pending.word.fetch_sub(1, std::memory_order_seq_cst) == 1) pending.wake();
+    }
+  }
+
+  /// Runs one range of the current job.
+  void part(int index, int32_t& result, std::exception_ptr& error) const noexcept {
+    const int64_t begin = range_begin(job.extent, job.parts, index);
+    const int64_t end = range_begin(job.extent, job.parts, index + 1);
+    try {
+      result = job.body(job.context, begin, end, index);
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+
+  int32_t run(const Job& next) {
+    const std::lock_guard turn(callers);
+    job = next;
+    pending.word.store(static_cast<uint32_t>(job.parts - 1), std::memory_order_relaxed);
+    for (int i = 0; i < job.parts - 1; ++i) workers[static_cast<size_t>(i)].gate.advance();
+    int32_t result = 0;
+    std::exception_ptr error;
+    {
+      const Entered entered(this);
+      part(0, result, error);
+    }
+    pending.wait(spin, [](uint32_t left) { return left == 0; });
+    for (int i = 0; i < job.parts - 1; ++i) {
+      Worker& w = workers[static_cast<size_t>(i)];
+      if (!error) error = std::move(w.error);
+      w.error = nullptr;
+      if (result == 0) result = w.result;
+    }
+    if (error) std::rethrow_exception(error);
+    return result;
+  }
+
+  int threads;
+  std::chrono::nanoseconds spin{0};
+  std::mutex callers;
+  Job job;  ///< written by the caller between jobs, read by the workers that take part
+  std::atomic<bool> stopping{false};
+  Gate pending;  ///< parts of the current job that workers have not finished
+  std::vector<Worker> workers;
+};
+
+ThreadPool::ThreadPool(int threads) {
+  const int count = threads == 0 ? default_threads() : threads;
+  if (count < 1 || count > kMaxThreads) {
+    fail(ErrorKind::usage,
+         "a thread pool of {} threads is not legal; expected 1 to {}, or 0 for as many as there are CPUs", count,
+         kMaxThreads);
+  }
+  impl_ = std::make_unique<Impl>(count);
+  impl_->start();
+}
+
+ThreadPool::~ThreadPool() { impl_->stop(); }
+
+int ThreadPool::threads() const { return impl_->threads; }
+
+int32_t ThreadPool::run(int64_t extent, int max_threads, Body body, void* context) {
+  if (extent <= 0) return 0;
+  const int64_t limit = max_threads > 0 ? std::min(max_threads, impl_->threads) : impl_->threads;
+  const int parts = static_cast<int>(std::min(limit, extent));
+  if (parts == 1 || current_pool == impl_.get()) return body(context, 0, extent, 0);
+  return impl_->run({body, context, extent, parts});
+}
+
+}  // namespace kilter
