@@ -13,7 +13,7 @@
 
 namespace kilter {
 
-constexpr int32_t kNewestOpset = 26;  ///< of ai.onnx
+constexpr int32_t kNewestOpset = 28;  ///< of ai.onnx
 
 /// Thrown (as a C++ value, not an Error) when an output's shape needs the value of a non-constant tensor.
 struct ShapeNeedsValue {
@@ -56,7 +56,7 @@ class GraphBuilder {
 /// Given to OpDef::expand.
 class ExpandContext {
  public:
-  ExpandContext(GraphBuilder& builder, const Node& node) : builder(builder), node(node) {}
+  ExpandContext(GraphBuilder& into, const Node& replaced) : builder(into), node(replaced) {}
   GraphBuilder& builder;
   const Node& node;  ///< the node to replace: its op, opset, attributes and inputs (not part of the graph)
 

@@ -49,8 +49,9 @@ struct NeedsValue {
 /// Given to OpDef::infer. Shapes are static; values are known where an input is a constant or was folded.
 class InferContext {
  public:
-  InferContext(const Node& node, std::vector<const TensorType*> inputs, std::vector<const Tensor*> values, size_t outputs)
-      : node(node), outputs(outputs), inputs_(std::move(inputs)), values_(std::move(values)) {}
+  InferContext(const Node& of, std::vector<const TensorType*> types, std::vector<const Tensor*> values,
+               size_t output_count)
+      : node(of), outputs(output_count), inputs_(std::move(types)), values_(std::move(values)) {}
 
   const Node& node;
   std::vector<std::optional<TensorType>> outputs;  ///< to be filled; size = outputs of the node
@@ -120,7 +121,8 @@ struct Tolerance {
 
 /// A test case in one line, e.g. "f32[1,16,7,7] f32[32,16,3,3] ? | pads=[1,1,1,1] strides=[2,2] | 17".
 /// Operands: a type (random values: floats N(0,1), integers 0..99, bool both), `type=v1,v2,...` (a constant that the
-/// compiler sees), or `?` (left out); then attributes; then the opset (the newest when absent).
+/// compiler sees), `type:v1,v2,...` (an input with these values), or `?` (left out). One value fills the whole tensor;
+/// nan, inf, -inf, true, false and "text" are values. Then attributes; then the opset (the newest when absent).
 using CaseText = std::string_view;
 
 struct AttrSpec {
@@ -139,7 +141,7 @@ struct OpDef {
   int32_t max_inputs = 1;           ///< -1: variadic
   int32_t min_outputs = 1;
   int32_t max_outputs = 1;          ///< -1: variadic
-  std::vector<AttrSpec> attrs;
+  std::vector<AttrSpec> attrs = {};
   std::string_view summary;         ///< one sentence with shapes; source: ONNX operator of that name unless said
 
   /// Shape and type rule. Required unless `expand` is set.
