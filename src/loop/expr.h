@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,7 +25,7 @@ enum class ExprKind : uint8_t {
   float_imm,  ///< floating constant `fval` (splat when lanes > 1)
   var,        ///< loop variable or let-bound value `id`
   reg,        ///< current content of register `id`
-  load,       ///< buffer `id` at element index args[0] (scalar i64); see Expr load()
+  load,       ///< buffer `id` at element index args[0] (scalar i64), lane stride `ival`, optional mask args[1]
   gather,     ///< buffer `id` at the element indices args[0] (vector i64), optional mask args[1]
   unary,      ///< `op` of args[0]
   binary,     ///< `op` of args[0], args[1]
@@ -34,7 +35,8 @@ enum class ExprKind : uint8_t {
   bitcast,    ///< same bits, another element type of the same size
   broadcast,  ///< scalar args[0] in all lanes
   ramp,       ///< args[0] + lane * args[1] (scalar integers)
-  lane_reduce ///< `op` (add, mul, min, max) over all lanes of args[0]: a scalar
+  lane_reduce ///< `op` (add, mul, min, max) over all lanes of args[0]: a scalar; lane k with lane k + n/2, then halves
+              ///< again (n a power of two, else in order)
 };
 
 enum class Op : uint8_t {
@@ -43,12 +45,17 @@ enum class Op : uint8_t {
   exp, log, tanh, erf, sigmoid, sin, cos, tan, asin, acos, atan, sinh, cosh, asinh, acosh, atanh, log1p, expm1,
   is_nan,
   // binary; integer div truncates, mod has the sign of the dividend; min(a,b) = a < b ? a : b; max(a,b) = a > b ? a : b
-  // (so with a NaN on either side the answer is b)
+  // (so with a NaN on either side the answer is b). Integers wrap; integer x / 0 and x % 0 are 0, lowest / -1 is lowest,
+  // lowest % -1 is 0. A shift by the width of the type or more (or by a negative count) shifts every bit out: 0, and for
+  // shr of a signed type its sign. Float mod is fmod.
   add, sub, mul, div, mod, min, max, pow, bit_and, bit_or, bit_xor, shl, shr,
   eq, ne, lt, le, gt, ge, logical_and, logical_or,
 };
 std::string_view name(Op op);
 bool is_comparison(Op op);
+
+/// "f32", "f32x16".
+std::string text(VType type);
 
 struct ExprNode;
 /// A handle; copying shares the node. A default-constructed Expr is undefined.
@@ -76,7 +83,7 @@ struct ExprNode {
   VType type;
   Op op = Op::add;       ///< unary, binary, lane_reduce
   int32_t id = -1;       ///< var, reg, buffer
-  int64_t ival = 0;
+  int64_t ival = 0;      ///< int_imm: value (unsigned types: its bits); load: stride
   double fval = 0;
   std::vector<Expr> args;
 };
@@ -97,6 +104,16 @@ Expr broadcast(Expr a, int32_t lanes);
 Expr ramp(Expr base, Expr stride, int32_t lanes);
 Expr lane_reduce(Op op, Expr a);
 
+// Nodes that name something of a LoopFunc. LoopBuilder makes them from its own tables; passes make them directly.
+Expr var_expr(VType type, int32_t var);
+Expr reg_expr(VType type, int32_t reg);
+/// `lanes` elements of a buffer of element type `type`; lane k reads index + k * stride. Stride 0 without a mask becomes
+/// the broadcast of a scalar load.
+Expr load_expr(DType type, int32_t buffer, Expr index, int32_t lanes = 1, int64_t stride = 1, Expr mask = {});
+Expr gather_expr(DType type, int32_t buffer, Expr indices, Expr mask = {});
+/// The same operation as `e` over other arguments, through the constructors above, so that it folds again.
+Expr with_args(const Expr& e, std::vector<Expr> args);
+
 inline Expr operator+(Expr a, Expr b) { return binary(Op::add, std::move(a), std::move(b)); }
 inline Expr operator-(Expr a, Expr b) { return binary(Op::sub, std::move(a), std::move(b)); }
 inline Expr operator*(Expr a, Expr b) { return binary(Op::mul, std::move(a), std::move(b)); }
@@ -105,7 +122,9 @@ inline Expr operator%(Expr a, Expr b) { return binary(Op::mod, std::move(a), std
 inline Expr min(Expr a, Expr b) { return binary(Op::min, std::move(a), std::move(b)); }
 inline Expr max(Expr a, Expr b) { return binary(Op::max, std::move(a), std::move(b)); }
 
-/// The constant an i64 expression is, if it is one.
+/// The constant an integer or boolean scalar expression is, if it is one.
 bool is_const(const Expr& e, int64_t* value = nullptr);
+/// The scalar that all lanes of `e` hold, when `e` is a broadcast or a splat constant; undefined otherwise.
+Expr splat_of(const Expr& e);
 
 }  // namespace kilter

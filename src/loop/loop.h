@@ -46,11 +46,11 @@ struct StmtNode {
   int32_t id = -1;        ///< loop/let: variable; store/prefetch: buffer; reg_*: register
   LoopKind loop = LoopKind::serial;
   int64_t step = 1;       ///< loop: > 0
-  Expr a;                 ///< loop: begin; let/reg_decl (initial)/reg_set: value; store/prefetch: index; if: condition
-  Expr b;                 ///< loop: end; store: value
-  Expr mask;              ///< store: optional, boolean lanes
-  std::vector<Stmt> body; ///< block, loop, if (then)
-  std::vector<Stmt> other;///< if: else
+  Expr a = {};            ///< loop: begin; let/reg_decl (initial)/reg_set: value; store/prefetch: index; if: condition
+  Expr b = {};            ///< loop: end; store: value
+  Expr mask = {};         ///< store: optional, boolean lanes
+  std::vector<Stmt> body = {};  ///< block, loop, if (then)
+  std::vector<Stmt> other = {}; ///< if: else
 };
 
 struct VarInfo {
@@ -77,6 +77,10 @@ struct LoopFunc {
   int64_t scratch_bytes() const;   ///< per worker, each scratch buffer rounded up to 64 bytes
 };
 
+/// Every variable is bound once (by one loop, let or parallel dimension) and every register declared once; both are known
+/// from there to the end of the enclosing block. Loads answer what memory holds when their statement runs; an expression is
+/// evaluated whole, both sides of a select included.
+///
 /// Loads. `index` is the element index of lane 0 (scalar i64). Lane k reads index + k * stride; stride 0 loads once and
 /// broadcasts, stride 1 is a vector load. With a mask (boolean, same lanes), lanes that are off are not accessed and hold 0.
 /// A booleans' load answers boolean lanes.
@@ -130,8 +134,11 @@ class LoopBuilder {
   std::vector<std::vector<Stmt>> open_;
 };
 
-/// mask of the first `count` (scalar i64, may be >= lanes) of `lanes` lanes.
+/// Mask of the first `count` (scalar i64, >= 0, may be >= lanes) of `lanes` lanes: ramp(0:i32, 1:i32) < broadcast(cast(i32,
+/// min(count, lanes))).
 Expr first_lanes(Expr count, int32_t lanes);
+/// The i32 count of a mask of that form (a constant for constant masks of that form), undefined for any other mask.
+Expr first_lanes_count(const Expr& mask);
 
 /// Throws internal with the first broken rule: types, scopes, indices out of bounds by interval analysis where the index
 /// is affine, stores to inputs, two parallel iterations that store to overlapping intervals where that can be decided.

@@ -1,0 +1,207 @@
+#include "loop/loop.h"
+
+namespace kilter {
+
+namespace {
+
+int64_t checked_product(int64_t a, int64_t b, const LoopFunc& func) {
+  int64_t product = 0;
+  require(!__builtin_mul_overflow(a, b, &product), "loop function '{}': the parallel extent overflows", func.name);
+  return product;
+}
+
+}  // namespace
+
+int64_t LoopFunc::parallel_extent() const {
+  int64_t extent = 1;
+  for (const ParallelDim& d : parallel) extent = checked_product(extent, d.extent, *this);
+  return extent;
+}
+
+int64_t LoopFunc::scratch_bytes() const {
+  int64_t bytes = 0;
+  for (const Buffer& b : buffers) {
+    if (b.kind == BufferKind::scratch) bytes += (b.elems * size_bytes(b.type) + 63) / 64 * 64;
+  }
+  return bytes;
+}
+
+LoopBuilder::LoopBuilder(std::string name) {
+  func_.name = std::move(name);
+  open_.emplace_back();
+}
+
+namespace {
+
+Buf add_buffer(LoopFunc& func, std::string name, DType type, int64_t elems, BufferKind kind) {
+  require(type != DType::string && elems >= 0, "loop function '{}': buffer '{}' of {} elements of {}", func.name, name,
+          elems, kilter::name(type));
+  func.buffers.push_back({.name = std::move(name), .type = type, .elems = elems, .kind = kind});
+  return Buf{static_cast<int32_t>(func.buffers.size()) - 1};
+}
+
+int32_t add_var(LoopFunc& func, std::string name, VType type) {
+  func.vars.push_back({std::move(name), type});
+  return static_cast<int32_t>(func.vars.size()) - 1;
+}
+
+constexpr VType kIndex{DType::i64, 1};
+
+}  // namespace
+
+Buf LoopBuilder::input(std::string name, DType type, int64_t elems) {
+  return add_buffer(func_, std::move(name), type, elems, BufferKind::input);
+}
+Buf LoopBuilder::output(std::string name, DType type, int64_t elems) {
+  return add_buffer(func_, std::move(name), type, elems, BufferKind::output);
+}
+Buf LoopBuilder::scratch(std::string name, DType type, int64_t elems) {
+  return add_buffer(func_, std::move(name), type, elems, BufferKind::scratch);
+}
+
+Expr LoopBuilder::parallel(std::string name, int64_t extent) {
+  require(open_.size() == 1 && open_.back().empty(), "loop function '{}': parallel dimension '{}' after a statement",
+          func_.name, name);
+  require(extent >= 0, "loop function '{}': parallel dimension '{}' has extent {}", func_.name, name, extent);
+  const int32_t id = add_var(func_, std::move(name), kIndex);
+  func_.parallel.push_back({id, extent});
+  return var_expr(kIndex, id);
+}
+
+void LoopBuilder::add(StmtNode node) { open_.back().push_back(std::make_shared<const StmtNode>(std::move(node))); }
+
+void LoopBuilder::loop(std::string name, Expr begin, Expr end, int64_t step, const std::function<void(Expr)>& body,
+                       LoopKind kind) {
+  require(begin.type() == kIndex && end.type() == kIndex && step > 0,
+          "loop '{}' of '{}': expected i64 bounds and a positive step, got {}, {} and {}", name, func_.name,
+          text(begin.type()), text(end.type()), step);
+  const int32_t id = add_var(func_, std::move(name), kIndex);
+  open_.emplace_back();
+  body(var_expr(kIndex, id));
+  StmtNode node{
+      .kind = StmtKind::loop, .id = id, .loop = kind, .step = step, .a = std::move(begin), .b = std::move(end)};
+  node.body = std::move(open_.back());
+  open_.pop_back();
+  add(std::move(node));
+}
+
+void LoopBuilder::vector_loop(std::string name, int64_t extent, const std::function<void(Expr)>& body) {
+  loop(std::move(name), 0, extent, 1, body, LoopKind::vector);
+}
+
+void LoopBuilder::if_then(Expr condition, const std::function<void()>& then, const std::function<void()>& otherwise) {
+  require(condition.type() == VType{DType::boolean, 1}, "if in '{}': the condition has type {}, expected bool",
+          func_.name, text(condition.type()));
+  StmtNode node{.kind = StmtKind::if_then, .a = std::move(condition)};
+  open_.emplace_back();
+  then();
+  node.body = std::move(open_.back());
+  open_.back() = {};
+  if (otherwise) otherwise();
+  node.other = std::move(open_.back());
+  open_.pop_back();
+  add(std::move(node));
+}
+
+Expr LoopBuilder::let(std::string name, Expr value) {
+  const VType type = value.type();
+  const int32_t id = add_var(func_, std::move(name), type);
+  add({.kind = StmtKind::let, .id = id, .a = std::move(value)});
+  return var_expr(type, id);
+}
+
+int32_t LoopBuilder::reg(std::string name, Expr initial) {
+  func_.regs.push_back({std::move(name), initial.type()});
+  const auto id = static_cast<int32_t>(func_.regs.size()) - 1;
+  add({.kind = StmtKind::reg_decl, .id = id, .a = std::move(initial)});
+  return id;
+}
+
+Expr LoopBuilder::get(int32_t reg) const { return reg_expr(func_.regs.at(static_cast<size_t>(reg)).type, reg); }
+
+void LoopBuilder::set(int32_t reg, Expr value) {
+  const VarInfo& info = func_.regs.at(static_cast<size_t>(reg));
+  if (value.lanes() == 1 && info.type.lanes > 1) value = broadcast(std::move(value), info.type.lanes);
+  require(value.type() == info.type, "register '{}' of '{}': expected a value of type {}, got {}", info.name,
+          func_.name, text(info.type), text(value.type()));
+  add({.kind = StmtKind::reg_set, .id = reg, .a = std::move(value)});
+}
+
+Expr LoopBuilder::load(Buf buffer, Expr index, int32_t lanes, int64_t stride, Expr mask) const {
+  return load_expr(this->buffer(buffer).type, buffer.id, std::move(index), lanes, stride, std::move(mask));
+}
+
+Expr LoopBuilder::gather(Buf buffer, Expr indices, Expr mask) const {
+  return gather_expr(this->buffer(buffer).type, buffer.id, std::move(indices), std::move(mask));
+}
+
+void LoopBuilder::store(Buf buffer, Expr index, Expr value, Expr mask) {
+  const Buffer& b = this->buffer(buffer);
+  require(b.kind != BufferKind::input && value.elem() == b.type && index.type() == kIndex,
+          "store to '{}' of '{}': expected an output or scratch buffer, an i64 index and a value of {}, got index {}, "
+          "value {}",
+          b.name, func_.name, name(b.type), text(index.type()), text(value.type()));
+  if (mask.defined()) {
+    if (value.lanes() == 1) value = broadcast(std::move(value), mask.lanes());
+    require(mask.type() == VType{DType::boolean, value.lanes()},
+            "store to '{}' of '{}': {} lanes with a mask of type {}", b.name, func_.name, value.lanes(),
+            text(mask.type()));
+  }
+  add({.kind = StmtKind::store,
+       .id = buffer.id,
+       .a = std::move(index),
+       .b = std::move(value),
+       .mask = std::move(mask)});
+}
+
+void LoopBuilder::scatter(Buf buffer, Expr indices, Expr value, Expr mask) {
+  const Buffer& b = this->buffer(buffer);
+  if (value.lanes() == 1) value = broadcast(std::move(value), indices.lanes());
+  require(b.kind != BufferKind::input && value.elem() == b.type && indices.type() == VType{DType::i64, value.lanes()},
+          "scatter to '{}' of '{}': expected an output or scratch buffer, i64 indices and a value of {}, got {} and {}",
+          b.name, func_.name, name(b.type), text(indices.type()), text(value.type()));
+  require(!mask.defined() || mask.type() == VType{DType::boolean, value.lanes()},
+          "scatter to '{}' of '{}': {} lanes with a mask of another type", b.name, func_.name, value.lanes());
+  add({.kind = StmtKind::scatter,
+       .id = buffer.id,
+       .a = std::move(indices),
+       .b = std::move(value),
+       .mask = std::move(mask)});
+}
+
+void LoopBuilder::prefetch(Buf buffer, Expr index) {
+  require(index.type() == kIndex, "prefetch in '{}': the index has type {}, expected i64", func_.name,
+          text(index.type()));
+  add({.kind = StmtKind::prefetch, .id = buffer.id, .a = std::move(index)});
+}
+
+LoopFunc LoopBuilder::finish() {
+  func_.body = std::move(open_.back());
+  open_.assign(1, {});
+  return std::move(func_);
+}
+
+Expr first_lanes(Expr count, int32_t lanes) {
+  require(count.type() == kIndex, "first_lanes: the count has type {}, expected i64", text(count.type()));
+  if (is_const(count)) {
+    if (count->ival >= lanes) return imm_int(DType::boolean, 1, lanes);
+    if (count->ival <= 0) return imm_int(DType::boolean, 0, lanes);
+  }
+  const Expr count32 = cast(DType::i32, min(std::move(count), lanes));
+  if (lanes == 1) return binary(Op::lt, imm_int(DType::i32, 0), count32);
+  return binary(Op::lt, ramp(imm_int(DType::i32, 0), imm_int(DType::i32, 1), lanes), broadcast(count32, lanes));
+}
+
+Expr first_lanes_count(const Expr& mask) {
+  if (!mask.defined() || mask.elem() != DType::boolean) return {};
+  if (mask->kind == ExprKind::int_imm) return imm_int(DType::i32, mask->ival != 0 ? mask.lanes() : 0);
+  if (mask->kind != ExprKind::binary || mask->op != Op::lt) return {};
+  const Expr& left = mask->args[0];
+  const Expr count = splat_of(mask->args[1]);
+  if (!count.defined() || left->kind != ExprKind::ramp || left.elem() != DType::i32) return {};
+  const bool counts_lanes =
+      is_const(left->args[0]) && left->args[0]->ival == 0 && is_const(left->args[1]) && left->args[1]->ival == 1;
+  return counts_lanes ? count : Expr();
+}
+
+}  // namespace kilter

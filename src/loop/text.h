@@ -1,0 +1,27 @@
+// What the printer and the parser of the loop IR's text form share.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "loop/loop.h"
+
+namespace kilter::loop_text {
+
+struct Infix {
+  Op op;
+  std::string_view symbol;
+  int level;  ///< 1 comparison, 2 sum, 3 product
+};
+/// The infix form of an operation, or nullptr when it prints as a call.
+const Infix* infix(Op op);
+
+bool is_keyword(std::string_view word);
+/// In double quotes; quote, backslash and control characters escaped.
+std::string quoted(std::string_view text);
+/// "5" for i64 scalars, "1.5:f32", "0:i32x16" for others.
+std::string constant(const ExprNode& imm);
+/// One expression of `func`, for messages.
+std::string expression(const LoopFunc& func, const Expr& e);
+
+}  // namespace kilter::loop_text
