@@ -12,8 +12,12 @@
 
 namespace kilter {
 
+class ExecutableCode;
+
 class Program {
  public:
+  /// Throws internal when the plan breaks an invariant (plan_check.h), unsupported when this processor lacks features
+  /// that its code uses (names them).
   explicit Program(Plan plan);
   ~Program();
   Program(const Program&) = delete;
@@ -23,8 +27,7 @@ class Program {
 
  private:
   Plan plan_;
-  std::byte* mapped_ = nullptr;  ///< executable copy of the code, or the file's own mapping
-  bool owns_mapping_ = false;
+  std::unique_ptr<ExecutableCode> code_;
 };
 
 /// Called around every step when set; for the profiler and for --verify.
@@ -34,12 +37,15 @@ struct StepObserver {
 
 class Instance {
  public:
+  /// Allocates everything that running needs: arena, scratch of every worker, aligned copies for callers' unaligned tensors.
   Instance(std::shared_ptr<const Program> program, std::shared_ptr<ThreadPool> pool);
   ~Instance();
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
 
-  /// Runs once. Pointers are dense tensors as Plan::inputs / outputs say, any alignment; nothing is allocated.
+  /// Runs once. Pointers are dense tensors as Plan::inputs / outputs say, any alignment; outputs overlap neither each other
+  /// nor inputs. Nothing is allocated. Throws bad_input when a count is wrong or a pointer null, usage when the instance is
+  /// already running, unsupported when a reference step has no runner, internal when a kernel fails (names the step).
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
            const StepObserver* observer = nullptr);
   /// The bytes behind a buffer of the last run (valid until the next one).
@@ -50,7 +56,7 @@ class Instance {
   std::unique_ptr<State> state_;
 };
 
-/// Runs a reference step; installed by the compiler library (the runtime library alone has none and says so).
+/// Runs a reference step; `buffers`: present inputs, then present outputs, 64-byte aligned as the plan places them. Installed by the compiler library (the runtime library alone has none and says so).
 using ReferenceRunner = void (*)(const ReferenceCall&, std::span<std::byte* const> buffers);
 void set_reference_runner(ReferenceRunner runner);
 

@@ -30,6 +30,7 @@ struct BufferRef {
   Space space = Space::none;
   int64_t offset = 0;  ///< bytes (arena, constant)
   int32_t index = 0;   ///< input, output
+  int64_t bytes = 0;   ///< size of the buffer behind it; check_plan() holds it against the space's size
 };
 
 enum class StepKind : uint8_t {
@@ -88,6 +89,7 @@ struct Plan {
   std::string target;  ///< name of the target
   std::string cpu;     ///< LLVM's name of it
   std::string codegen; ///< version of the code generator
+  std::vector<std::string> required_features;  ///< CPU features the code uses, by the names of base/cpu_info.h
   std::vector<PlanTensor> inputs, outputs;
   int64_t arena_bytes = 0;
   int64_t scratch_bytes = 0;  ///< per worker

@@ -1,0 +1,313 @@
+#include "exec/executor.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "base/cpu_info.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "exec/memory.h"
+#include "exec/plan_check.h"
+
+namespace kilter {
+namespace {
+
+constexpr int64_t kCopyChunk = int64_t{256} << 10;
+constexpr int64_t kParallelFrom = int64_t{1} << 20;  ///< bytes; below it a second thread costs more than it saves
+
+std::atomic<ReferenceRunner> reference_runner{nullptr};
+
+int64_t round_up(int64_t bytes) { return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine; }
+
+bool aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % kCacheLine == 0; }
+
+/// Bytes between the scratch of two workers: whole cache lines, an odd number of them, so that equal places in the
+/// scratch of different workers do not share a cache set.
+int64_t scratch_stride(int64_t bytes) { return bytes == 0 ? 0 : ((round_up(bytes) / kCacheLine) | 1) * kCacheLine; }
+
+struct KernelCall {
+  KernelEntry entry = nullptr;
+  KernelArgs args{};
+};
+
+int32_t run_kernel(void* context, int64_t begin, int64_t end, int32_t worker) {
+  const auto& call = *static_cast<const KernelCall*>(context);
+  return call.entry(&call.args, begin, end, worker);
+}
+
+struct CopyCall {
+  const std::byte* from;
+  std::byte* to;
+  int64_t bytes;
+};
+
+int32_t run_copy(void* context, int64_t begin, int64_t end, int32_t /*worker*/) {
+  const auto& call = *static_cast<const CopyCall*>(context);
+  const int64_t first = begin * kCopyChunk;
+  const int64_t last = std::min(end * kCopyChunk, call.bytes);
+  std::memcpy(call.to + first, call.from + first, static_cast<size_t>(last - first));
+  return 0;
+}
+
+void copy(ThreadPool& pool, const std::byte* from, std::byte* to, int64_t bytes) {
+  if (from == to || bytes == 0) return;
+  CopyCall call{from, to, bytes};
+  const bool apart = from + bytes <= to || to + bytes <= from;
+  if (apart && bytes >= kParallelFrom) {
+    pool.run((bytes + kCopyChunk - 1) / kCopyChunk, 0, run_copy, &call);
+  } else {
+    std::memmove(to, from, static_cast<size_t>(bytes));
+  }
+}
+
+struct HaloCall {
+  const HaloFill* halo;
+  std::byte* base;
+};
+
+void zero(std::byte* at, int64_t bytes) {
+  if (bytes > 0) std::memset(at, 0, static_cast<size_t>(bytes));
+}
+
+int32_t run_halo(void* context, int64_t begin, int64_t end, int32_t /*worker*/) {
+  const auto& call = *static_cast<const HaloCall*>(context);
+  const HaloFill& h = *call.halo;
+  for (int64_t p = begin; p < end; ++p) {
+    std::byte* plane = call.base + p * h.plane_bytes;
+    zero(plane, h.top * h.row_bytes);
+    for (int64_t r = h.top; r < h.rows - h.bottom; ++r) {
+      zero(plane + r * h.row_bytes, h.left_bytes);
+      zero(plane + (r + 1) * h.row_bytes - h.right_bytes, h.right_bytes);
+    }
+    zero(plane + (h.rows - h.bottom) * h.row_bytes, h.bottom * h.row_bytes);
+  }
+  return 0;
+}
+
+/// Where a step's address must be set anew for every run.
+struct Patch {
+  size_t slot;  ///< in State::addresses
+  bool output;
+  size_t index;
+  int64_t offset;
+};
+
+/// A caller's tensor: where it lies in this run, and its aligned copy for callers that do not align.
+struct Border {
+  int64_t bytes = 0;
+  std::byte* staging = nullptr;
+  std::byte* address = nullptr;
+};
+
+/// Marks an instance as running; answers a second caller with an error.
+class Turn {
+ public:
+  explicit Turn(std::atomic<bool>& running) : running_(running) {
+    if (running_.exchange(true, std::memory_order_acquire)) {
+      fail(ErrorKind::usage, "this instance is already running in another thread; make one instance a thread");
+    }
+  }
+  ~Turn() { running_.store(false, std::memory_order_release); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  std::atomic<bool>& running_;
+};
+
+}  // namespace
+
+Program::Program(Plan plan) : plan_(std::move(plan)) {
+  check_plan(plan_, ErrorKind::internal);
+  const auto missing = missing_cpu_features(plan_.required_features);
+  if (!missing.empty()) {
+    fail(ErrorKind::unsupported,
+         "'{}' was compiled for target {} and needs CPU features that this machine ({}) has not: {}; compile it for "
+         "this machine",
+         plan_.model, plan_.target, cpu_brand(), join(missing, ", "));
+  }
+  code_ = std::make_unique<ExecutableCode>(std::span(plan_.code, static_cast<size_t>(plan_.code_bytes)));
+}
+
+Program::~Program() = default;
+
+KernelEntry Program::entry(int32_t kernel) const {
+  require(kernel >= 0 && kernel < static_cast<int64_t>(plan_.entries.size()), "kernel {} of {} is asked for", kernel,
+          plan_.entries.size());
+  return reinterpret_cast<KernelEntry>(code_->data() + plan_.entries[static_cast<size_t>(kernel)]);
+}
+
+struct Instance::State {
+  State(std::shared_ptr<const Program> of_program, std::shared_ptr<ThreadPool> on_pool)
+      : program(std::move(of_program)), pool(std::move(on_pool)) {
+    require(program != nullptr && pool != nullptr, "an instance needs a program and a thread pool");
+    const Plan& plan = program->plan();
+    arena = Block(plan.arena_bytes, "the arena of '" + plan.model + "'");
+    const int64_t stride = scratch_stride(plan.scratch_bytes);
+    scratch = Block(stride * pool->threads(), "the scratch memory of '" + plan.model + "'");
+    prepare_borders(plan);
+    prepare_steps(plan, stride);
+  }
+
+  void prepare_borders(const Plan& plan) {
+    int64_t total = 0;
+    const auto sizes = [&](const std::vector<PlanTensor>& tensors, std::vector<Border>& borders) {
+      for (const PlanTensor& tensor : tensors) {
+        borders.push_back({*tensor_bytes(tensor.type, tensor.shape), nullptr, nullptr});
+        total += round_up(borders.back().bytes);
+      }
+    };
+    sizes(plan.inputs, inputs);
+    sizes(plan.outputs, outputs);
+    staging = Block(total, "the copies of inputs and outputs of '" + plan.model + "'");
+    std::byte* at = staging.data();
+    for (auto* borders : {&inputs, &outputs}) {
+      for (Border& border : *borders) {
+        border.staging = at;
+        at += round_up(border.bytes);
+      }
+    }
+  }
+
+  void prepare_steps(const Plan& plan, int64_t stride) {
+    size_t total = 0;
+    for (const Step& step : plan.steps) total += step.args.size();
+    addresses.resize(total);
+    first.reserve(plan.steps.size());
+    kernels.resize(plan.steps.size());
+    size_t slot = 0;
+    for (size_t i = 0; i < plan.steps.size(); ++i) {
+      const Step& step = plan.steps[i];
+      first.push_back(slot);
+      if (step.kind == StepKind::kernel) {
+        kernels[i] = {program->entry(step.kernel), {addresses.data() + slot, nullptr, scratch.data(), stride}};
+      }
+      if (step.kind == StepKind::reference && first_reference < 0) first_reference = static_cast<int64_t>(i);
+      for (const BufferRef& ref : step.args) {
+        if (ref.space == Space::input || ref.space == Space::output) {
+          patches.push_back({slot, ref.space == Space::output, static_cast<size_t>(ref.index), ref.offset});
+        } else {
+          addresses[slot] = fixed_address(ref);
+        }
+        ++slot;
+      }
+    }
+  }
+
+  std::byte* fixed_address(const BufferRef& ref) const {
+    const Plan& plan = program->plan();
+    // Kernels take one type of pointer; check_plan() and the compiler see to it that constants are only read.
+    std::byte* base = ref.space == Space::arena ? arena.data() : const_cast<std::byte*>(plan.constants);
+    return base == nullptr ? nullptr : base + ref.offset;
+  }
+
+  void take_borders(std::span<const std::byte* const> from, std::span<std::byte* const> to) {
+    const Plan& plan = program->plan();
+    if (from.size() != inputs.size() || to.size() != outputs.size()) {
+      fail(ErrorKind::bad_input, "'{}' was given {} inputs and {} outputs; expected {} and {}", plan.model, from.size(),
+           to.size(), inputs.size(), outputs.size());
+    }
+    for (size_t i = 0; i < inputs.size(); ++i) check_pointer("input", plan.inputs[i], inputs[i], from[i]);
+    for (size_t i = 0; i < outputs.size(); ++i) check_pointer("output", plan.outputs[i], outputs[i], to[i]);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      Border& border = inputs[i];
+      // Kernels only read inputs; the plan's checks refuse other steps that would write them.
+      border.address = aligned(from[i]) ? const_cast<std::byte*>(from[i]) : border.staging;
+      if (!aligned(from[i])) copy(*pool, from[i], border.staging, border.bytes);
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) outputs[i].address = aligned(to[i]) ? to[i] : outputs[i].staging;
+    for (const Patch& patch : patches) {
+      std::byte* base = (patch.output ? outputs : inputs)[patch.index].address;
+      addresses[patch.slot] = base == nullptr ? nullptr : base + patch.offset;
+    }
+  }
+
+  void check_pointer(std::string_view what, const PlanTensor& tensor, const Border& border, const void* pointer) const {
+    if (pointer != nullptr || border.bytes == 0) return;
+    fail(ErrorKind::bad_input, "'{}': {} '{}' is a null pointer; expected {} bytes", program->plan().model, what,
+         tensor.name, border.bytes);
+  }
+
+  void run_step(size_t index) {
+    const Step& step = program->plan().steps[index];
+    std::byte** buffers = addresses.data() + first[index];
+    switch (step.kind) {
+      case StepKind::kernel: {
+        const int32_t result = pool->run(step.extent, step.max_threads, run_kernel, &kernels[index]);
+        if (result != 0) {
+          fail(ErrorKind::internal, "step {} '{}' ({}): its kernel answered {}; expected 0", index, step.name, step.ops,
+               result);
+        }
+        return;
+      }
+      case StepKind::reference:
+        reference_runner.load(std::memory_order_acquire)(step.reference, {buffers, step.args.size()});
+        return;
+      case StepKind::halo: {
+        HaloCall call{&step.halo, buffers[0]};
+        const bool large = step.halo.plane_bytes * step.halo.planes >= 4 * kParallelFrom;
+        pool->run(step.halo.planes, large ? 0 : 1, run_halo, &call);
+        return;
+      }
+      case StepKind::copy:
+        copy(*pool, buffers[0], buffers[1], step.copy_bytes);
+        return;
+    }
+  }
+
+  void check_reference_runner() const {
+    if (first_reference < 0 || reference_runner.load(std::memory_order_acquire) != nullptr) return;
+    const Step& step = program->plan().steps[static_cast<size_t>(first_reference)];
+    fail(ErrorKind::unsupported,
+         "step {} '{}' runs operator {} through its reference kernel, which the runtime library alone does not hold; "
+         "run "
+         "'{}' with the full Kilter library",
+         first_reference, step.name, step.reference.op, program->plan().model);
+  }
+
+  std::shared_ptr<const Program> program;
+  std::shared_ptr<ThreadPool> pool;
+  Block arena, scratch, staging;
+  std::vector<Border> inputs, outputs;
+  std::vector<std::byte*> addresses;  ///< of all steps, one after the other
+  std::vector<size_t> first;          ///< per step: its first in `addresses`
+  std::vector<Patch> patches;
+  std::vector<KernelCall> kernels;  ///< per step; unused where the step is no kernel
+  int64_t first_reference = -1;
+  std::atomic<bool> running{false};
+};
+
+Instance::Instance(std::shared_ptr<const Program> program, std::shared_ptr<ThreadPool> pool)
+    : state_(std::make_unique<State>(std::move(program), std::move(pool))) {}
+
+Instance::~Instance() = default;
+
+void Instance::run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
+                   const StepObserver* observer) {
+  State& s = *state_;
+  const Turn turn(s.running);
+  s.check_reference_runner();
+  s.take_borders(inputs, outputs);
+  const size_t count = s.program->plan().steps.size();
+  for (size_t i = 0; i < count; ++i) {
+    if (observer != nullptr && observer->before) observer->before(i);
+    s.run_step(i);
+    if (observer != nullptr && observer->after) observer->after(i);
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Border& border = s.outputs[i];
+    if (border.address != outputs[i]) copy(*s.pool, border.staging, outputs[i], border.bytes);
+  }
+}
+
+std::byte* Instance::address(const BufferRef& ref) const {
+  const bool output = ref.space == Space::output;
+  if (!output && ref.space != Space::input) return state_->fixed_address(ref);
+  std::byte* base = (output ? state_->outputs : state_->inputs).at(static_cast<size_t>(ref.index)).address;
+  return base == nullptr ? nullptr : base + ref.offset;
+}
+
+void set_reference_runner(ReferenceRunner runner) { reference_runner.store(runner, std::memory_order_release); }
+
+}  // namespace kilter

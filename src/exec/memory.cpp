@@ -1,0 +1,97 @@
+#include "exec/memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+
+namespace kilter {
+namespace {
+
+constexpr int64_t kHugeFrom = int64_t{4} << 20;
+constexpr size_t kHugePage = size_t{2} << 20;
+
+int64_t machine_bytes() {
+  return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<int64_t>(sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+Block::Block(int64_t bytes, std::string_view what) {
+  if (bytes <= 0) return;
+  if (bytes > machine_bytes()) {
+    fail(ErrorKind::bad_input, "{} needs {} bytes; this machine has {} bytes of memory", what, bytes, machine_bytes());
+  }
+  const size_t rounded = (static_cast<size_t>(bytes) + kCacheLine - 1) / kCacheLine * kCacheLine;
+  if (bytes <= kHugeFrom) {
+    base_ = std::aligned_alloc(kCacheLine, rounded);
+    if (base_ == nullptr) fail(ErrorKind::bad_input, "{}: {} bytes of memory are not to be had", what, bytes);
+    std::memset(base_, 0, rounded);
+    data_ = static_cast<std::byte*>(base_);
+    return;
+  }
+  const size_t mapped = rounded + kHugePage;
+  void* base = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) {
+    fail(ErrorKind::bad_input, "{}: {} bytes of memory are not to be had: {}", what, bytes,
+         std::generic_category().message(errno));
+  }
+  base_ = base;
+  mapped_bytes_ = mapped;
+  const auto address = reinterpret_cast<uintptr_t>(base);
+  data_ = reinterpret_cast<std::byte*>((address + kHugePage - 1) / kHugePage * kHugePage);
+  // Both are advice: without them the first run is slower, not wrong.
+  madvise(data_, rounded, MADV_HUGEPAGE);
+#ifdef MADV_POPULATE_WRITE
+  madvise(data_, rounded, MADV_POPULATE_WRITE);
+#endif
+}
+
+Block::~Block() {
+  if (mapped_bytes_ > 0) {
+    munmap(base_, mapped_bytes_);
+  } else {
+    std::free(base_);
+  }
+}
+
+Block::Block(Block&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      base_(std::exchange(other.base_, nullptr)),
+      mapped_bytes_(std::exchange(other.mapped_bytes_, 0)) {}
+
+Block& Block::operator=(Block&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(base_, other.base_);
+  std::swap(mapped_bytes_, other.mapped_bytes_);
+  return *this;
+}
+
+ExecutableCode::ExecutableCode(std::span<const std::byte> code) : bytes_(code.size()) {
+  if (bytes_ == 0) return;
+  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const bool mapped = memory != MAP_FAILED;
+  if (mapped) std::memcpy(memory, code.data(), bytes_);
+  if (!mapped || mprotect(memory, bytes_, PROT_READ | PROT_EXEC) != 0) {
+    const int code_of_error = errno;
+    if (mapped) munmap(memory, bytes_);
+    fail(ErrorKind::internal,
+         "{} bytes of executable memory are refused: {}; does the system forbid making memory executable?", bytes_,
+         std::generic_category().message(code_of_error));
+  }
+  data_ = static_cast<std::byte*>(memory);
+  __builtin___clear_cache(reinterpret_cast<char*>(data_), reinterpret_cast<char*>(data_ + bytes_));
+}
+
+ExecutableCode::~ExecutableCode() {
+  if (data_ != nullptr) munmap(data_, bytes_);
+}
+
+}  // namespace kilter

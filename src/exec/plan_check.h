@@ -1,0 +1,22 @@
+// The invariants of a plan, checked before it is run or handed out by the loader.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/error.h"
+#include "exec/plan.h"
+
+namespace kilter {
+
+/// Throws an error of `kind` with the first broken invariant: what, which step, expected and got. A plan that passes
+/// can be set up without reading or writing outside of its buffers; what its machine code does is not checked. Every
+/// buffer of a step lies inside its space with `bytes`; halo and copy steps stay inside and write neither inputs nor
+/// constants.
+void check_plan(const Plan& plan, ErrorKind kind);
+
+/// Bytes of a dense tensor; nothing when a dimension is negative, there are more than 2^40 elements, or the type is
+/// string.
+std::optional<int64_t> tensor_bytes(DType type, const Shape& shape);
+
+}  // namespace kilter
