@@ -1,0 +1,33 @@
+#include "ops/reduction.h"
+
+namespace kilter {
+namespace {
+
+void reference(ReferenceContext& ctx) {
+  reference_reduce<Numbers>(ctx, []<class T>() {
+    using A = Accumulator<T>;
+    return fold_of(
+        A{0}, [](A total, A x) { return wrap_add(total, x); },
+        [](A total, int64_t count) {
+          if constexpr (std::is_integral_v<A>) return count == 0 ? A{0} : static_cast<A>(total / static_cast<A>(count));
+          return static_cast<A>(total / static_cast<A>(count));
+        });
+  });
+}
+
+}  // namespace
+
+KILTER_OP(ReduceMean){
+    .name = "ReduceMean",
+    .family = Family::reduce,
+    .max_inputs = 2,
+    .attrs = reduce_attrs(),
+    .summary = "y = mean of x over axes; integers truncate toward zero, the empty mean is NaN (integers 0).",
+    .infer = infer_reduce<Numbers>,
+    .reference = reference,
+    .cases = {"f32[2,3,5] | axes=[1] | 11", "f32[3,7,17] i64[1]=-1 | keepdims=0", "f32[33]",
+              "f64[2,17,3] | axes=[0,2] keepdims=0 | 11", "f32[4,5] | noop_with_empty_axes=1", "f16[3,33] i64[1]=1",
+              "f32[2,0,3] i64[1]=1", "i32[5,7] i64[2]=0,-1"},
+};
+
+}  // namespace kilter

@@ -1,0 +1,111 @@
+#include "ops/reduction.h"
+
+#include "ops/iterate.h"
+
+namespace kilter {
+namespace {
+
+/// Code of an element type in ONNX's TensorProto.DataType, for the attribute `to` of Cast.
+int64_t onnx_code(DType type) {
+  switch (type) {
+    case DType::f32:
+      return 1;
+    case DType::f64:
+      return 11;
+    case DType::f16:
+      return 10;
+    case DType::bf16:
+      return 16;
+    case DType::i8:
+      return 3;
+    case DType::i16:
+      return 5;
+    case DType::i32:
+      return 6;
+    case DType::i64:
+      return 7;
+    case DType::u8:
+      return 2;
+    case DType::u16:
+      return 4;
+    case DType::u32:
+      return 12;
+    case DType::u64:
+      return 13;
+    case DType::boolean:
+      return 9;
+    case DType::string:
+      return 8;
+  }
+  return 0;
+}
+
+ValueId cast_to(ExpandContext& ctx, ValueId x, DType type) {
+  if (ctx.builder.type(x).dtype == type) return x;
+  return add_newest(ctx, "Cast", {x}, {{"to", onnx_code(type)}});
+}
+
+}  // namespace
+
+Shape reduced_shape(const Shape& shape, const std::vector<int64_t>& axes, bool keepdims) {
+  Shape out;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const bool reduced = std::find(axes.begin(), axes.end(), static_cast<int64_t>(d)) != axes.end();
+    if (!reduced) {
+      out.push_back(shape[d]);
+    } else if (keepdims) {
+      out.push_back(1);
+    }
+  }
+  return out;
+}
+
+ReductionOffsets reduction_offsets(const Shape& shape, const std::vector<int64_t>& axes) {
+  const Shape strides = dense_strides(shape);
+  Shape kept, kept_strides, gone, gone_strides;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const bool reduced = std::find(axes.begin(), axes.end(), static_cast<int64_t>(d)) != axes.end();
+    (reduced ? gone : kept).push_back(shape[d]);
+    (reduced ? gone_strides : kept_strides).push_back(strides[d]);
+  }
+  ReductionOffsets offsets;
+  for_each_offset<1>(kept, {kept_strides}, [&](const auto& at) { offsets.starts.push_back(at[0]); });
+  for_each_offset<1>(gone, {gone_strides}, [&](const auto& at) { offsets.steps.push_back(at[0]); });
+  return offsets;
+}
+
+ValueId add_newest(ExpandContext& ctx, std::string_view op, std::vector<ValueId> inputs, Attrs attrs) {
+  GraphBuilder::Options options;
+  options.name = ctx.node.name;
+  options.opset = kNewestOpset;
+  return ctx.builder.add(op, std::move(inputs), std::move(attrs), options).at(0);
+}
+
+ValueId reduce_as(ExpandContext& ctx, std::string_view op, ValueId x, bool keepdims) {
+  std::vector<ValueId> inputs = {x};
+  if (ctx.has(1)) {
+    inputs.push_back(ctx.in(1));
+  } else if (ctx.node.has_attr("axes")) {
+    const std::vector<int64_t> axes = ctx.node.ints_attr("axes");
+    const auto count = static_cast<int64_t>(axes.size());
+    inputs.push_back(ctx.builder.constant(Tensor::of<int64_t>({count}, std::span<const int64_t>(axes))));
+  }
+  Attrs attrs = {{"keepdims", int64_t{keepdims}},
+                 {"noop_with_empty_axes", ctx.node.int_attr("noop_with_empty_axes", 0)}};
+  return add_newest(ctx, op, std::move(inputs), std::move(attrs));
+}
+
+ValueId widened(ExpandContext& ctx, ValueId x, bool fractional) {
+  const DType type = ctx.builder.type(x).dtype;
+  if (type == DType::f16 || type == DType::bf16) return cast_to(ctx, x, DType::f32);
+  if (fractional && is_integer(type)) return cast_to(ctx, x, DType::f64);
+  return x;
+}
+
+ValueId narrowed(ExpandContext& ctx, ValueId y, DType type) { return cast_to(ctx, y, type); }
+
+std::vector<AttrSpec> reduce_attrs() {
+  return {{"axes", "ints", ""}, {"keepdims", "int", "1"}, {"noop_with_empty_axes", "int", "0"}};
+}
+
+}  // namespace kilter
