@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -67,6 +68,8 @@ struct SubgraphAttr {
 };
 using Attr = std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>,
                           std::vector<std::string>, Tensor, SubgraphAttr>;
+/// "int", "float", "string", "ints", "floats", "strings", "tensor", "graph".
+std::string_view attr_type(const Attr& attr);
 using Attrs = std::map<std::string, Attr, std::less<>>;
 
 struct Value {
@@ -98,7 +101,11 @@ struct Node {
   bool has_attr(std::string_view key) const { return attrs.find(key) != attrs.end(); }
 };
 
-/// Nodes and values live in arenas and are named by id; ids stay valid while the graph lives. Erasing marks as dead.
+/// "Conv 'name'": how errors name a node.
+std::string label(const Node& node);
+
+/// Nodes and values live in arenas and are named by id; ids and references stay valid while the graph lives. Erasing marks
+/// as dead. Names of values and names of nodes are two name spaces.
 class Graph {
  public:
   std::string name;
@@ -109,11 +116,13 @@ class Graph {
   /// `nullopt` is not wanted.
   NodeId add_node(const OpDef* op, std::string name, int32_t opset, Attrs attrs, std::vector<ValueId> inputs,
                   const std::vector<std::optional<TensorType>>& output_types, const std::vector<std::string>& output_names = {});
+  /// Several outputs may read one value; their names are unique.
   void add_output(ValueId value, std::string name);
 
   Value& value(ValueId id) { return values_.at(static_cast<size_t>(id)); }
   const Value& value(ValueId id) const { return values_.at(static_cast<size_t>(id)); }
-  Node& node(NodeId id) { return nodes_.at(static_cast<size_t>(id)); }
+  /// A node to be changed. Change it before the next sort(), and keep its outputs as they are.
+  Node& node(NodeId id);
   const Node& node(NodeId id) const { return nodes_.at(static_cast<size_t>(id)); }
   const TensorType& type(ValueId id) const { return value(id).type; }
 
@@ -129,11 +138,12 @@ class Graph {
   size_t value_count() const { return values_.size(); }
   size_t node_count() const { return nodes_.size(); }
 
-  /// Live nodes that read a value, in order, each once.
+  /// Live nodes that read a value, in order, each once. Fast for nodes that were not handed out for change since sort().
   std::vector<NodeId> users(ValueId id) const;
   bool is_output(ValueId id) const;
   /// Makes every reader of `from` (graph outputs too) read `to`.
   void replace_uses(ValueId from, ValueId to);
+  /// Marks a node and its outputs as dead and frees their names; nobody may read the outputs any more.
   void erase(NodeId id);
   /// Sorts order() topologically (stable) and rebuilds the use lists; passes call it after they add nodes.
   void sort();
@@ -141,15 +151,31 @@ class Graph {
   int remove_dead();
 
   /// A value name not yet in use that starts with `hint`.
-  std::string fresh_name(std::string_view hint);
+  std::string fresh_name(std::string_view hint) const;
+  /// Gives a value another name, made unique.
+  void rename(ValueId id, std::string_view hint);
+  /// The live value of that name, or kNone.
+  ValueId find_value(std::string_view value_name) const;
 
  private:
-  std::vector<Value> values_;
-  std::vector<Node> nodes_;
+  using Names = std::map<std::string, int32_t, std::less<>>;  ///< name in use -> id of its bearer
+
+  ValueId add_value(std::string_view hint, TensorType type);
+  void note_uses(NodeId id);
+  void kill(ValueId id);
+
+  std::deque<Value> values_;
+  std::deque<Node> nodes_;
   std::vector<ValueId> inputs_;
   std::vector<Output> outputs_;
   std::vector<NodeId> order_;
-  std::map<std::string, int64_t, std::less<>> names_;
+  std::deque<std::vector<NodeId>> users_;  ///< by value: nodes that may read it
+  std::vector<int64_t> position_;          ///< by node: its rank in order_, with gaps
+  std::vector<NodeId> touched_;            ///< handed out for change since sort(): may read what users_ does not say
+  std::vector<bool> is_touched_;           ///< by node
+  Names value_names_;
+  Names node_names_;
+  mutable std::map<std::string, int64_t, std::less<>> next_suffix_;  ///< where the search for a free name goes on
 };
 
 /// Throws internal with the first broken invariant: order, types, ids, names, single producer, dead references.

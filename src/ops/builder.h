@@ -38,7 +38,9 @@ class GraphBuilder {
   };
   /// Adds one node. Throws bad_model for illegal operands or attributes, unsupported for an unknown operator,
   /// ShapeNeedsValue where a shape depends on data. Nodes whose inputs are all constant and whose outputs have at most
-  /// `fold_limit` elements are evaluated at once by their reference kernel and become constants.
+  /// `fold_limit` elements (or as many as the node's tensor attributes) are evaluated at once by their reference kernel and
+  /// become constants; reshapes of constants become constants that share the bytes.
+  /// Answers one id per requested output, kNone for those not wanted.
   std::vector<ValueId> add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, const Options& options);
   ValueId add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {}, std::string name = {});
 
@@ -49,11 +51,16 @@ class GraphBuilder {
   int64_t fold_limit = 4096;
 
  private:
+  std::vector<ValueId> expand_node(const Node& node, const std::vector<std::string>& output_names);
+  bool fold(const Node& node, const std::vector<std::optional<TensorType>>& types, std::vector<Tensor>& results);
+
   Graph& graph_;
   int32_t opset_;
+  int depth_ = 0;  ///< of expansions within expansions
 };
 
-/// Given to OpDef::expand.
+/// Given to OpDef::expand. While an expansion runs, the builder's opset is kNewestOpset: expansions are written in the
+/// newest form of the operators that they use, whatever the model's opset.
 class ExpandContext {
  public:
   ExpandContext(GraphBuilder& into, const Node& replaced) : builder(into), node(replaced) {}
@@ -72,7 +79,8 @@ class ExpandContext {
 
 /// Views for hooks: types and constant values of a node's operands.
 OpView view(const Graph& graph, const Node& node);
-/// Runs the reference kernel of a node on dense tensors (undefined = left out); allocates the outputs.
+/// Runs the reference kernel of a node on dense tensors (undefined = left out); allocates the outputs, except those that
+/// node.outputs leaves out (kNone), which stay undefined.
 std::vector<Tensor> run_reference(const Node& node, std::vector<Tensor> inputs, const std::vector<TensorType>& output_types);
 /// Infers the output types of a node from its operands. Throws NeedsValue (see op.h).
 std::vector<std::optional<TensorType>> infer(const Node& node, std::vector<const TensorType*> types,

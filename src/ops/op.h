@@ -160,6 +160,8 @@ struct OpDef {
   /// Operations of one run (one multiply-add = 2). Defaults by family when null.
   int64_t (*flops)(const OpView&) = nullptr;
   bool deterministic = true;        ///< false: never folded, never merged (random operators)
+  bool shape_only = false;          ///< outputs depend on the inputs' types alone (Shape, Size): always folded; the
+                                    ///< reference sees inputs without data
   bool zero_preserving = false;     ///< map only: f(0, ..., 0) = 0, so padding lanes stay 0
   Tolerance tolerance = {};
   std::vector<CaseText> cases = {};

@@ -1,0 +1,353 @@
+#include "graph/graph.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ops/op.h"
+
+namespace kilter {
+namespace {
+
+template <class T>
+constexpr std::string_view kAttrType = "";
+template <>
+constexpr std::string_view kAttrType<int64_t> = "int";
+template <>
+constexpr std::string_view kAttrType<float> = "float";
+template <>
+constexpr std::string_view kAttrType<std::string> = "string";
+template <>
+constexpr std::string_view kAttrType<std::vector<int64_t>> = "ints";
+template <>
+constexpr std::string_view kAttrType<std::vector<float>> = "floats";
+template <>
+constexpr std::string_view kAttrType<std::vector<std::string>> = "strings";
+template <>
+constexpr std::string_view kAttrType<Tensor> = "tensor";
+template <>
+constexpr std::string_view kAttrType<SubgraphAttr> = "graph";
+
+template <class T>
+const T* find_attr(const Node& node, std::string_view key) {
+  const auto it = node.attrs.find(key);
+  if (it == node.attrs.end()) return nullptr;
+  const T* value = std::get_if<T>(&it->second);
+  if (value == nullptr) {
+    fail(ErrorKind::bad_model, "{}: attribute '{}' has type {}, expected {}", label(node), key, attr_type(it->second),
+         kAttrType<T>);
+  }
+  return value;
+}
+
+bool reads(const Node& node, ValueId id) {
+  return std::find(node.inputs.begin(), node.inputs.end(), id) != node.inputs.end();
+}
+
+/// `hint`, or hint_1, hint_2, ...: the first that is not in `taken`.
+template <class Names, class Suffixes>
+std::string unused(const Names& taken, Suffixes& next, std::string_view hint) {
+  const std::string base = hint.empty() ? "v" : std::string(hint);
+  if (taken.find(base) == taken.end()) return base;
+  int64_t& suffix = next[base];
+  for (;;) {
+    std::string name = fmt::format("{}_{}", base, ++suffix);
+    if (taken.find(name) == taken.end()) return name;
+  }
+}
+
+}  // namespace
+
+std::string_view attr_type(const Attr& attr) {
+  return std::visit([]<class T>(const T&) { return kAttrType<T>; }, attr);
+}
+
+std::string text(const TensorType& type) {
+  std::string out = fmt::format("{}[", name(type.dtype));
+  for (size_t i = 0; i < type.shape.size(); ++i) out += fmt::format("{}{}", i == 0 ? "" : ",", type.shape[i]);
+  out += ']';
+  if (type.layout.plain()) return out;
+  out += '{';
+  if (type.layout.block != 1) out += fmt::format("c{}", type.layout.block);
+  if (type.layout.has_halo()) {
+    const auto& h = type.layout.halo;
+    out += fmt::format("{}halo{},{},{},{}", type.layout.block != 1 ? " " : "", h[0], h[1], h[2], h[3]);
+  }
+  return out + '}';
+}
+
+Physical physical(const TensorType& type) {
+  const Layout& layout = type.layout;
+  const size_t rank = type.shape.size();
+  require(layout.block >= 1 && (layout.block == 1 || rank >= 2), "layout of {}: a block needs rank 2 or more",
+          text(type));
+  require(!layout.has_halo() || rank == 4, "layout of {}: a halo needs rank 4", text(type));
+  Physical out;
+  out.dims = type.shape;
+  if (layout.block > 1) {
+    out.dims[1] = (type.shape[1] + layout.block - 1) / layout.block;
+    out.dims.push_back(layout.block);
+  }
+  Shape extents = out.dims;
+  if (layout.has_halo()) {
+    extents[2] += layout.halo[0] + layout.halo[2];
+    extents[3] += layout.halo[1] + layout.halo[3];
+  }
+  out.elems = elems(extents);
+  out.strides = dense_strides(extents);
+  if (layout.has_halo()) out.offset = layout.halo[0] * out.strides[2] + layout.halo[1] * out.strides[3];
+  return out;
+}
+
+std::string label(const Node& node) {
+  return fmt::format("{} '{}'", node.op != nullptr ? node.op->name : std::string_view("node"), node.name);
+}
+
+int64_t Node::int_attr(std::string_view key, int64_t fallback) const {
+  const auto* value = find_attr<int64_t>(*this, key);
+  return value != nullptr ? *value : fallback;
+}
+float Node::float_attr(std::string_view key, float fallback) const {
+  const auto* value = find_attr<float>(*this, key);
+  return value != nullptr ? *value : fallback;
+}
+std::string Node::string_attr(std::string_view key, std::string_view fallback) const {
+  const auto* value = find_attr<std::string>(*this, key);
+  return value != nullptr ? *value : std::string(fallback);
+}
+std::vector<int64_t> Node::ints_attr(std::string_view key, std::vector<int64_t> fallback) const {
+  const auto* value = find_attr<std::vector<int64_t>>(*this, key);
+  return value != nullptr ? *value : std::move(fallback);
+}
+std::vector<float> Node::floats_attr(std::string_view key, std::vector<float> fallback) const {
+  const auto* value = find_attr<std::vector<float>>(*this, key);
+  return value != nullptr ? *value : std::move(fallback);
+}
+const Tensor* Node::tensor_attr(std::string_view key) const { return find_attr<Tensor>(*this, key); }
+
+ValueId Graph::add_value(std::string_view hint, TensorType type) {
+  const auto id = static_cast<ValueId>(values_.size());
+  Value value;
+  value.name = fresh_name(hint);
+  value.type = std::move(type);
+  value_names_.emplace(value.name, id);
+  values_.push_back(std::move(value));
+  users_.emplace_back();
+  return id;
+}
+
+ValueId Graph::add_input(std::string input_name, TensorType type) {
+  const ValueId id = add_value(input_name, std::move(type));
+  inputs_.push_back(id);
+  return id;
+}
+
+ValueId Graph::add_constant(std::string constant_name, Tensor tensor) {
+  require(tensor.defined(), "constant '{}' has no tensor", constant_name);
+  const ValueId id = add_value(constant_name, {tensor.dtype(), tensor.shape(), {}});
+  value(id).constant = std::move(tensor);
+  return id;
+}
+
+NodeId Graph::add_node(const OpDef* op, std::string node_name, int32_t opset, Attrs attrs, std::vector<ValueId> inputs,
+                       const std::vector<std::optional<TensorType>>& output_types,
+                       const std::vector<std::string>& output_names) {
+  const auto id = static_cast<NodeId>(nodes_.size());
+  Node node;
+  if (node_name.empty()) node_name = op != nullptr ? op->name : "node";
+  node.name = unused(node_names_, next_suffix_, node_name);
+  node.op = op;
+  node.opset = opset;
+  node.attrs = std::move(attrs);
+  node.inputs = std::move(inputs);
+  for (size_t i = 0; i < output_types.size(); ++i) {
+    if (!output_types[i]) {
+      node.outputs.push_back(kNone);
+      continue;
+    }
+    const bool named = i < output_names.size() && !output_names[i].empty();
+    const std::string hint = named ? output_names[i] : i == 0 ? node.name : fmt::format("{}_{}", node.name, i);
+    const ValueId out = add_value(hint, *output_types[i]);
+    value(out).producer = id;
+    value(out).output_index = static_cast<int32_t>(i);
+    node.outputs.push_back(out);
+  }
+  node_names_.emplace(node.name, id);
+  nodes_.push_back(std::move(node));
+  position_.push_back(order_.empty() ? 0 : position_[static_cast<size_t>(order_.back())] + 1);
+  is_touched_.push_back(false);
+  order_.push_back(id);
+  note_uses(id);
+  return id;
+}
+
+void Graph::add_output(ValueId id, std::string output_name) { outputs_.push_back({std::move(output_name), id}); }
+
+Node& Graph::node(NodeId id) {
+  Node& found = nodes_.at(static_cast<size_t>(id));
+  if (!is_touched_[static_cast<size_t>(id)]) {
+    is_touched_[static_cast<size_t>(id)] = true;
+    touched_.push_back(id);
+  }
+  return found;
+}
+
+void Graph::note_uses(NodeId id) {
+  for (ValueId input : nodes_[static_cast<size_t>(id)].inputs) {
+    if (input < 0 || static_cast<size_t>(input) >= users_.size()) continue;
+    std::vector<NodeId>& list = users_[static_cast<size_t>(input)];
+    if (list.empty() || list.back() != id) list.push_back(id);
+  }
+}
+
+std::vector<NodeId> Graph::users(ValueId id) const {
+  std::vector<NodeId> found;
+  const auto collect = [&](const std::vector<NodeId>& candidates) {
+    for (NodeId candidate : candidates) {
+      const Node& n = node(candidate);
+      if (!n.dead && reads(n, id)) found.push_back(candidate);
+    }
+  };
+  collect(users_.at(static_cast<size_t>(id)));
+  collect(touched_);
+  std::sort(found.begin(), found.end(), [this](NodeId a, NodeId b) {
+    return std::pair(position_[static_cast<size_t>(a)], a) < std::pair(position_[static_cast<size_t>(b)], b);
+  });
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+bool Graph::is_output(ValueId id) const {
+  return std::any_of(outputs_.begin(), outputs_.end(), [id](const Output& output) { return output.value == id; });
+}
+
+void Graph::replace_uses(ValueId from, ValueId to) {
+  if (from == to) return;
+  for (NodeId user : users(from)) {
+    Node& n = nodes_[static_cast<size_t>(user)];
+    std::replace(n.inputs.begin(), n.inputs.end(), from, to);
+    users_[static_cast<size_t>(to)].push_back(user);
+  }
+  users_[static_cast<size_t>(from)].clear();
+  for (Output& output : outputs_) {
+    if (output.value == from) output.value = to;
+  }
+}
+
+void Graph::kill(ValueId id) {
+  Value& v = value(id);
+  if (v.dead) return;
+  v.dead = true;
+  v.constant.reset();
+  value_names_.erase(v.name);
+}
+
+void Graph::erase(NodeId id) {
+  Node& n = nodes_.at(static_cast<size_t>(id));
+  if (n.dead) return;
+  n.dead = true;
+  node_names_.erase(n.name);
+  for (ValueId output : n.outputs) {
+    if (output != kNone) kill(output);
+  }
+  order_.erase(std::find(order_.begin(), order_.end(), id));
+}
+
+void Graph::sort() {
+  enum class State : uint8_t { fresh, open, done };
+  std::vector<State> state(nodes_.size(), State::fresh);
+  std::vector<NodeId> sorted;
+  sorted.reserve(order_.size());
+  std::vector<std::pair<NodeId, size_t>> stack;  // node and the next of its inputs to look at
+  for (NodeId root : order_) {
+    if (state[static_cast<size_t>(root)] != State::fresh) continue;
+    stack.emplace_back(root, 0);
+    state[static_cast<size_t>(root)] = State::open;
+    while (!stack.empty()) {
+      auto& [id, next] = stack.back();
+      const Node& n = nodes_[static_cast<size_t>(id)];
+      if (next == n.inputs.size()) {
+        state[static_cast<size_t>(id)] = State::done;
+        sorted.push_back(id);
+        stack.pop_back();
+        continue;
+      }
+      const ValueId input = n.inputs[next++];
+      const NodeId producer = input == kNone ? kNone : value(input).producer;
+      if (producer == kNone || nodes_.at(static_cast<size_t>(producer)).dead) continue;
+      State& seen = state[static_cast<size_t>(producer)];
+      if (seen == State::open) {
+        fail(ErrorKind::internal, "graph '{}' has a cycle: {} reads '{}', which depends on it", name, label(n),
+             value(input).name);
+      }
+      if (seen == State::fresh) {
+        seen = State::open;
+        stack.emplace_back(producer, 0);
+      }
+    }
+  }
+  order_ = std::move(sorted);
+  for (auto& list : users_) list.clear();
+  for (size_t i = 0; i < order_.size(); ++i) {
+    position_[static_cast<size_t>(order_[i])] = static_cast<int64_t>(i);
+    note_uses(order_[i]);
+  }
+  for (NodeId id : touched_) is_touched_[static_cast<size_t>(id)] = false;
+  touched_.clear();
+}
+
+int Graph::remove_dead() {
+  std::vector<bool> needed(values_.size(), false);
+  std::vector<ValueId> work;
+  const auto need = [&](ValueId id) {
+    if (id == kNone || needed[static_cast<size_t>(id)]) return;
+    needed[static_cast<size_t>(id)] = true;
+    work.push_back(id);
+  };
+  for (const Output& output : outputs_) need(output.value);
+  std::vector<bool> keep(nodes_.size(), false);
+  while (!work.empty()) {
+    const NodeId producer = value(work.back()).producer;
+    work.pop_back();
+    if (producer == kNone || keep[static_cast<size_t>(producer)]) continue;
+    keep[static_cast<size_t>(producer)] = true;
+    for (ValueId input : nodes_[static_cast<size_t>(producer)].inputs) need(input);
+  }
+  std::vector<NodeId> live;
+  int gone = 0;
+  for (NodeId id : order_) {
+    Node& n = nodes_[static_cast<size_t>(id)];
+    if (keep[static_cast<size_t>(id)]) {
+      live.push_back(id);
+      continue;
+    }
+    n.dead = true;
+    node_names_.erase(n.name);
+    for (ValueId output : n.outputs) {
+      if (output != kNone) kill(output);
+    }
+    ++gone;
+  }
+  order_ = std::move(live);
+  for (size_t i = 0; i < values_.size(); ++i) {
+    if (values_[i].constant && !needed[i]) kill(static_cast<ValueId>(i));
+  }
+  return gone;
+}
+
+std::string Graph::fresh_name(std::string_view hint) const { return unused(value_names_, next_suffix_, hint); }
+
+void Graph::rename(ValueId id, std::string_view hint) {
+  Value& v = value(id);
+  if (v.name == hint) return;
+  std::string fresh = fresh_name(hint);
+  value_names_.erase(v.name);
+  v.name = std::move(fresh);
+  value_names_.emplace(v.name, id);
+}
+
+ValueId Graph::find_value(std::string_view value_name) const {
+  const auto it = value_names_.find(value_name);
+  return it == value_names_.end() ? kNone : it->second;
+}
+
+}  // namespace kilter
