@@ -122,7 +122,9 @@ struct Tolerance {
 /// A test case in one line, e.g. "f32[1,16,7,7] f32[32,16,3,3] ? | pads=[1,1,1,1] strides=[2,2] | 17".
 /// Operands: a type (random values: floats N(0,1), integers 0..99, bool both), `type=v1,v2,...` (a constant that the
 /// compiler sees), `type:v1,v2,...` (an input with these values), or `?` (left out). One value fills the whole tensor;
-/// nan, inf, -inf, true, false and "text" are values. Then attributes; then the opset (the newest when absent).
+/// nan, inf, -inf, true, false and "text" are values. Then attributes (`value=f32[2]=1,2` for a tensor); then the opset
+/// (the newest when absent or empty); then how many outputs are wanted (min_outputs when absent):
+/// "f32[2,6] i64[3]=1,2,3 | axis=1 | | 3".
 using CaseText = std::string_view;
 
 struct AttrSpec {
