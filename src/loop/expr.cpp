@@ -268,6 +268,9 @@ Expr cast(DType type, Expr a) {
     return broadcast(eval::read_imm(type, result.bytes), a.lanes());
   }
   if (a->kind == ExprKind::broadcast) return broadcast(cast(type, a->args[0]), a.lanes());
+  if (a->kind == ExprKind::ramp && is_integer(type) && size_bytes(type) <= size_bytes(a.elem())) {
+    return ramp(cast(type, a->args[0]), cast(type, a->args[1]), a.lanes());
+  }
   const int32_t lanes = a.lanes();
   return node(ExprKind::cast, {type, lanes}, {std::move(a)});
 }
