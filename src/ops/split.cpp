@@ -1,0 +1,109 @@
+#include <algorithm>
+#include <numeric>
+
+#include "ops/iterate.h"
+#include "ops/operands.h"
+#include "ops/regions.h"
+
+namespace kilter {
+namespace {
+
+int64_t axis_of(const Node& node, const Shape& shape) {
+  return normal_axis(node, node.int_attr("axis", 0), static_cast<int64_t>(shape.size()));
+}
+
+/// Extents of `count` equal parts; from opset 18 on the last parts may be smaller.
+std::vector<int64_t> equal_parts(const Node& node, int64_t extent, int64_t count) {
+  if (count < 1) node_error(node, fmt::format("num_outputs is {}, expected 1 or more", count));
+  if (node.opset < 18 && extent % count != 0) {
+    node_error(node,
+               fmt::format("{} elements do not split into {} equal parts; give their sizes in split", extent, count));
+  }
+  const int64_t part = (extent + count - 1) / count;
+  std::vector<int64_t> sizes;
+  for (int64_t k = 0; k < count; ++k) sizes.push_back(std::clamp(extent - k * part, int64_t{0}, part));
+  return sizes;
+}
+
+template <class Context>
+std::vector<int64_t> sizes_of(const Context& ctx) {
+  const Shape& shape = shape_of(ctx, 0);
+  const int64_t extent = shape[static_cast<size_t>(axis_of(ctx.node, shape))];
+  const size_t outputs = ctx.outputs.size();
+  auto sizes = ints_of(ctx, 1, "split");
+  if (!sizes) {
+    const int64_t count = ctx.node.int_attr("num_outputs", static_cast<int64_t>(outputs));
+    check_count(ctx.node, "outputs, as num_outputs says", static_cast<size_t>(count), outputs);
+    return equal_parts(ctx.node, extent, count);
+  }
+  check_count(ctx.node, "sizes in split, one for every output", outputs, sizes->size());
+  int64_t total = 0;
+  for (int64_t size : *sizes) {
+    if (size < 0) node_error(ctx.node, fmt::format("split has size {}; sizes must be 0 or more", size));
+    total = checked_add(ctx.node, total, size);
+  }
+  if (total != extent) {
+    node_error(ctx.node, fmt::format("split sizes [{}] add up to {}, expected {}, the extent of the axis", text(*sizes),
+                                     total, extent));
+  }
+  return *std::move(sizes);
+}
+
+/// First element of output `k` in the input.
+int64_t offset_in(const std::vector<int64_t>& sizes, size_t k, int64_t stride) {
+  return stride * std::accumulate(sizes.begin(), sizes.begin() + static_cast<int64_t>(k), int64_t{0});
+}
+
+void infer(InferContext& ctx) {
+  const std::vector<int64_t> sizes = sizes_of(ctx);
+  Shape shape = ctx.shape(0);
+  const auto axis = static_cast<size_t>(axis_of(ctx.node, shape));
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    shape[axis] = sizes[k];
+    ctx.set(k, ctx.dtype(0), shape);
+  }
+}
+
+void reference(ReferenceContext& ctx) {
+  const std::vector<int64_t> sizes = sizes_of(ctx);
+  const Shape strides = dense_strides(ctx.in(0).shape());
+  const auto axis = static_cast<size_t>(axis_of(ctx.node, ctx.in(0).shape()));
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    if (!ctx.wants(k)) continue;
+    const Shape& shape = ctx.out(k).shape();
+    copy_strided(ctx.in(0), offset_in(sizes, k, strides[axis]), strides, ctx.out(k), 0, dense_strides(shape), shape);
+  }
+}
+
+std::optional<std::vector<CopyRegion>> regions(const OpView& view, int32_t output) {
+  if (!known(view, 1)) return std::nullopt;
+  Shape shape = view.inputs[0].shape;
+  const Shape strides = dense_strides(shape);
+  const auto axis = static_cast<size_t>(axis_of(view.node, shape));
+  const auto k = static_cast<size_t>(output);
+  const std::vector<int64_t> sizes = sizes_of(view);
+  shape[axis] = sizes.at(k);
+  return tidy({whole_region(0, shape, strides, offset_in(sizes, k, strides[axis]))});
+}
+
+}  // namespace
+
+KILTER_OP(Split){
+    .name = "Split",
+    .since = 2,
+    .family = Family::movement,
+    .max_inputs = 2,
+    .max_outputs = -1,
+    .attrs = {{"axis", "int", "0"}, {"split", "ints", ""}, {"num_outputs", "int", ""}},
+    .summary =
+        "y0, y1, ... = x cut along axis: into the sizes of split (input 1; an attribute before opset 13) or equal "
+        "parts.",
+    .infer = infer,
+    .reference = reference,
+    .regions = regions,
+    .tolerance = {.rtol = 0, .atol = 0},
+    .cases = {"f32[2,17,3] i64[1]=17 | axis=1", "f32[7,3] | num_outputs=1", "i64[3,5] | axis=-1 split=[5] | 11",
+              "f16[33] i64[1]=33"},
+};
+
+}  // namespace kilter
