@@ -245,6 +245,7 @@ struct Instance::State {
         reference_runner.load(std::memory_order_acquire)(step.reference, {buffers, step.args.size()});
         return;
       case StepKind::halo: {
+        if (step.halo.rows == 0 || step.halo.row_bytes == 0) return;
         HaloCall call{&step.halo, buffers[0]};
         const bool large = step.halo.plane_bytes * step.halo.planes >= 4 * kParallelFrom;
         pool->run(step.halo.planes, large ? 0 : 1, run_halo, &call);

@@ -1,0 +1,121 @@
+/* The C interface of libkilter_runtime: load a compiled network and run it. Needs no compiler and no LLVM.
+ *
+ *   #include <kilter/runtime.h>
+ *   #include <stdio.h>
+ *   #include <stdlib.h>
+ *
+ *   // kilter compile resnet18.onnx -o resnet18.kilter
+ *   int main(void) {
+ *     kilter_program* program = NULL;
+ *     kilter_instance* instance = NULL;
+ *     int failed = 1;
+ *     float* image = calloc(1 * 3 * 224 * 224, sizeof(float));
+ *     float* scores = calloc(1000, sizeof(float));
+ *     const void* inputs[] = {image};
+ *     void* outputs[] = {scores};
+ *     if (kilter_program_load("resnet18.kilter", &program) != KILTER_OK) goto end;
+ *     if (kilter_instance_create(program, 0, &instance) != KILTER_OK) goto end;
+ *     if (kilter_instance_run(instance, inputs, 1, outputs, 1) != KILTER_OK) goto end;
+ *     printf("score of class 0: %g\n", scores[0]);
+ *     failed = 0;
+ *   end:
+ *     if (failed) fprintf(stderr, "%s\n", kilter_last_error());
+ *     kilter_instance_free(instance);
+ *     kilter_program_free(program);
+ *     free(image);
+ *     free(scores);
+ *     return failed;
+ *   }
+ *
+ * A program is read-only: any number of threads may use it, and any number of instances share its weights. An instance
+ * has its own memory and threads and is used by one caller at a time; make one for each thread that runs networks at
+ * once. A program may be freed while its instances live. Every function that can fail answers a status; the reason is
+ * in kilter_last_error() of the same thread.
+ */
+#ifndef KILTER_RUNTIME_H_
+#define KILTER_RUNTIME_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define KILTER_API __attribute__((visibility("default")))
+#else
+#define KILTER_API
+#endif
+
+typedef enum kilter_status {
+  KILTER_OK = 0,
+  KILTER_ERROR_USAGE = 1,     /* a wrong argument: null pointer, index or thread count out of range, instance in use */
+  KILTER_ERROR_BAD_INPUT = 2, /* the file is damaged or does not fit, or tensors were missing */
+  KILTER_ERROR_UNSUPPORTED = 3, /* valid, but not on this machine or not with the runtime alone */
+  KILTER_ERROR_IO = 4,          /* the file cannot be read */
+  KILTER_ERROR_MEMORY = 5,      /* out of memory */
+  KILTER_ERROR_INTERNAL = 6     /* a fault of Kilter */
+} kilter_status;
+
+/* Element types. f16 and bf16 are passed as their 16 bits, bool as one byte of 0 or 1. */
+typedef enum kilter_dtype {
+  KILTER_F32 = 0,
+  KILTER_F64 = 1,
+  KILTER_F16 = 2,
+  KILTER_BF16 = 3,
+  KILTER_I8 = 4,
+  KILTER_I16 = 5,
+  KILTER_I32 = 6,
+  KILTER_I64 = 7,
+  KILTER_U8 = 8,
+  KILTER_U16 = 9,
+  KILTER_U32 = 10,
+  KILTER_U64 = 11,
+  KILTER_BOOL = 12
+} kilter_dtype;
+
+typedef struct kilter_program kilter_program;
+typedef struct kilter_instance kilter_instance;
+
+/* What a program takes or gives: dense, row-major. Strings and dims live as long as the program. */
+typedef struct kilter_tensor_info {
+  const char* name;
+  kilter_dtype dtype;
+  size_t rank;
+  const int64_t* dims; /* `rank` dimensions; never null */
+  size_t bytes;        /* of the whole tensor */
+} kilter_tensor_info;
+
+/* Text of this thread's last error; "" when there was none. Valid until the thread's next call. */
+KILTER_API const char* kilter_last_error(void);
+/* "0.1.0" */
+KILTER_API const char* kilter_runtime_version(void);
+
+/* Maps a compiled file. On success *program is to be freed with kilter_program_free(); on failure it is NULL. */
+KILTER_API kilter_status kilter_program_load(const char* path, kilter_program** program);
+KILTER_API void kilter_program_free(kilter_program* program);
+
+/* Counts; 0 for a null program. */
+KILTER_API size_t kilter_program_input_count(const kilter_program* program);
+KILTER_API size_t kilter_program_output_count(const kilter_program* program);
+/* KILTER_ERROR_USAGE when `index` is not below the count. */
+KILTER_API kilter_status kilter_program_input(const kilter_program* program, size_t index, kilter_tensor_info* info);
+KILTER_API kilter_status kilter_program_output(const kilter_program* program, size_t index, kilter_tensor_info* info);
+
+/* `threads`: 1 to 1024 with the caller counted, 0 for as many as the CPUs that this process may use (KILTER_NUM_THREADS
+ * overrules). On success *instance is to be freed with kilter_instance_free(); on failure it is NULL. */
+KILTER_API kilter_status kilter_instance_create(const kilter_program* program, int threads, kilter_instance** instance);
+KILTER_API void kilter_instance_free(kilter_instance* instance);
+
+/* Runs once and waits. inputs[i] and outputs[i] hold kilter_tensor_info.bytes bytes each, any alignment (64 bytes
+ * avoids a copy); no output may overlap an input or another output. The counts guard against arrays of another network.
+ */
+KILTER_API kilter_status kilter_instance_run(kilter_instance* instance, const void* const* inputs, size_t input_count,
+                                             void* const* outputs, size_t output_count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KILTER_RUNTIME_H_ */

@@ -1,0 +1,168 @@
+// The C interface over Program and Instance: no exception leaves a function, every error becomes a status and a text.
+#include "kilter/runtime.h"
+
+#include <new>
+#include <string>
+
+#include "base/error.h"
+#include "exec/executor.h"
+#include "exec/plan_check.h"
+#include "exec/plan_file.h"
+
+struct kilter_program {
+  std::shared_ptr<const kilter::Program> program;
+};
+
+struct kilter_instance {
+  kilter::Instance instance;
+};
+
+namespace {
+
+using kilter::DType;
+using kilter::ErrorKind;
+
+static_assert(static_cast<int>(DType::f32) == KILTER_F32 && static_cast<int>(DType::f64) == KILTER_F64 &&
+              static_cast<int>(DType::f16) == KILTER_F16 && static_cast<int>(DType::bf16) == KILTER_BF16 &&
+              static_cast<int>(DType::i8) == KILTER_I8 && static_cast<int>(DType::i16) == KILTER_I16 &&
+              static_cast<int>(DType::i32) == KILTER_I32 && static_cast<int>(DType::i64) == KILTER_I64 &&
+              static_cast<int>(DType::u8) == KILTER_U8 && static_cast<int>(DType::u16) == KILTER_U16 &&
+              static_cast<int>(DType::u32) == KILTER_U32 && static_cast<int>(DType::u64) == KILTER_U64 &&
+              static_cast<int>(DType::boolean) == KILTER_BOOL);
+
+thread_local std::string last_error;
+
+kilter_status status_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::usage:
+      return KILTER_ERROR_USAGE;
+    case ErrorKind::bad_model:
+    case ErrorKind::bad_input:
+      return KILTER_ERROR_BAD_INPUT;
+    case ErrorKind::unsupported:
+      return KILTER_ERROR_UNSUPPORTED;
+    case ErrorKind::io:
+      return KILTER_ERROR_IO;
+    case ErrorKind::internal:
+      return KILTER_ERROR_INTERNAL;
+  }
+  return KILTER_ERROR_INTERNAL;
+}
+
+kilter_status failed(kilter_status status, const char* text) noexcept {
+  try {
+    last_error = text;
+  } catch (...) {
+    last_error.clear();
+  }
+  return status;
+}
+
+template <class F>
+kilter_status guarded(F&& f) noexcept {
+  try {
+    f();
+    return KILTER_OK;
+  } catch (const kilter::Error& e) {
+    return failed(status_of(e.kind()), e.what());
+  } catch (const std::bad_alloc&) {
+    return failed(KILTER_ERROR_MEMORY, "out of memory");
+  } catch (const std::exception& e) {
+    return failed(KILTER_ERROR_INTERNAL, e.what());
+  } catch (...) {
+    return failed(KILTER_ERROR_INTERNAL, "unknown error");
+  }
+}
+
+void not_null(const void* pointer, const char* what) {
+  if (pointer == nullptr) kilter::fail(ErrorKind::usage, "argument '{}' is a null pointer", what);
+}
+
+void describe(const std::vector<kilter::PlanTensor>& tensors, const char* what, size_t index,
+              kilter_tensor_info* info) {
+  not_null(info, "info");
+  if (index >= tensors.size()) {
+    kilter::fail(ErrorKind::usage, "{} {} is asked for; the program has {}", what, index, tensors.size());
+  }
+  static const int64_t no_dims = 0;
+  const kilter::PlanTensor& tensor = tensors[index];
+  info->name = tensor.name.c_str();
+  info->dtype = static_cast<kilter_dtype>(tensor.type);
+  info->rank = tensor.shape.size();
+  info->dims = tensor.shape.empty() ? &no_dims : tensor.shape.data();
+  info->bytes = static_cast<size_t>(*kilter::tensor_bytes(tensor.type, tensor.shape));
+}
+
+/// The runtime alone can never run a reference step, so a program with one is refused when an instance is made.
+void refuse_reference_steps(const kilter::Plan& plan) {
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const kilter::Step& step = plan.steps[i];
+    if (step.kind != kilter::StepKind::reference) continue;
+    kilter::fail(ErrorKind::unsupported,
+                 "'{}': step {} '{}' runs operator {} through its reference kernel, which the runtime library does not "
+                 "hold; run it with the full Kilter library",
+                 plan.model, i, step.name, step.reference.op);
+  }
+}
+
+}  // namespace
+
+const char* kilter_last_error(void) { return last_error.c_str(); }
+
+const char* kilter_runtime_version(void) { return KILTER_VERSION; }
+
+kilter_status kilter_program_load(const char* path, kilter_program** program) {
+  if (program != nullptr) *program = nullptr;
+  return guarded([&] {
+    not_null(path, "path");
+    not_null(program, "program");
+    *program = new kilter_program{std::make_shared<const kilter::Program>(kilter::load_plan(path))};
+  });
+}
+
+void kilter_program_free(kilter_program* program) { delete program; }
+
+size_t kilter_program_input_count(const kilter_program* program) {
+  return program == nullptr ? 0 : program->program->plan().inputs.size();
+}
+
+size_t kilter_program_output_count(const kilter_program* program) {
+  return program == nullptr ? 0 : program->program->plan().outputs.size();
+}
+
+kilter_status kilter_program_input(const kilter_program* program, size_t index, kilter_tensor_info* info) {
+  return guarded([&] {
+    not_null(program, "program");
+    describe(program->program->plan().inputs, "input", index, info);
+  });
+}
+
+kilter_status kilter_program_output(const kilter_program* program, size_t index, kilter_tensor_info* info) {
+  return guarded([&] {
+    not_null(program, "program");
+    describe(program->program->plan().outputs, "output", index, info);
+  });
+}
+
+kilter_status kilter_instance_create(const kilter_program* program, int threads, kilter_instance** instance) {
+  if (instance != nullptr) *instance = nullptr;
+  return guarded([&] {
+    not_null(program, "program");
+    not_null(instance, "instance");
+    refuse_reference_steps(program->program->plan());
+    *instance = new kilter_instance{{program->program, std::make_shared<kilter::ThreadPool>(threads)}};
+  });
+}
+
+void kilter_instance_free(kilter_instance* instance) { delete instance; }
+
+kilter_status kilter_instance_run(kilter_instance* instance, const void* const* inputs, size_t input_count,
+                                  void* const* outputs, size_t output_count) {
+  return guarded([&] {
+    not_null(instance, "instance");
+    if (input_count > 0) not_null(inputs, "inputs");
+    if (output_count > 0) not_null(outputs, "outputs");
+    instance->instance.run({reinterpret_cast<const std::byte* const*>(inputs), input_count},
+                           {reinterpret_cast<std::byte* const*>(outputs), output_count});
+  });
+}

@@ -1,0 +1,195 @@
+#include "exec/plan_file.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/hash.h"
+#include "exec/plan_check.h"
+#include "exec/plan_meta.h"
+
+namespace kilter {
+namespace {
+
+constexpr std::string_view kMagic = "KILTERC1";
+constexpr size_t kHeaderBytes = 64;
+constexpr size_t kRowBytes = 24;
+constexpr size_t kPage = 4096;
+constexpr size_t kConstantAlignment = 64;
+constexpr std::array<std::string_view, 3> kSectionNames = {"meta", "code", "constants"};
+enum SectionKind : uint32_t { kMeta = 1, kCode = 2, kConstants = 3 };
+
+size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
+
+void put(std::string& out, uint64_t value, int bytes) {
+  for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i) & 0xff);
+}
+
+uint64_t get(std::span<const std::byte> bytes, size_t at, size_t count) {
+  uint64_t value = 0;
+  for (size_t i = 0; i < count; ++i) value |= std::to_integer<uint64_t>(bytes[at + i]) << (8 * i);
+  return value;
+}
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+struct Section {
+  std::string_view name;
+  size_t offset = 0;
+  std::span<const std::byte> bytes;
+};
+
+/// Reads header and section table of one file.
+class Container {
+ public:
+  Container(std::span<const std::byte> file, std::string_view where) : file_(file), where_(where) {
+    header();
+    for (size_t i = 0; i < sections_.size(); ++i) section(i);
+  }
+
+  const Section& meta() const { return sections_[kMeta - 1]; }
+  const Section& code() const { return sections_[kCode - 1]; }
+  const Section& constants() const { return sections_[kConstants - 1]; }
+
+  void check_meta_hash() const {
+    const auto table = file_.subspan(kHeaderBytes, kRowBytes * sections_.size());
+    hash("header or meta section", get(file_, 24, 8), hash_bytes(meta().bytes, hash_bytes(table)));
+  }
+  void check_payload_hash() const {
+    hash("code or constants", get(file_, 32, 8), hash_bytes(constants().bytes, hash_bytes(code().bytes)));
+  }
+
+ private:
+  template <class... Args>
+  [[noreturn]] void bad(fmt::format_string<Args...> format, Args&&... args) const {
+    fail(ErrorKind::bad_input, "compiled file '{}': {}", where_, fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  void header() const {
+    const std::string_view text(reinterpret_cast<const char*>(file_.data()), file_.size());
+    if (!text.starts_with(kMagic)) bad("not a compiled Kilter file: it does not start with {}", kMagic);
+    const size_t needed = kHeaderBytes + kRowBytes * sections_.size();
+    if (file_.size() < needed) bad("cut off: expected at least {} bytes of header, got {}", needed, file_.size());
+    if (const auto version = get(file_, 8, 4); version != kPlanFormatVersion) {
+      bad("format version {}; this Kilter reads version {}; compile the model again", version, kPlanFormatVersion);
+    }
+    if (const auto count = get(file_, 12, 4); count != sections_.size()) {
+      bad("{} sections; expected {}", count, sections_.size());
+    }
+    if (const auto size = get(file_, 16, 8); size != file_.size()) {
+      bad("expected {} bytes, got {}; the file is {}", size, file_.size(),
+          file_.size() < size ? "cut off" : "too long");
+    }
+    for (size_t at = 40; at < kHeaderBytes; ++at) {
+      if (file_[at] != std::byte{0}) bad("byte {} of the header is {}; expected 0", at, get(file_, at, 1));
+    }
+  }
+
+  void section(size_t i) {
+    const size_t row = kHeaderBytes + kRowBytes * i;
+    const uint64_t kind = get(file_, row, 8);
+    const uint64_t offset = get(file_, row + 8, 8);
+    const uint64_t bytes = get(file_, row + 16, 8);
+    const std::string_view name = kSectionNames[i];
+    if (kind != i + 1) bad("section {} is of kind {}; expected {} ({})", i, kind, i + 1, name);
+    const size_t earliest =
+        i == 0 ? kHeaderBytes + kRowBytes * sections_.size() : sections_[i - 1].offset + sections_[i - 1].bytes.size();
+    if (offset < earliest || offset > file_.size() || bytes > file_.size() - offset) {
+      bad("section {} takes {} bytes at byte {}; expected within bytes {} to {}", name, bytes, offset, earliest,
+          file_.size());
+    }
+    if (i > 0 && offset % kPage != 0)
+      bad("section {} starts at byte {}; expected a multiple of {}", name, offset, kPage);
+    sections_[i] = {name, offset, file_.subspan(offset, bytes)};
+  }
+
+  void hash(std::string_view what, uint64_t expected, uint64_t got) const {
+    if (expected != got) bad("damaged {}: expected hash {:016x}, got {:016x}", what, expected, got);
+  }
+
+  std::span<const std::byte> file_;
+  std::string_view where_;
+  std::array<Section, 3> sections_;
+};
+
+std::shared_ptr<std::byte> aligned_copy(std::span<const std::byte> bytes) {
+  void* memory = std::aligned_alloc(kConstantAlignment, round_up(bytes.size(), kConstantAlignment));
+  if (memory == nullptr) fail(ErrorKind::bad_input, "out of memory: {} bytes of constants", bytes.size());
+  std::memcpy(memory, bytes.data(), bytes.size());
+  return {static_cast<std::byte*>(memory), std::free};
+}
+
+}  // namespace
+
+void save_plan(const Plan& plan, const std::filesystem::path& path) {
+  check_plan(plan, ErrorKind::internal);
+  const std::string meta = write_plan_meta(plan);
+  const std::span<const std::byte> code(plan.code, static_cast<size_t>(plan.code_bytes));
+  const std::span<const std::byte> constants(plan.constants, static_cast<size_t>(plan.constants_bytes));
+  const size_t meta_at = kHeaderBytes + kRowBytes * kSectionNames.size();
+  const size_t code_at = round_up(meta_at + meta.size(), kPage);
+  const size_t constants_at = round_up(code_at + code.size(), kPage);
+
+  std::string table;
+  const std::array<std::array<uint64_t, 3>, 3> rows = {
+      {{kMeta, meta_at, meta.size()}, {kCode, code_at, code.size()}, {kConstants, constants_at, constants.size()}}};
+  for (const auto& row : rows) {
+    for (uint64_t field : row) put(table, field, 8);
+  }
+  std::string head(kMagic);
+  put(head, kPlanFormatVersion, 4);
+  put(head, rows.size(), 4);
+  put(head, constants_at + constants.size(), 8);
+  put(head, hash_bytes(bytes_of(meta), hash_bytes(bytes_of(table))), 8);
+  put(head, hash_bytes(constants, hash_bytes(code)), 8);
+  head.resize(kHeaderBytes, '\0');
+  head += table;
+  head += meta;
+  head.resize(code_at, '\0');
+  const std::string gap(constants_at - code_at - code.size(), '\0');
+  const std::array parts = {bytes_of(head), code, bytes_of(gap), constants};
+  write_file_atomically(path, parts);
+}
+
+Plan parse_plan(std::span<const std::byte> bytes, std::shared_ptr<void> owner, std::string_view where,
+                LoadOptions options) {
+  const Container file(bytes, where);
+  if (options.check_meta_hash) file.check_meta_hash();
+  if (options.verify) file.check_payload_hash();
+  Plan plan = read_plan_meta(file.meta().bytes, where);
+  const auto code = file.code().bytes;
+  const auto constants = file.constants().bytes;
+  plan.code = code.data();
+  plan.code_bytes = static_cast<int64_t>(code.size());
+  plan.constants = constants.data();
+  plan.constants_bytes = static_cast<int64_t>(constants.size());
+  plan.owner = std::move(owner);
+  if (!constants.empty() && reinterpret_cast<uintptr_t>(constants.data()) % kConstantAlignment != 0) {
+    const auto copy = aligned_copy(constants);
+    plan.constants = copy.get();
+    plan.owner = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(plan.owner, copy);
+  }
+  check_plan(plan, ErrorKind::bad_input);
+  return plan;
+}
+
+Plan load_plan(const std::filesystem::path& path, LoadOptions options) {
+  const auto file = MappedFile::open(path);
+  // The owner keeps the mapping alive; nobody writes through it.
+  return parse_plan(file->bytes(), std::const_pointer_cast<MappedFile>(file), path.string(), options);
+}
+
+bool is_plan_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::array<char, kMagic.size()> start{};
+  file.read(start.data(), start.size());
+  return file && std::string_view(start.data(), start.size()) == kMagic;
+}
+
+}  // namespace kilter

@@ -1,0 +1,43 @@
+// The compiled file: a plan, its machine code and its packed constants, to be mapped and run without recompiling.
+//
+// Little-endian. Header of 64 bytes: magic "KILTERC1", u32 format version, u32 number of sections, u64 file size, u64
+// hash of section table and meta section, u64 hash of code and constants, zeros. Then one row of {u32 kind, u32 zero,
+// u64 offset, u64 bytes} a section: meta (the plan's fields in the order of plan.h), code and constants (each at a
+// multiple of 4096). Same plan, same bytes.
+//
+// A compiled file holds machine code, so running one from a stranger is running a stranger's program. What the loader
+// promises is that no damaged or forged file crashes it or the set-up of an executor.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+
+#include "exec/plan.h"
+
+namespace kilter {
+
+constexpr uint32_t kPlanFormatVersion = 1;
+
+struct LoadOptions {
+  bool verify = false;          ///< also check the hash of code and constants; reads the whole file
+  bool check_meta_hash = true;  ///< off only where damaged fields shall reach the checks behind the hash
+};
+
+/// Throws io when the file cannot be written; nothing is left behind then. Throws internal for a plan that breaks an
+/// invariant (plan_check.h).
+void save_plan(const Plan& plan, const std::filesystem::path& path);
+
+/// Maps a file; the plan's code and constants are the mapping's own bytes. Throws io when it cannot be read and
+/// bad_input when any field is not what it must be (what, where, expected, got).
+Plan load_plan(const std::filesystem::path& path, LoadOptions options = {});
+
+/// The same from bytes that `owner` keeps alive; `where` names them in errors. Constants that do not start at a 64-byte
+/// boundary in memory are copied.
+Plan parse_plan(std::span<const std::byte> bytes, std::shared_ptr<void> owner, std::string_view where,
+                LoadOptions options = {});
+
+/// Whether a file starts with the magic of a compiled file; false when it cannot be read.
+bool is_plan_file(const std::filesystem::path& path);
+
+}  // namespace kilter
