@@ -1,0 +1,35 @@
+#include "ops/elementwise.h"
+#include "ops/scalar.h"
+
+namespace kilter {
+namespace {
+
+void reference(ReferenceContext& ctx) {
+  const double alpha = ctx.node.float_attr("alpha", 1.0F);
+  reference_unary<Floats>(ctx, [=](auto x) { return x < 0 ? alpha * std::expm1(x / alpha) : x; });
+}
+
+std::optional<Expr> scalar(const OpView& op, std::span<const Expr> in) {
+  const double alpha = op.node.float_attr("alpha", 1.0F);
+  return scalar_math(op, in, [=](const Expr& x) {
+    return select(binary(Op::lt, x, like(x, 0)), like(x, alpha) * unary(Op::expm1, x / like(x, alpha)), x);
+  });
+}
+
+}  // namespace
+
+KILTER_OP(Celu){
+    .name = "Celu",
+    .since = 12,
+    .family = Family::map,
+    .attrs = {{"alpha", "float", "1"}},
+    .summary = "y = max(0, x) + min(0, alpha * (exp(x / alpha) - 1)).",
+    .infer = infer_same_of<Floats>,
+    .reference = reference,
+    .scalar = scalar,
+    .zero_preserving = true,
+    .cases = {"f32[2,3,5]", "f32[17] | alpha=2.0", "f32[5]:-200,-1e-5,0,1e-5,200", "f16[7]", "bf16[9] | alpha=0.5",
+              "f64[33]"},
+};
+
+}  // namespace kilter

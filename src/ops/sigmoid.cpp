@@ -1,0 +1,30 @@
+#include "ops/elementwise.h"
+#include "ops/formulas.h"
+#include "ops/scalar.h"
+
+namespace kilter {
+namespace {
+
+void reference(ReferenceContext& ctx) {
+  reference_unary<Floats>(ctx, [](auto x) { return logistic(x); });
+}
+
+std::optional<Expr> scalar(const OpView& op, std::span<const Expr> in) {
+  return scalar_math(op, in, [](const Expr& x) { return unary(Op::sigmoid, x); });
+}
+
+}  // namespace
+
+KILTER_OP(Sigmoid){
+    .name = "Sigmoid",
+    .since = 6,
+    .family = Family::map,
+    .summary = "y = 1 / (1 + exp(-x)).",
+    .infer = infer_same_of<Floats>,
+    .reference = reference,
+    .scalar = scalar,
+    .cases = {"f32[2,3,5]", "f32[9]:-200,-88,-10,-1,0,1,10,88,200", "f32[17]", "f16[7]", "bf16[9]", "f64[33]",
+              "f32[3]:nan,inf,-inf"},
+};
+
+}  // namespace kilter
