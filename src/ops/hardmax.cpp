@@ -23,7 +23,7 @@ KILTER_OP(Hardmax){
     .infer = infer_softmax,
     .reference = reference,
     .tolerance = {.rtol = 0, .atol = 0},
-    .cases = {"f32[2,7,5]", "f32[3,17,4] | axis=1", "f64[2,9] | axis=0", "f32[5]=1,3,2,3,0"},
+    .cases = {"f32[2,7,5]", "f32[3,17,4] | axis=1", "f64[2,9] | axis=0", "f32[5]:1,3,2,3,0"},
 };
 
 KILTER_OP(Hardmax_1){

@@ -25,7 +25,7 @@ KILTER_OP(LogSoftmax){
     .infer = infer_softmax,
     .reference = reference,
     .cases = {"f32[2,7,5]", "f32[3,17,4] | axis=1", "f32[33,2] | axis=0", "f64[2,9] | axis=-1", "f16[4,17]",
-              "f32[3]=1000,-1000,999"},
+              "f32[3]:1000,-1000,999"},
 };
 
 KILTER_OP(LogSoftmax_1){

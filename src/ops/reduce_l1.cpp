@@ -14,7 +14,7 @@ std::vector<ValueId> expand(ExpandContext& ctx) {
   const DType type = ctx.type(0).dtype;
   const bool keepdims = ctx.node.int_attr("keepdims", 1) != 0;
   const ValueId x = widened(ctx, ctx.in(0), false);
-  return {narrowed(ctx, reduce_as(ctx, "ReduceSum", add_newest(ctx, "Abs", {x}), keepdims), type)};
+  return {narrowed(ctx, reduce_as(ctx, "ReduceSum", ctx.add("Abs", {x}), keepdims), type)};
 }
 
 }  // namespace

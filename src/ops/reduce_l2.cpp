@@ -15,8 +15,8 @@ std::vector<ValueId> expand(ExpandContext& ctx) {
   const DType type = ctx.type(0).dtype;
   const bool keepdims = ctx.node.int_attr("keepdims", 1) != 0;
   const ValueId x = widened(ctx, ctx.in(0), true);
-  const ValueId sum = reduce_as(ctx, "ReduceSum", add_newest(ctx, "Mul", {x, x}), keepdims);
-  return {narrowed(ctx, add_newest(ctx, "Sqrt", {sum}), type)};
+  const ValueId sum = reduce_as(ctx, "ReduceSum", ctx.add("Mul", {x, x}), keepdims);
+  return {narrowed(ctx, ctx.add("Sqrt", {sum}), type)};
 }
 
 }  // namespace

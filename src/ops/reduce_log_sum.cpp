@@ -15,7 +15,7 @@ std::vector<ValueId> expand(ExpandContext& ctx) {
   const DType type = ctx.type(0).dtype;
   const bool keepdims = ctx.node.int_attr("keepdims", 1) != 0;
   const ValueId sum = reduce_as(ctx, "ReduceSum", widened(ctx, ctx.in(0), true), keepdims);
-  return {narrowed(ctx, add_newest(ctx, "Log", {sum}), type)};
+  return {narrowed(ctx, ctx.add("Log", {sum}), type)};
 }
 
 }  // namespace
@@ -29,8 +29,9 @@ KILTER_OP(ReduceLogSum){
     .infer = infer_reduce<Numbers>,
     .reference = reference,
     .expand = expand,
-    .cases = {"f32[2,3,5]=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30 | axes=[1] | 11",
-              "f64[3]=0.5,0.25,7 | axes=[-1] keepdims=0 | 11", "i32[7,3] i64[1]=-1", "f32[2,0,3] i64[1]=1", "u8[17]"},
+    .cases =
+        {"f32[2,3,5]:1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30 | axes=[1] | 11",
+         "f64[3]:0.5,0.25,7 | axes=[-1] keepdims=0 | 11", "i32[7,3] i64[1]=-1", "f32[2,0,3] i64[1]=1", "u8[17]"},
 };
 
 }  // namespace kilter

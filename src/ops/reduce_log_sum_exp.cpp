@@ -29,17 +29,17 @@ std::vector<ValueId> expand(ExpandContext& ctx) {
   const DType compute = ctx.builder.type(x).dtype;
   const double limit = finite_limit(compute);
   ValueId top = reduce_as(ctx, "ReduceMax", x, true);
-  top = add_newest(ctx, "Min", {top, ctx.scalar(compute, limit)});
-  top = add_newest(ctx, "Max", {top, ctx.scalar(compute, -limit)});
-  const ValueId shifted = add_newest(ctx, "Exp", {add_newest(ctx, "Sub", {x, top})});
-  const ValueId sum = add_newest(ctx, "Log", {reduce_as(ctx, "ReduceSum", shifted, keepdims)});
+  top = ctx.add("Min", {top, ctx.scalar(compute, limit)});
+  top = ctx.add("Max", {top, ctx.scalar(compute, -limit)});
+  const ValueId shifted = ctx.add("Exp", {ctx.add("Sub", {x, top})});
+  const ValueId sum = ctx.add("Log", {reduce_as(ctx, "ReduceSum", shifted, keepdims)});
   if (!keepdims && ctx.builder.type(top).shape != ctx.builder.type(sum).shape) {
     const Shape shape = ctx.builder.type(sum).shape;
     const auto rank = static_cast<int64_t>(shape.size());
     const ValueId target = ctx.builder.constant(Tensor::of<int64_t>({rank}, std::span<const int64_t>(shape)));
-    top = add_newest(ctx, "Reshape", {top, target}, {{"allowzero", int64_t{1}}});
+    top = ctx.add("Reshape", {top, target}, {{"allowzero", int64_t{1}}});
   }
-  return {narrowed(ctx, add_newest(ctx, "Add", {sum, top}), type)};
+  return {narrowed(ctx, ctx.add("Add", {sum, top}), type)};
 }
 
 }  // namespace
@@ -54,8 +54,8 @@ KILTER_OP(ReduceLogSumExp){
     .infer = infer_reduce<Numbers>,
     .reference = reference,
     .expand = expand,
-    .cases = {"f32[2,3,5] | axes=[1] | 11", "f32[3,7,17] i64[1]=-1 | keepdims=0", "f32[3]=1000,-1000,999",
-              "f32[2,2]=inf,1,-inf,-inf | axes=[1] keepdims=0 | 11", "f32[2,0,3] i64[1]=1", "i32[7,3] i64[1]=-1",
+    .cases = {"f32[2,3,5] | axes=[1] | 11", "f32[3,7,17] i64[1]=-1 | keepdims=0", "f32[3]:1000,-1000,999",
+              "f32[2,2]:inf,1,-inf,-inf | axes=[1] keepdims=0 | 11", "f32[2,0,3] i64[1]=1", "i32[7,3] i64[1]=-1",
               "f64[33]", "f32[4,5] | noop_with_empty_axes=1"},
 };
 

@@ -42,7 +42,7 @@ int64_t onnx_code(DType type) {
 
 ValueId cast_to(ExpandContext& ctx, ValueId x, DType type) {
   if (ctx.builder.type(x).dtype == type) return x;
-  return add_newest(ctx, "Cast", {x}, {{"to", onnx_code(type)}});
+  return ctx.add("Cast", {x}, {{"to", onnx_code(type)}});
 }
 
 }  // namespace
@@ -74,13 +74,6 @@ ReductionOffsets reduction_offsets(const Shape& shape, const std::vector<int64_t
   return offsets;
 }
 
-ValueId add_newest(ExpandContext& ctx, std::string_view op, std::vector<ValueId> inputs, Attrs attrs) {
-  GraphBuilder::Options options;
-  options.name = ctx.node.name;
-  options.opset = kNewestOpset;
-  return ctx.builder.add(op, std::move(inputs), std::move(attrs), options).at(0);
-}
-
 ValueId reduce_as(ExpandContext& ctx, std::string_view op, ValueId x, bool keepdims) {
   std::vector<ValueId> inputs = {x};
   if (ctx.has(1)) {
@@ -92,7 +85,7 @@ ValueId reduce_as(ExpandContext& ctx, std::string_view op, ValueId x, bool keepd
   }
   Attrs attrs = {{"keepdims", int64_t{keepdims}},
                  {"noop_with_empty_axes", ctx.node.int_attr("noop_with_empty_axes", 0)}};
-  return add_newest(ctx, op, std::move(inputs), std::move(attrs));
+  return ctx.add(op, std::move(inputs), std::move(attrs));
 }
 
 ValueId widened(ExpandContext& ctx, ValueId x, bool fractional) {

@@ -125,10 +125,7 @@ void reference_reduce_double(ReferenceContext& ctx, F f) {
 
 /// Adds the reduction `op` of `x` over the axes of the node that is being expanded.
 ValueId reduce_as(ExpandContext& ctx, std::string_view op, ValueId x, bool keepdims);
-/// Adds a node in the newest form of its operator, whatever the opset of the node that is being expanded.
-ValueId add_newest(ExpandContext& ctx, std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {});
-/// A node without the types that a composite reduction computes in: floats f32 for f16 and bf16, f64 for integers when
-/// `fractional`. Answers x cast to that type.
+/// x cast to the type that a composite reduction computes in: f32 for f16 and bf16, f64 for integers when `fractional`.
 ValueId widened(ExpandContext& ctx, ValueId x, bool fractional);
 /// y cast back to `type` when it has another.
 ValueId narrowed(ExpandContext& ctx, ValueId y, DType type);
