@@ -48,7 +48,7 @@ class GraphBuilder {
   ValueId input(std::string name, DType type, Shape shape) { return graph_.add_input(std::move(name), {type, std::move(shape), {}}); }
   const TensorType& type(ValueId id) const { return graph_.type(id); }
 
-  int64_t fold_limit = 4096;
+  int64_t fold_limit = 4096;  ///< elements; negative: nothing is folded
 
  private:
   std::vector<ValueId> expand_node(const Node& node, const std::vector<std::string>& output_names);
