@@ -1,0 +1,128 @@
+#include "ops/dtype_attr.h"
+#include "ops/elementwise.h"
+#include "ops/quantization.h"
+#include "ops/scalar.h"
+
+namespace kilter {
+namespace {
+
+using Quantised = Types<uint8_t, int8_t, uint16_t, int16_t, int32_t>;
+using Scales = Types<float, Half, BFloat16>;
+
+void check_operands(InferContext& ctx) {
+  check_types(Quantised{}, ctx, 0);
+  check_types(Scales{}, ctx, 1);
+  if (ctx.has(2) && ctx.dtype(2) != ctx.dtype(0)) {
+    ctx.error(fmt::format("zero point has element type {}, expected {} as input 0 has", name(ctx.dtype(2)),
+                          name(ctx.dtype(0))));
+  }
+}
+
+DType checked_output(const Node& node, DType type) {
+  if (type == DType::f32 || type == DType::f16 || type == DType::bf16) return type;
+  node_error(node, fmt::format("output element type is {}; legal are f32, f16, bf16", name(type)));
+}
+
+void infer(InferContext& ctx) {
+  check_operands(ctx);
+  quant_spread(ctx.node, ctx.shape(0), ctx.shape(1));
+  if (ctx.has(2) && ctx.shape(2) != ctx.shape(1)) {
+    ctx.error(
+        fmt::format("zero point has shape {}, expected {} as the scale has", text(ctx.shape(2)), text(ctx.shape(1))));
+  }
+  ctx.set(0, checked_output(ctx.node, dtype_attr(ctx.node, "output_dtype", ctx.dtype(1))), ctx.shape(0));
+}
+
+/// (x - zero_point) * scale: the difference wraps in 32 bits.
+double dequantize_value(int64_t x, int64_t zero_point, double scale) {
+  const auto difference = static_cast<int32_t>(static_cast<uint32_t>(x) - static_cast<uint32_t>(zero_point));
+  return static_cast<double>(static_cast<float>(difference) * static_cast<float>(scale));
+}
+
+void reference(ReferenceContext& ctx) {
+  const QuantSpread spread = quant_spread(ctx.node, ctx.in(0).shape(), ctx.in(1).shape());
+  const std::vector<int64_t> at = scale_offsets(spread, ctx.in(0).shape(), ctx.in(1).shape());
+  std::vector<double> result(at.size());
+  for (size_t i = 0; i < at.size(); ++i) {
+    const int64_t zero = ctx.has(2) ? ctx.in(2).as_int(at[i]) : 0;
+    result[i] = dequantize_value(ctx.in(0).as_int(static_cast<int64_t>(i)), zero, ctx.in(1).as_double(at[i]));
+  }
+  store_doubles(ctx.out(), result);
+}
+
+std::vector<ValueId> expand(ExpandContext& ctx) {
+  const QuantSpread spread = quant_spread(ctx.node, ctx.type(0).shape, ctx.type(1).shape);
+  std::vector<ValueId> inputs = {ctx.in(0), spread_operand(ctx, 1, spread)};
+  if (ctx.has(2)) inputs.push_back(spread_operand(ctx, 2, spread));
+  const DType type = dtype_attr(ctx.node, "output_dtype", ctx.type(1).dtype);
+  GraphBuilder::Options options;
+  options.name = ctx.node.name;
+  options.domain = "kilter";
+  return ctx.builder.add("Dequantize", inputs, {{"to", code_of_dtype(type)}}, options);
+}
+
+void infer_broadcasting(InferContext& ctx) {
+  check_operands(ctx);
+  ctx.set(0, checked_output(ctx.node, dtype_attr(ctx.node, "to", DType::f32)), broadcast_inputs(ctx));
+}
+
+void reference_broadcasting(ReferenceContext& ctx) {
+  const Shape& shape = ctx.out().shape();
+  const Tensor none = Tensor::scalar<uint8_t>(0);
+  const Tensor& zero = ctx.has(2) ? ctx.in(2) : none;
+  std::vector<double> result;
+  for_each_offset<3>(
+      shape,
+      {broadcast_strides(ctx.in(0).shape(), shape), broadcast_strides(ctx.in(1).shape(), shape),
+       broadcast_strides(zero.shape(), shape)},
+      [&](const std::array<int64_t, 3>& at) {
+        result.push_back(dequantize_value(ctx.in(0).as_int(at[0]), zero.as_int(at[2]), ctx.in(1).as_double(at[1])));
+      });
+  store_doubles(ctx.out(), result);
+}
+
+std::optional<Expr> scalar(const OpView& op, std::span<const Expr> in) {
+  Expr x = cast(DType::i32, in[0]);
+  if (in.size() > 2) x = x - cast(DType::i32, in[2]);
+  return cast(op.outputs[0].dtype, cast(DType::f32, x) * cast(DType::f32, in[1]));
+}
+
+}  // namespace
+
+KILTER_OP(DequantizeLinear){
+    .name = "DequantizeLinear",
+    .since = 10,
+    .family = Family::map,
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .attrs = {{"axis", "int", "1"}, {"block_size", "int", "0"}, {"output_dtype", "int", "0"}},
+    .summary =
+        "y = (x - zero_point) * scale for x in u8, i8, u16, i16 or i32; one scale per tensor, axis index or block.",
+    .infer = infer,
+    .reference = reference,
+    .expand = expand,
+    .tolerance = {.rtol = 0, .atol = 0},
+    .cases = {"u8[2,3,5] f32[]=0.05 u8[]=128", "i8[2,3,5] f32[3]=0.1,0.2,0.05 i8[3]=0,1,-3", "i32[17] f32[1]=0.01",
+              "u8[2,7] f16[]=0.1 u8[]=7", "u8[2,8] f32[2,2]=0.1,0.2,0.3,0.05 u8[2,2]=1,2,3,4 | axis=1 block_size=4",
+              "i16[7,2] f32[3,2]=0.1,0.2,0.3,0.05,1,2 i16[3,2]=1,2,3,4,5,6 | axis=0 block_size=3",
+              "u16[9] f32[]=0.1 u16[]=32768", "i8[2,3] f32[2]=0.1,0.2 | axis=0 | 13",
+              "u8[9] f32[]=0.1 | output_dtype=10"},
+};
+
+KILTER_OP(Dequantize){
+    .name = "Dequantize",
+    .domain = "kilter",
+    .family = Family::map,
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .attrs = {{"to", "int", "required"}},
+    .summary = "y = (x - zero_point) * scale, broadcast, in the element type `to`.",
+    .infer = infer_broadcasting,
+    .reference = reference_broadcasting,
+    .scalar = scalar,
+    .tolerance = {.rtol = 0, .atol = 0},
+    .cases = {"u8[2,3,5] f32[]=0.05 u8[]=128 | to=1", "i8[2,3,5] f32[3,1]=0.1,0.2,0.05 i8[3,1]=0,1,-3 | to=1",
+              "i32[17] f32[]=0.01 | to=1", "u8[2,7] f16[]=0.1 u8[]=7 | to=10", "u16[33] f32[]=0.1 u16[]=32768 | to=1"},
+};
+
+}  // namespace kilter
