@@ -1,48 +1,14 @@
 #include "ops/reduction.h"
 
 #include "ops/iterate.h"
+#include "ops/onnx_dtype.h"
 
 namespace kilter {
 namespace {
 
-/// Code of an element type in ONNX's TensorProto.DataType, for the attribute `to` of Cast.
-int64_t onnx_code(DType type) {
-  switch (type) {
-    case DType::f32:
-      return 1;
-    case DType::f64:
-      return 11;
-    case DType::f16:
-      return 10;
-    case DType::bf16:
-      return 16;
-    case DType::i8:
-      return 3;
-    case DType::i16:
-      return 5;
-    case DType::i32:
-      return 6;
-    case DType::i64:
-      return 7;
-    case DType::u8:
-      return 2;
-    case DType::u16:
-      return 4;
-    case DType::u32:
-      return 12;
-    case DType::u64:
-      return 13;
-    case DType::boolean:
-      return 9;
-    case DType::string:
-      return 8;
-  }
-  return 0;
-}
-
 ValueId cast_to(ExpandContext& ctx, ValueId x, DType type) {
   if (ctx.builder.type(x).dtype == type) return x;
-  return ctx.add("Cast", {x}, {{"to", onnx_code(type)}});
+  return ctx.add("Cast", {x}, {{"to", code_of_dtype(type)}});
 }
 
 }  // namespace

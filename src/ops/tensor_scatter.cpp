@@ -1,0 +1,89 @@
+#include "ops/indexing.h"
+
+namespace kilter {
+namespace {
+
+size_t axis_of(const Node& node, const Shape& shape) {
+  const auto axis =
+      static_cast<size_t>(normal_axis(node, node.int_attr("axis", -2), static_cast<int64_t>(shape.size())));
+  if (axis == 0) node_error(node, "axis is 0, the batch dimension; the sequence must be another one");
+  return axis;
+}
+
+bool circular(const Node& node) {
+  const std::string mode = node.string_attr("mode", "linear");
+  if (mode != "linear" && mode != "circular") {
+    node_error(node, fmt::format("mode '{}' is unknown; legal are linear, circular", mode));
+  }
+  return mode == "circular";
+}
+
+void infer(InferContext& ctx) {
+  circular(ctx.node);
+  const Shape& cache = ctx.shape(0);
+  Shape update = ctx.shape(1);
+  const size_t axis = axis_of(ctx.node, cache);
+  if (ctx.dtype(1) != ctx.dtype(0)) {
+    ctx.error(fmt::format("update has element type {}, expected {} as the cache has", name(ctx.dtype(1)),
+                          name(ctx.dtype(0))));
+  }
+  const bool fits = update.size() == cache.size() && update[axis] <= cache[axis];
+  if (fits) update[axis] = cache[axis];
+  if (update != cache) {
+    ctx.error(
+        fmt::format("update of shape {} does not fit the cache of shape {}: all dimensions but {} must agree and that "
+                    "one must not be larger",
+                    text(ctx.shape(1)), text(cache), axis));
+  }
+  if (ctx.has(2)) {
+    check_types(Types<int64_t>{}, ctx, 2);
+    if (ctx.shape(2) != Shape{cache[0]}) {
+      ctx.error(fmt::format("write_indices have shape {}, expected {}, the batch", text(ctx.shape(2)), cache[0]));
+    }
+  }
+  infer_same(ctx);
+}
+
+void reference(ReferenceContext& ctx) {
+  const Shape& cache = ctx.in(0).shape();
+  const size_t axis = axis_of(ctx.node, cache);
+  const int64_t steps = ctx.in(1).shape()[axis];
+  const int64_t most = cache[axis];
+  const int64_t inner = product(cache, axis + 1, cache.size());
+  const int64_t rows = product(cache, 1, axis);
+  const bool wraps = circular(ctx.node);
+  copy_all(ctx.in(0), ctx.out());
+  for (int64_t row = 0; row < cache[0] * rows; ++row) {
+    const int64_t first = ctx.has(2) ? ctx.in(2).as_int(row / rows) : 0;
+    for (int64_t s = 0; s < steps; ++s) {
+      int64_t at = first + s;
+      if (wraps) at = (at % most + most) % most;
+      if (at < 0 || at >= most) {
+        fail(ErrorKind::bad_input,
+             "TensorScatter '{}': writes at {} of a cache of {}; write_indices + {} must stay inside", ctx.node.name,
+             at, most, steps);
+      }
+      copy_elements(ctx.in(1), (row * steps + s) * inner, ctx.out(), (row * most + at) * inner, inner);
+    }
+  }
+}
+
+}  // namespace
+
+KILTER_OP(TensorScatter){
+    .name = "TensorScatter",
+    .since = 24,
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .attrs = {{"axis", "int", "-2"}, {"mode", "string", "linear"}},
+    .summary =
+        "y = the cache x with update (input 1) written along axis from write_indices[b] (input 2, else 0) on, modulo "
+        "the cache's length when circular.",
+    .infer = infer,
+    .reference = reference,
+    .tolerance = {.rtol = 0, .atol = 0},
+    .cases = {"f32[2,3,7,5] f32[2,3,1,5] i64[2]:0,6", "f32[2,4,5] f32[2,2,5] i64[2]:3,1 | mode=circular",
+              "f16[1,17,3] f16[1,2,3]", "f32[1,2,3,4] f32[1,2,3,2] i64[1]:2 | axis=3"},
+};
+
+}  // namespace kilter
