@@ -1,0 +1,104 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <kilter/runtime.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../base/scratch_folder.h"
+#include "base/files.h"
+#include "exec/plan_file.h"
+#include "test_plans.h"
+
+extern "C" int c_header_input_count(const kilter_program* program);
+
+namespace kilter {
+namespace {
+
+using testing::HasSubstr;
+
+struct CAbi : testing::Test {
+  std::string saved(const Plan& plan) {
+    const auto path = folder.path() / "p.kilter";
+    save_plan(plan, path);
+    return path.string();
+  }
+  ScratchFolder folder;
+};
+
+TEST_F(CAbi, LoadsDescribesAndRuns) {
+  kilter_program* program = nullptr;
+  ASSERT_EQ(kilter_program_load(saved(arithmetic_plan(100)).c_str(), &program), KILTER_OK) << kilter_last_error();
+  EXPECT_EQ(kilter_program_input_count(program), 1U);
+  EXPECT_EQ(kilter_program_output_count(program), 1U);
+  EXPECT_EQ(c_header_input_count(program), 1);
+  kilter_tensor_info info;
+  ASSERT_EQ(kilter_program_input(program, 0, &info), KILTER_OK);
+  EXPECT_STREQ(info.name, "x");
+  EXPECT_EQ(info.dtype, KILTER_F32);
+  ASSERT_EQ(info.rank, 2U);
+  EXPECT_EQ(info.dims[1], 100);
+  EXPECT_EQ(info.bytes, 400U);
+  ASSERT_EQ(kilter_program_output(program, 0, &info), KILTER_OK);
+  EXPECT_STREQ(info.name, "y");
+
+  kilter_instance* instance = nullptr;
+  ASSERT_EQ(kilter_instance_create(program, 2, &instance), KILTER_OK) << kilter_last_error();
+  kilter_program_free(program);
+  std::vector<float> x(100, 0.25F);
+  std::vector<float> y(100);
+  const void* inputs[] = {x.data()};
+  void* outputs[] = {y.data()};
+  ASSERT_EQ(kilter_instance_run(instance, inputs, 1, outputs, 1), KILTER_OK) << kilter_last_error();
+  for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y[i], static_cast<float>(i + 1));
+  EXPECT_EQ(kilter_instance_run(instance, inputs, 0, outputs, 1), KILTER_ERROR_BAD_INPUT);
+  EXPECT_THAT(kilter_last_error(), HasSubstr("expected 1 and 1"));
+  kilter_instance_free(instance);
+}
+
+TEST_F(CAbi, ErrorsBecomeStatusAndText) {
+  kilter_program* program = nullptr;
+  EXPECT_EQ(kilter_program_load((folder.path() / "none").c_str(), &program), KILTER_ERROR_IO);
+  EXPECT_THAT(kilter_last_error(), HasSubstr("No such file"));
+  EXPECT_EQ(program, nullptr);
+  EXPECT_EQ(kilter_program_load(nullptr, &program), KILTER_ERROR_USAGE);
+  EXPECT_EQ(kilter_program_load("x", nullptr), KILTER_ERROR_USAGE);
+  write_file_atomically(folder.path() / "bad", "KILTERC1 and no more");
+  EXPECT_EQ(kilter_program_load((folder.path() / "bad").c_str(), &program), KILTER_ERROR_BAD_INPUT);
+  Plan foreign = arithmetic_plan(4);
+  foreign.required_features = {"avx9000"};
+  EXPECT_EQ(kilter_program_load(saved(foreign).c_str(), &program), KILTER_ERROR_UNSUPPORTED);
+  EXPECT_THAT(kilter_last_error(), HasSubstr("avx9000"));
+
+  ASSERT_EQ(kilter_program_load(saved(steps_plan()).c_str(), &program), KILTER_OK);
+  kilter_tensor_info info;
+  EXPECT_EQ(kilter_program_input(program, 2, &info), KILTER_ERROR_USAGE);
+  EXPECT_EQ(kilter_program_input(program, 0, nullptr), KILTER_ERROR_USAGE);
+  ASSERT_EQ(kilter_program_input(program, 1, &info), KILTER_OK);
+  EXPECT_EQ(info.rank, 0U);
+  EXPECT_NE(info.dims, nullptr);
+  kilter_instance* instance = nullptr;
+  EXPECT_EQ(kilter_instance_create(program, 1, &instance), KILTER_ERROR_UNSUPPORTED);
+  EXPECT_THAT(kilter_last_error(), HasSubstr("step 3 'touch' runs operator Touch"));
+  EXPECT_EQ(instance, nullptr);
+  kilter_program_free(program);
+
+  ASSERT_EQ(kilter_program_load(saved(arithmetic_plan(4)).c_str(), &program), KILTER_OK);
+  EXPECT_EQ(kilter_instance_create(program, 5000, &instance), KILTER_ERROR_USAGE);
+  EXPECT_THAT(kilter_last_error(), HasSubstr("1 to 1024"));
+  kilter_program_free(program);
+}
+
+TEST_F(CAbi, NullIsHarmlessAndErrorsBelongToTheirThread) {
+  kilter_program_free(nullptr);
+  kilter_instance_free(nullptr);
+  EXPECT_EQ(kilter_program_input_count(nullptr), 0U);
+  EXPECT_EQ(kilter_instance_run(nullptr, nullptr, 0, nullptr, 0), KILTER_ERROR_USAGE);
+  EXPECT_STRNE(kilter_last_error(), "");
+  std::thread([] { EXPECT_STREQ(kilter_last_error(), ""); }).join();
+  EXPECT_STREQ(kilter_runtime_version(), "0.1.0");
+}
+
+}  // namespace
+}  // namespace kilter

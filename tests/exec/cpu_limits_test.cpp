@@ -1,0 +1,108 @@
+#include "exec/cpu_limits.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+
+#include "base/error.h"
+#include "exec/thread_pool.h"
+
+namespace kilter {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string usage_error_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::usage);
+    return e.message();
+  }
+  return "no error";
+}
+
+TEST(CpuLimits, CpuMax) {
+  EXPECT_EQ(parse_cpu_max("max 100000\n"), std::nullopt);
+  EXPECT_EQ(parse_cpu_max("150000 100000\n"), 1.5);
+  EXPECT_EQ(parse_cpu_max("50000 100000"), 0.5);
+  for (std::string_view bad : {"", "max", "100000", "a b", "-5 100000", "100 0"})
+    EXPECT_EQ(parse_cpu_max(bad), std::nullopt);
+}
+
+TEST(CpuLimits, CfsQuota) {
+  EXPECT_EQ(parse_cfs_quota("-1\n", "100000\n"), std::nullopt);
+  EXPECT_EQ(parse_cfs_quota("400000\n", "100000\n"), 4.0);
+  EXPECT_EQ(parse_cfs_quota("x", "100000"), std::nullopt);
+}
+
+TEST(CpuLimits, QuotaRoundsUpToWholeCpus) {
+  EXPECT_EQ(cpus_of_quota(0.1), 1);
+  EXPECT_EQ(cpus_of_quota(1.5), 2);
+  EXPECT_EQ(cpus_of_quota(2.0), 2);
+  EXPECT_GE(cpus_of_quota(1e30), 1);
+}
+
+TEST(CpuLimits, ProcCgroup) {
+  const CgroupPaths v2 = parse_proc_cgroup("0::/user.slice/a\n");
+  EXPECT_EQ(v2.v2, "/user.slice/a");
+  EXPECT_EQ(v2.v1_cpu, std::nullopt);
+  const CgroupPaths v1 = parse_proc_cgroup("12:cpuset:/set\n4:cpu,cpuacct:/docker/a:b\n1:name=systemd:/x\n0::/\n");
+  EXPECT_EQ(v1.v1_cpu, "/docker/a:b");
+  EXPECT_EQ(v1.v2, "/");
+  EXPECT_EQ(parse_proc_cgroup("nonsense\n\n:\n").v2, std::nullopt);
+}
+
+TEST(CpuLimits, Mountinfo) {
+  const auto mounts = parse_mountinfo(
+      "25 30 0:23 / /sys rw,nosuid shared:7 - sysfs sysfs rw\n"
+      "28 25 0:25 / /sys/fs/cgroup rw shared:9 master:1 - cgroup2 cgroup2 rw,nsdelegate\n"
+      "33 24 0:28 /docker/abc /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+      "34 24 0:29 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"
+      "broken line - cgroup2\n");
+  ASSERT_EQ(mounts.size(), 2U);
+  EXPECT_TRUE(mounts[0].v2);
+  EXPECT_EQ(mounts[0].point, "/sys/fs/cgroup");
+  EXPECT_FALSE(mounts[1].v2);
+  EXPECT_EQ(mounts[1].root, "/docker/abc");
+}
+
+TEST(CpuLimits, FoldersFromOwnCgroupToTheMount) {
+  const CgroupMount top{true, "/", "/cg"};
+  EXPECT_THAT(cgroup_folders(top, "/a/b"), ElementsAre("/cg/a/b", "/cg/a", "/cg"));
+  EXPECT_THAT(cgroup_folders(top, "/"), ElementsAre("/cg"));
+  EXPECT_THAT(cgroup_folders(top, "/../other"), ElementsAre("/cg"));
+  const CgroupMount part{false, "/docker/x", "/cg"};
+  EXPECT_THAT(cgroup_folders(part, "/docker/x/y"), ElementsAre("/cg/y", "/cg"));
+  EXPECT_THAT(cgroup_folders(part, "/docker/x"), ElementsAre("/cg"));
+  EXPECT_THAT(cgroup_folders(part, "/docker/xyz"), ElementsAre("/cg"));
+  EXPECT_THAT(cgroup_folders(part, "/elsewhere"), ElementsAre("/cg"));
+}
+
+TEST(CpuLimits, ThreadCount) {
+  EXPECT_EQ(parse_thread_count("1"), 1);
+  EXPECT_EQ(parse_thread_count("1024"), 1024);
+  for (const char* bad : {"0", "1025", "-1", "", "4x", "two", "99999999999999999999"}) {
+    EXPECT_THAT(usage_error_of([&] { parse_thread_count(bad); }),
+                testing::AllOf(HasSubstr("KILTER_NUM_THREADS"), HasSubstr(std::string("'") + bad + "'"),
+                               HasSubstr("1 to 1024")));
+  }
+  EXPECT_THAT(usage_error_of([] { parse_spin_us("-1"); }), HasSubstr("KILTER_SPIN_US='-1'"));
+}
+
+TEST(CpuLimits, DefaultThreads) {
+  EXPECT_GE(available_cpus(), 1);
+  setenv("KILTER_NUM_THREADS", "3", 1);
+  EXPECT_EQ(default_threads(), 3);
+  EXPECT_EQ(ThreadPool().threads(), 3);
+  setenv("KILTER_NUM_THREADS", "none", 1);
+  EXPECT_THAT(usage_error_of([] { default_threads(); }), HasSubstr("'none'"));
+  unsetenv("KILTER_NUM_THREADS");
+  EXPECT_GE(default_threads(), 1);
+}
+
+}  // namespace
+}  // namespace kilter

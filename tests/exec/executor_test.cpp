@@ -1,0 +1,223 @@
+#include "exec/executor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <thread>
+
+#include "allocation_count.h"
+#include "base/error.h"
+#include "test_plans.h"
+
+namespace kilter {
+namespace {
+
+using testing::HasSubstr;
+
+std::shared_ptr<const Program> program(Plan plan) { return std::make_shared<const Program>(std::move(plan)); }
+std::shared_ptr<ThreadPool> pool(int threads) { return std::make_shared<ThreadPool>(threads); }
+
+std::string error_of(const std::function<void()>& f, ErrorKind kind) {
+  try {
+    f();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), kind) << e.message();
+    return e.message();
+  }
+  return "no error";
+}
+
+/// Runs arithmetic_plan(count) on floats at `skew` bytes after a 64-byte boundary; y = 4 x + i.
+void check_arithmetic(Instance& instance, int64_t count, int64_t skew) {
+  const Tensor in(DType::u8, {count * 4 + 64});
+  const Tensor out(DType::u8, {count * 4 + 64});
+  std::byte* x = in.raw() + skew;
+  std::byte* y = out.raw() + skew;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto value = static_cast<float>(i % 17);
+    std::memcpy(x + 4 * i, &value, 4);
+  }
+  const std::byte* inputs[] = {x};
+  std::byte* outputs[] = {y};
+  instance.run(inputs, outputs);
+  for (int64_t i = 0; i < count; ++i) {
+    float value = 0;
+    std::memcpy(&value, y + 4 * i, 4);
+    ASSERT_EQ(value, static_cast<float>(4 * (i % 17) + i)) << i;
+  }
+}
+
+TEST(Executor, RunsKernelsAndCopiesOnAlignedAndUnalignedTensors) {
+  for (int threads : {1, 2, 5}) {
+    for (int64_t count : {1, 3, 1000, 400000}) {
+      Instance instance(program(arithmetic_plan(count)), pool(threads));
+      for (int64_t skew : {0, 4, 1}) check_arithmetic(instance, count, skew);
+    }
+  }
+}
+
+TEST(Executor, LargeArenasAreAlignedForHugePagesAndZeroed) {
+  const int64_t count = 2000000;
+  Instance instance(program(arithmetic_plan(count)), pool(2));
+  const std::byte* base = instance.address(arena(0, 0));
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(base) % (2U << 20), 0U);
+  for (int64_t i = 0; i < 2 * count * 4; i += 997) ASSERT_EQ(base[i], std::byte{0});
+  check_arithmetic(instance, count, 0);
+}
+
+TEST(Executor, AllocatesNothingWhileRunning) {
+  Instance instance(program(arithmetic_plan(100000)), pool(3));
+  const Tensor x(DType::f32, {100001});
+  const Tensor y(DType::f32, {100001});
+  const std::byte* inputs[] = {x.raw() + 4};
+  std::byte* outputs[] = {y.raw() + 4};
+  const int64_t before = allocation_count();
+  for (int i = 0; i < 50; ++i) instance.run(inputs, outputs);
+  EXPECT_EQ(allocation_count() - before, 0);
+}
+
+TEST(Executor, EveryWorkerHasItsOwnScratch) {
+  Plan plan = test_plan();
+  plan.outputs = {{"y", DType::i64, {1000}}};
+  plan.scratch_bytes = 8;
+  plan.steps = {kernel_step(kScratch, {output(0, 8000)}, 1000)};
+  Instance instance(program(plan), pool(4));
+  const Tensor y(DType::i64, {1000});
+  std::byte* outputs[] = {y.raw()};
+  for (int run = 0; run < 50; ++run) {
+    instance.run({}, outputs);
+    for (int64_t i = 0; i < 1000; ++i) ASSERT_EQ(y.data<int64_t>()[i], i / 250 * 250);
+  }
+}
+
+TEST(Executor, HaloZeroesEverythingButTheInterior) {
+  set_reference_runner(touch_runner);
+  Instance instance(program(steps_plan()), pool(2));
+  const Tensor x(DType::f32, {16});
+  const Tensor n = Tensor::scalar<int64_t>(0x0102);
+  const Tensor y(DType::u8, {2, 6, 8});
+  const Tensor t(DType::f16, {4});
+  const std::byte* inputs[] = {x.raw(), n.raw()};
+  std::byte* outputs[] = {y.raw(), t.raw()};
+  instance.run(inputs, outputs);
+  const std::byte* constants = instance.address(constant(0, 96));
+  for (int64_t p = 0; p < 2; ++p) {
+    for (int64_t r = 0; r < 6; ++r) {
+      for (int64_t c = 0; c < 8; ++c) {
+        const int64_t i = p * 48 + r * 8 + c;
+        const bool interior = r >= 1 && r < 4 && c >= 1 && c < 5;
+        EXPECT_EQ(y.raw()[i], interior ? constants[i] : std::byte{0}) << p << ' ' << r << ' ' << c;
+      }
+    }
+  }
+  for (int64_t i = 0; i < 8; ++i) EXPECT_EQ(t.raw()[i], std::byte{3}) << "1 + 2, the bytes of n";
+  EXPECT_EQ(instance.address(output(1, 8)), t.raw());
+  set_reference_runner(nullptr);
+}
+
+TEST(Executor, ReferenceStepWithoutRunnerNamesStepAndOperator) {
+  set_reference_runner(nullptr);
+  Instance instance(program(steps_plan()), pool(1));
+  const Tensor memory(DType::f32, {32});
+  const std::byte* inputs[] = {memory.raw(), memory.raw()};
+  std::byte* outputs[] = {memory.raw(), memory.raw()};
+  EXPECT_THAT(error_of([&] { instance.run(inputs, outputs); }, ErrorKind::unsupported),
+              testing::AllOf(HasSubstr("step 3 'touch'"), HasSubstr("operator Touch")));
+}
+
+TEST(Executor, FailingKernelNamesItsStep) {
+  Plan plan = test_plan();
+  plan.steps = {kernel_step(kAnswer7, {}, 10)};
+  Instance instance(program(plan), pool(2));
+  EXPECT_THAT(error_of([&] { instance.run({}, {}); }, ErrorKind::internal),
+              testing::AllOf(HasSubstr("step 0 'kernel1'"), HasSubstr("answered 7")));
+}
+
+TEST(Executor, WrongTensorsAreRefused) {
+  Instance instance(program(arithmetic_plan(8)), pool(1));
+  const Tensor memory(DType::f32, {8});
+  const std::byte* inputs[] = {memory.raw(), memory.raw()};
+  std::byte* outputs[] = {memory.raw()};
+  EXPECT_THAT(error_of([&] { instance.run(inputs, outputs); }, ErrorKind::bad_input),
+              HasSubstr("2 inputs and 1 outputs; expected 1 and 1"));
+  const std::byte* null_input[] = {nullptr};
+  EXPECT_THAT(error_of([&] { instance.run(null_input, outputs); }, ErrorKind::bad_input),
+              HasSubstr("input 'x' is a null pointer; expected 32 bytes"));
+}
+
+TEST(Executor, ObserverSeesEveryStepInOrder) {
+  Instance instance(program(arithmetic_plan(8)), pool(2));
+  const Tensor x(DType::f32, {8});
+  const Tensor y(DType::f32, {8});
+  const std::byte* inputs[] = {x.raw()};
+  std::byte* outputs[] = {y.raw()};
+  std::vector<std::string> seen;
+  StepObserver observer;
+  observer.before = [&](size_t step) { seen.push_back("before " + std::to_string(step)); };
+  observer.after = [&](size_t step) { seen.push_back("after " + std::to_string(step)); };
+  instance.run(inputs, outputs, &observer);
+  EXPECT_THAT(seen, testing::ElementsAre("before 0", "after 0", "before 1", "after 1", "before 2", "after 2",
+                                         "before 3", "after 3"));
+}
+
+TEST(Executor, AnInstanceInUseRefusesASecondCaller) {
+  Instance instance(program(arithmetic_plan(8)), pool(1));
+  const Tensor x(DType::f32, {8});
+  const Tensor y(DType::f32, {8});
+  const std::byte* inputs[] = {x.raw()};
+  std::byte* outputs[] = {y.raw()};
+  StepObserver observer;
+  observer.before = [&](size_t) {
+    EXPECT_THAT(error_of([&] { instance.run(inputs, outputs); }, ErrorKind::usage), HasSubstr("already running"));
+  };
+  instance.run(inputs, outputs, &observer);
+  instance.run(inputs, outputs);
+}
+
+TEST(Executor, InstancesRunSideBySideOnOneOrSeveralPools) {
+  constexpr int kCallers = 4;
+  const auto shared_program = program(arithmetic_plan(5000));
+  for (bool one_pool : {true, false}) {
+    const auto shared_pool = pool(3);
+    std::vector<std::thread> callers;
+    for (int c = 0; c < kCallers; ++c) {
+      callers.emplace_back([&, c] {
+        Instance instance(shared_program, one_pool ? shared_pool : pool(2));
+        for (int i = 0; i < 20; ++i) check_arithmetic(instance, 5000, c % 2 * 4);
+      });
+    }
+    for (auto& caller : callers) caller.join();
+  }
+}
+
+TEST(Executor, EmptyTensorsAndNoSteps) {
+  Plan plan = test_plan();
+  plan.inputs = {{"x", DType::f32, {0, 4}}};
+  plan.outputs = {{"y", DType::f32, {0}}};
+  plan.steps = {kernel_step(kDouble, {input(0, 0), output(0, 0)}, 0)};
+  Instance instance(program(plan), pool(2));
+  const std::byte* inputs[] = {nullptr};
+  std::byte* outputs[] = {nullptr};
+  instance.run(inputs, outputs);
+  Instance nothing(program(Plan()), pool(1));
+  nothing.run({}, {});
+}
+
+TEST(Executor, BrokenPlansAndForeignCpusAreRefused) {
+  Plan outside = arithmetic_plan(8);
+  outside.steps[0].args[1].offset = 100;
+  EXPECT_THAT(error_of([&] { program(outside); }, ErrorKind::internal),
+              HasSubstr("step 0 'kernel0': buffer 1 takes 32 bytes at byte 100 of arena, which has 96"));
+  Plan foreign = arithmetic_plan(8);
+  foreign.required_features = {"avx9000"};
+  EXPECT_THAT(error_of([&] { program(foreign); }, ErrorKind::unsupported), HasSubstr("avx9000"));
+  Plan huge = arithmetic_plan(8);
+  huge.arena_bytes = int64_t{1} << 46;
+  EXPECT_THAT(error_of([&] { Instance(program(huge), pool(1)); }, ErrorKind::bad_input),
+              HasSubstr("the arena of 'test'"));
+}
+
+}  // namespace
+}  // namespace kilter

@@ -1,0 +1,37 @@
+// Plans with a handful of kernels written in assembly, so that the executor is tested without a compiler.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "exec/plan.h"
+
+namespace kilter {
+
+/// Kernels of test_code(), as indexes of its entries.
+enum TestKernel : int32_t {
+  kDouble,    ///< f32: buffers[1][i] = 2 * buffers[0][i]
+  kAnswer7,   ///< does nothing and answers 7
+  kScratch,   ///< i64: puts `begin` into its worker's scratch, then buffers[0][i] = scratch of its worker
+  kAddConst,  ///< f32: buffers[2][i] = buffers[0][i] + buffers[1][i]
+};
+
+/// A plan with test_code()'s machine code and `constants_bytes` of constants, which hold floats 0, 1, 2, ...
+Plan test_plan(int64_t constants_bytes = 0);
+
+/// y = 2 * (2 * x) + c over `count` floats through the arena: kernel, copy, kernel, kernel.
+Plan arithmetic_plan(int64_t count);
+
+/// Every kind of step but kernels: halo over the arena, copies, and a reference step of operator "Touch".
+Plan steps_plan();
+
+/// A reference runner that reads all inputs and fills every output with the sum of their bytes.
+void touch_runner(const ReferenceCall& call, std::span<std::byte* const> buffers);
+
+Step kernel_step(TestKernel kernel, std::vector<BufferRef> args, int64_t extent);
+BufferRef arena(int64_t offset, int64_t bytes);
+BufferRef constant(int64_t offset, int64_t bytes);
+BufferRef input(int32_t index, int64_t bytes);
+BufferRef output(int32_t index, int64_t bytes);
+
+}  // namespace kilter

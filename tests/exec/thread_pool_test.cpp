@@ -1,0 +1,214 @@
+#include "exec/thread_pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+
+namespace kilter {
+namespace {
+
+/// Runs a lambda (begin, end, worker) -> int32.
+template <class F>
+int32_t run(ThreadPool& pool, int64_t extent, int max_threads, F f) {
+  return pool.run(
+      extent, max_threads,
+      [](void* context, int64_t begin, int64_t end, int32_t worker) -> int32_t {
+        return (*static_cast<F*>(context))(begin, end, worker);
+      },
+      &f);
+}
+
+struct Range {
+  int64_t begin, end;
+  int32_t worker;
+};
+
+std::vector<Range> ranges(ThreadPool& pool, int64_t extent, int max_threads) {
+  std::mutex mutex;
+  std::vector<Range> seen;
+  EXPECT_EQ(run(pool, extent, max_threads,
+                [&](int64_t begin, int64_t end, int32_t worker) {
+                  const std::lock_guard lock(mutex);
+                  seen.push_back({begin, end, worker});
+                  return 0;
+                }),
+            0);
+  std::sort(seen.begin(), seen.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  return seen;
+}
+
+TEST(ThreadPool, RangesAreContiguousBalancedAndOnePerWorker) {
+  for (int threads : {1, 2, 3, 7}) {
+    ThreadPool pool(threads);
+    EXPECT_EQ(pool.threads(), threads);
+    for (int64_t extent : {1, 2, 3, 6, 7, 8, 100, 1001}) {
+      for (int max_threads : {0, 1, 2, 5, 100}) {
+        const auto seen = ranges(pool, extent, max_threads);
+        const int64_t limit = max_threads > 0 ? std::min(threads, max_threads) : threads;
+        ASSERT_EQ(static_cast<int64_t>(seen.size()), std::min(limit, extent));
+        int64_t at = 0;
+        for (size_t i = 0; i < seen.size(); ++i) {
+          EXPECT_EQ(seen[i].begin, at);
+          EXPECT_EQ(seen[i].worker, static_cast<int32_t>(i));
+          const int64_t size = seen[i].end - seen[i].begin;
+          EXPECT_GE(size, extent / static_cast<int64_t>(seen.size()));
+          EXPECT_LE(size, extent / static_cast<int64_t>(seen.size()) + 1);
+          at = seen[i].end;
+        }
+        EXPECT_EQ(at, extent);
+      }
+    }
+  }
+}
+
+TEST(ThreadPool, NothingToDo) {
+  ThreadPool pool(3);
+  EXPECT_TRUE(ranges(pool, 0, 0).empty());
+  EXPECT_TRUE(ranges(pool, -4, 0).empty());
+}
+
+TEST(ThreadPool, CallerRunsTheFirstRange) {
+  ThreadPool pool(2);
+  const auto caller = std::this_thread::get_id();
+  run(pool, 2, 0, [&](int64_t, int64_t, int32_t worker) {
+    EXPECT_EQ(std::this_thread::get_id() == caller, worker == 0);
+    return 0;
+  });
+}
+
+TEST(ThreadPool, AnswersTheFirstFailureInOrderOfTheRanges) {
+  ThreadPool pool(4);
+  EXPECT_EQ(
+      run(pool, 4, 0, [](int64_t begin, int64_t, int32_t) { return begin >= 2 ? static_cast<int32_t>(begin) : 0; }), 2);
+  EXPECT_EQ(run(pool, 4, 0, [](int64_t, int64_t, int32_t) { return 0; }), 0);
+}
+
+TEST(ThreadPool, ExceptionsReachTheCallerAfterAllRangesEnded) {
+  ThreadPool pool(3);
+  std::atomic<int> ended{0};
+  for (int64_t thrower : {0, 2}) {
+    ended = 0;
+    EXPECT_THROW(run(pool, 3, 0,
+                     [&](int64_t begin, int64_t, int32_t) -> int32_t {
+                       ++ended;
+                       if (begin == thrower) throw std::runtime_error("body");
+                       return 0;
+                     }),
+                 std::runtime_error);
+    EXPECT_EQ(ended, 3);
+  }
+  EXPECT_EQ(ranges(pool, 3, 0).size(), 3U) << "the pool works on";
+}
+
+TEST(ThreadPool, WakesParkedWorkers) {
+  for (const char* spin : {"0", "1", "2000"}) {
+    setenv("KILTER_SPIN_US", spin, 1);
+    ThreadPool pool(3);
+    for (int i = 0; i < 20; ++i) {
+      if (i % 4 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      EXPECT_EQ(ranges(pool, 3, 0).size(), 3U);
+    }
+  }
+  unsetenv("KILTER_SPIN_US");
+}
+
+TEST(ThreadPool, ManyShortRegionsOfChangingWidth) {
+  ThreadPool pool(4);
+  std::atomic<int64_t> sum{0};
+  int64_t expected = 0;
+  for (int64_t i = 0; i < 5000; ++i) {
+    const int64_t extent = i % 9;
+    expected += extent;
+    run(pool, extent, static_cast<int>(i % 5), [&](int64_t begin, int64_t end, int32_t) {
+      sum += end - begin;
+      return 0;
+    });
+  }
+  EXPECT_EQ(sum, expected);
+}
+
+TEST(ThreadPool, CallersTakeTurns) {
+  ThreadPool pool(3);
+  constexpr int kCallers = 4;
+  std::atomic<int> inside{0};
+  std::vector<int64_t> sums(kCallers);
+  std::vector<std::thread> callers;
+  for (int c = 0; c < kCallers; ++c) {
+    callers.emplace_back([&, c] {
+      for (int i = 0; i < 300; ++i) {
+        std::atomic<int64_t> sum{0};
+        run(pool, 3, 0, [&](int64_t begin, int64_t, int32_t) {
+          if (++inside > 3) ADD_FAILURE() << "two regions at once";
+          sum += begin;
+          --inside;
+          return 0;
+        });
+        sums[static_cast<size_t>(c)] += sum;
+      }
+    });
+  }
+  for (auto& caller : callers) caller.join();
+  for (int64_t sum : sums) EXPECT_EQ(sum, 300 * 3);
+}
+
+TEST(ThreadPool, RegionInsideARegionRunsInline) {
+  ThreadPool pool(3);
+  std::atomic<int> inner{0};
+  run(pool, 3, 0, [&](int64_t, int64_t, int32_t) {
+    return run(pool, 5, 0, [&](int64_t begin, int64_t end, int32_t worker) {
+      EXPECT_EQ(begin, 0);
+      EXPECT_EQ(end, 5);
+      EXPECT_EQ(worker, 0);
+      ++inner;
+      return 0;
+    });
+  });
+  EXPECT_EQ(inner, 3);
+}
+
+TEST(ThreadPool, TwoPoolsNest) {
+  ThreadPool outer(2);
+  ThreadPool inner(2);
+  std::atomic<int64_t> sum{0};
+  run(outer, 2, 0, [&](int64_t, int64_t, int32_t) {
+    return run(inner, 2, 0, [&](int64_t, int64_t, int32_t) {
+      ++sum;
+      return 0;
+    });
+  });
+  EXPECT_EQ(sum, 4);
+}
+
+TEST(ThreadPool, StartsAndEndsManyTimes) {
+  for (int i = 0; i < 100; ++i) {
+    ThreadPool pool(1 + i % 4);
+    if (i % 3 == 0) ranges(pool, 4, 0);
+  }
+}
+
+TEST(ThreadPool, IllegalSizesAreUsageErrors) {
+  for (int threads : {-1, 1025}) {
+    try {
+      ThreadPool pool(threads);
+      FAIL() << threads;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind(), ErrorKind::usage);
+      EXPECT_THAT(e.message(), testing::HasSubstr(std::to_string(threads)));
+      EXPECT_THAT(e.message(), testing::HasSubstr("1 to 1024"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kilter
