@@ -1,0 +1,76 @@
+// Model in, plan out: the table of passes and its driver.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "exec/plan.h"
+#include "graph/graph.h"
+#include "loop/target.h"
+#include "passes/pass.h"
+#include "schedule/schedule.h"
+
+namespace kilter {
+
+struct CompileOptions {
+  Target target;                                 ///< parse_target("native") unless asked otherwise
+  std::map<std::string, Schedule> schedules;     ///< forced, by node name (`--schedule NODE=...`)
+  int compile_threads = 1;
+  std::filesystem::path dump_ir;                 ///< folder for the graph after each pass and the loop IR of each kernel
+  std::string stop_after;                        ///< name of a pass: later ones do not run (the plan is still made)
+  std::set<std::string> disable;                 ///< names of passes that do not run
+  int64_t max_rewrites = INT64_MAX;              ///< over all passes, in order: bisects a miscompile
+  bool naive = false;                            ///< no passes, no templates: every node through its reference kernel
+};
+
+struct PassTiming {
+  std::string name;
+  double ms = 0;
+  int64_t rewrites = 0;
+};
+
+/// Where a value of the final graph is after a run, for --verify.
+struct PlacedValue {
+  std::string name;
+  TensorType type;
+  BufferRef buffer;
+  Shape strides;         ///< of the physical dimensions, elements
+  int64_t offset = 0;    ///< elements from the buffer's start to logical element 0
+  size_t step = 0;       ///< the step that writes it
+};
+
+struct Compiled {
+  Plan plan;
+  std::vector<PassTiming> timings;
+  std::vector<PlacedValue> values;   ///< outputs of steps, in the order of the steps
+  /// Per step: templates that were rejected before the chosen one, and why.
+  std::vector<std::vector<std::pair<std::string, Rejected>>> rejected;
+  double compile_ms = 0;
+};
+
+/// One row of the table of passes.
+struct PassRow {
+  std::string_view name;
+  PassFunction function;
+  std::string_view summary;
+  std::string_view why_here;  ///< why it stands at this place
+};
+std::span<const PassRow> all_passes();
+
+/// Compiles a static graph. Throws usage for unknown names in the options.
+Compiled compile_graph(Graph graph, const CompileOptions& options);
+
+/// The runner that executors use for reference steps (installed when this library is linked and compile_graph or
+/// install_reference_runner was called).
+void install_reference_runner();
+
+/// Reads a tensor out of its place in a run as a dense one.
+Tensor extract(const PlacedValue& value, const std::byte* buffer);
+
+}  // namespace kilter

@@ -1,0 +1,419 @@
+#include "compile/plan_builder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+
+#include "base/hash.h"
+#include "codegen/llvm/backend.h"
+#include "compile/memory_plan.h"
+#include "compile/reference_call.h"
+#include "compile/storage.h"
+#include "compile/tasks.h"
+#include "loop/passes/passes.h"
+#include "ops/builder.h"
+
+namespace kilter {
+namespace {
+
+constexpr int64_t kConstantAlign = 64;
+
+/// CPU features that code for these limits may use.
+std::vector<std::string> features_of(const TargetLimits& limits) {
+  if (limits.vector_bytes >= 64) return {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl"};
+  if (limits.vector_bytes >= 32) return {"avx2", "fma", "f16c"};
+  return {"sse4.2"};
+}
+
+/// Grows the block of packed constants; equal tensors share their bytes.
+class ConstantPool {
+ public:
+  int64_t add(const Tensor& tensor) {
+    const std::span<const std::byte> bytes(tensor.raw(), static_cast<size_t>(tensor.bytes()));
+    const uint64_t hash = hash_bytes(bytes);
+    auto [it, fresh] = by_hash_.emplace(hash, total_);
+    if (!fresh) {
+      const Tensor& known = parts_.at(it->second);
+      if (known.bytes() == tensor.bytes() && std::memcmp(known.raw(), tensor.raw(), bytes.size()) == 0) return it->second;
+    }
+    const int64_t at = total_;
+    parts_.emplace(at, tensor);
+    total_ += (tensor.bytes() + kConstantAlign - 1) / kConstantAlign * kConstantAlign;
+    return at;
+  }
+  int64_t bytes() const { return total_; }
+  Tensor join() {
+    Tensor all(DType::u8, {std::max<int64_t>(total_, 1)});
+    for (auto& [at, part] : parts_) {
+      std::memcpy(all.raw() + at, part.raw(), static_cast<size_t>(part.bytes()));
+      part = Tensor();
+    }
+    return all;
+  }
+
+ private:
+  std::map<int64_t, Tensor> parts_;
+  std::map<uint64_t, int64_t> by_hash_;
+  int64_t total_ = 0;
+};
+
+/// A buffer of the arena while its offset is not known yet.
+struct ArenaBuffer {
+  Lifetime life;
+  int64_t offset = 0;
+};
+
+class PlanBuilder {
+ public:
+  PlanBuilder(Graph graph, const CompileOptions& options) : graph_(std::move(graph)), options_(options), limits_(options.target.limits) {}
+
+  Compiled run() {
+    split_unschedulable();
+    storage_ = place(graph_, reference_);
+    verify(graph_);
+    bind_roots();
+    for (const Unit& unit : units(graph_)) {
+      if (!storage_.views.contains(unit.nodes.front())) lower_unit(unit);
+    }
+    finish_arena();
+    generate_code();
+    describe();
+    return std::move(out_);
+  }
+
+ private:
+  // --- which nodes have no template ---
+
+  /// Groups that no template takes fall apart into single nodes; nodes that no template takes run their reference kernel.
+  void split_unschedulable() {
+    for (const Unit& unit : units(graph_)) {
+      if (viewable(unit) || schedulable(unit)) continue;
+      for (NodeId id : unit.nodes) {
+        graph_.node(id).group = id;
+        const Unit alone{{id}};
+        if (unit.nodes.size() > 1 && schedulable(alone)) continue;
+        graph_.node(id).group = kNone;
+        make_plain(id);
+        reference_.insert(id);
+      }
+    }
+  }
+
+  bool viewable(const Unit& unit) const {
+    const Node& node = graph_.node(unit.nodes.front());
+    if (options_.naive || is_string(node)) return false;
+    return node.op->family == Family::reshape || (node.op->name == "Concat" && node.op->family == Family::movement);
+  }
+  bool is_string(const Node& node) const { return graph_.type(node.outputs[0]).dtype == DType::string; }
+
+  bool schedulable(const Unit& unit) const {
+    if (options_.naive) return false;
+    const Task task = make_task(graph_, unit, nullptr);
+    if (forced(task)) return forced(task)->name != "reference";
+    for (const Template* t : all_templates()) {
+      if (std::holds_alternative<Schedule>(t->pick(task, limits_))) return true;
+    }
+    return false;
+  }
+
+  const Schedule* forced(const Task& task) const {
+    const auto it = options_.schedules.find(task.node().name);
+    return it == options_.schedules.end() ? nullptr : &it->second;
+  }
+
+  /// Reference kernels read and write plain tensors; readers of a blocked output get a Relayout.
+  void make_plain(NodeId id) {
+    for (size_t i = 0; i < graph_.node(id).inputs.size(); ++i) {
+      const ValueId in = graph_.node(id).inputs[i];
+      if (in == kNone || graph_.type(in).layout.plain()) continue;
+      if (graph_.value(in).constant) {
+        graph_.node(id).inputs[i] = graph_.add_constant(graph_.fresh_name(graph_.value(in).name), *graph_.value(in).constant);
+        continue;
+      }
+      graph_.node(id).inputs[i] = relayout(in, Layout{});
+    }
+    for (ValueId out : graph_.node(id).outputs) {
+      if (out == kNone || graph_.type(out).layout.plain()) continue;
+      const Layout layout = graph_.type(out).layout;
+      const std::vector<NodeId> users = graph_.users(out);
+      graph_.value(out).type.layout = Layout{};
+      const ValueId blocked = relayout(out, layout);
+      for (NodeId user : users) std::replace(graph_.node(user).inputs.begin(), graph_.node(user).inputs.end(), out, blocked);
+    }
+    graph_.sort();
+  }
+
+  ValueId relayout(ValueId from, const Layout& layout) {
+    TensorType type = graph_.type(from);
+    type.layout = layout;
+    const std::string hint = graph_.value(from).name + ".relayout";
+    const NodeId id = graph_.add_node(find_op("kilter", "Relayout", 1), hint, 1, {}, {from}, {type}, {hint});
+    graph_.node(id).group = id;
+    return graph_.node(id).outputs[0];
+  }
+
+  // --- buffers ---
+
+  void bind_roots() {
+    const auto& inputs = graph_.inputs();
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      refs_[inputs[i]] = {Space::input, 0, static_cast<int32_t>(i), type_bytes(graph_.type(inputs[i]))};
+    }
+    for (size_t i = 0; i < graph_.outputs().size(); ++i) {
+      const ValueId root = storage_.of(graph_.outputs()[i].value).root;
+      refs_[root] = {Space::output, 0, static_cast<int32_t>(i), type_bytes(graph_.type(root))};
+    }
+  }
+
+  static int64_t type_bytes(const TensorType& type) { return physical(type).elems * size_bytes(type.dtype); }
+
+  /// The buffer of a value as an argument of the step being built.
+  BufferRef ref(ValueId value) {
+    const Value& v = graph_.value(value);
+    if (v.constant) {
+      const Tensor laid = relay(*v.constant, v.type);
+      return {Space::constant, constants_.add(laid), 0, laid.bytes()};
+    }
+    const Storage& s = storage_.of(value);
+    const int64_t offset = s.offset_elems * size_bytes(v.type.dtype);
+    auto it = refs_.find(s.root);
+    if (it == refs_.end()) {
+      const BufferRef fresh{Space::arena, 0, static_cast<int32_t>(buffers_.size()), type_bytes(graph_.type(s.root))};
+      buffers_.push_back({{fresh.bytes, step(), step()}, 0});
+      it = refs_.emplace(s.root, fresh).first;
+    }
+    BufferRef out = it->second;
+    if (out.space == Space::arena) touch(out.index);
+    out.offset = offset;
+    out.bytes -= offset;
+    return out;
+  }
+
+  int64_t step() const { return static_cast<int64_t>(out_.plan.steps.size()); }
+  void touch(int32_t buffer) {
+    Lifetime& life = buffers_[static_cast<size_t>(buffer)].life;
+    life.first = std::min(life.first, step());
+    life.last = std::max(life.last, step());
+  }
+
+  // --- steps ---
+
+  void lower_unit(const Unit& unit) {
+    const Task task = make_task(graph_, unit, &storage_);
+    if (reference_.contains(unit.nodes.front())) return add_reference(task);
+    const Schedule* wanted = forced(task);
+    Chosen chosen = choose(task, limits_, wanted != nullptr ? std::optional(*wanted) : std::nullopt);
+    if (chosen.schedule.name == "reference") {
+      std::string why;
+      for (const auto& [name, r] : chosen.rejected) why += fmt::format("; {}: {}", name, r.text());
+      require(false, "'{}' lost its template when its operands were placed{}", task.node().name, why);
+    }
+    for (const Operand& out : task.outputs) add_halo(out.value);
+    add_stages(task, chosen);
+  }
+
+  void add_halo(ValueId value) {
+    const ValueId root = storage_.of(value).root;
+    const TensorType& type = graph_.type(root);
+    if (!type.layout.has_halo() || !halos_done_.insert(root).second) return;
+    const Physical phys = physical(type);
+    const auto& halo = type.layout.halo;
+    const int64_t size = size_bytes(type.dtype);
+    Step step;
+    step.kind = StepKind::halo;
+    step.name = graph_.value(root).name;
+    step.ops = "halo";
+    step.args = {ref(root)};
+    step.halo.planes = phys.dims[0] * phys.dims[1];
+    step.halo.plane_bytes = phys.strides[1] * size;
+    step.halo.rows = phys.dims[2] + halo[0] + halo[1];
+    step.halo.row_bytes = phys.strides[2] * size;
+    step.halo.top = halo[0], step.halo.bottom = halo[1];
+    step.halo.left_bytes = halo[2] * phys.strides[3] * size;
+    step.halo.right_bytes = halo[3] * phys.strides[3] * size;
+    push(std::move(step));
+  }
+
+  void push(Step step) {
+    out_.plan.steps.push_back(std::move(step));
+    out_.rejected.resize(out_.plan.steps.size());
+  }
+
+  void add_stages(const Task& task, Chosen& chosen) {
+    std::vector<int32_t> temps;
+    for (int64_t bytes : chosen.lowered.temp_bytes) {
+      temps.push_back(static_cast<int32_t>(buffers_.size()));
+      buffers_.push_back({{bytes, step(), step()}, 0});
+    }
+    for (size_t s = 0; s < chosen.lowered.stages.size(); ++s) {
+      Stage& stage = chosen.lowered.stages[s];
+      const bool last = s + 1 == chosen.lowered.stages.size();
+      Step step;
+      step.name = task.node().name;
+      step.ops = last ? task.ops() : "pack";
+      step.problem = task.problem();
+      step.schedule = chosen.schedule.text();
+      step.layouts = task.layouts();
+      step.key = hash_text(fmt::format("{}|{}|{}|{}|{}|{}", step.problem, step.schedule, step.layouts, options_.target.cpu, codegen_version(), s));
+      if (last) step.flops = task.flops(), step.bytes = task.bytes();
+      for (const StageArg& arg : stage.args) step.args.push_back(argument(arg, chosen.lowered, temps));
+      step.extent = stage.func.parallel_extent();
+      step.kernel = kernel(std::move(stage.func));
+      push(std::move(step));
+    }
+    out_.rejected.back() = std::move(chosen.rejected);
+    note_values(task);
+  }
+
+  BufferRef argument(const StageArg& arg, const Lowered& lowered, const std::vector<int32_t>& temps) {
+    switch (arg.kind) {
+      case StageArg::value:
+        return ref(arg.index);
+      case StageArg::constant: {
+        const Tensor& t = lowered.constants[static_cast<size_t>(arg.index)];
+        return {Space::constant, constants_.add(t), 0, t.bytes()};
+      }
+      case StageArg::temp:
+        break;
+    }
+    const int32_t buffer = temps[static_cast<size_t>(arg.index)];
+    touch(buffer);
+    return {Space::arena, 0, buffer, lowered.temp_bytes[static_cast<size_t>(arg.index)]};
+  }
+
+  /// Index of the kernel; functions that print alike share one.
+  int32_t kernel(LoopFunc func) {
+    if (!options_.dump_ir.empty()) dump_loop(func);
+    const std::string text = print(func);
+    const auto [it, fresh] = kernels_.emplace(text, static_cast<int32_t>(functions_.size()));
+    if (fresh) functions_.push_back(std::move(func));
+    return it->second;
+  }
+
+  void dump_loop(const LoopFunc& func) const {
+    std::filesystem::create_directories(options_.dump_ir / "loops");
+    std::ofstream(options_.dump_ir / "loops" / fmt::format("{:04}_{}.loop", step(), func.name)) << print(func);
+  }
+
+  void add_reference(const Task& task) {
+    Step step;
+    step.kind = StepKind::reference;
+    step.name = task.node().name;
+    step.ops = task.ops();
+    step.problem = task.problem();
+    step.schedule = "reference";
+    step.layouts = task.layouts();
+    step.flops = task.flops();
+    step.bytes = task.bytes();
+    step.reference = make_reference_call(graph_, task.node());
+    for (ValueId v : task.node().inputs) {
+      if (v != kNone) step.args.push_back(ref(v));
+    }
+    for (ValueId v : task.node().outputs) {
+      if (v != kNone) step.args.push_back(ref(v));
+    }
+    push(std::move(step));
+    note_values(task);
+  }
+
+  void note_values(const Task& task) {
+    const size_t last = out_.plan.steps.size() - 1;
+    for (const Operand& o : task.outputs) {
+      const Storage& s = storage_.of(o.value);
+      const auto known = refs_.find(s.root);
+      if (known == refs_.end()) continue;
+      BufferRef ref = known->second;
+      ref.offset = s.offset_elems * size_bytes(o.type.dtype);
+      out_.values.push_back({graph_.value(o.value).name, o.type, ref, s.phys.strides, s.phys.offset, last});
+    }
+  }
+
+  // --- the end ---
+
+  void finish_arena() {
+    std::vector<Lifetime> lives;
+    for (const ArenaBuffer& b : buffers_) lives.push_back(b.life);
+    const ArenaPlan arena = plan_arena(lives);
+    out_.plan.arena_bytes = arena.bytes;
+    const auto resolve = [&](BufferRef& r) {
+      if (r.space != Space::arena) return;
+      r.offset += arena.offsets[static_cast<size_t>(r.index)];
+      r.index = 0;
+    };
+    for (Step& s : out_.plan.steps) std::for_each(s.args.begin(), s.args.end(), resolve);
+    for (PlacedValue& v : out_.values) resolve(v.buffer);
+  }
+
+  void generate_code() {
+    std::vector<LoopFunc> lowered;
+    for (const LoopFunc& f : functions_) {
+      lowered.push_back(loop_passes::lower(f, limits_));
+      out_.plan.scratch_bytes = std::max(out_.plan.scratch_bytes, lowered.back().scratch_bytes());
+    }
+    for (size_t i = 0; i < lowered.size(); ++i) lowered[i].name = fmt::format("k{}_{}", i, lowered[i].name);
+    MachineCode code;
+    if (!lowered.empty()) code = compile(lowered, options_.target, options_.compile_threads);
+    struct Owned {
+      MachineCode code;
+      Tensor constants;
+    };
+    auto owned = std::make_shared<Owned>(Owned{std::move(code), constants_.join()});
+    Plan& plan = out_.plan;
+    plan.entries = owned->code.entries;
+    plan.code = owned->code.bytes.data();
+    plan.code_bytes = static_cast<int64_t>(owned->code.bytes.size());
+    plan.constants = owned->constants.raw();
+    plan.constants_bytes = constants_.bytes();
+    plan.owner = owned;
+  }
+
+  void describe() {
+    Plan& plan = out_.plan;
+    plan.model = graph_.name;
+    plan.target = options_.target.name;
+    plan.cpu = options_.target.cpu;
+    plan.codegen = codegen_version();
+    plan.required_features = plan.code_bytes > 0 ? features_of(limits_) : std::vector<std::string>{};
+    for (ValueId v : graph_.inputs()) plan.inputs.push_back({graph_.value(v).name, graph_.type(v).dtype, graph_.type(v).shape});
+    for (const auto& o : graph_.outputs()) plan.outputs.push_back({o.name, graph_.type(o.value).dtype, graph_.type(o.value).shape});
+  }
+
+  Graph graph_;
+  const CompileOptions& options_;
+  const TargetLimits& limits_;
+  std::set<NodeId> reference_;
+  StorageMap storage_;
+  std::map<ValueId, BufferRef> refs_;  ///< by root; arena: index into buffers_
+  std::vector<ArenaBuffer> buffers_;
+  std::set<ValueId> halos_done_;
+  ConstantPool constants_;
+  std::map<std::string, int32_t> kernels_;
+  std::vector<LoopFunc> functions_;
+  Compiled out_;
+};
+
+}  // namespace
+
+Compiled build_plan(Graph graph, const CompileOptions& options) { return PlanBuilder(std::move(graph), options).run(); }
+
+Tensor extract(const PlacedValue& value, const std::byte* buffer) {
+  Tensor out(value.type.dtype, value.type.shape);
+  const int64_t size = size_bytes(value.type.dtype);
+  const int64_t block = value.type.layout.block;
+  const size_t rank = value.type.shape.size();
+  Shape index(rank, 0);
+  for (int64_t i = 0; i < out.elems(); ++i) {
+    int64_t at = value.offset;
+    for (size_t d = 0; d < rank; ++d) {
+      at += (d == 1 && block > 1) ? index[d] / block * value.strides[d] + index[d] % block * value.strides[rank] : index[d] * value.strides[d];
+    }
+    std::memcpy(out.raw() + i * size, buffer + at * size, static_cast<size_t>(size));
+    for (size_t d = rank; d-- > 0;) {
+      if (++index[d] < value.type.shape[d]) break;
+      index[d] = 0;
+    }
+  }
+  return out;
+}
+
+}  // namespace kilter

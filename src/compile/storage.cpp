@@ -1,0 +1,295 @@
+#include "compile/storage.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "compile/views.h"
+#include "ops/builder.h"
+
+namespace kilter {
+namespace {
+
+class Placer {
+ public:
+  Placer(Graph& graph, const std::set<NodeId>& reference) : graph_(graph), reference_(reference) {}
+
+  StorageMap run() {
+    grow();
+    std::vector<NodeId> order = graph_.order();
+    for (auto it = order.rbegin(); it != order.rend(); ++it) place_in_user(*it);
+    graph_.sort();
+    order = graph_.order();
+    for (ValueId v = 0; v < static_cast<ValueId>(graph_.value_count()); ++v) {
+      if (!graph_.value(v).dead && graph_.value(v).producer == kNone) own(v);
+    }
+    for (NodeId id : order) place_outputs(id);
+    for (size_t i = 0; i < graph_.outputs().size(); ++i) place_network_output(i);
+    graph_.sort();
+    return std::move(map_);
+  }
+
+ private:
+  void grow() {
+    map_.values.resize(graph_.value_count());
+    placed_.resize(graph_.value_count(), false);
+  }
+  void own(ValueId v) {
+    grow();
+    if (placed_[static_cast<size_t>(v)]) return;
+    set(v, {v, 0, physical(graph_.type(v))});
+  }
+  void set(ValueId v, Storage storage) {
+    grow();
+    map_.values[static_cast<size_t>(v)] = std::move(storage);
+    placed_[static_cast<size_t>(v)] = true;
+  }
+  const Storage& of(ValueId v) const { return map_.of(v); }
+
+  /// Writes its outputs through strides: everything but views and reference kernels.
+  bool kernel(NodeId id) const {
+    if (id == kNone || reference_.contains(id) || map_.views.contains(id)) return false;
+    const Node& node = graph_.node(id);
+    return node.op->family != Family::reshape && node.op->name != "Concat";
+  }
+  bool read_by_reference(ValueId v) const {
+    const auto users = graph_.users(v);
+    return std::any_of(users.begin(), users.end(), [&](NodeId u) { return reference_.contains(u); });
+  }
+
+  /// A copy of `v` in a buffer of its own, same layout; reads `v` once.
+  ValueId copy(ValueId v, std::string_view why) {
+    const std::string hint = graph_.value(v).name + "." + std::string(why);
+    const TensorType type = graph_.type(v);
+    const NodeId id = graph_.add_node(find_op("kilter", "Relayout", 1), hint, 1, {}, {v}, {type}, {hint});
+    graph_.node(id).group = id;
+    grow();
+    return graph_.node(id).outputs[0];
+  }
+
+  // --- values written where their user wants them, users first ---
+
+  void place_in_user(NodeId id) {
+    if (reference_.contains(id)) return;
+    const Node& node = graph_.node(id);
+    if (node.op->name == "Concat" && node.op->family == Family::movement) return place_parts(id);
+    if (node.op->name == "Transpose") return place_transposed(id);
+  }
+
+  void place_parts(NodeId id) {
+    const ValueId out = graph_.node(id).outputs[0];
+    own(out);
+    map_.views.insert(id);
+    const Storage whole = of(out);
+    const TensorType type = graph_.type(out);
+    const auto rank = static_cast<int64_t>(type.shape.size());
+    const int64_t axis = normal_axis(graph_.node(id), graph_.node(id).int_attr("axis", 1), rank);
+    int64_t start = 0;
+    for (size_t i = 0; i < graph_.node(id).inputs.size(); ++i) {
+      ValueId part = graph_.node(id).inputs[i];
+      const int64_t extent = graph_.type(part).shape[static_cast<size_t>(axis)];
+      if (!writable_in_place(part, type.layout)) {
+        part = copy(part, "part");
+        graph_.node(id).inputs[i] = part;
+        if (graph_.type(part).layout != type.layout) graph_.value(part).type.layout = type.layout;
+      }
+      Storage inside = whole;
+      const int64_t at = type.layout.block > 1 && axis == 1 ? start / type.layout.block : start;
+      inside.offset_elems += at * whole.phys.strides[static_cast<size_t>(axis)];
+      inside.phys.dims = physical(graph_.type(part)).dims;
+      inside.phys.elems = whole.phys.elems - (inside.offset_elems - whole.offset_elems);
+      set(part, inside);
+      start += extent;
+    }
+  }
+
+  bool writable_in_place(ValueId part, const Layout& layout) const {
+    const Value& v = graph_.value(part);
+    const bool placed = static_cast<size_t>(part) < placed_.size() && placed_[static_cast<size_t>(part)];
+    return !placed && kernel(v.producer) && v.type.layout == layout && !graph_.is_output(part) && !read_by_reference(part) &&
+           !feeds_view(part);
+  }
+
+  /// Read by a reshape, which wants it dense.
+  bool feeds_view(ValueId part) const {
+    const auto users = graph_.users(part);
+    return std::any_of(users.begin(), users.end(), [&](NodeId u) { return graph_.node(u).op->family == Family::reshape; });
+  }
+
+  void place_transposed(NodeId id) {
+    const Node& node = graph_.node(id);
+    const ValueId from = node.inputs[0], to = node.outputs[0];
+    const auto rank = static_cast<int64_t>(graph_.type(from).shape.size());
+    const std::vector<int64_t> perm = transpose_perm(node, rank);
+    const bool keeps_last = rank > 0 && perm.back() == rank - 1;
+    if (!keeps_last || !writable_in_place(from, Layout{}) || graph_.users(from).size() != 1 || graph_.type(to).layout.block != 1) return;
+    own(to);
+    map_.views.insert(id);
+    Storage storage = of(to);
+    const Shape strides = storage.phys.strides;
+    for (size_t i = 0; i < perm.size(); ++i) storage.phys.strides[static_cast<size_t>(perm[i])] = strides[i];
+    storage.phys.dims = graph_.type(from).shape;
+    set(from, storage);
+  }
+
+  // --- values read where they are, producers first ---
+
+  void place_outputs(NodeId id) {
+    if (map_.views.contains(id)) return;
+    if (reference_.contains(id)) dense_inputs(id);
+    const Node& node = graph_.node(id);
+    if (!reference_.contains(id) && !placed_[static_cast<size_t>(node.outputs[0])]) {
+      if (node.op->family == Family::reshape) return place_reshape(id);
+      if (node.op->family == Family::movement && place_region_views(id)) return;
+      if (node.op->name == "Relayout" && place_relayout_view(id)) return;
+    }
+    if (node.op->family == Family::reshape && !reference_.contains(id)) {
+      graph_.node(id).op = find_op("kilter", "Relayout", 1);  // its output has a place already: it is a copy now
+    }
+    for (ValueId v : graph_.node(id).outputs) {
+      if (v != kNone) own(v);
+    }
+  }
+
+  bool dense(ValueId v) const {
+    const Storage& s = of(v);
+    return graph_.value(v).constant || (graph_.type(v).layout.plain() && is_dense(graph_.type(v).shape, s.phys.strides) && s.phys.offset == 0);
+  }
+
+  void dense_inputs(NodeId id) {
+    for (size_t i = 0; i < graph_.node(id).inputs.size(); ++i) {
+      const ValueId v = graph_.node(id).inputs[i];
+      if (v != kNone && !dense(v)) graph_.node(id).inputs[i] = dense_copy(v);
+    }
+  }
+
+  ValueId dense_copy(ValueId v) {
+    const ValueId made = copy(v, "dense");
+    graph_.value(made).type.layout = Layout{};
+    own(made);
+    return made;
+  }
+
+  void place_reshape(NodeId id) {
+    const ValueId from = graph_.node(id).inputs[0], to = graph_.node(id).outputs[0];
+    const TensorType& type = graph_.type(to);
+    map_.views.insert(id);
+    if (!graph_.value(from).constant) {
+      const Storage& s = of(from);
+      const auto strides = view_strides(graph_.type(from).shape, s.phys.strides, type.shape);
+      if (strides) {
+        Storage view = s;
+        view.phys.dims = type.shape;
+        view.phys.strides = *strides;
+        return set(to, view);
+      }
+    }
+    const ValueId source = dense_copy(from);
+    graph_.node(id).inputs[0] = source;
+    Storage view = of(source);
+    view.phys.dims = type.shape;
+    view.phys.strides = dense_strides(type.shape);
+    set(to, view);
+  }
+
+  bool readers_take_strides(ValueId v, bool last_contiguous) const {
+    if (graph_.is_output(v)) return false;
+    for (NodeId user : graph_.users(v)) {
+      const Node& node = graph_.node(user);
+      if (!kernel(user) || node.op->family == Family::movement || node.op->family == Family::gather) return false;
+      if (!last_contiguous && node.op->family != Family::matmul) return false;
+    }
+    return true;
+  }
+
+  /// Transpose, Slice, Split, Expand: one region of the source per output.
+  bool place_region_views(NodeId id) {
+    const Node& node = graph_.node(id);
+    if (node.op->regions == nullptr || graph_.value(node.inputs[0]).constant || !dense(node.inputs[0])) return false;
+    const OpView v = view(graph_, node);
+    std::vector<std::pair<ValueId, Storage>> views;
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i] == kNone) continue;
+      const TensorType& type = graph_.type(node.outputs[i]);
+      const auto regions = node.op->regions(v, static_cast<int32_t>(i));
+      if (!regions || regions->size() != 1 || regions->front().input != 0) return false;
+      const CopyRegion& region = regions->front();
+      if (region.extent != type.shape || !is_dense(type.shape, region.out_strides)) return false;
+      if (std::any_of(region.in_strides.begin(), region.in_strides.end(), [](int64_t s) { return s < 0; })) return false;
+      const bool contiguous = type.shape.empty() || type.shape.back() == 1 || region.in_strides.back() == 1;
+      if (type.layout.block != 1 || !readers_take_strides(node.outputs[i], contiguous)) return false;
+      Storage s = of(node.inputs[0]);
+      s.offset_elems += region.in_offset;
+      s.phys.dims = type.shape;
+      s.phys.strides = region.in_strides;
+      s.phys.elems -= region.in_offset;
+      views.emplace_back(node.outputs[i], s);
+    }
+    map_.views.insert(id);
+    for (auto& [value, storage] : views) set(value, storage);
+    return true;
+  }
+
+  /// Blocked <-> plain of an image of one pixel is the same memory.
+  bool place_relayout_view(NodeId id) {
+    const Node& node = graph_.node(id);
+    const TensorType& from = graph_.type(node.inputs[0]);
+    const TensorType& to = graph_.type(node.outputs[0]);
+    const int64_t block = std::max(from.layout.block, to.layout.block);
+    if (block == 1 || from.shape.size() != 4 || from.shape[2] != 1 || from.shape[3] != 1) return false;
+    if (from.layout.has_halo() || to.layout.has_halo() || users_share_group(id) || graph_.is_output(node.outputs[0])) return false;
+    if (graph_.value(node.inputs[0]).constant) return false;
+    const bool whole = from.shape[1] % block == 0;
+    if (!whole && (to.layout.block > 1 || from.shape[0] != 1)) return false;
+    Storage s = of(node.inputs[0]);
+    const int64_t batch = s.phys.strides[0];
+    if (to.layout.block == 1) {
+      if (s.phys.strides[1] != block) return false;
+      s.phys.dims = to.shape;
+      s.phys.strides = {batch, 1, 1, 1};
+    } else {
+      if (s.phys.strides[1] != 1) return false;
+      s.phys.dims = physical(to).dims;
+      s.phys.strides = {batch, block, block, block, 1};
+    }
+    map_.views.insert(id);
+    set(node.outputs[0], s);
+    return true;
+  }
+
+  /// Whether the node is fused with others (then it is computed, not viewed).
+  bool users_share_group(NodeId id) const {
+    const int32_t group = graph_.node(id).group;
+    if (group == kNone) return false;
+    for (NodeId other : graph_.order()) {
+      if (other != id && graph_.node(other).group == group) return true;
+    }
+    return false;
+  }
+
+  void place_network_output(size_t index) {
+    const ValueId v = graph_.outputs()[index].value;
+    const Storage& s = of(v);
+    const NodeId producer = graph_.value(s.root).producer;
+    const bool whole = producer != kNone && s.offset_elems == 0 && dense(v) && graph_.type(s.root).layout.plain() &&
+                       elems(graph_.type(s.root).shape) == elems(graph_.type(v).shape);
+    if (whole && taken_.insert(s.root).second) return;
+    const ValueId made = copy(v, "output");
+    graph_.value(made).type.layout = Layout{};
+    own(made);
+    taken_.insert(made);
+    graph_.outputs()[index].value = made;
+  }
+
+  Graph& graph_;
+  const std::set<NodeId>& reference_;
+  StorageMap map_;
+  std::vector<bool> placed_;
+  std::set<ValueId> taken_;
+};
+
+}  // namespace
+
+StorageMap place(Graph& graph, const std::set<NodeId>& reference) { return Placer(graph, reference).run(); }
+
+}  // namespace kilter

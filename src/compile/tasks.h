@@ -1,0 +1,23 @@
+// Groups of nodes as tasks, in an order that respects their dependences.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "compile/storage.h"
+#include "graph/graph.h"
+#include "schedule/task.h"
+
+namespace kilter {
+
+struct Unit {
+  std::vector<NodeId> nodes;  ///< of one group in order, or one node without a group
+};
+
+/// Groups and single nodes, every producer before its users.
+std::vector<Unit> units(const Graph& graph);
+
+/// The task of a unit; operands take their strides from `storage`, or lie dense when it is null.
+Task make_task(const Graph& graph, const Unit& unit, const StorageMap* storage);
+
+}  // namespace kilter

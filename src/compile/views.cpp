@@ -1,0 +1,56 @@
+#include "compile/views.h"
+
+#include <algorithm>
+
+namespace kilter {
+
+bool is_dense(const Shape& shape, const Shape& strides) {
+  int64_t step = 1;
+  for (size_t d = shape.size(); d-- > 0;) {
+    if (shape[d] != 1 && strides[d] != step) return false;
+    step *= shape[d];
+  }
+  return true;
+}
+
+std::optional<Shape> view_strides(const Shape& shape, const Shape& strides, const Shape& to) {
+  // Runs of source dimensions that are contiguous with each other, outermost first.
+  struct Run {
+    int64_t elems, stride;
+  };
+  std::vector<Run> runs;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 1) continue;
+    if (shape[d] == 0) return dense_strides(to);
+    if (!runs.empty() && runs.back().stride == strides[d] * shape[d]) {
+      runs.back() = {runs.back().elems * shape[d], strides[d]};
+    } else {
+      runs.push_back({shape[d], strides[d]});
+    }
+  }
+  Shape result(to.size(), 1);
+  size_t run = runs.size();
+  int64_t used = 1;  // elements of the current run that inner dimensions take
+  for (size_t d = to.size(); d-- > 0;) {
+    if (to[d] == 1) continue;
+    if (run == runs.size() || used == runs[run].elems) {
+      if (run == 0) return std::nullopt;
+      --run;
+      used = 1;
+    }
+    if (runs[run].elems % (used * to[d]) != 0) return std::nullopt;
+    result[d] = runs[run].stride * used;
+    used *= to[d];
+  }
+  return result;
+}
+
+std::vector<int64_t> transpose_perm(const Node& node, int64_t rank) {
+  std::vector<int64_t> perm = node.ints_attr("perm");
+  if (perm.empty()) {
+    for (int64_t d = rank; d-- > 0;) perm.push_back(d);
+  }
+  return perm;
+}
+
+}  // namespace kilter

@@ -1,0 +1,19 @@
+// Stride arithmetic of views.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace kilter {
+
+/// Row-major without gaps; dimensions of extent 1 may have any stride.
+bool is_dense(const Shape& shape, const Shape& strides);
+/// Strides under which the elements of (shape, strides), taken in row-major order, have shape `to`; nullopt when that
+/// needs a copy.
+std::optional<Shape> view_strides(const Shape& shape, const Shape& strides, const Shape& to);
+/// Permutation of a Transpose node.
+std::vector<int64_t> transpose_perm(const Node& node, int64_t rank);
+
+}  // namespace kilter

@@ -1,0 +1,151 @@
+// Writes operators in the one form that later passes and templates know.
+//
+//   Gemm(a, b, c; alpha, beta)      =>  Add(Mul(MatMul(a', b'), alpha), beta * c)
+//   BatchNormalization(x, constants)=>  Add(Mul(x, scale), shift)
+//   Conv of [n,c,w]                 =>  Conv of [n,c,1,w] between reshapes
+//   GlobalAveragePool(x)            =>  ReduceMean(x, axes = 2, 3)
+//   Reduce*(x; keepdims = 0)        =>  Reshape(Reduce*(x; keepdims = 1))
+
+#include <cmath>
+#include <optional>
+
+#include "ops/builder.h"
+#include "ops/reduction.h"
+#include "ops/window.h"
+#include "passes/pass.h"
+
+namespace kilter {
+namespace {
+
+class Canonical {
+ public:
+  Canonical(Graph& graph, PassContext& context) : graph_(graph), context_(context), b_(graph) {}
+
+  void run() {
+    for (NodeId id : std::vector<NodeId>(graph_.order())) {
+      const Node node = static_cast<const Graph&>(graph_).node(id);
+      if (node.dead || node.op->domain != "") continue;
+      std::optional<ValueId> to = rewrite(node);
+      if (!to) continue;
+      graph_.replace_uses(node.outputs[0], *to);
+      graph_.erase(id);
+    }
+    graph_.sort();
+    graph_.remove_dead();
+  }
+
+ private:
+  const TensorType& type(ValueId v) const { return graph_.type(v); }
+  const Tensor* constant(ValueId v) const { return graph_.value(v).constant ? &*graph_.value(v).constant : nullptr; }
+  bool f32(ValueId v) const { return type(v).dtype == DType::f32; }
+
+  std::optional<ValueId> rewrite(const Node& node) {
+    if (node.op->name == "Gemm") return gemm(node);
+    if (node.op->name == "BatchNormalization") return batch_norm(node);
+    if (node.op->name == "Conv" && type(node.inputs[0]).shape.size() == 3) return conv1d(node);
+    if (node.op->name == "GlobalAveragePool") return global_mean(node);
+    if (node.op->family == Family::reduce && node.int_attr("keepdims", 1) == 0) return keep_dims(node);
+    return std::nullopt;
+  }
+
+  ValueId reshape(ValueId x, const Shape& shape, const std::string& name) {
+    return b_.add("Reshape", {x, b_.constant(Tensor::of<int64_t>({static_cast<int64_t>(shape.size())}, std::span<const int64_t>(shape)))}, {}, name);
+  }
+
+  std::optional<ValueId> gemm(const Node& node) {
+    if (!f32(node.inputs[0]) || !context_.take()) return std::nullopt;
+    ValueId a = node.inputs[0], b = node.inputs[1];
+    const Attrs swap{{"perm", std::vector<int64_t>{1, 0}}};
+    if (node.int_attr("transA", 0) != 0) a = b_.add("Transpose", {a}, swap, node.name + ".a");
+    if (node.int_attr("transB", 0) != 0) {
+      const Tensor* w = constant(b);
+      b = w != nullptr ? b_.constant(transposed(*w), graph_.value(b).name + ".t") : b_.add("Transpose", {b}, swap, node.name + ".b");
+    }
+    ValueId y = b_.add("MatMul", {a, b}, {}, node.name);
+    const float alpha = node.float_attr("alpha", 1), beta = node.float_attr("beta", 1);
+    if (alpha != 1) y = b_.add("Mul", {y, b_.constant(Tensor::scalar(alpha))}, {}, node.name + ".alpha");
+    if (node.inputs.size() > 2 && node.inputs[2] != kNone) {
+      ValueId c = node.inputs[2];
+      if (beta != 1) c = b_.add("Mul", {c, b_.constant(Tensor::scalar(beta))}, {}, node.name + ".beta");
+      y = b_.add("Add", {y, c}, {}, node.name + ".c");
+    }
+    return y;
+  }
+
+  static Tensor transposed(const Tensor& w) {
+    const int64_t rows = w.shape()[0], columns = w.shape()[1];
+    Tensor t(DType::f32, {columns, rows});
+    constexpr int64_t kTile = 32;
+    for (int64_t r0 = 0; r0 < rows; r0 += kTile)
+      for (int64_t c0 = 0; c0 < columns; c0 += kTile)
+        for (int64_t r = r0; r < std::min(r0 + kTile, rows); ++r)
+          for (int64_t c = c0; c < std::min(c0 + kTile, columns); ++c) t.data<float>()[c * rows + r] = w.data<float>()[r * columns + c];
+    return t;
+  }
+
+  std::optional<ValueId> batch_norm(const Node& node) {
+    for (size_t i = 1; i < 5; ++i) {
+      if (constant(node.inputs[i]) == nullptr || !f32(node.inputs[i])) return std::nullopt;
+    }
+    if (!f32(node.inputs[0]) || node.outputs.size() > 1 || node.int_attr("training_mode", 0) != 0) return std::nullopt;
+    if (!context_.take()) return std::nullopt;
+    const Tensor &scale = *constant(node.inputs[1]), &bias = *constant(node.inputs[2]), &mean = *constant(node.inputs[3]), &variance = *constant(node.inputs[4]);
+    const double epsilon = node.float_attr("epsilon", 1e-5F);
+    Shape shape(type(node.inputs[0]).shape.size() - 1, 1);
+    shape[0] = scale.elems();
+    Tensor mul(DType::f32, shape), add(DType::f32, shape);
+    for (int64_t c = 0; c < scale.elems(); ++c) {
+      const double s = scale.as_double(c) / std::sqrt(variance.as_double(c) + epsilon);
+      mul.data<float>()[c] = static_cast<float>(s);
+      add.data<float>()[c] = static_cast<float>(bias.as_double(c) - mean.as_double(c) * s);
+    }
+    const ValueId scaled = b_.add("Mul", {node.inputs[0], b_.constant(mul, node.name + ".scale")}, {}, node.name + ".mul");
+    return b_.add("Add", {scaled, b_.constant(add, node.name + ".shift")}, {}, node.name);
+  }
+
+  std::optional<ValueId> conv1d(const Node& node) {
+    if (!f32(node.inputs[0]) || constant(node.inputs[1]) == nullptr || !context_.take()) return std::nullopt;
+    const Shape &x = type(node.inputs[0]).shape, &y = type(node.outputs[0]).shape;
+    const Tensor& w = *constant(node.inputs[1]);
+    const Window win = conv_window(node, x, w.shape());
+    std::vector<ValueId> inputs = node.inputs;
+    inputs[0] = reshape(inputs[0], {x[0], x[1], 1, x[2]}, node.name + ".in");
+    inputs[1] = b_.constant(w.reshaped({w.shape()[0], w.shape()[1], 1, w.shape()[2]}), graph_.value(inputs[1]).name);
+    Attrs attrs{{"kernel_shape", std::vector<int64_t>{1, w.shape()[2]}},
+                {"strides", std::vector<int64_t>{1, win.strides[0]}},
+                {"dilations", std::vector<int64_t>{1, win.dilations[0]}},
+                {"pads", std::vector<int64_t>{0, win.pads_begin[0], 0, win.pads_end[0]}},
+                {"group", node.int_attr("group", 1)}};
+    const ValueId out = b_.add("Conv", inputs, attrs, node.name);
+    return reshape(out, y, node.name + ".out");
+  }
+
+  std::optional<ValueId> global_mean(const Node& node) {
+    const size_t rank = type(node.inputs[0]).shape.size();
+    if (!f32(node.inputs[0]) || rank < 3 || !context_.take()) return std::nullopt;
+    std::vector<int64_t> axes;
+    for (size_t d = 2; d < rank; ++d) axes.push_back(static_cast<int64_t>(d));
+    return reduce(node, "ReduceMean", axes);
+  }
+
+  ValueId reduce(const Node& node, std::string_view op, const std::vector<int64_t>& axes) {
+    const ValueId constant_axes = b_.constant(Tensor::of<int64_t>({static_cast<int64_t>(axes.size())}, std::span<const int64_t>(axes)), node.name + ".axes");
+    return b_.add(op, {node.inputs[0], constant_axes}, {{"keepdims", int64_t{1}}}, node.name);
+  }
+
+  std::optional<ValueId> keep_dims(const Node& node) {
+    const std::vector<int64_t> axes = reduced_axes(view(graph_, node));
+    if (axes.empty() || !context_.take()) return std::nullopt;
+    return reshape(reduce(node, node.op->name, axes), type(node.outputs[0]).shape, node.name + ".squeeze");
+  }
+
+  Graph& graph_;
+  PassContext& context_;
+  GraphBuilder b_;
+};
+
+}  // namespace
+
+void canonicalise(Graph& graph, PassContext& context) { Canonical(graph, context).run(); }
+
+}  // namespace kilter

@@ -1,0 +1,244 @@
+// Chooses a layout for every value: blocked channels from the first convolution on, through everything that can read and
+// write them, so that as few Relayout nodes as possible remain.
+//
+//   %y = Conv(%x, %w)          %x1 = Relayout(%x)            x1: {halo1,1,1,1}
+//   %z = Relu(%y)        =>    %y = Conv(%x1, %w)            y: {c16}
+//   %r = Reshape(%z)           %z = Relu(%y)                 z: {c16}
+//                              %z1 = Relayout(%z); %r = Reshape(%z1)
+
+#include <algorithm>
+#include <set>
+
+#include "ops/builder.h"
+#include "ops/reduction.h"
+#include "ops/window.h"
+#include "passes/pass.h"
+
+namespace kilter {
+namespace {
+
+constexpr int64_t kPlanarChannels = 4;  ///< convolutions with at most this many input channels read plain images
+
+class Layouts {
+ public:
+  Layouts(Graph& graph, PassContext& context) : graph_(graph), context_(context), block_(context.limits.lanes_f32()) {}
+
+  void run() {
+    if (block_ == 1 || !context_.take()) return;
+    const std::vector<NodeId> order = graph_.order();
+    for (NodeId id : order) decide(id);
+    for (NodeId id : order) convert_inputs(id);
+    for (auto& out : graph_.outputs()) {
+      if (!graph_.type(out.value).layout.plain()) out.value = converted(out.value, Layout{}, "out");
+    }
+    graph_.sort();
+    set_halos();
+  }
+
+ private:
+  bool image(ValueId v) const {
+    const TensorType& t = graph_.type(v);
+    return t.dtype == DType::f32 && t.shape.size() == 4 && elems(t.shape) > 0;
+  }
+  bool blocked(ValueId v) const { return graph_.type(v).layout.block > 1; }
+  bool constant(ValueId v) const { return graph_.value(v).constant.has_value(); }
+
+  /// Convolutions that the dense or depthwise template can run in blocked layout.
+  bool conv_blocks(const Node& node) const {
+    if (!image(node.inputs[0]) || !image(node.outputs[0]) || !constant(node.inputs[1])) return false;
+    if (node.inputs.size() > 2 && node.inputs[2] != kNone && !constant(node.inputs[2])) return false;
+    const int64_t groups = node.int_attr("group", 1);
+    const int64_t in = graph_.type(node.inputs[0]).shape[1];
+    const int64_t out = graph_.type(node.outputs[0]).shape[1];
+    if (groups == 1 || (groups == in && groups == out)) return true;
+    return node.op->family == Family::conv && in / groups % block_ == 0 && out / groups % block_ == 0;
+  }
+
+  bool reduces_space(const Node& node) const {
+    if (!image(node.inputs[0]) || node.int_attr("keepdims", 1) == 0) return false;
+    const auto axes = reduced_axes(view(graph_, node));
+    return !axes.empty() && std::all_of(axes.begin(), axes.end(), [](int64_t a) { return a >= 2; });
+  }
+
+  /// Element-wise: all operands are images that are blocked already, constants, or have one channel; at least one is blocked.
+  bool map_blocks(const Node& node) const {
+    const Shape& out = graph_.type(node.outputs[0]).shape;
+    if (!image(node.outputs[0]) || node.op->scalar == nullptr) return false;
+    bool any = false;
+    for (ValueId in : node.inputs) {
+      if (in == kNone) return false;
+      const TensorType& t = graph_.type(in);
+      if (elems(t.shape) == 1) continue;
+      if (t.shape.size() == 4 && t.shape[1] == 1 && out[1] != 1) continue;
+      if (constant(in) && t.shape.size() <= 4) continue;
+      if (t.shape.size() != 4 || t.dtype != DType::f32) return false;
+      any = any || blocked(in);
+    }
+    return any;
+  }
+
+  bool concat_blocks(const Node& node) const {
+    if (!image(node.outputs[0]) || normal_axis(node, node.int_attr("axis", 1), 4) != 1) return false;
+    bool any = false;
+    for (ValueId in : node.inputs) {
+      if (!image(in) || constant(in) || graph_.type(in).shape[1] % block_ != 0) return false;
+      any = any || blocked(in);
+    }
+    return any;
+  }
+
+  void decide(NodeId id) {
+    Node& node = graph_.node(id);
+    bool block = false;
+    switch (node.op->family) {
+      case Family::conv:
+      case Family::conv_transpose:
+        block = conv_blocks(node);
+        break;
+      case Family::pool:
+        block = image(node.inputs[0]) && blocked(node.inputs[0]) && image(node.outputs[0]) &&
+                (node.outputs.size() < 2 || node.outputs[1] == kNone);
+        break;
+      case Family::resize:
+        block = image(node.inputs[0]) && blocked(node.inputs[0]) && image(node.outputs[0]) &&
+                graph_.type(node.outputs[0]).shape[1] == graph_.type(node.inputs[0]).shape[1];
+        break;
+      case Family::reduce:
+        block = blocked(node.inputs[0]) && reduces_space(node);
+        break;
+      case Family::map:
+        block = map_blocks(node);
+        break;
+      case Family::movement:
+        block = node.op->name == "Concat" && concat_blocks(node);
+        break;
+      default:
+        break;
+    }
+    if (block) graph_.value(node.outputs[0]).type.layout.block = block_;
+  }
+
+  /// `value` in another layout; one Relayout per value and layout.
+  ValueId converted(ValueId value, const Layout& layout, const std::string& why) {
+    const auto key = std::make_pair(value, layout.block);
+    if (auto it = made_.find(key); it != made_.end() && !layout.has_halo()) return it->second;
+    TensorType type = graph_.type(value);
+    type.layout = layout;
+    const std::string hint = graph_.value(value).name + "." + why;
+    const NodeId id = graph_.add_node(find_op("kilter", "Relayout", 1), hint, 1, {}, {value}, {type}, {hint});
+    const ValueId out = graph_.node(id).outputs[0];
+    if (!layout.has_halo()) made_[key] = out;
+    return out;
+  }
+
+  /// A constant of a blocked group: laid out by the same block when it has channels.
+  ValueId constant_for(ValueId value, const Shape& out) {
+    const Tensor tensor = *graph_.value(value).constant;
+    Shape shape(out.size() - tensor.shape().size(), 1);
+    shape.insert(shape.end(), tensor.shape().begin(), tensor.shape().end());
+    if (shape[1] == 1) return value;
+    const ValueId copy = graph_.add_constant(graph_.fresh_name(graph_.value(value).name), tensor.reshaped(shape));
+    graph_.value(copy).type.layout.block = block_;
+    return copy;
+  }
+
+  void convert_inputs(NodeId id) {
+    const Family family = graph_.node(id).op->family;
+    const bool out_blocked = blocked(graph_.node(id).outputs[0]);
+    const size_t count = graph_.node(id).inputs.size();
+    for (size_t i = 0; i < count; ++i) {
+      const ValueId in = graph_.node(id).inputs[i];
+      if (in == kNone) continue;
+      ValueId to = in;
+      const TensorType& t = graph_.type(in);
+      if (!out_blocked) {
+        if (t.layout.block > 1) to = converted(in, Layout{}, "plain");
+      } else if (family == Family::map) {
+        const Shape out = graph_.type(graph_.node(id).outputs[0]).shape;
+        const bool channels = elems(t.shape) > 1 && !(t.shape.size() == 4 && t.shape[1] == 1 && out[1] != 1);
+        if (constant(in)) {
+          to = elems(t.shape) > 1 ? constant_for(in, out) : in;
+        } else if (channels && t.layout.block == 1) {
+          to = converted(in, Layout{block_, {}}, "blocked");
+        } else if (!channels && t.layout.block > 1) {
+          to = converted(in, Layout{}, "plain");
+        }
+      } else if (i == 0 || graph_.node(id).op->name == "Concat") {
+        const bool planar = family == Family::conv && t.layout.block == 1 && t.shape[1] <= kPlanarChannels &&
+                            graph_.node(id).int_attr("group", 1) == 1;
+        if (t.layout.block == 1 && !planar) to = converted(in, Layout{block_, {}}, "blocked");
+        if (planar) to = planar_input(id, in);
+      }
+      graph_.node(id).inputs[i] = to;
+    }
+  }
+
+  /// The plain image with the convolution's padding around it.
+  ValueId planar_input(NodeId id, ValueId in) {
+    const Layout layout{1, pads(graph_.node(id))};
+    return layout.has_halo() ? converted(in, layout, "padded") : in;
+  }
+
+  std::array<int32_t, 4> pads(const Node& node) const {
+    if (node.op->family == Family::conv) {
+      const Window w = conv_window(node, graph_.type(node.inputs[0]).shape, graph_.type(node.inputs[1]).shape);
+      return {static_cast<int32_t>(w.pads_begin[0]), static_cast<int32_t>(w.pads_end[0]), static_cast<int32_t>(w.pads_begin[1]),
+              static_cast<int32_t>(w.pads_end[1])};
+    }
+    return conv_transpose_halo(node);
+  }
+
+  /// A transposed convolution reads up to (kernel - 1) / stride pixels beyond each edge.
+  std::array<int32_t, 4> conv_transpose_halo(const Node& node) const {
+    const Shape& w = graph_.type(node.inputs[1]).shape;
+    const auto strides = node.ints_attr("strides", {1, 1});
+    const auto dilations = node.ints_attr("dilations", {1, 1});
+    std::array<int32_t, 4> halo{};
+    for (size_t d = 0; d < 2; ++d) {
+      const int64_t reach = ((w[d + 2] - 1) * dilations[d] + strides[d] - 1) / strides[d];
+      halo[2 * d] = halo[2 * d + 1] = static_cast<int32_t>(reach);
+    }
+    return halo;
+  }
+
+  void set_halos() {
+    for (NodeId id : graph_.order()) {
+      const Node& node = graph_.node(id);
+      if (node.op->family != Family::conv && node.op->family != Family::conv_transpose) continue;
+      if (!blocked(node.outputs[0]) || !blocked(node.inputs[0])) continue;
+      merge_halo(node.inputs[0], pads(node));
+    }
+    // Parts of a concatenation lie inside it: all share one halo.
+    bool changed = true;
+    while (changed) {
+      changed = false;
+      for (NodeId id : graph_.order()) {
+        const Node& node = graph_.node(id);
+        if (node.op->name != "Concat" || !blocked(node.outputs[0])) continue;
+        for (ValueId in : node.inputs) changed |= merge_halo(node.outputs[0], graph_.type(in).layout.halo);
+        for (ValueId in : node.inputs) changed |= merge_halo(in, graph_.type(node.outputs[0]).layout.halo);
+      }
+    }
+  }
+
+  bool merge_halo(ValueId value, const std::array<int32_t, 4>& halo) {
+    auto& own = graph_.value(value).type.layout.halo;
+    bool changed = false;
+    for (size_t i = 0; i < 4; ++i) {
+      changed |= halo[i] > own[i];
+      own[i] = std::max(own[i], halo[i]);
+    }
+    return changed;
+  }
+
+  Graph& graph_;
+  PassContext& context_;
+  int32_t block_;
+  std::map<std::pair<ValueId, int32_t>, ValueId> made_;
+};
+
+}  // namespace
+
+void choose_layouts(Graph& graph, PassContext& context) { Layouts(graph, context).run(); }
+
+}  // namespace kilter

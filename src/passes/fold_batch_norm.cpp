@@ -1,0 +1,104 @@
+// Folds per-channel constants after a convolution into its weights and bias.
+//
+//   %a = Conv(%x, W, B)           %c = Conv(%x, W * s, B * s + t)
+//   %b = Mul(%a, s)        =>
+//   %c = Add(%b, t)
+
+#include <optional>
+
+#include "ops/op.h"
+#include "passes/pass.h"
+
+namespace kilter {
+namespace {
+
+/// One factor or shift per channel, whatever the constant's shape; nullopt when it varies over anything else.
+std::optional<std::vector<float>> per_channel(const Tensor& t, int64_t channels, size_t rank) {
+  if (t.dtype() != DType::f32) return std::nullopt;
+  std::vector<float> values(static_cast<size_t>(channels));
+  const bool one = t.elems() == 1 && t.shape().size() <= rank;
+  const size_t own = t.shape().size();
+  const bool lies_on_channels = own + 1 >= rank && own <= rank && t.elems() == channels && t.shape()[own + 1 - rank] == channels;
+  if (!one && !lies_on_channels) return std::nullopt;
+  for (int64_t c = 0; c < channels; ++c) values[static_cast<size_t>(c)] = t.data<float>()[one ? 0 : c];
+  return values;
+}
+
+class Folder {
+ public:
+  Folder(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
+
+  void run() {
+    for (NodeId id : std::vector<NodeId>(graph_.order())) {
+      while (!read().node(id).dead && fold_user(id)) {
+      }
+    }
+    graph_.remove_dead();
+  }
+
+ private:
+  const Graph& read() const { return graph_; }
+
+  bool fold_user(NodeId id) {
+    const Node& conv = read().node(id);
+    const bool transposed = conv.op->family == Family::conv_transpose;
+    if (conv.op->family != Family::conv && !transposed) return false;
+    if (transposed && conv.int_attr("group", 1) != 1) return false;
+    const ValueId out = conv.outputs[0];
+    if (graph_.type(out).dtype != DType::f32 || graph_.is_output(out)) return false;
+    const auto users = graph_.users(out);
+    if (users.size() != 1 || !graph_.value(conv.inputs[1]).constant) return false;
+    if (conv.inputs.size() > 2 && conv.inputs[2] != kNone && !graph_.value(conv.inputs[2]).constant) return false;
+    const Node& user = read().node(users[0]);
+    const std::string_view op = user.op->name;
+    if (op != "Mul" && op != "Add" && op != "Sub" && op != "Div") return false;
+    const bool first = user.inputs[0] == out;
+    if ((op == "Sub" || op == "Div") && !first) return false;
+    const ValueId other = user.inputs[first ? 1 : 0];
+    if (other == out || !graph_.value(other).constant || graph_.type(user.outputs[0]).shape != graph_.type(out).shape) return false;
+    const Shape& shape = graph_.type(out).shape;
+    const auto values = per_channel(*graph_.value(other).constant, shape[1], shape.size());
+    if (!values || !context_.take()) return false;
+    apply(id, op, *values, transposed);
+    graph_.replace_uses(user.outputs[0], out);
+    graph_.erase(users[0]);
+    return true;
+  }
+
+  void apply(NodeId id, std::string_view op, const std::vector<float>& values, bool transposed) {
+    const auto channels = static_cast<int64_t>(values.size());
+    const Node conv = read().node(id);
+    const bool has_bias = conv.inputs.size() > 2 && conv.inputs[2] != kNone;
+    Tensor bias = has_bias ? graph_.value(conv.inputs[2]).constant->clone() : Tensor(DType::f32, {channels});
+    float* b = bias.data<float>();
+    std::vector<ValueId> inputs = conv.inputs;
+    if (op == "Add" || op == "Sub") {
+      for (int64_t c = 0; c < channels; ++c) b[c] += op == "Add" ? values[static_cast<size_t>(c)] : -values[static_cast<size_t>(c)];
+    } else {
+      const auto factor = [&](int64_t c) { return op == "Mul" ? values[static_cast<size_t>(c)] : 1 / values[static_cast<size_t>(c)]; };
+      for (int64_t c = 0; c < channels; ++c) b[c] *= factor(c);
+      Tensor w = graph_.value(conv.inputs[1]).constant->clone();
+      const int64_t outer = transposed ? w.shape()[0] : 1;
+      const int64_t inner = w.elems() / (outer * channels);
+      for (int64_t o = 0; o < outer; ++o) {
+        for (int64_t c = 0; c < channels; ++c) {
+          float* at = w.data<float>() + (o * channels + c) * inner;
+          for (int64_t i = 0; i < inner; ++i) at[i] *= factor(c);
+        }
+      }
+      inputs[1] = graph_.add_constant(graph_.fresh_name(graph_.value(inputs[1]).name), std::move(w));
+    }
+    inputs.resize(3, kNone);
+    inputs[2] = graph_.add_constant(graph_.fresh_name(conv.name + ".bias"), std::move(bias));
+    graph_.node(id).inputs = inputs;
+  }
+
+  Graph& graph_;
+  PassContext& context_;
+};
+
+}  // namespace
+
+void fold_batch_norm(Graph& graph, PassContext& context) { Folder(graph, context).run(); }
+
+}  // namespace kilter

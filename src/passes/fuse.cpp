@@ -1,0 +1,127 @@
+// Fuses element-wise nodes into the node that makes their input, so that intermediates stay in registers.
+//
+//   %a = Conv(%x, %w)              group 1 { %a = Conv(%x, %w)
+//   %b = Add(%a, %r)        =>               %b = Add(%a, %r)
+//   %c = Relu(%b)                            %c = Relu(%b) }
+//
+// A node joins a group when it runs over the same elements in the same layout and nothing outside the group stands between:
+// no operand from outside may depend on the group. Values that others read too are stored as further outputs.
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ops/op.h"
+#include "passes/pass.h"
+
+namespace kilter {
+namespace {
+
+constexpr size_t kMaxNodes = 24;  ///< of one group: keeps live values within the registers and compile times short
+
+class Fuser {
+ public:
+  Fuser(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
+
+  void run() {
+    position_.resize(graph_.node_count(), 0);
+    for (size_t i = 0; i < graph_.order().size(); ++i) position_[static_cast<size_t>(graph_.order()[i])] = static_cast<int64_t>(i);
+    for (NodeId id : graph_.order()) {
+      Node& node = graph_.node(id);
+      if (node.group != kNone || !anchors(node)) continue;
+      grow(id);
+    }
+  }
+
+ private:
+  static bool anchors(const Node& node) {
+    switch (node.op->family) {
+      case Family::reshape:
+      case Family::movement:
+        return false;
+      case Family::map:
+        return node.op->scalar != nullptr;
+      case Family::reference:
+      case Family::gather:
+        return false;
+      default:
+        return node.outputs.size() == 1 || std::all_of(node.outputs.begin() + 1, node.outputs.end(), [](ValueId v) { return v == kNone; });
+    }
+  }
+
+  bool elementwise(const Node& node, const TensorType& like) const {
+    if (node.op->family != Family::map || node.op->scalar == nullptr || node.outputs.size() != 1) return false;
+    const TensorType& out = graph_.type(node.outputs[0]);
+    return out.shape == like.shape && out.layout.block == like.layout.block;
+  }
+
+  void grow(NodeId anchor) {
+    graph_.node(anchor).group = anchor;
+    std::vector<NodeId>& group = members_[anchor];
+    group = {anchor};
+    const TensorType like = graph_.type(graph_.node(anchor).outputs[0]);
+    for (size_t i = 0; i < group.size() && group.size() < kMaxNodes; ++i) {
+      for (NodeId user : graph_.users(graph_.node(group[i]).outputs[0])) {
+        Node& node = graph_.node(user);
+        if (node.group != kNone || !elementwise(node, like) || group.size() >= kMaxNodes) continue;
+        if (!independent(node, group) || !mixes_layouts_only_alone(node, like) || !context_.take()) continue;
+        node.group = anchor;
+        group.push_back(user);
+      }
+    }
+  }
+
+  /// A change of layout at a group's edge runs over lanes; only groups of layout changes take one in.
+  bool mixes_layouts_only_alone(const Node& node, const TensorType& like) const {
+    if (node.op->name == "Relayout") return false;
+    for (ValueId in : node.inputs) {
+      if (in == kNone || graph_.value(in).constant) continue;
+      const TensorType& t = graph_.type(in);
+      if (t.layout.block != like.layout.block && like.layout.block > 1 && t.shape.size() > 1 && t.shape[1] > 1) return false;
+    }
+    return true;
+  }
+
+  /// No operand from outside the group depends on the group.
+  bool independent(const Node& node, const std::vector<NodeId>& group) const {
+    int64_t first = INT64_MAX;
+    for (NodeId id : group) first = std::min(first, position_[static_cast<size_t>(id)]);
+    std::set<NodeId> seen;
+    std::vector<NodeId> open;
+    const auto push = [&](ValueId v) {
+      if (v == kNone) return;
+      const NodeId producer = graph_.value(v).producer;
+      if (producer != kNone && position_[static_cast<size_t>(producer)] >= first && seen.insert(producer).second) open.push_back(producer);
+    };
+    const auto inside = [&](NodeId id) { return std::find(group.begin(), group.end(), id) != group.end(); };
+    for (ValueId in : node.inputs) {
+      if (in == kNone) continue;
+      const NodeId producer = graph_.value(in).producer;
+      if (producer == kNone || inside(producer)) continue;
+      push(in);
+    }
+    while (!open.empty()) {
+      const NodeId id = open.back();
+      open.pop_back();
+      if (inside(id)) return false;
+      const int32_t other = graph_.node(id).group;
+      for (ValueId in : graph_.node(id).inputs) push(in);
+      if (other == kNone) continue;
+      for (NodeId mate : members_.at(other)) {  // a group runs as one: all of it must come first
+        for (ValueId in : graph_.node(mate).inputs) push(in);
+      }
+    }
+    return true;
+  }
+
+  Graph& graph_;
+  PassContext& context_;
+  std::vector<int64_t> position_;
+  std::map<NodeId, std::vector<NodeId>> members_;
+};
+
+}  // namespace
+
+void fuse(Graph& graph, PassContext& context) { Fuser(graph, context).run(); }
+
+}  // namespace kilter

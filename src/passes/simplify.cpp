@@ -1,0 +1,133 @@
+// Removes nodes that do nothing and merges movement operators, each rule named by its equation.
+//
+//   Identity(x) = x        Reshape(Reshape(x)) = Reshape(x)      Transpose(Transpose(x)) = Transpose(x)
+//   x * 1 = x              x + 0 = x                             Pow(x, 2) = x * x
+
+#include <algorithm>
+#include <optional>
+
+#include "ops/builder.h"
+#include "passes/pass.h"
+
+namespace kilter {
+namespace {
+
+class Simplifier {
+ public:
+  Simplifier(Graph& graph, PassContext& context) : graph_(graph), context_(context), b_(graph) {}
+
+  void run() {
+    bool changed = true;
+    while (changed) {
+      changed = false;
+      for (NodeId id : std::vector<NodeId>(graph_.order())) {
+        const Node node = static_cast<const Graph&>(graph_).node(id);
+        if (node.dead || node.op->domain != "") continue;
+        const std::optional<ValueId> to = rewrite(node);
+        if (!to || *to == node.outputs[0]) continue;
+        graph_.replace_uses(node.outputs[0], *to);
+        graph_.erase(id);
+        changed = true;
+      }
+      graph_.sort();
+      graph_.remove_dead();
+    }
+  }
+
+ private:
+  const TensorType& type(ValueId v) const { return graph_.type(v); }
+  const Node* producer(ValueId v) const {
+    const NodeId id = graph_.value(v).producer;
+    return id == kNone ? nullptr : &static_cast<const Graph&>(graph_).node(id);
+  }
+
+  std::optional<ValueId> rewrite(const Node& node) {
+    if (node.outputs.size() > 1 && std::any_of(node.outputs.begin() + 1, node.outputs.end(), [](ValueId v) { return v != kNone; })) {
+      return std::nullopt;
+    }
+    if (auto same = nothing(node)) {
+      // A network output keeps a node of its own when its source is an input or another output.
+      const bool keeps = graph_.is_output(node.outputs[0]) && (graph_.value(*same).producer == kNone || graph_.is_output(*same));
+      return !keeps && context_.take() ? same : std::nullopt;
+    }
+    if (node.op->family == Family::reshape) return reshape_of_reshape(node);
+    if (node.op->name == "Transpose") return transpose_of_transpose(node);
+    if (node.op->name == "Pow") return power(node);
+    return std::nullopt;
+  }
+
+  bool is_scalar(ValueId v, double value) const {
+    const auto& c = graph_.value(v).constant;
+    return c && c->elems() == 1 && c->dtype() != DType::string && c->as_double(0) == value;
+  }
+
+  /// The value that the node's output equals, if it does nothing.
+  std::optional<ValueId> nothing(const Node& node) const {
+    if (node.inputs.empty() || node.inputs[0] == kNone) return std::nullopt;
+    const ValueId x = node.inputs[0];
+    const bool same = type(x) == type(node.outputs[0]);
+    const std::string_view op = node.op->name;
+    if (!same && node.inputs.size() < 2) return std::nullopt;
+    if (node.op->family == Family::reshape && same) return x;
+    if (same && (op == "Cast" || op == "CastLike" || op == "Expand" || op == "Slice" || op == "Tile" || op == "Dropout")) return x;
+    if (same && op == "Concat" && node.inputs.size() == 1) return x;
+    if (same && op == "Transpose" && keeps_order(node)) return x;
+    if (op == "Mul" || op == "Add") {
+      const double neutral = op == "Mul" ? 1 : 0;
+      if (same && is_scalar(node.inputs[1], neutral)) return x;
+      if (type(node.inputs[1]) == type(node.outputs[0]) && is_scalar(x, neutral)) return node.inputs[1];
+    }
+    if (same && op == "Div" && is_scalar(node.inputs[1], 1)) return x;
+    if (same && op == "Sub" && is_scalar(node.inputs[1], 0)) return x;
+    return std::nullopt;
+  }
+
+  bool keeps_order(const Node& node) const {
+    const auto perm = node.ints_attr("perm");
+    if (perm.empty()) return type(node.outputs[0]).shape.size() <= 1;
+    return std::is_sorted(perm.begin(), perm.end());
+  }
+
+  std::optional<ValueId> reshape_of_reshape(const Node& node) {
+    const Node* before = producer(node.inputs[0]);
+    if (before == nullptr || before->op->family != Family::reshape || type(node.outputs[0]).dtype == DType::string) return std::nullopt;
+    if (!context_.take()) return std::nullopt;
+    const Shape& shape = type(node.outputs[0]).shape;
+    const ValueId target = b_.constant(Tensor::of<int64_t>({static_cast<int64_t>(shape.size())}, std::span<const int64_t>(shape)));
+    return b_.add("Reshape", {before->inputs[0], target}, {{"allowzero", int64_t{1}}}, node.name);
+  }
+
+  std::vector<int64_t> perm_of(const Node& node) const {
+    auto perm = node.ints_attr("perm");
+    if (perm.empty()) {
+      for (auto d = static_cast<int64_t>(type(node.inputs[0]).shape.size()); d-- > 0;) perm.push_back(d);
+    }
+    return perm;
+  }
+
+  std::optional<ValueId> transpose_of_transpose(const Node& node) {
+    const Node* before = producer(node.inputs[0]);
+    if (before == nullptr || before->op->name != "Transpose" || !context_.take()) return std::nullopt;
+    const auto outer = perm_of(node), inner = perm_of(*before);
+    std::vector<int64_t> both;
+    for (int64_t d : outer) both.push_back(inner[static_cast<size_t>(d)]);
+    return b_.add("Transpose", {before->inputs[0]}, {{"perm", both}}, node.name);
+  }
+
+  std::optional<ValueId> power(const Node& node) {
+    const ValueId x = node.inputs[0];
+    if (type(x) != type(node.outputs[0]) || !is_float(type(x).dtype)) return std::nullopt;
+    if (is_scalar(node.inputs[1], 2) && context_.take()) return b_.add("Mul", {x, x}, {}, node.name);
+    return std::nullopt;
+  }
+
+  Graph& graph_;
+  PassContext& context_;
+  GraphBuilder b_;
+};
+
+}  // namespace
+
+void simplify(Graph& graph, PassContext& context) { Simplifier(graph, context).run(); }
+
+}  // namespace kilter

@@ -1,0 +1,144 @@
+// Direct convolution: register tiles of pixels x output-channel vectors over the whole reduction, blocked or planar input
+// (its padding in the halo), blocked output, weights packed in streaming order.
+
+#include <algorithm>
+
+#include "ops/window.h"
+#include "schedule/conv_core.h"
+#include "schedule/templates.h"
+
+namespace kilter {
+namespace {
+
+struct Conv {
+  ConvNest nest;
+  int64_t out_channels = 0;  ///< per group
+  bool flat = false;         ///< the image is walked as one long row
+};
+
+bool rows_contiguous(const Task& task, const Domain& domain) {
+  for (const auto* list : {&task.inputs, &task.outputs}) {
+    for (const Operand& o : *list) {
+      if (o.value == task.node().inputs[0] || o.value == task.node().inputs[1]) continue;
+      if (task.node().inputs.size() > 2 && o.value == task.node().inputs[2]) continue;
+      const Shape s = strides_in(domain, o);
+      if (s[2] != s[3] * domain.dims[3]) return false;
+    }
+  }
+  return true;
+}
+
+Answer<Conv> analyse(const Task& task, const TargetLimits& limits) {
+  const Node& node = task.node();
+  if (node.op->family != Family::conv) return Rejected{"operator family", "conv", std::string(node.op->name)};
+  const Operand& x = task.operand(node.inputs[0]);
+  const Operand& w = task.operand(node.inputs[1]);
+  const TensorType& y = task.graph->type(node.outputs[0]);
+  const int32_t lanes = lanes_of(limits);
+  if (x.type.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.type.dtype))};
+  if (x.type.shape.size() != 4) return Rejected{"rank of the input", "4", std::to_string(x.type.shape.size())};
+  if (w.constant == nullptr) return Rejected{"weights", "constant", "computed at run time"};
+  if (node.inputs.size() > 2 && node.inputs[2] != kNone && task.operand(node.inputs[2]).constant == nullptr) {
+    return Rejected{"bias", "constant", "computed at run time"};
+  }
+  if (y.layout.block != lanes) return Rejected{"block of the output layout", std::to_string(lanes), std::to_string(y.layout.block)};
+  if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
+  if (auto rejected = check_elementwise(task)) return *rejected;
+  const Window win = conv_window(node, x.type.shape, w.type.shape);
+  const auto& halo = x.type.layout.halo;
+  const std::array<int64_t, 4> pads{win.pads_begin[0], win.pads_end[0], win.pads_begin[1], win.pads_end[1]};
+  for (size_t i = 0; i < 4; ++i) {
+    if (halo[i] < pads[i]) return Rejected{"halo of the input holds the padding", std::to_string(pads[i]), std::to_string(halo[i])};
+  }
+  Conv c;
+  ConvNest& n = c.nest;
+  n.groups = node.int_attr("group", 1);
+  n.n = x.type.shape[0];
+  n.in_channels = x.type.shape[1] / n.groups;
+  n.in_block = x.type.layout.block;
+  c.out_channels = y.shape[1] / n.groups;
+  n.out_blocks = (c.out_channels + lanes - 1) / lanes;
+  if (n.groups > 1 && (n.in_channels % std::max<int64_t>(n.in_block, 1) != 0 || c.out_channels % lanes != 0)) {
+    return Rejected{"channels per group are whole blocks", std::to_string(lanes), fmt::format("{} in, {} out", n.in_channels, c.out_channels)};
+  }
+  n.kernel_h = w.type.shape[2], n.kernel_w = w.type.shape[3];
+  n.dilation_h = win.dilations[0], n.dilation_w = win.dilations[1];
+  n.step_h = win.strides[0], n.step_w = win.strides[1];
+  n.first_h = -win.pads_begin[0], n.first_w = -win.pads_begin[1];
+  n.out_h = y.shape[2], n.out_w = y.shape[3];
+  const bool point = n.taps() == 1 && n.step_h == 1 && n.step_w == 1 && n.first_h == 0 && n.first_w == 0;
+  if (point && x.phys.strides[2] == x.phys.strides[3] * n.out_w && rows_contiguous(task, domain_of(y))) {
+    c.flat = true;
+    n.out_w *= n.out_h;
+    n.out_h = 1;
+  }
+  return c;
+}
+
+std::vector<Knob> knobs(const Conv& c, const TargetLimits& limits) {
+  std::vector<Knob> space = tile_space(c.nest, limits);
+  space.push_back({"prefetch", {0, 1}});
+  return space;
+}
+
+Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
+  auto conv = analyse(task, limits);
+  if (auto* rejected = std::get_if<Rejected>(&conv)) return *rejected;
+  return knobs(std::get<Conv>(conv), limits);
+}
+
+Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
+  auto conv = analyse(task, limits);
+  if (auto* rejected = std::get_if<Rejected>(&conv)) return *rejected;
+  const ConvNest& nest = std::get<Conv>(conv).nest;
+  const ConvTile tile = pick_tile(nest, limits);
+  const int64_t weight_bytes = nest.groups * nest.out_blocks * nest.panel_elems(1, lanes_of(limits)) * 4;
+  return Schedule{"conv2d_direct",
+                  {{"vectors", tile.vectors}, {"rows", tile.rows}, {"tile", tile.tile}, {"prefetch", weight_bytes > limits.l2_bytes / 2 && nest.in_block > 1 ? 1 : 0}}};
+}
+
+Tensor pack(const Tensor& w, const Conv& c, const ConvTile& tile, int32_t lanes) {
+  const ConvNest& n = c.nest;
+  Tensor packed(DType::f32, {n.groups * (n.out_blocks / tile.vectors) * n.panel_elems(tile.vectors, lanes)});
+  const float* from = w.data<float>();
+  pack_weights(n, tile, lanes, c.out_channels, packed.data<float>(), [&](int64_t g, int64_t k, int64_t ch, int64_t r, int64_t s) {
+    return from[(((g * c.out_channels + k) * n.in_channels + ch) * n.kernel_h + r) * n.kernel_w + s];
+  });
+  return packed;
+}
+
+Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  auto analysed = analyse(task, limits);
+  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
+  const Conv& conv = std::get<Conv>(analysed);
+  if (auto rejected = check_knobs(schedule, knobs(conv, limits))) return *rejected;
+  const ConvTile tile{schedule.knob("vectors"), schedule.knob("rows"), schedule.knob("tile")};
+  if (auto rejected = check_tile(conv.nest, tile, limits)) return *rejected;
+  const int32_t lanes = lanes_of(limits);
+  const Node& node = task.node();
+
+  Emitter e(task, "conv2d_direct");
+  const Expr n = e.b.parallel("n", conv.nest.n);
+  const Expr g = e.b.parallel("g", conv.nest.groups);
+  const Expr ocg = e.b.parallel("ocg", conv.nest.out_blocks / tile.vectors);
+  const Expr item = e.b.parallel("item", nest_items(conv.nest, tile));
+  ConvBuffers buffers;
+  buffers.input = node.inputs[0];
+  buffers.output = node.outputs[0];
+  e.input(buffers.input);
+  buffers.weights = e.constant(pack(*task.operand(node.inputs[1]).constant, conv, tile, lanes), "w");
+  if (node.inputs.size() > 2 && node.inputs[2] != kNone) {
+    buffers.bias = e.constant(pad_vector(*task.operand(node.inputs[2]).constant, lanes), "bias");
+  }
+  buffers.prefetch = schedule.knob("prefetch") != 0;
+  emit_nest(e, conv.nest, tile, buffers, n, g, ocg, item, lanes);
+  Lowered lowered;
+  lowered.stages.push_back(e.finish(lowered));
+  return lowered;
+}
+
+}  // namespace
+
+const Template conv2d_direct{"conv2d_direct", "dense 2-D convolution by register tiles", space, pick, lower};
+
+}  // namespace kilter

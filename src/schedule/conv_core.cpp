@@ -1,0 +1,272 @@
+#include "schedule/conv_core.h"
+
+#include <algorithm>
+
+namespace kilter {
+namespace {
+
+constexpr int64_t kUnroll = 4;         // more makes LLVM's scheduler hoist broadcasts and spill (measured)
+constexpr int64_t kTilesPerItem = 4;   // pixel tiles of one parallel item when the image is one long row
+constexpr int64_t kMaxVectors = 8;
+constexpr double kL2BytesPerCycle = 24;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Pixels that fit the registers beside `vectors` weights and one broadcast (two without FMA, for the product).
+int64_t max_pixels(int64_t vectors, const TargetLimits& limits) {
+  const int64_t free = limits.vector_registers - vectors - (limits.fma ? 1 : 2);
+  return std::max<int64_t>(free / vectors, 0);
+}
+
+/// Cycles of one reduction step of a register tile, on a core with two FMA and two load ports.
+double step_cycles(int64_t pixels, int64_t vectors, bool weights_beyond_l1, int32_t vector_bytes) {
+  const double fma = static_cast<double>(pixels * vectors) / 2;
+  const double loads = static_cast<double>(pixels + vectors) / 2;
+  const double stream = weights_beyond_l1 ? static_cast<double>(vectors * vector_bytes) / kL2BytesPerCycle : 0;
+  const double latency = 4;
+  return std::max({fma, loads, stream, latency});
+}
+
+double nest_cycles(const ConvNest& nest, const ConvTile& t, const TargetLimits& limits) {
+  const bool big = nest.panel_elems(t.vectors, limits.lanes_f32()) * 4 > limits.l1_bytes / 2;
+  const auto cost = [&](int64_t pixels) { return pixels == 0 ? 0 : step_cycles(pixels, t.vectors, big, limits.vector_bytes); };
+  double per_image = 0;
+  if (t.rows > 1) {
+    per_image = static_cast<double>(nest.out_h / t.rows) * cost(t.rows * nest.out_w) + cost(nest.out_h % t.rows * nest.out_w);
+  } else {
+    per_image = static_cast<double>(nest.out_h) *
+                (static_cast<double>(nest.out_w / t.tile) * cost(t.tile) + cost(nest.out_w % t.tile));
+  }
+  return per_image * static_cast<double>(nest.out_blocks / t.vectors);
+}
+
+std::vector<ConvTile> candidates(const ConvNest& nest, const TargetLimits& limits) {
+  std::vector<ConvTile> all;
+  for (int64_t v = 1; v <= std::min(kMaxVectors, nest.out_blocks); ++v) {
+    if (nest.out_blocks % v != 0) continue;
+    int64_t most = max_pixels(v, limits);
+    if (nest.in_block == 1) most = std::min<int64_t>(most, std::max<int64_t>(16 / v, 4));  // taps are unrolled: leave slack
+    if (most < 1) continue;
+    if (2 * nest.out_w <= most && nest.out_h > 1) {
+      for (int64_t rows = 2; rows <= std::min(most / nest.out_w, nest.out_h); ++rows) all.push_back({v, rows, nest.out_w});
+    }
+    for (int64_t count = ceil_div(nest.out_w, most); count <= ceil_div(nest.out_w, std::max<int64_t>(most / 2, 1)); ++count) {
+      const ConvTile tile{v, 1, ceil_div(nest.out_w, count)};
+      if (all.empty() || !(all.back() == tile)) all.push_back(tile);
+      if (count > 4 * ceil_div(nest.out_w, most)) break;
+    }
+    if (most < nest.out_w) all.push_back({v, 1, most});
+  }
+  return all;
+}
+
+}  // namespace
+
+ConvTile pick_tile(const ConvNest& nest, const TargetLimits& limits) {
+  ConvTile best;
+  double best_cycles = 0;
+  for (const ConvTile& tile : candidates(nest, limits)) {
+    const double cycles = nest_cycles(nest, tile, limits);
+    const bool wins = best_cycles == 0 || cycles < best_cycles * 0.99 || (cycles <= best_cycles * 1.01 && tile.vectors == 2 && best.vectors != 2);
+    if (wins) {
+      best = tile;
+      best_cycles = cycles;
+    }
+  }
+  return best;
+}
+
+std::optional<Rejected> check_tile(const ConvNest& nest, const ConvTile& t, const TargetLimits& limits) {
+  if (nest.out_blocks % t.vectors != 0) {
+    return Rejected{"output channel blocks divisible by vectors", std::to_string(nest.out_blocks), std::to_string(t.vectors)};
+  }
+  const int64_t pixels = t.rows * t.tile;
+  if (pixels > max_pixels(t.vectors, limits)) {
+    return Rejected{"register tile (pixels beside " + std::to_string(t.vectors) + " vectors)",
+                    std::to_string(max_pixels(t.vectors, limits)), std::to_string(pixels)};
+  }
+  if (t.rows > 1 && t.tile != nest.out_w) {
+    return Rejected{"tile of several rows spans the row", std::to_string(nest.out_w), std::to_string(t.tile)};
+  }
+  return std::nullopt;
+}
+
+std::vector<Knob> tile_space(const ConvNest& nest, const TargetLimits& limits) {
+  std::vector<Knob> space{{"vectors", {}}, {"rows", {}}, {"tile", {}}};
+  const int64_t most = max_pixels(1, limits);
+  for (int64_t v = 1; v <= std::min(kMaxVectors, nest.out_blocks); ++v) {
+    if (nest.out_blocks % v == 0) space[0].values.push_back(v);
+  }
+  for (int64_t r = 1; r <= std::min(nest.out_h, most); ++r) space[1].values.push_back(r);
+  for (int64_t t = 1; t <= std::min(nest.out_w, most); ++t) space[2].values.push_back(t);
+  return space;
+}
+
+int64_t nest_items(const ConvNest& nest, const ConvTile& t) {
+  if (nest.out_h == 1 && t.rows == 1) return ceil_div(ceil_div(nest.out_w, t.tile), kTilesPerItem);
+  return ceil_div(nest.out_h, t.rows);
+}
+
+namespace {
+
+/// One register tile at pixel (h0, w0) of the nest.
+class TileEmitter {
+ public:
+  TileEmitter(Emitter& e, const ConvNest& nest, const ConvTile& t, const ConvBuffers& buffers, Expr n, Expr g, Expr ocg, int32_t lanes)
+      : e_(e), b_(e.b), nest_(nest), t_(t), buffers_(buffers), n_(std::move(n)), g_(std::move(g)), ocg_(std::move(ocg)), lanes_(lanes) {
+    in_ = &e.task().operand(buffers.input);
+    const Shape& s = in_->phys.strides;
+    stride_n_ = s[0], stride_cb_ = s[1], stride_h_ = s[2], stride_w_ = s[3];
+    x_ = e.input(buffers.input);
+  }
+
+  void emit(const Expr& h0, const Expr& w0, int64_t rows, int64_t cols) {
+    rows_ = rows, cols_ = cols;
+    init();
+    const Expr first_block = g_ * Expr(nest_.in_blocks());
+    const Expr origin = b_.let("x0", Expr(in_->phys.offset) + n_ * Expr(stride_n_) + first_block * Expr(stride_cb_) +
+                                         (h0 * Expr(nest_.step_h) + Expr(nest_.first_h)) * Expr(stride_h_) +
+                                         (w0 * Expr(nest_.step_w) + Expr(nest_.first_w)) * Expr(stride_w_));
+    const int64_t panel = nest_.panel_elems(t_.vectors, lanes_);
+    const Expr panel_index = g_ * Expr(nest_.out_blocks / t_.vectors) + ocg_;
+    const Expr weights = b_.let("w0", Expr(nest_.weights_first) + panel_index * Expr(panel));
+    if (nest_.in_block == 1) {
+      reduce_plain(origin, weights);
+    } else {
+      reduce_blocked(origin, weights);
+    }
+    finish(h0, w0);
+  }
+
+ private:
+  int64_t width() const { return t_.vectors * lanes_; }
+  size_t slot(int64_t r, int64_t c, int64_t v) const { return static_cast<size_t>((r * cols_ + c) * t_.vectors + v); }
+
+  void init() {
+    acc_.clear();
+    for (int64_t p = 0; p < rows_ * cols_; ++p) {
+      for (int64_t v = 0; v < t_.vectors; ++v) {
+        Expr start = imm(DType::f32, 0, lanes_);
+        if (buffers_.bias.id >= 0) start = b_.load(buffers_.bias, block(v) * Expr(lanes_), lanes_);
+        acc_.push_back(b_.reg("acc", start));
+      }
+    }
+  }
+
+  /// Output block (over all groups) of vector v.
+  Expr block(int64_t v) const { return g_ * Expr(nest_.out_blocks) + ocg_ * Expr(t_.vectors) + Expr(v); }
+
+  /// One reduction step: input elements at x + pixel offsets, weights at w.
+  void step(const Expr& x, const Expr& w) {
+    std::vector<Expr> weights;
+    for (int64_t v = 0; v < t_.vectors; ++v) weights.push_back(b_.let("w", b_.load(buffers_.weights, w + Expr(v * lanes_), lanes_)));
+    for (int64_t r = 0; r < rows_; ++r) {
+      for (int64_t c = 0; c < cols_; ++c) {
+        const int64_t offset = r * nest_.step_h * stride_h_ + c * nest_.step_w * stride_w_;
+        const Expr pixel = b_.let("p", b_.load(x_, x + Expr(offset), lanes_, 0));
+        for (int64_t v = 0; v < t_.vectors; ++v) {
+          const int32_t reg = acc_[slot(r, c, v)];
+          b_.set(reg, fma(pixel, weights[static_cast<size_t>(v)], b_.get(reg)));
+        }
+      }
+    }
+  }
+
+  void reduce_blocked(const Expr& origin, const Expr& weights) {
+    const int64_t block = nest_.in_block;
+    const int64_t tap = block * width();
+    const int64_t padded = ceil_div(nest_.in_channels, kUnroll) * kUnroll;
+    b_.loop("icb", 0, nest_.in_blocks(), [&](const Expr& icb) {
+      const Expr x1 = b_.let("x1", origin + icb * Expr(stride_cb_));
+      const Expr w1 = b_.let("w1", weights + icb * Expr(tap * nest_.taps()));
+      const Expr end = padded % block == 0 ? Expr(block) : min(Expr(block), Expr(padded) - icb * Expr(block));
+      b_.loop("r", 0, nest_.kernel_h, [&](const Expr& r) {
+        b_.loop("s", 0, nest_.kernel_w, [&](const Expr& s) {
+          const Expr x2 = b_.let("x2", x1 + r * Expr(nest_.dilation_h * stride_h_) + s * Expr(nest_.dilation_w * stride_w_));
+          const Expr w2 = b_.let("w2", w1 + (r * Expr(nest_.kernel_w) + s) * Expr(tap));
+          b_.loop("i", 0, end, std::min(kUnroll, block), [&](const Expr& i) {
+            if (buffers_.prefetch) prefetch(w2 + i * Expr(width()));
+            for (int64_t u = 0; u < std::min(kUnroll, block); ++u) step(x2 + i + Expr(u), w2 + (i + Expr(u)) * Expr(width()));
+          });
+        });
+      });
+    });
+  }
+
+  void prefetch(const Expr& w) {
+    constexpr int64_t kAheadElems = 2048;  // 8 KiB: closer hurts, further is level (measured)
+    const int64_t lines = std::min(kUnroll, nest_.in_block) * width() * 4 / 64;
+    for (int64_t l = 0; l < lines; ++l) b_.prefetch(buffers_.weights, w + Expr(kAheadElems + l * 16));
+  }
+
+  void reduce_plain(const Expr& origin, const Expr& weights) {
+    const int64_t tap = width();
+    b_.loop("c", 0, nest_.in_channels, [&](const Expr& c) {
+      b_.loop("r", 0, nest_.kernel_h, [&](const Expr& r) {
+        const Expr x2 = b_.let("x2", origin + c * Expr(stride_cb_) + r * Expr(nest_.dilation_h * stride_h_));
+        const Expr w2 = b_.let("w2", weights + (c * Expr(nest_.kernel_h) + r) * Expr(nest_.kernel_w * tap));
+        for (int64_t s = 0; s < nest_.kernel_w; ++s) step(x2 + Expr(s * nest_.dilation_w * stride_w_), w2 + Expr(s * tap));
+      });
+    });
+  }
+
+  void finish(const Expr& h0, const Expr& w0) {
+    const ValueId anchor = buffers_.output;
+    const Domain domain = domain_of(e_.task().graph->type(anchor));
+    for (int64_t r = 0; r < rows_; ++r) {
+      for (int64_t c = 0; c < cols_; ++c) {
+        for (int64_t v = 0; v < t_.vectors; ++v) {
+          Site site;
+          site.index = {n_, block(v), (h0 + Expr(r)) * Expr(nest_.out_step_h) + Expr(nest_.out_first_h),
+                        (w0 + Expr(c)) * Expr(nest_.out_step_w) + Expr(nest_.out_first_w), Expr(0)};
+          site.vec_dim = 4;
+          site.lanes = lanes_;
+          e_.epilogue({{anchor, b_.get(acc_[slot(r, c, v)])}}, domain, site);
+        }
+      }
+    }
+  }
+
+  Emitter& e_;
+  LoopBuilder& b_;
+  const ConvNest& nest_;
+  const ConvTile& t_;
+  const ConvBuffers& buffers_;
+  Expr n_, g_, ocg_;
+  int32_t lanes_;
+  const Operand* in_;
+  int64_t stride_n_, stride_cb_, stride_h_, stride_w_;
+  Buf x_;
+  int64_t rows_ = 0, cols_ = 0;
+  std::vector<int32_t> acc_;
+};
+
+}  // namespace
+
+void emit_nest(Emitter& e, const ConvNest& nest, const ConvTile& t, const ConvBuffers& buffers, const Expr& n,
+               const Expr& g, const Expr& ocg, const Expr& item, int32_t lanes) {
+  TileEmitter tile(e, nest, t, buffers, n, g, ocg, lanes);
+  LoopBuilder& b = e.b;
+  if (t.rows > 1) {
+    const int64_t full = nest.out_h / t.rows;
+    const int64_t rest = nest.out_h % t.rows;
+    const auto whole = [&] { tile.emit(item * Expr(t.rows), 0, t.rows, nest.out_w); };
+    if (rest == 0) return whole();
+    return b.if_then(binary(Op::lt, item, Expr(full)), whole, [&] { tile.emit(item * Expr(t.rows), 0, rest, nest.out_w); });
+  }
+  const int64_t full = nest.out_w / t.tile;
+  const int64_t rest = nest.out_w % t.tile;
+  if (nest.out_h > 1) {
+    b.loop("t", 0, full, [&](const Expr& i) { tile.emit(item, i * Expr(t.tile), 1, t.tile); });
+    if (rest > 0) tile.emit(item, Expr(full * t.tile), 1, rest);
+    return;
+  }
+  const Expr first = item * Expr(kTilesPerItem);
+  b.loop("t", first, min(first + Expr(kTilesPerItem), Expr(full)), [&](const Expr& i) { tile.emit(0, i * Expr(t.tile), 1, t.tile); });
+  if (rest > 0) {
+    const Expr last = binary(Op::eq, item, Expr(nest_items(nest, t) - 1));
+    b.if_then(last, [&] { tile.emit(0, Expr(full * t.tile), 1, rest); });
+  }
+}
+
+}  // namespace kilter

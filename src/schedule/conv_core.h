@@ -1,0 +1,78 @@
+// The register-tiled loop nest that dense convolutions share: direct convolution, and transposed convolution as one nest
+// per output phase.
+#pragma once
+
+#include <cstdint>
+
+#include "schedule/emit.h"
+
+namespace kilter {
+
+/// One nest over a rectangle of output pixels. Output pixel (h, w) of the nest is pixel (h * out_step_h + out_first_h, ...)
+/// of the output; tap (r, s) of it reads input pixel (h * step_h + first_h + r * dilation_h, ...), which may lie in the
+/// input's halo.
+struct ConvNest {
+  int64_t n = 1, groups = 1;
+  int64_t in_channels = 0;    ///< per group
+  int64_t out_blocks = 0;     ///< blocks of output channels per group
+  int64_t in_block = 1;       ///< channels that lie together in the input: 1 (plain) or the vector width
+  int64_t kernel_h = 1, kernel_w = 1, dilation_h = 1, dilation_w = 1;
+  int64_t step_h = 1, step_w = 1, first_h = 0, first_w = 0;
+  int64_t out_h = 1, out_w = 1;
+  int64_t out_step_h = 1, out_step_w = 1, out_first_h = 0, out_first_w = 0;
+  int64_t weights_first = 0;  ///< element of the packed weights where this nest's begin
+
+  int64_t in_blocks() const { return (in_channels + in_block - 1) / in_block; }
+  int64_t taps() const { return kernel_h * kernel_w; }
+  /// Packed weights of one group of `vectors` output blocks, in elements.
+  int64_t panel_elems(int64_t vectors, int32_t lanes) const { return in_blocks() * taps() * in_block * vectors * lanes; }
+};
+
+/// A register tile: rows x tile pixels by `vectors` vectors of output channels.
+struct ConvTile {
+  int64_t vectors = 1, rows = 1, tile = 1;
+  bool operator==(const ConvTile&) const = default;
+};
+
+/// The tile that the analytic model ranks first: registers, load ports, FMA latency, tails, weight stream.
+ConvTile pick_tile(const ConvNest& nest, const TargetLimits& limits);
+/// Whether the registers hold it and it divides the output channels.
+std::optional<Rejected> check_tile(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits);
+/// Legal values of each knob.
+std::vector<Knob> tile_space(const ConvNest& nest, const TargetLimits& limits);
+
+/// Parallel work items of a nest after batch, group and channel blocks: row tiles, or chunks of pixel tiles of one row.
+int64_t nest_items(const ConvNest& nest, const ConvTile& tile);
+
+struct ConvBuffers {
+  ValueId input = kNone, output = kNone;  ///< output: the anchor's value
+  Buf weights;                            ///< packed: see panel_elems
+  Buf bias;                               ///< one vector per output block; id < 0 when there is none
+  bool prefetch = false;                  ///< weights come from beyond L2
+};
+
+/// Emits item `item` (0 <= item < nest_items) for batch `n`, group `g` and block group `ocg` (all i64 expressions).
+void emit_nest(Emitter& e, const ConvNest& nest, const ConvTile& tile, const ConvBuffers& buffers, const Expr& n,
+               const Expr& g, const Expr& ocg, const Expr& item, int32_t lanes);
+
+/// Packs weights [out][in][r][s] given by `at(group, k, c, r, s)` (k, c within the group; answers 0 beyond the edges is
+/// the packer's job) for one nest into `packed` from weights_first on: per group, per block group: in block, r, s, lane
+/// of in, then vectors * lanes of out.
+template <class At>
+void pack_weights(const ConvNest& nest, const ConvTile& tile, int32_t lanes, int64_t out_channels, float* packed, At at) {
+  const int64_t width = tile.vectors * lanes;
+  float* to = packed + nest.weights_first;
+  for (int64_t g = 0; g < nest.groups; ++g)
+    for (int64_t ocg = 0; ocg < nest.out_blocks / tile.vectors; ++ocg)
+      for (int64_t icb = 0; icb < nest.in_blocks(); ++icb)
+        for (int64_t r = 0; r < nest.kernel_h; ++r)
+          for (int64_t s = 0; s < nest.kernel_w; ++s)
+            for (int64_t i = 0; i < nest.in_block; ++i)
+              for (int64_t o = 0; o < width; ++o) {
+                const int64_t c = icb * nest.in_block + i;
+                const int64_t k = ocg * width + o;
+                *to++ = c < nest.in_channels && k < out_channels ? at(g, k, c, r, s) : 0.0F;
+              }
+}
+
+}  // namespace kilter

@@ -1,0 +1,213 @@
+#include "schedule/emit.h"
+
+#include <cstring>
+
+#include "ops/builder.h"
+
+namespace kilter {
+
+Domain domain_of(const TensorType& type) {
+  Domain domain{type.shape, type.layout.block, {}};
+  domain.dims = physical(type).dims;
+  return domain;
+}
+
+Shape strides_in(const Domain& domain, const Operand& operand) {
+  const size_t rank = domain.shape.size();
+  const Shape& shape = operand.type.shape;
+  require(shape.size() <= rank, "operand {} has more dimensions than its task's domain", text(operand.type));
+  const size_t skip = rank - shape.size();
+  const int32_t block = operand.type.layout.block;
+  require(block == 1 || (block == domain.block && skip == 0), "operand {} does not share the block {} of its domain",
+          text(operand.type), domain.block);
+  Shape strides(domain.rank(), 0);
+  for (size_t d = skip; d < rank; ++d) {
+    if (shape[d - skip] == 1) continue;
+    const int64_t stride = operand.phys.strides[d - skip];
+    strides[d] = stride;
+    if (domain.block > 1 && d == 1) {
+      strides[rank] = block > 1 ? operand.phys.strides.back() : stride;
+      if (block == 1) strides[1] = stride * domain.block;
+    }
+  }
+  return strides;
+}
+
+Emitter::Emitter(const Task& task, std::string name) : b(std::move(name)), task_(task) {}
+
+Buf Emitter::input(ValueId value) {
+  if (auto it = buffers_.find(value); it != buffers_.end()) return it->second;
+  const Operand& operand = task_.operand(value);
+  const Buf buf = b.input("x" + std::to_string(args_.size()), operand.type.dtype, operand.phys.elems);
+  args_.push_back({StageArg::value, value});
+  return buffers_[value] = buf;
+}
+
+Buf Emitter::output(ValueId value) {
+  if (auto it = buffers_.find(value); it != buffers_.end()) return it->second;
+  const Operand& operand = task_.operand(value);
+  const Buf buf = b.output("y" + std::to_string(args_.size()), operand.type.dtype, operand.phys.elems);
+  args_.push_back({StageArg::value, value});
+  return buffers_[value] = buf;
+}
+
+Buf Emitter::constant(Tensor packed, std::string name) {
+  const Buf buf = b.input(std::move(name), packed.dtype(), packed.elems());
+  constant_args_.push_back(args_.size());
+  args_.push_back({StageArg::constant, static_cast<int32_t>(constants_.size())});
+  constants_.push_back(std::move(packed));
+  return buf;
+}
+
+Buf Emitter::temp(int32_t index, DType type, int64_t elems, bool write, std::string name) {
+  const Buf buf = write ? b.output(std::move(name), type, elems) : b.input(std::move(name), type, elems);
+  args_.push_back({StageArg::temp, index});
+  return buf;
+}
+
+Expr Emitter::index(const Operand& operand, const Domain& domain, const Site& site) const {
+  const Shape strides = strides_in(domain, operand);
+  Expr sum = operand.phys.offset;
+  for (size_t d = 0; d < strides.size(); ++d) {
+    if (strides[d] != 0) sum = sum + site.index[d] * Expr(strides[d]);
+  }
+  return sum;
+}
+
+Expr Emitter::load(ValueId value, const Domain& domain, const Site& site) {
+  const Operand& operand = task_.operand(value);
+  if (operand.constant != nullptr && operand.constant->elems() == 1) {
+    const DType type = operand.type.dtype;
+    return is_float(type) ? imm(type, operand.constant->as_double(0)) : imm_int(type, operand.constant->as_int(0));
+  }
+  const Buf buf = input(value);
+  const Expr at = index(operand, domain, site);
+  if (site.lanes == 1) return b.load(buf, at, 1, 1, site.mask);
+  const int64_t stride = strides_in(domain, operand)[static_cast<size_t>(site.vec_dim)];
+  if (stride == 0) return b.load(buf, at, 1, 1);
+  return b.load(buf, at, site.lanes, stride, access_mask(operand, domain, site));
+}
+
+Expr Emitter::access_mask(const Operand& operand, const Domain& domain, const Site& site) const {
+  const bool beyond = domain.block > 1 && operand.type.layout.block == 1;
+  return beyond && !site.mask.defined() ? lane_mask(domain, site) : site.mask;
+}
+
+void Emitter::map(const Domain& domain, const Site& site) {
+  std::map<ValueId, Expr> known;
+  evaluate(task_.node(), domain, site, known);
+  epilogue(known, domain, site);
+}
+
+Expr Emitter::evaluate(const Node& node, const Domain& domain, const Site& site, std::map<ValueId, Expr>& known) {
+  std::vector<Expr> operands;
+  for (ValueId in : node.inputs) {
+    if (in == kNone) {
+      operands.emplace_back();
+      continue;
+    }
+    auto it = known.find(in);
+    operands.push_back(it != known.end() ? it->second : known.emplace(in, load(in, domain, site)).first->second);
+  }
+  std::optional<Expr> result = node.op->scalar(view(*task_.graph, node), operands);
+  require(result.has_value(), "{} '{}' has no loop form although it was fused", node.op->name, node.name);
+  const Expr named = b.let("v", *result);
+  known[node.outputs[0]] = named;
+  return named;
+}
+
+Expr Emitter::prologue(ValueId value, const Domain& domain, const Site& site) {
+  std::map<ValueId, Expr> known;
+  for (NodeId id : task_.prologue) {
+    const Node& node = task_.graph->node(id);
+    const Expr result = evaluate(node, domain, site, known);
+    if (node.outputs[0] == value) return result;
+  }
+  return load(value, domain, site);
+}
+
+Expr Emitter::lane_mask(const Domain& domain, const Site& site) const {
+  if (domain.block == 1 || domain.shape[1] % domain.block == 0) return {};
+  const Expr count = Expr(domain.shape[1]) - site.index[1] * Expr(domain.block);
+  const size_t lane = domain.rank() - 1;
+  if (site.vec_dim == static_cast<int32_t>(lane)) return first_lanes(count - site.index[lane], site.lanes);
+  return binary(Op::lt, site.index[lane], count);
+}
+
+void Emitter::epilogue(const std::map<ValueId, Expr>& anchor, const Domain& domain, const Site& site) {
+  std::map<ValueId, Expr> known = anchor;
+  for (NodeId id : task_.epilogue) evaluate(task_.graph->node(id), domain, site, known);
+  const Expr valid = lane_mask(domain, site);
+  for (const Operand& out : task_.outputs) {
+    auto it = known.find(out.value);
+    if (it == known.end()) continue;
+    Expr value = it->second;
+    if (valid.defined() && out.type.layout.block > 1 && !epilogue_keeps_zero(task_)) {
+      const Expr zero = is_float(out.type.dtype) ? imm(out.type.dtype, 0) : imm_int(out.type.dtype, 0);
+      if (value.lanes() < site.lanes) value = broadcast(value, site.lanes);
+      value = select(valid, value, broadcast(zero, value.lanes()));
+    }
+    if (value.lanes() < site.lanes) value = broadcast(value, site.lanes);
+    const Operand& operand = task_.operand(out.value);
+    const Expr at = index(operand, domain, site);
+    const int64_t stride = site.lanes == 1 ? 1 : strides_in(domain, operand)[static_cast<size_t>(site.vec_dim)];
+    const Buf buf = output(out.value);
+    if (stride == 1 || site.lanes == 1) {
+      b.store(buf, at, value, site.mask);
+    } else {
+      b.scatter(buf, ramp(at, Expr(stride), site.lanes), value, access_mask(operand, domain, site));
+    }
+  }
+}
+
+Stage Emitter::finish(Lowered& lowered) {
+  const auto base = static_cast<int32_t>(lowered.constants.size());
+  for (size_t arg : constant_args_) args_[arg].index += base;
+  for (Tensor& t : constants_) lowered.constants.push_back(std::move(t));
+  return {b.finish(), args_};
+}
+
+std::optional<Rejected> check_elementwise(const Task& task) {
+  for (const auto* list : {&task.prologue, &task.epilogue}) {
+    for (NodeId id : *list) {
+      const Node& node = task.graph->node(id);
+      if (node.op->scalar == nullptr) {
+        return Rejected{"element-wise operators with a loop form", "scalar() defined", std::string(node.op->name)};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+bool epilogue_keeps_zero(const Task& task) {
+  for (NodeId id : task.epilogue) {
+    const Node& node = task.graph->node(id);
+    if (!node.op->zero_preserving) return false;
+  }
+  return true;
+}
+
+Tensor relay(const Tensor& dense, const TensorType& type) {
+  if (type.layout.plain()) return dense;
+  const Physical phys = physical(type);
+  Tensor out(type.dtype, {phys.elems});
+  const int64_t size = size_bytes(type.dtype);
+  const int64_t block = type.layout.block;
+  const size_t rank = type.shape.size();
+  Shape index(rank, 0);
+  for (int64_t i = 0; i < dense.elems(); ++i) {
+    int64_t at = phys.offset;
+    for (size_t d = 0; d < rank; ++d) {
+      at += (d == 1 && block > 1) ? index[d] / block * phys.strides[d] + index[d] % block * phys.strides[rank]
+                                  : index[d] * phys.strides[d];
+    }
+    std::memcpy(out.raw() + at * size, dense.raw() + i * size, static_cast<size_t>(size));
+    for (size_t d = rank; d-- > 0;) {
+      if (++index[d] < type.shape[d]) break;
+      index[d] = 0;
+    }
+  }
+  return out;
+}
+
+}  // namespace kilter

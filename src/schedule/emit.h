@@ -1,0 +1,89 @@
+// What all templates share: operands as buffers, addressing by physical index, element-wise prologue and epilogue.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "loop/loop.h"
+#include "schedule/schedule.h"
+#include "schedule/task.h"
+
+namespace kilter {
+
+/// The physical iteration space of a tensor type, without halo: dimensions as Physical::dims.
+struct Domain {
+  Shape shape;        ///< logical
+  int32_t block = 1;
+  Shape dims;         ///< physical extents
+  size_t rank() const { return dims.size(); }
+};
+Domain domain_of(const TensorType& type);
+
+/// Strides of an operand along the physical dimensions of a domain; 0 where it is broadcast. The operand's shape must
+/// broadcast to the domain's and its layout must agree (same block, or a channel extent of 1, or absent).
+Shape strides_in(const Domain& domain, const Operand& operand);
+
+/// One point of a domain, or `lanes` neighbours along dimension `vec_dim`.
+struct Site {
+  std::vector<Expr> index;  ///< per physical dimension
+  int32_t vec_dim = -1;
+  int32_t lanes = 1;
+  Expr mask;                ///< lanes to access of every operand, optional
+};
+
+/// Builds one stage of a task.
+class Emitter {
+ public:
+  Emitter(const Task& task, std::string name);
+
+  LoopBuilder b;
+  const Task& task() const { return task_; }
+
+  /// Declares (once) the buffer of an operand.
+  Buf input(ValueId value);
+  Buf output(ValueId value);
+  /// A constant that the template packed itself.
+  Buf constant(Tensor packed, std::string name);
+  /// Arena memory shared between stages: `index` is the temp's index in Lowered.
+  Buf temp(int32_t index, DType type, int64_t elems, bool write, std::string name);
+
+  /// Element(s) of an operand at a site of `domain`. Constants of one element become immediates.
+  Expr load(ValueId value, const Domain& domain, const Site& site);
+  /// Element index (of lane 0) of an operand at a site.
+  Expr index(const Operand& operand, const Domain& domain, const Site& site) const;
+
+  /// Evaluates the prologue nodes that lead to `value` at a site; loads it when no prologue node makes it.
+  Expr prologue(ValueId value, const Domain& domain, const Site& site);
+  /// Evaluates an element-wise anchor at a site, then the epilogue.
+  void map(const Domain& domain, const Site& site);
+  /// Evaluates the epilogue at a site from the anchor's results and stores every output of the task. Unused lanes of
+  /// blocked layouts are written as 0; where the domain is blocked and an operand is not, they are not accessed.
+  void epilogue(const std::map<ValueId, Expr>& anchor, const Domain& domain, const Site& site);
+
+  Stage finish(Lowered& lowered);
+
+ private:
+  Expr evaluate(const Node& node, const Domain& domain, const Site& site, std::map<ValueId, Expr>& known);
+  Expr access_mask(const Operand& operand, const Domain& domain, const Site& site) const;
+  Expr lane_mask(const Domain& domain, const Site& site) const;
+
+  const Task& task_;
+  std::map<ValueId, Buf> buffers_;
+  std::vector<StageArg> args_;
+  std::vector<Tensor> constants_;
+  std::vector<size_t> constant_args_;
+};
+
+/// Whether every element-wise node of the task has a loop form; the reason when not.
+std::optional<Rejected> check_elementwise(const Task& task);
+/// Whether the epilogue keeps zeros zero (so that unused lanes need no mask).
+bool epilogue_keeps_zero(const Task& task);
+
+/// A constant re-laid to `type.layout`; unused lanes and halo are 0.
+Tensor relay(const Tensor& dense, const TensorType& type);
+
+/// Vectors of `elem` per register: lanes of f32 (all element types use the same number of lanes).
+inline int32_t lanes_of(const TargetLimits& limits) { return limits.lanes_f32(); }
+
+}  // namespace kilter

@@ -1,0 +1,163 @@
+// Element-wise tasks: dimensions that are contiguous in every operand are merged, the innermost runs in vectors, the outer
+// ones in parallel. Layout changes are element-wise too: there vectors run over the lanes of the blocked side.
+
+#include <algorithm>
+
+#include "schedule/emit.h"
+#include "schedule/templates.h"
+
+namespace kilter {
+namespace {
+
+constexpr int64_t kItemElems = 4096;  ///< elements of one parallel item, about 16 KiB of f32 per operand
+
+/// The blocked side of a layout change, or the output.
+const Operand& domain_operand(const Task& task) {
+  for (const auto* list : {&task.outputs, &task.inputs}) {
+    for (const Operand& o : *list) {
+      if (o.type.layout.block > 1 && o.type.shape == task.outputs[0].type.shape) return o;
+    }
+  }
+  return task.outputs[0];
+}
+
+bool is_immediate(const Operand& o) { return o.constant != nullptr && o.constant->elems() == 1; }
+
+/// A plain operand with several channels beside blocked ones.
+bool mixed_layouts(const Task& task, const Domain& domain) {
+  if (domain.block == 1) return false;
+  for (const auto* list : {&task.inputs, &task.outputs}) {
+    for (const Operand& o : *list) {
+      if (o.type.layout.block == 1 && strides_in(domain, o).back() != 0 && !is_immediate(o)) return true;
+    }
+  }
+  return false;
+}
+
+std::optional<Rejected> check(const Task& task) {
+  const Node& node = task.node();
+  if (node.op->family != Family::map) return Rejected{"operator family", "map", std::string(node.op->name)};
+  if (node.op->scalar == nullptr) return Rejected{"element-wise operators with a loop form", "scalar() defined", std::string(node.op->name)};
+  return check_elementwise(task);
+}
+
+Answer<std::vector<Knob>> space(const Task& task, const TargetLimits&) {
+  if (auto rejected = check(task)) return *rejected;
+  return std::vector<Knob>{{"item", {1024, 4096, 16384}}};
+}
+
+Answer<Schedule> pick(const Task& task, const TargetLimits&) {
+  if (auto rejected = check(task)) return *rejected;
+  return Schedule{"map", {{"item", kItemElems}}};
+}
+
+/// A merged dimension: `extent` steps of domain dimension `inner`.
+struct Merged {
+  size_t inner;
+  int64_t extent;
+};
+
+std::vector<Merged> merge(const Task& task, const Domain& domain) {
+  std::vector<Shape> all;
+  for (const auto* list : {&task.inputs, &task.outputs}) {
+    for (const Operand& o : *list) {
+      if (!is_immediate(o)) all.push_back(strides_in(domain, o));
+    }
+  }
+  const bool masked = domain.block > 1 && domain.shape[1] % domain.block != 0 && !(epilogue_keeps_zero(task) && task.node().op->zero_preserving);
+  std::vector<Merged> dims;
+  for (size_t d = domain.rank(); d-- > 0;) {
+    if (domain.dims[d] == 1 && !(masked && (d == 1 || d + 1 == domain.rank()))) continue;
+    bool joins = !dims.empty() && !(masked && (d == 1 || dims.back().inner == 1 || dims.back().inner + 1 == domain.rank()));
+    if (joins) {
+      const Merged& last = dims.back();
+      for (const Shape& s : all) joins = joins && s[d] == s[last.inner] * last.extent;
+    }
+    if (joins) {
+      dims.back().extent *= domain.dims[d];
+    } else {
+      dims.push_back({d, domain.dims[d]});
+    }
+  }
+  if (dims.empty()) dims.push_back({domain.rank() == 0 ? 0 : domain.rank() - 1, 1});
+  std::reverse(dims.begin(), dims.end());
+  return dims;
+}
+
+void emit_vectors(Emitter& e, const Domain& domain, int64_t item_elems) {
+  const std::vector<Merged> dims = merge(e.task(), domain);
+  Site site;
+  site.index.assign(domain.rank(), Expr(0));
+  const int64_t inner = dims.back().extent;
+  size_t serial = dims.size() - 1;  // dims [0, serial) are parallel
+  int64_t work = inner;
+  while (serial > 0 && work * dims[serial - 1].extent <= item_elems) work *= dims[--serial].extent;
+  for (size_t i = 0; i < serial; ++i) site.index[dims[i].inner] = e.b.parallel("i" + std::to_string(i), dims[i].extent);
+  const auto run = [&](const Expr& base, int64_t extent) {
+    e.b.vector_loop("v", extent, [&](const Expr& v) {
+      if (domain.rank() > 0) site.index[dims.back().inner] = base + v;
+      e.map(domain, site);
+    });
+  };
+  if (inner > item_elems) {
+    const int64_t full = inner / item_elems;
+    const int64_t rest = inner % item_elems;
+    const Expr chunk = e.b.parallel("chunk", full + (rest > 0 ? 1 : 0));
+    const auto whole = [&] { run(chunk * Expr(item_elems), item_elems); };
+    if (rest == 0) return whole();
+    return e.b.if_then(binary(Op::lt, chunk, Expr(full)), whole, [&] { run(Expr(full * item_elems), rest); });
+  }
+  std::function<void(size_t)> nest = [&](size_t d) {
+    if (d + 1 == dims.size()) return run(0, inner);
+    e.b.loop("j", 0, dims[d].extent, [&](const Expr& j) {
+      site.index[dims[d].inner] = j;
+      nest(d + 1);
+    });
+  };
+  nest(serial);
+}
+
+void emit_lanes(Emitter& e, const Domain& domain) {
+  Site site;
+  site.index.assign(domain.rank(), Expr(0));
+  const size_t last = domain.rank() - 1;
+  site.vec_dim = static_cast<int32_t>(last);
+  site.lanes = domain.block;
+  for (size_t d = 0; d + 1 < last; ++d) site.index[d] = e.b.parallel("i" + std::to_string(d), domain.dims[d]);
+  if (last < 3) {
+    if (last == 2) site.index[1] = e.b.parallel("cb", domain.dims[1]);
+    e.map(domain, site);
+    return;
+  }
+  e.b.loop("w", 0, domain.dims[last - 1], [&](const Expr& w) {
+    site.index[last - 1] = w;
+    e.map(domain, site);
+  });
+}
+
+Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  auto knobs = space(task, limits);
+  if (auto* rejected = std::get_if<Rejected>(&knobs)) return *rejected;
+  if (auto rejected = check_knobs(schedule, std::get<std::vector<Knob>>(knobs))) return *rejected;
+  for (const Operand& o : task.outputs) {
+    if (o.type.shape != task.outputs[0].type.shape) {
+      return Rejected{"outputs of one shape", text(task.outputs[0].type.shape), text(o.type.shape)};
+    }
+  }
+  const Domain domain = domain_of(domain_operand(task).type);
+  Emitter e(task, "map");
+  if (mixed_layouts(task, domain)) {
+    emit_lanes(e, domain);
+  } else {
+    emit_vectors(e, domain, schedule.knob("item"));
+  }
+  Lowered lowered;
+  lowered.stages.push_back(e.finish(lowered));
+  return lowered;
+}
+
+}  // namespace
+
+const Template map_elementwise{"map", "element-wise chains and layout changes", space, pick, lower};
+
+}  // namespace kilter

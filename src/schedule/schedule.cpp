@@ -1,0 +1,118 @@
+#include "schedule/schedule.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/ranges.h>
+
+namespace kilter {
+
+int64_t Schedule::knob(std::string_view key) const {
+  for (const auto& [k, v] : knobs) {
+    if (k == key) return v;
+  }
+  require(false, "schedule '{}' has no knob '{}'", text(), key);
+  return 0;
+}
+
+std::string Schedule::text() const {
+  std::string out = name;
+  for (const auto& [key, value] : knobs) out += fmt::format(" {}={}", key, value);
+  return out;
+}
+
+Schedule parse_schedule(std::string_view text) {
+  Schedule schedule;
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t end = std::min(text.find(' ', at), text.size());
+    const std::string_view word = text.substr(at, end - at);
+    at = end + 1;
+    if (word.empty()) continue;
+    if (schedule.name.empty()) {
+      schedule.name = word;
+      continue;
+    }
+    const size_t equals = word.find('=');
+    int64_t value = 0;
+    const char* last = word.data() + word.size();
+    if (equals == std::string_view::npos || equals == 0 ||
+        std::from_chars(word.data() + equals + 1, last, value) != std::from_chars_result{last, std::errc{}}) {
+      fail(ErrorKind::usage, "schedule '{}': expected knob=INTEGER, got '{}'; write it as `kilter run --verify` and profiles print it",
+           text, word);
+    }
+    schedule.knobs.emplace_back(word.substr(0, equals), value);
+  }
+  if (schedule.name.empty()) fail(ErrorKind::usage, "schedule: expected 'template knob=value ...', got nothing");
+  return schedule;
+}
+
+const Template* find_template(std::string_view name) {
+  for (const Template* t : all_templates()) {
+    if (t->name == name) return t;
+  }
+  return nullptr;
+}
+
+std::optional<Rejected> check_knobs(const Schedule& schedule, const std::vector<Knob>& space) {
+  for (const auto& [key, value] : schedule.knobs) {
+    const auto it = std::find_if(space.begin(), space.end(), [&](const Knob& k) { return k.name == key; });
+    if (it == space.end()) {
+      std::vector<std::string> names;
+      for (const Knob& k : space) names.push_back(k.name);
+      return Rejected{"knob of " + schedule.name, fmt::format("one of {}", fmt::join(names, ", ")), key};
+    }
+    if (std::find(it->values.begin(), it->values.end(), value) == it->values.end()) {
+      return Rejected{fmt::format("{} knob {}", schedule.name, key), fmt::format("one of {}", fmt::join(it->values, ", ")),
+                      std::to_string(value)};
+    }
+  }
+  for (const Knob& k : space) {
+    const auto has = [&](const auto& pair) { return pair.first == k.name; };
+    if (std::none_of(schedule.knobs.begin(), schedule.knobs.end(), has)) {
+      return Rejected{fmt::format("{} knob {}", schedule.name, k.name),
+                      fmt::format("one of {}", fmt::join(k.values, ", ")), "nothing"};
+    }
+  }
+  return std::nullopt;
+}
+
+Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<Schedule>& forced) {
+  Chosen chosen;
+  if (forced && forced->name != "reference") {
+    const Template* t = find_template(forced->name);
+    if (t == nullptr) {
+      std::vector<std::string_view> names;
+      for (const Template* known : all_templates()) names.push_back(known->name);
+      fail(ErrorKind::usage, "--schedule {}: no template '{}'; legal are {}, reference", task.node().name, forced->name,
+           fmt::join(names, ", "));
+    }
+    auto lowered = t->lower(task, *forced, limits);
+    if (const auto* rejected = std::get_if<Rejected>(&lowered)) {
+      fail(ErrorKind::usage, "--schedule {}: '{}' does not apply: {}", task.node().name, forced->text(), rejected->text());
+    }
+    chosen.schedule = *forced;
+    chosen.lowered = std::move(std::get<Lowered>(lowered));
+    return chosen;
+  }
+  if (!forced) {
+    for (const Template* t : all_templates()) {
+      auto picked = t->pick(task, limits);
+      if (const auto* schedule = std::get_if<Schedule>(&picked)) {
+        auto lowered = t->lower(task, *schedule, limits);
+        if (auto* done = std::get_if<Lowered>(&lowered)) {
+          chosen.schedule = *schedule;
+          chosen.lowered = std::move(*done);
+          return chosen;
+        }
+        chosen.rejected.emplace_back(t->name, std::get<Rejected>(lowered));
+      } else {
+        chosen.rejected.emplace_back(t->name, std::get<Rejected>(picked));
+      }
+    }
+  }
+  chosen.schedule.name = "reference";
+  return chosen;
+}
+
+}  // namespace kilter

@@ -1,0 +1,91 @@
+// Templates and schedules. A template is one file of this folder: the space of its knobs as data, an analytic pick of the
+// default, and the lowering to loop IR. A schedule is a template's name and the values of its knobs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/error.h"
+#include "loop/loop.h"
+#include "loop/target.h"
+#include "schedule/task.h"
+
+namespace kilter {
+
+struct Schedule {
+  std::string name;                                     ///< of the template
+  std::vector<std::pair<std::string, int64_t>> knobs;   ///< in the template's order
+
+  /// Value of a knob; internal error when the template did not set it.
+  int64_t knob(std::string_view key) const;
+  /// "conv2d_direct tile=14 rows=1 vectors=2 unroll=4"
+  std::string text() const;
+  bool operator==(const Schedule&) const = default;
+};
+/// Reads Schedule::text(). Throws usage naming the offending word.
+Schedule parse_schedule(std::string_view text);
+
+/// What one argument of a stage is.
+struct StageArg {
+  enum Kind : uint8_t {
+    value,     ///< operand `index` = ValueId
+    constant,  ///< Lowered::constants[index]
+    temp,      ///< Lowered::temp_bytes[index]: arena memory that lives from the first to the last stage
+  } kind = value;
+  int32_t index = 0;
+};
+
+/// One kernel of a lowered task; stages run one after another.
+struct Stage {
+  LoopFunc func;
+  std::vector<StageArg> args;  ///< for the function's non-scratch buffers, in order
+};
+
+struct Lowered {
+  std::vector<Stage> stages;
+  std::vector<Tensor> constants;    ///< packed at compile time (element 0 first, dense)
+  std::vector<int64_t> temp_bytes;
+};
+
+struct Knob {
+  std::string name;
+  std::vector<int64_t> values;  ///< legal ones, ascending
+};
+
+template <class T>
+using Answer = std::variant<T, Rejected>;
+
+struct Template {
+  std::string_view name;
+  std::string_view summary;
+  /// Knobs with their legal values for this task, or why the template does not apply.
+  Answer<std::vector<Knob>> (*space)(const Task&, const TargetLimits&);
+  /// The default by the analytic model; deterministic, from static limits only.
+  Answer<Schedule> (*pick)(const Task&, const TargetLimits&);
+  /// Pure function of its arguments. Rejects knob values outside of space().
+  Answer<Lowered> (*lower)(const Task&, const Schedule&, const TargetLimits&);
+};
+
+/// In order of preference: the first whose space() applies gives the default schedule.
+std::span<const Template* const> all_templates();
+const Template* find_template(std::string_view name);
+
+/// The outcome of choosing for one task.
+struct Chosen {
+  Schedule schedule;   ///< name "reference" when no template applies
+  Lowered lowered;
+  std::vector<std::pair<std::string, Rejected>> rejected;  ///< templates before it, and why not
+};
+/// Picks the default, or lowers `forced` (usage error with the reason when it does not apply).
+Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<Schedule>& forced = {});
+
+/// Checks that every knob of `schedule` is in `space`; the template's lower() calls it first.
+std::optional<Rejected> check_knobs(const Schedule& schedule, const std::vector<Knob>& space);
+
+}  // namespace kilter

@@ -1,0 +1,154 @@
+#include "schedule/task.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "ops/builder.h"
+#include "ops/window.h"
+
+namespace kilter {
+namespace {
+
+std::string lower_case(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
+struct AttrText {
+  std::string operator()(int64_t v) const { return fmt::format("{}", v); }
+  std::string operator()(float v) const { return fmt::format("{}", v); }
+  std::string operator()(const std::string& v) const { return v; }
+  std::string operator()(const std::vector<int64_t>& v) const { return fmt::format("{}", fmt::join(v, ",")); }
+  std::string operator()(const std::vector<float>& v) const { return fmt::format("{}", fmt::join(v, ",")); }
+  std::string operator()(const std::vector<std::string>& v) const { return fmt::format("{}", fmt::join(v, ",")); }
+  std::string operator()(const Tensor& v) const { return fmt::format("{}[{}]", name(v.dtype()), text(v.shape())); }
+  std::string operator()(const SubgraphAttr&) const { return "graph"; }
+};
+
+std::string plain_text(const TensorType& type) {
+  return fmt::format("{}[{}]", name(type.dtype), fmt::join(type.shape, ","));
+}
+
+std::string window_text(const Window& w) {
+  std::string out;
+  const auto all = [](const std::vector<int64_t>& v, int64_t x) {
+    return std::all_of(v.begin(), v.end(), [x](int64_t e) { return e == x; });
+  };
+  if (!all(w.strides, 1)) out += fmt::format(" stride{}", fmt::join(w.strides, ","));
+  std::vector<int64_t> pads = w.pads_begin;
+  pads.insert(pads.end(), w.pads_end.begin(), w.pads_end.end());
+  if (!all(pads, 0)) out += all(pads, pads[0]) ? fmt::format(" pad{}", pads[0]) : fmt::format(" pad{}", fmt::join(pads, ","));
+  if (!all(w.dilations, 1)) out += fmt::format(" dil{}", fmt::join(w.dilations, ","));
+  return out;
+}
+
+/// "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32"
+std::string conv_text(const Graph& graph, const Node& node) {
+  const TensorType& x = graph.type(node.inputs[0]);
+  const TensorType& w = graph.type(node.inputs[1]);
+  const int64_t groups = node.int_attr("group", 1);
+  std::string out = fmt::format("conv2d n{} c{} h{} w{} k{} r{} s{}", x.shape[0], x.shape[1], x.shape[2], x.shape[3],
+                                w.shape[0], w.shape[2], w.shape[3]);
+  if (groups != 1) out += fmt::format(" g{}", groups);
+  out += window_text(conv_window(node, x.shape, w.shape));
+  out += fmt::format(" {}", name(x.dtype));
+  if (node.inputs.size() > 2 && node.inputs[2] != kNone) out += " +bias";
+  return out;
+}
+
+std::string constant_text(const Graph& graph, ValueId id) {
+  const Value& v = graph.value(id);
+  if (!v.constant || v.constant->elems() != 1) return {};
+  return is_float(v.type.dtype) ? fmt::format("{}", v.constant->as_double(0)) : fmt::format("{}", v.constant->as_int(0));
+}
+
+std::string general_text(const Graph& graph, const Node& node, const Shape* domain) {
+  std::string out = lower_case(node.op->name);
+  std::vector<std::string> parts;
+  for (ValueId in : node.inputs) {
+    if (in == kNone) {
+      parts.emplace_back("?");
+    } else if (std::string value = constant_text(graph, in); !value.empty()) {
+      parts.push_back(value);
+    } else if (domain == nullptr || graph.type(in).shape != *domain) {
+      parts.push_back(plain_text(graph.type(in)));
+    }
+  }
+  for (const auto& [key, attr] : node.attrs) parts.push_back(fmt::format("{}={}", key, std::visit(AttrText{}, attr)));
+  if (!parts.empty()) out += fmt::format("({})", fmt::join(parts, " "));
+  return out;
+}
+
+}  // namespace
+
+const Operand* Task::find(ValueId value) const {
+  for (const auto* list : {&inputs, &outputs}) {
+    for (const Operand& o : *list) {
+      if (o.value == value) return &o;
+    }
+  }
+  return nullptr;
+}
+
+const Operand& Task::operand(ValueId value) const {
+  const Operand* found = find(value);
+  require(found != nullptr, "value {} is no operand of task '{}'", value, node().name);
+  return *found;
+}
+
+std::string Task::ops() const {
+  std::vector<std::string_view> names;
+  for (NodeId id : prologue) names.push_back(graph->node(id).op->name);
+  names.push_back(node().op->name);
+  for (NodeId id : epilogue) names.push_back(graph->node(id).op->name);
+  return fmt::format("{}", fmt::join(names, "+"));
+}
+
+std::string Task::problem() const {
+  const Shape& domain = graph->type(node().outputs[0]).shape;
+  std::string out;
+  for (NodeId id : prologue) out += general_text(*graph, graph->node(id), nullptr) + "+ ";
+  const bool conv = node().op->family == Family::conv && graph->type(node().inputs[0]).shape.size() == 4;
+  out += conv ? conv_text(*graph, node()) : general_text(*graph, node(), nullptr);
+  for (NodeId id : epilogue) out += (id == epilogue.front() && !conv ? " +" : conv && id == epilogue.front() ? " +" : "+") + general_text(*graph, graph->node(id), &domain);
+  return out;
+}
+
+std::string Task::layouts() const {
+  std::vector<std::string> parts;
+  for (const auto* list : {&inputs, &outputs}) {
+    for (const Operand& o : *list) {
+      std::string part = o.type.layout.block > 1 ? fmt::format("c{}", o.type.layout.block) : "plain";
+      if (o.type.layout.has_halo()) part += fmt::format("halo{}", fmt::join(o.type.layout.halo, ","));
+      if (o.phys.strides != physical(o.type).strides) part += fmt::format("/{}", fmt::join(o.phys.strides, ","));
+      parts.push_back(part);
+    }
+  }
+  return fmt::format("{}", fmt::join(parts, " "));
+}
+
+int64_t Task::flops() const {
+  int64_t total = 0;
+  const auto add = [&](NodeId id) {
+    const Node& n = graph->node(id);
+    total += n.op->flops != nullptr ? n.op->flops(view(*graph, n)) : elems(graph->type(n.outputs[0]).shape);
+  };
+  for (NodeId id : prologue) add(id);
+  add(anchor);
+  for (NodeId id : epilogue) add(id);
+  return total;
+}
+
+int64_t Task::bytes() const {
+  int64_t total = 0;
+  for (const auto* list : {&inputs, &outputs}) {
+    for (const Operand& o : *list) total += elems(o.type.shape) * size_bytes(o.type.dtype);
+  }
+  return total;
+}
+
+}  // namespace kilter

@@ -1,0 +1,44 @@
+// A task is one fused group of nodes: an anchor with element-wise nodes before and after it. Templates lower tasks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "ops/op.h"
+
+namespace kilter {
+
+/// A value as a task sees it in memory: element i of physical dimension d lies strides[d] elements further. For values
+/// stored inside another buffer (concat in place, views) strides are those of the whole buffer.
+struct Operand {
+  ValueId value = kNone;
+  TensorType type;
+  Physical phys;
+  const Tensor* constant = nullptr;  ///< dense data of a constant (type.layout says how it is to lie in memory)
+};
+
+struct Task {
+  const Graph* graph = nullptr;
+  NodeId anchor = kNone;
+  std::vector<NodeId> prologue;  ///< element-wise nodes before the anchor, in order
+  std::vector<NodeId> epilogue;  ///< element-wise nodes after the anchor, in order
+  std::vector<Operand> inputs;   ///< values read from outside, each once
+  std::vector<Operand> outputs;  ///< values that nodes outside read, or outputs of the network
+
+  const Node& node() const { return graph->node(anchor); }
+  const Operand* find(ValueId value) const;
+  /// The operand of a value that the task reads or writes; internal error when it is neither.
+  const Operand& operand(ValueId value) const;
+  /// Operators in order, "Conv+Add+Relu".
+  std::string ops() const;
+  /// The task in one line: mathematics, shapes and types; no names, no layouts, no target.
+  std::string problem() const;
+  /// Layouts of inputs and outputs in order, with strides where they are not dense: part of the kernel key.
+  std::string layouts() const;
+  int64_t flops() const;
+  /// Bytes of inputs and outputs, each counted once.
+  int64_t bytes() const;
+};
+
+}  // namespace kilter

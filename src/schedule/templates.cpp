@@ -1,0 +1,21 @@
+#include "schedule/templates.h"
+
+#include <algorithm>
+
+namespace kilter {
+
+std::span<const Template* const> all_templates() {
+  static const Template* const kTemplates[] = {
+      &conv2d_depthwise, &conv2d_direct, &conv_transpose, &matmul_tiled, &pool_rows,  &reduce_rows,
+      &softmax_rows,     &normalize_rows, &gather_rows,   &resize_table, &move_regions, &map_elementwise,
+  };
+  return kTemplates;
+}
+
+Tensor pad_vector(const Tensor& vector, int32_t lanes) {
+  Tensor padded(vector.dtype(), {(vector.elems() + lanes - 1) / lanes * lanes});
+  std::copy_n(vector.raw(), vector.bytes(), padded.raw());
+  return padded;
+}
+
+}  // namespace kilter

@@ -1,0 +1,25 @@
+// The templates of this folder, and small helpers that several share.
+#pragma once
+
+#include "base/tensor.h"
+#include "schedule/schedule.h"
+
+namespace kilter {
+
+extern const Template conv2d_direct;
+extern const Template conv2d_depthwise;
+extern const Template conv_transpose;
+extern const Template matmul_tiled;
+extern const Template pool_rows;
+extern const Template reduce_rows;
+extern const Template softmax_rows;
+extern const Template normalize_rows;
+extern const Template gather_rows;
+extern const Template resize_table;
+extern const Template move_regions;
+extern const Template map_elementwise;
+
+/// A vector extended with zeros to a multiple of `lanes`.
+Tensor pad_vector(const Tensor& vector, int32_t lanes);
+
+}  // namespace kilter
