@@ -111,7 +111,7 @@ struct ThreadPool::Impl {
     const char* text = std::getenv("KILTER_SPIN_US");
     const int us = text != nullptr ? parse_spin_us(text) : kDefaultSpinUs;
     // Spinning only takes time from the others when there are more threads than CPUs.
-    spin = std::chrono::microseconds(text == nullptr && count > available_cpus() ? 0 : us);
+    spin = std::chrono::microseconds(text == nullptr && count > 1 && count > available_cpus() ? 0 : us);
   }
 
   void start() {
