@@ -1,0 +1,318 @@
+#include "loop/access.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "loop/text.h"
+
+namespace kilter {
+namespace {
+
+constexpr uint64_t kAll = ~uint64_t{0};
+
+/// Searches for sum of coef * d = 0 with |d| < extent where some d of a parallel dimension is not 0.
+class Overlap {
+ public:
+  struct Term {
+    int64_t coef;
+    int64_t extent;
+    bool parallel;
+  };
+  explicit Overlap(std::vector<Term> terms) : terms_(std::move(terms)) {
+    std::sort(terms_.begin(), terms_.end(),
+              [](const Term& a, const Term& b) { return std::abs(a.coef) > std::abs(b.coef); });
+    reach_.assign(terms_.size() + 1, 0);
+    for (size_t i = terms_.size(); i-- > 0;) {
+      reach_[i] = reach_[i + 1] + std::abs(terms_[i].coef) * (terms_[i].extent - 1);
+    }
+  }
+  bool found() { return search(0, 0, false); }
+
+ private:
+  bool search(size_t i, int64_t sum, bool differs) {
+    if (--budget_ <= 0) return false;
+    if (i == terms_.size()) return sum == 0 && differs;
+    const Term& t = terms_[i];
+    const int64_t limit = t.extent - 1;
+    if (t.coef == 0) return search(i + 1, sum, differs || (t.parallel && limit > 0));
+    const int64_t c = std::abs(t.coef);
+    const int64_t rest = reach_[i + 1];
+    // |sum + c * d| <= rest
+    const int64_t low = std::max(-limit, -((sum + rest) / c) - 1);
+    const int64_t high = std::min(limit, (rest - sum) / c + 1);
+    for (int64_t d = low; d <= high; ++d) {
+      const int64_t next = sum + c * d;
+      if (std::abs(next) <= rest && search(i + 1, next, differs || (t.parallel && d != 0))) return true;
+    }
+    return false;
+  }
+
+  std::vector<Term> terms_;
+  std::vector<int64_t> reach_;
+  int budget_ = 4000;
+};
+
+}  // namespace
+
+AccessChecker::AccessChecker(const LoopFunc& func) : func_(func), space_(func), var_parallel_(func.vars.size(), 0) {
+  for (size_t i = 0; i < func.parallel.size(); ++i) {
+    const ParallelDim& d = func.parallel[i];
+    space_.bind_parallel(d.var, d.extent);
+    var_parallel_[static_cast<size_t>(d.var)] = i < 64 ? uint64_t{1} << i : kAll;
+    if (d.extent == 0) ++unreachable_;
+  }
+}
+
+void AccessChecker::push(bool clear, bool reachable, uint64_t parallel) {
+  scopes_.push_back({space_.facts(), control_, clear, reachable});
+  control_ |= parallel;
+  if (!clear) ++unclear_;
+  if (!reachable) ++unreachable_;
+}
+
+void AccessChecker::leave_loop() { leave_branch(); }
+
+void AccessChecker::leave_branch() {
+  const Scope& s = scopes_.back();
+  space_.forget(s.facts);
+  control_ = s.parallel;
+  if (!s.clear) --unclear_;
+  if (!s.reachable) --unreachable_;
+  scopes_.pop_back();
+}
+
+void AccessChecker::enter_loop(const StmtNode& s) {
+  const uint64_t parallel = parallel_of(s.a) | parallel_of(s.b);
+  var_parallel_[static_cast<size_t>(s.id)] = parallel;
+  space_.bind_loop(s.id, s.a, s.b, s.step);
+  const IndexSpace::Key& key = space_.key(space_.key_of(s.id));
+  const bool empty = key.extent == 0 || (key.low > key.high);
+  push(true, !empty, parallel);
+  if (!empty && key.extent < 0) space_.assume_runs(s.a, s.b);
+}
+
+void AccessChecker::enter_branch(const Expr& condition, bool holds) {
+  push(true, true, parallel_of(condition));
+  if (!space_.assume(condition, holds)) {
+    scopes_.back().clear = false;
+    ++unclear_;
+  }
+}
+
+void AccessChecker::let(const StmtNode& s) {
+  var_parallel_[static_cast<size_t>(s.id)] = parallel_of(s.a);
+  space_.bind_let(s.id, s.a);
+}
+
+uint64_t AccessChecker::parallel_of(const Expr& e) {
+  switch (e->kind) {
+    case ExprKind::int_imm:
+    case ExprKind::float_imm:
+      return 0;
+    case ExprKind::var:
+      return var_parallel_[static_cast<size_t>(e->id)];
+    case ExprKind::reg:
+      return kAll;
+    default:
+      break;
+  }
+  const auto known = memo_.find(e.get());
+  if (known != memo_.end()) return known->second;
+  uint64_t result = e->kind == ExprKind::load || e->kind == ExprKind::gather ? kAll : 0;
+  for (const Expr& a : e->args) {
+    if (result != kAll) result |= parallel_of(a);
+  }
+  memo_.emplace(e.get(), result);
+  return result;
+}
+
+/// Whether the key takes every value between its bounds independently of others; `base` collects the loops it stands
+/// for.
+bool AccessChecker::exact(int32_t k, uint64_t* base) const {
+  const IndexSpace::Key& key = space_.key(k);
+  if (!key.known) return false;
+  if (key.kind == IndexSpace::KeyKind::loop) {
+    *base |= uint64_t{1} << (k % 64);
+    return true;
+  }
+  if (key.kind == IndexSpace::KeyKind::let) return false;
+  for (const Affine* x : {&key.a, &key.b}) {
+    for (const Affine::Term& t : *x) {
+      if (!exact(t.key, base)) return false;
+    }
+  }
+  return true;
+}
+
+/// Whether the bounds of `index` are attained: its terms do not depend on one another.
+bool AccessChecker::decidable(const Affine& index) const {
+  uint64_t seen = 0;
+  bool grid = true;  // quotients and remainders of one full range by constants that divide it
+  bool overlap = false;
+  for (const Affine::Term& t : index) {
+    uint64_t base = 0;
+    if (!exact(t.key, &base)) return false;
+    overlap = overlap || (seen & base) != 0;
+    seen |= base;
+    const IndexSpace::Key& key = space_.key(t.key);
+    if (key.kind != IndexSpace::KeyKind::opaque) {
+      grid = grid && key.kind == IndexSpace::KeyKind::loop;
+      continue;
+    }
+    const bool divides = (key.op == Op::div || key.op == Op::mod) && key.b.is_constant() && key.b.constant > 0;
+    const std::optional<int64_t> low = divides ? space_.lower(key.a) : std::nullopt;
+    const std::optional<int64_t> high = divides ? space_.upper(key.a) : std::nullopt;
+    grid = grid && low && high && *low == 0 && (*high + 1) % key.b.constant == 0;
+  }
+  if (!overlap) return true;
+  if (!grid) return false;
+  for (const Affine::Term& t : index) {  // a loop beside its own quotient is no grid
+    if (space_.key(t.key).kind == IndexSpace::KeyKind::loop) {
+      for (const Affine::Term& o : index) {
+        uint64_t base = 0;
+        uint64_t own = 0;
+        if (o.key != t.key && exact(o.key, &base) && exact(t.key, &own) && (base & own) != 0) return false;
+      }
+    }
+  }
+  return true;
+}
+
+/// Adds what the last lane's index may be limited to; false when the mask says more than that.
+bool AccessChecker::limit_by_mask(const Expr& mask, const Affine& base, const Lanes& lanes, std::vector<Affine>& last) {
+  const Expr& m = space_.definition(mask);
+  if (m->kind == ExprKind::binary && m->op == Op::logical_and) {
+    const bool first = limit_by_mask(m->args[0], base, lanes, last);
+    return limit_by_mask(m->args[1], base, lanes, last) && first;
+  }
+  Expr count = first_lanes_count(m);
+  if (!count.defined()) return false;
+  count = space_.definition(count);
+  Affine n;
+  if (count->kind == ExprKind::int_imm) {
+    n = Affine(count->ival);
+  } else if (count->kind == ExprKind::cast && count->args[0].elem() == DType::i64) {
+    const Expr& wide = space_.definition(count->args[0]);
+    space_.assume(binary(Op::ge, wide, 1), true);  // no lane is on otherwise
+    for (const Expr& e : wide->kind == ExprKind::binary && wide->op == Op::min ? wide->args : std::vector<Expr>{wide}) {
+      n = space_.expanded(space_.affine(e));
+      n.constant -= 1;
+      if (const std::optional<Affine> end = add(base, n, lanes.stride)) last.push_back(*end);
+    }
+    return true;
+  } else {
+    return false;
+  }
+  n.constant -= 1;
+  if (const std::optional<Affine> end = add(base, n, lanes.stride)) last.push_back(*end);
+  return true;
+}
+
+void AccessChecker::access(std::string_view what, int32_t buffer, const Expr& index, const Lanes& lanes) {
+  if (!reachable()) return;
+  if (lanes.mask != nullptr && (*lanes.mask)->kind == ExprKind::int_imm && (*lanes.mask)->ival == 0) return;
+  const size_t facts = space_.facts();
+  const Affine first = space_.expanded(space_.affine(index));
+  std::vector<Affine> last;
+  Affine unmasked = first;
+  unmasked.constant += (lanes.count - 1) * lanes.stride;
+  last.push_back(unmasked);
+  bool clear = unclear_ == 0;
+  if (lanes.mask != nullptr && !limit_by_mask(*lanes.mask, first, lanes, last)) clear = false;
+  // The tightest of the alternatives holds for the last lane.
+  std::optional<int64_t> low = space_.lower(first);
+  std::optional<int64_t> high = space_.upper(first);
+  std::optional<int64_t> end;
+  for (const Affine& l : last) {
+    const std::optional<int64_t> v = lanes.stride >= 0 ? space_.upper(l) : space_.lower(l);
+    if (v && (!end || (lanes.stride >= 0 ? *v < *end : *v > *end))) end = v;
+  }
+  space_.forget(facts);
+  if (end) {
+    std::optional<int64_t>& side = lanes.stride >= 0 ? high : low;
+    side = end;
+  }
+  const Buffer& b = func_.buffers[static_cast<size_t>(buffer)];
+  const bool below = low && *low < 0;
+  const bool above = high && *high >= b.elems;
+  if ((!below && !above) || !clear || !decidable(first)) return;
+  fail(ErrorKind::internal, "verify '{}': {} out of bounds: buffer '{}' has {} elements, index {} in [{}, {}]",
+       func_.name, what, b.name, b.elems, loop_text::expression(func_, index), low ? fmt::format("{}", *low) : "?",
+       high ? fmt::format("{}", *high) : "?");
+}
+
+void AccessChecker::load(const ExprNode& e) {
+  if (e.kind == ExprKind::gather) return;
+  access("load", e.id, e.args[0], {e.ival, e.type.lanes, e.args.size() > 1 ? &e.args[1] : nullptr});
+}
+
+void AccessChecker::store(const StmtNode& s) {
+  const Expr* mask = s.mask.defined() ? &s.mask : nullptr;
+  if (s.kind == StmtKind::scatter) {
+    const Expr& at = space_.definition(s.a);
+    int64_t stride = 0;
+    if (at->kind == ExprKind::ramp && is_const(at->args[1], &stride)) {
+      access("scatter", s.id, at->args[0], {stride, s.b.lanes(), mask});
+    }
+    return;
+  }
+  access("store", s.id, s.a, {1, s.b.lanes(), mask});
+  race(s);
+}
+
+/// The index as parallel and other terms of constant extents, each begin replaced; false where that cannot be done.
+bool AccessChecker::rectangular(Affine index, int32_t lanes, std::vector<std::pair<int64_t, int64_t>>& own,
+                                std::vector<std::pair<int64_t, int64_t>>& parallel) const {
+  if (lanes > 1) own.emplace_back(1, lanes);
+  while (index.count > 0) {
+    const Affine::Term t = index.terms[static_cast<size_t>(index.count) - 1];
+    const IndexSpace::Key& key = space_.key(t.key);
+    if (key.kind != IndexSpace::KeyKind::loop) return false;
+    const auto dim = std::find_if(func_.parallel.begin(), func_.parallel.end(),
+                                  [&](const ParallelDim& d) { return d.var == key.var; });
+    std::optional<Affine> next = add(index, Affine::of(t.key), -t.coef);
+    if (!next || std::abs(t.coef) > (int64_t{1} << 40)) return false;
+    if (dim != func_.parallel.end()) {
+      parallel.emplace_back(t.coef, dim->extent);
+    } else {
+      if (key.extent < 1 || key.extent > (int64_t{1} << 20)) return false;
+      own.emplace_back(t.coef * key.step, key.extent);
+      next = add(*next, key.first, t.coef);
+      if (!next) return false;
+    }
+    index = *next;
+  }
+  return true;
+}
+
+void AccessChecker::race(const StmtNode& s) {
+  if (!reachable() || func_.parallel.empty() || func_.buffers[static_cast<size_t>(s.id)].kind == BufferKind::scratch)
+    return;
+  const auto report = [&](const std::string& dims) {
+    fail(ErrorKind::internal, "verify '{}': two parallel iterations store to the same element of '{}': index {}, {}",
+         func_.name, buffer_name(s.id), loop_text::expression(func_, s.a), dims);
+  };
+  const uint64_t depends = control_ | parallel_of(s.a) | (s.mask.defined() ? parallel_of(s.mask) : 0);
+  for (size_t i = 0; i < std::min<size_t>(func_.parallel.size(), 64); ++i) {
+    const ParallelDim& d = func_.parallel[i];
+    if (d.extent > 1 && (depends >> i & 1) == 0) {
+      report(fmt::format("which does not depend on '{}' of extent {}", func_.vars[static_cast<size_t>(d.var)].name,
+                         d.extent));
+    }
+  }
+  if (control_ != 0 || (s.mask.defined() && s.mask->kind != ExprKind::int_imm && parallel_of(s.mask) != 0)) return;
+  std::vector<std::pair<int64_t, int64_t>> own, parallel;
+  const int32_t lanes = s.mask.defined() ? 1 : s.b.lanes();
+  if (!rectangular(space_.expanded(space_.affine(s.a)), lanes, own, parallel)) return;
+  std::vector<Overlap::Term> terms;
+  for (const auto& [coef, extent] : own) terms.push_back({coef, extent, false});
+  for (const auto& [coef, extent] : parallel) terms.push_back({coef, extent, true});
+  for (const Overlap::Term& t : terms) {
+    if (t.extent > (int64_t{1} << 21)) return;
+  }
+  if (Overlap(std::move(terms)).found()) {
+    report(fmt::format("whose spans overlap ({} lanes a store)", lanes));
+  }
+}
+
+}  // namespace kilter

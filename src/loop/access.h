@@ -1,0 +1,64 @@
+// Where the loads and stores of a function go: bounds, and races between parallel iterations. Part of the verifier.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "loop/affine.h"
+
+namespace kilter {
+
+/// Fed with the function's statements in order. Throws internal when an access is certainly wrong; what cannot be
+/// decided (loaded indices, conditions that are no comparisons of indices) passes.
+class AccessChecker {
+ public:
+  explicit AccessChecker(const LoopFunc& func);
+
+  void enter_loop(const StmtNode& s);
+  void leave_loop();
+  /// The branch that is taken when the condition holds, or when it does not.
+  void enter_branch(const Expr& condition, bool holds);
+  void leave_branch();
+  void let(const StmtNode& s);
+  /// False when no iteration can reach the current place.
+  bool reachable() const { return unreachable_ == 0; }
+
+  void load(const ExprNode& e);
+  void store(const StmtNode& s);
+
+ private:
+  struct Scope {
+    size_t facts;
+    uint64_t parallel;
+    bool clear;
+    bool reachable;
+  };
+  struct Lanes {
+    int64_t stride = 1;
+    int32_t count = 1;
+    const Expr* mask = nullptr;
+  };
+  void push(bool clear, bool reachable, uint64_t parallel);
+  void access(std::string_view what, int32_t buffer, const Expr& index, const Lanes& lanes);
+  bool limit_by_mask(const Expr& mask, const Affine& base, const Lanes& lanes, std::vector<Affine>& last);
+  bool decidable(const Affine& index) const;
+  bool exact(int32_t key, uint64_t* base) const;
+  void race(const StmtNode& s);
+  bool rectangular(Affine index, int32_t lanes, std::vector<std::pair<int64_t, int64_t>>& own,
+                   std::vector<std::pair<int64_t, int64_t>>& parallel) const;
+  /// Parallel dimensions, one bit each, that a value may depend on.
+  uint64_t parallel_of(const Expr& e);
+  std::string buffer_name(int32_t id) const { return func_.buffers[static_cast<size_t>(id)].name; }
+
+  const LoopFunc& func_;
+  IndexSpace space_;
+  std::vector<Scope> scopes_;
+  int unreachable_ = 0;
+  int unclear_ = 0;       ///< enclosing conditions that no fact describes
+  uint64_t control_ = 0;  ///< parallel dimensions that the enclosing loops and branches depend on
+  std::vector<uint64_t> var_parallel_;
+  std::unordered_map<const ExprNode*, uint64_t> memo_;
+};
+
+}  // namespace kilter

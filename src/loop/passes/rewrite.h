@@ -1,0 +1,62 @@
+// Substitution of variables and registers in expressions, for the passes that copy statements.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "loop/loop.h"
+
+namespace kilter::loop_passes {
+
+/// Rewrites expressions under bindings that live in nested scopes. A node is rewritten once for every change of the
+/// bindings that it depends on; nodes that depend on none are answered as they are.
+class Rewriter {
+ public:
+  explicit Rewriter(const LoopFunc& func);
+
+  void enter();
+  void leave();
+  /// Bindings of the innermost scope. A variable or register is bound before the first expression that reads it.
+  void bind_var(int32_t var, Expr value);
+  void bind_reg(int32_t reg, Expr value);
+  bool active() const { return !scopes_.empty(); }
+
+  Expr operator()(const Expr& e);
+
+ private:
+  struct Binding {
+    Expr value;
+    size_t level = 0;  ///< scope it belongs to; 0: not bound
+  };
+  struct Bound {
+    bool is_reg;
+    int32_t id;
+  };
+  struct Scope {
+    uint64_t stamp;
+    std::vector<Bound> bound;
+  };
+  struct Entry {
+    Expr result;
+    size_t level = 0;
+    uint64_t stamp = 0;
+  };
+  const Entry& rewrite(const Expr& e);
+  void bind(std::vector<Binding>& table, bool is_reg, int32_t id, Expr value);
+
+  std::vector<Binding> vars_, regs_;
+  std::vector<Scope> scopes_;
+  uint64_t next_stamp_ = 1;
+  std::unordered_map<const ExprNode*, Entry> memo_;
+};
+
+/// The number of iterations of [begin, end) by step when it is constant, else -1.
+int64_t constant_extent(const Expr& begin, const Expr& end, int64_t step);
+
+/// Adds a variable or register like `id` of the function and answers its number.
+int32_t fresh_var(LoopFunc& func, int32_t like);
+int32_t fresh_reg(LoopFunc& func, int32_t like);
+
+Stmt make_stmt(StmtNode node);
+
+}  // namespace kilter::loop_passes

@@ -1,0 +1,282 @@
+// Structure of a function: types, scopes, what may be written. Bounds and races are in access.cpp.
+#include <unordered_map>
+
+#include "loop/access.h"
+#include "loop/loop.h"
+
+namespace kilter {
+namespace {
+
+constexpr VType kIndex{DType::i64, 1};
+
+class Verifier {
+ public:
+  explicit Verifier(const LoopFunc& func)
+      : func_(func), access_(check_tables(func)), vars_(func.vars.size()), regs_(func.regs.size()) {}
+
+  void run() {
+    for (const ParallelDim& d : func_.parallel) bind(vars_, d.var, "variable");
+    block(func_.body);
+  }
+
+ private:
+  /// A variable or register: when it was bound, and whether its scope is still open.
+  struct Name {
+    int64_t order = 0;  ///< 0: not bound yet
+    bool open = false;
+  };
+  struct Bound {
+    bool is_reg;
+    int32_t id;
+  };
+  struct Known {
+    int64_t statement = -1;        ///< whose loads were checked last
+    const Name* newest = nullptr;  ///< of all that the node reads: in scope as long as this one is
+    int64_t order = 0;
+    bool loads = false;
+  };
+
+  template <class... Args>
+  [[noreturn]] void error(fmt::format_string<Args...> format, Args&&... args) const {
+    fail(ErrorKind::internal, "verify '{}': {}", func_.name, fmt::format(format, std::forward<Args>(args)...));
+  }
+  void check(bool holds, std::string_view what) const {
+    if (!holds) error("{}", what);
+  }
+
+  static const LoopFunc& check_tables(const LoopFunc& func) {
+    for (const ParallelDim& d : func.parallel) {
+      const bool known = d.var >= 0 && static_cast<size_t>(d.var) < func.vars.size();
+      require(known && d.extent >= 0 && func.vars[static_cast<size_t>(d.var)].type == kIndex,
+              "verify '{}': parallel dimension of variable {} and extent {}", func.name, d.var, d.extent);
+    }
+    for (const Buffer& b : func.buffers) {
+      require(b.elems >= 0 && b.type != DType::string, "verify '{}': buffer '{}' of {} elements of {}", func.name,
+              b.name, b.elems, name(b.type));
+    }
+    return func;
+  }
+
+  std::string var_name(int32_t id) const { return func_.vars[static_cast<size_t>(id)].name; }
+  std::string reg_name(int32_t id) const { return func_.regs[static_cast<size_t>(id)].name; }
+
+  void bind(std::vector<Name>& names, int32_t id, std::string_view what) {
+    if (id < 0 || static_cast<size_t>(id) >= names.size()) error("{} number {} does not exist", what, id);
+    Name& n = names[static_cast<size_t>(id)];
+    const bool is_reg = &names == &regs_;
+    if (n.order != 0) error("{} '{}' is bound twice", what, is_reg ? reg_name(id) : var_name(id));
+    n = {++order_, true};
+    bound_.push_back({is_reg, id});
+  }
+
+  void block(const std::vector<Stmt>& stmts) {
+    const size_t first = bound_.size();
+    for (const Stmt& s : stmts) {
+      if (s == nullptr) error("an undefined statement");
+      statement(*s);
+    }
+    for (size_t i = first; i < bound_.size(); ++i) {
+      (bound_[i].is_reg ? regs_ : vars_)[static_cast<size_t>(bound_[i].id)].open = false;
+    }
+    bound_.resize(first);
+  }
+
+  void statement(const StmtNode& s) {
+    ++statement_;
+    for (const Expr* e : {&s.a, &s.b, &s.mask}) {
+      if (e->defined()) use(*e);
+    }
+    switch (s.kind) {
+      case StmtKind::block:
+        return block(s.body);
+      case StmtKind::loop:
+        return loop(s);
+      case StmtKind::let:
+        bind(vars_, s.id, "variable");
+        value_type(s, func_.vars[static_cast<size_t>(s.id)], "variable");
+        return access_.let(s);
+      case StmtKind::reg_decl:
+        bind(regs_, s.id, "register");
+        return value_type(s, func_.regs[static_cast<size_t>(s.id)], "register");
+      case StmtKind::reg_set:
+        in_scope(regs_, s.id, "register");
+        return value_type(s, func_.regs[static_cast<size_t>(s.id)], "register");
+      case StmtKind::store:
+      case StmtKind::scatter:
+        return store(s);
+      case StmtKind::if_then:
+        return branch(s);
+      case StmtKind::prefetch:
+        buffer(s.id);
+        return check(s.a.defined() && s.a.type() == kIndex, "the index of a prefetch is not a scalar i64");
+    }
+  }
+
+  void value_type(const StmtNode& s, const VarInfo& info, std::string_view what) const {
+    if (!s.a.defined()) error("{} '{}' has no value", what, info.name);
+    if (s.a.type() != info.type) {
+      error("{} '{}' has type {}, its value {}", what, info.name, text(info.type), text(s.a.type()));
+    }
+  }
+
+  void loop(const StmtNode& s) {
+    check(s.a.defined() && s.b.defined() && s.a.type() == kIndex && s.b.type() == kIndex,
+          "the bounds of a loop are not scalars of i64");
+    if (s.step < 1) error("a loop has step {}", s.step);
+    const size_t first = bound_.size();
+    bind(vars_, s.id, "variable");
+    if (func_.vars[static_cast<size_t>(s.id)].type != kIndex)
+      error("loop '{}' has a variable of another type than i64", var_name(s.id));
+    int64_t extent = 0;
+    if (s.loop != LoopKind::serial && !is_const(s.b - s.a, &extent)) {
+      error("{} loop '{}' has no constant extent", s.loop == LoopKind::vector ? "vector" : "unrolled", var_name(s.id));
+    }
+    access_.enter_loop(s);
+    block(s.body);
+    access_.leave_loop();
+    vars_[static_cast<size_t>(s.id)].open = false;
+    bound_.resize(first);
+  }
+
+  void branch(const StmtNode& s) {
+    check(s.a.defined() && s.a.type() == VType{DType::boolean, 1}, "the condition of an if is not a scalar bool");
+    access_.enter_branch(s.a, true);
+    block(s.body);
+    access_.leave_branch();
+    if (s.other.empty()) return;
+    access_.enter_branch(s.a, false);
+    block(s.other);
+    access_.leave_branch();
+  }
+
+  const Buffer& buffer(int32_t id) const {
+    if (id < 0 || static_cast<size_t>(id) >= func_.buffers.size()) error("buffer number {} does not exist", id);
+    return func_.buffers[static_cast<size_t>(id)];
+  }
+
+  void store(const StmtNode& s) {
+    const Buffer& b = buffer(s.id);
+    if (b.kind == BufferKind::input) error("store to input '{}'", b.name);
+    check(s.a.defined() && s.b.defined(), "a store without index or value");
+    if (s.b.elem() != b.type) error("store of {} to '{}' of {}", text(s.b.type()), b.name, name(b.type));
+    const VType index{DType::i64, s.kind == StmtKind::scatter ? s.b.lanes() : 1};
+    if (s.a.type() != index)
+      error("store to '{}': the index has type {}, expected {}", b.name, text(s.a.type()), text(index));
+    if (s.mask.defined() && s.mask.type() != VType{DType::boolean, s.b.lanes()}) {
+      error("store of {} to '{}' with a mask of {}", text(s.b.type()), b.name, text(s.mask.type()));
+    }
+    access_.store(s);
+  }
+
+  const Name& in_scope(const std::vector<Name>& names, int32_t id, std::string_view what) const {
+    if (id < 0 || static_cast<size_t>(id) >= names.size()) error("{} number {} does not exist", what, id);
+    const Name& n = names[static_cast<size_t>(id)];
+    if (!n.open) {
+      error("{} '{}' is used {}", what, &names == &regs_ ? reg_name(id) : var_name(id),
+            n.order == 0 ? "before it is bound" : "outside of its scope");
+    }
+    return n;
+  }
+
+  /// Checks scopes and types of everything that `e` reads, and its loads at the current statement.
+  const Known& use(const Expr& e) {
+    Known& known = known_[e.get()];
+    if (known.statement == statement_) return known;
+    // All names of a node were open together once, so they are nested: the newest tells for all.
+    const bool checked = known.statement >= 0 && (known.newest == nullptr || known.newest->open);
+    if (checked && !known.loads) {
+      known.statement = statement_;
+      return known;
+    }
+    Known now{.statement = statement_};
+    for (const Expr& a : e->args) {
+      check(a.defined(), "an expression with an undefined operand");
+      const Known& sub = use(a);
+      now.loads = now.loads || sub.loads;
+      if (sub.order > now.order) {
+        now.order = sub.order;
+        now.newest = sub.newest;
+      }
+    }
+    node(*e, now);
+    return known_[e.get()] = now;
+  }
+
+  void node(const ExprNode& e, Known& now) {
+    if (e.kind == ExprKind::var || e.kind == ExprKind::reg) {
+      const bool is_var = e.kind == ExprKind::var;
+      const Name& n = in_scope(is_var ? vars_ : regs_, e.id, is_var ? "variable" : "register");
+      const VarInfo& info = (is_var ? func_.vars : func_.regs)[static_cast<size_t>(e.id)];
+      if (e.type != info.type) error("'{}' has type {}, but is read as {}", info.name, text(info.type), text(e.type));
+      now.newest = &n;
+      now.order = n.order;
+      return;
+    }
+    if (e.kind == ExprKind::load || e.kind == ExprKind::gather) {
+      const Buffer& b = buffer(e.id);
+      if (b.type != e.type.elem) error("load of {} from '{}' of {}", text(e.type), b.name, name(b.type));
+      const int32_t lanes = e.kind == ExprKind::load ? 1 : e.type.lanes;
+      check(!e.args.empty() && e.args[0].type() == VType{DType::i64, lanes}, "the index of a load has a wrong type");
+      check(e.args.size() < 2 || e.args[1].type() == VType{DType::boolean, e.type.lanes},
+            "the mask of a load has a wrong type");
+      now.loads = true;
+      access_.load(e);
+      return;
+    }
+    operands(e);
+  }
+
+  void operands(const ExprNode& e) const {
+    const auto elem = [&](size_t i) { return e.args[i].elem(); };
+    const auto lanes = [&](size_t i) { return e.args[i].lanes(); };
+    bool fits = e.type.lanes >= 1;
+    switch (e.kind) {
+      case ExprKind::unary:
+      case ExprKind::cast:
+      case ExprKind::bitcast:
+        fits = fits && e.args.size() == 1 && lanes(0) == e.type.lanes;
+        break;
+      case ExprKind::binary:
+        fits = fits && e.args.size() == 2 && elem(0) == elem(1) && lanes(0) == e.type.lanes &&
+               lanes(1) == e.type.lanes && e.type.elem == (is_comparison(e.op) ? DType::boolean : elem(0));
+        break;
+      case ExprKind::fma:
+        fits = fits && e.args.size() == 3 && e.args[0].type() == e.type && e.args[1].type() == e.type &&
+               e.args[2].type() == e.type;
+        break;
+      case ExprKind::select:
+        fits = fits && e.args.size() == 3 && elem(0) == DType::boolean && (lanes(0) == 1 || lanes(0) == e.type.lanes) &&
+               e.args[1].type() == e.type && e.args[2].type() == e.type;
+        break;
+      case ExprKind::broadcast:
+        fits = fits && e.args.size() == 1 && e.args[0].type() == VType{e.type.elem, 1};
+        break;
+      case ExprKind::ramp:
+        fits = fits && e.args.size() == 2 && e.args[0].type() == VType{e.type.elem, 1} &&
+               e.args[1].type() == e.args[0].type();
+        break;
+      case ExprKind::lane_reduce:
+        fits = fits && e.args.size() == 1 && elem(0) == e.type.elem && e.type.lanes == 1;
+        break;
+      default:
+        break;
+    }
+    if (!fits)
+      error("an expression of type {} has operands that do not fit (kind {}, {})", text(e.type),
+            static_cast<int>(e.kind), name(e.op));
+  }
+
+  const LoopFunc& func_;
+  AccessChecker access_;
+  std::vector<Name> vars_, regs_;
+  std::vector<Bound> bound_;
+  int64_t order_ = 0;
+  int64_t statement_ = 0;
+  std::unordered_map<const ExprNode*, Known> known_;
+};
+
+}  // namespace
+
+void verify(const LoopFunc& func) { Verifier(func).run(); }
+
+}  // namespace kilter
