@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,7 +51,7 @@ class Model {
   int64_t ir_version() const;
   /// Opset by domain ("" for ai.onnx).
   const std::map<std::string, int64_t>& opsets() const;
-  const std::vector<Port>& inputs() const;   ///< without initializers
+  const std::vector<Port>& inputs() const;  ///< without initializers
   const std::vector<Port>& outputs() const;
   /// Every operator that is missing, all at once (subgraphs included).
   std::vector<Missing> missing() const;
@@ -60,11 +61,12 @@ class Model {
   /// Values of inputs that shapes depend on, by name: they become constants of the graph.
   using Values = std::map<std::string, Tensor>;
   /// Makes the static graph: binds shapes, expands functions, infers every type, folds shape computations. Throws
-  /// bad_model, bad_input (a shape that contradicts the declaration; an unbound dimension, naming it and how to bind it),
-  /// unsupported (missing operators, all listed; data-dependent shapes, naming the node and the value).
+  /// bad_model, bad_input (a shape that contradicts the declaration; an unbound dimension, naming it and how to bind
+  /// it), unsupported (missing operators, all listed; data-dependent shapes, naming the node and the value).
   Graph bind(const Shapes& shapes, const Values& values = {}) const;
-  /// The inputs whose values shapes depend on for these input shapes: run with their values known.
-  std::vector<std::string> value_inputs(const Shapes& shapes) const;
+  /// The inputs whose values shapes depend on for these input shapes and already known values. Knowing them can bring up
+  /// more: bind when the answer is empty. Throws as bind does.
+  std::vector<std::string> value_inputs(const Shapes& shapes, const Values& values = {}) const;
 
  private:
   Model();
@@ -72,8 +74,8 @@ class Model {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Writes a graph (ONNX operators only) as an ONNX model; weights inside, or in `FILE.weights` beside it when they exceed
-/// 1 GiB. `opset` is that of ai.onnx.
+/// Writes a graph (ONNX operators only) as an ONNX model; weights inside, or in `FILE.weights` beside it when they
+/// exceed 1 GiB. `opset` is that of ai.onnx.
 void save(const Graph& graph, const std::filesystem::path& file, int64_t opset);
 
 /// A TensorProto file (`input_0.pb` of the ONNX test layout), and back.

@@ -1,0 +1,42 @@
+// The functions that a model brings along.
+#pragma once
+
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "onnx/schema.h"
+
+namespace kilter::onnx {
+
+/// Opset by domain ("" for ai.onnx).
+using Opsets = std::map<std::string, int64_t>;
+
+struct Function {
+  const pb::FunctionProto* proto = nullptr;
+  Opsets opsets;
+};
+
+/// By domain, name and overload.
+class Functions {
+ public:
+  /// Throws bad_model when two functions have one name, when one calls itself (also through others) and when expanding
+  /// `graph` would make more than kMostNodes nodes. `file` names the model in errors.
+  Functions(const pb::ModelProto& model, const std::string& file);
+  Functions() = default;
+  /// The function that a node calls, or nullptr when it is an operator. Functions come before operators of that name.
+  const Function* find(const pb::NodeProto& node) const;
+  const auto& all() const { return functions_; }
+
+  static constexpr int64_t kMostNodes = 1'000'000;
+
+ private:
+  std::map<std::tuple<std::string, std::string, std::string>, Function> functions_;
+};
+
+/// The imports as a map. Throws bad_model for a domain imported with two versions and for opsets of ai.onnx that Kilter
+/// does not know. `where` is "" or " of function 'f'".
+Opsets read_opsets(const google::protobuf::RepeatedPtrField<pb::OperatorSetIdProto>& imports, const std::string& file,
+                   const std::string& where);
+
+}  // namespace kilter::onnx

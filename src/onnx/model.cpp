@@ -1,0 +1,239 @@
+#include "onnx/model.h"
+
+#include <google/protobuf/io/coded_stream.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "onnx/model_data.h"
+#include "onnx/tensor_reader.h"
+
+namespace kilter::onnx {
+namespace {
+
+std::shared_ptr<pb::ModelProto> parse_proto(std::span<const std::byte> bytes, const std::string& file) {
+  constexpr size_t kMost = std::numeric_limits<int>::max();
+  if (bytes.size() > kMost) {
+    fail(ErrorKind::bad_model,
+         "{}: {} bytes; an ONNX protobuf has at most {} (2 GiB): keep the weights as external data", file, bytes.size(),
+         kMost);
+  }
+  auto proto = std::make_shared<pb::ModelProto>();
+  google::protobuf::io::CodedInputStream input(reinterpret_cast<const uint8_t*>(bytes.data()),
+                                               static_cast<int>(bytes.size()));
+  if (!proto->ParseFromCodedStream(&input) || !input.ConsumedEntireMessage()) {
+    fail(ErrorKind::bad_model,
+         "{}: not a valid ONNX protobuf: cannot be parsed beyond byte {} of {}; expected a binary ONNX model: the file "
+         "is truncated, damaged or of another format",
+         file, input.CurrentPosition(), bytes.size());
+  }
+  if (!proto->has_ir_version() || !proto->has_graph()) {
+    fail(ErrorKind::bad_model,
+         "{}: not a valid ONNX protobuf: {} bytes without {}; expected a binary ONNX model: the file is empty, "
+         "truncated "
+         "or of another format",
+         file, bytes.size(), proto->has_ir_version() ? "a graph" : "an IR version");
+  }
+  return proto;
+}
+
+void check_versions(const ModelData& model) {
+  const int64_t ir = model.proto->ir_version();
+  if (ir < kOldestIr || ir > kNewestIr) {
+    fail(ErrorKind::unsupported, "{}: IR version {}; Kilter reads {} to {}: export the model with {} ONNX release",
+         model.file, ir, kOldestIr, kNewestIr, ir < kOldestIr ? "a newer" : "an older");
+  }
+}
+
+void check_domain(const pb::NodeProto& node, const Opsets& opsets, const ModelData& model) {
+  if (model.functions.find(node) != nullptr) return;
+  const std::string domain(normal_domain(node.domain()));
+  const auto found = opsets.find(domain);
+  if (found == opsets.end()) {
+    fail(ErrorKind::bad_model,
+         "{}: {}: the model imports no opset of its domain {}; every domain needs an opset import", model.file,
+         node_text(node), quote(domain.empty() ? "ai.onnx" : domain));
+  }
+  if (found->second < 1 || found->second > std::numeric_limits<int32_t>::max()) {
+    fail(ErrorKind::bad_model, "{}: opset {} of domain {}; a version is 1 or more", model.file, found->second,
+         quote(domain));
+  }
+}
+
+/// Reads the tensors of a node's attributes and checks what needs no operator definition.
+void read_attributes(const pb::NodeProto& node, bool in_function, ModelData& model, TensorReader& reader) {
+  std::set<std::string_view> names;
+  for (const auto& attribute : node.attribute()) {
+    const auto what = [&] { return fmt::format("{}: attribute {}", node_text(node), quote(attribute.name())); };
+    if (!names.insert(attribute.name()).second) {
+      fail(ErrorKind::bad_model, "{}: {} is given twice", model.file, what());
+    }
+    if (!attribute.ref_attr_name().empty()) {
+      if (in_function) continue;
+      fail(ErrorKind::bad_model, "{}: {} refers to the function attribute {}, but is in no function", model.file,
+           what(), quote(attribute.ref_attr_name()));
+    }
+    if (attribute_kind_name(attribute.type()) == "unknown" || attribute.type() == kUndefinedAttr) {
+      fail(ErrorKind::bad_model, "{}: {} has kind {}; legal are 1 (FLOAT) to 14 (TYPE_PROTOS)", model.file, what(),
+           attribute.type());
+    }
+    if (attribute.type() == kTensorAttr) model.tensors.emplace(&attribute.t(), reader.read(attribute.t(), what()));
+  }
+}
+
+void read_nodes(const google::protobuf::RepeatedPtrField<pb::NodeProto>& nodes, const Opsets& opsets, bool in_function,
+                ModelData& model, TensorReader& reader) {
+  for_each_node(nodes, [&](const pb::NodeProto& node) {
+    check_domain(node, opsets, model);
+    read_attributes(node, in_function, model, reader);
+  });
+  for_each_inner_graph(nodes, [&](const pb::GraphProto& graph) {
+    for (const auto& initializer : graph.initializer()) {
+      model.tensors.emplace(&initializer, reader.read(initializer, "initializer " + quote(initializer.name())));
+    }
+  });
+}
+
+void read_functions(ModelData& model, TensorReader& reader) {
+  for (const auto& [key, function] : model.functions.all()) {
+    read_nodes(function.proto->node(), function.opsets, true, model, reader);
+    for (const auto& attribute : function.proto->attribute_proto()) {
+      if (attribute.type() != kTensorAttr) continue;
+      const std::string what =
+          fmt::format("function {}: attribute {}", quote(function.proto->name()), quote(attribute.name()));
+      model.tensors.emplace(&attribute.t(), reader.read(attribute.t(), what));
+    }
+  }
+}
+
+/// The payload of a weight is dropped from the message once it is a tensor: it would be held twice.
+void read_initializers(pb::GraphProto& graph, ModelData& model, TensorReader& reader) {
+  for (auto& initializer : *graph.mutable_initializer()) {
+    model.tensors.emplace(&initializer, reader.read(initializer, "initializer " + quote(initializer.name())));
+    delete initializer.release_raw_data();
+    google::protobuf::RepeatedField<float>().Swap(initializer.mutable_float_data());
+  }
+}
+
+std::string_view odd_kind(const pb::TypeProto& type) {
+  switch (type.value_case()) {
+    case pb::TypeProto::kSequenceType:
+      return "sequence";
+    case pb::TypeProto::kMapType:
+      return "map";
+    case pb::TypeProto::kOpaqueType:
+      return "opaque value";
+    case pb::TypeProto::kSparseTensorType:
+      return "sparse tensor";
+    case pb::TypeProto::kOptionalType:
+      return "optional value";
+    default:
+      return "value of unknown type";
+  }
+}
+
+Port read_port(const pb::ValueInfoProto& info, const std::string& what, const std::string& file) {
+  Port port;
+  port.name = info.name();
+  const auto& tensor = info.type().tensor_type();
+  port.type = require_dtype(tensor.elem_type(), file, what);
+  if (!tensor.has_shape()) return port;
+  if (tensor.shape().dim_size() > kMostDims) {
+    fail(ErrorKind::unsupported, "{}: {} has {} dimensions; Kilter handles up to {}", file, what,
+         tensor.shape().dim_size(), kMostDims);
+  }
+  port.dims.emplace();
+  for (const auto& dim : tensor.shape().dim()) {
+    Dim read;
+    if (dim.dim_value() > 0) read.size = dim.dim_value();
+    read.symbol = dim.dim_param();
+    port.dims->push_back(std::move(read));
+  }
+  return port;
+}
+
+void read_ports(ModelData& model) {
+  std::set<std::string_view> defaults;
+  for (const auto& initializer : model.graph().initializer()) defaults.insert(initializer.name());
+  const auto add = [&](const pb::ValueInfoProto& info, std::string_view side, std::vector<Port>& ports) {
+    const std::string what = fmt::format("{} {}", side, quote(info.name()));
+    if (info.type().has_tensor_type()) {
+      ports.push_back(read_port(info, what, model.file));
+    } else {
+      model.odd_ports.push_back({fmt::format("{} of the graph", side),
+                                 fmt::format("a {}; only tensors can be inputs and outputs", odd_kind(info.type())),
+                                 {info.name()}});
+    }
+  };
+  for (const auto& info : model.graph().input()) {
+    add(info, "input", defaults.contains(info.name()) ? model.default_inputs : model.inputs);
+  }
+  std::set<std::string_view> seen;
+  for (const auto& info : model.graph().output()) {
+    if (!seen.insert(info.name()).second) {
+      fail(ErrorKind::bad_model, "{}: the name {} is used by two outputs of the graph; every name must be unique",
+           model.file, quote(info.name()));
+    }
+    add(info, "output", model.outputs);
+  }
+}
+
+}  // namespace
+
+int32_t opset_of(const Opsets& opsets, const pb::NodeProto& node) {
+  return static_cast<int32_t>(opsets.at(std::string(normal_domain(node.domain()))));
+}
+
+std::string text(const Port& port) {
+  std::string dims;
+  if (!port.dims) return fmt::format("{}[...]", name(port.type));
+  for (const Dim& dim : *port.dims) {
+    if (!dims.empty()) dims += ",";
+    if (dim.size) {
+      dims += std::to_string(*dim.size);
+    } else {
+      dims += dim.symbol.empty() ? "?" : dim.symbol;
+    }
+  }
+  return fmt::format("{}[{}]", name(port.type), dims);
+}
+
+Model::Model() : impl_(std::make_unique<Impl>()) {}
+Model::~Model() = default;
+
+std::shared_ptr<const Model> Model::load(const std::filesystem::path& file) {
+  const auto mapped = MappedFile::open(file);
+  const auto folder = file.parent_path();
+  return parse(mapped->bytes(), file.string(), folder.empty() ? "." : folder);
+}
+
+std::shared_ptr<const Model> Model::parse(std::span<const std::byte> bytes, const std::string& name,
+                                          const std::filesystem::path& folder) {
+  std::shared_ptr<Model> model(new Model);
+  Impl& data = *model->impl_;
+  data.file = name;
+  const auto proto = parse_proto(bytes, name);
+  data.proto = proto;
+  check_versions(data);
+  data.opsets = read_opsets(proto->opset_import(), name, "");
+  data.functions = Functions(*proto, name);
+  check_graph(proto->graph(), name, data.orders);
+  for (const auto& [key, function] : data.functions.all()) check_function(*function.proto, name, data.orders);
+  TensorReader reader(name, folder);
+  read_nodes(proto->graph().node(), data.opsets, false, data, reader);
+  read_functions(data, reader);
+  read_initializers(*proto->mutable_graph(), data, reader);
+  read_ports(data);
+  return model;
+}
+
+const std::string& Model::name() const { return impl_->file; }
+int64_t Model::ir_version() const { return impl_->proto->ir_version(); }
+const std::map<std::string, int64_t>& Model::opsets() const { return impl_->opsets; }
+const std::vector<Port>& Model::inputs() const { return impl_->inputs; }
+const std::vector<Port>& Model::outputs() const { return impl_->outputs; }
+
+}  // namespace kilter::onnx

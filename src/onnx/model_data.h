@@ -1,0 +1,60 @@
+// What a Model holds: the parsed file, its tensors and the results of the checks. Immutable once parsed.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "onnx/functions.h"
+#include "onnx/model.h"
+#include "onnx/schema.h"
+#include "onnx/structure.h"
+
+namespace kilter::onnx {
+
+struct ModelData {
+  std::string file;  ///< as errors name it
+  std::shared_ptr<const pb::ModelProto> proto;
+  Opsets opsets;
+  Functions functions;
+  Orders orders;
+  std::unordered_map<const pb::TensorProto*, Tensor> tensors;  ///< initializers and tensors in attributes, everywhere
+  std::vector<Port> inputs;
+  std::vector<Port> default_inputs;  ///< inputs that have an initializer
+  std::vector<Port> outputs;
+  std::vector<Missing> odd_ports;  ///< inputs and outputs that are no tensors (sequences, optional values, maps)
+
+  const pb::GraphProto& graph() const { return proto->graph(); }
+};
+
+struct Model::Impl : ModelData {};
+
+/// Calls `visit` with every node of a list and of the graphs in their attributes.
+template <class F>
+void for_each_node(const google::protobuf::RepeatedPtrField<pb::NodeProto>& nodes, F&& visit) {
+  for (const auto& node : nodes) {
+    visit(node);
+    for (const auto& attribute : node.attribute()) {
+      for_each_node(attribute.g().node(), visit);
+      for (const auto& graph : attribute.graphs()) for_each_node(graph.node(), visit);
+    }
+  }
+}
+
+/// Calls `visit` with every graph in the attributes of a list of nodes.
+template <class F>
+void for_each_inner_graph(const google::protobuf::RepeatedPtrField<pb::NodeProto>& nodes, F&& visit) {
+  for_each_node(nodes, [&](const pb::NodeProto& node) {
+    for (const auto& attribute : node.attribute()) {
+      if (attribute.has_g()) visit(attribute.g());
+      for (const auto& graph : attribute.graphs()) visit(graph);
+    }
+  });
+}
+
+/// The version of a node's operator set; the load has checked that it is imported.
+int32_t opset_of(const Opsets& opsets, const pb::NodeProto& node);
+
+}  // namespace kilter::onnx

@@ -1,0 +1,35 @@
+// TensorProto to Tensor.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "base/tensor.h"
+#include "graph/graph.h"
+#include "onnx/external_data.h"
+#include "onnx/schema.h"
+
+namespace kilter::onnx {
+
+class TensorReader {
+ public:
+  /// `file` names the model in errors; see ExternalData for `folder`.
+  TensorReader(std::string file, std::filesystem::path folder)
+      : file_(file), external_(std::move(file), std::move(folder)) {}
+
+  /// The tensor, 64-byte aligned: a view of the mapped file where external data lie so, else a copy. `what` names it
+  /// ("initializer 'w'"). Throws bad_model when dimensions or data do not fit, unsupported for other element types,
+  /// io when an external file cannot be read. Any values are legal, NaN and infinity too.
+  Tensor read(const pb::TensorProto& tensor, const std::string& what);
+
+ private:
+  Tensor read_external(const pb::TensorProto& tensor, DType type, Shape shape, const std::string& what);
+  Tensor read_raw(const pb::TensorProto& tensor, DType type, Shape shape, const std::string& what) const;
+  Tensor read_typed(const pb::TensorProto& tensor, DType type, Shape shape, const std::string& what) const;
+  Shape read_shape(const pb::TensorProto& tensor, const std::string& what) const;
+
+  std::string file_;
+  ExternalData external_;
+};
+
+}  // namespace kilter::onnx
