@@ -1,0 +1,61 @@
+#include "ops/normalize.h"
+
+#include <cmath>
+
+namespace kilter {
+
+DType stash_dtype(const Node& node) {
+  const int64_t number = node.int_attr("stash_type", 1);
+  switch (number) {  // onnx.TensorProto.DataType
+    case 1:
+      return DType::f32;
+    case 10:
+      return DType::f16;
+    case 11:
+      return DType::f64;
+    case 16:
+      return DType::bf16;
+    default:
+      node_error(node,
+                 fmt::format("attribute stash_type is {}, legal are 1 (f32), 10 (f16), 11 (f64), 16 (bf16)", number));
+  }
+}
+
+Normalized normalize(const Tensor& x, int64_t block, double epsilon, bool centre) {
+  Normalized result{load_doubles(x), {}, {}};
+  if (result.values.empty()) return result;
+  const int64_t blocks = x.elems() / block;
+  for (int64_t b = 0; b < blocks; ++b) {
+    double* values = result.values.data() + b * block;
+    double mean = 0;
+    for (int64_t i = 0; centre && i < block; ++i) mean += values[i];
+    mean /= static_cast<double>(block);
+    double square = 0;
+    for (int64_t i = 0; i < block; ++i) square += (values[i] - mean) * (values[i] - mean);
+    const double inverse = 1.0 / std::sqrt(square / static_cast<double>(block) + epsilon);
+    for (int64_t i = 0; i < block; ++i) values[i] = (values[i] - mean) * inverse;
+    result.means.push_back(mean);
+    result.inverse_deviations.push_back(inverse);
+  }
+  return result;
+}
+
+void scale_and_shift(std::vector<double>& values, const Shape& shape, const Tensor& scale, const Tensor& bias) {
+  const std::vector<double> factor = scale.defined() ? load_doubles(scale) : std::vector<double>{1.0};
+  const std::vector<double> shift = bias.defined() ? load_doubles(bias) : std::vector<double>{0.0};
+  const std::array<Shape, 2> strides = {broadcast_strides(scale.defined() ? scale.shape() : Shape{}, shape),
+                                        broadcast_strides(bias.defined() ? bias.shape() : Shape{}, shape)};
+  size_t i = 0;
+  for_each_offset<2>(shape, strides, [&](const std::array<int64_t, 2>& at) {
+    values[i] = values[i] * factor[static_cast<size_t>(at[0])] + shift[static_cast<size_t>(at[1])];
+    ++i;
+  });
+}
+
+Shape channel_shape(int64_t channels, int64_t rank) {
+  Shape shape(static_cast<size_t>(rank - 1), 1);
+  shape[0] = channels;
+  return shape;
+}
+
+}  // namespace kilter

@@ -1,0 +1,38 @@
+#include "ops/quantized.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/elementwise.h"
+
+namespace kilter {
+
+std::vector<int64_t> shifted(const Tensor& q, const Tensor& zero, const Shape& zero_shape) {
+  std::vector<int64_t> values = q.ints();
+  if (!zero.defined()) return values;
+  const std::vector<int64_t> zeros = zero.ints();
+  size_t i = 0;
+  for_each_offset<1>(q.shape(), {broadcast_strides(zero_shape, q.shape())},
+                     [&](const std::array<int64_t, 1>& at) { values[i++] -= zeros[static_cast<size_t>(at[0])]; });
+  return values;
+}
+
+void store_quantized(const Tensor& tensor, int64_t i, double real, int64_t zero) {
+  // NaN and infinities saturate too.
+  const double shifted_real = std::isnan(real) ? 0.0 : std::nearbyint(real) + static_cast<double>(zero);
+  if (tensor.dtype() == DType::i8) {
+    tensor.data<int8_t>()[i] = static_cast<int8_t>(std::clamp(shifted_real, -128.0, 127.0));
+  } else {
+    tensor.data<uint8_t>()[i] = static_cast<uint8_t>(std::clamp(shifted_real, 0.0, 255.0));
+  }
+}
+
+void check_scalar(const InferContext& ctx, size_t i, const char* what) {
+  if (ctx.has(i) && elems(ctx.shape(i)) != 1) {
+    ctx.error(fmt::format("{} (input {}) has shape {}, expected one element", what, i, text(ctx.shape(i))));
+  }
+}
+
+void check_quantized(const InferContext& ctx, size_t i) { check_types(Types<int8_t, uint8_t>{}, ctx, i); }
+
+}  // namespace kilter

@@ -1,0 +1,22 @@
+// Zero points and scales of the quantised products and convolutions: q stands for (q - zero) * scale.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ops/op.h"
+
+namespace kilter {
+
+/// q - zero for every element, where zero, reshaped to `zero_shape`, broadcasts to q; undefined zero: 0.
+std::vector<int64_t> shifted(const Tensor& q, const Tensor& zero, const Shape& zero_shape);
+
+/// saturate(round to nearest even (real) + zero) in the tensor's type (i8 or u8) at element i.
+void store_quantized(const Tensor& tensor, int64_t i, double real, int64_t zero);
+
+/// bad_model unless input i is left out or has exactly one element.
+void check_scalar(const InferContext& ctx, size_t i, const char* what);
+/// bad_model unless the type of input i is i8 or u8.
+void check_quantized(const InferContext& ctx, size_t i);
+
+}  // namespace kilter
