@@ -211,11 +211,19 @@ bool AccessChecker::limit_by_mask(const Expr& mask, const Affine& base, const La
 void AccessChecker::access(std::string_view what, int32_t buffer, const Expr& index, const Lanes& lanes) {
   if (!reachable()) return;
   if (lanes.mask != nullptr && (*lanes.mask)->kind == ExprKind::int_imm && (*lanes.mask)->ival == 0) return;
-  const size_t facts = space_.facts();
+  const Buffer& b = func_.buffers[static_cast<size_t>(buffer)];
   const Affine first = space_.expanded(space_.affine(index));
+  const int64_t spread = (lanes.count - 1) * lanes.stride;
+  const std::optional<int64_t> box_low = space_.box(first, false);
+  const std::optional<int64_t> box_high = space_.box(first, true);
+  if (box_low && box_high && *box_low + std::min<int64_t>(spread, 0) >= 0 &&
+      *box_high + std::max<int64_t>(spread, 0) < b.elems) {
+    return;
+  }
+  const size_t facts = space_.facts();
   std::vector<Affine> last;
   Affine unmasked = first;
-  unmasked.constant += (lanes.count - 1) * lanes.stride;
+  unmasked.constant += spread;
   last.push_back(unmasked);
   bool clear = unclear_ == 0;
   if (lanes.mask != nullptr && !limit_by_mask(*lanes.mask, first, lanes, last)) clear = false;
@@ -232,7 +240,6 @@ void AccessChecker::access(std::string_view what, int32_t buffer, const Expr& in
     std::optional<int64_t>& side = lanes.stride >= 0 ? high : low;
     side = end;
   }
-  const Buffer& b = func_.buffers[static_cast<size_t>(buffer)];
   const bool below = low && *low < 0;
   const bool above = high && *high >= b.elems;
   if ((!below && !above) || !clear || !decidable(first)) return;

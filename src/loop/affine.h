@@ -69,6 +69,8 @@ class IndexSpace {
   /// holds, but another bound may be tighter.
   std::optional<int64_t> lower(const Affine& a) const { return bound(a, false); }
   std::optional<int64_t> upper(const Affine& a) const { return bound(a, true); }
+  /// The same from each key's own constant bounds alone: fast, and often enough.
+  std::optional<int64_t> box(const Affine& a, bool up) const;
   /// The scalar expression again, in one canonical order: outer variables first, the constant last.
   Expr expr(const Affine& a) const;
 
@@ -105,7 +107,6 @@ class IndexSpace {
   void add_fact(const Affine& at_least_zero, bool assumed);
   void add_facts_below(const Expr& low, const Expr& high, int64_t gap, bool assumed);
   void set_box(int32_t k);
-  std::optional<int64_t> box(const Affine& a, bool up) const;
   std::optional<int64_t> bound(const Affine& a, bool up) const;
   std::optional<int64_t> eliminate(const Affine& a, bool up, int& budget) const;
   std::vector<Expr> alternatives(const Expr& e, Op op) const;

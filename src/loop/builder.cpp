@@ -1,4 +1,5 @@
 #include "loop/loop.h"
+#include "loop/text.h"
 
 namespace kilter {
 
@@ -74,7 +75,7 @@ void LoopBuilder::loop(std::string name, Expr begin, Expr end, int64_t step, con
                        LoopKind kind) {
   require(begin.type() == kIndex && end.type() == kIndex && step > 0,
           "loop '{}' of '{}': expected i64 bounds and a positive step, got {}, {} and {}", name, func_.name,
-          text(begin.type()), text(end.type()), step);
+          begin.type(), end.type(), step);
   const int32_t id = add_var(func_, std::move(name), kIndex);
   open_.emplace_back();
   body(var_expr(kIndex, id));
@@ -91,7 +92,7 @@ void LoopBuilder::vector_loop(std::string name, int64_t extent, const std::funct
 
 void LoopBuilder::if_then(Expr condition, const std::function<void()>& then, const std::function<void()>& otherwise) {
   require(condition.type() == VType{DType::boolean, 1}, "if in '{}': the condition has type {}, expected bool",
-          func_.name, text(condition.type()));
+          func_.name, condition.type());
   StmtNode node{.kind = StmtKind::if_then, .a = std::move(condition)};
   open_.emplace_back();
   then();
@@ -123,7 +124,7 @@ void LoopBuilder::set(int32_t reg, Expr value) {
   const VarInfo& info = func_.regs.at(static_cast<size_t>(reg));
   if (value.lanes() == 1 && info.type.lanes > 1) value = broadcast(std::move(value), info.type.lanes);
   require(value.type() == info.type, "register '{}' of '{}': expected a value of type {}, got {}", info.name,
-          func_.name, text(info.type), text(value.type()));
+          func_.name, info.type, value.type());
   add({.kind = StmtKind::reg_set, .id = reg, .a = std::move(value)});
 }
 
@@ -137,15 +138,15 @@ Expr LoopBuilder::gather(Buf buffer, Expr indices, Expr mask) const {
 
 void LoopBuilder::store(Buf buffer, Expr index, Expr value, Expr mask) {
   const Buffer& b = this->buffer(buffer);
-  require(b.kind != BufferKind::input && value.elem() == b.type && index.type() == kIndex,
-          "store to '{}' of '{}': expected an output or scratch buffer, an i64 index and a value of {}, got index {}, "
-          "value {}",
-          b.name, func_.name, name(b.type), text(index.type()), text(value.type()));
+  if (!(b.kind != BufferKind::input && value.elem() == b.type && index.type() == kIndex))
+    fail(ErrorKind::internal,
+         "store to '{}' of '{}': expected an output or scratch buffer, an i64 index and a value of {}, got index {}, "
+         "value {}",
+         b.name, func_.name, name(b.type), text(index.type()), text(value.type()));
   if (mask.defined()) {
     if (value.lanes() == 1) value = broadcast(std::move(value), mask.lanes());
     require(mask.type() == VType{DType::boolean, value.lanes()},
-            "store to '{}' of '{}': {} lanes with a mask of type {}", b.name, func_.name, value.lanes(),
-            text(mask.type()));
+            "store to '{}' of '{}': {} lanes with a mask of type {}", b.name, func_.name, value.lanes(), mask.type());
   }
   add({.kind = StmtKind::store,
        .id = buffer.id,
@@ -157,9 +158,10 @@ void LoopBuilder::store(Buf buffer, Expr index, Expr value, Expr mask) {
 void LoopBuilder::scatter(Buf buffer, Expr indices, Expr value, Expr mask) {
   const Buffer& b = this->buffer(buffer);
   if (value.lanes() == 1) value = broadcast(std::move(value), indices.lanes());
-  require(b.kind != BufferKind::input && value.elem() == b.type && indices.type() == VType{DType::i64, value.lanes()},
-          "scatter to '{}' of '{}': expected an output or scratch buffer, i64 indices and a value of {}, got {} and {}",
-          b.name, func_.name, name(b.type), text(indices.type()), text(value.type()));
+  if (!(b.kind != BufferKind::input && value.elem() == b.type && indices.type() == VType{DType::i64, value.lanes()}))
+    fail(ErrorKind::internal,
+         "scatter to '{}' of '{}': expected an output or scratch buffer, i64 indices and a value of {}, got {} and {}",
+         b.name, func_.name, name(b.type), text(indices.type()), text(value.type()));
   require(!mask.defined() || mask.type() == VType{DType::boolean, value.lanes()},
           "scatter to '{}' of '{}': {} lanes with a mask of another type", b.name, func_.name, value.lanes());
   add({.kind = StmtKind::scatter,
@@ -170,8 +172,7 @@ void LoopBuilder::scatter(Buf buffer, Expr indices, Expr value, Expr mask) {
 }
 
 void LoopBuilder::prefetch(Buf buffer, Expr index) {
-  require(index.type() == kIndex, "prefetch in '{}': the index has type {}, expected i64", func_.name,
-          text(index.type()));
+  require(index.type() == kIndex, "prefetch in '{}': the index has type {}, expected i64", func_.name, index.type());
   add({.kind = StmtKind::prefetch, .id = buffer.id, .a = std::move(index)});
 }
 
@@ -182,7 +183,7 @@ LoopFunc LoopBuilder::finish() {
 }
 
 Expr first_lanes(Expr count, int32_t lanes) {
-  require(count.type() == kIndex, "first_lanes: the count has type {}, expected i64", text(count.type()));
+  require(count.type() == kIndex, "first_lanes: the count has type {}, expected i64", count.type());
   if (is_const(count)) {
     if (count->ival >= lanes) return imm_int(DType::boolean, 1, lanes);
     if (count->ival <= 0) return imm_int(DType::boolean, 0, lanes);

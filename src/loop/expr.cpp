@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "loop/eval.h"
 #include "loop/rules.h"
+#include "loop/text.h"
 
 namespace kilter {
 namespace {
@@ -86,7 +87,7 @@ void check_lanes(int32_t lanes, std::string_view what) {
 
 void check_mask(const Expr& mask, int32_t lanes, std::string_view what) {
   require(mask.type() == VType{DType::boolean, lanes}, "loop IR: the mask of a {} of {} lanes has type {}", what, lanes,
-          text(mask.type()));
+          mask.type());
 }
 
 /// Makes two operands agree in lanes by broadcasting a scalar; fails when they cannot.
@@ -179,7 +180,7 @@ Expr imm_int(DType type, int64_t value, int32_t lanes) {
 
 Expr unary(Op op, Expr a) {
   check_defined(a, name(op));
-  require(unary_is_legal(op, a.elem()), "loop IR: {} is not defined for {}", name(op), text(a.type()));
+  require(unary_is_legal(op, a.elem()), "loop IR: {} is not defined for {}", name(op), a.type());
   if (is_imm(a)) {
     Scalar result;
     eval::unary(op, a.elem(), 1, Scalar(a).bytes, result.bytes);
@@ -197,9 +198,8 @@ Expr unary(Op op, Expr a) {
 Expr binary(Op op, Expr a, Expr b) {
   check_defined(a, name(op));
   check_defined(b, name(op));
-  require(a.elem() == b.elem(), "loop IR: {} of {} and {}: the element types differ", name(op), text(a.type()),
-          text(b.type()));
-  require(binary_is_legal(op, a.elem()), "loop IR: {} is not defined for {}", name(op), text(a.type()));
+  require(a.elem() == b.elem(), "loop IR: {} of {} and {}: the element types differ", name(op), a.type(), b.type());
+  require(binary_is_legal(op, a.elem()), "loop IR: {} is not defined for {}", name(op), a.type());
   match_lanes(a, b, name(op));
   if (is_imm(a) && is_imm(b)) return fold_binary(op, a, b);
   if (Expr simple = rules::simplify_binary(op, a, b); simple.defined()) return simple;
@@ -213,9 +213,9 @@ Expr fma(Expr a, Expr b, Expr c) {
   check_defined(b, "fma");
   check_defined(c, "fma");
   require(a.elem() == b.elem() && a.elem() == c.elem(), "loop IR: fma of {}, {} and {}: the element types differ",
-          text(a.type()), text(b.type()), text(c.type()));
+          a.type(), b.type(), c.type());
   if (is_integer(a.elem())) return std::move(a) * std::move(b) + std::move(c);
-  require(is_float(a.elem()), "loop IR: fma is not defined for {}", text(a.type()));
+  require(is_float(a.elem()), "loop IR: fma is not defined for {}", a.type());
   match_lanes(a, b, "fma");
   match_lanes(a, c, "fma");
   match_lanes(a, b, "fma");
@@ -238,9 +238,8 @@ Expr select(Expr condition, Expr a, Expr b) {
   check_defined(condition, "select");
   check_defined(a, "select");
   check_defined(b, "select");
-  require(condition.elem() == DType::boolean, "loop IR: the condition of select has type {}", text(condition.type()));
-  require(a.elem() == b.elem(), "loop IR: select of {} and {}: the element types differ", text(a.type()),
-          text(b.type()));
+  require(condition.elem() == DType::boolean, "loop IR: the condition of select has type {}", condition.type());
+  require(a.elem() == b.elem(), "loop IR: select of {} and {}: the element types differ", a.type(), b.type());
   match_lanes(a, b, "select");
   if (condition.lanes() > 1) {
     match_lanes(condition, a, "select");
@@ -260,7 +259,7 @@ Expr select(Expr condition, Expr a, Expr b) {
 
 Expr cast(DType type, Expr a) {
   check_defined(a, "cast");
-  require(type != DType::string && a.elem() != DType::string, "loop IR: cast of {} to {}", text(a.type()), name(type));
+  require(type != DType::string && a.elem() != DType::string, "loop IR: cast of {} to {}", a.type(), name(type));
   if (a.elem() == type) return a;
   if (is_imm(a)) {
     Scalar result;
@@ -278,7 +277,7 @@ Expr cast(DType type, Expr a) {
 Expr bitcast(DType type, Expr a) {
   check_defined(a, "bitcast");
   require(type != DType::boolean && a.elem() != DType::boolean && size_bytes(type) == size_bytes(a.elem()),
-          "loop IR: bitcast of {} to {}: the sizes differ", text(a.type()), name(type));
+          "loop IR: bitcast of {} to {}: the sizes differ", a.type(), name(type));
   if (a.elem() == type) return a;
   if (is_imm(a)) return broadcast(eval::read_imm(type, Scalar(a).bytes), a.lanes());
   if (a->kind == ExprKind::broadcast) return broadcast(bitcast(type, a->args[0]), a.lanes());
@@ -290,7 +289,7 @@ Expr broadcast(Expr a, int32_t lanes) {
   check_defined(a, "broadcast");
   check_lanes(lanes, "broadcast");
   if (a.lanes() == lanes) return a;
-  require(a.lanes() == 1, "loop IR: broadcast of {} to {} lanes", text(a.type()), lanes);
+  require(a.lanes() == 1, "loop IR: broadcast of {} to {} lanes", a.type(), lanes);
   if (a->kind == ExprKind::int_imm) return int_node(a.elem(), a->ival, lanes);
   if (a->kind == ExprKind::float_imm) return imm(a.elem(), a->fval, lanes);
   const DType elem = a.elem();
@@ -302,8 +301,7 @@ Expr ramp(Expr base, Expr stride, int32_t lanes) {
   check_defined(stride, "ramp");
   check_lanes(lanes, "ramp");
   require(base.lanes() == 1 && base.type() == stride.type() && is_integer(base.elem()),
-          "loop IR: ramp of {} and {}: expected two integer scalars of one type", text(base.type()),
-          text(stride.type()));
+          "loop IR: ramp of {} and {}: expected two integer scalars of one type", base.type(), stride.type());
   if (lanes == 1) return base;
   if (is_const(stride) && stride->ival == 0) return broadcast(std::move(base), lanes);
   const DType elem = base.elem();
@@ -313,7 +311,7 @@ Expr ramp(Expr base, Expr stride, int32_t lanes) {
 Expr lane_reduce(Op op, Expr a) {
   check_defined(a, "lane_reduce");
   require(op == Op::add || op == Op::mul || op == Op::min || op == Op::max, "loop IR: lane_reduce by {}", name(op));
-  require(binary_is_legal(op, a.elem()), "loop IR: {} is not defined for {}", name(op), text(a.type()));
+  require(binary_is_legal(op, a.elem()), "loop IR: {} is not defined for {}", name(op), a.type());
   if (a.lanes() == 1) return a;
   if (op == Op::min || op == Op::max) {
     if (Expr one = splat_of(a); one.defined()) return one;
@@ -341,8 +339,7 @@ Expr reg_expr(VType type, int32_t reg) {
 Expr load_expr(DType type, int32_t buffer, Expr index, int32_t lanes, int64_t stride, Expr mask) {
   check_defined(index, "load");
   check_lanes(lanes, "load");
-  require(index.type() == VType{DType::i64, 1}, "loop IR: the index of a load has type {}, expected i64",
-          text(index.type()));
+  require(index.type() == VType{DType::i64, 1}, "loop IR: the index of a load has type {}, expected i64", index.type());
   if (mask.defined()) check_mask(mask, lanes, "load");
   if (mask.defined() && mask->kind == ExprKind::int_imm) {
     if (mask->ival == 0) return imm_int(type, 0, lanes);
@@ -362,8 +359,7 @@ Expr load_expr(DType type, int32_t buffer, Expr index, int32_t lanes, int64_t st
 
 Expr gather_expr(DType type, int32_t buffer, Expr indices, Expr mask) {
   check_defined(indices, "gather");
-  require(indices.elem() == DType::i64, "loop IR: the indices of a gather have type {}, expected i64",
-          text(indices.type()));
+  require(indices.elem() == DType::i64, "loop IR: the indices of a gather have type {}, expected i64", indices.type());
   const int32_t lanes = indices.lanes();
   if (mask.defined()) check_mask(mask, lanes, "gather");
   if (lanes == 1) return load_expr(type, buffer, std::move(indices), 1, 1, std::move(mask));

@@ -25,3 +25,12 @@ std::string constant(const ExprNode& imm);
 std::string expression(const LoopFunc& func, const Expr& e);
 
 }  // namespace kilter::loop_text
+
+/// Types format as text() writes them, but only when a message is made.
+template <>
+struct fmt::formatter<kilter::VType> : fmt::formatter<std::string> {
+  template <class Context>
+  auto format(const kilter::VType& type, Context& context) const {
+    return fmt::formatter<std::string>::format(kilter::text(type), context);
+  }
+};

@@ -4,15 +4,25 @@
 
 namespace kilter::loop_passes {
 
+namespace {
+
+/// Release builds verify what a schedule hands in and what the code generator gets; the passes between are checked in
+/// debug builds only, since verifying costs as much as a pass.
+LoopFunc checked(LoopFunc func) {
+#ifndef NDEBUG
+  verify(func);
+#endif
+  return func;
+}
+
+}  // namespace
+
 LoopFunc lower(const LoopFunc& func, const TargetLimits& limits) {
-  LoopFunc result = vectorise(func, limits);
-  verify(result);
-  result = unroll(result);
-  verify(result);
-  result = simplify(result);
-  verify(result);
-  result = hoist(result);
-  verify(result);
+  verify(func);
+  LoopFunc result = checked(vectorise(func, limits));
+  result = checked(unroll(result));
+  result = checked(simplify(result));
+  result = checked(hoist(result));
   result = expand_math(result, limits);
   verify(result);
   return result;

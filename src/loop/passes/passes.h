@@ -19,7 +19,7 @@ LoopFunc hoist(const LoopFunc& func);
 /// Expands exp, log, tanh, erf, sigmoid, sin, ... into arithmetic (see math.h), leaving what the target has.
 LoopFunc expand_math(const LoopFunc& func, const TargetLimits& limits);
 
-/// vectorise, unroll, simplify, hoist, expand_math, with a verify after each.
+/// vectorise, unroll, simplify, hoist, expand_math; verified before and after (debug builds: after each).
 LoopFunc lower(const LoopFunc& func, const TargetLimits& limits);
 
 }  // namespace kilter::loop_passes

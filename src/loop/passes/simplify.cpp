@@ -26,29 +26,30 @@ constexpr VType kIndex{DType::i64, 1};
 class Interner {
  public:
   /// Whether this very node is one that was answered before (and so is simplified).
-  bool knows(const Expr& e) const { return known_.contains(e.get()); }
+  bool knows(const Expr& e) const {
+    const auto at = nodes_.find(e);
+    return at != nodes_.end() && at->get() == e.get();
+  }
 
   Expr operator()(const Expr& e) {
-    if (known_.contains(e.get())) return e;
+    // Nodes compare by the identity of their operands, so a node with operands from elsewhere is not found here.
+    const auto at = nodes_.find(e);
+    if (at != nodes_.end()) return *at;
     std::vector<Expr> args;
-    bool changed = false;
     for (size_t i = 0; i < e->args.size(); ++i) {
       Expr a = (*this)(e->args[i]);
-      if (!changed && a.get() != e->args[i].get()) {
-        changed = true;
+      if (args.empty() && a.get() != e->args[i].get()) {
+        args.reserve(e->args.size());
         args.assign(e->args.begin(), e->args.begin() + static_cast<std::ptrdiff_t>(i));
+        args.push_back(std::move(a));
+      } else if (!args.empty()) {
+        args.push_back(std::move(a));
       }
-      if (changed) args.push_back(std::move(a));
     }
-    Expr result = e;
-    if (changed) {
-      auto node = std::make_shared<ExprNode>(*e);
-      node->args = std::move(args);
-      result = Expr(std::move(node));
-    }
-    const auto [at, fresh] = nodes_.insert(result);
-    if (fresh) known_.insert(at->get());
-    return *at;
+    if (args.empty()) return *nodes_.insert(e).first;
+    auto node = std::make_shared<ExprNode>(*e);
+    node->args = std::move(args);
+    return *nodes_.insert(Expr(std::move(node))).first;
   }
 
  private:
@@ -76,7 +77,6 @@ class Interner {
     }
   };
   std::unordered_set<Expr, Hash, Equal> nodes_;
-  std::unordered_set<const ExprNode*> known_;
 };
 
 /// Removes lets that nobody reads, from the end backwards, and what is empty then.
