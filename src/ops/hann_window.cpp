@@ -1,0 +1,22 @@
+#include "ops/window_function.h"
+
+namespace kilter {
+namespace {
+
+void reference(ReferenceContext& ctx) { reference_window_function(ctx, 0.5, -0.5, 0); }
+
+}  // namespace
+
+KILTER_OP(HannWindow){
+    .name = "HannWindow",
+    .since = 17,
+    .family = Family::reference,
+    .attrs = {{"output_datatype", "int", "1"}, {"periodic", "int", "1"}},
+    .summary =
+        "y[n] = 0.5 - 0.5 cos(2 pi n / N) for n below the size given, with N the size, or one less unless periodic.",
+    .infer = infer_window_function,
+    .reference = reference,
+    .cases = {"i32[]=10", "i64[]=17 | periodic=0", "i32[]=1 | periodic=0", "i64[]=7 | output_datatype=11", "i64[]=0"},
+};
+
+}  // namespace kilter

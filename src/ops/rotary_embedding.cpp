@@ -1,0 +1,180 @@
+#include "ops/elementwise.h"
+
+namespace kilter {
+namespace {
+
+/// x as [batch, heads, sequence, size] whatever its rank; `rotated` leading elements of each vector are turned.
+struct Rotary {
+  int64_t batch;
+  int64_t sequence;
+  int64_t heads;
+  int64_t size;
+  int64_t rotated;
+  bool interleaved;
+  bool rank3;  ///< x is [batch, sequence, heads * size] in memory, else [batch, heads, sequence, size]
+};
+
+Rotary rotary_of(const Node& node, const Shape& x) {
+  Rotary r{};
+  r.interleaved = node.int_attr("interleaved", 0) != 0;
+  r.rank3 = x.size() == 3;
+  if (r.rank3) {
+    r.heads = node.int_attr("num_heads", 0);
+    if (r.heads <= 0 || x[2] % r.heads != 0) {
+      node_error(node, fmt::format("attribute num_heads is {}; it must divide the last dimension of input 0, {}",
+                                   r.heads, text(x)));
+    }
+    r.batch = x[0];
+    r.sequence = x[1];
+    r.size = x[2] / r.heads;
+  } else if (x.size() == 4) {
+    r.batch = x[0];
+    r.heads = x[1];
+    r.sequence = x[2];
+    r.size = x[3];
+  } else {
+    node_error(node, fmt::format("input 0 has shape {}, expected rank 3 or 4", text(x)));
+  }
+  const int64_t given = node.int_attr("rotary_embedding_dim", 0);
+  r.rotated = given == 0 ? r.size : given;
+  if (r.rotated < 0 || r.rotated > r.size || r.rotated % 2 != 0) {
+    node_error(node, fmt::format("rotates {} elements of vectors of {}; it must be an even number up to that",
+                                 r.rotated, r.size));
+  }
+  return r;
+}
+
+void infer(InferContext& ctx) {
+  check_types(Floats{}, ctx, 0);
+  const Rotary r = rotary_of(ctx.node, ctx.shape(0));
+  Shape expected = {r.batch, r.sequence, r.rotated / 2};
+  if (ctx.has(3)) {
+    check_types(Types<int64_t>{}, ctx, 3);
+    if (ctx.shape(3) != Shape{r.batch, r.sequence}) {
+      ctx.error(fmt::format("position_ids have shape {}, expected {}x{}", text(ctx.shape(3)), r.batch, r.sequence));
+    }
+    if (ctx.rank(1) == 2) expected = {ctx.shape(1)[0], r.rotated / 2};
+  }
+  for (size_t i : {1, 2}) {
+    if (ctx.dtype(i) != ctx.dtype(0))
+      ctx.error(fmt::format("input {} has element type {}, expected {}", i, name(ctx.dtype(i)), name(ctx.dtype(0))));
+    if (ctx.shape(i) != expected)
+      ctx.error(fmt::format("input {} (cache) has shape {}, expected {}", i, text(ctx.shape(i)), text(expected)));
+  }
+  infer_same(ctx);
+}
+
+/// Row of the caches for each (batch, position).
+std::vector<int64_t> cache_rows(const ReferenceContext& ctx, const Rotary& r) {
+  std::vector<int64_t> rows(static_cast<size_t>(r.batch * r.sequence));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i] = static_cast<int64_t>(i);
+    if (!ctx.has(3)) continue;
+    rows[i] = ctx.in(3).as_int(static_cast<int64_t>(i));
+    const int64_t limit = ctx.in(1).shape()[0];
+    if (rows[i] < 0) rows[i] += limit;
+    if (rows[i] < 0 || rows[i] >= limit) {
+      fail(ErrorKind::bad_input, "RotaryEmbedding '{}': position {} is outside the cache of {} rows", ctx.node.name,
+           rows[i], limit);
+    }
+  }
+  return rows;
+}
+
+void reference(ReferenceContext& ctx) {
+  const Rotary r = rotary_of(ctx.node, ctx.in(0).shape());
+  const std::vector<int64_t> rows = cache_rows(ctx, r);
+  const std::vector<double> cosines = load_doubles(ctx.in(1));
+  const std::vector<double> sines = load_doubles(ctx.in(2));
+  std::vector<double> x = load_doubles(ctx.in(0));
+  const int64_t half = r.rotated / 2;
+  for_each_index({r.batch, r.heads, r.sequence}, [&](std::span<const int64_t> at) {
+    const int64_t vector =
+        r.rank3 ? (at[0] * r.sequence + at[2]) * r.heads + at[1] : (at[0] * r.heads + at[1]) * r.sequence + at[2];
+    const int64_t row = rows[static_cast<size_t>(at[0] * r.sequence + at[2])];
+    for (int64_t k = 0; k < half; ++k) {
+      double& a = x[static_cast<size_t>(vector * r.size + (r.interleaved ? 2 * k : k))];
+      double& b = x[static_cast<size_t>(vector * r.size + (r.interleaved ? 2 * k + 1 : k + half))];
+      const double c = cosines[static_cast<size_t>(row * half + k)];
+      const double s = sines[static_cast<size_t>(row * half + k)];
+      const double real = c * a - s * b;
+      b = s * a + c * b;
+      a = real;
+    }
+  });
+  store_doubles(ctx.out(), x);
+}
+
+class Expansion {
+ public:
+  explicit Expansion(ExpandContext& ctx) : ctx_(ctx), r_(rotary_of(ctx.node, ctx.type(0).shape)) {}
+
+  ValueId run() {
+    const Shape shape = ctx_.type(0).shape;
+    const ValueId x = r_.rank3 ? reshaped(ctx_.in(0), {r_.batch, r_.sequence, r_.heads, r_.size}) : ctx_.in(0);
+    const ValueId cosines = cache(1);
+    const ValueId sines = cache(2);
+    const int64_t half = r_.rotated / 2;
+    const ValueId a = r_.interleaved ? slice(x, 0, r_.rotated, 2) : slice(x, 0, half, 1);
+    const ValueId b = r_.interleaved ? slice(x, 1, r_.rotated, 2) : slice(x, half, r_.rotated, 1);
+    const ValueId real = ctx_.add("Sub", {mul(cosines, a), mul(sines, b)});
+    const ValueId imaginary = ctx_.add("Add", {mul(sines, a), mul(cosines, b)});
+    ValueId turned = r_.interleaved ? interleaved(real, imaginary) : joined({real, imaginary});
+    if (r_.rotated < r_.size) turned = joined({turned, slice(x, r_.rotated, r_.size, 1)});
+    return r_.rank3 ? reshaped(turned, shape) : turned;
+  }
+
+ private:
+  ValueId list(const Shape& values) {
+    return ctx_.builder.constant(Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values));
+  }
+  ValueId reshaped(ValueId v, const Shape& shape) { return ctx_.add("Reshape", {v, list(shape)}); }
+  ValueId mul(ValueId a, ValueId b) { return ctx_.add("Mul", {a, b}); }
+  ValueId joined(const std::vector<ValueId>& parts) { return ctx_.add("Concat", parts, {{"axis", int64_t{-1}}}); }
+  ValueId slice(ValueId v, int64_t begin, int64_t end, int64_t step) {
+    return ctx_.add("Slice", {v, list({begin}), list({end}), list({-1}), list({step})});
+  }
+  /// The cache rows of every position, with an axis for the heads: it broadcasts to x.
+  ValueId cache(size_t i) {
+    const bool by_position = ctx_.has(3);
+    const ValueId rows = by_position ? ctx_.add("Gather", {ctx_.in(i), ctx_.in(3)}) : ctx_.in(i);
+    return ctx_.add("Unsqueeze", {rows, list({r_.rank3 ? 2 : 1})});
+  }
+  ValueId interleaved(ValueId real, ValueId imaginary) {
+    const Shape shape = ctx_.builder.type(real).shape;
+    Shape result = shape;
+    result.back() *= 2;
+    const ValueId last = list({static_cast<int64_t>(shape.size())});
+    return reshaped(joined({ctx_.add("Unsqueeze", {real, last}), ctx_.add("Unsqueeze", {imaginary, last})}), result);
+  }
+
+  ExpandContext& ctx_;
+  Rotary r_;
+};
+
+std::vector<ValueId> expand(ExpandContext& ctx) { return {Expansion(ctx).run()}; }
+
+}  // namespace
+
+KILTER_OP(RotaryEmbedding){
+    .name = "RotaryEmbedding",
+    .since = 23,
+    .family = Family::map,
+    .min_inputs = 3,
+    .max_inputs = 4,
+    .attrs = {{"interleaved", "int", "0"}, {"num_heads", "int", "0"}, {"rotary_embedding_dim", "int", "0"}},
+    .summary =
+        "Turns pairs of elements of x [batch, heads, sequence, size] or [batch, sequence, heads * size] by the angles "
+        "whose cosines and sines the caches hold for each position.",
+    .infer = infer,
+    .reference = reference,
+    .expand = expand,
+    .tolerance = {.rtol = 1e-5, .atol = 1e-6},
+    .cases = {"f32[2,4,3,8] f32[50,4] f32[50,4] i64[2,3]=0,1,2,5,6,49", "f32[2,4,3,8] f32[2,3,4] f32[2,3,4]",
+              "f32[2,3,32] f32[50,4] f32[50,4] i64[2,3]=0,1,2,5,6,7 | num_heads=4",
+              "f32[2,4,3,8] f32[50,4] f32[50,4] i64[2,3]=0,1,2,5,6,7 | interleaved=1",
+              "f32[2,4,3,8] f32[50,2] f32[50,2] i64[2,3]=0,1,2,5,6,7 | rotary_embedding_dim=4",
+              "f64[1,2,3,6] f64[1,3,2] f64[1,3,2] | rotary_embedding_dim=4 interleaved=1"},
+};
+
+}  // namespace kilter
