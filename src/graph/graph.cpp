@@ -154,7 +154,7 @@ NodeId Graph::add_node(const OpDef* op, std::string node_name, int32_t opset, At
   const auto id = static_cast<NodeId>(nodes_.size());
   Node node;
   if (node_name.empty()) node_name = op != nullptr ? op->name : "node";
-  node.name = unused(node_names_, next_suffix_, node_name);
+  node.name = unused(node_names_, node_suffixes_, node_name);
   node.op = op;
   node.opset = opset;
   node.attrs = std::move(attrs);
@@ -334,7 +334,7 @@ int Graph::remove_dead() {
   return gone;
 }
 
-std::string Graph::fresh_name(std::string_view hint) const { return unused(value_names_, next_suffix_, hint); }
+std::string Graph::fresh_name(std::string_view hint) const { return unused(value_names_, value_suffixes_, hint); }
 
 void Graph::rename(ValueId id, std::string_view hint) {
   Value& v = value(id);

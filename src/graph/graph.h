@@ -175,7 +175,9 @@ class Graph {
   std::vector<bool> is_touched_;           ///< by node
   Names value_names_;
   Names node_names_;
-  mutable std::map<std::string, int64_t, std::less<>> next_suffix_;  ///< where the search for a free name goes on
+  using Suffixes = std::map<std::string, int64_t, std::less<>>;  ///< where the search for a free name goes on
+  mutable Suffixes value_suffixes_;
+  Suffixes node_suffixes_;
 };
 
 /// Throws internal with the first broken invariant: order, types, ids, names, single producer, dead references.

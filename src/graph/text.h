@@ -45,6 +45,8 @@ class TextReader {
   /// Letters, digits, '_', '.', '/', '-', '+'; at least one.
   std::string word(std::string_view expected);
   std::string quoted_text();
+  /// Everything up to the next blank, '|' or the end; at least one character.
+  std::string bare_text(std::string_view expected);
   /// A quoted text or a word.
   std::string name(std::string_view expected);
   int64_t integer(std::string_view expected);

@@ -151,6 +151,15 @@ std::string TextReader::quoted_text() {
   error_at_token("the quoted text that starts here has no end");
 }
 
+std::string TextReader::bare_text(std::string_view expected) {
+  start_token();
+  const size_t end = std::min(text_.find_first_of(" \t\r\n|", at_), text_.size());
+  if (end == at_) error(std::string(expected));
+  const std::string_view found = text_.substr(at_, end - at_);
+  at_ = end;
+  return std::string(found);
+}
+
 std::string TextReader::name(std::string_view expected) { return peek() == '"' ? quoted_text() : word(expected); }
 
 int64_t TextReader::integer(std::string_view expected) {

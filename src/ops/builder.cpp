@@ -258,10 +258,13 @@ std::vector<Tensor> run_reference(const Node& node, std::vector<Tensor> inputs,
                                   const std::vector<TensorType>& output_types) {
   if (node.op->reference == nullptr) fail(ErrorKind::unsupported, "{}: has no reference kernel", label(node));
   ReferenceContext ctx{node, std::move(inputs), {}};
+  bool any = false;
   for (size_t i = 0; i < output_types.size(); ++i) {
     const bool wanted = i >= node.outputs.size() || node.outputs[i] != kNone;
+    any = any || wanted;
     ctx.outputs.push_back(wanted ? Tensor(output_types[i].dtype, output_types[i].shape) : Tensor());
   }
+  if (!any) return std::move(ctx.outputs);
   named(node, [&] {
     node.op->reference(ctx);
     return 0;

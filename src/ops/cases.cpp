@@ -114,7 +114,7 @@ class CaseParser {
     const auto word = [&] { return reader_.name("a text"); };
     if (type == "int") return whole();
     if (type == "float") return real();
-    if (type == "string") return word();
+    if (type == "string") return reader_.peek() == '"' ? reader_.quoted_text() : reader_.bare_text("a text");
     if (type == "ints") return list(whole);
     if (type == "floats") return list(real);
     if (type == "strings") return list(word);

@@ -1,0 +1,259 @@
+// GraphBuilder: what it accepts, what it says about the rest, what it folds, and the names that it gives.
+#include "ops/builder.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "ops/evaluate.h"
+
+namespace kilter {
+namespace {
+
+class Builder : public testing::Test {
+ protected:
+  Builder() : builder_(graph_, 17) { x_ = builder_.input("x", DType::f32, {2, 3}); }
+
+  std::vector<ValueId> add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {},
+                           const std::string& name = "n", std::vector<std::string> outputs = {}, int32_t opset = 0) {
+    GraphBuilder::Options options;
+    options.name = name;
+    options.output_names = std::move(outputs);
+    options.opset = opset;
+    return builder_.add(op, std::move(inputs), std::move(attrs), options);
+  }
+  ValueId ints(std::vector<int64_t> values) {
+    return builder_.constant(Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values));
+  }
+  const Value& value(ValueId id) const { return graph_.value(id); }
+
+  Graph graph_;
+  GraphBuilder builder_;
+  ValueId x_ = kNone;
+};
+
+std::string message(const std::function<void()>& f, ErrorKind kind = ErrorKind::bad_model) {
+  try {
+    f();
+  } catch (const Error& error) {
+    EXPECT_EQ(static_cast<int>(error.kind()), static_cast<int>(kind)) << error.message();
+    return error.message();
+  }
+  return "no error";
+}
+
+TEST_F(Builder, AddsANodeWithInferredType) {
+  const ValueId y = add("Relu", {x_}, {}, "r", {"y"}).at(0);
+  EXPECT_EQ(text(value(y).type), "f32[2,3]");
+  EXPECT_EQ(value(y).name, "y");
+  const Node& node = std::as_const(graph_).node(value(y).producer);
+  EXPECT_EQ(node.name, "r");
+  EXPECT_EQ(node.opset, 17);
+  verify(graph_);
+}
+
+TEST_F(Builder, NamesComeFromTheOperatorWhenNoneAreGiven) {
+  const ValueId a = builder_.add("Relu", {x_});
+  const ValueId b = builder_.add("Relu", {x_});
+  EXPECT_EQ(value(a).name, "Relu");
+  EXPECT_EQ(value(b).name, "Relu_1");
+  const ValueId c = add("Relu", {x_}, {}, "", {"wanted"}).at(0);
+  EXPECT_EQ(std::as_const(graph_).node(value(c).producer).name, "wanted");
+  const ValueId d = add("Relu", {x_}, {}, "", {"wanted"}).at(0);
+  EXPECT_EQ(value(d).name, "wanted_1");
+}
+
+TEST_F(Builder, UnknownOperators) {
+  EXPECT_EQ(message([&] { add("Fooo", {x_}); }, ErrorKind::unsupported),
+            "Fooo 'n': unknown operator Fooo of domain ai.onnx at opset 17");
+  EXPECT_EQ(message([&] { add("Add", {x_, x_}, {}, "n", {}, 6); }, ErrorKind::unsupported),
+            "Add 'n': unknown operator Add of domain ai.onnx at opset 6; known for opsets 7 and newer");
+  GraphBuilder::Options options;
+  options.domain = "com.example";
+  EXPECT_EQ(message([&] { builder_.add("Add", {x_, x_}, {}, options); }, ErrorKind::unsupported),
+            "Add 'Add': unknown operator Add of domain com.example at opset 1");
+}
+
+TEST_F(Builder, OperandCounts) {
+  EXPECT_EQ(message([&] { add("Relu", {}); }), "Relu 'n': has 0 inputs, expected 1");
+  EXPECT_EQ(message([&] { add("Relu", {x_, x_}); }), "Relu 'n': has 2 inputs, expected 1");
+  EXPECT_EQ(message([&] { add("Add", {kNone, x_}); }), "Add 'n': input 0 is left out but required");
+  EXPECT_EQ(message([&] { add("Relu", {x_}, {}, "n", {"a", "b"}); }), "Relu 'n': has 2 outputs, expected 1");
+  EXPECT_EQ(text(value(add("Relu", {x_, kNone, kNone}).at(0)).type), "f32[2,3]");
+}
+
+TEST_F(Builder, Attributes) {
+  EXPECT_EQ(message([&] { add("Relu", {x_}, {{"alpha", 1.0F}}); }),
+            "Relu 'n': unknown attribute 'alpha'; the operator has none");
+  EXPECT_EQ(message([&] { add("Concat", {x_, x_}); }), "Concat 'n': attribute 'axis' (int) is missing but required");
+  EXPECT_EQ(message([&] { add("Concat", {x_, x_}, {{"axis", 1.0F}}); }),
+            "Concat 'n': attribute 'axis' has type float, expected int");
+  EXPECT_EQ(message([&] { add("Concat", {x_, x_}, {{"axis", int64_t{0}}, {"axes", int64_t{0}}}); }),
+            "Concat 'n': unknown attribute 'axes'; legal are axis");
+}
+
+TEST_F(Builder, ShapesAndTypesThatDoNotFit) {
+  const ValueId four = builder_.input("four", DType::f32, {4});
+  const ValueId whole = builder_.input("whole", DType::i32, {3});
+  EXPECT_EQ(message([&] { add("Add", {x_, four}); }),
+            "Add 'n': input shapes 2x3, 4 do not broadcast: aligned at the end, extents must be equal or 1");
+  EXPECT_EQ(message([&] { add("Add", {x_, whole}); }),
+            "Add 'n': input 1 has element type i32, expected f32 as input 0 has");
+  const ValueId text = builder_.input("text", DType::string, {3});
+  EXPECT_TRUE(message([&] {
+                add("Add", {text, text});
+              }).starts_with("Add 'n': input 0 has element type str, expected one of f32"));
+}
+
+TEST_F(Builder, AbsurdShapesAreErrorsThatNameTheNode) {
+  const ValueId a = builder_.input("a", DType::f32, {1 << 20, 1});
+  const ValueId b = builder_.input("b", DType::f32, {1, (1 << 20) + 1});
+  EXPECT_EQ(message([&] { add("Add", {a, b}); }),
+            "Add 'n': shape 1048576x1048577 has more than 2^40 elements; the limit is 2^40 per tensor");
+}
+
+TEST_F(Builder, AShapeThatDependsOnDataNamesTheValue) {
+  const ValueId shape = builder_.input("shape", DType::i64, {2});
+  try {
+    add("Reshape", {x_, shape});
+    FAIL() << "no exception";
+  } catch (const ShapeNeedsValue& needs) {
+    EXPECT_EQ(needs.value, shape);
+    EXPECT_EQ(needs.node, "Reshape 'n'");
+  }
+  EXPECT_TRUE(graph_.order().empty());
+}
+
+TEST_F(Builder, FoldsWhatIsConstant) {
+  const ValueId sum = add("Add", {ints({1, 2}), ints({10, 20})}, {}, "n", {"sum"}).at(0);
+  ASSERT_TRUE(value(sum).constant.has_value());
+  EXPECT_EQ(value(sum).constant->ints(), (std::vector<int64_t>{11, 22}));
+  EXPECT_EQ(value(sum).name, "sum");
+  EXPECT_TRUE(graph_.order().empty());
+  EXPECT_FALSE(value(add("Add", {x_, x_}).at(0)).constant.has_value());
+}
+
+TEST_F(Builder, FoldsUpToTheLimit) {
+  builder_.fold_limit = 2;
+  EXPECT_TRUE(value(add("Add", {ints({1, 2}), ints({3})}).at(0)).constant.has_value());
+  EXPECT_FALSE(value(add("Add", {ints({1, 2, 3}), ints({3})}).at(0)).constant.has_value());
+  builder_.fold_limit = -1;
+  EXPECT_FALSE(value(add("Add", {ints({1}), ints({3})}).at(0)).constant.has_value());
+}
+
+TEST_F(Builder, ReshapedConstantsShareTheirBytes) {
+  const ValueId large = builder_.constant(Tensor(DType::f32, {100, 100}));
+  const ValueId same = add("Reshape", {large, ints({50, 200})}).at(0);
+  ASSERT_TRUE(value(same).constant.has_value());
+  EXPECT_EQ(value(same).constant->shape(), (Shape{50, 200}));
+  EXPECT_EQ(value(same).constant->raw(), value(large).constant->raw());
+}
+
+TEST_F(Builder, AConstantNodeFoldsWhateverItsSize) {
+  const ValueId big = add("Constant", {}, {{"value", Tensor(DType::f32, {100, 100})}}).at(0);
+  EXPECT_TRUE(value(big).constant.has_value());
+}
+
+TEST_F(Builder, ShapeComputationsBecomeConstants) {
+  const ValueId shape = add("Shape", {x_}).at(0);
+  ASSERT_TRUE(value(shape).constant.has_value());
+  EXPECT_EQ(value(shape).constant->ints(), (std::vector<int64_t>{2, 3}));
+  const ValueId first = add("Gather", {shape, ints({1})}, {{"axis", int64_t{0}}}).at(0);
+  const ValueId target = add("Concat", {first, ints({-1})}, {{"axis", int64_t{0}}}).at(0);
+  EXPECT_EQ(text(value(add("Reshape", {x_, target}).at(0)).type), "f32[3,2]");
+  EXPECT_EQ(graph_.order().size(), 1U);
+}
+
+TEST_F(Builder, OutputsThatAreNotWanted) {
+  const std::vector<ValueId> parts = add("Split", {x_, ints({1, 2})}, {{"axis", int64_t{1}}}, "s", {"", "b"});
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_EQ(parts[0], kNone);
+  EXPECT_EQ(text(value(parts[1]).type), "f32[2,2]");
+  const ValueId k = builder_.constant(Tensor::of<float>({3}, {1, 2, 3}));
+  const std::vector<ValueId> folded = add("Split", {k, ints({1, 2})}, {}, "s", {"", "c"});
+  EXPECT_EQ(folded[0], kNone);
+  EXPECT_TRUE(value(folded[1]).constant->same(Tensor::of<float>({2}, {2, 3})));
+  verify(graph_);
+}
+
+TEST_F(Builder, ExpansionsTakeTheRequestedNames) {
+  const ValueId y = add("ReduceL2", {x_}, {{"axes", std::vector<int64_t>{1}}}, "norm", {"norm"}).at(0);
+  EXPECT_EQ(value(y).name, "norm");
+  EXPECT_EQ(text(value(y).type), "f32[2,1]");
+  EXPECT_GT(graph_.order().size(), 1U);
+  for (NodeId id : graph_.order()) EXPECT_NE(std::as_const(graph_).node(id).op->name, "ReduceL2");
+  EXPECT_EQ(builder_.opset(), 17);
+  const ValueId z = add("ReduceL2", {x_}, {{"axes", std::vector<int64_t>{1}}}, "again", {"norm"}).at(0);
+  EXPECT_TRUE(value(z).name.starts_with("norm_")) << value(z).name;
+  verify(graph_);
+}
+
+TEST_F(Builder, AnExpansionThatIsItsInputKeepsTheInputsName) {
+  const ValueId y = add("Dropout", {x_}, {}, "d", {"y"}).at(0);
+  EXPECT_EQ(y, x_);
+  EXPECT_EQ(value(x_).name, "x");
+  EXPECT_TRUE(graph_.order().empty());
+}
+
+TEST_F(Builder, AFailedExpansionLeavesTheBuilderAsItWas) {
+  EXPECT_TRUE(
+      message([&] { add("ReduceL2", {x_}, {{"axes", std::vector<int64_t>{5}}}); }).starts_with("ReduceL2 'n': "));
+  EXPECT_EQ(builder_.opset(), 17);
+}
+
+TEST_F(Builder, RunReferenceLeavesOutWhatIsNotWanted) {
+  Node node;
+  node.name = "a";
+  node.op = find_op("", "Add", 17);
+  node.outputs = {kNone};
+  const std::vector<Tensor> out = run_reference(node, {Tensor::scalar(1.0F), Tensor::scalar(2.0F)}, {TensorType{}});
+  ASSERT_EQ(out.size(), 1U);
+  EXPECT_FALSE(out[0].defined());
+}
+
+TEST(BroadcastShapes, FollowNumpy) {
+  const auto shapes = [](std::vector<Shape> all) { return broadcast_shapes(all); };
+  EXPECT_EQ(shapes({}), Shape{});
+  EXPECT_EQ(shapes({{2, 1}, {3}}), (Shape{2, 3}));
+  EXPECT_EQ(shapes({{}, {4, 1}, {1, 5}}), (Shape{4, 5}));
+  EXPECT_EQ(shapes({{0}, {1}}), Shape{0});
+  EXPECT_EQ(shapes({{1}, {0}}), Shape{0});
+  EXPECT_EQ(shapes({{2}, {3}}), std::nullopt);
+  EXPECT_EQ(shapes({{0}, {2}}), std::nullopt);
+}
+
+TEST(NormalAxis, CountsFromTheEnd) {
+  Node node;
+  node.name = "n";
+  EXPECT_EQ(normal_axis(node, -1, 4), 3);
+  EXPECT_EQ(normal_axis(node, 0, 4), 0);
+  EXPECT_EQ(message([&] { normal_axis(node, 4, 4); }),
+            "node 'n': axis 4 is out of range for rank 4; legal are -4 to 3");
+  EXPECT_EQ(message([&] { normal_axis(node, -5, 4); }),
+            "node 'n': axis -5 is out of range for rank 4; legal are -4 to 3");
+}
+
+TEST(Evaluate, RunsNodesInOrderAndReportsThem) {
+  Graph graph;
+  GraphBuilder builder(graph);
+  const ValueId x = builder.input("x", DType::f32, {3});
+  const ValueId y = builder.add("Relu", {x});
+  const ValueId z = builder.add("Add", {y, x});
+  graph.add_output(z, "z");
+  graph.add_output(y, "y");
+  graph.add_output(x, "x");
+  std::vector<NodeId> seen;
+  const std::vector<Tensor> out = evaluate(graph, {Tensor::of<float>({3}, {-1, 0, 2})},
+                                           [&](NodeId id, const std::vector<Tensor>&) { seen.push_back(id); });
+  EXPECT_EQ(seen, graph.order());
+  EXPECT_TRUE(out[0].same(Tensor::of<float>({3}, {-1, 0, 4})));
+  EXPECT_TRUE(out[1].same(Tensor::of<float>({3}, {0, 0, 2})));
+  EXPECT_TRUE(out[2].same(Tensor::of<float>({3}, {-1, 0, 2})));
+  EXPECT_EQ(message([&] { evaluate(graph, {}); }, ErrorKind::bad_input), "graph '' has 1 inputs, got 0");
+  EXPECT_EQ(message([&] { evaluate(graph, {Tensor(DType::f32, {4})}); }, ErrorKind::bad_input),
+            "input 'x': expected f32[3], got f32[4]");
+}
+
+}  // namespace
+}  // namespace kilter
