@@ -1,0 +1,187 @@
+#include <llvm/Analysis/TargetTransformInfo.h>
+#include <llvm/Config/llvm-config.h>
+#include <llvm/IR/DiagnosticHandler.h>
+#include <llvm/IR/DiagnosticInfo.h>
+#include <llvm/IR/DiagnosticPrinter.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/ErrorHandling.h>
+#include <llvm/Support/SmallVectorMemoryBuffer.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Target/TargetMachine.h>
+#include <llvm/Transforms/Scalar.h>
+#include <llvm/Transforms/Utils.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "codegen/llvm/backend.h"
+#include "codegen/llvm/emitter.h"
+#include "codegen/llvm/link.h"
+
+namespace kilter {
+namespace codegen {
+namespace {
+
+const char* const kEntry = "kernel";
+
+/// LLVM calls this instead of ending the process; what it was doing is left as it stands.
+void on_fatal_error(void* /*data*/, const char* reason, bool /*crash*/) {
+  throw Error(ErrorKind::internal, fmt::format("LLVM: {}", reason));
+}
+
+void initialise() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    llvm::install_fatal_error_handler(on_fatal_error);
+  });
+}
+
+/// Keeps the first error that LLVM reports instead of printing it.
+class Diagnostics : public llvm::DiagnosticHandler {
+ public:
+  explicit Diagnostics(std::string& first) : first_(first) {}
+  bool handleDiagnostics(const llvm::DiagnosticInfo& info) override {
+    if (info.getSeverity() == llvm::DS_Error && first_.empty()) {
+      llvm::raw_string_ostream stream(first_);
+      llvm::DiagnosticPrinterRawOStream printer(stream);
+      info.print(printer);
+    }
+    return true;
+  }
+
+ private:
+  std::string& first_;
+};
+
+std::unique_ptr<llvm::TargetMachine> make_machine(const Target& target) {
+  initialise();
+  std::string error;
+  const llvm::Triple triple(target.triple);
+  const llvm::Target* found = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (found == nullptr) fail(ErrorKind::internal, "target '{}': {}", target.name, error);
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  std::unique_ptr<llvm::TargetMachine> machine(found->createTargetMachine(triple, target.cpu, target.features, options,
+                                                                          llvm::Reloc::PIC_, llvm::CodeModel::Small,
+                                                                          llvm::CodeGenOptLevel::Default));
+  require(machine != nullptr, "target '{}': LLVM has no code generator for it", target.name);
+  return machine;
+}
+
+/// One function on its way through LLVM. Members are destroyed in the order that LLVM needs.
+struct Job {
+  explicit Job(const LoopFunc& func, const Target& target, llvm::TargetMachine& machine) : module(func.name, context) {
+    context.setDiagnosticHandler(std::make_unique<Diagnostics>(error));
+    module.setTargetTriple(machine.getTargetTriple());
+    module.setDataLayout(machine.createDataLayout());
+    module.setPICLevel(llvm::PICLevel::SmallPIC);
+    Emitter(module, func, target).emit(kEntry);
+    passes.add(llvm::createTargetTransformInfoWrapperPass(machine.getTargetIRAnalysis()));
+    passes.add(llvm::createPromoteMemoryToRegisterPass());
+    passes.add(llvm::createEarlyCSEPass());
+  }
+
+  std::string error;
+  llvm::LLVMContext context;
+  llvm::Module module;
+  llvm::SmallVector<char, 0> object;
+  llvm::raw_svector_ostream stream{object};
+  llvm::legacy::PassManager passes;
+};
+
+/// Runs `work` on a new job. After an error inside LLVM nothing of the job or the machine may be touched again, not
+/// even destroyed: both are given up.
+template <class F>
+auto with_job(const LoopFunc& func, const Target& target, std::unique_ptr<llvm::TargetMachine>& machine, F work) {
+  if (machine == nullptr) machine = make_machine(target);
+  std::unique_ptr<Job> job;
+  try {
+    job = std::make_unique<Job>(func, target, *machine);
+    return work(*job);
+  } catch (Error& e) {
+    static_cast<void>(job.release());
+    static_cast<void>(machine.release());
+    if (e.message().find("'" + func.name + "'") != std::string::npos) throw;
+    throw Error(e.kind(), fmt::format("code generation of '{}' for {}: {}", func.name, target.name, e.message()));
+  }
+}
+
+std::vector<char> compile_one(const LoopFunc& func, const Target& target,
+                              std::unique_ptr<llvm::TargetMachine>& machine) {
+  return with_job(func, target, machine, [&](Job& job) {
+    const bool cannot =
+        machine->addPassesToEmitFile(job.passes, job.stream, nullptr, llvm::CodeGenFileType::ObjectFile);
+    require(!cannot, "this target cannot emit object files");
+    job.passes.run(job.module);
+    require(job.error.empty(), "{}", job.error);
+    return std::vector<char>(job.object.begin(), job.object.end());
+  });
+}
+
+/// A thread's own machines; making one costs more than compiling a small kernel.
+std::unique_ptr<llvm::TargetMachine>& machine_of_thread(const Target& target) {
+  thread_local std::map<std::string, std::unique_ptr<llvm::TargetMachine>> machines;
+  return machines[fmt::format("{}|{}|{}", target.triple, target.cpu, target.features)];
+}
+
+std::vector<std::vector<char>> compile_all(std::span<const LoopFunc> funcs, const Target& target, int threads) {
+  std::vector<std::vector<char>> objects(funcs.size());
+  std::vector<std::exception_ptr> errors(funcs.size());
+  std::atomic<size_t> next = 0;
+  const auto worker = [&] {
+    for (size_t i = next++; i < funcs.size(); i = next++) {
+      try {
+        objects[i] = compile_one(funcs[i], target, machine_of_thread(target));
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> helpers;
+    for (size_t t = 1; t < std::min(funcs.size(), static_cast<size_t>(std::max(threads, 1))); ++t) {
+      helpers.emplace_back(worker);
+    }
+    worker();
+  }
+  for (const std::exception_ptr& e : errors) {
+    if (e != nullptr) std::rethrow_exception(e);
+  }
+  return objects;
+}
+
+}  // namespace
+}  // namespace codegen
+
+MachineCode compile(std::span<const LoopFunc> funcs, const Target& target, int threads) {
+  codegen::initialise();
+  const std::vector<std::vector<char>> bytes = codegen::compile_all(funcs, target, threads);
+  std::vector<codegen::Object> objects;
+  for (size_t i = 0; i < funcs.size(); ++i) objects.push_back({funcs[i].name, codegen::kEntry, bytes[i]});
+  codegen::Linked linked = codegen::link(objects);
+  return {std::move(linked.bytes), std::move(linked.entries)};
+}
+
+std::string codegen_version() { return "LLVM " LLVM_VERSION_STRING; }
+
+std::string print_llvm(const LoopFunc& func, const Target& target) {
+  return codegen::with_job(func, target, codegen::machine_of_thread(target), [&](codegen::Job& job) {
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    if (llvm::verifyModule(job.module, &stream)) fail(ErrorKind::internal, "invalid LLVM IR: {}", text);
+    job.passes.run(job.module);
+    job.module.print(stream, nullptr);
+    return text;
+  });
+}
+
+}  // namespace kilter

@@ -1,0 +1,185 @@
+#include <llvm/IR/MDBuilder.h>
+
+#include "codegen/llvm/emitter.h"
+
+namespace kilter::codegen {
+
+using llvm::BasicBlock;
+using llvm::Value;
+
+Emitter::Emitter(llvm::Module& module, const LoopFunc& func, const Target& target)
+    : module_(module), context_(module.getContext()), func_(func), target_(target), builder_(context_) {}
+
+void Emitter::unsupported(std::string_view what) const {
+  fail(ErrorKind::internal, "code generation of '{}': {}", func_.name, what);
+}
+
+llvm::Function* Emitter::emit(const std::string& symbol) {
+  declare(symbol);
+  declare_buffers();
+  declare_registers();
+  parallel_loop();
+  builder_.CreateRet(builder_.getInt32(0));
+  return function_;
+}
+
+void Emitter::declare(const std::string& symbol) {
+  llvm::Type* i64 = builder_.getInt64Ty();
+  llvm::Type* i32 = builder_.getInt32Ty();
+  auto* signature = llvm::FunctionType::get(i32, {builder_.getPtrTy(), i64, i64, i32}, false);
+  function_ = llvm::Function::Create(signature, llvm::GlobalValue::ExternalLinkage, symbol, module_);
+  function_->setDSOLocal(true);
+  function_->setAlignment(llvm::Align(64));
+  function_->addFnAttr(llvm::Attribute::NoUnwind);
+  // The vectors of the loop IR decide: without this LLVM splits 512-bit vectors where a processor's tuning prefers 256.
+  const std::string bits = std::to_string(target_.limits.vector_bytes * 8);
+  function_->addFnAttr("prefer-vector-width", bits);
+  function_->addFnAttr("min-legal-vector-width", bits);
+  function_->addFnAttr("no-trapping-math", "true");
+  function_->addFnAttr("no-builtins");
+  for (const unsigned argument : {0U, 1U, 2U, 3U}) function_->addParamAttr(argument, llvm::Attribute::NoUndef);
+  builder_.SetInsertPoint(BasicBlock::Create(context_, "entry", function_));
+}
+
+void Emitter::declare_buffers() {
+  Value* args = function_->getArg(0);
+  llvm::Type* ptr = builder_.getPtrTy();
+  llvm::Type* i8 = builder_.getInt8Ty();
+  llvm::Type* i64 = builder_.getInt64Ty();
+  llvm::MDBuilder md(context_);
+  llvm::MDNode* domain = md.createAnonymousAliasScopeDomain();
+  std::vector<llvm::Metadata*> scopes;
+  for (size_t i = 0; i < func_.buffers.size(); ++i) scopes.push_back(md.createAnonymousAliasScope(domain));
+
+  Value* table = nullptr;
+  Value* scratch = nullptr;
+  int64_t argument = 0;
+  int64_t scratch_at = 0;
+  for (size_t i = 0; i < func_.buffers.size(); ++i) {
+    const Buffer& b = func_.buffers[i];
+    if (b.kind == BufferKind::scratch) {
+      if (scratch == nullptr) {
+        Value* base = builder_.CreateLoad(ptr, builder_.CreateConstGEP1_64(i8, args, KernelArgsLayout::kScratch));
+        Value* stride =
+            builder_.CreateLoad(i64, builder_.CreateConstGEP1_64(i8, args, KernelArgsLayout::kScratchStride));
+        Value* worker = builder_.CreateSExt(function_->getArg(3), i64);
+        scratch = builder_.CreateGEP(i8, base, builder_.CreateMul(worker, stride));
+      }
+      buffers_.push_back(builder_.CreateConstGEP1_64(i8, scratch, static_cast<uint64_t>(scratch_at), b.name));
+      scratch_at += (b.elems * size_bytes(b.type) + 63) / 64 * 64;
+    } else {
+      if (table == nullptr) {
+        table = builder_.CreateLoad(ptr, builder_.CreateConstGEP1_64(i8, args, KernelArgsLayout::kBuffers));
+      }
+      buffers_.push_back(
+          builder_.CreateLoad(ptr, builder_.CreateConstGEP1_64(ptr, table, static_cast<uint64_t>(argument++)), b.name));
+    }
+    std::vector<llvm::Metadata*> others = scopes;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    scope_.push_back(llvm::MDNode::get(context_, scopes[i]));
+    others_.push_back(others.empty() ? nullptr : llvm::MDNode::get(context_, others));
+  }
+}
+
+void Emitter::declare_registers() {
+  for (const VarInfo& r : func_.regs) registers_.push_back(builder_.CreateAlloca(type(r.type), nullptr, r.name));
+  vars_.resize(func_.vars.size(), nullptr);
+}
+
+template <class F>
+void Emitter::counted_loop(const std::string& name, Value* begin, Value* end, int64_t step, F body) {
+  auto* preheader = BasicBlock::Create(context_, "", function_);
+  auto* header = BasicBlock::Create(context_, name, function_);
+  auto* done = BasicBlock::Create(context_, "", function_);
+  builder_.CreateCondBr(builder_.CreateICmpSLT(begin, end), preheader, done);
+  builder_.SetInsertPoint(preheader);
+  builder_.CreateBr(header);
+  builder_.SetInsertPoint(header);
+  llvm::PHINode* counter = builder_.CreatePHI(builder_.getInt64Ty(), 2, name);
+  counter->addIncoming(begin, preheader);
+  body(counter);
+  Value* next = builder_.CreateNSWAdd(counter, builder_.getInt64(static_cast<uint64_t>(step)));
+  counter->addIncoming(next, builder_.GetInsertBlock());
+  builder_.CreateCondBr(builder_.CreateICmpSLT(next, end), header, done);
+  done->moveAfter(builder_.GetInsertBlock());
+  builder_.SetInsertPoint(done);
+}
+
+void Emitter::parallel_loop() {
+  counted_loop("p", function_->getArg(1), function_->getArg(2), 1, [&](Value* linear) {
+    decode_parallel(linear);
+    block(func_.body);
+  });
+}
+
+void Emitter::decode_parallel(Value* linear) {
+  for (size_t i = func_.parallel.size(); i-- > 0;) {
+    const ParallelDim& d = func_.parallel[i];
+    Value*& var = vars_.at(static_cast<size_t>(d.var));
+    if (i == 0) {
+      var = linear;
+      return;
+    }
+    Value* extent = builder_.getInt64(static_cast<uint64_t>(d.extent));
+    var = builder_.CreateURem(linear, extent);
+    linear = builder_.CreateUDiv(linear, extent);
+  }
+}
+
+void Emitter::block(const std::vector<Stmt>& stmts) {
+  for (const Stmt& s : stmts) statement(*s);
+}
+
+void Emitter::statement(const StmtNode& s) {
+  memo_.clear();
+  switch (s.kind) {
+    case StmtKind::block:
+      return block(s.body);
+    case StmtKind::loop:
+      return loop(s);
+    case StmtKind::let:
+      vars_.at(static_cast<size_t>(s.id)) = expr(s.a);
+      return;
+    case StmtKind::store:
+      return store(s);
+    case StmtKind::scatter:
+      return scatter(s);
+    case StmtKind::reg_decl:
+    case StmtKind::reg_set:
+      builder_.CreateStore(expr(s.a), registers_.at(static_cast<size_t>(s.id)));
+      return;
+    case StmtKind::if_then:
+      return branch(s);
+    case StmtKind::prefetch:
+      return prefetch(s);
+  }
+}
+
+void Emitter::loop(const StmtNode& s) {
+  Value* begin = expr(s.a);
+  Value* end = expr(s.b);
+  counted_loop(func_.vars.at(static_cast<size_t>(s.id)).name, begin, end, s.step, [&](Value* counter) {
+    vars_.at(static_cast<size_t>(s.id)) = counter;
+    block(s.body);
+  });
+}
+
+void Emitter::branch(const StmtNode& s) {
+  auto* then = BasicBlock::Create(context_, "then", function_);
+  auto* done = BasicBlock::Create(context_, "", function_);
+  auto* otherwise = s.other.empty() ? done : BasicBlock::Create(context_, "else", function_);
+  builder_.CreateCondBr(expr(s.a), then, otherwise);
+  builder_.SetInsertPoint(then);
+  block(s.body);
+  builder_.CreateBr(done);
+  if (!s.other.empty()) {
+    otherwise->moveAfter(builder_.GetInsertBlock());
+    builder_.SetInsertPoint(otherwise);
+    block(s.other);
+    builder_.CreateBr(done);
+  }
+  done->moveAfter(builder_.GetInsertBlock());
+  builder_.SetInsertPoint(done);
+}
+
+}  // namespace kilter::codegen

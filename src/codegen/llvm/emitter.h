@@ -1,0 +1,118 @@
+// LLVM IR of one LoopFunc. Used by this folder only.
+//
+// Registers are stack slots until mem2reg has run; loop variables and lets are SSA values at once. f16 and bf16 values
+// are kept as their bits (i16) and widened to f32 around every operation, so that they round once per operation on
+// every target. Booleans are i1 in registers and bytes 0 or 1 in memory.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "loop/loop.h"
+#include "loop/target.h"
+
+namespace kilter::codegen {
+
+/// The kernel's arguments as exec/plan.h lays out KernelArgs: byte offsets of its fields.
+struct KernelArgsLayout {
+  static constexpr int64_t kBuffers = 0;         ///< array of pointers, one for every buffer that is not scratch
+  static constexpr int64_t kScratch = 16;        ///< scratch of worker 0
+  static constexpr int64_t kScratchStride = 24;  ///< i64, bytes from one worker's scratch to the next
+};
+
+class Emitter {
+ public:
+  Emitter(llvm::Module& module, const LoopFunc& func, const Target& target);
+
+  /// Adds the function `i32 symbol(ptr args, i64 begin, i64 end, i32 worker)` (exec/plan.h KernelEntry) to the module.
+  llvm::Function* emit(const std::string& symbol);
+
+ private:
+  using Value = llvm::Value;
+
+  // emit_stmt.cpp
+  void declare(const std::string& symbol);
+  void declare_buffers();
+  void declare_registers();
+  void parallel_loop();
+  void decode_parallel(Value* linear);
+  void block(const std::vector<Stmt>& stmts);
+  void statement(const StmtNode& s);
+  void loop(const StmtNode& s);
+  void branch(const StmtNode& s);
+  /// Runs `body(i)` for i = begin, begin + step, ... below end.
+  template <class F>
+  void counted_loop(const std::string& name, Value* begin, Value* end, int64_t step, F body);
+
+  // emit_memory.cpp
+  Value* load(const ExprNode& e);
+  Value* load_plain(const ExprNode& e);
+  Value* load_masked(const ExprNode& e);
+  Value* load_strided(const ExprNode& e);
+  Value* load_elements(int32_t buffer, VType type, Value* indices, Value* mask);
+  Value* gather(const ExprNode& e);
+  void store(const StmtNode& s);
+  void scatter(const StmtNode& s);
+  void prefetch(const StmtNode& s);
+  Value* address(int32_t buffer, const Expr& index, bool in_bounds);
+  Value* element_address(int32_t buffer, Value* index);
+  /// Reads `lanes` adjacent elements in their memory form.
+  Value* read(int32_t buffer, Value* address, int32_t lanes);
+  /// Between the form in memory (booleans are bytes) and the form in registers.
+  Value* from_memory(DType type, Value* v);
+  Value* to_memory(DType type, Value* v);
+  llvm::Instruction* tagged(llvm::Instruction* access, int32_t buffer);
+
+  // emit_expr.cpp
+  Value* expr(const Expr& e);
+  Value* compute(const ExprNode& e);
+  Value* constant(const ExprNode& e);
+  Value* unary(Op op, DType elem, Value* a);
+  Value* unary_int(Op op, DType elem, Value* a);
+  Value* binary(const ExprNode& e);
+  Value* binary_float(Op op, Value* a, Value* b);
+  Value* binary_int(Op op, DType elem, Value* a, Value* b);
+  Value* divide_int(Op op, bool is_signed, Value* a, Value* b);
+  Value* shift(Op op, bool is_signed, Value* a, Value* b);
+  Value* compare(Op op, DType elem, Value* a, Value* b);
+  Value* fused(Value* a, Value* b, Value* c);
+  Value* select(const ExprNode& e);
+  Value* splat(Value* scalar, int32_t lanes);
+  Value* ramp(const ExprNode& e);
+  Value* lane_reduce(const ExprNode& e);
+  Value* combine(Op op, DType elem, Value* a, Value* b);
+
+  // emit_cast.cpp
+  Value* cast(DType from, DType to, Value* v);
+  Value* to_bool(DType from, Value* v);
+  Value* float_to_int(DType to, Value* v);
+  Value* widen(DType small, Value* bits);    ///< f16 or bf16 bits to f32
+  Value* narrow(DType small, Value* value);  ///< f32 to f16 or bf16 bits, to nearest even
+  Value* half_to_float(Value* bits);
+  Value* float_to_half(Value* value);
+  Value* round_to_odd(Value* value);  ///< f64 to f32, so that a second rounding to f16 or bf16 is right
+
+  llvm::Type* elem_type(DType type);
+  llvm::Type* memory_type(DType type);
+  llvm::Type* type(VType t);
+  static llvm::Type* same_lanes(llvm::Type* elem, Value* like);
+  [[noreturn]] void unsupported(std::string_view what) const;
+
+  llvm::Module& module_;
+  llvm::LLVMContext& context_;
+  const LoopFunc& func_;
+  const Target& target_;
+  llvm::IRBuilder<> builder_;
+  llvm::Function* function_ = nullptr;
+  std::vector<Value*> buffers_;                       ///< bases, by buffer
+  std::vector<Value*> vars_;                          ///< values, by variable; null while not bound
+  std::vector<Value*> registers_;                     ///< stack slots, by register
+  std::vector<llvm::MDNode*> scope_, others_;         ///< alias scopes by buffer: its own, and all the others'
+  std::unordered_map<const ExprNode*, Value*> memo_;  ///< values of the current statement's subexpressions
+};
+
+}  // namespace kilter::codegen

@@ -1,0 +1,28 @@
+// Lays out the code and constants of relocatable ELF objects (x86-64) in one position-independent blob.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kilter::codegen {
+
+struct Object {
+  std::string name;   ///< for messages
+  std::string entry;  ///< symbol whose offset is wanted
+  std::span<const char> bytes;
+};
+
+struct Linked {
+  std::vector<std::byte> bytes;
+  std::vector<int64_t> entries;  ///< offset of each object's entry symbol
+};
+
+/// Code of all objects first, then their constants. Only relocations relative to the place are legal, and only against
+/// sections of the same object: an undefined symbol, writable data or an absolute address is an internal error that
+/// names the object and the symbol or section.
+Linked link(std::span<const Object> objects);
+
+}  // namespace kilter::codegen

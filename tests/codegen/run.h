@@ -1,0 +1,84 @@
+// Runs generated code and compares it with the interpreter.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <vector>
+
+#include "codegen/llvm/backend.h"
+#include "exec/plan.h"
+#include "loop/loop.h"
+#include "loop/passes/passes.h"
+
+namespace kilter::testing {
+
+/// Machine code mapped executable, once.
+class Mapped {
+ public:
+  explicit Mapped(const MachineCode& code) : entries_(code.entries), bytes_((code.bytes.size() + 4095) / 4096 * 4096) {
+    base_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base_ == MAP_FAILED) fail(ErrorKind::io, "mmap of {} bytes failed", bytes_);
+    std::memcpy(base_, code.bytes.data(), code.bytes.size());
+    mprotect(base_, bytes_, PROT_READ | PROT_EXEC);
+  }
+  ~Mapped() { munmap(base_, bytes_); }
+  Mapped(const Mapped&) = delete;
+  Mapped& operator=(const Mapped&) = delete;
+
+  KernelEntry entry(size_t i) const {
+    return reinterpret_cast<KernelEntry>(reinterpret_cast<uintptr_t>(base_) + static_cast<uintptr_t>(entries_.at(i)));
+  }
+
+ private:
+  void* base_ = nullptr;
+  std::vector<int64_t> entries_;
+  size_t bytes_ = 0;
+};
+
+/// Calls one kernel for parallel iterations [begin, end) as worker `worker`, with scratch of its own.
+inline int32_t call(const LoopFunc& func, KernelEntry entry, const std::vector<std::byte*>& buffers, int64_t begin,
+                    int64_t end, int32_t worker = 0) {
+  const int64_t stride = (func.scratch_bytes() + 63) / 64 * 64;
+  std::vector<std::byte> scratch(static_cast<size_t>(stride * (worker + 1) + 64), std::byte{0xff});
+  auto* aligned = reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(scratch.data()) + 63) / 64 * 64);
+  const KernelArgs args{buffers.data(), nullptr, aligned, stride};
+  return entry(&args, begin, end, worker);
+}
+
+/// Targets that this machine can run, one for each vector width and for the target that Kilter would choose.
+inline std::vector<Target> targets_here() {
+  std::vector<Target> targets;
+  for (const char* name : {"x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
+    if (const Target t = parse_target(name); runs_here(t)) targets.push_back(t);
+  }
+  targets.push_back(native_target());
+  return targets;
+}
+
+/// A buffer of bytes between two guards that nobody may write.
+class Guarded {
+ public:
+  explicit Guarded(int64_t bytes) : bytes_(bytes), store_(static_cast<size_t>(bytes + 2 * kGuard + 64), kMark) {
+    const auto start = reinterpret_cast<uintptr_t>(store_.data()) + kGuard;
+    data_ = reinterpret_cast<std::byte*>((start + 63) / 64 * 64);
+  }
+  std::byte* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+  bool intact() const {
+    for (const std::byte* p = store_.data(); p != store_.data() + store_.size(); ++p) {
+      if ((p < data_ || p >= data_ + bytes_) && *p != kMark) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr int64_t kGuard = 256;
+  static constexpr std::byte kMark{0xa5};
+  int64_t bytes_;
+  std::vector<std::byte> store_;
+  std::byte* data_ = nullptr;
+};
+
+}  // namespace kilter::testing
