@@ -1,1 +1,66 @@
-int main() { return 0; }
+#include <cstdio>
+#include <exception>
+
+#include "codegen/llvm/backend.h"
+#include "tool.h"
+#include "version.h"
+
+namespace {
+
+int exit_code(kilter::ErrorKind kind) {
+  using kilter::ErrorKind;
+  switch (kind) {
+    case ErrorKind::usage:
+      return kilter::tool::kUsage;
+    case ErrorKind::bad_model:
+    case ErrorKind::bad_input:
+    case ErrorKind::unsupported:
+    case ErrorKind::io:
+      return kilter::tool::kBadInput;
+    case ErrorKind::internal:
+      break;
+  }
+  return kilter::tool::kInternal;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Kilter compiles ONNX networks to machine code for this CPU, checks and times them.", "kilter");
+  app.set_version_flag("--version", [] {
+    return fmt::format("kilter {} ({}, {}, {})", KILTER_VERSION, KILTER_COMMIT, KILTER_BUILD_TYPE, kilter::codegen_version());
+  });
+  app.require_subcommand(1);
+  app.footer("Example:  kilter run zoo:resnet18 --verify\nEvery subcommand has --help.");
+  kilter::tool::Context context;
+  using namespace kilter::tool;
+  add_run(app, context);
+  add_bench(app, context);
+  add_compile(app, context);
+  add_check(app, context);
+  add_inspect(app, context);
+  add_lists(app, context);
+  add_zoo(app, context);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    const int code = app.exit(e);
+    return code == 0 ? kDone : kUsage;
+  }
+  return context.exit;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const kilter::Error& e) {
+    fmt::print(stderr, "kilter: {}\n", e.message());
+    return exit_code(e.kind());
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "kilter: out of memory\n");
+    return kilter::tool::kBadInput;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "kilter: internal error: {}\n", e.what());
+    return kilter::tool::kInternal;
+  }
+}

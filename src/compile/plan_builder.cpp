@@ -12,6 +12,7 @@
 #include "compile/tasks.h"
 #include "loop/passes/passes.h"
 #include "ops/builder.h"
+#include "schedule/emit.h"
 
 namespace kilter {
 namespace {

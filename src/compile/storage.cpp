@@ -52,6 +52,12 @@ class Placer {
     const Node& node = graph_.node(id);
     return node.op->family != Family::reshape && node.op->name != "Concat";
   }
+  /// Movement and gather templates write dense tensors.
+  bool writes_strided(NodeId id) const {
+    if (!kernel(id)) return false;
+    const Family family = static_cast<const Graph&>(graph_).node(id).op->family;
+    return family != Family::movement && family != Family::gather;
+  }
   bool read_by_reference(ValueId v) const {
     const auto users = graph_.users(v);
     return std::any_of(users.begin(), users.end(), [&](NodeId u) { return reference_.contains(u); });
@@ -106,7 +112,7 @@ class Placer {
   bool writable_in_place(ValueId part, const Layout& layout) const {
     const Value& v = graph_.value(part);
     const bool placed = static_cast<size_t>(part) < placed_.size() && placed_[static_cast<size_t>(part)];
-    return !placed && kernel(v.producer) && v.type.layout == layout && !graph_.is_output(part) && !read_by_reference(part) &&
+    return !placed && writes_strided(v.producer) && v.type.layout == layout && !graph_.is_output(part) && !read_by_reference(part) &&
            !feeds_view(part);
   }
 
@@ -214,14 +220,16 @@ class Placer {
       const auto regions = node.op->regions(v, static_cast<int32_t>(i));
       if (!regions || regions->size() != 1 || regions->front().input != 0) return false;
       const CopyRegion& region = regions->front();
-      if (region.extent != type.shape || !is_dense(type.shape, region.out_strides)) return false;
+      if (elems(region.extent) != elems(type.shape) || !is_dense(region.extent, region.out_strides)) return false;
       if (std::any_of(region.in_strides.begin(), region.in_strides.end(), [](int64_t s) { return s < 0; })) return false;
-      const bool contiguous = type.shape.empty() || type.shape.back() == 1 || region.in_strides.back() == 1;
+      const auto strides = view_strides(region.extent, region.in_strides, type.shape);
+      if (!strides) return false;
+      const bool contiguous = type.shape.empty() || type.shape.back() == 1 || strides->back() == 1;
       if (type.layout.block != 1 || !readers_take_strides(node.outputs[i], contiguous)) return false;
       Storage s = of(node.inputs[0]);
       s.offset_elems += region.in_offset;
       s.phys.dims = type.shape;
-      s.phys.strides = region.in_strides;
+      s.phys.strides = *strides;
       s.phys.elems -= region.in_offset;
       views.emplace_back(node.outputs[i], s);
     }

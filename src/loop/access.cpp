@@ -178,6 +178,16 @@ bool AccessChecker::decidable(const Affine& index) const {
   return true;
 }
 
+/// x of max(0, x): where lanes are on, the count is positive and the floor does not matter.
+const Expr& AccessChecker::without_floor(const Expr& count) const {
+  if (count->kind != ExprKind::binary || count->op != Op::max) return count;
+  int64_t floor = 1;
+  for (size_t i = 0; i < 2; ++i) {
+    if (is_const(count->args[i], &floor) && floor <= 0) return count->args[1 - i];
+  }
+  return count;
+}
+
 /// Adds what the last lane's index may be limited to; false when the mask says more than that.
 bool AccessChecker::limit_by_mask(const Expr& mask, const Affine& base, const Lanes& lanes, std::vector<Affine>& last) {
   const Expr& m = space_.definition(mask);
@@ -195,7 +205,7 @@ bool AccessChecker::limit_by_mask(const Expr& mask, const Affine& base, const La
     const Expr& wide = space_.definition(count->args[0]);
     space_.assume(binary(Op::ge, wide, 1), true);  // no lane is on otherwise
     for (const Expr& e : wide->kind == ExprKind::binary && wide->op == Op::min ? wide->args : std::vector<Expr>{wide}) {
-      n = space_.expanded(space_.affine(e));
+      n = space_.expanded(space_.affine(without_floor(space_.definition(e))));
       n.constant -= 1;
       if (const std::optional<Affine> end = add(base, n, lanes.stride)) last.push_back(*end);
     }

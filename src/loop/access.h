@@ -41,6 +41,7 @@ class AccessChecker {
   };
   void push(bool clear, bool reachable, uint64_t parallel);
   void access(std::string_view what, int32_t buffer, const Expr& index, const Lanes& lanes);
+  const Expr& without_floor(const Expr& count) const;
   bool limit_by_mask(const Expr& mask, const Affine& base, const Lanes& lanes, std::vector<Affine>& last);
   bool decidable(const Affine& index) const;
   bool exact(int32_t key, uint64_t* base) const;

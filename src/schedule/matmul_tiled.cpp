@@ -216,7 +216,7 @@ class ProductEmitter {
     const Domain domain = domain_of(e_.task().graph->type(anchor));
     for (int64_t v = 0; v < vectors_; ++v) {
       const Expr column = b_.let("n", panel_ * Expr(panels_.width) + Expr(v * lanes_));
-      const Expr mask = p_.n % panels_.width == 0 ? Expr() : b_.let("mask", first_lanes(max(Expr(0), Expr(p_.n) - column), lanes_));
+      const Expr mask = p_.n % panels_.width == 0 ? Expr() : first_lanes(max(Expr(0), Expr(p_.n) - column), lanes_);
       for (int64_t r = 0; r < rows; ++r) {
         Site site;
         site.index = batch_;

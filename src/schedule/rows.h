@@ -1,0 +1,25 @@
+// Loops over one contiguous row in vectors with a masked tail, for templates that pass over a row several times.
+#pragma once
+
+#include <functional>
+
+#include "loop/loop.h"
+
+namespace kilter {
+
+/// Calls body(position, mask) for vectors that cover [0, extent); the mask is undefined for whole vectors. The main loop
+/// is unrolled `unroll` times; `which` counts the copies, for separate accumulators.
+inline void for_vectors(LoopBuilder& b, int64_t extent, int32_t lanes, int64_t unroll,
+                        const std::function<void(const Expr& at, const Expr& mask, int64_t which)>& body) {
+  const int64_t step = lanes * unroll;
+  const int64_t full = extent / step * step;
+  b.loop("v", 0, full, step, [&](const Expr& v) {
+    for (int64_t u = 0; u < unroll; ++u) body(v + Expr(u * lanes), {}, u);
+  });
+  for (int64_t at = full; at < extent; at += lanes) {
+    const int64_t left = extent - at;
+    body(Expr(at), left >= lanes ? Expr() : first_lanes(Expr(left), lanes), 0);
+  }
+}
+
+}  // namespace kilter

@@ -1,0 +1,210 @@
+// kilter check: runs cases in the ONNX test layout. Every case runs in a process of its own, so that one that crashes or
+// hangs never stops the rest.
+
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "base/text.h"
+#include "measure/clock.h"
+#include "tool.h"
+
+namespace kilter::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+enum class Verdict : char { passed = 'P', failed = 'F', skipped = 'S' };
+
+struct Outcome {
+  Verdict verdict = Verdict::passed;
+  std::string reason;
+};
+
+struct CheckOptions {
+  std::vector<std::string> folders;
+  std::string target = "native";
+  int threads = 1;
+  int seconds = 60;
+  bool list = false;
+};
+
+struct Tolerances {
+  double rtol = 1e-3, atol = 1e-7;
+};
+
+Tolerances tolerances(const fs::path& folder) {
+  Tolerances t;
+  const fs::path file = folder / "tol.txt";
+  if (!fs::exists(file)) return t;
+  std::ifstream in(file);
+  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const auto words = split_words(text);
+  if (words.size() != 2) fail(ErrorKind::bad_input, "{}: expected 'rtol atol', got '{}'", file.string(), trim(text));
+  t.rtol = parse_float(words[0], "rtol in " + file.string());
+  t.atol = parse_float(words[1], "atol in " + file.string());
+  return t;
+}
+
+/// Files PREFIX_0.pb, PREFIX_1.pb, ... of a data set.
+std::vector<fs::path> numbered(const fs::path& folder, const std::string& prefix) {
+  std::vector<fs::path> files;
+  while (fs::exists(folder / fmt::format("{}_{}.pb", prefix, files.size()))) files.push_back(folder / fmt::format("{}_{}.pb", prefix, files.size()));
+  return files;
+}
+
+std::string mismatch(const std::string& name, const Tensor& got, const Tensor& want, const Tolerances& t) {
+  if (got.dtype() != want.dtype()) return fmt::format("output '{}': expected {}, got {}", name, kilter::name(want.dtype()), kilter::name(got.dtype()));
+  if (got.shape() != want.shape()) return fmt::format("output '{}': expected shape {}, got {}", name, text(want.shape()), text(got.shape()));
+  if (want.dtype() == DType::string) return got.strings() == want.strings() ? "" : fmt::format("output '{}': strings differ", name);
+  for (int64_t i = 0; i < want.elems(); ++i) {
+    const double g = got.as_double(i), w = want.as_double(i);
+    if (std::isnan(g) && std::isnan(w)) continue;
+    if (g == w || std::abs(g - w) <= t.atol + t.rtol * std::abs(w)) continue;
+    return fmt::format("output '{}': element {} is {:g}, expected {:g} (rtol {:g}, atol {:g})", name, i, g, w, t.rtol, t.atol);
+  }
+  return "";
+}
+
+Outcome run_case(const fs::path& folder, const CheckOptions& options) {
+  try {
+    Session::Options session_options;
+    session_options.compile.target = parse_target(options.target);
+    session_options.threads = options.threads;
+    const auto session = Session::open((folder / "model.onnx").string(), session_options);
+    const Tolerances t = tolerances(folder);
+    for (int set = 0; fs::exists(folder / fmt::format("test_data_set_{}", set)); ++set) {
+      const fs::path data = folder / fmt::format("test_data_set_{}", set);
+      std::map<std::string, Tensor> inputs;
+      const auto ports = session->inputs();
+      const auto files = numbered(data, "input");
+      for (size_t i = 0; i < files.size() && i < ports.size(); ++i) inputs[ports[i].name] = onnx::load_tensor(files[i]);
+      const std::vector<Tensor> outputs = session->run(inputs);
+      const auto expected = numbered(data, "output");
+      const auto names = session->outputs();
+      if (expected.size() > outputs.size()) return {Verdict::failed, fmt::format("expected {} outputs, got {}", expected.size(), outputs.size())};
+      for (size_t i = 0; i < expected.size(); ++i) {
+        const std::string wrong = mismatch(names[i].name, outputs[i], onnx::load_tensor(expected[i]), t);
+        if (!wrong.empty()) return {Verdict::failed, wrong};
+      }
+    }
+    return {};
+  } catch (const Error& e) {
+    return {e.kind() == ErrorKind::unsupported ? Verdict::skipped : Verdict::failed, e.message()};
+  } catch (const std::exception& e) {
+    return {Verdict::failed, e.what()};
+  }
+}
+
+/// Reads what the child says until it ends or the time is over.
+Outcome watch(pid_t child, int from, int seconds) {
+  std::string text;
+  const int64_t end = now_ns() + int64_t{seconds} * 1'000'000'000;
+  bool timed_out = false;
+  while (true) {
+    pollfd waiting{from, POLLIN, 0};
+    const auto left = static_cast<int>((end - now_ns()) / 1'000'000);
+    if (left <= 0 || poll(&waiting, 1, left) == 0) {
+      timed_out = true;
+      kill(child, SIGKILL);
+      break;
+    }
+    char buffer[4096];
+    const ssize_t got = read(from, buffer, sizeof buffer);
+    if (got <= 0) break;
+    text.append(buffer, static_cast<size_t>(got));
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (timed_out) return {Verdict::failed, fmt::format("did not end within {} s", seconds)};
+  if (WIFSIGNALED(status)) return {Verdict::failed, fmt::format("crashed: {}", strsignal(WTERMSIG(status)))};
+  if (text.empty()) return {Verdict::failed, fmt::format("ended with status {} and said nothing", WEXITSTATUS(status))};
+  return {static_cast<Verdict>(text[0]), text.substr(1)};
+}
+
+Outcome run_apart(const fs::path& folder, const CheckOptions& options) {
+  int ends[2];
+  if (pipe(ends) != 0) fail(ErrorKind::internal, "check: cannot make a pipe");
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child < 0) fail(ErrorKind::internal, "check: cannot start a process");
+  if (child == 0) {
+    close(ends[0]);
+    const Outcome outcome = run_case(folder, options);
+    std::string text(1, static_cast<char>(outcome.verdict));
+    text += outcome.reason;
+    for (size_t at = 0; at < text.size();) {
+      const ssize_t put = write(ends[1], text.data() + at, text.size() - at);
+      if (put <= 0) break;
+      at += static_cast<size_t>(put);
+    }
+    _exit(0);
+  }
+  close(ends[1]);
+  const Outcome outcome = watch(child, ends[0], options.seconds);
+  close(ends[0]);
+  return outcome;
+}
+
+std::vector<fs::path> cases_in(const std::string& folder) {
+  const fs::path root(folder);
+  if (!fs::is_directory(root)) fail(ErrorKind::io, "check: {} is no folder", folder);
+  if (fs::exists(root / "model.onnx")) return {root};
+  std::vector<fs::path> cases;
+  for (const auto& entry : fs::directory_iterator(root)) {
+    if (entry.is_directory() && fs::exists(entry.path() / "model.onnx")) cases.push_back(entry.path());
+  }
+  std::sort(cases.begin(), cases.end());
+  if (cases.empty()) fail(ErrorKind::bad_input, "check: {} holds no case; expected model.onnx, or folders that hold one", folder);
+  return cases;
+}
+
+int check(const CheckOptions& options) {
+  std::vector<fs::path> cases;
+  for (const std::string& folder : options.folders) {
+    for (fs::path& path : cases_in(folder)) cases.push_back(std::move(path));
+  }
+  int64_t passed = 0, failed = 0, skipped = 0;
+  {
+    Progress progress("check");
+    for (const fs::path& path : cases) {
+      progress.show(fmt::format("{} of {}", passed + failed + skipped + 1, cases.size()));
+      Outcome outcome = run_apart(path, options);
+      std::replace(outcome.reason.begin(), outcome.reason.end(), '\n', ' ');
+      const std::string name = path.filename().string();
+      if (outcome.verdict == Verdict::passed) {
+        ++passed;
+        if (options.list) fmt::print("passed  {}\n", name);
+      } else if (outcome.verdict == Verdict::skipped) {
+        ++skipped;
+        fmt::print("skipped {}: {}\n", name, outcome.reason);
+      } else {
+        ++failed;
+        fmt::print("failed  {}: {}\n", name, outcome.reason);
+      }
+    }
+  }
+  fmt::print("{} passed, {} failed, {} skipped\n", passed, failed, skipped);
+  return failed == 0 ? kDone : kCheckFailed;
+}
+
+}  // namespace
+
+void add_check(CLI::App& app, Context& context) {
+  auto options = std::make_shared<CheckOptions>();
+  CLI::App* sub = app.add_subcommand("check", "Run cases in the ONNX test layout: model.onnx, test_data_set_*/{input,output}_*.pb, tol.txt ('rtol atol')");
+  sub->add_option("DIR", options->folders, "case folders, or folders of cases")->required();
+  sub->add_option("--target", options->target, "CPU to generate code for")->capture_default_str();
+  sub->add_option("--threads", options->threads, "threads per case")->check(CLI::Range(1, 1024))->capture_default_str();
+  sub->add_option("--timeout", options->seconds, "seconds that a case may take")->check(CLI::Range(1, 86400))->capture_default_str();
+  sub->add_flag("--list-passed", options->list, "also print the cases that pass");
+  sub->callback([=, &context] { context.exit = check(*options); });
+}
+
+}  // namespace kilter::tool

@@ -1,0 +1,28 @@
+// kilter compile: writes a compiled file that loads without recompiling.
+
+#include <filesystem>
+
+#include "exec/plan_file.h"
+#include "tool.h"
+
+namespace kilter::tool {
+
+void add_compile(CLI::App& app, Context&) {
+  auto options = std::make_shared<ModelOptions>();
+  auto file = std::make_shared<std::string>();
+  CLI::App* sub = app.add_subcommand("compile", "Compile a network to a file that `kilter run` and libkilter_runtime load without recompiling");
+  options->add_to(*sub);
+  sub->add_option("-o,--out", *file, "file to write")->required();
+  sub->callback([=] {
+    const auto session = options->open();
+    Progress progress("compile " + session->name());
+    progress.show("compiling");
+    Loaded& loaded = session->prepare();
+    save_plan(loaded.plan(), *file);
+    if (options->time_passes) print_passes(loaded.compiled);
+    fmt::print("{}: {} steps for {} in {:.0f} ms, {:.1f} MB\n", *file, loaded.plan().steps.size(), loaded.plan().target,
+               loaded.compiled.compile_ms, static_cast<double>(std::filesystem::file_size(*file)) * 1e-6);
+  });
+}
+
+}  // namespace kilter::tool

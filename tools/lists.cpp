@@ -1,0 +1,59 @@
+// kilter ops, targets, options: the tables of operators, targets, passes, templates and settings.
+
+#include <limits>
+
+#include "base/cpu_info.h"
+#include "ops/op.h"
+#include "tool.h"
+
+namespace kilter::tool {
+namespace {
+
+void print_ops(bool markdown) {
+  if (markdown) fmt::print("| operator | opsets | runs as | what it does |\n|---|---|---|---|\n");
+  for (const OpDef* op : all_ops()) {
+    if (op->domain == "kilter") continue;
+    const std::string until = op->until == std::numeric_limits<int32_t>::max() ? "" : std::to_string(op->until);
+    const std::string opsets = fmt::format("{}-{}", op->since, until);
+    const std::string full = op->domain.empty() ? std::string(op->name) : fmt::format("{}:{}", op->domain, op->name);
+    std::string runs(name(op->family));
+    if (op->expand != nullptr) runs = "expansion";
+    if (markdown) {
+      fmt::print("| {} | {} | {} | {} |\n", full, opsets, runs, op->summary);
+    } else {
+      fmt::print("{:<28} {:<8} {:<15} {}\n", full, opsets, runs, op->summary);
+    }
+  }
+}
+
+void print_targets() {
+  const Target native = native_target();
+  for (const TargetRow& row : all_targets()) {
+    const bool here = runs_here(parse_target(row.name));
+    fmt::print("{:<18} {:<16} {}{}\n", row.name, row.cpu, row.summary, row.name == native.name ? "  (native)" : here ? "" : "  (does not run here)");
+  }
+  fmt::print("this machine: {}\n", cpu_brand());
+}
+
+void print_options() {
+  fmt::print("environment:\n  KILTER_NUM_THREADS  threads to run on, 1..1024 (default: the CPUs this process may use)\n"
+             "  KILTER_SPIN_US      how long an idle worker spins before it parks, microseconds\n\npasses (--disable, --stop-after), in order:\n");
+  for (const PassRow& row : all_passes()) fmt::print("  {:<24} {}\n{:<27}here because: {}\n", row.name, row.summary, "", row.why_here);
+  fmt::print("\ntemplates (--schedule), in order of preference:\n");
+  for (const Template* t : all_templates()) fmt::print("  {:<24} {}\n", t->name, t->summary);
+}
+
+}  // namespace
+
+void add_lists(CLI::App& app, Context&) {
+  CLI::App* ops = app.add_subcommand("ops", "List the operators, their opsets and how they run");
+  auto markdown = std::make_shared<bool>(false);
+  ops->add_flag("--markdown", *markdown, "as the table of doc/operators.md");
+  ops->callback([=] { print_ops(*markdown); });
+  CLI::App* targets = app.add_subcommand("targets", "List the CPUs that code can be generated for");
+  targets->callback([] { print_targets(); });
+  CLI::App* options = app.add_subcommand("options", "List environment variables, passes and templates");
+  options->callback([] { print_options(); });
+}
+
+}  // namespace kilter::tool

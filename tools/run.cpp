@@ -1,0 +1,151 @@
+// kilter run: runs a network once, prints or writes its outputs, and compares with the reference kernels.
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "base/npy.h"
+#include "tool.h"
+
+namespace kilter::tool {
+namespace {
+
+constexpr double kVerifyTolerance = 1e-3;  ///< of the largest magnitude in the tensor
+
+struct Difference {
+  double most = 0, scale = 0;
+  bool nan = false;
+  double relative() const { return nan ? INFINITY : scale > 0 ? most / scale : most; }
+};
+
+Difference difference(const Tensor& got, const Tensor& want) {
+  Difference d;
+  for (int64_t i = 0; i < want.elems(); ++i) {
+    const double g = got.as_double(i), w = want.as_double(i);
+    if (std::isnan(g) != std::isnan(w)) d.nan = true;
+    if (std::isnan(g) || std::isnan(w) || g == w) continue;
+    d.most = std::max(d.most, std::abs(g - w));
+    if (std::isfinite(w)) d.scale = std::max(d.scale, std::abs(w));
+  }
+  if (d.most > 0 && d.scale == 0) d.scale = 1;
+  return d;
+}
+
+void print_outputs(const std::vector<PlanTensor>& outputs, const std::vector<Tensor>& tensors) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Tensor& t = tensors[i];
+    fmt::print("{}: {}[{}]", outputs[i].name, name(t.dtype()), text(t.shape()));
+    if (t.elems() > 0) {
+      double low = INFINITY, high = -INFINITY, sum = 0;
+      int64_t nans = 0;
+      for (int64_t k = 0; k < t.elems(); ++k) {
+        const double v = t.as_double(k);
+        if (std::isnan(v)) {
+          ++nans;
+          continue;
+        }
+        low = std::min(low, v), high = std::max(high, v), sum += v;
+      }
+      fmt::print("  min {:.6g}  max {:.6g}  mean {:.6g}", low, high, sum / static_cast<double>(std::max<int64_t>(t.elems() - nans, 1)));
+      if (nans > 0) fmt::print("  {} of {} NaN", nans, t.elems());
+    }
+    fmt::print("\n");
+  }
+}
+
+void write_outputs(const std::string& folder, const std::vector<PlanTensor>& outputs, const std::vector<Tensor>& tensors) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) fail(ErrorKind::io, "--output {}: cannot make the folder: {}", folder, error.message());
+  std::map<std::string, int> taken;
+  for (size_t i = 0; i < outputs.size(); ++i) save_npy(std::filesystem::path(folder) / file_name(outputs[i].name, taken), tensors[i]);
+}
+
+/// Values of a run by name, in the order of the steps.
+std::vector<std::pair<std::string, Tensor>> values_of(Loaded& loaded, const std::vector<Tensor>& inputs, const std::map<std::string, Tensor>* only) {
+  std::vector<std::pair<std::string, Tensor>> values;
+  std::multimap<size_t, const PlacedValue*> by_step;
+  for (const PlacedValue& v : loaded.compiled.values) {
+    if (only == nullptr || only->contains(v.name)) by_step.emplace(v.step, &v);
+  }
+  StepObserver observer;
+  observer.after = [&](size_t step) {
+    for (auto [it, end] = by_step.equal_range(step); it != end; ++it) {
+      values.emplace_back(it->second->name, extract(*it->second, loaded.instance->address(it->second->buffer)));
+    }
+  };
+  run_plan(loaded, inputs, &observer);
+  return values;
+}
+
+int verify_run(const ModelOptions& options, Session& session, const std::map<std::string, Tensor>& inputs) {
+  if (session.compiled_file()) fail(ErrorKind::usage, "--verify needs the model, not a compiled file: {}", options.model);
+  onnx::Model::Shapes shapes;
+  for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
+  onnx::Model::Values values;
+  for (const std::string& name : session.value_inputs(shapes)) values[name] = inputs.at(name);
+  Session::Options naive = session.options();
+  naive.compile.naive = true;
+  const auto reference = Session::open(options.model, naive);
+  Loaded& slow = reference->prepare(shapes, values);
+  Loaded& fast = session.prepare(shapes, values);
+  std::vector<Tensor> ordered;
+  for (const PlanTensor& t : fast.plan().inputs) ordered.push_back(inputs.at(t.name));
+  std::map<std::string, Tensor> wanted;
+  {
+    Progress progress("verify");
+    progress.show("running the reference kernels");
+    for (auto& [name, tensor] : values_of(slow, ordered, nullptr)) wanted.emplace(name, std::move(tensor));
+  }
+  int64_t compared = 0;
+  std::string first, worst;
+  Difference first_difference, worst_difference;
+  for (const auto& [name, tensor] : values_of(fast, ordered, &wanted)) {
+    const Tensor& want = wanted.at(name);
+    if (want.shape() != tensor.shape() || want.dtype() != tensor.dtype()) continue;
+    ++compared;
+    const Difference d = difference(tensor, want);
+    if (d.relative() > kVerifyTolerance && first.empty()) first = name, first_difference = d;
+    if (worst.empty() || d.relative() > worst_difference.relative()) worst = name, worst_difference = d;
+  }
+  fmt::print("verify: {} values compared with the reference kernels; tolerance {:g} of the largest magnitude\n", compared, kVerifyTolerance);
+  if (compared > 0) {
+    fmt::print("  worst: '{}' differs by {:.3g} of {:.3g} ({:.2e})\n", worst, worst_difference.most, worst_difference.scale, worst_difference.relative());
+  }
+  if (first.empty()) {
+    fmt::print("verify: passed\n");
+    return kDone;
+  }
+  fmt::print("  first beyond the tolerance: '{}' differs by {:.3g} of {:.3g} ({:.2e}){}\n", first, first_difference.most,
+             first_difference.scale, first_difference.relative(), first_difference.nan ? ", NaN on one side" : "");
+  fmt::print("verify: FAILED\n");
+  return kCheckFailed;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Context& context) {
+  auto options = std::make_shared<ModelOptions>();
+  auto folder = std::make_shared<std::string>();
+  auto verify = std::make_shared<bool>(false);
+  CLI::App* sub = app.add_subcommand("run", "Run a network once; inputs that are not given are seeded random values");
+  options->add_to(*sub);
+  sub->add_option("--output", *folder, "folder for one NAME.npy per output");
+  sub->add_flag("--verify", *verify, "compare every value with the reference kernels (exit 1 when one differs)");
+  sub->callback([=, &context] {
+    const auto session = options->open();
+    const std::map<std::string, Tensor> inputs = options->all_inputs(*session);
+    const std::vector<Tensor> outputs = session->run(inputs);
+    onnx::Model::Shapes shapes;
+    for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
+    onnx::Model::Values values;
+    for (const std::string& name : session->value_inputs(shapes)) values[name] = inputs.at(name);
+    Loaded& loaded = session->prepare(shapes, values);
+    if (options->time_passes && !session->compiled_file()) print_passes(loaded.compiled);
+    print_outputs(loaded.plan().outputs, outputs);
+    if (!folder->empty()) write_outputs(*folder, loaded.plan().outputs, outputs);
+    if (*verify) context.exit = verify_run(*options, *session, inputs);
+  });
+}
+
+}  // namespace kilter::tool

@@ -1,0 +1,129 @@
+#include "tool.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "base/npy.h"
+#include "base/text.h"
+
+namespace kilter::tool {
+
+void ModelOptions::add_to(CLI::App& app, bool compiles) {
+  app.add_option("MODEL", model, "ONNX file, zoo:NAME, or a file made by `kilter compile`")->required();
+  app.add_option("--input", inputs, "NAME=FILE.npy or NAME=SHAPE such as x=1x3x224x224; may be repeated");
+  app.add_option("--threads", threads, "threads to run on (default: KILTER_NUM_THREADS, else the CPUs this process may use)")
+      ->check(CLI::Range(1, 1024));
+  if (!compiles) return;
+  app.add_option("--target", target, "CPU to generate code for; `kilter targets` lists them")->capture_default_str();
+  app.add_option("--schedule", schedules, "NODE=SCHEDULE, forces a node's schedule, e.g. conv1=\"conv2d_direct vectors=2 rows=1 tile=14 prefetch=0\"");
+  app.add_option("--disable", disable, "pass that does not run; `kilter options` lists them")->delimiter(',');
+  app.add_option("--stop-after", stop_after, "pass after which no other runs");
+  app.add_option("--max-rewrites", max_rewrites, "rewrites that the passes may make, in order (bisects a wrong result)");
+  app.add_option("--dump-ir", dump_ir, "folder for the graph after each pass and the loops of each kernel");
+  app.add_flag("--time-passes", time_passes, "print the time of each pass");
+}
+
+std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option) {
+  const size_t at = text.rfind('=');
+  if (at == std::string::npos || at == 0 || at + 1 == text.size()) {
+    fail(ErrorKind::usage, "{}: expected NAME=VALUE, got '{}'", option, text);
+  }
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+CompileOptions ModelOptions::compile_options() const {
+  CompileOptions options;
+  options.target = parse_target(target);
+  options.dump_ir = dump_ir;
+  options.stop_after = stop_after;
+  options.disable = {disable.begin(), disable.end()};
+  if (max_rewrites >= 0) options.max_rewrites = max_rewrites;
+  for (const std::string& s : schedules) {
+    // The schedule itself holds '=': the node's name ends at the '=' before the template's name.
+    const size_t at = s.find('=');
+    if (at == std::string::npos || at == 0) fail(ErrorKind::usage, "--schedule: expected NODE=SCHEDULE, got '{}'", s);
+    options.schedules[s.substr(0, at)] = parse_schedule(std::string_view(s).substr(at + 1));
+  }
+  options.compile_threads = std::max(1, std::min(default_threads(), 16));
+  return options;
+}
+
+onnx::Model::Shapes ModelOptions::shapes() const {
+  onnx::Model::Shapes shapes;
+  for (const std::string& text : inputs) {
+    const auto [name, value] = split_assignment(text, "--input");
+    if (const auto shape = try_parse_shape(value)) shapes[name] = *shape;
+  }
+  return shapes;
+}
+
+std::map<std::string, Tensor> ModelOptions::tensors() const {
+  std::map<std::string, Tensor> tensors;
+  for (const std::string& text : inputs) {
+    const auto [name, value] = split_assignment(text, "--input");
+    if (!try_parse_shape(value)) tensors[name] = load_npy(value);
+  }
+  return tensors;
+}
+
+std::unique_ptr<Session> ModelOptions::open() const {
+  Session::Options options;
+  options.compile = compile_options();
+  options.threads = threads;
+  options.shapes = shapes();
+  for (const auto& [name, tensor] : tensors()) options.shapes[name] = tensor.shape();
+  return Session::open(model, options);
+}
+
+std::map<std::string, Tensor> ModelOptions::all_inputs(const Session& session) const {
+  std::map<std::string, Tensor> all = tensors();
+  const onnx::Model::Shapes given = shapes();
+  for (const onnx::Port& port : session.inputs()) {
+    if (all.contains(port.name)) continue;
+    Shape shape;
+    if (auto it = given.find(port.name); it != given.end()) {
+      shape = it->second;
+    } else {
+      bool known = port.dims.has_value();
+      for (size_t d = 0; known && d < port.dims->size(); ++d) known = (*port.dims)[d].size.has_value();
+      if (!known) {
+        fail(ErrorKind::bad_input, "{}: input {} has dimensions that the model leaves open; give them, e.g. --input {}=1x3x224x224",
+             session.name(), onnx::text(port), port.name);
+      }
+      for (const onnx::Dim& d : *port.dims) shape.push_back(*d.size);
+    }
+    all[port.name] = random_input(port.name, port.type, shape);
+  }
+  return all;
+}
+
+std::string file_name(const std::string& tensor, std::map<std::string, int>& taken) {
+  std::string name;
+  for (char c : tensor) {
+    const bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
+    name += fine ? c : '_';
+  }
+  const int count = ++taken[name];
+  if (count > 1) name += fmt::format("-{}", count);
+  return name + ".npy";
+}
+
+void print_passes(const Compiled& compiled) {
+  fmt::print("{:<26} {:>10} {:>9}\n", "pass", "ms", "rewrites");
+  for (const PassTiming& t : compiled.timings) fmt::print("{:<26} {:>10.3f} {:>9}\n", t.name, t.ms, t.rewrites);
+  fmt::print("{:<26} {:>10.3f}\n", "total", compiled.compile_ms);
+}
+
+Progress::Progress(std::string what) : what_(std::move(what)), terminal_(isatty(STDERR_FILENO) != 0) {}
+Progress::~Progress() {
+  if (shown_) fmt::print(stderr, "\r\033[K");
+}
+void Progress::show(const std::string& text) {
+  if (!terminal_) return;
+  shown_ = true;
+  fmt::print(stderr, "\r\033[K{}: {}", what_, text);
+  std::fflush(stderr);
+}
+
+}  // namespace kilter::tool

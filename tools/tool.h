@@ -1,0 +1,71 @@
+// What the subcommands share: options, inputs, output. Each subcommand is one file with one `add_*` function.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compile/session.h"
+
+namespace kilter::tool {
+
+enum Exit : int { kDone = 0, kCheckFailed = 1, kUsage = 2, kBadInput = 3, kInternal = 4, kInterrupted = 130 };
+
+/// Set by a subcommand's callback; main() returns it.
+struct Context {
+  int exit = kDone;
+};
+
+/// Options of every subcommand that opens a model.
+struct ModelOptions {
+  std::string model;
+  std::vector<std::string> inputs;      ///< NAME=FILE.npy or NAME=SHAPE
+  std::vector<std::string> schedules;   ///< NODE=SCHEDULE
+  std::vector<std::string> disable;
+  std::string target = "native";
+  std::string dump_ir, stop_after;
+  int threads = 0;
+  int64_t max_rewrites = -1;
+  bool time_passes = false;
+
+  void add_to(CLI::App& app, bool compiles = true);
+  std::unique_ptr<Session> open() const;
+  CompileOptions compile_options() const;
+  /// Shapes and tensors that --input gives.
+  onnx::Model::Shapes shapes() const;
+  std::map<std::string, Tensor> tensors() const;
+  /// A tensor for every input: given ones, seeded random ones for the rest.
+  std::map<std::string, Tensor> all_inputs(const Session& session) const;
+};
+
+/// Splits "NAME=VALUE" at the last '='; usage error naming the option otherwise.
+std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option);
+/// A file name for a tensor: characters outside [A-Za-z0-9_.-] as '_'; `taken` makes it unique with -2, -3, ...
+std::string file_name(const std::string& tensor, std::map<std::string, int>& taken);
+
+void print_passes(const Compiled& compiled);
+/// One progress line on a terminal's stderr, rewritten in place; nothing elsewhere.
+class Progress {
+ public:
+  explicit Progress(std::string what);
+  ~Progress();
+  void show(const std::string& text);
+
+ private:
+  std::string what_;
+  bool terminal_;
+  bool shown_ = false;
+};
+
+void add_run(CLI::App& app, Context& context);
+void add_bench(CLI::App& app, Context& context);
+void add_compile(CLI::App& app, Context& context);
+void add_check(CLI::App& app, Context& context);
+void add_inspect(CLI::App& app, Context& context);
+void add_lists(CLI::App& app, Context& context);  ///< ops, targets, options
+void add_zoo(CLI::App& app, Context& context);
+
+}  // namespace kilter::tool
