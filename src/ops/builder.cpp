@@ -39,7 +39,8 @@ void check_operands(const Graph& graph, const Node& node, size_t outputs) {
   }
   for (int32_t i = 0; i < inputs; ++i) {
     const ValueId id = node.inputs[static_cast<size_t>(i)];
-    if (id == kNone && i < def.min_inputs) node_error(node, fmt::format("input {} is left out but required", i));
+    const bool required = i < def.min_inputs || def.max_inputs < 0;
+    if (id == kNone && required) node_error(node, fmt::format("input {} is left out but required", i));
     if (id == kNone) continue;
     require(id >= 0 && static_cast<size_t>(id) < graph.value_count(), "{}: input {} is value {} of {}", label(node), i,
             id, graph.value_count());
@@ -133,7 +134,8 @@ bool GraphBuilder::fold(const Node& node, const std::vector<std::optional<Tensor
   return true;
 }
 
-std::vector<ValueId> GraphBuilder::expand_node(const Node& node, const std::vector<std::string>& output_names) {
+std::vector<ValueId> GraphBuilder::expand_node(const Node& node, const std::vector<std::string>& output_names,
+                                               bool by_name) {
   require(depth_ < kMaxDepth, "{}: expansions are nested deeper than {}", label(node), kMaxDepth);
   const size_t values_before = graph_.value_count();
   const int32_t outer_opset = opset_;
@@ -154,6 +156,9 @@ std::vector<ValueId> GraphBuilder::expand_node(const Node& node, const std::vect
           results.size(), output_names.size());
   results.resize(output_names.size());
   for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i] == kNone && (!by_name || !output_names[i].empty())) {
+      fail(ErrorKind::unsupported, "{}: output {} is wanted, but its expansion does not make it", label(node), i);
+    }
     const std::string& wanted = output_names[i];
     if (wanted.empty() || results[i] == kNone || static_cast<size_t>(results[i]) < values_before) continue;
     const ValueId holder = graph_.find_value(wanted);
@@ -185,7 +190,7 @@ std::vector<ValueId> GraphBuilder::add(std::string_view op, std::vector<ValueId>
   check_operands(graph_, node, output_names.size());
   check_attrs(node);
   if (node.op->expand != nullptr && (options.expand || node.op->infer == nullptr))
-    return expand_node(node, output_names);
+    return expand_node(node, output_names, by_name);
 
   std::vector<const TensorType*> types;
   std::vector<const Tensor*> values;

@@ -51,7 +51,7 @@ class GraphBuilder {
   int64_t fold_limit = 4096;  ///< elements; negative: nothing is folded
 
  private:
-  std::vector<ValueId> expand_node(const Node& node, const std::vector<std::string>& output_names);
+  std::vector<ValueId> expand_node(const Node& node, const std::vector<std::string>& output_names, bool by_name);
   bool fold(const Node& node, const std::vector<std::optional<TensorType>>& types, std::vector<Tensor>& results);
 
   Graph& graph_;

@@ -141,7 +141,10 @@ class CaseParser {
 ParsedCase parse_case(const OpDef& op, CaseText text) { return CaseParser(op, text).run(); }
 
 OpCase make_case(const OpDef& op, CaseText text, bool expand) {
-  ParsedCase parsed = parse_case(op, text);
+  return make_case(op, parse_case(op, text), text, expand);
+}
+
+OpCase make_case(const OpDef& op, const ParsedCase& parsed, CaseText text, bool expand) {
   OpCase out;
   out.op = &op;
   out.name = fmt::format("{}@{}: {}", op.name, parsed.opset, text);
@@ -168,7 +171,7 @@ OpCase make_case(const OpDef& op, CaseText text, bool expand) {
   for (size_t i = 0; i < parsed.outputs; ++i) options.output_names.push_back(fmt::format("out{}", i));
   if (!options.expand) builder.fold_limit = -1;
   try {
-    const std::vector<ValueId> results = builder.add(op.name, operands, std::move(parsed.attrs), options);
+    const std::vector<ValueId> results = builder.add(op.name, operands, parsed.attrs, options);
     for (size_t i = 0; i < results.size(); ++i) out.graph.add_output(results[i], fmt::format("out{}", i));
   } catch (const ShapeNeedsValue& needs) {
     fail(ErrorKind::bad_input, "case \"{}\" of {}: the shape of {} needs the value of '{}'; write it as type=values",

@@ -42,6 +42,8 @@ struct OpCase {
 /// for its expansion. Throws bad_model where the node is illegal, bad_input when a shape needs a value that is no
 /// constant.
 OpCase make_case(const OpDef& op, CaseText text, bool expand = false);
+/// The same from a case that was read, and perhaps changed; `text` names it.
+OpCase make_case(const OpDef& op, const ParsedCase& parsed, CaseText text, bool expand = false);
 
 /// How far `got` is from `want` as the tolerance says (NaN equals NaN, infinities must be equal; types other than
 /// floats must be equal): nullopt when within, else a sentence with the worst element.
