@@ -89,12 +89,12 @@ Physical physical(const TensorType& type) {
   }
   Shape extents = out.dims;
   if (layout.has_halo()) {
-    extents[2] += layout.halo[0] + layout.halo[2];
-    extents[3] += layout.halo[1] + layout.halo[3];
+    extents[2] += layout.halo[0] + layout.halo[1];
+    extents[3] += layout.halo[2] + layout.halo[3];
   }
   out.elems = elems(extents);
   out.strides = dense_strides(extents);
-  if (layout.has_halo()) out.offset = layout.halo[0] * out.strides[2] + layout.halo[1] * out.strides[3];
+  if (layout.has_halo()) out.offset = layout.halo[0] * out.strides[2] + layout.halo[2] * out.strides[3];
   return out;
 }
 

@@ -77,7 +77,7 @@ struct Value {
   TensorType type;
   NodeId producer = kNone;         ///< kNone for graph inputs and constants
   int32_t output_index = 0;        ///< which output of the producer
-  std::optional<Tensor> constant;  ///< set for constants (dense; layout is plain)
+  std::optional<Tensor> constant;  ///< set for constants: logical and dense, whatever layout the type asks for
   bool dead = false;
 };
 

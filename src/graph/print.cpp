@@ -134,8 +134,8 @@ std::string element_text(const Tensor& tensor, int64_t i) {
   }
 }
 
-std::string tensor_text(const Tensor& tensor) {
-  std::string out = text(TensorType{tensor.dtype(), tensor.shape(), {}});
+std::string tensor_text(const Tensor& tensor, const Layout& layout) {
+  std::string out = text(TensorType{tensor.dtype(), tensor.shape(), layout});
   if (tensor.elems() > kMaxPrintedElems) return out + fmt::format("#{:016x}", content_hash(tensor));
   out += '(';
   for (int64_t i = 0; i < tensor.elems(); ++i) {
@@ -178,7 +178,7 @@ std::string print(const Graph& graph) {
   for (ValueId id = 0; id < static_cast<ValueId>(graph.value_count()); ++id) {
     const Value& value = graph.value(id);
     if (!value.dead && value.constant) {
-      out += fmt::format("  const {}: {}\n", value_ref(graph, id), tensor_text(*value.constant));
+      out += fmt::format("  const {}: {}\n", value_ref(graph, id), tensor_text(*value.constant, value.type.layout));
     }
   }
   for (NodeId id : graph.order()) out += "  " + node_text(graph, graph.node(id)) + "\n";

@@ -19,8 +19,8 @@ std::string quoted(std::string_view text);
 std::string name_text(std::string_view name);
 /// Element i: shortest text that reads back to the same bits.
 std::string element_text(const Tensor& tensor, int64_t i);
-/// "f32[2](1, 2.5)"; "f32[100]#0123456789abcdef" beyond kMaxPrintedElems.
-std::string tensor_text(const Tensor& tensor);
+/// "f32[2](1, 2.5)"; "f32[100]#0123456789abcdef" beyond kMaxPrintedElems. With a layout: "f32[1,2]{c8}(1, 2.5)".
+std::string tensor_text(const Tensor& tensor, const Layout& layout = {});
 /// "3", "0.5", "\"text\"", "[1, 2]", "[0.5, 1.0]", "[\"a\"]", "floats[]", "strings[]", a tensor, or "subgraph".
 std::string attr_text(const Attr& attr);
 /// 64-bit hash of type, shape and bytes.

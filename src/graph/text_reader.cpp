@@ -224,7 +224,7 @@ TensorType TextReader::type() {
     return value;
   };
   while (!accept("}")) {
-    const std::string item = word("'cN' or 'haloT,L,B,R'");
+    const std::string item = word("'cN' or 'haloT,B,L,R'");
     if (item.starts_with("halo")) {
       out.layout.halo[0] = small(std::string_view(item).substr(4));
       for (size_t i = 1; i < 4; ++i) {
@@ -234,7 +234,7 @@ TensorType TextReader::type() {
     } else if (item.starts_with('c')) {
       out.layout.block = small(std::string_view(item).substr(1));
     } else {
-      error_at_token(fmt::format("expected 'cN' or 'haloT,L,B,R', got '{}'", item));
+      error_at_token(fmt::format("expected 'cN' or 'haloT,B,L,R', got '{}'", item));
     }
   }
   const bool fits = out.layout.block >= 1 && (out.layout.block == 1 || out.shape.size() >= 2) &&

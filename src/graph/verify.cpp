@@ -71,7 +71,7 @@ class Verifier {
         const Tensor& tensor = *value.constant;
         if (value.producer != kNone) broken("constant '{}' has a producer", value.name);
         if (!tensor.defined()) broken("constant '{}' has no tensor", value.name);
-        const TensorType held{tensor.dtype(), tensor.shape(), {}};
+        const TensorType held{tensor.dtype(), tensor.shape(), value.type.layout};
         if (held != value.type)
           broken("constant '{}' has type {}, but its tensor is {}", value.name, text(value.type), text(held));
         ready_[static_cast<size_t>(id)] = true;

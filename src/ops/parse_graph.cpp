@@ -38,9 +38,9 @@ class GraphParser {
     } else if (reader_.accept("const")) {
       const std::string name = new_value();
       reader_.expect(":");
-      const DType type = reader_.dtype();
-      const Shape shape = reader_.shape();
-      graph_.add_constant(name, reader_.content(type, shape, name, constants_));
+      const TensorType type = reader_.type();
+      const ValueId id = graph_.add_constant(name, reader_.content(type.dtype, type.shape, name, constants_));
+      graph_.value(id).type.layout = type.layout;
     } else if (reader_.accept("output")) {
       std::string name = reader_.quoted_text();
       if (!output_names_.insert(name).second)

@@ -193,11 +193,12 @@ TEST(Physical, BlockRoundsChannelsUp) {
 }
 
 TEST(Physical, HaloWidensTheStridesAndMovesTheStart) {
+  // Top 1, bottom 2, left 3, right 4: 8 rows of 14.
   const Physical blocked = physical({DType::f32, {1, 16, 5, 7}, {.block = 16, .halo = {1, 2, 3, 4}}});
   EXPECT_EQ(blocked.dims, (Shape{1, 1, 5, 7, 16}));
-  EXPECT_EQ(blocked.strides, (Shape{9 * 13 * 16, 9 * 13 * 16, 13 * 16, 16, 1}));
-  EXPECT_EQ(blocked.offset, (1 * 13 + 2) * 16);
-  EXPECT_EQ(blocked.elems, 9 * 13 * 16);
+  EXPECT_EQ(blocked.strides, (Shape{8 * 14 * 16, 8 * 14 * 16, 14 * 16, 16, 1}));
+  EXPECT_EQ(blocked.offset, (1 * 14 + 3) * 16);
+  EXPECT_EQ(blocked.elems, 8 * 14 * 16);
   const Physical plain = physical({DType::f32, {2, 3, 5, 7}, {.block = 1, .halo = {1, 1, 1, 1}}});
   EXPECT_EQ(plain.dims, (Shape{2, 3, 5, 7}));
   EXPECT_EQ(plain.strides, (Shape{3 * 7 * 9, 7 * 9, 9, 1}));

@@ -135,6 +135,16 @@ TEST(GraphText, ConstantsOfEveryTypeKeepTheirBits) {
   }
 }
 
+TEST(GraphText, ConstantsKeepTheirLayout) {
+  Graph g;
+  g.value(g.add_constant("small", Tensor::of<float>({1, 2}, {1, 2}))).type.layout.block = 8;
+  g.value(g.add_constant("large", Tensor(DType::f32, {3, 40}))).type.layout.block = 16;
+  const Graph read = round_trip(g);
+  EXPECT_EQ(text(read.type(0)), "f32[1,2]{c8}");
+  EXPECT_EQ(text(read.type(1)), "f32[3,40]{c16}");
+  EXPECT_TRUE(read.value(0).constant->same(Tensor::of<float>({1, 2}, {1, 2})));
+}
+
 TEST(GraphText, LargeConstantsComeFromTheMapOrAreZeros) {
   Tensor big(DType::f32, {5, 5});
   for (int64_t i = 0; i < 25; ++i) big.data<float>()[i] = static_cast<float>(i);
