@@ -13,12 +13,11 @@ SoftmaxDims softmax_dims(const Node& node, const Shape& shape) {
   const int64_t axis = node.int_attr("axis", coerced ? 1 : -1);
   SoftmaxDims dims;
   if (coerced) {
-    const int64_t first = axis == rank ? rank : normal_axis(node, axis, rank);
+    const int64_t first = normal_axis(node, axis, rank);
     dims.outer = product(shape, 0, static_cast<size_t>(first));
     dims.length = product(shape, static_cast<size_t>(first), shape.size());
     return dims;
   }
-  if (rank == 0 && (axis == 0 || axis == -1)) return dims;
   const auto at = static_cast<size_t>(normal_axis(node, axis, rank));
   dims.outer = product(shape, 0, at);
   dims.length = shape[at];
