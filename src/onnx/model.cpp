@@ -121,17 +121,17 @@ void read_initializers(pb::GraphProto& graph, ModelData& model, TensorReader& re
 std::string_view odd_kind(const pb::TypeProto& type) {
   switch (type.value_case()) {
     case pb::TypeProto::kSequenceType:
-      return "sequence";
+      return "a sequence";
     case pb::TypeProto::kMapType:
-      return "map";
+      return "a map";
     case pb::TypeProto::kOpaqueType:
-      return "opaque value";
+      return "an opaque value";
     case pb::TypeProto::kSparseTensorType:
-      return "sparse tensor";
+      return "a sparse tensor";
     case pb::TypeProto::kOptionalType:
-      return "optional value";
+      return "an optional value";
     default:
-      return "value of unknown type";
+      return "a value of unknown type";
   }
 }
 
@@ -155,6 +155,16 @@ Port read_port(const pb::ValueInfoProto& info, const std::string& what, const st
   return port;
 }
 
+void add_odd_port(ModelData& model, const std::string& side, std::string_view kind, const std::string& name) {
+  const std::string reason = fmt::format("{}; only tensors can be inputs and outputs", kind);
+  for (Missing& known : model.odd_ports) {
+    if (known.op != side || known.reason != reason) continue;
+    known.nodes.push_back(name);
+    return;
+  }
+  model.odd_ports.push_back({side, reason, {name}});
+}
+
 void read_ports(ModelData& model) {
   std::set<std::string_view> defaults;
   for (const auto& initializer : model.graph().initializer()) defaults.insert(initializer.name());
@@ -163,9 +173,7 @@ void read_ports(ModelData& model) {
     if (info.type().has_tensor_type()) {
       ports.push_back(read_port(info, what, model.file));
     } else {
-      model.odd_ports.push_back({fmt::format("{} of the graph", side),
-                                 fmt::format("a {}; only tensors can be inputs and outputs", odd_kind(info.type())),
-                                 {info.name()}});
+      add_odd_port(model, fmt::format("{} of the graph", side), odd_kind(info.type()), info.name());
     }
   };
   for (const auto& info : model.graph().input()) {

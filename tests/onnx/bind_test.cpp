@@ -1,5 +1,6 @@
 // Static graphs from models: shapes, values, constants, folding of shape computations, missing operators.
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>

@@ -1,5 +1,6 @@
 // Functions of the model and If with a condition that is known.
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "model_maker.h"
 #include "ops/op.h"

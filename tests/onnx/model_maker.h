@@ -1,8 +1,6 @@
 // Models for the tests, made from the messages of the format.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <initializer_list>
 #include <span>
 #include <string>

@@ -1,5 +1,6 @@
 // Files that are no models, versions that Kilter does not know, and graphs that are not well formed.
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <random>
 

@@ -1,5 +1,6 @@
 // Tensors: element types, typed and raw data, shapes, external files.
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>

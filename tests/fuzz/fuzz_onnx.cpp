@@ -1,0 +1,61 @@
+// Damaged models: parsing, and binding with every unknown dimension as 2, answer each with success or an Error that is
+// not internal. The first inputs are small models that mutations damage.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <string>
+
+#include "base/error.h"
+#include "fuzz_onnx_seeds.h"
+#include "onnx/model.h"
+
+extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
+  if (size >= 2) return LLVMFuzzerMutate(data, size, max_size);
+  const std::string start = kilter::onnx::seed_model(seed);
+  const size_t taken = std::min(start.size(), max_size);
+  std::memcpy(data, start.data(), taken);
+  return taken;
+}
+
+namespace {
+
+using kilter::onnx::Model;
+
+void bind(const Model& model) {
+  Model::Shapes shapes;
+  for (const auto& port : model.inputs()) {
+    kilter::Shape& shape = shapes[port.name];
+    for (const auto& dim : port.dims.value_or(std::vector<kilter::onnx::Dim>(2))) shape.push_back(dim.size.value_or(2));
+  }
+  Model::Values values;
+  for (int round = 0; round < 3; ++round) {
+    const auto needed = model.value_inputs(shapes, values);
+    if (needed.empty()) break;
+    for (const auto& port : model.inputs()) {
+      if (std::find(needed.begin(), needed.end(), port.name) == needed.end()) continue;
+      values[port.name] = kilter::Tensor(port.type, shapes.at(port.name));
+    }
+  }
+  kilter::verify(model.bind(shapes, values));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  try {
+    const auto model = Model::parse(std::as_bytes(std::span(data, size)), "fuzz.onnx");
+    model->missing();
+    bind(*model);
+  } catch (const kilter::Error& error) {
+    if (error.kind() == kilter::ErrorKind::internal) {
+      std::fprintf(stderr, "internal error: %s\n", error.what());
+      std::abort();
+    }
+  }
+  return 0;
+}
