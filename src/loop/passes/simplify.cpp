@@ -244,9 +244,19 @@ class Simplify {
       changed = changed || args.back().get() != a.get();
     }
     const Expr built = changed ? with_args(e, std::move(args)) : e;
+    if (changed && !on_simplified(built)) {
+      // The constructor folded into new operations; those are simplified in turn.
+      made_.push_back(built);
+      return expr(built);
+    }
     const bool of_indices = built->kind == ExprKind::binary && built->args[0].type() == kIndex;
     if (of_indices) return index(built);
     return built->kind == ExprKind::unary && built->op == Op::neg && built.type() == kIndex ? canonical(built) : built;
+  }
+
+  bool on_simplified(const Expr& e) const {
+    return std::all_of(e->args.begin(), e->args.end(),
+                       [this](const Expr& a) { return a->args.empty() || intern_.knows(a); });
   }
 
   Expr canonical(const Expr& e) { return space_.expr(space_.affine(e)); }
@@ -317,6 +327,7 @@ class Simplify {
   Interner intern_;
   std::vector<Expr> replaced_;  ///< by variable: what stands in its place
   std::unordered_map<const ExprNode*, Expr> memo_;
+  std::vector<Expr> made_;  ///< nodes that only memo_ knows, kept so that no other takes their address
 };
 
 }  // namespace

@@ -1,0 +1,36 @@
+// Random loop functions that are correct by construction: in bounds, free of races, vector iterations independent.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "loop/loop.h"
+
+namespace kilter::test {
+
+/// A function that depends on the seed alone. With `vectors`, explicit vectors, masks and lane reductions occur too.
+LoopFunc random_func(uint64_t seed);
+
+/// Memory for the non-scratch buffers of a function, filled from a seed; index buffers (named "idx") hold 0..63.
+class Memory {
+ public:
+  Memory(const LoopFunc& func, uint64_t seed);
+  std::vector<std::byte*> args();
+  /// "" when equal bit for bit (any NaN equals any NaN), else the first difference.
+  std::string difference(const Memory& other) const;
+
+ private:
+  struct Block {
+    std::string name;
+    DType type;
+    int64_t elems;
+    std::vector<uint64_t> words;
+  };
+  std::vector<Block> blocks_;
+};
+
+/// Runs all parallel iterations of `func` on memory filled from `seed`.
+Memory run(const LoopFunc& func, uint64_t seed);
+
+}  // namespace kilter::test
