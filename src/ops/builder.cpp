@@ -88,6 +88,18 @@ auto named(const Node& node, F&& f) {
   }
 }
 
+/// Types and constant values of a node's operands; nullptr where left out or unknown.
+std::pair<std::vector<const TensorType*>, std::vector<const Tensor*>> operands_of(const Graph& graph,
+                                                                                  const Node& node) {
+  std::vector<const TensorType*> types;
+  std::vector<const Tensor*> values;
+  for (ValueId id : node.inputs) {
+    types.push_back(id == kNone ? nullptr : &graph.type(id));
+    values.push_back(id != kNone && graph.value(id).constant ? &*graph.value(id).constant : nullptr);
+  }
+  return {std::move(types), std::move(values)};
+}
+
 int64_t attr_elems(const Node& node) {
   int64_t most = 0;
   for (const auto& [key, attr] : node.attrs) {
@@ -192,12 +204,7 @@ std::vector<ValueId> GraphBuilder::add(std::string_view op, std::vector<ValueId>
   if (node.op->expand != nullptr && (options.expand || node.op->infer == nullptr))
     return expand_node(node, output_names, by_name);
 
-  std::vector<const TensorType*> types;
-  std::vector<const Tensor*> values;
-  for (ValueId id : node.inputs) {
-    types.push_back(id == kNone ? nullptr : &graph_.type(id));
-    values.push_back(id != kNone && graph_.value(id).constant ? &*graph_.value(id).constant : nullptr);
-  }
+  auto [types, values] = operands_of(graph_, node);
   std::vector<std::optional<TensorType>> result_types;
   try {
     result_types = infer(node, std::move(types), std::move(values), output_names.size());
@@ -289,6 +296,27 @@ std::vector<std::optional<TensorType>> infer(const Node& node, std::vector<const
     }
     return std::move(ctx.outputs);
   });
+}
+
+void verify_types(const Graph& graph) {
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.op->infer == nullptr) continue;
+    const auto [types, values] = operands_of(graph, node);
+    std::vector<std::optional<TensorType>> inferred;
+    try {
+      inferred = infer(node, types, values, node.outputs.size());
+    } catch (const NeedsValue&) {
+      continue;
+    }
+    for (size_t i = 0; i < inferred.size(); ++i) {
+      if (node.outputs[i] == kNone) continue;
+      const Value& output = graph.value(node.outputs[i]);
+      const bool same = output.type.dtype == inferred[i]->dtype && output.type.shape == inferred[i]->shape;
+      require(same, "graph '{}' is invalid: {}: output {}, '{}', has type {}, but its operands give {}", graph.name,
+              label(node), i, output.name, text(output.type), text(*inferred[i]));
+    }
+  }
 }
 
 std::optional<Shape> broadcast_shapes(std::span<const Shape> shapes) {

@@ -86,6 +86,10 @@ std::vector<Tensor> run_reference(const Node& node, std::vector<Tensor> inputs, 
 std::vector<std::optional<TensorType>> infer(const Node& node, std::vector<const TensorType*> types,
                                              std::vector<const Tensor*> values, size_t outputs);
 
+/// Infers every node again from its operands and throws internal where a value's element type or shape is another
+/// (layouts are the passes' own matter). Nodes whose shapes depend on data are left out.
+void verify_types(const Graph& graph);
+
 /// Numpy-style broadcast of shapes; throws std::invalid_argument text through node_error by the caller: answers nullopt
 /// when they do not fit.
 std::optional<Shape> broadcast_shapes(std::span<const Shape> shapes);

@@ -212,6 +212,17 @@ TEST_F(Builder, RunReferenceLeavesOutWhatIsNotWanted) {
   EXPECT_FALSE(out[0].defined());
 }
 
+TEST_F(Builder, VerifyTypesFindsAShapeThatDoesNotFollow) {
+  graph_.name = "g";
+  const ValueId y = add("Relu", {x_}, {}, "r", {"y"}).at(0);
+  const ValueId z = add("Add", {y, x_}, {}, "a", {"z"}).at(0);
+  graph_.value(z).type.layout.block = 8;
+  verify_types(graph_);
+  graph_.value(y).type.shape = {1, 3};
+  EXPECT_EQ(message([&] { verify_types(graph_); }, ErrorKind::internal),
+            "graph 'g' is invalid: Relu 'r': output 0, 'y', has type f32[1,3], but its operands give f32[2,3]");
+}
+
 TEST(BroadcastShapes, FollowNumpy) {
   const auto shapes = [](std::vector<Shape> all) { return broadcast_shapes(all); };
   EXPECT_EQ(shapes({}), Shape{});

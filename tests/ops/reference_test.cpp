@@ -30,6 +30,7 @@ Answered answer(const OpDef& op, CaseText text) {
   Answered out;
   out.own = make_case(op, text);
   verify(out.own.graph);
+  verify_types(out.own.graph);
   out.want = evaluate(out.own.graph, out.own.inputs);
   const Graph& graph = out.own.graph;
   for (NodeId id : graph.order()) {
