@@ -1,0 +1,116 @@
+"""The speed set and the networks that tests compare: where they come from and with which shapes they run.
+
+The graphs in bench/models have no weights; fill_weights() makes them, seeded. The others come inside PyPI wheels and are
+fetched by name into models/ of the working folder.
+"""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import zipfile
+import zlib
+
+import numpy as np
+import onnx
+
+HERE = pathlib.Path(__file__).resolve().parent
+EXPORTED = ["resnet18", "resnet50", "vgg16", "mobilenet_v1", "mobilenet_v2", "squeezenet1_1", "inception_v3", "densenet121",
+            "efficientnet_b0", "centernet_dla34", "deit_tiny", "bert_base_128"]
+WHEELS = {
+    "rapidocr-onnxruntime": {
+        "ppocr_det": "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx",
+        "ppocr_cls": "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
+        "ppocr_rec": "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx",
+    },
+    "silero-vad": {
+        "silero_openvino_16k": "silero_vad/data/silero_vad_openvino_16k.onnx",
+        "silero_16k_sequence": "silero_vad/data/silero_vad_16k_sequence.onnx",
+    },
+}
+SHAPES = {
+    "ppocr_det": {"x": (1, 3, 640, 640)},
+    "ppocr_cls": {"x": (1, 3, 48, 192)},
+    "ppocr_rec": {"x": (1, 3, 48, 320)},
+    "silero_16k_sequence": {"input": (3, 576)},
+}
+SPEED_SET = EXPORTED + ["ppocr_det", "ppocr_cls", "ppocr_rec"]
+
+
+def weight_values(tensor):
+    """He-scaled normal for matrices and filters, near 1 for 1-D scales, small for biases; seeded by the tensor's name."""
+    rng = np.random.Generator(np.random.PCG64(zlib.crc32(tensor.name.encode())))
+    dims = tuple(tensor.dims)
+    x = rng.standard_normal(dims, dtype=np.float32)
+    if len(dims) == 1:
+        return x * np.float32(0.05) + np.float32(tensor.name.endswith(("weight", "running_var")))
+    fan_in = dims[0] if len(dims) == 2 else int(np.prod(dims[1:]))
+    return x * np.float32((1.0 / max(fan_in, 1)) ** 0.5)
+
+
+def fill_weights(name, folder):
+    """Copies bench/models/NAME.onnx to `folder` with its external weights beside it; answers the path."""
+    target = folder / f"{name}.onnx"
+    if target.exists():
+        return target
+    model = onnx.load(HERE / "models" / f"{name}.onnx", load_external_data=False)
+    with open(folder / f"{name}.weights", "wb") as out:
+        for tensor in model.graph.initializer:
+            entries = {e.key: e.value for e in tensor.external_data}
+            if entries:
+                out.seek(int(entries["offset"]))
+                out.write(weight_values(tensor).tobytes())
+    shutil.copy(HERE / "models" / f"{name}.onnx", target)
+    return target
+
+
+def fetch_wheel(package, folder):
+    """Downloads a wheel by name and unpacks its models."""
+    marker = folder / f"{package}.done"
+    if marker.exists():
+        return
+    wheels = folder / "wheels"
+    subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps", "-d", wheels, package],
+                   check=True)
+    wheel = next(wheels.glob(package.replace("-", "_") + "-*.whl"))
+    with zipfile.ZipFile(wheel) as archive:
+        for member in WHEELS[package].values():
+            archive.extract(member, folder)
+    marker.write_text("")
+
+
+def path_of(name, folder="models"):
+    """Path of a network's ONNX file, made or fetched when it is not there yet."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    if name in EXPORTED:
+        return fill_weights(name, folder)
+    for package, members in WHEELS.items():
+        if name in members:
+            fetch_wheel(package, folder)
+            return folder / members[name]
+    raise SystemExit(f"no network '{name}'; legal are {', '.join(EXPORTED + [m for ms in WHEELS.values() for m in ms])}")
+
+
+def seeded_inputs(session_inputs, shapes):
+    """Inputs for a network: floats N(0,1), integers 0..99."""
+    rng = np.random.default_rng(1)
+    feeds = {}
+    for port in session_inputs:
+        shape = shapes.get(port.name) or tuple(port.shape)
+        if "float" in port.type:
+            feeds[port.name] = rng.standard_normal(shape).astype(np.float32)
+        else:
+            feeds[port.name] = rng.integers(0, 100, shape).astype(np.int64 if "int64" in port.type else np.int32)
+    return feeds
+
+
+def peer_session(path, threads):
+    """ONNX Runtime on the CPU with as many threads."""
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    return ort.InferenceSession(os.fspath(path), options, providers=["CPUExecutionProvider"])

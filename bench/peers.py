@@ -1,0 +1,122 @@
+"""Untuned speed of Kilter, ONNX Runtime and OpenVINO (fp32), interleaved in one run; prints one table.
+
+usage: peers.py [--kilter build/kilter] [--threads 1 2] [--seconds 6] [--models models] [--no-openvino] [NAME ...]
+
+Each round runs every runtime for a slice, in random order, until the seconds are spent; the figure is the median of the
+slices' medians. Kilter runs in a process of its own (`kilter bench`); every process is pinned to the same CPUs.
+"""
+import argparse
+import json
+import os
+import platform
+import random
+import statistics
+import subprocess
+import time
+
+import numpy as np
+
+import networks
+
+SLICE = 0.5
+
+
+def kilter_slice(args, path, shapes, threads):
+    command = [args.kilter, "bench", str(path), "--threads", str(threads), "--json", "-", "--seconds", str(SLICE)]
+    for name, shape in shapes.items():
+        command += ["--input", f"{name}={'x'.join(map(str, shape))}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.strip()[-300:])
+    return json.loads(done.stdout)
+
+
+def timed(run):
+    samples = []
+    end = time.perf_counter() + SLICE
+    while time.perf_counter() < end or len(samples) < 5:
+        start = time.perf_counter()
+        run()
+        samples.append((time.perf_counter() - start) * 1e3)
+    return statistics.median(samples)
+
+
+def openvino_runner(path, feeds, threads):
+    import openvino as ov
+
+    core = ov.Core()
+    model = core.read_model(path)
+    model.reshape({name: list(value.shape) for name, value in feeds.items()})
+    compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1})
+    request = compiled.create_infer_request()
+    for name, value in feeds.items():
+        request.set_tensor(name, ov.Tensor(value))
+    return request.infer
+
+
+def measure(args, name, threads):
+    path = networks.path_of(name, args.models)
+    shapes = networks.SHAPES.get(name, {})
+    session = networks.peer_session(path, threads)
+    feeds = networks.seeded_inputs(session.get_inputs(), shapes)
+    runners = {"ort": lambda: timed(lambda: session.run(None, feeds))}
+    if not args.no_openvino:
+        infer = openvino_runner(path, feeds, threads)
+        runners["openvino"] = lambda: timed(infer)
+    extra = {}
+
+    def kilter():
+        report = kilter_slice(args, path, shapes, threads)
+        extra.update(report)
+        return report["median_ms"]
+
+    runners["kilter"] = kilter
+    results = {key: [] for key in runners}
+    for key in runners:
+        runners[key]()  # warm-up, not counted
+    end = time.perf_counter() + args.seconds
+    while time.perf_counter() < end or len(results["kilter"]) < 3:
+        order = list(runners)
+        random.shuffle(order)
+        for key in order:
+            results[key].append(runners[key]())
+    return {key: statistics.median(values) for key, values in results.items()}, extra
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--kilter", default="build/kilter")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--models", default="models")
+    parser.add_argument("--no-openvino", action="store_true")
+    args = parser.parse_args()
+    import onnxruntime
+    import openvino
+
+    cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
+    print(f"machine: {cpu}, {os.cpu_count()} CPUs; onnxruntime {onnxruntime.__version__}, openvino {openvino.__version__}, numpy "
+          f"{np.__version__}; {time.strftime('%Y-%m-%d')}; fp32, batch 1, untuned; median ms; interleaved slices of {SLICE} s")
+    for threads in args.threads:
+        os.sched_setaffinity(0, set(list(sorted(os.sched_getaffinity(0)))[:threads]) if threads == 1 else set(range(os.cpu_count())))
+        print(f"\n| network, {threads} thread{'s' if threads > 1 else ''} | Kilter | ONNX Runtime | OpenVINO | Kilter / better peer | compile ms | reference steps |")
+        print("|---|---|---|---|---|---|---|")
+        ratios = []
+        for name in args.names or networks.SPEED_SET:
+            try:
+                result, extra = measure(args, name, threads)
+            except RuntimeError as error:
+                print(f"| {name} | failed: {error} |", flush=True)
+                continue
+            best = min(value for key, value in result.items() if key != "kilter")
+            ratios.append(result["kilter"] / best)
+            openvino_ms = f"{result['openvino']:.2f}" if "openvino" in result else "-"
+            print(f"| {name} | {result['kilter']:.2f} | {result['ort']:.2f} | {openvino_ms} | {ratios[-1]:.2f} | "
+                  f"{extra.get('compile_ms', 0):.0f} | {extra.get('reference_steps', 0)} |", flush=True)
+        if ratios:
+            print(f"| geometric mean | | | | {statistics.geometric_mean(ratios):.2f} | | |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

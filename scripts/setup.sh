@@ -1,0 +1,52 @@
+# Sourced by ./demo and ./test: installs what is missing. Debian packages when root or through sudo, else says what to install.
+# Python packages (for the tests and benchmarks only) go into .venv.
+
+KILTER_PACKAGES="build-essential cmake ninja-build ccache git python3 python3-venv llvm-22-dev libprotobuf-dev protobuf-compiler \
+libcli11-dev nlohmann-json3-dev libfmt-dev libgtest-dev zlib1g-dev libzstd-dev"
+KILTER_TEST_PACKAGES="clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev"
+KILTER_PYTHON="numpy onnx==1.23.2 onnxruntime==1.31.1 openvino==2026.4.1"
+
+say() { printf '\n== %s\n' "$*"; }
+
+missing_packages() {
+  for p in "$@"; do
+    dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || printf '%s ' "$p"
+  done
+}
+
+install_packages() {
+  local missing
+  missing=$(missing_packages "$@")
+  [ -z "$missing" ] && return 0
+  local as_root=""
+  if [ "$(id -u)" != 0 ]; then
+    if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+      as_root=sudo
+    else
+      echo "These Debian packages are missing, and this user cannot install them. Run as root:" >&2
+      echo "  apt-get update && apt-get install -y $missing" >&2
+      exit 1
+    fi
+  fi
+  say "installing $missing"
+  $as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q
+  # shellcheck disable=SC2086
+  $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends $missing
+}
+
+install_python() {
+  [ -x .venv/bin/python ] || python3 -m venv .venv
+  local stamp=.venv/kilter-packages
+  [ "$(cat $stamp 2>/dev/null)" = "$KILTER_PYTHON" ] && return 0
+  say "installing Python packages for the tests: $KILTER_PYTHON"
+  # shellcheck disable=SC2086
+  .venv/bin/python -m pip install -q --disable-pip-version-check $KILTER_PYTHON
+  echo "$KILTER_PYTHON" > $stamp
+}
+
+build_release() {
+  say "building (release, into build/)"
+  cmake --preset release > build-configure.log 2>&1 || { cat build-configure.log; exit 1; }
+  mkdir -p build && mv build-configure.log build/configure.log
+  cmake --build --preset release
+}

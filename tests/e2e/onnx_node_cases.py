@@ -1,0 +1,91 @@
+"""The ONNX standard's node cases through `kilter check`.
+
+usage: onnx_node_cases.py KILTER CASES_FOLDER KNOWN_FILE [--write]
+
+KNOWN_FILE lists the cases that do not pass, `name: reason` a line. The test fails when a case that is not listed does not
+pass, when a listed one passes (the list must shrink then), or when fewer than LEAST_PASSING pass. --write makes the list anew.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+import warnings
+
+LEAST_PASSING = 1100
+
+
+def write_cases(folder):
+    import numpy as np
+    import onnx
+    from onnx import numpy_helper
+    warnings.filterwarnings("ignore")
+    from onnx.backend.test.case.node import collect_testcases
+
+    marker = folder / f"onnx-{onnx.__version__}.done"
+    if marker.exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    for case in collect_testcases(None):
+        where = folder / case.name
+        where.mkdir(exist_ok=True)
+        (where / "model.onnx").write_bytes(case.model.SerializeToString())
+        for s, (inputs, outputs) in enumerate(case.data_sets):
+            data = where / f"test_data_set_{s}"
+            data.mkdir(exist_ok=True)
+            for prefix, values, ports in (("input", inputs, case.model.graph.input), ("output", outputs, case.model.graph.output)):
+                for i, value in enumerate(values):
+                    port = ports[i]
+                    if isinstance(value, onnx.TensorProto):
+                        proto = value
+                    elif port.type.WhichOneof("value") == "sequence_type":
+                        proto = numpy_helper.from_list(value, port.name)
+                    elif port.type.WhichOneof("value") == "optional_type":
+                        proto = numpy_helper.from_optional(value, port.name)
+                    else:
+                        proto = numpy_helper.from_array(np.asarray(value), port.name)
+                    (data / f"{prefix}_{i}.pb").write_bytes(proto.SerializeToString())
+        (where / "tol.txt").write_text(f"{case.rtol} {case.atol}\n")
+    marker.write_text("")
+
+
+def read_known(file):
+    known = {}
+    for line in file.read_text().splitlines() if file.exists() else []:
+        if line and not line.startswith("#"):
+            name, _, reason = line.partition(": ")
+            known[name] = reason
+    return known
+
+
+def main():
+    kilter, folder, known_file = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+    write_cases(folder)
+    done = subprocess.run([kilter, "check", str(folder)], capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    totals = re.fullmatch(r"(\d+) passed, (\d+) failed, (\d+) skipped", lines[-1] if lines else "")
+    if not totals:
+        sys.exit(f"kilter check: no closing line; exit code {done.returncode}\n{done.stderr[-2000:]}")
+    missed = {}
+    for line in lines[:-1]:
+        found = re.match(r"(failed |skipped) *(\S+): (.*)", line)
+        if found:
+            missed[found[2]] = found[3].replace(str(folder), "CASES")[:160]
+    if "--write" in sys.argv:
+        head = "# Cases of the ONNX standard that do not pass yet, each with its reason. Made by onnx_node_cases.py --write.\n"
+        known_file.write_text(head + "".join(f"{name}: {reason}\n" for name, reason in sorted(missed.items())))
+    known = read_known(known_file)
+    lost = sorted(set(missed) - set(known))
+    won = sorted(set(known) - set(missed))
+    for name in lost:
+        print(f"lost: {name}: {missed[name]}")
+    for name in won:
+        print(f"passes now, take it off {known_file.name}: {name}")
+    print(lines[-1])
+    passed = int(totals[1])
+    if passed < LEAST_PASSING:
+        print(f"expected at least {LEAST_PASSING} to pass, got {passed}")
+    sys.exit(1 if lost or won or passed < LEAST_PASSING else 0)
+
+
+if __name__ == "__main__":
+    main()
