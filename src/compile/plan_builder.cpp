@@ -39,7 +39,7 @@ class ConstantPool {
     }
     const int64_t at = total_;
     parts_.emplace(at, tensor);
-    total_ += (tensor.bytes() + kConstantAlign - 1) / kConstantAlign * kConstantAlign;
+    total_ += std::max<int64_t>((tensor.bytes() + kConstantAlign - 1) / kConstantAlign, 1) * kConstantAlign;
     return at;
   }
   int64_t bytes() const { return total_; }

@@ -6,6 +6,7 @@
 
 #include "compile/views.h"
 #include "ops/builder.h"
+#include "schedule/task.h"
 
 namespace kilter {
 namespace {

@@ -4,15 +4,6 @@
 
 namespace kilter {
 
-bool is_dense(const Shape& shape, const Shape& strides) {
-  int64_t step = 1;
-  for (size_t d = shape.size(); d-- > 0;) {
-    if (shape[d] != 1 && strides[d] != step) return false;
-    step *= shape[d];
-  }
-  return true;
-}
-
 std::optional<Shape> view_strides(const Shape& shape, const Shape& strides, const Shape& to) {
   // Runs of source dimensions that are contiguous with each other, outermost first.
   struct Run {

@@ -8,8 +8,6 @@
 
 namespace kilter {
 
-/// Row-major without gaps; dimensions of extent 1 may have any stride.
-bool is_dense(const Shape& shape, const Shape& strides);
 /// Strides under which the elements of (shape, strides), taken in row-major order, have shape `to`; nullopt when that
 /// needs a copy.
 std::optional<Shape> view_strides(const Shape& shape, const Shape& strides, const Shape& to);

@@ -3,7 +3,8 @@
 //   Gemm(a, b, c; alpha, beta)      =>  Add(Mul(MatMul(a', b'), alpha), beta * c)
 //   BatchNormalization(x, constants)=>  Add(Mul(x, scale), shift)
 //   Conv of [n,c,w]                 =>  Conv of [n,c,1,w] between reshapes
-//   GlobalAveragePool(x)            =>  ReduceMean(x, axes = 2, 3)
+//   GlobalAveragePool(x)            =>  ReduceMean(x, axes = 2, 3); GlobalMaxPool likewise
+//   Softmax over an inner axis      =>  Transpose, Softmax over the last, Transpose
 //   Reduce*(x; keepdims = 0)        =>  Reshape(Reduce*(x; keepdims = 1))
 
 #include <cmath>
@@ -27,8 +28,10 @@ class Canonical {
       if (node.dead || node.op->domain != "") continue;
       std::optional<ValueId> to = rewrite(node);
       if (!to) continue;
+      const std::string name = graph_.value(node.outputs[0]).name;
       graph_.replace_uses(node.outputs[0], *to);
       graph_.erase(id);
+      graph_.rename(*to, name);
     }
     graph_.sort();
     graph_.remove_dead();
@@ -43,7 +46,9 @@ class Canonical {
     if (node.op->name == "Gemm") return gemm(node);
     if (node.op->name == "BatchNormalization") return batch_norm(node);
     if (node.op->name == "Conv" && type(node.inputs[0]).shape.size() == 3) return conv1d(node);
-    if (node.op->name == "GlobalAveragePool") return global_mean(node);
+    if (node.op->name == "GlobalAveragePool") return global_reduction(node, "ReduceMean");
+    if (node.op->name == "GlobalMaxPool") return global_reduction(node, "ReduceMax");
+    if (node.op->family == Family::softmax && node.op->since >= 13) return inner_softmax(node);
     if (node.op->family == Family::reduce && node.int_attr("keepdims", 1) == 0) return keep_dims(node);
     return std::nullopt;
   }
@@ -120,12 +125,25 @@ class Canonical {
     return reshape(out, y, node.name + ".out");
   }
 
-  std::optional<ValueId> global_mean(const Node& node) {
+  std::optional<ValueId> global_reduction(const Node& node, std::string_view op) {
     const size_t rank = type(node.inputs[0]).shape.size();
     if (!f32(node.inputs[0]) || rank < 3 || !context_.take()) return std::nullopt;
     std::vector<int64_t> axes;
     for (size_t d = 2; d < rank; ++d) axes.push_back(static_cast<int64_t>(d));
-    return reduce(node, "ReduceMean", axes);
+    return reduce(node, op, axes);
+  }
+
+  std::optional<ValueId> inner_softmax(const Node& node) {
+    const Shape& shape = type(node.inputs[0]).shape;
+    const auto rank = static_cast<int64_t>(shape.size());
+    const int64_t axis = normal_axis(node, node.int_attr("axis", -1), rank);
+    if (axis + 1 == rank || !f32(node.inputs[0]) || !context_.take()) return std::nullopt;
+    std::vector<int64_t> perm;
+    for (int64_t d = 0; d < rank; ++d) perm.push_back(d);
+    std::swap(perm[static_cast<size_t>(axis)], perm.back());
+    const ValueId turned = b_.add("Transpose", {node.inputs[0]}, {{"perm", perm}}, node.name + ".in");
+    const ValueId soft = b_.add(node.op->name, {turned}, {{"axis", int64_t{-1}}}, node.name);
+    return b_.add("Transpose", {soft}, {{"perm", perm}}, node.name + ".out");
   }
 
   ValueId reduce(const Node& node, std::string_view op, const std::vector<int64_t>& axes) {

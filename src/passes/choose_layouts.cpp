@@ -13,6 +13,7 @@
 #include "ops/reduction.h"
 #include "ops/window.h"
 #include "passes/pass.h"
+#include "schedule/emit.h"
 
 namespace kilter {
 namespace {
@@ -63,7 +64,7 @@ class Layouts {
   /// Element-wise: all operands are images that are blocked already, constants, or have one channel; at least one is blocked.
   bool map_blocks(const Node& node) const {
     const Shape& out = graph_.type(node.outputs[0]).shape;
-    if (!image(node.outputs[0]) || node.op->scalar == nullptr) return false;
+    if (!image(node.outputs[0]) || !has_loop_form(graph_, node)) return false;
     bool any = false;
     for (ValueId in : node.inputs) {
       if (in == kNone) return false;

@@ -60,8 +60,10 @@ class Folder {
     const auto values = per_channel(*graph_.value(other).constant, shape[1], shape.size());
     if (!values || !context_.take()) return false;
     apply(id, op, *values, transposed);
+    const std::string name = graph_.value(user.outputs[0]).name;
     graph_.replace_uses(user.outputs[0], out);
     graph_.erase(users[0]);
+    graph_.rename(out, name);
     return true;
   }
 

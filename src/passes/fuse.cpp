@@ -13,6 +13,7 @@
 
 #include "ops/op.h"
 #include "passes/pass.h"
+#include "schedule/emit.h"
 
 namespace kilter {
 namespace {
@@ -34,13 +35,13 @@ class Fuser {
   }
 
  private:
-  static bool anchors(const Node& node) {
+  bool anchors(const Node& node) const {
     switch (node.op->family) {
       case Family::reshape:
       case Family::movement:
         return false;
       case Family::map:
-        return node.op->scalar != nullptr;
+        return has_loop_form(graph_, node);
       case Family::reference:
       case Family::gather:
         return false;
@@ -50,7 +51,7 @@ class Fuser {
   }
 
   bool elementwise(const Node& node, const TensorType& like) const {
-    if (node.op->family != Family::map || node.op->scalar == nullptr || node.outputs.size() != 1) return false;
+    if (node.op->family != Family::map || node.outputs.size() != 1 || !has_loop_form(graph_, node)) return false;
     const TensorType& out = graph_.type(node.outputs[0]);
     return out.shape == like.shape && out.layout.block == like.layout.block;
   }

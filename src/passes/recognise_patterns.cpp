@@ -1,4 +1,208 @@
+// Finds operators that exporters write in pieces, so that one kernel makes one pass over the data.
+//
+//   Mul(x, Sigmoid(x))                                        =>  Swish(x)
+//   Mul(x, Clip(x + 3, 0, 6)) / 6   Mul(x, HardSigmoid(x))    =>  HardSwish(x)
+//   x * 0.5 * (1 + Erf(x / sqrt 2)), in any order             =>  Gelu(x)
+//   d = x - mean(x); d / sqrt(mean(d * d) + e) * s + b        =>  LayerNormalization(x, s, b)
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <optional>
+
+#include "ops/builder.h"
+#include "ops/reduction.h"
 #include "passes/pass.h"
+
 namespace kilter {
-void recognise_patterns(Graph&, PassContext&) {}
-}
+namespace {
+
+class Recogniser {
+ public:
+  Recogniser(Graph& graph, PassContext& context) : graph_(graph), context_(context), b_(graph) {}
+
+  void run() {
+    for (NodeId id : std::vector<NodeId>(graph_.order())) {
+      const Node node = read().node(id);
+      if (node.dead || node.op->domain != "" || node.outputs.size() != 1) continue;
+      if (graph_.type(node.outputs[0]).dtype != DType::f32) continue;
+      for (const auto rule : {&Recogniser::swish, &Recogniser::hard_swish, &Recogniser::gelu, &Recogniser::layer_norm}) {
+        const std::optional<ValueId> to = (this->*rule)(node);
+        if (!to) continue;
+        graph_.replace_uses(node.outputs[0], *to);
+        const std::string name = graph_.value(node.outputs[0]).name;
+        graph_.erase(id);
+        graph_.rename(*to, name);
+        break;
+      }
+    }
+    graph_.sort();
+    graph_.remove_dead();
+  }
+
+ private:
+  const Graph& read() const { return graph_; }
+
+  /// The node that makes `v`, if it is `op`.
+  const Node* made_by(ValueId v, std::string_view op) const {
+    if (v == kNone) return nullptr;
+    const NodeId id = graph_.value(v).producer;
+    if (id == kNone) return nullptr;
+    const Node& node = read().node(id);
+    return node.op->name == op && node.op->domain.empty() ? &node : nullptr;
+  }
+
+  std::optional<double> scalar(ValueId v) const {
+    if (v == kNone || !graph_.value(v).constant) return std::nullopt;
+    const Tensor& t = *graph_.value(v).constant;
+    if (t.elems() != 1 || t.dtype() == DType::string) return std::nullopt;
+    return t.as_double(0);
+  }
+  bool is(ValueId v, double want) const {
+    const auto value = scalar(v);
+    return value && std::abs(*value - want) <= 1e-5 * std::max(1.0, std::abs(want));
+  }
+
+  /// For a commutative node: the operand beside the constant `want`.
+  std::optional<ValueId> beside(const Node* node, double want) const {
+    if (node == nullptr) return std::nullopt;
+    if (is(node->inputs[1], want)) return node->inputs[0];
+    if (is(node->inputs[0], want)) return node->inputs[1];
+    return std::nullopt;
+  }
+
+  std::optional<ValueId> swish(const Node& node) {
+    if (node.op->name != "Mul") return std::nullopt;
+    for (size_t i = 0; i < 2; ++i) {
+      const Node* sigmoid = made_by(node.inputs[i], "Sigmoid");
+      if (sigmoid != nullptr && sigmoid->inputs[0] == node.inputs[1 - i] && context_.take()) {
+        return b_.add("Swish", {node.inputs[1 - i]}, {}, node.name);
+      }
+    }
+    return std::nullopt;
+  }
+
+  /// x when `v` is clip(x + 3, 0, 6).
+  std::optional<ValueId> clipped(ValueId v) const {
+    const Node* clip = made_by(v, "Clip");
+    if (clip == nullptr) return std::nullopt;
+    const bool by_inputs = clip->inputs.size() == 3;
+    const bool bounds = by_inputs ? is(clip->inputs[1], 0) && is(clip->inputs[2], 6)
+                                  : clip->float_attr("min", -1) == 0 && clip->float_attr("max", -1) == 6;
+    return bounds ? beside(made_by(clip->inputs[0], "Add"), 3) : std::nullopt;
+  }
+
+  std::optional<ValueId> hard_swish(const Node& node) {
+    if (node.op->name == "Div" && is(node.inputs[1], 6)) {
+      const Node* product = made_by(node.inputs[0], "Mul");
+      for (size_t i = 0; product != nullptr && i < 2; ++i) {
+        if (clipped(product->inputs[i]) == product->inputs[1 - i] && context_.take()) return b_.add("HardSwish", {product->inputs[1 - i]}, {}, node.name);
+      }
+    }
+    if (node.op->name != "Mul") return std::nullopt;
+    for (size_t i = 0; i < 2; ++i) {
+      const ValueId x = node.inputs[1 - i];
+      const Node* hard = made_by(node.inputs[i], "HardSigmoid");
+      const bool sixth = hard != nullptr && hard->inputs[0] == x && std::abs(hard->float_attr("alpha", 0.2F) - 1.0F / 6) < 1e-6F && hard->float_attr("beta", 0.5F) == 0.5F;
+      const Node* divided = made_by(node.inputs[i], "Div");
+      const bool clip = divided != nullptr && is(divided->inputs[1], 6) && clipped(divided->inputs[0]) == x;
+      if ((sixth || clip) && context_.take()) return b_.add("HardSwish", {x}, {}, node.name);
+    }
+    return std::nullopt;
+  }
+
+  /// x when `v` is 1 + erf(x / sqrt 2).
+  std::optional<ValueId> erf_term(ValueId v) const {
+    const auto erf_value = beside(made_by(v, "Add"), 1);
+    const Node* erf = erf_value ? made_by(*erf_value, "Erf") : nullptr;
+    if (erf == nullptr) return std::nullopt;
+    const Node* divided = made_by(erf->inputs[0], "Div");
+    if (divided != nullptr && is(divided->inputs[1], std::numbers::sqrt2)) return divided->inputs[0];
+    return beside(made_by(erf->inputs[0], "Mul"), 1 / std::numbers::sqrt2);
+  }
+
+  std::optional<ValueId> gelu(const Node& node) {
+    if (node.op->name != "Mul") return std::nullopt;
+    std::optional<ValueId> x;
+    if (const auto product = beside(&node, 0.5)) {  // (x * term) * 0.5
+      const Node* mul = made_by(*product, "Mul");
+      for (size_t i = 0; mul != nullptr && i < 2; ++i) {
+        if (erf_term(mul->inputs[i]) == mul->inputs[1 - i]) x = mul->inputs[1 - i];
+      }
+    }
+    for (size_t i = 0; i < 2 && !x; ++i) {
+      const auto half_x = beside(made_by(node.inputs[1 - i], "Mul"), 0.5);  // (x * 0.5) * term
+      if (half_x && erf_term(node.inputs[i]) == *half_x) x = *half_x;
+      const auto half_term = beside(made_by(node.inputs[i], "Mul"), 0.5);   // x * (term * 0.5)
+      if (half_term && erf_term(*half_term) == node.inputs[1 - i]) x = node.inputs[1 - i];
+    }
+    if (!x || !context_.take()) return std::nullopt;
+    return b_.add("Gelu", {*x}, {}, node.name);
+  }
+
+  /// x when `v` is the mean of x over its last axis, kept.
+  std::optional<ValueId> last_mean(ValueId v) const {
+    const Node* mean = made_by(v, "ReduceMean");
+    if (mean == nullptr || mean->int_attr("keepdims", 1) == 0) return std::nullopt;
+    const auto rank = static_cast<int64_t>(graph_.type(mean->inputs[0]).shape.size());
+    if (reduced_axes(view(graph_, *mean)) != std::vector<int64_t>{rank - 1}) return std::nullopt;
+    return mean->inputs[0];
+  }
+
+  /// d / sqrt(mean(d * d) + e): fills x, epsilon.
+  bool normalised(ValueId v, ValueId* x, float* epsilon) const {
+    const Node* divided = made_by(v, "Div");
+    if (divided == nullptr) return false;
+    const ValueId d = divided->inputs[0];
+    const Node* centred = made_by(d, "Sub");
+    const Node* root = made_by(divided->inputs[1], "Sqrt");
+    if (centred == nullptr || root == nullptr || last_mean(centred->inputs[1]) != centred->inputs[0]) return false;
+    const Node* shifted = made_by(root->inputs[0], "Add");
+    if (shifted == nullptr) return false;
+    const size_t side = scalar(shifted->inputs[1]) ? 1 : 0;
+    const auto e = scalar(shifted->inputs[side]);
+    const auto square = last_mean(shifted->inputs[1 - side]);
+    if (!e || !square) return false;
+    const Node* mul = made_by(*square, "Mul");
+    const Node* power = made_by(*square, "Pow");
+    const bool squared = (mul != nullptr && mul->inputs[0] == d && mul->inputs[1] == d) ||
+                         (power != nullptr && power->inputs[0] == d && is(power->inputs[1], 2));
+    if (!squared) return false;
+    *x = centred->inputs[0];
+    *epsilon = static_cast<float>(*e);
+    return true;
+  }
+
+  bool along_last(ValueId v, int64_t extent) const {
+    const auto& c = graph_.value(v).constant;
+    return c && c->dtype() == DType::f32 && c->elems() == extent && !c->shape().empty() && c->shape().back() == extent;
+  }
+
+  std::optional<ValueId> layer_norm(const Node& node) {
+    if (node.op->name != "Add") return std::nullopt;
+    for (size_t i = 0; i < 2; ++i) {
+      const Node* scaled = made_by(node.inputs[i], "Mul");
+      for (size_t j = 0; scaled != nullptr && j < 2; ++j) {
+        ValueId x = kNone;
+        float epsilon = 0;
+        if (!normalised(scaled->inputs[j], &x, &epsilon)) continue;
+        const int64_t extent = graph_.type(x).shape.back();
+        const ValueId scale = scaled->inputs[1 - j], bias = node.inputs[1 - i];
+        if (!along_last(scale, extent) || !along_last(bias, extent) || !context_.take()) return std::nullopt;
+        const auto flat = [&](ValueId v) { return b_.constant(graph_.value(v).constant->reshaped({extent}), graph_.value(v).name); };
+        return b_.add("LayerNormalization", {x, flat(scale), flat(bias)}, {{"axis", int64_t{-1}}, {"epsilon", epsilon}}, node.name);
+      }
+    }
+    return std::nullopt;
+  }
+
+  Graph& graph_;
+  PassContext& context_;
+  GraphBuilder b_;
+};
+
+}  // namespace
+
+void recognise_patterns(Graph& graph, PassContext& context) { Recogniser(graph, context).run(); }
+
+}  // namespace kilter

@@ -22,7 +22,8 @@ Shape strides_in(const Domain& domain, const Operand& operand) {
           text(operand.type), domain.block);
   Shape strides(domain.rank(), 0);
   for (size_t d = skip; d < rank; ++d) {
-    if (shape[d - skip] == 1) continue;
+    const bool lanes = domain.block > 1 && d == 1 && domain.shape[1] == 1;  // one channel still lies in a block
+    if (shape[d - skip] == 1 && !lanes) continue;
     const int64_t stride = operand.phys.strides[d - skip];
     strides[d] = stride;
     if (domain.block > 1 && d == 1) {
@@ -167,12 +168,22 @@ Stage Emitter::finish(Lowered& lowered) {
   return {b.finish(), args_};
 }
 
+bool has_loop_form(const Graph& graph, const Node& node) {
+  if (node.op->scalar == nullptr) return false;
+  std::vector<Expr> operands;
+  for (ValueId in : node.inputs) {
+    if (in != kNone && graph.type(in).dtype == DType::string) return false;
+    operands.push_back(in == kNone ? Expr() : var_expr({graph.type(in).dtype, 1}, 0));
+  }
+  return graph.type(node.outputs[0]).dtype != DType::string && node.op->scalar(view(graph, node), operands).has_value();
+}
+
 std::optional<Rejected> check_elementwise(const Task& task) {
   for (const auto* list : {&task.prologue, &task.epilogue}) {
     for (NodeId id : *list) {
       const Node& node = task.graph->node(id);
-      if (node.op->scalar == nullptr) {
-        return Rejected{"element-wise operators with a loop form", "scalar() defined", std::string(node.op->name)};
+      if (!has_loop_form(*task.graph, node)) {
+        return Rejected{"element-wise operators with a loop form", "scalar() for these types", std::string(node.op->name)};
       }
     }
   }

@@ -75,6 +75,8 @@ class Emitter {
   std::vector<size_t> constant_args_;
 };
 
+/// Whether an element-wise node has a scalar expression for its element types.
+bool has_loop_form(const Graph& graph, const Node& node);
 /// Whether every element-wise node of the task has a loop form; the reason when not.
 std::optional<Rejected> check_elementwise(const Task& task);
 /// Whether the epilogue keeps zeros zero (so that unused lanes need no mask).

@@ -19,7 +19,7 @@ std::optional<Rejected> check(const Task& task) {
   }
   for (const auto* list : {&task.inputs, &task.outputs}) {
     for (const Operand& o : *list) {
-      if (!o.type.layout.plain() || o.phys.strides != dense_strides(o.type.shape)) return Rejected{"operands", "dense", text(o.type)};
+      if (!o.type.layout.plain() || !is_dense(o.type.shape, o.phys.strides)) return Rejected{"operands", "dense", text(o.type)};
     }
   }
   return std::nullopt;

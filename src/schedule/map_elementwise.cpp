@@ -37,7 +37,13 @@ bool mixed_layouts(const Task& task, const Domain& domain) {
 std::optional<Rejected> check(const Task& task) {
   const Node& node = task.node();
   if (node.op->family != Family::map) return Rejected{"operator family", "map", std::string(node.op->name)};
-  if (node.op->scalar == nullptr) return Rejected{"element-wise operators with a loop form", "scalar() defined", std::string(node.op->name)};
+  if (!has_loop_form(*task.graph, node)) return Rejected{"element-wise operators with a loop form", "scalar() for these types", std::string(node.op->name)};
+  for (const Operand& o : task.outputs) {
+    if (elems(o.type.shape) == 0 || o.type.dtype == DType::string) return Rejected{"output", "numeric, not empty", text(o.type)};
+  }
+  for (const Operand& o : task.inputs) {
+    if (o.type.dtype == DType::string) return Rejected{"element type", "numeric", "str"};
+  }
   return check_elementwise(task);
 }
 

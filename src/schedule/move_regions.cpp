@@ -20,7 +20,7 @@ Answer<std::vector<std::pair<size_t, CopyRegion>>> analyse(const Task& task) {
   for (const auto* list : {&task.inputs, &task.outputs}) {
     for (const Operand& o : *list) {
       if (o.type.dtype == DType::string) return Rejected{"element type", "numeric", "str"};
-      if (!o.type.layout.plain() || (o.constant == nullptr && o.phys.strides != dense_strides(o.type.shape))) return Rejected{"operands", "dense", text(o.type)};
+      if (!o.type.layout.plain() || (o.constant == nullptr && !is_dense(o.type.shape, o.phys.strides))) return Rejected{"operands", "dense", text(o.type)};
     }
   }
   const OpView v = view(*task.graph, node);

@@ -40,7 +40,7 @@ Answer<Rows> analyse(const Task& task, const TargetLimits&) {
     const Operand& o = task.operand(node.inputs[i]);
     if (o.type.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(o.type.dtype))};
     if (i > 0 && elems(o.type.shape) != parameters) return Rejected{"elements of scale and bias", std::to_string(parameters), std::to_string(elems(o.type.shape))};
-    if (i > 0 && o.phys.strides != dense_strides(o.type.shape)) return Rejected{"scale and bias", "dense", "strided"};
+    if (i > 0 && !is_dense(o.type.shape, o.phys.strides)) return Rejected{"scale and bias", "dense", "strided"};
   }
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
   if (auto rejected = check_elementwise(task)) return *rejected;

@@ -85,6 +85,15 @@ std::string general_text(const Graph& graph, const Node& node, const Shape* doma
 
 }  // namespace
 
+bool is_dense(const Shape& shape, const Shape& strides) {
+  int64_t step = 1;
+  for (size_t d = shape.size(); d-- > 0;) {
+    if (shape[d] != 1 && strides[d] != step) return false;
+    step *= shape[d];
+  }
+  return true;
+}
+
 const Operand* Task::find(ValueId value) const {
   for (const auto* list : {&inputs, &outputs}) {
     for (const Operand& o : *list) {
@@ -124,7 +133,7 @@ std::string Task::layouts() const {
     for (const Operand& o : *list) {
       std::string part = o.type.layout.block > 1 ? fmt::format("c{}", o.type.layout.block) : "plain";
       if (o.type.layout.has_halo()) part += fmt::format("halo{}", fmt::join(o.type.layout.halo, ","));
-      if (o.phys.strides != physical(o.type).strides) part += fmt::format("/{}", fmt::join(o.phys.strides, ","));
+      if (!is_dense(o.phys.dims, o.phys.strides) && o.phys.strides != physical(o.type).strides) part += fmt::format("/{}", fmt::join(o.phys.strides, ","));
       parts.push_back(part);
     }
   }

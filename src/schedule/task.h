@@ -9,6 +9,9 @@
 
 namespace kilter {
 
+/// Row-major without gaps; dimensions of extent 1 may have any stride.
+bool is_dense(const Shape& shape, const Shape& strides);
+
 /// A value as a task sees it in memory: element i of physical dimension d lies strides[d] elements further. For values
 /// stored inside another buffer (concat in place, views) strides are those of the whole buffer.
 struct Operand {

@@ -1,0 +1,116 @@
+// The public C++ interface (include/kilter/kilter.h) over Session.
+
+#include <cstring>
+
+#include "base/error.h"
+#include "compile/session.h"
+#include "exec/plan_file.h"
+#include "kilter/kilter.h"
+
+namespace kilter {
+namespace {
+
+static_assert(static_cast<int>(Type::f32) == static_cast<int>(DType::f32));
+static_assert(static_cast<int>(Type::boolean) == static_cast<int>(DType::boolean));
+
+DType dtype(Type type) { return static_cast<DType>(type); }
+
+Port public_port(const onnx::Port& port) {
+  if (port.type == DType::string) throw ApiError("port '" + port.name + "' holds strings, which networks cannot run on yet");
+  Port out{port.name, static_cast<Type>(port.type), {}};
+  if (port.dims) {
+    for (const onnx::Dim& d : *port.dims) out.shape.push_back(d.size.value_or(-1));
+  }
+  return out;
+}
+
+template <class F>
+auto translated(F&& f) {
+  try {
+    return f();
+  } catch (const Error& e) {
+    throw ApiError(e.message());
+  }
+}
+
+View typed_view(Type type, std::vector<int64_t> shape, const void* data, size_t count) {
+  translated([&] {
+    if (elems(shape) != static_cast<int64_t>(count)) {
+      fail(ErrorKind::bad_input, "a tensor of shape {} has {} elements, got {} values", text(shape), elems(shape), count);
+    }
+    return 0;
+  });
+  return {type, std::move(shape), data};
+}
+
+}  // namespace
+
+int64_t type_bytes(Type type) { return size_bytes(dtype(type)); }
+
+View f32(std::vector<int64_t> shape, std::span<const float> values) {
+  return typed_view(Type::f32, std::move(shape), values.data(), values.size());
+}
+View i64(std::vector<int64_t> shape, std::span<const int64_t> values) {
+  return typed_view(Type::i64, std::move(shape), values.data(), values.size());
+}
+
+struct Network::Impl {
+  std::unique_ptr<Session> session;
+};
+
+Network::Network(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Network::Network(Network&&) noexcept = default;
+Network& Network::operator=(Network&&) noexcept = default;
+Network::~Network() = default;
+
+Network Network::load(const std::string& model, const NetworkOptions& options) {
+  return translated([&] {
+    Session::Options session;
+    session.threads = options.threads;
+    session.compile.target = parse_target(options.target);
+    for (const auto& [name, shape] : options.shapes) session.shapes[name] = shape;
+    auto impl = std::make_unique<Impl>();
+    impl->session = Session::open(model, session);
+    return Network(std::move(impl));
+  });
+}
+
+std::vector<Port> Network::inputs() const {
+  std::vector<Port> ports;
+  for (const onnx::Port& p : impl_->session->inputs()) ports.push_back(public_port(p));
+  return ports;
+}
+
+std::vector<Port> Network::outputs() const {
+  std::vector<Port> ports;
+  for (const onnx::Port& p : impl_->session->outputs()) ports.push_back(public_port(p));
+  return ports;
+}
+
+std::vector<TensorValue> Network::run(const std::map<std::string, View>& inputs) {
+  return translated([&] {
+    std::map<std::string, Tensor> tensors;
+    for (const auto& [name, view] : inputs) {
+      auto* data = const_cast<std::byte*>(static_cast<const std::byte*>(view.data));  // read only: inputs are never written
+      tensors[name] = Tensor(dtype(view.type), view.shape, data, nullptr);
+    }
+    const std::vector<Tensor> results = impl_->session->run(tensors);
+    const std::vector<onnx::Port> ports = impl_->session->outputs();
+    std::vector<TensorValue> values;
+    for (size_t i = 0; i < results.size(); ++i) {
+      const Tensor& t = results[i];
+      const auto owner = std::make_shared<Tensor>(t);
+      values.push_back({ports.at(i).name, static_cast<Type>(t.dtype()), t.shape(), std::shared_ptr<const std::byte[]>(owner, t.raw())});
+    }
+    return values;
+  });
+}
+
+void Network::save(const std::string& file) {
+  translated([&] {
+    save_plan(impl_->session->prepare().plan(), file);
+    return 0;
+  });
+}
+
+}  // namespace kilter
