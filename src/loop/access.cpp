@@ -93,9 +93,15 @@ void AccessChecker::enter_loop(const StmtNode& s) {
 
 void AccessChecker::enter_branch(const Expr& condition, bool holds) {
   push(true, true, parallel_of(condition));
-  if (!space_.assume(condition, holds)) {
+  bool possible = true;
+  if (!space_.assume(condition, holds, &possible)) {
     scopes_.back().clear = false;
     ++unclear_;
+  }
+  if (is_const(condition)) possible = (condition->ival != 0) == holds;
+  if (!possible) {
+    scopes_.back().reachable = false;
+    ++unreachable_;
   }
 }
 

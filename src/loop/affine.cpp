@@ -160,19 +160,30 @@ void IndexSpace::add_facts_below(const Expr& low, const Expr& high, int64_t gap,
 
 void IndexSpace::add_fact(const Affine& at_least_zero, bool assumed) {
   const Affine fact = expanded(at_least_zero);
+  if (assumed) {
+    const std::optional<int64_t> high = upper(fact);
+    impossible_ = impossible_ || (high && *high < 0);
+  }
   if (fact.is_constant()) return;
   const int32_t last = fact.terms[static_cast<size_t>(fact.count) - 1].key;
   keys_[static_cast<size_t>(last)].facts.push_back(fact);
   if (assumed) assumed_.push_back(last);
 }
 
-bool IndexSpace::assume(const Expr& condition, bool holds) {
+bool IndexSpace::assume(const Expr& condition, bool holds, bool* possible) {
+  impossible_ = false;
+  const bool complete = add_condition(condition, holds);
+  if (possible != nullptr) *possible = !impossible_;
+  return complete;
+}
+
+bool IndexSpace::add_condition(const Expr& condition, bool holds) {
   const Expr c = definition(condition);
-  if (c->kind == ExprKind::unary && c->op == Op::logical_not) return assume(c->args[0], !holds);
+  if (c->kind == ExprKind::unary && c->op == Op::logical_not) return add_condition(c->args[0], !holds);
   if (c->kind != ExprKind::binary) return false;
   if ((c->op == Op::logical_and && holds) || (c->op == Op::logical_or && !holds)) {
-    const bool first = assume(c->args[0], holds);
-    return assume(c->args[1], holds) && first;
+    const bool first = add_condition(c->args[0], holds);
+    return add_condition(c->args[1], holds) && first;
   }
   if (!is_comparison(c->op) || c->args[0].type() != VType{DType::i64, 1}) return false;
   const Expr& a = c->args[0];
@@ -221,13 +232,13 @@ Affine IndexSpace::compute(const Expr& e) {
   if (e->op == Op::mul && b.is_constant()) r = add(Affine(0), a, b.constant);
   if (e->op == Op::mul && a.is_constant()) r = add(Affine(0), b, a.constant);
   if (r) return has_mod_ ? recombined(*r) : *r;
-  if ((e->op == Op::div || e->op == Op::mod) && b.is_constant() && b.constant > 0) return divided(e, a, b);
+  if ((e->op == Op::div || e->op == Op::mod) && b.is_constant() && b.constant > 0) return divided(e, a, b.constant);
   return opaque(e);
 }
 
 /// (c * q + r) / c = q and (c * q + r) % c = r where 0 <= r < c and q >= 0; (x / c1) / c2 = x / (c1 * c2).
-Affine IndexSpace::divided(const Expr& e, const Affine& a, const Affine& b) {
-  const int64_t c = b.constant;
+Affine IndexSpace::divided(const Expr& e, const Affine& dividend, int64_t c) {
+  const Affine a = expanded(dividend);
   Affine rest(((a.constant % c) + c) % c);
   for (const Affine::Term& t : a) {
     if (t.coef % c != 0) rest.terms[static_cast<size_t>(rest.count++)] = t;
@@ -245,7 +256,7 @@ Affine IndexSpace::divided(const Expr& e, const Affine& a, const Affine& b) {
     const Key& inner = keys_[static_cast<size_t>(a.terms[0].key)];
     int64_t product = 0;
     if (inner.kind == KeyKind::opaque && inner.op == Op::div && inner.b.is_constant() && inner.b.constant > 0 &&
-        !__builtin_mul_overflow(inner.b.constant, c, &product) && inner.expr->args.size() == 2) {
+        !__builtin_mul_overflow(inner.b.constant, c, &product)) {
       return affine(inner.expr->args[0] / product);
     }
   }

@@ -56,8 +56,8 @@ class IndexSpace {
 
   /// Facts that hold until forget(): a condition's outcome, and that a loop runs at least once.
   size_t facts() const { return assumed_.size(); }
-  /// False when the condition says more than the facts do.
-  bool assume(const Expr& condition, bool holds);
+  /// False when the condition says more than the facts do. `possible` (optional): whether it can hold at all.
+  bool assume(const Expr& condition, bool holds, bool* possible = nullptr);
   void assume_runs(const Expr& begin, const Expr& end);
   void forget(size_t facts);
 
@@ -101,7 +101,8 @@ class IndexSpace {
   int32_t add_key(Key key);
   Affine compute(const Expr& e);
   Affine opaque(const Expr& e);
-  Affine divided(const Expr& e, const Affine& a, const Affine& b);
+  Affine divided(const Expr& e, const Affine& dividend, int64_t c);
+  bool add_condition(const Expr& condition, bool holds);
   Affine recombined(Affine a) const;
   void limit_opaque(int32_t k);
   void add_fact(const Affine& at_least_zero, bool assumed);
@@ -118,6 +119,7 @@ class IndexSpace {
   std::unordered_map<const ExprNode*, std::pair<Expr, Affine>> memo_;
   std::unordered_multimap<uint64_t, int32_t> opaque_;
   bool has_mod_ = false;
+  bool impossible_ = false;  ///< a fact assumed by the current condition contradicts what is known
 };
 
 }  // namespace kilter

@@ -31,8 +31,10 @@ class Printer {
  public:
   explicit Printer(const LoopFunc& func) : func_(func) {
     for (const Buffer& b : func.buffers) buffers_.push_back(unique(b.name, "b", buffers_.size()));
-    for (const VarInfo& v : func.vars) vars_.push_back(unique(v.name, "v", vars_.size()));
-    for (const VarInfo& r : func.regs) regs_.push_back(unique(r.name, "r", regs_.size()));
+    vars_.resize(func.vars.size());
+    regs_.resize(func.regs.size());
+    for (const ParallelDim& d : func.parallel) bind(func.vars, vars_, d.var, "v");
+    name_bound(func.body);
   }
 
   std::string run() {
@@ -64,8 +66,23 @@ class Printer {
     return result;
   }
 
+  /// Names what is bound, in the order of the text; what passes left unbound takes no name.
+  void name_bound(const std::vector<Stmt>& stmts) {
+    for (const Stmt& s : stmts) {
+      if (s->kind == StmtKind::loop || s->kind == StmtKind::let) bind(func_.vars, vars_, s->id, "v");
+      if (s->kind == StmtKind::reg_decl) bind(func_.regs, regs_, s->id, "r");
+      name_bound(s->body);
+      name_bound(s->other);
+    }
+  }
+  void bind(const std::vector<VarInfo>& infos, std::vector<std::string>& names, int32_t id, std::string_view fallback) {
+    const auto i = static_cast<size_t>(id);
+    if (id >= 0 && i < infos.size() && names[i].empty()) names[i] = unique(infos[i].name, fallback, i);
+  }
+
   static std::string lookup(const std::vector<std::string>& names, int32_t id, char prefix) {
-    if (id >= 0 && static_cast<size_t>(id) < names.size()) return names[static_cast<size_t>(id)];
+    const auto i = static_cast<size_t>(id);
+    if (id >= 0 && i < names.size() && !names[i].empty()) return names[i];
     return fmt::format("{}?{}", prefix, id);
   }
   std::string var(int32_t id) const { return lookup(vars_, id, 'v'); }

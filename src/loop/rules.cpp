@@ -29,6 +29,19 @@ bool commutes(Op op) {
   }
 }
 
+/// Surely the same value in one evaluation: the same node, or equal small trees.
+bool same_value(const Expr& a, const Expr& b, int depth = 6) {
+  if (a.get() == b.get()) return true;
+  if (depth == 0 || a->kind != b->kind || a->op != b->op || a->id != b->id || a->ival != b->ival ||
+      a->type != b->type || a->fval != b->fval || a->args.size() != b->args.size()) {
+    return false;
+  }
+  for (size_t i = 0; i < a->args.size(); ++i) {
+    if (!same_value(a->args[i], b->args[i], depth - 1)) return false;
+  }
+  return true;
+}
+
 Expr zero_of(const Expr& e) { return imm_int(e.elem(), 0, e.lanes()); }
 
 /// (x op c1) op c2 where the two constants merge.
@@ -50,7 +63,7 @@ Expr add_rules(const Expr& a, const Expr& b) {
 }
 
 Expr sub_rules(const Expr& a, const Expr& b) {
-  if (a.get() == b.get()) return zero_of(a);
+  if (same_value(a, b)) return zero_of(a);
   if (is_int_imm(b)) return binary(Op::add, a, unary(Op::neg, b));
   if (is_binary(a, Op::add) && is_int_imm(a->args[1])) {
     return binary(Op::add, binary(Op::sub, a->args[0], b), a->args[1]);
@@ -80,7 +93,7 @@ Expr int_rules(Op op, const Expr& a, const Expr& b) {
       return {};
     case Op::min:
     case Op::max:
-      if (a.get() == b.get()) return a;
+      if (same_value(a, b)) return a;
       if (is_int_imm(a)) return binary(op, b, a);
       return merge_constants(op, a, b);
     case Op::bit_and:
