@@ -18,7 +18,7 @@ Mode mode_of(const Node& node) {
   node_error(node, fmt::format("mode '{}' is unknown; legal are constant, reflect, edge, wrap", mode));
 }
 
-/// Elements added (removed when negative) before and after every dimension.
+/// Elements added (first removed when negative) before and after every dimension.
 struct Margins {
   Shape before;
   Shape after;
@@ -33,6 +33,10 @@ Margins margins_of(const Context& ctx) {
   const std::vector<int64_t> axes =
       given == nullptr ? all_axes(rank) : normal_axes(ctx.node, operand_ints(ctx.node, *given, "axes"), rank);
   check_count(ctx.node, "pads, two for every axis", 2 * axes.size(), pads->size());
+  constexpr int64_t kMost = int64_t{1} << 40;  // elements of a tensor
+  for (int64_t pad : *pads) {
+    if (pad < -kMost || pad > kMost) node_error(ctx.node, fmt::format("pads has {}; legal are -2^40 to 2^40", pad));
+  }
   Margins margins{Shape(static_cast<size_t>(rank), 0), Shape(static_cast<size_t>(rank), 0)};
   for (size_t k = 0; k < axes.size(); ++k) {
     margins.before[static_cast<size_t>(axes[k])] = (*pads)[k];
@@ -44,7 +48,7 @@ Margins margins_of(const Context& ctx) {
 /// a modulo n, in [0, n).
 int64_t modulo(int64_t a, int64_t n) { return (a % n + n) % n; }
 
-/// The element of a dimension of n that index i (outside [0, n) too) reads.
+/// The element of a dimension of n >= 1 that index i (outside [0, n) too) reads.
 int64_t source(Mode mode, int64_t i, int64_t n) {
   if (i >= 0 && i < n) return i;
   switch (mode) {
@@ -62,6 +66,16 @@ int64_t source(Mode mode, int64_t i, int64_t n) {
   return at < n ? at : 2 * (n - 1) - at;
 }
 
+/// What negative margins leave of a dimension of n: padding repeats only that.
+struct Kept {
+  int64_t first;
+  int64_t count;
+};
+Kept kept_of(int64_t n, const Margins& margins, size_t d) {
+  const int64_t first = std::max<int64_t>(0, -margins.before[d]);
+  return {first, n - first + std::min<int64_t>(0, margins.after[d])};
+}
+
 Shape padded_shape(const Node& node, const Shape& shape, const Margins& margins) {
   Shape out;
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -70,8 +84,8 @@ Shape padded_shape(const Node& node, const Shape& shape, const Margins& margins)
       node_error(node, fmt::format("pads {} and {} leave {} elements of the {} of dimension {}", margins.before[d],
                                    margins.after[d], n, shape[d], d));
     }
-    if (shape[d] == 0 && n > 0 && mode_of(node) != Mode::constant) {
-      node_error(node, fmt::format("dimension {} is empty and cannot be padded but with a constant", d));
+    if (mode_of(node) != Mode::constant && n > 0 && kept_of(shape[d], margins, d).count < 1) {
+      node_error(node, fmt::format("nothing is left of dimension {} to pad with; only a constant can pad it", d));
     }
     out.push_back(n);
   }
@@ -83,8 +97,11 @@ std::vector<IndexMap> maps_of(const Node& node, const Shape& shape, const Shape&
   std::vector<IndexMap> maps;
   for (size_t d = 0; d < shape.size(); ++d) {
     IndexMap map(static_cast<size_t>(out[d]));
-    for (size_t i = 0; i < map.size(); ++i)
-      map[i] = source(mode, static_cast<int64_t>(i) - margins.before[d], shape[d]);
+    const Kept kept = mode == Mode::constant ? Kept{0, shape[d]} : kept_of(shape[d], margins, d);
+    for (size_t i = 0; i < map.size(); ++i) {
+      const int64_t at = source(mode, static_cast<int64_t>(i) - margins.before[d] - kept.first, kept.count);
+      map[i] = at == kFill ? kFill : at + kept.first;
+    }
     maps.push_back(std::move(map));
   }
   return maps;
@@ -140,7 +157,8 @@ KILTER_OP(Pad){
     .cases = {"f32[1,3,7,7] i64[8]=0,0,1,2,0,0,3,0", "f32[5,7] i64[4]=2,4,3,1 | mode=reflect",
               "f32[5,7] i64[4]=2,0,3,1 f32[]=1.5", "i32[3,4] i64[4]=2,1,0,3 | mode=edge",
               "f32[3,4] i64[2]=5,7 ? i64[1]=-1 | mode=wrap", "f32[17] i64[2]=-3,2",
-              "f16[3,5] | pads=[0,1,2,0] value=-1 | 10", "f32[1] i64[2]=2,1 | mode=reflect"},
+              "f32[3,9] i64[4]=0,2,0,-4 | mode=wrap", "f16[3,5] | pads=[0,1,2,0] value=-1 | 10",
+              "f32[1] i64[2]=2,1 | mode=reflect"},
 };
 
 }  // namespace kilter
