@@ -33,13 +33,9 @@ void write_json(const std::string& where, const nlohmann::json& report) {
 void bench(const BenchOptions& options) {
   const auto session = options.model.open();
   const std::map<std::string, Tensor> inputs = options.model.all_inputs(*session);
-  onnx::Model::Shapes shapes;
-  for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
-  onnx::Model::Values values;
-  for (const std::string& name : session->value_inputs(shapes)) values[name] = inputs.at(name);
   Progress progress("bench " + session->name());
   progress.show("compiling");
-  Loaded& loaded = session->prepare(shapes, values);
+  Loaded& loaded = session->prepare_for(inputs);
   const Plan& plan = loaded.plan();
   std::vector<const std::byte*> from;
   std::vector<Tensor> outputs;

@@ -80,15 +80,11 @@ std::vector<std::pair<std::string, Tensor>> values_of(Loaded& loaded, const std:
 
 int verify_run(const ModelOptions& options, Session& session, const std::map<std::string, Tensor>& inputs) {
   if (session.compiled_file()) fail(ErrorKind::usage, "--verify needs the model, not a compiled file: {}", options.model);
-  onnx::Model::Shapes shapes;
-  for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
-  onnx::Model::Values values;
-  for (const std::string& name : session.value_inputs(shapes)) values[name] = inputs.at(name);
   Session::Options naive = session.options();
   naive.compile.naive = true;
   const auto reference = Session::open(options.model, naive);
-  Loaded& slow = reference->prepare(shapes, values);
-  Loaded& fast = session.prepare(shapes, values);
+  Loaded& slow = reference->prepare_for(inputs);
+  Loaded& fast = session.prepare_for(inputs);
   std::vector<Tensor> ordered;
   for (const PlanTensor& t : fast.plan().inputs) ordered.push_back(inputs.at(t.name));
   std::map<std::string, Tensor> wanted;
@@ -136,11 +132,7 @@ void add_run(CLI::App& app, Context& context) {
     const auto session = options->open();
     const std::map<std::string, Tensor> inputs = options->all_inputs(*session);
     const std::vector<Tensor> outputs = session->run(inputs);
-    onnx::Model::Shapes shapes;
-    for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
-    onnx::Model::Values values;
-    for (const std::string& name : session->value_inputs(shapes)) values[name] = inputs.at(name);
-    Loaded& loaded = session->prepare(shapes, values);
+    Loaded& loaded = session->prepare_for(inputs);
     if (options->time_passes && !session->compiled_file()) print_passes(loaded.compiled);
     print_outputs(loaded.plan().outputs, outputs);
     if (!folder->empty()) write_outputs(*folder, loaded.plan().outputs, outputs);

@@ -105,7 +105,9 @@ class PlanBuilder {
     if (options_.naive || is_string(node)) return false;
     return node.op->family == Family::reshape || (node.op->name == "Concat" && node.op->family == Family::movement);
   }
-  bool is_string(const Node& node) const { return graph_.type(node.outputs[0]).dtype == DType::string; }
+  bool is_string(const Node& node) const {
+    return std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return v != kNone && graph_.type(v).dtype == DType::string; });
+  }
 
   bool schedulable(const Unit& unit) const {
     if (options_.naive) return false;
@@ -262,6 +264,7 @@ class PlanBuilder {
       step.kernel = kernel(std::move(stage.func));
       push(std::move(step));
     }
+    if (chosen.lowered.stages.empty()) return;  // tensors without elements
     out_.rejected.back() = std::move(chosen.rejected);
     note_values(task);
   }

@@ -100,9 +100,30 @@ Graph Session::graph(const onnx::Model::Shapes& shapes, const onnx::Model::Value
   fail(ErrorKind::unsupported, "{} is a compiled file: it has no graph; use the model that it was made from", name_);
 }
 
-std::vector<std::string> Session::value_inputs(const onnx::Model::Shapes& shapes) const {
-  return model_ ? model_->value_inputs(merged(shapes)) : std::vector<std::string>{};
+namespace {
+
+onnx::Model::Shapes shapes_of(const std::map<std::string, Tensor>& inputs) {
+  onnx::Model::Shapes shapes;
+  for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
+  return shapes;
 }
+
+}  // namespace
+
+onnx::Model::Values Session::needed_values(const std::map<std::string, Tensor>& inputs) const {
+  onnx::Model::Values values;
+  for (bool added = model_ != nullptr; added;) {  // knowing one value can show the need of the next
+    added = false;
+    for (const std::string& name : model_->value_inputs(merged(shapes_of(inputs)), values)) {
+      if (values.contains(name)) continue;
+      values[name] = inputs.at(name);
+      added = true;
+    }
+  }
+  return values;
+}
+
+Loaded& Session::prepare_for(const std::map<std::string, Tensor>& inputs) { return prepare(shapes_of(inputs), needed_values(inputs)); }
 
 Loaded& Session::prepare(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values) {
   if (compiled_file()) return plans_.begin()->second;
@@ -121,7 +142,6 @@ Loaded& Session::prepare(const onnx::Model::Shapes& shapes, const onnx::Model::V
 }
 
 std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs) {
-  onnx::Model::Shapes shapes;
   std::vector<std::string> names;
   for (const onnx::Port& p : this->inputs()) {
     names.push_back(p.name);
@@ -130,16 +150,13 @@ std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs) {
     if (it->second.dtype() != p.type) {
       fail(ErrorKind::bad_input, "{}: input '{}' must be {}, got {}", name_, p.name, onnx::text(p), kilter::name(it->second.dtype()));
     }
-    shapes[p.name] = it->second.shape();
   }
   for (const auto& [name, tensor] : inputs) {
     if (std::find(names.begin(), names.end(), name) == names.end()) {
       fail(ErrorKind::bad_input, "{}: no input '{}'; legal are {}", name_, name, fmt::join(names, ", "));
     }
   }
-  onnx::Model::Values values;
-  for (const std::string& name : value_inputs(shapes)) values[name] = inputs.at(name);
-  Loaded& loaded = prepare(shapes, values);
+  Loaded& loaded = prepare_for(inputs);
   std::vector<Tensor> ordered;
   for (const PlanTensor& t : loaded.plan().inputs) {
     const Tensor& tensor = inputs.at(t.name);

@@ -43,8 +43,10 @@ class Session {
   Graph graph(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values = {}) const;
   /// Plan for shapes (merged over Options::shapes); compiled on first use. `values`: of inputs that shapes depend on.
   Loaded& prepare(const onnx::Model::Shapes& shapes = {}, const onnx::Model::Values& values = {});
-  /// Names of the inputs whose values shapes depend on.
-  std::vector<std::string> value_inputs(const onnx::Model::Shapes& shapes) const;
+  /// The plan for these inputs: for their shapes, and for the values of those that shapes depend on.
+  Loaded& prepare_for(const std::map<std::string, Tensor>& inputs);
+  /// Shapes of the inputs, and the values that shapes depend on.
+  onnx::Model::Values needed_values(const std::map<std::string, Tensor>& inputs) const;
 
   /// Runs once; every input of the model must be there, with the declared element type. Answers outputs in order.
   std::vector<Tensor> run(const std::map<std::string, Tensor>& inputs);

@@ -145,7 +145,7 @@ class Placer {
     if (map_.views.contains(id)) return;
     if (reference_.contains(id)) dense_inputs(id);
     const Node& node = graph_.node(id);
-    if (!reference_.contains(id) && !placed_[static_cast<size_t>(node.outputs[0])]) {
+    if (!reference_.contains(id) && node.outputs[0] != kNone && !placed_[static_cast<size_t>(node.outputs[0])]) {
       if (node.op->family == Family::reshape) return place_reshape(id);
       if (node.op->family == Family::movement && place_region_views(id)) return;
       if (node.op->name == "Relayout" && place_relayout_view(id)) return;

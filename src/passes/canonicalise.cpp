@@ -25,7 +25,7 @@ class Canonical {
   void run() {
     for (NodeId id : std::vector<NodeId>(graph_.order())) {
       const Node node = static_cast<const Graph&>(graph_).node(id);
-      if (node.dead || node.op->domain != "") continue;
+      if (node.dead || node.op->domain != "" || node.outputs[0] == kNone) continue;
       std::optional<ValueId> to = rewrite(node);
       if (!to) continue;
       const std::string name = graph_.value(node.outputs[0]).name;

@@ -41,7 +41,7 @@ class Layouts {
     const TensorType& t = graph_.type(v);
     return t.dtype == DType::f32 && t.shape.size() == 4 && elems(t.shape) > 0;
   }
-  bool blocked(ValueId v) const { return graph_.type(v).layout.block > 1; }
+  bool blocked(ValueId v) const { return v != kNone && graph_.type(v).layout.block > 1; }
   bool constant(ValueId v) const { return graph_.value(v).constant.has_value(); }
 
   /// Convolutions that the dense or depthwise template can run in blocked layout.

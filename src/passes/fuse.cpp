@@ -29,7 +29,7 @@ class Fuser {
     for (size_t i = 0; i < graph_.order().size(); ++i) position_[static_cast<size_t>(graph_.order()[i])] = static_cast<int64_t>(i);
     for (NodeId id : graph_.order()) {
       Node& node = graph_.node(id);
-      if (node.group != kNone || !anchors(node)) continue;
+      if (node.group != kNone || node.outputs[0] == kNone || !anchors(node)) continue;
       grow(id);
     }
   }

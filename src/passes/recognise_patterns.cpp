@@ -24,7 +24,7 @@ class Recogniser {
   void run() {
     for (NodeId id : std::vector<NodeId>(graph_.order())) {
       const Node node = read().node(id);
-      if (node.dead || node.op->domain != "" || node.outputs.size() != 1) continue;
+      if (node.dead || node.op->domain != "" || node.outputs.size() != 1 || node.outputs[0] == kNone) continue;
       if (graph_.type(node.outputs[0]).dtype != DType::f32) continue;
       for (const auto rule : {&Recogniser::swish, &Recogniser::hard_swish, &Recogniser::gelu, &Recogniser::layer_norm}) {
         const std::optional<ValueId> to = (this->*rule)(node);

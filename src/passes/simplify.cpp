@@ -22,7 +22,7 @@ class Simplifier {
       changed = false;
       for (NodeId id : std::vector<NodeId>(graph_.order())) {
         const Node node = static_cast<const Graph&>(graph_).node(id);
-        if (node.dead || node.op->domain != "") continue;
+        if (node.dead || node.op->domain != "" || node.outputs[0] == kNone) continue;
         const std::optional<ValueId> to = rewrite(node);
         if (!to || *to == node.outputs[0]) continue;
         graph_.replace_uses(node.outputs[0], *to);

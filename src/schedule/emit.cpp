@@ -103,10 +103,7 @@ void Emitter::map(const Domain& domain, const Site& site) {
 Expr Emitter::evaluate(const Node& node, const Domain& domain, const Site& site, std::map<ValueId, Expr>& known) {
   std::vector<Expr> operands;
   for (ValueId in : node.inputs) {
-    if (in == kNone) {
-      operands.emplace_back();
-      continue;
-    }
+    if (in == kNone) continue;  // scalar() gets the operands that are there
     auto it = known.find(in);
     operands.push_back(it != known.end() ? it->second : known.emplace(in, load(in, domain, site)).first->second);
   }
@@ -172,8 +169,9 @@ bool has_loop_form(const Graph& graph, const Node& node) {
   if (node.op->scalar == nullptr) return false;
   std::vector<Expr> operands;
   for (ValueId in : node.inputs) {
-    if (in != kNone && graph.type(in).dtype == DType::string) return false;
-    operands.push_back(in == kNone ? Expr() : var_expr({graph.type(in).dtype, 1}, 0));
+    if (in == kNone) continue;
+    if (graph.type(in).dtype == DType::string) return false;
+    operands.push_back(var_expr({graph.type(in).dtype, 1}, 0));
   }
   return graph.type(node.outputs[0]).dtype != DType::string && node.op->scalar(view(graph, node), operands).has_value();
 }

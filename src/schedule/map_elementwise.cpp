@@ -39,7 +39,7 @@ std::optional<Rejected> check(const Task& task) {
   if (node.op->family != Family::map) return Rejected{"operator family", "map", std::string(node.op->name)};
   if (!has_loop_form(*task.graph, node)) return Rejected{"element-wise operators with a loop form", "scalar() for these types", std::string(node.op->name)};
   for (const Operand& o : task.outputs) {
-    if (elems(o.type.shape) == 0 || o.type.dtype == DType::string) return Rejected{"output", "numeric, not empty", text(o.type)};
+    if (o.type.dtype == DType::string) return Rejected{"element type", "numeric", "str"};
   }
   for (const Operand& o : task.inputs) {
     if (o.type.dtype == DType::string) return Rejected{"element type", "numeric", "str"};
@@ -100,6 +100,7 @@ void emit_vectors(Emitter& e, const Domain& domain, int64_t item_elems) {
   while (serial > 0 && work * dims[serial - 1].extent <= item_elems) work *= dims[--serial].extent;
   for (size_t i = 0; i < serial; ++i) site.index[dims[i].inner] = e.b.parallel("i" + std::to_string(i), dims[i].extent);
   const auto run = [&](const Expr& base, int64_t extent) {
+    if (extent == 1) return e.map(domain, site);
     e.b.vector_loop("v", extent, [&](const Expr& v) {
       if (domain.rank() > 0) site.index[dims.back().inner] = base + v;
       e.map(domain, site);
@@ -150,6 +151,7 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
       return Rejected{"outputs of one shape", text(task.outputs[0].type.shape), text(o.type.shape)};
     }
   }
+  if (elems(task.outputs[0].type.shape) == 0) return Lowered{};
   const Domain domain = domain_of(domain_operand(task).type);
   Emitter e(task, "map");
   if (mixed_layouts(task, domain)) {

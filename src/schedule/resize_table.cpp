@@ -107,6 +107,8 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   };
   if (block > 1) {
     b.loop("w", 0, domain.dims[3], [&](const Expr& w) { pixel(w, block); });
+  } else if (domain.dims[3] == 1) {
+    pixel(0, 1);
   } else {
     b.vector_loop("w", domain.dims[3], [&](const Expr& w) { pixel(w, 1); });
   }

@@ -66,6 +66,12 @@ std::string constant_text(const Graph& graph, ValueId id) {
   return is_float(v.type.dtype) ? fmt::format("{}", v.constant->as_double(0)) : fmt::format("{}", v.constant->as_int(0));
 }
 
+const TensorType& first_output(const Graph& graph, const Node& node) {
+  const auto it = std::find_if(node.outputs.begin(), node.outputs.end(), [](ValueId v) { return v != kNone; });
+  require(it != node.outputs.end(), "{} has no output", label(node));
+  return graph.type(*it);
+}
+
 std::string general_text(const Graph& graph, const Node& node, const Shape* domain) {
   std::string out = lower_case(node.op->name);
   std::vector<std::string> parts;
@@ -118,7 +124,7 @@ std::string Task::ops() const {
 }
 
 std::string Task::problem() const {
-  const Shape& domain = graph->type(node().outputs[0]).shape;
+  const Shape& domain = first_output(*graph, node()).shape;
   std::string out;
   for (NodeId id : prologue) out += general_text(*graph, graph->node(id), nullptr) + "+ ";
   const bool conv = node().op->family == Family::conv && graph->type(node().inputs[0]).shape.size() == 4;
@@ -144,7 +150,7 @@ int64_t Task::flops() const {
   int64_t total = 0;
   const auto add = [&](NodeId id) {
     const Node& n = graph->node(id);
-    total += n.op->flops != nullptr ? n.op->flops(view(*graph, n)) : elems(graph->type(n.outputs[0]).shape);
+    total += n.op->flops != nullptr ? n.op->flops(view(*graph, n)) : elems(first_output(*graph, n).shape);
   };
   for (NodeId id : prologue) add(id);
   add(anchor);
