@@ -21,8 +21,10 @@ int main(int argc, char** argv) {
     std::vector<int64_t> order(static_cast<size_t>(outputs[0].shape.back()));
     std::iota(order.begin(), order.end(), 0);
     const size_t top = std::min<size_t>(5, order.size());
-    std::partial_sort(order.begin(), order.begin() + static_cast<int64_t>(top), order.end(), [&](int64_t a, int64_t b) { return scores[a] > scores[b]; });
-    for (size_t i = 0; i < top; ++i) std::printf("class %lld: %g\n", static_cast<long long>(order[i]), static_cast<double>(scores[order[i]]));
+    std::partial_sort(order.begin(), order.begin() + static_cast<int64_t>(top), order.end(),
+                      [&](int64_t a, int64_t b) { return scores[a] > scores[b]; });
+    for (size_t i = 0; i < top; ++i)
+      std::printf("class %lld: %g\n", static_cast<long long>(order[i]), static_cast<double>(scores[order[i]]));
   } catch (const std::exception& e) {
     std::fprintf(stderr, "classify: %s\n", e.what());
     return 1;

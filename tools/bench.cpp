@@ -1,7 +1,6 @@
 // kilter bench: times a network from the caller's inputs to the caller's outputs.
 
 #include <fstream>
-
 #include <nlohmann/json.hpp>
 
 #include "base/cpu_info.h"
@@ -72,11 +71,14 @@ void bench(const BenchOptions& options) {
                           {"estimator", "median"}}}};
   if (!options.json.empty()) write_json(options.json, report);
   if (options.json == "-") return;
-  fmt::print("{}: median {:.3f} ms  min {:.3f}  p90 {:.3f}  ({} samples, {} threads, {} on {})\n", session->name(), samples.median(),
-             samples.min(), samples.quantile(0.9), samples.ms.size(), threads, plan.target, cpu_brand());
-  fmt::print("  compiled in {:.0f} ms, {} steps, arena {:.1f} MB, packed weights {:.1f} MB\n", loaded.compiled.compile_ms, plan.steps.size(),
-             static_cast<double>(plan.arena_bytes) * 1e-6, static_cast<double>(plan.constants_bytes) * 1e-6);
-  if (reference > 0) fmt::print("  {} steps run reference kernels (no schedule yet); `kilter inspect` names them\n", reference);
+  fmt::print("{}: median {:.3f} ms  min {:.3f}  p90 {:.3f}  ({} samples, {} threads, {} on {})\n", session->name(),
+             samples.median(), samples.min(), samples.quantile(0.9), samples.ms.size(), threads, plan.target,
+             cpu_brand());
+  fmt::print("  compiled in {:.0f} ms, {} steps, arena {:.1f} MB, packed weights {:.1f} MB\n",
+             loaded.compiled.compile_ms, plan.steps.size(), static_cast<double>(plan.arena_bytes) * 1e-6,
+             static_cast<double>(plan.constants_bytes) * 1e-6);
+  if (reference > 0)
+    fmt::print("  {} steps run reference kernels (no schedule yet); `kilter inspect` names them\n", reference);
 }
 
 }  // namespace
@@ -85,8 +87,11 @@ void add_bench(CLI::App& app, Context&) {
   auto options = std::make_shared<BenchOptions>();
   CLI::App* sub = app.add_subcommand("bench", "Time a network from the caller's inputs to the caller's outputs");
   options->model.add_to(*sub);
-  sub->add_option("--json", options->json, "also write the figures as JSON to a file; - is standard output, which then holds nothing else");
-  sub->add_option("--seconds", options->seconds, "how long to measure")->check(CLI::Range(0.01, 3600.0))->capture_default_str();
+  sub->add_option("--json", options->json,
+                  "also write the figures as JSON to a file; - is standard output, which then holds nothing else");
+  sub->add_option("--seconds", options->seconds, "how long to measure")
+      ->check(CLI::Range(0.01, 3600.0))
+      ->capture_default_str();
   sub->callback([=] { bench(*options); });
 }
 

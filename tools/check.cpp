@@ -1,5 +1,5 @@
-// kilter check: runs cases in the ONNX test layout. Every case runs in a process of its own, so that one that crashes or
-// hangs never stops the rest.
+// kilter check: runs cases in the ONNX test layout. Every case runs in a process of its own, so that one that crashes
+// or hangs never stops the rest.
 
 #include <poll.h>
 #include <sys/wait.h>
@@ -55,19 +55,24 @@ Tolerances tolerances(const fs::path& folder) {
 /// Files PREFIX_0.pb, PREFIX_1.pb, ... of a data set.
 std::vector<fs::path> numbered(const fs::path& folder, const std::string& prefix) {
   std::vector<fs::path> files;
-  while (fs::exists(folder / fmt::format("{}_{}.pb", prefix, files.size()))) files.push_back(folder / fmt::format("{}_{}.pb", prefix, files.size()));
+  while (fs::exists(folder / fmt::format("{}_{}.pb", prefix, files.size())))
+    files.push_back(folder / fmt::format("{}_{}.pb", prefix, files.size()));
   return files;
 }
 
 std::string mismatch(const std::string& name, const Tensor& got, const Tensor& want, const Tolerances& t) {
-  if (got.dtype() != want.dtype()) return fmt::format("output '{}': expected {}, got {}", name, kilter::name(want.dtype()), kilter::name(got.dtype()));
-  if (got.shape() != want.shape()) return fmt::format("output '{}': expected shape {}, got {}", name, text(want.shape()), text(got.shape()));
-  if (want.dtype() == DType::string) return got.strings() == want.strings() ? "" : fmt::format("output '{}': strings differ", name);
+  if (got.dtype() != want.dtype())
+    return fmt::format("output '{}': expected {}, got {}", name, kilter::name(want.dtype()), kilter::name(got.dtype()));
+  if (got.shape() != want.shape())
+    return fmt::format("output '{}': expected shape {}, got {}", name, text(want.shape()), text(got.shape()));
+  if (want.dtype() == DType::string)
+    return got.strings() == want.strings() ? "" : fmt::format("output '{}': strings differ", name);
   for (int64_t i = 0; i < want.elems(); ++i) {
     const double g = got.as_double(i), w = want.as_double(i);
     if (std::isnan(g) && std::isnan(w)) continue;
     if (g == w || std::abs(g - w) <= t.atol + t.rtol * std::abs(w)) continue;
-    return fmt::format("output '{}': element {} is {:g}, expected {:g} (rtol {:g}, atol {:g})", name, i, g, w, t.rtol, t.atol);
+    return fmt::format("output '{}': element {} is {:g}, expected {:g} (rtol {:g}, atol {:g})", name, i, g, w, t.rtol,
+                       t.atol);
   }
   return "";
 }
@@ -88,7 +93,8 @@ Outcome run_case(const fs::path& folder, const CheckOptions& options) {
       const std::vector<Tensor> outputs = session->run(inputs);
       const auto expected = numbered(data, "output");
       const auto names = session->outputs();
-      if (expected.size() > outputs.size()) return {Verdict::failed, fmt::format("expected {} outputs, got {}", expected.size(), outputs.size())};
+      if (expected.size() > outputs.size())
+        return {Verdict::failed, fmt::format("expected {} outputs, got {}", expected.size(), outputs.size())};
       for (size_t i = 0; i < expected.size(); ++i) {
         const std::string wrong = mismatch(names[i].name, outputs[i], onnx::load_tensor(expected[i]), t);
         if (!wrong.empty()) return {Verdict::failed, wrong};
@@ -161,7 +167,8 @@ std::vector<fs::path> cases_in(const std::string& folder) {
     if (entry.is_directory() && fs::exists(entry.path() / "model.onnx")) cases.push_back(entry.path());
   }
   std::sort(cases.begin(), cases.end());
-  if (cases.empty()) fail(ErrorKind::bad_input, "check: {} holds no case; expected model.onnx, or folders that hold one", folder);
+  if (cases.empty())
+    fail(ErrorKind::bad_input, "check: {} holds no case; expected model.onnx, or folders that hold one", folder);
   return cases;
 }
 
@@ -198,11 +205,15 @@ int check(const CheckOptions& options) {
 
 void add_check(CLI::App& app, Context& context) {
   auto options = std::make_shared<CheckOptions>();
-  CLI::App* sub = app.add_subcommand("check", "Run cases in the ONNX test layout: model.onnx, test_data_set_*/{input,output}_*.pb, tol.txt ('rtol atol')");
+  CLI::App* sub = app.add_subcommand(
+      "check",
+      "Run cases in the ONNX test layout: model.onnx, test_data_set_*/{input,output}_*.pb, tol.txt ('rtol atol')");
   sub->add_option("DIR", options->folders, "case folders, or folders of cases")->required();
   sub->add_option("--target", options->target, "CPU to generate code for")->capture_default_str();
   sub->add_option("--threads", options->threads, "threads per case")->check(CLI::Range(1, 1024))->capture_default_str();
-  sub->add_option("--timeout", options->seconds, "seconds that a case may take")->check(CLI::Range(1, 86400))->capture_default_str();
+  sub->add_option("--timeout", options->seconds, "seconds that a case may take")
+      ->check(CLI::Range(1, 86400))
+      ->capture_default_str();
   sub->add_flag("--list-passed", options->list, "also print the cases that pass");
   sub->callback([=, &context] { context.exit = check(*options); });
 }

@@ -10,7 +10,8 @@ namespace kilter::tool {
 void add_compile(CLI::App& app, Context&) {
   auto options = std::make_shared<ModelOptions>();
   auto file = std::make_shared<std::string>();
-  CLI::App* sub = app.add_subcommand("compile", "Compile a network to a file that `kilter run` and libkilter_runtime load without recompiling");
+  CLI::App* sub = app.add_subcommand(
+      "compile", "Compile a network to a file that `kilter run` and libkilter_runtime load without recompiling");
   options->add_to(*sub);
   sub->add_option("-o,--out", *file, "file to write")->required();
   sub->callback([=] {

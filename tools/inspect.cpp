@@ -32,8 +32,8 @@ void print_graph(const Graph& graph) {
   }
   fmt::print("operators ({} nodes):\n", graph.order().size());
   for (const auto& [name, count] : operators) fmt::print("  {:<28} {:>5}\n", name, count);
-  fmt::print("parameters: {} ({}B)\nFLOPs: {} (one multiply-add = 2)\n", parameters, scaled(static_cast<double>(parameter_bytes)),
-             scaled(static_cast<double>(flops)));
+  fmt::print("parameters: {} ({}B)\nFLOPs: {} (one multiply-add = 2)\n", parameters,
+             scaled(static_cast<double>(parameter_bytes)), scaled(static_cast<double>(flops)));
 }
 
 struct TaskRow {
@@ -52,10 +52,12 @@ void print_tasks(const Plan& plan) {
     row.schedule = s.schedule;
   }
   std::vector<std::pair<std::string, TaskRow>> sorted(tasks.begin(), tasks.end());
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second.flops > b.second.flops; });
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second.flops > b.second.flops; });
   fmt::print("tasks ({}):\n  {:>5} {:>10} {:>10}  {}\n", sorted.size(), "count", "MFLOP", "MB", "problem | schedule");
   for (const auto& [problem, row] : sorted) {
-    fmt::print("  {:>5} {:>10.2f} {:>10.3f}  {} | {}\n", row.count, static_cast<double>(row.flops) * 1e-6, static_cast<double>(row.bytes) * 1e-6, problem, row.schedule);
+    fmt::print("  {:>5} {:>10.2f} {:>10.3f}  {} | {}\n", row.count, static_cast<double>(row.flops) * 1e-6,
+               static_cast<double>(row.bytes) * 1e-6, problem, row.schedule);
   }
 }
 
@@ -68,8 +70,9 @@ void inspect(const ModelOptions& options) {
   if (!session->compiled_file()) print_graph(session->graph({}));
   Loaded& loaded = session->prepare();
   const Plan& plan = loaded.plan();
-  fmt::print("plan: {} steps for {} ({}), arena {:.2f} MB, packed weights {:.2f} MB, code {:.2f} MB\n", plan.steps.size(), plan.target, plan.codegen,
-             static_cast<double>(plan.arena_bytes) * 1e-6, static_cast<double>(plan.constants_bytes) * 1e-6, static_cast<double>(plan.code_bytes) * 1e-6);
+  fmt::print("plan: {} steps for {} ({}), arena {:.2f} MB, packed weights {:.2f} MB, code {:.2f} MB\n",
+             plan.steps.size(), plan.target, plan.codegen, static_cast<double>(plan.arena_bytes) * 1e-6,
+             static_cast<double>(plan.constants_bytes) * 1e-6, static_cast<double>(plan.code_bytes) * 1e-6);
   print_tasks(plan);
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     if (plan.steps[i].kind != StepKind::reference) continue;
@@ -82,7 +85,8 @@ void inspect(const ModelOptions& options) {
 
 void add_inspect(CLI::App& app, Context&) {
   auto options = std::make_shared<ModelOptions>();
-  CLI::App* sub = app.add_subcommand("inspect", "Show a network's inputs, outputs, operators, parameters, work and tasks");
+  CLI::App* sub =
+      app.add_subcommand("inspect", "Show a network's inputs, outputs, operators, parameters, work and tasks");
   options->add_to(*sub);
   sub->callback([=] { inspect(*options); });
 }

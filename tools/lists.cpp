@@ -30,15 +30,21 @@ void print_targets() {
   const Target native = native_target();
   for (const TargetRow& row : all_targets()) {
     const bool here = runs_here(parse_target(row.name));
-    fmt::print("{:<18} {:<16} {}{}\n", row.name, row.cpu, row.summary, row.name == native.name ? "  (native)" : here ? "" : "  (does not run here)");
+    fmt::print("{:<18} {:<16} {}{}\n", row.name, row.cpu, row.summary,
+               row.name == native.name ? "  (native)"
+               : here                  ? ""
+                                       : "  (does not run here)");
   }
   fmt::print("this machine: {}\n", cpu_brand());
 }
 
 void print_options() {
-  fmt::print("environment:\n  KILTER_NUM_THREADS  threads to run on, 1..1024 (default: the CPUs this process may use)\n"
-             "  KILTER_SPIN_US      how long an idle worker spins before it parks, microseconds\n\npasses (--disable, --stop-after), in order:\n");
-  for (const PassRow& row : all_passes()) fmt::print("  {:<24} {}\n{:<27}here because: {}\n", row.name, row.summary, "", row.why_here);
+  fmt::print(
+      "environment:\n  KILTER_NUM_THREADS  threads to run on, 1..1024 (default: the CPUs this process may use)\n"
+      "  KILTER_SPIN_US      how long an idle worker spins before it parks, microseconds\n\npasses (--disable, "
+      "--stop-after), in order:\n");
+  for (const PassRow& row : all_passes())
+    fmt::print("  {:<24} {}\n{:<27}here because: {}\n", row.name, row.summary, "", row.why_here);
   fmt::print("\ntemplates (--schedule), in order of preference:\n");
   for (const Template* t : all_templates()) fmt::print("  {:<24} {}\n", t->name, t->summary);
 }

@@ -26,7 +26,8 @@ int exit_code(kilter::ErrorKind kind) {
 int run(int argc, char** argv) {
   CLI::App app("Kilter compiles ONNX networks to machine code for this CPU, checks and times them.", "kilter");
   app.set_version_flag("--version", [] {
-    return fmt::format("kilter {} ({}, {}, {})", KILTER_VERSION, KILTER_COMMIT, KILTER_BUILD_TYPE, kilter::codegen_version());
+    return fmt::format("kilter {} ({}, {}, {})", KILTER_VERSION, KILTER_COMMIT, KILTER_BUILD_TYPE,
+                       kilter::codegen_version());
   });
   app.require_subcommand(1);
   app.footer("Example:  kilter run zoo:resnet18 --verify\nEvery subcommand has --help.");

@@ -46,23 +46,27 @@ void print_outputs(const std::vector<PlanTensor>& outputs, const std::vector<Ten
         }
         low = std::min(low, v), high = std::max(high, v), sum += v;
       }
-      fmt::print("  min {:.6g}  max {:.6g}  mean {:.6g}", low, high, sum / static_cast<double>(std::max<int64_t>(t.elems() - nans, 1)));
+      fmt::print("  min {:.6g}  max {:.6g}  mean {:.6g}", low, high,
+                 sum / static_cast<double>(std::max<int64_t>(t.elems() - nans, 1)));
       if (nans > 0) fmt::print("  {} of {} NaN", nans, t.elems());
     }
     fmt::print("\n");
   }
 }
 
-void write_outputs(const std::string& folder, const std::vector<PlanTensor>& outputs, const std::vector<Tensor>& tensors) {
+void write_outputs(const std::string& folder, const std::vector<PlanTensor>& outputs,
+                   const std::vector<Tensor>& tensors) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) fail(ErrorKind::io, "--output {}: cannot make the folder: {}", folder, error.message());
   std::map<std::string, int> taken;
-  for (size_t i = 0; i < outputs.size(); ++i) save_npy(std::filesystem::path(folder) / file_name(outputs[i].name, taken), tensors[i]);
+  for (size_t i = 0; i < outputs.size(); ++i)
+    save_npy(std::filesystem::path(folder) / file_name(outputs[i].name, taken), tensors[i]);
 }
 
 /// Values of a run by name, in the order of the steps.
-std::vector<std::pair<std::string, Tensor>> values_of(Loaded& loaded, const std::vector<Tensor>& inputs, const std::map<std::string, Tensor>* only) {
+std::vector<std::pair<std::string, Tensor>> values_of(Loaded& loaded, const std::vector<Tensor>& inputs,
+                                                      const std::map<std::string, Tensor>* only) {
   std::vector<std::pair<std::string, Tensor>> values;
   std::multimap<size_t, const PlacedValue*> by_step;
   for (const PlacedValue& v : loaded.compiled.values) {
@@ -79,7 +83,8 @@ std::vector<std::pair<std::string, Tensor>> values_of(Loaded& loaded, const std:
 }
 
 int verify_run(const ModelOptions& options, Session& session, const std::map<std::string, Tensor>& inputs) {
-  if (session.compiled_file()) fail(ErrorKind::usage, "--verify needs the model, not a compiled file: {}", options.model);
+  if (session.compiled_file())
+    fail(ErrorKind::usage, "--verify needs the model, not a compiled file: {}", options.model);
   Session::Options naive = session.options();
   naive.compile.naive = true;
   const auto reference = Session::open(options.model, naive);
@@ -104,16 +109,19 @@ int verify_run(const ModelOptions& options, Session& session, const std::map<std
     if (d.relative() > kVerifyTolerance && first.empty()) first = name, first_difference = d;
     if (worst.empty() || d.relative() > worst_difference.relative()) worst = name, worst_difference = d;
   }
-  fmt::print("verify: {} values compared with the reference kernels; tolerance {:g} of the largest magnitude\n", compared, kVerifyTolerance);
+  fmt::print("verify: {} values compared with the reference kernels; tolerance {:g} of the largest magnitude\n",
+             compared, kVerifyTolerance);
   if (compared > 0) {
-    fmt::print("  worst: '{}' differs by {:.3g} of {:.3g} ({:.2e})\n", worst, worst_difference.most, worst_difference.scale, worst_difference.relative());
+    fmt::print("  worst: '{}' differs by {:.3g} of {:.3g} ({:.2e})\n", worst, worst_difference.most,
+               worst_difference.scale, worst_difference.relative());
   }
   if (first.empty()) {
     fmt::print("verify: passed\n");
     return kDone;
   }
-  fmt::print("  first beyond the tolerance: '{}' differs by {:.3g} of {:.3g} ({:.2e}){}\n", first, first_difference.most,
-             first_difference.scale, first_difference.relative(), first_difference.nan ? ", NaN on one side" : "");
+  fmt::print("  first beyond the tolerance: '{}' differs by {:.3g} of {:.3g} ({:.2e}){}\n", first,
+             first_difference.most, first_difference.scale, first_difference.relative(),
+             first_difference.nan ? ", NaN on one side" : "");
   fmt::print("verify: FAILED\n");
   return kCheckFailed;
 }

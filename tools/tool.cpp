@@ -12,14 +12,18 @@ namespace kilter::tool {
 void ModelOptions::add_to(CLI::App& app, bool compiles) {
   app.add_option("MODEL", model, "ONNX file, zoo:NAME, or a file made by `kilter compile`")->required();
   app.add_option("--input", inputs, "NAME=FILE.npy or NAME=SHAPE such as x=1x3x224x224; may be repeated");
-  app.add_option("--threads", threads, "threads to run on (default: KILTER_NUM_THREADS, else the CPUs this process may use)")
+  app.add_option("--threads", threads,
+                 "threads to run on (default: KILTER_NUM_THREADS, else the CPUs this process may use)")
       ->check(CLI::Range(1, 1024));
   if (!compiles) return;
   app.add_option("--target", target, "CPU to generate code for; `kilter targets` lists them")->capture_default_str();
-  app.add_option("--schedule", schedules, "NODE=SCHEDULE, forces a node's schedule, e.g. conv1=\"conv2d_direct vectors=2 rows=1 tile=14 prefetch=0\"");
+  app.add_option(
+      "--schedule", schedules,
+      "NODE=SCHEDULE, forces a node's schedule, e.g. conv1=\"conv2d_direct vectors=2 rows=1 tile=14 prefetch=0\"");
   app.add_option("--disable", disable, "pass that does not run; `kilter options` lists them")->delimiter(',');
   app.add_option("--stop-after", stop_after, "pass after which no other runs");
-  app.add_option("--max-rewrites", max_rewrites, "rewrites that the passes may make, in order (bisects a wrong result)");
+  app.add_option("--max-rewrites", max_rewrites,
+                 "rewrites that the passes may make, in order (bisects a wrong result)");
   app.add_option("--dump-ir", dump_ir, "folder for the graph after each pass and the loops of each kernel");
   app.add_flag("--time-passes", time_passes, "print the time of each pass");
 }
@@ -88,7 +92,8 @@ std::map<std::string, Tensor> ModelOptions::all_inputs(const Session& session) c
       bool known = port.dims.has_value();
       for (size_t d = 0; known && d < port.dims->size(); ++d) known = (*port.dims)[d].size.has_value();
       if (!known) {
-        fail(ErrorKind::bad_input, "{}: input {} has dimensions that the model leaves open; give them, e.g. --input {}=1x3x224x224",
+        fail(ErrorKind::bad_input,
+             "{}: input {} has dimensions that the model leaves open; give them, e.g. --input {}=1x3x224x224",
              session.name(), onnx::text(port), port.name);
       }
       for (const onnx::Dim& d : *port.dims) shape.push_back(*d.size);
@@ -101,7 +106,8 @@ std::map<std::string, Tensor> ModelOptions::all_inputs(const Session& session) c
 std::string file_name(const std::string& tensor, std::map<std::string, int>& taken) {
   std::string name;
   for (char c : tensor) {
-    const bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
+    const bool fine =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
     name += fine ? c : '_';
   }
   const int count = ++taken[name];

@@ -22,8 +22,8 @@ struct Context {
 /// Options of every subcommand that opens a model.
 struct ModelOptions {
   std::string model;
-  std::vector<std::string> inputs;      ///< NAME=FILE.npy or NAME=SHAPE
-  std::vector<std::string> schedules;   ///< NODE=SCHEDULE
+  std::vector<std::string> inputs;     ///< NAME=FILE.npy or NAME=SHAPE
+  std::vector<std::string> schedules;  ///< NODE=SCHEDULE
   std::vector<std::string> disable;
   std::string target = "native";
   std::string dump_ir, stop_after;

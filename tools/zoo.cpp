@@ -1,9 +1,10 @@
 // kilter zoo: lists the built-in networks, and writes one as ONNX.
 
+#include "zoo/zoo.h"
+
 #include "onnx/model.h"
 #include "ops/builder.h"
 #include "tool.h"
-#include "zoo/zoo.h"
 
 namespace kilter::tool {
 namespace {
@@ -26,9 +27,13 @@ void add_zoo(CLI::App& app, Context&) {
   sub->add_option("NAME", *name, "network to write; the list when left out");
   sub->add_option("-o,--out", *file, "ONNX file to write");
   sub->add_option("--batch", options->batch, "batch size")->check(CLI::Range(1, 65536))->capture_default_str();
-  sub->add_option("--size", options->size, "image height and width in pixels, or tokens (default: the network's own)")->check(CLI::Range(1, 65536));
-  sub->add_option("--width", options->width, "width multiplier of mobilenet")->check(CLI::Range(0.05, 8.0))->capture_default_str();
-  sub->add_option("--classes", options->classes, "number of classes (default: the network's own)")->check(CLI::Range(1, 1 << 20));
+  sub->add_option("--size", options->size, "image height and width in pixels, or tokens (default: the network's own)")
+      ->check(CLI::Range(1, 65536));
+  sub->add_option("--width", options->width, "width multiplier of mobilenet")
+      ->check(CLI::Range(0.05, 8.0))
+      ->capture_default_str();
+  sub->add_option("--classes", options->classes, "number of classes (default: the network's own)")
+      ->check(CLI::Range(1, 1 << 20));
   sub->add_option("--seed", options->seed, "seed of the weights")->capture_default_str();
   sub->callback([=] {
     if (name->empty()) return list();

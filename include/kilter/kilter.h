@@ -63,8 +63,8 @@ struct TensorValue {
 };
 
 struct NetworkOptions {
-  int threads = 0;               ///< 0: KILTER_NUM_THREADS, else the CPUs this process may use
-  std::string target = "native"; ///< CPU to generate code for, as `kilter targets` lists them
+  int threads = 0;                ///< 0: KILTER_NUM_THREADS, else the CPUs this process may use
+  std::string target = "native";  ///< CPU to generate code for, as `kilter targets` lists them
   std::map<std::string, std::vector<int64_t>> shapes = {};  ///< of inputs whose dimensions the model leaves open
 };
 
@@ -82,8 +82,8 @@ class Network {
   std::vector<Port> outputs() const;
   /// Runs once; every input must be there. Compiles on the first run with new shapes.
   std::vector<TensorValue> run(const std::map<std::string, View>& inputs);
-  /// Compiles for the declared (or given) shapes and writes a file that loads without compiling, also with the C interface
-  /// of runtime.h, which needs neither LLVM nor protobuf.
+  /// Compiles for the declared (or given) shapes and writes a file that loads without compiling, also with the C
+  /// interface of runtime.h, which needs neither LLVM nor protobuf.
   void save(const std::string& file);
 
  private:

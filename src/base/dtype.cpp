@@ -13,10 +13,10 @@ struct Row {
 };
 
 constexpr std::array kRows = {
-    Row{DType::f32, "f32", 4},  Row{DType::f64, "f64", 8}, Row{DType::f16, "f16", 2},
-    Row{DType::bf16, "bf16", 2}, Row{DType::i8, "i8", 1},   Row{DType::i16, "i16", 2},
-    Row{DType::i32, "i32", 4},  Row{DType::i64, "i64", 8}, Row{DType::u8, "u8", 1},
-    Row{DType::u16, "u16", 2},  Row{DType::u32, "u32", 4}, Row{DType::u64, "u64", 8},
+    Row{DType::f32, "f32", 4},      Row{DType::f64, "f64", 8},    Row{DType::f16, "f16", 2},
+    Row{DType::bf16, "bf16", 2},    Row{DType::i8, "i8", 1},      Row{DType::i16, "i16", 2},
+    Row{DType::i32, "i32", 4},      Row{DType::i64, "i64", 8},    Row{DType::u8, "u8", 1},
+    Row{DType::u16, "u16", 2},      Row{DType::u32, "u32", 4},    Row{DType::u64, "u64", 8},
     Row{DType::boolean, "bool", 1}, Row{DType::string, "str", 0},
 };
 

@@ -39,38 +39,104 @@ struct BFloat16 {
 /// The C++ type that holds one element, and back.
 template <class T>
 struct DTypeOf;
-template <> struct DTypeOf<float> { static constexpr DType value = DType::f32; };
-template <> struct DTypeOf<double> { static constexpr DType value = DType::f64; };
-template <> struct DTypeOf<Half> { static constexpr DType value = DType::f16; };
-template <> struct DTypeOf<BFloat16> { static constexpr DType value = DType::bf16; };
-template <> struct DTypeOf<int8_t> { static constexpr DType value = DType::i8; };
-template <> struct DTypeOf<int16_t> { static constexpr DType value = DType::i16; };
-template <> struct DTypeOf<int32_t> { static constexpr DType value = DType::i32; };
-template <> struct DTypeOf<int64_t> { static constexpr DType value = DType::i64; };
-template <> struct DTypeOf<uint8_t> { static constexpr DType value = DType::u8; };
-template <> struct DTypeOf<uint16_t> { static constexpr DType value = DType::u16; };
-template <> struct DTypeOf<uint32_t> { static constexpr DType value = DType::u32; };
-template <> struct DTypeOf<uint64_t> { static constexpr DType value = DType::u64; };
-template <> struct DTypeOf<bool> { static constexpr DType value = DType::boolean; };
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::f32;
+};
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::f64;
+};
+template <>
+struct DTypeOf<Half> {
+  static constexpr DType value = DType::f16;
+};
+template <>
+struct DTypeOf<BFloat16> {
+  static constexpr DType value = DType::bf16;
+};
+template <>
+struct DTypeOf<int8_t> {
+  static constexpr DType value = DType::i8;
+};
+template <>
+struct DTypeOf<int16_t> {
+  static constexpr DType value = DType::i16;
+};
+template <>
+struct DTypeOf<int32_t> {
+  static constexpr DType value = DType::i32;
+};
+template <>
+struct DTypeOf<int64_t> {
+  static constexpr DType value = DType::i64;
+};
+template <>
+struct DTypeOf<uint8_t> {
+  static constexpr DType value = DType::u8;
+};
+template <>
+struct DTypeOf<uint16_t> {
+  static constexpr DType value = DType::u16;
+};
+template <>
+struct DTypeOf<uint32_t> {
+  static constexpr DType value = DType::u32;
+};
+template <>
+struct DTypeOf<uint64_t> {
+  static constexpr DType value = DType::u64;
+};
+template <>
+struct DTypeOf<bool> {
+  static constexpr DType value = DType::boolean;
+};
 
 /// Calls `f` with a value-initialised object of the element's C++ type (bool for boolean); false for string.
 template <class F>
 bool visit_dtype(DType type, F&& f) {
   switch (type) {
-    case DType::f32: f(float{}); return true;
-    case DType::f64: f(double{}); return true;
-    case DType::f16: f(Half{}); return true;
-    case DType::bf16: f(BFloat16{}); return true;
-    case DType::i8: f(int8_t{}); return true;
-    case DType::i16: f(int16_t{}); return true;
-    case DType::i32: f(int32_t{}); return true;
-    case DType::i64: f(int64_t{}); return true;
-    case DType::u8: f(uint8_t{}); return true;
-    case DType::u16: f(uint16_t{}); return true;
-    case DType::u32: f(uint32_t{}); return true;
-    case DType::u64: f(uint64_t{}); return true;
-    case DType::boolean: f(bool{}); return true;
-    case DType::string: return false;
+    case DType::f32:
+      f(float{});
+      return true;
+    case DType::f64:
+      f(double{});
+      return true;
+    case DType::f16:
+      f(Half{});
+      return true;
+    case DType::bf16:
+      f(BFloat16{});
+      return true;
+    case DType::i8:
+      f(int8_t{});
+      return true;
+    case DType::i16:
+      f(int16_t{});
+      return true;
+    case DType::i32:
+      f(int32_t{});
+      return true;
+    case DType::i64:
+      f(int64_t{});
+      return true;
+    case DType::u8:
+      f(uint8_t{});
+      return true;
+    case DType::u16:
+      f(uint16_t{});
+      return true;
+    case DType::u32:
+      f(uint32_t{});
+      return true;
+    case DType::u64:
+      f(uint64_t{});
+      return true;
+    case DType::boolean:
+      f(bool{});
+      return true;
+    case DType::string:
+      return false;
   }
   return false;
 }

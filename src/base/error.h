@@ -1,11 +1,11 @@
 // Errors that a user can meet. Everything that fails throws kilter::Error; nothing aborts or exits.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <exception>
 #include <string>
 #include <utility>
-
-#include <fmt/format.h>
 
 namespace kilter {
 

@@ -1,11 +1,11 @@
 #include "base/tensor.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
-
-#include <fmt/ranges.h>
 
 #include "base/error.h"
 
@@ -30,7 +30,8 @@ std::shared_ptr<void> allocate(size_t bytes) {
 int64_t elems(const Shape& shape) {
   int64_t total = 1;
   for (int64_t d : shape) {
-    if (d < 0) fail(ErrorKind::bad_model, "shape {} has a negative dimension; every dimension must be 0 or more", text(shape));
+    if (d < 0)
+      fail(ErrorKind::bad_model, "shape {} has a negative dimension; every dimension must be 0 or more", text(shape));
     if (d == 0) return 0;
     if (total > kMaxElems / d) {
       fail(ErrorKind::bad_model, "shape {} has more than 2^40 elements; the limit is 2^40 per tensor", text(shape));
@@ -40,9 +41,7 @@ int64_t elems(const Shape& shape) {
   return total;
 }
 
-std::string text(const Shape& shape) {
-  return shape.empty() ? "scalar" : fmt::format("{}", fmt::join(shape, "x"));
-}
+std::string text(const Shape& shape) { return shape.empty() ? "scalar" : fmt::format("{}", fmt::join(shape, "x")); }
 
 Shape dense_strides(const Shape& shape) {
   Shape strides(shape.size());
@@ -54,7 +53,8 @@ Shape dense_strides(const Shape& shape) {
   return strides;
 }
 
-Tensor::Tensor(DType type, Shape shape) : defined_(true), type_(type), shape_(std::move(shape)), elems_(kilter::elems(shape_)) {
+Tensor::Tensor(DType type, Shape shape)
+    : defined_(true), type_(type), shape_(std::move(shape)), elems_(kilter::elems(shape_)) {
   if (type == DType::string) {
     strings_ = std::make_shared<std::vector<std::string>>(static_cast<size_t>(elems_));
     return;
@@ -64,10 +64,16 @@ Tensor::Tensor(DType type, Shape shape) : defined_(true), type_(type), shape_(st
 }
 
 Tensor::Tensor(DType type, Shape shape, std::byte* data, std::shared_ptr<void> owner)
-    : defined_(true), type_(type), shape_(std::move(shape)), elems_(kilter::elems(shape_)), data_(data), owner_(std::move(owner)) {}
+    : defined_(true),
+      type_(type),
+      shape_(std::move(shape)),
+      elems_(kilter::elems(shape_)),
+      data_(data),
+      owner_(std::move(owner)) {}
 
 Tensor Tensor::reshaped(Shape shape) const {
-  require(kilter::elems(shape) == elems_, "reshape of {} to {} changes the number of elements", text(shape_), text(shape));
+  require(kilter::elems(shape) == elems_, "reshape of {} to {} changes the number of elements", text(shape_),
+          text(shape));
   Tensor t = *this;
   t.shape_ = std::move(shape);
   return t;

@@ -16,7 +16,8 @@ static_assert(static_cast<int>(Type::boolean) == static_cast<int>(DType::boolean
 DType dtype(Type type) { return static_cast<DType>(type); }
 
 Port public_port(const onnx::Port& port) {
-  if (port.type == DType::string) throw ApiError("port '" + port.name + "' holds strings, which networks cannot run on yet");
+  if (port.type == DType::string)
+    throw ApiError("port '" + port.name + "' holds strings, which networks cannot run on yet");
   Port out{port.name, static_cast<Type>(port.type), {}};
   if (port.dims) {
     for (const onnx::Dim& d : *port.dims) out.shape.push_back(d.size.value_or(-1));
@@ -36,7 +37,8 @@ auto translated(F&& f) {
 View typed_view(Type type, std::vector<int64_t> shape, const void* data, size_t count) {
   translated([&] {
     if (elems(shape) != static_cast<int64_t>(count)) {
-      fail(ErrorKind::bad_input, "a tensor of shape {} has {} elements, got {} values", text(shape), elems(shape), count);
+      fail(ErrorKind::bad_input, "a tensor of shape {} has {} elements, got {} values", text(shape), elems(shape),
+           count);
     }
     return 0;
   });
@@ -91,7 +93,8 @@ std::vector<TensorValue> Network::run(const std::map<std::string, View>& inputs)
   return translated([&] {
     std::map<std::string, Tensor> tensors;
     for (const auto& [name, view] : inputs) {
-      auto* data = const_cast<std::byte*>(static_cast<const std::byte*>(view.data));  // read only: inputs are never written
+      auto* data =
+          const_cast<std::byte*>(static_cast<const std::byte*>(view.data));  // read only: inputs are never written
       tensors[name] = Tensor(dtype(view.type), view.shape, data, nullptr);
     }
     const std::vector<Tensor> results = impl_->session->run(tensors);
@@ -100,7 +103,8 @@ std::vector<TensorValue> Network::run(const std::map<std::string, View>& inputs)
     for (size_t i = 0; i < results.size(); ++i) {
       const Tensor& t = results[i];
       const auto owner = std::make_shared<Tensor>(t);
-      values.push_back({ports.at(i).name, static_cast<Type>(t.dtype()), t.shape(), std::shared_ptr<const std::byte[]>(owner, t.raw())});
+      values.push_back({ports.at(i).name, static_cast<Type>(t.dtype()), t.shape(),
+                        std::shared_ptr<const std::byte[]>(owner, t.raw())});
     }
     return values;
   });

@@ -19,14 +19,14 @@
 namespace kilter {
 
 struct CompileOptions {
-  Target target;                                 ///< parse_target("native") unless asked otherwise
-  std::map<std::string, Schedule> schedules;     ///< forced, by node name (`--schedule NODE=...`)
+  Target target;                              ///< parse_target("native") unless asked otherwise
+  std::map<std::string, Schedule> schedules;  ///< forced, by node name (`--schedule NODE=...`)
   int compile_threads = 1;
-  std::filesystem::path dump_ir;                 ///< folder for the graph after each pass and the loop IR of each kernel
-  std::string stop_after;                        ///< name of a pass: later ones do not run (the plan is still made)
-  std::set<std::string> disable;                 ///< names of passes that do not run
-  int64_t max_rewrites = INT64_MAX;              ///< over all passes, in order: bisects a miscompile
-  bool naive = false;                            ///< no passes, no templates: every node through its reference kernel
+  std::filesystem::path dump_ir;     ///< folder for the graph after each pass and the loop IR of each kernel
+  std::string stop_after;            ///< name of a pass: later ones do not run (the plan is still made)
+  std::set<std::string> disable;     ///< names of passes that do not run
+  int64_t max_rewrites = INT64_MAX;  ///< over all passes, in order: bisects a miscompile
+  bool naive = false;                ///< no passes, no templates: every node through its reference kernel
 };
 
 struct PassTiming {
@@ -40,15 +40,15 @@ struct PlacedValue {
   std::string name;
   TensorType type;
   BufferRef buffer;
-  Shape strides;         ///< of the physical dimensions, elements
-  int64_t offset = 0;    ///< elements from the buffer's start to logical element 0
-  size_t step = 0;       ///< the step that writes it
+  Shape strides;       ///< of the physical dimensions, elements
+  int64_t offset = 0;  ///< elements from the buffer's start to logical element 0
+  size_t step = 0;     ///< the step that writes it
 };
 
 struct Compiled {
   Plan plan;
   std::vector<PassTiming> timings;
-  std::vector<PlacedValue> values;   ///< outputs of steps, in the order of the steps
+  std::vector<PlacedValue> values;  ///< outputs of steps, in the order of the steps
   /// Per step: templates that were rejected before the chosen one, and why.
   std::vector<std::vector<std::pair<std::string, Rejected>>> rejected;
   double compile_ms = 0;

@@ -25,7 +25,8 @@ ArenaPlan plan_arena(const std::vector<Lifetime>& buffers) {
     }
     plan.offsets[i] = at;
     plan.bytes = std::max(plan.bytes, at + rounded(b.bytes));
-    const auto where = std::upper_bound(placed.begin(), placed.end(), at, [&](int64_t offset, size_t j) { return offset < plan.offsets[j]; });
+    const auto where = std::upper_bound(placed.begin(), placed.end(), at,
+                                        [&](int64_t offset, size_t j) { return offset < plan.offsets[j]; });
     placed.insert(where, i);
   }
   return plan;

@@ -1,8 +1,8 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <chrono>
 #include <fstream>
-
-#include <fmt/ranges.h>
 
 #include "compile/compile.h"
 #include "compile/plan_builder.h"
@@ -12,15 +12,23 @@ namespace kilter {
 namespace {
 
 constexpr PassRow kPasses[] = {
-    {"simplify", simplify, "removes nodes that do nothing and merges movement operators", "first: later patterns see less noise"},
-    {"fold_constants", fold_constants, "evaluates nodes whose operands are constants", "after simplify, before anything looks for constants"},
-    {"canonicalise", canonicalise, "writes operators in the one form that later passes know", "before the patterns, which are stated in that form"},
-    {"recognise_patterns", recognise_patterns, "finds LayerNorm, GELU, SiLU, HardSwish in decomposed form", "needs canonical nodes; before batch-norm folding takes scales apart"},
-    {"fold_batch_norm", fold_batch_norm, "folds per-channel scales and shifts into the convolution before them", "needs constant parameters; before fusion"},
+    {"simplify", simplify, "removes nodes that do nothing and merges movement operators",
+     "first: later patterns see less noise"},
+    {"fold_constants", fold_constants, "evaluates nodes whose operands are constants",
+     "after simplify, before anything looks for constants"},
+    {"canonicalise", canonicalise, "writes operators in the one form that later passes know",
+     "before the patterns, which are stated in that form"},
+    {"recognise_patterns", recognise_patterns, "finds LayerNorm, GELU, SiLU, HardSwish in decomposed form",
+     "needs canonical nodes; before batch-norm folding takes scales apart"},
+    {"fold_batch_norm", fold_batch_norm, "folds per-channel scales and shifts into the convolution before them",
+     "needs constant parameters; before fusion"},
     {"common_subexpressions", common_subexpressions, "merges equal nodes", "after rewriting, which makes equal nodes"},
-    {"fold_again", fold_constants, "evaluates what rewriting made constant", "folding weights leaves constant arithmetic"},
-    {"dead_code", dead_code, "removes nodes whose results nobody needs", "before layouts, so that only live users count"},
-    {"choose_layouts", choose_layouts, "blocked channels through the graph, padding as halo", "needs the final operators; before fusion, which keeps to one layout"},
+    {"fold_again", fold_constants, "evaluates what rewriting made constant",
+     "folding weights leaves constant arithmetic"},
+    {"dead_code", dead_code, "removes nodes whose results nobody needs",
+     "before layouts, so that only live users count"},
+    {"choose_layouts", choose_layouts, "blocked channels through the graph, padding as halo",
+     "needs the final operators; before fusion, which keeps to one layout"},
     {"fuse", fuse, "element-wise nodes into the node before them", "last: groups follow from everything above"},
 };
 

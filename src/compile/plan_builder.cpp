@@ -35,7 +35,8 @@ class ConstantPool {
     auto [it, fresh] = by_hash_.emplace(hash, total_);
     if (!fresh) {
       const Tensor& known = parts_.at(it->second);
-      if (known.bytes() == tensor.bytes() && std::memcmp(known.raw(), tensor.raw(), bytes.size()) == 0) return it->second;
+      if (known.bytes() == tensor.bytes() && std::memcmp(known.raw(), tensor.raw(), bytes.size()) == 0)
+        return it->second;
     }
     const int64_t at = total_;
     parts_.emplace(at, tensor);
@@ -66,7 +67,8 @@ struct ArenaBuffer {
 
 class PlanBuilder {
  public:
-  PlanBuilder(Graph graph, const CompileOptions& options) : graph_(std::move(graph)), options_(options), limits_(options.target.limits) {}
+  PlanBuilder(Graph graph, const CompileOptions& options)
+      : graph_(std::move(graph)), options_(options), limits_(options.target.limits) {}
 
   Compiled run() {
     split_unschedulable();
@@ -85,7 +87,8 @@ class PlanBuilder {
  private:
   // --- which nodes have no template ---
 
-  /// Groups that no template takes fall apart into single nodes; nodes that no template takes run their reference kernel.
+  /// Groups that no template takes fall apart into single nodes; nodes that no template takes run their reference
+  /// kernel.
   void split_unschedulable() {
     for (const Unit& unit : units(graph_)) {
       if (viewable(unit) || schedulable(unit)) continue;
@@ -106,7 +109,8 @@ class PlanBuilder {
     return node.op->family == Family::reshape || (node.op->name == "Concat" && node.op->family == Family::movement);
   }
   bool is_string(const Node& node) const {
-    return std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return v != kNone && graph_.type(v).dtype == DType::string; });
+    return std::any_of(node.outputs.begin(), node.outputs.end(),
+                       [&](ValueId v) { return v != kNone && graph_.type(v).dtype == DType::string; });
   }
 
   bool schedulable(const Unit& unit) const {
@@ -130,7 +134,8 @@ class PlanBuilder {
       const ValueId in = graph_.node(id).inputs[i];
       if (in == kNone || graph_.type(in).layout.plain()) continue;
       if (graph_.value(in).constant) {
-        graph_.node(id).inputs[i] = graph_.add_constant(graph_.fresh_name(graph_.value(in).name), *graph_.value(in).constant);
+        graph_.node(id).inputs[i] =
+            graph_.add_constant(graph_.fresh_name(graph_.value(in).name), *graph_.value(in).constant);
         continue;
       }
       graph_.node(id).inputs[i] = relayout(in, Layout{});
@@ -141,7 +146,8 @@ class PlanBuilder {
       const std::vector<NodeId> users = graph_.users(out);
       graph_.value(out).type.layout = Layout{};
       const ValueId blocked = relayout(out, layout);
-      for (NodeId user : users) std::replace(graph_.node(user).inputs.begin(), graph_.node(user).inputs.end(), out, blocked);
+      for (NodeId user : users)
+        std::replace(graph_.node(user).inputs.begin(), graph_.node(user).inputs.end(), out, blocked);
     }
     graph_.sort();
   }
@@ -257,7 +263,8 @@ class PlanBuilder {
       step.problem = task.problem();
       step.schedule = chosen.schedule.text();
       step.layouts = task.layouts();
-      step.key = hash_text(fmt::format("{}|{}|{}|{}|{}|{}", step.problem, step.schedule, step.layouts, options_.target.cpu, codegen_version(), s));
+      step.key = hash_text(fmt::format("{}|{}|{}|{}|{}|{}", step.problem, step.schedule, step.layouts,
+                                       options_.target.cpu, codegen_version(), s));
       if (last) step.flops = task.flops(), step.bytes = task.bytes();
       for (const StageArg& arg : stage.args) step.args.push_back(argument(arg, chosen.lowered, temps));
       step.extent = stage.func.parallel_extent();
@@ -378,8 +385,10 @@ class PlanBuilder {
     plan.cpu = options_.target.cpu;
     plan.codegen = codegen_version();
     plan.required_features = plan.code_bytes > 0 ? features_of(limits_) : std::vector<std::string>{};
-    for (ValueId v : graph_.inputs()) plan.inputs.push_back({graph_.value(v).name, graph_.type(v).dtype, graph_.type(v).shape});
-    for (const auto& o : graph_.outputs()) plan.outputs.push_back({o.name, graph_.type(o.value).dtype, graph_.type(o.value).shape});
+    for (ValueId v : graph_.inputs())
+      plan.inputs.push_back({graph_.value(v).name, graph_.type(v).dtype, graph_.type(v).shape});
+    for (const auto& o : graph_.outputs())
+      plan.outputs.push_back({o.name, graph_.type(o.value).dtype, graph_.type(o.value).shape});
   }
 
   Graph graph_;
@@ -409,7 +418,8 @@ Tensor extract(const PlacedValue& value, const std::byte* buffer) {
   for (int64_t i = 0; i < out.elems(); ++i) {
     int64_t at = value.offset;
     for (size_t d = 0; d < rank; ++d) {
-      at += (d == 1 && block > 1) ? index[d] / block * value.strides[d] + index[d] % block * value.strides[rank] : index[d] * value.strides[d];
+      at += (d == 1 && block > 1) ? index[d] / block * value.strides[d] + index[d] % block * value.strides[rank]
+                                  : index[d] * value.strides[d];
     }
     std::memcpy(out.raw() + i * size, buffer + at * size, static_cast<size_t>(size));
     for (size_t d = rank; d-- > 0;) {

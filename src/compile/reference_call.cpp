@@ -2,9 +2,8 @@
 
 #include <map>
 #include <mutex>
-#include <span>
-
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "compile/compile.h"
 #include "exec/executor.h"
@@ -20,7 +19,8 @@ json tensor_json(const Tensor& t) {
   if (t.dtype() == DType::string) {
     out["strings"] = t.strings();
   } else {
-    out["bytes"] = std::vector<uint8_t>(reinterpret_cast<const uint8_t*>(t.raw()), reinterpret_cast<const uint8_t*>(t.raw()) + t.bytes());
+    out["bytes"] = std::vector<uint8_t>(reinterpret_cast<const uint8_t*>(t.raw()),
+                                        reinterpret_cast<const uint8_t*>(t.raw()) + t.bytes());
   }
   return out;
 }
@@ -32,14 +32,17 @@ Tensor tensor_from(const json& j) {
     return t;
   }
   const auto bytes = j.at("bytes").get<std::vector<uint8_t>>();
-  require(static_cast<int64_t>(bytes.size()) == t.bytes(), "tensor attribute holds {} bytes, expected {}", bytes.size(), t.bytes());
+  require(static_cast<int64_t>(bytes.size()) == t.bytes(), "tensor attribute holds {} bytes, expected {}", bytes.size(),
+          t.bytes());
   std::copy(bytes.begin(), bytes.end(), reinterpret_cast<uint8_t*>(t.raw()));
   return t;
 }
 
 struct ToJson {
   json operator()(const Tensor& t) const { return tensor_json(t); }
-  json operator()(const SubgraphAttr&) const { fail(ErrorKind::unsupported, "a node with a subgraph has no reference kernel"); }
+  json operator()(const SubgraphAttr&) const {
+    fail(ErrorKind::unsupported, "a node with a subgraph has no reference kernel");
+  }
   template <class T>
   json operator()(const T& v) const {
     return v;
@@ -73,11 +76,14 @@ std::shared_ptr<const Prepared> prepare(const ReferenceCall& call) {
   auto made = std::make_shared<Prepared>();
   made->attrs = identity;
   made->node.op = find_op(call.domain, call.op, call.opset);
-  if (made->node.op == nullptr) fail(ErrorKind::bad_input, "the plan needs operator {}:{}@{}, which this build of Kilter lacks", call.domain, call.op, call.opset);
+  if (made->node.op == nullptr)
+    fail(ErrorKind::bad_input, "the plan needs operator {}:{}@{}, which this build of Kilter lacks", call.domain,
+         call.op, call.opset);
   made->node.name = call.op;
   made->node.opset = call.opset;
   const json attrs = json::parse(call.attrs);
-  for (const auto& [key, value] : attrs.items()) made->node.attrs[key] = attr_from(value.at(0).get<std::string>(), value.at(1));
+  for (const auto& [key, value] : attrs.items())
+    made->node.attrs[key] = attr_from(value.at(0).get<std::string>(), value.at(1));
   ValueId id = 0;
   for (const auto& in : call.inputs) made->node.inputs.push_back(in.present ? id++ : kNone);
   for (const auto& out : call.outputs) {
@@ -118,7 +124,8 @@ ReferenceCall make_reference_call(const Graph& graph, const Node& node) {
     o.present = true;
     o.type = graph.type(v).dtype;
     o.shape = graph.type(v).shape;
-    if (o.type == DType::string) fail(ErrorKind::unsupported, "{}: string tensors exist at compile time only", label(node));
+    if (o.type == DType::string)
+      fail(ErrorKind::unsupported, "{}: string tensors exist at compile time only", label(node));
     return o;
   };
   for (ValueId v : node.inputs) call.inputs.push_back(operand(v));

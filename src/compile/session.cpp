@@ -1,8 +1,8 @@
 #include "compile/session.h"
 
-#include <algorithm>
-
 #include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "base/files.h"
 #include "base/random.h"
@@ -19,7 +19,8 @@ constexpr std::string_view kMagic = "KILTERC1";
 bool is_compiled_file(const std::filesystem::path& path) {
   const auto file = MappedFile::open(path);
   const auto bytes = file->bytes();
-  return bytes.size() >= kMagic.size() && std::equal(kMagic.begin(), kMagic.end(), reinterpret_cast<const char*>(bytes.data()));
+  return bytes.size() >= kMagic.size() &&
+         std::equal(kMagic.begin(), kMagic.end(), reinterpret_cast<const char*>(bytes.data()));
 }
 
 onnx::Port port(const PlanTensor& t) {
@@ -70,7 +71,8 @@ std::vector<onnx::Port> Session::inputs() const {
   if (model_) return model_->inputs();
   std::vector<onnx::Port> ports;
   if (zoo_) {
-    for (ValueId v : zoo_->inputs()) ports.push_back(port({zoo_->value(v).name, zoo_->type(v).dtype, zoo_->type(v).shape}));
+    for (ValueId v : zoo_->inputs())
+      ports.push_back(port({zoo_->value(v).name, zoo_->type(v).dtype, zoo_->type(v).shape}));
   } else {
     for (const PlanTensor& t : plans_.begin()->second.plan().inputs) ports.push_back(port(t));
   }
@@ -81,7 +83,8 @@ std::vector<onnx::Port> Session::outputs() const {
   if (model_) return model_->outputs();
   std::vector<onnx::Port> ports;
   if (zoo_) {
-    for (const auto& o : zoo_->outputs()) ports.push_back(port({o.name, zoo_->type(o.value).dtype, zoo_->type(o.value).shape}));
+    for (const auto& o : zoo_->outputs())
+      ports.push_back(port({o.name, zoo_->type(o.value).dtype, zoo_->type(o.value).shape}));
   } else {
     for (const PlanTensor& t : plans_.begin()->second.plan().outputs) ports.push_back(port(t));
   }
@@ -123,14 +126,17 @@ onnx::Model::Values Session::needed_values(const std::map<std::string, Tensor>& 
   return values;
 }
 
-Loaded& Session::prepare_for(const std::map<std::string, Tensor>& inputs) { return prepare(shapes_of(inputs), needed_values(inputs)); }
+Loaded& Session::prepare_for(const std::map<std::string, Tensor>& inputs) {
+  return prepare(shapes_of(inputs), needed_values(inputs));
+}
 
 Loaded& Session::prepare(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values) {
   if (compiled_file()) return plans_.begin()->second;
   std::string key;
   for (const auto& [name, shape] : merged(shapes)) key += name + "=" + text(shape) + ";";
   for (const auto& [name, value] : values) {
-    key += name + ":" + std::string(reinterpret_cast<const char*>(value.raw()), static_cast<size_t>(value.bytes())) + ";";
+    key +=
+        name + ":" + std::string(reinterpret_cast<const char*>(value.raw()), static_cast<size_t>(value.bytes())) + ";";
   }
   auto it = plans_.find(key);
   if (it != plans_.end()) return it->second;
@@ -146,9 +152,12 @@ std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs) {
   for (const onnx::Port& p : this->inputs()) {
     names.push_back(p.name);
     const auto it = inputs.find(p.name);
-    if (it == inputs.end()) fail(ErrorKind::bad_input, "{}: input '{}' ({}) is missing; give it with --input {}=FILE.npy", name_, p.name, onnx::text(p), p.name);
+    if (it == inputs.end())
+      fail(ErrorKind::bad_input, "{}: input '{}' ({}) is missing; give it with --input {}=FILE.npy", name_, p.name,
+           onnx::text(p), p.name);
     if (it->second.dtype() != p.type) {
-      fail(ErrorKind::bad_input, "{}: input '{}' must be {}, got {}", name_, p.name, onnx::text(p), kilter::name(it->second.dtype()));
+      fail(ErrorKind::bad_input, "{}: input '{}' must be {}, got {}", name_, p.name, onnx::text(p),
+           kilter::name(it->second.dtype()));
     }
   }
   for (const auto& [name, tensor] : inputs) {
@@ -161,7 +170,8 @@ std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs) {
   for (const PlanTensor& t : loaded.plan().inputs) {
     const Tensor& tensor = inputs.at(t.name);
     if (tensor.shape() != t.shape) {
-      fail(ErrorKind::bad_input, "{}: input '{}' must have shape {}, got {}", name_, t.name, text(t.shape), text(tensor.shape()));
+      fail(ErrorKind::bad_input, "{}: input '{}' must have shape {}, got {}", name_, t.name, text(t.shape),
+           text(tensor.shape()));
     }
     ordered.push_back(tensor);
   }
@@ -194,7 +204,8 @@ Tensor random_input(const std::string& name, DType type, const Shape& shape, uin
       }
     }
   });
-  if (!known) fail(ErrorKind::unsupported, "input '{}': no random values for element type {}", name, kilter::name(type));
+  if (!known)
+    fail(ErrorKind::unsupported, "input '{}': no random values for element type {}", name, kilter::name(type));
   return t;
 }
 

@@ -1,5 +1,5 @@
-// A network ready to run: an ONNX file, a built-in network or a compiled file; plans are compiled for the shapes that come
-// in and kept.
+// A network ready to run: an ONNX file, a built-in network or a compiled file; plans are compiled for the shapes that
+// come in and kept.
 #pragma once
 
 #include <map>
@@ -25,8 +25,8 @@ class Session {
  public:
   struct Options {
     CompileOptions compile;
-    int threads = 0;              ///< 0: default_threads()
-    onnx::Model::Shapes shapes;   ///< of inputs, by name; others come from the model or the tensors
+    int threads = 0;             ///< 0: default_threads()
+    onnx::Model::Shapes shapes;  ///< of inputs, by name; others come from the model or the tensors
   };
 
   /// `model`: path of an .onnx file, `zoo:NAME`, or a file made by `kilter compile`.

@@ -113,14 +113,15 @@ class Placer {
   bool writable_in_place(ValueId part, const Layout& layout) const {
     const Value& v = graph_.value(part);
     const bool placed = static_cast<size_t>(part) < placed_.size() && placed_[static_cast<size_t>(part)];
-    return !placed && writes_strided(v.producer) && v.type.layout == layout && !graph_.is_output(part) && !read_by_reference(part) &&
-           !feeds_view(part);
+    return !placed && writes_strided(v.producer) && v.type.layout == layout && !graph_.is_output(part) &&
+           !read_by_reference(part) && !feeds_view(part);
   }
 
   /// Read by a reshape, which wants it dense.
   bool feeds_view(ValueId part) const {
     const auto users = graph_.users(part);
-    return std::any_of(users.begin(), users.end(), [&](NodeId u) { return graph_.node(u).op->family == Family::reshape; });
+    return std::any_of(users.begin(), users.end(),
+                       [&](NodeId u) { return graph_.node(u).op->family == Family::reshape; });
   }
 
   void place_transposed(NodeId id) {
@@ -129,7 +130,9 @@ class Placer {
     const auto rank = static_cast<int64_t>(graph_.type(from).shape.size());
     const std::vector<int64_t> perm = transpose_perm(node, rank);
     const bool keeps_last = rank > 0 && perm.back() == rank - 1;
-    if (!keeps_last || !writable_in_place(from, Layout{}) || graph_.users(from).size() != 1 || graph_.type(to).layout.block != 1) return;
+    if (!keeps_last || !writable_in_place(from, Layout{}) || graph_.users(from).size() != 1 ||
+        graph_.type(to).layout.block != 1)
+      return;
     own(to);
     map_.views.insert(id);
     Storage storage = of(to);
@@ -160,7 +163,8 @@ class Placer {
 
   bool dense(ValueId v) const {
     const Storage& s = of(v);
-    return graph_.value(v).constant || (graph_.type(v).layout.plain() && is_dense(graph_.type(v).shape, s.phys.strides) && s.phys.offset == 0);
+    return graph_.value(v).constant ||
+           (graph_.type(v).layout.plain() && is_dense(graph_.type(v).shape, s.phys.strides) && s.phys.offset == 0);
   }
 
   void dense_inputs(NodeId id) {
@@ -222,7 +226,8 @@ class Placer {
       if (!regions || regions->size() != 1 || regions->front().input != 0) return false;
       const CopyRegion& region = regions->front();
       if (elems(region.extent) != elems(type.shape) || !is_dense(region.extent, region.out_strides)) return false;
-      if (std::any_of(region.in_strides.begin(), region.in_strides.end(), [](int64_t s) { return s < 0; })) return false;
+      if (std::any_of(region.in_strides.begin(), region.in_strides.end(), [](int64_t s) { return s < 0; }))
+        return false;
       const auto strides = view_strides(region.extent, region.in_strides, type.shape);
       if (!strides) return false;
       const bool contiguous = type.shape.empty() || type.shape.back() == 1 || strides->back() == 1;
@@ -246,7 +251,8 @@ class Placer {
     const TensorType& to = graph_.type(node.outputs[0]);
     const int64_t block = std::max(from.layout.block, to.layout.block);
     if (block == 1 || from.shape.size() != 4 || from.shape[2] != 1 || from.shape[3] != 1) return false;
-    if (from.layout.has_halo() || to.layout.has_halo() || users_share_group(id) || graph_.is_output(node.outputs[0])) return false;
+    if (from.layout.has_halo() || to.layout.has_halo() || users_share_group(id) || graph_.is_output(node.outputs[0]))
+      return false;
     if (graph_.value(node.inputs[0]).constant) return false;
     const bool whole = from.shape[1] % block == 0;
     if (!whole && (to.layout.block > 1 || from.shape[0] != 1)) return false;

@@ -1,5 +1,6 @@
-// Where every value lives: which buffer, at which offset, with which strides. Reshapes, slices and transposes become views
-// of their source; parts of a concatenation and sources of an output transpose are written in place of their user.
+// Where every value lives: which buffer, at which offset, with which strides. Reshapes, slices and transposes become
+// views of their source; parts of a concatenation and sources of an output transpose are written in place of their
+// user.
 #pragma once
 
 #include <set>
@@ -10,14 +11,15 @@
 namespace kilter {
 
 struct Storage {
-  ValueId root = kNone;      ///< the value that owns the buffer; itself when it is not stored inside another
-  int64_t offset_elems = 0;  ///< from the root buffer's start to this value's buffer start (physical offset not included)
-  Physical phys;             ///< strides and offset as templates see them; elems: from its start to the buffer's end
+  ValueId root = kNone;  ///< the value that owns the buffer; itself when it is not stored inside another
+  int64_t offset_elems =
+      0;          ///< from the root buffer's start to this value's buffer start (physical offset not included)
+  Physical phys;  ///< strides and offset as templates see them; elems: from its start to the buffer's end
 };
 
 struct StorageMap {
-  std::vector<Storage> values;      ///< by ValueId
-  std::set<NodeId> views;           ///< nodes that do nothing at run time
+  std::vector<Storage> values;  ///< by ValueId
+  std::set<NodeId> views;       ///< nodes that do nothing at run time
   const Storage& of(ValueId v) const { return values.at(static_cast<size_t>(v)); }
 };
 

@@ -33,7 +33,8 @@ std::vector<Unit> units(const Graph& graph) {
         continue;
       }
       if (state[u] != 0) {
-        require(state[u] == 2, "fused groups depend on each other in a circle at node '{}'", graph.node(all[u].nodes[0]).name);
+        require(state[u] == 2, "fused groups depend on each other in a circle at node '{}'",
+                graph.node(all[u].nodes[0]).name);
         continue;
       }
       state[u] = 1;
@@ -43,7 +44,8 @@ std::vector<Unit> units(const Graph& graph) {
           if (in == kNone || graph.value(in).producer == kNone) continue;
           const size_t needs = unit_of.at(graph.value(in).producer);
           if (needs != u && state[needs] == 0) stack.emplace_back(needs, false);
-          require(needs == u || state[needs] != 1, "fused groups depend on each other in a circle at node '{}'", graph.node(id).name);
+          require(needs == u || state[needs] != 1, "fused groups depend on each other in a circle at node '{}'",
+                  graph.node(id).name);
         }
       }
     }

@@ -1,5 +1,5 @@
-// Runs a plan. A Program is loaded once (code mapped executable, constants shared); each Instance has its own arena and is
-// used by one caller at a time; several instances of one Program run side by side on one or several pools.
+// Runs a plan. A Program is loaded once (code mapped executable, constants shared); each Instance has its own arena and
+// is used by one caller at a time; several instances of one Program run side by side on one or several pools.
 #pragma once
 
 #include <functional>
@@ -37,15 +37,17 @@ struct StepObserver {
 
 class Instance {
  public:
-  /// Allocates everything that running needs: arena, scratch of every worker, aligned copies for callers' unaligned tensors.
+  /// Allocates everything that running needs: arena, scratch of every worker, aligned copies for callers' unaligned
+  /// tensors.
   Instance(std::shared_ptr<const Program> program, std::shared_ptr<ThreadPool> pool);
   ~Instance();
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
 
-  /// Runs once. Pointers are dense tensors as Plan::inputs / outputs say, any alignment; outputs overlap neither each other
-  /// nor inputs. Nothing is allocated. Throws bad_input when a count is wrong or a pointer null, usage when the instance is
-  /// already running, unsupported when a reference step has no runner, internal when a kernel fails (names the step).
+  /// Runs once. Pointers are dense tensors as Plan::inputs / outputs say, any alignment; outputs overlap neither each
+  /// other nor inputs. Nothing is allocated. Throws bad_input when a count is wrong or a pointer null, usage when the
+  /// instance is already running, unsupported when a reference step has no runner, internal when a kernel fails (names
+  /// the step).
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
            const StepObserver* observer = nullptr);
   /// The bytes behind a buffer of the last run (valid until the next one).
@@ -56,7 +58,8 @@ class Instance {
   std::unique_ptr<State> state_;
 };
 
-/// Runs a reference step; `buffers`: present inputs, then present outputs, 64-byte aligned as the plan places them. Installed by the compiler library (the runtime library alone has none and says so).
+/// Runs a reference step; `buffers`: present inputs, then present outputs, 64-byte aligned as the plan places them.
+/// Installed by the compiler library (the runtime library alone has none and says so).
 using ReferenceRunner = void (*)(const ReferenceCall&, std::span<std::byte* const> buffers);
 void set_reference_runner(ReferenceRunner runner);
 

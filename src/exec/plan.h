@@ -13,10 +13,11 @@
 
 namespace kilter {
 
-/// What a kernel gets. `buffers`: bases of its non-scratch buffers, in order. Scratch of a worker: scratch + worker * stride.
+/// What a kernel gets. `buffers`: bases of its non-scratch buffers, in order. Scratch of a worker: scratch + worker *
+/// stride.
 struct KernelArgs {
   std::byte* const* buffers;
-  const int64_t* dims;     ///< for shape-generic kernels; null today
+  const int64_t* dims;  ///< for shape-generic kernels; null today
   std::byte* scratch;
   int64_t scratch_stride;  ///< bytes
 };
@@ -43,7 +44,7 @@ enum class StepKind : uint8_t {
 /// The halo of one buffer as `planes` planes of `rows` x `row_bytes`; everything but the interior is zeroed.
 struct HaloFill {
   int64_t planes = 0, plane_bytes = 0, rows = 0, row_bytes = 0;
-  int64_t top = 0, bottom = 0;        ///< rows
+  int64_t top = 0, bottom = 0;  ///< rows
   int64_t left_bytes = 0, right_bytes = 0;
 };
 
@@ -62,16 +63,16 @@ struct ReferenceCall {
 
 struct Step {
   StepKind kind = StepKind::kernel;
-  std::string name;       ///< the layer: name of the anchor's node
-  std::string ops;        ///< operators fused, "Conv+Add+Relu"
-  std::string problem;    ///< the task in one line
-  std::string schedule;   ///< template and knobs in one line; "reference" where the reference kernel runs
-  std::string layouts;    ///< layouts of the operands, "c16 OIHW16i32o c16"
-  uint64_t key = 0;       ///< kernel key
-  int32_t kernel = -1;    ///< index into Plan::entries
+  std::string name;      ///< the layer: name of the anchor's node
+  std::string ops;       ///< operators fused, "Conv+Add+Relu"
+  std::string problem;   ///< the task in one line
+  std::string schedule;  ///< template and knobs in one line; "reference" where the reference kernel runs
+  std::string layouts;   ///< layouts of the operands, "c16 OIHW16i32o c16"
+  uint64_t key = 0;      ///< kernel key
+  int32_t kernel = -1;   ///< index into Plan::entries
   std::vector<BufferRef> args;
-  int64_t extent = 1;     ///< parallel iterations
-  int32_t max_threads = 0;///< 0: as many as the pool has
+  int64_t extent = 1;            ///< parallel iterations
+  int32_t max_threads = 0;       ///< 0: as many as the pool has
   int64_t flops = 0, bytes = 0;  ///< of one run; bytes = operands read and written once
   HaloFill halo;
   int64_t copy_bytes = 0;
@@ -85,10 +86,10 @@ struct PlanTensor {
 };
 
 struct Plan {
-  std::string model;   ///< name of the network
-  std::string target;  ///< name of the target
-  std::string cpu;     ///< LLVM's name of it
-  std::string codegen; ///< version of the code generator
+  std::string model;                           ///< name of the network
+  std::string target;                          ///< name of the target
+  std::string cpu;                             ///< LLVM's name of it
+  std::string codegen;                         ///< version of the code generator
   std::vector<std::string> required_features;  ///< CPU features the code uses, by the names of base/cpu_info.h
   std::vector<PlanTensor> inputs, outputs;
   int64_t arena_bytes = 0;

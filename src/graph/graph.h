@@ -51,10 +51,10 @@ std::string text(const TensorType& type);
 /// The physical array behind a type: extents (halo included), strides in elements and the offset of the first
 /// logical element. Dimensions as Layout describes; `dims` without halo, `strides` with it.
 struct Physical {
-  Shape dims;           ///< physical extents without halo; last is `block` when blocked
-  Shape strides;        ///< elements between neighbours along each physical dimension
-  int64_t offset = 0;   ///< elements from the buffer's start to logical element 0
-  int64_t elems = 0;    ///< elements of the whole buffer, halo and unused lanes included
+  Shape dims;          ///< physical extents without halo; last is `block` when blocked
+  Shape strides;       ///< elements between neighbours along each physical dimension
+  int64_t offset = 0;  ///< elements from the buffer's start to logical element 0
+  int64_t elems = 0;   ///< elements of the whole buffer, halo and unused lanes included
 };
 Physical physical(const TensorType& type);
 
@@ -73,7 +73,7 @@ std::string_view attr_type(const Attr& attr);
 using Attrs = std::map<std::string, Attr, std::less<>>;
 
 struct Value {
-  std::string name;                ///< unique in its graph
+  std::string name;  ///< unique in its graph
   TensorType type;
   NodeId producer = kNone;         ///< kNone for graph inputs and constants
   int32_t output_index = 0;        ///< which output of the producer
@@ -82,9 +82,9 @@ struct Value {
 };
 
 struct Node {
-  std::string name;              ///< unique in its graph; the ONNX node's name where it has one
+  std::string name;  ///< unique in its graph; the ONNX node's name where it has one
   const OpDef* op = nullptr;
-  int32_t opset = 0;             ///< version of the operator's domain in the model: attributes and semantics follow it
+  int32_t opset = 0;  ///< version of the operator's domain in the model: attributes and semantics follow it
   Attrs attrs;
   std::vector<ValueId> inputs;   ///< kNone: optional input left out
   std::vector<ValueId> outputs;  ///< kNone: optional output not wanted
@@ -104,8 +104,8 @@ struct Node {
 /// "Conv 'name'": how errors name a node.
 std::string label(const Node& node);
 
-/// Nodes and values live in arenas and are named by id; ids and references stay valid while the graph lives. Erasing marks
-/// as dead. Names of values and names of nodes are two name spaces.
+/// Nodes and values live in arenas and are named by id; ids and references stay valid while the graph lives. Erasing
+/// marks as dead. Names of values and names of nodes are two name spaces.
 class Graph {
  public:
   std::string name;
@@ -115,7 +115,8 @@ class Graph {
   /// Adds a node at the end of the order with outputs of the given types. Names are made unique. An output of
   /// `nullopt` is not wanted.
   NodeId add_node(const OpDef* op, std::string name, int32_t opset, Attrs attrs, std::vector<ValueId> inputs,
-                  const std::vector<std::optional<TensorType>>& output_types, const std::vector<std::string>& output_names = {});
+                  const std::vector<std::optional<TensorType>>& output_types,
+                  const std::vector<std::string>& output_names = {});
   /// Several outputs may read one value; their names are unique.
   void add_output(ValueId value, std::string name);
 
@@ -138,7 +139,8 @@ class Graph {
   size_t value_count() const { return values_.size(); }
   size_t node_count() const { return nodes_.size(); }
 
-  /// Live nodes that read a value, in order, each once. Fast for nodes that were not handed out for change since sort().
+  /// Live nodes that read a value, in order, each once. Fast for nodes that were not handed out for change since
+  /// sort().
   std::vector<NodeId> users(ValueId id) const;
   bool is_output(ValueId id) const;
   /// Makes every reader of `from` (graph outputs too) read `to`.
@@ -183,7 +185,8 @@ class Graph {
 /// Throws internal with the first broken invariant: order, types, ids, names, single producer, dead references.
 void verify(const Graph& graph);
 
-/// One line a node: `%y: f32[1,64,56,56] = Conv@17 "name" {attrs}(%x, %w)`; constants print type and, when small, values.
+/// One line a node: `%y: f32[1,64,56,56] = Conv@17 "name" {attrs}(%x, %w)`; constants print type and, when small,
+/// values.
 std::string print(const Graph& graph);
 /// Reads what print() writes; large constants are read as zeros unless `constants` holds them by name.
 Graph parse_graph(std::string_view text, const std::map<std::string, Tensor>& constants = {});

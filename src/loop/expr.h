@@ -12,8 +12,8 @@
 
 namespace kilter {
 
-/// Type of an expression: `lanes` elements of `elem` in a register. DType::boolean is one bit in a register and one byte
-/// (0 or 1) in memory. lanes == 1 is a scalar.
+/// Type of an expression: `lanes` elements of `elem` in a register. DType::boolean is one bit in a register and one
+/// byte (0 or 1) in memory. lanes == 1 is a scalar.
 struct VType {
   DType elem = DType::f32;
   int32_t lanes = 1;
@@ -21,35 +21,81 @@ struct VType {
 };
 
 enum class ExprKind : uint8_t {
-  int_imm,    ///< integer or boolean constant `ival` (splat when lanes > 1)
-  float_imm,  ///< floating constant `fval` (splat when lanes > 1)
-  var,        ///< loop variable or let-bound value `id`
-  reg,        ///< current content of register `id`
-  load,       ///< buffer `id` at element index args[0] (scalar i64), lane stride `ival`, optional mask args[1]
-  gather,     ///< buffer `id` at the element indices args[0] (vector i64), optional mask args[1]
-  unary,      ///< `op` of args[0]
-  binary,     ///< `op` of args[0], args[1]
-  fma,        ///< args[0] * args[1] + args[2], rounded once where the target has FMA, else as mul and add
-  select,     ///< args[0] (boolean, same lanes or 1) ? args[1] : args[2]
-  cast,       ///< args[0] converted to type.elem (see cast())
-  bitcast,    ///< same bits, another element type of the same size
-  broadcast,  ///< scalar args[0] in all lanes
-  ramp,       ///< args[0] + lane * args[1] (scalar integers)
-  lane_reduce ///< `op` (add, mul, min, max) over all lanes of args[0]: a scalar; lane k with lane k + n/2, then halves
-              ///< again (n a power of two, else in order)
+  int_imm,     ///< integer or boolean constant `ival` (splat when lanes > 1)
+  float_imm,   ///< floating constant `fval` (splat when lanes > 1)
+  var,         ///< loop variable or let-bound value `id`
+  reg,         ///< current content of register `id`
+  load,        ///< buffer `id` at element index args[0] (scalar i64), lane stride `ival`, optional mask args[1]
+  gather,      ///< buffer `id` at the element indices args[0] (vector i64), optional mask args[1]
+  unary,       ///< `op` of args[0]
+  binary,      ///< `op` of args[0], args[1]
+  fma,         ///< args[0] * args[1] + args[2], rounded once where the target has FMA, else as mul and add
+  select,      ///< args[0] (boolean, same lanes or 1) ? args[1] : args[2]
+  cast,        ///< args[0] converted to type.elem (see cast())
+  bitcast,     ///< same bits, another element type of the same size
+  broadcast,   ///< scalar args[0] in all lanes
+  ramp,        ///< args[0] + lane * args[1] (scalar integers)
+  lane_reduce  ///< `op` (add, mul, min, max) over all lanes of args[0]: a scalar; lane k with lane k + n/2, then halves
+               ///< again (n a power of two, else in order)
 };
 
 enum class Op : uint8_t {
   // unary
-  neg, abs, logical_not, bit_not, floor, ceil, round_even, trunc, sqrt,
-  exp, log, tanh, erf, sigmoid, sin, cos, tan, asin, acos, atan, sinh, cosh, asinh, acosh, atanh, log1p, expm1,
+  neg,
+  abs,
+  logical_not,
+  bit_not,
+  floor,
+  ceil,
+  round_even,
+  trunc,
+  sqrt,
+  exp,
+  log,
+  tanh,
+  erf,
+  sigmoid,
+  sin,
+  cos,
+  tan,
+  asin,
+  acos,
+  atan,
+  sinh,
+  cosh,
+  asinh,
+  acosh,
+  atanh,
+  log1p,
+  expm1,
   is_nan,
   // binary; integer div truncates, mod has the sign of the dividend; min(a,b) = a < b ? a : b; max(a,b) = a > b ? a : b
-  // (so with a NaN on either side the answer is b). Integers wrap; integer x / 0 and x % 0 are 0, lowest / -1 is lowest,
-  // lowest % -1 is 0. A shift by the width of the type or more (or by a negative count) shifts every bit out: 0, and for
+  // (so with a NaN on either side the answer is b). Integers wrap; integer x / 0 and x % 0 are 0, lowest / -1 is
+  // lowest,
+  // lowest % -1 is 0. A shift by the width of the type or more (or by a negative count) shifts every bit out: 0, and
+  // for
   // shr of a signed type its sign. Float mod is fmod.
-  add, sub, mul, div, mod, min, max, pow, bit_and, bit_or, bit_xor, shl, shr,
-  eq, ne, lt, le, gt, ge, logical_and, logical_or,
+  add,
+  sub,
+  mul,
+  div,
+  mod,
+  min,
+  max,
+  pow,
+  bit_and,
+  bit_or,
+  bit_xor,
+  shl,
+  shr,
+  eq,
+  ne,
+  lt,
+  le,
+  gt,
+  ge,
+  logical_and,
+  logical_or,
 };
 std::string_view name(Op op);
 bool is_comparison(Op op);
@@ -81,9 +127,9 @@ class Expr {
 struct ExprNode {
   ExprKind kind;
   VType type;
-  Op op = Op::add;       ///< unary, binary, lane_reduce
-  int32_t id = -1;       ///< var, reg, buffer
-  int64_t ival = 0;      ///< int_imm: value (unsigned types: its bits); load: stride
+  Op op = Op::add;   ///< unary, binary, lane_reduce
+  int32_t id = -1;   ///< var, reg, buffer
+  int64_t ival = 0;  ///< int_imm: value (unsigned types: its bits); load: stride
   double fval = 0;
   std::vector<Expr> args;
 };
@@ -107,8 +153,8 @@ Expr lane_reduce(Op op, Expr a);
 // Nodes that name something of a LoopFunc. LoopBuilder makes them from its own tables; passes make them directly.
 Expr var_expr(VType type, int32_t var);
 Expr reg_expr(VType type, int32_t reg);
-/// `lanes` elements of a buffer of element type `type`; lane k reads index + k * stride. Stride 0 without a mask becomes
-/// the broadcast of a scalar load.
+/// `lanes` elements of a buffer of element type `type`; lane k reads index + k * stride. Stride 0 without a mask
+/// becomes the broadcast of a scalar load.
 Expr load_expr(DType type, int32_t buffer, Expr index, int32_t lanes = 1, int64_t stride = 1, Expr mask = {});
 Expr gather_expr(DType type, int32_t buffer, Expr indices, Expr mask = {});
 /// The same operation as `e` over other arguments, through the constructors above, so that it folds again.

@@ -1,5 +1,5 @@
-// The loop IR: one LoopFunc is one kernel. Statements form a tree; registers are mutable scalars or vectors that the code
-// generator turns into SSA; buffers are flat arrays indexed by element.
+// The loop IR: one LoopFunc is one kernel. Statements form a tree; registers are mutable scalars or vectors that the
+// code generator turns into SSA; buffers are flat arrays indexed by element.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ enum class BufferKind : uint8_t {
   scratch,  ///< private to each worker, contents undefined at the start of each parallel iteration
 };
 
-/// A flat array of `elems` elements. Boolean is one byte an element. Buffers do not overlap unless `alias` names the input
-/// that an output may be identical with (element-wise in place).
+/// A flat array of `elems` elements. Boolean is one byte an element. Buffers do not overlap unless `alias` names the
+/// input that an output may be identical with (element-wise in place).
 struct Buffer {
   std::string name;
   DType type = DType::f32;
@@ -33,7 +33,7 @@ struct Buffer {
 enum class LoopKind : uint8_t {
   serial,
   unrolled,  ///< constant extent; the unroll pass replaces it by copies of the body
-  vector,    ///< constant extent, iterations independent: the vectorise pass turns it into vector code with a masked tail
+  vector,  ///< constant extent, iterations independent: the vectorise pass turns it into vector code with a masked tail
 };
 
 enum class StmtKind : uint8_t { block, loop, let, store, scatter, reg_decl, reg_set, if_then, prefetch };
@@ -43,14 +43,14 @@ using Stmt = std::shared_ptr<const StmtNode>;
 
 struct StmtNode {
   StmtKind kind;
-  int32_t id = -1;        ///< loop/let: variable; store/prefetch: buffer; reg_*: register
+  int32_t id = -1;  ///< loop/let: variable; store/prefetch: buffer; reg_*: register
   LoopKind loop = LoopKind::serial;
-  int64_t step = 1;       ///< loop: > 0
-  Expr a = {};            ///< loop: begin; let/reg_decl (initial)/reg_set: value; store/prefetch: index; if: condition
-  Expr b = {};            ///< loop: end; store: value
-  Expr mask = {};         ///< store: optional, boolean lanes
-  std::vector<Stmt> body = {};  ///< block, loop, if (then)
-  std::vector<Stmt> other = {}; ///< if: else
+  int64_t step = 1;  ///< loop: > 0
+  Expr a = {};       ///< loop: begin; let/reg_decl (initial)/reg_set: value; store/prefetch: index; if: condition
+  Expr b = {};       ///< loop: end; store: value
+  Expr mask = {};    ///< store: optional, boolean lanes
+  std::vector<Stmt> body = {};   ///< block, loop, if (then)
+  std::vector<Stmt> other = {};  ///< if: else
 };
 
 struct VarInfo {
@@ -63,27 +63,27 @@ struct ParallelDim {
   int64_t extent;
 };
 
-/// One kernel. Its parallel iterations (the product of the extents, first dimension slowest) may run in any order and on
-/// any thread; no two of them write the same element.
+/// One kernel. Its parallel iterations (the product of the extents, first dimension slowest) may run in any order and
+/// on any thread; no two of them write the same element.
 struct LoopFunc {
   std::string name;
-  std::vector<Buffer> buffers;     ///< in the order of the kernel's arguments; scratch buffers take no argument
-  std::vector<VarInfo> vars;       ///< loop variables (i64) and lets, by id
-  std::vector<VarInfo> regs;       ///< registers, by id
+  std::vector<Buffer> buffers;  ///< in the order of the kernel's arguments; scratch buffers take no argument
+  std::vector<VarInfo> vars;    ///< loop variables (i64) and lets, by id
+  std::vector<VarInfo> regs;    ///< registers, by id
   std::vector<ParallelDim> parallel;
   std::vector<Stmt> body;
 
   int64_t parallel_extent() const;
-  int64_t scratch_bytes() const;   ///< per worker, each scratch buffer rounded up to 64 bytes
+  int64_t scratch_bytes() const;  ///< per worker, each scratch buffer rounded up to 64 bytes
 };
 
-/// Every variable is bound once (by one loop, let or parallel dimension) and every register declared once; both are known
-/// from there to the end of the enclosing block. Loads answer what memory holds when their statement runs; an expression is
-/// evaluated whole, both sides of a select included.
+/// Every variable is bound once (by one loop, let or parallel dimension) and every register declared once; both are
+/// known from there to the end of the enclosing block. Loads answer what memory holds when their statement runs; an
+/// expression is evaluated whole, both sides of a select included.
 ///
 /// Loads. `index` is the element index of lane 0 (scalar i64). Lane k reads index + k * stride; stride 0 loads once and
-/// broadcasts, stride 1 is a vector load. With a mask (boolean, same lanes), lanes that are off are not accessed and hold 0.
-/// A booleans' load answers boolean lanes.
+/// broadcasts, stride 1 is a vector load. With a mask (boolean, same lanes), lanes that are off are not accessed and
+/// hold 0. A booleans' load answers boolean lanes.
 struct Buf {
   int32_t id = -1;
 };
@@ -134,14 +134,15 @@ class LoopBuilder {
   std::vector<std::vector<Stmt>> open_;
 };
 
-/// Mask of the first `count` (scalar i64, >= 0, may be >= lanes) of `lanes` lanes: ramp(0:i32, 1:i32) < broadcast(cast(i32,
-/// min(count, lanes))).
+/// Mask of the first `count` (scalar i64, >= 0, may be >= lanes) of `lanes` lanes: ramp(0:i32, 1:i32) <
+/// broadcast(cast(i32, min(count, lanes))).
 Expr first_lanes(Expr count, int32_t lanes);
 /// The i32 count of a mask of that form (a constant for constant masks of that form), undefined for any other mask.
 Expr first_lanes_count(const Expr& mask);
 
-/// Throws internal with the first broken rule: types, scopes, indices out of bounds by interval analysis where the index
-/// is affine, stores to inputs, two parallel iterations that store to overlapping intervals where that can be decided.
+/// Throws internal with the first broken rule: types, scopes, indices out of bounds by interval analysis where the
+/// index is affine, stores to inputs, two parallel iterations that store to overlapping intervals where that can be
+/// decided.
 void verify(const LoopFunc& func);
 std::string print(const LoopFunc& func);
 LoopFunc parse_loop_func(std::string_view text);

@@ -1,4 +1,5 @@
-// What code is generated for: a CPU by name, and its limits as data. Schedules read TargetLimits only, never the machine.
+// What code is generated for: a CPU by name, and its limits as data. Schedules read TargetLimits only, never the
+// machine.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +10,11 @@
 namespace kilter {
 
 struct TargetLimits {
-  int32_t vector_bytes = 16;      ///< of one vector register: 16, 32, 64
+  int32_t vector_bytes = 16;  ///< of one vector register: 16, 32, 64
   int32_t vector_registers = 16;
   bool fma = false;
-  bool masks = false;             ///< masked vector loads and stores at full speed (AVX-512)
-  bool f16_convert = false;       ///< F16C
+  bool masks = false;        ///< masked vector loads and stores at full speed (AVX-512)
+  bool f16_convert = false;  ///< F16C
   int64_t l1_bytes = 32 << 10;
   int64_t l2_bytes = 512 << 10;   ///< per core
   int64_t l3_bytes = 16 << 20;    ///< shared

@@ -20,7 +20,8 @@ struct Samples {
   double quantile(double share) const;
 };
 
-/// Calls `run` until `seconds` have passed and at least `min_samples` were taken, after `warm_up` calls that do not count.
+/// Calls `run` until `seconds` have passed and at least `min_samples` were taken, after `warm_up` calls that do not
+/// count.
 Samples sample(const std::function<void()>& run, double seconds, int min_samples = 10, int warm_up = 3);
 
 /// Largest resident size of this process so far, in bytes.

@@ -64,8 +64,8 @@ class Model {
   /// bad_model, bad_input (a shape that contradicts the declaration; an unbound dimension, naming it and how to bind
   /// it), unsupported (missing operators, all listed; data-dependent shapes, naming the node and the value).
   Graph bind(const Shapes& shapes, const Values& values = {}) const;
-  /// The inputs whose values shapes depend on for these input shapes and already known values. Knowing them can bring up
-  /// more: bind when the answer is empty. Throws as bind does.
+  /// The inputs whose values shapes depend on for these input shapes and already known values. Knowing them can bring
+  /// up more: bind when the answer is empty. Throws as bind does.
   std::vector<std::string> value_inputs(const Shapes& shapes, const Values& values = {}) const;
 
  private:
@@ -75,7 +75,8 @@ class Model {
 };
 
 /// Writes a graph (ONNX operators only) as an ONNX model; weights inside, or in `FILE.weights` beside it when they
-/// exceed 1 GiB. `opset` is that of ai.onnx.
+/// exceed 1 GiB. `opset` is that of ai.onnx; a node made for another opset is written when its form there is the same,
+/// else unsupported names it. Throws io when the file cannot be written; then no file is left or replaced.
 void save(const Graph& graph, const std::filesystem::path& file, int64_t opset);
 
 /// A TensorProto file (`input_0.pb` of the ONNX test layout), and back.

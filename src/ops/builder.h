@@ -1,5 +1,5 @@
-// Adds nodes to a graph by operator name: finds the definition, expands function operators, infers types, and folds what
-// is constant. The importer, the zoo, `expand` hooks and passes all build graphs through it.
+// Adds nodes to a graph by operator name: finds the definition, expands function operators, infers types, and folds
+// what is constant. The importer, the zoo, `expand` hooks and passes all build graphs through it.
 #pragma once
 
 #include <map>
@@ -32,20 +32,22 @@ class GraphBuilder {
     std::string name;                       ///< of the node; made from the operator when empty
     std::vector<std::string> output_names;  ///< "" = not wanted
     std::string domain;
-    int32_t opset = 0;                      ///< 0: the builder's
-    size_t output_count = 1;                ///< when output_names is empty
-    bool expand = true;                     ///< expand function operators
+    int32_t opset = 0;        ///< 0: the builder's
+    size_t output_count = 1;  ///< when output_names is empty
+    bool expand = true;       ///< expand function operators
   };
   /// Adds one node. Throws bad_model for illegal operands or attributes, unsupported for an unknown operator,
   /// ShapeNeedsValue where a shape depends on data. Nodes whose inputs are all constant and whose outputs have at most
-  /// `fold_limit` elements (or as many as the node's tensor attributes) are evaluated at once by their reference kernel and
-  /// become constants; reshapes of constants become constants that share the bytes.
-  /// Answers one id per requested output, kNone for those not wanted.
+  /// `fold_limit` elements (or as many as the node's tensor attributes) are evaluated at once by their reference kernel
+  /// and become constants; reshapes of constants become constants that share the bytes. Answers one id per requested
+  /// output, kNone for those not wanted.
   std::vector<ValueId> add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, const Options& options);
   ValueId add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {}, std::string name = {});
 
   ValueId constant(Tensor tensor, std::string name = "const");
-  ValueId input(std::string name, DType type, Shape shape) { return graph_.add_input(std::move(name), {type, std::move(shape), {}}); }
+  ValueId input(std::string name, DType type, Shape shape) {
+    return graph_.add_input(std::move(name), {type, std::move(shape), {}});
+  }
   const TensorType& type(ValueId id) const { return graph_.type(id); }
 
   int64_t fold_limit = 4096;  ///< elements; negative: nothing is folded
@@ -79,9 +81,10 @@ class ExpandContext {
 
 /// Views for hooks: types and constant values of a node's operands.
 OpView view(const Graph& graph, const Node& node);
-/// Runs the reference kernel of a node on dense tensors (undefined = left out); allocates the outputs, except those that
-/// node.outputs leaves out (kNone), which stay undefined.
-std::vector<Tensor> run_reference(const Node& node, std::vector<Tensor> inputs, const std::vector<TensorType>& output_types);
+/// Runs the reference kernel of a node on dense tensors (undefined = left out); allocates the outputs, except those
+/// that node.outputs leaves out (kNone), which stay undefined.
+std::vector<Tensor> run_reference(const Node& node, std::vector<Tensor> inputs,
+                                  const std::vector<TensorType>& output_types);
 /// Infers the output types of a node from its operands. Throws NeedsValue (see op.h).
 std::vector<std::optional<TensorType>> infer(const Node& node, std::vector<const TensorType*> types,
                                              std::vector<const Tensor*> values, size_t outputs);

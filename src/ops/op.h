@@ -1,5 +1,5 @@
-// What Kilter knows about one operator. Each operator is one file of this folder that defines one or several OpDefs with
-// KILTER_OP; the table is made from the folder by CMake. Adding an operator touches nothing else.
+// What Kilter knows about one operator. Each operator is one file of this folder that defines one or several OpDefs
+// with KILTER_OP; the table is made from the folder by CMake. Adding an operator touches nothing else.
 #pragma once
 
 #include <cstdint>
@@ -22,19 +22,19 @@ class ExpandContext;  // ops/builder.h
 
 /// The template family that can lower an operator; `schedule/` does the matching.
 enum class Family : uint8_t {
-  reference,   ///< no loop form yet: the reference kernel runs
-  map,         ///< output element = scalar expression of input elements at the same (broadcast) index
-  movement,    ///< output element = an input element at another index, or a fill value: regions() says which
-  reshape,     ///< same elements in the same row-major order: a view
-  reduce,      ///< reduction over axes
-  matmul,      ///< MatMul, Gemm
-  conv,        ///< Conv
+  reference,  ///< no loop form yet: the reference kernel runs
+  map,        ///< output element = scalar expression of input elements at the same (broadcast) index
+  movement,   ///< output element = an input element at another index, or a fill value: regions() says which
+  reshape,    ///< same elements in the same row-major order: a view
+  reduce,     ///< reduction over axes
+  matmul,     ///< MatMul, Gemm
+  conv,       ///< Conv
   conv_transpose,
-  pool,        ///< MaxPool, AveragePool, LpPool
-  softmax,     ///< Softmax, LogSoftmax
-  normalize,   ///< LayerNormalization, RMSNormalization, InstanceNormalization, GroupNormalization
-  gather,      ///< Gather: rows by index
-  resize,      ///< Resize, Upsample
+  pool,       ///< MaxPool, AveragePool, LpPool
+  softmax,    ///< Softmax, LogSoftmax
+  normalize,  ///< LayerNormalization, RMSNormalization, InstanceNormalization, GroupNormalization
+  gather,     ///< Gather: rows by index
+  resize,     ///< Resize, Upsample
 };
 std::string_view name(Family family);
 
@@ -105,7 +105,7 @@ struct CopyRegion {
 /// Types and values that the optional hooks see.
 struct OpView {
   const Node& node;
-  std::vector<TensorType> inputs;   ///< rank-0 f32 for inputs left out
+  std::vector<TensorType> inputs;  ///< rank-0 f32 for inputs left out
   std::vector<bool> present;
   std::vector<const Tensor*> values;  ///< constants, nullptr elsewhere
   std::vector<TensorType> outputs;
@@ -135,16 +135,16 @@ struct AttrSpec {
 
 struct OpDef {
   std::string_view name;
-  std::string_view domain = "";     ///< "" is ai.onnx; "kilter" for operators that only our passes make
-  int32_t since = 1;                ///< first opset whose form this definition understands
+  std::string_view domain = "";  ///< "" is ai.onnx; "kilter" for operators that only our passes make
+  int32_t since = 1;             ///< first opset whose form this definition understands
   int32_t until = std::numeric_limits<int32_t>::max();  ///< last one
   Family family = Family::reference;
   int32_t min_inputs = 1;
-  int32_t max_inputs = 1;           ///< -1: variadic
+  int32_t max_inputs = 1;  ///< -1: variadic
   int32_t min_outputs = 1;
-  int32_t max_outputs = 1;          ///< -1: variadic
+  int32_t max_outputs = 1;  ///< -1: variadic
   std::vector<AttrSpec> attrs = {};
-  std::string_view summary;         ///< one sentence with shapes; source: ONNX operator of that name unless said
+  std::string_view summary;  ///< one sentence with shapes; source: ONNX operator of that name unless said
 
   /// Shape and type rule. Required unless `expand` is set.
   void (*infer)(InferContext&) = nullptr;
@@ -161,10 +161,10 @@ struct OpDef {
   std::vector<ValueId> (*expand)(ExpandContext&) = nullptr;
   /// Operations of one run (one multiply-add = 2). Defaults by family when null.
   int64_t (*flops)(const OpView&) = nullptr;
-  bool deterministic = true;        ///< false: never folded, never merged (random operators)
-  bool shape_only = false;          ///< outputs depend on the inputs' types alone (Shape, Size): always folded; the
-                                    ///< reference sees inputs without data
-  bool zero_preserving = false;     ///< map only: f(0, ..., 0) = 0, so padding lanes stay 0
+  bool deterministic = true;     ///< false: never folded, never merged (random operators)
+  bool shape_only = false;       ///< outputs depend on the inputs' types alone (Shape, Size): always folded; the
+                                 ///< reference sees inputs without data
+  bool zero_preserving = false;  ///< map only: f(0, ..., 0) = 0, so padding lanes stay 0
   Tolerance tolerance = {};
   std::vector<CaseText> cases = {};
 };
@@ -175,7 +175,7 @@ std::span<const OpDef* const> all_ops();
 const OpDef* find_op(std::string_view domain, std::string_view name, int32_t opset);
 
 /// Exports an OpDef from an operator file: `KILTER_OP(Relu) { .name = "Relu", ... };`. The identifier must be unique.
-#define KILTER_OP(identifier)                \
+#define KILTER_OP(identifier)                   \
   extern const ::kilter::OpDef op_##identifier; \
   const ::kilter::OpDef op_##identifier
 

@@ -54,7 +54,10 @@ class Canonical {
   }
 
   ValueId reshape(ValueId x, const Shape& shape, const std::string& name) {
-    return b_.add("Reshape", {x, b_.constant(Tensor::of<int64_t>({static_cast<int64_t>(shape.size())}, std::span<const int64_t>(shape)))}, {}, name);
+    return b_.add(
+        "Reshape",
+        {x, b_.constant(Tensor::of<int64_t>({static_cast<int64_t>(shape.size())}, std::span<const int64_t>(shape)))},
+        {}, name);
   }
 
   std::optional<ValueId> gemm(const Node& node) {
@@ -64,7 +67,8 @@ class Canonical {
     if (node.int_attr("transA", 0) != 0) a = b_.add("Transpose", {a}, swap, node.name + ".a");
     if (node.int_attr("transB", 0) != 0) {
       const Tensor* w = constant(b);
-      b = w != nullptr ? b_.constant(transposed(*w), graph_.value(b).name + ".t") : b_.add("Transpose", {b}, swap, node.name + ".b");
+      b = w != nullptr ? b_.constant(transposed(*w), graph_.value(b).name + ".t")
+                       : b_.add("Transpose", {b}, swap, node.name + ".b");
     }
     ValueId y = b_.add("MatMul", {a, b}, {}, node.name);
     const float alpha = node.float_attr("alpha", 1), beta = node.float_attr("beta", 1);
@@ -84,7 +88,8 @@ class Canonical {
     for (int64_t r0 = 0; r0 < rows; r0 += kTile)
       for (int64_t c0 = 0; c0 < columns; c0 += kTile)
         for (int64_t r = r0; r < std::min(r0 + kTile, rows); ++r)
-          for (int64_t c = c0; c < std::min(c0 + kTile, columns); ++c) t.data<float>()[c * rows + r] = w.data<float>()[r * columns + c];
+          for (int64_t c = c0; c < std::min(c0 + kTile, columns); ++c)
+            t.data<float>()[c * rows + r] = w.data<float>()[r * columns + c];
     return t;
   }
 
@@ -94,7 +99,8 @@ class Canonical {
     }
     if (!f32(node.inputs[0]) || node.outputs.size() > 1 || node.int_attr("training_mode", 0) != 0) return std::nullopt;
     if (!context_.take()) return std::nullopt;
-    const Tensor &scale = *constant(node.inputs[1]), &bias = *constant(node.inputs[2]), &mean = *constant(node.inputs[3]), &variance = *constant(node.inputs[4]);
+    const Tensor &scale = *constant(node.inputs[1]), &bias = *constant(node.inputs[2]),
+                 &mean = *constant(node.inputs[3]), &variance = *constant(node.inputs[4]);
     const double epsilon = node.float_attr("epsilon", 1e-5F);
     Shape shape(type(node.inputs[0]).shape.size() - 1, 1);
     shape[0] = scale.elems();
@@ -104,7 +110,8 @@ class Canonical {
       mul.data<float>()[c] = static_cast<float>(s);
       add.data<float>()[c] = static_cast<float>(bias.as_double(c) - mean.as_double(c) * s);
     }
-    const ValueId scaled = b_.add("Mul", {node.inputs[0], b_.constant(mul, node.name + ".scale")}, {}, node.name + ".mul");
+    const ValueId scaled =
+        b_.add("Mul", {node.inputs[0], b_.constant(mul, node.name + ".scale")}, {}, node.name + ".mul");
     return b_.add("Add", {scaled, b_.constant(add, node.name + ".shift")}, {}, node.name);
   }
 
@@ -147,7 +154,8 @@ class Canonical {
   }
 
   ValueId reduce(const Node& node, std::string_view op, const std::vector<int64_t>& axes) {
-    const ValueId constant_axes = b_.constant(Tensor::of<int64_t>({static_cast<int64_t>(axes.size())}, std::span<const int64_t>(axes)), node.name + ".axes");
+    const ValueId constant_axes = b_.constant(
+        Tensor::of<int64_t>({static_cast<int64_t>(axes.size())}, std::span<const int64_t>(axes)), node.name + ".axes");
     return b_.add(op, {node.inputs[0], constant_axes}, {{"keepdims", int64_t{1}}}, node.name);
   }
 

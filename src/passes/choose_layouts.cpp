@@ -1,5 +1,5 @@
-// Chooses a layout for every value: blocked channels from the first convolution on, through everything that can read and
-// write them, so that as few Relayout nodes as possible remain.
+// Chooses a layout for every value: blocked channels from the first convolution on, through everything that can read
+// and write them, so that as few Relayout nodes as possible remain.
 //
 //   %y = Conv(%x, %w)          %x1 = Relayout(%x)            x1: {halo1,1,1,1}
 //   %z = Relu(%y)        =>    %y = Conv(%x1, %w)            y: {c16}
@@ -61,7 +61,8 @@ class Layouts {
     return !axes.empty() && std::all_of(axes.begin(), axes.end(), [](int64_t a) { return a >= 2; });
   }
 
-  /// Element-wise: all operands are images that are blocked already, constants, or have one channel; at least one is blocked.
+  /// Element-wise: all operands are images that are blocked already, constants, or have one channel; at least one is
+  /// blocked.
   bool map_blocks(const Node& node) const {
     const Shape& out = graph_.type(node.outputs[0]).shape;
     if (!image(node.outputs[0]) || !has_loop_form(graph_, node)) return false;
@@ -183,8 +184,8 @@ class Layouts {
   std::array<int32_t, 4> pads(const Node& node) const {
     if (node.op->family == Family::conv) {
       const Window w = conv_window(node, graph_.type(node.inputs[0]).shape, graph_.type(node.inputs[1]).shape);
-      return {static_cast<int32_t>(w.pads_begin[0]), static_cast<int32_t>(w.pads_end[0]), static_cast<int32_t>(w.pads_begin[1]),
-              static_cast<int32_t>(w.pads_end[1])};
+      return {static_cast<int32_t>(w.pads_begin[0]), static_cast<int32_t>(w.pads_end[0]),
+              static_cast<int32_t>(w.pads_begin[1]), static_cast<int32_t>(w.pads_end[1])};
     }
     return conv_transpose_halo(node);
   }

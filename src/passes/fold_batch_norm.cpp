@@ -18,7 +18,8 @@ std::optional<std::vector<float>> per_channel(const Tensor& t, int64_t channels,
   std::vector<float> values(static_cast<size_t>(channels));
   const bool one = t.elems() == 1 && t.shape().size() <= rank;
   const size_t own = t.shape().size();
-  const bool lies_on_channels = own + 1 >= rank && own <= rank && t.elems() == channels && t.shape()[own + 1 - rank] == channels;
+  const bool lies_on_channels =
+      own + 1 >= rank && own <= rank && t.elems() == channels && t.shape()[own + 1 - rank] == channels;
   if (!one && !lies_on_channels) return std::nullopt;
   for (int64_t c = 0; c < channels; ++c) values[static_cast<size_t>(c)] = t.data<float>()[one ? 0 : c];
   return values;
@@ -55,7 +56,8 @@ class Folder {
     const bool first = user.inputs[0] == out;
     if ((op == "Sub" || op == "Div") && !first) return false;
     const ValueId other = user.inputs[first ? 1 : 0];
-    if (other == out || !graph_.value(other).constant || graph_.type(user.outputs[0]).shape != graph_.type(out).shape) return false;
+    if (other == out || !graph_.value(other).constant || graph_.type(user.outputs[0]).shape != graph_.type(out).shape)
+      return false;
     const Shape& shape = graph_.type(out).shape;
     const auto values = per_channel(*graph_.value(other).constant, shape[1], shape.size());
     if (!values || !context_.take()) return false;
@@ -75,9 +77,12 @@ class Folder {
     float* b = bias.data<float>();
     std::vector<ValueId> inputs = conv.inputs;
     if (op == "Add" || op == "Sub") {
-      for (int64_t c = 0; c < channels; ++c) b[c] += op == "Add" ? values[static_cast<size_t>(c)] : -values[static_cast<size_t>(c)];
+      for (int64_t c = 0; c < channels; ++c)
+        b[c] += op == "Add" ? values[static_cast<size_t>(c)] : -values[static_cast<size_t>(c)];
     } else {
-      const auto factor = [&](int64_t c) { return op == "Mul" ? values[static_cast<size_t>(c)] : 1 / values[static_cast<size_t>(c)]; };
+      const auto factor = [&](int64_t c) {
+        return op == "Mul" ? values[static_cast<size_t>(c)] : 1 / values[static_cast<size_t>(c)];
+      };
       for (int64_t c = 0; c < channels; ++c) b[c] *= factor(c);
       Tensor w = graph_.value(conv.inputs[1]).constant->clone();
       const int64_t outer = transposed ? w.shape()[0] : 1;

@@ -4,8 +4,8 @@
 //   %b = Add(%a, %r)        =>               %b = Add(%a, %r)
 //   %c = Relu(%b)                            %c = Relu(%b) }
 //
-// A node joins a group when it runs over the same elements in the same layout and nothing outside the group stands between:
-// no operand from outside may depend on the group. Values that others read too are stored as further outputs.
+// A node joins a group when it runs over the same elements in the same layout and nothing outside the group stands
+// between: no operand from outside may depend on the group. Values that others read too are stored as further outputs.
 
 #include <algorithm>
 #include <map>
@@ -26,7 +26,8 @@ class Fuser {
 
   void run() {
     position_.resize(graph_.node_count(), 0);
-    for (size_t i = 0; i < graph_.order().size(); ++i) position_[static_cast<size_t>(graph_.order()[i])] = static_cast<int64_t>(i);
+    for (size_t i = 0; i < graph_.order().size(); ++i)
+      position_[static_cast<size_t>(graph_.order()[i])] = static_cast<int64_t>(i);
     for (NodeId id : graph_.order()) {
       Node& node = graph_.node(id);
       if (node.group != kNone || node.outputs[0] == kNone || !anchors(node)) continue;
@@ -46,7 +47,8 @@ class Fuser {
       case Family::gather:
         return false;
       default:
-        return node.outputs.size() == 1 || std::all_of(node.outputs.begin() + 1, node.outputs.end(), [](ValueId v) { return v == kNone; });
+        return node.outputs.size() == 1 ||
+               std::all_of(node.outputs.begin() + 1, node.outputs.end(), [](ValueId v) { return v == kNone; });
     }
   }
 
@@ -78,7 +80,8 @@ class Fuser {
     for (ValueId in : node.inputs) {
       if (in == kNone || graph_.value(in).constant) continue;
       const TensorType& t = graph_.type(in);
-      if (t.layout.block != like.layout.block && like.layout.block > 1 && t.shape.size() > 1 && t.shape[1] > 1) return false;
+      if (t.layout.block != like.layout.block && like.layout.block > 1 && t.shape.size() > 1 && t.shape[1] > 1)
+        return false;
     }
     return true;
   }
@@ -92,7 +95,8 @@ class Fuser {
     const auto push = [&](ValueId v) {
       if (v == kNone) return;
       const NodeId producer = graph_.value(v).producer;
-      if (producer != kNone && position_[static_cast<size_t>(producer)] >= first && seen.insert(producer).second) open.push_back(producer);
+      if (producer != kNone && position_[static_cast<size_t>(producer)] >= first && seen.insert(producer).second)
+        open.push_back(producer);
     };
     const auto inside = [&](NodeId id) { return std::find(group.begin(), group.end(), id) != group.end(); };
     for (ValueId in : node.inputs) {

@@ -26,7 +26,8 @@ class Recogniser {
       const Node node = read().node(id);
       if (node.dead || node.op->domain != "" || node.outputs.size() != 1 || node.outputs[0] == kNone) continue;
       if (graph_.type(node.outputs[0]).dtype != DType::f32) continue;
-      for (const auto rule : {&Recogniser::swish, &Recogniser::hard_swish, &Recogniser::gelu, &Recogniser::layer_norm}) {
+      for (const auto rule :
+           {&Recogniser::swish, &Recogniser::hard_swish, &Recogniser::gelu, &Recogniser::layer_norm}) {
         const std::optional<ValueId> to = (this->*rule)(node);
         if (!to) continue;
         graph_.replace_uses(node.outputs[0], *to);
@@ -96,14 +97,17 @@ class Recogniser {
     if (node.op->name == "Div" && is(node.inputs[1], 6)) {
       const Node* product = made_by(node.inputs[0], "Mul");
       for (size_t i = 0; product != nullptr && i < 2; ++i) {
-        if (clipped(product->inputs[i]) == product->inputs[1 - i] && context_.take()) return b_.add("HardSwish", {product->inputs[1 - i]}, {}, node.name);
+        if (clipped(product->inputs[i]) == product->inputs[1 - i] && context_.take())
+          return b_.add("HardSwish", {product->inputs[1 - i]}, {}, node.name);
       }
     }
     if (node.op->name != "Mul") return std::nullopt;
     for (size_t i = 0; i < 2; ++i) {
       const ValueId x = node.inputs[1 - i];
       const Node* hard = made_by(node.inputs[i], "HardSigmoid");
-      const bool sixth = hard != nullptr && hard->inputs[0] == x && std::abs(hard->float_attr("alpha", 0.2F) - 1.0F / 6) < 1e-6F && hard->float_attr("beta", 0.5F) == 0.5F;
+      const bool sixth = hard != nullptr && hard->inputs[0] == x &&
+                         std::abs(hard->float_attr("alpha", 0.2F) - 1.0F / 6) < 1e-6F &&
+                         hard->float_attr("beta", 0.5F) == 0.5F;
       const Node* divided = made_by(node.inputs[i], "Div");
       const bool clip = divided != nullptr && is(divided->inputs[1], 6) && clipped(divided->inputs[0]) == x;
       if ((sixth || clip) && context_.take()) return b_.add("HardSwish", {x}, {}, node.name);
@@ -133,7 +137,7 @@ class Recogniser {
     for (size_t i = 0; i < 2 && !x; ++i) {
       const auto half_x = beside(made_by(node.inputs[1 - i], "Mul"), 0.5);  // (x * 0.5) * term
       if (half_x && erf_term(node.inputs[i]) == *half_x) x = *half_x;
-      const auto half_term = beside(made_by(node.inputs[i], "Mul"), 0.5);   // x * (term * 0.5)
+      const auto half_term = beside(made_by(node.inputs[i], "Mul"), 0.5);  // x * (term * 0.5)
       if (half_term && erf_term(*half_term) == node.inputs[1 - i]) x = node.inputs[1 - i];
     }
     if (!x || !context_.take()) return std::nullopt;
@@ -189,8 +193,11 @@ class Recogniser {
         const int64_t extent = graph_.type(x).shape.back();
         const ValueId scale = scaled->inputs[1 - j], bias = node.inputs[1 - i];
         if (!along_last(scale, extent) || !along_last(bias, extent) || !context_.take()) return std::nullopt;
-        const auto flat = [&](ValueId v) { return b_.constant(graph_.value(v).constant->reshaped({extent}), graph_.value(v).name); };
-        return b_.add("LayerNormalization", {x, flat(scale), flat(bias)}, {{"axis", int64_t{-1}}, {"epsilon", epsilon}}, node.name);
+        const auto flat = [&](ValueId v) {
+          return b_.constant(graph_.value(v).constant->reshaped({extent}), graph_.value(v).name);
+        };
+        return b_.add("LayerNormalization", {x, flat(scale), flat(bias)}, {{"axis", int64_t{-1}}, {"epsilon", epsilon}},
+                      node.name);
       }
     }
     return std::nullopt;

@@ -42,12 +42,14 @@ class Simplifier {
   }
 
   std::optional<ValueId> rewrite(const Node& node) {
-    if (node.outputs.size() > 1 && std::any_of(node.outputs.begin() + 1, node.outputs.end(), [](ValueId v) { return v != kNone; })) {
+    if (node.outputs.size() > 1 &&
+        std::any_of(node.outputs.begin() + 1, node.outputs.end(), [](ValueId v) { return v != kNone; })) {
       return std::nullopt;
     }
     if (auto same = nothing(node)) {
       // A network output keeps a node of its own when its source is an input or another output.
-      const bool keeps = graph_.is_output(node.outputs[0]) && (graph_.value(*same).producer == kNone || graph_.is_output(*same));
+      const bool keeps =
+          graph_.is_output(node.outputs[0]) && (graph_.value(*same).producer == kNone || graph_.is_output(*same));
       return !keeps && context_.take() ? same : std::nullopt;
     }
     if (node.op->family == Family::reshape) return reshape_of_reshape(node);
@@ -69,7 +71,9 @@ class Simplifier {
     const std::string_view op = node.op->name;
     if (!same && node.inputs.size() < 2) return std::nullopt;
     if (node.op->family == Family::reshape && same) return x;
-    if (same && (op == "Cast" || op == "CastLike" || op == "Expand" || op == "Slice" || op == "Tile" || op == "Dropout")) return x;
+    if (same &&
+        (op == "Cast" || op == "CastLike" || op == "Expand" || op == "Slice" || op == "Tile" || op == "Dropout"))
+      return x;
     if (same && op == "Concat" && node.inputs.size() == 1) return x;
     if (same && op == "Transpose" && keeps_order(node)) return x;
     if (op == "Mul" || op == "Add") {
@@ -90,10 +94,12 @@ class Simplifier {
 
   std::optional<ValueId> reshape_of_reshape(const Node& node) {
     const Node* before = producer(node.inputs[0]);
-    if (before == nullptr || before->op->family != Family::reshape || type(node.outputs[0]).dtype == DType::string) return std::nullopt;
+    if (before == nullptr || before->op->family != Family::reshape || type(node.outputs[0]).dtype == DType::string)
+      return std::nullopt;
     if (!context_.take()) return std::nullopt;
     const Shape& shape = type(node.outputs[0]).shape;
-    const ValueId target = b_.constant(Tensor::of<int64_t>({static_cast<int64_t>(shape.size())}, std::span<const int64_t>(shape)));
+    const ValueId target =
+        b_.constant(Tensor::of<int64_t>({static_cast<int64_t>(shape.size())}, std::span<const int64_t>(shape)));
     return b_.add("Reshape", {before->inputs[0], target}, {{"allowzero", int64_t{1}}}, node.name);
   }
 

@@ -1,5 +1,5 @@
-// Depthwise convolution (one input and one output channel per group): vectors run over channels, a register tile over the
-// pixels of a row; padding lies in the input's halo.
+// Depthwise convolution (one input and one output channel per group): vectors run over channels, a register tile over
+// the pixels of a row; padding lies in the input's halo.
 
 #include <algorithm>
 
@@ -26,7 +26,8 @@ Answer<Depthwise> analyse(const Task& task, const TargetLimits& limits) {
   if (x.type.shape.size() != 4) return Rejected{"rank of the input", "4", std::to_string(x.type.shape.size())};
   const int64_t groups = node.int_attr("group", 1);
   if (groups != x.type.shape[1] || groups != y.shape[1]) {
-    return Rejected{"groups = input channels = output channels", std::to_string(groups), fmt::format("{} in, {} out", x.type.shape[1], y.shape[1])};
+    return Rejected{"groups = input channels = output channels", std::to_string(groups),
+                    fmt::format("{} in, {} out", x.type.shape[1], y.shape[1])};
   }
   if (x.type.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.type.dtype))};
   if (w.constant == nullptr) return Rejected{"weights", "constant", "computed at run time"};
@@ -34,7 +35,8 @@ Answer<Depthwise> analyse(const Task& task, const TargetLimits& limits) {
     return Rejected{"bias", "constant", "computed at run time"};
   }
   if (y.layout.block != lanes || x.type.layout.block != lanes) {
-    return Rejected{"block of the layouts", std::to_string(lanes), fmt::format("{} in, {} out", x.type.layout.block, y.layout.block)};
+    return Rejected{"block of the layouts", std::to_string(lanes),
+                    fmt::format("{} in, {} out", x.type.layout.block, y.layout.block)};
   }
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
   if (auto rejected = check_elementwise(task)) return *rejected;
@@ -42,10 +44,15 @@ Answer<Depthwise> analyse(const Task& task, const TargetLimits& limits) {
   const auto& halo = x.type.layout.halo;
   const std::array<int64_t, 4> pads{win.pads_begin[0], win.pads_end[0], win.pads_begin[1], win.pads_end[1]};
   for (size_t i = 0; i < 4; ++i) {
-    if (halo[i] < pads[i]) return Rejected{"halo of the input holds the padding", std::to_string(pads[i]), std::to_string(halo[i])};
+    if (halo[i] < pads[i])
+      return Rejected{"halo of the input holds the padding", std::to_string(pads[i]), std::to_string(halo[i])};
   }
-  return Depthwise{x.type.shape[0], (groups + lanes - 1) / lanes, w.type.shape[2], w.type.shape[3], win.dilations[0], win.dilations[1],
-                   win.strides[0], win.strides[1], -win.pads_begin[0], -win.pads_begin[1], y.shape[2], y.shape[3]};
+  return Depthwise{x.type.shape[0],    (groups + lanes - 1) / lanes,
+                   w.type.shape[2],    w.type.shape[3],
+                   win.dilations[0],   win.dilations[1],
+                   win.strides[0],     win.strides[1],
+                   -win.pads_begin[0], -win.pads_begin[1],
+                   y.shape[2],         y.shape[3]};
 }
 
 int64_t most_pixels(const TargetLimits& limits) { return limits.vector_registers >= 32 ? 14 : 8; }
@@ -76,7 +83,8 @@ Tensor pack(const Tensor& w, const Depthwise& d, int32_t lanes) {
   Tensor packed(DType::f32, {d.blocks * taps * lanes});
   const int64_t channels = w.shape()[0];
   for (int64_t c = 0; c < channels; ++c) {
-    for (int64_t t = 0; t < taps; ++t) packed.data<float>()[(c / lanes * taps + t) * lanes + c % lanes] = w.data<float>()[c * taps + t];
+    for (int64_t t = 0; t < taps; ++t)
+      packed.data<float>()[(c / lanes * taps + t) * lanes + c % lanes] = w.data<float>()[c * taps + t];
   }
   return packed;
 }
@@ -84,27 +92,39 @@ Tensor pack(const Tensor& w, const Depthwise& d, int32_t lanes) {
 class RowEmitter {
  public:
   RowEmitter(Emitter& e, const Depthwise& d, Buf weights, Buf bias, Expr n, Expr block, Expr row, int32_t lanes)
-      : e_(e), b_(e.b), d_(d), weights_(weights), bias_(bias), n_(std::move(n)), block_(std::move(block)), row_(std::move(row)), lanes_(lanes) {
+      : e_(e),
+        b_(e.b),
+        d_(d),
+        weights_(weights),
+        bias_(bias),
+        n_(std::move(n)),
+        block_(std::move(block)),
+        row_(std::move(row)),
+        lanes_(lanes) {
     const Node& node = e.task().node();
     x_ = e.input(node.inputs[0]);
     const Operand& x = e.task().operand(node.inputs[0]);
     strides_ = x.phys.strides;
-    origin_ = b_.let("x0", Expr(x.phys.offset) + n_ * Expr(strides_[0]) + block_ * Expr(strides_[1]) +
-                               (row_ * Expr(d.step_h) + Expr(d.first_h)) * Expr(strides_[2]) + Expr(d.first_w * strides_[3]));
+    origin_ =
+        b_.let("x0", Expr(x.phys.offset) + n_ * Expr(strides_[0]) + block_ * Expr(strides_[1]) +
+                         (row_ * Expr(d.step_h) + Expr(d.first_h)) * Expr(strides_[2]) + Expr(d.first_w * strides_[3]));
   }
 
   void emit(const Expr& w0, int64_t pixels) {
     std::vector<int32_t> acc;
     for (int64_t p = 0; p < pixels; ++p) {
-      acc.push_back(b_.reg("acc", bias_.id >= 0 ? b_.load(bias_, block_ * Expr(lanes_), lanes_) : imm(DType::f32, 0, lanes_)));
+      acc.push_back(
+          b_.reg("acc", bias_.id >= 0 ? b_.load(bias_, block_ * Expr(lanes_), lanes_) : imm(DType::f32, 0, lanes_)));
     }
     const Expr x1 = b_.let("x1", origin_ + w0 * Expr(d_.step_w * strides_[3]));
     const Expr w1 = b_.let("w1", block_ * Expr(d_.kernel_h * d_.kernel_w * lanes_));
     const auto row = [&](const Expr& r) {
       for (int64_t s = 0; s < d_.kernel_w; ++s) {
-        const Expr weight = b_.let("w", b_.load(weights_, w1 + (r * Expr(d_.kernel_w) + Expr(s)) * Expr(lanes_), lanes_));
+        const Expr weight =
+            b_.let("w", b_.load(weights_, w1 + (r * Expr(d_.kernel_w) + Expr(s)) * Expr(lanes_), lanes_));
         for (int64_t p = 0; p < pixels; ++p) {
-          const Expr at = x1 + r * Expr(d_.dilation_h * strides_[2]) + Expr((p * d_.step_w + s * d_.dilation_w) * strides_[3]);
+          const Expr at =
+              x1 + r * Expr(d_.dilation_h * strides_[2]) + Expr((p * d_.step_w + s * d_.dilation_w) * strides_[3]);
           const int32_t reg = acc[static_cast<size_t>(p)];
           b_.set(reg, fma(b_.load(x_, at, lanes_), weight, b_.get(reg)));
         }

@@ -1,5 +1,5 @@
-// Direct convolution: register tiles of pixels x output-channel vectors over the whole reduction, blocked or planar input
-// (its padding in the halo), blocked output, weights packed in streaming order.
+// Direct convolution: register tiles of pixels x output-channel vectors over the whole reduction, blocked or planar
+// input (its padding in the halo), blocked output, weights packed in streaming order.
 
 #include <algorithm>
 
@@ -41,14 +41,16 @@ Answer<Conv> analyse(const Task& task, const TargetLimits& limits) {
   if (node.inputs.size() > 2 && node.inputs[2] != kNone && task.operand(node.inputs[2]).constant == nullptr) {
     return Rejected{"bias", "constant", "computed at run time"};
   }
-  if (y.layout.block != lanes) return Rejected{"block of the output layout", std::to_string(lanes), std::to_string(y.layout.block)};
+  if (y.layout.block != lanes)
+    return Rejected{"block of the output layout", std::to_string(lanes), std::to_string(y.layout.block)};
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
   if (auto rejected = check_elementwise(task)) return *rejected;
   const Window win = conv_window(node, x.type.shape, w.type.shape);
   const auto& halo = x.type.layout.halo;
   const std::array<int64_t, 4> pads{win.pads_begin[0], win.pads_end[0], win.pads_begin[1], win.pads_end[1]};
   for (size_t i = 0; i < 4; ++i) {
-    if (halo[i] < pads[i]) return Rejected{"halo of the input holds the padding", std::to_string(pads[i]), std::to_string(halo[i])};
+    if (halo[i] < pads[i])
+      return Rejected{"halo of the input holds the padding", std::to_string(pads[i]), std::to_string(halo[i])};
   }
   Conv c;
   ConvNest& n = c.nest;
@@ -59,7 +61,8 @@ Answer<Conv> analyse(const Task& task, const TargetLimits& limits) {
   c.out_channels = y.shape[1] / n.groups;
   n.out_blocks = (c.out_channels + lanes - 1) / lanes;
   if (n.groups > 1 && (n.in_channels % std::max<int64_t>(n.in_block, 1) != 0 || c.out_channels % lanes != 0)) {
-    return Rejected{"channels per group are whole blocks", std::to_string(lanes), fmt::format("{} in, {} out", n.in_channels, c.out_channels)};
+    return Rejected{"channels per group are whole blocks", std::to_string(lanes),
+                    fmt::format("{} in, {} out", n.in_channels, c.out_channels)};
   }
   n.kernel_h = w.type.shape[2], n.kernel_w = w.type.shape[3];
   n.dilation_h = win.dilations[0], n.dilation_w = win.dilations[1];
@@ -94,16 +97,20 @@ Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
   const ConvTile tile = pick_tile(nest, limits);
   const int64_t weight_bytes = nest.groups * nest.out_blocks * nest.panel_elems(1, lanes_of(limits)) * 4;
   return Schedule{"conv2d_direct",
-                  {{"vectors", tile.vectors}, {"rows", tile.rows}, {"tile", tile.tile}, {"prefetch", weight_bytes > limits.l2_bytes / 2 && nest.in_block > 1 ? 1 : 0}}};
+                  {{"vectors", tile.vectors},
+                   {"rows", tile.rows},
+                   {"tile", tile.tile},
+                   {"prefetch", weight_bytes > limits.l2_bytes / 2 && nest.in_block > 1 ? 1 : 0}}};
 }
 
 Tensor pack(const Tensor& w, const Conv& c, const ConvTile& tile, int32_t lanes) {
   const ConvNest& n = c.nest;
   Tensor packed(DType::f32, {n.groups * (n.out_blocks / tile.vectors) * n.panel_elems(tile.vectors, lanes)});
   const float* from = w.data<float>();
-  pack_weights(n, tile, lanes, c.out_channels, packed.data<float>(), [&](int64_t g, int64_t k, int64_t ch, int64_t r, int64_t s) {
-    return from[(((g * c.out_channels + k) * n.in_channels + ch) * n.kernel_h + r) * n.kernel_w + s];
-  });
+  pack_weights(n, tile, lanes, c.out_channels, packed.data<float>(),
+               [&](int64_t g, int64_t k, int64_t ch, int64_t r, int64_t s) {
+                 return from[(((g * c.out_channels + k) * n.in_channels + ch) * n.kernel_h + r) * n.kernel_w + s];
+               });
   return packed;
 }
 

@@ -5,8 +5,8 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kUnroll = 4;         // more makes LLVM's scheduler hoist broadcasts and spill (measured)
-constexpr int64_t kTilesPerItem = 4;   // pixel tiles of one parallel item when the image is one long row
+constexpr int64_t kUnroll = 4;        // more makes LLVM's scheduler hoist broadcasts and spill (measured)
+constexpr int64_t kTilesPerItem = 4;  // pixel tiles of one parallel item when the image is one long row
 constexpr int64_t kMaxVectors = 8;
 constexpr double kL2BytesPerCycle = 24;
 
@@ -29,10 +29,13 @@ double step_cycles(int64_t pixels, int64_t vectors, bool weights_beyond_l1, int3
 
 double nest_cycles(const ConvNest& nest, const ConvTile& t, const TargetLimits& limits) {
   const bool big = nest.panel_elems(t.vectors, limits.lanes_f32()) * 4 > limits.l1_bytes / 2;
-  const auto cost = [&](int64_t pixels) { return pixels == 0 ? 0 : step_cycles(pixels, t.vectors, big, limits.vector_bytes); };
+  const auto cost = [&](int64_t pixels) {
+    return pixels == 0 ? 0 : step_cycles(pixels, t.vectors, big, limits.vector_bytes);
+  };
   double per_image = 0;
   if (t.rows > 1) {
-    per_image = static_cast<double>(nest.out_h / t.rows) * cost(t.rows * nest.out_w) + cost(nest.out_h % t.rows * nest.out_w);
+    per_image =
+        static_cast<double>(nest.out_h / t.rows) * cost(t.rows * nest.out_w) + cost(nest.out_h % t.rows * nest.out_w);
   } else {
     per_image = static_cast<double>(nest.out_h) *
                 (static_cast<double>(nest.out_w / t.tile) * cost(t.tile) + cost(nest.out_w % t.tile));
@@ -45,12 +48,15 @@ std::vector<ConvTile> candidates(const ConvNest& nest, const TargetLimits& limit
   for (int64_t v = 1; v <= std::min(kMaxVectors, nest.out_blocks); ++v) {
     if (nest.out_blocks % v != 0) continue;
     int64_t most = max_pixels(v, limits);
-    if (nest.in_block == 1) most = std::min<int64_t>(most, std::max<int64_t>(16 / v, 4));  // taps are unrolled: leave slack
+    if (nest.in_block == 1)
+      most = std::min<int64_t>(most, std::max<int64_t>(16 / v, 4));  // taps are unrolled: leave slack
     if (most < 1) continue;
     if (2 * nest.out_w <= most && nest.out_h > 1) {
-      for (int64_t rows = 2; rows <= std::min(most / nest.out_w, nest.out_h); ++rows) all.push_back({v, rows, nest.out_w});
+      for (int64_t rows = 2; rows <= std::min(most / nest.out_w, nest.out_h); ++rows)
+        all.push_back({v, rows, nest.out_w});
     }
-    for (int64_t count = ceil_div(nest.out_w, most); count <= ceil_div(nest.out_w, std::max<int64_t>(most / 2, 1)); ++count) {
+    for (int64_t count = ceil_div(nest.out_w, most); count <= ceil_div(nest.out_w, std::max<int64_t>(most / 2, 1));
+         ++count) {
       const ConvTile tile{v, 1, ceil_div(nest.out_w, count)};
       if (all.empty() || !(all.back() == tile)) all.push_back(tile);
       if (count > 4 * ceil_div(nest.out_w, most)) break;
@@ -67,7 +73,8 @@ ConvTile pick_tile(const ConvNest& nest, const TargetLimits& limits) {
   double best_cycles = 0;
   for (const ConvTile& tile : candidates(nest, limits)) {
     const double cycles = nest_cycles(nest, tile, limits);
-    const bool wins = best_cycles == 0 || cycles < best_cycles * 0.99 || (cycles <= best_cycles * 1.01 && tile.vectors == 2 && best.vectors != 2);
+    const bool wins = best_cycles == 0 || cycles < best_cycles * 0.99 ||
+                      (cycles <= best_cycles * 1.01 && tile.vectors == 2 && best.vectors != 2);
     if (wins) {
       best = tile;
       best_cycles = cycles;
@@ -78,7 +85,8 @@ ConvTile pick_tile(const ConvNest& nest, const TargetLimits& limits) {
 
 std::optional<Rejected> check_tile(const ConvNest& nest, const ConvTile& t, const TargetLimits& limits) {
   if (nest.out_blocks % t.vectors != 0) {
-    return Rejected{"output channel blocks divisible by vectors", std::to_string(nest.out_blocks), std::to_string(t.vectors)};
+    return Rejected{"output channel blocks divisible by vectors", std::to_string(nest.out_blocks),
+                    std::to_string(t.vectors)};
   }
   const int64_t pixels = t.rows * t.tile;
   if (pixels > max_pixels(t.vectors, limits)) {
@@ -112,8 +120,17 @@ namespace {
 /// One register tile at pixel (h0, w0) of the nest.
 class TileEmitter {
  public:
-  TileEmitter(Emitter& e, const ConvNest& nest, const ConvTile& t, const ConvBuffers& buffers, Expr n, Expr g, Expr ocg, int32_t lanes)
-      : e_(e), b_(e.b), nest_(nest), t_(t), buffers_(buffers), n_(std::move(n)), g_(std::move(g)), ocg_(std::move(ocg)), lanes_(lanes) {
+  TileEmitter(Emitter& e, const ConvNest& nest, const ConvTile& t, const ConvBuffers& buffers, Expr n, Expr g, Expr ocg,
+              int32_t lanes)
+      : e_(e),
+        b_(e.b),
+        nest_(nest),
+        t_(t),
+        buffers_(buffers),
+        n_(std::move(n)),
+        g_(std::move(g)),
+        ocg_(std::move(ocg)),
+        lanes_(lanes) {
     in_ = &e.task().operand(buffers.input);
     const Shape& s = in_->phys.strides;
     stride_n_ = s[0], stride_cb_ = s[1], stride_h_ = s[2], stride_w_ = s[3];
@@ -159,7 +176,8 @@ class TileEmitter {
   /// One reduction step: input elements at x + pixel offsets, weights at w.
   void step(const Expr& x, const Expr& w) {
     std::vector<Expr> weights;
-    for (int64_t v = 0; v < t_.vectors; ++v) weights.push_back(b_.let("w", b_.load(buffers_.weights, w + Expr(v * lanes_), lanes_)));
+    for (int64_t v = 0; v < t_.vectors; ++v)
+      weights.push_back(b_.let("w", b_.load(buffers_.weights, w + Expr(v * lanes_), lanes_)));
     for (int64_t r = 0; r < rows_; ++r) {
       for (int64_t c = 0; c < cols_; ++c) {
         const int64_t offset = r * nest_.step_h * stride_h_ + c * nest_.step_w * stride_w_;
@@ -182,11 +200,13 @@ class TileEmitter {
       const Expr end = padded % block == 0 ? Expr(block) : min(Expr(block), Expr(padded) - icb * Expr(block));
       b_.loop("r", 0, nest_.kernel_h, [&](const Expr& r) {
         b_.loop("s", 0, nest_.kernel_w, [&](const Expr& s) {
-          const Expr x2 = b_.let("x2", x1 + r * Expr(nest_.dilation_h * stride_h_) + s * Expr(nest_.dilation_w * stride_w_));
+          const Expr x2 =
+              b_.let("x2", x1 + r * Expr(nest_.dilation_h * stride_h_) + s * Expr(nest_.dilation_w * stride_w_));
           const Expr w2 = b_.let("w2", w1 + (r * Expr(nest_.kernel_w) + s) * Expr(tap));
           b_.loop("i", 0, end, std::min(kUnroll, block), [&](const Expr& i) {
             if (buffers_.prefetch) prefetch(w2 + i * Expr(width()));
-            for (int64_t u = 0; u < std::min(kUnroll, block); ++u) step(x2 + i + Expr(u), w2 + (i + Expr(u)) * Expr(width()));
+            for (int64_t u = 0; u < std::min(kUnroll, block); ++u)
+              step(x2 + i + Expr(u), w2 + (i + Expr(u)) * Expr(width()));
           });
         });
       });
@@ -205,7 +225,8 @@ class TileEmitter {
       b_.loop("r", 0, nest_.kernel_h, [&](const Expr& r) {
         const Expr x2 = b_.let("x2", origin + c * Expr(stride_cb_) + r * Expr(nest_.dilation_h * stride_h_));
         const Expr w2 = b_.let("w2", weights + (c * Expr(nest_.kernel_h) + r) * Expr(nest_.kernel_w * tap));
-        for (int64_t s = 0; s < nest_.kernel_w; ++s) step(x2 + Expr(s * nest_.dilation_w * stride_w_), w2 + Expr(s * tap));
+        for (int64_t s = 0; s < nest_.kernel_w; ++s)
+          step(x2 + Expr(s * nest_.dilation_w * stride_w_), w2 + Expr(s * tap));
       });
     });
   }
@@ -252,7 +273,8 @@ void emit_nest(Emitter& e, const ConvNest& nest, const ConvTile& t, const ConvBu
     const int64_t rest = nest.out_h % t.rows;
     const auto whole = [&] { tile.emit(item * Expr(t.rows), 0, t.rows, nest.out_w); };
     if (rest == 0) return whole();
-    return b.if_then(binary(Op::lt, item, Expr(full)), whole, [&] { tile.emit(item * Expr(t.rows), 0, rest, nest.out_w); });
+    return b.if_then(binary(Op::lt, item, Expr(full)), whole,
+                     [&] { tile.emit(item * Expr(t.rows), 0, rest, nest.out_w); });
   }
   const int64_t full = nest.out_w / t.tile;
   const int64_t rest = nest.out_w % t.tile;
@@ -262,7 +284,8 @@ void emit_nest(Emitter& e, const ConvNest& nest, const ConvTile& t, const ConvBu
     return;
   }
   const Expr first = item * Expr(kTilesPerItem);
-  b.loop("t", first, min(first + Expr(kTilesPerItem), Expr(full)), [&](const Expr& i) { tile.emit(0, i * Expr(t.tile), 1, t.tile); });
+  b.loop("t", first, min(first + Expr(kTilesPerItem), Expr(full)),
+         [&](const Expr& i) { tile.emit(0, i * Expr(t.tile), 1, t.tile); });
   if (rest > 0) {
     const Expr last = binary(Op::eq, item, Expr(nest_items(nest, t) - 1));
     b.if_then(last, [&] { tile.emit(0, Expr(full * t.tile), 1, rest); });

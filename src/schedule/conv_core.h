@@ -1,5 +1,5 @@
-// The register-tiled loop nest that dense convolutions share: direct convolution, and transposed convolution as one nest
-// per output phase.
+// The register-tiled loop nest that dense convolutions share: direct convolution, and transposed convolution as one
+// nest per output phase.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace kilter {
 
-/// One nest over a rectangle of output pixels. Output pixel (h, w) of the nest is pixel (h * out_step_h + out_first_h, ...)
-/// of the output; tap (r, s) of it reads input pixel (h * step_h + first_h + r * dilation_h, ...), which may lie in the
-/// input's halo.
+/// One nest over a rectangle of output pixels. Output pixel (h, w) of the nest is pixel (h * out_step_h + out_first_h,
+/// ...) of the output; tap (r, s) of it reads input pixel (h * step_h + first_h + r * dilation_h, ...), which may lie
+/// in the input's halo.
 struct ConvNest {
   int64_t n = 1, groups = 1;
-  int64_t in_channels = 0;    ///< per group
-  int64_t out_blocks = 0;     ///< blocks of output channels per group
-  int64_t in_block = 1;       ///< channels that lie together in the input: 1 (plain) or the vector width
+  int64_t in_channels = 0;  ///< per group
+  int64_t out_blocks = 0;   ///< blocks of output channels per group
+  int64_t in_block = 1;     ///< channels that lie together in the input: 1 (plain) or the vector width
   int64_t kernel_h = 1, kernel_w = 1, dilation_h = 1, dilation_w = 1;
   int64_t step_h = 1, step_w = 1, first_h = 0, first_w = 0;
   int64_t out_h = 1, out_w = 1;
@@ -25,7 +25,9 @@ struct ConvNest {
   int64_t in_blocks() const { return (in_channels + in_block - 1) / in_block; }
   int64_t taps() const { return kernel_h * kernel_w; }
   /// Packed weights of one group of `vectors` output blocks, in elements.
-  int64_t panel_elems(int64_t vectors, int32_t lanes) const { return in_blocks() * taps() * in_block * vectors * lanes; }
+  int64_t panel_elems(int64_t vectors, int32_t lanes) const {
+    return in_blocks() * taps() * in_block * vectors * lanes;
+  }
 };
 
 /// A register tile: rows x tile pixels by `vectors` vectors of output channels.
@@ -59,7 +61,8 @@ void emit_nest(Emitter& e, const ConvNest& nest, const ConvTile& tile, const Con
 /// the packer's job) for one nest into `packed` from weights_first on: per group, per block group: in block, r, s, lane
 /// of in, then vectors * lanes of out.
 template <class At>
-void pack_weights(const ConvNest& nest, const ConvTile& tile, int32_t lanes, int64_t out_channels, float* packed, At at) {
+void pack_weights(const ConvNest& nest, const ConvTile& tile, int32_t lanes, int64_t out_channels, float* packed,
+                  At at) {
   const int64_t width = tile.vectors * lanes;
   float* to = packed + nest.weights_first;
   for (int64_t g = 0; g < nest.groups; ++g)

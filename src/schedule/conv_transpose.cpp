@@ -1,5 +1,6 @@
 // Transposed convolution without zero stuffing: the outputs of one phase (position modulo the stride) are an ordinary
-// convolution of the input by every stride-th tap, in reverse. One stage per phase. Depthwise ones run vectors over channels.
+// convolution of the input by every stride-th tap, in reverse. One stage per phase. Depthwise ones run vectors over
+// channels.
 
 #include <algorithm>
 
@@ -10,8 +11,8 @@
 namespace kilter {
 namespace {
 
-/// One axis of one phase: outputs phase, phase + stride, ...; output i reads inputs first + i + t, t = 0..taps-1, through
-/// filter taps last_tap - t * stride.
+/// One axis of one phase: outputs phase, phase + stride, ...; output i reads inputs first + i + t, t = 0..taps-1,
+/// through filter taps last_tap - t * stride.
 struct Phase {
   int64_t taps, first, last_tap, count;
 };
@@ -19,7 +20,8 @@ struct Phase {
 Phase phase_of(int64_t kernel, int64_t stride, int64_t pad, int64_t out, int64_t phase) {
   const int64_t k0 = (phase + pad) % stride;
   const int64_t taps = k0 < kernel ? (kernel - k0 + stride - 1) / stride : 0;
-  return {taps, (phase + pad - k0) / stride - (taps - 1), k0 + (taps - 1) * stride, phase < out ? (out - phase + stride - 1) / stride : 0};
+  return {taps, (phase + pad - k0) / stride - (taps - 1), k0 + (taps - 1) * stride,
+          phase < out ? (out - phase + stride - 1) / stride : 0};
 }
 
 struct Transposed {
@@ -30,7 +32,8 @@ struct Transposed {
 
 Answer<Transposed> analyse(const Task& task, const TargetLimits& limits) {
   const Node& node = task.node();
-  if (node.op->family != Family::conv_transpose) return Rejected{"operator family", "conv_transpose", std::string(node.op->name)};
+  if (node.op->family != Family::conv_transpose)
+    return Rejected{"operator family", "conv_transpose", std::string(node.op->name)};
   const Operand& x = task.operand(node.inputs[0]);
   const Operand& w = task.operand(node.inputs[1]);
   const TensorType& y = task.graph->type(node.outputs[0]);
@@ -38,9 +41,11 @@ Answer<Transposed> analyse(const Task& task, const TargetLimits& limits) {
   if (x.type.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.type.dtype))};
   if (x.type.shape.size() != 4) return Rejected{"rank of the input", "4", std::to_string(x.type.shape.size())};
   if (w.constant == nullptr) return Rejected{"weights", "constant", "computed at run time"};
-  if (node.inputs.size() > 2 && node.inputs[2] != kNone && task.operand(node.inputs[2]).constant == nullptr) return Rejected{"bias", "constant", "computed at run time"};
+  if (node.inputs.size() > 2 && node.inputs[2] != kNone && task.operand(node.inputs[2]).constant == nullptr)
+    return Rejected{"bias", "constant", "computed at run time"};
   if (x.type.layout.block != lanes || y.layout.block != lanes) {
-    return Rejected{"block of the layouts", std::to_string(lanes), fmt::format("{} in, {} out", x.type.layout.block, y.layout.block)};
+    return Rejected{"block of the layouts", std::to_string(lanes),
+                    fmt::format("{} in, {} out", x.type.layout.block, y.layout.block)};
   }
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
   if (auto rejected = check_elementwise(task)) return *rejected;
@@ -48,21 +53,24 @@ Answer<Transposed> analyse(const Task& task, const TargetLimits& limits) {
   const int64_t groups = node.int_attr("group", 1);
   t.depthwise = groups > 1 && groups == t.in_channels && groups == t.out_channels;
   if (groups != 1 && !t.depthwise) return Rejected{"groups", "1, or as many as channels", std::to_string(groups)};
-  if (t.win.dilations != std::vector<int64_t>{1, 1}) return Rejected{"dilation", "1,1", fmt::format("{},{}", t.win.dilations[0], t.win.dilations[1])};
+  if (t.win.dilations != std::vector<int64_t>{1, 1})
+    return Rejected{"dilation", "1,1", fmt::format("{},{}", t.win.dilations[0], t.win.dilations[1])};
   for (size_t d = 0; d < 2; ++d) {
     for (int64_t p = 0; p < t.win.strides[d]; ++p) {
       const Phase phase = phase_of(t.win.kernel[d], t.win.strides[d], t.win.pads_begin[d], t.win.out[d], p);
       if (phase.taps == 0 || phase.count == 0) continue;
       const int64_t before = -phase.first, after = phase.first + phase.count - 1 + phase.taps - 1 - (t.win.in[d] - 1);
       if (before > x.type.layout.halo[2 * d] || after > x.type.layout.halo[2 * d + 1]) {
-        return Rejected{"halo of the input holds what the edges read", fmt::format("{},{}", before, after), fmt::format("{},{}", x.type.layout.halo[2 * d], x.type.layout.halo[2 * d + 1])};
+        return Rejected{"halo of the input holds what the edges read", fmt::format("{},{}", before, after),
+                        fmt::format("{},{}", x.type.layout.halo[2 * d], x.type.layout.halo[2 * d + 1])};
       }
     }
   }
   return t;
 }
 
-ConvNest nest_of(const Transposed& t, const Phase& h, const Phase& w, int64_t phase_h, int64_t phase_w, int64_t batch, int32_t lanes) {
+ConvNest nest_of(const Transposed& t, const Phase& h, const Phase& w, int64_t phase_h, int64_t phase_w, int64_t batch,
+                 int32_t lanes) {
   ConvNest n;
   n.n = batch;
   n.in_channels = t.in_channels;
@@ -88,16 +96,18 @@ Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
   return Schedule{"conv_transpose", {}};
 }
 
-Stage dense_stage(const Task& task, const Transposed& t, const ConvNest& nest, const Phase& h, const Phase& w, const TargetLimits& limits, Lowered& lowered) {
+Stage dense_stage(const Task& task, const Transposed& t, const ConvNest& nest, const Phase& h, const Phase& w,
+                  const TargetLimits& limits, Lowered& lowered) {
   const Node& node = task.node();
   const int32_t lanes = lanes_of(limits);
   const ConvTile tile = pick_tile(nest, limits);
   Tensor packed(DType::f32, {nest.out_blocks / tile.vectors * nest.panel_elems(tile.vectors, lanes)});
   const float* from = task.operand(node.inputs[1]).constant->data<float>();
-  pack_weights(nest, tile, lanes, t.out_channels, packed.data<float>(), [&](int64_t, int64_t k, int64_t c, int64_t r, int64_t s) {
-    const int64_t kh = h.last_tap - r * t.win.strides[0], kw = w.last_tap - s * t.win.strides[1];
-    return from[((c * t.out_channels + k) * t.win.kernel[0] + kh) * t.win.kernel[1] + kw];
-  });
+  pack_weights(nest, tile, lanes, t.out_channels, packed.data<float>(),
+               [&](int64_t, int64_t k, int64_t c, int64_t r, int64_t s) {
+                 const int64_t kh = h.last_tap - r * t.win.strides[0], kw = w.last_tap - s * t.win.strides[1];
+                 return from[((c * t.out_channels + k) * t.win.kernel[0] + kh) * t.win.kernel[1] + kw];
+               });
   Emitter e(task, "conv_transpose");
   const Expr n = e.b.parallel("n", nest.n);
   const Expr ocg = e.b.parallel("ocg", nest.out_blocks / tile.vectors);
@@ -107,12 +117,14 @@ Stage dense_stage(const Task& task, const Transposed& t, const ConvNest& nest, c
   buffers.output = node.outputs[0];
   e.input(buffers.input);
   buffers.weights = e.constant(std::move(packed), "w");
-  if (node.inputs.size() > 2 && node.inputs[2] != kNone) buffers.bias = e.constant(pad_vector(*task.operand(node.inputs[2]).constant, lanes), "bias");
+  if (node.inputs.size() > 2 && node.inputs[2] != kNone)
+    buffers.bias = e.constant(pad_vector(*task.operand(node.inputs[2]).constant, lanes), "bias");
   emit_nest(e, nest, tile, buffers, n, 0, ocg, item, lanes);
   return e.finish(lowered);
 }
 
-Stage depthwise_stage(const Task& task, const Transposed& t, const ConvNest& nest, const Phase& h, const Phase& w, int32_t lanes, Lowered& lowered) {
+Stage depthwise_stage(const Task& task, const Transposed& t, const ConvNest& nest, const Phase& h, const Phase& w,
+                      int32_t lanes, Lowered& lowered) {
   const Node& node = task.node();
   const Operand& x = task.operand(node.inputs[0]);
   const int64_t taps = nest.taps();
@@ -122,7 +134,8 @@ Stage depthwise_stage(const Task& task, const Transposed& t, const ConvNest& nes
     for (int64_t r = 0; r < nest.kernel_h; ++r) {
       for (int64_t s = 0; s < nest.kernel_w; ++s) {
         const int64_t kh = h.last_tap - r * t.win.strides[0], kw = w.last_tap - s * t.win.strides[1];
-        packed.data<float>()[(c / lanes * taps + r * nest.kernel_w + s) * lanes + c % lanes] = from[(c * t.win.kernel[0] + kh) * t.win.kernel[1] + kw];
+        packed.data<float>()[(c / lanes * taps + r * nest.kernel_w + s) * lanes + c % lanes] =
+            from[(c * t.win.kernel[0] + kh) * t.win.kernel[1] + kw];
       }
     }
   }
@@ -134,19 +147,27 @@ Stage depthwise_stage(const Task& task, const Transposed& t, const ConvNest& nes
   const Buf in = e.input(x.value);
   const Buf weights = e.constant(std::move(packed), "w");
   Buf bias;
-  if (node.inputs.size() > 2 && node.inputs[2] != kNone) bias = e.constant(pad_vector(*task.operand(node.inputs[2]).constant, lanes), "bias");
+  if (node.inputs.size() > 2 && node.inputs[2] != kNone)
+    bias = e.constant(pad_vector(*task.operand(node.inputs[2]).constant, lanes), "bias");
   const Shape& strides = x.phys.strides;
-  const Expr origin = b.let("x0", Expr(x.phys.offset) + n * Expr(strides[0]) + block * Expr(strides[1]) + (row + Expr(nest.first_h)) * Expr(strides[2]) + Expr(nest.first_w * strides[3]));
+  const Expr origin = b.let("x0", Expr(x.phys.offset) + n * Expr(strides[0]) + block * Expr(strides[1]) +
+                                      (row + Expr(nest.first_h)) * Expr(strides[2]) + Expr(nest.first_w * strides[3]));
   const Domain domain = domain_of(task.graph->type(node.outputs[0]));
   b.loop("w", 0, nest.out_w, [&](const Expr& column) {
     Expr sum = bias.id >= 0 ? b.load(bias, block * Expr(lanes), lanes) : imm(DType::f32, 0, lanes);
     for (int64_t r = 0; r < nest.kernel_h; ++r) {
       for (int64_t s = 0; s < nest.kernel_w; ++s) {
-        const Expr pixel = b.load(in, origin + column * Expr(strides[3]) + Expr(r * strides[2] + s * strides[3]), lanes);
-        sum = fma(pixel, b.load(weights, block * Expr(taps * lanes) + Expr((r * nest.kernel_w + s) * lanes), lanes), sum);
+        const Expr pixel =
+            b.load(in, origin + column * Expr(strides[3]) + Expr(r * strides[2] + s * strides[3]), lanes);
+        sum =
+            fma(pixel, b.load(weights, block * Expr(taps * lanes) + Expr((r * nest.kernel_w + s) * lanes), lanes), sum);
       }
     }
-    Site site{{n, block, row * Expr(nest.out_step_h) + Expr(nest.out_first_h), column * Expr(nest.out_step_w) + Expr(nest.out_first_w), Expr(0)}, 4, lanes, {}};
+    Site site{{n, block, row * Expr(nest.out_step_h) + Expr(nest.out_first_h),
+               column * Expr(nest.out_step_w) + Expr(nest.out_first_w), Expr(0)},
+              4,
+              lanes,
+              {}};
     e.epilogue({{node.outputs[0], b.let("sum", sum)}}, domain, site);
   });
   return e.finish(lowered);
@@ -166,7 +187,8 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
       const Phase w = phase_of(t.win.kernel[1], t.win.strides[1], t.win.pads_begin[1], t.win.out[1], q);
       if (h.count == 0 || w.count == 0) continue;
       const ConvNest nest = nest_of(t, h, w, p, q, batch, lanes);
-      lowered.stages.push_back(t.depthwise ? depthwise_stage(task, t, nest, h, w, lanes, lowered) : dense_stage(task, t, nest, h, w, limits, lowered));
+      lowered.stages.push_back(t.depthwise ? depthwise_stage(task, t, nest, h, w, lanes, lowered)
+                                           : dense_stage(task, t, nest, h, w, limits, lowered));
     }
   }
   return lowered;

@@ -181,7 +181,8 @@ std::optional<Rejected> check_elementwise(const Task& task) {
     for (NodeId id : *list) {
       const Node& node = task.graph->node(id);
       if (!has_loop_form(*task.graph, node)) {
-        return Rejected{"element-wise operators with a loop form", "scalar() for these types", std::string(node.op->name)};
+        return Rejected{"element-wise operators with a loop form", "scalar() for these types",
+                        std::string(node.op->name)};
       }
     }
   }

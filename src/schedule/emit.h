@@ -13,9 +13,9 @@ namespace kilter {
 
 /// The physical iteration space of a tensor type, without halo: dimensions as Physical::dims.
 struct Domain {
-  Shape shape;        ///< logical
+  Shape shape;  ///< logical
   int32_t block = 1;
-  Shape dims;         ///< physical extents
+  Shape dims;  ///< physical extents
   size_t rank() const { return dims.size(); }
 };
 Domain domain_of(const TensorType& type);
@@ -29,7 +29,7 @@ struct Site {
   std::vector<Expr> index;  ///< per physical dimension
   int32_t vec_dim = -1;
   int32_t lanes = 1;
-  Expr mask;                ///< lanes to access of every operand, optional
+  Expr mask;  ///< lanes to access of every operand, optional
 };
 
 /// Builds one stage of a task.

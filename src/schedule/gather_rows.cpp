@@ -1,5 +1,5 @@
-// Gather: rows of the data by index. Negative indices count from the end; indices beyond either end are clamped, so that no
-// input makes the kernel read outside of its buffer.
+// Gather: rows of the data by index. Negative indices count from the end; indices beyond either end are clamped, so
+// that no input makes the kernel read outside of its buffer.
 
 #include "ops/builder.h"
 #include "schedule/emit.h"
@@ -19,7 +19,8 @@ std::optional<Rejected> check(const Task& task) {
   }
   for (const auto* list : {&task.inputs, &task.outputs}) {
     for (const Operand& o : *list) {
-      if (!o.type.layout.plain() || !is_dense(o.type.shape, o.phys.strides)) return Rejected{"operands", "dense", text(o.type)};
+      if (!o.type.layout.plain() || !is_dense(o.type.shape, o.phys.strides))
+        return Rejected{"operands", "dense", text(o.type)};
     }
   }
   return std::nullopt;
@@ -42,7 +43,8 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   const Operand& data = task.operand(node.inputs[0]);
   const Operand& indices = task.operand(node.inputs[1]);
   const Shape& shape = data.type.shape;
-  const auto axis = static_cast<size_t>(normal_axis(node, node.int_attr("axis", 0), static_cast<int64_t>(shape.size())));
+  const auto axis =
+      static_cast<size_t>(normal_axis(node, node.int_attr("axis", 0), static_cast<int64_t>(shape.size())));
   int64_t before = 1, after = 1;
   for (size_t d = 0; d < axis; ++d) before *= shape[d];
   for (size_t d = axis + 1; d < shape.size(); ++d) after *= shape[d];

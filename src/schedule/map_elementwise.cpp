@@ -1,5 +1,5 @@
-// Element-wise tasks: dimensions that are contiguous in every operand are merged, the innermost runs in vectors, the outer
-// ones in parallel. Layout changes are element-wise too: there vectors run over the lanes of the blocked side.
+// Element-wise tasks: dimensions that are contiguous in every operand are merged, the innermost runs in vectors, the
+// outer ones in parallel. Layout changes are element-wise too: there vectors run over the lanes of the blocked side.
 
 #include <algorithm>
 
@@ -37,7 +37,8 @@ bool mixed_layouts(const Task& task, const Domain& domain) {
 std::optional<Rejected> check(const Task& task) {
   const Node& node = task.node();
   if (node.op->family != Family::map) return Rejected{"operator family", "map", std::string(node.op->name)};
-  if (!has_loop_form(*task.graph, node)) return Rejected{"element-wise operators with a loop form", "scalar() for these types", std::string(node.op->name)};
+  if (!has_loop_form(*task.graph, node))
+    return Rejected{"element-wise operators with a loop form", "scalar() for these types", std::string(node.op->name)};
   for (const Operand& o : task.outputs) {
     if (o.type.dtype == DType::string) return Rejected{"element type", "numeric", "str"};
   }
@@ -70,11 +71,13 @@ std::vector<Merged> merge(const Task& task, const Domain& domain) {
       if (!is_immediate(o)) all.push_back(strides_in(domain, o));
     }
   }
-  const bool masked = domain.block > 1 && domain.shape[1] % domain.block != 0 && !(epilogue_keeps_zero(task) && task.node().op->zero_preserving);
+  const bool masked = domain.block > 1 && domain.shape[1] % domain.block != 0 &&
+                      !(epilogue_keeps_zero(task) && task.node().op->zero_preserving);
   std::vector<Merged> dims;
   for (size_t d = domain.rank(); d-- > 0;) {
     if (domain.dims[d] == 1 && !(masked && (d == 1 || d + 1 == domain.rank()))) continue;
-    bool joins = !dims.empty() && !(masked && (d == 1 || dims.back().inner == 1 || dims.back().inner + 1 == domain.rank()));
+    bool joins =
+        !dims.empty() && !(masked && (d == 1 || dims.back().inner == 1 || dims.back().inner + 1 == domain.rank()));
     if (joins) {
       const Merged& last = dims.back();
       for (const Shape& s : all) joins = joins && s[d] == s[last.inner] * last.extent;

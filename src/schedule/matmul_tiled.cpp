@@ -1,6 +1,6 @@
-// Matrix product C[.., m, n] = A[.., m, k] B[.., k, n]: register tiles of rows x vectors of columns over the whole of k.
-// B lies in panels [n / width][k][width]: packed at compile time when it is constant, else by a first stage. A and B may
-// have any strides (transposes are views).
+// Matrix product C[.., m, n] = A[.., m, k] B[.., k, n]: register tiles of rows x vectors of columns over the whole of
+// k. B lies in panels [n / width][k][width]: packed at compile time when it is constant, else by a first stage. A and B
+// may have any strides (transposes are views).
 
 #include <algorithm>
 
@@ -14,11 +14,11 @@ constexpr int64_t kUnroll = 4;
 constexpr int64_t kTilesPerItem = 4;
 
 struct Product {
-  Shape batch;            ///< broadcast batch dimensions
+  Shape batch;  ///< broadcast batch dimensions
   int64_t m = 0, n = 0, k = 0;
-  Shape a_batch, b_batch; ///< strides along the batch dimensions, 0 where broadcast
+  Shape a_batch, b_batch;  ///< strides along the batch dimensions, 0 where broadcast
   int64_t a_m = 0, a_k = 0, b_k = 0, b_n = 0;
-  Shape b_extent;         ///< extents of B's own batch dimensions, aligned with `batch` (1 where broadcast)
+  Shape b_extent;  ///< extents of B's own batch dimensions, aligned with `batch` (1 where broadcast)
   bool constant_b = false;
 };
 
@@ -37,13 +37,15 @@ Shape batch_strides(const Operand& o, const Shape& batch, Shape* extents) {
 
 Answer<Product> analyse(const Task& task, const TargetLimits&) {
   const Node& node = task.node();
-  if (node.op->family != Family::matmul || node.op->name != "MatMul") return Rejected{"operator", "MatMul", std::string(node.op->name)};
+  if (node.op->family != Family::matmul || node.op->name != "MatMul")
+    return Rejected{"operator", "MatMul", std::string(node.op->name)};
   const Operand& a = task.operand(node.inputs[0]);
   const Operand& b = task.operand(node.inputs[1]);
   const TensorType& y = task.graph->type(node.outputs[0]);
   for (const Operand* o : {&a, &b}) {
     if (o->type.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(o->type.dtype))};
-    if (o->type.shape.size() < 2) return Rejected{"rank of the operands", "2 or more", std::to_string(o->type.shape.size())};
+    if (o->type.shape.size() < 2)
+      return Rejected{"rank of the operands", "2 or more", std::to_string(o->type.shape.size())};
     if (o->type.layout.block != 1) return Rejected{"layout of the operands", "plain", "blocked"};
   }
   if (elems(y.shape) == 0 || a.type.shape.back() == 0) return Rejected{"elements", "1 or more", "0"};
@@ -193,7 +195,8 @@ class ProductEmitter {
     const Expr w0 = b_.let("w0", panel_base_);
     const auto step = [&](const Expr& k) {
       std::vector<Expr> w;
-      for (int64_t v = 0; v < vectors_; ++v) w.push_back(b_.let("w", b_.load(packed_, w0 + k * Expr(panels_.width) + Expr(v * lanes_), lanes_)));
+      for (int64_t v = 0; v < vectors_; ++v)
+        w.push_back(b_.let("w", b_.load(packed_, w0 + k * Expr(panels_.width) + Expr(v * lanes_), lanes_)));
       for (int64_t r = 0; r < rows; ++r) {
         const Expr x = b_.let("x", b_.load(a_, a0 + Expr(r * p_.a_m) + k * Expr(p_.a_k), lanes_, 0));
         for (int64_t v = 0; v < vectors_; ++v) {
@@ -248,7 +251,8 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   if (auto rejected = check_knobs(schedule, knobs(p, limits))) return *rejected;
   const int64_t vectors = schedule.knob("vectors"), rows = schedule.knob("rows");
   if (rows > most_rows(vectors, limits)) {
-    return Rejected{fmt::format("register tile (rows beside {} vectors)", vectors), std::to_string(most_rows(vectors, limits)), std::to_string(rows)};
+    return Rejected{fmt::format("register tile (rows beside {} vectors)", vectors),
+                    std::to_string(most_rows(vectors, limits)), std::to_string(rows)};
   }
   const int32_t lanes = lanes_of(limits);
   const Panels panels = panels_of(p, vectors, lanes);
@@ -263,10 +267,12 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   const int64_t items = (full + (rest > 0 ? 1 : 0) + kTilesPerItem - 1) / kTilesPerItem;
   const Expr item = e.b.parallel("item", items);
   const Buf a = e.input(task.node().inputs[0]);
-  product.bind(a, p.constant_b ? e.constant(pack_constant(task, p, panels), "packed") : e.temp(0, DType::f32, panels.elems, false, "packed"));
+  product.bind(a, p.constant_b ? e.constant(pack_constant(task, p, panels), "packed")
+                               : e.temp(0, DType::f32, panels.elems, false, "packed"));
   const Expr first = item * Expr(kTilesPerItem);
   if (full > 0) {
-    e.b.loop("t", first, min(first + Expr(kTilesPerItem), Expr(full)), [&](const Expr& t) { product.tile(t * Expr(rows), rows); });
+    e.b.loop("t", first, min(first + Expr(kTilesPerItem), Expr(full)),
+             [&](const Expr& t) { product.tile(t * Expr(rows), rows); });
   }
   if (rest > 0) {
     e.b.if_then(binary(Op::eq, item, Expr(items - 1)), [&] { product.tile(Expr(full * rows), rest); });

@@ -15,12 +15,14 @@ constexpr int64_t kItemElems = 4096;
 
 Answer<std::vector<std::pair<size_t, CopyRegion>>> analyse(const Task& task) {
   const Node& node = task.node();
-  if (node.op->regions == nullptr) return Rejected{"operators with regions", "regions() defined", std::string(node.op->name)};
+  if (node.op->regions == nullptr)
+    return Rejected{"operators with regions", "regions() defined", std::string(node.op->name)};
   if (!task.prologue.empty() || !task.epilogue.empty()) return Rejected{"fused nodes", "none", "some"};
   for (const auto* list : {&task.inputs, &task.outputs}) {
     for (const Operand& o : *list) {
       if (o.type.dtype == DType::string) return Rejected{"element type", "numeric", "str"};
-      if (!o.type.layout.plain() || (o.constant == nullptr && !is_dense(o.type.shape, o.phys.strides))) return Rejected{"operands", "dense", text(o.type)};
+      if (!o.type.layout.plain() || (o.constant == nullptr && !is_dense(o.type.shape, o.phys.strides)))
+        return Rejected{"operands", "dense", text(o.type)};
     }
   }
   const OpView v = view(*task.graph, node);
@@ -33,7 +35,8 @@ Answer<std::vector<std::pair<size_t, CopyRegion>>> analyse(const Task& task) {
       if (elems(region.extent) > 0) all.emplace_back(i, merged(region));
     }
   }
-  if (all.empty() || all.size() > kMaxStages) return Rejected{"boxes", "1 to " + std::to_string(kMaxStages), std::to_string(all.size())};
+  if (all.empty() || all.size() > kMaxStages)
+    return Rejected{"boxes", "1 to " + std::to_string(kMaxStages), std::to_string(all.size())};
   return all;
 }
 
@@ -73,7 +76,8 @@ Stage copy_stage(const Task& task, size_t output, const CopyRegion& region, Lowe
   const TensorType& type = task.graph->type(node.outputs[output]);
   const Buf to = e.output(node.outputs[output]);
   const Buf from = region.input == kNone ? Buf{} : e.input(node.inputs[static_cast<size_t>(region.input)]);
-  const Expr fill = is_float(type.dtype) ? imm(type.dtype, region.fill) : imm_int(type.dtype, static_cast<int64_t>(region.fill));
+  const Expr fill =
+      is_float(type.dtype) ? imm(type.dtype, region.fill) : imm_int(type.dtype, static_cast<int64_t>(region.fill));
   std::function<void(size_t, Expr, Expr)> nest = [&](size_t d, const Expr& s, const Expr& t) {
     if (d + 1 == extent.size()) {
       return b.vector_loop("v", extent[d], [&](const Expr& v) {
@@ -91,12 +95,14 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   if (auto* rejected = std::get_if<Rejected>(&all)) return *rejected;
   if (auto rejected = check_knobs(schedule, {})) return *rejected;
   Lowered lowered;
-  for (const auto& [output, region] : std::get<0>(all)) lowered.stages.push_back(copy_stage(task, output, region, lowered));
+  for (const auto& [output, region] : std::get<0>(all))
+    lowered.stages.push_back(copy_stage(task, output, region, lowered));
   return lowered;
 }
 
 }  // namespace
 
-const Template move_regions{"move_regions", "transpose, slice, pad, tile and their like as strided copies", space, pick, lower};
+const Template move_regions{"move_regions", "transpose, slice, pad, tile and their like as strided copies", space, pick,
+                            lower};
 
 }  // namespace kilter

@@ -10,10 +10,10 @@ namespace kilter {
 namespace {
 
 struct Rows {
-  size_t first_dim = 0;   ///< dimensions from here on make up a row
+  size_t first_dim = 0;  ///< dimensions from here on make up a row
   int64_t extent = 1;
-  bool centred = true;    ///< subtracts the mean
-  bool by_channel = false;///< one scale and bias per row (InstanceNormalization), else one per element of the row
+  bool centred = true;      ///< subtracts the mean
+  bool by_channel = false;  ///< one scale and bias per row (InstanceNormalization), else one per element of the row
 };
 
 Answer<Rows> analyse(const Task& task, const TargetLimits&) {
@@ -39,7 +39,8 @@ Answer<Rows> analyse(const Task& task, const TargetLimits&) {
     if (node.inputs[i] == kNone) continue;
     const Operand& o = task.operand(node.inputs[i]);
     if (o.type.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(o.type.dtype))};
-    if (i > 0 && elems(o.type.shape) != parameters) return Rejected{"elements of scale and bias", std::to_string(parameters), std::to_string(elems(o.type.shape))};
+    if (i > 0 && elems(o.type.shape) != parameters)
+      return Rejected{"elements of scale and bias", std::to_string(parameters), std::to_string(elems(o.type.shape))};
     if (i > 0 && !is_dense(o.type.shape, o.phys.strides)) return Rejected{"scale and bias", "dense", "strided"};
   }
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
@@ -55,7 +56,8 @@ Answer<Rows> analyse(const Task& task, const TargetLimits&) {
         continue;
       }
       for (size_t d = r.first_dim; d < shape.size(); ++d) {
-        if (shape[d] != 1 && o.phys.strides[d] != dense[d]) return Rejected{"rows contiguous in memory", std::to_string(dense[d]), std::to_string(o.phys.strides[d])};
+        if (shape[d] != 1 && o.phys.strides[d] != dense[d])
+          return Rejected{"rows contiguous in memory", std::to_string(dense[d]), std::to_string(o.phys.strides[d])};
       }
     }
   }
@@ -114,7 +116,8 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   const Expr base = b.let("base", e.index(x, domain, site));
   const Expr inverse = imm(DType::f32, 1.0 / static_cast<double>(rows.extent));
   Expr mean = imm(DType::f32, 0);
-  if (rows.centred) mean = b.let("mean", row_sum(b, rows, from, base, lanes, unroll, [](const Expr& v) { return v; }) * inverse);
+  if (rows.centred)
+    mean = b.let("mean", row_sum(b, rows, from, base, lanes, unroll, [](const Expr& v) { return v; }) * inverse);
   const Expr squares = row_sum(b, rows, from, base, lanes, unroll, [&](const Expr& v) {
     const Expr d = b.let("d", rows.centred ? v - broadcast(mean, lanes) : v);
     return d * d;

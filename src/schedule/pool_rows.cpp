@@ -1,5 +1,5 @@
-// Max and average pooling of blocked images: vectors over channels, taps outside the image left out. Columns whose windows
-// lie inside run in a loop; the few at the edges are written out.
+// Max and average pooling of blocked images: vectors over channels, taps outside the image left out. Columns whose
+// windows lie inside run in a loop; the few at the edges are written out.
 
 #include <algorithm>
 #include <limits>
@@ -11,7 +11,7 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kMaxTaps = 16;        ///< per row of the window
+constexpr int64_t kMaxTaps = 16;  ///< per row of the window
 constexpr int64_t kMaxEdgeColumns = 16;
 
 struct Pool {
@@ -23,27 +23,32 @@ struct Pool {
 Answer<Pool> analyse(const Task& task, const TargetLimits& limits) {
   const Node& node = task.node();
   const bool maximum = node.op->name == "MaxPool";
-  if (!maximum && node.op->name != "AveragePool") return Rejected{"operator", "MaxPool, AveragePool", std::string(node.op->name)};
+  if (!maximum && node.op->name != "AveragePool")
+    return Rejected{"operator", "MaxPool, AveragePool", std::string(node.op->name)};
   if (node.outputs.size() > 1 && node.outputs[1] != kNone) return Rejected{"outputs", "1", "2 (indices)"};
   const Operand& x = task.operand(node.inputs[0]);
   const TensorType& y = task.graph->type(node.outputs[0]);
   const int32_t lanes = lanes_of(limits);
   if (x.type.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.type.dtype))};
   if (x.type.layout.block != lanes || y.layout.block != lanes) {
-    return Rejected{"block of the layouts", std::to_string(lanes), fmt::format("{} in, {} out", x.type.layout.block, y.layout.block)};
+    return Rejected{"block of the layouts", std::to_string(lanes),
+                    fmt::format("{} in, {} out", x.type.layout.block, y.layout.block)};
   }
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
   if (auto rejected = check_elementwise(task)) return *rejected;
   Pool p{pool_window(node, x.type.shape), maximum, node.int_attr("count_include_pad", 0) != 0, {}};
-  if (p.win.kernel[1] > kMaxTaps) return Rejected{"taps in a row of the window", std::to_string(kMaxTaps), std::to_string(p.win.kernel[1])};
-  if (p.win.dilations != std::vector<int64_t>{1, 1}) return Rejected{"dilation", "1,1", fmt::format("{},{}", p.win.dilations[0], p.win.dilations[1])};
+  if (p.win.kernel[1] > kMaxTaps)
+    return Rejected{"taps in a row of the window", std::to_string(kMaxTaps), std::to_string(p.win.kernel[1])};
+  if (p.win.dilations != std::vector<int64_t>{1, 1})
+    return Rejected{"dilation", "1,1", fmt::format("{},{}", p.win.dilations[0], p.win.dilations[1])};
   const Window& w = p.win;
   const Range first = inside(w.out[1], w.strides[1], -w.pads_begin[1], w.in[1]);
   const Range last = inside(w.out[1], w.strides[1], -w.pads_begin[1] + w.kernel[1] - 1, w.in[1]);
   p.columns.begin = std::min(first.begin, w.out[1]);
   p.columns.end = std::max(p.columns.begin, std::min(first.end, last.end));
   const int64_t edges = w.out[1] - (p.columns.end - p.columns.begin);
-  if (edges > kMaxEdgeColumns) return Rejected{"columns at the edges", std::to_string(kMaxEdgeColumns), std::to_string(edges)};
+  if (edges > kMaxEdgeColumns)
+    return Rejected{"columns at the edges", std::to_string(kMaxEdgeColumns), std::to_string(edges)};
   return p;
 }
 
@@ -71,7 +76,8 @@ class RowEmitter {
     const Expr top = b_.let("top", row_ * Expr(w.strides[0]) - Expr(w.pads_begin[0]));
     first_ = b_.let("r0", max(Expr(0), Expr(0) - top));
     last_ = b_.let("r1", min(Expr(w.kernel[0]), Expr(w.in[0]) - top));
-    origin_ = b_.let("x0", Expr(x.phys.offset) + n_ * Expr(strides_[0]) + block_ * Expr(strides_[1]) + top * Expr(strides_[2]));
+    origin_ = b_.let(
+        "x0", Expr(x.phys.offset) + n_ * Expr(strides_[0]) + block_ * Expr(strides_[1]) + top * Expr(strides_[2]));
     if (p.maximum) return;
     const Expr rows = p.count_padding ? min(Expr(w.kernel[0]), Expr(w.in[0] + w.pads_end[0]) - top) : last_ - first_;
     rows_ = b_.let("rows", cast(DType::f32, rows));

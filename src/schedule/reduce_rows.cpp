@@ -1,11 +1,11 @@
-// Sums, means, extremes and products over axes. Where the innermost dimension is kept, vectors run along it; where it is
-// reduced, they run along the reduction and end in a reduction over lanes.
+// Sums, means, extremes and products over axes. Where the innermost dimension is kept, vectors run along it; where it
+// is reduced, they run along the reduction and end in a reduction over lanes.
 
 #include <algorithm>
 #include <limits>
 
-#include "ops/reduction.h"
 #include "ops/builder.h"
+#include "ops/reduction.h"
 #include "schedule/emit.h"
 #include "schedule/templates.h"
 
@@ -17,10 +17,10 @@ constexpr int64_t kAccumulators = 4;  ///< hide the latency of the additions
 struct Reduction {
   Op op = Op::add;
   double start = 0;
-  int64_t count = 1;                 ///< elements behind one output, for the mean
-  std::vector<size_t> kept, reduced; ///< physical dimensions of the input with more than one element, outermost first
+  int64_t count = 1;                  ///< elements behind one output, for the mean
+  std::vector<size_t> kept, reduced;  ///< physical dimensions of the input with more than one element, outermost first
   bool inner_reduced = false;
-  size_t inner = 0;                  ///< the dimension that vectors run along
+  size_t inner = 0;  ///< the dimension that vectors run along
 };
 
 std::optional<std::pair<Op, double>> operation(std::string_view name) {
@@ -36,7 +36,8 @@ Answer<Reduction> analyse(const Task& task, const TargetLimits&) {
   const Node& node = task.node();
   if (node.op->family != Family::reduce) return Rejected{"operator family", "reduce", std::string(node.op->name)};
   const auto op = operation(node.op->name);
-  if (!op) return Rejected{"operator", "ReduceSum, ReduceMean, ReduceProd, ReduceMax, ReduceMin", std::string(node.op->name)};
+  if (!op)
+    return Rejected{"operator", "ReduceSum, ReduceMean, ReduceProd, ReduceMax, ReduceMin", std::string(node.op->name)};
   const Operand& x = task.operand(node.inputs[0]);
   const TensorType& y = task.graph->type(node.outputs[0]);
   if (x.type.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.type.dtype))};
@@ -60,7 +61,8 @@ Answer<Reduction> analyse(const Task& task, const TargetLimits&) {
     auto& list = is_reduced(d) ? r.reduced : r.kept;
     list.insert(list.begin(), d);
   }
-  if (found && x.phys.strides[r.inner] != 1) return Rejected{"stride of the innermost dimension", "1", std::to_string(x.phys.strides[r.inner])};
+  if (found && x.phys.strides[r.inner] != 1)
+    return Rejected{"stride of the innermost dimension", "1", std::to_string(x.phys.strides[r.inner])};
   return r;
 }
 
@@ -79,7 +81,12 @@ Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
 class ReduceEmitter {
  public:
   ReduceEmitter(Emitter& e, const Reduction& r, int64_t accumulators, int32_t lanes)
-      : e_(e), b_(e.b), r_(r), x_(e.task().operand(e.task().node().inputs[0])), accumulators_(accumulators), lanes_(lanes) {
+      : e_(e),
+        b_(e.b),
+        r_(r),
+        x_(e.task().operand(e.task().node().inputs[0])),
+        accumulators_(accumulators),
+        lanes_(lanes) {
     index_.assign(x_.phys.dims.size(), Expr(0));
   }
 
@@ -153,7 +160,8 @@ class ReduceEmitter {
   void keep_along(const Expr& mask) {
     const Expr& lanes_on = mask;
     start();
-    over_reduced(0, [&](int64_t a) { add(a, b_.load(buffer_, address(index_), lanes_, 1, lanes_on)); }, r_.reduced.size());
+    over_reduced(
+        0, [&](int64_t a) { add(a, b_.load(buffer_, address(index_), lanes_, 1, lanes_on)); }, r_.reduced.size());
     store(finished(total()), static_cast<int32_t>(r_.inner), lanes_, lanes_on);
   }
 

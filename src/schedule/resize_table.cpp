@@ -1,4 +1,5 @@
-// Resize and Upsample of images over height and width: source indices and weights come from tables made at compile time.
+// Resize and Upsample of images over height and width: source indices and weights come from tables made at compile
+// time.
 
 #include "ops/builder.h"
 #include "ops/resize_coords.h"
@@ -16,7 +17,8 @@ Answer<ResizePlan> analyse(const Task& task, const TargetLimits& limits) {
   const Operand& x = task.operand(node.inputs[0]);
   const TensorType& y = task.graph->type(node.outputs[0]);
   if (x.type.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.type.dtype))};
-  if (x.type.shape.size() != 4 || elems(y.shape) == 0) return Rejected{"rank of the input", "4, not empty", text(x.type)};
+  if (x.type.shape.size() != 4 || elems(y.shape) == 0)
+    return Rejected{"rank of the input", "4, not empty", text(x.type)};
   if (x.type.layout.block != y.layout.block || (x.type.layout.block != 1 && x.type.layout.block != lanes_of(limits))) {
     return Rejected{"layouts", "alike", "blocked and plain"};
   }
@@ -26,11 +28,14 @@ Answer<ResizePlan> analyse(const Task& task, const TargetLimits& limits) {
   const bool by_inputs = node.op->name == "Resize" && node.opset >= 11;
   const auto value = [&](size_t i) { return i < v.values.size() ? v.values[i] : nullptr; };
   for (size_t i = 1; i < node.inputs.size(); ++i) {
-    if (node.inputs[i] != kNone && value(i) == nullptr) return Rejected{"scales and sizes", "constant", "computed at run time"};
+    if (node.inputs[i] != kNone && value(i) == nullptr)
+      return Rejected{"scales and sizes", "constant", "computed at run time"};
   }
-  const ResizeOperands operands = by_inputs ? ResizeOperands{value(1), value(2), value(3)} : ResizeOperands{nullptr, value(1), nullptr};
+  const ResizeOperands operands =
+      by_inputs ? ResizeOperands{value(1), value(2), value(3)} : ResizeOperands{nullptr, value(1), nullptr};
   ResizePlan plan = resize_plan(node, x.type.shape, operands);
-  if (!plan.axes[0].identity() || !plan.axes[1].identity()) return Rejected{"resized axes", "height and width", "batch or channels"};
+  if (!plan.axes[0].identity() || !plan.axes[1].identity())
+    return Rejected{"resized axes", "height and width", "batch or channels"};
   for (const ResizeAxis& a : plan.axes) {
     if (a.taps > kMaxTaps) return Rejected{"taps per axis", std::to_string(kMaxTaps), std::to_string(a.taps)};
     if (!a.outside.empty()) return Rejected{"extrapolated pixels", "none", "some"};

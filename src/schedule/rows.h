@@ -7,8 +7,8 @@
 
 namespace kilter {
 
-/// Calls body(position, mask) for vectors that cover [0, extent); the mask is undefined for whole vectors. The main loop
-/// is unrolled `unroll` times; `which` counts the copies, for separate accumulators.
+/// Calls body(position, mask) for vectors that cover [0, extent); the mask is undefined for whole vectors. The main
+/// loop is unrolled `unroll` times; `which` counts the copies, for separate accumulators.
 inline void for_vectors(LoopBuilder& b, int64_t extent, int32_t lanes, int64_t unroll,
                         const std::function<void(const Expr& at, const Expr& mask, int64_t which)>& body) {
   const int64_t step = lanes * unroll;

@@ -1,9 +1,9 @@
 #include "schedule/schedule.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
-
-#include <fmt/ranges.h>
 
 namespace kilter {
 
@@ -38,7 +38,8 @@ Schedule parse_schedule(std::string_view text) {
     const char* last = word.data() + word.size();
     if (equals == std::string_view::npos || equals == 0 ||
         std::from_chars(word.data() + equals + 1, last, value) != std::from_chars_result{last, std::errc{}}) {
-      fail(ErrorKind::usage, "schedule '{}': expected knob=INTEGER, got '{}'; write it as `kilter run --verify` and profiles print it",
+      fail(ErrorKind::usage,
+           "schedule '{}': expected knob=INTEGER, got '{}'; write it as `kilter run --verify` and profiles print it",
            text, word);
     }
     schedule.knobs.emplace_back(word.substr(0, equals), value);
@@ -63,8 +64,8 @@ std::optional<Rejected> check_knobs(const Schedule& schedule, const std::vector<
       return Rejected{"knob of " + schedule.name, fmt::format("one of {}", fmt::join(names, ", ")), key};
     }
     if (std::find(it->values.begin(), it->values.end(), value) == it->values.end()) {
-      return Rejected{fmt::format("{} knob {}", schedule.name, key), fmt::format("one of {}", fmt::join(it->values, ", ")),
-                      std::to_string(value)};
+      return Rejected{fmt::format("{} knob {}", schedule.name, key),
+                      fmt::format("one of {}", fmt::join(it->values, ", ")), std::to_string(value)};
     }
   }
   for (const Knob& k : space) {
@@ -89,7 +90,8 @@ Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<
     }
     auto lowered = t->lower(task, *forced, limits);
     if (const auto* rejected = std::get_if<Rejected>(&lowered)) {
-      fail(ErrorKind::usage, "--schedule {}: '{}' does not apply: {}", task.node().name, forced->text(), rejected->text());
+      fail(ErrorKind::usage, "--schedule {}: '{}' does not apply: {}", task.node().name, forced->text(),
+           rejected->text());
     }
     chosen.schedule = *forced;
     chosen.lowered = std::move(std::get<Lowered>(lowered));

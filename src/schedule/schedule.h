@@ -1,5 +1,5 @@
-// Templates and schedules. A template is one file of this folder: the space of its knobs as data, an analytic pick of the
-// default, and the lowering to loop IR. A schedule is a template's name and the values of its knobs.
+// Templates and schedules. A template is one file of this folder: the space of its knobs as data, an analytic pick of
+// the default, and the lowering to loop IR. A schedule is a template's name and the values of its knobs.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@
 namespace kilter {
 
 struct Schedule {
-  std::string name;                                     ///< of the template
-  std::vector<std::pair<std::string, int64_t>> knobs;   ///< in the template's order
+  std::string name;                                    ///< of the template
+  std::vector<std::pair<std::string, int64_t>> knobs;  ///< in the template's order
 
   /// Value of a knob; internal error when the template did not set it.
   int64_t knob(std::string_view key) const;
@@ -49,7 +49,7 @@ struct Stage {
 
 struct Lowered {
   std::vector<Stage> stages;
-  std::vector<Tensor> constants;    ///< packed at compile time (element 0 first, dense)
+  std::vector<Tensor> constants;  ///< packed at compile time (element 0 first, dense)
   std::vector<int64_t> temp_bytes;
 };
 
@@ -78,7 +78,7 @@ const Template* find_template(std::string_view name);
 
 /// The outcome of choosing for one task.
 struct Chosen {
-  Schedule schedule;   ///< name "reference" when no template applies
+  Schedule schedule;  ///< name "reference" when no template applies
   Lowered lowered;
   std::vector<std::pair<std::string, Rejected>> rejected;  ///< templates before it, and why not
 };

@@ -18,11 +18,13 @@ struct Rows {
 
 Answer<Rows> analyse(const Task& task, const TargetLimits&) {
   const Node& node = task.node();
-  if (node.op->name != "Softmax" && node.op->name != "LogSoftmax") return Rejected{"operator", "Softmax, LogSoftmax", std::string(node.op->name)};
+  if (node.op->name != "Softmax" && node.op->name != "LogSoftmax")
+    return Rejected{"operator", "Softmax, LogSoftmax", std::string(node.op->name)};
   const Operand& x = task.operand(node.inputs[0]);
   const Shape& shape = x.type.shape;
   if (x.type.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.type.dtype))};
-  if (x.type.layout.block != 1 || shape.empty() || elems(shape) == 0) return Rejected{"input", "plain, not empty", text(x.type)};
+  if (x.type.layout.block != 1 || shape.empty() || elems(shape) == 0)
+    return Rejected{"input", "plain, not empty", text(x.type)};
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
   if (auto rejected = check_elementwise(task)) return *rejected;
   const bool flattens = node.op->until < 13;  // opsets before 13: everything from the axis on is one row
@@ -34,7 +36,8 @@ Answer<Rows> analyse(const Task& task, const TargetLimits&) {
   for (const auto* list : {&task.inputs, &task.outputs}) {
     for (const Operand& o : *list) {
       for (size_t d = rows.first_dim; d < shape.size() && o.type.shape == shape; ++d) {
-        if (shape[d] != 1 && o.phys.strides[d] != dense[d]) return Rejected{"rows contiguous in memory", std::to_string(dense[d]), std::to_string(o.phys.strides[d])};
+        if (shape[d] != 1 && o.phys.strides[d] != dense[d])
+          return Rejected{"rows contiguous in memory", std::to_string(dense[d]), std::to_string(o.phys.strides[d])};
       }
       if (flattens && rows.first_dim + 1 < shape.size() && o.type.shape != shape && elems(o.type.shape) != 1) {
         return Rejected{"operands of the epilogue when a row spans dimensions", text(shape), text(o.type.shape)};

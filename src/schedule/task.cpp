@@ -1,10 +1,10 @@
 #include "schedule/task.h"
 
-#include <algorithm>
-#include <cctype>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
 
 #include "ops/builder.h"
 #include "ops/window.h"
@@ -14,7 +14,8 @@ namespace {
 
 std::string lower_case(std::string_view text) {
   std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return out;
 }
 
@@ -41,7 +42,8 @@ std::string window_text(const Window& w) {
   if (!all(w.strides, 1)) out += fmt::format(" stride{}", fmt::join(w.strides, ","));
   std::vector<int64_t> pads = w.pads_begin;
   pads.insert(pads.end(), w.pads_end.begin(), w.pads_end.end());
-  if (!all(pads, 0)) out += all(pads, pads[0]) ? fmt::format(" pad{}", pads[0]) : fmt::format(" pad{}", fmt::join(pads, ","));
+  if (!all(pads, 0))
+    out += all(pads, pads[0]) ? fmt::format(" pad{}", pads[0]) : fmt::format(" pad{}", fmt::join(pads, ","));
   if (!all(w.dilations, 1)) out += fmt::format(" dil{}", fmt::join(w.dilations, ","));
   return out;
 }
@@ -63,7 +65,8 @@ std::string conv_text(const Graph& graph, const Node& node) {
 std::string constant_text(const Graph& graph, ValueId id) {
   const Value& v = graph.value(id);
   if (!v.constant || v.constant->elems() != 1) return {};
-  return is_float(v.type.dtype) ? fmt::format("{}", v.constant->as_double(0)) : fmt::format("{}", v.constant->as_int(0));
+  return is_float(v.type.dtype) ? fmt::format("{}", v.constant->as_double(0))
+                                : fmt::format("{}", v.constant->as_int(0));
 }
 
 const TensorType& first_output(const Graph& graph, const Node& node) {
@@ -129,7 +132,11 @@ std::string Task::problem() const {
   for (NodeId id : prologue) out += general_text(*graph, graph->node(id), nullptr) + "+ ";
   const bool conv = node().op->family == Family::conv && graph->type(node().inputs[0]).shape.size() == 4;
   out += conv ? conv_text(*graph, node()) : general_text(*graph, node(), nullptr);
-  for (NodeId id : epilogue) out += (id == epilogue.front() && !conv ? " +" : conv && id == epilogue.front() ? " +" : "+") + general_text(*graph, graph->node(id), &domain);
+  for (NodeId id : epilogue)
+    out += (id == epilogue.front() && !conv  ? " +"
+            : conv && id == epilogue.front() ? " +"
+                                             : "+") +
+           general_text(*graph, graph->node(id), &domain);
   return out;
 }
 
@@ -139,7 +146,8 @@ std::string Task::layouts() const {
     for (const Operand& o : *list) {
       std::string part = o.type.layout.block > 1 ? fmt::format("c{}", o.type.layout.block) : "plain";
       if (o.type.layout.has_halo()) part += fmt::format("halo{}", fmt::join(o.type.layout.halo, ","));
-      if (!is_dense(o.phys.dims, o.phys.strides) && o.phys.strides != physical(o.type).strides) part += fmt::format("/{}", fmt::join(o.phys.strides, ","));
+      if (!is_dense(o.phys.dims, o.phys.strides) && o.phys.strides != physical(o.type).strides)
+        part += fmt::format("/{}", fmt::join(o.phys.strides, ","));
       parts.push_back(part);
     }
   }

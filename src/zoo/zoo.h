@@ -1,9 +1,7 @@
-// Built-in networks, made by Kilter itself with seeded weights.
+// Built-in networks, made by Kilter itself with seeded weights. Every network is a graph of ONNX operators at opset 17.
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,26 +11,38 @@
 
 namespace kilter::zoo {
 
+constexpr int32_t kOpset = 17;  ///< of ai.onnx, in which every network is written
+
 struct Options {
   int64_t batch = 1;
-  int64_t size = 0;        ///< image height and width in pixels, or tokens; 0: the network's own
-  double width = 1;        ///< width multiplier (mobilenet)
-  int64_t classes = 0;     ///< 0: the network's own
-  uint64_t seed = 0;
+  int64_t size = 0;     ///< image height and width in pixels, or tokens; 0: the network's own
+  double width = 1;     ///< multiplier of all channel counts, for rows with has_width: 0.05 to 8
+  int64_t classes = 0;  ///< 0: the network's own
+  uint64_t seed = 0;    ///< of the weights
+  bool weights = true;  ///< false: all weights are 0 and take no memory; for those who only look at shapes
 };
 
 struct Row {
   std::string_view name;
   std::vector<std::string_view> aliases;
   std::string_view summary;
-  int64_t size;            ///< default image size or tokens
-  Graph (*build)(const Options&);
+  int64_t size;                    ///< default image size in pixels, or tokens
+  Graph (*build)(const Options&);  ///< for zoo::build(), which has checked the options and filled in size and classes
+  int64_t classes = 1000;          ///< default; 0: the network has none
+  int64_t least_size = 1;          ///< smallest size that the network can take
+  int64_t size_step = 1;           ///< sizes are multiples of this
+  bool has_width = false;          ///< takes a width multiplier
 };
 
+/// All networks, family by family.
 std::span<const Row> all();
 /// By name or alias; nullptr when there is none.
 const Row* find(std::string_view name);
-/// Builds a network by name. Throws usage (listing the names) when there is none.
+/// Builds a network by name or alias; the graph's name is the row's. Image networks have one input
+/// f32[batch,3,size,size] called "input" ("data" in the reports' form, NAME_tvm); encoders f32[batch,tokens,width of
+/// the model]. The first output is called "output". Weights depend on the seed and on their names alone. Throws usage
+/// for an unknown name (listing the names) and options that the network lacks or that are out of range; bad_input for a
+/// size that it cannot take, saying the least one.
 Graph build(std::string_view name, const Options& options = {});
 
 }  // namespace kilter::zoo

@@ -1,5 +1,5 @@
-// Machine code from loop IR through LLVM. The result is one position-independent blob with no undefined symbols: the same
-// bytes are mapped executable at once (JIT) and written into the compiled file (AOT).
+// Machine code from loop IR through LLVM. The result is one position-independent blob with no undefined symbols: the
+// same bytes are mapped executable at once (JIT) and written into the compiled file (AOT).
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 namespace kilter {
 
 struct MachineCode {
-  std::vector<std::byte> bytes;    ///< to be mapped at a 4096-byte boundary, readable and executable
-  std::vector<int64_t> entries;    ///< byte offset of each function's KernelEntry, in the order given
+  std::vector<std::byte> bytes;  ///< to be mapped at a 4096-byte boundary, readable and executable
+  std::vector<int64_t> entries;  ///< byte offset of each function's KernelEntry, in the order given
 };
 
 /// Compiles lowered functions (loop_passes::lower has run). `threads` > 1 compiles functions side by side; the bytes do

@@ -1,5 +1,5 @@
-// Passes over one LoopFunc, one file each. Every pass answers a new function with the same meaning; `lower` is the fixed
-// order that the code generator wants.
+// Passes over one LoopFunc, one file each. Every pass answers a new function with the same meaning; `lower` is the
+// fixed order that the code generator wants.
 #pragma once
 
 #include "loop/loop.h"
