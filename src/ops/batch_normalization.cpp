@@ -2,6 +2,7 @@
 
 #include "ops/elementwise.h"
 #include "ops/normalize.h"
+#include "ops/onnx_dtype.h"
 
 namespace kilter {
 namespace {
@@ -95,8 +96,7 @@ void reference(ReferenceContext& ctx) {
 
 ValueId cast(ExpandContext& ctx, ValueId value, DType type) {
   if (ctx.builder.type(value).dtype == type) return value;
-  const int64_t number = type == DType::f64 ? 11 : type == DType::f16 ? 10 : type == DType::bf16 ? 16 : 1;
-  return ctx.add("Cast", {value}, {{"to", number}});
+  return ctx.add("Cast", {value}, {{"to", code_of_dtype(type)}});
 }
 
 /// y = x * a + b with a = scale / sqrt(variance + epsilon) and b = bias - mean * a, which fold where the statistics are

@@ -69,7 +69,10 @@ void infer_linear(InferContext& ctx) {
 }
 
 void reference_linear(ReferenceContext& ctx) {
-  const Shape& out = ctx.out().shape();
+  // Scales broadcast before the dimension of an operand of rank 1 is dropped.
+  const MatMulShape shape = matmul_shape(ctx.node, ctx.in(0).shape(), ctx.in(3).shape());
+  Shape out = shape.batch;
+  out.insert(out.end(), {shape.m, shape.n});
   const std::vector<double> a_scale = load_doubles(ctx.in(1));
   const std::vector<double> b_scale = load_doubles(ctx.in(4));
   const double y_scale = ctx.in(6).as_double(0);

@@ -2,23 +2,17 @@
 
 #include <cmath>
 
+#include "ops/onnx_dtype.h"
+
 namespace kilter {
 
 DType stash_dtype(const Node& node) {
-  const int64_t number = node.int_attr("stash_type", 1);
-  switch (number) {  // onnx.TensorProto.DataType
-    case 1:
-      return DType::f32;
-    case 10:
-      return DType::f16;
-    case 11:
-      return DType::f64;
-    case 16:
-      return DType::bf16;
-    default:
-      node_error(node,
-                 fmt::format("attribute stash_type is {}, legal are 1 (f32), 10 (f16), 11 (f64), 16 (bf16)", number));
+  const int64_t code = node.int_attr("stash_type", 1);
+  const auto type = dtype_of_code(code);
+  if (!type || !is_float(*type)) {
+    node_error(node, fmt::format("attribute stash_type is {}, legal are 1 (f32), 10 (f16), 11 (f64), 16 (bf16)", code));
   }
+  return *type;
 }
 
 Normalized normalize(const Tensor& x, int64_t block, double epsilon, bool centre) {

@@ -1,0 +1,183 @@
+#include <algorithm>
+#include <cmath>
+
+#include "ops/elementwise.h"
+
+namespace kilter {
+namespace {
+
+struct Rules {
+  int64_t height = 1;
+  int64_t width = 1;
+  int64_t sampling = 0;
+  double scale = 1;
+  double offset = 0;  ///< taken from scaled coordinates
+  bool half_pixel = false;
+  bool max = false;
+};
+
+Rules rules_of(const Node& node) {
+  Rules rules;
+  rules.height = node.int_attr("output_height", 1);
+  rules.width = node.int_attr("output_width", 1);
+  rules.sampling = node.int_attr("sampling_ratio", 0);
+  rules.scale = node.float_attr("spatial_scale", 1);
+  constexpr int64_t kMost = 1 << 15;
+  if (rules.height < 1 || rules.width < 1 || rules.sampling < 0 || rules.height > kMost || rules.width > kMost ||
+      rules.sampling > kMost) {
+    node_error(node, fmt::format("output_height={}, output_width={}, sampling_ratio={}, legal are 1, 1 and 0 to {}",
+                                 rules.height, rules.width, rules.sampling, kMost));
+  }
+  const std::string mode = node.string_attr("mode", "avg");
+  if (mode != "avg" && mode != "max")
+    node_error(node, fmt::format("attribute mode is '{}', legal are avg and max", mode));
+  rules.max = mode == "max";
+  // Opset 10 knew no shift.
+  const std::string shift =
+      node.string_attr("coordinate_transformation_mode", node.opset < 16 ? "output_half_pixel" : "half_pixel");
+  if (shift != "half_pixel" && shift != "output_half_pixel") {
+    node_error(node, fmt::format("attribute coordinate_transformation_mode is '{}', legal are half_pixel and "
+                                 "output_half_pixel",
+                                 shift));
+  }
+  rules.half_pixel = shift == "half_pixel";
+  rules.offset = rules.half_pixel ? 0.5 : 0.0;
+  return rules;
+}
+
+void infer(InferContext& ctx) {
+  check_types(Floats{}, ctx, 0);
+  check_types(Types<int64_t>{}, ctx, 2);
+  if (ctx.dtype(1) != ctx.dtype(0)) ctx.error("rois must have the element type of x");
+  const Shape& rois = ctx.shape(1);
+  if (ctx.rank(0) != 4 || rois.size() != 2 || rois[1] != 4 || ctx.shape(2) != Shape{rois[0]}) {
+    ctx.error(fmt::format("inputs have shapes {}, {} and {}, expected [N, C, H, W], [rois, 4] and [rois]",
+                          text(ctx.shape(0)), text(rois), text(ctx.shape(2))));
+  }
+  const Rules rules = rules_of(ctx.node);
+  ctx.set(0, ctx.dtype(0), {rois[0], ctx.shape(0)[1], rules.height, rules.width});
+}
+
+/// Bilinear sample of a plane: up to four elements and weights (zero weights beyond the border).
+struct Sample {
+  std::array<int64_t, 4> position{};
+  std::array<double, 4> weight{};
+};
+
+Sample sample_at(double y, double x, int64_t height, int64_t width) {
+  Sample sample;
+  const auto h = static_cast<double>(height);
+  const auto w = static_cast<double>(width);
+  if (y < -1 || y > h || x < -1 || x > w) return sample;
+  const auto split = [](double at, int64_t extent, int64_t& low, int64_t& high) {
+    at = std::max(at, 0.0);
+    low = std::min(static_cast<int64_t>(at), extent - 1);
+    high = std::min(low + 1, extent - 1);
+    return low == extent - 1 ? 0.0 : at - static_cast<double>(low);
+  };
+  int64_t top = 0, bottom = 0, left = 0, right = 0;
+  const double dy = split(y, height, top, bottom);
+  const double dx = split(x, width, left, right);
+  sample.position = {top * width + left, top * width + right, bottom * width + left, bottom * width + right};
+  sample.weight = {(1 - dy) * (1 - dx), (1 - dy) * dx, dy * (1 - dx), dy * dx};
+  return sample;
+}
+
+/// One axis of a region: where it starts, the extent of a bin, and how many samples a bin takes.
+struct BinAxis {
+  double start = 0;
+  double bin = 0;
+  int64_t samples = 0;
+  double at(int64_t bin_index, int64_t sample) const {
+    return start + static_cast<double>(bin_index) * bin +
+           (static_cast<double>(sample) + 0.5) * bin / static_cast<double>(samples);
+  }
+};
+
+BinAxis bin_axis(const Node& node, const Rules& rules, double low, double high, int64_t bins) {
+  BinAxis axis;
+  axis.start = low * rules.scale - rules.offset;
+  double extent = high * rules.scale - rules.offset - axis.start;
+  if (!rules.half_pixel) extent = std::max(extent, 1.0);
+  axis.bin = extent / static_cast<double>(bins);
+  constexpr double kMostSamples = 1 << 15;
+  if (!(std::abs(axis.bin) <= kMostSamples) || !std::isfinite(axis.start)) {
+    fail(ErrorKind::bad_input, "RoiAlign '{}': a region from {} to {} has bins of {} elements, legal are up to {}",
+         node.name, low, high, axis.bin, kMostSamples);
+  }
+  axis.samples = rules.sampling > 0 ? rules.sampling : std::max<int64_t>(0, static_cast<int64_t>(std::ceil(axis.bin)));
+  return axis;
+}
+
+double pool(const double* plane, const std::vector<Sample>& samples, bool max) {
+  double best = 0;
+  double sum = 0;
+  bool first = true;
+  for (const Sample& sample : samples) {
+    for (size_t i = 0; i < 4; ++i) {
+      const double value = sample.weight[i] * plane[sample.position[i]];
+      sum += value;
+      if (first || value > best) best = value;
+      first = false;
+    }
+  }
+  return max ? best : sum / static_cast<double>(std::max<size_t>(samples.size(), 1));
+}
+
+void reference(ReferenceContext& ctx) {
+  const Rules rules = rules_of(ctx.node);
+  const Shape& shape = ctx.in(0).shape();
+  const std::vector<double> x = load_doubles(ctx.in(0));
+  const std::vector<double> rois = load_doubles(ctx.in(1));
+  std::vector<double> y(static_cast<size_t>(ctx.out().elems()), 0.0);
+  const int64_t plane = shape[2] * shape[3];
+  for (int64_t r = 0; plane > 0 && r < ctx.in(1).shape()[0]; ++r) {
+    const int64_t image = ctx.in(2).as_int(r);
+    if (image < 0 || image >= shape[0]) {
+      fail(ErrorKind::bad_input, "RoiAlign '{}': batch_indices holds {}, legal are 0 to {}", ctx.node.name, image,
+           shape[0] - 1);
+    }
+    const double* roi = rois.data() + 4 * r;
+    const BinAxis rows = bin_axis(ctx.node, rules, roi[1], roi[3], rules.height);
+    const BinAxis columns = bin_axis(ctx.node, rules, roi[0], roi[2], rules.width);
+    for (int64_t bin = 0; bin < rules.height * rules.width; ++bin) {
+      std::vector<Sample> samples;
+      for (int64_t i = 0; i < rows.samples * columns.samples; ++i) {
+        samples.push_back(sample_at(rows.at(bin / rules.width, i / columns.samples),
+                                    columns.at(bin % rules.width, i % columns.samples), shape[2], shape[3]));
+      }
+      for (int64_t c = 0; c < shape[1]; ++c) {
+        y[static_cast<size_t>((r * shape[1] + c) * rules.height * rules.width + bin)] =
+            pool(x.data() + (image * shape[1] + c) * plane, samples, rules.max);
+      }
+    }
+  }
+  store_doubles(ctx.out(), y);
+}
+
+}  // namespace
+
+KILTER_OP(RoiAlign){
+    .name = "RoiAlign",
+    .since = 10,
+    .min_inputs = 3,
+    .max_inputs = 3,
+    .attrs = {{"coordinate_transformation_mode", "string", "half_pixel"},
+              {"mode", "string", "avg"},
+              {"output_height", "int", "1"},
+              {"output_width", "int", "1"},
+              {"sampling_ratio", "int", "0"},
+              {"spatial_scale", "float", "1"}},
+    .summary =
+        "y [rois, C, height, width]: mean or maximum of bilinear samples of x [N, C, H, W] in the bins of each region "
+        "x1, y1, x2, y2 of the image that batch_indices names.",
+    .infer = infer,
+    .reference = reference,
+    .tolerance = {.rtol = 1e-4, .atol = 1e-5},
+    .cases = {"f32[2,3,9,11] f32[2,4]=0,0,8,6,2.5,1,9,7.5 i64[2]=0,1 | output_height=3 output_width=4",
+              "f32[1,2,8,8] f32[1,4]=1,1,6,5 i64[1]=0 | output_height=2 output_width=2 sampling_ratio=2 mode=max "
+              "spatial_scale=0.5",
+              "f32[1,2,8,8] f32[1,4]=1,1,6,5 i64[1]=0 | output_height=2 output_width=3 | 10"},
+};
+
+}  // namespace kilter
