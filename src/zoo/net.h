@@ -1,0 +1,106 @@
+// What the families build their networks from: layers with seeded weights on top of GraphBuilder.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ops/builder.h"
+#include "zoo/zoo.h"
+
+namespace kilter::zoo {
+
+/// Height and width of a window, stride or pad; one number stands for both.
+struct Extent {
+  int64_t h = 0;
+  int64_t w = 0;
+  Extent(int64_t both) : h(both), w(both) {}  // NOLINT(google-explicit-constructor)
+  Extent(int64_t height, int64_t width) : h(height), w(width) {}
+};
+
+/// Weights have mean 0 and standard deviation gain / sqrt(inputs of one output): gain * gain is the variance of the
+/// outputs over the mean square of the inputs.
+constexpr float kReluGain = 1.41421356F;  ///< before a Relu: keeps the mean square (He et al. 2015)
+constexpr float kLinearGain = 1;          ///< where no Relu follows
+constexpr float kBranchGain = 0.4F;       ///< last of a residual branch: deep sums of branches grow slowly
+
+struct ConvSpec {
+  int64_t out;
+  Extent kernel = 1;
+  int64_t stride = 1;
+  Extent pad = 0;  ///< the same at both ends
+  int64_t group = 1;
+  bool bias = true;
+  float gain = kReluGain;
+};
+
+struct PoolSpec {
+  int64_t kernel;
+  int64_t stride;
+  int64_t pad = 0;
+  bool ceil = false;  ///< the last window may hang over the end
+};
+
+/// One network while it is built. Layers are named by their path, "layer1.0.conv1"; the weights "PATH.weight",
+/// "PATH.bias". Images are [batch, channels, height, width].
+class Net {
+ public:
+  explicit Net(const Options& options) : options_(options), builder_(graph_, kOpset) {}
+
+  const Options& options() const { return options_; }
+  const Shape& shape(ValueId x) const { return graph_.type(x).shape; }
+  int64_t channels(ValueId x) const { return shape(x).at(1); }
+
+  ValueId input(std::string name, Shape shape);
+  /// The input [batch, 3, size, size].
+  ValueId image(std::string name = "input");
+
+  ValueId conv(const std::string& path, ValueId x, const ConvSpec& spec);
+  ValueId conv_relu(const std::string& path, ValueId x, const ConvSpec& spec);
+  /// One filter [kernel, kernel] a channel, without bias; the output is `factor` times as high and wide; kernel 2 *
+  /// factor.
+  ValueId upsample(const std::string& path, ValueId x, int64_t factor);
+  /// Inference form, with random statistics.
+  ValueId batch_norm(const std::string& path, ValueId x);
+  /// Over the last dimension.
+  ValueId layer_norm(const std::string& path, ValueId x, float epsilon);
+  /// y = x W^T + b as Gemm, x [rows, inputs].
+  ValueId dense(const std::string& path, ValueId x, int64_t out, float gain = kLinearGain);
+  /// y = x W + b as MatMul and Add, x [..., inputs].
+  ValueId linear(const std::string& path, ValueId x, int64_t out, float gain = kLinearGain);
+
+  ValueId relu(const std::string& path, ValueId x) { return builder_.add("Relu", {x}, {}, path); }
+  ValueId relu6(const std::string& path, ValueId x);
+  ValueId max_pool(const std::string& path, ValueId x, const PoolSpec& spec);
+  /// Zeros of the pad count.
+  ValueId average_pool(const std::string& path, ValueId x, const PoolSpec& spec);
+  ValueId concat(const std::string& path, std::vector<ValueId> parts);
+  ValueId add(const std::string& path, ValueId a, ValueId b) { return builder_.add("Add", {a, b}, {}, path); }
+  /// [batch, channels, height, width] -> [batch, channels].
+  ValueId global_pool(const std::string& path, ValueId x);
+  ValueId flatten(const std::string& path, ValueId x) { return builder_.add("Flatten", {x}, {}, path); }
+
+  /// Any operator, for what has no layer of its own.
+  ValueId op(std::string_view name, const std::string& path, std::vector<ValueId> inputs, Attrs attrs = {}) {
+    return builder_.add(name, std::move(inputs), std::move(attrs), path);
+  }
+  ValueId scalar(const std::string& name, float value) { return builder_.constant(Tensor::scalar<float>(value), name); }
+  ValueId ints(const std::string& name, const std::vector<int64_t>& values);
+
+  void output(ValueId x, std::string name = "output") { graph_.add_output(x, std::move(name)); }
+  Graph take() { return std::move(graph_); }
+
+ private:
+  /// Random constant in [low, high).
+  ValueId weight(const std::string& name, Shape shape, float low, float high);
+  /// Random constant of mean 0 and the given standard deviation.
+  ValueId weight(const std::string& name, Shape shape, float deviation);
+  ValueId bias(const std::string& path, int64_t count) { return weight(path + ".bias", {count}, -0.1F, 0.1F); }
+  Attrs pool_attrs(const PoolSpec& spec) const;
+
+  Options options_;
+  Graph graph_;
+  GraphBuilder builder_;
+};
+
+}  // namespace kilter::zoo
