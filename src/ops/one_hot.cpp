@@ -28,7 +28,7 @@ void reference(ReferenceContext& ctx) {
     const int64_t outer = to / (inner * depth);
     const int64_t index = ctx.in(0).as_int(outer * inner + to % inner);
     const int64_t at = to / inner % depth;
-    copy_element(ctx.in(2), index == at || index + depth == at ? 1 : 0, ctx.out(), to);
+    copy_element(ctx.in(2), index == at || index == at - depth ? 1 : 0, ctx.out(), to);
   }
 }
 
