@@ -28,13 +28,14 @@ void reference(ReferenceContext& ctx) {
   const float scale = (range == 0 ? 1 : range) / kHighest;
   const float zero = std::nearbyint(std::clamp(-low / scale, 0.0F, kHighest));
   if (ctx.wants(0)) {
+    std::vector<double> y(x.size());
     for (size_t i = 0; i < x.size(); ++i) {
-      ctx.out(0).data<uint8_t>()[i] =
-          static_cast<uint8_t>(quantize_value(x[i], scale, zero, DType::f32, integer_range(DType::u8)));
+      y[i] = static_cast<double>(quantize_value(x[i], scale, zero, DType::f32, integer_range(DType::u8)));
     }
+    store_doubles(ctx.out(0), y);
   }
   if (ctx.wants(1)) *ctx.out(1).data<float>() = scale;
-  if (ctx.wants(2)) *ctx.out(2).data<uint8_t>() = static_cast<uint8_t>(zero);
+  if (ctx.wants(2)) store_doubles(ctx.out(2), std::vector<double>{static_cast<double>(zero)});
 }
 
 std::vector<ValueId> expand(ExpandContext& ctx) {
@@ -66,7 +67,7 @@ KILTER_OP(DynamicQuantizeLinear){
     .expand = expand,
     .tolerance = {.rtol = 1e-6, .atol = 0},
     .cases = {"f32[2,3,5]", "f32[6]:0,2,-3,-2.5,1.34,0.5", "f32[6]:-1,-2.1,-1.3,-2.5,-3.34,-4",
-              "f32[3,4]:1,2.1,1.3,2.5,3.34,4,1.5,2.6,3.9,4,3,2.345", "f32[17]", "f32[3]:0"},
+              "f32[3,4]:1,2.1,1.3,2.5,3.34,4,1.5,2.6,3.9,4,3,2.345", "f32[17]", "f32[3]:0", "f32[3]:nan,1,-1"},
 };
 
 }  // namespace kilter
