@@ -1,5 +1,6 @@
 #include "compile/reference_call.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -64,6 +65,17 @@ struct Prepared {
   std::string attrs;
   Node node;
   std::vector<TensorType> output_types;
+
+  /// Whether it was made from a call with these operands; an object at the same address can be another call.
+  bool fits(const ReferenceCall& call) const {
+    const auto same_presence = [](ValueId id, const ReferenceCall::Operand& o) { return (id != kNone) == o.present; };
+    const auto same_type = [](const TensorType& t, const ReferenceCall::Operand& o) {
+      return t.dtype == o.type && t.shape == o.shape;
+    };
+    return std::ranges::equal(node.inputs, call.inputs, same_presence) &&
+           std::ranges::equal(node.outputs, call.outputs, same_presence) &&
+           std::ranges::equal(output_types, call.outputs, same_type);
+  }
 };
 
 std::shared_ptr<const Prepared> prepare(const ReferenceCall& call) {
@@ -72,7 +84,7 @@ std::shared_ptr<const Prepared> prepare(const ReferenceCall& call) {
   const std::string identity = fmt::format("{}:{}@{} {}", call.domain, call.op, call.opset, call.attrs);
   const std::lock_guard lock(mutex);
   auto& slot = cache[&call];
-  if (slot && slot->attrs == identity && slot->output_types.size() == call.outputs.size()) return slot;
+  if (slot && slot->attrs == identity && slot->fits(call)) return slot;
   auto made = std::make_shared<Prepared>();
   made->attrs = identity;
   made->node.op = find_op(call.domain, call.op, call.opset);
