@@ -9,6 +9,16 @@
 namespace kilter::tool {
 namespace {
 
+/// '|' would end a cell of a table.
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '|') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
 void print_ops(bool markdown) {
   if (markdown) fmt::print("| operator | opsets | runs as | what it does |\n|---|---|---|---|\n");
   for (const OpDef* op : all_ops()) {
@@ -19,7 +29,7 @@ void print_ops(bool markdown) {
     std::string runs(name(op->family));
     if (op->expand != nullptr) runs = "expansion";
     if (markdown) {
-      fmt::print("| {} | {} | {} | {} |\n", full, opsets, runs, op->summary);
+      fmt::print("| {} | {} | {} | {} |\n", full, opsets, runs, escaped(op->summary));
     } else {
       fmt::print("{:<28} {:<8} {:<15} {}\n", full, opsets, runs, op->summary);
     }

@@ -1,5 +1,7 @@
 #include "compile/plan_builder.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -71,6 +73,7 @@ class PlanBuilder {
       : graph_(std::move(graph)), options_(options), limits_(options.target.limits) {}
 
   Compiled run() {
+    check_forced();
     split_unschedulable();
     storage_ = place(graph_, reference_);
     verify(graph_);
@@ -85,6 +88,17 @@ class PlanBuilder {
   }
 
  private:
+  /// Every forced schedule names the anchor of a task.
+  void check_forced() const {
+    std::vector<std::string> names;
+    for (const Unit& unit : units(graph_)) names.push_back(make_task(graph_, unit, nullptr).node().name);
+    for (const auto& [node, schedule] : options_.schedules) {
+      if (std::find(names.begin(), names.end(), node) != names.end()) continue;
+      fail(ErrorKind::usage, "--schedule {}={}: no task has this name; legal are {}", node, schedule.text(),
+           fmt::join(names, ", "));
+    }
+  }
+
   // --- which nodes have no template ---
 
   /// Groups that no template takes fall apart into single nodes; nodes that no template takes run their reference

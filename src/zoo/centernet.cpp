@@ -126,7 +126,7 @@ std::vector<Row> centernet_rows() {
        .size_step = 32},
       {.name = "centernet_dla34_tvm",
        .aliases = {},
-       .summary = "CenterNet with DLA-34 of TVM's reports: 30 distinct convolutions, 7 classes",
+       .summary = "CenterNet with DLA-34 in the reports' form: 30 distinct convolutions, 7 classes",
        .size = 608,
        .build = centernet_tvm,
        .classes = 7,

@@ -84,7 +84,10 @@ ValueId Net::batch_norm(const std::string& path, ValueId x) {
   const ValueId shift = bias(path, channels(x));
   const ValueId mean = weight(path + ".mean", shape, -0.1F, 0.1F);
   const ValueId variance = weight(path + ".variance", shape, 0.5F, 1.5F);
-  return builder_.add("BatchNormalization", {x, scale, shift, mean, variance}, {{"epsilon", 1e-5F}}, path);
+  GraphBuilder::Options options;
+  options.name = path;
+  options.expand = false;
+  return builder_.add("BatchNormalization", {x, scale, shift, mean, variance}, {{"epsilon", 1e-5F}}, options).at(0);
 }
 
 ValueId Net::layer_norm(const std::string& path, ValueId x, float epsilon) {

@@ -60,7 +60,7 @@ class Net {
   /// One filter [kernel, kernel] a channel, without bias; the output is `factor` times as high and wide; kernel 2 *
   /// factor.
   ValueId upsample(const std::string& path, ValueId x, int64_t factor);
-  /// Inference form, with random statistics.
+  /// One operator, as in a file; inference form, with random statistics.
   ValueId batch_norm(const std::string& path, ValueId x);
   /// Over the last dimension.
   ValueId layer_norm(const std::string& path, ValueId x, float epsilon);
