@@ -122,13 +122,12 @@ uint64_t AccessChecker::parallel_of(const Expr& e) {
     default:
       break;
   }
-  const auto known = memo_.find(e.get());
-  if (known != memo_.end()) return known->second;
+  if (const uint64_t* known = memo_.find(e.get())) return *known;
   uint64_t result = e->kind == ExprKind::load || e->kind == ExprKind::gather ? kAll : 0;
   for (const Expr& a : e->args) {
     if (result != kAll) result |= parallel_of(a);
   }
-  memo_.emplace(e.get(), result);
+  memo_[e.get()] = result;
   return result;
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "loop/affine.h"
@@ -59,7 +58,7 @@ class AccessChecker {
   int unclear_ = 0;       ///< enclosing conditions that no fact describes
   uint64_t control_ = 0;  ///< parallel dimensions that the enclosing loops and branches depend on
   std::vector<uint64_t> var_parallel_;
-  std::unordered_map<const ExprNode*, uint64_t> memo_;
+  NodeMap<uint64_t> memo_;
 };
 
 }  // namespace kilter

@@ -165,8 +165,15 @@ void IndexSpace::add_fact(const Affine& at_least_zero, bool assumed) {
     impossible_ = impossible_ || (high && *high < 0);
   }
   if (fact.is_constant()) return;
-  const int32_t last = fact.terms[static_cast<size_t>(fact.count) - 1].key;
-  keys_[static_cast<size_t>(last)].facts.push_back(fact);
+  const Affine::Term& last_term = fact.terms[static_cast<size_t>(fact.count) - 1];
+  const int32_t last = last_term.key;
+  Key& key = keys_[static_cast<size_t>(last)];
+  if (fact.count == 1 && !assumed && (last_term.coef == 1 || last_term.coef == -1)) {
+    if (last_term.coef == 1) key.low = std::max(key.low, -fact.constant);
+    if (last_term.coef == -1) key.high = std::min(key.high, fact.constant);
+    return;
+  }
+  key.facts.push_back(fact);
   if (assumed) assumed_.push_back(last);
 }
 
@@ -207,10 +214,12 @@ void IndexSpace::forget(size_t facts) {
 }
 
 const Affine& IndexSpace::affine(const Expr& e) {
-  const auto known = memo_.find(e.get());
-  if (known != memo_.end()) return known->second.second;
-  Affine a = compute(e);
-  return memo_.emplace(e.get(), std::pair(e, a)).first->second.second;
+  if (const Known* known = memo_.find(e.get())) return known->value;
+  const Affine a = compute(e);
+  Known& known = memo_[e.get()];
+  known.expr = e;
+  known.value = a;
+  return known.value;
 }
 
 Affine IndexSpace::compute(const Expr& e) {
@@ -403,30 +412,29 @@ std::optional<int64_t> IndexSpace::bound(const Affine& a, bool up) const {
 }
 
 /// Replaces the last key by each of its limits in turn, and so on; the tightest outcome holds.
-std::optional<int64_t> IndexSpace::eliminate(const Affine& a, bool up, int& budget) const {
-  std::optional<int64_t> best = box(a, up);
-  if (a.is_constant() || --budget <= 0) return best;
-  const Affine::Term last = a.terms[static_cast<size_t>(a.count) - 1];
-  const Key& key = keys_[static_cast<size_t>(last.key)];
-  const auto keep = [&](const std::optional<int64_t>& value) {
-    if (value && (!best || (up ? *value < *best : *value > *best))) best = value;
-  };
-  for (const Affine& fact : key.facts) {
-    const int64_t f = (up ? 1 : -1) * fact.coef(last.key);
-    if (f == 0 || last.coef % f != 0 || -last.coef / f <= 0) continue;
-    const std::optional<Affine> next = add(a, fact, (up ? 1 : -1) * (-last.coef / f));
-    if (next) keep(eliminate(*next, up, budget));
-  }
-  const int64_t extreme = (last.coef > 0) == up ? key.high : key.low;
-  if (a.count > 1 && extreme != kNoLow && extreme != kNoHigh && !key.facts.empty()) {
-    // A constant limit of this key, and then the limits of the others.
-    std::optional<Affine> next = add(a, Affine::of(last.key), -last.coef);
-    int64_t product = 0;
-    if (next && !__builtin_mul_overflow(extreme, last.coef, &product) &&
-        !__builtin_add_overflow(next->constant, product, &next->constant)) {
-      keep(eliminate(*next, up, budget));
+std::optional<int64_t> IndexSpace::eliminate(const Affine& sum, bool up, int& budget) const {
+  std::optional<int64_t> best = box(sum, up);
+  Affine a = sum;
+  while (!a.is_constant() && --budget > 0) {
+    const Affine::Term last = a.terms[static_cast<size_t>(a.count) - 1];
+    const Key& key = keys_[static_cast<size_t>(last.key)];
+    for (const Affine& fact : key.facts) {
+      const int64_t f = (up ? 1 : -1) * fact.coef(last.key);
+      if (f == 0 || last.coef % f != 0 || -last.coef / f <= 0) continue;
+      const std::optional<Affine> next = add(a, fact, (up ? 1 : -1) * (-last.coef / f));
+      const std::optional<int64_t> value = next ? eliminate(*next, up, budget) : std::nullopt;
+      if (value && (!best || (up ? *value < *best : *value > *best))) best = value;
     }
+    // Then the constant limit of this key, and on with the others.
+    const int64_t extreme = (last.coef > 0) == up ? key.high : key.low;
+    int64_t product = 0;
+    if (extreme == kNoLow || extreme == kNoHigh || __builtin_mul_overflow(extreme, last.coef, &product) ||
+        __builtin_add_overflow(a.constant, product, &a.constant)) {
+      return best;
+    }
+    --a.count;
   }
+  if (a.is_constant() && (!best || (up ? a.constant < *best : a.constant > *best))) best = a.constant;
   return best;
 }
 

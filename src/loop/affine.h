@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "loop/loop.h"
+#include "loop/node_map.h"
 
 namespace kilter {
 
@@ -116,7 +117,11 @@ class IndexSpace {
   std::vector<int32_t> key_of_var_;
   std::vector<Expr> let_values_;
   std::vector<int32_t> assumed_;  ///< keys whose newest fact is an assumption
-  std::unordered_map<const ExprNode*, std::pair<Expr, Affine>> memo_;
+  struct Known {
+    Expr expr;  ///< keeps the node alive
+    Affine value;
+  };
+  NodeMap<Known> memo_;
   std::unordered_multimap<uint64_t, int32_t> opaque_;
   bool has_mod_ = false;
   bool impossible_ = false;  ///< a fact assumed by the current condition contradicts what is known

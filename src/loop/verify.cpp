@@ -1,8 +1,7 @@
 // Structure of a function: types, scopes, what may be written. Bounds and races are in access.cpp.
-#include <unordered_map>
-
 #include "loop/access.h"
 #include "loop/loop.h"
+#include "loop/node_map.h"
 
 namespace kilter {
 namespace {
@@ -272,7 +271,7 @@ class Verifier {
   std::vector<Bound> bound_;
   int64_t order_ = 0;
   int64_t statement_ = 0;
-  std::unordered_map<const ExprNode*, Known> known_;
+  NodeMap<Known> known_;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "loop/node_map.h"
 #include "loop/passes/passes.h"
 #include "loop/passes/rewrite.h"
 
@@ -106,8 +107,7 @@ class Hoist {
   }
 
   const Info& info(const Expr& e) {
-    const auto known = infos_.find(e.get());
-    if (known != infos_.end()) return known->second;
+    if (const Info* known = infos_.find(e.get())) return *known;
     Info result;
     if (e->kind == ExprKind::var) {
       result.level = level_of_var_[static_cast<size_t>(e->id)];
@@ -122,7 +122,7 @@ class Hoist {
       result.level = std::max(result.level, sub.level);
       result.loads = result.loads || sub.loads;
     }
-    return infos_.emplace(e.get(), result).first->second;
+    return infos_[e.get()] = result;
   }
 
   /// Leaves, and sums with a constant (an address holds that for free), are not worth a variable.
@@ -173,7 +173,7 @@ class Hoist {
   std::vector<int32_t> level_of_var_;
   std::vector<Frame> frames_;
   int32_t load_level_ = 0;  ///< loads may not go further out than this
-  std::unordered_map<const ExprNode*, Info> infos_;
+  NodeMap<Info> infos_;
   std::unordered_map<const ExprNode*, std::pair<Expr, Expr>> hoisted_;
   std::vector<std::vector<const ExprNode*>> blocks_;  ///< open blocks: what was hoisted into each, known until its end
   std::unordered_map<uint64_t, Expr> memo_;

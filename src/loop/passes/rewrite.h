@@ -1,10 +1,10 @@
 // Substitution of variables and registers in expressions, for the passes that copy statements.
 #pragma once
 
-#include <unordered_map>
 #include <vector>
 
 #include "loop/loop.h"
+#include "loop/node_map.h"
 
 namespace kilter::loop_passes {
 
@@ -47,7 +47,7 @@ class Rewriter {
   std::vector<Binding> vars_, regs_;
   std::vector<Scope> scopes_;
   uint64_t next_stamp_ = 1;
-  std::unordered_map<const ExprNode*, Entry> memo_;
+  NodeMap<Entry> memo_;
 };
 
 /// The number of iterations of [begin, end) by step when it is constant, else -1.

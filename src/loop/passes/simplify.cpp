@@ -10,10 +10,10 @@
 //   }
 #include <algorithm>
 #include <bit>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "loop/affine.h"
+#include "loop/node_map.h"
 #include "loop/passes/passes.h"
 #include "loop/passes/rewrite.h"
 
@@ -116,11 +116,14 @@ class DeadLets {
  private:
   void use(const Expr& e) {
     if (e->kind == ExprKind::var) used_[static_cast<size_t>(e->id)] = true;
-    if (e->args.empty() || !seen_.insert(e.get()).second) return;
+    if (e->args.empty()) return;
+    bool& seen = seen_[e.get()];
+    if (seen) return;
+    seen = true;
     for (const Expr& a : e->args) use(a);
   }
   std::vector<bool> used_;
-  std::unordered_set<const ExprNode*> seen_;
+  NodeMap<bool> seen_;
   bool changed_ = false;  ///< something below was dropped, so parents are rebuilt
 };
 
@@ -326,7 +329,7 @@ class Simplify {
   IndexSpace space_;
   Interner intern_;
   std::vector<Expr> replaced_;  ///< by variable: what stands in its place
-  std::unordered_map<const ExprNode*, Expr> memo_;
+  NodeMap<Expr> memo_;
   std::vector<Expr> made_;  ///< nodes that only memo_ knows, kept so that no other takes their address
 };
 
