@@ -62,31 +62,31 @@ Attr attr_from(const std::string& type, const json& v) {
 
 /// A call made ready: parsed once per call object.
 struct Prepared {
-  std::string attrs;
+  ReferenceCall call;
   Node node;
   std::vector<TensorType> output_types;
-
-  /// Whether it was made from a call with these operands; an object at the same address can be another call.
-  bool fits(const ReferenceCall& call) const {
-    const auto same_presence = [](ValueId id, const ReferenceCall::Operand& o) { return (id != kNone) == o.present; };
-    const auto same_type = [](const TensorType& t, const ReferenceCall::Operand& o) {
-      return t.dtype == o.type && t.shape == o.shape;
-    };
-    return std::ranges::equal(node.inputs, call.inputs, same_presence) &&
-           std::ranges::equal(node.outputs, call.outputs, same_presence) &&
-           std::ranges::equal(output_types, call.outputs, same_type);
-  }
 };
+
+bool same_operands(const std::vector<ReferenceCall::Operand>& a, const std::vector<ReferenceCall::Operand>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return x.present == y.present && x.type == y.type && x.shape == y.shape;
+  });
+}
+
+/// Another call may have been made at the address of one that is gone.
+bool same_call(const ReferenceCall& a, const ReferenceCall& b) {
+  return a.op == b.op && a.domain == b.domain && a.opset == b.opset && a.attrs == b.attrs &&
+         same_operands(a.inputs, b.inputs) && same_operands(a.outputs, b.outputs);
+}
 
 std::shared_ptr<const Prepared> prepare(const ReferenceCall& call) {
   static std::mutex mutex;
   static std::map<const ReferenceCall*, std::shared_ptr<const Prepared>> cache;
-  const std::string identity = fmt::format("{}:{}@{} {}", call.domain, call.op, call.opset, call.attrs);
   const std::lock_guard lock(mutex);
   auto& slot = cache[&call];
-  if (slot && slot->attrs == identity && slot->fits(call)) return slot;
+  if (slot && same_call(slot->call, call)) return slot;
   auto made = std::make_shared<Prepared>();
-  made->attrs = identity;
+  made->call = call;
   made->node.op = find_op(call.domain, call.op, call.opset);
   if (made->node.op == nullptr)
     fail(ErrorKind::bad_input, "the plan needs operator {}:{}@{}, which this build of Kilter lacks", call.domain,
