@@ -121,12 +121,28 @@ class ReduceEmitter {
   }
   void add(int64_t i, const Expr& value) {
     const int32_t reg = acc_[static_cast<size_t>(i)];
-    b_.set(reg, binary(r_.op, b_.get(reg), value));
+    b_.set(reg, merged(b_.get(reg), extremum() ? b_.let("x", value) : value));
   }
   Expr total() {
     Expr sum = b_.get(acc_[0]);
-    for (int64_t i = 1; i < accumulators_; ++i) sum = binary(r_.op, sum, b_.get(acc_[static_cast<size_t>(i)]));
+    for (int64_t i = 1; i < accumulators_; ++i) {
+      const Expr next = b_.get(acc_[static_cast<size_t>(i)]);
+      sum = extremum() ? b_.let("best", merged(sum, next)) : merged(sum, next);
+    }
     return sum;
+  }
+  bool extremum() const { return r_.op == Op::max || r_.op == Op::min; }
+  /// Of extremes, a NaN on either side wins: the bare operation loses one on the left.
+  Expr merged(const Expr& best, const Expr& x) const {
+    if (!extremum()) return binary(r_.op, best, x);
+    return select(unary(Op::is_nan, best), best, binary(r_.op, best, x));
+  }
+  Expr over_lanes(const Expr& lanes) {
+    if (!extremum()) return lane_reduce(r_.op, lanes);
+    const Expr all = b_.let("lanes", lanes);
+    const Expr zero = imm(DType::f32, 0, all.lanes());
+    const Expr nan = b_.let("nan", lane_reduce(Op::add, select(unary(Op::is_nan, all), all, zero)));
+    return select(unary(Op::is_nan, nan), nan, lane_reduce(r_.op, all));
   }
   Expr finished(const Expr& value) {
     if (e_.task().node().op->name != "ReduceMean") return value;
@@ -189,7 +205,7 @@ class ReduceEmitter {
         add(0, select(mask, b_.load(buffer_, row + Expr(at), lanes_, 1, mask), imm(DType::f32, r_.start, lanes_)));
       }
     });
-    store(finished(b_.let("total", lane_reduce(r_.op, total()))), -1, 1, {});
+    store(finished(b_.let("total", over_lanes(total()))), -1, 1, {});
   }
 
   void over_reduced_outer(size_t depth, const std::function<void()>& body) {

@@ -29,13 +29,10 @@ struct KnownFault {
   std::string_view reason;
 };
 constexpr std::string_view kTailOfBf16 = "with AVX-512, a masked tail of bf16 writes beyond the tensor";
-constexpr std::string_view kNanOfExtremum = "accumulators are merged by a maximum that forgets a NaN";
 constexpr std::array kKnownFaults = {
     KnownFault{"Mean", "bf16[33] bf16[33]", "x86-64-v4", kTailOfBf16},
     KnownFault{"Sum", "bf16[33] bf16[33]", "x86-64-v4", kTailOfBf16},
     KnownFault{"SwiGLU", "bf16[33] bf16[33]", "x86-64-v4", kTailOfBf16},
-    KnownFault{"ReduceMax", "f32[2,3]:1,nan,2,3,4,5 | axes=[1] | 11", "", kNanOfExtremum},
-    KnownFault{"ReduceMin", "f32[2,3]:1,nan,2,3,4,5 | axes=[1] | 11", "", kNanOfExtremum},
 };
 
 /// Cases that cannot be compiled: strings, and what the compiler answers `unsupported` for.
