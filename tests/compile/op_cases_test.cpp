@@ -28,12 +28,7 @@ struct KnownFault {
   std::string_view target;  ///< the least level of x86-64; "" for all
   std::string_view reason;
 };
-constexpr std::string_view kTailOfBf16 = "with AVX-512, a masked tail of bf16 writes beyond the tensor";
-constexpr std::array kKnownFaults = {
-    KnownFault{"Mean", "bf16[33] bf16[33]", "x86-64-v4", kTailOfBf16},
-    KnownFault{"Sum", "bf16[33] bf16[33]", "x86-64-v4", kTailOfBf16},
-    KnownFault{"SwiGLU", "bf16[33] bf16[33]", "x86-64-v4", kTailOfBf16},
-};
+constexpr std::array<KnownFault, 0> kKnownFaults = {};
 
 /// Cases that cannot be compiled: strings, and what the compiler answers `unsupported` for.
 constexpr int kMaxSkipped = 2;
