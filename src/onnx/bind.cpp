@@ -70,15 +70,15 @@ void Binder::walk(const Nodes& nodes, const void* body, Scope& scope, Frame& fra
   for (const int index : model_.orders.at(body)) visit(nodes[index], scope, frame);
 }
 
-ValueId Binder::lookup(const std::string& name, const Scope& scope) {
+ValueId Binder::lookup(const std::string& name, Scope& scope) {
   if (name.empty()) return kNone;
-  for (const Scope* at = &scope; at != nullptr; at = at->outer) {
+  for (Scope* at = &scope; at != nullptr; at = at->outer) {
     const auto found = at->values.find(name);
     if (found != at->values.end()) return found->second;
     const auto initializer = at->initializers.find(name);
     if (initializer == at->initializers.end()) continue;
     const ValueId id = graph_.add_constant(name, model_.tensors.at(initializer->second));
-    const_cast<Scope*>(at)->values.emplace(initializer->first, id);
+    at->values.emplace(initializer->first, id);
     return id;
   }
   fail(ErrorKind::internal, "{}: the name {} has passed the checks but is not there", model_.file, quote(name));

@@ -29,7 +29,7 @@ class Binder {
   using Nodes = google::protobuf::RepeatedPtrField<pb::NodeProto>;
   /// The names of one graph or function body.
   struct Scope {
-    const Scope* outer = nullptr;
+    Scope* outer = nullptr;
     std::unordered_map<std::string_view, ValueId> values;
     std::unordered_map<std::string_view, const pb::TensorProto*> initializers;  ///< not yet in the graph
   };
@@ -50,7 +50,7 @@ class Binder {
   std::vector<ValueId> call(const pb::NodeProto& node, const Function& function, const std::vector<ValueId>& inputs,
                             Frame& frame);
   std::vector<ValueId> choose(const pb::NodeProto& node, ValueId condition, Scope& scope, Frame& frame);
-  ValueId lookup(const std::string& name, const Scope& scope);
+  ValueId lookup(const std::string& name, Scope& scope);
   void add_initializers(const pb::GraphProto& graph, Scope& scope);
   /// The value must be known but is not: notes the inputs to ask for, or throws.
   void need_value(ValueId value, const std::string& what);

@@ -76,7 +76,7 @@ class Model {
 
 /// Writes a graph (ONNX operators only) as an ONNX model; weights inside, or in `FILE.weights` beside it when they
 /// exceed 1 GiB. `opset` is that of ai.onnx; a node made for another opset is written when its form there is the same,
-/// else unsupported names it. Throws io when the file cannot be written; then no file is left or replaced.
+/// else unsupported names it. Throws io when the file cannot be written and leaves no part of it.
 void save(const Graph& graph, const std::filesystem::path& file, int64_t opset);
 
 /// A TensorProto file (`input_0.pb` of the ONNX test layout), and back.

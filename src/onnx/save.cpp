@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "onnx/forms.h"
 #include "onnx/model.h"
 #include "onnx/schema.h"
 #include "ops/builder.h"
@@ -202,11 +203,13 @@ class Writer {
            "{}: {} {} is an operator of Kilter's own; ONNX graphs are written before the passes", file_.string(),
            node.op->name, quote(node.name));
     }
-    const auto [entry, fresh] = opsets_.emplace(node.op->domain, node.opset);
-    if (!fresh && entry->second != node.opset) {
+    const auto entry = opsets_.emplace(node.op->domain, node.opset).first;
+    const bool fits = node.op->domain.empty() ? same_form(node, opset_) : entry->second == node.opset;
+    if (!fits) {
       fail(ErrorKind::unsupported,
-           "{}: {} {} follows opset {}, the file is written for opset {}; build the graph for it", file_.string(),
-           node.op->name, quote(node.name), node.opset, entry->second);
+           "{}: {} {} follows opset {}, the file is written for opset {}, where its form is another; build the graph "
+           "for that opset or write the file for opset {}",
+           file_.string(), node.op->name, quote(node.name), node.opset, entry->second, node.opset);
     }
     for (const ValueId output : node.outputs) {
       if (output == kNone || graph_.type(output).layout.plain()) continue;
@@ -250,8 +253,15 @@ class Writer {
            file_.string(), model_.ByteSizeLong());
     }
     const std::string bytes = model_.SerializeAsString();
+    std::error_code ignored;
+    const bool fresh_weights = !weights_.empty() && !std::filesystem::exists(weights_file(), ignored);
     if (!weights_.empty()) write_file_atomically(weights_file(), weights_);
-    write_file_atomically(file_, bytes);
+    try {
+      write_file_atomically(file_, bytes);
+    } catch (...) {
+      if (fresh_weights) std::filesystem::remove(weights_file(), ignored);
+      throw;
+    }
   }
 
   const Graph& graph_;
