@@ -9,7 +9,7 @@ void reference(ReferenceContext& ctx) {
 }
 
 std::optional<Expr> scalar(const OpView& op, std::span<const Expr> in) {
-  return scalar_math(op, in, [](const Expr& x) { return unary(Op::acos, x); });
+  return scalar_float(op, in, [](const Expr& x) { return unary(Op::acos, x); });
 }
 
 }  // namespace

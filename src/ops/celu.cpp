@@ -11,7 +11,7 @@ void reference(ReferenceContext& ctx) {
 
 std::optional<Expr> scalar(const OpView& op, std::span<const Expr> in) {
   const double alpha = op.node.float_attr("alpha", 1.0F);
-  return scalar_math(op, in, [=](const Expr& x) {
+  return scalar_float(op, in, [=](const Expr& x) {
     return select(binary(Op::lt, x, like(x, 0)), like(x, alpha) * unary(Op::expm1, x / like(x, alpha)), x);
   });
 }

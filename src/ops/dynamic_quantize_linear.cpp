@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ops/elementwise.h"
+#include "ops/formulas.h"
 #include "ops/quantization.h"
 
 namespace kilter {
@@ -21,8 +22,8 @@ void reference(ReferenceContext& ctx) {
   float low = 0;
   float high = 0;
   for (float v : x) {
-    low = std::min(low, v);
-    high = std::max(high, v);
+    low = is_nan(low) || low < v ? low : v;
+    high = is_nan(high) || high > v ? high : v;
   }
   const float range = high - low;
   const float scale = (range == 0 ? 1 : range) / kHighest;

@@ -46,7 +46,7 @@ Expr gelu(const Expr& x) {
 }
 
 std::optional<Expr> scalar(const OpView& op, std::span<const Expr> in) {
-  return by_tanh(op.node) ? scalar_math(op, in, gelu_tanh) : scalar_math(op, in, gelu);
+  return by_tanh(op.node) ? scalar_float(op, in, gelu_tanh) : scalar_f32_math(op, in, gelu);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ Expr mish_gate(const Expr& x) {
 }
 
 std::optional<Expr> scalar(const OpView& op, std::span<const Expr> in) {
-  return scalar_math(op, in, [](const Expr& x) { return x * mish_gate(x); });
+  return scalar_float(op, in, [](const Expr& x) { return x * mish_gate(x); });
 }
 
 }  // namespace

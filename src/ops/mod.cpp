@@ -48,14 +48,27 @@ void reference(ReferenceContext& ctx) {
   }
 }
 
+/// The remainder of floor division from that of truncating division: it takes the sign of the divisor.
+Expr floored_integer(const Expr& r, const Expr& divisor) {
+  const Expr zero = like(r, 0);
+  const Expr signs_differ = binary(Op::lt, binary(Op::bit_xor, r, divisor), zero);
+  return select(binary(Op::logical_and, binary(Op::ne, r, zero), signs_differ), r + divisor, r);
+}
+Expr floored_float(const Expr& r, const Expr& divisor) {
+  const Expr zero = like(r, 0);
+  const Expr negative = binary(Op::lt, divisor, zero);
+  const Expr signs_differ = binary(Op::ne, binary(Op::lt, r, zero), negative);
+  return select(binary(Op::eq, r, zero), select(negative, like(r, -0.0), zero), select(signs_differ, r + divisor, r));
+}
+
 std::optional<Expr> scalar(const OpView& op, std::span<const Expr> in) {
   const DType type = in[0].elem();
-  if (is_float(type)) return std::nullopt;
-  const Expr r = in[0] % in[1];
-  if (toward_zero(op.node) || !is_signed_integer(type)) return r;
-  const Expr zero = like(r, 0);
-  const Expr signs_differ = binary(Op::lt, binary(Op::bit_xor, r, in[1]), zero);
-  return select(binary(Op::logical_and, binary(Op::ne, r, zero), signs_differ), r + in[1], r);
+  if (is_float(type) && !has_f32_math(type)) return std::nullopt;
+  return scalar_binary(op, in, [&](const Expr& a, const Expr& b) {
+    const Expr r = a % b;
+    if (toward_zero(op.node) || !(is_float(type) || is_signed_integer(type))) return r;
+    return is_float(type) ? floored_float(r, b) : floored_integer(r, b);
+  });
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ std::optional<Expr> scalar(const OpView& op, std::span<const Expr> in) {
     const Expr power = simple_power(x, exponent->as_double(0));
     if (power.defined()) return cast(op.outputs[0].dtype, power);
   }
-  if (!has_math(in[0].elem())) return std::nullopt;
+  if (!has_f32_math(in[0].elem())) return std::nullopt;
   return cast(op.outputs[0].dtype, binary(Op::pow, x, cast(DType::f32, in[1])));
 }
 

@@ -77,39 +77,46 @@ struct Extent {
   double end = 1;
 };
 
-/// Input coordinate of output o.
-double source(const Rules& rules, const Extent& axis, double o) {
-  const double width = axis.scale * static_cast<double>(axis.in);  // fractional output extent
-  const auto in = static_cast<double>(axis.in);
+/// Input coordinate of output o, computed in F. Scales are floats: where a coordinate decides between elements, only
+/// float arithmetic gives 9 for 3 / (1/3).
+template <class F>
+F source(const Rules& rules, const Extent& axis, int64_t output) {
+  const auto o = static_cast<F>(output);
+  const auto in = static_cast<F>(axis.in);
+  const auto out = static_cast<F>(axis.out);
+  const auto scale = static_cast<F>(axis.scale);
+  const auto begin = static_cast<F>(axis.begin);
+  const auto end = static_cast<F>(axis.end);
+  const F width = scale * in;  // fractional output extent
+  const F half = F(0.5);
   switch (rules.coordinates) {
     case Coordinates::half_pixel:
-      return (o + 0.5) / axis.scale - 0.5;
+      return (o + half) / scale - half;
     case Coordinates::half_pixel_symmetric:
-      return in / 2 * (1 - static_cast<double>(axis.out) / width) + (o + 0.5) / axis.scale - 0.5;
+      return in / 2 * (1 - out / width) + (o + half) / scale - half;
     case Coordinates::pytorch_half_pixel:
-      return axis.out > 1 ? (o + 0.5) / axis.scale - 0.5 : 0.0;
+      return axis.out > 1 ? (o + half) / scale - half : F(0);
     case Coordinates::align_corners:
-      return axis.out > 1 ? o * (in - 1) / (width - 1) : 0.0;
+      return axis.out > 1 ? o * (in - 1) / (width - 1) : F(0);
     case Coordinates::asymmetric:
-      return o / axis.scale;
+      return o / scale;
     case Coordinates::tf_half_pixel_for_nn:
-      return (o + 0.5) / axis.scale;
+      return (o + half) / scale;
     case Coordinates::tf_crop_and_resize:
-      if (axis.out <= 1) return 0.5 * (axis.begin + axis.end) * (in - 1);
-      return axis.begin * (in - 1) + o * (axis.end - axis.begin) * (in - 1) / (width - 1);
+      if (axis.out <= 1) return half * (begin + end) * (in - 1);
+      return begin * (in - 1) + o * (end - begin) * (in - 1) / (out - 1);
   }
   return 0;
 }
 
-double nearest_coordinate(const Rules& rules, const Extent& axis, double at) {
-  // Scales are floats: without rounding to float, 3 / (1/3) would lie below 9.
-  at = static_cast<float>(at);
+float nearest_coordinate(const Rules& rules, const Extent& axis, int64_t output) {
+  const auto at = source<float>(rules, axis, output);
   if (rules.old) return axis.scale < 1 ? std::ceil(at) : std::floor(at);
   switch (rules.nearest) {
     case Nearest::round_prefer_floor:
-      return std::ceil(at - 0.5);
+      return std::ceil(at - 0.5F);
     case Nearest::round_prefer_ceil:
-      return std::floor(at + 0.5);
+      return std::floor(at + 0.5F);
     case Nearest::floor:
       return std::floor(at);
     case Nearest::ceil:
@@ -135,7 +142,7 @@ void fill_output(const Rules& rules, const Extent& axis, ResizeAxis& table, int6
   };
   const auto first_entry = static_cast<size_t>(o * table.taps);
   if (rules.mode == Mode::nearest) {
-    table.index[first_entry] = clamped(nearest_coordinate(rules, axis, at));
+    table.index[first_entry] = clamped(nearest_coordinate(rules, axis, o));
     table.weight[first_entry] = 1;
     return;
   }
@@ -173,9 +180,9 @@ ResizeAxis make_axis(const Rules& rules, const Extent& axis) {
       table.index[static_cast<size_t>(o)] = o;
       continue;
     }
-    const double at = source(rules, axis, static_cast<double>(o));
-    if (crop) table.outside[static_cast<size_t>(o)] = at < 0 || at > static_cast<double>(axis.in - 1) ? 1 : 0;
-    fill_output(rules, axis, table, o, at);
+    const auto rounded = source<float>(rules, axis, o);
+    if (crop) table.outside[static_cast<size_t>(o)] = rounded < 0 || rounded > static_cast<float>(axis.in - 1) ? 1 : 0;
+    fill_output(rules, axis, table, o, source<double>(rules, axis, o));
   }
   if (std::find(table.outside.begin(), table.outside.end(), 1) == table.outside.end()) table.outside.clear();
   return table;
@@ -261,7 +268,8 @@ ResizePlan resize_plan(const Node& node, const Shape& x, const ResizeOperands& o
     for (size_t i = 0; i < axes.size(); ++i) {
       Extent& extent = extents[static_cast<size_t>(axes[i])];
       extent.scale = (*scales)[i];
-      extent.out = static_cast<int64_t>(std::floor(extent.scale * static_cast<double>(extent.in)));
+      // In float, as the standard's shape inference: 5 * 2.6 is 13.
+      extent.out = static_cast<int64_t>(std::floor(static_cast<float>((*scales)[i]) * static_cast<float>(extent.in)));
     }
   } else if (given(operands.sizes)) {
     apply_sizes(node, numbers(node, *operands.sizes, "sizes", axes.size()), axes, extents);

@@ -10,8 +10,8 @@ struct Rules {
   int64_t height = 1;
   int64_t width = 1;
   int64_t sampling = 0;
-  double scale = 1;
-  double offset = 0;  ///< taken from scaled coordinates
+  float scale = 1;
+  float offset = 0;  ///< taken from scaled coordinates
   bool half_pixel = false;
   bool max = false;
 };
@@ -41,7 +41,7 @@ Rules rules_of(const Node& node) {
                                  shift));
   }
   rules.half_pixel = shift == "half_pixel";
-  rules.offset = rules.half_pixel ? 0.5 : 0.0;
+  rules.offset = rules.half_pixel ? 0.5F : 0.0F;
   return rules;
 }
 
@@ -95,11 +95,13 @@ struct BinAxis {
 };
 
 BinAxis bin_axis(const Node& node, const Rules& rules, double low, double high, int64_t bins) {
+  // In float, since the ceiling of a bin's extent decides how many samples it takes.
+  const auto scaled = [&](double at) { return static_cast<float>(at) * rules.scale - rules.offset; };
+  float extent = scaled(high) - scaled(low);
+  if (!rules.half_pixel) extent = std::max(extent, 1.0F);
   BinAxis axis;
-  axis.start = low * rules.scale - rules.offset;
-  double extent = high * rules.scale - rules.offset - axis.start;
-  if (!rules.half_pixel) extent = std::max(extent, 1.0);
-  axis.bin = extent / static_cast<double>(bins);
+  axis.start = scaled(low);
+  axis.bin = extent / static_cast<float>(bins);
   constexpr double kMostSamples = 1 << 15;
   if (!(std::abs(axis.bin) <= kMostSamples) || !std::isfinite(axis.start)) {
     fail(ErrorKind::bad_input, "RoiAlign '{}': a region from {} to {} has bins of {} elements, legal are up to {}",

@@ -13,9 +13,9 @@ namespace kilter {
 inline Expr wide(const Expr& x) { return x.elem() == DType::f16 || x.elem() == DType::bf16 ? cast(DType::f32, x) : x; }
 /// A constant of the operand's element type, rounded to it.
 inline Expr like(const Expr& x, double value) { return imm(x.elem(), value); }
-/// Whether the elementary functions (exp, log, tanh, erf, sin, pow, ...) have a loop form for elements of this type:
-/// they are evaluated in f32.
-inline bool has_math(DType type) { return type == DType::f32 || type == DType::f16 || type == DType::bf16; }
+/// Whether sin, cos, tan, erf, pow and mod have a loop form for elements of this type: they are evaluated in f32. The
+/// other elementary functions (exp, log, tanh, sigmoid, asin, ...) have one for every float type.
+inline bool has_f32_math(DType type) { return type == DType::f32 || type == DType::f16 || type == DType::bf16; }
 
 /// f(in 0, ...) of widened operands, converted to the type of output 0.
 template <class F>
@@ -26,10 +26,10 @@ template <class F>
 std::optional<Expr> scalar_binary(const OpView& op, std::span<const Expr> in, F f) {
   return cast(op.outputs[0].dtype, f(wide(in[0]), wide(in[1])));
 }
-/// As scalar_unary, for an f that uses elementary functions.
+/// As scalar_unary, for an f that uses functions of has_f32_math().
 template <class F>
-std::optional<Expr> scalar_math(const OpView& op, std::span<const Expr> in, F f) {
-  if (!has_math(in[0].elem())) return std::nullopt;
+std::optional<Expr> scalar_f32_math(const OpView& op, std::span<const Expr> in, F f) {
+  if (!has_f32_math(in[0].elem())) return std::nullopt;
   return scalar_unary(op, in, f);
 }
 /// As scalar_unary, for an f that makes sense for floats alone.

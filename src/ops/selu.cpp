@@ -13,7 +13,7 @@ void reference(ReferenceContext& ctx) {
 std::optional<Expr> scalar(const OpView& op, std::span<const Expr> in) {
   const double alpha = op.node.float_attr("alpha", 1.67326319217681884765625F);
   const double gamma = op.node.float_attr("gamma", 1.05070102214813232421875F);
-  return scalar_math(op, in, [=](const Expr& x) {
+  return scalar_float(op, in, [=](const Expr& x) {
     return like(x, gamma) * select(binary(Op::gt, x, like(x, 0)), x, like(x, alpha) * unary(Op::expm1, x));
   });
 }

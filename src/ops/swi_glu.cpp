@@ -20,7 +20,6 @@ void reference(ReferenceContext& ctx) {
 }
 
 std::optional<Expr> scalar(const OpView& op, std::span<const Expr> in) {
-  if (!has_math(in[0].elem())) return std::nullopt;
   const double alpha = op.node.float_attr("alpha", 1.0F);
   return scalar_binary(
       op, in, [=](const Expr& gate, const Expr& x) { return gate * unary(Op::sigmoid, gate * like(gate, alpha)) * x; });

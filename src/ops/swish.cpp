@@ -12,7 +12,7 @@ void reference(ReferenceContext& ctx) {
 
 std::optional<Expr> scalar(const OpView& op, std::span<const Expr> in) {
   const double alpha = op.node.float_attr("alpha", 1.0F);
-  return scalar_math(op, in, [=](const Expr& x) { return x * unary(Op::sigmoid, x * like(x, alpha)); });
+  return scalar_float(op, in, [=](const Expr& x) { return x * unary(Op::sigmoid, x * like(x, alpha)); });
 }
 
 }  // namespace
