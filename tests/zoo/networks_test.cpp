@@ -54,7 +54,7 @@ const std::vector<Known> kKnown = {
       {"GlobalAveragePool", 1},
       {"Flatten", 1},
       {"Gemm", 1}}},
-    {"vgg11", 132'863'336, 8, 8, {{"Conv", 8}, {"Relu", 10}, {"MaxPool", 5}, {"Flatten", 1}, {"Gemm", 3}}},
+    {"vgg11", 132'863'336, 8, 7, {{"Conv", 8}, {"Relu", 10}, {"MaxPool", 5}, {"Flatten", 1}, {"Gemm", 3}}},
     {"vgg13", 133'047'848, 10, 9, {{"Conv", 10}, {"Relu", 12}, {"MaxPool", 5}, {"Flatten", 1}, {"Gemm", 3}}},
     {"vgg16", 138'357'544, 13, 9, {{"Conv", 13}, {"Relu", 15}, {"MaxPool", 5}, {"Flatten", 1}, {"Gemm", 3}}},
     {"vgg19", 143'667'240, 16, 9, {{"Conv", 16}, {"Relu", 18}, {"MaxPool", 5}, {"Flatten", 1}, {"Gemm", 3}}},
@@ -66,7 +66,7 @@ const std::vector<Known> kKnown = {
     {"mobilenet_v2",
      3'504'872 - 17'056,
      52,
-     34,
+     30,
      {{"Conv", 52}, {"Clip", 35}, {"Add", 10}, {"GlobalAveragePool", 1}, {"Flatten", 1}, {"Gemm", 1}}},
     {"squeezenet1_0",
      1'248'424,
@@ -76,12 +76,12 @@ const std::vector<Known> kKnown = {
     {"squeezenet1_1",
      1'235'496,
      26,
-     20,
+     18,
      {{"Conv", 26}, {"Relu", 26}, {"Concat", 8}, {"MaxPool", 3}, {"GlobalAveragePool", 1}, {"Flatten", 1}}},
     {"inception_v3",
      23'834'568 - 17'216,
      94,
-     54,
+     43,
      {{"Conv", 94},
       {"Relu", 94},
       {"Concat", 11},
@@ -114,6 +114,7 @@ TEST(Networks, Densenet121) {
     if (node.op->name == "BatchNormalization") standing += graph.type(node.inputs[0]).shape[1];
   }
   EXPECT_EQ(parameters(graph), 7'978'856 - (64 + 58 * 128) + 2 * standing);
+  EXPECT_EQ(distinct(convolutions(graph)).size(), 66U);
   EXPECT_EQ(operators(graph), (Counts{{"Conv", 120},
                                       {"BatchNormalization", 62},
                                       {"Relu", 121},
@@ -130,6 +131,7 @@ TEST(Networks, CenternetDla34) {
   EXPECT_EQ(operators(graph),
             (Counts{{"Conv", 49}, {"Relu", 42}, {"Add", 15}, {"MaxPool", 6}, {"Concat", 6}, {"ConvTranspose", 3}}));
   EXPECT_EQ(parameters(graph), 18'016'580);
+  EXPECT_EQ(distinct(convolutions(graph)).size(), 27U);
   ASSERT_EQ(graph.outputs().size(), 3U);
   EXPECT_EQ(graph.type(graph.outputs()[0].value).shape, (Shape{1, 80, 152, 152}));
   EXPECT_EQ(graph.type(graph.outputs()[1].value).shape, (Shape{1, 2, 152, 152}));
