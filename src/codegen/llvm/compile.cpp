@@ -6,6 +6,7 @@
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/CommandLine.h>
 #include <llvm/Support/ErrorHandling.h>
 #include <llvm/Support/SmallVectorMemoryBuffer.h>
 #include <llvm/Support/TargetSelect.h>
@@ -34,6 +35,13 @@ void on_fatal_error(void* /*data*/, const char* reason, bool /*crash*/) {
   throw Error(ErrorKind::internal, fmt::format("LLVM: {}", reason));
 }
 
+/// Sets a boolean option of LLVM's back end that has no other interface, unless the program has set it already.
+void set_option(const char* name, const char* value) {
+  auto& options = llvm::cl::getRegisteredOptions();
+  const auto it = options.find(name);
+  if (it != options.end() && it->second->getNumOccurrences() == 0) it->second->addOccurrence(0, name, value);
+}
+
 void initialise() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -42,6 +50,11 @@ void initialise() {
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
     llvm::install_fatal_error_handler(on_fatal_error);
+    // The loop IR's order of statements is kept: the scheduler in front of register allocation moves loads up until
+    // register tiles spill (a 14x2 tile unrolled by 16 drops from 97 % to 46 % of peak) and nowhere gained anything.
+    set_option("enable-misched", "false");
+    // Rewriting addresses of loops takes up to half of the time of compiling and changed no kernel's speed.
+    set_option("disable-lsr", "true");
   });
 }
 
