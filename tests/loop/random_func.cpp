@@ -108,7 +108,9 @@ class Generator {
     }
     if (!known.empty() && chance(50)) return one_of(known);
     if (t == DType::i64 && chance(40)) return lanes == 1 ? index(64) : ramp(index(64), pick(5) - 2, lanes);
-    if (t == DType::f32 && lanes == 1 && vector_depth_ == 0 && chance(20)) return b_.load(scratch_, index(kScratch));
+    // Memory that the function itself writes, at few places, so that loads and stores meet.
+    if (t == DType::f32 && lanes == 1 && vector_depth_ == 0 && chance(25)) return b_.load(scratch_, index(16));
+    if (lanes == 1 && vector_depth_ == 0 && chance(10)) return b_.load(of_type(outputs_, t), chunk_ + index(16));
     if (chance(20)) return constant(t, lanes);
     if (lanes > 1 && chance(30)) return broadcast(leaf(t, 1), lanes);
     return loaded(t, lanes);
@@ -192,8 +194,7 @@ class Generator {
       const Expr v = b_.let("l", value(any_type(), any_lanes(), 3));
       named_.push_back({v, -1, vector_depth_});
     } else if (what < 66) {
-      const int32_t r = b_.reg("r", value(any_type(), any_lanes(), 3));
-      named_.push_back({b_.get(r), r, vector_depth_});
+      declare();
     } else if (what < 80) {
       set();
     } else if (what < 84) {
@@ -201,6 +202,11 @@ class Generator {
     } else {
       store();
     }
+  }
+
+  void declare() {
+    const int32_t r = b_.reg("r", value(any_type(), any_lanes(), 3));
+    named_.push_back({b_.get(r), r, vector_depth_});
   }
 
   void set() {
@@ -245,6 +251,7 @@ class Generator {
         lane_extent_ = extent;
         lane_step_ = chance(80) ? 1 : 2;
         lane_stores_.clear();
+        if (chance(60)) declare();
         statements(2 + pick(3), depth + 1);
         store();
         --vector_depth_;
@@ -253,16 +260,24 @@ class Generator {
   }
 
   void branch(int depth) {
-    const bool both = chance(40);
-    b_.if_then(
-        condition(1, 2), [&] { scoped([&] { statements(1 + pick(2), depth + 1); }); },
-        both ? std::function<void()>([&] { scoped([&] { statements(1, depth + 1); }); }) : std::function<void()>());
+    Expr taken = condition(1, 2);
+    if (vector_depth_ > 0 && chance(60)) {  // differs from lane to lane
+      taken =
+          binary(Op::lt, b_.load(of_type(inputs_, DType::i32), lane_ + index(64)), imm_int(DType::i32, pick(100) - 50));
+    }
+    const auto body = [&] {
+      scoped([&] {
+        statements(1 + pick(2), depth + 1);
+        if (chance(60)) set();
+      });
+    };
+    b_.if_then(taken, body, chance(40) ? std::function<void()>(body) : std::function<void()>());
   }
 
   void store() {
     if (vector_depth_ > 0) return lane_store();
     const int32_t lanes = any_lanes();
-    if (chance(20) && lanes == 1) return b_.store(scratch_, index(kScratch), value(DType::f32, 1, 3));
+    if (chance(30) && lanes == 1) return b_.store(scratch_, index(16), value(DType::f32, 1, 3));
     const DType t = any_type();
     const Expr mask = lanes > 1 && chance(30) ? first_lanes(index(2 * lanes), lanes) : Expr();
     if (lanes > 1 && chance(20)) {
@@ -270,7 +285,7 @@ class Generator {
       return b_.scatter(of_type(outputs_, t), ramp(chunk_ + index(kChunk - lanes * stride), stride, lanes),
                         value(t, lanes, 3), mask);
     }
-    b_.store(of_type(outputs_, t), chunk_ + index(kChunk - lanes), value(t, lanes, 3), mask);
+    b_.store(of_type(outputs_, t), chunk_ + index(chance(50) ? 16 : kChunk - lanes), value(t, lanes, 3), mask);
   }
 
   /// Each buffer is written by one store of a vector loop, at an index that differs between all its iterations.

@@ -12,11 +12,17 @@ namespace {
 bool is_small_float(DType type) { return type == DType::f16 || type == DType::bf16; }
 llvm::Constant* constant_int(llvm::Type* type, uint64_t value) { return llvm::ConstantInt::get(type, value); }
 
-/// Whether dividing by it needs no guard: constants other than 0 and -1.
-bool is_safe_divisor(Value* v) {
+/// The integer that `v` holds in every lane, if it is constant.
+const llvm::ConstantInt* splat_int(Value* v) {
   const auto* c = llvm::dyn_cast<llvm::Constant>(v);
   if (c != nullptr && c->getType()->isVectorTy()) c = c->getSplatValue();
-  return c != nullptr && llvm::isa<llvm::ConstantInt>(c) && !c->isNullValue() && !c->isAllOnesValue();
+  return llvm::dyn_cast_if_present<llvm::ConstantInt>(c);
+}
+
+/// Whether dividing by it needs no guard: constants other than 0 and -1.
+bool is_safe_divisor(Value* v) {
+  const llvm::ConstantInt* c = splat_int(v);
+  return c != nullptr && !c->isZero() && !c->isMinusOne();
 }
 
 }  // namespace
@@ -237,6 +243,10 @@ Value* Emitter::divide_int(Op op, bool is_signed, Value* a, Value* b) {
 
 Value* Emitter::shift(Op op, bool is_signed, Value* a, Value* b) {
   const unsigned width = a->getType()->getScalarSizeInBits();
+  if (const llvm::ConstantInt* count = splat_int(b); count != nullptr && count->getValue().ult(width)) {
+    if (op == Op::shl) return builder_.CreateShl(a, b);
+    return is_signed ? builder_.CreateAShr(a, b) : builder_.CreateLShr(a, b);
+  }
   Value* within = builder_.CreateICmpULT(b, constant_int(b->getType(), width));
   if (op == Op::shr && is_signed) {
     return builder_.CreateAShr(a, builder_.CreateSelect(within, b, constant_int(b->getType(), width - 1)));

@@ -88,15 +88,25 @@ void Emitter::declare_registers() {
 
 template <class F>
 void Emitter::counted_loop(const std::string& name, Value* begin, Value* end, int64_t step, F body) {
-  auto* preheader = BasicBlock::Create(context_, "", function_);
+  const auto* first = llvm::dyn_cast<llvm::ConstantInt>(begin);
+  const auto* limit = llvm::dyn_cast<llvm::ConstantInt>(end);
+  const bool known = first != nullptr && limit != nullptr;
+  if (known && first->getSExtValue() >= limit->getSExtValue()) return;
+  BasicBlock* before = builder_.GetInsertBlock();
   auto* header = BasicBlock::Create(context_, name, function_);
   auto* done = BasicBlock::Create(context_, "", function_);
-  builder_.CreateCondBr(builder_.CreateICmpSLT(begin, end), preheader, done);
-  builder_.SetInsertPoint(preheader);
-  builder_.CreateBr(header);
+  if (known) {
+    builder_.CreateBr(header);
+  } else {
+    auto* preheader = BasicBlock::Create(context_, "", function_, header);
+    builder_.CreateCondBr(builder_.CreateICmpSLT(begin, end), preheader, done);
+    builder_.SetInsertPoint(preheader);
+    builder_.CreateBr(header);
+    before = preheader;
+  }
   builder_.SetInsertPoint(header);
   llvm::PHINode* counter = builder_.CreatePHI(builder_.getInt64Ty(), 2, name);
-  counter->addIncoming(begin, preheader);
+  counter->addIncoming(begin, before);
   body(counter);
   Value* next = builder_.CreateNSWAdd(counter, builder_.getInt64(static_cast<uint64_t>(step)));
   counter->addIncoming(next, builder_.GetInsertBlock());
@@ -121,8 +131,9 @@ void Emitter::decode_parallel(Value* linear) {
       return;
     }
     Value* extent = builder_.getInt64(static_cast<uint64_t>(d.extent));
-    var = builder_.CreateURem(linear, extent);
-    linear = builder_.CreateUDiv(linear, extent);
+    Value* rest = builder_.CreateUDiv(linear, extent);
+    var = builder_.CreateSub(linear, builder_.CreateMul(rest, extent));
+    linear = rest;
   }
 }
 
