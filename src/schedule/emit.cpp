@@ -1,6 +1,5 @@
 #include "schedule/emit.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "ops/builder.h"
@@ -168,9 +167,6 @@ Stage Emitter::finish(Lowered& lowered) {
 
 bool has_loop_form(const Graph& graph, const Node& node) {
   if (node.op->scalar == nullptr) return false;
-  // Vector code of bf16 wrote past masked tails on AVX-512; until that is understood bf16 runs reference kernels.
-  const auto bf16 = [&](ValueId v) { return v != kNone && graph.type(v).dtype == DType::bf16; };
-  if (std::any_of(node.inputs.begin(), node.inputs.end(), bf16) || bf16(node.outputs[0])) return false;
   std::vector<Expr> operands;
   for (ValueId in : node.inputs) {
     if (in == kNone) continue;

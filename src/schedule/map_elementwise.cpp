@@ -93,6 +93,15 @@ std::vector<Merged> merge(const Task& task, const Domain& domain) {
   return dims;
 }
 
+bool touches_bf16(const Task& task) {
+  for (const auto* list : {&task.inputs, &task.outputs}) {
+    for (const Operand& o : *list) {
+      if (o.type.dtype == DType::bf16) return true;
+    }
+  }
+  return false;
+}
+
 void emit_vectors(Emitter& e, const Domain& domain, int64_t item_elems) {
   const std::vector<Merged> dims = merge(e.task(), domain);
   Site site;
@@ -104,10 +113,13 @@ void emit_vectors(Emitter& e, const Domain& domain, int64_t item_elems) {
   for (size_t i = 0; i < serial; ++i) site.index[dims[i].inner] = e.b.parallel("i" + std::to_string(i), dims[i].extent);
   const auto run = [&](const Expr& base, int64_t extent) {
     if (extent == 1) return e.map(domain, site);
-    e.b.vector_loop("v", extent, [&](const Expr& v) {
+    const auto body = [&](const Expr& v) {
       if (domain.rank() > 0) site.index[dims.back().inner] = base + v;
       e.map(domain, site);
-    });
+    };
+    // Masked tails of bf16 vectors wrote past their buffer on AVX-512: bf16 runs element by element (doc/decisions.md).
+    if (touches_bf16(e.task())) return e.b.loop("v", 0, extent, body);
+    e.b.vector_loop("v", extent, body);
   };
   if (inner > item_elems) {
     const int64_t full = inner / item_elems;
