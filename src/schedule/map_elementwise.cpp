@@ -93,15 +93,6 @@ std::vector<Merged> merge(const Task& task, const Domain& domain) {
   return dims;
 }
 
-bool touches_bf16(const Task& task) {
-  for (const auto* list : {&task.inputs, &task.outputs}) {
-    for (const Operand& o : *list) {
-      if (o.type.dtype == DType::bf16) return true;
-    }
-  }
-  return false;
-}
-
 void emit_vectors(Emitter& e, const Domain& domain, int64_t item_elems) {
   const std::vector<Merged> dims = merge(e.task(), domain);
   Site site;
@@ -117,8 +108,6 @@ void emit_vectors(Emitter& e, const Domain& domain, int64_t item_elems) {
       if (domain.rank() > 0) site.index[dims.back().inner] = base + v;
       e.map(domain, site);
     };
-    // Masked tails of bf16 vectors wrote past their buffer on AVX-512: bf16 runs element by element (doc/decisions.md).
-    if (touches_bf16(e.task())) return e.b.loop("v", 0, extent, body);
     e.b.vector_loop("v", extent, body);
   };
   if (inner > item_elems) {

@@ -152,6 +152,15 @@ void Emitter::store(const StmtNode& s) {
     tagged(builder_.CreateAlignedStore(v, at, align), s.id);
     return;
   }
+  // LLVM 22 stores more than one lane when a constant mask has exactly one on and the elements are truncated (i8,
+  // bf16).
+  int64_t on = 0;
+  if (const Expr count = first_lanes_count(s.mask);
+      s.b.lanes() > 1 && count.defined() && is_const(count, &on) && on == 1) {
+    tagged(builder_.CreateAlignedStore(builder_.CreateExtractElement(v, uint64_t{0}), address(s.id, s.a, false), align),
+           s.id);
+    return;
+  }
   Value* mask = expr(s.mask);
   Value* at = address(s.id, s.a, false);
   if (s.b.lanes() == 1) {
