@@ -73,9 +73,9 @@ TEST(Compile, BytesDependOnNothingButTheFunctions) {
   const MachineCode two = compile(funcs, target, 2);
   MachineCode elsewhere;
   std::jthread([&] { elsewhere = compile(funcs, target, 3); }).join();
-  for (const MachineCode* other : {&again, &two, &elsewhere}) {
-    EXPECT_EQ(one.bytes, other->bytes);
-    EXPECT_EQ(one.entries, other->entries);
+  for (const MachineCode& other : {again, two, elsewhere}) {
+    EXPECT_EQ(one.bytes, other.bytes);
+    EXPECT_EQ(one.entries, other.entries);
   }
   ASSERT_EQ(one.entries.size(), funcs.size());
   for (size_t i = 0; i < one.entries.size(); ++i) EXPECT_EQ(one.entries[i] % 64, 0) << funcs[i].name;

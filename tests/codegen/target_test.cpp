@@ -1,0 +1,78 @@
+#include "loop/target.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace kilter {
+namespace {
+
+std::string usage_error(std::string_view text) {
+  try {
+    parse_target(text);
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::usage);
+    return e.message();
+  }
+  ADD_FAILURE() << "accepted: " << text;
+  return {};
+}
+
+TEST(Target, EveryRowParsesUnderItsNameAndUnderLlvmsOptions) {
+  for (const TargetRow& row : all_targets()) {
+    const Target t = parse_target(row.name);
+    EXPECT_EQ(t.name, row.name);
+    EXPECT_EQ(t.cpu, row.cpu);
+    EXPECT_EQ(t.limits.vector_bytes, row.limits.vector_bytes);
+    EXPECT_TRUE(t.features.empty());
+    EXPECT_EQ(parse_target("llvm -mcpu=" + std::string(row.name)).name, row.name);
+    EXPECT_EQ(t.limits.masks, t.limits.vector_bytes == 64) << row.name;
+    EXPECT_EQ(t.limits.vector_registers, t.limits.masks ? 32 : 16) << row.name;
+    EXPECT_EQ(t.limits.fma, t.limits.vector_bytes >= 32) << row.name;
+  }
+  EXPECT_EQ(parse_target("llvm -mcpu=core-avx2").name, "haswell");
+}
+
+TEST(Target, AttributesChangeTheLimits) {
+  const Target narrow = parse_target("llvm -mcpu=skylake-avx512 -mattr=-avx512f");
+  EXPECT_EQ(narrow.limits.vector_bytes, 32);
+  EXPECT_EQ(narrow.limits.vector_registers, 16);
+  EXPECT_FALSE(narrow.limits.masks);
+  EXPECT_TRUE(narrow.limits.fma);
+  EXPECT_EQ(narrow.limits.l2_bytes, parse_target("skylake-avx512").limits.l2_bytes);
+  EXPECT_FALSE(parse_target("llvm -mcpu=haswell -mattr=-fma").limits.fma);
+  EXPECT_EQ(parse_target("llvm -mcpu=haswell -mattr=-avx").limits.vector_bytes, 16);
+  EXPECT_FALSE(parse_target("llvm -mcpu=haswell -mattr=-avx").limits.f16_convert);
+  const Target wider = parse_target("llvm -mcpu=x86-64-v2 -mattr=+avx2,+fma");
+  EXPECT_EQ(wider.limits.vector_bytes, 32);
+  EXPECT_TRUE(wider.limits.fma);
+  // The printed name is accepted again and means the same.
+  const Target again = parse_target(wider.name);
+  EXPECT_EQ(again.name, wider.name);
+  EXPECT_EQ(again.features, wider.features);
+  EXPECT_EQ(again.limits.vector_bytes, wider.limits.vector_bytes);
+}
+
+TEST(Target, NativeIsARowThatRunsHere) {
+  const Target native = native_target();
+  EXPECT_TRUE(runs_here(native));
+  EXPECT_EQ(parse_target("native").name, native.name);
+  EXPECT_EQ(parse_target("llvm").name, native.name);
+  EXPECT_TRUE(runs_here(parse_target("x86-64-v2")));
+  // What runs wider code runs narrower code.
+  EXPECT_LE(runs_here(parse_target("x86-64-v4")), runs_here(parse_target("x86-64-v3")));
+  EXPECT_EQ(native.limits.masks, runs_here(parse_target("x86-64-v4")));
+}
+
+TEST(Target, UnknownNamesListTheLegalOnes) {
+  EXPECT_NE(usage_error("znver9").find("znver4"), std::string::npos);
+  EXPECT_NE(usage_error("").find("native"), std::string::npos);
+  EXPECT_NE(usage_error("llvm -mcpu=pentium").find("x86-64-v3"), std::string::npos);
+  EXPECT_NE(usage_error("llvm -mattr=+magic").find("avx512f"), std::string::npos);
+  EXPECT_NE(usage_error("llvm -mattr=avx2").find("'avx2'"), std::string::npos);
+  EXPECT_NE(usage_error("llvm -O3").find("-mcpu"), std::string::npos);
+  EXPECT_NE(usage_error("cuda").find("legal"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kilter
