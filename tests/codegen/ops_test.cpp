@@ -209,6 +209,33 @@ TEST_P(EachType, MasksStridesAndGathers) {
   }
 }
 
+// Masks that are known when the code is made, over values that are computed wider than they are stored.
+TEST_P(EachType, ConstantMasks) {
+  for (const Target& target : targets_here()) {
+    for (const int32_t lanes : {2, 4, 8, 16}) {
+      LoopBuilder b(fmt::format("constant_masks_{}x{}", name(GetParam()), lanes));
+      const Buf x = b.input("x", DType::f32, 4 * lanes);
+      const Buf same = b.input("same", GetParam(), 4 * lanes);
+      std::vector<std::pair<Buf, Expr>> out;
+      const auto add = [&](Expr mask) {
+        out.emplace_back(b.output(fmt::format("y{}", out.size()), GetParam(), 4 * lanes), std::move(mask));
+      };
+      const Expr lane = ramp(imm_int(DType::i32, 0), imm_int(DType::i32, 1), lanes);
+      for (int32_t k = 0; k < lanes; ++k) {
+        add(first_lanes(k, lanes));
+        add(binary(Op::eq, lane, imm_int(DType::i32, k, lanes)));
+        add(binary(Op::ge, lane, imm_int(DType::i32, k, lanes)));
+      }
+      const Expr at = b.parallel("i", 4) * static_cast<int64_t>(lanes);
+      for (const auto& [y, mask] : out) {
+        b.store(y, at, cast(GetParam(), b.load(x, at, lanes, 1, mask) * imm(DType::f32, 0.7)), mask);
+        b.store(y, at, b.load(same, at, lanes, 1, mask), binary(Op::logical_and, mask, first_lanes(lanes - 1, lanes)));
+      }
+      check(b.finish(), target);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, EachType, ::testing::ValuesIn(kTypes),
                          [](const auto& p) { return std::string(name(p.param)); });
 

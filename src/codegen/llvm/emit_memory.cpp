@@ -1,12 +1,29 @@
 #include <llvm/IR/Intrinsics.h>
 
-#include <numeric>
-
 #include "codegen/llvm/emitter.h"
 
 namespace kilter::codegen {
 
 using llvm::Value;
+
+namespace {
+
+/// The lane that a constant mask has on when it has exactly one, else -1.
+int64_t only_lane(Value* mask) {
+  const auto* constant = llvm::dyn_cast<llvm::Constant>(mask);
+  const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(mask->getType());
+  if (constant == nullptr || vector == nullptr) return -1;
+  int64_t lane = -1;
+  for (unsigned k = 0; k < vector->getNumElements(); ++k) {
+    const llvm::Constant* on = constant->getAggregateElement(k);
+    if (on == nullptr || on->isNullValue()) continue;
+    if (lane >= 0) return -1;
+    lane = k;
+  }
+  return lane;
+}
+
+}  // namespace
 
 llvm::Instruction* Emitter::tagged(llvm::Instruction* access, int32_t buffer) {
   const auto b = static_cast<size_t>(buffer);
@@ -152,17 +169,15 @@ void Emitter::store(const StmtNode& s) {
     tagged(builder_.CreateAlignedStore(v, at, align), s.id);
     return;
   }
-  // LLVM 22 stores more than one lane when a constant mask has exactly one on and the elements are truncated (i8,
-  // bf16).
-  int64_t on = 0;
-  if (const Expr count = first_lanes_count(s.mask);
-      s.b.lanes() > 1 && count.defined() && is_const(count, &on) && on == 1) {
-    tagged(builder_.CreateAlignedStore(builder_.CreateExtractElement(v, uint64_t{0}), address(s.id, s.a, false), align),
-           s.id);
-    return;
-  }
   Value* mask = expr(s.mask);
   Value* at = address(s.id, s.a, false);
+  // LLVM 22 makes a scalar store of such a mask itself, but of the value before its truncation (i8, bf16): too wide.
+  if (const int64_t lane = only_lane(mask); s.b.lanes() > 1 && lane >= 0) {
+    Value* one = builder_.CreateExtractElement(v, static_cast<uint64_t>(lane));
+    Value* place = builder_.CreateGEP(one->getType(), at, builder_.getInt64(static_cast<uint64_t>(lane)));
+    tagged(builder_.CreateAlignedStore(one, place, align), s.id);
+    return;
+  }
   if (s.b.lanes() == 1) {
     v = builder_.CreateBitCast(v, llvm::FixedVectorType::get(v->getType(), 1));
     mask = builder_.CreateBitCast(mask, llvm::FixedVectorType::get(mask->getType(), 1));
