@@ -55,7 +55,7 @@ int32_t cells(VType type) { return static_cast<int32_t>((size_bytes(type.elem) *
 /// The whole function as steps, with the initial frame.
 class Program {
  public:
-  explicit Program(const LoopFunc& func) : func_(func) {
+  explicit Program(const LoopFunc& func) {
     for (const VarInfo& v : func.vars) vars_.push_back(place(v.type));
     for (const VarInfo& r : func.regs) regs_.push_back(place(r.type));
     steps = block(func.body);
@@ -179,7 +179,6 @@ class Program {
     }
   }
 
-  const LoopFunc& func_;
   std::vector<int32_t> vars_, regs_;
   std::unordered_map<const ExprNode*, int32_t> memo_;
 };
