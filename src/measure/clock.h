@@ -1,24 +1,21 @@
-// The clock and the figures of a set of samples. All timing goes through here.
+// Timing one thing, in milliseconds of base/ticks.h. For comparing things use measure/compare.h, for one thing under
+// stated conditions measure/evaluator.h.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <string>
-#include <vector>
+
+#include "measure/stats.h"
 
 namespace kilter {
 
+/// A moment in milliseconds; only differences mean something. Tests give one of their own.
+using ClockMs = std::function<double()>;
+/// ticks() as milliseconds since the first use.
+double now_ms();
+
 /// Nanoseconds of the monotonic clock.
 int64_t now_ns();
-
-/// Samples in milliseconds and what is known of them.
-struct Samples {
-  std::vector<double> ms;
-  double median() const;
-  double min() const;
-  /// The value that the given share (0..1) of the samples do not exceed.
-  double quantile(double share) const;
-};
 
 /// Calls `run` until `seconds` have passed and at least `min_samples` were taken, after `warm_up` calls that do not
 /// count.

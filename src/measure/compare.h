@@ -1,0 +1,75 @@
+// Comparing candidates so that the answer does not depend on what else the machine does: interleaved, paired, in random
+// order, until the answer is known.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "measure/clock.h"
+#include "measure/quiet.h"
+#include "measure/stats.h"
+
+namespace kilter {
+
+struct Candidate {
+  std::string name;
+  std::function<void()> run;
+  std::function<void()> prepare = {};  ///< before each call, not timed: flush or rotate buffers
+};
+
+struct CompareOptions {
+  double max_seconds = 10;           ///< budget, warm-up included
+  double target_half_width = 0.005;  ///< of the interval of each ratio to the first candidate
+  bool stop_when_different = true;   ///< stop early once every interval clearly excludes 1
+  int min_rounds = 20;               ///< before any answer; the budget wins, but not over five rounds
+  int max_rounds = 100000;
+  double slice_ms = 1;  ///< calls shorter than this are repeated to fill it
+  int warm_up = 3;      ///< calls of each candidate that do not count
+  double confidence = 0.95;
+  uint64_t seed = 1;  ///< of the order and of the intervals
+  QuietLimits quiet;
+  // For tests: the moment in milliseconds and the machine's state.
+  ClockMs clock = now_ms;
+  std::function<QuietReading()> read_quiet = kilter::read_quiet;
+};
+
+/// One round runs every candidate once (a slice) in random order and once more in the opposite order: A B C C B A.
+struct Round {
+  std::vector<double> ms;  ///< by candidate: milliseconds per call, mean of both slices
+  std::vector<int> order;  ///< candidates in the order of the first half
+  Disturbance disturbance;
+  bool kept = true;
+};
+
+struct Comparison {
+  std::vector<std::string> names;
+  std::vector<Samples> samples;        ///< by candidate, of the kept rounds; equal indices are one round
+  std::vector<int64_t> calls;          ///< by candidate: calls in one slice
+  std::vector<Round> rounds;           ///< all, in order
+  int64_t taken = 0;                   ///< rounds
+  int64_t kept = 0;                    ///< rounds that the figures are made of
+  int64_t disturbed = 0;               ///< rounds that the machine disturbed
+  std::map<std::string, int> reasons;  ///< how many rounds were disturbed by "steal", "wait", "switches", "clock"
+  double seconds = 0;
+  std::string stopped_because;  ///< "half-width 0.4 % of 0.5 % wanted", "time is up: ..."
+  std::string dropped;          ///< the rule that was applied to disturbed rounds, in words
+  double confidence = 0.95;
+  uint64_t seed = 1;
+
+  /// Time of candidate `b` over candidate `a`: above 1, `b` is slower.
+  Ratio ratio(size_t a, size_t b) const;
+  /// Interval of a candidate's own time in milliseconds.
+  Ratio time_ms(size_t candidate) const;
+};
+
+/// Compares two candidates or more. Disturbed rounds are dropped for all candidates alike; when fewer than
+/// max(min_rounds, a third of all) are undisturbed, all rounds are kept, and the middle half of the estimator has to
+/// leave the disturbed ones out. Stops when every ratio to the first candidate is known: its half-width reached the
+/// target, or twice its interval excludes 1 (twice, as it is looked at many times); or when the budget is spent.
+/// Exceptions of a candidate pass through. Throws internal for fewer than two candidates.
+Comparison compare(const std::vector<Candidate>& candidates, const CompareOptions& options = {});
+
+}  // namespace kilter

@@ -1,0 +1,136 @@
+#include "measure/conditions.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <time.h>
+
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/ticks.h"
+#include "measure/stats.h"
+
+namespace kilter {
+namespace {
+
+/// Fields of text in the order of their importance; the number of threads comes before all of them.
+struct TextField {
+  const char* key;
+  const char* what;
+  std::string Conditions::* field;
+};
+constexpr std::array kTexts = {
+    TextField{"executor", "executor", &Conditions::executor},
+    TextField{"target", "target", &Conditions::target},
+    TextField{"records", "tuning records", &Conditions::records},
+    TextField{"program", "version of Kilter", &Conditions::program},
+    TextField{"codegen", "version of the code generator", &Conditions::codegen},
+    TextField{"device", "device", &Conditions::device},
+    TextField{"weights", "weights", &Conditions::weights},
+    TextField{"weights_from", "weights stream from", &Conditions::weights_from},
+    TextField{"activations", "activations", &Conditions::activations},
+    TextField{"pinning", "CPUs of the process", &Conditions::pinning},
+    TextField{"huge_pages", "huge pages", &Conditions::huge_pages},
+    TextField{"clock", "clock", &Conditions::clock},
+    TextField{"estimator", "estimator", &Conditions::estimator},
+};
+
+std::string shown(const std::string& text) { return text.empty() ? "not known" : text; }
+
+}  // namespace
+
+Conditions current_conditions() {
+  Conditions c;
+  c.pinning = affinity_text();
+  c.huge_pages = huge_pages_text();
+  c.clock = tick_source();
+  c.estimator = kEstimator;
+  c.date = iso_date();
+  return c;
+}
+
+nlohmann::json to_json(const Conditions& conditions) {
+  nlohmann::json json{{"threads", conditions.threads},
+                      {"taken", conditions.taken},
+                      {"kept", conditions.kept},
+                      {"disturbed", conditions.disturbed},
+                      {"date", conditions.date}};
+  for (const TextField& f : kTexts) json[f.key] = conditions.*f.field;
+  return json;
+}
+
+Conditions conditions_from_json(const nlohmann::json& json) {
+  Conditions c;
+  try {
+    c.threads = json.value("threads", c.threads);
+    c.taken = json.value("taken", c.taken);
+    c.kept = json.value("kept", c.kept);
+    c.disturbed = json.value("disturbed", c.disturbed);
+    c.date = json.value("date", c.date);
+    for (const TextField& f : kTexts) c.*f.field = json.value(f.key, c.*f.field);
+  } catch (const nlohmann::json::exception& e) {
+    fail(ErrorKind::bad_input, "conditions: {}", e.what());
+  }
+  return c;
+}
+
+std::vector<Difference> differences(const Conditions& a, const Conditions& b) {
+  std::vector<Difference> list;
+  if (a.threads != b.threads) list.push_back({"threads", std::to_string(a.threads), std::to_string(b.threads)});
+  for (const TextField& f : kTexts) {
+    if (a.*f.field != b.*f.field) list.push_back({f.what, shown(a.*f.field), shown(b.*f.field)});
+  }
+  return list;
+}
+
+std::vector<int> affinity_cpus() {
+  // The kernel refuses masks smaller than its own, which may be larger than cpu_set_t's 1024 CPUs.
+  for (size_t cpus = 1024; cpus <= size_t{1} << 18; cpus *= 4) {
+    std::vector<cpu_set_t> mask(cpus / 1024);
+    const size_t bytes = mask.size() * sizeof(cpu_set_t);
+    if (sched_getaffinity(0, bytes, mask.data()) != 0) continue;
+    std::vector<int> list;
+    for (size_t i = 0; i < cpus; ++i) {
+      if (CPU_ISSET_S(i, bytes, mask.data())) list.push_back(static_cast<int>(i));
+    }
+    return list;
+  }
+  return {0};
+}
+
+std::string cpu_list_text(const std::vector<int>& cpus) {
+  std::string text;
+  for (size_t i = 0; i < cpus.size();) {
+    size_t last = i;
+    while (last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1) ++last;
+    if (!text.empty()) text += ',';
+    text += last == i ? std::to_string(cpus[i]) : fmt::format("{}-{}", cpus[i], cpus[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+std::string affinity_text() { return cpu_list_text(affinity_cpus()); }
+
+std::string huge_pages_text() {
+  std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const size_t open = text.find('[');
+  const size_t close = text.find(']');
+  if (open == std::string::npos || close == std::string::npos || close < open) return "unknown";
+  return text.substr(open + 1, close - open - 1);
+}
+
+std::string iso_date() {
+  const time_t now = time(nullptr);
+  tm utc{};
+  gmtime_r(&now, &utc);
+  std::array<char, 32> text{};
+  strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text.data();
+}
+
+}  // namespace kilter

@@ -1,0 +1,59 @@
+// The circumstances that a measured figure holds for. They travel with every result.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace kilter {
+
+struct Conditions {
+  std::string device;               ///< Device::fingerprint()
+  int threads = 1;                  ///< that ran the network
+  std::string pinning;              ///< CPUs that the process may run on, "0-1"
+  std::string huge_pages;           ///< transparent huge pages: "always", "madvise", "never", "unknown"
+  std::string weights = "warm";     ///< "warm" (as the last run left them) or "cold" (rotated through memory)
+  std::string weights_from;         ///< where the weights stream from: "L1", "L2", "L3", "DRAM"; empty: not known
+  std::string activations;          ///< "as the predecessor left them", "warm", ...
+  std::string clock;                ///< tick_source()
+  std::string estimator;            ///< kEstimator
+  int64_t taken = 0;                ///< samples that were taken,
+  int64_t kept = 0;                 ///< that the figure is made of,
+  int64_t disturbed = 0;            ///< and that the machine disturbed
+  std::string date;                 ///< ISO 8601, UTC
+  std::string target;               ///< Target::name that code was generated for
+  std::string codegen;              ///< codegen_version()
+  std::string records = "none";     ///< which tuning records were used
+  std::string program;              ///< Kilter's own version
+  std::string executor = "kilter";  ///< what ran it
+};
+
+/// device left empty, threads 1, and what the machine says of itself now: pinning, huge_pages, clock, estimator, date.
+Conditions current_conditions();
+
+/// Every field under its own name.
+nlohmann::json to_json(const Conditions& conditions);
+/// Fields that are missing keep their defaults; throws bad_input for a field of another type.
+Conditions conditions_from_json(const nlohmann::json& json);
+
+struct Difference {
+  std::string what;  ///< in words: "threads", "tuning records", ...
+  std::string a, b;
+};
+/// What differs, those that change times most first: threads, target, records, versions, device, weights, the rest.
+/// Dates and counts of samples are no conditions and never listed.
+std::vector<Difference> differences(const Conditions& a, const Conditions& b);
+
+/// "0-3,8" of the CPUs that the calling thread may run on.
+std::string affinity_text();
+/// The same rule for any ascending list: "0-3,8".
+std::string cpu_list_text(const std::vector<int>& cpus);
+/// The CPUs that the calling thread may run on, ascending.
+std::vector<int> affinity_cpus();
+/// The chosen word of /sys/kernel/mm/transparent_hugepage/enabled, "unknown" without it.
+std::string huge_pages_text();
+/// The current moment, "2026-03-01T12:34:56Z".
+std::string iso_date();
+
+}  // namespace kilter

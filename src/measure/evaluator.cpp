@@ -1,0 +1,78 @@
+#include "measure/evaluator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "base/error.h"
+#include "measure/caches.h"
+
+namespace kilter {
+namespace {
+
+/// Total time of `number` calls.
+double measure(const std::function<void()>& run, int64_t number, const EvaluatorOptions& options) {
+  if (options.prepare) options.prepare();
+  const double start = options.clock();
+  for (int64_t i = 0; i < number; ++i) run();
+  return options.clock() - start;
+}
+
+/// The number of calls that takes min_repeat_ms; aims a little higher, as the next measurement may be shorter.
+int64_t grow_number(const std::function<void()>& run, const EvaluatorOptions& options) {
+  int64_t number = options.number;
+  if (options.min_repeat_ms <= 0) return number;
+  constexpr int64_t kMost = int64_t{1} << 40;
+  while (number < kMost) {
+    const double total = measure(run, number, options);
+    if (total >= options.min_repeat_ms) break;
+    const double factor = total > 0 ? 1.05 * options.min_repeat_ms / total : 10;
+    number =
+        std::max(number + 1, static_cast<int64_t>(std::ceil(static_cast<double>(number) * std::min(factor, 10.0))));
+  }
+  return number;
+}
+
+}  // namespace
+
+Evaluation evaluate(const std::function<void()>& run, const EvaluatorOptions& options) {
+  if (options.number < 1) fail(ErrorKind::usage, "number {}: calls in one measurement are 1 or more", options.number);
+  if (options.repeat < 1) fail(ErrorKind::usage, "repeat {}: measurements are 1 or more", options.repeat);
+  if (!(options.min_repeat_ms >= 0)) {
+    fail(ErrorKind::usage, "min_repeat_ms {}: milliseconds are 0 or more", options.min_repeat_ms);
+  }
+  for (int i = 0; i < options.warm_up; ++i) run();
+  Evaluation result;
+  result.number = grow_number(run, options);
+  QuietWatch watch(options.quiet, options.read_quiet);
+  std::vector<double> undisturbed;
+  for (int64_t i = 0; i < options.repeat; ++i) {
+    watch.start();
+    const double total = measure(run, result.number, options);
+    const Disturbance disturbance = watch.stop(total);
+    const double ms = total / static_cast<double>(result.number);
+    result.samples.ms.push_back(ms);
+    if (!disturbance.disturbed()) {
+      undisturbed.push_back(ms);
+    } else if (result.disturbed++ == 0) {
+      result.disturbed_by = disturbance.why();
+    }
+  }
+  const bool enough = 2 * undisturbed.size() >= result.samples.ms.size();
+  result.quiet.ms = enough ? undisturbed : result.samples.ms;
+  return result;
+}
+
+std::function<void()> cache_flusher(int64_t bytes) {
+  const int64_t level = bytes > 0 ? bytes : last_level_cache_bytes();
+  const auto buffer = std::make_shared<std::vector<int64_t>>(static_cast<size_t>(2 * level / 8));
+  return [buffer] {
+    int64_t carry = 0;
+    for (int64_t& word : *buffer) word = (carry += word + 1);
+    // What was computed must not look unused.
+    asm volatile("" : : "r"(carry) : "memory");
+  };
+}
+
+}  // namespace kilter

@@ -1,0 +1,202 @@
+// Compiled with -O2 and without sanitizers in every kind of build (src/CMakeLists.txt).
+#include "measure/loops.h"
+
+#include <cstring>
+
+#include "base/cpu_info.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace kilter {
+namespace {
+
+template <class Row>
+std::vector<Row> runnable(const std::vector<Row>& rows) {
+  std::vector<Row> can;
+  for (const Row& row : rows) {
+    if (row.feature.empty() || cpu_has(row.feature)) can.push_back(row);
+  }
+  return can;
+}
+
+void copy_libc(std::byte* to, const std::byte* from, int64_t bytes) {
+  std::memcpy(to, from, static_cast<size_t>(bytes));
+}
+
+#if defined(__x86_64__)
+
+// Values that neither grow nor vanish; the empty asm keeps the compiler from knowing that they are equal or constant.
+#define KILTER_FMA_LOOP(NAME, TARGET, VECTOR, PREFIX, REGISTER)                                         \
+  __attribute__((target(TARGET))) void NAME(int64_t iterations) {                                       \
+    VECTOR half = PREFIX##_set1_ps(0.5F);                                                               \
+    asm volatile("" : "+" REGISTER(half));                                                              \
+    VECTOR a[12];                                                                                       \
+    _Pragma("GCC unroll 12") for (int k = 0; k < 12; ++k) {                                             \
+      a[k] = half;                                                                                      \
+      asm volatile("" : "+" REGISTER(a[k]));                                                            \
+    }                                                                                                   \
+    for (int64_t i = 0; i < iterations; ++i) {                                                          \
+      _Pragma("GCC unroll 12") for (int k = 0; k < 12; ++k) a[k] = PREFIX##_fmadd_ps(a[k], half, half); \
+    }                                                                                                   \
+    _Pragma("GCC unroll 12") for (int k = 0; k < 12; ++k) asm volatile("" : : REGISTER(a[k]));          \
+  }
+
+// Without fused instructions: as many multiplies as adds, independent of each other.
+#define KILTER_MUL_ADD_LOOP(NAME, TARGET, VECTOR, PREFIX)                                          \
+  __attribute__((target(TARGET))) void NAME(int64_t iterations) {                                  \
+    VECTOR one = PREFIX##_set1_ps(1.0F);                                                           \
+    asm volatile("" : "+x"(one));                                                                  \
+    VECTOR zero = PREFIX##_set1_ps(0.0F);                                                          \
+    asm volatile("" : "+x"(zero));                                                                 \
+    VECTOR a[6];                                                                                   \
+    VECTOR m[6];                                                                                   \
+    _Pragma("GCC unroll 6") for (int k = 0; k < 6; ++k) {                                          \
+      a[k] = m[k] = one;                                                                           \
+      asm volatile("" : "+x"(a[k]), "+x"(m[k]));                                                   \
+    }                                                                                              \
+    for (int64_t i = 0; i < iterations; ++i) {                                                     \
+      _Pragma("GCC unroll 6") for (int k = 0; k < 6; ++k) {                                        \
+        a[k] = PREFIX##_add_ps(a[k], zero);                                                        \
+        m[k] = PREFIX##_mul_ps(m[k], one);                                                         \
+      }                                                                                            \
+    }                                                                                              \
+    _Pragma("GCC unroll 6") for (int k = 0; k < 6; ++k) asm volatile("" : : "x"(a[k]), "x"(m[k])); \
+  }
+
+KILTER_FMA_LOOP(fma_avx512, "avx512f", __m512, _mm512, "v")
+KILTER_FMA_LOOP(fma_avx2, "avx2,fma", __m256, _mm256, "x")
+KILTER_MUL_ADD_LOOP(mul_add_avx, "avx", __m256, _mm256)
+KILTER_MUL_ADD_LOOP(mul_add_sse, "sse2", __m128, _mm)
+
+// kStreams places of the buffer are read in turn, four cache lines of each; kAhead bytes ahead are prefetched (0: not).
+#define KILTER_READ_LOOP(NAME, TARGET, LOAD, REGISTER, WIDTH)                                                          \
+  template <int kStreams, int kAhead, _mm_hint kHint>                                                                  \
+  __attribute__((target(TARGET))) void NAME(const std::byte* from, int64_t bytes, int64_t passes) {                    \
+    const int64_t stream = bytes / kStreams;                                                                           \
+    for (int64_t pass = 0; pass < passes; ++pass) {                                                                    \
+      for (int64_t i = 0; i < stream; i += 256) {                                                                      \
+        _Pragma("GCC unroll 8") for (int s = 0; s < kStreams; ++s) {                                                   \
+          const std::byte* at = from + s * stream + i;                                                                 \
+          if constexpr (kAhead > 0) {                                                                                  \
+            _Pragma("GCC unroll 4") for (int line = 0; line < 4; ++line) _mm_prefetch(at + kAhead + 64 * line, kHint); \
+          }                                                                                                            \
+          _Pragma("GCC unroll 16") for (int k = 0; k < 256 / WIDTH;                                                    \
+                                        ++k) asm volatile("" : : REGISTER(LOAD(at + WIDTH * k)));                      \
+        }                                                                                                              \
+      }                                                                                                                \
+      asm volatile("" : : : "memory");                                                                                 \
+    }                                                                                                                  \
+  }
+
+#define KILTER_LOAD_512(P) _mm512_load_ps(P)
+#define KILTER_LOAD_256(P) _mm256_load_ps(reinterpret_cast<const float*>(P))
+#define KILTER_LOAD_128(P) _mm_load_ps(reinterpret_cast<const float*>(P))
+KILTER_READ_LOOP(read_avx512, "avx512f", KILTER_LOAD_512, "v", 64)
+KILTER_READ_LOOP(read_avx, "avx", KILTER_LOAD_256, "x", 32)
+KILTER_READ_LOOP(read_sse, "sse2", KILTER_LOAD_128, "x", 16)
+
+#define KILTER_STREAM_COPY(NAME, TARGET, VECTOR, LOAD, STORE, WIDTH)                               \
+  __attribute__((target(TARGET))) void NAME(std::byte* to, const std::byte* from, int64_t bytes) { \
+    for (int64_t i = 0; i < bytes; i += 256) {                                                     \
+      _Pragma("GCC unroll 4") for (int line = 0; line < 4; ++line)                                 \
+          _mm_prefetch(from + i + 2048 + 64 * line, _MM_HINT_T0);                                  \
+      _Pragma("GCC unroll 16") for (int k = 0; k < 256 / WIDTH; ++k)                               \
+          STORE(to + i + WIDTH * k, LOAD(from + i + WIDTH * k));                                   \
+    }                                                                                              \
+    _mm_sfence();                                                                                  \
+  }
+#define KILTER_STREAM_512(P, V) _mm512_stream_ps(reinterpret_cast<float*>(P), V)
+#define KILTER_STREAM_256(P, V) _mm256_stream_ps(reinterpret_cast<float*>(P), V)
+#define KILTER_STREAM_128(P, V) _mm_stream_ps(reinterpret_cast<float*>(P), V)
+KILTER_STREAM_COPY(copy_avx512, "avx512f", __m512, KILTER_LOAD_512, KILTER_STREAM_512, 64)
+KILTER_STREAM_COPY(copy_avx, "avx", __m256, KILTER_LOAD_256, KILTER_STREAM_256, 32)
+KILTER_STREAM_COPY(copy_sse, "sse2", __m128, KILTER_LOAD_128, KILTER_STREAM_128, 16)
+
+#define KILTER_READ_ROWS(ISA, FEATURE, NAME)                                                 \
+  {ISA ", 1 stream", FEATURE, false, NAME<1, 0, _MM_HINT_T0>},                               \
+      {ISA ", 2 streams", FEATURE, false, NAME<2, 0, _MM_HINT_T0>},                          \
+      {ISA ", 4 streams", FEATURE, false, NAME<4, 0, _MM_HINT_T0>},                          \
+      {ISA ", 8 streams", FEATURE, true, NAME<8, 0, _MM_HINT_T0>},                           \
+      {ISA ", 1 stream, prefetch 1024", FEATURE, true, NAME<1, 1024, _MM_HINT_T0>},          \
+      {ISA ", 1 stream, prefetch 4096", FEATURE, true, NAME<1, 4096, _MM_HINT_T0>},          \
+      {ISA ", 4 streams, prefetch 1024", FEATURE, true, NAME<4, 1024, _MM_HINT_T0>},         \
+      {ISA ", 4 streams, prefetch 1024 once", FEATURE, true, NAME<4, 1024, _MM_HINT_NTA>}, { \
+    ISA ", 8 streams, prefetch 512", FEATURE, true, NAME<8, 512, _MM_HINT_T0>                \
+  }
+
+const std::vector<FlopLoop>& all_flop_loops() {
+  static const std::vector<FlopLoop> rows = {{"avx512 fma", "avx512f", 12 * 16 * 2, fma_avx512},
+                                             {"avx2 fma", "fma", 12 * 8 * 2, fma_avx2},
+                                             {"avx mul, add", "avx", 6 * 8 * 2, mul_add_avx},
+                                             {"sse mul, add", "", 6 * 4 * 2, mul_add_sse}};
+  return rows;
+}
+
+const std::vector<ReadLoop>& all_read_loops() {
+  static const std::vector<ReadLoop> rows = {KILTER_READ_ROWS("avx512", "avx512f", read_avx512),
+                                             KILTER_READ_ROWS("avx", "avx", read_avx),
+                                             KILTER_READ_ROWS("sse", "", read_sse)};
+  return rows;
+}
+
+const std::vector<CopyLoop>& all_copy_loops() {
+  static const std::vector<CopyLoop> rows = {{"avx512, past the caches", "avx512f", copy_avx512},
+                                             {"avx, past the caches", "avx", copy_avx},
+                                             {"sse, past the caches", "", copy_sse},
+                                             {"memcpy", "", copy_libc}};
+  return rows;
+}
+
+#else
+
+void mul_add_plain(int64_t iterations) {
+  float a[32];
+  for (float& x : a) x = 1;
+  for (int64_t i = 0; i < iterations; ++i) {
+    for (float& x : a) x = x * 0.5F + 0.5F;
+    asm volatile("" : : "r"(a) : "memory");
+  }
+}
+
+void read_plain(const std::byte* from, int64_t bytes, int64_t passes) {
+  for (int64_t pass = 0; pass < passes; ++pass) {
+    for (int64_t i = 0; i < bytes; i += 8) {
+      uint64_t word = 0;
+      std::memcpy(&word, from + i, 8);
+      asm volatile("" : : "r"(word));
+    }
+    asm volatile("" : : : "memory");
+  }
+}
+
+const std::vector<FlopLoop>& all_flop_loops() {
+  static const std::vector<FlopLoop> rows = {{"compiler's vectors", "", 64, mul_add_plain}};
+  return rows;
+}
+const std::vector<ReadLoop>& all_read_loops() {
+  static const std::vector<ReadLoop> rows = {{"words", "", false, read_plain}};
+  return rows;
+}
+const std::vector<CopyLoop>& all_copy_loops() {
+  static const std::vector<CopyLoop> rows = {{"memcpy", "", copy_libc}};
+  return rows;
+}
+
+#endif
+
+}  // namespace
+
+std::vector<FlopLoop> flop_loops() { return runnable(all_flop_loops()); }
+
+std::vector<ReadLoop> read_loops() {
+  std::vector<ReadLoop> rows = runnable(all_read_loops());
+  const std::string_view widest = rows.front().feature;
+  std::erase_if(rows, [&](const ReadLoop& row) { return row.feature != widest; });
+  return rows;
+}
+
+std::vector<CopyLoop> copy_loops() { return runnable(all_copy_loops()); }
+
+}  // namespace kilter

@@ -1,0 +1,169 @@
+#include "measure/quiet.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+#include "base/ticks.h"
+#include "measure/stats.h"
+
+namespace kilter {
+namespace {
+
+constexpr int kChain = 1 << 14;
+
+/// 2^14 dependent instructions of one cycle each; exclusive-or of two registers is never optimised away by a processor.
+uint64_t run_chain() {
+#if defined(__x86_64__)
+  uint64_t a = 1;
+  uint64_t b = 2;
+  for (int i = 0; i < kChain / 64; ++i) {
+    asm volatile(
+        ".rept 64\n\t"
+        "xorq %1, %0\n\t"
+        ".endr"
+        : "+r"(a)
+        : "r"(b)
+        : "cc");
+  }
+  return a;
+#else
+  volatile uint64_t sink = 1;
+  uint64_t a = sink;
+  for (int i = 0; i < kChain / 4; ++i) a = a * 0x9e3779b97f4a7c15ULL + 1;
+  sink = a;
+  return a;
+#endif
+}
+
+/// A small file of the kernel that is opened for each reading, as threads have files of their own.
+std::string_view read_start(const char* path, std::span<char> buffer) {
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return {};
+  const ssize_t size = read(file, buffer.data(), buffer.size());
+  close(file);
+  return size > 0 ? std::string_view(buffer.data(), static_cast<size_t>(size)) : std::string_view{};
+}
+
+/// First line of /proc/stat: "cpu user nice system idle iowait irq softirq steal ..." in units of 1 / USER_HZ.
+bool read_steal(double& ms) {
+  std::array<char, 512> buffer{};
+  const std::string_view text = read_start("/proc/stat", buffer);
+  const std::vector<std::string_view> words = split_words(text.substr(0, text.find('\n')));
+  if (words.size() < 9 || words[0] != "cpu") return false;
+  ms = static_cast<double>(try_parse_int(words[8]).value_or(0)) * 1e3 / static_cast<double>(sysconf(_SC_CLK_TCK));
+  return true;
+}
+
+/// "on-cpu-ns waiting-ns slices"
+bool read_wait(double& ms) {
+  std::array<char, 128> buffer{};
+  const std::vector<std::string_view> words = split_words(read_start("/proc/thread-self/schedstat", buffer));
+  if (words.size() < 2) return false;
+  ms = static_cast<double>(try_parse_int(words[1]).value_or(0)) * 1e-6;
+  return true;
+}
+
+}  // namespace
+
+double reference_chain_ns(int tries) {
+  uint64_t shortest = std::numeric_limits<uint64_t>::max();
+  for (int i = 0; i < tries; ++i) {
+    const uint64_t start = ticks();
+    run_chain();
+    shortest = std::min(shortest, ticks() - start);
+  }
+  return static_cast<double>(shortest) * ns_per_tick();
+}
+
+double core_clock_ghz([[maybe_unused]] int tries) {
+#if defined(__x86_64__)
+  return kChain / reference_chain_ns(tries);
+#else
+  return 0;
+#endif
+}
+
+QuietReading read_quiet() {
+  QuietReading reading;
+  reading.has_steal = read_steal(reading.steal_ms);
+  reading.has_wait = read_wait(reading.wait_ms);
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  reading.switches = usage.ru_nivcsw;
+  reading.chain_ns = reference_chain_ns();
+  return reading;
+}
+
+std::string Disturbance::why() const {
+  std::vector<std::string> reasons;
+  if (stolen) reasons.push_back(fmt::format("{:.1f} ms stolen by the hypervisor", steal_ms));
+  if (waited) reasons.push_back(fmt::format("waited {:.2f} ms for a CPU", wait_ms));
+  if (switched) {
+    reasons.push_back(fmt::format("{} involuntary context switch{}", switches, switches == 1 ? "" : "es"));
+  }
+  if (drifted) {
+    reasons.push_back(fmt::format("core {:.1f} % {}", std::abs(drift) * 100, drift > 0 ? "slower" : "faster"));
+  }
+  return join(reasons, ", ");
+}
+
+struct QuietWatch::Impl {
+  QuietLimits limits;
+  std::function<QuietReading()> read;
+  QuietReading start;
+  std::vector<double> chains;
+  size_t next = 0;
+  static constexpr size_t kRemembered = 31;
+
+  void remember(double chain_ns) {
+    if (chains.size() < kRemembered) {
+      chains.push_back(chain_ns);
+    } else {
+      chains[next++ % kRemembered] = chain_ns;
+    }
+  }
+};
+
+QuietWatch::QuietWatch(QuietLimits limits, std::function<QuietReading()> read)
+    : impl_(std::make_unique<Impl>(Impl{limits, std::move(read), {}, {}})) {}
+QuietWatch::~QuietWatch() = default;
+QuietWatch::QuietWatch(QuietWatch&&) noexcept = default;
+QuietWatch& QuietWatch::operator=(QuietWatch&&) noexcept = default;
+
+void QuietWatch::start() { impl_->start = impl_->read(); }
+
+Disturbance QuietWatch::stop(double wall_ms) {
+  const QuietReading& from = impl_->start;
+  const QuietReading to = impl_->read();
+  impl_->remember(std::min(from.chain_ns, to.chain_ns));
+  const QuietLimits& limits = impl_->limits;
+  Disturbance d;
+  d.wall_ms = wall_ms;
+  d.steal_ms = to.steal_ms - from.steal_ms;
+  d.wait_ms = to.wait_ms - from.wait_ms;
+  d.switches = to.switches - from.switches;
+  const double usual = usual_chain_ns();
+  const double slow = std::max(from.chain_ns, to.chain_ns) / usual - 1;
+  const double fast = std::min(from.chain_ns, to.chain_ns) / usual - 1;
+  d.drift = usual <= 0 ? 0 : std::abs(slow) >= std::abs(fast) ? slow : fast;
+  d.stolen = d.steal_ms > limits.steal_share * wall_ms;
+  d.waited = d.wait_ms > limits.wait_share * wall_ms;
+  d.switched = d.switches >= limits.switches;
+  d.drifted = std::abs(d.drift) > limits.drift;
+  return d;
+}
+
+double QuietWatch::usual_chain_ns() const { return impl_->chains.empty() ? 0 : median(impl_->chains); }
+
+}  // namespace kilter

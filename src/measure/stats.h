@@ -1,0 +1,69 @@
+// Figures of a set of samples, and the interval of a ratio of two sets that were taken in pairs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace kilter {
+
+/// What every duration of Kilter is estimated by, in words for reports.
+constexpr std::string_view kEstimator = "mean of the middle half";
+
+/// All of these take any order and throw internal when there is no value.
+double mean(std::span<const double> values);
+/// Of the sample (divides by n - 1); 0 for one value.
+double std_dev(std::span<const double> values);
+/// The value that the given share (0..1) of the values do not exceed, linear between neighbours.
+double quantile(std::span<const double> values, double share);
+double median(std::span<const double> values);
+/// Mean after a quarter of the values was cut off at each end; values on the border count in part, so that the estimate
+/// has no jumps as values are added. The interquartile mean: 25 % of the values may be anything.
+double mean_of_middle_half(std::span<const double> values);
+
+/// Samples in milliseconds and what is known of them.
+struct Samples {
+  std::vector<double> ms;
+
+  double min() const { return kilter::quantile(ms, 0); }
+  double median() const { return kilter::median(ms); }
+  double quantile(double share) const { return kilter::quantile(ms, share); }
+  double mean() const { return kilter::mean(ms); }
+  double std_dev() const { return kilter::std_dev(ms); }
+  /// The estimate that Kilter prints: mean_of_middle_half.
+  double middle_mean() const { return mean_of_middle_half(ms); }
+  /// Half the distance between the quartiles, as a share of middle_mean(): 0.01 says that half of the samples lie
+  /// within about 1 %. 0 when the mean is 0.
+  double spread() const;
+};
+
+/// An estimate and the ends of its confidence interval.
+struct Ratio {
+  double value = 1;
+  double low = 1;
+  double high = 1;
+
+  bool contains(double ratio) const { return low <= ratio && ratio <= high; }
+  /// Of the interval, as a share of the value.
+  double half_width() const { return (high - low) / 2 / value; }
+};
+
+struct BootstrapOptions {
+  double confidence = 0.95;
+  int resamples = 1000;
+  uint64_t seed = 1;
+};
+
+/// How much longer `b` takes than `a`: b[i] and a[i] were taken next to each other in round i. The estimate is
+/// exp(mean_of_middle_half(log(b[i] / a[i]))). The interval is the bootstrap's percentiles over rounds, widened for
+/// few rounds as Hesterberg (2015, "What Teachers Should Know About the Bootstrap") gives it. The same samples and
+/// options give the same answer on every machine. Throws internal for sets of different size, of fewer than 2 rounds
+/// or with a time that is not positive. A percentile of two or three rounds means little; take ten or more.
+Ratio paired_ratio(std::span<const double> a, std::span<const double> b, const BootstrapOptions& options = {});
+
+/// The same interval for the mean of the middle half of one set of positive samples.
+Ratio bootstrap_mean(std::span<const double> values, const BootstrapOptions& options = {});
+
+}  // namespace kilter
