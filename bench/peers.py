@@ -3,7 +3,8 @@
 usage: peers.py [--kilter build/kilter] [--threads 1 2] [--seconds 6] [--models models] [--no-openvino] [NAME ...]
 
 Each round runs every runtime for a slice, in random order, until the seconds are spent; the figure is the median of the
-slices' medians. Kilter runs in a process of its own (`kilter bench`); every process is pinned to the same CPUs.
+slices' medians. Kilter runs in a process of its own (`kilter bench`); every process is pinned to the same CPUs. Each
+number of threads gets a fresh process, because OpenVINO counts the CPUs once, when it is loaded.
 """
 import argparse
 import json
@@ -12,6 +13,7 @@ import platform
 import random
 import statistics
 import subprocess
+import sys
 import time
 
 import numpy as np
@@ -92,30 +94,42 @@ def main():
     parser.add_argument("--models", default="models")
     parser.add_argument("--no-openvino", action="store_true")
     args = parser.parse_args()
+    if len(args.threads) > 1:
+        at = sys.argv.index("--threads") if "--threads" in sys.argv else None
+        rest = sys.argv[1:] if at is None else sys.argv[1:at] + sys.argv[at + 1 + len(args.threads):]
+        for threads in args.threads:
+            subprocess.run([sys.executable, __file__, *rest, "--threads", str(threads)], check=True)
+        return
+    print_table(args, args.threads[0])
+
+
+def print_table(args, threads):
+    cpus = sorted(os.sched_getaffinity(0))
+    if threads > len(cpus):
+        sys.exit(f"peers.py: --threads {threads}: this process may use {len(cpus)} CPUs")
+    os.sched_setaffinity(0, set(cpus[:threads]))
     import onnxruntime
     import openvino
 
     cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
-    print(f"machine: {cpu}, {os.cpu_count()} CPUs; onnxruntime {onnxruntime.__version__}, openvino {openvino.__version__}, numpy "
-          f"{np.__version__}; {time.strftime('%Y-%m-%d')}; fp32, batch 1, untuned; median ms; interleaved slices of {SLICE} s")
-    for threads in args.threads:
-        os.sched_setaffinity(0, set(list(sorted(os.sched_getaffinity(0)))[:threads]) if threads == 1 else set(range(os.cpu_count())))
-        print(f"\n| network, {threads} thread{'s' if threads > 1 else ''} | Kilter | ONNX Runtime | OpenVINO | Kilter / better peer | compile ms | reference steps |")
-        print("|---|---|---|---|---|---|---|")
-        ratios = []
-        for name in args.names or networks.SPEED_SET:
-            try:
-                result, extra = measure(args, name, threads)
-            except RuntimeError as error:
-                print(f"| {name} | failed: {error} |", flush=True)
-                continue
-            best = min(value for key, value in result.items() if key != "kilter")
-            ratios.append(result["kilter"] / best)
-            openvino_ms = f"{result['openvino']:.2f}" if "openvino" in result else "-"
-            print(f"| {name} | {result['kilter']:.2f} | {result['ort']:.2f} | {openvino_ms} | {ratios[-1]:.2f} | "
-                  f"{extra.get('compile_ms', 0):.0f} | {extra.get('reference_steps', 0)} |", flush=True)
-        if ratios:
-            print(f"| geometric mean | | | | {statistics.geometric_mean(ratios):.2f} | | |", flush=True)
+    print(f"machine: {cpu}, {os.cpu_count()} CPUs, {threads} used; onnxruntime {onnxruntime.__version__}, openvino {openvino.__version__}, "
+          f"numpy {np.__version__}; {time.strftime('%Y-%m-%d')}; fp32, batch 1, untuned; median ms; interleaved slices of {SLICE} s")
+    print(f"\n| network, {threads} thread{'s' if threads > 1 else ''} | Kilter | ONNX Runtime | OpenVINO | Kilter / better peer | compile ms | reference steps |")
+    print("|---|---|---|---|---|---|---|")
+    ratios = []
+    for name in args.names or networks.SPEED_SET:
+        try:
+            result, extra = measure(args, name, threads)
+        except RuntimeError as error:
+            print(f"| {name} | failed: {error} |", flush=True)
+            continue
+        best = min(value for key, value in result.items() if key != "kilter")
+        ratios.append(result["kilter"] / best)
+        openvino_ms = f"{result['openvino']:.2f}" if "openvino" in result else "-"
+        print(f"| {name} | {result['kilter']:.2f} | {result['ort']:.2f} | {openvino_ms} | {ratios[-1]:.2f} | "
+              f"{extra.get('compile_ms', 0):.0f} | {extra.get('reference_steps', 0)} |", flush=True)
+    if ratios:
+        print(f"| geometric mean | | | | {statistics.geometric_mean(ratios):.2f} | | |\n", flush=True)
 
 
 if __name__ == "__main__":

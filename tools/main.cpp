@@ -1,3 +1,6 @@
+#include <unistd.h>
+
+#include <csignal>
 #include <cstdio>
 #include <exception>
 
@@ -25,10 +28,7 @@ int exit_code(kilter::ErrorKind kind) {
 
 int run(int argc, char** argv) {
   CLI::App app("Kilter compiles ONNX networks to machine code for this CPU, checks and times them.", "kilter");
-  app.set_version_flag("--version", [] {
-    return fmt::format("kilter {} ({}, {}, {})", KILTER_VERSION, KILTER_COMMIT, KILTER_BUILD_TYPE,
-                       kilter::codegen_version());
-  });
+  app.set_version_flag("--version", kilter::tool::version_text);
   app.require_subcommand(1);
   app.footer("Example:  kilter run zoo:resnet18 --verify\nEvery subcommand has --help.");
   kilter::tool::Context context;
@@ -38,6 +38,8 @@ int run(int argc, char** argv) {
   add_compile(app, context);
   add_check(app, context);
   add_inspect(app, context);
+  add_profile(app, context);
+  add_time(app, context);
   add_lists(app, context);
   add_zoo(app, context);
   try {
@@ -51,7 +53,13 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
+std::string kilter::tool::version_text() {
+  return fmt::format("kilter {} ({}, {}, {})", KILTER_VERSION, KILTER_COMMIT, KILTER_BUILD_TYPE, codegen_version());
+}
+
 int main(int argc, char** argv) {
+  // Callers tell an interrupt by this code; the file that is being written stays as it is.
+  std::signal(SIGINT, [](int) { _exit(kilter::tool::kInterrupted); });
   try {
     return run(argc, argv);
   } catch (const kilter::Error& e) {

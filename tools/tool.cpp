@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <fstream>
 
 #include "base/npy.h"
 #include "base/text.h"
+#include "exec/thread_pool.h"
 
 namespace kilter::tool {
 
@@ -103,6 +105,26 @@ std::map<std::string, Tensor> ModelOptions::all_inputs(const Session& session) c
   return all;
 }
 
+Prepared::Prepared(const ModelOptions& options)
+    : session(options.open()),
+      inputs(options.all_inputs(*session)),
+      loaded(&session->prepare_for(inputs)),
+      threads(options.threads > 0 ? options.threads : default_threads()) {
+  for (const PlanTensor& t : plan().inputs) from.push_back(inputs.at(t.name).raw());
+  for (const PlanTensor& t : plan().outputs) outputs.emplace_back(t.type, t.shape);
+  for (const Tensor& t : outputs) to.push_back(t.raw());
+}
+
+void write_text(const std::string& option, const std::string& where, const std::string& text) {
+  if (where == "-") {
+    fmt::print("{}", text);
+    return;
+  }
+  std::ofstream out(where);
+  out << text;
+  if (!out.flush()) fail(ErrorKind::io, "{} {}: cannot write the file", option, where);
+}
+
 std::string file_name(const std::string& tensor, std::map<std::string, int>& taken) {
   std::string name;
   for (char c : tensor) {
@@ -122,8 +144,10 @@ void print_passes(const Compiled& compiled) {
 }
 
 Progress::Progress(std::string what) : what_(std::move(what)), terminal_(isatty(STDERR_FILENO) != 0) {}
-Progress::~Progress() {
+Progress::~Progress() { clear(); }
+void Progress::clear() {
   if (shown_) fmt::print(stderr, "\r\033[K");
+  shown_ = false;
 }
 void Progress::show(const std::string& text) {
   if (!terminal_) return;

@@ -14,6 +14,9 @@ namespace kilter::tool {
 
 enum Exit : int { kDone = 0, kCheckFailed = 1, kUsage = 2, kBadInput = 3, kInternal = 4, kInterrupted = 130 };
 
+/// "kilter 0.1.0 (commit, build type, LLVM)": what --version prints.
+std::string version_text();
+
 /// Set by a subcommand's callback; main() returns it.
 struct Context {
   int exit = kDone;
@@ -41,6 +44,24 @@ struct ModelOptions {
   std::map<std::string, Tensor> all_inputs(const Session& session) const;
 };
 
+/// A network compiled for its inputs, with tensors on both sides: what subcommands that time a network run.
+struct Prepared {
+  explicit Prepared(const ModelOptions& options);
+
+  std::unique_ptr<Session> session;
+  std::map<std::string, Tensor> inputs;
+  Loaded* loaded = nullptr;
+  std::vector<Tensor> outputs;
+  std::vector<const std::byte*> from;  ///< in the plan's order
+  std::vector<std::byte*> to;
+  int threads = 1;
+  const Plan& plan() const { return loaded->plan(); }
+  void run() { loaded->instance->run(from, to); }
+};
+
+/// Writes text to a file, or to standard output for "-". Throws io naming the option and the file.
+void write_text(const std::string& option, const std::string& where, const std::string& text);
+
 /// Splits "NAME=VALUE" at the last '='; usage error naming the option otherwise.
 std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option);
 /// A file name for a tensor: characters outside [A-Za-z0-9_.-] as '_'; `taken` makes it unique with -2, -3, ...
@@ -53,6 +74,7 @@ class Progress {
   explicit Progress(std::string what);
   ~Progress();
   void show(const std::string& text);
+  void clear();
 
  private:
   std::string what_;
@@ -65,6 +87,8 @@ void add_bench(CLI::App& app, Context& context);
 void add_compile(CLI::App& app, Context& context);
 void add_check(CLI::App& app, Context& context);
 void add_inspect(CLI::App& app, Context& context);
+void add_profile(CLI::App& app, Context& context);
+void add_time(CLI::App& app, Context& context);
 void add_lists(CLI::App& app, Context& context);  ///< ops, targets, options
 void add_zoo(CLI::App& app, Context& context);
 

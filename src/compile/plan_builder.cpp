@@ -63,8 +63,8 @@ class ConstantPool {
 
 /// A buffer of the arena while its offset is not known yet.
 struct ArenaBuffer {
+  std::string name;
   Lifetime life;
-  int64_t offset = 0;
 };
 
 class PlanBuilder {
@@ -202,7 +202,7 @@ class PlanBuilder {
     auto it = refs_.find(s.root);
     if (it == refs_.end()) {
       const BufferRef fresh{Space::arena, 0, static_cast<int32_t>(buffers_.size()), type_bytes(graph_.type(s.root))};
-      buffers_.push_back({{fresh.bytes, step(), step()}, 0});
+      buffers_.push_back({graph_.value(s.root).name, {fresh.bytes, step(), step()}});
       it = refs_.emplace(s.root, fresh).first;
     }
     BufferRef out = it->second;
@@ -254,6 +254,7 @@ class PlanBuilder {
     step.halo.top = halo[0], step.halo.bottom = halo[1];
     step.halo.left_bytes = halo[2] * phys.strides[3] * size;
     step.halo.right_bytes = halo[3] * phys.strides[3] * size;
+    step.bytes = step.halo.planes * (step.halo.plane_bytes - phys.dims[2] * phys.dims[3] * phys.strides[3] * size);
     push(std::move(step));
   }
 
@@ -266,7 +267,7 @@ class PlanBuilder {
     std::vector<int32_t> temps;
     for (int64_t bytes : chosen.lowered.temp_bytes) {
       temps.push_back(static_cast<int32_t>(buffers_.size()));
-      buffers_.push_back({{bytes, step(), step()}, 0});
+      buffers_.push_back({task.node().name + " (temporary)", {bytes, step(), step()}});
     }
     for (size_t s = 0; s < chosen.lowered.stages.size(); ++s) {
       Stage& stage = chosen.lowered.stages[s];
@@ -276,6 +277,7 @@ class PlanBuilder {
       step.ops = last ? task.ops() : "pack";
       step.problem = task.problem();
       step.schedule = chosen.schedule.text();
+      step.shapes = task.shapes();
       step.layouts = task.layouts();
       step.key = hash_text(fmt::format("{}|{}|{}|{}|{}|{}", step.problem, step.schedule, step.layouts,
                                        options_.target.cpu, codegen_version(), s));
@@ -327,6 +329,7 @@ class PlanBuilder {
     step.ops = task.ops();
     step.problem = task.problem();
     step.schedule = "reference";
+    step.shapes = task.shapes();
     step.layouts = task.layouts();
     step.flops = task.flops();
     step.bytes = task.bytes();
@@ -360,6 +363,10 @@ class PlanBuilder {
     for (const ArenaBuffer& b : buffers_) lives.push_back(b.life);
     const ArenaPlan arena = plan_arena(lives);
     out_.plan.arena_bytes = arena.bytes;
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      const Lifetime& life = buffers_[i].life;
+      out_.plan.arena.push_back({buffers_[i].name, arena.offsets[i], life.bytes, life.first, life.last});
+    }
     const auto resolve = [&](BufferRef& r) {
       if (r.space != Space::arena) return;
       r.offset += arena.offsets[static_cast<size_t>(r.index)];

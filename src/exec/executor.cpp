@@ -50,12 +50,36 @@ int32_t run_copy(void* context, int64_t begin, int64_t end, int32_t /*worker*/) 
   return 0;
 }
 
-void copy(ThreadPool& pool, const std::byte* from, std::byte* to, int64_t bytes) {
+struct TracedCall {
+  ThreadPool::Body body;
+  void* context;
+  RunTrace* trace;
+};
+
+int32_t run_traced(void* context, int64_t begin, int64_t end, int32_t worker) {
+  const auto& call = *static_cast<const TracedCall*>(context);
+  TickSpan* span = call.trace->stamp(worker);
+  if (span == nullptr) return call.body(call.context, begin, end, worker);
+  span->begin = ticks();
+  const int32_t result = call.body(call.context, begin, end, worker);
+  span->end = ticks();
+  return result;
+}
+
+/// ThreadPool::run(), with a stamp of each worker's part when there is a trace.
+int32_t dispatch(ThreadPool& pool, RunTrace* trace, int64_t extent, int max_threads, ThreadPool::Body body,
+                 void* context) {
+  if (trace == nullptr) return pool.run(extent, max_threads, body, context);
+  TracedCall call{body, context, trace};
+  return pool.run(extent, max_threads, run_traced, &call);
+}
+
+void copy(ThreadPool& pool, RunTrace* trace, const std::byte* from, std::byte* to, int64_t bytes) {
   if (from == to || bytes == 0) return;
   CopyCall call{from, to, bytes};
   const bool apart = from + bytes <= to || to + bytes <= from;
   if (apart && bytes >= kParallelFrom) {
-    pool.run((bytes + kCopyChunk - 1) / kCopyChunk, 0, run_copy, &call);
+    dispatch(pool, trace, (bytes + kCopyChunk - 1) / kCopyChunk, 0, run_copy, &call);
   } else {
     std::memmove(to, from, static_cast<size_t>(bytes));
   }
@@ -214,7 +238,7 @@ struct Instance::State {
       Border& border = inputs[i];
       // Kernels only read inputs; the plan's checks refuse other steps that would write them.
       border.address = aligned(from[i]) ? const_cast<std::byte*>(from[i]) : border.staging;
-      if (!aligned(from[i])) copy(*pool, from[i], border.staging, border.bytes);
+      if (!aligned(from[i])) copy(*pool, nullptr, from[i], border.staging, border.bytes);
     }
     for (size_t i = 0; i < outputs.size(); ++i) outputs[i].address = aligned(to[i]) ? to[i] : outputs[i].staging;
     for (const Patch& patch : patches) {
@@ -229,12 +253,12 @@ struct Instance::State {
          tensor.name, border.bytes);
   }
 
-  void run_step(size_t index) {
+  void run_step(size_t index, RunTrace* trace) {
     const Step& step = program->plan().steps[index];
     std::byte** buffers = addresses.data() + first[index];
     switch (step.kind) {
       case StepKind::kernel: {
-        const int32_t result = pool->run(step.extent, step.max_threads, run_kernel, &kernels[index]);
+        const int32_t result = dispatch(*pool, trace, step.extent, step.max_threads, run_kernel, &kernels[index]);
         if (result != 0) {
           fail(ErrorKind::internal, "step {} '{}' ({}): its kernel answered {}; expected 0", index, step.name, step.ops,
                result);
@@ -248,12 +272,24 @@ struct Instance::State {
         if (step.halo.rows == 0 || step.halo.row_bytes == 0) return;
         HaloCall call{&step.halo, buffers[0]};
         const bool large = step.halo.plane_bytes * step.halo.planes >= 4 * kParallelFrom;
-        pool->run(step.halo.planes, large ? 0 : 1, run_halo, &call);
+        dispatch(*pool, trace, step.halo.planes, large ? 0 : 1, run_halo, &call);
         return;
       }
       case StepKind::copy:
-        copy(*pool, buffers[0], buffers[1], step.copy_bytes);
+        copy(*pool, trace, buffers[0], buffers[1], step.copy_bytes);
         return;
+    }
+  }
+
+  /// Points the step's constants into the window, or back into the plan's own.
+  void place_constants(size_t index, const ConstantWindow* window) {
+    const Step& step = program->plan().steps[index];
+    for (size_t a = 0; a < step.args.size(); ++a) {
+      const BufferRef& ref = step.args[a];
+      if (ref.space != Space::constant) continue;
+      const bool inside = window != nullptr && ref.offset >= window->begin && ref.offset + ref.bytes <= window->end;
+      addresses[first[index] + a] =
+          inside ? const_cast<std::byte*>(window->base) + (ref.offset - window->begin) : fixed_address(ref);
     }
   }
 
@@ -285,21 +321,41 @@ Instance::Instance(std::shared_ptr<const Program> program, std::shared_ptr<Threa
 Instance::~Instance() = default;
 
 void Instance::run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-                   const StepObserver* observer) {
+                   const StepObserver* observer, RunTrace* trace) {
   State& s = *state_;
   const Turn turn(s.running);
+  if (trace != nullptr) {
+    require(trace->threads() == s.pool->threads(), "the trace is for {} threads, the pool has {}", trace->threads(),
+            s.pool->threads());
+    trace->enter();
+  }
   s.check_reference_runner();
   s.take_borders(inputs, outputs);
   const size_t count = s.program->plan().steps.size();
   for (size_t i = 0; i < count; ++i) {
     if (observer != nullptr && observer->before) observer->before(i);
-    s.run_step(i);
+    if (trace != nullptr) trace->fork(i);
+    s.run_step(i, trace);
+    if (trace != nullptr) trace->join();
     if (observer != nullptr && observer->after) observer->after(i);
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Border& border = s.outputs[i];
-    if (border.address != outputs[i]) copy(*s.pool, border.staging, outputs[i], border.bytes);
+    if (border.address != outputs[i]) copy(*s.pool, nullptr, border.staging, outputs[i], border.bytes);
   }
+  if (trace != nullptr) trace->leave();
+}
+
+void Instance::replay(size_t step, const ConstantWindow* window, RunTrace* trace) {
+  State& s = *state_;
+  const Turn turn(s.running);
+  s.check_reference_runner();
+  require(step < s.program->plan().steps.size(), "step {} of {} is to run again", step, s.program->plan().steps.size());
+  s.place_constants(step, window);
+  if (trace != nullptr) trace->fork(step);
+  s.run_step(step, trace);
+  if (trace != nullptr) trace->join();
+  s.place_constants(step, nullptr);
 }
 
 std::byte* Instance::address(const BufferRef& ref) const {

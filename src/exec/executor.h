@@ -9,6 +9,7 @@
 
 #include "exec/plan.h"
 #include "exec/thread_pool.h"
+#include "exec/trace.h"
 
 namespace kilter {
 
@@ -30,9 +31,15 @@ class Program {
   std::unique_ptr<ExecutableCode> code_;
 };
 
-/// Called around every step when set; for the profiler and for --verify.
+/// Called around every step when set; for --verify.
 struct StepObserver {
   std::function<void(size_t step)> before, after;
+};
+
+/// A stretch of the packed constants that lies elsewhere in memory, for measurements that rotate weights.
+struct ConstantWindow {
+  int64_t begin = 0, end = 0;       ///< byte offsets in Plan::constants
+  const std::byte* base = nullptr;  ///< of the copy; 64-byte aligned relative to `begin`
 };
 
 class Instance {
@@ -47,9 +54,12 @@ class Instance {
   /// Runs once. Pointers are dense tensors as Plan::inputs / outputs say, any alignment; outputs overlap neither each
   /// other nor inputs. Nothing is allocated. Throws bad_input when a count is wrong or a pointer null, usage when the
   /// instance is already running, unsupported when a reference step has no runner, internal when a kernel fails (names
-  /// the step).
+  /// the step). `trace` must be made for as many threads as the pool has.
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-           const StepObserver* observer = nullptr);
+           const StepObserver* observer = nullptr, RunTrace* trace = nullptr);
+  /// Runs one step again on the buffers that the last run() left; steps that work in place change what they read, so
+  /// only times and not values are of use until the next run(). `window`: null for the plan's own constants.
+  void replay(size_t step, const ConstantWindow* window, RunTrace* trace);
   /// The bytes behind a buffer of the last run (valid until the next one).
   std::byte* address(const BufferRef& ref) const;
 

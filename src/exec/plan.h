@@ -67,7 +67,8 @@ struct Step {
   std::string ops;       ///< operators fused, "Conv+Add+Relu"
   std::string problem;   ///< the task in one line
   std::string schedule;  ///< template and knobs in one line; "reference" where the reference kernel runs
-  std::string layouts;   ///< layouts of the operands, "c16 OIHW16i32o c16"
+  std::string shapes;    ///< of the operands, "f32[1,64,56,56] f32[64,64,3,3] -> f32[1,64,56,56]"
+  std::string layouts;   ///< layouts of the operands, "c16 plain -> c16"
   uint64_t key = 0;      ///< kernel key
   int32_t kernel = -1;   ///< index into Plan::entries
   std::vector<BufferRef> args;
@@ -85,6 +86,13 @@ struct PlanTensor {
   Shape shape;
 };
 
+/// A buffer of the arena and the steps during which it holds something.
+struct ArenaSpan {
+  std::string name;  ///< of the value, or of the step that it serves as temporary memory
+  int64_t offset = 0, bytes = 0;
+  int64_t first_step = 0, last_step = 0;  ///< both inclusive
+};
+
 struct Plan {
   std::string model;                           ///< name of the network
   std::string target;                          ///< name of the target
@@ -95,6 +103,7 @@ struct Plan {
   int64_t arena_bytes = 0;
   int64_t scratch_bytes = 0;  ///< per worker
   std::vector<Step> steps;
+  std::vector<ArenaSpan> arena;  ///< for reports; running does not need it
   std::vector<int64_t> entries;  ///< byte offsets of kernel entries in `code`
   /// Machine code and packed constants; `owner` keeps them alive (heap, or a mapped file).
   const std::byte* code = nullptr;

@@ -152,6 +152,7 @@ void step_fields(Io& io, T& step) {
   io.text(step.ops, "operators of a step");
   io.text(step.problem, "problem of a step");
   io.text(step.schedule, "schedule of a step");
+  io.text(step.shapes, "shapes of a step");
   io.text(step.layouts, "layouts of a step");
   io.number(step.key, "key of a step");
   io.number(step.kernel, "kernel of a step");
@@ -163,6 +164,15 @@ void step_fields(Io& io, T& step) {
   if (step.kind == StepKind::halo) halo_fields(io, step.halo);
   if (step.kind == StepKind::copy) io.number(step.copy_bytes, "size of a copy");
   if (step.kind == StepKind::reference) reference_fields(io, step.reference);
+}
+
+template <class Io, class T>
+void span_fields(Io& io, T& span) {
+  io.text(span.name, "name of an arena buffer");
+  io.number(span.offset, "offset of an arena buffer");
+  io.number(span.bytes, "size of an arena buffer");
+  io.number(span.first_step, "first step of an arena buffer");
+  io.number(span.last_step, "last step of an arena buffer");
 }
 
 template <class Io, class P>
@@ -177,7 +187,8 @@ void plan_fields(Io& io, P& plan) {
   io.number(plan.arena_bytes, "size of the arena");
   io.number(plan.scratch_bytes, "size of the scratch memory");
   io.list(plan.entries, 8, "kernel entries", [&](auto& entry) { io.number(entry, "kernel entry"); });
-  io.list(plan.steps, 89, "steps", [&](auto& step) { step_fields(io, step); });
+  io.list(plan.steps, 97, "steps", [&](auto& step) { step_fields(io, step); });
+  io.list(plan.arena, 40, "arena buffers", [&](auto& span) { span_fields(io, span); });
 }
 
 }  // namespace

@@ -150,7 +150,16 @@ std::string Task::layouts() const {
         part += fmt::format("/{}", fmt::join(o.phys.strides, ","));
       parts.push_back(part);
     }
+    if (list == &inputs) parts.emplace_back("->");
   }
+  return fmt::format("{}", fmt::join(parts, " "));
+}
+
+std::string Task::shapes() const {
+  std::vector<std::string> parts;
+  for (const Operand& o : inputs) parts.push_back(plain_text(o.type));
+  parts.emplace_back("->");
+  for (const Operand& o : outputs) parts.push_back(plain_text(o.type));
   return fmt::format("{}", fmt::join(parts, " "));
 }
 

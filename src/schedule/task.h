@@ -37,8 +37,11 @@ struct Task {
   std::string ops() const;
   /// The task in one line: mathematics, shapes and types; no names, no layouts, no target.
   std::string problem() const;
-  /// Layouts of inputs and outputs in order, with strides where they are not dense: part of the kernel key.
+  /// Layouts of inputs and outputs in order, with strides where they are not dense, "c16 plain -> c16": part of the
+  /// kernel key.
   std::string layouts() const;
+  /// Types and shapes of inputs and outputs in the same order, "f32[1,64,56,56] f32[64,64,3,3] -> f32[1,64,56,56]".
+  std::string shapes() const;
   int64_t flops() const;
   /// Bytes of inputs and outputs, each counted once.
   int64_t bytes() const;

@@ -45,5 +45,12 @@ expect 0 "Conv" inspect "$scratch/net.onnx"
 expect 0 "median_ms" bench zoo:squeezenet1_1 --seconds 0.2 --json -
 head -c 5000 "$scratch/net.kilter" > "$scratch/cut.kilter"
 expect 3 "cut.kilter" run "$scratch/cut.kilter"
+"$kilter" bench zoo:squeezenet1_1 --seconds 60 > /dev/null 2>&1 &
+interrupted=$!
+sleep 1
+kill -INT $interrupted
+wait $interrupted
+got=$?
+[ $got = 130 ] || { echo "FAILED: an interrupted bench exits with $got, expected 130"; failures=$((failures + 1)); }
 [ $failures = 0 ] && echo "cli: all passed"
 exit $((failures > 0))

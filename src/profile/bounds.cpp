@@ -1,0 +1,90 @@
+#include "profile/bounds.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "exec/plan_check.h"
+
+namespace kilter::profile {
+namespace {
+
+/// Share of the bytes read cyclically over `touched` bytes that cannot be found in a cache of `cache` bytes.
+double miss_share(int64_t touched, int64_t cache) {
+  if (touched <= cache || touched == 0) return 0;
+  return static_cast<double>(touched - cache) / static_cast<double>(touched);
+}
+
+double ms_at(double bytes, double gbps) { return gbps > 0 ? bytes / gbps * 1e-6 : 0; }
+
+}  // namespace
+
+bool contraction(const Step& step) {
+  constexpr std::string_view kNames[] = {"Conv", "ConvTranspose", "MatMul", "Gemm", "FusedAttention"};
+  const std::vector<std::string_view> ops = split(step.ops, '+');
+  return std::any_of(ops.begin(), ops.end(), [&](std::string_view op) {
+    return std::find(std::begin(kNames), std::end(kNames), op) != std::end(kNames);
+  });
+}
+
+std::string_view name(Bound::Kind kind) {
+  switch (kind) {
+    case Bound::compute:
+      return "compute";
+    case Bound::memory:
+      return "memory";
+    case Bound::overhead:
+      return "overhead";
+    case Bound::none:
+      break;
+  }
+  return "none";
+}
+
+double Peaks::at(const std::vector<double>& values, int threads) const {
+  if (values.empty()) return 0;
+  return values[std::min(values.size(), static_cast<size_t>(std::max(threads, 1))) - 1];
+}
+
+int64_t weight_bytes(const Step& step) {
+  int64_t bytes = 0;
+  for (const BufferRef& ref : step.args) bytes += ref.space == Space::constant ? ref.bytes : 0;
+  return bytes;
+}
+
+Footprint footprint(const Plan& plan) {
+  Footprint all{plan.constants_bytes, plan.constants_bytes + plan.arena_bytes};
+  for (const auto* borders : {&plan.inputs, &plan.outputs}) {
+    for (const PlanTensor& t : *borders) all.touched_bytes += tensor_bytes(t.type, t.shape).value_or(0);
+  }
+  return all;
+}
+
+Bound bound_of(const Step& step, const Footprint& run, const Peaks& peaks, int threads) {
+  if (step.kind == StepKind::reference) return {};
+  if (step.max_threads > 0) threads = std::min(threads, step.max_threads);
+  const auto used = static_cast<int>(std::clamp<int64_t>(step.extent, 1, threads));
+  const auto weights = static_cast<double>(std::min(weight_bytes(step), std::max<int64_t>(step.bytes, 0)));
+  const double others = std::max(static_cast<double>(step.bytes) - weights, 0.0);
+  const double dram = miss_share(run.touched_bytes, peaks.l3_bytes);
+  const double l3 = peaks.at(peaks.l3_gbps, used), l2 = peaks.at(peaks.l2_gbps, used);
+  const int64_t l2_all = peaks.l2_bytes * used;
+  double memory = ms_at(weights * dram, peaks.at(peaks.dram_gbps, used));
+  memory += ms_at(weights * (1 - dram), run.touched_bytes > l2_all ? l3 : l2);
+  const bool near = static_cast<int64_t>(others) <= l2_all;
+  const double far = miss_share(static_cast<int64_t>(others), peaks.l3_bytes);
+  memory +=
+      near ? ms_at(others, l2) : ms_at(others * (1 - far), l3) + ms_at(others * far, peaks.at(peaks.dram_gbps, used));
+  const bool dominated_by_weights = weights > others;
+  Bound bound{Bound::memory, memory,
+              dominated_by_weights ? (dram > 0.5 ? "DRAM" : "L3") : (near ? "L2" : (far > 0.5 ? "DRAM" : "L3"))};
+  if (contraction(step)) {
+    const double gflops = peaks.at(peaks.gflops, used);
+    const double compute = gflops > 0 ? static_cast<double>(step.flops) / gflops * 1e-6 : 0;
+    if (compute >= memory) bound = {Bound::compute, compute, "FMA"};
+  }
+  const double region = peaks.at(peaks.region_us, used) * 1e-3;
+  if (region > bound.ms) bound = {Bound::overhead, region, "fork and join"};
+  return bound;
+}
+
+}  // namespace kilter::profile

@@ -1,0 +1,329 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "exec/trace.h"
+#include "measure/clock.h"
+#include "measure/device.h"
+#include "measure/stats.h"
+#include "profile/profile.h"
+
+namespace kilter::profile {
+namespace {
+
+/// What is kept of one profiled pass, in milliseconds.
+struct Pass {
+  double total = 0;                           ///< by the monotonic clock
+  double before = 0, between = 0, after = 0;  ///< gaps
+  std::vector<double> wall, gap;              ///< by region
+  std::vector<TickSpan> walls;                ///< by region, for the timeline
+  std::vector<TickSpan> workers;              ///< region * threads + worker
+  uint64_t begin = 0;
+};
+
+RowKind kind_of(const Step& step) {
+  switch (step.kind) {
+    case StepKind::reference:
+      return RowKind::reference;
+    case StepKind::halo:
+      return RowKind::halo;
+    case StepKind::copy:
+      return RowKind::copy;
+    case StepKind::kernel:
+      break;
+  }
+  if (step.ops == "pack") return RowKind::pack;
+  return step.ops == "Relayout" ? RowKind::relayout : RowKind::layer;
+}
+
+class Collector {
+ public:
+  Collector(Instance& instance, const Plan& plan, int threads, std::span<const std::byte* const> inputs,
+            std::span<std::byte* const> outputs, const Options& options)
+      : instance_(instance),
+        plan_(plan),
+        inputs_(inputs),
+        outputs_(outputs),
+        options_(options),
+        trace_(std::max<size_t>(plan.steps.size(), 1), threads),
+        ms_per_tick_(ns_per_tick() * 1e-6) {
+    out_.threads = threads;
+  }
+
+  Profile run() {
+    for (int i = 0; i < 3; ++i) {
+      plain_pass();
+      profiled_pass(nullptr);
+    }
+    out_.peaks = measure_peaks(out_.threads);
+    instance_.run(inputs_, outputs_);
+    measure();
+    keep_middle();
+    make_rows();
+    add_totals();
+    make_timeline();
+    describe_memory();
+    describe_conditions();
+    return std::move(out_);
+  }
+
+ private:
+  double plain_pass() {
+    const int64_t start = now_ns();
+    instance_.run(inputs_, outputs_);
+    return static_cast<double>(now_ns() - start) * 1e-6;
+  }
+
+  double profiled_pass(const StepObserver* observer) {
+    const int64_t start = now_ns();
+    instance_.run(inputs_, outputs_, observer, &trace_);
+    return static_cast<double>(now_ns() - start) * 1e-6;
+  }
+
+  /// Pairs of a profiled and a plain pass, their order drawn for each pair.
+  void measure() {
+    const Random random(options_.seed, "profile");
+    const int64_t start = now_ns();
+    const auto span = static_cast<int64_t>(options_.seconds * 1e9);
+    for (int64_t pass = 0; pass < options_.max_passes; ++pass) {
+      const int64_t spent = now_ns() - start;
+      if (spent >= span && pass >= options_.min_passes) break;
+      if (options_.progress)
+        options_.progress(static_cast<double>(spent) / static_cast<double>(std::max<int64_t>(span, 1)));
+      const bool plain_first = (random.bits(static_cast<uint64_t>(pass)) & 1U) != 0;
+      if (plain_first) plain_.push_back(plain_pass());
+      const StepObserver* observer = options_.observer ? options_.observer(pass) : nullptr;
+      const double total = profiled_pass(observer);
+      passes_.push_back(read_trace(total));
+      if (!plain_first) plain_.push_back(plain_pass());
+    }
+  }
+
+  double ms(const TickSpan& span) const { return static_cast<double>(span.end - span.begin) * ms_per_tick_; }
+
+  Pass read_trace(double total) {
+    require(trace_.lost() == 0, "{} regions of a run found no room in its trace", trace_.lost());
+    const int threads = trace_.threads();
+    if (regions_.empty()) {
+      for (size_t r = 0; r < trace_.size(); ++r) regions_.push_back(trace_.region(r).step);
+    }
+    require(regions_.size() == trace_.size(), "a run had {} regions, the one before {}", trace_.size(),
+            regions_.size());
+    Pass pass;
+    pass.total = total;
+    pass.begin = trace_.run().begin;
+    uint64_t last = trace_.run().begin;
+    for (size_t r = 0; r < trace_.size(); ++r) {
+      const TickSpan wall = trace_.region(r).wall;
+      pass.walls.push_back(wall);
+      pass.wall.push_back(ms(wall));
+      pass.gap.push_back(ms({last, wall.begin}));
+      (r == 0 ? pass.before : pass.between) += pass.gap.back();
+      last = wall.end;
+      bool stamped = false;
+      for (int w = 0; w < threads; ++w) stamped |= trace_.worker(r, w).begin != 0;
+      for (int w = 0; w < threads; ++w) {
+        // Steps that no worker stamps run on the caller's thread from fork to join.
+        pass.workers.push_back(stamped ? trace_.worker(r, w) : (w == 0 ? wall : TickSpan{}));
+      }
+    }
+    pass.after = ms({last, trace_.run().end});
+    return pass;
+  }
+
+  /// The passes whose total lies in the middle half; of the plain ones too.
+  void keep_middle() {
+    out_.passes = static_cast<int64_t>(passes_.size());
+    std::stable_sort(passes_.begin(), passes_.end(), [](const Pass& a, const Pass& b) { return a.total < b.total; });
+    std::sort(plain_.begin(), plain_.end());
+    const size_t quarter = passes_.size() / 4;
+    passes_ = {passes_.begin() + static_cast<int64_t>(quarter), passes_.end() - static_cast<int64_t>(quarter)};
+    out_.kept = static_cast<int64_t>(passes_.size());
+    out_.end_to_end = {0, quantile(plain_, 0.1), quantile(plain_, 0.9)};
+    plain_ = {plain_.begin() + static_cast<int64_t>(quarter), plain_.end() - static_cast<int64_t>(quarter)};
+    out_.end_to_end.mean = mean(plain_);
+  }
+
+  template <class Get>
+  Time over_passes(Get get) const {
+    std::vector<double> values;
+    for (const Pass& p : passes_) values.push_back(get(p));
+    return {mean(values), quantile(values, 0.1), quantile(values, 0.9)};
+  }
+
+  void make_rows() {
+    const Footprint run = footprint(plan_);
+    std::map<size_t, std::vector<size_t>> by_step;
+    std::vector<size_t> order;
+    for (size_t r = 0; r < regions_.size(); ++r) {
+      if (by_step[regions_[r]].empty()) order.push_back(regions_[r]);
+      by_step[regions_[r]].push_back(r);
+    }
+    row_of_region_.resize(regions_.size());
+    for (size_t s : order) {
+      for (size_t r : by_step[s]) row_of_region_[r] = out_.rows.size();
+      out_.rows.push_back(make_row(s, by_step[s], run));
+    }
+    add_gap("before the first layer", 1, [](const Pass& p) { return p.before; });
+    add_gap("between layers", std::max<int64_t>(static_cast<int64_t>(regions_.size()) - 1, 0),
+            [](const Pass& p) { return p.between; });
+    add_gap("after the last layer", 1, [](const Pass& p) { return p.after; });
+  }
+
+  template <class Get>
+  void add_gap(const char* what, int64_t count, Get get) {
+    Row row;
+    row.kind = RowKind::gap;
+    row.name = what;
+    row.count = count;
+    row.time = over_passes(get);
+    out_.rows.push_back(std::move(row));
+  }
+
+  Row make_row(size_t s, const std::vector<size_t>& regions, const Footprint& run) const {
+    const Step& step = plan_.steps[s];
+    Row row;
+    row.kind = kind_of(step);
+    row.step = static_cast<int64_t>(s);
+    row.name = step.name, row.ops = step.ops, row.problem = step.problem, row.schedule = step.schedule;
+    row.shapes = step.shapes, row.layouts = step.layouts;
+    if (step.key != 0) row.key = fmt::format("{:016x}", step.key);
+    row.count = static_cast<int64_t>(regions.size());
+    row.flops = step.flops * row.count, row.bytes = step.bytes * row.count;
+    row.weight_bytes = weight_bytes(step) * row.count;
+    row.time = over_passes([&](const Pass& p) { return sum(p.wall, regions); });
+    row.gap_ms = over_passes([&](const Pass& p) { return sum(p.gap, regions); }).mean;
+    row.barrier_ms = over_passes([&](const Pass& p) { return barrier(p, regions); }).mean;
+    double busiest = 0, all = 0;
+    row.threads = 0;
+    for (int w = 0; w < out_.threads; ++w) {
+      const double busy = over_passes([&](const Pass& p) { return busy_ms(p, regions, w); }).mean;
+      row.busy_ms.push_back(busy);
+      if (busy == 0) continue;
+      ++row.threads;
+      all += busy;
+      busiest = std::max(busiest, busy);
+    }
+    row.threads = std::max(row.threads, 1);
+    row.balance = busiest > 0 ? all / row.threads / busiest : 1;
+    row.bound = bound_of(step, run, out_.peaks, out_.threads);
+    row.bound.ms *= static_cast<double>(row.count);
+    return row;
+  }
+
+  static double sum(const std::vector<double>& values, const std::vector<size_t>& regions) {
+    double total = 0;
+    for (size_t r : regions) total += values[r];
+    return total;
+  }
+
+  const TickSpan& worker(const Pass& pass, size_t region, int w) const {
+    return pass.workers[region * static_cast<size_t>(out_.threads) + static_cast<size_t>(w)];
+  }
+
+  double busy_ms(const Pass& pass, const std::vector<size_t>& regions, int w) const {
+    double total = 0;
+    for (size_t r : regions) total += ms(worker(pass, r, w));
+    return total;
+  }
+
+  /// Fork to the first begin, and the last end to join.
+  double barrier(const Pass& pass, const std::vector<size_t>& regions) const {
+    double total = 0;
+    for (size_t r : regions) {
+      uint64_t first = pass.walls[r].end, last = pass.walls[r].begin;
+      for (int w = 0; w < out_.threads; ++w) {
+        const TickSpan& span = worker(pass, r, w);
+        if (span.begin == 0) continue;
+        first = std::min(first, span.begin);
+        last = std::max(last, span.end);
+      }
+      if (last > first) total += pass.wall[r] - std::min(ms({first, last}), pass.wall[r]);
+    }
+    return total;
+  }
+
+  void add_totals() {
+    out_.total = over_passes([](const Pass& p) { return p.total; });
+    out_.total_ms = out_.total.mean;
+    out_.end_to_end_ms = out_.end_to_end.mean;
+    for (const Row& row : out_.rows) {
+      out_.sum_ms += row.time.mean;
+      if (row.kind == RowKind::gap) {
+        out_.gaps_ms += row.time.mean;
+      } else {
+        out_.barriers_ms += row.barrier_ms;
+        out_.kernels_ms += row.time.mean - row.barrier_ms;
+      }
+    }
+    for (Row& row : out_.rows) row.percent = out_.sum_ms > 0 ? 100 * row.time.mean / out_.sum_ms : 0;
+    out_.residual_ms = out_.total_ms - out_.sum_ms;
+    out_.overhead_percent = 100 * (out_.total_ms / out_.end_to_end_ms - 1);
+  }
+
+  void make_timeline() {
+    const auto typical = std::min_element(passes_.begin(), passes_.end(), [&](const Pass& a, const Pass& b) {
+      return std::abs(a.total - out_.total_ms) < std::abs(b.total - out_.total_ms);
+    });
+    const auto us = [&](uint64_t at) { return static_cast<double>(at - typical->begin) * ms_per_tick_ * 1e3; };
+    for (size_t r = 0; r < regions_.size(); ++r) {
+      for (int w = 0; w < out_.threads; ++w) {
+        const TickSpan& span = worker(*typical, r, w);
+        if (span.begin != 0) out_.timeline.push_back({row_of_region_[r], w, us(span.begin), us(span.end)});
+      }
+    }
+  }
+
+  void describe_memory() {
+    out_.arena = plan_.arena;
+    out_.arena_bytes = plan_.arena_bytes;
+    out_.constants_bytes = plan_.constants_bytes;
+    out_.scratch_bytes = plan_.scratch_bytes * out_.threads;
+    out_.code_bytes = plan_.code_bytes;
+  }
+
+  void describe_conditions() {
+    out_.conditions = conditions_of(plan_, out_.threads);
+    out_.conditions.taken = 2 * out_.passes;
+    out_.conditions.kept = 2 * out_.kept;
+  }
+
+  Instance& instance_;
+  const Plan& plan_;
+  std::span<const std::byte* const> inputs_;
+  std::span<std::byte* const> outputs_;
+  const Options& options_;
+  RunTrace trace_;
+  double ms_per_tick_;
+  std::vector<Pass> passes_;
+  std::vector<double> plain_;
+  std::vector<size_t> regions_;  ///< step of each region, as the first pass ran them
+  std::vector<size_t> row_of_region_;
+  Profile out_;
+};
+
+}  // namespace
+
+Conditions conditions_of(const Plan& plan, int threads) {
+  const Device device = describe_device();
+  const int64_t touched = footprint(plan).touched_bytes;
+  Conditions c = current_conditions();
+  c.device = device.fingerprint();
+  c.threads = threads;
+  c.weights = "as one run after another leaves them";
+  c.weights_from =
+      touched > device.caches.l3_bytes ? "DRAM" : (touched > device.caches.l2_bytes * threads ? "L3" : "L2");
+  c.activations = "as the layers before left them";
+  c.target = plan.target;
+  c.codegen = plan.codegen;
+  return c;
+}
+
+Profile collect(Instance& instance, const Plan& plan, int threads, std::span<const std::byte* const> inputs,
+                std::span<std::byte* const> outputs, const Options& options) {
+  return Collector(instance, plan, threads, inputs, outputs, options).run();
+}
+
+}  // namespace kilter::profile

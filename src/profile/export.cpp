@@ -1,0 +1,157 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "profile/table.h"
+
+namespace kilter::profile {
+namespace {
+
+using nlohmann::json;
+
+json time_json(const Time& t) { return {{"mean_ms", t.mean}, {"p10_ms", t.low}, {"p90_ms", t.high}}; }
+
+/// "c16 plain -> c16" as its source, the operands between, and its destination.
+json layout_json(const std::string& layouts) {
+  const size_t arrow = layouts.find("->");
+  if (arrow == std::string::npos) return json::object();
+  const std::string inputs = layouts.substr(0, arrow), outputs = layouts.substr(arrow + 2);
+  const size_t space = inputs.find(' ');
+  const auto trimmed = [](std::string text) {
+    const size_t first = text.find_first_not_of(' ');
+    if (first == std::string::npos) return std::string();
+    return text.substr(first, text.find_last_not_of(' ') - first + 1);
+  };
+  return {{"source", trimmed(inputs.substr(0, space))},
+          {"weights", space == std::string::npos ? "" : trimmed(inputs.substr(space))},
+          {"destination", trimmed(outputs)}};
+}
+
+json row_json(const Row& r) {
+  return {{"kind", name(r.kind)},
+          {"step", r.step},
+          {"name", r.name},
+          {"ops", r.ops},
+          {"problem", r.problem},
+          {"schedule", r.schedule},
+          {"shapes", r.shapes},
+          {"layouts", layout_json(r.layouts)},
+          {"hash", r.key},
+          {"device", "cpu"},
+          {"count", r.count},
+          {"duration_ms", r.time.mean},
+          {"p10_ms", r.time.low},
+          {"p90_ms", r.time.high},
+          {"percent", r.percent},
+          {"barrier_ms", r.barrier_ms},
+          {"gap_before_ms", r.gap_ms},
+          {"busy_ms", r.busy_ms},
+          {"threads", r.threads},
+          {"balance", r.balance},
+          {"flops", r.flops},
+          {"bytes", r.bytes},
+          {"weight_bytes", r.weight_bytes},
+          {"gflops", r.gflops()},
+          {"gbps", r.gbps()},
+          {"bound", {{"kind", name(r.bound.kind)}, {"ms", r.bound.ms}, {"level", r.bound.level}}},
+          {"share_of_bound", r.share()}};
+}
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string out = "\"";
+  for (char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + "\"";
+}
+
+}  // namespace
+
+json to_json(const Profile& p) {
+  json rows = json::array(), arena = json::array(), timeline = json::array();
+  for (const Row& r : p.rows) rows.push_back(row_json(r));
+  for (const ArenaSpan& s : p.arena) {
+    arena.push_back({{"name", s.name},
+                     {"offset", s.offset},
+                     {"bytes", s.bytes},
+                     {"first_step", s.first_step},
+                     {"last_step", s.last_step}});
+  }
+  for (const Event& e : p.timeline)
+    timeline.push_back({{"row", e.row}, {"thread", e.thread}, {"begin_us", e.begin_us}, {"end_us", e.end_us}});
+  return {{"model", p.model},
+          {"total_ms", p.total_ms},
+          {"sum_ms", p.sum_ms},
+          {"end_to_end_ms", p.end_to_end_ms},
+          {"residual_ms", p.residual_ms},
+          {"overhead_percent", p.overhead_percent},
+          {"kernels_ms", p.kernels_ms},
+          {"barriers_ms", p.barriers_ms},
+          {"gaps_ms", p.gaps_ms},
+          {"total", time_json(p.total)},
+          {"end_to_end", time_json(p.end_to_end)},
+          {"passes", p.passes},
+          {"kept", p.kept},
+          {"threads", p.threads},
+          {"conditions", to_json(p.conditions)},
+          {"peaks",
+           {{"gflops", p.peaks.gflops},
+            {"l2_gbps", p.peaks.l2_gbps},
+            {"l3_gbps", p.peaks.l3_gbps},
+            {"dram_gbps", p.peaks.dram_gbps},
+            {"region_us", p.peaks.region_us},
+            {"l2_bytes", p.peaks.l2_bytes},
+            {"l3_bytes", p.peaks.l3_bytes}}},
+          {"memory",
+           {{"arena_bytes", p.arena_bytes},
+            {"constants_bytes", p.constants_bytes},
+            {"scratch_bytes", p.scratch_bytes},
+            {"code_bytes", p.code_bytes},
+            {"arena", arena}}},
+          {"rows", rows},
+          {"timeline", timeline}};
+}
+
+std::string to_csv(const Profile& p) {
+  std::string out =
+      "kind,name,ops,problem,schedule,shapes,layouts,hash,count,duration_ms,p10_ms,p90_ms,percent,barrier_ms,"
+      "gap_before_ms,threads,balance,flops,gflops,bytes,gbps,bound,bound_ms,share_of_bound\n";
+  for (const Row& r : p.rows) {
+    for (const std::string& text :
+         {std::string(name(r.kind)), r.name, r.ops, r.problem, r.schedule, r.shapes, r.layouts, r.key}) {
+      out += csv_field(text) + ",";
+    }
+    out +=
+        fmt::format("{},{:.6f},{:.6f},{:.6f},{:.3f},{:.6f},{:.6f},{},{:.3f},{},{:.3f},{},{:.3f},{},{:.6f},{:.4f}\n",
+                    r.count, r.time.mean, r.time.low, r.time.high, r.percent, r.barrier_ms, r.gap_ms, r.threads,
+                    r.balance, r.flops, r.gflops(), r.bytes, r.gbps(), csv_field(r.bound.level), r.bound.ms, r.share());
+  }
+  return out;
+}
+
+json to_trace(const Profile& p) {
+  json events = json::array();
+  events.push_back(
+      {{"ph", "M"}, {"name", "process_name"}, {"pid", 1}, {"tid", 0}, {"args", {{"name", "kilter " + p.model}}}});
+  for (int t = 0; t < p.threads; ++t) {
+    events.push_back({{"ph", "M"},
+                      {"name", "thread_name"},
+                      {"pid", 1},
+                      {"tid", t},
+                      {"args", {{"name", t == 0 ? std::string("thread 0 (caller)") : fmt::format("thread {}", t)}}}});
+  }
+  for (const Event& e : p.timeline) {
+    const Row& r = p.rows[e.row];
+    events.push_back(
+        {{"ph", "X"},
+         {"name", r.name},
+         {"cat", name(r.kind)},
+         {"pid", 1},
+         {"tid", e.thread},
+         {"ts", e.begin_us},
+         {"dur", e.end_us - e.begin_us},
+         {"args", {{"ops", r.ops}, {"problem", r.problem}, {"schedule", r.schedule}, {"mean_ms", r.time.mean}}}});
+  }
+  return {{"traceEvents", events}, {"displayTimeUnit", "ms"}, {"otherData", {{"conditions", to_json(p.conditions)}}}};
+}
+
+}  // namespace kilter::profile

@@ -1,0 +1,56 @@
+#include "measure/peaks.h"
+
+#include <algorithm>
+
+#include "base/ticks.h"
+#include "exec/thread_pool.h"
+#include "measure/caches.h"
+#include "measure/stats.h"
+#include "profile/bounds.h"
+
+namespace kilter::profile {
+namespace {
+
+constexpr int kRegions = 200;
+
+/// Median of empty regions: what a fork and a join cost when there is nothing to do.
+double empty_region_us(int threads) {
+  ThreadPool pool(threads);
+  std::vector<double> us;
+  for (int i = 0; i < kRegions; ++i) {
+    const uint64_t start = ticks();
+    pool.run(threads, 0, [](void*, int64_t, int64_t, int32_t) { return 0; }, nullptr);
+    us.push_back(ms_between(start, ticks()) * 1e3);
+  }
+  return median(us);
+}
+
+/// Values for 1..threads from those at both ends; between them linear.
+std::vector<double> spread_out(double one, double all, int threads) {
+  std::vector<double> values(static_cast<size_t>(threads), one);
+  for (int t = 1; t < threads; ++t) values[static_cast<size_t>(t)] = one + (all - one) * t / (threads - 1);
+  return values;
+}
+
+}  // namespace
+
+Peaks measure_peaks(int threads) {
+  Peaks p;
+  const CacheSizes caches = cache_sizes();
+  p.l2_bytes = caches.l2_bytes, p.l3_bytes = caches.l3_bytes;
+  const int cpus = std::min(threads, default_threads());
+  const auto both = [&](auto measured) {
+    const double one = measured(1);
+    return spread_out(one, cpus > 1 ? std::max(measured(cpus), one) : one, cpus);
+  };
+  p.gflops = both([](int t) { return measure_peak_gflops(t); });
+  p.l2_gbps = both([](int t) { return measure_bandwidth(Level::l2, t); });
+  if (caches.l3_bytes > 0) p.l3_gbps = both([](int t) { return measure_bandwidth(Level::l3, t); });
+  p.dram_gbps = both([](int t) { return measure_bandwidth(Level::dram, t); });
+  if (p.l3_gbps.empty()) p.l3_gbps = p.dram_gbps;
+  p.region_us = both([](int t) { return empty_region_us(t); });
+  p.region_us[0] = 0;  // one thread has nobody to wait for
+  return p;
+}
+
+}  // namespace kilter::profile

@@ -1,0 +1,71 @@
+// kilter profile: where the time of a network goes, layer by layer, in the network and in its real order.
+
+#include <nlohmann/json.hpp>
+
+#include "profile/table.h"
+#include "tool.h"
+
+namespace kilter::tool {
+namespace {
+
+struct ProfileOptions {
+  ModelOptions model;
+  profile::TableOptions table;
+  std::string json, csv, trace;
+  double seconds = 3;
+  bool memory = false;
+};
+
+void run_profile(const ProfileOptions& options) {
+  profile::check(options.table);
+  Progress progress("profile " + options.model.model);
+  progress.show("compiling");
+  Prepared network(options.model);
+  profile::Options how;
+  how.seconds = options.seconds;
+  how.progress = [&](double share) { progress.show(fmt::format("measuring, {:.0f} %", 100 * std::min(share, 1.0))); };
+  profile::Profile p =
+      profile::collect(*network.loaded->instance, network.plan(), network.threads, network.from, network.to, how);
+  p.model = network.session->name();
+  p.conditions.program = version_text();
+  progress.clear();
+  if (!options.csv.empty()) write_text("--csv", options.csv, profile::to_csv(p));
+  if (!options.trace.empty()) write_text("--trace", options.trace, profile::to_trace(p).dump() + "\n");
+  if (!options.json.empty()) write_text("--json", options.json, profile::to_json(p).dump(2) + "\n");
+  if (options.json == "-" || options.csv == "-" || options.trace == "-") return;
+  fmt::print("{}: {} rows on {} thread{}\n", p.model, p.rows.size(), p.threads, p.threads == 1 ? "" : "s");
+  fmt::print("{}", profile::table(p, options.table));
+  if (options.memory) fmt::print("{}", profile::memory_table(p));
+}
+
+}  // namespace
+
+void add_profile(CLI::App& app, Context&) {
+  auto options = std::make_shared<ProfileOptions>();
+  CLI::App* sub = app.add_subcommand(
+      "profile", "Show where the time of a network goes: rows that add up to the time from end to end");
+  options->model.add_to(*sub);
+  sub->add_option("--by", options->table.by, "rows: layer, operator, or task (layers of one problem together)")
+      ->capture_default_str();
+  sub->add_option("--sort", options->table.sort, "order (as they run), time, name, or share (of the bound)")
+      ->capture_default_str();
+  sub->add_option("--top", options->table.top, "show only this many rows")->check(CLI::NonNegativeNumber);
+  sub->add_flag("--wide", options->table.wide, "below each row its problem, schedule, shapes, layouts and kernel hash");
+  sub->add_flag("--memory", options->memory, "also what the arena holds at each step");
+  sub->add_option("--seconds", options->seconds, "how long to measure")
+      ->check(CLI::Range(0.01, 3600.0))
+      ->capture_default_str();
+  sub->add_option("--json", options->json,
+                  "also write everything as JSON to a file; - is standard output, which then holds nothing else");
+  sub->add_option("--csv", options->csv, "also write the rows as CSV to a file, or - for standard output");
+  sub->add_option("--trace", options->trace,
+                  "also write a typical run for ui.perfetto.dev or chrome://tracing, one track a thread");
+  sub->footer(
+      "A row's time runs from fork to join of its parallel region, in the network, as a mean over the middle half of "
+      "the\n"
+      "runs. Sum = kernels + gaps + barriers; the end-to-end time is measured without profiling, in between.\n"
+      "Example:  kilter profile zoo:resnet18 --threads 1 --sort time --top 10");
+  sub->callback([=] { run_profile(*options); });
+}
+
+}  // namespace kilter::tool

@@ -1,0 +1,184 @@
+// kilter time: one task alone, under the conditions it has in the network, beside its time in the network.
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "measure/stats.h"
+#include "profile/replay.h"
+#include "profile/table.h"
+#include "tool.h"
+
+namespace kilter::tool {
+namespace {
+
+struct TimeOptions {
+  ModelOptions model;
+  std::vector<std::string> nodes, ops;
+  std::string weights = "cold", json;
+  profile::ReplayOptions replay;
+  double seconds = 3;
+  bool in_network = false;
+};
+
+struct Timed {
+  size_t step = 0;
+  profile::Replay alone, warm;
+  const profile::Row* row = nullptr;  ///< in the network
+};
+
+bool wanted(const Step& step, const TimeOptions& options) {
+  if (step.kind != StepKind::kernel) return false;
+  const auto among = [](const std::vector<std::string>& list, std::string_view text) {
+    return std::find(list.begin(), list.end(), text) != list.end();
+  };
+  if (!options.nodes.empty() && !among(options.nodes, step.name)) return false;
+  if (options.ops.empty()) return true;
+  for (std::string_view op : split(step.ops, '+')) {
+    if (among(options.ops, op)) return true;
+  }
+  return false;
+}
+
+void check_words(const Plan& plan, const TimeOptions& options) {
+  const auto known = [&](const std::string& word, bool node) {
+    return std::any_of(plan.steps.begin(), plan.steps.end(), [&](const Step& s) {
+      if (node) return s.name == word;
+      const auto ops = split(s.ops, '+');
+      return std::find(ops.begin(), ops.end(), word) != ops.end();
+    });
+  };
+  for (const std::string& n : options.nodes) {
+    if (!known(n, true)) fail(ErrorKind::usage, "--node {}: no layer has this name; `kilter profile` lists them", n);
+  }
+  for (const std::string& o : options.ops) {
+    if (!known(o, false))
+      fail(ErrorKind::usage, "--ops {}: no layer has this operator; `kilter profile` lists them", o);
+  }
+}
+
+std::string difference(const Timed& t) {
+  const double us = (t.alone.ms() - t.row->time.mean) * 1e3;
+  return fmt::format("{:+.1f} us {:+.1f} %", us, us / t.row->time.mean * 0.1);
+}
+
+nlohmann::json to_json(const Timed& t, const Plan& plan) {
+  const Step& s = plan.steps[t.step];
+  nlohmann::json out{{"name", s.name},
+                     {"ops", s.ops},
+                     {"problem", s.problem},
+                     {"schedule", s.schedule},
+                     {"estimate_ms", t.alone.ms()},
+                     {"mean_ms", t.alone.samples.mean()},
+                     {"std_dev_ms", t.alone.samples.std_dev()},
+                     {"median_ms", t.alone.samples.median()},
+                     {"min_ms", t.alone.samples.min()},
+                     {"number", t.alone.number},
+                     {"repeat", t.alone.samples.ms.size()},
+                     {"weights", t.alone.weights},
+                     {"activations", t.alone.activations}};
+  if (t.row != nullptr) {
+    out["in_network_ms"] = t.row->time.mean;
+    out["warm_ms"] = t.warm.ms();
+  }
+  return out;
+}
+
+void print_line(const Timed& t, const Plan& plan) {
+  const Step& s = plan.steps[t.step];
+  const Samples& x = t.alone.samples;
+  fmt::print("{:<40} {:>10.4f} {:>9.4f} ({:.4f})", s.name.substr(0, 40), t.alone.ms(), x.mean(), x.std_dev());
+  if (t.row != nullptr) fmt::print(" {:>10.4f} {:>20} {:>9.4f}", t.row->time.mean, difference(t), t.warm.ms());
+  fmt::print("\n");
+}
+
+/// How far times alone are from times in the network.
+void print_summary(const std::vector<Timed>& all) {
+  std::vector<double> percent;
+  double worst = 0, worst_us = 0;
+  for (const Timed& t : all) {
+    const double us = std::abs(t.alone.ms() - t.row->time.mean) * 1e3;
+    percent.push_back(us / t.row->time.mean * 0.1);
+    if (t.row->time.mean >= 0.05) {
+      worst = std::max(worst, percent.back());
+    } else {
+      worst_us = std::max(worst_us, us);
+    }
+  }
+  fmt::print("{} tasks: median difference {:.1f} %, worst {:.1f} % (tasks under 50 us: {:.1f} us)\n", all.size(),
+             median(percent), worst, worst_us);
+}
+
+void time_tasks(TimeOptions& options) {
+  options.replay.weights = profile::parse_weights(options.weights);
+  Progress progress("time " + options.model.model);
+  progress.show("compiling");
+  Prepared network(options.model);
+  const Plan& plan = network.plan();
+  check_words(plan, options);
+  profile::Profile p;
+  if (options.in_network) {
+    progress.show("profiling the network");
+    profile::Options how;
+    how.seconds = options.seconds;
+    p = profile::collect(*network.loaded->instance, plan, network.threads, network.from, network.to, how);
+  }
+  std::vector<Timed> all;
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    if (!wanted(plan.steps[s], options)) continue;
+    progress.show(plan.steps[s].name);
+    network.run();
+    Timed t{s, profile::replay(*network.loaded->instance, plan, network.threads, s, options.replay), {}, nullptr};
+    if (options.in_network) {
+      profile::ReplayOptions warm = options.replay;
+      warm.weights = profile::Weights::warm;
+      t.warm = profile::replay(*network.loaded->instance, plan, network.threads, s, warm);
+      for (const profile::Row& r : p.rows) {
+        if (r.step == static_cast<int64_t>(s)) t.row = &r;
+      }
+    }
+    all.push_back(std::move(t));
+  }
+  progress.clear();
+  nlohmann::json report = nlohmann::json::array();
+  for (const Timed& t : all) report.push_back(to_json(t, plan));
+  if (!options.json.empty()) write_text("--json", options.json, report.dump(2) + "\n");
+  if (options.json == "-") return;
+  fmt::print("{}: {} on {} thread{}; ms of one run; weights {}\n", network.session->name(), plan.target,
+             network.threads, network.threads == 1 ? "" : "s", options.weights);
+  fmt::print("{:<40} {:>10} {:>9} {:<8}", "task", "estimate", "mean", "(std dev)");
+  if (options.in_network) fmt::print(" {:>10} {:>20} {:>9}", "in network", "alone - in network", "warm");
+  fmt::print("\n");
+  for (const Timed& t : all) print_line(t, plan);
+  if (options.in_network && !all.empty()) print_summary(all);
+}
+
+}  // namespace
+
+void add_time(CLI::App& app, Context&) {
+  auto options = std::make_shared<TimeOptions>();
+  CLI::App* sub = app.add_subcommand("time", "Time tasks one by one, under the conditions they have in the network");
+  options->model.add_to(*sub);
+  sub->add_option("--node", options->nodes, "only these layers, by name")->delimiter(',');
+  sub->add_option("--ops", options->ops, "only layers with one of these operators, e.g. Conv,MatMul")->delimiter(',');
+  sub->add_option("--weights", options->weights,
+                  "cold (from where the network finds them), warm (the same again and again), or flush (all caches "
+                  "flushed before each run)")
+      ->capture_default_str();
+  sub->add_option("--number", options->replay.number, "runs in one measurement")->capture_default_str();
+  sub->add_option("--repeat", options->replay.repeat, "measurements")->capture_default_str();
+  sub->add_option("--min-repeat-ms", options->replay.min_repeat_ms,
+                  "runs are added until a measurement takes this long")
+      ->capture_default_str();
+  sub->add_flag("--in-network", options->in_network,
+                "also profile the network, and show each task's time in it and warm");
+  sub->add_option("--seconds", options->seconds, "how long to profile with --in-network")
+      ->check(CLI::Range(0.01, 3600.0))
+      ->capture_default_str();
+  sub->add_option("--json", options->json,
+                  "also write the figures as JSON to a file; - is standard output, which then holds nothing else");
+  sub->footer("Example:  kilter time zoo:resnet50 --ops Conv --threads 1 --in-network");
+  sub->callback([=] { time_tasks(*options); });
+}
+
+}  // namespace kilter::tool
