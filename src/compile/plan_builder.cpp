@@ -244,7 +244,7 @@ class PlanBuilder {
     const int64_t size = size_bytes(type.dtype);
     Step step;
     step.kind = StepKind::halo;
-    step.name = graph_.value(root).name;
+    step.name = "halo of " + graph_.value(root).name;
     step.ops = "halo";
     step.args = {ref(root)};
     step.halo.planes = phys.dims[0] * phys.dims[1];

@@ -14,6 +14,7 @@ namespace {
 
 /// Time of `calls` calls without what prepares them, per call.
 double time_slice(const Candidate& candidate, int64_t calls, const ClockMs& clock) {
+  if (candidate.timed) return candidate.timed(calls);
   if (!candidate.prepare) {
     const double start = clock();
     for (int64_t i = 0; i < calls; ++i) candidate.run();

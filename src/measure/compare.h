@@ -18,6 +18,8 @@ struct Candidate {
   std::string name;
   std::function<void()> run;
   std::function<void()> prepare = {};  ///< before each call, not timed: flush or rotate buffers
+  /// Instead of run: makes this many calls and answers the milliseconds of one, for what runs in another process.
+  std::function<double(int64_t calls)> timed = {};
 };
 
 struct CompareOptions {

@@ -20,7 +20,7 @@ expect() {
 
 expect 0 "LLVM" --version
 expect 0 "Example:" --help
-for sub in run bench compile check inspect ops targets options zoo; do expect 0 "--help" $sub --help; done
+for sub in run bench profile time compare compile check inspect ops targets options zoo; do expect 0 "--help" $sub --help; done
 expect 2 "" 
 expect 2 "" frobnicate
 expect 2 "no network 'nothing'" run zoo:nothing
@@ -45,6 +45,18 @@ expect 0 "Conv" inspect "$scratch/net.onnx"
 expect 0 "median_ms" bench zoo:squeezenet1_1 --seconds 0.2 --json -
 head -c 5000 "$scratch/net.kilter" > "$scratch/cut.kilter"
 expect 3 "cut.kilter" run "$scratch/cut.kilter"
+expect 0 "Sum" profile zoo:squeezenet1_1 --seconds 0.2 --by task --sort time --top 5 --json "$scratch/a.json" --csv "$scratch/a.csv" --trace "$scratch/a.trace"
+for file in a.json a.csv a.trace; do [ -s "$scratch/$file" ] || { echo "FAILED: profile wrote no $file"; failures=$((failures + 1)); }; done
+expect 2 "legal are layer, operator, task" profile zoo:squeezenet1_1 --by colour
+expect 0 "alone - in network" time zoo:squeezenet1_1 --node conv1 --repeat 5 --in-network --seconds 0.2
+expect 2 "no layer has this name" time zoo:squeezenet1_1 --node nothing
+expect 0 "conditions that differ: none" compare zoo:squeezenet1_1 --seconds 0.5
+expect 0 "threads          A: 1   B: 2" compare zoo:squeezenet1_1 --seconds 0.5 --threads-a 1 --threads-b 2
+"$kilter" bench zoo:squeezenet1_1 --seconds 0.2 --threads 1 --json "$scratch/b.json" > /dev/null
+expect 0 "not interleaved, so no interval" compare "$scratch/a.json" "$scratch/b.json"
+cp "$scratch/a.csv" "$scratch/a.csv.json"
+expect 2 "give two .json files" compare "$scratch/a.json" zoo:squeezenet1_1
+expect 3 "not JSON" compare "$scratch/a.csv.json" "$scratch/b.json"
 "$kilter" bench zoo:squeezenet1_1 --seconds 60 > /dev/null 2>&1 &
 interrupted=$!
 sleep 1

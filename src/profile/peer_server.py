@@ -1,0 +1,123 @@
+"""Runs another runtime for kilter compare: one JSON line in with the request, then commands, one JSON line out for each.
+
+Request: {"runtime": "onnxruntime"|"openvino", "model": path, "threads": n, "shapes": {input: [dims]}, "cpus": [n]}.
+Commands: "run N" answers {"ms": mean of N runs}, "layers N" answers {"layers": [{"name", "op", "ms"}]} over N runs.
+"""
+import json
+import os
+import sys
+import time
+
+
+def say(**fields):
+    print(json.dumps(fields), flush=True)
+
+
+def values(shape, kind):
+    import numpy as np
+
+    seeded = np.random.default_rng(0)
+    if kind.startswith("int") or kind.startswith("uint"):
+        return seeded.integers(0, 100, shape).astype(kind)
+    if kind == "bool":
+        return seeded.integers(0, 2, shape).astype(bool)
+    return seeded.standard_normal(shape).astype(kind)
+
+
+class OnnxRuntime:
+    KINDS = {"float": "float32", "double": "float64", "float16": "float16"}
+
+    def __init__(self, request, profiled=False):
+        import onnxruntime as ort
+
+        self.request = request
+        self.version = f"onnxruntime {ort.__version__}"
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = request["threads"]
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        if profiled:
+            import tempfile
+
+            self.folder = tempfile.TemporaryDirectory()
+            options.enable_profiling = True
+            options.profile_file_prefix = os.path.join(self.folder.name, "layers")
+        self.session = ort.InferenceSession(request["model"], options, providers=["CPUExecutionProvider"])
+        self.feeds = {}
+        for port in self.session.get_inputs():
+            shape = request["shapes"].get(port.name, port.shape)
+            kind = port.type[len("tensor("):-1]
+            self.feeds[port.name] = values(shape, self.KINDS.get(kind, kind))
+
+    def run(self):
+        self.session.run(None, self.feeds)
+
+    def layers(self, runs):
+        profiled = OnnxRuntime(self.request, True)
+        for _ in range(runs + 2):
+            profiled.run()
+        with open(profiled.session.end_profiling()) as file:
+            events = json.load(file)
+        layers = {}
+        for event in events:
+            if event.get("cat") != "Node" or not event["name"].endswith("_kernel_time"):
+                continue
+            name = event["name"][:-len("_kernel_time")]
+            layers.setdefault(name, [event["args"].get("op_name", ""), []])[1].append(event["dur"] * 1e-3)
+        return [{"name": name, "op": op, "ms": sum(sorted(ms)[:-2]) / max(len(ms) - 2, 1)} for name, (op, ms) in layers.items()]
+
+
+class OpenVino:
+    def __init__(self, request, profiled=False):
+        import openvino as ov
+
+        self.request = request
+        self.version = f"openvino {ov.__version__.split('-')[0]}"
+        core = ov.Core()
+        model = core.read_model(request["model"])
+        shapes = {port.get_any_name(): port for port in model.inputs}
+        model.reshape({name: shape for name, shape in request["shapes"].items() if name in shapes})
+        config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": request["threads"], "NUM_STREAMS": 1}
+        if profiled:
+            config["PERF_COUNT"] = True
+        self.compiled = core.compile_model(model, "CPU", config)
+        self.call = self.compiled.create_infer_request()
+        for port in self.compiled.inputs:
+            kind = port.get_element_type().to_dtype().name
+            self.call.set_tensor(port, ov.Tensor(values(list(port.get_shape()), kind)))
+
+    def run(self):
+        self.call.infer()
+
+    def layers(self, runs):
+        profiled = OpenVino(self.request, True)
+        sums = {}
+        for _ in range(runs):
+            profiled.run()
+            for info in profiled.call.get_profiling_info():
+                entry = sums.setdefault(info.node_name, [info.node_type, 0.0])
+                entry[1] += info.real_time.total_seconds() * 1e3
+        return [{"name": name, "op": op, "ms": ms / runs} for name, (op, ms) in sums.items() if ms > 0]
+
+
+def main():
+    request = json.loads(sys.stdin.readline())
+    try:
+        os.sched_setaffinity(0, request["cpus"])
+        runtime = {"onnxruntime": OnnxRuntime, "openvino": OpenVino}[request["runtime"]](request)
+        runtime.run()
+    except Exception as error:  # the caller prints it
+        return say(error=f"{type(error).__name__}: {error}".strip().split("\n")[0])
+    say(version=runtime.version)
+    for line in sys.stdin:
+        command, count = line.split()
+        if command == "run":
+            start = time.perf_counter_ns()
+            for _ in range(int(count)):
+                runtime.run()
+            say(ms=(time.perf_counter_ns() - start) * 1e-6 / int(count))
+        else:
+            say(layers=runtime.layers(int(count)))
+
+
+main()

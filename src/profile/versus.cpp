@@ -1,0 +1,134 @@
+#include "profile/versus.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.h"
+
+namespace kilter::profile {
+
+Side side_from_json(const nlohmann::json& json, const std::string& file) {
+  const auto bad = [&](const std::string& what) {
+    fail(ErrorKind::bad_input, "{}: {}; expected a file that kilter bench or kilter profile wrote with --json", file,
+         what);
+  };
+  if (!json.is_object() || !json.contains("conditions")) bad("no field 'conditions'");
+  Side side;
+  side.label = file;
+  side.conditions = conditions_from_json(json.at("conditions"));
+  const char* figure = json.contains("end_to_end_ms") ? "end_to_end_ms" : "median_ms";
+  if (!json.contains(figure) || !json.at(figure).is_number()) bad("no field 'median_ms' or 'end_to_end_ms'");
+  side.ms = json.at(figure).get<double>();
+  if (const auto rows = json.find("rows"); rows != json.end()) {
+    for (const auto& row : *rows) {
+      if (!row.is_object() || !row.contains("name") || !row.contains("duration_ms"))
+        bad("a row without name or duration_ms");
+      side.layers.push_back(
+          {row.at("name").get<std::string>(), row.value("schedule", ""), row.at("duration_ms").get<double>()});
+    }
+  }
+  return side;
+}
+
+std::vector<LayerDifference> layer_differences(const Side& a, const Side& b) {
+  std::vector<LayerDifference> all;
+  std::map<std::string, size_t> known;
+  const auto entry = [&](const std::string& name) -> LayerDifference& {
+    const auto [it, fresh] = known.emplace(name, all.size());
+    if (fresh) all.push_back({name, 0, 0, {}, {}});
+    return all[it->second];
+  };
+  for (const LayerTime& l : a.layers) {
+    LayerDifference& d = entry(l.name);
+    d.a_ms += l.ms;
+    d.a_detail += (d.a_detail.empty() ? "" : ", ") + l.detail;
+  }
+  for (const LayerTime& l : b.layers) {
+    LayerDifference& d = entry(l.name);
+    d.b_ms += l.ms;
+    d.b_detail += (d.b_detail.empty() ? "" : ", ") + l.detail;
+  }
+  std::stable_sort(all.begin(), all.end(), [](const LayerDifference& x, const LayerDifference& y) {
+    return std::abs(x.difference()) > std::abs(y.difference());
+  });
+  return all;
+}
+
+namespace {
+
+/// Node whose name, or the name of whose output, is the longest beginning of a peer's layer name.
+NodeId original_node(const Graph& graph, const std::string& layer) {
+  NodeId best = kNone;
+  size_t longest = 0;
+  const auto consider = [&](NodeId id, const std::string& name) {
+    if (name.size() <= longest || !layer.starts_with(name)) return;
+    const bool ends = layer.size() == name.size() || std::isalnum(static_cast<unsigned char>(layer[name.size()])) == 0;
+    if (!ends) return;
+    best = id;
+    longest = name.size();
+  };
+  for (NodeId id : graph.order()) {
+    consider(id, graph.node(id).name);
+    for (ValueId out : graph.node(id).outputs) {
+      if (out != kNone) consider(id, graph.value(out).name);
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+void match_layers(const Graph& original, const Side& ours, Side& peer) {
+  std::set<std::string> names;
+  for (const LayerTime& l : ours.layers) names.insert(l.name);
+  for (LayerTime& l : peer.layers) {
+    NodeId at = original_node(original, l.name);
+    while (at != kNone && !names.contains(original.node(at).name)) {
+      const auto& inputs = original.node(at).inputs;
+      at = inputs.empty() || inputs[0] == kNone ? kNone : original.value(inputs[0]).producer;
+    }
+    if (at == kNone) continue;
+    l.detail += " '" + l.name + "'";
+    l.name = original.node(at).name;
+  }
+}
+
+std::string conditions_text(const Side& a, const Side& b) {
+  const std::vector<Difference> list = differences(a.conditions, b.conditions);
+  if (list.empty()) return "conditions that differ: none\n";
+  std::string out = "conditions that differ:\n";
+  for (const Difference& d : list) {
+    out += fmt::format("  {:<16} A: {}   B: {}\n", d.what, d.a.empty() ? "-" : d.a, d.b.empty() ? "-" : d.b);
+  }
+  return out;
+}
+
+std::string differences_text(const Side& a, const Side& b, size_t most) {
+  const std::vector<LayerDifference> all = layer_differences(a, b);
+  std::string out = fmt::format("  {:<44} {:>10} {:>10} {:>10}\n", "layer", "A ms", "B ms", "B - A");
+  double shown = 0, total = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const LayerDifference& d = all[i];
+    total += d.difference();
+    if (i >= most) continue;
+    shown += d.difference();
+    out +=
+        fmt::format("  {:<44} {:>10.4f} {:>10.4f} {:>+10.4f}\n", d.name.substr(0, 44), d.a_ms, d.b_ms, d.difference());
+    if (d.a_detail != d.b_detail) {
+      out += fmt::format("      A: {}\n      B: {}\n", d.a_detail.empty() ? "no such layer" : d.a_detail,
+                         d.b_detail.empty() ? "no such layer" : d.b_detail);
+    }
+  }
+  if (all.size() > most)
+    out += fmt::format("  {:<44} {:>32.4f}\n", fmt::format("({} more)", all.size() - most), total - shown);
+  out += fmt::format("  {:<44} {:>+32.4f}\n", "all layers", total);
+  return out;
+}
+
+}  // namespace kilter::profile

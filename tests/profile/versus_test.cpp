@@ -1,0 +1,104 @@
+// Two sides of a comparison: which conditions differ, and which layers make the difference.
+#include "profile/versus.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "network.h"
+#include "profile/peer.h"
+
+namespace kilter::profile {
+namespace {
+
+using testing::HasSubstr;
+
+Side side(std::vector<LayerTime> layers) {
+  Side s;
+  s.layers = std::move(layers);
+  return s;
+}
+
+std::string message(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& e) {
+    return e.message();
+  }
+  return "no error";
+}
+
+TEST(Versus, LayersOfOneNameFaceEachOtherLargestDifferenceFirst) {
+  const Side a = side({{"conv1", "fast", 1.0}, {"conv2", "x", 4.0}, {"only a", "", 0.5}});
+  const Side b = side({{"conv1", "slow", 3.0}, {"conv2", "x", 4.1}, {"conv2", "y", 0.4}});
+  const auto all = layer_differences(a, b);
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[0].name, "conv1");
+  EXPECT_DOUBLE_EQ(all[0].difference(), 2.0);
+  EXPECT_EQ(all[0].b_detail, "slow");
+  EXPECT_DOUBLE_EQ(all[1].difference(), 0.5);
+  EXPECT_EQ(all[1].name, "conv2");
+  EXPECT_EQ(all[1].b_detail, "x, y");
+  EXPECT_EQ(all[2].name, "only a");
+  EXPECT_DOUBLE_EQ(all[2].difference(), -0.5);
+}
+
+TEST(Versus, TheTableAddsUpAndNamesTheRest) {
+  const Side a = side({{"conv1", "", 1.0}, {"conv2", "", 2.0}, {"conv3", "", 3.0}});
+  const Side b = side({{"conv1", "", 1.5}, {"conv2", "", 2.25}, {"conv3", "", 3.125}});
+  const std::string text = differences_text(a, b, 1);
+  EXPECT_THAT(text, HasSubstr("conv1"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("conv2")));
+  EXPECT_THAT(text, HasSubstr("(2 more)"));
+  EXPECT_THAT(text, HasSubstr("0.3750"));
+  EXPECT_THAT(text, HasSubstr("+0.8750"));
+}
+
+TEST(Versus, ConditionsThatDifferComeThreadsFirst) {
+  Side a, b;
+  a.conditions.threads = 16, b.conditions.threads = 1;
+  a.conditions.records = "log A", b.conditions.records = "log B";
+  const std::string text = conditions_text(a, b);
+  EXPECT_THAT(text, HasSubstr("threads"));
+  EXPECT_LT(text.find("threads"), text.find("log A"));
+  EXPECT_EQ(conditions_text(a, a), "conditions that differ: none\n");
+}
+
+TEST(Versus, FilesThatAreNoResultsSaySo) {
+  EXPECT_EQ(message([] { side_from_json(nlohmann::json::array(), "x.json"); }),
+            "x.json: no field 'conditions'; expected a file that kilter bench or kilter profile wrote with --json");
+  EXPECT_EQ(
+      message([] { side_from_json({{"conditions", nlohmann::json::object()}}, "x.json"); }),
+      "x.json: no field 'median_ms' or 'end_to_end_ms'; expected a file that kilter bench or kilter profile wrote "
+      "with --json");
+}
+
+TEST(Versus, PeersLayersFindTheLayerThatDoesTheirWork) {
+  TestNetwork net("zoo:squeezenet1_1");
+  const Graph graph = net.session->graph({});
+  const Side ours = side({{"conv1", "", 1}, {"fire2.squeeze", "", 1}});
+  Side peer = side({{"conv1.relu_nchwc", "Conv", 1},
+                    {"fire2.squeeze/WithoutBiases", "Convolution", 2},
+                    {"reorder_7", "Reorder", 3}});
+  match_layers(graph, ours, peer);
+  EXPECT_EQ(peer.layers[0].name, "conv1");
+  EXPECT_EQ(peer.layers[0].detail, "Conv 'conv1.relu_nchwc'");
+  EXPECT_EQ(peer.layers[1].name, "fire2.squeeze");
+  EXPECT_EQ(peer.layers[2].name, "reorder_7");
+}
+
+TEST(Peer, MissingInterpretersAndRuntimesSayWhatToDo) {
+  setenv("KILTER_PYTHON", "/nowhere/python", 1);
+  EXPECT_EQ(
+      message([] { Peer({"onnxruntime", "x.onnx", 1, {}}); }),
+      "onnxruntime:x.onnx: the Python interpreter '/nowhere/python' does not run; set KILTER_PYTHON to one that has "
+      "onnxruntime installed");
+  unsetenv("KILTER_PYTHON");
+  EXPECT_EQ(message([] { Peer({"tensorflow", "x.onnx", 1, {}}); }),
+            "tensorflow: no runtime of this name; legal are onnxruntime, openvino");
+}
+
+}  // namespace
+}  // namespace kilter::profile
