@@ -1,5 +1,6 @@
 #include "schedule/emit.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "ops/builder.h"
@@ -140,7 +141,7 @@ void Emitter::epilogue(const std::map<ValueId, Expr>& anchor, const Domain& doma
     auto it = known.find(out.value);
     if (it == known.end()) continue;
     Expr value = it->second;
-    if (valid.defined() && out.type.layout.block > 1 && !epilogue_keeps_zero(task_)) {
+    if (valid.defined() && out.type.layout.block > 1 && !keeps_zero(task_)) {
       const Expr zero = is_float(out.type.dtype) ? imm(out.type.dtype, 0) : imm_int(out.type.dtype, 0);
       if (value.lanes() < site.lanes) value = broadcast(value, site.lanes);
       value = select(valid, value, broadcast(zero, value.lanes()));
@@ -150,8 +151,10 @@ void Emitter::epilogue(const std::map<ValueId, Expr>& anchor, const Domain& doma
     const Expr at = index(operand, domain, site);
     const int64_t stride = site.lanes == 1 ? 1 : strides_in(domain, operand)[static_cast<size_t>(site.vec_dim)];
     const Buf buf = output(out.value);
-    if (stride == 1 || site.lanes == 1) {
+    if (site.lanes == 1) {
       b.store(buf, at, value, site.mask);
+    } else if (stride == 1) {
+      b.store(buf, at, value, access_mask(operand, domain, site));
     } else {
       b.scatter(buf, ramp(at, Expr(stride), site.lanes), value, access_mask(operand, domain, site));
     }
@@ -189,12 +192,40 @@ std::optional<Rejected> check_elementwise(const Task& task) {
   return std::nullopt;
 }
 
-bool epilogue_keeps_zero(const Task& task) {
-  for (NodeId id : task.epilogue) {
-    const Node& node = task.graph->node(id);
-    if (!node.op->zero_preserving) return false;
+namespace {
+
+/// Whether an operand has the same element in all lanes of the result's blocks, the unused ones too.
+bool spreads_over_lanes(const TensorType& operand, const Shape& result) {
+  if (elems(operand.shape) == 1) return true;
+  const size_t missing = result.size() - operand.shape.size();
+  return result.size() > 1 && (missing > 1 || (operand.shape[1 - missing] == 1 && result[1] != 1));
+}
+
+bool all_zero(const Tensor& t) {
+  for (int64_t i = 0; i < t.elems(); ++i) {
+    if (t.as_double(i) != 0) return false;
   }
   return true;
+}
+
+/// 0 in the unused lanes of its result when they are 0 in its blocked operands.
+bool keeps_zero(const Graph& graph, const Node& node) {
+  if (!node.op->zero_preserving) return false;
+  if (node.op->name == "Mul" || node.op->name == "PRelu") return true;  // 0 whatever the other operand
+  const Shape& result = graph.type(node.outputs[0]).shape;
+  return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) {
+    if (in == kNone || !spreads_over_lanes(graph.type(in), result)) return true;
+    const auto& constant = graph.value(in).constant;
+    return constant && all_zero(*constant);
+  });
+}
+
+}  // namespace
+
+bool keeps_zero(const Task& task) {
+  const auto keeps = [&](NodeId id) { return keeps_zero(*task.graph, task.graph->node(id)); };
+  const bool anchor = task.node().op->family != Family::map || keeps(task.anchor);
+  return anchor && std::all_of(task.epilogue.begin(), task.epilogue.end(), keeps);
 }
 
 Tensor relay(const Tensor& dense, const TensorType& type) {

@@ -79,8 +79,9 @@ class Emitter {
 bool has_loop_form(const Graph& graph, const Node& node);
 /// Whether every element-wise node of the task has a loop form; the reason when not.
 std::optional<Rejected> check_elementwise(const Task& task);
-/// Whether the epilogue keeps zeros zero (so that unused lanes need no mask).
-bool epilogue_keeps_zero(const Task& task);
+/// Whether the unused lanes of a blocked result are 0 without a mask: those of its blocked operands are 0, and the
+/// anchor and the epilogue make 0 of them.
+bool keeps_zero(const Task& task);
 
 /// A constant re-laid to `type.layout`; unused lanes and halo are 0.
 Tensor relay(const Tensor& dense, const TensorType& type);

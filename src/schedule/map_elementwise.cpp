@@ -71,8 +71,7 @@ std::vector<Merged> merge(const Task& task, const Domain& domain) {
       if (!is_immediate(o)) all.push_back(strides_in(domain, o));
     }
   }
-  const bool masked = domain.block > 1 && domain.shape[1] % domain.block != 0 &&
-                      !(epilogue_keeps_zero(task) && task.node().op->zero_preserving);
+  const bool masked = domain.block > 1 && domain.shape[1] % domain.block != 0 && !keeps_zero(task);
   std::vector<Merged> dims;
   for (size_t d = domain.rank(); d-- > 0;) {
     if (domain.dims[d] == 1 && !(masked && (d == 1 || d + 1 == domain.rank()))) continue;

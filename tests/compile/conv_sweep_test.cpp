@@ -1,0 +1,188 @@
+// Convolutions, transposed convolutions and poolings of every kind of window, channel count and tail that the templates
+// tell apart, alone and inside small networks.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "sweep.h"
+
+namespace kilter {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+constexpr int64_t kMostMacs = 1'500'000;  ///< of one convolution: the reference kernels are slow
+
+struct Plane {
+  int64_t n, c, h, w;
+  Shape shape() const { return {n, c, h, w}; }
+};
+
+Plane draw_plane(Draw& draw) {
+  return {draw.pick({1, 1, 1, 2, 3}), draw.pick({1, 3, 5, 8, 16, 17, 32, 33}),
+          draw.pick({1, 2, 3, 5, 7, 8, 9, 13, 14, 16, 19, 28}),
+          draw.pick({1, 2, 3, 4, 7, 8, 11, 14, 15, 16, 17, 28, 33})};
+}
+
+struct Kernel {
+  int64_t h, w;
+};
+Kernel draw_kernel(Draw& draw) {
+  return draw.pick<Kernel>(
+      {{1, 1}, {1, 1}, {2, 2}, {3, 3}, {3, 3}, {3, 3}, {5, 5}, {7, 7}, {1, 3}, {3, 1}, {1, 7}, {2, 3}});
+}
+
+/// Strides, dilations and padding of a window.
+Attrs draw_window(Draw& draw, Kernel k, bool dilate) {
+  Attrs attrs{{"kernel_shape", Ints{k.h, k.w}}};
+  const int64_t stride = draw.pick({1, 1, 1, 2, 2, 3});
+  if (stride > 1) attrs["strides"] = Ints{stride, draw.chance(80) ? stride : draw.between(1, 3)};
+  Ints dilations{1, 1};
+  if (dilate && draw.chance(20)) dilations = {draw.between(1, 3), draw.between(1, 3)};
+  if (dilations != Ints{1, 1}) attrs["dilations"] = dilations;
+  const int64_t span_h = (k.h - 1) * dilations[0], span_w = (k.w - 1) * dilations[1];
+  switch (draw.between(0, 4)) {
+    case 0:
+      break;
+    case 1:
+      attrs["auto_pad"] = draw.chance(50) ? std::string("SAME_UPPER") : std::string("SAME_LOWER");
+      break;
+    case 2:
+      attrs["pads"] =
+          Ints{draw.between(0, span_h), draw.between(0, span_w), draw.between(0, span_h), draw.between(0, span_w)};
+      break;
+    default:
+      attrs["pads"] = Ints{span_h / 2, span_w / 2, span_h / 2, span_w / 2};
+      break;
+  }
+  return attrs;
+}
+
+/// A convolution of `x` with constant weights; halves the output channels until the reference is quick.
+ValueId add_conv(SweepNet& net, ValueId x) {
+  Draw& draw = net.draw;
+  const Shape in = net.shape(x);
+  const Kernel k = draw_kernel(draw);
+  const int64_t kind = draw.between(0, 9);
+  int64_t group = 1;
+  int64_t out = draw.pick({1, 3, 5, 16, 17, 24, 32, 33, 64});
+  if (kind >= 7) {
+    group = in[1], out = in[1] * (kind == 9 ? draw.pick({1, 2}) : 1);
+  } else if (kind == 6) {
+    group = in[1] % 2 == 0 ? 2 : in[1];
+    out = group * draw.pick({1, 3, 8, 16});
+  }
+  while (group == 1 && out > 1 && in[0] * in[2] * in[3] * in[1] * k.h * k.w * out > kMostMacs) out /= 2;
+  Attrs attrs = draw_window(draw, k, true);
+  if (group > 1) attrs["group"] = group;
+  const int64_t fan_in = in[1] / group * k.h * k.w;
+  std::vector<ValueId> inputs{x,
+                              net.constant({out, in[1] / group, k.h, k.w}, 1 / std::sqrt(static_cast<float>(fan_in)))};
+  if (draw.chance(60)) inputs.push_back(net.constant({out}));
+  return net.b.add("Conv", inputs, attrs);
+}
+
+void make_conv(SweepNet& net) {
+  ValueId v = net.elementwise(add_conv(net, net.input(draw_plane(net.draw).shape())));
+  net.output(v);
+}
+
+/// Two convolutions, so that the second reads the halo and the unused lanes that the first and its neighbours wrote.
+void make_conv_chain(SweepNet& net) {
+  const ValueId x = net.input(draw_plane(net.draw).shape());
+  ValueId v = net.elementwise(add_conv(net, net.draw.chance(30) ? net.b.add("Relu", {x}) : x));
+  if (net.draw.chance(30)) net.output(v);
+  const ValueId first = v;
+  v = net.elementwise(add_conv(net, v));
+  const bool joins = net.shape(v)[0] == net.shape(first)[0] && net.shape(v)[2] == net.shape(first)[2] &&
+                     net.shape(v)[3] == net.shape(first)[3];
+  if (joins && net.draw.chance(70)) {
+    v = net.b.add("Concat", {first, v}, {{"axis", int64_t{1}}});
+    if (net.draw.chance(70)) v = add_conv(net, v);
+  }
+  net.output(v);
+}
+
+/// Convolutions of one and three spatial axes, and weights that come at run time.
+void make_other_conv(SweepNet& net) {
+  Draw& draw = net.draw;
+  const int64_t rank = draw.pick({1, 1, 2, 3});
+  Shape x{draw.between(1, 2), draw.pick({1, 3, 16, 17})};
+  Shape w{draw.pick({1, 5, 16, 33}), x[1]};
+  Ints pads, strides;
+  for (int64_t d = 0; d < rank; ++d) {
+    x.push_back(draw.pick({3, 5, 8, 11}));
+    w.push_back(draw.between(1, 3));
+    strides.push_back(draw.between(1, 2));
+  }
+  for (int64_t d = 0; d < 2 * rank; ++d) pads.push_back(draw.between(0, 2));
+  const ValueId weights = draw.chance(60) ? net.constant(w, 0.2F) : net.input(w);
+  const ValueId v = net.b.add("Conv", {net.input(x), weights}, {{"pads", pads}, {"strides", strides}});
+  net.output(net.elementwise(v));
+}
+
+void make_conv_transpose(SweepNet& net) {
+  Draw& draw = net.draw;
+  const Shape in{draw.between(1, 2), draw.pick({1, 3, 8, 16, 17, 33}), draw.between(1, 9), draw.between(1, 17)};
+  const Kernel k = draw.pick<Kernel>({{1, 1}, {2, 2}, {3, 3}, {4, 4}, {3, 2}, {5, 1}});
+  const bool depthwise = draw.chance(30);
+  const int64_t out = depthwise ? 1 : draw.pick({1, 3, 16, 17, 24});
+  const Ints strides{draw.between(1, 3), draw.between(1, 3)};
+  Attrs attrs{{"kernel_shape", Ints{k.h, k.w}}, {"strides", strides}};
+  if (depthwise) attrs["group"] = in[1];
+  if (draw.chance(60)) {
+    attrs["pads"] =
+        Ints{draw.between(0, k.h - 1), draw.between(0, k.w - 1), draw.between(0, k.h - 1), draw.between(0, k.w - 1)};
+  }
+  if (draw.chance(40)) attrs["output_padding"] = Ints{draw.between(0, strides[0] - 1), draw.between(0, strides[1] - 1)};
+  std::vector<ValueId> inputs{net.input(in), net.constant({in[1], out, k.h, k.w}, 0.2F)};
+  if (draw.chance(60)) inputs.push_back(net.constant({out * (depthwise ? in[1] : 1)}));
+  net.output(net.elementwise(net.b.add("ConvTranspose", inputs, attrs)));
+}
+
+/// Pools of what a convolution wrote, or of a network input.
+void make_pool(SweepNet& net) {
+  Draw& draw = net.draw;
+  ValueId v = net.input(draw_plane(draw).shape());
+  if (draw.chance(75)) v = net.elementwise(add_conv(net, v));
+  const int64_t kind = draw.between(0, 5);
+  if (kind == 0) {
+    v = net.b.add(draw.chance(50) ? "GlobalAveragePool" : "GlobalMaxPool", {v});
+  } else {
+    const Kernel k = draw.pick<Kernel>({{1, 1}, {2, 2}, {3, 3}, {3, 3}, {5, 5}, {1, 3}, {3, 2}});
+    const bool maximum = kind <= 3;
+    Attrs attrs = draw_window(draw, k, maximum);
+    if (draw.chance(40)) attrs["ceil_mode"] = int64_t{1};
+    if (!maximum && draw.chance(50)) attrs["count_include_pad"] = int64_t{1};
+    v = net.b.add(maximum ? "MaxPool" : "AveragePool", {v}, attrs);
+  }
+  v = net.elementwise(v);
+  net.output(draw.chance(30) ? add_conv(net, v) : v);
+}
+
+/// One value a channel, made from the image and joined with it again.
+void make_gate(SweepNet& net) {
+  Draw& draw = net.draw;
+  Plane plane = draw_plane(draw);
+  const ValueId image = net.elementwise(add_conv(net, net.input(plane.shape())));
+  ValueId gate = net.b.add(draw.chance(70) ? "GlobalAveragePool" : "GlobalMaxPool", {image});
+  if (draw.chance(50)) gate = net.b.add("Conv", {gate, net.constant({net.shape(gate)[1], net.shape(gate)[1], 1, 1})});
+  if (draw.chance(60)) gate = net.b.add(draw.chance(50) ? "Sigmoid" : "Exp", {gate});
+  ValueId v = net.b.add(draw.pick<std::string_view>({"Mul", "Div", "Add", "Sub", "Max"}), {image, gate});
+  v = net.elementwise(v);
+  net.output(draw.chance(70) ? add_conv(net, v) : v);
+}
+
+class WindowSweep : public testing::TestWithParam<NetKind> {};
+
+TEST_P(WindowSweep, AgreesWithTheReference) { sweep(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(Windows, WindowSweep,
+                         testing::Values(NetKind{"Conv", make_conv, 60}, NetKind{"ConvChain", make_conv_chain, 40},
+                                         NetKind{"OtherConv", make_other_conv, 20},
+                                         NetKind{"ConvTranspose", make_conv_transpose, 24},
+                                         NetKind{"Pool", make_pool, 40}, NetKind{"Gate", make_gate, 30}),
+                         [](const auto& family) { return std::string(family.param.name); });
+
+}  // namespace
+}  // namespace kilter

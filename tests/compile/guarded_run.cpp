@@ -1,0 +1,177 @@
+#include "guarded_run.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "exec/thread_pool.h"
+#include "ops/cases.h"
+
+namespace kilter {
+namespace {
+
+/// Bytes of a tensor between two fences. `shift` moves them off the 64-byte boundary.
+class Guarded {
+ public:
+  Guarded(int64_t bytes, size_t shift) : bytes_(static_cast<size_t>(bytes)), shift_(shift) {
+    memory_.reset(new (std::align_val_t{64}) std::byte[size()]);
+    std::fill_n(memory_.get(), size(), kFence);
+    std::fill_n(data(), bytes_, kPoison);
+  }
+  std::byte* data() const { return memory_.get() + kFenceBytes + shift_; }
+  /// "" while both fences are whole, else where the first changed byte is, counted from the tensor's start.
+  std::string damage() const {
+    for (size_t i = 0; i < size(); ++i) {
+      const bool inside = i >= kFenceBytes + shift_ && i < kFenceBytes + shift_ + bytes_;
+      if (inside || memory_[i] == kFence) continue;
+      return fmt::format("byte {} of a tensor of {} bytes was written",
+                         static_cast<int64_t>(i) - static_cast<int64_t>(kFenceBytes + shift_), bytes_);
+    }
+    return "";
+  }
+
+ private:
+  struct Free {
+    void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t{64}); }
+  };
+  static constexpr size_t kFenceBytes = 256;
+  static constexpr std::byte kFence{0x5A};
+  static constexpr std::byte kPoison{0xC3};
+  size_t size() const { return bytes_ + shift_ + 2 * kFenceBytes; }
+
+  size_t bytes_;
+  size_t shift_;
+  std::unique_ptr<std::byte[], Free> memory_;
+};
+
+std::string check_output(const PlanTensor& declared, const Guarded& memory, const Tensor& want,
+                         const Tolerance& tolerance) {
+  if (std::string d = memory.damage(); !d.empty()) return d;
+  if (declared.type != want.dtype() || declared.shape != want.shape()) {
+    return fmt::format("it is {}[{}], expected {}[{}]", name(declared.type), text(declared.shape), name(want.dtype()),
+                       text(want.shape()));
+  }
+  Tensor got(want.dtype(), want.shape());
+  std::copy_n(memory.data(), got.bytes(), got.raw());
+  return compare(got, want, tolerance).value_or("");
+}
+
+/// The first element of a blocked f32 image that is neither one of its own nor 0.
+std::string padding_of(const PlacedValue& value, const float* buffer) {
+  const Shape& shape = value.type.shape;
+  const Shape& strides = value.strides;
+  const auto& halo = value.type.layout.halo;
+  const int64_t block = value.type.layout.block;
+  const bool image = shape.size() == 4;
+  const int64_t rows = image ? shape[2] : 1, columns = image ? shape[3] : 1;
+  for (int64_t n = 0; n < shape[0]; ++n) {
+    for (int64_t c = 0; c < (shape[1] + block - 1) / block * block; ++c) {
+      for (int64_t h = -halo[0]; h < rows + halo[1]; ++h) {
+        for (int64_t w = -halo[2]; w < columns + halo[3]; ++w) {
+          if (c < shape[1] && h >= 0 && h < rows && w >= 0 && w < columns) continue;
+          const int64_t pixel = image ? h * strides[2] + w * strides[3] : 0;
+          const float got = buffer[value.offset + n * strides[0] + c / block * strides[1] + pixel + c % block];
+          if (got == 0) continue;
+          return fmt::format("'{}' {}: [{}, {}, {}, {}] is {}, expected 0", value.name, text(value.type), n, c, h, w,
+                             got);
+        }
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string check_padding(const Compiled& compiled, const std::shared_ptr<const Program>& program,
+                          const std::vector<Tensor>& inputs) {
+  std::vector<const std::byte*> from;
+  std::vector<std::byte*> to;
+  std::vector<Tensor> outputs;
+  for (const Tensor& t : inputs) from.push_back(t.raw());
+  for (const PlanTensor& t : program->plan().outputs) to.push_back(outputs.emplace_back(t.type, t.shape).raw());
+  Instance instance(program, std::make_shared<ThreadPool>(1));
+  std::string wrong;
+  StepObserver observer;
+  observer.after = [&](size_t step) {
+    for (const PlacedValue& v : compiled.values) {
+      const bool padded = v.type.layout.block > 1 && v.type.dtype == DType::f32 && v.buffer.space == Space::arena;
+      if (v.step != step || !padded || !wrong.empty()) continue;
+      wrong = padding_of(v, reinterpret_cast<const float*>(instance.address(v.buffer)));
+    }
+  };
+  instance.run(from, to, &observer);
+  return wrong;
+}
+
+const std::vector<Target>& targets_here() {
+  static const std::vector<Target> kTargets = [] {
+    std::vector<Target> targets;
+    for (std::string_view name : {"x86-64-v2", "x86-64-v3", "x86-64-v4", "native"}) {
+      Target target = parse_target(name);
+      const bool seen =
+          std::any_of(targets.begin(), targets.end(), [&](const Target& t) { return t.name == target.name; });
+      if (runs_here(target) && !seen) targets.push_back(std::move(target));
+    }
+    return targets;
+  }();
+  return kTargets;
+}
+
+Compiled compile_for(const Graph& graph, const Target& target) {
+  CompileOptions options;
+  options.target = target;
+  return compile_graph(graph, options);
+}
+
+std::string steps_text(const Plan& plan) {
+  std::string out;
+  for (const Step& step : plan.steps) {
+    out +=
+        fmt::format("\n  step {} ({}): {}", step.name, step.ops, step.schedule.empty() ? "no kernel" : step.schedule);
+  }
+  return out.empty() ? "\n  no steps" : out;
+}
+
+std::string run_guarded(const std::shared_ptr<const Program>& program, const std::vector<Tensor>& inputs,
+                        const std::vector<Tensor>& want, const Tolerance& tolerance, size_t shift) {
+  const Plan& plan = program->plan();
+  if (plan.inputs.size() != inputs.size() || plan.outputs.size() != want.size()) {
+    return fmt::format("plan has {} inputs and {} outputs, expected {} and {}", plan.inputs.size(), plan.outputs.size(),
+                       inputs.size(), want.size());
+  }
+  static const auto pool = std::make_shared<ThreadPool>(2);
+  std::vector<Guarded> in;
+  std::vector<Guarded> out;
+  std::vector<const std::byte*> from;
+  std::vector<std::byte*> to;
+  for (const Tensor& t : inputs) {
+    std::copy_n(t.raw(), t.bytes(), in.emplace_back(t.bytes(), shift).data());
+    from.push_back(in.back().data());
+  }
+  for (const Tensor& t : want) to.push_back(out.emplace_back(t.bytes(), shift).data());
+  Instance(program, pool).run(from, to);
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (const std::string d = in[i].damage(); !d.empty()) return fmt::format("around input {}: {}", i, d);
+    if (!std::equal(inputs[i].raw(), inputs[i].raw() + inputs[i].bytes(), from[i])) {
+      return fmt::format("input {} was written", i);
+    }
+  }
+  for (size_t i = 0; i < out.size(); ++i) {
+    const std::string wrong = check_output(plan.outputs[i], out[i], want[i], tolerance);
+    if (!wrong.empty()) return fmt::format("output {}: {}", i, wrong);
+  }
+  return "";
+}
+
+std::vector<Tensor> run_on(const std::shared_ptr<const Program>& program, const std::vector<Tensor>& inputs,
+                           int threads) {
+  std::vector<const std::byte*> from;
+  std::vector<std::byte*> to;
+  std::vector<Tensor> outputs;
+  for (const Tensor& t : inputs) from.push_back(t.raw());
+  for (const PlanTensor& t : program->plan().outputs) to.push_back(outputs.emplace_back(t.type, t.shape).raw());
+  Instance(program, std::make_shared<ThreadPool>(threads)).run(from, to);
+  return outputs;
+}
+
+}  // namespace kilter

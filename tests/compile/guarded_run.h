@@ -1,0 +1,37 @@
+// Compiled graphs between fences, against what the reference kernels answer: what the tests of this folder share.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compile/compile.h"
+#include "exec/executor.h"
+#include "ops/op.h"
+
+namespace kilter {
+
+/// The levels of x86-64 that this machine runs, and the machine itself; at least one.
+const std::vector<Target>& targets_here();
+
+/// Compiles for a target and otherwise with the defaults.
+Compiled compile_for(const Graph& graph, const Target& target);
+
+/// One line a step: name, operators, schedule. For messages.
+std::string steps_text(const Plan& plan);
+
+/// Runs a plan on two threads, every tensor `shift` bytes off the 64-byte boundary and between fences. "" when it
+/// answers `want` within the tolerance, leaves its inputs as they are and writes nowhere else; else what is wrong.
+std::string run_guarded(const std::shared_ptr<const Program>& program, const std::vector<Tensor>& inputs,
+                        const std::vector<Tensor>& want, const Tolerance& tolerance, size_t shift);
+
+/// Runs once and looks at every blocked value as soon as it is written: "" when the unused lanes of its last block and
+/// its halo hold 0, else what does not.
+std::string check_padding(const Compiled& compiled, const std::shared_ptr<const Program>& program,
+                          const std::vector<Tensor>& inputs);
+
+/// The outputs of one run on `threads` threads.
+std::vector<Tensor> run_on(const std::shared_ptr<const Program>& program, const std::vector<Tensor>& inputs,
+                           int threads);
+
+}  // namespace kilter
