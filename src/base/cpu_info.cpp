@@ -61,6 +61,12 @@ constexpr std::array kRows = {
     Row{"avx512fp16", 7, 0, &Registers::d, 23, kZmm},
 };
 
+std::vector<std::string> known() {
+  std::vector<std::string> names;
+  for (const Row& row : kRows) names.emplace_back(row.name);
+  return names;
+}
+
 std::vector<std::string> detect() {
   const uint64_t state = saved_state();
   std::vector<std::string> features;
@@ -82,12 +88,18 @@ std::string brand() {
 
 #else
 
+std::vector<std::string> known() { return {}; }
 std::vector<std::string> detect() { return {}; }
 std::string brand() { return {}; }
 
 #endif
 
 }  // namespace
+
+const std::vector<std::string>& known_cpu_features() {
+  static const std::vector<std::string> features = known();
+  return features;
+}
 
 const std::vector<std::string>& cpu_features() {
   static const std::vector<std::string> features = detect();

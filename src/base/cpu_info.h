@@ -7,10 +7,11 @@
 
 namespace kilter {
 
-/// Instruction set extensions by LLVM's names, in a fixed order: of sse3, ssse3, sse4.1, sse4.2, popcnt, avx, f16c,
-/// fma, avx2, bmi, bmi2, lzcnt, movbe, avx512f, avx512bw, avx512cd, avx512dq, avx512vl, avx512vnni, avx512bf16,
-/// avx512vbmi, avxvnni, avx512fp16 those that the processor has and whose registers the operating system saves. Empty
-/// when not x86-64.
+/// The instruction set extensions that Kilter tells apart, by LLVM's names, in a fixed order: sse3, ssse3, sse4.1,
+/// sse4.2, popcnt, avx, f16c, fma, avx2, bmi, bmi2, lzcnt, movbe, avx512f, avx512bw, avx512cd, avx512dq, avx512vl,
+/// avx512vnni, avx512bf16, avx512vbmi, avxvnni, avx512fp16. Empty when not x86-64.
+const std::vector<std::string>& known_cpu_features();
+/// Those that the processor has and whose registers the operating system saves, in the same order.
 const std::vector<std::string>& cpu_features();
 bool cpu_has(std::string_view feature);
 /// The features of `required` that this processor lacks, or whose names are unknown.

@@ -21,13 +21,6 @@ namespace {
 
 constexpr int64_t kConstantAlign = 64;
 
-/// CPU features that code for these limits may use.
-std::vector<std::string> features_of(const TargetLimits& limits) {
-  if (limits.vector_bytes >= 64) return {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl"};
-  if (limits.vector_bytes >= 32) return {"avx2", "fma", "f16c"};
-  return {"sse4.2"};
-}
-
 /// Grows the block of packed constants; equal tensors share their bytes.
 class ConstantPool {
  public:
@@ -405,7 +398,7 @@ class PlanBuilder {
     plan.target = options_.target.name;
     plan.cpu = options_.target.cpu;
     plan.codegen = codegen_version();
-    plan.required_features = plan.code_bytes > 0 ? features_of(limits_) : std::vector<std::string>{};
+    plan.required_features = plan.code_bytes > 0 ? features_used(options_.target) : std::vector<std::string>{};
     for (ValueId v : graph_.inputs())
       plan.inputs.push_back({graph_.value(v).name, graph_.type(v).dtype, graph_.type(v).shape});
     for (const auto& o : graph_.outputs())

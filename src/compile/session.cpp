@@ -42,7 +42,7 @@ std::unique_ptr<Session> Session::open(const std::string& model, Options options
     if (!s->options_.shapes.empty()) {
       const Shape& shape = s->options_.shapes.begin()->second;
       if (!shape.empty()) zoo_options.batch = shape.front();
-      if (shape.size() > 1) zoo_options.size = shape.back();
+      if (shape.size() > 1) zoo_options.size = shape.size() == 3 ? shape[1] : shape.back();  // batch x tokens x width
     }
     s->zoo_ = zoo::build(s->name_, zoo_options);
     for (const auto& [name, shape] : s->options_.shapes) {

@@ -22,6 +22,9 @@ struct MachineCode {
 /// not depend on it. Throws internal naming the function when code generation fails.
 MachineCode compile(std::span<const LoopFunc> funcs, const Target& target, int threads = 1);
 
+/// Every extension of known_cpu_features() that code for the target may use, as LLVM defines its cpu and attributes.
+std::vector<std::string> features_used(const Target& target);
+
 /// "LLVM 22.1.8"
 std::string codegen_version();
 /// The LLVM IR of one function as text, after our passes; for --dump-ir.

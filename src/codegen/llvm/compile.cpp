@@ -5,6 +5,7 @@
 #include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
+#include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/CommandLine.h>
 #include <llvm/Support/ErrorHandling.h>
@@ -20,6 +21,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/cpu_info.h"
 #include "codegen/llvm/backend.h"
 #include "codegen/llvm/emitter.h"
 #include "codegen/llvm/link.h"
@@ -182,6 +184,16 @@ MachineCode compile(std::span<const LoopFunc> funcs, const Target& target, int t
   for (size_t i = 0; i < funcs.size(); ++i) objects.push_back({funcs[i].name, codegen::kEntry, bytes[i]});
   codegen::Linked linked = codegen::link(objects);
   return {std::move(linked.bytes), std::move(linked.entries)};
+}
+
+std::vector<std::string> features_used(const Target& target) {
+  std::unique_ptr<llvm::TargetMachine>& machine = codegen::machine_of_thread(target);
+  if (machine == nullptr) machine = codegen::make_machine(target);
+  std::vector<std::string> used;
+  for (const std::string& feature : known_cpu_features()) {
+    if (machine->getMCSubtargetInfo()->checkFeatures("+" + feature)) used.push_back(feature);
+  }
+  return used;
 }
 
 std::string codegen_version() { return "LLVM " LLVM_VERSION_STRING; }

@@ -1,0 +1,93 @@
+// What a compiled plan asks of the processor, and what a processor that lacks it is told.
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include "base/cpu_info.h"
+#include "codegen/llvm/backend.h"
+#include "guarded_run.h"
+#include "ops/builder.h"
+
+namespace kilter {
+namespace {
+
+using Names = std::vector<std::string>;
+
+Graph relu(std::string name) {
+  Graph graph;
+  graph.name = std::move(name);
+  GraphBuilder b(graph);
+  graph.add_output(b.add("Relu", {b.input("x", DType::f32, {3, 5})}), "y");
+  return graph;
+}
+
+Names operator+(Names a, const Names& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+const Names kLevel2 = {"sse3", "ssse3", "sse4.1", "sse4.2", "popcnt"};
+const Names kLevel3 = kLevel2 + Names{"avx", "f16c", "fma", "avx2", "bmi", "bmi2", "lzcnt", "movbe"};
+const Names kLevel4 = kLevel3 + Names{"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"};
+
+TEST(Features, EveryOneThatTheCodeMayUseIsInThePlan) {
+  const auto of = [](std::string_view target) {
+    return compile_for(relu("r"), parse_target(target)).plan.required_features;
+  };
+  EXPECT_EQ(of("x86-64-v2"), kLevel2);
+  EXPECT_EQ(of("x86-64-v3"), kLevel3);
+  EXPECT_EQ(of("haswell"), kLevel3);
+  EXPECT_EQ(of("x86-64-v4"), kLevel4);
+  EXPECT_EQ(of("skylake-avx512"), kLevel4);
+  EXPECT_EQ(of("cascadelake"), kLevel4 + Names{"avx512vnni"});
+  const Names zen4 = kLevel4 + Names{"avx512vnni", "avx512bf16", "avx512vbmi"};
+  EXPECT_EQ(of("znver4"), zen4);
+  EXPECT_EQ(of("znver5"), zen4 + Names{"avxvnni"});
+  EXPECT_EQ(of("sapphirerapids"), (zen4 + Names{"avxvnni", "avx512fp16"}));
+}
+
+TEST(Features, AttributesOfTheTargetCount) {
+  EXPECT_EQ(features_used(parse_target("llvm -mcpu=skylake-avx512 -mattr=-avx512f")), kLevel3);
+  EXPECT_EQ(features_used(parse_target("llvm -mcpu=skylake-avx512 -mattr=+avx512vnni")),
+            (kLevel4 + Names{"avx512vnni"}));
+  EXPECT_EQ(features_used(parse_target("llvm -mcpu=x86-64-v2 -mattr=+avx")), (kLevel2 + Names{"avx"}));
+}
+
+TEST(Features, TheTableOfTargetsAgreesWithTheCodeGenerator) {
+  for (const TargetRow& row : all_targets()) {
+    const Target target = parse_target(row.name);
+    EXPECT_EQ(runs_here(target), missing_cpu_features(features_used(target)).empty()) << row.name;
+  }
+}
+
+TEST(Features, APlanWithoutMachineCodeNeedsNone) {
+  CompileOptions options;
+  options.target = parse_target("x86-64-v4");
+  options.naive = true;
+  const Plan plan = compile_graph(relu("r"), options).plan;
+  ASSERT_EQ(plan.code_bytes, 0);
+  EXPECT_EQ(plan.required_features, Names{});
+}
+
+TEST(Features, AMachineThatLacksSomeIsToldWhich) {
+  for (const TargetRow& row : all_targets()) {
+    Plan plan = compile_for(relu("net"), parse_target(row.name)).plan;
+    const Names missing = missing_cpu_features(plan.required_features);
+    if (missing.empty()) {
+      EXPECT_NO_THROW(Program{std::move(plan)}) << row.name;
+      continue;
+    }
+    try {
+      Program{std::move(plan)};
+      ADD_FAILURE() << row.name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::unsupported);
+      EXPECT_EQ(error.message(),
+                fmt::format("'net' was compiled for target {} and needs CPU features that this machine "
+                            "({}) has not: {}; compile it for this machine",
+                            row.name, cpu_brand(), fmt::join(missing, ", ")));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kilter
