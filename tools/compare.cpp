@@ -21,6 +21,7 @@ struct SideOptions {
   int threads = 0;
   std::string target;
   std::vector<std::string> schedules, disable;
+  bool operator==(const SideOptions&) const = default;
 };
 
 struct CompareOptions {
@@ -160,8 +161,13 @@ void compare_networks(CompareOptions options) {
   Progress progress("compare");
   progress.show("preparing A");
   Runner a(options, options.a);
-  progress.show("preparing B");
-  Runner b(options, options.b);
+  // Equal settings are one network, run twice: two copies lie elsewhere in memory, which shows in times.
+  std::unique_ptr<Runner> other;
+  if (options.b != options.a) {
+    progress.show("preparing B");
+    other = std::make_unique<Runner>(options, options.b);
+  }
+  Runner& b = other ? *other : a;
   progress.show(fmt::format("measuring, at most {:g} s", options.seconds));
   kilter::CompareOptions how;
   how.max_seconds = options.seconds;
