@@ -13,16 +13,19 @@ struct ProfileOptions {
   profile::TableOptions table;
   std::string json, csv, trace;
   double seconds = 3;
-  bool memory = false;
+  bool memory = false, counters = false;
 };
 
 void run_profile(const ProfileOptions& options) {
   profile::check(options.table);
+  profile::TableOptions table = options.table;
+  table.wide |= options.counters;
   Progress progress("profile " + options.model.model);
   progress.show("compiling");
   Prepared network(options.model);
   profile::Options how;
   how.seconds = options.seconds;
+  how.count = options.counters;
   how.progress = [&](double share) { progress.show(fmt::format("measuring, {:.0f} %", 100 * std::min(share, 1.0))); };
   profile::Profile p =
       profile::collect(*network.loaded->instance, network.plan(), network.threads, network.from, network.to, how);
@@ -34,7 +37,7 @@ void run_profile(const ProfileOptions& options) {
   if (!options.json.empty()) write_text("--json", options.json, profile::to_json(p).dump(2) + "\n");
   if (options.json == "-" || options.csv == "-" || options.trace == "-") return;
   fmt::print("{}: {} rows on {} thread{}\n", p.model, p.rows.size(), p.threads, p.threads == 1 ? "" : "s");
-  fmt::print("{}", profile::table(p, options.table));
+  fmt::print("{}", profile::table(p, table));
   if (options.memory) fmt::print("{}", profile::memory_table(p));
 }
 
@@ -52,6 +55,10 @@ void add_profile(CLI::App& app, Context&) {
   sub->add_option("--top", options->table.top, "show only this many rows")->check(CLI::NonNegativeNumber);
   sub->add_flag("--wide", options->table.wide, "below each row its problem, schedule, shapes, layouts and kernel hash");
   sub->add_flag("--memory", options->memory, "also what the arena holds at each step");
+  sub->add_flag(
+      "--counters", options->counters,
+      "also hardware counters by layer (cycles, instructions, cache misses, stalled cycles), in runs of their "
+      "own, where the machine has them");
   sub->add_option("--seconds", options->seconds, "how long to measure")
       ->check(CLI::Range(0.01, 3600.0))
       ->capture_default_str();

@@ -8,6 +8,7 @@
 #include "measure/clock.h"
 #include "measure/device.h"
 #include "measure/stats.h"
+#include "profile/count.h"
 #include "profile/profile.h"
 
 namespace kilter::profile {
@@ -63,6 +64,7 @@ class Collector {
     keep_middle();
     make_rows();
     add_totals();
+    if (options_.count) count();
     make_timeline();
     describe_memory();
     describe_conditions();
@@ -261,6 +263,19 @@ class Collector {
     for (Row& row : out_.rows) row.percent = out_.sum_ms > 0 ? 100 * row.time.mean / out_.sum_ms : 0;
     out_.residual_ms = out_.total_ms - out_.sum_ms;
     out_.overhead_percent = 100 * (out_.total_ms / out_.end_to_end_ms - 1);
+  }
+
+  void count() {
+    constexpr int kPasses = 20;
+    const StepCounters counted = count_steps(instance_, plan_, inputs_, outputs_, kPasses);
+    out_.no_counters = counted.why_not;
+    if (counted.steps.empty()) return;
+    const double highest_ghz = highest_clock_ghz();
+    for (Row& row : out_.rows) {
+      if (row.step < 0) continue;
+      row.counters =
+          check_counters(counted.steps[static_cast<size_t>(row.step)], row.time.mean, highest_ghz, row.threads);
+    }
   }
 
   void make_timeline() {

@@ -27,6 +27,18 @@ json layout_json(const std::string& layouts) {
           {"destination", trimmed(outputs)}};
 }
 
+json counter_json(const CounterValues& c) {
+  json out = json::object();
+  for (const auto& [what, value] : {std::pair{"cycles", &c.cycles},
+                                    {"instructions", &c.instructions},
+                                    {"cache_misses", &c.cache_misses},
+                                    {"stalled_cycles", &c.stalled_cycles}}) {
+    if (*value) out[what] = **value;
+  }
+  if (!out.empty() && !c.invalid.empty()) out["invalid"] = c.invalid;
+  return out;
+}
+
 json row_json(const Row& r) {
   return {{"kind", name(r.kind)},
           {"step", r.step},
@@ -54,7 +66,8 @@ json row_json(const Row& r) {
           {"gflops", r.gflops()},
           {"gbps", r.gbps()},
           {"bound", {{"kind", name(r.bound.kind)}, {"ms", r.bound.ms}, {"level", r.bound.level}}},
-          {"share_of_bound", r.share()}};
+          {"share_of_bound", r.share()},
+          {"counters", counter_json(r.counters)}};
 }
 
 std::string csv_field(const std::string& text) {
@@ -93,6 +106,7 @@ json to_json(const Profile& p) {
           {"kept", p.kept},
           {"threads", p.threads},
           {"conditions", to_json(p.conditions)},
+          {"no_counters", p.no_counters},
           {"peaks",
            {{"gflops", p.peaks.gflops},
             {"l2_gbps", p.peaks.l2_gbps},

@@ -15,6 +15,7 @@
 
 #include "exec/executor.h"
 #include "measure/conditions.h"
+#include "measure/counters.h"
 #include "profile/bounds.h"
 
 namespace kilter::profile {
@@ -49,6 +50,7 @@ struct Row {
   double balance = 1;                              ///< mean of their busy times over the largest
   int64_t flops = 0, bytes = 0, weight_bytes = 0;  ///< of one run; bytes: operands read and written once
   Bound bound;
+  CounterValues counters;  ///< of one run, all threads; nothing where Options::count is off or the machine has none
 
   double gflops() const { return time.mean > 0 ? static_cast<double>(flops) / time.mean * 1e-6 : 0; }
   double gbps() const { return time.mean > 0 ? static_cast<double>(bytes) / time.mean * 1e-6 : 0; }
@@ -76,6 +78,8 @@ struct Profile {
   std::vector<Row> rows;  ///< in the order of their first run, then gaps
   std::vector<Event> timeline;
   std::vector<ArenaSpan> arena;
+  std::string
+      no_counters;  ///< why there are no hardware counters, one line; empty when there are or none were asked for
   int64_t arena_bytes = 0, constants_bytes = 0, scratch_bytes = 0, code_bytes = 0;
 };
 
@@ -84,6 +88,7 @@ struct Options {
   int min_passes = 12;
   int max_passes = 4000;
   uint64_t seed = 1;
+  bool count = false;  ///< hardware counters, in runs of their own
   /// Called around the steps of one profiled pass when it answers an observer; for tests that disturb a pass.
   std::function<const StepObserver*(int64_t pass)> observer;
   std::function<void(double share_done)> progress;

@@ -29,8 +29,20 @@ std::string line(const Row& r, size_t name_width) {
                      work ? fmt::format("{}", r.threads) : "-", work ? fmt::format("{:.2f}", r.balance) : "-");
 }
 
+std::string counter_text(const CounterValues& c) {
+  if (!c.cycles && !c.instructions) return {};
+  const auto value = [](const std::optional<int64_t>& v) { return v ? fmt::format("{}", *v) : std::string("-"); };
+  std::string out = fmt::format("cycles {} instructions {} cache misses {} stalled cycles {}", value(c.cycles),
+                                value(c.instructions), value(c.cache_misses), value(c.stalled_cycles));
+  if (c.cycles && c.instructions && *c.cycles > 0)
+    out += fmt::format(" ({:.2f} a cycle)", static_cast<double>(*c.instructions) / static_cast<double>(*c.cycles));
+  return c.invalid.empty() ? out : out + "  INVALID: " + c.invalid;
+}
+
 std::string details(const Row& r) {
   std::string out;
+  if (const std::string counters = counter_text(r.counters); !counters.empty())
+    out = fmt::format("    {:<9} {}\n", "counters", counters);
   for (const auto& [what, text] : {std::pair{"problem", &r.problem},
                                    {"schedule", &r.schedule},
                                    {"shapes", &r.shapes},
@@ -82,6 +94,7 @@ std::string configuration(const Profile& p) {
       p.peaks.at(p.peaks.gflops, p.threads), p.peaks.at(p.peaks.l2_gbps, p.threads),
       p.peaks.at(p.peaks.l3_gbps, p.threads), p.peaks.at(p.peaks.dram_gbps, p.threads));
   out += fmt::format("  {:<22} {:.1f} % of the sum\n", "layout changes", layout_share(p));
+  if (!p.no_counters.empty()) out += fmt::format("  {:<22} {}\n", "counters", p.no_counters);
   return out;
 }
 
