@@ -20,6 +20,8 @@ constexpr PassRow kPasses[] = {
      "before the patterns, which are stated in that form"},
     {"recognise_patterns", recognise_patterns, "finds LayerNorm, GELU, SiLU, HardSwish in decomposed form",
      "needs canonical nodes; before batch-norm folding takes scales apart"},
+    {"recognise_attention", recognise_attention, "finds softmax(q k') v in decomposed form",
+     "needs softmax over the last axis, as canonicalise leaves it; before fusion takes scale and mask"},
     {"fold_batch_norm", fold_batch_norm, "folds per-channel scales and shifts into the convolution before them",
      "needs constant parameters; before fusion"},
     {"common_subexpressions", common_subexpressions, "merges equal nodes", "after rewriting, which makes equal nodes"},

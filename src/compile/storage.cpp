@@ -4,8 +4,8 @@
 #include <map>
 #include <optional>
 
-#include "compile/views.h"
 #include "ops/builder.h"
+#include "ops/views.h"
 #include "schedule/task.h"
 
 namespace kilter {
@@ -95,7 +95,7 @@ class Placer {
     for (size_t i = 0; i < graph_.node(id).inputs.size(); ++i) {
       ValueId part = graph_.node(id).inputs[i];
       const int64_t extent = graph_.type(part).shape[static_cast<size_t>(axis)];
-      if (!writable_in_place(part, type.layout)) {
+      if (!writable_in_place(part, type.layout, id)) {
         part = copy(part, "part");
         graph_.node(id).inputs[i] = part;
         if (graph_.type(part).layout != type.layout) graph_.value(part).type.layout = type.layout;
@@ -110,18 +110,21 @@ class Placer {
     }
   }
 
-  bool writable_in_place(ValueId part, const Layout& layout) const {
+  bool writable_in_place(ValueId part, const Layout& layout, NodeId user) const {
     const Value& v = graph_.value(part);
     const bool placed = static_cast<size_t>(part) < placed_.size() && placed_[static_cast<size_t>(part)];
     return !placed && writes_strided(v.producer) && v.type.layout == layout && !graph_.is_output(part) &&
-           !read_by_reference(part) && !feeds_view(part);
+           !read_by_reference(part) && !wanted_dense(part, user);
   }
 
-  /// Read by a reshape, which wants it dense.
-  bool feeds_view(ValueId part) const {
+  /// Read by a reshape, or by a movement or gather kernel other than `user`: these want it dense.
+  bool wanted_dense(ValueId part, NodeId user) const {
     const auto users = graph_.users(part);
-    return std::any_of(users.begin(), users.end(),
-                       [&](NodeId u) { return graph_.node(u).op->family == Family::reshape; });
+    return std::any_of(users.begin(), users.end(), [&](NodeId u) {
+      const OpDef& op = *graph_.node(u).op;
+      const bool moves = op.family == Family::movement && op.name != "Concat" && u != user;
+      return op.family == Family::reshape || op.family == Family::gather || moves;
+    });
   }
 
   void place_transposed(NodeId id) {
@@ -130,7 +133,7 @@ class Placer {
     const auto rank = static_cast<int64_t>(graph_.type(from).shape.size());
     const std::vector<int64_t> perm = transpose_perm(node, rank);
     const bool keeps_last = rank > 0 && perm.back() == rank - 1;
-    if (!keeps_last || !writable_in_place(from, Layout{}) || graph_.users(from).size() != 1 ||
+    if (!keeps_last || !writable_in_place(from, Layout{}, id) || graph_.users(from).size() != 1 ||
         graph_.type(to).layout.block != 1)
       return;
     own(to);

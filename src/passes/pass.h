@@ -34,6 +34,7 @@ void common_subexpressions(Graph& graph, PassContext& context);
 void dead_code(Graph& graph, PassContext& context);
 void canonicalise(Graph& graph, PassContext& context);
 void recognise_patterns(Graph& graph, PassContext& context);
+void recognise_attention(Graph& graph, PassContext& context);
 void fold_batch_norm(Graph& graph, PassContext& context);
 void choose_layouts(Graph& graph, PassContext& context);
 void fuse(Graph& graph, PassContext& context);

@@ -12,6 +12,7 @@
 
 #include "ops/builder.h"
 #include "ops/reduction.h"
+#include "passes/match.h"
 #include "passes/pass.h"
 
 namespace kilter {
@@ -44,21 +45,8 @@ class Recogniser {
  private:
   const Graph& read() const { return graph_; }
 
-  /// The node that makes `v`, if it is `op`.
-  const Node* made_by(ValueId v, std::string_view op) const {
-    if (v == kNone) return nullptr;
-    const NodeId id = graph_.value(v).producer;
-    if (id == kNone) return nullptr;
-    const Node& node = read().node(id);
-    return node.op->name == op && node.op->domain.empty() ? &node : nullptr;
-  }
-
-  std::optional<double> scalar(ValueId v) const {
-    if (v == kNone || !graph_.value(v).constant) return std::nullopt;
-    const Tensor& t = *graph_.value(v).constant;
-    if (t.elems() != 1 || t.dtype() == DType::string) return std::nullopt;
-    return t.as_double(0);
-  }
+  const Node* made_by(ValueId v, std::string_view op) const { return kilter::made_by(graph_, v, op); }
+  std::optional<double> scalar(ValueId v) const { return scalar_value(graph_, v); }
   bool is(ValueId v, double want) const {
     const auto value = scalar(v);
     return value && std::abs(*value - want) <= 1e-5 * std::max(1.0, std::abs(want));

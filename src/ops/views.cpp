@@ -1,4 +1,4 @@
-#include "compile/views.h"
+#include "ops/views.h"
 
 #include <algorithm>
 

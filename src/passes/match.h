@@ -1,0 +1,31 @@
+// What passes ask when they look for a pattern.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "ops/op.h"
+
+namespace kilter {
+
+/// The node that makes `v`, if it is this operator of ONNX.
+inline const Node* made_by(const Graph& graph, ValueId v, std::string_view op) {
+  if (v == kNone) return nullptr;
+  const NodeId id = graph.value(v).producer;
+  if (id == kNone) return nullptr;
+  const Node& node = graph.node(id);
+  return node.op->name == op && node.op->domain.empty() ? &node : nullptr;
+}
+
+/// The value of a numeric constant of one element.
+inline std::optional<double> scalar_value(const Graph& graph, ValueId v) {
+  if (v == kNone || !graph.value(v).constant) return std::nullopt;
+  const Tensor& t = *graph.value(v).constant;
+  if (t.elems() != 1 || t.dtype() == DType::string) return std::nullopt;
+  return t.as_double(0);
+}
+
+/// Whether exactly one node reads `v`, and the network does not answer it.
+inline bool read_once(const Graph& graph, ValueId v) { return graph.users(v).size() == 1 && !graph.is_output(v); }
+
+}  // namespace kilter

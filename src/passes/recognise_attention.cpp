@@ -1,0 +1,282 @@
+// Finds attention as exporters write it, and reads its operands where they lie.
+//
+//   MatMul(Softmax(MatMul(q, k') * s + mask), v)   =>   FusedAttention(q, k, v, mask; scale = s)
+//
+// The factor stands behind the product (Mul, or Div), on q, on k, or in parts on several of them; the mask is added,
+// or there is none. Chains of Reshape, Transpose, Split, Slice and Gather of one index before q, k and v become one
+// StridedView of what the chain starts from, which costs nothing where that lies dense in memory:
+//
+//   x = [b, n, 3 * heads * d]; Reshape, Transpose, Split, Squeeze   =>   StridedView(x; offset, shape, strides)
+
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "ops/builder.h"
+#include "ops/operands.h"
+#include "ops/reduction.h"
+#include "ops/regions.h"
+#include "ops/views.h"
+#include "passes/match.h"
+#include "passes/pass.h"
+
+namespace kilter {
+namespace {
+
+/// A value as elements of another one, times a factor.
+struct Source {
+  ValueId value = kNone;
+  int64_t offset = 0;
+  Shape shape, strides;
+  double factor = 1;
+};
+
+/// Follows movement operators, and factors, up to what they start from.
+class Tracer {
+ public:
+  explicit Tracer(const Graph& graph) : graph_(graph) {}
+
+  Source trace(ValueId v, bool with_factors) const {
+    const NodeId id = graph_.value(v).producer;
+    if (id != kNone && graph_.node(id).op->domain.empty()) {
+      const Node& node = graph_.node(id);
+      if (with_factors) {
+        if (const auto factor = factor_of(node)) {
+          Source s = trace(factor->first, true);
+          s.factor *= factor->second;
+          return s;
+        }
+      }
+      if (moves(node)) {
+        Source s = trace(node.inputs[0], with_factors);
+        if (apply(node, v, s)) return s;
+      }
+    }
+    const Shape& shape = graph_.type(v).shape;
+    return {v, 0, shape, dense_strides(shape), 1};
+  }
+
+  /// x and c when the node is x * c or x / c for a constant c of one element.
+  std::optional<std::pair<ValueId, double>> factor_of(const Node& node) const {
+    const bool product = node.op->name == "Mul";
+    if (!product && node.op->name != "Div") return std::nullopt;
+    for (size_t i = 0; i < (product ? 2U : 1U); ++i) {
+      const ValueId x = node.inputs[i];
+      const auto c = scalar_value(graph_, node.inputs[1 - i]);
+      if (!c || !std::isfinite(*c) || *c == 0 || graph_.type(x) != graph_.type(node.outputs[0])) continue;
+      return std::pair(x, product ? *c : 1 / *c);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  static bool moves(const Node& node) {
+    return node.op->family == Family::reshape || node.op->family == Family::movement || node.op->name == "Gather";
+  }
+
+  /// `s` becomes output `v` of a node whose input it is; false when the output is no view of it.
+  bool apply(const Node& node, ValueId v, Source& s) const {
+    const Shape& to = graph_.type(v).shape;
+    if (node.op->family == Family::reshape) {
+      const auto strides = view_strides(s.shape, s.strides, to);
+      if (strides) s.shape = to, s.strides = *strides;
+      return strides.has_value();
+    }
+    if (node.op->name == "Transpose") {
+      const std::vector<int64_t> perm = transpose_perm(node, static_cast<int64_t>(to.size()));
+      s.shape = permuted(s.shape, perm), s.strides = permuted(s.strides, perm);
+      return true;
+    }
+    return node.op->name == "Gather" ? pick(node, s) : cut(node, v, s);
+  }
+
+  /// Gather of one constant index.
+  bool pick(const Node& node, Source& s) const {
+    const auto index = scalar_value(graph_, node.inputs[1]);
+    const auto axis =
+        static_cast<size_t>(normal_axis(node, node.int_attr("axis", 0), static_cast<int64_t>(s.shape.size())));
+    if (!index || *index < -static_cast<double>(s.shape[axis]) || *index >= static_cast<double>(s.shape[axis]))
+      return false;
+    const auto i = static_cast<int64_t>(*index);
+    s.offset += (i < 0 ? i + s.shape[axis] : i) * s.strides[axis];
+    s.shape.erase(s.shape.begin() + static_cast<int64_t>(axis));
+    s.strides.erase(s.strides.begin() + static_cast<int64_t>(axis));
+    const Shape& indices = graph_.type(node.inputs[1]).shape;
+    s.shape.insert(s.shape.begin() + static_cast<int64_t>(axis), indices.size(), 1);
+    s.strides.insert(s.strides.begin() + static_cast<int64_t>(axis), indices.size(), 1);
+    return true;
+  }
+
+  /// Split and Slice: a box of the input, without steps.
+  bool cut(const Node& node, ValueId v, Source& s) const {
+    const Shape& to = graph_.type(v).shape;
+    if (node.op->regions == nullptr || to.size() != s.shape.size()) return false;
+    const auto regions = node.op->regions(view(graph_, node), graph_.value(v).output_index);
+    if (!regions || regions->size() != 1 || regions->front().input != 0) return false;
+    const CopyRegion& got = regions->front();
+    const CopyRegion box = merged(whole_region(0, to, dense_strides(s.shape), got.in_offset));
+    if (got.extent != box.extent || got.in_strides != box.in_strides || got.out_strides != box.out_strides ||
+        got.out_offset != 0)
+      return false;
+    const Shape dense = dense_strides(s.shape);
+    int64_t rest = got.in_offset;
+    for (size_t d = 0; d < to.size(); ++d) {
+      s.offset += rest / dense[d] * s.strides[d];
+      rest %= dense[d];
+    }
+    s.shape = to;
+    return true;
+  }
+
+  const Graph& graph_;
+};
+
+class AttentionRecogniser {
+ public:
+  AttentionRecogniser(Graph& graph, PassContext& context)
+      : graph_(graph), context_(context), b_(graph), tracer_(graph) {}
+
+  void run() {
+    for (NodeId id : std::vector<NodeId>(graph_.order())) {
+      const Node node = read().node(id);
+      if (node.dead || node.op->name != "MatMul" || !node.op->domain.empty()) continue;
+      const std::optional<Match> match = attention(node);
+      if (!match || !context_.take()) continue;
+      const ValueId to = build(node, *match);
+      graph_.replace_uses(node.outputs[0], to);
+      const std::string name = graph_.value(node.outputs[0]).name;
+      graph_.erase(id);
+      graph_.rename(to, name);
+    }
+    graph_.sort();
+    graph_.remove_dead();
+  }
+
+ private:
+  struct Match {
+    const Node* product = nullptr;  ///< q k'
+    ValueId mask = kNone;
+    double scale = 1;
+    bool empty_is_zero = false;
+  };
+
+  const Graph& read() const { return graph_; }
+  const Node* made_by(ValueId v, std::string_view op) const { return kilter::made_by(graph_, v, op); }
+  bool inner(ValueId v) const { return v != kNone && graph_.type(v).dtype == DType::f32 && read_once(graph_, v); }
+
+  std::optional<Match> attention(const Node& node) const {
+    const TensorType& out = graph_.type(node.outputs[0]);
+    if (out.dtype != DType::f32 || elems(out.shape) == 0 || graph_.type(node.inputs[1]).shape.size() < 2)
+      return std::nullopt;
+    Match match;
+    ValueId shares = node.inputs[0];
+    if (!inner(shares)) return std::nullopt;
+    ValueId empty = kNone;
+    if (const Node* guard = made_by(shares, "Where")) {
+      empty = guard->inputs[0], shares = guard->inputs[2];
+      match.empty_is_zero = true;
+      if (scalar_value(graph_, guard->inputs[1]) != 0.0 || !inner(shares)) return std::nullopt;
+    }
+    const Node* softmax = made_by(shares, "Softmax");
+    if (softmax == nullptr || !over_last(*softmax) || !scores(softmax->inputs[0], match)) return std::nullopt;
+    if (match.empty_is_zero && !says_empty(empty, match.mask)) return std::nullopt;
+    const Shape& s = graph_.type(shares).shape;
+    const bool whole = s.size() == out.shape.size() && std::equal(s.begin(), s.end() - 1, out.shape.begin());
+    return whole ? std::optional(match) : std::nullopt;
+  }
+
+  bool over_last(const Node& softmax) const {
+    const auto rank = static_cast<int64_t>(graph_.type(softmax.inputs[0]).shape.size());
+    return rank >= 2 &&
+           normal_axis(softmax, softmax.int_attr("axis", softmax.op->until < 13 ? 1 : -1), rank) == rank - 1;
+  }
+
+  /// Whether `v` is a product with factors and perhaps a mask; fills product, mask, scale.
+  bool scores(ValueId v, Match& match) const {
+    if (const Node* sum = made_by(v, "Add"); sum != nullptr && inner(v)) {
+      for (size_t i = 0; i < 2; ++i) {
+        const ValueId product = sum->inputs[i], mask = sum->inputs[1 - i];
+        if (graph_.type(product) != graph_.type(v) || !scaled(product, match)) continue;
+        match.mask = mask;
+        return true;
+      }
+      return false;
+    }
+    return scaled(v, match);
+  }
+
+  bool scaled(ValueId v, Match& match) const {
+    double scale = 1;
+    while (inner(v) && graph_.value(v).producer != kNone) {
+      const Node& node = read().node(graph_.value(v).producer);
+      if (made_by(v, "MatMul") != nullptr) {
+        const bool matrices =
+            graph_.type(node.inputs[0]).shape.size() >= 2 && graph_.type(node.inputs[1]).shape.size() >= 2;
+        match.product = &node, match.scale = scale;
+        return matrices && graph_.type(node.inputs[0]).shape.back() > 0;
+      }
+      const auto factor = node.op->domain.empty() ? tracer_.factor_of(node) : std::nullopt;
+      if (!factor) return false;
+      v = factor->first;
+      scale *= factor->second;
+    }
+    return false;
+  }
+
+  /// Whether `v` says of each query that its mask is -inf for every key.
+  bool says_empty(ValueId v, ValueId mask) const {
+    const Node* equal = made_by(v, "Equal");
+    if (equal == nullptr || mask == kNone) return false;
+    const Node* best = made_by(equal->inputs[0], "ReduceMax");
+    if (best == nullptr || best->inputs[0] != mask || best->int_attr("keepdims", 1) == 0 ||
+        scalar_value(graph_, equal->inputs[1]) != -std::numeric_limits<double>::infinity())
+      return false;
+    const auto rank = static_cast<int64_t>(graph_.type(mask).shape.size());
+    return reduced_axes(view(graph_, *best)) == std::vector<int64_t>{rank - 1};
+  }
+
+  ValueId build(const Node& node, const Match& match) {
+    const Source q = tracer_.trace(match.product->inputs[0], true);
+    Source k = tracer_.trace(match.product->inputs[1], true);
+    std::swap(*(k.shape.end() - 1), *(k.shape.end() - 2));
+    std::swap(*(k.strides.end() - 1), *(k.strides.end() - 2));
+    const Source v = tracer_.trace(node.inputs[1], false);
+    std::vector<ValueId> inputs = {viewed(q, node.name + ".q"), viewed(k, node.name + ".k"),
+                                   viewed(v, node.name + ".v")};
+    if (match.mask != kNone) inputs.push_back(match.mask);
+    Attrs attrs{{"scale", static_cast<float>(match.scale * q.factor * k.factor)}};
+    if (match.empty_is_zero) attrs["empty_is_zero"] = int64_t{1};
+    return add("FusedAttention", std::move(inputs), std::move(attrs), node.name);
+  }
+
+  ValueId viewed(const Source& s, const std::string& name) {
+    const Shape& own = graph_.type(s.value).shape;
+    if (s.offset == 0 && s.shape == own && same_places(s)) return s.value;
+    return add("StridedView", {s.value}, {{"offset", s.offset}, {"shape", s.shape}, {"strides", s.strides}}, name);
+  }
+
+  static bool same_places(const Source& s) {
+    const Shape dense = dense_strides(s.shape);
+    for (size_t d = 0; d < dense.size(); ++d) {
+      if (s.shape[d] != 1 && s.strides[d] != dense[d]) return false;
+    }
+    return true;
+  }
+
+  ValueId add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, const std::string& name) {
+    GraphBuilder::Options options;
+    options.name = name, options.domain = "kilter", options.opset = 1;
+    return b_.add(op, std::move(inputs), std::move(attrs), options).front();
+  }
+
+  Graph& graph_;
+  PassContext& context_;
+  GraphBuilder b_;
+  Tracer tracer_;
+};
+
+}  // namespace
+
+void recognise_attention(Graph& graph, PassContext& context) { AttentionRecogniser(graph, context).run(); }
+
+}  // namespace kilter
