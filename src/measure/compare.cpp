@@ -12,31 +12,33 @@
 namespace kilter {
 namespace {
 
-/// Time of `calls` calls without what prepares them, per call.
-double time_slice(const Candidate& candidate, int64_t calls, const ClockMs& clock) {
+/// Time of `calls` calls in a row, per call.
+double time_calls(const Candidate& candidate, int64_t calls, const ClockMs& clock) {
   if (candidate.timed) return candidate.timed(calls);
-  if (!candidate.prepare) {
-    const double start = clock();
-    for (int64_t i = 0; i < calls; ++i) candidate.run();
-    return (clock() - start) / static_cast<double>(calls);
-  }
+  const double start = clock();
+  for (int64_t i = 0; i < calls; ++i) candidate.run();
+  return (clock() - start) / static_cast<double>(calls);
+}
+
+/// The same with the preparation before each call, which takes no part in the time.
+double time_prepared(const Candidate& candidate, int64_t calls, const ClockMs& clock) {
   double sum = 0;
   for (int64_t i = 0; i < calls; ++i) {
-    candidate.prepare();
-    const double start = clock();
-    candidate.run();
-    sum += clock() - start;
+    if (candidate.prepare) candidate.prepare();
+    sum += time_calls(candidate, 1, clock);
   }
   return sum / static_cast<double>(calls);
 }
 
 /// How often to call so that a slice takes at least `slice_ms`; 1 for calls that do alone.
 int64_t calls_for(const Candidate& candidate, const CompareOptions& options) {
-  for (int i = 0; i < options.warm_up; ++i) time_slice(candidate, 1, options.clock);
+  time_prepared(candidate, options.warm_up, options.clock);
   int64_t calls = 1;
   constexpr int64_t kMost = 1'000'000;
   while (calls < kMost) {
-    const double total = time_slice(candidate, calls, options.clock) * static_cast<double>(calls);
+    const double per_call = candidate.prepare ? time_prepared(candidate, calls, options.clock)
+                                              : time_calls(candidate, calls, options.clock);
+    const double total = per_call * static_cast<double>(calls);
     if (total >= options.slice_ms) break;
     const double wanted = static_cast<double>(calls) * 1.2 * options.slice_ms / std::max(total, options.slice_ms / 100);
     calls = std::min(kMost, std::max(calls + 1, static_cast<int64_t>(std::ceil(wanted))));
@@ -55,6 +57,15 @@ std::vector<int> random_order(size_t n, uint64_t round, uint64_t seed) {
 
 /// Fewer give no interval worth the name.
 constexpr int kLeastRounds = 5;
+
+/// Fewer resamples for many rounds, whose intervals are narrow; a look must not cost more than rounds do.
+BootstrapOptions bootstrap_options(const Comparison& comparison, size_t rounds) {
+  BootstrapOptions options;
+  options.confidence = 1 - 0.4 * (1 - comparison.confidence);
+  options.resamples = static_cast<int>(std::clamp<size_t>(2'000'000 / std::max<size_t>(rounds, 1), 200, 1000));
+  options.seed = comparison.seed;
+  return options;
+}
 
 class Comparer {
  public:
@@ -83,18 +94,51 @@ class Comparer {
   }
 
  private:
+  /// Retaking pays while at least one of four retaken slices comes out quiet.
+  bool retake_pays() const { return 4 * (helped_ + 5) >= result_.retaken; }
+
+  /// Time per call of one slice, and what disturbed it.
+  double time_slice(const Candidate& c, int64_t calls, Disturbance& disturbance) {
+    if (!c.prepare) {
+      const double ms = time_calls(c, calls, options_.clock);
+      disturbance = watch_.stop(ms * static_cast<double>(calls));
+      return ms;
+    }
+    double sum = 0;
+    for (int64_t i = 0; i < calls; ++i) {
+      c.prepare();
+      watch_.start();
+      const double ms = time_calls(c, 1, options_.clock);
+      disturbance.add(watch_.stop(ms));
+      sum += ms;
+    }
+    return sum / static_cast<double>(calls);
+  }
+
+  /// A slice that is not disturbed, if one can be had; what disturbed the one that is answered goes into `round`.
+  double take_slice(size_t candidate, Round& round) {
+    for (int retakes = 0;; ++retakes) {
+      Disturbance d;
+      const double ms = time_slice(candidates_[candidate], result_.calls[candidate], d);
+      if (retakes > 0 && !d.disturbed()) ++helped_;
+      if (!d.disturbed() || retakes == options_.retakes || !retake_pays()) {
+        round.disturbance.add(d);
+        return ms;
+      }
+      ++result_.retaken;
+    }
+  }
+
   void take_round() {
     const size_t n = candidates_.size();
     Round round;
     round.ms.assign(n, 0);
     round.order = random_order(n, result_.rounds.size(), options_.seed);
     watch_.start();
-    const double start = options_.clock();
     for (size_t i = 0; i < 2 * n; ++i) {
       const auto at = static_cast<size_t>(round.order[i < n ? i : 2 * n - 1 - i]);
-      round.ms[at] += time_slice(candidates_[at], result_.calls[at], options_.clock) / 2;
+      round.ms[at] += take_slice(at, round) / 2;
     }
-    round.disturbance = watch_.stop(options_.clock() - start);
     const Disturbance& d = round.disturbance;
     if (d.stolen) ++result_.reasons["steal"];
     if (d.waited) ++result_.reasons["wait"];
@@ -106,22 +150,33 @@ class Comparer {
 
   /// Applies the rule for disturbed rounds to all rounds so far.
   void keep_rounds() {
-    const auto taken = static_cast<int64_t>(result_.rounds.size());
-    const int64_t quiet = taken - result_.disturbed;
-    const bool drop = quiet >= std::max<int64_t>(std::min<int64_t>(options_.min_rounds, taken), (taken + 2) / 3);
+    result_.taken = static_cast<int64_t>(result_.rounds.size());
+    const int64_t quiet = result_.taken - result_.disturbed;
+    const int64_t least = std::min<int64_t>(options_.min_rounds, result_.taken);
+    double limit = -1;  // of the weight that a disturbed round may have
+    if (quiet < least) {
+      std::vector<double> weights;
+      for (const Round& r : result_.rounds) {
+        if (r.disturbance.disturbed()) weights.push_back(r.disturbance.weight());
+      }
+      const auto last = weights.begin() + static_cast<std::ptrdiff_t>(least - quiet - 1);
+      std::nth_element(weights.begin(), last, weights.end());
+      limit = *last;
+    }
     result_.samples.assign(candidates_.size(), {});
-    result_.taken = taken;
     result_.kept = 0;
     for (Round& round : result_.rounds) {
-      round.kept = !drop || !round.disturbance.disturbed();
+      round.kept = !round.disturbance.disturbed() || round.disturbance.weight() <= limit;
       if (!round.kept) continue;
       ++result_.kept;
       for (size_t i = 0; i < candidates_.size(); ++i) result_.samples[i].ms.push_back(round.ms[i]);
     }
-    result_.dropped = result_.disturbed == 0 ? "no round was disturbed"
-                      : drop ? fmt::format("{} disturbed rounds of {} were dropped", result_.disturbed, taken)
-                             : fmt::format("{} rounds of {} were disturbed, too many to drop: all were kept",
-                                           result_.disturbed, taken);
+    result_.dropped =
+        result_.disturbed == 0
+            ? "no round was disturbed"
+            : fmt::format("{} of {} rounds were disturbed; {}", result_.disturbed, result_.taken,
+                          quiet >= least ? "they were dropped"
+                                         : fmt::format("the {} least disturbed rounds were kept", result_.kept));
   }
 
   void decide(bool over) {
@@ -152,6 +207,7 @@ class Comparer {
   const std::vector<Candidate>& candidates_;
   const CompareOptions& options_;
   QuietWatch watch_;
+  int64_t helped_ = 0;  // retaken slices that came out quiet
   Comparison result_;
 };
 
@@ -159,12 +215,12 @@ class Comparer {
 
 Ratio Comparison::ratio(size_t a, size_t b) const {
   require(a < samples.size() && b < samples.size(), "candidates {} and {} of a comparison of {}", a, b, samples.size());
-  return paired_ratio(samples[a].ms, samples[b].ms, {confidence, 1000, seed});
+  return paired_ratio(samples[a].ms, samples[b].ms, bootstrap_options(*this, samples[a].ms.size()));
 }
 
 Ratio Comparison::time_ms(size_t candidate) const {
   require(candidate < samples.size(), "candidate {} of a comparison of {}", candidate, samples.size());
-  return bootstrap_mean(samples[candidate].ms, {confidence, 1000, seed});
+  return bootstrap_mean(samples[candidate].ms, bootstrap_options(*this, samples[candidate].ms.size()));
 }
 
 Comparison compare(const std::vector<Candidate>& candidates, const CompareOptions& options) {

@@ -26,9 +26,10 @@ struct CompareOptions {
   double max_seconds = 10;           ///< budget, warm-up included
   double target_half_width = 0.005;  ///< of the interval of each ratio to the first candidate
   bool stop_when_different = true;   ///< stop early once every interval clearly excludes 1
-  int min_rounds = 20;               ///< before any answer; the budget wins, but not over five rounds
+  int min_rounds = 30;               ///< before any answer; the budget wins, but not over five rounds
   int max_rounds = 100000;
   double slice_ms = 1;  ///< calls shorter than this are repeated to fill it
+  int retakes = 3;      ///< how often a disturbed slice is taken again, as long as that helps
   int warm_up = 3;      ///< calls of each candidate that do not count
   double confidence = 0.95;
   uint64_t seed = 1;  ///< of the order and of the intervals
@@ -53,7 +54,8 @@ struct Comparison {
   std::vector<Round> rounds;           ///< all, in order
   int64_t taken = 0;                   ///< rounds
   int64_t kept = 0;                    ///< rounds that the figures are made of
-  int64_t disturbed = 0;               ///< rounds that the machine disturbed
+  int64_t disturbed = 0;               ///< rounds that the machine disturbed, retakes notwithstanding
+  int64_t retaken = 0;                 ///< slices
   std::map<std::string, int> reasons;  ///< how many rounds were disturbed by "steal", "wait", "switches", "clock"
   double seconds = 0;
   std::string stopped_because;  ///< "half-width 0.4 % of 0.5 % wanted", "time is up: ..."
@@ -61,17 +63,21 @@ struct Comparison {
   double confidence = 0.95;
   uint64_t seed = 1;
 
-  /// Time of candidate `b` over candidate `a`: above 1, `b` is slower.
+  /// Time of candidate `b` over candidate `a`: above 1, `b` is slower. The interval is computed at
+  /// 1 - 0.4 (1 - confidence), so that it holds at `confidence` although it was looked at after every quarter more
+  /// rounds and the comparison stopped where it was narrow (simulated for 30 to 400 rounds: 96 to 98 % of intervals at
+  /// 98 % contain the truth, 91 to 95 % of those at 95 %).
   Ratio ratio(size_t a, size_t b) const;
   /// Interval of a candidate's own time in milliseconds.
   Ratio time_ms(size_t candidate) const;
 };
 
-/// Compares two candidates or more. Disturbed rounds are dropped for all candidates alike; when fewer than
-/// max(min_rounds, a third of all) are undisturbed, all rounds are kept, and the middle half of the estimator has to
-/// leave the disturbed ones out. Stops when every ratio to the first candidate is known: its half-width reached the
-/// target, or twice its interval excludes 1 (twice, as it is looked at many times); or when the budget is spent.
-/// Exceptions of a candidate pass through. Throws internal for fewer than two candidates.
+/// Compares two candidates or more. A disturbed slice is taken again at once. A round with a slice that stayed
+/// disturbed is dropped for all candidates alike; when fewer than min_rounds are undisturbed, the min_rounds least
+/// disturbed ones are kept. What was disturbed is told from the machine's counters alone, never from the time that it
+/// took. Stops when every ratio to the first candidate is known: its half-width reached the target, or twice its
+/// interval excludes 1 (twice, as it is looked at many times); or when the budget is spent. Exceptions of a candidate
+/// pass through. Throws internal for fewer than two candidates.
 Comparison compare(const std::vector<Candidate>& candidates, const CompareOptions& options = {});
 
 }  // namespace kilter

@@ -46,6 +46,15 @@ double interpolate(const std::vector<std::pair<int, double>>& rows, int threads)
   return rows.back().second;
 }
 
+std::vector<std::pair<int, double>> rows_of(const std::vector<BandwidthRow>& all, Level level,
+                                            double BandwidthRow::* rate) {
+  std::vector<std::pair<int, double>> rows;
+  for (const BandwidthRow& row : all) {
+    if (row.level == level) rows.emplace_back(row.threads, row.*rate);
+  }
+  return rows;
+}
+
 std::vector<int> thread_counts(int most) {
   std::vector<int> counts;
   for (int n = 1; n <= most; n += most <= 8 ? 1 : n) counts.push_back(n);
@@ -84,11 +93,20 @@ double Device::peak_gflops(int threads) const {
 }
 
 double Device::bandwidth_gbs(Level level, int threads) const {
-  std::vector<std::pair<int, double>> rows;
-  for (const BandwidthRow& row : bandwidths) {
-    if (row.level == level) rows.emplace_back(row.threads, row.read_gbs);
-  }
-  return interpolate(rows, threads);
+  return interpolate(rows_of(bandwidths, level, &BandwidthRow::read_gbs), threads);
+}
+
+double Device::copy_gbs(Level level, int threads) const {
+  return interpolate(rows_of(bandwidths, level, &BandwidthRow::copy_gbs), threads);
+}
+
+double Device::least_ms(Level level, int threads, double read_bytes, double written_bytes) const {
+  const double read = bandwidth_gbs(level, threads);
+  const double copy = copy_gbs(level, threads);
+  if (read <= 0 || copy <= 0) return 0;
+  double ns = std::max(read_bytes / read, written_bytes / (copy / 2));
+  if (level == Level::dram) ns = std::max(ns, (read_bytes + written_bytes) / std::max(read, copy));
+  return ns * 1e-6;
 }
 
 Device describe_device() {
@@ -104,7 +122,7 @@ Device measure_device(int max_threads, double ms_each, const DeviceProgress& pro
   Device device = describe_device();
   const std::vector<int> counts = thread_counts(max_threads > 0 ? max_threads : device.cpus);
   const std::vector<Level> levels = memory_levels();
-  const auto all = static_cast<int>(counts.size() * (2 + levels.size()));
+  const auto all = static_cast<int>(counts.size() * (1 + levels.size()));
   int done = 0;
   const auto report = [&](std::string_view what, int threads) {
     if (progress) progress(done, all, fmt::format("{}, {} thread{}", what, threads, threads == 1 ? "" : "s"));
@@ -118,10 +136,9 @@ Device measure_device(int max_threads, double ms_each, const DeviceProgress& pro
     for (const Level level : levels) {
       report(level_name(level), threads);
       const PeakRate read = measure_read(level, threads, ms_each);
-      device.bandwidths.push_back({level, threads, read.rate, 0, read.loop});
+      const PeakRate copy = measure_copy(level, threads, ms_each);
+      device.bandwidths.push_back({level, threads, read.rate, copy.rate, read.loop});
     }
-    report("copy in DRAM", threads);
-    device.bandwidths.back().copy_gbs = measure_copy(threads, ms_each).rate;
   }
   device.clock_ghz = std::max(device.clock_ghz, core_clock_ghz());
   device.measured = iso_date();
@@ -174,8 +191,7 @@ Device device_from_json(const nlohmann::json& json) {
       const std::string name = row.at("level");
       const std::optional<Level> level = parse_level(name);
       if (!level) fail(ErrorKind::bad_input, "device: level '{}'; legal are L1, L2, L3, DRAM", name);
-      device.bandwidths.push_back(
-          {*level, row.at("threads"), row.at("read_gbs"), row.value("copy_gbs", 0.0), row.at("loop")});
+      device.bandwidths.push_back({*level, row.at("threads"), row.at("read_gbs"), row.at("copy_gbs"), row.at("loop")});
     }
   } catch (const nlohmann::json::exception& e) {
     fail(ErrorKind::bad_input, "device: {}", e.what());

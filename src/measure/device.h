@@ -23,7 +23,7 @@ struct BandwidthRow {
   Level level = Level::dram;
   int threads = 1;
   double read_gbs = 0;  ///< 1e9 bytes per second, all threads together
-  double copy_gbs = 0;  ///< read plus written; DRAM only, 0 elsewhere
+  double copy_gbs = 0;  ///< read plus written, while copying
   std::string loop;     ///< that read fastest
 };
 
@@ -42,6 +42,10 @@ struct Device {
   /// For any number of threads: linear between those measured, and that of the most threads above. 0 when not measured.
   double peak_gflops(int threads) const;
   double bandwidth_gbs(Level level, int threads) const;
+  double copy_gbs(Level level, int threads) const;
+  /// The least time in milliseconds to read and write so many bytes of a level: reads at the rate of reading, writes at
+  /// that of a copy's writes, and both at once, but in DRAM not more together than the higher of the two rates.
+  double least_ms(Level level, int threads, double read_bytes, double written_bytes) const;
 };
 
 /// Without measuring anything.

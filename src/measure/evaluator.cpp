@@ -12,11 +12,10 @@ namespace kilter {
 namespace {
 
 /// Total time of `number` calls.
-double measure(const std::function<void()>& run, int64_t number, const EvaluatorOptions& options) {
-  if (options.prepare) options.prepare();
-  const double start = options.clock();
+double measure(const std::function<void()>& run, int64_t number, const ClockMs& clock) {
+  const double start = clock();
   for (int64_t i = 0; i < number; ++i) run();
-  return options.clock() - start;
+  return clock() - start;
 }
 
 /// The number of calls that takes min_repeat_ms; aims a little higher, as the next measurement may be shorter.
@@ -25,7 +24,8 @@ int64_t grow_number(const std::function<void()>& run, const EvaluatorOptions& op
   if (options.min_repeat_ms <= 0) return number;
   constexpr int64_t kMost = int64_t{1} << 40;
   while (number < kMost) {
-    const double total = measure(run, number, options);
+    if (options.prepare) options.prepare();
+    const double total = measure(run, number, options.clock);
     if (total >= options.min_repeat_ms) break;
     const double factor = total > 0 ? 1.05 * options.min_repeat_ms / total : 10;
     number =
@@ -48,8 +48,9 @@ Evaluation evaluate(const std::function<void()>& run, const EvaluatorOptions& op
   QuietWatch watch(options.quiet, options.read_quiet);
   std::vector<double> undisturbed;
   for (int64_t i = 0; i < options.repeat; ++i) {
+    if (options.prepare) options.prepare();
     watch.start();
-    const double total = measure(run, result.number, options);
+    const double total = measure(run, result.number, options.clock);
     const Disturbance disturbance = watch.stop(total);
     const double ms = total / static_cast<double>(result.number);
     result.samples.ms.push_back(ms);

@@ -21,8 +21,19 @@ std::vector<Row> runnable(const std::vector<Row>& rows) {
   return can;
 }
 
-void copy_libc(std::byte* to, const std::byte* from, int64_t bytes) {
-  std::memcpy(to, from, static_cast<size_t>(bytes));
+/// Rows of the widest vectors that can run; they come first in each table.
+template <class Row>
+std::vector<Row> widest(const std::vector<Row>& rows) {
+  std::vector<Row> can = runnable(rows);
+  std::erase_if(can, [feature = can.front().feature](const Row& row) { return row.feature != feature; });
+  return can;
+}
+
+void copy_libc(std::byte* to, const std::byte* from, int64_t bytes, int64_t passes) {
+  for (int64_t pass = 0; pass < passes; ++pass) {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+    asm volatile("" : : : "memory");
+  }
 }
 
 #if defined(__x86_64__)
@@ -97,22 +108,41 @@ KILTER_READ_LOOP(read_avx512, "avx512f", KILTER_LOAD_512, "v", 64)
 KILTER_READ_LOOP(read_avx, "avx", KILTER_LOAD_256, "x", 32)
 KILTER_READ_LOOP(read_sse, "sse2", KILTER_LOAD_128, "x", 16)
 
-#define KILTER_STREAM_COPY(NAME, TARGET, VECTOR, LOAD, STORE, WIDTH)                               \
-  __attribute__((target(TARGET))) void NAME(std::byte* to, const std::byte* from, int64_t bytes) { \
-    for (int64_t i = 0; i < bytes; i += 256) {                                                     \
-      _Pragma("GCC unroll 4") for (int line = 0; line < 4; ++line)                                 \
-          _mm_prefetch(from + i + 2048 + 64 * line, _MM_HINT_T0);                                  \
-      _Pragma("GCC unroll 16") for (int k = 0; k < 256 / WIDTH; ++k)                               \
-          STORE(to + i + WIDTH * k, LOAD(from + i + WIDTH * k));                                   \
-    }                                                                                              \
-    _mm_sfence();                                                                                  \
+// Reads kAhead bytes ahead are prefetched (0: not).
+#define KILTER_COPY_LOOP(NAME, TARGET, LOAD, STORE, WIDTH)                                                         \
+  template <int kAhead>                                                                                            \
+  __attribute__((target(TARGET))) void NAME(std::byte* to, const std::byte* from, int64_t bytes, int64_t passes) { \
+    for (int64_t pass = 0; pass < passes; ++pass) {                                                                \
+      for (int64_t i = 0; i < bytes; i += 256) {                                                                   \
+        if constexpr (kAhead > 0) {                                                                                \
+          _Pragma("GCC unroll 4") for (int line = 0; line < 4; ++line)                                             \
+              _mm_prefetch(from + i + kAhead + 64 * line, _MM_HINT_T0);                                            \
+        }                                                                                                          \
+        _Pragma("GCC unroll 16") for (int k = 0; k < 256 / WIDTH; ++k)                                             \
+            STORE(to + i + WIDTH * k, LOAD(from + i + WIDTH * k));                                                 \
+      }                                                                                                            \
+      asm volatile("" : : : "memory");                                                                             \
+    }                                                                                                              \
+    _mm_sfence();                                                                                                  \
   }
 #define KILTER_STREAM_512(P, V) _mm512_stream_ps(reinterpret_cast<float*>(P), V)
 #define KILTER_STREAM_256(P, V) _mm256_stream_ps(reinterpret_cast<float*>(P), V)
 #define KILTER_STREAM_128(P, V) _mm_stream_ps(reinterpret_cast<float*>(P), V)
-KILTER_STREAM_COPY(copy_avx512, "avx512f", __m512, KILTER_LOAD_512, KILTER_STREAM_512, 64)
-KILTER_STREAM_COPY(copy_avx, "avx", __m256, KILTER_LOAD_256, KILTER_STREAM_256, 32)
-KILTER_STREAM_COPY(copy_sse, "sse2", __m128, KILTER_LOAD_128, KILTER_STREAM_128, 16)
+#define KILTER_STORE_512(P, V) _mm512_store_ps(reinterpret_cast<float*>(P), V)
+#define KILTER_STORE_256(P, V) _mm256_store_ps(reinterpret_cast<float*>(P), V)
+#define KILTER_STORE_128(P, V) _mm_store_ps(reinterpret_cast<float*>(P), V)
+KILTER_COPY_LOOP(stream_avx512, "avx512f", KILTER_LOAD_512, KILTER_STREAM_512, 64)
+KILTER_COPY_LOOP(stream_avx, "avx", KILTER_LOAD_256, KILTER_STREAM_256, 32)
+KILTER_COPY_LOOP(stream_sse, "sse2", KILTER_LOAD_128, KILTER_STREAM_128, 16)
+KILTER_COPY_LOOP(copy_avx512, "avx512f", KILTER_LOAD_512, KILTER_STORE_512, 64)
+KILTER_COPY_LOOP(copy_avx, "avx", KILTER_LOAD_256, KILTER_STORE_256, 32)
+KILTER_COPY_LOOP(copy_sse, "sse2", KILTER_LOAD_128, KILTER_STORE_128, 16)
+
+#define KILTER_COPY_ROWS(ISA, FEATURE, COPY, STREAM)                                  \
+  {ISA, FEATURE, false, COPY<0>}, {ISA ", prefetch 2048", FEATURE, true, COPY<2048>}, \
+      {ISA ", past the caches", FEATURE, true, STREAM<0>}, {                          \
+    ISA ", past the caches, prefetch 2048", FEATURE, true, STREAM<2048>               \
+  }
 
 #define KILTER_READ_ROWS(ISA, FEATURE, NAME)                                                 \
   {ISA ", 1 stream", FEATURE, false, NAME<1, 0, _MM_HINT_T0>},                               \
@@ -142,10 +172,9 @@ const std::vector<ReadLoop>& all_read_loops() {
 }
 
 const std::vector<CopyLoop>& all_copy_loops() {
-  static const std::vector<CopyLoop> rows = {{"avx512, past the caches", "avx512f", copy_avx512},
-                                             {"avx, past the caches", "avx", copy_avx},
-                                             {"sse, past the caches", "", copy_sse},
-                                             {"memcpy", "", copy_libc}};
+  static const std::vector<CopyLoop> rows = {KILTER_COPY_ROWS("avx512", "avx512f", copy_avx512, stream_avx512),
+                                             KILTER_COPY_ROWS("avx", "avx", copy_avx, stream_avx),
+                                             KILTER_COPY_ROWS("sse", "", copy_sse, stream_sse)};
   return rows;
 }
 
@@ -180,7 +209,7 @@ const std::vector<ReadLoop>& all_read_loops() {
   return rows;
 }
 const std::vector<CopyLoop>& all_copy_loops() {
-  static const std::vector<CopyLoop> rows = {{"memcpy", "", copy_libc}};
+  static const std::vector<CopyLoop> rows = {{"words", "", false, copy_libc}};
   return rows;
 }
 
@@ -190,13 +219,12 @@ const std::vector<CopyLoop>& all_copy_loops() {
 
 std::vector<FlopLoop> flop_loops() { return runnable(all_flop_loops()); }
 
-std::vector<ReadLoop> read_loops() {
-  std::vector<ReadLoop> rows = runnable(all_read_loops());
-  const std::string_view widest = rows.front().feature;
-  std::erase_if(rows, [&](const ReadLoop& row) { return row.feature != widest; });
+std::vector<ReadLoop> read_loops() { return widest(all_read_loops()); }
+
+std::vector<CopyLoop> copy_loops() {
+  std::vector<CopyLoop> rows = widest(all_copy_loops());
+  rows.push_back({"memcpy", "", false, copy_libc});
   return rows;
 }
-
-std::vector<CopyLoop> copy_loops() { return runnable(all_copy_loops()); }
 
 }  // namespace kilter

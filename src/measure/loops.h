@@ -29,17 +29,19 @@ struct ReadLoop {
   void (*run)(const std::byte* from, int64_t bytes, int64_t passes);
 };
 
-/// Copies `bytes` bytes (a multiple of kLoopChunk, 64-byte aligned) once.
+/// Copies `bytes` bytes (a multiple of kLoopChunk, 64-byte aligned) `passes` times.
 struct CopyLoop {
-  std::string_view name;
+  std::string name;  ///< "avx512, past the caches"
   std::string_view feature;
-  void (*run)(std::byte* to, const std::byte* from, int64_t bytes);
+  bool past_caches;  ///< for DRAM only
+  void (*run)(std::byte* to, const std::byte* from, int64_t bytes, int64_t passes);
 };
 
 /// The variants that this machine can run; at least one of each.
 std::vector<FlopLoop> flop_loops();
 /// Only those of the widest vectors.
 std::vector<ReadLoop> read_loops();
+/// Those, and the C library's.
 std::vector<CopyLoop> copy_loops();
 
 }  // namespace kilter

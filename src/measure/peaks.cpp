@@ -1,104 +1,22 @@
 #include "measure/peaks.h"
 
-#include <pthread.h>
-#include <sched.h>
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <functional>
-#include <span>
-#include <thread>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/ticks.h"
 #include "measure/caches.h"
-#include "measure/conditions.h"
 #include "measure/loops.h"
+#include "measure/team.h"
 
 namespace kilter {
 namespace {
 
 constexpr std::array<std::string_view, 4> kLevelNames = {"L1", "L2", "L3", "DRAM"};
-
-/// Threads that start each window together.
-class Team {
- public:
-  using Body = std::function<void(int thread)>;
-
-  explicit Team(int threads) : threads_(threads), spans_(static_cast<size_t>(threads)) {
-    if (threads == 1) return;
-    const std::vector<int> cpus = affinity_cpus();
-    const bool pin = static_cast<size_t>(threads) <= cpus.size();
-    for (int i = 0; i < threads; ++i) {
-      pool_.emplace_back([this, i, cpu = pin ? cpus[static_cast<size_t>(i)] : -1] { work(i, cpu); });
-    }
-  }
-  ~Team() {
-    body_ = nullptr;
-    start_.fetch_add(1);
-    for (std::thread& t : pool_) t.join();
-  }
-  Team(const Team&) = delete;
-  Team& operator=(const Team&) = delete;
-
-  /// Runs one window and answers its length in seconds.
-  double run(const Body& body) {
-    body_ = &body;
-    if (pool_.empty()) {
-      time(0);
-    } else {
-      done_.store(0);
-      start_.fetch_add(1);
-      while (done_.load() < threads_) std::this_thread::yield();
-    }
-    uint64_t first = spans_[0].start;
-    uint64_t last = spans_[0].end;
-    for (const Span& s : spans_) {
-      first = std::min(first, s.start);
-      last = std::max(last, s.end);
-    }
-    return ms_between(first, last) * 1e-3;
-  }
-
- private:
-  struct alignas(128) Span {
-    uint64_t start = 0, end = 0;
-  };
-
-  void time(int thread) {
-    Span& span = spans_[static_cast<size_t>(thread)];
-    span.start = ticks();
-    (*body_)(thread);
-    span.end = ticks();
-  }
-
-  void work(int thread, int cpu) {
-    if (cpu >= 0 && cpu < CPU_SETSIZE) {
-      cpu_set_t mask;
-      CPU_ZERO(&mask);
-      CPU_SET(cpu, &mask);
-      pthread_setaffinity_np(pthread_self(), sizeof mask, &mask);
-    }
-    for (int64_t seen = 0;;) {
-      while (start_.load() == seen) std::this_thread::yield();
-      ++seen;
-      if (body_ == nullptr) return;
-      // All threads arrive before any begins: one that is woken late would stretch the window.
-      arrived_.fetch_add(1);
-      while (arrived_.load() < seen * threads_) std::this_thread::yield();
-      time(thread);
-      done_.fetch_add(1);
-    }
-  }
-
-  const int threads_;
-  std::vector<Span> spans_;
-  std::vector<std::thread> pool_;
-  const Body* body_ = nullptr;
-  std::atomic<int64_t> start_ = 0, arrived_ = 0, done_ = 0;
-};
 
 /// Memory of its own pages, huge where the system allows, written once so that it is really there.
 class Buffer {
@@ -139,20 +57,31 @@ void check_threads(int threads) {
 
 int64_t whole_chunks(int64_t bytes) { return std::max(kLoopChunk, bytes / kLoopChunk * kLoopChunk); }
 
-/// Runs windows of every loop in turn until `ms` have passed and each had three, the first of which only warms up.
-/// `run_window(loop, i)` runs window `i` of all windows and answers its rate in operations or bytes per second.
+/// Runs windows of every loop in turn until `ms` have passed and each loop had three, the first of which only warms up,
+/// and the threads have run side by side in some of them; gives up after five times `ms`, and answers the sum of what
+/// each thread did at best: an upper bound. `run_window(loop, i)` runs window `i` of all windows, and answers the
+/// operations or bytes of one thread.
 template <class Loop>
-PeakRate best_window(const std::vector<Loop>& loops, double ms,
+PeakRate best_window(Team& team, const std::vector<Loop>& loops, double ms,
                      const std::function<double(const Loop&, int64_t)>& run_window) {
+  constexpr double kTogether = 0.8;
   PeakRate best;
+  std::vector<double> alone(static_cast<size_t>(team.threads()));
   const uint64_t start = ticks();
   int64_t count = 0;
-  for (int64_t turn = 0; turn < 3 || ms_between(start, ticks()) < ms; ++turn) {
+  for (int64_t turn = 0;; ++turn) {
+    const double passed = ms_between(start, ticks());
+    if (turn >= 3 && passed >= (best.rate > 0 ? ms : 5 * ms)) break;
     for (const Loop& loop : loops) {
-      const double rate = run_window(loop, count++) * 1e-9;
-      if (turn > 0 && rate > best.rate) best = {rate, std::string(loop.name)};
+      const double amount = run_window(loop, count++) * 1e-9;
+      if (turn == 0) continue;
+      const Team::Window& window = team.window();
+      for (size_t i = 0; i < alone.size(); ++i) alone[i] = std::max(alone[i], amount / window.threads[i]);
+      const double rate = amount * team.threads() / window.seconds;
+      if (window.together >= kTogether && rate > best.rate) best = {rate, std::string(loop.name)};
     }
   }
+  if (best.rate == 0) best = {std::accumulate(alone.begin(), alone.end(), 0.0), "sum of threads, not side by side"};
   return best;
 }
 
@@ -209,9 +138,9 @@ PeakRate measure_peak(int threads, double ms) {
   check_threads(threads);
   Team team(threads);
   constexpr int64_t kIterations = 100'000;
-  return best_window<FlopLoop>(flop_loops(), ms, [&](const FlopLoop& loop, int64_t) {
-    const double seconds = team.run([&](int) { loop.run(kIterations); });
-    return loop.flops_per_iteration * kIterations * threads / seconds;
+  return best_window<FlopLoop>(team, flop_loops(), ms, [&](const FlopLoop& loop, int64_t) {
+    team.run([&](int) { loop.run(kIterations); });
+    return loop.flops_per_iteration * kIterations;
   });
 }
 
@@ -223,31 +152,30 @@ PeakRate measure_read(Level level, int threads, double ms) {
   team.run([&](int thread) { buffer.touch(thread * share, share); });
   std::vector<ReadLoop> loops = read_loops();
   if (level == Level::l1 || level == Level::l2) std::erase_if(loops, [](const ReadLoop& l) { return l.prefetches; });
-  return best_window<ReadLoop>(loops, ms, [&](const ReadLoop& loop, int64_t window) {
+  return best_window<ReadLoop>(team, loops, ms, [&](const ReadLoop& loop, int64_t window) {
     const Slice slice = slice_of(level, share, window);
-    const double seconds =
-        team.run([&](int thread) { loop.run(buffer.at(thread * share + slice.offset), slice.bytes, slice.passes); });
-    return static_cast<double>(slice.bytes * slice.passes * threads) / seconds;
+    team.run([&](int thread) { loop.run(buffer.at(thread * share + slice.offset), slice.bytes, slice.passes); });
+    return static_cast<double>(slice.bytes * slice.passes);
   });
 }
 
-PeakRate measure_copy(int threads, double ms) {
+PeakRate measure_copy(Level level, int threads, double ms) {
   check_threads(threads);
-  const int64_t share = whole_chunks(bytes_per_thread(Level::dram, threads) / 2);
-  const Buffer from(share * threads);
-  const Buffer to(share * threads);
+  const int64_t share = whole_chunks(bytes_per_thread(level, threads) / 2);
+  // Not at the same place of a page, where a load waits for an unrelated store.
+  const int64_t stride = 2 * share + 3 * 256;
+  const Buffer buffer(stride * threads + 4096);
   Team team(threads);
-  team.run([&](int thread) {
-    from.touch(thread * share, share);
-    to.touch(thread * share, share);
-  });
-  return best_window<CopyLoop>(copy_loops(), ms, [&](const CopyLoop& loop, int64_t window) {
-    const Slice slice = slice_of(Level::dram, share, window);
-    const double seconds = team.run([&](int thread) {
-      const int64_t at = thread * share + slice.offset;
-      loop.run(to.at(at), from.at(at), slice.bytes);
+  team.run([&](int thread) { buffer.touch(thread * stride, stride); });
+  std::vector<CopyLoop> loops = copy_loops();
+  if (level != Level::dram) std::erase_if(loops, [](const CopyLoop& l) { return l.past_caches; });
+  return best_window<CopyLoop>(team, loops, ms, [&](const CopyLoop& loop, int64_t window) {
+    const Slice slice = slice_of(level, share, window);
+    team.run([&](int thread) {
+      std::byte* from = buffer.at(thread * stride + slice.offset);
+      loop.run(from + share + 2 * 256, from, slice.bytes, slice.passes);
     });
-    return static_cast<double>(2 * slice.bytes * threads) / seconds;
+    return static_cast<double>(2 * slice.bytes * slice.passes);
   });
 }
 

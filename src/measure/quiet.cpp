@@ -1,5 +1,6 @@
 #include "measure/quiet.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -65,13 +66,22 @@ bool read_steal(double& ms) {
   return true;
 }
 
-/// "on-cpu-ns waiting-ns slices"
+/// Waiting of all threads; a thread's file is "on-cpu-ns waiting-ns slices".
 bool read_wait(double& ms) {
-  std::array<char, 128> buffer{};
-  const std::vector<std::string_view> words = split_words(read_start("/proc/thread-self/schedstat", buffer));
-  if (words.size() < 2) return false;
-  ms = static_cast<double>(try_parse_int(words[1]).value_or(0)) * 1e-6;
-  return true;
+  DIR* folder = opendir("/proc/self/task");
+  if (folder == nullptr) return false;
+  bool found = false;
+  while (const dirent* entry = readdir(folder)) {
+    if (entry->d_name[0] == '.') continue;
+    std::array<char, 128> buffer{};
+    const std::string path = fmt::format("/proc/self/task/{}/schedstat", entry->d_name);
+    const std::vector<std::string_view> words = split_words(read_start(path.c_str(), buffer));
+    if (words.size() < 2) continue;
+    found = true;
+    ms += static_cast<double>(try_parse_int(words[1]).value_or(0)) * 1e-6;
+  }
+  closedir(folder);
+  return found;
 }
 
 }  // namespace
@@ -118,6 +128,24 @@ std::string Disturbance::why() const {
   return join(reasons, ", ");
 }
 
+double Disturbance::weight() const {
+  constexpr double kSwitchMs = 0.02;
+  const double lost = std::max(0.0, steal_ms) + std::max(0.0, wait_ms) + kSwitchMs * static_cast<double>(switches);
+  return (wall_ms > 0 ? lost / wall_ms : 0) + std::abs(drift);
+}
+
+void Disturbance::add(const Disturbance& other) {
+  wall_ms += other.wall_ms;
+  steal_ms += other.steal_ms;
+  wait_ms += other.wait_ms;
+  switches += other.switches;
+  if (std::abs(other.drift) > std::abs(drift)) drift = other.drift;
+  stolen |= other.stolen;
+  waited |= other.waited;
+  switched |= other.switched;
+  drifted |= other.drifted;
+}
+
 struct QuietWatch::Impl {
   QuietLimits limits;
   std::function<QuietReading()> read;
@@ -144,7 +172,7 @@ QuietWatch& QuietWatch::operator=(QuietWatch&&) noexcept = default;
 void QuietWatch::start() { impl_->start = impl_->read(); }
 
 Disturbance QuietWatch::stop(double wall_ms) {
-  const QuietReading& from = impl_->start;
+  const QuietReading from = impl_->start;
   const QuietReading to = impl_->read();
   impl_->remember(std::min(from.chain_ns, to.chain_ns));
   const QuietLimits& limits = impl_->limits;
@@ -159,8 +187,9 @@ Disturbance QuietWatch::stop(double wall_ms) {
   d.drift = usual <= 0 ? 0 : std::abs(slow) >= std::abs(fast) ? slow : fast;
   d.stolen = d.steal_ms > limits.steal_share * wall_ms;
   d.waited = d.wait_ms > limits.wait_share * wall_ms;
-  d.switched = d.switches >= limits.switches;
+  d.switched = static_cast<double>(d.switches) * 1e3 > limits.switches_per_second * wall_ms;
   d.drifted = std::abs(d.drift) > limits.drift;
+  impl_->start = to;
   return d;
 }
 

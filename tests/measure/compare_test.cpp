@@ -1,0 +1,294 @@
+#include "measure/compare.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <stdexcept>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "fake_machine.h"
+
+namespace kilter {
+namespace {
+
+using testing::HasSubstr;
+
+/// Candidates a, b, ... of the given milliseconds a call, with noise of their own, on a fake machine.
+struct Bench {
+  FakeMachine machine;
+  Random random{7};
+  uint64_t calls = 0;
+  std::vector<int> order;  ///< of the calls
+  double noise = 0.01;
+  std::function<void(uint64_t call)> at_call = [](uint64_t) {};
+  std::vector<Candidate> candidates;
+
+  explicit Bench(const std::vector<double>& ms) {
+    for (size_t i = 0; i < ms.size(); ++i) {
+      candidates.push_back({std::string(1, static_cast<char>('a' + i)), [this, i, time = ms[i]] {
+                              order.push_back(static_cast<int>(i));
+                              machine.work(time * std::exp(noise * double{random.normal(calls)}));
+                              at_call(calls++);
+                            }});
+    }
+  }
+  CompareOptions options() {
+    CompareOptions o;
+    o.clock = machine.clock();
+    o.read_quiet = machine.quiet();
+    o.warm_up = 0;
+    return o;
+  }
+};
+
+TEST(Compare, FindsTheRatioAndSaysWhyItStopped) {
+  Bench bench({4.0, 4.4});
+  const Comparison c = compare(bench.candidates, bench.options());
+  const Ratio r = c.ratio(0, 1);
+  EXPECT_NEAR(r.value, 1.1, 0.01);
+  EXPECT_TRUE(r.contains(1.1));
+  EXPECT_FALSE(r.contains(1.0));
+  EXPECT_THAT(c.stopped_because, HasSubstr("the difference is clear, half-width "));
+  EXPECT_EQ(c.dropped, "no round was disturbed");
+  EXPECT_EQ(c.taken, c.kept);
+  EXPECT_EQ(c.taken, static_cast<int64_t>(c.samples[0].ms.size()));
+  EXPECT_EQ(c.names, (std::vector<std::string>{"a", "b"}));
+  EXPECT_NEAR(c.ratio(1, 0).value * r.value, 1, 1e-9);
+  EXPECT_TRUE(c.time_ms(0).contains(4.0));
+}
+
+TEST(Compare, StopsWhenTheIntervalIsNarrowEnough) {
+  Bench bench({2, 2});
+  CompareOptions options = bench.options();
+  options.target_half_width = 0.002;
+  const Comparison c = compare(bench.candidates, options);
+  EXPECT_LE(c.ratio(0, 1).half_width(), 0.002);
+  EXPECT_TRUE(c.ratio(0, 1).contains(1));
+  EXPECT_THAT(c.stopped_because, HasSubstr(" of 0.20 % wanted"));
+  // The noise of a slice is 1 %, of a round's ratio 1 %: the middle half's mean needs some 200 rounds.
+  EXPECT_GT(c.taken, 100);
+  EXPECT_LT(c.taken, 600);
+}
+
+TEST(Compare, StopsWhenTheBudgetIsSpent) {
+  Bench bench({10, 10});
+  bench.noise = 0.3;
+  CompareOptions options = bench.options();
+  options.max_seconds = 2;
+  const Comparison c = compare(bench.candidates, options);
+  EXPECT_THAT(c.stopped_because, HasSubstr("the budget of 2 s or 100000 rounds is spent, half-width "));
+  EXPECT_GE(c.seconds, 2);
+  EXPECT_LT(c.seconds, 2.3);
+  EXPECT_GT(c.ratio(0, 1).half_width(), 0.005);
+}
+
+TEST(Compare, TheBudgetWinsOverTheLeastNumberOfRounds) {
+  Bench bench({1000, 1000});
+  CompareOptions options = bench.options();
+  options.max_seconds = 1;
+  EXPECT_EQ(compare(bench.candidates, options).taken, 5);
+}
+
+TEST(Compare, EveryRoundRunsThereAndBackInRandomOrder) {
+  Bench bench({2, 2, 2});
+  CompareOptions options = bench.options();
+  options.max_rounds = 60;
+  options.target_half_width = 0;
+  const Comparison c = compare(bench.candidates, options);
+  ASSERT_EQ(c.taken, 60);
+  // One call of each finds out that a call fills a slice.
+  const std::vector<int> calls(bench.order.begin() + 3, bench.order.end());
+  ASSERT_EQ(calls.size(), 60U * 6);
+  std::set<std::vector<int>> orders;
+  for (size_t round = 0; round < 60; ++round) {
+    const std::vector<int> there(calls.begin() + static_cast<std::ptrdiff_t>(6 * round),
+                                 calls.begin() + static_cast<std::ptrdiff_t>(6 * round + 3));
+    std::vector<int> back(calls.begin() + static_cast<std::ptrdiff_t>(6 * round + 3),
+                          calls.begin() + static_cast<std::ptrdiff_t>(6 * round + 6));
+    EXPECT_EQ(there, c.rounds[round].order);
+    std::reverse(back.begin(), back.end());
+    EXPECT_EQ(there, back) << round;
+    EXPECT_EQ(std::set<int>(there.begin(), there.end()).size(), 3U);
+    orders.insert(there);
+  }
+  EXPECT_EQ(orders.size(), 6U) << "all orders of three occur in 60 rounds";
+}
+
+TEST(Compare, TheSeedDecidesTheOrder) {
+  const auto orders = [](uint64_t seed) {
+    Bench bench({2, 2});
+    CompareOptions options = bench.options();
+    options.seed = seed;
+    std::vector<std::vector<int>> all;
+    for (const Round& r : compare(bench.candidates, options).rounds) all.push_back(r.order);
+    all.resize(20);
+    return all;
+  };
+  EXPECT_EQ(orders(1), orders(1));
+  EXPECT_NE(orders(1), orders(2));
+}
+
+TEST(Compare, ADriftOfTheClockDoesNotMoveTheRatio) {
+  // Every call takes 0.1 % longer than the one before it: measured one after the other, b would take 50 % more.
+  Bench bench({0, 0});
+  bench.noise = 0;
+  for (Candidate& c : bench.candidates) {
+    c.run = [&bench] { bench.machine.work(2 * std::pow(1.001, static_cast<double>(bench.calls++))); };
+  }
+  CompareOptions options = bench.options();
+  options.max_rounds = 200;
+  const Comparison c = compare(bench.candidates, options);
+  EXPECT_NEAR(c.ratio(0, 1).value, 1, 1e-5);
+}
+
+TEST(Compare, ADisturbedSliceIsTakenAgain) {
+  Bench bench({2, 2});
+  bench.at_call = [&](uint64_t call) {
+    if (call % 10 == 3) bench.machine.stall(30);
+  };
+  CompareOptions options = bench.options();
+  options.max_rounds = 100;
+  options.target_half_width = 0;
+  const Comparison c = compare(bench.candidates, options);
+  EXPECT_GE(c.retaken, 30);
+  EXPECT_EQ(c.disturbed, 0);
+  for (const Samples& s : c.samples) EXPECT_LT(s.quantile(1), 2.2) << "no stall of 30 ms is among the samples";
+}
+
+TEST(Compare, RoundsThatStayDisturbedAreDroppedAndCounted) {
+  Bench bench({2, 2});
+  CompareOptions options = bench.options();
+  options.retakes = 0;
+  options.max_rounds = 100;
+  options.target_half_width = 0;
+  bench.at_call = [&](uint64_t call) {
+    if (call % 40 == 20) bench.machine.stall(30);
+  };
+  const Comparison c = compare(bench.candidates, options);
+  EXPECT_EQ(c.retaken, 0);
+  EXPECT_EQ(c.disturbed, 10);
+  EXPECT_EQ(c.kept, 90);
+  EXPECT_EQ(c.samples[0].ms.size(), 90U);
+  EXPECT_EQ(c.samples[1].ms.size(), 90U);
+  EXPECT_EQ(c.reasons.at("wait"), 10);
+  EXPECT_EQ(c.dropped, "10 of 100 rounds were disturbed; they were dropped");
+  EXPECT_LT(c.samples[0].quantile(1), 2.2);
+  EXPECT_LT(c.samples[1].quantile(1), 2.2);
+  const auto stalled = std::find_if(c.rounds.begin(), c.rounds.end(), [](const Round& r) { return !r.kept; });
+  ASSERT_NE(stalled, c.rounds.end());
+  EXPECT_THAT(stalled->disturbance.why(), HasSubstr("waited 30.00 ms for a CPU"));
+}
+
+TEST(Compare, WhenAllAreDisturbedTheLeastDisturbedAreKept) {
+  Bench bench({2, 2});
+  CompareOptions options = bench.options();
+  options.max_rounds = 100;
+  options.min_rounds = 20;
+  options.target_half_width = 0;
+  options.stop_when_different = false;
+  options.retakes = 0;
+  options.max_seconds = 1000;
+  // A round is four calls; two calls come before the first one. Of five rounds one is disturbed but little.
+  bench.at_call = [&](uint64_t call) { bench.machine.stall((call + 18) % 20 < 4 ? 0.1 : 50); };
+  const Comparison c = compare(bench.candidates, options);
+  EXPECT_EQ(c.disturbed, 100);
+  EXPECT_EQ(c.dropped, "100 of 100 rounds were disturbed; the 20 least disturbed rounds were kept");
+  ASSERT_EQ(c.kept, 20);
+  EXPECT_LT(c.samples[0].quantile(1), 3) << "rounds with a stall of 50 ms a slice would show 52";
+}
+
+TEST(Compare, RetakingStopsWhenItDoesNotHelp) {
+  Bench bench({2, 2});
+  CompareOptions options = bench.options();
+  options.max_rounds = 200;
+  options.target_half_width = 0;
+  bench.at_call = [&](uint64_t) { bench.machine.stall(1); };
+  EXPECT_LT(compare(bench.candidates, options).retaken, 30);
+}
+
+TEST(Compare, ShortCallsFillASliceAndLongOnesRunOnce) {
+  Bench bench({0.01, 3});
+  bench.noise = 0;
+  CompareOptions options = bench.options();
+  options.max_rounds = 30;
+  const Comparison c = compare(bench.candidates, options);
+  EXPECT_GE(c.calls[0], 100);
+  EXPECT_LE(c.calls[0], 130);
+  EXPECT_EQ(c.calls[1], 1);
+  EXPECT_NEAR(c.samples[0].ms[0], 0.01, 1e-9);
+  EXPECT_NEAR(c.samples[1].ms[0], 3, 1e-9);
+  EXPECT_NEAR(c.ratio(0, 1).value, 300, 1e-6);
+}
+
+TEST(Compare, PreparationIsNotTimed) {
+  Bench bench({2, 2});
+  bench.noise = 0;
+  int prepared = 0;
+  bench.candidates[1].prepare = [&] {
+    ++prepared;
+    bench.machine.stall(7);
+  };
+  CompareOptions options = bench.options();
+  options.max_rounds = 30;
+  const Comparison c = compare(bench.candidates, options);
+  EXPECT_NEAR(c.ratio(0, 1).value, 1, 1e-9);
+  EXPECT_GE(prepared, 60);
+  EXPECT_EQ(c.disturbed, 0) << "what happens while preparing disturbs nothing";
+}
+
+TEST(Compare, ACandidateMayTimeItself) {
+  Bench bench({2, 2});
+  bench.noise = 0;
+  int64_t most = 0;
+  bench.candidates[1].timed = [&](int64_t calls) {
+    most = std::max(most, calls);
+    bench.machine.work(5 * static_cast<double>(calls));  // what the way to another process takes does not count
+    return 0.1;
+  };
+  CompareOptions options = bench.options();
+  options.max_rounds = 30;
+  const Comparison c = compare(bench.candidates, options);
+  EXPECT_NEAR(c.ratio(0, 1).value, 0.05, 1e-9);
+  EXPECT_GE(most, 10) << "ten calls fill a slice of 1 ms";
+}
+
+TEST(Compare, ACandidateWithoutDurationIsAnErrorNotAHang) {
+  Bench bench({2, 2});
+  bench.candidates[1].run = [] {};
+  CompareOptions options = bench.options();
+  options.max_rounds = 30;
+  EXPECT_THROW(compare(bench.candidates, options), Error);
+}
+
+TEST(Compare, ExceptionsOfACandidatePassThrough) {
+  Bench bench({2, 2});
+  bench.candidates[1].run = [] { throw std::runtime_error("candidate"); };
+  EXPECT_THROW(compare(bench.candidates, bench.options()), std::runtime_error);
+}
+
+TEST(Compare, OneCandidateIsRefused) {
+  Bench bench({2});
+  EXPECT_THROW(compare(bench.candidates, bench.options()), Error);
+}
+
+TEST(Compare, RealClockAndMachine) {
+  volatile double sink = 0;
+  const auto work = [&](int n) {
+    return [&sink, n] {
+      for (int i = 0; i < n; ++i) sink = sink * 0.5 + 1;
+    };
+  };
+  CompareOptions options;
+  options.max_seconds = 3;
+  options.target_half_width = 0.05;
+  const Comparison c = compare({{"one", work(100'000)}, {"two", work(200'000)}}, options);
+  EXPECT_NEAR(c.ratio(0, 1).value, 2, 0.3);
+  EXPECT_GT(c.ratio(0, 1).low, 1.5);
+}
+
+}  // namespace
+}  // namespace kilter

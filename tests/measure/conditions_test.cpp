@@ -1,0 +1,97 @@
+#include "measure/conditions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/ticks.h"
+
+namespace kilter {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+std::vector<std::string> names(const std::vector<Difference>& differences) {
+  std::vector<std::string> list;
+  for (const Difference& d : differences) list.push_back(d.what);
+  return list;
+}
+
+TEST(Conditions, OfThisMachine) {
+  const Conditions c = current_conditions();
+  EXPECT_EQ(c.clock, tick_source());
+  EXPECT_EQ(c.estimator, "mean of the middle half");
+  EXPECT_THAT(c.pinning, MatchesRegex("[0-9][0-9,-]*"));
+  EXPECT_THAT(c.huge_pages, testing::AnyOf("always", "madvise", "never", "unknown"));
+  EXPECT_THAT(c.date, MatchesRegex("20[0-9][0-9]-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9]Z"));
+  EXPECT_EQ(c.records, "none");
+}
+
+TEST(Conditions, JsonRoundTrip) {
+  Conditions c = current_conditions();
+  c.device = "AMD EPYC, 2 CPUs";
+  c.threads = 2;
+  c.weights = "cold";
+  c.weights_from = "L3";
+  c.activations = "as the predecessor left them";
+  c.taken = 100, c.kept = 90, c.disturbed = 10;
+  c.target = "znver5", c.codegen = "LLVM 22", c.records = "log.json", c.program = "0.1.0";
+  const nlohmann::json json = to_json(c);
+  EXPECT_EQ(json.at("weights_from"), "L3");
+  const Conditions back = conditions_from_json(nlohmann::json::parse(json.dump()));
+  EXPECT_TRUE(differences(c, back).empty());
+  EXPECT_EQ(to_json(back), json);
+}
+
+TEST(Conditions, MissingFieldsKeepTheirDefaultsAndWrongOnesAreErrors) {
+  EXPECT_EQ(conditions_from_json(nlohmann::json::object()).records, "none");
+  try {
+    conditions_from_json({{"threads", "two"}});
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::bad_input);
+    EXPECT_THAT(e.message(), HasSubstr("conditions: "));
+  }
+}
+
+TEST(Differences, WhatMattersMostComesFirst) {
+  Conditions a;
+  Conditions b;
+  b.huge_pages = "never";
+  b.weights = "cold";
+  b.device = "other";
+  b.program = "0.2";
+  b.records = "tuned.json";
+  b.target = "x86-64-v3";
+  b.threads = 16;
+  const std::vector<Difference> list = differences(a, b);
+  EXPECT_THAT(names(list), ElementsAre("threads", "target", "tuning records", "version of Kilter", "device", "weights",
+                                       "huge pages"));
+  EXPECT_EQ(list[0].a, "1");
+  EXPECT_EQ(list[0].b, "16");
+  EXPECT_EQ(list[2].a, "none");
+  EXPECT_EQ(list[1].a, "not known");
+}
+
+TEST(Differences, DatesAndCountsAreNoConditions) {
+  Conditions a;
+  Conditions b;
+  b.date = "2026-01-01T00:00:00Z";
+  b.taken = 5, b.kept = 4, b.disturbed = 1;
+  EXPECT_TRUE(differences(a, b).empty());
+}
+
+TEST(Affinity, ListsAreShortened) {
+  EXPECT_EQ(cpu_list_text({}), "");
+  EXPECT_EQ(cpu_list_text({3}), "3");
+  EXPECT_EQ(cpu_list_text({0, 1, 2, 3, 8}), "0-3,8");
+  EXPECT_EQ(cpu_list_text({0, 2, 4, 5}), "0,2,4-5");
+  EXPECT_FALSE(affinity_cpus().empty());
+}
+
+}  // namespace
+}  // namespace kilter
