@@ -43,10 +43,12 @@ struct TaskRow {
 
 void print_tasks(const Plan& plan) {
   std::map<std::string, TaskRow> tasks;
+  const Step* before = nullptr;
   for (const Step& s : plan.steps) {
     if (s.problem.empty() || s.ops == "pack") continue;
     TaskRow& row = tasks[s.problem];
-    ++row.count;
+    row.count += before == nullptr || before->name != s.name ? 1 : 0;  // stages of one task follow each other
+    before = &s;
     row.flops += s.flops;
     row.bytes += s.bytes;
     row.schedule = s.schedule;

@@ -262,19 +262,20 @@ class PlanBuilder {
       temps.push_back(static_cast<int32_t>(buffers_.size()));
       buffers_.push_back({task.node().name + " (temporary)", {bytes, step(), step()}});
     }
+    const auto computing = std::count_if(chosen.lowered.stages.begin(), chosen.lowered.stages.end(),
+                                         [](const Stage& stage) { return !stage.packs; });
     for (size_t s = 0; s < chosen.lowered.stages.size(); ++s) {
       Stage& stage = chosen.lowered.stages[s];
-      const bool last = s + 1 == chosen.lowered.stages.size();
       Step step;
       step.name = task.node().name;
-      step.ops = last ? task.ops() : "pack";
+      step.ops = stage.packs ? "pack" : task.ops();
       step.problem = task.problem();
       step.schedule = chosen.schedule.text();
       step.shapes = task.shapes();
       step.layouts = task.layouts();
       step.key = hash_text(fmt::format("{}|{}|{}|{}|{}|{}", step.problem, step.schedule, step.layouts,
                                        options_.target.cpu, codegen_version(), s));
-      if (last) step.flops = task.flops(), step.bytes = task.bytes();
+      if (!stage.packs) step.flops = task.flops() / computing, step.bytes = task.bytes() / computing;
       for (const StageArg& arg : stage.args) step.args.push_back(argument(arg, chosen.lowered, temps));
       step.extent = stage.func.parallel_extent();
       step.kernel = kernel(std::move(stage.func));

@@ -165,7 +165,7 @@ Stage Emitter::finish(Lowered& lowered) {
   const auto base = static_cast<int32_t>(lowered.constants.size());
   for (size_t arg : constant_args_) args_[arg].index += base;
   for (Tensor& t : constants_) lowered.constants.push_back(std::move(t));
-  return {b.finish(), args_};
+  return {b.finish(), args_, false};
 }
 
 bool has_loop_form(const Graph& graph, const Node& node) {

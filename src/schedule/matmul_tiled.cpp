@@ -260,6 +260,7 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   if (!p.constant_b) {
     lowered.temp_bytes.push_back(panels.elems * 4);
     lowered.stages.push_back(pack_stage(task, p, panels, lanes, lowered));
+    lowered.stages.back().packs = true;
   }
   Emitter e(task, "matmul_tiled");
   ProductEmitter product(e, p, panels, vectors, lanes);

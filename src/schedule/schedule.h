@@ -45,6 +45,7 @@ struct StageArg {
 struct Stage {
   LoopFunc func;
   std::vector<StageArg> args;  ///< for the function's non-scratch buffers, in order
+  bool packs = false;          ///< only lays out an operand for a later stage; others share the task's arithmetic
 };
 
 struct Lowered {
