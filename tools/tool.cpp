@@ -22,6 +22,13 @@ void ModelOptions::add_to(CLI::App& app, bool compiles) {
   app.add_option(
       "--schedule", schedules,
       "NODE=SCHEDULE, forces a node's schedule, e.g. conv1=\"conv2d_direct vectors=2 rows=1 tile=14 prefetch=0\"");
+  app.add_option("--no-fuse", no_fuse, "node whose task takes no element-wise node in; may be repeated")
+      ->allow_extra_args(false);
+  app.add_option("--layer-threads", layer_threads, "NODE=N, most threads that a node's task runs on; may be repeated")
+      ->allow_extra_args(false);
+  app.add_option("--plain-layout", plain_layout,
+                 "node whose operands keep the plain layout, with layout changes around it; may be repeated")
+      ->allow_extra_args(false);
   app.add_option("--disable", disable, "pass that does not run; `kilter options` lists them")->delimiter(',');
   app.add_option("--stop-after", stop_after, "pass after which no other runs");
   app.add_option("--max-rewrites", max_rewrites,
@@ -50,6 +57,12 @@ CompileOptions ModelOptions::compile_options() const {
     const size_t at = s.find('=');
     if (at == std::string::npos || at == 0) fail(ErrorKind::usage, "--schedule: expected NODE=SCHEDULE, got '{}'", s);
     options.schedules[s.substr(0, at)] = parse_schedule(std::string_view(s).substr(at + 1));
+  }
+  options.no_fuse = {no_fuse.begin(), no_fuse.end()};
+  options.plain_layout = {plain_layout.begin(), plain_layout.end()};
+  for (const std::string& text : layer_threads) {
+    const auto [node, value] = split_assignment(text, "--layer-threads");
+    options.layer_threads[node] = static_cast<int32_t>(parse_int(value, "--layer-threads " + text, 1, 1024));
   }
   options.compile_threads = std::max(1, std::min(default_threads(), 16));
   return options;

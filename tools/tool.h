@@ -27,7 +27,8 @@ struct ModelOptions {
   std::string model;
   std::vector<std::string> inputs;     ///< NAME=FILE.npy or NAME=SHAPE
   std::vector<std::string> schedules;  ///< NODE=SCHEDULE
-  std::vector<std::string> disable;
+  std::vector<std::string> disable, no_fuse, plain_layout;
+  std::vector<std::string> layer_threads;  ///< NODE=N
   std::string target = "native";
   std::string dump_ir, stop_after;
   int threads = 0;

@@ -22,11 +22,15 @@ struct CompileOptions {
   Target target;                              ///< parse_target("native") unless asked otherwise
   std::map<std::string, Schedule> schedules;  ///< forced, by node name (`--schedule NODE=...`)
   int compile_threads = 1;
-  std::filesystem::path dump_ir;     ///< folder for the graph after each pass and the loop IR of each kernel
-  std::string stop_after;            ///< name of a pass: later ones do not run (the plan is still made)
-  std::set<std::string> disable;     ///< names of passes that do not run
-  int64_t max_rewrites = INT64_MAX;  ///< over all passes, in order: bisects a miscompile
-  bool naive = false;                ///< no passes, no templates: every node through its reference kernel
+  std::filesystem::path dump_ir;       ///< folder for the graph after each pass and the loop IR of each kernel
+  std::string stop_after;              ///< name of a pass: later ones do not run (the plan is still made)
+  std::set<std::string> disable;       ///< names of passes that do not run
+  int64_t max_rewrites = INT64_MAX;    ///< over all passes, in order: bisects a miscompile
+  bool naive = false;                  ///< no passes, no templates: every node through its reference kernel
+  std::set<std::string> no_fuse;       ///< anchors of tasks that take no element-wise node in
+  std::set<std::string> plain_layout;  ///< nodes whose operands keep the plain layout
+  std::map<std::string, int32_t> layer_threads;  ///< most threads of a task, by its anchor's name
+  bool keep_alternatives = false;                ///< fills StepNotes::ranked and ::estimate
 };
 
 struct PassTiming {
@@ -45,12 +49,21 @@ struct PlacedValue {
   size_t step = 0;     ///< the step that writes it
 };
 
+/// What the compiler knows of a step beyond the plan.
+struct StepNotes {
+  std::vector<size_t> producers;     ///< steps that write what this one reads, ascending
+  std::optional<Estimate> estimate;  ///< of the chosen schedule, where its template has a model
+  std::vector<Ranked> ranked;        ///< the template's best schedules by its model, best first
+};
+
 struct Compiled {
   Plan plan;
   std::vector<PassTiming> timings;
   std::vector<PlacedValue> values;  ///< outputs of steps, in the order of the steps
   /// Per step: templates that were rejected before the chosen one, and why.
   std::vector<std::vector<std::pair<std::string, Rejected>>> rejected;
+  std::vector<StepNotes> notes;  ///< by step
+  std::vector<Unfused> unfused;  ///< element-wise nodes that run on their own, and why
   double compile_ms = 0;
 };
 

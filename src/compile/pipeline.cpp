@@ -70,6 +70,8 @@ Compiled compile_graph(Graph graph, const CompileOptions& options) {
   PassContext context;
   context.limits = options.target.limits;
   context.rewrites_left = options.max_rewrites;
+  context.no_fuse = options.no_fuse;
+  context.plain_layout = options.plain_layout;
   std::vector<PassTiming> timings;
   if (!options.dump_ir.empty()) dump(graph, options.dump_ir, 0, "import");
   if (!options.naive) {
@@ -89,6 +91,7 @@ Compiled compile_graph(Graph graph, const CompileOptions& options) {
   const auto before = std::chrono::steady_clock::now();
   Compiled compiled = build_plan(std::move(graph), options);
   timings.push_back({"lower and generate code", ms_since(before), 0});
+  compiled.unfused.insert(compiled.unfused.begin(), context.unfused.begin(), context.unfused.end());
   compiled.timings = std::move(timings);
   compiled.compile_ms = ms_since(start);
   return compiled;

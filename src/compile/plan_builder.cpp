@@ -66,7 +66,7 @@ class PlanBuilder {
       : graph_(std::move(graph)), options_(options), limits_(options.target.limits) {}
 
   Compiled run() {
-    check_forced();
+    check_names();
     split_unschedulable();
     storage_ = place(graph_, reference_);
     verify(graph_);
@@ -81,14 +81,27 @@ class PlanBuilder {
   }
 
  private:
-  /// Every forced schedule names the anchor of a task.
-  void check_forced() const {
-    std::vector<std::string> names;
-    for (const Unit& unit : units(graph_)) names.push_back(make_task(graph_, unit, nullptr).node().name);
-    for (const auto& [node, schedule] : options_.schedules) {
-      if (std::find(names.begin(), names.end(), node) != names.end()) continue;
-      fail(ErrorKind::usage, "--schedule {}={}: no task has this name; legal are {}", node, schedule.text(),
-           fmt::join(names, ", "));
+  /// Options name the anchors of tasks, or nodes.
+  void check_names() const {
+    std::set<std::string> anchors, nodes;
+    for (const Unit& unit : units(graph_)) anchors.insert(make_task(graph_, unit, nullptr).node().name);
+    for (NodeId id : graph_.order()) {
+      if (graph_.node(id).op->name != "Relayout") nodes.insert(graph_.node(id).name);
+    }
+    const auto task = [&](const std::string& node, const std::string& option) {
+      if (anchors.contains(node)) return;
+      fail(ErrorKind::usage, "{}: no task has this name; legal are {}", option, fmt::join(anchors, ", "));
+    };
+    for (const auto& [node, schedule] : options_.schedules)
+      task(node, fmt::format("--schedule {}={}", node, schedule.text()));
+    for (const std::string& node : options_.no_fuse) task(node, "--no-fuse " + node);
+    for (const auto& [node, threads] : options_.layer_threads) {
+      task(node, fmt::format("--layer-threads {}={}", node, threads));
+      if (threads < 1) fail(ErrorKind::usage, "--layer-threads {}={}: expected 1 thread or more", node, threads);
+    }
+    for (const std::string& node : options_.plain_layout) {
+      if (nodes.contains(node)) continue;
+      fail(ErrorKind::usage, "--plain-layout {}: no node has this name; legal are {}", node, fmt::join(nodes, ", "));
     }
   }
 
@@ -99,6 +112,7 @@ class PlanBuilder {
   void split_unschedulable() {
     for (const Unit& unit : units(graph_)) {
       if (viewable(unit) || schedulable(unit)) continue;
+      note_split(unit);
       for (NodeId id : unit.nodes) {
         graph_.node(id).group = id;
         const Unit alone{{id}};
@@ -108,6 +122,30 @@ class PlanBuilder {
         reference_.insert(id);
       }
     }
+  }
+
+  /// The nodes of a group that no template takes run on their own.
+  void note_split(const Unit& unit) {
+    if (unit.nodes.size() < 2) return;
+    const Task task = make_task(graph_, unit, nullptr);
+    std::string reason = "its schedule is forced to reference";
+    if (forced(task) == nullptr) {
+      reason = "no template takes the group";
+      for (const auto& [name, rejected] : rejections(task)) reason += fmt::format("; {}: {}", name, rejected.text());
+    }
+    for (NodeId id : unit.nodes) {
+      const Node& node = graph_.node(id);
+      if (id != task.anchor) out_.unfused.push_back({Unfused::schedule, node.name, task.node().name, reason});
+    }
+  }
+
+  std::vector<std::pair<std::string, Rejected>> rejections(const Task& task) const {
+    std::vector<std::pair<std::string, Rejected>> all;
+    for (const Template* t : all_templates()) {
+      auto picked = t->pick(task, limits_);
+      if (auto* rejected = std::get_if<Rejected>(&picked)) all.emplace_back(t->name, std::move(*rejected));
+    }
+    return all;
   }
 
   bool viewable(const Unit& unit) const {
@@ -216,7 +254,10 @@ class PlanBuilder {
 
   void lower_unit(const Unit& unit) {
     const Task task = make_task(graph_, unit, &storage_);
-    if (reference_.contains(unit.nodes.front())) return add_reference(task);
+    if (reference_.contains(unit.nodes.front())) {
+      add_reference(task);
+      return note_step(unit, task, {"reference", {}});
+    }
     const Schedule* wanted = forced(task);
     Chosen chosen = choose(task, limits_, wanted != nullptr ? std::optional(*wanted) : std::nullopt);
     if (chosen.schedule.name == "reference") {
@@ -226,6 +267,34 @@ class PlanBuilder {
     }
     for (const Operand& out : task.outputs) add_halo(out.value);
     add_stages(task, chosen);
+    note_step(unit, task, chosen.schedule);
+  }
+
+  void note_step(const Unit& unit, const Task& task, const Schedule& schedule) {
+    if (out_.plan.steps.empty()) return;
+    const size_t last = out_.plan.steps.size() - 1;
+    StepNotes& notes = out_.notes[last];
+    std::set<size_t> from;
+    for (const Operand& in : task.inputs) add_producers(in.value, from);
+    notes.producers.assign(from.begin(), from.end());
+    for (NodeId id : unit.nodes) step_of_[id] = last;
+    const Template* t = find_template(schedule.name);
+    if (!options_.keep_alternatives || t == nullptr || t->estimate == nullptr) return;
+    constexpr size_t kMostRanked = 6;
+    const auto estimate = t->estimate(task, schedule, limits_);
+    if (const auto* e = std::get_if<Estimate>(&estimate)) notes.estimate = *e;
+    notes.ranked = rank(*t, task, limits_, kMostRanked);
+  }
+
+  /// The steps that write a value, through nodes that do nothing at run time.
+  void add_producers(ValueId value, std::set<size_t>& steps) const {
+    if (value == kNone || graph_.value(value).producer == kNone) return;
+    const NodeId producer = graph_.value(value).producer;
+    if (const auto known = step_of_.find(producer); known != step_of_.end()) {
+      steps.insert(known->second);
+      return;
+    }
+    for (ValueId in : graph_.node(producer).inputs) add_producers(in, steps);
   }
 
   void add_halo(ValueId value) {
@@ -254,6 +323,7 @@ class PlanBuilder {
   void push(Step step) {
     out_.plan.steps.push_back(std::move(step));
     out_.rejected.resize(out_.plan.steps.size());
+    out_.notes.resize(out_.plan.steps.size());
   }
 
   void add_stages(const Task& task, Chosen& chosen) {
@@ -278,6 +348,8 @@ class PlanBuilder {
       if (!stage.packs) step.flops = task.flops() / computing, step.bytes = task.bytes() / computing;
       for (const StageArg& arg : stage.args) step.args.push_back(argument(arg, chosen.lowered, temps));
       step.extent = stage.func.parallel_extent();
+      if (const auto most = options_.layer_threads.find(step.name); most != options_.layer_threads.end())
+        step.max_threads = most->second;
       step.kernel = kernel(std::move(stage.func));
       push(std::move(step));
     }
@@ -335,6 +407,7 @@ class PlanBuilder {
       if (v != kNone) step.args.push_back(ref(v));
     }
     push(std::move(step));
+    if (!options_.naive && forced(task) == nullptr) out_.rejected.back() = rejections(task);
     note_values(task);
   }
 
@@ -414,6 +487,7 @@ class PlanBuilder {
   std::map<ValueId, BufferRef> refs_;  ///< by root; arena: index into buffers_
   std::vector<ArenaBuffer> buffers_;
   std::set<ValueId> halos_done_;
+  std::map<NodeId, size_t> step_of_;  ///< the last step of the task that a node is in
   ConstantPool constants_;
   std::map<std::string, int32_t> kernels_;
   std::vector<LoopFunc> functions_;

@@ -117,7 +117,7 @@ class Layouts {
       default:
         break;
     }
-    if (block) graph_.value(node.outputs[0]).type.layout.block = block_;
+    if (block && !context_.plain_layout.contains(node.name)) graph_.value(node.outputs[0]).type.layout.block = block_;
   }
 
   /// `value` in another layout; one Relayout per value and layout.

@@ -7,6 +7,8 @@
 // A node joins a group when it runs over the same elements in the same layout and nothing outside the group stands
 // between: no operand from outside may depend on the group. Values that others read too are stored as further outputs.
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -33,6 +35,7 @@ class Fuser {
       if (node.group != kNone || node.outputs[0] == kNone || !anchors(node)) continue;
       grow(id);
     }
+    report();
   }
 
  private:
@@ -52,38 +55,74 @@ class Fuser {
     }
   }
 
-  bool elementwise(const Node& node, const TensorType& like) const {
-    if (node.op->family != Family::map || node.outputs.size() != 1 || !has_loop_form(graph_, node)) return false;
-    const TensorType& out = graph_.type(node.outputs[0]);
-    return out.shape == like.shape && out.layout.block == like.layout.block;
-  }
-
   void grow(NodeId anchor) {
     graph_.node(anchor).group = anchor;
     std::vector<NodeId>& group = members_[anchor];
     group = {anchor};
-    const TensorType like = graph_.type(graph_.node(anchor).outputs[0]);
-    for (size_t i = 0; i < group.size() && group.size() < kMaxNodes; ++i) {
+    for (size_t i = 0; i < group.size(); ++i) {
       for (NodeId user : graph_.users(graph_.node(group[i]).outputs[0])) {
         Node& node = graph_.node(user);
-        if (node.group != kNone || !elementwise(node, like) || group.size() >= kMaxNodes) continue;
-        if (!independent(node, group) || !mixes_layouts_only_alone(node, like) || !context_.take()) continue;
+        if (node.group != kNone || node.op->family != Family::map || node.op->name == "Relayout") continue;
+        if (auto refused = refusal(node, anchor, group)) {
+          const auto [it, fresh] = left_out_.try_emplace(user, *refused);
+          if (!fresh && it->second.why == Unfused::shape) it->second = std::move(*refused);
+          continue;
+        }
         node.group = anchor;
         group.push_back(user);
       }
     }
   }
 
-  /// A change of layout at a group's edge runs over lanes; only groups of layout changes take one in.
-  bool mixes_layouts_only_alone(const Node& node, const TensorType& like) const {
-    if (node.op->name == "Relayout") return false;
+  /// Why `node` does not join the group, with what was expected and found; takes a rewrite when it does.
+  std::optional<Unfused> refusal(const Node& node, NodeId anchor, const std::vector<NodeId>& group) {
+    const Node& into = graph_.node(anchor);
+    const TensorType& like = graph_.type(into.outputs[0]);
+    const auto no = [&](Unfused::Why why, std::string reason) {
+      return Unfused{why, node.name, into.name, std::move(reason)};
+    };
+    if (context_.no_fuse.contains(into.name)) return no(Unfused::option, "--no-fuse " + into.name);
+    if (node.outputs.size() != 1 || !has_loop_form(graph_, node))
+      return no(Unfused::form, fmt::format("{} of these types has no loop form", node.op->name));
+    const TensorType& out = graph_.type(node.outputs[0]);
+    if (out.shape != like.shape) {
+      return no(Unfused::shape, fmt::format("it makes [{}] where '{}' makes [{}]", fmt::join(out.shape, ","), into.name,
+                                            fmt::join(like.shape, ",")));
+    }
+    if (out.layout.block != like.layout.block || mixes_layouts(node, like)) {
+      return no(Unfused::layout, fmt::format("it mixes layouts: its output is {}, that of '{}' is {}", layout_text(out),
+                                             into.name, layout_text(like)));
+    }
+    if (group.size() >= kMaxNodes)
+      return no(Unfused::full,
+                fmt::format("the group of '{}' has {} nodes, the most there may be", into.name, kMaxNodes));
+    if (!independent(node, group))
+      return no(Unfused::order, fmt::format("it also reads what is made from the result of '{}'", into.name));
+    if (!context_.take()) return no(Unfused::option, "--max-rewrites");
+    return std::nullopt;
+  }
+
+  static std::string layout_text(const TensorType& type) {
+    return type.layout.block > 1 ? fmt::format("c{}", type.layout.block) : "plain";
+  }
+
+  /// A change of layout at a group's edge runs over lanes, which groups that are blocked cannot take in.
+  bool mixes_layouts(const Node& node, const TensorType& like) const {
     for (ValueId in : node.inputs) {
       if (in == kNone || graph_.value(in).constant) continue;
       const TensorType& t = graph_.type(in);
       if (t.layout.block != like.layout.block && like.layout.block > 1 && t.shape.size() > 1 && t.shape[1] > 1)
-        return false;
+        return true;
     }
-    return true;
+    return false;
+  }
+
+  /// Nodes that were refused and joined no other group either.
+  void report() {
+    for (auto& [id, refused] : left_out_) {
+      const int32_t group = graph_.node(id).group;
+      if (group == kNone || group == id) context_.unfused.push_back(std::move(refused));
+    }
   }
 
   /// No operand from outside the group depends on the group.
@@ -123,6 +162,7 @@ class Fuser {
   PassContext& context_;
   std::vector<int64_t> position_;
   std::map<NodeId, std::vector<NodeId>> members_;
+  std::map<NodeId, Unfused> left_out_;  ///< the first refusal of each node, those by shape last
 };
 
 }  // namespace

@@ -4,16 +4,36 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "graph/graph.h"
 #include "loop/target.h"
 
 namespace kilter {
 
+/// An element-wise node that runs on its own next to a group that it could have joined.
+struct Unfused {
+  enum Why : uint8_t {
+    option,    ///< `--no-fuse`, `--max-rewrites`
+    form,      ///< the operator or its types have no loop form
+    shape,     ///< it runs over other elements
+    layout,    ///< it lies in another layout
+    full,      ///< the group has as many nodes as a group may have
+    order,     ///< it needs something that is made after the group
+    schedule,  ///< no template takes the group with it
+  } why = option;
+  std::string node, group;  ///< names: of the node, of the group's anchor
+  std::string reason;       ///< in words, with what was expected and found
+};
+
 struct PassContext {
   TargetLimits limits;
-  int64_t rewrites_left = INT64_MAX;  ///< `--max-rewrites`: passes ask take() before each rewrite
+  std::set<std::string> no_fuse;       ///< anchors whose groups take no further node in
+  std::set<std::string> plain_layout;  ///< nodes whose operands stay plain
+  std::vector<Unfused> unfused;        ///< what fuse left out, and why
+  int64_t rewrites_left = INT64_MAX;   ///< `--max-rewrites`: passes ask take() before each rewrite
   int64_t rewrites_done = 0;
 
   /// Whether one more rewrite may be made; counts it.

@@ -77,6 +77,36 @@ Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
   return Schedule{"conv2d_depthwise", {{"tile", (width + count - 1) / count}}};
 }
 
+/// Cycles of one row tile of `pixels`: a load and a multiply-add for each tap and pixel and a load of each tap's
+/// weights on two ports each, at least the latency of the chain of a tap; one store a pixel.
+double tile_cycles(const Depthwise& d, int64_t pixels) {
+  if (pixels == 0) return 0;
+  const double tap = std::max(static_cast<double>(pixels + 1) / 2, 4.0);
+  return static_cast<double>(d.kernel_h * d.kernel_w) * tap + static_cast<double>(pixels);
+}
+
+std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
+  std::vector<Schedule> all;
+  auto d = analyse(task, limits);
+  if (std::holds_alternative<Rejected>(d)) return all;
+  for (int64_t tile : knobs(std::get<Depthwise>(d), limits)[0].values)
+    all.push_back({"conv2d_depthwise", {{"tile", tile}}});
+  return all;
+}
+
+Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  auto analysed = analyse(task, limits);
+  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
+  const Depthwise& d = std::get<Depthwise>(analysed);
+  if (auto rejected = check_knobs(schedule, knobs(d, limits))) return *rejected;
+  const int64_t tile = schedule.knob("tile");
+  const double row = static_cast<double>(d.out_w / tile) * tile_cycles(d, tile) + tile_cycles(d, d.out_w % tile);
+  const double full = static_cast<double>(d.out_w) / static_cast<double>(tile) * tile_cycles(d, tile);
+  const auto channels = static_cast<double>(task.graph->type(task.node().outputs[0]).shape[1]);
+  const double filled = channels / static_cast<double>(d.blocks * lanes_of(limits));
+  return Estimate{static_cast<double>(d.n * d.blocks * d.out_h) * row, 1 - std::min(full / row, 1.0) * filled};
+}
+
 /// [block][r][s][lane]
 Tensor pack(const Tensor& w, const Depthwise& d, int32_t lanes) {
   const int64_t taps = d.kernel_h * d.kernel_w;
@@ -184,6 +214,7 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
 
 }  // namespace
 
-const Template conv2d_depthwise{"conv2d_depthwise", "depthwise 2-D convolution by rows of pixels", space, pick, lower};
+const Template conv2d_depthwise{
+    "conv2d_depthwise", "depthwise 2-D convolution by rows of pixels", space, pick, lower, candidates, estimate};
 
 }  // namespace kilter

@@ -90,17 +90,42 @@ Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
   return knobs(std::get<Conv>(conv), limits);
 }
 
-Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
-  auto conv = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&conv)) return *rejected;
-  const ConvNest& nest = std::get<Conv>(conv).nest;
-  const ConvTile tile = pick_tile(nest, limits);
+Schedule schedule_of(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits) {
   const int64_t weight_bytes = nest.groups * nest.out_blocks * nest.panel_elems(1, lanes_of(limits)) * 4;
   return Schedule{"conv2d_direct",
                   {{"vectors", tile.vectors},
                    {"rows", tile.rows},
                    {"tile", tile.tile},
                    {"prefetch", weight_bytes > limits.l2_bytes / 2 && nest.in_block > 1 ? 1 : 0}}};
+}
+
+Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
+  auto conv = analyse(task, limits);
+  if (auto* rejected = std::get_if<Rejected>(&conv)) return *rejected;
+  const ConvNest& nest = std::get<Conv>(conv).nest;
+  return schedule_of(nest, pick_tile(nest, limits), limits);
+}
+
+std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
+  std::vector<Schedule> all;
+  auto conv = analyse(task, limits);
+  if (std::holds_alternative<Rejected>(conv)) return all;
+  const ConvNest& nest = std::get<Conv>(conv).nest;
+  for (const ConvTile& tile : tile_candidates(nest, limits)) all.push_back(schedule_of(nest, tile, limits));
+  return all;
+}
+
+Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  auto analysed = analyse(task, limits);
+  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
+  const Conv& conv = std::get<Conv>(analysed);
+  if (auto rejected = check_knobs(schedule, knobs(conv, limits))) return *rejected;
+  const ConvTile tile{schedule.knob("vectors"), schedule.knob("rows"), schedule.knob("tile")};
+  if (auto rejected = check_tile(conv.nest, tile, limits)) return *rejected;
+  Estimate out = estimate_tile(conv.nest, tile, limits);
+  const auto lanes = static_cast<double>(conv.nest.out_blocks * lanes_of(limits));
+  out.tail = 1 - (1 - out.tail) * static_cast<double>(conv.out_channels) / lanes;
+  return out;
 }
 
 Tensor pack(const Tensor& w, const Conv& c, const ConvTile& tile, int32_t lanes) {
@@ -146,6 +171,7 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
 
 }  // namespace
 
-const Template conv2d_direct{"conv2d_direct", "dense 2-D convolution by register tiles", space, pick, lower};
+const Template conv2d_direct{"conv2d_direct", "dense 2-D convolution by register tiles", space, pick, lower, candidates,
+                             estimate};
 
 }  // namespace kilter

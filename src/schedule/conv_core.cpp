@@ -27,6 +27,7 @@ double step_cycles(int64_t pixels, int64_t vectors, bool weights_beyond_l1, int3
   return std::max({fma, loads, stream, latency});
 }
 
+/// Cycles of one reduction step over all tiles of one image and group.
 double nest_cycles(const ConvNest& nest, const ConvTile& t, const TargetLimits& limits) {
   const bool big = nest.panel_elems(t.vectors, limits.lanes_f32()) * 4 > limits.l1_bytes / 2;
   const auto cost = [&](int64_t pixels) {
@@ -43,7 +44,9 @@ double nest_cycles(const ConvNest& nest, const ConvTile& t, const TargetLimits& 
   return per_image * static_cast<double>(nest.out_blocks / t.vectors);
 }
 
-std::vector<ConvTile> candidates(const ConvNest& nest, const TargetLimits& limits) {
+}  // namespace
+
+std::vector<ConvTile> tile_candidates(const ConvNest& nest, const TargetLimits& limits) {
   std::vector<ConvTile> all;
   for (int64_t v = 1; v <= std::min(kMaxVectors, nest.out_blocks); ++v) {
     if (nest.out_blocks % v != 0) continue;
@@ -66,12 +69,23 @@ std::vector<ConvTile> candidates(const ConvNest& nest, const TargetLimits& limit
   return all;
 }
 
-}  // namespace
+Estimate estimate_tile(const ConvNest& nest, const ConvTile& t, const TargetLimits& limits) {
+  const double image = nest_cycles(nest, t, limits);
+  const int64_t block = nest.in_block;
+  const int64_t channels = block == 1 ? nest.in_channels : ceil_div(nest.in_channels, kUnroll) * kUnroll;
+  const auto steps = static_cast<double>(channels * nest.taps() * nest.n * nest.groups);
+  // The same work in full tiles only.
+  ConvNest full = nest;
+  full.out_h = t.rows, full.out_w = t.tile;
+  const double tiles = static_cast<double>(nest.out_h * nest.out_w) / static_cast<double>(t.rows * t.tile);
+  const double ideal = nest_cycles(full, t, limits) * tiles;
+  return {image * steps, image > 0 ? std::max(0.0, 1 - ideal / image) : 0};
+}
 
 ConvTile pick_tile(const ConvNest& nest, const TargetLimits& limits) {
   ConvTile best;
   double best_cycles = 0;
-  for (const ConvTile& tile : candidates(nest, limits)) {
+  for (const ConvTile& tile : tile_candidates(nest, limits)) {
     const double cycles = nest_cycles(nest, tile, limits);
     const bool wins = best_cycles == 0 || cycles < best_cycles * 0.99 ||
                       (cycles <= best_cycles * 1.01 && tile.vectors == 2 && best.vectors != 2);

@@ -38,6 +38,10 @@ struct ConvTile {
 
 /// The tile that the analytic model ranks first: registers, load ports, FMA latency, tails, weight stream.
 ConvTile pick_tile(const ConvNest& nest, const TargetLimits& limits);
+/// The tiles that the model ranks, in the order in which pick_tile() looks at them.
+std::vector<ConvTile> tile_candidates(const ConvNest& nest, const TargetLimits& limits);
+/// What the model expects of a tile, for all images and groups.
+Estimate estimate_tile(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits);
 /// Whether the registers hold it and it divides the output channels.
 std::optional<Rejected> check_tile(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits);
 /// Legal values of each knob.

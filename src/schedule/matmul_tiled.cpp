@@ -111,6 +111,34 @@ Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
   return Schedule{"matmul_tiled", {{"vectors", best_v}, {"rows", best_r}}};
 }
 
+/// In the order in which pick() looks at them.
+std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
+  std::vector<Schedule> all;
+  auto analysed = analyse(task, limits);
+  if (std::holds_alternative<Rejected>(analysed)) return all;
+  const Product& p = std::get<Product>(analysed);
+  for (int64_t v = 1; v <= 8; ++v) {
+    const int64_t most = std::min(p.m, most_rows(v, limits));
+    const int64_t count = (p.m + most - 1) / most;
+    for (int64_t r : {most, (p.m + count - 1) / count}) all.push_back({"matmul_tiled", {{"vectors", v}, {"rows", r}}});
+  }
+  return all;
+}
+
+Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  auto analysed = analyse(task, limits);
+  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
+  const Product& p = std::get<Product>(analysed);
+  if (auto rejected = check_knobs(schedule, knobs(p, limits))) return *rejected;
+  const int64_t vectors = schedule.knob("vectors"), rows = schedule.knob("rows");
+  const double all = cycles(p, vectors, rows, limits);
+  Product full = p;
+  full.m = rows, full.n = vectors * lanes_of(limits);
+  const double tiles = static_cast<double>(p.m * p.n) / static_cast<double>(full.m * full.n);
+  const double ideal = cycles(full, vectors, rows, limits) * tiles;
+  return Estimate{all * static_cast<double>(p.k * elems(p.batch)), std::max(0.0, 1 - ideal / all)};
+}
+
 struct Panels {
   int64_t width, per_matrix, elems, matrices;
 };
@@ -284,6 +312,7 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
 
 }  // namespace
 
-const Template matmul_tiled{"matmul_tiled", "matrix products by register tiles over packed panels", space, pick, lower};
+const Template matmul_tiled{
+    "matmul_tiled", "matrix products by register tiles over packed panels", space, pick, lower, candidates, estimate};
 
 }  // namespace kilter

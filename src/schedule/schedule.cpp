@@ -117,4 +117,19 @@ Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<
   return chosen;
 }
 
+std::vector<Ranked> rank(const Template& from, const Task& task, const TargetLimits& limits, size_t most) {
+  std::vector<Ranked> all;
+  if (from.candidates == nullptr || from.estimate == nullptr) return all;
+  for (Schedule& schedule : from.candidates(task, limits)) {
+    const auto known = [&](const Ranked& r) { return r.schedule == schedule; };
+    if (std::any_of(all.begin(), all.end(), known)) continue;
+    const auto estimate = from.estimate(task, schedule, limits);
+    if (const auto* e = std::get_if<Estimate>(&estimate)) all.push_back({std::move(schedule), *e});
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Ranked& a, const Ranked& b) { return a.estimate.cycles < b.estimate.cycles; });
+  if (all.size() > most) all.resize(most);
+  return all;
+}
+
 }  // namespace kilter

@@ -62,6 +62,12 @@ struct Knob {
 template <class T>
 using Answer = std::variant<T, Rejected>;
 
+/// What the analytic model of a template expects of a schedule.
+struct Estimate {
+  double cycles = 0;  ///< of one core, for the whole task
+  double tail = 0;    ///< share of them (0..1) that is lost because the last tiles and vectors are not full
+};
+
 struct Template {
   std::string_view name;
   std::string_view summary;
@@ -71,7 +77,19 @@ struct Template {
   Answer<Schedule> (*pick)(const Task&, const TargetLimits&);
   /// Pure function of its arguments. Rejects knob values outside of space().
   Answer<Lowered> (*lower)(const Task&, const Schedule&, const TargetLimits&);
+  /// The schedules that the model ranks, pick()'s among them; null for templates without a model.
+  std::vector<Schedule> (*candidates)(const Task&, const TargetLimits&) = nullptr;
+  /// The model's view of one schedule; null for templates without a model.
+  Answer<Estimate> (*estimate)(const Task&, const Schedule&, const TargetLimits&) = nullptr;
 };
+
+struct Ranked {
+  Schedule schedule;
+  Estimate estimate;
+};
+/// The best `most` candidates of a template by its model, fewest cycles first; equal ones in the template's order.
+/// Empty when the template has no model or does not take the task.
+std::vector<Ranked> rank(const Template& from, const Task& task, const TargetLimits& limits, size_t most);
 
 /// In order of preference: the first whose space() applies gives the default schedule.
 std::span<const Template* const> all_templates();
