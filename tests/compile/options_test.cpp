@@ -1,0 +1,152 @@
+// Options that pin a layer, what the compiler notes beside the plan, and the model's ranking of schedules.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "compile/compile.h"
+#include "zoo/zoo.h"
+
+namespace kilter {
+namespace {
+
+Compiled compiled(const CompileOptions& options) {
+  return compile_graph(zoo::build("squeezenet1_1", {.size = 64}), options);
+}
+
+CompileOptions avx512() {
+  CompileOptions options;
+  options.target = parse_target("x86-64-v4");
+  return options;
+}
+
+const Step* find(const Compiled& c, const std::string& name) {
+  const auto it = std::find_if(c.plan.steps.begin(), c.plan.steps.end(),
+                               [&](const Step& s) { return s.name == name && s.kind != StepKind::halo; });
+  return it == c.plan.steps.end() ? nullptr : &*it;
+}
+
+std::string error_of(const CompileOptions& options) {
+  try {
+    compiled(options);
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::usage);
+    return e.message();
+  }
+  return "no error";
+}
+
+TEST(CompileOptions, NoFuseLeavesTheActivationOnItsOwnAndSaysWhy) {
+  CompileOptions options = avx512();
+  const Compiled fused = compiled(options);
+  ASSERT_NE(find(fused, "conv1"), nullptr);
+  EXPECT_EQ(find(fused, "conv1")->ops, "Conv+Relu");
+  EXPECT_TRUE(fused.unfused.empty());
+  options.no_fuse = {"conv1"};
+  const Compiled apart = compiled(options);
+  EXPECT_EQ(find(apart, "conv1")->ops, "Conv");
+  ASSERT_NE(find(apart, "conv1.relu"), nullptr);
+  ASSERT_EQ(apart.unfused.size(), 1U);
+  EXPECT_EQ(apart.unfused[0].why, Unfused::option);
+  EXPECT_EQ(apart.unfused[0].node, "conv1.relu");
+  EXPECT_EQ(apart.unfused[0].group, "conv1");
+  EXPECT_EQ(apart.unfused[0].reason, "--no-fuse conv1");
+  EXPECT_EQ(find(apart, "fire2.squeeze")->ops, "Conv+Relu") << "only the named node is left alone";
+}
+
+TEST(CompileOptions, LayerThreadsLimitOneTask) {
+  CompileOptions options = avx512();
+  options.layer_threads = {{"conv1", 1}};
+  const Compiled c = compiled(options);
+  for (const Step& s : c.plan.steps) EXPECT_EQ(s.max_threads, s.name == "conv1" && s.kind == StepKind::kernel ? 1 : 0);
+}
+
+TEST(CompileOptions, PlainLayoutPutsLayoutChangesAroundTheNode) {
+  const auto changes = [](const Compiled& c) {
+    return std::count_if(c.plan.steps.begin(), c.plan.steps.end(), [](const Step& s) { return s.ops == "Relayout"; });
+  };
+  CompileOptions options = avx512();
+  const auto before = changes(compiled(options));
+  options.plain_layout = {"pool1"};
+  const Compiled plain = compiled(options);
+  EXPECT_EQ(changes(plain), before + 2);
+  EXPECT_EQ(find(plain, "pool1")->layouts.find("c16"), std::string::npos) << find(plain, "pool1")->layouts;
+}
+
+TEST(CompileOptions, NamesThatAreNoneAreRefusedWithTheLegalOnes) {
+  CompileOptions options = avx512();
+  options.no_fuse = {"conv1.relu"};
+  EXPECT_TRUE(
+      error_of(options).starts_with("--no-fuse conv1.relu: no task has this name; legal are conv1, conv10, fire2"))
+      << error_of(options);
+  options = avx512();
+  options.layer_threads = {{"nothing", 1}};
+  EXPECT_TRUE(error_of(options).starts_with("--layer-threads nothing=1: no task has this name; legal are conv1, "));
+  options.layer_threads = {{"conv1", 0}};
+  EXPECT_EQ(error_of(options), "--layer-threads conv1=0: expected 1 thread or more");
+  options = avx512();
+  options.plain_layout = {"nothing"};
+  EXPECT_TRUE(
+      error_of(options).starts_with("--plain-layout nothing: no node has this name; legal are conv1, conv1.relu, "));
+}
+
+TEST(Notes, ProducersLeadToWhatAStepReads) {
+  const Compiled c = compiled(avx512());
+  ASSERT_EQ(c.notes.size(), c.plan.steps.size());
+  const auto producers = [&](const std::string& name) {
+    std::vector<std::string> names;
+    for (size_t s : c.notes[static_cast<size_t>(find(c, name) - c.plan.steps.data())].producers)
+      names.push_back(c.plan.steps[s].name);
+    return names;
+  };
+  EXPECT_EQ(producers("pool1"), std::vector<std::string>{"conv1"});
+  // Through a concatenation, which is storage.
+  EXPECT_EQ(producers("fire3.squeeze"), (std::vector<std::string>{"fire2.expand1x1", "fire2.expand3x3"}));
+}
+
+TEST(Notes, ReferenceStepsSayWhichTemplatesRefused) {
+  CompileOptions options = avx512();
+  options.disable = {"choose_layouts"};
+  const Compiled c = compiled(options);
+  const size_t step = static_cast<size_t>(find(c, "conv1") - c.plan.steps.data());
+  ASSERT_EQ(c.plan.steps[step].kind, StepKind::reference);
+  const auto& rejected = c.rejected[step];
+  const auto direct =
+      std::find_if(rejected.begin(), rejected.end(), [](const auto& r) { return r.first == "conv2d_direct"; });
+  ASSERT_NE(direct, rejected.end());
+  EXPECT_EQ(direct->second.text(), "block of the output layout: limit 16, got 1");
+  const auto relu =
+      std::find_if(c.unfused.begin(), c.unfused.end(), [](const Unfused& u) { return u.node == "conv1.relu"; });
+  ASSERT_NE(relu, c.unfused.end());
+  EXPECT_EQ(relu->why, Unfused::schedule);
+}
+
+TEST(Ranking, PutsTheModelsChoiceWithinAPercentOfTheFirstAndABadTileFarBehind) {
+  CompileOptions options = avx512();
+  EXPECT_TRUE(compiled(options).notes[0].ranked.empty()) << "only on request";
+  options.keep_alternatives = true;
+  const Compiled c = compiled(options);
+  int ranked = 0;
+  for (size_t s = 0; s < c.plan.steps.size(); ++s) {
+    if (c.notes[s].ranked.empty()) continue;
+    ++ranked;
+    ASSERT_TRUE(c.notes[s].estimate);
+    const Estimate& chosen = *c.notes[s].estimate;
+    EXPECT_LE(chosen.cycles, c.notes[s].ranked[0].estimate.cycles * 1.0101) << c.plan.steps[s].problem;
+    EXPECT_GE(chosen.tail, 0);
+    EXPECT_LT(chosen.tail, 1);
+    // No schedule beats two vector multiply-adds a cycle.
+    EXPECT_GE(chosen.cycles * 2 * 16 * 2, 0.97 * static_cast<double>(c.plan.steps[s].flops) * 0.9)
+        << c.plan.steps[s].problem;
+    for (size_t i = 1; i < c.notes[s].ranked.size(); ++i)
+      EXPECT_LE(c.notes[s].ranked[i - 1].estimate.cycles, c.notes[s].ranked[i].estimate.cycles);
+    EXPECT_EQ(parse_schedule(c.plan.steps[s].schedule).name, c.notes[s].ranked[0].schedule.name);
+  }
+  EXPECT_GE(ranked, 26);
+  options.schedules["conv10"] = parse_schedule("conv2d_direct vectors=1 rows=1 tile=1 prefetch=0");
+  const Compiled bad = compiled(options);
+  const StepNotes& notes = bad.notes[static_cast<size_t>(find(bad, "conv10") - bad.plan.steps.data())];
+  EXPECT_GT(notes.estimate->cycles, 3 * notes.ranked[0].estimate.cycles);
+}
+
+}  // namespace
+}  // namespace kilter
