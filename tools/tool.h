@@ -91,6 +91,7 @@ void add_inspect(CLI::App& app, Context& context);
 void add_profile(CLI::App& app, Context& context);
 void add_time(CLI::App& app, Context& context);
 void add_compare(CLI::App& app, Context& context);
+void add_device(CLI::App& app, Context& context);
 void add_lists(CLI::App& app, Context& context);  ///< ops, targets, options
 void add_zoo(CLI::App& app, Context& context);
 

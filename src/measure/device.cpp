@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "base/ticks.h"
 #include "measure/conditions.h"
 #include "measure/quiet.h"
 
@@ -128,6 +129,9 @@ Device measure_device(int max_threads, double ms_each, const DeviceProgress& pro
     if (progress) progress(done, all, fmt::format("{}, {} thread{}", what, threads, threads == 1 ? "" : "s"));
     ++done;
   };
+  QuietWatch watch;
+  watch.start();
+  const uint64_t start = ticks();
   device.clock_ghz = core_clock_ghz();
   for (const int threads : counts) {
     report("FLOP/s", threads);
@@ -142,6 +146,7 @@ Device measure_device(int max_threads, double ms_each, const DeviceProgress& pro
   }
   device.clock_ghz = std::max(device.clock_ghz, core_clock_ghz());
   device.measured = iso_date();
+  device.disturbed_by = watch.stop(ms_between(start, ticks())).why();
   return device;
 }
 
@@ -152,10 +157,11 @@ nlohmann::json to_json(const Device& device) {
   }
   nlohmann::json bandwidths = nlohmann::json::array();
   for (const BandwidthRow& row : device.bandwidths) {
-    nlohmann::json json{
-        {"level", level_name(row.level)}, {"threads", row.threads}, {"read_gbs", row.read_gbs}, {"loop", row.loop}};
-    if (row.level == Level::dram) json["copy_gbs"] = row.copy_gbs;
-    bandwidths.push_back(std::move(json));
+    bandwidths.push_back({{"level", level_name(row.level)},
+                          {"threads", row.threads},
+                          {"read_gbs", row.read_gbs},
+                          {"copy_gbs", row.copy_gbs},
+                          {"loop", row.loop}});
   }
   return {{"format", kFormat},
           {"cpu", device.cpu},
@@ -167,7 +173,8 @@ nlohmann::json to_json(const Device& device) {
           {"clock_ghz", device.clock_ghz},
           {"peaks", peaks},
           {"bandwidths", bandwidths},
-          {"measured", device.measured}};
+          {"measured", device.measured},
+          {"disturbed_by", device.disturbed_by}};
 }
 
 Device device_from_json(const nlohmann::json& json) {
@@ -184,6 +191,7 @@ Device device_from_json(const nlohmann::json& json) {
     json.at("l3_bytes").get_to(device.caches.l3_bytes);
     json.at("clock_ghz").get_to(device.clock_ghz);
     json.at("measured").get_to(device.measured);
+    json.at("disturbed_by").get_to(device.disturbed_by);
     for (const nlohmann::json& row : json.at("peaks")) {
       device.peaks.push_back({row.at("threads"), row.at("gflops"), row.at("loop")});
     }

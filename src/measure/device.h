@@ -35,7 +35,8 @@ struct Device {
   double clock_ghz = 0;        ///< of one core, as measured; 0: not known
   std::vector<PeakRow> peaks;  ///< ascending threads; empty until measured
   std::vector<BandwidthRow> bandwidths;
-  std::string measured;  ///< date of the measurement, ISO 8601
+  std::string measured;      ///< date of the measurement, ISO 8601
+  std::string disturbed_by;  ///< what disturbed the measurement as a whole, in words; empty on a quiet machine
 
   /// "AMD EPYC, 2 CPUs, avx512, L1 48K, L2 1M, L3 32M".
   std::string fingerprint() const;
@@ -51,7 +52,7 @@ struct Device {
 /// Without measuring anything.
 Device describe_device();
 
-/// Called before each measurement with its number, how many there are, and what it is.
+/// Called before each measurement with how many are done, how many there are, and what it is.
 using DeviceProgress = std::function<void(int done, int all, const std::string& what)>;
 /// describe_device() with peaks and bandwidths for 1..max_threads threads (0: cpus), `ms_each` milliseconds each; of
 /// more than eight, the powers of two and the last.

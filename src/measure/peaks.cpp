@@ -57,10 +57,10 @@ void check_threads(int threads) {
 
 int64_t whole_chunks(int64_t bytes) { return std::max(kLoopChunk, bytes / kLoopChunk * kLoopChunk); }
 
-/// Runs windows of every loop in turn until `ms` have passed and each loop had three, the first of which only warms up,
-/// and the threads have run side by side in some of them; gives up after five times `ms`, and answers the sum of what
-/// each thread did at best: an upper bound. `run_window(loop, i)` runs window `i` of all windows, and answers the
-/// operations or bytes of one thread.
+/// Runs windows of every loop in turn. The first window of a loop only warms up. Stops after `ms` when the best window
+/// was not beaten by 2 % for half of that time, and after five times `ms` in any case. When the threads never ran side
+/// by side, answers the sum of what each did at best: an upper bound. `run_window(loop, i)` runs window `i` of all
+/// windows, and answers the operations or bytes of one thread.
 template <class Loop>
 PeakRate best_window(Team& team, const std::vector<Loop>& loops, double ms,
                      const std::function<double(const Loop&, int64_t)>& run_window) {
@@ -68,10 +68,14 @@ PeakRate best_window(Team& team, const std::vector<Loop>& loops, double ms,
   PeakRate best;
   std::vector<double> alone(static_cast<size_t>(team.threads()));
   const uint64_t start = ticks();
+  double settled = 0;  // milliseconds at which the best became what it about is
+  double level = 0;
   int64_t count = 0;
   for (int64_t turn = 0;; ++turn) {
     const double passed = ms_between(start, ticks());
-    if (turn >= 3 && passed >= (best.rate > 0 ? ms : 5 * ms)) break;
+    if (best.rate > 1.02 * level) level = best.rate, settled = passed;
+    const bool found = best.rate > 0 && passed >= ms && passed - settled >= ms / 2;
+    if (turn >= 3 && (found || passed >= 5 * ms)) break;
     for (const Loop& loop : loops) {
       const double amount = run_window(loop, count++) * 1e-9;
       if (turn == 0) continue;

@@ -4,6 +4,7 @@ set -uo pipefail
 kilter=$1
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+export XDG_CACHE_HOME=$scratch/cache
 failures=0
 
 # expect CODE TEXT ARGS...: the exit code, and TEXT somewhere in the output.
@@ -20,9 +21,12 @@ expect() {
 
 expect 0 "LLVM" --version
 expect 0 "Example:" --help
-for sub in run bench profile time compare compile check inspect ops targets options zoo; do expect 0 "--help" $sub --help; done
+for sub in run bench profile time compare device compile check inspect ops targets options zoo; do expect 0 "--help" $sub --help; done
 expect 2 "" 
 expect 2 "" frobnicate
+expect 0 "GFLOP/s" device
+expect 0 '"gflops"' device --json -
+expect 3 "/nowhere/device.json" device --json /nowhere/device.json
 expect 2 "no network 'nothing'" run zoo:nothing
 expect 3 "$scratch/none.onnx" run "$scratch/none.onnx"
 head -c 1000 /dev/urandom > "$scratch/noise.onnx"

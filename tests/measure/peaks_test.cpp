@@ -1,0 +1,210 @@
+// Measured peaks against loops that are written here in assembly.
+#include "measure/peaks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/cpu_info.h"
+#include "base/error.h"
+#include "base/ticks.h"
+#include "measure/caches.h"
+#include "measure/team.h"
+
+namespace kilter {
+namespace {
+
+TEST(Levels, HaveNames) {
+  for (const Level level : {Level::l1, Level::l2, Level::l3, Level::dram}) {
+    EXPECT_EQ(parse_level(level_name(level)), level);
+  }
+  EXPECT_EQ(parse_level("L4"), std::nullopt);
+}
+
+TEST(Peaks, WrongNumbersOfThreadsAreRefused) {
+  for (const int threads : {0, -1, 1025}) {
+    EXPECT_THROW(measure_peak(threads), Error);
+    EXPECT_THROW(measure_read(Level::l1, threads), Error);
+    EXPECT_THROW(measure_copy(Level::dram, threads), Error);
+  }
+}
+
+TEST(Team, RunsEveryThreadOnceAndTimesTheWindow) {
+  for (const int threads : {1, 2, 5}) {
+    Team team(threads);
+    for (int window = 0; window < 3; ++window) {
+      std::vector<int> calls(static_cast<size_t>(threads));
+      const Team::Window& w = team.run([&](int thread) {
+        ++calls[static_cast<size_t>(thread)];
+        const uint64_t start = ticks();
+        while (ms_between(start, ticks()) < 1) {
+        }
+      });
+      EXPECT_EQ(calls, std::vector<int>(static_cast<size_t>(threads), 1));
+      EXPECT_GE(w.seconds, 0.001);
+      EXPECT_EQ(w.threads.size(), static_cast<size_t>(threads));
+      EXPECT_GT(w.together, 0);
+      EXPECT_LE(w.together, 1);
+    }
+  }
+}
+
+TEST(Peaks, CloserLevelsAreFaster) {
+  double before = 1e9;
+  for (const Level level : memory_levels()) {
+    const double rate = measure_read(level, 1, 20).rate;
+    EXPECT_LT(rate, before * 1.1) << level_name(level);
+    before = rate;
+  }
+}
+
+#if defined(__x86_64__)
+
+// 24 registers of 16 floats, no dependence between neighbours: as fast as the ports take them.
+void fma_512(int64_t iterations) {
+  asm volatile(
+      "vxorps %%zmm30, %%zmm30, %%zmm30\n\t"
+      "vxorps %%zmm31, %%zmm31, %%zmm31\n\t"
+      ".irp r,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23\n\t"
+      "vpxord %%zmm\\r, %%zmm\\r, %%zmm\\r\n\t"
+      ".endr\n\t"
+      ".balign 64\n"
+      "1:\n\t"
+      ".irp r,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23\n\t"
+      "vfmadd231ps %%zmm30, %%zmm31, %%zmm\\r\n\t"
+      ".endr\n\t"
+      "decq %0\n\t"
+      "jnz 1b\n\t"
+      "vzeroupper"
+      : "+r"(iterations)
+      :
+      : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
+        "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+}
+
+// 14 registers of 8 floats.
+void fma_256(int64_t iterations) {
+  asm volatile(
+      ".irp r,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n\t"
+      "vxorps %%ymm\\r, %%ymm\\r, %%ymm\\r\n\t"
+      ".endr\n\t"
+      ".balign 64\n"
+      "1:\n\t"
+      ".irp r,0,1,2,3,4,5,6,7,8,9,10,11,12,13\n\t"
+      "vfmadd231ps %%ymm14, %%ymm15, %%ymm\\r\n\t"
+      ".endr\n\t"
+      "decq %0\n\t"
+      "jnz 1b\n\t"
+      "vzeroupper"
+      : "+r"(iterations)
+      :
+      : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
+        "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+}
+
+// `blocks` blocks of 1 KB from the start to the end, `passes` times; nothing but loads.
+void read_512(const void* from, int64_t blocks, int64_t passes) {
+  asm volatile(
+      "2:\n\t"
+      "movq %[from], %%rax\n\t"
+      "movq %[blocks], %%rcx\n\t"
+      ".balign 64\n"
+      "1:\n\t"
+      ".irp k,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n\t"
+      "vmovups 64*\\k(%%rax), %%zmm\\k\n\t"
+      ".endr\n\t"
+      "addq $1024, %%rax\n\t"
+      "decq %%rcx\n\t"
+      "jnz 1b\n\t"
+      "decq %[passes]\n\t"
+      "jnz 2b\n\t"
+      "vzeroupper"
+      : [passes] "+r"(passes)
+      : [from] "r"(from), [blocks] "r"(blocks)
+      : "cc", "memory", "rax", "rcx", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
+        "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+}
+
+void read_256(const void* from, int64_t blocks, int64_t passes) {
+  asm volatile(
+      "2:\n\t"
+      "movq %[from], %%rax\n\t"
+      "movq %[blocks], %%rcx\n\t"
+      ".balign 64\n"
+      "1:\n\t"
+      ".irp k,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n\t"
+      "vmovups 64*\\k(%%rax), %%ymm\\k\n\t"
+      ".endr\n\t"
+      ".irp k,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n\t"
+      "vmovups 512+32*(\\k)(%%rax), %%ymm\\k\n\t"
+      ".endr\n\t"
+      "addq $1024, %%rax\n\t"
+      "decq %%rcx\n\t"
+      "jnz 1b\n\t"
+      "decq %[passes]\n\t"
+      "jnz 2b\n\t"
+      "vzeroupper"
+      : [passes] "+r"(passes)
+      : [from] "r"(from), [blocks] "r"(blocks)
+      : "cc", "memory", "rax", "rcx", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
+        "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+}
+
+/// Billions per second of `amount` at the shortest of the calls within 15 ms.
+template <class Run>
+double best_rate(double amount, Run&& run) {
+  double best = 0;
+  const uint64_t start = ticks();
+  while (ms_between(start, ticks()) < 15) {
+    const uint64_t from = ticks();
+    run();
+    best = std::max(best, amount / ms_between(from, ticks()) * 1e-6);
+  }
+  return best;
+}
+
+/// Both are measured by turns. A machine's clock changes, and others may have the CPU: after at most 20 turns the best
+/// of each must agree within 3 %. A loop that is slower than the other stays so in all turns.
+template <class Ours, class Theirs>
+void expect_agreement(Ours&& ours, Theirs&& theirs) {
+  double a = 0;
+  double b = 0;
+  for (int turn = 0; turn < 20; ++turn) {
+    a = std::max(a, ours());
+    b = std::max(b, theirs());
+    if (turn >= 2 && std::abs(a / b - 1) <= 0.03) break;
+  }
+  EXPECT_NEAR(a / b, 1, 0.03) << a << " measured, " << b << " by the assembly loop";
+}
+
+TEST(Peaks, FlopsAgreeWithAnAssemblyLoop) {
+  if (!cpu_has("fma")) GTEST_SKIP() << "no fused multiply-add";
+  constexpr int64_t kIterations = 20'000;
+  const bool wide = cpu_has("avx512f");
+  const auto assembly = [&] {
+    const double wide_rate = wide ? best_rate(24.0 * 16 * 2 * kIterations, [&] { fma_512(kIterations); }) : 0;
+    return std::max(wide_rate, best_rate(14.0 * 8 * 2 * kIterations, [&] { fma_256(kIterations); }));
+  };
+  expect_agreement([] { return measure_peak(1, 15).rate; }, assembly);
+}
+
+TEST(Peaks, ReadingL1AgreesWithAnAssemblyLoop) {
+  if (!cpu_has("avx")) GTEST_SKIP() << "no AVX";
+  const int64_t blocks = std::max<int64_t>(cache_sizes().l1_bytes, 32 << 10) / 2 / 1024;
+  std::vector<char> memory(static_cast<size_t>(blocks * 1024 + 64), 1);
+  void* aligned = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
+  constexpr int64_t kPasses = 100;
+  const double bytes = static_cast<double>(blocks * 1024 * kPasses);
+  const bool wide = cpu_has("avx512f");
+  const auto assembly = [&] {
+    return best_rate(bytes, [&] { wide ? read_512(aligned, blocks, kPasses) : read_256(aligned, blocks, kPasses); });
+  };
+  expect_agreement([] { return measure_read(Level::l1, 1, 15).rate; }, assembly);
+}
+
+#endif
+
+}  // namespace
+}  // namespace kilter

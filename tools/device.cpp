@@ -1,0 +1,97 @@
+// kilter device: what is known of this machine, and what it does at most.
+
+#include "measure/device.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "base/ticks.h"
+#include "measure/conditions.h"
+#include "measure/counters.h"
+#include "measure/quiet.h"
+#include "tool.h"
+
+namespace kilter::tool {
+namespace {
+
+struct DeviceOptions {
+  std::string json;
+  bool measure = false;
+};
+
+constexpr std::array kLevels = {Level::l1, Level::l2, Level::l3, Level::dram};
+
+std::string rate_text(double rate) { return rate > 0 ? fmt::format("{:.1f}", rate) : "-"; }
+
+void print_rates(const Device& device) {
+  fmt::print("\n{:>7} {:>10}", "threads", "GFLOP/s");
+  for (const Level level : kLevels) fmt::print(" {:>10}", fmt::format("{} GB/s", level_name(level)));
+  fmt::print(" {:>15}\n", "DRAM copy GB/s");
+  for (const PeakRow& row : device.peaks) {
+    fmt::print("{:>7} {:>10.1f}", row.threads, row.gflops);
+    for (const Level level : kLevels) fmt::print(" {:>10}", rate_text(device.bandwidth_gbs(level, row.threads)));
+    fmt::print(" {:>15}\n", rate_text(device.copy_gbs(Level::dram, row.threads)));
+  }
+  fmt::print(
+      "\nGFLOP/s: fp32, a multiply-add counts 2. GB/s: 1e9 bytes read per second; a copy counts what it reads and\n"
+      "what it writes. All threads together, best of many short windows.\n");
+}
+
+std::string measured_text(const Device& device) {
+  const std::filesystem::path file = device_file();
+  std::string text = device.measured;
+  if (!file.empty() && std::filesystem::exists(file)) text += fmt::format(", stored in {}", file.string());
+  if (!device.disturbed_by.empty()) {
+    text += fmt::format("\n              disturbed: {}; `kilter device --measure` measures again", device.disturbed_by);
+  }
+  return text;
+}
+
+nlohmann::json report(const Device& device, const Counters& counters) {
+  nlohmann::json json = to_json(device);
+  json["fingerprint"] = device.fingerprint();
+  json["tick_source"] = tick_source();
+  json["ns_per_tick"] = ns_per_tick();
+  json["counters"] = counters.available() ? "available" : counters.why_not();
+  json["conditions"] = to_json(current_conditions());
+  return json;
+}
+
+void show_device(const DeviceOptions& options) {
+  Progress progress("device");
+  const Device device = this_device(options.measure, [&](int done, int all, const std::string& what) {
+    progress.show(fmt::format("measuring {} ({}/{})", what, done + 1, all));
+  });
+  progress.clear();
+  const Counters counters;
+  if (!options.json.empty()) write_text("--json", options.json, report(device, counters).dump(2) + "\n");
+  if (options.json == "-") return;
+  const Conditions now = current_conditions();
+  fmt::print("{}\n\n", device.fingerprint());
+  fmt::print("instructions  {}\n", device.isa.empty() ? "not known" : join(device.isa, " "));
+  fmt::print("core          {:.2f} GHz now, {:.2f} GHz when measured\n", core_clock_ghz(), device.clock_ghz);
+  fmt::print("clock         {}, {:.4f} ns a tick\n", tick_source(), ns_per_tick());
+  fmt::print("CPUs          {}\n", now.pinning);
+  fmt::print("huge pages    {}\n", now.huge_pages);
+  fmt::print("counters      {}\n", counters.available() ? "available" : counters.why_not());
+  fmt::print("measured      {}\n", measured_text(device));
+  print_rates(device);
+}
+
+}  // namespace
+
+void add_device(CLI::App& app, Context&) {
+  auto options = std::make_shared<DeviceOptions>();
+  CLI::App* sub = app.add_subcommand("device", "Show this machine and what it does at most");
+  sub->footer(
+      "The peaks are what `profile` and `explain` hold layers against. They are measured once, in some seconds, and "
+      "stored\nin $XDG_CACHE_HOME/kilter/device.json or ~/.cache/kilter/device.json. Measure again when the machine "
+      "was "
+      "busy.\nExample:  kilter device --measure --json -");
+  sub->add_flag("--measure", options->measure, "measure again, also when there are stored measurements");
+  sub->add_option("--json", options->json,
+                  "also write everything as JSON to a file; - is standard output, which then holds nothing else");
+  sub->callback([=] { show_device(*options); });
+}
+
+}  // namespace kilter::tool
