@@ -142,11 +142,7 @@ class AttentionRecogniser {
       if (node.dead || node.op->name != "MatMul" || !node.op->domain.empty()) continue;
       const std::optional<Match> match = attention(node);
       if (!match || !context_.take()) continue;
-      const ValueId to = build(node, *match);
-      graph_.replace_uses(node.outputs[0], to);
-      const std::string name = graph_.value(node.outputs[0]).name;
-      graph_.erase(id);
-      graph_.rename(to, name);
+      rewrite(id, *match);
     }
     graph_.sort();
     graph_.remove_dead();
@@ -235,24 +231,31 @@ class AttentionRecogniser {
     return reduced_axes(view(graph_, *best)) == std::vector<int64_t>{rank - 1};
   }
 
-  ValueId build(const Node& node, const Match& match) {
+  /// The last product becomes the whole, so that names stay.
+  void rewrite(NodeId id, const Match& match) {
+    const std::string name = read().node(id).name;
     const Source q = tracer_.trace(match.product->inputs[0], true);
     Source k = tracer_.trace(match.product->inputs[1], true);
     std::swap(*(k.shape.end() - 1), *(k.shape.end() - 2));
     std::swap(*(k.strides.end() - 1), *(k.strides.end() - 2));
-    const Source v = tracer_.trace(node.inputs[1], false);
-    std::vector<ValueId> inputs = {viewed(q, node.name + ".q"), viewed(k, node.name + ".k"),
-                                   viewed(v, node.name + ".v")};
+    const Source v = tracer_.trace(read().node(id).inputs[1], false);
+    std::vector<ValueId> inputs = {viewed(q, name + ".q"), viewed(k, name + ".k"), viewed(v, name + ".v")};
     if (match.mask != kNone) inputs.push_back(match.mask);
-    Attrs attrs{{"scale", static_cast<float>(match.scale * q.factor * k.factor)}};
-    if (match.empty_is_zero) attrs["empty_is_zero"] = int64_t{1};
-    return add("FusedAttention", std::move(inputs), std::move(attrs), node.name);
+    Node& node = graph_.node(id);
+    node.op = find_op("kilter", "FusedAttention", 1);
+    node.opset = 1;
+    node.attrs = {{"scale", static_cast<float>(match.scale * q.factor * k.factor)}};
+    if (match.empty_is_zero) node.attrs["empty_is_zero"] = int64_t{1};
+    node.inputs = std::move(inputs);
   }
 
   ValueId viewed(const Source& s, const std::string& name) {
     const Shape& own = graph_.type(s.value).shape;
     if (s.offset == 0 && s.shape == own && same_places(s)) return s.value;
-    return add("StridedView", {s.value}, {{"offset", s.offset}, {"shape", s.shape}, {"strides", s.strides}}, name);
+    GraphBuilder::Options options;
+    options.name = name, options.domain = "kilter", options.opset = 1;
+    return b_.add("StridedView", {s.value}, {{"offset", s.offset}, {"shape", s.shape}, {"strides", s.strides}}, options)
+        .front();
   }
 
   static bool same_places(const Source& s) {
@@ -261,12 +264,6 @@ class AttentionRecogniser {
       if (s.shape[d] != 1 && s.strides[d] != dense[d]) return false;
     }
     return true;
-  }
-
-  ValueId add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, const std::string& name) {
-    GraphBuilder::Options options;
-    options.name = name, options.domain = "kilter", options.opset = 1;
-    return b_.add(op, std::move(inputs), std::move(attrs), options).front();
   }
 
   Graph& graph_;
