@@ -6,6 +6,7 @@
 //   GlobalAveragePool(x)            =>  ReduceMean(x, axes = 2, 3); GlobalMaxPool likewise
 //   Softmax over an inner axis      =>  Transpose, Softmax over the last, Transpose
 //   Reduce*(x; keepdims = 0)        =>  Reshape(Reduce*(x; keepdims = 1))
+//   ConvTranspose(kernel = stride)  =>  DepthToSpace(Conv of 1x1) where all phases together are few channels
 
 #include <cmath>
 #include <optional>
@@ -46,6 +47,7 @@ class Canonical {
     if (node.op->name == "Gemm") return gemm(node);
     if (node.op->name == "BatchNormalization") return batch_norm(node);
     if (node.op->name == "Conv" && type(node.inputs[0]).shape.size() == 3) return conv1d(node);
+    if (node.op->name == "ConvTranspose") return upsampling(node);
     if (node.op->name == "GlobalAveragePool") return global_reduction(node, "ReduceMean");
     if (node.op->name == "GlobalMaxPool") return global_reduction(node, "ReduceMax");
     if (node.op->family == Family::softmax && node.op->since >= 13) return inner_softmax(node);
@@ -130,6 +132,35 @@ class Canonical {
                 {"group", node.int_attr("group", 1)}};
     const ValueId out = b_.add("Conv", inputs, attrs, node.name);
     return reshape(out, y, node.name + ".out");
+  }
+
+  /// Phases that do not overlap are channels of one convolution. With few output channels the phases one by one would
+  /// leave most lanes of a block empty.
+  std::optional<ValueId> upsampling(const Node& node) {
+    constexpr int64_t kFewChannels = 16;
+    const Tensor* w = constant(node.inputs[1]);
+    const Shape& x = type(node.inputs[0]).shape;
+    if (w == nullptr || !f32(node.inputs[0]) || x.size() != 4 || node.int_attr("group", 1) != 1) return std::nullopt;
+    const Window win = conv_transpose_window(node, x, w->shape());
+    const int64_t channels = w->shape()[1], s = win.strides[0];
+    const std::vector<int64_t> none{0, 0}, ones{1, 1};
+    if (s < 2 || win.strides[1] != s || win.kernel != win.strides || win.pads_begin != none || win.pads_end != none ||
+        win.dilations != ones || win.out != std::vector<int64_t>{x[2] * s, x[3] * s}) {
+      return std::nullopt;
+    }
+    const Tensor* bias = node.inputs.size() > 2 && node.inputs[2] != kNone ? constant(node.inputs[2]) : nullptr;
+    const bool plain_bias = node.inputs.size() < 3 || node.inputs[2] == kNone || bias != nullptr;
+    if (channels * s * s > kFewChannels || !plain_bias || !context_.take()) return std::nullopt;
+    const int64_t all = channels * s * s;
+    Tensor filters(DType::f32, {all, x[1], 1, 1}), shift(DType::f32, {all});
+    for (int64_t k = 0; k < all; ++k) {
+      for (int64_t c = 0; c < x[1]; ++c) filters.data<float>()[k * x[1] + c] = w->data<float>()[c * all + k];
+      shift.data<float>()[k] = bias != nullptr ? bias->data<float>()[k / (s * s)] : 0;
+    }
+    std::vector<ValueId> inputs{node.inputs[0], b_.constant(filters, graph_.value(node.inputs[1]).name + ".phases")};
+    if (bias != nullptr) inputs.push_back(b_.constant(shift, graph_.value(node.inputs[2]).name + ".phases"));
+    const ValueId deep = b_.add("Conv", inputs, {{"kernel_shape", ones}}, node.name);
+    return b_.add("DepthToSpace", {deep}, {{"blocksize", s}, {"mode", std::string("CRD")}}, node.name + ".wide");
   }
 
   std::optional<ValueId> global_reduction(const Node& node, std::string_view op) {
