@@ -1,5 +1,9 @@
-# cmake -DIN=file -DOUT=file.cpp -DVARIABLE=name -P this: a source file with the text of IN in bytes.
-file(READ ${IN} bytes HEX)
+# cmake "-DIN=file;file..." -DOUT=file.cpp -DVARIABLE=name -P this: a source file with the texts of IN in bytes.
+set(bytes "")
+foreach(file ${IN})
+  file(READ ${file} part HEX)
+  string(APPEND bytes ${part})
+endforeach()
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
 file(WRITE ${OUT} "#include <string_view>
 namespace kilter::embedded {

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "profile/report/report.h"
 #include "profile/table.h"
 #include "tool.h"
 
@@ -11,7 +12,7 @@ namespace {
 struct ProfileOptions {
   ModelOptions model;
   profile::TableOptions table;
-  std::string json, csv, trace;
+  std::string json, csv, trace, html;
   double seconds = 3;
   bool memory = false, counters = false;
 };
@@ -35,7 +36,8 @@ void run_profile(const ProfileOptions& options) {
   if (!options.csv.empty()) write_text("--csv", options.csv, profile::to_csv(p));
   if (!options.trace.empty()) write_text("--trace", options.trace, profile::to_trace(p).dump() + "\n");
   if (!options.json.empty()) write_text("--json", options.json, profile::to_json(p).dump(2) + "\n");
-  if (options.json == "-" || options.csv == "-" || options.trace == "-") return;
+  if (!options.html.empty()) write_text("--html", options.html, profile::html_report(profile::to_json(p)));
+  if (options.json == "-" || options.csv == "-" || options.trace == "-" || options.html == "-") return;
   fmt::print("{}: {} rows on {} thread{}\n", p.model, p.rows.size(), p.threads, p.threads == 1 ? "" : "s");
   fmt::print("{}", profile::table(p, table));
   if (options.memory) fmt::print("{}", profile::memory_table(p));
@@ -67,6 +69,8 @@ void add_profile(CLI::App& app, Context&) {
   sub->add_option("--csv", options->csv, "also write the rows as CSV to a file, or - for standard output");
   sub->add_option("--trace", options->trace,
                   "also write a typical run for ui.perfetto.dev or chrome://tracing, one track a thread");
+  sub->add_option("--html", options->html,
+                  "also write a report for a browser: one file with roofline, timeline, table and memory, no network");
   sub->footer(
       "A row's time runs from fork to join of its parallel region, in the network, as a mean over the middle half of "
       "the\n"

@@ -1,0 +1,70 @@
+// The legend that all charts share, and the choice between light and dark.
+
+function legendItem(group) {
+  return h("li", {}, h("button", {
+    type: "button", "aria-pressed": view.op === group.name,
+    onclick: () => view.set({op: view.op === group.name ? null : group.name}),
+  }, h("i", {class: `swatch ${operatorClass.get(group.name)}`}), h("bdi", {}, group.name),
+  h("span", {class: "num"}, h("span", {class: "spare"}, `${ms(group.ms)} · `), percent(group.percent))));
+}
+
+function shareLegend() {
+  const limits = ["0", ...kShares.map(String)];
+  const items = limits.map((limit, i) => h("li", {}, h("i", {class: `swatch s${i}`}),
+    i < kShares.length ? `${limit} to ${kShares[i]}\u00a0%` : `${limit}\u00a0% and more`));
+  return h("ul", {class: "legend scale"}, h("li", {class: "legend-title"}, "of the bound:"), items,
+    h("li", {}, h("i", {class: "swatch snone"}), "no bound known"));
+}
+
+function renderColours(body) {
+  const choice = (value, text) => h("label", {}, h("input", {
+    type: "radio", name: "colour", value, checked: value === view.colour,
+    onchange: () => view.set({colour: value}),
+  }), ` ${text}`);
+  const list = h("div", {});
+  const draw = () => {
+    const focused = [...list.querySelectorAll("button")].indexOf(document.activeElement);
+    list.replaceChildren(h("ul", {class: "legend"}, operators.map(legendItem)),
+      ...(view.colour === "share" ? [shareLegend()] : []));
+    if (focused >= 0) list.querySelectorAll("button")[focused].focus();
+  };
+  body.append(h("fieldset", {class: "choice"}, h("legend", {}, "Colour of the charts:"),
+    choice("operator", "operator"), choice("share", "share of the bound that is reached")),
+  h("p", {class: "note"}, "Press an operator to bring its layers out in all charts."), list);
+  view.listeners.push(draw);
+  draw();
+}
+
+/** Light, dark, or as the system says. Remembered where the browser lets a file remember. */
+function renderTheme(button) {
+  const words = {auto: "Theme: auto", light: "Theme: light", dark: "Theme: dark"};
+  const order = Object.keys(words);
+  let theme = "auto";
+  try {
+    theme = order.find((word) => word === localStorage.getItem("kilter-theme")) || "auto";
+  } catch {
+    theme = "auto";
+  }
+  const apply = () => {
+    if (theme === "auto") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = theme;
+    button.textContent = words[theme];
+    view.set({});
+  };
+  button.addEventListener("click", () => {
+    theme = order[(order.indexOf(theme) + 1) % order.length];
+    try {
+      localStorage.setItem("kilter-theme", theme);
+    } catch {
+      // Kept for this page only.
+    }
+    apply();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => view.set({}));
+  addEventListener("beforeprint", () => {
+    document.documentElement.dataset.theme = "light";
+    view.set({});
+  });
+  addEventListener("afterprint", apply);
+  apply();
+}

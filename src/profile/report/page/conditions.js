@@ -1,0 +1,47 @@
+// What the figures hold for: conditions and measured peaks.
+
+const kConditionWords = {
+  executor: "executor", device: "device", target: "target", codegen: "code generator", program: "program", records: "tuning records",
+  pinning: "CPUs of the process", huge_pages: "huge pages", weights: "weights", weights_from: "weights stream from",
+  activations: "activations", clock: "clock", estimator: "estimator", threads: "threads", taken: "runs taken", kept: "runs kept",
+  disturbed: "runs disturbed", date: "date",
+};
+
+function conditionList() {
+  const shown = Object.entries(profile.conditions).filter(([, value]) => value !== "" && value !== null);
+  const order = Object.keys(kConditionWords);
+  const rank = (key) => order.includes(key) ? order.indexOf(key) : order.length;
+  shown.sort(([a], [b]) => rank(a) - rank(b));
+  return h("dl", {class: "facts wide"}, shown.map(([key, value]) => h("div", {}, h("dt", {}, kConditionWords[key] || key),
+    h("dd", {}, typeof value === "object" ? JSON.stringify(value) : String(value)))));
+}
+
+function peakTable() {
+  const {peaks} = profile;
+  const columns = [["FMA, fp32", peaks.gflops, "GFLOP/s"], ["L2", peaks.l2_gbps, "GB/s"], ["L3", peaks.l3_gbps, "GB/s"],
+    ["DRAM", peaks.dram_gbps, "GB/s"], ["fork and join", peaks.region_us, "µs"]];
+  const count = Math.max(0, ...columns.map(([, values]) => (values || []).length));
+  if (count === 0) return h("p", {class: "empty"}, "No peaks were measured.");
+  // Neighbours that were not measured apart hold the same figures: one line for all of them.
+  const figures = (i) => columns.map(([, values]) => values && i < values.length ? values[i] : NaN);
+  const lines = [];
+  for (let i = 0; i < count; ++i) {
+    const last = lines[lines.length - 1];
+    if (last && String(last.values) === String(figures(i))) last.to = i + 1;
+    else lines.push({from: i + 1, to: i + 1, values: figures(i)});
+  }
+  return h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "Peaks"}, h("table", {class: "plain"},
+    h("caption", {}, "Peaks, measured in this run"),
+    h("thead", {}, h("tr", {}, h("th", {scope: "col"}, "threads"),
+      columns.map(([name, , unit]) => h("th", {scope: "col", class: "num"}, `${name}, ${unit}`)))),
+    h("tbody", {}, lines.map((line) => h("tr", {}, h("th", {scope: "row"}, line.from === line.to ? String(line.from) : `${line.from} to ${line.to}`),
+      line.values.map((value) => h("td", {class: "num"}, significant(value, 4, 2))))))));
+}
+
+function renderConditions(body) {
+  const {peaks} = profile;
+  body.append(h("div", {class: "halves"}, conditionList(), h("div", {}, peakTable(),
+    h("p", {class: "note"}, `Caches: L2 ${bytes(peaks.l2_bytes)} a core, L3 ${bytes(peaks.l3_bytes)} shared. Fork and join: an empty ` +
+      "parallel region. A bound is the larger of arithmetic at the FMA peak and operands at the bandwidth of the level that they " +
+      "come from at best."))));
+}

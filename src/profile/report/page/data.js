@@ -1,0 +1,104 @@
+// The profile as the charts need it, and what they show of it together.
+
+/** The embedded JSON of `kilter profile --json`; rows also get id, op, intensity and above (time above the bound). */
+function readProfile() {
+  const profile = JSON.parse(document.getElementById("profile-data").textContent);
+  profile.rows.forEach((row, id) => {
+    row.id = id;
+    row.op = row.ops || row.kind;
+    row.intensity = row.flops > 0 && row.bytes > 0 ? row.flops / row.bytes : null;
+    row.bounded = row.bound.kind !== "none" && row.bound.ms > 0;
+    row.above = row.bounded ? row.duration_ms - row.bound.ms : null;
+    row.share = row.bounded ? 100 * row.share_of_bound : null;
+  });
+  return profile;
+}
+
+/** Operators with their rows, time and share, the longest first; gaps are the last. */
+function operatorsOf(rows) {
+  const byName = new Map();
+  for (const row of rows) {
+    if (!byName.has(row.op)) byName.set(row.op, {name: row.op, rows: [], ms: 0, percent: 0, gap: row.kind === "gap"});
+    const group = byName.get(row.op);
+    group.rows.push(row);
+    group.ms += row.duration_ms;
+    group.percent += row.percent;
+  }
+  return [...byName.values()].sort((a, b) => a.gap - b.gap || b.ms - a.ms);
+}
+
+const profile = readProfile();
+const operators = operatorsOf(profile.rows);
+
+/** What all charts show together. Change it with set(). */
+const view = {
+  colour: "operator",  // or "share"
+  op: null,            // operator to bring out, the others fade
+  row: null,           // id of the row chosen last
+  listeners: [],
+  set(changes) {
+    Object.assign(this, changes);
+    this.listeners.forEach((listener) => listener());
+  },
+};
+
+const kShares = [20, 40, 60, 80];  // limits of the classes of colour, in percent of the bound
+const kColoured = 7;               // operators with a colour of their own
+
+const operatorClass = new Map(operators.map((group, i) => [group.name, group.gap ? "cgap" : i < kColoured ? `c${i}` : "cother"]));
+
+/** Class that gives a mark its colours (style.css: --mark, --on). */
+function markClass(row) {
+  if (view.colour === "operator") return operatorClass.get(row.op);
+  return row.share === null ? "snone" : `s${kShares.filter((limit) => row.share >= limit).length}`;
+}
+
+function faded(row) {
+  return view.op !== null && row.op !== view.op;
+}
+
+/** The colours of a class as the page shows them now, for canvases. */
+function coloursOf(name) {
+  const probe = h("i", {class: name, hidden: true});
+  document.body.append(probe);
+  const style = getComputedStyle(probe);
+  const colours = {mark: style.getPropertyValue("--mark").trim(), on: style.getPropertyValue("--on").trim()};
+  probe.remove();
+  return colours;
+}
+
+/** A colour of the theme (style.css), resolved. */
+function themeColour(variable) {
+  const probe = h("i", {style: `color: var(${variable})`});
+  document.body.append(probe);
+  const colour = getComputedStyle(probe).color;
+  probe.remove();
+  return colour;
+}
+
+function boundText(row) {
+  return row.bounded ? `${fixed(row.share, 0)}\u00a0% of ${row.bound.level}` : kNone;
+}
+
+/** What a tooltip says of a row. */
+function rowFacts(row, ...more) {
+  return [
+    h("p", {class: "tip-name"}, h("i", {class: `swatch ${markClass(row)}`}), h("bdi", {}, row.name)),
+    facts([
+      ["operator", row.kind === "gap" ? "gap" : row.op],
+      ["time", `${ms(row.duration_ms)} (${ms(row.p10_ms)} to ${ms(row.p90_ms)})`],
+      ["share", percent(row.percent, 2)],
+      ["speed", row.flops > 0 ? `${significant(row.gflops, 3)}\u00a0GFLOP/s` : null],
+      ["intensity", row.intensity === null ? null : `${significant(row.intensity, 3)}\u00a0FLOP/byte`],
+      ["bound", row.bounded ? `${ms(row.bound.ms)}: ${boundText(row)}` : null],
+      ["threads", row.kind === "gap" ? null : `${row.threads}, balance ${fixed(row.balance, 2)}`],
+      ...more,
+    ]),
+  ];
+}
+
+/** What a screen reader says of a row's mark. */
+function rowLabel(row) {
+  return `${row.name}: ${row.op}, ${ms(row.duration_ms)}, ${percent(row.percent)}` +
+    (row.bounded ? `, ${boundText(row)}` : "");
+}

@@ -1,0 +1,143 @@
+// Elements, the tooltip, keyboard movement among the marks of a chart. Text only ever enters as text nodes.
+
+/** An HTML element. Attributes: null and false are left out, functions named on* become listeners. */
+function h(tag, attributes, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+function svg(tag, attributes, ...children) {
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+}
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === "function") element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/** The text shortened to a width in pixels; names differ at their ends, so the beginning goes. */
+const fitText = (() => {
+  const context = document.createElement("canvas").getContext("2d");
+  return (text, width, font) => {
+    context.font = font;
+    if (context.measureText(text).width <= width) return text;
+    let low = 0, high = Math.min(text.length, 200);
+    while (low < high) {
+      const middle = Math.ceil((low + high) / 2);
+      if (context.measureText(`…${text.slice(text.length - middle)}`).width <= width) low = middle;
+      else high = middle - 1;
+    }
+    return low < 2 ? "" : `…${text.slice(text.length - low).replace(/^[._/:-]+/, "")}`;
+  };
+})();
+
+const kFont = "11px system-ui, sans-serif";
+
+/** Calls draw(width) now, when the box changes its width, and when what the charts show changes. */
+function drawn(box, draw) {
+  let width = 0;
+  const redraw = () => {
+    if (width > 0) draw(width);
+  };
+  new ResizeObserver(() => {
+    const now = Math.floor(box.clientWidth);
+    if (now === width || now === 0) return;
+    width = now;
+    redraw();
+  }).observe(box);
+  view.listeners.push(redraw);
+}
+
+/** The one tooltip. `key` says what it tells about. */
+const tip = {
+  box: h("div", {class: "tip", role: "tooltip", id: "tip", hidden: true}),
+  key: null,
+  anchor: null,  // what it follows when the page scrolls
+  show(key, nodes, x, y) {
+    this.anchor = null;
+    if (key !== this.key) this.box.replaceChildren(...nodes());
+    this.key = key;
+    this.box.hidden = false;
+    const {offsetWidth: width, offsetHeight: height} = this.box;
+    const left = Math.max(8, Math.min(x + 14, document.documentElement.clientWidth - width - 8));
+    const below = y + 18 + height < innerHeight;
+    this.box.style.left = `${left}px`;
+    this.box.style.top = `${Math.max(8, below ? y + 18 : y - height - 12)}px`;
+  },
+  /** Beside an element, for the keyboard. */
+  showAt(key, nodes, element) {
+    const place = element.getBoundingClientRect();
+    this.show(key, nodes, place.left + Math.min(place.width / 2, 120), place.bottom - 12);
+    this.anchor = element;
+  },
+  /** The page scrolls: the tooltip goes with its element, or away. */
+  follow() {
+    if (this.anchor) this.showAt(this.key, null, this.anchor);
+    else this.hide();
+  },
+  hide() {
+    this.key = this.anchor = null;
+    this.box.hidden = true;
+  },
+};
+
+/** Names and values as a list for tooltips; pairs without a value are left out. */
+function facts(pairs) {
+  return h("dl", {class: "facts"}, pairs.filter(([, value]) => value !== null && value !== undefined && value !== "")
+    .map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+}
+
+/**
+ * Makes an element of a chart a mark: it shows a tooltip while pointed at or focused, and acts on click and Enter. A
+ * finger's first tap shows, its second acts.
+ */
+function mark(element, key, nodes, act) {
+  let armed = true;
+  element.addEventListener("pointerdown", (event) => {
+    armed = event.pointerType !== "touch" || tip.key === key;
+  });
+  const follow = (event) => {
+    if (event.pointerType !== "touch") tip.show(key, nodes, event.clientX, event.clientY);
+  };
+  element.addEventListener("pointerenter", follow);
+  element.addEventListener("pointermove", follow);
+  element.addEventListener("pointerleave", (event) => event.pointerType !== "touch" && tip.hide());
+  element.addEventListener("focus", () => tip.showAt(key, nodes, element));
+  element.addEventListener("blur", () => tip.hide());
+  element.addEventListener("click", (event) => {
+    if (armed) act();
+    else tip.show(key, nodes, event.clientX, event.clientY);
+  });
+  element.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    act();
+  });
+  return element;
+}
+
+/** One tab stop for all marks: the arrow keys move among them in their order. Keeps its place over redraws. */
+function roving(container, state, marks) {
+  if (marks.length === 0) return;
+  state.index = Math.min(state.index || 0, marks.length - 1);
+  marks.forEach((element, i) => element.setAttribute("tabindex", i === state.index ? "0" : "-1"));
+  const move = (to) => {
+    marks[state.index].setAttribute("tabindex", "-1");
+    state.index = Math.max(0, Math.min(to, marks.length - 1));
+    marks[state.index].setAttribute("tabindex", "0");
+    marks[state.index].focus();
+  };
+  marks.forEach((element, i) => element.addEventListener("focus", () => i !== state.index && move(i)));
+  container.onkeydown = (event) => {
+    const steps = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, PageDown: 10, PageUp: -10};
+    if (event.key in steps) move(state.index + steps[event.key]);
+    else if (event.key === "Home") move(0);
+    else if (event.key === "End") move(marks.length - 1);
+    else return;
+    event.preventDefault();
+  };
+}

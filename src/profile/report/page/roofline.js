@@ -1,0 +1,120 @@
+// Speed over arithmetic intensity, under the roofs that this machine was measured to have.
+
+/** The roofs at the profile's number of threads: the FMA peak in GFLOP/s and bandwidths in GB/s; those within 5 % are one. */
+function roofs() {
+  const {peaks} = profile, slopes = [];
+  for (const [level, values] of [["L2", peaks.l2_gbps], ["L3", peaks.l3_gbps], ["DRAM", peaks.dram_gbps]]) {
+    const gbps = peakOf(values), twin = slopes.find((slope) => Math.abs(slope.gbps / gbps - 1) < 0.05);
+    if (twin) twin.name += `, ${level}`;
+    else if (gbps > 0) slopes.push({name: level, css: level.toLowerCase(), gbps});
+  }
+  return {flat: peakOf(peaks.gflops), slopes};
+}
+
+/** Whole decades that hold the values. */
+function decades(values, least) {
+  const logs = values.filter((value) => value > 0).map(Math.log10);
+  let low = Math.floor(Math.min(...logs)), high = Math.ceil(Math.max(...logs) + 0.02);
+  if (high - low < least) low = high - least;
+  return [low, high];
+}
+
+function rooflineFrame(width, height, points, top) {
+  const left = 50, right = width - 10, upper = 10, lower = height - 40;
+  const ridges = top.slopes.map((slope) => top.flat / slope.gbps);
+  const [x0, x1] = decades([...points.map((row) => row.intensity), ...ridges.flatMap((ridge) => [ridge / 4, ridge * 4])], 2);
+  const [y0, y1] = decades([...points.map((row) => row.gflops), top.flat], 2);
+  return {
+    left, right, upper, lower, x0, x1, y0, y1,
+    x: (value) => left + (right - left) * (Math.log10(value) - x0) / (x1 - x0),
+    y: (value) => lower - (lower - upper) * (Math.log10(value) - y0) / (y1 - y0),
+  };
+}
+
+function rooflineAxes(f) {
+  const parts = [];
+  const everyX = Math.ceil((f.x1 - f.x0) * 34 / (f.right - f.left)), everyY = Math.ceil((f.y1 - f.y0) * 22 / (f.lower - f.upper));
+  for (let e = f.x0; e <= f.x1; ++e) {
+    const at = f.x(10 ** e);
+    parts.push(svg("line", {class: "hair", x1: at, x2: at, y1: f.upper, y2: f.lower}));
+    if ((e - f.x0) % everyX === 0) {
+      parts.push(svg("text", {class: "axis", x: at, y: f.lower + 15, "text-anchor": "middle"}, powerText(e)));
+    }
+  }
+  for (let e = f.y0; e <= f.y1; ++e) {
+    const at = f.y(10 ** e);
+    parts.push(svg("line", {class: "hair", x1: f.left, x2: f.right, y1: at, y2: at}));
+    if ((e - f.y0) % everyY === 0) {
+      parts.push(svg("text", {class: "axis", x: f.left - 5, y: at + 4, "text-anchor": "end"}, powerText(e)));
+    }
+  }
+  parts.push(svg("text", {class: "axis title", x: (f.left + f.right) / 2, y: f.lower + 32, "text-anchor": "middle"},
+    "arithmetic intensity, FLOP/byte"));
+  parts.push(svg("text", {class: "axis title", "text-anchor": "middle",
+    transform: `translate(11 ${(f.upper + f.lower) / 2}) rotate(-90)`}, "speed, GFLOP/s"));
+  return parts;
+}
+
+/** Slanted roofs, each with its name along it, the last one's below; names that would touch move along their lines. */
+function slopeLines(f, top) {
+  const angle = -Math.atan2(f.y(1) - f.y(10), f.x(10) - f.x(1)) * 180 / Math.PI;
+  const taken = [];
+  return top.slopes.map(({name, css, gbps}, i) => {
+    const ridge = Math.min(top.flat / gbps, 10 ** f.x1);
+    const start = Math.max(10 ** f.x0, 10 ** f.y0 / gbps);
+    const from = [f.x(start), f.y(start * gbps)], to = [f.x(ridge), f.y(ridge * gbps)];
+    const length = Math.hypot(to[0] - from[0], to[1] - from[1]);
+    if (!(length > 1) || ridge <= start) return {};
+    let along = 8;
+    const at = () => [from[0] + (to[0] - from[0]) * along / length, from[1] + (to[1] - from[1]) * along / length];
+    while (along < length - 90 && taken.some(([x, y]) => Math.abs(x - at()[0]) < 70 && Math.abs(y - at()[1]) < 10)) along += 6;
+    taken.push(at());
+    const label = length > 60 ? svg("text", {class: "roof-name", transform: `translate(${at()[0]} ${at()[1]}) rotate(${angle})`,
+      y: i > 0 && i + 1 === top.slopes.length ? 14 : -5}, `${name} ${significant(gbps, 3)} GB/s`) : null;
+    return {line: svg("line", {class: `roof ${css}`, x1: from[0], y1: from[1], x2: to[0], y2: to[1]}), label};
+  });
+}
+
+function flatLine(f, top) {
+  const fastest = Math.max(...top.slopes.map((slope) => slope.gbps), top.flat / 10 ** f.x1);
+  const y = f.y(top.flat);
+  return {
+    line: svg("line", {class: "roof", x1: f.x(Math.max(top.flat / fastest, 10 ** f.x0)), x2: f.right, y1: y, y2: y}),
+    label: svg("text", {class: "roof-name", x: f.right - 2, y: y - 5, "text-anchor": "end"}, `FMA ${significant(top.flat, 3)} GFLOP/s`),
+  };
+}
+
+function renderRoofline(body) {
+  const work = profile.rows.filter((row) => row.kind !== "gap");
+  const points = work.filter((row) => row.intensity !== null && row.gflops > 0).sort((a, b) => b.duration_ms - a.duration_ms);
+  const top = roofs();
+  if (points.length === 0 || !(top.flat > 0)) {
+    body.append(h("p", {class: "empty"}, "No row has both arithmetic and operands, or no peak was measured: nothing to plot."));
+    return;
+  }
+  const box = h("div", {class: "chart"});
+  const state = {};
+  const others = work.filter((row) => !points.includes(row));
+  body.append(box, h("p", {class: "note"}, `Roofs: ${plural(profile.threads, "thread")}, measured in this run. ` +
+    (others.length ? `Not here: ${plural(others.length, "row")} without arithmetic, ` +
+      `${ms(others.reduce((sum, row) => sum + row.duration_ms, 0))} together.` : "")));
+  drawn(box, (width) => {
+    const focused = box.contains(document.activeElement);
+    const height = width < 480 ? Math.round(width * 1.05) : Math.min(Math.round(width * 0.72), 460);
+    const f = rooflineFrame(width, height, points, top);
+    const largest = Math.min(width, 560) / 26;
+    const marks = points.map((row) => {
+      const radius = Math.max(3, largest * Math.sqrt(row.duration_ms / points[0].duration_ms));
+      const dot = svg("circle", {class: `mark ${markClass(row)}${faded(row) ? " faded" : ""}`, role: "button", "data-row": row.id,
+        cx: f.x(row.intensity), cy: f.y(row.gflops), r: radius, "aria-label": rowLabel(row)});
+      return mark(dot, `row ${row.id}`, () => rowFacts(row), () => openRow(row.id));
+    });
+    const lines = [...slopeLines(f, top), flatLine(f, top)];
+    const chart = svg("svg", {width, height, role: "group", "aria-label": "Roofline: speed over arithmetic intensity. " +
+      "The arrow keys move from the longest row on, Enter opens the row in the table."},
+    rooflineAxes(f), lines.map((roof) => roof.line), marks, lines.map((roof) => roof.label));
+    box.replaceChildren(chart);
+    roving(chart, state, marks);
+    if (focused) marks[state.index].focus();
+  });
+}

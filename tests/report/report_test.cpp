@@ -1,0 +1,105 @@
+#include "profile/report/report.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "base/error.h"
+
+namespace kilter::profile {
+namespace {
+
+using nlohmann::json;
+
+json small_profile(const std::string& model) {
+  return {{"model", model}, {"rows", {{{"name", "a"}}}}, {"timeline", json::array()}};
+}
+
+size_t count(const std::string& text, const std::string& what) {
+  size_t found = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+
+/// What the page's script reads as the profile.
+json embedded_json(const std::string& page) {
+  const std::string open = "id=\"profile-data\">";
+  const size_t begin = page.find(open) + open.size();
+  return json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+}
+
+TEST(Report, HoldsTheProfile) {
+  json profile = small_profile("net");
+  profile["sum_ms"] = 1.25;
+  profile["timeline"] = {{{"row", 0}, {"thread", 1}, {"begin_us", 0.12345678}, {"end_us", 7.0}}};
+  const std::string page = html_report(profile);
+  EXPECT_NE(page.find("<title>net - Kilter profile</title>"), std::string::npos);
+  const json data = embedded_json(page);
+  EXPECT_EQ(data["sum_ms"], 1.25);
+  EXPECT_EQ(data["rows"], profile["rows"]);
+  EXPECT_EQ(data["timeline"], json({{0, 1, 0.123, 7.0}}));
+  EXPECT_EQ(page.find("{{"), std::string::npos);
+}
+
+TEST(Report, TextsOfTheModelAreNeverMarkup) {
+  const std::string plain = html_report(small_profile("net"));
+  const std::string evil = "</script></title><script>x</script><!--<script>&lt; {{script}} {{data}}";
+  json profile = small_profile(evil);
+  profile["rows"][0]["name"] = evil;
+  const std::string page = html_report(profile);
+  for (const char* markup : {"<script", "</script", "</title", "<!--"})
+    EXPECT_EQ(count(page, markup), count(plain, markup));
+  EXPECT_EQ(count(page, "{{script}}"), 3u);  // as text in the title, the model and the row
+  EXPECT_EQ(embedded_json(page)["rows"][0]["name"], evil);
+  EXPECT_EQ(embedded_json(page)["model"], evil);
+}
+
+TEST(Report, BytesThatAreNotUtf8AreReplaced) {
+  const std::string page = html_report(small_profile("a\xff"));
+  EXPECT_NE(page.find("<title>a\xef\xbf\xbd - Kilter"), std::string::npos);
+  EXPECT_EQ(embedded_json(page)["model"], "a\xef\xbf\xbd");
+}
+
+TEST(Report, FiguresThatAreNotFiniteAreNull) {
+  json profile = small_profile("net");
+  profile["total_ms"] = std::numeric_limits<double>::infinity();
+  EXPECT_TRUE(embedded_json(html_report(profile))["total_ms"].is_null());
+}
+
+TEST(Report, LoadsNothing) {
+  const std::string page = html_report(small_profile("net"));
+  EXPECT_NE(page.find("default-src 'none'"), std::string::npos);
+  for (const char* way : {"src=\"", "url(", "@import", "fetch(", "XMLHttpRequest", "import("})
+    EXPECT_EQ(count(page, way), 0u) << way;
+  // The name of SVG's namespace is the only address, and the only link is the empty icon.
+  const std::regex address("https?://[^\"' ]*");
+  for (auto it = std::sregex_iterator(page.begin(), page.end(), address); it != std::sregex_iterator(); ++it)
+    EXPECT_EQ(it->str(), "http://www.w3.org/2000/svg");
+  EXPECT_EQ(count(page, "<link"), 1u);
+}
+
+TEST(Report, SaysWhatTheProfileLacks) {
+  const auto message = [](const json& profile) -> std::string {
+    try {
+      html_report(profile);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind(), ErrorKind::bad_input);
+      return e.what();
+    }
+    return "no error";
+  };
+  json profile = small_profile("net");
+  profile.erase("rows");
+  EXPECT_NE(message(profile).find("HTML report: the profile lacks a field or has it of another type"),
+            std::string::npos);
+  EXPECT_NE(message(profile).find("'rows'"), std::string::npos);
+  profile = small_profile("net");
+  profile["model"] = 3;
+  EXPECT_NE(message(profile).find("must be string"), std::string::npos);
+  EXPECT_NE(message(json("text")).find("HTML report"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kilter::profile

@@ -1,0 +1,406 @@
+"""Opens Kilter's HTML report in a headless browser without a network: content, keyboard, touch, layout, contrast, print.
+
+usage: report_test.py --kilter PROGRAM --worst-case PROGRAM --out FOLDER    (screenshots go to FOLDER)
+"""
+import argparse
+import base64
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+from browser import Browser
+
+LAPTOP, PHONE = (1280, 800), (375, 812)
+
+# Every text in sight with the contrast to what is behind it (WCAG 2.2, relative luminance), the worst first.
+CONTRAST = """
+const parse = (text) => { const c = (text.match(/[\\d.]+/g) || [0, 0, 0, 0]).map(Number); return c.length < 4 ? [...c.slice(0, 3), 1] : c; };
+const over = (top, under) => [0, 1, 2].map((i) => top[i] * top[3] + under[i] * (1 - top[3])).concat(1);
+const luminance = (c) => { const [r, g, b] = c.map((v) => v / 255).map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+const behind = (element) => {
+  const layers = [];
+  for (let e = element; e; e = e.parentElement) {
+    const own = e.matches('g.mark') && e.querySelector(':scope > rect');
+    layers.push(parse(own ? getComputedStyle(own).fill : getComputedStyle(e).backgroundColor));
+    if (layers[layers.length - 1][3] === 1) break;
+  }
+  return layers.reverse().reduce((under, top) => over(top, under), [255, 255, 255, 1]);
+};
+const found = [];
+const walker = document.createTreeWalker(document.querySelector(arguments[0]), NodeFilter.SHOW_TEXT);
+for (let node; (node = walker.nextNode());) {
+  const element = node.parentElement;
+  if (!node.data.trim() || /SCRIPT|STYLE/.test(element.tagName) || !element.checkVisibility() || element.closest('.faded, .sr, .skip')) continue;
+  const style = getComputedStyle(element), drawn = element.closest('svg') !== null;
+  const ink = parse(drawn ? style.fill : style.color), ground = behind(element);
+  const a = luminance(over(ink, ground)), b = luminance(ground);
+  found.push([(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), node.data.trim().slice(0, 40), ink.join(), ground.join()]);
+}
+found.sort((x, y) => x[0] - y[0]);
+return {count: found.length, worst: found.slice(0, 5)};
+"""
+
+# How many colours a PNG (base64) has when drawn small, and the share of the commonest.
+COLOURS = """
+const done = arguments[arguments.length - 1], image = new Image();
+image.onload = () => {
+  const canvas = document.createElement('canvas');
+  canvas.width = 200;
+  canvas.height = Math.min(1500, Math.round(200 * image.height / image.width));
+  const context = canvas.getContext('2d');
+  context.drawImage(image, 0, 0, canvas.width, canvas.height);
+  const counts = new Map(), {data} = context.getImageData(0, 0, canvas.width, canvas.height);
+  for (let i = 0; i < data.length; i += 4) { const key = data[i] << 16 | data[i + 1] << 8 | data[i + 2]; counts.set(key, (counts.get(key) || 0) + 1); }
+  done([counts.size, Math.max(...counts.values()) / (data.length / 4)]);
+};
+image.src = 'data:image/png;base64,' + arguments[0];
+"""
+
+# Elements that stick out of the page to the right and are not inside a box that scrolls.
+STICKS_OUT = """
+return [...document.querySelectorAll('body *')].filter((e) => !e.closest('.scroll, nav, .sr, svg') && e.checkVisibility() &&
+  e.getBoundingClientRect().right > innerWidth + 0.5).map((e) => e.tagName + '.' + e.className).slice(0, 5);
+"""
+
+
+def check(condition, message):
+    if not condition:
+        raise AssertionError(message)
+
+
+class Page:
+    """One report in the browser."""
+
+    def __init__(self, browser, path, data):
+        self.browser, self.path, self.data = browser, path, data
+
+    def open(self, size=LAPTOP, dark=False):
+        self.browser.screen(*size, dark=dark, phone=size == PHONE)
+        self.browser.open(self.path)
+
+    def js(self, script, *args):
+        return self.browser.js(script, *args)
+
+    def quiet(self, where):
+        """No word on the console, and nothing asked for but the file itself."""
+        words = [entry["message"] for entry in self.browser.logs("browser")]
+        check(not words, f"{where}: console: {words[:3]}")
+        asked = [url for url in self.browser.requests() if url != f"file://{self.path}" and not url.startswith(("data:", "about:"))]
+        check(not asked, f"{where}: requests: {[url[:80] for url in asked[:3]]}")
+
+    def focus(self, selector):
+        self.js("document.querySelector(arguments[0]).focus()", selector)
+
+    def row_ids(self):
+        return self.js("return [...document.querySelectorAll('#row-table tbody tr[data-row]')].map((r) => Number(r.dataset.row))")
+
+
+def content(page):
+    """What the page says is what the JSON holds."""
+    data = page.data
+    check(page.js("return document.getElementById('model').textContent") == data["model"], "model name")
+    check(page.row_ids() == list(range(len(data["rows"]))), "rows in the order of the JSON")
+    for label, field in [("kernels", "kernels_ms"), ("barriers", "barriers_ms"), ("gaps", "gaps_ms"), ("Sum", "sum_ms"),
+                         ("residual", "residual_ms"), ("Total", "total_ms"), ("End to end", "end_to_end_ms")]:
+        shown = page.js("const line = [...document.querySelectorAll('.ledger tr')].find((r) => r.querySelector('th').textContent === "
+                        "arguments[0]); const cell = line.querySelector('td'); return [cell.textContent, Number(cell.dataset.ms)]", label)
+        check(shown[1] == data[field], f"{label}: {shown[1]} shown, {data[field]} in the JSON")
+        check(abs(float(shown[0].split("\u00a0")[0]) - data[field]) <= 5.1e-5 and shown[0].endswith("ms"), f"{label}: {shown[0]}")
+    texts = page.js("return [...document.querySelectorAll('#row-table tbody td.time')].map((c) => c.textContent)")
+    check(abs(sum(map(float, texts)) - sum(row["duration_ms"] for row in data["rows"])) < 1e-4 * len(texts), "times of the table add up")
+    foot = page.js("return document.querySelector('#row-table tfoot td.time').textContent")
+    check(abs(float(foot) - data["sum_ms"]) < 1e-4, f"the table's sum {foot}, the JSON's {data['sum_ms']}")
+    names = page.js("return [...document.querySelectorAll('#row-table th.name bdi')].map((c) => c.textContent)")
+    check(names == [row["name"] for row in data["rows"]], "names in the table")
+    points = page.js("return [...document.querySelectorAll('#roofline circle')].map((c) => Number(c.dataset.row))")
+    worked = [i for i, row in enumerate(data["rows"]) if row["kind"] != "gap" and row["flops"] and row["bytes"] and row["gflops"]]
+    check(sorted(points) == worked, f"{len(points)} points in the roofline, {len(worked)} rows with work")
+    cells = page.js("return [...document.querySelectorAll('#treemap .mark')].map((c) => [Number(c.dataset.row), "
+                    "c.querySelector('rect').getBBox()]).map(([row, box]) => [row, box.width * box.height])")
+    check(sorted(c[0] for c in cells) == [i for i, row in enumerate(data["rows"]) if row["duration_ms"] > 0], "cells of the treemap")
+    largest = max(cells, key=lambda cell: cell[1])
+    slowest = max(row["duration_ms"] for row in data["rows"])
+    check(data["rows"][largest[0]]["duration_ms"] > 0.8 * slowest, "the largest cell is of the slowest rows")
+    buffers = page.js("return document.querySelectorAll('#memory .mark').length")
+    check(buffers == len(data["memory"]["arena"]), "buffers of the arena")
+    check(page.js("return document.querySelectorAll('.empty').length") == 0, "no part says that it is empty")
+
+
+def sorting(page):
+    """Sorting from the keyboard, told to screen readers."""
+    page.focus("th[data-key=time] button")
+    for expected, sign in (("descending", -1), ("ascending", 1)):
+        page.browser.press("Enter")
+        sort, active = page.js("return [document.querySelector('th[data-key=time]').getAttribute('aria-sort'), "
+                               "document.activeElement.closest('th')?.dataset.key]")
+        check(sort == expected and active == "time", f"aria-sort {sort}, focus on {active}")
+        times = [page.data["rows"][i]["duration_ms"] for i in page.row_ids()]
+        check(times == sorted(times, key=lambda t: sign * t), f"rows {expected} by time")
+    check(page.js("return document.querySelectorAll('[aria-sort]').length") == 1, "one column is sorted")
+    page.focus("th[data-key=order] button")
+    page.browser.press(" ")
+    check(page.row_ids() == list(range(len(page.data["rows"]))), "back in the order of running")
+
+
+def filtering(page):
+    rows = page.data["rows"]
+    page.focus("#filter")
+    page.browser.press(*"conv2d")
+    matching = [i for i, row in enumerate(rows) if "conv2d" in f"{row['name']} {row['problem']} {row['schedule']}".lower()]
+    check(0 < len(matching) < len(rows) or all("conv2d" in row["problem"] for row in rows), "the filter has something to do")
+    check(page.row_ids() == matching, f"filter: {len(page.row_ids())} rows, expected {len(matching)}")
+    status = page.js("return document.querySelector('#rows .status').textContent")
+    check(status.startswith(f"{len(matching)} of {len(rows)}\u00a0rows"), f"status: {status}")
+    foot = float(page.js("return document.querySelector('#row-table tfoot td.time').textContent"))
+    check(abs(foot - sum(rows[i]["duration_ms"] for i in matching)) < 1e-4, "sum of the rows that pass")
+    page.browser.press(*"nonsense")
+    check(page.row_ids() == [] and page.js("return document.querySelector('#row-table .empty') !== null"), "no row matches")
+    page.browser.press("Tab", "Enter")  # the button Clear
+    check(len(page.row_ids()) == len(rows), "cleared")
+    kind = rows[0]["kind"]
+    page.focus(f"input[name=kind][value='{kind}']")
+    page.browser.press(" ")
+    check(page.row_ids() == [i for i, row in enumerate(rows) if row["kind"] == kind], f"only {kind}")
+    page.browser.press(" ")
+
+
+def opening(page):
+    """A row opens for its problem, schedule and layouts; columns can be chosen."""
+    chosen = next(i for i, row in enumerate(page.data["rows"]) if row["problem"] and row["layouts"])
+    row = page.data["rows"][chosen]
+    page.focus(f"#row-{chosen} button")
+    page.browser.press("Enter")
+    text = page.js("return document.getElementById(`detail-${arguments[0]}`).textContent", chosen)
+    for part in (row["problem"], row["schedule"], row["layouts"]["source"], row["layouts"]["destination"], row["hash"]):
+        check(part in text, f"opened row lacks {part}")
+    check(page.js("return document.activeElement.getAttribute('aria-expanded')") == "true", "said to be open")
+    page.browser.press("Enter")
+    check(page.js("return document.querySelector('.detail') === null"), "closed again")
+    page.focus(".chooser summary")
+    page.browser.press("Enter")
+    page.focus("input[name=column][value=barrier]")
+    page.browser.press(" ")
+    check(page.js("return document.querySelectorAll('#row-table tbody td.barrier').length") == len(page.data["rows"]), "column chosen")
+    page.browser.press(" ")
+    check(page.js("return document.querySelector('#row-table td.barrier') === null"), "column gone")
+
+
+def tab_order(page):
+    """Tab goes through the page in its order, and what has the focus shows it."""
+    page.open()
+    page.browser.press("Tab")
+    place = page.js("const b = document.activeElement.getBoundingClientRect(); return [document.activeElement.className, b.top, b.left]")
+    check(place[0] == "skip" and place[1] >= 0 and place[2] >= 0, f"the skip link comes first and into sight: {place}")
+    page.browser.press("Enter")
+    check(page.js("return document.activeElement.id") == "main", "the skip link leads to the figures")
+    page.open()
+    page.js("window.visited = []")
+    for _ in range(40):
+        page.browser.press("Tab")
+        seen = page.js("""const e = document.activeElement, s = getComputedStyle(e), last = visited[visited.length - 1];
+          const mark = e.matches('.mark') ? (e.querySelector('rect') || e) : null;
+          const ring = mark ? parseFloat(getComputedStyle(mark).strokeWidth) >= 2 : s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 2;
+          const ordered = !last || Boolean(last.compareDocumentPosition(e) & Node.DOCUMENT_POSITION_FOLLOWING);
+          visited.push(e);
+          return [e.tagName, ring, ordered, e.textContent.slice(0, 30), document.body === e];""")
+        if seen[4]:
+            break
+        check(seen[1], f"focus cannot be seen on {seen}")
+        check(seen[2], f"focus goes back at {seen}")
+    order = page.js("return visited.map((e) => e.closest('section')?.id).filter((id, i, all) => id && id !== all[i - 1])")
+    check(order[:5] == [s for s in ["explain", "colours", "treemap", "roofline", "timeline", "rows"] if s in order][:5], f"order {order}")
+
+
+def charts(page):
+    """Charts by keyboard and mouse: marks tell, move and lead to the table."""
+    page.open()
+    slowest = max(range(len(page.data["rows"])), key=lambda i: page.data["rows"][i]["duration_ms"])
+    page.focus("#treemap .mark[tabindex='0']")
+    check(int(page.js("return document.activeElement.dataset.row")) == slowest, "the slowest row is the treemap's first stop")
+    check("ms" in page.js("return document.activeElement.getAttribute('aria-label')"), "label with its time")
+    page.browser.press("Right")
+    second = page.js("return document.activeElement.dataset.row")
+    check(int(second) != slowest, "the arrow key moves on")
+    tip = page.js("return document.getElementById('tip').hidden ? '' : document.getElementById('tip').innerText")
+    check("ms" in tip and "%" in tip, f"tooltip of what has the focus: {tip!r}")
+    page.browser.press("Enter")
+    page.browser.settle()
+    check(page.js("return [location.hash, document.activeElement.closest('tr')?.id]") == [f"#row-{second}", f"row-{second}"], "Enter opens the row")
+    top = page.js("const b = document.activeElement.getBoundingClientRect(); return b.top > 0 && b.bottom < innerHeight")
+    check(top, "the row is in sight")
+    page.js("document.querySelector('#roofline').scrollIntoView()")
+    page.browser.settle()
+    at = page.js("const c = document.querySelector('#roofline circle:last-of-type').getBoundingClientRect(); "
+                 "return [c.left + c.width / 2, c.top + c.height / 2, document.querySelector('#roofline circle:last-of-type').dataset.row]")
+    page.browser.mouse("mouseMoved", at[0], at[1])
+    tip = page.js("return document.getElementById('tip').hidden ? '' : document.getElementById('tip').innerText")
+    check("FLOP/byte" in tip and "GFLOP/s" in tip, f"tooltip under the mouse: {tip!r}")
+    for kind in ("mousePressed", "mouseReleased"):
+        page.browser.mouse(kind, at[0], at[1], button="left", clickCount=1)
+    page.browser.settle()
+    check(page.js("return document.activeElement.closest('tr')?.id") == f"row-{at[2]}", "a click on a point leads to its row")
+
+
+def timeline(page):
+    page.open()
+    image = "return document.querySelector('#timeline canvas').toDataURL().length + document.querySelector('#timeline canvas').toDataURL().slice(-4000)"
+    whole = page.js(image)
+    page.focus("#timeline canvas")
+    page.browser.press("Right", "Right", "+", "+", "Down")
+    zoomed, said = page.js(image), page.js("return document.querySelector('#timeline .said').textContent")
+    check(whole != zoomed, "the keys zoom")
+    check(" on thread " in said and "ms" in said, f"what is chosen is said: {said!r}")
+    page.browser.press("Shift+Right")
+    check(page.js(image) != zoomed, "Shift and an arrow move")
+    page.browser.press("0")
+    reset = page.js(image)
+    page.js("document.querySelector('#timeline').scrollIntoView()")
+    box = page.js("const b = document.querySelector('#timeline canvas').getBoundingClientRect(); return [b.left + b.width / 2, b.top + 40]")
+    page.browser.mouse("mouseWheel", *box, deltaX=0, deltaY=-300, modifiers=2)
+    page.browser.settle()
+    wheeled = page.js(image)
+    check(wheeled != reset, "Ctrl and the wheel zoom")
+    page.browser.mouse("mousePressed", *box, button="left", clickCount=1)
+    page.browser.mouse("mouseMoved", box[0] - 200, box[1], button="left", buttons=1)
+    page.browser.mouse("mouseReleased", box[0] - 200, box[1], button="left", clickCount=1)
+    page.browser.settle()
+    check(page.js(image) != wheeled, "dragging moves")
+    scroll = page.js("return scrollY")
+    page.browser.mouse("mouseWheel", *box, deltaX=0, deltaY=200)
+    page.browser.wait_for("return scrollY !== arguments[0]", scroll)  # the plain wheel is the page's
+
+
+def touch(page):
+    """A finger's first tap tells, its second opens the row."""
+    page.open(PHONE)
+    at = page.js("const cell = document.querySelector('#treemap .mark[tabindex=\"0\"]'); cell.scrollIntoView({block: 'center'}); "
+                 "const b = cell.getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2, cell.dataset.row]")
+    page.browser.settle()
+    page.browser.tap(at[0], at[1])
+    check(not page.js("return document.getElementById('tip').hidden") and page.js("return location.hash") == "", "the first tap tells")
+    page.browser.tap(at[0], at[1])
+    check(page.js("return location.hash") == f"#row-{at[2]}", "the second tap opens the row")
+
+
+def theme(page):
+    """The button goes through the system's theme, light and dark; motion is only where it is wanted."""
+    page.open()
+    colours = {}
+    for word in ("light", "dark", "auto"):
+        page.focus("#theme")
+        page.browser.press("Enter")
+        check(page.js("return document.getElementById('theme').textContent") == f"Theme: {word}", f"theme {word}")
+        colours[word] = page.js("return getComputedStyle(document.body).backgroundColor")
+    check(colours["light"] == colours["auto"] != colours["dark"], f"colours {colours}")
+    motion = [page.browser.media(still=still) or page.js("return getComputedStyle(document.documentElement).scrollBehavior")
+              for still in (True, False)]
+    check(motion == ["auto", "smooth"], f"motion {motion}")
+
+
+def looks(page, folder):
+    """Layout, contrast and pictures at both sizes in both colour schemes."""
+    pictures, name = [], pathlib.Path(page.path).stem
+    for size, device in ((LAPTOP, "laptop"), (PHONE, "phone")):
+        for dark in (False, True):
+            page.open(size, dark)
+            where = f"{name} {device} {'dark' if dark else 'light'}"
+            width = page.js("return [document.documentElement.scrollWidth, innerWidth]")
+            check(width == [size[0], size[0]], f"{where}: the page is {width[0]} wide in a window of {width[1]}")
+            check(page.js(STICKS_OUT) == [], f"{where}: sticks out: {page.js(STICKS_OUT)}")
+            page.js("document.querySelector('#row-table .name button')?.click(); document.querySelector('.chooser summary')?.click()")
+            for mode in ("operator", "share"):
+                page.js("document.querySelector(`input[name=colour][value=${arguments[0]}]`).click()", mode)
+                seen = page.js(CONTRAST, "body")
+                check(seen["count"] > 100 and seen["worst"][0][0] >= 4.5, f"{where}: contrast by {mode}: {seen}")
+            check(page.js("return document.documentElement.scrollWidth") == size[0], f"{where}: opened, the page is wider than its window")
+            page.open(size, dark)
+            page.quiet(where)
+            file = folder / f"{name}-{device}-{'dark' if dark else 'light'}.png"
+            pictures.append((where, page.browser.screenshot(file, scale=0.5 if size == PHONE else 1)))
+    page.browser.call("/url", {"url": "about:blank"})
+    for where, picture in pictures:
+        colours, commonest = page.browser.call("/execute/async", {"script": COLOURS, "args": [picture]})
+        check(colours > 300 and commonest < 0.9, f"{where}: the picture has {colours} colours, {commonest:.0%} of it is one")
+
+
+def printing(page, folder):
+    page.open(dark=True)
+    pdf = base64.b64decode(page.browser.devtools("Page.printToPDF", printBackground=True, paperWidth=8.27, paperHeight=11.69)["data"])
+    (folder / f"{pathlib.Path(page.path).stem}.pdf").write_bytes(pdf)
+    check(pdf.startswith(b"%PDF") and pdf.count(b"/Type /Page\n") >= 2, f"{len(pdf)} bytes of PDF")
+    page.browser.devtools("Emulation.setEmulatedMedia", media="print")
+    hidden = page.js("return ['nav', '#theme', '.tools'].every((s) => !document.querySelector(s).checkVisibility())")
+    clipped = page.js("const b = document.querySelector('.scroll.rows'); return b.scrollHeight > b.clientHeight + 1")
+    page.browser.devtools("Emulation.setEmulatedMedia", media="")
+    check(hidden and not clipped, "on paper there are no buttons, and the whole table")
+
+
+def hostile(page):
+    """Names stay text: no element and no script comes of them."""
+    page.open()
+    check("owned" not in page.js("return document.title").replace(page.data["model"], ""), "a planted script ran")
+    check(page.js("return document.scripts.length") == 2 and page.js("return document.images.length") == 0, "planted elements")
+    check(page.js("return [...document.querySelectorAll('a')].every((a) => a.getAttribute('href').startsWith('#'))"), "links leave the page")
+    for i, row in enumerate(page.data["rows"]):
+        if "<" in row["name"]:
+            label = page.js("return document.querySelector(`#treemap [data-row='${arguments[0]}']`)?.getAttribute('aria-label')", i)
+            check(label is None or label.startswith(row["name"]), f"label of row {i}: {label}")
+
+
+def empty(browser, path):
+    """A profile without rows still makes a page that says so."""
+    page = Page(browser, path, None)
+    page.open()
+    said = page.js("return [...document.querySelectorAll('.empty')].map((e) => e.textContent)")
+    check(len(said) == 5 and not any("could not be drawn" in text for text in said), f"an empty profile: {said}")
+    page.quiet("empty")
+
+
+def run(browser, args):
+    checks = 0
+    reports = {}
+    for name in ("squeezenet", "worst"):
+        with open(args.out / f"{name}.json", encoding="utf-8") as file:
+            reports[name] = Page(browser, str(args.out / f"{name}.html"), json.load(file))
+    for name, page in reports.items():
+        page.open()
+        for part in (content, sorting, filtering, opening, tab_order, charts, timeline, touch, theme, hostile):
+            part(page)
+            page.quiet(f"{name}: {part.__name__}")
+            checks += 1
+        looks(page, args.out)
+        printing(page, args.out)
+        page.quiet(f"{name}: printing")
+        checks += 2
+    empty(browser, str(args.out / "empty.html"))
+    return checks + 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kilter", required=True)
+    parser.add_argument("--worst-case", required=True)
+    parser.add_argument("--out", required=True, type=lambda text: pathlib.Path(text).resolve())
+    args = parser.parse_args()
+    missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
+    if missing:
+        print(f"skipped: {' and '.join(missing)} not found (Debian: apt install chromium chromium-driver)")
+        return 77
+    args.out.mkdir(parents=True, exist_ok=True)
+    start = time.monotonic()
+    subprocess.run([args.worst_case, str(args.out)], check=True)
+    subprocess.run([args.kilter, "profile", "zoo:squeezenet1_1", "--seconds", "0.3", "--html", str(args.out / "squeezenet.html"),
+                    "--json", str(args.out / "squeezenet.json")], check=True, stdout=subprocess.DEVNULL)
+    with Browser() as browser:
+        browser.go_offline()
+        checks = run(browser, args)
+    print(f"report: {checks} parts passed in {time.monotonic() - start:.0f} s; pictures in {args.out}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
