@@ -68,12 +68,9 @@ class PlanBuilder {
   Compiled run() {
     check_names();
     split_unschedulable();
-    storage_ = place(graph_, reference_);
-    verify(graph_);
-    bind_roots();
-    for (const Unit& unit : units(graph_)) {
-      if (!storage_.views.contains(unit.nodes.front())) lower_unit(unit);
-    }
+    const Graph fused = graph_;
+    dense_ = reference_;
+    while (!lower_all()) graph_ = fused;
     finish_arena();
     generate_code();
     describe();
@@ -81,6 +78,24 @@ class PlanBuilder {
   }
 
  private:
+  /// Places and lowers everything; false when tasks that cannot take the strides of their operands were added to
+  /// dense_: then the graph is to be placed again.
+  bool lower_all() {
+    const size_t dense = dense_.size();
+    Compiled fresh;
+    fresh.unfused = std::move(out_.unfused);
+    out_ = std::move(fresh);
+    refs_.clear(), buffers_.clear(), halos_done_.clear(), step_of_.clear(), kernels_.clear(), functions_.clear();
+    constants_ = {};
+    storage_ = place(graph_, dense_);
+    verify(graph_);
+    bind_roots();
+    for (const Unit& unit : units(graph_)) {
+      storage_.views.contains(unit.nodes.front()) ? refuse_forced(unit) : lower_unit(unit);
+    }
+    return dense_.size() == dense;
+  }
+
   /// Options name the anchors of tasks, or nodes.
   void check_names() const {
     std::set<std::string> anchors, nodes;
@@ -102,6 +117,15 @@ class PlanBuilder {
     for (const std::string& node : options_.plain_layout) {
       if (nodes.contains(node)) continue;
       fail(ErrorKind::usage, "--plain-layout {}: no node has this name; legal are {}", node, fmt::join(nodes, ", "));
+    }
+  }
+
+  /// What became a view has no kernel that a schedule could be for.
+  void refuse_forced(const Unit& unit) const {
+    const Task task = make_task(graph_, unit, nullptr);
+    if (const Schedule* wanted = forced(task)) {
+      fail(ErrorKind::usage, "--schedule {}={}: {} is a view of its operands' memory and runs no kernel; leave it out",
+           task.node().name, wanted->text(), task.ops());
     }
   }
 
@@ -259,8 +283,10 @@ class PlanBuilder {
       return note_step(unit, task, {"reference", {}});
     }
     const Schedule* wanted = forced(task);
+    if (wanted != nullptr && !fits(task, *wanted) && make_dense(unit)) return;
     Chosen chosen = choose(task, limits_, wanted != nullptr ? std::optional(*wanted) : std::nullopt);
     if (chosen.schedule.name == "reference") {
+      if (make_dense(unit)) return;
       std::string why;
       for (const auto& [name, r] : chosen.rejected) why += fmt::format("; {}: {}", name, r.text());
       require(false, "'{}' lost its template when its operands were placed{}", task.node().name, why);
@@ -295,6 +321,25 @@ class PlanBuilder {
       return;
     }
     for (ValueId in : graph_.node(producer).inputs) add_producers(in, steps);
+  }
+
+  bool fits(const Task& task, const Schedule& schedule) const {
+    const Template* t = find_template(schedule.name);
+    return t != nullptr && std::holds_alternative<Lowered>(t->lower(task, schedule, limits_));
+  }
+
+  /// Asks for dense operands of a task without blocked ones; false when it has them already.
+  bool make_dense(const Unit& unit) {
+    const auto plain = [&](const std::vector<ValueId>& values) {
+      return std::all_of(values.begin(), values.end(), [&](ValueId v) {
+        return v == kNone || graph_.value(v).constant || graph_.type(v).layout.plain();
+      });
+    };
+    for (NodeId id : unit.nodes) {
+      if (dense_.contains(id) || !plain(graph_.node(id).inputs) || !plain(graph_.node(id).outputs)) return false;
+    }
+    dense_.insert(unit.nodes.begin(), unit.nodes.end());
+    return true;
   }
 
   void add_halo(ValueId value) {
@@ -384,8 +429,12 @@ class PlanBuilder {
   }
 
   void dump_loop(const LoopFunc& func) const {
-    std::filesystem::create_directories(options_.dump_ir / "loops");
-    std::ofstream(options_.dump_ir / "loops" / fmt::format("{:04}_{}.loop", step(), func.name)) << print(func);
+    std::error_code error;
+    std::filesystem::create_directories(options_.dump_ir / "loops", error);
+    const auto file = options_.dump_ir / "loops" / fmt::format("{:04}_{}.loop", step(), func.name);
+    std::ofstream out(file);
+    out << print(func);
+    if (!out.flush()) fail(ErrorKind::io, "--dump-ir: cannot write {}", file.string());
   }
 
   void add_reference(const Task& task) {
@@ -483,6 +532,7 @@ class PlanBuilder {
   const CompileOptions& options_;
   const TargetLimits& limits_;
   std::set<NodeId> reference_;
+  std::set<NodeId> dense_;  ///< reference_, and nodes whose template takes dense operands only
   StorageMap storage_;
   std::map<ValueId, BufferRef> refs_;  ///< by root; arena: index into buffers_
   std::vector<ArenaBuffer> buffers_;

@@ -13,7 +13,7 @@ namespace {
 
 class Placer {
  public:
-  Placer(Graph& graph, const std::set<NodeId>& reference) : graph_(graph), reference_(reference) {}
+  Placer(Graph& graph, const std::set<NodeId>& dense) : graph_(graph), dense_(dense) {}
 
   StorageMap run() {
     grow();
@@ -47,9 +47,9 @@ class Placer {
   }
   const Storage& of(ValueId v) const { return map_.of(v); }
 
-  /// Writes its outputs through strides: everything but views and reference kernels.
+  /// Writes its outputs through strides: everything but views and nodes that write dense tensors.
   bool kernel(NodeId id) const {
-    if (id == kNone || reference_.contains(id) || map_.views.contains(id)) return false;
+    if (id == kNone || dense_.contains(id) || map_.views.contains(id)) return false;
     const Node& node = graph_.node(id);
     return node.op->family != Family::reshape && node.op->name != "Concat";
   }
@@ -59,9 +59,9 @@ class Placer {
     const Family family = static_cast<const Graph&>(graph_).node(id).op->family;
     return family != Family::movement && family != Family::gather;
   }
-  bool read_by_reference(ValueId v) const {
+  bool read_dense(ValueId v) const {
     const auto users = graph_.users(v);
-    return std::any_of(users.begin(), users.end(), [&](NodeId u) { return reference_.contains(u); });
+    return std::any_of(users.begin(), users.end(), [&](NodeId u) { return dense_.contains(u); });
   }
 
   /// A copy of `v` in a buffer of its own, same layout; reads `v` once.
@@ -77,7 +77,7 @@ class Placer {
   // --- values written where their user wants them, users first ---
 
   void place_in_user(NodeId id) {
-    if (reference_.contains(id)) return;
+    if (dense_.contains(id)) return;
     const Node& node = graph_.node(id);
     if (node.op->name == "Concat" && node.op->family == Family::movement) return place_parts(id);
     if (node.op->name == "Transpose") return place_transposed(id);
@@ -114,7 +114,7 @@ class Placer {
     const Value& v = graph_.value(part);
     const bool placed = static_cast<size_t>(part) < placed_.size() && placed_[static_cast<size_t>(part)];
     return !placed && writes_strided(v.producer) && v.type.layout == layout && !graph_.is_output(part) &&
-           !read_by_reference(part) && !wanted_dense(part, user);
+           !read_dense(part) && !wanted_dense(part, user);
   }
 
   /// Read by a reshape, or by a movement or gather kernel other than `user`: these want it dense.
@@ -149,14 +149,14 @@ class Placer {
 
   void place_outputs(NodeId id) {
     if (map_.views.contains(id)) return;
-    if (reference_.contains(id)) dense_inputs(id);
+    if (dense_.contains(id)) dense_inputs(id);
     const Node& node = graph_.node(id);
-    if (!reference_.contains(id) && node.outputs[0] != kNone && !placed_[static_cast<size_t>(node.outputs[0])]) {
+    if (!dense_.contains(id) && node.outputs[0] != kNone && !placed_[static_cast<size_t>(node.outputs[0])]) {
       if (node.op->family == Family::reshape) return place_reshape(id);
       if (node.op->family == Family::movement && place_region_views(id)) return;
       if (node.op->name == "Relayout" && place_relayout_view(id)) return;
     }
-    if (node.op->family == Family::reshape && !reference_.contains(id)) {
+    if (node.op->family == Family::reshape && !dense_.contains(id)) {
       graph_.node(id).op = find_op("kilter", "Relayout", 1);  // its output has a place already: it is a copy now
     }
     for (ValueId v : graph_.node(id).outputs) {
@@ -300,7 +300,7 @@ class Placer {
   }
 
   Graph& graph_;
-  const std::set<NodeId>& reference_;
+  const std::set<NodeId>& dense_;
   StorageMap map_;
   std::vector<bool> placed_;
   std::set<ValueId> taken_;
@@ -308,6 +308,6 @@ class Placer {
 
 }  // namespace
 
-StorageMap place(Graph& graph, const std::set<NodeId>& reference) { return Placer(graph, reference).run(); }
+StorageMap place(Graph& graph, const std::set<NodeId>& dense) { return Placer(graph, dense).run(); }
 
 }  // namespace kilter

@@ -24,7 +24,7 @@ struct StorageMap {
 };
 
 /// Decides storage for every live value. Inserts Relayout nodes (each a group of its own) where a copy is unavoidable.
-/// `reference` holds the nodes that run through their reference kernel: they read and write dense tensors only.
-StorageMap place(Graph& graph, const std::set<NodeId>& reference);
+/// The nodes of `dense` (those that run their reference kernel, and others) read and write dense tensors only.
+StorageMap place(Graph& graph, const std::set<NodeId>& dense);
 
 }  // namespace kilter

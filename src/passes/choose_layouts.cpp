@@ -25,7 +25,7 @@ class Layouts {
   Layouts(Graph& graph, PassContext& context) : graph_(graph), context_(context), block_(context.limits.lanes_f32()) {}
 
   void run() {
-    if (block_ == 1 || !context_.take()) return;
+    if (block_ == 1 || !worthwhile() || !context_.take()) return;
     const std::vector<NodeId> order = graph_.order();
     for (NodeId id : order) decide(id);
     for (NodeId id : order) convert_inputs(id);
@@ -37,6 +37,20 @@ class Layouts {
   }
 
  private:
+  /// Blocks spread from convolutions only, and layouts are chosen once.
+  bool worthwhile() const {
+    bool any = false;
+    for (NodeId id : graph_.order()) {
+      const Node& node = static_cast<const Graph&>(graph_).node(id);
+      for (ValueId out : node.outputs) {
+        if (out != kNone && !graph_.type(out).layout.plain()) return false;
+      }
+      const bool conv = node.op->family == Family::conv || node.op->family == Family::conv_transpose;
+      any = any || (conv && conv_blocks(node));
+    }
+    return any;
+  }
+
   bool image(ValueId v) const {
     const TensorType& t = graph_.type(v);
     return t.dtype == DType::f32 && t.shape.size() == 4 && elems(t.shape) > 0;

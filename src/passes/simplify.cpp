@@ -71,9 +71,8 @@ class Simplifier {
     const std::string_view op = node.op->name;
     if (!same && node.inputs.size() < 2) return std::nullopt;
     if (node.op->family == Family::reshape && same) return x;
-    if (same &&
-        (op == "Cast" || op == "CastLike" || op == "Expand" || op == "Slice" || op == "Tile" || op == "Dropout"))
-      return x;
+    if (same && (op == "Cast" || op == "CastLike" || op == "Expand" || op == "Tile" || op == "Dropout")) return x;
+    if (same && op == "Slice" && !reverses(node)) return x;
     if (same && op == "Concat" && node.inputs.size() == 1) return x;
     if (same && op == "Transpose" && keeps_order(node)) return x;
     if (op == "Mul" || op == "Add") {
@@ -84,6 +83,15 @@ class Simplifier {
     if (same && op == "Div" && is_scalar(node.inputs[1], 1)) return x;
     if (same && op == "Sub" && is_scalar(node.inputs[1], 0)) return x;
     return std::nullopt;
+  }
+
+  /// A Slice may take a whole axis backwards.
+  bool reverses(const Node& node) const {
+    if (node.inputs.size() < 5 || node.inputs[4] == kNone) return false;
+    const auto& steps = graph_.value(node.inputs[4]).constant;
+    if (!steps) return true;
+    const std::vector<int64_t> all = steps->ints();
+    return std::any_of(all.begin(), all.end(), [](int64_t step) { return step < 0; });
   }
 
   bool keeps_order(const Node& node) const {

@@ -16,6 +16,13 @@ struct Rows {
   bool by_channel = false;  ///< one scale and bias per row (InstanceNormalization), else one per element of the row
 };
 
+bool read_by_epilogue(const Task& task, ValueId value) {
+  return std::any_of(task.epilogue.begin(), task.epilogue.end(), [&](NodeId id) {
+    const std::vector<ValueId>& inputs = task.graph->node(id).inputs;
+    return std::find(inputs.begin(), inputs.end(), value) != inputs.end();
+  });
+}
+
 Answer<Rows> analyse(const Task& task, const TargetLimits&) {
   const Node& node = task.node();
   const std::string_view op = node.op->name;
@@ -49,8 +56,7 @@ Answer<Rows> analyse(const Task& task, const TargetLimits&) {
   for (const auto* list : {&task.inputs, &task.outputs}) {
     for (const Operand& o : *list) {
       if (o.type.shape != shape) {
-        const bool parameter = std::find(node.inputs.begin() + 1, node.inputs.end(), o.value) != node.inputs.end();
-        if (r.first_dim + 1 < shape.size() && !parameter && elems(o.type.shape) != 1) {
+        if (r.first_dim + 1 < shape.size() && read_by_epilogue(task, o.value) && elems(o.type.shape) != 1) {
           return Rejected{"operands of the epilogue when a row spans dimensions", text(shape), text(o.type.shape)};
         }
         continue;
@@ -134,8 +140,9 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
     if (has_scale) v = v * parameter(scale);
     if (has_bias) v = v + parameter(bias);
     Site here = site;
-    here.index.back() = at;
-    here.vec_dim = static_cast<int32_t>(domain.rank()) - 1;
+    const size_t inner = innermost(x.type.shape, rows.first_dim);
+    here.index[inner] = at;
+    here.vec_dim = static_cast<int32_t>(inner);
     here.lanes = lanes;
     here.mask = mask;
     e.epilogue({{node.outputs[0], v}}, domain, here);

@@ -20,7 +20,8 @@ struct Reduction {
   int64_t count = 1;                  ///< elements behind one output, for the mean
   std::vector<size_t> kept, reduced;  ///< physical dimensions of the input with more than one element, outermost first
   bool inner_reduced = false;
-  size_t inner = 0;  ///< the dimension that vectors run along
+  size_t inner = 0;    ///< the dimension that vectors run along
+  int64_t stride = 1;  ///< elements between its neighbours in the input
 };
 
 std::optional<std::pair<Op, double>> operation(std::string_view name) {
@@ -61,8 +62,7 @@ Answer<Reduction> analyse(const Task& task, const TargetLimits&) {
     auto& list = is_reduced(d) ? r.reduced : r.kept;
     list.insert(list.begin(), d);
   }
-  if (found && x.phys.strides[r.inner] != 1)
-    return Rejected{"stride of the innermost dimension", "1", std::to_string(x.phys.strides[r.inner])};
+  if (found) r.stride = x.phys.strides[r.inner];
   return r;
 }
 
@@ -177,7 +177,8 @@ class ReduceEmitter {
     const Expr& lanes_on = mask;
     start();
     over_reduced(
-        0, [&](int64_t a) { add(a, b_.load(buffer_, address(index_), lanes_, 1, lanes_on)); }, r_.reduced.size());
+        0, [&](int64_t a) { add(a, b_.load(buffer_, address(index_), lanes_, r_.stride, lanes_on)); },
+        r_.reduced.size());
     store(finished(total()), static_cast<int32_t>(r_.inner), lanes_, lanes_on);
   }
 
@@ -193,19 +194,24 @@ class ReduceEmitter {
     over_reduced_outer(0, [&] {
       const Expr row = b_.let("row", address(index_));
       b_.loop("v", 0, full, step, [&](const Expr& v) {
-        for (int64_t a = 0; a < accumulators_; ++a) add(a, b_.load(buffer_, row + v + Expr(a * lanes_), lanes_));
+        for (int64_t a = 0; a < accumulators_; ++a) add(a, vector_at(row, v + Expr(a * lanes_), {}));
       });
       for (int64_t at = full; at < extent; at += lanes_) {
         const int64_t left = std::min<int64_t>(lanes_, extent - at);
         if (left == lanes_) {
-          add(0, b_.load(buffer_, row + Expr(at), lanes_));
+          add(0, vector_at(row, Expr(at), {}));
           continue;
         }
         const Expr mask = first_lanes(Expr(left), lanes_);
-        add(0, select(mask, b_.load(buffer_, row + Expr(at), lanes_, 1, mask), imm(DType::f32, r_.start, lanes_)));
+        add(0, select(mask, vector_at(row, Expr(at), mask), imm(DType::f32, r_.start, lanes_)));
       }
     });
     store(finished(b_.let("total", over_lanes(total()))), -1, 1, {});
+  }
+
+  /// Elements i, i + 1, ... of the innermost dimension.
+  Expr vector_at(const Expr& row, const Expr& i, const Expr& mask) {
+    return b_.load(buffer_, row + i * Expr(r_.stride), lanes_, r_.stride, mask);
   }
 
   void over_reduced_outer(size_t depth, const std::function<void()>& body) {

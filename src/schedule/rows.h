@@ -22,4 +22,12 @@ inline void for_vectors(LoopBuilder& b, int64_t extent, int32_t lanes, int64_t u
   }
 }
 
+/// The dimension in which positions of a row over dimensions `first` and later are counted: the last one with more than
+/// one element, as one of extent 1 has no stride.
+inline size_t innermost(const Shape& shape, size_t first) {
+  size_t d = shape.size() - 1;
+  while (d > first && shape[d] == 1) --d;
+  return d;
+}
+
 }  // namespace kilter

@@ -42,7 +42,10 @@ Schedule parse_schedule(std::string_view text) {
            "schedule '{}': expected knob=INTEGER, got '{}'; write it as `kilter run --verify` and profiles print it",
            text, word);
     }
-    schedule.knobs.emplace_back(word.substr(0, equals), value);
+    const std::string_view key = word.substr(0, equals);
+    if (std::any_of(schedule.knobs.begin(), schedule.knobs.end(), [&](const auto& knob) { return knob.first == key; }))
+      fail(ErrorKind::usage, "schedule '{}': knob '{}' is given twice; give it once", text, key);
+    schedule.knobs.emplace_back(key, value);
   }
   if (schedule.name.empty()) fail(ErrorKind::usage, "schedule: expected 'template knob=value ...', got nothing");
   return schedule;
@@ -78,6 +81,17 @@ std::optional<Rejected> check_knobs(const Schedule& schedule, const std::vector<
   return std::nullopt;
 }
 
+namespace {
+
+/// The knobs in the template's order, however they were written: equal schedules have one text and one kernel key.
+Schedule in_order(const Schedule& schedule, const std::vector<Knob>& space) {
+  Schedule sorted{schedule.name, {}};
+  for (const Knob& knob : space) sorted.knobs.emplace_back(knob.name, schedule.knob(knob.name));
+  return sorted;
+}
+
+}  // namespace
+
 Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<Schedule>& forced) {
   Chosen chosen;
   if (forced && forced->name != "reference") {
@@ -93,7 +107,8 @@ Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<
       fail(ErrorKind::usage, "--schedule {}: '{}' does not apply: {}", task.node().name, forced->text(),
            rejected->text());
     }
-    chosen.schedule = *forced;
+    const auto space = t->space(task, limits);
+    chosen.schedule = in_order(*forced, std::get<std::vector<Knob>>(space));
     chosen.lowered = std::move(std::get<Lowered>(lowered));
     return chosen;
   }

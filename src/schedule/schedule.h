@@ -28,7 +28,7 @@ struct Schedule {
   std::string text() const;
   bool operator==(const Schedule&) const = default;
 };
-/// Reads Schedule::text(). Throws usage naming the offending word.
+/// Reads Schedule::text(). Throws usage naming the word that is malformed or the knob that comes twice.
 Schedule parse_schedule(std::string_view text);
 
 /// What one argument of a stage is.

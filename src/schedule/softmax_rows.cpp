@@ -107,8 +107,9 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
     const Expr v = b.load(row, at, lanes);
     const Expr wide = broadcast(scale, lanes);
     Site here = site;
-    here.index.back() = at;
-    here.vec_dim = static_cast<int32_t>(domain.rank()) - 1;
+    const size_t inner = innermost(x.type.shape, rows.first_dim);
+    here.index[inner] = at;
+    here.vec_dim = static_cast<int32_t>(inner);
     here.lanes = lanes;
     here.mask = mask;
     e.epilogue({{node.outputs[0], rows.logarithm ? v - wide : v * wide}}, domain, here);

@@ -1,0 +1,249 @@
+// Which values share memory: parts of a concatenation, slices, reshapes, transposes, and what stays a copy.
+#include "compile/storage.h"
+
+#include <gtest/gtest.h>
+
+#include "guarded_run.h"
+#include "ops/builder.h"
+#include "ops/evaluate.h"
+#include "sweep.h"
+
+namespace kilter {
+namespace {
+
+class Placed {
+ public:
+  explicit Placed(std::string_view text, const std::set<std::string>& dense = {}) : graph(parse_graph(text)) {
+    verify_types(graph);
+    std::set<NodeId> nodes;
+    for (NodeId id : graph.order()) {
+      if (dense.contains(std::as_const(graph).node(id).name)) nodes.insert(id);
+    }
+    map = place(graph, nodes);
+    verify(graph);
+  }
+
+  const Storage& of(std::string_view name) const { return map.of(graph.find_value(name)); }
+  std::string root(std::string_view name) const { return graph.value(of(name).root).name; }
+  bool viewed(std::string_view node) const {
+    return std::any_of(map.views.begin(), map.views.end(), [&](NodeId id) { return graph.node(id).name == node; });
+  }
+  /// Names of the copies that were put in, in order.
+  std::vector<std::string> copies() const {
+    std::vector<std::string> names;
+    for (NodeId id : graph.order()) {
+      if (graph.node(id).op->name == "Relayout") names.push_back(graph.node(id).name);
+    }
+    return names;
+  }
+
+  Graph graph;
+  StorageMap map;
+};
+
+using Names = std::vector<std::string>;
+
+TEST(Storage, PartsOfAConcatenationAreWrittenInPlace) {
+  const Placed p(R"(graph "g" {
+    input %x: f32[2,3,4]
+    input %y: f32[2,5,4]
+    %a: f32[2,3,4] = Relu@14 "a"(%x)
+    %b: f32[2,5,4] = Exp@13 "b"(%y)
+    %c: f32[2,8,4] = Concat@13 "c" {axis=1}(%a, %b)
+    %d: f32[2,8,4] = Relu@14 "d"(%c)
+    output "d" %d
+  })");
+  EXPECT_EQ(p.copies(), Names{});
+  EXPECT_TRUE(p.viewed("c"));
+  EXPECT_EQ(p.root("a"), "c");
+  EXPECT_EQ(p.root("b"), "c");
+  EXPECT_EQ(p.of("a").offset_elems, 0);
+  EXPECT_EQ(p.of("b").offset_elems, 12);
+  EXPECT_EQ(p.of("b").phys.strides, (Shape{32, 4, 1}));
+  EXPECT_EQ(p.of("b").phys.dims, (Shape{2, 5, 4}));
+}
+
+TEST(Storage, PartsThatCannotBeWrittenInPlaceAreCopied) {
+  const Placed p(R"(graph "g" {
+    input %x: f32[2,4]
+    const %k: f32[2,1](1, 2)
+    %a: f32[2,4] = Relu@14 "a"(%x)
+    %b: f32[2,4] = Exp@13 "b"(%x)
+    %c: f32[2,17] = Concat@13 "c" {axis=1}(%x, %a, %a, %b, %k)
+    output "c" %c
+    output "b" %b
+  })");
+  // An input of the network, a value the second time, an output of the network, a constant.
+  EXPECT_EQ(p.copies(), (Names{"x.part", "a.part", "b.part", "k.part"}));
+  EXPECT_EQ(p.root("a"), "c");
+  EXPECT_EQ(p.of("a").offset_elems, 4);
+}
+
+TEST(Storage, APartInABlockedConcatenationStartsAtItsBlock) {
+  const Placed p(R"(graph "g" {
+    input %x: f32[1,8,3,3]{c8 halo1,1,1,1}
+    %a: f32[1,8,3,3]{c8 halo1,1,1,1} = Relu@14 "a"(%x)
+    %b: f32[1,16,3,3]{c8 halo1,1,1,1} = Concat@13 "b" {axis=1}(%a, %a)
+    %c: f32[1,16,3,3]{c8} = Relu@14 "c"(%b)
+    %d: f32[1,16,3,3] = kilter::Relayout@1 "d"(%c)
+    output "d" %d
+  })");
+  EXPECT_EQ(p.root("a"), "b");
+  EXPECT_EQ(p.of("a.part").offset_elems, 5 * 5 * 8);
+  EXPECT_EQ(p.of("a.part").phys.offset, 5 * 8 + 8);
+  EXPECT_EQ(p.of("a.part").phys.strides, p.of("b").phys.strides);
+}
+
+TEST(Storage, SlicesAreViewsOfTheirSource) {
+  const Placed p(R"(graph "g" {
+    input %x: f32[4,6]
+    const %start: i64[1](2)
+    const %end: i64[1](5)
+    const %axis: i64[1](1)
+    %a: f32[4,6] = Relu@14 "a"(%x)
+    %s: f32[4,3] = Slice@13 "s"(%a, %start, %end, %axis)
+    %b: f32[4,3] = Exp@13 "b"(%s)
+    output "b" %b
+  })");
+  EXPECT_EQ(p.copies(), Names{});
+  EXPECT_TRUE(p.viewed("s"));
+  EXPECT_EQ(p.root("s"), "a");
+  EXPECT_EQ(p.of("s").offset_elems, 2);
+  EXPECT_EQ(p.of("s").phys.strides, (Shape{6, 1}));
+}
+
+TEST(Storage, SlicesThatTheirReadersCannotTakeAreMoved) {
+  const std::string_view text = R"(graph "g" {
+    input %x: f32[4,6]
+    const %start: i64[1](2)
+    const %end: i64[1](5)
+    const %axis: i64[1](1)
+    %a: f32[4,6] = Relu@14 "a"(%x)
+    %s: f32[4,3] = Slice@13 "s"(%a, %start, %end, %axis)
+    %b: f32[4,3] = Exp@13 "b"(%s)
+    output "b" %b
+    output "s" %s
+  })";
+  EXPECT_FALSE(Placed(text).viewed("s"));
+  const std::string inner = std::string(text).replace(text.find("  output \"s\" %s"), 15, "");
+  EXPECT_TRUE(Placed(inner).viewed("s"));
+  EXPECT_FALSE(Placed(inner, {"b"}).viewed("s")) << "its reader takes dense operands only";
+}
+
+TEST(Storage, ATransposeOfRowsIsWrittenByItsSource) {
+  const Placed p(R"(graph "g" {
+    input %x: f32[2,3,5,4]
+    %a: f32[2,3,5,4] = Relu@14 "a"(%x)
+    %t: f32[2,5,3,4] = Transpose@13 "t" {perm=[0, 2, 1, 3]}(%a)
+    %b: f32[2,5,3,4] = Softmax@13 "b"(%t)
+    output "b" %b
+  })");
+  EXPECT_EQ(p.copies(), Names{});
+  EXPECT_TRUE(p.viewed("t"));
+  EXPECT_EQ(p.root("a"), "t");
+  EXPECT_EQ(p.of("a").phys.strides, (Shape{60, 4, 12, 1}));
+  EXPECT_EQ(p.of("t").phys.strides, (Shape{60, 12, 4, 1}));
+}
+
+TEST(Storage, ReshapesAreViewsWhereStridesAllowIt) {
+  const Placed p(R"(graph "g" {
+    input %x: f32[2,6]
+    const %four: i64[2](4, 3)
+    const %flat: i64[1](12)
+    const %end: i64[1](4)
+    const %zero: i64[1](0)
+    const %one: i64[1](1)
+    const %eight: i64[1](8)
+    %a: f32[2,6] = Relu@14 "a"(%x)
+    %r: f32[4,3] = Reshape@14 "r"(%a, %four)
+    %b: f32[4,3] = Exp@13 "b"(%r)
+    %s: f32[2,4] = Slice@13 "s"(%a, %zero, %end, %one)
+    %q: f32[8] = Reshape@14 "q"(%s, %eight)
+    %c: f32[8] = Exp@13 "c"(%q)
+    output "b" %b
+    output "c" %c
+  })");
+  EXPECT_TRUE(p.viewed("r"));
+  EXPECT_EQ(p.root("r"), "a");
+  EXPECT_NE(p.root("q"), "a") << "rows of four of six are no vector";
+}
+
+TEST(Storage, OutputsOfTheNetworkHaveBuffersOfTheirOwn) {
+  const Placed p(R"(graph "g" {
+    input %x: f32[2,3]
+    const %k: f32[2](1, 2)
+    const %six: i64[1](6)
+    %a: f32[2,3] = Relu@14 "a"(%x)
+    %r: f32[6] = Reshape@14 "r"(%a, %six)
+    output "a" %a
+    output "again" %a
+    output "reshaped" %r
+    output "input" %x
+    output "constant" %k
+  })");
+  EXPECT_EQ(p.copies(), (Names{"a.output", "r.output", "x.output", "k.output"}));
+  std::set<ValueId> roots;
+  for (const Graph::Output& o : p.graph.outputs()) EXPECT_TRUE(roots.insert(p.map.of(o.value).root).second) << o.name;
+}
+
+/// Rows that are slices, transposes and parts of larger tensors: where a template cannot take their strides, copies.
+void make_rows(SweepNet& net) {
+  Draw& draw = net.draw;
+  ValueId v = net.input({draw.between(1, 3), draw.between(2, 5), draw.between(2, 5), draw.pick({1, 3, 8, 17})});
+  if (draw.chance(70)) v = net.b.add("Relu", {v});
+  const auto list = [&](int64_t i) { return net.b.constant(Tensor::of<int64_t>({1}, {i})); };
+  if (draw.chance(50)) v = net.b.add("Slice", {v, list(1), list(net.shape(v)[2]), list(2)});
+  if (draw.chance(50)) v = net.b.add("Transpose", {v}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
+  const Shape& s = net.shape(v);
+  const int64_t axis = draw.between(1, 3);
+  const Shape parameters(s.begin() + axis, s.end());
+  switch (draw.between(0, 4)) {
+    case 0: {
+      GraphBuilder::Options options;
+      options.opset = 11;
+      v = net.b.add("Softmax", {v}, {{"axis", axis}}, options)[0];
+      break;
+    }
+    case 1:
+      v = net.b.add("LayerNormalization", {v, net.constant(parameters), net.constant(parameters)}, {{"axis", axis}});
+      break;
+    case 2:
+      v = net.b.add("InstanceNormalization", {v, net.constant({s[1]}), net.constant({s[1]})});
+      break;
+    case 3:
+      v = net.b.add("ReduceMax", {v, list(draw.between(0, 3))}, {{"keepdims", int64_t{1}}});
+      break;
+    default:
+      v = net.b.add("Softmax", {v}, {{"axis", int64_t{3}}});
+      break;
+  }
+  v = net.elementwise(v);
+  if (draw.chance(50)) v = net.b.add("Concat", {v, net.b.add("Relu", {v})}, {{"axis", draw.between(0, 3)}});
+  net.output(v);
+}
+
+TEST(Storage, RowsOfAnyStridesAgreeWithTheReference) { sweep({"Rows", make_rows, 50}); }
+
+TEST(Storage, ATaskThatCannotTakeStridesGetsDenseOperands) {
+  const Graph graph = parse_graph(R"(graph "g" {
+    input %x: f32[2,3,8]
+    const %start: i64[1](2)
+    const %end: i64[1](6)
+    const %axis: i64[1](2)
+    %a: f32[2,3,8] = Relu@14 "a"(%x)
+    %s: f32[2,3,4] = Slice@11 "s"(%a, %start, %end, %axis)
+    %b: f32[2,3,4] = Softmax@11 "b" {axis=1}(%s)
+    output "b" %b
+  })");
+  SweepNet net(1);
+  const std::vector<Tensor> inputs{net.draw.tensor({2, 3, 8})};
+  const Compiled compiled = compile_for(graph, native_target());
+  EXPECT_EQ(
+      steps_text(compiled.plan),
+      "\n  step a (Relu): map item=4096\n  step s (Slice): move_regions\n  step b (Softmax): softmax_rows unroll=2");
+  const auto program = std::make_shared<const Program>(compiled.plan);
+  EXPECT_EQ(run_guarded(program, inputs, evaluate(graph, inputs), {.rtol = 1e-5, .atol = 1e-6}, 0), "");
+}
+
+}  // namespace
+}  // namespace kilter

@@ -1,0 +1,52 @@
+#include "pass_runner.h"
+
+#include <gtest/gtest.h>
+
+#include "base/text.h"
+#include "loop/target.h"
+#include "ops/builder.h"
+
+namespace kilter {
+
+int64_t run_pass(PassFunction pass, Graph& graph, std::string_view target, int64_t most) {
+  PassContext context;
+  context.limits = parse_target(target).limits;
+  context.rewrites_left = most;
+  pass(graph, context);
+  verify(graph);
+  verify_types(graph);
+  return context.rewrites_done;
+}
+
+std::string nodes_text(const Graph& graph) {
+  std::string out;
+  const std::string whole = print(graph);
+  for (std::string_view line : split(whole, '\n')) {
+    if (line.starts_with("  %") || line.starts_with("  output")) out += std::string(trim(line)) + "\n";
+  }
+  return out;
+}
+
+std::string after(PassFunction pass, std::string_view text, std::string_view target) {
+  Graph graph = parse_graph(text);
+  verify(graph);
+  verify_types(graph);
+  run_pass(pass, graph, target);
+  const std::string once = print(graph);
+  EXPECT_EQ(run_pass(pass, graph, target), 0) << "the second run rewrites again:\n" << once;
+  EXPECT_EQ(print(graph), once);
+  return nodes_text(graph);
+}
+
+std::string unchanged(PassFunction pass, std::string_view text, std::string_view target) {
+  Graph graph = parse_graph(text);
+  verify(graph);
+  verify_types(graph);
+  const std::string before = print(graph);
+  const int64_t rewrites = run_pass(pass, graph, target);
+  const std::string now = print(graph);
+  if (now != before) return now;
+  return rewrites == 0 ? "" : fmt::format("{} rewrites counted", rewrites);
+}
+
+}  // namespace kilter
