@@ -94,8 +94,14 @@ class Comparer {
   }
 
  private:
-  /// Retaking pays while at least one of four retaken slices comes out quiet.
-  bool retake_pays() const { return 4 * (helped_ + 5) >= result_.retaken; }
+  /// Retaking pays while at least one of four slices that were retaken of late came out quiet.
+  bool retake_pays() const { return 4 * (helped_ + 2) >= tried_; }
+
+  void count_retake(bool helped) {
+    ++tried_;
+    helped_ += helped ? 1 : 0;
+    if (tried_ >= 64) tried_ /= 2, helped_ /= 2;
+  }
 
   /// Time per call of one slice, and what disturbed it.
   double time_slice(const Candidate& c, int64_t calls, Disturbance& disturbance) {
@@ -115,13 +121,17 @@ class Comparer {
     return sum / static_cast<double>(calls);
   }
 
-  /// A slice that is not disturbed, if one can be had; what disturbed the one that is answered goes into `round`.
-  double take_slice(size_t candidate, Round& round) {
+  /// A slice that is not disturbed, if one can be had; what disturbed the one that is answered goes into `round`. Where
+  /// retaking does not pay, one a round finds out when it does again. Slices of more than a fiftieth of the budget are
+  /// not retaken.
+  double take_slice(size_t candidate, Round& round, bool first) {
     for (int retakes = 0;; ++retakes) {
       Disturbance d;
       const double ms = time_slice(candidates_[candidate], result_.calls[candidate], d);
-      if (retakes > 0 && !d.disturbed()) ++helped_;
-      if (!d.disturbed() || retakes == options_.retakes || !retake_pays()) {
+      if (retakes > 0) count_retake(!d.disturbed());
+      const bool affordable = d.wall_ms * 1e-3 * 50 <= options_.max_seconds;
+      const bool again = affordable && retakes < options_.retakes && (retake_pays() || (first && retakes == 0));
+      if (!d.disturbed() || !again) {
         round.disturbance.add(d);
         return ms;
       }
@@ -137,7 +147,7 @@ class Comparer {
     watch_.start();
     for (size_t i = 0; i < 2 * n; ++i) {
       const auto at = static_cast<size_t>(round.order[i < n ? i : 2 * n - 1 - i]);
-      round.ms[at] += take_slice(at, round) / 2;
+      round.ms[at] += take_slice(at, round, i == 0) / 2;
     }
     const Disturbance& d = round.disturbance;
     if (d.stolen) ++result_.reasons["steal"];
@@ -207,7 +217,7 @@ class Comparer {
   const std::vector<Candidate>& candidates_;
   const CompareOptions& options_;
   QuietWatch watch_;
-  int64_t helped_ = 0;  // retaken slices that came out quiet
+  int64_t tried_ = 0, helped_ = 0;  // slices retaken of late, and those of them that came out quiet
   Comparison result_;
 };
 

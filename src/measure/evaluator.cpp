@@ -67,10 +67,10 @@ Evaluation evaluate(const std::function<void()>& run, const EvaluatorOptions& op
 
 std::function<void()> cache_flusher(int64_t bytes) {
   const int64_t level = bytes > 0 ? bytes : last_level_cache_bytes();
-  const auto buffer = std::make_shared<std::vector<int64_t>>(static_cast<size_t>(2 * level / 8));
+  const auto buffer = std::make_shared<std::vector<uint64_t>>(static_cast<size_t>(2 * level / 8));
   return [buffer] {
-    int64_t carry = 0;
-    for (int64_t& word : *buffer) word = (carry += word + 1);
+    uint64_t carry = 0;
+    for (uint64_t& word : *buffer) word = (carry += word + 1);
     // What was computed must not look unused.
     asm volatile("" : : "r"(carry) : "memory");
   };

@@ -201,13 +201,34 @@ TEST(Compare, WhenAllAreDisturbedTheLeastDisturbedAreKept) {
   EXPECT_LT(c.samples[0].quantile(1), 3) << "rounds with a stall of 50 ms a slice would show 52";
 }
 
-TEST(Compare, RetakingStopsWhenItDoesNotHelp) {
+TEST(Compare, SlicesThatTakeMuchOfTheBudgetAreNotRetaken) {
+  Bench bench({500, 500});
+  CompareOptions options = bench.options();
+  bench.at_call = [&](uint64_t) { bench.machine.stall(20); };
+  const Comparison c = compare(bench.candidates, options);
+  EXPECT_EQ(c.retaken, 0);
+  EXPECT_EQ(c.disturbed, c.taken);
+}
+
+TEST(Compare, RetakingStopsWhileItDoesNotHelp) {
   Bench bench({2, 2});
   CompareOptions options = bench.options();
-  options.max_rounds = 200;
+  options.max_seconds = 1000;
+  options.max_rounds = 600;
   options.target_half_width = 0;
-  bench.at_call = [&](uint64_t) { bench.machine.stall(1); };
-  EXPECT_LT(compare(bench.candidates, options).retaken, 30);
+  // Everything is disturbed for a while; then every fifth call.
+  bench.at_call = [&](uint64_t call) {
+    if (call < 2000 || call % 5 == 0) bench.machine.stall(1);
+  };
+  const Comparison c = compare(bench.candidates, options);
+  const auto quiet = [&](int first, int last) {
+    return std::count_if(c.rounds.begin() + first, c.rounds.begin() + last,
+                         [](const Round& r) { return !r.disturbance.disturbed(); });
+  };
+  EXPECT_EQ(quiet(0, 300), 0);
+  EXPECT_GE(quiet(500, 600), 95) << "retaken again once it helps";
+  EXPECT_GE(c.retaken, 400) << "one a round while it does not";
+  EXPECT_LE(c.retaken, 850);
 }
 
 TEST(Compare, ShortCallsFillASliceAndLongOnesRunOnce) {
@@ -275,6 +296,7 @@ TEST(Compare, OneCandidateIsRefused) {
   EXPECT_THROW(compare(bench.candidates, bench.options()), Error);
 }
 
+// On a machine so busy that not one slice is quiet the interval is wide and right; one of three attempts is narrower.
 TEST(Compare, RealClockAndMachine) {
   volatile double sink = 0;
   const auto work = [&](int n) {
@@ -285,9 +307,13 @@ TEST(Compare, RealClockAndMachine) {
   CompareOptions options;
   options.max_seconds = 3;
   options.target_half_width = 0.05;
-  const Comparison c = compare({{"one", work(100'000)}, {"two", work(200'000)}}, options);
-  EXPECT_NEAR(c.ratio(0, 1).value, 2, 0.3);
-  EXPECT_GT(c.ratio(0, 1).low, 1.5);
+  Ratio r;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    r = compare({{"one", work(100'000)}, {"two", work(200'000)}}, options).ratio(0, 1);
+    if (r.low > 1.7 && r.high < 2.3) break;
+  }
+  EXPECT_GT(r.low, 1.7);
+  EXPECT_LT(r.high, 2.3);
 }
 
 }  // namespace

@@ -161,9 +161,10 @@ TEST(Evaluator, FlushedCachesMakeReadingSlow) {
   EXPECT_GT(cold, 1.5 * warm) << cold << " ms cold, " << warm << " ms warm";
 }
 
+// Of 50 spins of 2 ms at least one is not interrupted for as long again, however busy the machine.
 TEST(Evaluator, RealClock) {
   EvaluatorOptions options;
-  options.repeat = 5;
+  options.repeat = 50;
   const Evaluation e = evaluate(
       [] {
         const uint64_t start = ticks();
@@ -172,7 +173,7 @@ TEST(Evaluator, RealClock) {
       },
       options);
   EXPECT_GE(e.min(), 2 * 0.999);
-  EXPECT_LT(e.min(), 4) << "of five one is quiet, or the machine stops us each time for 2 ms";
+  EXPECT_LT(e.min(), 4);
 }
 
 }  // namespace

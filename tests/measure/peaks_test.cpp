@@ -51,13 +51,15 @@ TEST(Team, RunsEveryThreadOnceAndTimesTheWindow) {
   }
 }
 
+// Of three attempts, as a busy machine may slow one level's measurement.
 TEST(Peaks, CloserLevelsAreFaster) {
-  double before = 1e9;
-  for (const Level level : memory_levels()) {
-    const double rate = measure_read(level, 1, 20).rate;
-    EXPECT_LT(rate, before * 1.1) << level_name(level);
-    before = rate;
+  std::vector<double> rates;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    rates.clear();
+    for (const Level level : memory_levels()) rates.push_back(measure_read(level, 1, 20).rate);
+    if (std::is_sorted(rates.rbegin(), rates.rend())) break;
   }
+  EXPECT_TRUE(std::is_sorted(rates.rbegin(), rates.rend())) << testing::PrintToString(rates);
 }
 
 #if defined(__x86_64__)

@@ -3,11 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/ticks.h"
+#include "competitor.h"
 #include "fake_machine.h"
 
 namespace kilter {
@@ -108,53 +106,18 @@ TEST(Quiet, ReadingsOfThisMachineMakeSense) {
   EXPECT_LT(first.chain_ns, 1e6);
 }
 
-/// A child that keeps one CPU busy until it is killed.
-class Competitor {
- public:
-  explicit Competitor(int cpu) : pid_(fork()) {
-    if (pid_ != 0) return;
-    cpu_set_t mask;
-    CPU_ZERO(&mask);
-    CPU_SET(cpu, &mask);
-    sched_setaffinity(0, sizeof mask, &mask);
-    while (getppid() != 1) {
-    }
-    _exit(0);
-  }
-  ~Competitor() {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-  Competitor(const Competitor&) = delete;
-  Competitor& operator=(const Competitor&) = delete;
-
- private:
-  pid_t pid_;
-};
-
 // With another process on the same CPU we wait for half of the time; 400 ms have many time slices of either.
 TEST(Quiet, ACompetitorForTheCpuIsSeen) {
+  if (!read_quiet().has_wait) GTEST_SKIP() << "this kernel does not tell how long threads wait";
   const int cpu = sched_getcpu();
-  cpu_set_t before;
-  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(cpu, &one);
-  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
-  Disturbance d;
-  bool can_see = false;
-  {
-    const Competitor competitor(cpu);
-    QuietWatch watch;
-    can_see = read_quiet().has_wait;
-    watch.start();
-    const uint64_t start = ticks();
-    while (ms_between(start, ticks()) < 400) {
-    }
-    d = watch.stop(ms_between(start, ticks()));
+  const PinnedTo pinned(cpu);
+  const Competitor competitor(cpu);
+  QuietWatch watch;
+  watch.start();
+  const uint64_t start = ticks();
+  while (ms_between(start, ticks()) < 400) {
   }
-  sched_setaffinity(0, sizeof before, &before);
-  if (!can_see) GTEST_SKIP() << "this kernel does not tell how long threads wait";
+  const Disturbance d = watch.stop(ms_between(start, ticks()));
   EXPECT_TRUE(d.waited) << d.wait_ms;
   EXPECT_GT(d.wait_ms, 40);
   EXPECT_GT(d.switches, 0);
