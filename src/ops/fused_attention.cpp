@@ -19,15 +19,14 @@ void infer(InferContext& ctx) {
 }
 
 /// The scores of one query turned into weights that add up to 1.
-void normalise(std::vector<double>& row, bool empty_is_zero) {
+void normalise(std::vector<double>& row, const FusedAttentionRules& rules) {
   const double largest = *std::max_element(row.begin(), row.end());
-  if (empty_is_zero && largest == -std::numeric_limits<double>::infinity()) {
-    std::fill(row.begin(), row.end(), 0.0);
-    return;
-  }
+  const bool empty = largest == -std::numeric_limits<double>::infinity();
   double total = 0;
   for (double& score : row) total += score = std::exp(score - largest);
   for (double& weight : row) weight /= total;
+  if ((rules.empty_is_zero && empty) || (rules.nan_is_zero && std::isnan(total)))
+    std::fill(row.begin(), row.end(), 0.0);
 }
 
 void reference(ReferenceContext& ctx) {
@@ -59,7 +58,7 @@ void reference(ReferenceContext& ctx) {
       for (int64_t c = 0; c < s.size; ++c) sum += q[at[0] + c] * k[at[1] + j * s.size + c];
       weights[static_cast<size_t>(j)] = sum * static_cast<double>(rules.scale) + mask[at[3] + j * by_key];
     }
-    if (s.keys > 0) normalise(weights, rules.empty_is_zero);
+    if (s.keys > 0) normalise(weights, rules);
     for (int64_t c = 0; c < s.v_size; ++c) {
       double sum = 0;
       for (int64_t j = 0; j < s.keys; ++j) sum += weights[static_cast<size_t>(j)] * v[at[2] + j * s.v_size + c];
@@ -101,7 +100,7 @@ FusedAttentionShape fused_attention_shape(const Node& node, const Shape& q, cons
 }
 
 FusedAttentionRules fused_attention_rules(const Node& node) {
-  return {node.float_attr("scale", 1), node.int_attr("empty_is_zero", 0) != 0};
+  return {node.float_attr("scale", 1), node.int_attr("empty_is_zero", 0) != 0, node.int_attr("nan_is_zero", 0) != 0};
 }
 
 KILTER_OP(FusedAttention){
@@ -110,11 +109,11 @@ KILTER_OP(FusedAttention){
     .family = Family::matmul,
     .min_inputs = 3,
     .max_inputs = 4,
-    .attrs = {{"empty_is_zero", "int", "0"}, {"scale", "float", "1"}},
+    .attrs = {{"empty_is_zero", "int", "0"}, {"nan_is_zero", "int", "0"}, {"scale", "float", "1"}},
     .summary =
         "softmax(scale q k' + mask) v over the last dimension for q [..., m, d], k [..., n, d], v [..., n, e] and an "
-        "optional mask that broadcasts to [..., m, n]; made by the attention pass. With empty_is_zero a query whose "
-        "scores are all -inf answers 0, else NaN.",
+        "optional mask that broadcasts to [..., m, n]; made by the attention pass. A query whose weights are NaN "
+        "answers NaN, with nan_is_zero 0, with empty_is_zero 0 where all its scores are -inf.",
     .infer = infer,
     .reference = reference,
     .flops = flops,
@@ -128,6 +127,8 @@ KILTER_OP(FusedAttention){
               "f32[40,3] f32[6,3] f32[6,4] f32[1]:0.5",
               "f32[1,2,3,8] f32[1,2,5,8] f32[1,2,5,8] f32[1,1,1,5]:-inf,0,-inf,1,-3e38 | scale=0.3",
               "f32[2,8] f32[3,8] f32[3,20] f32[2,3]:-inf,-inf,-inf,0,-inf,0 | empty_is_zero=1",
+              "f32[3,8] f32[3,8] f32[3,20] f32[3,3]:-inf,-inf,-inf,0,nan,0,0,-inf,0 | nan_is_zero=1",
+              "f32[3,8] f32[3,8] f32[3,20] f32[3,3]:-inf,-inf,-inf,0,nan,0,0,-inf,0 | empty_is_zero=1",
               "f32[2,8] f32[3,8] f32[3,20] f32[2,3]:-3.4e38,-3.4e38,-3.4e38,0,-3.4e38,0",
               "f32[20,4] f32[3,4] f32[3,4] f32[20,1]=-2.5", "f32[2,4] f32[3,4] f32[3,4] f32[2,3]:0,0,0,-inf,-inf,-inf",
               "f32[0,4] f32[3,4] f32[3,4]", "f32[3,8] f32[9000,8] f32[9000,8] f32[1,9000] | scale=0.5"},

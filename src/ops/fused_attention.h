@@ -26,10 +26,11 @@ struct FusedAttentionShape {
 FusedAttentionShape fused_attention_shape(const Node& node, const Shape& q, const Shape& k, const Shape& v,
                                           const Shape* mask);
 
-/// The factor of the scores and what a query answers whose mask is -inf for every key.
+/// The factor of the scores, and what a query answers whose weights are not numbers.
 struct FusedAttentionRules {
   float scale = 1;
-  bool empty_is_zero = false;  ///< 0 instead of NaN
+  bool empty_is_zero = false;  ///< 0 instead of NaN when every score is -inf
+  bool nan_is_zero = false;    ///< 0 instead of NaN whatever the reason
 };
 FusedAttentionRules fused_attention_rules(const Node& node);
 

@@ -2,9 +2,10 @@
 //
 //   MatMul(Softmax(MatMul(q, k') * s + mask), v)   =>   FusedAttention(q, k, v, mask; scale = s)
 //
-// The factor stands behind the product (Mul, or Div), on q, on k, or in parts on several of them; the mask is added,
-// or there is none. Chains of Reshape, Transpose, Split, Slice and Gather of one index before q, k and v become one
-// StridedView of what the chain starts from, which costs nothing where that lies dense in memory:
+// The factor stands behind the product (Mul, or Div), on q, on k, or in parts on several of them. Masks are added, or
+// chosen: Where(c, scores, -inf) = scores + Where(c, 0, -inf). Where(IsNaN(shares), 0, shares) is nan_is_zero. Chains
+// of Reshape, Transpose, Split, Slice and Gather of one index before q, k and v become one StridedView of what the
+// chain starts from, which costs nothing where that lies dense in memory:
 //
 //   x = [b, n, 3 * heads * d]; Reshape, Transpose, Split, Squeeze   =>   StridedView(x; offset, shape, strides)
 
@@ -22,6 +23,9 @@
 
 namespace kilter {
 namespace {
+
+/// A score so low that its weight is 0 beside any other: adding it to a score gives it.
+constexpr double kNever = -1e30;
 
 /// A value as elements of another one, times a factor.
 struct Source {
@@ -150,10 +154,11 @@ class AttentionRecogniser {
 
  private:
   struct Match {
-    const Node* product = nullptr;  ///< q k'
-    ValueId mask = kNone;
+    const Node* product = nullptr;                   ///< q k'
+    std::vector<ValueId> added;                      ///< masks that are added to the scores
+    std::vector<std::pair<ValueId, double>> chosen;  ///< conditions, and the score where they do not hold
     double scale = 1;
-    bool empty_is_zero = false;
+    bool empty_is_zero = false, nan_is_zero = false;
   };
 
   const Graph& read() const { return graph_; }
@@ -166,16 +171,18 @@ class AttentionRecogniser {
       return std::nullopt;
     Match match;
     ValueId shares = node.inputs[0];
-    if (!inner(shares)) return std::nullopt;
-    ValueId empty = kNone;
-    if (const Node* guard = made_by(shares, "Where")) {
-      empty = guard->inputs[0], shares = guard->inputs[2];
-      match.empty_is_zero = true;
-      if (scalar_value(graph_, guard->inputs[1]) != 0.0 || !inner(shares)) return std::nullopt;
+    ValueId guard = kNone;
+    if (const Node* where = made_by(shares, "Where"); where != nullptr && inner(shares)) {
+      guard = where->inputs[0], shares = where->inputs[2];
+      if (scalar_value(graph_, where->inputs[1]) != 0.0) return std::nullopt;
+      const Node* nan = made_by(guard, "IsNaN");
+      match.nan_is_zero = nan != nullptr && nan->inputs[0] == shares && inner_guard(guard, shares);
+      match.empty_is_zero = !match.nan_is_zero;
     }
+    if (!match.nan_is_zero && !inner(shares)) return std::nullopt;
     const Node* softmax = made_by(shares, "Softmax");
     if (softmax == nullptr || !over_last(*softmax) || !scores(softmax->inputs[0], match)) return std::nullopt;
-    if (match.empty_is_zero && !says_empty(empty, match.mask)) return std::nullopt;
+    if (match.empty_is_zero && !says_empty(guard, match)) return std::nullopt;
     const Shape& s = graph_.type(shares).shape;
     const bool whole = s.size() == out.shape.size() && std::equal(s.begin(), s.end() - 1, out.shape.begin());
     return whole ? std::optional(match) : std::nullopt;
@@ -187,16 +194,28 @@ class AttentionRecogniser {
            normal_axis(softmax, softmax.int_attr("axis", softmax.op->until < 13 ? 1 : -1), rank) == rank - 1;
   }
 
-  /// Whether `v` is a product with factors and perhaps a mask; fills product, mask, scale.
+  /// Whether nobody but `guard` and the node behind it reads the shares.
+  bool inner_guard(ValueId guard, ValueId shares) const {
+    return read_once(graph_, guard) && graph_.users(shares).size() == 2 && !graph_.is_output(shares);
+  }
+
+  /// Whether `v` is a product with factors, then any number of masks; fills product, scale and masks.
   bool scores(ValueId v, Match& match) const {
-    if (const Node* sum = made_by(v, "Add"); sum != nullptr && inner(v)) {
+    if (!inner(v)) return false;
+    if (const Node* sum = made_by(v, "Add")) {
       for (size_t i = 0; i < 2; ++i) {
-        const ValueId product = sum->inputs[i], mask = sum->inputs[1 - i];
-        if (graph_.type(product) != graph_.type(v) || !scaled(product, match)) continue;
-        match.mask = mask;
+        if (graph_.type(sum->inputs[i]) != graph_.type(v) || !scores(sum->inputs[i], match)) continue;
+        match.added.push_back(sum->inputs[1 - i]);
         return true;
       }
       return false;
+    }
+    if (const Node* where = made_by(v, "Where")) {
+      const auto never = scalar_value(graph_, where->inputs[2]);
+      if (!never || *never > kNever || graph_.type(where->inputs[1]) != graph_.type(v)) return false;
+      if (!scores(where->inputs[1], match)) return false;
+      match.chosen.emplace_back(where->inputs[0], *never);
+      return true;
     }
     return scaled(v, match);
   }
@@ -220,9 +239,10 @@ class AttentionRecogniser {
   }
 
   /// Whether `v` says of each query that its mask is -inf for every key.
-  bool says_empty(ValueId v, ValueId mask) const {
+  bool says_empty(ValueId v, const Match& match) const {
     const Node* equal = made_by(v, "Equal");
-    if (equal == nullptr || mask == kNone) return false;
+    if (equal == nullptr || match.added.size() != 1 || !match.chosen.empty()) return false;
+    const ValueId mask = match.added.front();
     const Node* best = made_by(equal->inputs[0], "ReduceMax");
     if (best == nullptr || best->inputs[0] != mask || best->int_attr("keepdims", 1) == 0 ||
         scalar_value(graph_, equal->inputs[1]) != -std::numeric_limits<double>::infinity())
@@ -240,13 +260,30 @@ class AttentionRecogniser {
     std::swap(*(k.strides.end() - 1), *(k.strides.end() - 2));
     const Source v = tracer_.trace(read().node(id).inputs[1], false);
     std::vector<ValueId> inputs = {viewed(q, name + ".q"), viewed(k, name + ".k"), viewed(v, name + ".v")};
-    if (match.mask != kNone) inputs.push_back(match.mask);
+    if (const ValueId mask = mask_of(match, name); mask != kNone) inputs.push_back(mask);
     Node& node = graph_.node(id);
     node.op = find_op("kilter", "FusedAttention", 1);
     node.opset = 1;
     node.attrs = {{"scale", static_cast<float>(match.scale * q.factor * k.factor)}};
     if (match.empty_is_zero) node.attrs["empty_is_zero"] = int64_t{1};
+    if (match.nan_is_zero) node.attrs["nan_is_zero"] = int64_t{1};
     node.inputs = std::move(inputs);
+  }
+
+  /// All masks as one that is added; kNone when there is none.
+  ValueId mask_of(const Match& match, const std::string& name) {
+    std::vector<ValueId> masks = match.added;
+    for (const auto& [condition, never] : match.chosen) {
+      const auto number = [&](double value) {
+        Tensor t(DType::f32, {});
+        *t.data<float>() = static_cast<float>(value);
+        return b_.constant(std::move(t));
+      };
+      masks.push_back(b_.add("Where", {condition, number(0), number(never)}, {}, name + ".mask"));
+    }
+    ValueId all = kNone;
+    for (const ValueId mask : masks) all = all == kNone ? mask : b_.add("Add", {all, mask}, {}, name + ".masks");
+    return all;
   }
 
   ValueId viewed(const Source& s, const std::string& name) {

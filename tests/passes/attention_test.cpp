@@ -207,6 +207,36 @@ std::vector<Form> masked_forms() {
   };
 }
 
+/// Where(condition, scores, never), and perhaps a mask that is added, and a guard against rows of NaN.
+Form chosen(const std::string& name, float never, bool added, bool guarded) {
+  return {name, [=](Net& n) {
+            const Operands in(n);
+            const ValueId seen = n.b.input("seen", DType::boolean, {2, 1, kQueries, kKeys});
+            ValueId scores = n.op("Div", {product(n, in), n.number(2)});
+            scores = n.op("Where", {seen, scores, n.number(never)});
+            if (added) scores = n.op("Add", {scores, n.in("mask", {kHeads, 1, kKeys})});
+            ValueId shares = n.softmax(scores);
+            if (guarded) shares = n.op("Where", {n.op("IsNaN", {shares}), n.number(0), shares});
+            n.out(n.op("MatMul", {shares, in.v}));
+          }};
+}
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+std::vector<Form> chosen_forms() {
+  return {
+      chosen("ChosenByWhere", -kInfinity, false, false),
+      chosen("ChosenByWhereLowest", std::numeric_limits<float>::lowest(), false, false),
+      chosen("ChosenAndAdded", -kInfinity, true, false),
+      chosen("ChosenAndGuarded", -kInfinity, false, true),
+      simple("TwoMasks",
+             [](Net& n, const Operands& in) {
+               const ValueId first = n.op("Add", {product(n, in), n.in("m1", {2, 1, 1, kKeys})});
+               return n.op("Add", {n.in("m2", {kHeads, kQueries, kKeys}), first});
+             }),
+  };
+}
+
 /// Attention of ONNX, through its expansion.
 Form standard(const std::string& name, const Shape& mask, Attrs attrs) {
   return {name,
@@ -260,7 +290,7 @@ std::vector<Form> other_forms() {
 
 std::vector<Form> accepted() {
   std::vector<Form> all;
-  for (const auto& forms : {scaled_forms(), masked_forms(), packed_forms(), other_forms()}) {
+  for (const auto& forms : {scaled_forms(), masked_forms(), chosen_forms(), packed_forms(), other_forms()}) {
     all.insert(all.end(), forms.begin(), forms.end());
   }
   return all;
@@ -273,7 +303,7 @@ TEST_P(Recognised, IsOneOperatorWithTheSameAnswer) {
   const Graph after = recognised(before);
   std::map<std::string, int> count = operators(after);
   EXPECT_EQ(count["FusedAttention"], 1) << print(after);
-  EXPECT_EQ(count["MatMul"] + count["Softmax"] + count["Mul"] + count["Div"] + count["Add"], 0) << print(after);
+  EXPECT_EQ(count["MatMul"] + count["Softmax"] + count["Mul"] + count["Div"] + count["IsNaN"], 0) << print(after);
   const std::vector<Tensor> inputs = seeded(before);
   expect_same(evaluate(after, inputs), evaluate(before, inputs), print(after));
 }
@@ -332,6 +362,11 @@ std::vector<Form> rejected() {
              [](Net& n, const Operands& in) {
                return n.op("Mul", {n.op("Add", {product(n, in), n.in("m", {kKeys})}), n.number(0.5F)});
              }),
+      simple("ChosenSmall",
+             [](Net& n, const Operands& in) {
+               const ValueId seen = n.b.input("seen", DType::boolean, {kQueries, kKeys});
+               return n.op("Where", {seen, product(n, in), n.number(-10000)});
+             }),
       simple("Capped", [](Net& n, const Operands& in) { return n.op("Tanh", {product(n, in)}); }),
       simple("ScoresReadTwice",
              [](Net& n, const Operands& in) {
@@ -351,6 +386,13 @@ std::vector<Form> rejected() {
          const ValueId shares = n.softmax(product(n, in));
          n.out(n.op("MatMul", {shares, in.v}));
          n.out(shares);
+       }},
+      {"SharesGuardedByOthers",
+       [](Net& n) {
+         const Operands in(n);
+         const ValueId shares = n.softmax(product(n, in));
+         const ValueId other = n.b.input("other", DType::boolean, {kQueries, kKeys});
+         n.out(n.op("MatMul", {n.op("Where", {other, n.number(0), shares}), in.v}));
        }},
       {"SoftmaxOverQueries",
        [](Net& n) {
