@@ -35,8 +35,7 @@ const walker = document.createTreeWalker(document.querySelector(arguments[0]), N
 for (let node; (node = walker.nextNode());) {
   const element = node.parentElement;
   if (!node.data.trim() || /SCRIPT|STYLE/.test(element.tagName) || !element.checkVisibility() || element.closest('.faded, .sr, .skip')) continue;
-  const style = getComputedStyle(element), drawn = element.closest('svg') !== null;
-  const ink = parse(drawn ? style.fill : style.color), ground = behind(element);
+  const style = getComputedStyle(element), ink = parse(element.closest('svg') ? style.fill : style.color), ground = behind(element);
   const a = luminance(over(ink, ground)), b = luminance(ground);
   found.push([(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), node.data.trim().slice(0, 40), ink.join(), ground.join()]);
 }
@@ -89,7 +88,7 @@ class Page:
         """No word on the console, and nothing asked for but the file itself."""
         words = [entry["message"] for entry in self.browser.logs("browser")]
         check(not words, f"{where}: console: {words[:3]}")
-        asked = [url for url in self.browser.requests() if url != f"file://{self.path}" and not url.startswith(("data:", "about:"))]
+        asked = [url for url in self.browser.requests() if url.split("#")[0] != f"file://{self.path}" and not url.startswith(("data:", "about:"))]
         check(not asked, f"{where}: requests: {[url[:80] for url in asked[:3]]}")
 
     def focus(self, selector):
@@ -128,6 +127,22 @@ def content(page):
     buffers = page.js("return document.querySelectorAll('#memory .mark').length")
     check(buffers == len(data["memory"]["arena"]), "buffers of the arena")
     check(page.js("return document.querySelectorAll('.empty').length") == 0, "no part says that it is empty")
+
+
+def explain(page):
+    """The words of explain are there when the profile has them, and only then."""
+    page.open()
+    said = page.data.get("explain")
+    check(page.js("return document.getElementById('explain').checkVisibility()") == bool(said), "section of explain")
+    if not said:
+        return
+    text = page.js("return document.getElementById('explain').textContent")
+    for entry in said["findings"]:
+        for part in (entry["cause"], entry["advice"], entry["action"], *entry["evidence"]):
+            check(part in text, f"explain lacks {part[:60]!r}")
+    links = page.js("return [...document.querySelectorAll('.finding h3 a')].map((a) => a.getAttribute('href'))")
+    check(links == [f"#row-{entry['step']}" for entry in said["findings"]], f"links to rows: {links}")
+    check(page.js("return document.querySelector('.gain').textContent").endswith("measured, 1.2 to 1.8\u00a0%"), "how the gain is known")
 
 
 def sorting(page):
@@ -172,10 +187,12 @@ def opening(page):
     """A row opens for its problem, schedule and layouts; columns can be chosen."""
     chosen = next(i for i, row in enumerate(page.data["rows"]) if row["problem"] and row["layouts"])
     row = page.data["rows"][chosen]
-    page.focus(f"#row-{chosen} button")
+    page.focus(f"#line-{chosen} button")
     page.browser.press("Enter")
     text = page.js("return document.getElementById(`detail-${arguments[0]}`).textContent", chosen)
-    for part in (row["problem"], row["schedule"], row["layouts"]["source"], row["layouts"]["destination"], row["hash"]):
+    layer = next((entry for entry in page.data.get("explain", {}).get("layers", []) if entry["row"] == chosen), None)
+    found = [layer["causes"][0]["cause"], layer["runners_up"][0]["schedule"], layer["rejected"][0]["check"]] if layer else []
+    for part in [row["problem"], row["schedule"], row["layouts"]["source"], row["layouts"]["destination"], row["hash"], *found]:
         check(part in text, f"opened row lacks {part}")
     check(page.js("return document.activeElement.getAttribute('aria-expanded')") == "true", "said to be open")
     page.browser.press("Enter")
@@ -229,9 +246,16 @@ def charts(page):
     check("ms" in tip and "%" in tip, f"tooltip of what has the focus: {tip!r}")
     page.browser.press("Enter")
     page.browser.settle()
-    check(page.js("return [location.hash, document.activeElement.closest('tr')?.id]") == [f"#row-{second}", f"row-{second}"], "Enter opens the row")
+    check(page.js("return [location.hash, document.activeElement.closest('tr')?.id]") == [f"#row-{second}", f"line-{second}"], "Enter opens the row")
     top = page.js("const b = document.activeElement.getBoundingClientRect(); return b.top > 0 && b.bottom < innerHeight")
     check(top, "the row is in sight")
+    page.browser.call("/url", {"url": "about:blank"})
+    page.browser.call("/url", {"url": f"file://{page.path}#row-{slowest}"})
+    page.browser.settle()
+    seen = page.js("const b = document.getElementById(`line-${arguments[0]}`).getBoundingClientRect(), "
+                   "head = document.querySelector('#row-table thead').getBoundingClientRect(); "
+                   "return [b.top >= head.bottom - 1, b.bottom < innerHeight, document.activeElement.closest('tr')?.id]", slowest)
+    check(seen == [True, True, f"line-{slowest}"], f"an address with a row opens there, not behind the head: {seen}")
     page.js("document.querySelector('#roofline').scrollIntoView()")
     page.browser.settle()
     at = page.js("const c = document.querySelector('#roofline circle:last-of-type').getBoundingClientRect(); "
@@ -242,7 +266,7 @@ def charts(page):
     for kind in ("mousePressed", "mouseReleased"):
         page.browser.mouse(kind, at[0], at[1], button="left", clickCount=1)
     page.browser.settle()
-    check(page.js("return document.activeElement.closest('tr')?.id") == f"row-{at[2]}", "a click on a point leads to its row")
+    check(page.js("return document.activeElement.closest('tr')?.id") == f"line-{at[2]}", "a click on a point leads to its row")
 
 
 def timeline(page):
@@ -311,16 +335,15 @@ def looks(page, folder):
             width = page.js("return [document.documentElement.scrollWidth, innerWidth]")
             check(width == [size[0], size[0]], f"{where}: the page is {width[0]} wide in a window of {width[1]}")
             check(page.js(STICKS_OUT) == [], f"{where}: sticks out: {page.js(STICKS_OUT)}")
+            page.quiet(where)
+            file = folder / f"{name}-{device}-{'dark' if dark else 'light'}.png"
+            pictures.append((where, page.browser.screenshot(file, scale=0.5 if size == PHONE else 1)))
             page.js("document.querySelector('#row-table .name button')?.click(); document.querySelector('.chooser summary')?.click()")
             for mode in ("operator", "share"):
                 page.js("document.querySelector(`input[name=colour][value=${arguments[0]}]`).click()", mode)
                 seen = page.js(CONTRAST, "body")
                 check(seen["count"] > 100 and seen["worst"][0][0] >= 4.5, f"{where}: contrast by {mode}: {seen}")
             check(page.js("return document.documentElement.scrollWidth") == size[0], f"{where}: opened, the page is wider than its window")
-            page.open(size, dark)
-            page.quiet(where)
-            file = folder / f"{name}-{device}-{'dark' if dark else 'light'}.png"
-            pictures.append((where, page.browser.screenshot(file, scale=0.5 if size == PHONE else 1)))
     page.browser.call("/url", {"url": "about:blank"})
     for where, picture in pictures:
         colours, commonest = page.browser.call("/execute/async", {"script": COLOURS, "args": [picture]})
@@ -368,7 +391,7 @@ def run(browser, args):
             reports[name] = Page(browser, str(args.out / f"{name}.html"), json.load(file))
     for name, page in reports.items():
         page.open()
-        for part in (content, sorting, filtering, opening, tab_order, charts, timeline, touch, theme, hostile):
+        for part in (content, explain, sorting, filtering, opening, tab_order, charts, timeline, touch, theme, hostile):
             part(page)
             page.quiet(f"{name}: {part.__name__}")
             checks += 1

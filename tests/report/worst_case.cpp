@@ -41,6 +41,13 @@ std::string layer_name(int i) {
   return "block" + std::to_string(i / 10) + ".layer" + std::to_string(i % 10) + ".conv";
 }
 
+json counters(int i, double ms) {
+  if (i % 3 == 0) return json::object();
+  json values = {{"cycles", 3e6 * ms * kThreads}, {"instructions", 6e6 * ms * kThreads}, {"cache_misses", 1e4 * ms}};
+  if (i % 5 == 0) values["invalid"] = "more cycles than <the clock> allows";
+  return values;
+}
+
 json row(int i, double ms) {
   constexpr const char* kKinds[] = {"layer", "layer", "pack", "layer", "layout change",
                                     "halo",  "layer", "copy", "layer"};
@@ -76,7 +83,8 @@ json row(int i, double ms) {
           {"gflops", i % 29 == 0 ? kNan : flops / std::max(ms, 1e-9) * 1e-6},
           {"gbps", ms > 0 ? 0.1 / ms : 0.0},
           {"bound", {{"kind", work ? "compute" : "none"}, {"ms", work ? ms / 3 : 0.0}, {"level", kLevels[i % 5]}}},
-          {"share_of_bound", work ? 1.0 / 3 : 0.0}};
+          {"share_of_bound", work ? 1.0 / 3 : 0.0},
+          {"counters", counters(i, ms)}};
 }
 
 json conditions() {
@@ -156,13 +164,26 @@ json worst_profile() {
                         {"evidence", {"evidence " + layer_name(i), "balance 0.61"}},
                         {"gain_ms", 0.5},
                         {"gain_percent", 1.5},
+                        {"gain_percent_interval", {1.2, 1.8}},
+                        {"how", "measured"},
+                        {"steps", {i, i + 1, i + 2}},
+                        {"advice", "advice " + layer_name(i)},
                         {"action", "kilter profile '" + layer_name(i) + "'"}});
+  }
+  json layers = json::array();
+  for (int i = 0; i < kLayers; ++i) {
+    layers.push_back(
+        {{"row", i},
+         {"causes", {{{"cause", "tail <of a tile>"}, {"evidence", "evidence " + layer_name(i)}}}},
+         {"runners_up", {{{"schedule", "conv2d_direct tile=7"}, {"predicted_ms", 0.5}, {"measured_ms", 0.6}}}},
+         {"rejected", {{{"template", "winograd"}, {"check", "stride"}, {"limit", "1"}, {"got", "2"}}}}});
   }
   profile["explain"] = {
       {"summary", {kHostile[0], "Too few threads are busy."}},
       {"split",
        {{{"what", kHostile[1]}, {"ms", 3.0}, {"percent", 75.0}}, {{"what", "gaps"}, {"ms", 1.0}, {"percent", 25.0}}}},
-      {"findings", findings}};
+      {"findings", findings},
+      {"layers", layers}};
   return profile;
 }
 

@@ -8,7 +8,10 @@ namespace kilter::profile {
 
 /// The page for a profile in the form of profile::to_json(). Where it also has "explain", the page shows that:
 ///   {"summary": [text], "split": [{"what", "ms", "percent"}],
-///    "findings": [{"step", "name", "cause", "evidence": text or [text], "gain_ms", "gain_percent", "action"}]}.
+///    "findings": [{"step", "steps": [step], "name", "cause", "evidence": text or [text], "gain_ms", "gain_percent",
+///                  "gain_percent_interval": [low, high], "how": "measured" or "predicted", "advice", "action"}],
+///    "layers": [{"row", "causes": [{"cause", "evidence"}], "runners_up": [{"schedule", "predicted_ms", "measured_ms"}],
+///                "rejected": [{"template", "check", "limit", "got"}]}]}.
 /// Texts may hold anything, bytes that are not UTF-8 too; they appear as text, never as markup. Figures that are not
 /// finite appear as a dash. Throws bad_input when `profile` is not an object with a model, rows and a timeline.
 std::string html_report(const nlohmann::json& profile);

@@ -4,7 +4,7 @@ const kConditionWords = {
   executor: "executor", device: "device", target: "target", codegen: "code generator", program: "program", records: "tuning records",
   pinning: "CPUs of the process", huge_pages: "huge pages", weights: "weights", weights_from: "weights stream from",
   activations: "activations", clock: "clock", estimator: "estimator", threads: "threads", taken: "runs taken", kept: "runs kept",
-  disturbed: "runs disturbed", date: "date",
+  disturbed: "runs disturbed", date: "date", no_counters: "hardware counters",
 };
 
 function conditionList() {
@@ -12,6 +12,7 @@ function conditionList() {
   const order = Object.keys(kConditionWords);
   const rank = (key) => order.includes(key) ? order.indexOf(key) : order.length;
   shown.sort(([a], [b]) => rank(a) - rank(b));
+  if (profile.no_counters) shown.push(["no_counters", profile.no_counters]);
   return h("dl", {class: "facts wide"}, shown.map(([key, value]) => h("div", {}, h("dt", {}, kConditionWords[key] || key),
     h("dd", {}, typeof value === "object" ? JSON.stringify(value) : String(value)))));
 }

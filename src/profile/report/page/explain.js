@@ -1,15 +1,29 @@
 // The words of `kilter explain`: why it is slow, where the bound is, what to do next.
 
+/** How the gain is known, and for what it stands. */
+function gainText(entry) {
+  const interval = entry.gain_percent_interval;
+  const range = interval ? `, ${fixed(interval[0], 1)} to ${percent(interval[1])}` : "";
+  return `${percent(entry.gain_percent)} of the run${entry.how ? `, ${entry.how}` : ""}${range}`;
+}
+
+function stepLink(step) {
+  const row = profile.rows.find((candidate) => candidate.step === step && candidate.kind !== "gap");
+  return row ? h("a", {href: `#row-${row.id}`}, h("bdi", {}, row.name)) : null;
+}
+
 function finding(entry, rank) {
-  const row = profile.rows.find((candidate) => candidate.step === entry.step && candidate.kind !== "gap");
-  const name = h("bdi", {}, entry.name || (row ? row.name : "the network"));
+  const steps = entry.steps || [entry.step], others = steps.slice(1).map(stepLink).filter(Boolean);
   const evidence = [].concat(entry.evidence || []);
+  const more = others.slice(0, 8).flatMap((link, i) => i ? [", ", link] : [link]);
   return h("li", {class: "finding"},
-    h("div", {class: "gain"}, h("b", {}, `−${ms(entry.gain_ms)}`), h("span", {}, `${percent(entry.gain_percent)} of the run`)),
+    h("div", {class: "gain"}, h("b", {}, `−${ms(entry.gain_ms)}`), h("span", {}, gainText(entry))),
     h("div", {},
-      h("h3", {}, `${rank}. `, row ? h("a", {href: `#row-${row.id}`}, name) : name),
+      h("h3", {}, `${rank}. `, stepLink(steps[0]) || h("bdi", {}, entry.name || "the network")),
       h("p", {}, entry.cause),
       evidence.length ? h("ul", {class: "evidence"}, evidence.map((line) => h("li", {}, String(line)))) : null,
+      others.length ? h("p", {class: "note"}, "Also: ", more, others.length > 8 ? ` and ${others.length - 8} more` : "") : null,
+      entry.advice ? h("p", {}, entry.advice) : null,
       entry.action ? h("p", {class: "action"}, h("span", {}, "Next: "), h("code", {}, entry.action)) : null));
 }
 
@@ -25,7 +39,7 @@ function renderExplain(body) {
       css: classes[i % classes.length]})), "Where the time goes"));
   }
   if (explain.findings && explain.findings.length) {
-    body.append(h("p", {class: "note"}, "Ranked by the time that mending it is predicted to save."),
+    body.append(h("p", {class: "note"}, "By the time that mending it saves; what something can be done about comes first."),
       h("ol", {class: "findings"}, explain.findings.map((entry, i) => finding(entry, i + 1))));
   }
 }

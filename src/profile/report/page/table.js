@@ -39,7 +39,18 @@ const kColumns = [
     number: (r) => r.weight_bytes > 0 ? r.weight_bytes / 1e6 : null, decimals: 3},
   {key: "intensity", name: "Intensity", unit: "FLOP/byte", about: "Arithmetic per byte of operands.", number: (r) => r.intensity, decimals: 2},
   {key: "hash", name: "Kernel", about: "Hash of problem, schedule, layouts, target and code generator.", string: (r) => r.hash},
-];
+  {key: "cycles", name: "Cycles", unit: "million", about: "Of all threads together, in user space.", counter: "cycles",
+    number: (r) => counted(r, "cycles") ? r.counters.cycles / 1e6 : null, decimals: 3},
+  {key: "ipc", name: "Instructions", unit: "per cycle", about: "Instructions for each cycle of a thread.", counter: "instructions",
+    number: (r) => counted(r, "cycles") && counted(r, "instructions") ? r.counters.instructions / r.counters.cycles : null, decimals: 2},
+  {key: "misses", name: "Cache misses", unit: "thousand", about: "Of all threads together, as the processor defines them.",
+    counter: "cache_misses", number: (r) => counted(r, "cache_misses") ? r.counters.cache_misses / 1e3 : null, decimals: 1},
+].filter((column) => !column.counter || profile.rows.some((row) => counted(row, column.counter)));
+
+/** Whether a hardware counter was read for the row, and nothing speaks against it. */
+function counted(row, counter) {
+  return Boolean(row.counters) && isNumber(row.counters[counter]) && row.counters[counter] > 0 && !row.counters.invalid;
+}
 
 function columnTitle(column) {
   return column.unit ? `${column.name}, ${column.unit}` : column.name;
@@ -49,29 +60,6 @@ function cellText(column, row) {
   if (column.text) return column.text(row);
   if (column.string) return column.string(row);
   return fixed(column.number(row), column.decimals || 0);
-}
-
-/** The longer texts of a row, and what its threads did. */
-function rowDetails(row) {
-  const code = (text) => text ? h("code", {}, text) : null;
-  const layouts = row.layouts || {};
-  const busiest = Math.max(...row.busy_ms, 1e-12);
-  const busy = row.busy_ms.length < 2 ? null : h("ol", {class: "busy", start: "0"}, row.busy_ms.map((time, thread) => {
-    const bar = h("span", {class: "bar"});
-    bar.style.width = `${100 * time / busiest}%`;
-    return h("li", {}, h("span", {}, `thread ${thread}`), h("span", {class: "track"}, bar), h("span", {class: "num"}, ms(time)));
-  }));
-  return h("div", {class: "details"}, facts([
-    ["problem", code(row.problem)], ["schedule", code(row.schedule)], ["shapes", code(row.shapes)],
-    ["layouts", layouts.source || layouts.destination ? h("span", {}, code(layouts.source), " with weights ",
-      code(layouts.weights || "none"), " to ", code(layouts.destination)) : null],
-    ["kernel", code(row.hash)],
-    ["time", `${ms(row.duration_ms)}, 10th to 90th percentile ${ms(row.p10_ms)} to ${ms(row.p90_ms)}, ${percent(row.percent, 2)} of the sum`],
-    ["parts", row.kind === "gap" ? null : `kernel ${ms(row.duration_ms - row.barrier_ms)}, barrier ${ms(row.barrier_ms)}; gap before ${ms(row.gap_before_ms)}`],
-    ["bound", row.bounded ? `${ms(row.bound.ms)} by ${row.bound.kind} (${row.bound.level}): ${percent(row.share)} reached, ${ms(row.above)} above it` : null],
-    ["work", row.flops > 0 || row.bytes > 0 ? `${si(row.flops, "FLOP")}, ${bytes(row.bytes)} of operands, of which ${bytes(row.weight_bytes)} packed weights` : null],
-    ["busy", busy],
-  ]));
 }
 
 const table = {
@@ -147,7 +135,7 @@ const table = {
       cell.append(h(column.string ? "bdi" : "span", {}, cellText(column, row)));
       return cell;
     });
-    return h("tr", {id: `row-${row.id}`, "data-row": row.id, class: faded(row) ? "faded" : ""}, cells);
+    return h("tr", {id: `line-${row.id}`, "data-row": row.id, class: faded(row) ? "faded" : ""}, cells);
   },
 
   drawBody() {

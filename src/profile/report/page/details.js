@@ -1,0 +1,53 @@
+// An opened row of the table: what does not fit into its line.
+
+/** What each thread did, where several could. */
+function busyBars(row) {
+  if (row.busy_ms.length < 2) return null;
+  const busiest = Math.max(...row.busy_ms, 1e-12);
+  return h("ol", {class: "busy", start: "0"}, row.busy_ms.map((time, thread) => {
+    const bar = h("span", {class: "bar"});
+    bar.style.width = `${100 * time / busiest}%`;
+    return h("li", {}, h("span", {}, `thread ${thread}`), h("span", {class: "track"}, bar), h("span", {class: "num"}, ms(time)));
+  }));
+}
+
+/** The hardware counters of one run, or why they cannot be true. */
+function counterText(row) {
+  const counters = row.counters || {};
+  if (counters.invalid) return `not to be believed: ${counters.invalid}`;
+  const words = {cycles: "cycles", instructions: "instructions", cache_misses: "cache misses", stalled_cycles: "stalled cycles"};
+  return Object.entries(words).filter(([key]) => isNumber(counters[key])).map(([key, word]) => `${si(counters[key], "").trim()}\u00a0${word}`).join(", ");
+}
+
+/** What `kilter explain` found out about the row: causes, schedules that were not taken, templates that do not apply. */
+function explained(row) {
+  const layer = ((profile.explain || {}).layers || []).find((candidate) => candidate.row === row.id);
+  if (!layer) return [];
+  const list = (entries, say) => entries && entries.length ? h("ul", {}, entries.map((entry) => h("li", {}, say(entry)))) : null;
+  return [
+    ["why", list(layer.causes, ({cause, evidence}) => h("span", {}, h("b", {}, cause), `: ${evidence}`))],
+    ["other schedules", list(layer.runners_up, ({schedule, predicted_ms, measured_ms}) => h("span", {}, h("code", {}, schedule),
+      ` predicted ${ms(predicted_ms)}${isNumber(measured_ms) ? `, measured ${ms(measured_ms)}` : ""}`))],
+    ["not possible", list(layer.rejected, ({template, check, limit, got}) => h("span", {}, h("code", {}, String(template)),
+      `: ${check}, limit ${limit}, got ${got}`))],
+  ];
+}
+
+/** The longer texts of a row, and what its threads did. */
+function rowDetails(row) {
+  const code = (text) => text ? h("code", {}, text) : null;
+  const layouts = row.layouts || {};
+  return h("div", {class: "details"}, facts([
+    ["problem", code(row.problem)], ["schedule", code(row.schedule)], ["shapes", code(row.shapes)],
+    ["layouts", layouts.source || layouts.destination ? h("span", {}, code(layouts.source), " with weights ",
+      code(layouts.weights || "none"), " to ", code(layouts.destination)) : null],
+    ["kernel", code(row.hash)],
+    ["time", `${ms(row.duration_ms)}, 10th to 90th percentile ${ms(row.p10_ms)} to ${ms(row.p90_ms)}, ${percent(row.percent, 2)} of the sum`],
+    ["parts", row.kind === "gap" ? null : `kernel ${ms(row.duration_ms - row.barrier_ms)}, barrier ${ms(row.barrier_ms)}; gap before ${ms(row.gap_before_ms)}`],
+    ["bound", row.bounded ? `${ms(row.bound.ms)} by ${row.bound.kind} (${row.bound.level}): ${percent(row.share)} reached, ${ms(row.above)} above it` : null],
+    ["work", row.flops > 0 || row.bytes > 0 ? `${si(row.flops, "FLOP")}, ${bytes(row.bytes)} of operands, of which ${bytes(row.weight_bytes)} packed weights` : null],
+    ["counters", counterText(row)],
+    ...explained(row),
+    ["busy", busyBars(row)],
+  ]));
+}
