@@ -11,6 +11,7 @@ namespace kilter {
 namespace {
 
 constexpr int64_t kUnroll = 4;
+constexpr int64_t kMaxVectors = 8;
 constexpr int64_t kTilesPerItem = 4;
 
 struct Product {
@@ -67,9 +68,15 @@ int64_t most_rows(int64_t vectors, const TargetLimits& limits) {
   return std::max<int64_t>((limits.vector_registers - vectors - (limits.fma ? 1 : 2)) / vectors, 1);
 }
 
+/// Vectors of a panel: as many as have columns.
+int64_t most_vectors(const Product& p, const TargetLimits& limits) {
+  const int64_t lanes = lanes_of(limits);
+  return std::min(kMaxVectors, (p.n + lanes - 1) / lanes);
+}
+
 std::vector<Knob> knobs(const Product& p, const TargetLimits& limits) {
   Knob vectors{"vectors", {}}, rows{"rows", {}};
-  for (int64_t v = 1; v <= 8; ++v) vectors.values.push_back(v);
+  for (int64_t v = 1; v <= most_vectors(p, limits); ++v) vectors.values.push_back(v);
   for (int64_t r = 1; r <= std::min(p.m, most_rows(1, limits)); ++r) rows.values.push_back(r);
   return {vectors, rows};
 }
@@ -100,7 +107,7 @@ Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
   const Product& p = std::get<Product>(analysed);
   int64_t best_v = 1, best_r = 1;
   double best = -1;
-  for (int64_t v = 1; v <= 8; ++v) {
+  for (int64_t v = 1; v <= most_vectors(p, limits); ++v) {
     const int64_t most = std::min(p.m, most_rows(v, limits));
     const int64_t count = (p.m + most - 1) / most;
     for (int64_t r : {most, (p.m + count - 1) / count}) {
@@ -117,7 +124,7 @@ std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
   auto analysed = analyse(task, limits);
   if (std::holds_alternative<Rejected>(analysed)) return all;
   const Product& p = std::get<Product>(analysed);
-  for (int64_t v = 1; v <= 8; ++v) {
+  for (int64_t v = 1; v <= most_vectors(p, limits); ++v) {
     const int64_t most = std::min(p.m, most_rows(v, limits));
     const int64_t count = (p.m + most - 1) / most;
     for (int64_t r : {most, (p.m + count - 1) / count}) all.push_back({"matmul_tiled", {{"vectors", v}, {"rows", r}}});

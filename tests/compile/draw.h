@@ -37,6 +37,8 @@ class SweepNet {
 
  public:
   explicit SweepNet(uint64_t seed) : draw(seed), b(graph_) {}
+  SweepNet(const SweepNet&) = delete;
+  SweepNet& operator=(const SweepNet&) = delete;
 
   Draw draw;
   GraphBuilder b;

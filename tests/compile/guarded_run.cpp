@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "exec/thread_pool.h"
-#include "ops/cases.h"
 
 namespace kilter {
 namespace {
@@ -115,6 +114,13 @@ const std::vector<Target>& targets_here() {
     return targets;
   }();
   return kTargets;
+}
+
+ParsedCase with_weights(ParsedCase c) {
+  for (size_t i = 1; i < c.operands.size(); ++i) {
+    if (c.operands[i].kind == CaseOperand::Kind::random) c.operands[i].kind = CaseOperand::Kind::constant;
+  }
+  return c;
 }
 
 Compiled compile_for(const Graph& graph, const Target& target) {

@@ -7,12 +7,15 @@
 
 #include "compile/compile.h"
 #include "exec/executor.h"
-#include "ops/op.h"
+#include "ops/cases.h"
 
 namespace kilter {
 
 /// The levels of x86-64 that this machine runs, and the machine itself; at least one.
 const std::vector<Target>& targets_here();
+
+/// A case whose random operands beyond the first are constants, as weights are.
+ParsedCase with_weights(ParsedCase c);
 
 /// Compiles for a target and otherwise with the defaults.
 Compiled compile_for(const Graph& graph, const Target& target);

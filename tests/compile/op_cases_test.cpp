@@ -54,10 +54,10 @@ struct Verdict {
   std::string why;
 };
 
-Verdict judge(const OpDef& op, CaseText text, const Target& target, bool run) {
+Verdict judge(const OpDef& op, const ParsedCase& parsed, CaseText text, const Target& target, bool run) {
   std::string steps;
   try {
-    const OpCase c = make_case(op, text);
+    const OpCase c = make_case(op, parsed, text);
     if (has_strings(c.graph)) return {Outcome::skipped, "strings"};
     Compiled compiled = compile_for(c.graph, target);
     if (!run) return {};
@@ -82,7 +82,7 @@ TEST_P(CompiledOp, AnswersAsTheReference) {
   const OpDef& op = *GetParam();
   for (const Target& target : targets_here()) {
     for (CaseText text : op.cases) {
-      const Verdict v = judge(op, text, target, true);
+      const Verdict v = judge(op, parse_case(op, text), text, target, true);
       const std::string where = fmt::format("{}: {}\n  on {}", op.name, text, target.name);
       if (const KnownFault* fault = known_fault(op, text, target)) {
         EXPECT_NE(v.outcome, Outcome::right)
@@ -90,6 +90,18 @@ TEST_P(CompiledOp, AnswersAsTheReference) {
       } else {
         EXPECT_TRUE(v.outcome != Outcome::wrong) << where << ": " << v.why;
       }
+    }
+  }
+}
+
+/// Templates treat weights differently from operands that come at run time.
+TEST_P(CompiledOp, AnswersAsTheReferenceWithConstantWeights) {
+  const OpDef& op = *GetParam();
+  if (op.family == Family::map || op.family == Family::reference) return;
+  for (const Target& target : targets_here()) {
+    for (CaseText text : op.cases) {
+      const Verdict v = judge(op, with_weights(parse_case(op, text)), text, target, true);
+      EXPECT_TRUE(v.outcome != Outcome::wrong) << op.name << ": " << text << "\n  on " << target.name << ": " << v.why;
     }
   }
 }
@@ -111,7 +123,7 @@ TEST(CompiledOps, FewCasesAreSkipped) {
   std::string which;
   for (const OpDef* op : all_ops()) {
     for (CaseText text : op->cases) {
-      const Verdict v = judge(*op, text, target, false);
+      const Verdict v = judge(*op, parse_case(*op, text), text, target, false);
       if (v.outcome != Outcome::skipped) continue;
       ++skipped;
       which += fmt::format("\n  {}: {} ({})", op->name, text, v.why);

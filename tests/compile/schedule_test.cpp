@@ -1,0 +1,230 @@
+// Schedules: their text, what can be forced, and what a wrong one is answered.
+#include "schedule/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "compile/tasks.h"
+#include "guarded_run.h"
+#include "ops/cases.h"
+#include "ops/evaluate.h"
+
+namespace kilter {
+namespace {
+
+using Forced = std::map<std::string, Schedule>;
+
+std::string parse_error(std::string_view text) {
+  try {
+    parse_schedule(text);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    return error.message();
+  }
+  return "no error";
+}
+
+TEST(Schedule, ItsTextReadsBack) {
+  const Schedule s{"conv2d_direct", {{"vectors", 2}, {"rows", 1}, {"tile", 14}, {"prefetch", 0}}};
+  EXPECT_EQ(s.text(), "conv2d_direct vectors=2 rows=1 tile=14 prefetch=0");
+  EXPECT_EQ(parse_schedule(s.text()), s);
+  EXPECT_EQ(parse_schedule("  move_regions "), (Schedule{"move_regions", {}}));
+  EXPECT_EQ(parse_schedule("map  item=-5"), (Schedule{"map", {{"item", -5}}}));
+  EXPECT_EQ(s.knob("tile"), 14);
+  EXPECT_THROW(s.knob("unroll"), Error);
+}
+
+TEST(Schedule, MalformedTextIsNamed) {
+  const std::string hint = "; write it as `kilter run --verify` and profiles print it";
+  for (const std::string word : {"item", "item=", "=4", "item=four", "item=4x", "item=99999999999999999999"}) {
+    EXPECT_EQ(parse_error("map " + word),
+              fmt::format("schedule 'map {}': expected knob=INTEGER, got '{}'{}", word, word, hint));
+  }
+  EXPECT_EQ(parse_error("map item=1 item=2"), "schedule 'map item=1 item=2': knob 'item' is given twice; give it once");
+  EXPECT_EQ(parse_error(""), "schedule: expected 'template knob=value ...', got nothing");
+  EXPECT_EQ(parse_error("   "), "schedule: expected 'template knob=value ...', got nothing");
+}
+
+/// Convolution and ReLU, flattened, into a matrix product.
+struct Network {
+  Network() {
+    Graph& g = graph;
+    Tensor filter = draw(DType::f32, {32, 16, 3, 3}), matrix = draw(DType::f32, {32 * 36, 5});
+    const ValueId x = g.add_input("x", {DType::f32, {1, 16, 6, 6}, {}});
+    const ValueId w = g.add_constant("w", filter), m = g.add_constant("m", matrix);
+    const ValueId flat = g.add_constant("flat_shape", Tensor::of<int64_t>({2}, {1, 32 * 36}));
+    const auto node = [&](std::string_view op, const std::string& name, Attrs attrs, std::vector<ValueId> in,
+                          Shape shape) {
+      const std::optional<TensorType> type{TensorType{DType::f32, std::move(shape), {}}};
+      const NodeId id = g.add_node(find_op("", op, 17), name, 17, std::move(attrs), std::move(in), {type}, {name});
+      return std::as_const(g).node(id).outputs[0];
+    };
+    const ValueId conv = node("Conv", "conv", {{"pads", std::vector<int64_t>{1, 1, 1, 1}}}, {x, w}, {1, 32, 6, 6});
+    const ValueId relu = node("Relu", "relu", {}, {conv}, {1, 32, 6, 6});
+    const ValueId rows = node("Reshape", "flat", {}, {relu, flat}, {1, 32 * 36});
+    g.add_output(node("MatMul", "fc", {}, {rows, m}, {1, 5}), "y");
+    inputs = {draw(DType::f32, {1, 16, 6, 6})};
+    want = evaluate(g, inputs);
+  }
+  static Tensor draw(DType type, const Shape& shape) {
+    Tensor t(type, shape);
+    for (int64_t i = 0; i < t.elems(); ++i) t.data<float>()[i] = static_cast<float>((i * 37) % 19 - 9) / 16;
+    return t;
+  }
+
+  Graph graph;
+  std::vector<Tensor> inputs, want;
+};
+
+Compiled compile_forced(const Graph& graph, const Forced& forced, std::string_view target = "x86-64-v2") {
+  CompileOptions options;
+  options.target = parse_target(target);
+  options.schedules = forced;
+  return compile_graph(graph, options);
+}
+
+const Step& step_of(const Compiled& compiled, std::string_view name) {
+  const auto& steps = compiled.plan.steps;
+  return *std::find_if(steps.begin(), steps.end(), [&](const Step& s) { return s.name == name && s.ops != "halo"; });
+}
+
+std::string answer(const Compiled& compiled, const std::vector<Tensor>& inputs, const std::vector<Tensor>& want) {
+  return run_guarded(std::make_shared<const Program>(compiled.plan), inputs, want, {.rtol = 1e-4, .atol = 1e-5}, 0);
+}
+
+TEST(ForcedSchedule, ChangesItsStepAndNotTheAnswer) {
+  const Network net;
+  for (const std::string text : {"conv2d_direct vectors=1 rows=1 tile=3 prefetch=0",
+                                 "conv2d_direct vectors=4 rows=1 tile=2 prefetch=1", "reference"}) {
+    const Compiled compiled = compile_forced(net.graph, {{"conv", parse_schedule(text)}});
+    EXPECT_EQ(step_of(compiled, "conv").schedule, text);
+    EXPECT_EQ(answer(compiled, net.inputs, net.want), "") << text;
+  }
+  const Compiled compiled = compile_forced(net.graph, {{"fc", parse_schedule("matmul_tiled vectors=2 rows=1")}});
+  EXPECT_EQ(step_of(compiled, "fc").schedule, "matmul_tiled vectors=2 rows=1");
+  EXPECT_EQ(answer(compiled, net.inputs, net.want), "");
+}
+
+TEST(ForcedSchedule, TheOrderOfKnobsDoesNotMatter) {
+  const Network net;
+  const Compiled a =
+      compile_forced(net.graph, {{"conv", parse_schedule("conv2d_direct vectors=2 rows=1 tile=3 prefetch=0")}});
+  const Compiled b =
+      compile_forced(net.graph, {{"conv", parse_schedule("conv2d_direct prefetch=0 tile=3 vectors=2 rows=1")}});
+  EXPECT_EQ(step_of(a, "conv").schedule, step_of(b, "conv").schedule);
+  EXPECT_EQ(step_of(a, "conv").key, step_of(b, "conv").key);
+}
+
+std::string forced_error(const std::string& node, std::string_view schedule) {
+  static const Network net;
+  try {
+    compile_forced(net.graph, {{node, parse_schedule(schedule)}});
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    return error.message();
+  }
+  return "no error";
+}
+
+TEST(ForcedSchedule, WrongOnesAreAnsweredWithWhatIsLegal) {
+  EXPECT_EQ(forced_error("conv", "conv2d_direct vectors=3 rows=1 tile=3 prefetch=0"),
+            "--schedule conv: 'conv2d_direct vectors=3 rows=1 tile=3 prefetch=0' does not apply: conv2d_direct knob "
+            "vectors: limit one of 1, 2, 4, 8, got 3");
+  EXPECT_EQ(forced_error("conv", "conv2d_direct vectors=2 rows=1 tile=3 prefetch=0 colour=1"),
+            "--schedule conv: 'conv2d_direct vectors=2 rows=1 tile=3 prefetch=0 colour=1' does not apply: knob of "
+            "conv2d_direct: limit one of vectors, rows, tile, prefetch, got colour");
+  EXPECT_EQ(forced_error("conv", "conv2d_direct vectors=2 rows=1 tile=3"),
+            "--schedule conv: 'conv2d_direct vectors=2 rows=1 tile=3' does not apply: conv2d_direct knob prefetch: "
+            "limit one of 0, 1, got nothing");
+  EXPECT_EQ(forced_error("conv", "conv2d_direct vectors=8 rows=1 tile=6 prefetch=0"),
+            "--schedule conv: 'conv2d_direct vectors=8 rows=1 tile=6 prefetch=0' does not apply: register tile (pixels "
+            "beside 8 vectors): limit 0, got 6");
+  EXPECT_EQ(forced_error("fc", "pool_rows tile=4"),
+            "--schedule fc: 'pool_rows tile=4' does not apply: operator: limit MaxPool, AveragePool, got MatMul");
+}
+
+TEST(ForcedSchedule, UnknownNamesAreAnsweredWithTheKnownOnes) {
+  std::string templates;
+  for (const Template* t : all_templates()) templates += std::string(t->name) + ", ";
+  EXPECT_EQ(forced_error("conv", "conv3d"),
+            "--schedule conv: no template 'conv3d'; legal are " + templates + "reference");
+  const std::string tasks = ": no task has this name; legal are conv, fc, flat, relu.plain, x.blocked";
+  EXPECT_EQ(forced_error("conf", "map item=1024"), "--schedule conf=map item=1024" + tasks);
+  EXPECT_EQ(forced_error("relu", "map item=1024"), "--schedule relu=map item=1024" + tasks);
+  EXPECT_EQ(
+      forced_error("flat", "map item=1024"),
+      "--schedule flat=map item=1024: Reshape is a view of its operands' memory and runs no kernel; leave it out");
+}
+
+/// One task of a graph after all passes.
+struct TaskSpace {
+  std::string node;
+  Schedule schedule;  ///< the default
+  std::vector<Knob> space;
+};
+
+std::vector<TaskSpace> tasks_of(Graph graph, const Target& target) {
+  PassContext context;
+  context.limits = target.limits;
+  for (const PassRow& row : all_passes()) row.function(graph, context);
+  std::vector<TaskSpace> all;
+  for (const Unit& unit : units(graph)) {
+    const Task task = make_task(graph, unit, nullptr);
+    const Chosen chosen = choose(task, target.limits);
+    const Template* t = find_template(chosen.schedule.name);
+    if (t == nullptr || chosen.lowered.stages.empty()) continue;
+    auto space = t->space(task, target.limits);
+    all.push_back({task.node().name, chosen.schedule, std::get<std::vector<Knob>>(space)});
+  }
+  return all;
+}
+
+/// Every task of every case of these operators with one knob after another at its least, its largest and two values
+/// between: it compiles and answers right, or says why it does not apply.
+class KnobSpace : public testing::TestWithParam<std::string_view> {};
+
+void check_knob(const OpCase& c, const std::vector<Tensor>& want, const Target& target, const TaskSpace& task,
+                size_t knob) {
+  const std::vector<int64_t>& values = task.space[knob].values;
+  ASSERT_FALSE(values.empty()) << task.space[knob].name;
+  EXPECT_TRUE(std::is_sorted(values.begin(), values.end())) << task.space[knob].name;
+  const size_t last = values.size() - 1;
+  for (size_t at : std::set<size_t>{0, last / 3, 2 * last / 3, last}) {
+    Schedule schedule = task.schedule;
+    schedule.knobs.at(knob).second = values[at];
+    SCOPED_TRACE(fmt::format("{} on {}: {}", c.name, target.name, schedule.text()));
+    try {
+      const Compiled compiled = compile_forced(c.graph, {{task.node, schedule}}, target.name);
+      EXPECT_EQ(step_of(compiled, task.node).schedule, schedule.text());
+      EXPECT_EQ(run_guarded(std::make_shared<const Program>(compiled.plan), c.inputs, want, c.tolerance, 8), "");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::usage) << error.message();
+    }
+  }
+}
+
+TEST_P(KnobSpace, EveryLegalScheduleAnswersRight) {
+  for (const OpDef* op : all_ops()) {
+    if (op->name != GetParam()) continue;
+    for (CaseText text : op->cases) {
+      const OpCase c = make_case(*op, with_weights(parse_case(*op, text)), text);
+      const std::vector<Tensor> want = evaluate(c.graph, c.inputs);
+      for (const Target& target : {targets_here().front(), targets_here().back()}) {
+        for (const TaskSpace& task : tasks_of(c.graph, target)) {
+          ASSERT_EQ(task.schedule.knobs.size(), task.space.size());
+          for (size_t knob = 0; knob < task.space.size(); ++knob) check_knob(c, want, target, task, knob);
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Operators, KnobSpace,
+                         testing::Values("Conv", "ConvTranspose", "MatMul", "Gemm", "MaxPool", "AveragePool",
+                                         "ReduceMean", "ReduceMax", "Softmax", "LayerNormalization",
+                                         "InstanceNormalization", "Gather", "Resize", "Transpose", "Add"),
+                         [](const auto& op) { return std::string(op.param); });
+
+}  // namespace
+}  // namespace kilter
