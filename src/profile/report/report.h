@@ -10,9 +10,8 @@ namespace kilter::profile {
 ///   {"summary": [text], "split": [{"what", "ms", "percent"}],
 ///    "findings": [{"step", "steps": [step], "name", "cause", "evidence": text or [text], "gain_ms", "gain_percent",
 ///                  "gain_percent_interval": [low, high], "how": "measured" or "predicted", "advice", "action"}],
-///    "layers": [{"row", "causes": [{"cause", "evidence"}], "runners_up": [{"schedule", "predicted_ms",
-///    "measured_ms"}],
-///                "rejected": [{"template", "check", "limit", "got"}]}]}.
+///    "layers": [{"row", "causes": [{"cause", "evidence"}], "rejected": [{"template", "check", "limit", "got"}],
+///                "runners_up": [{"schedule", "predicted_ms", "measured_ms"}]}]}.
 /// Texts may hold anything, bytes that are not UTF-8 too; they appear as text, never as markup. Figures that are not
 /// finite appear as a dash. Throws bad_input when `profile` is not an object with a model, rows and a timeline.
 std::string html_report(const nlohmann::json& profile);

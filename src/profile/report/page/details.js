@@ -38,6 +38,7 @@ function rowDetails(row) {
   const code = (text) => text ? h("code", {}, text) : null;
   const layouts = row.layouts || {};
   return h("div", {class: "details"}, facts([
+    ["name", row.name.length > 24 ? h("bdi", {}, row.name) : null],
     ["problem", code(row.problem)], ["schedule", code(row.schedule)], ["shapes", code(row.shapes)],
     ["layouts", layouts.source || layouts.destination ? h("span", {}, code(layouts.source), " with weights ",
       code(layouts.weights || "none"), " to ", code(layouts.destination)) : null],
