@@ -112,7 +112,7 @@ def main():
     parser.add_argument("--threads", type=int, nargs="+")
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--repeat", type=int, default=40)
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     broken = {"sums": sums, "alone": alone}[args.part](args)
     if broken:
         sys.exit(f"numbers_agree.py: limits broken for {', '.join(broken)}")

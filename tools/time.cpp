@@ -21,10 +21,12 @@ struct TimeOptions {
   bool in_network = false;
 };
 
+constexpr int kRounds = 4;
+
 struct Timed {
   size_t step = 0;
   profile::Replay alone, warm;
-  const profile::Row* row = nullptr;  ///< in the network
+  Samples in_network;  ///< of each round
 };
 
 bool wanted(const Step& step, const TimeOptions& options) {
@@ -58,8 +60,8 @@ void check_words(const Plan& plan, const TimeOptions& options) {
 }
 
 std::string difference(const Timed& t) {
-  const double us = (t.alone.ms() - t.row->time.mean) * 1e3;
-  return fmt::format("{:+.1f} us {:+.1f} %", us, us / t.row->time.mean * 0.1);
+  const double us = (t.alone.ms() - t.in_network.mean()) * 1e3;
+  return fmt::format("{:+.1f} us {:+.1f} %", us, us / t.in_network.mean() * 0.1);
 }
 
 nlohmann::json to_json(const Timed& t, const Plan& plan) {
@@ -77,8 +79,8 @@ nlohmann::json to_json(const Timed& t, const Plan& plan) {
                      {"repeat", t.alone.samples.ms.size()},
                      {"weights", t.alone.weights},
                      {"activations", t.alone.activations}};
-  if (t.row != nullptr) {
-    out["in_network_ms"] = t.row->time.mean;
+  if (!t.in_network.ms.empty()) {
+    out["in_network_ms"] = t.in_network.mean();
     out["warm_ms"] = t.warm.ms();
   }
   return out;
@@ -88,7 +90,8 @@ void print_line(const Timed& t, const Plan& plan) {
   const Step& s = plan.steps[t.step];
   const Samples& x = t.alone.samples;
   fmt::print("{:<40} {:>10.4f} {:>9.4f} ({:.4f})", s.name.substr(0, 40), t.alone.ms(), x.mean(), x.std_dev());
-  if (t.row != nullptr) fmt::print(" {:>10.4f} {:>20} {:>9.4f}", t.row->time.mean, difference(t), t.warm.ms());
+  if (!t.in_network.ms.empty())
+    fmt::print(" {:>10.4f} {:>20} {:>9.4f}", t.in_network.mean(), difference(t), t.warm.ms());
   fmt::print("\n");
 }
 
@@ -97,9 +100,9 @@ void print_summary(const std::vector<Timed>& all) {
   std::vector<double> percent;
   double worst = 0, worst_us = 0;
   for (const Timed& t : all) {
-    const double us = std::abs(t.alone.ms() - t.row->time.mean) * 1e3;
-    percent.push_back(us / t.row->time.mean * 0.1);
-    if (t.row->time.mean >= 0.05) {
+    const double us = std::abs(t.alone.ms() - t.in_network.mean()) * 1e3;
+    percent.push_back(us / t.in_network.mean() * 0.1);
+    if (t.in_network.mean() >= 0.05) {
       worst = std::max(worst, percent.back());
     } else {
       worst_us = std::max(worst_us, us);
@@ -109,6 +112,43 @@ void print_summary(const std::vector<Timed>& all) {
              median(percent), worst, worst_us);
 }
 
+void append(profile::Replay& all, profile::Replay more) {
+  more.samples.ms.insert(more.samples.ms.begin(), all.samples.ms.begin(), all.samples.ms.end());
+  all = std::move(more);
+}
+
+void measure_round(Prepared& network, const TimeOptions& options, std::vector<Timed>& all, int round, int rounds,
+                   Progress& progress) {
+  Instance& instance = *network.loaded->instance;
+  const auto show = [&](const std::string& what) {
+    progress.show(fmt::format("round {} of {}: {}", round + 1, rounds, what));
+  };
+  if (options.in_network) {
+    show("the network");
+    profile::Options how;
+    how.seconds = options.seconds / rounds;
+    how.peaks = false;
+    const profile::Profile p =
+        profile::collect(instance, network.plan(), network.threads, network.from, network.to, how);
+    for (const profile::Row& row : p.rows) {
+      for (Timed& t : all) {
+        if (row.step == static_cast<int64_t>(t.step)) t.in_network.ms.push_back(row.time.mean);
+      }
+    }
+  }
+  profile::ReplayOptions replay = options.replay;
+  replay.repeat = (replay.repeat + rounds - 1) / rounds;
+  for (Timed& t : all) {
+    show(network.plan().steps[t.step].name);
+    network.run();
+    append(t.alone, profile::replay(instance, network.plan(), network.threads, t.step, replay));
+    if (!options.in_network) continue;
+    profile::ReplayOptions warm = replay;
+    warm.weights = profile::Weights::warm;
+    append(t.warm, profile::replay(instance, network.plan(), network.threads, t.step, warm));
+  }
+}
+
 void time_tasks(TimeOptions& options) {
   options.replay.weights = profile::parse_weights(options.weights);
   Progress progress("time " + options.model.model);
@@ -116,29 +156,13 @@ void time_tasks(TimeOptions& options) {
   Prepared network(options.model);
   const Plan& plan = network.plan();
   check_words(plan, options);
-  profile::Profile p;
-  if (options.in_network) {
-    progress.show("profiling the network");
-    profile::Options how;
-    how.seconds = options.seconds;
-    p = profile::collect(*network.loaded->instance, plan, network.threads, network.from, network.to, how);
-  }
   std::vector<Timed> all;
   for (size_t s = 0; s < plan.steps.size(); ++s) {
-    if (!wanted(plan.steps[s], options)) continue;
-    progress.show(plan.steps[s].name);
-    network.run();
-    Timed t{s, profile::replay(*network.loaded->instance, plan, network.threads, s, options.replay), {}, nullptr};
-    if (options.in_network) {
-      profile::ReplayOptions warm = options.replay;
-      warm.weights = profile::Weights::warm;
-      t.warm = profile::replay(*network.loaded->instance, plan, network.threads, s, warm);
-      for (const profile::Row& r : p.rows) {
-        if (r.step == static_cast<int64_t>(s)) t.row = &r;
-      }
-    }
-    all.push_back(std::move(t));
+    if (wanted(plan.steps[s], options)) all.push_back({s, {}, {}, {}});
   }
+  // In rounds, so that a machine that changes its clock changes it for both sides.
+  const int rounds = options.in_network ? kRounds : 1;
+  for (int round = 0; round < rounds; ++round) measure_round(network, options, all, round, rounds, progress);
   progress.clear();
   nlohmann::json report = nlohmann::json::array();
   for (const Timed& t : all) report.push_back(to_json(t, plan));

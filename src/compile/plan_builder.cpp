@@ -12,6 +12,7 @@
 #include "compile/reference_call.h"
 #include "compile/storage.h"
 #include "compile/tasks.h"
+#include "exec/memory.h"
 #include "loop/passes/passes.h"
 #include "ops/builder.h"
 #include "schedule/emit.h"
@@ -39,10 +40,11 @@ class ConstantPool {
     return at;
   }
   int64_t bytes() const { return total_; }
-  Tensor join() {
-    Tensor all(DType::u8, {std::max<int64_t>(total_, 1)});
+  /// All of them in one block, on huge pages where there is much: weights that stream from memory miss no translations.
+  Block join() {
+    Block all(std::max<int64_t>(total_, 1), "the packed weights");
     for (auto& [at, part] : parts_) {
-      std::memcpy(all.raw() + at, part.raw(), static_cast<size_t>(part.bytes()));
+      std::memcpy(all.data() + at, part.raw(), static_cast<size_t>(part.bytes()));
       part = Tensor();
     }
     return all;
@@ -503,14 +505,14 @@ class PlanBuilder {
     if (!lowered.empty()) code = compile(lowered, options_.target, options_.compile_threads);
     struct Owned {
       MachineCode code;
-      Tensor constants;
+      Block constants;
     };
     auto owned = std::make_shared<Owned>(Owned{std::move(code), constants_.join()});
     Plan& plan = out_.plan;
     plan.entries = owned->code.entries;
     plan.code = owned->code.bytes.data();
     plan.code_bytes = static_cast<int64_t>(owned->code.bytes.size());
-    plan.constants = owned->constants.raw();
+    plan.constants = owned->constants.data();
     plan.constants_bytes = constants_.bytes();
     plan.owner = owned;
   }

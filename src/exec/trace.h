@@ -16,7 +16,8 @@ struct TickSpan {
 
 /// The record of one run. Regions are listed in the order in which they ran, each with the step that it executed, so a
 /// step that runs several times has several. Recording neither allocates nor locks: regions beyond the capacity are
-/// counted as lost, and every worker writes to memory of its own.
+/// counted as lost, and every worker writes to memory of its own, which nobody else touches during the run: a span that
+/// is older than its region belongs to a run before.
 class RunTrace {
  public:
   struct Region {
@@ -35,7 +36,10 @@ class RunTrace {
   int threads() const { return static_cast<int>(spans_.size()); }
   const Region& region(size_t index) const { return regions_[index]; }
   /// What one worker did in a region; begin == 0 when it took no part.
-  const TickSpan& worker(size_t index, int worker) const { return spans_[static_cast<size_t>(worker)][index]; }
+  TickSpan worker(size_t index, int worker) const {
+    const TickSpan& span = spans_[static_cast<size_t>(worker)][index];
+    return span.begin >= regions_[index].wall.begin ? span : TickSpan{};
+  }
 
   // --- for the executor ---
   void enter() {
@@ -49,7 +53,6 @@ class RunTrace {
       ++lost_;
       return;
     }
-    for (auto& spans : spans_) spans[size_] = {};
     regions_[size_].step = step;
     regions_[size_].wall.begin = ticks();
   }

@@ -60,7 +60,7 @@ Footprint footprint(const Plan& plan) {
 }
 
 Bound bound_of(const Step& step, const Footprint& run, const Peaks& peaks, int threads) {
-  if (step.kind == StepKind::reference) return {};
+  if (step.kind == StepKind::reference || peaks.gflops.empty()) return {};
   if (step.max_threads > 0) threads = std::min(threads, step.max_threads);
   const auto used = static_cast<int>(std::clamp<int64_t>(step.extent, 1, threads));
   const auto weights = static_cast<double>(std::min(weight_bytes(step), std::max<int64_t>(step.bytes, 0)));

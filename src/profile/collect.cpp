@@ -58,7 +58,7 @@ class Collector {
       plain_pass();
       profiled_pass(nullptr);
     }
-    out_.peaks = measure_peaks(out_.threads);
+    if (options_.peaks) out_.peaks = measure_peaks(out_.threads);
     instance_.run(inputs_, outputs_);
     measure();
     keep_middle();

@@ -89,6 +89,7 @@ struct Options {
   int max_passes = 4000;
   uint64_t seed = 1;
   bool count = false;  ///< hardware counters, in runs of their own
+  bool peaks = true;   ///< measure the machine's peaks first; without them rows have no bounds
   /// Called around the steps of one profiled pass when it answers an observer; for tests that disturb a pass.
   std::function<const StepObserver*(int64_t pass)> observer;
   std::function<void(double share_done)> progress;

@@ -6,8 +6,11 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <optional>
 
 #include "base/error.h"
+#include "exec/memory.h"
+#include "measure/caches.h"
 #include "measure/clock.h"
 #include "measure/evaluator.h"
 
@@ -15,6 +18,7 @@ namespace kilter::profile {
 namespace {
 
 constexpr size_t kMostPredecessors = 3;
+constexpr int64_t kMostCopiesBytes = int64_t{512} << 20;
 
 bool overlap(const BufferRef& a, const BufferRef& b) {
   return a.space == b.space && (a.space == Space::arena ? a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes
@@ -39,10 +43,49 @@ size_t first_predecessor(const Plan& plan, size_t index) {
   return first;
 }
 
+/// What a run of the network touches between two runs of the steps [first, last): the operands of all other steps, in
+/// the order in which they come by. Of more than twice the last cache only the end matters.
+class Surroundings {
+ public:
+  Surroundings(Instance& instance, const Plan& plan, size_t first, size_t last) {
+    const size_t count = plan.steps.size();
+    for (size_t i = 0; i < count - (last - first); ++i) {
+      for (const BufferRef& ref : plan.steps[(last + i) % count].args) add(instance.address(ref), ref.bytes);
+    }
+    int64_t surplus = bytes_ - 2 * last_level_cache_bytes();
+    for (auto it = parts_.begin(); it != parts_.end() && surplus > 0; ++it) {
+      const int64_t cut = std::min(surplus, static_cast<int64_t>(it->size()));
+      *it = it->subspan(static_cast<size_t>(cut));
+      surplus -= cut;
+      bytes_ -= cut;
+    }
+  }
+
+  int64_t bytes() const { return bytes_; }
+  void read() {
+    uint64_t sum = 0;
+    for (const auto& part : parts_) {
+      for (size_t i = 0; i < part.size(); i += 64) sum += std::to_integer<uint64_t>(part[i]);
+    }
+    seen_ = sum;
+  }
+
+ private:
+  void add(const std::byte* from, int64_t bytes) {
+    if (from == nullptr || bytes <= 0) return;
+    parts_.push_back({from, static_cast<size_t>(bytes)});
+    bytes_ += bytes;
+  }
+
+  std::vector<std::span<const std::byte>> parts_;
+  int64_t bytes_ = 0;
+  volatile uint64_t seen_ = 0;
+};
+
 /// Copies of one stretch of the packed constants.
 class Copies {
  public:
-  Copies(const Plan& plan, size_t first, size_t last, const ReplayOptions& options) {
+  Copies(const Plan& plan, size_t first, size_t last) {
     int64_t low = plan.constants_bytes, high = 0;
     for (size_t s = first; s < last; ++s) {
       for (const BufferRef& ref : plan.steps[s].args) {
@@ -51,45 +94,49 @@ class Copies {
         high = std::max(high, ref.offset + ref.bytes);
       }
     }
-    if (options.weights != Weights::cold || low >= high) return;
+    if (low >= high) return;
     window_ = {low, high, nullptr};
     const int64_t bytes =
         (high - low + 4095) / 4096 * 4096 + 4096 + 64;  // no two copies at the same place in a cache's sets
     const int64_t wanted = footprint(plan).touched_bytes;
-    count_ = std::clamp<int64_t>((wanted + bytes - 1) / bytes, 1, std::max<int64_t>(options.copies_bytes / bytes, 1));
+    count_ = std::clamp<int64_t>((wanted + bytes - 1) / bytes, 1, std::max<int64_t>(kMostCopiesBytes / bytes, 1));
     stride_ = bytes;
-    memory_ = Tensor(DType::u8, {count_ * bytes});
+    memory_ = Block(count_ * bytes, "copies of packed weights");
     for (int64_t i = 0; i < count_; ++i)
-      std::memcpy(memory_.raw() + i * bytes, plan.constants + low, static_cast<size_t>(high - low));
+      std::memcpy(memory_.data() + i * bytes, plan.constants + low, static_cast<size_t>(high - low));
   }
 
   int64_t count() const { return count_; }
   int64_t bytes() const { return count_ * stride_; }
   const ConstantWindow* window(int64_t turn) {
     if (stride_ == 0) return nullptr;
-    window_.base = memory_.raw() + turn % count_ * stride_;
+    window_.base = memory_.data() + turn % count_ * stride_;
     return &window_;
   }
 
  private:
   ConstantWindow window_;
-  Tensor memory_;
+  Block memory_;
   int64_t count_ = 1, stride_ = 0;
 };
 
 class Replayer {
  public:
-  Replayer(Instance& instance, const Plan& plan, int threads, size_t index, const ReplayOptions& options)
+  Replayer(Instance& instance, const Plan& plan, int threads, size_t index, Weights weights)
       : instance_(instance),
         index_(index),
-        first_(options.weights == Weights::cold ? first_predecessor(plan, index) : index),
-        copies_(plan, first_, index + 1, options),
+        first_(weights == Weights::cold ? first_predecessor(plan, index) : index),
         trace_(1, threads),
-        flush_(options.weights == Weights::flush ? cache_flusher() : std::function<void()>()) {}
+        flush_(weights == Weights::flush ? cache_flusher() : std::function<void()>()) {
+    if (weights != Weights::cold) return;
+    surroundings_.emplace(instance, plan, first_, index + 1);
+    copies_.emplace(plan, first_, index + 1);
+  }
 
   /// One run under the conditions; milliseconds from fork to join.
   double run() {
-    const ConstantWindow* window = copies_.window(turn_++);
+    const ConstantWindow* window = copies_ ? copies_->window(turn_++) : nullptr;
+    if (surroundings_) surroundings_->read();
     for (size_t s = first_; s < index_; ++s) instance_.replay(s, window, nullptr);
     if (flush_) flush_();
     trace_.enter();
@@ -99,27 +146,25 @@ class Replayer {
   }
 
   void describe(Replay& out) const {
-    out.copies = copies_.count();
-    if (flush_) {
-      out.weights = out.activations = "caches flushed";
-    } else if (copies_.bytes() > 0) {
-      out.weights = fmt::format("cold: {} copies rotated over {:.1f} MB", copies_.count(),
-                                static_cast<double>(copies_.bytes()) * 1e-6);
+    if (surroundings_) {
+      out.copies = copies_->count();
+      out.weights = fmt::format("cold: {} copies rotated over {:.1f} MB", copies_->count(),
+                                static_cast<double>(copies_->bytes()) * 1e-6);
+      out.activations = fmt::format("as {} steps before left them, after {:.1f} MB of the network's other memory",
+                                    index_ - first_, static_cast<double>(surroundings_->bytes()) * 1e-6);
     } else {
-      out.weights = "warm";
-    }
-    if (!flush_) {
-      out.activations = first_ == index_ ? "warm" : fmt::format("as {} steps before left them", index_ - first_);
+      out.weights = out.activations = flush_ ? "caches flushed" : "warm";
     }
   }
 
  private:
   Instance& instance_;
   size_t index_, first_;
-  Copies copies_;
+  std::optional<Surroundings> surroundings_;
+  std::optional<Copies> copies_;
+  int64_t turn_ = 0;
   RunTrace trace_;
   std::function<void()> flush_;
-  int64_t turn_ = 0;
 };
 
 }  // namespace
@@ -142,7 +187,7 @@ Replay replay(Instance& instance, const Plan& plan, int threads, size_t index, c
     fail(ErrorKind::usage, "--number {} --repeat {} --min-repeat-ms {}: expected at least 1, 1 and 0", options.number,
          options.repeat, options.min_repeat_ms);
   }
-  Replayer replayer(instance, plan, threads, index, options);
+  Replayer replayer(instance, plan, threads, index, options.weights);
   Replay out;
   out.number = options.number;
   double once = replayer.run();

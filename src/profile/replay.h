@@ -21,11 +21,10 @@ std::string_view name(Weights weights);
 
 struct ReplayOptions {
   Weights weights = Weights::cold;
-  int64_t number = 1;                         ///< runs in one measurement, which is their mean
-  int64_t repeat = 40;                        ///< measurements
-  double min_repeat_ms = 0;                   ///< `number` grows until the runs of a measurement take this long
-  double max_seconds = 20;                    ///< no new measurement after this, three at least
-  int64_t copies_bytes = int64_t{512} << 20;  ///< limit of the memory for copies of weights
+  int64_t number = 1;        ///< runs in one measurement, which is their mean
+  int64_t repeat = 40;       ///< measurements
+  double min_repeat_ms = 0;  ///< `number` grows until the runs of a measurement take this long
+  double max_seconds = 20;   ///< no new measurement after this, three at least
 };
 
 struct Replay {
@@ -33,16 +32,16 @@ struct Replay {
   int64_t number = 1;
   int64_t copies = 1;       ///< of the weights that took turns
   std::string weights;      ///< "cold: 12 copies rotated over 48.1 MB", "warm", ...
-  std::string activations;  ///< "as 2 steps before left them", "warm", ...
+  std::string activations;  ///< "as 2 steps before left them, after 30.1 MB of the network's other memory", "warm", ...
   /// Kilter's estimate: mean of the middle half.
   double ms() const { return samples.middle_mean(); }
 };
 
 /// Times step `index` of the instance's plan alone. Cold: packed weights rotate over copies that together are as large
-/// as what a run touches (Footprint), so that they come from the level of memory that they come from in the network,
-/// and before each timed run the steps since the producer of its inputs (at most three) run untimed, so that
-/// activations lie where these left them. Works on the buffers of the last run: call Instance::run() before, and again
-/// before results are of use.
+/// as what a run touches, so that they come from the level of memory that they come from in the network; before each
+/// timed run the operands of all other steps are read in the network's order, so that the buffers lie where a run
+/// leaves them, and the steps since the producer of its inputs (at most three) run untimed. Works on the buffers of the
+/// last run: call Instance::run() before, and again before results are of use.
 Replay replay(Instance& instance, const Plan& plan, int threads, size_t index, const ReplayOptions& options);
 
 }  // namespace kilter::profile

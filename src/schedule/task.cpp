@@ -176,11 +176,13 @@ int64_t Task::flops() const {
 }
 
 int64_t Task::bytes() const {
-  int64_t total = 0;
-  for (const auto* list : {&inputs, &outputs}) {
-    for (const Operand& o : *list) total += elems(o.type.shape) * size_bytes(o.type.dtype);
-  }
-  return total;
+  const auto of = [](const Operand& o) { return elems(o.type.shape) * size_bytes(o.type.dtype); };
+  int64_t written = 0, read = 0;
+  for (const Operand& o : outputs) written += of(o);
+  const Family family = node().op->family;
+  const bool selects = family == Family::gather || family == Family::movement;
+  for (const Operand& o : inputs) read += selects ? std::min(of(o), written) : of(o);
+  return read + written;
 }
 
 }  // namespace kilter
