@@ -81,24 +81,26 @@ KILTER_FMA_LOOP(fma_avx2, "avx2,fma", __m256, _mm256, "x")
 KILTER_MUL_ADD_LOOP(mul_add_avx, "avx", __m256, _mm256)
 KILTER_MUL_ADD_LOOP(mul_add_sse, "sse2", __m128, _mm)
 
-// kStreams places of the buffer are read in turn, four cache lines of each; kAhead bytes ahead are prefetched (0: not).
-#define KILTER_READ_LOOP(NAME, TARGET, LOAD, REGISTER, WIDTH)                                                          \
-  template <int kStreams, int kAhead, _mm_hint kHint>                                                                  \
-  __attribute__((target(TARGET))) void NAME(const std::byte* from, int64_t bytes, int64_t passes) {                    \
-    const int64_t stream = bytes / kStreams;                                                                           \
-    for (int64_t pass = 0; pass < passes; ++pass) {                                                                    \
-      for (int64_t i = 0; i < stream; i += 256) {                                                                      \
-        _Pragma("GCC unroll 8") for (int s = 0; s < kStreams; ++s) {                                                   \
-          const std::byte* at = from + s * stream + i;                                                                 \
-          if constexpr (kAhead > 0) {                                                                                  \
-            _Pragma("GCC unroll 4") for (int line = 0; line < 4; ++line) _mm_prefetch(at + kAhead + 64 * line, kHint); \
-          }                                                                                                            \
-          _Pragma("GCC unroll 16") for (int k = 0; k < 256 / WIDTH;                                                    \
-                                        ++k) asm volatile("" : : REGISTER(LOAD(at + WIDTH * k)));                      \
-        }                                                                                                              \
-      }                                                                                                                \
-      asm volatile("" : : : "memory");                                                                                 \
-    }                                                                                                                  \
+// kStreams places of the buffer are read in turn, four cache lines of each; kAhead bytes ahead are prefetched (0: not),
+// kLocality 3 to all levels, 0 past the outer ones.
+#define KILTER_READ_LOOP(NAME, TARGET, LOAD, REGISTER, WIDTH)                                       \
+  template <int kStreams, int kAhead, int kLocality>                                                \
+  __attribute__((target(TARGET))) void NAME(const std::byte* from, int64_t bytes, int64_t passes) { \
+    const int64_t stream = bytes / kStreams;                                                        \
+    for (int64_t pass = 0; pass < passes; ++pass) {                                                 \
+      for (int64_t i = 0; i < stream; i += 256) {                                                   \
+        _Pragma("GCC unroll 8") for (int s = 0; s < kStreams; ++s) {                                \
+          const std::byte* at = from + s * stream + i;                                              \
+          if constexpr (kAhead > 0) {                                                               \
+            _Pragma("GCC unroll 4") for (int line = 0; line < 4; ++line)                            \
+                __builtin_prefetch(at + kAhead + 64 * line, 0, kLocality);                          \
+          }                                                                                         \
+          _Pragma("GCC unroll 16") for (int k = 0; k < 256 / WIDTH;                                 \
+                                        ++k) asm volatile("" : : REGISTER(LOAD(at + WIDTH * k)));   \
+        }                                                                                           \
+      }                                                                                             \
+      asm volatile("" : : : "memory");                                                              \
+    }                                                                                               \
   }
 
 #define KILTER_LOAD_512(P) _mm512_load_ps(P)
@@ -116,7 +118,7 @@ KILTER_READ_LOOP(read_sse, "sse2", KILTER_LOAD_128, "x", 16)
       for (int64_t i = 0; i < bytes; i += 256) {                                                                   \
         if constexpr (kAhead > 0) {                                                                                \
           _Pragma("GCC unroll 4") for (int line = 0; line < 4; ++line)                                             \
-              _mm_prefetch(from + i + kAhead + 64 * line, _MM_HINT_T0);                                            \
+              __builtin_prefetch(from + i + kAhead + 64 * line, 0, 3);                                             \
         }                                                                                                          \
         _Pragma("GCC unroll 16") for (int k = 0; k < 256 / WIDTH; ++k)                                             \
             STORE(to + i + WIDTH * k, LOAD(from + i + WIDTH * k));                                                 \
@@ -144,16 +146,14 @@ KILTER_COPY_LOOP(copy_sse, "sse2", KILTER_LOAD_128, KILTER_STORE_128, 16)
     ISA ", past the caches, prefetch 2048", FEATURE, true, STREAM<2048>               \
   }
 
-#define KILTER_READ_ROWS(ISA, FEATURE, NAME)                                                 \
-  {ISA ", 1 stream", FEATURE, false, NAME<1, 0, _MM_HINT_T0>},                               \
-      {ISA ", 2 streams", FEATURE, false, NAME<2, 0, _MM_HINT_T0>},                          \
-      {ISA ", 4 streams", FEATURE, false, NAME<4, 0, _MM_HINT_T0>},                          \
-      {ISA ", 8 streams", FEATURE, true, NAME<8, 0, _MM_HINT_T0>},                           \
-      {ISA ", 1 stream, prefetch 1024", FEATURE, true, NAME<1, 1024, _MM_HINT_T0>},          \
-      {ISA ", 1 stream, prefetch 4096", FEATURE, true, NAME<1, 4096, _MM_HINT_T0>},          \
-      {ISA ", 4 streams, prefetch 1024", FEATURE, true, NAME<4, 1024, _MM_HINT_T0>},         \
-      {ISA ", 4 streams, prefetch 1024 once", FEATURE, true, NAME<4, 1024, _MM_HINT_NTA>}, { \
-    ISA ", 8 streams, prefetch 512", FEATURE, true, NAME<8, 512, _MM_HINT_T0>                \
+#define KILTER_READ_ROWS(ISA, FEATURE, NAME)                                                                 \
+  {ISA ", 1 stream", FEATURE, false, NAME<1, 0, 3>}, {ISA ", 2 streams", FEATURE, false, NAME<2, 0, 3>},     \
+      {ISA ", 4 streams", FEATURE, false, NAME<4, 0, 3>}, {ISA ", 8 streams", FEATURE, true, NAME<8, 0, 3>}, \
+      {ISA ", 1 stream, prefetch 1024", FEATURE, true, NAME<1, 1024, 3>},                                    \
+      {ISA ", 1 stream, prefetch 4096", FEATURE, true, NAME<1, 4096, 3>},                                    \
+      {ISA ", 4 streams, prefetch 1024", FEATURE, true, NAME<4, 1024, 3>},                                   \
+      {ISA ", 4 streams, prefetch 1024 once", FEATURE, true, NAME<4, 1024, 0>}, {                            \
+    ISA ", 8 streams, prefetch 512", FEATURE, true, NAME<8, 512, 3>                                          \
   }
 
 const std::vector<FlopLoop>& all_flop_loops() {
