@@ -1,32 +1,88 @@
 #!/usr/bin/env bash
 # usage: scripts/sanitize.sh thread          ThreadSanitizer over the thread pool and the executor
-#        scripts/sanitize.sh fuzz [SECONDS]  each fuzzer (importer, compiled files) under AddressSanitizer and
-#                                            UndefinedBehaviorSanitizer, a minute unless told
+#        scripts/sanitize.sh address         AddressSanitizer and UndefinedBehaviorSanitizer over the unit tests of
+#                                            base, exec, graph, loop IR, operators and importer
+#        scripts/sanitize.sh fuzz [SECONDS]  each fuzzer (importer, compiled files) under these two, a minute unless
+#                                            told, both at once
+# Builds into build-tsan/ and build-fuzz/. Exit codes: 0 no finding, 1 findings or a build that fails, 2 usage,
+# 130 interrupted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+usage() { sed -n '2,8s/^# //p' "$0"; }
+
+# The unit tests share the tree of the fuzzers, so that the libraries are compiled once for both. Warnings are the release
+# build's business.
+configure_fuzz_tree() {
+  cmake -S . -B build-fuzz -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="-O1 -g1 -w" \
+    -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_C_COMPILER=clang-19 -DKILTER_FUZZ=ON \
+    -DKILTER_SANITIZE=address,undefined > build-fuzz-configure.log 2>&1 ||
+    { cat build-fuzz-configure.log; exit 1; }
+  mv build-fuzz-configure.log build-fuzz/configure.log
+}
+
+thread() {
+  cmake --preset tsan > /dev/null
+  cmake --build build-tsan --target test_exec -- --quiet
+  build-tsan/tests/exec/test_exec --gtest_brief=1
+}
+
+address() {
+  local tests=(base exec ir loop ops onnx)
+  configure_fuzz_tree
+  cmake --build build-fuzz --target "${tests[@]/#/test_}" -- --quiet
+  local name
+  for name in "${tests[@]}"; do
+    echo "test_$name"
+    "build-fuzz/tests/$name/test_$name" --gtest_brief=1
+  done
+}
+
+pids=()
+stop_fuzzers() {
+  [ ${#pids[@]} = 0 ] || kill "${pids[@]}" 2> /dev/null || true
+}
+
+fuzz() {
+  local seconds=$1 targets=(fuzz_plan fuzz_onnx) target i failed=0
+  configure_fuzz_tree
+  cmake --build build-fuzz --target "${targets[@]}" -- --quiet
+  trap stop_fuzzers EXIT
+  trap 'exit 130' INT TERM
+  for target in "${targets[@]}"; do
+    mkdir -p "build-fuzz/corpus/$target"
+    # 64 MiB in one block is far more than an input of 64 KiB may ask for: sizes are checked before memory is taken.
+    "build-fuzz/tests/fuzz/$target" -max_total_time="$seconds" -max_len=65536 -len_control=0 -timeout=20 \
+      -rss_limit_mb=4096 -malloc_limit_mb=64 -artifact_prefix="build-fuzz/$target-" "build-fuzz/corpus/$target" \
+      > "build-fuzz/$target.log" 2>&1 &
+    pids+=($!)
+  done
+  for i in "${!targets[@]}"; do
+    target=${targets[$i]}
+    if wait "${pids[$i]}"; then
+      echo "$target: no finding in $(sed -n 's/^Done \([0-9]*\) runs in \([0-9]*\).*/\1 inputs, \2 s/p' "build-fuzz/$target.log")"
+    else
+      failed=1
+      tail -60 "build-fuzz/$target.log" >&2
+      echo "$target: a finding; build-fuzz/$target.log has the report and names the input, which" \
+        "build-fuzz/tests/fuzz/$target runs again when given as its argument" >&2
+    fi
+  done
+  pids=()
+  return $failed
+}
+
 case "${1:-}" in
-  thread)
-    echo "== ThreadSanitizer: thread pool and executor"
-    cmake --preset tsan > /dev/null
-    cmake --build build-tsan --target test_exec
-    build-tsan/tests/exec/test_exec --gtest_brief=1
+  thread | address)
+    [ $# = 1 ] || { usage >&2; exit 2; }
+    "$1"
     ;;
   fuzz)
-    seconds=${2:-60}
-    echo "== fuzzing for $seconds s each (AddressSanitizer, UndefinedBehaviorSanitizer)"
-    # Warnings are the release build's business.
-    cmake -S . -B build-fuzz -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="-O1 -g1 -w" -DCMAKE_CXX_COMPILER=clang++-19 \
-      -DCMAKE_C_COMPILER=clang-19 -DKILTER_FUZZ=ON -DKILTER_SANITIZE=address,undefined > /dev/null
-    cmake --build build-fuzz --target fuzz_plan fuzz_onnx
-    for target in fuzz_plan fuzz_onnx; do
-      mkdir -p build-fuzz/corpus/$target
-      build-fuzz/tests/fuzz/$target -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -verbosity=0 \
-        build-fuzz/corpus/$target > build-fuzz/$target.log 2>&1 || { tail -50 build-fuzz/$target.log; exit 1; }
-      echo "$target: no finding"
-    done
+    [[ $# -le 2 && ${2:-60} =~ ^[1-9][0-9]*$ ]] || { usage >&2; exit 2; }
+    fuzz "${2:-60}"
     ;;
+  -h | --help) usage ;;
   *)
-    sed -n '2,4s/^# //p' "$0" >&2
+    usage >&2
     exit 2
     ;;
 esac

@@ -1,9 +1,10 @@
 # Sourced by ./demo and ./test: installs what is missing. Debian packages when root or through sudo, else says what to install.
 # Python packages (for the tests and benchmarks only) go into .venv.
+# shellcheck shell=bash disable=SC2034
 
 KILTER_PACKAGES="build-essential cmake ninja-build ccache git python3 python3-venv llvm-22-dev libprotobuf-dev protobuf-compiler \
 libcli11-dev nlohmann-json3-dev libfmt-dev libgtest-dev zlib1g-dev libzstd-dev"
-KILTER_TEST_PACKAGES="clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev chromium chromium-driver"
+KILTER_TEST_PACKAGES="clang-19 clang-format-19 clang-tidy-22 libclang-rt-19-dev chromium chromium-driver"
 KILTER_PYTHON="numpy==2.4.6 onnx==1.23.2 onnxruntime==1.31.1 openvino==2026.4.1"
 
 say() { printf '\n== %s\n' "$*"; }
@@ -45,7 +46,6 @@ install_python() {
 }
 
 build_release() {
-  say "building (release, into build/)"
   cmake --preset release > build-configure.log 2>&1 || { cat build-configure.log; exit 1; }
   mkdir -p build && mv build-configure.log build/configure.log
   cmake --build --preset release

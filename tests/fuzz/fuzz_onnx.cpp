@@ -1,5 +1,5 @@
 // Damaged models: parsing, and binding with every unknown dimension as 2, answer each with success or an Error that is
-// not internal. The first inputs are small models that mutations damage.
+// not internal. Inputs are models of a few nodes with every operator among them, changed as files and as models.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -10,16 +10,22 @@
 
 #include "base/error.h"
 #include "fuzz_onnx_seeds.h"
+#include "model_mutator.h"
 #include "onnx/model.h"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
-  if (size >= 2) return LLVMFuzzerMutate(data, size, max_size);
-  const std::string start = kilter::onnx::seed_model(seed);
-  const size_t taken = std::min(start.size(), max_size);
-  std::memcpy(data, start.data(), taken);
-  return taken;
+  const unsigned choice = seed % 16;
+  std::string made;
+  if (size < 2 || choice == 0) {
+    made = kilter::onnx::seed_model(seed / 16);
+  } else if (choice < 12) {
+    made = kilter::onnx::mutate_model(std::string(reinterpret_cast<const char*>(data), size), seed / 16);
+  }
+  if (made.empty() || made.size() > max_size) return LLVMFuzzerMutate(data, size, max_size);
+  std::memcpy(data, made.data(), made.size());
+  return made.size();
 }
 
 namespace {

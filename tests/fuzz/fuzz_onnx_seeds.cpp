@@ -1,6 +1,10 @@
 #include "fuzz_onnx_seeds.h"
 
+#include <variant>
+
 #include "../onnx/model_maker.h"
+#include "ops/builder.h"
+#include "ops/cases.h"
 
 namespace kilter::onnx {
 namespace {
@@ -76,18 +80,93 @@ ModelMaker function_model() {
   return maker;
 }
 
+void set_values(pb::TensorProto& proto, const Tensor& tensor) {
+  proto.set_data_type(number_of_dtype(tensor.dtype()));
+  for (const int64_t d : tensor.shape()) proto.add_dims(d);
+  if (tensor.dtype() == DType::string) {
+    for (const std::string& value : tensor.strings()) proto.add_string_data(value);
+  } else {
+    proto.set_raw_data(tensor.raw(), static_cast<size_t>(tensor.bytes()));
+  }
+}
+
+/// Sets the field of an attribute that carries the value's kind.
+struct AttributeSetter {
+  pb::AttributeProto& attribute;
+
+  void operator()(int64_t value) const { set(kIntAttr).set_i(value); }
+  void operator()(float value) const { set(kFloatAttr).set_f(value); }
+  void operator()(const std::string& value) const { set(kStringAttr).set_s(value); }
+  void operator()(const std::vector<int64_t>& values) const {
+    set(kIntsAttr).mutable_ints()->Add(values.begin(), values.end());
+  }
+  void operator()(const std::vector<float>& values) const {
+    set(kFloatsAttr).mutable_floats()->Add(values.begin(), values.end());
+  }
+  void operator()(const std::vector<std::string>& values) const {
+    for (const std::string& value : values) set(kStringsAttr).add_strings(value);
+  }
+  void operator()(const Tensor& tensor) const { set_values(*set(kTensorAttr).mutable_t(), tensor); }
+  void operator()(const SubgraphAttr&) const {}
+
+ private:
+  pb::AttributeProto& set(int32_t kind) const {
+    attribute.set_type(kind);
+    return attribute;
+  }
+};
+
+/// The node of an operator's test case; with `constants` every operand is one, so that the node is folded.
+ModelMaker case_model(const OpDef& op, CaseText text, bool constants) {
+  const ParsedCase parsed = parse_case(op, text);
+  ModelMaker maker(op.domain.empty() ? parsed.opset : kNewestOpset);
+  if (!op.domain.empty()) maker.import(std::string(op.domain), parsed.opset);
+  pb::NodeProto& node = maker.node(std::string(op.name), {}, {});
+  node.set_domain(std::string(op.domain));
+  for (size_t i = 0; i < parsed.operands.size(); ++i) {
+    const CaseOperand& operand = parsed.operands[i];
+    const std::string name = "in" + std::to_string(i);
+    node.add_input(operand.kind == CaseOperand::Kind::absent ? "" : name);
+    if (operand.kind == CaseOperand::Kind::absent) continue;
+    if (constants || operand.kind == CaseOperand::Kind::constant) {
+      pb::TensorProto& tensor = maker.initializer();
+      tensor.set_name(name);
+      set_values(tensor, operand.tensor);
+    } else {
+      TestDims dims;
+      for (const int64_t d : operand.tensor.shape()) dims.emplace_back(static_cast<int>(d));
+      maker.input(name, dims, number_of_dtype(operand.tensor.dtype()));
+    }
+  }
+  for (const auto& [key, value] : parsed.attrs) std::visit(AttributeSetter{add_attribute(node, key, 0)}, value);
+  const Graph graph = make_case(op, parsed, text).graph;
+  for (size_t i = 0; i < parsed.outputs; ++i) {
+    const std::string name = "out" + std::to_string(i);
+    node.add_output(name);
+    const TensorType& type = graph.type(graph.outputs()[i].value);
+    set_tensor_type(*maker.graph().add_output(), name, {}, number_of_dtype(type.dtype));
+  }
+  return maker;
+}
+
 }  // namespace
 
 std::string seed_model(unsigned seed) {
-  switch (seed % 4) {
+  const unsigned rest = seed / 32;
+  switch (seed % 32) {
     case 0:
       return image_model().bytes();
     case 1:
       return shape_model().bytes();
     case 2:
       return function_model().bytes();
-    default:
+    case 3:
       return relu_model().bytes();
+    default: {
+      const OpDef& op = *all_ops()[rest % all_ops().size()];
+      if (op.cases.empty()) return relu_model().bytes();
+      return case_model(op, op.cases[rest / all_ops().size() % op.cases.size()], seed % 2 == 0).bytes();
+    }
   }
 }
 

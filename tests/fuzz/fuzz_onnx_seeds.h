@@ -5,7 +5,8 @@
 
 namespace kilter::onnx {
 
-/// The bytes of one of several valid models, chosen by `seed`.
+/// The bytes of a valid model chosen by `seed`: one of a few by hand, or one node of any operator from a test case of
+/// it.
 std::string seed_model(unsigned seed);
 
 }  // namespace kilter::onnx
