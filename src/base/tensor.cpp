@@ -28,17 +28,21 @@ std::shared_ptr<void> allocate(size_t bytes) {
 }  // namespace
 
 int64_t elems(const Shape& shape) {
-  int64_t total = 1;
   for (int64_t d : shape) {
     if (d < 0)
       fail(ErrorKind::bad_model, "shape {} has a negative dimension; every dimension must be 0 or more", text(shape));
-    if (d == 0) return 0;
+  }
+  int64_t total = 1;
+  const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
+  for (int64_t d : shape) {
+    if (d == 0) continue;
     if (total > kMaxElems / d) {
-      fail(ErrorKind::bad_model, "shape {} has more than 2^40 elements; the limit is 2^40 per tensor", text(shape));
+      fail(ErrorKind::bad_model, "shape {} has more than 2^40 elements{}; the limit is 2^40 per tensor", text(shape),
+           empty ? ", not counting dimensions of 0" : "");
     }
     total *= d;
   }
-  return total;
+  return empty ? 0 : total;
 }
 
 std::string text(const Shape& shape) { return shape.empty() ? "scalar" : fmt::format("{}", fmt::join(shape, "x")); }

@@ -15,7 +15,7 @@ namespace kilter {
 
 using Shape = std::vector<int64_t>;
 
-/// Elements of a shape; 1 for a scalar. Throws bad_model when a dimension is negative or the product exceeds 2^40.
+/// Elements of a shape; 1 for a scalar. Throws bad_model for a negative one and when those not 0 multiply to over 2^40.
 int64_t elems(const Shape& shape);
 /// "1x3x224x224"; "scalar" for rank 0.
 std::string text(const Shape& shape);

@@ -114,11 +114,15 @@ std::vector<ValueId> Binder::make(const pb::NodeProto& node, const std::vector<V
   }
   const bool standard = normal_domain(node.domain()).empty();
   if (standard && node.op_type() == "Constant") {
+    if (node.output_size() != 1) {
+      fail(ErrorKind::bad_model, "{}: {}: has {} outputs, expected 1", model_.file, node_text(node),
+           node.output_size());
+    }
     const Tensor value = constant_value(node, read_attrs(node, model_, frame.call), model_.file);
     return {graph_.add_constant(frame.prefix + node.output(0), value)};
   }
   const bool is_alias = standard && node.op_type() == "Identity" && inputs.size() == 1 && inputs[0] != kNone;
-  if (is_alias && graph_.value(inputs[0]).constant) return inputs;
+  if (is_alias && node.output_size() == 1 && graph_.value(inputs[0]).constant) return inputs;
   return add(node, inputs, frame);
 }
 

@@ -52,8 +52,7 @@ void channel_moments(const Tensor& x, std::vector<double>& mean, std::vector<dou
   const std::vector<double> values = load_doubles(x);
   const int64_t channels = x.rank() < 2 ? 1 : x.shape()[1];
   const int64_t plane = x.rank() < 2 ? 1 : product(x.shape(), 2, x.shape().size());
-  const int64_t each = channels == 0 ? 0 : x.elems() / channels;
-  const auto count = static_cast<double>(each);
+  const double count = channels == 0 ? 0.0 : static_cast<double>(x.elems() / channels);
   const auto channel = [&](size_t i) { return i / static_cast<size_t>(plane) % static_cast<size_t>(channels); };
   mean.assign(static_cast<size_t>(channels), 0.0);
   variance.assign(static_cast<size_t>(channels), 0.0);

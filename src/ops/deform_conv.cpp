@@ -55,10 +55,8 @@ double sample(const double* plane, const std::vector<int64_t>& extent, double y,
   const double left = std::floor(x);
   double sum = 0;
   for (int corner = 0; corner < 4; ++corner) {
-    const int below = corner / 2;
-    const int beside = corner % 2;
-    const double row = top + below;
-    const double column = left + beside;
+    const double row = top + corner / 2;
+    const double column = left + corner % 2;
     if (row < 0 || row >= height || column < 0 || column >= width) continue;
     const double weight = (1 - std::abs(y - row)) * (1 - std::abs(x - column));
     sum += weight * plane[static_cast<int64_t>(row) * extent[1] + static_cast<int64_t>(column)];

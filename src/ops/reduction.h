@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string_view>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "ops/elementwise.h"
+#include "ops/formulas.h"
 #include "ops/operands.h"
 
 namespace kilter {
@@ -68,12 +68,6 @@ Accumulator<T> greatest() {
   } else {
     return std::numeric_limits<double>::infinity();
   }
-}
-
-template <class A>
-bool is_nan(A value) {
-  if constexpr (std::is_floating_point_v<A>) return std::isnan(value);
-  return false;
 }
 
 /// out = finish(step(... step(start, x0) ..., xn-1), n) over the reduced axes. `fold.template operator()<T>()` answers

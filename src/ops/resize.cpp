@@ -119,8 +119,8 @@ KILTER_OP(Resize){
               "f32[2,3,9,8] ? f32[4]=1,1,0.5,1.5 | mode=linear coordinate_transformation_mode=align_corners",
               "f32[1,7,6,5] ? ? i64[4]=1,7,10,9 | mode=cubic coordinate_transformation_mode=pytorch_half_pixel",
               "f32[1,3,8,8] ? ? i64[2]=5,3 | axes=[2,3] mode=linear antialias=1",
-              "f32[1,3,8,8] f32[8]=0,0,0.2,-0.1,1,1,0.8,1.2 ? i64[4]=1,3,5,6 | mode=linear "
-              "coordinate_transformation_mode=tf_crop_and_resize extrapolation_value=7",
+              ("f32[1,3,8,8] f32[8]=0,0,0.2,-0.1,1,1,0.8,1.2 ? i64[4]=1,3,5,6 | mode=linear "
+               "coordinate_transformation_mode=tf_crop_and_resize extrapolation_value=7"),
               "f32[1,3,5,7] f32[4]=1,1,2,3 | mode=nearest | 10",
               "f32[1,2,3,4,5] ? f32[3]=2,2,2 | axes=[2,3,4] mode=linear"},
 };

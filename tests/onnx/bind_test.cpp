@@ -164,6 +164,19 @@ TEST(Bind, ConstantNodeErrors) {
 }
 
 /// The chain that exporters write for x.reshape(x.shape[0], -1).
+TEST(Bind, NodesOfOneValueHaveOneOutput) {
+  for (const std::string op : {"Constant", "Identity"}) {
+    ModelMaker maker;
+    set_floats(maker.initializer(), "w", {1}, {5});
+    auto& node = maker.node(op, {}, {"y", "more"}, "n");
+    if (op == "Identity") node.add_input("w");
+    if (op == "Constant") add_attribute(node, "value_float", kFloatAttr).set_f(1);
+    maker.output("y", {});
+    maker.output("more", {});
+    EXPECT_EQ(bind_error(maker), "bad_model: m.onnx: " + op + " 'n': has 2 outputs, expected 1");
+  }
+}
+
 TEST(Bind, ShapeChainsFold) {
   ModelMaker maker;
   maker.input("x", {"n", 4, 5});
