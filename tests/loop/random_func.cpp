@@ -1,5 +1,6 @@
 #include "random_func.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -365,7 +366,8 @@ std::string Memory::difference(const Memory& other) const {
       const auto* x = reinterpret_cast<const T*>(a.words.data());
       const auto* y = reinterpret_cast<const T*>(other.blocks_[k].words.data());
       for (int64_t i = 0; i < a.elems && result.empty(); ++i) {
-        if (std::memcmp(x + i, y + i, sizeof(T)) == 0) continue;
+        const auto* x_bytes = reinterpret_cast<const std::byte*>(x + i);
+        if (std::equal(x_bytes, x_bytes + sizeof(T), reinterpret_cast<const std::byte*>(y + i))) continue;
         const auto u =
             static_cast<double>(static_cast<std::conditional_t<std::is_integral_v<T>, int64_t, float>>(x[i]));
         const auto v =
