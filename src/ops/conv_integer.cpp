@@ -29,6 +29,8 @@ Shape per_filter_shape(const Tensor& parameter, const Shape& w) {
 void infer_integer(InferContext& ctx) {
   check_quantized(ctx, 0);
   check_quantized(ctx, 1);
+  check_zero_type(ctx, 2, 0);
+  check_zero_type(ctx, 3, 1);
   const ConvShape shape = conv_shape(ctx.node, ctx.shape(0), ctx.shape(1));
   check_scalar(ctx, 2, "x_zero_point");
   check_per_filter(ctx, 3, shape.filters, "w_zero_point");
@@ -58,6 +60,8 @@ void infer_linear(InferContext& ctx) {
   check_quantized(ctx, 0);
   check_quantized(ctx, 3);
   check_quantized(ctx, 7);
+  check_zero_type(ctx, 2, 0);
+  check_zero_type(ctx, 5, 3);
   for (const size_t i : {1U, 4U, 6U}) check_types(Types<float>{}, ctx, i);
   const ConvShape shape = conv_shape(ctx.node, ctx.shape(0), ctx.shape(3));
   check_scalar(ctx, 1, "x_scale");

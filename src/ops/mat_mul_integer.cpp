@@ -25,6 +25,8 @@ Shape parameter_shape(const Node& node, const Shape& parameter, const Shape& ope
 void infer_integer(InferContext& ctx) {
   check_quantized(ctx, 0);
   check_quantized(ctx, 1);
+  check_zero_type(ctx, 2, 0);
+  check_zero_type(ctx, 3, 1);
   if (ctx.has(2)) parameter_shape(ctx.node, ctx.shape(2), ctx.shape(0), true, "a_zero_point");
   if (ctx.has(3)) parameter_shape(ctx.node, ctx.shape(3), ctx.shape(1), false, "b_zero_point");
   ctx.set(0, DType::i32, matmul_shape(ctx.node, ctx.shape(0), ctx.shape(1)).out);
@@ -58,6 +60,8 @@ void infer_linear(InferContext& ctx) {
   check_quantized(ctx, 0);
   check_quantized(ctx, 3);
   check_quantized(ctx, 7);
+  check_zero_type(ctx, 2, 0);
+  check_zero_type(ctx, 5, 3);
   for (const size_t i : {1U, 4U, 6U}) check_types(Types<float, Half, BFloat16>{}, ctx, i);
   for (const size_t i : {1U, 2U})
     parameter_shape(ctx.node, ctx.shape(i), ctx.shape(0), true, "scale or zero point of a");
@@ -129,7 +133,11 @@ KILTER_OP(QLinearMatMul){
     .tolerance = {.rtol = 0, .atol = 1, .scaled = false},
     .cases = {"u8[5,33] f32[]=0.01 u8[]=50 i8[33,17] f32[]=0.02 i8[]=3 f32[]=0.5 u8[]=128",
               "i8[2,3,9] f32[]=0.03 i8[]=1 i8[2,9,4] f32[4]=0.01,0.02,0.03,0.04 i8[4]=0,1,2,3 f32[]=0.1 i8[]=-5",
-              "u8[3,7] f32[3]=0.1,0.2,0.3 u8[3]=1,2,3 u8[7,4] f32[1]=0.25 u8[1]=9 f32[]=30 u8[]=7 | | 21"},
+              "u8[3,7] f32[3]=0.1,0.2,0.3 u8[3]=1,2,3 u8[7,4] f32[1]=0.25 u8[1]=9 f32[]=30 u8[]=7 | | 21",
+              "u8[3,7] f32[3]=0.1,0.2,0.3 u8[3]=1,2,3 i8[7] f32[]=0.25 i8[]=9 f32[]=30 u8[]=7",
+              "i8[7] f32[1]=0.1 i8[1]=-2 i8[2,7,3] f32[2,1,3]=0.1,0.2,0.3,0.4,0.5,0.6 i8[2,1,3]=1 f32[1]=20 i8[1]=1",
+              "u8[2,1,3,9] f32[2,1,3,1]=0.1,0.2,0.3,0.4,0.5,0.6 u8[2,1,3,1]=7 u8[4,9,2] f32[2]=0.5,1 u8[2]=3,4 "
+              "f32[]=90 u8[]=11"},
 };
 
 }  // namespace kilter

@@ -33,6 +33,12 @@ void check_scalar(const InferContext& ctx, size_t i, const char* what) {
   }
 }
 
+void check_zero_type(const InferContext& ctx, size_t zero, size_t q) {
+  if (!ctx.has(zero) || ctx.dtype(zero) == ctx.dtype(q)) return;
+  ctx.error(fmt::format("zero point (input {}) has element type {}, expected {} as input {} has", zero,
+                        name(ctx.dtype(zero)), name(ctx.dtype(q)), q));
+}
+
 void check_quantized(const InferContext& ctx, size_t i) { check_types(Types<int8_t, uint8_t>{}, ctx, i); }
 
 }  // namespace kilter

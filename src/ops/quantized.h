@@ -19,4 +19,7 @@ void check_scalar(const InferContext& ctx, size_t i, const char* what);
 /// bad_model unless the type of input i is i8 or u8.
 void check_quantized(const InferContext& ctx, size_t i);
 
+/// bad_model unless input `zero`, the zero point of input `q`, is left out or has the type of q.
+void check_zero_type(const InferContext& ctx, size_t zero, size_t q);
+
 }  // namespace kilter
