@@ -4,6 +4,8 @@
 //   %b = Mul(%a, s)        =>
 //   %c = Add(%b, t)
 
+#include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "ops/op.h"
@@ -60,13 +62,18 @@ class Folder {
       return false;
     const Shape& shape = graph_.type(out).shape;
     const auto values = per_channel(*graph_.value(other).constant, shape[1], shape.size());
-    if (!values || !context_.take()) return false;
+    if (!values || values->empty() || !finite(op, *values) || !context_.take()) return false;
     apply(id, op, *values, transposed);
     const std::string name = graph_.value(user.outputs[0]).name;
     graph_.replace_uses(user.outputs[0], out);
     graph_.erase(users[0]);
     graph_.rename(out, name);
     return true;
+  }
+
+  /// An infinite factor would meet the zeros inside the sum.
+  static bool finite(std::string_view op, const std::vector<float>& values) {
+    return std::all_of(values.begin(), values.end(), [&](float v) { return std::isfinite(op == "Div" ? 1 / v : v); });
   }
 
   void apply(NodeId id, std::string_view op, const std::vector<float>& values, bool transposed) {

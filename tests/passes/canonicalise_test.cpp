@@ -1,0 +1,125 @@
+#include <gtest/gtest.h>
+
+#include "pass_runner.h"
+
+namespace kilter {
+namespace {
+
+TEST(Canonicalise, GemmIsAProductAndSums) {
+  EXPECT_EQ(after(canonicalise, R"(graph "g" {
+    input %x: f32[3,2]
+    const %w: f32[4,3](1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
+    const %c: f32[4](1, 2, 3, 4)
+    %a: f32[2,4] = Gemm@13 "a" {alpha=0.5, beta=2.0, transA=1, transB=1}(%x, %w, %c)
+    output "a" %a
+  })"),
+            "%a.a: f32[2,3] = Transpose@28 \"a.a\" {perm=[1, 0]}(%x)\n"
+            "%a_1: f32[2,4] = MatMul@28 \"a_1\"(%a.a, %w.t)\n"
+            "%a.alpha: f32[2,4] = Mul@28 \"a.alpha\"(%a_1, %const)\n"
+            "%a: f32[2,4] = Add@28 \"a.c\"(%a.alpha, %a.beta)\n"
+            "output \"a\" %a\n");
+}
+
+TEST(Canonicalise, GemmOfRunTimeOperandsTurnsThem) {
+  EXPECT_EQ(after(canonicalise, R"(graph "g" {
+    input %x: f32[2,3]
+    input %y: f32[4,3]
+    %b: f32[2,4] = Gemm@13 "b" {transB=1}(%x, %y)
+    output "b" %b
+  })"),
+            "%b.b: f32[3,4] = Transpose@28 \"b.b\" {perm=[1, 0]}(%y)\n"
+            "%b: f32[2,4] = MatMul@28 \"b_1\"(%x, %b.b)\n"
+            "output \"b\" %b\n");
+}
+
+TEST(Canonicalise, BatchNormalizationIsAScaleAndAShift) {
+  const std::string_view text = R"(graph "g" {
+    input %x: f32[1,2,3]
+    const %scale: f32[2](2, 3)
+    const %bias: f32[2](1, -1)
+    const %mean: f32[2](0.5, 4)
+    const %var: f32[2](3, 8)
+    %y: f32[1,2,3] = BatchNormalization@15 "y" {epsilon=1.0}(%x, %scale, %bias, %mean, %var)
+    output "y" %y
+  })";
+  EXPECT_EQ(after(canonicalise, text),
+            "%y.mul: f32[1,2,3] = Mul@28 \"y.mul\"(%x, %y.scale)\n"
+            "%y: f32[1,2,3] = Add@28 \"y_1\"(%y.mul, %y.shift)\n"
+            "output \"y\" %y\n");
+  Graph graph = parse_graph(text);
+  run_pass(canonicalise, graph);
+  EXPECT_TRUE(graph.value(graph.find_value("y.scale")).constant->same(Tensor::of<float>({2, 1}, {1, 1})));
+  EXPECT_TRUE(graph.value(graph.find_value("y.shift")).constant->same(Tensor::of<float>({2, 1}, {0.5F, -5})));
+}
+
+TEST(Canonicalise, ConvolutionsOfSignalsAreOfImagesWithOneRow) {
+  EXPECT_EQ(after(canonicalise, R"(graph "g" {
+    input %x: f32[1,2,5]
+    const %w: f32[1,2,3](1, 2, 3, 4, 5, 6)
+    const %b: f32[1](1)
+    %y: f32[1,1,3] = Conv@11 "y" {auto_pad="SAME_UPPER", strides=[2]}(%x, %w, %b)
+    output "y" %y
+  })"),
+            "%y.in: f32[1,2,1,5] = Reshape@28 \"y.in\"(%x, %const)\n"
+            "%y_1: f32[1,1,1,3] = Conv@28 \"y_1\" {dilations=[1, 1], group=1, kernel_shape=[1, 3], pads=[0, 1, 0, 1], "
+            "strides=[1, 2]}(%y.in, %w_1, %b)\n"
+            "%y: f32[1,1,3] = Reshape@28 \"y.out\"(%y_1, %const_1)\n"
+            "output \"y\" %y\n");
+}
+
+TEST(Canonicalise, GlobalPoolsAreReductions) {
+  EXPECT_EQ(after(canonicalise, R"(graph "g" {
+    input %x: f32[2,3,4,5]
+    %a: f32[2,3,1,1] = GlobalAveragePool@1 "a"(%x)
+    %b: f32[2,3,1,1] = GlobalMaxPool@1 "b"(%x)
+    output "a" %a
+    output "b" %b
+  })"),
+            "%a: f32[2,3,1,1] = ReduceMean@28 \"a_1\" {keepdims=1}(%x, %a.axes)\n"
+            "%b: f32[2,3,1,1] = ReduceMax@28 \"b_1\" {keepdims=1}(%x, %b.axes)\n"
+            "output \"a\" %a\n"
+            "output \"b\" %b\n");
+}
+
+TEST(Canonicalise, SoftmaxRunsOverTheLastAxisAndReductionsKeepTheirs) {
+  EXPECT_EQ(after(canonicalise, R"(graph "g" {
+    input %x: f32[2,3,4]
+    const %axes: i64[2](0, -1)
+    %c: f32[2,3,4] = Softmax@13 "c" {axis=-2}(%x)
+    %d: f32[3] = ReduceSum@13 "d" {keepdims=0}(%c, %axes)
+    output "d" %d
+  })"),
+            "%c.in: f32[2,4,3] = Transpose@28 \"c.in\" {perm=[0, 2, 1]}(%x)\n"
+            "%c_1: f32[2,4,3] = Softmax@28 \"c_1\" {axis=-1}(%c.in)\n"
+            "%c: f32[2,3,4] = Transpose@28 \"c.out\" {perm=[0, 2, 1]}(%c_1)\n"
+            "%d_1: f32[1,3,1] = ReduceSum@28 \"d_1\" {keepdims=1}(%c, %d.axes)\n"
+            "%d: f32[3] = Reshape@28 \"d.squeeze\"(%d_1, %const)\n"
+            "output \"d\" %d\n");
+}
+
+TEST(Canonicalise, WhatIsCanonicalOrHasParametersAtRunTimeStays) {
+  EXPECT_EQ(unchanged(canonicalise, R"(graph "g" {
+    input %x: f32[1,2,5]
+    input %w: f32[1,2,3]
+    input %s: f32[2]
+    input %h: f16[2,2]
+    const %k: f32[2](1, 1)
+    const %axes: i64[1](1)
+    %a: f32[1,1,3] = Conv@11 "a"(%x, %w)
+    %b: f32[1,2,5] = BatchNormalization@15 "b"(%x, %s, %k, %k, %k)
+    %c: f32[1,2,5] = Softmax@13 "c"(%x)
+    %d: f32[1,2,5] = Softmax@11 "d" {axis=1}(%x)
+    %e: f32[1,1,5] = ReduceMean@18 "e"(%x, %axes)
+    %f: f16[2,2] = Gemm@13 "f"(%h, %h)
+    output "a" %a
+    output "b" %b
+    output "c" %c
+    output "d" %d
+    output "e" %e
+    output "f" %f
+  })"),
+            "");
+}
+
+}  // namespace
+}  // namespace kilter

@@ -1,0 +1,136 @@
+// fold_constants, common_subexpressions and dead_code.
+#include <gtest/gtest.h>
+
+#include "pass_runner.h"
+
+namespace kilter {
+namespace {
+
+TEST(FoldConstants, ChainsOfConstantsBecomeOne) {
+  const std::string_view text = R"(graph "g" {
+    input %x: f32[2]
+    const %k: f32[2](2, 3)
+    %a: f32[2] = Mul@14 "a"(%k, %k)
+    %b: f32[2] = Add@14 "b"(%a, %k)
+    %c: f32[2] = Add@14 "c"(%x, %b)
+    output "c" %c
+    output "b" %b
+  })";
+  EXPECT_EQ(after(fold_constants, text),
+            "%c: f32[2] = Add@14 \"c\"(%x, %b_1)\n"
+            "output \"c\" %c\n"
+            "output \"b\" %b_1\n");
+  Graph graph = parse_graph(text);
+  run_pass(fold_constants, graph);
+  const auto& folded = graph.value(graph.find_value("b_1")).constant;
+  ASSERT_TRUE(folded);
+  EXPECT_TRUE(folded->same(Tensor::of<float>({2}, {6, 12})));
+}
+
+TEST(FoldConstants, EveryWantedOutputIsFolded) {
+  EXPECT_EQ(after(fold_constants, R"(graph "g" {
+    const %k: f32[4](4, 2, 3, 1)
+    const %two: i64[1](2)
+    %v: f32[2], %i: i64[2] = TopK@11 "top"(%k, %two)
+    output "values" %v
+    output "indices" %i
+  })"),
+            "output \"values\" %v_1\n"
+            "output \"indices\" %i_1\n");
+}
+
+TEST(FoldConstants, WhatGrowsWithoutBoundOrIsRandomStays) {
+  EXPECT_EQ(unchanged(fold_constants, R"(graph "g" {
+    input %x: f32[2]
+    const %big: i64[2](2048, 1024)
+    const %one: f32[](1)
+    %a: f32[2048,1024] = Expand@13 "a"(%one, %big)
+    %b: f32[3] = RandomNormal@1 "b" {shape=[3]}()
+    %c: f32[2] = Relu@14 "c"(%x)
+    output "a" %a
+    output "b" %b
+    output "c" %c
+  })"),
+            "");
+}
+
+TEST(CommonSubexpressions, EqualNodesAreMergedThroughChains) {
+  EXPECT_EQ(after(common_subexpressions, R"(graph "g" {
+    input %x: f32[2,3]
+    const %k: f32[](2)
+    %a: f32[2,3] = Exp@13 "a"(%x)
+    %b: f32[2,3] = Exp@13 "b"(%x)
+    %c: f32[2,3] = Mul@14 "c"(%a, %k)
+    %d: f32[2,3] = Mul@14 "d"(%b, %k)
+    %e: f32[2,3] = Add@14 "e"(%c, %d)
+    output "e" %e
+  })"),
+            "%a: f32[2,3] = Exp@13 \"a\"(%x)\n"
+            "%c: f32[2,3] = Mul@14 \"c\"(%a, %k)\n"
+            "%e: f32[2,3] = Add@14 \"e\"(%c, %c)\n"
+            "output \"e\" %e\n");
+}
+
+TEST(CommonSubexpressions, NodesThatDifferInAnythingStay) {
+  EXPECT_EQ(unchanged(common_subexpressions, R"(graph "g" {
+    input %x: f32[2,3]
+    input %y: f32[2,3]
+    const %axes: i64[1](1)
+    %a: f32[2,3] = LeakyRelu@16 "a" {alpha=0.5}(%x)
+    %b: f32[2,3] = LeakyRelu@16 "b" {alpha=0.25}(%x)
+    %c: f32[2,3] = LeakyRelu@16 "c"(%x)
+    %d: f32[2,3] = LeakyRelu@6 "d" {alpha=0.5}(%x)
+    %e: f32[2,3] = Sub@14 "e"(%x, %y)
+    %f: f32[2,3] = Sub@14 "f"(%y, %x)
+    %g: f32[2,1] = ReduceMean@18 "g"(%x, %axes)
+    %h: f32[2] = ReduceMean@18 "h" {keepdims=0}(%x, %axes)
+    %i: f32[2,3] = Sum@13 "i"(%a, %b, %c, %d, %e, %f, %g)
+    output "i" %i
+    output "h" %h
+  })"),
+            "");
+}
+
+TEST(CommonSubexpressions, RandomNodesAndOutputsOfTheNetworkStay) {
+  EXPECT_EQ(unchanged(common_subexpressions, R"(graph "g" {
+    input %x: f32[2]
+    %a: f32[3] = RandomNormal@1 "a" {shape=[3]}()
+    %b: f32[3] = RandomNormal@1 "b" {shape=[3]}()
+    %c: f32[3] = Sub@14 "c"(%a, %b)
+    %d: f32[2] = Exp@13 "d"(%x)
+    %e: f32[2] = Exp@13 "e"(%x)
+    output "c" %c
+    output "d" %d
+    output "e" %e
+  })"),
+            "");
+}
+
+TEST(DeadCode, WhatNobodyNeedsGoes) {
+  EXPECT_EQ(after(dead_code, R"(graph "g" {
+    input %x: f32[2,3]
+    const %k: f32[](2)
+    %a: f32[2,3] = Relu@14 "a"(%x)
+    %b: f32[2,3] = Exp@13 "b"(%a)
+    %c: f32[2,3] = Mul@14 "c"(%b, %k)
+    %d: f32[2,3] = Neg@13 "d"(%a)
+    output "d" %d
+  })"),
+            "%a: f32[2,3] = Relu@14 \"a\"(%x)\n"
+            "%d: f32[2,3] = Neg@13 \"d\"(%a)\n"
+            "output \"d\" %d\n");
+}
+
+TEST(DeadCode, InputsAndNodesOfWhichOneOutputIsWantedStay) {
+  EXPECT_EQ(unchanged(dead_code, R"(graph "g" {
+    input %x: f32[4]
+    input %unused: f32[1]
+    const %two: i64[1](2)
+    %v: f32[2], %i: i64[2] = TopK@11 "top"(%x, %two)
+    output "indices" %i
+  })"),
+            "");
+}
+
+}  // namespace
+}  // namespace kilter

@@ -1,0 +1,170 @@
+// choose_layouts and fuse.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "pass_runner.h"
+
+namespace kilter {
+namespace {
+
+TEST(ChooseLayouts, BlocksSpreadFromConvolutionsAndPaddingIsAHalo) {
+  EXPECT_EQ(after(choose_layouts, R"(graph "g" {
+    input %x: f32[1,3,6,6]
+    const %w: f32[16,3,3,3]#0
+    const %v: f32[20,16,3,3]#0
+    const %s: f32[20,1,1]#0
+    const %shape: i64[2](1, 720)
+    %a: f32[1,16,6,6] = Conv@11 "a" {pads=[1, 1, 1, 1]}(%x, %w)
+    %b: f32[1,16,6,6] = Relu@14 "b"(%a)
+    %c: f32[1,20,6,6] = Conv@11 "c" {pads=[1, 0, 1, 2]}(%b, %v)
+    %d: f32[1,20,6,6] = Mul@14 "d"(%c, %s)
+    %e: f32[1,720] = Reshape@14 "e"(%d, %shape)
+    output "e" %e
+    output "b" %b
+  })"),
+            "%x.padded: f32[1,3,6,6]{halo1,1,1,1} = kilter::Relayout@1 \"x.padded\"(%x)\n"
+            "%a: f32[1,16,6,6]{c8} = Conv@11 \"a\" {pads=[1, 1, 1, 1]}(%x.padded, %w)\n"
+            "%b: f32[1,16,6,6]{c8 halo1,1,0,2} = Relu@14 \"b\"(%a)\n"
+            "%c: f32[1,20,6,6]{c8} = Conv@11 \"c\" {pads=[1, 0, 1, 2]}(%b, %v)\n"
+            "%d: f32[1,20,6,6]{c8} = Mul@14 \"d\"(%c, %s_1)\n"
+            "%d.plain: f32[1,20,6,6] = kilter::Relayout@1 \"d.plain\"(%d)\n"
+            "%e: f32[1,720] = Reshape@14 \"e\"(%d.plain, %shape)\n"
+            "%b.out: f32[1,16,6,6] = kilter::Relayout@1 \"b.out\"(%b)\n"
+            "output \"e\" %e\n"
+            "output \"b\" %b.out\n");
+}
+
+TEST(ChooseLayouts, ABlockIsAVectorOfTheTarget) {
+  const std::string_view text = R"(graph "g" {
+    input %x: f32[1,16,2,2]
+    const %w: f32[16,16,1,1]#0
+    %a: f32[1,16,2,2] = Conv@11 "a"(%x, %w)
+    output "a" %a
+  })";
+  for (const auto& [target, block] : {std::pair("x86-64-v2", 4), std::pair("haswell", 8), std::pair("znver4", 16)}) {
+    EXPECT_EQ(after(choose_layouts, text, target),
+              fmt::format("%x.blocked: f32[1,16,2,2]{{c{0}}} = kilter::Relayout@1 \"x.blocked\"(%x)\n"
+                          "%a: f32[1,16,2,2]{{c{0}}} = Conv@11 \"a\"(%x.blocked, %w)\n"
+                          "%a.out: f32[1,16,2,2] = kilter::Relayout@1 \"a.out\"(%a)\n"
+                          "output \"a\" %a.out\n",
+                          block));
+  }
+}
+
+TEST(ChooseLayouts, PartsOfAConcatenationShareTheLargestHalo) {
+  EXPECT_EQ(after(choose_layouts, R"(graph "g" {
+    input %x: f32[1,8,4,4]
+    const %w: f32[8,8,1,1]#0
+    const %v: f32[8,16,3,3]#0
+    %a: f32[1,8,4,4] = Conv@11 "a"(%x, %w)
+    %b: f32[1,8,4,4] = Relu@14 "b"(%a)
+    %c: f32[1,16,4,4] = Concat@13 "c" {axis=1}(%a, %b)
+    %d: f32[1,8,4,4] = Conv@11 "d" {pads=[1, 1, 1, 1]}(%c, %v)
+    %e: f32[1,8,1,1] = GlobalMaxPool@1 "e"(%d)
+    output "e" %e
+  })"),
+            "%x.blocked: f32[1,8,4,4]{c8} = kilter::Relayout@1 \"x.blocked\"(%x)\n"
+            "%a: f32[1,8,4,4]{c8 halo1,1,1,1} = Conv@11 \"a\"(%x.blocked, %w)\n"
+            "%b: f32[1,8,4,4]{c8 halo1,1,1,1} = Relu@14 \"b\"(%a)\n"
+            "%c: f32[1,16,4,4]{c8 halo1,1,1,1} = Concat@13 \"c\" {axis=1}(%a, %b)\n"
+            "%d: f32[1,8,4,4]{c8} = Conv@11 \"d\" {pads=[1, 1, 1, 1]}(%c, %v)\n"
+            "%e: f32[1,8,1,1]{c8} = GlobalMaxPool@1 \"e\"(%d)\n"
+            "%e.out: f32[1,8,1,1] = kilter::Relayout@1 \"e.out\"(%e)\n"
+            "output \"e\" %e.out\n");
+}
+
+TEST(ChooseLayouts, GraphsWithoutConvolutionsOfConstantWeightsStay) {
+  EXPECT_EQ(unchanged(choose_layouts, R"(graph "g" {
+    input %x: f32[1,8,4,4]
+    input %w: f32[8,8,1,1]
+    %a: f32[1,8,4,4] = Conv@11 "a"(%x, %w)
+    %b: f32[1,8,4,4] = MaxPool@12 "b" {kernel_shape=[1, 1]}(%a)
+    output "b" %b
+  })"),
+            "");
+}
+
+TEST(Fuse, ElementwiseNodesJoinWhatMakesTheirInput) {
+  EXPECT_EQ(after(fuse, R"(graph "g" {
+    input %x: f32[4,8]
+    input %r: f32[4,3]
+    const %w: f32[8,3]#0
+    const %b: f32[3](1, 2, 3)
+    %a: f32[4,3] = MatMul@13 "a"(%x, %w)
+    %c: f32[4,3] = Add@14 "c"(%a, %b)
+    %d: f32[4,3] = Relu@14 "d"(%c)
+    %e: f32[4,3] = Add@14 "e"(%r, %d)
+    %f: f32[4,3] = Softmax@13 "f"(%e)
+    output "f" %f
+  })"),
+            "%a: f32[4,3] = MatMul@13 \"a\"(%x, %w) group 0\n"
+            "%c: f32[4,3] = Add@14 \"c\"(%a, %b) group 0\n"
+            "%d: f32[4,3] = Relu@14 \"d\"(%c) group 0\n"
+            "%e: f32[4,3] = Add@14 \"e\"(%r, %d) group 0\n"
+            "%f: f32[4,3] = Softmax@13 \"f\"(%e) group 4\n"
+            "output \"f\" %f\n");
+}
+
+TEST(Fuse, ANodeThatNeedsSomethingMadeAfterTheGroupStaysOutside) {
+  EXPECT_EQ(after(fuse, R"(graph "g" {
+    input %r: f32[1,8,4,4]
+    const %axes: i64[2](2, 3)
+    const %half: f32[](0.5)
+    %p: f32[1,8,4,4] = Relu@14 "p"(%r)
+    %c: f32[1,8,4,4] = Add@14 "c"(%p, %p)
+    %d: f32[1,8,1,1] = ReduceMean@18 "d"(%c, %axes)
+    %e: f32[1,8,4,4] = Mul@14 "e"(%c, %d)
+    %f: f32[1,8,1,1] = Mul@14 "f"(%d, %half)
+    output "c" %c
+    output "e" %e
+    output "f" %f
+  })"),
+            "%p: f32[1,8,4,4] = Relu@14 \"p\"(%r) group 0\n"
+            "%c: f32[1,8,4,4] = Add@14 \"c\"(%p, %p) group 0\n"
+            "%d: f32[1,8,1,1] = ReduceMean@18 \"d\"(%c, %axes) group 2\n"
+            "%e: f32[1,8,4,4] = Mul@14 \"e\"(%c, %d) group 3\n"
+            "%f: f32[1,8,1,1] = Mul@14 \"f\"(%d, %half) group 2\n"
+            "output \"c\" %c\n"
+            "output \"e\" %e\n"
+            "output \"f\" %f\n");
+}
+
+TEST(Fuse, OtherShapesLayoutsAndMovementsStayOutside) {
+  EXPECT_EQ(after(fuse, R"(graph "g" {
+    input %x: f32[4,8]
+    input %wide: f32[2,4,8]
+    const %shape: i64[1](32)
+    %a: f32[4,8] = Relu@14 "a"(%x)
+    %b: f32[2,4,8] = Add@14 "b"(%wide, %a)
+    %c: f32[32] = Reshape@14 "c"(%a, %shape)
+    %d: f32[32] = Relu@14 "d"(%c)
+    %e: f32[8,4] = Transpose@13 "e"(%a)
+    %f: f32[8,4] = Relu@14 "f"(%e)
+    output "b" %b
+    output "d" %d
+    output "f" %f
+  })"),
+            "%a: f32[4,8] = Relu@14 \"a\"(%x) group 0\n"
+            "%b: f32[2,4,8] = Add@14 \"b\"(%wide, %a) group 1\n"
+            "%c: f32[32] = Reshape@14 \"c\"(%a, %shape)\n"
+            "%d: f32[32] = Relu@14 \"d\"(%c) group 3\n"
+            "%e: f32[8,4] = Transpose@13 \"e\"(%a)\n"
+            "%f: f32[8,4] = Relu@14 \"f\"(%e) group 5\n"
+            "output \"b\" %b\n"
+            "output \"d\" %d\n"
+            "output \"f\" %f\n");
+}
+
+TEST(Fuse, AGroupHasAtMost24Nodes) {
+  std::string text = "graph \"g\" {\n  input %v0: f32[2]\n";
+  for (int i = 1; i <= 30; ++i) text += fmt::format("  %v{}: f32[2] = Neg@13 \"n{}\"(%v{})\n", i, i, i - 1);
+  Graph graph = parse_graph(text + "  output \"y\" %v30\n}");
+  run_pass(fuse, graph);
+  std::map<int32_t, int> sizes;
+  for (NodeId id : graph.order()) ++sizes[std::as_const(graph).node(id).group];
+  EXPECT_EQ(sizes, (std::map<int32_t, int>{{0, 24}, {24, 6}}));
+}
+
+}  // namespace
+}  // namespace kilter
