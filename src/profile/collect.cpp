@@ -7,6 +7,7 @@
 #include "exec/trace.h"
 #include "measure/clock.h"
 #include "measure/device.h"
+#include "measure/quiet.h"
 #include "measure/stats.h"
 #include "profile/count.h"
 #include "profile/profile.h"
@@ -94,12 +95,15 @@ class Collector {
       if (spent >= span && pass >= options_.min_passes) break;
       if (options_.progress)
         options_.progress(static_cast<double>(spent) / static_cast<double>(std::max<int64_t>(span, 1)));
+      watch_.start();
+      const int64_t pair = now_ns();
       const bool plain_first = (random.bits(static_cast<uint64_t>(pass)) & 1U) != 0;
       if (plain_first) plain_.push_back(plain_pass());
       const StepObserver* observer = options_.observer ? options_.observer(pass) : nullptr;
       const double total = profiled_pass(observer);
       passes_.push_back(read_trace(total));
       if (!plain_first) plain_.push_back(plain_pass());
+      disturbed_ += watch_.stop(static_cast<double>(now_ns() - pair) * 1e-6).disturbed() ? 2 : 0;
     }
   }
 
@@ -303,6 +307,7 @@ class Collector {
     out_.conditions = conditions_of(plan_, out_.threads);
     out_.conditions.taken = 2 * out_.passes;
     out_.conditions.kept = 2 * out_.kept;
+    out_.conditions.disturbed = disturbed_;
   }
 
   Instance& instance_;
@@ -312,6 +317,8 @@ class Collector {
   const Options& options_;
   RunTrace trace_;
   double ms_per_tick_;
+  QuietWatch watch_;
+  int64_t disturbed_ = 0;  ///< passes, profiled and plain
   std::vector<Pass> passes_;
   std::vector<double> plain_;
   std::vector<size_t> regions_;  ///< step of each region, as the first pass ran them

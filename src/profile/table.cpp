@@ -86,6 +86,9 @@ std::string configuration(const Profile& p) {
       {"program", &c.program},       {"tuning records", &c.records}, {"CPUs allowed", &c.pinning},
       {"huge pages", &c.huge_pages}, {"weights", &c.weights},        {"activations", &c.activations},
       {"clock", &c.clock},           {"estimator", &c.estimator},    {"date", &c.date}};
+  if (c.disturbed > 0) {
+    out += fmt::format("  {:<22} {} of {} passes, by other work on the machine\n", "disturbed", c.disturbed, c.taken);
+  }
   for (const auto& [what, value] : fields) {
     if (!value->empty()) out += fmt::format("  {:<22} {}\n", what, *value);
   }
