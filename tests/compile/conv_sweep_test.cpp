@@ -2,6 +2,7 @@
 // tell apart, alone and inside small networks.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "sweep.h"
@@ -173,6 +174,24 @@ void make_gate(SweepNet& net) {
   net.output(draw.chance(70) ? add_conv(net, v) : v);
 }
 
+/// An image scaled up or down next to others of its size.
+void make_resize(SweepNet& net) {
+  Draw& draw = net.draw;
+  const ValueId v = net.elementwise(add_conv(net, net.input(draw_plane(draw).shape())));
+  const Shape& s = net.shape(v);
+  const Shape size{s[0], s[1], std::max<int64_t>(1, s[2] * draw.between(1, 4) / 2),
+                   std::max<int64_t>(1, s[3] * draw.between(1, 4) / 2)};
+  Attrs attrs{{"mode", std::string(draw.chance(50) ? "nearest" : "linear")},
+              {"coordinate_transformation_mode",
+               draw.pick<std::string>({"half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"})}};
+  const ValueId sizes = net.b.constant(Tensor::of<int64_t>({4}, std::span<const int64_t>(size)));
+  const ValueId resized = net.elementwise(net.b.add("Resize", {v, kNone, kNone, sizes}, attrs));
+  const ValueId skip = net.b.add("Relu", {net.input(net.shape(resized))});
+  const ValueId joined = draw.chance(50) ? net.b.add("Concat", {resized, skip}, {{"axis", int64_t{1}}})
+                                         : net.b.add("Add", {resized, skip});
+  net.output(draw.chance(60) ? add_conv(net, joined) : net.elementwise(joined));
+}
+
 class WindowSweep : public testing::TestWithParam<NetKind> {};
 
 TEST_P(WindowSweep, AgreesWithTheReference) { sweep(GetParam()); }
@@ -181,7 +200,8 @@ INSTANTIATE_TEST_SUITE_P(Windows, WindowSweep,
                          testing::Values(NetKind{"Conv", make_conv, 60}, NetKind{"ConvChain", make_conv_chain, 40},
                                          NetKind{"OtherConv", make_other_conv, 20},
                                          NetKind{"ConvTranspose", make_conv_transpose, 24},
-                                         NetKind{"Pool", make_pool, 40}, NetKind{"Gate", make_gate, 30}),
+                                         NetKind{"Pool", make_pool, 40}, NetKind{"Gate", make_gate, 30},
+                                         NetKind{"Resize", make_resize, 24}),
                          [](const auto& family) { return std::string(family.param.name); });
 
 }  // namespace

@@ -26,7 +26,7 @@ ValueId SweepNet::one_elementwise(ValueId v) {
   const Shape whole = shape(v);
   Shape channels(whole.size(), 1);
   if (whole.size() > 1) channels[1] = whole[1];
-  switch (draw.between(0, 9)) {
+  switch (draw.between(0, 12)) {
     case 0:
     case 1:
       return b.add("Relu", {v});
@@ -43,6 +43,14 @@ ValueId SweepNet::one_elementwise(ValueId v) {
       return b.add("Sigmoid", {v});
     case 8:
       return b.add("Clip", {v, b.constant(Tensor::scalar(-0.5F)), b.constant(Tensor::scalar(1.25F))});
+    case 9:
+      return b.add("Max", {b.constant(Tensor::scalar(0.25F)), v});
+    case 10:
+      return b.add("PRelu", {v, constant(channels)});
+    case 11: {
+      const ValueId positive = b.add("Greater", {v, b.constant(Tensor::scalar(0.0F))});
+      return b.add("Where", {positive, b.add("Sqrt", {b.add("Abs", {v})}), constant({})});
+    }
     default: {
       Shape one = whole;
       for (int64_t& extent : one) extent = draw.chance(50) ? 1 : extent;
