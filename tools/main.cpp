@@ -39,6 +39,7 @@ int run(int argc, char** argv) {
   add_check(app, context);
   add_inspect(app, context);
   add_profile(app, context);
+  add_explain(app, context);
   add_time(app, context);
   add_compare(app, context);
   add_device(app, context);

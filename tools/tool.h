@@ -90,6 +90,7 @@ void add_check(CLI::App& app, Context& context);
 void add_inspect(CLI::App& app, Context& context);
 void add_profile(CLI::App& app, Context& context);
 void add_time(CLI::App& app, Context& context);
+void add_explain(CLI::App& app, Context& context);
 void add_compare(CLI::App& app, Context& context);
 void add_device(CLI::App& app, Context& context);
 void add_lists(CLI::App& app, Context& context);  ///< ops, targets, options

@@ -51,6 +51,7 @@ struct PlacedValue {
 
 /// What the compiler knows of a step beyond the plan.
 struct StepNotes {
+  std::vector<std::string> nodes;    ///< that it runs, by name
   std::vector<size_t> producers;     ///< steps that write what this one reads, ascending
   std::optional<Estimate> estimate;  ///< of the chosen schedule, where its template has a model
   std::vector<Ranked> ranked;        ///< the template's best schedules by its model, best first

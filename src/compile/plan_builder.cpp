@@ -305,7 +305,10 @@ class PlanBuilder {
     std::set<size_t> from;
     for (const Operand& in : task.inputs) add_producers(in.value, from);
     notes.producers.assign(from.begin(), from.end());
-    for (NodeId id : unit.nodes) step_of_[id] = last;
+    for (NodeId id : unit.nodes) {
+      step_of_[id] = last;
+      notes.nodes.push_back(graph_.node(id).name);
+    }
     const Template* t = find_template(schedule.name);
     if (!options_.keep_alternatives || t == nullptr || t->estimate == nullptr) return;
     constexpr size_t kMostRanked = 6;

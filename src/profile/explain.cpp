@@ -1,0 +1,467 @@
+#include "profile/explain.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "measure/clock.h"
+#include "profile/explain_causes.h"
+#include "profile/explain_trials.h"
+
+namespace kilter::profile {
+namespace {
+
+constexpr int64_t kTrialBytes = int64_t{3} << 29;  ///< of packed constants that alternatives hold at one time
+constexpr size_t kTasksTried = 8;                  ///< the slowest against their bounds, when no node is asked for
+
+/// Layers of one task that are run with other schedules.
+struct Tried {
+  std::vector<const Row*> rows;
+  std::vector<Ranked> rivals;       ///< best first by the model, without the chosen one
+  std::vector<double> measured_ms;  ///< by rival, of all rows; 0: not run
+  std::vector<Gain> gains;          ///< by rival
+};
+
+/// An alternative that is compiled and run.
+struct Trial {
+  enum Kind : uint8_t { changes, schedules, whole } kind = changes;
+  Setting setting;
+  size_t rival = 0;  ///< schedules: which of each task's rivals
+  std::unique_ptr<Network> network;
+  Gain gain;
+  std::set<size_t> gone;  ///< changes: steps that it does without
+  bool done = false;
+};
+
+class Explainer {
+ public:
+  Explainer(const Subject& subject, const ExplainOptions& options) : subject_(subject), options_(options) {}
+
+  Explanation run() {
+    make_base();
+    context_.emplace(subject_, base_->plan(), base_->compiled(), out_.profile);
+    check_node();
+    for (const Cause& cause : all_causes()) {
+      for (Suspicion& s : cause.find(*context_)) suspicions_.emplace_back(&cause, std::move(s));
+    }
+    plan_trials();
+    run_trials();
+    out_.split = split_of(out_.profile, base_->plan());
+    make_findings();
+    make_layers();
+    summarise();
+    return std::move(out_);
+  }
+
+ private:
+  void doing(const std::string& what) const {
+    if (options_.progress) options_.progress(what);
+  }
+
+  std::shared_ptr<ThreadPool> pool(int threads) {
+    auto& pool = pools_[threads];
+    if (!pool) pool = std::make_shared<ThreadPool>(threads);
+    return pool;
+  }
+
+  void make_base() {
+    if (subject_.program) {
+      base_ = std::make_unique<Network>(subject_, subject_.program, std::nullopt, pool(subject_.threads));
+    } else {
+      doing("compiling");
+      CompileOptions options = subject_.compile;
+      options.keep_alternatives = true;
+      base_ = Network::compile(subject_, options, pool(subject_.threads));
+    }
+    const double start = now_ms();
+    base_->run();
+    const double ms = now_ms() - start;
+    Options how;
+    how.seconds = options_.seconds;
+    how.seed = options_.seed;
+    how.min_passes = std::clamp(static_cast<int>(options_.seconds * 1e3 / ms), 4, 12);
+    how.progress = [&](double share) { doing(fmt::format("profiling, {:.0f} %", 100 * std::min(share, 1.0))); };
+    out_.profile = collect(base_->instance(), base_->plan(), subject_.threads, base_->inputs(), base_->outputs(), how);
+    out_.profile.model = subject_.model;
+  }
+
+  void check_node() const {
+    if (options_.node.empty() || context_->layer(options_.node) != nullptr) return;
+    std::set<std::string> names;
+    for (const Row* row : context_->rows()) names.insert(row->name);
+    if (names.contains(options_.node)) return;
+    fail(ErrorKind::usage, "--node {}: no layer has this name; legal are {}", options_.node, fmt::join(names, ", "));
+  }
+
+  // --- alternatives ---
+
+  static bool equal(const Setting& a, const Setting& b) {
+    const CompileOptions &x = a.compile, &y = b.compile;
+    return a.threads == b.threads && x.schedules == y.schedules && x.no_fuse == y.no_fuse &&
+           x.plain_layout == y.plain_layout && x.layer_threads == y.layer_threads && x.disable == y.disable &&
+           x.stop_after == y.stop_after && x.max_rewrites == y.max_rewrites;
+  }
+
+  Trial* trial_of(const Setting& setting) {
+    for (Trial& t : trials_) {
+      if (t.kind != Trial::schedules && equal(t.setting, setting)) return &t;
+    }
+    return nullptr;
+  }
+
+  /// Mends of the whole network first, then by predicted gain; then schedules of the slowest tasks.
+  void plan_trials() {
+    std::vector<const Suspicion*> mends;
+    for (const auto& [cause, s] : suspicions_) {
+      if (s.mend && (subject_.graph || s.mend->threads != subject_.threads)) mends.push_back(&s);
+    }
+    std::stable_sort(mends.begin(), mends.end(), [](const Suspicion* a, const Suspicion* b) {
+      if (a->steps.empty() != b->steps.empty()) return a->steps.empty();
+      return a->gain_ms > b->gain_ms;
+    });
+    for (const Suspicion* s : mends) {
+      if (trials_.size() >= static_cast<size_t>(options_.most_trials)) break;
+      if (trial_of(*s->mend) != nullptr) continue;
+      trials_.emplace_back();
+      trials_.back().kind = s->mend->threads != subject_.threads ? Trial::whole : Trial::changes;
+      trials_.back().setting = *s->mend;
+    }
+    if (subject_.graph) plan_schedules();
+  }
+
+  void plan_schedules() {
+    choose_tasks();
+    const size_t most = options_.node.empty() ? 2 : 5;
+    for (size_t k = 0; k < most; ++k) {
+      Trial trial;
+      trial.kind = Trial::schedules;
+      trial.setting = context_->setting();
+      trial.rival = k;
+      bool any = false;
+      for (const Tried& t : tried_) {
+        for (const Row* row : k < t.rivals.size() ? t.rows : std::vector<const Row*>{}) {
+          trial.setting.compile.schedules[row->name] = t.rivals[k].schedule;
+          any = true;
+        }
+      }
+      if (any) trials_.push_back(std::move(trial));
+    }
+  }
+
+  /// Tasks with the most time above their bounds, whose template ranks other schedules.
+  void choose_tasks() {
+    std::map<std::string, Tried> by_task;
+    for (const Row* row : context_->rows()) {
+      const StepNotes& notes = context_->notes(static_cast<size_t>(row->step));
+      if (row->kind != RowKind::layer || notes.ranked.empty() || subject_.compile.schedules.contains(row->name))
+        continue;
+      if (!options_.node.empty() && row->name != options_.node) continue;
+      Tried& t = by_task[row->key + row->schedule];
+      t.rows.push_back(row);
+      if (!t.rivals.empty()) continue;
+      for (const Ranked& r : notes.ranked) {
+        if (r.schedule.text() != row->schedule) t.rivals.push_back(r);
+      }
+    }
+    for (auto& [key, t] : by_task) {
+      if (!t.rivals.empty()) tried_.push_back(std::move(t));
+    }
+    const auto above = [](const Tried& t) {
+      double ms = 0;
+      for (const Row* row : t.rows) ms += row->time.mean - row->bound.ms;
+      return ms;
+    };
+    std::stable_sort(tried_.begin(), tried_.end(), [&](const Tried& a, const Tried& b) { return above(a) > above(b); });
+    if (tried_.size() > kTasksTried) tried_.resize(kTasksTried);
+    for (Tried& t : tried_) {
+      t.measured_ms.resize(t.rivals.size(), 0);
+      t.gains.resize(t.rivals.size());
+    }
+  }
+
+  /// In batches that fit in memory, each against the network as it is.
+  void run_trials() {
+    size_t next = 0;
+    while (next < trials_.size()) {
+      std::vector<Trial*> batch;
+      int64_t bytes = 0;
+      for (; next < trials_.size() && (batch.empty() || bytes < kTrialBytes); ++next) {
+        Trial& t = trials_[next];
+        doing(fmt::format("compiling alternative {} of {}", next + 1, trials_.size()));
+        if (!make_network(t)) continue;
+        bytes += t.network->plan().constants_bytes;
+        batch.push_back(&t);
+      }
+      race_batch(batch);
+      for (Trial* t : batch) t->network.reset();
+    }
+  }
+
+  bool make_network(Trial& t) {
+    try {
+      if (subject_.program) {
+        t.network = std::make_unique<Network>(subject_, subject_.program, std::nullopt, pool(t.setting.threads));
+      } else {
+        t.network = Network::compile(subject_, t.setting.compile, pool(t.setting.threads));
+      }
+    } catch (const Error&) {
+      return false;  // an alternative that does not compile is none
+    }
+    return true;
+  }
+
+  void race_batch(const std::vector<Trial*>& batch) {
+    if (batch.empty()) return;
+    std::vector<Network*> networks{base_.get()};
+    for (Trial* t : batch) networks.push_back(t->network.get());
+    RaceOptions how;
+    how.seed = options_.seed;
+    how.seconds = options_.trial_seconds * static_cast<double>(batch.size()) / static_cast<double>(trials_.size());
+    how.progress = [&](double share) {
+      doing(fmt::format("running {} alternative{}, {:.0f} %", batch.size(), batch.size() == 1 ? "" : "s", 100 * share));
+    };
+    how.max_seconds = 3 * how.seconds;
+    how.sharp = [&](const std::vector<const Laps*>& laps) {
+      for (size_t i = 0; i < batch.size(); ++i) {
+        if (batch[i]->kind == Trial::schedules) continue;
+        judge(*batch[i], *laps[0], *laps[i + 1]);
+        const Gain& g = batch[i]->gain;
+        if (g.high - g.low > std::max(0.2 * g.share, 0.01)) return false;
+      }
+      return true;
+    };
+    const std::vector<Laps> laps = race(networks, how);
+    for (size_t i = 0; i < batch.size(); ++i) judge(*batch[i], laps[0], laps[i + 1]);
+  }
+
+  static std::set<size_t> every(const Plan& plan) {
+    std::set<size_t> all;
+    for (size_t s = 0; s < plan.steps.size(); ++s) all.insert(s);
+    return all;
+  }
+
+  static std::set<size_t> named(const Plan& plan, const std::vector<const Row*>& rows) {
+    std::set<size_t> steps;
+    for (size_t s = 0; s < plan.steps.size(); ++s) {
+      const auto is = [&](const Row* row) { return row->name == plan.steps[s].name; };
+      if (plan.steps[s].kind == StepKind::kernel && std::any_of(rows.begin(), rows.end(), is)) steps.insert(s);
+    }
+    return steps;
+  }
+
+  void judge(Trial& t, const Laps& base, const Laps& other) {
+    t.done = true;
+    const Plan &before = base_->plan(), &after = t.network->plan();
+    if (t.kind == Trial::whole) {
+      t.gain = gain_between(base, every(before), other, every(after), options_.seed);
+    } else if (t.kind == Trial::changes) {
+      const Changed changed = changed_steps(before, base_->compiled()->notes, after, t.network->compiled()->notes);
+      t.gain = gain_between(base, changed.before, other, changed.after, options_.seed);
+      t.gone = changed.gone;
+    } else {
+      for (Tried& task : tried_) {
+        if (t.rival >= task.rivals.size()) continue;
+        const std::set<size_t> a = named(before, task.rows), b = named(after, task.rows);
+        task.gains[t.rival] = gain_between(base, a, other, b, options_.seed);
+        // At the level of the profile, which ran at another moment.
+        double profiled = 0;
+        for (const Row* row : task.rows) profiled += row->time.mean;
+        task.measured_ms[t.rival] = profiled * typical_ms(other, b) / typical_ms(base, a);
+      }
+    }
+  }
+
+  // --- what comes of it ---
+
+  void make_findings() {
+    const double whole = out_.profile.end_to_end_ms;
+    for (const auto& [cause, s] : suspicions_) {
+      Finding f{s.steps, s.name.empty() ? "(network)" : s.name, std::string(cause->name), s.evidence, s.gain_ms};
+      f.gain_percent = 100 * s.gain_ms / whole;
+      f.advice = s.advice;
+      if (s.mend) f.action = command(subject_, *s.mend);
+      if (!s.arguments.empty()) f.action = command(subject_, context_->setting()) + " " + s.arguments;
+      const Trial* t = s.mend ? trial_of(*s.mend) : nullptr;
+      if (t != nullptr && t->done && !measured(f, t->gain)) continue;
+      if (t != nullptr) f.evidence += gone_text(t->gone);
+      if (!s.mend && f.cause == "poor register tile" && answered_by_trial(f)) continue;
+      out_.findings.push_back(std::move(f));
+    }
+    add_better_schedules();
+    std::stable_sort(out_.findings.begin(), out_.findings.end(), [](const Finding& a, const Finding& b) {
+      if (a.action.empty() != b.action.empty()) return b.action.empty();
+      return a.gain_ms > b.gain_ms;
+    });
+  }
+
+  std::string gone_text(const std::set<size_t>& gone) const {
+    if (gone.empty()) return {};
+    std::vector<const Row*> rows;
+    for (size_t s : gone) rows.push_back(context_->row(s));
+    std::sort(rows.begin(), rows.end(), [](const Row* a, const Row* b) { return a->time.mean > b->time.mean; });
+    std::vector<std::string> parts;
+    for (const Row* row : rows) {
+      if (parts.size() == 4) break;
+      parts.push_back(fmt::format("{} '{}' {}", row->ops, row->name, ms_text(row->time.mean)));
+    }
+    if (rows.size() > parts.size()) parts.push_back(fmt::format("{} more", rows.size() - parts.size()));
+    return fmt::format("; {} step{} would go: {}", rows.size(), rows.size() == 1 ? "" : "s", fmt::join(parts, ", "));
+  }
+
+  /// Whether other schedules of the layer were run: one that is faster is a finding of its own, else says so here.
+  bool answered_by_trial(Finding& f) const {
+    for (const Tried& t : tried_) {
+      const auto is = [&](const Row* row) { return row->step == f.steps.front(); };
+      if (std::none_of(t.rows.begin(), t.rows.end(), is)) continue;
+      if (best_rival(t) < t.rivals.size()) return true;
+      const auto run = std::count_if(t.measured_ms.begin(), t.measured_ms.end(), [](double ms) { return ms > 0; });
+      if (run > 0) f.evidence += fmt::format("; the model's next best {} were run in the network, none is faster", run);
+    }
+    return false;
+  }
+
+  /// Fills in a measured gain; false for other thread counts that bring none.
+  bool measured(Finding& f, const Gain& gain) const {
+    f.measured = true;
+    f.interval = gain;
+    f.gain_percent = 100 * gain.share;
+    f.gain_ms = gain.share * out_.profile.end_to_end_ms;
+    return !(f.steps.empty() && gain.low <= 0);
+  }
+
+  /// Runners-up that are faster in the network than the chosen schedule.
+  void add_better_schedules() {
+    for (const Tried& t : tried_) {
+      if (const size_t best = best_rival(t); best < t.rivals.size()) out_.findings.push_back(better_schedule(t, best));
+    }
+  }
+
+  /// The rival that gains most and surely; the number of rivals where none does.
+  static size_t best_rival(const Tried& t) {
+    size_t best = t.rivals.size();
+    for (size_t k = 0; k < t.rivals.size(); ++k) {
+      if (t.measured_ms[k] == 0 || t.gains[k].low <= 0 || t.gains[k].share < 0.003) continue;
+      if (best == t.rivals.size() || t.gains[k].share > t.gains[best].share) best = k;
+    }
+    return best;
+  }
+
+  Finding better_schedule(const Tried& t, size_t best) const {
+    Finding f;
+    Setting setting = context_->setting();
+    double now = 0;
+    for (const Row* row : t.rows) {
+      f.steps.push_back(row->step);
+      now += row->time.mean;
+      setting.compile.schedules[row->name] = t.rivals[best].schedule;
+    }
+    f.name = t.rows.front()->name;
+    f.cause = "poor register tile";
+    f.evidence = fmt::format("'{}' takes {}, '{}' takes {} in the network{}", t.rows.front()->schedule, ms_text(now),
+                             t.rivals[best].schedule.text(), ms_text(t.measured_ms[best]),
+                             t.rows.size() == 1 ? "" : fmt::format(" ({} layers of one task)", t.rows.size()));
+    f.advice = "--schedule, as below";
+    f.action = command(subject_, setting);
+    measured(f, t.gains[best]);
+    return f;
+  }
+
+  void make_layers() {
+    for (const Row* row : context_->rows()) {
+      LayerView view;
+      view.row = static_cast<size_t>(row - out_.profile.rows.data());
+      const auto step = static_cast<size_t>(row->step);
+      const StepNotes& notes = context_->notes(step);
+      if (notes.estimate) view.predicted_ms = context_->model_ms(*notes.estimate, context_->plan.steps[step]);
+      for (const Ranked& r : notes.ranked) {
+        if (r.schedule.text() == row->schedule) continue;
+        view.runners_up.push_back({r.schedule.text(), context_->model_ms(r.estimate, context_->plan.steps[step]), 0});
+      }
+      for (const Tried& t : tried_) {
+        if (std::find(t.rows.begin(), t.rows.end(), row) == t.rows.end()) continue;
+        for (size_t k = 0; k < std::min(t.rivals.size(), view.runners_up.size()); ++k)
+          view.runners_up[k].measured_ms = t.measured_ms[k] / static_cast<double>(t.rows.size());
+      }
+      if (base_->compiled() != nullptr) view.rejected = base_->compiled()->rejected[step];
+      for (const Finding& f : out_.findings) {
+        if (std::find(f.steps.begin(), f.steps.end(), row->step) != f.steps.end())
+          view.causes.emplace_back(f.cause, f.evidence);
+      }
+      if (view.causes.empty()) view.causes.emplace_back(verdict(*row));
+      out_.layers.push_back(std::move(view));
+    }
+  }
+
+  /// Of a layer that no cause was found for.
+  std::pair<std::string, std::string> verdict(const Row& row) const {
+    if (row.bound.kind == Bound::none) return {"no bound known", "nothing limits it that the model knows"};
+    const std::string share = fmt::format("{} of its {} bound", percent_text(row.share()), row.bound.level);
+    if (!context_->matters(row.time.mean)) return {"small", share + ", and less than half a percent of the run"};
+    if (row.share() >= 0.75) return {"near its bound", share + ": little is to be gained"};
+    return {"untuned", share + ": no single cause stands out, and no schedule was tuned"};
+  }
+
+  void summarise() {
+    const Profile& p = out_.profile;
+    double bound = 0, by_kind[4] = {};
+    for (const Row* row : context_->rows()) {
+      bound += row->bound.ms;
+      by_kind[row->bound.kind] += row->bound.ms;
+    }
+    auto& lines = out_.summary;
+    lines.push_back(fmt::format("{} takes {} end to end on {} thread{} (80 % of the runs: {} to {}).", subject_.model,
+                                ms_text(p.end_to_end_ms), p.threads, p.threads == 1 ? "" : "s",
+                                ms_text(p.end_to_end.low), ms_text(p.end_to_end.high)));
+    lines.push_back(
+        fmt::format("Its layers could take {} at the peaks measured in this run, {} of the time: {} bound by "
+                    "arithmetic, {} by memory, {} by forks and joins.",
+                    ms_text(bound), percent_text(bound / p.sum_ms), ms_text(by_kind[Bound::compute]),
+                    ms_text(by_kind[Bound::memory]), ms_text(by_kind[Bound::overhead])));
+    lines.emplace_back("No schedule was tuned: all are the first choice of a model, or forced.");
+    if (p.end_to_end.high > 1.3 * p.end_to_end.low)
+      lines.emplace_back(
+          "Times vary by more than 30 %: something else uses this machine, and all figures are rough. Shares hold "
+          "better "
+          "than milliseconds.");
+    if (!subject_.graph)
+      lines.emplace_back("A compiled file holds no graph, so no alternatives were compiled: explain the model itself.");
+    if (!out_.findings.empty() && !out_.findings.front().action.empty()) {
+      const Finding& f = out_.findings.front();
+      lines.push_back(fmt::format("The most to be gained: {} at {}, {:+.1f} %.", f.cause, f.name, -f.gain_percent));
+    }
+  }
+
+  const Subject& subject_;
+  const ExplainOptions& options_;
+  std::map<int, std::shared_ptr<ThreadPool>> pools_;
+  std::unique_ptr<Network> base_;
+  Explanation out_;
+  std::optional<Context> context_;
+  std::vector<std::pair<const Cause*, Suspicion>> suspicions_;
+  std::vector<Trial> trials_;
+  std::vector<Tried> tried_;
+};
+
+}  // namespace
+
+Explanation explain(const Subject& subject, const ExplainOptions& options) { return Explainer(subject, options).run(); }
+
+std::vector<Part> split_of(const Profile& profile, const Plan& plan) {
+  std::vector<Part> parts{{"contractions"},      {"other operators"}, {"layout changes"},
+                          {"reference kernels"}, {"barriers"},        {"gaps"}};
+  for (const Row& row : profile.rows) {
+    const double own = row.time.mean - row.barrier_ms;
+    size_t part = 5;
+    if (row.kind == RowKind::layer) part = contraction(plan.steps[static_cast<size_t>(row.step)]) ? 0 : 1;
+    if (row.kind == RowKind::reference) part = 3;
+    if (row.kind == RowKind::pack || row.kind == RowKind::halo || changes_layout(row)) part = 2;
+    parts[part].ms += own;
+    parts[4].ms += row.barrier_ms;
+  }
+  for (Part& p : parts) p.percent = profile.sum_ms > 0 ? 100 * p.ms / profile.sum_ms : 0;
+  return parts;
+}
+
+}  // namespace kilter::profile

@@ -1,0 +1,384 @@
+// What `explain` says: parts that add up, causes seen in figures made up for them, alternatives told apart, texts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.h"
+#include "explain_network.h"
+#include "planted.h"
+#include "profile/explain_causes.h"
+#include "profile/explain_trials.h"
+
+namespace kilter::profile {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+/// SqueezeNet compiled, with a profile in which every step takes a millisecond, half of which its bound allows.
+class MadeUp {
+ public:
+  explicit MadeUp(int threads = 2, const CompileOptions& options = {}, const std::string& target = "x86-64-v4") {
+    subject = subject_of("squeezenet1_1", 64, threads, options);
+    subject.compile.target = parse_target(target);
+    CompileOptions keep = subject.compile;
+    keep.keep_alternatives = true;
+    compiled = compile_graph(subject.graph(), keep);
+    profile.threads = threads;
+    profile.peaks.gflops = {100, 200};
+    for (size_t s = 0; s < compiled.plan.steps.size(); ++s) profile.rows.push_back(row_of(s));
+    profile.sum_ms = profile.end_to_end_ms = profile.kernels_ms = static_cast<double>(profile.rows.size());
+    profile.end_to_end = {profile.sum_ms, profile.sum_ms, profile.sum_ms};
+  }
+
+  Row& row(const std::string& name) {
+    for (Row& r : profile.rows) {
+      if (r.name == name && r.kind != RowKind::halo) return r;
+    }
+    throw std::runtime_error("no row " + name);
+  }
+  Step& step(const std::string& name) { return compiled.plan.steps[static_cast<size_t>(row(name).step)]; }
+
+  std::vector<Suspicion> find(std::string_view cause) const {
+    const Context context(subject, compiled.plan, &compiled, profile);
+    for (const Cause& c : all_causes()) {
+      if (c.name == cause) return c.find(context);
+    }
+    throw std::runtime_error("no cause " + std::string(cause));
+  }
+  /// The only suspicion of a cause at a layer ("" for the network).
+  Suspicion at(std::string_view cause, const std::string& name) const {
+    std::vector<Suspicion> here;
+    std::string others;
+    for (Suspicion& s : find(cause)) {
+      others += " '" + s.name + "' (" + s.evidence + ")";
+      if (s.name == name) here.push_back(std::move(s));
+    }
+    if (here.size() != 1)
+      throw std::runtime_error(fmt::format("{} of {} at '{}', there are{}", here.size(), cause, name, others));
+    return here.front();
+  }
+
+  Subject subject;
+  Compiled compiled;
+  Profile profile;
+
+ private:
+  Row row_of(size_t s) const {
+    const Step& step = compiled.plan.steps[s];
+    Row r;
+    r.kind = step.kind == StepKind::halo        ? RowKind::halo
+             : step.kind == StepKind::reference ? RowKind::reference
+             : step.ops == "Relayout"           ? RowKind::relayout
+                                                : RowKind::layer;
+    r.step = static_cast<int64_t>(s);
+    r.name = step.name, r.ops = step.ops, r.problem = step.problem, r.schedule = step.schedule;
+    r.layouts = step.layouts;
+    r.count = 1;
+    r.time = {1, 1, 1};
+    r.threads = subject.threads;
+    r.busy_ms.assign(static_cast<size_t>(subject.threads), 1);
+    r.flops = step.flops, r.bytes = step.bytes, r.weight_bytes = weight_bytes(step);
+    r.bound = {contraction(step) ? Bound::compute : Bound::memory, 0.5, contraction(step) ? "FMA" : "L2"};
+    return r;
+  }
+};
+
+TEST(Causes, ReferenceKernelSaysWhyAndWhatADroppedOptionSaves) {
+  CompileOptions options;
+  options.schedules["pool1"] = parse_schedule("reference");
+  const Suspicion s = MadeUp(2, options).at("reference kernel", "pool1");
+  EXPECT_EQ(
+      s.evidence,
+      "MaxPool runs the operator's reference kernel on one thread for 1.000 ms; --schedule pool1=reference asks for "
+      "it");
+  EXPECT_EQ(s.advice, "drop --schedule pool1=reference");
+  ASSERT_TRUE(s.mend);
+  EXPECT_TRUE(s.mend->compile.schedules.empty());
+  EXPECT_GT(s.gain_ms, 0.9);
+}
+
+TEST(Causes, ReferenceKernelWithoutATemplateNamesTheRejectionsAndOffersNothing) {
+  CompileOptions options;
+  options.disable = {"choose_layouts"};
+  const Suspicion s = MadeUp(2, options).at("reference kernel", "conv1");
+  EXPECT_THAT(s.evidence, HasSubstr("conv2d_direct: block of the output layout: limit 16, got 1"));
+  EXPECT_THAT(s.evidence, Not(HasSubstr("operator family")));
+  EXPECT_FALSE(s.mend);
+  EXPECT_EQ(s.advice, "");
+}
+
+TEST(Causes, UnfusedNeighbourNamesItsProducerAndTheReason) {
+  CompileOptions options;
+  options.no_fuse = {"conv1"};
+  const Suspicion s = MadeUp(2, options).at("unfused neighbour", "conv1.relu");
+  EXPECT_THAT(s.evidence, HasSubstr("'conv1', which makes its input, could run it, but --no-fuse conv1 keeps it out"));
+  EXPECT_EQ(s.advice, "drop --no-fuse conv1");
+  EXPECT_DOUBLE_EQ(s.gain_ms, 1);
+  EXPECT_TRUE(s.mend->compile.no_fuse.empty());
+}
+
+TEST(Causes, LayoutChangesAreToldWithWhoAsksForThem) {
+  CompileOptions options;
+  options.plain_layout = {"conv1.relu"};
+  const MadeUp net(2, options);
+  const Suspicion s = net.at("layout change", "conv1.relu");
+  EXPECT_THAT(s.evidence, StartsWith("--plain-layout conv1.relu keeps its operands plain between blocked ones; layout "
+                                     "changes around it: 'conv1"));
+  EXPECT_GE(s.gain_ms, 1);
+  EXPECT_EQ(s.advice, "drop --plain-layout conv1.relu");
+  const Suspicion other = net.at("layout change", "pool1.blocked");
+  EXPECT_EQ(
+      other.evidence,
+      "'pool1.blocked' turns 57.6 KB from plain to c16 in 1.000 ms; from the reference kernel of MaxPool 'pool1' for "
+      "Conv+Relu 'fire2.squeeze'");
+  EXPECT_FALSE(other.mend);
+}
+
+TEST(Causes, PassesThatWereHeldBackAreOneSuspicion) {
+  CompileOptions options;
+  options.disable = {"fuse"};
+  const MadeUp net(2, options);
+  const Suspicion s = net.at("passes held back", "");
+  EXPECT_EQ(s.evidence, "--disable fuse keeps passes from improving the network");
+  EXPECT_TRUE(s.mend->compile.disable.empty());
+  EXPECT_TRUE(MadeUp().find("passes held back").empty());
+}
+
+TEST(Causes, ThreadsAreIdleByLimitByTooFewItemsOrByImbalance) {
+  CompileOptions options;
+  options.layer_threads = {{"conv10", 1}};
+  MadeUp net(2, options);
+  const Suspicion limited = net.at("too few threads busy", "conv10");
+  EXPECT_THAT(limited.evidence, HasSubstr("runs on 1 of 2 threads"));
+  EXPECT_THAT(limited.evidence, HasSubstr("--layer-threads conv10=1 allows no more"));
+  EXPECT_DOUBLE_EQ(limited.gain_ms, 0.5);
+  EXPECT_TRUE(limited.mend->compile.layer_threads.empty());
+
+  net.step("pool3").extent = 1;
+  const Suspicion few = net.at("too few threads busy", "pool3");
+  EXPECT_EQ(few.evidence, "1 work item for 2 threads, 1.000 ms");
+  EXPECT_DOUBLE_EQ(few.gain_ms, 0.5);
+
+  net.step("pool5").extent = 3;
+  net.row("pool5").balance = 0.75;
+  net.row("pool5").busy_ms = {1, 0.5};
+  const Suspicion uneven = net.at("too few threads busy", "pool5");
+  EXPECT_EQ(uneven.evidence,
+            "threads are busy for 1.000 ms, 0.500 ms; 3 work items on 2 threads cannot be shared evenly");
+  EXPECT_DOUBLE_EQ(uneven.gain_ms, 0.25);
+
+  net.subject.cpus = 4;
+  const Suspicion network = net.at("too few threads busy", "");
+  EXPECT_EQ(network.evidence, "the network runs on 2 of 4 CPUs");
+  EXPECT_EQ(network.mend->threads, 4);
+}
+
+TEST(Causes, ForcedTileIsHeldAgainstTheModelsBest) {
+  CompileOptions options;
+  options.schedules["fire2.expand3x3"] = parse_schedule("conv2d_direct vectors=1 rows=1 tile=2 prefetch=0");
+  const Suspicion s = MadeUp(2, options).at("poor register tile", "fire2.expand3x3");
+  EXPECT_THAT(s.evidence,
+              StartsWith("--schedule forces 'conv2d_direct vectors=1 rows=1 tile=2 prefetch=0', which takes "
+                         "1.000 ms, 50 % of its FMA bound; the model expects "));
+  EXPECT_GT(s.gain_ms, 0.4);
+  EXPECT_TRUE(s.mend->compile.schedules.empty());
+}
+
+TEST(Causes, TileFarBelowTheOthersOfItsTemplateIsTold) {
+  MadeUp net;
+  net.row("fire8.squeeze").bound.ms = 0.2;
+  const Suspicion s = net.at("poor register tile", "fire8.squeeze");
+  EXPECT_THAT(s.evidence, HasSubstr("reaches 20 % of its FMA bound"));
+  EXPECT_THAT(s.evidence, HasSubstr("layers of this template reach 50 %"));
+  EXPECT_NEAR(s.gain_ms, 1 - 0.2 / 0.5, 1e-9);
+}
+
+TEST(Causes, TailIsTheModelsShareOfCycles) {
+  MadeUp net;
+  net.compiled.notes[static_cast<size_t>(net.row("conv10").step)].estimate = Estimate{1000, 0.25};
+  const Suspicion s = net.at("tail of a tile", "conv10");
+  EXPECT_THAT(s.evidence, StartsWith("25 % of its cycles go to tiles and vectors that are not full"));
+  EXPECT_DOUBLE_EQ(s.gain_ms, 0.25);
+}
+
+TEST(Causes, FirstLayerHasFewChannels) {
+  const std::vector<Suspicion> all = MadeUp().find("first layer with few channels");
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].name, "conv1");
+  EXPECT_THAT(all[0].evidence, StartsWith("3 input channels do not fill a block"));
+}
+
+TEST(Causes, WeightsThatAreStreamedCallForABatch) {
+  MadeUp net;
+  Row& row = net.row("conv10");
+  row.bound = {Bound::memory, 0.8, "DRAM"};
+  row.weight_bytes = 8'000'000, row.bytes = 10'000'000;
+  const Suspicion s = net.at("weights streamed from memory", "conv10");
+  EXPECT_THAT(s.evidence, StartsWith("8.0 MB of weights come from DRAM and are used for "));
+  EXPECT_THAT(s.evidence, HasSubstr("10 GB/s reached, 80 % of the DRAM bound"));
+  EXPECT_EQ(net.find("weights streamed from memory").size(), 1U) << "the batch is fixed";
+  net.subject.batch_arguments = "--input input=8x3x64x64";
+  const Suspicion batch = net.at("weights streamed from memory", "");
+  EXPECT_EQ(batch.arguments, "--input input=8x3x64x64");
+  EXPECT_NEAR(batch.gain_ms, 0.8 * 0.8 * 7 / 8, 1e-9);
+}
+
+TEST(Causes, BarriersAndGapsThatWeigh) {
+  MadeUp net;
+  net.row("pool3").barrier_ms = 0.6;
+  EXPECT_THAT(net.at("barriers and gaps", "pool3").evidence, StartsWith("0.600 ms of 1.000 ms pass between the fork"));
+  EXPECT_EQ(net.find("barriers and gaps").size(), 1U);
+  net.profile.barriers_ms = 0.1 * net.profile.sum_ms;
+  EXPECT_FALSE(net.at("barriers and gaps", "").mend) << "longer than any network that is faster on one thread";
+  for (Row& r : net.profile.rows) r.time.mean *= 0.01;
+  net.profile.sum_ms *= 0.01, net.profile.end_to_end_ms *= 0.01, net.profile.barriers_ms *= 0.01;
+  EXPECT_EQ(net.at("barriers and gaps", "").mend->threads, 1);
+}
+
+TEST(Causes, EveryCauseHasAName) {
+  std::set<std::string_view> names;
+  for (const Cause& c : all_causes()) {
+    EXPECT_FALSE(c.looks_at.empty());
+    EXPECT_TRUE(names.insert(c.name).second) << c.name;
+  }
+}
+
+TEST(Trials, ChangedStepsAreThoseThatDifferAndTheirReaders) {
+  CompileOptions options;
+  options.no_fuse = {"conv1"};
+  const MadeUp apart(2, options), fused;
+  const Changed c = changed_steps(apart.compiled.plan, apart.compiled.notes, fused.compiled.plan, fused.compiled.notes);
+  const auto names = [](const Plan& plan, const std::set<size_t>& steps) {
+    std::vector<std::string> all;
+    for (size_t s : steps) all.push_back(plan.steps[s].name);
+    return all;
+  };
+  EXPECT_EQ(names(apart.compiled.plan, c.before), (std::vector<std::string>{"conv1", "conv1.relu", "pool1"}));
+  EXPECT_EQ(names(fused.compiled.plan, c.after), (std::vector<std::string>{"conv1", "pool1"}));
+  EXPECT_EQ(names(apart.compiled.plan, c.gone), (std::vector<std::string>{"conv1.relu"}));
+}
+
+TEST(Trials, GainIsAShareThatDisturbedLapsDoNotMove) {
+  Laps before, after;
+  for (int i = 0; i < 40; ++i) {
+    const double noise = 1 + 0.01 * (i % 5);
+    before.push_back({1 * noise, 2 * noise, 7 * noise});
+    after.push_back({1 * noise, 1 * noise, 7 * noise});
+    if (i % 3 == 0) before.back()[1] += 30, after.back()[0] += 50;
+  }
+  const Gain g = gain_between(before, {0, 1}, after, {0, 1}, 1);
+  EXPECT_NEAR(g.share, 0.1, 0.005);
+  EXPECT_LE(g.low, g.share);
+  EXPECT_GE(g.high, g.share);
+  EXPECT_GT(g.low, 0.08);
+  EXPECT_LT(g.high, 0.12);
+}
+
+TEST(Command, IsQuotedForAShellAndHoldsEverySetting) {
+  Subject subject;
+  subject.model = "my net.onnx";
+  subject.arguments = "--input x=1x3x8x8";
+  Setting s;
+  s.threads = 2;
+  s.compile.disable = {"fuse"};
+  s.compile.no_fuse = {"it's"};
+  s.compile.plain_layout = {"pool1"};
+  s.compile.layer_threads = {{"conv1", 1}};
+  s.compile.schedules["conv1"] = parse_schedule("conv2d_direct tile=2");
+  s.compile.max_rewrites = 7;
+  EXPECT_EQ(command(subject, s),
+            "kilter bench 'my net.onnx' --threads 2 --input x=1x3x8x8 --disable fuse --max-rewrites 7 --no-fuse "
+            "'it'\\''s' --plain-layout pool1 --layer-threads conv1=1 --schedule 'conv1=conv2d_direct tile=2'");
+}
+
+ExplainOptions quick() {
+  ExplainOptions options;
+  options.seconds = 0.3;
+  options.trial_seconds = 0.5;
+  return options;
+}
+
+TEST(Explain, PartsAddUpFindingsAreRankedAndTheJsonHoldsAll) {
+  CompileOptions options;
+  options.no_fuse = {"conv1"};
+  options.schedules["pool3"] = parse_schedule("reference");
+  const Explanation e = explain(subject_of("squeezenet1_1", 96, 1, options), quick());
+  double ms = 0, percent = 0;
+  for (const Part& p : e.split) ms += p.ms, percent += p.percent;
+  EXPECT_NEAR(ms, e.profile.sum_ms, 1e-9);
+  EXPECT_NEAR(percent, 100, 1e-6);
+  std::set<std::string> causes;
+  bool facts = false;
+  double last = 1e9;
+  for (const Finding& f : e.findings) {
+    causes.insert(f.cause);
+    if (f.action.empty() && !facts) facts = true, last = 1e9;
+    EXPECT_EQ(f.action.empty(), facts) << "actions come first";
+    EXPECT_LE(f.gain_ms, last);
+    last = f.gain_ms;
+    EXPECT_FALSE(f.evidence.empty());
+  }
+  EXPECT_TRUE(causes.contains("reference kernel"));
+  EXPECT_TRUE(causes.contains("unfused neighbour"));
+  size_t steps = 0;
+  for (const Row& r : e.profile.rows) steps += r.step >= 0 ? 1 : 0;
+  EXPECT_EQ(e.layers.size(), steps);
+  for (const LayerView& l : e.layers) EXPECT_FALSE(l.causes.empty());
+
+  const nlohmann::json json = to_json(e);
+  EXPECT_TRUE(json.contains("rows"));
+  const auto& x = json.at("explain");
+  EXPECT_EQ(x.at("split").size(), 6U);
+  EXPECT_EQ(x.at("findings").size(), e.findings.size());
+  for (const auto& f : x.at("findings")) {
+    for (const char* key : {"step", "name", "cause", "evidence", "gain_ms", "gain_percent", "how", "action"})
+      EXPECT_TRUE(f.contains(key)) << key;
+  }
+  EXPECT_EQ(x.at("layers").size(), steps);
+  const std::string text = explanation_text(e, "");
+  for (const char* part :
+       {"Where the time goes", "What to do next", "Slowest layers", "$ kilter bench zoo:squeezenet1_1"})
+    EXPECT_THAT(text, HasSubstr(part));
+  EXPECT_THAT(text, Not(HasSubstr("kilter tune")));
+}
+
+TEST(Explain, OneLayerComesWithItsSchedulesAndRejections) {
+  ExplainOptions options = quick();
+  options.node = "fire4.expand3x3";
+  const Explanation e = explain(subject_of("squeezenet1_1", 96, 1), options);
+  const std::string text = explanation_text(e, options.node);
+  EXPECT_THAT(text, HasSubstr("schedule    conv2d_direct vectors="));
+  EXPECT_THAT(text, HasSubstr("the model expects"));
+  EXPECT_THAT(text, HasSubstr("runner-up   conv2d_direct vectors="));
+  EXPECT_THAT(text, HasSubstr(", measured "));
+  EXPECT_THAT(text, HasSubstr("rejected    conv2d_depthwise: groups = input channels = output channels: limit 1"));
+  options.node = "nothing";
+  try {
+    explain(subject_of("squeezenet1_1", 96, 1), options);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), StartsWith("--node nothing: no layer has this name; legal are conv1, "));
+  }
+}
+
+TEST(Explain, PlantedReferenceKernelIsNamedWithWhatMendingItBrings) {
+  expect_explained([](double seconds) { return attempt(reference_kernel(), seconds); }, 1);
+}
+
+TEST(Explain, CompiledFilesAreExplainedWithoutAlternatives) {
+  Subject subject = subject_of("squeezenet1_1", 96, 1);
+  subject.program = std::make_shared<Program>(compile_graph(subject.graph(), subject.compile).plan);
+  subject.graph = nullptr;
+  subject.model = "net.kilter";
+  const Explanation e = explain(subject, quick());
+  EXPECT_THAT(e.summary, testing::Contains(HasSubstr("A compiled file holds no graph")));
+  EXPECT_FALSE(e.layers.empty());
+  for (const Finding& f : e.findings) EXPECT_FALSE(f.measured);
+}
+
+}  // namespace
+}  // namespace kilter::profile

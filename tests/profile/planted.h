@@ -1,0 +1,122 @@
+// Defects planted in real networks, and whether `explain` names them with what mending them brings, measured by an
+// interleaved comparison of both networks.
+//
+// On a busy machine a single measurement may be off: a case is tried up to four times, each time for longer, and one
+// agreement counts; a figure that is wrong is wrong every time. On one thread the real gain is one of processor time,
+// which others on the machine hardly move.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "explain_network.h"
+#include "measure/compare.h"
+#include "profile/explain_trials.h"
+
+namespace kilter::profile {
+
+struct Defect {
+  std::string cause, layer;  ///< that explain has to name
+  std::string network;
+  int64_t size = 0;
+  int threads = 1;
+  CompileOptions planted = {};
+};
+
+inline void PrintTo(const Defect& d, std::ostream* out) { *out << d.cause << " in " << d.network; }
+
+inline Defect reference_kernel() {
+  Defect d{"reference kernel", "pool1", "squeezenet1_1", 224};
+  d.planted.schedules["pool1"] = parse_schedule("reference");
+  return d;
+}
+
+/// Processor time of this thread in milliseconds: on one thread it leaves out what others run in between.
+inline double cpu_ms() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) * 1e-6;
+}
+
+/// Share of the planted network's time that the mended one saves.
+inline Ratio real_gain(const Subject& planted, const Subject& mended, double seconds) {
+  const auto pool = std::make_shared<ThreadPool>(planted.threads);
+  const auto a = Network::compile(planted, planted.compile, pool), b = Network::compile(mended, mended.compile, pool);
+  const auto candidate = [&](const char* name, Network& network) {
+    Candidate c{name, [&] { network.run(); }, [&] { network.run(); }};
+    if (planted.threads > 1) return c;
+    c.timed = [&](int64_t calls) {
+      network.run();
+      const double start = cpu_ms();
+      for (int64_t i = 0; i < calls; ++i) network.run();
+      return (cpu_ms() - start) / static_cast<double>(calls);
+    };
+    return c;
+  };
+  CompareOptions how;
+  how.max_seconds = seconds;
+  how.target_half_width = 0.004;
+  how.stop_when_different = false;
+  how.slice_ms = 10;
+  const Ratio r = compare({candidate("planted", *a), candidate("mended", *b)}, how).ratio(0, 1);
+  return {1 - r.value, 1 - r.high, 1 - r.low};
+}
+
+enum class Verdict : uint8_t { agrees, differs, too_busy };
+struct Outcome {
+  Verdict verdict = Verdict::too_busy;
+  std::string text;
+};
+
+/// Whether the gain that explain gives a defect is within 30 % of the real one, which has to be 5 % of the network at
+/// least. A real gain that is not known to a fifth of itself tells nothing.
+inline Outcome judged(const Finding& finding, const Ratio& real) {
+  const double told = finding.gain_percent * 0.01;
+  const std::string text = fmt::format("{} at {}: told {:.2f} % ({:.2f} to {:.2f}), real {:.2f} % ({:.2f} to {:.2f})",
+                                       finding.cause, finding.name, 100 * told, 100 * finding.interval.low,
+                                       100 * finding.interval.high, 100 * real.value, 100 * real.low, 100 * real.high);
+  std::cout << text << std::endl;
+  if (real.high - real.low > 0.4 * std::abs(real.value)) return {Verdict::too_busy, text};
+  const bool agrees = real.value >= 0.05 && std::abs(told - real.value) <= 0.3 * real.value;
+  return {agrees ? Verdict::agrees : Verdict::differs, text};
+}
+
+/// The finding of a cause at a layer among the first `most` actions; null when there is none.
+inline const Finding* told(const Explanation& e, const std::string& cause, const std::string& layer, size_t most) {
+  for (size_t i = 0; i < std::min(most, e.findings.size()); ++i) {
+    const Finding& f = e.findings[i];
+    if (f.cause == cause && f.name == layer && !f.action.empty()) return &f;
+  }
+  return nullptr;
+}
+
+/// One attempt that takes about three times `seconds`.
+inline Outcome attempt(const Defect& d, double seconds) {
+  const Subject planted = subject_of(d.network, d.size, d.threads, d.planted);
+  ExplainOptions options;
+  options.seconds = 0.3 * seconds;
+  options.trial_seconds = 0.7 * seconds;
+  const Explanation e = explain(planted, options);
+  const Finding* f = told(e, d.cause, d.layer, 3);
+  if (f == nullptr) return {Verdict::differs, "not among the first three actions:\n" + explanation_text(e, "")};
+  return judged(*f, real_gain(planted, subject_of(d.network, d.size, d.threads), seconds));
+}
+
+/// Four attempts at most, each longer; one that agrees is enough. Skips the test when the machine was too busy for any.
+inline void expect_explained(const std::function<Outcome(double seconds)>& attempt, double seconds) {
+  std::string texts;
+  bool any = false;
+  for (int i = 0; i < 4; ++i) {
+    const Outcome o = attempt(seconds * (1 + i));
+    if (o.verdict == Verdict::agrees) return;
+    any = any || o.verdict == Verdict::differs;
+    texts += o.text + "\n";
+  }
+  if (!any) GTEST_SKIP() << "the machine is too busy to tell:\n" << texts;
+  FAIL() << texts;
+}
+
+}  // namespace kilter::profile
