@@ -1,6 +1,8 @@
 // Every pass on random networks: the same answers, the same inputs and outputs, nothing left to do for a second run.
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "../compile/random_net.h"
 #include "compile/compile.h"
 #include "ops/evaluate.h"
@@ -32,6 +34,16 @@ void expect_same(const std::vector<Tensor>& got, const std::vector<Tensor>& want
   }
 }
 
+/// The graph as its text form reads back.
+Graph read_back(const Graph& graph) {
+  std::map<std::string, Tensor> constants;
+  for (ValueId v = 0; v < static_cast<ValueId>(graph.value_count()); ++v) {
+    const Value& value = graph.value(v);
+    if (!value.dead && value.constant) constants.emplace(value.name, *value.constant);
+  }
+  return parse_graph(print(graph), constants);
+}
+
 struct Setup {
   size_t pass;    ///< in all_passes()
   bool prepared;  ///< the passes before it have run
@@ -54,6 +66,10 @@ TEST_P(PassOnRandomNets, AnswersStayAndASecondRunDoesNothing) {
     EXPECT_EQ(ports(graph), ports(before));
     expect_same(evaluate(graph, net.inputs()), want, before, graph);
     const std::string once = print(graph);
+    const Graph read = read_back(graph);
+    verify(read);
+    EXPECT_EQ(print(read), once);
+    expect_same(evaluate(read, net.inputs()), want, before, read);
     EXPECT_EQ(run_pass(row.function, graph), 0) << "before: " << print(before) << "after: " << once;
     EXPECT_EQ(print(graph), once);
   }
