@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include "base/error.h"
@@ -37,6 +39,11 @@ TEST(Elems, AZeroExcusesNoOtherDimension) {
   EXPECT_EQ(elems_error({0, huge, 2}),
             "shape 0x9223372036854775807x2 has more than 2^40 elements, not counting "
             "dimensions of 0; the limit is 2^40 per tensor");
+}
+
+TEST(Tensor, IntegersOfFloatsSaturate) {
+  const Tensor t = Tensor::of<float>({5}, std::vector<float>{-2.5F, NAN, INFINITY, -INFINITY, 1e30F});
+  EXPECT_EQ(t.ints(), (std::vector<int64_t>{-2, 0, INT64_MAX, INT64_MIN, INT64_MAX}));
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ TEST(Features, AMachineThatLacksSomeIsToldWhich) {
       continue;
     }
     try {
-      Program{std::move(plan)};
+      const Program program{std::move(plan)};
       ADD_FAILURE() << row.name;
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::unsupported);
