@@ -54,7 +54,7 @@ class Browser:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.base + path, data, {"Content-Type": "application/json"}, method=method)
         try:
-            with self.opener.open(request, timeout=60) as answer:
+            with self.opener.open(request, timeout=150) as answer:
                 return json.load(answer)["value"]
         except urllib.error.HTTPError as error:
             raise RuntimeError(f"{method} {path}: {json.load(error)['value']['message']}") from None
@@ -77,6 +77,8 @@ class Browser:
         self.devtools("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=-1, uploadThroughput=-1)
 
     def screen(self, width, height, dark=False, phone=False):
+        """A screen to open pages on. The page at hand goes away: one that still scrolls would hold up the change of size."""
+        self.call("/url", {"url": "about:blank"})
         self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=2 if phone else 1,
                       mobile=phone)
         self.devtools("Emulation.setTouchEmulationEnabled", enabled=phone)

@@ -296,6 +296,7 @@ def timeline(page):
     scroll = page.js("return scrollY")
     page.browser.mouse("mouseWheel", *box, deltaX=0, deltaY=200)
     page.browser.wait_for("return scrollY !== arguments[0]", scroll)  # the plain wheel is the page's
+    page.browser.settle()
 
 
 def touch(page):
