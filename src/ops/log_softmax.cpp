@@ -36,7 +36,7 @@ KILTER_OP(LogSoftmax_1){
     .summary = "y = x - log of the sum of exp(x) over all dimensions from axis on together.",
     .infer = infer_softmax,
     .reference = reference,
-    .cases = {"f32[2,3,5] | | 11", "f32[2,3,7] | axis=2 | 9", "f32[3,17] | axis=0 | 7"},
+    .cases = {"f32[2,3,5] | | 11", "f32[0,3] | axis=1 | 11", "f32[2,3,7] | axis=2 | 9", "f32[3,17] | axis=0 | 7"},
 };
 
 }  // namespace kilter

@@ -27,6 +27,7 @@ template <class F>
 void reference_softmax(ReferenceContext& ctx, F f) {
   const SoftmaxDims dims = softmax_dims(ctx.node, ctx.in(0).shape());
   std::vector<double> values = load_doubles(ctx.in(0));
+  if (values.empty()) return;
   std::vector<double> row(static_cast<size_t>(dims.length));
   for (int64_t o = 0; o < dims.outer; ++o) {
     for (int64_t i = 0; i < dims.inner; ++i) {

@@ -13,7 +13,7 @@
 namespace kilter::profile {
 namespace {
 
-constexpr int64_t kTrialBytes = int64_t{3} << 29;  ///< of packed constants that alternatives hold at one time
+constexpr int64_t kTrialBytes = int64_t{1} << 30;  ///< of packed constants that alternatives hold at one time
 constexpr size_t kTasksTried = 8;                  ///< the slowest against their bounds, when no node is asked for
 
 /// Layers of one task that are run with other schedules.
@@ -420,11 +420,10 @@ class Explainer {
                     ms_text(bound), percent_text(bound / p.sum_ms), ms_text(by_kind[Bound::compute]),
                     ms_text(by_kind[Bound::memory]), ms_text(by_kind[Bound::overhead])));
     lines.emplace_back("No schedule was tuned: all are the first choice of a model, or forced.");
-    if (p.end_to_end.high > 1.3 * p.end_to_end.low)
+    if (p.end_to_end.high > 1.3 * p.end_to_end.low || 2 * p.conditions.disturbed > p.conditions.taken)
       lines.emplace_back(
-          "Times vary by more than 30 %: something else uses this machine, and all figures are rough. Shares hold "
-          "better "
-          "than milliseconds.");
+          "Something else uses this machine: all figures are rough, shares hold better than milliseconds, and a layer "
+          "that looks slow may have been disturbed.");
     if (!subject_.graph)
       lines.emplace_back("A compiled file holds no graph, so no alternatives were compiled: explain the model itself.");
     if (!out_.findings.empty() && !out_.findings.front().action.empty()) {
