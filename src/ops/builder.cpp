@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 namespace kilter {
@@ -247,6 +249,10 @@ ValueId ExpandContext::scalar(DType type, double value) {
   const bool number = visit_dtype(type, [&]<class T>(T) {
     if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
       *tensor.data<T>() = T(static_cast<float>(value));
+    } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      using Range = std::numeric_limits<T>;
+      const bool above = value >= static_cast<double>(Range::max()), below = value <= static_cast<double>(Range::min());
+      *tensor.data<T>() = above ? Range::max() : below ? Range::min() : static_cast<T>(std::isnan(value) ? 0 : value);
     } else {
       *tensor.data<T>() = static_cast<T>(value);
     }
