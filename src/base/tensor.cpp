@@ -8,6 +8,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/convert.h"
 #include "base/error.h"
 
 namespace kilter {
@@ -106,25 +107,13 @@ double Tensor::as_double(int64_t i) const {
   return value;
 }
 
-namespace {
-
-/// The integer part; the nearest end of the range beyond it, 0 for NaN.
-int64_t saturated(double value) {
-  constexpr double kEnd = 9223372036854775808.0;
-  if (std::isnan(value)) return 0;
-  if (value >= kEnd) return INT64_MAX;
-  return value < -kEnd ? INT64_MIN : static_cast<int64_t>(value);
-}
-
-}  // namespace
-
 int64_t Tensor::as_int(int64_t i) const {
   int64_t value = 0;
   visit_dtype(type_, [&]<class T>(T) {
     if constexpr (std::is_integral_v<T>) {
       value = static_cast<int64_t>(data<T>()[i]);
     } else {
-      value = saturated(as_double(i));
+      value = saturate<int64_t>(as_double(i));
     }
   });
   return value;

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/convert.h"
 #include "base/error.h"
 
 namespace kilter::eval {
@@ -249,43 +250,6 @@ void compare(Op op, int32_t n, const std::byte* a, const std::byte* b, std::byte
       return compare_each<T>(n, a, b, out, [](C x, C y) { return x >= y; });
     default:
       illegal(op);
-  }
-}
-
-/// Truncates toward zero, saturates, NaN gives 0.
-template <class T>
-T saturate(double x) {
-  if (std::isnan(x)) return 0;
-  constexpr double kLow = static_cast<double>(std::numeric_limits<T>::min());
-  const double above = std::ldexp(1.0, std::numeric_limits<T>::digits);  // one more than the highest value
-  if (x <= kLow) return std::numeric_limits<T>::min();
-  if (x >= above) return std::numeric_limits<T>::max();
-  return static_cast<T>(x);
-}
-
-/// The f32 on the way from f64 to a smaller float: truncated, with the lowest bit set when anything was cut off, so
-/// that the second rounding sees on which side of a tie it is.
-float to_odd(double x) {
-  const auto f = static_cast<float>(x);
-  const auto back = static_cast<double>(f);
-  if (back == x || std::isnan(x) || std::isinf(f)) return f;
-  auto bits = std::bit_cast<uint32_t>(f);
-  if (std::fabs(back) > std::fabs(x)) --bits;
-  return std::bit_cast<float>(bits | 1U);
-}
-
-template <class To, class C>
-To convert(C x) {
-  if constexpr (std::is_same_v<To, bool>) {
-    return x != 0;
-  } else if constexpr (kIsInt<To> && std::is_floating_point_v<C>) {
-    return saturate<To>(static_cast<double>(x));
-  } else if constexpr (kIsSmallFloat<To> && std::is_same_v<C, double>) {
-    return To(to_odd(x));
-  } else if constexpr (kIsSmallFloat<To>) {
-    return To(static_cast<float>(x));
-  } else {
-    return static_cast<To>(x);
   }
 }
 

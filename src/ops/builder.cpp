@@ -7,6 +7,8 @@
 #include <limits>
 #include <utility>
 
+#include "base/convert.h"
+
 namespace kilter {
 namespace {
 
@@ -246,18 +248,8 @@ ValueId GraphBuilder::constant(Tensor tensor, std::string name) {
 
 ValueId ExpandContext::scalar(DType type, double value) {
   Tensor tensor(type, {});
-  const bool number = visit_dtype(type, [&]<class T>(T) {
-    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
-      *tensor.data<T>() = T(static_cast<float>(value));
-    } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-      using Range = std::numeric_limits<T>;
-      const bool above = value >= static_cast<double>(Range::max()), below = value <= static_cast<double>(Range::min());
-      *tensor.data<T>() = above ? Range::max() : below ? Range::min() : static_cast<T>(std::isnan(value) ? 0 : value);
-    } else {
-      *tensor.data<T>() = static_cast<T>(value);
-    }
-  });
-  require(number, "{}: a scalar of type {} cannot be made from a number", label(node), kilter::name(type));
+  const bool number = visit_dtype(type, [&]<class T>(T) { *tensor.data<T>() = convert<T>(value); });
+  if (!number) node_error(node, fmt::format("has operands of element type {}, expected numbers", kilter::name(type)));
   return builder.constant(std::move(tensor), node.name);
 }
 

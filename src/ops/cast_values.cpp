@@ -1,55 +1,19 @@
 #include "ops/cast_values.h"
 
 #include <algorithm>
-#include <bit>
 #include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
 #include <type_traits>
 
+#include "base/convert.h"
+
 namespace kilter {
 namespace {
 
 template <class T>
 constexpr bool kIsSmallFloat = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
-
-template <class T>
-T saturate(double value) {
-  if (std::isnan(value)) return 0;
-  if (value <= static_cast<double>(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
-  if (value >= static_cast<double>(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
-  return static_cast<T>(value);
-}
-
-/// f64 to f32 rounded to odd: a second rounding to fewer bits then equals a single one.
-float round_to_odd(double value) {
-  const auto nearest = static_cast<float>(value);
-  const auto back = static_cast<double>(nearest);
-  if (back == value || std::isnan(value) || std::isinf(nearest)) return nearest;
-  auto bits = std::bit_cast<uint32_t>(nearest);
-  if (std::abs(back) > std::abs(value)) --bits;
-  return std::bit_cast<float>(bits | 1U);
-}
-
-template <class To, class From>
-To convert(From value) {
-  if constexpr (kIsSmallFloat<From>) {
-    return convert<To>(static_cast<float>(value));
-  } else if constexpr (std::is_same_v<To, bool>) {
-    return value != 0;
-  } else if constexpr (kIsSmallFloat<To>) {
-    if constexpr (std::is_same_v<From, double>) {
-      return To(round_to_odd(value));
-    } else {
-      return To(static_cast<float>(value));
-    }
-  } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
-    return saturate<To>(static_cast<double>(value));
-  } else {
-    return static_cast<To>(value);
-  }
-}
 
 void cast_numbers(const Tensor& from, const Tensor& to) {
   visit_dtype(from.dtype(), [&]<class From>(From) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/convert.h"
 #include "ops/builder.h"
 #include "ops/iterate.h"
 #include "ops/op.h"
@@ -44,14 +45,18 @@ struct ComputeOf<BFloat16> {
 template <class T>
 using Compute = typename ComputeOf<T>::type;
 
-/// An element in its compute type, and a result rounded (integers: wrapped) to the element type.
+/// An element in its compute type, and a result rounded to the element type (integers wrap, floats saturate into them).
 template <class T>
 Compute<T> widen(T value) {
   return static_cast<Compute<T>>(value);
 }
 template <class T, class R>
 T narrow(R result) {
-  return static_cast<T>(static_cast<Compute<T>>(result));
+  if constexpr (std::is_integral_v<Compute<T>> && std::is_floating_point_v<R>) {
+    return convert<T>(result);
+  } else {
+    return static_cast<T>(static_cast<Compute<T>>(result));
+  }
 }
 
 /// unsupported: "Relu 'name': element type str is not supported; legal are f32, f64, ...".

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "base/convert.h"
 #include "ops/elementwise.h"
 #include "ops/matmul_shape.h"
 
@@ -69,9 +70,9 @@ void reference(ReferenceContext& ctx) {
       multiply<T, uint64_t>(ctx, [&](int64_t at, uint64_t product, uint64_t c) {
         // Scaled integers are truncated toward zero.
         y[at] = plain ? static_cast<T>(product + c)
-                      : static_cast<T>(static_cast<int64_t>(
-                            std::trunc(static_cast<double>(alpha) * static_cast<double>(static_cast<T>(product)) +
-                                       static_cast<double>(beta) * static_cast<double>(static_cast<T>(c)))));
+                      : static_cast<T>(saturate<int64_t>(
+                            static_cast<double>(alpha) * static_cast<double>(static_cast<T>(product)) +
+                            static_cast<double>(beta) * static_cast<double>(static_cast<T>(c))));
       });
     } else {
       multiply<T, double>(ctx, [&](int64_t at, double product, double c) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/convert.h"
 #include "ops/elementwise.h"
 
 namespace kilter {
@@ -75,7 +76,7 @@ int64_t inside_index(double i, int64_t extent, const Rules& rules) {
   if (rules.padding == Padding::reflection && (i < 0 || i > last)) {
     i = reflect(i, rules.align_corners ? 0.0 : -0.5, rules.align_corners ? last : last + 0.5);
   }
-  return static_cast<int64_t>(std::clamp(i, 0.0, last));
+  return saturate<int64_t>(std::clamp(i, 0.0, last));
 }
 
 /// What one axis adds: input indices (-1: zero) and weights.

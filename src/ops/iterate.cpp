@@ -6,6 +6,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "base/convert.h"
 #include "base/error.h"
 
 namespace kilter {
@@ -17,22 +18,6 @@ void copy_words(const std::byte* from, const std::byte* to, const Shape& extent,
   const auto* source = reinterpret_cast<const Word*>(from);
   auto* target = reinterpret_cast<Word*>(const_cast<std::byte*>(to));
   for_each_offset<2>(extent, strides, [&](const std::array<int64_t, 2>& at) { target[at[1]] = source[at[0]]; }, start);
-}
-
-template <class T>
-T from_double(double value) {
-  if constexpr (std::is_same_v<T, bool>) {
-    return value != 0;
-  } else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
-    return T(static_cast<float>(value));
-  } else if constexpr (std::is_integral_v<T>) {
-    if (std::isnan(value)) return 0;
-    if (value <= static_cast<double>(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
-    if (value >= static_cast<double>(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
-    return static_cast<T>(value);
-  } else {
-    return static_cast<T>(value);
-  }
 }
 
 }  // namespace
@@ -112,7 +97,7 @@ void copy_all(const Tensor& from, const Tensor& to) {
 
 void fill(const Tensor& tensor, double value) {
   visit_dtype(tensor.dtype(), [&]<class T>(T) {
-    const T converted = from_double<T>(value);
+    const T converted = convert<T>(value);
     std::fill_n(tensor.data<T>(), tensor.elems(), converted);
   });
 }
@@ -127,7 +112,7 @@ void store_doubles(const Tensor& tensor, std::span<const double> values) {
   require(static_cast<int64_t>(values.size()) == tensor.elems(), "store of {} values into {}", values.size(),
           text(tensor.shape()));
   visit_dtype(tensor.dtype(), [&]<class T>(T) {
-    for (size_t i = 0; i < values.size(); ++i) tensor.data<T>()[i] = from_double<T>(values[i]);
+    for (size_t i = 0; i < values.size(); ++i) tensor.data<T>()[i] = convert<T>(values[i]);
   });
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/convert.h"
 #include "ops/elementwise.h"
 #include "ops/operands.h"
 
@@ -33,9 +34,7 @@ struct Bin {
 Bin bin_of(double low, double high, double scale, int64_t bins, int64_t bin, int64_t extent) {
   const double start = std::round(low * scale);
   const double size = std::max(std::round(high * scale) - start + 1, 1.0) / static_cast<double>(bins);
-  const auto cut = [&](double at) {
-    return static_cast<int64_t>(std::clamp(at + start, 0.0, static_cast<double>(extent)));
-  };
+  const auto cut = [&](double at) { return std::clamp<int64_t>(saturate<int64_t>(at + start), 0, extent); };
   return {cut(std::floor(static_cast<double>(bin) * size)), cut(std::ceil(static_cast<double>(bin + 1) * size))};
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/convert.h"
 #include "ops/elementwise.h"
 
 namespace kilter {
@@ -21,9 +22,9 @@ void store_quantized(const Tensor& tensor, int64_t i, double real, int64_t zero)
   // NaN and infinities saturate too.
   const double shifted_real = std::isnan(real) ? 0.0 : std::nearbyint(real) + static_cast<double>(zero);
   if (tensor.dtype() == DType::i8) {
-    tensor.data<int8_t>()[i] = static_cast<int8_t>(std::clamp(shifted_real, -128.0, 127.0));
+    tensor.data<int8_t>()[i] = saturate<int8_t>(shifted_real);
   } else {
-    tensor.data<uint8_t>()[i] = static_cast<uint8_t>(std::clamp(shifted_real, 0.0, 255.0));
+    tensor.data<uint8_t>()[i] = saturate<uint8_t>(shifted_real);
   }
 }
 

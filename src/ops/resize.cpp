@@ -25,9 +25,9 @@ void infer(InferContext& ctx) {
   if (given(at.scales)) operands.scales = &ctx.needed(at.scales);
   if (given(at.sizes)) operands.sizes = &ctx.needed(at.sizes);
   if (given(at.roi)) operands.roi = ctx.value(at.roi);
-  const ResizePlan plan = resize_plan(ctx.node, ctx.shape(0), operands);
-  if (!plan.nearest) check_types(Interpolated{}, ctx, 0);
-  ctx.set(0, ctx.dtype(0), plan.out());
+  const Shape out = resize_shape(ctx.node, ctx.shape(0), operands);
+  if (!resize_is_nearest(ctx.node)) check_types(Interpolated{}, ctx, 0);
+  ctx.set(0, ctx.dtype(0), out);
 }
 
 /// One axis of dense data [outer, axis.in, inner].

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/convert.h"
 #include "ops/iterate.h"
 #include "ops/operands.h"
 
@@ -137,9 +138,7 @@ double kernel(const Rules& rules, double d) {
 
 /// Index and weights of output o.
 void fill_output(const Rules& rules, const Extent& axis, ResizeAxis& table, int64_t o, double at) {
-  const auto clamped = [&](double index) {
-    return static_cast<int64_t>(std::clamp(index, 0.0, static_cast<double>(axis.in - 1)));
-  };
+  const auto clamped = [&](double index) { return std::clamp<int64_t>(saturate<int64_t>(index), 0, axis.in - 1); };
   const auto first_entry = static_cast<size_t>(o * table.taps);
   if (rules.mode == Mode::nearest) {
     table.index[first_entry] = clamped(nearest_coordinate(rules, axis, o));
@@ -161,7 +160,9 @@ void fill_output(const Rules& rules, const Extent& axis, ResizeAxis& table, int6
   for (int64_t t = 0; t < table.taps; ++t) table.weight[first_entry + static_cast<size_t>(t)] /= total;
 }
 
-ResizeAxis make_axis(const Rules& rules, const Extent& axis) {
+constexpr int64_t kMostEntries = int64_t{1} << 26;
+
+ResizeAxis make_axis(const Node& node, const Rules& rules, const Extent& axis) {
   ResizeAxis table;
   table.in = axis.in;
   table.out = axis.out;
@@ -169,7 +170,11 @@ ResizeAxis make_axis(const Rules& rules, const Extent& axis) {
   if (!whole && rules.mode != Mode::nearest) {
     const double radius = rules.mode == Mode::linear ? 1 : 2;
     const double shrink = rules.antialias ? std::min(axis.scale, 1.0) : 1.0;
-    table.taps = 2 * static_cast<int64_t>(std::ceil(radius / shrink));
+    table.taps = 2 * saturate<int64_t>(std::min(std::ceil(radius / shrink), static_cast<double>(kMostEntries)));
+  }
+  if (axis.out > kMostEntries / table.taps) {
+    node_error(node, fmt::format("an axis of {} elements is made of {} elements each, legal are 2^26 in all", axis.out,
+                                 table.taps));
   }
   table.index.assign(static_cast<size_t>(axis.out * table.taps), 0);
   table.weight.assign(static_cast<size_t>(axis.out * table.taps), 1.0);
@@ -225,7 +230,7 @@ void apply_sizes(const Node& node, const std::vector<double>& sizes, const std::
     Extent& extent = extents[static_cast<size_t>(axes[i])];
     if (sizes[i] < 0) node_error(node, fmt::format("size is {}, expected 0 or more", sizes[i]));
     if (extent.in == 0 && sizes[i] > 0) node_error(node, fmt::format("axis {} of extent 0 cannot grow", axes[i]));
-    extent.out = static_cast<int64_t>(sizes[i]);
+    extent.out = saturate<int64_t>(sizes[i]);
     extent.scale = extent.in == 0 ? 1.0 : sizes[i] / static_cast<double>(extent.in);
     const bool better = policy == Policy::not_larger ? extent.scale < common : extent.scale > common;
     if (i == 0 || better) common = extent.scale;
@@ -234,8 +239,44 @@ void apply_sizes(const Node& node, const std::vector<double>& sizes, const std::
   for (const int64_t axis : axes) {
     Extent& extent = extents[static_cast<size_t>(axis)];
     extent.scale = common;
-    extent.out = static_cast<int64_t>(std::floor(common * static_cast<double>(extent.in) + 0.5));
+    extent.out = saturate<int64_t>(std::floor(common * static_cast<double>(extent.in) + 0.5));
   }
+}
+
+std::vector<Extent> extents_of(const Node& node, const Rules& rules, const Shape& x, const ResizeOperands& operands) {
+  const auto rank = static_cast<int64_t>(x.size());
+  const std::vector<int64_t> axes =
+      node.has_attr("axes") ? normal_axes(node, node.ints_attr("axes"), rank) : all_axes(rank);
+  std::vector<Extent> extents(x.size());
+  for (size_t d = 0; d < x.size(); ++d) extents[d].in = extents[d].out = x[d];
+  if (const auto scales = scales_of(node, operands, axes.size())) {
+    for (size_t i = 0; i < axes.size(); ++i) {
+      Extent& extent = extents[static_cast<size_t>(axes[i])];
+      extent.scale = (*scales)[i];
+      // In float, as the standard's shape inference: 5 * 2.6 is 13.
+      extent.out = saturate<int64_t>(std::floor(static_cast<float>((*scales)[i]) * static_cast<float>(extent.in)));
+    }
+  } else if (given(operands.sizes)) {
+    apply_sizes(node, numbers(node, *operands.sizes, "sizes", axes.size()), axes, extents);
+  } else if (!axes.empty()) {
+    node_error(node, "has neither scales nor sizes, expected one of them");
+  }
+  if (given(operands.roi) && rules.coordinates == Coordinates::tf_crop_and_resize) {
+    const std::vector<double> roi = numbers(node, *operands.roi, "entries of roi", 2 * axes.size());
+    for (size_t i = 0; i < axes.size(); ++i) {
+      extents[static_cast<size_t>(axes[i])].begin = roi[i];
+      extents[static_cast<size_t>(axes[i])].end = roi[axes.size() + i];
+    }
+  }
+  return extents;
+}
+
+/// Throws bad_model when it is no legal shape.
+Shape shape_of(const Node& node, const std::vector<Extent>& extents) {
+  Shape out;
+  for (const Extent& extent : extents) out.push_back(extent.out);
+  check_shape(node, out);
+  return out;
 }
 
 }  // namespace
@@ -251,45 +292,20 @@ bool ResizeAxis::identity() const {
   return true;
 }
 
-Shape ResizePlan::out() const {
-  Shape shape;
-  for (const ResizeAxis& axis : axes) shape.push_back(axis.out);
-  return shape;
+bool resize_is_nearest(const Node& node) { return rules_of(node).mode == Mode::nearest; }
+
+Shape resize_shape(const Node& node, const Shape& x, const ResizeOperands& operands) {
+  return shape_of(node, extents_of(node, rules_of(node), x, operands));
 }
 
 ResizePlan resize_plan(const Node& node, const Shape& x, const ResizeOperands& operands) {
-  const auto rank = static_cast<int64_t>(x.size());
   const Rules rules = rules_of(node);
-  const std::vector<int64_t> axes =
-      node.has_attr("axes") ? normal_axes(node, node.ints_attr("axes"), rank) : all_axes(rank);
-  std::vector<Extent> extents(x.size());
-  for (size_t d = 0; d < x.size(); ++d) extents[d].in = extents[d].out = x[d];
-  if (const auto scales = scales_of(node, operands, axes.size())) {
-    for (size_t i = 0; i < axes.size(); ++i) {
-      Extent& extent = extents[static_cast<size_t>(axes[i])];
-      extent.scale = (*scales)[i];
-      // In float, as the standard's shape inference: 5 * 2.6 is 13.
-      extent.out = static_cast<int64_t>(std::floor(static_cast<float>((*scales)[i]) * static_cast<float>(extent.in)));
-    }
-  } else if (given(operands.sizes)) {
-    apply_sizes(node, numbers(node, *operands.sizes, "sizes", axes.size()), axes, extents);
-  } else if (!axes.empty()) {
-    node_error(node, "has neither scales nor sizes, expected one of them");
-  }
-  if (given(operands.roi) && rules.coordinates == Coordinates::tf_crop_and_resize) {
-    const std::vector<double> roi = numbers(node, *operands.roi, "entries of roi", 2 * axes.size());
-    for (size_t i = 0; i < axes.size(); ++i) {
-      extents[static_cast<size_t>(axes[i])].begin = roi[i];
-      extents[static_cast<size_t>(axes[i])].end = roi[axes.size() + i];
-    }
-  }
+  const std::vector<Extent> extents = extents_of(node, rules, x, operands);
+  shape_of(node, extents);
   ResizePlan plan;
   plan.nearest = rules.mode == Mode::nearest;
   plan.extrapolation = node.float_attr("extrapolation_value", 0.0F);
-  Shape out;
-  for (const Extent& extent : extents) out.push_back(extent.out);
-  check_shape(node, out);
-  for (const Extent& extent : extents) plan.axes.push_back(make_axis(rules, extent));
+  for (const Extent& extent : extents) plan.axes.push_back(make_axis(node, rules, extent));
   return plan;
 }
 

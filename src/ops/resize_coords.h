@@ -27,8 +27,6 @@ struct ResizePlan {
   std::vector<ResizeAxis> axes;  ///< one a dimension of x
   bool nearest = true;           ///< one tap of weight 1 on every axis
   double extrapolation = 0;
-
-  Shape out() const;
 };
 
 /// The operands that steer a resize; nullptr or an empty tensor when left out.
@@ -38,8 +36,12 @@ struct ResizeOperands {
   const Tensor* sizes = nullptr;
 };
 
+/// Whether each output of this Resize or Upsample is one element of the input.
+bool resize_is_nearest(const Node& node);
+/// The output's shape. Throws bad_model.
+Shape resize_shape(const Node& node, const Shape& x, const ResizeOperands& operands);
 /// Resize (opset 10 and newer) or Upsample (7 to 9) of an input of shape x. Without roi the tables of
-/// tf_crop_and_resize are those of the whole image. Throws bad_model.
+/// tf_crop_and_resize are those of the whole image. Throws bad_model; at most 2^26 entries an axis are legal.
 ResizePlan resize_plan(const Node& node, const Shape& x, const ResizeOperands& operands);
 
 }  // namespace kilter

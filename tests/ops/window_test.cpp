@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -139,7 +140,7 @@ TEST(ResizeTables, ScalesThatAreNoBinaryFractionsRoundAsFloats) {
   const Tensor scales = Tensor::of<float>({1}, {2.6F});
   const Node node = node_of("Resize", {{"nearest_mode", std::string("floor")},
                                        {"coordinate_transformation_mode", std::string("asymmetric")}});
-  EXPECT_EQ(resize_plan(node, {5}, {.scales = &scales}).out(), Shape{13});
+  EXPECT_EQ(resize_shape(node, {5}, {.scales = &scales}), Shape{13});
   const Tensor third = Tensor::of<float>({1}, {1.0F / 3});
   const Tensor empty(DType::f32, {0});
   EXPECT_EQ(resize_plan(node, {30}, {.roi = &empty, .scales = &third}).axes[0].index[3], 9);
@@ -171,12 +172,26 @@ TEST(ResizeTables, CropMarksWhatLiesOutside) {
   EXPECT_EQ(plan.extrapolation, 7);
 }
 
+TEST(ResizeTables, RegionsThatAreNoNumbersReadTheFirstElement) {
+  const Tensor sizes = Tensor::of<int64_t>({1}, {2});
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor roi = Tensor::of<float>({2}, {nan, nan});
+  const Node node = node_of("Resize", {{"coordinate_transformation_mode", std::string("tf_crop_and_resize")}});
+  EXPECT_EQ(resize_plan(node, {5}, {.roi = &roi, .sizes = &sizes}).axes[0].index, (Ints{0, 0}));
+}
+
+TEST(ResizeTables, TooManyEntriesAreRefused) {
+  const Tensor scales = Tensor::of<float>({1}, {1e-8F});
+  const Node node = node_of("Resize", {{"mode", std::string("linear")}, {"antialias", int64_t{1}}});
+  EXPECT_EQ(message([&] { resize_plan(node, {300000000}, {.scales = &scales}); }),
+            "Resize 'n': an axis of 3 elements is made of 134217728 elements each, legal are 2^26 in all");
+}
+
 TEST(ResizeTables, AspectRatioPolicies) {
   const Tensor sizes = Tensor::of<int64_t>({2}, {6, 20});
   const auto out = [&](const char* policy) {
-    return resize_plan(node_of("Resize", {{"keep_aspect_ratio_policy", std::string(policy)}, {"axes", Ints{1, 2}}}),
-                       {3, 4, 5}, {.sizes = &sizes})
-        .out();
+    return resize_shape(node_of("Resize", {{"keep_aspect_ratio_policy", std::string(policy)}, {"axes", Ints{1, 2}}}),
+                        {3, 4, 5}, {.sizes = &sizes});
   };
   EXPECT_EQ(out("stretch"), (Shape{3, 6, 20}));
   EXPECT_EQ(out("not_larger"), (Shape{3, 6, 8}));
