@@ -2,16 +2,10 @@
 
 #include "measure/compare.h"
 
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "measure/device.h"
-#include "onnx/model.h"
-#include "profile/peer.h"
-#include "profile/profile.h"
-#include "profile/versus.h"
-#include "tool.h"
+#include "runner.h"
 
 namespace kilter::tool {
 namespace {
@@ -30,17 +24,19 @@ struct CompareOptions {
   double seconds = 10, half_width = 0.5;
   size_t layers = 10;
   std::string json;
+
+  /// The shared options with those of one side.
+  ModelOptions of(const SideOptions& side) const {
+    ModelOptions out = model;
+    if (side.threads > 0) out.threads = side.threads;
+    if (!side.target.empty()) out.target = side.target;
+    out.schedules.insert(out.schedules.end(), side.schedules.begin(), side.schedules.end());
+    out.disable.insert(out.disable.end(), side.disable.begin(), side.disable.end());
+    return out;
+  }
 };
 
 bool is_json(const std::string& what) { return what.ends_with(".json"); }
-
-/// "onnxruntime:MODEL": the runtime; empty for Kilter.
-std::string runtime_of(const std::string& what) {
-  for (const char* name : {"onnxruntime", "openvino"}) {
-    if (what.starts_with(std::string(name) + ":")) return name;
-  }
-  return {};
-}
 
 nlohmann::json read_json(const std::string& file) {
   std::ifstream in(file);
@@ -49,91 +45,6 @@ nlohmann::json read_json(const std::string& file) {
   if (json.is_discarded()) fail(ErrorKind::bad_input, "{}: not JSON", file);
   return json;
 }
-
-/// One side that can run: Kilter in this process, or another runtime in its own.
-class Runner {
- public:
-  Runner(const CompareOptions& options, const SideOptions& side) : label_(side.what) {
-    const std::string runtime = runtime_of(side.what);
-    ModelOptions model = options.model;
-    model.model = runtime.empty() ? side.what : side.what.substr(runtime.size() + 1);
-    if (side.threads > 0) model.threads = side.threads;
-    if (!side.target.empty()) model.target = side.target;
-    model.schedules.insert(model.schedules.end(), side.schedules.begin(), side.schedules.end());
-    model.disable.insert(model.disable.end(), side.disable.begin(), side.disable.end());
-    if (runtime.empty()) {
-      network_ = std::make_unique<Prepared>(model);
-      return;
-    }
-    start_peer(runtime, model);
-  }
-  ~Runner() {
-    std::error_code error;
-    if (!exported_.empty()) std::filesystem::remove_all(exported_, error);
-  }
-  Runner(const Runner&) = delete;
-  Runner& operator=(const Runner&) = delete;
-
-  Candidate candidate() {
-    Candidate c{label_, [this] { network_->run(); }};
-    if (peer_) c.timed = [this](int64_t calls) { return peer_->run(calls); };
-    return c;
-  }
-
-  profile::Side describe(double seconds) {
-    profile::Side side;
-    side.label = label_;
-    if (peer_) {
-      side.conditions = current_conditions();
-      side.conditions.threads = threads_;
-      side.conditions.executor = side.conditions.program = peer_->version();
-      side.conditions.device = describe_device().fingerprint();
-      side.conditions.weights = "as one run after another leaves them";
-      for (const profile::PeerLayer& l : peer_->layers(20)) side.layers.push_back({l.name, l.op, l.ms});
-      return side;
-    }
-    profile::Options how;
-    how.seconds = seconds;
-    const profile::Profile p = profile::collect(*network_->loaded->instance, network_->plan(), network_->threads,
-                                                network_->from, network_->to, how);
-    side.conditions = p.conditions;
-    side.conditions.program = version_text();
-    for (const profile::Row& r : p.rows) {
-      side.layers.push_back(
-          {r.name, r.kind == profile::RowKind::gap ? "" : fmt::format("{} | {}", r.ops, r.schedule), r.time.mean});
-    }
-    return side;
-  }
-  bool peer() const { return peer_ != nullptr; }
-  /// The network before any pass; of another runtime's side only.
-  const Graph& original() const { return *original_; }
-
- private:
-  void start_peer(const std::string& runtime, const ModelOptions& model) {
-    profile::Peer::Request request{runtime, model.model, 1, {}};
-    const auto session = model.open();
-    if (session->compiled_file()) {
-      fail(ErrorKind::usage, "{}: a compiled file runs in Kilter only; give the ONNX file or zoo:NAME", label_);
-    }
-    for (const auto& [name, tensor] : model.all_inputs(*session)) request.shapes[name] = tensor.shape();
-    request.threads = threads_ = model.threads > 0 ? model.threads : default_threads();
-    original_ = session->graph(request.shapes);
-    if (model.model.starts_with("zoo:")) {
-      exported_ = std::filesystem::temp_directory_path() / fmt::format("kilter-compare-{}", getpid());
-      std::filesystem::create_directories(exported_);
-      request.model = (exported_ / "model.onnx").string();
-      onnx::save(*original_, request.model, 17);
-    }
-    peer_ = std::make_unique<profile::Peer>(request);
-  }
-
-  std::string label_;
-  int threads_ = 1;
-  std::unique_ptr<Prepared> network_;
-  std::unique_ptr<profile::Peer> peer_;
-  std::optional<Graph> original_;
-  std::filesystem::path exported_;
-};
 
 void compare_files(const CompareOptions& options) {
   if (!is_json(options.a.what) || !is_json(options.b.what)) {
@@ -149,69 +60,26 @@ void compare_files(const CompareOptions& options) {
   if (!a.layers.empty() && !b.layers.empty()) fmt::print("{}", profile::differences_text(a, b, options.layers));
 }
 
-std::string verdict(const Ratio& r) {
-  if (r.contains(1)) return "no difference shows";
-  return r.value > 1 ? fmt::format("B takes {:.1f} % longer", 100 * (r.value - 1))
-                     : fmt::format("B is {:.2f} times as fast", 1 / r.value);
-}
-
 void compare_networks(CompareOptions options) {
   if (options.b.what.empty()) options.b.what = options.a.what;
   if (is_json(options.a.what) || is_json(options.b.what)) return compare_files(options);
   Progress progress("compare");
   progress.show("preparing A");
-  Runner a(options, options.a);
+  Runner a(options.a.what, options.of(options.a));
   // Equal settings are one network, run twice: two copies lie elsewhere in memory, which shows in times.
   std::unique_ptr<Runner> other;
   if (options.b != options.a) {
     progress.show("preparing B");
-    other = std::make_unique<Runner>(options, options.b);
+    other = std::make_unique<Runner>(options.b.what, options.of(options.b));
   }
   Runner& b = other ? *other : a;
-  progress.show(fmt::format("measuring, at most {:g} s", options.seconds));
   kilter::CompareOptions how;
   how.max_seconds = options.seconds;
   how.target_half_width = options.half_width * 0.01;
-  const Comparison c = compare({a.candidate(), b.candidate()}, how);
-  progress.show("profiling both");
-  profile::Side side_a = a.describe(options.seconds / 4), side_b = b.describe(options.seconds / 4);
-  if (b.peer() && !a.peer()) profile::match_layers(b.original(), side_a, side_b);
-  if (a.peer() && !b.peer()) profile::match_layers(a.original(), side_b, side_a);
+  const Duel d = duel(a, b, how, progress);
   progress.clear();
-  const Ratio ratio = c.ratio(0, 1), ms_a = c.time_ms(0), ms_b = c.time_ms(1);
-  side_a.ms = ms_a.value, side_b.ms = ms_b.value;
-  if (!options.json.empty()) {
-    nlohmann::json report{
-        {"a",
-         {{"what", side_a.label},
-          {"ms", ms_a.value},
-          {"low_ms", ms_a.low},
-          {"high_ms", ms_a.high},
-          {"conditions", to_json(side_a.conditions)}}},
-        {"b",
-         {{"what", side_b.label},
-          {"ms", ms_b.value},
-          {"low_ms", ms_b.low},
-          {"high_ms", ms_b.high},
-          {"conditions", to_json(side_b.conditions)}}},
-        {"ratio", {{"value", ratio.value}, {"low", ratio.low}, {"high", ratio.high}, {"confidence", c.confidence}}},
-        {"rounds", c.taken},
-        {"kept", c.kept},
-        {"disturbed", c.disturbed},
-        {"stopped_because", c.stopped_because}};
-    for (const auto& d : profile::layer_differences(side_a, side_b))
-      report["layers"].push_back({{"name", d.name}, {"a_ms", d.a_ms}, {"b_ms", d.b_ms}});
-    write_text("--json", options.json, report.dump(2) + "\n");
-    if (options.json == "-") return;
-  }
-  fmt::print("{}", profile::conditions_text(side_a, side_b));
-  fmt::print("A  {:<40} {:>10.4f} ms ({:.4f} to {:.4f})\nB  {:<40} {:>10.4f} ms ({:.4f} to {:.4f})\n", side_a.label,
-             ms_a.value, ms_a.low, ms_a.high, side_b.label, ms_b.value, ms_b.low, ms_b.high);
-  fmt::print("B / A = {:.4f} ({:.4f} to {:.4f}, 95 %): {}\n", ratio.value, ratio.low, ratio.high, verdict(ratio));
-  fmt::print("  {} interleaved rounds in {:.1f} s; {}; {}\n", c.taken, c.seconds, c.dropped, c.stopped_because);
-  if (a.peer() || b.peer())
-    fmt::print("  the other runtime's layers are as its own profiler gives them: they need not add up to its time\n");
-  fmt::print("layers that make the difference:\n{}", profile::differences_text(side_a, side_b, options.layers));
+  if (!options.json.empty()) write_text("--json", options.json, to_json(d).dump(2) + "\n");
+  if (options.json != "-") fmt::print("{}", text(d, options.layers));
 }
 
 void add_side(CLI::App& app, SideOptions& side, const std::string& suffix) {

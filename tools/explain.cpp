@@ -5,14 +5,15 @@
 #include <nlohmann/json.hpp>
 
 #include "exec/thread_pool.h"
-#include "tool.h"
+#include "profile/report/report.h"
+#include "runner.h"
 
 namespace kilter::tool {
 namespace {
 
 struct ExplainOptions {
   ModelOptions model;
-  std::string node, json;
+  std::string node, json, html, against;
   double seconds = 10;
 };
 
@@ -38,17 +39,36 @@ std::string batch_arguments(const ModelOptions& options, const Session& session,
   return fmt::format("--input {}={}", port.name, fmt::join(shape, "x"));
 }
 
+profile::Subject subject_of(const ModelOptions& options, const Session& session) {
+  profile::Subject subject;
+  subject.model = options.model;
+  subject.arguments = fixed_arguments(options);
+  subject.inputs = options.all_inputs(session);
+  subject.batch_arguments = batch_arguments(options, session, subject.inputs);
+  subject.cpus = default_threads();
+  subject.threads = options.threads > 0 ? options.threads : subject.cpus;
+  subject.compile = session.options().compile;
+  return subject;
+}
+
+/// The same network in another runtime, in turns with ours.
+Duel against(const ExplainOptions& options, Runner& other, Progress& progress) {
+  progress.show("preparing to run against " + options.against);
+  Runner ours(options.model.model, options.model);
+  kilter::CompareOptions how;
+  how.max_seconds = options.seconds;
+  how.target_half_width = 0.005;
+  return duel(ours, other, how, progress);
+}
+
 void run_explain(const ExplainOptions& options) {
   Progress progress("explain " + options.model.model);
+  // First, since what is missing there is better said before minutes of work.
+  std::unique_ptr<Runner> other;
+  if (!options.against.empty())
+    other = std::make_unique<Runner>(options.against + ":" + options.model.model, options.model);
   const auto session = options.model.open();
-  profile::Subject subject;
-  subject.model = options.model.model;
-  subject.arguments = fixed_arguments(options.model);
-  subject.inputs = options.model.all_inputs(*session);
-  subject.batch_arguments = batch_arguments(options.model, *session, subject.inputs);
-  subject.cpus = default_threads();
-  subject.threads = options.model.threads > 0 ? options.model.threads : subject.cpus;
-  subject.compile = session->options().compile;
+  profile::Subject subject = subject_of(options.model, *session);
   if (session->compiled_file()) {
     subject.program = session->prepare().program;
   } else {
@@ -65,9 +85,16 @@ void run_explain(const ExplainOptions& options) {
   how.progress = [&](const std::string& doing) { progress.show(doing); };
   profile::Explanation explanation = profile::explain(subject, how);
   explanation.profile.conditions.program = version_text();
+  std::optional<Duel> duel;
+  if (other) duel = against(options, *other, progress);
   progress.clear();
-  if (!options.json.empty()) write_text("--json", options.json, profile::to_json(explanation).dump(2) + "\n");
-  if (options.json != "-") fmt::print("{}", profile::explanation_text(explanation, options.node));
+  nlohmann::json report = profile::to_json(explanation);
+  if (duel) report["explain"]["against"] = to_json(*duel);
+  if (!options.json.empty()) write_text("--json", options.json, report.dump(2) + "\n");
+  if (!options.html.empty()) write_text("--html", options.html, profile::html_report(report));
+  if (options.json == "-" || options.html == "-") return;
+  fmt::print("{}", profile::explanation_text(explanation, options.node));
+  if (duel) fmt::print("\nAgainst {}\n{}", duel->b.conditions.program, text(*duel, 12));
 }
 
 }  // namespace
@@ -83,11 +110,17 @@ void add_explain(CLI::App& app, Context&) {
       ->capture_default_str();
   sub->add_option("--json", options->json,
                   "also write everything as JSON to a file; - is standard output, which then holds nothing else");
+  sub->add_option("--html", options->html,
+                  "also write a report for a browser: that of kilter profile, with what is said here; one file");
+  sub->add_option("--against", options->against,
+                  "also run the network in this runtime, in turns with Kilter, and lay the layers side by side")
+      ->check(CLI::IsMember({"onnxruntime", "openvino"}));
   sub->footer(
       "Gains are measured where an alternative can be compiled and run (the text says so), by running it in turns "
       "with\n"
       "the network as it is; the others are predicted.\n"
-      "Example:  kilter explain zoo:resnet18 --threads 1 --schedule conv1=reference");
+      "Example:  kilter explain zoo:resnet18 --threads 1 --schedule conv1=reference\n"
+      "          kilter explain model.onnx --against onnxruntime --html report.html");
   sub->callback([=] { run_explain(*options); });
 }
 

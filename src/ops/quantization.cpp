@@ -7,7 +7,8 @@
 namespace kilter {
 namespace {
 
-int64_t blocks_of(int64_t extent, int64_t block) { return (extent + block - 1) / block; }
+// A block may be the largest integer there is.
+int64_t blocks_of(int64_t extent, int64_t block) { return extent / block + (extent % block != 0 ? 1 : 0); }
 
 [[noreturn]] void scale_error(const Node& node, const Shape& x, const Shape& scale, const std::string& expected) {
   node_error(node,

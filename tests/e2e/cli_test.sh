@@ -21,7 +21,7 @@ expect() {
 
 expect 0 "LLVM" --version
 expect 0 "Example:" --help
-for sub in run bench profile time compare device compile check inspect ops targets options zoo; do expect 0 "--help" $sub --help; done
+for sub in run bench profile time explain compare device compile check inspect ops targets options zoo; do expect 0 "--help" $sub --help; done
 expect 2 "" 
 expect 2 "" frobnicate
 expect 0 "GFLOP/s" device
@@ -58,6 +58,16 @@ for file in a.json a.csv a.trace; do [ -s "$scratch/$file" ] || { echo "FAILED: 
 expect 2 "legal are layer, operator, task" profile zoo:squeezenet1_1 --by colour
 expect 0 "alone - in network" time zoo:squeezenet1_1 --node conv1 --repeat 5 --in-network --seconds 0.2
 expect 2 "no layer has this name" time zoo:squeezenet1_1 --node nothing
+slow=(--schedule conv1=reference --seconds 1)
+expect 0 "conv1: reference kernel" explain zoo:squeezenet1_1 "${slow[@]}" --json "$scratch/why.json" --html "$scratch/why.html"
+for file in why.json why.html; do grep -qF "reference kernel" "$scratch/$file" || { echo "FAILED: explain's $file does not tell"; failures=$((failures + 1)); }; done
+expect 0 '"explain":' explain zoo:squeezenet1_1 --seconds 0.5 --json -
+expect 0 "runner-up" explain zoo:squeezenet1_1 --seconds 0.5 --node fire5.expand3x3
+expect 0 "A compiled file holds no graph" explain "$scratch/net.kilter" --seconds 0.5
+expect 2 "--node nothing: no layer has this name; legal are" explain zoo:squeezenet1_1 --seconds 0.5 --node nothing
+expect 2 "--against" explain zoo:squeezenet1_1 --against tensorrt
+expect 2 "a compiled file runs in Kilter only" explain "$scratch/net.kilter" --against onnxruntime
+expect 3 "/dev/full" explain zoo:squeezenet1_1 --seconds 0.5 --html /dev/full
 expect 0 "conditions that differ: none" compare zoo:squeezenet1_1 --seconds 0.5
 expect 0 "threads          A: 1   B: 2" compare zoo:squeezenet1_1 --seconds 0.5 --threads-a 1 --threads-b 2
 "$kilter" bench zoo:squeezenet1_1 --seconds 0.2 --threads 1 --json "$scratch/b.json" > /dev/null

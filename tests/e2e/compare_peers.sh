@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# kilter compare against other runtimes. usage: compare_peers.sh KILTER PYTHON
+# kilter compare and kilter explain against other runtimes. usage: compare_peers.sh KILTER PYTHON
 set -euo pipefail
 export KILTER_PYTHON=$2
 for runtime in onnxruntime openvino; do
@@ -9,5 +9,9 @@ for runtime in onnxruntime openvino; do
   done
   # Every convolution of Kilter's finds its counterpart.
   if grep -A2 -E "^  fire.*(squeeze|expand)" <<<"$out" | grep -q "B: no such layer"; then echo "FAILED: layers without counterpart: $out"; exit 1; fi
+done
+out=$("$1" explain zoo:squeezenet1_1 --against onnxruntime --threads 1 --seconds 2)
+for text in "Where the time goes" "Against onnxruntime" "B / A = " "layers that make the difference"; do
+  grep -qF -- "$text" <<<"$out" || { echo "FAILED: no '$text' in: $out"; exit 1; }
 done
 echo "compare_peers: all passed"

@@ -138,11 +138,21 @@ def explain(page):
         return
     text = page.js("return document.getElementById('explain').textContent")
     for entry in said["findings"]:
-        for part in (entry["cause"], entry["advice"], entry["action"], *entry["evidence"]):
+        evidence = entry["evidence"] if isinstance(entry["evidence"], list) else [entry["evidence"]]
+        for part in (entry["cause"], entry["advice"], entry["action"], *evidence):
             check(part in text, f"explain lacks {part[:60]!r}")
     links = page.js("return [...document.querySelectorAll('.finding h3 a')].map((a) => a.getAttribute('href'))")
-    check(links == [f"#row-{entry['step']}" for entry in said["findings"]], f"links to rows: {links}")
-    check(page.js("return document.querySelector('.gain').textContent").endswith("measured, 1.2 to 1.8\u00a0%"), "how the gain is known")
+    rows = {row["step"]: i for i, row in reversed(list(enumerate(page.data["rows"]))) if row["kind"] != "gap"}
+    check(links == [f"#row-{rows[e['step']]}" for e in said["findings"] if e["step"] in rows], f"links to rows: {links}")
+    gains = page.js("return [...document.querySelectorAll('.gain')].map((e) => e.textContent)")
+    for entry, gain in zip(said["findings"], gains, strict=True):
+        check(entry["how"] in gain and gain[0] == ("+" if entry["gain_ms"] < 0 else "\u2212"), f"gain: {gain}")
+        if "gain_percent_interval" in entry:
+            low, high = entry["gain_percent_interval"]
+            check(gain.endswith(f"measured, {low:.1f} to {high:.1f}\u00a0%"), f"how the gain is known: {gain}")
+    if "against" in said:
+        rows = page.js("return [...document.querySelectorAll('#explain tbody tr')].map((r) => r.querySelector('bdi').textContent)")
+        check(rows[0] == "behind most", f"layers against another runtime: {rows}")
 
 
 def sorting(page):
@@ -191,7 +201,8 @@ def opening(page):
     page.browser.press("Enter")
     text = page.js("return document.getElementById(`detail-${arguments[0]}`).textContent", chosen)
     layer = next((entry for entry in page.data.get("explain", {}).get("layers", []) if entry["row"] == chosen), None)
-    found = [layer["causes"][0]["cause"], layer["runners_up"][0]["schedule"], layer["rejected"][0]["check"]] if layer else []
+    found = [entry[key] for part, key in (("causes", "cause"), ("runners_up", "schedule"), ("rejected", "check"))
+             for entry in layer[part][:1]] if layer else []
     for part in [row["problem"], row["schedule"], row["layouts"]["source"], row["layouts"]["destination"], row["hash"], *found]:
         check(part in text, f"opened row lacks {part}")
     check(page.js("return document.activeElement.getAttribute('aria-expanded')") == "true", "said to be open")
@@ -302,6 +313,7 @@ def timeline(page):
 def touch(page):
     """A finger's first tap tells, its second opens the row."""
     page.open(PHONE)
+    check(page.js("return innerWidth") == PHONE[0], "the page is as wide as the phone")
     at = page.js("const cell = document.querySelector('#treemap .mark[tabindex=\"0\"]'); cell.scrollIntoView({block: 'center'}); "
                  "const b = cell.getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2, cell.dataset.row]")
     page.browser.settle()
@@ -387,7 +399,7 @@ def empty(browser, path):
 def run(browser, args):
     checks = 0
     reports = {}
-    for name in ("squeezenet", "worst"):
+    for name in ("squeezenet", "explained", "worst"):
         with open(args.out / f"{name}.json", encoding="utf-8") as file:
             reports[name] = Page(browser, str(args.out / f"{name}.html"), json.load(file))
     for name, page in reports.items():
@@ -419,6 +431,9 @@ def main():
     subprocess.run([args.worst_case, str(args.out)], check=True)
     subprocess.run([args.kilter, "profile", "zoo:squeezenet1_1", "--seconds", "0.3", "--html", str(args.out / "squeezenet.html"),
                     "--json", str(args.out / "squeezenet.json")], check=True, stdout=subprocess.DEVNULL)
+    # A reference kernel gives explain something to say.
+    subprocess.run([args.kilter, "explain", "zoo:squeezenet1_1", "--seconds", "1", "--schedule", "conv1=reference", "--html",
+                    str(args.out / "explained.html"), "--json", str(args.out / "explained.json")], check=True, stdout=subprocess.DEVNULL)
     with Browser() as browser:
         browser.go_offline()
         checks = run(browser, args)

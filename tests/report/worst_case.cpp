@@ -183,7 +183,15 @@ json worst_profile() {
       {"split",
        {{{"what", kHostile[1]}, {"ms", 3.0}, {"percent", 75.0}}, {{"what", "gaps"}, {"ms", 1.0}, {"percent", 25.0}}}},
       {"findings", findings},
-      {"layers", layers}};
+      {"layers", layers},
+      {"against",
+       {{"a", {{"what", kHostile[0]}, {"ms", 2.0}}},
+        {"b", {{"what", kHostile[1]}, {"ms", kNan}, {"conditions", {{"program", kHostile[0]}}}}},
+        {"ratio", {{"value", kNan}, {"low", 0.9}, {"high", 1.1}}},
+        {"layers",
+         {{{"name", kHostile[1]}, {"a_ms", 0.0}, {"b_ms", 1.0}},
+          {{"name", "behind most"}, {"a_ms", 3.0}, {"b_ms", 1.0}},
+          {{"name", kHostile[12]}, {"a_ms", 1.0}, {"b_ms", kNan}}}}}}};
   return profile;
 }
 

@@ -17,7 +17,7 @@ function finding(entry, rank) {
   const evidence = [].concat(entry.evidence || []);
   const more = others.slice(0, 8).flatMap((link, i) => i ? [", ", link] : [link]);
   return h("li", {class: "finding"},
-    h("div", {class: "gain"}, h("b", {}, `−${ms(entry.gain_ms)}`), h("span", {}, gainText(entry))),
+    h("div", {class: "gain"}, h("b", {}, `${entry.gain_ms < 0 ? "+" : "−"}${ms(Math.abs(entry.gain_ms))}`), h("span", {}, gainText(entry))),
     h("div", {},
       h("h3", {}, `${rank}. `, stepLink(steps[0]) || h("bdi", {}, entry.name || "the network")),
       h("p", {}, entry.cause),
@@ -25,6 +25,23 @@ function finding(entry, rank) {
       others.length ? h("p", {class: "note"}, "Also: ", more, others.length > 8 ? ` and ${others.length - 8} more` : "") : null,
       entry.advice ? h("p", {}, entry.advice) : null,
       entry.action ? h("p", {class: "action"}, h("span", {}, "Next: "), h("code", {}, entry.action)) : null));
+}
+
+/** The same network in another runtime: a is ours, b the other's. Layers by how much the other is ahead. */
+function against(duel) {
+  const layers = [...duel.layers].sort((a, b) => (b.a_ms - b.b_ms) - (a.a_ms - a.b_ms)).slice(0, 12);
+  const signed = (value) => `${value < 0 ? "−" : "+"}${ms(Math.abs(value))}`;
+  const cell = (value) => h("td", {class: "num"}, value > 0 ? ms(value) : "–");
+  const version = (duel.b.conditions || {}).program || duel.b.what;
+  return [h("h3", {}, `Against ${version}`),
+    h("p", {class: "lead"}, `Kilter ${ms(duel.a.ms)}, ${version} ${ms(duel.b.ms)}, run in turns: the other takes `
+      + `${fixed(duel.ratio.value, 3)} times as long (${fixed(duel.ratio.low, 3)} to ${fixed(duel.ratio.high, 3)}).`),
+    h("p", {class: "note"}, "Layers where the other is furthest ahead. Its times are as its own profiler gives them: they "
+      + "need not add up."),
+    h("div", {class: "scroll"}, h("table", {class: "plain"},
+      h("thead", {}, h("tr", {}, ["Layer", "Kilter", version, "Difference"].map((name) => h("th", {scope: "col"}, name)))),
+      h("tbody", {}, layers.map((layer) => h("tr", {}, h("th", {scope: "row"}, h("bdi", {}, layer.name)), cell(layer.a_ms),
+        cell(layer.b_ms), h("td", {class: "num"}, signed(layer.a_ms - layer.b_ms)))))))];
 }
 
 /** Shows profile.explain, and nothing when the report was made without it. */
@@ -42,4 +59,5 @@ function renderExplain(body) {
     body.append(h("p", {class: "note"}, "By the time that mending it saves; what something can be done about comes first."),
       h("ol", {class: "findings"}, explain.findings.map((entry, i) => finding(entry, i + 1))));
   }
+  if (explain.against) body.append(...against(explain.against));
 }
