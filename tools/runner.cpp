@@ -113,7 +113,8 @@ std::string text(const Duel& duel, size_t layers) {
   std::string out = profile::conditions_text(a, b);
   out += fmt::format("A  {:<40} {:>10.4f} ms ({:.4f} to {:.4f})\nB  {:<40} {:>10.4f} ms ({:.4f} to {:.4f})\n", a.label,
                      ms_a.value, ms_a.low, ms_a.high, b.label, ms_b.value, ms_b.low, ms_b.high);
-  out += fmt::format("B / A = {:.4f} ({:.4f} to {:.4f}, 95 %): {}\n", ratio.value, ratio.low, ratio.high, verdict(ratio));
+  out +=
+      fmt::format("B / A = {:.4f} ({:.4f} to {:.4f}, 95 %): {}\n", ratio.value, ratio.low, ratio.high, verdict(ratio));
   out += fmt::format("  {} interleaved rounds in {:.1f} s; {}; {}\n", c.taken, c.seconds, c.dropped, c.stopped_because);
   if (other_runtime)
     out += "  the other runtime's layers are as its own profiler gives them: they need not add up to its time\n";
