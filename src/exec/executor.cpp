@@ -365,6 +365,22 @@ std::byte* Instance::address(const BufferRef& ref) const {
   return base == nullptr ? nullptr : base + ref.offset;
 }
 
+std::span<const std::byte> Instance::code(size_t step) const {
+  const Plan& plan = state_->program->plan();
+  const int32_t kernel = plan.steps.at(step).kernel;
+  if (plan.steps[step].kind != StepKind::kernel) return {};
+  const int64_t begin = plan.entries[static_cast<size_t>(kernel)];
+  int64_t end = plan.code_bytes;
+  for (const int64_t entry : plan.entries) {
+    if (entry > begin) end = std::min(end, entry);
+  }
+  return {reinterpret_cast<const std::byte*>(state_->program->entry(kernel)), static_cast<size_t>(end - begin)};
+}
+
+std::span<std::byte> Instance::scratch() const {
+  return {state_->scratch.data(), static_cast<size_t>(state_->program->plan().scratch_bytes)};
+}
+
 void set_reference_runner(ReferenceRunner runner) { reference_runner.store(runner, std::memory_order_release); }
 
 }  // namespace kilter

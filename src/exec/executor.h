@@ -62,6 +62,10 @@ class Instance {
   void replay(size_t step, const ConstantWindow* window, RunTrace* trace);
   /// The bytes behind a buffer of the last run (valid until the next one).
   std::byte* address(const BufferRef& ref) const;
+  /// The machine code of a step as it is mapped; empty for steps that have none.
+  std::span<const std::byte> code(size_t step) const;
+  /// The scratch memory of the thread that calls run().
+  std::span<std::byte> scratch() const;
 
  private:
   struct State;

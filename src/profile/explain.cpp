@@ -31,6 +31,7 @@ struct Trial {
   size_t rival = 0;  ///< schedules: which of each task's rivals
   std::unique_ptr<Network> network;
   Gain gain;
+  double elsewhere = 0;   ///< changes: of the gain's share, what shows in steps that stay the same
   std::set<size_t> gone;  ///< changes: steps that it does without
   bool done = false;
 };
@@ -258,7 +259,9 @@ class Explainer {
       t.gain = gain_between(base, every(before), other, every(after), options_.seed);
     } else if (t.kind == Trial::changes) {
       const Changed changed = changed_steps(before, base_->compiled()->notes, after, t.network->compiled()->notes);
-      t.gain = gain_between(base, changed.before, other, changed.after, options_.seed);
+      const Gain moved = gain_between(base, changed.before, other, changed.after, options_.seed);
+      t.gain = told_gain(moved, gain_between(base, every(before), other, every(after), options_.seed));
+      t.elsewhere = t.gain.share - moved.share;
       t.gone = changed.gone;
     } else {
       for (Tried& task : tried_) {
@@ -285,7 +288,7 @@ class Explainer {
       if (!s.arguments.empty()) f.action = command(subject_, context_->setting()) + " " + s.arguments;
       const Trial* t = s.mend ? trial_of(*s.mend) : nullptr;
       if (t != nullptr && t->done && !measured(f, t->gain)) continue;
-      if (t != nullptr) f.evidence += gone_text(t->gone);
+      if (t != nullptr) f.evidence += gone_text(t->gone) + elsewhere_text(t->elsewhere);
       if (!s.mend && f.cause == "poor register tile" && answered_by_trial(f)) continue;
       out_.findings.push_back(std::move(f));
     }
@@ -308,6 +311,12 @@ class Explainer {
     }
     if (rows.size() > parts.size()) parts.push_back(fmt::format("{} more", rows.size() - parts.size()));
     return fmt::format("; {} step{} would go: {}", rows.size(), rows.size() == 1 ? "" : "s", fmt::join(parts, ", "));
+  }
+
+  static std::string elsewhere_text(double share) {
+    if (share == 0) return {};
+    return fmt::format("; {:.1f} % of the run {} in steps that stay the same, whose operands then lie elsewhere",
+                       100 * std::abs(share), share > 0 ? "would go" : "would come back");
   }
 
   /// Whether other schedules of the layer were run: one that is faster is a finding of its own, else says so here.

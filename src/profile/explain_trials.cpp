@@ -202,6 +202,12 @@ std::vector<size_t> resample(size_t count, const Random& random, uint64_t turn) 
 
 }  // namespace
 
+Gain told_gain(const Gain& moved, const Gain& all) {
+  constexpr double kPlacement = 0.01;
+  const bool ruled_out = moved.share < all.low || moved.share > all.high;
+  return ruled_out && std::abs(all.share - moved.share) > kPlacement ? all : moved;
+}
+
 double typical_ms(const Laps& laps, const std::set<size_t>& steps) { return sum_ms(laps, steps, {}); }
 
 Gain gain_between(const Laps& first, const std::set<size_t>& before, const Laps& second, const std::set<size_t>& after,

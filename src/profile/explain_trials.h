@@ -69,6 +69,11 @@ Changed changed_steps(const Plan& before, const std::vector<StepNotes>& before_n
 /// under load; the interval is the bootstrap's over laps.
 Gain gain_between(const Laps& first, const std::set<size_t>& before, const Laps& second, const std::set<size_t>& after,
                   uint64_t seed);
+/// Of the gain on the steps that a change may have moved, and the gain on all steps, the one to tell: the former is
+/// sharper, but blind to steps that stay the same and run faster or slower because their operands lie elsewhere. So the
+/// latter where its interval rules the former out by more than 1 % of the network, which is what another place in
+/// memory alone can bring.
+Gain told_gain(const Gain& moved, const Gain& all);
 /// Lower quartile of the laps, summed over these steps.
 double typical_ms(const Laps& laps, const std::set<size_t>& steps);
 

@@ -43,41 +43,86 @@ size_t first_predecessor(const Plan& plan, size_t index) {
   return first;
 }
 
-/// What a run of the network touches between two runs of the steps [first, last): the operands of all other steps, in
-/// the order in which they come by. Of more than twice the last cache only the end matters.
+/// What a run of the network does to the memory between two runs of the steps [first, last): the operands of all other
+/// steps and their code are touched in the order and at the pace in which they come by, results as lines that were
+/// written; scratch memory where another step runs the same kernel. So caches hold what they hold in the network, down
+/// to what other programs have pushed out of a shared one meanwhile. Of more than twice the last cache only the end
+/// matters.
 class Surroundings {
  public:
-  Surroundings(Instance& instance, const Plan& plan, size_t first, size_t last) {
+  Surroundings(Instance& instance, const Plan& plan, int threads, size_t first, size_t last) {
     const size_t count = plan.steps.size();
-    for (size_t i = 0; i < count - (last - first); ++i) {
-      for (const BufferRef& ref : plan.steps[(last + i) % count].args) add(instance.address(ref), ref.bytes);
+    RunTrace trace(1, threads);
+    for (int lap = 0; lap < 2; ++lap) {
+      others_.clear();
+      for (size_t i = 0; i < count; ++i) {
+        const size_t step = (last + i) % count;
+        trace.enter();
+        instance.replay(step, nullptr, &trace);
+        if (i < count - (last - first)) add(instance, plan, step, last - 1, trace.region(0).wall);
+      }
     }
-    int64_t surplus = bytes_ - 2 * last_level_cache_bytes();
-    for (auto it = parts_.begin(); it != parts_.end() && surplus > 0; ++it) {
-      const int64_t cut = std::min(surplus, static_cast<int64_t>(it->size()));
-      *it = it->subspan(static_cast<size_t>(cut));
-      surplus -= cut;
-      bytes_ -= cut;
-    }
+    for (const Other& other : others_) bytes_ += other.bytes;
+    const int64_t most = 2 * last_level_cache_bytes();
+    size_t beyond = 0;
+    for (; beyond < others_.size() && bytes_ > most; ++beyond) bytes_ -= others_[beyond].bytes;
+    others_.erase(others_.begin(), others_.begin() + static_cast<std::ptrdiff_t>(beyond));
   }
 
   int64_t bytes() const { return bytes_; }
-  void read() {
+  void touch() {
+    int64_t until = now_ns();
+    for (const Other& other : others_) {
+      for (const Part& part : other.parts) touch(part);
+      until += other.ns;
+      while (now_ns() < until) continue;
+    }
+  }
+
+ private:
+  struct Part {
+    std::span<std::byte> bytes;
+    bool written;
+  };
+  struct Other {
+    std::vector<Part> parts;
+    int64_t bytes = 0, ns = 0;
+  };
+
+  static bool writes(const Plan& plan, size_t step, const BufferRef& ref) {
+    return ref.space == Space::arena && std::any_of(plan.arena.begin(), plan.arena.end(), [&](const ArenaSpan& span) {
+             return span.first_step == static_cast<int64_t>(step) && span.offset == ref.offset;
+           });
+  }
+
+  void add(const Instance& instance, const Plan& plan, size_t step, size_t timed, TickSpan wall) {
+    Other other;
+    other.ns = static_cast<int64_t>(ms_between(wall.begin, wall.end) * 1e6);
+    const auto touched = [&](std::span<std::byte> bytes, bool written) {
+      if (bytes.data() == nullptr || bytes.empty()) return;
+      other.parts.push_back({bytes, written});
+      other.bytes += static_cast<int64_t>(bytes.size());
+    };
+    const std::span<const std::byte> code = instance.code(step);
+    touched({const_cast<std::byte*>(code.data()), code.size()}, false);
+    for (const BufferRef& ref : plan.steps[step].args)
+      touched({instance.address(ref), static_cast<size_t>(std::max<int64_t>(ref.bytes, 0))}, writes(plan, step, ref));
+    if (plan.steps[step].kernel >= 0 && plan.steps[step].kernel == plan.steps[timed].kernel)
+      touched(instance.scratch(), true);
+    others_.push_back(std::move(other));
+  }
+
+  void touch(const Part& part) {
     uint64_t sum = 0;
-    for (const auto& part : parts_) {
-      for (size_t i = 0; i < part.size(); i += 64) sum += std::to_integer<uint64_t>(part[i]);
+    for (size_t i = 0; i < part.bytes.size(); i += 64) {
+      volatile std::byte& at = part.bytes[i];
+      sum += std::to_integer<uint64_t>(std::byte{at});
+      if (part.written) at = std::byte{at};
     }
     seen_ = sum;
   }
 
- private:
-  void add(const std::byte* from, int64_t bytes) {
-    if (from == nullptr || bytes <= 0) return;
-    parts_.push_back({from, static_cast<size_t>(bytes)});
-    bytes_ += bytes;
-  }
-
-  std::vector<std::span<const std::byte>> parts_;
+  std::vector<Other> others_;
   int64_t bytes_ = 0;
   volatile uint64_t seen_ = 0;
 };
@@ -129,14 +174,14 @@ class Replayer {
         trace_(1, threads),
         flush_(weights == Weights::flush ? cache_flusher() : std::function<void()>()) {
     if (weights != Weights::cold) return;
-    surroundings_.emplace(instance, plan, first_, index + 1);
+    surroundings_.emplace(instance, plan, threads, first_, index + 1);
     copies_.emplace(plan, first_, index + 1);
   }
 
   /// One run under the conditions; milliseconds from fork to join.
   double run() {
     const ConstantWindow* window = copies_ ? copies_->window(turn_++) : nullptr;
-    if (surroundings_) surroundings_->read();
+    if (surroundings_) surroundings_->touch();
     for (size_t s = first_; s < index_; ++s) instance_.replay(s, window, nullptr);
     if (flush_) flush_();
     trace_.enter();

@@ -39,9 +39,9 @@ struct Replay {
 
 /// Times step `index` of the instance's plan alone. Cold: packed weights rotate over copies that together are as large
 /// as what a run touches, so that they come from the level of memory that they come from in the network; before each
-/// timed run the operands of all other steps are read in the network's order, so that the buffers lie where a run
-/// leaves them, and the steps since the producer of its inputs (at most three) run untimed. Works on the buffers of the
-/// last run: call Instance::run() before, and again before results are of use.
+/// timed run the operands of all other steps are touched in the network's order and at its pace, so that the buffers
+/// lie where a run leaves them, and the steps since the producer of its inputs (at most three) run untimed. Works on
+/// the buffers of the last run: call Instance::run() before, and again before results are of use.
 Replay replay(Instance& instance, const Plan& plan, int threads, size_t index, const ReplayOptions& options);
 
 }  // namespace kilter::profile

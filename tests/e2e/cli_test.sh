@@ -51,6 +51,8 @@ expect 3 "/dev/full" compile zoo:squeezenet1_1 -o /dev/full
 expect 0 "" zoo squeezenet1_1 -o "$scratch/net.onnx"
 expect 0 "Conv" inspect "$scratch/net.onnx"
 expect 0 "median_ms" bench zoo:squeezenet1_1 --seconds 0.2 --json -
+expect 0 "7 measurements of 3 runs, caches flushed before each" bench zoo:squeezenet1_1 --number 3 --repeat 7 --min-repeat-ms 0 --flush
+expect 2 "--number" bench zoo:squeezenet1_1 --number 0
 head -c 5000 "$scratch/net.kilter" > "$scratch/cut.kilter"
 expect 3 "cut.kilter" run "$scratch/cut.kilter"
 expect 0 "Sum" profile zoo:squeezenet1_1 --seconds 0.2 --by task --sort time --top 5 --json "$scratch/a.json" --csv "$scratch/a.csv" --trace "$scratch/a.trace"

@@ -278,6 +278,14 @@ TEST(Trials, GainIsAShareThatDisturbedLapsDoNotMove) {
   EXPECT_LT(g.high, 0.12);
 }
 
+TEST(Trials, GainInOtherStepsCountsWhereItIsCertainAndMoreThanAnotherPlace) {
+  const Gain moved{0.08, 0.078, 0.082};
+  EXPECT_EQ(told_gain(moved, {0.12, 0.11, 0.13}).share, 0.12);     // certain, and 4 % of the network
+  EXPECT_EQ(told_gain(moved, {0.12, 0.05, 0.19}).share, 0.08);     // the whole is known too roughly
+  EXPECT_EQ(told_gain(moved, {0.085, 0.083, 0.087}).share, 0.08);  // half a percent: another place in memory
+  EXPECT_EQ(told_gain(moved, {0.02, 0.01, 0.03}).share, 0.02);
+}
+
 TEST(Command, IsQuotedForAShellAndHoldsEverySetting) {
   Subject subject;
   subject.model = "my net.onnx";

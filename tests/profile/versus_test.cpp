@@ -71,7 +71,7 @@ TEST(Versus, FilesThatAreNoResultsSaySo) {
             "x.json: no field 'conditions'; expected a file that kilter bench or kilter profile wrote with --json");
   EXPECT_EQ(
       message([] { side_from_json({{"conditions", nlohmann::json::object()}}, "x.json"); }),
-      "x.json: no field 'median_ms' or 'end_to_end_ms'; expected a file that kilter bench or kilter profile wrote "
+      "x.json: no field 'estimate_ms' or 'end_to_end_ms'; expected a file that kilter bench or kilter profile wrote "
       "with --json");
 }
 
