@@ -188,6 +188,20 @@ std::vector<ValueId> GraphBuilder::expand_node(const Node& node, const std::vect
   return results;
 }
 
+namespace {
+
+/// Runs the shape inference of an operator that is about to be expanded: an expansion may rely on what that checks.
+void check_inference(const Graph& graph, const Node& node, size_t outputs) {
+  auto [types, values] = operands_of(graph, node);
+  try {
+    infer(node, std::move(types), std::move(values), outputs);
+  } catch (const NeedsValue&) {
+    return;  // of an operand that is computed at run time: the expansion says so where it matters
+  }
+}
+
+}  // namespace
+
 std::vector<ValueId> GraphBuilder::add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs,
                                        const Options& options) {
   const std::string domain = options.domain == "ai.onnx" ? "" : options.domain;
@@ -205,8 +219,10 @@ std::vector<ValueId> GraphBuilder::add(std::string_view op, std::vector<ValueId>
   node.inputs = std::move(inputs);
   check_operands(graph_, node, output_names.size());
   check_attrs(node);
-  if (node.op->expand != nullptr && (options.expand || node.op->infer == nullptr))
+  if (node.op->expand != nullptr && (options.expand || node.op->infer == nullptr)) {
+    if (node.op->infer != nullptr) check_inference(graph_, node, output_names.size());
     return expand_node(node, output_names, by_name);
+  }
 
   auto [types, values] = operands_of(graph_, node);
   std::vector<std::optional<TensorType>> result_types;
