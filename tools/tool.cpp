@@ -22,6 +22,10 @@ void ModelOptions::add_to(CLI::App& app, bool compiles) {
   app.add_option(
       "--schedule", schedules,
       "NODE=SCHEDULE, forces a node's schedule, e.g. conv1=\"conv2d_direct vectors=2 rows=1 tile=14 prefetch=0\"");
+  app.add_option("--accuracy", accuracy,
+                 "strict: no kernel that approximates (Winograd's 3x3 convolutions), results as close as direct sums")
+      ->check(CLI::IsMember({"default", "strict"}))
+      ->capture_default_str();
   app.add_option("--no-fuse", no_fuse, "node whose task takes no element-wise node in; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--layer-threads", layer_threads, "NODE=N, most threads that a node's task runs on; may be repeated")
@@ -64,6 +68,7 @@ CompileOptions ModelOptions::compile_options() const {
     const auto [node, value] = split_assignment(text, "--layer-threads");
     options.layer_threads[node] = static_cast<int32_t>(parse_int(value, "--layer-threads " + text, 1, 1024));
   }
+  options.accuracy = accuracy == "strict" ? Accuracy::strict : Accuracy::normal;
   options.compile_threads = std::max(1, std::min(default_threads(), 16));
   return options;
 }

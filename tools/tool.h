@@ -29,7 +29,7 @@ struct ModelOptions {
   std::vector<std::string> schedules;  ///< NODE=SCHEDULE
   std::vector<std::string> disable, no_fuse, plain_layout;
   std::vector<std::string> layer_threads;  ///< NODE=N
-  std::string target = "native";
+  std::string target = "native", accuracy = "default";
   std::string dump_ir, stop_after;
   int threads = 0;
   int64_t max_rewrites = -1;

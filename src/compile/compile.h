@@ -30,7 +30,8 @@ struct CompileOptions {
   std::set<std::string> no_fuse;       ///< anchors of tasks that take no element-wise node in
   std::set<std::string> plain_layout;  ///< nodes whose operands keep the plain layout
   std::map<std::string, int32_t> layer_threads;  ///< most threads of a task, by its anchor's name
-  bool keep_alternatives = false;                ///< fills StepNotes::ranked and ::estimate
+  Accuracy accuracy = Accuracy::normal;
+  bool keep_alternatives = false;  ///< fills StepNotes::ranked and ::estimate
 };
 
 struct PassTiming {

@@ -286,7 +286,7 @@ class PlanBuilder {
     }
     const Schedule* wanted = forced(task);
     if (wanted != nullptr && !fits(task, *wanted) && make_dense(unit)) return;
-    Chosen chosen = choose(task, limits_, wanted != nullptr ? std::optional(*wanted) : std::nullopt);
+    Chosen chosen = choose(task, limits_, wanted != nullptr ? std::optional(*wanted) : std::nullopt, options_.accuracy);
     if (chosen.schedule.name == "reference") {
       if (make_dense(unit)) return;
       std::string why;
@@ -395,7 +395,11 @@ class PlanBuilder {
       step.layouts = task.layouts();
       step.key = hash_text(fmt::format("{}|{}|{}|{}|{}|{}", step.problem, step.schedule, step.layouts,
                                        options_.target.cpu, codegen_version(), s));
-      if (!stage.packs) step.flops = task.flops() / computing, step.bytes = task.bytes() / computing;
+      if (!stage.packs) {
+        const int64_t share = task.flops() / computing;
+        const StageWork work = stage.work.value_or(StageWork{share, share, task.bytes() / computing});
+        step.flops = work.flops, step.effective_flops = work.effective_flops, step.bytes = work.bytes;
+      }
       for (const StageArg& arg : stage.args) step.args.push_back(argument(arg, chosen.lowered, temps));
       step.extent = stage.func.parallel_extent();
       if (const auto most = options_.layer_threads.find(step.name); most != options_.layer_threads.end())
@@ -451,7 +455,7 @@ class PlanBuilder {
     step.schedule = "reference";
     step.shapes = task.shapes();
     step.layouts = task.layouts();
-    step.flops = task.flops();
+    step.flops = step.effective_flops = task.flops();
     step.bytes = task.bytes();
     step.reference = make_reference_call(graph_, task.node());
     for (ValueId v : task.node().inputs) {

@@ -74,7 +74,8 @@ struct Step {
   std::vector<BufferRef> args;
   int64_t extent = 1;            ///< parallel iterations
   int32_t max_threads = 0;       ///< 0: as many as the pool has
-  int64_t flops = 0, bytes = 0;  ///< of one run; bytes = operands read and written once
+  int64_t flops = 0, bytes = 0;  ///< of one run: executed; operands read and written once
+  int64_t effective_flops = 0;   ///< of the operators as the standard defines them: more than `flops` for Winograd
   HaloFill halo;
   int64_t copy_bytes = 0;
   ReferenceCall reference;

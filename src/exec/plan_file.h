@@ -17,7 +17,7 @@
 
 namespace kilter {
 
-constexpr uint32_t kPlanFormatVersion = 2;
+constexpr uint32_t kPlanFormatVersion = 3;
 
 struct LoadOptions {
   bool verify = false;          ///< also check the hash of code and constants; reads the whole file

@@ -160,6 +160,7 @@ void step_fields(Io& io, T& step) {
   io.number(step.extent, "extent of a step");
   io.number(step.max_threads, "threads of a step");
   io.number(step.flops, "flops of a step");
+  io.number(step.effective_flops, "effective flops of a step");
   io.number(step.bytes, "bytes of a step");
   if (step.kind == StepKind::halo) halo_fields(io, step.halo);
   if (step.kind == StepKind::copy) io.number(step.copy_bytes, "size of a copy");

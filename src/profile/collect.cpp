@@ -197,6 +197,7 @@ class Collector {
     row.shapes = step.shapes, row.layouts = step.layouts;
     if (step.key != 0) row.key = fmt::format("{:016x}", step.key);
     row.count = static_cast<int64_t>(regions.size());
+    row.effective_flops = step.effective_flops * row.count;
     row.flops = step.flops * row.count, row.bytes = step.bytes * row.count;
     row.weight_bytes = weight_bytes(step) * row.count;
     row.time = over_passes([&](const Pass& p) { return sum(p.wall, regions); });

@@ -64,6 +64,8 @@ json row_json(const Row& r) {
           {"bytes", r.bytes},
           {"weight_bytes", r.weight_bytes},
           {"gflops", r.gflops()},
+          {"effective_flops", r.effective_flops},
+          {"effective_gflops", r.effective_gflops()},
           {"gbps", r.gbps()},
           {"bound", {{"kind", name(r.bound.kind)}, {"ms", r.bound.ms}, {"level", r.bound.level}}},
           {"share_of_bound", r.share()},

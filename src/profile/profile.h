@@ -48,11 +48,15 @@ struct Row {
   std::vector<double> busy_ms;                     ///< by thread
   int threads = 1;                                 ///< that took part
   double balance = 1;                              ///< mean of their busy times over the largest
-  int64_t flops = 0, bytes = 0, weight_bytes = 0;  ///< of one run; bytes: operands read and written once
+  int64_t flops = 0, bytes = 0, weight_bytes = 0;  ///< of one run: executed; operands read and written once
+  int64_t effective_flops = 0;                     ///< of the operators as the standard defines them
   Bound bound;
   CounterValues counters;  ///< of one run, all threads; nothing where Options::count is off or the machine has none
 
   double gflops() const { return time.mean > 0 ? static_cast<double>(flops) / time.mean * 1e-6 : 0; }
+  double effective_gflops() const {
+    return time.mean > 0 ? static_cast<double>(effective_flops) / time.mean * 1e-6 : 0;
+  }
   double gbps() const { return time.mean > 0 ? static_cast<double>(bytes) / time.mean * 1e-6 : 0; }
   /// Share of the bound that is reached, 0..1; 0 where no bound is known.
   double share() const { return time.mean > 0 ? bound.ms / time.mean : 0; }

@@ -22,9 +22,10 @@ std::string share_text(const Row& r) {
 
 std::string line(const Row& r, size_t name_width) {
   const bool work = r.kind != RowKind::gap;
-  return fmt::format("{:<{}} {:<18} {:>5} {:>9.4f} {:>7.4f} {:>6.2f} {:>8} {:>7} {:>13} {:>4} {:>5}\n",
+  return fmt::format("{:<{}} {:<18} {:>5} {:>9.4f} {:>7.4f} {:>6.2f} {:>8} {:>9} {:>7} {:>13} {:>4} {:>5}\n",
                      shortened(r.name, name_width), name_width, shortened(work ? r.ops : "", 18), r.count, r.time.mean,
                      (r.time.high - r.time.low) / 2, r.percent, r.flops > 0 ? fmt::format("{:.1f}", r.gflops()) : "-",
+                     r.effective_flops > 0 ? fmt::format("{:.1f}", r.effective_gflops()) : "-",
                      r.bytes > 0 ? fmt::format("{:.1f}", r.gbps()) : "-", share_text(r),
                      work ? fmt::format("{}", r.threads) : "-", work ? fmt::format("{:.2f}", r.balance) : "-");
 }
@@ -128,6 +129,7 @@ std::vector<Row> group(const std::vector<Row>& rows, std::string_view by) {
     g.balance = before > 0 ? (g.balance * g.time.mean + r.balance * r.time.mean) / before : 1;
     g.time = {before, g.time.low + r.time.low, g.time.high + r.time.high};
     g.count += r.count, g.percent += r.percent, g.barrier_ms += r.barrier_ms, g.gap_ms += r.gap_ms;
+    g.effective_flops += r.effective_flops;
     g.flops += r.flops, g.bytes += r.bytes, g.weight_bytes += r.weight_bytes, g.bound.ms += r.bound.ms;
     g.threads = std::max(g.threads, r.threads);
     for (size_t t = 0; t < g.busy_ms.size(); ++t) g.busy_ms[t] += r.busy_ms[t];
@@ -162,8 +164,8 @@ std::string table(const Profile& p, const TableOptions& options) {
   size_t width = 10;
   for (const Row& r : rows) width = std::max(width, std::min<size_t>(r.name.size(), options.by == "task" ? 72 : 40));
   std::string out =
-      fmt::format("{:<{}} {:<18} {:>5} {:>9} {:>7} {:>6} {:>8} {:>7} {:>13} {:>4} {:>5}\n", options.by, width,
-                  "operators", "count", "ms", "+-", "%", "GFLOP/s", "GB/s", "of bound", "thr", "bal");
+      fmt::format("{:<{}} {:<18} {:>5} {:>9} {:>7} {:>6} {:>8} {:>9} {:>7} {:>13} {:>4} {:>5}\n", options.by, width,
+                  "operators", "count", "ms", "+-", "%", "GFLOP/s", "effective", "GB/s", "of bound", "thr", "bal");
   int64_t shown = 0;
   double hidden = 0;
   for (const Row& r : rows) {

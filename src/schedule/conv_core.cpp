@@ -12,12 +12,6 @@ constexpr double kL2BytesPerCycle = 24;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Pixels that fit the registers beside `vectors` weights and one broadcast (two without FMA, for the product).
-int64_t max_pixels(int64_t vectors, const TargetLimits& limits) {
-  const int64_t free = limits.vector_registers - vectors - (limits.fma ? 1 : 2);
-  return std::max<int64_t>(free / vectors, 0);
-}
-
 /// Cycles of one reduction step of a register tile, on a core with two FMA and two load ports.
 double step_cycles(int64_t pixels, int64_t vectors, bool weights_beyond_l1, int32_t vector_bytes) {
   const double fma = static_cast<double>(pixels * vectors) / 2;
@@ -46,11 +40,16 @@ double nest_cycles(const ConvNest& nest, const ConvTile& t, const TargetLimits& 
 
 }  // namespace
 
+int64_t most_pixels(int64_t vectors, const TargetLimits& limits) {
+  const int64_t free = limits.vector_registers - vectors - (limits.fma ? 1 : 2);
+  return std::max<int64_t>(free / vectors, 0);
+}
+
 std::vector<ConvTile> tile_candidates(const ConvNest& nest, const TargetLimits& limits) {
   std::vector<ConvTile> all;
   for (int64_t v = 1; v <= std::min(kMaxVectors, nest.out_blocks); ++v) {
     if (nest.out_blocks % v != 0) continue;
-    int64_t most = max_pixels(v, limits);
+    int64_t most = most_pixels(v, limits);
     if (nest.in_block == 1)
       most = std::min<int64_t>(most, std::max<int64_t>(16 / v, 4));  // taps are unrolled: leave slack
     if (most < 1) continue;
@@ -103,9 +102,9 @@ std::optional<Rejected> check_tile(const ConvNest& nest, const ConvTile& t, cons
                     std::to_string(t.vectors)};
   }
   const int64_t pixels = t.rows * t.tile;
-  if (pixels > max_pixels(t.vectors, limits)) {
+  if (pixels > most_pixels(t.vectors, limits)) {
     return Rejected{"register tile (pixels beside " + std::to_string(t.vectors) + " vectors)",
-                    std::to_string(max_pixels(t.vectors, limits)), std::to_string(pixels)};
+                    std::to_string(most_pixels(t.vectors, limits)), std::to_string(pixels)};
   }
   if (t.rows > 1 && t.tile != nest.out_w) {
     return Rejected{"tile of several rows spans the row", std::to_string(nest.out_w), std::to_string(t.tile)};
@@ -115,7 +114,7 @@ std::optional<Rejected> check_tile(const ConvNest& nest, const ConvTile& t, cons
 
 std::vector<Knob> tile_space(const ConvNest& nest, const TargetLimits& limits) {
   std::vector<Knob> space{{"vectors", {}}, {"rows", {}}, {"tile", {}}};
-  const int64_t most = max_pixels(1, limits);
+  const int64_t most = most_pixels(1, limits);
   for (int64_t v = 1; v <= std::min(kMaxVectors, nest.out_blocks); ++v) {
     if (nest.out_blocks % v == 0) space[0].values.push_back(v);
   }

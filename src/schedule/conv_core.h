@@ -36,6 +36,9 @@ struct ConvTile {
   bool operator==(const ConvTile&) const = default;
 };
 
+/// Pixels that fit the registers beside `vectors` weights and one broadcast (two without FMA, for the product).
+int64_t most_pixels(int64_t vectors, const TargetLimits& limits);
+
 /// The tile that the analytic model ranks first: registers, load ports, FMA latency, tails, weight stream.
 ConvTile pick_tile(const ConvNest& nest, const TargetLimits& limits);
 /// The tiles that the model ranks, in the order in which pick_tile() looks at them.

@@ -92,7 +92,7 @@ Schedule in_order(const Schedule& schedule, const std::vector<Knob>& space) {
 
 }  // namespace
 
-Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<Schedule>& forced) {
+Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<Schedule>& forced, Accuracy accuracy) {
   Chosen chosen;
   if (forced && forced->name != "reference") {
     const Template* t = find_template(forced->name);
@@ -115,6 +115,8 @@ Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<
   if (!forced) {
     for (const Template* t : all_templates()) {
       auto picked = t->pick(task, limits);
+      if (t->approximates && accuracy == Accuracy::strict && std::holds_alternative<Schedule>(picked))
+        picked = Rejected{"accuracy", "default", "strict"};
       if (const auto* schedule = std::get_if<Schedule>(&picked)) {
         auto lowered = t->lower(task, *schedule, limits);
         if (auto* done = std::get_if<Lowered>(&lowered)) {

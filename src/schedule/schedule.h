@@ -41,11 +41,19 @@ struct StageArg {
   int32_t index = 0;
 };
 
+/// What a stage does in one run, where that is not its share of the task's arithmetic and operands.
+struct StageWork {
+  int64_t flops = 0;            ///< executed
+  int64_t effective_flops = 0;  ///< of the task's arithmetic
+  int64_t bytes = 0;            ///< read and written, each buffer once
+};
+
 /// One kernel of a lowered task; stages run one after another.
 struct Stage {
   LoopFunc func;
   std::vector<StageArg> args;  ///< for the function's non-scratch buffers, in order
   bool packs = false;          ///< only lays out an operand for a later stage; others share the task's arithmetic
+  std::optional<StageWork> work = {};
 };
 
 struct Lowered {
@@ -81,6 +89,13 @@ struct Template {
   std::vector<Schedule> (*candidates)(const Task&, const TargetLimits&) = nullptr;
   /// The model's view of one schedule; null for templates without a model.
   Answer<Estimate> (*estimate)(const Task&, const Schedule&, const TargetLimits&) = nullptr;
+  /// Rounds in other places than a sum of the operator's products does, whatever their order.
+  bool approximates = false;
+};
+
+enum class Accuracy : uint8_t {
+  normal,  ///< templates that approximate are defaults where they are within the gates of doc/accuracy.md
+  strict,  ///< they are not chosen; forced ones are
 };
 
 struct Ranked {
@@ -102,7 +117,8 @@ struct Chosen {
   std::vector<std::pair<std::string, Rejected>> rejected;  ///< templates before it, and why not
 };
 /// Picks the default, or lowers `forced` (usage error with the reason when it does not apply).
-Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<Schedule>& forced = {});
+Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<Schedule>& forced = {},
+              Accuracy accuracy = Accuracy::normal);
 
 /// Checks that every knob of `schedule` is in `space`; the template's lower() calls it first.
 std::optional<Rejected> check_knobs(const Schedule& schedule, const std::vector<Knob>& space);

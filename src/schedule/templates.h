@@ -6,6 +6,7 @@
 
 namespace kilter {
 
+extern const Template conv2d_winograd;
 extern const Template conv2d_direct;
 extern const Template conv2d_depthwise;
 extern const Template conv_transpose;

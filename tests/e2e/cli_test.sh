@@ -52,6 +52,9 @@ expect 0 "" zoo squeezenet1_1 -o "$scratch/net.onnx"
 expect 0 "Conv" inspect "$scratch/net.onnx"
 expect 0 "median_ms" bench zoo:squeezenet1_1 --seconds 0.2 --json -
 expect 0 "7 measurements of 3 runs, caches flushed before each" bench zoo:squeezenet1_1 --number 3 --repeat 7 --min-repeat-ms 0 --flush
+expect 0 "conv2d_winograd" profile zoo:squeezenet1_1 --seconds 0.2 --wide
+"$kilter" profile zoo:squeezenet1_1 --seconds 0.2 --wide --accuracy strict | grep -q winograd && { echo "FAILED: --accuracy strict takes Winograd"; failures=$((failures + 1)); }
+expect 2 "--accuracy" run zoo:squeezenet1_1 --accuracy sloppy
 expect 2 "--number" bench zoo:squeezenet1_1 --number 0
 head -c 5000 "$scratch/net.kilter" > "$scratch/cut.kilter"
 expect 3 "cut.kilter" run "$scratch/cut.kilter"

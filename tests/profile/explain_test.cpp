@@ -359,9 +359,9 @@ TEST(Explain, OneLayerComesWithItsSchedulesAndRejections) {
   options.node = "fire4.expand3x3";
   const Explanation e = explain(subject_of("squeezenet1_1", 96, 1), options);
   const std::string text = explanation_text(e, options.node);
-  EXPECT_THAT(text, HasSubstr("schedule    conv2d_direct vectors="));
+  EXPECT_THAT(text, HasSubstr("schedule    conv2d_winograd m="));
   EXPECT_THAT(text, HasSubstr("the model expects"));
-  EXPECT_THAT(text, HasSubstr("runner-up   conv2d_direct vectors="));
+  EXPECT_THAT(text, HasSubstr("runner-up   conv2d_winograd m="));
   EXPECT_THAT(text, HasSubstr(", measured "));
   EXPECT_THAT(text, HasSubstr("rejected    conv2d_depthwise: groups = input channels = output channels: limit 1"));
   options.node = "nothing";

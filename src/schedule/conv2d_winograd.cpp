@@ -1,0 +1,498 @@
+// 3x3 convolution of stride 1 by Winograd's minimal filtering (winograd_core.h): a quarter (m = 4) or 4/9 (m = 2) of the
+// multiplications. Transforms are fused by block of tiles, so that what lies between them stays in cache:
+//
+//   v[xi][ic][tile]    B' d B of a block of tiles, all input channels
+//   for each group of output channels:
+//     q[xi][tile][oc]  products over the input channels, one for each of the (m+2)^2 places xi, register-tiled
+//     outputs          A' q A, bias, epilogue, clipped at the edges
+//
+// Where an image has few blocks, v goes through the arena instead of scratch memory, and channels run in parallel.
+
+#include <algorithm>
+
+#include "ops/window.h"
+#include "schedule/conv_core.h"
+#include "schedule/templates.h"
+#include "schedule/winograd_core.h"
+
+namespace kilter {
+namespace {
+
+constexpr int64_t kUnroll = 4;
+constexpr int64_t kLeastTiles = 13;     // fewer do not hide the stream of the weights (measured)
+constexpr int64_t kLeastChannels = 16;  // fewer gain little, and err most
+constexpr int64_t kFewBlocks = 8;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+struct Conv {
+  int64_t n = 1, in_channels = 0, out_channels = 0;
+  int64_t in_blocks = 0, out_blocks = 0;
+  int64_t out_h = 0, out_w = 0, pad_h = 0, pad_w = 0;
+  int64_t last_row = 0, last_column = 0;  ///< of the input with its padding
+
+  int64_t tiles_w(int64_t m) const { return ceil_div(out_w, m); }
+  int64_t tiles(int64_t m) const { return ceil_div(out_h, m) * tiles_w(m); }
+};
+
+/// How the tiles of an image are taken.
+struct Plan {
+  int64_t m = 4, vectors = 2, tile = 14, count = 1, split = 0;
+
+  int64_t places() const { return (m + 2) * (m + 2); }
+  int64_t block() const { return tile * count; }  ///< tiles
+  int64_t blocks(const Conv& c) const { return ceil_div(c.tiles(m), block()); }
+  /// Elements from one place to the next: an odd number of vectors, so that places spread over the cache's sets.
+  int64_t v_place(const Conv& c, int64_t lanes) const { return (c.in_blocks * block() | 1) * lanes; }
+  int64_t q_place(int64_t lanes) const { return (block() * vectors | 1) * lanes; }
+  int64_t v_elems(const Conv& c, int64_t lanes) const { return places() * v_place(c, lanes); }
+};
+
+Answer<Conv> analyse(const Task& task, const TargetLimits& limits) {
+  const Node& node = task.node();
+  if (node.op->family != Family::conv) return Rejected{"operator family", "conv", std::string(node.op->name)};
+  const Operand& x = task.operand(node.inputs[0]);
+  const Operand& w = task.operand(node.inputs[1]);
+  const TensorType& y = task.graph->type(node.outputs[0]);
+  const int32_t lanes = lanes_of(limits);
+  if (x.type.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.type.dtype))};
+  if (x.type.shape.size() != 4) return Rejected{"rank of the input", "4", std::to_string(x.type.shape.size())};
+  if (w.constant == nullptr) return Rejected{"weights", "constant", "computed at run time"};
+  const Window win = conv_window(node, x.type.shape, w.type.shape);
+  if (w.type.shape[2] != 3 || w.type.shape[3] != 3)
+    return Rejected{"kernel", "3x3", fmt::format("{}x{}", w.type.shape[2], w.type.shape[3])};
+  if (win.strides != std::vector<int64_t>{1, 1} || win.dilations != std::vector<int64_t>{1, 1})
+    return Rejected{"strides and dilations", "1", "more"};
+  if (node.int_attr("group", 1) != 1) return Rejected{"groups", "1", std::to_string(node.int_attr("group", 1))};
+  if (node.inputs.size() > 2 && node.inputs[2] != kNone && task.operand(node.inputs[2]).constant == nullptr)
+    return Rejected{"bias", "constant", "computed at run time"};
+  if (x.type.layout.block != lanes || y.layout.block != lanes)
+    return Rejected{"blocks of the layouts", std::to_string(lanes),
+                    fmt::format("{} in, {} out", x.type.layout.block, y.layout.block)};
+  if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
+  if (auto rejected = check_elementwise(task)) return *rejected;
+  const auto& halo = x.type.layout.halo;
+  const std::array<int64_t, 4> pads{win.pads_begin[0], win.pads_end[0], win.pads_begin[1], win.pads_end[1]};
+  for (size_t i = 0; i < 4; ++i) {
+    if (halo[i] < pads[i])
+      return Rejected{"halo of the input holds the padding", std::to_string(pads[i]), std::to_string(halo[i])};
+  }
+  Conv c;
+  c.n = x.type.shape[0];
+  c.in_channels = x.type.shape[1], c.out_channels = y.shape[1];
+  c.in_blocks = ceil_div(c.in_channels, lanes), c.out_blocks = ceil_div(c.out_channels, lanes);
+  c.out_h = y.shape[2], c.out_w = y.shape[3];
+  c.pad_h = pads[0], c.pad_w = pads[2];
+  c.last_row = x.type.shape[2] - 1 + pads[1], c.last_column = x.type.shape[3] - 1 + pads[3];
+  return c;
+}
+
+int64_t weight_bytes(const Conv& c, const Plan& p, int64_t lanes) {
+  return p.places() * c.in_blocks * c.out_blocks * lanes * lanes * 4;
+}
+
+std::vector<Knob> knobs(const Conv& c, const TargetLimits& limits) {
+  std::vector<Knob> space{{"m", {2, 4}}, {"vectors", {}}, {"tile", {}}, {"count", {}}, {"split", {0, 1}}};
+  for (int64_t v = 1; v <= std::min<int64_t>(8, c.out_blocks); ++v) {
+    if (c.out_blocks % v == 0) space[1].values.push_back(v);
+  }
+  for (int64_t t = 1; t <= std::min(c.tiles(2), most_pixels(1, limits)); ++t) space[2].values.push_back(t);
+  for (int64_t k = 1; k <= std::min<int64_t>(c.tiles(2), 16); ++k) space[3].values.push_back(k);
+  return space;
+}
+
+Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
+  auto conv = analyse(task, limits);
+  if (auto* rejected = std::get_if<Rejected>(&conv)) return *rejected;
+  return knobs(std::get<Conv>(conv), limits);
+}
+
+Schedule schedule_of(const Plan& p) {
+  return {"conv2d_winograd",
+          {{"m", p.m}, {"vectors", p.vectors}, {"tile", p.tile}, {"count", p.count}, {"split", p.split}}};
+}
+
+Plan plan_of(const Schedule& schedule) {
+  return {schedule.knob("m"), schedule.knob("vectors"), schedule.knob("tile"), schedule.knob("count"),
+          schedule.knob("split")};
+}
+
+/// Cycles of one core: products at two vector multiply-adds a cycle, no step below their latency; transforms by their
+/// loads and stores; weights from beyond L2 in time for the products, if they can.
+Estimate model(const Conv& c, const Plan& p, const TargetLimits& limits) {
+  constexpr double kFromL3 = 30, kFromMemory = 10;  // bytes a cycle
+  const int64_t lanes = lanes_of(limits);
+  const auto blocks = static_cast<double>(c.n * p.blocks(c));
+  const auto places = static_cast<double>(p.places());
+  const double step = std::max({static_cast<double>(p.tile * p.vectors) / 2, static_cast<double>(p.tile + p.vectors) / 2, 4.0});
+  const auto panels = static_cast<double>(c.in_channels * (c.out_blocks / p.vectors));
+  const double products = blocks * places * panels * static_cast<double>(p.count) * step;
+  const int64_t bytes = weight_bytes(c, p, lanes);
+  const double rate = bytes <= limits.l2_bytes / 2 ? 1e9 : bytes <= limits.l3_bytes / 2 ? kFromL3 : kFromMemory;
+  const double stream = blocks * static_cast<double>(bytes) / rate;
+  const auto tiles = static_cast<double>(p.block()) * blocks;
+  const double transforms = tiles * 2.5 * (places * static_cast<double>(c.in_blocks) +
+                                           static_cast<double>((p.m + 2) * p.m * c.out_blocks));
+  return {std::max(products, stream) + transforms, 1 - static_cast<double>(c.n * c.tiles(p.m)) / tiles};
+}
+
+/// Cycles of direct convolution at the rate of its tiles.
+double direct_cycles(const Conv& c) {
+  return static_cast<double>(c.n * c.out_h * c.out_w * c.out_blocks * c.in_channels * 9) / 2 / 0.95;
+}
+
+std::vector<Plan> plans(const Conv& c, const TargetLimits& limits) {
+  std::vector<Plan> all;
+  for (const int64_t m : {4, 2}) {
+    const int64_t tiles = c.tiles(m);
+    if (tiles < kLeastTiles) continue;
+    for (const int64_t v : {2, 1, 4}) {
+      const int64_t most = most_pixels(v, limits);
+      if (c.out_blocks % v != 0 || most < 1) continue;
+      const int64_t tile = ceil_div(tiles, ceil_div(tiles, most));
+      for (const int64_t count : {1, 2, 3, 4}) {
+        if (tile * (count - 1) >= tiles) break;
+        Plan p{m, v, tile, count, 0};
+        p.split = c.n * p.blocks(c) < kFewBlocks ? 1 : 0;
+        all.push_back(p);
+      }
+    }
+  }
+  return all;
+}
+
+std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
+  std::vector<Schedule> all;
+  const auto conv = analyse(task, limits);
+  if (const auto* c = std::get_if<Conv>(&conv)) {
+    for (const Plan& p : plans(*c, limits)) all.push_back(schedule_of(p));
+  }
+  return all;
+}
+
+Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
+  auto conv = analyse(task, limits);
+  if (auto* rejected = std::get_if<Rejected>(&conv)) return *rejected;
+  const Conv& c = std::get<Conv>(conv);
+  if (std::min(c.in_channels, c.out_channels) < kLeastChannels)
+    return Rejected{"channels in and out", "16 or more", fmt::format("{}, {}", c.in_channels, c.out_channels)};
+  std::optional<Plan> best;
+  double least = 0;
+  for (const Plan& p : plans(c, limits)) {
+    const double cycles = model(c, p, limits).cycles;
+    if (best && cycles >= least * 0.995) continue;
+    best = p, least = cycles;
+  }
+  if (!best) return Rejected{"tiles of an image", "13 or more", std::to_string(c.tiles(2))};
+  if (const double direct = direct_cycles(c); least > 0.9 * direct)
+    return Rejected{"cycles by the model", fmt::format("{:.0f}, 9/10 of direct convolution", 0.9 * direct),
+                    fmt::format("{:.0f}", least)};
+  return schedule_of(*best);
+}
+
+/// [group of output channels][place][input channel][output channel of the group].
+Tensor pack(const Tensor& w, const Conv& c, const Plan& p, int64_t lanes) {
+  const WinogradTransform& t = winograd_transform(p.m);
+  const int64_t width = p.vectors * lanes, channels = c.in_blocks * lanes, panel = channels * width;
+  Tensor packed(DType::f32, {c.out_blocks / p.vectors * p.places() * panel});
+  std::fill_n(packed.data<float>(), packed.elems(), 0.0F);
+  const float* from = w.data<float>();
+  for (int64_t k = 0; k < c.out_channels; ++k) {
+    for (int64_t ch = 0; ch < c.in_channels; ++ch) {
+      std::array<double, 9> filter;
+      for (size_t i = 0; i < 9; ++i) filter[i] = from[(k * c.in_channels + ch) * 9 + static_cast<int64_t>(i)];
+      const std::vector<double> u = transformed_filter(t, filter);
+      float* to = packed.data<float>() + k / width * p.places() * panel + ch * width + k % width;
+      for (size_t xi = 0; xi < u.size(); ++xi) to[static_cast<int64_t>(xi) * panel] = static_cast<float>(u[xi]);
+    }
+  }
+  return packed;
+}
+
+/// Emits the two halves for one block of tiles.
+class BlockEmitter {
+ public:
+  BlockEmitter(Emitter& e, const Conv& c, const Plan& p, int32_t lanes, Expr n, Expr block)
+      : e_(e), b_(e.b), c_(c), p_(p), t_(winograd_transform(p.m)), lanes_(lanes), n_(std::move(n)) {
+    first_ = b_.let("first", block * Expr(p.block()));
+  }
+
+  /// v of input block `icb`, at `base` of `v`.
+  void transform_inputs(const Buf& v, const Expr& base, const Expr& icb, const Buf& temp) {
+    const ValueId x = e_.task().node().inputs[0];
+    const Operand& in = e_.task().operand(x);
+    const Buf buf = e_.input(x);
+    const int64_t side = t_.inputs();
+    b_.loop("t", 0, p_.block(), [&](const Expr& t) {
+      const auto [row, column] = corner(min(first_ + t, Expr(c_.tiles(p_.m) - 1)));
+      const Expr origin = b_.let("x0", Expr(in.phys.offset) + n_ * Expr(in.phys.strides[0]) + icb * Expr(in.phys.strides[1]));
+      std::vector<Expr> rows, columns;
+      for (int64_t i = 0; i < side; ++i) {
+        rows.push_back(b_.let("r", origin + min(row + Expr(i - c_.pad_h), Expr(c_.last_row)) * Expr(in.phys.strides[2])));
+        columns.push_back(b_.let("c", min(column + Expr(i - c_.pad_w), Expr(c_.last_column)) * Expr(in.phys.strides[3])));
+      }
+      for (int64_t j = 0; j < side; ++j) {
+        std::vector<Expr> d;
+        for (int64_t i = 0; i < side; ++i)
+          d.push_back(b_.let("d", b_.load(buf, rows[at(i)] + columns[at(j)], lanes_)));
+        store_all(temp, j, side, emit_input_transform(b_, t_, d));
+      }
+      const Expr to = b_.let("to", base + (icb * Expr(p_.block()) + t) * Expr(lanes_));
+      for (int64_t i = 0; i < side; ++i) {
+        const std::vector<Expr> out = emit_input_transform(b_, t_, load_all(temp, i * side, side));
+        for (int64_t j = 0; j < side; ++j)
+          b_.store(v, to + Expr((i * side + j) * p_.v_place(c_, lanes_)), out[at(j)]);
+      }
+    });
+  }
+
+  /// Outputs of channel group `group` from v at `base`.
+  void multiply(const Buf& v, const Expr& base, const Expr& group, const Buf& weights, bool prefetch, const Buf& q) {
+    const int64_t panel = c_.in_blocks * lanes_ * p_.vectors * lanes_;
+    const Expr u0 = b_.let("u0", group * Expr(p_.places() * panel));
+    b_.loop("xi", 0, p_.places(), [&](const Expr& xi) {
+      const Expr u = b_.let("u", u0 + xi * Expr(panel));
+      const Expr from = b_.let("from", base + xi * Expr(p_.v_place(c_, lanes_)));
+      b_.loop("rt", 0, p_.count, [&](const Expr& rt) {
+        register_tile(v, from + rt * Expr(p_.tile * lanes_), weights, u, prefetch, q,
+                      xi * Expr(p_.q_place(lanes_)) + rt * Expr(p_.tile * p_.vectors * lanes_));
+      });
+    });
+  }
+
+  void finish_outputs(const Expr& group, const Buf& q, const Buf& bias, const Buf& temp) {
+    const int64_t side = t_.inputs(), m = p_.m;
+    const Expr count = min(Expr(p_.block()), Expr(c_.tiles(m)) - first_);
+    b_.loop("t", 0, count, [&](const Expr& t) {
+      const auto [row, column] = corner(first_ + t);
+      b_.loop("v", 0, p_.vectors, [&](const Expr& vec) {
+        const Expr from = b_.let("from", (t * Expr(p_.vectors) + vec) * Expr(lanes_));
+        for (int64_t j = 0; j < side; ++j) {
+          std::vector<Expr> y;
+          for (int64_t i = 0; i < side; ++i)
+            y.push_back(b_.let("m", b_.load(q, from + Expr((i * side + j) * p_.q_place(lanes_)), lanes_)));
+          store_all(temp, j, side, emit_output_transform(b_, t_, y));
+        }
+        const Expr block = b_.let("oc", group * Expr(p_.vectors) + vec);
+        for (int64_t i = 0; i < m; ++i) {
+          guard(row + Expr(i), c_.out_h, i, [&] { output_row(row + Expr(i), column, i, block, bias, temp); });
+        }
+      });
+    });
+  }
+
+ private:
+  static size_t at(int64_t i) { return static_cast<size_t>(i); }
+
+  std::pair<Expr, Expr> corner(const Expr& tile) {
+    const Expr p = b_.let("p", tile);
+    const Expr h = b_.let("h", binary(Op::div, p, Expr(c_.tiles_w(p_.m))));
+    return {b_.let("row", h * Expr(p_.m)), b_.let("column", (p - h * Expr(c_.tiles_w(p_.m))) * Expr(p_.m))};
+  }
+
+  /// Values i to place i * stride + column of `temp`.
+  void store_all(const Buf& temp, int64_t column, int64_t stride, const std::vector<Expr>& values) {
+    for (size_t i = 0; i < values.size(); ++i)
+      b_.store(temp, Expr((static_cast<int64_t>(i) * stride + column) * lanes_), values[i]);
+  }
+  std::vector<Expr> load_all(const Buf& temp, int64_t first, int64_t count) {
+    std::vector<Expr> values;
+    for (int64_t i = 0; i < count; ++i) values.push_back(b_.let("d", b_.load(temp, Expr((first + i) * lanes_), lanes_)));
+    return values;
+  }
+
+  /// Runs `body` where `place` lies in [0, extent); unchecked where element i of a tile always does.
+  void guard(const Expr& place, int64_t extent, int64_t i, const std::function<void()>& body) {
+    if (extent % p_.m == 0 || i < extent % p_.m) return body();
+    b_.if_then(binary(Op::lt, place, Expr(extent)), body);
+  }
+
+  void output_row(const Expr& row, const Expr& column, int64_t i, const Expr& block, const Buf& bias, const Buf& temp) {
+    const ValueId anchor = e_.task().node().outputs[0];
+    const Domain domain = domain_of(e_.task().graph->type(anchor));
+    const std::vector<Expr> y = emit_output_transform(b_, t_, load_all(temp, i * t_.inputs(), t_.inputs()));
+    for (int64_t j = 0; j < p_.m; ++j) {
+      guard(column + Expr(j), c_.out_w, j, [&] {
+        Expr value = y[at(j)];
+        if (bias.id >= 0) value = b_.let("b", value + b_.load(bias, block * Expr(lanes_), lanes_));
+        e_.epilogue({{anchor, value}}, domain, Site{{n_, block, row, column + Expr(j), Expr(0)}, 4, lanes_, {}});
+      });
+    }
+  }
+
+  void register_tile(const Buf& v, const Expr& from, const Buf& weights, const Expr& u, bool prefetch, const Buf& q,
+                     const Expr& to) {
+    const int64_t width = p_.vectors * lanes_;
+    std::vector<int32_t> acc;
+    for (int64_t i = 0; i < p_.tile * p_.vectors; ++i) acc.push_back(b_.reg("acc", imm(DType::f32, 0, lanes_)));
+    const Expr x0 = b_.let("x0", from);
+    const int64_t unroll = std::min<int64_t>(kUnroll, lanes_), padded = ceil_div(c_.in_channels, unroll) * unroll;
+    b_.loop("icb", 0, c_.in_blocks, [&](const Expr& icb) {
+      const Expr x = b_.let("x", x0 + icb * Expr(p_.block() * lanes_));
+      const Expr w = b_.let("w", u + icb * Expr(lanes_ * width));
+      const Expr end = padded % lanes_ == 0 ? Expr(lanes_) : min(Expr(lanes_), Expr(padded) - icb * Expr(lanes_));
+      b_.loop("i", 0, end, unroll, [&](const Expr& i) {
+        for (int64_t k = 0; prefetch && k < unroll * width * 4 / 64; ++k)
+          b_.prefetch(weights, w + i * Expr(width) + Expr(kPrefetchAhead + k * 16));
+        for (int64_t k = 0; k < unroll; ++k) step(v, x + i + Expr(k), weights, w + (i + Expr(k)) * Expr(width), acc);
+      });
+    });
+    const Expr out = b_.let("to", to);
+    for (size_t i = 0; i < acc.size(); ++i) b_.store(q, out + Expr(static_cast<int64_t>(i) * lanes_), b_.get(acc[i]));
+  }
+
+  void step(const Buf& v, const Expr& x, const Buf& weights, const Expr& w, const std::vector<int32_t>& acc) {
+    std::vector<Expr> row;
+    for (int64_t k = 0; k < p_.vectors; ++k)
+      row.push_back(b_.let("w", b_.load(weights, w + Expr(k * lanes_), lanes_)));
+    for (int64_t t = 0; t < p_.tile; ++t) {
+      const Expr value = b_.let("x", b_.load(v, x + Expr(t * lanes_), lanes_, 0));
+      for (int64_t k = 0; k < p_.vectors; ++k) {
+        const int32_t reg = acc[at(t * p_.vectors + k)];
+        b_.set(reg, fma(value, row[at(k)], b_.get(reg)));
+      }
+    }
+  }
+
+  static constexpr int64_t kPrefetchAhead = 2048;  // elements: closer hurts, further is level (measured)
+
+  Emitter& e_;
+  LoopBuilder& b_;
+  const Conv& c_;
+  const Plan& p_;
+  const WinogradTransform& t_;
+  int32_t lanes_;
+  Expr n_, first_;
+};
+
+struct Operations {
+  int64_t inputs = 0, products = 0, outputs = 0;
+};
+
+Operations operations(const Conv& c, const Plan& p) {
+  const WinogradTransform& t = winograd_transform(p.m);
+  const int64_t tiles = c.n * c.tiles(p.m);
+  return {tiles * c.in_channels * input_transform_flops(t), tiles * p.places() * c.in_channels * c.out_channels * 2,
+          tiles * c.out_channels * output_transform_flops(t)};
+}
+
+/// Bytes of the task with the transformed weights in place of the weights.
+int64_t bytes_of(const Task& task, const Conv& c, const Plan& p, int64_t lanes) {
+  return task.bytes() - task.operand(task.node().inputs[1]).constant->bytes() + weight_bytes(c, p, lanes);
+}
+
+/// What both forms need beside v.
+struct Operands {
+  Buf weights, bias, q, temp;
+  bool prefetch = false;
+};
+
+Operands bind(Emitter& e, const Conv& c, const Plan& p, const TargetLimits& limits) {
+  const int32_t lanes = lanes_of(limits);
+  const Node& node = e.task().node();
+  Operands o;
+  o.weights = e.constant(pack(*e.task().operand(node.inputs[1]).constant, c, p, lanes), "u");
+  if (node.inputs.size() > 2 && node.inputs[2] != kNone)
+    o.bias = e.constant(pad_vector(*e.task().operand(node.inputs[2]).constant, lanes), "bias");
+  o.q = e.b.scratch("q", DType::f32, p.places() * p.q_place(lanes));
+  o.temp = e.b.scratch("temp", DType::f32, p.places() * lanes);
+  o.prefetch = weight_bytes(c, p, lanes) > limits.l2_bytes / 2;
+  return o;
+}
+
+void emit_group(BlockEmitter& block, const Buf& v, const Expr& base, const Expr& group, const Operands& o) {
+  block.multiply(v, base, group, o.weights, o.prefetch, o.q);
+  block.finish_outputs(group, o.q, o.bias, o.temp);
+}
+
+void lower_fused(Lowered& out, const Task& task, const Conv& c, const Plan& p, const TargetLimits& limits) {
+  const int32_t lanes = lanes_of(limits);
+  Emitter e(task, "conv2d_winograd");
+  const Expr n = e.b.parallel("n", c.n);
+  const Expr index = e.b.parallel("block", p.blocks(c));
+  e.input(task.node().inputs[0]);
+  const Operands o = bind(e, c, p, limits);
+  const Buf v = e.b.scratch("v", DType::f32, p.v_elems(c, lanes));
+  BlockEmitter block(e, c, p, lanes, n, index);
+  e.b.loop("icb", 0, c.in_blocks, [&](const Expr& icb) { block.transform_inputs(v, 0, icb, o.temp); });
+  e.b.loop("group", 0, c.out_blocks / p.vectors, [&](const Expr& group) { emit_group(block, v, 0, group, o); });
+  out.stages.push_back(e.finish(out));
+  const Operations all = operations(c, p);
+  out.stages.back().work =
+      StageWork{all.inputs + all.products + all.outputs, task.flops(), bytes_of(task, c, p, lanes)};
+}
+
+void lower_split(Lowered& out, const Task& task, const Conv& c, const Plan& p, const TargetLimits& limits) {
+  const int32_t lanes = lanes_of(limits);
+  const int64_t each = p.v_elems(c, lanes), all = each * c.n * p.blocks(c);
+  const Operations done = operations(c, p);
+  const TensorType& x = task.operand(task.node().inputs[0]).type;
+  const int64_t x_bytes = elems(x.shape) * size_bytes(x.dtype);
+  out.temp_bytes.push_back(all * 4);
+  {
+    Emitter e(task, "conv2d_winograd_inputs");
+    const Expr n = e.b.parallel("n", c.n);
+    const Expr index = e.b.parallel("block", p.blocks(c));
+    const Expr icb = e.b.parallel("icb", c.in_blocks);
+    e.input(task.node().inputs[0]);
+    const Buf v = e.temp(0, DType::f32, all, true, "v");
+    const Buf temp = e.b.scratch("temp", DType::f32, p.places() * lanes);
+    BlockEmitter block(e, c, p, lanes, n, index);
+    block.transform_inputs(v, (n * Expr(p.blocks(c)) + index) * Expr(each), icb, temp);
+    out.stages.push_back(e.finish(out));
+    out.stages.back().work = StageWork{done.inputs, 0, x_bytes + all * 4};
+  }
+  Emitter e(task, "conv2d_winograd");
+  const Expr n = e.b.parallel("n", c.n);
+  const Expr index = e.b.parallel("block", p.blocks(c));
+  const Expr group = e.b.parallel("group", c.out_blocks / p.vectors);
+  const Buf v = e.temp(0, DType::f32, all, false, "v");
+  const Operands o = bind(e, c, p, limits);
+  BlockEmitter block(e, c, p, lanes, n, index);
+  emit_group(block, v, (n * Expr(p.blocks(c)) + index) * Expr(each), group, o);
+  out.stages.push_back(e.finish(out));
+  out.stages.back().work = StageWork{done.products + done.outputs, task.flops(),
+                                     bytes_of(task, c, p, lanes) - x_bytes + all * 4};
+}
+
+/// The conv and the plan of a legal schedule.
+Answer<std::pair<Conv, Plan>> resolve(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  auto analysed = analyse(task, limits);
+  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
+  const Conv& c = std::get<Conv>(analysed);
+  if (auto rejected = check_knobs(schedule, knobs(c, limits))) return *rejected;
+  const Plan p = plan_of(schedule);
+  if (const int64_t most = most_pixels(p.vectors, limits); p.tile > most)
+    return Rejected{fmt::format("register tile (tiles beside {} vectors)", p.vectors), std::to_string(most),
+                    std::to_string(p.tile)};
+  return std::pair{c, p};
+}
+
+Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  const auto resolved = resolve(task, schedule, limits);
+  if (const auto* rejected = std::get_if<Rejected>(&resolved)) return *rejected;
+  const auto& [c, p] = std::get<std::pair<Conv, Plan>>(resolved);
+  return model(c, p, limits);
+}
+
+Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  const auto resolved = resolve(task, schedule, limits);
+  if (const auto* rejected = std::get_if<Rejected>(&resolved)) return *rejected;
+  const auto& [c, p] = std::get<std::pair<Conv, Plan>>(resolved);
+  Lowered lowered;
+  (p.split != 0 ? lower_split : lower_fused)(lowered, task, c, p, limits);
+  return lowered;
+}
+
+}  // namespace
+
+const Template conv2d_winograd{"conv2d_winograd",
+                               "3x3 convolution of stride 1 with fewer multiplications",
+                               space,
+                               pick,
+                               lower,
+                               candidates,
+                               estimate,
+                               true};
+
+}  // namespace kilter

@@ -1,0 +1,188 @@
+// Winograd's convolutions: every form answers as the reference kernel on every instruction set, within the accuracy gates
+// of doc/accuracy.md; the default is chosen where it should be.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "compile/compile.h"
+#include "compile/session.h"
+#include "ops/cases.h"
+#include "ops/evaluate.h"
+#include "schedule/winograd_core.h"
+
+namespace kilter {
+namespace {
+
+/// A convolution whose weights and bias are constants.
+OpCase conv_case(const std::string& text) {
+  const OpDef& conv = *find_op("", "Conv", 11);
+  ParsedCase parsed = parse_case(conv, text);
+  for (size_t i = 1; i < parsed.operands.size(); ++i) parsed.operands[i].kind = CaseOperand::Kind::constant;
+  return make_case(conv, parsed, text);
+}
+
+struct Answered {
+  Tensor y;
+  std::string schedule;  ///< of the convolution
+};
+
+Answered run(const OpCase& c, const std::string& schedule, std::string_view target, int threads = 2,
+             Accuracy accuracy = Accuracy::normal) {
+  CompileOptions options;
+  options.target = parse_target(target);
+  options.accuracy = accuracy;
+  if (!schedule.empty()) options.schedules[c.graph.node(c.graph.order().front()).name] = parse_schedule(schedule);
+  Compiled compiled = compile_graph(c.graph, options);
+  Answered out;
+  for (const Step& step : compiled.plan.steps) {
+    if (step.ops == "Conv") out.schedule = step.schedule;
+  }
+  const auto program = std::make_shared<const Program>(std::move(compiled.plan));
+  Loaded loaded{program, std::make_unique<Instance>(program, std::make_shared<ThreadPool>(threads)), {}};
+  out.y = run_plan(loaded, c.inputs).at(0);
+  return out;
+}
+
+std::vector<std::string_view> targets() {
+  std::vector<std::string_view> here;
+  for (const std::string_view name : {"x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
+    if (runs_here(parse_target(name))) here.push_back(name);
+  }
+  return here;
+}
+
+TEST(Winograd, EveryFormAnswersTheSame) {
+  // Odd extents and channels leave a part of every tile and block; the second has no padding, the third too much.
+  for (const std::string text : {"f32[2,20,13,18] f32[64,20,3,3] f32[64] | pads=[1,1,1,1]", "f32[1,35,21,15] f32[33,35,3,3]",
+                                 "f32[1,16,16,16] f32[32,16,3,3] f32[32] | pads=[2,0,1,2]"}) {
+    const OpCase c = conv_case(text);
+    const Tensor want = evaluate(c.graph, c.inputs).at(0);
+    for (const std::string_view target : targets()) {
+      for (const std::string form : {"m=4 vectors=1 tile=3 count=1 split=0", "m=4 vectors=1 tile=5 count=2 split=1",
+                                     "m=2 vectors=1 tile=7 count=3 split=0", "m=2 vectors=1 tile=1 count=1 split=1"}) {
+        const Answered got = run(c, "conv2d_winograd " + form, target);
+        EXPECT_EQ(got.schedule, "conv2d_winograd " + form);
+        const auto difference = compare(got.y, want, {1e-4F, 1e-4F});
+        EXPECT_FALSE(difference.has_value()) << text << " | " << form << " on " << target << ": " << *difference;
+      }
+    }
+  }
+}
+
+TEST(Winograd, AnyNumberOfThreadsAnswersTheSameBits) {
+  const OpCase c = conv_case("f32[1,64,28,28] f32[64,64,3,3] f32[64] | pads=[1,1,1,1]");
+  for (const std::string form : {"m=4 vectors=2 tile=6 count=2 split=0", "m=4 vectors=2 tile=6 count=9 split=1"}) {
+    const Tensor one = run(c, "conv2d_winograd " + form, "x86-64-v3", 1).y;
+    EXPECT_TRUE(one.same(run(c, "conv2d_winograd " + form, "x86-64-v3", 3).y)) << form;
+  }
+}
+
+/// The convolution in f64, and that of the magnitudes: what errors are held against.
+struct Exact {
+  std::vector<double> y, magnitude;
+};
+
+Exact exact(const Tensor& x, const Tensor& w) {
+  const int64_t channels = x.shape()[1], side = x.shape()[2], filters = w.shape()[0];
+  Exact out;
+  for (int64_t k = 0; k < filters; ++k) {
+    for (int64_t at = 0; at < side * side; ++at) {
+      double sum = 0, all = 0;
+      for (int64_t i = 0; i < channels * 9; ++i) {
+        const int64_t row = at / side + i / 3 % 3 - 1, column = at % side + i % 3 - 1;
+        if (row < 0 || row >= side || column < 0 || column >= side) continue;
+        const double product = double{x.data<float>()[(i / 9 * side + row) * side + column]} *
+                               double{w.data<float>()[k * channels * 9 + i]};
+        sum += product, all += std::abs(product);
+      }
+      out.y.push_back(sum), out.magnitude.push_back(all);
+    }
+  }
+  return out;
+}
+
+struct Errors {
+  double most = 0;  ///< max |e| over max of the convolution of magnitudes, in units of 2^-24
+  double rms = 0;   ///< rms of e over rms of y
+};
+
+Errors errors(const Tensor& got, const Exact& want) {
+  double most = 0, scale = 0, squares = 0, all = 0;
+  for (size_t i = 0; i < want.y.size(); ++i) {
+    const double e = double{got.data<float>()[i]} - want.y[i];
+    most = std::max(most, std::abs(e)), scale = std::max(scale, want.magnitude[i]);
+    squares += e * e, all += want.y[i] * want.y[i];
+  }
+  return {most / scale * 16777216, std::sqrt(squares / all)};
+}
+
+TEST(Winograd, ErrorsStayWithinTheGates) {
+  const OpCase c = conv_case("f32[1,64,20,20] f32[48,64,3,3] | pads=[1,1,1,1]");
+  const Tensor& w = *c.graph.value(c.graph.node(c.graph.order().front()).inputs[1]).constant;
+  const Exact want = exact(c.inputs.at(0), w);
+  for (const std::string_view target : targets()) {
+    const Errors four = errors(run(c, "conv2d_winograd m=4 vectors=1 tile=5 count=1 split=0", target).y, want);
+    EXPECT_LE(four.most, 64 + std::sqrt(64)) << target;
+    EXPECT_LE(four.rms, 1.2e-6) << target;  // other points, such as +-1, +-2, are above
+    const Errors two = errors(run(c, "conv2d_winograd m=2 vectors=1 tile=5 count=1 split=0", target).y, want);
+    EXPECT_LE(two.most, 16 + std::sqrt(64)) << target;
+    std::cout << target << ": F4 max " << four.most << "u rms " << four.rms << "; F2 max " << two.most << "u rms "
+              << two.rms << "\n";
+  }
+}
+
+TEST(Winograd, IsTheDefaultWhereItPays) {
+  const auto chosen = [](const std::string& text, Accuracy accuracy = Accuracy::normal) {
+    const std::string schedule = run(conv_case(text), "", "x86-64-v3", 1, accuracy).schedule;
+    return schedule.substr(0, schedule.find(" vectors"));
+  };
+  EXPECT_EQ(chosen("f32[1,64,28,28] f32[64,64,3,3] | pads=[1,1,1,1]"), "conv2d_winograd m=4");
+  EXPECT_EQ(chosen("f32[1,64,7,7] f32[64,64,3,3] | pads=[1,1,1,1]"), "conv2d_winograd m=2");
+  EXPECT_EQ(chosen("f32[1,64,28,28] f32[64,64,3,3] | pads=[1,1,1,1]", Accuracy::strict), "conv2d_direct");
+  EXPECT_EQ(chosen("f32[1,64,28,28] f32[64,64,3,3] | pads=[1,1,1,1] strides=[2,2]"), "conv2d_direct");
+  EXPECT_EQ(chosen("f32[1,64,4,4] f32[64,64,3,3] | pads=[1,1,1,1]"), "conv2d_direct");  // 4 tiles
+  EXPECT_EQ(chosen("f32[1,8,28,28] f32[64,8,3,3] | pads=[1,1,1,1]"), "conv2d_direct");  // few channels
+}
+
+TEST(Winograd, RefusalsSayWhatIsLegal) {
+  const auto refusal = [](const std::string& text, const std::string& schedule) -> std::string {
+    try {
+      run(conv_case(text), schedule, "x86-64-v3");
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "no error";
+  };
+  const std::string form = "conv2d_winograd m=4 vectors=1 tile=4 count=1 split=0";
+  EXPECT_EQ(refusal("f32[1,16,28,28] f32[16,16,5,5]", form),
+            "--schedule case: '" + form + "' does not apply: kernel: limit 3x3, got 5x5");
+  EXPECT_EQ(refusal("f32[1,16,28,28] f32[16,16,3,3]", "conv2d_winograd m=3 vectors=1 tile=4 count=1 split=0"),
+            "--schedule case: 'conv2d_winograd m=3 vectors=1 tile=4 count=1 split=0' does not apply: conv2d_winograd knob "
+            "m: limit one of 2, 4, got 3");
+  EXPECT_EQ(refusal("f32[1,16,28,28] f32[16,16,3,3]", "conv2d_winograd m=4 vectors=2 tile=9 count=1 split=0"),
+            "--schedule case: 'conv2d_winograd m=4 vectors=2 tile=9 count=1 split=0' does not apply: register tile (tiles "
+            "beside 2 vectors): limit 6, got 9");
+}
+
+/// A' ((G g) . (B' d)) is the correlation of d with g, in exact enough arithmetic.
+TEST(WinogradTransform, FiltersASignal) {
+  for (const int64_t m : {2, 4}) {
+    const WinogradTransform& t = winograd_transform(m);
+    const std::array<double, 9> filter{0, 0, 0, 3, -5, 7, 0, 0, 0};
+    // A filter of one row transforms into the outer product of G's middle column with its transform across.
+    const std::vector<double> u = transformed_filter(t, filter);
+    EXPECT_EQ(static_cast<int64_t>(u.size()), (m + 2) * (m + 2));
+    EXPECT_DOUBLE_EQ(u.back(), 0);                            // infinity sees the last row alone
+    EXPECT_DOUBLE_EQ(u[static_cast<size_t>(m + 1)], 0);       // 0 sees the first row alone
+    EXPECT_NE(u[static_cast<size_t>((m + 2) + (m + 1))], 0);  // a point in between sees the middle one
+  }
+  EXPECT_EQ(input_transform_flops(winograd_transform(4)), 24 * 12);
+  EXPECT_EQ(input_transform_flops(winograd_transform(2)), 6 * 8);
+  EXPECT_EQ(output_transform_flops(winograd_transform(4)), 16 * 10);
+  EXPECT_EQ(output_transform_flops(winograd_transform(2)), 4 * 6);
+}
+
+}  // namespace
+}  // namespace kilter
