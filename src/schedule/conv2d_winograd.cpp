@@ -1,5 +1,5 @@
-// 3x3 convolution of stride 1 by Winograd's minimal filtering (winograd_core.h): a quarter (m = 4) or 4/9 (m = 2) of the
-// multiplications. Transforms are fused by block of tiles, so that what lies between them stays in cache:
+// 3x3 convolution of stride 1 by Winograd's minimal filtering (winograd_core.h): a quarter (m = 4) or 4/9 (m = 2) of
+// the multiplications. Transforms are fused by block of tiles, so that what lies between them stays in cache:
 //
 //   v[xi][ic][tile]    B' d B of a block of tiles, all input channels
 //   for each group of output channels:
@@ -124,15 +124,16 @@ Estimate model(const Conv& c, const Plan& p, const TargetLimits& limits) {
   const int64_t lanes = lanes_of(limits);
   const auto blocks = static_cast<double>(c.n * p.blocks(c));
   const auto places = static_cast<double>(p.places());
-  const double step = std::max({static_cast<double>(p.tile * p.vectors) / 2, static_cast<double>(p.tile + p.vectors) / 2, 4.0});
+  const double step =
+      std::max({static_cast<double>(p.tile * p.vectors) / 2, static_cast<double>(p.tile + p.vectors) / 2, 4.0});
   const auto panels = static_cast<double>(c.in_channels * (c.out_blocks / p.vectors));
   const double products = blocks * places * panels * static_cast<double>(p.count) * step;
   const int64_t bytes = weight_bytes(c, p, lanes);
   const double rate = bytes <= limits.l2_bytes / 2 ? 1e9 : bytes <= limits.l3_bytes / 2 ? kFromL3 : kFromMemory;
   const double stream = blocks * static_cast<double>(bytes) / rate;
   const auto tiles = static_cast<double>(p.block()) * blocks;
-  const double transforms = tiles * 2.5 * (places * static_cast<double>(c.in_blocks) +
-                                           static_cast<double>((p.m + 2) * p.m * c.out_blocks));
+  const double transforms =
+      tiles * 2.5 * (places * static_cast<double>(c.in_blocks) + static_cast<double>((p.m + 2) * p.m * c.out_blocks));
   return {std::max(products, stream) + transforms, 1 - static_cast<double>(c.n * c.tiles(p.m)) / tiles};
 }
 
@@ -225,23 +226,24 @@ class BlockEmitter {
     const int64_t side = t_.inputs();
     b_.loop("t", 0, p_.block(), [&](const Expr& t) {
       const auto [row, column] = corner(min(first_ + t, Expr(c_.tiles(p_.m) - 1)));
-      const Expr origin = b_.let("x0", Expr(in.phys.offset) + n_ * Expr(in.phys.strides[0]) + icb * Expr(in.phys.strides[1]));
+      const Expr origin =
+          b_.let("x0", Expr(in.phys.offset) + n_ * Expr(in.phys.strides[0]) + icb * Expr(in.phys.strides[1]));
       std::vector<Expr> rows, columns;
       for (int64_t i = 0; i < side; ++i) {
-        rows.push_back(b_.let("r", origin + min(row + Expr(i - c_.pad_h), Expr(c_.last_row)) * Expr(in.phys.strides[2])));
-        columns.push_back(b_.let("c", min(column + Expr(i - c_.pad_w), Expr(c_.last_column)) * Expr(in.phys.strides[3])));
+        rows.push_back(
+            b_.let("r", origin + min(row + Expr(i - c_.pad_h), Expr(c_.last_row)) * Expr(in.phys.strides[2])));
+        columns.push_back(
+            b_.let("c", min(column + Expr(i - c_.pad_w), Expr(c_.last_column)) * Expr(in.phys.strides[3])));
       }
       for (int64_t j = 0; j < side; ++j) {
         std::vector<Expr> d;
-        for (int64_t i = 0; i < side; ++i)
-          d.push_back(b_.let("d", b_.load(buf, rows[at(i)] + columns[at(j)], lanes_)));
+        for (int64_t i = 0; i < side; ++i) d.push_back(b_.let("d", b_.load(buf, rows[at(i)] + columns[at(j)], lanes_)));
         store_all(temp, j, side, emit_input_transform(b_, t_, d));
       }
       const Expr to = b_.let("to", base + (icb * Expr(p_.block()) + t) * Expr(lanes_));
       for (int64_t i = 0; i < side; ++i) {
         const std::vector<Expr> out = emit_input_transform(b_, t_, load_all(temp, i * side, side));
-        for (int64_t j = 0; j < side; ++j)
-          b_.store(v, to + Expr((i * side + j) * p_.v_place(c_, lanes_)), out[at(j)]);
+        for (int64_t j = 0; j < side; ++j) b_.store(v, to + Expr((i * side + j) * p_.v_place(c_, lanes_)), out[at(j)]);
       }
     });
   }
@@ -297,7 +299,8 @@ class BlockEmitter {
   }
   std::vector<Expr> load_all(const Buf& temp, int64_t first, int64_t count) {
     std::vector<Expr> values;
-    for (int64_t i = 0; i < count; ++i) values.push_back(b_.let("d", b_.load(temp, Expr((first + i) * lanes_), lanes_)));
+    for (int64_t i = 0; i < count; ++i)
+      values.push_back(b_.let("d", b_.load(temp, Expr((first + i) * lanes_), lanes_)));
     return values;
   }
 
@@ -343,8 +346,7 @@ class BlockEmitter {
 
   void step(const Buf& v, const Expr& x, const Buf& weights, const Expr& w, const std::vector<int32_t>& acc) {
     std::vector<Expr> row;
-    for (int64_t k = 0; k < p_.vectors; ++k)
-      row.push_back(b_.let("w", b_.load(weights, w + Expr(k * lanes_), lanes_)));
+    for (int64_t k = 0; k < p_.vectors; ++k) row.push_back(b_.let("w", b_.load(weights, w + Expr(k * lanes_), lanes_)));
     for (int64_t t = 0; t < p_.tile; ++t) {
       const Expr value = b_.let("x", b_.load(v, x + Expr(t * lanes_), lanes_, 0));
       for (int64_t k = 0; k < p_.vectors; ++k) {
@@ -451,8 +453,8 @@ void lower_split(Lowered& out, const Task& task, const Conv& c, const Plan& p, c
   BlockEmitter block(e, c, p, lanes, n, index);
   emit_group(block, v, (n * Expr(p.blocks(c)) + index) * Expr(each), group, o);
   out.stages.push_back(e.finish(out));
-  out.stages.back().work = StageWork{done.products + done.outputs, task.flops(),
-                                     bytes_of(task, c, p, lanes) - x_bytes + all * 4};
+  out.stages.back().work =
+      StageWork{done.products + done.outputs, task.flops(), bytes_of(task, c, p, lanes) - x_bytes + all * 4};
 }
 
 /// The conv and the plan of a legal schedule.

@@ -1,5 +1,5 @@
-// Winograd's convolutions: every form answers as the reference kernel on every instruction set, within the accuracy gates
-// of doc/accuracy.md; the default is chosen where it should be.
+// Winograd's convolutions: every form answers as the reference kernel on every instruction set, within the accuracy
+// gates of doc/accuracy.md; the default is chosen where it should be.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -55,8 +55,9 @@ std::vector<std::string_view> targets() {
 
 TEST(Winograd, EveryFormAnswersTheSame) {
   // Odd extents and channels leave a part of every tile and block; the second has no padding, the third too much.
-  for (const std::string text : {"f32[2,20,13,18] f32[64,20,3,3] f32[64] | pads=[1,1,1,1]", "f32[1,35,21,15] f32[33,35,3,3]",
-                                 "f32[1,16,16,16] f32[32,16,3,3] f32[32] | pads=[2,0,1,2]"}) {
+  for (const std::string text :
+       {"f32[2,20,13,18] f32[64,20,3,3] f32[64] | pads=[1,1,1,1]", "f32[1,35,21,15] f32[33,35,3,3]",
+        "f32[1,16,16,16] f32[32,16,3,3] f32[32] | pads=[2,0,1,2]"}) {
     const OpCase c = conv_case(text);
     const Tensor want = evaluate(c.graph, c.inputs).at(0);
     for (const std::string_view target : targets()) {
@@ -158,12 +159,14 @@ TEST(Winograd, RefusalsSayWhatIsLegal) {
   const std::string form = "conv2d_winograd m=4 vectors=1 tile=4 count=1 split=0";
   EXPECT_EQ(refusal("f32[1,16,28,28] f32[16,16,5,5]", form),
             "--schedule case: '" + form + "' does not apply: kernel: limit 3x3, got 5x5");
-  EXPECT_EQ(refusal("f32[1,16,28,28] f32[16,16,3,3]", "conv2d_winograd m=3 vectors=1 tile=4 count=1 split=0"),
-            "--schedule case: 'conv2d_winograd m=3 vectors=1 tile=4 count=1 split=0' does not apply: conv2d_winograd knob "
-            "m: limit one of 2, 4, got 3");
-  EXPECT_EQ(refusal("f32[1,16,28,28] f32[16,16,3,3]", "conv2d_winograd m=4 vectors=2 tile=9 count=1 split=0"),
-            "--schedule case: 'conv2d_winograd m=4 vectors=2 tile=9 count=1 split=0' does not apply: register tile (tiles "
-            "beside 2 vectors): limit 6, got 9");
+  EXPECT_EQ(
+      refusal("f32[1,16,28,28] f32[16,16,3,3]", "conv2d_winograd m=3 vectors=1 tile=4 count=1 split=0"),
+      "--schedule case: 'conv2d_winograd m=3 vectors=1 tile=4 count=1 split=0' does not apply: conv2d_winograd knob "
+      "m: limit one of 2, 4, got 3");
+  EXPECT_EQ(
+      refusal("f32[1,16,28,28] f32[16,16,3,3]", "conv2d_winograd m=4 vectors=2 tile=9 count=1 split=0"),
+      "--schedule case: 'conv2d_winograd m=4 vectors=2 tile=9 count=1 split=0' does not apply: register tile (tiles "
+      "beside 2 vectors): limit 6, got 9");
 }
 
 /// A' ((G g) . (B' d)) is the correlation of d with g, in exact enough arithmetic.
