@@ -29,7 +29,7 @@ double value_at(const std::vector<double>& even, double x) {
 Expr weighted(LoopBuilder& b, const std::vector<double>& even, const std::vector<Expr>& d, size_t first) {
   Expr sum = d[first + 2 * (even.size() - 1)];
   for (size_t i = even.size() - 1; i-- > 0;) {
-    const Expr x = d[first + 2 * i];
+    const Expr& x = d[first + 2 * i];
     sum = fma(imm(x.elem(), even[i], x.lanes()), x, sum);
   }
   return b.let("t", sum);
