@@ -55,17 +55,13 @@ Answer<Conv> analyse(const Task& task, const TargetLimits& limits) {
   const Operand& w = task.operand(node.inputs[1]);
   const TensorType& y = task.graph->type(node.outputs[0]);
   const int32_t lanes = lanes_of(limits);
-  if (x.type.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.type.dtype))};
-  if (x.type.shape.size() != 4) return Rejected{"rank of the input", "4", std::to_string(x.type.shape.size())};
-  if (w.constant == nullptr) return Rejected{"weights", "constant", "computed at run time"};
+  if (auto rejected = check_conv_operands(task)) return *rejected;
   const Window win = conv_window(node, x.type.shape, w.type.shape);
   if (w.type.shape[2] != 3 || w.type.shape[3] != 3)
     return Rejected{"kernel", "3x3", fmt::format("{}x{}", w.type.shape[2], w.type.shape[3])};
   if (win.strides != std::vector<int64_t>{1, 1} || win.dilations != std::vector<int64_t>{1, 1})
     return Rejected{"strides and dilations", "1", "more"};
   if (node.int_attr("group", 1) != 1) return Rejected{"groups", "1", std::to_string(node.int_attr("group", 1))};
-  if (node.inputs.size() > 2 && node.inputs[2] != kNone && task.operand(node.inputs[2]).constant == nullptr)
-    return Rejected{"bias", "constant", "computed at run time"};
   if (x.type.layout.block != lanes || y.layout.block != lanes)
     return Rejected{"blocks of the layouts", std::to_string(lanes),
                     fmt::format("{} in, {} out", x.type.layout.block, y.layout.block)};
@@ -193,18 +189,18 @@ Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
 
 /// [group of output channels][place][input channel][output channel of the group].
 Tensor pack(const Tensor& w, const Conv& c, const Plan& p, int64_t lanes) {
-  const WinogradTransform& t = winograd_transform(p.m);
+  const auto rows = filter_rows(winograd_transform(p.m));
   const int64_t width = p.vectors * lanes, channels = c.in_blocks * lanes, panel = channels * width;
   Tensor packed(DType::f32, {c.out_blocks / p.vectors * p.places() * panel});
   std::fill_n(packed.data<float>(), packed.elems(), 0.0F);
-  const float* from = w.data<float>();
-  for (int64_t k = 0; k < c.out_channels; ++k) {
+  // Output channels innermost, as they lie in the packed weights.
+  for (int64_t group = 0; group < c.out_channels; group += width) {
     for (int64_t ch = 0; ch < c.in_channels; ++ch) {
-      std::array<double, 9> filter;
-      for (size_t i = 0; i < 9; ++i) filter[i] = from[(k * c.in_channels + ch) * 9 + static_cast<int64_t>(i)];
-      const std::vector<double> u = transformed_filter(t, filter);
-      float* to = packed.data<float>() + k / width * p.places() * panel + ch * width + k % width;
-      for (size_t xi = 0; xi < u.size(); ++xi) to[static_cast<int64_t>(xi) * panel] = static_cast<float>(u[xi]);
+      for (int64_t k = group; k < std::min(group + width, c.out_channels); ++k) {
+        const auto u = transformed_filter(rows, w.data<float>() + (k * c.in_channels + ch) * 9);
+        float* to = packed.data<float>() + group / width * p.places() * panel + ch * width + k - group;
+        for (int64_t xi = 0; xi < p.places(); ++xi) to[xi * panel] = static_cast<float>(u[static_cast<size_t>(xi)]);
+      }
     }
   }
   return packed;

@@ -40,6 +40,17 @@ double nest_cycles(const ConvNest& nest, const ConvTile& t, const TargetLimits& 
 
 }  // namespace
 
+std::optional<Rejected> check_conv_operands(const Task& task) {
+  const std::vector<ValueId>& inputs = task.node().inputs;
+  const TensorType& x = task.operand(inputs[0]).type;
+  if (x.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.dtype))};
+  if (x.shape.size() != 4) return Rejected{"rank of the input", "4", std::to_string(x.shape.size())};
+  if (task.operand(inputs[1]).constant == nullptr) return Rejected{"weights", "constant", "computed at run time"};
+  if (inputs.size() > 2 && inputs[2] != kNone && task.operand(inputs[2]).constant == nullptr)
+    return Rejected{"bias", "constant", "computed at run time"};
+  return std::nullopt;
+}
+
 int64_t most_pixels(int64_t vectors, const TargetLimits& limits) {
   const int64_t free = limits.vector_registers - vectors - (limits.fma ? 1 : 2);
   return std::max<int64_t>(free / vectors, 0);

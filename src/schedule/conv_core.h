@@ -36,6 +36,9 @@ struct ConvTile {
   bool operator==(const ConvTile&) const = default;
 };
 
+/// Whether a convolution's operands are f32, of two spatial dimensions, and its weights and bias constant.
+std::optional<Rejected> check_conv_operands(const Task& task);
+
 /// Pixels that fit the registers beside `vectors` weights and one broadcast (two without FMA, for the product).
 int64_t most_pixels(int64_t vectors, const TargetLimits& limits);
 

@@ -38,11 +38,7 @@ Answer<Transposed> analyse(const Task& task, const TargetLimits& limits) {
   const Operand& w = task.operand(node.inputs[1]);
   const TensorType& y = task.graph->type(node.outputs[0]);
   const int32_t lanes = lanes_of(limits);
-  if (x.type.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.type.dtype))};
-  if (x.type.shape.size() != 4) return Rejected{"rank of the input", "4", std::to_string(x.type.shape.size())};
-  if (w.constant == nullptr) return Rejected{"weights", "constant", "computed at run time"};
-  if (node.inputs.size() > 2 && node.inputs[2] != kNone && task.operand(node.inputs[2]).constant == nullptr)
-    return Rejected{"bias", "constant", "computed at run time"};
+  if (auto rejected = check_conv_operands(task)) return *rejected;
   if (x.type.layout.block != lanes || y.layout.block != lanes) {
     return Rejected{"block of the layouts", std::to_string(lanes),
                     fmt::format("{} in, {} out", x.type.layout.block, y.layout.block)};

@@ -35,7 +35,8 @@ Expr weighted(LoopBuilder& b, const std::vector<double>& even, const std::vector
   return b.let("t", sum);
 }
 
-/// Rows of G, (m+2) x 3.
+}  // namespace
+
 std::vector<std::array<double, 3>> filter_rows(const WinogradTransform& t) {
   std::vector<std::array<double, 3>> rows{{1 / value_at(even_product(t, SIZE_MAX), 0), 0, 0}};
   for (size_t k = 0; k < t.pairs.size(); ++k) {
@@ -47,25 +48,22 @@ std::vector<std::array<double, 3>> filter_rows(const WinogradTransform& t) {
   return rows;
 }
 
-}  // namespace
-
 const WinogradTransform& winograd_transform(int64_t outputs) {
   static const WinogradTransform kTwo{2, {1}}, kFour{4, {0.625, 1.5}};
   require(outputs == 2 || outputs == 4, "Winograd with {} outputs a tile", outputs);
   return outputs == 2 ? kTwo : kFour;
 }
 
-std::vector<double> transformed_filter(const WinogradTransform& t, const std::array<double, 9>& filter) {
-  const auto rows = filter_rows(t);
-  std::vector<double> out;
-  for (const auto& down : rows) {
-    for (const auto& across : rows) {
-      double sum = 0;
-      for (size_t r = 0; r < 3; ++r) {
-        for (size_t s = 0; s < 3; ++s) sum += down[r] * filter[r * 3 + s] * across[s];
-      }
-      out.push_back(sum);
+std::array<double, 36> transformed_filter(const std::vector<std::array<double, 3>>& rows, const float* filter) {
+  std::array<double, 36> out{};
+  const size_t side = rows.size();
+  for (size_t i = 0; i < side; ++i) {
+    std::array<double, 3> down{};
+    for (size_t s = 0; s < 3; ++s) {
+      for (size_t r = 0; r < 3; ++r) down[s] += rows[i][r] * double{filter[r * 3 + s]};
     }
+    for (size_t j = 0; j < side; ++j)
+      out[i * side + j] = down[0] * rows[j][0] + down[1] * rows[j][1] + down[2] * rows[j][2];
   }
   return out;
 }

@@ -26,8 +26,10 @@ struct WinogradTransform {
 /// m = 2 with points 0, +-1; m = 4 with 0, +-5/8, +-3/2, whose error is a fifth of that of 0, +-1, +-2.
 const WinogradTransform& winograd_transform(int64_t outputs);
 
-/// G g G' of one 3 x 3 filter, (m+2) x (m+2) values in rows.
-std::vector<double> transformed_filter(const WinogradTransform& t, const std::array<double, 9>& filter);
+/// Rows of G, (m+2) x 3.
+std::vector<std::array<double, 3>> filter_rows(const WinogradTransform& t);
+/// G g G' of one 3 x 3 filter, (m+2) x (m+2) values in rows, at most 36.
+std::array<double, 36> transformed_filter(const std::vector<std::array<double, 3>>& rows, const float* filter);
 
 /// Operations of the transforms of one tile of one channel, both dimensions.
 int64_t input_transform_flops(const WinogradTransform& t);
