@@ -109,8 +109,8 @@ class Checker {
 
   void step(const Step& s) const {
     if (s.extent < 0 || s.max_threads < 0 || s.flops < 0 || s.effective_flops < 0 || s.bytes < 0) {
-      bad_step("extent {}, threads {}, {} flops, {} bytes; expected 0 or more", s.extent, s.max_threads, s.flops,
-               s.bytes);
+      bad_step("extent {}, threads {}, {} flops, {} effective flops, {} bytes; expected 0 or more", s.extent,
+               s.max_threads, s.flops, s.effective_flops, s.bytes);
     }
     for (size_t i = 0; i < s.args.size(); ++i) region(i, s.args[i].bytes, "buffer");
     switch (s.kind) {

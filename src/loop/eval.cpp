@@ -1,9 +1,7 @@
 #include "loop/eval.h"
 
-#include <bit>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <type_traits>
 #include <vector>
 

@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include "base/convert.h"
 #include "ops/elementwise.h"
 #include "ops/matmul_shape.h"

@@ -1,10 +1,7 @@
 #include "ops/iterate.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <limits>
-#include <type_traits>
 
 #include "base/convert.h"
 #include "base/error.h"

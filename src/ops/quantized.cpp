@@ -1,6 +1,5 @@
 #include "ops/quantized.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "base/convert.h"
@@ -19,8 +18,7 @@ std::vector<int64_t> shifted(const Tensor& q, const Tensor& zero, const Shape& z
 }
 
 void store_quantized(const Tensor& tensor, int64_t i, double real, int64_t zero) {
-  // NaN and infinities saturate too.
-  const double shifted_real = std::isnan(real) ? 0.0 : std::nearbyint(real) + static_cast<double>(zero);
+  const double shifted_real = std::nearbyint(real) + static_cast<double>(zero);  // NaN gives 0
   if (tensor.dtype() == DType::i8) {
     tensor.data<int8_t>()[i] = saturate<int8_t>(shifted_real);
   } else {

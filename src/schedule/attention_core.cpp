@@ -6,7 +6,6 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kUnroll = 4;
 constexpr double kLowest = std::numeric_limits<float>::lowest();
 
 /// Emits the kernel: the parallel dimensions when made, then block() for the queries of one iteration.
@@ -32,7 +31,7 @@ class HeadEmitter {
       v_base_ = v_base_ + i * Expr(h.v.batch[d]);
       if (h.mask.value != kNone) mask_base_ = mask_base_ + i * Expr(h.mask.batch[d]);
     }
-    blocks_ = parts_of(h.shape.queries, width_);
+    blocks_ = ceil_div(h.shape.queries, width_);
     block_ = b_.parallel("block", blocks_);
     bind();
   }
@@ -47,7 +46,7 @@ class HeadEmitter {
 
  private:
   bool online() const { return key_block_ < h_.shape.keys; }
-  int64_t padded_size() const { return parts_of(h_.shape.v_size, lanes_) * lanes_; }
+  int64_t padded_size() const { return ceil_div(h_.shape.v_size, lanes_) * lanes_; }
 
   void bind() {
     q_ = e_.input(h_.q.value), k_ = e_.input(h_.k.value), v_ = e_.input(h_.v.value);
@@ -88,7 +87,7 @@ class HeadEmitter {
   void block(int64_t count) {
     const FusedAttentionShape& s = h_.shape;
     count_ = count;
-    vectors_ = parts_of(count, lanes_);
+    vectors_ = ceil_div(count, lanes_);
     most_.clear(), sum_.clear();
     pack_queries();
     for (int64_t v = 0; v < vectors_; ++v) {
@@ -228,7 +227,7 @@ class HeadEmitter {
   /// Calls body(row, rows, column, vectors) for tiles that cover count_ queries and v_size.
   template <class F>
   void for_output_tiles(const F& body) {
-    const int64_t total = parts_of(h_.shape.v_size, lanes_);
+    const int64_t total = ceil_div(h_.shape.v_size, lanes_);
     const int64_t wide = std::min(out_vectors_, total), groups = total / wide;
     const int64_t tall = std::min(out_rows_, count_), tiles = count_ / tall;
     const auto columns = [&](const Expr& row, int64_t rows) {
@@ -313,9 +312,9 @@ class HeadEmitter {
 
   template <class F>
   void contract(int64_t extent, const F& step) {
-    const int64_t full = extent / kUnroll * kUnroll;
-    b_.loop("k", 0, full, kUnroll, [&](const Expr& k) {
-      for (int64_t u = 0; u < kUnroll; ++u) step(k + Expr(u));
+    const int64_t full = extent / kReductionUnroll * kReductionUnroll;
+    b_.loop("k", 0, full, kReductionUnroll, [&](const Expr& k) {
+      for (int64_t u = 0; u < kReductionUnroll; ++u) step(k + Expr(u));
     });
     for (int64_t k = full; k < extent; ++k) step(Expr(k));
   }

@@ -3,6 +3,7 @@
 
 #include "ops/fused_attention.h"
 #include "schedule/emit.h"
+#include "schedule/register_tile.h"
 
 namespace kilter {
 
@@ -19,9 +20,6 @@ struct AttentionProblem {
   AttentionOperand q, k, v, mask;         ///< mask.value == kNone: no mask
   const Tensor* constant_mask = nullptr;  ///< of more than one row
 };
-
-/// Parts of `size` that cover `extent`.
-inline int64_t parts_of(int64_t extent, int64_t size) { return (extent + size - 1) / size; }
 
 /// Emits the whole kernel: parallel over batch dimensions and blocks of queries. The schedule's knobs are legal.
 void emit_attention(Emitter& e, const AttentionProblem& heads, const Schedule& schedule, int32_t lanes);

@@ -58,14 +58,12 @@ Answer<AttentionProblem> analyse(const Task& task) {
 // --- the default ---
 
 int64_t most_rows(int64_t vectors, const TargetLimits& limits) {
-  return std::max<int64_t>((limits.vector_registers - vectors - (limits.fma ? 1 : 2)) / vectors, 1);
+  return std::max<int64_t>(register_rows(vectors, limits), 1);
 }
 
-/// Cycles of one step of the contraction for all tiles that cover `rows`; see step_cycles of conv_core.cpp.
+/// Cycles of one step of the contraction for all tiles that cover `rows`.
 double cycles(int64_t rows, int64_t tile, int64_t vectors) {
-  const auto step = [&](int64_t r) {
-    return r == 0 ? 0.0 : std::max({static_cast<double>(r * vectors) / 2, static_cast<double>(r + vectors) / 2, 4.0});
-  };
+  const auto step = [&](int64_t r) { return r == 0 ? 0.0 : step_cycles(r, vectors); };
   const int64_t full = rows / tile;
   return static_cast<double>(full) * step(tile) + step(rows % tile);
 }
@@ -78,14 +76,14 @@ struct Tile {
 /// The cheapest number of rows beside `vectors`: as many as fit, or fewer that divide better.
 Tile best_rows(int64_t rows, int64_t vectors, const TargetLimits& limits) {
   const int64_t most = std::min(rows, most_rows(vectors, limits));
-  const int64_t balanced = parts_of(rows, parts_of(rows, most));
+  const int64_t balanced = ceil_div(rows, ceil_div(rows, most));
   const double full = cycles(rows, most, vectors), even = cycles(rows, balanced, vectors);
   return even < full * 0.99 ? Tile{vectors, balanced, even} : Tile{vectors, most, full};
 }
 
 /// Tile of the scores: keys x vectors of queries. All of a block's queries are one tile wide.
 Tile score_tile(const FusedAttentionShape& s, const TargetLimits& limits) {
-  const int64_t vectors = parts_of(s.queries, lanes_of(limits));
+  const int64_t vectors = ceil_div(s.queries, lanes_of(limits));
   Tile best;
   for (int64_t v : {2, 1, 3, 4}) {
     if (v > vectors && v > 1) continue;
@@ -101,7 +99,7 @@ Tile score_tile(const FusedAttentionShape& s, const TargetLimits& limits) {
 
 /// Tile of the output: queries of a block x vectors of v.
 Tile output_tile(const FusedAttentionShape& s, int64_t queries, const TargetLimits& limits) {
-  const int64_t vectors = parts_of(s.v_size, lanes_of(limits));
+  const int64_t vectors = ceil_div(s.v_size, lanes_of(limits));
   Tile best;
   for (int64_t v = 1; v <= std::min<int64_t>(vectors, 8); ++v) {
     Tile t = best_rows(std::min(queries, s.queries), v, limits);

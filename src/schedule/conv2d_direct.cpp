@@ -41,12 +41,7 @@ Answer<Conv> analyse(const Task& task, const TargetLimits& limits) {
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
   if (auto rejected = check_elementwise(task)) return *rejected;
   const Window win = conv_window(node, x.type.shape, w.type.shape);
-  const auto& halo = x.type.layout.halo;
-  const std::array<int64_t, 4> pads{win.pads_begin[0], win.pads_end[0], win.pads_begin[1], win.pads_end[1]};
-  for (size_t i = 0; i < 4; ++i) {
-    if (halo[i] < pads[i])
-      return Rejected{"halo of the input holds the padding", std::to_string(pads[i]), std::to_string(halo[i])};
-  }
+  if (auto rejected = check_halo(win, x.type)) return *rejected;
   Conv c;
   ConvNest& n = c.nest;
   n.groups = node.int_attr("group", 1);

@@ -18,12 +18,9 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kUnroll = 4;
 constexpr int64_t kLeastTiles = 13;     // fewer do not hide the stream of the weights (measured)
 constexpr int64_t kLeastChannels = 16;  // fewer gain little, and err most
 constexpr int64_t kFewBlocks = 8;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct Conv {
   int64_t n = 1, in_channels = 0, out_channels = 0;
@@ -36,7 +33,7 @@ struct Conv {
 };
 
 /// How the tiles of an image are taken.
-struct Plan {
+struct Tiling {
   int64_t m = 4, vectors = 2, tile = 14, count = 1, split = 0;
 
   int64_t places() const { return (m + 2) * (m + 2); }
@@ -67,23 +64,18 @@ Answer<Conv> analyse(const Task& task, const TargetLimits& limits) {
                     fmt::format("{} in, {} out", x.type.layout.block, y.layout.block)};
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
   if (auto rejected = check_elementwise(task)) return *rejected;
-  const auto& halo = x.type.layout.halo;
-  const std::array<int64_t, 4> pads{win.pads_begin[0], win.pads_end[0], win.pads_begin[1], win.pads_end[1]};
-  for (size_t i = 0; i < 4; ++i) {
-    if (halo[i] < pads[i])
-      return Rejected{"halo of the input holds the padding", std::to_string(pads[i]), std::to_string(halo[i])};
-  }
+  if (auto rejected = check_halo(win, x.type)) return *rejected;
   Conv c;
   c.n = x.type.shape[0];
   c.in_channels = x.type.shape[1], c.out_channels = y.shape[1];
   c.in_blocks = ceil_div(c.in_channels, lanes), c.out_blocks = ceil_div(c.out_channels, lanes);
   c.out_h = y.shape[2], c.out_w = y.shape[3];
-  c.pad_h = pads[0], c.pad_w = pads[2];
-  c.last_row = x.type.shape[2] - 1 + pads[1], c.last_column = x.type.shape[3] - 1 + pads[3];
+  c.pad_h = win.pads_begin[0], c.pad_w = win.pads_begin[1];
+  c.last_row = x.type.shape[2] - 1 + win.pads_end[0], c.last_column = x.type.shape[3] - 1 + win.pads_end[1];
   return c;
 }
 
-int64_t weight_bytes(const Conv& c, const Plan& p, int64_t lanes) {
+int64_t weight_bytes(const Conv& c, const Tiling& p, int64_t lanes) {
   return p.places() * c.in_blocks * c.out_blocks * lanes * lanes * 4;
 }
 
@@ -92,7 +84,7 @@ std::vector<Knob> knobs(const Conv& c, const TargetLimits& limits) {
   for (int64_t v = 1; v <= std::min<int64_t>(8, c.out_blocks); ++v) {
     if (c.out_blocks % v == 0) space[1].values.push_back(v);
   }
-  for (int64_t t = 1; t <= std::min(c.tiles(2), most_pixels(1, limits)); ++t) space[2].values.push_back(t);
+  for (int64_t t = 1; t <= std::min(c.tiles(2), register_rows(1, limits)); ++t) space[2].values.push_back(t);
   for (int64_t k = 1; k <= std::min<int64_t>(c.tiles(2), 16); ++k) space[3].values.push_back(k);
   return space;
 }
@@ -103,25 +95,24 @@ Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
   return knobs(std::get<Conv>(conv), limits);
 }
 
-Schedule schedule_of(const Plan& p) {
+Schedule schedule_of(const Tiling& p) {
   return {"conv2d_winograd",
           {{"m", p.m}, {"vectors", p.vectors}, {"tile", p.tile}, {"count", p.count}, {"split", p.split}}};
 }
 
-Plan plan_of(const Schedule& schedule) {
+Tiling tiling_of(const Schedule& schedule) {
   return {schedule.knob("m"), schedule.knob("vectors"), schedule.knob("tile"), schedule.knob("count"),
           schedule.knob("split")};
 }
 
 /// Cycles of one core: products at two vector multiply-adds a cycle, no step below their latency; transforms by their
 /// loads and stores; weights from beyond L2 in time for the products, if they can.
-Estimate model(const Conv& c, const Plan& p, const TargetLimits& limits) {
+Estimate model(const Conv& c, const Tiling& p, const TargetLimits& limits) {
   constexpr double kFromL3 = 30, kFromMemory = 10;  // bytes a cycle
   const int64_t lanes = lanes_of(limits);
   const auto blocks = static_cast<double>(c.n * p.blocks(c));
   const auto places = static_cast<double>(p.places());
-  const double step =
-      std::max({static_cast<double>(p.tile * p.vectors) / 2, static_cast<double>(p.tile + p.vectors) / 2, 4.0});
+  const double step = step_cycles(p.tile, p.vectors);
   const auto panels = static_cast<double>(c.in_channels * (c.out_blocks / p.vectors));
   const double products = blocks * places * panels * static_cast<double>(p.count) * step;
   const int64_t bytes = weight_bytes(c, p, lanes);
@@ -138,18 +129,18 @@ double direct_cycles(const Conv& c) {
   return static_cast<double>(c.n * c.out_h * c.out_w * c.out_blocks * c.in_channels * 9) / 2 / 0.95;
 }
 
-std::vector<Plan> plans(const Conv& c, const TargetLimits& limits) {
-  std::vector<Plan> all;
+std::vector<Tiling> tilings(const Conv& c, const TargetLimits& limits) {
+  std::vector<Tiling> all;
   for (const int64_t m : {4, 2}) {
     const int64_t tiles = c.tiles(m);
     if (tiles < kLeastTiles) continue;
     for (const int64_t v : {2, 1, 4}) {
-      const int64_t most = most_pixels(v, limits);
+      const int64_t most = register_rows(v, limits);
       if (c.out_blocks % v != 0 || most < 1) continue;
       const int64_t tile = ceil_div(tiles, ceil_div(tiles, most));
       for (const int64_t count : {1, 2, 3, 4}) {
         if (tile * (count - 1) >= tiles) break;
-        Plan p{m, v, tile, count, 0};
+        Tiling p{m, v, tile, count, 0};
         p.split = c.n * p.blocks(c) < kFewBlocks ? 1 : 0;
         all.push_back(p);
       }
@@ -162,7 +153,7 @@ std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
   std::vector<Schedule> all;
   const auto conv = analyse(task, limits);
   if (const auto* c = std::get_if<Conv>(&conv)) {
-    for (const Plan& p : plans(*c, limits)) all.push_back(schedule_of(p));
+    for (const Tiling& p : tilings(*c, limits)) all.push_back(schedule_of(p));
   }
   return all;
 }
@@ -173,9 +164,9 @@ Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
   const Conv& c = std::get<Conv>(conv);
   if (std::min(c.in_channels, c.out_channels) < kLeastChannels)
     return Rejected{"channels in and out", "16 or more", fmt::format("{}, {}", c.in_channels, c.out_channels)};
-  std::optional<Plan> best;
+  std::optional<Tiling> best;
   double least = 0;
-  for (const Plan& p : plans(c, limits)) {
+  for (const Tiling& p : tilings(c, limits)) {
     const double cycles = model(c, p, limits).cycles;
     if (best && cycles >= least * 0.995) continue;
     best = p, least = cycles;
@@ -188,7 +179,7 @@ Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
 }
 
 /// [group of output channels][place][input channel][output channel of the group].
-Tensor pack(const Tensor& w, const Conv& c, const Plan& p, int64_t lanes) {
+Tensor pack(const Tensor& w, const Conv& c, const Tiling& p, int64_t lanes) {
   const auto rows = filter_rows(winograd_transform(p.m));
   const int64_t width = p.vectors * lanes, channels = c.in_blocks * lanes, panel = channels * width;
   Tensor packed(DType::f32, {c.out_blocks / p.vectors * p.places() * panel});
@@ -209,7 +200,7 @@ Tensor pack(const Tensor& w, const Conv& c, const Plan& p, int64_t lanes) {
 /// Emits the two halves for one block of tiles.
 class BlockEmitter {
  public:
-  BlockEmitter(Emitter& e, const Conv& c, const Plan& p, int32_t lanes, Expr n, Expr block)
+  BlockEmitter(Emitter& e, const Conv& c, const Tiling& p, int32_t lanes, Expr n, Expr block)
       : e_(e), b_(e.b), c_(c), p_(p), t_(winograd_transform(p.m)), lanes_(lanes), n_(std::move(n)) {
     first_ = b_.let("first", block * Expr(p.block()));
   }
@@ -325,7 +316,8 @@ class BlockEmitter {
     std::vector<int32_t> acc;
     for (int64_t i = 0; i < p_.tile * p_.vectors; ++i) acc.push_back(b_.reg("acc", imm(DType::f32, 0, lanes_)));
     const Expr x0 = b_.let("x0", from);
-    const int64_t unroll = std::min<int64_t>(kUnroll, lanes_), padded = ceil_div(c_.in_channels, unroll) * unroll;
+    const int64_t unroll = std::min<int64_t>(kReductionUnroll, lanes_),
+                  padded = ceil_div(c_.in_channels, unroll) * unroll;
     b_.loop("icb", 0, c_.in_blocks, [&](const Expr& icb) {
       const Expr x = b_.let("x", x0 + icb * Expr(p_.block() * lanes_));
       const Expr w = b_.let("w", u + icb * Expr(lanes_ * width));
@@ -352,12 +344,10 @@ class BlockEmitter {
     }
   }
 
-  static constexpr int64_t kPrefetchAhead = 2048;  // elements: closer hurts, further is level (measured)
-
   Emitter& e_;
   LoopBuilder& b_;
   const Conv& c_;
-  const Plan& p_;
+  const Tiling& p_;
   const WinogradTransform& t_;
   int32_t lanes_;
   Expr n_, first_;
@@ -367,7 +357,7 @@ struct Operations {
   int64_t inputs = 0, products = 0, outputs = 0;
 };
 
-Operations operations(const Conv& c, const Plan& p) {
+Operations operations(const Conv& c, const Tiling& p) {
   const WinogradTransform& t = winograd_transform(p.m);
   const int64_t tiles = c.n * c.tiles(p.m);
   return {tiles * c.in_channels * input_transform_flops(t), tiles * p.places() * c.in_channels * c.out_channels * 2,
@@ -375,7 +365,7 @@ Operations operations(const Conv& c, const Plan& p) {
 }
 
 /// Bytes of the task with the transformed weights in place of the weights.
-int64_t bytes_of(const Task& task, const Conv& c, const Plan& p, int64_t lanes) {
+int64_t bytes_of(const Task& task, const Conv& c, const Tiling& p, int64_t lanes) {
   return task.bytes() - task.operand(task.node().inputs[1]).constant->bytes() + weight_bytes(c, p, lanes);
 }
 
@@ -385,7 +375,7 @@ struct Operands {
   bool prefetch = false;
 };
 
-Operands bind(Emitter& e, const Conv& c, const Plan& p, const TargetLimits& limits) {
+Operands bind(Emitter& e, const Conv& c, const Tiling& p, const TargetLimits& limits) {
   const int32_t lanes = lanes_of(limits);
   const Node& node = e.task().node();
   Operands o;
@@ -403,7 +393,7 @@ void emit_group(BlockEmitter& block, const Buf& v, const Expr& base, const Expr&
   block.finish_outputs(group, o.q, o.bias, o.temp);
 }
 
-void lower_fused(Lowered& out, const Task& task, const Conv& c, const Plan& p, const TargetLimits& limits) {
+void lower_fused(Lowered& out, const Task& task, const Conv& c, const Tiling& p, const TargetLimits& limits) {
   const int32_t lanes = lanes_of(limits);
   Emitter e(task, "conv2d_winograd");
   const Expr n = e.b.parallel("n", c.n);
@@ -420,7 +410,7 @@ void lower_fused(Lowered& out, const Task& task, const Conv& c, const Plan& p, c
       StageWork{all.inputs + all.products + all.outputs, task.flops(), bytes_of(task, c, p, lanes)};
 }
 
-void lower_split(Lowered& out, const Task& task, const Conv& c, const Plan& p, const TargetLimits& limits) {
+void lower_split(Lowered& out, const Task& task, const Conv& c, const Tiling& p, const TargetLimits& limits) {
   const int32_t lanes = lanes_of(limits);
   const int64_t each = p.v_elems(c, lanes), all = each * c.n * p.blocks(c);
   const Operations done = operations(c, p);
@@ -453,14 +443,14 @@ void lower_split(Lowered& out, const Task& task, const Conv& c, const Plan& p, c
       StageWork{done.products + done.outputs, task.flops(), bytes_of(task, c, p, lanes) - x_bytes + all * 4};
 }
 
-/// The conv and the plan of a legal schedule.
-Answer<std::pair<Conv, Plan>> resolve(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+/// The conv and the tiling of a legal schedule.
+Answer<std::pair<Conv, Tiling>> resolve(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
   auto analysed = analyse(task, limits);
   if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
   const Conv& c = std::get<Conv>(analysed);
   if (auto rejected = check_knobs(schedule, knobs(c, limits))) return *rejected;
-  const Plan p = plan_of(schedule);
-  if (const int64_t most = most_pixels(p.vectors, limits); p.tile > most)
+  const Tiling p = tiling_of(schedule);
+  if (const int64_t most = register_rows(p.vectors, limits); p.tile > most)
     return Rejected{fmt::format("register tile (tiles beside {} vectors)", p.vectors), std::to_string(most),
                     std::to_string(p.tile)};
   return std::pair{c, p};
@@ -469,14 +459,14 @@ Answer<std::pair<Conv, Plan>> resolve(const Task& task, const Schedule& schedule
 Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
   const auto resolved = resolve(task, schedule, limits);
   if (const auto* rejected = std::get_if<Rejected>(&resolved)) return *rejected;
-  const auto& [c, p] = std::get<std::pair<Conv, Plan>>(resolved);
+  const auto& [c, p] = std::get<std::pair<Conv, Tiling>>(resolved);
   return model(c, p, limits);
 }
 
 Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
   const auto resolved = resolve(task, schedule, limits);
   if (const auto* rejected = std::get_if<Rejected>(&resolved)) return *rejected;
-  const auto& [c, p] = std::get<std::pair<Conv, Plan>>(resolved);
+  const auto& [c, p] = std::get<std::pair<Conv, Tiling>>(resolved);
   Lowered lowered;
   (p.split != 0 ? lower_split : lower_fused)(lowered, task, c, p, limits);
   return lowered;

@@ -5,27 +5,21 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kUnroll = 4;        // more makes LLVM's scheduler hoist broadcasts and spill (measured)
 constexpr int64_t kTilesPerItem = 4;  // pixel tiles of one parallel item when the image is one long row
 constexpr int64_t kMaxVectors = 8;
 constexpr double kL2BytesPerCycle = 24;
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-/// Cycles of one reduction step of a register tile, on a core with two FMA and two load ports.
-double step_cycles(int64_t pixels, int64_t vectors, bool weights_beyond_l1, int32_t vector_bytes) {
-  const double fma = static_cast<double>(pixels * vectors) / 2;
-  const double loads = static_cast<double>(pixels + vectors) / 2;
+/// Cycles of one reduction step of a register tile.
+double tile_step_cycles(int64_t pixels, int64_t vectors, bool weights_beyond_l1, int32_t vector_bytes) {
   const double stream = weights_beyond_l1 ? static_cast<double>(vectors * vector_bytes) / kL2BytesPerCycle : 0;
-  const double latency = 4;
-  return std::max({fma, loads, stream, latency});
+  return std::max(step_cycles(pixels, vectors), stream);
 }
 
 /// Cycles of one reduction step over all tiles of one image and group.
 double nest_cycles(const ConvNest& nest, const ConvTile& t, const TargetLimits& limits) {
   const bool big = nest.panel_elems(t.vectors, limits.lanes_f32()) * 4 > limits.l1_bytes / 2;
   const auto cost = [&](int64_t pixels) {
-    return pixels == 0 ? 0 : step_cycles(pixels, t.vectors, big, limits.vector_bytes);
+    return pixels == 0 ? 0 : tile_step_cycles(pixels, t.vectors, big, limits.vector_bytes);
   };
   double per_image = 0;
   if (t.rows > 1) {
@@ -51,16 +45,21 @@ std::optional<Rejected> check_conv_operands(const Task& task) {
   return std::nullopt;
 }
 
-int64_t most_pixels(int64_t vectors, const TargetLimits& limits) {
-  const int64_t free = limits.vector_registers - vectors - (limits.fma ? 1 : 2);
-  return std::max<int64_t>(free / vectors, 0);
+std::optional<Rejected> check_halo(const Window& window, const TensorType& input) {
+  const auto& halo = input.layout.halo;
+  const std::array<int64_t, 4> pads{window.pads_begin[0], window.pads_end[0], window.pads_begin[1], window.pads_end[1]};
+  for (size_t i = 0; i < 4; ++i) {
+    if (halo[i] < pads[i])
+      return Rejected{"halo of the input holds the padding", std::to_string(pads[i]), std::to_string(halo[i])};
+  }
+  return std::nullopt;
 }
 
 std::vector<ConvTile> tile_candidates(const ConvNest& nest, const TargetLimits& limits) {
   std::vector<ConvTile> all;
   for (int64_t v = 1; v <= std::min(kMaxVectors, nest.out_blocks); ++v) {
     if (nest.out_blocks % v != 0) continue;
-    int64_t most = most_pixels(v, limits);
+    int64_t most = register_rows(v, limits);
     if (nest.in_block == 1)
       most = std::min<int64_t>(most, std::max<int64_t>(16 / v, 4));  // taps are unrolled: leave slack
     if (most < 1) continue;
@@ -82,7 +81,8 @@ std::vector<ConvTile> tile_candidates(const ConvNest& nest, const TargetLimits& 
 Estimate estimate_tile(const ConvNest& nest, const ConvTile& t, const TargetLimits& limits) {
   const double image = nest_cycles(nest, t, limits);
   const int64_t block = nest.in_block;
-  const int64_t channels = block == 1 ? nest.in_channels : ceil_div(nest.in_channels, kUnroll) * kUnroll;
+  const int64_t channels =
+      block == 1 ? nest.in_channels : ceil_div(nest.in_channels, kReductionUnroll) * kReductionUnroll;
   const auto steps = static_cast<double>(channels * nest.taps() * nest.n * nest.groups);
   // The same work in full tiles only.
   ConvNest full = nest;
@@ -113,9 +113,9 @@ std::optional<Rejected> check_tile(const ConvNest& nest, const ConvTile& t, cons
                     std::to_string(t.vectors)};
   }
   const int64_t pixels = t.rows * t.tile;
-  if (pixels > most_pixels(t.vectors, limits)) {
+  if (pixels > register_rows(t.vectors, limits)) {
     return Rejected{"register tile (pixels beside " + std::to_string(t.vectors) + " vectors)",
-                    std::to_string(most_pixels(t.vectors, limits)), std::to_string(pixels)};
+                    std::to_string(register_rows(t.vectors, limits)), std::to_string(pixels)};
   }
   if (t.rows > 1 && t.tile != nest.out_w) {
     return Rejected{"tile of several rows spans the row", std::to_string(nest.out_w), std::to_string(t.tile)};
@@ -125,7 +125,7 @@ std::optional<Rejected> check_tile(const ConvNest& nest, const ConvTile& t, cons
 
 std::vector<Knob> tile_space(const ConvNest& nest, const TargetLimits& limits) {
   std::vector<Knob> space{{"vectors", {}}, {"rows", {}}, {"tile", {}}};
-  const int64_t most = most_pixels(1, limits);
+  const int64_t most = register_rows(1, limits);
   for (int64_t v = 1; v <= std::min(kMaxVectors, nest.out_blocks); ++v) {
     if (nest.out_blocks % v == 0) space[0].values.push_back(v);
   }
@@ -217,7 +217,7 @@ class TileEmitter {
   void reduce_blocked(const Expr& origin, const Expr& weights) {
     const int64_t block = nest_.in_block;
     const int64_t tap = block * width();
-    const int64_t padded = ceil_div(nest_.in_channels, kUnroll) * kUnroll;
+    const int64_t padded = ceil_div(nest_.in_channels, kReductionUnroll) * kReductionUnroll;
     b_.loop("icb", 0, nest_.in_blocks(), [&](const Expr& icb) {
       const Expr x1 = b_.let("x1", origin + icb * Expr(stride_cb_));
       const Expr w1 = b_.let("w1", weights + icb * Expr(tap * nest_.taps()));
@@ -227,9 +227,9 @@ class TileEmitter {
           const Expr x2 =
               b_.let("x2", x1 + r * Expr(nest_.dilation_h * stride_h_) + s * Expr(nest_.dilation_w * stride_w_));
           const Expr w2 = b_.let("w2", w1 + (r * Expr(nest_.kernel_w) + s) * Expr(tap));
-          b_.loop("i", 0, end, std::min(kUnroll, block), [&](const Expr& i) {
+          b_.loop("i", 0, end, std::min(kReductionUnroll, block), [&](const Expr& i) {
             if (buffers_.prefetch) prefetch(w2 + i * Expr(width()));
-            for (int64_t u = 0; u < std::min(kUnroll, block); ++u)
+            for (int64_t u = 0; u < std::min(kReductionUnroll, block); ++u)
               step(x2 + i + Expr(u), w2 + (i + Expr(u)) * Expr(width()));
           });
         });
@@ -238,9 +238,8 @@ class TileEmitter {
   }
 
   void prefetch(const Expr& w) {
-    constexpr int64_t kAheadElems = 2048;  // 8 KiB: closer hurts, further is level (measured)
-    const int64_t lines = std::min(kUnroll, nest_.in_block) * width() * 4 / 64;
-    for (int64_t l = 0; l < lines; ++l) b_.prefetch(buffers_.weights, w + Expr(kAheadElems + l * 16));
+    const int64_t lines = std::min(kReductionUnroll, nest_.in_block) * width() * 4 / 64;
+    for (int64_t l = 0; l < lines; ++l) b_.prefetch(buffers_.weights, w + Expr(kPrefetchAhead + l * 16));
   }
 
   void reduce_plain(const Expr& origin, const Expr& weights) {

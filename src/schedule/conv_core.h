@@ -4,7 +4,9 @@
 
 #include <cstdint>
 
+#include "ops/window.h"
 #include "schedule/emit.h"
+#include "schedule/register_tile.h"
 
 namespace kilter {
 
@@ -38,9 +40,8 @@ struct ConvTile {
 
 /// Whether a convolution's operands are f32, of two spatial dimensions, and its weights and bias constant.
 std::optional<Rejected> check_conv_operands(const Task& task);
-
-/// Pixels that fit the registers beside `vectors` weights and one broadcast (two without FMA, for the product).
-int64_t most_pixels(int64_t vectors, const TargetLimits& limits);
+/// Whether the halo of the input holds the padding of the window.
+std::optional<Rejected> check_halo(const Window& window, const TensorType& input);
 
 /// The tile that the analytic model ranks first: registers, load ports, FMA latency, tails, weight stream.
 ConvTile pick_tile(const ConvNest& nest, const TargetLimits& limits);

@@ -5,12 +5,12 @@
 #include <algorithm>
 
 #include "schedule/emit.h"
+#include "schedule/register_tile.h"
 #include "schedule/templates.h"
 
 namespace kilter {
 namespace {
 
-constexpr int64_t kUnroll = 4;
 constexpr int64_t kMaxVectors = 8;
 constexpr int64_t kTilesPerItem = 4;
 
@@ -65,7 +65,7 @@ Answer<Product> analyse(const Task& task, const TargetLimits&) {
 }
 
 int64_t most_rows(int64_t vectors, const TargetLimits& limits) {
-  return std::max<int64_t>((limits.vector_registers - vectors - (limits.fma ? 1 : 2)) / vectors, 1);
+  return std::max<int64_t>(register_rows(vectors, limits), 1);
 }
 
 /// Vectors of a panel: as many as have columns.
@@ -240,9 +240,9 @@ class ProductEmitter {
         }
       }
     };
-    const int64_t full = p_.k / kUnroll * kUnroll;
-    b_.loop("k", 0, full, kUnroll, [&](const Expr& k) {
-      for (int64_t u = 0; u < kUnroll; ++u) step(k + Expr(u));
+    const int64_t full = p_.k / kReductionUnroll * kReductionUnroll;
+    b_.loop("k", 0, full, kReductionUnroll, [&](const Expr& k) {
+      for (int64_t u = 0; u < kReductionUnroll; ++u) step(k + Expr(u));
     });
     for (int64_t k = full; k < p_.k; ++k) step(Expr(k));
     finish(row, rows, acc);
