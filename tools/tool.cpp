@@ -23,7 +23,7 @@ void ModelOptions::add_to(CLI::App& app, bool compiles) {
       "--schedule", schedules,
       "NODE=SCHEDULE, forces a node's schedule, e.g. conv1=\"conv2d_direct vectors=2 rows=1 tile=14 prefetch=0\"");
   app.add_option("--accuracy", accuracy,
-                 "strict: no kernel that approximates (Winograd's 3x3 convolutions), results as close as direct sums")
+                 "strict: no kernel that approximates (Winograd's convolutions), results as close as direct sums")
       ->check(CLI::IsMember({"default", "strict"}))
       ->capture_default_str();
   app.add_option("--no-fuse", no_fuse, "node whose task takes no element-wise node in; may be repeated")

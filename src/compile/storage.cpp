@@ -85,8 +85,9 @@ class Placer {
 
   void place_parts(NodeId id) {
     const ValueId out = graph_.node(id).outputs[0];
-    own(out);
     map_.views.insert(id);
+    if (const auto joined = side_by_side(id)) return set(out, *joined);
+    own(out);
     const Storage whole = of(out);
     const TensorType type = graph_.type(out);
     const auto rank = static_cast<int64_t>(type.shape.size());
@@ -108,6 +109,32 @@ class Placer {
       set(part, inside);
       start += extent;
     }
+  }
+
+  /// The place of a concatenation whose parts lie one after another inside a larger one already, as the layers of a
+  /// dense block do.
+  std::optional<Storage> side_by_side(NodeId id) const {
+    const Node& node = graph_.node(id);
+    const ValueId out = node.outputs[0];
+    const TensorType& type = graph_.type(out);
+    const int64_t axis = normal_axis(node, node.int_attr("axis", 1), static_cast<int64_t>(type.shape.size()));
+    const bool taken = static_cast<size_t>(out) < placed_.size() && placed_[static_cast<size_t>(out)];
+    if (taken || graph_.is_output(out) || read_dense(out)) return std::nullopt;
+    std::optional<Storage> first;
+    int64_t start = 0;
+    for (const ValueId part : node.inputs) {
+      if (static_cast<size_t>(part) >= placed_.size() || !placed_[static_cast<size_t>(part)]) return std::nullopt;
+      const Storage& s = of(part);
+      if (!first) first = s;
+      const int64_t at = type.layout.block > 1 && axis == 1 ? start / type.layout.block : start;
+      const int64_t offset = first->offset_elems + at * first->phys.strides[static_cast<size_t>(axis)];
+      if (s.root != first->root || s.offset_elems != offset || s.phys.strides != first->phys.strides ||
+          graph_.type(part).layout != type.layout)
+        return std::nullopt;
+      start += graph_.type(part).shape[static_cast<size_t>(axis)];
+    }
+    if (first) first->phys.dims = physical(type).dims;
+    return first;
   }
 
   bool writable_in_place(ValueId part, const Layout& layout, NodeId user) const {

@@ -18,44 +18,64 @@ namespace {
 constexpr int64_t kKiB = 1024;
 constexpr int64_t kMiB = 1024 * kKiB;
 
-constexpr TargetLimits sse(int64_t l1, int64_t l2, int64_t l3) {
-  return {.vector_bytes = 16, .l1_bytes = l1, .l2_bytes = l2, .l3_bytes = l3};
+/// What one core has of the memory system.
+struct Memory {
+  int64_t l1, l2, l3;  ///< bytes of data; L3: what its cluster shares
+  double l3_rate, memory_rate;
+  int32_t prefetch;
+};
+
+constexpr TargetLimits sse(const Memory& m) {
+  return {.l1_bytes = m.l1,
+          .l2_bytes = m.l2,
+          .l3_bytes = m.l3,
+          .l3_rate = m.l3_rate,
+          .memory_rate = m.memory_rate,
+          .prefetch_bytes = m.prefetch};
 }
-constexpr TargetLimits avx2(int64_t l1, int64_t l2, int64_t l3) {
-  return {.vector_bytes = 32, .fma = true, .f16_convert = true, .l1_bytes = l1, .l2_bytes = l2, .l3_bytes = l3};
+constexpr TargetLimits avx2(const Memory& m) {
+  TargetLimits limits = sse(m);
+  limits.vector_bytes = 32;
+  limits.fma = limits.f16_convert = true;
+  return limits;
 }
-constexpr TargetLimits avx512(int64_t l1, int64_t l2, int64_t l3) {
-  return {.vector_bytes = 64,
-          .vector_registers = 32,
-          .fma = true,
-          .masks = true,
-          .f16_convert = true,
-          .l1_bytes = l1,
-          .l2_bytes = l2,
-          .l3_bytes = l3};
+constexpr TargetLimits avx512(const Memory& m) {
+  TargetLimits limits = avx2(m);
+  limits.vector_bytes = 64;
+  limits.vector_registers = 32;
+  limits.masks = true;
+  return limits;
 }
 
-// Cache sizes are of the server part of each generation: data per core, L3 that one core's cluster shares. The general
-// rows take what nearly every machine of their level has.
+// Of the server part of each generation; the general rows take what nearly every machine of their level has. Rates and
+// distances were measured on Zen 5 and on Sapphire Rapids and its successors: a mesh has a slow L3, and its cores want
+// streams prefetched within a page.
+constexpr Memory zen(int64_t l1_kib, int64_t l2_kib, int64_t l3_mib) {
+  return {l1_kib * kKiB, l2_kib * kKiB, l3_mib * kMiB, 30, 10, 8192};
+}
+constexpr Memory ring(int64_t l1_kib, int64_t l2_kib, int64_t l3_mib) {
+  return {l1_kib * kKiB, l2_kib * kKiB, l3_mib * kMiB, 16, 6, 2048};
+}
+constexpr Memory mesh(int64_t l1_kib, int64_t l2_kib, int64_t l3_mib) {
+  return {l1_kib * kKiB, l2_kib * kKiB, l3_mib * kMiB, 8, 4, 2048};
+}
+
 constexpr std::array kRows = {
-    TargetRow{"x86-64-v2", "x86-64-v2", "any x86-64 with SSE4.2", sse(32 * kKiB, 256 * kKiB, 4 * kMiB)},
-    TargetRow{"x86-64-v3", "x86-64-v3", "any x86-64 with AVX2 and FMA", avx2(32 * kKiB, 256 * kKiB, 8 * kMiB)},
-    TargetRow{"x86-64-v4", "x86-64-v4", "any x86-64 with AVX-512 F, BW, CD, DQ, VL",
-              avx512(32 * kKiB, 1 * kMiB, 16 * kMiB)},
-    TargetRow{"haswell", "haswell", "Intel Haswell and Broadwell", avx2(32 * kKiB, 256 * kKiB, 8 * kMiB)},
-    TargetRow{"skylake", "skylake", "Intel Skylake client and its successors without AVX-512",
-              avx2(32 * kKiB, 256 * kKiB, 8 * kMiB)},
-    TargetRow{"skylake-avx512", "skylake-avx512", "Intel Skylake server", avx512(32 * kKiB, 1 * kMiB, 16 * kMiB)},
-    TargetRow{"cascadelake", "cascadelake", "Intel Cascade Lake (AVX-512 VNNI)",
-              avx512(32 * kKiB, 1 * kMiB, 16 * kMiB)},
-    TargetRow{"icelake-server", "icelake-server", "Intel Ice Lake server", avx512(48 * kKiB, 1280 * kKiB, 32 * kMiB)},
+    TargetRow{"x86-64-v2", "x86-64-v2", "any x86-64 with SSE4.2", sse(ring(32, 256, 4))},
+    TargetRow{"x86-64-v3", "x86-64-v3", "any x86-64 with AVX2 and FMA", avx2(ring(32, 256, 8))},
+    TargetRow{"x86-64-v4", "x86-64-v4", "any x86-64 with AVX-512 F, BW, CD, DQ, VL", avx512(mesh(32, 1024, 16))},
+    TargetRow{"haswell", "haswell", "Intel Haswell and Broadwell", avx2(ring(32, 256, 8))},
+    TargetRow{"skylake", "skylake", "Intel Skylake client and its successors without AVX-512", avx2(ring(32, 256, 8))},
+    TargetRow{"skylake-avx512", "skylake-avx512", "Intel Skylake server", avx512(mesh(32, 1024, 16))},
+    TargetRow{"cascadelake", "cascadelake", "Intel Cascade Lake (AVX-512 VNNI)", avx512(mesh(32, 1024, 16))},
+    TargetRow{"icelake-server", "icelake-server", "Intel Ice Lake server", avx512(mesh(48, 1280, 32))},
     TargetRow{"sapphirerapids", "sapphirerapids", "Intel Sapphire Rapids (AVX-512 FP16, BF16)",
-              avx512(48 * kKiB, 2 * kMiB, 48 * kMiB)},
-    TargetRow{"znver1", "znver1", "AMD Zen", avx2(32 * kKiB, 512 * kKiB, 8 * kMiB)},
-    TargetRow{"znver2", "znver2", "AMD Zen 2", avx2(32 * kKiB, 512 * kKiB, 16 * kMiB)},
-    TargetRow{"znver3", "znver3", "AMD Zen 3", avx2(32 * kKiB, 512 * kKiB, 32 * kMiB)},
-    TargetRow{"znver4", "znver4", "AMD Zen 4", avx512(32 * kKiB, 1 * kMiB, 32 * kMiB)},
-    TargetRow{"znver5", "znver5", "AMD Zen 5", avx512(48 * kKiB, 1 * kMiB, 32 * kMiB)},
+              avx512(mesh(48, 2048, 48))},
+    TargetRow{"znver1", "znver1", "AMD Zen", avx2(zen(32, 512, 8))},
+    TargetRow{"znver2", "znver2", "AMD Zen 2", avx2(zen(32, 512, 16))},
+    TargetRow{"znver3", "znver3", "AMD Zen 3", avx2(zen(32, 512, 32))},
+    TargetRow{"znver4", "znver4", "AMD Zen 4", avx512(zen(32, 1024, 32))},
+    TargetRow{"znver5", "znver5", "AMD Zen 5", avx512(zen(48, 1024, 32))},
 };
 
 /// Instruction set extensions and what each needs, by LLVM's names; the needed come first.

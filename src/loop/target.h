@@ -18,7 +18,9 @@ struct TargetLimits {
   int64_t l1_bytes = 32 << 10;
   int64_t l2_bytes = 512 << 10;   ///< per core
   int64_t l3_bytes = 16 << 20;    ///< shared
-  int32_t prefetch_bytes = 8192;  ///< distance of the weight stream's prefetch
+  double l3_rate = 16;            ///< bytes a cycle that one core reads from L3
+  double memory_rate = 6;         ///< and from memory
+  int32_t prefetch_bytes = 4096;  ///< how far ahead of its use a stream from there is best prefetched
 
   int32_t lanes_f32() const { return vector_bytes / 4; }
 };

@@ -70,7 +70,7 @@ Answer<Conv> analyse(const Task& task, const TargetLimits& limits) {
 
 std::vector<Knob> knobs(const Conv& c, const TargetLimits& limits) {
   std::vector<Knob> space = tile_space(c.nest, limits);
-  space.push_back({"prefetch", {0, 1}});
+  space.push_back(prefetch_knob());
   return space;
 }
 
@@ -86,7 +86,7 @@ Schedule schedule_of(const ConvNest& nest, const ConvTile& tile, const TargetLim
                   {{"vectors", tile.vectors},
                    {"rows", tile.rows},
                    {"tile", tile.tile},
-                   {"prefetch", weight_bytes > limits.l2_bytes / 2 && nest.in_block > 1 ? 1 : 0}}};
+                   {"prefetch", nest.in_block > 1 ? pick_prefetch(weight_bytes, limits) : 0}}};
 }
 
 Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
@@ -152,7 +152,7 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   if (node.inputs.size() > 2 && node.inputs[2] != kNone) {
     buffers.bias = e.constant(pad_vector(*task.operand(node.inputs[2]).constant, lanes), "bias");
   }
-  buffers.prefetch = schedule.knob("prefetch") != 0;
+  buffers.prefetch = schedule.knob("prefetch");
   emit_nest(e, conv.nest, tile, buffers, n, g, ocg, item, lanes);
   Lowered lowered;
   lowered.stages.push_back(e.finish(lowered));

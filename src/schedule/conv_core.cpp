@@ -228,18 +228,13 @@ class TileEmitter {
               b_.let("x2", x1 + r * Expr(nest_.dilation_h * stride_h_) + s * Expr(nest_.dilation_w * stride_w_));
           const Expr w2 = b_.let("w2", w1 + (r * Expr(nest_.kernel_w) + s) * Expr(tap));
           b_.loop("i", 0, end, std::min(kReductionUnroll, block), [&](const Expr& i) {
-            if (buffers_.prefetch) prefetch(w2 + i * Expr(width()));
-            for (int64_t u = 0; u < std::min(kReductionUnroll, block); ++u)
-              step(x2 + i + Expr(u), w2 + (i + Expr(u)) * Expr(width()));
+            const int64_t unroll = std::min(kReductionUnroll, block);
+            emit_prefetch(b_, buffers_.weights, w2 + i * Expr(width()), unroll * width(), buffers_.prefetch);
+            for (int64_t u = 0; u < unroll; ++u) step(x2 + i + Expr(u), w2 + (i + Expr(u)) * Expr(width()));
           });
         });
       });
     });
-  }
-
-  void prefetch(const Expr& w) {
-    const int64_t lines = std::min(kReductionUnroll, nest_.in_block) * width() * 4 / 64;
-    for (int64_t l = 0; l < lines; ++l) b_.prefetch(buffers_.weights, w + Expr(kPrefetchAhead + l * 16));
   }
 
   void reduce_plain(const Expr& origin, const Expr& weights) {

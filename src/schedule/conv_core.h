@@ -61,7 +61,7 @@ struct ConvBuffers {
   ValueId input = kNone, output = kNone;  ///< output: the anchor's value
   Buf weights;                            ///< packed: see panel_elems
   Buf bias;                               ///< one vector per output block; id < 0 when there is none
-  bool prefetch = false;                  ///< weights come from beyond L2
+  int64_t prefetch = 0;                   ///< of the weights: see prefetch_knob()
 };
 
 /// Emits item `item` (0 <= item < nest_items) for batch `n`, group `g` and block group `ocg` (all i64 expressions).

@@ -78,7 +78,7 @@ std::vector<Knob> knobs(const Product& p, const TargetLimits& limits) {
   Knob vectors{"vectors", {}}, rows{"rows", {}};
   for (int64_t v = 1; v <= most_vectors(p, limits); ++v) vectors.values.push_back(v);
   for (int64_t r = 1; r <= std::min(p.m, most_rows(1, limits)); ++r) rows.values.push_back(r);
-  return {vectors, rows};
+  return {vectors, rows, prefetch_knob()};
 }
 
 Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
@@ -87,18 +87,21 @@ Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
   return knobs(std::get<Product>(p), limits);
 }
 
-/// Cycles of the whole product for a tile; see step_cycles of conv_core.cpp for the model.
+/// Cycles of one step of k over all panels and rows; panels stream from L2.
 double cycles(const Product& p, int64_t vectors, int64_t rows, const TargetLimits& limits) {
   const int64_t lanes = lanes_of(limits);
   const int64_t panels = (p.n + vectors * lanes - 1) / (vectors * lanes);
   const auto step = [&](int64_t r) {
     if (r == 0) return 0.0;
-    const double fma = static_cast<double>(r * vectors) / 2;
-    const double loads = static_cast<double>(r + vectors) / 2;
-    const double stream = static_cast<double>(vectors * limits.vector_bytes) / 24;
-    return std::max({fma, loads, stream, 4.0});
+    return std::max(step_cycles(r, vectors), static_cast<double>(vectors * limits.vector_bytes) / 24);
   };
   return static_cast<double>(panels) * (static_cast<double>(p.m / rows) * step(rows) + step(p.m % rows));
+}
+
+/// Packed constants are prefetched; what was packed a moment ago is near.
+Schedule schedule_of(const Product& p, int64_t vectors, int64_t rows, const TargetLimits& limits) {
+  const int64_t prefetch = p.constant_b ? pick_prefetch(p.k * p.n * elems(p.b_extent) * 4, limits) : 0;
+  return {"matmul_tiled", {{"vectors", vectors}, {"rows", rows}, {"prefetch", prefetch}}};
 }
 
 Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
@@ -115,7 +118,7 @@ Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
       if (best < 0 || c < best * 0.99) best = c, best_v = v, best_r = r;
     }
   }
-  return Schedule{"matmul_tiled", {{"vectors", best_v}, {"rows", best_r}}};
+  return schedule_of(p, best_v, best_r, limits);
 }
 
 /// In the order in which pick() looks at them.
@@ -127,7 +130,7 @@ std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
   for (int64_t v = 1; v <= most_vectors(p, limits); ++v) {
     const int64_t most = std::min(p.m, most_rows(v, limits));
     const int64_t count = (p.m + most - 1) / most;
-    for (int64_t r : {most, (p.m + count - 1) / count}) all.push_back({"matmul_tiled", {{"vectors", v}, {"rows", r}}});
+    for (int64_t r : {most, (p.m + count - 1) / count}) all.push_back(schedule_of(p, v, r, limits));
   }
   return all;
 }
@@ -206,8 +209,8 @@ Stage pack_stage(const Task& task, const Product& p, const Panels& panels, int32
 
 class ProductEmitter {
  public:
-  ProductEmitter(Emitter& e, const Product& p, const Panels& panels, int64_t vectors, int32_t lanes)
-      : e_(e), b_(e.b), p_(p), panels_(panels), vectors_(vectors), lanes_(lanes) {
+  ProductEmitter(Emitter& e, const Product& p, const Panels& panels, int64_t vectors, int64_t prefetch, int32_t lanes)
+      : e_(e), b_(e.b), p_(p), panels_(panels), vectors_(vectors), prefetch_(prefetch), lanes_(lanes) {
     const Operand& a = e.task().operand(e.task().node().inputs[0]);
     a_base_ = a.phys.offset;
     Expr matrix = 0;
@@ -242,6 +245,7 @@ class ProductEmitter {
     };
     const int64_t full = p_.k / kReductionUnroll * kReductionUnroll;
     b_.loop("k", 0, full, kReductionUnroll, [&](const Expr& k) {
+      emit_prefetch(b_, packed_, w0 + k * Expr(panels_.width), kReductionUnroll * panels_.width, prefetch_);
       for (int64_t u = 0; u < kReductionUnroll; ++u) step(k + Expr(u));
     });
     for (int64_t k = full; k < p_.k; ++k) step(Expr(k));
@@ -272,7 +276,7 @@ class ProductEmitter {
   LoopBuilder& b_;
   const Product& p_;
   const Panels& panels_;
-  int64_t vectors_;
+  int64_t vectors_, prefetch_;
   int32_t lanes_;
   Buf a_, packed_;
   std::vector<Expr> batch_;
@@ -298,7 +302,7 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
     lowered.stages.back().packs = true;
   }
   Emitter e(task, "matmul_tiled");
-  ProductEmitter product(e, p, panels, vectors, lanes);
+  ProductEmitter product(e, p, panels, vectors, schedule.knob("prefetch"), lanes);
   const int64_t full = p.m / rows, rest = p.m % rows;
   const int64_t items = (full + (rest > 0 ? 1 : 0) + kTilesPerItem - 1) / kTilesPerItem;
   const Expr item = e.b.parallel("item", items);

@@ -5,15 +5,13 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "loop/target.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
 
 namespace kilter {
 
 /// Steps of a reduction that are unrolled: more makes LLVM's scheduler hoist broadcasts and spill (measured).
 constexpr int64_t kReductionUnroll = 4;
-/// Elements that streamed weights are prefetched ahead, 8 KiB: closer hurts, further is level (measured).
-constexpr int64_t kPrefetchAhead = 2048;
-
 /// Parts of `size` that cover `extent`.
 inline int64_t ceil_div(int64_t extent, int64_t size) { return (extent + size - 1) / size; }
 
@@ -22,6 +20,13 @@ inline int64_t register_rows(int64_t vectors, const TargetLimits& limits) {
   const int64_t free = limits.vector_registers - vectors - (limits.fma ? 1 : 2);
   return std::max<int64_t>(free / vectors, 0);
 }
+
+/// Knob `prefetch`: how far ahead streamed weights are prefetched, bytes; 0 is not at all.
+Knob prefetch_knob();
+/// The target's distance for weights that come from beyond L2, none for others.
+int64_t pick_prefetch(int64_t weight_bytes, const TargetLimits& limits);
+/// Prefetches what `elems` f32 of `weights` from `at` on will be `bytes` later.
+void emit_prefetch(LoopBuilder& b, const Buf& weights, const Expr& at, int64_t elems, int64_t bytes);
 
 /// Cycles of one step on a core with two FMA and two load ports, at least the latency of an FMA.
 inline double step_cycles(int64_t rows, int64_t vectors) {

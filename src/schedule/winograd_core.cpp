@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "base/error.h"
-
 namespace kilter {
 namespace {
 
@@ -35,51 +33,81 @@ Expr weighted(LoopBuilder& b, const std::vector<double>& even, const std::vector
   return b.let("t", sum);
 }
 
-}  // namespace
-
-std::vector<std::array<double, 3>> filter_rows(const WinogradTransform& t) {
-  std::vector<std::array<double, 3>> rows{{1 / value_at(even_product(t, SIZE_MAX), 0), 0, 0}};
+/// Rows of G, inputs() x taps.
+std::vector<std::vector<double>> filter_rows(const WinogradTransform& t) {
+  if (t.identity()) return {{1}};
+  const auto taps = static_cast<size_t>(t.taps);
+  std::vector<std::vector<double>> rows(1, std::vector<double>(taps, 0));
+  rows[0][0] = 1 / value_at(even_product(t, SIZE_MAX), 0);
   for (size_t k = 0; k < t.pairs.size(); ++k) {
     const double p = t.pairs[k];
     const double scale = 2 * p * p * value_at(even_product(t, k), p);
-    for (const double point : {p, -p}) rows.push_back({1 / scale, point / scale, p * p / scale});
+    for (const double point : {p, -p}) {
+      std::vector<double>& row = rows.emplace_back();
+      for (size_t r = 0; r < taps; ++r) row.push_back(std::pow(point, static_cast<double>(r)) / scale);
+    }
   }
-  rows.push_back({0, 0, 1});
+  rows.emplace_back(taps, 0).back() = 1;
   return rows;
 }
 
-const WinogradTransform& winograd_transform(int64_t outputs) {
-  static const WinogradTransform kTwo{2, {1}}, kFour{4, {0.625, 1.5}};
-  require(outputs == 2 || outputs == 4, "Winograd with {} outputs a tile", outputs);
-  return outputs == 2 ? kTwo : kFour;
+}  // namespace
+
+const WinogradTransform* find_winograd(int64_t outputs, int64_t taps) {
+  static const WinogradTransform kIdentity, kTransforms[] = {{2, 3, {1}}, {4, 3, {0.625, 1.5}}, {2, 7, {0.5, 1, 2}}};
+  if (taps == 1) return &kIdentity;
+  for (const WinogradTransform& t : kTransforms) {
+    if (t.outputs == outputs && t.taps == taps) return &t;
+  }
+  return nullptr;
 }
 
-std::array<double, 36> transformed_filter(const std::vector<std::array<double, 3>>& rows, const float* filter) {
-  std::array<double, 36> out{};
-  const size_t side = rows.size();
-  for (size_t i = 0; i < side; ++i) {
-    std::array<double, 3> down{};
-    for (size_t s = 0; s < 3; ++s) {
-      for (size_t r = 0; r < 3; ++r) down[s] += rows[i][r] * double{filter[r * 3 + s]};
+FilterTransform::FilterTransform(const WinogradTransform& down, const WinogradTransform& across)
+    : down_(filter_rows(down)), across_(filter_rows(across)) {
+  half_.resize(across_[0].size());
+  out_.resize(down_.size() * across_.size());
+}
+
+const std::vector<double>& FilterTransform::operator()(const float* filter) {
+  double* to = out_.data();
+  for (const std::vector<double>& row : down_) {
+    for (size_t s = 0; s < half_.size(); ++s) {
+      half_[s] = 0;
+      for (size_t r = 0; r < row.size(); ++r) half_[s] += row[r] * double{filter[r * half_.size() + s]};
     }
-    for (size_t j = 0; j < side; ++j)
-      out[i * side + j] = down[0] * rows[j][0] + down[1] * rows[j][1] + down[2] * rows[j][2];
+    for (const std::vector<double>& column : across_) {
+      double sum = 0;
+      for (size_t s = 0; s < half_.size(); ++s) sum += half_[s] * column[s];
+      *to++ = sum;
+    }
   }
-  return out;
+  return out_;
 }
 
 int64_t input_transform_flops(const WinogradTransform& t) {
-  const int64_t m = t.outputs;
-  int64_t each = 2 * m;  // the rows of 0 and infinity: m / 2 multiply-adds
-  for (const double p : t.pairs) each += 2 * (m - 2) + (p == 1 ? 2 : 4);
-  return each * 2 * t.inputs();
+  const auto pairs = static_cast<int64_t>(t.pairs.size());
+  if (t.identity()) return 0;
+  int64_t flops = 4 * pairs;  // the rows of 0 and infinity, in multiply-adds
+  for (const double p : t.pairs) flops += 4 * (pairs - 1) + (p == 1 ? 2 : 4);
+  return flops;
 }
 
 int64_t output_transform_flops(const WinogradTransform& t) {
-  return t.outputs * t.outputs * (t.inputs() + t.outputs);  // m * m operations each: 4 and 16
+  if (t.identity()) return 0;
+  auto flops = static_cast<int64_t>(2 * t.pairs.size());
+  for (int64_t j = 0; j < t.outputs; ++j) {
+    bool first = j > 0 && j < t.outputs - 1;
+    for (const double p : t.pairs) {
+      const int64_t multiplies = j == 0 || p == 1 ? 0 : 1;
+      flops += multiplies + (first ? 0 : 1);
+      first = false;
+    }
+  }
+  return flops;
 }
 
 std::vector<Expr> emit_input_transform(LoopBuilder& b, const WinogradTransform& t, const std::vector<Expr>& d) {
+  if (t.identity()) return d;
   const std::vector<double> all = even_product(t, SIZE_MAX);
   std::vector<Expr> out{weighted(b, all, d, 0)};
   for (size_t k = 0; k < t.pairs.size(); ++k) {
@@ -93,6 +121,7 @@ std::vector<Expr> emit_input_transform(LoopBuilder& b, const WinogradTransform& 
 }
 
 std::vector<Expr> emit_output_transform(LoopBuilder& b, const WinogradTransform& t, const std::vector<Expr>& y) {
+  if (t.identity()) return y;
   std::vector<Expr> sums, differences;
   for (size_t k = 0; k < t.pairs.size(); ++k) {
     sums.push_back(b.let("s", y[1 + 2 * k] + y[2 + 2 * k]));

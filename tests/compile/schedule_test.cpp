@@ -96,13 +96,14 @@ std::string answer(const Compiled& compiled, const std::vector<Tensor>& inputs, 
 TEST(ForcedSchedule, ChangesItsStepAndNotTheAnswer) {
   const Network net;
   for (const std::string text : {"conv2d_direct vectors=1 rows=1 tile=3 prefetch=0",
-                                 "conv2d_direct vectors=4 rows=1 tile=2 prefetch=1", "reference"}) {
+                                 "conv2d_direct vectors=4 rows=1 tile=2 prefetch=2048", "reference"}) {
     const Compiled compiled = compile_forced(net.graph, {{"conv", parse_schedule(text)}});
     EXPECT_EQ(step_of(compiled, "conv").schedule, text);
     EXPECT_EQ(answer(compiled, net.inputs, net.want), "") << text;
   }
-  const Compiled compiled = compile_forced(net.graph, {{"fc", parse_schedule("matmul_tiled vectors=2 rows=1")}});
-  EXPECT_EQ(step_of(compiled, "fc").schedule, "matmul_tiled vectors=2 rows=1");
+  const Compiled compiled =
+      compile_forced(net.graph, {{"fc", parse_schedule("matmul_tiled vectors=2 rows=1 prefetch=0")}});
+  EXPECT_EQ(step_of(compiled, "fc").schedule, "matmul_tiled vectors=2 rows=1 prefetch=0");
   EXPECT_EQ(answer(compiled, net.inputs, net.want), "");
 }
 
@@ -136,7 +137,7 @@ TEST(ForcedSchedule, WrongOnesAreAnsweredWithWhatIsLegal) {
             "conv2d_direct: limit one of vectors, rows, tile, prefetch, got colour");
   EXPECT_EQ(forced_error("conv", "conv2d_direct vectors=2 rows=1 tile=3"),
             "--schedule conv: 'conv2d_direct vectors=2 rows=1 tile=3' does not apply: conv2d_direct knob prefetch: "
-            "limit one of 0, 1, got nothing");
+            "limit one of 0, 1024, 2048, 4096, 8192, 16384, got nothing");
   EXPECT_EQ(forced_error("conv", "conv2d_direct vectors=8 rows=1 tile=6 prefetch=0"),
             "--schedule conv: 'conv2d_direct vectors=8 rows=1 tile=6 prefetch=0' does not apply: register tile (pixels "
             "beside 8 vectors): limit 0, got 6");

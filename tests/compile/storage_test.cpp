@@ -94,6 +94,44 @@ TEST(Storage, APartInABlockedConcatenationStartsAtItsBlock) {
   EXPECT_EQ(p.of("a.part").phys.strides, p.of("b").phys.strides);
 }
 
+TEST(Storage, AConcatenationOfNeighboursInALargerOneIsAView) {
+  // As in a dense block: each layer reads all before it.
+  const Placed p(R"(graph "g" {
+    input %x: f32[1,8,3,3]{c8 halo1,1,1,1}
+    %a: f32[1,8,3,3]{c8 halo1,1,1,1} = Relu@14 "a"(%x)
+    %b: f32[1,8,3,3]{c8 halo1,1,1,1} = Exp@13 "b"(%a)
+    %ab: f32[1,16,3,3]{c8 halo1,1,1,1} = Concat@13 "ab" {axis=1}(%a, %b)
+    %c: f32[1,16,3,3]{c8 halo1,1,1,1} = Relu@14 "c"(%ab)
+    %bc: f32[1,24,3,3]{c8 halo1,1,1,1} = Concat@13 "bc" {axis=1}(%b, %c)
+    %d: f32[1,24,3,3]{c8 halo1,1,1,1} = Relu@14 "d"(%bc)
+    %abcd: f32[1,56,3,3]{c8 halo1,1,1,1} = Concat@13 "abcd" {axis=1}(%a, %b, %c, %d)
+    %e: f32[1,56,3,3]{c8} = Relu@14 "e"(%abcd)
+    %f: f32[1,56,3,3] = kilter::Relayout@1 "f"(%e)
+    output "f" %f
+  })");
+  EXPECT_EQ(p.copies(), Names{});
+  EXPECT_TRUE(p.viewed("ab"));
+  EXPECT_EQ(p.root("ab"), "abcd");
+  EXPECT_EQ(p.of("ab").offset_elems, 0);
+  EXPECT_EQ(p.of("bc").offset_elems, 5 * 5 * 8);
+  EXPECT_EQ(p.of("bc").phys.dims, (Shape{1, 3, 3, 3, 8}));
+  EXPECT_EQ(p.of("bc").phys.strides, p.of("abcd").phys.strides);
+}
+
+TEST(Storage, AConcatenationInAnotherOrderIsCopied) {
+  const Placed p(R"(graph "g" {
+    input %x: f32[2,4]
+    %a: f32[2,4] = Relu@14 "a"(%x)
+    %b: f32[2,4] = Exp@13 "b"(%x)
+    %ba: f32[2,8] = Concat@13 "ba" {axis=1}(%b, %a)
+    %c: f32[2,8] = Relu@14 "c"(%ba)
+    %abc: f32[2,16] = Concat@13 "abc" {axis=1}(%a, %b, %c)
+    output "abc" %abc
+  })");
+  EXPECT_EQ(p.copies(), (Names{"b.part", "a.part"}));
+  EXPECT_EQ(p.root("ba"), "ba");
+}
+
 TEST(Storage, SlicesAreViewsOfTheirSource) {
   const Placed p(R"(graph "g" {
     input %x: f32[4,6]

@@ -118,7 +118,7 @@ TEST(AttentionRows, IllegalKnobsAreRefused) {
       << refusal("attention_rows vectors=4 rows=3 keys=40 out_vectors=1 out_rows=6");
   EXPECT_NE(refusal("attention_rows vectors=1 rows=6 keys=40 out_vectors=8 out_rows=2").find("out_rows beside 8"),
             std::string::npos);
-  EXPECT_NE(refusal("matmul_tiled vectors=1 rows=1").find("operator: limit MatMul, got FusedAttention"),
+  EXPECT_NE(refusal("matmul_tiled vectors=1 rows=1 prefetch=0").find("operator: limit MatMul, got FusedAttention"),
             std::string::npos);
 }
 
