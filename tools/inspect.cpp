@@ -1,9 +1,16 @@
-// kilter inspect: what is in a network: inputs, outputs, operators, parameters, work, tasks.
+// kilter inspect: what is in a network: inputs, outputs, operators, parameters, work, tasks; why each layer runs the
+// schedule that it runs; the machine code of a layer.
+
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <set>
 
+#include "codegen/llvm/disassemble.h"
 #include "ops/builder.h"
+#include "profile/schedules.h"
 #include "tool.h"
 
 namespace kilter::tool {
@@ -63,8 +70,65 @@ void print_tasks(const Plan& plan) {
   }
 }
 
-void inspect(const ModelOptions& options) {
+struct InspectOptions : ModelOptions {
+  bool schedules = false;
+  std::string node, json, assembly;
+};
+
+/// Compiles without generating code: schedules and layouts are all there is to see.
+void print_schedules(const InspectOptions& options, const Session& session) {
+  if (session.compiled_file())
+    fail(ErrorKind::usage, "--schedules: {} is a compiled file, which keeps no alternatives; give the model itself",
+         options.model);
+  CompileOptions compile = options.compile_options();
+  compile.keep_alternatives = true;
+  compile.generate_code = false;
+  const Compiled compiled = compile_graph(session.graph({}), compile);
+  if (!options.json.empty()) {
+    const nlohmann::json report = profile::schedules_json(compiled, compile.target.limits, options.node);
+    write_text("--json", options.json, report.dump(2) + "\n");
+  }
+  if (options.json == "-") return;
+  fmt::print("{} for {}: {} steps\n\n{}", session.name(), compile.target.name, compiled.plan.steps.size(),
+             profile::schedules_text(compiled, compile.target.limits, options.node));
+}
+
+std::string loops_text(const std::vector<Instruction>& code) {
+  std::string out;
+  for (const InnerLoop& l : inner_loops(code)) {
+    out += fmt::format(
+        "  inner loop {:x} to {:x}: {} instructions, {} multiply-adds, {} loads ({} broadcasts), {} stores, {} "
+        "prefetches, {} on the stack; {} vector registers\n",
+        l.begin, l.end, l.instructions, l.fmas, l.loads, l.broadcasts, l.stores, l.prefetches, l.stack, l.registers);
+  }
+  return out;
+}
+
+void print_assembly(const std::string& node, const Plan& plan) {
+  const Target target = parse_target(plan.target);
+  const std::span<const std::byte> code(plan.code, static_cast<size_t>(plan.code_bytes));
+  std::set<std::string> names;
+  bool found = false;
+  for (const Step& s : plan.steps) {
+    if (s.kernel < 0) continue;
+    names.insert(s.name);
+    if (s.name != node) continue;
+    found = true;
+    const std::vector<Instruction> all = disassemble(code, plan.entries[static_cast<size_t>(s.kernel)], target);
+    fmt::print("{} '{}' for {} ({})\n  {}\n{}{}\n", s.ops, s.name, plan.target, plan.codegen, s.schedule,
+               loops_text(all), listing(all));
+  }
+  if (!found)
+    fail(ErrorKind::usage, "--asm {}: no layer of this name has machine code; legal are {}", node,
+         fmt::join(names, ", "));
+}
+
+void inspect(const InspectOptions& options) {
   const auto session = options.open();
+  if (!options.schedules && !(options.node.empty() && options.json.empty()))
+    fail(ErrorKind::usage, "--node and --json go with --schedules; add it, or leave them out");
+  if (options.schedules) return print_schedules(options, *session);
+  if (!options.assembly.empty()) return print_assembly(options.assembly, session->prepare().plan());
   fmt::print("{}\ninputs:\n", session->name());
   for (const onnx::Port& p : session->inputs()) fmt::print("  {}: {}\n", p.name, onnx::text(p));
   fmt::print("outputs:\n");
@@ -86,10 +150,18 @@ void inspect(const ModelOptions& options) {
 }  // namespace
 
 void add_inspect(CLI::App& app, Context&) {
-  auto options = std::make_shared<ModelOptions>();
+  auto options = std::make_shared<InspectOptions>();
   CLI::App* sub =
       app.add_subcommand("inspect", "Show a network's inputs, outputs, operators, parameters, work and tasks");
   options->add_to(*sub);
+  auto* schedules = sub->add_flag("--schedules", options->schedules,
+                                  "show for each layer its schedule, what the model expects of it, and why no other "
+                                  "template or schedule was taken; generates no code");
+  sub->add_option("--node", options->node, "with --schedules: only the layers of this name");
+  sub->add_option("--json", options->json,
+                  "with --schedules: also write it as JSON (doc/inspect.md); - is standard output");
+  sub->add_option("--asm", options->assembly, "layer whose machine code is shown, with counts of its inner loops")
+      ->excludes(schedules);
   sub->callback([=] { inspect(*options); });
 }
 

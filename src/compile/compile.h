@@ -15,6 +15,7 @@
 #include "loop/target.h"
 #include "passes/pass.h"
 #include "schedule/schedule.h"
+#include "schedule/survey.h"
 
 namespace kilter {
 
@@ -31,7 +32,10 @@ struct CompileOptions {
   std::set<std::string> plain_layout;  ///< nodes whose operands keep the plain layout
   std::map<std::string, int32_t> layer_threads;  ///< most threads of a task, by its anchor's name
   Accuracy accuracy = Accuracy::normal;
-  bool keep_alternatives = false;  ///< fills StepNotes::ranked and ::estimate
+  bool keep_alternatives = false;  ///< fills StepNotes::templates and ::estimate
+  /// false: stops after lowering. The plan then has steps and an arena, but neither code nor constants: it can be
+  /// looked at, not run or saved.
+  bool generate_code = true;
 };
 
 struct PassTiming {
@@ -52,10 +56,14 @@ struct PlacedValue {
 
 /// What the compiler knows of a step beyond the plan.
 struct StepNotes {
-  std::vector<std::string> nodes;    ///< that it runs, by name
-  std::vector<size_t> producers;     ///< steps that write what this one reads, ascending
-  std::optional<Estimate> estimate;  ///< of the chosen schedule, where its template has a model
-  std::vector<Ranked> ranked;        ///< the template's best schedules by its model, best first
+  std::vector<std::string> nodes;       ///< that it runs, by name
+  std::vector<size_t> producers;        ///< steps that write what this one reads, ascending
+  std::optional<Estimate> estimate;     ///< of the chosen schedule, where its template has a model
+  std::vector<TemplateView> templates;  ///< what every template says of the task, in order of preference
+  uint64_t loops = 0;                   ///< hash_text() of its kernel's loop IR as `--dump-ir` writes it; 0: no kernel
+
+  /// The chosen template's best schedules by its model, best first.
+  const std::vector<Ranked>& ranked() const;
 };
 
 struct Compiled {

@@ -8,53 +8,17 @@
 
 #include "base/hash.h"
 #include "codegen/llvm/backend.h"
+#include "compile/constant_pool.h"
 #include "compile/memory_plan.h"
 #include "compile/reference_call.h"
 #include "compile/storage.h"
 #include "compile/tasks.h"
-#include "exec/memory.h"
 #include "loop/passes/passes.h"
 #include "ops/builder.h"
 #include "schedule/emit.h"
 
 namespace kilter {
 namespace {
-
-constexpr int64_t kConstantAlign = 64;
-
-/// Grows the block of packed constants; equal tensors share their bytes.
-class ConstantPool {
- public:
-  int64_t add(const Tensor& tensor) {
-    const std::span<const std::byte> bytes(tensor.raw(), static_cast<size_t>(tensor.bytes()));
-    const uint64_t hash = hash_bytes(bytes);
-    auto [it, fresh] = by_hash_.emplace(hash, total_);
-    if (!fresh) {
-      const Tensor& known = parts_.at(it->second);
-      if (known.bytes() == tensor.bytes() && std::memcmp(known.raw(), tensor.raw(), bytes.size()) == 0)
-        return it->second;
-    }
-    const int64_t at = total_;
-    parts_.emplace(at, tensor);
-    total_ += std::max<int64_t>((tensor.bytes() + kConstantAlign - 1) / kConstantAlign, 1) * kConstantAlign;
-    return at;
-  }
-  int64_t bytes() const { return total_; }
-  /// All of them in one block, on huge pages where there is much: weights that stream from memory miss no translations.
-  Block join() {
-    Block all(std::max<int64_t>(total_, 1), "the packed weights");
-    for (auto& [at, part] : parts_) {
-      std::memcpy(all.data() + at, part.raw(), static_cast<size_t>(part.bytes()));
-      part = Tensor();
-    }
-    return all;
-  }
-
- private:
-  std::map<int64_t, Tensor> parts_;
-  std::map<uint64_t, int64_t> by_hash_;
-  int64_t total_ = 0;
-};
 
 /// A buffer of the arena while its offset is not known yet.
 struct ArenaBuffer {
@@ -74,7 +38,7 @@ class PlanBuilder {
     dense_ = reference_;
     while (!lower_all()) graph_ = fused;
     finish_arena();
-    generate_code();
+    if (options_.generate_code) generate_code();
     describe();
     return std::move(out_);
   }
@@ -87,7 +51,8 @@ class PlanBuilder {
     Compiled fresh;
     fresh.unfused = std::move(out_.unfused);
     out_ = std::move(fresh);
-    refs_.clear(), buffers_.clear(), halos_done_.clear(), step_of_.clear(), kernels_.clear(), functions_.clear();
+    refs_.clear(), buffers_.clear(), halos_done_.clear(), step_of_.clear(), kernels_.clear();
+    functions_.clear(), loop_hashes_.clear();
     constants_ = {};
     storage_ = place(graph_, dense_);
     verify(graph_);
@@ -282,7 +247,7 @@ class PlanBuilder {
     const Task task = make_task(graph_, unit, &storage_);
     if (reference_.contains(unit.nodes.front())) {
       add_reference(task);
-      return note_step(unit, task, {"reference", {}});
+      return note_step(unit, task, {{"reference", {}}, {}, {}});
     }
     const Schedule* wanted = forced(task);
     if (wanted != nullptr && !fits(task, *wanted) && make_dense(unit)) return;
@@ -295,10 +260,10 @@ class PlanBuilder {
     }
     for (const Operand& out : task.outputs) add_halo(out.value);
     add_stages(task, chosen);
-    note_step(unit, task, chosen.schedule);
+    note_step(unit, task, chosen);
   }
 
-  void note_step(const Unit& unit, const Task& task, const Schedule& schedule) {
+  void note_step(const Unit& unit, const Task& task, const Chosen& chosen) {
     if (out_.plan.steps.empty()) return;
     const size_t last = out_.plan.steps.size() - 1;
     StepNotes& notes = out_.notes[last];
@@ -309,12 +274,13 @@ class PlanBuilder {
       step_of_[id] = last;
       notes.nodes.push_back(graph_.node(id).name);
     }
-    const Template* t = find_template(schedule.name);
-    if (!options_.keep_alternatives || t == nullptr || t->estimate == nullptr) return;
+    if (!options_.keep_alternatives) return;
     constexpr size_t kMostRanked = 6;
-    const auto estimate = t->estimate(task, schedule, limits_);
+    notes.templates = survey(task, limits_, chosen, options_.accuracy, kMostRanked);
+    const Template* t = find_template(chosen.schedule.name);
+    if (t == nullptr || t->estimate == nullptr) return;
+    const auto estimate = t->estimate(task, chosen.schedule, limits_);
     if (const auto* e = std::get_if<Estimate>(&estimate)) notes.estimate = *e;
-    notes.ranked = rank(*t, task, limits_, kMostRanked);
   }
 
   /// The steps that write a value, through nodes that do nothing at run time.
@@ -374,6 +340,8 @@ class PlanBuilder {
     out_.plan.steps.push_back(std::move(step));
     out_.rejected.resize(out_.plan.steps.size());
     out_.notes.resize(out_.plan.steps.size());
+    if (const int32_t k = out_.plan.steps.back().kernel; k >= 0)
+      out_.notes.back().loops = loop_hashes_[static_cast<size_t>(k)];
   }
 
   void add_stages(const Task& task, Chosen& chosen) {
@@ -408,7 +376,7 @@ class PlanBuilder {
       push(std::move(step));
     }
     if (chosen.lowered.stages.empty()) return;  // tensors without elements
-    out_.rejected.back() = std::move(chosen.rejected);
+    out_.rejected.back() = chosen.rejected;
     note_values(task);
   }
 
@@ -433,7 +401,10 @@ class PlanBuilder {
     if (!options_.dump_ir.empty()) dump_loop(func);
     const std::string text = print(func);
     const auto [it, fresh] = kernels_.emplace(text, static_cast<int32_t>(functions_.size()));
-    if (fresh) functions_.push_back(std::move(func));
+    if (fresh) {
+      functions_.push_back(std::move(func));
+      loop_hashes_.push_back(hash_text(text));
+    }
     return it->second;
   }
 
@@ -550,12 +521,19 @@ class PlanBuilder {
   ConstantPool constants_;
   std::map<std::string, int32_t> kernels_;
   std::vector<LoopFunc> functions_;
+  std::vector<uint64_t> loop_hashes_;  ///< of functions_ as text
   Compiled out_;
 };
 
 }  // namespace
 
 Compiled build_plan(Graph graph, const CompileOptions& options) { return PlanBuilder(std::move(graph), options).run(); }
+
+const std::vector<Ranked>& StepNotes::ranked() const {
+  static const std::vector<Ranked> kNothing;
+  const TemplateView* chosen = chosen_of(templates);
+  return chosen == nullptr ? kNothing : chosen->ranked;
+}
 
 Tensor extract(const PlacedValue& value, const std::byte* buffer) {
   Tensor out(value.type.dtype, value.type.shape);

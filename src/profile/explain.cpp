@@ -19,7 +19,7 @@ constexpr size_t kTasksTried = 8;                  ///< the slowest against thei
 /// Layers of one task that are run with other schedules.
 struct Tried {
   std::vector<const Row*> rows;
-  std::vector<Ranked> rivals;       ///< best first by the model, without the chosen one
+  std::vector<Ranked> rivals;       ///< of all templates, as kilter::rivals() puts them
   std::vector<double> measured_ms;  ///< by rival, of all rows; 0: not run
   std::vector<Gain> gains;          ///< by rival
 };
@@ -151,20 +151,17 @@ class Explainer {
     }
   }
 
-  /// Tasks with the most time above their bounds, whose template ranks other schedules.
+  /// Tasks with the most time above their bounds, for which a template ranks other schedules.
   void choose_tasks() {
     std::map<std::string, Tried> by_task;
     for (const Row* row : context_->rows()) {
       const StepNotes& notes = context_->notes(static_cast<size_t>(row->step));
-      if (row->kind != RowKind::layer || notes.ranked.empty() || subject_.compile.schedules.contains(row->name))
+      if (row->kind != RowKind::layer || notes.templates.empty() || subject_.compile.schedules.contains(row->name))
         continue;
       if (!options_.node.empty() && row->name != options_.node) continue;
       Tried& t = by_task[row->key + row->schedule];
       t.rows.push_back(row);
-      if (!t.rivals.empty()) continue;
-      for (const Ranked& r : notes.ranked) {
-        if (r.schedule.text() != row->schedule) t.rivals.push_back(r);
-      }
+      if (t.rivals.empty()) t.rivals = rivals_of(*row);
     }
     for (auto& [key, t] : by_task) {
       if (!t.rivals.empty()) tried_.push_back(std::move(t));
@@ -180,6 +177,11 @@ class Explainer {
       t.measured_ms.resize(t.rivals.size(), 0);
       t.gains.resize(t.rivals.size());
     }
+  }
+
+  std::vector<Ranked> rivals_of(const Row& row) const {
+    const StepNotes& notes = context_->notes(static_cast<size_t>(row.step));
+    return notes.templates.empty() ? std::vector<Ranked>{} : rivals(notes.templates, parse_schedule(row.schedule));
   }
 
   /// In batches that fit in memory, each against the network as it is.
@@ -367,7 +369,8 @@ class Explainer {
       setting.compile.schedules[row->name] = t.rivals[best].schedule;
     }
     f.name = t.rows.front()->name;
-    f.cause = "poor register tile";
+    const bool same_template = parse_schedule(t.rows.front()->schedule).name == t.rivals[best].schedule.name;
+    f.cause = same_template ? "poor register tile" : "slower template";
     f.evidence = fmt::format("'{}' takes {}, '{}' takes {} in the network{}", t.rows.front()->schedule, ms_text(now),
                              t.rivals[best].schedule.text(), ms_text(t.measured_ms[best]),
                              t.rows.size() == 1 ? "" : fmt::format(" ({} layers of one task)", t.rows.size()));
@@ -384,8 +387,7 @@ class Explainer {
       const auto step = static_cast<size_t>(row->step);
       const StepNotes& notes = context_->notes(step);
       if (notes.estimate) view.predicted_ms = context_->model_ms(*notes.estimate, context_->plan.steps[step]);
-      for (const Ranked& r : notes.ranked) {
-        if (r.schedule.text() == row->schedule) continue;
+      for (const Ranked& r : rivals_of(*row)) {
         view.runners_up.push_back({r.schedule.text(), context_->model_ms(r.estimate, context_->plan.steps[step]), 0});
       }
       for (const Tried& t : tried_) {

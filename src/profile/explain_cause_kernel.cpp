@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "base/text.h"
 #include "profile/explain_causes.h"
@@ -92,8 +93,11 @@ Suspicion forced_tile(const Context& c, const Row& row) {
   s.evidence = fmt::format("--schedule forces '{}', which takes {}", row.schedule, ms_text(row.time.mean));
   if (row.bound.kind != Bound::none)
     s.evidence += fmt::format(", {} of its {} bound", percent_text(row.share()), row.bound.level);
-  if (notes.estimate && !notes.ranked.empty()) {
-    const Ranked& best = notes.ranked.front();
+  if (const std::vector<Ranked> others = rivals(notes.templates, parse_schedule(row.schedule));
+      notes.estimate && !others.empty()) {
+    const Ranked& best = *std::min_element(others.begin(), others.end(), [](const Ranked& a, const Ranked& b) {
+      return a.estimate.cycles < b.estimate.cycles;
+    });
     const double ratio = notes.estimate->cycles / best.estimate.cycles;
     s.gain_ms = ratio > 1 ? row.time.mean * (1 - 1 / ratio) : 0;
     s.evidence +=
@@ -149,6 +153,31 @@ std::vector<Suspicion> find_poor_tiles(const Context& c) {
                    gain});
   }
   return all;
+}
+
+std::vector<Suspicion> find_slower_templates(const Context& c) {
+  Suspicion s{{}, {}, {}, 0, "drop --accuracy strict, where the errors of doc/accuracy.md are fine", c.setting(), {}};
+  s.mend->compile.accuracy = Accuracy::normal;
+  double now = 0, then = 0;
+  std::set<std::string_view> barred;
+  for (const Row* row : c.rows()) {
+    const StepNotes& notes = c.notes(static_cast<size_t>(row->step));
+    if (c.subject.compile.schedules.contains(row->name) || !notes.estimate) continue;
+    for (const TemplateView& v : notes.templates) {
+      if (v.standing != TemplateView::barred || v.ranked.empty()) continue;
+      barred.insert(v.from->name);
+      const double ratio = v.ranked.front().estimate.cycles / notes.estimate->cycles;
+      now += row->time.mean, then += row->time.mean * std::min(ratio, 1.0);
+      s.steps.push_back(row->step);
+    }
+  }
+  if (s.steps.empty() || !c.matters(now - then)) return {};
+  s.name = c.row(static_cast<size_t>(s.steps.front()))->name;
+  s.gain_ms = now - then;
+  s.evidence =
+      fmt::format("--accuracy strict leaves out {} at {} layer{}: they take {}, the model expects {}",
+                  fmt::join(barred, ", "), s.steps.size(), s.steps.size() == 1 ? "" : "s", ms_text(now), ms_text(then));
+  return {s};
 }
 
 std::vector<Suspicion> find_tails(const Context& c) {

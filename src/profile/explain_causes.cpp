@@ -17,6 +17,8 @@ constexpr Cause kCauses[] = {
     {"passes held back", "--disable, --stop-after, --max-rewrites", find_passes_held_back},
     {"too few threads busy", "limits, work items and balance of each parallel region", find_idle_threads},
     {"poor register tile", "the model's time of the schedule against its best one", find_poor_tiles},
+    {"slower template", "the model's time of the chosen template against templates that were left out",
+     find_slower_templates},
     {"tail of a tile", "the model's share of cycles in tiles that are not full", find_tails},
     {"first layer with few channels", "convolutions that read a plain image", find_first_layers},
     {"weights streamed from memory", "layers bound by the bytes of their weights", find_streamed_weights},

@@ -81,6 +81,7 @@ std::vector<Suspicion> find_layout_changes(const Context& context);
 std::vector<Suspicion> find_passes_held_back(const Context& context);
 std::vector<Suspicion> find_idle_threads(const Context& context);
 std::vector<Suspicion> find_poor_tiles(const Context& context);
+std::vector<Suspicion> find_slower_templates(const Context& context);
 std::vector<Suspicion> find_tails(const Context& context);
 std::vector<Suspicion> find_first_layers(const Context& context);
 std::vector<Suspicion> find_streamed_weights(const Context& context);

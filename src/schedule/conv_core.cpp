@@ -7,7 +7,6 @@ namespace {
 
 constexpr int64_t kTilesPerItem = 4;  // pixel tiles of one parallel item when the image is one long row
 constexpr int64_t kMaxVectors = 8;
-constexpr double kL2BytesPerCycle = 24;
 
 /// Cycles of one reduction step of a register tile.
 double tile_step_cycles(int64_t pixels, int64_t vectors, bool weights_beyond_l1, int32_t vector_bytes) {

@@ -12,6 +12,10 @@ namespace kilter {
 
 /// Steps of a reduction that are unrolled: more makes LLVM's scheduler hoist broadcasts and spill (measured).
 constexpr int64_t kReductionUnroll = 4;
+
+/// Bytes a cycle that one core reads from L2 in streams, as the models count them.
+constexpr double kL2BytesPerCycle = 24;
+
 /// Parts of `size` that cover `extent`.
 inline int64_t ceil_div(int64_t extent, int64_t size) { return (extent + size - 1) / size; }
 

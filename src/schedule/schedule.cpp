@@ -115,7 +115,7 @@ Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<
   if (!forced) {
     for (const Template* t : all_templates()) {
       auto picked = t->pick(task, limits);
-      if (t->approximates && accuracy == Accuracy::strict && std::holds_alternative<Schedule>(picked))
+      if (t->approximates != nullptr && accuracy == Accuracy::strict && std::holds_alternative<Schedule>(picked))
         picked = Rejected{"accuracy", "default", "strict"};
       if (const auto* schedule = std::get_if<Schedule>(&picked)) {
         auto lowered = t->lower(task, *schedule, limits);

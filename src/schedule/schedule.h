@@ -89,8 +89,9 @@ struct Template {
   std::vector<Schedule> (*candidates)(const Task&, const TargetLimits&) = nullptr;
   /// The model's view of one schedule; null for templates without a model.
   Answer<Estimate> (*estimate)(const Task&, const Schedule&, const TargetLimits&) = nullptr;
-  /// Rounds in other places than a sum of the operator's products does, whatever their order.
-  bool approximates = false;
+  /// For templates that round in other places than a sum of the operator's products does, whatever their order: how
+  /// much a schedule errs, in words with figures. Null for all others.
+  std::string_view (*approximates)(const Schedule&) = nullptr;
 };
 
 enum class Accuracy : uint8_t {

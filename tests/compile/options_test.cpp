@@ -122,30 +122,30 @@ TEST(Notes, ReferenceStepsSayWhichTemplatesRefused) {
 
 TEST(Ranking, PutsTheModelsChoiceWithinAPercentOfTheFirstAndABadTileFarBehind) {
   CompileOptions options = avx512();
-  EXPECT_TRUE(compiled(options).notes[0].ranked.empty()) << "only on request";
+  EXPECT_TRUE(compiled(options).notes[0].ranked().empty()) << "only on request";
   options.keep_alternatives = true;
   const Compiled c = compiled(options);
   int ranked = 0;
   for (size_t s = 0; s < c.plan.steps.size(); ++s) {
-    if (c.notes[s].ranked.empty()) continue;
+    if (c.notes[s].ranked().empty()) continue;
     ++ranked;
     ASSERT_TRUE(c.notes[s].estimate);
     const Estimate& chosen = *c.notes[s].estimate;
-    EXPECT_LE(chosen.cycles, c.notes[s].ranked[0].estimate.cycles * 1.0101) << c.plan.steps[s].problem;
+    EXPECT_LE(chosen.cycles, c.notes[s].ranked()[0].estimate.cycles * 1.0101) << c.plan.steps[s].problem;
     EXPECT_GE(chosen.tail, 0);
     EXPECT_LT(chosen.tail, 1);
     // No schedule beats two vector multiply-adds a cycle.
     EXPECT_GE(chosen.cycles * 2 * 16 * 2, 0.97 * static_cast<double>(c.plan.steps[s].flops) * 0.9)
         << c.plan.steps[s].problem;
-    for (size_t i = 1; i < c.notes[s].ranked.size(); ++i)
-      EXPECT_LE(c.notes[s].ranked[i - 1].estimate.cycles, c.notes[s].ranked[i].estimate.cycles);
-    EXPECT_EQ(parse_schedule(c.plan.steps[s].schedule).name, c.notes[s].ranked[0].schedule.name);
+    for (size_t i = 1; i < c.notes[s].ranked().size(); ++i)
+      EXPECT_LE(c.notes[s].ranked()[i - 1].estimate.cycles, c.notes[s].ranked()[i].estimate.cycles);
+    EXPECT_EQ(parse_schedule(c.plan.steps[s].schedule).name, c.notes[s].ranked()[0].schedule.name);
   }
   EXPECT_GE(ranked, 26);
   options.schedules["conv10"] = parse_schedule("conv2d_direct vectors=1 rows=1 tile=1 prefetch=0");
   const Compiled bad = compiled(options);
   const StepNotes& notes = bad.notes[static_cast<size_t>(find(bad, "conv10") - bad.plan.steps.data())];
-  EXPECT_GT(notes.estimate->cycles, 3 * notes.ranked[0].estimate.cycles);
+  EXPECT_GT(notes.estimate->cycles, 3 * notes.ranked()[0].estimate.cycles);
 }
 
 }  // namespace

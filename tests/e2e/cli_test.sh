@@ -50,6 +50,20 @@ cmp -s "$scratch/net.kilter" "$scratch/again.kilter" || { echo "FAILED: the same
 expect 3 "/dev/full" compile zoo:squeezenet1_1 -o /dev/full
 expect 0 "" zoo squeezenet1_1 -o "$scratch/net.onnx"
 expect 0 "Conv" inspect "$scratch/net.onnx"
+expect 0 "would take it; stands behind the template that does" inspect zoo:squeezenet1_1 --schedules --node fire4.expand3x3
+expect 0 '"format": "kilter-schedules-1"' inspect zoo:squeezenet1_1 --schedules --json -
+expect 0 "" inspect zoo:squeezenet1_1 --schedules --json "$scratch/schedules.json"
+grep -qF '"standing": "rejected"' "$scratch/schedules.json" || { echo "FAILED: inspect --schedules wrote no reasons"; failures=$((failures + 1)); }
+expect 3 "/dev/full" inspect zoo:squeezenet1_1 --schedules --json /dev/full
+expect 2 "--node nothing: no layer has this name; legal are conv1, conv10" inspect zoo:squeezenet1_1 --schedules --node nothing
+expect 2 "--node and --json go with --schedules; add it, or leave them out" inspect zoo:squeezenet1_1 --node conv1
+expect 2 "is a compiled file, which keeps no alternatives; give the model itself" inspect "$scratch/net.kilter" --schedules
+expect 0 "multiply-adds" inspect zoo:squeezenet1_1 --asm conv1 --target x86-64-v3
+expect 0 "vfmadd231ps" inspect zoo:squeezenet1_1 --asm fire4.expand3x3 --target x86-64-v4
+expect 0 "ret" inspect "$scratch/net.kilter" --asm conv1
+expect 2 "--asm nothing: no layer of this name has machine code; legal are conv1, conv10" inspect zoo:squeezenet1_1 --asm nothing
+expect 2 "--asm conv1" inspect zoo:squeezenet1_1 --asm conv1 --schedule conv1=reference
+expect 2 "--asm" inspect zoo:squeezenet1_1 --asm conv1 --schedules
 expect 0 "median_ms" bench zoo:squeezenet1_1 --seconds 0.2 --json -
 expect 0 "7 measurements of 3 runs, caches flushed before each" bench zoo:squeezenet1_1 --number 3 --repeat 7 --min-repeat-ms 0 --flush
 expect 0 "conv2d_winograd" profile zoo:squeezenet1_1 --seconds 0.2 --wide

@@ -14,6 +14,7 @@
 namespace kilter::profile {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -239,6 +240,26 @@ TEST(Causes, BarriersAndGapsThatWeigh) {
   EXPECT_EQ(net.at("barriers and gaps", "").mend->threads, 1);
 }
 
+TEST(Causes, StrictAccuracyIsToldWithWhatTheModelExpectsWithoutIt) {
+  EXPECT_TRUE(MadeUp(1).find("slower template").empty());
+  CompileOptions options;
+  options.accuracy = Accuracy::strict;
+  const Suspicion s = MadeUp(1, options).at("slower template", "fire2.expand3x3");
+  EXPECT_THAT(s.evidence, StartsWith("--accuracy strict leaves out conv2d_winograd at "));
+  EXPECT_GT(s.steps.size(), 1U);
+  EXPECT_GT(s.gain_ms, 0.1 * static_cast<double>(s.steps.size())) << "of one millisecond each";
+  EXPECT_LT(s.gain_ms, 0.8 * static_cast<double>(s.steps.size()));
+  EXPECT_EQ(s.mend->compile.accuracy, Accuracy::normal);
+}
+
+TEST(Causes, AForcedScheduleIsHeldAgainstOtherTemplatesToo) {
+  CompileOptions options;
+  options.schedules["fire2.expand3x3"] = parse_schedule("conv2d_direct vectors=2 rows=1 tile=8 prefetch=0");
+  const Suspicion s = MadeUp(1, options).at("poor register tile", "fire2.expand3x3");
+  EXPECT_THAT(s.evidence, HasSubstr("of 'conv2d_winograd m="));
+  EXPECT_GT(s.gain_ms, 0.1);
+}
+
 TEST(Causes, EveryCauseHasAName) {
   std::set<std::string_view> names;
   for (const Cause& c : all_causes()) {
@@ -362,6 +383,8 @@ TEST(Explain, OneLayerComesWithItsSchedulesAndRejections) {
   EXPECT_THAT(text, HasSubstr("schedule    conv2d_winograd m="));
   EXPECT_THAT(text, HasSubstr("the model expects"));
   EXPECT_THAT(text, HasSubstr("runner-up   conv2d_winograd m="));
+  EXPECT_THAT(text, ContainsRegex("runner-up   conv2d_direct vectors=[^\n]*, measured "))
+      << "rivals of other templates";
   EXPECT_THAT(text, HasSubstr(", measured "));
   EXPECT_THAT(text, HasSubstr("rejected    conv2d_depthwise: groups = input channels = output channels: limit 1"));
   options.node = "nothing";

@@ -1,0 +1,37 @@
+// What a plan's layers run and why: schedule, expectation of the model, bound, and why no other template or schedule
+// was taken. All of it static: nothing is run or measured.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compile/compile.h"
+
+namespace kilter::profile {
+
+/// Cycles of one core below which no code for a layer can come, by the target's limits.
+struct StaticBound {
+  double cycles = 0;
+  std::string by;  ///< "arithmetic": two vector multiply-adds a cycle; "bytes": operands once, from L2
+};
+
+/// One task of a plan with its stages; or a halo.
+struct LayerSchedule {
+  std::vector<size_t> steps;               ///< stages, in order; what is known of the task is noted at the last
+  int64_t flops = 0, effective_flops = 0;  ///< of all stages, executed and as the operators are defined
+  int64_t bytes = 0;                       ///< operands of all stages, read and written once each
+  StaticBound bound;
+};
+
+/// The layers of a plan that was compiled with CompileOptions::keep_alternatives, in order.
+std::vector<LayerSchedule> layer_schedules(const Compiled& compiled, const TargetLimits& limits);
+
+/// For readers, a paragraph a layer; `node`: only the layers of this name. Throws usage, listing the legal names, when
+/// there is none.
+std::string schedules_text(const Compiled& compiled, const TargetLimits& limits, const std::string& node = "");
+/// The same as JSON; doc/inspect.md lists the fields.
+nlohmann::json schedules_json(const Compiled& compiled, const TargetLimits& limits, const std::string& node = "");
+
+}  // namespace kilter::profile

@@ -1,0 +1,99 @@
+#include "schedule/survey.h"
+
+#include <algorithm>
+
+namespace kilter {
+namespace {
+
+/// What choose() found against a template, if it came so far.
+const Rejected* known_rejection(const Chosen& chosen, std::string_view name) {
+  const auto is = [&](const auto& r) { return r.first == name; };
+  const auto it = std::find_if(chosen.rejected.begin(), chosen.rejected.end(), is);
+  return it == chosen.rejected.end() ? nullptr : &it->second;
+}
+
+TemplateView view_of(const Template& t, const Task& task, const TargetLimits& limits, const Chosen& chosen,
+                     Accuracy accuracy) {
+  TemplateView view;
+  view.from = &t;
+  auto picked = t.pick(task, limits);
+  const auto* schedule = std::get_if<Schedule>(&picked);
+  if (chosen.schedule.name == t.name) {
+    view.standing = TemplateView::chosen;
+    view.fallback = chosen.schedule;
+  } else if (schedule == nullptr) {
+    view.why = std::get<Rejected>(picked);
+  } else if (t.approximates != nullptr && accuracy == Accuracy::strict) {
+    view.standing = TemplateView::barred;
+    view.why = Rejected{"accuracy", "default", "strict"};
+    view.fallback = *schedule;
+  } else if (const Rejected* known = known_rejection(chosen, t.name)) {
+    view.why = *known;
+  } else {
+    view.standing = TemplateView::behind;
+    view.fallback = *schedule;
+  }
+  return view;
+}
+
+}  // namespace
+
+std::string_view name(TemplateView::Standing standing) {
+  switch (standing) {
+    case TemplateView::chosen:
+      return "chosen";
+    case TemplateView::preferred:
+      return "preferred";
+    case TemplateView::behind:
+      return "behind";
+    case TemplateView::barred:
+      return "barred";
+    case TemplateView::rejected:
+      break;
+  }
+  return "rejected";
+}
+
+std::vector<TemplateView> survey(const Task& task, const TargetLimits& limits, const Chosen& chosen, Accuracy accuracy,
+                                 size_t most) {
+  std::vector<TemplateView> views;
+  bool taken = false;  // by a template before this one, as the default would be
+  for (const Template* t : all_templates()) {
+    TemplateView view = view_of(*t, task, limits, chosen, accuracy);
+    if (view.standing == TemplateView::behind && !taken) view.standing = TemplateView::preferred;
+    taken = taken || view.standing == TemplateView::preferred ||
+            (view.standing == TemplateView::chosen && std::holds_alternative<Schedule>(t->pick(task, limits)));
+    view.ranked = rank(*t, task, limits, most);
+    views.push_back(std::move(view));
+  }
+  return views;
+}
+
+const TemplateView* chosen_of(const std::vector<TemplateView>& views) {
+  const auto it = std::find_if(views.begin(), views.end(),
+                               [](const TemplateView& v) { return v.standing == TemplateView::chosen; });
+  return it == views.end() ? nullptr : &*it;
+}
+
+std::vector<Ranked> rivals(const std::vector<TemplateView>& views, const Schedule& taken) {
+  std::vector<Ranked> first, rest;
+  std::vector<const TemplateView*> order;
+  if (const TemplateView* own = chosen_of(views)) order.push_back(own);
+  for (const TemplateView& v : views) {
+    if (v.standing != TemplateView::chosen && v.standing != TemplateView::barred) order.push_back(&v);
+  }
+  for (const TemplateView* v : order) {
+    bool best = true;
+    for (const Ranked& r : v->ranked) {
+      if (r.schedule == taken) continue;
+      (best ? first : rest).push_back(r);
+      best = false;
+    }
+  }
+  std::stable_sort(rest.begin(), rest.end(),
+                   [](const Ranked& a, const Ranked& b) { return a.estimate.cycles < b.estimate.cycles; });
+  first.insert(first.end(), rest.begin(), rest.end());
+  return first;
+}
+
+}  // namespace kilter

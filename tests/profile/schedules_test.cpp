@@ -1,0 +1,177 @@
+// What `kilter inspect --schedules` says: each layer with its schedule, and every template with its reason.
+#include "profile/schedules.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "schedule/templates.h"
+#include "zoo/zoo.h"
+
+namespace kilter::profile {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+Compiled lowered(const std::string& network, CompileOptions options = {}, int64_t size = 64) {
+  if (options.target.name.empty()) options.target = parse_target("x86-64-v4");
+  options.keep_alternatives = true;
+  options.generate_code = false;
+  return compile_graph(zoo::build(network, {.size = size}), options);
+}
+
+TargetLimits limits() { return parse_target("x86-64-v4").limits; }
+
+nlohmann::json layer(const Compiled& c, const std::string& node) {
+  const nlohmann::json all = schedules_json(c, limits(), node);
+  EXPECT_EQ(all.at("layers").size(), 1U);
+  return all.at("layers").at(0);
+}
+
+nlohmann::json of_template(const nlohmann::json& layer, std::string_view name) {
+  for (const auto& t : layer.at("templates")) {
+    if (t.at("template") == name) return t;
+  }
+  return {};
+}
+
+TEST(Schedules, LoweringAloneMakesAPlanWithoutCode) {
+  const Compiled c = lowered("squeezenet1_1");
+  EXPECT_EQ(c.plan.code_bytes, 0);
+  EXPECT_TRUE(c.plan.entries.empty());
+  CompileOptions options;
+  options.target = parse_target("x86-64-v4");
+  const Compiled whole = compile_graph(zoo::build("squeezenet1_1", {.size = 64}), options);
+  ASSERT_EQ(c.plan.steps.size(), whole.plan.steps.size());
+  EXPECT_EQ(c.plan.arena_bytes, whole.plan.arena_bytes);
+  for (size_t s = 0; s < c.plan.steps.size(); ++s) {
+    EXPECT_EQ(c.plan.steps[s].schedule, whole.plan.steps[s].schedule);
+    EXPECT_EQ(c.plan.steps[s].key, whole.plan.steps[s].key);
+    EXPECT_EQ(c.notes[s].loops, whole.notes[s].loops);
+    EXPECT_EQ(c.notes[s].loops != 0, c.plan.steps[s].kind == StepKind::kernel);
+  }
+}
+
+TEST(Schedules, EveryTemplateOfEveryLayerHasAStandingWithItsReason) {
+  const Compiled c = lowered("squeezenet1_1");
+  const nlohmann::json report = schedules_json(c, limits());
+  EXPECT_EQ(report.at("format"), "kilter-schedules-1");
+  EXPECT_EQ(report.at("target"), "x86-64-v4");
+  size_t steps = 0;
+  for (const auto& l : report.at("layers")) {
+    steps += l.at("stages").size();
+    if (l.at("kind") == "halo") continue;
+    ASSERT_EQ(l.at("templates").size(), all_templates().size()) << l.dump(1);
+    int64_t chosen = 0;
+    for (const auto& t : l.at("templates")) {
+      chosen += t.at("standing") == "chosen" ? 1 : 0;
+      if (t.at("standing") != "rejected") {
+        EXPECT_TRUE(t.contains("schedule")) << t;
+        continue;
+      }
+      for (const char* part : {"check", "limit", "got"}) EXPECT_FALSE(t.at("rejected").at(part).empty()) << t;
+    }
+    EXPECT_EQ(chosen, 1) << l.dump(1);
+    EXPECT_GT(l.at("bound").at("cycles"), 0) << l.at("name");
+    if (l.contains("predicted")) {
+      // The models leave out the fused element-wise operations: at most 4 % of the arithmetic here.
+      EXPECT_GE(l.at("predicted").at("cycles").get<double>() * 1.04,
+                l.at("bound").at("by") == "arithmetic" ? l.at("bound").at("cycles").get<double>() : 0)
+          << l.at("name") << ": no schedule beats the arithmetic of its kernels";
+    }
+  }
+  EXPECT_EQ(steps, c.plan.steps.size());
+}
+
+TEST(Schedules, WinogradStandsBesideDirectConvolutionWithBothPredictions) {
+  const Compiled c = lowered("squeezenet1_1", {}, 96);
+  const nlohmann::json l = layer(c, "fire4.expand3x3");
+  EXPECT_EQ(l.at("schedule").at("template"), "conv2d_winograd");
+  const nlohmann::json winograd = of_template(l, "conv2d_winograd"), direct = of_template(l, "conv2d_direct");
+  EXPECT_EQ(direct.at("standing"), "behind");
+  EXPECT_FALSE(direct.contains("rejected"));
+  ASSERT_FALSE(direct.at("ranked").empty());
+  EXPECT_GT(direct.at("ranked").at(0).at("cycles"), winograd.at("ranked").at(0).at("cycles"));
+  EXPECT_THAT(winograd.at("approximates").get<std::string>(), HasSubstr(" u of the largest sum of magnitudes"));
+  EXPECT_FALSE(direct.contains("approximates"));
+  EXPECT_GT(l.at("effective_flops"), l.at("flops"));
+  const std::string text = schedules_text(c, limits(), "fire4.expand3x3");
+  EXPECT_THAT(text, HasSubstr("    schedule    conv2d_winograd m="));
+  EXPECT_THAT(text, HasSubstr("    accuracy    approximates: largest error "));
+  EXPECT_THAT(text, HasSubstr("    behind      conv2d_direct 'conv2d_direct vectors="));
+  EXPECT_THAT(text, HasSubstr("would take it; stands behind the template that does"));
+  EXPECT_THAT(text, HasSubstr("      ranked    conv2d_direct vectors="));
+  EXPECT_THAT(text, HasSubstr("    rejected    conv2d_depthwise: groups = input channels = output channels: limit 1"));
+  EXPECT_THAT(text, HasSubstr("for other operators than Conv: conv_transpose (conv_transpose), matmul_tiled (MatMul)"));
+  EXPECT_THAT(text, Not(HasSubstr("pool1")));
+}
+
+TEST(Schedules, StrictAccuracyAndForcedSchedulesShowWhatTheyDisplace) {
+  CompileOptions options;
+  options.accuracy = Accuracy::strict;
+  const nlohmann::json strict = layer(lowered("squeezenet1_1", options, 96), "fire4.expand3x3");
+  EXPECT_EQ(of_template(strict, "conv2d_winograd").at("standing"), "barred");
+  EXPECT_EQ(of_template(strict, "conv2d_winograd").at("rejected").at("got"), "strict");
+  EXPECT_EQ(of_template(strict, "conv2d_direct").at("standing"), "chosen");
+  options = {};
+  options.schedules["fire4.expand3x3"] = parse_schedule("conv2d_direct vectors=1 rows=1 tile=1 prefetch=0");
+  const nlohmann::json forced = layer(lowered("squeezenet1_1", options, 96), "fire4.expand3x3");
+  EXPECT_EQ(of_template(forced, "conv2d_winograd").at("standing"), "preferred");
+  EXPECT_EQ(of_template(forced, "conv2d_direct").at("schedule"), "conv2d_direct vectors=1 rows=1 tile=1 prefetch=0");
+  EXPECT_GT(forced.at("predicted").at("cycles"),
+            3 * of_template(forced, "conv2d_winograd").at("ranked").at(0).at("cycles").get<double>());
+}
+
+TEST(Schedules, StagesOfOneTaskAreOneLayer) {
+  CompileOptions options;
+  options.schedules["fire4.expand3x3"] = parse_schedule("conv2d_winograd m=2 vectors=1 tile=9 count=1 split=1");
+  const nlohmann::json l = layer(lowered("squeezenet1_1", options, 96), "fire4.expand3x3");
+  ASSERT_EQ(l.at("stages").size(), 2U);
+  EXPECT_EQ(l.at("stages").at(0).at("flops").get<int64_t>() + l.at("stages").at(1).at("flops").get<int64_t>(),
+            l.at("flops"));
+  EXPECT_EQ(l.at("templates").size(), all_templates().size());
+}
+
+TEST(Schedules, AnUnknownNodeIsAnsweredWithTheKnownOnes) {
+  const Compiled c = lowered("squeezenet1_1");
+  try {
+    schedules_text(c, limits(), "nothing");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_THAT(error.message(),
+                testing::StartsWith("--node nothing: no layer has this name; legal are conv1, conv10"));
+  }
+}
+
+TEST(Rivals, OwnRunnerUpThenTheBestOfOtherTemplatesThenTheRest) {
+  const Compiled c = lowered("squeezenet1_1", {}, 224);
+  size_t seen = 0;
+  for (size_t s = 0; s < c.plan.steps.size(); ++s) {
+    const std::vector<TemplateView>& views = c.notes[s].templates;
+    const TemplateView* own = chosen_of(views);
+    if (own == nullptr || own->ranked.size() < 2) continue;
+    const Schedule taken = parse_schedule(c.plan.steps[s].schedule);
+    const std::vector<Ranked> all = rivals(views, taken);
+    size_t others = 0, most = own->ranked.size();
+    for (const TemplateView& v : views) {
+      if (&v == own || v.ranked.empty()) continue;
+      ++others;
+      most += v.ranked.size();
+      ASSERT_GT(all.size(), others);
+      EXPECT_EQ(all[others].schedule, v.ranked.front().schedule);
+    }
+    seen += others;
+    EXPECT_EQ(all.front().schedule.name, taken.name);
+    for (size_t i = others + 2; i < all.size(); ++i) EXPECT_LE(all[i - 1].estimate.cycles, all[i].estimate.cycles);
+    for (const Ranked& r : all) EXPECT_FALSE(r.schedule == taken);
+    EXPECT_LE(all.size(), most);
+    EXPECT_GE(all.size(), most - 1);
+  }
+  EXPECT_GE(seen, 8U) << "3x3 convolutions have two templates with a model";
+}
+
+}  // namespace
+}  // namespace kilter::profile
