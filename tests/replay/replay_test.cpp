@@ -1,0 +1,93 @@
+// The default schedules and loop IR of the speed set for two fixed targets are what they were: a change of a template,
+// a pass or a model shows itself here, layer by layer, before anybody measures. No code is generated or run.
+//
+// When a change is meant, write the kept files anew and review their difference:
+//
+//   KILTER_REPLAY_UPDATE=1 build/tests/replay/test_replay && git diff tests/replay
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "../base/scratch_folder.h"
+#include "kept.h"
+#include "sparse_weights.h"
+
+namespace kilter::replay {
+namespace {
+
+constexpr std::string_view kTargets[] = {"x86-64-v3", "znver4"};
+
+std::vector<std::string> networks() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(KILTER_SPEED_SET)) {
+    if (entry.path().extension() == ".onnx") names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string read(const std::filesystem::path& file) {
+  std::stringstream out;
+  out << std::ifstream(file).rdbuf();
+  return out.str();
+}
+
+class Replay : public testing::TestWithParam<std::string> {};
+
+TEST_P(Replay, DefaultsAreWhatTheyWere) {
+  const ScratchFolder folder;
+  const Graph graph =
+      load_without_weights(std::filesystem::path(KILTER_SPEED_SET) / (GetParam() + ".onnx"), folder.path());
+  for (const std::string_view target : kTargets) {
+    CompileOptions options;
+    options.target = parse_target(target);
+    options.generate_code = false;
+    const std::string now = defaults_text(fmt::format("{} for {}: defaults, kept by tests/replay", GetParam(), target),
+                                          compile_graph(graph, options));
+    const auto file = std::filesystem::path(KILTER_REPLAY_FOLDER) / fmt::format("{}.{}.txt", GetParam(), target);
+    if (::getenv("KILTER_REPLAY_UPDATE") != nullptr) {
+      std::ofstream out(file);
+      out << now;
+      ASSERT_TRUE(out.flush()) << "cannot write " << file;
+      continue;
+    }
+    EXPECT_EQ(difference(read(file), now), "")
+        << GetParam() << " for " << target << " has other defaults than " << file.filename() << " keeps. If that is "
+        << "meant, write the files anew and review them:\n"
+        << "  KILTER_REPLAY_UPDATE=1 build/tests/replay/test_replay && git diff tests/replay";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(SpeedSet, Replay, testing::ValuesIn(networks()),
+                         [](const auto& network) { return network.param; });
+
+TEST(Kept, DifferencesAreToldByLayerAndField) {
+  const std::string before =
+      "# title\nconv1 | Conv+Relu | conv2d_direct tile=14 | plain -> c16 | 1\nconv2 | Conv | a | b | 2\nconv2 | Conv | "
+      "a "
+      "| b | 3\npool | MaxPool | pool_rows tile=4 | c16 -> c16 | 4\n";
+  EXPECT_EQ(difference(before, before), "");
+  EXPECT_EQ(difference(before, "# another title\n" + before.substr(8)), "");
+  const std::string after =
+      "conv1 | Conv+Relu | conv2d_direct tile=7 | plain -> c16 | 5\nconv2 | Conv | a | b | 2\nconv2 | Conv | a | b | "
+      "6\nfc | MatMul | c | d | 7\n";
+  EXPECT_EQ(difference(before, after),
+            "conv1:\n"
+            "  schedule   old conv2d_direct tile=14\n"
+            "             new conv2d_direct tile=7\n"
+            "  loops      old 1\n"
+            "             new 5\n"
+            "conv2 (stage 2):\n"
+            "  loops      old 3\n"
+            "             new 6\n"
+            "fc: new: fc | MatMul | c | d | 7\n"
+            "pool: gone: pool | MaxPool | pool_rows tile=4 | c16 -> c16 | 4\n");
+  EXPECT_EQ(difference("a | b | c | d | 1\ne | b | c | d | 2\n", "e | b | c | d | 2\na | b | c | d | 1\n"),
+            "the layers are the same, in another order\n");
+}
+
+}  // namespace
+}  // namespace kilter::replay
