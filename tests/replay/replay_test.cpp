@@ -54,10 +54,11 @@ TEST_P(Replay, DefaultsAreWhatTheyWere) {
       ASSERT_TRUE(out.flush()) << "cannot write " << file;
       continue;
     }
-    EXPECT_EQ(difference(read(file), now), "")
-        << GetParam() << " for " << target << " has other defaults than " << file.filename() << " keeps. If that is "
-        << "meant, write the files anew and review them:\n"
-        << "  KILTER_REPLAY_UPDATE=1 build/tests/replay/test_replay && git diff tests/replay";
+    const std::string changes = difference(read(file), now);
+    EXPECT_TRUE(changes.empty()) << GetParam() << " for " << target << " has other defaults than " << file.filename()
+                                 << " keeps:\n\n"
+                                 << changes << "\nIf that is meant, write the files anew and review them:\n"
+                                 << "  KILTER_REPLAY_UPDATE=1 build/tests/replay/test_replay && git diff tests/replay";
   }
 }
 
