@@ -1,5 +1,7 @@
 #include <llvm/IR/MDBuilder.h>
 
+#include <algorithm>
+
 #include "codegen/llvm/emitter.h"
 
 namespace kilter::codegen {
@@ -137,8 +139,34 @@ void Emitter::decode_parallel(Value* linear) {
   }
 }
 
+namespace {
+
+/// Whether a statement binds one element in all lanes.
+bool binds_spread(const StmtNode& s) {
+  if (s.kind != StmtKind::let || s.a->type.lanes == 1) return false;
+  return s.a->kind == ExprKind::load ? s.a->ival == 0
+                                     : s.a->kind == ExprKind::broadcast && s.a->args[0]->kind == ExprKind::load;
+}
+/// Whether a statement binds a vector of neighbours.
+bool binds_vector(const StmtNode& s) {
+  return s.kind == StmtKind::let && s.a->kind == ExprKind::load && s.a->type.lanes > 1 && s.a->ival == 1;
+}
+
+}  // namespace
+
+// Register tiles fill the registers, so a load stays at its place: LLVM's instruction selection groups up to four loads
+// of near addresses, and with the next steps' weights loaded beside the first step's a tile of 14 x 2 spills. A fence
+// within one thread is no instruction, and loads behind it are not grouped with those before it. Steps are told by
+// vectors that are loaded after registers were set, in blocks that also broadcast.
 void Emitter::block(const std::vector<Stmt>& stmts) {
-  for (const Stmt& s : stmts) statement(*s);
+  const bool tile = std::any_of(stmts.begin(), stmts.end(), [](const Stmt& s) { return binds_spread(*s); });
+  bool was_set = false;
+  for (const Stmt& s : stmts) {
+    if (tile && was_set && binds_vector(*s))
+      builder_.CreateFence(llvm::AtomicOrdering::AcquireRelease, llvm::SyncScope::SingleThread);
+    was_set = s->kind == StmtKind::reg_set;
+    statement(*s);
+  }
 }
 
 void Emitter::statement(const StmtNode& s) {
