@@ -115,8 +115,8 @@ std::string templates_text(const StepNotes& notes, const std::string& taken) {
       others.push_back(fmt::format("{} ({})", v.from->name, v.why->limit));
       got = v.why->got;
     } else {
-      const std::string schedule = v.fallback ? " '" + v.fallback->text() + "'" : "";
-      out += line(name(v.standing), fmt::format("{}{}: {}", v.from->name, schedule, standing_text(v)));
+      const std::string what = v.fallback ? v.fallback->text() : std::string(v.from->name);
+      out += line(name(v.standing), fmt::format("{}: {}", what, standing_text(v)));
       out += ranked_text(v, notes, taken);
     }
   }
