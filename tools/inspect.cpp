@@ -139,6 +139,8 @@ void inspect(const InspectOptions& options) {
   fmt::print("plan: {} steps for {} ({}), arena {:.2f} MB, packed weights {:.2f} MB, code {:.2f} MB\n",
              plan.steps.size(), plan.target, plan.codegen, static_cast<double>(plan.arena_bytes) * 1e-6,
              static_cast<double>(plan.constants_bytes) * 1e-6, static_cast<double>(plan.code_bytes) * 1e-6);
+  if (const size_t count = loaded.compiled.slimmed.size(); count > 0)
+    fmt::print("memory: {} layers run kernels with smaller weights than their fastest ones (--memory)\n", count);
   print_tasks(plan);
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     if (plan.steps[i].kind != StepKind::reference) continue;

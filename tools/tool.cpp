@@ -26,6 +26,12 @@ void ModelOptions::add_to(CLI::App& app, bool compiles) {
                  "strict: no kernel that approximates (Winograd's convolutions), results as close as direct sums")
       ->check(CLI::IsMember({"default", "strict"}))
       ->capture_default_str();
+  app.add_option(
+         "--memory", memory,
+         "most bytes of packed weights and arena, such as 200MB or 1GiB; layers give up Winograd, cheapest first, "
+         "until it fits (default: packed weights up to 2.5 times the parameters)")
+      ->transform(CLI::AsSizeValue(true))
+      ->check(CLI::PositiveNumber);
   app.add_option("--no-fuse", no_fuse, "node whose task takes no element-wise node in; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--layer-threads", layer_threads, "NODE=N, most threads that a node's task runs on; may be repeated")
@@ -69,6 +75,7 @@ CompileOptions ModelOptions::compile_options() const {
     options.layer_threads[node] = static_cast<int32_t>(parse_int(value, "--layer-threads " + text, 1, 1024));
   }
   options.accuracy = accuracy == "strict" ? Accuracy::strict : Accuracy::normal;
+  if (memory > 0) options.memory = memory;
   options.compile_threads = std::max(1, std::min(default_threads(), 16));
   return options;
 }

@@ -30,6 +30,7 @@ struct ModelOptions {
   std::vector<std::string> disable, no_fuse, plain_layout;
   std::vector<std::string> layer_threads;  ///< NODE=N
   std::string target = "native", accuracy = "default";
+  int64_t memory = 0;  ///< bytes; 0: not given
   std::string dump_ir, stop_after;
   int threads = 0;
   int64_t max_rewrites = -1;

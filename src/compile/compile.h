@@ -32,6 +32,9 @@ struct CompileOptions {
   std::set<std::string> plain_layout;  ///< nodes whose operands keep the plain layout
   std::map<std::string, int32_t> layer_threads;  ///< most threads of a task, by its anchor's name
   Accuracy accuracy = Accuracy::normal;
+  /// Most bytes of packed weights and arena together. Layers take kernels with smaller weights, cheapest first, until
+  /// it fits; where it cannot, compiling fails. Not given: packed weights may take 2.5 times the network's parameters.
+  std::optional<int64_t> memory;
   bool keep_alternatives = false;  ///< fills StepNotes::templates and ::estimate
   /// false: stops after lowering. The plan then has steps and an arena, but neither code nor constants: it can be
   /// looked at, not run or saved.
@@ -72,8 +75,9 @@ struct Compiled {
   std::vector<PlacedValue> values;  ///< outputs of steps, in the order of the steps
   /// Per step: templates that were rejected before the chosen one, and why.
   std::vector<std::vector<std::pair<std::string, Rejected>>> rejected;
-  std::vector<StepNotes> notes;  ///< by step
-  std::vector<Unfused> unfused;  ///< element-wise nodes that run on their own, and why
+  std::vector<StepNotes> notes;      ///< by step
+  std::vector<Unfused> unfused;      ///< element-wise nodes that run on their own, and why
+  std::vector<std::string> slimmed;  ///< anchors of tasks that gave up speed for smaller weights
   double compile_ms = 0;
 };
 

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "codegen/llvm/backend.h"
 #include "compile/constant_pool.h"
+#include "compile/memory_budget.h"
 #include "compile/memory_plan.h"
 #include "compile/reference_call.h"
 #include "compile/storage.h"
@@ -38,6 +39,12 @@ class PlanBuilder {
     dense_ = reference_;
     while (!lower_all()) graph_ = fused;
     finish_arena();
+    if (slim()) {
+      graph_ = fused;
+      while (!lower_all()) graph_ = fused;
+      finish_arena();
+    }
+    check_memory();
     if (options_.generate_code) generate_code();
     describe();
     return std::move(out_);
@@ -52,7 +59,7 @@ class PlanBuilder {
     fresh.unfused = std::move(out_.unfused);
     out_ = std::move(fresh);
     refs_.clear(), buffers_.clear(), halos_done_.clear(), step_of_.clear(), kernels_.clear();
-    functions_.clear(), loop_hashes_.clear();
+    functions_.clear(), loop_hashes_.clear(), tradables_.clear();
     constants_ = {};
     storage_ = place(graph_, dense_);
     verify(graph_);
@@ -160,8 +167,10 @@ class PlanBuilder {
   }
 
   const Schedule* forced(const Task& task) const {
-    const auto it = options_.schedules.find(task.node().name);
-    return it == options_.schedules.end() ? nullptr : &it->second;
+    for (const auto* schedules : {&options_.schedules, &slim_}) {
+      if (const auto it = schedules->find(task.node().name); it != schedules->end()) return &it->second;
+    }
+    return nullptr;
   }
 
   /// Reference kernels read and write plain tensors; readers of a blocked output get a Relayout.
@@ -258,6 +267,7 @@ class PlanBuilder {
       for (const auto& [name, r] : chosen.rejected) why += fmt::format("; {}: {}", name, r.text());
       require(false, "'{}' lost its template when its operands were placed{}", task.node().name, why);
     }
+    note_tradable(task, chosen);
     for (const Operand& out : task.outputs) add_halo(out.value);
     add_stages(task, chosen);
     note_step(unit, task, chosen);
@@ -452,6 +462,49 @@ class PlanBuilder {
     }
   }
 
+  // --- memory ---
+
+  void note_tradable(const Task& task, Chosen& chosen) {
+    const std::string& node = task.node().name;
+    if (slim_.contains(node)) {
+      chosen.rejected.emplace_back(tradable_template_.at(node),
+                                   Rejected{"bytes of packed weights in the network", std::to_string(weight_limit()),
+                                            std::to_string(wanted_bytes_)});
+      return;
+    }
+    if (forced(task) != nullptr) return;
+    auto found = tradable(task, chosen.schedule, limits_);
+    if (!found) return;
+    tradable_template_[node] = chosen.schedule.name;
+    tradables_.push_back(std::move(*found));
+  }
+
+  /// Most bytes that packed weights may have.
+  int64_t weight_limit() const {
+    constexpr double kGrowth = 2.5;
+    if (options_.memory) return *options_.memory - out_.plan.arena_bytes;
+    return static_cast<int64_t>(static_cast<double>(parameter_bytes(graph_)) * kGrowth);
+  }
+
+  /// Exchanges schedules where packed weights are too large; whether there were any to exchange.
+  bool slim() {
+    wanted_bytes_ = constants_.bytes();
+    slim_ = trade(tradables_, wanted_bytes_ - weight_limit()).schedules;
+    return !slim_.empty();
+  }
+
+  void check_memory() {
+    for (const auto& [node, schedule] : slim_) out_.slimmed.push_back(node);
+    const int64_t weights = constants_.bytes(), arena = out_.plan.arena_bytes;
+    if (!options_.memory || weights + arena <= *options_.memory) return;
+    fail(ErrorKind::usage,
+         "--memory {}: '{}' needs {} bytes: packed weights {}, arena {}; {}. Give at least as much, or compile for a "
+         "smaller input",
+         *options_.memory, graph_.name, weights + arena, weights, arena,
+         slim_.empty() ? "no layer has a kernel with smaller weights"
+                       : fmt::format("{} layers run kernels with smaller weights already", slim_.size()));
+  }
+
   // --- the end ---
 
   void finish_arena() {
@@ -519,6 +572,10 @@ class PlanBuilder {
   std::set<ValueId> halos_done_;
   std::map<NodeId, size_t> step_of_;  ///< the last step of the task that a node is in
   ConstantPool constants_;
+  std::vector<Tradable> tradables_;
+  std::map<std::string, Schedule> slim_;                  ///< schedules with smaller weights, by anchor
+  std::map<std::string, std::string> tradable_template_;  ///< that an anchor had at first
+  int64_t wanted_bytes_ = 0;                              ///< of packed weights, before any were given up
   std::map<std::string, int32_t> kernels_;
   std::vector<LoopFunc> functions_;
   std::vector<uint64_t> loop_hashes_;  ///< of functions_ as text
@@ -528,32 +585,5 @@ class PlanBuilder {
 }  // namespace
 
 Compiled build_plan(Graph graph, const CompileOptions& options) { return PlanBuilder(std::move(graph), options).run(); }
-
-const std::vector<Ranked>& StepNotes::ranked() const {
-  static const std::vector<Ranked> kNothing;
-  const TemplateView* chosen = chosen_of(templates);
-  return chosen == nullptr ? kNothing : chosen->ranked;
-}
-
-Tensor extract(const PlacedValue& value, const std::byte* buffer) {
-  Tensor out(value.type.dtype, value.type.shape);
-  const int64_t size = size_bytes(value.type.dtype);
-  const int64_t block = value.type.layout.block;
-  const size_t rank = value.type.shape.size();
-  Shape index(rank, 0);
-  for (int64_t i = 0; i < out.elems(); ++i) {
-    int64_t at = value.offset;
-    for (size_t d = 0; d < rank; ++d) {
-      at += (d == 1 && block > 1) ? index[d] / block * value.strides[d] + index[d] % block * value.strides[rank]
-                                  : index[d] * value.strides[d];
-    }
-    std::memcpy(out.raw() + i * size, buffer + at * size, static_cast<size_t>(size));
-    for (size_t d = rank; d-- > 0;) {
-      if (++index[d] < value.type.shape[d]) break;
-      index[d] = 0;
-    }
-  }
-  return out;
-}
 
 }  // namespace kilter

@@ -80,13 +80,16 @@ Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
   return knobs(std::get<Conv>(conv), limits);
 }
 
+int64_t weight_bytes(const ConvNest& nest, const TargetLimits& limits) {
+  return nest.groups * nest.out_blocks * nest.panel_elems(1, lanes_of(limits)) * 4;
+}
+
 Schedule schedule_of(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits) {
-  const int64_t weight_bytes = nest.groups * nest.out_blocks * nest.panel_elems(1, lanes_of(limits)) * 4;
   return Schedule{"conv2d_direct",
                   {{"vectors", tile.vectors},
                    {"rows", tile.rows},
                    {"tile", tile.tile},
-                   {"prefetch", nest.in_block > 1 ? pick_prefetch(weight_bytes, limits) : 0}}};
+                   {"prefetch", nest.in_block > 1 ? pick_prefetch(weight_bytes(nest, limits), limits) : 0}}};
 }
 
 Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
@@ -114,6 +117,7 @@ Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const Targ
   if (auto rejected = check_tile(conv.nest, tile, limits)) return *rejected;
   Estimate out = estimate_tile(conv.nest, tile, limits);
   const auto lanes = static_cast<double>(conv.nest.out_blocks * lanes_of(limits));
+  out.constant_bytes = weight_bytes(conv.nest, limits);
   out.tail = 1 - (1 - out.tail) * static_cast<double>(conv.out_channels) / lanes;
   return out;
 }

@@ -72,8 +72,9 @@ using Answer = std::variant<T, Rejected>;
 
 /// What the analytic model of a template expects of a schedule.
 struct Estimate {
-  double cycles = 0;  ///< of one core, for the whole task
-  double tail = 0;    ///< share of them (0..1) that is lost because the last tiles and vectors are not full
+  double cycles = 0;           ///< of one core, for the whole task
+  double tail = 0;             ///< share of them (0..1) that is lost because the last tiles and vectors are not full
+  int64_t constant_bytes = 0;  ///< of the weights as it packs them, where its forms differ in that
 };
 
 struct Template {

@@ -1,0 +1,103 @@
+// Networks that are to fit into less memory: which layers give up their schedules, and what is said where it cannot be.
+#include "compile/memory_budget.h"
+
+#include <gmock/gmock.h>
+
+#include "compile/compile.h"
+#include "compile/session.h"
+#include "ops/cases.h"
+#include "zoo/zoo.h"
+
+namespace kilter {
+namespace {
+
+using ::testing::HasSubstr;
+
+Holding holding(const std::string& schedule, int64_t bytes, double cycles) {
+  return {parse_schedule(schedule), bytes, cycles};
+}
+
+TEST(MemoryBudget, TheCheapestByteGoesFirst) {
+  const std::vector<Tradable> tasks = {
+      {"a", holding("fast", 100, 10), {holding("middle", 60, 14), holding("small", 20, 50)}},
+      {"b", holding("fast", 100, 10), {holding("middle", 80, 11), holding("large", 300, 1)}},
+  };
+  // a: 0.1 cycles a byte to middle, 0.5 to small (0.9 from middle on); b: 0.05 to middle, never to a larger one.
+  const auto schedules = [&](int64_t excess) {
+    std::string text;
+    for (const auto& [node, schedule] : trade(tasks, excess).schedules) text += node + ":" + schedule.name + " ";
+    return text;
+  };
+  EXPECT_EQ(schedules(0), "");
+  EXPECT_EQ(schedules(1), "b:middle ");
+  EXPECT_EQ(schedules(21), "a:middle b:middle ");
+  EXPECT_EQ(schedules(61), "a:small b:middle ");
+  EXPECT_EQ(trade(tasks, 1000).saved, 100) << "no more than there is";
+}
+
+constexpr int64_t kEnough = int64_t{1} << 40;
+
+Compiled compile(const std::optional<int64_t>& memory) {
+  CompileOptions options;
+  options.target = parse_target("x86-64-v3");
+  options.memory = memory;
+  return compile_graph(zoo::build("resnet18", {.size = 128, .width = 0.25, .classes = 10}), options);
+}
+
+int64_t winograd_layers(const Compiled& compiled) {
+  return std::count_if(compiled.plan.steps.begin(), compiled.plan.steps.end(), [](const Step& s) {
+    return s.ops.starts_with("Conv") && s.schedule.starts_with("conv2d_winograd");
+  });
+}
+
+int64_t need(const Compiled& compiled) { return compiled.plan.constants_bytes + compiled.plan.arena_bytes; }
+
+Tensor answer(Compiled compiled) {
+  Tensor x(DType::f32, {1, 3, 128, 128});
+  for (int64_t i = 0; i < x.elems(); ++i) x.data<float>()[i] = static_cast<float>(i % 97) / 97 - 0.5F;
+  const auto program = std::make_shared<const Program>(std::move(compiled.plan));
+  Loaded loaded{program, std::make_unique<Instance>(program, std::make_shared<ThreadPool>(1)), {}};
+  return run_plan(loaded, {x}).at(0);
+}
+
+TEST(MemoryBudget, LayersGiveUpWinogradUntilTheNetworkFits) {
+  const Compiled fast = compile(kEnough);
+  EXPECT_TRUE(fast.slimmed.empty());
+  ASSERT_GE(winograd_layers(fast), 4);
+  int64_t last = winograd_layers(fast) + 1;
+  for (const double share : {0.95, 0.8, 0.65}) {
+    const auto memory = static_cast<int64_t>(static_cast<double>(need(fast)) * share);
+    Compiled slim = compile(memory);
+    EXPECT_LE(need(slim), memory);
+    EXPECT_FALSE(slim.slimmed.empty());
+    EXPECT_LE(winograd_layers(slim), last);
+    last = winograd_layers(slim);
+    if (runs_here(parse_target("x86-64-v3"))) {
+      const auto difference = compare(answer(std::move(slim)), answer(compile(kEnough)), {1e-4F, 1e-4F});
+      EXPECT_FALSE(difference.has_value()) << *difference;
+    }
+  }
+}
+
+TEST(MemoryBudget, ByDefaultWeightsTakeAtMostTwoAndAHalfTimesTheParameters) {
+  const int64_t parameters = parameter_bytes(zoo::build("resnet18", {.size = 128, .width = 0.25, .classes = 10}));
+  EXPECT_GT(compile(kEnough).plan.constants_bytes, parameters);
+  EXPECT_LE(compile(std::nullopt).plan.constants_bytes, parameters * 5 / 2);
+}
+
+TEST(MemoryBudget, TooLittleIsAnsweredWithWhatIsNeeded) {
+  try {
+    compile(1000);
+    FAIL() << "1000 bytes were enough";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_THAT(error.message(), HasSubstr("--memory 1000: 'resnet18' needs "));
+    EXPECT_THAT(error.message(), HasSubstr(" bytes: packed weights "));
+    EXPECT_THAT(error.message(),
+                HasSubstr(" layers run kernels with smaller weights already. Give at least as much, or "
+                          "compile for a smaller input"));
+  }
+}
+
+}  // namespace
+}  // namespace kilter
