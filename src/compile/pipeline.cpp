@@ -16,6 +16,8 @@ constexpr PassRow kPasses[] = {
      "first: later patterns see less noise"},
     {"fold_constants", fold_constants, "evaluates nodes whose operands are constants",
      "after simplify, before anything looks for constants"},
+    {"split_recurrent", split_recurrent, "one product with the inputs of all time steps, apart from the recurrence",
+     "needs constant weights; its product is a Gemm, which canonicalise knows"},
     {"canonicalise", canonicalise, "writes operators in the one form that later passes know",
      "before the patterns, which are stated in that form"},
     {"recognise_patterns", recognise_patterns, "finds LayerNorm, GELU, SiLU, HardSwish in decomposed form",

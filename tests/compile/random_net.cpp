@@ -249,6 +249,7 @@ class NodeDrawer {
 
   ValueId product(ValueId v) {
     if (rank(v) < 2) return kNone;
+    if (rank(v) == 3 && draw_.chance(40)) return recurrent(v);
     const int64_t k = shape(v).back(), n = draw_.pick({1, 3, 8, 17});
     if (rank(v) == 2 && draw_.chance(60)) {
       const bool turned = draw_.chance(50);
@@ -262,6 +263,18 @@ class NodeDrawer {
     }
     if (draw_.chance(30)) return add("MatMul", {v, add("Transpose", {v}, {{"perm", last_two_swapped(rank(v))}})});
     return add("MatMul", {v, net_.constant({k, n}, 0.3F)});
+  }
+
+  ValueId recurrent(ValueId v) {
+    const auto op = draw_.pick<std::string_view>({"LSTM", "GRU", "RNN"});
+    const int64_t hidden = draw_.pick({1, 3, 8}), rows = (op == "LSTM" ? 4 : op == "GRU" ? 3 : 1) * hidden;
+    std::vector<ValueId> inputs{v, net_.constant({1, rows, shape(v).back()}, 0.3F),
+                                net_.constant({1, rows, hidden}, 0.3F)};
+    if (draw_.chance(60)) inputs.push_back(net_.constant({1, 2 * rows}));
+    Attrs attrs{{"hidden_size", hidden}};
+    if (draw_.chance(40)) attrs["direction"] = std::string("reverse");
+    if (op == "GRU" && draw_.chance(50)) attrs["linear_before_reset"] = int64_t{1};
+    return add(op, inputs, attrs);
   }
 
   static Ints last_two_swapped(int64_t count) {

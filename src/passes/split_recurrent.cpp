@@ -1,0 +1,107 @@
+// Takes the product with the inputs of all time steps out of recurrent nodes: one matrix product instead of one a step.
+//
+//   LSTM(x, w, r, b, ?, h, c, p)   =>   LSTMSteps(Gemm(x, w', b), r, h, c, p)      GRU, RNN likewise
+//
+// The biases of w and r are added up in the product, but the one that a GRU with linear_before_reset multiplies by its
+// reset gate. Legal where recurrent_refusal() has nothing to say against it.
+
+#include <string>
+
+#include "ops/builder.h"
+#include "ops/recurrent.h"
+#include "passes/pass.h"
+
+namespace kilter {
+namespace {
+
+/// Sums of the biases of w and r, and what of r's is left.
+struct Biases {
+  Tensor projected;  ///< [directions * gates * hidden]
+  Tensor hidden;     ///< [directions, hidden]; undefined where nothing is left
+};
+
+Biases split_biases(const Tensor& bias, const RecurrentShape& s, bool keep_hidden) {
+  const int64_t rows = s.gates * s.hidden;
+  Biases out{Tensor(DType::f32, {s.directions * rows}), {}};
+  if (keep_hidden) out.hidden = Tensor(DType::f32, {s.directions, s.hidden});
+  for (int64_t d = 0; d < s.directions; ++d) {
+    const float* of_w = bias.data<float>() + 2 * d * rows;
+    const float* of_r = of_w + rows;
+    for (int64_t row = 0; row < rows; ++row) {
+      const bool kept = keep_hidden && row >= rows - s.hidden;
+      out.projected.data<float>()[d * rows + row] = of_w[row] + (kept ? 0.0F : of_r[row]);
+      if (kept) out.hidden.data<float>()[d * s.hidden + row - (rows - s.hidden)] = of_r[row];
+    }
+  }
+  return out;
+}
+
+class Splitter {
+ public:
+  Splitter(Graph& graph, PassContext& context) : graph_(graph), context_(context), b_(graph) {}
+
+  void run() {
+    for (NodeId id : std::vector<NodeId>(graph_.order())) {
+      const Node node = static_cast<const Graph&>(graph_).node(id);
+      const RecurrentForm* form = find_recurrent_form(node);
+      if (node.dead || form == nullptr || form->projected()) continue;
+      if (recurrent_refusal(view(graph_, node)) || !context_.take()) continue;
+      split(id, node, *form);
+    }
+    graph_.sort();
+    graph_.remove_dead();
+  }
+
+ private:
+  static ValueId operand(const Node& node, size_t i) { return i < node.inputs.size() ? node.inputs[i] : kNone; }
+
+  ValueId reshaped(ValueId x, const Shape& shape, const std::string& name) {
+    const auto rank = static_cast<int64_t>(shape.size());
+    return b_.add("Reshape", {x, b_.constant(Tensor::of<int64_t>({rank}, std::span<const int64_t>(shape)))}, {}, name);
+  }
+
+  /// [.., .., directions * gates * hidden], leading extents as x has them.
+  ValueId project(const Node& node, const RecurrentForm& form, const RecurrentShape& s, const Tensor* bias) {
+    const Value& w = graph_.value(node.inputs[form.w]);
+    const int64_t columns = s.directions * s.gates * s.hidden;
+    const std::string name = node.name + ".input";
+    std::vector<ValueId> operands = {reshaped(node.inputs[0], {s.steps * s.batch, s.input}, name + ".rows"),
+                                     b_.constant(w.constant->reshaped({columns, s.input}), w.name)};
+    if (bias != nullptr) operands.push_back(b_.constant(*bias, name + ".bias"));
+    const ValueId y = b_.add("Gemm", operands, {{"transB", int64_t{1}}}, name);
+    Shape shape = graph_.type(node.inputs[0]).shape;
+    shape.back() = columns;
+    return reshaped(y, shape, name + ".steps");
+  }
+
+  void split(NodeId id, const Node& node, const RecurrentForm& form) {
+    const RecurrentShape s = recurrent_shape(view(graph_, node));
+    const bool keep_hidden = form.cell == RecurrentForm::gru && node.int_attr("linear_before_reset", 0) != 0;
+    Biases biases;
+    if (const ValueId bias = operand(node, form.bias); bias != kNone)
+      biases = split_biases(*graph_.value(bias).constant, s, keep_hidden);
+    const Tensor* added = biases.projected.defined() ? &biases.projected : nullptr;
+    std::vector<ValueId> inputs = {project(node, form, s, added), node.inputs[form.r], operand(node, form.initial_h)};
+    if (form.cell == RecurrentForm::lstm) {
+      inputs.push_back(operand(node, form.initial_c));
+      inputs.push_back(operand(node, form.peepholes));
+    } else if (biases.hidden.defined()) {
+      inputs.push_back(b_.constant(biases.hidden, node.name + ".hidden_bias"));
+    }
+    Node& left = graph_.node(id);
+    left.op = find_op("kilter", std::string(form.name) + "Steps", 1);
+    left.opset = 1;
+    left.attrs.erase("hidden_size");
+    left.inputs = std::move(inputs);
+  }
+
+  Graph& graph_;
+  PassContext& context_;
+  GraphBuilder b_;
+};
+
+}  // namespace
+
+void split_recurrent(Graph& graph, PassContext& context) { Splitter(graph, context).run(); }
+
+}  // namespace kilter
