@@ -19,7 +19,8 @@ double ms_at(double bytes, double gbps) { return gbps > 0 ? bytes / gbps * 1e-6 
 }  // namespace
 
 bool contraction(const Step& step) {
-  constexpr std::string_view kNames[] = {"Conv", "ConvTranspose", "MatMul", "Gemm", "FusedAttention"};
+  constexpr std::string_view kNames[] = {"Conv",           "ConvTranspose", "MatMul",   "Gemm",
+                                         "FusedAttention", "LSTMSteps",     "GRUSteps", "RNNSteps"};
   const std::vector<std::string_view> ops = split(step.ops, '+');
   return std::any_of(ops.begin(), ops.end(), [&](std::string_view op) {
     return std::find(std::begin(kNames), std::end(kNames), op) != std::end(kNames);

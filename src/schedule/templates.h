@@ -12,6 +12,7 @@ extern const Template conv2d_depthwise;
 extern const Template conv_transpose;
 extern const Template matmul_tiled;
 extern const Template attention_rows;
+extern const Template recurrent_steps;
 extern const Template pool_rows;
 extern const Template reduce_rows;
 extern const Template softmax_rows;

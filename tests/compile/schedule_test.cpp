@@ -224,7 +224,8 @@ TEST_P(KnobSpace, EveryLegalScheduleAnswersRight) {
 INSTANTIATE_TEST_SUITE_P(Operators, KnobSpace,
                          testing::Values("Conv", "ConvTranspose", "MatMul", "Gemm", "MaxPool", "AveragePool",
                                          "ReduceMean", "ReduceMax", "Softmax", "LayerNormalization",
-                                         "InstanceNormalization", "Gather", "Resize", "Transpose", "Add"),
+                                         "InstanceNormalization", "Gather", "Resize", "Transpose", "Add", "LSTM", "GRU",
+                                         "RNN"),
                          [](const auto& op) { return std::string(op.param); });
 
 }  // namespace

@@ -1,0 +1,157 @@
+// The template of the recurrent operators: every kind of tile answers as the reference kernel, what it cannot take is
+// refused with the reason, and illegal knobs are.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "compile/compile.h"
+#include "compile/session.h"
+#include "compile/tasks.h"
+#include "ops/cases.h"
+#include "ops/evaluate.h"
+#include "schedule/templates.h"
+
+namespace kilter {
+namespace {
+
+/// A case whose weights are constants.
+OpCase with_weights(std::string_view op, const std::string& text) {
+  const bool steps = op.ends_with("Steps");
+  const OpDef& def = *find_op(steps ? "kilter" : "", op, 22);
+  ParsedCase parsed = parse_case(def, text);
+  for (size_t i = 1; i < std::min<size_t>(parsed.operands.size(), steps ? 2 : 4); ++i) {
+    if (parsed.operands[i].kind == CaseOperand::Kind::random) parsed.operands[i].kind = CaseOperand::Kind::constant;
+  }
+  return make_case(def, parsed, text);
+}
+
+Compiled compile_case(const OpCase& c, const std::string& schedule, std::string_view target) {
+  CompileOptions options;
+  options.target = parse_target(target);
+  const Graph& graph = c.graph;
+  if (!schedule.empty()) options.schedules[graph.node(graph.order().front()).name] = parse_schedule(schedule);
+  return compile_graph(graph, options);
+}
+
+std::vector<std::string_view> targets() {
+  std::vector<std::string_view> here;
+  for (const std::string_view name : {"x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
+    if (runs_here(parse_target(name))) here.push_back(name);
+  }
+  return here;
+}
+
+void expect_right(std::string_view op, const std::string& text, const std::string& schedule) {
+  const OpCase c = with_weights(op, text);
+  const std::vector<Tensor> want = evaluate(c.graph, c.inputs);
+  for (const std::string_view target : targets()) {
+    const std::string where = fmt::format("{} {} | {} on {}", op, text, schedule, target);
+    Compiled compiled = compile_case(c, schedule, target);
+    EXPECT_EQ(compiled.plan.steps.back().schedule, schedule) << where;
+    const auto program = std::make_shared<const Program>(std::move(compiled.plan));
+    Loaded loaded{program, std::make_unique<Instance>(program, std::make_shared<ThreadPool>(2)), {}};
+    const std::vector<Tensor> got = run_plan(loaded, c.inputs);
+    ASSERT_EQ(got.size(), want.size()) << where;
+    for (size_t i = 0; i < got.size(); ++i) {
+      const auto difference = compare(got[i], want[i], c.tolerance);
+      EXPECT_FALSE(difference.has_value()) << where << ", output " << i << ": " << *difference;
+    }
+  }
+}
+
+TEST(RecurrentSteps, EveryTileAnswersTheSame) {
+  // 5 rows leave a part of a tile, 37 hidden units a part of a block on every target.
+  for (const std::string knobs : {"vectors=1 rows=1 prefetch=0", "vectors=1 rows=2 prefetch=1",
+                                  "vectors=2 rows=1 prefetch=1", "vectors=3 rows=1 prefetch=0"}) {
+    expect_right("LSTMSteps", "f32[3,5,296] f32[2,148,37] f32[2,5,37] f32[2,5,37] | direction=bidirectional | | 3",
+                 "recurrent_steps " + knobs);
+    expect_right("GRUSteps",
+                 "f32[3,5,222] f32[2,111,37] f32[2,5,37] f32[2,37] | direction=bidirectional "
+                 "linear_before_reset=1 | | 2",
+                 "recurrent_steps " + knobs);
+    expect_right("GRUSteps", "f32[3,5,111] f32[1,111,37] | | | 2", "recurrent_steps " + knobs);
+    expect_right("RNNSteps", "f32[3,5,37] f32[1,37,37] | direction=reverse | | 2", "recurrent_steps " + knobs);
+    // With 40 units whole vectors of the last block are empty.
+    expect_right("RNNSteps", "f32[3,5,40] f32[1,40,40] | | | 2", "recurrent_steps " + knobs);
+  }
+}
+
+TEST(RecurrentSteps, OneStepRunsItsBlocksBesideEachOther) {
+  const auto extent = [](std::string_view op, const std::string& text) {
+    const OpCase c = with_weights(op, text);
+    return compile_case(c, "recurrent_steps vectors=1 rows=1 prefetch=0", "x86-64-v2").plan.steps.back().extent;
+  };
+  EXPECT_EQ(extent("LSTMSteps", "f32[1,2,148] f32[1,148,37]"), 2 * 10);
+  EXPECT_EQ(extent("LSTMSteps", "f32[2,2,148] f32[1,148,37]"), 2);
+  EXPECT_EQ(extent("LSTMSteps", "f32[2,3,296] f32[2,148,37] | direction=bidirectional"), 2 * 3);
+  EXPECT_EQ(extent("GRUSteps", "f32[1,2,111] f32[1,111,37]"), 2);  // its second product needs all of the first
+  EXPECT_EQ(extent("GRUSteps", "f32[1,2,111] f32[1,111,37] | linear_before_reset=1"), 2 * 10);
+}
+
+TEST(RecurrentSteps, TheProductWithTheInputsIsAStepOfItsOwn) {
+  const OpCase c = with_weights("LSTM", "f32[9,2,16] f32[1,96,16] f32[1,96,24] f32[1,192]");
+  const Plan plan = compile_case(c, "", "x86-64-v2").plan;
+  ASSERT_EQ(plan.steps.size(), 2U);
+  EXPECT_EQ(plan.steps[0].ops, "MatMul+Add");
+  EXPECT_TRUE(plan.steps[0].schedule.starts_with("matmul_tiled")) << plan.steps[0].schedule;
+  EXPECT_EQ(plan.steps[1].ops, "LSTMSteps");
+  EXPECT_TRUE(plan.steps[1].schedule.starts_with("recurrent_steps")) << plan.steps[1].schedule;
+  EXPECT_EQ(plan.steps[1].flops, 2 * 9 * 2 * 4 * 24 * 24);
+  EXPECT_EQ(plan.steps[1].bytes, 4 * (9 * 2 * 96 + 96 * 24 + 9 * 2 * 24));
+}
+
+/// What the template answers for the first node of a case.
+std::string answer(const OpCase& c) {
+  const Task task = make_task(c.graph, Unit{{c.graph.order().front()}}, nullptr);
+  const auto picked = recurrent_steps.pick(task, parse_target("x86-64-v2").limits);
+  const auto* rejected = std::get_if<Rejected>(&picked);
+  return rejected == nullptr ? std::get<Schedule>(picked).text() : rejected->text();
+}
+
+TEST(RecurrentSteps, SaysWhatItDoesNotTake) {
+  const auto case_of = [](std::string_view op, const std::string& text) {
+    return make_case(*find_op(op.ends_with("Steps") ? "kilter" : "", op, 22), text);
+  };
+  const std::string lstm = "f32[3,2,4] f32[1,20,4]=1 f32[1,20,5]=1 f32[1,40]=1 ";
+  EXPECT_EQ(answer(case_of("Relu", "f32[3]")), "operator: limit LSTM, GRU, RNN, got Relu");
+  EXPECT_EQ(answer(case_of("LSTM", "f64[3,2,4] f64[1,20,4]=1 f64[1,20,5]=1")), "element type: limit f32, got f64");
+  EXPECT_EQ(answer(case_of("LSTM", "f32[0,2,4] f32[1,20,4]=1 f32[1,20,5]=1")),
+            "steps, batch, input and hidden: limit 1 or more, got 0, 2, 4 and 5");
+  EXPECT_EQ(answer(case_of("LSTM", "f32[3,2,4] f32[1,20,4] f32[1,20,5]=1")),
+            "w: limit constant, got computed at run time");
+  EXPECT_EQ(answer(case_of("LSTM", "f32[3,2,4] f32[1,20,4]=1 f32[1,20,5]")),
+            "r: limit constant, got computed at run time");
+  EXPECT_EQ(answer(case_of("LSTM", "f32[3,2,4] f32[1,20,4]=1 f32[1,20,5]=1 f32[1,40]")),
+            "bias: limit constant, got computed at run time");
+  EXPECT_EQ(answer(case_of("LSTM", lstm + "i32[2]:3,3")),
+            "sequence_lens: limit left out, or constant, got computed at run time");
+  EXPECT_EQ(answer(case_of("LSTM", lstm + "i32[2]=3,2")), "sequence_lens: limit left out, or 3 (all steps), got 2");
+  EXPECT_EQ(answer(case_of("LSTM", lstm)), "operator: limit LSTMSteps, which the pass split_recurrent makes, got LSTM");
+  EXPECT_EQ(answer(case_of("RNNSteps", "f32[3,2,10] f32[2,5,5]=1 | direction=bidirectional activations=[Tanh,Relu]")),
+            "activation functions: limit the same in both directions, got others in the second");
+  EXPECT_EQ(answer(case_of("RNNSteps", "f32[3,1,5] f32[1,5,5]=1")), "recurrent_steps vectors=2 rows=1 prefetch=0");
+}
+
+std::string refusal(const std::string& schedule) {
+  try {
+    compile_case(with_weights("LSTMSteps", "f32[3,9,160] f32[1,160,40]"), schedule, "x86-64-v3");
+  } catch (const Error& error) {
+    const size_t at = error.message().find("does not apply");
+    return at == std::string::npos ? error.message() : error.message().substr(at);
+  }
+  return "no error";
+}
+
+TEST(RecurrentSteps, IllegalKnobsAreRefused) {
+  EXPECT_EQ(refusal("recurrent_steps vectors=1 rows=3 prefetch=0"),
+            "does not apply: recurrent_steps knob rows: limit one of 1, 2, got 3");
+  EXPECT_EQ(refusal("recurrent_steps vectors=4 rows=1 prefetch=0"),
+            "does not apply: recurrent_steps knob vectors: limit one of 1, 2, 3, got 4");
+  EXPECT_EQ(refusal("recurrent_steps vectors=2 rows=2 prefetch=0"),
+            "does not apply: register tile (rows beside 2 vectors of 4 gates): limit 1, got 2");
+  EXPECT_EQ(refusal("recurrent_steps vectors=2 rows=1 prefetch=0"), "no error");
+}
+
+}  // namespace
+}  // namespace kilter
