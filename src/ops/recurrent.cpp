@@ -53,11 +53,12 @@ constexpr std::array<Row, 11> kActivations = {{
     {"softplus", Activation::Kind::softplus, false, false, 0, 0},
 }};
 
-const Row& activation_row(const Node& node, std::string name) {
-  std::transform(name.begin(), name.end(), name.begin(),
+const Row& activation_row(const Node& node, const std::string& name) {
+  std::string lower = name;
+  std::transform(lower.begin(), lower.end(), lower.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
   for (const Row& row : kActivations) {
-    if (row.name == name) return row;
+    if (row.name == lower) return row;
   }
   node_error(node, fmt::format("attribute activations names '{}', legal are Relu, Tanh, Sigmoid, Affine, LeakyRelu, "
                                "ThresholdedRelu, ScaledTanh, HardSigmoid, Elu, Softsign and Softplus",
@@ -196,8 +197,8 @@ RecurrentShape recurrent_shape(const Node& node, const Shape& x, const Shape* w,
   const Shape expected_r = {shape.directions, rows, shape.hidden};
   if (w == nullptr) {
     if (r != expected_r || shape.input != shape.directions * rows) {
-      node_error(node, fmt::format("projected x and r have shapes {} and {}, expected [.., .., {}] and {}", text(x),
-                                   text(r), shape.directions * rows, text(expected_r)));
+      node_error(node, fmt::format("projected x and r have shapes {} and {}, expected a last extent of {} and {}",
+                                   text(x), text(r), shape.directions * rows, text(expected_r)));
     }
     return shape;
   }
@@ -236,6 +237,7 @@ void infer_recurrent(InferContext& ctx) {
   expect_shape(ctx, form.initial_c, "initial_c", shape.last_states());
   expect_shape(ctx, form.peepholes, "peepholes", {shape.directions, 3 * shape.hidden});
   if (ctx.has(form.lens)) check_types(Types<int32_t>{}, ctx, form.lens);
+  recurrent_activations(ctx.node, shape.directions);  // throws where they are illegal
   for (size_t i = 0; i < ctx.outputs.size(); ++i) {
     ctx.set(i, ctx.dtype(0), i == 0 ? shape.all_states() : shape.last_states());
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/builder.h"
+#include "ops/cases.h"
 
 namespace kilter {
 namespace {
@@ -177,6 +178,30 @@ TEST(Layers, GruResetsBeforeOrAfterTheProduct) {
   };
   expect_near(run(0), {1, 1, 1}, {std::tanh(0.3 + 0.4)});
   expect_near(run(1), {1, 1, 1}, {std::tanh(0.3 + 0.2)});
+}
+
+TEST(Layers, RecurrentOperandsThatDoNotFitAreNamed) {
+  const auto error = [](std::string_view domain, std::string_view op, std::string_view text) -> std::string {
+    try {
+      make_case(*find_op(domain, op, 22), text);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind(), ErrorKind::bad_model);
+      return e.message();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(error("", "RNN", "f32[3,2,4] f32[1,5,4] f32[1,5,6]"),
+            "RNN 'case': w and r have shapes 1x5x4 and 1x5x6, expected 1x6x4 and 1x6x6");
+  EXPECT_EQ(error("", "RNN", "f32[3,2,4] f32[1,5,4] f32[1,5,5] | activations=[Sine]"),
+            "RNN 'case': attribute activations names 'Sine', legal are Relu, Tanh, Sigmoid, Affine, LeakyRelu, "
+            "ThresholdedRelu, ScaledTanh, HardSigmoid, Elu, Softsign and Softplus");
+  EXPECT_EQ(error("", "GRU", "f32[3,2,4] f32[1,15,4] f32[1,15,5] | activations=[Tanh]"),
+            "GRU 'case': attribute activations has 1 names, expected 2");
+  EXPECT_EQ(
+      error("kilter", "LSTMSteps", "f32[3,2,21] f32[1,20,5]"),
+      "LSTMSteps 'case': projected x and r have shapes 3x2x21 and 1x20x5, expected a last extent of 20 and 1x20x5");
+  EXPECT_EQ(error("kilter", "GRUSteps", "f32[3,2,15] f32[1,15,5] ? f32[1,15]"),
+            "GRUSteps 'case': hidden_bias (input 3) has shape 1x15, expected 1x5");
 }
 
 TEST(Layers, AttentionOfMaskedRowsIsZero) {
