@@ -130,8 +130,8 @@ class StepEmitter {
         column_ = b_.let("column", index * Expr(width_) + v * Expr(lanes_));
         mask_ = units(column_);
         at_ = b_.let("at", r * Expr(padded_) + column_);
-        const Expr sum = b_.let("sum", (r * Expr(gates) * Expr(tile_.vectors) + v) * Expr(lanes_));
-        finish(p, sum);
+        sum_ = b_.let("sum", (r * Expr(gates) * Expr(tile_.vectors) + v) * Expr(lanes_));
+        finish(p);
       });
     });
   }
@@ -178,14 +178,16 @@ class StepEmitter {
 
   // --- gates ---
 
-  /// Element 0 of x for a gate, and the product's sum for it (`place`: its number in the product).
+  /// What x holds for a gate.
   Expr projected(int64_t gate) {
     const Expr column = d_ * Expr(q_.shape.gates * q_.shape.hidden) + Expr(gate * q_.shape.hidden) + column_;
     std::vector<Expr> index{t_, row_, column};
     if (q_.shape.batch_first) std::swap(index[0], index[1]);
     return load(0, std::move(index), mask_);
   }
-  Expr summed(const Expr& sum, int64_t place) { return b_.load(sums_, sum + Expr(place * width_), lanes_); }
+  /// What the product holds for its gate number `place`.
+  Expr summed(int64_t place) { return b_.load(sums_, sum_ + Expr(place * width_), lanes_); }
+  Expr input_of(int64_t gate, int64_t place) { return projected(gate) + summed(place); }
   Expr named(const char* name, Expr value) { return b_.let(name, std::move(value)); }
 
   /// `function` of an input of a gate, which clip bounds.
@@ -197,52 +199,50 @@ class StepEmitter {
     return named(name, q_.functions[function](named("in", std::move(x))));
   }
 
-  void finish(size_t p, const Expr& sum) {
+  void finish(size_t p) {
     switch (q_.cell) {
       case RecurrentForm::rnn:
-        return put(activate("h", 0, projected(0) + summed(sum, 0)));
+        return put(activate("h", 0, input_of(0, 0)));
       case RecurrentForm::gru:
-        return p == 1 ? gru_hidden(sum) : two_products() ? gru_reset(sum) : gru(sum);
+        return p == 1 ? gru_hidden() : two_products() ? gru_reset() : gru();
       case RecurrentForm::lstm:
-        return lstm(sum);
+        return lstm();
     }
   }
 
   /// Gates in the order input, output, forget, cell (forget is left out where it is coupled to input).
-  void lstm(const Expr& sum) {
+  void lstm() {
     const Expr c = named("c", b_.load(c_, at_, lanes_));
     const auto peephole = [&](int64_t which, const Expr& state, Expr x) {
       if (!has(form_.peepholes)) return x;
       const Expr p = load(form_.peepholes, {d_, Expr(which * q_.shape.hidden) + column_}, mask_);
       return fma(p, state, std::move(x));
     };
-    const Expr input = activate("input", 0, peephole(0, c, projected(0) + summed(sum, 0)));
+    const Expr input = activate("input", 0, peephole(0, c, input_of(0, 0)));
     const Expr forget = q_.coupled ? named("forget", imm(DType::f32, 1, lanes_) - input)
-                                   : activate("forget", 0, peephole(2, c, projected(2) + summed(sum, 2)));
-    const Expr candidate = activate("candidate", 1, projected(3) + summed(sum, q_.coupled ? 2 : 3));
+                                   : activate("forget", 0, peephole(2, c, input_of(2, 2)));
+    const Expr candidate = activate("candidate", 1, input_of(3, q_.coupled ? 2 : 3));
     const Expr next = named("next", fma(forget, c, input * candidate));
-    const Expr output = activate("output", 0, peephole(1, next, projected(1) + summed(sum, 1)));
+    const Expr output = activate("output", 0, peephole(1, next, input_of(1, 1)));
     b_.store(c_, at_, next);
-    at_last_step([&] { answer(2, next); });
+    put_last(2, next);
     put(output * q_.functions[2](next));
   }
 
   /// Gates in the order update, reset, hidden.
-  void gru(const Expr& sum) {
-    const Expr update = activate("update", 0, projected(0) + summed(sum, 0));
-    const Expr reset = activate("reset", 0, projected(1) + summed(sum, 1));
-    Expr state = summed(sum, 2);
+  void gru() {
+    const Expr update = activate("update", 0, input_of(0, 0));
+    const Expr reset = activate("reset", 0, input_of(1, 1));
+    Expr state = summed(2);
     if (has(form_.hidden_bias)) state = state + load(form_.hidden_bias, {d_, column_}, mask_);
     mix(update, activate("candidate", 1, fma(reset, state, projected(2))));
   }
-  void gru_reset(const Expr& sum) {
-    b_.store(update_, at_, activate("update", 0, projected(0) + summed(sum, 0)));
-    const Expr reset = activate("reset", 0, projected(1) + summed(sum, 1));
+  void gru_reset() {
+    b_.store(update_, at_, activate("update", 0, input_of(0, 0)));
+    const Expr reset = activate("reset", 0, input_of(1, 1));
     b_.store(kept_, at_, reset * b_.load(h_, at_, lanes_));
   }
-  void gru_hidden(const Expr& sum) {
-    mix(named("update", b_.load(update_, at_, lanes_)), activate("candidate", 1, projected(2) + summed(sum, 0)));
-  }
+  void gru_hidden() { mix(named("update", b_.load(update_, at_, lanes_)), activate("candidate", 1, input_of(2, 0))); }
   /// h = candidate + update * (h - candidate).
   void mix(const Expr& update, const Expr& candidate) {
     put(fma(update, b_.load(h_, at_, lanes_) - candidate, candidate));
@@ -250,22 +250,19 @@ class StepEmitter {
 
   // --- results ---
 
-  void at_last_step(const std::function<void()>& body) {
-    if (q_.shape.steps == 1) return body();
-    b_.if_then(binary(Op::eq, s_, Expr(q_.shape.steps - 1)), body);
-  }
-
-  /// A last state, where it is wanted.
-  void answer(size_t output, const Expr& value) {
-    if (output < node_.outputs.size() && node_.outputs[output] != kNone)
-      store(node_.outputs[output], state_index(row_, column_), value);
+  /// The last state, where it is wanted.
+  void put_last(size_t output, const Expr& value) {
+    if (output >= node_.outputs.size() || node_.outputs[output] == kNone) return;
+    const auto write = [&] { store(node_.outputs[output], state_index(row_, column_), value); };
+    if (q_.shape.steps == 1) return write();
+    b_.if_then(binary(Op::eq, s_, Expr(q_.shape.steps - 1)), write);
   }
 
   void put(Expr h) {
     const Expr value = named("h", std::move(h));
     const Buf to = two_products() ? h_ : next_;  // the second product reads h no more
     if (to.id >= 0) b_.store(to, at_, value);
-    at_last_step([&] { answer(1, value); });
+    put_last(1, value);
     if (node_.outputs[0] == kNone) return;
     const std::vector<Expr> index =
         q_.shape.batch_first ? std::vector<Expr>{row_, t_, d_, column_} : std::vector<Expr>{t_, d_, row_, column_};
@@ -288,11 +285,11 @@ class StepEmitter {
   int64_t width_, blocks_;
   int64_t padded_;  ///< hidden units with those that fill up the last block
   int64_t rows_ = 0;
-  Expr d_, item_, block_, first_;     // of the parallel iteration
-  Expr s_, t_;                        // of the step: how many came before, and its place in time
-  Expr row_, column_, mask_, at_;     // of one vector of hidden units
-  std::vector<Buf> packed_;           // r, one a product
-  Buf h_, c_, next_, update_, kept_;  // [rows][padded]; id < 0: not needed
+  Expr d_, item_, block_, first_;        // of the parallel iteration
+  Expr s_, t_;                           // of the step: how many came before, and its place in time
+  Expr row_, column_, mask_, at_, sum_;  // of one vector of hidden units: places in operands, state and sums_
+  std::vector<Buf> packed_;              // r, one a product
+  Buf h_, c_, next_, update_, kept_;     // [rows][padded]; id < 0: not needed
   Buf sums_;
 };
 
