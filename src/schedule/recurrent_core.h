@@ -30,7 +30,7 @@ struct Recurrence {
 struct RecurrentTile {
   int64_t vectors = 1;
   int64_t rows = 1;
-  bool prefetch = false;
+  int64_t prefetch = 0;  ///< of r: see prefetch_knob()
 
   int64_t width(int32_t lanes) const { return vectors * lanes; }
   int64_t blocks(const Recurrence& q, int32_t lanes) const { return ceil_div(q.shape.hidden, width(lanes)); }

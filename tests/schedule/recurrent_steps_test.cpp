@@ -62,8 +62,8 @@ void expect_right(std::string_view op, const std::string& text, const std::strin
 
 TEST(RecurrentSteps, EveryTileAnswersTheSame) {
   // 5 rows leave a part of a tile, 37 hidden units a part of a block on every target.
-  for (const std::string knobs : {"vectors=1 rows=1 prefetch=0", "vectors=1 rows=2 prefetch=1",
-                                  "vectors=2 rows=1 prefetch=1", "vectors=3 rows=1 prefetch=0"}) {
+  for (const std::string knobs : {"vectors=1 rows=1 prefetch=0", "vectors=1 rows=2 prefetch=1024",
+                                  "vectors=2 rows=1 prefetch=1024", "vectors=3 rows=1 prefetch=0"}) {
     expect_right("LSTMSteps", "f32[3,5,296] f32[2,148,37] f32[2,5,37] f32[2,5,37] | direction=bidirectional | | 3",
                  "recurrent_steps " + knobs);
     expect_right("GRUSteps",
