@@ -42,6 +42,7 @@ int run(int argc, char** argv) {
   add_explain(app, context);
   add_time(app, context);
   add_compare(app, context);
+  add_kernels(app, context);
   add_device(app, context);
   add_lists(app, context);
   add_zoo(app, context);

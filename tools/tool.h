@@ -96,5 +96,6 @@ void add_compare(CLI::App& app, Context& context);
 void add_device(CLI::App& app, Context& context);
 void add_lists(CLI::App& app, Context& context);  ///< ops, targets, options
 void add_zoo(CLI::App& app, Context& context);
+void add_kernels(CLI::App& app, Context& context);
 
 }  // namespace kilter::tool

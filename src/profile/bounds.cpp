@@ -16,6 +16,11 @@ double miss_share(int64_t touched, int64_t cache) {
 
 double ms_at(double bytes, double gbps) { return gbps > 0 ? bytes / gbps * 1e-6 : 0; }
 
+int used_threads(const Step& step, int threads) {
+  if (step.max_threads > 0) threads = std::min(threads, step.max_threads);
+  return static_cast<int>(std::clamp<int64_t>(step.extent, 1, threads));
+}
+
 }  // namespace
 
 bool contraction(const Step& step) {
@@ -60,10 +65,8 @@ Footprint footprint(const Plan& plan) {
   return all;
 }
 
-Bound bound_of(const Step& step, const Footprint& run, const Peaks& peaks, int threads) {
-  if (step.kind == StepKind::reference || peaks.gflops.empty()) return {};
-  if (step.max_threads > 0) threads = std::min(threads, step.max_threads);
-  const auto used = static_cast<int>(std::clamp<int64_t>(step.extent, 1, threads));
+Bound memory_bound_of(const Step& step, const Footprint& run, const Peaks& peaks, int threads) {
+  const int used = used_threads(step, threads);
   const auto weights = static_cast<double>(std::min(weight_bytes(step), std::max<int64_t>(step.bytes, 0)));
   const double others = std::max(static_cast<double>(step.bytes) - weights, 0.0);
   const double dram = miss_share(run.touched_bytes, peaks.l3_bytes);
@@ -76,12 +79,18 @@ Bound bound_of(const Step& step, const Footprint& run, const Peaks& peaks, int t
   memory +=
       near ? ms_at(others, l2) : ms_at(others * (1 - far), l3) + ms_at(others * far, peaks.at(peaks.dram_gbps, used));
   const bool dominated_by_weights = weights > others;
-  Bound bound{Bound::memory, memory,
-              dominated_by_weights ? (dram > 0.5 ? "DRAM" : "L3") : (near ? "L2" : (far > 0.5 ? "DRAM" : "L3"))};
+  return {Bound::memory, memory,
+          dominated_by_weights ? (dram > 0.5 ? "DRAM" : "L3") : (near ? "L2" : (far > 0.5 ? "DRAM" : "L3"))};
+}
+
+Bound bound_of(const Step& step, const Footprint& run, const Peaks& peaks, int threads) {
+  if (step.kind == StepKind::reference || peaks.gflops.empty()) return {};
+  const int used = used_threads(step, threads);
+  Bound bound = memory_bound_of(step, run, peaks, threads);
   if (contraction(step)) {
     const double gflops = peaks.at(peaks.gflops, used);
     const double compute = gflops > 0 ? static_cast<double>(step.flops) / gflops * 1e-6 : 0;
-    if (compute >= memory) bound = {Bound::compute, compute, "FMA"};
+    if (compute >= bound.ms) bound = {Bound::compute, compute, "FMA"};
   }
   const double region = peaks.at(peaks.region_us, used) * 1e-3;
   if (region > bound.ms) bound = {Bound::overhead, region, "fork and join"};

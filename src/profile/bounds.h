@@ -42,8 +42,12 @@ int64_t weight_bytes(const Step& step);
 /// Whether the step's arithmetic is multiply-adds; the operations of other steps are no measure of their time.
 bool contraction(const Step& step);
 
-/// The larger of arithmetic at the FMA peak and operands at the bandwidth of the level that they come from at best:
-/// weights from DRAM as far as a run touches more than L3 holds, activations from the nearest level that holds them.
+/// Operands at the bandwidth of the level that they come from at best, and that level: weights from DRAM as far as a
+/// run touches more than L3 holds, activations from the nearest level that holds them. The step must not be a reference
+/// one.
+Bound memory_bound_of(const Step& step, const Footprint& run, const Peaks& peaks, int threads);
+
+/// The larger of arithmetic at the FMA peak, memory_bound_of() and what a region costs with nothing to do.
 Bound bound_of(const Step& step, const Footprint& run, const Peaks& peaks, int threads);
 
 }  // namespace kilter::profile

@@ -130,7 +130,7 @@ class Surroundings {
 /// Copies of one stretch of the packed constants.
 class Copies {
  public:
-  Copies(const Plan& plan, size_t first, size_t last) {
+  Copies(const Plan& plan, size_t first, size_t last, int64_t wanted) {
     int64_t low = plan.constants_bytes, high = 0;
     for (size_t s = first; s < last; ++s) {
       for (const BufferRef& ref : plan.steps[s].args) {
@@ -143,7 +143,6 @@ class Copies {
     window_ = {low, high, nullptr};
     const int64_t bytes =
         (high - low + 4095) / 4096 * 4096 + 4096 + 64;  // no two copies at the same place in a cache's sets
-    const int64_t wanted = footprint(plan).touched_bytes;
     count_ = std::clamp<int64_t>((wanted + bytes - 1) / bytes, 1, std::max<int64_t>(kMostCopiesBytes / bytes, 1));
     stride_ = bytes;
     memory_ = Block(count_ * bytes, "copies of packed weights");
@@ -165,54 +164,61 @@ class Copies {
   int64_t count_ = 1, stride_ = 0;
 };
 
-class Replayer {
- public:
-  Replayer(Instance& instance, const Plan& plan, int threads, size_t index, Weights weights)
-      : instance_(instance),
-        index_(index),
-        first_(weights == Weights::cold ? first_predecessor(plan, index) : index),
-        trace_(1, threads),
-        flush_(weights == Weights::flush ? cache_flusher() : std::function<void()>()) {
-    if (weights != Weights::cold) return;
-    surroundings_.emplace(instance, plan, threads, first_, index + 1);
-    copies_.emplace(plan, first_, index + 1);
+}  // namespace
+
+struct Replayer::Impl {
+  Impl(Instance& of, const Plan& plan, int threads, size_t at, const ReplayOptions& options)
+      : instance(of),
+        index(at),
+        last(at + options.steps),
+        first(options.weights == Weights::cold ? first_predecessor(plan, at) : at),
+        trace(options.steps, threads),
+        flush(options.weights == Weights::flush ? cache_flusher() : std::function<void()>()) {
+    if (options.weights != Weights::cold) return;
+    surroundings.emplace(instance, plan, threads, first, last);
+    copies.emplace(plan, first, last, std::max(options.touched_bytes, footprint(plan).touched_bytes));
   }
 
-  /// One run under the conditions; milliseconds from fork to join.
-  double run() {
-    const ConstantWindow* window = copies_ ? copies_->window(turn_++) : nullptr;
-    if (surroundings_) surroundings_->touch();
-    for (size_t s = first_; s < index_; ++s) instance_.replay(s, window, nullptr);
-    if (flush_) flush_();
-    trace_.enter();
-    instance_.replay(index_, window, &trace_);
-    const TickSpan wall = trace_.region(0).wall;
-    return ms_between(wall.begin, wall.end);
-  }
-
-  void describe(Replay& out) const {
-    if (surroundings_) {
-      out.copies = copies_->count();
-      out.weights = fmt::format("cold: {} copies rotated over {:.1f} MB", copies_->count(),
-                                static_cast<double>(copies_->bytes()) * 1e-6);
-      out.activations = fmt::format("as {} steps before left them, after {:.1f} MB of the network's other memory",
-                                    index_ - first_, static_cast<double>(surroundings_->bytes()) * 1e-6);
-    } else {
-      out.weights = out.activations = flush_ ? "caches flushed" : "warm";
-    }
-  }
-
- private:
-  Instance& instance_;
-  size_t index_, first_;
-  std::optional<Surroundings> surroundings_;
-  std::optional<Copies> copies_;
-  int64_t turn_ = 0;
-  RunTrace trace_;
-  std::function<void()> flush_;
+  Instance& instance;
+  size_t index, last, first;
+  std::optional<Surroundings> surroundings;
+  std::optional<Copies> copies;
+  int64_t turn = 0;
+  RunTrace trace;
+  std::function<void()> flush;
 };
 
-}  // namespace
+Replayer::Replayer(Instance& instance, const Plan& plan, int threads, size_t index, const ReplayOptions& options) {
+  require(index + options.steps <= plan.steps.size(), "steps {} to {} of {} are asked for", index,
+          index + options.steps, plan.steps.size());
+  impl_ = std::make_unique<Impl>(instance, plan, threads, index, options);
+}
+Replayer::~Replayer() = default;
+Replayer::Replayer(Replayer&&) noexcept = default;
+
+double Replayer::run() {
+  Impl& r = *impl_;
+  const ConstantWindow* window = r.copies ? r.copies->window(r.turn++) : nullptr;
+  if (r.surroundings) r.surroundings->touch();
+  for (size_t s = r.first; s < r.index; ++s) r.instance.replay(s, window, nullptr);
+  if (r.flush) r.flush();
+  r.trace.enter();
+  for (size_t s = r.index; s < r.last; ++s) r.instance.replay(s, window, &r.trace);
+  return ms_between(r.trace.region(0).wall.begin, r.trace.region(r.last - r.index - 1).wall.end);
+}
+
+void Replayer::describe(Replay& out) const {
+  const Impl& r = *impl_;
+  if (!r.surroundings) {
+    out.weights = out.activations = r.flush ? "caches flushed" : "warm";
+    return;
+  }
+  out.copies = r.copies->count();
+  out.weights = fmt::format("cold: {} copies rotated over {:.1f} MB", r.copies->count(),
+                            static_cast<double>(r.copies->bytes()) * 1e-6);
+  out.activations = fmt::format("as {} steps before left them, after {:.1f} MB of the network's other memory",
+                                r.index - r.first, static_cast<double>(r.surroundings->bytes()) * 1e-6);
+}
 
 std::string_view name(Weights weights) {
   constexpr std::string_view kNames[] = {"cold", "warm", "flush"};
@@ -227,12 +233,11 @@ Weights parse_weights(std::string_view text) {
 }
 
 Replay replay(Instance& instance, const Plan& plan, int threads, size_t index, const ReplayOptions& options) {
-  require(index < plan.steps.size(), "step {} of {} is asked for", index, plan.steps.size());
   if (options.number < 1 || options.repeat < 1 || options.min_repeat_ms < 0) {
     fail(ErrorKind::usage, "--number {} --repeat {} --min-repeat-ms {}: expected at least 1, 1 and 0", options.number,
          options.repeat, options.min_repeat_ms);
   }
-  Replayer replayer(instance, plan, threads, index, options.weights);
+  Replayer replayer(instance, plan, threads, index, options);
   Replay out;
   out.number = options.number;
   double once = replayer.run();

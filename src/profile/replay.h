@@ -1,6 +1,7 @@
 // One task measured alone under the conditions it has in the network.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -21,10 +22,12 @@ std::string_view name(Weights weights);
 
 struct ReplayOptions {
   Weights weights = Weights::cold;
-  int64_t number = 1;        ///< runs in one measurement, which is their mean
-  int64_t repeat = 40;       ///< measurements
-  double min_repeat_ms = 0;  ///< `number` grows until the runs of a measurement take this long
-  double max_seconds = 20;   ///< no new measurement after this, three at least
+  size_t steps = 1;           ///< that are timed together, one after another
+  int64_t touched_bytes = 0;  ///< what a run of the network touches, where the plan is only a part of it; 0: the plan's
+  int64_t number = 1;         ///< runs in one measurement, which is their mean
+  int64_t repeat = 40;        ///< measurements
+  double min_repeat_ms = 0;   ///< `number` grows until the runs of a measurement take this long
+  double max_seconds = 20;    ///< no new measurement after this, three at least
 };
 
 struct Replay {
@@ -37,11 +40,30 @@ struct Replay {
   double ms() const { return samples.middle_mean(); }
 };
 
-/// Times step `index` of the instance's plan alone. Cold: packed weights rotate over copies that together are as large
-/// as what a run touches, so that they come from the level of memory that they come from in the network; before each
-/// timed run the operands of all other steps are touched in the network's order and at its pace, so that the buffers
-/// lie where a run leaves them, and the steps since the producer of its inputs (at most three) run untimed. Works on
-/// the buffers of the last run: call Instance::run() before, and again before results are of use.
+/// Runs steps of the instance's plan alone, from `index` on. Cold: packed weights rotate over copies that together are
+/// as large as what a run touches, so that they come from the level of memory that they come from in the network;
+/// before each timed run the operands of all other steps are touched in the network's order and at its pace, so that
+/// the buffers lie where a run leaves them, and the steps since the producer of its inputs (at most three) run untimed.
+/// Works on the buffers of the last run: call Instance::run() before, and again before results are of use. Reads
+/// `weights`, `steps` and `touched_bytes` of the options.
+class Replayer {
+ public:
+  Replayer(Instance& instance, const Plan& plan, int threads, size_t index, const ReplayOptions& options);
+  ~Replayer();
+  Replayer(Replayer&&) noexcept;
+
+  /// One run under the conditions; milliseconds from fork to join, of several steps from the first fork to the last
+  /// join.
+  double run();
+  /// The conditions: copies, weights and activations.
+  void describe(Replay& out) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Measures with a Replayer.
 Replay replay(Instance& instance, const Plan& plan, int threads, size_t index, const ReplayOptions& options);
 
 }  // namespace kilter::profile

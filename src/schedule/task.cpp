@@ -62,11 +62,17 @@ std::string conv_text(const Graph& graph, const Node& node) {
   return out;
 }
 
+constexpr int64_t kMostWritten = 8;  ///< elements of an integer constant that are written out
+
+/// "i64[2]=2,3" for short lists of integers, the number of other constants of one element; empty for the rest.
 std::string constant_text(const Graph& graph, ValueId id) {
   const Value& v = graph.value(id);
-  if (!v.constant || v.constant->elems() != 1) return {};
-  return is_float(v.type.dtype) ? fmt::format("{}", v.constant->as_double(0))
-                                : fmt::format("{}", v.constant->as_int(0));
+  if (!v.constant) return {};
+  const Tensor& t = *v.constant;
+  if (v.type.dtype == DType::i64 && v.type.shape.size() == 1 && t.elems() <= kMostWritten)
+    return fmt::format("{}={}", plain_text(v.type), fmt::join(t.ints(), ","));
+  if (t.elems() != 1) return {};
+  return is_float(v.type.dtype) ? fmt::format("{}", t.as_double(0)) : fmt::format("{}", t.as_int(0));
 }
 
 const TensorType& first_output(const Graph& graph, const Node& node) {
@@ -75,19 +81,43 @@ const TensorType& first_output(const Graph& graph, const Node& node) {
   return graph.type(*it);
 }
 
-std::string general_text(const Graph& graph, const Node& node, const Shape* domain) {
-  std::string out = lower_case(node.op->name);
+bool commutes(const Node& node) {
+  constexpr std::string_view kNames[] = {"Add", "Mul", "Max", "Min", "Sum"};
+  return std::find(std::begin(kNames), std::end(kNames), node.op->name) != std::end(kNames);
+}
+
+/// The values of a task's nodes as the text of a later node names them.
+struct Chain {
+  const TensorType* domain;   ///< what the anchor makes
+  ValueId previous = kNone;   ///< of the node before: "%" where it has to be said
+  std::vector<ValueId> made;  ///< by node, in order: the earlier ones are "%0", "%1", ...
+};
+
+std::string operand_text(const Graph& graph, ValueId in, const Chain* chain) {
+  if (in == kNone) return "?";
+  if (std::string value = constant_text(graph, in); !value.empty()) return value;
+  if (chain == nullptr) return plain_text(graph.type(in));
+  if (in == chain->previous) return "%";
+  const auto at = std::find(chain->made.begin(), chain->made.end(), in);
+  return at == chain->made.end() ? plain_text(graph.type(in)) : fmt::format("%{}", at - chain->made.begin());
+}
+
+/// Operands and attributes; after the anchor without the value before and without operands from outside that are like
+/// it, as long as the others still say which is which.
+std::string general_text(const Graph& graph, const Node& node, const Chain* chain) {
   std::vector<std::string> parts;
-  for (ValueId in : node.inputs) {
-    if (in == kNone) {
-      parts.emplace_back("?");
-    } else if (std::string value = constant_text(graph, in); !value.empty()) {
-      parts.push_back(value);
-    } else if (domain == nullptr || graph.type(in).shape != *domain) {
-      parts.push_back(plain_text(graph.type(in)));
+  for (ValueId in : node.inputs) parts.push_back(operand_text(graph, in, chain));
+  if (chain != nullptr) {
+    const auto previous = std::find(parts.begin(), parts.end(), "%");
+    if (previous != parts.end() && commutes(node)) std::rotate(parts.begin(), previous, previous + 1);
+    if (!parts.empty() && parts.front() == "%") {
+      parts.erase(parts.begin());
+      const std::string like = plain_text(*chain->domain);
+      while (!parts.empty() && parts.back() == like) parts.pop_back();
     }
   }
   for (const auto& [key, attr] : node.attrs) parts.push_back(fmt::format("{}={}", key, std::visit(AttrText{}, attr)));
+  std::string out = lower_case(node.op->name);
   if (!parts.empty()) out += fmt::format("({})", fmt::join(parts, " "));
   return out;
 }
@@ -127,16 +157,18 @@ std::string Task::ops() const {
 }
 
 std::string Task::problem() const {
-  const Shape& domain = first_output(*graph, node()).shape;
+  const TensorType& domain = first_output(*graph, node());
+  const auto output = [&](NodeId id) { return graph->node(id).outputs[0]; };
   std::string out;
   for (NodeId id : prologue) out += general_text(*graph, graph->node(id), nullptr) + "+ ";
   const bool conv = node().op->family == Family::conv && graph->type(node().inputs[0]).shape.size() == 4;
   out += conv ? conv_text(*graph, node()) : general_text(*graph, node(), nullptr);
-  for (NodeId id : epilogue)
-    out += (id == epilogue.front() && !conv  ? " +"
-            : conv && id == epilogue.front() ? " +"
-                                             : "+") +
-           general_text(*graph, graph->node(id), &domain);
+  Chain chain{&domain, output(anchor), {output(anchor)}};
+  for (NodeId id : epilogue) {
+    out += (id == epilogue.front() ? " +" : "+") + general_text(*graph, graph->node(id), &chain);
+    chain.previous = output(id);
+    chain.made.push_back(output(id));
+  }
   return out;
 }
 

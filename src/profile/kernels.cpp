@@ -1,0 +1,219 @@
+#include "profile/kernels.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+#include "base/text.h"
+#include "compile/compile.h"
+#include "compile/session.h"
+#include "measure/compare.h"
+#include "profile/replay.h"
+#include "schedule/problem.h"
+
+namespace kilter::profile {
+namespace {
+
+/// Calls row(number, fields) for each line that holds something; fields are what stands between "|", trimmed.
+void for_each_row(std::string_view text, const std::function<void(size_t, const std::vector<std::string_view>&)>& row) {
+  size_t number = 0;
+  for (std::string_view line : split(text, '\n')) {
+    ++number;
+    line = trim(line.substr(0, line.find('#')));
+    if (line.empty()) continue;
+    std::vector<std::string_view> fields = split(line, '|');
+    for (std::string_view& field : fields) field = trim(field);
+    row(number, fields);
+  }
+}
+
+/// A problem compiled in one form, ready to run.
+struct Form {
+  Loaded loaded;
+  std::vector<Tensor> tensors;  ///< of the plan's inputs and outputs; replays work on them
+  size_t first = 0, count = 0;  ///< steps of the task
+  std::unique_ptr<Replayer> cold, warm;
+  KernelTime time;
+};
+
+/// The steps of the task that the problem is.
+void find_steps(Form& form, const std::string& problem) {
+  const std::vector<Step>& steps = form.loaded.plan().steps;
+  std::vector<std::string> others;
+  for (size_t s = 0; s < steps.size(); ++s) {
+    if (steps[s].kind == StepKind::halo) continue;
+    if (steps[s].problem != problem) {
+      if (!steps[s].problem.empty()) others.push_back(steps[s].problem);
+      continue;
+    }
+    if (form.count == 0) form.first = s;
+    form.count = s - form.first + 1;
+  }
+  if (form.count == 0) {
+    fail(ErrorKind::bad_input,
+         "problem '{}': expected one task that is written so, got '{}'; write it as `kilter inspect` prints it",
+         problem, fmt::join(others, "', '"));
+  }
+}
+
+Form compile_form(const Problem& problem, const std::string& line, Accuracy accuracy, const KernelOptions& options,
+                  const std::shared_ptr<ThreadPool>& pool) {
+  CompileOptions how;
+  how.target = options.target;
+  how.accuracy = accuracy;
+  Form form;
+  Compiled compiled = compile_graph(problem.graph, how);
+  form.loaded.program = std::make_shared<const Program>(std::move(compiled.plan));
+  form.loaded.instance = std::make_unique<Instance>(form.loaded.program, pool);
+  find_steps(form, line);
+  std::vector<const std::byte*> from;
+  std::vector<std::byte*> to;
+  for (const PlanTensor& t : form.loaded.plan().inputs)
+    from.push_back(form.tensors.emplace_back(random_input(t.name, t.type, t.shape)).raw());
+  for (const PlanTensor& t : form.loaded.plan().outputs) to.push_back(form.tensors.emplace_back(t.type, t.shape).raw());
+  form.loaded.instance->run(from, to);
+  return form;
+}
+
+void note_work(Form& form, const Peaks& peaks, const KernelOptions& options) {
+  const Plan& plan = form.loaded.plan();
+  const Footprint run{plan.constants_bytes, std::max(options.touched_bytes, footprint(plan).touched_bytes)};
+  KernelTime& t = form.time;
+  for (size_t s = form.first; s < form.first + form.count; ++s) {
+    const Step& step = plan.steps[s];
+    t.schedule = step.schedule;
+    t.flops += step.flops, t.effective_flops += step.effective_flops, t.bytes += step.bytes;
+    const auto add = [](Bound& to, const Bound& more) {
+      const double sum = to.ms + more.ms;
+      if (more.ms > to.ms) to = more;
+      to.ms = sum;
+    };
+    add(t.bound, bound_of(step, run, peaks, options.threads));
+    if (step.kind == StepKind::kernel) add(t.memory, memory_bound_of(step, run, peaks, options.threads));
+  }
+}
+
+std::unique_ptr<Replayer> replayer(const Form& form, Weights weights, const KernelOptions& options) {
+  ReplayOptions how;
+  how.weights = weights;
+  how.steps = form.count;
+  how.touched_bytes = options.touched_bytes;
+  return std::make_unique<Replayer>(*form.loaded.instance, form.loaded.plan(), options.threads, form.first, how);
+}
+
+Candidate candidate(const std::string& name, Replayer& replayer, bool warm) {
+  return {name, {}, {}, [&replayer, warm](int64_t calls) {
+            if (warm) replayer.run();  // what ran in between took the caches
+            double ms = 0;
+            for (int64_t i = 0; i < calls; ++i) ms += replayer.run();
+            return ms / static_cast<double>(calls);
+          }};
+}
+
+}  // namespace
+
+KernelList kernels_of(const Plan& plan) {
+  KernelList list{plan.model, footprint(plan).touched_bytes, {}};
+  for (const Step& step : plan.steps) {
+    if (step.kind == StepKind::halo || step.ops == "pack" || step.problem.empty() || !contraction(step)) continue;
+    const auto same = [&](const KernelLine& line) { return line.problem == step.problem; };
+    auto at = std::find_if(list.lines.begin(), list.lines.end(), same);
+    if (at == list.lines.end()) at = list.lines.insert(at, {0, step.problem, {}});
+    if (!at->layers.empty() && at->layers.back() == step.name) continue;  // another stage of the same task
+    ++at->count;
+    at->layers.push_back(step.name);
+  }
+  return list;
+}
+
+std::string text(const KernelList& list) {
+  std::string out = fmt::format("touches {} bytes\n", list.touched_bytes);
+  for (const KernelLine& line : list.lines)
+    out += fmt::format("{} | {} | {}\n", line.count, line.problem, fmt::join(line.layers, " "));
+  return out;
+}
+
+KernelList parse_kernel_list(std::string_view text, const std::string& where) {
+  KernelList list;
+  list.network = where;
+  for_each_row(text, [&](size_t number, const std::vector<std::string_view>& fields) {
+    const auto error = [&](std::string_view expected, std::string_view got) {
+      fail(ErrorKind::bad_input, "{} line {}: expected {}, got '{}'", where, number, expected, got);
+    };
+    if (fields.size() == 1) {
+      const std::vector<std::string_view> words = split_words(fields[0]);
+      const auto bytes = words.size() == 3 ? try_parse_int(words[1]) : std::nullopt;
+      if (!bytes || *bytes < 0 || words[0] != "touches" || words[2] != "bytes")
+        error("'touches N bytes' or 'COUNT | PROBLEM | LAYERS'", fields[0]);
+      list.touched_bytes = *bytes;
+      return;
+    }
+    const auto count = try_parse_int(fields[0]);
+    if (!count || *count < 1) error("a count of layers before the first '|'", fields[0]);
+    if (fields[1].empty()) error("a problem after the first '|'", fields[1]);
+    if (fields.size() > 3) error("COUNT | PROBLEM | LAYERS", fields[3]);
+    KernelLine line{*count, std::string(fields[1]), {}};
+    if (fields.size() == 3) {
+      for (const std::string_view layer : split_words(fields[2])) line.layers.emplace_back(layer);
+    }
+    list.lines.push_back(std::move(line));
+  });
+  return list;
+}
+
+KernelFigures measure_kernel(const std::string& problem, const Peaks& peaks, const KernelOptions& options) {
+  const Problem parsed = parse_problem(problem);
+  const auto pool = std::make_shared<ThreadPool>(options.threads);
+  std::vector<Form> forms;
+  forms.push_back(compile_form(parsed, problem, Accuracy::normal, options, pool));
+  note_work(forms[0], peaks, options);
+  const Template* chosen = find_template(parse_schedule(forms[0].time.schedule).name);
+  if (chosen != nullptr && chosen->approximates) {
+    forms.push_back(compile_form(parsed, problem, Accuracy::strict, options, pool));
+    note_work(forms[1], peaks, options);
+  }
+  std::vector<Candidate> candidates;
+  for (Form& form : forms) {
+    form.cold = replayer(form, Weights::cold, options);
+    candidates.push_back(candidate(form.time.schedule, *form.cold, false));
+  }
+  forms[0].warm = replayer(forms[0], Weights::warm, options);
+  candidates.push_back(candidate("warm", *forms[0].warm, true));
+  CompareOptions how;
+  how.max_seconds = options.seconds;
+  how.target_half_width = 0.01;
+  how.stop_when_different = false;
+  how.min_rounds = 8;
+  how.slice_ms = 0.2;
+  const Comparison c = compare(candidates, how);
+  for (size_t i = 0; i < forms.size(); ++i) forms[i].time.cold_ms = c.time_ms(i);
+  KernelFigures out{forms[0].time, c.time_ms(forms.size()).value, {}, {}, {}};
+  Replay conditions;
+  forms[0].cold->describe(conditions);
+  out.weights = conditions.weights;
+  if (forms.size() > 1) out.direct = forms[1].time, out.gain = c.ratio(0, 1);
+  return out;
+}
+
+Shares shares(const std::vector<double>& all) {
+  if (all.empty()) return {};
+  return {all.size(), median(all), *std::min_element(all.begin(), all.end())};
+}
+
+std::vector<ExpectedGain> parse_expected_gains(std::string_view text, const std::string& where) {
+  std::vector<ExpectedGain> out;
+  for_each_row(text, [&](size_t number, const std::vector<std::string_view>& fields) {
+    const auto gain = try_parse_float(fields[0]);
+    if (fields.size() != 2 || !gain || *gain <= 0) {
+      fail(ErrorKind::bad_input, "{} line {}: expected 'GAIN | PROBLEM' with a positive gain, got '{}'", where, number,
+           fmt::join(fields, " | "));
+    }
+    out.push_back({std::string(fields[1]), *gain});
+  });
+  return out;
+}
+
+}  // namespace kilter::profile

@@ -1,0 +1,186 @@
+// Problem lines: every one that a network prints reads back to a task that prints the same line; bad ones are answered
+// with the column.
+#include "profile/kernels.h"
+
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/files.h"
+#include "compile/compile.h"
+#include "compile/tasks.h"
+#include "schedule/problem.h"
+
+namespace kilter {
+namespace {
+
+/// The problems of the tasks that the passes make of a line's graph.
+std::vector<std::string> problems_of(const std::string& line) {
+  Graph graph = parse_problem(line).graph;
+  PassContext context;
+  context.limits = parse_target("x86-64-v3").limits;
+  for (const PassRow& row : all_passes()) row.function(graph, context);
+  std::vector<std::string> all;
+  for (const Unit& unit : units(graph)) all.push_back(make_task(graph, unit, nullptr).problem());
+  return all;
+}
+
+void expect_round_trip(const std::string& line) {
+  const std::vector<std::string> problems = problems_of(line);
+  EXPECT_EQ(std::count(problems.begin(), problems.end(), line), 1)
+      << line << "\nbecame " << fmt::format("{}", fmt::join(problems, "\n       "));
+}
+
+TEST(Problem, LinesOfTheNetworksReadBack) {
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(KILTER_KERNELS)) {
+    const std::string path = entry.path().string();
+    const profile::KernelList list = profile::parse_kernel_list(read_file(path), path);
+    EXPECT_GT(list.touched_bytes, 0) << path;
+    EXPECT_GE(list.lines.size(), 5U) << path;
+    for (const profile::KernelLine& line : list.lines) {
+      EXPECT_EQ(static_cast<size_t>(line.count), line.layers.size()) << line.problem;
+      expect_round_trip(line.problem);
+    }
+    ++files;
+  }
+  EXPECT_EQ(files, 8U);
+}
+
+TEST(Problem, LinesByHandReadBack) {
+  for (const std::string line : {
+           "conv2d n2 c6 h9 w7 k4 r3 s2 g2 stride2,1 pad1,0,2,1 dil1,2 f32",
+           "conv2d n1 c16 h8 w8 k16 r1 s1 f32 +sub(1 %)+abs",
+           "conv2d n1 c16 h8 w8 k16 r1 s1 f32 +bias +tanh+sub(0.5)",
+           "conv2d n1 c16 h8 w8 k16 r1 s1 f32 +tanh+mul(%0)",
+           "conv2d n1 c16 h8 w8 k16 r1 s1 f32 +abs+mul(%)",
+           "conv2d n1 c16 h8 w8 k16 r1 s1 f32 +add+sub(f32[1,16,8,8] %)+div",
+           "matmul(f32[3,5,8] f32[3,8,4]) +mul(0.25)+max(f32[4])",
+           "matmul(f32[5,8] f32[8,4]) +mul(0.5)+add(f32[4])",
+           "convtranspose(f32[1,16,5,5] f32[16,8,4,4] kernel_shape=4,4 pads=1,1,1,1 strides=2,2) +add",
+           "maxpool(f32[1,16,9,9] kernel_shape=3,3 pads=1,1,1,1 strides=2,2) +relu",
+           "softmax(f32[4,33] axis=-1)",
+           "reducemean(f32[2,3,5,7] i64[2]=2,3 keepdims=1)",
+           "fusedattention(f32[1,2,9,8] f32[1,2,9,8] f32[1,2,9,8] scale=0.5)",
+       }) {
+    expect_round_trip(line);
+  }
+}
+
+std::string error_of(const std::string& line) {
+  try {
+    parse_problem(line);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+    return error.message();
+  }
+  return "no error";
+}
+
+TEST(Problem, BadLinesAreAnsweredWithTheColumn) {
+  EXPECT_EQ(error_of(" "),
+            "problem: expected a line such as 'conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32 +relu', got nothing");
+  EXPECT_EQ(error_of("convv2d n1 c64"), "problem 'convv2d n1 c64', column 9: expected '+' or the end, got 'n1 c64'");
+  EXPECT_EQ(error_of("convv(f32[1])"),
+            "problem 'convv(f32[1])', column 1: expected conv2d or an operator in small letters (`kilter ops` lists "
+            "them), got 'convv'");
+  EXPECT_EQ(error_of("conv2d n1 c6 h9 w7 k4 r3 s3"),
+            "problem 'conv2d n1 c6 h9 w7 k4 r3 s3', column 26: expected the element type at the end, such as f32, got "
+            "'s3'");
+  EXPECT_EQ(error_of("conv2d n1 c6 h9 w7 k4 r3 f32"),
+            "problem 'conv2d n1 c6 h9 w7 k4 r3 f32', column 1: expected 's' among the extents n, c, h, w, k, r, s, got "
+            "'conv2d n1 c6 h9 w7 k4 r3 f32'");
+  EXPECT_EQ(error_of("conv2d n1 c6 x9 f32"),
+            "problem 'conv2d n1 c6 x9 f32', column 14: expected one of n, c, h, w, k, r, s, g, stride, pad, dil with "
+            "its number, got 'x9'");
+  EXPECT_EQ(
+      error_of("conv2d n1 c6 h9 w7 k4 r3 s3 g4 f32"),
+      "problem 'conv2d n1 c6 h9 w7 k4 r3 s3 g4 f32', column 1: expected 'c' as a multiple of 'g' (4), got 'conv2d "
+      "n1 c6 h9 w7 k4 r3 s3 g4 f32'");
+  EXPECT_EQ(error_of("conv2d n1 n2 f32"), "problem 'conv2d n1 n2 f32', column 11: expected 'n' once, got 'n2'");
+  EXPECT_EQ(error_of("matmul(f32[2,3] f32[3,4]"),
+            "problem 'matmul(f32[2,3] f32[3,4]', column 25: expected ')', got the end");
+  EXPECT_EQ(error_of("matmul(f32[2,3] g32[3,4])"),
+            "problem 'matmul(f32[2,3] g32[3,4])', column 17: expected an element type of numbers before '[', got "
+            "'g32[3,4]'");
+  EXPECT_EQ(error_of("softmax(f32[2,3] axe=1)"),
+            "problem 'softmax(f32[2,3] axe=1)', column 18: expected an attribute of Softmax, got 'axe'");
+  EXPECT_EQ(error_of("softmax(f32[2,3]) +"),
+            "problem 'softmax(f32[2,3]) +', column 20: expected an operator, got the end");
+  EXPECT_EQ(error_of("softmax(f32[2,3]) +mul(%3)"),
+            "problem 'softmax(f32[2,3]) +mul(%3)', column 24: expected %0 to %0, got '%3'");
+  EXPECT_EQ(error_of("matmul(f32[2,3] f32[4,5])").substr(0, 51), "problem 'matmul(f32[2,3] f32[4,5])': MatMul 'MatMul");
+}
+
+TEST(KernelList, ItsTextReadsBack) {
+  const profile::KernelList list{
+      "net", 1234, {{2, "conv2d n1 c3 h8 w8 k4 r1 s1 f32", {"a", "b"}}, {1, "softmax(f32[2,3])", {}}}};
+  const profile::KernelList back = profile::parse_kernel_list("# comment\n\n" + text(list), "net");
+  EXPECT_EQ(text(back), text(list));
+  EXPECT_EQ(back.touched_bytes, 1234);
+  ASSERT_EQ(back.lines.size(), 2U);
+  EXPECT_EQ(back.lines[0].layers, (std::vector<std::string>{"a", "b"}));
+}
+
+std::string list_error(const std::string& text) {
+  try {
+    profile::parse_kernel_list(text, "net.txt");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+    return error.message();
+  }
+  return "no error";
+}
+
+TEST(KernelList, BadLinesAreAnsweredWithTheirNumber) {
+  EXPECT_EQ(list_error("# a\ntouches many bytes"),
+            "net.txt line 2: expected 'touches N bytes' or 'COUNT | PROBLEM | LAYERS', got 'touches many bytes'");
+  EXPECT_EQ(list_error("x | softmax(f32[2,3])"),
+            "net.txt line 1: expected a count of layers before the first '|', got 'x'");
+  EXPECT_EQ(list_error("1 | | a"), "net.txt line 1: expected a problem after the first '|', got ''");
+  EXPECT_EQ(list_error("1 | softmax(f32[2,3]) | a | b"), "net.txt line 1: expected COUNT | PROBLEM | LAYERS, got 'b'");
+}
+
+TEST(ExpectedGains, ReadsLinesAndNamesBadOnes) {
+  const auto gains = profile::parse_expected_gains("# source\n3.35 | conv2d n1 c64  # est.\n", "gains.txt");
+  ASSERT_EQ(gains.size(), 1U);
+  EXPECT_EQ(gains[0].problem, "conv2d n1 c64");
+  EXPECT_EQ(gains[0].gain, 3.35);
+  try {
+    profile::parse_expected_gains("fast | conv2d n1", "gains.txt");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(),
+              "gains.txt line 1: expected 'GAIN | PROBLEM' with a positive gain, got 'fast | conv2d n1'");
+  }
+}
+
+/// One problem measured as `kilter kernels` does.
+TEST(Kernels, AProblemIsMeasuredInAllItsForms) {
+  const profile::Peaks peaks{{100}, {50}, {30}, {10}, {0}, 1 << 20, 32 << 20};
+  profile::KernelOptions options;
+  options.target = parse_target("x86-64-v2");
+  options.seconds = 0.05;
+  const auto winograd = profile::measure_kernel("conv2d n1 c32 h28 w28 k32 r3 s3 pad1 f32 +bias +relu", peaks, options);
+  EXPECT_EQ(winograd.chosen.schedule.substr(0, 15), "conv2d_winograd");
+  ASSERT_TRUE(winograd.direct.has_value());
+  EXPECT_EQ(winograd.direct->schedule.substr(0, 13), "conv2d_direct");
+  EXPECT_GT(winograd.chosen.effective_flops, winograd.chosen.flops);
+  EXPECT_EQ(winograd.direct->effective_flops, winograd.direct->flops);
+  EXPECT_EQ(winograd.direct->bound.kind, profile::Bound::compute);
+  EXPECT_GT(winograd.gain.value, 0);
+  EXPECT_GT(winograd.warm_ms, 0);
+  options.touched_bytes = 64 << 20;
+  const auto vector = profile::measure_kernel("matmul(f32[1,512] f32[512,1000]) +add(f32[1000])", peaks, options);
+  EXPECT_FALSE(vector.direct.has_value());
+  EXPECT_EQ(vector.chosen.bound.kind, profile::Bound::memory);
+  EXPECT_EQ(vector.chosen.memory.level, "L3");  // half of what is touched fits
+  EXPECT_EQ(vector.chosen.bytes, 4 * (512 + 512 * 1000 + 1000 + 1000));
+  EXPECT_EQ(vector.weights.substr(0, 8), "cold: 33");
+  EXPECT_THROW(profile::measure_kernel("softmax(f32[2,3]) +add(0)", peaks, options), Error);  // adding 0 is removed
+}
+
+}  // namespace
+}  // namespace kilter
