@@ -88,6 +88,18 @@ void make_conv(SweepNet& net) {
   net.output(v);
 }
 
+/// 3x3 of stride 1 with channels enough that Winograd's method applies.
+void make_winograd(SweepNet& net) {
+  Draw& draw = net.draw;
+  const int64_t channels = draw.pick({4, 8, 16, 17, 24, 32}), out = draw.pick({1, 8, 16, 17, 24, 32, 40});
+  const Shape x{draw.between(1, 2), channels, draw.between(3, 26), draw.between(3, 26)};
+  Attrs attrs{{"pads", Ints{draw.between(0, 2), draw.between(0, 2), draw.between(0, 2), draw.between(0, 2)}}};
+  std::vector<ValueId> inputs{net.input(x),
+                              net.constant({out, channels, 3, 3}, 1 / std::sqrt(static_cast<float>(9 * channels)))};
+  if (draw.chance(60)) inputs.push_back(net.constant({out}));
+  net.output(net.elementwise(net.b.add("Conv", inputs, attrs)));
+}
+
 /// Two convolutions, so that the second reads the halo and the unused lanes that the first and its neighbours wrote.
 void make_conv_chain(SweepNet& net) {
   const ValueId x = net.input(draw_plane(net.draw).shape());
@@ -197,11 +209,14 @@ class WindowSweep : public testing::TestWithParam<NetKind> {};
 TEST_P(WindowSweep, AgreesWithTheReference) { sweep(GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(Windows, WindowSweep,
-                         testing::Values(NetKind{"Conv", make_conv, 60}, NetKind{"ConvChain", make_conv_chain, 40},
+                         testing::Values(NetKind{"Conv", make_conv, 40, {"conv2d_direct", "conv2d_depthwise"}},
+                                         NetKind{"Winograd", make_winograd, 30, {"conv2d_winograd", "conv2d_direct"}},
+                                         NetKind{"ConvChain", make_conv_chain, 24, {"conv2d_direct"}},
                                          NetKind{"OtherConv", make_other_conv, 20},
-                                         NetKind{"ConvTranspose", make_conv_transpose, 24},
-                                         NetKind{"Pool", make_pool, 40}, NetKind{"Gate", make_gate, 30},
-                                         NetKind{"Resize", make_resize, 24}),
+                                         NetKind{"ConvTranspose", make_conv_transpose, 24, {"conv_transpose"}},
+                                         NetKind{"Pool", make_pool, 30, {"pool_rows"}},
+                                         NetKind{"Gate", make_gate, 20, {"map"}},
+                                         NetKind{"Resize", make_resize, 20, {"resize_table"}}),
                          [](const auto& family) { return std::string(family.param.name); });
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Compiled graphs between fences, against what the reference kernels answer: what the tests of this folder share.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,8 +24,14 @@ Compiled compile_for(const Graph& graph, const Target& target);
 /// One line a step: name, operators, schedule. For messages.
 std::string steps_text(const Plan& plan);
 
-/// Runs a plan on two threads, every tensor `shift` bytes off the 64-byte boundary and between fences. "" when it
-/// answers `want` within the tolerance, leaves its inputs as they are and writes nowhere else; else what is wrong.
+/// "" when output `index` is right, else what is wrong.
+using Judge = std::function<std::string(size_t index, const Tensor& got)>;
+
+/// Runs a plan on two threads, every tensor `shift` bytes off the 64-byte boundary and between fences. "" when every
+/// output is right and its inputs are left as they are and nothing else is written; else what is wrong.
+std::string run_guarded(const std::shared_ptr<const Program>& program, const std::vector<Tensor>& inputs,
+                        const Judge& judge, size_t shift);
+/// The same, for outputs that are `want` within the tolerance.
 std::string run_guarded(const std::shared_ptr<const Program>& program, const std::vector<Tensor>& inputs,
                         const std::vector<Tensor>& want, const Tolerance& tolerance, size_t shift);
 

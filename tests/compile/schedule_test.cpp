@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-#include "compile/tasks.h"
 #include "guarded_run.h"
 #include "ops/cases.h"
 #include "ops/evaluate.h"
+#include "task_spaces.h"
 
 namespace kilter {
 namespace {
@@ -156,29 +156,6 @@ TEST(ForcedSchedule, UnknownNamesAreAnsweredWithTheKnownOnes) {
   EXPECT_EQ(
       forced_error("flat", "map item=1024"),
       "--schedule flat=map item=1024: Reshape is a view of its operands' memory and runs no kernel; leave it out");
-}
-
-/// One task of a graph after all passes.
-struct TaskSpace {
-  std::string node;
-  Schedule schedule;  ///< the default
-  std::vector<Knob> space;
-};
-
-std::vector<TaskSpace> tasks_of(Graph graph, const Target& target) {
-  PassContext context;
-  context.limits = target.limits;
-  for (const PassRow& row : all_passes()) row.function(graph, context);
-  std::vector<TaskSpace> all;
-  for (const Unit& unit : units(graph)) {
-    const Task task = make_task(graph, unit, nullptr);
-    const Chosen chosen = choose(task, target.limits);
-    const Template* t = find_template(chosen.schedule.name);
-    if (t == nullptr || chosen.lowered.stages.empty()) continue;
-    auto space = t->space(task, target.limits);
-    all.push_back({task.node().name, chosen.schedule, std::get<std::vector<Knob>>(space)});
-  }
-  return all;
 }
 
 /// Every task of every case of these operators with one knob after another at its least, its largest and two values

@@ -4,61 +4,216 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iostream>
+#include <map>
 
+#include "exact.h"
 #include "guarded_run.h"
-#include "ops/cases.h"
-#include "ops/evaluate.h"
+#include "task_spaces.h"
 
 namespace kilter {
 
 namespace {
 
-Tolerance tolerance_of(const Graph& graph) {
-  Tolerance widest;
-  for (NodeId id : graph.order()) {
-    const Tolerance& own = graph.node(id).op->tolerance;
-    widest.rtol = std::max(widest.rtol, own.rtol);
-    if (own.scaled) widest.atol = std::max(widest.atol, own.atol);
-  }
-  return widest;
+constexpr uint64_t kEnough = 20;  ///< networks, after which every template of a kind must have been drawn
+
+uint64_t from_environment(const char* name, uint64_t fallback) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
 }
 
-std::string check_on(const SweepNet& net, const std::vector<Tensor>& want, const Target& target, size_t shift) {
-  std::string steps;
+/// One way to compile a network.
+struct Variation {
+  CompileOptions options;
+  std::string text() const {
+    std::string out = "on " + options.target.name;
+    for (const auto& [node, schedule] : options.schedules)
+      out += fmt::format(" --schedule {}='{}'", node, schedule.text());
+    for (const std::string& node : options.no_fuse) out += " --no-fuse " + node;
+    for (const std::string& node : options.plain_layout) out += " --plain-layout " + node;
+    return out;
+  }
+};
+
+std::string tasks_text(const Plan& plan) {
+  std::string out;
+  for (const Step& step : plan.steps)
+    out += fmt::format("\n  {} '{}': {}", step.problem.empty() ? step.ops : step.problem, step.name,
+                       step.schedule.empty() ? "no kernel" : step.schedule);
+  return out;
+}
+
+/// "" when the compiled network answers right, else what is wrong and the tasks.
+std::string check(const Graph& graph, const std::vector<Tensor>& inputs, Exact& exact, const Compiled& compiled,
+                  size_t shift) {
   try {
-    Compiled compiled = compile_for(net.graph(), target);
-    steps = steps_text(compiled.plan);
+    const bool winograd = std::any_of(compiled.plan.steps.begin(), compiled.plan.steps.end(),
+                                      [](const Step& step) { return step.schedule.starts_with("conv2d_winograd"); });
+    const auto judge = [&](size_t i, const Tensor& got) {
+      return exact.judge(i, got, winograd ? Rounding::winograd : Rounding::sums);
+    };
+    if (compiled.plan.outputs.size() != graph.outputs().size()) return "another number of outputs";
     const auto program = std::make_shared<const Program>(compiled.plan);
-    std::string wrong = run_guarded(program, net.inputs(), want, tolerance_of(net.graph()), shift);
-    if (wrong.empty()) wrong = check_padding(compiled, program, net.inputs());
-    return wrong.empty() ? wrong : fmt::format("{} ({} bytes off alignment){}", wrong, shift, steps);
+    std::string wrong = run_guarded(program, inputs, judge, shift);
+    if (wrong.empty()) wrong = check_padding(compiled, program, inputs);
+    return wrong.empty() ? wrong
+                         : fmt::format("{} ({} bytes off alignment){}", wrong, shift, tasks_text(compiled.plan));
   } catch (const Error& error) {
-    return "error: " + error.message() + steps;
+    return "error: " + error.message() + tasks_text(compiled.plan);
   }
 }
+
+/// The node that a usage error about a forced schedule names.
+std::string refused_node(const std::string& message) {
+  constexpr std::string_view kStart = "--schedule ";
+  if (!message.starts_with(kStart)) return "";
+  const std::string rest = message.substr(kStart.size());
+  return rest.substr(0, std::min(rest.find(": "), rest.find('=')));
+}
+
+/// Compiles, and takes back what does not apply where operands are placed otherwise than the draw could know.
+Compiled compile_variation(const Graph& graph, Variation& variation) {
+  while (true) {
+    try {
+      return compile_graph(graph, variation.options);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::usage) throw;
+      const std::string node = refused_node(error.message());
+      if (variation.options.schedules.erase(node) > 0) continue;
+      if (variation.options.no_fuse.empty() && variation.options.plain_layout.empty()) throw;
+      variation.options.no_fuse.clear();
+      variation.options.plain_layout.clear();
+    }
+  }
+}
+
+Variation draw_variation(const Graph& graph, const Target& target, Draw& draw) {
+  Variation v;
+  v.options.target = target;
+  const std::vector<TaskSpace> tasks = tasks_of(graph, target);
+  if (!tasks.empty()) {
+    const auto any = [&] {
+      return tasks[static_cast<size_t>(draw.between(0, static_cast<int64_t>(tasks.size()) - 1))].node;
+    };
+    if (draw.chance(20)) v.options.no_fuse.insert(any());
+    if (draw.chance(20)) v.options.plain_layout.insert(any());
+  }
+  v.options.schedules = draw_schedules(graph, v.options, draw);
+  return v;
+}
+
+/// The same network up to its node `last`.
+Graph head(const Graph& graph, size_t last) {
+  Graph out = graph;
+  out.outputs().clear();
+  for (ValueId v : graph.node(graph.order()[last]).outputs) {
+    if (v != kNone) out.add_output(v, graph.value(v).name);
+  }
+  out.remove_dead();
+  return out;
+}
+
+/// The shortest head of the network that is wrong with what is left of the variation, without forced schedules that it
+/// is wrong without.
+std::string shrunk(const SweepNet& net, const Variation& variation, size_t shift) {
+  const auto wrong_with = [&](const Graph& graph, Variation& v) {
+    try {
+      const std::vector<TaskSpace> tasks = tasks_of(graph, v.options.target);
+      const auto gone = [&](const auto& item) {
+        return std::none_of(tasks.begin(), tasks.end(), [&](const TaskSpace& t) { return t.node == item.first; });
+      };
+      std::erase_if(v.options.schedules, gone);
+      Exact exact(graph, net.inputs());
+      return check(graph, net.inputs(), exact, compile_variation(graph, v), shift);
+    } catch (const Error& error) {
+      return std::string();  // no smaller case of what was found
+    }
+  };
+  for (size_t last = 0; last < net.graph().order().size(); ++last) {
+    const Graph graph = head(net.graph(), last);
+    Variation v = variation;
+    std::string wrong = wrong_with(graph, v);
+    if (wrong.empty()) continue;
+    const auto all = v.options.schedules;
+    for (const auto& [node, schedule] : all) {
+      Variation less = v;
+      less.options.schedules.erase(node);
+      if (std::string still = wrong_with(graph, less); !still.empty()) v = less, wrong = still;
+    }
+    return fmt::format("shrunk: {}\n{}\n{}", v.text(), wrong, print(graph));
+  }
+  return "only the whole network is wrong";
+}
+
+class Sweep {
+ public:
+  explicit Sweep(const NetKind& kind) : kind_(kind) {}
+
+  void run() {
+    const uint64_t count = from_environment("KILTER_SWEEP", kind_.count);
+    const uint64_t from = from_environment("KILTER_SWEEP_FROM", 0);
+    for (uint64_t seed = from; seed < from + count && !testing::Test::HasFatalFailure(); ++seed) network(seed);
+    EXPECT_LE(2 * illegal_, count) << kind_.name << ": too many networks were drawn that are illegal";
+    if (count < kEnough || only_target() != nullptr) return;
+    for (const std::string_view name : kind_.templates)
+      EXPECT_GT(drawn_[std::string(name)], 0U) << kind_.name << ": no random schedule came from " << name;
+    std::string used;
+    for (const auto& [name, steps] : drawn_) used += fmt::format(" {} {}", name, steps);
+    std::cout << kind_.name << ": " << problems_ << " problems; random schedules:" << used << "\n";
+  }
+
+ private:
+  static const char* only_target() { return std::getenv("KILTER_SWEEP_TARGET"); }
+
+  void network(uint64_t seed) {
+    SweepNet net(seed ^ hash_text(kind_.name));
+    try {
+      kind_.make(net);
+    } catch (const Error& error) {
+      ASSERT_EQ(error.kind(), ErrorKind::bad_model) << error.message();
+      ++illegal_;
+      return;
+    }
+    Exact exact(net.graph(), net.inputs());
+    for (const Target& target : targets_here()) {
+      if (only_target() != nullptr && target.name != only_target()) continue;
+      Draw draw(hash_combine(seed, hash_text(target.name)));
+      Variation defaults;
+      defaults.options.target = target;
+      problem(net, exact, defaults, seed);
+      problem(net, exact, draw_variation(net.graph(), target, draw), seed);
+    }
+  }
+
+  void problem(const SweepNet& net, Exact& exact, Variation variation, uint64_t seed) {
+    const size_t shift = seed % 2 * 8;
+    std::string wrong;
+    try {
+      const Compiled compiled = compile_variation(net.graph(), variation);
+      for (const auto& [node, schedule] : variation.options.schedules) ++drawn_[schedule.name];
+      wrong = check(net.graph(), net.inputs(), exact, compiled, shift);
+    } catch (const Error& error) {
+      wrong = "error: " + error.message();
+    }
+    ++problems_;
+    if (wrong.empty()) return;
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    ADD_FAILURE() << kind_.name << ", seed " << seed << " " << variation.text() << "\n"
+                  << wrong << "\n"
+                  << shrunk(net, variation, shift) << "\n"
+                  << print(net.graph()) << "run it alone: KILTER_SWEEP=1 KILTER_SWEEP_FROM=" << seed
+                  << " KILTER_SWEEP_TARGET=" << variation.options.target.name
+                  << " build/tests/compile/test_compile --gtest_filter=" << test->test_suite_name() << "."
+                  << test->name();
+  }
+
+  const NetKind& kind_;
+  uint64_t illegal_ = 0, problems_ = 0;
+  std::map<std::string, uint64_t> drawn_;  ///< random schedules that were run, by template
+};
 
 }  // namespace
 
-void sweep(const NetKind& kind) {
-  const char* more = std::getenv("KILTER_SWEEP");
-  const uint64_t count = more == nullptr ? kind.count : std::strtoull(more, nullptr, 10);
-  uint64_t illegal = 0;
-  for (uint64_t seed = 0; seed < count; ++seed) {
-    SweepNet net(seed ^ hash_text(kind.name));
-    try {
-      kind.make(net);
-    } catch (const Error& error) {
-      ASSERT_EQ(error.kind(), ErrorKind::bad_model) << error.message();
-      ++illegal;
-      continue;
-    }
-    const std::vector<Tensor> want = evaluate(net.graph(), net.inputs());
-    for (const Target& target : targets_here()) {
-      const std::string wrong = check_on(net, want, target, seed % 2 * 8);
-      EXPECT_EQ(wrong, "") << kind.name << " " << seed << " on " << target.name << "\n" << print(net.graph());
-    }
-  }
-  EXPECT_LE(2 * illegal, count) << kind.name << ": too many networks were drawn that are illegal";
-}
+void sweep(const NetKind& kind) { Sweep(kind).run(); }
 
 }  // namespace kilter

@@ -1,0 +1,240 @@
+#include "exact.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "base/random.h"
+#include "ops/builder.h"
+#include "ops/evaluate.h"
+#include "ops/iterate.h"
+
+namespace kilter {
+namespace {
+
+constexpr double kUnit = 0x1p-24;
+constexpr int kFewRuns = 2, kMostRuns = 24;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+bool adds_up(const Node& node) {
+  static const std::set<std::string_view> kNames = {"Conv",      "ConvTranspose", "MatMul",      "Gemm",
+                                                    "ReduceSum", "ReduceMean",    "AveragePool", "GlobalAveragePool",
+                                                    "ReduceL1",  "Mean",          "Sum",         "Resize"};
+  return kNames.contains(node.op->name);
+}
+
+/// What the definition of an operator adds up to before it comes to element `i` of its result, where that may be larger
+/// than the result: 1 and the others under the logarithm of a sum, x and x erf(x / sqrt 2) in Gelu.
+double inner_sum(const Node& node, const std::vector<Tensor>& operands, size_t i) {
+  if (node.op->name == "LogSoftmax" || node.op->name == "ReduceLogSumExp") return 1;
+  if (node.op->name == "Gelu") return std::abs(operands[0].as_double(static_cast<int64_t>(i)));
+  return 0;
+}
+
+/// The rounding of the mean that a normalisation takes off each element.
+double mean_rounding(const Node& node, const Tensor& x) {
+  if (node.op->family != Family::normalize || x.elems() == 0) return 0;
+  double sum = 0;
+  for (const double v : load_doubles(x)) sum += std::abs(v);
+  return 16 * kUnit * sum / static_cast<double>(x.elems());
+}
+
+bool winograd_may_take(const Graph& graph, const Node& node) {
+  if (node.op->name != "Conv") return false;
+  const Shape& w = graph.type(node.inputs[1]).shape;
+  const auto ones = [&](std::string_view key) {
+    const std::vector<int64_t> v = node.ints_attr(key);
+    return std::all_of(v.begin(), v.end(), [](int64_t e) { return e == 1; });
+  };
+  return w.size() == 4 && w[2] == 3 && w[3] == 3 && ones("strides") && ones("dilations") &&
+         node.int_attr("group", 1) == 1;
+}
+
+Tensor changed(const Tensor& t, const std::function<double(double, size_t)>& by) {
+  if (!t.defined() || t.dtype() != DType::f64) return t;
+  Tensor out(DType::f64, t.shape());
+  for (size_t i = 0; i < static_cast<size_t>(t.elems()); ++i) out.data<double>()[i] = by(t.data<double>()[i], i);
+  return out;
+}
+
+/// The first output of a node for other operands.
+Tensor again(const Node& node, std::vector<Tensor> operands, const Tensor& like) {
+  std::vector<TensorType> types(node.outputs.size(), {like.dtype(), like.shape(), {}});
+  return run_reference(node, std::move(operands), types).at(0);
+}
+
+/// The sum of the magnitudes of the terms.
+Tensor magnitudes(Node node, const std::vector<Tensor>& operands, const Tensor& like) {
+  for (auto& [key, attr] : node.attrs) {
+    if (auto* factor = std::get_if<float>(&attr); factor != nullptr && (key == "alpha" || key == "beta"))
+      *factor = std::abs(*factor);
+  }
+  std::vector<Tensor> positive;
+  for (const Tensor& t : operands) positive.push_back(changed(t, [](double v, size_t) { return std::abs(v); }));
+  return again(node, std::move(positive), like);
+}
+
+/// How many terms an element sums, about.
+double terms(const Graph& graph, const Node& node, const std::vector<Tensor>& operands, const Tensor& result) {
+  const auto out = static_cast<double>(std::max<int64_t>(result.elems(), 1));
+  if (node.op->flops != nullptr) return std::max(1.0, static_cast<double>(node.op->flops(view(graph, node))) / 2 / out);
+  return std::max(1.0, static_cast<double>(operands.at(0).elems()) / out);
+}
+
+double difference(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  const double d = std::abs(a - b);
+  return std::isnan(d) ? kInfinity : d;
+}
+
+}  // namespace
+
+Tensor to_f64(const Tensor& tensor) {
+  if (!tensor.defined() || tensor.dtype() != DType::f32) return tensor;
+  Tensor out(DType::f64, tensor.shape());
+  const auto from = tensor.span<float>();
+  std::copy(from.begin(), from.end(), out.data<double>());
+  return out;
+}
+
+Graph in_f64(Graph graph) {
+  constexpr int64_t kFloat = 1, kDouble = 11;  // ONNX's numbers of the element types
+  for (size_t i = 0; i < graph.value_count(); ++i) {
+    Value& value = graph.value(static_cast<ValueId>(i));
+    if (value.type.dtype != DType::f32) continue;
+    value.type.dtype = DType::f64;
+    if (value.constant) value.constant = to_f64(*value.constant);
+  }
+  const std::vector<NodeId> order = graph.order();
+  for (NodeId id : order) {
+    for (auto& [key, attr] : graph.node(id).attrs) {
+      if (auto* tensor = std::get_if<Tensor>(&attr)) *tensor = to_f64(*tensor);
+      if (auto* type = std::get_if<int64_t>(&attr); type != nullptr && (key == "to" || key == "dtype"))
+        *type = *type == kFloat ? kDouble : *type;
+    }
+  }
+  graph.sort();
+  return graph;
+}
+
+Exact::Exact(const Graph& graph, const std::vector<Tensor>& inputs) : graph_(in_f64(graph)) {
+  for (const Tensor& t : inputs) inputs_.push_back(to_f64(t));
+  std::map<ValueId, Tensor> values;
+  for (size_t i = 0; i < inputs_.size(); ++i) values[graph_.inputs()[i]] = inputs_[i];
+  want_ = evaluate(graph_, inputs_, [&](NodeId id, const std::vector<Tensor>& results) {
+    const Node& node = std::as_const(graph_).node(id);
+    std::vector<Tensor> operands;
+    for (ValueId in : node.inputs) {
+      if (in == kNone) {
+        operands.emplace_back();
+      } else {
+        const Value& v = std::as_const(graph_).value(in);
+        operands.push_back(v.constant ? *v.constant : values.at(in));
+      }
+    }
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (node.outputs[i] != kNone) values[node.outputs[i]] = results[i];
+    }
+    if (results.at(0).defined() && results[0].dtype() == DType::f64) note_scale(node, id, operands, results[0]);
+  });
+}
+
+void Exact::note_scale(const Node& node, NodeId id, const std::vector<Tensor>& operands, const Tensor& result) {
+  const std::span<const double> y = result.span<double>();
+  std::vector<double> scale(y.size(), 0);
+  if (node.op->family == Family::movement || node.op->family == Family::reshape || node.op->family == Family::gather)
+    return;  // moves values as they are
+  if (adds_up(node)) {
+    const Tensor all = magnitudes(node, operands, result);
+    const double count = terms(graph_, node, operands, result);
+    for (size_t i = 0; i < y.size(); ++i) scale[i] = (16 + std::sqrt(count)) * kUnit * std::abs(all.data<double>()[i]);
+    if (winograd_may_take(graph_, node)) {
+      const auto channels = static_cast<double>(operands[0].shape()[1]);
+      const auto sums = all.span<double>();
+      const double most = sums.empty() ? 0 : *std::max_element(sums.begin(), sums.end());
+      winograd_[id] = (64 + std::sqrt(channels)) * kUnit * most;
+    }
+  } else {
+    for (uint64_t turn = 0; turn < 2; ++turn) {
+      std::vector<Tensor> near;
+      for (size_t o = 0; o < operands.size(); ++o) {
+        const Random random(hash_combine(turn, o));
+        const double least = o == 0 ? mean_rounding(node, operands[o]) : 0;
+        near.push_back(changed(operands[o], [&](double v, size_t i) {
+          return v + std::max(std::abs(v) * 4 * kUnit, least) * ((random.bits(i) & 1) != 0 ? 1 : -1);
+        }));
+      }
+      const Tensor moved = again(node, std::move(near), result);
+      for (size_t i = 0; i < y.size(); ++i) {
+        const double d = difference(moved.data<double>()[i], y[i]);
+        if (std::isfinite(d)) scale[i] = std::max(scale[i], d);
+      }
+    }
+    for (size_t i = 0; i < y.size(); ++i)
+      scale[i] += std::isfinite(y[i]) ? 16 * kUnit * std::max(std::abs(y[i]), inner_sum(node, operands, i)) : 0;
+  }
+  scale_[id] = std::move(scale);
+}
+
+void Exact::sample(Spread& spread, Rounding rounding, int runs) {
+  if (spread.most.empty()) {
+    for (const Tensor& t : want_) spread.most.emplace_back(static_cast<size_t>(t.elems()), 0.0);
+  }
+  for (; spread.runs < runs; ++spread.runs) {
+    const auto change = [&](NodeId id, const std::vector<Tensor>& results) {
+      const auto scale = scale_.find(id);
+      if (scale == scale_.end()) return;
+      const auto all = winograd_.find(id);
+      const double floor = rounding == Rounding::winograd && all != winograd_.end() ? all->second : 0;
+      const Random random(hash_combine(static_cast<uint64_t>(spread.runs), static_cast<uint64_t>(id)));
+      const std::span<double> y = results[0].span<double>();
+      for (size_t i = 0; i < y.size(); ++i)
+        y[i] += std::max(scale->second[i], floor) * (2.0 * static_cast<double>(random.uniform(i)) - 1);
+    };
+    const std::vector<Tensor> got = evaluate(graph_, inputs_, change);
+    for (size_t o = 0; o < got.size(); ++o) {
+      const std::vector<double> g = load_doubles(got[o]), w = load_doubles(want_[o]);
+      for (size_t i = 0; i < g.size(); ++i) spread.most[o][i] = std::max(spread.most[o][i], difference(g[i], w[i]));
+    }
+  }
+}
+
+std::string Exact::worst(size_t index, const Tensor& got, const Spread& spread) const {
+  const Tensor& want = want_[index];
+  const std::vector<double> g = load_doubles(got), w = load_doubles(want);
+  double excess = 0;
+  std::string text;
+  for (size_t i = 0; i < w.size(); ++i) {
+    // One rounding of the result and the smallest normal number, below which kernels may flush.
+    const bool real = want.dtype() == DType::f64;
+    const double allowed = 2 * spread.most[index][i] + (real ? 2 * kUnit * std::abs(w[i]) + 0x1p-126 : 0);
+    const bool too_large = real && std::abs(w[i]) + allowed > double{std::numeric_limits<float>::max()};
+    const double d = difference(g[i], w[i]);
+    if (d <= allowed || (too_large && !std::isfinite(g[i]))) continue;
+    const double beyond = std::isfinite(d) ? d / allowed : kInfinity;
+    if (beyond <= excess) continue;
+    excess = beyond;
+    text = fmt::format("element {} of {}: got {:.9g}, expected {:.9g}; off by {:.3g}, allowed {:.3g}", i,
+                       kilter::text(want.shape()), g[i], w[i], d, allowed);
+  }
+  return text;
+}
+
+std::string Exact::judge(size_t index, const Tensor& got, Rounding rounding) {
+  if (got.shape() != want_.at(index).shape() || to_f64(got).dtype() != want_[index].dtype()) {
+    return fmt::format("it is {}[{}], expected {}[{}] in f32", name(got.dtype()), text(got.shape()),
+                       name(want_[index].dtype()), text(want_[index].shape()));
+  }
+  Spread& spread = spreads_[rounding];
+  // The more runs, the nearer the largest change comes to the largest there is: only who needs it pays for many.
+  for (const int runs : {kFewRuns, kMostRuns}) {
+    sample(spread, rounding, runs);
+    if (worst(index, got, spread).empty()) return "";
+  }
+  return worst(index, got, spread);
+}
+
+}  // namespace kilter

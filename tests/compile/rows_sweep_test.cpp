@@ -1,0 +1,165 @@
+// Reductions, softmaxes and normalisations over every choice of axes, and gathers and movements of regions.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "sweep.h"
+
+namespace kilter {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+int64_t draw_extent(Draw& draw) { return draw.pick({1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 64}); }
+
+Shape draw_shape(Draw& draw, int64_t rank) {
+  constexpr int64_t kMostElems = 30'000;
+  Shape shape;
+  int64_t elems = 1;
+  for (int64_t d = 0; d < rank; ++d) {
+    const int64_t extent = draw_extent(draw);
+    shape.push_back(elems * extent > kMostElems ? 1 : extent);
+    elems *= shape.back();
+  }
+  return shape;
+}
+
+ValueId list(SweepNet& net, const Ints& v) {
+  return net.b.constant(Tensor::of<int64_t>({static_cast<int64_t>(v.size())}, std::span<const int64_t>(v)));
+}
+
+/// An input, or what an operator made of one, so that operands are buffers of the arena at times.
+ValueId source(SweepNet& net, const Shape& shape) {
+  const ValueId x = net.input(shape);
+  return net.draw.chance(50) ? x : net.b.add("Neg", {x});
+}
+
+void make_reduce(SweepNet& net) {
+  Draw& draw = net.draw;
+  const Shape shape = draw_shape(draw, draw.between(1, 4));
+  Ints axes;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (draw.chance(50)) axes.push_back(static_cast<int64_t>(d));
+  }
+  if (axes.empty()) axes.push_back(static_cast<int64_t>(shape.size()) - 1);
+  const auto op = draw.pick<std::string_view>({"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceSumSquare",
+                                               "ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceProd"});
+  ValueId v = source(net, shape);
+  if (op == "ReduceProd") v = net.b.add("Exp", {net.b.add("Mul", {v, net.b.constant(Tensor::scalar(0.05F))})});
+  v = net.b.add(op, {v, list(net, axes)}, {{"keepdims", draw.between(0, 1)}});
+  net.output(net.shape(v).empty() ? v : net.elementwise(v));
+}
+
+void make_softmax(SweepNet& net) {
+  Draw& draw = net.draw;
+  const Shape shape = draw_shape(draw, draw.between(1, 4));
+  const auto op = draw.pick<std::string_view>({"Softmax", "Softmax", "LogSoftmax"});
+  const int64_t rank = static_cast<int64_t>(shape.size());
+  ValueId v = source(net, shape);
+  if (draw.chance(30)) v = net.b.add("Mul", {v, net.b.constant(Tensor::scalar(8.0F))});
+  net.output(net.elementwise(net.b.add(op, {v}, {{"axis", draw.between(-rank, rank - 1)}})));
+}
+
+void make_normalize(SweepNet& net) {
+  Draw& draw = net.draw;
+  const int64_t kind = draw.between(0, 3);
+  Shape shape = draw_shape(draw, kind == 0 ? draw.between(1, 4) : draw.between(3, 4));
+  const int64_t rank = static_cast<int64_t>(shape.size());
+  ValueId v = kNone;
+  if (kind <= 1) {
+    const int64_t axis = draw.between(0, rank - 1);
+    const Shape rest(shape.begin() + axis, shape.end());
+    std::vector<ValueId> inputs{source(net, shape), net.constant(rest)};
+    if (draw.chance(60)) inputs.push_back(net.constant(rest));
+    v = net.b.add("LayerNormalization", inputs, {{"axis", axis}, {"epsilon", 1e-5F}});
+  } else if (kind == 2) {
+    v = net.b.add("InstanceNormalization", {source(net, shape), net.constant({shape[1]}), net.constant({shape[1]})},
+                  {{"epsilon", 1e-3F}});
+  } else {
+    const int64_t axis = draw.between(0, rank - 1);
+    const Shape rest(shape.begin() + axis, shape.end());
+    v = net.b.add("RMSNormalization", {source(net, shape), net.constant(rest)}, {{"axis", axis}});
+  }
+  net.output(net.elementwise(v));
+}
+
+void make_gather(SweepNet& net) {
+  Draw& draw = net.draw;
+  const Shape shape = draw_shape(draw, draw.between(1, 4));
+  const int64_t axis = draw.between(0, static_cast<int64_t>(shape.size()) - 1);
+  const int64_t extent = shape[static_cast<size_t>(axis)];
+  Ints index;
+  for (int64_t i = draw.between(1, 9); i > 0; --i) index.push_back(draw.between(-extent, extent - 1));
+  const ValueId table = draw.chance(50) ? net.constant(shape) : source(net, shape);
+  const ValueId v = net.b.add("Gather", {table, list(net, index)}, {{"axis", axis}});
+  net.output(draw.chance(50) ? net.elementwise(v) : net.b.add("Relu", {v}));
+}
+
+/// Copies of regions that are no view: into padded, reversed, repeated, permuted and joined tensors.
+void make_move(SweepNet& net) {
+  Draw& draw = net.draw;
+  const Shape shape = draw_shape(draw, draw.between(2, 4));
+  const auto rank = static_cast<int64_t>(shape.size());
+  ValueId v = source(net, shape);
+  for (int64_t i = draw.between(1, 3); i > 0; --i) {
+    switch (draw.between(0, 5)) {
+      case 0: {
+        Ints pads;
+        for (int64_t d = 0; d < 2 * rank; ++d) pads.push_back(draw.between(0, 2));
+        v = net.b.add("Pad", {v, list(net, pads)});
+        break;
+      }
+      case 1:
+        v = net.b.add("Slice", {v, list(net, {-1}), list(net, {-1000}), list(net, {draw.between(0, rank - 1)}),
+                                list(net, {draw.pick({-1, -2})})});
+        break;
+      case 2: {
+        Ints repeats;
+        for (int64_t d = 0; d < rank; ++d) repeats.push_back(draw.chance(70) ? 1 : 2);
+        v = net.b.add("Tile", {v, list(net, repeats)});
+        break;
+      }
+      case 3: {
+        Ints perm;
+        for (int64_t d = 0; d < rank; ++d) perm.insert(perm.begin() + draw.between(0, d), d);
+        v = net.b.add("Transpose", {v}, {{"perm", perm}});
+        if (draw.chance(40)) v = net.b.add("Abs", {v});
+        break;
+      }
+      case 4:
+        v = net.b.add("Concat", {v, net.input(net.shape(v)), v}, {{"axis", draw.between(0, rank - 1)}});
+        break;
+      default:
+        v = net.elementwise(v);
+        break;
+    }
+  }
+  net.output(v);
+}
+
+void make_map(SweepNet& net) {
+  Draw& draw = net.draw;
+  ValueId v = source(net, draw_shape(draw, draw.between(1, 4)));
+  for (int64_t i = draw.between(1, 3); i > 0; --i) {
+    v = net.b.add(
+        draw.pick<std::string_view>({"Tanh", "Erf", "Sigmoid", "HardSwish", "Softplus", "Gelu", "Elu", "Cos"}), {v});
+    v = net.elementwise(v);
+  }
+  net.output(v);
+}
+
+class RowsSweep : public testing::TestWithParam<NetKind> {};
+
+TEST_P(RowsSweep, AgreesWithTheReference) { sweep(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(Rows, RowsSweep,
+                         testing::Values(NetKind{"Reduce", make_reduce, 40, {"reduce_rows"}},
+                                         NetKind{"Softmax", make_softmax, 24, {"softmax_rows"}},
+                                         NetKind{"Normalize", make_normalize, 24, {"normalize_rows"}},
+                                         NetKind{"Gather", make_gather, 24, {"gather_rows"}},
+                                         NetKind{"Move", make_move, 30, {"move_regions"}},
+                                         NetKind{"Map", make_map, 24, {"map"}}),
+                         [](const auto& kind) { return std::string(kind.param.name); });
+
+}  // namespace
+}  // namespace kilter

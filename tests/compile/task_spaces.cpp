@@ -1,0 +1,65 @@
+#include "task_spaces.h"
+
+#include "compile/tasks.h"
+
+namespace kilter {
+namespace {
+
+constexpr int kTries = 12;  ///< of knobs, before a task keeps its default
+
+void run_passes(Graph& graph, PassContext& context) {
+  for (const PassRow& row : all_passes()) row.function(graph, context);
+}
+
+std::optional<Schedule> draw_schedule(const Task& task, const TargetLimits& limits, Draw& draw) {
+  std::vector<std::pair<const Template*, std::vector<Knob>>> takers;
+  for (const Template* t : all_templates()) {
+    auto space = t->space(task, limits);
+    if (auto* knobs = std::get_if<std::vector<Knob>>(&space)) takers.emplace_back(t, std::move(*knobs));
+  }
+  if (takers.empty()) return std::nullopt;
+  for (int i = 0; i < kTries; ++i) {
+    const auto& [from, knobs] = takers[static_cast<size_t>(draw.between(0, static_cast<int64_t>(takers.size()) - 1))];
+    Schedule schedule{std::string(from->name), {}};
+    for (const Knob& knob : knobs) {
+      const auto at = static_cast<size_t>(draw.between(0, static_cast<int64_t>(knob.values.size()) - 1));
+      schedule.knobs.emplace_back(knob.name, knob.values[at]);
+    }
+    if (std::holds_alternative<Lowered>(from->lower(task, schedule, limits))) return schedule;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<TaskSpace> tasks_of(Graph graph, const Target& target) {
+  PassContext context;
+  context.limits = target.limits;
+  run_passes(graph, context);
+  std::vector<TaskSpace> all;
+  for (const Unit& unit : units(graph)) {
+    const Task task = make_task(graph, unit, nullptr);
+    const Chosen chosen = choose(task, target.limits);
+    const Template* t = find_template(chosen.schedule.name);
+    if (t == nullptr || chosen.lowered.stages.empty()) continue;
+    auto space = t->space(task, target.limits);
+    all.push_back({task.node().name, task.problem(), chosen.schedule, std::get<std::vector<Knob>>(space)});
+  }
+  return all;
+}
+
+std::map<std::string, Schedule> draw_schedules(Graph graph, const CompileOptions& options, Draw& draw) {
+  PassContext context;
+  context.limits = options.target.limits;
+  context.no_fuse = options.no_fuse;
+  context.plain_layout = options.plain_layout;
+  run_passes(graph, context);
+  std::map<std::string, Schedule> drawn;
+  for (const Unit& unit : units(graph)) {
+    const Task task = make_task(graph, unit, nullptr);
+    if (auto schedule = draw_schedule(task, context.limits, draw)) drawn[task.node().name] = std::move(*schedule);
+  }
+  return drawn;
+}
+
+}  // namespace kilter
