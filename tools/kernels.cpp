@@ -49,7 +49,7 @@ profile::KernelList open_list(const std::string& what, const KernelsOptions& opt
   model.threads = 1;
   const auto session = model.open();
   profile::KernelList list = profile::kernels_of(session->prepare().plan());
-  list.network = session->name();
+  list.network = what.starts_with("zoo:") ? session->name() : std::filesystem::path(what).stem().string();
   return list;
 }
 

@@ -21,7 +21,7 @@ expect() {
 
 expect 0 "LLVM" --version
 expect 0 "Example:" --help
-for sub in run bench profile time explain compare device compile check inspect ops targets options zoo; do expect 0 "--help" $sub --help; done
+for sub in run bench kernels profile time explain compare device compile check inspect ops targets options zoo; do expect 0 "--help" $sub --help; done
 expect 2 "" 
 expect 2 "" frobnicate
 expect 0 "GFLOP/s" device
@@ -77,6 +77,16 @@ for file in a.json a.csv a.trace; do [ -s "$scratch/$file" ] || { echo "FAILED: 
 expect 2 "legal are layer, operator, task" profile zoo:squeezenet1_1 --by colour
 expect 0 "alone - in network" time zoo:squeezenet1_1 --node conv1 --repeat 5 --in-network --seconds 0.2
 expect 2 "no layer has this name" time zoo:squeezenet1_1 --node nothing
+conv="conv2d n1 c16 h14 w14 k16 r3 s3 pad1 f32 +bias +relu"
+expect 0 "conv2d_winograd" kernels "$conv" "matmul(f32[4,64] f32[64,32])" --threads 1 --seconds 0.05 --json "$scratch/kernels.json"
+grep -q '"winograd_gain"' "$scratch/kernels.json" || { echo "FAILED: kernels --json has no gain"; failures=$((failures + 1)); }
+expect 0 "lists/net.txt: 18 problems" kernels "$scratch/net.onnx" --write "$scratch/lists"
+expect 0 "bound by memory" kernels "$scratch/lists/"*.txt --only "^conv1$" --threads 1 --seconds 0.05
+expect 2 "--only nothing: no problem is left to measure" kernels "$conv" --only nothing
+expect 2 "expected a regular expression" kernels "$conv" --only "("
+expect 3 "column 8: expected one of n, c, h, w" kernels "conv2d q1 f32"
+echo "many | $conv" > "$scratch/bad.txt"
+expect 3 "bad.txt line 1: expected a count of layers" kernels "$scratch/bad.txt"
 slow=(--schedule conv1=reference --seconds 1)
 expect 0 "conv1: reference kernel" explain zoo:squeezenet1_1 "${slow[@]}" --json "$scratch/why.json" --html "$scratch/why.html"
 for file in why.json why.html; do grep -qF "reference kernel" "$scratch/$file" || { echo "FAILED: explain's $file does not tell"; failures=$((failures + 1)); }; done
