@@ -9,16 +9,68 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <fmt/format.h>
+#include <sys/auxv.h>
 #endif
 
 namespace kilter {
 namespace {
 
-#if defined(__x86_64__)
-
 struct Registers {
   uint32_t a = 0, b = 0, c = 0, d = 0;
 };
+
+/// A feature bit of CPUID (Intel SDM volume 2, AMD APM volume 3) and the state it needs in XCR0.
+struct X86Row {
+  const char* name;
+  uint32_t leaf, subleaf;
+  uint32_t Registers::* field;
+  int bit;
+  uint64_t state;
+};
+constexpr uint64_t kNoState = 0;
+constexpr uint64_t kYmm = 0x6;
+constexpr uint64_t kZmm = 0xe6;
+constexpr std::array kX86Rows = {
+    X86Row{"sse3", 1, 0, &Registers::c, 0, kNoState},    X86Row{"ssse3", 1, 0, &Registers::c, 9, kNoState},
+    X86Row{"sse4.1", 1, 0, &Registers::c, 19, kNoState}, X86Row{"sse4.2", 1, 0, &Registers::c, 20, kNoState},
+    X86Row{"popcnt", 1, 0, &Registers::c, 23, kNoState}, X86Row{"avx", 1, 0, &Registers::c, 28, kYmm},
+    X86Row{"f16c", 1, 0, &Registers::c, 29, kYmm},       X86Row{"fma", 1, 0, &Registers::c, 12, kYmm},
+    X86Row{"avx2", 7, 0, &Registers::b, 5, kYmm},        X86Row{"bmi", 7, 0, &Registers::b, 3, kNoState},
+    X86Row{"bmi2", 7, 0, &Registers::b, 8, kNoState},    X86Row{"lzcnt", 0x80000001U, 0, &Registers::c, 5, kNoState},
+    X86Row{"movbe", 1, 0, &Registers::c, 22, kNoState},  X86Row{"avx512f", 7, 0, &Registers::b, 16, kZmm},
+    X86Row{"avx512bw", 7, 0, &Registers::b, 30, kZmm},   X86Row{"avx512cd", 7, 0, &Registers::b, 28, kZmm},
+    X86Row{"avx512dq", 7, 0, &Registers::b, 17, kZmm},   X86Row{"avx512vl", 7, 0, &Registers::b, 31, kZmm},
+    X86Row{"avx512vnni", 7, 0, &Registers::c, 11, kZmm}, X86Row{"avx512bf16", 7, 1, &Registers::a, 5, kZmm},
+    X86Row{"avx512vbmi", 7, 0, &Registers::c, 1, kZmm},  X86Row{"avxvnni", 7, 1, &Registers::a, 4, kYmm},
+    X86Row{"avx512fp16", 7, 0, &Registers::d, 23, kZmm},
+};
+
+/// Bits of AT_HWCAP and AT_HWCAP2 (Linux, Documentation/arch/arm64/elf_hwcaps.rst), all of which must be set. There
+/// neon is called ASIMD, rdm ASIMDRDM, fullfp16 FPHP and ASIMDHP, dotprod ASIMDDP, complxnum FCMA, fp16fml ASIMDFHM.
+struct ArmRow {
+  const char* name;
+  uint64_t hwcap, hwcap2;
+};
+constexpr uint64_t bit(int n) { return uint64_t{1} << n; }
+constexpr std::array kArmRows = {
+    ArmRow{"fp-armv8", bit(0), 0}, ArmRow{"neon", bit(1), 0},
+    ArmRow{"rdm", bit(12), 0},     ArmRow{"fullfp16", bit(9) | bit(10), 0},
+    ArmRow{"dotprod", bit(20), 0}, ArmRow{"complxnum", bit(14), 0},
+    ArmRow{"fp16fml", bit(23), 0}, ArmRow{"bf16", 0, bit(14)},
+    ArmRow{"i8mm", 0, bit(13)},    ArmRow{"sve", bit(22), 0},
+    ArmRow{"sve2", 0, bit(1)},
+};
+
+template <class Rows>
+std::vector<std::string> names(const Rows& rows) {
+  std::vector<std::string> all;
+  for (const auto& row : rows) all.emplace_back(row.name);
+  return all;
+}
+
+#if defined(__x86_64__)
 
 Registers cpuid(uint32_t leaf, uint32_t subleaf = 0) {
   Registers r;
@@ -35,42 +87,10 @@ uint64_t saved_state() {
   return (static_cast<uint64_t>(high) << 32) | low;
 }
 
-/// A feature bit of CPUID (Intel SDM volume 2, AMD APM volume 3) and the state it needs in XCR0.
-struct Row {
-  const char* name;
-  uint32_t leaf, subleaf;
-  uint32_t Registers::* field;
-  int bit;
-  uint64_t state;
-};
-constexpr uint64_t kNoState = 0;
-constexpr uint64_t kYmm = 0x6;
-constexpr uint64_t kZmm = 0xe6;
-constexpr std::array kRows = {
-    Row{"sse3", 1, 0, &Registers::c, 0, kNoState},    Row{"ssse3", 1, 0, &Registers::c, 9, kNoState},
-    Row{"sse4.1", 1, 0, &Registers::c, 19, kNoState}, Row{"sse4.2", 1, 0, &Registers::c, 20, kNoState},
-    Row{"popcnt", 1, 0, &Registers::c, 23, kNoState}, Row{"avx", 1, 0, &Registers::c, 28, kYmm},
-    Row{"f16c", 1, 0, &Registers::c, 29, kYmm},       Row{"fma", 1, 0, &Registers::c, 12, kYmm},
-    Row{"avx2", 7, 0, &Registers::b, 5, kYmm},        Row{"bmi", 7, 0, &Registers::b, 3, kNoState},
-    Row{"bmi2", 7, 0, &Registers::b, 8, kNoState},    Row{"lzcnt", 0x80000001U, 0, &Registers::c, 5, kNoState},
-    Row{"movbe", 1, 0, &Registers::c, 22, kNoState},  Row{"avx512f", 7, 0, &Registers::b, 16, kZmm},
-    Row{"avx512bw", 7, 0, &Registers::b, 30, kZmm},   Row{"avx512cd", 7, 0, &Registers::b, 28, kZmm},
-    Row{"avx512dq", 7, 0, &Registers::b, 17, kZmm},   Row{"avx512vl", 7, 0, &Registers::b, 31, kZmm},
-    Row{"avx512vnni", 7, 0, &Registers::c, 11, kZmm}, Row{"avx512bf16", 7, 1, &Registers::a, 5, kZmm},
-    Row{"avx512vbmi", 7, 0, &Registers::c, 1, kZmm},  Row{"avxvnni", 7, 1, &Registers::a, 4, kYmm},
-    Row{"avx512fp16", 7, 0, &Registers::d, 23, kZmm},
-};
-
-std::vector<std::string> known() {
-  std::vector<std::string> names;
-  for (const Row& row : kRows) names.emplace_back(row.name);
-  return names;
-}
-
 std::vector<std::string> detect() {
   const uint64_t state = saved_state();
   std::vector<std::string> features;
-  for (const Row& row : kRows) {
+  for (const X86Row& row : kX86Rows) {
     const bool has = ((cpuid(row.leaf, row.subleaf).*row.field) >> row.bit & 1U) != 0;
     if (has && (state & row.state) == row.state) features.emplace_back(row.name);
   }
@@ -86,19 +106,45 @@ std::string brand() {
   return std::string(trim(text.data()));
 }
 
-#else
+uint64_t midr() { return 0; }
 
-std::vector<std::string> known() { return {}; }
-std::vector<std::string> detect() { return {}; }
-std::string brand() { return {}; }
+#elif defined(__aarch64__)
+
+std::vector<std::string> detect() {
+  const uint64_t hwcap = getauxval(AT_HWCAP);
+  const uint64_t hwcap2 = getauxval(AT_HWCAP2);
+  std::vector<std::string> features;
+  for (const ArmRow& row : kArmRows) {
+    if ((hwcap & row.hwcap) == row.hwcap && (hwcap2 & row.hwcap2) == row.hwcap2) features.emplace_back(row.name);
+  }
+  return features;
+}
+
+/// Linux lets programs read the register where HWCAP_CPUID is set.
+uint64_t midr() {
+  constexpr uint64_t kCpuId = bit(11);
+  if ((getauxval(AT_HWCAP) & kCpuId) == 0) return 0;
+  uint64_t value = 0;
+  __asm__("mrs %0, midr_el1" : "=r"(value));
+  return value;
+}
+
+std::string brand() {
+  const uint64_t id = midr();
+  if (id == 0) return {};
+  return fmt::format("Arm implementer {:#x} part {:#x}", id >> 24 & 0xff, id >> 4 & 0xfff);
+}
 
 #endif
 
 }  // namespace
 
-const std::vector<std::string>& known_cpu_features() {
-  static const std::vector<std::string> features = known();
-  return features;
+std::string_view name(Arch arch) { return arch == Arch::x86_64 ? "x86-64" : "AArch64"; }
+
+const std::vector<std::string>& known_cpu_features(Arch arch) {
+  static const std::vector<std::string> x86 = names(kX86Rows);
+  static const std::vector<std::string> arm = names(kArmRows);
+  return arch == Arch::x86_64 ? x86 : arm;
 }
 
 const std::vector<std::string>& cpu_features() {
@@ -123,5 +169,7 @@ const std::string& cpu_brand() {
   static const std::string text = brand().empty() ? "unknown CPU" : brand();
   return text;
 }
+
+uint64_t arm_midr() { return midr(); }
 
 }  // namespace kilter

@@ -144,6 +144,12 @@ class Turn {
 
 Program::Program(Plan plan) : plan_(std::move(plan)) {
   check_plan(plan_, ErrorKind::internal);
+  if (plan_.arch != kThisArch && plan_.code_bytes > 0) {
+    fail(ErrorKind::unsupported,
+         "'{}' was compiled for target {}, machine code for {}; this machine ({}) is {}: run it on an {} machine, or "
+         "compile it for this one",
+         plan_.model, plan_.target, name(plan_.arch), cpu_brand(), name(kThisArch), name(plan_.arch));
+  }
   const auto missing = missing_cpu_features(plan_.required_features);
   if (!missing.empty()) {
     fail(ErrorKind::unsupported,

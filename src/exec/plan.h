@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cpu_info.h"
 #include "base/tensor.h"
 
 namespace kilter {
@@ -98,6 +99,7 @@ struct Plan {
   std::string model;                           ///< name of the network
   std::string target;                          ///< name of the target
   std::string cpu;                             ///< LLVM's name of it
+  Arch arch = kThisArch;                       ///< what `code` is for
   std::string codegen;                         ///< version of the code generator
   std::vector<std::string> required_features;  ///< CPU features the code uses, by the names of base/cpu_info.h
   std::vector<PlanTensor> inputs, outputs;

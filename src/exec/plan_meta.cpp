@@ -9,6 +9,7 @@ namespace {
 
 constexpr uint8_t kLastDType = static_cast<uint8_t>(DType::string);
 constexpr uint8_t kLastSpace = static_cast<uint8_t>(Space::output);
+constexpr uint8_t kLastArch = static_cast<uint8_t>(Arch::aarch64);
 constexpr uint8_t kLastKind = static_cast<uint8_t>(StepKind::copy);
 
 class Writer {
@@ -181,6 +182,7 @@ void plan_fields(Io& io, P& plan) {
   io.text(plan.model, "model");
   io.text(plan.target, "target");
   io.text(plan.cpu, "cpu");
+  io.enumeration(plan.arch, kLastArch, "architecture");
   io.text(plan.codegen, "code generator");
   io.list(plan.required_features, 8, "required features", [&](auto& feature) { io.text(feature, "feature"); });
   io.list(plan.inputs, 17, "inputs", [&](auto& tensor) { tensor_fields(io, tensor); });

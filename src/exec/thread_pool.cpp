@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/pause.h"
 #include "exec/cpu_limits.h"
 
 namespace kilter {
@@ -23,14 +24,6 @@ namespace {
 
 constexpr size_t kLine = 64;
 constexpr int kDefaultSpinUs = 50;
-
-void pause_cpu() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#else
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-#endif
-}
 
 /// A 32-bit word on which one thread waits: spins for a bounded time, then sleeps in the kernel until the word changes.
 struct alignas(kLine) Gate {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/pause.h"
 #include "base/ticks.h"
 #include "measure/conditions.h"
 
@@ -23,9 +24,7 @@ void wait_until(Condition&& holds) {
   constexpr int kSpins = 20000;
   for (int i = 0; !holds(); ++i) {
     if (i >= kSpins) std::this_thread::yield();
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
+    pause_cpu();
   }
 }
 
