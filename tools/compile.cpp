@@ -18,7 +18,7 @@ void add_compile(CLI::App& app, Context&) {
     const auto session = options->open();
     Progress progress("compile " + session->name());
     progress.show("compiling");
-    Loaded& loaded = session->prepare();
+    Loaded& loaded = session->compile();
     save_plan(loaded.plan(), *file);
     if (options->time_passes) print_passes(loaded.compiled);
     fmt::print("{}: {} steps for {} in {:.0f} ms, {:.1f} MB\n", *file, loaded.plan().steps.size(), loaded.plan().target,

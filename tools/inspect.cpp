@@ -134,7 +134,7 @@ void inspect(const InspectOptions& options) {
   fmt::print("outputs:\n");
   for (const onnx::Port& p : session->outputs()) fmt::print("  {}: {}\n", p.name, onnx::text(p));
   if (!session->compiled_file()) print_graph(session->graph({}));
-  Loaded& loaded = session->prepare();
+  Loaded& loaded = session->compile();
   const Plan& plan = loaded.plan();
   fmt::print("plan: {} steps for {} ({}), arena {:.2f} MB, packed weights {:.2f} MB, code {:.2f} MB\n",
              plan.steps.size(), plan.target, plan.codegen, static_cast<double>(plan.arena_bytes) * 1e-6,

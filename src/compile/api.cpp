@@ -73,6 +73,7 @@ Network Network::load(const std::string& model, const NetworkOptions& options) {
     for (const auto& [name, shape] : options.shapes) session.shapes[name] = shape;
     auto impl = std::make_unique<Impl>();
     impl->session = Session::open(model, session);
+    if (impl->session->compiled_file()) impl->session->prepare();
     return Network(std::move(impl));
   });
 }
@@ -112,7 +113,7 @@ std::vector<TensorValue> Network::run(const std::map<std::string, View>& inputs)
 
 void Network::save(const std::string& file) {
   translated([&] {
-    save_plan(impl_->session->prepare().plan(), file);
+    save_plan(impl_->session->compile().plan(), file);
     return 0;
   });
 }

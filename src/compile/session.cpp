@@ -57,8 +57,7 @@ std::unique_ptr<Session> Session::open(const std::string& model, Options options
   if (is_compiled_file(model)) {
     s->name_ = std::filesystem::path(model).filename().string();
     Loaded loaded;
-    loaded.program = std::make_shared<Program>(load_plan(model));
-    loaded.instance = std::make_unique<Instance>(loaded.program, s->pool_);
+    loaded.compiled.plan = load_plan(model);
     s->plans_.emplace("", std::move(loaded));
     return s;
   }
@@ -131,6 +130,15 @@ Loaded& Session::prepare_for(const std::map<std::string, Tensor>& inputs) {
 }
 
 Loaded& Session::prepare(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values) {
+  Loaded& loaded = compile(shapes, values);
+  if (loaded.instance == nullptr) {
+    loaded.program = std::make_shared<Program>(loaded.plan());
+    loaded.instance = std::make_unique<Instance>(loaded.program, pool_);
+  }
+  return loaded;
+}
+
+Loaded& Session::compile(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values) {
   if (compiled_file()) return plans_.begin()->second;
   std::string key;
   for (const auto& [name, shape] : merged(shapes)) key += name + "=" + text(shape) + ";";
@@ -142,8 +150,6 @@ Loaded& Session::prepare(const onnx::Model::Shapes& shapes, const onnx::Model::V
   if (it != plans_.end()) return it->second;
   Loaded loaded;
   loaded.compiled = compile_graph(graph(shapes, values), options_.compile);
-  loaded.program = std::make_shared<Program>(loaded.compiled.plan);
-  loaded.instance = std::make_unique<Instance>(loaded.program, pool_);
   return plans_.emplace(key, std::move(loaded)).first->second;
 }
 

@@ -13,12 +13,12 @@
 
 namespace kilter {
 
-/// One plan, ready to run.
+/// One plan; ready to run once prepared.
 struct Loaded {
   std::shared_ptr<const Program> program;
   std::unique_ptr<Instance> instance;
-  Compiled compiled;  ///< empty plan for compiled files
-  const Plan& plan() const { return program->plan(); }
+  Compiled compiled;  ///< of compiled files only the plan
+  const Plan& plan() const { return program != nullptr ? program->plan() : compiled.plan; }
 };
 
 class Session {
@@ -42,6 +42,9 @@ class Session {
   /// The static graph for these shapes; unsupported for compiled files.
   Graph graph(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values = {}) const;
   /// Plan for shapes (merged over Options::shapes); compiled on first use. `values`: of inputs that shapes depend on.
+  /// Not made ready to run, so the target may be another machine.
+  Loaded& compile(const onnx::Model::Shapes& shapes = {}, const onnx::Model::Values& values = {});
+  /// The same, ready to run; unsupported when this machine cannot run its code.
   Loaded& prepare(const onnx::Model::Shapes& shapes = {}, const onnx::Model::Values& values = {});
   /// The plan for these inputs: for their shapes, and for the values of those that shapes depend on.
   Loaded& prepare_for(const std::map<std::string, Tensor>& inputs);
