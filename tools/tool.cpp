@@ -43,7 +43,8 @@ void ModelOptions::add_to(CLI::App& app, bool compiles) {
   app.add_option("--stop-after", stop_after, "pass after which no other runs");
   app.add_option("--max-rewrites", max_rewrites,
                  "rewrites that the passes may make, in order (bisects a wrong result)");
-  app.add_option("--dump-ir", dump_ir, "folder for the graph after each pass and the loops of each kernel");
+  app.add_option("--dump-ir", dump_ir,
+                 "folder for the graph after each pass, and the loops and the assembly of each kernel");
   app.add_flag("--time-passes", time_passes, "print the time of each pass");
 }
 

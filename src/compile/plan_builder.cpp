@@ -408,7 +408,7 @@ class PlanBuilder {
 
   /// Index of the kernel; functions that print alike share one.
   int32_t kernel(LoopFunc func) {
-    if (!options_.dump_ir.empty()) dump_loop(func);
+    if (!options_.dump_ir.empty()) dump_kernel(func);
     const std::string text = print(func);
     const auto [it, fresh] = kernels_.emplace(text, static_cast<int32_t>(functions_.size()));
     if (fresh) {
@@ -418,13 +418,17 @@ class PlanBuilder {
     return it->second;
   }
 
-  void dump_loop(const LoopFunc& func) const {
+  void dump_kernel(const LoopFunc& func) const {
     std::error_code error;
     std::filesystem::create_directories(options_.dump_ir / "loops", error);
-    const auto file = options_.dump_ir / "loops" / fmt::format("{:04}_{}.loop", step(), func.name);
-    std::ofstream out(file);
-    out << print(func);
-    if (!out.flush()) fail(ErrorKind::io, "--dump-ir: cannot write {}", file.string());
+    const auto write = [&](std::string_view extension, const std::string& text) {
+      const auto file = options_.dump_ir / "loops" / fmt::format("{:04}_{}.{}", step(), func.name, extension);
+      std::ofstream out(file);
+      out << text;
+      if (!out.flush()) fail(ErrorKind::io, "--dump-ir: cannot write {}", file.string());
+    };
+    write("loop", print(func));
+    write("s", print_assembly(loop_passes::lower(func, limits_), options_.target));
   }
 
   void add_reference(const Task& task) {
@@ -553,6 +557,7 @@ class PlanBuilder {
     plan.model = graph_.name;
     plan.target = options_.target.name;
     plan.cpu = options_.target.cpu;
+    plan.arch = options_.target.arch;
     plan.codegen = codegen_version();
     plan.required_features = plan.code_bytes > 0 ? features_used(options_.target) : std::vector<std::string>{};
     for (ValueId v : graph_.inputs())

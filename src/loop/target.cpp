@@ -1,16 +1,14 @@
 #include "loop/target.h"
 
-#include <cpuid.h>
-
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "base/cpu_info.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "loop/target_features.h"
 
 namespace kilter {
 namespace {
@@ -47,6 +45,14 @@ constexpr TargetLimits avx512(const Memory& m) {
   return limits;
 }
 
+constexpr TargetLimits neon(int32_t loads_per_cycle, const Memory& m) {
+  TargetLimits limits = sse(m);
+  limits.vector_registers = 32;
+  limits.loads_per_cycle = loads_per_cycle;
+  limits.fma = limits.f16_convert = true;
+  return limits;
+}
+
 // Of the server part of each generation; the general rows take what nearly every machine of their level has. Rates and
 // distances were measured on Zen 5 and on Sapphire Rapids and its successors: a mesh has a slow L3, and its cores want
 // streams prefetched within a page.
@@ -58,6 +64,10 @@ constexpr Memory ring(int64_t l1_kib, int64_t l2_kib, int64_t l3_mib) {
 }
 constexpr Memory mesh(int64_t l1_kib, int64_t l2_kib, int64_t l3_mib) {
   return {l1_kib * kKiB, l2_kib * kKiB, l3_mib * kMiB, 8, 4, 2048};
+}
+/// A cluster of small cores that share L2 and have no L3: what is shared counts as L3.
+constexpr Memory shared(int64_t l1_kib, int64_t l2_kib, int64_t l3_mib) {
+  return {l1_kib * kKiB, l2_kib * kKiB, l3_mib * kMiB, 8, 3, 1024};
 }
 
 constexpr std::array kRows = {
@@ -76,83 +86,10 @@ constexpr std::array kRows = {
     TargetRow{"znver3", "znver3", "AMD Zen 3", avx2(zen(32, 512, 32))},
     TargetRow{"znver4", "znver4", "AMD Zen 4", avx512(zen(32, 1024, 32))},
     TargetRow{"znver5", "znver5", "AMD Zen 5", avx512(zen(48, 1024, 32))},
+    TargetRow{"aarch64", "generic", "any AArch64 (Armv8-A with NEON)", neon(1, shared(32, 256, 1)), Arch::aarch64},
+    TargetRow{"cortex-a72", "cortex-a72", "Arm Cortex-A72", neon(1, shared(32, 256, 1)), Arch::aarch64},
+    TargetRow{"neoverse-n1", "neoverse-n1", "Arm Neoverse N1", neon(2, mesh(64, 1024, 32)), Arch::aarch64},
 };
-
-/// Instruction set extensions and what each needs, by LLVM's names; the needed come first.
-struct Extension {
-  std::string_view name;
-  std::vector<std::string_view> needs;
-};
-const std::vector<Extension>& extensions() {
-  static const std::vector<Extension> kExtensions = {
-      {"sse3", {}},
-      {"ssse3", {"sse3"}},
-      {"sse4.1", {"ssse3"}},
-      {"sse4.2", {"sse4.1"}},
-      {"popcnt", {}},
-      {"avx", {"sse4.2"}},
-      {"f16c", {"avx"}},
-      {"fma", {"avx"}},
-      {"avx2", {"avx"}},
-      {"bmi", {}},
-      {"bmi2", {}},
-      {"lzcnt", {}},
-      {"movbe", {}},
-      {"avx512f", {"avx2", "f16c", "fma"}},
-      {"avx512bw", {"avx512f"}},
-      {"avx512cd", {"avx512f"}},
-      {"avx512dq", {"avx512f"}},
-      {"avx512vl", {"avx512f"}},
-      {"avx512vnni", {"avx512f"}},
-      {"avx512bf16", {"avx512bw"}},
-      {"avx512vbmi", {"avx512bw"}},
-      {"avxvnni", {"avx2"}},
-      {"avx512fp16", {"avx512bw", "avx512dq", "avx512vl"}},
-  };
-  return kExtensions;
-}
-
-using Features = std::set<std::string_view>;
-
-constexpr std::array<std::string_view, 5> kLevel2 = {"sse3", "ssse3", "sse4.1", "sse4.2", "popcnt"};
-constexpr std::array<std::string_view, 8> kLevel3 = {"avx", "f16c", "fma", "avx2", "bmi", "bmi2", "lzcnt", "movbe"};
-constexpr std::array<std::string_view, 5> kLevel4 = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"};
-
-/// The extensions of a row that code generation uses and that tell processors apart.
-Features features_of(std::string_view row_name, const TargetLimits& limits) {
-  Features f(kLevel2.begin(), kLevel2.end());
-  if (limits.vector_bytes >= 32) f.insert(kLevel3.begin(), kLevel3.end());
-  if (limits.vector_bytes >= 64) f.insert(kLevel4.begin(), kLevel4.end());
-  const auto is = [&](auto... names) { return ((row_name == names) || ...); };
-  if (is("cascadelake", "icelake-server", "sapphirerapids", "znver4", "znver5")) f.insert("avx512vnni");
-  if (is("icelake-server", "sapphirerapids", "znver4", "znver5")) f.insert("avx512vbmi");
-  if (is("sapphirerapids", "znver4", "znver5")) f.insert("avx512bf16");
-  if (is("sapphirerapids", "znver5")) f.insert("avxvnni");
-  if (is("sapphirerapids")) f.insert("avx512fp16");
-  return f;
-}
-
-void add(Features& features, const Extension& extension) {
-  for (const Extension& e : extensions()) {
-    if (std::ranges::count(extension.needs, e.name) > 0) add(features, e);
-  }
-  features.insert(extension.name);
-}
-void remove(Features& features, const Extension& extension) {
-  features.erase(extension.name);
-  for (const Extension& e : extensions()) {
-    if (std::ranges::count(e.needs, extension.name) > 0) remove(features, e);
-  }
-}
-
-void set_limits(TargetLimits& limits, const Features& f) {
-  const bool wide = std::ranges::all_of(kLevel4, [&](std::string_view x) { return f.contains(x); });
-  limits.vector_bytes = wide ? 64 : f.contains("avx2") ? 32 : 16;
-  limits.vector_registers = wide ? 32 : 16;
-  limits.masks = wide;
-  limits.fma = f.contains("fma");
-  limits.f16_convert = f.contains("f16c");
-}
 
 std::string legal_names() {
   std::vector<std::string> names = {"native"};
@@ -166,36 +103,31 @@ const TargetRow* find_row(std::string_view name) {
   return it == kRows.end() ? nullptr : &*it;
 }
 
+const TargetRow* find_cpu(std::string_view cpu) {
+  const auto it = std::ranges::find(kRows, cpu, &TargetRow::cpu);
+  return it == kRows.end() ? nullptr : &*it;
+}
+
 Target from_row(const TargetRow& row) {
   Target t;
   t.name = std::string(row.name);
   t.cpu = std::string(row.cpu);
+  t.arch = row.arch;
   t.limits = row.limits;
   return t;
 }
 
-/// Changes `features` as "+avx2" or "-fma" says; false when the extension is unknown.
-bool apply_attribute(std::string_view attribute, Features& features) {
-  if (attribute.size() < 2 || (attribute[0] != '+' && attribute[0] != '-')) return false;
-  const auto it = std::ranges::find(extensions(), attribute.substr(1), &Extension::name);
-  if (it == extensions().end()) return false;
-  attribute[0] == '+' ? add(features, *it) : remove(features, *it);
-  return true;
-}
-
 Features features_of(const Target& target) {
-  const TargetRow* row = find_row(target.cpu);
+  const TargetRow* row = find_cpu(target.cpu);
   if (row == nullptr) {
     fail(ErrorKind::usage, "target '{}': unknown cpu '{}'; legal are {}", target.name, target.cpu, legal_names());
   }
-  Features f = features_of(row->name, row->limits);
+  Features f = features_of(*row);
   if (target.features.empty()) return f;
   for (const std::string_view attribute : split(target.features, ',')) {
-    if (apply_attribute(attribute, f)) continue;
-    std::vector<std::string> known;
-    for (const Extension& e : extensions()) known.emplace_back(e.name);
+    if (apply_attribute(row->arch, attribute, f)) continue;
     fail(ErrorKind::usage, "target '{}': attribute '{}': expected + or - and one of {}", target.name, attribute,
-         join(known, ", "));
+         join(known_attributes(row->arch), ", "));
   }
   return f;
 }
@@ -204,7 +136,7 @@ Target with_attributes(Target target, std::string_view attributes) {
   if (attributes.empty()) return target;
   target.features = std::string(attributes);
   target.name = fmt::format("llvm -mcpu={} -mattr={}", target.cpu, attributes);
-  set_limits(target.limits, features_of(target));
+  set_limits(target.arch, target.limits, features_of(target));
   return target;
 }
 
@@ -217,6 +149,7 @@ Target parse_llvm_options(std::string_view text) {
     };
     if (const auto cpu = value("-mcpu=")) {
       const TargetRow* row = find_row(*cpu);
+      if (row == nullptr) row = find_cpu(*cpu);
       if (row == nullptr && *cpu != "native") {
         fail(ErrorKind::usage, "target '{}': unknown -mcpu '{}'; legal are {}", text, *cpu, legal_names());
       }
@@ -230,48 +163,8 @@ Target parse_llvm_options(std::string_view text) {
   return with_attributes(base ? *base : native_target(), attributes);
 }
 
-bool row_runs_here(const TargetRow& row) {
-  return std::ranges::all_of(features_of(row.name, row.limits), [](std::string_view f) { return cpu_has(f); });
-}
-
-/// Vendor, family and model as the processor reports them.
-struct CpuId {
-  std::string vendor;
-  uint32_t family = 0, model = 0;
-};
-
-CpuId read_cpuid() {
-  CpuId id;
-  uint32_t a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid(0, &a, &b, &c, &d) == 0) return id;
-  for (const uint32_t part : {b, d, c}) {
-    for (int byte = 0; byte < 4; ++byte) id.vendor.push_back(static_cast<char>(part >> (8 * byte)));
-  }
-  if (__get_cpuid(1, &a, &b, &c, &d) == 0) return id;
-  id.family = (a >> 8) & 0xf;
-  id.model = (a >> 4) & 0xf;
-  if (id.family == 6 || id.family == 0xf) id.model |= ((a >> 16) & 0xf) << 4;
-  if (id.family == 0xf) id.family += (a >> 20) & 0xff;
-  return id;
-}
-
-/// Row names to try, best first. Families and models: AMD and Intel CPUID documentation.
-std::vector<std::string_view> candidates(const CpuId& id) {
-  std::vector<std::string_view> names;
-  if (id.vendor == "AuthenticAMD" || id.vendor == "HygonGenuine") {
-    const bool zen4 = id.family == 0x19 && ((id.model >= 0x10 && id.model <= 0x1f) || id.model >= 0x60);
-    if (id.family >= 0x1a) names.emplace_back("znver5");
-    if (id.family >= 0x1a || zen4) names.emplace_back("znver4");
-    if (id.family == 0x19 && !zen4) names.emplace_back("znver3");
-    if (id.family == 0x17 && id.model >= 0x30) names.emplace_back("znver2");
-    if (id.family == 0x17 || id.family == 0x18) names.emplace_back("znver1");
-  } else if (id.vendor == "GenuineIntel") {
-    constexpr std::array<uint32_t, 8> kHaswell = {0x3c, 0x3f, 0x45, 0x46, 0x3d, 0x47, 0x4f, 0x56};
-    names = {"sapphirerapids", "icelake-server", "cascadelake", "skylake-avx512"};
-    names.emplace_back(std::ranges::count(kHaswell, id.model) > 0 ? "haswell" : "skylake");
-  }
-  names.insert(names.end(), {"x86-64-v4", "x86-64-v3", "x86-64-v2"});
-  return names;
+bool has_all(Arch arch, const Features& features) {
+  return arch == kThisArch && std::ranges::all_of(features, [](std::string_view f) { return cpu_has(f); });
 }
 
 }  // namespace
@@ -289,21 +182,21 @@ Target parse_target(std::string_view text) {
 
 Target native_target() {
   static const TargetRow* const kNative = [] {
-    for (const std::string_view name : candidates(read_cpuid())) {
+    for (const std::string_view name : native_candidates()) {
       const TargetRow* row = find_row(name);
-      if (row_runs_here(*row)) return row;
+      if (has_all(row->arch, features_of(*row))) return row;
     }
     return static_cast<const TargetRow*>(nullptr);
   }();
   if (kNative == nullptr) {
-    fail(ErrorKind::unsupported, "this processor ({}) lacks {}; Kilter needs at least x86-64-v2 to run code here",
-         cpu_brand(), join(missing_cpu_features({kLevel2.begin(), kLevel2.end()}), ", "));
+    const TargetRow& least = *find_row(native_candidates().back());
+    const Features needed = features_of(least);
+    fail(ErrorKind::unsupported, "this processor ({}) lacks {}; Kilter needs at least {} to run code here", cpu_brand(),
+         join(missing_cpu_features({needed.begin(), needed.end()}), ", "), least.name);
   }
   return from_row(*kNative);
 }
 
-bool runs_here(const Target& target) {
-  return std::ranges::all_of(features_of(target), [](std::string_view f) { return cpu_has(f); });
-}
+bool runs_here(const Target& target) { return has_all(target.arch, features_of(target)); }
 
 }  // namespace kilter

@@ -7,14 +7,17 @@
 #include <string>
 #include <string_view>
 
+#include "base/cpu_info.h"
+
 namespace kilter {
 
 struct TargetLimits {
-  int32_t vector_bytes = 16;  ///< of one vector register: 16, 32, 64
+  int32_t vector_bytes = 16;  ///< of one vector register: 16 (SSE, NEON), 32, 64
   int32_t vector_registers = 16;
+  int32_t loads_per_cycle = 2;  ///< vector loads that a core starts in one cycle
   bool fma = false;
   bool masks = false;        ///< masked vector loads and stores at full speed (AVX-512)
-  bool f16_convert = false;  ///< F16C
+  bool f16_convert = false;  ///< instructions between f16 and f32 (F16C, NEON)
   int64_t l1_bytes = 32 << 10;
   int64_t l2_bytes = 512 << 10;   ///< per core
   int64_t l3_bytes = 16 << 20;    ///< shared
@@ -26,10 +29,10 @@ struct TargetLimits {
 };
 
 struct Target {
-  std::string name;      ///< as printed and accepted: "x86-64-v3", "znver4", ...
+  std::string name;      ///< as printed and accepted: "x86-64-v3", "znver4", "neoverse-n1", ...
   std::string cpu;       ///< LLVM's -mcpu
   std::string features;  ///< LLVM's -mattr additions, normally empty
-  std::string triple = "x86_64-unknown-linux-gnu";
+  Arch arch = kThisArch;
   TargetLimits limits;
 };
 
@@ -38,6 +41,7 @@ struct TargetRow {
   std::string_view cpu;
   std::string_view summary;
   TargetLimits limits;
+  Arch arch = Arch::x86_64;
 };
 /// Every target that is known by name (`kilter targets`).
 std::span<const TargetRow> all_targets();

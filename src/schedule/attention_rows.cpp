@@ -62,8 +62,8 @@ int64_t most_rows(int64_t vectors, const TargetLimits& limits) {
 }
 
 /// Cycles of one step of the contraction for all tiles that cover `rows`.
-double cycles(int64_t rows, int64_t tile, int64_t vectors) {
-  const auto step = [&](int64_t r) { return r == 0 ? 0.0 : step_cycles(r, vectors); };
+double cycles(int64_t rows, int64_t tile, int64_t vectors, const TargetLimits& limits) {
+  const auto step = [&](int64_t r) { return r == 0 ? 0.0 : step_cycles(r, vectors, limits); };
   const int64_t full = rows / tile;
   return static_cast<double>(full) * step(tile) + step(rows % tile);
 }
@@ -77,7 +77,7 @@ struct Tile {
 Tile best_rows(int64_t rows, int64_t vectors, const TargetLimits& limits) {
   const int64_t most = std::min(rows, most_rows(vectors, limits));
   const int64_t balanced = ceil_div(rows, ceil_div(rows, most));
-  const double full = cycles(rows, most, vectors), even = cycles(rows, balanced, vectors);
+  const double full = cycles(rows, most, vectors, limits), even = cycles(rows, balanced, vectors, limits);
   return even < full * 0.99 ? Tile{vectors, balanced, even} : Tile{vectors, most, full};
 }
 
@@ -91,7 +91,7 @@ Tile score_tile(const FusedAttentionShape& s, const TargetLimits& limits) {
     const int64_t rest = vectors % v;
     const int64_t groups = vectors / v;
     t.cost *= static_cast<double>(groups);
-    if (rest > 0) t.cost += cycles(s.keys, t.rows, rest);
+    if (rest > 0) t.cost += cycles(s.keys, t.rows, rest, limits);
     if (best.cost == 0 || t.cost < best.cost * 0.97) best = t;
   }
   return best;
@@ -105,7 +105,7 @@ Tile output_tile(const FusedAttentionShape& s, int64_t queries, const TargetLimi
     Tile t = best_rows(std::min(queries, s.queries), v, limits);
     const int64_t groups = vectors / v;
     t.cost *= static_cast<double>(groups);
-    if (vectors % v > 0) t.cost += cycles(std::min(queries, s.queries), t.rows, vectors % v);
+    if (vectors % v > 0) t.cost += cycles(std::min(queries, s.queries), t.rows, vectors % v, limits);
     if (best.cost == 0 || t.cost < best.cost * 0.99) best = t;
   }
   return best;

@@ -147,7 +147,8 @@ Estimate model(const Conv& c, const Tiling& p, const TargetLimits& limits) {
   const auto places = static_cast<double>(c.places(p.m));
   const auto half = static_cast<double>(c.down(p.m).inputs() * c.across(p.m).outputs);
   const auto panels = static_cast<double>(c.in_channels * (c.out_blocks / p.vectors));
-  const double products = blocks * places * panels * static_cast<double>(p.count) * step_cycles(p.tile, p.vectors);
+  const double products =
+      blocks * places * panels * static_cast<double>(p.count) * step_cycles(p.tile, p.vectors, limits);
   const auto tiles = static_cast<double>(p.block()) * blocks;
   const double transforms =
       tiles * 2.5 * (places * static_cast<double>(c.in_blocks) + half * static_cast<double>(c.out_blocks));

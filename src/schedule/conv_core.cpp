@@ -9,17 +9,15 @@ constexpr int64_t kTilesPerItem = 4;  // pixel tiles of one parallel item when t
 constexpr int64_t kMaxVectors = 8;
 
 /// Cycles of one reduction step of a register tile.
-double tile_step_cycles(int64_t pixels, int64_t vectors, bool weights_beyond_l1, int32_t vector_bytes) {
-  const double stream = weights_beyond_l1 ? static_cast<double>(vectors * vector_bytes) / kL2BytesPerCycle : 0;
-  return std::max(step_cycles(pixels, vectors), stream);
+double tile_step_cycles(int64_t pixels, int64_t vectors, bool weights_beyond_l1, const TargetLimits& limits) {
+  const double stream = weights_beyond_l1 ? static_cast<double>(vectors * limits.vector_bytes) / kL2BytesPerCycle : 0;
+  return std::max(step_cycles(pixels, vectors, limits), stream);
 }
 
 /// Cycles of one reduction step over all tiles of one image and group.
 double nest_cycles(const ConvNest& nest, const ConvTile& t, const TargetLimits& limits) {
   const bool big = nest.panel_elems(t.vectors, limits.lanes_f32()) * 4 > limits.l1_bytes / 2;
-  const auto cost = [&](int64_t pixels) {
-    return pixels == 0 ? 0 : tile_step_cycles(pixels, t.vectors, big, limits.vector_bytes);
-  };
+  const auto cost = [&](int64_t pixels) { return pixels == 0 ? 0 : tile_step_cycles(pixels, t.vectors, big, limits); };
   double per_image = 0;
   if (t.rows > 1) {
     per_image =

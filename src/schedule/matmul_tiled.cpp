@@ -93,7 +93,8 @@ double cycles(const Product& p, int64_t vectors, int64_t rows, const TargetLimit
   const int64_t panels = (p.n + vectors * lanes - 1) / (vectors * lanes);
   const auto step = [&](int64_t r) {
     if (r == 0) return 0.0;
-    return std::max(step_cycles(r, vectors), static_cast<double>(vectors * limits.vector_bytes) / kL2BytesPerCycle);
+    return std::max(step_cycles(r, vectors, limits),
+                    static_cast<double>(vectors * limits.vector_bytes) / kL2BytesPerCycle);
   };
   return static_cast<double>(panels) * (static_cast<double>(p.m / rows) * step(rows) + step(p.m % rows));
 }

@@ -94,7 +94,8 @@ double cycles(const Recurrence& q, const RecurrentTile& tile, const TargetLimits
     for (const auto& gates : q.products()) {
       const auto vectors = static_cast<int64_t>(gates.size()) * tile.vectors;
       const double stream = static_cast<double>(vectors * limits.vector_bytes) / rate;
-      all += static_cast<double>(blocks * q.shape.hidden) * (std::max(step_cycles(rows, vectors), stream) + kSlack);
+      all += static_cast<double>(blocks * q.shape.hidden) *
+             (std::max(step_cycles(rows, vectors, limits), stream) + kSlack);
     }
     const int64_t functions = q.shape.gates + (q.cell == RecurrentForm::lstm ? 1 : 0);
     return all + static_cast<double>(rows * blocks * tile.vectors * functions) * kFunction;

@@ -132,10 +132,14 @@ TEST(Compile, PrintsLlvmAfterItsPasses) {
 TEST(Link, RefusesWhatIsNoObject) {
   const std::vector<char> text(100, 'x');
   const std::vector<codegen::Object> objects = {{"conv", "kernel", text}};
-  EXPECT_NE(error_of([&] { codegen::link(objects); }).find("linking 'conv': not a relocatable x86-64 object"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([&] { codegen::link(objects, Arch::x86_64); }).find("linking 'conv': not a relocatable x86-64 object"),
+      std::string::npos);
+  EXPECT_NE(
+      error_of([&] { codegen::link(objects, Arch::aarch64); }).find("linking 'conv': not a relocatable AArch64 object"),
+      std::string::npos);
   const std::vector<codegen::Object> empty = {{"conv", "kernel", {}}};
-  EXPECT_NE(error_of([&] { codegen::link(empty); }).find("linking 'conv'"), std::string::npos);
+  EXPECT_NE(error_of([&] { codegen::link(empty, Arch::x86_64); }).find("linking 'conv'"), std::string::npos);
 }
 
 }  // namespace

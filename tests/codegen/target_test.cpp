@@ -26,9 +26,12 @@ TEST(Target, EveryRowParsesUnderItsNameAndUnderLlvmsOptions) {
     EXPECT_EQ(t.limits.vector_bytes, row.limits.vector_bytes);
     EXPECT_TRUE(t.features.empty());
     EXPECT_EQ(parse_target("llvm -mcpu=" + std::string(row.name)).name, row.name);
+    EXPECT_EQ(parse_target("llvm -mcpu=" + std::string(row.cpu)).name, row.name);
+    EXPECT_EQ(t.arch, row.arch);
+    const bool arm = row.arch == Arch::aarch64;
     EXPECT_EQ(t.limits.masks, t.limits.vector_bytes == 64) << row.name;
-    EXPECT_EQ(t.limits.vector_registers, t.limits.masks ? 32 : 16) << row.name;
-    EXPECT_EQ(t.limits.fma, t.limits.vector_bytes >= 32) << row.name;
+    EXPECT_EQ(t.limits.vector_registers, arm || t.limits.masks ? 32 : 16) << row.name;
+    EXPECT_EQ(t.limits.fma, arm || t.limits.vector_bytes >= 32) << row.name;
   }
   EXPECT_EQ(parse_target("llvm -mcpu=core-avx2").name, "haswell");
 }
@@ -53,6 +56,18 @@ TEST(Target, AttributesChangeTheLimits) {
   EXPECT_EQ(again.limits.vector_bytes, wider.limits.vector_bytes);
 }
 
+TEST(Target, AttributesOfAArch64LeaveTheVectorsNeons) {
+  const Target more = parse_target("llvm -mcpu=aarch64 -mattr=+dotprod,+sve");
+  EXPECT_EQ(more.name, "llvm -mcpu=generic -mattr=+dotprod,+sve");
+  EXPECT_EQ(parse_target(more.name).name, more.name);
+  EXPECT_EQ(more.arch, Arch::aarch64);
+  EXPECT_EQ(more.limits.vector_bytes, 16);
+  EXPECT_EQ(more.limits.vector_registers, 32);
+  EXPECT_EQ(usage_error("llvm -mcpu=cortex-a72 -mattr=+avx2"),
+            "target 'llvm -mcpu=cortex-a72 -mattr=+avx2': attribute '+avx2': expected + or - and one of rdm, fullfp16, "
+            "dotprod, complxnum, fp16fml, bf16, i8mm, sve, sve2");
+}
+
 TEST(Target, NativeIsARowThatRunsHere) {
   const Target native = native_target();
   EXPECT_TRUE(runs_here(native));
@@ -60,6 +75,7 @@ TEST(Target, NativeIsARowThatRunsHere) {
   EXPECT_EQ(parse_target("llvm").name, native.name);
   EXPECT_TRUE(runs_here(parse_target("x86-64-v2")));
   // What runs wider code runs narrower code.
+  EXPECT_EQ(runs_here(parse_target("aarch64")), kThisArch == Arch::aarch64);
   EXPECT_LE(runs_here(parse_target("x86-64-v4")), runs_here(parse_target("x86-64-v3")));
   EXPECT_EQ(native.limits.masks, runs_here(parse_target("x86-64-v4")));
 }

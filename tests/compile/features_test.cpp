@@ -43,6 +43,9 @@ TEST(Features, EveryOneThatTheCodeMayUseIsInThePlan) {
   EXPECT_EQ(of("znver4"), zen4);
   EXPECT_EQ(of("znver5"), zen4 + Names{"avxvnni"});
   EXPECT_EQ(of("sapphirerapids"), (zen4 + Names{"avxvnni", "avx512fp16"}));
+  EXPECT_EQ(of("aarch64"), (Names{"fp-armv8", "neon"}));
+  EXPECT_EQ(of("cortex-a72"), (Names{"fp-armv8", "neon"}));
+  EXPECT_EQ(of("neoverse-n1"), (Names{"fp-armv8", "neon", "rdm", "fullfp16", "dotprod"}));
 }
 
 TEST(Features, AttributesOfTheTargetCount) {
@@ -50,6 +53,8 @@ TEST(Features, AttributesOfTheTargetCount) {
   EXPECT_EQ(features_used(parse_target("llvm -mcpu=skylake-avx512 -mattr=+avx512vnni")),
             (kLevel4 + Names{"avx512vnni"}));
   EXPECT_EQ(features_used(parse_target("llvm -mcpu=x86-64-v2 -mattr=+avx")), (kLevel2 + Names{"avx"}));
+  EXPECT_EQ(features_used(parse_target("llvm -mcpu=cortex-a72 -mattr=+sve2")),
+            (Names{"fp-armv8", "neon", "fullfp16", "sve", "sve2"}));
 }
 
 TEST(Features, TheTableOfTargetsAgreesWithTheCodeGenerator) {
@@ -70,6 +75,7 @@ TEST(Features, APlanWithoutMachineCodeNeedsNone) {
 
 TEST(Features, AMachineThatLacksSomeIsToldWhich) {
   for (const TargetRow& row : all_targets()) {
+    if (row.arch != kThisArch) continue;
     Plan plan = compile_for(relu("net"), parse_target(row.name)).plan;
     const Names missing = missing_cpu_features(plan.required_features);
     if (missing.empty()) {
@@ -86,6 +92,21 @@ TEST(Features, AMachineThatLacksSomeIsToldWhich) {
                             "({}) has not: {}; compile it for this machine",
                             row.name, cpu_brand(), fmt::join(missing, ", ")));
     }
+  }
+}
+
+TEST(Features, AMachineOfAnotherArchitectureIsToldSo) {
+  const char* other = kThisArch == Arch::x86_64 ? "neoverse-n1" : "x86-64-v2";
+  Plan plan = compile_for(relu("net"), parse_target(other)).plan;
+  try {
+    const Program program{std::move(plan)};
+    ADD_FAILURE() << other;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::unsupported);
+    const std::string_view theirs = kThisArch == Arch::x86_64 ? "AArch64" : "x86-64";
+    EXPECT_EQ(error.message(), fmt::format("'net' was compiled for target {}, machine code for {}; this machine ({}) "
+                                           "is {}: run it on an {} machine, or compile it for this one",
+                                           other, theirs, cpu_brand(), name(kThisArch), theirs));
   }
 }
 

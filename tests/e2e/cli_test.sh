@@ -47,6 +47,10 @@ expect 0 "output" run "$scratch/net.kilter"
 cmp -s <("$kilter" run "$scratch/net.kilter") <("$kilter" run zoo:squeezenet1_1) || { echo "FAILED: compiled file and model differ"; failures=$((failures + 1)); }
 "$kilter" compile zoo:squeezenet1_1 -o "$scratch/again.kilter" > /dev/null
 cmp -s "$scratch/net.kilter" "$scratch/again.kilter" || { echo "FAILED: the same model compiled twice differs"; failures=$((failures + 1)); }
+expect 0 "steps for neoverse-n1" compile zoo:squeezenet1_1 --target neoverse-n1 -o "$scratch/arm.kilter"
+expect 3 "was compiled for target neoverse-n1, machine code for AArch64; this machine" run "$scratch/arm.kilter"
+expect 3 "run it on an AArch64 machine, or compile it for this one" run zoo:squeezenet1_1 --target aarch64
+expect 0 "for neoverse-n1 (LLVM" inspect "$scratch/arm.kilter"
 expect 3 "/dev/full" compile zoo:squeezenet1_1 -o /dev/full
 expect 0 "" zoo squeezenet1_1 -o "$scratch/net.onnx"
 expect 0 "Conv" inspect "$scratch/net.onnx"

@@ -22,12 +22,15 @@ struct MachineCode {
 /// not depend on it. Throws internal naming the function when code generation fails.
 MachineCode compile(std::span<const LoopFunc> funcs, const Target& target, int threads = 1);
 
-/// Every extension of known_cpu_features() that code for the target may use, as LLVM defines its cpu and attributes.
+/// Every extension of known_cpu_features(target.arch) that code for the target may use, as LLVM defines its cpu and
+/// attributes.
 std::vector<std::string> features_used(const Target& target);
 
 /// "LLVM 22.1.8"
 std::string codegen_version();
-/// The LLVM IR of one function as text, after our passes; for --dump-ir.
+/// The machine code of one lowered function as assembly; for --dump-ir.
+std::string print_assembly(const LoopFunc& func, const Target& target);
+/// The LLVM IR of one function as text, after our passes.
 std::string print_llvm(const LoopFunc& func, const Target& target);
 
 }  // namespace kilter

@@ -33,10 +33,13 @@ void Emitter::declare(const std::string& symbol) {
   function_->setDSOLocal(true);
   function_->setAlignment(llvm::Align(64));
   function_->addFnAttr(llvm::Attribute::NoUnwind);
-  // The vectors of the loop IR decide: without this LLVM splits 512-bit vectors where a processor's tuning prefers 256.
-  const std::string bits = std::to_string(target_.limits.vector_bytes * 8);
-  function_->addFnAttr("prefer-vector-width", bits);
-  function_->addFnAttr("min-legal-vector-width", bits);
+  if (target_.arch == Arch::x86_64) {
+    // The vectors of the loop IR decide: without this LLVM splits 512-bit vectors where a processor's tuning prefers
+    // 256.
+    const std::string bits = std::to_string(target_.limits.vector_bytes * 8);
+    function_->addFnAttr("prefer-vector-width", bits);
+    function_->addFnAttr("min-legal-vector-width", bits);
+  }
   function_->addFnAttr("no-trapping-math", "true");
   function_->addFnAttr("no-builtins");
   for (const unsigned argument : {0U, 1U, 2U, 3U}) function_->addParamAttr(argument, llvm::Attribute::NoUndef);

@@ -3,10 +3,10 @@
 #include <elf.h>
 
 #include <cstring>
-#include <limits>
 #include <string_view>
 
 #include "base/error.h"
+#include "codegen/llvm/relocate.h"
 
 namespace kilter::codegen {
 namespace {
@@ -14,10 +14,11 @@ namespace {
 /// Reads the tables of one object; every offset is checked against the object's size.
 class Reader {
  public:
-  explicit Reader(const Object& object) : object_(object) {
+  Reader(const Object& object, Arch arch) : object_(object) {
     const auto header = read<Elf64_Ehdr>(0);
-    if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_machine != EM_X86_64 || header.e_type != ET_REL) {
-      broken("not a relocatable x86-64 object");
+    const int machine = arch == Arch::x86_64 ? EM_X86_64 : EM_AARCH64;
+    if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_machine != machine || header.e_type != ET_REL) {
+      broken(fmt::format("not a relocatable {} object", kilter::name(arch)));
     }
     for (uint64_t i = 0; i < header.e_shnum; ++i) {
       sections.push_back(read<Elf64_Shdr>(header.e_shoff + i * header.e_shentsize));
@@ -62,13 +63,14 @@ class Reader {
 };
 
 constexpr int64_t kNotPlaced = -1;
-constexpr std::byte kTrap{0xcc};  ///< between functions: a jump there stops at once
+/// Between functions: a jump there stops at once (int3; udf #0).
+constexpr std::byte trap(Arch arch) { return arch == Arch::x86_64 ? std::byte{0xcc} : std::byte{0}; }
 
 class Linker {
  public:
-  explicit Linker(std::span<const Object> objects) : objects_(objects) {
+  Linker(std::span<const Object> objects, Arch arch) : objects_(objects), arch_(arch) {
     for (const Object& o : objects) {
-      readers_.emplace_back(o);
+      readers_.emplace_back(o, arch);
       places_.emplace_back(readers_.back().sections.size(), kNotPlaced);
     }
   }
@@ -97,7 +99,7 @@ class Linker {
       if (((section.sh_flags & SHF_EXECINSTR) != 0) != code) continue;
       const uint64_t align = section.sh_addralign > 1 ? section.sh_addralign : 1;
       const size_t at = (result_.bytes.size() + align - 1) / align * align;
-      result_.bytes.resize(at, code ? kTrap : std::byte{0});
+      result_.bytes.resize(at, code ? trap(arch_) : std::byte{0});
       const auto* from = reinterpret_cast<const std::byte*>(r.bytes(section.sh_offset, section.sh_size));
       result_.bytes.insert(result_.bytes.end(), from, from + section.sh_size);
       places_[object][s] = static_cast<int64_t>(at);
@@ -128,23 +130,11 @@ class Linker {
         const Elf64_Sym& symbol = symbols.at(ELF64_R_SYM(rela.r_info));
         const std::string_view name = r.string(table.sh_link, symbol.st_name);
         const int64_t place = target + static_cast<int64_t>(rela.r_offset);
-        apply(r, ELF64_R_TYPE(rela.r_info), place, address(object, symbol, name) + rela.r_addend - place, name);
+        const int64_t to = address(object, symbol, name) + rela.r_addend;
+        const std::string wrong = apply(arch_, ELF64_R_TYPE(rela.r_info), result_.bytes, place, to);
+        if (!wrong.empty()) r.broken(fmt::format("'{}': {}", name, wrong));
       }
     }
-  }
-
-  void apply(const Reader& r, uint64_t type, int64_t place, int64_t value, std::string_view name) {
-    const bool narrow = type == R_X86_64_PC32 || type == R_X86_64_PLT32;
-    if (!narrow && type != R_X86_64_PC64) {
-      r.broken(fmt::format("relocation type {} against '{}': expected one relative to its place (PC32, PLT32, PC64)",
-                           type, name));
-    }
-    const size_t size = narrow ? 4 : 8;
-    if (place < 0 || static_cast<size_t>(place) + size > result_.bytes.size()) r.broken("a relocation lies outside");
-    if (narrow && (value < std::numeric_limits<int32_t>::min() || value > std::numeric_limits<int32_t>::max())) {
-      r.broken(fmt::format("'{}' is {} bytes away, more than 32 bits reach", name, value));
-    }
-    std::memcpy(result_.bytes.data() + place, &value, size);
   }
 
   int64_t entry(size_t object) const {
@@ -160,6 +150,7 @@ class Linker {
   }
 
   std::span<const Object> objects_;
+  Arch arch_;
   std::vector<Reader> readers_;
   std::vector<std::vector<int64_t>> places_;  ///< offset in the blob, by object and section
   Linked result_;
@@ -167,6 +158,6 @@ class Linker {
 
 }  // namespace
 
-Linked link(std::span<const Object> objects) { return Linker(objects).run(); }
+Linked link(std::span<const Object> objects, Arch arch) { return Linker(objects, arch).run(); }
 
 }  // namespace kilter::codegen

@@ -1,4 +1,4 @@
-// Lays out the code and constants of relocatable ELF objects (x86-64) in one position-independent blob.
+// Lays out the code and constants of relocatable ELF objects in one position-independent blob.
 #pragma once
 
 #include <cstddef>
@@ -6,6 +6,8 @@
 #include <span>
 #include <string>
 #include <vector>
+
+#include "base/cpu_info.h"
 
 namespace kilter::codegen {
 
@@ -20,9 +22,9 @@ struct Linked {
   std::vector<int64_t> entries;  ///< offset of each object's entry symbol
 };
 
-/// Code of all objects first, then their constants. Only relocations relative to the place are legal, and only against
-/// sections of the same object: an undefined symbol, writable data or an absolute address is an internal error that
-/// names the object and the symbol or section.
-Linked link(std::span<const Object> objects);
+/// Code of all objects first, then their constants. Only relocations relative to the place, or to the place's 4096-byte
+/// page, are legal (relocate.h), and only against sections of the same object: an undefined symbol, writable data or an
+/// absolute address is an internal error that names the object and the symbol or section.
+Linked link(std::span<const Object> objects, Arch arch);
 
 }  // namespace kilter::codegen
