@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "compiled_case.h"
 #include "guarded_run.h"
 #include "ops/cases.h"
 #include "ops/evaluate.h"
@@ -41,13 +42,6 @@ const KnownFault* known_fault(const OpDef& op, CaseText text, const Target& targ
   return it == kKnownFaults.end() ? nullptr : &*it;
 }
 
-bool has_strings(const Graph& graph) {
-  for (size_t v = 0; v < graph.value_count(); ++v) {
-    if (graph.type(static_cast<ValueId>(v)).dtype == DType::string) return true;
-  }
-  return false;
-}
-
 enum class Outcome { right, wrong, skipped };
 struct Verdict {
   Outcome outcome = Outcome::right;
@@ -57,9 +51,7 @@ struct Verdict {
 Verdict judge(const OpDef& op, const ParsedCase& parsed, CaseText text, const Target& target, bool run) {
   std::string steps;
   try {
-    const OpCase c = make_case(op, parsed, text);
-    if (has_strings(c.graph)) return {Outcome::skipped, "strings"};
-    Compiled compiled = compile_for(c.graph, target);
+    auto [c, compiled] = compile_case(op, parsed, text, target);
     if (!run) return {};
     steps = steps_text(compiled.plan);
     const std::vector<Tensor> want = evaluate(c.graph, c.inputs);

@@ -1,0 +1,13 @@
+# kilter_host_headers(NAME HEADER [DEFINITIONS...]): target NAME::NAME for a library that is headers only, taken from the
+# build machine. A cross build may not have /usr/include on its path (the build machine's C library lies there), so the
+# library's own folder is linked into the build tree and only that is.
+function(kilter_host_headers name header)
+  find_path(KILTER_${name}_HEADERS ${header} HINTS /usr/include NO_CMAKE_FIND_ROOT_PATH REQUIRED)
+  get_filename_component(folder ${header} DIRECTORY)
+  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/headers)
+  file(CREATE_LINK ${KILTER_${name}_HEADERS}/${folder} ${CMAKE_BINARY_DIR}/headers/${folder} SYMBOLIC)
+  add_library(${name} INTERFACE)
+  target_include_directories(${name} SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/headers)
+  target_compile_definitions(${name} INTERFACE ${ARGN})
+  add_library(${name}::${name} ALIAS ${name})
+endfunction()

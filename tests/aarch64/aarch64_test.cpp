@@ -1,0 +1,144 @@
+// Code for AArch64, made here and run by an emulator (or a board): every operator's cases and whole networks, against
+// the reference kernels.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "../compile/compiled_case.h"
+#include "../compile/guarded_run.h"
+#include "base/error.h"
+#include "compile/session.h"
+#include "folder.h"
+#include "ops/builder.h"
+#include "ops/cases.h"
+#include "ops/evaluate.h"
+#include "zoo/zoo.h"
+
+namespace kilter {
+namespace {
+
+class AArch64 : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (arm_command("").empty()) GTEST_SKIP() << "KILTER_AARCH64_BIN is not set; tests/aarch64/run.sh sets it";
+  }
+  Target target() const { return parse_target(GetParam()); }
+  static void expect_right(Folder& folder) {
+    for (const std::string& wrong : folder.run()) ADD_FAILURE() << wrong;
+  }
+};
+
+bool runs_without_compiler(const Plan& plan) {
+  return std::none_of(plan.steps.begin(), plan.steps.end(),
+                      [](const Step& s) { return s.kind == StepKind::reference; });
+}
+
+/// Adds a case unless it cannot be compiled or the runtime alone cannot run it; answers whether it did.
+bool add_case(Folder& folder, const OpDef& op, const ParsedCase& parsed, CaseText text, const Target& target) {
+  try {
+    const auto [c, compiled] = compile_case(op, parsed, text, target);
+    if (!runs_without_compiler(compiled.plan)) return false;
+    folder.add(fmt::format("{}: {}{}", op.name, text, steps_text(compiled.plan)), compiled.plan, c.inputs,
+               evaluate(c.graph, c.inputs), c.tolerance);
+    return true;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::unsupported) ADD_FAILURE() << op.name << ": " << text << ": " << error.message();
+    return false;
+  }
+}
+
+TEST_P(AArch64, EveryOperatorAnswersAsTheReference) {
+  // Operators that a template computes; the cases of the others run their reference kernels, which hold no machine
+  // code.
+  constexpr size_t kLeastOperators = 120;
+  Folder folder;
+  size_t operators = 0;
+  for (const OpDef* op : all_ops()) {
+    const size_t before = folder.size();
+    for (CaseText text : op->cases) {
+      add_case(folder, *op, parse_case(*op, text), text, target());
+      if (op->family == Family::map || op->family == Family::reference) continue;
+      add_case(folder, *op, with_weights(parse_case(*op, text)), text, target());
+    }
+    operators += folder.size() > before ? 1 : 0;
+  }
+  EXPECT_GE(operators, kLeastOperators);
+  RecordProperty("cases", static_cast<int>(folder.size()));
+  expect_right(folder);
+}
+
+TEST_P(AArch64, NetworksAnswerAsTheReference) {
+  // That of `kilter run --verify`: a thousandth of the largest magnitude.
+  constexpr Tolerance kOfLargest{.rtol = 0, .atol = 1e-3, .scaled = true};
+  Folder folder;
+  for (const char* name : {"squeezenet1_1", "resnet18", "mobilenet_v2"}) {
+    zoo::Options options;
+    options.size = 64;
+    Graph graph = zoo::build(name, options);
+    std::vector<Tensor> inputs;
+    for (ValueId v : graph.inputs()) {
+      inputs.push_back(random_input(graph.value(v).name, graph.type(v).dtype, graph.type(v).shape));
+    }
+    std::vector<Tensor> want = evaluate(graph, inputs);
+    const Compiled compiled = compile_for(graph, target());
+    ASSERT_TRUE(runs_without_compiler(compiled.plan)) << name;
+    folder.add(name, compiled.plan, inputs, std::move(want), kOfLargest);
+  }
+  expect_right(folder);
+}
+
+/// The same programs on processors that the emulator plays.
+class EmulatedCpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (arm_command("").find("qemu-aarch64") == std::string::npos) GTEST_SKIP() << "no emulator";
+  }
+  void TearDown() override { unsetenv("QEMU_CPU"); }
+  static void be(const char* cpu) { setenv("QEMU_CPU", cpu, 1); }
+  static std::string native_target() {
+    std::string text;
+    FILE* pipe = popen(arm_command("native_target").c_str(), "r");
+    for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) text.push_back(static_cast<char>(c));
+    EXPECT_EQ(pclose(pipe), 0);
+    return text;
+  }
+};
+
+TEST_F(EmulatedCpu, NativeIsTheProcessorsOwnRow) {
+  be("cortex-a72");
+  EXPECT_EQ(native_target(), "cortex-a72: Arm implementer 0x41 part 0xd08: fp-armv8,neon\n");
+  be("neoverse-n1");
+  EXPECT_EQ(native_target(), "neoverse-n1: Arm implementer 0x41 part 0xd0c: fp-armv8,neon,rdm,fullfp16,dotprod\n");
+  be("cortex-a53");
+  EXPECT_EQ(native_target(), "aarch64: Arm implementer 0x41 part 0xd03: fp-armv8,neon\n");
+}
+
+TEST_F(EmulatedCpu, ThatLacksSomeFeaturesSaysWhich) {
+  be("cortex-a72");
+  Graph graph;
+  graph.name = "net";
+  GraphBuilder b(graph);
+  graph.add_output(b.add("Relu", {b.input("x", DType::f32, {3})}), "y");
+  const Tensor x(DType::f32, {3});
+  Folder folder;
+  folder.add("relu", compile_for(graph, parse_target("neoverse-n1")).plan, {x}, {x}, {});
+  const std::vector<std::string> wrong = folder.run();
+  ASSERT_FALSE(wrong.empty());
+  EXPECT_EQ(wrong[0],
+            "relu: 'net' was compiled for target neoverse-n1 and needs CPU features that this machine (Arm implementer "
+            "0x41 part 0xd08) has not: rdm, fullfp16, dotprod; compile it for this machine");
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, AArch64, testing::Values("aarch64", "cortex-a72", "neoverse-n1"),
+                         [](const testing::TestParamInfo<const char*>& param) {
+                           std::string name = param.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace kilter

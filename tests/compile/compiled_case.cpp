@@ -1,0 +1,17 @@
+#include "compiled_case.h"
+
+#include "base/error.h"
+#include "guarded_run.h"
+
+namespace kilter {
+
+CompiledCase compile_case(const OpDef& op, const ParsedCase& parsed, CaseText text, const Target& target) {
+  OpCase c = make_case(op, parsed, text);
+  for (size_t v = 0; v < c.graph.value_count(); ++v) {
+    if (c.graph.type(static_cast<ValueId>(v)).dtype == DType::string) fail(ErrorKind::unsupported, "strings");
+  }
+  Compiled compiled = compile_for(c.graph, target);
+  return {std::move(c), std::move(compiled)};
+}
+
+}  // namespace kilter
