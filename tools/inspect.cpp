@@ -128,7 +128,7 @@ void inspect(const InspectOptions& options) {
   if (!options.schedules && !(options.node.empty() && options.json.empty()))
     fail(ErrorKind::usage, "--node and --json go with --schedules; add it, or leave them out");
   if (options.schedules) return print_schedules(options, *session);
-  if (!options.assembly.empty()) return print_assembly(options.assembly, session->prepare().plan());
+  if (!options.assembly.empty()) return print_assembly(options.assembly, session->compile().plan());
   fmt::print("{}\ninputs:\n", session->name());
   for (const onnx::Port& p : session->inputs()) fmt::print("  {}: {}\n", p.name, onnx::text(p));
   fmt::print("outputs:\n");

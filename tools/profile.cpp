@@ -14,7 +14,7 @@ struct ProfileOptions {
   profile::TableOptions table;
   std::string json, csv, trace, html;
   double seconds = 3;
-  bool memory = false, counters = false;
+  bool arena = false, counters = false;
 };
 
 void run_profile(const ProfileOptions& options) {
@@ -40,7 +40,7 @@ void run_profile(const ProfileOptions& options) {
   if (options.json == "-" || options.csv == "-" || options.trace == "-" || options.html == "-") return;
   fmt::print("{}: {} rows on {} thread{}\n", p.model, p.rows.size(), p.threads, p.threads == 1 ? "" : "s");
   fmt::print("{}", profile::table(p, table));
-  if (options.memory) fmt::print("{}", profile::memory_table(p));
+  if (options.arena) fmt::print("{}", profile::memory_table(p));
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ void add_profile(CLI::App& app, Context&) {
       ->capture_default_str();
   sub->add_option("--top", options->table.top, "show only this many rows")->check(CLI::NonNegativeNumber);
   sub->add_flag("--wide", options->table.wide, "below each row its problem, schedule, shapes, layouts and kernel hash");
-  sub->add_flag("--memory", options->memory, "also what the arena holds at each step");
+  sub->add_flag("--arena", options->arena, "also what the arena holds at each step");
   sub->add_flag(
       "--counters", options->counters,
       "also hardware counters by layer (cycles, instructions, cache misses, stalled cycles), in runs of their "

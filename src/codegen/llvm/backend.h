@@ -26,6 +26,8 @@ MachineCode compile(std::span<const LoopFunc> funcs, const Target& target, int t
 /// attributes.
 std::vector<std::string> features_used(const Target& target);
 
+/// LLVM's name of an architecture on Linux.
+const char* llvm_triple(Arch arch);
 /// "LLVM 22.1.8"
 std::string codegen_version();
 /// The machine code of one lowered function as assembly; for --dump-ir.

@@ -81,14 +81,10 @@ class Diagnostics : public llvm::DiagnosticHandler {
   std::string& first_;
 };
 
-const char* triple_of(Arch arch) {
-  return arch == Arch::x86_64 ? "x86_64-unknown-linux-gnu" : "aarch64-unknown-linux-gnu";
-}
-
 std::unique_ptr<llvm::TargetMachine> make_machine(const Target& target) {
   initialise();
   std::string error;
-  const llvm::Triple triple(triple_of(target.arch));
+  const llvm::Triple triple(llvm_triple(target.arch));
   const llvm::Target* found = llvm::TargetRegistry::lookupTarget(triple, error);
   if (found == nullptr) fail(ErrorKind::internal, "target '{}': {}", target.name, error);
   llvm::TargetOptions options;
@@ -209,6 +205,10 @@ std::string print_assembly(const LoopFunc& func, const Target& target) {
   const std::vector<char> text =
       codegen::compile_one(func, target, codegen::machine_of_thread(target), llvm::CodeGenFileType::AssemblyFile);
   return {text.begin(), text.end()};
+}
+
+const char* llvm_triple(Arch arch) {
+  return arch == Arch::x86_64 ? "x86_64-unknown-linux-gnu" : "aarch64-unknown-linux-gnu";
 }
 
 std::string codegen_version() { return "LLVM " LLVM_VERSION_STRING; }

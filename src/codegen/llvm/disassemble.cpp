@@ -22,6 +22,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "codegen/llvm/backend.h"
 
 namespace kilter {
 namespace {
@@ -32,13 +33,16 @@ void initialise() {
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86Disassembler();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64Disassembler();
   });
 }
 
 /// LLVM's tables of one target.
 class Decoder {
  public:
-  explicit Decoder(const Target& target) : triple_(target.triple) {
+  explicit Decoder(const Target& target) : triple_(llvm_triple(target.arch)) {
     initialise();
     std::string error;
     const llvm::Target* found = llvm::TargetRegistry::lookupTarget(triple_, error);
