@@ -29,7 +29,7 @@ void ModelOptions::add_to(CLI::App& app, bool compiles) {
   app.add_option(
          "--memory", memory,
          "most bytes of packed weights and arena, such as 200MB or 1GiB; layers give up Winograd, cheapest first, "
-         "until it fits (default: packed weights up to 2.5 times the parameters)")
+         "until it fits (default: packed weights up to 2.5 times the parameters, or 64 MiB)")
       ->transform(CLI::AsSizeValue(true))
       ->check(CLI::PositiveNumber);
   app.add_option("--no-fuse", no_fuse, "node whose task takes no element-wise node in; may be repeated")

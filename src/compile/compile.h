@@ -33,7 +33,8 @@ struct CompileOptions {
   std::map<std::string, int32_t> layer_threads;  ///< most threads of a task, by its anchor's name
   Accuracy accuracy = Accuracy::normal;
   /// Most bytes of packed weights and arena together. Layers take kernels with smaller weights, cheapest first, until
-  /// it fits; where it cannot, compiling fails. Not given: packed weights may take 2.5 times the network's parameters.
+  /// it fits; where it cannot, compiling fails. Not given: packed weights may take 64 MiB, or 2.5
+  /// times the network's parameters where that is more.
   std::optional<int64_t> memory;
   bool keep_alternatives = false;  ///< fills StepNotes::templates and ::estimate
   /// false: stops after lowering. The plan then has steps and an arena, but neither code nor constants: it can be

@@ -486,8 +486,9 @@ class PlanBuilder {
   /// Most bytes that packed weights may have.
   int64_t weight_limit() const {
     constexpr double kGrowth = 2.5;
+    constexpr int64_t kFree = int64_t{64} << 20;
     if (options_.memory) return *options_.memory - out_.plan.arena_bytes;
-    return static_cast<int64_t>(static_cast<double>(parameter_bytes(graph_)) * kGrowth);
+    return std::max(kFree, static_cast<int64_t>(static_cast<double>(parameter_bytes(graph_)) * kGrowth));
   }
 
   /// Exchanges schedules where packed weights are too large; whether there were any to exchange.

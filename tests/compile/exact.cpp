@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -49,8 +50,9 @@ bool winograd_may_take(const Graph& graph, const Node& node) {
     const std::vector<int64_t> v = node.ints_attr(key);
     return std::all_of(v.begin(), v.end(), [](int64_t e) { return e == 1; });
   };
-  return w.size() == 4 && w[2] == 3 && w[3] == 3 && ones("strides") && ones("dilations") &&
-         node.int_attr("group", 1) == 1;
+  constexpr std::array<std::pair<int64_t, int64_t>, 5> kKernels{{{3, 3}, {1, 3}, {3, 1}, {1, 7}, {7, 1}}};
+  return w.size() == 4 && std::count(kKernels.begin(), kKernels.end(), std::pair(w[2], w[3])) > 0 && ones("strides") &&
+         ones("dilations") && node.int_attr("group", 1) == 1;
 }
 
 Tensor changed(const Tensor& t, const std::function<double(double, size_t)>& by) {
@@ -60,10 +62,47 @@ Tensor changed(const Tensor& t, const std::function<double(double, size_t)>& by)
   return out;
 }
 
-/// The first output of a node for other operands.
-Tensor again(const Node& node, std::vector<Tensor> operands, const Tensor& like) {
-  std::vector<TensorType> types(node.outputs.size(), {like.dtype(), like.shape(), {}});
-  return run_reference(node, std::move(operands), types).at(0);
+/// The outputs of a node for other operands.
+std::vector<Tensor> again(const Node& node, std::vector<Tensor> operands, const std::vector<Tensor>& like) {
+  std::vector<TensorType> types;
+  for (const Tensor& t : like) types.push_back(t.defined() ? TensorType{t.dtype(), t.shape(), {}} : TensorType{});
+  return run_reference(node, std::move(operands), types);
+}
+
+bool recurrent(const Node& node) { return node.op->name == "LSTM" || node.op->name == "GRU" || node.op->name == "RNN"; }
+
+double largest(const Tensor& t, double most) {
+  if (!t.defined()) return most;
+  for (const double v : load_doubles(t)) most = std::isfinite(v) ? std::max(most, std::abs(v)) : most;
+  return most;
+}
+
+/// The largest state of a recurrent node, at least 1. Gates round at 1 and multiply states: a coupled gate is 1 - i.
+double largest_state(const std::vector<Tensor>& operands, const std::vector<Tensor>& results) {
+  double most = 1;
+  for (size_t i = 5; i < std::min<size_t>(operands.size(), 7); ++i) most = largest(operands[i], most);
+  for (const Tensor& t : results) most = largest(t, most);
+  return most;
+}
+
+/// The bias of a recurrent node, each element changed by what the sum of its gate may round by: up or down.
+Tensor rounded_bias(const std::vector<Tensor>& operands, const std::vector<Tensor>& results, const Random& random) {
+  const Tensor &w = operands[1], &r = operands[2];
+  const int64_t directions = w.shape()[0], rows = w.shape()[1], inputs = w.shape()[2], hidden = r.shape()[2];
+  const double x = largest(operands[0], 0);
+  const double h = largest_state(operands, results);
+  Tensor bias(DType::f64, {directions, 2 * rows});
+  std::fill_n(bias.data<double>(), bias.elems(), 0.0);
+  if (operands.size() > 3 && operands[3].defined()) bias = changed(operands[3], [](double v, size_t) { return v; });
+  for (int64_t row = 0; row < directions * rows; ++row) {
+    double& b = bias.data<double>()[row / rows * 2 * rows + row % rows];
+    double sum = std::abs(b);
+    for (int64_t k = 0; k < inputs; ++k) sum += std::abs(w.data<double>()[row * inputs + k]) * x;
+    for (int64_t k = 0; k < hidden; ++k) sum += std::abs(r.data<double>()[row * hidden + k]) * h;
+    const double off = (16 + std::sqrt(static_cast<double>(inputs + hidden))) * kUnit * sum;
+    b += (random.bits(static_cast<size_t>(row)) & 1) != 0 ? off : -off;
+  }
+  return bias;
 }
 
 /// The sum of the magnitudes of the terms.
@@ -74,7 +113,7 @@ Tensor magnitudes(Node node, const std::vector<Tensor>& operands, const Tensor& 
   }
   std::vector<Tensor> positive;
   for (const Tensor& t : operands) positive.push_back(changed(t, [](double v, size_t) { return std::abs(v); }));
-  return again(node, std::move(positive), like);
+  return again(node, std::move(positive), {like}).at(0);
 }
 
 /// How many terms an element sums, about.
@@ -88,6 +127,32 @@ double difference(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
   const double d = std::abs(a - b);
   return std::isnan(d) ? kInfinity : d;
+}
+
+/// Widens the rounding of each element to what small changes of the operands make of it.
+void widen_by_operands(const Node& node, const std::vector<Tensor>& operands, const std::vector<Tensor>& results,
+                       std::vector<std::vector<double>>& scale) {
+  for (uint64_t turn = 0; turn < 2; ++turn) {
+    std::vector<Tensor> near;
+    for (size_t o = 0; o < operands.size(); ++o) {
+      const Random random(hash_combine(turn, o));
+      const double least = o == 0 ? mean_rounding(node, operands[o]) : 0;
+      near.push_back(changed(operands[o], [&](double v, size_t i) {
+        return v + std::max(std::abs(v) * 4 * kUnit, least) * ((random.bits(i) & 1) != 0 ? 1 : -1);
+      }));
+    }
+    if (recurrent(node)) {
+      near.resize(std::max<size_t>(near.size(), 4));
+      near[3] = rounded_bias(operands, results, Random(hash_combine(turn, 3)));
+    }
+    const std::vector<Tensor> moved = again(node, std::move(near), results);
+    for (size_t o = 0; o < scale.size(); ++o) {
+      for (size_t i = 0; i < scale[o].size(); ++i) {
+        const double d = difference(moved[o].data<double>()[i], results[o].data<double>()[i]);
+        if (std::isfinite(d)) scale[o][i] = std::max(scale[o][i], d);
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -138,45 +203,47 @@ Exact::Exact(const Graph& graph, const std::vector<Tensor>& inputs) : graph_(in_
     for (size_t i = 0; i < results.size(); ++i) {
       if (node.outputs[i] != kNone) values[node.outputs[i]] = results[i];
     }
-    if (results.at(0).defined() && results[0].dtype() == DType::f64) note_scale(node, id, operands, results[0]);
+    note_scale(node, id, operands, results);
   });
 }
 
-void Exact::note_scale(const Node& node, NodeId id, const std::vector<Tensor>& operands, const Tensor& result) {
-  const std::span<const double> y = result.span<double>();
-  std::vector<double> scale(y.size(), 0);
+void Exact::note_scale(const Node& node, NodeId id, const std::vector<Tensor>& operands,
+                       const std::vector<Tensor>& results) {
   if (node.op->family == Family::movement || node.op->family == Family::reshape || node.op->family == Family::gather)
     return;  // moves values as they are
-  if (adds_up(node)) {
-    const Tensor all = magnitudes(node, operands, result);
-    const double count = terms(graph_, node, operands, result);
-    for (size_t i = 0; i < y.size(); ++i) scale[i] = (16 + std::sqrt(count)) * kUnit * std::abs(all.data<double>()[i]);
-    if (winograd_may_take(graph_, node)) {
-      const auto channels = static_cast<double>(operands[0].shape()[1]);
-      const auto sums = all.span<double>();
-      const double most = sums.empty() ? 0 : *std::max_element(sums.begin(), sums.end());
-      winograd_[id] = (64 + std::sqrt(channels)) * kUnit * most;
-    }
-  } else {
-    for (uint64_t turn = 0; turn < 2; ++turn) {
-      std::vector<Tensor> near;
-      for (size_t o = 0; o < operands.size(); ++o) {
-        const Random random(hash_combine(turn, o));
-        const double least = o == 0 ? mean_rounding(node, operands[o]) : 0;
-        near.push_back(changed(operands[o], [&](double v, size_t i) {
-          return v + std::max(std::abs(v) * 4 * kUnit, least) * ((random.bits(i) & 1) != 0 ? 1 : -1);
-        }));
-      }
-      const Tensor moved = again(node, std::move(near), result);
-      for (size_t i = 0; i < y.size(); ++i) {
-        const double d = difference(moved.data<double>()[i], y[i]);
-        if (std::isfinite(d)) scale[i] = std::max(scale[i], d);
+  std::vector<std::vector<double>> scale(results.size());
+  for (size_t o = 0; o < results.size(); ++o) {
+    if (results[o].defined() && results[o].dtype() == DType::f64)
+      scale[o].resize(static_cast<size_t>(results[o].elems()), 0);
+  }
+  if (adds_up(node) && !scale[0].empty()) {
+    scale[0] = sum_scale(node, id, operands, results[0]);
+  } else if (!adds_up(node)) {
+    widen_by_operands(node, operands, results, scale);
+    const double state = recurrent(node) ? largest_state(operands, results) : 0;
+    for (size_t o = 0; o < results.size(); ++o) {
+      for (size_t i = 0; i < scale[o].size(); ++i) {
+        const double y = results[o].data<double>()[i];
+        const double from = std::max({std::abs(y), inner_sum(node, operands, i), state});
+        scale[o][i] += std::isfinite(y) ? 16 * kUnit * from : 0;
       }
     }
-    for (size_t i = 0; i < y.size(); ++i)
-      scale[i] += std::isfinite(y[i]) ? 16 * kUnit * std::max(std::abs(y[i]), inner_sum(node, operands, i)) : 0;
   }
   scale_[id] = std::move(scale);
+}
+
+std::vector<double> Exact::sum_scale(const Node& node, NodeId id, const std::vector<Tensor>& operands,
+                                     const Tensor& result) {
+  const Tensor all = magnitudes(node, operands, result);
+  const double count = terms(graph_, node, operands, result);
+  const auto sums = all.span<double>();
+  std::vector<double> scale;
+  for (const double sum : sums) scale.push_back((16 + std::sqrt(count)) * kUnit * std::abs(sum));
+  if (winograd_may_take(graph_, node)) {
+    const auto channels = static_cast<double>(operands[0].shape()[1]);
+    winograd_[id] = (64 + std::sqrt(channels)) * kUnit * *std::max_element(sums.begin(), sums.end());
+  }
+  return scale;
 }
 
 void Exact::sample(Spread& spread, Rounding rounding, int runs) {
@@ -190,9 +257,13 @@ void Exact::sample(Spread& spread, Rounding rounding, int runs) {
       const auto all = winograd_.find(id);
       const double floor = rounding == Rounding::winograd && all != winograd_.end() ? all->second : 0;
       const Random random(hash_combine(static_cast<uint64_t>(spread.runs), static_cast<uint64_t>(id)));
-      const std::span<double> y = results[0].span<double>();
-      for (size_t i = 0; i < y.size(); ++i)
-        y[i] += std::max(scale->second[i], floor) * (2.0 * static_cast<double>(random.uniform(i)) - 1);
+      for (size_t o = 0; o < scale->second.size(); ++o) {
+        const std::vector<double>& by = scale->second[o];
+        for (size_t i = 0; i < by.size(); ++i) {
+          results[o].data<double>()[i] +=
+              std::max(by[i], floor) * (2.0 * static_cast<double>(random.uniform(i + o * by.size())) - 1);
+        }
+      }
     };
     const std::vector<Tensor> got = evaluate(graph_, inputs_, change);
     for (size_t o = 0; o < got.size(); ++o) {

@@ -16,7 +16,7 @@ Tensor to_f64(const Tensor& tensor);
 /// What nodes of a compiled network round by.
 enum class Rounding : uint8_t {
   sums,      ///< sums of an operator's products, in any order
-  winograd,  ///< 3x3 convolutions of stride 1 by Winograd's method, the rest as `sums`
+  winograd,  ///< convolutions that it takes by Winograd's method, the rest as `sums`
 };
 
 /// A network's answer in f64 and the tolerance of each element, from the conditioning of the network at these inputs.
@@ -24,7 +24,9 @@ enum class Rounding : uint8_t {
 /// Every node may be off by u = 2^-24 times what its kernel adds up: (16 + sqrt(K)) u of the sum of the magnitudes of
 /// the K terms of a contraction or reduction; 16 u of the result, or of the larger sum that its definition takes it
 /// from, and what a change of its operands by 4 u makes of it for other nodes; (64 + sqrt(C)) u of the largest sum of
-/// magnitudes for Winograd's convolutions (doc/accuracy.md).
+/// magnitudes for Winograd's convolutions (doc/accuracy.md). The sums of a recurrent layer's gates round as a
+/// contraction does, in every step alike: as a change of its
+/// bias; its gates round at 1 and multiply the largest state.
 ///
 /// The network runs in f64 with each element of each node changed by a random part of that; the largest change of an
 /// output over these runs, doubled, is its tolerance. Outputs that decisions hang on (Where, integers) then have a
@@ -42,14 +44,16 @@ class Exact {
     int runs = 0;
     std::vector<std::vector<double>> most;  ///< by output: largest change of each element
   };
-  /// The rounding of each element of a node's first output, from its operands.
-  void note_scale(const Node& node, NodeId id, const std::vector<Tensor>& operands, const Tensor& result);
+  /// The rounding of each element of a node's outputs, from its operands.
+  void note_scale(const Node& node, NodeId id, const std::vector<Tensor>& operands, const std::vector<Tensor>& results);
+  /// Of a node that adds up.
+  std::vector<double> sum_scale(const Node& node, NodeId id, const std::vector<Tensor>& operands, const Tensor& result);
   void sample(Spread& spread, Rounding rounding, int runs);
   std::string worst(size_t index, const Tensor& got, const Spread& spread) const;
 
   Graph graph_;
   std::vector<Tensor> inputs_, want_;
-  std::map<NodeId, std::vector<double>> scale_;  ///< by node: rounding of its elements, for `sums`
+  std::map<NodeId, std::vector<std::vector<double>>> scale_;  ///< by node and output: rounding of elements, for `sums`
   std::map<NodeId, double> winograd_;  ///< by convolution that Winograd's method may take: of all its elements
   std::map<Rounding, Spread> spreads_;
 };

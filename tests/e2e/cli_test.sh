@@ -81,7 +81,7 @@ for file in a.json a.csv a.trace; do [ -s "$scratch/$file" ] || { echo "FAILED: 
 expect 2 "legal are layer, operator, task" profile zoo:squeezenet1_1 --by colour
 expect 0 "alone - in network" time zoo:squeezenet1_1 --node conv1 --repeat 5 --in-network --seconds 0.2
 expect 2 "no layer has this name" time zoo:squeezenet1_1 --node nothing
-conv="conv2d n1 c16 h14 w14 k16 r3 s3 pad1 f32 +bias +relu"
+conv="conv2d n1 c64 h28 w28 k64 r3 s3 pad1 f32 +bias +relu"
 expect 0 "conv2d_winograd" kernels "$conv" "matmul(f32[4,64] f32[64,32])" --threads 1 --seconds 0.05 --json "$scratch/kernels.json"
 grep -q '"winograd_gain"' "$scratch/kernels.json" || { echo "FAILED: kernels --json has no gain"; failures=$((failures + 1)); }
 expect 0 "lists/net.txt: 18 problems" kernels "$scratch/net.onnx" --write "$scratch/lists"
