@@ -125,7 +125,7 @@ void read_512(const void* from, int64_t blocks, int64_t passes) {
       "decq %[count]\n\t"
       "jnz 1b\n\t"
       "vzeroupper"
-      : [at] "+r"(at), [count] "+r"(count)
+      : [at] "+&r"(at), [count] "+&r"(count)
       : [from] "r"(from), [end] "r"(end)
       : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
         "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
@@ -150,7 +150,7 @@ void read_256(const void* from, int64_t blocks, int64_t passes) {
       "decq %[count]\n\t"
       "jnz 1b\n\t"
       "vzeroupper"
-      : [at] "+r"(at), [count] "+r"(count)
+      : [at] "+&r"(at), [count] "+&r"(count)
       : [from] "r"(from), [end] "r"(end)
       : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
         "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
