@@ -107,53 +107,50 @@ void fma_256(int64_t iterations) {
         "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
 }
 
-// `blocks` blocks of 1 KB from the start to the end, `passes` times; nothing but loads. One loop with a conditional
-// move back to the start: the exit of an inner loop is mispredicted once a pass, which costs up to a tenth.
-void read_512(const void* from, int64_t blocks, int64_t passes) {
-  const char* at = static_cast<const char*>(from);
-  const char* const end = at + blocks * 1024;
-  int64_t count = blocks * passes;
+// `bytes` from the start to the end, `passes` times; nothing but loads. Four lines an iteration: with sixteen, 512-bit
+// loads are 5 % slower on Sapphire Rapids.
+void read_512(const void* from, int64_t bytes, int64_t passes) {
+  const char* at = nullptr;
+  const char* const end = static_cast<const char*>(from) + bytes;
   asm volatile(
+      "2:\n\t"
+      "movq %[from], %[at]\n\t"
       ".balign 64\n"
       "1:\n\t"
-      ".irp k,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n\t"
+      ".irp k,0,1,2,3\n\t"
       "vmovups 64*\\k(%[at]), %%zmm\\k\n\t"
       ".endr\n\t"
-      "addq $1024, %[at]\n\t"
+      "addq $256, %[at]\n\t"
       "cmpq %[end], %[at]\n\t"
-      "cmoveq %[from], %[at]\n\t"
-      "decq %[count]\n\t"
-      "jnz 1b\n\t"
+      "jne 1b\n\t"
+      "decq %[passes]\n\t"
+      "jnz 2b\n\t"
       "vzeroupper"
-      : [at] "+&r"(at), [count] "+&r"(count)
+      : [at] "=&r"(at), [passes] "+&r"(passes)
       : [from] "r"(from), [end] "r"(end)
-      : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
-        "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+      : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3");
 }
 
-void read_256(const void* from, int64_t blocks, int64_t passes) {
-  const char* at = static_cast<const char*>(from);
-  const char* const end = at + blocks * 1024;
-  int64_t count = blocks * passes;
+void read_256(const void* from, int64_t bytes, int64_t passes) {
+  const char* at = nullptr;
+  const char* const end = static_cast<const char*>(from) + bytes;
   asm volatile(
+      "2:\n\t"
+      "movq %[from], %[at]\n\t"
       ".balign 64\n"
       "1:\n\t"
-      ".irp k,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n\t"
+      ".irp k,0,1,2,3,4,5,6,7\n\t"
       "vmovups 32*\\k(%[at]), %%ymm\\k\n\t"
       ".endr\n\t"
-      ".irp k,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n\t"
-      "vmovups 512+32*(\\k)(%[at]), %%ymm\\k\n\t"
-      ".endr\n\t"
-      "addq $1024, %[at]\n\t"
+      "addq $256, %[at]\n\t"
       "cmpq %[end], %[at]\n\t"
-      "cmoveq %[from], %[at]\n\t"
-      "decq %[count]\n\t"
-      "jnz 1b\n\t"
+      "jne 1b\n\t"
+      "decq %[passes]\n\t"
+      "jnz 2b\n\t"
       "vzeroupper"
-      : [at] "+&r"(at), [count] "+&r"(count)
+      : [at] "=&r"(at), [passes] "+&r"(passes)
       : [from] "r"(from), [end] "r"(end)
-      : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
-        "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+      : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7");
 }
 
 /// Billions per second of `amount` at the shortest of the calls within 15 ms.
@@ -194,14 +191,14 @@ TEST(Peaks, FlopsAgreeWithAnAssemblyLoop) {
 
 TEST(Peaks, ReadingL1AgreesWithAnAssemblyLoop) {
   if (!cpu_has("avx")) GTEST_SKIP() << "no AVX";
-  const int64_t blocks = std::max<int64_t>(cache_sizes().l1_bytes, 32 << 10) / 2 / 1024;
-  std::vector<char> memory(static_cast<size_t>(blocks * 1024 + 64), 1);
+  const int64_t size = std::max<int64_t>(cache_sizes().l1_bytes, 32 << 10) / 2 / 1024 * 1024;
+  std::vector<char> memory(static_cast<size_t>(size + 64), 1);
   void* aligned = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
   constexpr int64_t kPasses = 100;
-  const double bytes = static_cast<double>(blocks * 1024 * kPasses);
+  const double bytes = static_cast<double>(size * kPasses);
   const bool wide = cpu_has("avx512f");
   const auto assembly = [&] {
-    return best_rate(bytes, [&] { wide ? read_512(aligned, blocks, kPasses) : read_256(aligned, blocks, kPasses); });
+    return best_rate(bytes, [&] { wide ? read_512(aligned, size, kPasses) : read_256(aligned, size, kPasses); });
   };
   expect_agreement([] { return measure_read(Level::l1, 1, 15).rate; }, assembly);
 }
