@@ -74,13 +74,16 @@ Bound memory_bound_of(const Step& step, const Footprint& run, const Peaks& peaks
   const int64_t l2_all = peaks.l2_bytes * used;
   double memory = ms_at(weights * dram, peaks.at(peaks.dram_gbps, used));
   memory += ms_at(weights * (1 - dram), run.touched_bytes > l2_all ? l3 : l2);
-  const bool near = static_cast<int64_t>(others) <= l2_all;
-  const double far = miss_share(static_cast<int64_t>(others), peaks.l3_bytes);
-  memory +=
-      near ? ms_at(others, l2) : ms_at(others * (1 - far), l3) + ms_at(others * far, peaks.at(peaks.dram_gbps, used));
-  const bool dominated_by_weights = weights > others;
-  return {Bound::memory, memory,
-          dominated_by_weights ? (dram > 0.5 ? "DRAM" : "L3") : (near ? "L2" : (far > 0.5 ? "DRAM" : "L3"))};
+  // Of the other operands, L2 may hold as much as it has, whoever wrote them; what is beyond it comes from L3 or
+  // memory.
+  const double beyond = miss_share(static_cast<int64_t>(others), l2_all);
+  const double far = std::min(miss_share(static_cast<int64_t>(others), peaks.l3_bytes), beyond);
+  const double from_l2 = ms_at(others * (1 - beyond), l2), from_l3 = ms_at(others * (beyond - far), l3);
+  const double from_dram = ms_at(others * far, peaks.at(peaks.dram_gbps, used));
+  memory += from_l2 + from_l3 + from_dram;
+  if (weights > others) return {Bound::memory, memory, dram > 0.5 ? "DRAM" : "L3"};
+  const double most = std::max({from_l2, from_l3, from_dram});
+  return {Bound::memory, memory, most == from_l2 ? "L2" : most == from_l3 ? "L3" : "DRAM"};
 }
 
 Bound bound_of(const Step& step, const Footprint& run, const Peaks& peaks, int threads) {

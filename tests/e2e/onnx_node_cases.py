@@ -3,7 +3,7 @@
 usage: onnx_node_cases.py KILTER CASES_FOLDER KNOWN_FILE [--write]
 
 KNOWN_FILE lists the cases that do not pass, `name: reason` a line. The test fails when a case that is not listed does not
-pass, when a listed one passes (the list must shrink then), or when fewer than LEAST_PASSING pass. --write makes the list anew.
+pass, when a listed one passes (the list must shrink then; but for those whose draws are random, which agree by chance), or when fewer than LEAST_PASSING pass. --write makes the list anew.
 """
 import pathlib
 import re
@@ -12,6 +12,7 @@ import sys
 import warnings
 
 LEAST_PASSING = 1100
+RANDOM = "random draws, agrees by chance: "
 
 
 def write_cases(folder):
@@ -73,10 +74,11 @@ def main():
             missed[found[2]] = found[3].replace(str(folder), "CASES")[:160]
     if "--write" in sys.argv:
         head = "# Cases of the ONNX standard that do not pass yet, each with its reason. Made by onnx_node_cases.py --write.\n"
-        known_file.write_text(head + "".join(f"{name}: {reason}\n" for name, reason in sorted(missed.items())))
+        chance = {name: RANDOM + reason for name, reason in missed.items() if "bernoulli" in name or "random" in name}
+        known_file.write_text(head + "".join(f"{name}: {reason}\n" for name, reason in sorted((missed | chance).items())))
     known = read_known(known_file)
     lost = sorted(set(missed) - set(known))
-    won = sorted(set(known) - set(missed))
+    won = sorted(name for name in set(known) - set(missed) if not known[name].startswith(RANDOM))
     for name in lost:
         print(f"lost: {name}: {missed[name]}")
     for name in won:
