@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdio>
 #include <fstream>
 
@@ -27,11 +28,9 @@ void ModelOptions::add_to(CLI::App& app, bool compiles) {
       ->check(CLI::IsMember({"default", "strict"}))
       ->capture_default_str();
   app.add_option(
-         "--memory", memory,
-         "most bytes of packed weights and arena, such as 200MB or 1GiB; layers give up Winograd, cheapest first, "
-         "until it fits (default: packed weights up to 2.5 times the parameters, or 64 MiB)")
-      ->transform(CLI::AsSizeValue(true))
-      ->check(CLI::PositiveNumber);
+      "--memory", memory,
+      "most bytes of packed weights and arena, such as 200MB or 1GiB; layers give up Winograd, cheapest first, "
+      "until it fits (default: packed weights up to 2.5 times the parameters, or 64 MiB)");
   app.add_option("--no-fuse", no_fuse, "node whose task takes no element-wise node in; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--layer-threads", layer_threads, "NODE=N, most threads that a node's task runs on; may be repeated")
@@ -56,6 +55,20 @@ std::pair<std::string, std::string> split_assignment(const std::string& text, co
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
+int64_t parse_size(const std::string& text, const std::string& option) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
+  constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"", 1}, {"B", 1}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"KiB", 1024}, {"MiB", 1 << 20}, {"GiB", 1 << 30}};
+  for (const auto& [name, bytes] : kUnits) {
+    if (error == std::errc{} && unit == name && number * bytes >= 1 && number * bytes < 1e18)
+      return static_cast<int64_t>(number * bytes);
+  }
+  fail(ErrorKind::usage, "{} {}: expected a size of at least 1 byte in B, kB, MB, GB, KiB, MiB or GiB, such as 1.5GiB",
+       option, text);
+}
+
 CompileOptions ModelOptions::compile_options() const {
   CompileOptions options;
   options.target = parse_target(target);
@@ -76,7 +89,7 @@ CompileOptions ModelOptions::compile_options() const {
     options.layer_threads[node] = static_cast<int32_t>(parse_int(value, "--layer-threads " + text, 1, 1024));
   }
   options.accuracy = accuracy == "strict" ? Accuracy::strict : Accuracy::normal;
-  if (memory > 0) options.memory = memory;
+  if (!memory.empty()) options.memory = parse_size(memory, "--memory");
   options.compile_threads = std::max(1, std::min(default_threads(), 16));
   return options;
 }

@@ -30,7 +30,7 @@ struct ModelOptions {
   std::vector<std::string> disable, no_fuse, plain_layout;
   std::vector<std::string> layer_threads;  ///< NODE=N
   std::string target = "native", accuracy = "default";
-  int64_t memory = 0;  ///< bytes; 0: not given
+  std::string memory;  ///< a size as parse_size() reads it; empty: not given
   std::string dump_ir, stop_after;
   int threads = 0;
   int64_t max_rewrites = -1;
@@ -63,6 +63,9 @@ struct Prepared {
 
 /// Writes text to a file, or to standard output for "-". Throws io naming the option and the file.
 void write_text(const std::string& option, const std::string& where, const std::string& text);
+
+/// Bytes of "200MB", "1.5GiB", "4096". Throws usage naming the option.
+int64_t parse_size(const std::string& text, const std::string& option);
 
 /// Splits "NAME=VALUE" at the last '='; usage error naming the option otherwise.
 std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option);

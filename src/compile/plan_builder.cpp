@@ -39,7 +39,7 @@ class PlanBuilder {
     dense_ = reference_;
     while (!lower_all()) graph_ = fused;
     finish_arena();
-    if (slim()) {
+    while (slim()) {
       graph_ = fused;
       while (!lower_all()) graph_ = fused;
       finish_arena();
@@ -468,19 +468,16 @@ class PlanBuilder {
 
   // --- memory ---
 
+  /// What the task could give up; of one that gave up its default, why it has that no more.
   void note_tradable(const Task& task, Chosen& chosen) {
     const std::string& node = task.node().name;
-    if (slim_.contains(node)) {
-      chosen.rejected.emplace_back(tradable_template_.at(node),
-                                   Rejected{"bytes of packed weights in the network", std::to_string(weight_limit()),
+    if (options_.schedules.contains(node)) return;
+    if (const auto given = given_up_.find(node); given != given_up_.end()) {
+      chosen.rejected.emplace_back(given->second,
+                                   Rejected{"bytes of packed weights in the network", std::to_string(allowed_bytes_),
                                             std::to_string(wanted_bytes_)});
-      return;
     }
-    if (forced(task) != nullptr) return;
-    auto found = tradable(task, chosen.schedule, limits_);
-    if (!found) return;
-    tradable_template_[node] = chosen.schedule.name;
-    tradables_.push_back(std::move(*found));
+    if (auto found = tradable(task, chosen.schedule, limits_)) tradables_.push_back(std::move(*found));
   }
 
   /// Most bytes that packed weights may have.
@@ -493,9 +490,16 @@ class PlanBuilder {
 
   /// Exchanges schedules where packed weights are too large; whether there were any to exchange.
   bool slim() {
-    wanted_bytes_ = constants_.bytes();
-    slim_ = trade(tradables_, wanted_bytes_ - weight_limit()).schedules;
-    return !slim_.empty();
+    wanted_bytes_ = std::max(wanted_bytes_, constants_.bytes());
+    allowed_bytes_ = weight_limit();
+    const Trade done = trade(tradables_, constants_.bytes() - allowed_bytes_);
+    for (const Tradable& t : tradables_) {
+      const auto it = done.schedules.find(t.node);
+      if (it == done.schedules.end()) continue;
+      slim_[t.node] = it->second;
+      given_up_.emplace(t.node, t.now.schedule.name);
+    }
+    return !done.schedules.empty();
   }
 
   void check_memory() {
@@ -579,9 +583,9 @@ class PlanBuilder {
   std::map<NodeId, size_t> step_of_;  ///< the last step of the task that a node is in
   ConstantPool constants_;
   std::vector<Tradable> tradables_;
-  std::map<std::string, Schedule> slim_;                  ///< schedules with smaller weights, by anchor
-  std::map<std::string, std::string> tradable_template_;  ///< that an anchor had at first
-  int64_t wanted_bytes_ = 0;                              ///< of packed weights, before any were given up
+  std::map<std::string, Schedule> slim_;          ///< schedules with smaller weights, by anchor
+  std::map<std::string, std::string> given_up_;   ///< template that an anchor had at first
+  int64_t wanted_bytes_ = 0, allowed_bytes_ = 0;  ///< of packed weights: before any were given up; at most
   std::map<std::string, int32_t> kernels_;
   std::vector<LoopFunc> functions_;
   std::vector<uint64_t> loop_hashes_;  ///< of functions_ as text

@@ -73,6 +73,9 @@ expect 0 "7 measurements of 3 runs, caches flushed before each" bench zoo:squeez
 expect 0 "conv2d_winograd" profile zoo:squeezenet1_1 --seconds 0.2 --wide
 "$kilter" profile zoo:squeezenet1_1 --seconds 0.2 --wide --accuracy strict | grep -q winograd && { echo "FAILED: --accuracy strict takes Winograd"; failures=$((failures + 1)); }
 expect 2 "--accuracy" run zoo:squeezenet1_1 --accuracy sloppy
+expect 2 "--memory 12parsec: expected a size of at least 1 byte in B, kB, MB, GB, KiB, MiB or GiB, such as 1.5GiB" inspect zoo:squeezenet1_1 --memory 12parsec
+expect 2 "--memory 1000000: 'squeezenet1_1' needs" inspect zoo:squeezenet1_1 --memory 1MB
+expect 0 "layers run kernels with smaller weights" inspect zoo:squeezenet1_1 --memory 10.2MB
 expect 2 "--number" bench zoo:squeezenet1_1 --number 0
 head -c 5000 "$scratch/net.kilter" > "$scratch/cut.kilter"
 expect 3 "cut.kilter" run "$scratch/cut.kilter"
