@@ -72,10 +72,7 @@ def run_openvino(path, shapes):
     import numpy as np
     import openvino as ov
 
-    core = ov.Core()
-    model = core.read_model(path)
-    model.reshape({port.any_name: list(shapes.get(port.any_name) or [d.get_length() for d in port.partial_shape]) for port in model.inputs})
-    compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1})
+    compiled = networks.openvino_network(path, shapes, 1)
     request = compiled.create_infer_request()
     for port in compiled.inputs:
         request.set_tensor(port, ov.Tensor(np.zeros(list(port.shape), port.element_type.to_dtype())))

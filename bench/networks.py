@@ -105,6 +105,16 @@ def seeded_inputs(session_inputs, shapes):
     return feeds
 
 
+def openvino_network(path, shapes, threads):
+    """OpenVINO's compiled network on the CPU in fp32; `shapes` by input, for those that are not static."""
+    import openvino as ov
+
+    core = ov.Core()
+    model = core.read_model(path)
+    model.reshape({port.any_name: list(shapes.get(port.any_name) or [d.get_length() for d in port.partial_shape]) for port in model.inputs})
+    return core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1})
+
+
 def peer_session(path, threads):
     """ONNX Runtime on the CPU with as many threads."""
     import onnxruntime as ort

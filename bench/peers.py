@@ -46,11 +46,8 @@ def timed(run):
 def openvino_runner(path, feeds, threads):
     import openvino as ov
 
-    core = ov.Core()
-    model = core.read_model(path)
-    model.reshape({name: list(value.shape) for name, value in feeds.items()})
-    compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1})
-    request = compiled.create_infer_request()
+    shapes = {name: value.shape for name, value in feeds.items()}
+    request = networks.openvino_network(path, shapes, threads).create_infer_request()
     for name, value in feeds.items():
         request.set_tensor(name, ov.Tensor(value))
     return request.infer

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # usage: scripts/sanitize.sh thread          ThreadSanitizer over the thread pool and the executor
 #        scripts/sanitize.sh address         AddressSanitizer and UndefinedBehaviorSanitizer over the unit tests of
-#                                            base, exec, graph, loop IR, operators and importer
+#                                            base, exec, graph, loop IR, operators, importer, cost
+#                                            models and graph tuner
 #        scripts/sanitize.sh fuzz [SECONDS]  each fuzzer (importer, compiled files) under these two, a minute unless
 #                                            told, both at once
 # Builds into build-tsan/ and build-fuzz/. Exit codes: 0 no finding, 1 findings or a build that fails, 2 usage,
 # 130 interrupted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-usage() { sed -n '2,8s/^# //p' "$0"; }
+usage() { sed -n '2,9s/^# //p' "$0"; }
 
 # Lets ccache work with the precompiled header of tests/fuzz/CMakeLists.txt.
 export CCACHE_SLOPPINESS=pch_defines,time_macros
@@ -30,7 +31,7 @@ thread() {
 }
 
 address() {
-  local tests=(base exec ir loop ops onnx)
+  local tests=(base exec ir loop ops onnx cost graph_tuner)
   configure_fuzz_tree
   cmake --build build-fuzz --target "${tests[@]/#/test_}" -- --quiet
   local name

@@ -48,7 +48,7 @@ profile::KernelList open_list(const std::string& what, const KernelsOptions& opt
   model.target = options.target;
   model.threads = 1;
   const auto session = model.open();
-  profile::KernelList list = profile::kernels_of(session->prepare().plan());
+  profile::KernelList list = profile::kernels_of(session->compile().plan());
   list.network = what.starts_with("zoo:") ? session->name() : std::filesystem::path(what).stem().string();
   return list;
 }

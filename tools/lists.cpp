@@ -5,6 +5,7 @@
 #include "base/cpu_info.h"
 #include "ops/op.h"
 #include "tool.h"
+#include "tune/search/options.h"
 
 namespace kilter::tool {
 namespace {
@@ -51,12 +52,20 @@ void print_targets() {
 void print_options() {
   fmt::print(
       "environment:\n  KILTER_NUM_THREADS  threads to run on, 1..1024 (default: the CPUs this process may use)\n"
-      "  KILTER_SPIN_US      how long an idle worker spins before it parks, microseconds\n\npasses (--disable, "
+      "  KILTER_SPIN_US      how long an idle worker spins before it parks, microseconds\n"
+      "  KILTER_XGBOOST      libxgboost.so, its folder, or a Python environment with xgboost-cpu\n\npasses (--disable, "
       "--stop-after), in order:\n");
   for (const PassRow& row : all_passes())
     fmt::print("  {:<24} {}\n{:<27}here because: {}\n", row.name, row.summary, "", row.why_here);
   fmt::print("\ntemplates (--schedule), in order of preference:\n");
   for (const Template* t : all_templates()) fmt::print("  {:<24} {}\n", t->name, t->summary);
+  fmt::print("\nsearchers (--searcher):\n");
+  for (const tune::SearcherRow& row : tune::all_searchers()) fmt::print("  {:<24} {}\n", row.name, row.summary);
+  fmt::print("\noptions of searchers (--searcher-option NAME=VALUE):\n");
+  for (const tune::SearchOptionRow& row : tune::all_search_options()) {
+    fmt::print("  {:<24} {}\n{:<27}{}; default {}; read by {}\n", row.name, row.meaning, "", row.legal, row.fallback(),
+               row.used_by);
+  }
 }
 
 }  // namespace
@@ -68,7 +77,8 @@ void add_lists(CLI::App& app, Context&) {
   ops->callback([=] { print_ops(*markdown); });
   CLI::App* targets = app.add_subcommand("targets", "List the CPUs that code can be generated for");
   targets->callback([] { print_targets(); });
-  CLI::App* options = app.add_subcommand("options", "List environment variables, passes and templates");
+  CLI::App* options =
+      app.add_subcommand("options", "List environment variables, passes, templates, searchers and their options");
   options->callback([] { print_options(); });
 }
 

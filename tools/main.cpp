@@ -43,9 +43,15 @@ int run(int argc, char** argv) {
   add_time(app, context);
   add_compare(app, context);
   add_kernels(app, context);
+  add_tasks(app, context);
+  add_tune(app, context);
+  add_records(app, context);
+  add_cost_model(app, context);
+  add_searchers(app, context);
   add_device(app, context);
   add_lists(app, context);
   add_zoo(app, context);
+  add_worker(app, context);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -6,9 +6,13 @@
 #include <cstdio>
 #include <fstream>
 
+#include "base/files.h"
 #include "base/npy.h"
 #include "base/text.h"
 #include "exec/thread_pool.h"
+#include "measure/device.h"
+#include "tune/records/store.h"
+#include "tune/tuner/apply.h"
 
 namespace kilter::tool {
 
@@ -19,6 +23,7 @@ void ModelOptions::add_to(CLI::App& app, bool compiles) {
                  "threads to run on (default: KILTER_NUM_THREADS, else the CPUs this process may use)")
       ->check(CLI::Range(1, 1024));
   if (!compiles) return;
+  add_sources_to(app);
   app.add_option("--target", target, "CPU to generate code for; `kilter targets` lists them")->capture_default_str();
   app.add_option(
       "--schedule", schedules,
@@ -45,6 +50,17 @@ void ModelOptions::add_to(CLI::App& app, bool compiles) {
   app.add_option("--dump-ir", dump_ir,
                  "folder for the graph after each pass, and the loops and the assembly of each kernel");
   app.add_flag("--time-passes", time_passes, "print the time of each pass");
+}
+
+void ModelOptions::add_sources_to(CLI::App& app) {
+  app.add_option("--records", records,
+                 "take schedules from tuning records: a file, default (that of kilter tune) or none")
+      ->capture_default_str();
+  app.add_option("--layer-plan", layer_plan,
+                 "take the schedules of layers from a file, as kilter tune --write-plan makes it");
+  app.add_option("--forbid", forbid,
+                 "records that are not to be used: TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE; may be repeated")
+      ->allow_extra_args(false);
 }
 
 std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option) {
@@ -91,7 +107,38 @@ CompileOptions ModelOptions::compile_options() const {
   options.accuracy = accuracy == "strict" ? Accuracy::strict : Accuracy::normal;
   if (!memory.empty()) options.memory = parse_size(memory, "--memory");
   options.compile_threads = std::max(1, std::min(default_threads(), 16));
+  options.recorded = recorded();
   return options;
+}
+
+std::string ModelOptions::records_file() const {
+  if (records == "none") return {};
+  return records == "default" ? tune::default_records_file().string() : records;
+}
+
+std::function<Recorded(const PassedGraph&, const CompileOptions&)> ModelOptions::recorded() const {
+  const std::string file = records_file();
+  if (!layer_plan.empty()) {
+    if (!file.empty())
+      fail(ErrorKind::usage, "--records {} and --layer-plan {}: give one of them", records, layer_plan);
+    return [plan = read_file(layer_plan), where = layer_plan](const PassedGraph&, const CompileOptions&) {
+      return tune::apply_plan(plan, where);
+    };
+  }
+  tune::ApplyOptions how;
+  for (const std::string& text : forbid) how.forbidden.push_back(tune::parse_forbidden(text));
+  if (file.empty()) return nullptr;
+  const auto store = tune::Store::open(file, tune::Store::Mode::read);
+  tune::Reading reading = store->read();
+  for (const std::string& line : store->notices()) fmt::print(stderr, "{}\n", line);
+  for (const std::string& line : reading.damaged) fmt::print(stderr, "{}\n", line);
+  how.file = file;
+  how.device = describe_device().fingerprint();
+  how.threads = threads > 0 ? threads : default_threads();
+  const auto matcher = std::make_shared<const tune::Matcher>(std::move(reading.records));
+  return [how, matcher](const PassedGraph& passed, const CompileOptions& compile) {
+    return tune::apply_records(passed, compile, *matcher, how);
+  };
 }
 
 onnx::Model::Shapes ModelOptions::shapes() const {

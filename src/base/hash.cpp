@@ -30,12 +30,17 @@ uint64_t step(uint64_t lane, uint64_t word) { return std::rotl((lane ^ word) * k
 }  // namespace
 
 uint64_t hash_bytes(std::span<const std::byte> bytes, uint64_t seed) {
-  std::array<uint64_t, 4> lanes = {seed, mix_bits(seed + 1), mix_bits(seed + 2), mix_bits(seed + 3)};
+  // One variable a lane: as an array they would go through memory in every round.
+  uint64_t a = seed, b = mix_bits(seed + 1), c = mix_bits(seed + 2), d = mix_bits(seed + 3);
   const std::byte* at = bytes.data();
   size_t left = bytes.size();
   for (; left >= 32; left -= 32, at += 32) {
-    for (size_t i = 0; i < 4; ++i) lanes[i] = step(lanes[i], full_word_at(at + 8 * i));
+    a = step(a, full_word_at(at));
+    b = step(b, full_word_at(at + 8));
+    c = step(c, full_word_at(at + 16));
+    d = step(d, full_word_at(at + 24));
   }
+  std::array<uint64_t, 4> lanes = {a, b, c, d};
   for (size_t i = 0; left >= 8; left -= 8, at += 8, ++i) lanes[i] = step(lanes[i], full_word_at(at));
   if (left > 0) lanes[3] = step(lanes[3], word_at(at, left));
   uint64_t hash = hash_combine(seed, bytes.size());

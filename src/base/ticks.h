@@ -26,6 +26,8 @@ inline uint64_t ticks() {
 /// Nanoseconds of one tick, within 1e-4 of CLOCK_MONOTONIC_RAW. The first call takes about 20 ms to calibrate; call it
 /// before what must not be disturbed. Safe from any thread.
 double ns_per_tick();
+/// Spares the calibration: `ns` is what another process on this machine answers. Only before the first ns_per_tick().
+void adopt_ns_per_tick(double ns);
 
 /// Time between two stamps of ticks(), in milliseconds; negative when `to` is the earlier one.
 inline double ms_between(uint64_t from, uint64_t to) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "compile/storage.h"
 #include "exec/plan.h"
 #include "graph/graph.h"
 #include "loop/target.h"
@@ -19,9 +21,21 @@
 
 namespace kilter {
 
+class BuildCache;
+
+/// Schedules that come from elsewhere than the defaults and the command line.
+struct Recorded {
+  std::map<std::string, Schedule> schedules;  ///< by anchor
+  std::map<std::string, std::string> words;   ///< by anchor: where its schedule comes from
+  std::string summary;                        ///< for Plan::records
+};
+struct PassedGraph;
+
 struct CompileOptions {
   Target target;                              ///< parse_target("native") unless asked otherwise
   std::map<std::string, Schedule> schedules;  ///< forced, by node name (`--schedule NODE=...`)
+  /// Asked after the passes for schedules of tasks that are not forced; may be empty.
+  std::function<Recorded(const PassedGraph&, const CompileOptions&)> recorded;
   int compile_threads = 1;
   std::filesystem::path dump_ir;       ///< folder for the graph after each pass and the loop IR of each kernel
   std::string stop_after;              ///< name of a pass: later ones do not run (the plan is still made)
@@ -37,9 +51,12 @@ struct CompileOptions {
   /// times the network's parameters where that is more.
   std::optional<int64_t> memory;
   bool keep_alternatives = false;  ///< fills StepNotes::templates and ::estimate
+  bool keep_placed = false;        ///< fills Compiled::placed
   /// false: stops after lowering. The plan then has steps and an arena, but neither code nor constants: it can be
   /// looked at, not run or saved.
   bool generate_code = true;
+  /// Kernels and packed constants of earlier compilations of the same PassedGraph, for the same target; may be null.
+  BuildCache* cache = nullptr;
 };
 
 struct PassTiming {
@@ -70,15 +87,22 @@ struct StepNotes {
   const std::vector<Ranked>& ranked() const;
 };
 
+/// The graph that a plan was built of: where every value lies, and the tasks (compile/tasks.h).
+struct Placed {
+  Graph graph;
+  StorageMap storage;
+};
+
 struct Compiled {
   Plan plan;
   std::vector<PassTiming> timings;
   std::vector<PlacedValue> values;  ///< outputs of steps, in the order of the steps
   /// Per step: templates that were rejected before the chosen one, and why.
   std::vector<std::vector<std::pair<std::string, Rejected>>> rejected;
-  std::vector<StepNotes> notes;      ///< by step
-  std::vector<Unfused> unfused;      ///< element-wise nodes that run on their own, and why
-  std::vector<std::string> slimmed;  ///< anchors of tasks that gave up speed for smaller weights
+  std::vector<StepNotes> notes;          ///< by step
+  std::vector<Unfused> unfused;          ///< element-wise nodes that run on their own, and why
+  std::vector<std::string> slimmed;      ///< anchors of tasks that gave up speed for smaller weights
+  std::shared_ptr<const Placed> placed;  ///< with CompileOptions::keep_placed
   double compile_ms = 0;
 };
 
@@ -93,6 +117,17 @@ std::span<const PassRow> all_passes();
 
 /// Compiles a static graph. Throws usage for unknown names in the options.
 Compiled compile_graph(Graph graph, const CompileOptions& options);
+
+/// A graph after the passes.
+struct PassedGraph {
+  Graph graph;
+  std::vector<PassTiming> timings;
+  std::vector<Unfused> unfused;
+};
+/// The two halves of compile_graph(), for those who build several plans of one graph. The options that passes read
+/// must be the same for both.
+PassedGraph run_passes(Graph graph, const CompileOptions& options);
+Compiled compile_passed(const PassedGraph& passed, const CompileOptions& options);
 
 /// The runner that executors use for reference steps (installed when this library is linked and compile_graph or
 /// install_reference_runner was called).

@@ -14,6 +14,8 @@ class ConstantPool {
  public:
   /// Offset in bytes of the tensor's data in the block, 64-byte aligned.
   int64_t add(const Tensor& tensor);
+  /// Constants that lie elsewhere and count as the plan's.
+  void count(int64_t bytes) { total_ += bytes; }
   int64_t bytes() const { return total_; }
   /// All of them in one block, on huge pages where there is much: weights that stream from memory miss no translations.
   /// The pool's own copies are given up.

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <fstream>
 
+#include "compile/check_options.h"
 #include "compile/compile.h"
 #include "compile/plan_builder.h"
 #include "ops/builder.h"
@@ -45,18 +46,6 @@ void dump(const Graph& graph, const std::filesystem::path& folder, size_t index,
   if (!out.flush()) fail(ErrorKind::io, "--dump-ir: cannot write {}", file.string());
 }
 
-void check_names(const CompileOptions& options) {
-  std::vector<std::string_view> names;
-  for (const PassRow& row : kPasses) names.push_back(row.name);
-  const auto known = [&](std::string_view n) { return std::find(names.begin(), names.end(), n) != names.end(); };
-  if (!options.stop_after.empty() && !known(options.stop_after)) {
-    fail(ErrorKind::usage, "--stop-after: no pass '{}'; legal are {}", options.stop_after, fmt::join(names, ", "));
-  }
-  for (const std::string& n : options.disable) {
-    if (!known(n)) fail(ErrorKind::usage, "--disable: no pass '{}'; legal are {}", n, fmt::join(names, ", "));
-  }
-}
-
 double ms_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
@@ -65,10 +54,8 @@ double ms_since(std::chrono::steady_clock::time_point start) {
 
 std::span<const PassRow> all_passes() { return kPasses; }
 
-Compiled compile_graph(Graph graph, const CompileOptions& options) {
-  check_names(options);
-  install_reference_runner();
-  const auto start = std::chrono::steady_clock::now();
+PassedGraph run_passes(Graph graph, const CompileOptions& options) {
+  check_pass_names(options);
   PassContext context;
   context.limits = options.target.limits;
   context.rewrites_left = options.max_rewrites;
@@ -90,11 +77,43 @@ Compiled compile_graph(Graph graph, const CompileOptions& options) {
       if (options.stop_after == row.name) break;
     }
   }
-  const auto before = std::chrono::steady_clock::now();
-  Compiled compiled = build_plan(std::move(graph), options);
-  timings.push_back({"lower and generate code", ms_since(before), 0});
-  compiled.unfused.insert(compiled.unfused.begin(), context.unfused.begin(), context.unfused.end());
-  compiled.timings = std::move(timings);
+  return {std::move(graph), std::move(timings), {context.unfused.begin(), context.unfused.end()}};
+}
+
+Compiled compile_passed(const PassedGraph& passed, const CompileOptions& options) {
+  install_reference_runner();
+  const auto start = std::chrono::steady_clock::now();
+  Compiled compiled = build_plan(passed.graph, options);
+  compiled.timings = passed.timings;
+  compiled.timings.push_back({"lower and generate code", ms_since(start), 0});
+  compiled.unfused.insert(compiled.unfused.begin(), passed.unfused.begin(), passed.unfused.end());
+  compiled.compile_ms = ms_since(start);
+  return compiled;
+}
+
+namespace {
+
+Compiled compile_recorded(const PassedGraph& passed, const CompileOptions& options) {
+  CompileOptions with = options;
+  with.recorded = nullptr;
+  const Recorded recorded = options.recorded(passed, with);
+  for (const auto& [node, schedule] : recorded.schedules) with.schedules.emplace(node, schedule);
+  Compiled compiled = compile_passed(passed, with);
+  compiled.plan.records = recorded.summary;
+  for (Step& step : compiled.plan.steps) {
+    const auto words = recorded.words.find(step.name);
+    if (step.kind == StepKind::kernel && words != recorded.words.end() && !options.schedules.contains(step.name))
+      step.record = words->second;
+  }
+  return compiled;
+}
+
+}  // namespace
+
+Compiled compile_graph(Graph graph, const CompileOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  const PassedGraph passed = run_passes(std::move(graph), options);
+  Compiled compiled = options.recorded ? compile_recorded(passed, options) : compile_passed(passed, options);
   compiled.compile_ms = ms_since(start);
   return compiled;
 }

@@ -4,17 +4,17 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 
 #include "base/hash.h"
-#include "codegen/llvm/backend.h"
-#include "compile/constant_pool.h"
+#include "compile/build_cache.h"
+#include "compile/check_options.h"
+#include "compile/kernel_set.h"
 #include "compile/memory_budget.h"
 #include "compile/memory_plan.h"
+#include "compile/packer.h"
 #include "compile/reference_call.h"
 #include "compile/storage.h"
 #include "compile/tasks.h"
-#include "loop/passes/passes.h"
 #include "ops/builder.h"
 #include "schedule/emit.h"
 
@@ -33,7 +33,7 @@ class PlanBuilder {
       : graph_(std::move(graph)), options_(options), limits_(options.target.limits) {}
 
   Compiled run() {
-    check_names();
+    check_node_names(graph_, options_);
     split_unschedulable();
     const Graph fused = graph_;
     dense_ = reference_;
@@ -47,6 +47,8 @@ class PlanBuilder {
     check_memory();
     if (options_.generate_code) generate_code();
     describe();
+    if (options_.keep_placed) out_.placed = std::make_shared<Placed>(std::move(graph_), std::move(storage_));
+    if (options_.cache != nullptr) options_.cache->next();
     return std::move(out_);
   }
 
@@ -58,9 +60,9 @@ class PlanBuilder {
     Compiled fresh;
     fresh.unfused = std::move(out_.unfused);
     out_ = std::move(fresh);
-    refs_.clear(), buffers_.clear(), halos_done_.clear(), step_of_.clear(), kernels_.clear();
-    functions_.clear(), loop_hashes_.clear(), tradables_.clear();
-    constants_ = {};
+    refs_.clear(), buffers_.clear(), halos_done_.clear(), step_of_.clear();
+    kernels_ = {};
+    packer_ = Packer(options_);
     storage_ = place(graph_, dense_);
     verify(graph_);
     bind_roots();
@@ -68,30 +70,6 @@ class PlanBuilder {
       storage_.views.contains(unit.nodes.front()) ? refuse_forced(unit) : lower_unit(unit);
     }
     return dense_.size() == dense;
-  }
-
-  /// Options name the anchors of tasks, or nodes.
-  void check_names() const {
-    std::set<std::string> anchors, nodes;
-    for (const Unit& unit : units(graph_)) anchors.insert(make_task(graph_, unit, nullptr).node().name);
-    for (NodeId id : graph_.order()) {
-      if (graph_.node(id).op->name != "Relayout") nodes.insert(graph_.node(id).name);
-    }
-    const auto task = [&](const std::string& node, const std::string& option) {
-      if (anchors.contains(node)) return;
-      fail(ErrorKind::usage, "{}: no task has this name; legal are {}", option, fmt::join(anchors, ", "));
-    };
-    for (const auto& [node, schedule] : options_.schedules)
-      task(node, fmt::format("--schedule {}={}", node, schedule.text()));
-    for (const std::string& node : options_.no_fuse) task(node, "--no-fuse " + node);
-    for (const auto& [node, threads] : options_.layer_threads) {
-      task(node, fmt::format("--layer-threads {}={}", node, threads));
-      if (threads < 1) fail(ErrorKind::usage, "--layer-threads {}={}: expected 1 thread or more", node, threads);
-    }
-    for (const std::string& node : options_.plain_layout) {
-      if (nodes.contains(node)) continue;
-      fail(ErrorKind::usage, "--plain-layout {}: no node has this name; legal are {}", node, fmt::join(nodes, ", "));
-    }
   }
 
   /// What became a view has no kernel that a schedule could be for.
@@ -224,10 +202,7 @@ class PlanBuilder {
   /// The buffer of a value as an argument of the step being built.
   BufferRef ref(ValueId value) {
     const Value& v = graph_.value(value);
-    if (v.constant) {
-      const Tensor laid = relay(*v.constant, v.type);
-      return {Space::constant, constants_.add(laid), 0, laid.bytes()};
-    }
+    if (v.constant) return packer_.constant(graph_, value);
     const Storage& s = storage_.of(value);
     const int64_t offset = s.offset_elems * size_bytes(v.type.dtype);
     auto it = refs_.find(s.root);
@@ -260,16 +235,17 @@ class PlanBuilder {
     }
     const Schedule* wanted = forced(task);
     if (wanted != nullptr && !fits(task, *wanted) && make_dense(unit)) return;
-    Chosen chosen = choose(task, limits_, wanted != nullptr ? std::optional(*wanted) : std::nullopt, options_.accuracy);
+    const std::shared_ptr<const PackedTask> packed = packer_.task(task, wanted);
+    Chosen chosen = packed->chosen;
     if (chosen.schedule.name == "reference") {
       if (make_dense(unit)) return;
       std::string why;
       for (const auto& [name, r] : chosen.rejected) why += fmt::format("; {}: {}", name, r.text());
       require(false, "'{}' lost its template when its operands were placed{}", task.node().name, why);
     }
-    note_tradable(task, chosen);
+    note_given_up(task, chosen);
     for (const Operand& out : task.outputs) add_halo(out.value);
-    add_stages(task, chosen);
+    add_stages(task, chosen, packed->constants);
     note_step(unit, task, chosen);
   }
 
@@ -350,11 +326,10 @@ class PlanBuilder {
     out_.plan.steps.push_back(std::move(step));
     out_.rejected.resize(out_.plan.steps.size());
     out_.notes.resize(out_.plan.steps.size());
-    if (const int32_t k = out_.plan.steps.back().kernel; k >= 0)
-      out_.notes.back().loops = loop_hashes_[static_cast<size_t>(k)];
+    if (const int32_t k = out_.plan.steps.back().kernel; k >= 0) out_.notes.back().loops = kernels_.hash(k);
   }
 
-  void add_stages(const Task& task, Chosen& chosen) {
+  void add_stages(const Task& task, const Chosen& chosen, const std::vector<BufferRef>& constants) {
     std::vector<int32_t> temps;
     for (int64_t bytes : chosen.lowered.temp_bytes) {
       temps.push_back(static_cast<int32_t>(buffers_.size()));
@@ -363,7 +338,7 @@ class PlanBuilder {
     const auto computing = std::count_if(chosen.lowered.stages.begin(), chosen.lowered.stages.end(),
                                          [](const Stage& stage) { return !stage.packs; });
     for (size_t s = 0; s < chosen.lowered.stages.size(); ++s) {
-      Stage& stage = chosen.lowered.stages[s];
+      const Stage& stage = chosen.lowered.stages[s];
       Step step;
       step.name = task.node().name;
       step.ops = stage.packs ? "pack" : task.ops();
@@ -378,11 +353,12 @@ class PlanBuilder {
         const StageWork work = stage.work.value_or(StageWork{share, share, task.bytes() / computing});
         step.flops = work.flops, step.effective_flops = work.effective_flops, step.bytes = work.bytes;
       }
-      for (const StageArg& arg : stage.args) step.args.push_back(argument(arg, chosen.lowered, temps));
+      for (const StageArg& arg : stage.args) step.args.push_back(argument(arg, chosen.lowered, constants, temps));
       step.extent = stage.func.parallel_extent();
       if (const auto most = options_.layer_threads.find(step.name); most != options_.layer_threads.end())
         step.max_threads = most->second;
-      step.kernel = kernel(std::move(stage.func));
+      if (!options_.dump_ir.empty()) dump_kernel(stage.func, options_.target, options_.dump_ir, this->step());
+      step.kernel = kernels_.add(stage.func);
       push(std::move(step));
     }
     if (chosen.lowered.stages.empty()) return;  // tensors without elements
@@ -390,45 +366,19 @@ class PlanBuilder {
     note_values(task);
   }
 
-  BufferRef argument(const StageArg& arg, const Lowered& lowered, const std::vector<int32_t>& temps) {
+  BufferRef argument(const StageArg& arg, const Lowered& lowered, const std::vector<BufferRef>& constants,
+                     const std::vector<int32_t>& temps) {
     switch (arg.kind) {
       case StageArg::value:
         return ref(arg.index);
-      case StageArg::constant: {
-        const Tensor& t = lowered.constants[static_cast<size_t>(arg.index)];
-        return {Space::constant, constants_.add(t), 0, t.bytes()};
-      }
+      case StageArg::constant:
+        return constants[static_cast<size_t>(arg.index)];
       case StageArg::temp:
         break;
     }
     const int32_t buffer = temps[static_cast<size_t>(arg.index)];
     touch(buffer);
     return {Space::arena, 0, buffer, lowered.temp_bytes[static_cast<size_t>(arg.index)]};
-  }
-
-  /// Index of the kernel; functions that print alike share one.
-  int32_t kernel(LoopFunc func) {
-    if (!options_.dump_ir.empty()) dump_kernel(func);
-    const std::string text = print(func);
-    const auto [it, fresh] = kernels_.emplace(text, static_cast<int32_t>(functions_.size()));
-    if (fresh) {
-      functions_.push_back(std::move(func));
-      loop_hashes_.push_back(hash_text(text));
-    }
-    return it->second;
-  }
-
-  void dump_kernel(const LoopFunc& func) const {
-    std::error_code error;
-    std::filesystem::create_directories(options_.dump_ir / "loops", error);
-    const auto write = [&](std::string_view extension, const std::string& text) {
-      const auto file = options_.dump_ir / "loops" / fmt::format("{:04}_{}.{}", step(), func.name, extension);
-      std::ofstream out(file);
-      out << text;
-      if (!out.flush()) fail(ErrorKind::io, "--dump-ir: cannot write {}", file.string());
-    };
-    write("loop", print(func));
-    write("s", print_assembly(loop_passes::lower(func, limits_), options_.target));
   }
 
   void add_reference(const Task& task) {
@@ -468,16 +418,27 @@ class PlanBuilder {
 
   // --- memory ---
 
-  /// What the task could give up; of one that gave up its default, why it has that no more.
-  void note_tradable(const Task& task, Chosen& chosen) {
-    const std::string& node = task.node().name;
-    if (options_.schedules.contains(node)) return;
-    if (const auto given = given_up_.find(node); given != given_up_.end()) {
-      chosen.rejected.emplace_back(given->second,
-                                   Rejected{"bytes of packed weights in the network", std::to_string(allowed_bytes_),
-                                            std::to_string(wanted_bytes_)});
+  /// Of a task that gave up its default: why it has that no more.
+  void note_given_up(const Task& task, Chosen& chosen) const {
+    const auto given = given_up_.find(task.node().name);
+    if (given == given_up_.end()) return;
+    chosen.rejected.emplace_back(given->second,
+                                 Rejected{"bytes of packed weights in the network", std::to_string(allowed_bytes_),
+                                          std::to_string(wanted_bytes_)});
+  }
+
+  /// The tasks that could run with smaller weights than those they were lowered with.
+  std::vector<Tradable> tradables() const {
+    std::vector<Tradable> all;
+    for (const Unit& unit : units(graph_)) {
+      const auto step = step_of_.find(unit.nodes.front());
+      if (step == step_of_.end()) continue;
+      const Task task = make_task(graph_, unit, &storage_);
+      const Step& taken = out_.plan.steps[step->second];
+      if (taken.name != task.node().name || options_.schedules.contains(taken.name)) continue;
+      if (auto found = tradable(task, parse_schedule(taken.schedule), limits_)) all.push_back(std::move(*found));
     }
-    if (auto found = tradable(task, chosen.schedule, limits_)) tradables_.push_back(std::move(*found));
+    return all;
   }
 
   /// Most bytes that packed weights may have.
@@ -490,10 +451,12 @@ class PlanBuilder {
 
   /// Exchanges schedules where packed weights are too large; whether there were any to exchange.
   bool slim() {
-    wanted_bytes_ = std::max(wanted_bytes_, constants_.bytes());
+    wanted_bytes_ = std::max(wanted_bytes_, packer_.bytes());
     allowed_bytes_ = weight_limit();
-    const Trade done = trade(tradables_, constants_.bytes() - allowed_bytes_);
-    for (const Tradable& t : tradables_) {
+    if (packer_.bytes() <= allowed_bytes_) return false;
+    const std::vector<Tradable> tasks = tradables();
+    const Trade done = trade(tasks, packer_.bytes() - allowed_bytes_);
+    for (const Tradable& t : tasks) {
       const auto it = done.schedules.find(t.node);
       if (it == done.schedules.end()) continue;
       slim_[t.node] = it->second;
@@ -504,7 +467,7 @@ class PlanBuilder {
 
   void check_memory() {
     for (const auto& [node, schedule] : slim_) out_.slimmed.push_back(node);
-    const int64_t weights = constants_.bytes(), arena = out_.plan.arena_bytes;
+    const int64_t weights = packer_.bytes(), arena = out_.plan.arena_bytes;
     if (!options_.memory || weights + arena <= *options_.memory) return;
     fail(ErrorKind::usage,
          "--memory {}: '{}' needs {} bytes: packed weights {}, arena {}; {}. Give at least as much, or compile for a "
@@ -535,25 +498,19 @@ class PlanBuilder {
   }
 
   void generate_code() {
-    std::vector<LoopFunc> lowered;
-    for (const LoopFunc& f : functions_) {
-      lowered.push_back(loop_passes::lower(f, limits_));
-      out_.plan.scratch_bytes = std::max(out_.plan.scratch_bytes, lowered.back().scratch_bytes());
-    }
-    for (size_t i = 0; i < lowered.size(); ++i) lowered[i].name = fmt::format("k{}_{}", i, lowered[i].name);
-    MachineCode code;
-    if (!lowered.empty()) code = compile(lowered, options_.target, options_.compile_threads);
     struct Owned {
       MachineCode code;
       Block constants;
     };
-    auto owned = std::make_shared<Owned>(Owned{std::move(code), constants_.join()});
+    auto owned = std::make_shared<Owned>();
+    KernelSet::Code generated = kernels_.generate(options_.target, options_.compile_threads, options_.cache);
+    owned->code = std::move(generated.code);
     Plan& plan = out_.plan;
+    plan.scratch_bytes = generated.scratch_bytes;
     plan.entries = owned->code.entries;
     plan.code = owned->code.bytes.data();
     plan.code_bytes = static_cast<int64_t>(owned->code.bytes.size());
-    plan.constants = owned->constants.data();
-    plan.constants_bytes = constants_.bytes();
+    packer_.place(plan, owned->constants);
     plan.owner = owned;
   }
 
@@ -581,14 +538,11 @@ class PlanBuilder {
   std::vector<ArenaBuffer> buffers_;
   std::set<ValueId> halos_done_;
   std::map<NodeId, size_t> step_of_;  ///< the last step of the task that a node is in
-  ConstantPool constants_;
-  std::vector<Tradable> tradables_;
+  Packer packer_{options_};
   std::map<std::string, Schedule> slim_;          ///< schedules with smaller weights, by anchor
   std::map<std::string, std::string> given_up_;   ///< template that an anchor had at first
   int64_t wanted_bytes_ = 0, allowed_bytes_ = 0;  ///< of packed weights: before any were given up; at most
-  std::map<std::string, int32_t> kernels_;
-  std::vector<LoopFunc> functions_;
-  std::vector<uint64_t> loop_hashes_;  ///< of functions_ as text
+  KernelSet kernels_;
   Compiled out_;
 };
 

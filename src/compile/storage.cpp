@@ -36,8 +36,7 @@ class Placer {
     placed_.resize(graph_.value_count(), false);
   }
   void own(ValueId v) {
-    grow();
-    if (placed_[static_cast<size_t>(v)]) return;
+    if (placed(v)) return;
     set(v, {v, 0, physical(graph_.type(v))});
   }
   void set(ValueId v, Storage storage) {
@@ -46,6 +45,7 @@ class Placer {
     placed_[static_cast<size_t>(v)] = true;
   }
   const Storage& of(ValueId v) const { return map_.of(v); }
+  bool placed(ValueId v) const { return static_cast<size_t>(v) < placed_.size() && placed_[static_cast<size_t>(v)]; }
 
   /// Writes its outputs through strides: everything but views and nodes that write dense tensors.
   bool kernel(NodeId id) const {
@@ -102,13 +102,18 @@ class Placer {
         if (graph_.type(part).layout != type.layout) graph_.value(part).type.layout = type.layout;
       }
       Storage inside = whole;
-      const int64_t at = type.layout.block > 1 && axis == 1 ? start / type.layout.block : start;
-      inside.offset_elems += at * whole.phys.strides[static_cast<size_t>(axis)];
+      inside.offset_elems += part_offset(type, axis, start, whole);
       inside.phys.dims = physical(graph_.type(part)).dims;
       inside.phys.elems = whole.phys.elems - (inside.offset_elems - whole.offset_elems);
       set(part, inside);
       start += extent;
     }
+  }
+
+  /// Elements from the start of a concatenation of `type` to the part that begins at `start` of its axis.
+  static int64_t part_offset(const TensorType& type, int64_t axis, int64_t start, const Storage& whole) {
+    const int64_t at = type.layout.block > 1 && axis == 1 ? start / type.layout.block : start;
+    return at * whole.phys.strides[static_cast<size_t>(axis)];
   }
 
   /// The place of a concatenation whose parts lie one after another inside a larger one already, as the layers of a
@@ -118,16 +123,14 @@ class Placer {
     const ValueId out = node.outputs[0];
     const TensorType& type = graph_.type(out);
     const int64_t axis = normal_axis(node, node.int_attr("axis", 1), static_cast<int64_t>(type.shape.size()));
-    const bool taken = static_cast<size_t>(out) < placed_.size() && placed_[static_cast<size_t>(out)];
-    if (taken || graph_.is_output(out) || read_dense(out)) return std::nullopt;
+    if (placed(out) || graph_.is_output(out) || read_dense(out)) return std::nullopt;
     std::optional<Storage> first;
     int64_t start = 0;
     for (const ValueId part : node.inputs) {
-      if (static_cast<size_t>(part) >= placed_.size() || !placed_[static_cast<size_t>(part)]) return std::nullopt;
+      if (!placed(part)) return std::nullopt;
       const Storage& s = of(part);
       if (!first) first = s;
-      const int64_t at = type.layout.block > 1 && axis == 1 ? start / type.layout.block : start;
-      const int64_t offset = first->offset_elems + at * first->phys.strides[static_cast<size_t>(axis)];
+      const int64_t offset = first->offset_elems + part_offset(type, axis, start, *first);
       if (s.root != first->root || s.offset_elems != offset || s.phys.strides != first->phys.strides ||
           graph_.type(part).layout != type.layout)
         return std::nullopt;
@@ -139,8 +142,7 @@ class Placer {
 
   bool writable_in_place(ValueId part, const Layout& layout, NodeId user) const {
     const Value& v = graph_.value(part);
-    const bool placed = static_cast<size_t>(part) < placed_.size() && placed_[static_cast<size_t>(part)];
-    return !placed && writes_strided(v.producer) && v.type.layout == layout && !graph_.is_output(part) &&
+    return !placed(part) && writes_strided(v.producer) && v.type.layout == layout && !graph_.is_output(part) &&
            !read_dense(part) && !wanted_dense(part, user);
   }
 
@@ -178,7 +180,7 @@ class Placer {
     if (map_.views.contains(id)) return;
     if (dense_.contains(id)) dense_inputs(id);
     const Node& node = graph_.node(id);
-    if (!dense_.contains(id) && node.outputs[0] != kNone && !placed_[static_cast<size_t>(node.outputs[0])]) {
+    if (!dense_.contains(id) && node.outputs[0] != kNone && !placed(node.outputs[0])) {
       if (node.op->family == Family::reshape) return place_reshape(id);
       if (node.op->family == Family::movement && place_region_views(id)) return;
       if (node.op->name == "Relayout" && place_relayout_view(id)) return;

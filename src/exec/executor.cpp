@@ -22,10 +22,6 @@ int64_t round_up(int64_t bytes) { return (bytes + kCacheLine - 1) / kCacheLine *
 
 bool aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % kCacheLine == 0; }
 
-/// Bytes between the scratch of two workers: whole cache lines, an odd number of them, so that equal places in the
-/// scratch of different workers do not share a cache set.
-int64_t scratch_stride(int64_t bytes) { return bytes == 0 ? 0 : ((round_up(bytes) / kCacheLine) | 1) * kCacheLine; }
-
 struct KernelCall {
   KernelEntry entry = nullptr;
   KernelArgs args{};
@@ -142,6 +138,11 @@ class Turn {
 
 }  // namespace
 
+int64_t least_scratch_stride(const Plan& plan) {
+  // Whole cache lines, an odd number of them: equal places in the scratch of different workers share no cache set.
+  return plan.scratch_bytes == 0 ? 0 : ((round_up(plan.scratch_bytes) / kCacheLine) | 1) * kCacheLine;
+}
+
 Program::Program(Plan plan) : plan_(std::move(plan)) {
   check_plan(plan_, ErrorKind::internal);
   if (plan_.arch != kThisArch && plan_.code_bytes > 0) {
@@ -169,15 +170,32 @@ KernelEntry Program::entry(int32_t kernel) const {
 }
 
 struct Instance::State {
-  State(std::shared_ptr<const Program> of_program, std::shared_ptr<ThreadPool> on_pool)
+  State(std::shared_ptr<const Program> of_program, std::shared_ptr<ThreadPool> on_pool, const Placement& placement)
       : program(std::move(of_program)), pool(std::move(on_pool)) {
     require(program != nullptr && pool != nullptr, "an instance needs a program and a thread pool");
     const Plan& plan = program->plan();
-    arena = Block(plan.arena_bytes, "the arena of '" + plan.model + "'");
-    const int64_t stride = scratch_stride(plan.scratch_bytes);
-    scratch = Block(stride * pool->threads(), "the scratch memory of '" + plan.model + "'");
+    arena = placement.arena;
+    if (arena == nullptr) {
+      own_arena = Block(plan.arena_bytes, "the arena of '" + plan.model + "'");
+      arena = own_arena.data();
+    }
     prepare_borders(plan);
-    prepare_steps(plan, stride);
+    prepare_steps(plan, prepare_scratch(plan, placement));
+  }
+
+  /// Answers the stride.
+  int64_t prepare_scratch(const Plan& plan, const Placement& placement) {
+    const int64_t least = least_scratch_stride(plan);
+    if (placement.scratch == nullptr) {
+      own_scratch = Block(least * pool->threads(), "the scratch memory of '" + plan.model + "'");
+      scratch = own_scratch.data();
+      return least;
+    }
+    require(placement.scratch_stride >= least && placement.scratch_stride % kCacheLine == 0,
+            "the scratch of a worker was given {} bytes; expected a multiple of {}, at least {}",
+            placement.scratch_stride, kCacheLine, least);
+    scratch = placement.scratch;
+    return placement.scratch_stride;
   }
 
   void prepare_borders(const Plan& plan) {
@@ -211,7 +229,7 @@ struct Instance::State {
       const Step& step = plan.steps[i];
       first.push_back(slot);
       if (step.kind == StepKind::kernel) {
-        kernels[i] = {program->entry(step.kernel), {addresses.data() + slot, nullptr, scratch.data(), stride}};
+        kernels[i] = {program->entry(step.kernel), {addresses.data() + slot, nullptr, scratch, stride}};
       }
       if (step.kind == StepKind::reference && first_reference < 0) first_reference = static_cast<int64_t>(i);
       for (const BufferRef& ref : step.args) {
@@ -228,7 +246,7 @@ struct Instance::State {
   std::byte* fixed_address(const BufferRef& ref) const {
     const Plan& plan = program->plan();
     // Kernels take one type of pointer; check_plan() and the compiler see to it that constants are only read.
-    std::byte* base = ref.space == Space::arena ? arena.data() : const_cast<std::byte*>(plan.constants);
+    std::byte* base = ref.space == Space::arena ? arena : const_cast<std::byte*>(plan.constants);
     return base == nullptr ? nullptr : base + ref.offset;
   }
 
@@ -311,7 +329,9 @@ struct Instance::State {
 
   std::shared_ptr<const Program> program;
   std::shared_ptr<ThreadPool> pool;
-  Block arena, scratch, staging;
+  std::byte* arena = nullptr;
+  std::byte* scratch = nullptr;
+  Block own_arena, own_scratch, staging;
   std::vector<Border> inputs, outputs;
   std::vector<std::byte*> addresses;  ///< of all steps, one after the other
   std::vector<size_t> first;          ///< per step: its first in `addresses`
@@ -321,8 +341,8 @@ struct Instance::State {
   std::atomic<bool> running{false};
 };
 
-Instance::Instance(std::shared_ptr<const Program> program, std::shared_ptr<ThreadPool> pool)
-    : state_(std::make_unique<State>(std::move(program), std::move(pool))) {}
+Instance::Instance(std::shared_ptr<const Program> program, std::shared_ptr<ThreadPool> pool, const Placement& placement)
+    : state_(std::make_unique<State>(std::move(program), std::move(pool), placement)) {}
 
 Instance::~Instance() = default;
 
@@ -341,7 +361,7 @@ void Instance::run(std::span<const std::byte* const> inputs, std::span<std::byte
   for (size_t i = 0; i < count; ++i) {
     if (observer != nullptr && observer->before) observer->before(i);
     if (trace != nullptr) trace->fork(i);
-    s.run_step(i, trace);
+    if (observer == nullptr || !observer->leaves_out || !observer->leaves_out(i)) s.run_step(i, trace);
     if (trace != nullptr) trace->join();
     if (observer != nullptr && observer->after) observer->after(i);
   }
@@ -384,7 +404,7 @@ std::span<const std::byte> Instance::code(size_t step) const {
 }
 
 std::span<std::byte> Instance::scratch() const {
-  return {state_->scratch.data(), static_cast<size_t>(state_->program->plan().scratch_bytes)};
+  return {state_->scratch, static_cast<size_t>(state_->program->plan().scratch_bytes)};
 }
 
 void set_reference_runner(ReferenceRunner runner) { reference_runner.store(runner, std::memory_order_release); }

@@ -34,7 +34,18 @@ class Program {
 /// Called around every step when set; for --verify.
 struct StepObserver {
   std::function<void(size_t step)> before, after;
+  std::function<bool(size_t step)> leaves_out = {};  ///< true: the step does not run; before and after are called
 };
+
+/// Memory of the caller for an instance to work in. It outlives the instance; instances that never run at the same time
+/// may share it. What is left 0 the instance allocates.
+struct Placement {
+  std::byte* arena = nullptr;    ///< Plan::arena_bytes, 64-byte aligned
+  std::byte* scratch = nullptr;  ///< of worker 0; worker w has Plan::scratch_bytes at scratch + w * scratch_stride
+  int64_t scratch_stride = 0;    ///< bytes, a multiple of 64; at least least_scratch_stride()
+};
+/// Bytes between the scratch of two workers where the instance allocates it.
+int64_t least_scratch_stride(const Plan& plan);
 
 /// A stretch of the packed constants that lies elsewhere in memory, for measurements that rotate weights.
 struct ConstantWindow {
@@ -46,7 +57,7 @@ class Instance {
  public:
   /// Allocates everything that running needs: arena, scratch of every worker, aligned copies for callers' unaligned
   /// tensors.
-  Instance(std::shared_ptr<const Program> program, std::shared_ptr<ThreadPool> pool);
+  Instance(std::shared_ptr<const Program> program, std::shared_ptr<ThreadPool> pool, const Placement& placement = {});
   ~Instance();
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;

@@ -70,6 +70,7 @@ struct Step {
   std::string schedule;  ///< template and knobs in one line; "reference" where the reference kernel runs
   std::string shapes;    ///< of the operands, "f32[1,64,56,56] f32[64,64,3,3] -> f32[1,64,56,56]"
   std::string layouts;   ///< layouts of the operands, "c16 plain -> c16"
+  std::string record;    ///< what the schedule comes from where it is not the default, in words
   uint64_t key = 0;      ///< kernel key
   int32_t kernel = -1;   ///< index into Plan::entries
   std::vector<BufferRef> args;
@@ -101,6 +102,7 @@ struct Plan {
   std::string cpu;                             ///< LLVM's name of it
   Arch arch = kThisArch;                       ///< what `code` is for
   std::string codegen;                         ///< version of the code generator
+  std::string records;                         ///< tuning records that were used, in words; empty: none
   std::vector<std::string> required_features;  ///< CPU features the code uses, by the names of base/cpu_info.h
   std::vector<PlanTensor> inputs, outputs;
   int64_t arena_bytes = 0;

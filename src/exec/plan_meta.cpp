@@ -155,6 +155,7 @@ void step_fields(Io& io, T& step) {
   io.text(step.schedule, "schedule of a step");
   io.text(step.shapes, "shapes of a step");
   io.text(step.layouts, "layouts of a step");
+  io.text(step.record, "record of a step");
   io.number(step.key, "key of a step");
   io.number(step.kernel, "kernel of a step");
   io.list(step.args, 21, "buffers of a step", [&](auto& ref) { buffer_fields(io, ref); });
@@ -184,13 +185,14 @@ void plan_fields(Io& io, P& plan) {
   io.text(plan.cpu, "cpu");
   io.enumeration(plan.arch, kLastArch, "architecture");
   io.text(plan.codegen, "code generator");
+  io.text(plan.records, "tuning records");
   io.list(plan.required_features, 8, "required features", [&](auto& feature) { io.text(feature, "feature"); });
   io.list(plan.inputs, 17, "inputs", [&](auto& tensor) { tensor_fields(io, tensor); });
   io.list(plan.outputs, 17, "outputs", [&](auto& tensor) { tensor_fields(io, tensor); });
   io.number(plan.arena_bytes, "size of the arena");
   io.number(plan.scratch_bytes, "size of the scratch memory");
   io.list(plan.entries, 8, "kernel entries", [&](auto& entry) { io.number(entry, "kernel entry"); });
-  io.list(plan.steps, 97, "steps", [&](auto& step) { step_fields(io, step); });
+  io.list(plan.steps, 105, "steps", [&](auto& step) { step_fields(io, step); });
   io.list(plan.arena, 40, "arena buffers", [&](auto& span) { span_fields(io, span); });
 }
 

@@ -96,7 +96,8 @@ KILTER_OP(GroupNormalization){
     .reference = reference_group,
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[1,12,7,9] f32[12] f32[12] | num_groups=3", "f32[2,33,5] f32[33] f32[33] | num_groups=33",
-              "f32[1,8,6,6] f32[4] f32[4] | num_groups=4 | 18", "f32[1,17,3,3] f32[17] f32[17] | num_groups=1"},
+              "f32[1,8,6,6] f32[4] f32[4] | num_groups=4 | 18", "f32[1,17,3,3] f32[17] f32[17] | num_groups=1",
+              "f32[2,20,3,70,61] f32[20] f32[20] | num_groups=2", "f32[3,6] f32[6] f32[6] | num_groups=2"},
 };
 
 }  // namespace kilter

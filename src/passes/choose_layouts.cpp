@@ -75,6 +75,12 @@ class Layouts {
     return !axes.empty() && std::all_of(axes.begin(), axes.end(), [](int64_t a) { return a >= 2; });
   }
 
+  /// Over the pixels of channels or groups of them, with scale and bias that stay plain.
+  bool normalize_blocks(const Node& node) const {
+    if (node.op->name != "GroupNormalization" && node.op->name != "InstanceNormalization") return false;
+    return image(node.inputs[0]) && blocked(node.inputs[0]) && image(node.outputs[0]);
+  }
+
   /// Element-wise: all operands are images that are blocked already, constants, or have one channel; at least one is
   /// blocked.
   bool map_blocks(const Node& node) const {
@@ -121,6 +127,9 @@ class Layouts {
         break;
       case Family::reduce:
         block = blocked(node.inputs[0]) && reduces_space(node);
+        break;
+      case Family::normalize:
+        block = normalize_blocks(node);
         break;
       case Family::map:
         block = map_blocks(node);

@@ -4,6 +4,8 @@
 //   Mul(x, Clip(x + 3, 0, 6)) / 6   Mul(x, HardSigmoid(x))    =>  HardSwish(x)
 //   x * 0.5 * (1 + Erf(x / sqrt 2)), in any order             =>  Gelu(x)
 //   d = x - mean(x); d / sqrt(mean(d * d) + e) * s + b        =>  LayerNormalization(x, s, b)
+//   Reshape(InstanceNormalization(Reshape(x, [n, g, ...])))   =>  GroupNormalization(x; g)
+//   GroupNormalization(x, s, b) * t + u, t and u by channel   =>  GroupNormalization(x, s t, b t + u)
 
 #include <algorithm>
 #include <cmath>
@@ -27,8 +29,8 @@ class Recogniser {
       const Node node = read().node(id);
       if (node.dead || node.op->domain != "" || node.outputs.size() != 1 || node.outputs[0] == kNone) continue;
       if (graph_.type(node.outputs[0]).dtype != DType::f32) continue;
-      for (const auto rule :
-           {&Recogniser::swish, &Recogniser::hard_swish, &Recogniser::gelu, &Recogniser::layer_norm}) {
+      for (const auto rule : {&Recogniser::swish, &Recogniser::hard_swish, &Recogniser::gelu, &Recogniser::layer_norm,
+                              &Recogniser::group_norm, &Recogniser::scaled_group_norm}) {
         const std::optional<ValueId> to = (this->*rule)(node);
         if (!to) continue;
         graph_.replace_uses(node.outputs[0], *to);
@@ -187,6 +189,73 @@ class Recogniser {
         return b_.add("LayerNormalization", {x, flat(scale), flat(bias)}, {{"axis", int64_t{-1}}, {"epsilon", epsilon}},
                       node.name);
       }
+    }
+    return std::nullopt;
+  }
+
+  const Tensor* f32_constant(ValueId v) const {
+    const auto& c = graph_.value(v).constant;
+    return c && c->dtype() == DType::f32 ? &*c : nullptr;
+  }
+
+  /// f32[channels] of value(channel).
+  template <class Value>
+  ValueId by_channel(int64_t channels, const std::string& name, Value value) {
+    Tensor t(DType::f32, {channels});
+    for (int64_t c = 0; c < channels; ++c) t.data<float>()[c] = static_cast<float>(value(c));
+    return b_.constant(t, name);
+  }
+
+  std::optional<ValueId> group_norm(const Node& node) {
+    if (node.op->name != "Reshape") return std::nullopt;
+    const Node* norm = made_by(node.inputs[0], "InstanceNormalization");
+    const Node* split = norm == nullptr ? nullptr : made_by(norm->inputs[0], "Reshape");
+    if (split == nullptr || !read_once(graph_, node.inputs[0])) return std::nullopt;
+    const ValueId x = split->inputs[0];
+    const Shape &shape = graph_.type(x).shape, &rows = graph_.type(norm->inputs[0]).shape;
+    if (shape.size() < 3 || graph_.type(node.outputs[0]).shape != shape || rows[0] != shape[0] || rows[1] == 0 ||
+        shape[1] % rows[1] != 0) {
+      return std::nullopt;
+    }
+    const Tensor *scale = f32_constant(norm->inputs[1]), *bias = f32_constant(norm->inputs[2]);
+    if (scale == nullptr || bias == nullptr || !context_.take()) return std::nullopt;
+    const int64_t each = shape[1] / rows[1];
+    const auto spread = [&](const Tensor& t, const char* what) {
+      return by_channel(shape[1], node.name + what, [&](int64_t c) { return t.as_double(c / each); });
+    };
+    return b_.add("GroupNormalization", {x, spread(*scale, ".scale"), spread(*bias, ".bias")},
+                  {{"epsilon", norm->float_attr("epsilon", 1e-5F)}, {"num_groups", rows[1]}}, node.name);
+  }
+
+  /// The factor or summand of each channel of values of `shape`; one element stands for all.
+  const Tensor* per_channel(ValueId v, const Shape& shape) const {
+    const Tensor* t = f32_constant(v);
+    if (t == nullptr || t->elems() == 1) return t;
+    const size_t rank = t->shape().size();
+    if (rank + 1 < shape.size() || rank > shape.size()) return nullptr;
+    const size_t channel = rank + 1 - shape.size();
+    return t->shape()[channel] == shape[1] && t->elems() == shape[1] ? t : nullptr;
+  }
+
+  std::optional<ValueId> scaled_group_norm(const Node& node) {
+    const bool scales = node.op->name == "Mul";
+    if (!scales && node.op->name != "Add") return std::nullopt;
+    for (size_t i = 0; i < 2; ++i) {
+      const Node* norm = made_by(node.inputs[i], "GroupNormalization");
+      if (norm == nullptr || norm->opset < 21 || !read_once(graph_, node.inputs[i])) continue;
+      const Shape& shape = graph_.type(node.inputs[i]).shape;
+      const Tensor* by = per_channel(node.inputs[1 - i], shape);
+      const Tensor *scale = f32_constant(norm->inputs[1]), *bias = f32_constant(norm->inputs[2]);
+      const bool same = graph_.type(node.outputs[0]).shape == shape;
+      if (by == nullptr || scale == nullptr || bias == nullptr || !same || !context_.take()) continue;
+      const auto of = [&](int64_t c) { return by->as_double(by->elems() == 1 ? 0 : c); };
+      const ValueId scaled =
+          scales ? by_channel(shape[1], norm->name + ".scale", [&](int64_t c) { return scale->as_double(c) * of(c); })
+                 : norm->inputs[1];
+      const ValueId shifted = by_channel(shape[1], norm->name + ".bias", [&](int64_t c) {
+        return scales ? bias->as_double(c) * of(c) : bias->as_double(c) + of(c);
+      });
+      return b_.add("GroupNormalization", {norm->inputs[0], scaled, shifted}, norm->attrs, node.name);
     }
     return std::nullopt;
   }

@@ -341,6 +341,7 @@ Conditions conditions_of(const Plan& plan, int threads) {
   c.activations = "as the layers before left them";
   c.target = plan.target;
   c.codegen = plan.codegen;
+  if (!plan.records.empty()) c.records = plan.records;
   return c;
 }
 

@@ -8,11 +8,7 @@
 #include <set>
 
 #include "base/text.h"
-#include "compile/compile.h"
-#include "compile/session.h"
-#include "measure/compare.h"
-#include "profile/replay.h"
-#include "schedule/problem.h"
+#include "profile/kernel_form.h"
 
 namespace kilter::profile {
 namespace {
@@ -30,56 +26,19 @@ void for_each_row(std::string_view text, const std::function<void(size_t, const 
   }
 }
 
-/// A problem compiled in one form, ready to run.
-struct Form {
-  Loaded loaded;
-  std::vector<Tensor> tensors;  ///< of the plan's inputs and outputs; replays work on them
-  size_t first = 0, count = 0;  ///< steps of the task
+/// A problem compiled in one form, with its figures.
+struct Form : KernelForm {
   std::unique_ptr<Replayer> cold, warm;
   KernelTime time;
 };
 
-/// The steps of the task that the problem is.
-void find_steps(Form& form, const std::string& problem) {
-  const std::vector<Step>& steps = form.loaded.plan().steps;
-  std::vector<std::string> others;
-  for (size_t s = 0; s < steps.size(); ++s) {
-    if (steps[s].kind == StepKind::halo) continue;
-    if (steps[s].problem != problem) {
-      if (!steps[s].problem.empty()) others.push_back(steps[s].problem);
-      continue;
-    }
-    if (form.count == 0) form.first = s;
-    form.count = s - form.first + 1;
-  }
-  if (form.count == 0) {
-    fail(ErrorKind::bad_input,
-         "problem '{}': expected one task that is written so, got '{}'; write it as `kilter inspect` prints it",
-         problem, fmt::join(others, "', '"));
-  }
-}
-
-Form compile_form(const Problem& problem, const std::string& line, Accuracy accuracy, const KernelOptions& options,
+Form compile_with(const Problem& problem, const std::string& line, Accuracy accuracy, const KernelOptions& options,
                   const std::shared_ptr<ThreadPool>& pool) {
-  CompileOptions how;
-  how.target = options.target;
-  how.accuracy = accuracy;
-  Form form;
-  Compiled compiled = compile_graph(problem.graph, how);
-  form.loaded.program = std::make_shared<const Program>(std::move(compiled.plan));
-  form.loaded.instance = std::make_unique<Instance>(form.loaded.program, pool);
-  find_steps(form, line);
-  std::vector<const std::byte*> from;
-  std::vector<std::byte*> to;
-  for (const PlanTensor& t : form.loaded.plan().inputs)
-    from.push_back(form.tensors.emplace_back(random_input(t.name, t.type, t.shape)).raw());
-  for (const PlanTensor& t : form.loaded.plan().outputs) to.push_back(form.tensors.emplace_back(t.type, t.shape).raw());
-  form.loaded.instance->run(from, to);
-  return form;
+  return {compile_form(problem, line, {options.target, accuracy, {}}, pool), {}, {}, {}};
 }
 
 void note_work(Form& form, const Peaks& peaks, const KernelOptions& options) {
-  const Plan& plan = form.loaded.plan();
+  const Plan& plan = form.plan();
   const Footprint run{plan.constants_bytes, std::max(options.touched_bytes, footprint(plan).touched_bytes)};
   KernelTime& t = form.time;
   for (size_t s = form.first; s < form.first + form.count; ++s) {
@@ -94,23 +53,6 @@ void note_work(Form& form, const Peaks& peaks, const KernelOptions& options) {
     add(t.bound, bound_of(step, run, peaks, options.threads));
     if (step.kind == StepKind::kernel) add(t.memory, memory_bound_of(step, run, peaks, options.threads));
   }
-}
-
-std::unique_ptr<Replayer> replayer(const Form& form, Weights weights, const KernelOptions& options) {
-  ReplayOptions how;
-  how.weights = weights;
-  how.steps = form.count;
-  how.touched_bytes = options.touched_bytes;
-  return std::make_unique<Replayer>(*form.loaded.instance, form.loaded.plan(), options.threads, form.first, how);
-}
-
-Candidate candidate(const std::string& name, Replayer& replayer, bool warm) {
-  return {name, {}, {}, [&replayer, warm](int64_t calls) {
-            if (warm) replayer.run();  // what ran in between took the caches
-            double ms = 0;
-            for (int64_t i = 0; i < calls; ++i) ms += replayer.run();
-            return ms / static_cast<double>(calls);
-          }};
 }
 
 }  // namespace
@@ -168,19 +110,19 @@ KernelFigures measure_kernel(const std::string& problem, const Peaks& peaks, con
   const Problem parsed = parse_problem(problem);
   const auto pool = std::make_shared<ThreadPool>(options.threads);
   std::vector<Form> forms;
-  forms.push_back(compile_form(parsed, problem, Accuracy::normal, options, pool));
+  forms.push_back(compile_with(parsed, problem, Accuracy::normal, options, pool));
   note_work(forms[0], peaks, options);
   const Template* chosen = find_template(parse_schedule(forms[0].time.schedule).name);
   if (chosen != nullptr && chosen->approximates) {
-    forms.push_back(compile_form(parsed, problem, Accuracy::strict, options, pool));
+    forms.push_back(compile_with(parsed, problem, Accuracy::strict, options, pool));
     note_work(forms[1], peaks, options);
   }
   std::vector<Candidate> candidates;
   for (Form& form : forms) {
-    form.cold = replayer(form, Weights::cold, options);
+    form.cold = replayer(form, Weights::cold, options.threads, options.touched_bytes);
     candidates.push_back(candidate(form.time.schedule, *form.cold, false));
   }
-  forms[0].warm = replayer(forms[0], Weights::warm, options);
+  forms[0].warm = replayer(forms[0], Weights::warm, options.threads, options.touched_bytes);
   candidates.push_back(candidate("warm", *forms[0].warm, true));
   CompareOptions how;
   how.max_seconds = options.seconds;

@@ -135,6 +135,7 @@ std::string layer_text(const Compiled& c, const LayerSchedule& layer) {
     return out + line("work", fmt::format("zeroes {:.3f} MB", static_cast<double>(layer.bytes) * 1e-6));
   out += line("problem", step.problem);
   out += line("schedule", step.schedule);
+  if (!step.record.empty()) out += line("record", step.record);
   out += line("operands", fmt::format("{} | {}", step.shapes, step.layouts));
   for (size_t s : layer.steps) {
     if (layer.steps.size() == 1) break;
@@ -219,6 +220,7 @@ json layer_json(const Compiled& c, const LayerSchedule& layer) {
            {"bound", {{"cycles", layer.bound.cycles}, {"by", layer.bound.by}}},
            {"templates", templates}};
   if (!step.schedule.empty()) out["schedule"] = schedule_json(parse_schedule(step.schedule));
+  if (!step.record.empty()) out["record"] = step.record;
   if (notes.estimate) out["predicted"] = estimate_json(*notes.estimate);
   return out;
 }

@@ -157,6 +157,40 @@ std::optional<Rejected> check_tiles(const Schedule& schedule, const TargetLimits
   return std::nullopt;
 }
 
+/// Cycles of one head: the scores of all blocks of queries, their exponentials, and the outputs; the online softmax
+/// scales the outputs anew for each block of keys.
+double head_cycles(const FusedAttentionShape& s, const Schedule& schedule, const TargetLimits& limits) {
+  constexpr double kExponential = 20;  // a vector of scores: maximum, exponential, sum
+  const int64_t lanes = lanes_of(limits), keys = schedule.knob("keys");
+  const auto panels = [&](int64_t rows, int64_t columns, std::string_view tile, std::string_view vectors) {
+    const int64_t v = schedule.knob(vectors), all = ceil_div(columns, lanes);
+    const double rest = all % v > 0 ? cycles(rows, schedule.knob(tile), all % v, limits) : 0;
+    return static_cast<double>(all / v) * cycles(rows, schedule.knob(tile), v, limits) + rest;
+  };
+  const int64_t width = schedule.knob("vectors") * lanes, blocks = ceil_div(s.keys, keys);
+  const auto block = [&](int64_t queries) {
+    if (queries == 0) return 0.0;
+    const auto scores = static_cast<double>(s.keys * ceil_div(queries, lanes));
+    const auto outputs = static_cast<double>(queries * ceil_div(s.v_size, lanes));
+    return static_cast<double>(s.size) * panels(s.keys, queries, "rows", "vectors") + scores * kExponential +
+           static_cast<double>(s.keys) * panels(queries, s.v_size, "out_rows", "out_vectors") +
+           (blocks > 1 ? 2 * outputs * static_cast<double>(blocks) : 0);
+  };
+  return static_cast<double>(s.queries / width) * block(width) + block(s.queries % width);
+}
+
+Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  auto analysed = analyse(task);
+  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
+  const AttentionProblem& h = std::get<AttentionProblem>(analysed);
+  if (auto rejected = check_knobs(schedule, knobs(h, limits))) return *rejected;
+  if (auto rejected = check_tiles(schedule, limits)) return *rejected;
+  const FusedAttentionShape& s = h.shape;
+  const int64_t lanes = lanes_of(limits), padded = ceil_div(s.queries, lanes) * lanes;
+  const double filled = static_cast<double>(s.queries) / static_cast<double>(padded);
+  return Estimate{static_cast<double>(elems(s.batch)) * head_cycles(s, schedule, limits), 1 - filled};
+}
+
 Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
   auto analysed = analyse(task);
   if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
@@ -172,7 +206,8 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
 
 }  // namespace
 
-const Template attention_rows{"attention_rows", "softmax(q k') v by blocks of queries, scores in cache only", space,
-                              pick, lower};
+const Template attention_rows{
+    "attention_rows", "softmax(q k') v by blocks of queries, scores in cache only", space, pick, lower, nullptr,
+    estimate};
 
 }  // namespace kilter

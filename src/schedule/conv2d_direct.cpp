@@ -70,7 +70,8 @@ Answer<Conv> analyse(const Task& task, const TargetLimits& limits) {
 
 std::vector<Knob> knobs(const Conv& c, const TargetLimits& limits) {
   std::vector<Knob> space = tile_space(c.nest, limits);
-  space.push_back(prefetch_knob());
+  // Over plain inputs taps are written out, and nothing is prefetched.
+  space.push_back(c.nest.in_block > 1 ? prefetch_knob() : Knob{"prefetch", {0}});
   return space;
 }
 

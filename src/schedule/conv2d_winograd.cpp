@@ -503,9 +503,8 @@ std::string_view approximates(const Schedule& schedule) {
   return schedule.knob("m") == 4
              ? "largest error 5.5 u of the largest sum of magnitudes (u = 2^-24, 64 channels, measured), at most (64 + "
                "sqrt(channels)) u; rms 8.0e-7 of the result's"
-             : "largest error 1.5 u of the largest sum of magnitudes (u = 2^-24, 64 channels, measured; 7 taps: 5.9 "
-               "u), at "
-               "most (16 + sqrt(channels)) u; rms 2.7e-7 of the result's (7 taps: 8.3e-7)";
+             : "largest error 1.5 u of the largest sum of magnitudes (u = 2^-24, 64 channels, measured; 7 taps: "
+               "5.9 u), at most (16 + sqrt(channels)) u; rms 2.7e-7 of the result's (7 taps: 8.3e-7)";
 }
 
 /// The conv and the tiling of a legal schedule.

@@ -136,11 +136,20 @@ std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
   return all;
 }
 
+/// Legal knobs whose tile fits the registers.
+std::optional<Rejected> check_tile(const Product& p, const Schedule& schedule, const TargetLimits& limits) {
+  if (auto rejected = check_knobs(schedule, knobs(p, limits))) return rejected;
+  const int64_t vectors = schedule.knob("vectors"), rows = schedule.knob("rows");
+  if (rows <= most_rows(vectors, limits)) return std::nullopt;
+  return Rejected{fmt::format("register tile (rows beside {} vectors)", vectors),
+                  std::to_string(most_rows(vectors, limits)), std::to_string(rows)};
+}
+
 Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
   auto analysed = analyse(task, limits);
   if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
   const Product& p = std::get<Product>(analysed);
-  if (auto rejected = check_knobs(schedule, knobs(p, limits))) return *rejected;
+  if (auto rejected = check_tile(p, schedule, limits)) return *rejected;
   const int64_t vectors = schedule.knob("vectors"), rows = schedule.knob("rows");
   const double all = cycles(p, vectors, rows, limits);
   Product full = p;
@@ -288,12 +297,8 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   auto analysed = analyse(task, limits);
   if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
   const Product& p = std::get<Product>(analysed);
-  if (auto rejected = check_knobs(schedule, knobs(p, limits))) return *rejected;
+  if (auto rejected = check_tile(p, schedule, limits)) return *rejected;
   const int64_t vectors = schedule.knob("vectors"), rows = schedule.knob("rows");
-  if (rows > most_rows(vectors, limits)) {
-    return Rejected{fmt::format("register tile (rows beside {} vectors)", vectors),
-                    std::to_string(most_rows(vectors, limits)), std::to_string(rows)};
-  }
   const int32_t lanes = lanes_of(limits);
   const Panels panels = panels_of(p, vectors, lanes);
   Lowered lowered;

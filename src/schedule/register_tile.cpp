@@ -5,7 +5,7 @@ namespace kilter {
 Knob prefetch_knob() { return {"prefetch", {0, 1024, 2048, 4096, 8192, 16384}}; }
 
 int64_t pick_prefetch(int64_t weight_bytes, const TargetLimits& limits) {
-  return weight_bytes > limits.l2_bytes / 2 ? limits.prefetch_bytes : 0;
+  return weight_bytes > limits.l1_bytes ? limits.prefetch_bytes : 0;
 }
 
 void emit_prefetch(LoopBuilder& b, const Buf& weights, const Expr& at, int64_t elems, int64_t bytes) {

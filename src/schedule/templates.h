@@ -17,6 +17,7 @@ extern const Template pool_rows;
 extern const Template reduce_rows;
 extern const Template softmax_rows;
 extern const Template normalize_rows;
+extern const Template normalize_groups;
 extern const Template gather_rows;
 extern const Template resize_table;
 extern const Template move_regions;

@@ -133,12 +133,7 @@ TEST_F(EmulatedCpu, ThatLacksSomeFeaturesSaysWhich) {
             "0x41 part 0xd08) has not: rdm, fullfp16, dotprod; compile it for this machine");
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, AArch64, testing::Values("aarch64", "cortex-a72", "neoverse-n1"),
-                         [](const testing::TestParamInfo<const char*>& param) {
-                           std::string name = param.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Targets, AArch64, testing::Values("aarch64", "cortex-a72", "neoverse-n1"), target_as_name);
 
 }  // namespace
 }  // namespace kilter

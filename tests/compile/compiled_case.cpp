@@ -1,5 +1,7 @@
 #include "compiled_case.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "guarded_run.h"
 
@@ -12,6 +14,12 @@ CompiledCase compile_case(const OpDef& op, const ParsedCase& parsed, CaseText te
   }
   Compiled compiled = compile_for(c.graph, target);
   return {std::move(c), std::move(compiled)};
+}
+
+std::string target_as_name(const testing::TestParamInfo<const char*>& param) {
+  std::string name = param.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
 }
 
 }  // namespace kilter

@@ -186,6 +186,21 @@ void make_gate(SweepNet& net) {
   net.output(draw.chance(70) ? add_conv(net, v) : v);
 }
 
+/// Normalisations of what a convolution wrote, over channels or groups of them that share blocks.
+void make_normalized(SweepNet& net) {
+  Draw& draw = net.draw;
+  const Plane plane = draw_plane(draw);
+  const int64_t each = draw.pick({1, 2, 3, 5, 8, 10, 16, 20, 32}), groups = draw.pick({1, 2, 3, 4, 6});
+  const ValueId weights = net.constant({each * groups, plane.c, 1, 1}, 0.3F);
+  ValueId v = net.elementwise(net.b.add("Conv", {net.input(plane.shape()), weights}));
+  const int64_t channels = net.shape(v)[1];
+  const std::vector<ValueId> inputs{v, net.constant({channels}), net.constant({channels})};
+  v = draw.chance(25) ? net.b.add("InstanceNormalization", inputs, {{"epsilon", 1e-3F}})
+                      : net.b.add("GroupNormalization", inputs, {{"num_groups", groups}, {"epsilon", 1e-3F}});
+  v = net.elementwise(v);
+  net.output(draw.chance(70) ? add_conv(net, v) : v);
+}
+
 /// An image scaled up or down next to others of its size.
 void make_resize(SweepNet& net) {
   Draw& draw = net.draw;
@@ -216,6 +231,7 @@ INSTANTIATE_TEST_SUITE_P(Windows, WindowSweep,
                                          NetKind{"ConvTranspose", make_conv_transpose, 24, {"conv_transpose"}},
                                          NetKind{"Pool", make_pool, 30, {"pool_rows"}},
                                          NetKind{"Gate", make_gate, 20, {"map"}},
+                                         NetKind{"Normalized", make_normalized, 30, {"normalize_groups"}},
                                          NetKind{"Resize", make_resize, 20, {"resize_table"}}),
                          [](const auto& family) { return std::string(family.param.name); });
 

@@ -82,9 +82,9 @@ TEST(Determinism, DefaultsFollowTheLimitsAndNothingElse) {
     ASSERT_TRUE(same(parse_target(a).limits, parse_target(b).limits));
     EXPECT_EQ(defaults(graph, parse_target(a)), defaults(graph, parse_target(b))) << a << " and " << b;
   }
-  // Every limit that templates read is one: a smaller L2 streams weights that a larger one keeps.
+  // Every limit that templates read is one: a smaller L1 streams weights that a larger one keeps.
   Target small = parse_target("znver4");
-  small.limits.l2_bytes = 64 << 10;
+  small.limits.l1_bytes = 4 << 10;
   EXPECT_NE(defaults(graph, parse_target("znver4")), defaults(graph, small));
 }
 

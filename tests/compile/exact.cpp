@@ -27,11 +27,27 @@ bool adds_up(const Node& node) {
   return kNames.contains(node.op->name);
 }
 
+/// The bias that a normalisation adds to element `i` of its result; 0 when it has none.
+double added_bias(const Node& node, const std::vector<Tensor>& operands, size_t i) {
+  if (operands.size() < 3 || !operands[2].defined() || operands[2].elems() == 0) return 0;
+  const Shape& x = operands[0].shape();
+  const auto at = static_cast<int64_t>(i);
+  const int64_t count = operands[2].elems();
+  if (node.op->name == "LayerNormalization") return operands[2].as_double(at % count);
+  const int64_t channel = at / (elems(x) / (x[0] * x[1])) % x[1];
+  return operands[2].as_double(channel / (x[1] / count));
+}
+
 /// What the definition of an operator adds up to before it comes to element `i` of its result, where that may be larger
-/// than the result: 1 and the others under the logarithm of a sum, x and x erf(x / sqrt 2) in Gelu.
-double inner_sum(const Node& node, const std::vector<Tensor>& operands, size_t i) {
+/// than the result: 1 and the others under the logarithm of a sum, x and x erf(x / sqrt 2) in Gelu, what a
+/// normalisation scaled and its bias.
+double inner_sum(const Node& node, const std::vector<Tensor>& operands, size_t i, double result) {
   if (node.op->name == "LogSoftmax" || node.op->name == "ReduceLogSumExp") return 1;
   if (node.op->name == "Gelu") return std::abs(operands[0].as_double(static_cast<int64_t>(i)));
+  if (node.op->family == Family::normalize) {
+    const double bias = added_bias(node, operands, i);
+    return std::abs(result - bias) + std::abs(bias);
+  }
   return 0;
 }
 
@@ -224,7 +240,7 @@ void Exact::note_scale(const Node& node, NodeId id, const std::vector<Tensor>& o
     for (size_t o = 0; o < results.size(); ++o) {
       for (size_t i = 0; i < scale[o].size(); ++i) {
         const double y = results[o].data<double>()[i];
-        const double from = std::max({std::abs(y), inner_sum(node, operands, i), state});
+        const double from = std::max({std::abs(y), inner_sum(node, operands, i, y), state});
         scale[o][i] += std::isfinite(y) ? 16 * kUnit * from : 0;
       }
     }

@@ -83,6 +83,28 @@ void make_normalize(SweepNet& net) {
   net.output(net.elementwise(v));
 }
 
+/// Groups of channels of plain tensors, as the operator and as exporters write it.
+void make_group_norm(SweepNet& net) {
+  Draw& draw = net.draw;
+  Shape shape = draw_shape(draw, draw.between(3, 5));
+  const int64_t groups = draw.pick({1, 1, 2, 3, 8}), each = draw.pick({1, 2, 3, 5, 10, 16});
+  shape[1] = groups * each;
+  ValueId v = source(net, shape);
+  if (draw.chance(60)) {
+    v = net.b.add("GroupNormalization", {v, net.constant({shape[1]}), net.constant({shape[1]})},
+                  {{"num_groups", groups}, {"epsilon", 1e-3F}});
+  } else {
+    const ValueId rows = net.b.add("Reshape", {v, list(net, {shape[0], groups, -1})});
+    v = net.b.add("InstanceNormalization", {rows, net.constant({groups}), net.constant({groups})});
+    v = net.b.add("Reshape", {v, list(net, Ints(shape.begin(), shape.end()))});
+    Shape channels(shape.size() - 1, 1);
+    channels[0] = shape[1];
+    if (draw.chance(70)) v = net.b.add("Mul", {v, net.constant(channels)});
+    if (draw.chance(70)) v = net.b.add("Add", {net.constant(channels), v});
+  }
+  net.output(net.elementwise(v));
+}
+
 void make_gather(SweepNet& net) {
   Draw& draw = net.draw;
   const Shape shape = draw_shape(draw, draw.between(1, 4));
@@ -156,6 +178,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, RowsSweep,
                          testing::Values(NetKind{"Reduce", make_reduce, 40, {"reduce_rows"}},
                                          NetKind{"Softmax", make_softmax, 24, {"softmax_rows"}},
                                          NetKind{"Normalize", make_normalize, 24, {"normalize_rows"}},
+                                         NetKind{"GroupNorm", make_group_norm, 30, {"normalize_groups"}},
                                          NetKind{"Gather", make_gather, 24, {"gather_rows"}},
                                          NetKind{"Move", make_move, 30, {"move_regions"}},
                                          NetKind{"Map", make_map, 24, {"map"}}),

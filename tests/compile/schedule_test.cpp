@@ -201,8 +201,8 @@ TEST_P(KnobSpace, EveryLegalScheduleAnswersRight) {
 INSTANTIATE_TEST_SUITE_P(Operators, KnobSpace,
                          testing::Values("Conv", "ConvTranspose", "MatMul", "Gemm", "MaxPool", "AveragePool",
                                          "ReduceMean", "ReduceMax", "Softmax", "LayerNormalization",
-                                         "InstanceNormalization", "Gather", "Resize", "Transpose", "Add", "LSTM", "GRU",
-                                         "RNN"),
+                                         "InstanceNormalization", "GroupNormalization", "Gather", "Resize", "Transpose",
+                                         "Add", "LSTM", "GRU", "RNN"),
                          [](const auto& op) { return std::string(op.param); });
 
 }  // namespace

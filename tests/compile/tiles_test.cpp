@@ -1,52 +1,17 @@
-// What the register tiles of contractions become: innermost loops of AArch64 code, read from the assembly.
+// What the register tiles of contractions become: innermost loops of AArch64 code, disassembled.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
-#include <sstream>
+#include <span>
 
 #include "../base/scratch_folder.h"
-#include "base/files.h"
-#include "base/text.h"
-#include "guarded_run.h"
+#include "codegen/llvm/disassemble.h"
+#include "compiled_case.h"
 #include "ops/builder.h"
 
 namespace kilter {
 namespace {
-
-struct InnerLoop {
-  int instructions = 0, multiply_adds = 0, loads = 0, stack = 0;
-};
-
-/// A loop is what stands between a label and a branch back to it; an innermost one holds no other branch back.
-std::vector<InnerLoop> inner_loops(const std::string& assembly) {
-  std::vector<InnerLoop> found;
-  std::map<std::string, size_t> labels;  // first instruction behind each
-  std::vector<std::string> lines;
-  size_t last_back = 0;
-  std::istringstream text(assembly);
-  for (std::string line; std::getline(text, line);) {
-    const std::string_view code = trim(std::string_view(line).substr(0, line.find("//")));
-    if (code.ends_with(':')) labels[std::string(code.substr(0, code.size() - 1))] = lines.size();
-    if (code.empty() || code.ends_with(':') || code.starts_with('.')) continue;
-    lines.emplace_back(code);
-    const size_t label = code.find(".LBB");
-    if (label == std::string_view::npos) continue;
-    const auto at = labels.find(std::string(code.substr(label)));
-    if (at == labels.end() || at->second < last_back) continue;
-    last_back = lines.size();
-    InnerLoop loop;
-    for (size_t i = at->second; i < lines.size(); ++i) {
-      ++loop.instructions;
-      loop.multiply_adds += lines[i].starts_with("fmla") ? 1 : 0;
-      loop.loads += lines[i].starts_with("ld") ? 1 : 0;
-      loop.stack += lines[i].find("[sp") != std::string::npos ? 1 : 0;
-    }
-    found.push_back(loop);
-  }
-  return found;
-}
 
 /// Contractions of each template, large enough for full tiles.
 Graph contractions() {
@@ -72,31 +37,27 @@ TEST_P(Tiles, StayInRegistersAndKeepTheMultipliersBusy) {
   CompileOptions options;
   options.target = parse_target(GetParam());
   options.dump_ir = folder.path();
-  compile_graph(contractions(), options);
+  const Plan plan = compile_graph(contractions(), options).plan;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "loops"))
+    EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(entry).replace_extension(".s"))) << entry.path();
   size_t tiled = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "loops")) {
-    if (entry.path().extension() != ".s") continue;
-    for (const InnerLoop& loop : inner_loops(read_file(entry.path()))) {
-      if (loop.multiply_adds < 80) continue;  // tiles of the rest of a row
+  for (const int64_t kernel : plan.entries) {
+    const std::span<const std::byte> code(plan.code, static_cast<size_t>(plan.code_bytes));
+    for (const InnerLoop& loop : inner_loops(disassemble(code, kernel, options.target))) {
+      if (loop.fmas < 80) continue;  // tiles of the rest of a row
       ++tiled;
-      const std::string where =
-          fmt::format("{}: {} multiply-adds, {} loads, {} instructions", entry.path().filename().string(),
-                      loop.multiply_adds, loop.loads, loop.instructions);
+      const std::string where = fmt::format("kernel at {:#x}: {} multiply-adds, {} loads, {} instructions", kernel,
+                                            loop.fmas, loop.loads, loop.instructions);
       EXPECT_EQ(loop.stack, 0) << where;
       // At most as many loads as the core starts while its two multipliers work, and 3.5 instructions a cycle.
-      EXPECT_LE(2 * loop.loads, loop.multiply_adds * options.target.limits.loads_per_cycle * 1.1) << where;
-      EXPECT_LE(loop.instructions, 1.75 * loop.multiply_adds) << where;
+      EXPECT_LE(2 * loop.loads, loop.fmas * options.target.limits.loads_per_cycle * 1.1) << where;
+      EXPECT_LE(loop.instructions, 1.75 * loop.fmas) << where;
     }
   }
   EXPECT_GE(tiled, 3U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Tiles, testing::Values("aarch64", "cortex-a72", "neoverse-n1"),
-                         [](const testing::TestParamInfo<const char*>& param) {
-                           std::string name = param.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Targets, Tiles, testing::Values("aarch64", "cortex-a72", "neoverse-n1"), target_as_name);
 
 }  // namespace
 }  // namespace kilter

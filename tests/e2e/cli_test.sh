@@ -21,7 +21,7 @@ expect() {
 
 expect 0 "LLVM" --version
 expect 0 "Example:" --help
-for sub in run bench kernels profile time explain compare device compile check inspect ops targets options zoo; do expect 0 "--help" $sub --help; done
+for sub in run bench kernels profile time explain compare device compile check inspect ops targets options zoo records tune tasks cost-model searchers; do expect 0 "--help" $sub --help; done
 expect 2 "" 
 expect 2 "" frobnicate
 expect 0 "GFLOP/s" device
@@ -94,6 +94,17 @@ expect 2 "expected a regular expression" kernels "$conv" --only "("
 expect 3 "column 8: expected one of n, c, h, w" kernels "conv2d q1 f32"
 echo "many | $conv" > "$scratch/bad.txt"
 expect 3 "bad.txt line 1: expected a count of layers" kernels "$scratch/bad.txt"
+small="conv2d n1 c32 h10 w13 k32 r3 s3 g32 pad1 f32 +bias"
+mkdir "$scratch/tables"
+expect 0 "trials in" searchers --measure "$scratch/tables" "$small"
+expect 0 "is there already" searchers --measure "$scratch/tables" "$small"
+expect 0 "regret" searchers "$scratch/tables/"*.jsonl --seeds 2 --searcher model --searcher ga --searcher-option population=4
+expect 0 '"regret_at"' searchers "$scratch/tables/"*.jsonl --seeds 2 --json -
+expect 2 "'population' is read by ga, not by --searcher random" searchers "$scratch/tables/"*.jsonl --searcher random --searcher-option population=4
+expect 2 "expected a whole number from 2 to 4096, got '1'" searchers "$scratch/tables/"*.jsonl --searcher ga --searcher-option population=1
+KILTER_XGBOOST=$scratch/nowhere expect 2 "pip install xgboost-cpu" searchers "$scratch/tables/"*.jsonl --searcher xgb
+expect 3 "bad.txt line 1: expected {" searchers "$scratch/bad.txt"
+expect 0 "population" options
 slow=(--schedule conv1=reference --seconds 1)
 expect 0 "conv1: reference kernel" explain zoo:squeezenet1_1 "${slow[@]}" --json "$scratch/why.json" --html "$scratch/why.html"
 for file in why.json why.html; do grep -qF "reference kernel" "$scratch/$file" || { echo "FAILED: explain's $file does not tell"; failures=$((failures + 1)); }; done

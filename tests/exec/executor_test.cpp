@@ -9,6 +9,7 @@
 
 #include "allocation_count.h"
 #include "base/error.h"
+#include "exec/memory.h"
 #include "test_plans.h"
 
 namespace kilter {
@@ -90,6 +91,49 @@ TEST(Executor, EveryWorkerHasItsOwnScratch) {
     instance.run({}, outputs);
     for (int64_t i = 0; i < 1000; ++i) ASSERT_EQ(y.data<int64_t>()[i], i / 250 * 250);
   }
+}
+
+TEST(Executor, WorksInMemoryOfTheCaller) {
+  const auto loaded = program(arithmetic_plan(1000));
+  const Block arena(loaded->plan().arena_bytes, "an arena");
+  Instance first(loaded, pool(2), {.arena = arena.data()});
+  Instance second(loaded, pool(2), {.arena = arena.data()});
+  for (Instance* instance : {&first, &second, &first}) {
+    check_arithmetic(*instance, 1000, 0);
+    EXPECT_EQ(instance->address({Space::arena, 0, 0, 4}), arena.data());
+  }
+  const float twice_twice = 4 * (999 % 17);
+  float left = 0;
+  std::memcpy(&left, arena.data() + 4 * 999, 4);
+  EXPECT_EQ(left, twice_twice);
+}
+
+TEST(Executor, ScratchOfTheCallerMustHoldTheScratchOfAllWorkers) {
+  Plan plan = test_plan();
+  plan.scratch_bytes = 100;
+  EXPECT_EQ(least_scratch_stride(plan), 192);
+  const auto loaded = program(std::move(plan));
+  const Block scratch(4096, "scratch memory");
+  Instance fits(loaded, pool(2), {.scratch = scratch.data(), .scratch_stride = 2048});
+  EXPECT_EQ(fits.scratch().data(), scratch.data());
+  EXPECT_EQ(error_of([&] { Instance(loaded, pool(2), {.scratch = scratch.data(), .scratch_stride = 128}); },
+                     ErrorKind::internal),
+            "the scratch of a worker was given 128 bytes; expected a multiple of 64, at least 192");
+}
+
+TEST(Executor, ObserverLeavesStepsOut) {
+  Instance instance(program(arithmetic_plan(4)), pool(1));
+  const Tensor x = Tensor::of<float>({1, 4}, {1, 2, 3, 4});
+  const Tensor y(DType::f32, {4});
+  const std::byte* inputs[] = {x.raw()};
+  std::byte* outputs[] = {y.raw()};
+  std::vector<size_t> seen;
+  StepObserver observer;
+  observer.after = [&](size_t step) { seen.push_back(step); };
+  observer.leaves_out = [](size_t step) { return step == 2; };  // the second doubling
+  instance.run(inputs, outputs, &observer);
+  EXPECT_THAT(seen, testing::ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(std::vector<float>(y.data<float>(), y.data<float>() + 4), testing::ElementsAre(2, 5, 8, 11));
 }
 
 TEST(Executor, HaloZeroesEverythingButTheInterior) {

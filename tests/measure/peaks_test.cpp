@@ -108,7 +108,7 @@ void fma_256(int64_t iterations) {
 }
 
 // `bytes` from the start to the end, `passes` times; nothing but loads. Four lines an iteration: with sixteen, 512-bit
-// loads are 5 % slower on Sapphire Rapids.
+// loads are 5 % slower on Sapphire Rapids, and 5 % faster on Zen 5.
 void read_512(const void* from, int64_t bytes, int64_t passes) {
   const char* at = nullptr;
   const char* const end = static_cast<const char*>(from) + bytes;
@@ -151,6 +151,55 @@ void read_256(const void* from, int64_t bytes, int64_t passes) {
       : [at] "=&r"(at), [passes] "+&r"(passes)
       : [from] "r"(from), [end] "r"(end)
       : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7");
+}
+
+// `blocks` blocks of 1 KB from the start to the end, `passes` times; nothing but loads. One loop with a conditional
+// move back to the start: the exit of an inner loop is mispredicted once a pass, which costs up to a tenth.
+void read_blocks_512(const void* from, int64_t blocks, int64_t passes) {
+  const char* at = static_cast<const char*>(from);
+  const char* const end = at + blocks * 1024;
+  int64_t count = blocks * passes;
+  asm volatile(
+      ".balign 64\n"
+      "1:\n\t"
+      ".irp k,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n\t"
+      "vmovups 64*\\k(%[at]), %%zmm\\k\n\t"
+      ".endr\n\t"
+      "addq $1024, %[at]\n\t"
+      "cmpq %[end], %[at]\n\t"
+      "cmoveq %[from], %[at]\n\t"
+      "decq %[count]\n\t"
+      "jnz 1b\n\t"
+      "vzeroupper"
+      : [at] "+&r"(at), [count] "+&r"(count)
+      : [from] "r"(from), [end] "r"(end)
+      : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
+        "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+}
+
+void read_blocks_256(const void* from, int64_t blocks, int64_t passes) {
+  const char* at = static_cast<const char*>(from);
+  const char* const end = at + blocks * 1024;
+  int64_t count = blocks * passes;
+  asm volatile(
+      ".balign 64\n"
+      "1:\n\t"
+      ".irp k,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n\t"
+      "vmovups 32*\\k(%[at]), %%ymm\\k\n\t"
+      ".endr\n\t"
+      ".irp k,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n\t"
+      "vmovups 512+32*(\\k)(%[at]), %%ymm\\k\n\t"
+      ".endr\n\t"
+      "addq $1024, %[at]\n\t"
+      "cmpq %[end], %[at]\n\t"
+      "cmoveq %[from], %[at]\n\t"
+      "decq %[count]\n\t"
+      "jnz 1b\n\t"
+      "vzeroupper"
+      : [at] "+&r"(at), [count] "+&r"(count)
+      : [from] "r"(from), [end] "r"(end)
+      : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
+        "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
 }
 
 /// Billions per second of `amount` at the shortest of the calls within 15 ms.
@@ -197,8 +246,13 @@ TEST(Peaks, ReadingL1AgreesWithAnAssemblyLoop) {
   constexpr int64_t kPasses = 100;
   const double bytes = static_cast<double>(size * kPasses);
   const bool wide = cpu_has("avx512f");
+  // Which of the two is faster depends on the processor.
   const auto assembly = [&] {
-    return best_rate(bytes, [&] { wide ? read_512(aligned, size, kPasses) : read_256(aligned, size, kPasses); });
+    const auto lines = [&] { wide ? read_512(aligned, size, kPasses) : read_256(aligned, size, kPasses); };
+    const auto blocks = [&] {
+      wide ? read_blocks_512(aligned, size / 1024, kPasses) : read_blocks_256(aligned, size / 1024, kPasses);
+    };
+    return std::max(best_rate(bytes, lines), best_rate(bytes, blocks));
   };
   expect_agreement([] { return measure_read(Level::l1, 1, 15).rate; }, assembly);
 }

@@ -18,8 +18,18 @@ struct MachineCode {
   std::vector<int64_t> entries;  ///< byte offset of each function's KernelEntry, in the order given
 };
 
+/// The code of one function that is not linked yet.
+struct KernelObject {
+  std::string name;         ///< for messages
+  std::vector<char> bytes;  ///< a relocatable ELF object
+};
+
 /// Compiles lowered functions (loop_passes::lower has run). `threads` > 1 compiles functions side by side; the bytes do
 /// not depend on it. Throws internal naming the function when code generation fails.
+std::vector<KernelObject> compile_objects(std::span<const LoopFunc> funcs, const Target& target, int threads = 1);
+/// One blob of them, in the order given; internal error where an object breaks a rule of link.h.
+MachineCode link(std::span<const KernelObject* const> objects, const Target& target);
+/// Both.
 MachineCode compile(std::span<const LoopFunc> funcs, const Target& target, int threads = 1);
 
 /// Every extension of known_cpu_features(target.arch) that code for the target may use, as LLVM defines its cpu and

@@ -181,13 +181,26 @@ std::vector<std::vector<char>> compile_all(std::span<const LoopFunc> funcs, cons
 }  // namespace
 }  // namespace codegen
 
-MachineCode compile(std::span<const LoopFunc> funcs, const Target& target, int threads) {
+std::vector<KernelObject> compile_objects(std::span<const LoopFunc> funcs, const Target& target, int threads) {
   codegen::initialise();
-  const std::vector<std::vector<char>> bytes = codegen::compile_all(funcs, target, threads);
-  std::vector<codegen::Object> objects;
-  for (size_t i = 0; i < funcs.size(); ++i) objects.push_back({funcs[i].name, codegen::kEntry, bytes[i]});
-  codegen::Linked linked = codegen::link(objects, target.arch);
+  std::vector<std::vector<char>> bytes = codegen::compile_all(funcs, target, threads);
+  std::vector<KernelObject> objects;
+  for (size_t i = 0; i < funcs.size(); ++i) objects.push_back({funcs[i].name, std::move(bytes[i])});
+  return objects;
+}
+
+MachineCode link(std::span<const KernelObject* const> objects, const Target& target) {
+  std::vector<codegen::Object> all;
+  for (const KernelObject* object : objects) all.push_back({object->name, codegen::kEntry, object->bytes});
+  codegen::Linked linked = codegen::link(all, target.arch);
   return {std::move(linked.bytes), std::move(linked.entries)};
+}
+
+MachineCode compile(std::span<const LoopFunc> funcs, const Target& target, int threads) {
+  const std::vector<KernelObject> objects = compile_objects(funcs, target, threads);
+  std::vector<const KernelObject*> all;
+  for (const KernelObject& object : objects) all.push_back(&object);
+  return link(all, target);
 }
 
 std::vector<std::string> features_used(const Target& target) {

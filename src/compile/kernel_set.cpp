@@ -1,0 +1,65 @@
+#include "compile/kernel_set.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "loop/passes/passes.h"
+#include "loop/text.h"
+
+namespace kilter {
+
+int32_t KernelSet::add(LoopFunc func) {
+  const std::string text = print(func);
+  const auto [it, fresh] = by_text_.emplace(text, static_cast<int32_t>(functions_.size()));
+  if (fresh) {
+    functions_.push_back(std::move(func));
+    hashes_.push_back(hash_text(text));
+  }
+  return it->second;
+}
+
+KernelSet::Code KernelSet::generate(const Target& target, int threads, BuildCache* cache) const {
+  std::map<int32_t, const std::string*> texts;
+  for (const auto& [text, kernel] : by_text_) texts[kernel] = &text;
+  BuildCache::Objects own;
+  BuildCache::Objects& known = cache != nullptr ? cache->objects() : own;
+  std::vector<LoopFunc> lowered;
+  std::vector<const std::string*> fresh;
+  for (size_t i = 0; i < functions_.size(); ++i) {
+    const std::string& text = *texts.at(static_cast<int32_t>(i));
+    if (known.contains(text)) continue;
+    lowered.push_back(loop_passes::lower(functions_[i], target.limits));
+    lowered.back().name = fmt::format("k{}_{}", i, lowered.back().name);
+    fresh.push_back(&text);
+  }
+  std::vector<KernelObject> objects = compile_objects(lowered, target, threads);
+  for (size_t i = 0; i < objects.size(); ++i) known[*fresh[i]] = {std::move(objects[i]), lowered[i].scratch_bytes()};
+  Code out;
+  std::vector<const KernelObject*> all;
+  for (const auto& [kernel, text] : texts) {
+    const BuildCache::Kernel& k = known.at(*text);
+    all.push_back(&k.object);
+    out.scratch_bytes = std::max(out.scratch_bytes, k.scratch_bytes);
+  }
+  if (!all.empty()) out.code = link(all, target);
+  return out;
+}
+
+void dump_kernel(const LoopFunc& func, const Target& target, const std::filesystem::path& folder, int64_t step) {
+  std::error_code error;
+  std::filesystem::create_directories(folder / "loops", error);
+  const auto write = [&](std::string_view extension, const std::string& text) {
+    const auto file = folder / "loops" / fmt::format("{:04}_{}.{}", step, func.name, extension);
+    std::ofstream out(file);
+    out << text;
+    if (!out.flush()) fail(ErrorKind::io, "--dump-ir: cannot write {}", file.string());
+  };
+  write("loop", print(func));
+  write("s", print_assembly(loop_passes::lower(func, target.limits), target));
+}
+
+}  // namespace kilter

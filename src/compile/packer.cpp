@@ -1,0 +1,63 @@
+#include "compile/packer.h"
+
+#include <fmt/format.h>
+
+#include "schedule/emit.h"
+
+namespace kilter {
+
+BufferRef Packer::constant(const Graph& graph, ValueId value) {
+  const TensorType& type = graph.type(value);
+  BuildCache* cache = options_->cache;
+  const std::string layout = text(type);
+  if (cache != nullptr) {
+    if (const BufferRef* known = cache->value(value, layout)) {
+      pool_.count(known->bytes);
+      return *known;
+    }
+  }
+  const BufferRef fresh = pack(relay(*graph.value(value).constant, type));
+  if (cache != nullptr) cache->keep_value(value, layout, fresh);
+  return fresh;
+}
+
+std::shared_ptr<const PackedTask> Packer::task(const Task& task, const Schedule* wanted) {
+  BuildCache* cache = options_->cache;
+  const std::string key =
+      fmt::format("{}|{}|{}", task.node().name, task.layouts(), wanted != nullptr ? wanted->text() : "the default");
+  if (cache != nullptr) {
+    if (auto known = cache->task(key)) {
+      for (const BufferRef& ref : known->constants) pool_.count(ref.bytes);
+      return known;
+    }
+  }
+  auto packed = std::make_shared<PackedTask>();
+  const std::optional<Schedule> forced = wanted != nullptr ? std::optional(*wanted) : std::nullopt;
+  packed->chosen = choose(task, options_->target.limits, forced, options_->accuracy);
+  for (Tensor& t : packed->chosen.lowered.constants) {
+    packed->constants.push_back(pack(t));
+    t = Tensor();
+  }
+  if (cache != nullptr) cache->keep_task(key, packed);
+  return packed;
+}
+
+BufferRef Packer::pack(const Tensor& tensor) {
+  if (options_->cache == nullptr) return {Space::constant, pool_.add(tensor), 0, tensor.bytes()};
+  pool_.count(tensor.bytes());
+  const std::span<const std::byte> bytes(tensor.raw(), static_cast<size_t>(tensor.bytes()));
+  return {Space::constant, options_->cache->sink().add(bytes), 0, tensor.bytes()};
+}
+
+void Packer::place(Plan& plan, Block& own) {
+  if (options_->cache != nullptr) {
+    plan.constants = options_->cache->sink().data();
+    plan.constants_bytes = options_->cache->sink().size();
+    return;
+  }
+  own = pool_.join();
+  plan.constants = own.data();
+  plan.constants_bytes = pool_.bytes();
+}
+
+}  // namespace kilter

@@ -1,0 +1,24 @@
+#include "compile/placed_tasks.h"
+
+#include <utility>
+
+#include "compile/compile.h"
+#include "compile/tasks.h"
+
+namespace kilter {
+
+PlacedTasks place_tasks(Graph graph, const TargetLimits& limits) {
+  PassContext context;
+  context.limits = limits;
+  for (const PassRow& row : all_passes()) row.function(graph, context);
+  const StorageMap storage = place(graph, {});
+  verify(graph);
+  PlacedTasks out;
+  out.graph = std::make_unique<const Graph>(std::move(graph));
+  for (const Unit& unit : units(*out.graph)) {
+    if (!storage.views.contains(unit.nodes.front())) out.tasks.push_back(make_task(*out.graph, unit, &storage));
+  }
+  return out;
+}
+
+}  // namespace kilter

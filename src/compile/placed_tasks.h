@@ -1,0 +1,23 @@
+// The tasks of a graph as compile_graph() hands them to templates, without lowering any: for those who look at spaces.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "compile/storage.h"
+#include "graph/graph.h"
+#include "loop/target.h"
+#include "schedule/task.h"
+
+namespace kilter {
+
+struct PlacedTasks {
+  std::unique_ptr<const Graph> graph;  ///< after all passes and with the copies that placing added; tasks point into it
+  std::vector<Task> tasks;             ///< in the order of their steps, without those that become views
+};
+
+/// Runs all passes and places the values. Layouts and strides of operands are the compiled plan's, except for nodes
+/// that no template takes: those keep the layouts that the passes chose.
+PlacedTasks place_tasks(Graph graph, const TargetLimits& limits);
+
+}  // namespace kilter

@@ -1,0 +1,70 @@
+#include "profile/kernel_form.h"
+
+#include <fmt/ranges.h>
+
+#include "compile/compile.h"
+
+namespace kilter::profile {
+namespace {
+
+/// The steps of the task that the problem is.
+void find_steps(KernelForm& form, const std::string& problem) {
+  const std::vector<Step>& steps = form.plan().steps;
+  std::vector<std::string> others;
+  for (size_t s = 0; s < steps.size(); ++s) {
+    if (steps[s].kind == StepKind::halo) continue;
+    if (steps[s].problem != problem) {
+      if (!steps[s].problem.empty()) others.push_back(steps[s].problem);
+      continue;
+    }
+    if (form.count == 0) form.first = s;
+    form.count = s - form.first + 1;
+  }
+  if (form.count == 0) {
+    fail(ErrorKind::bad_input,
+         "problem '{}': expected one task that is written so, got '{}'; write it as `kilter inspect` prints it",
+         problem, fmt::join(others, "', '"));
+  }
+  form.schedule = steps[form.first].schedule;
+}
+
+}  // namespace
+
+KernelForm compile_form(const Problem& problem, const std::string& line, const FormOptions& options,
+                        const std::shared_ptr<ThreadPool>& pool) {
+  CompileOptions how;
+  how.target = options.target;
+  how.accuracy = options.accuracy;
+  if (options.schedule) how.schedules[problem.anchor] = *options.schedule;
+  KernelForm form;
+  Compiled compiled = compile_graph(problem.graph, how);
+  form.loaded.program = std::make_shared<const Program>(std::move(compiled.plan));
+  form.loaded.instance = std::make_unique<Instance>(form.loaded.program, pool);
+  find_steps(form, line);
+  std::vector<const std::byte*> from;
+  std::vector<std::byte*> to;
+  for (const PlanTensor& t : form.plan().inputs)
+    from.push_back(form.tensors.emplace_back(random_input(t.name, t.type, t.shape)).raw());
+  for (const PlanTensor& t : form.plan().outputs) to.push_back(form.tensors.emplace_back(t.type, t.shape).raw());
+  form.loaded.instance->run(from, to);
+  return form;
+}
+
+std::unique_ptr<Replayer> replayer(const KernelForm& form, Weights weights, int threads, int64_t touched_bytes) {
+  ReplayOptions how;
+  how.weights = weights;
+  how.steps = form.count;
+  how.touched_bytes = touched_bytes;
+  return std::make_unique<Replayer>(*form.loaded.instance, form.plan(), threads, form.first, how);
+}
+
+Candidate candidate(const std::string& name, Replayer& replayer, bool warm) {
+  return {name, {}, {}, [&replayer, warm](int64_t calls) {
+            if (warm) replayer.run();  // what ran in between took the caches
+            double ms = 0;
+            for (int64_t i = 0; i < calls; ++i) ms += replayer.run();
+            return ms / static_cast<double>(calls);
+          }};
+}
+
+}  // namespace kilter::profile

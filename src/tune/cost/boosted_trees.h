@@ -1,0 +1,24 @@
+// Our own trainer of boosted regression trees, for where there is no XGBoost.
+#pragma once
+
+#include <optional>
+
+#include "tune/cost/model.h"
+#include "tune/cost/tree_model.h"
+
+namespace kilter::tune {
+
+/// Gradient boosting for squared error, with splits from histograms (Friedman 2001; Chen and Guestrin 2016, exact gains
+/// over at most `bins` places). No subsampling: the seed changes nothing. Runs on the calling thread.
+class BoostedTrees : public TrainableModel {
+ public:
+  explicit BoostedTrees(BoostOptions options = {}) : options_(options) {}
+  void fit(const TrainingSet& set) override;
+  const TreeModel& trees() const override;
+
+ private:
+  BoostOptions options_;
+  std::optional<TreeModel> model_;
+};
+
+}  // namespace kilter::tune

@@ -1,0 +1,56 @@
+// XGBoost's shared library, loaded at run time: nothing of Kilter is linked to it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kilter::tune {
+
+/// The functions of its C interface that Kilter calls, as XGBoost documents them ("XGBoost C API", release 3.2). Each
+/// answers 0, or -1 and last_error() says why. Arrays are given in NumPy's array interface as JSON.
+struct XgboostFunctions {
+  using Handle = void*;
+  void (*version)(int* major, int* minor, int* patch) = nullptr;
+  const char* (*last_error)() = nullptr;
+  int (*matrix_from_dense)(const char* data, const char* config, Handle* out) = nullptr;
+  int (*matrix_set_info)(Handle matrix, const char* field, const char* data) = nullptr;
+  int (*matrix_free)(Handle matrix) = nullptr;
+  int (*booster_create)(const Handle matrices[], uint64_t count, Handle* out) = nullptr;
+  int (*booster_set)(Handle booster, const char* name, const char* value) = nullptr;
+  int (*booster_update)(Handle booster, int iteration, Handle matrix) = nullptr;
+  int (*booster_predict)(Handle booster, Handle matrix, const char* config, const uint64_t** shape, uint64_t* dims,
+                         const float** result) = nullptr;
+  int (*booster_save)(Handle booster, const char* config, uint64_t* size, const char** bytes) = nullptr;
+  int (*booster_free)(Handle booster) = nullptr;
+};
+
+class XgboostLibrary {
+ public:
+  /// Loads it from `where`: the library, a folder that holds it, or a Python environment with the package; where that
+  /// is empty, from the environment variable KILTER_XGBOOST in the same way, else from $VIRTUAL_ENV, from .venv in the
+  /// working folder, and from where the system keeps libraries. What was loaded once is kept. Throws usage for a place
+  /// that was asked for and has none, unsupported where there is none at all or one that is too old (before 2.0); the
+  /// text names every place and the command that installs it.
+  static std::shared_ptr<const XgboostLibrary> load(const std::string& where = "");
+
+  const XgboostFunctions& functions() const { return functions_; }
+  const std::string& path() const { return path_; }
+  /// "3.2.0".
+  const std::string& version() const { return version_; }
+  /// Throws internal with XGBoost's own words when `code` is not 0.
+  void check(int code, const char* what) const;
+
+  XgboostLibrary(void* library, std::string path);
+
+ private:
+  XgboostFunctions functions_;
+  std::string path_, version_;
+};
+
+/// Files that a place may mean, in the order in which they are tried: itself, or where a Python environment keeps it.
+std::vector<std::filesystem::path> xgboost_candidates(const std::filesystem::path& place);
+
+}  // namespace kilter::tune

@@ -1,0 +1,227 @@
+// Records as JSON lines. Writers hold a lock of the file for each append; a line that a process could not finish stays
+// as a damaged one, and the next begins behind it.
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "tune/records/store.h"
+
+namespace kilter::tune {
+namespace {
+
+/// The file, open and locked against other writers until this goes out of scope.
+class LockedFile {
+ public:
+  LockedFile(const std::filesystem::path& file, double busy_seconds) : file_(file) {
+    const auto start = std::chrono::steady_clock::now();
+    while (!lock()) {
+      const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+      if (waited.count() > busy_seconds) {
+        fail(ErrorKind::io,
+             "records {}: another process has held the file for {} s; nothing was written: try again when it has ended",
+             file.string(), busy_seconds);
+      }
+      usleep(2000);
+    }
+  }
+  ~LockedFile() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  LockedFile(const LockedFile&) = delete;
+  LockedFile& operator=(const LockedFile&) = delete;
+
+  int64_t size() const { return status().st_size; }
+  uint64_t inode() const { return status().st_ino; }
+  std::string from(int64_t offset) const {
+    std::string text(static_cast<size_t>(std::max<int64_t>(size() - offset, 0)), '\0');
+    size_t done = 0;
+    while (done < text.size()) {
+      const ssize_t got = ::pread(fd_, text.data() + done, text.size() - done, offset + static_cast<int64_t>(done));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) io_error("read");
+      if (got == 0) break;
+      done += static_cast<size_t>(got);
+    }
+    text.resize(done);
+    return text;
+  }
+  /// At the end; where it fails the file is as it was.
+  void append(const std::string& text) const {
+    const int64_t before = size();
+    size_t done = 0;
+    while (done < text.size()) {
+      const ssize_t put = ::pwrite(fd_, text.data() + done, text.size() - done, before + static_cast<int64_t>(done));
+      if (put < 0 && errno == EINTR) continue;
+      if (put >= 0) {
+        done += static_cast<size_t>(put);
+        continue;
+      }
+      const int code = errno;
+      static_cast<void>(::ftruncate(fd_, before));
+      errno = code;
+      io_error("write");
+    }
+  }
+  [[noreturn]] void io_error(std::string_view doing) const {
+    const int code = errno;
+    const std::string why = std::generic_category().message(code);
+    if (code == ENOSPC || code == EFBIG || code == EDQUOT) {
+      fail(ErrorKind::io,
+           "records {}: no space left to write ({}); what was stored before is safe, the last records are not stored: "
+           "free space and run the same command again",
+           file_.string(), why);
+    }
+    fail(ErrorKind::io, "records {}: cannot {} the file: {}", file_.string(), doing, why);
+  }
+
+ private:
+  struct stat status() const {
+    struct stat info{};
+    if (::fstat(fd_, &info) != 0) io_error("read");
+    return info;
+  }
+
+  /// False while another process has it. A file that was replaced while this waited is opened again.
+  bool lock() {
+    if (fd_ < 0) fd_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd_ < 0) io_error("open");
+    if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK && errno != EINTR) io_error("lock");
+      return false;
+    }
+    struct stat mine{}, named{};
+    if (::fstat(fd_, &mine) == 0 && ::stat(file_.c_str(), &named) == 0 && mine.st_ino == named.st_ino) return true;
+    ::close(fd_);
+    fd_ = -1;
+    return false;
+  }
+
+  const std::filesystem::path& file_;
+  int fd_ = -1;
+};
+
+/// Calls `each` with the number (from 1) and text of every line that is not empty.
+template <class Each>
+void for_lines(std::string_view text, Each each) {
+  int64_t number = 0;
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = trim(text.substr(at, end - at));
+    ++number;
+    at = end + 1;
+    if (!line.empty()) each(number, line);
+  }
+}
+
+/// Nothing for a line that holds no sound record.
+std::optional<std::string> id_of(std::string_view line) {
+  try {
+    return record_from_line(line).id();
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+class JsonStore : public Store {
+ public:
+  JsonStore(const std::filesystem::path& file, Mode mode, const StoreOptions& options)
+      : Store(file), options_(options) {
+    if (mode == Mode::write) LockedFile(file_, options_.busy_seconds);
+  }
+
+  int64_t append(std::span<const Record> records) override {
+    for (const Record& r : records) check(r);
+    const LockedFile file(file_, options_.busy_seconds);
+    learn_ids(file);
+    std::string text;
+    std::set<std::string> fresh;
+    for (const Record& r : records) {
+      const std::string id = r.id();
+      if (ids_.contains(id) || !fresh.insert(id).second) continue;
+      text += to_line(r) + "\n";
+    }
+    if (text.empty()) return 0;
+    if (unfinished_) text.insert(text.begin(), '\n');
+    file.append(text);
+    seen_ += static_cast<int64_t>(text.size());
+    unfinished_ = false;
+    ids_.insert(fresh.begin(), fresh.end());
+    return static_cast<int64_t>(fresh.size());
+  }
+
+  Reading read(const Filter& filter) override {
+    Reading reading;
+    std::set<std::string> ids;
+    for_lines(read_file(file_), [&](int64_t number, std::string_view line) {
+      try {
+        Record record = record_from_line(line);
+        if (filter.admits(record) && ids.insert(record.id()).second) reading.records.push_back(std::move(record));
+      } catch (const Error& e) {
+        reading.damaged.push_back(fmt::format("{}: line {}: skipped: {}", file_.string(), number, e.message()));
+      }
+    });
+    return reading;
+  }
+
+  int64_t remove(const std::set<std::string>& ids) override {
+    const LockedFile file(file_, options_.busy_seconds);
+    std::string kept;
+    int64_t removed = 0;
+    for_lines(file.from(0), [&](int64_t, std::string_view line) {
+      const std::optional<std::string> id = id_of(line);
+      if (id && ids.contains(*id)) {
+        ++removed;
+      } else {
+        kept += line, kept += '\n';
+      }
+    });
+    // Readers and the kill -9 of this process see the old file or the new one; writers that wait open the new one.
+    if (removed > 0) write_file_atomically(file_, kept);
+    return removed;
+  }
+
+  std::vector<std::string> check_file() override {
+    const std::string text = read_file(file_);
+    if (text.empty() || text.back() == '\n') return {};
+    return {"the last line has no end: a writer was stopped in the middle of it"};
+  }
+
+ private:
+  /// Ids of what others wrote since the last look.
+  void learn_ids(const LockedFile& file) {
+    if (file.size() < seen_ || file.inode() != inode_) seen_ = 0, unfinished_ = false, ids_.clear();
+    inode_ = file.inode();
+    const std::string news = file.from(seen_);
+    for_lines(news, [&](int64_t, std::string_view line) {
+      if (const std::optional<std::string> id = id_of(line)) ids_.insert(*id);
+    });
+    if (!news.empty()) unfinished_ = news.back() != '\n';
+    seen_ += static_cast<int64_t>(news.size());
+  }
+
+  StoreOptions options_;
+  std::set<std::string> ids_;
+  uint64_t inode_ = 0;
+  int64_t seen_ = 0;  ///< bytes of the file whose ids are known
+  bool unfinished_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Store> open_json_store(const std::filesystem::path& file, Store::Mode mode,
+                                       const StoreOptions& options) {
+  return std::make_unique<JsonStore>(file, mode, options);
+}
+
+}  // namespace kilter::tune

@@ -1,0 +1,226 @@
+#include "tune/records/match.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace kilter::tune {
+namespace {
+
+// Estimates, to be replaced by figures as they are measured. What they say of each other matters more than their size:
+// a near distance has to lose less than a far one.
+constexpr std::array kRows = {
+    DistanceRow{Distance::exact, "exact", "the same problem, layouts, target, device, threads and code generator", 0},
+    DistanceRow{Distance::codegen, "codegen", "another version of the code generator", 1},
+    DistanceRow{Distance::layouts, "layouts", "other layouts at the task's borders", 2},
+    DistanceRow{Distance::threads, "threads", "another number of threads", 4},
+    DistanceRow{Distance::family, "family", "another machine with the same vectors, L1 and L2", 5},
+    DistanceRow{Distance::epilogue, "epilogue", "another epilogue: the lines differ only behind the \"+\"", 6},
+    DistanceRow{Distance::shape, "shape", "a near shape: the same windows and types, extents near in log space", 8, 10},
+};
+
+/// The words of a fingerprint that make a family: all from the widest vectors to L2.
+std::string family_of(std::string_view fingerprint) {
+  const std::vector<std::string_view> parts = split(fingerprint, ',');
+  std::string family;
+  for (size_t i = 0; i + 1 < parts.size(); ++i) {
+    const std::string_view next = trim(parts[i + 1]);
+    if (next.starts_with("L1 ")) family = std::string(trim(parts[i])) + ", " + std::string(next);
+    if (next.starts_with("L2 ") && !family.empty()) family += ", " + std::string(next);
+  }
+  return family;
+}
+
+/// Order of the candidates of one set of conditions: paired ratios below 1, then times.
+std::pair<int, double> key(const Record& r) {
+  // The end of the interval that is certain: few samples are wide, so that a lucky one does not win.
+  if (r.versus && r.versus->ratio.value < 1) return {0, r.versus->ratio.high};
+  if (!r.samples_ms.empty()) return {1, r.ms()};
+  return {2, r.versus ? r.versus->ratio.value : 0};
+}
+
+std::string count_text(int threads) {
+  return threads == 0 ? "an unknown number of threads" : fmt::format("{} thread{}", threads, threads == 1 ? "" : "s");
+}
+
+std::string difference_text(Distance distance, const Record& r, const Query& q) {
+  const auto known = [](const std::string& text) { return text.empty() ? std::string("none") : text; };
+  switch (distance) {
+    case Distance::exact:
+      break;
+    case Distance::codegen:
+      return fmt::format("made by {}, used with {}", known(r.conditions.codegen), q.codegen);
+    case Distance::epilogue:
+      return fmt::format("tuned with the epilogue {}, used with {}", known(std::string(epilogue_of(r.problem))),
+                         known(std::string(epilogue_of(q.problem))));
+    case Distance::layouts:
+      return fmt::format("tuned for layouts {}, used for {}", known(r.layouts), q.layouts);
+    case Distance::family:
+      return fmt::format("tuned on {}, used on {}", known(r.conditions.device), q.device);
+    case Distance::threads:
+      return fmt::format("tuned at {}, used at {}", count_text(r.conditions.threads), q.threads);
+    case Distance::shape:
+      return fmt::format("tuned for {}", anchor_of(r.problem));
+  }
+  return "exact";
+}
+
+double loss_of(const std::vector<Distance>& differences, double doublings) {
+  double kept = 1;
+  for (const Distance d : differences) {
+    const DistanceRow& row = kRows.at(static_cast<size_t>(d));
+    kept *= 1 - std::min(row.loss_percent + row.loss_per_doubling * doublings, 99.0) / 100;
+  }
+  return 100 * (1 - kept);
+}
+
+std::string words_of(const Match& match, const Query& query) {
+  if (match.differences.empty()) return "exact: tuned under the same conditions";
+  std::vector<std::string> parts;
+  for (const Distance d : match.differences) parts.push_back(difference_text(d, match.record, query));
+  return fmt::format("{}; expected loss about {:.0f} % (an estimate)", fmt::join(parts, "; "), match.loss_percent);
+}
+
+}  // namespace
+
+std::span<const DistanceRow> all_distances() { return kRows; }
+
+std::string_view name(Distance distance) { return kRows.at(static_cast<size_t>(distance)).name; }
+
+bool same_family(std::string_view a, std::string_view b) {
+  const std::string family = family_of(a);
+  return a == b || (!family.empty() && family == family_of(b));
+}
+
+bool better(const Record& a, const Record& b) {
+  const auto ka = key(a), kb = key(b);
+  if (ka != kb) return ka < kb;
+  if (a.conditions.date != b.conditions.date) return a.conditions.date > b.conditions.date;
+  return a.schedule < b.schedule;
+}
+
+Barred::Barred(std::span<const Record> records) {
+  for (const Record& r : records) {
+    if (r.status == Status::wrong || r.status == Status::crash)
+      all_.emplace(r.problem, r.conditions.target, r.schedule);
+  }
+}
+
+bool Barred::holds(const std::string& problem, const std::string& target, const std::string& schedule) const {
+  return all_.contains({problem, target, schedule});
+}
+
+std::vector<const Record*> ranked(std::span<const Record* const> records, const Barred& barred) {
+  std::map<std::string, std::vector<const Record*>> by_schedule;
+  for (const Record* r : records) {
+    if (r->status != Status::ok || barred.holds(r->problem, r->conditions.target, r->schedule)) continue;
+    by_schedule[r->schedule].push_back(r);
+  }
+  const auto order = [](const Record* a, const Record* b) { return better(*a, *b); };
+  std::vector<const Record*> all;
+  for (auto& [schedule, same] : by_schedule) {
+    // A measurement in pairs says more than any without.
+    const bool paired = std::any_of(same.begin(), same.end(), [](const Record* r) { return r->versus.has_value(); });
+    if (paired) std::erase_if(same, [](const Record* r) { return !r->versus.has_value(); });
+    // One that has far more samples than the others, as the races of whole networks have, says more than they do.
+    const auto most = std::max_element(same.begin(), same.end(), [](const Record* a, const Record* b) {
+      return a->samples_ms.size() < b->samples_ms.size();
+    });
+    const bool race = std::all_of(same.begin(), same.end(), [&](const Record* r) {
+      return r == *most || 2 * r->samples_ms.size() <= (*most)->samples_ms.size();
+    });
+    if (race) {
+      all.push_back(*most);
+      continue;
+    }
+    std::sort(same.begin(), same.end(), order);
+    all.push_back(same[same.size() / 2]);
+  }
+  std::sort(all.begin(), all.end(), order);
+  return all;
+}
+
+std::vector<Record> history_best(std::span<const Record> records) {
+  using Key = std::tuple<std::string, std::string, std::string, int>;
+  std::vector<Key> order;
+  std::map<Key, std::vector<const Record*>> groups;
+  for (const Record& r : records) {
+    const Key key{r.problem, r.conditions.target, r.conditions.device, r.conditions.threads};
+    if (!groups.contains(key)) order.push_back(key);
+    groups[key].push_back(&r);
+  }
+  const Barred barred(records);
+  std::vector<Record> best;
+  for (const Key& key : order) {
+    if (const auto all = ranked(groups[key], barred); !all.empty()) best.push_back(*all.front());
+  }
+  return best;
+}
+
+Matcher::Matcher(std::vector<Record> records) : records_(std::move(records)), barred_(records_) {
+  for (size_t i = 0; i < records_.size(); ++i) {
+    const Record& r = records_[i];
+    shapes_.push_back(shape_of(r.problem));
+    const bool answers = r.status == Status::ok && !r.imported() && r.mapped() &&
+                         !barred_.holds(r.problem, r.conditions.target, r.schedule);
+    if (answers) by_form_[shapes_[i].form].push_back(i);
+  }
+}
+
+std::vector<Distance> Matcher::differences(const Record& r, const Query& q, double doublings) const {
+  std::vector<Distance> all;
+  if (!q.codegen.empty() && r.conditions.codegen != q.codegen) all.push_back(Distance::codegen);
+  if (!q.layouts.empty() && r.layouts != q.layouts) all.push_back(Distance::layouts);
+  if (q.threads > 0 && r.conditions.threads != q.threads) all.push_back(Distance::threads);
+  if (!q.device.empty() && r.conditions.device != q.device) all.push_back(Distance::family);
+  if (epilogue_of(r.problem) != epilogue_of(q.problem)) all.push_back(Distance::epilogue);
+  if (doublings > 0) all.push_back(Distance::shape);
+  return all;
+}
+
+std::vector<Match> Matcher::matches(const Query& query, size_t most) const {
+  const ProblemShape shape = shape_of(query.problem);
+  const auto form = by_form_.find(shape.form);
+  if (form == by_form_.end()) return {};
+  struct Group {
+    std::vector<Distance> differences;
+    std::vector<const Record*> records;
+  };
+  // Records that are equally far compete by their measurements; those of one shape and machine are comparable.
+  std::map<std::tuple<double, std::string, std::string, int>, Group> groups;
+  for (const size_t i : form->second) {
+    const Record& r = records_[i];
+    const std::optional<double> doublings = shape_distance(shapes_[i], shape);
+    if (!doublings || *doublings > kMostDoublings || r.conditions.target != query.target) continue;
+    if (!query.device.empty() && !same_family(r.conditions.device, query.device)) continue;
+    if (barred_.holds(query.problem, query.target, r.schedule)) continue;
+    std::vector<Distance> differ = differences(r, query, *doublings);
+    Group& group = groups[{loss_of(differ, *doublings), r.problem, r.conditions.device, r.conditions.threads}];
+    group.differences = std::move(differ);
+    group.records.push_back(&r);
+  }
+  std::vector<Match> all;
+  std::set<std::string> taken;
+  for (const auto& [key, group] : groups) {
+    for (const Record* r : ranked(group.records, barred_)) {
+      if (all.size() == most) return all;
+      if (!taken.insert(r->schedule).second) continue;
+      Match match{*r, Distance::exact, group.differences, std::get<0>(key), {}};
+      if (!match.differences.empty()) match.distance = match.differences.back();
+      match.words = words_of(match, query);
+      all.push_back(std::move(match));
+    }
+  }
+  return all;
+}
+
+std::optional<Match> Matcher::best(const Query& query) const {
+  std::vector<Match> all = matches(query, 1);
+  return all.empty() ? std::nullopt : std::optional(std::move(all.front()));
+}
+
+}  // namespace kilter::tune

@@ -1,0 +1,348 @@
+// Records in an SQLite database: one row each, in write-ahead mode, so that readers never wait and a process that ends
+// in the middle leaves the file as the last finished append() made it.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "tune/records/sqlite.h"
+#include "tune/records/store.h"
+
+namespace kilter::tune {
+namespace {
+
+constexpr int64_t kApplicationId = 0x4b4c5452;  // "KLTR", in the file's header
+
+constexpr const char* kSchema = R"(
+CREATE TABLE records(
+  seq INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  problem TEXT NOT NULL,
+  layouts TEXT NOT NULL,
+  schedule TEXT NOT NULL,
+  status TEXT NOT NULL,
+  error TEXT NOT NULL,
+  samples TEXT NOT NULL,
+  versus TEXT,
+  conditions TEXT NOT NULL,
+  network TEXT NOT NULL,
+  node TEXT NOT NULL,
+  source TEXT NOT NULL,
+  foreign_line TEXT NOT NULL,
+  ms REAL,
+  device TEXT,
+  target TEXT,
+  threads INTEGER);
+CREATE INDEX records_problem ON records(problem, device, threads);
+)";
+
+/// In the order of kSchema; those of version 1 come without "versus" and what follows "foreign_line".
+constexpr std::array kColumns = {"id",         "problem", "layouts", "schedule", "status",       "error", "samples",
+                                 "conditions", "network", "node",    "source",   "foreign_line", "versus"};
+constexpr size_t kNeeded = kColumns.size() - 1;  ///< all but "versus"
+enum Column : int {
+  kId,
+  kProblem,
+  kLayouts,
+  kScheduleText,
+  kStatusText,
+  kError,
+  kSamples,
+  kConditions,
+  kNetwork,
+  kNode,
+  kSource,
+  kForeign,
+  kVersus,
+  kSeq
+};
+
+std::string compact(const nlohmann::json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+/// A row as it is bound: the fields of its JSON as text.
+class Row {
+ public:
+  explicit Row(const Record& record) : json_(to_json(record)), record_(record) {}
+
+  void bind(Statement& s) const {
+    constexpr std::array kTexts = {"id",    "problem", "layouts", "schedule", "status",
+                                   "error", "network", "node",    "source",   "foreign"};
+    int at = 1;
+    for (const char* key : kTexts) s.bind(at++, json_.value(key, std::string()));
+    s.bind(at++, json_.contains("samples_ms") ? compact(json_.at("samples_ms")) : "[]");
+    s.bind(at++, compact(json_.at("conditions")));
+    json_.contains("versus") ? s.bind(at, compact(json_.at("versus"))) : s.bind_null(at);
+    record_.samples_ms.empty() ? s.bind_null(++at) : s.bind(++at, record_.ms());
+    s.bind(++at, record_.conditions.device);
+    s.bind(++at, record_.conditions.target);
+    s.bind(++at, static_cast<int64_t>(record_.conditions.threads));
+  }
+
+ private:
+  nlohmann::json json_;
+  const Record& record_;
+};
+
+constexpr const char* kInsert =
+    "INSERT OR IGNORE INTO records(id, problem, layouts, schedule, status, error, network, node, source, foreign_line, "
+    "samples, conditions, versus, ms, device, target, threads) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+    "?)";
+
+/// Throws bad_input for a row that holds no record.
+Record record_of(const Statement& row) {
+  constexpr std::array<std::pair<const char*, int>, 10> kTexts = {{{"id", kId},
+                                                                   {"problem", kProblem},
+                                                                   {"layouts", kLayouts},
+                                                                   {"schedule", kScheduleText},
+                                                                   {"status", kStatusText},
+                                                                   {"error", kError},
+                                                                   {"network", kNetwork},
+                                                                   {"node", kNode},
+                                                                   {"source", kSource},
+                                                                   {"foreign", kForeign}}};
+  nlohmann::json json;
+  for (const auto& [key, column] : kTexts) json[key] = row.text(column);
+  const auto part = [&](const char* key, int column) {
+    const std::string text = row.text(column);
+    if (text.empty()) return;
+    nlohmann::json value = nlohmann::json::parse(text, nullptr, false);
+    if (value.is_discarded()) fail(ErrorKind::bad_input, "'{}' is not JSON", key);
+    json[key] = std::move(value);
+  };
+  part("samples_ms", kSamples), part("conditions", kConditions), part("versus", kVersus);
+  return record_from_json(json);
+}
+
+/// Version 1 had neither paired ratios nor the columns that queries of other programs want.
+void migrate_from_1(Connection& db) {
+  db.run(
+      "ALTER TABLE records ADD COLUMN versus TEXT; ALTER TABLE records ADD COLUMN ms REAL;"
+      "ALTER TABLE records ADD COLUMN device TEXT; ALTER TABLE records ADD COLUMN target TEXT;"
+      "ALTER TABLE records ADD COLUMN threads INTEGER;");
+  // A row that is damaged keeps nulls, and read() reports it.
+  db.run(
+      "UPDATE records SET device = coalesce(json_extract(conditions, '$.device'), ''),"
+      " target = coalesce(json_extract(conditions, '$.target'), ''),"
+      " threads = coalesce(json_extract(conditions, '$.threads'), 1) WHERE json_valid(conditions);"
+      "CREATE INDEX records_problem ON records(problem, device, threads);");
+  std::vector<std::pair<int64_t, double>> times;
+  Statement all(db, "SELECT seq, samples FROM records");
+  while (all.step()) {
+    const nlohmann::json samples = nlohmann::json::parse(all.text(1), nullptr, false);
+    try {
+      if (const auto ms = samples.get<std::vector<double>>(); !ms.empty())
+        times.emplace_back(all.number(0), mean_of_middle_half(ms));
+    } catch (const nlohmann::json::exception&) {
+      continue;
+    }
+  }
+  Statement set(db, "UPDATE records SET ms = ? WHERE seq = ?");
+  for (const auto& [seq, ms] : times) {
+    set.bind(1, ms), set.bind(2, seq);
+    set.step(), set.reset();
+  }
+}
+
+class SqliteStore : public Store {
+ public:
+  SqliteStore(const std::filesystem::path& file, Mode mode, const StoreOptions& options)
+      : Store(file), db_(file, mode == Mode::write, options.busy_seconds) {
+    if (mode == Mode::write) prepare();
+    inspect();
+  }
+
+  int64_t append(std::span<const Record> records) override {
+    for (const Record& r : records) check(r);
+    Transaction transaction(db_);
+    int64_t added = 0;
+    {
+      Statement insert(db_, kInsert);
+      for (const Record& r : records) {
+        Row(r).bind(insert);
+        insert.step();
+        added += sqlite3_changes(db_.handle());
+        insert.reset();
+      }
+    }
+    transaction.commit();
+    return added;
+  }
+
+  Reading read(const Filter& filter) override {
+    Reading reading;
+    if (!readable_) return reading;
+    int64_t last = 0;
+    const int code = walk(filter, "ASC", [&](const Statement& row) {
+      last = row.number(kSeq);
+      take(row, filter, reading);
+      return true;
+    });
+    if (code != SQLITE_DONE) read_from_the_end(filter, last, reading);
+    return reading;
+  }
+
+  int64_t remove(const std::set<std::string>& ids) override {
+    int64_t removed = 0;
+    Transaction transaction(db_);
+    {
+      Statement remove(db_, "DELETE FROM records WHERE id = ?");
+      for (const std::string& id : ids) {
+        remove.bind(1, id);
+        remove.step();
+        removed += sqlite3_changes(db_.handle());
+        remove.reset();
+      }
+    }
+    transaction.commit();
+    // Gives the space back; others may hold the file, then it is reused later.
+    if (removed > 0) sqlite3_exec(db_.handle(), "VACUUM", nullptr, nullptr, nullptr);
+    return removed;
+  }
+
+  std::vector<std::string> check_file() override {
+    std::vector<std::string> faults;
+    Statement check(db_, "PRAGMA integrity_check(20)");
+    int code = check.try_step();
+    for (; code == SQLITE_ROW; code = check.try_step()) {
+      if (const std::string text = check.text(0); text != "ok") faults.push_back(text);
+    }
+    if (code != SQLITE_DONE) faults.emplace_back(sqlite3_errmsg(db_.handle()));
+    return faults;
+  }
+
+ private:
+  /// Makes or migrates the schema.
+  void prepare() {
+    check_version();
+    write_ahead();
+    if (check_version() == kRecordVersion) return;
+    Transaction transaction(db_);
+    const int64_t version = check_version();  // another process may have been first
+    if (version == 0) db_.run(kSchema);
+    if (version == 1) {
+      migrate_from_1(db_);
+      notices_.push_back(fmt::format("records {}: migrated from schema 1 to {}", file_.string(), kRecordVersion));
+    }
+    const std::string mark =
+        fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kApplicationId, kRecordVersion);
+    db_.run(mark.c_str());
+    transaction.commit();
+  }
+
+  /// Of the schema; 0 for a new file. Refuses what this program must not write.
+  int64_t check_version() {
+    // The tables first: who makes the file sets both at once, so that tables that are seen have their version.
+    const int64_t tables = db_.number("SELECT count(*) FROM sqlite_master");
+    const int64_t version = db_.number("PRAGMA user_version");
+    if (version > kRecordVersion) refuse_newer(version);
+    if (version == 0 && tables > 0) refuse_other();
+    return version;
+  }
+
+  /// Changing the mode wants the file alone, and does not wait for others by itself.
+  void write_ahead() {
+    const auto start = std::chrono::steady_clock::now();
+    for (;;) {
+      const int code = sqlite3_exec(db_.handle(), "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", nullptr,
+                                    nullptr, nullptr);
+      if (code == SQLITE_OK) return;
+      const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+      if ((code & 0xff) != SQLITE_BUSY || waited.count() > db_.busy_seconds()) db_.fail(code, "open");
+      usleep(2000);
+    }
+  }
+
+  [[noreturn]] void refuse_newer(int64_t version) const {
+    fail(ErrorKind::unsupported,
+         "records {}: made by a newer version of Kilter (schema {}, this program writes {}); nothing was changed: use "
+         "that version, or another file with --records FILE; reading works where the columns are the same, `kilter "
+         "records export --records {} --output FILE.jsonl`",
+         file_.string(), version, kRecordVersion, file_.string());
+  }
+
+  [[noreturn]] void refuse_other() const {
+    fail(ErrorKind::bad_input, "records {}: an SQLite database, but not one of tuning records; give another file",
+         file_.string());
+  }
+
+  /// Which columns can be read.
+  void inspect() {
+    const int64_t tables = db_.number("SELECT count(*) FROM sqlite_master");  // before the others, see check_version()
+    const int64_t version = db_.number("PRAGMA user_version");
+    std::set<std::string> have;
+    Statement columns(db_, "SELECT name FROM pragma_table_info('records')");
+    while (columns.step()) have.insert(columns.text(0));
+    if (have.empty() && version == 0 && tables == 0) return;
+    const bool all =
+        std::all_of(kColumns.begin(), kColumns.begin() + kNeeded, [&](const char* c) { return have.contains(c); });
+    if (!all && version > kRecordVersion) refuse_newer(version);
+    if (!all) refuse_other();
+    readable_ = true;
+    for (const char* column : kColumns) select_ += have.contains(column) ? fmt::format("{}, ", column) : "NULL, ";
+    select_ += "seq FROM records";
+    if (version > kRecordVersion) {
+      notices_.push_back(fmt::format(
+          "records {}: made by a newer version of Kilter (schema {}, this program knows {}); it is read as far as it "
+          "is understood, not written",
+          file_.string(), version, kRecordVersion));
+    }
+  }
+
+  /// Calls `each` for every row of the filter until it answers false; the last code of SQLite.
+  template <class Each>
+  int walk(const Filter& filter, const char* order, Each each) {
+    const std::string where = filter.problem.empty() ? "" : " WHERE problem = ?";
+    Statement rows(db_, fmt::format("SELECT {}{} ORDER BY seq {}", select_, where, order));
+    if (!filter.problem.empty()) rows.bind(1, filter.problem);
+    int code = rows.try_step();
+    for (; code == SQLITE_ROW; code = rows.try_step()) {
+      if (!each(rows)) return SQLITE_DONE;
+    }
+    return code;
+  }
+
+  void take(const Statement& row, const Filter& filter, Reading& reading) const {
+    try {
+      Record record = record_of(row);
+      if (filter.admits(record)) reading.records.push_back(std::move(record));
+    } catch (const Error& e) {
+      reading.damaged.push_back(fmt::format("{}: row {}: skipped: {}", file_.string(), row.number(kSeq), e.message()));
+    }
+  }
+
+  /// The rows behind a damaged page.
+  void read_from_the_end(const Filter& filter, int64_t last, Reading& reading) {
+    const std::string why = sqlite3_errmsg(db_.handle());
+    Reading tail;
+    int64_t first = 0;
+    walk(filter, "DESC", [&](const Statement& row) {
+      if (row.number(kSeq) <= last) return false;
+      first = row.number(kSeq);
+      take(row, filter, tail);
+      return true;
+    });
+    std::move(tail.records.rbegin(), tail.records.rend(), std::back_inserter(reading.records));
+    reading.damaged.insert(reading.damaged.end(), tail.damaged.rbegin(), tail.damaged.rend());
+    reading.damaged.push_back(fmt::format("{}: rows after {}{} cannot be read ({}); skipped", file_.string(), last,
+                                          first > 0 ? fmt::format(" and before {}", first) : "", why));
+  }
+
+  Connection db_;
+  std::string select_;
+  bool readable_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Store> open_sqlite_store(const std::filesystem::path& file, Store::Mode mode,
+                                         const StoreOptions& options) {
+  return std::make_unique<SqliteStore>(file, mode, options);
+}
+
+}  // namespace kilter::tune

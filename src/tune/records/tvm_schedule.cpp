@@ -1,0 +1,129 @@
+// TVM's schedules as ours, where there is a counterpart: conv2d_NCHWc on CPUs is conv2d_direct.
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "schedule/conv_core.h"
+#include "tune/records/tvm.h"
+
+namespace kilter::tune {
+namespace {
+
+/// The nest that conv2d_direct would make of the convolution; as one long row where it walks the image so.
+ConvNest nest_of(const ConvWords& c, const TargetLimits& limits) {
+  const int64_t lanes = limits.lanes_f32();
+  ConvNest nest;
+  nest.n = c.n, nest.groups = c.groups;
+  nest.in_channels = c.c / c.groups;
+  nest.in_block = nest.in_channels < lanes ? 1 : lanes;
+  nest.out_blocks = ceil_div(c.k / c.groups, lanes);
+  nest.kernel_h = c.r, nest.kernel_w = c.s;
+  nest.dilation_h = c.dilation[0], nest.dilation_w = c.dilation[1];
+  nest.step_h = c.stride[0], nest.step_w = c.stride[1];
+  nest.first_h = -c.pad[0], nest.first_w = -c.pad[1];
+  nest.out_h = c.out_h(), nest.out_w = c.out_w();
+  return nest;
+}
+
+class ConvTranslator {
+ public:
+  ConvTranslator(const TvmLine& line, const ConvNest& nest, const TargetLimits& limits)
+      : line_(line), nest_(nest), limits_(limits) {}
+
+  Translation run() {
+    ConvTile tile;
+    tile.vectors = vectors();
+    tile.tile = pixels(tile.vectors);
+    without_counterpart();
+    const std::vector<Knob> space = tile_space(nest_, limits_);
+    Schedule schedule{"conv2d_direct",
+                      {{"vectors", tile.vectors}, {"rows", tile.rows}, {"tile", tile.tile}, {"prefetch", 0}}};
+    std::vector<Knob> all = space;
+    all.push_back(prefetch_knob());
+    auto rejected = check_knobs(schedule, all);
+    if (!rejected) rejected = check_tile(nest_, tile, limits_);
+    if (rejected) {
+      note("not translated: {}", rejected->text());
+      return {std::nullopt, std::move(notes_)};
+    }
+    return {schedule, std::move(notes_)};
+  }
+
+ private:
+  template <class... Args>
+  void note(fmt::format_string<Args...> format, Args&&... args) {
+    notes_.push_back(fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  /// Whole vectors of output channels, as many as divide the blocks and leave registers for a pixel.
+  int64_t vectors() {
+    const int64_t lanes = limits_.lanes_f32();
+    const int64_t channels = line_.last_of("tile_oc");
+    const int64_t wanted = std::max<int64_t>(channels / lanes, 1);
+    if (channels < lanes)
+      note("tile_oc={} is less than a vector of {} channels: vectors=1", channels, lanes);
+    else if (channels % lanes != 0)
+      note("tile_oc={} is no whole number of vectors of {} channels: vectors={}", channels, lanes, wanted);
+    int64_t v = std::min<int64_t>(wanted, nest_.out_blocks);
+    while (v > 1 && (nest_.out_blocks % v != 0 || register_rows(v, limits_) < 1)) --v;
+    if (v != wanted) {
+      note("tile_oc={} would be {} vectors; {} blocks of channels and {} registers take {}", channels, wanted,
+           nest_.out_blocks, limits_.vector_registers, v);
+    }
+    return v;
+  }
+
+  /// Pixels of one row that are kept in registers.
+  int64_t pixels(int64_t vectors) {
+    const int64_t width = std::max<int64_t>(line_.last_of("tile_ow"), 1);
+    const int64_t rows = std::max<int64_t>(line_.last_of("tile_oh"), 1);
+    const int64_t wanted = width * rows;
+    if (rows > 1) {
+      note(
+          "tile_oh={} with tile_ow={}: several rows are one tile here only where it spans the row; tile={}, as many "
+          "pixels of one row",
+          rows, width, wanted);
+    }
+    const int64_t most = std::min(register_rows(vectors, limits_), nest_.out_w);
+    if (wanted > most)
+      note("{} pixels beside {} vectors: {} registers and rows of {} pixels take tile={}", wanted, vectors,
+           limits_.vector_registers, nest_.out_w, most);
+    return std::max<int64_t>(std::min(wanted, most), 1);
+  }
+
+  void without_counterpart() {
+    note("tile_ic={} has no counterpart: the input's block is the layout's, {}", line_.last_of("tile_ic"),
+         nest_.in_block == 1 ? "plain" : std::to_string(nest_.in_block));
+    for (const auto& [name, value] : line_.knobs) {
+      if (name == "unroll_kw")
+        note("unroll_kw={} has no counterpart: taps are unrolled where the input is plain, channels by {} elsewhere",
+             value, kReductionUnroll);
+    }
+    note("prefetch=0: kernels of TVM prefetch nothing");
+  }
+
+  const TvmLine& line_;
+  const ConvNest& nest_;
+  const TargetLimits& limits_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace
+
+Translation translate(const TvmLine& line, std::string_view problem, const Target& target) {
+  const auto kept = [](std::string why) { return Translation{std::nullopt, {std::move(why)}}; };
+  if (!line.cpu())
+    return kept(fmt::format("not translated: {} is no CPU; kept as a record of a foreign device", line.target));
+  const bool blocked = line.task.find("conv2d_NCHWc") != std::string::npos;
+  const bool dense = blocked && line.task.find("depthwise") == std::string::npos &&
+                     line.task.find("int8") == std::string::npos && line.algorithm == "direct";
+  if (!dense)
+    return kept(fmt::format("not translated: {} ({}) has no counterpart; conv2d_NCHWc (direct) is conv2d_direct",
+                            line.task, line.algorithm));
+  const std::optional<ConvWords> conv = conv_words(problem);
+  if (!conv || !problem.ends_with(" f32")) return kept("not translated: conv2d_direct takes f32 only");
+  const ConvNest nest = nest_of(*conv, target.limits);
+  return ConvTranslator(line, nest, target.limits).run();
+}
+
+}  // namespace kilter::tune

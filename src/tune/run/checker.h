@@ -1,0 +1,54 @@
+// Runs a variant once between fences and holds every value against the trusted variant's.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "exec/memory.h"
+#include "tune/run/variant.h"
+
+namespace kilter::tune {
+
+/// A step that did not do what the trusted variant's does, in words.
+struct Finding {
+  size_t step = 0;
+  std::string words;
+};
+
+struct Checked {
+  std::vector<Finding> findings;  ///< in the order of the steps, one a step at most
+  std::vector<double> step_ms;    ///< of the one run, everything cold
+};
+
+class Checker {
+ public:
+  /// `inputs`: of the network, in the plans' order.
+  Checker(std::vector<const std::byte*> inputs, std::shared_ptr<ThreadPool> pool, Publisher& publisher);
+
+  /// Runs the variant and keeps all its values as the right ones.
+  Checked trust(const Variant& variant);
+  bool has_trusted() const { return has_trusted_; }
+  /// Runs the variant; each value is compared as soon as it is written and then overwritten with the right one, so that
+  /// every wrong step is found and none because of another. `skip`: steps that do not run. `careful`: also finds steps
+  /// that change memory of the arena that is not theirs, and mends what they changed.
+  Checked compare(const Variant& variant, const std::set<size_t>& skip, bool careful);
+
+ private:
+  struct Trusted {
+    ValueLayout layout;  ///< packed
+    Block data;
+    double largest = 0;
+  };
+  class Run;
+
+  std::vector<const std::byte*> inputs_;
+  std::shared_ptr<ThreadPool> pool_;
+  Publisher& publisher_;
+  std::map<std::string, Trusted> trusted_;  ///< by name of the value
+  bool has_trusted_ = false;
+};
+
+}  // namespace kilter::tune

@@ -1,0 +1,53 @@
+// Runs variants in turns and writes the time of each step to the log.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "exec/memory.h"
+#include "measure/quiet.h"
+#include "tune/run/shared_memory.h"
+#include "tune/run/variant.h"
+
+namespace kilter::tune {
+
+/// Where variants are measured: one arena, scratch and outputs for all of them, as they never run at the same time, so
+/// that each finds the caches as a run of its own network leaves them.
+class Bench {
+ public:
+  Bench(std::vector<const std::byte*> inputs, std::shared_ptr<ThreadPool> pool, Publisher& publisher,
+        SharedMemory& log);
+  ~Bench();
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
+  struct Outcome {
+    int64_t rounds = 0;        ///< complete
+    std::vector<int64_t> cut;  ///< variants that were too slow to go on
+  };
+  Outcome measure(const std::vector<const Variant*>& variants, const RoundsRequest& request);
+
+ private:
+  class Lane;
+  void make_room(const std::vector<const Variant*>& variants);
+  void turn(Lane& lane, int64_t round, const RoundsRequest& request);
+  bool needs_warm_up(const Variant& variant, const RoundsRequest& request) const;
+  void record(const Lane& lane, const LapHeader& header);
+  void finish_turn(int64_t first_byte, const Disturbance& disturbance);
+
+  std::vector<const std::byte*> inputs_;
+  std::shared_ptr<ThreadPool> pool_;
+  Publisher& publisher_;
+  SharedMemory& log_;
+  Block arena_, scratch_;
+  std::vector<Block> outputs_;
+  int64_t arena_bytes_ = 0, scratch_bytes_ = 0;
+  std::vector<std::byte*> to_;
+  QuietWatch watch_;
+  bool watching_ = false;
+  int64_t next_order_ = 0;
+  int64_t log_bytes_ = 0;  ///< written; those of complete turns are on the board
+};
+
+}  // namespace kilter::tune

@@ -1,0 +1,444 @@
+#include "tune/run/runner.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "exec/cpu_limits.h"
+#include "exec/plan_check.h"
+#include "measure/clock.h"
+#include "tune/run/link.h"
+#include "tune/run/package.h"
+
+namespace kilter::tune {
+namespace {
+
+constexpr int kMostExcuses = 2;     ///< of one call
+constexpr size_t kMostFaults = 64;  ///< of one variant, before the rest of it is left unchecked
+
+int64_t machine_bytes() { return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE); }
+
+void check_options(const RunnerOptions& o) {
+  if (o.threads < 1 || o.threads > kMaxThreads) {
+    fail(ErrorKind::usage, "a worker of {} threads is not legal; expected 1 to {}", o.threads, kMaxThreads);
+  }
+  if (!(o.timeout_ms > 0) || !(o.timeout_factor > 0)) {
+    fail(ErrorKind::usage, "a timeout of {} ms and {} times the network's time is not legal; expected more than 0",
+         o.timeout_ms, o.timeout_factor);
+  }
+  if (o.memory_bytes < 0) {
+    fail(ErrorKind::usage, "a memory limit of {} bytes is not legal; expected 0 (half of the machine's) or more",
+         o.memory_bytes);
+  }
+  const auto bad = std::find_if(o.cpus.begin(), o.cpus.end(), [](int cpu) { return cpu < 0; });
+  if (bad != o.cpus.end()) fail(ErrorKind::usage, "CPU {} is not legal; expected 0 or more", *bad);
+}
+
+}  // namespace
+
+std::string_view name(FaultKind kind) {
+  constexpr std::array<std::string_view, 4> kNames = {"crash", "timeout", "wrong", "memory"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+std::filesystem::path find_worker(const std::string& name, const std::filesystem::path& self) {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink(self, error);
+  const std::filesystem::path folder = (error ? self : program).parent_path();
+  const std::array places = {folder / name, folder / ".." / "libexec" / "kilter" / name};
+  for (const auto& place : places) {
+    if (access(place.c_str(), X_OK) == 0) return place;
+  }
+  fail(ErrorKind::io, "the program '{}', which measures candidates, is neither {} nor {}; build or install it", name,
+       places[0].string(), places[1].lexically_normal().string());
+}
+
+struct Runner::Impl {
+  explicit Impl(RunnerOptions given) : options(std::move(given)), link(options, store) {
+    check_options(options);
+    if (options.memory_bytes == 0) options.memory_bytes = machine_bytes() / 2;
+    for (const Tensor& t : options.inputs) {
+      link.inputs.push_back(store.put({t.raw(), static_cast<size_t>(t.bytes())}));
+    }
+  }
+
+  /// A variant as the tuner keeps it, to be loaded again after a restart.
+  struct Known {
+    Package package;
+    StorePart stored;                ///< the package's bytes
+    std::vector<std::string> steps;  ///< names
+    bool reference = false;          ///< has reference steps
+    uint64_t worker = 0;             ///< serial number of the worker that has it; 0: none
+    bool broken = false;             ///< at fault once; not to be run again
+  };
+
+  // --- load ---
+
+  Loaded load(const Plan& plan, std::span<const StepValue> values, const LoadOptions& load_options) {
+    check_inputs(plan);
+    excuses = kMostExcuses;
+    const VariantId id = ++last_id;
+    Known& variant = variants[id];
+    try {
+      variant = describe(plan, values);
+      Loaded out = load_options.check || trusted == 0 ? check(id, load_options) : open(id);
+      if (trusted == 0 && out.id) trust(id, out);
+      if (!out.id) forget(id);
+      return out;
+    } catch (...) {
+      forget(id);
+      throw;
+    }
+  }
+
+  void check_inputs(const Plan& plan) const {
+    require(plan.inputs.size() == options.inputs.size(), "'{}' has {} inputs; the runner was given {}", plan.model,
+            plan.inputs.size(), options.inputs.size());
+    for (size_t i = 0; i < plan.inputs.size(); ++i) {
+      const PlanTensor& t = plan.inputs[i];
+      const Tensor& given = options.inputs[i];
+      require(t.type == given.dtype() && t.shape == given.shape(),
+              "input {} '{}' of '{}' is {}[{}]; the runner was given {}[{}]", i, t.name, plan.model,
+              kilter::name(t.type), text(t.shape), kilter::name(given.dtype()), text(given.shape()));
+    }
+  }
+
+  Known describe(const Plan& plan, std::span<const StepValue> values) {
+    Known out;
+    out.package = pack_variant(plan, values, store);
+    for (const Step& s : plan.steps) {
+      out.steps.push_back(s.name);
+      out.reference |= s.kind == StepKind::reference;
+    }
+    out.stored = store.put(std::as_bytes(std::span(out.package.bytes.data(), out.package.bytes.size())));
+    out.package.bytes.clear();
+    return out;
+  }
+
+  /// Takes the variant as the one to compare with, if it can be measured.
+  void trust(VariantId id, Loaded& loaded) {
+    trusted_in = link.serial();
+    link.trusted_ms = 0;
+    for (double ms : loaded.step_ms) link.trusted_ms += ms;
+    trusted = id;
+    // The check's run was cold, and may have been interrupted; what is late is judged by an ordinary one.
+    Laps laps = measure(std::array{id}, {.slice_ms = 0, .warm_up = WarmUp::never});
+    if (laps.faults.empty()) return;
+    trusted = 0, link.trusted_ms = 0;
+    loaded.faults = std::move(laps.faults);
+    loaded.id.reset();
+  }
+
+  /// Without a check.
+  Loaded open(VariantId id) {
+    Loaded out;
+    if (auto fault = bring(id)) {
+      out.faults.push_back(std::move(*fault));
+    } else {
+      out.id = id;
+    }
+    return out;
+  }
+
+  /// Makes the worker have the variant; the fault when that fails.
+  std::optional<Fault> bring(VariantId id) {
+    Known& variant = variants.at(id);
+    link.start(variant.reference);
+    if (variant.worker == link.serial()) return std::nullopt;
+    variant.worker = link.serial();
+    const Reply reply = link.ask(load_request(id, Check::none, {}));
+    if (excused(reply)) return bring(id);
+    return fault_of(id, reply);
+  }
+
+  /// Whether the worker died of something else than what it ran, and has not done so too often.
+  bool excused(const Reply& reply) { return reply.outside && excuses-- > 0; }
+
+  std::string load_request(VariantId id, Check check, const std::set<uint64_t>& skip) const {
+    Pack pack;
+    pack.put(Request::load).put(id).put(variants.at(id).stored).put(check);
+    return pack.put(std::vector<uint64_t>(skip.begin(), skip.end())).bytes();
+  }
+
+  /// After a restart the worker has no values to compare with.
+  void bring_trusted(const Known& next) {
+    link.start(next.reference);
+    if (trusted == 0 || trusted_in == link.serial()) return;
+    variants.at(trusted).worker = link.serial();
+    const Reply reply = link.ask(load_request(trusted, Check::trust, {}));
+    if (excused(reply)) return bring_trusted(next);
+    const auto fault = fault_of(trusted, reply);
+    require(!fault, "the trusted variant, which ran before, failed: {}", fault ? fault->words : "");
+    trusted_in = link.serial();
+  }
+
+  Loaded check(VariantId id, const LoadOptions& load_options) {
+    const Known& variant = variants.at(id);
+    Loaded out;
+    suspected.clear();
+    std::set<uint64_t> skip;
+    Check how = trusted == 0 ? Check::trust : Check::compare;
+    for (size_t tries = 0; tries < kMostFaults; ++tries) {
+      bring_trusted(variant);
+      variants.at(id).worker = link.serial();
+      const Reply reply = link.ask(load_request(id, how, skip));
+      if (excused(reply)) continue;
+      if (auto fault = fault_of(id, reply)) {
+        const int64_t step = fault->step;
+        out.faults.push_back(std::move(*fault));
+        if (step < 0 || how == Check::trust || !load_options.find_all) break;
+        skip_layer(variant, step, skip);
+        how = Check::careful;
+        continue;
+      }
+      Unpack from(reply.bytes);
+      (void)from.get<Answer>();
+      out.step_ms = from.list<double>();
+      const bool found = read_findings(id, from, out, how == Check::compare);
+      if (found && how == Check::compare) {
+        how = Check::careful;
+        continue;
+      }
+      break;
+    }
+    sort_faults(out.faults);
+    const bool runs =
+        std::all_of(out.faults.begin(), out.faults.end(), [](const Fault& f) { return f.kind == FaultKind::wrong; });
+    if (runs && (how != Check::trust || out.faults.empty())) out.id = id;
+    return out;
+  }
+
+  /// Whether there were findings. Those of a first look are looked into again before they are believed.
+  bool read_findings(VariantId id, Unpack& from, Loaded& out, bool first_look) {
+    const auto count = from.get<uint64_t>();
+    std::vector<Fault> found;
+    for (uint64_t i = 0; i < count; ++i) {
+      const auto step = static_cast<int64_t>(from.get<uint64_t>());
+      found.push_back(fault_at(id, FaultKind::wrong, step, ""));
+      found.back().words = fmt::format("wrong{}: {}", place(found.back()), from.text());
+    }
+    if (first_look) {
+      suspected = std::move(found);
+      return count > 0;
+    }
+    // What only the first look saw happens at times; it is no less wrong.
+    std::vector<Fault>& faults = count > 0 || suspected.empty() ? found : suspected;
+    out.faults.insert(out.faults.end(), faults.begin(), faults.end());
+    suspected.clear();
+    return count > 0;
+  }
+
+  static void skip_layer(const Known& variant, int64_t step, std::set<uint64_t>& skip) {
+    for (size_t i = 0; i < variant.steps.size(); ++i) {
+      if (variant.steps[i] == variant.steps[static_cast<size_t>(step)]) skip.insert(i);
+    }
+  }
+
+  static void sort_faults(std::vector<Fault>& faults) {
+    std::stable_sort(faults.begin(), faults.end(), [](const Fault& a, const Fault& b) { return a.step < b.step; });
+  }
+
+  // --- faults ---
+
+  Fault fault_at(VariantId id, FaultKind kind, int64_t step, std::string words) const {
+    Fault fault{id, kind, -1, "", std::move(words)};
+    const auto known = variants.find(id);
+    if (known == variants.end() || step < 0 || step >= static_cast<int64_t>(known->second.steps.size())) return fault;
+    fault.step = step;
+    fault.layer = known->second.steps[static_cast<size_t>(step)];
+    return fault;
+  }
+
+  static std::string place(const Fault& fault) {
+    return fault.step < 0 ? "" : fmt::format(" at step {} '{}'", fault.step, fault.layer);
+  }
+
+  /// The fault that a reply tells of, if any. `id`: the variant that was asked about.
+  std::optional<Fault> fault_of(VariantId id, const Reply& reply) const {
+    if (reply.kind == ReplyKind::answer) return std::nullopt;
+    const bool inside = reply.phase != Phase::idle && reply.phase != Phase::starting;
+    if (reply.variant > 0 && inside && variants.contains(reply.variant)) id = reply.variant;
+    Fault fault = fault_at(id, kind_of(reply), reply.step, "");
+    fault.words = fmt::format("{}{} while {}{}{}", reply.what, place(fault), name(reply.phase),
+                              reply.detail.empty() ? "" : ": ", reply.detail);
+    return fault;
+  }
+
+  static FaultKind kind_of(const Reply& reply) {
+    if (reply.outside) return FaultKind::memory;  // again and again
+    switch (reply.kind) {
+      case ReplyKind::late:
+        return FaultKind::timeout;
+      case ReplyKind::no_memory:
+        return FaultKind::memory;
+      default:
+        return FaultKind::crash;
+    }
+  }
+
+  // --- measure ---
+
+  Laps measure(std::span<const VariantId> ids, const MeasureOptions& how) {
+    const double start = now_ms();
+    excuses = kMostExcuses;
+    Laps out;
+    out.ids.assign(ids.begin(), ids.end());
+    out.laps.resize(ids.size());
+    out.cut.resize(ids.size());
+    std::vector<VariantId> left = known(ids);
+    RoundsRequest request{
+        0, how.rounds, 0, how.max_ms, how.cut_off, how.slice_ms, static_cast<int32_t>(how.warm_up), how.seed};
+    while (!left.empty() && request.rounds > 0) {
+      if (!bring_all(left, out)) continue;
+      request.max_ms = std::max(how.max_ms - (now_ms() - start), 0.0);
+      const Reply reply = link.ask(Pack().put(Request::measure).put(request).put(left).bytes());
+      read_log(out, request);
+      if (reply.kind == ReplyKind::answer) {
+        read_outcome(reply, out);
+        break;
+      }
+      if (!excused(reply)) add_fault(*fault_of(0, reply), left, out);
+      if (now_ms() - start >= how.max_ms) break;
+    }
+    out.rounds = rounds_of(out);
+    out.wall_ms = now_ms() - start;
+    return out;
+  }
+
+  std::vector<VariantId> known(std::span<const VariantId> ids) const {
+    for (VariantId id : ids) {
+      const auto it = variants.find(id);
+      if (it == variants.end()) fail(ErrorKind::usage, "variant {} is to be measured and is not loaded", id);
+      if (it->second.broken) fail(ErrorKind::usage, "variant {} is to be measured again after it was at fault", id);
+    }
+    return {ids.begin(), ids.end()};
+  }
+
+  /// False when one could not be loaded again; it is then no longer among `left`.
+  bool bring_all(std::vector<VariantId>& left, Laps& out) {
+    for (VariantId id : left) link.start(variants.at(id).reference);
+    uint64_t serial = 0;
+    // A worker that dies in between takes with it what it had.
+    while (serial != link.serial()) {
+      serial = link.serial();
+      for (VariantId id : left) {
+        if (auto fault = bring(id)) {
+          add_fault(std::move(*fault), left, out);
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  void add_fault(Fault fault, std::vector<VariantId>& left, Laps& out) {
+    require(variants.contains(fault.variant), "a worker failed outside of every variant: {}", fault.words);
+    std::erase(left, fault.variant);
+    if (fault.variant != trusted) variants.at(fault.variant).broken = true;
+    out.faults.push_back(std::move(fault));
+  }
+
+  /// Laps of all turns that were completed, also by a worker that is gone.
+  void read_log(Laps& out, RoundsRequest& request) {
+    int64_t last_round = -1;
+    const std::byte* at = link.log_start();
+    const std::byte* end = at + link.board().log_bytes.load(std::memory_order_acquire);
+    while (at < end) {
+      LapHeader header;
+      std::memcpy(&header, at, sizeof(header));
+      at += sizeof(header);
+      Lap lap;
+      lap.round = header.round, lap.order = header.order, lap.total_ms = header.total_ms;
+      lap.disturbance = {header.wall_ms,     header.steal_ms,    header.wait_ms,       header.switches,    header.drift,
+                         header.stolen != 0, header.waited != 0, header.switched != 0, header.drifted != 0};
+      for (int64_t s = 0; s < header.steps; ++s) {
+        std::array<double, 2> times{};
+        std::memcpy(times.data(), at, sizeof(times));
+        at += sizeof(times);
+        lap.step_ms.push_back(times[0]);
+        lap.gap_ms.push_back(times[1]);
+      }
+      last_round = header.round;
+      if (header.variant == trusted) link.trusted_ms = std::min(link.trusted_ms, lap.total_ms);
+      request.first_order = std::max(request.first_order, header.order + 1);
+      const auto which = std::find(out.ids.begin(), out.ids.end(), header.variant);
+      out.laps[static_cast<size_t>(which - out.ids.begin())].push_back(std::move(lap));
+    }
+    // A round that broke off does not count; should there be another, it has a number of its own.
+    if (last_round < 0) return;
+    request.rounds -= last_round - request.first_round;
+    request.first_round = last_round + 1;
+  }
+
+  static void read_outcome(const Reply& reply, Laps& out) {
+    Unpack from(reply.bytes);
+    (void)from.get<Answer>();
+    (void)from.get<int64_t>();
+    for (VariantId id : from.list<int64_t>()) {
+      const auto which = std::find(out.ids.begin(), out.ids.end(), id);
+      out.cut[static_cast<size_t>(which - out.ids.begin())] = true;
+    }
+  }
+
+  static int64_t rounds_of(const Laps& laps) {
+    int64_t last = 0;
+    for (const auto& lane : laps.laps) {
+      if (!lane.empty()) last = std::max(last, lane.back().round + 1);
+    }
+    return last;
+  }
+
+  // --- drop ---
+
+  void drop(VariantId id) {
+    const auto it = variants.find(id);
+    if (it == variants.end()) fail(ErrorKind::usage, "variant {} is to be dropped and is not loaded", id);
+    if (id == trusted) fail(ErrorKind::usage, "variant {} is what all others are checked against; it stays", id);
+    forget(id);
+  }
+
+  /// Gives up the variant's memory, in the worker too.
+  void forget(VariantId id) {
+    const Known& variant = variants.at(id);
+    std::vector<StorePart> freed;
+    for (const StorePart& part : variant.package.parts) {
+      if (store.release(part)) freed.push_back(part);
+    }
+    if (variant.stored.serial != 0) (void)store.release(variant.stored);
+    if (variant.worker != 0 && variant.worker == link.serial()) {
+      (void)link.ask(Pack().put(Request::drop).put(id).put(freed).bytes());
+    }
+    variants.erase(id);
+  }
+
+  RunnerOptions options;
+  ConstantStore store;
+  Link link;
+  std::map<VariantId, Known> variants;
+  std::vector<Fault> suspected;  ///< of the first look at the variant that is being checked
+  VariantId last_id = 0, trusted = 0;
+  int excuses = 0;          ///< left for the call that is going on
+  uint64_t trusted_in = 0;  ///< worker that has the trusted values
+};
+
+Runner::Runner(RunnerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Runner::~Runner() = default;
+
+Loaded Runner::load(const Plan& plan, std::span<const StepValue> values, const LoadOptions& options) {
+  return impl_->load(plan, values, options);
+}
+Laps Runner::measure(std::span<const VariantId> ids, const MeasureOptions& options) {
+  return impl_->measure(ids, options);
+}
+void Runner::drop(VariantId id) { impl_->drop(id); }
+ConstantStore& Runner::store() { return impl_->store; }
+int64_t Runner::restarts() const { return impl_->link.restarts(); }
+std::optional<int> Runner::worker_pid() const { return impl_->link.pid(); }
+
+}  // namespace kilter::tune

@@ -1,0 +1,33 @@
+// Measured costs of all points of a task that a search may propose: the ground truth that searchers are compared on.
+// A text file of JSON lines: what was measured and how, then one short line a point.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schedule/schedule.h"
+
+namespace kilter::tune {
+
+struct CostRow {
+  Schedule schedule;
+  double cost = 0;  ///< time over that of the default schedule; infinity for a failure
+  double ms = 0;    ///< that a trial takes: compiling and measuring it
+};
+
+struct CostTable {
+  std::string problem;  ///< line of the task
+  std::string target;   ///< name
+  int threads = 1;
+  double prune = 3;        ///< points beyond this many times the best estimate are not there
+  std::string conditions;  ///< device, program and date, in words
+  std::vector<CostRow> rows;
+};
+
+/// Reads back as the same table, costs to 4 and times to 3 significant digits.
+std::string text(const CostTable& table);
+/// Throws bad_input naming `where`, the line, what was expected and found.
+CostTable parse_cost_table(std::string_view text, const std::string& where);
+
+}  // namespace kilter::tune

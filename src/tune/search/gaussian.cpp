@@ -1,0 +1,182 @@
+#include "tune/search/gaussian.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+
+namespace kilter::tune {
+namespace {
+
+constexpr double kOffset = 1;      ///< variance of the offset, in shares of f's
+constexpr double kSlope = 0.1;     ///< variance of the slope
+constexpr double kLittle = 1e-8;   ///< added to the diagonal
+constexpr double kExpected = 0.3;  ///< log2: how far analytic models are off, before anything is known
+constexpr double kWorth = 4;       ///< observations that this expectation weighs
+
+double matern(double distance2, double length2) {
+  const double r = std::sqrt(5 * distance2 / length2);
+  return (1 + r + r * r / 3) * std::exp(-r);
+}
+
+}  // namespace
+
+Gaussian::Gaussian(size_t width, const std::vector<float>& columns, std::vector<double> prior)
+    : prior_(std::move(prior)) {
+  const size_t points = prior_.size();
+  require(columns.size() == points * width, "{} values for {} points of {} columns", columns.size(), points, width);
+  std::vector<std::vector<float>> kept;
+  for (size_t c = 0; c < width; ++c) {
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < points; ++i) sum += static_cast<double>(columns[i * width + c]);
+    const double mean = points == 0 ? 0 : sum / static_cast<double>(points);
+    for (size_t i = 0; i < points; ++i) squares += std::pow(static_cast<double>(columns[i * width + c]) - mean, 2);
+    const double deviation = points == 0 ? 0 : std::sqrt(squares / static_cast<double>(points));
+    if (!(deviation > 1e-6)) continue;
+    std::vector<float> column(points);
+    for (size_t i = 0; i < points; ++i)
+      column[i] = static_cast<float>((static_cast<double>(columns[i * width + c]) - mean) / deviation);
+    kept.push_back(std::move(column));
+  }
+  width_ = kept.size();
+  x_.resize(points * width_);
+  for (size_t c = 0; c < width_; ++c) {
+    for (size_t i = 0; i < points; ++i) x_[i * width_ + c] = kept[c][i];
+  }
+  for (const double p : prior_) prior_mean_ += p / static_cast<double>(points);
+  place_.assign(points, kNone);
+  mean_.assign(points, 0);
+  variance_.resize(points);
+  for (size_t i = 0; i < points; ++i) variance_[i] = covariance(i, i);
+}
+
+double Gaussian::distance2(size_t a, size_t b) const {
+  const float* p = x_.data() + a * width_;
+  const float* q = x_.data() + b * width_;
+  float sum = 0;
+  for (size_t c = 0; c < width_; ++c) sum += (p[c] - q[c]) * (p[c] - q[c]);
+  return static_cast<double>(sum);
+}
+
+double Gaussian::covariance(size_t a, size_t b) const {
+  const double length2 = shape_.length * shape_.length * static_cast<double>(std::max<size_t>(width_, 1));
+  return matern(distance2(a, b), length2) + kOffset + kSlope * (prior_[a] - prior_mean_) * (prior_[b] - prior_mean_);
+}
+
+void Gaussian::add(size_t at) {
+  require(!added(at), "a point is added twice");
+  place_[at] = points_.size();
+  points_.push_back(at);
+  y_.push_back(std::numeric_limits<double>::quiet_NaN());
+  extend(at);
+  stale_ = true;
+}
+
+void Gaussian::observe(size_t at, double y) {
+  require(added(at), "a point is observed that was not added");
+  y_[place_[at]] = y - prior_[at];
+  stale_ = true;
+}
+
+/// One row more of the factor and of what is solved with it.
+void Gaussian::extend(size_t at) {
+  const size_t n = lower_.size();
+  std::vector<double> row(n + 1);
+  double rest = covariance(at, at) + shape_.noise + kLittle;
+  for (size_t i = 0; i < n; ++i) {
+    row[i] = solved_[i][at];
+    rest -= row[i] * row[i];
+  }
+  row[n] = std::sqrt(std::max(rest, kLittle));
+  std::vector<double> solved(size());
+  for (size_t j = 0; j < size(); ++j) solved[j] = covariance(at, j);
+  for (size_t i = 0; i < n; ++i) {
+    const double factor = row[i];
+    const std::vector<double>& other = solved_[i];
+    for (size_t j = 0; j < size(); ++j) solved[j] -= factor * other[j];
+  }
+  for (size_t j = 0; j < size(); ++j) {
+    solved[j] /= row[n];
+    variance_[j] = std::max(variance_[j] - solved[j] * solved[j], 0.0);
+  }
+  lower_.push_back(std::move(row));
+  solved_.push_back(std::move(solved));
+}
+
+/// Means from the residuals; a point that is not observed yet is taken to be what is expected of it, which moves none.
+void Gaussian::refresh() const {
+  if (!stale_) return;
+  stale_ = false;
+  std::fill(mean_.begin(), mean_.end(), 0.0);
+  double squares = 0;
+  size_t known = 0;
+  std::vector<double> weight(points_.size());
+  for (size_t i = 0; i < points_.size(); ++i) {
+    double expected = 0;
+    for (size_t k = 0; k < i; ++k) expected += lower_[i][k] * weight[k];
+    weight[i] = std::isnan(y_[i]) ? 0 : (y_[i] - expected) / lower_[i][i];
+    if (std::isnan(y_[i])) continue;
+    squares += weight[i] * weight[i];
+    ++known;
+    for (size_t j = 0; j < size(); ++j) mean_[j] += weight[i] * solved_[i][j];
+  }
+  scale_ = (kWorth * kExpected * kExpected + squares) / (kWorth + static_cast<double>(known));
+}
+
+Gaussian::Belief Gaussian::belief(size_t at) const {
+  refresh();
+  return {prior_[at] + mean_[at], std::sqrt(scale_ * variance_[at])};
+}
+
+double Gaussian::log_likelihood(const GaussianShape& shape, std::span<const size_t> known) const {
+  const size_t n = known.size();
+  const double length2 = shape.length * shape.length * static_cast<double>(std::max<size_t>(width_, 1));
+  std::vector<double> l(n * n);
+  double squares = 0, log_det = 0;
+  std::vector<double> w(n);
+  for (size_t i = 0; i < n; ++i) {
+    const size_t a = points_[known[i]];
+    double y = y_[known[i]];
+    for (size_t j = 0; j <= i; ++j) {
+      const size_t b = points_[known[j]];
+      double v = matern(distance2(a, b), length2) + kOffset +
+                 kSlope * (prior_[a] - prior_mean_) * (prior_[b] - prior_mean_) + (i == j ? shape.noise + kLittle : 0);
+      for (size_t k = 0; k < j; ++k) v -= l[i * n + k] * l[j * n + k];
+      l[i * n + j] = i == j ? std::sqrt(std::max(v, kLittle)) : v / l[j * n + j];
+    }
+    for (size_t k = 0; k < i; ++k) y -= l[i * n + k] * w[k];
+    w[i] = y / l[i * n + i];
+    squares += w[i] * w[i];
+    log_det += std::log(l[i * n + i]);
+  }
+  // The variance integrated out under its expectation.
+  const double worth = kWorth + static_cast<double>(n);
+  return -log_det - worth / 2 * std::log(kWorth * kExpected * kExpected + squares);
+}
+
+void Gaussian::fit_shape() {
+  constexpr size_t kMost = 128;  // observations that the shape is judged by
+  std::vector<size_t> known;
+  for (size_t i = y_.size(); i-- > 0 && known.size() < kMost;) {
+    if (!std::isnan(y_[i])) known.push_back(i);
+  }
+  if (known.size() < 4) return;
+  GaussianShape best = shape_;
+  double most = log_likelihood(best, known);
+  for (const double length : {0.25, 0.5, 1.0, 2.0, 4.0}) {
+    for (const double noise : {0.0003, 0.003, 0.03, 0.3}) {
+      const GaussianShape shape{length, noise};
+      const double likelihood = log_likelihood(shape, known);
+      if (likelihood > most) best = shape, most = likelihood;
+    }
+  }
+  if (best.length == shape_.length && best.noise == shape_.noise) return;
+  shape_ = best;
+  lower_.clear(), solved_.clear();
+  for (size_t i = 0; i < size(); ++i) variance_[i] = covariance(i, i);
+  for (const size_t at : points_) extend(at);
+  stale_ = true;
+}
+
+}  // namespace kilter::tune

@@ -1,0 +1,68 @@
+// Every setting of every searcher, with what it means and which values are legal: one table for the command line, for
+// `kilter options` and for the code that reads it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kilter::tune {
+
+struct SearchOptions {
+  std::string searcher = "model";
+  // of all
+  int64_t seed = 1;
+  int64_t batch = 8;
+  int64_t early_stopping = 0;
+  double prune = 3;
+  // ga
+  int64_t population = 32;
+  double elite = 0.25;
+  double crossover = 0.7;
+  double mutation = 0.15;
+  int64_t tournament = 3;
+  // xgb, xgb-rank
+  int64_t walkers = 64;
+  int64_t steps = 60;
+  double temperature = 1;
+  double cooling = 0.95;
+  int64_t first_random = 16;
+  // model, xgb, xgb-rank
+  double exploration = 0.1;
+  // model
+  int64_t draft = 6;
+  int64_t pool = 4096;
+};
+
+struct SearcherRow {
+  std::string_view name, summary;
+};
+/// All searchers, in alphabetical order.
+std::span<const SearcherRow> all_searchers();
+
+/// One setting as users write it.
+struct SearchOptionRow {
+  std::string_view name;     ///< "early-stopping"
+  std::string_view meaning;  ///< with its unit
+  std::string_view legal;    ///< "a whole number from 2 to 4096"
+  std::string_view used_by;  ///< searchers that read it, "ga" or "xgb, xgb-rank"; "all"
+  double low, high;
+  int64_t SearchOptions::* whole;  ///< one of the two is set
+  double SearchOptions::* real;
+
+  /// The default, as it is written.
+  std::string fallback() const;
+};
+std::span<const SearchOptionRow> all_search_options();
+
+/// Whether a searcher reads an option.
+bool reads(std::string_view searcher, const SearchOptionRow& row);
+
+/// Options from what a user gave: `searcher` of `--searcher`, and each "name=value" of `--searcher-option`. Throws
+/// usage for an unknown searcher, a text of another form, an unknown option, a value that is not legal, an option that
+/// is given twice, and one that this searcher does not read.
+SearchOptions parse_search_options(std::string_view searcher, const std::vector<std::string>& texts = {});
+
+}  // namespace kilter::tune

@@ -1,0 +1,106 @@
+#include "tune/search/simulate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "base/error.h"
+#include "tune/space/prune.h"
+
+namespace kilter::tune {
+namespace {
+
+constexpr size_t kNoRow = std::numeric_limits<size_t>::max();
+
+}  // namespace
+
+double Curve::best_after(double at_seconds) const {
+  const auto end = std::upper_bound(seconds.begin(), seconds.end(), at_seconds);
+  return end == seconds.begin() ? 1 : best[static_cast<size_t>(end - seconds.begin()) - 1];
+}
+
+double Curve::best_after_trials(size_t trials) const {
+  return trials == 0 || best.empty() ? 1 : best[std::min(trials, best.size()) - 1];
+}
+
+Game::Game(const Space& space, const CostTable& table, const std::string& where) : space_(&space), table_(&table) {
+  row_of_.assign(space.legal().size(), kNoRow);
+  optimum_ = 1;
+  for (size_t r = 0; r < table.rows.size(); ++r) {
+    const auto point = space.find(table.rows[r].schedule);
+    if (!point) {
+      fail(ErrorKind::bad_input,
+           "{}: '{}' is not in the space of '{}' on {}; the table was made for other templates: make it anew with "
+           "`kilter searchers --measure`",
+           where, table.rows[r].schedule.text(), table.problem, table.target);
+    }
+    size_t& row = row_of_[*space.index_of(*point)];
+    if (row != kNoRow)
+      fail(ErrorKind::bad_input, "{}: '{}' is there twice; leave one out", where, table.rows[r].schedule.text());
+    row = r;
+    optimum_ = std::min(optimum_, table.rows[r].cost);
+  }
+  const auto row_of = [&](const Point& p) { return row_of_[*space.index_of(p)]; };
+  if (!space.default_point() || row_of(*space.default_point()) == kNoRow) {
+    fail(ErrorKind::bad_input,
+         "{}: expected the default schedule '{}' among its rows; make it anew with `kilter "
+         "searchers --measure`",
+         where, space.default_point() ? space.schedule(*space.default_point()).text() : "none");
+  }
+  default_cost_ = table.rows[row_of(*space.default_point())].cost;
+  for (const Point& p : prune(space, {std::numeric_limits<double>::infinity()}).points) {
+    if (row_of(p) != kNoRow) points_.push_back(p);
+  }
+}
+
+Curve Game::play(const SearchOptions& options, const PlayOptions& how) const {
+  SearchSpace search;
+  search.space = space_;
+  search.points = points_;
+  search.threads = table_->threads;
+  search.known = {{*space_->default_point(), 1}};
+  search.trained = how.trained;
+  search.pretrained = how.pretrained;
+  Curve out;
+  double best = 1, spent_ms = 0;
+  const auto timed = [&](const auto& work) {
+    const double start = how.clock ? how.clock() : 0;
+    work();
+    const double ms = how.clock ? how.clock() - start : 0;
+    out.thinking_ms += ms, spent_ms += ms;
+  };
+  std::unique_ptr<Searcher> searcher;
+  timed([&] { searcher = make_searcher(options, std::move(search)); });
+  while (out.best.size() < how.most_trials && spent_ms < how.most_seconds * 1e3) {
+    std::vector<Point> now;
+    timed([&] { now = searcher->propose(std::min(how.batch, how.most_trials - out.best.size())); });
+    if (now.empty()) break;
+    std::vector<Trial> trials;
+    for (const Point& p : now) {
+      const CostRow& row = table_->rows[row_of_[*space_->index_of(p)]];
+      trials.push_back({p, row.cost});
+      spent_ms += row.ms;
+      best = std::min(best, row.cost);
+      out.best.push_back(best);
+      out.seconds.push_back(spent_ms * 1e-3);
+    }
+    timed([&] { searcher->learn(trials); });
+  }
+  return out;
+}
+
+Spread spread_of(std::vector<double> values) {
+  require(!values.empty(), "the spread of no values");
+  std::sort(values.begin(), values.end());
+  const auto at = [&](double share) {
+    const double place = share * static_cast<double>(values.size() - 1);
+    const auto low = static_cast<size_t>(place);
+    const size_t high = std::min(low + 1, values.size() - 1);
+    return values[low] + (place - static_cast<double>(low)) * (values[high] - values[low]);
+  };
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  return {sum / static_cast<double>(values.size()), at(0.25), at(0.5), at(0.75)};
+}
+
+}  // namespace kilter::tune

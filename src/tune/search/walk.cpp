@@ -1,0 +1,98 @@
+#include "tune/search/walk.h"
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace kilter::tune {
+namespace {
+
+constexpr double kGain = 0.01;  ///< what counts as progress for early stopping
+constexpr double kFailure = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+Walk::Walk(const SearchOptions& options, SearchSpace space) : options_(options), search_(std::move(space)) {
+  require(search_.space != nullptr, "a searcher without a space");
+  const size_t points = search_.points.size();
+  for (size_t i = 0; i < points; ++i) {
+    require(this->space().contains(search_.points[i]), "point {} of the search is not in the space", i);
+    const bool fresh = index_.emplace(this->space().ordinal(search_.points[i]), i).second;
+    require(fresh, "point '{}' is twice in the search", this->space().schedule(search_.points[i]).text());
+  }
+  free_.resize(points);
+  std::iota(free_.begin(), free_.end(), size_t{0});
+  place_ = free_;
+  costs_.assign(points, 0);
+  for (const Trial& t : search_.known) {
+    if (const auto i = find(t.point)) {
+      take(*i);
+      costs_[*i] = t.cost > 0 ? t.cost : kFailure;
+    }
+    if (t.cost > 0 && std::isfinite(t.cost) && (best_ == 0 || t.cost < best_)) best_ = t.cost;
+  }
+}
+
+std::optional<size_t> Walk::find(const Point& point) const {
+  if (!space().contains(point)) return std::nullopt;
+  const auto it = index_.find(space().ordinal(point));
+  return it == index_.end() ? std::nullopt : std::optional(it->second);
+}
+
+void Walk::take(size_t point) {
+  if (!is_free(point)) return;
+  const size_t hole = place_[point], last = free_.back();
+  free_[hole] = last;
+  place_[last] = hole;
+  free_.pop_back();
+  place_[point] = std::numeric_limits<size_t>::max();
+}
+
+std::vector<Point> Walk::propose(size_t most) {
+  std::vector<Point> out;
+  const bool stopped = options_.early_stopping > 0 && since_gain_ >= options_.early_stopping;
+  if (stopped || most == 0 || free_.empty()) return out;
+  for (const size_t i : choose(std::min(most, free_.size()))) {
+    require(is_free(i), "{} proposes a point again", options_.searcher);
+    take(i);
+    out.push_back(at(i));
+  }
+  require(!out.empty() && out.size() <= most, "{} proposes {} points of {}", options_.searcher, out.size(), most);
+  return out;
+}
+
+void Walk::note_progress(double cost) {
+  ++since_gain_;
+  if (!std::isfinite(cost)) return;
+  if (best_ == 0 || cost < best_ * (1 - kGain)) since_gain_ = 0;
+  if (best_ == 0 || cost < best_) best_ = cost;
+}
+
+void Walk::learn(std::span<const Trial> measured) {
+  for (const Trial& t : measured) {
+    const double cost = t.cost > 0 ? t.cost : kFailure;  // of NaN too
+    note_progress(cost);
+    const auto i = find(t.point);
+    if (!i) continue;
+    take(*i);
+    costs_[*i] = cost;
+    learned(*i);
+  }
+}
+
+std::unique_ptr<Searcher> make_searcher(const SearchOptions& options, SearchSpace space) {
+  const std::string& name = options.searcher;
+  if (name == "random") return make_random(options, std::move(space));
+  if (name == "grid") return make_grid(options, std::move(space));
+  if (name == "exhaustive") return make_exhaustive(options, std::move(space));
+  if (name == "ga") return make_genetic(options, std::move(space));
+  if (name == "model") return make_model(options, std::move(space));
+  if (name == "xgb" || name == "xgb-rank") return make_annealing(options, std::move(space));
+  static_cast<void>(parse_search_options(name));  // throws, with the legal names
+  require(false, "searcher '{}' is in the table and cannot be made", name);
+  return nullptr;
+}
+
+}  // namespace kilter::tune

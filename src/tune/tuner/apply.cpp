@@ -1,0 +1,145 @@
+#include "tune/tuner/apply.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "codegen/llvm/backend.h"
+#include "compile/tasks.h"
+#include "tune/tuner/choices_file.h"
+
+namespace kilter::tune {
+namespace {
+
+bool forbids(const std::vector<Forbidden>& all, const std::string& node, const std::string& schedule) {
+  const std::string name = schedule.substr(0, schedule.find(' '));
+  return std::any_of(all.begin(), all.end(), [&](const Forbidden& f) {
+    return (f.node.empty() || f.node == node) && (f.schedule == schedule || f.schedule == name);
+  });
+}
+
+bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& compile) {
+  const Template* from = find_template(schedule.name);
+  if (from == nullptr) return false;
+  if (from->approximates != nullptr && compile.accuracy == Accuracy::strict) return false;
+  const auto space = from->space(task, compile.target.limits);
+  const auto* knobs = std::get_if<std::vector<Knob>>(&space);
+  if (knobs == nullptr || check_knobs(schedule, *knobs)) return false;
+  return std::holds_alternative<Lowered>(from->lower(task, schedule, compile.target.limits));
+}
+
+/// One task's answer.
+struct Answered {
+  Schedule schedule;
+  Match match;
+};
+
+class Applier {
+ public:
+  Applier(const CompileOptions& compile, const Matcher& matcher, const ApplyOptions& options)
+      : compile_(compile), matcher_(matcher), options_(options) {}
+
+  void task(const Task& task, const Step& step) {
+    ++tasks_;
+    const std::string& node = task.node().name;
+    const std::string key = step.problem + "|" + step.layouts;
+    auto known = answers_.find(key);
+    if (known == answers_.end() || !options_.forbidden.empty())
+      known = answers_.insert_or_assign(key, find(task, step)).first;
+    if (!known->second) return;
+    const Match& m = known->second->match;
+    out_.schedules[node] = known->second->schedule;
+    out_.words[node] = words(m);
+    ++by_distance_[m.distance].first;
+    by_distance_[m.distance].second = std::max(by_distance_[m.distance].second, m.loss_percent);
+  }
+
+  Recorded finish() {
+    int64_t found = 0;
+    std::vector<std::string> parts;
+    for (const auto& [distance, count] : by_distance_) {
+      found += count.first;
+      parts.push_back(distance == Distance::exact ? fmt::format("{} exact", count.first)
+                                                  : fmt::format("{} that differ in {}, expected loss up to {:.0f} %",
+                                                                count.first, name(distance), count.second));
+    }
+    out_.summary = fmt::format("{}: {} of {} tasks", options_.file, found, tasks_);
+    if (!parts.empty()) out_.summary += fmt::format(" ({})", fmt::join(parts, ", "));
+    return std::move(out_);
+  }
+
+ private:
+  std::optional<Answered> find(const Task& task, const Step& step) const {
+    const Query query{step.problem,    step.layouts,     compile_.target.name,
+                      options_.device, options_.threads, codegen_version()};
+    for (const Match& m : matcher_.matches(query)) {
+      // A record says how much faster than the default it was; one that was not, is not used.
+      if (m.record.versus && m.record.versus->ratio.high >= 1) continue;
+      if (forbids(options_.forbidden, task.node().name, m.record.schedule)) continue;
+      const Schedule schedule = parse_schedule(m.record.schedule);
+      if (lowers(task, schedule, compile_)) return Answered{schedule, m};
+    }
+    return std::nullopt;
+  }
+
+  static std::string words(const Match& m) {
+    const std::string date = m.record.conditions.date.substr(0, 10);
+    std::string out = fmt::format("{}, of {}", m.words, date.empty() ? "unknown date" : date);
+    if (m.record.versus) out += fmt::format(", {:.3f} of the default's time there", m.record.versus->ratio.value);
+    return out;
+  }
+
+  const CompileOptions& compile_;
+  const Matcher& matcher_;
+  const ApplyOptions& options_;
+  std::map<std::string, std::optional<Answered>> answers_;  ///< by problem and layouts
+  std::map<Distance, std::pair<int64_t, double>> by_distance_;
+  int64_t tasks_ = 0;
+  Recorded out_;
+};
+
+}  // namespace
+
+Forbidden parse_forbidden(const std::string& text) {
+  const size_t at = text.rfind('@');
+  Forbidden out{text.substr(0, at), at == std::string::npos ? "" : text.substr(at + 1)};
+  const std::string name = out.schedule.substr(0, out.schedule.find(' '));
+  std::vector<std::string_view> names;
+  for (const Template* t : all_templates()) names.push_back(t->name);
+  if (find_template(name) == nullptr || (at != std::string::npos && out.node.empty())) {
+    fail(ErrorKind::usage, "--forbid {}: expected TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE; templates are {}", text,
+         fmt::join(names, ", "));
+  }
+  return out;
+}
+
+Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile, const Matcher& matcher,
+                       const ApplyOptions& options) {
+  CompileOptions look = compile;
+  look.generate_code = false;
+  look.keep_placed = true;
+  const Compiled compiled = compile_passed(passed, look);
+  std::map<std::string, const Step*> steps;
+  for (const Step& step : compiled.plan.steps) {
+    if (step.kind == StepKind::kernel) steps.emplace(step.name, &step);
+  }
+  Applier applier(compile, matcher, options);
+  for (const Unit& unit : units(compiled.placed->graph)) {
+    if (compiled.placed->storage.views.contains(unit.nodes.front())) continue;
+    const Task task = make_task(compiled.placed->graph, unit, &compiled.placed->storage);
+    const auto step = steps.find(task.node().name);
+    if (step != steps.end() && !compile.schedules.contains(step->first)) applier.task(task, *step->second);
+  }
+  return applier.finish();
+}
+
+Recorded apply_plan(std::string_view text, const std::string& file) {
+  Recorded out;
+  out.schedules = parse_choices(text, file);
+  for (const auto& [node, schedule] : out.schedules) out.words[node] = "layer plan " + file;
+  out.summary = fmt::format("layer plan {}: {} layers", file, out.schedules.size());
+  return out;
+}
+
+}  // namespace kilter::tune

@@ -1,0 +1,17 @@
+// A per-layer plan as a file: one schedule a layer, to be kept, read, edited and compiled with.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "tune/tuner/network_bench.h"
+
+namespace kilter::tune {
+
+/// "# ..." with each line of `notes`, then "NODE = SCHEDULE", a line each, in the order of the names.
+std::string text(const Choices& choices, const std::string& notes);
+/// Reads what text() writes; "#" starts a comment, blank lines are skipped. Throws bad_input with `where`, the line's
+/// number, what was expected and found.
+Choices parse_choices(std::string_view text, const std::string& where);
+
+}  // namespace kilter::tune

@@ -1,0 +1,45 @@
+// The end of a tuning run: whole networks against one another, and layers that lose there give way.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tune/tuner/search_run.h"
+
+namespace kilter::tune {
+
+struct RaceLimits {
+  double seconds = 20;        ///< of all races together
+  double half_width = 0.003;  ///< of the interval of the ratio that ends a race early
+  int attempts = 5;           ///< plans that are tried
+};
+
+/// What the layers of a task took in a race.
+struct RaceSample {
+  size_t task = 0;
+  Schedule schedule;
+  Ratio ratio;             ///< all layers together, over the default's
+  std::vector<double> ms;  ///< of the first layer, by round
+};
+
+struct FinalRace {
+  Choices choices;  ///< empty: the default stays
+  Ratio default_ms, tuned_ms, ratio;
+  bool same_plan = true;
+  bool has_previous = false;
+  Ratio previous;  ///< tuned over previous
+  int64_t rounds = 0;
+  double fidelity = 1;
+  double flips = 0;
+  std::map<std::string, Ratio> layers;     ///< by anchor: tuned over default
+  std::map<size_t, std::string> accepted;  ///< by task: text of the schedule
+  std::vector<RaceSample> samples;         ///< of all plans that were raced, also of schedules that lost
+};
+
+/// Races the winners of the search against the default plan and, where `previous` is not empty, against that one.
+/// Schedules whose layers are slower than the default there are replaced by the next best, then by the default. A plan
+/// whose total is not clearly faster than the default's is not accepted.
+FinalRace race_plans(NetworkBench& bench, SearchRun& search, const Choices& previous, const RaceLimits& limits);
+
+}  // namespace kilter::tune

@@ -1,0 +1,39 @@
+#include "tune/tuner/learned.h"
+
+#include <cmath>
+
+#include "tune/cost/xgboost_model.h"
+
+namespace kilter::tune {
+namespace {
+
+Matrix matrix_of(const FeatureRows& rows) {
+  Matrix out;
+  for (const Feature& f : all_features()) out.features.push_back(f.name);
+  out.values = rows.values;
+  return out;
+}
+
+}  // namespace
+
+void LearnedPoints::fit(const FeatureRows& rows, std::span<const double> log2_costs, std::span<const uint32_t> groups) {
+  TrainingSet set;
+  set.rows = matrix_of(rows);
+  for (const double cost : log2_costs) set.costs.push_back(cost * std::log(2.0));
+  set.groups.assign(groups.begin(), groups.end());
+  model_->fit(set);
+}
+
+std::vector<double> LearnedPoints::predict(const FeatureRows& rows) const {
+  std::vector<double> out = model_->predict(matrix_of(rows));
+  for (double& cost : out) cost /= std::log(2.0);
+  return out;
+}
+
+std::unique_ptr<TrainablePointModel> model_for(std::string_view searcher) {
+  if (searcher != "xgb" && searcher != "xgb-rank") return nullptr;
+  const Objective objective = searcher == "xgb" ? Objective::cost : Objective::rank;
+  return std::make_unique<LearnedPoints>(std::make_unique<XgboostModel>(XgboostLibrary::load(), objective));
+}
+
+}  // namespace kilter::tune

@@ -1,0 +1,28 @@
+// Cost models of tables as searchers of points want them.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "tune/cost/model.h"
+#include "tune/search/cost_model.h"
+
+namespace kilter::tune {
+
+/// Trains a model of tables on rows of features.
+class LearnedPoints : public TrainablePointModel {
+ public:
+  explicit LearnedPoints(std::unique_ptr<TrainableModel> model) : model_(std::move(model)) {}
+
+  void fit(const FeatureRows& rows, std::span<const double> log2_costs, std::span<const uint32_t> groups) override;
+  std::vector<double> predict(const FeatureRows& rows) const override;
+
+ private:
+  std::unique_ptr<TrainableModel> model_;
+};
+
+/// The model that a searcher trains: XGBoost's for `xgb` (regression) and `xgb-rank` (pairwise rank), null for all
+/// others. Throws unsupported, saying where it was looked for and how to install it, when XGBoost is not there.
+std::unique_ptr<TrainablePointModel> model_for(std::string_view searcher);
+
+}  // namespace kilter::tune

@@ -1,0 +1,376 @@
+#include "tune/tuner/search_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <future>
+
+#include "measure/clock.h"
+
+namespace kilter::tune {
+namespace {
+
+constexpr size_t kVariants = 3;     ///< of a batch, which share the runs of the default beside them
+constexpr size_t kMostProbes = 24;  ///< new schedules in one variant: about a quarter of a second of compiling
+constexpr double kShowEveryMs = 200;
+
+bool wanted(const NetworkTask& task, const std::vector<std::string>& ops) {
+  const std::string kind = task.problem.substr(0, task.problem.find_first_of(" ("));
+  return ops.empty() || std::find(ops.begin(), ops.end(), kind) != ops.end();
+}
+
+Conditions trial_conditions(const TuneOptions& options, const CompileOptions& compile, const Plan& plan) {
+  Conditions c = current_conditions();
+  c.device = options.device;
+  c.threads = options.threads;
+  c.weights = "as one run after another leaves them";
+  c.activations = "as the predecessor left them";
+  c.target = compile.target.name;
+  c.codegen = plan.codegen;
+  c.program = options.program;
+  return c;
+}
+
+double mean_ms(const std::vector<Lap>& laps, int64_t round, const std::vector<size_t>& steps) {
+  double sum = 0;
+  int64_t count = 0;
+  for (const Lap& lap : laps) {
+    if (lap.round != round) continue;
+    sum += layer_ms(lap, steps), ++count;
+  }
+  return count == 0 ? 0 : sum / static_cast<double>(count);
+}
+
+}  // namespace
+
+SearchRun::SearchRun(NetworkBench& bench, const TuneOptions& options, const CompileOptions& compile)
+    : bench_(bench),
+      options_(options),
+      conditions_(trial_conditions(options, compile, bench.fallback().compiled.plan)),
+      start_ms_(now_ms()) {
+  TaskOptions how{options.search, compile.target.limits, compile.accuracy, options.threads};
+  for (NetworkTask& task : bench.tasks()) {
+    if (!wanted(task, options.ops)) continue;
+    std::vector<Record> known;
+    for (const Record& r : options.known) {
+      if (r.problem == task.problem && r.layouts == task.layouts && r.mapped() &&
+          r.conditions.target == conditions_.target && r.conditions.device == conditions_.device &&
+          r.conditions.threads == conditions_.threads && r.conditions.codegen == conditions_.codegen)
+        known.push_back(r);
+    }
+    tasks_.emplace_back(std::move(task), how, known);
+  }
+  measure_default();
+}
+
+void SearchRun::measure_default() {
+  MeasureOptions how;
+  how.rounds = 5;
+  how.max_ms = 3000;
+  const VariantId id = bench_.fallback_id();
+  const Laps laps = bench_.runner().measure({&id, 1}, how);
+  std::vector<double> totals;
+  for (const Lap& lap : laps.laps[0]) totals.push_back(lap.total_ms);
+  default_ms_ = mean_of_middle_half(totals);
+  for (const auto& [node, steps] : bench_.fallback().steps) {
+    std::vector<double> ms;
+    for (const Lap& lap : laps.laps[0]) ms.push_back(layer_ms(lap, steps));
+    node_ms_[node] = mean_of_middle_half(ms);
+  }
+  for (const TaskState& task : tasks_) {
+    double ms = 0;
+    for (const std::string& node : task.task().nodes) ms += node_ms_[node];
+    share_.push_back(ms / default_ms_);
+  }
+  rounds_ = std::clamp<int64_t>(std::llround(50 / default_ms_), 2, 6);
+}
+
+void SearchRun::run(double deadline_ms) {
+  const bool beside = options_.threads < static_cast<int>(affinity_cpus().size());
+  const auto make = [this] {
+    Batch batch = plan();
+    build(batch);
+    return batch;
+  };
+  Batch now = make();
+  while (!now.empty() && !over(deadline_ms)) {
+    // What the other thread reads and changes of the tasks is taken before the measurement starts.
+    Batch next;
+    std::future<void> building;
+    if (beside) {
+      next = plan();
+      building = std::async(std::launch::async, [this, &next] { build(next); });
+    }
+    measure(now);
+    if (building.valid()) building.get();
+    finish();
+    show("searching");
+    now = beside ? std::move(next) : make();
+    if (now.empty()) now = make();  // what was just learned may have opened something
+  }
+  if (stopped_.empty()) stopped_ = "every schedule that is worth a trial is known";
+}
+
+bool SearchRun::over(double deadline_ms) {
+  const auto stop = [&](std::string why) {
+    stopped_ = std::move(why);
+    return true;
+  };
+  if (options_.interrupted && options_.interrupted()) return stop("interrupted");
+  if (now_ms() >= deadline_ms) return stop("the time is up");
+  if (options_.trials > 0 && trials_ >= options_.trials) return stop(fmt::format("{} trials are done", trials_));
+  if (options_.early_stopping > 0 && batches_ > 1) {
+    int64_t all = 0;
+    for (const TaskState& task : tasks_) all += task.dry();
+    if (all >= options_.early_stopping) return stop(fmt::format("no gain in {} trials", all));
+  }
+  if (options_.until < 1 && batches_ > 3 && remaining() <= 1 - options_.until)
+    return stop(fmt::format("no more than {:.1f} % is expected to be left", 100 * remaining()));
+  return false;
+}
+
+std::vector<size_t> SearchRun::by_need(bool explore) const {
+  std::vector<std::pair<double, size_t>> need;
+  for (size_t t = 0; t < tasks_.size(); ++t) {
+    const TaskState& task = tasks_[t];
+    if (explore && task.explored()) continue;
+    const double size = static_cast<double>(std::max<size_t>(task.pruned().points.size(), 1));
+    const double left = std::max(0.05, 1 - static_cast<double>(task.tried()) / size);
+    need.emplace_back(-share_[t] * left / (1 + 0.02 * static_cast<double>(task.dry())), t);
+  }
+  std::sort(need.begin(), need.end());
+  std::vector<size_t> order;
+  for (const auto& [score, t] : need) order.push_back(t);
+  return order;
+}
+
+std::vector<Probe> SearchRun::draw(bool explore, size_t most) {
+  std::vector<Probe> probes;
+  for (const size_t t : by_need(explore)) {
+    if (probes.size() >= most) break;
+    TaskState& task = tasks_[t];
+    const std::vector<std::string>& nodes = task.task().nodes;
+    const size_t room = std::min(nodes.size(), most - probes.size());
+    const std::vector<Schedule> schedules = explore ? task.explore(room) : task.contenders(room, noise_);
+    for (size_t i = 0; i < schedules.size(); ++i) {
+      // Another layer each time, so that no candidate is judged by one layer's neighbours alone.
+      const std::string& node = nodes[(i + static_cast<size_t>(batches_)) % nodes.size()];
+      probes.push_back({t, node, schedules[i]});
+    }
+  }
+  return probes;
+}
+
+SearchRun::Batch SearchRun::plan() {
+  Batch batch;
+  std::set<std::pair<size_t, std::string>> racing;
+  ++batches_;
+  for (size_t v = 0; v < kVariants; ++v) {
+    Trialled one;
+    while (!again_.empty() && one.probes.size() < kMostProbes / 4) {
+      one.probes.push_back(again_.front());
+      again_.pop_front();
+    }
+    if (one.probes.empty()) {
+      const bool explore = (batches_ + static_cast<int64_t>(v)) % 3 != 0;
+      one.probes = draw(explore, kMostProbes);
+      if (one.probes.empty()) one.probes = draw(!explore, kMostProbes);
+      // A contender of an earlier variant of the batch is not measured twice in it.
+      std::erase_if(one.probes, [&](const Probe& p) { return !racing.insert({p.task, p.schedule.text()}).second; });
+    }
+    if (!one.probes.empty()) batch.variants.push_back(std::move(one));
+  }
+  return batch;
+}
+
+void SearchRun::build(Batch& batch) {
+  const double start = now_ms();
+  for (Trialled& one : batch.variants) build_one(one);
+  batch.ms = now_ms() - start;
+}
+
+void SearchRun::build_one(Trialled& one) {
+  Choices choices;
+  for (const Probe& p : one.probes) choices[p.node] = p.schedule;
+  try {
+    one.variant = bench_.build(choices);
+  } catch (const Error&) {
+    // Some schedule is refused: leave out those that their template does not lower alone.
+    for (const Probe& p : one.probes) {
+      const Space& space = tasks_[p.task].space();
+      const auto point = space.find(p.schedule);
+      if (!point || std::holds_alternative<Rejected>(space.lower(*point))) choices.erase(p.node);
+    }
+    one.variant = bench_.build(choices);
+  }
+}
+
+void SearchRun::measure(Batch& batch) {
+  const double start = now_ms();
+  std::vector<size_t> loaded;
+  const std::vector<VariantId> ids = load(batch, loaded);
+  check_ms_ += now_ms() - start;
+  compile_ms_ += batch.ms;
+  if (ids.size() < 2) return;
+  const double before = now_ms();
+  MeasureOptions how;
+  how.rounds = rounds_;
+  how.slice_ms = 2;
+  how.cut_off = 4;
+  how.seed = static_cast<uint64_t>(batches_);
+  const Laps laps = bench_.runner().measure(ids, how);
+  for (size_t i = 0; i < loaded.size(); ++i) note_laps(laps, i + 1, batch.variants[loaded[i]]);
+  for (size_t i = 0; i < loaded.size(); ++i) {
+    std::vector<Fault> mine;
+    for (const Fault& f : laps.faults) {
+      if (f.variant == ids[i + 1]) mine.push_back(f);
+    }
+    note_faults(batch.variants[loaded[i]], mine, true);
+  }
+  for (size_t i = 1; i < ids.size(); ++i) bench_.runner().drop(ids[i]);
+  measure_ms_ += now_ms() - before;
+}
+
+std::vector<VariantId> SearchRun::load(Batch& batch, std::vector<size_t>& loaded) {
+  std::vector<VariantId> ids{bench_.fallback_id()};
+  for (size_t v = 0; v < batch.variants.size(); ++v) {
+    Trialled& one = batch.variants[v];
+    const Loaded got = bench_.load(*one.variant);
+    note_faults(one, got.faults, got.id.has_value());
+    if (!got.id) continue;
+    ids.push_back(*got.id);
+    loaded.push_back(v);
+  }
+  return ids;
+}
+
+void SearchRun::note_faults(const Trialled& one, const std::vector<Fault>& faults, bool measured) {
+  std::set<std::string> guilty;
+  for (const Fault& fault : faults) {
+    for (const Probe& p : one.probes) {
+      if (p.node != fault.layer || !guilty.insert(p.node).second) continue;
+      const Status status = fault.kind == FaultKind::wrong     ? Status::wrong
+                            : fault.kind == FaultKind::timeout ? Status::timeout
+                                                               : Status::crash;
+      tasks_[p.task].fail(p.schedule, status, fault.words);
+      Record r = record(p, {}, {});
+      r.status = status, r.error = fault.words, r.versus.reset();
+      fresh_.push_back(std::move(r));
+      ++failures_;
+    }
+  }
+  if (measured || guilty.empty()) return;
+  for (const Probe& p : one.probes) {
+    if (!guilty.contains(p.node)) again_.push_back(p);
+  }
+}
+
+void SearchRun::note_laps(const Laps& laps, size_t which, const Trialled& one) {
+  for (const Probe& p : one.probes) {
+    if (!one.variant->choices.contains(p.node)) {
+      tasks_[p.task].fail(p.schedule, Status::rejected, "the template refuses to lower it");
+      ++failures_;
+      continue;
+    }
+    const Candidate* known = tasks_[p.task].find(p.schedule);
+    if (known != nullptr && known->status != Status::ok) continue;
+    LogRatios ratios;
+    std::vector<double> samples;
+    for (int64_t round = 0; round < laps.rounds; ++round) {
+      const double mine = mean_ms(laps.laps[which], round, one.variant->steps.at(p.node));
+      const double base = mean_ms(laps.laps[0], round, bench_.fallback().steps.at(p.node));
+      if (mine <= 0 || base <= 0) continue;
+      ratios.add(mine / base);
+      samples.push_back(mine);
+      tasks_[p.task].sample(p.schedule, mine / base, mine);
+    }
+    if (samples.empty()) continue;
+    ++trials_;
+    fresh_.push_back(record(p, samples, ratios.ratio(noise_)));
+  }
+}
+
+void SearchRun::finish() {
+  std::vector<double> spreads;
+  for (TaskState& task : tasks_) {
+    task.learn();
+    for (const auto& [text, c] : task.candidates()) spreads.push_back(c.ratios.spread());
+  }
+  noise_ = typical_noise(std::move(spreads), noise_);
+  if (options_.keep && !fresh_.empty()) options_.keep(fresh_);
+  fresh_.clear();
+}
+
+Record SearchRun::record(const Probe& probe, std::span<const double> samples_ms, const Ratio& ratio) const {
+  const NetworkTask& task = tasks_[probe.task].task();
+  Record r;
+  r.problem = task.problem, r.layouts = task.layouts;
+  r.schedule = probe.schedule.text();
+  r.samples_ms.assign(samples_ms.begin(), samples_ms.end());
+  r.versus = Versus{ratio, task.fallback.text()};
+  r.conditions = conditions_;
+  r.conditions.date = iso_date();
+  r.conditions.taken = r.conditions.kept = static_cast<int64_t>(samples_ms.size());
+  r.network = options_.network, r.node = probe.node;
+  return r;
+}
+
+Record SearchRun::record(size_t task, const Schedule& schedule, std::span<const double> samples_ms,
+                         const Ratio& ratio) const {
+  return record(Probe{task, tasks_[task].task().nodes.front(), schedule}, samples_ms, ratio);
+}
+
+double SearchRun::predicted_ms() const {
+  double share = 1;
+  for (size_t t = 0; t < tasks_.size(); ++t) {
+    const Candidate* best = tasks_[t].winner(noise_);
+    if (best != nullptr) share -= share_[t] * (1 - std::min(1.0, best->ratios.cost()));
+  }
+  return default_ms_ * share;
+}
+
+double SearchRun::remaining() const {
+  double gain = 0;
+  for (size_t t = 0; t < tasks_.size(); ++t) {
+    const TaskState& task = tasks_[t];
+    const double size = static_cast<double>(std::max<size_t>(task.pruned().points.size(), 1));
+    const double unseen = task.explored() ? 0 : std::max(0.0, 1 - static_cast<double>(task.tried()) / size);
+    // What the best of the tried gains over the second best is about what the best of the rest may gain over it.
+    double best = 1, second = 1;
+    for (const auto& [text, c] : task.candidates()) {
+      if (c.status != Status::ok || c.ratios.empty()) continue;
+      const double cost = c.ratios.cost();
+      if (cost < best)
+        second = best, best = cost;
+      else
+        second = std::min(second, cost);
+    }
+    const double step = task.tried() < 3 ? 0.1 : std::max(second - best, noise_ / 4);
+    gain += share_[t] * unseen * step;
+  }
+  return gain * default_ms_ / predicted_ms();
+}
+
+TuneProgress SearchRun::progress(const std::string& phase) const {
+  TuneProgress p;
+  p.phase = phase;
+  p.seconds = (now_ms() - start_ms_) / 1e3, p.budget_seconds = options_.seconds;
+  p.trials = trials_, p.faults = failures_, p.restarts = bench_.runner().restarts();
+  p.default_ms = default_ms_, p.predicted_ms = predicted_ms(), p.remaining = remaining();
+  for (size_t t = 0; t < tasks_.size(); ++t) {
+    const TaskState& task = tasks_[t];
+    const Candidate* best = task.winner(noise_);
+    p.tasks.push_back({task.task().problem, static_cast<int64_t>(task.task().nodes.size()), share_[t],
+                       best != nullptr ? best->ratios.cost() : 1,
+                       best != nullptr ? best->schedule.text() : task.task().fallback.text(), task.tried(),
+                       static_cast<int64_t>(task.pruned().points.size()), task.explored()});
+  }
+  return p;
+}
+
+void SearchRun::show(const std::string& phase) {
+  if (!options_.progress || now_ms() - shown_ms_ < kShowEveryMs) return;
+  shown_ms_ = now_ms();
+  options_.progress(progress(phase));
+}
+
+}  // namespace kilter::tune

@@ -1,0 +1,116 @@
+#include "tune/tuner/task_list.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "compile/tasks.h"
+#include "tune/records/problem_words.h"
+#include "tune/space/prune.h"
+
+namespace kilter::tune {
+namespace {
+
+class Lister {
+ public:
+  Lister(const Compiled& compiled, const CompileOptions& options, const std::vector<std::string>& kinds)
+      : compiled_(compiled), options_(options), kinds_(kinds) {
+    for (size_t s = 0; s < compiled.plan.steps.size(); ++s) {
+      const Step& step = compiled.plan.steps[s];
+      if (step.kind == StepKind::kernel || step.kind == StepKind::reference) step_.emplace(step.name, s);
+    }
+  }
+
+  TaskList run(const Graph& original) {
+    const Graph& graph = compiled_.placed->graph;
+    for (const Unit& unit : units(graph)) place(unit);
+    std::set<std::string> listed;
+    const auto add = [&](const Node& node, const std::string& otherwise) {
+      if (!listed.insert(node.name).second) return;
+      const auto known = lines_.find(node.name);
+      out_.nodes.push_back(known != lines_.end() ? known->second
+                                                 : NodeLine{node.name, std::string(node.op->name), -1, otherwise});
+    };
+    for (const NodeId id : original.order()) add(original.node(id), "gone: folded or rewritten by the passes");
+    for (const NodeId id : graph.order()) add(graph.node(id), "");
+    std::set<std::string> anchors;
+    for (const TaskLine& t : out_.tasks) anchors.insert(std::string(anchor_of(t.problem)));
+    out_.anchors = static_cast<int64_t>(anchors.size());
+    return std::move(out_);
+  }
+
+ private:
+  void place(const Unit& unit) {
+    const Placed& placed = *compiled_.placed;
+    if (placed.storage.views.contains(unit.nodes.front())) return tell(unit, -1, "free view", "free view");
+    const Task task = make_task(placed.graph, unit, &placed.storage);
+    const auto at = step_.find(task.node().name);
+    if (at == step_.end()) return tell(unit, -1, "no kernel: a tensor without elements", "");
+    const Step& step = compiled_.plan.steps[at->second];
+    if (step.kind == StepKind::reference) {
+      std::string why = "no space: no template takes it";
+      for (const auto& [name, r] : compiled_.rejected[at->second])
+        if (r.check != "operator" && r.check != "family") why += fmt::format("; {}: {}", name, r.text());
+      return tell(unit, -1, why, why);
+    }
+    const int64_t number = task_of(task, step);
+    if (number < 0) return tell(unit, -1, "left out by --ops", "left out by --ops");
+    tell(unit, number, fmt::format("task {}", number), fmt::format("fused into task {}", number), &task);
+  }
+
+  int64_t task_of(const Task& task, const Step& step) {
+    const std::string kind = step.problem.substr(0, step.problem.find_first_of(" ("));
+    if (!kinds_.empty() && std::find(kinds_.begin(), kinds_.end(), kind) == kinds_.end()) return -1;
+    for (TaskLine& t : out_.tasks) {
+      if (t.problem != step.problem || t.layouts != step.layouts || t.schedule != step.schedule) continue;
+      t.nodes.push_back(task.node().name);
+      return t.task;
+    }
+    TaskLine line;
+    line.task = static_cast<int64_t>(out_.tasks.size()) + 1;
+    line.problem = step.problem, line.layouts = step.layouts, line.schedule = step.schedule;
+    line.nodes = {task.node().name};
+    line.flops = task.flops(), line.bytes = task.bytes();
+    const Space space(task, options_.target.limits, options_.accuracy);
+    const Pruned pruned = prune(space);
+    line.points = space.raw_size(), line.worth = static_cast<int64_t>(pruned.points.size()), line.space = pruned.text();
+    const auto cycles = [&](const std::optional<Point>& point) {
+      const auto index = point ? space.index_of(*point) : std::nullopt;
+      return index && space.legal()[*index].modelled ? space.legal()[*index].estimate.cycles : 0;
+    };
+    line.cycles = cycles(space.find(parse_schedule(step.schedule)));
+    line.best_cycles = line.cycles;
+    for (const LegalPoint& p : space.legal()) {
+      if (p.modelled && line.cycles > 0) line.best_cycles = std::min(line.best_cycles, p.estimate.cycles);
+    }
+    out_.tasks.push_back(std::move(line));
+    return out_.tasks.back().task;
+  }
+
+  void tell(const Unit& unit, int64_t number, const std::string& anchor, const std::string& others,
+            const Task* task = nullptr) {
+    for (const NodeId id : unit.nodes) {
+      const Node& node = compiled_.placed->graph.node(id);
+      const bool first = task == nullptr || id == task->anchor;
+      lines_[node.name] = {node.name, std::string(node.op->name), number, first ? anchor : others};
+    }
+  }
+
+  const Compiled& compiled_;
+  const CompileOptions& options_;
+  const std::vector<std::string>& kinds_;
+  std::map<std::string, size_t> step_;     ///< first step by anchor
+  std::map<std::string, NodeLine> lines_;  ///< by node
+  TaskList out_;
+};
+
+}  // namespace
+
+TaskList list_tasks(const Graph& original, const Compiled& compiled, const CompileOptions& options,
+                    const std::vector<std::string>& kinds) {
+  return Lister(compiled, options, kinds).run(original);
+}
+
+}  // namespace kilter::tune

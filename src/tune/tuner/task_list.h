@@ -1,0 +1,43 @@
+// What of a network can be tuned: its tasks with their spaces, and what becomes of every node.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compile/compile.h"
+
+namespace kilter::tune {
+
+/// What becomes of a node.
+struct NodeLine {
+  std::string node, op;
+  int64_t task = -1;    ///< that it is part of; -1: none
+  std::string becomes;  ///< "task 3", "fused into task 3", "free view", "no space: ...", "gone: ..."
+};
+
+/// Layers of one problem with operands of one form.
+struct TaskLine {
+  int64_t task = 0;
+  std::string problem, layouts, schedule;  ///< of the default
+  std::vector<std::string> nodes;          ///< anchors of its layers
+  int64_t flops = 0, bytes = 0;            ///< of one layer
+  double cycles = 0;                       ///< of one core and one layer, by the analytic model; 0: it has none
+  double best_cycles = 0;                  ///< of the best schedule by the same model
+  uint64_t points = 0;                     ///< of the space
+  int64_t worth = 0;                       ///< of them worth a trial
+  std::string space;                       ///< how the others were ruled out
+};
+
+struct TaskList {
+  std::vector<TaskLine> tasks;  ///< in the order of their first layers
+  std::vector<NodeLine> nodes;  ///< every node of the graph before the passes, in order, then those that passes made
+  int64_t anchors = 0;          ///< different problems without what is fused into them
+};
+
+/// `original`: the graph before the passes. `compiled`: of it, with CompileOptions::keep_placed. `kinds`: first words
+/// of problems ("conv2d") whose tasks are listed; empty: all.
+TaskList list_tasks(const Graph& original, const Compiled& compiled, const CompileOptions& options,
+                    const std::vector<std::string>& kinds = {});
+
+}  // namespace kilter::tune

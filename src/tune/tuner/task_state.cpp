@@ -1,0 +1,135 @@
+#include "tune/tuner/task_state.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tune/tuner/learned.h"
+
+namespace kilter::tune {
+
+TaskState::TaskState(NetworkTask task, const TaskOptions& options, std::span<const Record> known)
+    : task_(std::move(task)),
+      options_(options),
+      space_(std::make_unique<Space>(task_.task, options_.limits, options_.accuracy)),
+      pruned_(prune(*space_, {options_.search.prune})) {
+  seed(known);
+  trained_ = model_for(options_.search.searcher);
+  SearchSpace search{space_.get(), pruned_.points, options_.threads, {}, options_.pretrained, trained_.get(), nullptr};
+  for (const auto& [text, c] : candidates_) {
+    if (const auto point = space_->find(c.schedule))
+      search.known.push_back({*point, c.status == Status::ok ? c.ratios.cost() : INFINITY});
+  }
+  if (const auto point = space_->find(task_.fallback)) search.known.push_back({*point, 1.0});
+  searcher_ = make_searcher(options_.search, std::move(search));
+  news_.clear();
+}
+
+void TaskState::seed(std::span<const Record> known) {
+  for (const Record& r : known) {
+    const Schedule schedule = parse_schedule(r.schedule);
+    if (schedule == task_.fallback || !space_->find(schedule)) continue;
+    Candidate& c = entry(schedule);
+    if (r.status != Status::ok) {
+      c.status = r.status, c.error = r.error;
+    } else if (r.versus && r.versus->schedule == task_.fallback.text()) {
+      c.ratios.add_earlier(r.versus->ratio, static_cast<int64_t>(r.samples_ms.size()));
+    }
+  }
+  std::erase_if(candidates_, [](const auto& e) { return e.second.status == Status::ok && e.second.ratios.empty(); });
+  if (const Candidate* best = leader()) best_ = std::min(1.0, best->ratios.cost());
+}
+
+Candidate& TaskState::entry(const Schedule& schedule) {
+  Candidate& c = candidates_[schedule.text()];
+  if (c.schedule.name.empty()) c.schedule = schedule;
+  return c;
+}
+
+std::vector<Schedule> TaskState::explore(size_t most) {
+  std::vector<Schedule> out;
+  if (explored_ || most == 0) return out;
+  for (const Point& p : searcher_->propose(most)) {
+    out.push_back(space_->schedule(p));
+    entry(out.back()).pending = true;
+  }
+  explored_ = out.empty();
+  return out;
+}
+
+std::vector<Schedule> TaskState::contenders(size_t most, double noise) const {
+  const Candidate* best = leader();
+  const double limit = best == nullptr ? 1 : std::min(1.0, best->ratios.ratio(noise).high);
+  std::vector<const Candidate*> open;
+  for (const auto& [text, c] : candidates_) {
+    if (c.status != Status::ok || c.pending || c.ratios.empty() || c.ratios.size() >= options_.most_samples) continue;
+    if (c.ratios.ratio(noise).low <= limit) open.push_back(&c);
+  }
+  // The default is a rival that needs no samples; alone at the top, a candidate only has to be told from it.
+  if (open.size() == 1 && open.front()->ratios.ratio(noise).high < 1 && open.front() == best) return {};
+  std::stable_sort(open.begin(), open.end(), [](const Candidate* a, const Candidate* b) {
+    return a->ratios.size() != b->ratios.size() ? a->ratios.size() < b->ratios.size()
+                                                : a->ratios.cost() < b->ratios.cost();
+  });
+  std::vector<Schedule> out;
+  for (size_t i = 0; i < std::min(most, open.size()); ++i) out.push_back(open[i]->schedule);
+  return out;
+}
+
+void TaskState::sample(const Schedule& schedule, double ratio, double ms) {
+  Candidate& c = entry(schedule);
+  c.ratios.add(ratio);
+  c.samples_ms.push_back(ms);
+  c.pending = false;
+  news_.push_back(schedule.text());
+}
+
+void TaskState::fail(const Schedule& schedule, Status status, const std::string& error) {
+  Candidate& c = entry(schedule);
+  c.status = status, c.error = error, c.pending = false;
+  news_.push_back(schedule.text());
+}
+
+void TaskState::learn() {
+  std::sort(news_.begin(), news_.end());
+  news_.erase(std::unique(news_.begin(), news_.end()), news_.end());
+  std::vector<Trial> trials;
+  for (const std::string& text : news_) {
+    Candidate& c = candidates_.at(text);
+    ++c.trials, ++trials_, ++dry_;
+    if (const auto point = space_->find(c.schedule))
+      trials.push_back({*point, c.status == Status::ok ? c.ratios.cost() : INFINITY});
+  }
+  news_.clear();
+  searcher_->learn(trials);
+  if (const Candidate* best = leader(); best != nullptr && best->ratios.cost() < 0.995 * best_) {
+    best_ = best->ratios.cost();
+    dry_ = 0;
+  }
+}
+
+const Candidate* TaskState::leader() const {
+  const Candidate* best = nullptr;
+  for (const auto& [text, c] : candidates_) {
+    if (c.status != Status::ok || c.ratios.empty()) continue;
+    if (best == nullptr || c.ratios.cost() < best->ratios.cost()) best = &c;
+  }
+  return best;
+}
+
+const Candidate* TaskState::winner(double noise, const std::vector<std::string>& skip) const {
+  const Candidate* best = nullptr;
+  double best_high = 1;
+  for (const auto& [text, c] : candidates_) {
+    if (c.status != Status::ok || c.ratios.empty() || std::find(skip.begin(), skip.end(), text) != skip.end()) continue;
+    const double high = c.ratios.ratio(noise).high;
+    if (high < best_high) best = &c, best_high = high;
+  }
+  return best;
+}
+
+const Candidate* TaskState::find(const Schedule& schedule) const {
+  const auto it = candidates_.find(schedule.text());
+  return it == candidates_.end() ? nullptr : &it->second;
+}
+
+}  // namespace kilter::tune

@@ -1,0 +1,100 @@
+// One task while it is tuned: what was tried, what it cost, what to try next.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tune/records/record.h"
+#include "tune/search/searcher.h"
+#include "tune/space/prune.h"
+#include "tune/tuner/noise.h"
+
+namespace kilter::tune {
+
+/// Layers with one problem and one form of operands are one task.
+struct NetworkTask {
+  Task task;  ///< of the first layer; refers to a graph that outlives it
+  std::string problem, layouts;
+  std::vector<std::string> nodes;  ///< anchors of the layers, in the order of the steps
+  Schedule fallback;               ///< the default schedule
+};
+
+/// A schedule of a task that was tried.
+struct Candidate {
+  Schedule schedule;
+  Status status = Status::ok;
+  std::string error;  ///< in words, unless ok
+  LogRatios ratios;   ///< time over the default's, in pairs
+  std::vector<double> samples_ms;
+  int64_t trials = 0;  ///< measurements that it took part in
+  bool pending = false;
+};
+
+struct TaskOptions {
+  SearchOptions search;
+  TargetLimits limits;
+  Accuracy accuracy = Accuracy::normal;
+  int threads = 1;
+  const PointModel* pretrained = nullptr;
+  int64_t most_samples = 40;  ///< of a candidate; the race of two that are as good ends there
+};
+
+class TaskState {
+ public:
+  /// `known`: records of exactly this task, of earlier sittings.
+  TaskState(NetworkTask task, const TaskOptions& options, std::span<const Record> known);
+  TaskState(const TaskState&) = delete;  // its space refers to its task
+  TaskState& operator=(const TaskState&) = delete;
+
+  const NetworkTask& task() const { return task_; }
+  const Space& space() const { return *space_; }
+  const Pruned& pruned() const { return pruned_; }
+  int64_t trials() const { return trials_; }
+  int64_t tried() const { return static_cast<int64_t>(candidates_.size()); }
+
+  /// Up to `most` schedules that were not tried yet; none when the searcher has nothing left.
+  std::vector<Schedule> explore(size_t most);
+  /// Up to `most` schedules that may be the best and whose time is not known well enough, fewest samples first.
+  std::vector<Schedule> contenders(size_t most, double noise) const;
+  /// The searcher has nothing left to propose.
+  bool explored() const { return explored_; }
+
+  /// One round of a candidate on one layer.
+  void sample(const Schedule& schedule, double ratio, double ms);
+  void fail(const Schedule& schedule, Status status, const std::string& error);
+  /// Tells the searcher what came of the trials since the last call.
+  void learn();
+
+  /// The candidate with the lowest cost, the default (cost 1) among them.
+  const Candidate* leader() const;
+  /// The best candidate whose interval lies below 1; null: the default stays. `skip`: texts that do not count.
+  const Candidate* winner(double noise, const std::vector<std::string>& skip = {}) const;
+  /// Of a schedule that was tried.
+  const Candidate* find(const Schedule& schedule) const;
+  const std::map<std::string, Candidate>& candidates() const { return candidates_; }
+  /// Trials since the leader changed or became 0.5 % faster.
+  int64_t dry() const { return dry_; }
+
+ private:
+  Candidate& entry(const Schedule& schedule);
+  void seed(std::span<const Record> known);
+
+  NetworkTask task_;
+  TaskOptions options_;
+  std::unique_ptr<Space> space_;
+  Pruned pruned_;
+  std::unique_ptr<TrainablePointModel> trained_;  ///< of searchers that learn with XGBoost
+  std::unique_ptr<Searcher> searcher_;
+  std::map<std::string, Candidate> candidates_;  ///< by text; the default is not among them
+  std::vector<std::string> news_;                ///< not told to the searcher yet
+  bool explored_ = false;
+  int64_t trials_ = 0, dry_ = 0;
+  double best_ = 1;  ///< cost of the leader when dry_ was 0
+};
+
+}  // namespace kilter::tune

@@ -1,0 +1,96 @@
+// Tunes a network: finds schedules that are faster than the defaults, where they run, within a budget of seconds, and
+// accepts them only after a race of whole networks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compile/compile.h"
+#include "measure/conditions.h"
+#include "tune/records/record.h"
+#include "tune/search/options.h"
+#include "tune/tuner/network_bench.h"
+
+namespace kilter::tune {
+
+/// How far a run has come.
+struct TuneProgress {
+  struct TaskRow {
+    std::string problem;
+    int64_t layers = 1;
+    double share = 0;             ///< of the time of the network under the default schedules
+    double best = 1;              ///< lowest cost so far: time over the default's
+    std::string schedule;         ///< that has it
+    int64_t tried = 0, size = 0;  ///< schedules; that are worth a trial
+    bool explored = false;
+  };
+  std::string phase;  ///< "preparing", "searching", "racing", "done"
+  double seconds = 0, budget_seconds = 0;
+  int64_t trials = 0, faults = 0, restarts = 0;
+  double default_ms = 0;    ///< a run of the network
+  double predicted_ms = 0;  ///< with the best schedules so far
+  double remaining = 0;     ///< expected further gain, as a share of predicted_ms
+  std::vector<TaskRow> tasks;
+};
+
+struct TuneOptions {
+  double seconds = 300;        ///< all of it, races at the end included
+  int64_t trials = 0;          ///< at most; 0: no limit
+  int64_t early_stopping = 0;  ///< ends after so many trials without a gain anywhere; 0: never
+  double until = 1;            ///< ends when so large a share of the speed that is expected to be found is there
+  SearchOptions search;
+  std::vector<std::string> ops;  ///< operators whose tasks are tuned; empty: all
+  int threads = 1;
+  RunnerOptions runner;  ///< threads and inputs are set by tune()
+  std::string network;   ///< for records
+  std::string program, device;
+  std::vector<Record> known;                          ///< earlier records, any
+  std::function<void(std::span<const Record>)> keep;  ///< gets every trial's record as soon as it is known
+  std::function<void(const TuneProgress&)> progress;  ///< some times a second
+  std::function<bool()> interrupted;                  ///< true ends the search; the races still run, but short
+};
+
+/// What a phase took.
+struct PhaseTime {
+  std::string phase;
+  double seconds = 0;
+};
+
+/// A task at the end.
+struct TunedTask {
+  std::string problem, layouts;
+  std::vector<std::string> nodes;
+  double share = 0;
+  std::string fallback, schedule;  ///< default; accepted, which may be the same
+  Ratio predicted;                 ///< as measured layer by layer while searching
+  Ratio in_network;                ///< in the last race of whole networks
+  int64_t tried = 0, size = 0, failures = 0;
+  std::string space;  ///< Pruned::text()
+};
+
+struct TuneResult {
+  Choices choices;  ///< what to compile with; empty: nothing is faster
+  Ratio default_ms, tuned_ms;
+  Ratio ratio;  ///< tuned over default, paired; {1, 1, 1} when the plans are the same
+  bool same_plan = false;
+  Ratio previous;  ///< tuned over what earlier records give, where that is another plan
+  bool has_previous = false;
+  int64_t rounds = 0;  ///< of the last race
+  int64_t trials = 0, failures = 0, restarts = 0;
+  double seconds = 0, trials_per_second = 0;
+  double regret = 0;    ///< expected distance from the best of the spaces, a share
+  double flips = 0;     ///< share of tuned tasks whose winner changed in the races
+  double fidelity = 1;  ///< ratio that the layers predicted, over the one that the race found
+  std::string stopped_because;
+  std::vector<PhaseTime> phases;
+  std::vector<TunedTask> tasks;
+};
+
+/// Throws what compiling throws, and unsupported when the network cannot be measured.
+TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& compile, const TuneOptions& options);
+
+}  // namespace kilter::tune

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# kilter tune from outside: budget, records, resume, layer plans, and a tuner that is killed again and again.
+# Usage: tune_test.sh KILTER [KILLS]
+set -euo pipefail
+kilter=$(realpath "$1")
+kills=${2:-5}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+export XDG_DATA_HOME=$work/data
+net=(zoo:squeezenet1_1 --input input=1x3x64x64)
+
+die() { echo "FAILED: $*" >&2; exit 1; }
+count() { "$kilter" records list --records "$1" --json - | python3 -c 'import json,sys; print(len(json.load(sys.stdin)))'; }
+doubles() { "$kilter" records export --records "$1" -o all.jsonl > /dev/null && sort all.jsonl | uniq -d | wc -l; }
+
+# A short run keeps records where it says, and what it writes can be used.
+"$kilter" tune "${net[@]}" --threads 1 --time 60s --trials 80 --records a.db --write-plan a.plan --json a.json > out.txt
+grep -q "^records: a.db" out.txt || die "no word of the records: $(cat out.txt)"
+python3 - <<'PY'
+import json
+r = json.load(open("a.json"))
+assert r["trials"] >= 60 and r["failures"] == 0, r
+assert r["same_plan"] or r["ratio"]["high"] <= 1, r["ratio"]
+assert set(r.get("choices") or {}) <= {n for t in r["tasks"] for n in t["nodes"]}
+PY
+[ "$(count a.db)" -ge 60 ] || die "too few records"
+"$kilter" run "${net[@]}" --threads 1 --records a.db --verify | grep -q "verify: passed" || die "verify with records"
+"$kilter" run "${net[@]}" --threads 1 --layer-plan a.plan --verify | grep -q "verify: passed" || die "verify with a plan"
+"$kilter" bench "${net[@]}" --threads 2 --seconds 0.2 --records a.db --json - | grep -q '"records": "a.db: ' || die "conditions"
+"$kilter" bench "${net[@]}" --threads 1 --seconds 0.2 --json - | grep -q '"records": "none"' || die "the default is none"
+
+# Errors.
+expect() {
+  local code=$1 text=$2
+  shift 2
+  set +e
+  "$kilter" "$@" > err.txt 2>&1
+  local got=$?
+  set -e
+  [ $got -eq "$code" ] || die "'$*' ended with $got, not $code: $(cat err.txt)"
+  grep -qF -- "$text" err.txt || die "'$*' does not say '$text': $(cat err.txt)"
+}
+expect 2 "--time 5 years: expected a time such as 90s, 5min or 1h" tune "${net[@]}" --time "5 years"
+expect 2 "tune: --layer-plan and --forbid are for commands that use what was tuned" tune "${net[@]}" --layer-plan a.plan
+expect 2 "give one of them" run "${net[@]}" --records a.db --layer-plan a.plan
+expect 2 "no task has this name" run "${net[@]}" --layer-plan <(echo "nowhere = map item=1024")
+expect 3 "nothing.db" run "${net[@]}" --records nothing.db
+
+# Killed at any moment, it loses nothing that it had and goes on.
+before=0
+for i in $(seq "$kills"); do
+  "$kilter" tune "${net[@]}" --threads 1 --time 60s --records k.db > /dev/null 2>&1 &
+  pid=$!
+  python3 -c "import random,time; random.seed($i); time.sleep(random.uniform(0.3, 2.5))"
+  kill -9 $pid 2>/dev/null || true
+  wait $pid 2>/dev/null || true
+  [ -e k.db ] || continue
+  now=$(count k.db)
+  [ "$now" -ge "$before" ] || die "kill $i: $before records before, $now after"
+  before=$now
+done
+[ "$before" -gt 0 ] || die "no record survived"
+[ "$(doubles k.db)" = 0 ] || die "records are double"
+"$kilter" records verify --records k.db > verify.txt || die "$(cat verify.txt)"
+sleep 1
+! pgrep -f "kilter-worker.*$work" > /dev/null || die "workers are left"
+echo "tune_test: $before records after $kills kills"

@@ -1,0 +1,240 @@
+#include "tune/records/match.h"
+
+#include <gmock/gmock.h>
+
+#include "samples.h"
+
+namespace kilter::tune {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr const char* kA = "conv2d_direct vectors=2 rows=1 tile=14 prefetch=0";
+constexpr const char* kB = "conv2d_direct vectors=1 rows=1 tile=28 prefetch=0";
+constexpr const char* kOther = "AMD Ryzen, 16 CPUs, avx512, L1 48K, L2 1M, L3 64M";
+constexpr const char* kFar = "AMD EPYC, 2 CPUs, avx2, L1 32K, L2 512K, L3 16M";
+
+Query here() {
+  const Record r = measured(kA, 1);
+  return {r.problem, r.layouts, "znver5", kEpyc, 1, "LLVM 22.1.8"};
+}
+
+Record paired(const std::string& schedule, double ms, double ratio) {
+  Record r = measured(schedule, ms);
+  r.versus = {{ratio, ratio * 0.99, ratio * 1.01}, kB};
+  return r;
+}
+
+std::vector<std::string> schedules_of(const std::vector<Match>& matches) {
+  std::vector<std::string> all;
+  for (const Match& m : matches) all.push_back(m.record.schedule);
+  return all;
+}
+
+TEST(Match, ExactIsSaidToBeExact) {
+  const auto m = Matcher({measured(kA, 1)}).best(here());
+  ASSERT_TRUE(m);
+  EXPECT_EQ(m->distance, Distance::exact);
+  EXPECT_THAT(m->differences, IsEmpty());
+  EXPECT_EQ(m->loss_percent, 0);
+  EXPECT_EQ(m->words, "exact: tuned under the same conditions");
+}
+
+// Issue 6, "Must be shown" 8: never silently.
+TEST(Match, OtherThreadsAreToldBothWays) {
+  Query query = here();
+  query.threads = 2;
+  auto m = Matcher({measured(kA, 1)}).best(query);
+  ASSERT_TRUE(m);
+  EXPECT_EQ(m->distance, Distance::threads);
+  EXPECT_DOUBLE_EQ(m->loss_percent, 4);
+  EXPECT_EQ(m->words, "tuned at 1 thread, used at 2; expected loss about 4 % (an estimate)");
+  Record two = measured(kA, 1);
+  two.conditions.threads = 2;
+  m = Matcher({two}).best(here());
+  ASSERT_TRUE(m);
+  EXPECT_EQ(m->words, "tuned at 2 threads, used at 1; expected loss about 4 % (an estimate)");
+}
+
+struct Case {
+  Distance distance;
+  void (*change)(Record&);
+  const char* words;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << name(c.distance); }
+
+class DistanceTest : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(
+    All, DistanceTest,
+    testing::Values(
+        Case{Distance::codegen, [](Record& r) { r.conditions.codegen = "LLVM 19.1.0"; },
+             "made by LLVM 19.1.0, used with LLVM 22.1.8; expected loss about 1 %"},
+        Case{Distance::layouts, [](Record& r) { r.layouts = "plain plain plain -> c16"; },
+             "tuned for layouts plain plain plain -> c16, used for c16halo1,1,1,1 plain plain -> c16; expected loss "
+             "about 2 %"},
+        Case{Distance::family, [](Record& r) { r.conditions.device = kOther; },
+             "tuned on AMD Ryzen, 16 CPUs, avx512, L1 48K, L2 1M, L3 64M, used on AMD EPYC"},
+        Case{Distance::epilogue, [](Record& r) { r.problem = "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32"; },
+             "tuned with the epilogue none, used with +bias +relu; expected loss about 6 %"},
+        Case{Distance::shape, [](Record& r) { r.problem = "conv2d n1 c64 h56 w56 k128 r3 s3 pad1 f32 +bias +relu"; },
+             "tuned for conv2d n1 c64 h56 w56 k128 r3 s3 pad1 f32; expected loss about 18 %"}),
+    [](const auto& kind) { return std::string(name(kind.param.distance)); });
+
+TEST_P(DistanceTest, IsNamedPricedAndPutInWords) {
+  Record r = measured(kA, 1);
+  GetParam().change(r);
+  const auto m = Matcher({r}).best(here());
+  ASSERT_TRUE(m);
+  EXPECT_EQ(m->distance, GetParam().distance);
+  EXPECT_THAT(m->differences, ElementsAre(GetParam().distance));
+  EXPECT_GE(m->loss_percent, all_distances()[static_cast<size_t>(GetParam().distance)].loss_percent);
+  EXPECT_THAT(m->words, HasSubstr(GetParam().words));
+  // Any difference loses against none, however good its time.
+  r.samples_ms = {0.001};
+  EXPECT_EQ(Matcher({r, measured(kB, 5)}).best(here())->record.schedule, kB);
+}
+
+TEST(Match, DistancesAddUp) {
+  Record r = measured(kA, 1);
+  r.conditions.threads = 4;
+  r.conditions.device = kOther;
+  r.problem = "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32 +bias +add+relu";
+  const auto m = Matcher({r}).best(here());
+  ASSERT_TRUE(m);
+  EXPECT_EQ(m->distance, Distance::epilogue);
+  EXPECT_THAT(m->differences, ElementsAre(Distance::threads, Distance::family, Distance::epilogue));
+  EXPECT_NEAR(m->loss_percent, 100 * (1 - 0.96 * 0.95 * 0.94), 1e-9);
+  EXPECT_THAT(m->words, HasSubstr("tuned at 4 threads, used at 1; tuned on AMD Ryzen"));
+}
+
+TEST(Match, LossesGrowWithTheDistance) {
+  const auto rows = all_distances();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(static_cast<size_t>(rows[i].distance), i);
+    if (i > 0) {
+      EXPECT_GT(rows[i].loss_percent, rows[i - 1].loss_percent) << rows[i].name;
+    }
+  }
+}
+
+TEST(Match, WhatIsTooFarDoesNotAnswer) {
+  const auto answers = [](auto change) {
+    Record r = measured(kA, 1);
+    change(r);
+    return Matcher({r}).best(here()).has_value();
+  };
+  EXPECT_TRUE(answers([](Record&) {}));
+  EXPECT_FALSE(answers([](Record& r) { r.conditions.target = "haswell"; }));
+  EXPECT_FALSE(answers([](Record& r) { r.conditions.device = kFar; }));
+  EXPECT_FALSE(answers([](Record& r) { r.conditions.device = ""; }));
+  EXPECT_FALSE(answers([](Record& r) { r.problem = "conv2d n1 c64 h56 w56 k64 r1 s1 f32 +bias +relu"; }));
+  EXPECT_FALSE(answers([](Record& r) { r.problem = "conv2d n1 c64 h56 w56 k64 r3 s3 stride2,2 pad1 f32"; }));
+  EXPECT_FALSE(answers([](Record& r) { r.problem = "conv2d n1 c64 h56 w56 k512 r3 s3 pad1 f32 +bias +relu"; }));
+  EXPECT_FALSE(answers([](Record& r) { r.problem = "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f16 +bias +relu"; }));
+  EXPECT_FALSE(answers([](Record& r) { r.source = "tvm v0.1"; }));
+  EXPECT_FALSE(answers([](Record& r) { r = failed(Status::timeout, kA); }));
+}
+
+TEST(Match, PairedRatiosBeatMilliseconds) {
+  // Another sitting, on a slower clock: more milliseconds, but measured to be faster than the default.
+  EXPECT_EQ(Matcher({measured(kB, 1), paired(kA, 2, 0.9)}).best(here())->record.schedule, kA);
+  EXPECT_EQ(Matcher({paired(kB, 1, 0.95), paired(kA, 2, 0.9)}).best(here())->record.schedule, kA);
+  // A ratio that says slower is no recommendation.
+  EXPECT_EQ(Matcher({measured(kB, 1), paired(kA, 2, 1.1)}).best(here())->record.schedule, kB);
+}
+
+TEST(Match, OneLuckyMeasurementDoesNotWin) {
+  std::vector<Record> records{measured(kA, 0.5), measured(kA, 1.1), measured(kA, 1.2), measured(kB, 1.0)};
+  EXPECT_EQ(Matcher(records).best(here())->record.schedule, kB);
+  records = {measured(kA, 0.9), measured(kA, 0.95), measured(kA, 1.2), measured(kB, 1.0)};
+  EXPECT_EQ(Matcher(records).best(here())->record.schedule, kA);
+}
+
+TEST(Match, WhatWasEverWrongIsNeverTaken) {
+  for (const Status status : {Status::wrong, Status::crash}) {
+    Record bad = failed(status, kA);
+    EXPECT_EQ(Matcher({paired(kA, 1, 0.5), measured(kB, 2), bad}).best(here())->record.schedule, kB);
+    // Also where it was found with other threads and layouts, and where a record of another shape has it.
+    bad.conditions.threads = 8, bad.layouts = "plain -> plain";
+    EXPECT_EQ(Matcher({measured(kA, 1), measured(kB, 2), bad}).best(here())->record.schedule, kB);
+    const Record near = measured(kA, 1, "conv2d n1 c64 h56 w56 k128 r3 s3 pad1 f32 +bias +relu");
+    EXPECT_FALSE(Matcher({near, bad}).best(here()));
+    bad.problem = near.problem;
+    EXPECT_FALSE(Matcher({near, bad}).best(here()));
+    // Not where it was another target's code.
+    bad = failed(status, kA);
+    bad.conditions.target = "haswell";
+    EXPECT_EQ(Matcher({measured(kA, 1), bad}).best(here())->record.schedule, kA);
+  }
+}
+
+TEST(Match, AnswersTheNextWhenTheFirstDoesNotFit) {
+  Record threads = measured(kA, 1);
+  threads.conditions.threads = 2;
+  Record shape = measured("conv2d_direct vectors=4 rows=1 tile=6 prefetch=0", 0.1,
+                          "conv2d n1 c64 h56 w56 k128 r3 s3 pad1 f32 +bias +relu");
+  const auto all = Matcher({shape, threads, measured(kB, 3), measured("map item=1", 4)}).matches(here());
+  EXPECT_THAT(schedules_of(all), ElementsAre(kB, "map item=1", kA, "conv2d_direct vectors=4 rows=1 tile=6 prefetch=0"));
+  EXPECT_EQ(Matcher({shape, threads}).matches(here(), 1).size(), 1U);
+}
+
+TEST(Match, DoesNotDependOnTheOrder) {
+  std::vector<Record> records{paired(kA, 1, 0.9), measured(kB, 1), measured(kA, 2), measured("map item=1", 1),
+                              measured("map item=2", 1)};
+  const auto first = schedules_of(Matcher(records).matches(here()));
+  std::sort(records.begin(), records.end(), [](const Record& a, const Record& b) { return a.id() < b.id(); });
+  EXPECT_EQ(schedules_of(Matcher(records).matches(here())), first);
+  std::reverse(records.begin(), records.end());
+  EXPECT_EQ(schedules_of(Matcher(records).matches(here())), first);
+}
+
+TEST(Family, IsVectorsL1AndL2) {
+  EXPECT_TRUE(same_family(kEpyc, kEpyc));
+  EXPECT_TRUE(same_family(kEpyc, kOther));
+  EXPECT_FALSE(same_family(kEpyc, kFar));
+  EXPECT_FALSE(same_family(kEpyc, "Intel Xeon, 2 CPUs, avx512, L1 48K, L2 2M, L3 32M"));
+  EXPECT_TRUE(same_family("Brand, with comma, 1 CPU, avx2, L1 32K, L2 1M", "B, 8 CPUs, avx2, L1 32K, L2 1M, L3 8M"));
+  EXPECT_FALSE(same_family("", kEpyc));
+  EXPECT_FALSE(same_family("cuda -model=unknown", "cuda"));
+}
+
+TEST(HistoryBest, IsOneRecordOfEachProblemAndMachine) {
+  Record two = measured(kA, 0.4);
+  two.conditions.threads = 2;
+  const auto best = history_best(std::vector<Record>{measured(kA, 2), measured(kB, 1), two, failed(Status::wrong, kB),
+                                                     measured(kA, 3, "matmul(f32[1,64] f32[64,64])")});
+  ASSERT_EQ(best.size(), 3U);
+  EXPECT_EQ(best[0].schedule, kA);  // kB was wrong once
+  EXPECT_EQ(best[1].conditions.threads, 2);
+  EXPECT_EQ(best[2].problem, "matmul(f32[1,64] f32[64,64])");
+}
+
+TEST(ProblemWords, SplitAnchorAndEpilogue) {
+  EXPECT_EQ(anchor_of(kConv), "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32");
+  EXPECT_EQ(epilogue_of(kConv), "+bias +relu");
+  EXPECT_EQ(epilogue_of("relu(f32[4])+ matmul(f32[1,4] f32[4,4]) +add(f32[4])+gelu"), "+add(f32[4])+gelu");
+  EXPECT_EQ(anchor_of("relu(f32[4])+ matmul(f32[1,4] f32[4,4])"), "relu(f32[4])+ matmul(f32[1,4] f32[4,4])");
+  EXPECT_EQ(epilogue_of("softmax(f32[1,8] axis=-1)"), "");
+}
+
+TEST(ProblemWords, ExtentsVaryAndTheRestIsForm) {
+  const auto far = [](const char* a, const char* b) { return shape_distance(shape_of(a), shape_of(b)); };
+  EXPECT_DOUBLE_EQ(
+      far("conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32", "conv2d n1 c32 h28 w56 k64 r3 s3 pad1 f32 +relu").value_or(-1),
+      2);
+  EXPECT_FALSE(far("conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32", "conv2d n1 c64 h56 w56 k64 r5 s5 pad1 f32"));
+  EXPECT_FALSE(far("conv2d n1 c64 h56 w56 k64 r3 s3 g2 f32", "conv2d n1 c64 h56 w56 k64 r3 s3 g4 f32"));
+  EXPECT_DOUBLE_EQ(
+      far("conv2d n1 c64 h8 w8 k64 r3 s3 g64 f32", "conv2d n1 c128 h8 w8 k128 r3 s3 g128 f32").value_or(-1), 2);
+  EXPECT_DOUBLE_EQ(far("matmul(f32[1,128,768] f32[768,768])", "matmul(f32[1,64,768] f32[768,768])").value_or(-1), 1);
+  EXPECT_FALSE(far("matmul(f32[1,128,768] f32[768,768])", "matmul(f32[128,768] f32[768,768])"));
+  EXPECT_FALSE(far("reducesum(f32[4,4] axes=1)", "reducesum(f32[4,4] axes=0)"));
+  EXPECT_FALSE(far("slice(f32[4,4] i64[1]=1)", "slice(f32[4,4] i64[1]=2)"));
+  EXPECT_DOUBLE_EQ(far("matmul(f32[0,4] f32[4,4])", "matmul(f32[0,4] f32[4,4])").value_or(-1), 0);
+  EXPECT_FALSE(far("matmul(f32[0,4] f32[4,4])", "matmul(f32[1,4] f32[4,4])"));
+}
+
+}  // namespace
+}  // namespace kilter::tune

@@ -1,0 +1,318 @@
+#include "tune/records/store.h"
+
+#include <gmock/gmock.h>
+#include <grp.h>
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "../base/scratch_folder.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "samples.h"
+
+namespace kilter::tune {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+void run_sql(const std::filesystem::path& file, const std::string& sql) {
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(file.c_str(), &db), SQLITE_OK);
+  char* error = nullptr;
+  EXPECT_EQ(sqlite3_exec(db, sql.c_str(), nullptr, nullptr, &error), SQLITE_OK) << (error ? error : "");
+  sqlite3_free(error);
+  sqlite3_close(db);
+}
+
+std::set<std::string> nodes_of(const std::vector<Record>& records) {
+  std::set<std::string> nodes;
+  for (const Record& r : records) nodes.insert(r.node);
+  return nodes;
+}
+
+/// Both kinds of file.
+class StoreTest : public testing::TestWithParam<const char*> {
+ protected:
+  std::filesystem::path file() const { return folder_.path() / "sub" / GetParam(); }
+  std::unique_ptr<Store> write() const { return Store::open(file(), Store::Mode::write); }
+  std::unique_ptr<Store> read() const { return Store::open(file(), Store::Mode::read); }
+  ScratchFolder folder_;
+};
+INSTANTIATE_TEST_SUITE_P(Kinds, StoreTest, testing::Values("records.db", "records.jsonl"),
+                         [](const auto& kind) { return std::string(kind.param).substr(8); });
+
+TEST_P(StoreTest, KeepsRecordsOnceAndInOrder) {
+  {
+    const auto store = write();
+    EXPECT_EQ(store->append(numbered(0, 5)), 5);
+    EXPECT_EQ(store->append(numbered(3, 4)), 2);
+    EXPECT_EQ(store->append(numbered(0)), 0);
+    std::vector<Record> twice{numbered(9), numbered(9)};
+    EXPECT_EQ(store->append(twice), 1);
+  }
+  EXPECT_EQ(write()->append(numbered(2, 3)), 0);
+  const Reading reading = read()->read();
+  EXPECT_THAT(reading.damaged, IsEmpty());
+  ASSERT_THAT(reading.records, SizeIs(8));
+  for (int i = 0; i < 7; ++i) EXPECT_EQ(to_line(reading.records[i]), to_line(numbered(i)));
+}
+
+TEST_P(StoreTest, FiltersAndRemoves) {
+  const auto store = write();
+  Record other = numbered(7);
+  other.conditions.threads = 2, other.network = "vgg16", other.conditions.device = "Other, 1 CPU";
+  other.problem = "matmul(f32[1,64] f32[64,64])";
+  Record foreign = numbered(8);
+  foreign.source = "tvm v0.1", foreign.foreign = "{}";
+  store->append(std::vector<Record>{numbered(1), failed(Status::wrong, "a b=1"), other, foreign});
+  const auto count = [&](const Filter& f) { return store->read(f).records.size(); };
+  EXPECT_EQ(count({}), 4U);
+  EXPECT_EQ(count({.problem = kConv}), 3U);
+  EXPECT_EQ(count({.contains = "matmul"}), 1U);
+  EXPECT_EQ(count({.device = "EPYC"}), 3U);
+  EXPECT_EQ(count({.device = "znver5"}), 4U);
+  EXPECT_EQ(count({.network = "vgg16"}), 1U);
+  EXPECT_EQ(count({.source = "tvm"}), 1U);
+  EXPECT_EQ(count({.source = "tvm v0.2"}), 0U);
+  EXPECT_EQ(count({.status = Status::wrong}), 1U);
+  EXPECT_EQ(count({.threads = 2}), 1U);
+  EXPECT_EQ(store->remove({other.id(), "unknown"}), 1);
+  EXPECT_EQ(count({}), 3U);
+  EXPECT_EQ(store->append(other), 1);
+  EXPECT_EQ(count({}), 4U);
+}
+
+TEST_P(StoreTest, RefusesRecordsThatAreNone) {
+  const auto store = write();
+  std::vector<Record> all{numbered(1), numbered(2)};
+  all[1].problem.clear();
+  EXPECT_EQ(message_of([&] { store->append(all); }), "record: no 'problem'");
+  EXPECT_THAT(store->read().records, IsEmpty());
+}
+
+TEST_P(StoreTest, AMissingFileAndAFolderAreToldApart) {
+  EXPECT_THAT(message_of([&] { read(); }), HasSubstr(": no such file; `kilter records import`"));
+  std::filesystem::create_directories(file());
+  EXPECT_THAT(message_of([&] { write(); }), HasSubstr("it is a directory; expected a database"));
+}
+
+TEST(JsonStore, EveryTenthLineDamaged) {
+  const ScratchFolder folder;
+  const auto file = folder.path() / "records.jsonl";
+  std::ofstream out(file);
+  for (int i = 1; i <= 100; ++i) {
+    std::string line = to_line(numbered(i));
+    if (i % 10 == 0) {  // cut, changed, replaced, of another type
+      if (i % 40 == 10) line.resize(line.size() / 2);
+      if (i % 40 == 20) line.replace(line.find("tile=14"), 7, "tile=13");
+      if (i % 40 == 30) line = "\x01\x02 noise";
+      if (i % 40 == 0) line = "[1, 2]";
+    }
+    out << line << "\n";
+  }
+  out.close();
+  const Reading reading = Store::open(file, Store::Mode::read)->read();
+  EXPECT_THAT(reading.records, SizeIs(90));
+  ASSERT_THAT(reading.damaged, SizeIs(10));
+  EXPECT_THAT(reading.damaged[0], HasSubstr("records.jsonl: line 10: skipped: not JSON"));
+  EXPECT_THAT(reading.damaged[1], HasSubstr("line 20: skipped: record: its id is"));
+  EXPECT_THAT(reading.damaged[3], HasSubstr("line 40: skipped: record: expected a JSON object, got array"));
+  // What was damaged can be added again.
+  const auto store = Store::open(file, Store::Mode::write);
+  EXPECT_EQ(store->append(numbered(1, 100)), 10);
+  EXPECT_THAT(store->read().records, SizeIs(100));
+}
+
+TEST(JsonStore, ALineThatWasCutOffDoesNotSpoilTheNext) {
+  const ScratchFolder folder;
+  const auto file = folder.path() / "records.jsonl";
+  std::ofstream(file) << to_line(numbered(1)) << "\n" << to_line(numbered(2)).substr(0, 50);
+  const auto store = Store::open(file, Store::Mode::write);
+  EXPECT_THAT(store->check_file(), SizeIs(1));
+  EXPECT_EQ(store->append(numbered(1, 3)), 2);
+  const Reading reading = store->read();
+  EXPECT_THAT(reading.records, SizeIs(3));
+  EXPECT_THAT(reading.damaged, ElementsAre(HasSubstr("line 2: skipped: not JSON")));
+}
+
+TEST(JsonStore, AWriterGoesOnBehindOneThatRemoves) {
+  const ScratchFolder folder;
+  const auto file = folder.path() / "records.jsonl";
+  const auto a = Store::open(file, Store::Mode::write), b = Store::open(file, Store::Mode::write);
+  a->append(numbered(0, 10));
+  b->append(numbered(10, 10));
+  EXPECT_EQ(b->remove({numbered(3).id(), numbered(12).id()}), 2);
+  EXPECT_EQ(a->append(numbered(0, 25)), 7);
+  EXPECT_THAT(b->read().records, SizeIs(25));
+}
+
+TEST(SqliteStore, EveryTenthRowDamaged) {
+  const ScratchFolder folder;
+  const auto file = folder.path() / "records.db";
+  Store::open(file, Store::Mode::write)->append(numbered(1, 100));
+  run_sql(file,
+          "UPDATE records SET samples = '[0.5, nonsense' WHERE seq % 40 = 10;"
+          "UPDATE records SET schedule = schedule || ' tile=2' WHERE seq % 40 = 20;"
+          "UPDATE records SET conditions = '[]' WHERE seq % 40 = 30;"
+          "UPDATE records SET status = 'fine' WHERE seq % 40 = 0;");
+  const Reading reading = Store::open(file, Store::Mode::read)->read();
+  EXPECT_THAT(reading.records, SizeIs(90));
+  ASSERT_THAT(reading.damaged, SizeIs(10));
+  EXPECT_THAT(reading.damaged[0], HasSubstr("records.db: row 10: skipped: 'samples_ms' is not JSON"));
+  EXPECT_THAT(reading.damaged[1], HasSubstr("row 20: skipped: record: its id is"));
+  EXPECT_THAT(reading.damaged[2], HasSubstr("row 30: skipped"));
+  EXPECT_THAT(reading.damaged[3], HasSubstr("row 40: skipped: status 'fine': unknown"));
+}
+
+/// What version 1 of the schema was; ids are those of today.
+void write_version_1(const std::filesystem::path& file, const std::vector<Record>& records) {
+  std::string sql =
+      "CREATE TABLE records(seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, problem TEXT NOT NULL, layouts TEXT NOT "
+      "NULL, schedule TEXT NOT NULL, status TEXT NOT NULL, error TEXT NOT NULL, samples TEXT NOT NULL, conditions TEXT "
+      "NOT NULL, network TEXT NOT NULL, node TEXT NOT NULL, source TEXT NOT NULL, foreign_line TEXT NOT NULL);"
+      "PRAGMA user_version = 1;";
+  for (const Record& r : records) {
+    const nlohmann::json j = to_json(r);
+    sql += fmt::format(
+        "INSERT INTO records(id, problem, layouts, schedule, status, error, samples, conditions, network, node, "
+        "source, "
+        "foreign_line) VALUES('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '');",
+        r.id(), r.problem, r.layouts, r.schedule, name(r.status), r.error,
+        j.value("samples_ms", nlohmann::json::array()).dump(), j.at("conditions").dump(), r.network, r.node, r.source);
+  }
+  run_sql(file, sql);
+}
+
+TEST(SqliteStore, Version1IsReadAsItIsAndMigratedForWriting) {
+  const ScratchFolder folder;
+  const auto file = folder.path() / "old.db";
+  std::vector<Record> old = numbered(0, 20);
+  old.push_back(failed(Status::crash, "a b=1"));
+  write_version_1(file, old);
+  run_sql(file, "UPDATE records SET samples = 'damaged' WHERE seq = 7");
+  EXPECT_THAT(Store::open(file, Store::Mode::read)->read().records, SizeIs(20));
+  {
+    const auto store = Store::open(file, Store::Mode::write);
+    EXPECT_THAT(store->notices(), ElementsAre(HasSubstr("old.db: migrated from schema 1 to 2")));
+    Record paired = numbered(50);
+    paired.versus = {{0.9, 0.85, 0.95}, "conv2d_direct vectors=1 rows=1 tile=28 prefetch=0"};
+    EXPECT_EQ(store->append(std::vector<Record>{numbered(3), paired}), 1);
+    const Reading reading = store->read();
+    EXPECT_THAT(reading.records, SizeIs(21));
+    EXPECT_THAT(reading.damaged, ElementsAre(HasSubstr("row 7: skipped")));
+    EXPECT_EQ(reading.records.back().versus->ratio.low, 0.85);
+    EXPECT_THAT(store->check_file(), IsEmpty());
+  }
+  const auto again = Store::open(file, Store::Mode::write);
+  EXPECT_THAT(again->notices(), IsEmpty());
+  run_sql(file, "CREATE TABLE seen AS SELECT count(*) AS n FROM records WHERE ms IS NOT NULL AND device LIKE 'AMD%'");
+  sqlite3* db = nullptr;
+  sqlite3_open(file.c_str(), &db);
+  sqlite3_stmt* statement = nullptr;
+  sqlite3_prepare_v2(db, "SELECT n FROM seen", -1, &statement, nullptr);
+  ASSERT_EQ(sqlite3_step(statement), SQLITE_ROW);
+  EXPECT_EQ(sqlite3_column_int(statement, 0), 20);  // 22 rows without the damaged one and the crash
+  sqlite3_finalize(statement);
+  sqlite3_close(db);
+}
+
+TEST(SqliteStore, ANewerVersionIsReadButNotWritten) {
+  const ScratchFolder folder;
+  const auto file = folder.path() / "new.db";
+  Store::open(file, Store::Mode::write)->append(numbered(0, 5));
+  run_sql(file, "ALTER TABLE records ADD COLUMN joules REAL; PRAGMA user_version = 3");
+  EXPECT_THAT(
+      message_of([&] { Store::open(file, Store::Mode::write); }),
+      HasSubstr("new.db: made by a newer version of Kilter (schema 3, this program writes 2); nothing was changed: "
+                "use that version, or another file with --records FILE"));
+  const auto store = Store::open(file, Store::Mode::read);
+  EXPECT_THAT(store->read().records, SizeIs(5));
+  EXPECT_THAT(store->notices(), ElementsAre(HasSubstr("it is read as far as it is understood, not written")));
+  run_sql(file, "ALTER TABLE records RENAME COLUMN samples TO times");
+  EXPECT_THAT(message_of([&] { Store::open(file, Store::Mode::read); }), HasSubstr("made by a newer version"));
+}
+
+TEST(SqliteStore, OtherFilesAreRefused) {
+  const ScratchFolder folder;
+  const auto text = folder.path() / "log.db", other = folder.path() / "other.db";
+  std::ofstream(text) << "not a database, but long enough to have had the header of one: " << std::string(200, '.');
+  EXPECT_THAT(message_of([&] { Store::open(text, Store::Mode::write); }),
+              HasSubstr("log.db: no SQLite database; text"));
+  run_sql(other, "CREATE TABLE things(a)");
+  for (const auto mode : {Store::Mode::read, Store::Mode::write}) {
+    EXPECT_THAT(message_of([&] { Store::open(other, mode); }),
+                HasSubstr("other.db: an SQLite database, but not one of tuning records"));
+  }
+}
+
+TEST(SqliteStore, ADamagedFileIsToldAndItsSoundPartSaved) {
+  const ScratchFolder folder;
+  const auto file = folder.path() / "hurt.db";
+  Store::open(file, Store::Mode::write)->append(numbered(0, 400));
+  const auto size = std::filesystem::file_size(file);
+  ASSERT_GT(size, 40U * 4096);
+  std::fstream bytes(file, std::ios::binary | std::ios::in | std::ios::out);
+  bytes.seekp(static_cast<std::streamoff>(size / 4096 / 2 * 4096));
+  bytes << std::string(8192, '\xa5');
+  bytes.close();
+  const auto store = Store::open(file, Store::Mode::read);
+  EXPECT_THAT(store->check_file(), testing::Not(IsEmpty()));
+  const Reading reading = store->read();
+  EXPECT_GT(reading.records.size(), 300U);
+  EXPECT_LT(reading.records.size(), 400U);
+  EXPECT_EQ(nodes_of(reading.records).size(), reading.records.size());
+  ASSERT_THAT(reading.damaged, testing::Not(IsEmpty()));
+  EXPECT_THAT(reading.damaged.back(), testing::AllOf(HasSubstr("rows after"), HasSubstr("cannot be read")));
+}
+
+TEST(SqliteStore, ADamagedHeaderIsOneLine) {
+  const ScratchFolder folder;
+  const auto file = folder.path() / "hurt.db";
+  Store::open(file, Store::Mode::write)->append(numbered(0, 40));
+  std::fstream bytes(file, std::ios::binary | std::ios::in | std::ios::out);
+  bytes.seekp(100);
+  bytes << std::string(3900, '\xa5');
+  bytes.close();
+  const std::string message = message_of([&] { Store::open(file, Store::Mode::write)->append(numbered(50)); });
+  EXPECT_THAT(message, HasSubstr("hurt.db: the database is damaged ("));
+  EXPECT_THAT(message, HasSubstr("kilter records export"));
+  EXPECT_EQ(message.find('\n'), std::string::npos);
+}
+
+TEST(SqliteStore, IsReadWhereNothingCanBeWritten) {
+  const ScratchFolder folder;
+  const auto inside = folder.path() / "fixed";
+  std::filesystem::create_directories(inside);
+  Store::open(inside / "records.db", Store::Mode::write)->append(numbered(0, 5));
+  // Root may write everywhere: the reader is somebody else.
+  using std::filesystem::perms;
+  const perms look = perms::owner_read | perms::owner_exec | perms::others_read | perms::others_exec;
+  std::filesystem::permissions(folder.path(), look | perms::owner_write);
+  std::filesystem::permissions(inside / "records.db", perms::owner_read | perms::others_read);
+  std::filesystem::permissions(inside, look);
+  const int code = finish(start([&] {
+    if (geteuid() == 0 && (setgroups(0, nullptr) != 0 || setgid(65534) != 0 || setuid(65534) != 0)) return 99;
+    return static_cast<int>(Store::open(inside / "records.db", Store::Mode::read)->read().records.size());
+  }));
+  std::filesystem::permissions(inside, perms::owner_all);
+  EXPECT_EQ(code, 5);
+}
+
+TEST(Store, DefaultFileFollowsTheEnvironment) {
+  const char* before = getenv("XDG_DATA_HOME");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("XDG_DATA_HOME", "/data", 1);
+  EXPECT_EQ(default_records_file(), "/data/kilter/records.db");
+  unsetenv("XDG_DATA_HOME");
+  EXPECT_THAT(default_records_file().string(), HasSubstr("/.local/share/kilter/records.db"));
+  if (before != nullptr) setenv("XDG_DATA_HOME", kept.c_str(), 1);
+}
+
+}  // namespace
+}  // namespace kilter::tune

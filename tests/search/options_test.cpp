@@ -1,0 +1,85 @@
+// Options of searchers: what is legal is taken and used, what is not is answered with what would be.
+#include "tune/search/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace kilter::tune {
+namespace {
+
+using testing::StartsWith;
+
+std::string error_of(std::string_view searcher, const std::vector<std::string>& texts) {
+  try {
+    parse_search_options(searcher, texts);
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::usage);
+    return e.message();
+  }
+  return "no error";
+}
+
+TEST(SearchOptions, ValuesAreTaken) {
+  const SearchOptions o = parse_search_options("ga", {"population=64", "mutation=0.5", "seed=9", "early-stopping=100"});
+  EXPECT_EQ(o.searcher, "ga");
+  EXPECT_EQ(o.population, 64);
+  EXPECT_EQ(o.mutation, 0.5);
+  EXPECT_EQ(o.seed, 9);
+  EXPECT_EQ(o.early_stopping, 100);
+  EXPECT_EQ(o.elite, SearchOptions{}.elite);
+}
+
+TEST(SearchOptions, EveryRowReadsItsEndsAndRefusesWhatLiesBeyond) {
+  for (const SearchOptionRow& row : all_search_options()) {
+    const std::string searcher =
+        row.used_by == "all" ? "random" : std::string(row.used_by.substr(0, row.used_by.find(',')));
+    const auto given = [&](double value) {
+      return fmt::format("{}={}", row.name,
+                         row.whole != nullptr ? fmt::format("{:.0f}", value) : fmt::format("{}", value));
+    };
+    for (const double end : {row.low, row.high}) {
+      const SearchOptions o = parse_search_options(searcher, {given(end)});
+      EXPECT_EQ(row.whole != nullptr ? static_cast<double>(o.*row.whole) : o.*row.real, end) << row.name;
+    }
+    for (const double beyond : {row.low - 1, row.high + 1})
+      EXPECT_THAT(error_of(searcher, {given(beyond)}), testing::HasSubstr("expected " + std::string(row.legal)))
+          << row.name;
+    EXPECT_THAT(error_of(searcher, {fmt::format("{}=nan", row.name)}), StartsWith("--searcher-option ")) << row.name;
+    // The default is legal, and the text of it reads back.
+    const SearchOptions o = parse_search_options(searcher, {fmt::format("{}={}", row.name, row.fallback())}), d;
+    EXPECT_EQ(row.whole != nullptr ? static_cast<double>(o.*row.whole) : o.*row.real,
+              row.whole != nullptr ? static_cast<double>(d.*row.whole) : d.*row.real)
+        << row.name;
+    EXPECT_THAT(std::string(row.legal), testing::HasSubstr(fmt::format("{:.10g}", row.high))) << row.name;
+    EXPECT_THAT(std::string(row.legal), testing::HasSubstr(fmt::format("{:.10g}", row.low))) << row.name;
+  }
+}
+
+TEST(SearchOptions, ErrorsSayWhatIsLegal) {
+  EXPECT_EQ(error_of("gaa", {}), "--searcher gaa: legal are exhaustive, ga, grid, model, random, xgb, xgb-rank");
+  EXPECT_EQ(error_of("ga", {"population"}),
+            "--searcher-option population: expected NAME=VALUE, such as population=64; `kilter options` lists them");
+  EXPECT_EQ(error_of("ga", {"=3"}),
+            "--searcher-option =3: expected NAME=VALUE, such as population=64; `kilter options` lists them");
+  EXPECT_EQ(error_of("ga", {"popul=64"}),
+            "--searcher-option popul=64: no option 'popul'; legal are seed, batch, early-stopping, prune, population, "
+            "elite, crossover, mutation, tournament, walkers, steps, temperature, cooling, first-random, exploration, "
+            "draft, pool");
+  EXPECT_EQ(error_of("ga", {"population=1"}),
+            "--searcher-option population=1: expected a whole number from 2 to 4096, got '1'");
+  EXPECT_EQ(error_of("ga", {"population=6.5"}),
+            "--searcher-option population=6.5: expected a whole number from 2 to 4096, got '6.5'");
+  EXPECT_EQ(error_of("ga", {"mutation=two"}),
+            "--searcher-option mutation=two: expected a number from 0 to 1, got 'two'");
+  EXPECT_EQ(error_of("ga", {"seed=1", "seed=2"}), "--searcher-option seed=2: 'seed' is given twice; give it once");
+  EXPECT_EQ(error_of("model", {"population=64"}),
+            "--searcher-option population=64: 'population' is read by ga, not by --searcher model; leave it out");
+  EXPECT_EQ(error_of("random", {"temperature=2"}),
+            "--searcher-option temperature=2: 'temperature' is read by xgb, xgb-rank, not by --searcher random; leave "
+            "it out");
+}
+
+}  // namespace
+}  // namespace kilter::tune

@@ -1,0 +1,83 @@
+// Tasks for the tests of spaces and searchers: problems of every template, placed as a compiled network has them.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compile/placed_tasks.h"
+#include "ops/cases.h"
+#include "schedule/problem.h"
+#include "tune/space/space.h"
+#include "zoo/zoo.h"
+
+namespace kilter::tune {
+
+/// A recurrent operator's case with constant weights: "GRUSteps f32[3,5,111] ...".
+inline Graph recurrent_case(std::string_view name, const std::string& text) {
+  const OpDef& def = *find_op("kilter", name, 22);
+  ParsedCase parsed = parse_case(def, text);
+  parsed.operands.at(1).kind = CaseOperand::Kind::constant;
+  return make_case(def, parsed, text).graph;
+}
+
+/// A task with its graph, of a problem's line, "GRUSteps CASE", or "zoo:NETWORK OPERATOR": the first task whose anchor
+/// is this operator.
+struct TaskOf {
+  TaskOf(const std::string& what, std::string_view target) : limits(parse_target(target).limits) {
+    const size_t blank = what.find(' ');
+    const std::string_view first = std::string_view(what).substr(0, blank);
+    std::function<bool(const Task&)> wanted = [&](const Task& t) { return t.problem() == what; };
+    if (first.starts_with("zoo:")) {
+      placed = place_tasks(zoo::build(first.substr(4), {.weights = false}), limits);
+      wanted = [&](const Task& t) { return t.node().op->name == std::string_view(what).substr(blank + 1); };
+    } else if (first.ends_with("Steps")) {
+      placed = place_tasks(recurrent_case(first, what.substr(blank + 1)), limits);
+      wanted = [&](const Task& t) { return t.node().op->name == first; };
+    } else {
+      placed = place_tasks(parse_problem(what).graph, limits);
+    }
+    const auto it = std::find_if(placed.tasks.begin(), placed.tasks.end(), wanted);
+    require(it != placed.tasks.end(), "no task of '{}' on {}", what, target);
+    task = &*it;
+  }
+
+  TargetLimits limits;
+  PlacedTasks placed;
+  const Task* task = nullptr;
+};
+
+inline const std::vector<std::string>& targets() {
+  static const std::vector<std::string> kTargets{"x86-64-v2", "x86-64-v3", "x86-64-v4", "znver4", "aarch64"};
+  return kTargets;
+}
+
+/// At least one for each template; small, so that all their points can be lowered.
+inline const std::vector<std::string>& problems() {
+  static const std::vector<std::string> kProblems{
+      "conv2d n1 c32 h9 w9 k32 r3 s3 pad1 f32 +bias +relu",
+      "conv2d n1 c16 h14 w14 k48 r3 s3 stride2,2 pad1 f32",
+      "conv2d n2 c32 h7 w7 k64 r1 s1 f32 +bias +add+relu",
+      "conv2d n1 c3 h20 w20 k16 r5 s5 stride2,2 pad2 f32 +bias",
+      "conv2d n1 c16 h11 w11 k16 r1 s7 pad0,3,0,3 f32 +bias +relu",
+      "conv2d n1 c32 h10 w13 k32 r3 s3 g32 pad1 f32 +bias +clip(0 6)",
+      "conv2d n1 c32 h10 w10 k32 r3 s3 g2 pad1 f32",
+      "convtranspose(f32[1,16,5,5] f32[16,8,4,4] kernel_shape=4,4 pads=1,1,1,1 strides=2,2) +add",
+      "matmul(f32[1,13,40] f32[40,50]) +add(f32[50])",
+      "matmul(f32[3,5,8] f32[3,8,20])",
+      "fusedattention(f32[1,2,9,8] f32[1,2,18,8] f32[1,2,18,24] scale=0.5)",
+      "zoo:squeezenet1_1 MaxPool",
+      "softmax(f32[4,33] axis=-1)",
+      "reducemean(f32[2,3,5,7] i64[2]=2,3 keepdims=1)",
+      "layernormalization(f32[6,40] f32[40] f32[40] axis=-1)",
+      "groupnormalization(f32[1,32,8,8] f32[32] f32[32] num_groups=4)",
+      "relu(f32[3,50])",
+      "transpose(f32[3,5,7] perm=2,0,1)",
+      "GRUSteps f32[3,5,111] f32[1,111,37] | | | 2",
+  };
+  return kProblems;
+}
+
+}  // namespace kilter::tune

@@ -1,0 +1,154 @@
+// Values in layouts that differ: copied, compared, and their padding looked at.
+#include "tune/run/value.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/error.h"
+#include "base/random.h"
+
+namespace kilter::tune {
+namespace {
+
+/// A layout as the compiler makes them: blocks, halo, and room around the value.
+ValueLayout layout(const Shape& shape, int64_t block, std::array<int64_t, 4> halo = {}, int64_t offset = 0) {
+  ValueLayout v;
+  v.shape = shape, v.block = block, v.halo = halo;
+  Shape dims = shape;
+  if (shape.size() == 4) dims[2] += halo[0] + halo[1], dims[3] += halo[2] + halo[3];
+  if (block > 1) {
+    dims[1] = (dims[1] + block - 1) / block;
+    dims.push_back(block);
+  }
+  v.strides = dense_strides(dims);
+  v.offset = offset;
+  if (shape.size() == 4) v.offset += halo[0] * v.strides[2] + halo[2] * v.strides[3];
+  return v;
+}
+
+/// Element (n, c, h, w, ...) by the definition.
+int64_t place(const ValueLayout& v, const Shape& index) {
+  int64_t at = v.offset;
+  for (size_t d = 0; d < index.size(); ++d) {
+    const bool channels = d == 1 && v.block > 1;
+    at += (channels ? index[d] / v.block : index[d]) * v.strides[d];
+    if (channels) at += index[d] % v.block * v.strides.back();
+  }
+  return at;
+}
+
+template <class F>
+void for_each_index(const Shape& shape, F f) {
+  Shape index(shape.size(), 0);
+  for (int64_t i = 0; i < elems(shape); ++i) {
+    f(index, i);
+    for (size_t d = shape.size(); d-- > 0;) {
+      if (++index[d] < shape[d]) break;
+      index[d] = 0;
+    }
+  }
+}
+
+const std::byte* raw(const std::vector<float>& v) { return reinterpret_cast<const std::byte*>(v.data()); }
+std::byte* raw(std::vector<float>& v) { return reinterpret_cast<std::byte*>(v.data()); }
+
+TEST(Value, CopyReachesEveryElementInEveryPairOfLayouts) {
+  for (const Shape& shape :
+       {Shape{2, 37, 5, 3}, Shape{1, 64, 1, 1}, Shape{3, 20}, Shape{1, 50, 7}, Shape{2, 5, 1, 9}}) {
+    for (int64_t from_block : {1, 4, 8, 12, 16}) {
+      for (int64_t to_block : {1, 4, 8, 12, 16, 32}) {
+        const ValueLayout from = layout(shape, from_block, {1, 2, 1, 3}, 5);
+        const ValueLayout to = layout(shape, to_block, {0, 1, 2, 0}, 2);
+        std::vector<float> a(static_cast<size_t>(reach_elems(from)), -1), b(static_cast<size_t>(reach_elems(to)), -2);
+        for_each_index(
+            shape, [&](const Shape& i, int64_t n) { a[static_cast<size_t>(place(from, i))] = static_cast<float>(n); });
+        copy_value(from, raw(a), to, raw(b));
+        for_each_index(shape, [&](const Shape& i, int64_t n) {
+          ASSERT_EQ(b[static_cast<size_t>(place(to, i))], static_cast<float>(n))
+              << text(shape) << from_block << to_block;
+        });
+        EXPECT_EQ(std::count_if(b.begin(), b.end(), [](float x) { return x >= 0; }), elems(shape));
+        const ValueDifference same = compare_values(from, raw(a), to, raw(b));
+        EXPECT_EQ(same.most, 0);
+        EXPECT_EQ(same.unlike, 0);
+        Shape last = shape;
+        for (int64_t& d : last) --d;
+        b[static_cast<size_t>(place(to, last))] += 3;
+        EXPECT_EQ(compare_values(from, raw(a), to, raw(b)).most, 3);
+      }
+    }
+  }
+}
+
+TEST(Value, PackedHoldsItAllAndNoMore) {
+  const ValueLayout v = layout({2, 37, 5, 3}, 16, {1, 1, 1, 1}, 7);
+  EXPECT_EQ(packed_elems(v), 2 * 48 * 5 * 3);
+  EXPECT_EQ(reach_elems(packed(v)), packed_elems(v));
+  EXPECT_EQ(packed_elems(layout({2, 37}, 1)), 74);
+}
+
+TEST(Value, NotANumberAndInfinity) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  const ValueLayout v = layout({8}, 1);
+  const std::vector<float> want = {1, nan, inf, -inf, 2, 3, nan, 5};
+  EXPECT_EQ(compare_values(v, raw(want), v, raw(want)).unlike, 0);
+  std::vector<float> got = {1.5, nan, inf, -inf, 2, 3, nan, 5};
+  EXPECT_EQ(compare_values(v, raw(want), v, raw(got)).unlike, 0);
+  EXPECT_EQ(compare_values(v, raw(want), v, raw(got)).most, 0.5);
+  got = {1, 0, -inf, nan, inf, 3, nan, nan};
+  const ValueDifference d = compare_values(v, raw(want), v, raw(got));
+  EXPECT_EQ(d.unlike, 5);
+  EXPECT_EQ(d.most, 0);
+  EXPECT_EQ(largest_magnitude(v, raw(want)), 5);
+}
+
+TEST(Value, IntegersAndHalves) {
+  ValueLayout v = layout({4}, 1);
+  v.type = DType::i64;
+  const std::vector<int64_t> want = {1, -9, 3, 4}, got = {1, -9, 3, 6};
+  const auto bytes = [](const auto& values) { return reinterpret_cast<const std::byte*>(values.data()); };
+  EXPECT_EQ(compare_values(v, bytes(want), v, bytes(got)).most, 2);
+  EXPECT_EQ(largest_magnitude(v, bytes(want)), 9);
+  v.type = DType::f16;
+  const std::vector<Half> a = {Half(1.0F), Half(2.0F), Half(-3.0F), Half(0.5F)};
+  const std::vector<Half> b = {Half(1.0F), Half(2.5F), Half(-3.0F), Half(0.5F)};
+  EXPECT_EQ(compare_values(v, bytes(a), v, bytes(b)).most, 0.5);
+}
+
+TEST(Value, PaddingMustBeZero) {
+  const ValueLayout v = layout({1, 20, 2, 3}, 16, {1, 1, 1, 2});
+  std::vector<float> data(static_cast<size_t>(reach_elems(v)), 0);
+  for_each_index(v.shape, [&](const Shape& i, int64_t) { data[static_cast<size_t>(place(v, i))] = 7; });
+  EXPECT_EQ(padding_damage(v, raw(data)), "");
+  const int64_t lane = v.offset + v.strides[1] + v.strides[2] + 2 * v.strides[3] + 5;
+  data[static_cast<size_t>(lane)] = 1;
+  EXPECT_EQ(padding_damage(v, raw(data)), "unused lane 5 at [1, 2] is 1, expected 0");
+  data[static_cast<size_t>(lane)] = 0;
+  data[static_cast<size_t>(v.offset + 2 * v.strides[2] + 4 * v.strides[3] + 3)] = 2;
+  EXPECT_EQ(padding_damage(v, raw(data)), "halo at [3, 2, 4] is 2, expected 0");
+  data[static_cast<size_t>(v.offset + 2 * v.strides[2] + 4 * v.strides[3] + 3)] = 0;
+  data[static_cast<size_t>(v.offset - v.strides[3])] = 4;
+  EXPECT_EQ(padding_damage(v, raw(data)), "halo at [0, 0, -1] is 4, expected 0");
+}
+
+TEST(Value, ReachCountsHaloAndRefusesNonsense) {
+  const ValueLayout v = layout({1, 16, 2, 3}, 16, {1, 1, 1, 1});
+  EXPECT_EQ(reach_elems(v), 4 * 5 * 16);
+  ValueLayout bad = v;
+  bad.offset = 0;
+  EXPECT_THROW(reach_elems(bad), Error);
+  bad = v;
+  bad.strides.pop_back();
+  try {
+    reach_elems(bad);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.message(), "a value of shape 1x16x2x3 in blocks of 16 has 4 strides; expected 5");
+  }
+}
+
+}  // namespace
+}  // namespace kilter::tune

@@ -1,0 +1,128 @@
+// Records and layer plans become schedules of a network.
+#include "tune/tuner/apply.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "codegen/llvm/backend.h"
+#include "network.h"
+
+namespace kilter::tune {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kDevice = "A CPU, 2 CPUs, avx512, L1 48K, L2 1M, L3 32M";
+
+class Apply : public testing::Test {
+ protected:
+  Apply() : passed_(run_passes(small_network(), native())) {
+    CompileOptions look = native();
+    look.generate_code = false;
+    for (const Step& step : compile_passed(passed_, look).plan.steps) {
+      if (step.schedule.starts_with("conv2d_direct") && step_.name.empty()) step_ = step;
+    }
+  }
+
+  /// Another tile than the default's, which every conv2d_direct takes.
+  std::string other() const {
+    Schedule s = parse_schedule(step_.schedule);
+    for (auto& [knob, value] : s.knobs) {
+      if (knob == "tile") value = value == 4 ? 3 : 4;
+    }
+    return s.text();
+  }
+  Record record(const std::string& schedule, double ratio) const {
+    Record r;
+    r.problem = step_.problem, r.layouts = step_.layouts, r.schedule = schedule;
+    r.samples_ms = {1, 1};
+    r.versus = Versus{{ratio, ratio - 0.01, ratio + 0.01}, step_.schedule};
+    r.conditions.device = kDevice, r.conditions.threads = 1;
+    r.conditions.target = native().target.name, r.conditions.codegen = codegen_version();
+    r.conditions.date = "2026-01-02T03:04:05Z";
+    return r;
+  }
+  Recorded apply(std::vector<Record> records, ApplyOptions options = {}, CompileOptions compile = native()) const {
+    options.file = "some.db";
+    options.device = kDevice;
+    return apply_records(passed_, compile, Matcher(std::move(records)), options);
+  }
+
+  PassedGraph passed_;
+  Step step_;
+};
+
+TEST_F(Apply, TheBestRecordOfATaskIsItsSchedule) {
+  const Recorded got = apply({record(other(), 0.9)});
+  ASSERT_TRUE(got.schedules.contains(step_.name)) << got.summary;
+  EXPECT_EQ(got.schedules.at(step_.name).text(), other());
+  EXPECT_THAT(got.words.at(step_.name), HasSubstr("of 2026-01-02, 0.900 of the default's time there"));
+  EXPECT_THAT(got.summary, HasSubstr("some.db: 1 of "));
+  EXPECT_THAT(got.summary, HasSubstr("1 exact"));
+}
+
+TEST_F(Apply, OtherThreadCountsAreToldWithTheExpectedLoss) {
+  ApplyOptions two;
+  two.threads = 2;
+  const Recorded got = apply({record(other(), 0.9)}, two);
+  EXPECT_THAT(got.words.at(step_.name), HasSubstr("tuned at 1 thread, used at 2; expected loss about"));
+  EXPECT_THAT(got.summary, HasSubstr("expected loss up to"));
+}
+
+TEST_F(Apply, ARecordThatWasNotFasterIsNotUsed) {
+  EXPECT_TRUE(apply({record(other(), 0.995)}).schedules.empty());
+  Record wrong = record(other(), 0.5);
+  wrong.status = Status::wrong, wrong.error = "differs", wrong.samples_ms.clear(), wrong.versus.reset();
+  EXPECT_TRUE(apply({record(other(), 0.5), wrong}).schedules.empty()) << "it was wrong once";
+}
+
+TEST_F(Apply, WhatDoesNotLowerGivesWayToTheNext) {
+  const Recorded got = apply({record("conv2d_direct vectors=99 rows=1 tile=1 prefetch=0", 0.3), record(other(), 0.9)});
+  EXPECT_EQ(got.schedules.at(step_.name).text(), other());
+}
+
+TEST_F(Apply, ForbiddenRecordsAreLeftOut) {
+  ApplyOptions options;
+  options.forbidden = {parse_forbidden("conv2d_direct@" + step_.name)};
+  EXPECT_FALSE(apply({record(other(), 0.9)}, options).schedules.contains(step_.name));
+  options.forbidden = {parse_forbidden("conv2d_direct@elsewhere")};
+  EXPECT_TRUE(apply({record(other(), 0.9)}, options).schedules.contains(step_.name));
+  options.forbidden = {parse_forbidden("conv2d_direct")};
+  EXPECT_TRUE(apply({record(other(), 0.9)}, options).schedules.empty());
+  try {
+    parse_forbidden("winograd@conv1");
+    FAIL() << "accepted";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.message(), HasSubstr("--forbid winograd@conv1: expected TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE; "
+                                       "templates are conv2d_depthwise"));
+  }
+}
+
+TEST_F(Apply, ForcedSchedulesStay) {
+  CompileOptions forced = native();
+  forced.schedules[step_.name] = parse_schedule(step_.schedule);
+  EXPECT_FALSE(apply({record(other(), 0.9)}, {}, forced).schedules.contains(step_.name));
+}
+
+TEST_F(Apply, ThePlanSaysWhereItsSchedulesComeFrom) {
+  CompileOptions how = native();
+  how.recorded = [&](const PassedGraph&, const CompileOptions&) {
+    return apply_plan(step_.name + " = " + other(), "my.plan");
+  };
+  const Plan plan = compile_graph(small_network(), how).plan;
+  EXPECT_EQ(plan.records, "layer plan my.plan: 1 layers");
+  int found = 0;
+  for (const Step& step : plan.steps) {
+    if (step.name != step_.name || step.kind != StepKind::kernel) {
+      EXPECT_EQ(step.record, "");
+      continue;
+    }
+    ++found;
+    EXPECT_EQ(step.schedule, other());
+    EXPECT_EQ(step.record, "layer plan my.plan");
+  }
+  EXPECT_GE(found, 1);
+}
+
+}  // namespace
+}  // namespace kilter::tune

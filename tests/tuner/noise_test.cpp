@@ -1,0 +1,56 @@
+#include "tune/tuner/noise.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+namespace kilter::tune {
+namespace {
+
+LogRatios drawn(double truth, double sigma, int count, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> noise(0, sigma);
+  LogRatios out;
+  for (int i = 0; i < count; ++i) out.add(truth * std::exp(noise(random)));
+  return out;
+}
+
+TEST(Noise, CostIsTheMiddleOfTheRatios) {
+  LogRatios r;
+  for (const double ratio : {0.5, 0.5, 0.5, 0.5, 40.0}) r.add(ratio);
+  EXPECT_NEAR(r.cost(), 0.5, 1e-9) << "one disturbed sample must not count";
+  EXPECT_EQ(r.size(), 5);
+}
+
+TEST(Noise, FewSamplesHaveTheNoiseOfAll) {
+  LogRatios r;
+  r.add(0.9);
+  r.add(0.9);
+  const Ratio known = r.ratio(0.02);
+  EXPECT_NEAR(known.value, 0.9, 1e-9);
+  EXPECT_NEAR(known.high / known.value, std::exp(2 * 0.02 / std::sqrt(2.0)), 1e-9);
+  EXPECT_LT(known.low, 0.9);
+}
+
+TEST(Noise, IntervalsHoldTheTruthAboutAsOftenAsTheySay) {
+  int held = 0;
+  constexpr int kTries = 400;
+  for (uint64_t seed = 0; seed < kTries; ++seed) held += drawn(0.95, 0.03, 6, seed).ratio(0.03).contains(0.95) ? 1 : 0;
+  EXPECT_GE(held, kTries * 90 / 100);
+}
+
+TEST(Noise, EarlierSittingsCountAsFewSamples) {
+  LogRatios r;
+  r.add_earlier({0.8, 0.7, 0.9}, 1000);
+  EXPECT_EQ(r.size(), LogRatios::kMostEarlier);
+  EXPECT_NEAR(r.cost(), 0.8, 1e-9);
+}
+
+TEST(Noise, TypicalNoiseLeavesOutWhatHasNoSpread) {
+  EXPECT_EQ(typical_noise({0, 0, 0.5}, 0.04), 0.04);
+  EXPECT_EQ(typical_noise({0, 0.01, 0.02, 0.03, 0}), 0.02);
+}
+
+}  // namespace
+}  // namespace kilter::tune

@@ -1,0 +1,64 @@
+#include "tune/tuner/task_list.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "network.h"
+
+namespace kilter::tune {
+namespace {
+
+using testing::HasSubstr;
+
+TaskList listed(const std::string& network, const std::vector<std::string>& kinds = {}) {
+  const Graph graph = zoo::build(network, {.size = network == "inception_v3" ? 128 : 64, .classes = 10});
+  CompileOptions options = native();
+  options.generate_code = false;
+  options.keep_placed = true;
+  return list_tasks(graph, compile_graph(graph, options), options, kinds);
+}
+
+TEST(TaskList, CountsDistinctConvolutionsWithAndWithoutEpilogues) {
+  const TaskList r18 = listed("resnet18", {"conv2d"});
+  EXPECT_EQ(r18.anchors, 11) << "distinct convolutions of ResNet-18";
+  EXPECT_GT(static_cast<int64_t>(r18.tasks.size()), r18.anchors);
+  EXPECT_EQ(listed("resnet50", {"conv2d"}).anchors, 23);
+}
+
+TEST(TaskList, EveryNodeHasALine) {
+  const Graph graph = zoo::build("inception_v3", {.size = 128, .classes = 10});
+  const TaskList list = listed("inception_v3");
+  std::map<std::string, NodeLine> lines;
+  for (const NodeLine& n : list.nodes) {
+    EXPECT_FALSE(n.becomes.empty()) << n.node;
+    EXPECT_TRUE(lines.emplace(n.node, n).second) << n.node << " has two lines";
+  }
+  int tasks = 0, fused = 0, views = 0;
+  for (const NodeId id : graph.order()) {
+    ASSERT_TRUE(lines.contains(graph.node(id).name)) << graph.node(id).name;
+    const NodeLine& n = lines.at(graph.node(id).name);
+    tasks += n.becomes.starts_with("task ") ? 1 : 0;
+    fused += n.becomes.starts_with("fused into task ") ? 1 : 0;
+    views += n.becomes == "free view" ? 1 : 0;
+    EXPECT_LE(n.task, static_cast<int64_t>(list.tasks.size()));
+  }
+  EXPECT_GT(tasks, 90);
+  EXPECT_GT(fused, 90) << "each convolution has its activation";
+  EXPECT_GT(views, 5) << "concatenations in place";
+}
+
+TEST(TaskList, SpacesAndModelsAreThere) {
+  const TaskList list = listed("squeezenet1_1", {"conv2d"});
+  ASSERT_FALSE(list.tasks.empty());
+  for (const TaskLine& t : list.tasks) {
+    EXPECT_TRUE(t.problem.starts_with("conv2d ")) << t.problem;
+    EXPECT_GT(t.points, 10U);
+    EXPECT_GT(t.worth, 0);
+    EXPECT_GT(t.cycles, 0);
+    EXPECT_LE(t.best_cycles, t.cycles);
+    EXPECT_THAT(t.space, HasSubstr("points"));
+  }
+}
+
+}  // namespace
+}  // namespace kilter::tune

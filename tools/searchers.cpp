@@ -1,0 +1,317 @@
+// kilter searchers: the searchers of tuning compared on tasks whose costs are all known, and the tables for it.
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "compile/placed_tasks.h"
+#include "measure/clock.h"
+#include "measure/conditions.h"
+#include "measure/device.h"
+#include "profile/schedule_costs.h"
+#include "schedule/problem.h"
+#include "tool.h"
+#include "tune/search/searcher.h"
+#include "tune/search/simulate.h"
+#include "tune/space/prune.h"
+#include "tune/tuner/learned.h"
+
+namespace kilter::tool {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kSeconds[] = {1, 3, 10, 30, 60};
+constexpr size_t kTrials[] = {8, 16, 32, 64, 128, 256};
+
+struct SearchersOptions {
+  std::vector<std::string> what, searchers, search_options;
+  std::string target = "native", json, measure;
+  int threads = 1, seeds = 20, rounds = 4, trials = 256;
+  double prune = 1.5;
+  bool free_thinking = false;
+};
+
+/// A problem's task and its space.
+struct TaskSpace {
+  TaskSpace(const std::string& problem, const Target& target)
+      : placed(place_tasks(parse_problem(problem).graph, target.limits)) {
+    for (const Task& t : placed.tasks) {
+      if (t.problem() == problem) space = std::make_unique<tune::Space>(t, target.limits);
+    }
+    if (space == nullptr) {
+      fail(ErrorKind::bad_input,
+           "problem '{}': no task of its network is written so; write it as `kilter inspect` prints it", problem);
+    }
+  }
+
+  PlacedTasks placed;
+  std::unique_ptr<tune::Space> space;
+};
+
+// --- tables ---
+
+/// "conv2d n1 c64 ... +bias" as a file's name.
+std::string table_name(const std::string& problem) {
+  std::string out;
+  for (const char c : problem) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.';
+    if (plain) out += c;
+    if (!plain && !out.empty() && out.back() != '_') out += '_';
+  }
+  while (!out.empty() && out.back() == '_') out.pop_back();
+  return out + ".jsonl";
+}
+
+/// Costs of all that pruning leaves; the cheapest are measured again with more rounds, so that the optimum is not the
+/// luckiest of many.
+tune::CostTable measure_table(const std::string& problem, const SearchersOptions& options) {
+  constexpr size_t kAgain = 36;
+  profile::CostOptions how;
+  how.target = parse_target(options.target);
+  how.threads = options.threads;
+  how.rounds = options.rounds;
+  const TaskSpace task(problem, how.target);
+  const tune::Pruned pruned = tune::prune(*task.space, {options.prune});
+  fmt::print("{}\n  {}\n", problem, pruned.text());
+  std::vector<Schedule> schedules;
+  for (const tune::Point& p : pruned.points) schedules.push_back(task.space->schedule(p));
+  Progress progress("searchers");
+  const auto show = [&](size_t done) { progress.show(fmt::format("{} of {}: {}", done, schedules.size(), problem)); };
+  const double start = now_ms();
+  const std::vector<profile::ScheduleCost> costs = profile::schedule_costs(problem, schedules, how, show);
+  tune::CostTable table{problem, how.target.name, options.threads, options.prune, {}, {}};
+  for (size_t i = 0; i < schedules.size(); ++i)
+    table.rows.push_back({schedules[i], costs[i].cost, costs[i].compile_ms + costs[i].measure_ms});
+  std::sort(table.rows.begin(), table.rows.end(), [](const auto& a, const auto& b) { return a.cost < b.cost; });
+  std::vector<Schedule> best;
+  for (size_t i = 0; i < std::min(kAgain, table.rows.size()); ++i) best.push_back(table.rows[i].schedule);
+  how.rounds = 4 * options.rounds;
+  const std::vector<profile::ScheduleCost> again = profile::schedule_costs(problem, best, how);
+  for (size_t i = 0; i < best.size(); ++i) table.rows[i].cost = again[i].cost;
+  std::sort(table.rows.begin(), table.rows.end(), [](const auto& a, const auto& b) { return a.cost < b.cost; });
+  table.conditions = fmt::format("{}; {}; {}", describe_device().fingerprint(), version_text(), iso_date());
+  progress.clear();
+  fmt::print("  {} trials in {:.1f} s; best {:.4f} of the default: {}\n", schedules.size(), (now_ms() - start) * 1e-3,
+             table.rows.front().cost, table.rows.front().schedule.text());
+  return table;
+}
+
+void measure(const SearchersOptions& options) {
+  for (const std::string& problem : options.what) {
+    const auto path = std::filesystem::path(options.measure) / table_name(problem);
+    if (std::filesystem::exists(path)) {
+      fmt::print("{}: is there already\n", path.string());
+      continue;
+    }
+    write_text("--measure", path.string(), text(measure_table(problem, options)));
+  }
+}
+
+// --- comparing ---
+
+struct Played {
+  std::string searcher;
+  std::vector<tune::Curve> curves;  ///< by seed
+};
+struct Arena {
+  tune::CostTable table;
+  size_t points = 0;
+  double optimum = 0, default_cost = 0;
+  std::vector<Played> played;
+
+  tune::Spread regret_at(const Played& p, double seconds) const {
+    return spread(p, [&](const tune::Curve& c) { return c.best_after(seconds); });
+  }
+  tune::Spread regret_after(const Played& p, size_t trials) const {
+    return spread(p, [&](const tune::Curve& c) { return c.best_after_trials(trials); });
+  }
+
+ private:
+  template <class F>
+  tune::Spread spread(const Played& p, const F& best) const {
+    std::vector<double> all;
+    for (const tune::Curve& c : p.curves) all.push_back(best(c) / optimum - 1);
+    return tune::spread_of(std::move(all));
+  }
+};
+
+Arena play(const std::string& file, const std::vector<tune::SearchOptions>& searchers,
+           const SearchersOptions& options) {
+  Arena arena;
+  arena.table = tune::parse_cost_table(read_file(file), file);
+  const TaskSpace task(arena.table.problem, parse_target(arena.table.target));
+  const tune::Game game(*task.space, arena.table, file);
+  arena.points = game.points();
+  arena.optimum = game.optimum(), arena.default_cost = game.default_cost();
+  tune::PlayOptions how;
+  how.most_trials = static_cast<size_t>(options.trials);
+  if (!options.free_thinking) how.clock = now_ms;
+  for (const tune::SearchOptions& searcher : searchers) {
+    Played p{searcher.searcher, {}};
+    for (int seed = 1; seed <= options.seeds; ++seed) {
+      tune::SearchOptions seeded = searcher;
+      seeded.seed = searcher.seed + seed - 1;
+      const auto trained = tune::model_for(searcher.searcher);
+      how.trained = trained.get();
+      p.curves.push_back(game.play(seeded, how));
+    }
+    arena.played.push_back(std::move(p));
+  }
+  return arena;
+}
+
+void print_arena(const Arena& arena) {
+  fmt::print("{}\n  {} points, optimum {:.3f} of the default's time (the default against itself: {:.3f})\n  {:<11}",
+             arena.table.problem, arena.points, arena.optimum, arena.default_cost, "regret, %");
+  for (const size_t t : kTrials) fmt::print(" {:>8}", fmt::format("{} tr.", t));
+  for (const double s : kSeconds) fmt::print(" {:>7}", fmt::format("{:.0f} s", s));
+  fmt::print(" {:>9}\n", "ms/trial");
+  for (const Played& p : arena.played) {
+    fmt::print("  {:<11}", p.searcher);
+    for (const size_t t : kTrials) fmt::print(" {:>8.2f}", 100 * arena.regret_after(p, t).mean);
+    for (const double s : kSeconds) fmt::print(" {:>7.2f}", 100 * arena.regret_at(p, s).mean);
+    double thinking = 0, trials = 0;
+    for (const tune::Curve& c : p.curves) thinking += c.thinking_ms, trials += static_cast<double>(c.best.size());
+    fmt::print(" {:>9.3f}\n", thinking / trials);
+  }
+}
+
+/// Means over the tables.
+void print_summary(const std::vector<Arena>& all) {
+  if (all.size() < 2) return;
+  fmt::print("all {} tasks, mean regret in %\n  {:<11}", all.size(), "");
+  for (const size_t t : kTrials) fmt::print(" {:>8}", fmt::format("{} tr.", t));
+  for (const double s : kSeconds) fmt::print(" {:>7}", fmt::format("{:.0f} s", s));
+  fmt::print("\n");
+  for (size_t i = 0; i < all.front().played.size(); ++i) {
+    fmt::print("  {:<11}", all.front().played[i].searcher);
+    const auto mean = [&](const auto& of) {
+      double sum = 0;
+      for (const Arena& a : all) sum += of(a, a.played[i]).mean;
+      return 100 * sum / static_cast<double>(all.size());
+    };
+    for (const size_t t : kTrials)
+      fmt::print(" {:>8.2f}", mean([&](const Arena& a, const Played& p) { return a.regret_after(p, t); }));
+    for (const double s : kSeconds)
+      fmt::print(" {:>7.2f}", mean([&](const Arena& a, const Played& p) { return a.regret_at(p, s); }));
+    fmt::print("\n");
+  }
+}
+
+json spread_json(const tune::Spread& s) {
+  const auto short_form = [](double v) { return std::round(v * 1e6) / 1e6; };
+  return {short_form(s.mean), short_form(s.low), short_form(s.median), short_form(s.high)};
+}
+
+json to_json(const std::vector<Arena>& all, const SearchersOptions& options) {
+  json tasks = json::array();
+  for (const Arena& a : all) {
+    json searchers = json::array();
+    for (const Played& p : a.played) {
+      json trials = json::array(), seconds = json::array();
+      for (size_t t = 1; t <= std::min(a.points, static_cast<size_t>(options.trials)); t = std::max(t + 1, t * 9 / 8)) {
+        json row{t};
+        for (const json& v : spread_json(a.regret_after(p, t))) row.push_back(v);
+        trials.push_back(std::move(row));
+      }
+      for (double s = 0.1; s <= 61; s *= 1.15) {
+        json row{std::round(s * 1000) / 1000};
+        for (const json& v : spread_json(a.regret_at(p, s))) row.push_back(v);
+        seconds.push_back(std::move(row));
+      }
+      json at = json::object();
+      for (const double s : kSeconds) at[fmt::format("{:.0f}", s)] = spread_json(a.regret_at(p, s));
+      searchers.push_back(
+          {{"searcher", p.searcher}, {"by_trials", trials}, {"by_seconds", seconds}, {"regret_at", at}});
+    }
+    tasks.push_back({{"problem", a.table.problem},
+                     {"points", a.points},
+                     {"optimum", a.optimum},
+                     {"default_cost", a.default_cost},
+                     {"conditions", a.table.conditions},
+                     {"searchers", searchers}});
+  }
+  return {{"seeds", options.seeds},
+          {"program", version_text()},
+          {"fields", {"x", "mean", "quartile", "median", "quartile"}},
+          {"thinking_counts", !options.free_thinking},
+          {"tasks", tasks}};
+}
+
+/// Of each searcher with the options that it reads.
+std::vector<tune::SearchOptions> parse_searchers(const SearchersOptions& options) {
+  std::vector<std::string> names = options.searchers;
+  if (names.empty()) names = {"model", "ga", "random", "grid"};
+  if (names.size() == 1) return {tune::parse_search_options(names[0], options.search_options)};
+  std::vector<tune::SearchOptions> out;
+  for (const std::string& name : names) {
+    std::vector<std::string> own;
+    for (const std::string& text : options.search_options) {
+      const auto named = [&](const tune::SearchOptionRow& row) {
+        return text.starts_with(std::string(row.name) + "=");
+      };
+      const auto row = std::ranges::find_if(tune::all_search_options(), named);
+      if (row == tune::all_search_options().end() || tune::reads(name, *row)) own.push_back(text);
+    }
+    out.push_back(tune::parse_search_options(name, own));
+  }
+  return out;
+}
+
+void searchers(const SearchersOptions& options) {
+  if (!options.measure.empty()) return measure(options);
+  const std::vector<tune::SearchOptions> searchers = parse_searchers(options);
+  std::vector<Arena> all;
+  Progress progress("searchers");
+  for (const std::string& file : options.what) {
+    progress.show(file);
+    all.push_back(play(file, searchers, options));
+  }
+  progress.clear();
+  if (!options.json.empty()) write_text("--json", options.json, to_json(all, options).dump() + "\n");
+  if (options.json == "-") return;
+  for (const Arena& a : all) print_arena(a);
+  print_summary(all);
+}
+
+}  // namespace
+
+void add_searchers(CLI::App& app, Context&) {
+  auto options = std::make_shared<SearchersOptions>();
+  CLI::App* sub = app.add_subcommand("searchers", "Compare the searchers of tuning on tasks whose costs are all known");
+  sub->add_option("what", options->what, "tables of costs (bench/searchers/*.jsonl); with --measure: problems")
+      ->required();
+  sub->add_option("--searcher", options->searchers, "searchers to compare; default: model, ga, random, grid");
+  sub->add_option("--searcher-option", options->search_options,
+                  "NAME=VALUE for the searchers that read it; `kilter options` lists them");
+  sub->add_option("--seeds", options->seeds, "searches of each, with seeds one after another")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  sub->add_option("--trials", options->trials, "most trials of a search")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  sub->add_flag("--free-thinking", options->free_thinking, "the time that searchers take themselves does not count");
+  sub->add_option("--json", options->json, "also write the curves as JSON to a file; - is standard output");
+  sub->add_option("--measure", options->measure,
+                  "write DIR/PROBLEM.jsonl with the cost of every point of each problem instead of comparing");
+  sub->add_option("--prune", options->prune,
+                  "with --measure: points beyond this many times the best estimate are left out")
+      ->check(CLI::Range(1.0, 1e6))
+      ->capture_default_str();
+  sub->add_option("--rounds", options->rounds, "with --measure: interleaved rounds of each schedule with the default")
+      ->check(CLI::Range(2, 1000))
+      ->capture_default_str();
+  sub->add_option("--target", options->target, "with --measure: CPU to make code for")->capture_default_str();
+  sub->add_option("--threads", options->threads, "with --measure: threads")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  sub->footer(
+      "Regret: how much longer the best so far takes than the best of all. Time is that of the trials as they were "
+      "measured,\nand what the searcher itself takes now.\nExample:  kilter searchers bench/searchers/*.jsonl");
+  sub->callback([=] { searchers(*options); });
+}
+
+}  // namespace kilter::tool

@@ -1,0 +1,23 @@
+// kilter worker: what kilter-worker does, with the operators' reference kernels. The tuner starts it for networks that
+// have steps without a schedule.
+#include "tune/run/worker.h"
+
+#include "tool.h"
+
+namespace kilter::tool {
+
+void add_worker(CLI::App& app, Context& context) {
+  auto arguments = std::make_shared<std::vector<std::string>>();
+  CLI::App* sub = app.add_subcommand("worker", "");
+  sub->group("");  // in no list of subcommands
+  sub->add_option("arguments", *arguments);
+  sub->callback([=, &context] {
+    install_reference_runner();
+    std::vector<const char*> pointers;
+    for (const std::string& a : *arguments) pointers.push_back(a.c_str());
+    context.exit = tune::worker_main(pointers);
+    if (context.exit != kDone) fail(ErrorKind::usage, "kilter worker is started by a tuner, not by hand");
+  });
+}
+
+}  // namespace kilter::tool

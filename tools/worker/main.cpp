@@ -1,0 +1,20 @@
+// kilter-worker: runs the candidates of a tuner, which starts it; of no use by itself.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <vector>
+
+#include "tune/run/worker.h"
+
+int main(int argc, char** argv) {
+  try {
+    const std::vector<const char*> arguments(argv + 1, argv + argc);
+    const int code = kilter::tune::worker_main(arguments);
+    if (code != 0) fmt::print(stderr, "kilter-worker: is started by a tuner (kilter tune), not by hand\n");
+    return code;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "kilter-worker: {}\n", e.what());
+    return 4;
+  }
+}
