@@ -16,6 +16,21 @@ struct Conv {
   bool flat = false;         ///< the image is walked as one long row
 };
 
+/// Cycles of one vector of everything that the epilogue reads and writes in the result's shape; none where it is
+/// not far more than L2 holds (measured).
+double epilogue_line_cycles(const Task& task, const TargetLimits& limits) {
+  const TensorType& result = task.graph->type(task.node().outputs[0]);
+  int64_t bytes = 0, streams = 0;
+  for (const auto* list : {&task.inputs, &task.outputs}) {
+    for (const Operand& o : *list) {
+      const bool same = o.type.shape == result.shape && o.constant == nullptr && o.value != task.node().inputs[0];
+      if (same) bytes += o.phys.elems * size_bytes(o.type.dtype), ++streams;
+    }
+  }
+  if (bytes <= 2 * limits.l2_bytes) return 0;
+  return static_cast<double>(streams * limits.vector_bytes) / reread_rate(bytes, limits);
+}
+
 bool rows_contiguous(const Task& task, const Domain& domain) {
   for (const auto* list : {&task.inputs, &task.outputs}) {
     for (const Operand& o : *list) {
@@ -59,6 +74,7 @@ Answer<Conv> analyse(const Task& task, const TargetLimits& limits) {
   n.step_h = win.strides[0], n.step_w = win.strides[1];
   n.first_h = -win.pads_begin[0], n.first_w = -win.pads_begin[1];
   n.out_h = y.shape[2], n.out_w = y.shape[3];
+  n.out_line_cycles = epilogue_line_cycles(task, limits);
   const bool point = n.taps() == 1 && n.step_h == 1 && n.step_w == 1 && n.first_h == 0 && n.first_w == 0;
   if (point && x.phys.strides[2] == x.phys.strides[3] * n.out_w && rows_contiguous(task, domain_of(y))) {
     c.flat = true;
@@ -152,6 +168,7 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   ConvBuffers buffers;
   buffers.input = node.inputs[0];
   buffers.output = node.outputs[0];
+  buffers.prefetch_epilogue = true;
   e.input(buffers.input);
   buffers.weights = e.constant(pack(*task.operand(node.inputs[1]).constant, conv, tile, lanes), "w");
   if (node.inputs.size() > 2 && node.inputs[2] != kNone) {

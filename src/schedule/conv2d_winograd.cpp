@@ -124,13 +124,6 @@ Tiling tiling_of(const Schedule& schedule) {
           schedule.knob("count"), schedule.knob("split"),   schedule.knob("prefetch")};
 }
 
-/// Bytes a cycle that a core reads of `bytes` that it has touched before.
-double reread_rate(int64_t bytes, const TargetLimits& limits) {
-  return bytes <= limits.l2_bytes / 2   ? kL2BytesPerCycle
-         : bytes <= limits.l3_bytes / 2 ? limits.l3_rate
-                                        : limits.memory_rate;
-}
-
 /// Cycles of a kernel that streams `bytes` of weights `passes` times, the first time from memory, beside `cycles` of
 /// arithmetic: the longer of both and half of the shorter, as they overlap in part (measured).
 double streamed(double cycles, int64_t bytes, double passes, const TargetLimits& limits) {

@@ -7,6 +7,7 @@ namespace {
 
 constexpr int64_t kTilesPerItem = 4;  // pixel tiles of one parallel item when the image is one long row
 constexpr int64_t kMaxVectors = 8;
+constexpr int64_t kInFlight = 12;  // lines that a core waits for at a time, as it has fill buffers
 
 /// Cycles of one reduction step of a register tile.
 double tile_step_cycles(int64_t pixels, int64_t vectors, bool weights_beyond_l1, const TargetLimits& limits) {
@@ -14,10 +15,25 @@ double tile_step_cycles(int64_t pixels, int64_t vectors, bool weights_beyond_l1,
   return std::max(step_cycles(pixels, vectors, limits), stream);
 }
 
-/// Cycles of one reduction step over all tiles of one image and group.
+/// Steps of the reduction of one tile.
+double reduction_steps(const ConvNest& nest) {
+  const int64_t channels =
+      nest.in_block == 1 ? nest.in_channels : ceil_div(nest.in_channels, kReductionUnroll) * kReductionUnroll;
+  return static_cast<double>(channels * nest.taps());
+}
+
+/// Cycles of one tile of `pixels`. Of what the epilogue reads and writes, the first kInFlight vectors come while the
+/// next tile is computed; that tile waits for the others.
+double tile_cycles(const ConvNest& nest, int64_t pixels, int64_t vectors, const TargetLimits& limits) {
+  if (pixels == 0) return 0;
+  const bool big = nest.panel_elems(vectors, limits.lanes_f32()) * 4 > limits.l1_bytes / 2;
+  const auto waits = static_cast<double>(std::max<int64_t>(pixels * vectors - kInFlight, 0));
+  return reduction_steps(nest) * tile_step_cycles(pixels, vectors, big, limits) + waits * nest.out_line_cycles;
+}
+
+/// Cycles of all tiles of one image and group.
 double nest_cycles(const ConvNest& nest, const ConvTile& t, const TargetLimits& limits) {
-  const bool big = nest.panel_elems(t.vectors, limits.lanes_f32()) * 4 > limits.l1_bytes / 2;
-  const auto cost = [&](int64_t pixels) { return pixels == 0 ? 0 : tile_step_cycles(pixels, t.vectors, big, limits); };
+  const auto cost = [&](int64_t pixels) { return tile_cycles(nest, pixels, t.vectors, limits); };
   double per_image = 0;
   if (t.rows > 1) {
     per_image =
@@ -77,16 +93,12 @@ std::vector<ConvTile> tile_candidates(const ConvNest& nest, const TargetLimits& 
 
 Estimate estimate_tile(const ConvNest& nest, const ConvTile& t, const TargetLimits& limits) {
   const double image = nest_cycles(nest, t, limits);
-  const int64_t block = nest.in_block;
-  const int64_t channels =
-      block == 1 ? nest.in_channels : ceil_div(nest.in_channels, kReductionUnroll) * kReductionUnroll;
-  const auto steps = static_cast<double>(channels * nest.taps() * nest.n * nest.groups);
   // The same work in full tiles only.
   ConvNest full = nest;
   full.out_h = t.rows, full.out_w = t.tile;
   const double tiles = static_cast<double>(nest.out_h * nest.out_w) / static_cast<double>(t.rows * t.tile);
   const double ideal = nest_cycles(full, t, limits) * tiles;
-  return {image * steps, image > 0 ? std::max(0.0, 1 - ideal / image) : 0};
+  return {image * static_cast<double>(nest.n * nest.groups), image > 0 ? std::max(0.0, 1 - ideal / image) : 0};
 }
 
 ConvTile pick_tile(const ConvNest& nest, const TargetLimits& limits) {
@@ -159,6 +171,7 @@ class TileEmitter {
   }
 
   void emit(const Expr& h0, const Expr& w0, int64_t rows, int64_t cols) {
+    h0_ = h0, w0_ = w0;
     rows_ = rows, cols_ = cols;
     init();
     const Expr first_block = g_ * Expr(nest_.in_blocks());
@@ -173,7 +186,7 @@ class TileEmitter {
     } else {
       reduce_blocked(origin, weights);
     }
-    finish(h0, w0);
+    finish();
   }
 
  private:
@@ -216,6 +229,7 @@ class TileEmitter {
     const int64_t tap = block * width();
     const int64_t padded = ceil_div(nest_.in_channels, kReductionUnroll) * kReductionUnroll;
     b_.loop("icb", 0, nest_.in_blocks(), [&](const Expr& icb) {
+      prefetch_epilogue(icb);
       const Expr x1 = b_.let("x1", origin + icb * Expr(stride_cb_));
       const Expr w1 = b_.let("w1", weights + icb * Expr(tap * nest_.taps()));
       const Expr end = padded % block == 0 ? Expr(block) : min(Expr(block), Expr(padded) - icb * Expr(block));
@@ -234,6 +248,17 @@ class TileEmitter {
     });
   }
 
+  /// What the epilogue reads of some pixels: those of this block of input channels, so that all come one by one while
+  /// the tile is computed. All at once would fill the core's fill buffers and hold up the tile's own loads.
+  void prefetch_epilogue(const Expr& icb) {
+    if (!buffers_.prefetch_epilogue || rows_ > 1) return;
+    const Domain domain = domain_of(e_.task().graph->type(buffers_.output));
+    const int64_t pixels = ceil_div(cols_, nest_.in_blocks());
+    for (int64_t c = 0; c < pixels; ++c) {
+      for (int64_t v = 0; v < t_.vectors; ++v) e_.prefetch_epilogue(domain, site(0, icb * Expr(pixels) + Expr(c), v));
+    }
+  }
+
   void reduce_plain(const Expr& origin, const Expr& weights) {
     const int64_t tap = width();
     b_.loop("c", 0, nest_.in_channels, [&](const Expr& c) {
@@ -246,19 +271,23 @@ class TileEmitter {
     });
   }
 
-  void finish(const Expr& h0, const Expr& w0) {
+  /// Vector `v` of pixel (r, c) of the tile in the output.
+  Site site(int64_t r, const Expr& c, int64_t v) const {
+    Site at;
+    at.index = {n_, block(v), (h0_ + Expr(r)) * Expr(nest_.out_step_h) + Expr(nest_.out_first_h),
+                (w0_ + c) * Expr(nest_.out_step_w) + Expr(nest_.out_first_w), Expr(0)};
+    at.vec_dim = 4;
+    at.lanes = lanes_;
+    return at;
+  }
+
+  void finish() {
     const ValueId anchor = buffers_.output;
     const Domain domain = domain_of(e_.task().graph->type(anchor));
     for (int64_t r = 0; r < rows_; ++r) {
       for (int64_t c = 0; c < cols_; ++c) {
-        for (int64_t v = 0; v < t_.vectors; ++v) {
-          Site site;
-          site.index = {n_, block(v), (h0 + Expr(r)) * Expr(nest_.out_step_h) + Expr(nest_.out_first_h),
-                        (w0 + Expr(c)) * Expr(nest_.out_step_w) + Expr(nest_.out_first_w), Expr(0)};
-          site.vec_dim = 4;
-          site.lanes = lanes_;
-          e_.epilogue({{anchor, b_.get(acc_[slot(r, c, v)])}}, domain, site);
-        }
+        for (int64_t v = 0; v < t_.vectors; ++v)
+          e_.epilogue({{anchor, b_.get(acc_[slot(r, c, v)])}}, domain, site(r, Expr(c), v));
       }
     }
   }
@@ -273,6 +302,7 @@ class TileEmitter {
   const Operand* in_;
   int64_t stride_n_, stride_cb_, stride_h_, stride_w_;
   Buf x_;
+  Expr h0_, w0_;  ///< of the tile
   int64_t rows_ = 0, cols_ = 0;
   std::vector<int32_t> acc_;
 };

@@ -23,6 +23,8 @@ struct ConvNest {
   int64_t out_h = 1, out_w = 1;
   int64_t out_step_h = 1, out_step_w = 1, out_first_h = 0, out_first_w = 0;
   int64_t weights_first = 0;  ///< element of the packed weights where this nest's begin
+  /// For the model: cycles until one vector of everything that the epilogue reads and writes is there.
+  double out_line_cycles = 0;
 
   int64_t in_blocks() const { return (in_channels + in_block - 1) / in_block; }
   int64_t taps() const { return kernel_h * kernel_w; }
@@ -62,6 +64,7 @@ struct ConvBuffers {
   Buf weights;                            ///< packed: see panel_elems
   Buf bias;                               ///< one vector per output block; id < 0 when there is none
   int64_t prefetch = 0;                   ///< of the weights: see prefetch_knob()
+  bool prefetch_epilogue = false;         ///< what the epilogue reads, while a tile of one row is computed
 };
 
 /// Emits item `item` (0 <= item < nest_items) for batch `n`, group `g` and block group `ocg` (all i64 expressions).

@@ -161,6 +161,15 @@ void Emitter::epilogue(const std::map<ValueId, Expr>& anchor, const Domain& doma
   }
 }
 
+void Emitter::prefetch_epilogue(const Domain& domain, const Site& site) {
+  for (const NodeId id : task_.epilogue) {
+    for (const ValueId in : task_.graph->node(id).inputs) {
+      const Operand* operand = in == kNone ? nullptr : task_.find(in);
+      if (operand != nullptr && operand->constant == nullptr) b.prefetch(input(in), index(*operand, domain, site));
+    }
+  }
+}
+
 Stage Emitter::finish(Lowered& lowered) {
   const auto base = static_cast<int32_t>(lowered.constants.size());
   for (size_t arg : constant_args_) args_[arg].index += base;

@@ -16,6 +16,13 @@ constexpr int64_t kReductionUnroll = 4;
 /// Bytes a cycle that one core reads from L2 in streams, as the models count them.
 constexpr double kL2BytesPerCycle = 24;
 
+/// Bytes a cycle that one core reads of `bytes` that were touched before.
+inline double reread_rate(int64_t bytes, const TargetLimits& limits) {
+  return bytes <= limits.l2_bytes / 2   ? std::max(kL2BytesPerCycle, limits.l3_rate)
+         : bytes <= limits.l3_bytes / 2 ? limits.l3_rate
+                                        : limits.memory_rate;
+}
+
 /// Parts of `size` that cover `extent`.
 inline int64_t ceil_div(int64_t extent, int64_t size) { return (extent + size - 1) / size; }
 
