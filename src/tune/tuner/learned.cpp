@@ -4,6 +4,10 @@
 
 #include "tune/cost/xgboost_model.h"
 
+namespace kilter::embedded {
+extern const std::string_view shipped_trees;  // embedded by the build
+}  // namespace kilter::embedded
+
 namespace kilter::tune {
 namespace {
 
@@ -24,10 +28,17 @@ void LearnedPoints::fit(const FeatureRows& rows, std::span<const double> log2_co
   model_->fit(set);
 }
 
-std::vector<double> LearnedPoints::predict(const FeatureRows& rows) const {
+std::vector<double> LearnedPoints::predict(const FeatureRows& rows) const { return CostPoints(*model_).predict(rows); }
+
+std::vector<double> CostPoints::predict(const FeatureRows& rows) const {
   std::vector<double> out = model_->predict(matrix_of(rows));
   for (double& cost : out) cost /= std::log(2.0);
   return out;
+}
+
+const TreeModel& shipped_model() {
+  static const TreeModel kModel = TreeModel::parse(embedded::shipped_trees, "shipped cost model");
+  return kModel;
 }
 
 std::unique_ptr<TrainablePointModel> model_for(std::string_view searcher) {

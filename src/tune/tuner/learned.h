@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "tune/cost/model.h"
+#include "tune/cost/tree_model.h"
 #include "tune/search/cost_model.h"
 
 namespace kilter::tune {
@@ -20,6 +21,20 @@ class LearnedPoints : public TrainablePointModel {
  private:
   std::unique_ptr<TrainableModel> model_;
 };
+
+/// A model that was trained before.
+class CostPoints : public PointModel {
+ public:
+  /// Keeps a reference.
+  explicit CostPoints(const CostModel& model) : model_(&model) {}
+  std::vector<double> predict(const FeatureRows& rows) const override;
+
+ private:
+  const CostModel* model_;
+};
+
+/// The model that Kilter ships, made by scripts/train_cost_model.sh from bench/searchers.
+const TreeModel& shipped_model();
 
 /// The model that a searcher trains: XGBoost's for `xgb` (regression) and `xgb-rank` (pairwise rank), null for all
 /// others. Throws unsupported, saying where it was looked for and how to install it, when XGBoost is not there.

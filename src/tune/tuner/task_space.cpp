@@ -1,0 +1,19 @@
+#include "tune/tuner/task_space.h"
+
+#include "base/error.h"
+#include "schedule/problem.h"
+
+namespace kilter::tune {
+
+TaskSpace::TaskSpace(const std::string& problem, const Target& target)
+    : placed(place_tasks(parse_problem(problem).graph, target.limits)) {
+  for (const Task& task : placed.tasks) {
+    if (task.problem() == problem) space = std::make_unique<Space>(task, target.limits);
+  }
+  if (space == nullptr) {
+    fail(ErrorKind::bad_input,
+         "problem '{}': no task of its network is written so; write it as `kilter inspect` prints it", problem);
+  }
+}
+
+}  // namespace kilter::tune
