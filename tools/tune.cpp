@@ -1,18 +1,22 @@
 // kilter tune: measures schedules where they run, and keeps what is faster.
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <csignal>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
 #include "codegen/llvm/backend.h"
 #include "exec/thread_pool.h"
 #include "measure/device.h"
+#include "profile/report/tuning_report.h"
 #include "tool.h"
 #include "tune/records/store.h"
 #include "tune/tuner/choices_file.h"
+#include "tune/tuner/tune_json.h"
 #include "tune/tuner/tuner.h"
 
 namespace kilter::tool {
@@ -22,7 +26,7 @@ using namespace kilter::tune;
 
 struct TuneCommand {
   ModelOptions model;
-  std::string time = "5min", searcher = "model", json, write_plan;
+  std::string time = "5min", searcher = "model", json, html, events, write_plan;
   std::vector<std::string> searcher_options, ops;
   int64_t trials = 0, early_stopping = 0;
   double until = 100, timeout_ms = 1000;
@@ -52,41 +56,56 @@ std::string progress_line(const TuneProgress& p) {
 
 std::string ratio_text(const Ratio& r) { return fmt::format("{:.4f} ({:.4f} to {:.4f})", r.value, r.low, r.high); }
 
-nlohmann::json to_json(const Ratio& r) { return {{"value", r.value}, {"low", r.low}, {"high", r.high}}; }
-
-nlohmann::json to_json(const TuneResult& r) {
-  nlohmann::json out{{"default_ms", to_json(r.default_ms)},
-                     {"tuned_ms", to_json(r.tuned_ms)},
-                     {"ratio", to_json(r.ratio)},
-                     {"same_plan", r.same_plan},
-                     {"rounds", r.rounds},
-                     {"trials", r.trials},
-                     {"failures", r.failures},
-                     {"restarts", r.restarts},
-                     {"seconds", r.seconds},
-                     {"trials_per_second", r.trials_per_second},
-                     {"regret", r.regret},
-                     {"winner_flips", r.flips},
-                     {"fidelity", r.fidelity},
-                     {"stopped_because", r.stopped_because}};
-  if (r.has_previous) out["previous"] = to_json(r.previous);
-  for (const PhaseTime& p : r.phases) out["phases"].push_back({{"phase", p.phase}, {"seconds", p.seconds}});
-  for (const TunedTask& t : r.tasks) {
-    out["tasks"].push_back({{"problem", t.problem},
-                            {"layouts", t.layouts},
-                            {"nodes", t.nodes},
-                            {"share", t.share},
-                            {"default", t.fallback},
-                            {"schedule", t.schedule},
-                            {"predicted", to_json(t.predicted)},
-                            {"in_network", to_json(t.in_network)},
-                            {"tried", t.tried},
-                            {"size", t.size},
-                            {"failures", t.failures},
-                            {"space", t.space}});
+/// One JSON object a line, written as things happen.
+class EventFile {
+ public:
+  explicit EventFile(const std::string& where) : where_(where) {
+    if (where_.empty() || where_ == "-") return;
+    file_.open(where_, std::ios::trunc);
+    if (!file_) fail(ErrorKind::io, "--events {}: cannot write the file; give a place that can be written", where_);
   }
-  for (const auto& [node, schedule] : r.choices) out["choices"][node] = schedule.text();
+  void write(const nlohmann::json& event) {
+    if (where_.empty()) return;
+    const std::string line = event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    if (where_ != "-") {
+      file_ << line << std::flush;
+      return;
+    }
+    fmt::print("{}", line);
+    std::fflush(stdout);
+  }
+  /// Throws io when something could not be written; a full disk does not end the tuning.
+  void close() {
+    if (file_.is_open() && !file_)
+      fail(ErrorKind::io, "--events {}: the file is not whole, as it could not be written", where_);
+  }
+
+ private:
+  std::string where_;
+  std::ofstream file_;
+};
+
+/// Everything of a run: what --json writes and --html draws.
+nlohmann::json whole_json(const TuneResult& result, const TuneOptions& options, const std::string& model) {
+  nlohmann::json out = to_json(result);
+  out["model"] = model;
+  out["settings"] = start_json(options);
+  out["settings"].erase("event");
+  out["trace"] = to_json(result.trace);
   return out;
+}
+
+/// Whether something of the run goes to standard output in place of the summary. Throws usage when two things do.
+bool takes_stdout(const TuneCommand& command) {
+  std::vector<std::string> all;
+  for (const auto& [option, where] :
+       {std::pair{"--json", &command.json}, {"--html", &command.html}, {"--events", &command.events}}) {
+    if (*where == "-") all.emplace_back(option);
+  }
+  if (all.size() > 1)
+    fail(ErrorKind::usage, "{} -: standard output holds one of them; give a file for the others",
+         fmt::join(all, " - and "));
+  return !all.empty();
 }
 
 void print_result(const TuneResult& r, const TuneCommand& command, const std::string& records) {
@@ -119,6 +138,7 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
 }
 
 void run_tune(const TuneCommand& command) {
+  const bool quiet = takes_stdout(command);
   Progress progress("tune " + command.model.model);
   TuneOptions options;
   options.seconds = parse_seconds(command.time, "--time");
@@ -149,6 +169,9 @@ void run_tune(const TuneCommand& command) {
     options.keep = [&](std::span<const Record> records) { store->append(records); };
   }
   double last = 0;
+  EventFile events(command.events);
+  events.write(start_json(options));
+  options.event = [&](const TuneEvent& event) { events.write(to_json(event)); };
   options.progress = [&](const TuneProgress& p) {
     if (!command.plain) return progress.show(progress_line(p));
     if (p.seconds - last < 2 && p.phase == "searching") return;
@@ -171,8 +194,14 @@ void run_tune(const TuneCommand& command) {
                                           result.seconds, version_text());
     write_text("--write-plan", command.write_plan, text(result.choices, notes));
   }
-  if (!command.json.empty()) write_text("--json", command.json, to_json(result).dump(2) + "\n");
-  if (command.json != "-") print_result(result, command, file.empty() ? "none kept" : file);
+  nlohmann::json end = to_json(result);
+  end["event"] = "end";
+  events.write(end);
+  const nlohmann::json whole = whole_json(result, options, command.model.model);
+  if (!command.json.empty()) write_text("--json", command.json, whole.dump(2) + "\n");
+  if (!command.html.empty()) write_text("--html", command.html, profile::html_tuning_report(whole));
+  if (!quiet) print_result(result, command, file.empty() ? "none kept" : file);
+  events.close();
 }
 
 }  // namespace
@@ -210,6 +239,11 @@ void add_tune(CLI::App& app, Context&) {
   sub->add_flag("--plain", command->plain, "progress as lines, for logs");
   sub->add_option("--json", command->json,
                   "also write the outcome as JSON to a file; - is standard output, which then holds nothing else");
+  sub->add_option("--html", command->html,
+                  "also write a picture of the run for a browser: course, trials, tasks, races; one file, no network");
+  sub->add_option("--events", command->events,
+                  "also write what happens, as it happens, one JSON object a line (doc/tuning.md), to a file; - is "
+                  "standard output, which then holds nothing else");
   sub->footer(
       "Every trial is kept as it is made; the same command again goes on where this one ended. Ctrl-C ends the search\n"
       "and still checks what was found. What is accepted was faster in whole runs of the network, in pairs.");
