@@ -26,24 +26,43 @@ using namespace kilter::tune;
 
 struct TuneCommand {
   ModelOptions model;
-  std::string time = "5min", searcher = "model", json, html, events, write_plan;
+  std::string time = "5min", timeout = "1000ms", searcher = "model", json, html, events, write_plan;
   std::vector<std::string> searcher_options, ops;
   int64_t trials = 0, early_stopping = 0;
-  double until = 100, timeout_ms = 1000;
+  double until = 100;
+  TrialOptions trial;
   bool plain = false;
 };
 
 std::atomic<bool> interrupted_by_user = false;
 
-/// Seconds of "5min", "90s", "1h", "2.5min", "90".
-double parse_seconds(const std::string& text, const std::string& option) {
-  constexpr std::pair<std::string_view, double> kUnits[] = {{"min", 60}, {"h", 3600}, {"s", 1}, {"m", 60}, {"", 1}};
-  for (const auto& [unit, seconds] : kUnits) {
+using Unit = std::pair<std::string_view, double>;
+
+/// The number before the first unit that fits, times that unit.
+std::optional<double> with_unit(const std::string& text, std::span<const Unit> units) {
+  for (const auto& [unit, factor] : units) {
     if (!text.ends_with(unit)) continue;
     const auto number = try_parse_float(trim(std::string_view(text).substr(0, text.size() - unit.size())));
-    if (number && *number > 0 && *number * seconds <= 7 * 86400.0) return *number * seconds;
+    if (number) return *number * factor;
   }
+  return std::nullopt;
+}
+
+/// Seconds of "5min", "90s", "1h", "2.5min", "90".
+double parse_seconds(const std::string& text, const std::string& option) {
+  constexpr Unit kUnits[] = {{"min", 60}, {"h", 3600}, {"s", 1}, {"m", 60}, {"", 1}};
+  const auto seconds = with_unit(text, kUnits);
+  if (seconds && *seconds > 0 && *seconds <= 7 * 86400.0) return *seconds;
   fail(ErrorKind::usage, "{} {}: expected a time such as 90s, 5min or 1h, above 0 and at most 7 days", option, text);
+}
+
+/// Milliseconds of "500ms", "10s", "500".
+double parse_milliseconds(const std::string& text, const std::string& option) {
+  constexpr Unit kUnits[] = {{"ms", 1}, {"s", 1000}, {"", 1}};
+  const auto ms = with_unit(text, kUnits);
+  if (ms && *ms >= 10 && *ms <= 600000) return *ms;
+  fail(ErrorKind::usage, "{} {}: expected a time from 10ms to 600s such as 500ms or 10s; a bare number is milliseconds",
+       option, text);
 }
 
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
@@ -147,7 +166,8 @@ void run_tune(const TuneCommand& command) {
   options.search = parse_search_options(command.searcher, command.searcher_options);
   options.ops = command.ops;
   options.threads = command.model.threads > 0 ? command.model.threads : default_threads();
-  options.runner.timeout_ms = command.timeout_ms;
+  options.trial = command.trial;
+  options.trial.timeout_ms = parse_milliseconds(command.timeout, "--timeout");
   progress.show("preparing");
   if (!command.model.layer_plan.empty() || !command.model.forbid.empty())
     fail(ErrorKind::usage, "tune: --layer-plan and --forbid are for commands that use what was tuned; leave them out");
@@ -204,6 +224,34 @@ void run_tune(const TuneCommand& command) {
   events.close();
 }
 
+/// Options that say how a trial is taken, and answers to names of other tuners that mean nothing here.
+void add_trial_options(CLI::App& app, TuneCommand& command) {
+  TrialOptions& trial = command.trial;
+  const auto meaning = [](std::string_view name) {
+    const auto rows = all_trial_options();
+    return std::string(std::ranges::find(rows, name, &TrialOptionRow::name)->meaning);
+  };
+  app.add_option("--number", trial.number, meaning("number"))->check(CLI::Range(1, 1000))->capture_default_str();
+  app.add_option("--repeat", trial.repeat, meaning("repeat"))->check(CLI::Range(0, 1000))->capture_default_str();
+  app.add_option("--min-repeat-ms", trial.min_repeat_ms, meaning("min-repeat-ms"))
+      ->check(CLI::Range(0.0, 10000.0))
+      ->capture_default_str();
+  app.add_option("--timeout", command.timeout, meaning("timeout"))->capture_default_str();
+  app.add_option("--n-parallel", trial.n_parallel, meaning("n-parallel"))
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  for (const AbsentOptionRow& row : all_absent_options()) {
+    const std::string name = "--" + std::string(row.name);
+    app.add_option_function<std::vector<std::string>>(name,
+                                                      [row, name](const std::vector<std::string>&) {
+                                                        fail(ErrorKind::usage, "{}: kilter tune has no such option; {}",
+                                                             name, row.instead);
+                                                      })
+        ->expected(0, 1)
+        ->group("");
+  }
+}
+
 }  // namespace
 
 void add_tune(CLI::App& app, Context&) {
@@ -230,10 +278,7 @@ void add_tune(CLI::App& app, Context&) {
   sub->add_option("--ops", command->ops,
                   "tune only tasks of these kinds, the first word of their problems: conv2d, matmul")
       ->delimiter(',');
-  sub->add_option("--timeout", command->timeout_ms,
-                  "milliseconds after which a layer that does not end counts as failed")
-      ->check(CLI::Range(10.0, 600000.0))
-      ->capture_default_str();
+  add_trial_options(*sub, *command);
   sub->add_option("--write-plan", command->write_plan,
                   "also write the schedule of each tuned layer to a file, for --layer-plan of other commands");
   sub->add_flag("--plain", command->plain, "progress as lines, for logs");

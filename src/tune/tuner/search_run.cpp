@@ -86,7 +86,7 @@ void SearchRun::measure_default() {
     for (const std::string& node : task.task().nodes) ms += node_ms_[node];
     share_.push_back(ms / default_ms_);
   }
-  rounds_ = std::clamp<int64_t>(std::llround(50 / default_ms_), 2, 6);
+  rounds_ = options_.trial.repeat > 0 ? options_.trial.repeat : automatic_rounds(default_ms_);
 }
 
 void SearchRun::run(double deadline_ms) {
@@ -219,7 +219,8 @@ void SearchRun::measure(Batch& batch) {
   const double before = now_ms();
   MeasureOptions how;
   how.rounds = rounds_;
-  how.slice_ms = 2;
+  how.slice_ms = options_.trial.min_repeat_ms;
+  how.runs = options_.trial.number;
   how.cut_off = 4;
   how.seed = static_cast<uint64_t>(batches_);
   const Laps laps = bench_.runner().measure(ids, how);

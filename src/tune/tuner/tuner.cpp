@@ -73,13 +73,16 @@ PreparedEvent prepared_event(const SearchRun& search) {
 
 }  // namespace
 
-TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& compile, const TuneOptions& options) {
+TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& given, const TuneOptions& options) {
   const double start = now_ms();
   TuneLog log(options.event);
   log.tell(0, PhaseEvent{"preparing"});
+  CompileOptions compile = given;
+  if (options.trial.n_parallel > 0) compile.compile_threads = options.trial.n_parallel;
   RunnerOptions runner = options.runner;
   runner.inputs = std::move(inputs);
   runner.threads = options.threads;
+  runner.timeout_ms = options.trial.timeout_ms;
   NetworkBench bench(std::move(graph), compile, std::move(runner));
   SearchRun search(bench, options, compile, log);
   const Choices previous = previous_choices(search);

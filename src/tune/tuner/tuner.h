@@ -15,6 +15,7 @@
 #include "tune/search/options.h"
 #include "tune/tuner/events.h"
 #include "tune/tuner/network_bench.h"
+#include "tune/tuner/trial_options.h"
 
 namespace kilter::tune {
 
@@ -46,7 +47,8 @@ struct TuneOptions {
   SearchOptions search;
   std::vector<std::string> ops;  ///< operators whose tasks are tuned; empty: all
   int threads = 1;
-  RunnerOptions runner;  ///< threads and inputs are set by tune()
+  TrialOptions trial;
+  RunnerOptions runner;  ///< threads, inputs and timeout are set by tune()
   std::string network;   ///< for records
   std::string program, device;
   std::vector<Record> known;                          ///< earlier records, any

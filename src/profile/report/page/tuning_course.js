@@ -112,7 +112,7 @@ function renderCourse(body) {
   const choice = (value, text) => h("label", {}, h("input", {type: "radio", name: "over", value, checked: view.over === value,
     onchange: () => view.set({over: value})}), ` ${text}`);
   const box = h("div", {class: "chart"}), state = {}, groups = gainGroups();
-  body.append(h("fieldset", {class: "choice"}, h("legend", {}, "Over:"), choice("seconds", "seconds"), choice("trials", "trials")), box,
+  body.append(h("fieldset", {class: "choice"}, h("legend", {}, "Over:"), choice("seconds", "time"), choice("trials", "trials")), box,
     h("p", {class: "note"}, "The prediction counts a schedule only when the whole interval of its ratio lies below the default's; more samples may take it back, " +
       "and the line goes up. At the right end: what the race of whole networks found."));
   drawn(box, (width) => {

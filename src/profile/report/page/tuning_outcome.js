@@ -64,7 +64,7 @@ function outcomeCards() {
 function renderOutcome(body) {
   const list = outcomeRatios(), chart = h("div", {class: "spread"});
   body.append(h("div", {class: "halves"}, outcomeHero(), list.length ? h("div", {}, chart,
-    h("p", {class: "note"}, "Time over that of the default plan, dashed at 1. Single layers are optimistic; the race is what holds.")) : h("div", {})),
+    h("p", {class: "note"}, "Time over that of the default plan, dashed at 1; against earlier records, over that of their plan. Single layers are optimistic; the race is what holds.")) : h("div", {})),
   outcomeCards());
   if (list.length) ratioChart(chart, list);
 }

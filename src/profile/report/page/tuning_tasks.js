@@ -39,7 +39,7 @@ function raceTable() {
     h("tbody", {}, races.map((race) => h("tr", {}, h("th", {scope: "row", class: "num"}, String(race.attempt)),
       h("td", {class: "num"}, String(race.tasks)), h("td", {class: "num"}, String(race.rounds)),
       race.rounds > 0 ? [h("td", {class: "num"}, ratioText(race.ratio)), h("td", {class: "num"}, String(race.given_way))]
-        : h("td", {colspan: 2}, race.fault))))));
+        : h("td", {colspan: 2, class: "fault"}, race.fault))))));
 }
 
 function renderTime(body) {
