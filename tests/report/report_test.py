@@ -63,6 +63,8 @@ def explain(page):
         evidence = entry["evidence"] if isinstance(entry["evidence"], list) else [entry["evidence"]]
         for part in (entry["cause"], entry["advice"], entry["action"], *evidence):
             check(part in text, f"explain lacks {part[:60]!r}")
+    for part in [*said["tuning"]["lines"], said["tuning"]["action"]]:
+        check(part in text, f"explain lacks {part[:60]!r}")
     links = page.js("return [...document.querySelectorAll('.finding h3 a')].map((a) => a.getAttribute('href'))")
     rows = {row["step"]: i for i, row in reversed(list(enumerate(page.data["rows"]))) if row["kind"] != "gap"}
     check(links == [f"#row-{rows[e['step']]}" for e in said["findings"] if e["step"] in rows], f"links to rows: {links}")
@@ -125,7 +127,7 @@ def opening(page):
     layer = next((entry for entry in page.data.get("explain", {}).get("layers", []) if entry["row"] == chosen), None)
     found = [entry[key] for part, key in (("causes", "cause"), ("runners_up", "schedule"), ("rejected", "check"))
              for entry in layer[part][:1]] if layer else []
-    for part in [row["problem"], row["schedule"], row["layouts"]["source"], row["layouts"]["destination"], row["hash"], *found]:
+    for part in [row["problem"], row["schedule"], row["layouts"]["source"], row["layouts"]["destination"], row["hash"], *found, row["record"] or "the default of the analytic model"]:
         check(part in text, f"opened row lacks {part}")
     check(page.js("return document.activeElement.getAttribute('aria-expanded')") == "true", "said to be open")
     page.browser.press("Enter")
