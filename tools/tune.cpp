@@ -80,8 +80,8 @@ class EventFile {
  public:
   explicit EventFile(const std::string& where) : where_(where) {
     if (where_.empty() || where_ == "-") return;
+    check_writable("--events", where_);
     file_.open(where_, std::ios::trunc);
-    if (!file_) fail(ErrorKind::io, "--events {}: cannot write the file; give a place that can be written", where_);
   }
   void write(const nlohmann::json& event) {
     if (where_.empty()) return;
@@ -156,9 +156,9 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
   fmt::print("records: {}\n", records);
 }
 
-void run_tune(const TuneCommand& command) {
-  const bool quiet = takes_stdout(command);
-  Progress progress("tune " + command.model.model);
+/// What the command line asks for; nothing of the network yet. Throws usage, and io for a file that cannot be written:
+/// before minutes of work.
+TuneOptions options_of(const TuneCommand& command) {
   TuneOptions options;
   options.seconds = parse_seconds(command.time, "--time");
   options.trials = command.trials, options.early_stopping = command.early_stopping;
@@ -168,29 +168,65 @@ void run_tune(const TuneCommand& command) {
   options.threads = command.model.threads > 0 ? command.model.threads : default_threads();
   options.trial = command.trial;
   options.trial.timeout_ms = parse_milliseconds(command.timeout, "--timeout");
-  progress.show("preparing");
+  options.program = version_text();
   if (!command.model.layer_plan.empty() || !command.model.forbid.empty())
     fail(ErrorKind::usage, "tune: --layer-plan and --forbid are for commands that use what was tuned; leave them out");
+  check_writable("--json", command.json);
+  check_writable("--html", command.html);
+  check_writable("--write-plan", command.write_plan);
+  return options;
+}
+
+/// Earlier records into the options, and new ones into the store; null for no file.
+std::unique_ptr<Store> keep_records(const std::string& file, TuneOptions& options) {
+  if (file.empty()) return nullptr;
+  std::unique_ptr<Store> store = Store::open(file, Store::Mode::write);
+  for (const std::string& line : store->notices()) fmt::print(stderr, "{}\n", line);
+  Reading reading = store->read();
+  for (const std::string& line : reading.damaged) fmt::print(stderr, "{}\n", line);
+  options.known = std::move(reading.records);
+  options.keep = [to = store.get()](std::span<const Record> records) { to->append(records); };
+  return store;
+}
+
+TuneResult tune_session(const TuneCommand& command, Session& session, const TuneOptions& options) {
+  const std::map<std::string, Tensor> inputs = command.model.all_inputs(session);
+  onnx::Model::Shapes shapes;
+  std::vector<Tensor> tensors;
+  for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
+  Graph graph = session.graph(shapes, session.needed_values(inputs));
+  for (const ValueId v : graph.inputs()) tensors.push_back(inputs.at(graph.value(v).name));
+  return tune::tune(std::move(graph), std::move(tensors), session.options().compile, options);
+}
+
+void write_files(const TuneCommand& command, const TuneResult& result, const TuneOptions& options,
+                 const std::string& target) {
+  if (!command.write_plan.empty()) {
+    const std::string notes = fmt::format("{} for {} on {} threads, tuned {} in {:.0f} s; {}", command.model.model,
+                                          target, options.threads, iso_date(), result.seconds, version_text());
+    write_text("--write-plan", command.write_plan, text(result.choices, notes));
+  }
+  const nlohmann::json whole = whole_json(result, options, command.model.model);
+  if (!command.json.empty()) write_text("--json", command.json, whole.dump(2) + "\n");
+  if (!command.html.empty()) write_text("--html", command.html, profile::html_tuning_report(whole));
+}
+
+void run_tune(const TuneCommand& command) {
+  const bool quiet = takes_stdout(command);
+  TuneOptions options = options_of(command);
+  EventFile events(command.events);
+  Progress progress("tune " + command.model.model);
+  progress.show("preparing");
   ModelOptions model = command.model;
   model.records = "none";  // candidates are judged against the defaults
   const auto session = model.open();
   if (session->compiled_file())
     fail(ErrorKind::usage, "{} is a compiled file: tuning needs the model that it was made from", command.model.model);
   options.network = session->name();
-  options.program = version_text();
   options.device = describe_device().fingerprint();
   const std::string file = command.model.records_file();
-  const std::unique_ptr<Store> store = file.empty() ? nullptr : Store::open(file, Store::Mode::write);
-  if (store != nullptr) {
-    for (const std::string& line : store->notices()) fmt::print(stderr, "{}\n", line);
-    Reading reading = store->read();
-    for (const std::string& line : reading.damaged) fmt::print(stderr, "{}\n", line);
-    options.known = std::move(reading.records);
-    options.keep = [&](std::span<const Record> records) { store->append(records); };
-  }
+  const std::unique_ptr<Store> store = keep_records(file, options);
   double last = 0;
-  EventFile events(command.events);
-  events.write(start_json(options));
   options.event = [&](const TuneEvent& event) { events.write(to_json(event)); };
   options.progress = [&](const TuneProgress& p) {
     if (!command.plain) return progress.show(progress_line(p));
@@ -200,26 +236,13 @@ void run_tune(const TuneCommand& command) {
   };
   std::signal(SIGINT, [](int) { interrupted_by_user = true; });
   options.interrupted = [] { return interrupted_by_user.load(); };
-  const std::map<std::string, Tensor> inputs = command.model.all_inputs(*session);
-  onnx::Model::Shapes shapes;
-  std::vector<Tensor> tensors;
-  for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
-  Graph graph = session->graph(shapes, session->needed_values(inputs));
-  for (const ValueId v : graph.inputs()) tensors.push_back(inputs.at(graph.value(v).name));
-  const TuneResult result = tune::tune(std::move(graph), std::move(tensors), session->options().compile, options);
+  events.write(start_json(options));
+  const TuneResult result = tune_session(command, *session, options);
   progress.clear();
-  if (!command.write_plan.empty()) {
-    const std::string notes = fmt::format("{} for {} on {} threads, tuned {} in {:.0f} s; {}", command.model.model,
-                                          session->options().compile.target.name, options.threads, iso_date(),
-                                          result.seconds, version_text());
-    write_text("--write-plan", command.write_plan, text(result.choices, notes));
-  }
   nlohmann::json end = to_json(result);
   end["event"] = "end";
   events.write(end);
-  const nlohmann::json whole = whole_json(result, options, command.model.model);
-  if (!command.json.empty()) write_text("--json", command.json, whole.dump(2) + "\n");
-  if (!command.html.empty()) write_text("--html", command.html, profile::html_tuning_report(whole));
+  write_files(command, result, options, session->options().compile.target.name);
   if (!quiet) print_result(result, command, file.empty() ? "none kept" : file);
   events.close();
 }

@@ -61,7 +61,9 @@ expect 2 "--time 5 years: expected a time such as 90s, 5min or 1h" tune "${net[@
 expect 2 "tune: --layer-plan and --forbid are for commands that use what was tuned" tune "${net[@]}" --layer-plan a.plan
 expect 2 "--json - and --events -: standard output holds one of them; give a file for the others" \
   tune "${net[@]}" --json - --events -
-expect 3 "--events no/where.jsonl: cannot write the file; give a place that can be written" tune "${net[@]}" --events no/where.jsonl
+for option in --events --html --json --write-plan; do
+  expect 3 "$option no/where: cannot write the file; give a place that can be written" tune "${net[@]}" $option no/where
+done
 expect 2 "--timeout 5: expected a time from 10ms to 600s such as 500ms or 10s; a bare number is milliseconds" \
   tune "${net[@]}" --timeout 5
 expect 2 "--tuner: kilter tune has no such option; --searcher chooses what proposes schedules" tune "${net[@]}" --tuner xgb

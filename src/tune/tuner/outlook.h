@@ -42,7 +42,8 @@ struct Outlook {
 Outlook outlook(std::span<const OutlookLayer> layers, double total_ms, std::span<const Record> records,
                 const Query& query);
 
-/// With so many the mean regret of the default searcher is about four percent (doc/search.md); some spaces have 12 points.
+/// With so many the mean regret of the default searcher is about four percent (doc/search.md); some spaces have 12
+/// points.
 constexpr int64_t kEnoughTried = 8;
 
 /// Lines for a reader. `file`: of the records.

@@ -36,7 +36,7 @@ function explained(row) {
 /** What the schedule comes from: the default of the model, or a record with how it was matched, its age and its ratio. */
 function sourceText(row) {
   if (!row.schedule) return null;
-  return {default: "the default of the analytic model", given: "the command line (--schedule)"}[row.schedule_from] || row.record || null;
+  return row.record || "the default of the analytic model";
 }
 
 /** The longer texts of a row, and what its threads did. */
