@@ -211,6 +211,12 @@ void write_text(const std::string& option, const std::string& where, const std::
   if (!out.flush()) fail(ErrorKind::io, "{} {}: cannot write the file", option, where);
 }
 
+void check_writable(const std::string& option, const std::string& where) {
+  if (where.empty() || where == "-") return;
+  if (!std::ofstream(where, std::ios::app))
+    fail(ErrorKind::io, "{} {}: cannot write the file; give a place that can be written", option, where);
+}
+
 std::string file_name(const std::string& tensor, std::map<std::string, int>& taken) {
   std::string name;
   for (char c : tensor) {

@@ -7,6 +7,7 @@
 #include "compile/check_options.h"
 #include "compile/compile.h"
 #include "compile/plan_builder.h"
+#include "exec/schedule_source.h"
 #include "ops/builder.h"
 
 namespace kilter {
@@ -108,12 +109,21 @@ Compiled compile_recorded(const PassedGraph& passed, const CompileOptions& optio
   return compiled;
 }
 
+/// Says of steps whose schedule was forced that it was.
+void mark_given(Plan& plan, const CompileOptions& options) {
+  for (Step& step : plan.steps) {
+    const auto given = options.schedules.find(step.name);
+    if (given != options.schedules.end() && step.schedule == given->second.text()) step.record = kGiven;
+  }
+}
+
 }  // namespace
 
 Compiled compile_graph(Graph graph, const CompileOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const PassedGraph passed = run_passes(std::move(graph), options);
   Compiled compiled = options.recorded ? compile_recorded(passed, options) : compile_passed(passed, options);
+  mark_given(compiled.plan, options);
   compiled.compile_ms = ms_since(start);
   return compiled;
 }

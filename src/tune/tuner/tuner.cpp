@@ -51,6 +51,7 @@ std::vector<TunedTask> task_rows(const SearchRun& search, const FinalRace& race)
       row.predicted = task.candidates().at(it->second).ratios.ratio(search.noise());
       row.in_network = race.layers.at(row.nodes.front());
     }
+    row.trials = task.trials();
     row.tried = task.tried(), row.size = static_cast<int64_t>(task.pruned().points.size());
     for (const auto& [text, c] : task.candidates()) row.failures += c.status != Status::ok ? 1 : 0;
     row.space = task.pruned().text();
@@ -59,21 +60,40 @@ std::vector<TunedTask> task_rows(const SearchRun& search, const FinalRace& race)
   return rows;
 }
 
+PreparedEvent prepared_event(const SearchRun& search) {
+  PreparedEvent out{search.default_ms(), search.conditions(), {}};
+  for (size_t t = 0; t < search.tasks().size(); ++t) {
+    const TaskState& task = search.tasks()[t];
+    const NetworkTask& of = task.task();
+    out.tasks.push_back({of.problem, of.layouts, of.nodes, search.share(t), of.fallback.text(), search.best(t),
+                         static_cast<int64_t>(task.pruned().points.size())});
+  }
+  return out;
+}
+
 }  // namespace
 
-TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& compile, const TuneOptions& options) {
+TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& given, const TuneOptions& options) {
   const double start = now_ms();
+  TuneLog log(options.event);
+  log.tell(0, PhaseEvent{"preparing"});
+  CompileOptions compile = given;
+  if (options.trial.n_parallel > 0) compile.compile_threads = options.trial.n_parallel;
   RunnerOptions runner = options.runner;
   runner.inputs = std::move(inputs);
   runner.threads = options.threads;
+  runner.timeout_ms = options.trial.timeout_ms;
   NetworkBench bench(std::move(graph), compile, std::move(runner));
-  SearchRun search(bench, options, compile);
+  SearchRun search(bench, options, compile, log);
   const Choices previous = previous_choices(search);
   const double prepared = now_ms();
   search.show("preparing");
+  log.tell(0, prepared_event(search));
+  log.tell(0, PhaseEvent{"searching"});
   const double race_seconds = std::clamp(options.seconds * kRaceShare, kLeastRace, kMostRace);
   search.run(start + std::max(options.seconds - race_seconds, options.seconds / 4) * 1e3);
   const double searched = now_ms();
+  log.tell(search.trials(), PhaseEvent{"racing"});
   if (options.progress) options.progress(search.progress("racing"));
   RaceLimits limits;
   const bool short_race = options.interrupted && options.interrupted();
@@ -106,6 +126,8 @@ TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& c
                    {"measuring", search.measure_seconds()},
                    {"racing whole networks", (end - searched) / 1e3}};
   result.tasks = task_rows(search, race);
+  result.conditions = search.conditions();
+  result.trace = log.finish();
   if (options.progress) options.progress(search.progress("done"));
   return result;
 }

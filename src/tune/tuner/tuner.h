@@ -13,7 +13,9 @@
 #include "measure/conditions.h"
 #include "tune/records/record.h"
 #include "tune/search/options.h"
+#include "tune/tuner/events.h"
 #include "tune/tuner/network_bench.h"
+#include "tune/tuner/trial_options.h"
 
 namespace kilter::tune {
 
@@ -45,12 +47,14 @@ struct TuneOptions {
   SearchOptions search;
   std::vector<std::string> ops;  ///< operators whose tasks are tuned; empty: all
   int threads = 1;
-  RunnerOptions runner;  ///< threads and inputs are set by tune()
+  TrialOptions trial;
+  RunnerOptions runner;  ///< threads, inputs and timeout are set by tune()
   std::string network;   ///< for records
   std::string program, device;
   std::vector<Record> known;                          ///< earlier records, any
   std::function<void(std::span<const Record>)> keep;  ///< gets every trial's record as soon as it is known
   std::function<void(const TuneProgress&)> progress;  ///< some times a second
+  TuneLog::Listener event;                            ///< gets everything that happens, as it happens
   std::function<bool()> interrupted;                  ///< true ends the search; the races still run, but short
 };
 
@@ -68,8 +72,10 @@ struct TunedTask {
   std::string fallback, schedule;  ///< default; accepted, which may be the same
   Ratio predicted;                 ///< as measured layer by layer while searching
   Ratio in_network;                ///< in the last race of whole networks
-  int64_t tried = 0, size = 0, failures = 0;
-  std::string space;  ///< Pruned::text()
+  int64_t trials = 0;              ///< of this run, failures too; a schedule may be measured several times
+  int64_t tried = 0, size = 0;     ///< schedules, those of earlier records too; that are worth a trial
+  int64_t failures = 0;            ///< of those tried
+  std::string space;               ///< Pruned::text()
 };
 
 struct TuneResult {
@@ -88,6 +94,8 @@ struct TuneResult {
   std::string stopped_because;
   std::vector<PhaseTime> phases;
   std::vector<TunedTask> tasks;
+  Conditions conditions;  ///< of the trials
+  TuneTrace trace;
 };
 
 /// Throws what compiling throws, and unsupported when the network cannot be measured.
