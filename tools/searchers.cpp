@@ -36,8 +36,10 @@ struct SearchersOptions {
 
 /// A problem's task and its space.
 struct TaskSpace {
-  TaskSpace(const std::string& problem, const Target& target)
-      : placed(place_tasks(parse_problem(problem).graph, target.limits)) {
+  TaskSpace(const std::string& problem, const Target& target) {
+    Problem parsed = parse_problem(problem);
+    const std::set<std::string> fuse = parsed.fed ? std::set{parsed.anchor} : std::set<std::string>{};
+    placed = place_tasks(std::move(parsed.graph), target.limits, fuse);
     for (const Task& t : placed.tasks) {
       if (t.problem() == problem) space = std::make_unique<tune::Space>(t, target.limits);
     }
