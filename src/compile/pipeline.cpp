@@ -36,7 +36,9 @@ constexpr PassRow kPasses[] = {
      "needs the final operators; before fusion, which keeps to one layout"},
     {"fuse", fuse, "element-wise nodes into the node before them", "groups follow from everything above"},
     {"fuse_depthwise", fuse_depthwise, "depthwise convolutions and the convolution before them into one task",
-     "last: it joins two groups that fuse made"},
+     "joins two groups that fuse made"},
+    {"fuse_channel_scale", fuse_channel_scale, "factors of channels into the weights of the convolution after them",
+     "last: a convolution that feeds another one takes nothing in before it"},
 };
 
 void dump(const Graph& graph, const std::filesystem::path& folder, size_t index, std::string_view pass) {

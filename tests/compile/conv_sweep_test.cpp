@@ -206,6 +206,22 @@ void make_gate(SweepNet& net) {
   net.output(draw.chance(70) ? add_conv(net, v) : v);
 }
 
+/// Channels times factors made from the image, and a 1x1 convolution of the product.
+void make_scaled(SweepNet& net) {
+  Draw& draw = net.draw;
+  const Shape in{draw.chance(85) ? 1 : 2, draw.pick({3, 16, 17}), draw.between(4, 20), draw.between(4, 20)};
+  const int64_t channels = draw.pick({5, 16, 17, 32, 40}), out = draw.pick({1, 8, 16, 17, 33});
+  const auto point = [&](ValueId x, int64_t filters) {
+    return net.b.add("Conv", {x, net.constant({filters, net.shape(x)[1], 1, 1}, 0.3F)});
+  };
+  const ValueId image = net.b.add("Relu", {point(net.input(in), channels)});
+  ValueId factors = net.b.add("GlobalAveragePool", {image});
+  factors = net.b.add(draw.chance(50) ? "Sigmoid" : "HardSigmoid", {point(factors, channels)});
+  const ValueId scaled = net.b.add("Mul", draw.chance(70) ? std::vector{image, factors} : std::vector{factors, image});
+  if (draw.chance(10)) net.output(scaled);
+  net.output(net.elementwise(point(scaled, out)));
+}
+
 /// Normalisations of what a convolution wrote, over channels or groups of them that share blocks.
 void make_normalized(SweepNet& net) {
   Draw& draw = net.draw;
@@ -252,6 +268,7 @@ INSTANTIATE_TEST_SUITE_P(Windows, WindowSweep,
                                          NetKind{"ConvTranspose", make_conv_transpose, 24, {"conv_transpose"}},
                                          NetKind{"Pool", make_pool, 30, {"pool_rows"}},
                                          NetKind{"Gate", make_gate, 20, {"map"}},
+                                         NetKind{"Scaled", make_scaled, 20, {"conv2d_direct"}},
                                          NetKind{"Normalized", make_normalized, 30, {"normalize_groups"}},
                                          NetKind{"Resize", make_resize, 20, {"resize_table"}}),
                          [](const auto& family) { return std::string(family.param.name); });
