@@ -36,7 +36,12 @@ void ModelOptions::add_to(CLI::App& app, bool compiles) {
       "--memory", memory,
       "most bytes of packed weights and arena, such as 200MB or 1GiB; layers give up Winograd, cheapest first, "
       "until it fits (default: packed weights up to 2.5 times the parameters, or 64 MiB)");
-  app.add_option("--no-fuse", no_fuse, "node whose task takes no element-wise node in; may be repeated")
+  app.add_option("--no-fuse", no_fuse,
+                 "node whose task takes no element-wise node in, and joins no other; may be repeated")
+      ->allow_extra_args(false);
+  app.add_option("--fuse", fuse,
+                 "depthwise convolution that runs in one kernel with the convolution before it, whatever the model "
+                 "expects; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--layer-threads", layer_threads, "NODE=N, most threads that a node's task runs on; may be repeated")
       ->allow_extra_args(false);
@@ -99,6 +104,7 @@ CompileOptions ModelOptions::compile_options() const {
     options.schedules[s.substr(0, at)] = parse_schedule(std::string_view(s).substr(at + 1));
   }
   options.no_fuse = {no_fuse.begin(), no_fuse.end()};
+  options.fuse = {fuse.begin(), fuse.end()};
   options.plain_layout = {plain_layout.begin(), plain_layout.end()};
   for (const std::string& text : layer_threads) {
     const auto [node, value] = split_assignment(text, "--layer-threads");

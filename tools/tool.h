@@ -27,7 +27,7 @@ struct ModelOptions {
   std::string model;
   std::vector<std::string> inputs;     ///< NAME=FILE.npy or NAME=SHAPE
   std::vector<std::string> schedules;  ///< NODE=SCHEDULE
-  std::vector<std::string> disable, no_fuse, plain_layout;
+  std::vector<std::string> disable, fuse, no_fuse, plain_layout;
   std::vector<std::string> layer_threads;  ///< NODE=N
   std::string target = "native", accuracy = "default";
   std::string memory;  ///< a size as parse_size() reads it; empty: not given

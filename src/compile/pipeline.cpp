@@ -35,7 +35,11 @@ constexpr PassRow kPasses[] = {
      "before layouts, so that only live users count"},
     {"choose_layouts", choose_layouts, "blocked channels through the graph, padding as halo",
      "needs the final operators; before fusion, which keeps to one layout"},
-    {"fuse", fuse, "element-wise nodes into the node before them", "last: groups follow from everything above"},
+    {"fuse", fuse, "element-wise nodes into the node before them", "groups follow from everything above"},
+    {"fuse_depthwise", fuse_depthwise, "depthwise convolutions and the convolution before them into one task",
+     "joins two groups that fuse made"},
+    {"fuse_channel_scale", fuse_channel_scale, "factors of channels into the weights of the convolution after them",
+     "last: a convolution that feeds another one takes nothing in before it"},
 };
 
 void dump(const Graph& graph, const std::filesystem::path& folder, size_t index, std::string_view pass) {
@@ -61,6 +65,9 @@ PassedGraph run_passes(Graph graph, const CompileOptions& options) {
   context.limits = options.target.limits;
   context.rewrites_left = options.max_rewrites;
   context.no_fuse = options.no_fuse;
+  context.fuse = options.fuse;
+  for (const auto& [node, schedule] : options.schedules) context.own[node] = schedule.name;
+  for (const auto& [node, threads] : options.layer_threads) context.own.emplace(node, "");
   context.plain_layout = options.plain_layout;
   std::vector<PassTiming> timings;
   if (!options.dump_ir.empty()) dump(graph, options.dump_ir, 0, "import");

@@ -31,6 +31,7 @@ std::string command(const Subject& subject, const Setting& setting) {
   if (o.max_rewrites != INT64_MAX) out += fmt::format(" --max-rewrites {}", o.max_rewrites);
   if (o.accuracy == Accuracy::strict) out += " --accuracy strict";
   if (o.memory) out += fmt::format(" --memory {}", *o.memory);
+  for (const std::string& node : o.fuse) out += " --fuse " + quoted(node);
   for (const std::string& node : o.no_fuse) out += " --no-fuse " + quoted(node);
   for (const std::string& node : o.plain_layout) out += " --plain-layout " + quoted(node);
   for (const auto& [node, threads] : o.layer_threads)

@@ -49,7 +49,7 @@ double nest_cycles(const ConvNest& nest, const ConvTile& t, const TargetLimits& 
 
 std::optional<Rejected> check_conv_operands(const Task& task) {
   const std::vector<ValueId>& inputs = task.node().inputs;
-  const TensorType& x = task.operand(inputs[0]).type;
+  const TensorType& x = task.graph->type(inputs[0]);
   if (x.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.dtype))};
   if (x.shape.size() != 4) return Rejected{"rank of the input", "4", std::to_string(x.shape.size())};
   if (task.operand(inputs[1]).constant == nullptr) return Rejected{"weights", "constant", "computed at run time"};
@@ -66,6 +66,57 @@ std::optional<Rejected> check_halo(const Window& window, const TensorType& input
       return Rejected{"halo of the input holds the padding", std::to_string(pads[i]), std::to_string(halo[i])};
   }
   return std::nullopt;
+}
+
+std::optional<Rejected> check_input_stored(const Task& task) {
+  if (!task.feeder.empty())
+    return Rejected{"feeder", "none", std::string(task.graph->node(task.feeder.front()).op->name)};
+  if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
+  return std::nullopt;
+}
+
+Answer<ConvNest> direct_nest(const Node& conv, const TensorType& x, const TensorType& w, const TensorType& y) {
+  const Window win = conv_window(conv, x.shape, w.shape);
+  if (auto rejected = check_halo(win, x)) return *rejected;
+  const int64_t lanes = y.layout.block;
+  ConvNest n;
+  n.groups = conv.int_attr("group", 1);
+  n.n = x.shape[0];
+  n.in_channels = x.shape[1] / n.groups;
+  n.in_block = x.layout.block;
+  const int64_t out_channels = y.shape[1] / n.groups;
+  n.out_blocks = ceil_div(out_channels, lanes);
+  if (n.groups > 1 && (n.in_channels % std::max<int64_t>(n.in_block, 1) != 0 || out_channels % lanes != 0)) {
+    return Rejected{"channels per group are whole blocks", std::to_string(lanes),
+                    fmt::format("{} in, {} out", n.in_channels, out_channels)};
+  }
+  n.kernel_h = w.shape[2], n.kernel_w = w.shape[3];
+  n.dilation_h = win.dilations[0], n.dilation_w = win.dilations[1];
+  n.step_h = win.strides[0], n.step_w = win.strides[1];
+  n.first_h = -win.pads_begin[0], n.first_w = -win.pads_begin[1];
+  n.out_h = y.shape[2], n.out_w = y.shape[3];
+  return n;
+}
+
+int64_t packed_bytes(const ConvNest& nest, int32_t lanes) {
+  return nest.groups * nest.out_blocks * nest.panel_elems(1, lanes) * 4;
+}
+
+Knob prefetch_knob(const ConvNest& nest) { return nest.in_block > 1 ? prefetch_knob() : Knob{"prefetch", {0}}; }
+
+int64_t pick_prefetch(const ConvNest& nest, const TargetLimits& limits) {
+  return nest.in_block > 1 ? pick_prefetch(packed_bytes(nest, lanes_of(limits)), limits) : 0;
+}
+
+Tensor pack_direct(const Tensor& w, const ConvNest& n, const ConvTile& tile, int32_t lanes) {
+  Tensor packed(DType::f32, {n.groups * (n.out_blocks / tile.vectors) * n.panel_elems(tile.vectors, lanes)});
+  const float* from = w.data<float>();
+  const int64_t out_channels = w.shape()[0] / n.groups;
+  pack_weights(n, tile, lanes, out_channels, packed.data<float>(),
+               [&](int64_t g, int64_t k, int64_t ch, int64_t r, int64_t s) {
+                 return from[(((g * out_channels + k) * n.in_channels + ch) * n.kernel_h + r) * n.kernel_w + s];
+               });
+  return packed;
 }
 
 std::vector<ConvTile> tile_candidates(const ConvNest& nest, const TargetLimits& limits) {
@@ -286,8 +337,11 @@ class TileEmitter {
     const Domain domain = domain_of(e_.task().graph->type(anchor));
     for (int64_t r = 0; r < rows_; ++r) {
       for (int64_t c = 0; c < cols_; ++c) {
-        for (int64_t v = 0; v < t_.vectors; ++v)
-          e_.epilogue({{anchor, b_.get(acc_[slot(r, c, v)])}}, domain, site(r, Expr(c), v));
+        for (int64_t v = 0; v < t_.vectors; ++v) {
+          const Site at = site(r, Expr(c), v);
+          const Expr value = b_.get(acc_[slot(r, c, v)]);
+          buffers_.store ? buffers_.store(value, at, v) : e_.epilogue({{anchor, value}}, domain, at);
+        }
       }
     }
   }

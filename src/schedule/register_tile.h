@@ -16,11 +16,12 @@ constexpr int64_t kReductionUnroll = 4;
 /// Bytes a cycle that one core reads from L2 in streams, as the models count them.
 constexpr double kL2BytesPerCycle = 24;
 
-/// Bytes a cycle that one core reads of `bytes` that were touched before.
-inline double reread_rate(int64_t bytes, const TargetLimits& limits) {
-  return bytes <= limits.l2_bytes / 2   ? std::max(kL2BytesPerCycle, limits.l3_rate)
-         : bytes <= limits.l3_bytes / 2 ? limits.l3_rate
-                                        : limits.memory_rate;
+/// Bytes a cycle that a core reads of `bytes` that it has touched before.
+double reread_rate(int64_t bytes, const TargetLimits& limits);
+/// Cycles of arithmetic beside those of a stream: the longer of both and half of the shorter, as they overlap in part
+/// (measured).
+inline double beside(double arithmetic, double stream) {
+  return std::max(arithmetic, stream) + std::min(arithmetic, stream) / 2;
 }
 
 /// Parts of `size` that cover `extent`.
