@@ -40,7 +40,7 @@ const kColumns = [
     decimals: 3},
   {key: "weights", name: "Weights", unit: "MB", about: "Part of the operands that are packed constants.",
     number: (r) => r.weight_bytes > 0 ? r.weight_bytes / 1e6 : null, decimals: 3},
-  {key: "from", name: "Schedule", about: "Where the schedule comes from: default (the analytic model), record (tuned), layer plan, or given with " +
+  {key: "from", name: "From", about: "Where the schedule comes from: default (the analytic model), record (tuned), layer plan, or given with " +
     "--schedule. An opened row tells which record.", string: (r) => r.schedule_from || "", wide: tunedRows},
   {key: "intensity", name: "Intensity", unit: "FLOP/byte", about: "Arithmetic per byte of operands.", number: (r) => r.intensity, decimals: 2},
   {key: "hash", name: "Kernel", about: "Hash of problem, schedule, layouts, target and code generator.", string: (r) => r.hash},
