@@ -214,8 +214,9 @@ void Emitter::epilogue(const std::map<ValueId, Expr>& anchor, const Domain& doma
 void Emitter::prefetch_epilogue(const Domain& domain, const Site& site) {
   for (const NodeId id : task_.epilogue) {
     for (const ValueId in : task_.graph->node(id).inputs) {
-      const Operand* operand = in == kNone ? nullptr : task_.find(in);
-      if (operand != nullptr && operand->constant == nullptr) b.prefetch(input(in), index(*operand, domain, site));
+      const auto operand = std::ranges::find(task_.inputs, in, &Operand::value);
+      const bool read = in != kNone && operand != task_.inputs.end() && operand->constant == nullptr;
+      if (read) b.prefetch(input(in), index(*operand, domain, site));
     }
   }
 }
