@@ -33,7 +33,7 @@ struct ModelOptions {
   std::string memory;  ///< a size as parse_size() reads it; empty: not given
   std::string dump_ir, stop_after;
   std::string records = "none";  ///< FILE, "default" (default_records_file()) or "none"
-  std::string layer_plan;        ///< file of schedules by layer; empty: none
+  std::string layer_plan;        ///< file of what is chosen of each layer; empty: none
   std::vector<std::string> forbid;
   int threads = 0;
   int64_t max_rewrites = -1;
@@ -43,8 +43,8 @@ struct ModelOptions {
   void add_sources_to(CLI::App& app);  ///< --records, --layer-plan, --forbid; add_to() does unless compiles is false
   std::unique_ptr<Session> open() const;
   CompileOptions compile_options() const;
-  /// --records, --layer-plan and --forbid, as something that compiling asks; empty when none is given.
-  std::function<Recorded(const PassedGraph&, const CompileOptions&)> recorded() const;
+  /// What --records, --layer-plan and --forbid ask for, the options of single layers before it.
+  void add_sources(CompileOptions& options) const;
   /// The file of records; empty for "none".
   std::string records_file() const;
   /// Shapes and tensors that --input gives.

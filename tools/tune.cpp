@@ -85,7 +85,7 @@ nlohmann::json to_json(const TuneResult& r) {
                             {"failures", t.failures},
                             {"space", t.space}});
   }
-  for (const auto& [node, schedule] : r.choices) out["choices"][node] = schedule.text();
+  for (const auto& [node, choice] : r.choices) out["choices"][node] = text(choice);
   return out;
 }
 

@@ -6,6 +6,7 @@
 
 #include "codegen/llvm/backend.h"
 #include "network.h"
+#include "tune/tuner/choices_file.h"
 
 namespace kilter::tune {
 namespace {
@@ -107,7 +108,7 @@ TEST_F(Apply, ForcedSchedulesStay) {
 TEST_F(Apply, ThePlanSaysWhereItsSchedulesComeFrom) {
   CompileOptions how = native();
   how.recorded = [&](const PassedGraph&, const CompileOptions&) {
-    return apply_plan(step_.name + " = " + other(), "my.plan");
+    return recorded_choices(parse_choices(step_.name + " = " + other(), "my.plan"), "layer plan my.plan");
   };
   const Plan plan = compile_graph(small_network(), how).plan;
   EXPECT_EQ(plan.records, "layer plan my.plan: 1 layers");

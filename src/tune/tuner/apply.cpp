@@ -7,7 +7,6 @@
 
 #include "codegen/llvm/backend.h"
 #include "compile/tasks.h"
-#include "tune/tuner/choices_file.h"
 
 namespace kilter::tune {
 namespace {
@@ -134,11 +133,13 @@ Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile,
   return applier.finish();
 }
 
-Recorded apply_plan(std::string_view text, const std::string& file) {
+Recorded recorded_choices(const Choices& choices, const std::string& from) {
   Recorded out;
-  out.schedules = parse_choices(text, file);
-  for (const auto& [node, schedule] : out.schedules) out.words[node] = "layer plan " + file;
-  out.summary = fmt::format("layer plan {}: {} layers", file, out.schedules.size());
+  for (const auto& [node, choice] : choices) {
+    out.words[node] = from;
+    if (choice.schedule) out.schedules.emplace(node, *choice.schedule);
+  }
+  out.summary = fmt::format("{}: {} layers", from, choices.size());
   return out;
 }
 
