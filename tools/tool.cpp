@@ -14,6 +14,7 @@
 #include "tune/records/store.h"
 #include "tune/tuner/apply.h"
 #include "tune/tuner/choices_file.h"
+#include "tuning.h"
 
 namespace kilter::tool {
 
@@ -56,6 +57,11 @@ void ModelOptions::add_to(CLI::App& app, bool compiles) {
 void ModelOptions::add_sources_to(CLI::App& app) {
   app.add_option("--records", records,
                  "take schedules from tuning records: a file, default (that of kilter tune) or none")
+      ->capture_default_str();
+  app.add_option("--choose", choose,
+                 "of records: history-best, the best schedule of each task; graph-best, what the graph tuner chose for "
+                 "each layer of this network")
+      ->check(CLI::IsMember({"history-best", "graph-best"}))
       ->capture_default_str();
   app.add_option(
       "--layer-plan", layer_plan,
@@ -170,6 +176,9 @@ std::unique_ptr<Session> ModelOptions::open() const {
   options.threads = threads;
   options.shapes = shapes();
   for (const auto& [name, tensor] : tensors()) options.shapes[name] = tensor.shape();
+  std::unique_ptr<Session> session = Session::open(model, options);
+  if (choose != "graph-best" || records_file().empty() || session->compiled_file()) return session;
+  choose_graph_best(*this, *session, options.compile);
   return Session::open(model, options);
 }
 

@@ -7,13 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "codegen/llvm/backend.h"
-#include "exec/thread_pool.h"
-#include "measure/device.h"
-#include "tool.h"
-#include "tune/records/store.h"
 #include "tune/tuner/choices_file.h"
 #include "tune/tuner/tuner.h"
+#include "tuning.h"
 
 namespace kilter::tool {
 namespace {
@@ -50,11 +46,7 @@ std::string progress_line(const TuneProgress& p) {
                      p.predicted_ms / p.default_ms, percent(p.remaining));
 }
 
-std::string ratio_text(const Ratio& r) { return fmt::format("{:.4f} ({:.4f} to {:.4f})", r.value, r.low, r.high); }
-
-nlohmann::json to_json(const Ratio& r) { return {{"value", r.value}, {"low", r.low}, {"high", r.high}}; }
-
-nlohmann::json to_json(const TuneResult& r) {
+nlohmann::json result_json(const TuneResult& r) {
   nlohmann::json out{{"default_ms", to_json(r.default_ms)},
                      {"tuned_ms", to_json(r.tuned_ms)},
                      {"ratio", to_json(r.ratio)},
@@ -69,6 +61,7 @@ nlohmann::json to_json(const TuneResult& r) {
                      {"winner_flips", r.flips},
                      {"fidelity", r.fidelity},
                      {"stopped_because", r.stopped_because}};
+  if (r.graph) out["graph"] = to_json(*r.graph);
   if (r.has_previous) out["previous"] = to_json(r.previous);
   for (const PhaseTime& p : r.phases) out["phases"].push_back({{"phase", p.phase}, {"seconds", p.seconds}});
   for (const TunedTask& t : r.tasks) {
@@ -100,6 +93,7 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
                r.tuned_ms.value, ratio_text(r.ratio), r.rounds);
   }
   if (r.has_previous) fmt::print("after / what earlier records give {}\n", ratio_text(r.previous));
+  if (r.graph) fmt::print("{}", graph_text(*r.graph));
   fmt::print(
       "expected to be left {}; winners that changed in the races {}; layers predicted {:.3f} of what the races found\n",
       percent(r.regret), percent(r.flips), r.fidelity);
@@ -126,28 +120,17 @@ void run_tune(const TuneCommand& command) {
   options.until = command.until / 100;
   options.search = parse_search_options(command.searcher, command.searcher_options);
   options.ops = command.ops;
-  options.threads = command.model.threads > 0 ? command.model.threads : default_threads();
   options.runner.timeout_ms = command.timeout_ms;
   progress.show("preparing");
-  if (!command.model.layer_plan.empty() || !command.model.forbid.empty())
-    fail(ErrorKind::usage, "tune: --layer-plan and --forbid are for commands that use what was tuned; leave them out");
-  ModelOptions model = command.model;
-  model.records = "none";  // candidates are judged against the defaults
-  const auto session = model.open();
-  if (session->compiled_file())
-    fail(ErrorKind::usage, "{} is a compiled file: tuning needs the model that it was made from", command.model.model);
-  options.network = session->name();
+  TuningSetup setup(command.model, "tune");
+  options.threads = setup.threads;
+  options.network = setup.session->name();
   options.program = version_text();
-  options.device = describe_device().fingerprint();
-  const std::string file = command.model.records_file();
-  const std::unique_ptr<Store> store = file.empty() ? nullptr : Store::open(file, Store::Mode::write);
-  if (store != nullptr) {
-    for (const std::string& line : store->notices()) fmt::print(stderr, "{}\n", line);
-    Reading reading = store->read();
-    for (const std::string& line : reading.damaged) fmt::print(stderr, "{}\n", line);
-    options.known = std::move(reading.records);
-    options.keep = [&](std::span<const Record> records) { store->append(records); };
-  }
+  options.device = setup.device;
+  options.known = setup.known;
+  options.records = setup.file;
+  options.graph_best = command.model.choose == "graph-best";
+  if (setup.store != nullptr) options.keep = [&](std::span<const Record> records) { setup.store->append(records); };
   double last = 0;
   options.progress = [&](const TuneProgress& p) {
     if (!command.plain) return progress.show(progress_line(p));
@@ -157,22 +140,17 @@ void run_tune(const TuneCommand& command) {
   };
   std::signal(SIGINT, [](int) { interrupted_by_user = true; });
   options.interrupted = [] { return interrupted_by_user.load(); };
-  const std::map<std::string, Tensor> inputs = command.model.all_inputs(*session);
-  onnx::Model::Shapes shapes;
-  std::vector<Tensor> tensors;
-  for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
-  Graph graph = session->graph(shapes, session->needed_values(inputs));
-  for (const ValueId v : graph.inputs()) tensors.push_back(inputs.at(graph.value(v).name));
-  const TuneResult result = tune::tune(std::move(graph), std::move(tensors), session->options().compile, options);
+  const TuneResult result = tune::tune(setup.graph, setup.inputs, setup.compile(), options);
+  if (result.graph) keep(setup, *result.graph, result.history);
   progress.clear();
   if (!command.write_plan.empty()) {
-    const std::string notes = fmt::format("{} for {} on {} threads, tuned {} in {:.0f} s; {}", command.model.model,
-                                          session->options().compile.target.name, options.threads, iso_date(),
-                                          result.seconds, version_text());
+    const std::string notes =
+        fmt::format("{} for {} on {} threads, tuned {} in {:.0f} s; {}", command.model.model,
+                    setup.compile().target.name, options.threads, iso_date(), result.seconds, version_text());
     write_text("--write-plan", command.write_plan, text(result.choices, notes));
   }
-  if (!command.json.empty()) write_text("--json", command.json, to_json(result).dump(2) + "\n");
-  if (command.json != "-") print_result(result, command, file.empty() ? "none kept" : file);
+  if (!command.json.empty()) write_text("--json", command.json, result_json(result).dump(2) + "\n");
+  if (command.json != "-") print_result(result, command, setup.file.empty() ? "none kept" : setup.file);
 }
 
 }  // namespace
@@ -180,7 +158,7 @@ void run_tune(const TuneCommand& command) {
 void add_tune(CLI::App& app, Context&) {
   auto command = std::make_shared<TuneCommand>();
   CLI::App* sub = app.add_subcommand("tune", "Find faster schedules for a network by measuring them where they run");
-  command->model.records = "default";
+  command->model.records = "default", command->model.choose = "graph-best";
   command->model.add_to(*sub);
   sub->add_option("--time", command->time, "budget, such as 90s, 5min or 1h, races at the end included")
       ->capture_default_str();

@@ -18,16 +18,6 @@ bool forbids(const std::vector<Forbidden>& all, const std::string& node, const s
   });
 }
 
-bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& compile) {
-  const Template* from = find_template(schedule.name);
-  if (from == nullptr) return false;
-  if (from->approximates != nullptr && compile.accuracy == Accuracy::strict) return false;
-  const auto space = from->space(task, compile.target.limits);
-  const auto* knobs = std::get_if<std::vector<Knob>>(&space);
-  if (knobs == nullptr || check_knobs(schedule, *knobs)) return false;
-  return std::holds_alternative<Lowered>(from->lower(task, schedule, compile.target.limits));
-}
-
 /// One task's answer.
 struct Answered {
   Schedule schedule;
@@ -111,6 +101,16 @@ Forbidden parse_forbidden(const std::string& text) {
          fmt::join(names, ", "));
   }
   return out;
+}
+
+bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& compile) {
+  const Template* from = find_template(schedule.name);
+  if (from == nullptr) return false;
+  if (from->approximates != nullptr && compile.accuracy == Accuracy::strict) return false;
+  const auto space = from->space(task, compile.target.limits);
+  const auto* knobs = std::get_if<std::vector<Knob>>(&space);
+  if (knobs == nullptr || check_knobs(schedule, *knobs)) return false;
+  return std::holds_alternative<Lowered>(from->lower(task, schedule, compile.target.limits));
 }
 
 Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile, const Matcher& matcher,

@@ -26,6 +26,9 @@ struct ApplyOptions {
   std::vector<Forbidden> forbidden;
 };
 
+/// Whether a schedule's template takes the task with it, under the accuracy that is asked for.
+bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& compile);
+
 /// For every task the best record that matches and that its template can lower. The summary says how many tasks have
 /// one, at which distances and what loss is expected, and how many keep the default.
 Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile, const Matcher& matcher,

@@ -11,6 +11,8 @@ namespace {
 
 /// Share of the budget that races of whole networks may take, and its ends in seconds.
 constexpr double kRaceShare = 0.15, kLeastRace = 3, kMostRace = 40;
+/// The same of the graph tuner, its race included.
+constexpr double kGraphShare = 0.15, kLeastGraph = 3, kMostGraph = 30;
 
 /// What earlier records would give.
 Choices previous_choices(const SearchRun& search) {
@@ -59,10 +61,32 @@ std::vector<TunedTask> task_rows(const SearchRun& search, const FinalRace& race)
   return rows;
 }
 
+/// The graph tuner's turn, and what it changes of the result.
+void choose_graph_best(NetworkBench& bench, const std::vector<Record>& records, const TuneOptions& options,
+                       double seconds, TuneResult& result) {
+  GraphTuneOptions how;
+  how.threads = options.threads, how.device = options.device, how.records = options.records;
+  how.runner = options.runner;
+  how.measure_seconds = how.race_seconds = seconds / 2;
+  how.interrupted = options.interrupted;
+  result.graph = graph_best(bench, records, result.choices, how);
+  if (!result.graph->won) return;
+  result.choices = result.graph->choices;
+  result.same_plan = false;
+  result.ratio = result.graph->default_ratio, result.tuned_ms = result.graph->ms;
+  result.rounds = result.graph->rounds;
+}
+
 }  // namespace
 
-TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& compile, const TuneOptions& options) {
+TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& compile, const TuneOptions& asked) {
   const double start = now_ms();
+  std::vector<Record> records = asked.known;
+  TuneOptions options = asked;
+  options.keep = [&](std::span<const Record> fresh) {
+    records.insert(records.end(), fresh.begin(), fresh.end());
+    if (asked.keep) asked.keep(fresh);
+  };
   RunnerOptions runner = options.runner;
   runner.inputs = std::move(inputs);
   runner.threads = options.threads;
@@ -72,28 +96,32 @@ TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& c
   const double prepared = now_ms();
   search.show("preparing");
   const double race_seconds = std::clamp(options.seconds * kRaceShare, kLeastRace, kMostRace);
-  search.run(start + std::max(options.seconds - race_seconds, options.seconds / 4) * 1e3);
+  const double graph_seconds =
+      options.graph_best ? std::clamp(options.seconds * kGraphShare, kLeastGraph, kMostGraph) : 0;
+  search.run(start + std::max(options.seconds - race_seconds - graph_seconds, options.seconds / 4) * 1e3);
   const double searched = now_ms();
   if (options.progress) options.progress(search.progress("racing"));
   RaceLimits limits;
   const bool short_race = options.interrupted && options.interrupted();
   limits.seconds = short_race ? kLeastRace : race_seconds;
   const FinalRace race = race_plans(bench, search, previous, limits);
-  if (options.keep && !race.samples.empty()) {
-    std::vector<Record> records;
-    for (const RaceSample& s : race.samples) records.push_back(search.record(s.task, s.schedule, s.ms, s.ratio));
-    options.keep(records);
+  if (!race.samples.empty()) {
+    std::vector<Record> raced;
+    for (const RaceSample& s : race.samples) raced.push_back(search.record(s.task, s.schedule, s.ms, s.ratio));
+    options.keep(raced);
   }
-  const double end = now_ms();
+  const double raced = now_ms();
 
   TuneResult result;
-  result.choices = race.choices;
+  result.choices = result.history = race.choices;
   result.same_plan = race.same_plan;
   result.ratio = race.ratio, result.default_ms = race.default_ms, result.tuned_ms = race.tuned_ms;
   if (race.same_plan)
     result.default_ms = result.tuned_ms = {search.default_ms(), search.default_ms(), search.default_ms()};
   result.previous = race.previous, result.has_previous = race.has_previous;
   result.rounds = race.rounds, result.flips = race.flips, result.fidelity = race.fidelity;
+  if (options.graph_best) choose_graph_best(bench, records, options, short_race ? kLeastGraph : graph_seconds, result);
+  const double end = now_ms();
   result.trials = search.trials(), result.failures = search.failures();
   result.restarts = bench.runner().restarts();
   result.seconds = (end - start) / 1e3;
@@ -104,7 +132,8 @@ TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& c
                    {"compiling candidates", search.compile_seconds()},
                    {"loading and checking", search.check_seconds()},
                    {"measuring", search.measure_seconds()},
-                   {"racing whole networks", (end - searched) / 1e3}};
+                   {"racing whole networks", (raced - searched) / 1e3}};
+  if (result.graph) result.phases.push_back({"graph tuner", (end - raced) / 1e3});
   result.tasks = task_rows(search, race);
   if (options.progress) options.progress(search.progress("done"));
   return result;

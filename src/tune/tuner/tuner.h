@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "measure/conditions.h"
 #include "tune/records/record.h"
 #include "tune/search/options.h"
+#include "tune/tuner/graph_best.h"
 #include "tune/tuner/network_bench.h"
 
 namespace kilter::tune {
@@ -45,8 +47,10 @@ struct TuneOptions {
   SearchOptions search;
   std::vector<std::string> ops;  ///< operators whose tasks are tuned; empty: all
   int threads = 1;
-  RunnerOptions runner;  ///< threads and inputs are set by tune()
-  std::string network;   ///< for records
+  bool graph_best = false;  ///< the graph tuner's plan is raced against the best of each task
+  std::string records;      ///< file beside which layout changes are kept; empty: they are not
+  RunnerOptions runner;     ///< threads and inputs are set by tune()
+  std::string network;      ///< for records
   std::string program, device;
   std::vector<Record> known;                          ///< earlier records, any
   std::function<void(std::span<const Record>)> keep;  ///< gets every trial's record as soon as it is known
@@ -73,7 +77,9 @@ struct TunedTask {
 };
 
 struct TuneResult {
-  Choices choices;  ///< what to compile with; empty: nothing is faster
+  Choices choices;                 ///< what to compile with; empty: nothing is faster
+  Choices history;                 ///< the best schedule of each task, as the races left it
+  std::optional<GraphBest> graph;  ///< with TuneOptions::graph_best
   Ratio default_ms, tuned_ms;
   Ratio ratio;  ///< tuned over default, paired; {1, 1, 1} when the plans are the same
   bool same_plan = false;
