@@ -116,12 +116,18 @@ std::string graph_text(const GraphBest& b) {
       "graph tuner: {} layers, {} alternatives, {} edges; {}, {:.1f} ms, {}; {} variants measured, {:.1f} s to "
       "prepare\n",
       b.layers, b.alternatives, b.edges, b.answer.how, b.solve_ms,
-      b.answer.exact ? "exact" : fmt::format("at most {:.2f} % from the best", 100 * b.answer.gap()), b.variants,
-      b.prepare_ms / 1e3);
+      b.answer.exact ? "exact" : fmt::format("at most {:.2f} % from the best", 100 * b.answer.gap()),
+      b.measured.variants, b.prepare_ms / 1e3);
   if (b.transforms.model) {
     out += fmt::format("layout changes: {} samples, {}\n", b.transforms.model->samples().size(),
                        b.transforms.seconds > 0 ? fmt::format("measured in {:.1f} s", b.transforms.seconds)
                                                 : "known from " + b.transforms.file);
+  }
+  if (b.measured.crowded > 0.5) {
+    out += fmt::format(
+        "numbers of threads: other processes took CPUs away in {:.0f} % of the rounds, which do not count; "
+        "a quiet machine tells more\n",
+        100 * b.measured.crowded);
   }
   out += fmt::format("layers by the model: history-best {:.4f} ms, graph-best {:.4f} ms\n", b.history_ms, b.answer.ms);
   if (b.same_plan) return out + "graph-best is history-best\n";
@@ -142,7 +148,8 @@ nlohmann::json to_json(const GraphBest& b) {
           {"solve_ms", b.solve_ms},
           {"prepare_ms", b.prepare_ms},
           {"race_ms", b.race_ms},
-          {"variants", b.variants},
+          {"variants", b.measured.variants},
+          {"crowded", b.measured.crowded},
           {"transforms_seconds", b.transforms.seconds},
           {"history_ms", b.history_ms},
           {"graph_ms", b.answer.ms},

@@ -43,7 +43,7 @@ TEST(GraphBest, MeasuresChoosesRacesAndKeepsLayoutChanges) {
   std::filesystem::remove(transforms_file(records, kDevice));
   const GraphBest first = run(short_run(records, 1));
   never_slower(first);
-  EXPECT_GT(first.variants, 2);
+  EXPECT_GT(first.measured.variants, 2);
   EXPECT_GT(first.alternatives, first.layers);
   EXPECT_TRUE(first.answer.exact);
   if (native().target.limits.lanes_f32() == 1) return;
@@ -71,7 +71,8 @@ TEST(GraphBest, OnTwoThreadsShortLayersMayRunOnOne) {
   for (const Layer& layer : best.network.layers) {
     for (const Alternative& a : layer.alternatives) with_threads += a.choice.threads == 1 ? 1 : 0;
   }
-  EXPECT_GT(with_threads, 0);
+  // Where other processes take the CPUs, nothing is known of other numbers of threads, and that is said.
+  EXPECT_TRUE(with_threads > 0 || best.measured.crowded > 0.2) << best.measured.crowded;
   EXPECT_EQ(best.transforms.file, "");
 }
 

@@ -27,8 +27,15 @@ struct AlternativeOptions {
 void add_schedules(LayerNetwork& network, const Compiled& compiled, const CompileOptions& options,
                    const RecordedCosts& costs, const Choices& keep, size_t most);
 
+struct Measured {
+  int64_t variants = 0;  ///< of the network
+  /// Share of the rounds with other numbers of threads in which other processes took CPUs away. They say nothing of a
+  /// machine of its own, and are left out.
+  double crowded = 0;
+};
+
 /// Adds what only measuring can judge, and measures all: fusion, plain layouts where templates take them, fewer threads
-/// for short layers, what it costs that neighbours run on other numbers of threads. Answers how many variants ran.
-int64_t measure_alternatives(NetworkBench& bench, LayerNetwork& network, const AlternativeOptions& options);
+/// for short layers, what it costs that neighbours run on other numbers of threads.
+Measured measure_alternatives(NetworkBench& bench, LayerNetwork& network, const AlternativeOptions& options);
 
 }  // namespace kilter::tune

@@ -9,7 +9,8 @@
 namespace kilter::tune {
 namespace {
 
-constexpr int kAttempts = 3;          ///< races: layers that lost in one give way before the next
+constexpr int kAttempts = 2;          ///< races: layers that lost in one give way before the next
+constexpr double kFirst = 0.35;       ///< share of the time that a race takes which is not the last
 constexpr double kHalfWidth = 0.002;  ///< of the ratio's interval that ends a race early
 
 /// The problem of a network with alternatives, its answer, and what both look like.
@@ -79,7 +80,7 @@ class GraphRace {
     const double end = start + options_.race_seconds * 1e3;
     for (int attempt = 1; attempt <= kAttempts && !out_.same_plan; ++attempt) {
       const bool last = attempt == kAttempts;
-      const std::vector<size_t> lost = hold(std::max(1.0, (end - now_ms()) / (last ? 1e3 : 2e3)), attempt == 1);
+      const std::vector<size_t> lost = hold(std::max(1.0, (end - now_ms()) / 1e3 * (last ? 1 : kFirst)), !last);
       if (lost.empty() || (last && held_)) break;
       answering_.give_way(lost);
       out_.rounds = 0;
@@ -192,7 +193,7 @@ GraphBest graph_best(NetworkBench& bench, std::span<const Record> records, const
   add_schedules(out.network, compiled, bench.options(), recorded(records, compiled, bench.options(), options), history,
                 options.schedules);
   AlternativeOptions how{options.threads, options.schedules, options.measure_seconds, options.interrupted};
-  out.variants = measure_alternatives(bench, out.network, how);
+  out.measured = measure_alternatives(bench, out.network, how);
   out.prepare_ms = now_ms() - start;
   Answering answering(out, history, options);
   GraphRace(bench, out, answering, history, options).run();

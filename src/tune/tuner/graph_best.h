@@ -41,7 +41,7 @@ struct GraphBest {
   int64_t rounds = 0;     ///< of the last race
   // The problem and its answer:
   size_t layers = 0, alternatives = 0, edges = 0;
-  int64_t variants = 0;   ///< of the network that were measured for it
+  Measured measured;
   ChoiceAnswer answer;    ///< of the first solution
   double history_ms = 0;  ///< that history-best takes by the same costs
   double prepare_ms = 0, solve_ms = 0, race_ms = 0;

@@ -57,6 +57,19 @@ std::vector<std::vector<double>> round_times(const LayerNetwork& network, const 
   return out;
 }
 
+/// By round: other processes took CPUs away while it ran. Such rounds favour fewer threads, whose layers wait for
+/// nobody.
+std::vector<bool> crowded_rounds(const Laps& laps, size_t which) {
+  std::vector<bool> out(static_cast<size_t>(laps.rounds));
+  for (const size_t v : {size_t{0}, which}) {
+    for (const Lap& lap : laps.laps[v]) {
+      const Disturbance& d = lap.disturbance;
+      if (d.waited || d.stolen || d.switched) out[static_cast<size_t>(lap.round)] = true;
+    }
+  }
+  return out;
+}
+
 /// Layers whose kernels took in nodes of a layer that was told to take none in.
 std::map<size_t, std::set<size_t>> takers(const LayerNetwork& network, const Sweep& sweep, const Compiled& compiled) {
   std::map<size_t, std::set<size_t>> out;
@@ -79,7 +92,7 @@ class Sweeper {
   Sweeper(NetworkBench& bench, LayerNetwork& network, const AlternativeOptions& options)
       : bench_(bench), network_(network), options_(options) {}
 
-  int64_t run() {
+  Measured run() {
     std::vector<Sweep> sweeps = schedule_sweeps();
     add_fusion(sweeps);
     add_layouts(sweeps);
@@ -95,7 +108,8 @@ class Sweeper {
     for (const auto& [l, others] : takers_) {
       for (const size_t other : others) forbid_schedules(l, other);
     }
-    return static_cast<int64_t>(sweeps.size());
+    const double crowded = thread_rounds_ > 0 ? static_cast<double>(crowded_) / static_cast<double>(thread_rounds_) : 0;
+    return {static_cast<int64_t>(sweeps.size()), crowded};
   }
 
  private:
@@ -227,6 +241,8 @@ class Sweeper {
     }
     for (size_t v = 0; v < variants.size(); ++v) {
       note(*loaded[v], *variants[v], basis, round_times(network_, variants[v]->compiled, laps, v + 1));
+      note_threads(*loaded[v], basis, round_times(network_, variants[v]->compiled, laps, v + 1),
+                   crowded_rounds(laps, v + 1));
       bench_.runner().drop(ids[v + 1]);
     }
   }
@@ -252,13 +268,22 @@ class Sweeper {
         }
         pairs_[{l, a}].push_back(pair);
       }
+    }
+    for (const auto& [l, by] : taken) takers_[l].insert(by.begin(), by.end());
+  }
+
+  void note_threads(const Sweep& sweep, const std::vector<std::vector<double>>& basis,
+                    const std::vector<std::vector<double>>& times, const std::vector<bool>& crowded) {
+    for (size_t r = 0; r < times.size() && !sweep.modes.empty(); ++r) {
+      ++thread_rounds_;
+      crowded_ += crowded[r] ? 1 : 0;
+      if (times[r].empty() || basis[r].empty() || crowded[r]) continue;
       for (const auto& [l, mode] : sweep.modes) {
         const auto from = sweep.modes.find(feeder(network_, l));
         const int32_t before = from == sweep.modes.end() ? 0 : from->second;
         by_threads_.push_back({l, before, mode, {times[r][l], basis[r][l]}});
       }
     }
-    for (const auto& [l, by] : taken) takers_[l].insert(by.begin(), by.end());
   }
 
   /// Of rounds that nothing disturbed much.
@@ -344,11 +369,12 @@ class Sweeper {
   };
   std::vector<Threaded> by_threads_;
   ThreadCosts threads_;
+  int64_t thread_rounds_ = 0, crowded_ = 0;
 };
 
 }  // namespace
 
-int64_t measure_alternatives(NetworkBench& bench, LayerNetwork& network, const AlternativeOptions& options) {
+Measured measure_alternatives(NetworkBench& bench, LayerNetwork& network, const AlternativeOptions& options) {
   return Sweeper(bench, network, options).run();
 }
 

@@ -13,6 +13,7 @@ constexpr double kNoise = 0.03;    ///< of one layer's time in one round, at lea
 constexpr double kHopeless = 1.5;  ///< times the time on all threads: no change beside it makes up for that
 /// Samples by which a cell of few is drawn to the mean of its row.
 constexpr double kShrink = 4;
+constexpr size_t kLeastSamples = 6;  ///< of a number of threads
 
 std::vector<double> row(const std::map<std::pair<int32_t, int32_t>, std::vector<double>>& cells, int32_t own) {
   std::vector<double> out;
@@ -44,6 +45,7 @@ void ThreadCosts::expand(Layer& layer, const Cells& cells) const {
   for (const auto& [at, extra] : cells) modes.insert(at.second);
   for (const int32_t mode : modes) {
     const std::vector<double> all = row(cells, mode);
+    if (all.size() < kLeastSamples) continue;
     const double extra = mean_of_middle_half(all), error = mean_error(all, base);
     if (mode == 0 || base + extra > kHopeless * base) continue;
     for (const Alternative& a : known) {

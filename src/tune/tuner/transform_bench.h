@@ -11,8 +11,8 @@
 
 namespace kilter::tune {
 
-/// A model of changes between plain images and those in the target's blocks of channels, from some twenty copies of
-/// images of 32 KiB to 16 MiB, which run in turn as layers of one network. Under a second. Throws unsupported when they
+/// A model of changes between plain images and those in the target's blocks of channels, from 16 copies of images of
+/// 30 KiB to 16 MiB, which run in turn as layers of one network. Takes about a second. Throws unsupported when they
 /// cannot be measured, and for targets whose layouts have no blocks.
 TransformModel measure_transforms(const CompileOptions& compile, RunnerOptions runner, const std::string& device);
 
