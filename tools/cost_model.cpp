@@ -1,14 +1,19 @@
-// kilter cost-model: trains, judges and shows learned cost models of schedules.
+// kilter cost-model: makes tables for, trains, judges and shows learned cost models of schedules.
+
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "tool.h"
 #include "tune/cost/boosted_trees.h"
 #include "tune/cost/table.h"
 #include "tune/cost/xgboost_model.h"
+#include "tune/records/store.h"
+#include "tune/tuner/cost_rows.h"
 
 namespace kilter::tool {
 namespace {
@@ -68,6 +73,36 @@ json to_json(const Metrics& m) {
           {"spearman", m.spearman},
           {"top1_regret", m.top1_regret},
           {"failed_first", m.failed_first}};
+}
+
+/// Tables of costs begin with their templates, records do not.
+bool is_cost_table(const std::string& file) {
+  if (tune::is_database(file)) return false;
+  const std::string text = read_file(file);
+  const json head = json::parse(text.substr(0, text.find('\n')), nullptr, false);
+  return head.is_object() && head.contains("templates");
+}
+
+void make_rows(const CostModelOptions& options) {
+  tune::CostRows rows;
+  for (const std::string& file : options.tables) {
+    if (is_cost_table(file)) {
+      rows.add(tune::parse_cost_table(read_file(file), file), file);
+      continue;
+    }
+    const tune::Reading read = tune::Store::open(file, tune::Store::Mode::read)->read();
+    for (const std::string& line : read.damaged) fmt::print(stderr, "{}: {}\n", file, line);
+    rows.add(read.records);
+  }
+  for (const auto& [reason, count] : rows.left_out()) fmt::print("left out: {} records {}\n", count, reason);
+  if (rows.rows() == 0) {
+    fail(ErrorKind::bad_input,
+         "{}: no measured schedules to learn from; expected tables of `kilter searchers --measure` or records of "
+         "`kilter tune`",
+         fmt::join(options.tables, ", "));
+  }
+  write_text("--out", options.model, rows.text());
+  fmt::print("{}: {} rows\n", options.model, rows.rows());
 }
 
 void train(const CostModelOptions& options) {
@@ -190,7 +225,13 @@ void add_cost_model(CLI::App& app, Context&) {
   CLI::App* sub = app.add_subcommand("cost-model", "Train, judge and show learned cost models of schedules");
   sub->require_subcommand(1);
   sub->footer(
-      "Example:  kilter cost-model train --table rows.jsonl --out my.trees\nThe tables' form: src/tune/cost/table.h.");
+      "Example:  kilter cost-model rows bench/searchers/*.jsonl --out rows.jsonl\n"
+      "          kilter cost-model train --table rows.jsonl --out my.trees\nThe tables' form: src/tune/cost/table.h.");
+  CLI::App* rows = sub->add_subcommand("rows", "Make such a table of measured schedules");
+  rows->add_option("FILE", o->tables, "tables of costs (kilter searchers --measure) or tuning records (kilter tune)")
+      ->required();
+  rows->add_option("-o,--out", o->model, "file for the table; - is standard output")->required();
+  rows->callback([=] { make_rows(*o); });
   CLI::App* trains = sub->add_subcommand("train", "Train a model from tables of measured schedules");
   add_table(*trains, *o);
   trains->add_option("-o,--out", o->model, "file for the model")->required();

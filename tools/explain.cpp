@@ -5,8 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "exec/thread_pool.h"
+#include "measure/device.h"
 #include "profile/report/report.h"
 #include "runner.h"
+#include "tune/records/store.h"
+#include "tune/tuner/outlook.h"
 
 namespace kilter::tool {
 namespace {
@@ -61,6 +64,33 @@ Duel against(const ExplainOptions& options, Runner& other, Progress& progress) {
   return duel(ours, other, how, progress);
 }
 
+/// The layers that a tuner would find.
+std::vector<tune::OutlookLayer> layers_of(const profile::Profile& p) {
+  std::vector<tune::OutlookLayer> layers;
+  for (const profile::Row& r : p.rows) {
+    if (r.schedule.empty() || r.kind == profile::RowKind::reference) continue;
+    layers.push_back({r.problem, r.layouts, r.schedule, r.from(), r.time.mean});
+  }
+  return layers;
+}
+
+/// What tuning has brought and may bring, from the records that --records names, else from the default file.
+void look_ahead(profile::Explanation& e, const ModelOptions& options, const profile::Subject& subject) {
+  if (!subject.graph) return;
+  const std::string given = options.records_file();
+  const std::filesystem::path file = given.empty() ? tune::default_records_file() : std::filesystem::path(given);
+  std::vector<tune::Record> records;
+  if (std::filesystem::exists(file)) records = tune::Store::open(file, tune::Store::Mode::read)->read().records;
+  tune::Query query;
+  query.target = subject.compile.target.name, query.threads = subject.threads;
+  query.device = describe_device().fingerprint();
+  const tune::Outlook ahead = tune::outlook(layers_of(e.profile), e.profile.sum_ms, records, query);
+  e.tuning = tune::text(ahead, file.string());
+  e.tuning_action = fmt::format("kilter tune {} --threads {} --time 5min", subject.model, subject.threads);
+  if (!subject.arguments.empty()) e.tuning_action += " " + subject.arguments;
+  if (!given.empty() && options.records != "default") e.tuning_action += " --records " + given;
+}
+
 void run_explain(const ExplainOptions& options) {
   Progress progress("explain " + options.model.model);
   // First, since what is missing there is better said before minutes of work.
@@ -85,6 +115,7 @@ void run_explain(const ExplainOptions& options) {
   how.progress = [&](const std::string& doing) { progress.show(doing); };
   profile::Explanation explanation = profile::explain(subject, how);
   explanation.profile.conditions.program = version_text();
+  look_ahead(explanation, options.model, subject);
   std::optional<Duel> duel;
   if (other) duel = against(options, *other, progress);
   progress.clear();

@@ -6,6 +6,7 @@
 #include "tune/records/match.h"
 #include "tune/tuner/apply.h"
 #include "tune/tuner/choices_file.h"
+#include "tune/tuner/tune_json.h"
 #include "tuning.h"
 
 namespace kilter::tool {

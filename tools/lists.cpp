@@ -6,6 +6,7 @@
 #include "ops/op.h"
 #include "tool.h"
 #include "tune/search/options.h"
+#include "tune/tuner/trial_options.h"
 
 namespace kilter::tool {
 namespace {
@@ -59,6 +60,9 @@ void print_options() {
     fmt::print("  {:<24} {}\n{:<27}here because: {}\n", row.name, row.summary, "", row.why_here);
   fmt::print("\ntemplates (--schedule), in order of preference:\n");
   for (const Template* t : all_templates()) fmt::print("  {:<24} {}\n", t->name, t->summary);
+  fmt::print("\nhow kilter tune takes a trial (--NAME VALUE):\n");
+  for (const tune::TrialOptionRow& row : tune::all_trial_options())
+    fmt::print("  {:<24} {}\n{:<27}{}; default {}\n", row.name, row.meaning, "", row.legal, row.fallback);
   fmt::print("\nsearchers (--searcher):\n");
   for (const tune::SearcherRow& row : tune::all_searchers()) fmt::print("  {:<24} {}\n", row.name, row.summary);
   fmt::print("\noptions of searchers (--searcher-option NAME=VALUE):\n");
@@ -77,8 +81,8 @@ void add_lists(CLI::App& app, Context&) {
   ops->callback([=] { print_ops(*markdown); });
   CLI::App* targets = app.add_subcommand("targets", "List the CPUs that code can be generated for");
   targets->callback([] { print_targets(); });
-  CLI::App* options =
-      app.add_subcommand("options", "List environment variables, passes, templates, searchers and their options");
+  CLI::App* options = app.add_subcommand(
+      "options", "List environment variables, passes, templates, how trials are taken, searchers and their options");
   options->callback([] { print_options(); });
 }
 

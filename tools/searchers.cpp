@@ -6,17 +6,17 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
-#include "compile/placed_tasks.h"
 #include "measure/clock.h"
 #include "measure/conditions.h"
 #include "measure/device.h"
 #include "profile/schedule_costs.h"
-#include "schedule/problem.h"
 #include "tool.h"
+#include "tune/cost/boosted_trees.h"
 #include "tune/search/searcher.h"
 #include "tune/search/simulate.h"
 #include "tune/space/prune.h"
 #include "tune/tuner/learned.h"
+#include "tune/tuner/task_space.h"
 
 namespace kilter::tool {
 namespace {
@@ -24,31 +24,15 @@ namespace {
 using nlohmann::json;
 
 constexpr double kSeconds[] = {1, 3, 10, 30, 60};
+constexpr size_t kLessons = 64;  // of each other table, with --transfer
 constexpr size_t kTrials[] = {8, 16, 32, 64, 128, 256};
 
 struct SearchersOptions {
   std::vector<std::string> what, searchers, search_options;
-  std::string target = "native", json, measure;
+  std::string target = "native", json, measure, cost_model = "none";
   int threads = 1, seeds = 20, rounds = 4, trials = 256;
   double prune = 1.5;
-  bool free_thinking = false;
-};
-
-/// A problem's task and its space.
-struct TaskSpace {
-  TaskSpace(const std::string& problem, const Target& target)
-      : placed(place_tasks(parse_problem(problem).graph, target.limits)) {
-    for (const Task& t : placed.tasks) {
-      if (t.problem() == problem) space = std::make_unique<tune::Space>(t, target.limits);
-    }
-    if (space == nullptr) {
-      fail(ErrorKind::bad_input,
-           "problem '{}': no task of its network is written so; write it as `kilter inspect` prints it", problem);
-    }
-  }
-
-  PlacedTasks placed;
-  std::unique_ptr<tune::Space> space;
+  bool free_thinking = false, transfer = false;
 };
 
 // --- tables ---
@@ -73,7 +57,7 @@ tune::CostTable measure_table(const std::string& problem, const SearchersOptions
   how.target = parse_target(options.target);
   how.threads = options.threads;
   how.rounds = options.rounds;
-  const TaskSpace task(problem, how.target);
+  const tune::TaskSpace task(problem, how.target);
   const tune::Pruned pruned = tune::prune(*task.space, {options.prune});
   fmt::print("{}\n  {}\n", problem, pruned.text());
   std::vector<Schedule> schedules;
@@ -138,17 +122,46 @@ struct Arena {
   }
 };
 
-Arena play(const std::string& file, const std::vector<tune::SearchOptions>& searchers,
-           const SearchersOptions& options) {
-  Arena arena;
-  arena.table = tune::parse_cost_table(read_file(file), file);
-  const TaskSpace task(arena.table.problem, parse_target(arena.table.target));
-  const tune::Game game(*task.space, arena.table, file);
-  arena.points = game.points();
-  arena.optimum = game.optimum(), arena.default_cost = game.default_cost();
+/// A table, its task and what searchers play against.
+struct Contest {
+  explicit Contest(const std::string& file)
+      : table(tune::parse_cost_table(read_file(file), file)),
+        task(table.problem, parse_target(table.target)),
+        game(*task.space, table, file) {}
+
+  tune::CostTable table;
+  tune::TaskSpace task;
+  tune::Game game;
+};
+using Contests = std::vector<std::unique_ptr<Contest>>;
+
+/// What the tables of other problems teach, on whatever machine they were measured: of each as much as a search finds
+/// out.
+tune::EarlierTrials lessons_of_others(const Contests& all, const Contest& but) {
+  tune::EarlierTrials out;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i]->table.problem != but.table.problem)
+      out.append(all[i]->game.lessons(static_cast<uint32_t>(i), kLessons));
+  }
+  return out;
+}
+
+Arena play(const Contest& contest, const std::vector<tune::SearchOptions>& searchers, const SearchersOptions& options,
+           const tune::EarlierTrials& earlier) {
+  Arena arena{contest.table, contest.game.points(), contest.game.optimum(), contest.game.default_cost(), {}};
   tune::PlayOptions how;
   how.most_trials = static_cast<size_t>(options.trials);
   if (!options.free_thinking) how.clock = now_ms;
+  tune::LearnedPoints taught(std::make_unique<tune::BoostedTrees>());
+  std::unique_ptr<const tune::PointModel> pretrained;
+  if (options.transfer) {
+    taught.fit(earlier.rows, earlier.log2_costs, earlier.groups);
+    how.earlier = &earlier;
+    how.pretrained = &taught;
+  } else {
+    pretrained = tune::load_points(options.cost_model);
+    how.pretrained = pretrained.get();
+  }
   for (const tune::SearchOptions& searcher : searchers) {
     Played p{searcher.searcher, {}};
     for (int seed = 1; seed <= options.seeds; ++seed) {
@@ -156,7 +169,7 @@ Arena play(const std::string& file, const std::vector<tune::SearchOptions>& sear
       seeded.seed = searcher.seed + seed - 1;
       const auto trained = tune::model_for(searcher.searcher);
       how.trained = trained.get();
-      p.curves.push_back(game.play(seeded, how));
+      p.curves.push_back(contest.game.play(seeded, how));
     }
     arena.played.push_back(std::move(p));
   }
@@ -238,6 +251,8 @@ json to_json(const std::vector<Arena>& all, const SearchersOptions& options) {
           {"program", version_text()},
           {"fields", {"x", "mean", "quartile", "median", "quartile"}},
           {"thinking_counts", !options.free_thinking},
+          {"transfer", options.transfer},
+          {"cost_model", options.cost_model},
           {"tasks", tasks}};
 }
 
@@ -264,11 +279,15 @@ std::vector<tune::SearchOptions> parse_searchers(const SearchersOptions& options
 void searchers(const SearchersOptions& options) {
   if (!options.measure.empty()) return measure(options);
   const std::vector<tune::SearchOptions> searchers = parse_searchers(options);
+  Contests contests;
+  for (const std::string& file : options.what) contests.push_back(std::make_unique<Contest>(file));
   std::vector<Arena> all;
   Progress progress("searchers");
-  for (const std::string& file : options.what) {
-    progress.show(file);
-    all.push_back(play(file, searchers, options));
+  for (const auto& contest : contests) {
+    progress.show(contest->table.problem);
+    const tune::EarlierTrials earlier =
+        options.transfer ? lessons_of_others(contests, *contest) : tune::EarlierTrials{};
+    all.push_back(play(*contest, searchers, options, earlier));
   }
   progress.clear();
   if (!options.json.empty()) write_text("--json", options.json, to_json(all, options).dump() + "\n");
@@ -294,6 +313,15 @@ void add_searchers(CLI::App& app, Context&) {
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   sub->add_flag("--free-thinking", options->free_thinking, "the time that searchers take themselves does not count");
+  CLI::Option* cost_model =
+      sub->add_option("--cost-model", options->cost_model,
+                      "what model starts from beside the analytic estimate: a file of `kilter cost-model train`, "
+                      "shipped or none")
+          ->capture_default_str();
+  sub->add_flag("--transfer", options->transfer,
+                "xgb learns from 64 points of each table of another problem too, and model starts from trees that they "
+                "trained")
+      ->excludes(cost_model);
   sub->add_option("--json", options->json, "also write the curves as JSON to a file; - is standard output");
   sub->add_option("--measure", options->measure,
                   "write DIR/PROBLEM.jsonl with the cost of every point of each problem instead of comparing");

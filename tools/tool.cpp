@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/npy.h"
 #include "base/text.h"
+#include "exec/schedule_source.h"
 #include "exec/thread_pool.h"
 #include "measure/device.h"
 #include "tune/records/store.h"
@@ -38,7 +39,12 @@ void ModelOptions::add_to(CLI::App& app, bool compiles) {
       "--memory", memory,
       "most bytes of packed weights and arena, such as 200MB or 1GiB; layers give up Winograd, cheapest first, "
       "until it fits (default: packed weights up to 2.5 times the parameters, or 64 MiB)");
-  app.add_option("--no-fuse", no_fuse, "node whose task takes no element-wise node in; may be repeated")
+  app.add_option("--no-fuse", no_fuse,
+                 "node whose task takes no element-wise node in, and joins no other; may be repeated")
+      ->allow_extra_args(false);
+  app.add_option("--fuse", fuse,
+                 "depthwise convolution that runs in one kernel with the convolution before it, whatever the model "
+                 "expects; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--layer-threads", layer_threads, "NODE=N, most threads that a node's task runs on; may be repeated")
       ->allow_extra_args(false);
@@ -107,6 +113,7 @@ CompileOptions ModelOptions::compile_options() const {
     options.schedules[s.substr(0, at)] = parse_schedule(std::string_view(s).substr(at + 1));
   }
   options.no_fuse = {no_fuse.begin(), no_fuse.end()};
+  options.fuse = {fuse.begin(), fuse.end()};
   options.plain_layout = {plain_layout.begin(), plain_layout.end()};
   for (const std::string& text : layer_threads) {
     const auto [node, value] = split_assignment(text, "--layer-threads");
@@ -131,9 +138,8 @@ void ModelOptions::add_sources(CompileOptions& options) const {
       fail(ErrorKind::usage, "--records {} and --layer-plan {}: give one of them", records, layer_plan);
     const tune::Choices choices = tune::parse_choices(read_file(layer_plan), layer_plan);
     tune::add_settings(choices, options);
-    options.recorded = [choices, from = "layer plan " + layer_plan](const PassedGraph&, const CompileOptions&) {
-      return tune::recorded_choices(choices, from);
-    };
+    options.recorded = [choices, from = std::string(kFromLayerPlan) + layer_plan](
+                           const PassedGraph&, const CompileOptions&) { return tune::recorded_choices(choices, from); };
     return;
   }
   tune::ApplyOptions how;
@@ -223,6 +229,12 @@ void write_text(const std::string& option, const std::string& where, const std::
   std::ofstream out(where);
   out << text;
   if (!out.flush()) fail(ErrorKind::io, "{} {}: cannot write the file", option, where);
+}
+
+void check_writable(const std::string& option, const std::string& where) {
+  if (where.empty() || where == "-") return;
+  if (!std::ofstream(where, std::ios::app))
+    fail(ErrorKind::io, "{} {}: cannot write the file; give a place that can be written", option, where);
 }
 
 std::string file_name(const std::string& tensor, std::map<std::string, int>& taken) {

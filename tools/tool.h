@@ -27,7 +27,7 @@ struct ModelOptions {
   std::string model;
   std::vector<std::string> inputs;     ///< NAME=FILE.npy or NAME=SHAPE
   std::vector<std::string> schedules;  ///< NODE=SCHEDULE
-  std::vector<std::string> disable, no_fuse, plain_layout;
+  std::vector<std::string> disable, fuse, no_fuse, plain_layout;
   std::vector<std::string> layer_threads;  ///< NODE=N
   std::string target = "native", accuracy = "default";
   std::string memory;  ///< a size as parse_size() reads it; empty: not given
@@ -73,6 +73,10 @@ struct Prepared {
 
 /// Writes text to a file, or to standard output for "-". Throws io naming the option and the file.
 void write_text(const std::string& option, const std::string& where, const std::string& text);
+
+/// Throws io naming the option when a file cannot be opened for writing; empty and "-" are fine. Says it before minutes
+/// of work; leaves an empty file where there was none.
+void check_writable(const std::string& option, const std::string& where);
 
 /// Bytes of "200MB", "1.5GiB", "4096". Throws usage naming the option.
 int64_t parse_size(const std::string& text, const std::string& option);

@@ -1,13 +1,18 @@
 // kilter tune: measures schedules where they run, and keeps what is faster.
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <csignal>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "profile/report/tuning_report.h"
 #include "tune/tuner/choices_file.h"
+#include "tune/tuner/learned.h"
+#include "tune/tuner/tune_json.h"
 #include "tune/tuner/tuner.h"
 #include "tuning.h"
 
@@ -18,24 +23,44 @@ using namespace kilter::tune;
 
 struct TuneCommand {
   ModelOptions model;
-  std::string time = "5min", searcher = "model", json, write_plan;
+  std::string time = "5min", timeout = "1000ms", searcher = "model", cost_model = "shipped", json, html, events,
+              write_plan;
   std::vector<std::string> searcher_options, ops;
   int64_t trials = 0, early_stopping = 0;
-  double until = 100, timeout_ms = 1000;
+  double until = 100;
+  TrialOptions trial;
   bool plain = false;
 };
 
 std::atomic<bool> interrupted_by_user = false;
 
-/// Seconds of "5min", "90s", "1h", "2.5min", "90".
-double parse_seconds(const std::string& text, const std::string& option) {
-  constexpr std::pair<std::string_view, double> kUnits[] = {{"min", 60}, {"h", 3600}, {"s", 1}, {"m", 60}, {"", 1}};
-  for (const auto& [unit, seconds] : kUnits) {
+using Unit = std::pair<std::string_view, double>;
+
+/// The number before the first unit that fits, times that unit.
+std::optional<double> with_unit(const std::string& text, std::span<const Unit> units) {
+  for (const auto& [unit, factor] : units) {
     if (!text.ends_with(unit)) continue;
     const auto number = try_parse_float(trim(std::string_view(text).substr(0, text.size() - unit.size())));
-    if (number && *number > 0 && *number * seconds <= 7 * 86400.0) return *number * seconds;
+    if (number) return *number * factor;
   }
+  return std::nullopt;
+}
+
+/// Seconds of "5min", "90s", "1h", "2.5min", "90".
+double parse_seconds(const std::string& text, const std::string& option) {
+  constexpr Unit kUnits[] = {{"min", 60}, {"h", 3600}, {"s", 1}, {"m", 60}, {"", 1}};
+  const auto seconds = with_unit(text, kUnits);
+  if (seconds && *seconds > 0 && *seconds <= 7 * 86400.0) return *seconds;
   fail(ErrorKind::usage, "{} {}: expected a time such as 90s, 5min or 1h, above 0 and at most 7 days", option, text);
+}
+
+/// Milliseconds of "500ms", "10s", "500".
+double parse_milliseconds(const std::string& text, const std::string& option) {
+  constexpr Unit kUnits[] = {{"ms", 1}, {"s", 1000}, {"", 1}};
+  const auto ms = with_unit(text, kUnits);
+  if (ms && *ms >= 10 && *ms <= 600000) return *ms;
+  fail(ErrorKind::usage, "{} {}: expected a time from 10ms to 600s such as 500ms or 10s; a bare number is milliseconds",
+       option, text);
 }
 
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
@@ -46,40 +71,56 @@ std::string progress_line(const TuneProgress& p) {
                      p.predicted_ms / p.default_ms, percent(p.remaining));
 }
 
-nlohmann::json result_json(const TuneResult& r) {
-  nlohmann::json out{{"default_ms", to_json(r.default_ms)},
-                     {"tuned_ms", to_json(r.tuned_ms)},
-                     {"ratio", to_json(r.ratio)},
-                     {"same_plan", r.same_plan},
-                     {"rounds", r.rounds},
-                     {"trials", r.trials},
-                     {"failures", r.failures},
-                     {"restarts", r.restarts},
-                     {"seconds", r.seconds},
-                     {"trials_per_second", r.trials_per_second},
-                     {"regret", r.regret},
-                     {"winner_flips", r.flips},
-                     {"fidelity", r.fidelity},
-                     {"stopped_because", r.stopped_because}};
-  if (r.graph) out["graph"] = to_json(*r.graph);
-  if (r.has_previous) out["previous"] = to_json(r.previous);
-  for (const PhaseTime& p : r.phases) out["phases"].push_back({{"phase", p.phase}, {"seconds", p.seconds}});
-  for (const TunedTask& t : r.tasks) {
-    out["tasks"].push_back({{"problem", t.problem},
-                            {"layouts", t.layouts},
-                            {"nodes", t.nodes},
-                            {"share", t.share},
-                            {"default", t.fallback},
-                            {"schedule", t.schedule},
-                            {"predicted", to_json(t.predicted)},
-                            {"in_network", to_json(t.in_network)},
-                            {"tried", t.tried},
-                            {"size", t.size},
-                            {"failures", t.failures},
-                            {"space", t.space}});
+/// One JSON object a line, written as things happen.
+class EventFile {
+ public:
+  explicit EventFile(const std::string& where) : where_(where) {
+    if (where_.empty() || where_ == "-") return;
+    check_writable("--events", where_);
+    file_.open(where_, std::ios::trunc);
   }
-  for (const auto& [node, choice] : r.choices) out["choices"][node] = text(choice);
+  void write(const nlohmann::json& event) {
+    if (where_.empty()) return;
+    const std::string line = event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    if (where_ != "-") {
+      file_ << line << std::flush;
+      return;
+    }
+    fmt::print("{}", line);
+    std::fflush(stdout);
+  }
+  /// Throws io when something could not be written; a full disk does not end the tuning.
+  void close() {
+    if (file_.is_open() && !file_)
+      fail(ErrorKind::io, "--events {}: the file is not whole, as it could not be written", where_);
+  }
+
+ private:
+  std::string where_;
+  std::ofstream file_;
+};
+
+/// Everything of a run: what --json writes and --html draws.
+nlohmann::json whole_json(const TuneResult& result, const TuneOptions& options, const std::string& model) {
+  nlohmann::json out = to_json(result);
+  out["model"] = model;
+  out["settings"] = start_json(options);
+  out["settings"].erase("event");
+  out["trace"] = to_json(result.trace);
   return out;
+}
+
+/// Whether something of the run goes to standard output in place of the summary. Throws usage when two things do.
+bool takes_stdout(const TuneCommand& command) {
+  std::vector<std::string> all;
+  for (const auto& [option, where] :
+       {std::pair{"--json", &command.json}, {"--html", &command.html}, {"--events", &command.events}}) {
+    if (*where == "-") all.emplace_back(option);
+  }
+  if (all.size() > 1)
+    fail(ErrorKind::usage, "{} -: standard output holds one of them; give a file for the others",
+         fmt::join(all, " - and "));
+  return !all.empty();
 }
 
 void print_result(const TuneResult& r, const TuneCommand& command, const std::string& records) {
@@ -112,26 +153,55 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
   fmt::print("records: {}\n", records);
 }
 
-void run_tune(const TuneCommand& command) {
-  Progress progress("tune " + command.model.model);
+/// What the command line asks for; nothing of the network yet. Throws usage, and io for a file that cannot be written:
+/// before minutes of work.
+TuneOptions options_of(const TuneCommand& command) {
   TuneOptions options;
   options.seconds = parse_seconds(command.time, "--time");
   options.trials = command.trials, options.early_stopping = command.early_stopping;
   options.until = command.until / 100;
   options.search = parse_search_options(command.searcher, command.searcher_options);
+  options.cost_model = command.cost_model;
   options.ops = command.ops;
-  options.runner.timeout_ms = command.timeout_ms;
+  options.trial = command.trial;
+  options.trial.timeout_ms = parse_milliseconds(command.timeout, "--timeout");
+  options.program = version_text();
+  options.graph_best = command.model.choose == "graph-best";
+  check_writable("--json", command.json);
+  check_writable("--html", command.html);
+  check_writable("--write-plan", command.write_plan);
+  return options;
+}
+
+void write_files(const TuneCommand& command, const TuneResult& result, const TuneOptions& options,
+                 const std::string& target) {
+  if (!command.write_plan.empty()) {
+    const std::string notes = fmt::format("{} for {} on {} threads, tuned {} in {:.0f} s; {}", command.model.model,
+                                          target, options.threads, iso_date(), result.seconds, version_text());
+    write_text("--write-plan", command.write_plan, text(result.choices, notes));
+  }
+  const nlohmann::json whole = whole_json(result, options, command.model.model);
+  if (!command.json.empty()) write_text("--json", command.json, whole.dump(2) + "\n");
+  if (!command.html.empty()) write_text("--html", command.html, profile::html_tuning_report(whole));
+}
+
+void run_tune(const TuneCommand& command) {
+  const bool quiet = takes_stdout(command);
+  TuneOptions options = options_of(command);
+  const auto cost_model = load_points(command.cost_model);
+  options.pretrained = cost_model.get();
+  EventFile events(command.events);
+  Progress progress("tune " + command.model.model);
   progress.show("preparing");
   TuningSetup setup(command.model, "tune");
   options.threads = setup.threads;
   options.network = setup.session->name();
-  options.program = version_text();
   options.device = setup.device;
   options.known = setup.known;
   options.records = setup.file;
-  options.graph_best = command.model.choose == "graph-best";
   if (setup.store != nullptr) options.keep = [&](std::span<const Record> records) { setup.store->append(records); };
   double last = 0;
+  options.event = [&](const TuneEvent& event) { events.write(to_json(event)); };
   options.progress = [&](const TuneProgress& p) {
     if (!command.plain) return progress.show(progress_line(p));
     if (p.seconds - last < 2 && p.phase == "searching") return;
@@ -140,17 +210,44 @@ void run_tune(const TuneCommand& command) {
   };
   std::signal(SIGINT, [](int) { interrupted_by_user = true; });
   options.interrupted = [] { return interrupted_by_user.load(); };
+  events.write(start_json(options));
   const TuneResult result = tune::tune(setup.graph, setup.inputs, setup.compile(), options);
   if (result.graph) keep(setup, *result.graph, result.history);
   progress.clear();
-  if (!command.write_plan.empty()) {
-    const std::string notes =
-        fmt::format("{} for {} on {} threads, tuned {} in {:.0f} s; {}", command.model.model,
-                    setup.compile().target.name, options.threads, iso_date(), result.seconds, version_text());
-    write_text("--write-plan", command.write_plan, text(result.choices, notes));
+  nlohmann::json end = to_json(result);
+  end["event"] = "end";
+  events.write(end);
+  write_files(command, result, options, setup.compile().target.name);
+  if (!quiet) print_result(result, command, setup.file.empty() ? "none kept" : setup.file);
+  events.close();
+}
+
+/// Options that say how a trial is taken, and answers to names of other tuners that mean nothing here.
+void add_trial_options(CLI::App& app, TuneCommand& command) {
+  TrialOptions& trial = command.trial;
+  const auto meaning = [](std::string_view name) {
+    const auto rows = all_trial_options();
+    return std::string(std::ranges::find(rows, name, &TrialOptionRow::name)->meaning);
+  };
+  app.add_option("--number", trial.number, meaning("number"))->check(CLI::Range(1, 1000))->capture_default_str();
+  app.add_option("--repeat", trial.repeat, meaning("repeat"))->check(CLI::Range(0, 1000))->capture_default_str();
+  app.add_option("--min-repeat-ms", trial.min_repeat_ms, meaning("min-repeat-ms"))
+      ->check(CLI::Range(0.0, 10000.0))
+      ->capture_default_str();
+  app.add_option("--timeout", command.timeout, meaning("timeout"))->capture_default_str();
+  app.add_option("--n-parallel", trial.n_parallel, meaning("n-parallel"))
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  for (const AbsentOptionRow& row : all_absent_options()) {
+    const std::string name = "--" + std::string(row.name);
+    app.add_option_function<std::vector<std::string>>(name,
+                                                      [row, name](const std::vector<std::string>&) {
+                                                        fail(ErrorKind::usage, "{}: kilter tune has no such option; {}",
+                                                             name, row.instead);
+                                                      })
+        ->expected(0, 1)
+        ->group("");
   }
-  if (!command.json.empty()) write_text("--json", command.json, result_json(result).dump(2) + "\n");
-  if (command.json != "-") print_result(result, command, setup.file.empty() ? "none kept" : setup.file);
 }
 
 }  // namespace
@@ -176,18 +273,24 @@ void add_tune(CLI::App& app, Context&) {
   sub->add_option("--searcher", command->searcher, "what proposes schedules; `kilter options` lists searchers")
       ->capture_default_str();
   sub->add_option("--searcher-option", command->searcher_options, "NAME=VALUE; `kilter options` lists them");
+  sub->add_option("--cost-model", command->cost_model,
+                  "what the searcher `model` starts from beside the analytic estimate: a file of `kilter cost-model "
+                  "train`, shipped or none")
+      ->capture_default_str();
   sub->add_option("--ops", command->ops,
                   "tune only tasks of these kinds, the first word of their problems: conv2d, matmul")
       ->delimiter(',');
-  sub->add_option("--timeout", command->timeout_ms,
-                  "milliseconds after which a layer that does not end counts as failed")
-      ->check(CLI::Range(10.0, 600000.0))
-      ->capture_default_str();
+  add_trial_options(*sub, *command);
   sub->add_option("--write-plan", command->write_plan,
                   "also write the schedule of each tuned layer to a file, for --layer-plan of other commands");
   sub->add_flag("--plain", command->plain, "progress as lines, for logs");
   sub->add_option("--json", command->json,
                   "also write the outcome as JSON to a file; - is standard output, which then holds nothing else");
+  sub->add_option("--html", command->html,
+                  "also write a picture of the run for a browser: course, trials, tasks, races; one file, no network");
+  sub->add_option("--events", command->events,
+                  "also write what happens, as it happens, one JSON object a line (doc/tuning.md), to a file; - is "
+                  "standard output, which then holds nothing else");
   sub->footer(
       "Every trial is kept as it is made; the same command again goes on where this one ended. Ctrl-C ends the search\n"
       "and still checks what was found. What is accepted was faster in whole runs of the network, in pairs.");

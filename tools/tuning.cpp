@@ -1,7 +1,5 @@
 #include "tuning.h"
 
-#include <nlohmann/json.hpp>
-
 #include "codegen/llvm/backend.h"
 #include "exec/thread_pool.h"
 #include "measure/device.h"
@@ -109,8 +107,6 @@ void keep(const TuningSetup& setup, const GraphBest& best, const Choices& histor
 
 std::string ratio_text(const Ratio& r) { return fmt::format("{:.4f} ({:.4f} to {:.4f})", r.value, r.low, r.high); }
 
-nlohmann::json to_json(const Ratio& r) { return {{"value", r.value}, {"low", r.low}, {"high", r.high}}; }
-
 std::string graph_text(const GraphBest& b) {
   std::string out = fmt::format(
       "graph tuner: {} layers, {} alternatives, {} edges; {}, {:.1f} ms, {}; {} variants measured, {:.1f} s to "
@@ -137,32 +133,6 @@ std::string graph_text(const GraphBest& b) {
   if (b.rounds == 0) return out;
   return out + fmt::format("graph-best / history-best {} in {} paired rounds: {}\n", ratio_text(b.ratio), b.rounds,
                            b.won ? "graph-best is taken" : "history-best stays");
-}
-
-nlohmann::json to_json(const GraphBest& b) {
-  return {{"layers", b.layers},
-          {"alternatives", b.alternatives},
-          {"edges", b.edges},
-          {"how", b.answer.how},
-          {"exact", b.answer.exact},
-          {"solve_ms", b.solve_ms},
-          {"prepare_ms", b.prepare_ms},
-          {"race_ms", b.race_ms},
-          {"variants", b.measured.variants},
-          {"crowded", b.measured.crowded},
-          {"transforms_seconds", b.transforms.seconds},
-          {"history_ms", b.history_ms},
-          {"graph_ms", b.answer.ms},
-          {"same_plan", b.same_plan},
-          {"won", b.won},
-          {"ratio", to_json(b.ratio)},
-          {"default_ratio", to_json(b.default_ratio)},
-          {"rounds", b.rounds},
-          {"differences",
-           {{"schedules", b.differences.schedules},
-            {"threads", b.differences.threads},
-            {"layouts", b.differences.layouts},
-            {"fusions", b.differences.fusions}}}};
 }
 
 }  // namespace kilter::tool

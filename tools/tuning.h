@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -39,9 +38,7 @@ void keep(const TuningSetup& setup, const tune::GraphBest& best, const tune::Cho
 
 /// "0.9599 (0.9517 to 0.9684)".
 std::string ratio_text(const Ratio& ratio);
-nlohmann::json to_json(const Ratio& ratio);
 /// Lines on the problem, its answer and the race.
 std::string graph_text(const tune::GraphBest& best);
-nlohmann::json to_json(const tune::GraphBest& best);
 
 }  // namespace kilter::tool

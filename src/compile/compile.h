@@ -43,6 +43,7 @@ struct CompileOptions {
   int64_t max_rewrites = INT64_MAX;    ///< over all passes, in order: bisects a miscompile
   bool naive = false;                  ///< no passes, no templates: every node through its reference kernel
   std::set<std::string> no_fuse;       ///< anchors of tasks that take no element-wise node in
+  std::set<std::string> fuse;          ///< depthwise convolutions that run with the convolution before them in one task
   std::set<std::string> plain_layout;  ///< nodes whose operands keep the plain layout
   std::map<std::string, int32_t> layer_threads;  ///< most threads of a task, by its anchor's name
   Accuracy accuracy = Accuracy::normal;
@@ -99,8 +100,8 @@ struct Compiled {
   std::vector<PlacedValue> values;  ///< outputs of steps, in the order of the steps
   /// Per step: templates that were rejected before the chosen one, and why.
   std::vector<std::vector<std::pair<std::string, Rejected>>> rejected;
-  std::vector<StepNotes> notes;          ///< by step
-  std::vector<Unfused> unfused;          ///< element-wise nodes that run on their own, and why
+  std::vector<StepNotes> notes;  ///< by step
+  std::vector<Unfused> unfused;  ///< nodes that run on their own next to a task that could have taken them in, and why
   std::vector<std::string> slimmed;      ///< anchors of tasks that gave up speed for smaller weights
   std::shared_ptr<const Placed> placed;  ///< with CompileOptions::keep_placed
   double compile_ms = 0;

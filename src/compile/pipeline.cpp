@@ -7,6 +7,7 @@
 #include "compile/check_options.h"
 #include "compile/compile.h"
 #include "compile/plan_builder.h"
+#include "exec/schedule_source.h"
 #include "ops/builder.h"
 
 namespace kilter {
@@ -34,7 +35,11 @@ constexpr PassRow kPasses[] = {
      "before layouts, so that only live users count"},
     {"choose_layouts", choose_layouts, "blocked channels through the graph, padding as halo",
      "needs the final operators; before fusion, which keeps to one layout"},
-    {"fuse", fuse, "element-wise nodes into the node before them", "last: groups follow from everything above"},
+    {"fuse", fuse, "element-wise nodes into the node before them", "groups follow from everything above"},
+    {"fuse_depthwise", fuse_depthwise, "depthwise convolutions and the convolution before them into one task",
+     "joins two groups that fuse made"},
+    {"fuse_channel_scale", fuse_channel_scale, "factors of channels into the weights of the convolution after them",
+     "last: a convolution that feeds another one takes nothing in before it"},
 };
 
 void dump(const Graph& graph, const std::filesystem::path& folder, size_t index, std::string_view pass) {
@@ -60,6 +65,9 @@ PassedGraph run_passes(Graph graph, const CompileOptions& options) {
   context.limits = options.target.limits;
   context.rewrites_left = options.max_rewrites;
   context.no_fuse = options.no_fuse;
+  context.fuse = options.fuse;
+  for (const auto& [node, schedule] : options.schedules) context.own[node] = schedule.name;
+  for (const auto& [node, threads] : options.layer_threads) context.own.emplace(node, "");
   context.plain_layout = options.plain_layout;
   std::vector<PassTiming> timings;
   if (!options.dump_ir.empty()) dump(graph, options.dump_ir, 0, "import");
@@ -108,12 +116,21 @@ Compiled compile_recorded(const PassedGraph& passed, const CompileOptions& optio
   return compiled;
 }
 
+/// Says of steps whose schedule was forced that it was.
+void mark_given(Plan& plan, const CompileOptions& options) {
+  for (Step& step : plan.steps) {
+    const auto given = options.schedules.find(step.name);
+    if (given != options.schedules.end() && step.schedule == given->second.text()) step.record = kGiven;
+  }
+}
+
 }  // namespace
 
 Compiled compile_graph(Graph graph, const CompileOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const PassedGraph passed = run_passes(std::move(graph), options);
   Compiled compiled = options.recorded ? compile_recorded(passed, options) : compile_passed(passed, options);
+  mark_given(compiled.plan, options);
   compiled.compile_ms = ms_since(start);
   return compiled;
 }

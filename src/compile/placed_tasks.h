@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "compile/storage.h"
@@ -17,7 +19,7 @@ struct PlacedTasks {
 };
 
 /// Runs all passes and places the values. Layouts and strides of operands are the compiled plan's, except for nodes
-/// that no template takes: those keep the layouts that the passes chose.
-PlacedTasks place_tasks(Graph graph, const TargetLimits& limits);
+/// that no template takes: those keep the layouts that the passes chose. `fuse` is that of CompileOptions.
+PlacedTasks place_tasks(Graph graph, const TargetLimits& limits, const std::set<std::string>& fuse = {});
 
 }  // namespace kilter

@@ -73,13 +73,14 @@ Task make_task(const Graph& graph, const Unit& unit, const StorageMap* storage) 
   task.anchor = unit.nodes.front();
   const int32_t group = graph.node(unit.nodes.front()).group;
   if (group != kNone) task.anchor = group;
-  bool after = false;
+  // Before the anchor stand element-wise nodes, or a convolution first.
+  std::vector<NodeId>* part = graph.node(unit.nodes.front()).op->family == Family::conv ? &task.feeder : &task.prologue;
   std::set<ValueId> made;
   for (NodeId id : unit.nodes) {
     if (id == task.anchor) {
-      after = true;
+      part = &task.epilogue;
     } else {
-      (after ? task.epilogue : task.prologue).push_back(id);
+      part->push_back(id);
     }
     for (ValueId v : graph.node(id).outputs) {
       if (v != kNone) made.insert(v);

@@ -70,7 +70,7 @@ struct Step {
   std::string schedule;  ///< template and knobs in one line; "reference" where the reference kernel runs
   std::string shapes;    ///< of the operands, "f32[1,64,56,56] f32[64,64,3,3] -> f32[1,64,56,56]"
   std::string layouts;   ///< layouts of the operands, "c16 plain -> c16"
-  std::string record;    ///< what the schedule comes from where it is not the default, in words
+  std::string record;    ///< what the schedule comes from where it is not the default, in words: schedule_source.h
   uint64_t key = 0;      ///< kernel key
   int32_t kernel = -1;   ///< index into Plan::entries
   std::vector<BufferRef> args;

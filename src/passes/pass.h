@@ -13,16 +13,18 @@
 
 namespace kilter {
 
-/// An element-wise node that runs on its own next to a group that it could have joined.
+/// A node that runs on its own next to a group that it could have joined: an element-wise one, or a depthwise
+/// convolution beside the convolution before it.
 struct Unfused {
   enum Why : uint8_t {
-    option,    ///< `--no-fuse`, `--max-rewrites`
+    option,    ///< `--no-fuse`, `--schedule`, `--max-rewrites`
     form,      ///< the operator or its types have no loop form
     shape,     ///< it runs over other elements
     layout,    ///< it lies in another layout
     full,      ///< the group has as many nodes as a group may have
     order,     ///< it needs something that is made after the group
     schedule,  ///< no template takes the group with it
+    cycles,    ///< by the model it gains nothing
   } why = option;
   std::string node, group;  ///< names: of the node, of the group's anchor
   std::string reason;       ///< in words, with what was expected and found
@@ -30,10 +32,12 @@ struct Unfused {
 
 struct PassContext {
   TargetLimits limits;
-  std::set<std::string> no_fuse;       ///< anchors whose groups take no further node in
-  std::set<std::string> plain_layout;  ///< nodes whose operands stay plain
-  std::vector<Unfused> unfused;        ///< what fuse left out, and why
-  int64_t rewrites_left = INT64_MAX;   ///< `--max-rewrites`: passes ask take() before each rewrite
+  std::set<std::string> no_fuse;  ///< anchors whose groups take no further node in
+  std::set<std::string> fuse;     ///< depthwise convolutions that take in the convolution before them, model or not
+  std::map<std::string, std::string> own;  ///< nodes with a schedule or threads of their own: its template, or empty
+  std::set<std::string> plain_layout;      ///< nodes whose operands stay plain
+  std::vector<Unfused> unfused;            ///< what fuse left out, and why
+  int64_t rewrites_left = INT64_MAX;       ///< `--max-rewrites`: passes ask take() before each rewrite
   int64_t rewrites_done = 0;
 
   /// Whether one more rewrite may be made; counts it.
@@ -59,5 +63,8 @@ void recognise_attention(Graph& graph, PassContext& context);
 void fold_batch_norm(Graph& graph, PassContext& context);
 void choose_layouts(Graph& graph, PassContext& context);
 void fuse(Graph& graph, PassContext& context);
+/// Throws usage when a node of `context.fuse` cannot take in the convolution before it.
+void fuse_depthwise(Graph& graph, PassContext& context);
+void fuse_channel_scale(Graph& graph, PassContext& context);
 
 }  // namespace kilter

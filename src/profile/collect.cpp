@@ -194,7 +194,7 @@ class Collector {
     row.kind = kind_of(step);
     row.step = static_cast<int64_t>(s);
     row.name = step.name, row.ops = step.ops, row.problem = step.problem, row.schedule = step.schedule;
-    row.shapes = step.shapes, row.layouts = step.layouts;
+    row.shapes = step.shapes, row.layouts = step.layouts, row.record = step.record;
     if (step.key != 0) row.key = fmt::format("{:016x}", step.key);
     row.count = static_cast<int64_t>(regions.size());
     row.effective_flops = step.effective_flops * row.count;

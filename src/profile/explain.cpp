@@ -101,8 +101,9 @@ class Explainer {
   static bool equal(const Setting& a, const Setting& b) {
     const CompileOptions &x = a.compile, &y = b.compile;
     return a.threads == b.threads && x.accuracy == y.accuracy && x.memory == y.memory && x.schedules == y.schedules &&
-           x.no_fuse == y.no_fuse && x.plain_layout == y.plain_layout && x.layer_threads == y.layer_threads &&
-           x.disable == y.disable && x.stop_after == y.stop_after && x.max_rewrites == y.max_rewrites;
+           x.no_fuse == y.no_fuse && x.fuse == y.fuse && x.plain_layout == y.plain_layout &&
+           x.layer_threads == y.layer_threads && x.disable == y.disable && x.stop_after == y.stop_after &&
+           x.max_rewrites == y.max_rewrites;
   }
 
   Trial* trial_of(const Setting& setting) {
@@ -411,7 +412,29 @@ class Explainer {
     const std::string share = fmt::format("{} of its {} bound", percent_text(row.share()), row.bound.level);
     if (!context_->matters(row.time.mean)) return {"small", share + ", and less than half a percent of the run"};
     if (row.share() >= 0.75) return {"near its bound", share + ": little is to be gained"};
-    return {"untuned", share + ": no single cause stands out, and no schedule was tuned"};
+    if (row.from() == ScheduleSource::record)
+      return {"tuned", share + ": no single cause stands out, and its schedule is the best that tuning found"};
+    return {"untuned", share + ": no single cause stands out, and its schedule was not tuned"};
+  }
+
+  /// How much of the time runs under schedules that were tuned.
+  std::string tuned_text() const {
+    std::map<ScheduleSource, std::pair<int64_t, double>> sources;
+    for (const Row* row : context_->rows()) {
+      if (row->schedule.empty()) continue;
+      auto& [count, percent] = sources[row->from()];
+      ++count, percent += row->percent;
+    }
+    const auto part = [&](ScheduleSource source, const char* words) {
+      const auto& [count, percent] = sources[source];
+      return count == 0 ? std::string() : fmt::format(", {} {} ({:.1f} %)", count, words, percent);
+    };
+    std::string out = part(ScheduleSource::record, "from tuning records") +
+                      part(ScheduleSource::layer_plan, "from the layer plan") +
+                      part(ScheduleSource::given, "given with --schedule") +
+                      part(ScheduleSource::fallback, "the default of the analytic model");
+    return out.empty() ? "No layer has a schedule."
+                       : fmt::format("Schedules of layers (share of the time): {}.", out.substr(2));
   }
 
   void summarise() {
@@ -430,7 +453,7 @@ class Explainer {
                     "arithmetic, {} by memory, {} by forks and joins.",
                     ms_text(bound), percent_text(bound / p.sum_ms), ms_text(by_kind[Bound::compute]),
                     ms_text(by_kind[Bound::memory]), ms_text(by_kind[Bound::overhead])));
-    lines.emplace_back("No schedule was tuned: all are the first choice of a model, or forced.");
+    lines.push_back(tuned_text());
     if (p.end_to_end.high > 1.3 * p.end_to_end.low || 2 * p.conditions.disturbed > p.conditions.taken)
       lines.emplace_back(
           "Something else uses this machine: all figures are rough, shares hold better than milliseconds, and a layer "

@@ -31,6 +31,7 @@ std::string command(const Subject& subject, const Setting& setting) {
   if (o.max_rewrites != INT64_MAX) out += fmt::format(" --max-rewrites {}", o.max_rewrites);
   if (o.accuracy == Accuracy::strict) out += " --accuracy strict";
   if (o.memory) out += fmt::format(" --memory {}", *o.memory);
+  for (const std::string& node : o.fuse) out += " --fuse " + quoted(node);
   for (const std::string& node : o.no_fuse) out += " --no-fuse " + quoted(node);
   for (const std::string& node : o.plain_layout) out += " --plain-layout " + quoted(node);
   for (const auto& [node, threads] : o.layer_threads)
@@ -102,20 +103,21 @@ std::string layers_text(const Explanation& e) {
   std::stable_sort(slow.begin(), slow.end(), [&](const LayerView* a, const LayerView* b) { return ms(a) > ms(b); });
   constexpr size_t kMost = 12;
   std::string out =
-      fmt::format("Slowest layers (all of one with --node NAME)\n  {:<36} {:>10} {:>6} {:>10} {:>6}  {}\n", "layer",
-                  "ms", "%", "bound ms", "of it", "cause");
+      fmt::format("Slowest layers (all of one with --node NAME)\n  {:<36} {:>10} {:>6} {:>10} {:>6}  {:<10}  {}\n",
+                  "layer", "ms", "%", "bound ms", "of it", "schedule", "cause");
   for (size_t i = 0; i < std::min(slow.size(), kMost); ++i) {
     const Row& r = e.profile.rows[slow[i]->row];
-    out += fmt::format("  {:<36} {:>10.4f} {:>6.2f} {:>10.4f} {:>6}  {}\n", r.name.substr(0, 36), r.time.mean,
+    out += fmt::format("  {:<36} {:>10.4f} {:>6.2f} {:>10.4f} {:>6}  {:<10}  {}\n", r.name.substr(0, 36), r.time.mean,
                        r.percent, r.bound.ms, r.bound.kind == Bound::none ? "-" : percent_text(r.share()),
-                       slow[i]->causes.front().first);
+                       r.schedule.empty() ? "-" : name(r.from()), slow[i]->causes.front().first);
   }
   return out;
 }
 
 std::string contenders_text(const Explanation& e, const LayerView& l) {
   const Row& r = e.profile.rows[l.row];
-  std::string out = fmt::format("  schedule    {}\n", r.schedule);
+  std::string out = fmt::format("  schedule    {}\n  from        {}\n", r.schedule,
+                                r.record.empty() ? "the default of the analytic model" : r.record);
   if (l.predicted_ms > 0)
     out +=
         fmt::format("              the model expects {}, measured {}\n", ms_text(l.predicted_ms), ms_text(r.time.mean));
@@ -171,7 +173,11 @@ std::string explanation_text(const Explanation& e, const std::string& node) {
     return out;
   }
   for (const std::string& line : e.summary) out += line + "\n";
-  return out + "\n" + split_text(e) + "\n" + findings_text(e) + "\n" + layers_text(e);
+  out += "\n" + split_text(e) + "\n" + findings_text(e) + "\n" + layers_text(e);
+  if (!e.tuning.empty()) out += "\nTuning\n";
+  for (const std::string& line : e.tuning) out += "  " + line + "\n";
+  if (!e.tuning_action.empty()) out += "  $ " + e.tuning_action + "\n";
+  return out;
 }
 
 namespace {
@@ -201,9 +207,13 @@ json layer_json(const Explanation& e, const LayerView& l) {
   }
   for (const auto& [name, why] : l.rejected)
     rejected.push_back({{"template", name}, {"check", why.check}, {"limit", why.limit}, {"got", why.got}});
-  json out{{"row", l.row},           {"step", r.step},         {"name", r.name},      {"ms", r.time.mean},
-           {"bound_ms", r.bound.ms}, {"bound", r.bound.level}, {"share", r.share()},  {"causes", causes},
-           {"schedule", r.schedule}, {"runners_up", runners},  {"rejected", rejected}};
+  json out{{"row", l.row},           {"step", r.step},
+           {"name", r.name},         {"ms", r.time.mean},
+           {"bound_ms", r.bound.ms}, {"bound", r.bound.level},
+           {"share", r.share()},     {"causes", causes},
+           {"schedule", r.schedule}, {"schedule_from", r.schedule.empty() ? "" : name(r.from())},
+           {"record", r.record},     {"runners_up", runners},
+           {"rejected", rejected}};
   if (l.predicted_ms > 0) out["predicted_ms"] = l.predicted_ms;
   return out;
 }
@@ -217,6 +227,7 @@ json to_json(const Explanation& e) {
   for (const LayerView& l : e.layers) layers.push_back(layer_json(e, l));
   json out = to_json(e.profile);
   out["explain"] = {{"summary", e.summary}, {"split", split}, {"findings", findings}, {"layers", layers}};
+  if (!e.tuning.empty()) out["explain"]["tuning"] = {{"lines", e.tuning}, {"action", e.tuning_action}};
   return out;
 }
 

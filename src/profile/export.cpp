@@ -46,6 +46,8 @@ json row_json(const Row& r) {
           {"ops", r.ops},
           {"problem", r.problem},
           {"schedule", r.schedule},
+          {"schedule_from", r.schedule.empty() ? "" : name(r.from())},
+          {"record", r.record},
           {"shapes", r.shapes},
           {"layouts", layout_json(r.layouts)},
           {"hash", r.key},
@@ -130,16 +132,17 @@ json to_json(const Profile& p) {
 std::string to_csv(const Profile& p) {
   std::string out =
       "kind,name,ops,problem,schedule,shapes,layouts,hash,count,duration_ms,p10_ms,p90_ms,percent,barrier_ms,"
-      "gap_before_ms,threads,balance,flops,gflops,bytes,gbps,bound,bound_ms,share_of_bound\n";
+      "gap_before_ms,threads,balance,flops,gflops,bytes,gbps,bound,bound_ms,share_of_bound,schedule_from\n";
   for (const Row& r : p.rows) {
     for (const std::string& text :
          {std::string(name(r.kind)), r.name, r.ops, r.problem, r.schedule, r.shapes, r.layouts, r.key}) {
       out += csv_field(text) + ",";
     }
     out +=
-        fmt::format("{},{:.6f},{:.6f},{:.6f},{:.3f},{:.6f},{:.6f},{},{:.3f},{},{:.3f},{},{:.3f},{},{:.6f},{:.4f}\n",
+        fmt::format("{},{:.6f},{:.6f},{:.6f},{:.3f},{:.6f},{:.6f},{},{:.3f},{},{:.3f},{},{:.3f},{},{:.6f},{:.4f},{}\n",
                     r.count, r.time.mean, r.time.low, r.time.high, r.percent, r.barrier_ms, r.gap_ms, r.threads,
-                    r.balance, r.flops, r.gflops(), r.bytes, r.gbps(), csv_field(r.bound.level), r.bound.ms, r.share());
+                    r.balance, r.flops, r.gflops(), r.bytes, r.gbps(), csv_field(r.bound.level), r.bound.ms, r.share(),
+                    r.schedule.empty() ? "" : name(r.from()));
   }
   return out;
 }

@@ -35,6 +35,7 @@ KernelForm compile_form(const Problem& problem, const std::string& line, const F
   CompileOptions how;
   how.target = options.target;
   how.accuracy = options.accuracy;
+  if (problem.fed) how.fuse.insert(problem.anchor);
   if (options.schedule) how.schedules[problem.anchor] = *options.schedule;
   KernelForm form;
   Compiled compiled = compile_graph(problem.graph, how);

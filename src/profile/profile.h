@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "exec/executor.h"
+#include "exec/schedule_source.h"
 #include "measure/conditions.h"
 #include "measure/counters.h"
 #include "profile/bounds.h"
@@ -40,6 +41,7 @@ struct Row {
   RowKind kind = RowKind::layer;
   int64_t step = -1;  ///< index in the plan; -1 for gaps
   std::string name, ops, problem, schedule, shapes, layouts, key;
+  std::string record;                              ///< Step::record: what the schedule comes from, empty: the default
   int64_t count = 0;                               ///< times it ran in one run
   Time time;                                       ///< of one run, all its times together
   double percent = 0;                              ///< of sum
@@ -53,6 +55,7 @@ struct Row {
   Bound bound;
   CounterValues counters;  ///< of one run, all threads; nothing where Options::count is off or the machine has none
 
+  ScheduleSource from() const { return schedule_source(record); }
   double gflops() const { return time.mean > 0 ? static_cast<double>(flops) / time.mean * 1e-6 : 0; }
   double effective_gflops() const {
     return time.mean > 0 ? static_cast<double>(effective_flops) / time.mean * 1e-6 : 0;

@@ -46,6 +46,7 @@ std::string details(const Row& r) {
     out = fmt::format("    {:<9} {}\n", "counters", counters);
   for (const auto& [what, text] : {std::pair{"problem", &r.problem},
                                    {"schedule", &r.schedule},
+                                   {"from", &r.record},
                                    {"shapes", &r.shapes},
                                    {"layouts", &r.layouts},
                                    {"hash", &r.key}}) {
@@ -66,6 +67,20 @@ std::string sums(const Profile& p) {
       "End to end {:>10.4f} ms   without profiling, interleaved ({:.4f} to {:.4f}); profiling costs {:.2f} %\n",
       p.end_to_end_ms, p.end_to_end.low, p.end_to_end.high, p.overhead_percent);
   return out;
+}
+
+/// "31 default, 9 record (40.2 % of the sum)": what the schedules of the rows come from.
+std::string sources(const Profile& p) {
+  std::map<ScheduleSource, std::pair<int64_t, double>> by_source;
+  for (const Row& r : p.rows) {
+    if (r.schedule.empty()) continue;
+    auto& [count, percent] = by_source[r.from()];
+    ++count, percent += r.percent;
+  }
+  std::string out;
+  for (const auto& [source, sum] : by_source)
+    out += fmt::format("{}{} {} ({:.1f} % of the sum)", out.empty() ? "" : ", ", sum.first, name(source), sum.second);
+  return out.empty() ? "none" : out;
 }
 
 double layout_share(const Profile& p) {
@@ -97,6 +112,7 @@ std::string configuration(const Profile& p) {
       "  {:<22} {:.1f} GFLOP/s FMA, {:.0f} GB/s L2, {:.0f} GB/s L3, {:.0f} GB/s DRAM (measured in this run)\n", "peaks",
       p.peaks.at(p.peaks.gflops, p.threads), p.peaks.at(p.peaks.l2_gbps, p.threads),
       p.peaks.at(p.peaks.l3_gbps, p.threads), p.peaks.at(p.peaks.dram_gbps, p.threads));
+  out += fmt::format("  {:<22} {}\n", "schedules", sources(p));
   out += fmt::format("  {:<22} {:.1f} % of the sum\n", "layout changes", layout_share(p));
   if (!p.no_counters.empty()) out += fmt::format("  {:<22} {}\n", "counters", p.no_counters);
   return out;
@@ -134,6 +150,7 @@ std::vector<Row> group(const std::vector<Row>& rows, std::string_view by) {
     g.threads = std::max(g.threads, r.threads);
     for (size_t t = 0; t < g.busy_ms.size(); ++t) g.busy_ms[t] += r.busy_ms[t];
     if (g.schedule != r.schedule) g.schedule = "several";
+    if (g.record != r.record) g.record = "several";
     if (g.bound.level != r.bound.level) g.bound.level = "several";
     for (std::string* field : {&g.shapes, &g.layouts, &g.key}) field->clear();
   }

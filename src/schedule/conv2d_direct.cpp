@@ -1,5 +1,6 @@
 // Direct convolution: register tiles of pixels x output-channel vectors over the whole reduction, blocked or planar
-// input (its padding in the halo), blocked output, weights packed in streaming order.
+// input (its padding in the halo), blocked output, weights packed in streaming order. A prologue that multiplies each
+// channel of one image by a factor multiplies the weights instead, in a first stage.
 
 #include <algorithm>
 
@@ -13,13 +14,49 @@ namespace {
 struct Conv {
   ConvNest nest;
   int64_t out_channels = 0;  ///< per group
+  ValueId image = kNone;     ///< what the nest reads
+  ValueId factors = kNone;   ///< of its channels; none where it is the input as it is
   bool flat = false;         ///< the image is walked as one long row
 };
 
-bool rows_contiguous(const Task& task, const Domain& domain) {
+/// Cycles of one vector of everything that the epilogue reads and writes in the result's shape; none where it is
+/// not far more than L2 holds (measured).
+double epilogue_line_cycles(const Task& task, ValueId image, const TargetLimits& limits) {
+  const TensorType& result = task.graph->type(task.node().outputs[0]);
+  int64_t bytes = 0, streams = 0;
   for (const auto* list : {&task.inputs, &task.outputs}) {
     for (const Operand& o : *list) {
-      if (o.value == task.node().inputs[0] || o.value == task.node().inputs[1]) continue;
+      const bool same = o.type.shape == result.shape && o.constant == nullptr && o.value != image;
+      if (same) bytes += o.phys.elems * size_bytes(o.type.dtype), ++streams;
+    }
+  }
+  if (bytes <= 2 * limits.l2_bytes) return 0;
+  return static_cast<double>(streams * limits.vector_bytes) / reread_rate(bytes, limits);
+}
+
+/// Sets the image and the factors of its channels.
+std::optional<Rejected> find_input(const Task& task, Conv& c) {
+  if (!task.feeder.empty()) return check_input_stored(task);
+  c.image = task.node().inputs[0];
+  if (task.prologue.empty()) return std::nullopt;
+  const Node& mul = task.graph->node(task.prologue.front());
+  const TensorType& x = task.graph->type(c.image);
+  for (size_t i = 0; i < 2 && task.prologue.size() == 1 && mul.op->name == "Mul"; ++i) {
+    const TensorType &image = task.graph->type(mul.inputs[i]), &factors = task.graph->type(mul.inputs[1 - i]);
+    const bool fits = image.shape == x.shape && factors.shape == Shape{1, x.shape[1], 1, 1} && x.shape[0] == 1 &&
+                      image.layout.block == x.layout.block && factors.layout.block == x.layout.block;
+    if (!fits) continue;
+    c.image = mul.inputs[i], c.factors = mul.inputs[1 - i];
+    return std::nullopt;
+  }
+  return Rejected{"prologue", "none, or one factor a channel of one image",
+                  std::to_string(task.prologue.size()) + " nodes"};
+}
+
+bool rows_contiguous(const Task& task, const Domain& domain, ValueId image) {
+  for (const auto* list : {&task.inputs, &task.outputs}) {
+    for (const Operand& o : *list) {
+      if (o.value == image || o.value == task.node().inputs[1]) continue;
       if (task.node().inputs.size() > 2 && o.value == task.node().inputs[2]) continue;
       const Shape s = strides_in(domain, o);
       if (s[2] != s[3] * domain.dims[3]) return false;
@@ -31,36 +68,24 @@ bool rows_contiguous(const Task& task, const Domain& domain) {
 Answer<Conv> analyse(const Task& task, const TargetLimits& limits) {
   const Node& node = task.node();
   if (node.op->family != Family::conv) return Rejected{"operator family", "conv", std::string(node.op->name)};
-  const Operand& x = task.operand(node.inputs[0]);
+  Conv c;
+  if (auto rejected = find_input(task, c)) return *rejected;
+  const Operand& x = task.operand(c.image);
   const Operand& w = task.operand(node.inputs[1]);
   const TensorType& y = task.graph->type(node.outputs[0]);
   const int32_t lanes = lanes_of(limits);
   if (auto rejected = check_conv_operands(task)) return *rejected;
   if (y.layout.block != lanes)
     return Rejected{"block of the output layout", std::to_string(lanes), std::to_string(y.layout.block)};
-  if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
   if (auto rejected = check_elementwise(task)) return *rejected;
-  const Window win = conv_window(node, x.type.shape, w.type.shape);
-  if (auto rejected = check_halo(win, x.type)) return *rejected;
-  Conv c;
+  auto nest = direct_nest(node, x.type, w.type, y);
+  if (auto* rejected = std::get_if<Rejected>(&nest)) return *rejected;
+  c.nest = std::get<ConvNest>(nest);
   ConvNest& n = c.nest;
-  n.groups = node.int_attr("group", 1);
-  n.n = x.type.shape[0];
-  n.in_channels = x.type.shape[1] / n.groups;
-  n.in_block = x.type.layout.block;
   c.out_channels = y.shape[1] / n.groups;
-  n.out_blocks = (c.out_channels + lanes - 1) / lanes;
-  if (n.groups > 1 && (n.in_channels % std::max<int64_t>(n.in_block, 1) != 0 || c.out_channels % lanes != 0)) {
-    return Rejected{"channels per group are whole blocks", std::to_string(lanes),
-                    fmt::format("{} in, {} out", n.in_channels, c.out_channels)};
-  }
-  n.kernel_h = w.type.shape[2], n.kernel_w = w.type.shape[3];
-  n.dilation_h = win.dilations[0], n.dilation_w = win.dilations[1];
-  n.step_h = win.strides[0], n.step_w = win.strides[1];
-  n.first_h = -win.pads_begin[0], n.first_w = -win.pads_begin[1];
-  n.out_h = y.shape[2], n.out_w = y.shape[3];
+  n.out_line_cycles = epilogue_line_cycles(task, c.image, limits);
   const bool point = n.taps() == 1 && n.step_h == 1 && n.step_w == 1 && n.first_h == 0 && n.first_w == 0;
-  if (point && x.phys.strides[2] == x.phys.strides[3] * n.out_w && rows_contiguous(task, domain_of(y))) {
+  if (point && x.phys.strides[2] == x.phys.strides[3] * n.out_w && rows_contiguous(task, domain_of(y), c.image)) {
     c.flat = true;
     n.out_w *= n.out_h;
     n.out_h = 1;
@@ -70,8 +95,7 @@ Answer<Conv> analyse(const Task& task, const TargetLimits& limits) {
 
 std::vector<Knob> knobs(const Conv& c, const TargetLimits& limits) {
   std::vector<Knob> space = tile_space(c.nest, limits);
-  // Over plain inputs taps are written out, and nothing is prefetched.
-  space.push_back(c.nest.in_block > 1 ? prefetch_knob() : Knob{"prefetch", {0}});
+  space.push_back(prefetch_knob(c.nest));
   return space;
 }
 
@@ -81,16 +105,10 @@ Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
   return knobs(std::get<Conv>(conv), limits);
 }
 
-int64_t weight_bytes(const ConvNest& nest, const TargetLimits& limits) {
-  return nest.groups * nest.out_blocks * nest.panel_elems(1, lanes_of(limits)) * 4;
-}
-
 Schedule schedule_of(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits) {
-  return Schedule{"conv2d_direct",
-                  {{"vectors", tile.vectors},
-                   {"rows", tile.rows},
-                   {"tile", tile.tile},
-                   {"prefetch", nest.in_block > 1 ? pick_prefetch(weight_bytes(nest, limits), limits) : 0}}};
+  return Schedule{
+      "conv2d_direct",
+      {{"vectors", tile.vectors}, {"rows", tile.rows}, {"tile", tile.tile}, {"prefetch", pick_prefetch(nest, limits)}}};
 }
 
 Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
@@ -118,20 +136,37 @@ Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const Targ
   if (auto rejected = check_tile(conv.nest, tile, limits)) return *rejected;
   Estimate out = estimate_tile(conv.nest, tile, limits);
   const auto lanes = static_cast<double>(conv.nest.out_blocks * lanes_of(limits));
-  out.constant_bytes = weight_bytes(conv.nest, limits);
+  out.constant_bytes = packed_bytes(conv.nest, lanes_of(limits));
+  if (conv.factors != kNone) out.cycles += 2 * static_cast<double>(out.constant_bytes) / kL2BytesPerCycle;
   out.tail = 1 - (1 - out.tail) * static_cast<double>(conv.out_channels) / lanes;
   return out;
 }
 
-Tensor pack(const Tensor& w, const Conv& c, const ConvTile& tile, int32_t lanes) {
-  const ConvNest& n = c.nest;
-  Tensor packed(DType::f32, {n.groups * (n.out_blocks / tile.vectors) * n.panel_elems(tile.vectors, lanes)});
-  const float* from = w.data<float>();
-  pack_weights(n, tile, lanes, c.out_channels, packed.data<float>(),
-               [&](int64_t g, int64_t k, int64_t ch, int64_t r, int64_t s) {
-                 return from[(((g * c.out_channels + k) * n.in_channels + ch) * n.kernel_h + r) * n.kernel_w + s];
-               });
-  return packed;
+/// Stage that multiplies the packed weights of each input channel by its factor.
+Stage scale_weights(const Task& task, const Conv& c, const ConvTile& tile, Tensor packed, Lowered& lowered) {
+  const ConvNest& nest = c.nest;
+  const auto lanes = static_cast<int32_t>(nest.in_block);
+  const int64_t elems = packed.elems(), row = tile.vectors * lanes;
+  Emitter e(task, "conv2d_direct_scale");
+  LoopBuilder& b = e.b;
+  const Expr ocg = b.parallel("ocg", nest.out_blocks / tile.vectors);
+  const Expr icb = b.parallel("icb", nest.in_blocks());
+  const Operand& factors = task.operand(c.factors);
+  const Buf by = e.input(c.factors), from = e.constant(std::move(packed), "w");
+  const Buf to = e.temp(0, DType::f32, elems, true, "scaled");
+  const Expr first = b.let("first", Expr(factors.phys.offset) + icb * Expr(factors.phys.strides[1]));
+  const Expr panel = b.let("panel", (ocg * Expr(nest.in_blocks()) + icb) * Expr(nest.taps() * lanes * row));
+  b.loop("tap", 0, nest.taps(), [&](const Expr& tap) {
+    b.loop("i", 0, lanes, [&](const Expr& i) {
+      const Expr factor = b.let("f", b.load(by, first + i, lanes, 0));
+      const Expr at = b.let("at", panel + (tap * Expr(lanes) + i) * Expr(row));
+      for (int64_t v = 0; v < tile.vectors; ++v)
+        b.store(to, at + Expr(v * lanes), b.load(from, at + Expr(v * lanes), lanes) * factor);
+    });
+  });
+  Stage stage = e.finish(lowered);
+  stage.packs = true;
+  return stage;
 }
 
 Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
@@ -144,22 +179,31 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   const int32_t lanes = lanes_of(limits);
   const Node& node = task.node();
 
+  Lowered lowered;
+  Tensor packed = pack_direct(*task.operand(node.inputs[1]).constant, conv.nest, tile, lanes);
   Emitter e(task, "conv2d_direct");
   const Expr n = e.b.parallel("n", conv.nest.n);
   const Expr g = e.b.parallel("g", conv.nest.groups);
   const Expr ocg = e.b.parallel("ocg", conv.nest.out_blocks / tile.vectors);
   const Expr item = e.b.parallel("item", nest_items(conv.nest, tile));
   ConvBuffers buffers;
-  buffers.input = node.inputs[0];
+  buffers.input = conv.image;
   buffers.output = node.outputs[0];
+  buffers.prefetch_epilogue = true;
   e.input(buffers.input);
-  buffers.weights = e.constant(pack(*task.operand(node.inputs[1]).constant, conv, tile, lanes), "w");
+  if (conv.factors == kNone) {
+    buffers.weights = e.constant(std::move(packed), "w");
+  } else {
+    const int64_t elems = packed.elems();
+    lowered.temp_bytes.push_back(elems * 4);
+    lowered.stages.push_back(scale_weights(task, conv, tile, std::move(packed), lowered));
+    buffers.weights = e.temp(0, DType::f32, elems, false, "scaled");
+  }
   if (node.inputs.size() > 2 && node.inputs[2] != kNone) {
     buffers.bias = e.constant(pad_vector(*task.operand(node.inputs[2]).constant, lanes), "bias");
   }
   buffers.prefetch = schedule.knob("prefetch");
   emit_nest(e, conv.nest, tile, buffers, n, g, ocg, item, lanes);
-  Lowered lowered;
   lowered.stages.push_back(e.finish(lowered));
   return lowered;
 }

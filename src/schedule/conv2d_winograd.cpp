@@ -56,6 +56,7 @@ struct Tiling {
 Answer<Conv> analyse(const Task& task, const TargetLimits& limits) {
   const Node& node = task.node();
   if (node.op->family != Family::conv) return Rejected{"operator family", "conv", std::string(node.op->name)};
+  if (auto rejected = check_input_stored(task)) return *rejected;
   const Operand& x = task.operand(node.inputs[0]);
   const Operand& w = task.operand(node.inputs[1]);
   const TensorType& y = task.graph->type(node.outputs[0]);
@@ -124,19 +125,12 @@ Tiling tiling_of(const Schedule& schedule) {
           schedule.knob("count"), schedule.knob("split"),   schedule.knob("prefetch")};
 }
 
-/// Bytes a cycle that a core reads of `bytes` that it has touched before.
-double reread_rate(int64_t bytes, const TargetLimits& limits) {
-  return bytes <= limits.l2_bytes / 2   ? kL2BytesPerCycle
-         : bytes <= limits.l3_bytes / 2 ? limits.l3_rate
-                                        : limits.memory_rate;
-}
-
 /// Cycles of a kernel that streams `bytes` of weights `passes` times, the first time from memory, beside `cycles` of
-/// arithmetic: the longer of both and half of the shorter, as they overlap in part (measured).
+/// arithmetic.
 double streamed(double cycles, int64_t bytes, double passes, const TargetLimits& limits) {
   const double stream =
       static_cast<double>(bytes) * (1 / limits.memory_rate + (passes - 1) / reread_rate(bytes, limits));
-  return std::max(cycles, stream) + std::min(cycles, stream) / 2;
+  return beside(cycles, stream);
 }
 
 /// Cycles of one core: products at two vector multiply-adds a cycle, no step below their latency, beside the stream of

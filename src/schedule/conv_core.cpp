@@ -7,6 +7,7 @@ namespace {
 
 constexpr int64_t kTilesPerItem = 4;  // pixel tiles of one parallel item when the image is one long row
 constexpr int64_t kMaxVectors = 8;
+constexpr int64_t kInFlight = 12;  // lines that a core waits for at a time, as it has fill buffers
 
 /// Cycles of one reduction step of a register tile.
 double tile_step_cycles(int64_t pixels, int64_t vectors, bool weights_beyond_l1, const TargetLimits& limits) {
@@ -14,10 +15,25 @@ double tile_step_cycles(int64_t pixels, int64_t vectors, bool weights_beyond_l1,
   return std::max(step_cycles(pixels, vectors, limits), stream);
 }
 
-/// Cycles of one reduction step over all tiles of one image and group.
+/// Steps of the reduction of one tile.
+double reduction_steps(const ConvNest& nest) {
+  const int64_t channels =
+      nest.in_block == 1 ? nest.in_channels : ceil_div(nest.in_channels, kReductionUnroll) * kReductionUnroll;
+  return static_cast<double>(channels * nest.taps());
+}
+
+/// Cycles of one tile of `pixels`. Of what the epilogue reads and writes, the first kInFlight vectors come while the
+/// next tile is computed; that tile waits for the others.
+double tile_cycles(const ConvNest& nest, int64_t pixels, int64_t vectors, const TargetLimits& limits) {
+  if (pixels == 0) return 0;
+  const bool big = nest.panel_elems(vectors, limits.lanes_f32()) * 4 > limits.l1_bytes / 2;
+  const auto waits = static_cast<double>(std::max<int64_t>(pixels * vectors - kInFlight, 0));
+  return reduction_steps(nest) * tile_step_cycles(pixels, vectors, big, limits) + waits * nest.out_line_cycles;
+}
+
+/// Cycles of all tiles of one image and group.
 double nest_cycles(const ConvNest& nest, const ConvTile& t, const TargetLimits& limits) {
-  const bool big = nest.panel_elems(t.vectors, limits.lanes_f32()) * 4 > limits.l1_bytes / 2;
-  const auto cost = [&](int64_t pixels) { return pixels == 0 ? 0 : tile_step_cycles(pixels, t.vectors, big, limits); };
+  const auto cost = [&](int64_t pixels) { return tile_cycles(nest, pixels, t.vectors, limits); };
   double per_image = 0;
   if (t.rows > 1) {
     per_image =
@@ -33,7 +49,7 @@ double nest_cycles(const ConvNest& nest, const ConvTile& t, const TargetLimits& 
 
 std::optional<Rejected> check_conv_operands(const Task& task) {
   const std::vector<ValueId>& inputs = task.node().inputs;
-  const TensorType& x = task.operand(inputs[0]).type;
+  const TensorType& x = task.graph->type(inputs[0]);
   if (x.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.dtype))};
   if (x.shape.size() != 4) return Rejected{"rank of the input", "4", std::to_string(x.shape.size())};
   if (task.operand(inputs[1]).constant == nullptr) return Rejected{"weights", "constant", "computed at run time"};
@@ -50,6 +66,57 @@ std::optional<Rejected> check_halo(const Window& window, const TensorType& input
       return Rejected{"halo of the input holds the padding", std::to_string(pads[i]), std::to_string(halo[i])};
   }
   return std::nullopt;
+}
+
+std::optional<Rejected> check_input_stored(const Task& task) {
+  if (!task.feeder.empty())
+    return Rejected{"feeder", "none", std::string(task.graph->node(task.feeder.front()).op->name)};
+  if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
+  return std::nullopt;
+}
+
+Answer<ConvNest> direct_nest(const Node& conv, const TensorType& x, const TensorType& w, const TensorType& y) {
+  const Window win = conv_window(conv, x.shape, w.shape);
+  if (auto rejected = check_halo(win, x)) return *rejected;
+  const int64_t lanes = y.layout.block;
+  ConvNest n;
+  n.groups = conv.int_attr("group", 1);
+  n.n = x.shape[0];
+  n.in_channels = x.shape[1] / n.groups;
+  n.in_block = x.layout.block;
+  const int64_t out_channels = y.shape[1] / n.groups;
+  n.out_blocks = ceil_div(out_channels, lanes);
+  if (n.groups > 1 && (n.in_channels % std::max<int64_t>(n.in_block, 1) != 0 || out_channels % lanes != 0)) {
+    return Rejected{"channels per group are whole blocks", std::to_string(lanes),
+                    fmt::format("{} in, {} out", n.in_channels, out_channels)};
+  }
+  n.kernel_h = w.shape[2], n.kernel_w = w.shape[3];
+  n.dilation_h = win.dilations[0], n.dilation_w = win.dilations[1];
+  n.step_h = win.strides[0], n.step_w = win.strides[1];
+  n.first_h = -win.pads_begin[0], n.first_w = -win.pads_begin[1];
+  n.out_h = y.shape[2], n.out_w = y.shape[3];
+  return n;
+}
+
+int64_t packed_bytes(const ConvNest& nest, int32_t lanes) {
+  return nest.groups * nest.out_blocks * nest.panel_elems(1, lanes) * 4;
+}
+
+Knob prefetch_knob(const ConvNest& nest) { return nest.in_block > 1 ? prefetch_knob() : Knob{"prefetch", {0}}; }
+
+int64_t pick_prefetch(const ConvNest& nest, const TargetLimits& limits) {
+  return nest.in_block > 1 ? pick_prefetch(packed_bytes(nest, lanes_of(limits)), limits) : 0;
+}
+
+Tensor pack_direct(const Tensor& w, const ConvNest& n, const ConvTile& tile, int32_t lanes) {
+  Tensor packed(DType::f32, {n.groups * (n.out_blocks / tile.vectors) * n.panel_elems(tile.vectors, lanes)});
+  const float* from = w.data<float>();
+  const int64_t out_channels = w.shape()[0] / n.groups;
+  pack_weights(n, tile, lanes, out_channels, packed.data<float>(),
+               [&](int64_t g, int64_t k, int64_t ch, int64_t r, int64_t s) {
+                 return from[(((g * out_channels + k) * n.in_channels + ch) * n.kernel_h + r) * n.kernel_w + s];
+               });
+  return packed;
 }
 
 std::vector<ConvTile> tile_candidates(const ConvNest& nest, const TargetLimits& limits) {
@@ -77,16 +144,12 @@ std::vector<ConvTile> tile_candidates(const ConvNest& nest, const TargetLimits& 
 
 Estimate estimate_tile(const ConvNest& nest, const ConvTile& t, const TargetLimits& limits) {
   const double image = nest_cycles(nest, t, limits);
-  const int64_t block = nest.in_block;
-  const int64_t channels =
-      block == 1 ? nest.in_channels : ceil_div(nest.in_channels, kReductionUnroll) * kReductionUnroll;
-  const auto steps = static_cast<double>(channels * nest.taps() * nest.n * nest.groups);
   // The same work in full tiles only.
   ConvNest full = nest;
   full.out_h = t.rows, full.out_w = t.tile;
   const double tiles = static_cast<double>(nest.out_h * nest.out_w) / static_cast<double>(t.rows * t.tile);
   const double ideal = nest_cycles(full, t, limits) * tiles;
-  return {image * steps, image > 0 ? std::max(0.0, 1 - ideal / image) : 0};
+  return {image * static_cast<double>(nest.n * nest.groups), image > 0 ? std::max(0.0, 1 - ideal / image) : 0};
 }
 
 ConvTile pick_tile(const ConvNest& nest, const TargetLimits& limits) {
@@ -159,6 +222,7 @@ class TileEmitter {
   }
 
   void emit(const Expr& h0, const Expr& w0, int64_t rows, int64_t cols) {
+    h0_ = h0, w0_ = w0;
     rows_ = rows, cols_ = cols;
     init();
     const Expr first_block = g_ * Expr(nest_.in_blocks());
@@ -173,7 +237,7 @@ class TileEmitter {
     } else {
       reduce_blocked(origin, weights);
     }
-    finish(h0, w0);
+    finish();
   }
 
  private:
@@ -216,6 +280,7 @@ class TileEmitter {
     const int64_t tap = block * width();
     const int64_t padded = ceil_div(nest_.in_channels, kReductionUnroll) * kReductionUnroll;
     b_.loop("icb", 0, nest_.in_blocks(), [&](const Expr& icb) {
+      prefetch_epilogue(icb);
       const Expr x1 = b_.let("x1", origin + icb * Expr(stride_cb_));
       const Expr w1 = b_.let("w1", weights + icb * Expr(tap * nest_.taps()));
       const Expr end = padded % block == 0 ? Expr(block) : min(Expr(block), Expr(padded) - icb * Expr(block));
@@ -234,6 +299,17 @@ class TileEmitter {
     });
   }
 
+  /// What the epilogue reads of some pixels: those of this block of input channels, so that all come one by one while
+  /// the tile is computed. All at once would fill the core's fill buffers and hold up the tile's own loads.
+  void prefetch_epilogue(const Expr& icb) {
+    if (!buffers_.prefetch_epilogue || rows_ > 1) return;
+    const Domain domain = domain_of(e_.task().graph->type(buffers_.output));
+    const int64_t pixels = ceil_div(cols_, nest_.in_blocks());
+    for (int64_t c = 0; c < pixels; ++c) {
+      for (int64_t v = 0; v < t_.vectors; ++v) e_.prefetch_epilogue(domain, site(0, icb * Expr(pixels) + Expr(c), v));
+    }
+  }
+
   void reduce_plain(const Expr& origin, const Expr& weights) {
     const int64_t tap = width();
     b_.loop("c", 0, nest_.in_channels, [&](const Expr& c) {
@@ -246,18 +322,25 @@ class TileEmitter {
     });
   }
 
-  void finish(const Expr& h0, const Expr& w0) {
+  /// Vector `v` of pixel (r, c) of the tile in the output.
+  Site site(int64_t r, const Expr& c, int64_t v) const {
+    Site at;
+    at.index = {n_, block(v), (h0_ + Expr(r)) * Expr(nest_.out_step_h) + Expr(nest_.out_first_h),
+                (w0_ + c) * Expr(nest_.out_step_w) + Expr(nest_.out_first_w), Expr(0)};
+    at.vec_dim = 4;
+    at.lanes = lanes_;
+    return at;
+  }
+
+  void finish() {
     const ValueId anchor = buffers_.output;
     const Domain domain = domain_of(e_.task().graph->type(anchor));
     for (int64_t r = 0; r < rows_; ++r) {
       for (int64_t c = 0; c < cols_; ++c) {
         for (int64_t v = 0; v < t_.vectors; ++v) {
-          Site site;
-          site.index = {n_, block(v), (h0 + Expr(r)) * Expr(nest_.out_step_h) + Expr(nest_.out_first_h),
-                        (w0 + Expr(c)) * Expr(nest_.out_step_w) + Expr(nest_.out_first_w), Expr(0)};
-          site.vec_dim = 4;
-          site.lanes = lanes_;
-          e_.epilogue({{anchor, b_.get(acc_[slot(r, c, v)])}}, domain, site);
+          const Site at = site(r, Expr(c), v);
+          const Expr value = b_.get(acc_[slot(r, c, v)]);
+          buffers_.store ? buffers_.store(value, at, v) : e_.epilogue({{anchor, value}}, domain, at);
         }
       }
     }
@@ -273,6 +356,7 @@ class TileEmitter {
   const Operand* in_;
   int64_t stride_n_, stride_cb_, stride_h_, stride_w_;
   Buf x_;
+  Expr h0_, w0_;  ///< of the tile
   int64_t rows_ = 0, cols_ = 0;
   std::vector<int32_t> acc_;
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "ops/window.h"
 #include "schedule/emit.h"
@@ -23,6 +24,8 @@ struct ConvNest {
   int64_t out_h = 1, out_w = 1;
   int64_t out_step_h = 1, out_step_w = 1, out_first_h = 0, out_first_w = 0;
   int64_t weights_first = 0;  ///< element of the packed weights where this nest's begin
+  /// For the model: cycles until one vector of everything that the epilogue reads and writes is there.
+  double out_line_cycles = 0;
 
   int64_t in_blocks() const { return (in_channels + in_block - 1) / in_block; }
   int64_t taps() const { return kernel_h * kernel_w; }
@@ -42,6 +45,19 @@ struct ConvTile {
 std::optional<Rejected> check_conv_operands(const Task& task);
 /// Whether the halo of the input holds the padding of the window.
 std::optional<Rejected> check_halo(const Window& window, const TensorType& input);
+/// Whether the task has neither feeder nor prologue: the anchor's input is an operand.
+std::optional<Rejected> check_input_stored(const Task& task);
+/// The nest of a convolution of `x` with filters `w` to `y`, whose channels lie in blocks; rejects paddings that the
+/// halo of `x` does not hold and groups that are no whole blocks.
+Answer<ConvNest> direct_nest(const Node& conv, const TensorType& x, const TensorType& w, const TensorType& y);
+/// Bytes of all packed weights.
+int64_t packed_bytes(const ConvNest& nest, int32_t lanes);
+/// Knob `prefetch` of a nest, and its value by prefetch_knob() and pick_prefetch(): over plain inputs taps are written
+/// out, and nothing is prefetched.
+Knob prefetch_knob(const ConvNest& nest);
+int64_t pick_prefetch(const ConvNest& nest, const TargetLimits& limits);
+/// Weights [out][in][r][s] of a convolution, packed for its nest and tile.
+Tensor pack_direct(const Tensor& w, const ConvNest& nest, const ConvTile& tile, int32_t lanes);
 
 /// The tile that the analytic model ranks first: registers, load ports, FMA latency, tails, weight stream.
 ConvTile pick_tile(const ConvNest& nest, const TargetLimits& limits);
@@ -58,10 +74,14 @@ std::vector<Knob> tile_space(const ConvNest& nest, const TargetLimits& limits);
 int64_t nest_items(const ConvNest& nest, const ConvTile& tile);
 
 struct ConvBuffers {
-  ValueId input = kNone, output = kNone;  ///< output: the anchor's value
+  ValueId input = kNone, output = kNone;  ///< output: the convolution's value
   Buf weights;                            ///< packed: see panel_elems
   Buf bias;                               ///< one vector per output block; id < 0 when there is none
   int64_t prefetch = 0;                   ///< of the weights: see prefetch_knob()
+  bool prefetch_epilogue = false;         ///< what the epilogue reads, while a tile of one row is computed
+  /// Takes a vector of the output, the v-th of its pixel's, at a site of the output's domain. Empty: the epilogue of
+  /// the task does.
+  std::function<void(const Expr& value, const Site& site, int64_t v)> store = {};
 };
 
 /// Emits item `item` (0 <= item < nest_items) for batch `n`, group `g` and block group `ocg` (all i64 expressions).

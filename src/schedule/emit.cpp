@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "ops/builder.h"
 
@@ -34,6 +35,43 @@ Shape strides_in(const Domain& domain, const Operand& operand) {
   }
   return strides;
 }
+
+namespace {
+
+/// Whether an operand has the same element in all lanes of the result's blocks, the unused ones too.
+bool spreads_over_lanes(const TensorType& operand, const Shape& result) {
+  if (elems(operand.shape) == 1) return true;
+  const size_t missing = result.size() - operand.shape.size();
+  return result.size() > 1 && (missing > 1 || (operand.shape[1 - missing] == 1 && result[1] != 1));
+}
+
+bool all_zero(const Tensor& t) {
+  for (int64_t i = 0; i < t.elems(); ++i) {
+    if (t.as_double(i) != 0) return false;
+  }
+  return true;
+}
+
+/// 0 in the unused lanes of its result when they are 0 in its blocked operands.
+bool keeps_zero(const Graph& graph, const Node& node) {
+  if (!node.op->zero_preserving) return false;
+  if (node.op->name == "Mul" || node.op->name == "PRelu") return true;  // 0 whatever the other operand
+  const Shape& result = graph.type(node.outputs[0]).shape;
+  return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) {
+    if (in == kNone || !spreads_over_lanes(graph.type(in), result)) return true;
+    const auto& constant = graph.value(in).constant;
+    return constant && all_zero(*constant);
+  });
+}
+
+/// `value` where `valid`, else 0.
+Expr zero_beyond(const Expr& valid, Expr value) {
+  const DType type = value.elem();
+  const Expr zero = is_float(type) ? imm(type, 0, value.lanes()) : imm_int(type, 0, value.lanes());
+  return select(valid, std::move(value), zero);
+}
+
+}  // namespace
 
 Emitter::Emitter(const Task& task, std::string name) : b(std::move(name)), task_(task) {}
 
@@ -115,6 +153,19 @@ Expr Emitter::evaluate(const Node& node, const Domain& domain, const Site& site,
   return named;
 }
 
+Expr Emitter::feeder(const Expr& result, const Domain& domain, const Site& site) {
+  const Graph& graph = *task_.graph;
+  std::map<ValueId, Expr> known{{graph.node(task_.feeder.front()).outputs[0], result}};
+  bool zeros = true;
+  for (NodeId id : std::span(task_.feeder).subspan(1)) {
+    evaluate(graph.node(id), domain, site, known);
+    zeros = zeros && keeps_zero(graph, graph.node(id));
+  }
+  const Expr value = known.at(task_.node().inputs[0]);
+  const Expr valid = lane_mask(domain, site);
+  return valid.defined() && !zeros ? zero_beyond(valid, value) : value;
+}
+
 Expr Emitter::prologue(ValueId value, const Domain& domain, const Site& site) {
   std::map<ValueId, Expr> known;
   for (NodeId id : task_.prologue) {
@@ -142,9 +193,8 @@ void Emitter::epilogue(const std::map<ValueId, Expr>& anchor, const Domain& doma
     if (it == known.end()) continue;
     Expr value = it->second;
     if (valid.defined() && out.type.layout.block > 1 && !keeps_zero(task_)) {
-      const Expr zero = is_float(out.type.dtype) ? imm(out.type.dtype, 0) : imm_int(out.type.dtype, 0);
       if (value.lanes() < site.lanes) value = broadcast(value, site.lanes);
-      value = select(valid, value, broadcast(zero, value.lanes()));
+      value = zero_beyond(valid, value);
     }
     if (value.lanes() < site.lanes) value = broadcast(value, site.lanes);
     const Operand& operand = task_.operand(out.value);
@@ -157,6 +207,15 @@ void Emitter::epilogue(const std::map<ValueId, Expr>& anchor, const Domain& doma
       b.store(buf, at, value, access_mask(operand, domain, site));
     } else {
       b.scatter(buf, ramp(at, Expr(stride), site.lanes), value, access_mask(operand, domain, site));
+    }
+  }
+}
+
+void Emitter::prefetch_epilogue(const Domain& domain, const Site& site) {
+  for (const NodeId id : task_.epilogue) {
+    for (const ValueId in : task_.graph->node(id).inputs) {
+      const Operand* operand = in == kNone ? nullptr : task_.find(in);
+      if (operand != nullptr && operand->constant == nullptr) b.prefetch(input(in), index(*operand, domain, site));
     }
   }
 }
@@ -180,8 +239,10 @@ bool has_loop_form(const Graph& graph, const Node& node) {
 }
 
 std::optional<Rejected> check_elementwise(const Task& task) {
-  for (const auto* list : {&task.prologue, &task.epilogue}) {
-    for (NodeId id : *list) {
+  const size_t conv = task.feeder.empty() ? 0 : 1;
+  for (const std::span<const NodeId> list :
+       {std::span(task.feeder).subspan(conv), std::span(task.prologue), std::span(task.epilogue)}) {
+    for (NodeId id : list) {
       const Node& node = task.graph->node(id);
       if (!has_loop_form(*task.graph, node)) {
         return Rejected{"element-wise operators with a loop form", "scalar() for these types",
@@ -191,36 +252,6 @@ std::optional<Rejected> check_elementwise(const Task& task) {
   }
   return std::nullopt;
 }
-
-namespace {
-
-/// Whether an operand has the same element in all lanes of the result's blocks, the unused ones too.
-bool spreads_over_lanes(const TensorType& operand, const Shape& result) {
-  if (elems(operand.shape) == 1) return true;
-  const size_t missing = result.size() - operand.shape.size();
-  return result.size() > 1 && (missing > 1 || (operand.shape[1 - missing] == 1 && result[1] != 1));
-}
-
-bool all_zero(const Tensor& t) {
-  for (int64_t i = 0; i < t.elems(); ++i) {
-    if (t.as_double(i) != 0) return false;
-  }
-  return true;
-}
-
-/// 0 in the unused lanes of its result when they are 0 in its blocked operands.
-bool keeps_zero(const Graph& graph, const Node& node) {
-  if (!node.op->zero_preserving) return false;
-  if (node.op->name == "Mul" || node.op->name == "PRelu") return true;  // 0 whatever the other operand
-  const Shape& result = graph.type(node.outputs[0]).shape;
-  return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) {
-    if (in == kNone || !spreads_over_lanes(graph.type(in), result)) return true;
-    const auto& constant = graph.value(in).constant;
-    return constant && all_zero(*constant);
-  });
-}
-
-}  // namespace
 
 bool keeps_zero(const Task& task) {
   const auto keeps = [&](NodeId id) { return keeps_zero(*task.graph, task.graph->node(id)); };

@@ -55,11 +55,16 @@ class Emitter {
 
   /// Evaluates the prologue nodes that lead to `value` at a site; loads it when no prologue node makes it.
   Expr prologue(ValueId value, const Domain& domain, const Site& site);
+  /// What the anchor reads of the feeder at a site, from the result of its convolution there; unused lanes are 0.
+  Expr feeder(const Expr& result, const Domain& domain, const Site& site);
   /// Evaluates an element-wise anchor at a site, then the epilogue.
   void map(const Domain& domain, const Site& site);
   /// Evaluates the epilogue at a site from the anchor's results and stores every output of the task. Unused lanes of
   /// blocked layouts are written as 0; where the domain is blocked and an operand is not, they are not accessed.
   void epilogue(const std::map<ValueId, Expr>& anchor, const Domain& domain, const Site& site);
+
+  /// Prefetches what epilogue() will read at a site, but for constants.
+  void prefetch_epilogue(const Domain& domain, const Site& site);
 
   Stage finish(Lowered& lowered);
 

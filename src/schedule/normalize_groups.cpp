@@ -144,20 +144,13 @@ std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
   return all;
 }
 
-/// Bytes a cycle that a core reads of `bytes` that it has touched before.
-double rate_of(int64_t bytes, const TargetLimits& limits) {
-  return bytes <= limits.l2_bytes / 2   ? std::max(kL2BytesPerCycle, limits.l3_rate)
-         : bytes <= limits.l3_bytes / 2 ? limits.l3_rate
-                                        : limits.memory_rate;
-}
-
 /// The input is read twice and the output written once; between the two readings of an item lies what it works on.
 double model(const Grouped& s, const Split& p, const TargetLimits& limits) {
   const int64_t elems = s.n * s.pixels() * (s.blocked ? s.blocks * limits.lanes_f32() : s.channels);
   const int64_t items = s.n * (s.blocked ? s.units() : s.groups);
   const auto bytes = static_cast<double>(elems * 4);
-  const double again = rate_of(p.joint != 0 ? elems * 4 / items : elems * 4, limits);
-  return bytes * 2 / rate_of(elems * 4, limits) + bytes / again;
+  const double again = reread_rate(p.joint != 0 ? elems * 4 / items : elems * 4, limits);
+  return bytes * 2 / reread_rate(elems * 4, limits) + bytes / again;
 }
 
 Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {

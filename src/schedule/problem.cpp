@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <span>
 
 #include "base/random.h"
 #include "base/text.h"
@@ -49,12 +50,15 @@ class ProblemParser {
   explicit ProblemParser(std::string_view line) : line_(line), builder_(graph_) { builder_.fold_limit = -1; }
 
   Problem run() {
-    const std::vector<Call> calls = split_calls();
+    constexpr Word kFeeds = " => ";
+    const size_t feeds = Word(line_).find(kFeeds);
+    const bool fed = feeds != Word::npos;
+    std::string name;
     try {
-      ValueId value = calls.front().name == "conv2d" ? conv(calls) : anchor(calls.front());
-      made_.push_back(value);
-      const bool bias = calls.front().name == "conv2d" && calls.size() > 1 && calls[1].name == "bias";
-      for (size_t i = bias ? 2 : 1; i < calls.size(); ++i) made_.push_back(after(calls[i]));
+      if (fed) part(split_calls(0, feeds), kNone, "feeder");
+      const ValueId x = fed ? made_.back() : kNone;
+      made_.clear();
+      name = graph_.node(part(split_calls(fed ? feeds + kFeeds.size() : 0, line_.size()), x, "conv")).name;
     } catch (const ShapeNeedsValue& needs) {
       fail(ErrorKind::bad_input, "problem '{}': the shape of {} depends on values that the line does not have", line_,
            needs.node);
@@ -64,11 +68,25 @@ class ProblemParser {
     }
     graph_.name = line_;
     graph_.add_output(made_.back(), "y");
-    std::string name = graph_.node(graph_.value(made_.front()).producer).name;
-    return {std::move(graph_), std::move(name)};
+    return {std::move(graph_), std::move(name), fed};
   }
 
  private:
+  /// An anchor, which reads `x` where that is given, and what follows it; answers the anchor. `name` is that of a
+  /// convolution, before which there may be a prologue of one node.
+  NodeId part(std::span<const Call> calls, ValueId x, const char* name) {
+    if (x == kNone && calls.size() > 1 && calls[0].name != "conv2d" && calls[1].name == "conv2d") {
+      x = anchor(calls[0], true);
+      calls = calls.subspan(1);
+    }
+    const bool conv2d = calls.front().name == "conv2d";
+    if (x != kNone && !conv2d) error(calls.front().head, "conv2d behind '=>'");
+    made_.push_back(conv2d ? conv(calls, x, name) : anchor(calls.front(), false));
+    const bool bias = conv2d && calls.size() > 1 && calls[1].name == "bias";
+    for (size_t i = bias ? 2 : 1; i < calls.size(); ++i) made_.push_back(after(calls[i]));
+    return graph_.value(made_.front()).producer;
+  }
+
   [[noreturn]] void error(Word at, const std::string& expected) const {
     const auto column = static_cast<size_t>(at.data() - line_.data()) + 1;
     const std::string got = at.empty() ? "the end" : fmt::format("'{}'", at);
@@ -81,16 +99,15 @@ class ProblemParser {
     return inside.empty() ? Word(line_).substr(end, 0) : inside;
   }
 
-  /// The calls between "+" outside of parentheses.
-  std::vector<Call> split_calls() const {
+  /// The calls between "+" outside of parentheses in [begin, end) of the line.
+  std::vector<Call> split_calls(size_t begin, size_t end) const {
     std::vector<Call> calls;
-    size_t begin = 0;
     int depth = 0;
-    for (size_t i = 0; i <= line_.size(); ++i) {
-      const char c = i < line_.size() ? line_[i] : '+';
+    for (size_t i = begin; i <= end; ++i) {
+      const char c = i < end ? line_[i] : '+';
       depth += c == '(' ? 1 : c == ')' ? -1 : 0;
       if (depth < 0 || depth > 1) error(Word(line_).substr(i, 1), "parentheses in pairs, one inside no other");
-      if (i == line_.size() && depth != 0) error(Word(line_).substr(i), "')'");
+      if (i == end && depth != 0) error(Word(line_).substr(i), "')'");
       if (c != '+' || depth != 0) continue;
       calls.push_back(call(cut(begin, i)));
       begin = i + 1;
@@ -148,7 +165,8 @@ class ProblemParser {
     return out;
   }
 
-  ValueId conv(const std::vector<Call>& calls) {
+  /// Reads `x` where that is given, else an input.
+  ValueId conv(std::span<const Call> calls, ValueId x_given, const char* name) {
     const Word head = calls.front().head;
     const ConvWords words = conv_words(head);
     const auto need = [&](Word key) {
@@ -172,9 +190,12 @@ class ProblemParser {
       attrs[attr] = values;
     };
     list("stride", "strides", 2), list("pad", "pads", 4), list("dil", "dilations", 2);
-    std::vector<ValueId> inputs{input(words.type, x), constant(words.type, w)};
+    if (x_given != kNone && graph_.type(x_given).shape != x)
+      error(head, fmt::format("n, c, h and w of what the part before makes ({})",
+                              fmt::join(graph_.type(x_given).shape, ", ")));
+    std::vector<ValueId> inputs{x_given == kNone ? input(words.type, x) : x_given, constant(words.type, w)};
     if (calls.size() > 1 && calls[1].name == "bias") inputs.push_back(constant(words.type, {w[0]}));
-    return builder_.add("Conv", inputs, attrs, "conv");
+    return builder_.add("Conv", inputs, attrs, name);
   }
 
   // --- other operators ---
@@ -280,10 +301,11 @@ class ProblemParser {
     return builder_.add(op.name, std::move(values), attrs, options).front();
   }
 
-  ValueId anchor(const Call& call) {
+  /// `live`: none of its operands is constant.
+  ValueId anchor(const Call& call, bool live) {
     const OpDef& op = definition(call.name);
     const auto make_value = [&](const TensorType& type, size_t index) {
-      const bool activation = index == 0 || op.name == "FusedAttention" ||
+      const bool activation = live || index == 0 || op.name == "FusedAttention" ||
                               (op.family == Family::matmul && index == 1 && type.shape.size() > 2);
       return activation ? input(type.dtype, type.shape) : constant(type.dtype, type.shape);
     };

@@ -2,6 +2,12 @@
 
 namespace kilter {
 
+double reread_rate(int64_t bytes, const TargetLimits& limits) {
+  return bytes <= limits.l2_bytes / 2   ? std::max(kL2BytesPerCycle, limits.l3_rate)
+         : bytes <= limits.l3_bytes / 2 ? limits.l3_rate
+                                        : limits.memory_rate;
+}
+
 Knob prefetch_knob() { return {"prefetch", {0, 1024, 2048, 4096, 8192, 16384}}; }
 
 int64_t pick_prefetch(int64_t weight_bytes, const TargetLimits& limits) {

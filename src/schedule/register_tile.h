@@ -16,6 +16,14 @@ constexpr int64_t kReductionUnroll = 4;
 /// Bytes a cycle that one core reads from L2 in streams, as the models count them.
 constexpr double kL2BytesPerCycle = 24;
 
+/// Bytes a cycle that a core reads of `bytes` that it has touched before.
+double reread_rate(int64_t bytes, const TargetLimits& limits);
+/// Cycles of arithmetic beside those of a stream: the longer of both and half of the shorter, as they overlap in part
+/// (measured).
+inline double beside(double arithmetic, double stream) {
+  return std::max(arithmetic, stream) + std::min(arithmetic, stream) / 2;
+}
+
 /// Parts of `size` that cover `extent`.
 inline int64_t ceil_div(int64_t extent, int64_t size) { return (extent + size - 1) / size; }
 

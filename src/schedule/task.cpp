@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <span>
 
 #include "ops/builder.h"
 #include "ops/window.h"
@@ -122,6 +123,21 @@ std::string general_text(const Graph& graph, const Node& node, const Chain* chai
   return out;
 }
 
+/// "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32 +bias +relu": a node and the element-wise nodes after it.
+std::string part_text(const Graph& graph, NodeId first, std::span<const NodeId> after) {
+  const Node& node = graph.node(first);
+  const auto output = [&](NodeId id) { return graph.node(id).outputs[0]; };
+  const bool conv = node.op->family == Family::conv && graph.type(node.inputs[0]).shape.size() == 4;
+  std::string out = conv ? conv_text(graph, node) : general_text(graph, node, nullptr);
+  Chain chain{&first_output(graph, node), output(first), {output(first)}};
+  for (NodeId id : after) {
+    out += (id == after.front() ? " +" : "+") + general_text(graph, graph.node(id), &chain);
+    chain.previous = output(id);
+    chain.made.push_back(output(id));
+  }
+  return out;
+}
+
 }  // namespace
 
 bool is_dense(const Shape& shape, const Shape& strides) {
@@ -150,6 +166,7 @@ const Operand& Task::operand(ValueId value) const {
 
 std::string Task::ops() const {
   std::vector<std::string_view> names;
+  for (NodeId id : feeder) names.push_back(graph->node(id).op->name);
   for (NodeId id : prologue) names.push_back(graph->node(id).op->name);
   names.push_back(node().op->name);
   for (NodeId id : epilogue) names.push_back(graph->node(id).op->name);
@@ -157,19 +174,10 @@ std::string Task::ops() const {
 }
 
 std::string Task::problem() const {
-  const TensorType& domain = first_output(*graph, node());
-  const auto output = [&](NodeId id) { return graph->node(id).outputs[0]; };
   std::string out;
+  if (!feeder.empty()) out = part_text(*graph, feeder.front(), std::span(feeder).subspan(1)) + " => ";
   for (NodeId id : prologue) out += general_text(*graph, graph->node(id), nullptr) + "+ ";
-  const bool conv = node().op->family == Family::conv && graph->type(node().inputs[0]).shape.size() == 4;
-  out += conv ? conv_text(*graph, node()) : general_text(*graph, node(), nullptr);
-  Chain chain{&domain, output(anchor), {output(anchor)}};
-  for (NodeId id : epilogue) {
-    out += (id == epilogue.front() ? " +" : "+") + general_text(*graph, graph->node(id), &chain);
-    chain.previous = output(id);
-    chain.made.push_back(output(id));
-  }
-  return out;
+  return out + part_text(*graph, anchor, epilogue);
 }
 
 std::string Task::layouts() const {
@@ -201,6 +209,7 @@ int64_t Task::flops() const {
     const Node& n = graph->node(id);
     total += n.op->flops != nullptr ? n.op->flops(view(*graph, n)) : elems(first_output(*graph, n).shape);
   };
+  for (NodeId id : feeder) add(id);
   for (NodeId id : prologue) add(id);
   add(anchor);
   for (NodeId id : epilogue) add(id);

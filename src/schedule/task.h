@@ -1,4 +1,5 @@
-// A task is one fused group of nodes: an anchor with element-wise nodes before and after it. Templates lower tasks.
+// A task is one fused group of nodes: an anchor with element-wise nodes before and after it, and at times the
+// convolution that feeds it. Templates lower tasks.
 #pragma once
 
 #include <string>
@@ -24,6 +25,9 @@ struct Operand {
 struct Task {
   const Graph* graph = nullptr;
   NodeId anchor = kNone;
+  /// A convolution whose result the anchor alone reads, and the element-wise nodes on the way to the anchor, in order:
+  /// what they make is no operand. Empty for most tasks.
+  std::vector<NodeId> feeder;
   std::vector<NodeId> prologue;  ///< element-wise nodes before the anchor, in order
   std::vector<NodeId> epilogue;  ///< element-wise nodes after the anchor, in order
   std::vector<Operand> inputs;   ///< values read from outside, each once

@@ -9,6 +9,7 @@ namespace kilter {
 extern const Template conv2d_winograd;
 extern const Template conv2d_direct;
 extern const Template conv2d_depthwise;
+extern const Template conv2d_then_depthwise;
 extern const Template conv_transpose;
 extern const Template matmul_tiled;
 extern const Template attention_rows;

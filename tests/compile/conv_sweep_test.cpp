@@ -116,6 +116,26 @@ void make_conv_chain(SweepNet& net) {
   net.output(v);
 }
 
+/// A depthwise convolution of what another convolution made, alone or with other readers.
+void make_fed_depthwise(SweepNet& net) {
+  Draw& draw = net.draw;
+  const Shape in{draw.pick({1, 1, 2}), draw.pick({3, 4, 8, 16, 17, 24}), draw.between(2, 20), draw.between(1, 33)};
+  const int64_t channels = draw.pick({1, 5, 16, 17, 24, 32, 48}), k = draw.pick({1, 1, 1, 2, 3});
+  Attrs first{{"pads", Ints{k / 2, draw.between(0, k - 1), k - 1, k / 2}}};
+  if (draw.chance(20)) first["strides"] = Ints{draw.between(1, 2), draw.between(1, 2)};
+  std::vector<ValueId> inputs{net.input(in), net.constant({channels, in[1], k, k}, 0.3F)};
+  if (draw.chance(60)) inputs.push_back(net.constant({channels}));
+  const ValueId between = net.elementwise(net.b.add("Conv", inputs, first));
+  if (draw.chance(10)) net.output(between);
+  const Kernel kernel = draw.pick<Kernel>({{3, 3}, {3, 3}, {3, 3}, {5, 5}, {1, 1}, {2, 3}, {1, 5}, {7, 1}});
+  Attrs second = draw_window(draw, kernel, true);
+  second["group"] = net.shape(between)[1];
+  std::vector<ValueId> operands{between, net.constant({net.shape(between)[1], 1, kernel.h, kernel.w}, 0.3F)};
+  if (draw.chance(60)) operands.push_back(net.constant({net.shape(between)[1]}));
+  const ValueId v = net.elementwise(net.b.add("Conv", operands, second));
+  net.output(draw.chance(40) ? add_conv(net, v) : v);
+}
+
 /// Convolutions of one and three spatial axes, and weights that come at run time.
 void make_other_conv(SweepNet& net) {
   Draw& draw = net.draw;
@@ -186,6 +206,22 @@ void make_gate(SweepNet& net) {
   net.output(draw.chance(70) ? add_conv(net, v) : v);
 }
 
+/// Channels times factors made from the image, and a 1x1 convolution of the product.
+void make_scaled(SweepNet& net) {
+  Draw& draw = net.draw;
+  const Shape in{draw.chance(85) ? 1 : 2, draw.pick({3, 16, 17}), draw.between(4, 20), draw.between(4, 20)};
+  const int64_t channels = draw.pick({5, 16, 17, 32, 40}), out = draw.pick({1, 8, 16, 17, 33});
+  const auto point = [&](ValueId x, int64_t filters) {
+    return net.b.add("Conv", {x, net.constant({filters, net.shape(x)[1], 1, 1}, 0.3F)});
+  };
+  const ValueId image = net.b.add("Relu", {point(net.input(in), channels)});
+  ValueId factors = net.b.add("GlobalAveragePool", {image});
+  factors = net.b.add(draw.chance(50) ? "Sigmoid" : "HardSigmoid", {point(factors, channels)});
+  const ValueId scaled = net.b.add("Mul", draw.chance(70) ? std::vector{image, factors} : std::vector{factors, image});
+  if (draw.chance(10)) net.output(scaled);
+  net.output(net.elementwise(point(scaled, out)));
+}
+
 /// Normalisations of what a convolution wrote, over channels or groups of them that share blocks.
 void make_normalized(SweepNet& net) {
   Draw& draw = net.draw;
@@ -227,10 +263,12 @@ INSTANTIATE_TEST_SUITE_P(Windows, WindowSweep,
                          testing::Values(NetKind{"Conv", make_conv, 40, {"conv2d_direct", "conv2d_depthwise"}},
                                          NetKind{"Winograd", make_winograd, 30, {"conv2d_winograd", "conv2d_direct"}},
                                          NetKind{"ConvChain", make_conv_chain, 24, {"conv2d_direct"}},
+                                         NetKind{"FedDepthwise", make_fed_depthwise, 40, {"conv2d_then_depthwise"}},
                                          NetKind{"OtherConv", make_other_conv, 20},
                                          NetKind{"ConvTranspose", make_conv_transpose, 24, {"conv_transpose"}},
                                          NetKind{"Pool", make_pool, 30, {"pool_rows"}},
                                          NetKind{"Gate", make_gate, 20, {"map"}},
+                                         NetKind{"Scaled", make_scaled, 20, {"conv2d_direct"}},
                                          NetKind{"Normalized", make_normalized, 30, {"normalize_groups"}},
                                          NetKind{"Resize", make_resize, 20, {"resize_table"}}),
                          [](const auto& family) { return std::string(family.param.name); });

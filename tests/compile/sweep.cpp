@@ -29,6 +29,7 @@ struct Variation {
     std::string out = "on " + options.target.name;
     for (const auto& [node, schedule] : options.schedules)
       out += fmt::format(" --schedule {}='{}'", node, schedule.text());
+    for (const std::string& node : options.fuse) out += " --fuse " + node;
     for (const std::string& node : options.no_fuse) out += " --no-fuse " + node;
     for (const std::string& node : options.plain_layout) out += " --plain-layout " + node;
     return out;
@@ -80,7 +81,9 @@ Compiled compile_variation(const Graph& graph, Variation& variation) {
       if (error.kind() != ErrorKind::usage) throw;
       const std::string node = refused_node(error.message());
       if (variation.options.schedules.erase(node) > 0) continue;
-      if (variation.options.no_fuse.empty() && variation.options.plain_layout.empty()) throw;
+      if (variation.options.no_fuse.empty() && variation.options.plain_layout.empty() && variation.options.fuse.empty())
+        throw;
+      variation.options.fuse.clear();
       variation.options.no_fuse.clear();
       variation.options.plain_layout.clear();
     }
@@ -98,6 +101,7 @@ Variation draw_variation(const Graph& graph, const Target& target, Draw& draw) {
     if (draw.chance(20)) v.options.no_fuse.insert(any());
     if (draw.chance(20)) v.options.plain_layout.insert(any());
   }
+  v.options.fuse = draw_fused(graph, v.options, draw);
   v.options.schedules = draw_schedules(graph, v.options, draw);
   return v;
 }

@@ -48,10 +48,33 @@ std::vector<TaskSpace> tasks_of(Graph graph, const Target& target) {
   return all;
 }
 
+std::set<std::string> draw_fused(const Graph& graph, const CompileOptions& options, Draw& draw) {
+  std::set<std::string> drawn;
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.op->family != Family::conv || node.int_attr("group", 1) == 1 || !draw.chance(70)) continue;
+    PassContext context;
+    context.limits = options.target.limits;
+    context.no_fuse = options.no_fuse;
+    context.plain_layout = options.plain_layout;
+    context.fuse = drawn;
+    context.fuse.insert(node.name);
+    try {
+      Graph passed = graph;
+      run_passes(passed, context);
+      drawn = context.fuse;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::usage) throw;
+    }
+  }
+  return drawn;
+}
+
 std::map<std::string, Schedule> draw_schedules(Graph graph, const CompileOptions& options, Draw& draw) {
   PassContext context;
   context.limits = options.target.limits;
   context.no_fuse = options.no_fuse;
+  context.fuse = options.fuse;
   context.plain_layout = options.plain_layout;
   run_passes(graph, context);
   std::map<std::string, Schedule> drawn;

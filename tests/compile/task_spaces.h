@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct TaskSpace {
 };
 /// Tasks that a template takes, with the default's space.
 std::vector<TaskSpace> tasks_of(Graph graph, const Target& target);
+
+/// Random depthwise convolutions that can run in one task with the convolution before them, for CompileOptions::fuse.
+std::set<std::string> draw_fused(const Graph& graph, const CompileOptions& options, Draw& draw);
 
 /// For each task a random legal schedule of a random template of those that take it. `options` gives the target and
 /// what the passes see; operands are taken as dense, so that the plan may still refuse one.

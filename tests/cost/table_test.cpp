@@ -80,7 +80,7 @@ TEST(Table, RefusesDamagedRows) {
   EXPECT_EQ(error_in(R"({"format": "kilter-cost-table-1", "features": [7]})"),
             "t.jsonl: line 1: \"features\": expected names, got 7");
   EXPECT_EQ(error_in(R"({"format": "kilter-cost-table-1"})"),
-            "t.jsonl: line 1: no \"features\": a table of schedules, whose features nothing here computes");
+            "t.jsonl: line 1: no \"features\": expected a list of names");
 }
 
 TEST(Table, SeveralFilesOfTheSameFeatures) {
@@ -98,23 +98,6 @@ TEST(Table, SeveralFilesOfTheSameFeatures) {
       error_of([&] { (void)read_table({a, other}); }),
       other.string() + ": line 1: expected the 2 features of the first file, got 1; take tables of the same version");
   EXPECT_NE(error_of([&] { (void)read_table({folder.path() / "none"}); }).find("none"), std::string::npos);
-}
-
-TEST(Table, FeaturesOfSchedulesComeFromASource) {
-  const FeatureSource source{
-      {"length", "device"}, [](const std::string& task, const std::string& schedule, const std::string& device) {
-        return std::vector<float>{static_cast<float>(task.size() + schedule.size()), static_cast<float>(device.size())};
-      }};
-  const Table table = parse_table(R"({"format": "kilter-cost-table-1"}
-{"task": "conv", "schedule": "direct tile=14", "device": "cpu", "cost": 0.5})",
-                                  "t", &source);
-  EXPECT_EQ(table.set.rows.row(0)[0], 18);
-  EXPECT_EQ(table.set.rows.row(0)[1], 3);
-  EXPECT_EQ(error_of([&] {
-              (void)parse_table("{\"format\": \"kilter-cost-table-1\"}\n{\"task\": \"conv\", \"cost\": 1}", "t",
-                                &source);
-            }),
-            "t: line 2: \"schedule\": expected a text, got null");
 }
 
 Table synthetic_table() {

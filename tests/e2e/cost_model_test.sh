@@ -57,6 +57,14 @@ expect 3 "was trained on 3 features, of which 1 is not among the 3 given: size" 
 head -c 500 "$scratch/m.trees" > "$scratch/cut.trees"
 expect 3 "it is cut off" show "$scratch/cut.trees"
 expect 2 "pip install xgboost-cpu" train --trainer xgb --xgboost "$scratch/nowhere" --table "$scratch/rows.jsonl" -o "$scratch/x.trees"
+# Rows of measured schedules, from a table of costs.
+printf '%s\n' '{"problem":"conv2d n1 c32 h14 w14 k32 r1 s1 f32","target":"znver4","threads":1,"prune":1.5,"conditions":"m; k; d","templates":[["conv2d_direct","vectors","rows","tile","prefetch"]]}' \
+  '[0,2,1,14,0,1,20]' '[0,2,1,7,0,0.9,20]' > "$scratch/costs.jsonl"
+expect 0 "made.jsonl: 2 rows" rows "$scratch/costs.jsonl" -o "$scratch/made.jsonl"
+expect 0 "from 2 rows of 1 tasks on 1 device" train --table "$scratch/made.jsonl" -o "$scratch/made.trees"
+expect 3 "none.jsonl" rows "$scratch/none.jsonl" -o "$scratch/made.jsonl"
+: > "$scratch/empty.jsonl"
+expect 3 "no measured schedules to learn from; expected tables of \`kilter searchers --measure\` or records of \`kilter tune\`" rows "$scratch/empty.jsonl" -o "$scratch/made.jsonl"
 # One row in 17 fails by no rule that a model could learn: the rest must be in order.
 regret=$("$kilter" cost-model eval --table "$scratch/rows.jsonl" --json - | python3 -c 'import json, sys; m = json.load(sys.stdin)["all"]; print(m["top1_regret"] < 0.01 and m["pairwise"] > 0.85 and m["spearman"] > 0.7)')
 [ "$regret" = True ] || { echo "FAILED: predictions for tasks not seen are poor"; failures=$((failures + 1)); }

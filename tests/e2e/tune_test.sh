@@ -15,15 +15,35 @@ count() { "$kilter" records list --records "$1" --json - | python3 -c 'import js
 doubles() { "$kilter" records export --records "$1" -o all.jsonl > /dev/null && sort all.jsonl | uniq -d | wc -l; }
 
 # A short run keeps records where it says, and what it writes can be used.
-"$kilter" tune "${net[@]}" --threads 1 --time 60s --trials 80 --records a.db --write-plan a.plan --json a.json > out.txt
+"$kilter" tune "${net[@]}" --threads 1 --time 60s --trials 80 --records a.db --write-plan a.plan --json a.json --html a.html --events a.jsonl > out.txt
 grep -q "^records: a.db" out.txt || die "no word of the records: $(cat out.txt)"
 python3 - <<'PY'
 import json
 r = json.load(open("a.json"))
 assert r["trials"] >= 60 and r["failures"] == 0, r
 assert r["same_plan"] or r["ratio"]["high"] <= 1, r["ratio"]
-assert set(r.get("choices") or {}) <= {n for t in r["tasks"] for n in t["nodes"]}
+assert set(r["choices"]) <= {n for t in r["tasks"] for n in t["nodes"]}
+# Every line is an event; together they say what the outcome says.
+events = [json.loads(line) for line in open("a.jsonl")]
+assert events[0]["event"] == "start" and events[-1]["event"] == "end", (events[0], events[-1])
+assert [e["phase"] for e in events if e["event"] == "phase"] == ["preparing", "searching", "racing", "choosing"]
+assert events[0]["cost_model"] == "shipped" and r["settings"]["cost_model"] == "shipped" and r["settings"]["graph_best"]
+assert r["graph"]["won"] or r["ratio"] == r["history_ratio"], (r["graph"], r["ratio"])
+assert all(a["seconds"] <= b["seconds"] for a, b in zip(events, events[1:]))
+prepared = next(e for e in events if e["event"] == "prepared")
+assert [t["problem"] for t in prepared["tasks"]] == [t["problem"] for t in r["tasks"]]
+trials = [e for e in events if e["event"] == "trial"]
+assert len(trials) == r["trials"] + r["failures"] and all(0 <= e["task"] < len(r["tasks"]) for e in trials)
+assert all(e["ratio"]["low"] <= e["ratio"]["value"] <= e["ratio"]["high"] for e in trials if e["status"] == "ok")
+end = events[-1]
+assert {k: v for k, v in end.items() if k != "event"} == {k: v for k, v in r.items() if k not in ("model", "settings", "trace")}
+assert {e["event"] for e in events} <= {"start", "phase", "prepared", "trial", "gain", "race", "end"}
 PY
+grep -q "<title>zoo:squeezenet1_1 - Kilter tuning</title>" a.html || die "no page"
+"$kilter" tune "${net[@]}" --threads 1 --time 30s --trials 5 --records none --cost-model none --choose history-best --events - 2> /dev/null > events.txt
+grep -q '"cost_model":"none"' events.txt || die "--cost-model none is not in the settings"
+! grep -q '"choosing"' events.txt || die "history-best leaves the graph tuner out"
+python3 -c 'import json; [json.loads(line) for line in open("events.txt")]' || die "standard output holds more than events"
 [ "$(count a.db)" -ge 60 ] || die "too few records"
 "$kilter" run "${net[@]}" --threads 1 --records a.db --verify | grep -q "verify: passed" || die "verify with records"
 "$kilter" run "${net[@]}" --threads 1 --layer-plan a.plan --verify | grep -q "verify: passed" || die "verify with a plan"
@@ -43,20 +63,41 @@ expect() {
 }
 expect 2 "--time 5 years: expected a time such as 90s, 5min or 1h" tune "${net[@]}" --time "5 years"
 expect 2 "tune: --layer-plan and --forbid are for commands that use what was tuned" tune "${net[@]}" --layer-plan a.plan
+expect 2 "--json - and --events -: standard output holds one of them; give a file for the others" \
+  tune "${net[@]}" --json - --events -
+for option in --events --html --json --write-plan; do
+  expect 3 "$option no/where: cannot write the file; give a place that can be written" tune "${net[@]}" $option no/where
+done
+echo "not a model" > bad.trees
+expect 3 "bad.trees: line 1: expected 'kilter-trees ...', got 'not a model'" tune "${net[@]}" --cost-model bad.trees
+expect 3 "nowhere.trees" tune "${net[@]}" --cost-model nowhere.trees
+expect 2 "--timeout 5: expected a time from 10ms to 600s such as 500ms or 10s; a bare number is milliseconds" \
+  tune "${net[@]}" --timeout 5
+expect 2 "--tuner: kilter tune has no such option; --searcher chooses what proposes schedules" tune "${net[@]}" --tuner xgb
+expect 2 "--enable-cpu-cache-flush: kilter tune has no such option; layers are measured inside the network" \
+  tune --enable-cpu-cache-flush "${net[@]}"
+"$kilter" tune --help > help.txt
+"$kilter" options > options.txt
+for option in number repeat min-repeat-ms timeout n-parallel; do
+  grep -q -- "--$option" help.txt || die "no help for --$option"
+  grep -q "^  $option " options.txt || die "kilter options lacks $option"
+done
 expect 2 "give one of them" run "${net[@]}" --records a.db --layer-plan a.plan
 expect 2 "no task has this name" run "${net[@]}" --layer-plan <(echo "nowhere = map item=1024")
 expect 3 "nothing.db" run "${net[@]}" --records nothing.db
 
-# Killed at any moment, it loses nothing that it had and goes on.
+# Killed at any moment, it loses nothing that it had and goes on. A busy machine gets more time until there is a record.
 before=0
+longest=2.5
 for i in $(seq "$kills"); do
   "$kilter" tune "${net[@]}" --threads 1 --time 60s --records k.db > /dev/null 2>&1 &
   pid=$!
-  python3 -c "import random,time; random.seed($i); time.sleep(random.uniform(0.3, 2.5))"
+  python3 -c "import random,time; random.seed($i); time.sleep(random.uniform(0.3, $longest))"
   kill -9 $pid 2>/dev/null || true
   wait $pid 2>/dev/null || true
-  [ -e k.db ] || continue
-  now=$(count k.db)
+  now=0
+  [ ! -e k.db ] || now=$(count k.db)
+  [ "$now" -gt 0 ] || longest=$(python3 -c "print(2 * $longest)")
   [ "$now" -ge "$before" ] || die "kill $i: $before records before, $now after"
   before=$now
 done

@@ -3,6 +3,7 @@
 #include "profile/kernels.h"
 
 #include <fmt/ranges.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,8 +19,10 @@ namespace {
 
 /// The problems of the tasks that the passes make of a line's graph.
 std::vector<std::string> problems_of(const std::string& line) {
-  Graph graph = parse_problem(line).graph;
+  Problem parsed = parse_problem(line);
+  Graph& graph = parsed.graph;
   PassContext context;
+  if (parsed.fed) context.fuse.insert(parsed.anchor);
   context.limits = parse_target("x86-64-v3").limits;
   for (const PassRow& row : all_passes()) row.function(graph, context);
   std::vector<std::string> all;
@@ -59,6 +62,8 @@ TEST(Problem, LinesByHandReadBack) {
            "conv2d n1 c16 h8 w8 k16 r1 s1 f32 +add+sub(f32[1,16,8,8] %)+div",
            "matmul(f32[3,5,8] f32[3,8,4]) +mul(0.25)+max(f32[4])",
            "matmul(f32[5,8] f32[8,4]) +mul(0.5)+add(f32[4])",
+           "conv2d n1 c8 h9 w9 k16 r1 s1 f32 +bias +relu => conv2d n1 c16 h9 w9 k16 r3 s3 g16 pad1 f32 +clip(0 6)",
+           "conv2d n1 c3 h9 w9 k16 r3 s3 stride2,2 pad1 f32 => conv2d n1 c16 h5 w5 k16 r3 s3 g16 f32 +add",
            "convtranspose(f32[1,16,5,5] f32[16,8,4,4] kernel_shape=4,4 pads=1,1,1,1 strides=2,2) +add",
            "maxpool(f32[1,16,9,9] kernel_shape=3,3 pads=1,1,1,1 strides=2,2) +relu",
            "softmax(f32[4,33] axis=-1)",
@@ -77,6 +82,15 @@ std::string error_of(const std::string& line) {
     return error.message();
   }
   return "no error";
+}
+
+TEST(Problem, APrologueIsRead) {
+  const Problem p = parse_problem("mul(f32[1,16,8,8] f32[1,16,1,1])+ conv2d n1 c16 h8 w8 k4 r1 s1 f32 +bias +relu");
+  EXPECT_EQ(p.anchor, "conv");
+  EXPECT_EQ(p.graph.inputs().size(), 2U);
+  const std::string nodes = print(p.graph);
+  EXPECT_THAT(nodes, testing::HasSubstr(" = Mul@"));
+  EXPECT_THAT(nodes, testing::HasSubstr(" = Relu@"));
 }
 
 TEST(Problem, BadLinesAreAnsweredWithTheColumn) {
@@ -111,6 +125,14 @@ TEST(Problem, BadLinesAreAnsweredWithTheColumn) {
             "problem 'softmax(f32[2,3]) +', column 20: expected an operator, got the end");
   EXPECT_EQ(error_of("softmax(f32[2,3]) +mul(%3)"),
             "problem 'softmax(f32[2,3]) +mul(%3)', column 24: expected %0 to %0, got '%3'");
+  EXPECT_EQ(
+      error_of("conv2d n1 c8 h9 w9 k16 r1 s1 f32 => relu(f32[1,16,9,9])"),
+      "problem 'conv2d n1 c8 h9 w9 k16 r1 s1 f32 => relu(f32[1,16,9,9])', column 37: expected conv2d behind '=>', "
+      "got 'relu(f32[1,16,9,9])'");
+  EXPECT_EQ(
+      error_of("conv2d n1 c8 h9 w9 k16 r1 s1 f32 => conv2d n1 c16 h8 w9 k16 r1 s1 g16 f32"),
+      "problem 'conv2d n1 c8 h9 w9 k16 r1 s1 f32 => conv2d n1 c16 h8 w9 k16 r1 s1 g16 f32', column 37: expected n, "
+      "c, h and w of what the part before makes (1, 16, 9, 9), got 'conv2d n1 c16 h8 w9 k16 r1 s1 g16 f32'");
   EXPECT_EQ(error_of("matmul(f32[2,3] f32[4,5])").substr(0, 51), "problem 'matmul(f32[2,3] f32[4,5])': MatMul 'MatMul");
 }
 

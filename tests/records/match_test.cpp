@@ -217,6 +217,11 @@ TEST(ProblemWords, SplitAnchorAndEpilogue) {
   EXPECT_EQ(epilogue_of("relu(f32[4])+ matmul(f32[1,4] f32[4,4]) +add(f32[4])+gelu"), "+add(f32[4])+gelu");
   EXPECT_EQ(anchor_of("relu(f32[4])+ matmul(f32[1,4] f32[4,4])"), "relu(f32[4])+ matmul(f32[1,4] f32[4,4])");
   EXPECT_EQ(epilogue_of("softmax(f32[1,8] axis=-1)"), "");
+  constexpr const char* kFed = "conv2d n1 c8 h9 w9 k16 r1 s1 f32 +relu => conv2d n1 c16 h9 w9 k16 r3 s3 g16 f32";
+  EXPECT_EQ(anchor_of(std::string(kFed) + " +bias +relu"), kFed);
+  EXPECT_EQ(epilogue_of(std::string(kFed) + " +bias +relu"), "+bias +relu");
+  EXPECT_FALSE(conv_words(kFed).has_value());
+  EXPECT_FALSE(shape_distance(shape_of(kFed), shape_of("conv2d n1 c8 h9 w9 k16 r1 s1 f32")).has_value());
 }
 
 TEST(ProblemWords, ExtentsVaryAndTheRestIsForm) {

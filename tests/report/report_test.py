@@ -2,98 +2,20 @@
 
 usage: report_test.py --kilter PROGRAM --worst-case PROGRAM --out FOLDER    (screenshots go to FOLDER)
 """
-import argparse
-import base64
 import json
-import pathlib
-import shutil
 import subprocess
 import sys
-import time
 
-from browser import Browser
+import page as pages
+from page import PHONE, check
 
-LAPTOP, PHONE = (1280, 800), (375, 812)
-
-# Every text in sight with the contrast to what is behind it (WCAG 2.2, relative luminance), the worst first.
-CONTRAST = """
-const parse = (text) => { const c = (text.match(/[\\d.]+/g) || [0, 0, 0, 0]).map(Number); return c.length < 4 ? [...c.slice(0, 3), 1] : c; };
-const over = (top, under) => [0, 1, 2].map((i) => top[i] * top[3] + under[i] * (1 - top[3])).concat(1);
-const luminance = (c) => { const [r, g, b] = c.map((v) => v / 255).map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-const behind = (element) => {
-  const layers = [];
-  for (let e = element; e; e = e.parentElement) {
-    const own = e.matches('g.mark') && e.querySelector(':scope > rect');
-    layers.push(parse(own ? getComputedStyle(own).fill : getComputedStyle(e).backgroundColor));
-    if (layers[layers.length - 1][3] === 1) break;
-  }
-  return layers.reverse().reduce((under, top) => over(top, under), [255, 255, 255, 1]);
-};
-const found = [];
-const walker = document.createTreeWalker(document.querySelector(arguments[0]), NodeFilter.SHOW_TEXT);
-for (let node; (node = walker.nextNode());) {
-  const element = node.parentElement;
-  if (!node.data.trim() || /SCRIPT|STYLE/.test(element.tagName) || !element.checkVisibility() || element.closest('.faded, .sr, .skip')) continue;
-  const style = getComputedStyle(element), ink = parse(element.closest('svg') ? style.fill : style.color), ground = behind(element);
-  const a = luminance(over(ink, ground)), b = luminance(ground);
-  found.push([(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), node.data.trim().slice(0, 40), ink.join(), ground.join()]);
-}
-found.sort((x, y) => x[0] - y[0]);
-return {count: found.length, worst: found.slice(0, 5)};
-"""
-
-# How many colours a PNG (base64) has when drawn small, and the share of the commonest.
-COLOURS = """
-const done = arguments[arguments.length - 1], image = new Image();
-image.onload = () => {
-  const canvas = document.createElement('canvas');
-  canvas.width = 200;
-  canvas.height = Math.min(1500, Math.round(200 * image.height / image.width));
-  const context = canvas.getContext('2d');
-  context.drawImage(image, 0, 0, canvas.width, canvas.height);
-  const counts = new Map(), {data} = context.getImageData(0, 0, canvas.width, canvas.height);
-  for (let i = 0; i < data.length; i += 4) { const key = data[i] << 16 | data[i + 1] << 8 | data[i + 2]; counts.set(key, (counts.get(key) || 0) + 1); }
-  done([counts.size, Math.max(...counts.values()) / (data.length / 4)]);
-};
-image.src = 'data:image/png;base64,' + arguments[0];
-"""
-
-# Elements that stick out of the page to the right and are not inside a box that scrolls.
-STICKS_OUT = """
-return [...document.querySelectorAll('body *')].filter((e) => !e.closest('.scroll, nav, .sr, svg') && e.checkVisibility() &&
-  e.getBoundingClientRect().right > innerWidth + 0.5).map((e) => e.tagName + '.' + e.className).slice(0, 5);
-"""
+SECTIONS = ["explain", "colours", "treemap", "roofline", "timeline", "rows"]
+# What opens for the check of contrast, and the choices of colour.
+OPEN = "document.querySelector('#row-table .name button')?.click(); document.querySelector('.chooser summary')?.click()"
+COLOURS = [f"input[name=colour][value={mode}]" for mode in ("operator", "share")]
 
 
-def check(condition, message):
-    if not condition:
-        raise AssertionError(message)
-
-
-class Page:
-    """One report in the browser."""
-
-    def __init__(self, browser, path, data):
-        self.browser, self.path, self.data = browser, path, data
-
-    def open(self, size=LAPTOP, dark=False):
-        self.browser.screen(*size, dark=dark, phone=size == PHONE)
-        self.browser.open(self.path)
-
-    def js(self, script, *args):
-        return self.browser.js(script, *args)
-
-    def quiet(self, where):
-        """No word on the console, and nothing asked for but the file itself."""
-        words = [entry["message"] for entry in self.browser.logs("browser")]
-        check(not words, f"{where}: console: {words[:3]}")
-        asked = [url for url in self.browser.requests() if url.split("#")[0] != f"file://{self.path}" and not url.startswith(("data:", "about:"))]
-        check(not asked, f"{where}: requests: {[url[:80] for url in asked[:3]]}")
-
-    def focus(self, selector):
-        self.js("document.querySelector(arguments[0]).focus()", selector)
-
+class Page(pages.Page):
     def row_ids(self):
         return self.js("return [...document.querySelectorAll('#row-table tbody tr[data-row]')].map((r) => Number(r.dataset.row))")
 
@@ -141,6 +63,8 @@ def explain(page):
         evidence = entry["evidence"] if isinstance(entry["evidence"], list) else [entry["evidence"]]
         for part in (entry["cause"], entry["advice"], entry["action"], *evidence):
             check(part in text, f"explain lacks {part[:60]!r}")
+    for part in [*said["tuning"]["lines"], said["tuning"]["action"]]:
+        check(part in text, f"explain lacks {part[:60]!r}")
     links = page.js("return [...document.querySelectorAll('.finding h3 a')].map((a) => a.getAttribute('href'))")
     rows = {row["step"]: i for i, row in reversed(list(enumerate(page.data["rows"]))) if row["kind"] != "gap"}
     check(links == [f"#row-{rows[e['step']]}" for e in said["findings"] if e["step"] in rows], f"links to rows: {links}")
@@ -203,7 +127,7 @@ def opening(page):
     layer = next((entry for entry in page.data.get("explain", {}).get("layers", []) if entry["row"] == chosen), None)
     found = [entry[key] for part, key in (("causes", "cause"), ("runners_up", "schedule"), ("rejected", "check"))
              for entry in layer[part][:1]] if layer else []
-    for part in [row["problem"], row["schedule"], row["layouts"]["source"], row["layouts"]["destination"], row["hash"], *found]:
+    for part in [row["problem"], row["schedule"], row["layouts"]["source"], row["layouts"]["destination"], row["hash"], *found, row["record"] or "the default of the analytic model"]:
         check(part in text, f"opened row lacks {part}")
     check(page.js("return document.activeElement.getAttribute('aria-expanded')") == "true", "said to be open")
     page.browser.press("Enter")
@@ -215,32 +139,6 @@ def opening(page):
     check(page.js("return document.querySelectorAll('#row-table tbody td.barrier').length") == len(page.data["rows"]), "column chosen")
     page.browser.press(" ")
     check(page.js("return document.querySelector('#row-table td.barrier') === null"), "column gone")
-
-
-def tab_order(page):
-    """Tab goes through the page in its order, and what has the focus shows it."""
-    page.open()
-    page.browser.press("Tab")
-    place = page.js("const b = document.activeElement.getBoundingClientRect(); return [document.activeElement.className, b.top, b.left]")
-    check(place[0] == "skip" and place[1] >= 0 and place[2] >= 0, f"the skip link comes first and into sight: {place}")
-    page.browser.press("Enter")
-    check(page.js("return document.activeElement.id") == "main", "the skip link leads to the figures")
-    page.open()
-    page.js("window.visited = []")
-    for _ in range(40):
-        page.browser.press("Tab")
-        seen = page.js("""const e = document.activeElement, s = getComputedStyle(e), last = visited[visited.length - 1];
-          const mark = e.matches('.mark') ? (e.querySelector('rect') || e) : null;
-          const ring = mark ? parseFloat(getComputedStyle(mark).strokeWidth) >= 2 : s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 2;
-          const ordered = !last || Boolean(last.compareDocumentPosition(e) & Node.DOCUMENT_POSITION_FOLLOWING);
-          visited.push(e);
-          return [e.tagName, ring, ordered, e.textContent.slice(0, 30), document.body === e];""")
-        if seen[4]:
-            break
-        check(seen[1], f"focus cannot be seen on {seen}")
-        check(seen[2], f"focus goes back at {seen}")
-    order = page.js("return visited.map((e) => e.closest('section')?.id).filter((id, i, all) => id && id !== all[i - 1])")
-    check(order[:5] == [s for s in ["explain", "colours", "treemap", "roofline", "timeline", "rows"] if s in order][:5], f"order {order}")
 
 
 def charts(page):
@@ -323,64 +221,9 @@ def touch(page):
     check(page.js("return location.hash") == f"#row-{at[2]}", "the second tap opens the row")
 
 
-def theme(page):
-    """The button goes through the system's theme, light and dark; motion is only where it is wanted."""
-    page.open()
-    colours = {}
-    for word in ("light", "dark", "auto"):
-        page.focus("#theme")
-        page.browser.press("Enter")
-        check(page.js("return document.getElementById('theme').textContent") == f"Theme: {word}", f"theme {word}")
-        colours[word] = page.js("return getComputedStyle(document.body).backgroundColor")
-    check(colours["light"] == colours["auto"] != colours["dark"], f"colours {colours}")
-    motion = [page.browser.media(still=still) or page.js("return getComputedStyle(document.documentElement).scrollBehavior")
-              for still in (True, False)]
-    check(motion == ["auto", "smooth"], f"motion {motion}")
-
-
-def looks(page, folder):
-    """Layout, contrast and pictures at both sizes in both colour schemes."""
-    pictures, name = [], pathlib.Path(page.path).stem
-    for size, device in ((LAPTOP, "laptop"), (PHONE, "phone")):
-        for dark in (False, True):
-            page.open(size, dark)
-            where = f"{name} {device} {'dark' if dark else 'light'}"
-            width = page.js("return [document.documentElement.scrollWidth, innerWidth]")
-            check(width == [size[0], size[0]], f"{where}: the page is {width[0]} wide in a window of {width[1]}")
-            check(page.js(STICKS_OUT) == [], f"{where}: sticks out: {page.js(STICKS_OUT)}")
-            page.quiet(where)
-            file = folder / f"{name}-{device}-{'dark' if dark else 'light'}.png"
-            pictures.append((where, page.browser.screenshot(file, scale=0.5 if size == PHONE else 1)))
-            page.js("document.querySelector('#row-table .name button')?.click(); document.querySelector('.chooser summary')?.click()")
-            for mode in ("operator", "share"):
-                page.js("document.querySelector(`input[name=colour][value=${arguments[0]}]`).click()", mode)
-                seen = page.js(CONTRAST, "body")
-                check(seen["count"] > 100 and seen["worst"][0][0] >= 4.5, f"{where}: contrast by {mode}: {seen}")
-            check(page.js("return document.documentElement.scrollWidth") == size[0], f"{where}: opened, the page is wider than its window")
-    page.browser.call("/url", {"url": "about:blank"})
-    for where, picture in pictures:
-        colours, commonest = page.browser.call("/execute/async", {"script": COLOURS, "args": [picture]})
-        check(colours > 300 and commonest < 0.9, f"{where}: the picture has {colours} colours, {commonest:.0%} of it is one")
-
-
-def printing(page, folder):
-    page.open(dark=True)
-    pdf = base64.b64decode(page.browser.devtools("Page.printToPDF", printBackground=True, paperWidth=8.27, paperHeight=11.69)["data"])
-    (folder / f"{pathlib.Path(page.path).stem}.pdf").write_bytes(pdf)
-    check(pdf.startswith(b"%PDF") and pdf.count(b"/Type /Page\n") >= 2, f"{len(pdf)} bytes of PDF")
-    page.browser.devtools("Emulation.setEmulatedMedia", media="print")
-    hidden = page.js("return ['nav', '#theme', '.tools'].every((s) => !document.querySelector(s).checkVisibility())")
-    clipped = page.js("const b = document.querySelector('.scroll.rows'); return b.scrollHeight > b.clientHeight + 1")
-    page.browser.devtools("Emulation.setEmulatedMedia", media="")
-    check(hidden and not clipped, "on paper there are no buttons, and the whole table")
-
-
 def hostile(page):
     """Names stay text: no element and no script comes of them."""
-    page.open()
-    check("owned" not in page.js("return document.title").replace(page.data["model"], ""), "a planted script ran")
-    check(page.js("return document.scripts.length") == 2 and page.js("return document.images.length") == 0, "planted elements")
-    check(page.js("return [...document.querySelectorAll('a')].every((a) => a.getAttribute('href').startsWith('#'))"), "links leave the page")
+    pages.hostile(page)
     for i, row in enumerate(page.data["rows"]):
         if "<" in row["name"]:
             label = page.js("return document.querySelector(`#treemap [data-row='${arguments[0]}']`)?.getAttribute('aria-label')", i)
@@ -396,7 +239,24 @@ def empty(browser, path):
     page.quiet("empty")
 
 
+def tab_order(page):
+    pages.tab_order(page, SECTIONS)
+
+
+def make(args):
+    """Writes the reports that are looked at."""
+    def kilter(*words):
+        subprocess.run([args.kilter, *words], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([args.worst_case, str(args.out)], check=True)
+    kilter("profile", "zoo:squeezenet1_1", "--seconds", "0.3", "--html", str(args.out / "squeezenet.html"), "--json",
+           str(args.out / "squeezenet.json"))
+    # A reference kernel gives explain something to say.
+    kilter("explain", "zoo:squeezenet1_1", "--seconds", "1", "--schedule", "conv1=reference", "--html",
+           str(args.out / "explained.html"), "--json", str(args.out / "explained.json"))
+
+
 def run(browser, args):
+    make(args)
     checks = 0
     reports = {}
     for name in ("squeezenet", "explained", "worst"):
@@ -404,42 +264,22 @@ def run(browser, args):
             reports[name] = Page(browser, str(args.out / f"{name}.html"), json.load(file))
     for name, page in reports.items():
         page.open()
-        for part in (content, explain, sorting, filtering, opening, tab_order, charts, timeline, touch, theme, hostile):
+        for part in (content, explain, sorting, filtering, opening, tab_order, charts, timeline, touch, pages.theme, hostile):
             part(page)
             page.quiet(f"{name}: {part.__name__}")
             checks += 1
-        looks(page, args.out)
-        printing(page, args.out)
+        pages.looks(page, args.out, COLOURS, OPEN)
+        pages.printing(page, args.out, ["nav", "#theme", ".tools"])
         page.quiet(f"{name}: printing")
         checks += 2
     empty(browser, str(args.out / "empty.html"))
     return checks + 1
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+def arguments(parser):
     parser.add_argument("--kilter", required=True)
     parser.add_argument("--worst-case", required=True)
-    parser.add_argument("--out", required=True, type=lambda text: pathlib.Path(text).resolve())
-    args = parser.parse_args()
-    missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
-    if missing:
-        print(f"skipped: {' and '.join(missing)} not found (Debian: apt install chromium chromium-driver)")
-        return 77
-    args.out.mkdir(parents=True, exist_ok=True)
-    start = time.monotonic()
-    subprocess.run([args.worst_case, str(args.out)], check=True)
-    subprocess.run([args.kilter, "profile", "zoo:squeezenet1_1", "--seconds", "0.3", "--html", str(args.out / "squeezenet.html"),
-                    "--json", str(args.out / "squeezenet.json")], check=True, stdout=subprocess.DEVNULL)
-    # A reference kernel gives explain something to say.
-    subprocess.run([args.kilter, "explain", "zoo:squeezenet1_1", "--seconds", "1", "--schedule", "conv1=reference", "--html",
-                    str(args.out / "explained.html"), "--json", str(args.out / "explained.json")], check=True, stdout=subprocess.DEVNULL)
-    with Browser() as browser:
-        browser.go_offline()
-        checks = run(browser, args)
-    print(f"report: {checks} parts passed in {time.monotonic() - start:.0f} s; pictures in {args.out}")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(pages.main(__doc__, run, arguments))

@@ -37,7 +37,9 @@ struct TaskOf {
       placed = place_tasks(recurrent_case(first, what.substr(blank + 1)), limits);
       wanted = [&](const Task& t) { return t.node().op->name == first; };
     } else {
-      placed = place_tasks(parse_problem(what).graph, limits);
+      Problem parsed = parse_problem(what);
+      const std::set<std::string> fuse = parsed.fed ? std::set{parsed.anchor} : std::set<std::string>{};
+      placed = place_tasks(std::move(parsed.graph), limits, fuse);
     }
     const auto it = std::find_if(placed.tasks.begin(), placed.tasks.end(), wanted);
     require(it != placed.tasks.end(), "no task of '{}' on {}", what, target);
@@ -63,6 +65,7 @@ inline const std::vector<std::string>& problems() {
       "conv2d n1 c3 h20 w20 k16 r5 s5 stride2,2 pad2 f32 +bias",
       "conv2d n1 c16 h11 w11 k16 r1 s7 pad0,3,0,3 f32 +bias +relu",
       "conv2d n1 c32 h10 w13 k32 r3 s3 g32 pad1 f32 +bias +clip(0 6)",
+      "conv2d n1 c16 h9 w11 k32 r1 s1 f32 +bias +relu => conv2d n1 c32 h9 w11 k32 r3 s3 g32 stride2,2 pad1 f32 +relu",
       "conv2d n1 c32 h10 w10 k32 r3 s3 g2 pad1 f32",
       "convtranspose(f32[1,16,5,5] f32[16,8,4,4] kernel_shape=4,4 pads=1,1,1,1 strides=2,2) +add",
       "matmul(f32[1,13,40] f32[40,50]) +add(f32[50])",

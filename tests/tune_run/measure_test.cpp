@@ -91,6 +91,11 @@ TEST_F(Measure, ShortRunsAreRepeatedInATurn) {
   EXPECT_GT(laps.laps[0].size(), 100U);
 }
 
+TEST_F(Measure, TurnsHaveTheRunsThatAreAskedFor) {
+  const Laps laps = runner_.measure(std::vector{trusted_}, {.rounds = 3, .slice_ms = 0, .runs = 7});
+  EXPECT_THAT(laps.laps[0], SizeIs(2 * 3 * 7));
+}
+
 TEST_F(Measure, SlowOnesAreCutOff) {
   const VariantId slow = load({{2, Deed::slow}});
   const Laps laps = runner_.measure(std::vector{trusted_, slow}, {.rounds = 6, .cut_off = 10});

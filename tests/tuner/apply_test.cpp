@@ -46,6 +46,7 @@ class Apply : public testing::Test {
   Recorded apply(std::vector<Record> records, ApplyOptions options = {}, CompileOptions compile = native()) const {
     options.file = "some.db";
     options.device = kDevice;
+    options.now = "2026-03-02T00:00:00Z";
     return apply_records(passed_, compile, Matcher(std::move(records)), options);
   }
 
@@ -57,9 +58,25 @@ TEST_F(Apply, TheBestRecordOfATaskIsItsSchedule) {
   const Recorded got = apply({record(other(), 0.9)});
   ASSERT_TRUE(got.schedules.contains(step_.name)) << got.summary;
   EXPECT_EQ(got.schedules.at(step_.name).text(), other());
-  EXPECT_THAT(got.words.at(step_.name), HasSubstr("of 2026-01-02, 0.900 of the default's time there"));
+  EXPECT_THAT(
+      got.words.at(step_.name),
+      testing::Eq("exact: tuned under the same conditions; measured on 2026-01-02 (59 days before) at 1 thread, "
+                  "weights warm: 0.900 (0.890 to 0.910) of the default's time there, 2 pairs"));
   EXPECT_THAT(got.summary, HasSubstr("some.db: 1 of "));
   EXPECT_THAT(got.summary, HasSubstr("1 exact"));
+}
+
+TEST_F(Apply, TheAgeOfARecordIsTold) {
+  const auto words = [&](const std::string& date) {
+    Record r = record(other(), 0.9);
+    r.conditions.date = date, r.network = "a_network";
+    return apply({r}).words.at(step_.name);
+  };
+  EXPECT_THAT(words("2026-03-01T23:59:59Z"),
+              HasSubstr("measured on 2026-03-01 (1 day before) at 1 thread in a_network"));
+  EXPECT_THAT(words("2026-03-02T10:00:00Z"), HasSubstr("measured on 2026-03-02 (the same day)"));
+  EXPECT_THAT(words("2026-03-09T10:00:00Z"), HasSubstr("measured on 2026-03-09 at"));  // another clock
+  EXPECT_THAT(words(""), HasSubstr("measured at an unknown date"));
 }
 
 TEST_F(Apply, OtherThreadCountsAreToldWithTheExpectedLoss) {
@@ -95,7 +112,7 @@ TEST_F(Apply, ForbiddenRecordsAreLeftOut) {
     FAIL() << "accepted";
   } catch (const Error& e) {
     EXPECT_THAT(e.message(), HasSubstr("--forbid winograd@conv1: expected TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE; "
-                                       "templates are conv2d_depthwise"));
+                                       "templates are conv2d_then_depthwise, conv2d_depthwise, conv2d_winograd"));
   }
 }
 

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "exec/executor.h"
 #include "network.h"
+#include "tune/tuner/tune_json.h"
 
 namespace kilter::tune {
 namespace {
@@ -19,6 +21,7 @@ TuneOptions short_run(std::vector<Record>& kept) {
   options.device = "a device";
   options.program = "a test";
   options.runner = worker();
+  options.trial.timeout_ms = 5000;
   options.keep = [&kept](std::span<const Record> records) { kept.insert(kept.end(), records.begin(), records.end()); };
   return options;
 }
@@ -36,11 +39,58 @@ std::vector<Tensor> answers(const Choices& choices) {
   return run_plan(loaded, inputs);
 }
 
+/// What the events tell is what the result says.
+void expect_whole_story(const std::vector<TuneEvent>& events, const TuneResult& result) {
+  std::vector<std::string> phases;
+  std::vector<int64_t> trials(result.tasks.size());
+  std::vector<std::string> best;
+  size_t gains = 0, races = 0;
+  double last = 0;
+  for (const TuneEvent& e : events) {
+    EXPECT_GE(e.seconds, last);
+    last = e.seconds;
+    const nlohmann::json line = nlohmann::json::parse(to_json(e).dump());
+    for (const char* key : {"event", "seconds", "trials"}) EXPECT_TRUE(line.contains(key)) << line;
+    if (const auto* phase = std::get_if<PhaseEvent>(&e.what)) phases.push_back(phase->phase);
+    if (const auto* prepared = std::get_if<PreparedEvent>(&e.what)) {
+      ASSERT_EQ(prepared->tasks.size(), result.tasks.size());
+      for (const auto& task : prepared->tasks) best.push_back(task.best);
+    }
+    if (const auto* trial = std::get_if<TrialEvent>(&e.what)) {
+      ++trials.at(trial->task);
+      EXPECT_EQ(trial->status, Status::ok) << trial->error;
+      EXPECT_LE(trial->ratio.low, trial->ratio.value);
+      EXPECT_GE(trial->all_samples, trial->samples);
+    }
+    if (const auto* gain = std::get_if<GainEvent>(&e.what)) {
+      EXPECT_NE(best.at(gain->task), gain->schedule);
+      best[gain->task] = gain->schedule;
+      EXPECT_EQ(gain->ratio.low < 1, gain->schedule != result.tasks[gain->task].fallback);
+      ++gains;
+    }
+    races += std::holds_alternative<RaceEvent>(e.what) ? 1 : 0;
+  }
+  EXPECT_EQ(phases, (std::vector<std::string>{"preparing", "searching", "racing"}));
+  int64_t all = 0;
+  for (size_t t = 0; t < trials.size(); ++t) {
+    all += trials[t];
+    EXPECT_GE(trials[t], result.tasks[t].trials) << result.tasks[t].problem;
+  }
+  EXPECT_EQ(all, result.trials + result.failures);
+  EXPECT_EQ(result.trace.gains.size(), gains);
+  EXPECT_EQ(result.trace.races.size(), races);
+  ASSERT_EQ(result.trace.spans.size(), 3U);
+  EXPECT_GE(result.trace.points.size(), 2U);
+  EXPECT_EQ(result.trace.points.back().trials, result.trials);
+}
+
 TEST(Tuner, FindsKeepsAndRacesSchedules) {
   std::vector<Record> kept;
   std::vector<TuneProgress> shown;
   TuneOptions options = short_run(kept);
   options.progress = [&](const TuneProgress& p) { shown.push_back(p); };
+  std::vector<TuneEvent> events;
+  options.event = [&](const TuneEvent& event) { events.push_back(event); };
   const Graph graph = small_network();
   const TuneResult result = tune(graph, inputs_of(graph), native(), options);
   EXPECT_GE(result.trials, 100);
@@ -69,6 +119,7 @@ TEST(Tuner, FindsKeepsAndRacesSchedules) {
   }
   EXPECT_GT(share, 0.7);
   EXPECT_LT(share, 1.05);
+  expect_whole_story(events, result);
   ASSERT_FALSE(shown.empty());
   EXPECT_EQ(shown.back().phase, "done");
   EXPECT_EQ(shown.back().trials, result.trials);
@@ -128,6 +179,26 @@ TEST(Tuner, EverySearcherWorks) {
       EXPECT_NE(e.message().find("xgboost"), std::string::npos) << e.message();
     }
   }
+}
+
+TEST(Tuner, TrialsAreTakenAsAskedFor) {
+  EXPECT_EQ(automatic_rounds(0.4), 6);
+  EXPECT_EQ(automatic_rounds(12.5), 4);
+  EXPECT_EQ(automatic_rounds(400), 2);
+  std::vector<Record> kept;
+  TuneOptions options = short_run(kept);
+  options.trials = 20;
+  options.trial.repeat = 3, options.trial.number = 2, options.trial.min_repeat_ms = 0, options.trial.n_parallel = 1;
+  int64_t trials = 0;
+  options.event = [&](const TuneEvent& event) {
+    const auto* trial = std::get_if<TrialEvent>(&event.what);
+    if (trial == nullptr) return;
+    ++trials;
+    EXPECT_EQ(trial->samples, 3) << trial->schedule;
+  };
+  const Graph graph = small_network();
+  tune(graph, inputs_of(graph), native(), options);
+  EXPECT_GE(trials, 20);
 }
 
 TEST(Tuner, OnlyTheTasksThatWereAskedFor) {

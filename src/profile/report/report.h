@@ -12,6 +12,7 @@ namespace kilter::profile {
 ///                  "gain_percent_interval": [low, high], "how": "measured" or "predicted", "advice", "action"}],
 ///    "layers": [{"row", "causes": [{"cause", "evidence"}], "rejected": [{"template", "check", "limit", "got"}],
 ///                "runners_up": [{"schedule", "predicted_ms", "measured_ms"}]}],
+///    "tuning": {"lines": [text], "action": command},
 ///    "against": {"a": {"what", "ms", "conditions"}, "b": the same of the other runtime, "ratio": {"value", "low",
 ///                "high"}, "layers": [{"name", "a_ms", "b_ms"}]}}.
 /// Texts may hold anything, bytes that are not UTF-8 too; they appear as text, never as markup. Figures that are not

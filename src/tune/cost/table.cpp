@@ -26,8 +26,6 @@ size_t number_of(const std::string& name, std::map<std::string, size_t>& numbers
 
 class TableReader {
  public:
-  explicit TableReader(const FeatureSource* source) : source_(source) {}
-
   void read(std::string_view text, const std::string& where) {
     where_ = where;
     line_ = 0;
@@ -64,14 +62,8 @@ class TableReader {
   void read_header(const json& line) {
     const json format = line.value("format", json());
     if (format != kFormat) bad("expected \"format\": \"{}\", got {}", kFormat, format.dump());
-    std::vector<std::string> features;
-    with_schedules_ = !line.contains("features");
-    if (with_schedules_) {
-      if (source_ == nullptr) bad("no \"features\": a table of schedules, whose features nothing here computes");
-      features = source_->features;
-    } else {
-      features = names(line.at("features"));
-    }
+    if (!line.contains("features")) bad("no \"features\": expected a list of names");
+    const std::vector<std::string> features = names(line.at("features"));
     std::vector<std::string>& known = table_.set.rows.features;
     if (known.empty()) {
       known = features;
@@ -118,14 +110,8 @@ class TableReader {
     return std::log(ms / base);
   }
 
-  void add_features(const json& row, const std::string& task, const std::string& device) {
+  void add_features(const json& row) {
     Matrix& rows = table_.set.rows;
-    if (with_schedules_) {
-      const std::vector<float> values = source_->of(task, text(row, "schedule", true), device);
-      require(values.size() == rows.columns(), "{} features for {} names", values.size(), rows.columns());
-      rows.values.insert(rows.values.end(), values.begin(), values.end());
-      return;
-    }
     const json x = row.value("x", json());
     if (!x.is_array() || x.size() != rows.columns()) {
       bad("\"x\": expected a list of {} numbers, got {}", rows.columns(),
@@ -145,7 +131,7 @@ class TableReader {
     const double cost = cost_of(row);
     const double weight = number(row.value("weight", json(1)), "\"weight\"", 1);
     if (!(weight >= 0)) bad("\"weight\": expected 0 or more, got {}", weight);
-    add_features(row, task, device);
+    add_features(row);
     table_.task_of.push_back(number_of(task, task_numbers_, table_.tasks));
     table_.device_of.push_back(number_of(device, device_numbers_, table_.devices));
     const auto group = groups_.emplace(std::pair(table_.task_of.back(), table_.device_of.back()), groups_.size());
@@ -154,10 +140,8 @@ class TableReader {
     table_.set.weights.push_back(weight);
   }
 
-  const FeatureSource* source_;
   std::string where_;
   int line_ = 0;
-  bool with_schedules_ = false;
   Table table_;
   std::map<std::string, size_t> task_numbers_, device_numbers_;
   std::map<std::pair<size_t, size_t>, size_t> groups_;
@@ -165,14 +149,14 @@ class TableReader {
 
 }  // namespace
 
-Table read_table(const std::vector<std::filesystem::path>& files, const FeatureSource* source) {
-  TableReader reader(source);
+Table read_table(const std::vector<std::filesystem::path>& files) {
+  TableReader reader;
   for (const std::filesystem::path& file : files) reader.read(read_file(file), file.string());
   return reader.finish();
 }
 
-Table parse_table(std::string_view text, const std::string& where, const FeatureSource* source) {
-  TableReader reader(source);
+Table parse_table(std::string_view text, const std::string& where) {
+  TableReader reader;
   reader.read(text, where);
   return reader.finish();
 }

@@ -13,13 +13,6 @@
 
 namespace kilter::tune {
 
-/// Where features come from when a table holds schedules instead of them.
-struct FeatureSource {
-  std::vector<std::string> features;
-  /// A value for each of `features`; throws bad_input for a task or schedule that it cannot read.
-  std::function<std::vector<float>(const std::string& task, const std::string& schedule, const std::string& device)> of;
-};
-
 /// Rows of one or more files. A row's group is its task on its device: only such costs have the same default.
 struct Table {
   TrainingSet set;
@@ -27,17 +20,16 @@ struct Table {
   std::vector<size_t> task_of, device_of;   ///< of each row
 };
 
-/// Reads JSON lines. The first line of a file: {"format": "kilter-cost-table-1", "features": [names]}, "features" left
-/// out where the rows hold schedules. Each further line is a row:
+/// Reads JSON lines. The first line of a file: {"format": "kilter-cost-table-1", "features": [names]}. Each further
+/// line is a row:
 ///   {"task": text, "device": text, "x": [number or null for one not known], "cost": number or null for a failure,
 ///    "weight": number}
 /// with "device" and "weight" left out for "" and 1, "ms" and "default_ms" in the place of "cost" (null "ms" for a
-/// failure), and "schedule" in the place of "x", which `source` then answers. Empty lines are passed over. Throws io
-/// when a file cannot be read and bad_input with file, line and field for anything else; all files must have the same
-/// features.
-Table read_table(const std::vector<std::filesystem::path>& files, const FeatureSource* source = nullptr);
+/// failure). Empty lines are passed over. Throws io when a file cannot be read and bad_input with file, line and field
+/// for anything else; all files must have the same features.
+Table read_table(const std::vector<std::filesystem::path>& files);
 /// The same from text; `where` names it in errors.
-Table parse_table(std::string_view text, const std::string& where, const FeatureSource* source = nullptr);
+Table parse_table(std::string_view text, const std::string& where);
 
 /// What rows are held out by.
 enum class HoldOut : uint8_t { task, device };

@@ -12,10 +12,14 @@ namespace {
 
 constexpr std::string_view kConv = "conv2d ";
 
-/// Where the first " +" outside of parentheses stands; the length where there is none.
+constexpr std::string_view kFeeds = " => ";
+
+/// Where the first " +" outside of parentheses stands, behind the feeder where there is one; the length where there is
+/// none.
 size_t end_of_anchor(std::string_view problem) {
   int depth = 0;
-  for (size_t i = 0; i < problem.size(); ++i) {
+  const size_t feeds = problem.find(kFeeds);
+  for (size_t i = feeds == std::string_view::npos ? 0 : feeds; i < problem.size(); ++i) {
     depth += problem[i] == '(' ? 1 : problem[i] == ')' ? -1 : 0;
     if (depth == 0 && problem.substr(i).starts_with(" +")) return i;
   }
@@ -107,7 +111,7 @@ std::optional<double> shape_distance(const ProblemShape& a, const ProblemShape& 
 
 std::optional<ConvWords> conv_words(std::string_view problem) {
   const std::string_view anchor = anchor_of(problem);
-  if (!anchor.starts_with(kConv)) return std::nullopt;
+  if (!anchor.starts_with(kConv) || anchor.find(kFeeds) != std::string_view::npos) return std::nullopt;
   std::map<std::string_view, std::vector<int64_t>> fields;
   for (const std::string_view word : split_words(anchor)) {
     const KeyWord kw = key_word(word);

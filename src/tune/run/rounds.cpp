@@ -65,9 +65,9 @@ class Bench::Lane {
   bool warm_up() const { return warm_up_; }
   double shortest_ms() const { return shortest_ms_; }
   /// As many as take about so long.
-  int64_t runs_of_turn(double slice_ms) const {
-    return std::clamp(static_cast<int64_t>(std::ceil(slice_ms / std::max(shortest_ms_, 1e-3))), int64_t{1},
-                      kMostRunsOfTurn);
+  int64_t runs_of_turn(const RoundsRequest& request) const {
+    const auto fill = static_cast<int64_t>(std::ceil(request.slice_ms / std::max(shortest_ms_, 1e-3)));
+    return std::max({std::min(fill, kMostRunsOfTurn), request.runs, int64_t{1}});
   }
   bool cut = false;
 
@@ -161,7 +161,7 @@ void Bench::turn(Lane& lane, int64_t round, const RoundsRequest& request) {
     header.round = round;
     header.order = next_order_++;
     record(lane, header);
-  } while (++runs < lane.runs_of_turn(request.slice_ms));
+  } while (++runs < lane.runs_of_turn(request));
   finish_turn(first, watch_.stop(now_ms() - begin));
   watching_ = true;
 }

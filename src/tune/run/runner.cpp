@@ -293,7 +293,7 @@ struct Runner::Impl {
     out.cut.resize(ids.size());
     std::vector<VariantId> left = known(ids);
     RoundsRequest request{
-        0, how.rounds, 0, how.max_ms, how.cut_off, how.slice_ms, static_cast<int32_t>(how.warm_up), how.seed};
+        0, how.rounds, 0, how.max_ms, how.cut_off, how.slice_ms, how.runs, static_cast<int32_t>(how.warm_up), how.seed};
     while (!left.empty() && request.rounds > 0) {
       if (!bring_all(left, out)) continue;
       request.max_ms = std::max(how.max_ms - (now_ms() - start), 0.0);

@@ -77,7 +77,8 @@ struct MeasureOptions {
   int64_t rounds = 1;   ///< in a round every variant has two turns: in random order, then in the opposite order
   double max_ms = 1e9;  ///< no new round after it, but the first
   double cut_off = 0;   ///< a variant whose fastest run is as many times the fastest of all has no more turns; 0: none
-  double slice_ms = 2;  ///< a turn has as many runs as take this long, one at least
+  double slice_ms = 2;  ///< a turn has as many runs as take this long,
+  int64_t runs = 1;     ///< and so many at least
   WarmUp warm_up = WarmUp::as_needed;
   uint64_t seed = 1;  ///< of the order
 };

@@ -148,6 +148,7 @@ struct RoundsRequest {
   double max_ms = 0;
   double cut_off = 0;  ///< 0: none
   double slice_ms = 0;
+  int64_t runs = 1;
   int32_t warm = 0;  ///< WarmUp
   uint64_t seed = 0;
 };

@@ -167,6 +167,13 @@ class Annealing : public Walk {
 
 }  // namespace
 
+void EarlierTrials::append(const EarlierTrials& more) {
+  rows.width = more.rows.width;
+  rows.append(more.rows.values);
+  log2_costs.insert(log2_costs.end(), more.log2_costs.begin(), more.log2_costs.end());
+  groups.insert(groups.end(), more.groups.begin(), more.groups.end());
+}
+
 std::unique_ptr<Searcher> make_annealing(const SearchOptions& options, SearchSpace space) {
   return std::make_unique<Annealing>(options, std::move(space));
 }

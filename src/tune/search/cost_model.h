@@ -30,6 +30,8 @@ struct EarlierTrials {
   FeatureRows rows;
   std::vector<double> log2_costs;
   std::vector<uint32_t> groups;
+
+  void append(const EarlierTrials& more);
 };
 
 }  // namespace kilter::tune

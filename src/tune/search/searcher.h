@@ -36,7 +36,7 @@ struct SearchSpace {
   std::vector<Point> points;
   int threads = 1;
   std::vector<Trial> known;                ///< from earlier runs: learned at once, never proposed
-  const PointModel* pretrained = nullptr;  ///< `model`: takes the analytic estimate's place; outlives the searcher
+  const PointModel* pretrained = nullptr;  ///< `model`: joins the analytic estimate; outlives the searcher
   TrainablePointModel* trained = nullptr;  ///< `xgb`, `xgb-rank`: the model that is fitted; outlives the searcher
   const EarlierTrials* earlier = nullptr;  ///< the same: rows of other tasks to learn from
 };

@@ -62,6 +62,7 @@ Curve Game::play(const SearchOptions& options, const PlayOptions& how) const {
   search.known = {{*space_->default_point(), 1}};
   search.trained = how.trained;
   search.pretrained = how.pretrained;
+  search.earlier = how.earlier;
   Curve out;
   double best = 1, spent_ms = 0;
   const auto timed = [&](const auto& work) {
@@ -86,6 +87,22 @@ Curve Game::play(const SearchOptions& options, const PlayOptions& how) const {
       out.seconds.push_back(spent_ms * 1e-3);
     }
     timed([&] { searcher->learn(trials); });
+  }
+  return out;
+}
+
+EarlierTrials Game::lessons(uint32_t group, size_t most) const {
+  EarlierTrials out;
+  const Featurizer features(*space_, table_->threads);
+  out.rows.width = features.width();
+  const size_t count = std::min(most, points_.size());
+  for (size_t i = 0; i < count; ++i) {
+    const Point& p = points_[i * points_.size() / count];
+    const double cost = table_->rows[row_of_[*space_->index_of(p)]].cost;
+    if (!std::isfinite(cost)) continue;
+    out.rows.append(features.row(p));
+    out.log2_costs.push_back(std::log2(cost));
+    out.groups.push_back(group);
   }
   return out;
 }

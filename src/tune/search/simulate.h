@@ -28,6 +28,7 @@ struct PlayOptions {
   std::function<double()> clock = {};      ///< milliseconds; where given, the searcher's own time counts
   TrainablePointModel* trained = nullptr;  ///< for xgb and xgb-rank
   const PointModel* pretrained = nullptr;
+  const EarlierTrials* earlier = nullptr;  ///< for xgb and xgb-rank
 };
 
 /// A table and the space that it is of.
@@ -41,6 +42,9 @@ class Game {
   Curve play(const SearchOptions& options, const PlayOptions& how = {}) const;
   /// Least cost of the table, or 1 where none is below: the default stands at 1.
   double optimum() const { return optimum_; }
+  /// What a later task learns from this one: at most so many points of the table, evenly from the cheapest estimate to
+  /// the dearest; failures are left out.
+  EarlierTrials lessons(uint32_t group, size_t most) const;
   size_t points() const { return points_.size(); }
   /// Cost of the default by the table's own measurement: 1 but for its error.
   double default_cost() const { return default_cost_; }

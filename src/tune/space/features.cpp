@@ -11,9 +11,9 @@ namespace kilter::tune {
 namespace {
 
 /// Every knob of every template. One that is missing here is invisible to learned models; a test looks for it.
-constexpr std::string_view kKnobs[] = {"vectors",     "rows",     "tile",        "m",        "count",
-                                       "split",       "prefetch", "keys",        "out_rows", "item",
-                                       "out_vectors", "unroll",   "accumulators", "joint",   "parts"};
+constexpr std::string_view kKnobs[] = {"vectors",      "rows",  "tile",     "m",    "count",       "split",
+                                       "prefetch",     "keys",  "out_rows", "item", "out_vectors", "unroll",
+                                       "accumulators", "joint", "parts",    "band"};
 
 float log2_of(double value) { return static_cast<float>(std::log2(1 + std::max(value, 0.0))); }
 /// Of a ratio of two positive numbers; 0 where one is missing.

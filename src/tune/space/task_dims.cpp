@@ -42,7 +42,7 @@ TaskDims task_dims(const Task& task) {
   const Shape& y = task.graph->type(node.outputs[0]).shape;
   TaskDims out;
   out.outputs = static_cast<double>(elems(y));
-  out.nodes = static_cast<double>(1 + task.prologue.size() + task.epilogue.size());
+  out.nodes = static_cast<double>(1 + task.feeder.size() + task.prologue.size() + task.epilogue.size());
   out.width = at(y, 1), out.height = at(y, 2);
   out.rows = out.width * out.height;
   out.batch = out.outputs / std::max(out.rows, 1.0);

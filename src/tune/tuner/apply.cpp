@@ -3,8 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 
+#include "base/text.h"
 #include "codegen/llvm/backend.h"
 #include "compile/tasks.h"
 
@@ -18,6 +20,29 @@ bool forbids(const std::vector<Forbidden>& all, const std::string& node, const s
   });
 }
 
+/// Days since 1970 of "2026-03-01T12:34:56Z"; nothing for another text.
+std::optional<int64_t> day_of(std::string_view date) {
+  const std::vector<std::string_view> parts = split(date.substr(0, 10), '-');
+  if (parts.size() != 3) return std::nullopt;
+  const auto year = try_parse_int(parts[0]), month = try_parse_int(parts[1]), day = try_parse_int(parts[2]);
+  if (!year || !month || !day) return std::nullopt;
+  const std::chrono::year_month_day all{std::chrono::year(static_cast<int>(*year)),
+                                        std::chrono::month(static_cast<unsigned>(*month)),
+                                        std::chrono::day(static_cast<unsigned>(*day))};
+  if (!all.ok()) return std::nullopt;
+  return std::chrono::sys_days(all).time_since_epoch().count();
+}
+
+/// "2026-03-01 (3 days before)".
+std::string date_text(const std::string& date, const std::string& now) {
+  const auto then = day_of(date), today = day_of(now);
+  if (!then) return "at an unknown date";
+  const std::string day = "on " + date.substr(0, 10);
+  if (!today || *today < *then) return day;
+  if (*today == *then) return day + " (the same day)";
+  return fmt::format("{} ({} day{} before)", day, *today - *then, *today - *then == 1 ? "" : "s");
+}
+
 /// One task's answer.
 struct Answered {
   Schedule schedule;
@@ -27,7 +52,7 @@ struct Answered {
 class Applier {
  public:
   Applier(const CompileOptions& compile, const Matcher& matcher, const ApplyOptions& options)
-      : compile_(compile), matcher_(matcher), options_(options) {}
+      : compile_(compile), matcher_(matcher), options_(options), now_(options.now.empty() ? iso_date() : options.now) {}
 
   void task(const Task& task, const Step& step) {
     ++tasks_;
@@ -72,16 +97,25 @@ class Applier {
     return std::nullopt;
   }
 
-  static std::string words(const Match& m) {
-    const std::string date = m.record.conditions.date.substr(0, 10);
-    std::string out = fmt::format("{}, of {}", m.words, date.empty() ? "unknown date" : date);
-    if (m.record.versus) out += fmt::format(", {:.3f} of the default's time there", m.record.versus->ratio.value);
+  std::string words(const Match& m) const {
+    const Record& r = m.record;
+    std::string out = fmt::format("{}; measured {}", m.words, date_text(r.conditions.date, now_));
+    if (r.conditions.threads > 0)
+      out += fmt::format(" at {} thread{}", r.conditions.threads, r.conditions.threads == 1 ? "" : "s");
+    if (!r.network.empty()) out += " in " + r.network;
+    if (!r.conditions.weights.empty()) out += ", weights " + r.conditions.weights;
+    if (r.versus) {
+      const Ratio& ratio = r.versus->ratio;
+      out += fmt::format(": {:.3f} ({:.3f} to {:.3f}) of the default's time there, {} pair{}", ratio.value, ratio.low,
+                         ratio.high, r.samples_ms.size(), r.samples_ms.size() == 1 ? "" : "s");
+    }
     return out;
   }
 
   const CompileOptions& compile_;
   const Matcher& matcher_;
   const ApplyOptions& options_;
+  std::string now_;
   std::map<std::string, std::optional<Answered>> answers_;  ///< by problem and layouts
   std::map<Distance, std::pair<int64_t, double>> by_distance_;
   int64_t tasks_ = 0;

@@ -24,13 +24,15 @@ struct ApplyOptions {
   std::string device;  ///< fingerprint
   int threads = 1;
   std::vector<Forbidden> forbidden;
+  std::string now = {};  ///< ISO 8601, for the age of records; empty: the current moment
 };
 
 /// Whether a schedule's template takes the task with it, under the accuracy that is asked for.
 bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& compile);
 
 /// For every task the best record that matches and that its template can lower. The summary says how many tasks have
-/// one, at which distances and what loss is expected, and how many keep the default.
+/// one, at which distances and what loss is expected, and how many keep the default. The words of a layer say how its
+/// record was matched, when and where it was measured, and its ratio over the default there.
 Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile, const Matcher& matcher,
                        const ApplyOptions& options);
 

@@ -22,14 +22,21 @@ class Racer {
       const int left = limits_.attempts - attempt;  // in the last one the plan stays as it is
       const double seconds = (end - now_ms()) / 1e3;
       Contest contest = hold(std::max(1.0, left > 0 ? seconds / 2 : seconds));
+      RaceEvent told{attempt + 1, static_cast<int64_t>(picked_.size()), 0, {}, {}, {}, 0};
       if (!contest.faults.empty()) {
+        told.fault = contest.faults.front().words;
+        search_.log().tell(search_.trials(), told);
         drop_faulty(contest);
         continue;
       }
       note(contest);
-      const bool changed = left > 0 && drop_losers(contest, left == 1);
+      const int64_t given_way = left > 0 ? drop_losers(contest, left == 1) : 0;
       release(bench_, contest);
-      if (!changed) break;
+      told.rounds = out_.rounds, told.ratio = out_.ratio;
+      told.default_ms = out_.default_ms, told.tuned_ms = out_.tuned_ms;
+      told.given_way = given_way;
+      search_.log().tell(search_.trials(), told);
+      if (given_way == 0) break;
       out_ = {};
     }
     out_.samples = std::move(samples_);
@@ -98,9 +105,9 @@ class Racer {
     out_.fidelity = predicted / out_.ratio.value;
   }
 
-  /// Tasks that are slower than by default in the whole network take their next best schedule.
-  bool drop_losers(const Contest& c, bool last) {
-    bool changed = false;
+  /// Tasks that are slower than by default in the whole network take their next best schedule; how many did.
+  int64_t drop_losers(const Contest& c, bool last) {
+    int64_t changed = 0;
     for (const auto& [t, schedule] : std::map<size_t, Schedule>(picked_)) {
       const std::vector<std::string>& nodes = search_.tasks()[t].task().nodes;
       const Ratio r = layers_ratio(c.series[0], nodes, c.series[1], nodes);
@@ -110,7 +117,7 @@ class Racer {
         picked_.erase(t);
       else
         pick(t);
-      changed = true;
+      ++changed;
     }
     return changed;
   }

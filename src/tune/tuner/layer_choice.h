@@ -19,7 +19,7 @@ struct LayerChoice {
   std::optional<Schedule> schedule;
   int32_t threads = 0;  ///< most that the task runs on; 0: all
   bool plain = false;   ///< the node's operands keep the plain layout
-  bool fuse = true;     ///< false: the task takes no element-wise node in
+  bool fuse = true;     ///< false: the task takes no element-wise node in, and no convolution before it
 
   bool operator==(const LayerChoice&) const = default;
   /// It changes what the passes make of the graph.

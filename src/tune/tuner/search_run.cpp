@@ -42,12 +42,12 @@ double mean_ms(const std::vector<Lap>& laps, int64_t round, const std::vector<si
 
 }  // namespace
 
-SearchRun::SearchRun(NetworkBench& bench, const TuneOptions& options, const CompileOptions& compile)
+SearchRun::SearchRun(NetworkBench& bench, const TuneOptions& options, const CompileOptions& compile, TuneLog& log)
     : bench_(bench),
       options_(options),
-      conditions_(trial_conditions(options, compile, bench.fallback().compiled.plan)),
-      start_ms_(now_ms()) {
-  TaskOptions how{options.search, compile.target.limits, compile.accuracy, options.threads};
+      log_(log),
+      conditions_(trial_conditions(options, compile, bench.fallback().compiled.plan)) {
+  const TaskOptions how{options.search, compile.target.limits, compile.accuracy, options.threads, options.pretrained};
   for (NetworkTask& task : bench.tasks()) {
     if (!wanted(task, options.ops)) continue;
     std::vector<Record> known;
@@ -60,6 +60,11 @@ SearchRun::SearchRun(NetworkBench& bench, const TuneOptions& options, const Comp
     tasks_.emplace_back(std::move(task), how, known);
   }
   measure_default();
+  for (const TaskState& task : tasks_) {
+    const Candidate* best = task.winner(noise_);
+    best_.push_back(best != nullptr ? best->schedule.text() : task.task().fallback.text());
+  }
+  log_.point(0, predicted_ms(), remaining());
 }
 
 void SearchRun::measure_default() {
@@ -81,7 +86,7 @@ void SearchRun::measure_default() {
     for (const std::string& node : task.task().nodes) ms += node_ms_[node];
     share_.push_back(ms / default_ms_);
   }
-  rounds_ = std::clamp<int64_t>(std::llround(50 / default_ms_), 2, 6);
+  rounds_ = options_.trial.repeat > 0 ? options_.trial.repeat : automatic_rounds(default_ms_);
 }
 
 void SearchRun::run(double deadline_ms) {
@@ -214,7 +219,8 @@ void SearchRun::measure(Batch& batch) {
   const double before = now_ms();
   MeasureOptions how;
   how.rounds = rounds_;
-  how.slice_ms = 2;
+  how.slice_ms = options_.trial.min_repeat_ms;
+  how.runs = options_.trial.number;
   how.cut_off = 4;
   how.seed = static_cast<uint64_t>(batches_);
   const Laps laps = bench_.runner().measure(ids, how);
@@ -251,11 +257,10 @@ void SearchRun::note_faults(const Trialled& one, const std::vector<Fault>& fault
       const Status status = fault.kind == FaultKind::wrong     ? Status::wrong
                             : fault.kind == FaultKind::timeout ? Status::timeout
                                                                : Status::crash;
-      tasks_[p.task].fail(p.schedule, status, fault.words);
+      note_failure(p, status, fault.words);
       Record r = record(p, {}, {});
       r.status = status, r.error = fault.words, r.versus.reset();
       fresh_.push_back(std::move(r));
-      ++failures_;
     }
   }
   if (measured || guilty.empty()) return;
@@ -267,8 +272,7 @@ void SearchRun::note_faults(const Trialled& one, const std::vector<Fault>& fault
 void SearchRun::note_laps(const Laps& laps, size_t which, const Trialled& one) {
   for (const Probe& p : one.probes) {
     if (!one.variant->choices.contains(p.node)) {
-      tasks_[p.task].fail(p.schedule, Status::rejected, "the template refuses to lower it");
-      ++failures_;
+      note_failure(p, Status::rejected, "the template refuses to lower it");
       continue;
     }
     const Candidate* known = tasks_[p.task].find(p.schedule);
@@ -286,7 +290,16 @@ void SearchRun::note_laps(const Laps& laps, size_t which, const Trialled& one) {
     if (samples.empty()) continue;
     ++trials_;
     fresh_.push_back(record(p, samples, ratios.ratio(noise_)));
+    const LogRatios& all = tasks_[p.task].find(p.schedule)->ratios;
+    log_.tell(trials_, TrialEvent{p.task, p.node, p.schedule.text(), Status::ok, "", ratios.ratio(noise_),
+                                  all.ratio(noise_), ratios.size(), all.size()});
   }
+}
+
+void SearchRun::note_failure(const Probe& probe, Status status, const std::string& error) {
+  tasks_[probe.task].fail(probe.schedule, status, error);
+  ++failures_;
+  log_.tell(trials_, TrialEvent{probe.task, probe.node, probe.schedule.text(), status, error, {}, {}, 0, 0});
 }
 
 void SearchRun::finish() {
@@ -298,6 +311,20 @@ void SearchRun::finish() {
   noise_ = typical_noise(std::move(spreads), noise_);
   if (options_.keep && !fresh_.empty()) options_.keep(fresh_);
   fresh_.clear();
+  note_gains();
+}
+
+void SearchRun::note_gains() {
+  const double predicted = predicted_ms();
+  log_.point(trials_, predicted, remaining());
+  for (size_t t = 0; t < tasks_.size(); ++t) {
+    const Candidate* best = tasks_[t].winner(noise_);
+    std::string text = best != nullptr ? best->schedule.text() : tasks_[t].task().fallback.text();
+    if (text == best_[t]) continue;
+    best_[t] = std::move(text);
+    log_.tell(trials_,
+              GainEvent{t, best_[t], best != nullptr ? best->ratios.ratio(noise_) : Ratio{1, 1, 1}, predicted});
+  }
 }
 
 Record SearchRun::record(const Probe& probe, std::span<const double> samples_ms, const Ratio& ratio) const {
@@ -353,7 +380,7 @@ double SearchRun::remaining() const {
 TuneProgress SearchRun::progress(const std::string& phase) const {
   TuneProgress p;
   p.phase = phase;
-  p.seconds = (now_ms() - start_ms_) / 1e3, p.budget_seconds = options_.seconds;
+  p.seconds = log_.seconds(), p.budget_seconds = options_.seconds;
   p.trials = trials_, p.faults = failures_, p.restarts = bench_.runner().restarts();
   p.default_ms = default_ms_, p.predicted_ms = predicted_ms(), p.remaining = remaining();
   for (size_t t = 0; t < tasks_.size(); ++t) {

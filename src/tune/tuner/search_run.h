@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tune/tuner/events.h"
 #include "tune/tuner/task_state.h"
 #include "tune/tuner/tuner.h"
 
@@ -21,7 +22,7 @@ struct Probe {
 
 class SearchRun {
  public:
-  SearchRun(NetworkBench& bench, const TuneOptions& options, const CompileOptions& compile);
+  SearchRun(NetworkBench& bench, const TuneOptions& options, const CompileOptions& compile, TuneLog& log);
 
   /// Until `deadline` (milliseconds of now_ms()), or there is nothing left to learn.
   void run(double deadline_ms);
@@ -32,6 +33,10 @@ class SearchRun {
   double default_ms() const { return default_ms_; }
   /// Typical standard deviation of one log ratio.
   double noise() const { return noise_; }
+  const Conditions& conditions() const { return conditions_; }
+  TuneLog& log() { return log_; }
+  /// Text of the best schedule of a task so far, the default's where none is surely faster.
+  const std::string& best(size_t task) const { return best_[task]; }
   int64_t trials() const { return trials_; }
   int64_t failures() const { return failures_; }
   const std::string& stopped_because() const { return stopped_; }
@@ -69,20 +74,24 @@ class SearchRun {
   std::vector<VariantId> load(Batch& batch, std::vector<size_t>& loaded);
   void note_faults(const Trialled& one, const std::vector<Fault>& faults, bool measured);
   void note_laps(const Laps& laps, size_t which, const Trialled& one);
+  void note_failure(const Probe& probe, Status status, const std::string& error);
   /// After a batch: searchers learn, records are kept.
   void finish();
+  void note_gains();
   Record record(const Probe& probe, std::span<const double> samples_ms, const Ratio& ratio) const;
   bool over(double deadline_ms);
 
   NetworkBench& bench_;
   const TuneOptions& options_;
+  TuneLog& log_;
   Conditions conditions_;
   std::deque<TaskState> tasks_;
   std::vector<double> share_;
+  std::vector<std::string> best_;          ///< by task, as it was told last
   std::map<std::string, double> node_ms_;  ///< under the default, by anchor
   std::deque<Probe> again_;                ///< could not be measured through no fault of theirs
   std::vector<Record> fresh_;
-  double default_ms_ = 0, noise_ = 0.03, start_ms_ = 0, shown_ms_ = 0;
+  double default_ms_ = 0, noise_ = 0.03, shown_ms_ = 0;
   double compile_ms_ = 0, check_ms_ = 0, measure_ms_ = 0;
   int64_t trials_ = 0, failures_ = 0, batches_ = 0, rounds_ = 2;
   std::string stopped_;

@@ -53,6 +53,7 @@ std::vector<TunedTask> task_rows(const SearchRun& search, const FinalRace& race)
       row.predicted = task.candidates().at(it->second).ratios.ratio(search.noise());
       row.in_network = race.layers.at(row.nodes.front());
     }
+    row.trials = task.trials();
     row.tried = task.tried(), row.size = static_cast<int64_t>(task.pruned().points.size());
     for (const auto& [text, c] : task.candidates()) row.failures += c.status != Status::ok ? 1 : 0;
     row.space = task.pruned().text();
@@ -77,64 +78,97 @@ void choose_graph_best(NetworkBench& bench, const std::vector<Record>& records, 
   result.rounds = result.graph->rounds;
 }
 
+std::vector<Record> raced_records(const SearchRun& search, const FinalRace& race) {
+  std::vector<Record> out;
+  for (const RaceSample& s : race.samples) out.push_back(search.record(s.task, s.schedule, s.ms, s.ratio));
+  return out;
+}
+
+/// What the race of history-best says, and what was found on the way to it.
+TuneResult raced_result(const SearchRun& search, const FinalRace& race) {
+  TuneResult out;
+  out.choices = out.history = race.choices;
+  out.same_plan = race.same_plan;
+  out.ratio = out.history_ratio = race.ratio;
+  out.default_ms = race.default_ms, out.tuned_ms = race.tuned_ms;
+  if (race.same_plan) out.default_ms = out.tuned_ms = {search.default_ms(), search.default_ms(), search.default_ms()};
+  out.previous = race.previous, out.has_previous = race.has_previous;
+  out.rounds = race.rounds, out.flips = race.flips, out.fidelity = race.fidelity;
+  out.trials = search.trials(), out.failures = search.failures();
+  out.regret = regret(search);
+  out.stopped_because = search.stopped_because();
+  out.tasks = task_rows(search, race);
+  out.conditions = search.conditions();
+  return out;
+}
+
+PreparedEvent prepared_event(const SearchRun& search) {
+  PreparedEvent out{search.default_ms(), search.conditions(), {}};
+  for (size_t t = 0; t < search.tasks().size(); ++t) {
+    const TaskState& task = search.tasks()[t];
+    const NetworkTask& of = task.task();
+    out.tasks.push_back({of.problem, of.layouts, of.nodes, search.share(t), of.fallback.text(), search.best(t),
+                         static_cast<int64_t>(task.pruned().points.size())});
+  }
+  return out;
+}
+
 }  // namespace
 
-TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& compile, const TuneOptions& asked) {
+TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& given, const TuneOptions& asked) {
   const double start = now_ms();
+  TuneLog log(asked.event);
+  log.tell(0, PhaseEvent{"preparing"});
+  CompileOptions compile = given;
+  if (asked.trial.n_parallel > 0) compile.compile_threads = asked.trial.n_parallel;
   std::vector<Record> records = asked.known;
   TuneOptions options = asked;
   options.keep = [&](std::span<const Record> fresh) {
     records.insert(records.end(), fresh.begin(), fresh.end());
     if (asked.keep) asked.keep(fresh);
   };
+  options.runner.timeout_ms = options.trial.timeout_ms;
   RunnerOptions runner = options.runner;
   runner.inputs = std::move(inputs);
   runner.threads = options.threads;
   NetworkBench bench(std::move(graph), compile, std::move(runner));
-  SearchRun search(bench, options, compile);
+  SearchRun search(bench, options, compile, log);
   const Choices previous = previous_choices(search);
   const double prepared = now_ms();
   search.show("preparing");
+  log.tell(0, prepared_event(search));
+  log.tell(0, PhaseEvent{"searching"});
   const double race_seconds = std::clamp(options.seconds * kRaceShare, kLeastRace, kMostRace);
   const double graph_seconds =
       options.graph_best ? std::clamp(options.seconds * kGraphShare, kLeastGraph, kMostGraph) : 0;
   search.run(start + std::max(options.seconds - race_seconds - graph_seconds, options.seconds / 4) * 1e3);
   const double searched = now_ms();
+  log.tell(search.trials(), PhaseEvent{"racing"});
   if (options.progress) options.progress(search.progress("racing"));
   RaceLimits limits;
   const bool short_race = options.interrupted && options.interrupted();
   limits.seconds = short_race ? kLeastRace : race_seconds;
   const FinalRace race = race_plans(bench, search, previous, limits);
-  if (!race.samples.empty()) {
-    std::vector<Record> raced;
-    for (const RaceSample& s : race.samples) raced.push_back(search.record(s.task, s.schedule, s.ms, s.ratio));
-    options.keep(raced);
-  }
+  if (!race.samples.empty()) options.keep(raced_records(search, race));
   const double raced = now_ms();
 
-  TuneResult result;
-  result.choices = result.history = race.choices;
-  result.same_plan = race.same_plan;
-  result.ratio = race.ratio, result.default_ms = race.default_ms, result.tuned_ms = race.tuned_ms;
-  if (race.same_plan)
-    result.default_ms = result.tuned_ms = {search.default_ms(), search.default_ms(), search.default_ms()};
-  result.previous = race.previous, result.has_previous = race.has_previous;
-  result.rounds = race.rounds, result.flips = race.flips, result.fidelity = race.fidelity;
-  if (options.graph_best) choose_graph_best(bench, records, options, short_race ? kLeastGraph : graph_seconds, result);
+  TuneResult result = raced_result(search, race);
+  if (options.graph_best) {
+    log.tell(search.trials(), PhaseEvent{"choosing"});
+    if (options.progress) options.progress(search.progress("choosing"));
+    choose_graph_best(bench, records, options, short_race ? kLeastGraph : graph_seconds, result);
+  }
   const double end = now_ms();
-  result.trials = search.trials(), result.failures = search.failures();
   result.restarts = bench.runner().restarts();
   result.seconds = (end - start) / 1e3;
   result.trials_per_second = static_cast<double>(search.trials()) / std::max(1e-9, (searched - prepared) / 1e3);
-  result.regret = regret(search);
-  result.stopped_because = search.stopped_because();
   result.phases = {{"preparing", (prepared - start) / 1e3},
                    {"compiling candidates", search.compile_seconds()},
                    {"loading and checking", search.check_seconds()},
                    {"measuring", search.measure_seconds()},
                    {"racing whole networks", (raced - searched) / 1e3}};
   if (result.graph) result.phases.push_back({"graph tuner", (end - raced) / 1e3});
-  result.tasks = task_rows(search, race);
+  result.trace = log.finish();
   if (options.progress) options.progress(search.progress("done"));
   return result;
 }

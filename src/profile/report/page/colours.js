@@ -1,4 +1,4 @@
-// The legend that all charts share, and the choice between light and dark.
+// The legend that all charts share.
 
 function legendItem(group) {
   return h("li", {}, h("button", {
@@ -33,38 +33,4 @@ function renderColours(body) {
   h("p", {class: "note"}, "Press an operator to bring its layers out in all charts."), list);
   view.listeners.push(draw);
   draw();
-}
-
-/** Light, dark, or as the system says. Remembered where the browser lets a file remember. */
-function renderTheme(button) {
-  const words = {auto: "Theme: auto", light: "Theme: light", dark: "Theme: dark"};
-  const order = Object.keys(words);
-  let theme = "auto";
-  try {
-    theme = order.find((word) => word === localStorage.getItem("kilter-theme")) || "auto";
-  } catch {
-    theme = "auto";
-  }
-  const apply = () => {
-    if (theme === "auto") delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = theme;
-    button.textContent = words[theme];
-    view.set({});
-  };
-  button.addEventListener("click", () => {
-    theme = order[(order.indexOf(theme) + 1) % order.length];
-    try {
-      localStorage.setItem("kilter-theme", theme);
-    } catch {
-      // Kept for this page only.
-    }
-    apply();
-  });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => view.set({}));
-  addEventListener("beforeprint", () => {
-    document.documentElement.dataset.theme = "light";
-    view.set({});
-  });
-  addEventListener("afterprint", apply);
-  apply();
 }

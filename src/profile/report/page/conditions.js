@@ -1,21 +1,4 @@
-// What the figures hold for: conditions and measured peaks.
-
-const kConditionWords = {
-  executor: "executor", device: "device", target: "target", codegen: "code generator", program: "program", records: "tuning records",
-  pinning: "CPUs of the process", huge_pages: "huge pages", weights: "weights", weights_from: "weights stream from",
-  activations: "activations", clock: "clock", estimator: "estimator", threads: "threads", taken: "runs taken", kept: "runs kept",
-  disturbed: "runs disturbed", date: "date", no_counters: "hardware counters",
-};
-
-function conditionList() {
-  const shown = Object.entries(profile.conditions).filter(([, value]) => value !== "" && value !== null);
-  const order = Object.keys(kConditionWords);
-  const rank = (key) => order.includes(key) ? order.indexOf(key) : order.length;
-  shown.sort(([a], [b]) => rank(a) - rank(b));
-  if (profile.no_counters) shown.push(["no_counters", profile.no_counters]);
-  return h("dl", {class: "facts wide"}, shown.map(([key, value]) => h("div", {}, h("dt", {}, kConditionWords[key] || key),
-    h("dd", {}, typeof value === "object" ? JSON.stringify(value) : String(value)))));
-}
+// What the figures of a profile hold for: conditions and measured peaks.
 
 function peakTable() {
   const {peaks} = profile;
@@ -41,7 +24,7 @@ function peakTable() {
 
 function renderConditions(body) {
   const {peaks} = profile;
-  body.append(h("div", {class: "halves"}, conditionList(), h("div", {}, peakTable(),
+  body.append(h("div", {class: "halves"}, conditionList(profile.conditions, {no_counters: profile.no_counters}), h("div", {}, peakTable(),
     h("p", {class: "note"}, `Caches: L2 ${bytes(peaks.l2_bytes)} a core, L3 ${bytes(peaks.l3_bytes)} shared. Fork and join: an empty ` +
       "parallel region. A bound is the larger of arithmetic at the FMA peak and operands at the bandwidth of the level that they " +
       "come from at best."))));

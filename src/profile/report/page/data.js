@@ -2,7 +2,7 @@
 
 /** The embedded JSON of `kilter profile --json`; rows also get id, op, intensity and above (time above the bound). */
 function readProfile() {
-  const profile = JSON.parse(document.getElementById("profile-data").textContent);
+  const profile = pageData();
   profile.rows.forEach((row, id) => {
     row.id = id;
     row.op = row.ops || row.kind;
@@ -30,17 +30,12 @@ function operatorsOf(rows) {
 const profile = readProfile();
 const operators = operatorsOf(profile.rows);
 
-/** What all charts show together. Change it with set(). */
-const view = {
+/** What all charts show together (view.js). */
+Object.assign(view, {
   colour: "operator",  // or "share"
   op: null,            // operator to bring out, the others fade
   row: null,           // id of the row chosen last
-  listeners: [],
-  set(changes) {
-    Object.assign(this, changes);
-    this.listeners.forEach((listener) => listener());
-  },
-};
+});
 
 const kShares = [20, 40, 60, 80];  // limits of the classes of colour, in percent of the bound
 const kColoured = 7;               // operators with a colour of their own
@@ -55,25 +50,6 @@ function markClass(row) {
 
 function faded(row) {
   return view.op !== null && row.op !== view.op;
-}
-
-/** The colours of a class as the page shows them now, for canvases. */
-function coloursOf(name) {
-  const probe = h("i", {class: name, hidden: true});
-  document.body.append(probe);
-  const style = getComputedStyle(probe);
-  const colours = {mark: style.getPropertyValue("--mark").trim(), on: style.getPropertyValue("--on").trim()};
-  probe.remove();
-  return colours;
-}
-
-/** A colour of the theme (style.css), resolved. */
-function themeColour(variable) {
-  const probe = h("i", {style: `color: var(${variable})`});
-  document.body.append(probe);
-  const colour = getComputedStyle(probe).color;
-  probe.remove();
-  return colour;
 }
 
 function boundText(row) {

@@ -33,13 +33,19 @@ function explained(row) {
   ];
 }
 
+/** What the schedule comes from: the default of the model, or a record with how it was matched, its age and its ratio. */
+function sourceText(row) {
+  if (!row.schedule) return null;
+  return row.record || "the default of the analytic model";
+}
+
 /** The longer texts of a row, and what its threads did. */
 function rowDetails(row) {
   const code = (text) => text ? h("code", {}, text) : null;
   const layouts = row.layouts || {};
   return h("div", {class: "details"}, facts([
     ["name", row.name.length > 24 ? h("bdi", {}, row.name) : null],
-    ["problem", code(row.problem)], ["schedule", code(row.schedule)], ["shapes", code(row.shapes)],
+    ["problem", code(row.problem)], ["schedule", code(row.schedule)], ["from", sourceText(row)], ["shapes", code(row.shapes)],
     ["layouts", layouts.source || layouts.destination ? h("span", {}, code(layouts.source), " with weights ",
       code(layouts.weights || "none"), " to ", code(layouts.destination)) : null],
     ["kernel", code(row.hash)],

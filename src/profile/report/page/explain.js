@@ -59,5 +59,10 @@ function renderExplain(body) {
     body.append(h("p", {class: "note"}, "By the time that mending it saves; what something can be done about comes first."),
       h("ol", {class: "findings"}, explain.findings.map((entry, i) => finding(entry, i + 1))));
   }
+  if (explain.tuning) {
+    const {lines, action} = explain.tuning;
+    body.append(h("h3", {class: "part"}, "Tuning"), h("ul", {class: "evidence"}, lines.map((line) => h("li", {}, line))),
+      action ? h("p", {class: "action"}, h("span", {}, "Next: "), h("code", {}, action)) : "");
+  }
   if (explain.against) body.append(...against(explain.against));
 }

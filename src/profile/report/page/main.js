@@ -1,4 +1,4 @@
-// Puts the report together. A section that fails says so and leaves the others standing.
+// Puts the report of a profile together.
 
 /** Shows a row of the table, opened; from any chart. */
 function openRow(id) {
@@ -19,33 +19,11 @@ function showChosen() {
   });
 }
 
-function render(id, draw) {
-  const body = document.querySelector(`#${id} .body`);
-  try {
-    draw(body);
-  } catch (error) {
-    console.error(`report section ${id}:`, error);
-    body.append(h("p", {class: "empty"}, `This part could not be drawn: ${error.message}`));
-  }
-}
-
-function renderNav() {
-  const list = document.getElementById("nav");
-  for (const section of document.querySelectorAll("main section:not([hidden])")) {
-    list.append(h("li", {}, h("a", {href: `#${section.id}`}, section.dataset.short)));
-  }
-}
-
 function renderTitles() {
   const {conditions} = profile;
-  document.getElementById("model").textContent = profile.model;
-  document.getElementById("subtitle").textContent = ["Kilter profile", plural(profile.threads, "thread"), conditions.device,
-    conditions.target, (conditions.date || "").replace("T", " ").replace("Z", " UTC")].filter(Boolean).join(" · ");
-  document.getElementById("colophon").textContent = `Made by ${conditions.program || "Kilter"}` +
-    `${conditions.codegen ? ` with ${conditions.codegen}` : ""}. One file, nothing is loaded from anywhere.`;
+  titles(profile.model, ["Kilter profile", plural(profile.threads, "thread")], conditions);
 }
 
-document.body.append(tip.box);
 renderTitles();
 render("summary", renderSummary);
 render("explain", renderExplain);
@@ -56,11 +34,8 @@ render("timeline", renderTimeline);
 render("rows", renderTable);
 render("memory", renderArena);
 render("conditions", renderConditions);
-renderNav();
-renderTheme(document.getElementById("theme"));
 new MutationObserver(showChosen).observe(document.getElementById("main"), {childList: true, subtree: true});
 view.listeners.push(showChosen);
 addEventListener("hashchange", followHash);
-addEventListener("keydown", (event) => event.key === "Escape" && tip.hide());
-addEventListener("scroll", () => tip.follow(), {passive: true, capture: true});
+finishPage();
 followHash();

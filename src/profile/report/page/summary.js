@@ -1,22 +1,5 @@
 // End to end, how the parts add up to it, and whether the figures can be trusted.
 
-/** A bar of parts, each {name, ms, css}, over their sum, with its legend. */
-function splitBar(parts, label) {
-  const shown = parts.filter((part) => part.ms > 0);
-  const whole = shown.reduce((sum, part) => sum + part.ms, 0);
-  const share = (part) => whole > 0 ? 100 * part.ms / whole : 0;
-  const bar = h("div", {class: "split", role: "img", "aria-label":
-    `${label}: ${shown.map((part) => `${part.name} ${ms(part.ms)}`).join(", ")}`});
-  for (const part of shown) {
-    const piece = h("span", {class: part.css});
-    piece.style.flexGrow = String(Math.max(part.ms, whole / 400));
-    bar.append(piece);
-  }
-  return h("div", {}, bar, h("ul", {class: "legend"}, shown.map((part) => h("li", {},
-    h("i", {class: `swatch ${part.css}`}), h("bdi", {}, part.name),
-    h("span", {class: "num"}, `${ms(part.ms)} · ${percent(part.percent ?? share(part))}`)))));
-}
-
 /** Two ranges on one axis: the 10th to 90th percentile, with the mean. */
 function spreadChart(box) {
   const ranges = [["without profiling", profile.end_to_end], ["while profiled", profile.total]];

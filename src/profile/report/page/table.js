@@ -1,5 +1,8 @@
 // The table of rows: sorts, filters, chooses columns, opens a row for what does not fit into a line.
 
+/** Whether any schedule was tuned: only then the column of sources is worth its width. */
+const tunedRows = profile.rows.some((row) => row.schedule_from && row.schedule_from !== "default");
+
 /** Columns: text and number of a row (for sorting), and whether it is shown at first on a wide and on a narrow page. */
 const kColumns = [
   {key: "order", name: "#", about: "Order in which the rows run first.", number: (r) => r.id, text: (r) => r.kind === "gap" ? "" : String(r.step),
@@ -37,6 +40,8 @@ const kColumns = [
     decimals: 3},
   {key: "weights", name: "Weights", unit: "MB", about: "Part of the operands that are packed constants.",
     number: (r) => r.weight_bytes > 0 ? r.weight_bytes / 1e6 : null, decimals: 3},
+  {key: "from", name: "From", about: "Where the schedule comes from: default (the analytic model), record (tuned), layer plan, or given with " +
+    "--schedule. An opened row tells which record.", string: (r) => r.schedule_from || "", wide: tunedRows},
   {key: "intensity", name: "Intensity", unit: "FLOP/byte", about: "Arithmetic per byte of operands.", number: (r) => r.intensity, decimals: 2},
   {key: "hash", name: "Kernel", about: "Hash of problem, schedule, layouts, target and code generator.", string: (r) => r.hash},
   {key: "cycles", name: "Cycles", unit: "million", about: "Of all threads together, in user space.", counter: "cycles",

@@ -3,37 +3,21 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "hostile.h"
 #include "profile/report/report.h"
 
 namespace {
 
+using kilter::hostile::kHostile;
+using kilter::hostile::write;
 using nlohmann::json;
 
 constexpr int kLayers = 200, kThreads = 16;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-/// What a model's author, or an attacker, may have called a layer.
-const std::vector<std::string> kHostile = {
-    "</script><script>document.title='owned'</script>",
-    "<img src=x onerror=\"document.title='owned'\">",
-    "<!--<script>",
-    "]]>&lt;&amp;\"'`${1+1}",
-    "{{script}}{{data}}",
-    "javascript:document.title='owned'",
-    "\xff\xfe not UTF-8 \xc3",
-    "line\nbreak\ttab\x01" + std::string(1, '\0') + "control",
-    "\xe2\x80\xae" + std::string("right to left"),
-    "\xf0\x9f\x90\x8c snail, \xe4\xb8\xad\xe6\x96\x87, \xe2\x80\xa8 separator",
-    "",
-    "__proto__",
-    std::string(5000, 'n'),
-    "https://example.invalid/a.png",
-};
 
 std::string layer_name(int i) {
   const auto index = static_cast<size_t>(i);
@@ -63,6 +47,8 @@ json row(int i, double ms) {
           {"ops", work ? (i % 5 == 0 ? kHostile[static_cast<size_t>(i / 5) % kHostile.size()] : "Conv+Relu") : kind},
           {"problem", "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32 <b>&" + layer_name(i)},
           {"schedule", "conv2d_direct vectors=2 rows=1 tile=14 prefetch=0"},
+          {"schedule_from", i % 4 ? "default" : "record"},
+          {"record", i % 4 ? "" : "exact <b>match</b> of " + layer_name(i)},
           {"shapes", "f32[1,64,56,56] -> f32[1,64,56,56]"},
           {"layouts", i % 2 ? json::object() : json{{"source", "<c16>"}, {"weights", ""}, {"destination", "c16"}}},
           {"hash", work ? "0123456789abcdef" : ""},
@@ -184,6 +170,7 @@ json worst_profile() {
        {{{"what", kHostile[1]}, {"ms", 3.0}, {"percent", 75.0}}, {{"what", "gaps"}, {"ms", 1.0}, {"percent", 25.0}}}},
       {"findings", findings},
       {"layers", layers},
+      {"tuning", {{"lines", {kHostile[0], "from records", kHostile[12]}}, {"action", kHostile[3]}}},
       {"against",
        {{"a", {{"what", kHostile[0]}, {"ms", 2.0}}},
         {"b", {{"what", kHostile[1]}, {"ms", kNan}, {"conditions", {{"program", kHostile[0]}}}}},
@@ -193,12 +180,6 @@ json worst_profile() {
           {{"name", "behind most"}, {"a_ms", 3.0}, {"b_ms", 1.0}},
           {{"name", kHostile[12]}, {"a_ms", 1.0}, {"b_ms", kNan}}}}}}};
   return profile;
-}
-
-void write(const std::filesystem::path& file, const std::string& text) {
-  std::ofstream out(file, std::ios::binary);
-  out << text;
-  if (!out.flush()) throw std::runtime_error("cannot write " + file.string());
 }
 
 }  // namespace

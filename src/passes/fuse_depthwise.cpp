@@ -1,0 +1,125 @@
+// Joins the group of a depthwise convolution with that of the convolution before it, so that one task runs both and
+// what is in between stays in the nearest caches.
+//
+//   group 1 { %a = Conv(%x, %w)             group 2 { %a = Conv(%x, %w)
+//             %b = Relu(%a) }         =>              %b = Relu(%a)
+//   group 2 { %c = Conv(%b, %d) }                     %c = Conv(%b, %d) }      group of %d = channels
+//
+// Nothing else may read %b or anything else of the first group, and the model must expect a gain (or `--fuse` ask).
+
+#include <algorithm>
+#include <map>
+
+#include "ops/op.h"
+#include "passes/pass.h"
+#include "schedule/conv2d_then_depthwise.h"
+
+namespace kilter {
+namespace {
+
+constexpr double kWorthwhile = 0.97;  ///< of the cycles apart: less is within what the model errs
+
+class DepthwiseFuser {
+ public:
+  DepthwiseFuser(Graph& graph, PassContext& context) : graph_(graph), read_(graph), context_(context) {}
+
+  void run() {
+    for (NodeId id : read_.order()) members_[read_.node(id).group].push_back(id);
+    for (NodeId id : read_.order()) {
+      if (read_.node(id).group == id && depthwise(read_.node(id))) join(id);
+    }
+  }
+
+ private:
+  static bool depthwise(const Node& node) { return node.op->family == Family::conv && node.int_attr("group", 1) > 1; }
+
+  void join(NodeId id) {
+    const Node& anchor = read_.node(id);
+    const bool asked = context_.fuse.contains(anchor.name) || schedule_of(anchor.name) == "conv2d_then_depthwise";
+    const NodeId feeder = feeder_of(anchor);
+    if (feeder == id) return;  // joined already
+    std::optional<Unfused> refused;
+    if (feeder == kNone) {
+      refused = Unfused{Unfused::form, anchor.name, anchor.name, "it does not read a convolution's result"};
+    } else {
+      refused = refusal(read_.node(feeder), anchor, asked);
+    }
+    if (!refused) {
+      for (NodeId member : members_.at(feeder)) graph_.node(member).group = id;
+      return;
+    }
+    if (context_.fuse.contains(anchor.name))
+      fail(ErrorKind::usage, "--fuse {}: it cannot run in one kernel with the convolution before it: {}", anchor.name,
+           refused->reason);
+    if (feeder != kNone) context_.unfused.push_back(std::move(*refused));
+  }
+
+  std::string schedule_of(const std::string& node) const {
+    const auto own = context_.own.find(node);
+    return own == context_.own.end() ? "" : own->second;
+  }
+
+  /// The anchor of the group that makes the input of `node`, where that is a convolution.
+  NodeId feeder_of(const Node& node) const {
+    const NodeId producer = read_.value(node.inputs[0]).producer;
+    if (producer == kNone) return kNone;
+    const int32_t group = read_.node(producer).group;
+    return group != kNone && read_.node(group).op->family == Family::conv ? group : kNone;
+  }
+
+  /// Why the group of `feeder` does not join that of `anchor`; takes a rewrite when it does.
+  std::optional<Unfused> refusal(const Node& feeder, const Node& anchor, bool asked) {
+    const auto no = [&](Unfused::Why why, std::string reason) {
+      return Unfused{why, anchor.name, feeder.name, std::move(reason)};
+    };
+    for (const Node* node : {&feeder, &anchor}) {
+      if (context_.no_fuse.contains(node->name)) return no(Unfused::option, "--no-fuse " + node->name);
+    }
+    if (context_.own.contains(feeder.name))
+      return no(Unfused::option, fmt::format("'{}' has a schedule or threads of its own", feeder.name));
+    if (!asked && !schedule_of(anchor.name).empty())
+      return no(Unfused::option, fmt::format("its schedule is forced to {}", schedule_of(anchor.name)));
+    if (const std::string name = other_reader(feeder, anchor); !name.empty())
+      return no(Unfused::order, fmt::format("'{}' is read elsewhere, too", name));
+    const auto weighed = weigh_pair(read_, feeder, anchor, context_.limits);
+    if (const auto* rejected = std::get_if<Rejected>(&weighed)) return no(Unfused::form, rejected->text());
+    const PairCycles& cycles = std::get<PairCycles>(weighed);
+    if (!asked && !cycles.direct)
+      return no(Unfused::cycles,
+                fmt::format("'{}' may run faster by other kernels than direct convolution", feeder.name));
+    if (!asked && cycles.together > kWorthwhile * cycles.apart) {
+      return no(Unfused::cycles, fmt::format("together they take {:.0f} cycles by the model, apart {:.0f}",
+                                             cycles.together, cycles.apart));
+    }
+    if (!context_.take()) return no(Unfused::option, "--max-rewrites");
+    return std::nullopt;
+  }
+
+  /// A value of the feeder's group that somebody else reads than the group and the anchor; empty when there is none.
+  std::string other_reader(const Node& feeder, const Node& anchor) const {
+    for (NodeId id : members_.at(feeder.group)) {
+      for (ValueId v : read_.node(id).outputs) {
+        if (v == kNone) continue;
+        const auto users = read_.users(v);
+        const bool inside = std::all_of(users.begin(), users.end(), [&](NodeId user) {
+          const bool reads_first =
+              &read_.node(user) == &anchor && std::count(anchor.inputs.begin() + 1, anchor.inputs.end(), v) == 0;
+          return read_.node(user).group == feeder.group || reads_first;
+        });
+        if (!inside || read_.is_output(v)) return read_.value(v).name;
+      }
+    }
+    return "";
+  }
+
+  Graph& graph_;
+  const Graph& read_;
+  PassContext& context_;
+  std::map<int32_t, std::vector<NodeId>> members_;
+};
+
+}  // namespace
+
+void fuse_depthwise(Graph& graph, PassContext& context) { DepthwiseFuser(graph, context).run(); }
+
+}  // namespace kilter

@@ -1,0 +1,18 @@
+// Conditions as a list.
+
+const kConditionWords = {
+  executor: "executor", device: "device", target: "target", codegen: "code generator", program: "program", records: "tuning records",
+  pinning: "CPUs of the process", huge_pages: "huge pages", weights: "weights", weights_from: "weights stream from",
+  activations: "activations", clock: "clock", estimator: "estimator", threads: "threads", taken: "runs taken", kept: "runs kept",
+  disturbed: "runs disturbed", date: "date", no_counters: "hardware counters",
+};
+
+/** Conditions by their words; `more`: further ones. What is empty is left out. */
+function conditionList(conditions, more = {}) {
+  const shown = Object.entries({...conditions, ...more}).filter(([, value]) => ![undefined, null, ""].includes(value));
+  const order = Object.keys(kConditionWords);
+  const rank = (key) => order.includes(key) ? order.indexOf(key) : order.length;
+  shown.sort(([a], [b]) => rank(a) - rank(b));
+  return h("dl", {class: "facts wide"}, shown.map(([key, value]) => h("div", {}, h("dt", {}, kConditionWords[key] || key),
+    h("dd", {}, typeof value === "object" ? JSON.stringify(value) : String(value)))));
+}

@@ -1,0 +1,36 @@
+// What every page consists of: sections, their list, titles. A section that fails says so and leaves the others standing.
+
+function render(id, draw) {
+  const body = document.querySelector(`#${id} .body`);
+  try {
+    draw(body);
+  } catch (error) {
+    console.error(`report section ${id}:`, error);
+    body.append(h("p", {class: "empty"}, `This part could not be drawn: ${error.message}`));
+  }
+}
+
+function renderNav() {
+  const list = document.getElementById("nav");
+  for (const section of document.querySelectorAll("main section:not([hidden])")) {
+    list.append(h("li", {}, h("a", {href: `#${section.id}`}, section.dataset.short)));
+  }
+}
+
+/** Name, line below it (`words`, then what `conditions` say) and the line at the end. */
+function titles(name, words, conditions) {
+  document.getElementById("model").textContent = name;
+  document.getElementById("subtitle").textContent = [...words, conditions.device, conditions.target,
+    (conditions.date || "").replace("T", " ").replace("Z", " UTC")].filter(Boolean).join(" · ");
+  document.getElementById("colophon").textContent = `Made by ${conditions.program || "Kilter"}` +
+    `${conditions.codegen ? ` with ${conditions.codegen}` : ""}. One file, nothing is loaded from anywhere.`;
+}
+
+/** After the last section: what works on all of them. */
+function finishPage() {
+  document.body.append(tip.box);
+  renderNav();
+  renderTheme(document.getElementById("theme"));
+  addEventListener("keydown", (event) => event.key === "Escape" && tip.hide());
+  addEventListener("scroll", () => tip.follow(), {passive: true, capture: true});
+}

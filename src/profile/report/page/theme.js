@@ -1,0 +1,54 @@
+// Light and dark, and the colours that they give.
+
+/** The colours of a class as the page shows them now, for canvases. */
+function coloursOf(name) {
+  const probe = h("i", {class: name, hidden: true});
+  document.body.append(probe);
+  const style = getComputedStyle(probe);
+  const colours = {mark: style.getPropertyValue("--mark").trim(), on: style.getPropertyValue("--on").trim()};
+  probe.remove();
+  return colours;
+}
+
+/** A colour of the theme (style.css), resolved. */
+function themeColour(variable) {
+  const probe = h("i", {style: `color: var(${variable})`});
+  document.body.append(probe);
+  const colour = getComputedStyle(probe).color;
+  probe.remove();
+  return colour;
+}
+
+/** Light, dark, or as the system says. Remembered where the browser lets a file remember. */
+function renderTheme(button) {
+  const words = {auto: "Theme: auto", light: "Theme: light", dark: "Theme: dark"};
+  const order = Object.keys(words);
+  let theme = "auto";
+  try {
+    theme = order.find((word) => word === localStorage.getItem("kilter-theme")) || "auto";
+  } catch {
+    theme = "auto";
+  }
+  const apply = () => {
+    if (theme === "auto") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = theme;
+    button.textContent = words[theme];
+    view.set({});
+  };
+  button.addEventListener("click", () => {
+    theme = order[(order.indexOf(theme) + 1) % order.length];
+    try {
+      localStorage.setItem("kilter-theme", theme);
+    } catch {
+      // Kept for this page only.
+    }
+    apply();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => view.set({}));
+  addEventListener("beforeprint", () => {
+    document.documentElement.dataset.theme = "light";
+    view.set({});
+  });
+  addEventListener("afterprint", apply);
+  apply();
+}

@@ -1,0 +1,53 @@
+// The tuning run as the charts need it, and how its figures are written.
+
+/** The embedded JSON of `kilter tune --json`; tasks also get id, changed and kind. */
+function readRun() {
+  const run = pageData();
+  run.tasks.forEach((task, id) => {
+    task.id = id;
+    task.changed = task.schedule !== task.default;
+    task.kind = task.problem.split(/[ (]/)[0];
+  });
+  return run;
+}
+
+const run = readRun();
+
+/** "58.3 s", "5.0 min", "2.5 h". */
+function duration(seconds) {
+  if (!isNumber(seconds)) return kNone;
+  if (seconds < 100) return withUnit(significant(seconds, 3, seconds < 10 ? 2 : 1), "s");
+  return seconds < 5400 ? withUnit(fixed(seconds / 60, 1), "min") : withUnit(fixed(seconds / 3600, 1), "h");
+}
+
+function ratioText(ratio) {
+  return ratio ? `${fixed(ratio.value, 3)} (${fixed(ratio.low, 3)} to ${fixed(ratio.high, 3)})` : kNone;
+}
+
+/** "−4.0 %" of a ratio, "+1.2 %" of one above 1. */
+function changeText(ratio) {
+  return isNumber(ratio) ? `${ratio < 1 ? "−" : "+"}${percent(100 * Math.abs(ratio - 1))}` : kNone;
+}
+
+/** Shows a task's line in the table. */
+function openTask(id) {
+  tip.hide();
+  const line = document.getElementById(`task-${id}`);
+  line.scrollIntoView({block: "center"});
+  line.focus({preventScroll: true});
+}
+
+/** What a tooltip says of a task. */
+function taskFacts(task) {
+  return [
+    h("p", {class: "tip-name"}, h("bdi", {}, task.problem)),
+    facts([
+      ["share", percent(100 * task.share)],
+      ["layers", String(task.nodes.length)],
+      ["trials", `${task.trials}${task.failures ? `, ${task.failures} schedules failed` : ""}`],
+      ["tried", `${task.tried} of ${task.size} worth a trial`],
+      ["layer", task.changed ? ratioText(task.predicted) : "no schedule is faster"],
+      ["race", task.changed ? ratioText(task.in_network) : null],
+    ]),
+  ];
+}

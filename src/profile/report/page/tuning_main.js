@@ -1,0 +1,24 @@
+// Puts the page of a tuning run together.
+
+function renderSettings(body) {
+  const {settings} = run;
+  const list = [["budget", duration(settings.budget_seconds)], ["searcher", `${settings.searcher}, seed ${settings.seed}`],
+    ["trials at most", settings.most_trials || null], ["early stopping", settings.early_stopping ? plural(settings.early_stopping, "trial") : null],
+    ["until", settings.until < 1 ? `${percent(100 * settings.until, 0)} of the expected speed` : null],
+    ["only", (settings.ops || []).join(", ")], ["earlier records", settings.known_records],
+    ["cost model", settings.cost_model]];
+  // Samples are counted by trial, not for the whole run.
+  const {taken, kept, disturbed, ...conditions} = run.conditions;
+  const shown = list.filter(([, value]) => ![undefined, null, ""].includes(value));
+  body.append(h("div", {class: "halves"}, conditionList(conditions), h("div", {}, h("h3", {}, "Settings"),
+    h("dl", {class: "facts wide"}, shown.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, String(value))))))));
+}
+
+titles(run.model, ["Kilter tuning", plural(run.settings.threads, "thread")], run.conditions);
+render("outcome", renderOutcome);
+render("course", renderCourse);
+render("trials", renderTrials);
+render("time", renderTime);
+render("rows", renderTasks);
+render("conditions", renderSettings);
+finishPage();

@@ -1,0 +1,72 @@
+// What came of a tuning run: before, after, how certain, what is left.
+
+/** The ratios that matter on one axis, with the default at 1. */
+function outcomeRatios() {
+  if (run.same_plan) return [];
+  const predicted = run.fidelity * run.history_ratio.value;
+  const list = [["layers predicted", {value: predicted, low: predicted, high: predicted}], ["race of whole networks", run.history_ratio]];
+  if (run.previous) list.push(["against earlier records", run.previous]);
+  if (run.graph && run.graph.rounds > 0) list.push(["graph-best over history-best", run.graph.ratio]);
+  if (run.graph && run.graph.won) list.push(["graph-best over the default", run.ratio]);
+  return list.filter(([, ratio]) => isNumber(ratio.value));
+}
+
+function ratioChart(box, list) {
+  const low = Math.min(1, ...list.map(([, ratio]) => ratio.low)), high = Math.max(1, ...list.map(([, ratio]) => ratio.high));
+  const margin = Math.max((high - low) * 0.12, 0.002);
+  const from = low - margin, to = high + margin, bottom = 34 * list.length + 8;
+  drawn(box, (width) => {
+    const x = (value) => 4 + (width - 8) * (value - from) / (to - from);
+    const marks = list.map(([name, ratio], i) => {
+      const y = 14 + 34 * i;
+      return svg("g", {}, svg("text", {x: 4, y, class: "small"}, `${name}: ${ratio.low < ratio.high ? ratioText(ratio) : fixed(ratio.value, 3)}`),
+        svg("line", {x1: 4, x2: width - 4, y1: y + 10, y2: y + 10, class: "hair"}),
+        svg("rect", {x: x(ratio.low), width: Math.max(x(ratio.high) - x(ratio.low), 2), y: y + 5, height: 10, rx: 3, class: i === 1 ? "range" : "range second"}),
+        svg("line", {x1: x(ratio.value), x2: x(ratio.value), y1: y + 2, y2: y + 18, class: "tick-mean"}));
+    });
+    const step = niceStep(to - from, width / 70), ticks = [];
+    for (let i = Math.ceil(from / step); i * step <= to; ++i) {
+      const at = x(i * step), anchor = at < 20 ? "start" : at > width - 20 ? "end" : "middle";
+      ticks.push(svg("text", {x: at, y: bottom + 16, class: "small axis", "text-anchor": anchor}, tickText(i * step, step)));
+    }
+    const one = svg("line", {x1: x(1), x2: x(1), y1: 18, y2: bottom, class: "peak"});
+    box.replaceChildren(svg("svg", {width, height: bottom + 22, role: "img", "aria-label": "Time over the default's. " +
+      list.map(([name, ratio]) => `${name}: ${ratioText(ratio)}`).join("; ")}, one, marks, ticks));
+  });
+}
+
+function outcomeHero() {
+  const text = h("div", {class: "hero"});
+  if (run.same_plan) {
+    text.append(h("p", {class: "big"}, h("b", {id: "change", "data-ratio": 1}, "0"), " %"),
+      h("p", {}, `Nothing that was tried is faster in the network: the default plan stays, a run takes ${ms(run.default_ms.value)}.`));
+    return text;
+  }
+  text.append(h("p", {class: "big"}, h("b", {id: "change", class: "gain-big", "data-ratio": run.ratio.value},
+    fixed(100 * (run.ratio.value - 1), 1).replace("-", "−")), " %"),
+  h("p", {}, `A run takes ${ms(run.tuned_ms.value)} instead of ${ms(run.default_ms.value)}: after / before ${ratioText(run.ratio)}, ` +
+    `95\u00a0% interval of ${plural(run.rounds, "paired round")} of whole networks.`));
+  return text;
+}
+
+function outcomeCards() {
+  const changed = run.tasks.filter((task) => task.changed);
+  const share = changed.reduce((sum, task) => sum + task.share, 0);
+  const list = [
+    ["Trials", String(run.trials), `${fixed(run.trials_per_second, 0)} a second; ${run.failures} failed, ${plural(run.restarts, "worker")} replaced`],
+    ["Tasks changed", `${changed.length} of ${run.tasks.length}`, `${percent(100 * share)} of the network's time`],
+    ["Expected to be left", percent(100 * run.regret), "an estimate: from what was not tried, and from winners that are not certain"],
+    ["Winners that changed", percent(100 * run.winner_flips), "tasks whose best schedule lost in the races and gave way"],
+    ["Time", duration(run.seconds), `the search ended: ${run.stopped_because}`],
+  ];
+  return h("dl", {class: "cards"}, list.map(([name, value, about]) => h("div", {},
+    h("dt", {}, name), h("dd", {}, h("b", {}, value), h("span", {}, about)))));
+}
+
+function renderOutcome(body) {
+  const list = outcomeRatios(), chart = h("div", {class: "spread"});
+  body.append(h("div", {class: "halves"}, outcomeHero(), list.length ? h("div", {}, chart,
+    h("p", {class: "note"}, "Time over that of the default plan, dashed at 1; against earlier records or history-best, over that of their plan. Single layers are optimistic; the race is what holds.")) : h("div", {})),
+  outcomeCards());
+  if (list.length) ratioChart(chart, list);
+}

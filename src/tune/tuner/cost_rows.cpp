@@ -1,0 +1,89 @@
+#include "tune/tuner/cost_rows.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/error.h"
+#include "tune/space/features.h"
+#include "tune/tuner/task_space.h"
+
+namespace kilter::tune {
+namespace {
+
+using nlohmann::json;
+
+/// The records of one task on one device, code and number of threads.
+struct Group {
+  std::string problem, device, target;
+  int threads = 1;
+  auto operator<=>(const Group&) const = default;
+};
+
+/// Why a record teaches nothing; empty: it does.
+std::string unfit(const Record& r) {
+  if (r.imported()) return "imported from another system";
+  if (r.conditions.target.empty()) return "of unknown code";
+  if (r.status == Status::ok && !r.versus) return "measured without the default beside them";
+  return "";
+}
+
+}  // namespace
+
+CostRows::CostRows() {
+  json names = json::array();
+  for (const Feature& f : all_features()) names.push_back(f.name);
+  text_ = json{{"format", "kilter-cost-table-1"}, {"features", names}}.dump() + "\n";
+}
+
+void CostRows::add_row(const std::string& task, const std::string& device, std::span<const float> x, double cost) {
+  json row = {{"task", task}, {"device", device}, {"x", json::array()}};
+  for (const float v : x) row["x"].push_back(v);
+  row["cost"] = std::isfinite(cost) ? json(std::round(cost * 1e5) / 1e5) : json();
+  text_ += row.dump() + "\n";
+  ++rows_;
+}
+
+void CostRows::add(const CostTable& table, const std::string& where) {
+  const TaskSpace task(table.problem, parse_target(table.target));
+  const Featurizer features(*task.space, table.threads);
+  const std::string device = table.conditions.substr(0, table.conditions.find(';'));
+  for (const CostRow& row : table.rows) {
+    const auto point = task.space->find(row.schedule);
+    if (!point) {
+      fail(ErrorKind::bad_input,
+           "{}: '{}' is not in the space of '{}' on {}; make the table anew with `kilter "
+           "searchers --measure`",
+           where, row.schedule.text(), table.problem, table.target);
+    }
+    add_row(table.problem, device, features.row(*point), std::log(row.cost));
+  }
+}
+
+void CostRows::add(std::span<const Record> records) {
+  std::map<Group, std::vector<const Record*>> groups;
+  for (const Record& r : records) {
+    const std::string reason = unfit(r);
+    if (!reason.empty()) ++left_out_[reason];
+    if (reason.empty())
+      groups[{r.problem, r.conditions.device, r.conditions.target, r.conditions.threads}].push_back(&r);
+  }
+  for (const auto& [group, members] : groups) {
+    std::unique_ptr<TaskSpace> task;
+    try {
+      task = std::make_unique<TaskSpace>(group.problem, parse_target(group.target));
+    } catch (const Error&) {
+      left_out_["of a problem or target that this version does not know"] += static_cast<int64_t>(members.size());
+      continue;
+    }
+    const Featurizer features(*task->space, group.threads);
+    for (const Record* r : members) {
+      const auto point = task->space->find(parse_schedule(r->schedule));
+      if (!point) ++left_out_["of a schedule that this version does not know"];
+      const double cost = r->status == Status::ok ? std::log(r->versus->ratio.value) : INFINITY;
+      if (point) add_row(group.problem, group.device, features.row(*point), cost);
+    }
+  }
+}
+
+}  // namespace kilter::tune

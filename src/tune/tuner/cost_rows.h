@@ -1,0 +1,37 @@
+// Measured schedules as rows of features: what `kilter cost-model train` learns from.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+
+#include "tune/records/record.h"
+#include "tune/search/cost_table.h"
+
+namespace kilter::tune {
+
+/// Collects rows in the form of tune/cost/table.h: features of each schedule, and the logarithm of its time over the
+/// default's, null for a failure.
+class CostRows {
+ public:
+  CostRows();
+  /// Throws bad_input naming `where` for a schedule that is not in the space of the table's problem.
+  void add(const CostTable& table, const std::string& where);
+  /// Kilter's own trials. Others are counted as left out, by reason: imported; of foreign or unknown code; measured
+  /// without the default beside them; problems and schedules that this version does not know.
+  void add(std::span<const Record> records);
+
+  const std::string& text() const { return text_; }
+  int64_t rows() const { return rows_; }
+  const std::map<std::string, int64_t>& left_out() const { return left_out_; }
+
+ private:
+  void add_row(const std::string& task, const std::string& device, std::span<const float> x, double cost);
+
+  std::string text_;
+  int64_t rows_ = 0;
+  std::map<std::string, int64_t> left_out_;
+};
+
+}  // namespace kilter::tune

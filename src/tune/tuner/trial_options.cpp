@@ -1,0 +1,51 @@
+#include "tune/tuner/trial_options.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kilter::tune {
+namespace {
+
+constexpr TrialOptionRow kOptions[] = {
+    {"number", "runs of the network in a turn, at least; in each round every variant has two turns",
+     "a whole number from 1 to 1000", "1"},
+    {"repeat",
+     "rounds of a trial: each gives one pair of times, the layer's and its default's; 0: 2 to 6 by the time of a run",
+     "a whole number from 0 to 1000", "0"},
+    {"min-repeat-ms", "milliseconds that a turn lasts at least; it has as many runs of the network as that takes",
+     "a number from 0 to 10000", "2"},
+    {"timeout",
+     "after which a layer that does not end counts as failed, such as 500ms or 10s; a bare number is milliseconds",
+     "a time from 10ms to 600s", "1000ms"},
+    {"n-parallel",
+     "threads that compile candidates, beside the measurement where the network leaves a CPU free; 0: all CPUs",
+     "a whole number from 0 to 1024", "0"},
+};
+
+constexpr AbsentOptionRow kAbsent[] = {
+    {"tuner", "--searcher chooses what proposes schedules; `kilter options` lists searchers"},
+    {"n-trial", "--trials ends the search after so many trials of all tasks together, --time after a time"},
+    {"n-trials", "--trials ends the search after so many trials of all tasks together, --time after a time"},
+    {"parallel", "--n-parallel sets the threads that compile candidates"},
+    {"tuning-records", "--records names the file that every trial is kept in"},
+    {"prior-records", "`kilter records import` takes logs into the file of --records, which is read at the start"},
+    {"cooldown-interval",
+     "every trial is paired with the default schedule in the same rounds, so that a clock that changes does not count; "
+     "--repeat takes more pairs"},
+    {"enable-cpu-cache-flush",
+     "layers are measured inside the network, where weights come from where they come from in use; nothing is to "
+     "flush"},
+    {"enable-autoscheduler", "spaces are those of Kilter's templates; `kilter tasks` shows them"},
+    {"rpc-key", "candidates run on the machine that tunes, in a process of their own; tune where the network will run"},
+    {"hostname",
+     "candidates run on the machine that tunes, in a process of their own; tune where the network will run"},
+};
+
+}  // namespace
+
+int64_t automatic_rounds(double ms) { return std::clamp<int64_t>(std::llround(50 / ms), 2, 6); }
+
+std::span<const TrialOptionRow> all_trial_options() { return kOptions; }
+std::span<const AbsentOptionRow> all_absent_options() { return kAbsent; }
+
+}  // namespace kilter::tune

@@ -1,0 +1,176 @@
+#include "tune/tuner/tune_json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace kilter::tune {
+namespace {
+
+using nlohmann::json;
+
+json event_json(const PhaseEvent& e) { return {{"event", "phase"}, {"phase", e.phase}}; }
+
+json event_json(const PreparedEvent& e) {
+  json tasks = json::array();
+  for (const PreparedEvent::TaskRow& t : e.tasks) {
+    tasks.push_back({{"task", tasks.size()},
+                     {"problem", t.problem},
+                     {"layouts", t.layouts},
+                     {"nodes", t.nodes},
+                     {"share", t.share},
+                     {"default", t.fallback},
+                     {"best", t.best},
+                     {"size", t.size}});
+  }
+  return {{"event", "prepared"},
+          {"default_ms", e.default_ms},
+          {"conditions", kilter::to_json(e.conditions)},
+          {"tasks", tasks}};
+}
+
+json event_json(const TrialEvent& e) {
+  json out{{"event", "trial"},       {"task", e.task},           {"node", e.node},
+           {"schedule", e.schedule}, {"status", name(e.status)}, {"error", e.error}};
+  if (e.status != Status::ok) return out;
+  out["ratio"] = to_json(e.ratio), out["samples"] = e.samples;
+  out["so_far"] = to_json(e.so_far), out["all_samples"] = e.all_samples;
+  return out;
+}
+
+json event_json(const GainEvent& e) {
+  return {{"event", "gain"},
+          {"task", e.task},
+          {"schedule", e.schedule},
+          {"ratio", to_json(e.ratio)},
+          {"predicted_ms", e.predicted_ms}};
+}
+
+json event_json(const RaceEvent& e) {
+  json out{{"event", "race"}, {"attempt", e.attempt}, {"tasks", e.tasks}, {"rounds", e.rounds}, {"fault", e.fault}};
+  if (e.rounds == 0) return out;
+  out["default_ms"] = to_json(e.default_ms), out["tuned_ms"] = to_json(e.tuned_ms);
+  out["ratio"] = to_json(e.ratio), out["given_way"] = e.given_way;
+  return out;
+}
+
+json task_json(const TunedTask& t) {
+  return {{"problem", t.problem},
+          {"layouts", t.layouts},
+          {"nodes", t.nodes},
+          {"share", t.share},
+          {"default", t.fallback},
+          {"schedule", t.schedule},
+          {"predicted", to_json(t.predicted)},
+          {"in_network", to_json(t.in_network)},
+          {"trials", t.trials},
+          {"tried", t.tried},
+          {"size", t.size},
+          {"failures", t.failures},
+          {"space", t.space}};
+}
+
+}  // namespace
+
+json to_json(const Ratio& r) { return {{"value", r.value}, {"low", r.low}, {"high", r.high}}; }
+
+json to_json(const TuneEvent& event) {
+  json out = std::visit([](const auto& what) { return event_json(what); }, event.what);
+  out["seconds"] = event.seconds, out["trials"] = event.trials;
+  return out;
+}
+
+json start_json(const TuneOptions& options) {
+  return {{"event", "start"},
+          {"seconds", 0.0},
+          {"trials", 0},
+          {"network", options.network},
+          {"threads", options.threads},
+          {"budget_seconds", options.seconds},
+          {"most_trials", options.trials},
+          {"early_stopping", options.early_stopping},
+          {"until", options.until},
+          {"searcher", options.search.searcher},
+          {"seed", options.search.seed},
+          {"cost_model", options.cost_model},
+          {"graph_best", options.graph_best},
+          {"number", options.trial.number},
+          {"repeat", options.trial.repeat},
+          {"min_repeat_ms", options.trial.min_repeat_ms},
+          {"timeout_ms", options.trial.timeout_ms},
+          {"n_parallel", options.trial.n_parallel},
+          {"ops", options.ops},
+          {"known_records", options.known.size()},
+          {"program", options.program},
+          {"device", options.device}};
+}
+
+json to_json(const GraphBest& b) {
+  return {{"layers", b.layers},
+          {"alternatives", b.alternatives},
+          {"edges", b.edges},
+          {"how", b.answer.how},
+          {"exact", b.answer.exact},
+          {"solve_ms", b.solve_ms},
+          {"prepare_ms", b.prepare_ms},
+          {"race_ms", b.race_ms},
+          {"variants", b.measured.variants},
+          {"crowded", b.measured.crowded},
+          {"transforms_seconds", b.transforms.seconds},
+          {"history_ms", b.history_ms},
+          {"graph_ms", b.answer.ms},
+          {"same_plan", b.same_plan},
+          {"won", b.won},
+          {"ratio", to_json(b.ratio)},
+          {"default_ratio", to_json(b.default_ratio)},
+          {"rounds", b.rounds},
+          {"differences",
+           {{"schedules", b.differences.schedules},
+            {"threads", b.differences.threads},
+            {"layouts", b.differences.layouts},
+            {"fusions", b.differences.fusions}}}};
+}
+
+json to_json(const TuneResult& r) {
+  json out{{"default_ms", to_json(r.default_ms)},
+           {"tuned_ms", to_json(r.tuned_ms)},
+           {"ratio", to_json(r.ratio)},
+           {"history_ratio", to_json(r.history_ratio)},
+           {"same_plan", r.same_plan},
+           {"rounds", r.rounds},
+           {"trials", r.trials},
+           {"failures", r.failures},
+           {"restarts", r.restarts},
+           {"seconds", r.seconds},
+           {"trials_per_second", r.trials_per_second},
+           {"regret", r.regret},
+           {"winner_flips", r.flips},
+           {"fidelity", r.fidelity},
+           {"stopped_because", r.stopped_because},
+           {"conditions", kilter::to_json(r.conditions)},
+           {"phases", json::array()},
+           {"tasks", json::array()},
+           {"choices", json::object()}};
+  if (r.graph) out["graph"] = to_json(*r.graph);
+  if (r.has_previous) out["previous"] = to_json(r.previous);
+  for (const PhaseTime& p : r.phases) out["phases"].push_back({{"phase", p.phase}, {"seconds", p.seconds}});
+  for (const TunedTask& t : r.tasks) out["tasks"].push_back(task_json(t));
+  for (const auto& [node, choice] : r.choices) out["choices"][node] = text(choice);
+  return out;
+}
+
+json to_json(const TuneTrace& trace) {
+  json points = json::array(), gains = json::array(), spans = json::array(), races = json::array();
+  for (const TuneTrace::Point& p : trace.points) {
+    points.push_back(
+        {{"seconds", p.seconds}, {"trials", p.trials}, {"predicted_ms", p.predicted_ms}, {"remaining", p.remaining}});
+  }
+  for (const TuneTrace::Gain& g : trace.gains) gains.push_back(to_json(TuneEvent{g.seconds, g.trials, g.what}));
+  for (const TuneTrace::Span& s : trace.spans)
+    spans.push_back({{"phase", s.phase}, {"begin", s.begin}, {"end", s.end}});
+  for (const TuneTrace::Race& r : trace.races) {
+    races.push_back(event_json(r.what));
+    races.back()["seconds"] = r.seconds;
+  }
+  return {{"default_ms", trace.default_ms}, {"points", points}, {"gains", gains}, {"spans", spans}, {"races", races}};
+}
+
+}  // namespace kilter::tune

@@ -1,0 +1,134 @@
+// fuse_depthwise: which pairs of convolutions become one task, and why others do not.
+#include <gtest/gtest.h>
+
+#include "loop/target.h"
+#include "pass_runner.h"
+
+namespace kilter {
+namespace {
+
+/// A 1x1 convolution with what follows it, and a depthwise convolution of the result. `more` are further nodes.
+std::string network(int64_t pixels, std::string_view more = "", std::string_view kernel = "1,1",
+                    int64_t channels = 96) {
+  return fmt::format(R"(graph "g" {{
+    input %x: f32[1,16,{0},{0}]
+    const %w: f32[{3},16,{1}]#0
+    const %d: f32[{3},1,3,3]#0
+    %a: f32[1,{3},{0},{0}] = Conv@11 "expand" {{auto_pad="SAME_UPPER"}}(%x, %w)
+    %b: f32[1,{3},{0},{0}] = Relu@14 "relu"(%a)
+    %c: f32[1,{3},{0},{0}] = Conv@11 "depthwise" {{group={3}, pads=[1, 1, 1, 1]}}(%b, %d)
+    {2}
+    output "c" %c
+  }})",
+                     pixels, kernel, more, channels);
+}
+
+struct Outcome {
+  bool joined = false;
+  std::vector<Unfused> unfused;
+  int64_t rewrites = 0;
+};
+
+Outcome run(const std::string& text, PassContext context = {}) {
+  Graph graph = parse_graph(text);
+  context.limits = parse_target("icelake-server").limits;
+  choose_layouts(graph, context);
+  fuse(graph, context);
+  context.rewrites_done = 0, context.unfused.clear();
+  fuse_depthwise(graph, context);
+  verify(graph);
+  const int64_t once = context.rewrites_done;
+  const std::vector<Unfused> unfused = context.unfused;
+  fuse_depthwise(graph, context);
+  EXPECT_EQ(context.rewrites_done, once) << "a second run joins more";
+  Outcome out;
+  std::map<std::string, int32_t> groups;
+  for (NodeId id : graph.order()) groups[graph.node(id).name] = graph.node(id).group;
+  out.joined = groups.at("expand") == groups.at("depthwise") && groups.at("relu") == groups.at("depthwise");
+  out.unfused = unfused;
+  out.rewrites = context.rewrites_done;
+  return out;
+}
+
+/// The one refusal of a network.
+Unfused refusal(const std::string& text, PassContext context = {}) {
+  const Outcome out = run(text, std::move(context));
+  EXPECT_FALSE(out.joined);
+  EXPECT_EQ(out.rewrites, 0);
+  EXPECT_EQ(out.unfused.size(), 1U);
+  return out.unfused.empty() ? Unfused{} : out.unfused.front();
+}
+
+TEST(FuseDepthwise, JoinsWhatWouldGoThroughDistantCaches) {
+  const Outcome out = run(network(112));
+  EXPECT_TRUE(out.joined);
+  EXPECT_EQ(out.rewrites, 1);
+  EXPECT_TRUE(out.unfused.empty());
+}
+
+TEST(FuseDepthwise, LeavesWhatStaysInNearCaches) {
+  const Unfused u = refusal(network(4));
+  EXPECT_EQ(u.why, Unfused::cycles);
+  EXPECT_EQ(u.node, "depthwise");
+  EXPECT_EQ(u.group, "expand");
+  EXPECT_TRUE(u.reason.starts_with("together they take ")) << u.reason;
+}
+
+TEST(FuseDepthwise, JoinsWhateverTheModelSaysWhenAsked) {
+  PassContext asked;
+  asked.fuse = {"depthwise"};
+  EXPECT_TRUE(run(network(4), asked).joined);
+  EXPECT_TRUE(run(network(4, "", "3,3"), asked).joined);
+  PassContext forced;
+  forced.own = {{"depthwise", "conv2d_then_depthwise"}};
+  EXPECT_TRUE(run(network(4), forced).joined);
+}
+
+TEST(FuseDepthwise, LeavesWinogradsConvolutions) {
+  const Unfused u = refusal(network(112, "", "3,3"));
+  EXPECT_EQ(u.why, Unfused::cycles);
+  EXPECT_EQ(u.reason, "'expand' may run faster by other kernels than direct convolution");
+}
+
+TEST(FuseDepthwise, LeavesWhatOthersRead) {
+  const Unfused twice =
+      refusal(network(112, "%e: f32[1,96,112,112] = MaxPool@12 \"e\" {kernel_shape=[1, 1]}(%b)\n output \"e\" %e"));
+  EXPECT_EQ(twice.reason, "'b' is read elsewhere, too");
+  EXPECT_EQ(twice.why, Unfused::order);
+}
+
+TEST(FuseDepthwise, OptionsKeepThePairApart) {
+  PassContext context;
+  context.no_fuse = {"depthwise"};
+  EXPECT_EQ(refusal(network(112), context).reason, "--no-fuse depthwise");
+  context.no_fuse.clear();
+  context.own = {{"expand", "conv2d_direct"}};
+  EXPECT_EQ(refusal(network(112), context).reason, "'expand' has a schedule or threads of its own");
+  context.own = {{"depthwise", "conv2d_depthwise"}};
+  EXPECT_EQ(refusal(network(112), context).reason, "its schedule is forced to conv2d_depthwise");
+  context.own = {{"depthwise", ""}};
+  EXPECT_TRUE(run(network(112), context).joined) << "threads of the task's own change nothing";
+}
+
+TEST(FuseDepthwise, WhatIsAskedForAndCannotBeIsAnError) {
+  PassContext context;
+  context.fuse = {"depthwise"};
+  const auto error_of = [&](const std::string& text) -> std::string {
+    try {
+      run(text, context);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::usage);
+      return error.message();
+    }
+    return "none";
+  };
+  EXPECT_EQ(error_of(network(8, "%e: f32[1,96,8,8] = MaxPool@12 \"e\" {kernel_shape=[1, 1]}(%b)\n output \"e\" %e")),
+            "--fuse depthwise: it cannot run in one kernel with the convolution before it: 'b' is read elsewhere, too");
+  EXPECT_EQ(
+      error_of(network(1)),
+      "--fuse depthwise: it cannot run in one kernel with the convolution before it: rows of the feeder's result: "
+      "limit 2 or more, got 1");
+}
+
+}  // namespace
+}  // namespace kilter

@@ -1,0 +1,37 @@
+// Names that try to break a page, for pages that no network gives.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace kilter::hostile {
+
+/// What a model's author, or an attacker, may have called a layer.
+inline const std::vector<std::string> kHostile = {
+    "</script><script>document.title='owned'</script>",
+    "<img src=x onerror=\"document.title='owned'\">",
+    "<!--<script>",
+    "]]>&lt;&amp;\"'`${1+1}",
+    "{{script}}{{data}}",
+    "javascript:document.title='owned'",
+    "\xff\xfe not UTF-8 \xc3",
+    "line\nbreak\ttab\x01" + std::string(1, '\0') + "control",
+    "\xe2\x80\xae" + std::string("right to left"),
+    "\xf0\x9f\x90\x8c snail, \xe4\xb8\xad\xe6\x96\x87, \xe2\x80\xa8 separator",
+    "",
+    "__proto__",
+    std::string(5000, 'n'),
+    "https://example.invalid/a.png",
+};
+
+/// Throws runtime_error naming the file.
+inline void write(const std::filesystem::path& file, const std::string& text) {
+  std::ofstream out(file, std::ios::binary);
+  out << text;
+  if (!out.flush()) throw std::runtime_error("cannot write " + file.string());
+}
+
+}  // namespace kilter::hostile

@@ -1,0 +1,151 @@
+"""Opens the page of a tuning run in a headless browser without a network: content, keyboard, touch, layout, contrast, print.
+
+usage: tuning_test.py --kilter PROGRAM --worst-case PROGRAM --out FOLDER    (screenshots go to FOLDER)
+"""
+import json
+import subprocess
+import sys
+
+import page as pages
+from page import PHONE, Page, check
+
+SECTIONS = ["course", "trials", "time", "rows", "conditions"]
+CHOICES = [f"input[name=over][value={over}]" for over in ("trials", "seconds")]
+
+
+def by_share(page):
+    tasks = page.data["tasks"]
+    return sorted(range(len(tasks)), key=lambda i: -tasks[i]["share"])
+
+
+def content(page):
+    """What the page says is what the JSON holds."""
+    data = page.data
+    check(page.js("return document.getElementById('model').textContent") == data["model"], "model name")
+    said = page.js("return document.querySelector('#outcome .hero').textContent")
+    ratio = float(page.js("return document.getElementById('change').dataset.ratio"))
+    if data["same_plan"]:
+        check(ratio == 1 and "the default plan stays" in said, f"outcome: {said}")
+    else:
+        check(ratio == data["ratio"]["value"] and f"{data['ratio']['low']:.3f} to {data['ratio']['high']:.3f}" in said, f"outcome: {said}")
+    graph = data.get("graph", {})
+    if not data["same_plan"] and graph.get("rounds"):
+        spread = page.js("return document.querySelector('#outcome .spread').textContent")
+        check(f"graph-best over history-best: {graph['ratio']['value']:.3f} (" in spread, f"graph tuner: {spread}")
+        check(("graph-best over the default: " in spread) == graph["won"], f"who won: {spread}")
+        check(f"race of whole networks: {data['history_ratio']['value']:.3f} (" in spread, f"race: {spread}")
+    cards = page.js("return [...document.querySelectorAll('#outcome .cards dd')].map((e) => e.textContent)")
+    check(cards[0].startswith(f"{data['trials']}{data['trials_per_second']:.0f} a second; {data['failures']} failed"), f"trials: {cards[0]}")
+    check(data["stopped_because"] in cards[-1], f"why it ended: {cards[-1]}")
+    check(page.js("return document.querySelectorAll('.empty').length") == 0, "no part says that it is empty")
+    phases = page.js("return [...document.querySelectorAll('#time .legend bdi')].map((e) => e.textContent)")
+    check(phases == [p["phase"] for p in data["phases"] if p["seconds"] > 0], f"phases {phases}")
+    races = page.js("return document.querySelectorAll('#time tbody tr').length")
+    check(races == len(data["trace"]["races"]), f"{races} races")
+    bars = page.js("return [...document.querySelectorAll('.taskbars li')].map((e) => Number(e.dataset.task))")
+    check(bars == by_share(page)[:len(bars)] and len(bars) == min(16, len(data["tasks"])), f"bars by share: {bars}")
+
+
+def table(page):
+    """One line a task, those with the most time first, with both schedules and both ratios."""
+    lines = page.js("return [...document.querySelectorAll('.task-table tbody tr')].map((r) => [Number(r.id.slice(5)), r.textContent])")
+    check([line[0] for line in lines] == by_share(page), "order of the tasks")
+    for i, text in lines:
+        task = page.data["tasks"][i]
+        parts = [task["problem"], task["default"], f"{task['tried']} of {task['size']}"]
+        if task["schedule"] != task["default"]:
+            for ratio in (task["predicted"], task["in_network"]):
+                parts += [f"{ratio['value']:.3f}", f"{ratio['low']:.3f} to {ratio['high']:.3f}"] if ratio["value"] is not None else []
+            parts.append(task["schedule"])
+        for part in parts:
+            check(part in text, f"task {i} lacks {part[:60]!r}")
+
+
+def course(page):
+    """The curve over seconds and over trials; gains are marks that the keyboard reaches and that lead to their task."""
+    page.open()
+    trace = page.data["trace"]
+    batches = {(gain["trials"], gain["predicted_ms"]) for gain in trace["gains"]}
+    marks = page.js("return document.querySelectorAll('#course circle.mark').length")
+    check(marks == len(batches), f"{marks} marks for {len(batches)} batches with gains")
+    line = "return document.querySelector('#course .best-line').getAttribute('d')"
+    seconds = page.js(line)
+    check(len(seconds.split("L")) == 2 * len(trace["points"]), "two corners a point")
+    page.focus("input[name=over][value=seconds]")
+    page.browser.press("Right")
+    check(page.js(line) != seconds, "the arrow key chooses trials")
+    check(page.js("return [...document.querySelectorAll('#course .axis.title')].some((e) => e.textContent === 'trials')"), "axis of trials")
+    if not batches:
+        return
+    page.focus("#course circle.mark[tabindex='0']")
+    tip = page.js("return document.getElementById('tip').hidden ? '' : document.getElementById('tip').innerText")
+    first = page.data["tasks"][trace["gains"][0]["task"]]["problem"].split("\n")[0][:30].strip()
+    check(first in tip and trace["gains"][0]["schedule"] in tip and "ms" in tip, f"tooltip of the first gain: {tip!r}")
+    page.browser.press("Enter")
+    check(page.js("return document.activeElement.id") == f"task-{trace['gains'][0]['task']}", "Enter leads to the task")
+
+
+def bars(page):
+    """A bar tells with the keyboard, and leads to its task; a finger's first tap tells, its second leads there."""
+    page.open()
+    order = by_share(page)
+    page.focus(".taskbars li[tabindex='0']")
+    page.browser.press("Down")
+    check(int(page.js("return document.activeElement.dataset.task")) == order[1], "the arrow key moves on")
+    check("tried" in page.js("return document.getElementById('tip').innerText"), "tooltip of what has the focus")
+    page.browser.press("Enter")
+    check(page.js("return document.activeElement.id") == f"task-{order[1]}", "Enter leads to the task")
+    page.open(PHONE)
+    at = page.js("const e = document.querySelector('.taskbars li'); e.scrollIntoView({block: 'center'}); "
+                 "const b = e.getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]")
+    page.browser.settle()
+    page.browser.tap(*at)
+    check(not page.js("return document.getElementById('tip').hidden"), "the first tap tells")
+    page.browser.tap(*at)
+    check(page.js("return document.activeElement.id") == f"task-{order[0]}", "the second tap leads to the task")
+
+
+def hostile(page):
+    pages.hostile(page)
+    words = page.js("return [...document.querySelectorAll('.task-table .problem')].map((e) => e.textContent)")
+    check(words == [page.data["tasks"][i]["problem"] for i in by_share(page)], "problems as they are")
+
+
+def empty(browser, path):
+    """A run that was interrupted at once still makes a page that says so."""
+    page = Page(browser, path, None)
+    page.open()
+    said = page.js("return [...document.querySelectorAll('.empty')].map((e) => e.textContent)")
+    check(len(said) == 3 and not any("could not be drawn" in text for text in said), f"an empty run: {said}")
+    page.quiet("empty")
+
+
+def run(browser, args):
+    subprocess.run([args.worst_case, str(args.out)], check=True)
+    subprocess.run([args.kilter, "tune", "zoo:squeezenet1_1", "--input", "input=1x3x64x64", "--threads", "1", "--time", "60s", "--trials", "120",
+                    "--records", "none", "--html", str(args.out / "tuned.html"), "--json", str(args.out / "tuned.json")],
+                   check=True, stdout=subprocess.DEVNULL)
+    checks = 0
+    for name in ("tuned", "worst-tuning"):
+        with open(args.out / f"{name}.json", encoding="utf-8") as file:
+            page = Page(browser, str(args.out / f"{name}.html"), json.load(file))
+        page.open()
+        for part in (content, table, course, bars, pages.theme, hostile):
+            part(page)
+            page.quiet(f"{name}: {part.__name__}")
+        pages.tab_order(page, SECTIONS)
+        pages.looks(page, args.out, CHOICES)
+        pages.printing(page, args.out, ["nav", "#theme", ".choice"])
+        page.quiet(f"{name}: printing")
+        checks += 9
+    empty(browser, str(args.out / "empty-tuning.html"))
+    return checks + 1
+
+
+def arguments(parser):
+    parser.add_argument("--kilter", required=True)
+    parser.add_argument("--worst-case", required=True)
+
+
+if __name__ == "__main__":
+    sys.exit(pages.main(__doc__, run, arguments))

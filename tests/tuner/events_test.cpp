@@ -1,0 +1,66 @@
+#include "tune/tuner/events.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tune/tuner/tune_json.h"
+
+namespace kilter::tune {
+namespace {
+
+TEST(TuneLog, TellsEverythingAndKeepsABoundedTrace) {
+  int64_t told = 0;
+  TuneLog log([&](const TuneEvent& event) {
+    EXPECT_EQ(event.trials, told);
+    ++told;
+  });
+  constexpr int64_t kMany = 5 * kMostTraced;
+  for (int64_t i = 0; i < kMany; ++i) {
+    log.tell(i, GainEvent{static_cast<size_t>(i), "map item=1", {0.9, 0.8, 1}, 2});
+    log.point(i, 1, 0);
+  }
+  EXPECT_EQ(told, kMany);
+  const TuneTrace trace = log.finish();
+  EXPECT_LE(trace.points.size(), kMostTraced);
+  EXPECT_GE(trace.points.size(), kMostTraced / 4);
+  EXPECT_LE(trace.gains.size(), kMostTraced);
+  // Even strides over the whole run, from its first entry on.
+  EXPECT_EQ(trace.points.front().trials, 0);
+  const int64_t stride = trace.points[1].trials;
+  for (size_t i = 0; i < trace.points.size(); ++i) EXPECT_EQ(trace.points[i].trials, stride * static_cast<int64_t>(i));
+  EXPECT_GE(trace.points.back().trials, kMany - stride);
+}
+
+TEST(TuneLog, PhasesEndWhereTheNextBegins) {
+  TuneLog log(nullptr);
+  for (const char* phase : {"preparing", "searching", "racing"}) log.tell(0, PhaseEvent{phase});
+  const TuneTrace trace = log.finish();
+  ASSERT_EQ(trace.spans.size(), 3U);
+  EXPECT_EQ(trace.spans[0].end, trace.spans[1].begin);
+  EXPECT_EQ(trace.spans[1].end, trace.spans[2].begin);
+  EXPECT_GE(trace.spans[2].end, trace.spans[2].begin);
+}
+
+TEST(TuneJson, EventsHaveTheirKeys) {
+  const auto keys = [](const nlohmann::json& json) {
+    std::vector<std::string> all;
+    for (const auto& [key, value] : json.items()) all.push_back(key);
+    return all;
+  };
+  using Keys = std::vector<std::string>;
+  const TrialEvent good{3, "conv1", "map item=1", Status::ok, "", {0.9, 0.8, 1}, {0.95, 0.9, 1}, 2, 8};
+  const nlohmann::json trial = to_json(TuneEvent{1.5, 7, good});
+  EXPECT_EQ(keys(trial), (Keys{"all_samples", "error", "event", "node", "ratio", "samples", "schedule", "seconds",
+                               "so_far", "status", "task", "trials"}));
+  EXPECT_EQ(trial["ratio"], (nlohmann::json{{"value", 0.9}, {"low", 0.8}, {"high", 1.0}}));
+  const TrialEvent bad{3, "conv1", "map item=1", Status::crash, "signal 11", {}, {}, 0, 0};
+  const nlohmann::json failed = to_json(TuneEvent{1.5, 7, bad});
+  EXPECT_EQ(keys(failed), (Keys{"error", "event", "node", "schedule", "seconds", "status", "task", "trials"}));
+  EXPECT_EQ(failed["status"], "crash");
+  EXPECT_EQ(keys(to_json(TuneEvent{0, 0, RaceEvent{1, 2, 0, {}, {}, {}, 0, "it crashed"}})),
+            (Keys{"attempt", "event", "fault", "rounds", "seconds", "tasks", "trials"}));
+}
+
+}  // namespace
+}  // namespace kilter::tune
