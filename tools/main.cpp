@@ -45,6 +45,7 @@ int run(int argc, char** argv) {
   add_kernels(app, context);
   add_tasks(app, context);
   add_tune(app, context);
+  add_graph_tune(app, context);
   add_records(app, context);
   add_cost_model(app, context);
   add_searchers(app, context);

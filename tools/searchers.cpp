@@ -153,15 +153,14 @@ Arena play(const Contest& contest, const std::vector<tune::SearchOptions>& searc
   how.most_trials = static_cast<size_t>(options.trials);
   if (!options.free_thinking) how.clock = now_ms;
   tune::LearnedPoints taught(std::make_unique<tune::BoostedTrees>());
-  std::optional<tune::TreeModel> file;
-  std::optional<tune::CostPoints> pretrained;
+  std::unique_ptr<const tune::PointModel> pretrained;
   if (options.transfer) {
     taught.fit(earlier.rows, earlier.log2_costs, earlier.groups);
     how.earlier = &earlier;
     how.pretrained = &taught;
-  } else if (options.cost_model != "none") {
-    if (options.cost_model != "shipped") file = tune::TreeModel::load(options.cost_model);
-    how.pretrained = &pretrained.emplace(file ? *file : tune::shipped_model());
+  } else {
+    pretrained = tune::load_points(options.cost_model);
+    how.pretrained = pretrained.get();
   }
   for (const tune::SearchOptions& searcher : searchers) {
     Played p{searcher.searcher, {}};

@@ -9,10 +9,13 @@
 #include "base/files.h"
 #include "base/npy.h"
 #include "base/text.h"
+#include "exec/schedule_source.h"
 #include "exec/thread_pool.h"
 #include "measure/device.h"
 #include "tune/records/store.h"
 #include "tune/tuner/apply.h"
+#include "tune/tuner/choices_file.h"
+#include "tuning.h"
 
 namespace kilter::tool {
 
@@ -61,8 +64,14 @@ void ModelOptions::add_sources_to(CLI::App& app) {
   app.add_option("--records", records,
                  "take schedules from tuning records: a file, default (that of kilter tune) or none")
       ->capture_default_str();
-  app.add_option("--layer-plan", layer_plan,
-                 "take the schedules of layers from a file, as kilter tune --write-plan makes it");
+  app.add_option("--choose", choose,
+                 "of records: history-best, the best schedule of each task; graph-best, what the graph tuner chose for "
+                 "each layer of this network")
+      ->check(CLI::IsMember({"history-best", "graph-best"}))
+      ->capture_default_str();
+  app.add_option(
+      "--layer-plan", layer_plan,
+      "take schedules, layouts, fusion and threads of layers from a file, as --write-plan of kilter tune makes it");
   app.add_option("--forbid", forbid,
                  "records that are not to be used: TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE; may be repeated")
       ->allow_extra_args(false);
@@ -113,7 +122,7 @@ CompileOptions ModelOptions::compile_options() const {
   options.accuracy = accuracy == "strict" ? Accuracy::strict : Accuracy::normal;
   if (!memory.empty()) options.memory = parse_size(memory, "--memory");
   options.compile_threads = std::max(1, std::min(default_threads(), 16));
-  options.recorded = recorded();
+  add_sources(options);
   return options;
 }
 
@@ -122,18 +131,20 @@ std::string ModelOptions::records_file() const {
   return records == "default" ? tune::default_records_file().string() : records;
 }
 
-std::function<Recorded(const PassedGraph&, const CompileOptions&)> ModelOptions::recorded() const {
+void ModelOptions::add_sources(CompileOptions& options) const {
   const std::string file = records_file();
   if (!layer_plan.empty()) {
     if (!file.empty())
       fail(ErrorKind::usage, "--records {} and --layer-plan {}: give one of them", records, layer_plan);
-    return [plan = read_file(layer_plan), where = layer_plan](const PassedGraph&, const CompileOptions&) {
-      return tune::apply_plan(plan, where);
-    };
+    const tune::Choices choices = tune::parse_choices(read_file(layer_plan), layer_plan);
+    tune::add_settings(choices, options);
+    options.recorded = [choices, from = std::string(kFromLayerPlan) + layer_plan](
+                           const PassedGraph&, const CompileOptions&) { return tune::recorded_choices(choices, from); };
+    return;
   }
   tune::ApplyOptions how;
   for (const std::string& text : forbid) how.forbidden.push_back(tune::parse_forbidden(text));
-  if (file.empty()) return nullptr;
+  if (file.empty()) return;
   const auto store = tune::Store::open(file, tune::Store::Mode::read);
   tune::Reading reading = store->read();
   for (const std::string& line : store->notices()) fmt::print(stderr, "{}\n", line);
@@ -142,7 +153,7 @@ std::function<Recorded(const PassedGraph&, const CompileOptions&)> ModelOptions:
   how.device = describe_device().fingerprint();
   how.threads = threads > 0 ? threads : default_threads();
   const auto matcher = std::make_shared<const tune::Matcher>(std::move(reading.records));
-  return [how, matcher](const PassedGraph& passed, const CompileOptions& compile) {
+  options.recorded = [how, matcher](const PassedGraph& passed, const CompileOptions& compile) {
     return tune::apply_records(passed, compile, *matcher, how);
   };
 }
@@ -171,6 +182,9 @@ std::unique_ptr<Session> ModelOptions::open() const {
   options.threads = threads;
   options.shapes = shapes();
   for (const auto& [name, tensor] : tensors()) options.shapes[name] = tensor.shape();
+  std::unique_ptr<Session> session = Session::open(model, options);
+  if (choose != "graph-best" || records_file().empty() || session->compiled_file()) return session;
+  choose_graph_best(*this, *session, options.compile);
   return Session::open(model, options);
 }
 

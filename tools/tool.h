@@ -32,19 +32,21 @@ struct ModelOptions {
   std::string target = "native", accuracy = "default";
   std::string memory;  ///< a size as parse_size() reads it; empty: not given
   std::string dump_ir, stop_after;
-  std::string records = "none";  ///< FILE, "default" (default_records_file()) or "none"
-  std::string layer_plan;        ///< file of schedules by layer; empty: none
+  std::string records = "none";         ///< FILE, "default" (default_records_file()) or "none"
+  std::string choose = "history-best";  ///< of records: or "graph-best", as the graph tuner left it beside them
+  std::string layer_plan;               ///< file of what is chosen of each layer; empty: none
   std::vector<std::string> forbid;
   int threads = 0;
   int64_t max_rewrites = -1;
   bool time_passes = false;
 
   void add_to(CLI::App& app, bool compiles = true);
-  void add_sources_to(CLI::App& app);  ///< --records, --layer-plan, --forbid; add_to() does unless compiles is false
+  void add_sources_to(
+      CLI::App& app);  ///< --records, --choose, --layer-plan, --forbid; add_to() does unless compiles is false
   std::unique_ptr<Session> open() const;
   CompileOptions compile_options() const;
-  /// --records, --layer-plan and --forbid, as something that compiling asks; empty when none is given.
-  std::function<Recorded(const PassedGraph&, const CompileOptions&)> recorded() const;
+  /// What --records, --layer-plan and --forbid ask for, the options of single layers before it.
+  void add_sources(CompileOptions& options) const;
   /// The file of records; empty for "none".
   std::string records_file() const;
   /// Shapes and tensors that --input gives.
@@ -114,6 +116,7 @@ void add_zoo(CLI::App& app, Context& context);
 void add_kernels(CLI::App& app, Context& context);
 void add_records(CLI::App& app, Context& context);
 void add_tune(CLI::App& app, Context& context);
+void add_graph_tune(CLI::App& app, Context& context);
 void add_tasks(CLI::App& app, Context& context);
 void add_cost_model(CLI::App& app, Context& context);
 void add_worker(CLI::App& app, Context& context);

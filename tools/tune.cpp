@@ -9,15 +9,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "codegen/llvm/backend.h"
-#include "exec/thread_pool.h"
-#include "measure/device.h"
 #include "profile/report/tuning_report.h"
-#include "tool.h"
-#include "tune/records/store.h"
 #include "tune/tuner/choices_file.h"
+#include "tune/tuner/learned.h"
 #include "tune/tuner/tune_json.h"
 #include "tune/tuner/tuner.h"
+#include "tuning.h"
 
 namespace kilter::tool {
 namespace {
@@ -26,7 +23,8 @@ using namespace kilter::tune;
 
 struct TuneCommand {
   ModelOptions model;
-  std::string time = "5min", timeout = "1000ms", searcher = "model", json, html, events, write_plan;
+  std::string time = "5min", timeout = "1000ms", searcher = "model", cost_model = "shipped", json, html, events,
+              write_plan;
   std::vector<std::string> searcher_options, ops;
   int64_t trials = 0, early_stopping = 0;
   double until = 100;
@@ -72,8 +70,6 @@ std::string progress_line(const TuneProgress& p) {
                      p.phase, p.seconds, p.budget_seconds, p.trials, p.default_ms, p.predicted_ms,
                      p.predicted_ms / p.default_ms, percent(p.remaining));
 }
-
-std::string ratio_text(const Ratio& r) { return fmt::format("{:.4f} ({:.4f} to {:.4f})", r.value, r.low, r.high); }
 
 /// One JSON object a line, written as things happen.
 class EventFile {
@@ -138,6 +134,7 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
                r.tuned_ms.value, ratio_text(r.ratio), r.rounds);
   }
   if (r.has_previous) fmt::print("after / what earlier records give {}\n", ratio_text(r.previous));
+  if (r.graph) fmt::print("{}", graph_text(*r.graph));
   fmt::print(
       "expected to be left {}; winners that changed in the races {}; layers predicted {:.3f} of what the races found\n",
       percent(r.regret), percent(r.flips), r.fidelity);
@@ -164,39 +161,16 @@ TuneOptions options_of(const TuneCommand& command) {
   options.trials = command.trials, options.early_stopping = command.early_stopping;
   options.until = command.until / 100;
   options.search = parse_search_options(command.searcher, command.searcher_options);
+  options.cost_model = command.cost_model;
   options.ops = command.ops;
-  options.threads = command.model.threads > 0 ? command.model.threads : default_threads();
   options.trial = command.trial;
   options.trial.timeout_ms = parse_milliseconds(command.timeout, "--timeout");
   options.program = version_text();
-  if (!command.model.layer_plan.empty() || !command.model.forbid.empty())
-    fail(ErrorKind::usage, "tune: --layer-plan and --forbid are for commands that use what was tuned; leave them out");
+  options.graph_best = command.model.choose == "graph-best";
   check_writable("--json", command.json);
   check_writable("--html", command.html);
   check_writable("--write-plan", command.write_plan);
   return options;
-}
-
-/// Earlier records into the options, and new ones into the store; null for no file.
-std::unique_ptr<Store> keep_records(const std::string& file, TuneOptions& options) {
-  if (file.empty()) return nullptr;
-  std::unique_ptr<Store> store = Store::open(file, Store::Mode::write);
-  for (const std::string& line : store->notices()) fmt::print(stderr, "{}\n", line);
-  Reading reading = store->read();
-  for (const std::string& line : reading.damaged) fmt::print(stderr, "{}\n", line);
-  options.known = std::move(reading.records);
-  options.keep = [to = store.get()](std::span<const Record> records) { to->append(records); };
-  return store;
-}
-
-TuneResult tune_session(const TuneCommand& command, Session& session, const TuneOptions& options) {
-  const std::map<std::string, Tensor> inputs = command.model.all_inputs(session);
-  onnx::Model::Shapes shapes;
-  std::vector<Tensor> tensors;
-  for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
-  Graph graph = session.graph(shapes, session.needed_values(inputs));
-  for (const ValueId v : graph.inputs()) tensors.push_back(inputs.at(graph.value(v).name));
-  return tune::tune(std::move(graph), std::move(tensors), session.options().compile, options);
 }
 
 void write_files(const TuneCommand& command, const TuneResult& result, const TuneOptions& options,
@@ -214,18 +188,18 @@ void write_files(const TuneCommand& command, const TuneResult& result, const Tun
 void run_tune(const TuneCommand& command) {
   const bool quiet = takes_stdout(command);
   TuneOptions options = options_of(command);
+  const auto cost_model = load_points(command.cost_model);
+  options.pretrained = cost_model.get();
   EventFile events(command.events);
   Progress progress("tune " + command.model.model);
   progress.show("preparing");
-  ModelOptions model = command.model;
-  model.records = "none";  // candidates are judged against the defaults
-  const auto session = model.open();
-  if (session->compiled_file())
-    fail(ErrorKind::usage, "{} is a compiled file: tuning needs the model that it was made from", command.model.model);
-  options.network = session->name();
-  options.device = describe_device().fingerprint();
-  const std::string file = command.model.records_file();
-  const std::unique_ptr<Store> store = keep_records(file, options);
+  TuningSetup setup(command.model, "tune");
+  options.threads = setup.threads;
+  options.network = setup.session->name();
+  options.device = setup.device;
+  options.known = setup.known;
+  options.records = setup.file;
+  if (setup.store != nullptr) options.keep = [&](std::span<const Record> records) { setup.store->append(records); };
   double last = 0;
   options.event = [&](const TuneEvent& event) { events.write(to_json(event)); };
   options.progress = [&](const TuneProgress& p) {
@@ -237,13 +211,14 @@ void run_tune(const TuneCommand& command) {
   std::signal(SIGINT, [](int) { interrupted_by_user = true; });
   options.interrupted = [] { return interrupted_by_user.load(); };
   events.write(start_json(options));
-  const TuneResult result = tune_session(command, *session, options);
+  const TuneResult result = tune::tune(setup.graph, setup.inputs, setup.compile(), options);
+  if (result.graph) keep(setup, *result.graph, result.history);
   progress.clear();
   nlohmann::json end = to_json(result);
   end["event"] = "end";
   events.write(end);
-  write_files(command, result, options, session->options().compile.target.name);
-  if (!quiet) print_result(result, command, file.empty() ? "none kept" : file);
+  write_files(command, result, options, setup.compile().target.name);
+  if (!quiet) print_result(result, command, setup.file.empty() ? "none kept" : setup.file);
   events.close();
 }
 
@@ -280,7 +255,7 @@ void add_trial_options(CLI::App& app, TuneCommand& command) {
 void add_tune(CLI::App& app, Context&) {
   auto command = std::make_shared<TuneCommand>();
   CLI::App* sub = app.add_subcommand("tune", "Find faster schedules for a network by measuring them where they run");
-  command->model.records = "default";
+  command->model.records = "default", command->model.choose = "graph-best";
   command->model.add_to(*sub);
   sub->add_option("--time", command->time, "budget, such as 90s, 5min or 1h, races at the end included")
       ->capture_default_str();
@@ -298,6 +273,10 @@ void add_tune(CLI::App& app, Context&) {
   sub->add_option("--searcher", command->searcher, "what proposes schedules; `kilter options` lists searchers")
       ->capture_default_str();
   sub->add_option("--searcher-option", command->searcher_options, "NAME=VALUE; `kilter options` lists them");
+  sub->add_option("--cost-model", command->cost_model,
+                  "what the searcher `model` starts from beside the analytic estimate: a file of `kilter cost-model "
+                  "train`, shipped or none")
+      ->capture_default_str();
   sub->add_option("--ops", command->ops,
                   "tune only tasks of these kinds, the first word of their problems: conv2d, matmul")
       ->delimiter(',');

@@ -39,8 +39,16 @@ struct PackedTask {
 /// Used by one compilation at a time. The sink outlives it and all plans that were made with it.
 class BuildCache {
  public:
-  /// `keep`: tasks that no build has used since so many builds are forgotten, and their constants released.
-  explicit BuildCache(ConstantSink& sink, int64_t keep = 2) : sink_(sink), keep_(keep) {}
+  struct Kernel {
+    KernelObject object;
+    int64_t scratch_bytes = 0;  ///< of a worker
+  };
+  using Objects = std::map<std::string, Kernel>;
+
+  /// `keep`: tasks that no build has used since so many builds are forgotten, and their constants released. `objects`:
+  /// kernels that this cache shares with others, one build at a time; null: they are its own.
+  explicit BuildCache(ConstantSink& sink, int64_t keep = 2, std::shared_ptr<Objects> objects = nullptr)
+      : sink_(sink), keep_(keep), objects_(objects != nullptr ? std::move(objects) : std::make_shared<Objects>()) {}
   ~BuildCache();
   BuildCache(const BuildCache&) = delete;
   BuildCache& operator=(const BuildCache&) = delete;
@@ -53,13 +61,8 @@ class BuildCache {
   /// Of a constant that a kernel reads as it is; null for one that is not known.
   const BufferRef* value(ValueId value, const std::string& layout) const;
   void keep_value(ValueId value, const std::string& layout, const BufferRef& ref);
-  struct Kernel {
-    KernelObject object;
-    int64_t scratch_bytes = 0;  ///< of a worker
-  };
-  using Objects = std::map<std::string, Kernel>;
   /// Kernels by the text of their loop IR.
-  Objects& objects() { return objects_; }
+  Objects& objects() { return *objects_; }
 
   /// A build has ended.
   void next();
@@ -75,7 +78,7 @@ class BuildCache {
   int64_t keep_, build_ = 0;
   std::map<std::string, Kept> tasks_;
   std::map<std::pair<ValueId, std::string>, BufferRef> values_;
-  Objects objects_;
+  std::shared_ptr<Objects> objects_;
 };
 
 }  // namespace kilter

@@ -26,7 +26,9 @@ assert set(r["choices"]) <= {n for t in r["tasks"] for n in t["nodes"]}
 # Every line is an event; together they say what the outcome says.
 events = [json.loads(line) for line in open("a.jsonl")]
 assert events[0]["event"] == "start" and events[-1]["event"] == "end", (events[0], events[-1])
-assert [e["phase"] for e in events if e["event"] == "phase"] == ["preparing", "searching", "racing"]
+assert [e["phase"] for e in events if e["event"] == "phase"] == ["preparing", "searching", "racing", "choosing"]
+assert events[0]["cost_model"] == "shipped" and r["settings"]["cost_model"] == "shipped" and r["settings"]["graph_best"]
+assert r["graph"]["won"] or r["ratio"] == r["history_ratio"], (r["graph"], r["ratio"])
 assert all(a["seconds"] <= b["seconds"] for a, b in zip(events, events[1:]))
 prepared = next(e for e in events if e["event"] == "prepared")
 assert [t["problem"] for t in prepared["tasks"]] == [t["problem"] for t in r["tasks"]]
@@ -38,7 +40,9 @@ assert {k: v for k, v in end.items() if k != "event"} == {k: v for k, v in r.ite
 assert {e["event"] for e in events} <= {"start", "phase", "prepared", "trial", "gain", "race", "end"}
 PY
 grep -q "<title>zoo:squeezenet1_1 - Kilter tuning</title>" a.html || die "no page"
-"$kilter" tune "${net[@]}" --threads 1 --time 30s --trials 5 --records none --events - 2> /dev/null > events.txt
+"$kilter" tune "${net[@]}" --threads 1 --time 30s --trials 5 --records none --cost-model none --choose history-best --events - 2> /dev/null > events.txt
+grep -q '"cost_model":"none"' events.txt || die "--cost-model none is not in the settings"
+! grep -q '"choosing"' events.txt || die "history-best leaves the graph tuner out"
 python3 -c 'import json; [json.loads(line) for line in open("events.txt")]' || die "standard output holds more than events"
 [ "$(count a.db)" -ge 60 ] || die "too few records"
 "$kilter" run "${net[@]}" --threads 1 --records a.db --verify | grep -q "verify: passed" || die "verify with records"
@@ -64,6 +68,9 @@ expect 2 "--json - and --events -: standard output holds one of them; give a fil
 for option in --events --html --json --write-plan; do
   expect 3 "$option no/where: cannot write the file; give a place that can be written" tune "${net[@]}" $option no/where
 done
+echo "not a model" > bad.trees
+expect 3 "bad.trees: line 1: expected 'kilter-trees ...', got 'not a model'" tune "${net[@]}" --cost-model bad.trees
+expect 3 "nowhere.trees" tune "${net[@]}" --cost-model nowhere.trees
 expect 2 "--timeout 5: expected a time from 10ms to 600s such as 500ms or 10s; a bare number is milliseconds" \
   tune "${net[@]}" --timeout 5
 expect 2 "--tuner: kilter tune has no such option; --searcher chooses what proposes schedules" tune "${net[@]}" --tuner xgb

@@ -80,7 +80,8 @@ json trace() {
           {"spans",
            {{{"phase", "preparing"}, {"begin", 0.0}, {"end", 8.0}},
             {{"phase", "searching"}, {"begin", 8.0}, {"end", 3684.0}},
-            {{"phase", "racing"}, {"begin", 3684.0}, {"end", kSeconds}}}},
+            {{"phase", "racing"}, {"begin", 3684.0}, {"end", 3700.0}},
+            {{"phase", "choosing"}, {"begin", 3700.0}, {"end", kSeconds}}}},
           {"races", races}};
 }
 
@@ -91,6 +92,7 @@ json empty_run() {
           {"default_ms", ratio(1, 0)},
           {"tuned_ms", ratio(1, 0)},
           {"ratio", ratio(1, 0)},
+          {"history_ratio", ratio(1, 0)},
           {"same_plan", true},
           {"rounds", 0},
           {"trials", 0},
@@ -119,12 +121,15 @@ json worst_run() {
                        {"date", "2026-11-21T18:20:28Z"},      {"later", {1, 2, 3}}, {"program", kHostile[1]}};
   run["settings"]["ops"] = {kHostile[0], "matmul"};
   run["default_ms"] = ratio(kDefaultMs, 0.1), run["tuned_ms"] = ratio(11.2, 0.1), run["ratio"] = ratio(0.9, 0.004);
+  run["history_ratio"] = ratio(0.92, 0.004);
+  run["graph"] = {{"rounds", 36}, {"won", true}, {"ratio", ratio(0.978, 0.01)}};
   run["previous"] = ratio(1.01, 0.02);
   run["same_plan"] = false, run["rounds"] = 54, run["trials"] = kPoints * 24, run["failures"] = 12345;
   run["restarts"] = 7, run["seconds"] = kSeconds, run["trials_per_second"] = 9.66, run["regret"] = 0.034;
   run["winner_flips"] = 0.25, run["fidelity"] = 0.97, run["stopped_because"] = kHostile[0];
   int n = 0;
-  for (const char* phase : {"preparing", "compiling candidates", "loading and checking", "measuring", "<b>racing</b>"})
+  for (const char* phase :
+       {"preparing", "compiling candidates", "loading and checking", "measuring", "<b>racing</b>", "graph tuner"})
     run["phases"].push_back({{"phase", phase}, {"seconds", 8 + 700 * n++}});
   for (int i = 0; i < kTasks; ++i) run["tasks"].push_back(task(i));
   run["trace"] = trace();

@@ -6,6 +6,7 @@
 
 #include "codegen/llvm/backend.h"
 #include "network.h"
+#include "tune/tuner/choices_file.h"
 
 namespace kilter::tune {
 namespace {
@@ -111,7 +112,7 @@ TEST_F(Apply, ForbiddenRecordsAreLeftOut) {
     FAIL() << "accepted";
   } catch (const Error& e) {
     EXPECT_THAT(e.message(), HasSubstr("--forbid winograd@conv1: expected TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE; "
-                                       "templates are conv2d_depthwise"));
+                                       "templates are conv2d_then_depthwise, conv2d_depthwise, conv2d_winograd"));
   }
 }
 
@@ -124,7 +125,7 @@ TEST_F(Apply, ForcedSchedulesStay) {
 TEST_F(Apply, ThePlanSaysWhereItsSchedulesComeFrom) {
   CompileOptions how = native();
   how.recorded = [&](const PassedGraph&, const CompileOptions&) {
-    return apply_plan(step_.name + " = " + other(), "my.plan");
+    return recorded_choices(parse_choices(step_.name + " = " + other(), "my.plan"), "layer plan my.plan");
   };
   const Plan plan = compile_graph(small_network(), how).plan;
   EXPECT_EQ(plan.records, "layer plan my.plan: 1 layers");

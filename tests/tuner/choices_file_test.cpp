@@ -32,11 +32,28 @@ TEST(ChoicesFile, ReadsWhatItWrites) {
 TEST(ChoicesFile, TakesCommentsAndBlankLines) {
   const Choices got = parse_choices("\n  # nothing\n a.b/c  =  map item=1024  # the first\n\n", "a.plan");
   ASSERT_EQ(got.size(), 1U);
-  EXPECT_EQ(got.at("a.b/c").text(), "map item=1024");
+  EXPECT_EQ(text(got.at("a.b/c")), "map item=1024");
+}
+
+TEST(ChoicesFile, TakesLayoutFusionAndThreadsWithAndWithoutASchedule) {
+  const Choices got = parse_choices("a = threads=2 map item=1024 fuse=no\nb = layout=plain\nc = threads=1", "a.plan");
+  EXPECT_EQ(text(got.at("a")), "map item=1024 threads=2 fuse=no");
+  EXPECT_FALSE(got.at("a").fuse);
+  EXPECT_TRUE(got.at("a").changes_passes());
+  EXPECT_TRUE(got.at("b").plain);
+  EXPECT_FALSE(got.at("b").schedule);
+  EXPECT_EQ(got.at("c").threads, 1);
+  EXPECT_FALSE(got.at("c").changes_passes());
+  EXPECT_EQ(parse_choices(text(got, ""), "again"), got);
 }
 
 TEST(ChoicesFile, SaysWhatIsWrongWhere) {
-  EXPECT_EQ(refusal("# one\nconv1"), "a.plan line 2: expected NODE = TEMPLATE KNOB=VALUE ..., got 'conv1'");
+  EXPECT_EQ(refusal("# one\nconv1"),
+            "a.plan line 2: expected NODE = TEMPLATE KNOB=VALUE ... [threads=N] "
+            "[layout=plain] [fuse=no], got 'conv1'");
+  EXPECT_EQ(refusal("a = layout=c8"),
+            "a.plan line 1: 'layout=c8': legal are layout=plain, fuse=no and threads=N beside the schedule");
+  EXPECT_EQ(refusal("a = threads=0"), "a.plan line 1: threads=0: expected a whole number from 1 to 1024, got '0'");
   EXPECT_EQ(refusal("a = map item=1\na = map item=2"), "a.plan line 2: expected each layer once, got 'a'");
   EXPECT_EQ(
       refusal("a = map item"),

@@ -108,5 +108,33 @@ TEST(ShippedModel, KnowsTheFeaturesOfThisVersionAndRanksATaskItSaw) {
   EXPECT_LT(cost[0], cost[1]) << "its table has them at 0.73 and above 1";
 }
 
+TEST(LoadPoints, RefusesModelsThatSayNothingOfTheCostsOfSchedules) {
+  const std::string file = testing::TempDir() + "/kilter_load_points.trees";
+  TreeModel::Parts parts = shipped_model().parts();
+  parts.objective = Objective::rank;
+  TreeModel(parts).save(file);
+  EXPECT_EQ(error_of([&] { load_points(file); }),
+            file +
+                ": this cost model's objective is rank; expected cost, as an order of schedules says nothing of "
+                "their costs; train one with --trainer trees or xgb");
+  parts.objective = Objective::cost, parts.features.front() = "weather";
+  TreeModel(parts).save(file);
+  EXPECT_EQ(error_of([&] { load_points(file); }),
+            file +
+                ": this cost model asks for the feature 'weather', which schedules do not have; train one on rows of "
+                "`kilter cost-model rows` of this version");
+}
+
+TEST(LoadPoints, AFileAnswersAsTheModelThatWasSaved) {
+  const std::string file = testing::TempDir() + "/kilter_load_points.trees";
+  shipped_model().save(file);
+  const TaskSpace task("conv2d n1 c64 h56 w56 k256 r1 s1 f32 +bias +add+relu", parse_target("znver5"));
+  const Featurizer features(*task.space);
+  FeatureRows rows{features.width(), {}};
+  rows.append(features.row(*task.space->default_point()));
+  EXPECT_EQ(load_points("none"), nullptr);
+  EXPECT_EQ(load_points("shipped")->predict(rows), load_points(file)->predict(rows));
+}
+
 }  // namespace
 }  // namespace kilter::tune

@@ -28,7 +28,8 @@ TuneOptions short_run(std::vector<Record>& kept) {
 
 std::vector<Tensor> answers(const Choices& choices) {
   CompileOptions how = native();
-  for (const auto& [node, schedule] : choices) how.schedules[node] = schedule;
+  add_settings(choices, how);
+  add_schedules(choices, how);
   kilter::Loaded loaded;
   const Graph graph = small_network();
   const std::vector<Tensor> inputs = inputs_of(graph);

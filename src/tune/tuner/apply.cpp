@@ -9,8 +9,6 @@
 #include "base/text.h"
 #include "codegen/llvm/backend.h"
 #include "compile/tasks.h"
-#include "exec/schedule_source.h"
-#include "tune/tuner/choices_file.h"
 
 namespace kilter::tune {
 namespace {
@@ -20,16 +18,6 @@ bool forbids(const std::vector<Forbidden>& all, const std::string& node, const s
   return std::any_of(all.begin(), all.end(), [&](const Forbidden& f) {
     return (f.node.empty() || f.node == node) && (f.schedule == schedule || f.schedule == name);
   });
-}
-
-bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& compile) {
-  const Template* from = find_template(schedule.name);
-  if (from == nullptr) return false;
-  if (from->approximates != nullptr && compile.accuracy == Accuracy::strict) return false;
-  const auto space = from->space(task, compile.target.limits);
-  const auto* knobs = std::get_if<std::vector<Knob>>(&space);
-  if (knobs == nullptr || check_knobs(schedule, *knobs)) return false;
-  return std::holds_alternative<Lowered>(from->lower(task, schedule, compile.target.limits));
 }
 
 /// Days since 1970 of "2026-03-01T12:34:56Z"; nothing for another text.
@@ -149,6 +137,16 @@ Forbidden parse_forbidden(const std::string& text) {
   return out;
 }
 
+bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& compile) {
+  const Template* from = find_template(schedule.name);
+  if (from == nullptr) return false;
+  if (from->approximates != nullptr && compile.accuracy == Accuracy::strict) return false;
+  const auto space = from->space(task, compile.target.limits);
+  const auto* knobs = std::get_if<std::vector<Knob>>(&space);
+  if (knobs == nullptr || check_knobs(schedule, *knobs)) return false;
+  return std::holds_alternative<Lowered>(from->lower(task, schedule, compile.target.limits));
+}
+
 Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile, const Matcher& matcher,
                        const ApplyOptions& options) {
   CompileOptions look = compile;
@@ -169,11 +167,13 @@ Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile,
   return applier.finish();
 }
 
-Recorded apply_plan(std::string_view text, const std::string& file) {
+Recorded recorded_choices(const Choices& choices, const std::string& from) {
   Recorded out;
-  out.schedules = parse_choices(text, file);
-  for (const auto& [node, schedule] : out.schedules) out.words[node] = std::string(kFromLayerPlan) + file;
-  out.summary = fmt::format("layer plan {}: {} layers", file, out.schedules.size());
+  for (const auto& [node, choice] : choices) {
+    out.words[node] = from;
+    if (choice.schedule) out.schedules.emplace(node, *choice.schedule);
+  }
+  out.summary = fmt::format("{}: {} layers", from, choices.size());
   return out;
 }
 

@@ -1,14 +1,13 @@
-// Schedules for a network from tuning records and from layer plans.
+// Schedules for a network from tuning records and from what was chosen of each layer.
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "compile/compile.h"
 #include "tune/records/match.h"
-#include "tune/tuner/network_bench.h"
+#include "tune/tuner/layer_choice.h"
 
 namespace kilter::tune {
 
@@ -28,13 +27,17 @@ struct ApplyOptions {
   std::string now = {};  ///< ISO 8601, for the age of records; empty: the current moment
 };
 
+/// Whether a schedule's template takes the task with it, under the accuracy that is asked for.
+bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& compile);
+
 /// For every task the best record that matches and that its template can lower. The summary says how many tasks have
 /// one, at which distances and what loss is expected, and how many keep the default. The words of a layer say how its
 /// record was matched, when and where it was measured, and its ratio over the default there.
 Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile, const Matcher& matcher,
                        const ApplyOptions& options);
 
-/// The layers' schedules of a plan's text (choices_file.h). Throws bad_input as parse_choices() does.
-Recorded apply_plan(std::string_view text, const std::string& file);
+/// The schedules of `choices`, with `from` as the words of each layer. What else they hold goes into the options
+/// before the passes (add_settings()).
+Recorded recorded_choices(const Choices& choices, const std::string& from);
 
 }  // namespace kilter::tune

@@ -6,13 +6,41 @@
 #include "base/text.h"
 
 namespace kilter::tune {
+namespace {
+
+constexpr int64_t kMostThreads = 1024;
+
+/// Takes a word of a line that is a setting; answers false for a word of the schedule.
+bool take_setting(std::string_view word, LayerChoice& choice) {
+  if (word == "layout=plain") return choice.plain = true;
+  if (word == "fuse=no") return !(choice.fuse = false);
+  if (!word.starts_with("threads=")) return false;
+  choice.threads = static_cast<int32_t>(parse_int(word.substr(8), word, 1, kMostThreads));
+  return true;
+}
+
+LayerChoice parse_choice(std::string_view text) {
+  LayerChoice choice;
+  std::string schedule;
+  for (const std::string_view word : split(text, ' ')) {
+    if (word.empty() || take_setting(word, choice)) continue;
+    if (word.starts_with("layout=") || word.starts_with("fuse=")) {
+      fail(ErrorKind::bad_input, "'{}': legal are layout=plain, fuse=no and threads=N beside the schedule", word);
+    }
+    schedule += (schedule.empty() ? "" : " ") + std::string(word);
+  }
+  if (!schedule.empty()) choice.schedule = parse_schedule(schedule);
+  return choice;
+}
+
+}  // namespace
 
 std::string text(const Choices& choices, const std::string& notes) {
   std::string out;
   for (const std::string_view line : split(notes, '\n')) {
     if (!line.empty()) out += fmt::format("# {}\n", line);
   }
-  for (const auto& [node, schedule] : choices) out += fmt::format("{} = {}\n", node, schedule.text());
+  for (const auto& [node, choice] : choices) out += fmt::format("{} = {}\n", node, text(choice));
   return out;
 }
 
@@ -27,16 +55,17 @@ Choices parse_choices(std::string_view text, const std::string& where) {
       fail(ErrorKind::bad_input, "{} line {}: expected {}, got '{}'", where, number, expected, got);
     };
     const size_t equals = line.find(" = ");
-    if (equals == std::string_view::npos) refuse("NODE = TEMPLATE KNOB=VALUE ...", line);
+    if (equals == std::string_view::npos)
+      refuse("NODE = TEMPLATE KNOB=VALUE ... [threads=N] [layout=plain] [fuse=no]", line);
     const std::string node(trim(line.substr(0, equals)));
-    Schedule schedule;
+    LayerChoice choice;
     try {
-      schedule = parse_schedule(trim(line.substr(equals + 3)));
+      choice = parse_choice(trim(line.substr(equals + 3)));
     } catch (const Error& e) {
       fail(ErrorKind::bad_input, "{} line {}: {}", where, number, e.message());
     }
     if (node.empty()) refuse("the name of a layer before ' = '", line);
-    if (!out.emplace(node, std::move(schedule)).second) refuse("each layer once", node);
+    if (!out.emplace(node, std::move(choice)).second) refuse("each layer once", node);
   }
   return out;
 }

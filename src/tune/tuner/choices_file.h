@@ -1,14 +1,15 @@
-// A per-layer plan as a file: one schedule a layer, to be kept, read, edited and compiled with.
+// A layer plan as a file: what is chosen of each layer, to be kept, read, edited and compiled with.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-#include "tune/tuner/network_bench.h"
+#include "tune/tuner/layer_choice.h"
 
 namespace kilter::tune {
 
-/// "# ..." with each line of `notes`, then "NODE = SCHEDULE", a line each, in the order of the names.
+/// "# ..." with each line of `notes`, then "NODE = SCHEDULE threads=N layout=plain fuse=no" with what is given
+/// of it, a line each, in the order of the names.
 std::string text(const Choices& choices, const std::string& notes);
 /// Reads what text() writes; "#" starts a comment, blank lines are skipped. Throws bad_input with `where`, the line's
 /// number, what was expected and found.

@@ -13,7 +13,7 @@
 
 namespace kilter::tune {
 
-/// A phase begins: "preparing", "searching", "racing".
+/// A phase begins: "preparing", "searching", "racing", "choosing" (the graph tuner).
 struct PhaseEvent {
   std::string phase;
 };

@@ -1,88 +1,12 @@
 #include "tune/tuner/final_race.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "measure/clock.h"
+#include "tune/tuner/contest.h"
 
 namespace kilter::tune {
 namespace {
-
-/// Paired times of several plans, round by round.
-struct Series {
-  std::vector<double> total;                         ///< by round, ms
-  std::map<std::string, std::vector<double>> layer;  ///< by anchor, by round
-};
-
-struct Contest {
-  std::vector<std::shared_ptr<const Variant>> variants;
-  std::vector<VariantId> ids;
-  std::vector<Series> series;
-  std::vector<Fault> faults;
-  int64_t rounds = 0;
-};
-
-void add_laps(Contest& c, const Laps& laps) {
-  for (int64_t round = 0; round < laps.rounds; ++round) {
-    std::vector<Series> one(c.ids.size());
-    bool whole = true;
-    for (size_t v = 0; v < c.ids.size(); ++v) {
-      double total = 0;
-      std::map<std::string, double> layer;
-      int64_t count = 0;
-      for (const Lap& lap : laps.laps[v]) {
-        if (lap.round != round) continue;
-        ++count;
-        total += lap.total_ms;
-        for (const auto& [node, steps] : c.variants[v]->steps) layer[node] += layer_ms(lap, steps);
-      }
-      whole = whole && count > 0;
-      if (count == 0) continue;
-      one[v].total.push_back(total / static_cast<double>(count));
-      for (const auto& [node, ms] : layer) one[v].layer[node].push_back(ms / static_cast<double>(count));
-    }
-    if (!whole) continue;
-    ++c.rounds;
-    for (size_t v = 0; v < c.ids.size(); ++v) {
-      c.series[v].total.push_back(one[v].total.front());
-      for (const auto& [node, ms] : one[v].layer) c.series[v].layer[node].push_back(ms.front());
-    }
-  }
-}
-
-Ratio ratio_of(const Series& base, const Series& other) { return paired_ratio(base.total, other.total); }
-
-void run_contest(NetworkBench& bench, Contest& c, double seconds, double half_width) {
-  constexpr int64_t kLeastRounds = 12;
-  c.series.resize(c.ids.size());
-  const double end = now_ms() + seconds * 1e3;
-  for (uint64_t seed = 1; c.faults.empty(); ++seed) {
-    MeasureOptions how;
-    how.rounds = 6;
-    how.slice_ms = 4;
-    how.seed = seed;
-    const Laps laps = bench.runner().measure(c.ids, how);
-    c.faults = laps.faults;
-    add_laps(c, laps);
-    const bool sharp = c.rounds >= kLeastRounds && ratio_of(c.series[0], c.series[1]).half_width() <= half_width;
-    if (sharp || now_ms() > end) break;
-  }
-}
-
-double layer_sum(const Series& s, const std::vector<std::string>& nodes, size_t round) {
-  double sum = 0;
-  for (const std::string& node : nodes) sum += s.layer.at(node)[round];
-  return sum;
-}
-
-Ratio task_ratio(const Contest& c, const std::vector<std::string>& nodes) {
-  std::vector<double> a, b;
-  for (size_t r = 0; r < c.series[0].total.size(); ++r) {
-    a.push_back(layer_sum(c.series[0], nodes, r));
-    b.push_back(layer_sum(c.series[1], nodes, r));
-  }
-  return paired_ratio(a, b);
-}
 
 class Racer {
  public:
@@ -107,7 +31,7 @@ class Racer {
       }
       note(contest);
       const int64_t given_way = left > 0 ? drop_losers(contest, left == 1) : 0;
-      release(contest);
+      release(bench_, contest);
       told.rounds = out_.rounds, told.ratio = out_.ratio;
       told.default_ms = out_.default_ms, told.tuned_ms = out_.tuned_ms;
       told.given_way = given_way;
@@ -137,31 +61,14 @@ class Racer {
   }
 
   Contest hold(double seconds) {
-    Contest c;
-    c.variants.push_back(nullptr);
-    c.variants[0] = std::shared_ptr<const Variant>(&bench_.fallback(), [](const Variant*) {});
-    c.ids = {bench_.fallback_id()};
     const Choices mine = choices();
     std::vector<Choices> all{mine};
     if (!previous_.empty() && previous_ != mine) all.push_back(previous_);
-    for (const Choices& one : all) {
-      const auto variant = bench_.build(one);
-      const Loaded loaded = bench_.load(*variant);
-      c.faults.insert(c.faults.end(), loaded.faults.begin(), loaded.faults.end());
-      if (!loaded.id) return c;
-      c.variants.push_back(variant);
-      c.ids.push_back(*loaded.id);
-    }
-    run_contest(bench_, c, seconds, limits_.half_width);
-    return c;
-  }
-
-  void release(const Contest& c) {
-    for (size_t i = 1; i < c.ids.size(); ++i) bench_.runner().drop(c.ids[i]);
+    return hold_contest(bench_, all, seconds, limits_.half_width);
   }
 
   void drop_faulty(const Contest& c) {
-    release(c);
+    release(bench_, c);
     bool found = false;
     for (auto& [t, schedule] : std::map<size_t, Schedule>(picked_)) {
       const std::vector<std::string>& nodes = search_.tasks()[t].task().nodes;
@@ -192,7 +99,8 @@ class Racer {
       for (const std::string& node : search_.tasks()[t].task().nodes)
         out_.layers[node] = paired_ratio(c.series[0].layer.at(node), c.series[1].layer.at(node));
       const std::vector<std::string>& nodes = search_.tasks()[t].task().nodes;
-      samples_.push_back({t, schedule, task_ratio(c, nodes), c.series[1].layer.at(nodes.front())});
+      samples_.push_back(
+          {t, schedule, layers_ratio(c.series[0], nodes, c.series[1], nodes), c.series[1].layer.at(nodes.front())});
     }
     out_.fidelity = predicted / out_.ratio.value;
   }
@@ -201,7 +109,8 @@ class Racer {
   int64_t drop_losers(const Contest& c, bool last) {
     int64_t changed = 0;
     for (const auto& [t, schedule] : std::map<size_t, Schedule>(picked_)) {
-      const Ratio r = task_ratio(c, search_.tasks()[t].task().nodes);
+      const std::vector<std::string>& nodes = search_.tasks()[t].task().nodes;
+      const Ratio r = layers_ratio(c.series[0], nodes, c.series[1], nodes);
       if (r.low <= 1 && (!last || r.value <= 1)) continue;
       skip_[t].push_back(schedule.text());
       if (last)

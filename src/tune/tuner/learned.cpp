@@ -1,5 +1,6 @@
 #include "tune/tuner/learned.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "tune/cost/xgboost_model.h"
@@ -16,6 +17,32 @@ Matrix matrix_of(const FeatureRows& rows) {
   for (const Feature& f : all_features()) out.features.push_back(f.name);
   out.values = rows.values;
   return out;
+}
+
+/// A model of a file.
+class FilePoints : public PointModel {
+ public:
+  explicit FilePoints(TreeModel model) : model_(std::move(model)) {}
+  std::vector<double> predict(const FeatureRows& rows) const override { return CostPoints(model_).predict(rows); }
+
+ private:
+  TreeModel model_;
+};
+
+void check_points(const TreeModel& model, const std::string& file) {
+  if (model.objective() != Objective::cost) {
+    fail(ErrorKind::bad_input,
+         "{}: this cost model's objective is {}; expected {}, as an order of schedules says nothing of their costs; "
+         "train one with --trainer trees or xgb",
+         file, name(model.objective()), name(Objective::cost));
+  }
+  for (const std::string& wanted : model.features()) {
+    if (std::ranges::find(all_features(), wanted, &Feature::name) != all_features().end()) continue;
+    fail(ErrorKind::bad_input,
+         "{}: this cost model asks for the feature '{}', which schedules do not have; train one on rows of `kilter "
+         "cost-model rows` of this version",
+         file, wanted);
+  }
 }
 
 }  // namespace
@@ -39,6 +66,14 @@ std::vector<double> CostPoints::predict(const FeatureRows& rows) const {
 const TreeModel& shipped_model() {
   static const TreeModel kModel = TreeModel::parse(embedded::shipped_trees, "shipped cost model");
   return kModel;
+}
+
+std::unique_ptr<const PointModel> load_points(const std::string& what) {
+  if (what == "none") return nullptr;
+  if (what == "shipped") return std::make_unique<CostPoints>(shipped_model());
+  TreeModel model = TreeModel::load(what);
+  check_points(model, what);
+  return std::make_unique<FilePoints>(std::move(model));
 }
 
 std::unique_ptr<TrainablePointModel> model_for(std::string_view searcher) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "tune/cost/model.h"
@@ -35,6 +36,11 @@ class CostPoints : public PointModel {
 
 /// The model that Kilter ships, made by scripts/train_cost_model.sh from bench/searchers.
 const TreeModel& shipped_model();
+
+/// "none": null; "shipped": shipped_model(); else a file of `kilter cost-model train`. Throws io or bad_input, naming
+/// the file, when it cannot be read, is no model, asks for features that schedules do not have, or gives an order and
+/// no costs.
+std::unique_ptr<const PointModel> load_points(const std::string& what);
 
 /// The model that a searcher trains: XGBoost's for `xgb` (regression) and `xgb-rank` (pairwise rank), null for all
 /// others. Throws unsupported, saying where it was looked for and how to install it, when XGBoost is not there.

@@ -11,6 +11,8 @@ namespace {
 
 /// Builds between that of a variant and its loading: what it needs stays in the store so long.
 constexpr int64_t kBuildsAhead = 8;
+/// Forms of the graph beside the default's that are kept.
+constexpr size_t kOtherForms = 8;
 
 }  // namespace
 
@@ -38,11 +40,9 @@ class NetworkBench::Sink : public ConstantSink {
 };
 
 NetworkBench::NetworkBench(Graph graph, const CompileOptions& compile, RunnerOptions runner)
-    : options_(compile), passed_(run_passes(std::move(graph), compile)) {
+    : graph_(std::move(graph)), options_(compile), objects_(std::make_shared<BuildCache::Objects>()) {
   runner_ = std::make_unique<Runner>(std::move(runner));
   sink_ = std::make_unique<Sink>(runner_->store());
-  cache_ = std::make_unique<BuildCache>(*sink_, kBuildsAhead);
-  options_.cache = cache_.get();
   options_.keep_placed = true;
   fallback_ = build({});
   const Loaded loaded = load(*fallback_);
@@ -55,17 +55,46 @@ NetworkBench::NetworkBench(Graph graph, const CompileOptions& compile, RunnerOpt
 
 NetworkBench::~NetworkBench() = default;
 
+NetworkBench::Passed& NetworkBench::passed(const CompileOptions& options) {
+  for (Passed& p : passed_) {
+    if (p.plain_layout == options.plain_layout && p.no_fuse == options.no_fuse) return p;
+  }
+  PassedGraph graph = run_passes(graph_, options);
+  if (passed_.size() > kOtherForms) passed_.erase(passed_.begin() + 1);
+  passed_.push_back({options.plain_layout, options.no_fuse, std::move(graph),
+                     std::make_unique<BuildCache>(*sink_, kBuildsAhead, objects_)});
+  return passed_.back();
+}
+
 std::shared_ptr<const Variant> NetworkBench::build(const Choices& choices) {
   auto variant = std::make_shared<Variant>();
   variant->choices = choices;
   CompileOptions options = options_;
-  for (const auto& [node, schedule] : choices) options.schedules[node] = schedule;
-  variant->compiled = compile_passed(passed_, options);
+  add_settings(choices, options);
+  for (const auto& [node, choice] : choices) {
+    if (choice.schedule) options.schedules[node] = *choice.schedule;
+  }
+  Passed& from = passed(options);
+  options.cache = from.cache.get();
+  variant->compiled = compile_passed(from.graph, options);
   const std::vector<Step>& steps = variant->compiled.plan.steps;
   for (size_t s = 0; s < steps.size(); ++s) {
     if (steps[s].kind == StepKind::kernel) variant->steps[steps[s].name].push_back(s);
   }
   return variant;
+}
+
+std::vector<std::string> NetworkBench::reference_nodes(const Choices& choices) const {
+  CompileOptions options = options_;
+  options.keep_placed = false, options.generate_code = false;
+  add_settings(choices, options);
+  add_schedules(choices, options);
+  const Compiled compiled = compile_passed(run_passes(graph_, options), options);
+  std::vector<std::string> out;
+  for (const Step& step : compiled.plan.steps) {
+    if (step.kind == StepKind::reference) out.push_back(step.name);
+  }
+  return out;
 }
 
 Loaded NetworkBench::load(const Variant& variant, const LoadOptions& options) {

@@ -2,6 +2,7 @@
 // process.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -10,12 +11,10 @@
 #include "compile/build_cache.h"
 #include "compile/compile.h"
 #include "tune/run/runner.h"
+#include "tune/tuner/layer_choice.h"
 #include "tune/tuner/task_state.h"
 
 namespace kilter::tune {
-
-/// By node: the schedule of a task, named by its anchor.
-using Choices = std::map<std::string, Schedule>;
 
 /// A plan of the network, and which steps belong to which layer.
 struct Variant {
@@ -31,26 +30,40 @@ class NetworkBench {
   NetworkBench(const NetworkBench&) = delete;
   NetworkBench& operator=(const NetworkBench&) = delete;
 
-  /// Builds a plan; one caller at a time, beside load() and measure() of another thread. Throws usage for a schedule
-  /// that its template refuses.
+  /// Builds a plan; one caller at a time, beside load() and measure() of another thread. Load it before a few more are
+  /// built. Throws usage for a schedule that its template refuses, and for names that the graph does not have. Choices
+  /// that change what the passes make cost a run of these, and packing weights anew; kernels are shared all the same.
   std::shared_ptr<const Variant> build(const Choices& choices);
+
+  /// Nodes that run their reference kernels under `choices`; no code is generated. Throws as build() does.
+  std::vector<std::string> reference_nodes(const Choices& choices) const;
 
   /// The plan of the default schedules; loaded and trusted.
   const Variant& fallback() const { return *fallback_; }
   VariantId fallback_id() const { return fallback_id_; }
   /// All of its tasks, in the order of their first steps.
   std::vector<NetworkTask> tasks() const;
+  const CompileOptions& options() const { return options_; }
 
   Loaded load(const Variant& variant, const LoadOptions& options = {});
   Runner& runner() { return *runner_; }
 
  private:
   class Sink;
+  /// What the passes make of the graph under some options, and what builds of it share.
+  struct Passed {
+    std::set<std::string> plain_layout, no_fuse;
+    PassedGraph graph;
+    std::unique_ptr<BuildCache> cache;
+  };
+  Passed& passed(const CompileOptions& options);
+
+  Graph graph_;  ///< before the passes
   CompileOptions options_;
-  PassedGraph passed_;
   std::unique_ptr<Runner> runner_;
   std::unique_ptr<Sink> sink_;
-  std::unique_ptr<BuildCache> cache_;
+  std::shared_ptr<BuildCache::Objects> objects_;
+  std::deque<Passed> passed_;  ///< the default's first, then the latest ones
   std::shared_ptr<const Variant> fallback_;
   VariantId fallback_id_ = 0;
 };

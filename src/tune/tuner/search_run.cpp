@@ -47,7 +47,7 @@ SearchRun::SearchRun(NetworkBench& bench, const TuneOptions& options, const Comp
       options_(options),
       log_(log),
       conditions_(trial_conditions(options, compile, bench.fallback().compiled.plan)) {
-  TaskOptions how{options.search, compile.target.limits, compile.accuracy, options.threads};
+  const TaskOptions how{options.search, compile.target.limits, compile.accuracy, options.threads, options.pretrained};
   for (NetworkTask& task : bench.tasks()) {
     if (!wanted(task, options.ops)) continue;
     std::vector<Record> known;

@@ -90,6 +90,8 @@ json start_json(const TuneOptions& options) {
           {"until", options.until},
           {"searcher", options.search.searcher},
           {"seed", options.search.seed},
+          {"cost_model", options.cost_model},
+          {"graph_best", options.graph_best},
           {"number", options.trial.number},
           {"repeat", options.trial.repeat},
           {"min_repeat_ms", options.trial.min_repeat_ms},
@@ -101,10 +103,37 @@ json start_json(const TuneOptions& options) {
           {"device", options.device}};
 }
 
+json to_json(const GraphBest& b) {
+  return {{"layers", b.layers},
+          {"alternatives", b.alternatives},
+          {"edges", b.edges},
+          {"how", b.answer.how},
+          {"exact", b.answer.exact},
+          {"solve_ms", b.solve_ms},
+          {"prepare_ms", b.prepare_ms},
+          {"race_ms", b.race_ms},
+          {"variants", b.measured.variants},
+          {"crowded", b.measured.crowded},
+          {"transforms_seconds", b.transforms.seconds},
+          {"history_ms", b.history_ms},
+          {"graph_ms", b.answer.ms},
+          {"same_plan", b.same_plan},
+          {"won", b.won},
+          {"ratio", to_json(b.ratio)},
+          {"default_ratio", to_json(b.default_ratio)},
+          {"rounds", b.rounds},
+          {"differences",
+           {{"schedules", b.differences.schedules},
+            {"threads", b.differences.threads},
+            {"layouts", b.differences.layouts},
+            {"fusions", b.differences.fusions}}}};
+}
+
 json to_json(const TuneResult& r) {
   json out{{"default_ms", to_json(r.default_ms)},
            {"tuned_ms", to_json(r.tuned_ms)},
            {"ratio", to_json(r.ratio)},
+           {"history_ratio", to_json(r.history_ratio)},
            {"same_plan", r.same_plan},
            {"rounds", r.rounds},
            {"trials", r.trials},
@@ -120,10 +149,11 @@ json to_json(const TuneResult& r) {
            {"phases", json::array()},
            {"tasks", json::array()},
            {"choices", json::object()}};
+  if (r.graph) out["graph"] = to_json(*r.graph);
   if (r.has_previous) out["previous"] = to_json(r.previous);
   for (const PhaseTime& p : r.phases) out["phases"].push_back({{"phase", p.phase}, {"seconds", p.seconds}});
   for (const TunedTask& t : r.tasks) out["tasks"].push_back(task_json(t));
-  for (const auto& [node, schedule] : r.choices) out["choices"][node] = schedule.text();
+  for (const auto& [node, choice] : r.choices) out["choices"][node] = text(choice);
   return out;
 }
 

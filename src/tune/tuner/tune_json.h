@@ -13,6 +13,7 @@ nlohmann::json to_json(const Ratio& ratio);
 nlohmann::json to_json(const TuneEvent& event);
 /// What a run was asked to do: {"event": "start", "network", "threads", ...}.
 nlohmann::json start_json(const TuneOptions& options);
+nlohmann::json to_json(const GraphBest& best);
 /// Without the trace.
 nlohmann::json to_json(const TuneResult& result);
 nlohmann::json to_json(const TuneTrace& trace);

@@ -11,6 +11,8 @@ namespace {
 
 /// Share of the budget that races of whole networks may take, and its ends in seconds.
 constexpr double kRaceShare = 0.15, kLeastRace = 3, kMostRace = 40;
+/// The same of the graph tuner, its race included.
+constexpr double kGraphShare = 0.15, kLeastGraph = 3, kMostGraph = 30;
 
 /// What earlier records would give.
 Choices previous_choices(const SearchRun& search) {
@@ -60,6 +62,46 @@ std::vector<TunedTask> task_rows(const SearchRun& search, const FinalRace& race)
   return rows;
 }
 
+/// The graph tuner's turn, and what it changes of the result.
+void choose_graph_best(NetworkBench& bench, const std::vector<Record>& records, const TuneOptions& options,
+                       double seconds, TuneResult& result) {
+  GraphTuneOptions how;
+  how.threads = options.threads, how.device = options.device, how.records = options.records;
+  how.runner = options.runner;
+  how.measure_seconds = how.race_seconds = seconds / 2;
+  how.interrupted = options.interrupted;
+  result.graph = graph_best(bench, records, result.choices, how);
+  if (!result.graph->won) return;
+  result.choices = result.graph->choices;
+  result.same_plan = false;
+  result.ratio = result.graph->default_ratio, result.tuned_ms = result.graph->ms;
+  result.rounds = result.graph->rounds;
+}
+
+std::vector<Record> raced_records(const SearchRun& search, const FinalRace& race) {
+  std::vector<Record> out;
+  for (const RaceSample& s : race.samples) out.push_back(search.record(s.task, s.schedule, s.ms, s.ratio));
+  return out;
+}
+
+/// What the race of history-best says, and what was found on the way to it.
+TuneResult raced_result(const SearchRun& search, const FinalRace& race) {
+  TuneResult out;
+  out.choices = out.history = race.choices;
+  out.same_plan = race.same_plan;
+  out.ratio = out.history_ratio = race.ratio;
+  out.default_ms = race.default_ms, out.tuned_ms = race.tuned_ms;
+  if (race.same_plan) out.default_ms = out.tuned_ms = {search.default_ms(), search.default_ms(), search.default_ms()};
+  out.previous = race.previous, out.has_previous = race.has_previous;
+  out.rounds = race.rounds, out.flips = race.flips, out.fidelity = race.fidelity;
+  out.trials = search.trials(), out.failures = search.failures();
+  out.regret = regret(search);
+  out.stopped_because = search.stopped_because();
+  out.tasks = task_rows(search, race);
+  out.conditions = search.conditions();
+  return out;
+}
+
 PreparedEvent prepared_event(const SearchRun& search) {
   PreparedEvent out{search.default_ms(), search.conditions(), {}};
   for (size_t t = 0; t < search.tasks().size(); ++t) {
@@ -73,16 +115,22 @@ PreparedEvent prepared_event(const SearchRun& search) {
 
 }  // namespace
 
-TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& given, const TuneOptions& options) {
+TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& given, const TuneOptions& asked) {
   const double start = now_ms();
-  TuneLog log(options.event);
+  TuneLog log(asked.event);
   log.tell(0, PhaseEvent{"preparing"});
   CompileOptions compile = given;
-  if (options.trial.n_parallel > 0) compile.compile_threads = options.trial.n_parallel;
+  if (asked.trial.n_parallel > 0) compile.compile_threads = asked.trial.n_parallel;
+  std::vector<Record> records = asked.known;
+  TuneOptions options = asked;
+  options.keep = [&](std::span<const Record> fresh) {
+    records.insert(records.end(), fresh.begin(), fresh.end());
+    if (asked.keep) asked.keep(fresh);
+  };
+  options.runner.timeout_ms = options.trial.timeout_ms;
   RunnerOptions runner = options.runner;
   runner.inputs = std::move(inputs);
   runner.threads = options.threads;
-  runner.timeout_ms = options.trial.timeout_ms;
   NetworkBench bench(std::move(graph), compile, std::move(runner));
   SearchRun search(bench, options, compile, log);
   const Choices previous = previous_choices(search);
@@ -91,7 +139,9 @@ TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& g
   log.tell(0, prepared_event(search));
   log.tell(0, PhaseEvent{"searching"});
   const double race_seconds = std::clamp(options.seconds * kRaceShare, kLeastRace, kMostRace);
-  search.run(start + std::max(options.seconds - race_seconds, options.seconds / 4) * 1e3);
+  const double graph_seconds =
+      options.graph_best ? std::clamp(options.seconds * kGraphShare, kLeastGraph, kMostGraph) : 0;
+  search.run(start + std::max(options.seconds - race_seconds - graph_seconds, options.seconds / 4) * 1e3);
   const double searched = now_ms();
   log.tell(search.trials(), PhaseEvent{"racing"});
   if (options.progress) options.progress(search.progress("racing"));
@@ -99,34 +149,25 @@ TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& g
   const bool short_race = options.interrupted && options.interrupted();
   limits.seconds = short_race ? kLeastRace : race_seconds;
   const FinalRace race = race_plans(bench, search, previous, limits);
-  if (options.keep && !race.samples.empty()) {
-    std::vector<Record> records;
-    for (const RaceSample& s : race.samples) records.push_back(search.record(s.task, s.schedule, s.ms, s.ratio));
-    options.keep(records);
+  if (!race.samples.empty()) options.keep(raced_records(search, race));
+  const double raced = now_ms();
+
+  TuneResult result = raced_result(search, race);
+  if (options.graph_best) {
+    log.tell(search.trials(), PhaseEvent{"choosing"});
+    if (options.progress) options.progress(search.progress("choosing"));
+    choose_graph_best(bench, records, options, short_race ? kLeastGraph : graph_seconds, result);
   }
   const double end = now_ms();
-
-  TuneResult result;
-  result.choices = race.choices;
-  result.same_plan = race.same_plan;
-  result.ratio = race.ratio, result.default_ms = race.default_ms, result.tuned_ms = race.tuned_ms;
-  if (race.same_plan)
-    result.default_ms = result.tuned_ms = {search.default_ms(), search.default_ms(), search.default_ms()};
-  result.previous = race.previous, result.has_previous = race.has_previous;
-  result.rounds = race.rounds, result.flips = race.flips, result.fidelity = race.fidelity;
-  result.trials = search.trials(), result.failures = search.failures();
   result.restarts = bench.runner().restarts();
   result.seconds = (end - start) / 1e3;
   result.trials_per_second = static_cast<double>(search.trials()) / std::max(1e-9, (searched - prepared) / 1e3);
-  result.regret = regret(search);
-  result.stopped_because = search.stopped_because();
   result.phases = {{"preparing", (prepared - start) / 1e3},
                    {"compiling candidates", search.compile_seconds()},
                    {"loading and checking", search.check_seconds()},
                    {"measuring", search.measure_seconds()},
-                   {"racing whole networks", (end - searched) / 1e3}};
-  result.tasks = task_rows(search, race);
-  result.conditions = search.conditions();
+                   {"racing whole networks", (raced - searched) / 1e3}};
+  if (result.graph) result.phases.push_back({"graph tuner", (end - raced) / 1e3});
   result.trace = log.finish();
   if (options.progress) options.progress(search.progress("done"));
   return result;

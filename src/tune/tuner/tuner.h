@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "tune/records/record.h"
 #include "tune/search/options.h"
 #include "tune/tuner/events.h"
+#include "tune/tuner/graph_best.h"
 #include "tune/tuner/network_bench.h"
 #include "tune/tuner/trial_options.h"
 
@@ -30,7 +32,7 @@ struct TuneProgress {
     int64_t tried = 0, size = 0;  ///< schedules; that are worth a trial
     bool explored = false;
   };
-  std::string phase;  ///< "preparing", "searching", "racing", "done"
+  std::string phase;  ///< "preparing", "searching", "racing", "choosing", "done"
   double seconds = 0, budget_seconds = 0;
   int64_t trials = 0, faults = 0, restarts = 0;
   double default_ms = 0;    ///< a run of the network
@@ -45,8 +47,12 @@ struct TuneOptions {
   int64_t early_stopping = 0;  ///< ends after so many trials without a gain anywhere; 0: never
   double until = 1;            ///< ends when so large a share of the speed that is expected to be found is there
   SearchOptions search;
-  std::vector<std::string> ops;  ///< operators whose tasks are tuned; empty: all
+  const PointModel* pretrained = nullptr;  ///< SearchSpace::pretrained of all tasks; null: the analytic estimate alone
+  std::string cost_model = "none";         ///< what `pretrained` is: a file, "shipped" or "none"
+  std::vector<std::string> ops;            ///< operators whose tasks are tuned; empty: all
   int threads = 1;
+  bool graph_best = false;  ///< the graph tuner's plan is raced against the best of each task
+  std::string records;      ///< file beside which layout changes are kept; empty: they are not
   TrialOptions trial;
   RunnerOptions runner;  ///< threads, inputs and timeout are set by tune()
   std::string network;   ///< for records
@@ -79,9 +85,12 @@ struct TunedTask {
 };
 
 struct TuneResult {
-  Choices choices;  ///< what to compile with; empty: nothing is faster
+  Choices choices;                 ///< what to compile with; empty: nothing is faster
+  Choices history;                 ///< the best schedule of each task, as the races left it
+  std::optional<GraphBest> graph;  ///< with TuneOptions::graph_best
   Ratio default_ms, tuned_ms;
-  Ratio ratio;  ///< tuned over default, paired; {1, 1, 1} when the plans are the same
+  Ratio ratio;          ///< tuned over default, paired; {1, 1, 1} when the plans are the same
+  Ratio history_ratio;  ///< of `history` over the default, as the races found it; `ratio` where the graph tuner lost
   bool same_plan = false;
   Ratio previous;  ///< tuned over what earlier records give, where that is another plan
   bool has_previous = false;
@@ -90,7 +99,7 @@ struct TuneResult {
   double seconds = 0, trials_per_second = 0;
   double regret = 0;    ///< expected distance from the best of the spaces, a share
   double flips = 0;     ///< share of tuned tasks whose winner changed in the races
-  double fidelity = 1;  ///< ratio that the layers predicted, over the one that the race found
+  double fidelity = 1;  ///< ratio that the layers predicted, over history_ratio
   std::string stopped_because;
   std::vector<PhaseTime> phases;
   std::vector<TunedTask> tasks;

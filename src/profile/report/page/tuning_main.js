@@ -5,7 +5,8 @@ function renderSettings(body) {
   const list = [["budget", duration(settings.budget_seconds)], ["searcher", `${settings.searcher}, seed ${settings.seed}`],
     ["trials at most", settings.most_trials || null], ["early stopping", settings.early_stopping ? plural(settings.early_stopping, "trial") : null],
     ["until", settings.until < 1 ? `${percent(100 * settings.until, 0)} of the expected speed` : null],
-    ["only", (settings.ops || []).join(", ")], ["earlier records", settings.known_records]];
+    ["only", (settings.ops || []).join(", ")], ["earlier records", settings.known_records],
+    ["cost model", settings.cost_model]];
   // Samples are counted by trial, not for the whole run.
   const {taken, kept, disturbed, ...conditions} = run.conditions;
   const shown = list.filter(([, value]) => ![undefined, null, ""].includes(value));

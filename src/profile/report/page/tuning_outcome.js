@@ -3,9 +3,11 @@
 /** The ratios that matter on one axis, with the default at 1. */
 function outcomeRatios() {
   if (run.same_plan) return [];
-  const predicted = run.fidelity * run.ratio.value;
-  const list = [["layers predicted", {value: predicted, low: predicted, high: predicted}], ["race of whole networks", run.ratio]];
+  const predicted = run.fidelity * run.history_ratio.value;
+  const list = [["layers predicted", {value: predicted, low: predicted, high: predicted}], ["race of whole networks", run.history_ratio]];
   if (run.previous) list.push(["against earlier records", run.previous]);
+  if (run.graph && run.graph.rounds > 0) list.push(["graph-best over history-best", run.graph.ratio]);
+  if (run.graph && run.graph.won) list.push(["graph-best over the default", run.ratio]);
   return list.filter(([, ratio]) => isNumber(ratio.value));
 }
 
@@ -64,7 +66,7 @@ function outcomeCards() {
 function renderOutcome(body) {
   const list = outcomeRatios(), chart = h("div", {class: "spread"});
   body.append(h("div", {class: "halves"}, outcomeHero(), list.length ? h("div", {}, chart,
-    h("p", {class: "note"}, "Time over that of the default plan, dashed at 1; against earlier records, over that of their plan. Single layers are optimistic; the race is what holds.")) : h("div", {})),
+    h("p", {class: "note"}, "Time over that of the default plan, dashed at 1; against earlier records or history-best, over that of their plan. Single layers are optimistic; the race is what holds.")) : h("div", {})),
   outcomeCards());
   if (list.length) ratioChart(chart, list);
 }

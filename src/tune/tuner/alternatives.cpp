@@ -1,0 +1,93 @@
+#include "tune/tuner/alternatives.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "compile/tasks.h"
+#include "measure/stats.h"
+#include "tune/tuner/apply.h"
+
+namespace kilter::tune {
+namespace {
+
+/// Of an estimate that nothing was measured of, as a share: what analytic models are often wrong by.
+constexpr double kEstimateError = 0.3;
+constexpr double kNoise = 0.03;  ///< of one ratio, where nothing is known of its own spread
+/// Cycles of one core in a millisecond, where no layer's time is known: the scale of all estimates, which drops out of
+/// what they say of one another.
+constexpr double kCyclesPerMs = 2.5e6;
+
+void add_recorded(Layer& layer, const RecordedCosts::Known& known) {
+  const Ratio ratio = known.at(layer.node).ratio(kNoise);
+  const double base = layer.alternatives.front().ms;
+  layer.alternatives.push_back(
+      {LayerChoice(known.schedule), base * ratio.value, base * ratio.half_width() / 2, "records"});
+}
+
+bool has(const Layer& layer, const Schedule& schedule) {
+  return std::any_of(layer.alternatives.begin(), layer.alternatives.end(),
+                     [&](const Alternative& a) { return a.choice.schedule == schedule; });
+}
+
+/// The best of each template by its model, the default's own first.
+void add_estimated(Layer& layer, const Task& task, const CompileOptions& options, size_t most) {
+  constexpr size_t kOfTemplate = 3;
+  const double base = layer.alternatives.front().ms;
+  for (const Template* from : all_templates()) {
+    if (from->approximates != nullptr && options.accuracy == Accuracy::strict) continue;
+    for (const Ranked& r : rank(*from, task, options.target.limits, kOfTemplate)) {
+      if (layer.alternatives.size() > most) return;
+      if (r.schedule.text() == layer.schedule || has(layer, r.schedule)) continue;
+      const double ratio = layer.analytic_cycles > 0 ? r.estimate.cycles / layer.analytic_cycles : 1;
+      if (ratio > 1 + kEstimateError || !lowers(task, r.schedule, options)) continue;
+      layer.alternatives.push_back({LayerChoice(r.schedule), base * ratio, base * kEstimateError, "estimated"});
+    }
+  }
+}
+
+/// What layers take by default, from records; else by the analytic models, scaled to those that records know.
+void add_default_ms(LayerNetwork& network, const RecordedCosts& costs) {
+  std::vector<double> scales;
+  for (const Layer& layer : network.layers) {
+    const double ms = costs.default_ms(layer);
+    if (ms > 0 && layer.analytic_cycles > 0) scales.push_back(ms / layer.analytic_cycles);
+  }
+  const double scale = scales.empty() ? 1 / kCyclesPerMs : median(scales);
+  for (Layer& layer : network.layers) {
+    Alternative& own = layer.alternatives.front();
+    const double ms = costs.default_ms(layer);
+    if (own.ms > 0) continue;
+    own.ms = ms > 0 ? ms : layer.analytic_cycles * scale;
+    if (own.ms > 0) own.basis = ms > 0 ? "records" : "estimated";
+  }
+}
+
+}  // namespace
+
+void add_schedules(LayerNetwork& network, const Compiled& compiled, const CompileOptions& options,
+                   const RecordedCosts& costs, const Choices& keep, size_t most) {
+  add_default_ms(network, costs);
+  for (const Unit& unit : units(compiled.placed->graph)) {
+    if (compiled.placed->storage.views.contains(unit.nodes.front())) continue;
+    const Task task = make_task(compiled.placed->graph, unit, &compiled.placed->storage);
+    const int64_t at = network.layer_of(task.node().name);
+    Layer& layer = network.layers[static_cast<size_t>(at)];
+    // A copy that storage asks for is there only once layers have their places: it cannot be chosen for by name.
+    if (!layer.task() || layer.op == "Relayout" || options.schedules.contains(layer.node)) continue;
+    const auto best = costs.best(layer, most);
+    for (const RecordedCosts::Known* known : best) {
+      if (lowers(task, known->schedule, options)) add_recorded(layer, *known);
+    }
+    if (best.empty()) add_estimated(layer, task, options, most);
+    const auto kept = keep.find(layer.node);
+    if (kept == keep.end() || !kept->second.schedule || has(layer, *kept->second.schedule)) continue;
+    if (const auto* known = costs.find(layer, *kept->second.schedule)) {
+      add_recorded(layer, *known);
+    } else {
+      const double base = layer.alternatives.front().ms;
+      layer.alternatives.push_back({LayerChoice(*kept->second.schedule), base, base * kEstimateError, "estimated"});
+    }
+  }
+}
+
+}  // namespace kilter::tune

@@ -1,0 +1,93 @@
+#include "tune/tuner/contest.h"
+
+#include "measure/clock.h"
+
+namespace kilter::tune {
+namespace {
+
+void add_laps(Contest& c, const Laps& laps) {
+  for (int64_t round = 0; round < laps.rounds; ++round) {
+    std::vector<Series> one(c.ids.size());
+    bool whole = true;
+    for (size_t v = 0; v < c.ids.size(); ++v) {
+      double total = 0;
+      std::map<std::string, double> layer;
+      int64_t count = 0;
+      for (const Lap& lap : laps.laps[v]) {
+        if (lap.round != round) continue;
+        ++count;
+        total += lap.total_ms;
+        for (const auto& [node, steps] : c.variants[v]->steps) layer[node] += layer_ms(lap, steps);
+      }
+      whole = whole && count > 0;
+      if (count == 0) continue;
+      one[v].total.push_back(total / static_cast<double>(count));
+      for (const auto& [node, ms] : layer) one[v].layer[node].push_back(ms / static_cast<double>(count));
+    }
+    if (!whole) continue;
+    ++c.rounds;
+    for (size_t v = 0; v < c.ids.size(); ++v) {
+      c.series[v].total.push_back(one[v].total.front());
+      for (const auto& [node, ms] : one[v].layer) c.series[v].layer[node].push_back(ms.front());
+    }
+  }
+}
+
+void run_contest(NetworkBench& bench, Contest& c, double seconds, double half_width) {
+  constexpr int64_t kLeastRounds = 12;
+  c.series.resize(c.ids.size());
+  const double end = now_ms() + seconds * 1e3;
+  for (uint64_t seed = 1; c.faults.empty(); ++seed) {
+    MeasureOptions how;
+    how.rounds = 6;
+    how.slice_ms = 4;
+    how.seed = seed;
+    const Laps laps = bench.runner().measure(c.ids, how);
+    c.faults = laps.faults;
+    add_laps(c, laps);
+    const bool sharp = c.rounds >= kLeastRounds && ratio_of(c.series[0], c.series[1]).half_width() <= half_width;
+    if (sharp || now_ms() > end) break;
+  }
+}
+
+double layer_sum(const Series& s, const std::vector<std::string>& nodes, size_t round) {
+  double sum = 0;
+  for (const std::string& node : nodes) sum += s.layer.at(node)[round];
+  return sum;
+}
+
+}  // namespace
+
+Contest hold_contest(NetworkBench& bench, const std::vector<Choices>& plans, double seconds, double half_width) {
+  Contest c;
+  c.variants.push_back(std::shared_ptr<const Variant>(&bench.fallback(), [](const Variant*) {}));
+  c.ids = {bench.fallback_id()};
+  for (const Choices& one : plans) {
+    const auto variant = bench.build(one);
+    const Loaded loaded = bench.load(*variant);
+    c.faults.insert(c.faults.end(), loaded.faults.begin(), loaded.faults.end());
+    if (!loaded.id) return c;
+    c.variants.push_back(variant);
+    c.ids.push_back(*loaded.id);
+  }
+  run_contest(bench, c, seconds, half_width);
+  return c;
+}
+
+void release(NetworkBench& bench, const Contest& contest) {
+  for (size_t i = 1; i < contest.ids.size(); ++i) bench.runner().drop(contest.ids[i]);
+}
+
+Ratio ratio_of(const Series& base, const Series& other) { return paired_ratio(base.total, other.total); }
+
+Ratio layers_ratio(const Series& base, const std::vector<std::string>& base_layers, const Series& other,
+                   const std::vector<std::string>& other_layers) {
+  std::vector<double> a, b;
+  for (size_t r = 0; r < base.total.size(); ++r) {
+    a.push_back(layer_sum(base, base_layers, r));
+    b.push_back(layer_sum(other, other_layers, r));
+  }
+  return paired_ratio(a, b);
+}
+
+}  // namespace kilter::tune

@@ -1,0 +1,40 @@
+// Whole plans of one network that run in turns.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tune/tuner/network_bench.h"
+
+namespace kilter::tune {
+
+/// Times of a plan, by round; those of several plans of a contest are pairs.
+struct Series {
+  std::vector<double> total;                         ///< by round, ms
+  std::map<std::string, std::vector<double>> layer;  ///< by anchor, by round
+};
+
+/// The default plan first, then those that were asked for.
+struct Contest {
+  std::vector<std::shared_ptr<const Variant>> variants;
+  std::vector<VariantId> ids;
+  std::vector<Series> series;
+  std::vector<Fault> faults;  ///< where there are some, there may be no times
+  int64_t rounds = 0;
+};
+
+/// Until `seconds` are over or the interval of the first plan's ratio to the default is as narrow as `half_width`.
+/// Throws what NetworkBench::build() throws.
+Contest hold_contest(NetworkBench& bench, const std::vector<Choices>& plans, double seconds, double half_width);
+/// What was loaded for it.
+void release(NetworkBench& bench, const Contest& contest);
+
+/// Of whole runs: `other` over `base`.
+Ratio ratio_of(const Series& base, const Series& other);
+/// Of layers together, by anchors; the plans may have other ones.
+Ratio layers_ratio(const Series& base, const std::vector<std::string>& base_layers, const Series& other,
+                   const std::vector<std::string>& other_layers);
+
+}  // namespace kilter::tune

@@ -1,0 +1,63 @@
+// The graph tuner on a network that can run: alternatives of all layers, what they cost together, the best of it, and a
+// race against what the best record of each task alone gives.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tune/records/record.h"
+#include "tune/tuner/alternatives.h"
+#include "tune/tuner/transform_bench.h"
+
+namespace kilter::tune {
+
+struct GraphTuneOptions {
+  int threads = 1;
+  std::string device;          ///< fingerprint
+  std::string records;         ///< file beside which layout changes are kept; empty: they are not
+  bool measure_anew = false;   ///< layout changes, though they are known
+  RunnerOptions runner = {};   ///< for layout changes; threads are set here
+  double measure_seconds = 8;  ///< of alternatives; compiling comes on top
+  double race_seconds = 10;
+  size_t schedules = 4;  ///< of a layer, beside the default
+  Solver solver = Solver::automatic;
+  std::function<bool()> interrupted = {};
+};
+
+/// Layers that differ from history-best, by what differs.
+struct Differences {
+  int64_t schedules = 0, threads = 0, layouts = 0, fusions = 0;
+};
+
+struct GraphBest {
+  Choices choices;        ///< the graph tuner's, after layers that lost in the race gave way
+  bool won = false;       ///< it is clearly faster than history-best; else that stays
+  bool same_plan = true;  ///< it is history-best
+  Ratio ratio;            ///< over history-best, paired
+  Ratio default_ratio;    ///< over the default plan
+  Ratio ms;               ///< of a run
+  int64_t rounds = 0;     ///< of the last race
+  // The problem and its answer:
+  size_t layers = 0, alternatives = 0, edges = 0;
+  Measured measured;
+  ChoiceAnswer answer;    ///< of the first solution
+  double history_ms = 0;  ///< that history-best takes by the same costs
+  double prepare_ms = 0, solve_ms = 0, race_ms = 0;
+  Differences differences;
+  KnownTransforms transforms;
+  LayerNetwork network;  ///< with what was measured
+};
+
+/// `history`: what the best record of each task gives, raced already; empty: the default. Throws what building variants
+/// throws, and usage for a solver that does not take the problem.
+GraphBest graph_best(NetworkBench& bench, std::span<const Record> records, const Choices& history,
+                     const GraphTuneOptions& options);
+
+/// The same without a run: costs from records and estimates, schedules alone; not raced.
+GraphBest graph_best_of_records(const Compiled& compiled, const CompileOptions& compile,
+                                std::span<const Record> records, const Choices& history,
+                                const GraphTuneOptions& options);
+
+}  // namespace kilter::tune

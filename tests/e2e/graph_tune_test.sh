@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# The graph tuner through the program: a plan is chosen, kept beside the records, written to a file and compiled with.
+# Usage: graph_tune_test.sh KILTER
+set -euo pipefail
+kilter=$(realpath "$1")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+die() { echo "FAILED: $*" >&2; exit 1; }
+expect() { grep -qF -- "$2" "$1" || { cat "$1" >&2; die "$1 does not say: $2"; }; }
+model=(zoo:squeezenet1_1 --input input=1x3x96x96 --threads 1)
+
+"$kilter" tune "${model[@]}" --records r.db --time 8s --trials 60 --json tuned.json > tuned.txt
+expect tuned.txt "graph tuner: "
+expect tuned.txt "layers by the model: history-best "
+[ "$(wc -l < r.db.plans.jsonl)" = 1 ] || die "tune keeps one plan"
+
+"$kilter" graph-tune "${model[@]}" --records r.db --measure 1 --race 2 --write-plan best.plan --json best.json > best.txt
+expect best.txt "layout changes: 16 samples, known from r.db.transforms-"
+expect best.txt ", exact; "
+"$kilter" run "${model[@]}" --layer-plan best.plan --verify > run.txt
+expect run.txt "verify: passed"
+"$kilter" run "${model[@]}" --records r.db --choose graph-best --verify > run.txt
+expect run.txt "verify: passed"
+"$kilter" graph-tune "${model[@]}" --records r.db --measure 0.5 --race 1 --measure-transforms > anew.txt
+expect anew.txt "layout changes: 16 samples, measured in "
+
+# From records alone: no worker, no race, every solver.
+for solver in auto pbqp greedy; do
+  "$kilter" graph-tune "${model[@]}" --records r.db --no-run --solver $solver --layers > records.txt
+  expect records.txt "0 variants measured"
+  expect records.txt "* "
+done
+rm r.db.plans.jsonl
+"$kilter" inspect "${model[@]}" --records r.db --choose graph-best --schedules > schedules.txt
+[ ! -e r.db.plans.jsonl ] || die "compiling keeps no plan"
+
+refuse() {
+  local says=$1
+  shift
+  if "$kilter" "$@" > out.txt 2> err.txt; then die "accepted: $*"; fi
+  expect err.txt "$says"
+}
+refuse "graph-tune: --layer-plan and --forbid are for commands that use what was tuned; leave them out" \
+  graph-tune "${model[@]}" --layer-plan best.plan
+refuse "graph-tune: --choose history-best is for commands that use what was tuned; leave it out" \
+  graph-tune "${model[@]}" --choose history-best
+refuse "--choose: worst not in {history-best,graph-best}" run "${model[@]}" --choose worst
+echo 'fire2.squeeze = layout=c8' > bad.plan
+refuse "bad.plan line 1: 'layout=c8': legal are layout=plain, fuse=no and threads=N beside the schedule" \
+  run "${model[@]}" --layer-plan bad.plan

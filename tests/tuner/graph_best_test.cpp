@@ -1,0 +1,148 @@
+// The graph tuner on a network that runs, and on records alone.
+#include "tune/tuner/graph_best.h"
+
+#include <gtest/gtest.h>
+
+#include "codegen/llvm/backend.h"
+#include "network.h"
+#include "tune/tuner/recorded_costs.h"
+
+namespace kilter::tune {
+namespace {
+
+constexpr const char* kDevice = "a device";
+
+GraphTuneOptions short_run(const std::string& records, int threads) {
+  GraphTuneOptions options;
+  options.threads = threads, options.device = kDevice, options.records = records;
+  options.runner = worker();
+  options.measure_seconds = 1, options.race_seconds = 2, options.schedules = 2;
+  return options;
+}
+
+GraphBest run(const GraphTuneOptions& options, std::span<const Record> records = {}) {
+  const Graph graph = small_network();
+  RunnerOptions runner = worker();
+  runner.inputs = inputs_of(graph), runner.threads = options.threads;
+  NetworkBench bench(graph, native(), runner);
+  return graph_best(bench, records, {}, options);
+}
+
+void never_slower(const GraphBest& best) {
+  if (best.won) {
+    EXPECT_FALSE(best.same_plan);
+    EXPECT_LE(best.ratio.high, 1);
+    EXPECT_LE(best.default_ratio.high, 1);
+  }
+  EXPECT_EQ(best.same_plan, best.choices.empty());
+  EXPECT_LE(best.answer.ms, best.history_ms + 1e-9);
+}
+
+TEST(GraphBest, MeasuresChoosesRacesAndKeepsLayoutChanges) {
+  const std::string records = testing::TempDir() + "graph_best_test.db";
+  std::filesystem::remove(transforms_file(records, kDevice));
+  const GraphBest first = run(short_run(records, 1));
+  never_slower(first);
+  EXPECT_GT(first.measured.variants, 2);
+  EXPECT_GT(first.alternatives, first.layers);
+  EXPECT_TRUE(first.answer.exact);
+  if (native().target.limits.lanes_f32() == 1) return;
+  EXPECT_GT(first.transforms.seconds, 0);
+  EXPECT_LT(first.transforms.seconds, 30);
+  ASSERT_TRUE(first.transforms.model);
+  EXPECT_EQ(first.transforms.model->samples().size(), 16U);
+  const GraphBest second = run(short_run(records, 1));
+  EXPECT_EQ(second.transforms.seconds, 0);
+  EXPECT_EQ(second.transforms.file, transforms_file(records, kDevice).string());
+  // Fused layers and concatenations have alternatives with what they were measured to take.
+  const Layer& squeeze = first.network.layers[static_cast<size_t>(first.network.layer_of("fire2.squeeze"))];
+  const auto alone = std::find_if(squeeze.alternatives.begin(), squeeze.alternatives.end(),
+                                  [](const Alternative& a) { return !a.choice.fuse; });
+  ASSERT_NE(alone, squeeze.alternatives.end());
+  EXPECT_EQ(alone->basis, "measured here");
+  EXPECT_GT(alone->ms, 0);
+  EXPECT_EQ(squeeze.alternatives.front().basis, "measured here");
+}
+
+TEST(GraphBest, OnTwoThreadsShortLayersMayRunOnOne) {
+  const GraphBest best = run(short_run("", 2));
+  never_slower(best);
+  int64_t with_threads = 0;
+  for (const Layer& layer : best.network.layers) {
+    for (const Alternative& a : layer.alternatives) with_threads += a.choice.threads == 1 ? 1 : 0;
+  }
+  // Where other processes take the CPUs, nothing is known of other numbers of threads, and that is said.
+  EXPECT_TRUE(with_threads > 0 || best.measured.crowded > 0.2) << best.measured.crowded;
+  EXPECT_EQ(best.transforms.file, "");
+}
+
+class OfRecords : public testing::Test {
+ protected:
+  OfRecords() : look_(native()) {
+    look_.generate_code = false, look_.keep_placed = true;
+    compiled_ = compile_graph(small_network(), look_);
+    for (const Step& step : compiled_.plan.steps) {
+      if (step.schedule.starts_with("conv2d_direct") && step_.name.empty()) step_ = step;
+    }
+  }
+  Record record(const std::string& schedule, double ratio, const std::string& node, Status status = Status::ok) const {
+    Record r;
+    r.problem = step_.problem, r.layouts = step_.layouts, r.schedule = schedule, r.node = node;
+    r.status = status;
+    r.conditions.device = kDevice, r.conditions.threads = 1;
+    r.conditions.target = native().target.name, r.conditions.codegen = codegen_version();
+    if (status != Status::ok) return r;
+    r.samples_ms = std::vector<double>(8, 2 * ratio);
+    r.versus = Versus{{ratio, ratio - 0.01, ratio + 0.01}, step_.schedule};
+    return r;
+  }
+  std::string other(int64_t tile) const {
+    Schedule s = parse_schedule(step_.schedule);
+    for (auto& [knob, value] : s.knobs) {
+      if (knob == "tile") value = value == tile ? tile + 1 : tile;
+    }
+    return s.text();
+  }
+  GraphBest best(const std::vector<Record>& records) const {
+    GraphTuneOptions options;
+    options.device = kDevice;
+    return graph_best_of_records(compiled_, look_, records, {}, options);
+  }
+
+  CompileOptions look_;
+  Compiled compiled_;
+  Step step_;
+};
+
+TEST_F(OfRecords, TheBestScheduleOfEachLayerIsTaken) {
+  const GraphBest got = best({record(other(3), 0.8, "elsewhere"), record(other(5), 0.9, "elsewhere")});
+  ASSERT_TRUE(got.choices.contains(step_.name));
+  EXPECT_EQ(got.choices.at(step_.name).schedule->text(), other(3));
+  const Layer& layer = got.network.layers[static_cast<size_t>(got.network.layer_of(step_.name))];
+  EXPECT_NEAR(layer.alternatives.front().ms, 2, 1e-9);
+  EXPECT_EQ(layer.alternatives.front().basis, "records");
+  EXPECT_FALSE(got.won);  // nothing was raced
+}
+
+TEST_F(OfRecords, WhatWasMeasuredOnTheLayerItselfCountsMore) {
+  std::vector<Record> records;
+  for (int i = 0; i < 4; ++i) records.push_back(record(other(5), 0.7, step_.name));
+  for (int i = 0; i < 4; ++i) records.push_back(record(other(3), 0.95, step_.name));
+  records.push_back(record(other(3), 0.6, "elsewhere"));
+  const GraphBest got = best(records);
+  EXPECT_EQ(got.choices.at(step_.name).schedule->text(), other(5));
+}
+
+TEST_F(OfRecords, WhatEverFailedIsNeverTaken) {
+  const GraphBest got = best({record(other(3), 0.5, "a"), record(other(3), 0.5, "a", Status::wrong)});
+  EXPECT_FALSE(got.choices.contains(step_.name));
+}
+
+TEST_F(OfRecords, EstimatesAloneChangeNothingThatIsNotClearlyBetter) {
+  const GraphBest got = best({});
+  EXPECT_TRUE(got.same_plan);
+  EXPECT_GT(got.alternatives, got.layers);
+}
+
+}  // namespace
+}  // namespace kilter::tune

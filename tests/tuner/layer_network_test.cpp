@@ -1,0 +1,244 @@
+// Networks with planted costs: what the graph tuner must and must not choose.
+#include "tune/tuner/layer_network.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "network.h"
+#include "tune/graph/solvers.h"
+#include "tune/tuner/thread_costs.h"
+
+namespace kilter::tune {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+LayerChoice plain() {
+  LayerChoice choice;
+  choice.plain = true;
+  return choice;
+}
+
+LayerChoice on(int32_t threads) {
+  LayerChoice choice;
+  choice.threads = threads;
+  return choice;
+}
+
+/// A blocked layer that takes `ms`, and `plain_ms` on plain images; below 0: it has no such alternative.
+Layer layer(const std::string& name, double ms, double plain_ms = -1) {
+  Layer out;
+  out.node = name, out.nodes = {name}, out.op = "Conv";
+  out.problem = "p", out.blocked = true;
+  out.alternatives = {{{}, ms, 0, "by default"}};
+  if (plain_ms >= 0) out.alternatives.push_back({plain(), plain_ms, 0, "measured here"});
+  return out;
+}
+
+LayerNetwork chain(std::vector<Layer> layers) {
+  LayerNetwork out;
+  out.layers = std::move(layers);
+  out.block = 16;
+  for (size_t l = 1; l < out.layers.size(); ++l) out.flows.push_back({l - 1, l, 1e6});
+  return out;
+}
+
+/// Every change of an image of 1 MB takes `ms`, whichever way.
+TransformModel transforms(double ms) {
+  std::vector<TransformSample> samples;
+  for (const char* kind : {"plain->c16", "c16->plain"}) {
+    for (const double scale : {0.5, 1.0, 2.0, 4.0}) samples.push_back({kind, 1, 2e6 * scale, ms * scale});
+  }
+  return {"a device", {{"memory", kInfinity, true}}, samples};
+}
+
+std::string chosen(const LayerNetwork& network, double change_ms, Solver solver = Solver::automatic) {
+  const TransformModel model = transforms(change_ms);
+  const ChoiceProblem problem = choice_problem(network, &model, 1, std::vector<size_t>(network.layers.size(), 0));
+  std::string out;
+  for (const size_t a : solve(problem, solver).choice) out += std::to_string(a);
+  return out;
+}
+
+TEST(LayerNetwork, AFasterLayerIsNotTakenWhenItsLayoutChangesCostMore) {
+  const LayerNetwork network = chain({layer("a", 1), layer("b", 1, 0.9), layer("c", 1)});
+  EXPECT_EQ(chosen(network, 0.2), "000");
+  EXPECT_EQ(chosen(network, 0.04), "010");  // two changes of 0.04 for 0.1
+  EXPECT_EQ(chosen(network, 0.06), "000");
+}
+
+TEST(LayerNetwork, TwoLayersChangeTogetherWhereNeitherPaysAlone) {
+  const LayerNetwork one = chain({layer("a", 1), layer("b", 1, 0.7), layer("c", 1), layer("d", 1)});
+  const LayerNetwork two = chain({layer("a", 1), layer("b", 1, 0.7), layer("c", 1, 0.7), layer("d", 1)});
+  EXPECT_EQ(chosen(one, 0.2), "0000");
+  EXPECT_EQ(chosen(two, 0.2), "0110");
+  EXPECT_EQ(chosen(two, 0.2, Solver::pbqp), "0110");
+  // Where neighbours have a choice of their own, each alone is blind to what it costs them.
+  const LayerNetwork odd = chain({layer("a", 1, 1.5), layer("b", 1, 0.9), layer("c", 1, 1.5)});
+  EXPECT_EQ(chosen(odd, 0.2, Solver::greedy), "010");
+  EXPECT_EQ(chosen(odd, 0.2), "000");
+}
+
+TEST(LayerNetwork, WhatOnlyFollowsCannotGoBackToBlocks) {
+  LayerNetwork network = chain({layer("a", 1, 0.1), layer("pool", 1, 3), layer("c", 1)});
+  EXPECT_EQ(chosen(network, 0.01), "100");
+  network.layers[1].follows = true;
+  EXPECT_EQ(chosen(network, 0.01), "000");  // 0.1 + 3 + 1 would be more
+  network.layers[1].alternatives[1].ms = 1.5;
+  EXPECT_EQ(chosen(network, 0.01), "110");
+}
+
+TEST(LayerNetwork, ACopyThatIsNotNeededAnyMoreIsGained) {
+  LayerNetwork network = chain({layer("a", 1, 1.05), layer("copy", 0.3)});
+  network.layers[1].op = "Relayout", network.layers[1].blocked = false;
+  EXPECT_EQ(chosen(network, 5), "10");
+  network.layers[0].alternatives[1].ms = 1.35;
+  EXPECT_EQ(chosen(network, 5), "00");
+}
+
+TEST(LayerNetwork, AnAlternativeIsWorthItsUncertainty) {
+  LayerNetwork network = chain({layer("a", 1)});
+  network.layers[0].alternatives.push_back({on(1), 0.97, 0.05, "measured here"});
+  EXPECT_EQ(chosen(network, 1), "0");
+  network.layers[0].alternatives[1].error_ms = 0.02;
+  EXPECT_EQ(chosen(network, 1), "1");
+  // What is in use already does not pay for it.
+  const ChoiceProblem problem = choice_problem(network, nullptr, 1, {1});
+  EXPECT_EQ(problem.nodes[0], (std::vector<double>{1, 0.97}));
+}
+
+/// Rounds in which layers run on one thread or both, by planted costs.
+ThreadCosts planted(double one, double after_other) {
+  ThreadCosts costs;
+  for (int i = 0; i < 40; ++i) {
+    for (const size_t l : {0U, 1U}) {
+      const int32_t own = i % 2, before = l == 0 ? 0 : i / 2 % 2;
+      const double hand_over = l == 1 && before != own ? after_other : 0;
+      costs.note(l, before, own, (own == 1 ? one : 0) + hand_over);
+    }
+  }
+  return costs;
+}
+
+TEST(ThreadCosts, ALayerOnOneThreadPaysForWhatItsNeighbourLeavesElsewhere) {
+  LayerNetwork network = chain({layer("a", 1), layer("b", 1)});
+  planted(-0.2, 0.5).expand(network);
+  ASSERT_EQ(network.layers[1].alternatives.size(), 2U);
+  EXPECT_EQ(network.layers[1].alternatives[1].choice.threads, 1);
+  EXPECT_EQ(chosen(network, 1), "11");  // together
+  network.layers[0].alternatives.resize(1);
+  network.together.clear();
+  planted(-0.2, 0.5).expand(network);
+  network.layers[0].alternatives[1].ms = 3;  // the first one has to stay on both
+  EXPECT_EQ(chosen(network, 1), "00");
+}
+
+TEST(ThreadCosts, WhatIsMuchSlowerIsNoAlternative) {
+  LayerNetwork network = chain({layer("a", 1), layer("b", 1)});
+  planted(0.8, 0).expand(network);
+  EXPECT_EQ(network.layers[0].alternatives.size(), 1U);
+}
+
+LayerNetwork diamond() {
+  LayerNetwork out = chain({layer("a", 1, 0.9), layer("b", 1, 0.8), layer("c", 1, 0.8), layer("sum", 1, 0.9)});
+  out.flows = {{0, 1, 1e6}, {0, 2, 1e6}, {1, 3, 1e6}, {2, 3, 1e6}};
+  return out;
+}
+
+TEST(Solve, TakesDynamicProgrammingForForestsAndPbqpElse) {
+  const TransformModel model = transforms(0.05);
+  const auto how = [&](const LayerNetwork& network, Solver solver) {
+    return solve(choice_problem(network, &model, 1, std::vector<size_t>(network.layers.size(), 0)), solver);
+  };
+  const LayerNetwork line = chain({layer("a", 1, 0.9), layer("b", 1, 0.9)});
+  EXPECT_TRUE(how(line, Solver::automatic).exact);
+  EXPECT_EQ(how(line, Solver::automatic).how, how(line, Solver::forest).how);
+  EXPECT_TRUE(how(diamond(), Solver::automatic).exact);
+  EXPECT_EQ(how(diamond(), Solver::automatic).how, how(diamond(), Solver::pbqp).how);
+  try {
+    how(diamond(), Solver::forest);
+    FAIL() << "accepted";
+  } catch (const Error& e) {
+    EXPECT_NE(e.message().find("--solver dp: graph for dynamic programming: limit a forest (no circle of edges), got"),
+              std::string::npos)
+        << e.message();
+    EXPECT_NE(e.message().find("; take pbqp or auto"), std::string::npos) << e.message();
+  }
+  try {
+    parse_solver("magic");
+    FAIL() << "accepted";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.message(), "--solver magic: legal are auto, dp, pbqp and greedy");
+  }
+}
+
+TEST(Solve, FindsWhatBruteForceFindsOnSmallNetworks) {
+  const TransformModel model = transforms(0.15);
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const Random random(seed);
+    LayerNetwork network;
+    network.block = 16;
+    for (uint64_t l = 0; l < 9; ++l) {
+      const double other = 0.5 + random.uniform(10 * l + 1);
+      network.layers.push_back(layer("n" + std::to_string(l), 1, random.uniform(10 * l) < 0.7F ? other : -1));
+      network.layers.back().follows = random.uniform(10 * l + 2) < 0.3F;
+      if (random.uniform(10 * l + 3) < 0.5F)
+        network.layers.back().alternatives.push_back({on(1), 0.7 + random.uniform(10 * l + 4), 0.01, "measured here"});
+      for (uint64_t from = 0; from < l; ++from) {
+        if (random.uniform(1000 + 10 * l + from) < 0.3F)
+          network.flows.push_back({from, l, 1e5 + 1e6 * random.uniform(2000 + 10 * l + from)});
+      }
+    }
+    const ChoiceProblem problem = choice_problem(network, &model, 1, std::vector<size_t>(9, 0));
+    const auto truth = std::get<ChoiceAnswer>(solve_brute_force(problem));
+    const ChoiceAnswer answer = solve(problem, Solver::automatic);
+    EXPECT_TRUE(answer.exact) << seed;
+    EXPECT_NEAR(answer.ms, truth.ms, 1e-9) << seed;
+    EXPECT_LE(answer.ms, solve_greedy(problem).ms) << seed;
+  }
+}
+
+TEST(LayerNetwork, ChoicesNameAllNodesOfAPlainLayerAndAreFoundAgain) {
+  LayerNetwork network = chain({layer("a", 1, 0.9), layer("b", 1)});
+  network.layers[0].nodes = {"a", "a.relu"};
+  network.layers[1].alternatives.push_back({LayerChoice(parse_schedule("map item=4096")), 1, 0, ""});
+  const Choices got = choices(network, {1, 1});
+  ASSERT_EQ(got.size(), 3U);
+  EXPECT_TRUE(got.at("a").plain && got.at("a.relu").plain);
+  EXPECT_EQ(got.at("b").schedule->text(), "map item=4096");
+  EXPECT_EQ(indices(network, got), (std::vector<size_t>{1, 1}));
+  EXPECT_EQ(indices(network, {}), (std::vector<size_t>{0, 0}));
+  EXPECT_TRUE(choices(network, {0, 0}).empty());
+}
+
+TEST(LayerNetwork, OfANetworkHasItsTasksViewsAndFlows) {
+  CompileOptions look = native();
+  look.generate_code = false, look.keep_placed = true;
+  const Compiled compiled = compile_graph(small_network(), look);
+  const LayerNetwork network = layer_network(compiled, look);
+  const auto at = [&](const std::string& node) { return static_cast<size_t>(network.layer_of(node)); };
+  EXPECT_EQ(at("fire2.squeeze.relu"), at("fire2.squeeze"));
+  EXPECT_EQ(network.layer_of("nothing"), -1);
+  EXPECT_TRUE(network.layers[at("fire2.squeeze")].task());
+  EXPECT_FALSE(network.layers[at("fire2.concat")].task());  // its parts are written in place
+  EXPECT_FALSE(network.layers[at("fire2.squeeze")].may_be_plain);
+  const bool blocks = look.target.limits.lanes_f32() > 1;
+  EXPECT_EQ(network.layers[at("fire2.squeeze")].blocked, blocks);
+  EXPECT_EQ(network.layers[at("fire2.concat")].may_be_plain, blocks);
+  EXPECT_EQ(feeder(network, at("fire2.expand1x1")), at("fire2.squeeze"));
+  EXPECT_EQ(feeder(network, at("conv1")), SIZE_MAX);
+  // Each part of the concatenation flows into it, and it into the next layer, in f32.
+  double bytes = 0;
+  for (const Flow& flow : network.flows) bytes += flow.to == at("fire2.concat") ? flow.bytes : 0;
+  for (const Flow& flow : network.flows) {
+    if (flow.from != at("fire2.concat")) continue;
+    EXPECT_EQ(flow.bytes, bytes);
+  }
+  EXPECT_GT(bytes, 0);
+}
+
+}  // namespace
+}  // namespace kilter::tune

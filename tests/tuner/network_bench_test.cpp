@@ -1,0 +1,86 @@
+// Variants of a network, also such as change what the passes make of it.
+#include "tune/tuner/network_bench.h"
+
+#include <gtest/gtest.h>
+
+#include "network.h"
+
+namespace kilter::tune {
+namespace {
+
+class Bench : public testing::Test {
+ protected:
+  Bench() : graph_(small_network()), bench_(graph_, native(), runner()) {}
+  RunnerOptions runner() const {
+    RunnerOptions options = worker();
+    options.inputs = inputs_of(graph_);
+    return options;
+  }
+  static LayerChoice alone() {
+    LayerChoice choice;
+    choice.fuse = false;
+    return choice;
+  }
+  static LayerChoice plain() {
+    LayerChoice choice;
+    choice.plain = true;
+    return choice;
+  }
+
+  Graph graph_;
+  NetworkBench bench_;
+};
+
+TEST_F(Bench, VariantsWhosePassesDifferComputeTheSame) {
+  const auto variant = bench_.build({{"fire2.squeeze", alone()}, {"pool3", plain()}});
+  EXPECT_TRUE(variant->steps.contains("fire2.squeeze.relu"));
+  EXPECT_FALSE(bench_.fallback().steps.contains("fire2.squeeze.relu"));
+  EXPECT_GT(variant->compiled.plan.steps.size(), bench_.fallback().compiled.plan.steps.size());
+  const Loaded loaded = bench_.load(*variant);
+  ASSERT_TRUE(loaded.id.has_value());
+  for (const Fault& fault : loaded.faults) ADD_FAILURE() << fault.words;
+  const std::vector<VariantId> ids{bench_.fallback_id(), *loaded.id};
+  const Laps laps = bench_.runner().measure(ids);
+  EXPECT_TRUE(laps.faults.empty());
+  EXPECT_FALSE(laps.laps[1].empty());
+}
+
+TEST_F(Bench, FormsOfTheGraphComeAndGoAndTheDefaultStays) {
+  const std::string plan = bench_.fallback().compiled.plan.steps.back().name;
+  const std::vector<std::string> nodes = {"fire2.squeeze", "fire3.squeeze", "fire4.squeeze", "fire5.squeeze",
+                                          "fire6.squeeze", "fire7.squeeze", "fire8.squeeze", "fire9.squeeze",
+                                          "conv1",         "conv10"};
+  for (int time = 0; time < 2; ++time) {
+    for (const std::string& node : nodes) {
+      const auto variant = bench_.build({{node, alone()}});
+      EXPECT_TRUE(variant->steps.contains(node + ".relu")) << node;
+      const Loaded loaded = bench_.load(*variant);
+      ASSERT_TRUE(loaded.id.has_value()) << node;
+      EXPECT_TRUE(loaded.faults.empty()) << node;
+      bench_.runner().drop(*loaded.id);
+    }
+  }
+  const auto again = bench_.build({});
+  EXPECT_EQ(again->steps, bench_.fallback().steps);
+}
+
+TEST_F(Bench, ThreadsOfALayerAreItsStepsOwn) {
+  LayerChoice one;
+  one.threads = 1;
+  const auto variant = bench_.build({{"conv1", one}});
+  for (const Step& step : variant->compiled.plan.steps)
+    EXPECT_EQ(step.max_threads, step.name == "conv1" ? 1 : 0) << step.name;
+}
+
+TEST_F(Bench, UnknownNamesAreRefused) {
+  try {
+    bench_.build({{"nothing", alone()}});
+    FAIL() << "accepted";
+  } catch (const Error& e) {
+    EXPECT_NE(e.message().find("--no-fuse nothing: no task has this name; legal are"), std::string::npos)
+        << e.message();
+  }
+}
+
+}  // namespace
+}  // namespace kilter::tune

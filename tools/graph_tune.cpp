@@ -1,0 +1,122 @@
+// kilter graph-tune: for each layer the alternative that is best for the whole network.
+
+#include <nlohmann/json.hpp>
+
+#include "compile/tasks.h"
+#include "tune/records/match.h"
+#include "tune/tuner/apply.h"
+#include "tune/tuner/choices_file.h"
+#include "tune/tuner/tune_json.h"
+#include "tuning.h"
+
+namespace kilter::tool {
+namespace {
+
+using namespace kilter::tune;
+
+struct GraphTuneCommand {
+  ModelOptions model;
+  std::string solver = "auto", write_plan, json;
+  double measure = 8, race = 10;
+  size_t schedules = 4;
+  bool measure_transforms = false, no_run = false, layers = false;
+};
+
+/// What the best record of each task gives.
+Choices history_best(const TuningSetup& setup) {
+  const PassedGraph passed = run_passes(setup.graph, setup.compile());
+  ApplyOptions how;
+  how.file = setup.file, how.device = setup.device, how.threads = setup.threads;
+  const Recorded recorded = apply_records(passed, setup.compile(), Matcher(setup.known), how);
+  Choices out;
+  for (const auto& [node, schedule] : recorded.schedules) out[node] = schedule;
+  return out;
+}
+
+GraphBest answer(const TuningSetup& setup, const Choices& history, const GraphTuneOptions& options, bool run) {
+  if (run) {
+    RunnerOptions runner;
+    runner.inputs = setup.inputs, runner.threads = setup.threads;
+    NetworkBench bench(setup.graph, setup.compile(), std::move(runner));
+    return graph_best(bench, setup.known, history, options);
+  }
+  CompileOptions look = setup.compile();
+  look.generate_code = false, look.keep_placed = true;
+  return graph_best_of_records(compile_graph(setup.graph, look), look, setup.known, history, options);
+}
+
+void print_layers(const GraphBest& best) {
+  const std::vector<size_t> chosen = indices(best.network, best.choices);
+  for (size_t l = 0; l < chosen.size(); ++l) {
+    const Layer& layer = best.network.layers[l];
+    for (size_t a = 0; a < layer.alternatives.size() && layer.task(); ++a) {
+      const Alternative& one = layer.alternatives[a];
+      fmt::print("{} {:9.4f} +- {:.4f} ms  {} | {} ({})\n", a == chosen[l] ? "*" : " ", one.ms, one.error_ms,
+                 layer.node, a == 0 ? "default: " + layer.schedule : text(one.choice), one.basis);
+    }
+  }
+}
+
+void run_graph_tune(const GraphTuneCommand& command) {
+  if (command.model.choose != "graph-best")
+    fail(ErrorKind::usage, "graph-tune: --choose {} is for commands that use what was tuned; leave it out",
+         command.model.choose);
+  const TuningSetup setup(command.model, "graph-tune");
+  GraphTuneOptions options;
+  options.threads = setup.threads, options.device = setup.device, options.records = setup.file;
+  options.measure_anew = command.measure_transforms;
+  options.measure_seconds = command.measure, options.race_seconds = command.race;
+  options.schedules = command.schedules, options.solver = parse_solver(command.solver);
+  const Choices history = setup.file.empty() ? Choices{} : history_best(setup);
+  const GraphBest best = answer(setup, history, options, !command.no_run);
+  const Choices& taken = best.won || command.no_run ? best.choices : history;
+  if (!command.no_run) keep(setup, best, history);
+  if (!command.write_plan.empty()) {
+    const std::string notes =
+        fmt::format("{} for {} on {} threads, {} {}; {}", command.model.model, setup.compile().target.name,
+                    setup.threads, best.won ? "graph-best" : "history-best", iso_date(), version_text());
+    write_text("--write-plan", command.write_plan, text(taken, notes));
+  }
+  if (!command.json.empty()) write_text("--json", command.json, to_json(best).dump(2) + "\n");
+  if (command.json == "-") return;
+  fmt::print("{} on {} threads; history-best has schedules for {} layers\n{}", command.model.model, setup.threads,
+             history.size(), graph_text(best));
+  if (command.layers) print_layers(best);
+}
+
+}  // namespace
+
+void add_graph_tune(CLI::App& app, Context&) {
+  auto command = std::make_shared<GraphTuneCommand>();
+  CLI::App* sub = app.add_subcommand(
+      "graph-tune", "Choose schedule, threads, layout and fusion of each layer for the whole network at once");
+  command->model.records = "default", command->model.choose = "graph-best";
+  command->model.add_to(*sub);
+  sub->add_option(
+         "--solver", command->solver,
+         "dp: dynamic programming, for forests; pbqp: any graph; greedy: each layer alone; auto: dp, else pbqp")
+      ->check(CLI::IsMember({"auto", "dp", "pbqp", "greedy"}))
+      ->capture_default_str();
+  sub->add_option("--measure", command->measure, "seconds that measuring alternatives in the network may take")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  sub->add_option("--race", command->race, "seconds for the races against history-best")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  sub->add_option("--schedules", command->schedules, "schedules of a layer that are looked at, beside the default")
+      ->check(CLI::Range(0, 64))
+      ->capture_default_str();
+  sub->add_flag("--measure-transforms", command->measure_transforms,
+                "measure layout changes again, though they are known");
+  sub->add_flag("--no-run", command->no_run, "run nothing: costs from records and estimates, schedules alone, no race");
+  sub->add_flag("--layers", command->layers, "print every alternative of every layer with its cost");
+  sub->add_option("--write-plan", command->write_plan, "write what was chosen to a file, for --layer-plan");
+  sub->add_option("--json", command->json,
+                  "also write the outcome as JSON to a file; - is standard output, which then holds nothing else");
+  sub->footer(
+      "What was chosen is kept beside the records, and --records FILE --choose graph-best of other commands takes it\n"
+      "from there.");
+  sub->callback([command] { run_graph_tune(*command); });
+}
+
+}  // namespace kilter::tool
