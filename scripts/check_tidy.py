@@ -163,7 +163,7 @@ def main():
     keys = {file: keys_of.key(file) for file in files}
     known = read_cache()
     fine = {file: known[file] for file in files if keys[file] and known.get(file) == keys[file] and not args.all}
-    kept = fine if not args.files else {**known, **fine}
+    kept = {**known, **fine} if args.files else dict(fine)
     bad = run([file for file in files if file not in fine], max(args.j, 1), kept, keys)
     count = f"{len(files)} files, {len(files) - len(fine)} of them checked now, in {time.monotonic() - start:.0f} s"
     if bad:
