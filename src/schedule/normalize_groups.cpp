@@ -153,13 +153,21 @@ double model(const Grouped& s, const Split& p, const TargetLimits& limits) {
   return bytes * 2 / reread_rate(elems * 4, limits) + bytes / again;
 }
 
-Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+/// What is normalized, and the split that a schedule asks for.
+Answer<std::pair<Grouped, Split>> shape_of(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
   auto analysed = analyse(task, limits);
   if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
   const Grouped& s = std::get<Grouped>(analysed);
   if (auto rejected = check_knobs(schedule, knobs(s))) return *rejected;
   const Split p{schedule.knob("joint"), schedule.knob("parts")};
   if (auto rejected = check_split(p)) return *rejected;
+  return std::pair{s, p};
+}
+
+Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  const auto shape = shape_of(task, schedule, limits);
+  if (const auto* rejected = std::get_if<Rejected>(&shape)) return *rejected;
+  const auto& [s, p] = std::get<std::pair<Grouped, Split>>(shape);
   const double filled =
       s.blocked ? static_cast<double>(s.channels) / static_cast<double>(s.blocks * lanes_of(limits)) : 1;
   return Estimate{model(s, p, limits), 1 - filled};
@@ -518,12 +526,9 @@ void lower_apart(Lowered& out, const Task& task, const Grouped& s, const Split& 
 }
 
 Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  auto analysed = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
-  const Grouped& s = std::get<Grouped>(analysed);
-  if (auto rejected = check_knobs(schedule, knobs(s))) return *rejected;
-  const Split p{schedule.knob("joint"), schedule.knob("parts")};
-  if (auto rejected = check_split(p)) return *rejected;
+  const auto shape = shape_of(task, schedule, limits);
+  if (const auto* rejected = std::get_if<Rejected>(&shape)) return *rejected;
+  const auto& [s, p] = std::get<std::pair<Grouped, Split>>(shape);
   const int32_t lanes = lanes_of(limits);
   Lowered lowered;
   if (!s.blocked) {

@@ -7,23 +7,13 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "error_of.h"
 #include "scratch_folder.h"
 
 namespace kilter {
 namespace {
 
 using testing::HasSubstr;
-
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), ErrorKind::io);
-    return e.message();
-  }
-  return "no error";
-}
 
 TEST(Files, WritesReadsAndMaps) {
   const ScratchFolder folder;
@@ -49,12 +39,13 @@ TEST(Files, EmptyFileMapsToNothing) {
 TEST(Files, ErrorsNamePathAndReason) {
   const ScratchFolder folder;
   const auto missing = folder.path() / "missing";
-  EXPECT_THAT(error_of([&] { MappedFile::open(missing); }),
+  EXPECT_THAT(error_of([&] { MappedFile::open(missing); }, ErrorKind::io),
               testing::AllOf(HasSubstr(missing.string()), HasSubstr("No such file")));
-  EXPECT_THAT(error_of([&] { read_file(missing); }), HasSubstr("No such file"));
-  EXPECT_THAT(error_of([&] { MappedFile::open(folder.path()); }), HasSubstr("directory"));
-  EXPECT_THAT(error_of([&] { write_file_atomically(folder.path(), "x"); }), HasSubstr("directory"));
-  EXPECT_THAT(error_of([&] { write_file_atomically(missing / "deeper", "x"); }), HasSubstr("No such file"));
+  EXPECT_THAT(error_of([&] { read_file(missing); }, ErrorKind::io), HasSubstr("No such file"));
+  EXPECT_THAT(error_of([&] { MappedFile::open(folder.path()); }, ErrorKind::io), HasSubstr("directory"));
+  EXPECT_THAT(error_of([&] { write_file_atomically(folder.path(), "x"); }, ErrorKind::io), HasSubstr("directory"));
+  EXPECT_THAT(error_of([&] { write_file_atomically(missing / "deeper", "x"); }, ErrorKind::io),
+              HasSubstr("No such file"));
 }
 
 TEST(Files, UnreadableFile) {
@@ -63,19 +54,19 @@ TEST(Files, UnreadableFile) {
   const auto path = folder.path() / "secret";
   write_file_atomically(path, "x");
   std::filesystem::permissions(path, std::filesystem::perms::none);
-  EXPECT_THAT(error_of([&] { read_file(path); }), HasSubstr("Permission denied"));
+  EXPECT_THAT(error_of([&] { read_file(path); }, ErrorKind::io), HasSubstr("Permission denied"));
 }
 
 TEST(Files, FullDiskIsAnErrorThatNamesTheReason) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
-  EXPECT_THAT(error_of([] { write_file_atomically("/dev/full", "x"); }), HasSubstr("No space left"));
+  EXPECT_THAT(error_of([] { write_file_atomically("/dev/full", "x"); }, ErrorKind::io), HasSubstr("No space left"));
 }
 
 TEST(Files, FailedWriteLeavesNoTemporary) {
   const ScratchFolder folder;
   const auto target = folder.path() / "target";
   std::filesystem::create_directory(target);
-  EXPECT_NE(error_of([&] { write_file_atomically(target, "x"); }), "no error");
+  EXPECT_NE(error_of([&] { write_file_atomically(target, "x"); }, ErrorKind::io), "no error");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 

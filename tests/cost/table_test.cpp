@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "../base/error_of.h"
 #include "../base/scratch_folder.h"
 #include "base/error.h"
 #include "base/files.h"
@@ -15,15 +16,6 @@ namespace kilter::tune {
 namespace {
 
 constexpr double kFailed = std::numeric_limits<double>::infinity();
-
-std::string error_of(const std::function<void()>& what) {
-  try {
-    what();
-  } catch (const Error& e) {
-    return e.message();
-  }
-  return "no error";
-}
 
 const std::string kHeader = R"({"format": "kilter-cost-table-1", "features": ["a", "b"]})"
                             "\n";

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "../base/error_of.h"
 #include "../base/scratch_folder.h"
 #include "base/error.h"
 #include "base/files.h"
@@ -55,15 +56,6 @@ class Trainers : public testing::TestWithParam<Trainer> {
   }
   static bool ranks() { return GetParam().objective == Objective::rank; }
 };
-
-std::string error_of(const std::function<void()>& what) {
-  try {
-    what();
-  } catch (const Error& e) {
-    return e.message();
-  }
-  return "no error";
-}
 
 double held_out_correlation(const TrainableModel& model, const SyntheticOptions& options, uint64_t seed) {
   const TrainingSet set = synthetic_set(options, seed);

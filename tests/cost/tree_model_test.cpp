@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "../base/error_of.h"
 #include "../base/scratch_folder.h"
 #include "base/error.h"
 #include "base/files.h"
@@ -24,15 +25,6 @@ TreeModel small_model() {
       {{0, false, 1, 4}, {1, true, 5, 3}, {-1, false, 10, -1}, {-1, false, 20, -1}, {-1, false, 30, -1}});
   parts.trees.push_back({{-1, false, 0.5F, -1}});
   return TreeModel(parts);
-}
-
-std::string error_of(const std::function<void()>& what) {
-  try {
-    what();
-  } catch (const Error& e) {
-    return e.message();
-  }
-  return "no error";
 }
 
 TEST(TreeModel, LessGoesLeftAndUnknownWhereTheSplitSays) {

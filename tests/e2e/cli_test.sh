@@ -5,19 +5,8 @@ kilter=$1
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export XDG_CACHE_HOME=$scratch/cache
-failures=0
-
-# expect CODE TEXT ARGS...: the exit code, and TEXT somewhere in the output.
-expect() {
-  local code=$1 text=$2 got out
-  shift 2
-  out=$("$kilter" "$@" 2>&1)
-  got=$?
-  if [ "$got" != "$code" ] || ! grep -qF -- "$text" <<<"$out"; then
-    echo "FAILED: kilter $*: expected exit $code and '$text', got exit $got and: $out" | head -5
-    failures=$((failures + 1))
-  fi
-}
+# shellcheck source=tests/e2e/expect.sh
+. "$(dirname "$0")/expect.sh"
 
 expect 0 "LLVM" --version
 expect 0 "Example:" --help
@@ -130,5 +119,4 @@ kill -INT $interrupted
 wait $interrupted
 got=$?
 [ $got = 130 ] || { echo "FAILED: an interrupted bench exits with $got, expected 130"; failures=$((failures + 1)); }
-[ $failures = 0 ] && echo "cli: all passed"
-exit $((failures > 0))
+finish cli

@@ -4,19 +4,9 @@ set -uo pipefail
 kilter=$1
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-failures=0
-
-# expect CODE TEXT ARGS...: the exit code, and TEXT somewhere in the output.
-expect() {
-  local code=$1 text=$2 got out
-  shift 2
-  out=$("$kilter" cost-model "$@" 2>&1)
-  got=$?
-  if [ "$got" != "$code" ] || ! grep -qF -- "$text" <<<"$out"; then
-    echo "FAILED: kilter cost-model $*: expected exit $code and '$text', got exit $got and: $out" | head -5
-    failures=$((failures + 1))
-  fi
-}
+# shellcheck source=tests/e2e/expect.sh
+. "$(dirname "$0")/expect.sh"
+command=(cost-model)
 
 # Eight tasks on two devices; a tile of 6 is best everywhere, the device shifts it, one row in 17 failed.
 {
@@ -68,5 +58,4 @@ expect 3 "no measured schedules to learn from; expected tables of \`kilter searc
 # One row in 17 fails by no rule that a model could learn: the rest must be in order.
 regret=$("$kilter" cost-model eval --table "$scratch/rows.jsonl" --json - | python3 -c 'import json, sys; m = json.load(sys.stdin)["all"]; print(m["top1_regret"] < 0.01 and m["pairwise"] > 0.85 and m["spearman"] > 0.7)')
 [ "$regret" = True ] || { echo "FAILED: predictions for tasks not seen are poor"; failures=$((failures + 1)); }
-[ $failures = 0 ] && echo "cost-model: all passed"
-exit $((failures > 0))
+finish cost-model

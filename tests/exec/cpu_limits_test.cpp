@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <functional>
 
+#include "../base/error_of.h"
 #include "base/error.h"
 #include "exec/thread_pool.h"
 
@@ -14,16 +15,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-std::string usage_error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), ErrorKind::usage);
-    return e.message();
-  }
-  return "no error";
-}
 
 TEST(CpuLimits, CpuMax) {
   EXPECT_EQ(parse_cpu_max("max 100000\n"), std::nullopt);
@@ -86,11 +77,11 @@ TEST(CpuLimits, ThreadCount) {
   EXPECT_EQ(parse_thread_count("1"), 1);
   EXPECT_EQ(parse_thread_count("1024"), 1024);
   for (const char* bad : {"0", "1025", "-1", "", "4x", "two", "99999999999999999999"}) {
-    EXPECT_THAT(usage_error_of([&] { parse_thread_count(bad); }),
+    EXPECT_THAT(error_of([&] { parse_thread_count(bad); }, ErrorKind::usage),
                 testing::AllOf(HasSubstr("KILTER_NUM_THREADS"), HasSubstr(std::string("'") + bad + "'"),
                                HasSubstr("1 to 1024")));
   }
-  EXPECT_THAT(usage_error_of([] { parse_spin_us("-1"); }), HasSubstr("KILTER_SPIN_US='-1'"));
+  EXPECT_THAT(error_of([] { parse_spin_us("-1"); }, ErrorKind::usage), HasSubstr("KILTER_SPIN_US='-1'"));
 }
 
 TEST(CpuLimits, DefaultThreads) {
@@ -99,7 +90,7 @@ TEST(CpuLimits, DefaultThreads) {
   EXPECT_EQ(default_threads(), 3);
   EXPECT_EQ(ThreadPool().threads(), 3);
   setenv("KILTER_NUM_THREADS", "none", 1);
-  EXPECT_THAT(usage_error_of([] { default_threads(); }), HasSubstr("'none'"));
+  EXPECT_THAT(error_of([] { default_threads(); }, ErrorKind::usage), HasSubstr("'none'"));
   unsetenv("KILTER_NUM_THREADS");
   EXPECT_GE(default_threads(), 1);
 }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <thread>
 
+#include "../base/error_of.h"
 #include "allocation_count.h"
 #include "base/error.h"
 #include "exec/memory.h"
@@ -19,16 +20,6 @@ using testing::HasSubstr;
 
 std::shared_ptr<const Program> program(Plan plan) { return std::make_shared<const Program>(std::move(plan)); }
 std::shared_ptr<ThreadPool> pool(int threads) { return std::make_shared<ThreadPool>(threads); }
-
-std::string error_of(const std::function<void()>& f, ErrorKind kind) {
-  try {
-    f();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), kind) << e.message();
-    return e.message();
-  }
-  return "no error";
-}
 
 /// Runs arithmetic_plan(count) on floats at `skew` bytes after a 64-byte boundary; y = 4 x + i.
 void check_arithmetic(Instance& instance, int64_t count, int64_t skew) {

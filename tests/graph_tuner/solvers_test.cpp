@@ -7,8 +7,8 @@
 #include <limits>
 #include <map>
 
+#include "../base/error_of.h"
 #include "networks.h"
-
 namespace kilter::tune {
 namespace {
 
@@ -168,12 +168,7 @@ TEST(Pbqp, SaysWhenNothingIsPossible) {
 }
 
 std::string message_of(const ChoiceProblem& problem) {
-  try {
-    check(problem);
-  } catch (const Error& e) {
-    return e.message();
-  }
-  return "no error";
+  return error_of([&] { check(problem); });
 }
 
 TEST(Problem, RefusesWhatIsNone) {

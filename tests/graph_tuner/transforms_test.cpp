@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "../base/error_of.h"
 #include "../base/scratch_folder.h"
 #include "base/error.h"
 #include "base/random.h"
@@ -153,13 +154,7 @@ TEST(Transforms, FileKeepsEverything) {
 }
 
 std::string message_of(const std::string& text, const std::string& device = "A") {
-  try {
-    (void)TransformModel::parse(text, "t.json", device);
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), ErrorKind::bad_input);
-    return e.message();
-  }
-  return "no error";
+  return error_of([&] { (void)TransformModel::parse(text, "t.json", device); }, ErrorKind::bad_input);
 }
 
 TEST(Transforms, RefusesDamagedAndForeignFiles) {

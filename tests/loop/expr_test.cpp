@@ -5,21 +5,13 @@
 #include <cstring>
 #include <limits>
 
+#include "../base/error_of.h"
 #include "loop/eval.h"
 #include "loop/loop.h"
 #include "loop/text.h"
 
 namespace kilter {
 namespace {
-
-std::string message(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.message();
-  }
-  return "no error";
-}
 
 LoopFunc with_vars() {
   LoopFunc f;
@@ -99,16 +91,16 @@ TEST(Expr, VectorsAndRamps) {
 }
 
 TEST(Expr, TypeErrors) {
-  EXPECT_EQ(message([] { kI + kA; }), "loop IR: add of i64 and f32: the element types differ");
-  EXPECT_EQ(message([] { kV + imm(DType::f32, 0, 4); }), "loop IR: add of 8 and 4 lanes");
-  EXPECT_EQ(message([] { unary(Op::exp, kI); }), "loop IR: exp is not defined for i64");
-  EXPECT_EQ(message([] { binary(Op::shl, kA, kA); }), "loop IR: shl is not defined for f32");
-  EXPECT_EQ(message([] { select(kA, kI, kI); }), "loop IR: the condition of select has type f32");
-  EXPECT_EQ(message([] { bitcast(DType::f64, kA); }), "loop IR: bitcast of f32 to f64: the sizes differ");
-  EXPECT_EQ(message([] { broadcast(kV, 4); }), "loop IR: broadcast of f32x8 to 4 lanes");
-  EXPECT_EQ(message([] { load_expr(DType::f32, 0, kN); }), "loop IR: the index of a load has type i32, expected i64");
-  EXPECT_EQ(message([] { lane_reduce(Op::sub, kV); }), "loop IR: lane_reduce by sub");
-  EXPECT_EQ(message([] { kI + Expr(); }), "loop IR: an operand of add is undefined");
+  EXPECT_EQ(error_of([] { kI + kA; }), "loop IR: add of i64 and f32: the element types differ");
+  EXPECT_EQ(error_of([] { kV + imm(DType::f32, 0, 4); }), "loop IR: add of 8 and 4 lanes");
+  EXPECT_EQ(error_of([] { unary(Op::exp, kI); }), "loop IR: exp is not defined for i64");
+  EXPECT_EQ(error_of([] { binary(Op::shl, kA, kA); }), "loop IR: shl is not defined for f32");
+  EXPECT_EQ(error_of([] { select(kA, kI, kI); }), "loop IR: the condition of select has type f32");
+  EXPECT_EQ(error_of([] { bitcast(DType::f64, kA); }), "loop IR: bitcast of f32 to f64: the sizes differ");
+  EXPECT_EQ(error_of([] { broadcast(kV, 4); }), "loop IR: broadcast of f32x8 to 4 lanes");
+  EXPECT_EQ(error_of([] { load_expr(DType::f32, 0, kN); }), "loop IR: the index of a load has type i32, expected i64");
+  EXPECT_EQ(error_of([] { lane_reduce(Op::sub, kV); }), "loop IR: lane_reduce by sub");
+  EXPECT_EQ(error_of([] { kI + Expr(); }), "loop IR: an operand of add is undefined");
 }
 
 template <class T>

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "../base/error_of.h"
+
 namespace kilter {
 namespace {
 
@@ -33,15 +35,6 @@ void expect_pass(const std::string& before, const std::string& after,
   const LoopFunc out = pass(in);
   verify(out);
   EXPECT_EQ(print(out), func(after));
-}
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.message();
-  }
-  return "no error";
 }
 
 TEST(Simplify, SumsTakeOneOrder) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "../base/error_of.h"
 #include "ops/evaluate.h"
 
 namespace kilter {
@@ -33,16 +34,6 @@ class Builder : public testing::Test {
   ValueId x_ = kNone;
 };
 
-std::string message(const std::function<void()>& f, ErrorKind kind = ErrorKind::bad_model) {
-  try {
-    f();
-  } catch (const Error& error) {
-    EXPECT_EQ(static_cast<int>(error.kind()), static_cast<int>(kind)) << error.message();
-    return error.message();
-  }
-  return "no error";
-}
-
 TEST_F(Builder, AddsANodeWithInferredType) {
   const ValueId y = add("Relu", {x_}, {}, "r", {"y"}).at(0);
   EXPECT_EQ(text(value(y).type), "f32[2,3]");
@@ -65,51 +56,54 @@ TEST_F(Builder, NamesComeFromTheOperatorWhenNoneAreGiven) {
 }
 
 TEST_F(Builder, UnknownOperators) {
-  EXPECT_EQ(message([&] { add("Fooo", {x_}); }, ErrorKind::unsupported),
+  EXPECT_EQ(error_of([&] { add("Fooo", {x_}); }, ErrorKind::unsupported),
             "Fooo 'n': unknown operator Fooo of domain ai.onnx at opset 17");
-  EXPECT_EQ(message([&] { add("Add", {x_, x_}, {}, "n", {}, 6); }, ErrorKind::unsupported),
+  EXPECT_EQ(error_of([&] { add("Add", {x_, x_}, {}, "n", {}, 6); }, ErrorKind::unsupported),
             "Add 'n': unknown operator Add of domain ai.onnx at opset 6; known for opsets 7 and newer");
   GraphBuilder::Options options;
   options.domain = "com.example";
-  EXPECT_EQ(message([&] { builder_.add("Add", {x_, x_}, {}, options); }, ErrorKind::unsupported),
+  EXPECT_EQ(error_of([&] { builder_.add("Add", {x_, x_}, {}, options); }, ErrorKind::unsupported),
             "Add 'Add': unknown operator Add of domain com.example at opset 1");
 }
 
 TEST_F(Builder, OperandCounts) {
-  EXPECT_EQ(message([&] { add("Relu", {}); }), "Relu 'n': has 0 inputs, expected 1");
-  EXPECT_EQ(message([&] { add("Relu", {x_, x_}); }), "Relu 'n': has 2 inputs, expected 1");
-  EXPECT_EQ(message([&] { add("Add", {kNone, x_}); }), "Add 'n': input 0 is left out but required");
-  EXPECT_EQ(message([&] { add("Relu", {x_}, {}, "n", {"a", "b"}); }), "Relu 'n': has 2 outputs, expected 1");
+  EXPECT_EQ(error_of([&] { add("Relu", {}); }, ErrorKind::bad_model), "Relu 'n': has 0 inputs, expected 1");
+  EXPECT_EQ(error_of([&] { add("Relu", {x_, x_}); }, ErrorKind::bad_model), "Relu 'n': has 2 inputs, expected 1");
+  EXPECT_EQ(error_of([&] { add("Add", {kNone, x_}); }, ErrorKind::bad_model),
+            "Add 'n': input 0 is left out but required");
+  EXPECT_EQ(error_of([&] { add("Relu", {x_}, {}, "n", {"a", "b"}); }, ErrorKind::bad_model),
+            "Relu 'n': has 2 outputs, expected 1");
   EXPECT_EQ(text(value(add("Relu", {x_, kNone, kNone}).at(0)).type), "f32[2,3]");
 }
 
 TEST_F(Builder, Attributes) {
-  EXPECT_EQ(message([&] { add("Relu", {x_}, {{"alpha", 1.0F}}); }),
+  EXPECT_EQ(error_of([&] { add("Relu", {x_}, {{"alpha", 1.0F}}); }, ErrorKind::bad_model),
             "Relu 'n': unknown attribute 'alpha'; the operator has none");
-  EXPECT_EQ(message([&] { add("Concat", {x_, x_}); }), "Concat 'n': attribute 'axis' (int) is missing but required");
-  EXPECT_EQ(message([&] { add("Concat", {x_, x_}, {{"axis", 1.0F}}); }),
+  EXPECT_EQ(error_of([&] { add("Concat", {x_, x_}); }, ErrorKind::bad_model),
+            "Concat 'n': attribute 'axis' (int) is missing but required");
+  EXPECT_EQ(error_of([&] { add("Concat", {x_, x_}, {{"axis", 1.0F}}); }, ErrorKind::bad_model),
             "Concat 'n': attribute 'axis' has type float, expected int");
-  EXPECT_EQ(message([&] { add("Concat", {x_, x_}, {{"axis", int64_t{0}}, {"axes", int64_t{0}}}); }),
-            "Concat 'n': unknown attribute 'axes'; legal are axis");
+  EXPECT_EQ(
+      error_of([&] { add("Concat", {x_, x_}, {{"axis", int64_t{0}}, {"axes", int64_t{0}}}); }, ErrorKind::bad_model),
+      "Concat 'n': unknown attribute 'axes'; legal are axis");
 }
 
 TEST_F(Builder, ShapesAndTypesThatDoNotFit) {
   const ValueId four = builder_.input("four", DType::f32, {4});
   const ValueId whole = builder_.input("whole", DType::i32, {3});
-  EXPECT_EQ(message([&] { add("Add", {x_, four}); }),
+  EXPECT_EQ(error_of([&] { add("Add", {x_, four}); }, ErrorKind::bad_model),
             "Add 'n': input shapes 2x3, 4 do not broadcast: aligned at the end, extents must be equal or 1");
-  EXPECT_EQ(message([&] { add("Add", {x_, whole}); }),
+  EXPECT_EQ(error_of([&] { add("Add", {x_, whole}); }, ErrorKind::bad_model),
             "Add 'n': input 1 has element type i32, expected f32 as input 0 has");
   const ValueId text = builder_.input("text", DType::string, {3});
-  EXPECT_TRUE(message([&] {
-                add("Add", {text, text});
-              }).starts_with("Add 'n': input 0 has element type str, expected one of f32"));
+  EXPECT_TRUE(error_of([&] { add("Add", {text, text}); }, ErrorKind::bad_model)
+                  .starts_with("Add 'n': input 0 has element type str, expected one of f32"));
 }
 
 TEST_F(Builder, AbsurdShapesAreErrorsThatNameTheNode) {
   const ValueId a = builder_.input("a", DType::f32, {1 << 20, 1});
   const ValueId b = builder_.input("b", DType::f32, {1, (1 << 20) + 1});
-  EXPECT_EQ(message([&] { add("Add", {a, b}); }),
+  EXPECT_EQ(error_of([&] { add("Add", {a, b}); }, ErrorKind::bad_model),
             "Add 'n': shape 1048576x1048577 has more than 2^40 elements; the limit is 2^40 per tensor");
 }
 
@@ -197,8 +191,8 @@ TEST_F(Builder, AnExpansionThatIsItsInputKeepsTheInputsName) {
 }
 
 TEST_F(Builder, AFailedExpansionLeavesTheBuilderAsItWas) {
-  EXPECT_TRUE(
-      message([&] { add("ReduceL2", {x_}, {{"axes", std::vector<int64_t>{5}}}); }).starts_with("ReduceL2 'n': "));
+  EXPECT_TRUE(error_of([&] { add("ReduceL2", {x_}, {{"axes", std::vector<int64_t>{5}}}); }, ErrorKind::bad_model)
+                  .starts_with("ReduceL2 'n': "));
   EXPECT_EQ(builder_.opset(), 17);
 }
 
@@ -219,7 +213,7 @@ TEST_F(Builder, VerifyTypesFindsAShapeThatDoesNotFollow) {
   graph_.value(z).type.layout.block = 8;
   verify_types(graph_);
   graph_.value(y).type.shape = {1, 3};
-  EXPECT_EQ(message([&] { verify_types(graph_); }, ErrorKind::internal),
+  EXPECT_EQ(error_of([&] { verify_types(graph_); }, ErrorKind::internal),
             "graph 'g' is invalid: Relu 'r': output 0, 'y', has type f32[1,3], but its operands give f32[2,3]");
 }
 
@@ -239,9 +233,9 @@ TEST(NormalAxis, CountsFromTheEnd) {
   node.name = "n";
   EXPECT_EQ(normal_axis(node, -1, 4), 3);
   EXPECT_EQ(normal_axis(node, 0, 4), 0);
-  EXPECT_EQ(message([&] { normal_axis(node, 4, 4); }),
+  EXPECT_EQ(error_of([&] { normal_axis(node, 4, 4); }, ErrorKind::bad_model),
             "node 'n': axis 4 is out of range for rank 4; legal are -4 to 3");
-  EXPECT_EQ(message([&] { normal_axis(node, -5, 4); }),
+  EXPECT_EQ(error_of([&] { normal_axis(node, -5, 4); }, ErrorKind::bad_model),
             "node 'n': axis -5 is out of range for rank 4; legal are -4 to 3");
 }
 
@@ -261,8 +255,8 @@ TEST(Evaluate, RunsNodesInOrderAndReportsThem) {
   EXPECT_TRUE(out[0].same(Tensor::of<float>({3}, {-1, 0, 4})));
   EXPECT_TRUE(out[1].same(Tensor::of<float>({3}, {0, 0, 2})));
   EXPECT_TRUE(out[2].same(Tensor::of<float>({3}, {-1, 0, 2})));
-  EXPECT_EQ(message([&] { evaluate(graph, {}); }, ErrorKind::bad_input), "graph '' has 1 inputs, got 0");
-  EXPECT_EQ(message([&] { evaluate(graph, {Tensor(DType::f32, {4})}); }, ErrorKind::bad_input),
+  EXPECT_EQ(error_of([&] { evaluate(graph, {}); }, ErrorKind::bad_input), "graph '' has 1 inputs, got 0");
+  EXPECT_EQ(error_of([&] { evaluate(graph, {Tensor(DType::f32, {4})}); }, ErrorKind::bad_input),
             "input 'x': expected f32[3], got f32[4]");
 }
 

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "../base/error_of.h"
 #include "base/error.h"
 #include "network.h"
 #include "profile/peer.h"
@@ -19,15 +20,6 @@ Side side(std::vector<LayerTime> layers) {
   Side s;
   s.layers = std::move(layers);
   return s;
-}
-
-std::string message(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.message();
-  }
-  return "no error";
 }
 
 TEST(Versus, LayersOfOneNameFaceEachOtherLargestDifferenceFirst) {
@@ -67,10 +59,10 @@ TEST(Versus, ConditionsThatDifferComeThreadsFirst) {
 }
 
 TEST(Versus, FilesThatAreNoResultsSaySo) {
-  EXPECT_EQ(message([] { side_from_json(nlohmann::json::array(), "x.json"); }),
+  EXPECT_EQ(error_of([] { side_from_json(nlohmann::json::array(), "x.json"); }),
             "x.json: no field 'conditions'; expected a file that kilter bench or kilter profile wrote with --json");
   EXPECT_EQ(
-      message([] { side_from_json({{"conditions", nlohmann::json::object()}}, "x.json"); }),
+      error_of([] { side_from_json({{"conditions", nlohmann::json::object()}}, "x.json"); }),
       "x.json: no field 'estimate_ms' or 'end_to_end_ms'; expected a file that kilter bench or kilter profile wrote "
       "with --json");
 }
@@ -92,11 +84,11 @@ TEST(Versus, PeersLayersFindTheLayerThatDoesTheirWork) {
 TEST(Peer, MissingInterpretersAndRuntimesSayWhatToDo) {
   setenv("KILTER_PYTHON", "/nowhere/python", 1);
   EXPECT_EQ(
-      message([] { Peer({"onnxruntime", "x.onnx", 1, {}}); }),
+      error_of([] { Peer({"onnxruntime", "x.onnx", 1, {}}); }),
       "onnxruntime:x.onnx: the Python interpreter '/nowhere/python' does not run; set KILTER_PYTHON to one that has "
       "onnxruntime installed");
   unsetenv("KILTER_PYTHON");
-  EXPECT_EQ(message([] { Peer({"tensorflow", "x.onnx", 1, {}}); }),
+  EXPECT_EQ(error_of([] { Peer({"tensorflow", "x.onnx", 1, {}}); }),
             "tensorflow: no runtime of this name; legal are onnxruntime, openvino");
 }
 

@@ -5,19 +5,9 @@ kilter=$1 data=$2
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export XDG_DATA_HOME=$scratch/share
-failures=0
-
-# expect CODE TEXT ARGS...: the exit code, and TEXT somewhere in the output.
-expect() {
-  local code=$1 text=$2 got out
-  shift 2
-  out=$("$kilter" records "$@" 2>&1)
-  got=$?
-  if [ "$got" != "$code" ] || ! grep -qF -- "$text" <<<"$out"; then
-    echo "FAILED: kilter records $*: expected exit $code and '$text', got exit $got and: $out" | head -8
-    failures=$((failures + 1))
-  fi
-}
+# shellcheck source=tests/e2e/expect.sh
+. "$(dirname "$0")/../e2e/expect.sh"
+command=(records)
 
 for sub in list best export import merge prune verify explain; do expect 0 "Example:" $sub --help; done
 expect 2 "subcommand is required"
@@ -69,5 +59,4 @@ for args in "list" "best" "best --for matmul(f32[1,64]f32[64,64])" "verify" "pru
   "$kilter" records $args --json - 2> /dev/null | python3 -c 'import json, sys; json.load(sys.stdin)' ||
     { echo "FAILED: kilter records $args --json - is no JSON"; failures=$((failures + 1)); }
 done
-[ $failures = 0 ] && echo "all passed"
-exit $((failures > 0))
+finish records

@@ -77,7 +77,7 @@ TEST(ExplainLog, TakesOneDeviceOfALogWithTwo) {
   const LogExplanation gpu = explain_log(layers, log, {.device = "cuda"});
   EXPECT_EQ(gpu.covered_layers(), 21U);
   EXPECT_NEAR(gpu.predicted_ms, 0.7174, 0.0001);
-  EXPECT_THAT(message_of([&] { explain_log(layers, log, {.device = "opencl"}); }),
+  EXPECT_THAT(error_of([&] { explain_log(layers, log, {.device = "opencl"}); }),
               HasSubstr("none of the 33 records of the log is ok and of device 'opencl'"));
 }
 

@@ -98,7 +98,7 @@ TEST_P(FaultsTest, AProcessThatHoldsTheFileIsWaitedForThenTold) {
   const auto append = [&](double seconds) {
     Store::open(file(), Store::Mode::write, {.busy_seconds = seconds})->append(numbered(1));
   };
-  const std::string message = message_of([&] { append(0.1); });
+  const std::string message = error_of([&] { append(0.1); });
   EXPECT_THAT(message, HasSubstr("another process has held the "));
   EXPECT_THAT(message, HasSubstr(" for 0.1 s; nothing was written: try again when it has ended"));
   // Reading does not wait, and what waits goes on when the other ends, however it ends.
@@ -184,7 +184,7 @@ int fill(const std::filesystem::path& file) {
   {
     const auto store = Store::open(file, Store::Mode::write);
     for (message = "no error"; message == "no error" && stored < 100000; stored += 10)
-      message = message_of([&] { store->append(numbered(stored, 10)); });
+      message = error_of([&] { store->append(numbered(stored, 10)); });
     stored -= 10;  // the batch that failed
     if (message.find(": no space left to write (") == std::string::npos) return 1;
     if (message.find("what was stored before is safe, the last records are not stored: free space and run the same "

@@ -78,7 +78,7 @@ TEST(Record, ErrorsSayWhatIsWrong) {
     nlohmann::json json = to_json(full());
     json.erase("id");
     change(json);
-    return message_of([&] { record_from_json(json); });
+    return error_of([&] { record_from_json(json); });
   };
   EXPECT_EQ(refused([](auto& j) { j.erase("problem"); }), "record: no 'problem'");
   EXPECT_EQ(refused([](auto& j) { j.erase("schedule"); }), "record: no 'schedule'");
@@ -94,8 +94,8 @@ TEST(Record, ErrorsSayWhatIsWrong) {
             "record of version 3; this program reads versions 1 to 2: use a newer one");
   EXPECT_THAT(refused([](auto& j) { j["problem"] = 3; }), HasSubstr("type must be string, but is number"));
   EXPECT_THAT(refused([](auto& j) { j["id"] = "0"; }), HasSubstr("it was changed or damaged"));
-  EXPECT_EQ(message_of([] { record_from_line("{\"problem\": "); }), "not JSON");
-  EXPECT_EQ(message_of([] { record_from_line("[1]"); }), "record: expected a JSON object, got array");
+  EXPECT_EQ(error_of([] { record_from_line("{\"problem\": "); }), "not JSON");
+  EXPECT_EQ(error_of([] { record_from_line("[1]"); }), "record: expected a JSON object, got array");
 }
 
 TEST(Record, TextThatIsNotUtf8IsKeptReadable) {

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "../base/error_of.h"
 #include "base/error.h"
 #include "tune/records/store.h"
 
@@ -52,15 +53,6 @@ inline std::vector<Record> numbered(int first, int count) {
   std::vector<Record> all;
   for (int i = first; i < first + count; ++i) all.push_back(numbered(i));
   return all;
-}
-
-inline std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& e) {
-    return e.message();
-  }
-  return "no error";
 }
 
 /// Runs in a process of its own; answers its id. What throws ends it with 99.

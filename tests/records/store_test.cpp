@@ -92,14 +92,14 @@ TEST_P(StoreTest, RefusesRecordsThatAreNone) {
   const auto store = write();
   std::vector<Record> all{numbered(1), numbered(2)};
   all[1].problem.clear();
-  EXPECT_EQ(message_of([&] { store->append(all); }), "record: no 'problem'");
+  EXPECT_EQ(error_of([&] { store->append(all); }), "record: no 'problem'");
   EXPECT_THAT(store->read().records, IsEmpty());
 }
 
 TEST_P(StoreTest, AMissingFileAndAFolderAreToldApart) {
-  EXPECT_THAT(message_of([&] { read(); }), HasSubstr(": no such file; `kilter records import`"));
+  EXPECT_THAT(error_of([&] { read(); }), HasSubstr(": no such file; `kilter records import`"));
   std::filesystem::create_directories(file());
-  EXPECT_THAT(message_of([&] { write(); }), HasSubstr("it is a directory; expected a database"));
+  EXPECT_THAT(error_of([&] { write(); }), HasSubstr("it is a directory; expected a database"));
 }
 
 TEST(JsonStore, EveryTenthLineDamaged) {
@@ -228,25 +228,24 @@ TEST(SqliteStore, ANewerVersionIsReadButNotWritten) {
   Store::open(file, Store::Mode::write)->append(numbered(0, 5));
   run_sql(file, "ALTER TABLE records ADD COLUMN joules REAL; PRAGMA user_version = 3");
   EXPECT_THAT(
-      message_of([&] { Store::open(file, Store::Mode::write); }),
+      error_of([&] { Store::open(file, Store::Mode::write); }),
       HasSubstr("new.db: made by a newer version of Kilter (schema 3, this program writes 2); nothing was changed: "
                 "use that version, or another file with --records FILE"));
   const auto store = Store::open(file, Store::Mode::read);
   EXPECT_THAT(store->read().records, SizeIs(5));
   EXPECT_THAT(store->notices(), ElementsAre(HasSubstr("it is read as far as it is understood, not written")));
   run_sql(file, "ALTER TABLE records RENAME COLUMN samples TO times");
-  EXPECT_THAT(message_of([&] { Store::open(file, Store::Mode::read); }), HasSubstr("made by a newer version"));
+  EXPECT_THAT(error_of([&] { Store::open(file, Store::Mode::read); }), HasSubstr("made by a newer version"));
 }
 
 TEST(SqliteStore, OtherFilesAreRefused) {
   const ScratchFolder folder;
   const auto text = folder.path() / "log.db", other = folder.path() / "other.db";
   std::ofstream(text) << "not a database, but long enough to have had the header of one: " << std::string(200, '.');
-  EXPECT_THAT(message_of([&] { Store::open(text, Store::Mode::write); }),
-              HasSubstr("log.db: no SQLite database; text"));
+  EXPECT_THAT(error_of([&] { Store::open(text, Store::Mode::write); }), HasSubstr("log.db: no SQLite database; text"));
   run_sql(other, "CREATE TABLE things(a)");
   for (const auto mode : {Store::Mode::read, Store::Mode::write}) {
-    EXPECT_THAT(message_of([&] { Store::open(other, mode); }),
+    EXPECT_THAT(error_of([&] { Store::open(other, mode); }),
                 HasSubstr("other.db: an SQLite database, but not one of tuning records"));
   }
 }
@@ -279,7 +278,7 @@ TEST(SqliteStore, ADamagedHeaderIsOneLine) {
   bytes.seekp(100);
   bytes << std::string(3900, '\xa5');
   bytes.close();
-  const std::string message = message_of([&] { Store::open(file, Store::Mode::write)->append(numbered(50)); });
+  const std::string message = error_of([&] { Store::open(file, Store::Mode::write)->append(numbered(50)); });
   EXPECT_THAT(message, HasSubstr("hurt.db: the database is damaged ("));
   EXPECT_THAT(message, HasSubstr("kilter records export"));
   EXPECT_EQ(message.find('\n'), std::string::npos);

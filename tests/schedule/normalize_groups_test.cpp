@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "../base/error_of.h"
 #include "base/random.h"
 #include "compile/compile.h"
 #include "compile/session.h"
@@ -116,12 +117,7 @@ TEST(NormalizeGroups, SameBitsForAnyNumberOfThreads) {
 }
 
 std::string refusal(const std::string& schedule, int64_t groups = 4) {
-  try {
-    compiled(Net({1, 8, 6, 6}, 32, groups).graph, "x86-64-v3", schedule);
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "no error";
+  return error_of([&] { compiled(Net({1, 8, 6, 6}, 32, groups).graph, "x86-64-v3", schedule); });
 }
 
 TEST(NormalizeGroups, RefusalsSayTheLimitAndWhatWasFound) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "../base/error_of.h"
 #include "base/error.h"
 
 namespace kilter::tune {
@@ -12,13 +13,7 @@ namespace {
 using testing::StartsWith;
 
 std::string error_of(std::string_view searcher, const std::vector<std::string>& texts) {
-  try {
-    parse_search_options(searcher, texts);
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), ErrorKind::usage);
-    return e.message();
-  }
-  return "no error";
+  return kilter::error_of([&] { parse_search_options(searcher, texts); }, ErrorKind::usage);
 }
 
 TEST(SearchOptions, ValuesAreTaken) {

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "../base/error_of.h"
 #include "base/files.h"
 #include "tasks.h"
 #include "tune/space/prune.h"
@@ -53,21 +54,13 @@ TEST(CostTable, ReadsBack) {
   }
 }
 
-std::string error_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), ErrorKind::bad_input);
-    return e.message();
-  }
-  return "no error";
-}
-
 TEST(CostTable, BadLinesAreAnsweredWithTheirNumber) {
   const std::string header =
       R"({"problem":"p","target":"t","threads":1,"prune":3,"conditions":"c","templates":[["map","item"]]})";
   const std::string end = "; `kilter searchers --measure` writes such files";
-  const auto error = [](const std::string& text) { return error_of([&] { parse_cost_table(text, "a.jsonl"); }); };
+  const auto error = [](const std::string& text) {
+    return error_of([&] { parse_cost_table(text, "a.jsonl"); }, ErrorKind::bad_input);
+  };
   const std::string row = "expected [template, knob..., cost above 0 or null, ms], got ";
   EXPECT_EQ(error(header + "\n[0,1024,1.5]\n"), "a.jsonl line 2: " + row + "'[0,1024,1.5]'" + end);
   EXPECT_EQ(error(header + "\n[0,1024,1.5,3]\n\n[1,1024,1.5,3]"), "a.jsonl line 4: " + row + "'[1,1024,1.5,3]'" + end);
@@ -82,15 +75,15 @@ TEST(Game, RefusesTablesOfOtherSpaces) {
   const Space space(*t.task, t.limits);
   CostTable table = table_of(space);
   table.rows.push_back(table.rows.front());
-  EXPECT_EQ(error_of([&] { Game(space, table, "a.jsonl"); }),
+  EXPECT_EQ(error_of([&] { Game(space, table, "a.jsonl"); }, ErrorKind::bad_input),
             "a.jsonl: 'conv2d_depthwise tile=1' is there twice; leave one out");
   table.rows.back().schedule = parse_schedule("conv2d_depthwise tile=77");
-  EXPECT_EQ(error_of([&] { Game(space, table, "a.jsonl"); }),
+  EXPECT_EQ(error_of([&] { Game(space, table, "a.jsonl"); }, ErrorKind::bad_input),
             "a.jsonl: 'conv2d_depthwise tile=77' is not in the space of '" + kProblem +
                 "' on znver4; the table was made for other templates: make it anew with `kilter searchers --measure`");
   table.rows.pop_back();
   std::erase_if(table.rows, [](const CostRow& r) { return r.schedule.knob("tile") == 13; });
-  EXPECT_EQ(error_of([&] { Game(space, table, "a.jsonl"); }),
+  EXPECT_EQ(error_of([&] { Game(space, table, "a.jsonl"); }, ErrorKind::bad_input),
             "a.jsonl: expected the default schedule 'conv2d_depthwise tile=13' among its rows; make it anew with "
             "`kilter searchers --measure`");
 }
