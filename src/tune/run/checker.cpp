@@ -18,7 +18,7 @@ namespace kilter::tune {
 /// The memory of one checking run and what happens after each of its steps.
 class Checker::Run {
  public:
-  Run(Checker& checker, const Variant& variant)
+  Run(Checker& checker, const WorkerVariant& variant)
       : checker_(checker),
         variant_(variant),
         plan_(variant.plan()),
@@ -164,7 +164,7 @@ class Checker::Run {
   }
 
   Checker& checker_;
-  const Variant& variant_;
+  const WorkerVariant& variant_;
   const Plan& plan_;
   Fenced arena_, scratch_;
   std::vector<Fenced> inputs_, outputs_;
@@ -177,7 +177,7 @@ class Checker::Run {
 Checker::Checker(std::vector<const std::byte*> inputs, std::shared_ptr<ThreadPool> pool, Publisher& publisher)
     : inputs_(std::move(inputs)), pool_(std::move(pool)), publisher_(publisher) {}
 
-Checked Checker::trust(const Variant& variant) {
+Checked Checker::trust(const WorkerVariant& variant) {
   publisher_.enter(Phase::checking, variant.id);
   Run run(*this, variant);
   std::map<std::string, Trusted> values;
@@ -204,7 +204,7 @@ Checked Checker::trust(const Variant& variant) {
   return checked;
 }
 
-Checked Checker::compare(const Variant& variant, const std::set<size_t>& skip, bool careful) {
+Checked Checker::compare(const WorkerVariant& variant, const std::set<size_t>& skip, bool careful) {
   publisher_.enter(Phase::checking, variant.id);
   Run run(*this, variant);
   const auto before = [&](size_t) { run.remember_arena(); };

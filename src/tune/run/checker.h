@@ -29,12 +29,12 @@ class Checker {
   Checker(std::vector<const std::byte*> inputs, std::shared_ptr<ThreadPool> pool, Publisher& publisher);
 
   /// Runs the variant and keeps all its values as the right ones.
-  Checked trust(const Variant& variant);
+  Checked trust(const WorkerVariant& variant);
   bool has_trusted() const { return has_trusted_; }
   /// Runs the variant; each value is compared as soon as it is written and then overwritten with the right one, so that
   /// every wrong step is found and none because of another. `skip`: steps that do not run. `careful`: also finds steps
   /// that change memory of the arena that is not theirs, and mends what they changed.
-  Checked compare(const Variant& variant, const std::set<size_t>& skip, bool careful);
+  Checked compare(const WorkerVariant& variant, const std::set<size_t>& skip, bool careful);
 
  private:
   struct Trusted {

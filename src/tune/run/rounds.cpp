@@ -43,7 +43,7 @@ std::vector<size_t> random_order(size_t count, const Random& random, int64_t rou
 /// One variant in a measurement.
 class Bench::Lane {
  public:
-  Lane(const Variant& variant, Bench& bench, bool warm_up)
+  Lane(const WorkerVariant& variant, Bench& bench, bool warm_up)
       : variant_(variant),
         bench_(bench),
         instance_(variant.program, bench.pool_,
@@ -60,7 +60,7 @@ class Bench::Lane {
     shortest_ms_ = std::min(shortest_ms_, ms);
     return ms;
   }
-  const Variant& variant() const { return variant_; }
+  const WorkerVariant& variant() const { return variant_; }
   const RunTrace& trace() const { return trace_; }
   bool warm_up() const { return warm_up_; }
   double shortest_ms() const { return shortest_ms_; }
@@ -72,7 +72,7 @@ class Bench::Lane {
   bool cut = false;
 
  private:
-  const Variant& variant_;
+  const WorkerVariant& variant_;
   Bench& bench_;
   Instance instance_;
   RunTrace trace_;
@@ -87,8 +87,8 @@ Bench::Bench(std::vector<const std::byte*> inputs, std::shared_ptr<ThreadPool> p
 
 Bench::~Bench() = default;
 
-void Bench::make_room(const std::vector<const Variant*>& variants) {
-  for (const Variant* v : variants) {
+void Bench::make_room(const std::vector<const WorkerVariant*>& variants) {
+  for (const WorkerVariant* v : variants) {
     const Plan& plan = v->plan();
     if (plan.arena_bytes > arena_bytes_) {
       arena_ = Block(plan.arena_bytes, "the arena of '" + plan.model + "'");
@@ -107,18 +107,19 @@ void Bench::make_room(const std::vector<const Variant*>& variants) {
   }
 }
 
-bool Bench::needs_warm_up(const Variant& variant, const RoundsRequest& request) const {
+bool Bench::needs_warm_up(const WorkerVariant& variant, const RoundsRequest& request) const {
   const auto warm = static_cast<WarmUp>(request.warm);
   if (warm != WarmUp::as_needed) return warm == WarmUp::always;
   // A network that is larger than the caches finds them full of its own end, whichever variant ran before.
   return touched_bytes(variant.plan()) < 2 * last_level_cache_bytes();
 }
 
-Bench::Outcome Bench::measure(const std::vector<const Variant*>& variants, const RoundsRequest& request) {
+Bench::Outcome Bench::measure(const std::vector<const WorkerVariant*>& variants, const RoundsRequest& request) {
   make_room(variants);
   publisher_.board().log_bytes.store(0, std::memory_order_release);
   std::vector<std::unique_ptr<Lane>> lanes;
-  for (const Variant* v : variants) lanes.push_back(std::make_unique<Lane>(*v, *this, needs_warm_up(*v, request)));
+  for (const WorkerVariant* v : variants)
+    lanes.push_back(std::make_unique<Lane>(*v, *this, needs_warm_up(*v, request)));
   const Random random(request.seed, "rounds");
   Outcome out;
   next_order_ = request.first_order;

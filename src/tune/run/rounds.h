@@ -26,13 +26,13 @@ class Bench {
     int64_t rounds = 0;        ///< complete
     std::vector<int64_t> cut;  ///< variants that were too slow to go on
   };
-  Outcome measure(const std::vector<const Variant*>& variants, const RoundsRequest& request);
+  Outcome measure(const std::vector<const WorkerVariant*>& variants, const RoundsRequest& request);
 
  private:
   class Lane;
-  void make_room(const std::vector<const Variant*>& variants);
+  void make_room(const std::vector<const WorkerVariant*>& variants);
   void turn(Lane& lane, int64_t round, const RoundsRequest& request);
-  bool needs_warm_up(const Variant& variant, const RoundsRequest& request) const;
+  bool needs_warm_up(const WorkerVariant& variant, const RoundsRequest& request) const;
   void record(const Lane& lane, const LapHeader& header);
   void finish_turn(int64_t first_byte, const Disturbance& disturbance);
 

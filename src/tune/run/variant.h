@@ -11,7 +11,7 @@
 
 namespace kilter::tune {
 
-struct Variant {
+struct WorkerVariant {
   int64_t id = 0;
   std::shared_ptr<const Program> program;
   std::vector<StepValue> values;

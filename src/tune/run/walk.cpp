@@ -13,20 +13,20 @@ int64_t channel_offset(const ValueLayout& v, int64_t channel) {
   return channel / v.block * v.strides[1] + channel % v.block * v.strides.back();
 }
 
-bool larger_step(const Walk::Loop& x, const Walk::Loop& y) {
+bool larger_step(const ElementWalk::Loop& x, const ElementWalk::Loop& y) {
   const int64_t ax = std::abs(x.step_a), ay = std::abs(y.step_a);
   return ax != ay ? ax > ay : std::abs(x.step_b) > std::abs(y.step_b);
 }
 
 /// Sorts by stride and joins loops that step through memory without a seam in both layouts.
-void finish(Walk& walk) {
-  std::erase_if(walk.loops, [](const Walk::Loop& l) { return l.count == 1; });
+void finish(ElementWalk& walk) {
+  std::erase_if(walk.loops, [](const ElementWalk::Loop& l) { return l.count == 1; });
   std::stable_sort(walk.loops.begin(), walk.loops.end(), larger_step);
-  std::vector<Walk::Loop> joined;
+  std::vector<ElementWalk::Loop> joined;
   for (size_t i = walk.loops.size(); i-- > 0;) {
-    const Walk::Loop& loop = walk.loops[i];
+    const ElementWalk::Loop& loop = walk.loops[i];
     if (!joined.empty()) {
-      Walk::Loop& inner = joined.back();
+      ElementWalk::Loop& inner = joined.back();
       if (loop.step_a == inner.count * inner.step_a && loop.step_b == inner.count * inner.step_b) {
         inner.count *= loop.count;
         continue;
@@ -39,10 +39,10 @@ void finish(Walk& walk) {
 }
 
 /// Blocks of `size` channels from `first` on, `count` of them; inside of each both layouts have one stride.
-void add_piece(std::vector<Walk>& out, const ValueLayout& a, const ValueLayout& b, int64_t first, int64_t count,
+void add_piece(std::vector<ElementWalk>& out, const ValueLayout& a, const ValueLayout& b, int64_t first, int64_t count,
                const std::vector<int64_t>& sizes) {
   if (count == 0) return;
-  Walk walk{a.offset + channel_offset(a, first), b.offset + channel_offset(b, first), {}};
+  ElementWalk walk{a.offset + channel_offset(a, first), b.offset + channel_offset(b, first), {}};
   for (size_t d = 0; d < a.shape.size(); ++d) {
     if (d != 1) walk.loops.push_back({a.shape[d], a.strides[d], b.strides[d]});
   }
@@ -60,11 +60,11 @@ void add_piece(std::vector<Walk>& out, const ValueLayout& a, const ValueLayout& 
 
 }  // namespace
 
-std::vector<Walk> walks(const ValueLayout& a, const ValueLayout& b) {
-  std::vector<Walk> out;
+std::vector<ElementWalk> walks(const ValueLayout& a, const ValueLayout& b) {
+  std::vector<ElementWalk> out;
   if (std::any_of(a.shape.begin(), a.shape.end(), [](int64_t d) { return d == 0; })) return out;
   if (a.shape.size() < 2 || (a.block == 1 && b.block == 1)) {
-    Walk walk{a.offset, b.offset, {}};
+    ElementWalk walk{a.offset, b.offset, {}};
     for (size_t d = 0; d < a.shape.size(); ++d) walk.loops.push_back({a.shape[d], a.strides[d], b.strides[d]});
     finish(walk);
     out.push_back(std::move(walk));

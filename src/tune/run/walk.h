@@ -9,7 +9,7 @@
 namespace kilter::tune {
 
 /// One nest of loops over elements; a value whose channels do not fill its blocks is several.
-struct Walk {
+struct ElementWalk {
   struct Loop {
     int64_t count = 0;
     int64_t step_a = 0, step_b = 0;  ///< elements
@@ -18,20 +18,20 @@ struct Walk {
   std::vector<Loop> loops;           ///< innermost last, at least one
 };
 
-std::vector<Walk> walks(const ValueLayout& a, const ValueLayout& b);
+std::vector<ElementWalk> walks(const ValueLayout& a, const ValueLayout& b);
 
 /// Calls run(a, b, count, step_a, step_b) for every innermost loop; a and b are elements from the buffers' starts.
 template <class Run>
-void follow(const Walk& walk, Run run) {
+void follow(const ElementWalk& walk, Run run) {
   const size_t outer = walk.loops.size() - 1;
-  const Walk::Loop& inner = walk.loops.back();
+  const ElementWalk::Loop& inner = walk.loops.back();
   std::vector<int64_t> index(outer, 0);
   int64_t a = walk.first_a, b = walk.first_b;
   for (;;) {
     run(a, b, inner.count, inner.step_a, inner.step_b);
     size_t d = outer;
     for (; d > 0; --d) {
-      const Walk::Loop& loop = walk.loops[d - 1];
+      const ElementWalk::Loop& loop = walk.loops[d - 1];
       a += loop.step_a, b += loop.step_b;
       if (++index[d - 1] < loop.count) break;
       a -= loop.count * loop.step_a, b -= loop.count * loop.step_b;

@@ -148,7 +148,7 @@ class Worker {
     const auto check = from.get<Check>();
     const auto skip = from.list<uint64_t>();
     if (!variants_.contains(id)) variants_.emplace(id, open(id, package));
-    const Variant& variant = variants_.at(id);
+    const WorkerVariant& variant = variants_.at(id);
     Checked checked;
     if (check == Check::trust) checked = checker_->trust(variant);
     if (check == Check::compare || check == Check::careful) {
@@ -159,7 +159,7 @@ class Worker {
     return report(checked);
   }
 
-  Variant open(int64_t id, const StorePart& package) {
+  WorkerVariant open(int64_t id, const StorePart& package) {
     Unpacked got = unpack_variant({store_.data() + package.offset, static_cast<size_t>(package.bytes)}, mirror_.data(),
                                   ConstantStore::kReserve);
     const int64_t scratch = least_scratch_stride(got.plan) * pool_->threads();
@@ -168,7 +168,7 @@ class Worker {
            got.plan.model, got.plan.arena_bytes, scratch, memory_bytes_);
     }
     mirror_.take(got.parts);
-    Variant variant;
+    WorkerVariant variant;
     variant.id = id;
     variant.values = std::move(got.values);
     variant.values_of.resize(got.plan.steps.size());
@@ -197,7 +197,7 @@ class Worker {
 
   std::string measure(Unpack& from) {
     const auto request = from.get<RoundsRequest>();
-    std::vector<const Variant*> variants;
+    std::vector<const WorkerVariant*> variants;
     for (int64_t id : from.list<int64_t>()) variants.push_back(&variants_.at(id));
     const Bench::Outcome outcome = bench_->measure(variants, request);
     return Pack().put(Answer::done).put(outcome.rounds).put(outcome.cut).bytes();
@@ -210,7 +210,7 @@ class Worker {
   std::optional<Checker> checker_;
   std::optional<Bench> bench_;
   std::optional<MarkedRegion> constants_;
-  std::map<int64_t, Variant> variants_;
+  std::map<int64_t, WorkerVariant> variants_;
   int64_t memory_bytes_ = 0;
 };
 

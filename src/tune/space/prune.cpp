@@ -31,7 +31,7 @@ std::string Pruned::text() const {
   return out + fmt::format("; {} left", points.size());
 }
 
-Pruned prune(const Space& space, const PruneOptions& options) {
+Pruned prune(const Space& space, const SpacePruning& options) {
   if (!(options.beyond >= 1))
     fail(ErrorKind::usage, "prune: expected 1 or more times the best estimate, got {}", format_float(options.beyond));
   Pruned out;

@@ -10,7 +10,7 @@
 
 namespace kilter::tune {
 
-struct PruneOptions {
+struct SpacePruning {
   /// Points that the model expects to take more than this many times the cycles of the best point of the space are
   /// ruled out; at least 1. Infinity keeps all that are legal.
   double beyond = 3;
@@ -34,6 +34,6 @@ struct Pruned {
 };
 
 /// Throws usage when options.beyond is below 1 or no number.
-Pruned prune(const Space& space, const PruneOptions& options = {});
+Pruned prune(const Space& space, const SpacePruning& options = {});
 
 }  // namespace kilter::tune
