@@ -80,7 +80,7 @@ void print_schedules(const InspectOptions& options, const Session& session) {
   if (session.compiled_file())
     fail(ErrorKind::usage, "--schedules: {} is a compiled file, which keeps no alternatives; give the model itself",
          options.model);
-  CompileOptions compile = options.compile_options();
+  CompileOptions compile = session.options().compile;
   compile.keep_alternatives = true;
   compile.generate_code = false;
   const Compiled compiled = compile_graph(session.graph({}), compile);

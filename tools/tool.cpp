@@ -144,7 +144,7 @@ void ModelOptions::add_sources(CompileOptions& options) const {
   }
   tune::ApplyOptions how;
   for (const std::string& text : forbid) how.forbidden.push_back(tune::parse_forbidden(text));
-  if (file.empty()) return;
+  if (file.empty() || choose == "graph-best") return;  // open() asks for the graph tuner's answer
   const auto store = tune::Store::open(file, tune::Store::Mode::read);
   tune::Reading reading = store->read();
   for (const std::string& line : store->notices()) fmt::print(stderr, "{}\n", line);

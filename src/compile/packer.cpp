@@ -6,6 +6,14 @@
 
 namespace kilter {
 
+namespace {
+
+std::string key_of(const Task& task, const Schedule* wanted) {
+  return fmt::format("{}|{}|{}", task.node().name, task.layouts(), wanted != nullptr ? wanted->text() : "the default");
+}
+
+}  // namespace
+
 BufferRef Packer::constant(const Graph& graph, ValueId value) {
   const TensorType& type = graph.type(value);
   BuildCache* cache = options_->cache;
@@ -21,10 +29,13 @@ BufferRef Packer::constant(const Graph& graph, ValueId value) {
   return fresh;
 }
 
+bool Packer::knows(const Task& task, const Schedule* wanted) const {
+  return options_->cache != nullptr && options_->cache->task(key_of(task, wanted)) != nullptr;
+}
+
 std::shared_ptr<const PackedTask> Packer::task(const Task& task, const Schedule* wanted) {
   BuildCache* cache = options_->cache;
-  const std::string key =
-      fmt::format("{}|{}|{}", task.node().name, task.layouts(), wanted != nullptr ? wanted->text() : "the default");
+  const std::string key = cache != nullptr ? key_of(task, wanted) : std::string();
   if (cache != nullptr) {
     if (auto known = cache->task(key)) {
       for (const BufferRef& ref : known->constants) pool_.count(ref.bytes);

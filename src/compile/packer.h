@@ -20,6 +20,8 @@ class Packer {
   BufferRef constant(const Graph& graph, ValueId value);
   /// The task lowered, with its constants packed. `wanted`: null for the default schedule.
   std::shared_ptr<const PackedTask> task(const Task& task, const Schedule* wanted);
+  /// Whether the cache has the task lowered that way.
+  bool knows(const Task& task, const Schedule* wanted) const;
   /// Where the plan finds the constants: in the cache's sink, else in `own`.
   void place(Plan& plan, Block& own);
 

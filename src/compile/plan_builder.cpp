@@ -281,6 +281,7 @@ class PlanBuilder {
   }
 
   bool fits(const Task& task, const Schedule& schedule) const {
+    if (packer_.knows(task, &schedule)) return true;
     const Template* t = find_template(schedule.name);
     return t != nullptr && std::holds_alternative<Lowered>(t->lower(task, schedule, limits_));
   }

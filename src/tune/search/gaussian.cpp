@@ -70,7 +70,6 @@ void Gaussian::add(size_t at) {
   points_.push_back(at);
   y_.push_back(std::numeric_limits<double>::quiet_NaN());
   extend(at);
-  stale_ = true;
 }
 
 void Gaussian::observe(size_t at, double y) {
