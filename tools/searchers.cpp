@@ -24,7 +24,6 @@ namespace {
 using nlohmann::json;
 
 constexpr double kSeconds[] = {1, 3, 10, 30, 60};
-constexpr size_t kLessons = 64;  // of each other table, with --transfer
 constexpr size_t kTrials[] = {8, 16, 32, 64, 128, 256};
 
 struct SearchersOptions {
@@ -141,7 +140,7 @@ tune::EarlierTrials lessons_of_others(const Contests& all, const Contest& but) {
   tune::EarlierTrials out;
   for (size_t i = 0; i < all.size(); ++i) {
     if (all[i]->table.problem != but.table.problem)
-      out.append(all[i]->game.lessons(static_cast<uint32_t>(i), kLessons));
+      out.append(all[i]->game.lessons(static_cast<uint32_t>(i), tune::kMostLessons));
   }
   return out;
 }

@@ -1,7 +1,6 @@
 // kilter tune: measures schedules where they run, and keeps what is faster.
 
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <csignal>
@@ -9,11 +8,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "profile/bounds.h"
 #include "profile/report/tuning_report.h"
 #include "tune/tuner/choices_file.h"
 #include "tune/tuner/learned.h"
 #include "tune/tuner/tune_json.h"
 #include "tune/tuner/tuner.h"
+#include "tune_view.h"
 #include "tuning.h"
 
 namespace kilter::tool {
@@ -64,12 +65,6 @@ double parse_milliseconds(const std::string& text, const std::string& option) {
 }
 
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
-
-std::string progress_line(const TuneProgress& p) {
-  return fmt::format("{}: {:.0f} of {:.0f} s, {} trials, {:.3f} ms -> {:.3f} ms ({:.3f}), {} expected to be left",
-                     p.phase, p.seconds, p.budget_seconds, p.trials, p.default_ms, p.predicted_ms,
-                     p.predicted_ms / p.default_ms, percent(p.remaining));
-}
 
 /// One JSON object a line, written as things happen.
 class EventFile {
@@ -133,7 +128,7 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
     fmt::print("before {:.4f} ms, after {:.4f} ms; after / before {} in {} paired rounds\n", r.default_ms.value,
                r.tuned_ms.value, ratio_text(r.ratio), r.rounds);
   }
-  if (r.has_previous) fmt::print("after / what earlier records give {}\n", ratio_text(r.previous));
+  if (r.previous) fmt::print("after / what earlier records give {}\n", ratio_text(*r.previous));
   if (r.graph) fmt::print("{}", graph_text(*r.graph));
   fmt::print(
       "expected to be left {}; winners that changed in the races {}; layers predicted {:.3f} of what the races found\n",
@@ -191,8 +186,8 @@ void run_tune(const TuneCommand& command) {
   const auto cost_model = load_points(command.cost_model);
   options.pretrained = cost_model.get();
   EventFile events(command.events);
-  Progress progress("tune " + command.model.model);
-  progress.show("preparing");
+  TuneView view("tune " + command.model.model, command.plain);
+  view.show("preparing");
   TuningSetup setup(command.model, "tune");
   options.threads = setup.threads;
   options.network = setup.session->name();
@@ -200,20 +195,21 @@ void run_tune(const TuneCommand& command) {
   options.known = setup.known;
   options.records = setup.file;
   if (setup.store != nullptr) options.keep = [&](std::span<const Record> records) { setup.store->append(records); };
-  double last = 0;
   options.event = [&](const TuneEvent& event) { events.write(to_json(event)); };
-  options.progress = [&](const TuneProgress& p) {
-    if (!command.plain) return progress.show(progress_line(p));
-    if (p.seconds - last < 2 && p.phase == "searching") return;
-    last = p.seconds;
-    fmt::print(stderr, "{}\n", progress_line(p));
+  options.progress = [&](const TuneProgress& p) { view.show(p); };
+  options.bound = [peaks = profile::measure_peaks(setup.threads), threads = setup.threads](
+                      const Plan& plan, const std::vector<size_t>& steps) {
+    const profile::Footprint run = profile::footprint(plan);
+    double ms = 0;
+    for (const size_t s : steps) ms += profile::bound_of(plan.steps[s], run, peaks, threads).ms;
+    return ms;
   };
   std::signal(SIGINT, [](int) { interrupted_by_user = true; });
   options.interrupted = [] { return interrupted_by_user.load(); };
   events.write(start_json(options));
   const TuneResult result = tune::tune(setup.graph, setup.inputs, setup.compile(), options);
   if (result.graph) keep(setup, *result.graph, result.history);
-  progress.clear();
+  view.clear();
   nlohmann::json end = to_json(result);
   end["event"] = "end";
   events.write(end);
@@ -283,7 +279,8 @@ void add_tune(CLI::App& app, Context&) {
   add_trial_options(*sub, *command);
   sub->add_option("--write-plan", command->write_plan,
                   "also write the schedule of each tuned layer to a file, for --layer-plan of other commands");
-  sub->add_flag("--plain", command->plain, "progress as lines, for logs");
+  sub->add_flag("--plain", command->plain,
+                "progress as lines, for logs: one each two seconds, and one for each task that becomes faster");
   sub->add_option("--json", command->json,
                   "also write the outcome as JSON to a file; - is standard output, which then holds nothing else");
   sub->add_option("--html", command->html,

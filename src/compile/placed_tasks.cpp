@@ -16,9 +16,7 @@ PlacedTasks place_tasks(Graph graph, const TargetLimits& limits, const std::set<
   verify(graph);
   PlacedTasks out;
   out.graph = std::make_unique<const Graph>(std::move(graph));
-  for (const Unit& unit : units(*out.graph)) {
-    if (!storage.views.contains(unit.nodes.front())) out.tasks.push_back(make_task(*out.graph, unit, &storage));
-  }
+  out.tasks = tasks_of(*out.graph, storage);
   return out;
 }
 

@@ -104,4 +104,12 @@ Task make_task(const Graph& graph, const Unit& unit, const StorageMap* storage) 
   return task;
 }
 
+std::vector<Task> tasks_of(const Graph& graph, const StorageMap& storage) {
+  std::vector<Task> out;
+  for (const Unit& unit : units(graph)) {
+    if (!storage.views.contains(unit.nodes.front())) out.push_back(make_task(graph, unit, &storage));
+  }
+  return out;
+}
+
 }  // namespace kilter

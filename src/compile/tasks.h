@@ -20,4 +20,7 @@ std::vector<Unit> units(const Graph& graph);
 /// The task of a unit; operands take their strides from `storage`, or lie dense when it is null.
 Task make_task(const Graph& graph, const Unit& unit, const StorageMap* storage);
 
+/// Of all units that are no views, in the order of units(). They refer to the graph.
+std::vector<Task> tasks_of(const Graph& graph, const StorageMap& storage);
+
 }  // namespace kilter

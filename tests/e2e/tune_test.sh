@@ -45,6 +45,11 @@ grep -q '"cost_model":"none"' events.txt || die "--cost-model none is not in the
 ! grep -q '"choosing"' events.txt || die "history-best leaves the graph tuner out"
 python3 -c 'import json; [json.loads(line) for line in open("events.txt")]' || die "standard output holds more than events"
 [ "$(count a.db)" -ge 60 ] || die "too few records"
+# On a terminal a table of tasks is drawn over itself, and is gone in the end.
+python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))' "$kilter" tune "${net[@]}" --threads 1 --time 20s --trials 20 --records none \
+  --choose history-best > screen.txt
+grep -q "task   share layers       tried  GFLOP/s     best of bound" screen.txt || die "no table of tasks: $(cat screen.txt)"
+tail -n 1 screen.txt | grep -q "^records: none kept" || die "the summary is not the last: $(tail -n 3 screen.txt)"
 "$kilter" run "${net[@]}" --threads 1 --records a.db --verify | grep -q "verify: passed" || die "verify with records"
 "$kilter" run "${net[@]}" --threads 1 --layer-plan a.plan --verify | grep -q "verify: passed" || die "verify with a plan"
 "$kilter" bench "${net[@]}" --threads 2 --seconds 0.2 --records a.db --json - | grep -q '"records": "a.db: ' || die "conditions"

@@ -329,12 +329,10 @@ TEST(Searchers, TransferFromEarlierTasks) {
   // The same landscape on a sibling task: with its rows, the first batch is near the optimum.
   Case earlier("conv2d n1 c64 h14 w14 k64 r1 s1 f32"), now("conv2d n1 c128 h14 w14 k64 r1 s1 f32");
   const Cost cost = valley(now.space, 11), before = valley(earlier.space, 11);
-  EarlierTrials taught{{all_features().size(), {}}, {}, {}};
+  EarlierTrials taught;
   const Featurizer features(earlier.space);
   for (size_t i = 0; i < earlier.points.size(); i += 2) {
-    taught.rows.append(features.row(earlier.points[i]));
-    taught.log2_costs.push_back(std::log2(before(earlier.points[i])));
-    taught.groups.push_back(4);
+    taught.add(features.row(earlier.points[i]), std::log2(before(earlier.points[i])), 4);
   }
   SearchSpace search;
   search.space = &now.space;
@@ -348,6 +346,21 @@ TEST(Searchers, TransferFromEarlierTasks) {
   for (const Point& p : now.points) optimum = std::min(optimum, cost(p));
   EXPECT_LT(with, optimum * 1.05);
   EXPECT_EQ(now.model.groups_seen, 1U) << "fitted to the earlier task's rows before any of its own";
+}
+
+TEST(Searchers, OwnTrialsAmongTheLessonsCountOnce) {
+  Case now;
+  const Cost cost = valley(now.space, 11);
+  EarlierTrials taught;
+  const Featurizer features(now.space);
+  for (const Point& p : now.points) taught.add(features.row(p), std::log2(cost(p)), 7);
+  SearchSpace search;
+  search.space = &now.space;
+  search.points = now.points;
+  search.trained = &now.model;
+  const double without = best_of(run(*make_searcher(options("xgb"), search), cost, 8));
+  search.earlier = &taught, search.own_group = 7;
+  EXPECT_EQ(best_of(run(*make_searcher(options("xgb"), search), cost, 8)), without);
 }
 
 TEST(Searchers, XgbWithoutAModelSaysWhatToDo) {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "../base/error_of.h"
 #include "tune/cost/table.h"
 #include "tune/space/features.h"
 #include "tune/tuner/learned.h"
@@ -18,15 +19,6 @@ using testing::HasSubstr;
 using testing::Pair;
 
 const std::string kProblem = "conv2d n1 c32 h14 w14 k32 r1 s1 f32 +bias +relu";
-
-std::string error_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 Schedule tile(int64_t pixels) {
   return parse_schedule("conv2d_direct vectors=2 rows=1 tile=" + std::to_string(pixels) + " prefetch=0");
@@ -88,6 +80,22 @@ TEST(CostRows, WhatTeachesNothingIsCounted) {
               ElementsAre(Pair("imported from another system", 1), Pair("measured without the default beside them", 1),
                           Pair("of a problem or target that this version does not know", 1),
                           Pair("of a schedule that this version does not know", 1), Pair("of unknown code", 1)));
+}
+
+TEST(CostRows, LessonsAreRowsByTask) {
+  Record other = record(7, 2), failed = record(6, 1);
+  other.problem = "conv2d n1 c32 h7 w7 k32 r1 s1 f32 +bias +relu";
+  failed.status = Status::crash, failed.versus.reset();
+  const EarlierTrials taught = lessons_of(std::vector<Record>{other, record(7, 0.25), failed, record(5, 0.5)}, 3);
+  EXPECT_THAT(taught.groups, ElementsAre(3, 3, 4)) << "numbered in the order of their problem lines, a failure is none";
+  EXPECT_THAT(taught.log2_costs, ElementsAre(testing::DoubleEq(-2), testing::DoubleEq(-1), testing::DoubleEq(1)));
+  const TaskSpace task(kProblem, parse_target("znver4"));
+  EXPECT_THAT(taught.rows.row(1), testing::ElementsAreArray(Featurizer(*task.space).row(*task.space->find(tile(5)))));
+}
+
+TEST(CostRows, ATaskGivesNoMoreThanItsShareOfLessons) {
+  const std::vector<Record> many(kMostLessons + 5, record(7, 0.5));
+  EXPECT_EQ(lessons_of(many, 0).count(), kMostLessons);
 }
 
 TEST(CostRows, TablesOfOtherTemplatesAreRefused) {

@@ -7,8 +7,6 @@
 namespace kilter::tune {
 namespace {
 
-constexpr double kImpossible = std::numeric_limits<double>::infinity();
-
 double least(const std::vector<double>& ms) { return *std::min_element(ms.begin(), ms.end()); }
 
 class Brancher {

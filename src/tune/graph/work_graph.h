@@ -26,7 +26,6 @@ class WorkGraph {
   const Edge& edge(size_t e) const { return edges_[e]; }
   /// Numbers of the edges that it still has.
   const std::vector<size_t>& edges_of(size_t n) const { return edges_of_[n]; }
-  bool is_gone(size_t n) const { return gone_[n]; }
   size_t other_end(size_t e, size_t n) const { return edges_[e].a == n ? edges_[e].b : edges_[e].a; }
   /// Of alternative x of n and y of the other end.
   double edge_ms(size_t e, size_t n, size_t x, size_t y) const;

@@ -1,5 +1,5 @@
 // The searchers over a learned cost model that is fitted from outside (`xgb`, `xgb-rank`): after each batch the model
-// is fitted to all trials of this task and to those of earlier ones, and simulated annealing over its predictions finds
+// is fitted to all trials of this task and to those of other ones, and simulated annealing over its predictions finds
 // the next batch.
 #include <algorithm>
 #include <cmath>
@@ -58,11 +58,12 @@ class Annealing : public Walk {
 
   void plan() {
     queue_.clear(), next_ = 0;
-    const bool taught = search().earlier != nullptr && search().earlier->rows.count() > 0;
+    const EarlierTrials others =
+        search().earlier != nullptr ? search().earlier->without(search().own_group) : EarlierTrials{};
     const auto first = static_cast<size_t>(options().first_random);
     const size_t wanted = std::min(static_cast<size_t>(options().batch), free_count());
-    if (measured_.size() >= first || (taught && measured_.empty())) {
-      fit();
+    if (measured_.size() >= first || others.count() > 0) {
+      fit(others);
       anneal();
       const auto explored = static_cast<size_t>(std::floor(static_cast<double>(wanted) * (1 - options().exploration)));
       for (size_t i = 0; i < visited_.size() && queue_.size() < explored; ++i) add_unique(visited_[i]);
@@ -70,26 +71,13 @@ class Annealing : public Walk {
     for (size_t t = 0; t < 20 * wanted && queue_.size() < wanted; ++t) add_unique(draw_free(draws_));
   }
 
-  void fit() {
-    FeatureRows rows{featurizer_.width(), {}};
-    std::vector<double> costs;
-    std::vector<uint32_t> groups;
-    uint32_t own = 0;
-    if (const EarlierTrials* earlier = search().earlier; earlier != nullptr && earlier->rows.count() > 0) {
-      rows = earlier->rows;
-      costs = earlier->log2_costs;
-      groups = earlier->groups;
-      own = *std::max_element(groups.begin(), groups.end()) + 1;
-    }
+  void fit(EarlierTrials taught) {
+    const uint32_t own = taught.count() == 0 ? 0 : *std::ranges::max_element(taught.groups) + 1;
     // A failure counts as twice the slowest trial.
     double slowest = 0;
     for (const size_t i : measured_) slowest = std::isfinite(cost(i)) ? std::max(slowest, std::log2(cost(i))) : slowest;
-    for (const size_t i : measured_) {
-      rows.append(row(i));
-      costs.push_back(std::isfinite(cost(i)) ? std::log2(cost(i)) : slowest + 1);
-      groups.push_back(own);
-    }
-    search().trained->fit(rows, costs, groups);
+    for (const size_t i : measured_) taught.add(row(i), std::isfinite(cost(i)) ? std::log2(cost(i)) : slowest + 1, own);
+    search().trained->fit(taught.rows, taught.log2_costs, taught.groups);
     std::fill(predicted_.begin(), predicted_.end(), kUnknown);
   }
 
@@ -166,13 +154,6 @@ class Annealing : public Walk {
 };
 
 }  // namespace
-
-void EarlierTrials::append(const EarlierTrials& more) {
-  rows.width = more.rows.width;
-  rows.append(more.rows.values);
-  log2_costs.insert(log2_costs.end(), more.log2_costs.begin(), more.log2_costs.end());
-  groups.insert(groups.end(), more.groups.begin(), more.groups.end());
-}
 
 std::unique_ptr<Searcher> make_annealing(const SearchOptions& options, SearchSpace space) {
   return std::make_unique<Annealing>(options, std::move(space));

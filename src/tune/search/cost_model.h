@@ -25,13 +25,19 @@ class TrainablePointModel : public PointModel {
   virtual void fit(const FeatureRows& rows, std::span<const double> log2_costs, std::span<const uint32_t> groups) = 0;
 };
 
-/// What earlier tasks taught: rows of other spaces, for models that transfer.
+/// Rows that one task gives others: about what a search finds out.
+inline constexpr size_t kMostLessons = 64;
+
+/// What other tasks taught: rows of their spaces, for models that transfer.
 struct EarlierTrials {
   FeatureRows rows;
   std::vector<double> log2_costs;
-  std::vector<uint32_t> groups;
+  std::vector<uint32_t> groups;  ///< by row: its task
 
+  size_t count() const { return log2_costs.size(); }
+  void add(std::span<const float> row, double log2_cost, uint32_t group);
   void append(const EarlierTrials& more);
+  EarlierTrials without(uint32_t group) const;
 };
 
 }  // namespace kilter::tune

@@ -2,6 +2,7 @@
 // race and never decide which point wins.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -38,7 +39,8 @@ struct SearchSpace {
   std::vector<Trial> known;                ///< from earlier runs: learned at once, never proposed
   const PointModel* pretrained = nullptr;  ///< `model`: joins the analytic estimate; outlives the searcher
   TrainablePointModel* trained = nullptr;  ///< `xgb`, `xgb-rank`: the model that is fitted; outlives the searcher
-  const EarlierTrials* earlier = nullptr;  ///< the same: rows of other tasks to learn from
+  const EarlierTrials* earlier = nullptr;  ///< the same: rows of other tasks to learn from; may grow while it searches
+  uint32_t own_group = UINT32_MAX;         ///< rows of `earlier` that are this task's own trials, which count once
 };
 
 /// The searcher that `options` names. The same options, space and costs give the same proposals on every machine.

@@ -94,15 +94,11 @@ Curve Game::play(const SearchOptions& options, const PlayOptions& how) const {
 EarlierTrials Game::lessons(uint32_t group, size_t most) const {
   EarlierTrials out;
   const Featurizer features(*space_, table_->threads);
-  out.rows.width = features.width();
   const size_t count = std::min(most, points_.size());
   for (size_t i = 0; i < count; ++i) {
     const Point& p = points_[i * points_.size() / count];
     const double cost = table_->rows[row_of_[*space_->index_of(p)]].cost;
-    if (!std::isfinite(cost)) continue;
-    out.rows.append(features.row(p));
-    out.log2_costs.push_back(std::log2(cost));
-    out.groups.push_back(group);
+    if (std::isfinite(cost)) out.add(features.row(p), std::log2(cost), group);
   }
   return out;
 }

@@ -67,9 +67,7 @@ void add_default_ms(LayerNetwork& network, const RecordedCosts& costs) {
 void add_schedules(LayerNetwork& network, const Compiled& compiled, const CompileOptions& options,
                    const RecordedCosts& costs, const Choices& keep, size_t most) {
   add_default_ms(network, costs);
-  for (const Unit& unit : units(compiled.placed->graph)) {
-    if (compiled.placed->storage.views.contains(unit.nodes.front())) continue;
-    const Task task = make_task(compiled.placed->graph, unit, &compiled.placed->storage);
+  for (const Task& task : tasks_of(compiled.placed->graph, compiled.placed->storage)) {
     const int64_t at = network.layer_of(task.node().name);
     Layer& layer = network.layers[static_cast<size_t>(at)];
     // A copy that storage asks for is there only once layers have their places: it cannot be chosen for by name.

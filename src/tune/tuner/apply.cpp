@@ -158,9 +158,7 @@ Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile,
     if (step.kind == StepKind::kernel) steps.emplace(step.name, &step);
   }
   Applier applier(compile, matcher, options);
-  for (const Unit& unit : units(compiled.placed->graph)) {
-    if (compiled.placed->storage.views.contains(unit.nodes.front())) continue;
-    const Task task = make_task(compiled.placed->graph, unit, &compiled.placed->storage);
+  for (const Task& task : tasks_of(compiled.placed->graph, compiled.placed->storage)) {
     const auto step = steps.find(task.node().name);
     if (step != steps.end() && !compile.schedules.contains(step->first)) applier.task(task, *step->second);
   }

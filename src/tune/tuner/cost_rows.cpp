@@ -1,6 +1,7 @@
 #include "tune/tuner/cost_rows.h"
 
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -26,6 +27,35 @@ std::string unfit(const Record& r) {
   if (r.conditions.target.empty()) return "of unknown code";
   if (r.status == Status::ok && !r.versus) return "measured without the default beside them";
   return "";
+}
+
+using RowSink = std::function<void(const Group&, const std::vector<float>&, double)>;
+
+/// Rows of the trials that teach something, with the logarithm of their cost; counts the others by reason.
+void each_row(std::span<const Record> records, std::map<std::string, int64_t>& left_out, const RowSink& row) {
+  std::map<Group, std::vector<const Record*>> groups;
+  for (const Record& r : records) {
+    const std::string reason = unfit(r);
+    if (!reason.empty()) ++left_out[reason];
+    if (reason.empty())
+      groups[{r.problem, r.conditions.device, r.conditions.target, r.conditions.threads}].push_back(&r);
+  }
+  for (const auto& [group, members] : groups) {
+    std::unique_ptr<TaskSpace> task;
+    try {
+      task = std::make_unique<TaskSpace>(group.problem, parse_target(group.target));
+    } catch (const Error&) {
+      left_out["of a problem or target that this version does not know"] += static_cast<int64_t>(members.size());
+      continue;
+    }
+    const Featurizer features(*task->space, group.threads);
+    for (const Record* r : members) {
+      const auto point = task->space->find(parse_schedule(r->schedule));
+      if (!point) ++left_out["of a schedule that this version does not know"];
+      const double cost = r->status == Status::ok ? std::log(r->versus->ratio.value) : INFINITY;
+      if (point) row(group, features.row(*point), cost);
+    }
+  }
 }
 
 }  // namespace
@@ -61,29 +91,21 @@ void CostRows::add(const CostTable& table, const std::string& where) {
 }
 
 void CostRows::add(std::span<const Record> records) {
-  std::map<Group, std::vector<const Record*>> groups;
-  for (const Record& r : records) {
-    const std::string reason = unfit(r);
-    if (!reason.empty()) ++left_out_[reason];
-    if (reason.empty())
-      groups[{r.problem, r.conditions.device, r.conditions.target, r.conditions.threads}].push_back(&r);
-  }
-  for (const auto& [group, members] : groups) {
-    std::unique_ptr<TaskSpace> task;
-    try {
-      task = std::make_unique<TaskSpace>(group.problem, parse_target(group.target));
-    } catch (const Error&) {
-      left_out_["of a problem or target that this version does not know"] += static_cast<int64_t>(members.size());
-      continue;
-    }
-    const Featurizer features(*task->space, group.threads);
-    for (const Record* r : members) {
-      const auto point = task->space->find(parse_schedule(r->schedule));
-      if (!point) ++left_out_["of a schedule that this version does not know"];
-      const double cost = r->status == Status::ok ? std::log(r->versus->ratio.value) : INFINITY;
-      if (point) add_row(group.problem, group.device, features.row(*point), cost);
-    }
-  }
+  each_row(records, left_out_, [&](const Group& group, const std::vector<float>& x, double cost) {
+    add_row(group.problem, group.device, x, cost);
+  });
+}
+
+EarlierTrials lessons_of(std::span<const Record> records, uint32_t first_group) {
+  EarlierTrials out;
+  std::map<std::string, std::pair<uint32_t, size_t>> given;  // by problem: its number, rows so far
+  std::map<std::string, int64_t> left_out;
+  each_row(records, left_out, [&](const Group& group, const std::vector<float>& x, double cost) {
+    const auto number = first_group + static_cast<uint32_t>(given.size());
+    auto& [own, rows] = given.try_emplace(group.problem, number, 0).first->second;
+    if (std::isfinite(cost) && rows++ < kMostLessons) out.add(x, cost / std::log(2.0), own);
+  });
+  return out;
 }
 
 }  // namespace kilter::tune

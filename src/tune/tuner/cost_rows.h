@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tune/records/record.h"
+#include "tune/search/cost_model.h"
 #include "tune/search/cost_table.h"
 
 namespace kilter::tune {
@@ -33,5 +34,8 @@ class CostRows {
   int64_t rows_ = 0;
   std::map<std::string, int64_t> left_out_;
 };
+
+/// What Kilter's own trials teach, at most kMostLessons of a task; its groups are numbered from `first_group` on.
+EarlierTrials lessons_of(std::span<const Record> records, uint32_t first_group);
 
 }  // namespace kilter::tune

@@ -90,8 +90,7 @@ class Racer {
     out_.ratio = ratio_of(c.series[0], c.series[1]);
     out_.default_ms = bootstrap_mean(c.series[0].total);
     out_.tuned_ms = bootstrap_mean(c.series[1].total);
-    out_.has_previous = c.ids.size() > 2;
-    if (out_.has_previous) out_.previous = ratio_of(c.series[2], c.series[1]);
+    if (c.ids.size() > 2) out_.previous = ratio_of(c.series[2], c.series[1]);
     double predicted = 1;
     for (const auto& [t, schedule] : picked_) {
       const Candidate* chosen = search_.tasks()[t].find(schedule);

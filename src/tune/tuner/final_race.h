@@ -27,8 +27,7 @@ struct FinalRace {
   Choices choices;  ///< empty: the default stays
   Ratio default_ms, tuned_ms, ratio;
   bool same_plan = true;
-  bool has_previous = false;
-  Ratio previous;  ///< tuned over previous
+  std::optional<Ratio> previous;  ///< tuned over previous, where that is another plan
   int64_t rounds = 0;
   double fidelity = 1;
   double flips = 0;

@@ -106,9 +106,7 @@ std::vector<NetworkTask> NetworkBench::tasks() const {
   const Compiled& compiled = fallback_->compiled;
   const Placed& placed = *compiled.placed;
   std::vector<NetworkTask> out;
-  for (const Unit& unit : units(placed.graph)) {
-    if (placed.storage.views.contains(unit.nodes.front())) continue;
-    Task task = make_task(placed.graph, unit, &placed.storage);
+  for (Task& task : tasks_of(placed.graph, placed.storage)) {
     const std::string& node = task.node().name;
     const auto steps = fallback_->steps.find(node);
     if (steps == fallback_->steps.end() || options_.schedules.contains(node)) continue;

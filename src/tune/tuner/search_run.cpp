@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <future>
+#include <iterator>
 
 #include "measure/clock.h"
+#include "tune/tuner/cost_rows.h"
 
 namespace kilter::tune {
 namespace {
@@ -30,6 +32,26 @@ Conditions trial_conditions(const TuneOptions& options, const CompileOptions& co
   return c;
 }
 
+/// Those that were made under these conditions.
+std::vector<Record> records_here(std::span<const Record> records, const Conditions& here) {
+  std::vector<Record> out;
+  for (const Record& r : records) {
+    if (r.mapped() && r.conditions.target == here.target && r.conditions.device == here.device &&
+        r.conditions.threads == here.threads && r.conditions.codegen == here.codegen)
+      out.push_back(r);
+  }
+  return out;
+}
+
+bool is_of(const Record& r, const NetworkTask& task) { return r.problem == task.problem && r.layouts == task.layouts; }
+
+std::vector<Record> of_other_tasks(std::vector<Record> records, const std::vector<NetworkTask>& tasks) {
+  std::erase_if(records, [&](const Record& r) {
+    return std::ranges::any_of(tasks, [&](const NetworkTask& task) { return r.problem == task.problem; });
+  });
+  return records;
+}
+
 double mean_ms(const std::vector<Lap>& laps, int64_t round, const std::vector<size_t>& steps) {
   double sum = 0;
   int64_t count = 0;
@@ -47,17 +69,18 @@ SearchRun::SearchRun(NetworkBench& bench, const TuneOptions& options, const Comp
       options_(options),
       log_(log),
       conditions_(trial_conditions(options, compile, bench.fallback().compiled.plan)) {
-  const TaskOptions how{options.search, compile.target.limits, compile.accuracy, options.threads, options.pretrained};
-  for (NetworkTask& task : bench.tasks()) {
-    if (!wanted(task, options.ops)) continue;
+  TaskOptions how{options.search, compile.target.limits, compile.accuracy, options.threads, options.pretrained};
+  std::vector<NetworkTask> tasks = bench.tasks();
+  std::erase_if(tasks, [&](const NetworkTask& task) { return !wanted(task, options.ops); });
+  const std::vector<Record> here = records_here(options.known, conditions_);
+  if (options.search.searcher.starts_with("xgb")) {
+    lessons_ = lessons_of(of_other_tasks(here, tasks), static_cast<uint32_t>(tasks.size()));
+    how.lessons = &lessons_;
+  }
+  for (NetworkTask& task : tasks) {
     std::vector<Record> known;
-    for (const Record& r : options.known) {
-      if (r.problem == task.problem && r.layouts == task.layouts && r.mapped() &&
-          r.conditions.target == conditions_.target && r.conditions.device == conditions_.device &&
-          r.conditions.threads == conditions_.threads && r.conditions.codegen == conditions_.codegen)
-        known.push_back(r);
-    }
-    tasks_.emplace_back(std::move(task), how, known);
+    std::ranges::copy_if(here, std::back_inserter(known), [&](const Record& r) { return is_of(r, task); });
+    tasks_.emplace_back(std::move(task), how, known, static_cast<uint32_t>(tasks_.size()));
   }
   measure_default();
   for (const TaskState& task : tasks_) {
@@ -85,6 +108,7 @@ void SearchRun::measure_default() {
     double ms = 0;
     for (const std::string& node : task.task().nodes) ms += node_ms_[node];
     share_.push_back(ms / default_ms_);
+    bound_ms_.push_back(bound_of(bench_.fallback(), task.task().nodes.front()));
   }
   rounds_ = options_.trial.repeat > 0 ? options_.trial.repeat : automatic_rounds(default_ms_);
 }
@@ -285,10 +309,11 @@ void SearchRun::note_laps(const Laps& laps, size_t which, const Trialled& one) {
       if (mine <= 0 || base <= 0) continue;
       ratios.add(mine / base);
       samples.push_back(mine);
-      tasks_[p.task].sample(p.schedule, mine / base, mine);
+      tasks_[p.task].sample(p.schedule, mine / base);
     }
     if (samples.empty()) continue;
     ++trials_;
+    tasks_[p.task].note_bound(p.schedule, bound_of(*one.variant, p.node));
     fresh_.push_back(record(p, samples, ratios.ratio(noise_)));
     const LogRatios& all = tasks_[p.task].find(p.schedule)->ratios;
     log_.tell(trials_, TrialEvent{p.task, p.node, p.schedule.text(), Status::ok, "", ratios.ratio(noise_),
@@ -377,20 +402,35 @@ double SearchRun::remaining() const {
   return gain * default_ms_ / predicted_ms();
 }
 
+double SearchRun::bound_of(const Variant& variant, const std::string& node) const {
+  return options_.bound ? options_.bound(variant.compiled.plan, variant.steps.at(node)) : 0;
+}
+
+TaskProgress SearchRun::task_progress(size_t task) const {
+  const TaskState& state = tasks_[task];
+  const NetworkTask& of = state.task();
+  const std::string& node = of.nodes.front();
+  TaskProgress p;
+  p.problem = of.problem, p.layers = static_cast<int64_t>(of.nodes.size()), p.share = share_[task];
+  for (const size_t s : bench_.fallback().steps.at(node))
+    p.flops += bench_.fallback().compiled.plan.steps[s].effective_flops;
+  p.default_ms = node_ms_.at(node), p.current = state.current();
+  p.tried = state.tried(), p.size = static_cast<int64_t>(state.pruned().points.size());
+  p.schedule = of.fallback.text(), p.bound_ms = bound_ms_[task];
+  if (const Candidate* best = state.winner(noise_)) {
+    p.best = best->ratios.cost(), p.schedule = best->schedule.text();
+    if (best->bound_ms > 0) p.bound_ms = best->bound_ms;
+  }
+  return p;
+}
+
 TuneProgress SearchRun::progress(const std::string& phase) const {
   TuneProgress p;
   p.phase = phase;
   p.seconds = log_.seconds(), p.budget_seconds = options_.seconds;
   p.trials = trials_, p.faults = failures_, p.restarts = bench_.runner().restarts();
   p.default_ms = default_ms_, p.predicted_ms = predicted_ms(), p.remaining = remaining();
-  for (size_t t = 0; t < tasks_.size(); ++t) {
-    const TaskState& task = tasks_[t];
-    const Candidate* best = task.winner(noise_);
-    p.tasks.push_back({task.task().problem, static_cast<int64_t>(task.task().nodes.size()), share_[t],
-                       best != nullptr ? best->ratios.cost() : 1,
-                       best != nullptr ? best->schedule.text() : task.task().fallback.text(), task.tried(),
-                       static_cast<int64_t>(task.pruned().points.size()), task.explored()});
-  }
+  for (size_t t = 0; t < tasks_.size(); ++t) p.tasks.push_back(task_progress(t));
   return p;
 }
 

@@ -73,6 +73,8 @@ class SearchRun {
   void measure(Batch& batch);
   std::vector<VariantId> load(Batch& batch, std::vector<size_t>& loaded);
   void note_faults(const Trialled& one, const std::vector<Fault>& faults, bool measured);
+  double bound_of(const Variant& variant, const std::string& node) const;
+  TaskProgress task_progress(size_t task) const;
   void note_laps(const Laps& laps, size_t which, const Trialled& one);
   void note_failure(const Probe& probe, Status status, const std::string& error);
   /// After a batch: searchers learn, records are kept.
@@ -85,10 +87,12 @@ class SearchRun {
   const TuneOptions& options_;
   TuneLog& log_;
   Conditions conditions_;
+  EarlierTrials lessons_;
   std::deque<TaskState> tasks_;
   std::vector<double> share_;
   std::vector<std::string> best_;          ///< by task, as it was told last
   std::map<std::string, double> node_ms_;  ///< under the default, by anchor
+  std::vector<double> bound_ms_;           ///< by task, of the default's kernels
   std::deque<Probe> again_;                ///< could not be measured through no fault of theirs
   std::vector<Record> fresh_;
   double default_ms_ = 0, noise_ = 0.03, shown_ms_ = 0;

@@ -7,19 +7,23 @@
 
 namespace kilter::tune {
 
-TaskState::TaskState(NetworkTask task, const TaskOptions& options, std::span<const Record> known)
+TaskState::TaskState(NetworkTask task, const TaskOptions& options, std::span<const Record> known, uint32_t group)
     : task_(std::move(task)),
       options_(options),
       space_(std::make_unique<Space>(task_.task, options_.limits, options_.accuracy)),
-      pruned_(prune(*space_, {options_.search.prune})) {
+      pruned_(prune(*space_, {options_.search.prune})),
+      group_(group) {
   seed(known);
   trained_ = model_for(options_.search.searcher);
-  SearchSpace search{space_.get(), pruned_.points, options_.threads, {}, options_.pretrained, trained_.get(), nullptr};
+  SearchSpace search{space_.get(),        pruned_.points, options_.threads, {},
+                     options_.pretrained, trained_.get(), options_.lessons, group_};
+  if (trained_ != nullptr && options_.lessons != nullptr) features_.emplace(*space_, options_.threads);
   for (const auto& [text, c] : candidates_) {
     if (const auto point = space_->find(c.schedule))
       search.known.push_back({*point, c.status == Status::ok ? c.ratios.cost() : INFINITY});
   }
   if (const auto point = space_->find(task_.fallback)) search.known.push_back({*point, 1.0});
+  for (const Trial& t : search.known) teach(t);
   searcher_ = make_searcher(options_.search, std::move(search));
   news_.clear();
 }
@@ -75,11 +79,11 @@ std::vector<Schedule> TaskState::contenders(size_t most, double noise) const {
   return out;
 }
 
-void TaskState::sample(const Schedule& schedule, double ratio, double ms) {
+void TaskState::sample(const Schedule& schedule, double ratio) {
   Candidate& c = entry(schedule);
   c.ratios.add(ratio);
-  c.samples_ms.push_back(ms);
   c.pending = false;
+  current_ = c.ratios.cost();
   news_.push_back(schedule.text());
 }
 
@@ -94,17 +98,24 @@ void TaskState::learn() {
   news_.erase(std::unique(news_.begin(), news_.end()), news_.end());
   std::vector<Trial> trials;
   for (const std::string& text : news_) {
-    Candidate& c = candidates_.at(text);
-    ++c.trials, ++trials_, ++dry_;
+    const Candidate& c = candidates_.at(text);
+    ++trials_, ++dry_;
     if (const auto point = space_->find(c.schedule))
       trials.push_back({*point, c.status == Status::ok ? c.ratios.cost() : INFINITY});
   }
   news_.clear();
+  for (const Trial& t : trials) teach(t);
   searcher_->learn(trials);
   if (const Candidate* best = leader(); best != nullptr && best->ratios.cost() < 0.995 * best_) {
     best_ = best->ratios.cost();
     dry_ = 0;
   }
+}
+
+void TaskState::teach(const Trial& trial) {
+  if (!features_ || taught_ >= kMostLessons || !std::isfinite(trial.cost)) return;
+  options_.lessons->add(features_->row(trial.point), std::log2(trial.cost), group_);
+  ++taught_;
 }
 
 const Candidate* TaskState::leader() const {

@@ -28,10 +28,9 @@ struct NetworkTask {
 struct Candidate {
   Schedule schedule;
   Status status = Status::ok;
-  std::string error;  ///< in words, unless ok
-  LogRatios ratios;   ///< time over the default's, in pairs
-  std::vector<double> samples_ms;
-  int64_t trials = 0;  ///< measurements that it took part in
+  std::string error;    ///< in words, unless ok
+  LogRatios ratios;     ///< time over the default's, in pairs
+  double bound_ms = 0;  ///< of its kernels; 0: not known
   bool pending = false;
 };
 
@@ -41,13 +40,15 @@ struct TaskOptions {
   Accuracy accuracy = Accuracy::normal;
   int threads = 1;
   const PointModel* pretrained = nullptr;
+  /// What tasks teach each other, for searchers that learn with XGBoost: each adds its trials and reads the others'.
+  EarlierTrials* lessons = nullptr;
   int64_t most_samples = 40;  ///< of a candidate; the race of two that are as good ends there
 };
 
 class TaskState {
  public:
-  /// `known`: records of exactly this task, of earlier sittings.
-  TaskState(NetworkTask task, const TaskOptions& options, std::span<const Record> known);
+  /// `known`: records of exactly this task, of earlier sittings; `group`: its number among the lessons.
+  TaskState(NetworkTask task, const TaskOptions& options, std::span<const Record> known, uint32_t group = 0);
   TaskState(const TaskState&) = delete;  // its space refers to its task
   TaskState& operator=(const TaskState&) = delete;
 
@@ -65,7 +66,8 @@ class TaskState {
   bool explored() const { return explored_; }
 
   /// One round of a candidate on one layer.
-  void sample(const Schedule& schedule, double ratio, double ms);
+  void sample(const Schedule& schedule, double ratio);
+  void note_bound(const Schedule& schedule, double ms) { entry(schedule).bound_ms = ms; }
   void fail(const Schedule& schedule, Status status, const std::string& error);
   /// Tells the searcher what came of the trials since the last call.
   void learn();
@@ -77,12 +79,16 @@ class TaskState {
   /// Of a schedule that was tried.
   const Candidate* find(const Schedule& schedule) const;
   const std::map<std::string, Candidate>& candidates() const { return candidates_; }
+  /// Cost of the candidate that was measured last; 1 before the first.
+  double current() const { return current_; }
   /// Trials since the leader changed or became 0.5 % faster.
   int64_t dry() const { return dry_; }
 
  private:
   Candidate& entry(const Schedule& schedule);
   void seed(std::span<const Record> known);
+  /// Adds to the lessons, as long as it has not given its share of them.
+  void teach(const Trial& trial);
 
   NetworkTask task_;
   TaskOptions options_;
@@ -94,6 +100,10 @@ class TaskState {
   std::vector<std::string> news_;                ///< not told to the searcher yet
   bool explored_ = false;
   int64_t trials_ = 0, dry_ = 0;
+  uint32_t group_;
+  std::optional<Featurizer> features_;  ///< where there are lessons
+  size_t taught_ = 0;
+  double current_ = 1;
   double best_ = 1;  ///< cost of the leader when dry_ was 0
 };
 

@@ -150,7 +150,7 @@ json to_json(const TuneResult& r) {
            {"tasks", json::array()},
            {"choices", json::object()}};
   if (r.graph) out["graph"] = to_json(*r.graph);
-  if (r.has_previous) out["previous"] = to_json(r.previous);
+  if (r.previous) out["previous"] = to_json(*r.previous);
   for (const PhaseTime& p : r.phases) out["phases"].push_back({{"phase", p.phase}, {"seconds", p.seconds}});
   for (const TunedTask& t : r.tasks) out["tasks"].push_back(task_json(t));
   for (const auto& [node, choice] : r.choices) out["choices"][node] = text(choice);

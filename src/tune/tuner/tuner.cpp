@@ -92,7 +92,7 @@ TuneResult raced_result(const SearchRun& search, const FinalRace& race) {
   out.ratio = out.history_ratio = race.ratio;
   out.default_ms = race.default_ms, out.tuned_ms = race.tuned_ms;
   if (race.same_plan) out.default_ms = out.tuned_ms = {search.default_ms(), search.default_ms(), search.default_ms()};
-  out.previous = race.previous, out.has_previous = race.has_previous;
+  out.previous = race.previous;
   out.rounds = race.rounds, out.flips = race.flips, out.fidelity = race.fidelity;
   out.trials = search.trials(), out.failures = search.failures();
   out.regret = regret(search);

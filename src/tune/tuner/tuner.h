@@ -21,24 +21,33 @@
 
 namespace kilter::tune {
 
+/// How far a task has come. A cost is a time over the default's.
+struct TaskProgress {
+  std::string problem;
+  int64_t layers = 1;
+  double share = 0;             ///< of the time of the network under the default schedules
+  int64_t flops = 0;            ///< of one layer, as the standard defines its operators
+  double default_ms = 0;        ///< of one layer
+  double best = 1;              ///< cost of the best schedule: the default, or one that is surely faster
+  double current = 1;           ///< cost of the schedule that was tried last
+  double bound_ms = 0;          ///< of the best schedule's kernels; 0: not known
+  std::string schedule;         ///< the best one
+  int64_t tried = 0, size = 0;  ///< schedules; that are worth a trial
+
+  double gflops(double cost) const { return static_cast<double>(flops) / (default_ms * cost) * 1e-6; }
+  /// Of the best schedule; 0: not known.
+  double share_of_bound() const { return bound_ms / (default_ms * best); }
+};
+
 /// How far a run has come.
 struct TuneProgress {
-  struct TaskRow {
-    std::string problem;
-    int64_t layers = 1;
-    double share = 0;             ///< of the time of the network under the default schedules
-    double best = 1;              ///< lowest cost so far: time over the default's
-    std::string schedule;         ///< that has it
-    int64_t tried = 0, size = 0;  ///< schedules; that are worth a trial
-    bool explored = false;
-  };
   std::string phase;  ///< "preparing", "searching", "racing", "choosing", "done"
   double seconds = 0, budget_seconds = 0;
   int64_t trials = 0, faults = 0, restarts = 0;
   double default_ms = 0;    ///< a run of the network
   double predicted_ms = 0;  ///< with the best schedules so far
   double remaining = 0;     ///< expected further gain, as a share of predicted_ms
-  std::vector<TaskRow> tasks;
+  std::vector<TaskProgress> tasks;
 };
 
 struct TuneOptions {
@@ -60,8 +69,10 @@ struct TuneOptions {
   std::vector<Record> known;                          ///< earlier records, any
   std::function<void(std::span<const Record>)> keep;  ///< gets every trial's record as soon as it is known
   std::function<void(const TuneProgress&)> progress;  ///< some times a second
-  TuneLog::Listener event;                            ///< gets everything that happens, as it happens
-  std::function<bool()> interrupted;                  ///< true ends the search; the races still run, but short
+  /// Milliseconds below which these steps of a plan cannot come on this machine; for TaskProgress, may be empty.
+  std::function<double(const Plan&, const std::vector<size_t>&)> bound;
+  TuneLog::Listener event;            ///< gets everything that happens, as it happens
+  std::function<bool()> interrupted;  ///< true ends the search; the races still run, but short
 };
 
 /// What a phase took.
@@ -92,9 +103,8 @@ struct TuneResult {
   Ratio ratio;          ///< tuned over default, paired; {1, 1, 1} when the plans are the same
   Ratio history_ratio;  ///< of `history` over the default, as the races found it; `ratio` where the graph tuner lost
   bool same_plan = false;
-  Ratio previous;  ///< tuned over what earlier records give, where that is another plan
-  bool has_previous = false;
-  int64_t rounds = 0;  ///< of the last race
+  std::optional<Ratio> previous;  ///< tuned over what earlier records give, where that is another plan
+  int64_t rounds = 0;             ///< of the last race
   int64_t trials = 0, failures = 0, restarts = 0;
   double seconds = 0, trials_per_second = 0;
   double regret = 0;    ///< expected distance from the best of the spaces, a share

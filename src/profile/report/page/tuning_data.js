@@ -1,12 +1,11 @@
 // The tuning run as the charts need it, and how its figures are written.
 
-/** The embedded JSON of `kilter tune --json`; tasks also get id, changed and kind. */
+/** The embedded JSON of `kilter tune --json`; tasks also get id and changed. */
 function readRun() {
   const run = pageData();
   run.tasks.forEach((task, id) => {
     task.id = id;
     task.changed = task.schedule !== task.default;
-    task.kind = task.problem.split(/[ (]/)[0];
   });
   return run;
 }

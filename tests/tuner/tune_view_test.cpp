@@ -1,0 +1,78 @@
+// What a tuning run shows while it goes on.
+#include "../../tools/tune_view.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace kilter::tool {
+namespace {
+
+using testing::ElementsAre;
+using testing::Not;
+
+tune::TaskProgress task(double share, const std::string& problem) {
+  tune::TaskProgress t;
+  t.problem = problem, t.share = share, t.layers = 3;
+  t.flops = 90'000'000, t.default_ms = 1;  // 90 GFLOP/s under the default schedule
+  t.best = 0.9, t.current = 1.2, t.bound_ms = 0.72, t.schedule = "conv2d_direct tile=7";
+  t.tried = 12, t.size = 300;
+  return t;
+}
+
+tune::TuneProgress run() {
+  tune::TuneProgress p;
+  p.phase = "searching", p.seconds = 35.4, p.budget_seconds = 300, p.trials = 1234;
+  p.default_ms = 34.51, p.predicted_ms = 33.02, p.remaining = 0.021;
+  p.tasks = {task(0.1, "the first"), task(0.3, "the second"), task(0.2, "the third")};
+  return p;
+}
+
+TEST(TuneView, OneLineForTheWholeRun) {
+  EXPECT_EQ(progress_line(run()),
+            "searching: 35 of 300 s, 1234 trials, 34.510 ms -> 33.020 ms (0.957), 2.1 % expected to be left");
+}
+
+TEST(TuneView, TheTableHasTheTasksWithMostOfTheTime) {
+  EXPECT_THAT(progress_table(run(), 2, 200),
+              ElementsAre("task   share layers       tried  GFLOP/s     best of bound best/def.  problem",
+                          "   2  30.0 %      3      12/300     75.0    100.0     80 %     0.900  the second",
+                          "   3  20.0 %      3      12/300     75.0    100.0     80 %     0.900  the third"));
+  EXPECT_EQ(progress_table(run(), 9, 200).size(), 4U);
+  for (const std::string& line : progress_table(run(), 9, 30)) EXPECT_LE(line.size(), 30U) << line;
+}
+
+TEST(TuneView, WhatIsNotKnownIsADash) {
+  tune::TuneProgress p = run();
+  p.tasks.front().flops = 0, p.tasks.front().bound_ms = 0;
+  EXPECT_EQ(progress_table(p, 3, 200).back(),
+            "   1  10.0 %      3      12/300        -        -        -     0.900  the first");
+}
+
+TEST(TuneView, AGainNamesTheTaskItsFiguresAndItsSchedule) {
+  EXPECT_EQ(gain_line(4, task(0.1, "the first")),
+            "task 5: 100.0 GFLOP/s, 80 % of its bound, 0.900 of the default's time, 12/300 tried: the first | "
+            "conv2d_direct tile=7");
+}
+
+TEST(TuneView, LinesForLogs) {
+  testing::internal::CaptureStderr();
+  TuneView view("tune x", true);
+  view.show("preparing");
+  tune::TuneProgress p = run();
+  view.show(p);
+  p.seconds += 1, p.tasks[2].schedule = "conv2d_direct tile=9";
+  view.show(p);
+  p.seconds += 1.5;
+  view.show(p);
+  p.phase = "racing";
+  view.show(p);
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(log,
+            progress_line(run()) + "\n" + gain_line(2, p.tasks[2]) + "\n" +
+                "searching: 38 of 300 s, 1234 trials, 34.510 ms -> 33.020 ms (0.957), 2.1 % expected to be left\n" +
+                "racing: 38 of 300 s, 1234 trials, 34.510 ms -> 33.020 ms (0.957), 2.1 % expected to be left\n");
+  EXPECT_THAT(log, Not(testing::HasSubstr("\033")));
+}
+
+}  // namespace
+}  // namespace kilter::tool

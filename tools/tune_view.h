@@ -1,0 +1,42 @@
+// What a tuning run shows while it goes on: a table that is drawn over itself on a terminal, or lines for logs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tune/tuner/tuner.h"
+
+namespace kilter::tool {
+
+/// "searching: 35 of 300 s, 1234 trials, 34.510 ms -> 33.020 ms (0.957), 2.1 % expected to be left"
+std::string progress_line(const tune::TuneProgress& progress);
+/// The tasks with most of the time, at most `most`, under a line of headings; lines of at most `width` characters.
+std::vector<std::string> progress_table(const tune::TuneProgress& progress, size_t most, size_t width);
+/// A task whose best schedule changed: its figures and that schedule.
+std::string gain_line(size_t task, const tune::TaskProgress& progress);
+
+/// Draws on standard error, which it leaves as it was when it ends.
+class TuneView {
+ public:
+  /// `lines`: no drawing over; a line each two seconds and for each task that became faster.
+  TuneView(std::string what, bool lines);
+  ~TuneView() { clear(); }
+  TuneView(const TuneView&) = delete;
+  TuneView& operator=(const TuneView&) = delete;
+
+  void show(const std::string& text);
+  void show(const tune::TuneProgress& progress);
+  void clear();
+
+ private:
+  void draw(const std::vector<std::string>& lines);
+  void log(const tune::TuneProgress& progress);
+
+  std::string what_, phase_;
+  bool lines_, terminal_;
+  size_t drawn_ = 0;
+  double last_ = 0;                ///< seconds of the run at the last line
+  std::vector<std::string> best_;  ///< by task, as it was told last
+};
+
+}  // namespace kilter::tool
