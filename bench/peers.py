@@ -53,15 +53,42 @@ def openvino_runner(path, feeds, threads):
     return request.infer
 
 
-def measure(args, name, threads):
-    path = networks.path_of(name, args.models)
-    shapes = networks.SHAPES.get(name, {})
+def each_thread_count(script, counts):
+    """Runs a script again for each number of threads, with this process's other arguments; the largest exit code."""
+    at = sys.argv.index("--threads") if "--threads" in sys.argv else None
+    rest = sys.argv[1:] if at is None else sys.argv[1:at] + sys.argv[at + 1 + len(counts):]
+    return max(subprocess.run([sys.executable, script, *rest, "--threads", str(n)]).returncode for n in counts)
+
+
+def peer_runners(path, shapes, threads, with_openvino=True):
+    """For each peer what runs it for a slice and answers median milliseconds."""
     session = networks.peer_session(path, threads)
     feeds = networks.seeded_inputs(session.get_inputs(), shapes)
     runners = {"ort": lambda: timed(lambda: session.run(None, feeds))}
-    if not args.no_openvino:
+    if with_openvino:
         infer = openvino_runner(path, feeds, threads)
         runners["openvino"] = lambda: timed(infer)
+    return runners
+
+
+def interleave(runners, seconds):
+    """Rounds of a slice of each runner, in random order, after one that is not counted; their figures by runner."""
+    for runner in runners.values():
+        runner()
+    results = {key: [] for key in runners}
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(next(iter(results.values()))) < 3:
+        order = list(runners)
+        random.shuffle(order)
+        for key in order:
+            results[key].append(runners[key]())
+    return results
+
+
+def measure(args, name, threads):
+    path = networks.path_of(name, args.models)
+    shapes = networks.SHAPES.get(name, {})
+    runners = peer_runners(path, shapes, threads, not args.no_openvino)
     extra = {}
 
     def kilter():
@@ -70,16 +97,25 @@ def measure(args, name, threads):
         return report["median_ms"]
 
     runners["kilter"] = kilter
-    results = {key: [] for key in runners}
-    for key in runners:
-        runners[key]()  # warm-up, not counted
-    end = time.perf_counter() + args.seconds
-    while time.perf_counter() < end or len(results["kilter"]) < 3:
-        order = list(runners)
-        random.shuffle(order)
-        for key in order:
-            results[key].append(runners[key]())
-    return {key: statistics.median(values) for key, values in results.items()}, extra
+    return {key: statistics.median(values) for key, values in interleave(runners, args.seconds).items()}, extra
+
+
+def machine_text(threads):
+    """The conditions that all tables here share."""
+    import onnxruntime
+    import openvino
+
+    cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
+    return (f"machine: {cpu}, {os.cpu_count()} CPUs, {threads} used; onnxruntime {onnxruntime.__version__}, openvino {openvino.__version__}, "
+            f"numpy {np.__version__}; {time.strftime('%Y-%m-%d')}; fp32, batch 1")
+
+
+def keep_to_cpus(program, threads):
+    """Confines this process to as many CPUs as it has threads."""
+    cpus = sorted(os.sched_getaffinity(0))
+    if threads > len(cpus):
+        sys.exit(f"{program}: --threads {threads}: this process may use {len(cpus)} CPUs")
+    os.sched_setaffinity(0, set(cpus[:threads]))
 
 
 def main():
@@ -92,25 +128,13 @@ def main():
     parser.add_argument("--no-openvino", action="store_true")
     args = parser.parse_args()
     if len(args.threads) > 1:
-        at = sys.argv.index("--threads") if "--threads" in sys.argv else None
-        rest = sys.argv[1:] if at is None else sys.argv[1:at] + sys.argv[at + 1 + len(args.threads):]
-        for threads in args.threads:
-            subprocess.run([sys.executable, __file__, *rest, "--threads", str(threads)], check=True)
-        return
+        sys.exit(each_thread_count(__file__, args.threads))
     print_table(args, args.threads[0])
 
 
 def print_table(args, threads):
-    cpus = sorted(os.sched_getaffinity(0))
-    if threads > len(cpus):
-        sys.exit(f"peers.py: --threads {threads}: this process may use {len(cpus)} CPUs")
-    os.sched_setaffinity(0, set(cpus[:threads]))
-    import onnxruntime
-    import openvino
-
-    cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
-    print(f"machine: {cpu}, {os.cpu_count()} CPUs, {threads} used; onnxruntime {onnxruntime.__version__}, openvino {openvino.__version__}, "
-          f"numpy {np.__version__}; {time.strftime('%Y-%m-%d')}; fp32, batch 1, untuned; median ms; interleaved slices of {SLICE} s")
+    keep_to_cpus("peers.py", threads)
+    print(f"{machine_text(threads)}, untuned; median ms; interleaved slices of {SLICE} s")
     print(f"\n| network, {threads} thread{'s' if threads > 1 else ''} | Kilter | ONNX Runtime | OpenVINO | Kilter / better peer | compile ms | reference steps |")
     print("|---|---|---|---|---|---|---|")
     ratios = []
