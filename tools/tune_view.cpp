@@ -61,8 +61,10 @@ std::vector<std::string> progress_table(const TuneProgress& p, size_t most, size
 }
 
 std::string gain_line(size_t task, const TaskProgress& t) {
-  return fmt::format("task {}: {} GFLOP/s, {} of its bound, {:.3f} of the default's time, {}/{} tried: {} | {}",
-                     task + 1, gflops(t, t.best), of_bound(t), t.best, t.tried, t.size, t.problem, t.schedule);
+  const std::string cost =
+      t.best < 1 ? fmt::format("{:.3f} of the default's time", t.best) : std::string("the default again");
+  return fmt::format("task {}: {} GFLOP/s, {} of its bound, {}, {}/{} tried: {} | {}", task + 1, gflops(t, t.best),
+                     of_bound(t), cost, t.tried, t.size, t.problem, t.schedule);
 }
 
 TuneView::TuneView(std::string what, bool lines)

@@ -12,7 +12,7 @@ namespace kilter::tool {
 std::string progress_line(const tune::TuneProgress& progress);
 /// The tasks with most of the time, at most `most`, under a line of headings; lines of at most `width` characters.
 std::vector<std::string> progress_table(const tune::TuneProgress& progress, size_t most, size_t width);
-/// A task whose best schedule changed: its figures and that schedule.
+/// A task whose best schedule changed: its figures and that schedule; more samples may take a gain back.
 std::string gain_line(size_t task, const tune::TaskProgress& progress);
 
 /// Draws on standard error, which it leaves as it was when it ends.

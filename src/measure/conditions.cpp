@@ -101,6 +101,15 @@ std::vector<int> affinity_cpus() {
   return {0};
 }
 
+bool set_affinity(const std::vector<int>& cpus) {
+  if (cpus.empty()) return true;
+  const int last = *std::max_element(cpus.begin(), cpus.end());
+  std::vector<cpu_set_t> mask(static_cast<size_t>(last) / CPU_SETSIZE + 1);
+  const size_t bytes = mask.size() * sizeof(cpu_set_t);
+  for (const int cpu : cpus) CPU_SET_S(static_cast<size_t>(cpu), bytes, mask.data());
+  return sched_setaffinity(0, bytes, mask.data()) == 0;
+}
+
 std::string cpu_list_text(const std::vector<int>& cpus) {
   std::string text;
   for (size_t i = 0; i < cpus.size();) {

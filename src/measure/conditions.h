@@ -51,6 +51,9 @@ std::string affinity_text();
 std::string cpu_list_text(const std::vector<int>& cpus);
 /// The CPUs that the calling thread may run on, ascending.
 std::vector<int> affinity_cpus();
+/// Keeps the calling thread, and threads that it starts from now on, to these CPUs; false, with errno, where the kernel
+/// refuses. None: nothing changes.
+bool set_affinity(const std::vector<int>& cpus);
 /// The chosen word of /sys/kernel/mm/transparent_hugepage/enabled, "unknown" without it.
 std::string huge_pages_text();
 /// The current moment, "2026-03-01T12:34:56Z".

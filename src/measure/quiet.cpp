@@ -47,6 +47,34 @@ uint64_t run_chain() {
 #endif
 }
 
+/// 2^11 instructions in eight chains, more than any processor starts in a cycle.
+uint64_t run_width() {
+  constexpr int kWidth = 1 << 11;
+#if defined(__x86_64__)
+  uint64_t a = 1, b = 2, c = 3, d = 4, e = 5, f = 6, g = 7, h = 8;
+  for (int i = 0; i < kWidth / 64; ++i) {
+    asm volatile(
+        ".rept 8\n\t"
+        "addq $1, %0\n\taddq $1, %1\n\taddq $1, %2\n\taddq $1, %3\n\t"
+        "addq $1, %4\n\taddq $1, %5\n\taddq $1, %6\n\taddq $1, %7\n\t"
+        ".endr"
+        : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f), "+r"(g), "+r"(h)
+        :
+        : "cc");
+  }
+  return a + b + c + d + e + f + g + h;
+#else
+  volatile uint64_t sink = 1;
+  std::array<uint64_t, 8> chains;
+  chains.fill(sink);
+  for (int i = 0; i < kWidth / 16; ++i) {
+    for (uint64_t& chain : chains) chain = (chain + 1) ^ static_cast<uint64_t>(i);
+  }
+  for (const uint64_t chain : chains) sink = chain;
+  return sink;
+#endif
+}
+
 /// A small file of the kernel that is opened for each reading, as threads have files of their own.
 std::string_view read_start(const char* path, std::span<char> buffer) {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -91,6 +119,17 @@ double reference_chain_ns(int tries) {
   for (int i = 0; i < tries; ++i) {
     const uint64_t start = ticks();
     run_chain();
+    shortest = std::min(shortest, ticks() - start);
+  }
+  return static_cast<double>(shortest) * ns_per_tick();
+}
+
+double reference_width_ns() {
+  constexpr int kTries = 4;  // the first finds its code in no cache, and the stores of others under way
+  uint64_t shortest = std::numeric_limits<uint64_t>::max();
+  for (int i = 0; i < kTries; ++i) {
+    const uint64_t start = ticks();
+    run_width();
     shortest = std::min(shortest, ticks() - start);
   }
   return static_cast<double>(shortest) * ns_per_tick();

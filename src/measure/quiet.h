@@ -24,6 +24,10 @@ QuietReading read_quiet();
 
 /// Time of the reference kernel in nanoseconds: the shortest of `tries` runs of 2^14 dependent one-cycle instructions.
 double reference_chain_ns(int tries = 3);
+/// Nanoseconds of 2^11 one-cycle instructions that do not wait for each other, the shortest of four tries; takes about
+/// a microsecond. They take up to twice as long while another hardware thread works on the same core, which a chain of
+/// dependent instructions does not notice.
+double reference_width_ns();
 /// The clock that this core runs at now, from the reference kernel; 0 where its instructions are not known (not
 /// x86-64).
 double core_clock_ghz(int tries = 20);

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "base/ticks.h"
@@ -91,6 +93,18 @@ TEST(Affinity, ListsAreShortened) {
   EXPECT_EQ(cpu_list_text({0, 1, 2, 3, 8}), "0-3,8");
   EXPECT_EQ(cpu_list_text({0, 2, 4, 5}), "0,2,4-5");
   EXPECT_FALSE(affinity_cpus().empty());
+}
+
+TEST(Affinity, AThreadKeepsToTheCpusItIsGiven) {
+  const std::vector<int> all = affinity_cpus();
+  std::thread([&] {
+    ASSERT_TRUE(set_affinity({all.back()}));
+    EXPECT_EQ(affinity_cpus(), std::vector<int>{all.back()});
+    std::thread([&] { EXPECT_EQ(affinity_cpus(), std::vector<int>{all.back()}); }).join();
+    ASSERT_TRUE(set_affinity({}));
+    EXPECT_EQ(affinity_cpus(), std::vector<int>{all.back()}) << "none: nothing changes";
+  }).join();
+  EXPECT_EQ(affinity_cpus(), all);
 }
 
 }  // namespace

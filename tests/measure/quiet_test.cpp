@@ -124,5 +124,14 @@ TEST(Quiet, ACompetitorForTheCpuIsSeen) {
   EXPECT_THAT(d.why(), HasSubstr("waited "));
 }
 
+TEST(ReferenceWidth, TakesAboutAsLongEachTime) {
+  // Eight instructions in a cycle are more than any processor starts; one is what a chain would take.
+  const double chain_ns = reference_chain_ns(20) / (1 << 14);
+  double least = reference_width_ns();
+  for (int i = 0; i < 200; ++i) least = std::min(least, reference_width_ns());
+  EXPECT_GT(least, (1 << 11) * chain_ns / 10);
+  EXPECT_LT(least, (1 << 11) * chain_ns * 0.8);
+}
+
 }  // namespace
 }  // namespace kilter

@@ -70,6 +70,8 @@ TEST_F(Measure, EveryStepHasItsTime) {
     for (const Lap& lap : lane) {
       ASSERT_THAT(lap.step_ms, SizeIs(4));
       ASSERT_THAT(lap.gap_ms, SizeIs(4));
+      ASSERT_THAT(lap.width, SizeIs(4));
+      for (const double width : lap.width) EXPECT_GT(width, 0.1);
       double sum = 0;
       for (size_t s = 0; s < 4; ++s) sum += lap.step_ms[s] + lap.gap_ms[s];
       EXPECT_LE(sum, lap.total_ms * 1.0001);

@@ -45,6 +45,22 @@ TEST_F(Bench, VariantsWhosePassesDifferComputeTheSame) {
   EXPECT_FALSE(laps.laps[1].empty());
 }
 
+TEST(CpuShares, MeasuringHasCpusOfItsOwnWhereThereAreEnough) {
+  const CpuShares two = share_cpus({0, 1}, 1);
+  EXPECT_TRUE(two.apart);
+  EXPECT_EQ(two.measuring, std::vector<int>{1});
+  EXPECT_EQ(two.building, std::vector<int>{0});
+  const CpuShares many = share_cpus({2, 3, 5, 8, 9}, 2);
+  EXPECT_EQ(many.measuring, (std::vector<int>{8, 9}));
+  EXPECT_EQ(many.building, (std::vector<int>{2, 3, 5}));
+  for (const int threads : {2, 3}) {
+    const CpuShares all = share_cpus({0, 1}, threads);
+    EXPECT_FALSE(all.apart);
+    EXPECT_EQ(all.measuring, all.building);
+    EXPECT_EQ(all.measuring, (std::vector<int>{0, 1}));
+  }
+}
+
 TEST_F(Bench, FormsOfTheGraphComeAndGoAndTheDefaultStays) {
   const std::string plan = bench_.fallback().compiled.plan.steps.back().name;
   const std::vector<std::string> nodes = {"fire2.squeeze", "fire3.squeeze", "fire4.squeeze", "fire5.squeeze",

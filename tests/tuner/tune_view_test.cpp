@@ -52,6 +52,11 @@ TEST(TuneView, AGainNamesTheTaskItsFiguresAndItsSchedule) {
   EXPECT_EQ(gain_line(4, task(0.1, "the first")),
             "task 5: 100.0 GFLOP/s, 80 % of its bound, 0.900 of the default's time, 12/300 tried: the first | "
             "conv2d_direct tile=7");
+  tune::TaskProgress back = task(0.1, "the first");
+  back.best = 1;
+  EXPECT_EQ(
+      gain_line(4, back),
+      "task 5: 90.0 GFLOP/s, 72 % of its bound, the default again, 12/300 tried: the first | conv2d_direct tile=7");
 }
 
 TEST(TuneView, LinesForLogs) {

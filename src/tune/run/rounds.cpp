@@ -1,7 +1,6 @@
 #include "tune/run/rounds.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -40,6 +39,14 @@ std::vector<size_t> random_order(size_t count, const Random& random, int64_t rou
 
 }  // namespace
 
+double WidthProbe::read() {
+  constexpr double kEveryMs = 0.05;
+  const uint64_t now = ticks();
+  if (last_ns_ > 0 && ms_between(at_, now) < kEveryMs) return last_ns_;
+  at_ = now;
+  return last_ns_ = reference_width_ns();
+}
+
 /// One variant in a measurement.
 class Bench::Lane {
  public:
@@ -50,18 +57,25 @@ class Bench::Lane {
                   {bench.arena_.data(), bench.scratch_.data(), least_scratch_stride(variant.plan())}),
         trace_(std::max<size_t>(variant.plan().steps.size(), 1), bench.pool_->threads()),
         warm_up_(warm_up) {
-    observer_.before = [this](size_t step) { bench_.publisher_.step(static_cast<int64_t>(step)); };
+    observer_.before = [this](size_t step) {
+      bench_.publisher_.step(static_cast<int64_t>(step));
+      width_ns_[step] = bench_.width_.read();
+    };
+    width_ns_.resize(variant.plan().steps.size() + 1);
   }
 
   /// Milliseconds.
   double run() {
     instance_.run(bench_.inputs_, bench_.to_, &observer_, &trace_);
+    width_ns_.back() = bench_.width_.read();
     const double ms = ms_between(trace_.run().begin, trace_.run().end);
     shortest_ms_ = std::min(shortest_ms_, ms);
     return ms;
   }
   const WorkerVariant& variant() const { return variant_; }
   const RunTrace& trace() const { return trace_; }
+  /// Of the reference block before and after a step of the last run: the longer time.
+  double width_ns(size_t step) const { return std::max(width_ns_[step], width_ns_[step + 1]); }
   bool warm_up() const { return warm_up_; }
   double shortest_ms() const { return shortest_ms_; }
   /// As many as take about so long.
@@ -77,6 +91,7 @@ class Bench::Lane {
   Instance instance_;
   RunTrace trace_;
   StepObserver observer_;
+  std::vector<double> width_ns_;  ///< before each step, and after the last
   bool warm_up_;
   double shortest_ms_ = std::numeric_limits<double>::infinity();
 };
@@ -170,7 +185,7 @@ void Bench::turn(Lane& lane, int64_t round, const RoundsRequest& request) {
 void Bench::record(const Lane& lane, const LapHeader& header) {
   const RunTrace& trace = lane.trace();
   const auto steps = static_cast<int64_t>(trace.size());
-  const auto bytes = static_cast<int64_t>(sizeof(LapHeader) + 2 * sizeof(double) * trace.size());
+  const auto bytes = static_cast<int64_t>(sizeof(LapHeader) + sizeof(StepTimes) * trace.size());
   log_.grow(kLogStart + log_bytes_ + bytes);
   std::byte* at = log_.data() + kLogStart + log_bytes_;
   LapHeader own = header;
@@ -181,8 +196,8 @@ void Bench::record(const Lane& lane, const LapHeader& header) {
   uint64_t last = trace.run().begin;
   for (size_t i = 0; i < trace.size(); ++i) {
     const TickSpan wall = trace.region(i).wall;
-    const std::array<double, 2> times = {ms_between(wall.begin, wall.end), ms_between(last, wall.begin)};
-    std::memcpy(at, times.data(), sizeof(times));
+    const StepTimes times{ms_between(wall.begin, wall.end), ms_between(last, wall.begin), lane.width_ns(i)};
+    std::memcpy(at, &times, sizeof(times));
     at += sizeof(times);
     last = wall.end;
   }
@@ -198,7 +213,7 @@ void Bench::finish_turn(int64_t first_byte, const Disturbance& d) {
     header.switches = d.switches, header.drift = d.drift;
     header.stolen = d.stolen, header.waited = d.waited, header.switched = d.switched, header.drifted = d.drifted;
     std::memcpy(place, &header, sizeof(header));
-    at += static_cast<int64_t>(sizeof(header)) + 2 * static_cast<int64_t>(sizeof(double)) * header.steps;
+    at += static_cast<int64_t>(sizeof(header)) + static_cast<int64_t>(sizeof(StepTimes)) * header.steps;
   }
   publisher_.board().log_bytes.store(log_bytes_, std::memory_order_release);
 }

@@ -1,6 +1,7 @@
 // Runs variants in turns and writes the time of each step to the log.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -11,6 +12,17 @@
 #include "tune/run/variant.h"
 
 namespace kilter::tune {
+
+/// Whether another hardware thread works on this core, as the reference block tells: read anew each 50 us at most.
+class WidthProbe {
+ public:
+  /// Nanoseconds.
+  double read();
+
+ private:
+  uint64_t at_ = 0;
+  double last_ns_ = 0;
+};
 
 /// Where variants are measured: one arena, scratch and outputs for all of them, as they never run at the same time, so
 /// that each finds the caches as a run of its own network leaves them.
@@ -46,6 +58,7 @@ class Bench {
   std::vector<std::byte*> to_;
   QuietWatch watch_;
   bool watching_ = false;
+  WidthProbe width_;
   int64_t next_order_ = 0;
   int64_t log_bytes_ = 0;  ///< written; those of complete turns are on the board
 };

@@ -13,6 +13,7 @@
 #include "exec/cpu_limits.h"
 #include "exec/plan_check.h"
 #include "measure/clock.h"
+#include "measure/stats.h"
 #include "tune/run/link.h"
 #include "tune/run/package.h"
 
@@ -307,8 +308,43 @@ struct Runner::Impl {
       if (now_ms() - start >= how.max_ms) break;
     }
     out.rounds = rounds_of(out);
+    make_relative(out);
+    mark_held_up(out);
     out.wall_ms = now_ms() - start;
     return out;
+  }
+
+  /// Widths in nanoseconds over the usual one. A core that is shared all the time is usual, too.
+  static void make_relative(Laps& out) {
+    constexpr double kUsual = 0.2;
+    std::vector<double> all;
+    for (const auto& lane : out.laps) {
+      for (const Lap& lap : lane) all.insert(all.end(), lap.width.begin(), lap.width.end());
+    }
+    if (all.empty()) return;
+    const double usual = std::max(quantile(all, kUsual), 1.0);
+    for (auto& lane : out.laps) {
+      for (Lap& lap : lane) {
+        for (double& width : lap.width) width /= usual;
+      }
+    }
+  }
+
+  static void mark_held_up(Laps& out) {
+    constexpr double kUsual = 0.3, kMore = 0.005;
+    const auto lost = [](const Lap& lap) {
+      const Disturbance& d = lap.disturbance;
+      return d.wall_ms > 0 ? (d.wait_ms + d.steal_ms) / d.wall_ms : 0;
+    };
+    std::vector<double> all;
+    for (const auto& lane : out.laps) {
+      for (const Lap& lap : lane) all.push_back(lost(lap));
+    }
+    if (all.empty()) return;
+    const double most = quantile(all, kUsual) + kMore;
+    for (auto& lane : out.laps) {
+      for (Lap& lap : lane) lap.held_up = lost(lap) > most;
+    }
   }
 
   std::vector<VariantId> known(std::span<const VariantId> ids) const {
@@ -358,11 +394,12 @@ struct Runner::Impl {
       lap.disturbance = {header.wall_ms,     header.steal_ms,    header.wait_ms,       header.switches,    header.drift,
                          header.stolen != 0, header.waited != 0, header.switched != 0, header.drifted != 0};
       for (int64_t s = 0; s < header.steps; ++s) {
-        std::array<double, 2> times{};
-        std::memcpy(times.data(), at, sizeof(times));
+        StepTimes times;
+        std::memcpy(&times, at, sizeof(times));
         at += sizeof(times);
-        lap.step_ms.push_back(times[0]);
-        lap.gap_ms.push_back(times[1]);
+        lap.step_ms.push_back(times.step_ms);
+        lap.gap_ms.push_back(times.gap_ms);
+        lap.width.push_back(times.width_ns);
       }
       last_round = header.round;
       if (header.variant == trusted) link.trusted_ms = std::min(link.trusted_ms, lap.total_ms);

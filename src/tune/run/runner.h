@@ -90,8 +90,16 @@ struct Lap {
   double total_ms = 0;          ///< of the run
   std::vector<double> step_ms;  ///< from fork to join
   std::vector<double> gap_ms;   ///< before each step
-  Disturbance disturbance;      ///< of the turn that the run belongs to
+  /// At each step: how long the core took for instructions that do not wait for each other, over what it usually took
+  /// in the measurement. From kShared on, another hardware thread worked on the core.
+  std::vector<double> width;
+  /// Its turn lost more time to others than is usual in the measurement: stolen by the hypervisor, or waiting for a
+  /// CPU.
+  bool held_up = false;
+  Disturbance disturbance;  ///< of the turn that the run belongs to
 };
+
+constexpr double kShared = 1.15;
 
 struct Laps {
   std::vector<VariantId> ids;

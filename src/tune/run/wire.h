@@ -130,7 +130,13 @@ enum class Check : uint32_t {
   careful,  ///< the same, and nothing but its own buffers may change in any step
 };
 
-/// A run in the log; followed by steps * {milliseconds, milliseconds of the gap before} as doubles.
+/// A step of a run in the log.
+struct StepTimes {
+  double step_ms = 0, gap_ms = 0;  ///< from fork to join; before it
+  double width_ns = 0;             ///< of the reference block before and after it: the longer one
+};
+
+/// A run in the log; followed by as many StepTimes as it has steps.
 struct LapHeader {
   int64_t variant = 0;
   int64_t steps = 0;

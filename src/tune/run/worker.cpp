@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/ticks.h"
 #include "exec/plan_check.h"
+#include "measure/conditions.h"
 #include "tune/run/checker.h"
 #include "tune/run/crash_handler.h"
 #include "tune/run/mirror.h"
@@ -59,12 +60,7 @@ void limit_memory(int64_t bytes) {
 }
 
 void pin(const std::vector<int>& cpus) {
-  if (cpus.empty()) return;
-  const int last = *std::max_element(cpus.begin(), cpus.end());
-  std::vector<cpu_set_t> mask(static_cast<size_t>(last) / CPU_SETSIZE + 1);
-  const size_t bytes = mask.size() * sizeof(cpu_set_t);
-  for (int cpu : cpus) CPU_SET_S(static_cast<size_t>(cpu), bytes, mask.data());
-  if (sched_setaffinity(0, bytes, mask.data()) != 0) {
+  if (!set_affinity(cpus)) {
     fail(ErrorKind::usage, "the worker may not run on the CPUs that were asked for: {}", std::strerror(errno));
   }
 }

@@ -1,34 +1,23 @@
 #include "tune/tuner/contest.h"
 
+#include <algorithm>
+
 #include "measure/clock.h"
+#include "tune/tuner/lap_times.h"
 
 namespace kilter::tune {
 namespace {
 
 void add_laps(Contest& c, const Laps& laps) {
   for (int64_t round = 0; round < laps.rounds; ++round) {
-    std::vector<Series> one(c.ids.size());
-    bool whole = true;
-    for (size_t v = 0; v < c.ids.size(); ++v) {
-      double total = 0;
-      std::map<std::string, double> layer;
-      int64_t count = 0;
-      for (const Lap& lap : laps.laps[v]) {
-        if (lap.round != round) continue;
-        ++count;
-        total += lap.total_ms;
-        for (const auto& [node, steps] : c.variants[v]->steps) layer[node] += layer_ms(lap, steps);
-      }
-      whole = whole && count > 0;
-      if (count == 0) continue;
-      one[v].total.push_back(total / static_cast<double>(count));
-      for (const auto& [node, ms] : layer) one[v].layer[node].push_back(ms / static_cast<double>(count));
-    }
-    if (!whole) continue;
+    std::vector<double> totals;
+    for (const std::vector<Lap>& lane : laps.laps) totals.push_back(run_ms(lane, round));
+    if (std::ranges::any_of(totals, [](double ms) { return ms <= 0; })) continue;
     ++c.rounds;
     for (size_t v = 0; v < c.ids.size(); ++v) {
-      c.series[v].total.push_back(one[v].total.front());
-      for (const auto& [node, ms] : one[v].layer) c.series[v].layer[node].push_back(ms.front());
+      c.series[v].total.push_back(totals[v]);
+      for (const auto& [node, steps] : c.variants[v]->steps)
+        c.series[v].layer[node].push_back(layer_time(laps.laps[v], round, steps).ms);
     }
   }
 }

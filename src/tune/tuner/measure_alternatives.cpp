@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/random.h"
 #include "measure/clock.h"
 #include "measure/stats.h"
 #include "tune/tuner/alternatives.h"
+#include "tune/tuner/lap_times.h"
 #include "tune/tuner/thread_costs.h"
 
 namespace kilter::tune {
@@ -29,30 +31,27 @@ struct Sweep {
   std::map<size_t, int32_t> modes;  ///< by layer: threads on trial; 0: all
 };
 
-std::vector<double> layer_times(const LayerNetwork& network, const Compiled& compiled, const Lap& lap) {
-  std::vector<double> out(network.layers.size());
+std::vector<std::vector<size_t>> layer_steps(const LayerNetwork& network, const Compiled& compiled) {
+  std::vector<std::vector<size_t>> out(network.layers.size());
   for (size_t s = 0; s < compiled.plan.steps.size(); ++s) {
     const Step& step = compiled.plan.steps[s];
     const int64_t layer = step.kind == StepKind::kernel ? network.layer_of(step.name) : -1;
-    if (layer >= 0) out[static_cast<size_t>(layer)] += lap.step_ms[s] + lap.gap_ms[s];
+    if (layer >= 0) out[static_cast<size_t>(layer)].push_back(s);
   }
   return out;
 }
 
-/// By round: the mean of its laps; empty for a round without.
-std::vector<std::vector<double>> round_times(const LayerNetwork& network, const Compiled& compiled, const Laps& laps,
-                                             size_t which) {
-  std::vector<std::vector<double>> out(static_cast<size_t>(laps.rounds));
-  std::vector<double> count(out.size());
+/// By layer.
+using Times = std::vector<LayerTime>;
+
+/// By round; empty for a round without a run.
+std::vector<Times> round_times(const LayerNetwork& network, const Compiled& compiled, const Laps& laps, size_t which) {
+  std::vector<Times> out(static_cast<size_t>(laps.rounds));
+  const auto layers = layer_steps(network, compiled);
   for (const Lap& lap : laps.laps[which]) {
-    const auto round = static_cast<size_t>(lap.round);
-    const std::vector<double> times = layer_times(network, compiled, lap);
-    out[round].resize(times.size());
-    for (size_t l = 0; l < times.size(); ++l) out[round][l] += times[l];
-    ++count[round];
-  }
-  for (size_t r = 0; r < out.size(); ++r) {
-    for (double& ms : out[r]) ms /= count[r];
+    Times& times = out[static_cast<size_t>(lap.round)];
+    if (!times.empty()) continue;
+    for (const auto& steps : layers) times.push_back(layer_time(laps.laps[which], lap.round, steps));
   }
   return out;
 }
@@ -236,13 +235,13 @@ class Sweeper {
     how.rounds = kMostRounds, how.max_ms = seconds * 1e3, how.slice_ms = 2;
     const Laps laps = bench_.runner().measure(ids, how);
     const auto basis = round_times(network_, bench_.fallback().compiled, laps, 0);
-    for (const std::vector<double>& round : basis) {
+    for (const Times& round : basis) {
       if (!round.empty()) base_rounds_.push_back(round);
     }
     for (size_t v = 0; v < variants.size(); ++v) {
-      note(*loaded[v], *variants[v], basis, round_times(network_, variants[v]->compiled, laps, v + 1));
-      note_threads(*loaded[v], basis, round_times(network_, variants[v]->compiled, laps, v + 1),
-                   crowded_rounds(laps, v + 1));
+      const auto times = round_times(network_, variants[v]->compiled, laps, v + 1);
+      note(*loaded[v], *variants[v], basis, times);
+      note_threads(*loaded[v], basis, times, crowded_rounds(laps, v + 1));
       bench_.runner().drop(ids[v + 1]);
     }
   }
@@ -256,24 +255,32 @@ class Sweeper {
     }
   }
 
-  void note(const Sweep& sweep, const Variant& variant, const std::vector<std::vector<double>>& basis,
-            const std::vector<std::vector<double>>& times) {
+  void note(const Sweep& sweep, const Variant& variant, const std::vector<Times>& basis,
+            const std::vector<Times>& times) {
     const auto taken = takers(network_, sweep, variant.compiled);
     for (size_t r = 0; r < times.size(); ++r) {
       if (times[r].empty() || basis[r].empty()) continue;
       for (const auto& [l, a] : sweep.active) {
-        Pair pair{times[r][l], basis[r][l]};
-        if (const auto by = taken.find(l); by != taken.end()) {
-          for (const size_t other : by->second) pair.mine += times[r][other], pair.base += basis[r][other];
-        }
-        pairs_[{l, a}].push_back(pair);
+        std::set<size_t> layers{l};
+        if (const auto by = taken.find(l); by != taken.end()) layers.insert(by->second.begin(), by->second.end());
+        if (const auto pair = pair_of(layers, times[r], basis[r])) pairs_[{l, a}].push_back(*pair);
       }
     }
     for (const auto& [l, by] : taken) takers_[l].insert(by.begin(), by.end());
   }
 
-  void note_threads(const Sweep& sweep, const std::vector<std::vector<double>>& basis,
-                    const std::vector<std::vector<double>>& times, const std::vector<bool>& crowded) {
+  /// Nothing where one of the layers did not have the core for itself.
+  static std::optional<Pair> pair_of(const std::set<size_t>& layers, const Times& mine, const Times& base) {
+    Pair pair;
+    for (const size_t l : layers) {
+      if (!mine[l].alone || !base[l].alone) return std::nullopt;
+      pair.mine += mine[l].ms, pair.base += base[l].ms;
+    }
+    return pair;
+  }
+
+  void note_threads(const Sweep& sweep, const std::vector<Times>& basis, const std::vector<Times>& times,
+                    const std::vector<bool>& crowded) {
     for (size_t r = 0; r < times.size() && !sweep.modes.empty(); ++r) {
       ++thread_rounds_;
       crowded_ += crowded[r] ? 1 : 0;
@@ -281,7 +288,7 @@ class Sweeper {
       for (const auto& [l, mode] : sweep.modes) {
         const auto from = sweep.modes.find(feeder(network_, l));
         const int32_t before = from == sweep.modes.end() ? 0 : from->second;
-        by_threads_.push_back({l, before, mode, {times[r][l], basis[r][l]}});
+        if (const auto pair = pair_of({l}, times[r], basis[r])) by_threads_.push_back({l, before, mode, *pair});
       }
     }
   }
@@ -289,7 +296,7 @@ class Sweeper {
   /// Of rounds that nothing disturbed much.
   double quiet_ms(size_t l) const {
     std::vector<double> ms;
-    for (const auto& round : base_rounds_) ms.push_back(round[l]);
+    for (const Times& round : base_rounds_) ms.push_back(round[l].ms);
     return ms.empty() ? base(l) : quantile(ms, 0.25);
   }
 
@@ -358,7 +365,7 @@ class Sweeper {
   NetworkBench& bench_;
   LayerNetwork& network_;
   const AlternativeOptions& options_;
-  std::vector<std::vector<double>> base_rounds_;                  ///< by round, by layer
+  std::vector<Times> base_rounds_;                                ///< by round
   std::map<std::pair<size_t, size_t>, std::vector<Pair>> pairs_;  ///< by layer and alternative
   std::map<size_t, std::set<size_t>> takers_;  ///< by layer: those that take its nodes in when it does not
   std::set<std::pair<size_t, size_t>> failed_;

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "compile/tasks.h"
+#include "measure/conditions.h"
 #include "tune/run/of_compiled.h"
 
 namespace kilter::tune {
@@ -39,8 +40,18 @@ class NetworkBench::Sink : public ConstantSink {
   std::multimap<int64_t, StorePart> parts_;
 };
 
+CpuShares share_cpus(const std::vector<int>& all, int threads) {
+  const auto wanted = static_cast<std::ptrdiff_t>(threads), there = static_cast<std::ptrdiff_t>(all.size());
+  if (wanted >= there) return {all, all, false};
+  return {{all.end() - wanted, all.end()}, {all.begin(), all.end() - wanted}, true};
+}
+
 NetworkBench::NetworkBench(Graph graph, const CompileOptions& compile, RunnerOptions runner)
-    : graph_(std::move(graph)), options_(compile), objects_(std::make_shared<BuildCache::Objects>()) {
+    : graph_(std::move(graph)),
+      options_(compile),
+      cpus_(share_cpus(affinity_cpus(), runner.threads)),
+      objects_(std::make_shared<BuildCache::Objects>()) {
+  if (cpus_.apart) runner.cpus = cpus_.measuring;
   runner_ = std::make_unique<Runner>(std::move(runner));
   sink_ = std::make_unique<Sink>(runner_->store());
   options_.keep_placed = true;
@@ -122,12 +133,6 @@ std::vector<NetworkTask> NetworkBench::tasks() const {
     out.push_back({std::move(task), step.problem, step.layouts, {node}, parse_schedule(step.schedule)});
   }
   return out;
-}
-
-double layer_ms(const Lap& lap, const std::vector<size_t>& steps) {
-  double ms = 0;
-  for (const size_t s : steps) ms += lap.step_ms[s] + lap.gap_ms[s];
-  return ms;
 }
 
 }  // namespace kilter::tune

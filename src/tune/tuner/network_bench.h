@@ -23,8 +23,17 @@ struct Variant {
   std::map<std::string, std::vector<size_t>> steps;  ///< by anchor, kernels only
 };
 
+/// Which CPUs measure and which may compile meanwhile: others, where there are enough, else the same ones.
+struct CpuShares {
+  std::vector<int> measuring, building;
+  bool apart = false;
+};
+/// The measurement has the last CPUs of `all`, as interrupts prefer the first ones.
+CpuShares share_cpus(const std::vector<int>& all, int threads);
+
 class NetworkBench {
  public:
+  /// The runner's CPUs are chosen here.
   NetworkBench(Graph graph, const CompileOptions& compile, RunnerOptions runner);
   ~NetworkBench();
   NetworkBench(const NetworkBench&) = delete;
@@ -44,6 +53,7 @@ class NetworkBench {
   /// All of its tasks, in the order of their first steps.
   std::vector<NetworkTask> tasks() const;
   const CompileOptions& options() const { return options_; }
+  const CpuShares& cpus() const { return cpus_; }
 
   Loaded load(const Variant& variant, const LoadOptions& options = {});
   Runner& runner() { return *runner_; }
@@ -60,6 +70,7 @@ class NetworkBench {
 
   Graph graph_;  ///< before the passes
   CompileOptions options_;
+  CpuShares cpus_;
   std::unique_ptr<Runner> runner_;
   std::unique_ptr<Sink> sink_;
   std::shared_ptr<BuildCache::Objects> objects_;
@@ -67,8 +78,5 @@ class NetworkBench {
   std::shared_ptr<const Variant> fallback_;
   VariantId fallback_id_ = 0;
 };
-
-/// Milliseconds of a layer in one lap: its steps with the gaps before them.
-double layer_ms(const Lap& lap, const std::vector<size_t>& steps);
 
 }  // namespace kilter::tune

@@ -7,6 +7,7 @@
 
 #include "measure/clock.h"
 #include "tune/tuner/cost_rows.h"
+#include "tune/tuner/lap_times.h"
 
 namespace kilter::tune {
 namespace {
@@ -20,7 +21,8 @@ bool wanted(const NetworkTask& task, const std::vector<std::string>& ops) {
   return ops.empty() || std::find(ops.begin(), ops.end(), kind) != ops.end();
 }
 
-Conditions trial_conditions(const TuneOptions& options, const CompileOptions& compile, const Plan& plan) {
+Conditions trial_conditions(const TuneOptions& options, const CompileOptions& compile, const Plan& plan,
+                            const std::vector<int>& measuring) {
   Conditions c = current_conditions();
   c.device = options.device;
   c.threads = options.threads;
@@ -29,6 +31,7 @@ Conditions trial_conditions(const TuneOptions& options, const CompileOptions& co
   c.target = compile.target.name;
   c.codegen = plan.codegen;
   c.program = options.program;
+  c.pinning = cpu_list_text(measuring);
   return c;
 }
 
@@ -52,23 +55,13 @@ std::vector<Record> of_other_tasks(std::vector<Record> records, const std::vecto
   return records;
 }
 
-double mean_ms(const std::vector<Lap>& laps, int64_t round, const std::vector<size_t>& steps) {
-  double sum = 0;
-  int64_t count = 0;
-  for (const Lap& lap : laps) {
-    if (lap.round != round) continue;
-    sum += layer_ms(lap, steps), ++count;
-  }
-  return count == 0 ? 0 : sum / static_cast<double>(count);
-}
-
 }  // namespace
 
 SearchRun::SearchRun(NetworkBench& bench, const TuneOptions& options, const CompileOptions& compile, TuneLog& log)
     : bench_(bench),
       options_(options),
       log_(log),
-      conditions_(trial_conditions(options, compile, bench.fallback().compiled.plan)) {
+      conditions_(trial_conditions(options, compile, bench.fallback().compiled.plan, bench.cpus().measuring)) {
   TaskOptions how{options.search, compile.target.limits, compile.accuracy, options.threads, options.pretrained};
   std::vector<NetworkTask> tasks = bench.tasks();
   std::erase_if(tasks, [&](const NetworkTask& task) { return !wanted(task, options.ops); });
@@ -97,13 +90,9 @@ void SearchRun::measure_default() {
   const VariantId id = bench_.fallback_id();
   const Laps laps = bench_.runner().measure({&id, 1}, how);
   std::vector<double> totals;
-  for (const Lap& lap : laps.laps[0]) totals.push_back(lap.total_ms);
+  for (int64_t round = 0; round < laps.rounds; ++round) totals.push_back(run_ms(laps.laps[0], round));
   default_ms_ = mean_of_middle_half(totals);
-  for (const auto& [node, steps] : bench_.fallback().steps) {
-    std::vector<double> ms;
-    for (const Lap& lap : laps.laps[0]) ms.push_back(layer_ms(lap, steps));
-    node_ms_[node] = mean_of_middle_half(ms);
-  }
+  for (const auto& [node, steps] : bench_.fallback().steps) node_ms_[node] = usual_ms(laps.laps[0], steps);
   for (const TaskState& task : tasks_) {
     double ms = 0;
     for (const std::string& node : task.task().nodes) ms += node_ms_[node];
@@ -114,7 +103,7 @@ void SearchRun::measure_default() {
 }
 
 void SearchRun::run(double deadline_ms) {
-  const bool beside = options_.threads < static_cast<int>(affinity_cpus().size());
+  const bool beside = bench_.cpus().apart;
   const auto make = [this] {
     Batch batch = plan();
     build(batch);
@@ -127,7 +116,10 @@ void SearchRun::run(double deadline_ms) {
     std::future<void> building;
     if (beside) {
       next = plan();
-      building = std::async(std::launch::async, [this, &next] { build(next); });
+      building = std::async(std::launch::async, [this, &next] {
+        set_affinity(bench_.cpus().building);
+        build(next);
+      });
     }
     measure(now);
     if (building.valid()) building.get();
@@ -303,14 +295,17 @@ void SearchRun::note_laps(const Laps& laps, size_t which, const Trialled& one) {
     if (known != nullptr && known->status != Status::ok) continue;
     LogRatios ratios;
     std::vector<double> samples;
+    bool ran = false;
     for (int64_t round = 0; round < laps.rounds; ++round) {
-      const double mine = mean_ms(laps.laps[which], round, one.variant->steps.at(p.node));
-      const double base = mean_ms(laps.laps[0], round, bench_.fallback().steps.at(p.node));
-      if (mine <= 0 || base <= 0) continue;
-      ratios.add(mine / base);
-      samples.push_back(mine);
-      tasks_[p.task].sample(p.schedule, mine / base);
+      const LayerTime mine = layer_time(laps.laps[which], round, one.variant->steps.at(p.node));
+      const LayerTime base = layer_time(laps.laps[0], round, bench_.fallback().steps.at(p.node));
+      ran = ran || (mine.ms > 0 && base.ms > 0);
+      if (!mine.alone || !base.alone) continue;
+      ratios.add(mine.ms / base.ms);
+      samples.push_back(mine.ms);
+      tasks_[p.task].sample(p.schedule, mine.ms / base.ms);
     }
+    if (samples.empty() && ran) again_.push_back(p);  // the core was shared in all of its rounds
     if (samples.empty()) continue;
     ++trials_;
     tasks_[p.task].note_bound(p.schedule, bound_of(*one.variant, p.node));

@@ -9,6 +9,7 @@
 #include "measure/clock.h"
 #include "ops/op.h"
 #include "tune/run/of_compiled.h"
+#include "tune/tuner/lap_times.h"
 #include "tune/tuner/layer_network.h"
 #include "tune/tuner/network_bench.h"
 
@@ -58,11 +59,9 @@ std::vector<TransformSample> samples(const Compiled& compiled, const Laps& laps,
   for (size_t s = 0; s < compiled.plan.steps.size(); ++s) {
     const Step& step = compiled.plan.steps[s];
     if (step.kind != StepKind::kernel) continue;
-    std::vector<double> ms;
-    for (const Lap& lap : laps.laps.front()) ms.push_back(layer_ms(lap, {s}));
     const bool in = step.name.ends_with(".in");
     out.push_back({in ? transform_kind(1, block) : transform_kind(block, 1), threads, static_cast<double>(step.bytes),
-                   mean_of_middle_half(ms)});
+                   usual_ms(laps.laps.front(), {s})});
   }
   return out;
 }

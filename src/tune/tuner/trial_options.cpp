@@ -18,7 +18,8 @@ constexpr TrialOptionRow kOptions[] = {
      "after which a layer that does not end counts as failed, such as 500ms or 10s; a bare number is milliseconds",
      "a time from 10ms to 600s", "1000ms"},
     {"n-parallel",
-     "threads that compile candidates, beside the measurement where the network leaves a CPU free; 0: all CPUs",
+     "threads that compile candidates, on CPUs of their own beside the measurement where the network leaves some free; "
+     "0: one on each of these, else on all",
      "a whole number from 0 to 1024", "0"},
 };
 

@@ -13,7 +13,7 @@ struct TrialOptions {
   int64_t repeat = 0;        ///< rounds of a trial; 0: as automatic_rounds() says
   double min_repeat_ms = 2;  ///< a turn has as many runs as take so long
   double timeout_ms = 1000;  ///< RunnerOptions::timeout_ms
-  int n_parallel = 0;        ///< threads that compile candidates; 0: CompileOptions::compile_threads
+  int n_parallel = 0;        ///< threads that compile candidates; 0: one on each CPU that may compile
 };
 
 /// Rounds of a trial of a network whose run takes `ms`: more where they are cheap, 2 to 6.

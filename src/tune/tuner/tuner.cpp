@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "measure/clock.h"
+#include "measure/conditions.h"
 #include "tune/records/match.h"
 #include "tune/tuner/final_race.h"
 
@@ -120,7 +121,9 @@ TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& g
   TuneLog log(asked.event);
   log.tell(0, PhaseEvent{"preparing"});
   CompileOptions compile = given;
-  if (asked.trial.n_parallel > 0) compile.compile_threads = asked.trial.n_parallel;
+  const auto builders = static_cast<int>(share_cpus(affinity_cpus(), asked.threads).building.size());
+  compile.compile_threads =
+      asked.trial.n_parallel > 0 ? asked.trial.n_parallel : std::min(compile.compile_threads, builders);
   std::vector<Record> records = asked.known;
   TuneOptions options = asked;
   options.keep = [&](std::span<const Record> fresh) {

@@ -1,0 +1,55 @@
+#include "tune/tuner/lap_times.h"
+
+#include <gtest/gtest.h>
+
+namespace kilter::tune {
+namespace {
+
+/// Three steps; the second one under the width `w`.
+Lap lap(int64_t round, double second_ms, double w) {
+  Lap out;
+  out.round = round;
+  out.step_ms = {1, second_ms, 3};
+  out.gap_ms = {0.1, 0.2, 0.3};
+  out.width = {1, w, 1};
+  out.total_ms = 5 + second_ms;
+  return out;
+}
+
+TEST(LapTimes, StepsOnASharedCoreAreLeftOutWhereThereAreOthers) {
+  const std::vector<Lap> laps{lap(0, 2, 1), lap(0, 4, 1.6), lap(1, 4, 2)};
+  const LayerTime clean = layer_time(laps, 0, {1});
+  EXPECT_DOUBLE_EQ(clean.ms, 2.2);
+  EXPECT_TRUE(clean.alone);
+  const LayerTime shared = layer_time(laps, 1, {1, 2});
+  EXPECT_DOUBLE_EQ(shared.ms, 4.2 + 3.3);
+  EXPECT_FALSE(shared.alone) << "one of its steps was not alone";
+  EXPECT_TRUE(layer_time(laps, 1, {0}).alone);
+  EXPECT_EQ(layer_time(laps, 2, {1}).ms, 0) << "no run";
+  EXPECT_FALSE(layer_time(laps, 2, {1}).alone);
+}
+
+TEST(LapTimes, ARunIsTheSumOfItsStepsAndTheRest) {
+  // Where no step is left out, that is the mean of the totals.
+  EXPECT_DOUBLE_EQ(run_ms({lap(0, 2, 1), lap(0, 4, 1)}, 0), 8);
+  // The slower second step does not count, the rest of its run does.
+  EXPECT_DOUBLE_EQ(run_ms({lap(0, 2, 1), lap(0, 4, 1.5)}, 0), 7);
+  EXPECT_DOUBLE_EQ(run_ms({lap(0, 4, 1.5)}, 0), 9) << "there is nothing else";
+  EXPECT_EQ(run_ms({lap(0, 4, 1.5)}, 1), 0);
+}
+
+TEST(LapTimes, RunsThatWereHeldUpAreLeftOut) {
+  std::vector<Lap> laps{lap(0, 2, 1), lap(0, 40, 1)};
+  laps[1].held_up = true;
+  EXPECT_DOUBLE_EQ(layer_time(laps, 0, {1}).ms, 2.2);
+  laps[0].held_up = true;
+  EXPECT_FALSE(layer_time(laps, 0, {1}).alone);
+}
+
+TEST(LapTimes, TheUsualTimeIsThatOfRunsThatWereAlone) {
+  EXPECT_DOUBLE_EQ(usual_ms({lap(0, 2, 1), lap(1, 4, 1.5), lap(2, 2, 1)}, {1}), 2.2);
+  EXPECT_DOUBLE_EQ(usual_ms({lap(1, 4, 1.5)}, {1}), 4.2);
+}
+
+}  // namespace
+}  // namespace kilter::tune
