@@ -45,6 +45,12 @@ constexpr TargetLimits avx512(const Memory& m) {
   return limits;
 }
 
+/// Of cores whose units are half as wide as a vector register.
+constexpr TargetLimits halves(TargetLimits limits) {
+  limits.fmas_per_cycle = 1;
+  return limits;
+}
+
 constexpr TargetLimits neon(int32_t loads_per_cycle, const Memory& m) {
   TargetLimits limits = sse(m);
   limits.vector_registers = 32;
@@ -81,10 +87,10 @@ constexpr std::array kRows = {
     TargetRow{"icelake-server", "icelake-server", "Intel Ice Lake server", avx512(mesh(48, 1280, 32))},
     TargetRow{"sapphirerapids", "sapphirerapids", "Intel Sapphire Rapids (AVX-512 FP16, BF16)",
               avx512(mesh(48, 2048, 48))},
-    TargetRow{"znver1", "znver1", "AMD Zen", avx2(zen(32, 512, 8))},
+    TargetRow{"znver1", "znver1", "AMD Zen", halves(avx2(zen(32, 512, 8)))},
     TargetRow{"znver2", "znver2", "AMD Zen 2", avx2(zen(32, 512, 16))},
     TargetRow{"znver3", "znver3", "AMD Zen 3", avx2(zen(32, 512, 32))},
-    TargetRow{"znver4", "znver4", "AMD Zen 4", avx512(zen(32, 1024, 32))},
+    TargetRow{"znver4", "znver4", "AMD Zen 4", halves(avx512(zen(32, 1024, 32)))},
     TargetRow{"znver5", "znver5", "AMD Zen 5", avx512(zen(48, 1024, 32))},
     TargetRow{"aarch64", "generic", "any AArch64 (Armv8-A with NEON)", neon(1, shared(32, 256, 1)), Arch::aarch64},
     TargetRow{"cortex-a72", "cortex-a72", "Arm Cortex-A72", neon(1, shared(32, 256, 1)), Arch::aarch64},

@@ -15,6 +15,7 @@ struct TargetLimits {
   int32_t vector_bytes = 16;  ///< of one vector register: 16 (SSE, NEON), 32, 64
   int32_t vector_registers = 16;
   int32_t loads_per_cycle = 2;  ///< vector loads that a core starts in one cycle
+  int32_t fmas_per_cycle = 2;   ///< vector multiply-adds
   bool fma = false;
   bool masks = false;        ///< masked vector loads and stores at full speed (AVX-512)
   bool f16_convert = false;  ///< instructions between f16 and f32 (F16C, NEON)

@@ -65,8 +65,9 @@ uint64_t run_width() {
   return a + b + c + d + e + f + g + h;
 #else
   volatile uint64_t sink = 1;
+  const uint64_t start = sink;
   std::array<uint64_t, 8> chains;
-  chains.fill(sink);
+  chains.fill(start);
   for (int i = 0; i < kWidth / 16; ++i) {
     for (uint64_t& chain : chains) chain = (chain + 1) ^ static_cast<uint64_t>(i);
   }

@@ -133,16 +133,21 @@ double streamed(double cycles, int64_t bytes, double passes, const TargetLimits&
   return beside(cycles, stream);
 }
 
-/// Cycles of one core: products at two vector multiply-adds a cycle, no step below their latency, beside the stream of
-/// the weights; transforms by their loads and stores.
+/// Cycles of one core: products at the rate of multiply-adds, no step below their latency, beside the stream of the
+/// weights; transforms by their loads and stores.
 Estimate model(const Conv& c, const Tiling& p, const TargetLimits& limits) {
   const int64_t lanes = lanes_of(limits);
   const auto blocks = static_cast<double>(c.n * p.blocks(c));
   const auto places = static_cast<double>(c.places(p.m));
   const auto half = static_cast<double>(c.down(p.m).inputs() * c.across(p.m).outputs);
   const auto panels = static_cast<double>(c.in_channels * (c.out_blocks / p.vectors));
-  const double products =
-      blocks * places * panels * static_cast<double>(p.count) * step_cycles(p.tile, p.vectors, limits);
+  // The first tiles of a block take a panel of weights from far, the others again from L1, or from L2, whose rate grows
+  // with the width of the units.
+  const bool big = 4 * c.in_channels * p.vectors * limits.vector_bytes > 3 * limits.l1_bytes;
+  const double step = step_cycles(p.tile, p.vectors, limits);
+  const double again =
+      big ? static_cast<double>(p.vectors * limits.vector_bytes) / (kL2BytesPerCycle * limits.fmas_per_cycle) : 0;
+  const double products = blocks * places * panels * (step + static_cast<double>(p.count - 1) * beside(step, again));
   const auto tiles = static_cast<double>(p.block()) * blocks;
   const double transforms =
       tiles * 2.5 * (places * static_cast<double>(c.in_blocks) + half * static_cast<double>(c.out_blocks));
@@ -157,7 +162,8 @@ Estimate model(const Conv& c, const Tiling& p, const TargetLimits& limits) {
 double direct_cycles(const Conv& c, const TargetLimits& limits) {
   const int64_t lanes = lanes_of(limits);
   const int64_t taps = c.kernel_h * c.kernel_w;
-  const auto products = static_cast<double>(c.n * c.out_h * c.out_w * c.out_blocks * c.in_channels * taps) / 2 / 0.95;
+  const auto products = static_cast<double>(c.n * c.out_h * c.out_w * c.out_blocks * c.in_channels * taps) /
+                        (0.95 * limits.fmas_per_cycle);
   return streamed(products, c.in_blocks * c.out_blocks * lanes * lanes * taps * 4, 1, limits);
 }
 

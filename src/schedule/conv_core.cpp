@@ -131,7 +131,7 @@ std::vector<ConvTile> tile_candidates(const ConvNest& nest, const TargetLimits& 
       for (int64_t rows = 2; rows <= std::min(most / nest.out_w, nest.out_h); ++rows)
         all.push_back({v, rows, nest.out_w});
     }
-    for (int64_t count = ceil_div(nest.out_w, most); count <= ceil_div(nest.out_w, std::max<int64_t>(most / 2, 1));
+    for (int64_t count = ceil_div(nest.out_w, most); count <= ceil_div(nest.out_w, std::max<int64_t>(most / 4, 1));
          ++count) {
       const ConvTile tile{v, 1, ceil_div(nest.out_w, count)};
       if (all.empty() || !(all.back() == tile)) all.push_back(tile);

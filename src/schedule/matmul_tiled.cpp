@@ -3,6 +3,7 @@
 // may have any strides (transposes are views).
 
 #include <algorithm>
+#include <numeric>
 
 #include "schedule/emit.h"
 #include "schedule/register_tile.h"
@@ -87,14 +88,23 @@ Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
   return knobs(std::get<Product>(p), limits);
 }
 
-/// Cycles of one step of k over all panels and rows; panels stream from L2.
+/// Whether lines of so many rows of A push each other out of L1: rows that lie a multiple of 4 KiB apart, or nearly so,
+/// share few of its sets (64 of 64 bytes on all targets).
+bool crowd_l1(const Product& p, int64_t rows, const TargetLimits& limits) {
+  constexpr int64_t kSetBytes = 4096, kLine = 64;
+  const int64_t ways = limits.l1_bytes / kSetBytes;
+  const int64_t places = kSetBytes / std::max(std::gcd(p.a_m * 4, kSetBytes), kLine);
+  return ceil_div(rows, places) > ways / 2;
+}
+
+/// Cycles of one step of k over all panels and rows; panels stream from L2, and so do rows that L1 does not hold.
 double cycles(const Product& p, int64_t vectors, int64_t rows, const TargetLimits& limits) {
   const int64_t lanes = lanes_of(limits);
   const int64_t panels = (p.n + vectors * lanes - 1) / (vectors * lanes);
   const auto step = [&](int64_t r) {
     if (r == 0) return 0.0;
-    return std::max(step_cycles(r, vectors, limits),
-                    static_cast<double>(vectors * limits.vector_bytes) / kL2BytesPerCycle);
+    const int64_t bytes = vectors * limits.vector_bytes + (crowd_l1(p, r, limits) ? r * 64 : 0);
+    return std::max(step_cycles(r, vectors, limits), static_cast<double>(bytes) / kL2BytesPerCycle);
   };
   return static_cast<double>(panels) * (static_cast<double>(p.m / rows) * step(rows) + step(p.m % rows));
 }
@@ -116,7 +126,8 @@ Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
     const int64_t count = (p.m + most - 1) / most;
     for (int64_t r : {most, (p.m + count - 1) / count}) {
       const double c = cycles(p, v, r, limits);
-      if (best < 0 || c < best * 0.99) best = c, best_v = v, best_r = r;
+      // Among equals two vectors: one needs more broadcasts, more read more of the panels.
+      if (best < 0 || c < best * 0.99 || (c <= best * 1.01 && v == 2 && best_v == 1)) best = c, best_v = v, best_r = r;
     }
   }
   return schedule_of(p, best_v, best_r, limits);

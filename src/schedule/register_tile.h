@@ -41,12 +41,12 @@ int64_t pick_prefetch(int64_t weight_bytes, const TargetLimits& limits);
 /// Prefetches what `elems` f32 of `weights` from `at` on will be `bytes` later.
 void emit_prefetch(LoopBuilder& b, const Buf& weights, const Expr& at, int64_t elems, int64_t bytes);
 
-/// Cycles of one step on a core with two FMA ports, at least the latency of an FMA.
+/// Cycles of one step, at least the latency of an FMA.
 inline double step_cycles(int64_t rows, int64_t vectors, const TargetLimits& limits) {
   constexpr double kLatency = 4;
   constexpr double kLoadShare = 0.9;  // of the load ports' rate: tiles of one vector stay below it (measured)
   const double loads = static_cast<double>(rows + vectors) / (kLoadShare * limits.loads_per_cycle);
-  return std::max({static_cast<double>(rows * vectors) / 2, loads, kLatency});
+  return std::max({static_cast<double>(rows * vectors) / limits.fmas_per_cycle, loads, kLatency});
 }
 
 }  // namespace kilter

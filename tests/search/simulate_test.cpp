@@ -156,8 +156,8 @@ TEST(Game, ModelBeatsGaBeatsRandomOnTheMeasuredTables) {
     const TaskOf t(table.problem, table.target);
     const Space space(*t.task, t.limits);
     const Game game(space, table, file);
-    // Costs are over the default of the day when the table was made; the model has changed since.
-    EXPECT_NEAR(game.default_cost(), 1, 0.2) << file;
+    // Costs are over the default of the day when the table was made; since then it may have become better.
+    EXPECT_LE(game.default_cost(), 1.05) << file;
     const auto regret = [&](const std::string& name) {
       double sum = 0;
       for (int64_t seed = 1; seed <= 4; ++seed) {

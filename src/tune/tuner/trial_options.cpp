@@ -10,7 +10,9 @@ constexpr TrialOptionRow kOptions[] = {
     {"number", "runs of the network in a turn, at least; in each round every variant has two turns",
      "a whole number from 1 to 1000", "1"},
     {"repeat",
-     "rounds of a trial: each gives one pair of times, the layer's and its default's; 0: 2 to 6 by the time of a run",
+     "rounds of a trial: each gives one pair of times, the layer's and its default's, unless its core was shared; 0: 2 "
+     "to 6 "
+     "by the time of a run",
      "a whole number from 0 to 1000", "0"},
     {"min-repeat-ms", "milliseconds that a turn lasts at least; it has as many runs of the network as that takes",
      "a number from 0 to 10000", "2"},
