@@ -48,15 +48,16 @@ def measure(args, name, time):
         return out
 
     run = tune(fast, "--time", time)
-    a = compiled(fast)
+    plan, a = run["choices"], compiled(fast)
     for file in folder.glob("tuned.db*"):
         shutil.copy(file, folder / file.name.replace("tuned.db", "best.db"))
     trials = 0
     for seed, searcher in enumerate(SEARCHERS, 2):
         share = seconds(args.reference) / len(SEARCHERS)
-        trials += tune(best, "--time", f"{share:g}s", "--searcher", searcher, "--seed", seed)["trials"]
+        other = tune(best, "--time", f"{share:g}s", "--searcher", searcher, "--seed", seed)
+        trials += other["trials"]
     b = compiled(best)
-    if a.read_bytes() == b.read_bytes():
+    if plan == other["choices"]:
         return run, trials, None
     said = tuned.kilter(args, "compare", a, b, "--threads", args.threads, "--seconds", args.compare, "--half-width", 0.1, "--json", "-")
     return run, trials, json.loads(said)["ratio"]

@@ -90,7 +90,9 @@ void SearchRun::measure_default() {
   const VariantId id = bench_.fallback_id();
   const Laps laps = bench_.runner().measure({&id, 1}, how);
   std::vector<double> totals;
-  for (int64_t round = 0; round < laps.rounds; ++round) totals.push_back(run_ms(laps.laps[0], round));
+  for (int64_t round = 0; round < laps.rounds; ++round) {
+    if (const double ms = run_ms(laps.laps[0], round); ms > 0) totals.push_back(ms);
+  }
   default_ms_ = mean_of_middle_half(totals);
   for (const auto& [node, steps] : bench_.fallback().steps) node_ms_[node] = usual_ms(laps.laps[0], steps);
   for (const TaskState& task : tasks_) {
