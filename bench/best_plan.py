@@ -31,7 +31,7 @@ def seconds(text):
 
 def measure(args, name, time):
     path, shapes = networks.path_of(name, args.models), networks.SHAPES.get(name, {})
-    common = ["--threads", args.threads, *tuned.input_options(shapes)]
+    common = ["--threads", args.threads, *networks.input_options(shapes)]
     folder = pathlib.Path(args.records) / f"{name}.{args.threads}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

@@ -111,8 +111,7 @@ def measure(args, runtime, name, file):
 
 def compile_network(args, name, file):
     command = [args.kilter, "compile", os.fspath(networks.path_of(name, args.models)), "-o", os.fspath(file)]
-    for port, shape in networks.SHAPES.get(name, {}).items():
-        command += ["--input", f"{port}={'x'.join(map(str, shape))}"]
+    command += networks.input_options(networks.SHAPES.get(name, {}))
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"memory.py: {name}: {done.stderr.strip()}")

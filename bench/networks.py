@@ -105,6 +105,11 @@ def seeded_inputs(session_inputs, shapes):
     return feeds
 
 
+def input_options(shapes):
+    """The options with which `kilter` gets the shapes."""
+    return [word for name, shape in shapes.items() for word in ("--input", f"{name}={'x'.join(map(str, shape))}")]
+
+
 def openvino_network(path, shapes, threads):
     """OpenVINO's compiled network on the CPU in fp32; `shapes` by input, for those that are not static."""
     import openvino as ov

@@ -24,8 +24,7 @@ ALONE = ["resnet50", "mobilenet_v2", "bert_base_128"]
 
 def kilter(args, command, name, threads, *more):
     call = [args.kilter, command, str(networks.path_of(name, args.models)), "--threads", str(threads), "--json", "-", *more]
-    for port, shape in networks.SHAPES.get(name, {}).items():
-        call += ["--input", f"{port}={'x'.join(map(str, shape))}"]
+    call += networks.input_options(networks.SHAPES.get(name, {}))
     done = subprocess.run(call, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"numbers_agree.py: {' '.join(call)}: {done.stderr.strip()}")

@@ -1,10 +1,11 @@
 """Untuned speed of Kilter, ONNX Runtime and OpenVINO (fp32), interleaved in one run; prints one table.
 
-usage: peers.py [--kilter build/kilter] [--threads 1 2] [--seconds 6] [--models models] [--no-openvino] [NAME ...]
+usage: peers.py [--kilter build/kilter] [--threads 1 2] [--seconds 10] [--models models] [--no-openvino] [NAME ...]
 
-Each round runs every runtime for a slice, in random order, until the seconds are spent; the figure is the median of the
-slices' medians. Kilter runs in a process of its own (`kilter bench`); every process is pinned to the same CPUs. Each
-number of threads gets a fresh process, because OpenVINO counts the CPUs once, when it is loaded.
+Each round runs every runtime for a slice, in random order, until the seconds are spent; a time is the median of the
+slices' medians, the ratio that of Kilter's slice over the better peer's in each round, with its 95 % interval. Kilter
+runs in a process of its own (`kilter bench` of a compiled file); every process is pinned to the same CPUs. Each number
+of threads gets a fresh process, because OpenVINO counts the CPUs once, when it is loaded.
 """
 import argparse
 import json
@@ -14,19 +15,19 @@ import random
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
 
 import networks
 
-SLICE = 0.5
+SLICE = 0.3
 
 
 def kilter_slice(args, path, shapes, threads):
     command = [args.kilter, "bench", str(path), "--threads", str(threads), "--json", "-", "--seconds", str(SLICE)]
-    for name, shape in shapes.items():
-        command += ["--input", f"{name}={'x'.join(map(str, shape))}"]
+    command += networks.input_options(shapes)
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip()[-300:])
@@ -85,19 +86,26 @@ def interleave(runners, seconds):
     return results
 
 
+def paired_ratio(of, over):
+    """Median of the rounds' ratios, and the 95 % interval of it (bootstrap)."""
+    ratios = np.array(of) / np.array(over)
+    drawn = np.median(np.random.default_rng(1).choice(ratios, (2000, len(ratios))), axis=1)
+    return float(np.median(ratios)), *map(float, np.quantile(drawn, [0.025, 0.975]))
+
+
 def measure(args, name, threads):
     path = networks.path_of(name, args.models)
     shapes = networks.SHAPES.get(name, {})
     runners = peer_runners(path, shapes, threads, not args.no_openvino)
-    extra = {}
-
-    def kilter():
-        report = kilter_slice(args, path, shapes, threads)
-        extra.update(report)
-        return report["median_ms"]
-
-    runners["kilter"] = kilter
-    return {key: statistics.median(values) for key, values in interleave(runners, args.seconds).items()}, extra
+    extra = kilter_slice(args, path, shapes, threads)
+    with tempfile.NamedTemporaryFile(suffix=".kilter") as file:
+        command = [args.kilter, "compile", str(path), "-o", file.name, "--threads", str(threads), *networks.input_options(shapes)]
+        subprocess.run(command, capture_output=True, check=True)
+        runners["kilter"] = lambda: kilter_slice(args, file.name, shapes, threads)["median_ms"]
+        results = interleave(runners, args.seconds)
+    ms = {key: statistics.median(values) for key, values in results.items()}
+    best = min((key for key in ms if key != "kilter"), key=ms.get)
+    return ms, paired_ratio(results["kilter"], results[best]), extra
 
 
 def machine_text(threads):
@@ -123,7 +131,7 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--kilter", default="build/kilter")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--models", default="models")
     parser.add_argument("--no-openvino", action="store_true")
     args = parser.parse_args()
@@ -135,22 +143,21 @@ def main():
 def print_table(args, threads):
     keep_to_cpus("peers.py", threads)
     print(f"{machine_text(threads)}, untuned; median ms; interleaved slices of {SLICE} s")
-    print(f"\n| network, {threads} thread{'s' if threads > 1 else ''} | Kilter | ONNX Runtime | OpenVINO | Kilter / better peer | compile ms | reference steps |")
+    print(f"\n| network, {threads} thread{'s' if threads > 1 else ''} | Kilter | ONNX Runtime | OpenVINO | Kilter / better peer (95 %) | compile ms | reference steps |")
     print("|---|---|---|---|---|---|---|")
     ratios = []
     for name in args.names or networks.SPEED_SET:
         try:
-            result, extra = measure(args, name, threads)
-        except RuntimeError as error:
+            result, (ratio, low, high), extra = measure(args, name, threads)
+        except (RuntimeError, subprocess.CalledProcessError) as error:
             print(f"| {name} | failed: {error} |", flush=True)
             continue
-        best = min(value for key, value in result.items() if key != "kilter")
-        ratios.append(result["kilter"] / best)
+        ratios.append(ratio)
         openvino_ms = f"{result['openvino']:.2f}" if "openvino" in result else "-"
-        print(f"| {name} | {result['kilter']:.2f} | {result['ort']:.2f} | {openvino_ms} | {ratios[-1]:.2f} | "
+        print(f"| {name} | {result['kilter']:.2f} | {result['ort']:.2f} | {openvino_ms} | {ratio:.2f} ({low:.2f} to {high:.2f}) | "
               f"{extra.get('compile_ms', 0):.0f} | {extra.get('reference_steps', 0)} |", flush=True)
     if ratios:
-        print(f"| geometric mean | | | | {statistics.geometric_mean(ratios):.2f} | | |\n", flush=True)
+        print(f"| geometric mean | | | | {statistics.geometric_mean(ratios):.3f} ({1 / statistics.geometric_mean(ratios):.2f}x) | | |\n", flush=True)
 
 
 if __name__ == "__main__":

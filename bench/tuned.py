@@ -33,10 +33,6 @@ def kilter(args, *words, everywhere=False):
     return done.stdout
 
 
-def input_options(shapes):
-    return [word for name, shape in shapes.items() for word in ("--input", f"{name}={'x'.join(map(str, shape))}")]
-
-
 class Tuned:
     """A network with its two plans as compiled files, and what tuning said."""
 
@@ -46,7 +42,7 @@ class Tuned:
         folder = pathlib.Path(args.records)
         folder.mkdir(parents=True, exist_ok=True)
         records, report = folder / f"{name}.{threads}.db", folder / f"{name}.{threads}.json"
-        common = ["--threads", threads, *input_options(self.shapes)]
+        common = ["--threads", threads, *networks.input_options(self.shapes)]
         if args.tune != "0":
             kilter(args, "tune", self.path, "--time", args.tune, "--records", records, "--json", report, *common, everywhere=True)
         self.report = json.loads(report.read_text())
@@ -65,7 +61,7 @@ class Tuned:
 
     def runner(self, args, which, threads):
         def run():
-            words = ["bench", self.files[which], "--threads", threads, "--json", "-", "--seconds", peers.SLICE, *input_options(self.shapes)]
+            words = ["bench", self.files[which], "--threads", threads, "--json", "-", "--seconds", peers.SLICE, *networks.input_options(self.shapes)]
             return json.loads(kilter(args, *words))["median_ms"]
 
         return run
