@@ -195,6 +195,7 @@ nlohmann::json to_json(const profile::KernelTime& t, const profile::Peaks& peaks
           {"gbps", t.gbps()},
           {"level", t.memory.level},
           {"share_of_level", t.memory_share()},
+          {"read_ms", t.read_ms},
           {"bound", std::string(profile::name(t.bound.kind))},
           {"bound_ms", t.bound.ms}};
 }
@@ -288,7 +289,8 @@ void add_kernels(CLI::App& app, Context&) {
                   "also write the figures as JSON to a file; - is standard output, which then holds nothing else");
   sub->footer(
       "Cold: packed weights rotate through as much memory as a run of the network touches. \"of\" is the share of the\n"
-      "bandwidth of the level that most operands come from, \"Winograd\" its gain over the default exact kernel, "
+      "bandwidth of the level that most operands come from; where memory is the bound, of what a plain read of the\n"
+      "operands reaches in turns with the kernel. \"Winograd\" is its gain over the default exact kernel, "
       "interleaved.\n"
       "Example:  kilter kernels bench/kernels/*.txt --threads 1 --expected bench/winograd_speedups.txt");
   sub->callback([=] { kernels(*options); });

@@ -91,6 +91,8 @@ struct Node {
   int32_t group = kNone;         ///< fused group (set by the fuse pass), kNone before
   bool dead = false;
 
+  /// The i-th input; kNone where it is left out, also where the list ends before it.
+  ValueId input(size_t i) const { return i < inputs.size() ? inputs[i] : kNone; }
   /// The attribute or `fallback`; throws bad_model when present with another type.
   int64_t int_attr(std::string_view key, int64_t fallback) const;
   float float_attr(std::string_view key, float fallback) const;

@@ -15,7 +15,7 @@ struct TargetLimits {
   int32_t vector_bytes = 16;  ///< of one vector register: 16 (SSE, NEON), 32, 64
   int32_t vector_registers = 16;
   int32_t loads_per_cycle = 2;  ///< vector loads that a core starts in one cycle
-  int32_t fmas_per_cycle = 2;   ///< vector multiply-adds
+  int32_t fmas_per_cycle = 2;   ///< vector multiply-adds; 1: the units are half as wide as a register
   bool fma = false;
   bool masks = false;        ///< masked vector loads and stores at full speed (AVX-512)
   bool f16_convert = false;  ///< instructions between f16 and f32 (F16C, NEON)
@@ -27,6 +27,8 @@ struct TargetLimits {
   int32_t prefetch_bytes = 4096;  ///< how far ahead of its use a stream from there is best prefetched
 
   int32_t lanes_f32() const { return vector_bytes / 4; }
+  /// Whether half a vector takes half the time of a whole one.
+  bool halves() const { return fmas_per_cycle == 1; }
 };
 
 struct Target {

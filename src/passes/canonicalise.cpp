@@ -75,8 +75,7 @@ class Canonical {
     ValueId y = b_.add("MatMul", {a, b}, {}, node.name);
     const float alpha = node.float_attr("alpha", 1), beta = node.float_attr("beta", 1);
     if (alpha != 1) y = b_.add("Mul", {y, b_.constant(Tensor::scalar(alpha))}, {}, node.name + ".alpha");
-    if (node.inputs.size() > 2 && node.inputs[2] != kNone) {
-      ValueId c = node.inputs[2];
+    if (ValueId c = node.input(2); c != kNone) {
       if (beta != 1) c = b_.add("Mul", {c, b_.constant(Tensor::scalar(beta))}, {}, node.name + ".beta");
       y = b_.add("Add", {y, c}, {}, node.name + ".c");
     }
@@ -148,8 +147,8 @@ class Canonical {
         win.dilations != ones || win.out != std::vector<int64_t>{x[2] * s, x[3] * s}) {
       return std::nullopt;
     }
-    const Tensor* bias = node.inputs.size() > 2 && node.inputs[2] != kNone ? constant(node.inputs[2]) : nullptr;
-    const bool plain_bias = node.inputs.size() < 3 || node.inputs[2] == kNone || bias != nullptr;
+    const Tensor* bias = node.input(2) != kNone ? constant(node.input(2)) : nullptr;
+    const bool plain_bias = node.input(2) == kNone || bias != nullptr;
     if (channels * s * s > kFewChannels || !plain_bias || !context_.take()) return std::nullopt;
     const int64_t all = channels * s * s;
     Tensor filters(DType::f32, {all, x[1], 1, 1}), shift(DType::f32, {all});

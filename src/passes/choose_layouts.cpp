@@ -61,7 +61,7 @@ class Layouts {
   /// Convolutions that the dense or depthwise template can run in blocked layout.
   bool conv_blocks(const Node& node) const {
     if (!image(node.inputs[0]) || !image(node.outputs[0]) || !constant(node.inputs[1])) return false;
-    if (node.inputs.size() > 2 && node.inputs[2] != kNone && !constant(node.inputs[2])) return false;
+    if (node.input(2) != kNone && !constant(node.input(2))) return false;
     const int64_t groups = node.int_attr("group", 1);
     const int64_t in = graph_.type(node.inputs[0]).shape[1];
     const int64_t out = graph_.type(node.outputs[0]).shape[1];

@@ -51,7 +51,7 @@ class Folder {
     if (graph_.type(out).dtype != DType::f32 || graph_.is_output(out)) return false;
     const auto users = graph_.users(out);
     if (users.size() != 1 || !graph_.value(conv.inputs[1]).constant) return false;
-    if (conv.inputs.size() > 2 && conv.inputs[2] != kNone && !graph_.value(conv.inputs[2]).constant) return false;
+    if (conv.input(2) != kNone && !graph_.value(conv.input(2)).constant) return false;
     const Node& user = read().node(users[0]);
     const std::string_view op = user.op->name;
     if (op != "Mul" && op != "Add" && op != "Sub" && op != "Div") return false;
@@ -79,7 +79,7 @@ class Folder {
   void apply(NodeId id, std::string_view op, const std::vector<float>& values, bool transposed) {
     const auto channels = static_cast<int64_t>(values.size());
     const Node conv = read().node(id);
-    const bool has_bias = conv.inputs.size() > 2 && conv.inputs[2] != kNone;
+    const bool has_bias = conv.input(2) != kNone;
     Tensor bias = has_bias ? graph_.value(conv.inputs[2]).constant->clone() : Tensor(DType::f32, {channels});
     float* b = bias.data<float>();
     std::vector<ValueId> inputs = conv.inputs;

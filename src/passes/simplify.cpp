@@ -87,7 +87,7 @@ class Simplifier {
 
   /// A Slice may take a whole axis backwards.
   bool reverses(const Node& node) const {
-    if (node.inputs.size() < 5 || node.inputs[4] == kNone) return false;
+    if (node.input(4) == kNone) return false;
     const auto& steps = graph_.value(node.inputs[4]).constant;
     if (!steps) return true;
     const std::vector<int64_t> all = steps->ints();

@@ -52,10 +52,13 @@ struct KernelTime {
   int64_t bytes = 0;
   Ratio cold_ms;        ///< weights from where the network has them
   Bound bound, memory;  ///< what limits it, and its operands alone
+  /// What a plain read of its operands takes where it finds them, in turns with it; 0 where it was not measured: the
+  /// kernel is not bound by memory, or reads too little.
+  double read_ms = 0;
   double gflops() const { return static_cast<double>(flops) / cold_ms.value * 1e-6; }
   double effective_gflops() const { return static_cast<double>(effective_flops) / cold_ms.value * 1e-6; }
   double gbps() const { return static_cast<double>(bytes) / cold_ms.value * 1e-6; }
-  double memory_share() const { return memory.ms / cold_ms.value; }
+  double memory_share() const { return (read_ms > 0 ? read_ms : memory.ms) / cold_ms.value; }
 };
 
 struct KernelFigures {

@@ -167,8 +167,9 @@ class Copies {
 }  // namespace
 
 struct Replayer::Impl {
-  Impl(Instance& of, const Plan& plan, int threads, size_t at, const ReplayOptions& options)
+  Impl(Instance& of, const Plan& of_plan, int threads, size_t at, const ReplayOptions& options)
       : instance(of),
+        plan(of_plan),
         index(at),
         last(at + options.steps),
         first(options.weights == Weights::cold ? first_predecessor(plan, at) : at),
@@ -179,7 +180,35 @@ struct Replayer::Impl {
     copies.emplace(plan, first, last, std::max(options.touched_bytes, footprint(plan).touched_bytes));
   }
 
+  /// All that comes before the timed part; the weights of this turn.
+  const ConstantWindow* prepare() {
+    const ConstantWindow* window = copies ? copies->window(turn++) : nullptr;
+    if (surroundings) surroundings->touch();
+    for (size_t s = first; s < index; ++s) instance.replay(s, window, nullptr);
+    if (flush) flush();
+    return window;
+  }
+
+  /// Where the steps find their operands in a turn.
+  Operands operands(const ConstantWindow* window) const {
+    Operands all;
+    std::vector<BufferRef> seen;
+    for (size_t s = index; s < last; ++s) {
+      for (const BufferRef& ref : plan.steps[s].args) {
+        const bool again = std::ranges::any_of(seen, [&](const BufferRef& other) { return overlap(ref, other); });
+        if (ref.bytes <= 0 || again) continue;
+        seen.push_back(ref);
+        const bool copied = window != nullptr && ref.space == Space::constant && ref.offset >= window->begin &&
+                            ref.offset + ref.bytes <= window->end;
+        const std::byte* at = copied ? window->base + (ref.offset - window->begin) : instance.address(ref);
+        if (at != nullptr) all.push_back({at, static_cast<size_t>(ref.bytes)});
+      }
+    }
+    return all;
+  }
+
   Instance& instance;
+  const Plan& plan;
   size_t index, last, first;
   std::optional<Surroundings> surroundings;
   std::optional<Copies> copies;
@@ -198,13 +227,17 @@ Replayer::Replayer(Replayer&&) noexcept = default;
 
 double Replayer::run() {
   Impl& r = *impl_;
-  const ConstantWindow* window = r.copies ? r.copies->window(r.turn++) : nullptr;
-  if (r.surroundings) r.surroundings->touch();
-  for (size_t s = r.first; s < r.index; ++s) r.instance.replay(s, window, nullptr);
-  if (r.flush) r.flush();
+  const ConstantWindow* window = r.prepare();
   r.trace.enter();
   for (size_t s = r.index; s < r.last; ++s) r.instance.replay(s, window, &r.trace);
   return ms_between(r.trace.region(0).wall.begin, r.trace.region(r.last - r.index - 1).wall.end);
+}
+
+double Replayer::run_on_operands(const std::function<void(const Operands&)>& use) {
+  const Operands operands = impl_->operands(impl_->prepare());
+  const uint64_t start = ticks();
+  use(operands);
+  return ms_between(start, ticks());
 }
 
 void Replayer::describe(Replay& out) const {

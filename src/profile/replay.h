@@ -1,6 +1,8 @@
 // One task measured alone under the conditions it has in the network.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -55,6 +57,9 @@ class Replayer {
   /// One run under the conditions; milliseconds from fork to join, of several steps from the first fork to the last
   /// join.
   double run();
+  using Operands = std::vector<std::span<const std::byte>>;
+  /// As run(), but the operands of the steps, each of them once, are given to `use` instead of to the steps.
+  double run_on_operands(const std::function<void(const Operands&)>& use);
   /// The conditions: copies, weights and activations.
   void describe(Replay& out) const;
 

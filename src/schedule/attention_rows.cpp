@@ -38,7 +38,7 @@ Answer<AttentionProblem> analyse(const Task& task) {
       return Rejected{"layout of the operands", "plain", "blocked"};
   }
   const auto operand = [&](size_t i) -> const Operand& { return task.operand(node.inputs[i]); };
-  const bool masked = node.inputs.size() > 3 && node.inputs[3] != kNone;
+  const bool masked = node.input(3) != kNone;
   AttentionProblem h;
   h.shape = fused_attention_shape(node, operand(0).type.shape, operand(1).type.shape, operand(2).type.shape,
                                   masked ? &operand(3).type.shape : nullptr);

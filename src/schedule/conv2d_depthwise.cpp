@@ -89,9 +89,7 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   DepthwiseInput input{e.input(node.inputs[0]), strides[3], {}};
   DepthwiseBuffers buffers;
   buffers.weights = e.constant(pack_depthwise(*task.operand(node.inputs[1]).constant, d, lanes), "w");
-  if (node.inputs.size() > 2 && node.inputs[2] != kNone) {
-    buffers.bias = e.constant(pad_vector(*task.operand(node.inputs[2]).constant, lanes), "bias");
-  }
+  buffers.bias = bias_of(e, node, lanes);
   const Expr origin =
       e.b.let("x0", Expr(x.phys.offset) + n * Expr(strides[0]) + block * Expr(strides[1]) +
                         (row * Expr(d.step_h) + Expr(d.first_h)) * Expr(strides[2]) + Expr(d.first_w * strides[3]));

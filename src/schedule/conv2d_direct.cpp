@@ -57,7 +57,7 @@ bool rows_contiguous(const Task& task, const Domain& domain, ValueId image) {
   for (const auto* list : {&task.inputs, &task.outputs}) {
     for (const Operand& o : *list) {
       if (o.value == image || o.value == task.node().inputs[1]) continue;
-      if (task.node().inputs.size() > 2 && o.value == task.node().inputs[2]) continue;
+      if (o.value == task.node().input(2)) continue;
       const Shape s = strides_in(domain, o);
       if (s[2] != s[3] * domain.dims[3]) return false;
     }
@@ -84,6 +84,8 @@ Answer<Conv> analyse(const Task& task, const TargetLimits& limits) {
   ConvNest& n = c.nest;
   c.out_channels = y.shape[1] / n.groups;
   n.out_line_cycles = epilogue_line_cycles(task, c.image, limits);
+  const int64_t last = c.out_channels % lanes;
+  n.half_tail = limits.halves() && n.groups == 1 && last > 0 && last <= lanes / 2;
   const bool point = n.taps() == 1 && n.step_h == 1 && n.step_w == 1 && n.first_h == 0 && n.first_w == 0;
   if (point && x.phys.strides[2] == x.phys.strides[3] * n.out_w && rows_contiguous(task, domain_of(y), c.image)) {
     c.flat = true;
@@ -135,7 +137,8 @@ Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const Targ
   const ConvTile tile{schedule.knob("vectors"), schedule.knob("rows"), schedule.knob("tile")};
   if (auto rejected = check_tile(conv.nest, tile, limits)) return *rejected;
   Estimate out = estimate_tile(conv.nest, tile, limits);
-  const auto lanes = static_cast<double>(conv.nest.out_blocks * lanes_of(limits));
+  const double blocks = static_cast<double>(conv.nest.out_blocks) - (conv.nest.has_half(tile.vectors) ? 0.5 : 0);
+  const double lanes = blocks * lanes_of(limits);
   out.constant_bytes = packed_bytes(conv.nest, lanes_of(limits));
   if (conv.factors != kNone) out.cycles += 2 * static_cast<double>(out.constant_bytes) / kL2BytesPerCycle;
   out.tail = 1 - (1 - out.tail) * static_cast<double>(conv.out_channels) / lanes;
@@ -199,9 +202,7 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
     lowered.stages.push_back(scale_weights(task, conv, tile, std::move(packed), lowered));
     buffers.weights = e.temp(0, DType::f32, elems, false, "scaled");
   }
-  if (node.inputs.size() > 2 && node.inputs[2] != kNone) {
-    buffers.bias = e.constant(pad_vector(*task.operand(node.inputs[2]).constant, lanes), "bias");
-  }
+  buffers.bias = bias_of(e, node, lanes);
   buffers.prefetch = schedule.knob("prefetch");
   emit_nest(e, conv.nest, tile, buffers, n, g, ocg, item, lanes);
   lowered.stages.push_back(e.finish(lowered));

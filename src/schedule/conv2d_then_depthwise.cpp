@@ -261,22 +261,16 @@ class PairEmitter {
   const Node& conv_node() const { return e_.task().graph->node(e_.task().feeder.front()); }
   int64_t row_elems() const { return p_.ring_row(lanes_); }
 
-  /// Bias of a convolution as vectors; no buffer where there is none.
-  Buf bias_of(const Node& node, const char* name) {
-    if (node.inputs.size() < 3 || node.inputs[2] == kNone) return {};
-    return e_.constant(pad_vector(*e_.task().operand(node.inputs[2]).constant, lanes_), name);
-  }
-
   void declare(int64_t prefetch) {
     const Node &conv = conv_node(), &depthwise = e_.task().node();
     const auto weights = [&](const Node& node) -> const Tensor& { return *e_.task().operand(node.inputs[1]).constant; };
     buffers_.input = conv.inputs[0], buffers_.output = conv.outputs[0];
     e_.input(buffers_.input);
     buffers_.weights = e_.constant(pack_direct(weights(conv), p_.conv, s_.tile, lanes_), "w");
-    buffers_.bias = bias_of(conv, "bias");
+    buffers_.bias = bias_of(e_, conv, lanes_, "bias");
     buffers_.prefetch = prefetch;
     second_.weights = e_.constant(pack_depthwise(weights(depthwise), p_.depthwise, lanes_), "dw");
-    second_.bias = bias_of(depthwise, "dwbias");
+    second_.bias = bias_of(e_, depthwise, lanes_, "dwbias");
     ring_ = b_.scratch("ring", DType::f32, p_.ring_elems(s_.tile.vectors, lanes_));
   }
 

@@ -73,7 +73,6 @@ Answer<Conv> analyse(const Task& task, const TargetLimits& limits) {
   if (x.type.layout.block != lanes || y.layout.block != lanes)
     return Rejected{"blocks of the layouts", std::to_string(lanes),
                     fmt::format("{} in, {} out", x.type.layout.block, y.layout.block)};
-  if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
   if (auto rejected = check_elementwise(task)) return *rejected;
   if (auto rejected = check_halo(win, x.type)) return *rejected;
   Conv c;
@@ -436,8 +435,7 @@ Operands bind(Emitter& e, const Conv& c, const Tiling& p, const TargetLimits& li
   const Node& node = e.task().node();
   Operands o;
   o.weights = e.constant(pack(*e.task().operand(node.inputs[1]).constant, c, p, lanes), "u");
-  if (node.inputs.size() > 2 && node.inputs[2] != kNone)
-    o.bias = e.constant(pad_vector(*e.task().operand(node.inputs[2]).constant, lanes), "bias");
+  o.bias = bias_of(e, node, lanes);
   o.q = e.b.scratch("q", DType::f32, c.places(p.m) * p.q_place(lanes));
   o.temp = e.b.scratch("temp", DType::f32, c.places(p.m) * lanes);
   return o;

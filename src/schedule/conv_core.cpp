@@ -10,9 +10,10 @@ constexpr int64_t kMaxVectors = 8;
 constexpr int64_t kInFlight = 12;  // lines that a core waits for at a time, as it has fill buffers
 
 /// Cycles of one reduction step of a register tile.
-double tile_step_cycles(int64_t pixels, int64_t vectors, bool weights_beyond_l1, const TargetLimits& limits) {
+double tile_step_cycles(int64_t pixels, int64_t vectors, bool half, bool weights_beyond_l1,
+                        const TargetLimits& limits) {
   const double stream = weights_beyond_l1 ? static_cast<double>(vectors * limits.vector_bytes) / kL2BytesPerCycle : 0;
-  return std::max(step_cycles(pixels, vectors, limits), stream);
+  return std::max(step_cycles(pixels, vectors, limits, half), stream);
 }
 
 /// Steps of the reduction of one tile.
@@ -28,7 +29,8 @@ double tile_cycles(const ConvNest& nest, int64_t pixels, int64_t vectors, const 
   if (pixels == 0) return 0;
   const bool big = nest.panel_elems(vectors, limits.lanes_f32()) * 4 > limits.l1_bytes / 2;
   const auto waits = static_cast<double>(std::max<int64_t>(pixels * vectors - kInFlight, 0));
-  return reduction_steps(nest) * tile_step_cycles(pixels, vectors, big, limits) + waits * nest.out_line_cycles;
+  return reduction_steps(nest) * tile_step_cycles(pixels, vectors, nest.has_half(vectors), big, limits) +
+         waits * nest.out_line_cycles;
 }
 
 /// Cycles of all tiles of one image and group.
@@ -53,7 +55,7 @@ std::optional<Rejected> check_conv_operands(const Task& task) {
   if (x.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.dtype))};
   if (x.shape.size() != 4) return Rejected{"rank of the input", "4", std::to_string(x.shape.size())};
   if (task.operand(inputs[1]).constant == nullptr) return Rejected{"weights", "constant", "computed at run time"};
-  if (inputs.size() > 2 && inputs[2] != kNone && task.operand(inputs[2]).constant == nullptr)
+  if (const ValueId bias = task.node().input(2); bias != kNone && task.operand(bias).constant == nullptr)
     return Rejected{"bias", "constant", "computed at run time"};
   return std::nullopt;
 }
@@ -117,6 +119,14 @@ Tensor pack_direct(const Tensor& w, const ConvNest& n, const ConvTile& tile, int
                  return from[(((g * out_channels + k) * n.in_channels + ch) * n.kernel_h + r) * n.kernel_w + s];
                });
   return packed;
+}
+
+Buf bias_of(Emitter& e, const Node& conv, int32_t lanes, std::string name) {
+  if (conv.input(2) == kNone) return {};
+  const Tensor& dense = *e.task().operand(conv.input(2)).constant;
+  Tensor padded(dense.dtype(), {ceil_div(dense.elems(), lanes) * lanes});
+  std::copy_n(dense.raw(), dense.bytes(), padded.raw());
+  return e.constant(std::move(padded), std::move(name));
 }
 
 std::vector<ConvTile> tile_candidates(const ConvNest& nest, const TargetLimits& limits) {
@@ -242,14 +252,16 @@ class TileEmitter {
 
  private:
   int64_t width() const { return t_.vectors * lanes_; }
+  bool is_half(int64_t v) const { return nest_.has_half(t_.vectors) && v == t_.vectors - 1; }
+  int32_t lanes(int64_t v) const { return is_half(v) ? lanes_ / 2 : lanes_; }
   size_t slot(int64_t r, int64_t c, int64_t v) const { return static_cast<size_t>((r * cols_ + c) * t_.vectors + v); }
 
   void init() {
     acc_.clear();
     for (int64_t p = 0; p < rows_ * cols_; ++p) {
       for (int64_t v = 0; v < t_.vectors; ++v) {
-        Expr start = imm(DType::f32, 0, lanes_);
-        if (buffers_.bias.id >= 0) start = b_.load(buffers_.bias, block(v) * Expr(lanes_), lanes_);
+        Expr start = imm(DType::f32, 0, lanes(v));
+        if (buffers_.bias.id >= 0) start = b_.load(buffers_.bias, block(v) * Expr(lanes_), lanes(v));
         acc_.push_back(b_.reg("acc", start));
       }
     }
@@ -260,16 +272,24 @@ class TileEmitter {
 
   /// One reduction step: input elements at x + pixel offsets, weights at w.
   void step(const Expr& x, const Expr& w) {
+    const int64_t whole = t_.vectors - (is_half(t_.vectors - 1) ? 1 : 0);
+    step(x, w, 0, whole);
+    if (whole < t_.vectors) step(x, w, whole, t_.vectors);
+  }
+
+  /// Of the vectors [first, last), all as wide.
+  void step(const Expr& x, const Expr& w, int64_t first, int64_t last) {
     std::vector<Expr> weights;
-    for (int64_t v = 0; v < t_.vectors; ++v)
-      weights.push_back(b_.let("w", b_.load(buffers_.weights, w + Expr(v * lanes_), lanes_)));
+    for (int64_t v = first; v < last; ++v)
+      weights.push_back(b_.let("w", b_.load(buffers_.weights, w + Expr(v * lanes_), lanes(v))));
+    if (weights.empty()) return;
     for (int64_t r = 0; r < rows_; ++r) {
       for (int64_t c = 0; c < cols_; ++c) {
         const int64_t offset = r * nest_.step_h * stride_h_ + c * nest_.step_w * stride_w_;
-        const Expr pixel = b_.let("p", b_.load(x_, x + Expr(offset), lanes_, 0));
-        for (int64_t v = 0; v < t_.vectors; ++v) {
+        const Expr pixel = b_.let("p", b_.load(x_, x + Expr(offset), lanes(first), 0));
+        for (int64_t v = first; v < last; ++v) {
           const int32_t reg = acc_[slot(r, c, v)];
-          b_.set(reg, fma(pixel, weights[static_cast<size_t>(v)], b_.get(reg)));
+          b_.set(reg, fma(pixel, weights[static_cast<size_t>(v - first)], b_.get(reg)));
         }
       }
     }
@@ -328,7 +348,7 @@ class TileEmitter {
     at.index = {n_, block(v), (h0_ + Expr(r)) * Expr(nest_.out_step_h) + Expr(nest_.out_first_h),
                 (w0_ + c) * Expr(nest_.out_step_w) + Expr(nest_.out_first_w), Expr(0)};
     at.vec_dim = 4;
-    at.lanes = lanes_;
+    at.lanes = lanes(v);
     return at;
   }
 
@@ -338,9 +358,12 @@ class TileEmitter {
     for (int64_t r = 0; r < rows_; ++r) {
       for (int64_t c = 0; c < cols_; ++c) {
         for (int64_t v = 0; v < t_.vectors; ++v) {
-          const Site at = site(r, Expr(c), v);
+          Site at = site(r, Expr(c), v);
           const Expr value = b_.get(acc_[slot(r, c, v)]);
           buffers_.store ? buffers_.store(value, at, v) : e_.epilogue({{anchor, value}}, domain, at);
+          if (!is_half(v)) continue;
+          at.index[4] = Expr(lanes(v));
+          e_.epilogue({{anchor, imm(DType::f32, 0, lanes(v))}}, domain, at);
         }
       }
     }

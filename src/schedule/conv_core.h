@@ -24,11 +24,14 @@ struct ConvNest {
   int64_t out_h = 1, out_w = 1;
   int64_t out_step_h = 1, out_step_w = 1, out_first_h = 0, out_first_w = 0;
   int64_t weights_first = 0;  ///< element of the packed weights where this nest's begin
+  /// At most half of the last output block's channels exist: a tile of all blocks computes half a vector there.
+  bool half_tail = false;
   /// For the model: cycles until one vector of everything that the epilogue reads and writes is there.
   double out_line_cycles = 0;
 
   int64_t in_blocks() const { return (in_channels + in_block - 1) / in_block; }
   int64_t taps() const { return kernel_h * kernel_w; }
+  bool has_half(int64_t vectors) const { return half_tail && vectors == out_blocks; }
   /// Packed weights of one group of `vectors` output blocks, in elements.
   int64_t panel_elems(int64_t vectors, int32_t lanes) const {
     return in_blocks() * taps() * in_block * vectors * lanes;
@@ -58,6 +61,9 @@ Knob prefetch_knob(const ConvNest& nest);
 int64_t pick_prefetch(const ConvNest& nest, const TargetLimits& limits);
 /// Weights [out][in][r][s] of a convolution, packed for its nest and tile.
 Tensor pack_direct(const Tensor& w, const ConvNest& nest, const ConvTile& tile, int32_t lanes);
+
+/// Bias of a convolution, one vector an output block, unused lanes 0; no buffer where it has none.
+Buf bias_of(Emitter& e, const Node& conv, int32_t lanes, std::string name = "bias");
 
 /// The tile that the analytic model ranks first: registers, load ports, FMA latency, tails, weight stream.
 ConvTile pick_tile(const ConvNest& nest, const TargetLimits& limits);

@@ -113,8 +113,7 @@ Stage dense_stage(const Task& task, const Transposed& t, const ConvNest& nest, c
   buffers.output = node.outputs[0];
   e.input(buffers.input);
   buffers.weights = e.constant(std::move(packed), "w");
-  if (node.inputs.size() > 2 && node.inputs[2] != kNone)
-    buffers.bias = e.constant(pad_vector(*task.operand(node.inputs[2]).constant, lanes), "bias");
+  buffers.bias = bias_of(e, node, lanes);
   emit_nest(e, nest, tile, buffers, n, 0, ocg, item, lanes);
   return e.finish(lowered);
 }
@@ -142,9 +141,7 @@ Stage depthwise_stage(const Task& task, const Transposed& t, const ConvNest& nes
   const Expr row = b.parallel("h", nest.out_h);
   const Buf in = e.input(x.value);
   const Buf weights = e.constant(std::move(packed), "w");
-  Buf bias;
-  if (node.inputs.size() > 2 && node.inputs[2] != kNone)
-    bias = e.constant(pad_vector(*task.operand(node.inputs[2]).constant, lanes), "bias");
+  const Buf bias = bias_of(e, node, lanes);
   const Shape& strides = x.phys.strides;
   const Expr origin = b.let("x0", Expr(x.phys.offset) + n * Expr(strides[0]) + block * Expr(strides[1]) +
                                       (row + Expr(nest.first_h)) * Expr(strides[2]) + Expr(nest.first_w * strides[3]));

@@ -114,8 +114,7 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
     if (x.type.shape[d] != 1) site.index[d] = b.parallel("i" + std::to_string(d), x.type.shape[d]);
   }
   const Buf from = e.input(node.inputs[0]);
-  const bool has_scale = node.inputs.size() > 1 && node.inputs[1] != kNone;
-  const bool has_bias = node.inputs.size() > 2 && node.inputs[2] != kNone;
+  const bool has_scale = node.input(1) != kNone, has_bias = node.input(2) != kNone;
   const Buf scale = has_scale ? e.input(node.inputs[1]) : Buf{};
   const Buf bias = has_bias ? e.input(node.inputs[2]) : Buf{};
   const Domain domain = domain_of(x.type);

@@ -41,12 +41,13 @@ int64_t pick_prefetch(int64_t weight_bytes, const TargetLimits& limits);
 /// Prefetches what `elems` f32 of `weights` from `at` on will be `bytes` later.
 void emit_prefetch(LoopBuilder& b, const Buf& weights, const Expr& at, int64_t elems, int64_t bytes);
 
-/// Cycles of one step, at least the latency of an FMA.
-inline double step_cycles(int64_t rows, int64_t vectors, const TargetLimits& limits) {
+/// Cycles of one step, at least the latency of an FMA; of the last vector only the lower half where `half` says so.
+inline double step_cycles(int64_t rows, int64_t vectors, const TargetLimits& limits, bool half = false) {
   constexpr double kLatency = 4;
   constexpr double kLoadShare = 0.9;  // of the load ports' rate: tiles of one vector stay below it (measured)
   const double loads = static_cast<double>(rows + vectors) / (kLoadShare * limits.loads_per_cycle);
-  return std::max({static_cast<double>(rows * vectors) / limits.fmas_per_cycle, loads, kLatency});
+  const double used = static_cast<double>(vectors) - (half ? 0.5 : 0);
+  return std::max({static_cast<double>(rows) * used / limits.fmas_per_cycle, loads, kLatency});
 }
 
 }  // namespace kilter

@@ -59,7 +59,7 @@ std::string conv_text(const Graph& graph, const Node& node) {
   if (groups != 1) out += fmt::format(" g{}", groups);
   out += window_text(conv_window(node, x.shape, w.shape));
   out += fmt::format(" {}", name(x.dtype));
-  if (node.inputs.size() > 2 && node.inputs[2] != kNone) out += " +bias";
+  if (node.input(2) != kNone) out += " +bias";
   return out;
 }
 

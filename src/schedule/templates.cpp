@@ -1,7 +1,5 @@
 #include "schedule/templates.h"
 
-#include <algorithm>
-
 namespace kilter {
 
 std::span<const Template* const> all_templates() {
@@ -11,12 +9,6 @@ std::span<const Template* const> all_templates() {
       &normalize_groups,      &gather_rows,      &resize_table,    &move_regions,  &map_elementwise,
   };
   return kTemplates;
-}
-
-Tensor pad_vector(const Tensor& vector, int32_t lanes) {
-  Tensor padded(vector.dtype(), {(vector.elems() + lanes - 1) / lanes * lanes});
-  std::copy_n(vector.raw(), vector.bytes(), padded.raw());
-  return padded;
 }
 
 }  // namespace kilter

@@ -1,7 +1,6 @@
-// The templates of this folder, and small helpers that several share.
+// The templates of this folder.
 #pragma once
 
-#include "base/tensor.h"
 #include "schedule/schedule.h"
 
 namespace kilter {
@@ -23,8 +22,5 @@ extern const Template gather_rows;
 extern const Template resize_table;
 extern const Template move_regions;
 extern const Template map_elementwise;
-
-/// A vector extended with zeros to a multiple of `lanes`.
-Tensor pad_vector(const Tensor& vector, int32_t lanes);
 
 }  // namespace kilter

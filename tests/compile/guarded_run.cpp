@@ -66,6 +66,12 @@ const std::vector<Target>& targets_here() {
           std::any_of(targets.begin(), targets.end(), [&](const Target& t) { return t.name == target.name; });
       if (runs_here(target) && !seen) targets.push_back(std::move(target));
     }
+    if (std::ranges::none_of(targets, [](const Target& t) { return t.limits.halves(); })) {
+      Target widest = targets.back();
+      widest.name += "-halves";
+      widest.limits.fmas_per_cycle = 1;
+      targets.push_back(std::move(widest));
+    }
     return targets;
   }();
   return kTargets;

@@ -12,7 +12,8 @@
 
 namespace kilter {
 
-/// The levels of x86-64 that this machine runs, and the machine itself; at least one.
+/// The levels of x86-64 that this machine runs, and the machine itself; at least one, and one whose units are half as
+/// wide as its registers (this machine with such limits, where it has others).
 const std::vector<Target>& targets_here();
 
 /// A case whose random operands beyond the first are constants, as weights are.

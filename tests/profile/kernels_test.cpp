@@ -198,6 +198,9 @@ TEST(Kernels, AProblemIsMeasuredInAllItsForms) {
   const auto vector = profile::measure_kernel("matmul(f32[1,512] f32[512,1000]) +add(f32[1000])", peaks, options);
   EXPECT_FALSE(vector.direct.has_value());
   EXPECT_EQ(vector.chosen.bound.kind, profile::Bound::memory);
+  EXPECT_GT(vector.chosen.read_ms, 0);
+  EXPECT_EQ(vector.chosen.memory_share(), vector.chosen.read_ms / vector.chosen.cold_ms.value);
+  EXPECT_EQ(winograd.chosen.read_ms, 0);
   EXPECT_EQ(vector.chosen.memory.level, "L3");  // half of what is touched fits
   EXPECT_EQ(vector.chosen.bytes, 4 * (512 + 512 * 1000 + 1000 + 1000));
   EXPECT_EQ(vector.weights.substr(0, 8), "cold: 33");

@@ -38,5 +38,15 @@ TEST(DirectConvolution, PrefetchesWhatIsAddedABitWithEachBlockOfChannels) {
   EXPECT_EQ(count(loops(plain, "Conv+Relu"), "prefetch"), 0);
 }
 
+TEST(DirectConvolution, ComputesHalfAVectorWhereTheUnitsAreHalfAsWide) {
+  // 24 channels are a vector and a half; the other half of the second is written as zeros.
+  const std::string half = loops(parse_problem("conv2d n1 c64 h14 w14 k24 r1 s1 f32 +bias +relu").graph, "Conv+Relu");
+  EXPECT_EQ(count(half, "fma("), 4 * 2 * 14) << half;
+  EXPECT_EQ(count(half, "], 8)"), 4 * 14) << half;  // pixels spread over half a vector
+  EXPECT_EQ(count(half, "= 0:f32x8\n"), 14) << half;
+  const std::string whole = loops(parse_problem("conv2d n1 c64 h14 w14 k25 r1 s1 f32 +bias +relu").graph, "Conv+Relu");
+  EXPECT_EQ(count(whole, "], 8)"), 0) << whole;
+}
+
 }  // namespace
 }  // namespace kilter

@@ -16,7 +16,6 @@ namespace kilter::tune {
 namespace {
 
 using nlohmann::json;
-constexpr const char* kFormat = "kilter-cost-table-1";
 
 size_t number_of(const std::string& name, std::map<std::string, size_t>& numbers, std::vector<std::string>& names) {
   const auto [at, is_new] = numbers.emplace(name, names.size());
@@ -38,7 +37,8 @@ class TableReader {
       header = false;
     }
     if (header)
-      fail(ErrorKind::bad_input, "{}: empty; expected a line {{\"format\": \"{}\", ...}} and rows", where, kFormat);
+      fail(ErrorKind::bad_input, "{}: empty; expected a line {{\"format\": \"{}\", ...}} and rows", where,
+           kTableFormat);
   }
 
   Table finish() {
@@ -61,7 +61,7 @@ class TableReader {
 
   void read_header(const json& line) {
     const json format = line.value("format", json());
-    if (format != kFormat) bad("expected \"format\": \"{}\", got {}", kFormat, format.dump());
+    if (format != kTableFormat) bad("expected \"format\": \"{}\", got {}", kTableFormat, format.dump());
     if (!line.contains("features")) bad("no \"features\": expected a list of names");
     const std::vector<std::string> features = names(line.at("features"));
     std::vector<std::string>& known = table_.set.rows.features;

@@ -20,7 +20,9 @@ struct Table {
   std::vector<size_t> task_of, device_of;   ///< of each row
 };
 
-/// Reads JSON lines. The first line of a file: {"format": "kilter-cost-table-1", "features": [names]}. Each further
+constexpr std::string_view kTableFormat = "kilter-cost-table-1";
+
+/// Reads JSON lines. The first line of a file: {"format": kTableFormat, "features": [names]}. Each further
 /// line is a row:
 ///   {"task": text, "device": text, "x": [number or null for one not known], "cost": number or null for a failure,
 ///    "weight": number}

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tune/cost/table.h"
 #include "tune/space/features.h"
 #include "tune/tuner/task_space.h"
 
@@ -63,7 +64,7 @@ void each_row(std::span<const Record> records, std::map<std::string, int64_t>& l
 CostRows::CostRows() {
   json names = json::array();
   for (const Feature& f : all_features()) names.push_back(f.name);
-  text_ = json{{"format", "kilter-cost-table-1"}, {"features", names}}.dump() + "\n";
+  text_ = json{{"format", kTableFormat}, {"features", names}}.dump() + "\n";
 }
 
 void CostRows::add_row(const std::string& task, const std::string& device, std::span<const float> x, double cost) {
