@@ -56,7 +56,7 @@ int32_t run_traced(void* context, int64_t begin, int64_t end, int32_t worker) {
   const auto& call = *static_cast<const TracedCall*>(context);
   TickSpan* span = call.trace->stamp(worker);
   if (span == nullptr) return call.body(call.context, begin, end, worker);
-  span->begin = ticks();
+  if (!call.trace->started(*span)) span->begin = ticks();
   const int32_t result = call.body(call.context, begin, end, worker);
   span->end = ticks();
   return result;

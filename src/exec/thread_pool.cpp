@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/pause.h"
 #include "exec/cpu_limits.h"
+#include "exec/work_range.h"
 
 namespace kilter {
 namespace {
@@ -67,11 +68,19 @@ struct alignas(kLine) Gate {
   }
 };
 
+constexpr int kMostVictims = 8;  ///< whose ranges a thread looks into when its own is done
+
+/// Of the pieces that one thread ran: what the one that failed and lies first in the range answered or threw.
+struct Failure {
+  int64_t at = INT64_MAX;
+  int32_t result = 0;
+  std::exception_ptr error;
+};
+
 /// What one worker needs: its gate (the number of jobs given to it), and where its answer goes.
 struct Worker {
   Gate gate;
-  alignas(kLine) int32_t result = 0;
-  std::exception_ptr error;
+  alignas(kLine) Failure failure;
   std::thread thread;
 };
 
@@ -80,6 +89,7 @@ struct Job {
   void* context = nullptr;
   int64_t extent = 0;
   int parts = 0;
+  bool shared = true;  ///< threads take pieces of others' ranges
 };
 
 int64_t range_begin(int64_t extent, int parts, int part) {
@@ -100,7 +110,8 @@ struct Entered {
 }  // namespace
 
 struct ThreadPool::Impl {
-  explicit Impl(int count) : threads(count), workers(static_cast<size_t>(count - 1)) {
+  explicit Impl(int count)
+      : threads(count), workers(static_cast<size_t>(count - 1)), ranges(static_cast<size_t>(count)) {
     const char* text = std::getenv("KILTER_SPIN_US");
     const int us = text != nullptr ? parse_spin_us(text) : kDefaultSpinUs;
     // Spinning only takes time from the others when there are more threads than CPUs.
@@ -135,42 +146,59 @@ struct ThreadPool::Impl {
     for (;;) {
       seen = self.gate.wait(spin, [seen](uint32_t word) { return word != seen; });
       if (stopping.load(std::memory_order_seq_cst)) return;
-      part(index + 1, self.result, self.error);
+      self.failure = part(index + 1);
       if (pending.word.fetch_sub(1, std::memory_order_seq_cst) == 1) pending.wake();
     }
   }
 
-  /// Runs one range of the current job.
-  void part(int index, int32_t& result, std::exception_ptr& error) const noexcept {
-    const int64_t begin = range_begin(job.extent, job.parts, index);
-    const int64_t end = range_begin(job.extent, job.parts, index + 1);
-    try {
-      result = job.body(job.context, begin, end, index);
-    } catch (...) {
-      error = std::current_exception();
+  /// Runs one range of the current job piece by piece, then what it finds at the back of others.
+  Failure part(int index) noexcept {
+    Failure failure;
+    if (!job.shared) {
+      piece({index, index + 1}, index, failure);
+      return failure;
     }
+    WorkRange& own = ranges[static_cast<size_t>(index)];
+    for (Piece p = own.take_front(); !p.empty(); p = own.take_front()) piece(p, index, failure);
+    const int victims = std::min(job.parts - 1, kMostVictims);
+    for (int i = 1; i <= victims; ++i) {
+      WorkRange& other = ranges[static_cast<size_t>((index + i) % job.parts)];
+      for (Piece p = other.take_back(); !p.empty(); p = other.take_back()) piece(p, index, failure);
+    }
+    return failure;
+  }
+
+  void piece(Piece p, int index, Failure& failure) const noexcept {
+    Failure now{p.begin, 0, nullptr};
+    try {
+      now.result = job.body(job.context, p.begin, p.end, index);
+    } catch (...) {
+      now.error = std::current_exception();
+    }
+    if ((now.result != 0 || now.error) && now.at < failure.at) failure = std::move(now);
   }
 
   int32_t run(const Job& next) {
     const std::lock_guard turn(callers);
     job = next;
+    for (int i = 0; i < job.parts; ++i)
+      ranges[static_cast<size_t>(i)].reset(range_begin(job.extent, job.parts, i),
+                                           range_begin(job.extent, job.parts, i + 1));
     pending.word.store(static_cast<uint32_t>(job.parts - 1), std::memory_order_relaxed);
     for (int i = 0; i < job.parts - 1; ++i) workers[static_cast<size_t>(i)].gate.advance();
-    int32_t result = 0;
-    std::exception_ptr error;
+    Failure failure;
     {
       const Entered entered(this);
-      part(0, result, error);
+      failure = part(0);
     }
     pending.wait(spin, [](uint32_t left) { return left == 0; });
     for (int i = 0; i < job.parts - 1; ++i) {
-      Worker& w = workers[static_cast<size_t>(i)];
-      if (!error) error = std::move(w.error);
-      w.error = nullptr;
-      if (result == 0) result = w.result;
+      Failure& other = workers[static_cast<size_t>(i)].failure;
+      if (other.at < failure.at) failure = std::move(other);
+      other = {};
     }
-    if (error) std::rethrow_exception(error);
-    return result;
+    if (failure.error) std::rethrow_exception(failure.error);
+    return failure.result;
   }
 
   int threads;
@@ -180,6 +208,7 @@ struct ThreadPool::Impl {
   std::atomic<bool> stopping{false};
   Gate pending;  ///< parts of the current job that workers have not finished
   std::vector<Worker> workers;
+  std::vector<WorkRange> ranges;  ///< of the current job, by part
 };
 
 ThreadPool::ThreadPool(int threads) {
@@ -201,8 +230,13 @@ int32_t ThreadPool::run(int64_t extent, int max_threads, Body body, void* contex
   if (extent <= 0) return 0;
   const int64_t limit = max_threads > 0 ? std::min(max_threads, impl_->threads) : impl_->threads;
   const int parts = static_cast<int>(std::min(limit, extent));
-  if (parts == 1 || current_pool == impl_.get()) return body(context, 0, extent, 0);
+  if (parts == 1 || current_pool == impl_.get() || extent > WorkRange::kMost) return body(context, 0, extent, 0);
   return impl_->run({body, context, extent, parts});
+}
+
+int32_t ThreadPool::run_on_each(Body body, void* context) {
+  require(current_pool != impl_.get(), "a body runs something on each thread of the pool that runs it");
+  return impl_->run({body, context, threads(), threads(), false});
 }
 
 }  // namespace kilter

@@ -17,9 +17,14 @@ class ThreadPool {
 
   int threads() const;
   using Body = int32_t (*)(void* context, int64_t begin, int64_t end, int32_t worker);
-  /// Splits [0, extent) into one contiguous, balanced range per thread (at most `max_threads` when > 0), runs them and
-  /// waits. Answers the first non-zero result. Calls from several threads take turns. Never allocates.
+  /// Splits [0, extent) into one contiguous, balanced range per thread (at most `max_threads` when > 0). Each thread
+  /// runs its range from the front in pieces that grow smaller, then pieces from the back of others' ranges, as a core
+  /// may be slower than the next; so `body` is called several times with one `worker`. Waits for all. Answers the
+  /// non-zero result that lies first in [0, extent), or throws what was thrown there; the other pieces are run all the
+  /// same. Calls from several threads take turns. Never allocates. An extent of 2^32 or more runs in the caller.
   int32_t run(int64_t extent, int max_threads, Body body, void* context);
+  /// Runs `body` once on each thread, with [i, i + 1) on the i-th; answers as run() does. Not from inside of a body.
+  int32_t run_on_each(Body body, void* context);
 
  private:
   struct Impl;

@@ -59,6 +59,8 @@ class RunTrace {
   void join() {
     if (open_) regions_[size_++].wall.end = ticks();
   }
+  /// Whether a stamp of the open region has its beginning: a worker runs several pieces.
+  bool started(const TickSpan& span) const { return span.begin >= regions_[size_].wall.begin; }
   /// Where a worker stamps its part of the open region; null when the region is lost.
   TickSpan* stamp(int worker) { return open_ ? &spans_[static_cast<size_t>(worker)][size_] : nullptr; }
 

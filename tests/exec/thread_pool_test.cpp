@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -18,15 +19,14 @@
 namespace kilter {
 namespace {
 
-/// Runs a lambda (begin, end, worker) -> int32.
+/// Calls a lambda (begin, end, worker) -> int32.
+template <class F>
+int32_t call(void* context, int64_t begin, int64_t end, int32_t worker) {
+  return (*static_cast<F*>(context))(begin, end, worker);
+}
 template <class F>
 int32_t run(ThreadPool& pool, int64_t extent, int max_threads, F f) {
-  return pool.run(
-      extent, max_threads,
-      [](void* context, int64_t begin, int64_t end, int32_t worker) -> int32_t {
-        return (*static_cast<F*>(context))(begin, end, worker);
-      },
-      &f);
+  return pool.run(extent, max_threads, call<F>, &f);
 }
 
 struct Range {
@@ -48,7 +48,7 @@ std::vector<Range> ranges(ThreadPool& pool, int64_t extent, int max_threads) {
   return seen;
 }
 
-TEST(ThreadPool, RangesAreContiguousBalancedAndOnePerWorker) {
+TEST(ThreadPool, EveryIndexRunsOnceOnNoMoreThreadsThanAllowed) {
   for (int threads : {1, 2, 3, 7}) {
     ThreadPool pool(threads);
     EXPECT_EQ(pool.threads(), threads);
@@ -56,19 +56,53 @@ TEST(ThreadPool, RangesAreContiguousBalancedAndOnePerWorker) {
       for (int max_threads : {0, 1, 2, 5, 100}) {
         const auto seen = ranges(pool, extent, max_threads);
         const int64_t limit = max_threads > 0 ? std::min(threads, max_threads) : threads;
-        ASSERT_EQ(static_cast<int64_t>(seen.size()), std::min(limit, extent));
+        const int64_t parts = std::min(limit, extent);
         int64_t at = 0;
-        for (size_t i = 0; i < seen.size(); ++i) {
-          EXPECT_EQ(seen[i].begin, at);
-          EXPECT_EQ(seen[i].worker, static_cast<int32_t>(i));
-          const int64_t size = seen[i].end - seen[i].begin;
-          EXPECT_GE(size, extent / static_cast<int64_t>(seen.size()));
-          EXPECT_LE(size, extent / static_cast<int64_t>(seen.size()) + 1);
-          at = seen[i].end;
+        for (const Range& piece : seen) {
+          EXPECT_EQ(piece.begin, at);
+          EXPECT_LT(piece.worker, parts);
+          EXPECT_LE(piece.end - piece.begin, parts == 1 ? extent : extent / parts / 2 + 1);
+          at = piece.end;
         }
         EXPECT_EQ(at, extent);
       }
     }
+  }
+}
+
+/// Whether the other thread runs what a thread that is stuck in its first piece leaves of its range.
+TEST(ThreadPool, OthersFinishTheRangeOfASlowThread) {
+  constexpr int64_t kExtent = 64, kFirstPiece = 16;
+  ThreadPool pool(2);
+  for (int32_t slow : {0, 1}) {
+    std::atomic<int64_t> quick{0};
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    run(pool, kExtent, 0, [&](int64_t begin, int64_t end, int32_t worker) {
+      if (worker != slow) quick += end - begin;
+      while (worker == slow && quick < kExtent - kFirstPiece && std::chrono::steady_clock::now() < deadline)
+        std::this_thread::yield();
+      return 0;
+    });
+    EXPECT_GE(quick, kExtent - kFirstPiece) << "thread " << slow << " was slow";
+  }
+}
+
+TEST(ThreadPool, RunsOnceOnEachThread) {
+  ThreadPool pool(3);
+  for (int i = 0; i < 50; ++i) {
+    std::mutex mutex;
+    std::set<std::thread::id> ids;
+    std::vector<Range> seen;
+    auto body = [&](int64_t begin, int64_t end, int32_t worker) {
+      const std::lock_guard lock(mutex);
+      ids.insert(std::this_thread::get_id());
+      seen.push_back({begin, end, worker});
+      return worker == 2 ? 7 : 0;
+    };
+    EXPECT_EQ(pool.run_on_each(call<decltype(body)>, &body), 7);
+    EXPECT_EQ(ids.size(), 3U);
+    ASSERT_EQ(seen.size(), 3U);
+    for (const Range& r : seen) EXPECT_EQ(r.end, r.begin + 1);
   }
 }
 
@@ -92,6 +126,17 @@ TEST(ThreadPool, AnswersTheFirstFailureInOrderOfTheRanges) {
   EXPECT_EQ(
       run(pool, 4, 0, [](int64_t begin, int64_t, int32_t) { return begin >= 2 ? static_cast<int32_t>(begin) : 0; }), 2);
   EXPECT_EQ(run(pool, 4, 0, [](int64_t, int64_t, int32_t) { return 0; }), 0);
+}
+
+TEST(ThreadPool, TheFailureThatLiesFirstWinsWhoeverRanIt) {
+  ThreadPool pool(3);
+  for (int i = 0; i < 200; ++i) {
+    EXPECT_EQ(run(pool, 90, 0,
+                  [](int64_t begin, int64_t end, int32_t) {
+                    return end <= 20 ? 0 : static_cast<int32_t>(std::max<int64_t>(begin, 20));
+                  }),
+              20);
+  }
 }
 
 TEST(ThreadPool, ExceptionsReachTheCallerAfterAllRangesEnded) {

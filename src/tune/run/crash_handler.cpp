@@ -94,7 +94,7 @@ std::string_view name(Region region) {
 
 void install_crash_handler(Board& board, ThreadPool& pool) {
   board_of_handler = &board;
-  pool.run(pool.threads(), 0, prepare_thread, nullptr);
+  pool.run_on_each(prepare_thread, nullptr);
   struct sigaction action{};
   action.sa_sigaction = on_signal;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | static_cast<int>(SA_RESETHAND);
