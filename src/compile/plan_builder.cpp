@@ -33,7 +33,6 @@ class PlanBuilder {
       : graph_(std::move(graph)), options_(options), limits_(options.target.limits) {}
 
   Compiled run() {
-    check_node_names(graph_, options_);
     split_unschedulable();
     const Graph fused = graph_;
     dense_ = reference_;
@@ -65,6 +64,8 @@ class PlanBuilder {
     packer_ = Packer(options_);
     storage_ = place(graph_, dense_);
     verify(graph_);
+    if (!names_checked_) check_node_names(graph_, options_);  // placing adds tasks, such as copies to outputs
+    names_checked_ = true;
     bind_roots();
     for (const Unit& unit : units(graph_)) {
       storage_.views.contains(unit.nodes.front()) ? refuse_forced(unit) : lower_unit(unit);
@@ -534,6 +535,7 @@ class PlanBuilder {
   const TargetLimits& limits_;
   std::set<NodeId> reference_;
   std::set<NodeId> dense_;  ///< reference_, and nodes whose template takes dense operands only
+  bool names_checked_ = false;
   StorageMap storage_;
   std::map<ValueId, BufferRef> refs_;  ///< by root; arena: index into buffers_
   std::vector<ArenaBuffer> buffers_;

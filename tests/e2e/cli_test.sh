@@ -25,6 +25,8 @@ expect 2 "no pass 'nothing'" run zoo:squeezenet1_1 --disable nothing
 expect 2 "z80" run zoo:squeezenet1_1 --target z80
 expect 2 "--no-fuse nothing: no task has this name; legal are" run zoo:squeezenet1_1 --no-fuse nothing
 expect 2 "--fuse nothing: no task has this name; legal are" run zoo:squeezenet1_1 --fuse nothing
+# A copy to the output, which is added where values are placed in memory, is a task as others are.
+expect 0 "1 thread" bench zoo:squeezenet1_1 --input input=1x3x64x64 --threads 1 --seconds 0.1 --schedule "pool10.flatten.output=map item=1024"
 expect 2 "--plain-layout nothing: no node has this name; legal are" run zoo:squeezenet1_1 --plain-layout nothing
 expect 2 "expected a whole number from 1 to 1024, got 'x'" run zoo:squeezenet1_1 --layer-threads conv1=x
 expect 0 "verify: passed" run zoo:squeezenet1_1 --verify --no-fuse conv1 --layer-threads conv1=1 --plain-layout pool1
