@@ -6,11 +6,10 @@ command=()
 
 # expect CODE TEXT ARGS...: the exit code, and TEXT somewhere in the output.
 expect() {
-  local code=$1 text=$2 got out
+  local code=$1 text=$2 got=0 out
   shift 2
   set -- ${command[@]+"${command[@]}"} "$@"
-  out=$("$kilter" "$@" 2>&1)
-  got=$?
+  out=$("$kilter" "$@" 2>&1) || got=$?
   if [ "$got" != "$code" ] || ! grep -qF -- "$text" <<<"$out"; then
     echo "FAILED: kilter $*: expected exit $code and '$text', got exit $got and: $out" | head -8
     failures=$((failures + 1))

@@ -4,6 +4,8 @@
 set -euo pipefail
 kilter=$(realpath "$1")
 kills=${2:-5}
+# shellcheck source=tests/e2e/expect.sh
+. "$(dirname "$0")/expect.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -56,16 +58,6 @@ tail -n 1 screen.txt | grep -q "^records: none kept" || die "the summary is not 
 "$kilter" bench "${net[@]}" --threads 1 --seconds 0.2 --json - | grep -q '"records": "none"' || die "the default is none"
 
 # Errors.
-expect() {
-  local code=$1 text=$2
-  shift 2
-  set +e
-  "$kilter" "$@" > err.txt 2>&1
-  local got=$?
-  set -e
-  [ $got -eq "$code" ] || die "'$*' ended with $got, not $code: $(cat err.txt)"
-  grep -qF -- "$text" err.txt || die "'$*' does not say '$text': $(cat err.txt)"
-}
 expect 2 "--time 5 years: expected a time such as 90s, 5min or 1h" tune "${net[@]}" --time "5 years"
 expect 2 "tune: --layer-plan and --forbid are for commands that use what was tuned" tune "${net[@]}" --layer-plan a.plan
 expect 2 "--json - and --events -: standard output holds one of them; give a file for the others" \
@@ -90,6 +82,33 @@ done
 expect 2 "give one of them" run "${net[@]}" --records a.db --layer-plan a.plan
 expect 2 "no task has this name" run "${net[@]}" --layer-plan <(echo "nowhere = map item=1024")
 expect 3 "nothing.db" run "${net[@]}" --records nothing.db
+
+[ "$failures" = 0 ] || die "$failures errors read otherwise"
+
+# A full disk ends the run with a clear line; what was stored is safe, and the same command goes on when there is space.
+full_disk() {
+  mkdir small
+  mount -t tmpfs -o size=8m tmpfs small
+  local records=small/r.db before
+  "$kilter" tune "${net[@]}" --threads 1 --time 60s --trials 10 --records $records > /dev/null
+  before=$(count $records)
+  head -c 8m /dev/zero > small/fill 2> /dev/null || true
+  expect 3 "records $records: no space left to write" tune "${net[@]}" --threads 1 --time 60s --records $records
+  rm small/fill
+  expect 0 "the file is sound" records verify --records $records
+  [ "$(count $records)" -ge "$before" ] || die "a full disk: $before records before, $(count $records) after"
+  "$kilter" tune "${net[@]}" --threads 1 --time 60s --trials 10 --records $records > /dev/null
+  [ "$(count $records)" -gt "$before" ] || die "a full disk: the run does not go on"
+  [ "$(doubles $records)" = 0 ] || die "a full disk: records are double"
+  [ "$failures" = 0 ] || die "a full disk"
+}
+export -f full_disk expect die count doubles
+export kilter failures
+if unshare -rm true 2> /dev/null; then
+  net="${net[*]}" unshare -rm bash -euo pipefail -c 'read -ra net <<< "$net"; command=(); full_disk' || exit 1
+else
+  echo "a full disk: skipped, this user may not mount"
+fi
 
 # Killed at any moment, it loses nothing that it had and goes on. A busy machine gets more time until there is a record.
 before=0

@@ -60,6 +60,10 @@ deed_past_end:
   for_all addss %xmm0, %xmm0
   movl $1, (%r9,%rsi,4)
   done
+deed_past_end_on_1:
+  test %ecx, %ecx
+  jz deed_hang
+  jmp deed_past_end
 deed_before_start:
   from_to
   for_all addss %xmm0, %xmm0
@@ -135,8 +139,8 @@ deeds_end:
 // In the order of Deed. (clang-format never comes to an end with this list.)
 // clang-format off
 #define DEEDS(X) \
-  X(twice) X(add) X(same) X(illegal) X(hang) X(sleep) X(null_store) X(past_end) X(before_start) X(into_input) \
-  X(recursion) X(divide) X(abort) X(leave) X(allocate) X(answer7) X(slow) X(killed)
+  X(twice) X(add) X(same) X(illegal) X(hang) X(sleep) X(null_store) X(past_end) X(past_end_on_1) X(before_start) \
+  X(into_input) X(recursion) X(divide) X(abort) X(leave) X(allocate) X(answer7) X(slow) X(killed)
 // clang-format on
 
 extern "C" {

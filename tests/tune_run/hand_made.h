@@ -14,24 +14,25 @@ namespace kilter::tune {
 
 /// What a kernel does. args: from, to; `add` has a constant between them.
 enum class Deed : int32_t {
-  twice,         ///< to[i] = 2 * from[i]
-  add,           ///< to[i] = from[i] + constant[i]
-  same,          ///< to[i] = from[i]
-  illegal,       ///< ud2
-  hang,          ///< jumps to itself
-  sleep,         ///< waits for a signal that never comes
-  null_store,    ///< writes to address 0
-  past_end,      ///< twice, and writes behind its output
-  before_start,  ///< twice, and writes before its output
-  into_input,    ///< writes to what it reads
-  recursion,     ///< calls itself for ever
-  divide,        ///< divides by zero
-  abort,         ///< sends itself SIGABRT
-  leave,         ///< ends the process
-  allocate,      ///< maps memory until there is none, then writes to the address that it got
-  answer7,       ///< answers 7
-  slow,          ///< twice, after some milliseconds
-  killed,        ///< sends itself SIGKILL
+  twice,          ///< to[i] = 2 * from[i]
+  add,            ///< to[i] = from[i] + constant[i]
+  same,           ///< to[i] = from[i]
+  illegal,        ///< ud2
+  hang,           ///< jumps to itself
+  sleep,          ///< waits for a signal that never comes
+  null_store,     ///< writes to address 0
+  past_end,       ///< twice, and writes behind its output
+  past_end_on_1,  ///< the same on the second thread, while the first one waits for ever
+  before_start,   ///< twice, and writes before its output
+  into_input,     ///< writes to what it reads
+  recursion,      ///< calls itself for ever
+  divide,         ///< divides by zero
+  abort,          ///< sends itself SIGABRT
+  leave,          ///< ends the process
+  allocate,       ///< maps memory until there is none, then writes to the address that it got
+  answer7,        ///< answers 7
+  slow,           ///< twice, after some milliseconds
+  killed,         ///< sends itself SIGKILL
   count
 };
 

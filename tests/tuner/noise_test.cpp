@@ -23,6 +23,42 @@ TEST(Noise, CostIsTheMiddleOfTheRatios) {
   EXPECT_EQ(r.size(), 5);
 }
 
+/// Of a hundred candidates with two noisy samples each, the one that looks best.
+TEST(Noise, TheLuckiestIsBelievedLessThanItsSamples) {
+  constexpr double kNoise = 0.1, kTrueSpread = 0.05;
+  std::mt19937_64 random(7);
+  std::normal_distribution<double> truths(0.05, kTrueSpread);
+  double raw = 0, believed = 0;
+  constexpr int kRuns = 200;
+  for (int run = 0; run < kRuns; ++run) {
+    Beliefs beliefs(kNoise);
+    double least = INFINITY, truth_of_least = 0;
+    LogRatios lucky;
+    for (int i = 0; i < 100; ++i) {
+      const double truth = std::exp(truths(random));
+      const LogRatios ratios = drawn(truth, kNoise, 2, random());
+      beliefs.add(ratios);
+      if (ratios.cost() < least) least = ratios.cost(), truth_of_least = truth, lucky = ratios;
+    }
+    raw += std::log(least / truth_of_least) / kRuns;
+    believed += std::log(beliefs.cost(lucky) / truth_of_least) / kRuns;
+  }
+  EXPECT_LT(raw, -0.1);
+  EXPECT_NEAR(believed, 0, 0.015);
+}
+
+TEST(Noise, BeliefsNeedCandidatesAndForgetTheWorst) {
+  Beliefs few(0.1);
+  LogRatios fast, slow;
+  fast.add(0.8), slow.add(20);
+  few.add(fast);
+  EXPECT_EQ(few.cost(fast), fast.cost());
+  for (int i = 0; i < 5; ++i) few.add(slow);
+  EXPECT_EQ(few.cost(fast), fast.cost());
+  for (int i = 0; i < 5; ++i) few.add(fast);
+  EXPECT_EQ(few.cost(slow), slow.cost());
+}
+
 TEST(Noise, FewSamplesHaveTheNoiseOfAll) {
   LogRatios r;
   r.add(0.9);

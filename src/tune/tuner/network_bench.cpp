@@ -11,7 +11,7 @@ namespace kilter::tune {
 namespace {
 
 /// Builds between that of a variant and its loading: what it needs stays in the store so long.
-constexpr int64_t kBuildsAhead = 8;
+constexpr int64_t kBuildsAhead = 12;
 /// Forms of the graph beside the default's that are kept.
 constexpr size_t kOtherForms = 8;
 

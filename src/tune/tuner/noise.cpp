@@ -21,6 +21,25 @@ Ratio LogRatios::ratio(double noise) const {
   return {std::exp(middle), std::exp(middle - half), std::exp(middle + half)};
 }
 
+double Beliefs::error(const LogRatios& ratios) const {
+  return std::max(ratios.spread(), noise_) / std::sqrt(static_cast<double>(ratios.size()));
+}
+
+void Beliefs::add(const LogRatios& ratios) {
+  const double x = std::log(ratios.cost()), e = error(ratios);
+  if (ratios.cost() > kWorst) return;
+  count_ += 1, sum_ += x, squares_ += x * x, errors_ += e * e;
+}
+
+double Beliefs::cost(const LogRatios& ratios) const {
+  if (count_ < 3 || ratios.cost() > kWorst) return ratios.cost();
+  constexpr double kLeastVariance = 1e-4;  // costs of one task differ by a percent at least
+  const double mean = sum_ / count_;
+  const double own = std::max(squares_ / count_ - mean * mean - errors_ / count_, kLeastVariance);
+  const double noise = error(ratios) * error(ratios);
+  return std::exp((own * std::log(ratios.cost()) + noise * mean) / (own + noise));
+}
+
 double typical_noise(std::vector<double> spreads, double fallback) {
   std::erase_if(spreads, [](double s) { return s <= 0; });
   return spreads.size() < 3 ? fallback : median(spreads);

@@ -31,6 +31,25 @@ class LogRatios {
   std::vector<double> logs_;
 };
 
+/// What the costs of one task's candidates are believed to be. Of many candidates with few noisy samples each the
+/// luckiest look best; so each is drawn towards their mean, the more the noisier it is (normal prior, fitted to them).
+class Beliefs {
+ public:
+  explicit Beliefs(double noise) : noise_(noise) {}
+
+  /// Costs above kWorst say nothing about the good ones: they do not count, and are believed as they are.
+  void add(const LogRatios& ratios);
+  double cost(const LogRatios& ratios) const;
+
+  static constexpr double kWorst = 1.5;
+
+ private:
+  double error(const LogRatios& ratios) const;
+
+  double noise_;
+  double count_ = 0, sum_ = 0, squares_ = 0, errors_ = 0;  ///< of logarithms; errors: of their variances
+};
+
 /// Typical standard deviation of one log ratio: the median of the spreads; `fallback` when there are fewer than three.
 double typical_noise(std::vector<double> spreads, double fallback = 0.03);
 

@@ -104,30 +104,65 @@ void SearchRun::measure_default() {
   rounds_ = options_.trial.repeat > 0 ? options_.trial.repeat : automatic_rounds(default_ms_);
 }
 
+/// Batches that are built one after another beside the measurement. Planning and learning stay with the caller; what
+/// the builder reads of the tasks, their spaces, never changes.
+class SearchRun::Ahead {
+ public:
+  explicit Ahead(SearchRun& run) : run_(run) {}
+  ~Ahead() { run_.cancelled_ = true; }  // futures of std::async wait in their destructors
+  Ahead(const Ahead&) = delete;
+  Ahead& operator=(const Ahead&) = delete;
+
+  /// Plans until `count` batches are under way, or there is nothing to plan.
+  void fill(size_t count) {
+    while (under_way_.size() < count) {
+      auto batch = std::make_shared<Batch>(run_.plan());
+      if (batch->empty()) return;
+      auto before = under_way_.empty() ? std::shared_future<void>() : under_way_.back().done;
+      auto build = [this, batch, before]() mutable {
+        if (before.valid()) before.wait();
+        before = {};  // each would keep all that came before it
+        set_affinity(run_.bench_.cpus().building);
+        run_.build(*batch);
+      };
+      under_way_.push_back({batch, std::async(std::launch::async, std::move(build)).share()});
+    }
+  }
+  /// The oldest; empty when none is under way. Throws what building it threw.
+  Batch take() {
+    if (under_way_.empty()) return {};
+    const Building oldest = std::move(under_way_.front());
+    under_way_.pop_front();
+    oldest.done.get();
+    return std::move(*oldest.batch);
+  }
+
+ private:
+  struct Building {
+    std::shared_ptr<Batch> batch;
+    std::shared_future<void> done;
+  };
+  SearchRun& run_;
+  std::deque<Building> under_way_;
+};
+
 void SearchRun::run(double deadline_ms) {
   const bool beside = bench_.cpus().apart;
+  cancelled_ = false;
   const auto make = [this] {
     Batch batch = plan();
     build(batch);
     return batch;
   };
+  Ahead ahead(*this);
   Batch now = make();
   while (!now.empty() && !over(deadline_ms)) {
-    // What the other thread reads and changes of the tasks is taken before the measurement starts.
-    Batch next;
-    std::future<void> building;
-    if (beside) {
-      next = plan();
-      building = std::async(std::launch::async, [this, &next] {
-        set_affinity(bench_.cpus().building);
-        build(next);
-      });
-    }
+    // Where building takes longer than measuring, a second batch keeps the builder busy to the end of the measurement.
+    if (beside) ahead.fill(compile_ms_ > check_ms_ + measure_ms_ ? 2 : 1);
     measure(now);
-    if (building.valid()) building.get();
     finish();
     show("searching");
-    now = beside ? std::move(next) : make();
+    now = ahead.take();
     if (now.empty()) now = make();  // what was just learned may have opened something
   }
   if (stopped_.empty()) stopped_ = "every schedule that is worth a trial is known";
@@ -141,12 +176,12 @@ bool SearchRun::over(double deadline_ms) {
   if (options_.interrupted && options_.interrupted()) return stop("interrupted");
   if (now_ms() >= deadline_ms) return stop("the time is up");
   if (options_.trials > 0 && trials_ >= options_.trials) return stop(fmt::format("{} trials are done", trials_));
-  if (options_.early_stopping > 0 && batches_ > 1) {
+  if (options_.early_stopping > 0 && batches_ > 0) {
     int64_t all = 0;
     for (const TaskState& task : tasks_) all += task.dry();
     if (all >= options_.early_stopping) return stop(fmt::format("no gain in {} trials", all));
   }
-  if (options_.until < 1 && batches_ > 3 && remaining() <= 1 - options_.until)
+  if (options_.until < 1 && batches_ > 2 && remaining() <= 1 - options_.until)
     return stop(fmt::format("no more than {:.1f} % is expected to be left", 100 * remaining()));
   return false;
 }
@@ -176,7 +211,7 @@ std::vector<Probe> SearchRun::draw(bool explore, size_t most) {
     const std::vector<Schedule> schedules = explore ? task.explore(room) : task.contenders(room, noise_);
     for (size_t i = 0; i < schedules.size(); ++i) {
       // Another layer each time, so that no candidate is judged by one layer's neighbours alone.
-      const std::string& node = nodes[(i + static_cast<size_t>(batches_)) % nodes.size()];
+      const std::string& node = nodes[(i + static_cast<size_t>(planned_)) % nodes.size()];
       probes.push_back({t, node, schedules[i]});
     }
   }
@@ -185,8 +220,7 @@ std::vector<Probe> SearchRun::draw(bool explore, size_t most) {
 
 SearchRun::Batch SearchRun::plan() {
   Batch batch;
-  std::set<std::pair<size_t, std::string>> racing;
-  ++batches_;
+  ++planned_;
   for (size_t v = 0; v < kVariants; ++v) {
     Trialled one;
     while (!again_.empty() && one.probes.size() < kMostProbes / 4) {
@@ -194,11 +228,9 @@ SearchRun::Batch SearchRun::plan() {
       again_.pop_front();
     }
     if (one.probes.empty()) {
-      const bool explore = (batches_ + static_cast<int64_t>(v)) % 3 != 0;
+      const bool explore = (planned_ + static_cast<int64_t>(v)) % 3 != 0;
       one.probes = draw(explore, kMostProbes);
       if (one.probes.empty()) one.probes = draw(!explore, kMostProbes);
-      // A contender of an earlier variant of the batch is not measured twice in it.
-      std::erase_if(one.probes, [&](const Probe& p) { return !racing.insert({p.task, p.schedule.text()}).second; });
     }
     if (!one.probes.empty()) batch.variants.push_back(std::move(one));
   }
@@ -207,7 +239,10 @@ SearchRun::Batch SearchRun::plan() {
 
 void SearchRun::build(Batch& batch) {
   const double start = now_ms();
-  for (Trialled& one : batch.variants) build_one(one);
+  for (Trialled& one : batch.variants) {
+    if (cancelled_) return;
+    build_one(one);
+  }
   batch.ms = now_ms() - start;
 }
 
@@ -229,6 +264,7 @@ void SearchRun::build_one(Trialled& one) {
 
 void SearchRun::measure(Batch& batch) {
   const double start = now_ms();
+  ++batches_;
   std::vector<size_t> loaded;
   const std::vector<VariantId> ids = load(batch, loaded);
   check_ms_ += now_ms() - start;
@@ -281,9 +317,13 @@ void SearchRun::note_faults(const Trialled& one, const std::vector<Fault>& fault
       fresh_.push_back(std::move(r));
     }
   }
-  if (measured || guilty.empty()) return;
+  if (measured) return;
   for (const Probe& p : one.probes) {
-    if (!guilty.contains(p.node)) again_.push_back(p);
+    if (guilty.empty()) {
+      tasks_[p.task].put_back(p.schedule);
+    } else if (!guilty.contains(p.node)) {
+      again_.push_back(p);
+    }
   }
 }
 
@@ -307,8 +347,10 @@ void SearchRun::note_laps(const Laps& laps, size_t which, const Trialled& one) {
       samples.push_back(mine.ms);
       tasks_[p.task].sample(p.schedule, mine.ms / base.ms);
     }
-    if (samples.empty() && ran) again_.push_back(p);  // the core was shared in all of its rounds
-    if (samples.empty()) continue;
+    if (samples.empty()) {
+      ran ? again_.push_back(p) : tasks_[p.task].put_back(p.schedule);  // ran: the core was shared in all of its rounds
+      continue;
+    }
     ++trials_;
     tasks_[p.task].note_bound(p.schedule, bound_of(*one.variant, p.node));
     fresh_.push_back(record(p, samples, ratios.ratio(noise_)));
@@ -372,7 +414,7 @@ double SearchRun::predicted_ms() const {
   double share = 1;
   for (size_t t = 0; t < tasks_.size(); ++t) {
     const Candidate* best = tasks_[t].winner(noise_);
-    if (best != nullptr) share -= share_[t] * (1 - std::min(1.0, best->ratios.cost()));
+    if (best != nullptr) share -= share_[t] * (1 - std::min(1.0, tasks_[t].beliefs(noise_).cost(best->ratios)));
   }
   return default_ms_ * share;
 }
@@ -384,16 +426,18 @@ double SearchRun::remaining() const {
     const double size = static_cast<double>(std::max<size_t>(task.pruned().points.size(), 1));
     const double unseen = task.explored() ? 0 : std::max(0.0, 1 - static_cast<double>(task.tried()) / size);
     // What the best of the tried gains over the second best is about what the best of the rest may gain over it.
+    const Beliefs beliefs = task.beliefs(noise_);
     double best = 1, second = 1;
     for (const auto& [text, c] : task.candidates()) {
       if (c.status != Status::ok || c.ratios.empty()) continue;
-      const double cost = c.ratios.cost();
+      const double cost = beliefs.cost(c.ratios);
       if (cost < best)
         second = best, best = cost;
       else
         second = std::min(second, cost);
     }
-    const double step = task.tried() < 3 ? 0.1 : std::max(second - best, noise_ / 4);
+    constexpr double kUnknown = 0.005;  // of what is not tried, at most, where the best two are equal
+    const double step = task.tried() < 3 ? 0.1 : std::max(second - best, std::min(noise_ / 4, kUnknown));
     gain += share_[t] * unseen * step;
   }
   return gain * default_ms_ / predicted_ms();

@@ -1,6 +1,7 @@
 // The search of a tuning run: batches of whole-network variants, each layer of which carries a schedule on trial.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <set>
@@ -63,11 +64,13 @@ class SearchRun {
     bool empty() const { return variants.empty(); }
   };
 
+  class Ahead;
+
   void measure_default();
   Batch plan();
   std::vector<Probe> draw(bool explore, size_t most);
   std::vector<size_t> by_need(bool explore) const;
-  /// Compiles what plan() chose; schedules that cannot be compiled become failures.
+  /// Compiles what plan() chose, until cancelled_; schedules that cannot be compiled become failures.
   void build(Batch& batch);
   void build_one(Trialled& one);
   void measure(Batch& batch);
@@ -97,7 +100,9 @@ class SearchRun {
   std::vector<Record> fresh_;
   double default_ms_ = 0, noise_ = 0.03, shown_ms_ = 0;
   double compile_ms_ = 0, check_ms_ = 0, measure_ms_ = 0;
-  int64_t trials_ = 0, failures_ = 0, batches_ = 0, rounds_ = 2;
+  int64_t trials_ = 0, failures_ = 0, rounds_ = 2;
+  int64_t planned_ = 0, batches_ = 0;   ///< batches: planned, and measured
+  std::atomic<bool> cancelled_{false};  ///< building what nobody will measure
   std::string stopped_;
 };
 

@@ -60,7 +60,12 @@ std::vector<Schedule> TaskState::explore(size_t most) {
   return out;
 }
 
-std::vector<Schedule> TaskState::contenders(size_t most, double noise) const {
+int64_t TaskState::tried() const {
+  return std::ranges::count_if(candidates_,
+                               [](const auto& e) { return e.second.status != Status::ok || !e.second.ratios.empty(); });
+}
+
+std::vector<Schedule> TaskState::contenders(size_t most, double noise) {
   const Candidate* best = leader();
   const double limit = best == nullptr ? 1 : std::min(1.0, best->ratios.ratio(noise).high);
   std::vector<const Candidate*> open;
@@ -75,7 +80,10 @@ std::vector<Schedule> TaskState::contenders(size_t most, double noise) const {
                                                 : a->ratios.cost() < b->ratios.cost();
   });
   std::vector<Schedule> out;
-  for (size_t i = 0; i < std::min(most, open.size()); ++i) out.push_back(open[i]->schedule);
+  for (size_t i = 0; i < std::min(most, open.size()); ++i) {
+    out.push_back(open[i]->schedule);
+    entry(out.back()).pending = true;
+  }
   return out;
 }
 
@@ -136,6 +144,14 @@ const Candidate* TaskState::winner(double noise, const std::vector<std::string>&
     if (high < best_high) best = &c, best_high = high;
   }
   return best;
+}
+
+Beliefs TaskState::beliefs(double noise) const {
+  Beliefs all(noise);
+  for (const auto& [text, c] : candidates_) {
+    if (c.status == Status::ok && !c.ratios.empty()) all.add(c.ratios);
+  }
+  return all;
 }
 
 const Candidate* TaskState::find(const Schedule& schedule) const {

@@ -28,10 +28,10 @@ struct NetworkTask {
 struct Candidate {
   Schedule schedule;
   Status status = Status::ok;
-  std::string error;    ///< in words, unless ok
-  LogRatios ratios;     ///< time over the default's, in pairs
-  double bound_ms = 0;  ///< of its kernels; 0: not known
-  bool pending = false;
+  std::string error;     ///< in words, unless ok
+  LogRatios ratios;      ///< time over the default's, in pairs
+  double bound_ms = 0;   ///< of its kernels; 0: not known
+  bool pending = false;  ///< a trial is under way
 };
 
 struct TaskOptions {
@@ -56,17 +56,21 @@ class TaskState {
   const Space& space() const { return *space_; }
   const Pruned& pruned() const { return pruned_; }
   int64_t trials() const { return trials_; }
-  int64_t tried() const { return static_cast<int64_t>(candidates_.size()); }
+  /// Schedules that ran or failed; not those that are under way.
+  int64_t tried() const;
 
   /// Up to `most` schedules that were not tried yet; none when the searcher has nothing left.
   std::vector<Schedule> explore(size_t most);
-  /// Up to `most` schedules that may be the best and whose time is not known well enough, fewest samples first.
-  std::vector<Schedule> contenders(size_t most, double noise) const;
+  /// Up to `most` schedules that may be the best and whose time is not known well enough, fewest samples first. They
+  /// are under way until sample(), fail() or put_back().
+  std::vector<Schedule> contenders(size_t most, double noise);
   /// The searcher has nothing left to propose.
   bool explored() const { return explored_; }
 
   /// One round of a candidate on one layer.
   void sample(const Schedule& schedule, double ratio);
+  /// A trial that said nothing.
+  void put_back(const Schedule& schedule) { entry(schedule).pending = false; }
   void note_bound(const Schedule& schedule, double ms) { entry(schedule).bound_ms = ms; }
   void fail(const Schedule& schedule, Status status, const std::string& error);
   /// Tells the searcher what came of the trials since the last call.
@@ -76,6 +80,8 @@ class TaskState {
   const Candidate* leader() const;
   /// The best candidate whose interval lies below 1; null: the default stays. `skip`: texts that do not count.
   const Candidate* winner(double noise, const std::vector<std::string>& skip = {}) const;
+  /// Of all candidates that run.
+  Beliefs beliefs(double noise) const;
   /// Of a schedule that was tried.
   const Candidate* find(const Schedule& schedule) const;
   const std::map<std::string, Candidate>& candidates() const { return candidates_; }

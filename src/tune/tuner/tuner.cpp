@@ -34,8 +34,9 @@ double regret(const SearchRun& search) {
     const TaskState& task = search.tasks()[t];
     const Candidate* best = task.winner(search.noise());
     const Candidate* leader = task.leader();
-    const double cost = best != nullptr ? best->ratios.cost() : 1;
-    const double low = leader != nullptr ? std::min(cost, leader->ratios.cost()) : cost;
+    const Beliefs beliefs = task.beliefs(search.noise());
+    const double cost = best != nullptr ? std::min(1.0, beliefs.cost(best->ratios)) : 1;
+    const double low = leader != nullptr ? std::min(cost, beliefs.cost(leader->ratios)) : cost;
     lost += search.share(t) * (cost - low);
   }
   return lost * search.default_ms() / search.predicted_ms() + search.remaining();
