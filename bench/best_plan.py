@@ -6,18 +6,21 @@ usage: best_plan.py [--kilter build/kilter] [--threads 1] [--time 3min] [--refer
 For each network: `kilter tune --time TIME` from no records; then all searchers (model with another seed, ga, xgb-rank, random)
 go on from what it found, REFERENCE together, and the plan chosen at their end is the best one known. Both plans are compiled and
 run in turns (`kilter compare`); the share is the best plan's time over the tuned plan's. A plan that was not reached by
-tuning cannot be among them, so the share is of what is known, not of what is possible.
+tuning cannot be among them, so the share is of what is known, not of what is possible. A TIME of 0 takes the records of the
+last run under DIR as what was tuned.
 Exit codes: 0 done, 1 a share lies below 0.97, 2 usage.
 """
 import argparse
 import json
+import os
 import pathlib
 import shutil
 import sys
 
 import networks
-import tuned
+import peers
 
+CPUS = os.sched_getaffinity(0)
 SEARCHERS = ["model", "ga", "xgb-rank", "random"]
 NETWORKS = ["resnet50=5min", "resnet18", "mobilenet_v2", "squeezenet1_1", "inception_v3", "centernet_dla34", "ppocr_det"]
 
@@ -33,33 +36,36 @@ def measure(args, name, time):
     path, shapes = networks.path_of(name, args.models), networks.SHAPES.get(name, {})
     common = ["--threads", args.threads, *networks.input_options(shapes)]
     folder = pathlib.Path(args.records) / f"{name}.{args.threads}"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    if time != "0":
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
     fast, best = folder / "tuned.db", folder / "best.db"
 
     def tune(records, *more):
-        out = folder / "run.json"
-        tuned.kilter(args, "tune", path, "--records", records, "--json", out, *more, *common, everywhere=True)
+        out = records.with_suffix(".json")
+        peers.kilter(args, "tune", path, "--records", records, "--json", out, *more, *common, cpus=CPUS)
         return json.loads(out.read_text())
 
     def compiled(records):
         out = records.with_suffix(".kilter")
-        tuned.kilter(args, "compile", path, "-o", out, "--records", records, "--choose", "graph-best", *common)
+        peers.kilter(args, "compile", path, "-o", out, "--records", records, "--choose", "graph-best", *common)
         return out
 
-    run = tune(fast, "--time", time)
+    run = json.loads(fast.with_suffix(".json").read_text()) if time == "0" else tune(fast, "--time", time)
     plan, a = run["choices"], compiled(fast)
+    for file in folder.glob("best.*"):
+        file.unlink()
     for file in folder.glob("tuned.db*"):
         shutil.copy(file, folder / file.name.replace("tuned.db", "best.db"))
     trials = 0
     for seed, searcher in enumerate(SEARCHERS, 2):
         share = seconds(args.reference) / len(SEARCHERS)
-        other = tune(best, "--time", f"{share:g}s", "--searcher", searcher, "--seed", seed)
+        other = tune(best, "--time", f"{share:g}s", "--searcher", searcher, "--searcher-option", f"seed={seed}")
         trials += other["trials"]
     b = compiled(best)
     if plan == other["choices"]:
         return run, trials, None
-    said = tuned.kilter(args, "compare", a, b, "--threads", args.threads, "--seconds", args.compare, "--half-width", 0.1, "--json", "-")
+    said = peers.kilter(args, "compare", a, b, "--threads", args.threads, "--seconds", args.compare, "--half-width", 0.1, "--json", "-")
     return run, trials, json.loads(said)["ratio"]
 
 
@@ -83,7 +89,7 @@ def main():
         run, more, share = measure(args, name, time)
         gain = run["ratio"]
         says = f"{share['value']:.3f} ({share['low']:.3f} to {share['high']:.3f})" if share else "1, the same plan"
-        print(f"| {name} | {time} | {run['trials']} | {run['trials_per_second']:.0f} | {gain['value']:.3f} ({gain['low']:.3f} to {gain['high']:.3f}) "
+        print(f"| {name} | {run['seconds']:.0f} s | {run['trials']} | {run['trials_per_second']:.0f} | {gain['value']:.3f} ({gain['low']:.3f} to {gain['high']:.3f}) "
               f"| {more} | {says} |", flush=True)
         missed = missed or (share is not None and share["value"] < 0.97)
     sys.exit(1 if missed else 0)

@@ -23,15 +23,21 @@ import numpy as np
 import networks
 
 SLICE = 0.3
+LEAST_ROUNDS = 8  # an interval of fewer says little
+
+
+def kilter(args, *words, cpus=None):
+    """Standard output of a subcommand; `cpus`: where it runs, else where this process does."""
+    pin = (lambda: os.sched_setaffinity(0, cpus)) if cpus else None
+    done = subprocess.run([args.kilter, *map(str, words)], capture_output=True, text=True, preexec_fn=pin)
+    if done.returncode != 0:
+        raise RuntimeError(f"kilter {words[0]}: {done.stderr.strip()[:300]}")
+    return done.stdout
 
 
 def kilter_slice(args, path, shapes, threads):
-    command = [args.kilter, "bench", str(path), "--threads", str(threads), "--json", "-", "--seconds", str(SLICE)]
-    command += networks.input_options(shapes)
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise RuntimeError(done.stderr.strip()[-300:])
-    return json.loads(done.stdout)
+    words = ["bench", path, "--threads", threads, "--json", "-", "--seconds", SLICE, *networks.input_options(shapes)]
+    return json.loads(kilter(args, *words))
 
 
 def timed(run):
@@ -78,7 +84,7 @@ def interleave(runners, seconds):
         runner()
     results = {key: [] for key in runners}
     end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(next(iter(results.values()))) < 3:
+    while time.perf_counter() < end or len(next(iter(results.values()))) < LEAST_ROUNDS:
         order = list(runners)
         random.shuffle(order)
         for key in order:
@@ -99,8 +105,7 @@ def measure(args, name, threads):
     runners = peer_runners(path, shapes, threads, not args.no_openvino)
     extra = kilter_slice(args, path, shapes, threads)
     with tempfile.NamedTemporaryFile(suffix=".kilter") as file:
-        command = [args.kilter, "compile", str(path), "-o", file.name, "--threads", str(threads), *networks.input_options(shapes)]
-        subprocess.run(command, capture_output=True, check=True)
+        kilter(args, "compile", path, "-o", file.name, "--threads", threads, *networks.input_options(shapes))
         runners["kilter"] = lambda: kilter_slice(args, file.name, shapes, threads)["median_ms"]
         results = interleave(runners, args.seconds)
     ms = {key: statistics.median(values) for key, values in results.items()}
@@ -149,7 +154,7 @@ def print_table(args, threads):
     for name in args.names or networks.SPEED_SET:
         try:
             result, (ratio, low, high), extra = measure(args, name, threads)
-        except (RuntimeError, subprocess.CalledProcessError) as error:
+        except RuntimeError as error:
             print(f"| {name} | failed: {error} |", flush=True)
             continue
         ratios.append(ratio)

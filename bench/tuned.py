@@ -14,23 +14,13 @@ import math
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 
 import networks
 import peers
 
 
-CPUS = os.sched_getaffinity(0)
-
-
-def kilter(args, *words, everywhere=False):
-    """Standard output of a subcommand; `everywhere`: on all CPUs, also where this process is kept to fewer."""
-    free = (lambda: os.sched_setaffinity(0, CPUS)) if everywhere else None
-    done = subprocess.run([args.kilter, *map(str, words)], capture_output=True, text=True, preexec_fn=free)
-    if done.returncode != 0:
-        raise RuntimeError(f"kilter {words[0]}: {done.stderr.strip()[-300:]}")
-    return done.stdout
+CPUS = os.sched_getaffinity(0)  # before this process is kept to fewer
 
 
 class Tuned:
@@ -44,25 +34,25 @@ class Tuned:
         records, report = folder / f"{name}.{threads}.db", folder / f"{name}.{threads}.json"
         common = ["--threads", threads, *networks.input_options(self.shapes)]
         if args.tune != "0":
-            kilter(args, "tune", self.path, "--time", args.tune, "--records", records, "--json", report, *common, everywhere=True)
+            peers.kilter(args, "tune", self.path, "--time", args.tune, "--records", records, "--json", report, *common, cpus=CPUS)
         self.report = json.loads(report.read_text())
         self.files = {"default": folder / f"{name}.{threads}.default.kilter", "tuned": folder / f"{name}.{threads}.tuned.kilter"}
-        kilter(args, "compile", self.path, "-o", self.files["default"], *common)
-        kilter(args, "compile", self.path, "-o", self.files["tuned"], "--records", records, "--choose", "graph-best", *common)
+        peers.kilter(args, "compile", self.path, "-o", self.files["default"], *common)
+        peers.kilter(args, "compile", self.path, "-o", self.files["tuned"], "--records", records, "--choose", "graph-best", *common)
         self.same = not self.report["choices"]  # nothing differs from the default plan
 
     def ratio(self, args, threads):
         """Tuned over untuned: value, low, high; None where both are one plan."""
         if self.same:
             return None
-        said = json.loads(kilter(args, "compare", self.files["default"], self.files["tuned"], "--threads", threads, "--seconds",
+        said = json.loads(peers.kilter(args, "compare", self.files["default"], self.files["tuned"], "--threads", threads, "--seconds",
                                  args.compare, "--half-width", 0.2, "--json", "-"))
         return said["ratio"]
 
     def runner(self, args, which, threads):
         def run():
             words = ["bench", self.files[which], "--threads", threads, "--json", "-", "--seconds", peers.SLICE, *networks.input_options(self.shapes)]
-            return json.loads(kilter(args, *words))["median_ms"]
+            return json.loads(peers.kilter(args, *words))["median_ms"]
 
         return run
 

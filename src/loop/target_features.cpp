@@ -104,7 +104,9 @@ bool apply_attribute(Arch arch, std::string_view attribute, Features& features) 
 void set_limits(Arch arch, TargetLimits& limits, const Features& f) {
   if (arch == Arch::aarch64) return;  // vectors are NEON's, whatever is added
   const bool wide = std::ranges::all_of(kLevel4, [&](std::string_view x) { return f.contains(x); });
-  limits.vector_bytes = wide ? 64 : f.contains("avx2") ? 32 : 16;
+  const int32_t bytes = wide ? 64 : f.contains("avx2") ? 32 : 16;
+  if (bytes < limits.vector_bytes) limits.fmas_per_cycle = 2;  // narrower registers, the same units
+  limits.vector_bytes = bytes;
   limits.vector_registers = wide ? 32 : 16;
   limits.masks = wide;
   limits.fma = f.contains("fma");

@@ -53,8 +53,6 @@ class Splitter {
   }
 
  private:
-  static ValueId operand(const Node& node, size_t i) { return i < node.inputs.size() ? node.inputs[i] : kNone; }
-
   ValueId reshaped(ValueId x, const Shape& shape, const std::string& name) {
     const auto rank = static_cast<int64_t>(shape.size());
     return b_.add("Reshape", {x, b_.constant(Tensor::of<int64_t>({rank}, std::span<const int64_t>(shape)))}, {}, name);
@@ -78,13 +76,13 @@ class Splitter {
     const RecurrentShape s = recurrent_shape(view(graph_, node));
     const bool keep_hidden = form.cell == RecurrentForm::gru && node.int_attr("linear_before_reset", 0) != 0;
     Biases biases;
-    if (const ValueId bias = operand(node, form.bias); bias != kNone)
+    if (const ValueId bias = node.input(form.bias); bias != kNone)
       biases = split_biases(*graph_.value(bias).constant, s, keep_hidden);
     const Tensor* added = biases.projected.defined() ? &biases.projected : nullptr;
-    std::vector<ValueId> inputs = {project(node, form, s, added), node.inputs[form.r], operand(node, form.initial_h)};
+    std::vector<ValueId> inputs = {project(node, form, s, added), node.inputs[form.r], node.input(form.initial_h)};
     if (form.cell == RecurrentForm::lstm) {
-      inputs.push_back(operand(node, form.initial_c));
-      inputs.push_back(operand(node, form.peepholes));
+      inputs.push_back(node.input(form.initial_c));
+      inputs.push_back(node.input(form.peepholes));
     } else if (biases.hidden.defined()) {
       inputs.push_back(b_.constant(biases.hidden, node.name + ".hidden_bias"));
     }

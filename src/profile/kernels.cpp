@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "base/ticks.h"
 #include "measure/loops.h"
 #include "profile/kernel_form.h"
 
@@ -56,7 +57,8 @@ void note_work(Form& form, const Peaks& peaks, const KernelOptions& options) {
   }
 }
 
-/// Reads the operands of a kernel where it finds them, with the loop that is fastest there.
+/// Reads the operands of a kernel where it finds them, with the loop that is fastest there, each thread its part of
+/// each.
 class OperandReader {
  public:
   OperandReader(Replayer& cold, ThreadPool& pool, int threads) : cold_(cold), pool_(pool), threads_(threads) {
@@ -69,6 +71,8 @@ class OperandReader {
     }
   }
 
+  /// Whether what it reads is most of `bytes`.
+  bool reads_most_of(int64_t bytes) const { return 2 * bytes_ >= bytes; }
   Candidate candidate() {
     return {"read", {}, {}, [this](int64_t calls) {
               double ms = 0;
@@ -76,35 +80,40 @@ class OperandReader {
               return ms / static_cast<double>(calls);
             }};
   }
-  /// What the read of `bytes` takes when one of them takes `ms`; 0 where they are too few to time it.
+  /// What the read of `bytes` takes when one of them takes `ms`.
   double scaled(double ms, int64_t bytes) const {
-    return 2 * bytes_ < bytes ? 0 : ms * static_cast<double>(bytes) / static_cast<double>(bytes_);
+    return ms * static_cast<double>(bytes) / static_cast<double>(bytes_);
   }
 
  private:
-  double read(const ReadLoop& loop) {
-    return cold_.run_on_operands([&](const Replayer::Operands& operands) {
-      std::vector<std::span<const std::byte>> parts;
-      bytes_ = 0;
-      for (const std::span<const std::byte> all : operands) {
-        const size_t part = all.size() / static_cast<size_t>(threads_) / kLoopChunk * kLoopChunk;
-        for (size_t t = 0; part > 0 && t < static_cast<size_t>(threads_); ++t)
-          parts.push_back(all.subspan(t * part, part));
-        bytes_ += static_cast<int64_t>(part) * threads_;
-      }
-      Work work{loop, parts};
-      pool_.run(static_cast<int64_t>(parts.size()), 0, &run_parts, &work);
-    });
-  }
-
+  struct Part {
+    const std::byte* from;
+    int64_t bytes;
+  };
   struct Work {
     const ReadLoop& loop;
-    std::span<const std::span<const std::byte>> parts;
+    std::vector<Part> parts;  ///< of the first thread; those of the others follow each of them
   };
-  static int32_t run_parts(void* context, int64_t begin, int64_t end, int32_t /*worker*/) {
+
+  double read(const ReadLoop& loop) {
+    Work work{loop, {}};
+    bytes_ = 0;
+    for (const std::span<const std::byte> all : cold_.prepare()) {
+      const auto address = reinterpret_cast<uintptr_t>(all.data());
+      const uintptr_t skip = (64 - address % 64) % 64;  // loops read aligned vectors
+      const int64_t bytes = static_cast<int64_t>(all.size()) - static_cast<int64_t>(skip);
+      const int64_t part = bytes / threads_ / kLoopChunk * kLoopChunk;
+      if (part <= 0) continue;
+      work.parts.push_back({all.data() + skip, part});
+      bytes_ += part * threads_;
+    }
+    const uint64_t start = ticks();
+    threads_ == 1 ? read_parts(&work, 0, 1, 0) : pool_.run_on_each(&read_parts, &work);
+    return ms_between(start, ticks());
+  }
+  static int32_t read_parts(void* context, int64_t thread, int64_t /*end*/, int32_t /*worker*/) {
     const auto& work = *static_cast<const Work*>(context);
-    for (const auto& part : work.parts.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)))
-      work.loop.run(part.data(), static_cast<int64_t>(part.size()), 1);
+    for (const Part& part : work.parts) work.loop.run(part.from + thread * part.bytes, part.bytes, 1);
     return 0;
   }
 
@@ -187,7 +196,8 @@ KernelFigures measure_kernel(const std::string& problem, const Peaks& peaks, con
   std::optional<OperandReader> reader;
   if (forms[0].time.bound.kind == Bound::memory) {
     reader.emplace(*forms[0].cold, *pool, options.threads);
-    candidates.push_back(reader->candidate());
+    if (!reader->reads_most_of(forms[0].time.bytes)) reader.reset();
+    if (reader) candidates.push_back(reader->candidate());
   }
   CompareOptions how;
   how.max_seconds = options.seconds;

@@ -233,12 +233,7 @@ double Replayer::run() {
   return ms_between(r.trace.region(0).wall.begin, r.trace.region(r.last - r.index - 1).wall.end);
 }
 
-double Replayer::run_on_operands(const std::function<void(const Operands&)>& use) {
-  const Operands operands = impl_->operands(impl_->prepare());
-  const uint64_t start = ticks();
-  use(operands);
-  return ms_between(start, ticks());
-}
+Replayer::Operands Replayer::prepare() { return impl_->operands(impl_->prepare()); }
 
 void Replayer::describe(Replay& out) const {
   const Impl& r = *impl_;

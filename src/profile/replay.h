@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -58,8 +57,8 @@ class Replayer {
   /// join.
   double run();
   using Operands = std::vector<std::span<const std::byte>>;
-  /// As run(), but the operands of the steps, each of them once, are given to `use` instead of to the steps.
-  double run_on_operands(const std::function<void(const Operands&)>& use);
+  /// All that run() does before its timed part; answers where the steps then find their operands.
+  Operands prepare();
   /// The conditions: copies, weights and activations.
   void describe(Replay& out) const;
 

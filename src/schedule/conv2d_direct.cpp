@@ -84,8 +84,7 @@ Answer<Conv> analyse(const Task& task, const TargetLimits& limits) {
   ConvNest& n = c.nest;
   c.out_channels = y.shape[1] / n.groups;
   n.out_line_cycles = epilogue_line_cycles(task, c.image, limits);
-  const int64_t last = c.out_channels % lanes;
-  n.half_tail = limits.halves() && n.groups == 1 && last > 0 && last <= lanes / 2;
+  allow_half_tail(n, c.out_channels, limits);
   const bool point = n.taps() == 1 && n.step_h == 1 && n.step_w == 1 && n.first_h == 0 && n.first_w == 0;
   if (point && x.phys.strides[2] == x.phys.strides[3] * n.out_w && rows_contiguous(task, domain_of(y), c.image)) {
     c.flat = true;

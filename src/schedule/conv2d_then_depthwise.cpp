@@ -363,6 +363,7 @@ Answer<PairCycles> weigh_pair(const Graph& graph, const Node& conv, const Node& 
   if (!shape) return Rejected{"register tile of one row", "1 or more", "none"};
   ConvNest alone = p.conv;
   if (alone.taps() == 1 && alone.step_h == 1 && alone.step_w == 1) alone.out_w *= alone.out_h, alone.out_h = 1;
+  allow_half_tail(alone, graph.type(conv.outputs[0]).shape[1], limits);
   const int64_t lanes = lanes_of(limits), bytes = p.between_bytes(lanes);
   const double through = static_cast<double>(bytes) / reread_rate(bytes, limits);
   constexpr double kHaloBytesPerCycle = 8;

@@ -100,6 +100,11 @@ Answer<ConvNest> direct_nest(const Node& conv, const TensorType& x, const Tensor
   return n;
 }
 
+void allow_half_tail(ConvNest& nest, int64_t out_channels, const TargetLimits& limits) {
+  const int64_t last = out_channels % limits.lanes_f32();
+  nest.half_tail = limits.halves() && nest.groups == 1 && last > 0 && last <= limits.lanes_f32() / 2;
+}
+
 int64_t packed_bytes(const ConvNest& nest, int32_t lanes) {
   return nest.groups * nest.out_blocks * nest.panel_elems(1, lanes) * 4;
 }
@@ -362,8 +367,9 @@ class TileEmitter {
           const Expr value = b_.get(acc_[slot(r, c, v)]);
           buffers_.store ? buffers_.store(value, at, v) : e_.epilogue({{anchor, value}}, domain, at);
           if (!is_half(v)) continue;
+          require(!buffers_.store, "half a vector goes to a store that takes whole ones");
           at.index[4] = Expr(lanes(v));
-          e_.epilogue({{anchor, imm(DType::f32, 0, lanes(v))}}, domain, at);
+          e_.unused_lanes(domain, at);
         }
       }
     }

@@ -53,6 +53,8 @@ std::optional<Rejected> check_input_stored(const Task& task);
 /// The nest of a convolution of `x` with filters `w` to `y`, whose channels lie in blocks; rejects paddings that the
 /// halo of `x` does not hold and groups that are no whole blocks.
 Answer<ConvNest> direct_nest(const Node& conv, const TensorType& x, const TensorType& w, const TensorType& y);
+/// Lets tiles of all output blocks compute half a vector of the last one where the target has a use for it.
+void allow_half_tail(ConvNest& nest, int64_t out_channels, const TargetLimits& limits);
 /// Bytes of all packed weights.
 int64_t packed_bytes(const ConvNest& nest, int32_t lanes);
 /// Knob `prefetch` of a nest, and its value by prefetch_knob() and pick_prefetch(): over plain inputs taps are written

@@ -64,10 +64,11 @@ bool keeps_zero(const Graph& graph, const Node& node) {
   });
 }
 
+Expr zeros(DType type, int32_t lanes) { return is_float(type) ? imm(type, 0, lanes) : imm_int(type, 0, lanes); }
+
 /// `value` where `valid`, else 0.
 Expr zero_beyond(const Expr& valid, Expr value) {
-  const DType type = value.elem();
-  const Expr zero = is_float(type) ? imm(type, 0, value.lanes()) : imm_int(type, 0, value.lanes());
+  const Expr zero = zeros(value.elem(), value.lanes());
   return select(valid, std::move(value), zero);
 }
 
@@ -208,6 +209,13 @@ void Emitter::epilogue(const std::map<ValueId, Expr>& anchor, const Domain& doma
     } else {
       b.scatter(buf, ramp(at, Expr(stride), site.lanes), value, access_mask(operand, domain, site));
     }
+  }
+}
+
+void Emitter::unused_lanes(const Domain& domain, const Site& site) {
+  for (const Operand& out : task_.outputs) {
+    if (out.type.layout.block > 1)
+      b.store(output(out.value), index(out, domain, site), zeros(out.type.dtype, site.lanes));
   }
 }
 

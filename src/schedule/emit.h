@@ -63,6 +63,9 @@ class Emitter {
   /// blocked layouts are written as 0; where the domain is blocked and an operand is not, they are not accessed.
   void epilogue(const std::map<ValueId, Expr>& anchor, const Domain& domain, const Site& site);
 
+  /// Writes 0 to lanes of a site that no channel uses, in every output that has them.
+  void unused_lanes(const Domain& domain, const Site& site);
+
   /// Prefetches what epilogue() will read at a site, but for constants.
   void prefetch_epilogue(const Domain& domain, const Site& site);
 

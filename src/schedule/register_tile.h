@@ -45,7 +45,8 @@ void emit_prefetch(LoopBuilder& b, const Buf& weights, const Expr& at, int64_t e
 inline double step_cycles(int64_t rows, int64_t vectors, const TargetLimits& limits, bool half = false) {
   constexpr double kLatency = 4;
   constexpr double kLoadShare = 0.9;  // of the load ports' rate: tiles of one vector stay below it (measured)
-  const double loads = static_cast<double>(rows + vectors) / (kLoadShare * limits.loads_per_cycle);
+  const int64_t broadcasts = half && vectors > 1 ? 2 * rows : rows;  // half vectors have theirs
+  const double loads = static_cast<double>(broadcasts + vectors) / (kLoadShare * limits.loads_per_cycle);
   const double used = static_cast<double>(vectors) - (half ? 0.5 : 0);
   return std::max({static_cast<double>(rows) * used / limits.fmas_per_cycle, loads, kLatency});
 }

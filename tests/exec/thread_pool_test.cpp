@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "exec/work_range.h"
 
 namespace kilter {
 namespace {
@@ -85,6 +86,20 @@ TEST(ThreadPool, OthersFinishTheRangeOfASlowThread) {
     });
     EXPECT_GE(quick, kExtent - kFirstPiece) << "thread " << slow << " was slow";
   }
+}
+
+TEST(WorkRange, GivesOutEachIndexOnceUpToTheLast) {
+  WorkRange range;
+  constexpr int64_t kFirst = WorkRange::kMost - 100;
+  range.reset(kFirst, WorkRange::kMost);
+  std::vector<int> times(100);
+  for (int turn = 0;; ++turn) {
+    const Piece p = turn % 3 == 2 ? range.take_back() : range.take_front();
+    if (p.empty()) break;
+    EXPECT_LE(p.end - p.begin, 50);
+    for (int64_t i = p.begin; i < p.end; ++i) ++times.at(static_cast<size_t>(i - kFirst));
+  }
+  EXPECT_THAT(times, testing::Each(1));
 }
 
 TEST(ThreadPool, RunsOnceOnEachThread) {
