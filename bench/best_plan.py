@@ -8,11 +8,10 @@ go on from what it found, REFERENCE together, and the plan chosen at their end i
 run in turns (`kilter compare`); the share is the best plan's time over the tuned plan's. A plan that was not reached by
 tuning cannot be among them, so the share is of what is known, not of what is possible. A TIME of 0 takes the records of the
 last run under DIR as what was tuned.
-Exit codes: 0 done, 1 a share lies below 0.97, 2 usage.
+Exit codes: 0 done, 1 a share lies below 0.97 or a network failed, 2 usage.
 """
 import argparse
 import json
-import os
 import pathlib
 import shutil
 import sys
@@ -20,7 +19,6 @@ import sys
 import networks
 import peers
 
-CPUS = os.sched_getaffinity(0)
 SEARCHERS = ["model", "ga", "xgb-rank", "random"]
 NETWORKS = ["resnet50=5min", "resnet18", "mobilenet_v2", "squeezenet1_1", "inception_v3", "centernet_dla34", "ppocr_det"]
 
@@ -43,7 +41,7 @@ def measure(args, name, time):
 
     def tune(records, *more):
         out = records.with_suffix(".json")
-        peers.kilter(args, "tune", path, "--records", records, "--json", out, *more, *common, cpus=CPUS)
+        peers.kilter(args, "tune", path, "--records", records, "--json", out, *more, *common)
         return json.loads(out.read_text())
 
     def compiled(records):
@@ -86,7 +84,12 @@ def main():
     for entry in args.names:
         name, _, time = entry.partition("=")
         time = time or args.time
-        run, more, share = measure(args, name, time)
+        try:
+            run, more, share = measure(args, name, time)
+        except RuntimeError as error:
+            print(f"| {name} | failed: {error} |", flush=True)
+            missed = True
+            continue
         gain = run["ratio"]
         says = f"{share['value']:.3f} ({share['low']:.3f} to {share['high']:.3f})" if share else "1, the same plan"
         print(f"| {name} | {run['seconds']:.0f} s | {run['trials']} | {run['trials_per_second']:.0f} | {gain['value']:.3f} ({gain['low']:.3f} to {gain['high']:.3f}) "

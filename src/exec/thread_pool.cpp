@@ -68,7 +68,7 @@ struct alignas(kLine) Gate {
   }
 };
 
-constexpr int kMostVictims = 8;  ///< whose ranges a thread looks into when its own is done
+constexpr int kMostVictims = 8;
 
 /// Of the pieces that one thread ran: what the one that failed and lies first in the range answered or threw.
 struct Failure {
@@ -89,7 +89,7 @@ struct Job {
   void* context = nullptr;
   int64_t extent = 0;
   int parts = 0;
-  bool shared = true;  ///< threads take pieces of others' ranges
+  int victims = 0;  ///< whose ranges a thread looks into when its own is done, the next ones after it
 };
 
 int64_t range_begin(int64_t extent, int parts, int part) {
@@ -154,14 +154,9 @@ struct ThreadPool::Impl {
   /// Runs one range of the current job piece by piece, then what it finds at the back of others.
   Failure part(int index) noexcept {
     Failure failure;
-    if (!job.shared) {
-      piece({index, index + 1}, index, failure);
-      return failure;
-    }
     WorkRange& own = ranges[static_cast<size_t>(index)];
     for (Piece p = own.take_front(); !p.empty(); p = own.take_front()) piece(p, index, failure);
-    const int victims = std::min(job.parts - 1, kMostVictims);
-    for (int i = 1; i <= victims; ++i) {
+    for (int i = 1; i <= job.victims; ++i) {
       WorkRange& other = ranges[static_cast<size_t>((index + i) % job.parts)];
       for (Piece p = other.take_back(); !p.empty(); p = other.take_back()) piece(p, index, failure);
     }
@@ -231,12 +226,12 @@ int32_t ThreadPool::run(int64_t extent, int max_threads, Body body, void* contex
   const int64_t limit = max_threads > 0 ? std::min(max_threads, impl_->threads) : impl_->threads;
   const int parts = static_cast<int>(std::min(limit, extent));
   if (parts == 1 || current_pool == impl_.get() || extent > WorkRange::kMost) return body(context, 0, extent, 0);
-  return impl_->run({body, context, extent, parts});
+  return impl_->run({body, context, extent, parts, std::min(parts - 1, kMostVictims)});
 }
 
 int32_t ThreadPool::run_on_each(Body body, void* context) {
   require(current_pool != impl_.get(), "a body runs something on each thread of the pool that runs it");
-  return impl_->run({body, context, threads(), threads(), false});
+  return impl_->run({body, context, threads(), threads(), 0});
 }
 
 }  // namespace kilter

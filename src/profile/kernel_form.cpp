@@ -59,13 +59,17 @@ std::unique_ptr<Replayer> replayer(const KernelForm& form, Weights weights, int 
   return std::make_unique<Replayer>(*form.loaded.instance, form.plan(), threads, form.first, how);
 }
 
-Candidate candidate(const std::string& name, Replayer& replayer, bool warm) {
-  return {name, {}, {}, [&replayer, warm](int64_t calls) {
-            if (warm) replayer.run();  // what ran in between took the caches
+Candidate candidate(const std::string& name, std::function<double()> once, bool warm) {
+  return {name, {}, {}, [once = std::move(once), warm](int64_t calls) {
+            if (warm) once();  // what ran in between took the caches
             double ms = 0;
-            for (int64_t i = 0; i < calls; ++i) ms += replayer.run();
+            for (int64_t i = 0; i < calls; ++i) ms += once();
             return ms / static_cast<double>(calls);
           }};
+}
+
+Candidate candidate(const std::string& name, Replayer& replayer, bool warm) {
+  return candidate(name, [&replayer] { return replayer.run(); }, warm);
 }
 
 }  // namespace kilter::profile

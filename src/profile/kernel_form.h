@@ -1,6 +1,7 @@
 // One problem compiled alone with one schedule, ready to be replayed: what measuring kernels one by one is made of.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,7 +37,9 @@ KernelForm compile_form(const Problem& problem, const std::string& line, const F
 /// Replays the task's steps; `touched_bytes` as in ReplayOptions.
 std::unique_ptr<Replayer> replayer(const KernelForm& form, Weights weights, int threads, int64_t touched_bytes);
 
-/// As one of compare()'s; `warm` runs once untimed before each slice. Keeps a reference to the replayer.
+/// As one of compare()'s, whose runs `once` times itself, in milliseconds; `warm` runs once untimed before each slice.
+Candidate candidate(const std::string& name, std::function<double()> once, bool warm);
+/// The runs of a replayer, to which it keeps a reference.
 Candidate candidate(const std::string& name, Replayer& replayer, bool warm);
 
 }  // namespace kilter::profile

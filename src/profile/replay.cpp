@@ -192,16 +192,13 @@ struct Replayer::Impl {
   /// Where the steps find their operands in a turn.
   Operands operands(const ConstantWindow* window) const {
     Operands all;
-    std::vector<BufferRef> seen;
     for (size_t s = index; s < last; ++s) {
       for (const BufferRef& ref : plan.steps[s].args) {
-        const bool again = std::ranges::any_of(seen, [&](const BufferRef& other) { return overlap(ref, other); });
-        if (ref.bytes <= 0 || again) continue;
-        seen.push_back(ref);
         const bool copied = window != nullptr && ref.space == Space::constant && ref.offset >= window->begin &&
                             ref.offset + ref.bytes <= window->end;
         const std::byte* at = copied ? window->base + (ref.offset - window->begin) : instance.address(ref);
-        if (at != nullptr) all.push_back({at, static_cast<size_t>(ref.bytes)});
+        const bool listed = std::ranges::any_of(all, [&](const auto& other) { return other.data() == at; });
+        if (at != nullptr && ref.bytes > 0 && !listed) all.push_back({at, static_cast<size_t>(ref.bytes)});
       }
     }
     return all;

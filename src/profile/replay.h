@@ -57,7 +57,7 @@ class Replayer {
   /// join.
   double run();
   using Operands = std::vector<std::span<const std::byte>>;
-  /// All that run() does before its timed part; answers where the steps then find their operands.
+  /// All that run() does before its timed part; answers where the steps then find their operands, each once.
   Operands prepare();
   /// The conditions: copies, weights and activations.
   void describe(Replay& out) const;

@@ -278,7 +278,7 @@ class TileEmitter {
   /// One reduction step: input elements at x + pixel offsets, weights at w.
   void step(const Expr& x, const Expr& w) {
     const int64_t whole = t_.vectors - (is_half(t_.vectors - 1) ? 1 : 0);
-    step(x, w, 0, whole);
+    if (whole > 0) step(x, w, 0, whole);
     if (whole < t_.vectors) step(x, w, whole, t_.vectors);
   }
 
@@ -287,7 +287,6 @@ class TileEmitter {
     std::vector<Expr> weights;
     for (int64_t v = first; v < last; ++v)
       weights.push_back(b_.let("w", b_.load(buffers_.weights, w + Expr(v * lanes_), lanes(v))));
-    if (weights.empty()) return;
     for (int64_t r = 0; r < rows_; ++r) {
       for (int64_t c = 0; c < cols_; ++c) {
         const int64_t offset = r * nest_.step_h * stride_h_ + c * nest_.step_w * stride_w_;

@@ -1,6 +1,7 @@
 // The logarithms of paired ratios of one candidate, and what they say with how much certainty.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -21,8 +22,11 @@ class LogRatios {
   bool empty() const { return logs_.empty(); }
   int64_t size() const { return static_cast<int64_t>(logs_.size()); }
   /// Geometric mean of the middle half.
-  double cost() const;
-  /// About 95 %: two standard errors, at least those of `noise` (standard deviation of one log ratio).
+  double cost() const { return std::exp(log_cost()); }
+  double log_cost() const;
+  /// Standard error of log_cost(), at least that of `noise` (standard deviation of one log ratio).
+  double error(double noise) const;
+  /// About 95 %: two standard errors.
   Ratio ratio(double noise) const;
   /// Standard deviation of the logarithms; 0 for fewer than three.
   double spread() const;
@@ -44,8 +48,6 @@ class Beliefs {
   static constexpr double kWorst = 1.5;
 
  private:
-  double error(const LogRatios& ratios) const;
-
   double noise_;
   double count_ = 0, sum_ = 0, squares_ = 0, errors_ = 0;  ///< of logarithms; errors: of their variances
 };

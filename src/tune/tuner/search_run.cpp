@@ -412,10 +412,7 @@ Record SearchRun::record(size_t task, const Schedule& schedule, std::span<const 
 
 double SearchRun::predicted_ms() const {
   double share = 1;
-  for (size_t t = 0; t < tasks_.size(); ++t) {
-    const Candidate* best = tasks_[t].winner(noise_);
-    if (best != nullptr) share -= share_[t] * (1 - std::min(1.0, tasks_[t].beliefs(noise_).cost(best->ratios)));
-  }
+  for (size_t t = 0; t < tasks_.size(); ++t) share -= share_[t] * (1 - tasks_[t].believed_cost(noise_));
   return default_ms_ * share;
 }
 

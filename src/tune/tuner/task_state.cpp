@@ -154,6 +154,11 @@ Beliefs TaskState::beliefs(double noise) const {
   return all;
 }
 
+double TaskState::believed_cost(double noise) const {
+  const Candidate* best = winner(noise);
+  return best == nullptr ? 1 : std::min(1.0, beliefs(noise).cost(best->ratios));
+}
+
 const Candidate* TaskState::find(const Schedule& schedule) const {
   const auto it = candidates_.find(schedule.text());
   return it == candidates_.end() ? nullptr : &it->second;

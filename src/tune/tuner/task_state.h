@@ -82,6 +82,8 @@ class TaskState {
   const Candidate* winner(double noise, const std::vector<std::string>& skip = {}) const;
   /// Of all candidates that run.
   Beliefs beliefs(double noise) const;
+  /// What the task is believed to cost with its winner: 1, the default's, at most.
+  double believed_cost(double noise) const;
   /// Of a schedule that was tried.
   const Candidate* find(const Schedule& schedule) const;
   const std::map<std::string, Candidate>& candidates() const { return candidates_; }

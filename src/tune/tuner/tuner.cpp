@@ -32,11 +32,9 @@ double regret(const SearchRun& search) {
   double lost = 0;
   for (size_t t = 0; t < search.tasks().size(); ++t) {
     const TaskState& task = search.tasks()[t];
-    const Candidate* best = task.winner(search.noise());
     const Candidate* leader = task.leader();
-    const Beliefs beliefs = task.beliefs(search.noise());
-    const double cost = best != nullptr ? std::min(1.0, beliefs.cost(best->ratios)) : 1;
-    const double low = leader != nullptr ? std::min(cost, beliefs.cost(leader->ratios)) : cost;
+    const double cost = task.believed_cost(search.noise());
+    const double low = leader != nullptr ? std::min(cost, task.beliefs(search.noise()).cost(leader->ratios)) : cost;
     lost += search.share(t) * (cost - low);
   }
   return lost * search.default_ms() / search.predicted_ms() + search.remaining();
