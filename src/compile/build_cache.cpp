@@ -5,6 +5,7 @@ namespace kilter {
 BuildCache::~BuildCache() {
   for (const auto& [key, kept] : tasks_) forget(*kept.task);
   for (const auto& [key, ref] : values_) sink_.release(ref.offset);
+  for (const auto& [key, kept] : packed_) sink_.release(kept.ref.offset);
 }
 
 std::shared_ptr<const PackedTask> BuildCache::task(const std::string& key) {
@@ -27,12 +28,28 @@ void BuildCache::keep_value(ValueId value, const std::string& layout, const Buff
   values_[{value, layout}] = ref;
 }
 
+std::optional<BufferRef> BuildCache::packed(ValueId from, const std::string& form) {
+  const auto it = packed_.find({from, form});
+  if (it == packed_.end()) return std::nullopt;
+  it->second.used = build_;
+  sink_.share(it->second.ref.offset, it->second.ref.bytes);
+  return it->second.ref;
+}
+
+void BuildCache::keep_packed(ValueId from, const std::string& form, const BufferRef& ref) {
+  sink_.share(ref.offset, ref.bytes);
+  packed_[{from, form}] = {ref, build_};
+}
+
 void BuildCache::next() {
   ++build_;
   std::erase_if(tasks_, [&](const auto& entry) {
-    if (entry.second.used + keep_ >= build_) return false;
-    forget(*entry.second.task);
-    return true;
+    if (outdated(entry.second.used)) forget(*entry.second.task);
+    return outdated(entry.second.used);
+  });
+  std::erase_if(packed_, [&](const auto& entry) {
+    if (outdated(entry.second.used)) sink_.release(entry.second.ref.offset);
+    return outdated(entry.second.used);
   });
 }
 

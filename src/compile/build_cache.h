@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -24,6 +25,8 @@ class ConstantSink {
   virtual ~ConstantSink() = default;
   /// Offset from data() of a copy of these bytes, 64-byte aligned. Each call wants one release().
   virtual int64_t add(std::span<const std::byte> bytes) = 0;
+  /// One use more of what add() gave; wants one release() more.
+  virtual void share(int64_t offset, int64_t bytes) = 0;
   virtual void release(int64_t offset) = 0;
   /// Everything added lies in [data(), data() + size()); it never moves.
   virtual const std::byte* data() const = 0;
@@ -45,7 +48,7 @@ class BuildCache {
   };
   using Objects = std::map<std::string, Kernel>;
 
-  /// `keep`: tasks that no build has used since so many builds are forgotten, and their constants released. `objects`:
+  /// `keep`: what no build has used since so many builds is forgotten, and its constants released. `objects`:
   /// kernels that this cache shares with others, one build at a time; null: they are its own.
   explicit BuildCache(ConstantSink& sink, int64_t keep = 2, std::shared_ptr<Objects> objects = nullptr)
       : sink_(sink), keep_(keep), objects_(objects != nullptr ? std::move(objects) : std::make_shared<Objects>()) {}
@@ -61,6 +64,10 @@ class BuildCache {
   /// Of a constant that a kernel reads as it is; null for one that is not known.
   const BufferRef* value(ValueId value, const std::string& layout) const;
   void keep_value(ValueId value, const std::string& layout, const BufferRef& ref);
+  /// A constant operand as Packing::form says, with one use of the sink for the caller; null where no build has used it
+  /// lately.
+  std::optional<BufferRef> packed(ValueId from, const std::string& form);
+  void keep_packed(ValueId from, const std::string& form, const BufferRef& ref);
   /// Kernels by the text of their loop IR.
   Objects& objects() { return *objects_; }
 
@@ -72,12 +79,18 @@ class BuildCache {
     std::shared_ptr<const PackedTask> task;
     int64_t used = 0;
   };
+  struct KeptConstant {
+    BufferRef ref;  ///< of which the cache has a use of its own
+    int64_t used = 0;
+  };
+  bool outdated(int64_t used) const { return used + keep_ < build_; }
   void forget(const PackedTask& task);
 
   ConstantSink& sink_;
   int64_t keep_, build_ = 0;
   std::map<std::string, Kept> tasks_;
   std::map<std::pair<ValueId, std::string>, BufferRef> values_;
+  std::map<std::pair<ValueId, std::string>, KeptConstant> packed_;
   std::shared_ptr<Objects> objects_;
 };
 

@@ -45,9 +45,9 @@ std::shared_ptr<const PackedTask> Packer::task(const Task& task, const Schedule*
   auto packed = std::make_shared<PackedTask>();
   const std::optional<Schedule> forced = wanted != nullptr ? std::optional(*wanted) : std::nullopt;
   packed->chosen = choose(task, options_->target.limits, forced, options_->accuracy);
-  for (Tensor& t : packed->chosen.lowered.constants) {
-    packed->constants.push_back(pack(t));
-    t = Tensor();
+  for (Packing& c : packed->chosen.lowered.constants) {
+    packed->constants.push_back(pack(c));
+    c.make = nullptr;
   }
   if (cache != nullptr) cache->keep_task(key, packed);
   return packed;
@@ -58,6 +58,20 @@ BufferRef Packer::pack(const Tensor& tensor) {
   pool_.count(tensor.bytes());
   const std::span<const std::byte> bytes(tensor.raw(), static_cast<size_t>(tensor.bytes()));
   return {Space::constant, options_->cache->sink().add(bytes), 0, tensor.bytes()};
+}
+
+BufferRef Packer::pack(const Packing& packing) {
+  BuildCache* cache = options_->cache;
+  const bool shared = cache != nullptr && packing.from != kNone;
+  if (shared) {
+    if (const auto known = cache->packed(packing.from, packing.form)) {
+      pool_.count(known->bytes);
+      return *known;
+    }
+  }
+  const BufferRef fresh = pack(packing.make());
+  if (shared) cache->keep_packed(packing.from, packing.form, fresh);
+  return fresh;
 }
 
 void Packer::place(Plan& plan, Block& own) {

@@ -27,6 +27,7 @@ class Packer {
 
  private:
   BufferRef pack(const Tensor& tensor);
+  BufferRef pack(const Packing& packing);
 
   const CompileOptions* options_;
   ConstantPool pool_;

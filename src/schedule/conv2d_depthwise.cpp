@@ -97,6 +97,8 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
     const Expr x1 = e.b.let("x1", origin + w0 * Expr(d.step_w * strides[3]));
     return [&, x1](const Expr& r) { return x1 + r * Expr(d.dilation_h * strides[2]); };
   };
+  const int64_t share = ceil_div(d.taps(), d.out_h);
+  prefetch_taps(e.b, d, buffers, block + Expr(1), row * Expr(share), share, lanes);
   emit_depthwise_row(e, d, schedule.knob("tile"), input, buffers, n, block, row);
   Lowered lowered;
   lowered.stages.push_back(e.finish(lowered));

@@ -107,9 +107,11 @@ Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
 }
 
 Schedule schedule_of(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits) {
-  return Schedule{
-      "conv2d_direct",
-      {{"vectors", tile.vectors}, {"rows", tile.rows}, {"tile", tile.tile}, {"prefetch", pick_prefetch(nest, limits)}}};
+  return Schedule{"conv2d_direct",
+                  {{"vectors", tile.vectors},
+                   {"rows", tile.rows},
+                   {"tile", tile.tile},
+                   {"prefetch", pick_prefetch(nest, tile, limits)}}};
 }
 
 Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
@@ -145,10 +147,10 @@ Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const Targ
 }
 
 /// Stage that multiplies the packed weights of each input channel by its factor.
-Stage scale_weights(const Task& task, const Conv& c, const ConvTile& tile, Tensor packed, Lowered& lowered) {
+Stage scale_weights(const Task& task, const Conv& c, const ConvTile& tile, Packing packed, Lowered& lowered) {
   const ConvNest& nest = c.nest;
   const auto lanes = static_cast<int32_t>(nest.in_block);
-  const int64_t elems = packed.elems(), row = tile.vectors * lanes;
+  const int64_t elems = packed.elems, row = tile.vectors * lanes;
   Emitter e(task, "conv2d_direct_scale");
   LoopBuilder& b = e.b;
   const Expr ocg = b.parallel("ocg", nest.out_blocks / tile.vectors);
@@ -182,7 +184,7 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   const Node& node = task.node();
 
   Lowered lowered;
-  Tensor packed = pack_direct(*task.operand(node.inputs[1]).constant, conv.nest, tile, lanes);
+  Packing packed = pack_direct(task, node.inputs[1], conv.nest, tile, lanes);
   Emitter e(task, "conv2d_direct");
   const Expr n = e.b.parallel("n", conv.nest.n);
   const Expr g = e.b.parallel("g", conv.nest.groups);
@@ -196,7 +198,7 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   if (conv.factors == kNone) {
     buffers.weights = e.constant(std::move(packed), "w");
   } else {
-    const int64_t elems = packed.elems();
+    const int64_t elems = packed.elems;
     lowered.temp_bytes.push_back(elems * 4);
     lowered.stages.push_back(scale_weights(task, conv, tile, std::move(packed), lowered));
     buffers.weights = e.temp(0, DType::f32, elems, false, "scaled");

@@ -184,7 +184,7 @@ Schedule schedule_of(const Pair& p, const PairTile& s, const TargetLimits& limit
           {{"vectors", s.tile.vectors},
            {"tile", s.tile.tile},
            {"band", s.band},
-           {"prefetch", pick_prefetch(p.conv, limits)}}};
+           {"prefetch", pick_prefetch(p.conv, s.tile, limits)}}};
 }
 
 Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
@@ -247,6 +247,8 @@ class PairEmitter {
     declare(prefetch);
     zero_columns();
     const DepthwiseNest& d = p_.depthwise;
+    for (int64_t v = 0; v < s_.tile.vectors; ++v)
+      prefetch_taps(b_, d, second_, ocg_ * Expr(s_.tile.vectors) + Expr(v), Expr(0), d.taps(), lanes_);
     const Expr first = b_.let("first", item_ * Expr(s_.band));
     const int64_t kept = std::max<int64_t>(d.reach() - d.step_h, 0);  // rows of the window before that are still there
     b_.loop("h", first, min(first + Expr(s_.band), Expr(d.out_h)), [&](const Expr& h) {
@@ -263,13 +265,13 @@ class PairEmitter {
 
   void declare(int64_t prefetch) {
     const Node &conv = conv_node(), &depthwise = e_.task().node();
-    const auto weights = [&](const Node& node) -> const Tensor& { return *e_.task().operand(node.inputs[1]).constant; };
     buffers_.input = conv.inputs[0], buffers_.output = conv.outputs[0];
     e_.input(buffers_.input);
-    buffers_.weights = e_.constant(pack_direct(weights(conv), p_.conv, s_.tile, lanes_), "w");
+    buffers_.weights = e_.constant(pack_direct(e_.task(), conv.inputs[1], p_.conv, s_.tile, lanes_), "w");
     buffers_.bias = bias_of(e_, conv, lanes_, "bias");
     buffers_.prefetch = prefetch;
-    second_.weights = e_.constant(pack_depthwise(weights(depthwise), p_.depthwise, lanes_), "dw");
+    const Tensor& second = *e_.task().operand(depthwise.inputs[1]).constant;
+    second_.weights = e_.constant(pack_depthwise(second, p_.depthwise, lanes_), "dw");
     second_.bias = bias_of(e_, depthwise, lanes_, "dwbias");
     ring_ = b_.scratch("ring", DType::f32, p_.ring_elems(s_.tile.vectors, lanes_));
   }

@@ -218,11 +218,10 @@ Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
 }
 
 /// [group of output channels][place][input channel][output channel of the group].
-Tensor pack(const Tensor& w, const Conv& c, const Tiling& p, int64_t lanes) {
-  FilterTransform transformed(c.down(p.m), c.across(p.m));
-  const int64_t taps = c.kernel_h * c.kernel_w, places = c.places(p.m);
-  const int64_t width = p.vectors * lanes, channels = c.in_blocks * lanes, panel = channels * width;
-  Tensor packed(DType::f32, {c.out_blocks / p.vectors * places * panel});
+Tensor packed_weights(const Tensor& w, const Conv& c, int64_t m, int64_t width, int64_t lanes) {
+  FilterTransform transformed(c.down(m), c.across(m));
+  const int64_t taps = c.kernel_h * c.kernel_w, places = c.places(m), panel = c.in_blocks * lanes * width;
+  Tensor packed(DType::f32, {c.out_blocks * lanes / width * places * panel});
   std::fill_n(packed.data<float>(), packed.elems(), 0.0F);
   // Output channels innermost, as they lie in the packed weights.
   for (int64_t group = 0; group < c.out_channels; group += width) {
@@ -235,6 +234,14 @@ Tensor pack(const Tensor& w, const Conv& c, const Tiling& p, int64_t lanes) {
     }
   }
   return packed;
+}
+
+Packing pack(const Task& task, const Conv& c, const Tiling& p, int64_t lanes) {
+  const ValueId w = task.node().inputs[1];
+  return {w, fmt::format("winograd m={} vectors={} lanes={}", p.m, p.vectors, lanes), DType::f32,
+          weight_bytes(c, p, lanes) / 4, [from = *task.operand(w).constant, c, p, lanes] {
+            return packed_weights(from, c, p.m, p.vectors * lanes, lanes);
+          }};
 }
 
 /// Emits the two halves for one block of tiles.
@@ -377,7 +384,7 @@ class BlockEmitter {
       const Expr w = b_.let("w", u + icb * Expr(lanes_ * width));
       const Expr end = padded % lanes_ == 0 ? Expr(lanes_) : min(Expr(lanes_), Expr(padded) - icb * Expr(lanes_));
       b_.loop("i", 0, end, unroll, [&](const Expr& i) {
-        emit_prefetch(b_, weights, w + i * Expr(width), unroll * width, p_.prefetch);
+        emit_prefetch(b_, {weights, p_.prefetch}, u, w - u + i * Expr(width), unroll * width);
         for (int64_t k = 0; k < unroll; ++k) step(v, x + i + Expr(k), weights, w + (i + Expr(k)) * Expr(width), acc);
       });
     });
@@ -434,7 +441,7 @@ Operands bind(Emitter& e, const Conv& c, const Tiling& p, const TargetLimits& li
   const int32_t lanes = lanes_of(limits);
   const Node& node = e.task().node();
   Operands o;
-  o.weights = e.constant(pack(*e.task().operand(node.inputs[1]).constant, c, p, lanes), "u");
+  o.weights = e.constant(pack(e.task(), c, p, lanes), "u");
   o.bias = bias_of(e, node, lanes);
   o.q = e.b.scratch("q", DType::f32, c.places(p.m) * p.q_place(lanes));
   o.temp = e.b.scratch("temp", DType::f32, c.places(p.m) * lanes);

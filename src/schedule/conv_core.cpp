@@ -9,6 +9,11 @@ constexpr int64_t kTilesPerItem = 4;  // pixel tiles of one parallel item when t
 constexpr int64_t kMaxVectors = 8;
 constexpr int64_t kInFlight = 12;  // lines that a core waits for at a time, as it has fill buffers
 
+/// Tiles that read one panel of weights.
+int64_t passes(const ConvNest& nest, const ConvTile& t) {
+  return t.rows > 1 ? ceil_div(nest.out_h, t.rows) : nest.out_h * ceil_div(nest.out_w, t.tile);
+}
+
 /// Cycles of one reduction step of a register tile.
 double tile_step_cycles(int64_t pixels, int64_t vectors, bool half, bool weights_beyond_l1,
                         const TargetLimits& limits) {
@@ -109,21 +114,29 @@ int64_t packed_bytes(const ConvNest& nest, int32_t lanes) {
   return nest.groups * nest.out_blocks * nest.panel_elems(1, lanes) * 4;
 }
 
-Knob prefetch_knob(const ConvNest& nest) { return nest.in_block > 1 ? prefetch_knob() : Knob{"prefetch", {0}}; }
+Knob prefetch_knob(const ConvNest& nest) { return nest.in_block > 1 ? panel_prefetch_knob() : Knob{"prefetch", {0}}; }
 
-int64_t pick_prefetch(const ConvNest& nest, const TargetLimits& limits) {
-  return nest.in_block > 1 ? pick_prefetch(packed_bytes(nest, lanes_of(limits)), limits) : 0;
+int64_t pick_prefetch(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits) {
+  if (nest.in_block == 1) return 0;
+  const int32_t lanes = lanes_of(limits);
+  return pick_prefetch(packed_bytes(nest, lanes), nest.panel_elems(tile.vectors, lanes) * 4, passes(nest, tile),
+                       limits);
 }
 
-Tensor pack_direct(const Tensor& w, const ConvNest& n, const ConvTile& tile, int32_t lanes) {
-  Tensor packed(DType::f32, {n.groups * (n.out_blocks / tile.vectors) * n.panel_elems(tile.vectors, lanes)});
-  const float* from = w.data<float>();
-  const int64_t out_channels = w.shape()[0] / n.groups;
-  pack_weights(n, tile, lanes, out_channels, packed.data<float>(),
-               [&](int64_t g, int64_t k, int64_t ch, int64_t r, int64_t s) {
-                 return from[(((g * out_channels + k) * n.in_channels + ch) * n.kernel_h + r) * n.kernel_w + s];
-               });
-  return packed;
+Packing pack_direct(const Task& task, ValueId weights, const ConvNest& nest, const ConvTile& tile, int32_t lanes) {
+  const int64_t elems = nest.groups * (nest.out_blocks / tile.vectors) * nest.panel_elems(tile.vectors, lanes);
+  const auto make = [w = *task.operand(weights).constant, n = nest, tile, lanes, elems] {
+    Tensor packed(DType::f32, {elems});
+    const float* from = w.data<float>();
+    const int64_t out_channels = w.shape()[0] / n.groups;
+    pack_weights(n, tile, lanes, out_channels, packed.data<float>(),
+                 [&](int64_t g, int64_t k, int64_t ch, int64_t r, int64_t s) {
+                   return from[(((g * out_channels + k) * n.in_channels + ch) * n.kernel_h + r) * n.kernel_w + s];
+                 });
+    return packed;
+  };
+  return {weights, fmt::format("direct vectors={} block={} lanes={}", tile.vectors, nest.in_block, lanes), DType::f32,
+          elems, make};
 }
 
 Buf bias_of(Emitter& e, const Node& conv, int32_t lanes, std::string name) {
@@ -234,10 +247,12 @@ class TileEmitter {
     const Shape& s = in_->phys.strides;
     stride_n_ = s[0], stride_cb_ = s[1], stride_h_ = s[2], stride_w_ = s[3];
     x_ = e.input(buffers.input);
+    stream_ = {buffers.weights, buffers.prefetch, nest.panel_elems(t.vectors, lanes), passes(nest, t)};
   }
 
-  void emit(const Expr& h0, const Expr& w0, int64_t rows, int64_t cols) {
-    h0_ = h0, w0_ = w0;
+  /// `pass`: which of the tiles that read the panel it is.
+  void emit(const Expr& h0, const Expr& w0, int64_t rows, int64_t cols, const Expr& pass) {
+    h0_ = h0, w0_ = w0, pass_ = pass;
     rows_ = rows, cols_ = cols;
     init();
     const Expr first_block = g_ * Expr(nest_.in_blocks());
@@ -315,7 +330,7 @@ class TileEmitter {
           const Expr w2 = b_.let("w2", w1 + (r * Expr(nest_.kernel_w) + s) * Expr(tap));
           b_.loop("i", 0, end, std::min(kReductionUnroll, block), [&](const Expr& i) {
             const int64_t unroll = std::min(kReductionUnroll, block);
-            emit_prefetch(b_, buffers_.weights, w2 + i * Expr(width()), unroll * width(), buffers_.prefetch);
+            emit_prefetch(b_, stream_, weights, w2 - weights + i * Expr(width()), unroll * width(), pass_);
             for (int64_t u = 0; u < unroll; ++u) step(x2 + i + Expr(u), w2 + (i + Expr(u)) * Expr(width()));
           });
         });
@@ -384,7 +399,8 @@ class TileEmitter {
   const Operand* in_;
   int64_t stride_n_, stride_cb_, stride_h_, stride_w_;
   Buf x_;
-  Expr h0_, w0_;  ///< of the tile
+  WeightStream stream_;
+  Expr h0_, w0_, pass_;  ///< of the tile
   int64_t rows_ = 0, cols_ = 0;
   std::vector<int32_t> acc_;
 };
@@ -398,24 +414,24 @@ void emit_nest(Emitter& e, const ConvNest& nest, const ConvTile& t, const ConvBu
   if (t.rows > 1) {
     const int64_t full = nest.out_h / t.rows;
     const int64_t rest = nest.out_h % t.rows;
-    const auto whole = [&] { tile.emit(item * Expr(t.rows), 0, t.rows, nest.out_w); };
-    if (rest == 0) return whole();
-    return b.if_then(binary(Op::lt, item, Expr(full)), whole,
-                     [&] { tile.emit(item * Expr(t.rows), 0, rest, nest.out_w); });
+    const auto emit = [&](int64_t rows) { tile.emit(item * Expr(t.rows), 0, rows, nest.out_w, item); };
+    if (rest == 0) return emit(t.rows);
+    return b.if_then(binary(Op::lt, item, Expr(full)), [&] { emit(t.rows); }, [&] { emit(rest); });
   }
   const int64_t full = nest.out_w / t.tile;
   const int64_t rest = nest.out_w % t.tile;
   if (nest.out_h > 1) {
-    b.loop("t", 0, full, [&](const Expr& i) { tile.emit(item, i * Expr(t.tile), 1, t.tile); });
-    if (rest > 0) tile.emit(item, Expr(full * t.tile), 1, rest);
+    const Expr pass = item * Expr(ceil_div(nest.out_w, t.tile));
+    b.loop("t", 0, full, [&](const Expr& i) { tile.emit(item, i * Expr(t.tile), 1, t.tile, pass + i); });
+    if (rest > 0) tile.emit(item, Expr(full * t.tile), 1, rest, pass + Expr(full));
     return;
   }
   const Expr first = item * Expr(kTilesPerItem);
   b.loop("t", first, min(first + Expr(kTilesPerItem), Expr(full)),
-         [&](const Expr& i) { tile.emit(0, i * Expr(t.tile), 1, t.tile); });
+         [&](const Expr& i) { tile.emit(0, i * Expr(t.tile), 1, t.tile, i); });
   if (rest > 0) {
     const Expr last = binary(Op::eq, item, Expr(nest_items(nest, t) - 1));
-    b.if_then(last, [&] { tile.emit(0, Expr(full * t.tile), 1, rest); });
+    b.if_then(last, [&] { tile.emit(0, Expr(full * t.tile), 1, rest, Expr(full)); });
   }
 }
 

@@ -8,6 +8,7 @@
 #include "ops/window.h"
 #include "schedule/emit.h"
 #include "schedule/register_tile.h"
+#include "schedule/weight_stream.h"
 
 namespace kilter {
 
@@ -57,12 +58,12 @@ Answer<ConvNest> direct_nest(const Node& conv, const TensorType& x, const Tensor
 void allow_half_tail(ConvNest& nest, int64_t out_channels, const TargetLimits& limits);
 /// Bytes of all packed weights.
 int64_t packed_bytes(const ConvNest& nest, int32_t lanes);
-/// Knob `prefetch` of a nest, and its value by prefetch_knob() and pick_prefetch(): over plain inputs taps are written
-/// out, and nothing is prefetched.
+/// Knob `prefetch` of a nest, and its value for a tile: over plain inputs taps are written out, and nothing is
+/// prefetched.
 Knob prefetch_knob(const ConvNest& nest);
-int64_t pick_prefetch(const ConvNest& nest, const TargetLimits& limits);
+int64_t pick_prefetch(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits);
 /// Weights [out][in][r][s] of a convolution, packed for its nest and tile.
-Tensor pack_direct(const Tensor& w, const ConvNest& nest, const ConvTile& tile, int32_t lanes);
+Packing pack_direct(const Task& task, ValueId weights, const ConvNest& nest, const ConvTile& tile, int32_t lanes);
 
 /// Bias of a convolution, one vector an output block, unused lanes 0; no buffer where it has none.
 Buf bias_of(Emitter& e, const Node& conv, int32_t lanes, std::string name = "bias");
@@ -85,7 +86,7 @@ struct ConvBuffers {
   ValueId input = kNone, output = kNone;  ///< output: the convolution's value
   Buf weights;                            ///< packed: see panel_elems
   Buf bias;                               ///< one vector per output block; id < 0 when there is none
-  int64_t prefetch = 0;                   ///< of the weights: see prefetch_knob()
+  int64_t prefetch = 0;                   ///< of the weights: knob
   bool prefetch_epilogue = false;         ///< what the epilogue reads, while a tile of one row is computed
   /// Takes a vector of the output, the v-th of its pixel's, at a site of the output's domain. Empty: the epilogue of
   /// the task does.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedule/register_tile.h"
+#include "schedule/weight_stream.h"
 
 namespace kilter {
 namespace {
@@ -53,6 +54,13 @@ Tensor pack_depthwise(const Tensor& w, const DepthwiseNest& d, int32_t lanes) {
       packed.data<float>()[(c / lanes * taps + t) * lanes + c % lanes] = w.data<float>()[c * taps + t];
   }
   return packed;
+}
+
+void prefetch_taps(LoopBuilder& b, const DepthwiseNest& nest, const DepthwiseBuffers& buffers, const Expr& block,
+                   const Expr& first, int64_t count, int32_t lanes) {
+  const Expr at = b.let("ahead", (block * Expr(nest.taps()) + first) * Expr(lanes));
+  prefetch_lines(b, buffers.weights, at, count * lanes);
+  if (buffers.bias.id >= 0) prefetch_lines(b, buffers.bias, block * Expr(lanes), lanes);
 }
 
 namespace {

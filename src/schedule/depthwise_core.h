@@ -49,6 +49,12 @@ struct DepthwiseBuffers {
   Buf bias;     ///< one vector per block; id < 0 when there is none
 };
 
+/// Prefetches the weights of `count` taps from tap `first` of a block on, and its bias. They come from far, as a
+/// network has read others since, and are too few for the hardware to follow them: to be called while what comes before
+/// is computed.
+void prefetch_taps(LoopBuilder& b, const DepthwiseNest& nest, const DepthwiseBuffers& buffers, const Expr& block,
+                   const Expr& first, int64_t count, int32_t lanes);
+
 /// Emits row `row` of block `block` of image `n` of the task's anchor, with the task's epilogue.
 void emit_depthwise_row(Emitter& e, const DepthwiseNest& nest, int64_t tile, const DepthwiseInput& input,
                         const DepthwiseBuffers& buffers, const Expr& n, const Expr& block, const Expr& row);

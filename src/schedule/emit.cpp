@@ -92,12 +92,16 @@ Buf Emitter::output(ValueId value) {
   return buffers_[value] = buf;
 }
 
-Buf Emitter::constant(Tensor packed, std::string name) {
-  const Buf buf = b.input(std::move(name), packed.dtype(), packed.elems());
+Buf Emitter::constant(Packing packing, std::string name) {
+  const Buf buf = b.input(std::move(name), packing.dtype, packing.elems);
   constant_args_.push_back(args_.size());
   args_.push_back({StageArg::constant, static_cast<int32_t>(constants_.size())});
-  constants_.push_back(std::move(packed));
+  constants_.push_back(std::move(packing));
   return buf;
+}
+
+Buf Emitter::constant(Tensor packed, std::string name) {
+  return constant({kNone, {}, packed.dtype(), packed.elems(), [packed] { return packed; }}, std::move(name));
 }
 
 Buf Emitter::temp(int32_t index, DType type, int64_t elems, bool write, std::string name) {
@@ -232,7 +236,7 @@ void Emitter::prefetch_epilogue(const Domain& domain, const Site& site) {
 Stage Emitter::finish(Lowered& lowered) {
   const auto base = static_cast<int32_t>(lowered.constants.size());
   for (size_t arg : constant_args_) args_[arg].index += base;
-  for (Tensor& t : constants_) lowered.constants.push_back(std::move(t));
+  for (Packing& c : constants_) lowered.constants.push_back(std::move(c));
   return {b.finish(), args_, false};
 }
 

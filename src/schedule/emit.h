@@ -43,7 +43,8 @@ class Emitter {
   /// Declares (once) the buffer of an operand.
   Buf input(ValueId value);
   Buf output(ValueId value);
-  /// A constant that the template packed itself.
+  /// A constant that the template packs itself.
+  Buf constant(Packing packing, std::string name);
   Buf constant(Tensor packed, std::string name);
   /// Arena memory shared between stages: `index` is the temp's index in Lowered.
   Buf temp(int32_t index, DType type, int64_t elems, bool write, std::string name);
@@ -79,7 +80,7 @@ class Emitter {
   const Task& task_;
   std::map<ValueId, Buf> buffers_;
   std::vector<StageArg> args_;
-  std::vector<Tensor> constants_;
+  std::vector<Packing> constants_;
   std::vector<size_t> constant_args_;
 };
 

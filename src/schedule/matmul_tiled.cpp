@@ -8,6 +8,7 @@
 #include "schedule/emit.h"
 #include "schedule/register_tile.h"
 #include "schedule/templates.h"
+#include "schedule/weight_stream.h"
 
 namespace kilter {
 namespace {
@@ -79,7 +80,7 @@ std::vector<Knob> knobs(const Product& p, const TargetLimits& limits) {
   Knob vectors{"vectors", {}}, rows{"rows", {}};
   for (int64_t v = 1; v <= most_vectors(p, limits); ++v) vectors.values.push_back(v);
   for (int64_t r = 1; r <= std::min(p.m, most_rows(1, limits)); ++r) rows.values.push_back(r);
-  return {vectors, rows, prefetch_knob()};
+  return {vectors, rows, panel_prefetch_knob()};
 }
 
 Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
@@ -111,7 +112,8 @@ double cycles(const Product& p, int64_t vectors, int64_t rows, const TargetLimit
 
 /// Packed constants are prefetched; what was packed a moment ago is near.
 Schedule schedule_of(const Product& p, int64_t vectors, int64_t rows, const TargetLimits& limits) {
-  const int64_t prefetch = p.constant_b ? pick_prefetch(p.k * p.n * elems(p.b_extent) * 4, limits) : 0;
+  const int64_t panel = p.k * vectors * limits.vector_bytes, all = p.k * p.n * elems(p.b_extent) * 4;
+  const int64_t prefetch = p.constant_b ? pick_prefetch(all, panel, ceil_div(p.m, rows), limits) : 0;
   return {"matmul_tiled", {{"vectors", vectors}, {"rows", rows}, {"prefetch", prefetch}}};
 }
 
@@ -182,22 +184,26 @@ Panels panels_of(const Product& p, int64_t vectors, int32_t lanes) {
   return out;
 }
 
-Tensor pack_constant(const Task& task, const Product& p, const Panels& panels) {
-  const Tensor& b = *task.operand(task.node().inputs[1]).constant;
+Tensor packed_constant(const Tensor& b, int64_t k, int64_t n, const Panels& panels) {
   Tensor packed(DType::f32, {panels.elems});
   float* to = packed.data<float>();
   for (int64_t matrix = 0; matrix < panels.matrices; ++matrix) {
-    const float* from = b.data<float>() + matrix * p.k * p.n;
+    const float* from = b.data<float>() + matrix * k * n;
     for (int64_t panel = 0; panel < panels.per_matrix; ++panel) {
-      for (int64_t k = 0; k < p.k; ++k) {
-        const int64_t first = panel * panels.width;
-        const int64_t count = std::min(panels.width, p.n - first);
-        std::copy_n(from + k * p.n + first, count, to);
+      const int64_t first = panel * panels.width, count = std::min(panels.width, n - first);
+      for (int64_t row = 0; row < k; ++row) {
+        std::copy_n(from + row * n + first, count, to);
         to += panels.width;
       }
     }
   }
   return packed;
+}
+
+Packing pack_constant(const Task& task, const Product& p, const Panels& panels) {
+  const ValueId b = task.node().inputs[1];
+  return {b, fmt::format("panels of {}", panels.width), DType::f32, panels.elems,
+          [from = *task.operand(b).constant, k = p.k, n = p.n, panels] { return packed_constant(from, k, n, panels); }};
 }
 
 /// Stage that packs a B computed at run time.
@@ -230,8 +236,8 @@ Stage pack_stage(const Task& task, const Product& p, const Panels& panels, int32
 
 class ProductEmitter {
  public:
-  ProductEmitter(Emitter& e, const Product& p, const Panels& panels, int64_t vectors, int64_t prefetch, int32_t lanes)
-      : e_(e), b_(e.b), p_(p), panels_(panels), vectors_(vectors), prefetch_(prefetch), lanes_(lanes) {
+  ProductEmitter(Emitter& e, const Product& p, const Panels& panels, int64_t vectors, int32_t lanes)
+      : e_(e), b_(e.b), p_(p), panels_(panels), vectors_(vectors), lanes_(lanes) {
     const Operand& a = e.task().operand(e.task().node().inputs[0]);
     a_base_ = a.phys.offset;
     Expr matrix = 0;
@@ -245,9 +251,10 @@ class ProductEmitter {
     panel_base_ = (matrix * Expr(panels.per_matrix) + panel_) * Expr(p.k * panels.width);
   }
 
-  void bind(Buf a, Buf packed) { a_ = a, packed_ = packed; }
+  void bind(Buf a, const WeightStream& packed) { a_ = a, packed_ = packed; }
 
-  void tile(const Expr& row, int64_t rows) {
+  /// Tile `index` of its panel.
+  void tile(const Expr& index, const Expr& row, int64_t rows) {
     std::vector<int32_t> acc;
     for (int64_t i = 0; i < rows * vectors_; ++i) acc.push_back(b_.reg("acc", imm(DType::f32, 0, lanes_)));
     const Expr a0 = b_.let("a0", a_base_ + row * Expr(p_.a_m));
@@ -255,7 +262,7 @@ class ProductEmitter {
     const auto step = [&](const Expr& k) {
       std::vector<Expr> w;
       for (int64_t v = 0; v < vectors_; ++v)
-        w.push_back(b_.let("w", b_.load(packed_, w0 + k * Expr(panels_.width) + Expr(v * lanes_), lanes_)));
+        w.push_back(b_.let("w", b_.load(packed_.weights, w0 + k * Expr(panels_.width) + Expr(v * lanes_), lanes_)));
       for (int64_t r = 0; r < rows; ++r) {
         const Expr x = b_.let("x", b_.load(a_, a0 + Expr(r * p_.a_m) + k * Expr(p_.a_k), lanes_, 0));
         for (int64_t v = 0; v < vectors_; ++v) {
@@ -266,7 +273,7 @@ class ProductEmitter {
     };
     const int64_t full = p_.k / kReductionUnroll * kReductionUnroll;
     b_.loop("k", 0, full, kReductionUnroll, [&](const Expr& k) {
-      emit_prefetch(b_, packed_, w0 + k * Expr(panels_.width), kReductionUnroll * panels_.width, prefetch_);
+      emit_prefetch(b_, packed_, w0, k * Expr(panels_.width), kReductionUnroll * panels_.width, index);
       for (int64_t u = 0; u < kReductionUnroll; ++u) step(k + Expr(u));
     });
     for (int64_t k = full; k < p_.k; ++k) step(Expr(k));
@@ -297,9 +304,10 @@ class ProductEmitter {
   LoopBuilder& b_;
   const Product& p_;
   const Panels& panels_;
-  int64_t vectors_, prefetch_;
+  int64_t vectors_;
   int32_t lanes_;
-  Buf a_, packed_;
+  Buf a_;
+  WeightStream packed_;
   std::vector<Expr> batch_;
   Expr panel_, a_base_, panel_base_;
 };
@@ -319,20 +327,21 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
     lowered.stages.back().packs = true;
   }
   Emitter e(task, "matmul_tiled");
-  ProductEmitter product(e, p, panels, vectors, schedule.knob("prefetch"), lanes);
+  ProductEmitter product(e, p, panels, vectors, lanes);
   const int64_t full = p.m / rows, rest = p.m % rows;
   const int64_t items = (full + (rest > 0 ? 1 : 0) + kTilesPerItem - 1) / kTilesPerItem;
   const Expr item = e.b.parallel("item", items);
   const Buf a = e.input(task.node().inputs[0]);
-  product.bind(a, p.constant_b ? e.constant(pack_constant(task, p, panels), "packed")
-                               : e.temp(0, DType::f32, panels.elems, false, "packed"));
+  const Buf packed = p.constant_b ? e.constant(pack_constant(task, p, panels), "packed")
+                                  : e.temp(0, DType::f32, panels.elems, false, "packed");
+  product.bind(a, {packed, schedule.knob("prefetch"), p.k * panels.width, ceil_div(p.m, rows)});
   const Expr first = item * Expr(kTilesPerItem);
   if (full > 0) {
     e.b.loop("t", first, min(first + Expr(kTilesPerItem), Expr(full)),
-             [&](const Expr& t) { product.tile(t * Expr(rows), rows); });
+             [&](const Expr& t) { product.tile(t, t * Expr(rows), rows); });
   }
   if (rest > 0) {
-    e.b.if_then(binary(Op::eq, item, Expr(items - 1)), [&] { product.tile(Expr(full * rows), rest); });
+    e.b.if_then(binary(Op::eq, item, Expr(items - 1)), [&] { product.tile(Expr(full), Expr(full * rows), rest); });
   }
   lowered.stages.push_back(e.finish(lowered));
   return lowered;

@@ -166,7 +166,7 @@ class StepEmitter {
     };
     const int64_t full = q_.shape.hidden / kReductionUnroll * kReductionUnroll;
     b_.loop("k", 0, full, kReductionUnroll, [&](const Expr& k) {
-      emit_prefetch(b_, r, w0 + k * Expr(vectors * lanes_), kReductionUnroll * vectors * lanes_, tile_.prefetch);
+      emit_prefetch(b_, {r, tile_.prefetch}, w0, k * Expr(vectors * lanes_), kReductionUnroll * vectors * lanes_);
       for (int64_t u = 0; u < kReductionUnroll; ++u) step(k + Expr(u));
     });
     for (int64_t k = full; k < q_.shape.hidden; ++k) step(Expr(k));

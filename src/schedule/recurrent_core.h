@@ -6,6 +6,7 @@
 #include "ops/recurrent.h"
 #include "schedule/emit.h"
 #include "schedule/register_tile.h"
+#include "schedule/weight_stream.h"
 
 namespace kilter {
 

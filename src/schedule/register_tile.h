@@ -33,14 +33,6 @@ inline int64_t register_rows(int64_t vectors, const TargetLimits& limits) {
   return std::max<int64_t>(free / vectors, 0);
 }
 
-/// Knob `prefetch`: how far ahead streamed weights are prefetched, bytes; 0 is not at all.
-Knob prefetch_knob();
-/// The target's distance for weights that do not fit L1: a network has read other ones since, so that they come from
-/// far.
-int64_t pick_prefetch(int64_t weight_bytes, const TargetLimits& limits);
-/// Prefetches what `elems` f32 of `weights` from `at` on will be `bytes` later.
-void emit_prefetch(LoopBuilder& b, const Buf& weights, const Expr& at, int64_t elems, int64_t bytes);
-
 /// Cycles of one step, at least the latency of an FMA; of the last vector only the lower half where `half` says so.
 inline double step_cycles(int64_t rows, int64_t vectors, const TargetLimits& limits, bool half = false) {
   constexpr double kLatency = 4;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -56,9 +57,19 @@ struct Stage {
   std::optional<StageWork> work = {};
 };
 
+/// A constant as a kernel wants it, dense. It is packed when it is wanted: a search lowers many schedules of a task
+/// that share it.
+struct Packing {
+  ValueId from = kNone;  ///< the constant operand that it is made of; kNone: of more than one, or of none
+  std::string form;      ///< how: equal forms of one operand have equal bytes; empty where `from` is kNone
+  DType dtype = DType::f32;
+  int64_t elems = 0;
+  std::function<Tensor()> make;  ///< does not look at the task; may be called once the graph is gone
+};
+
 struct Lowered {
   std::vector<Stage> stages;
-  std::vector<Tensor> constants;  ///< packed at compile time (element 0 first, dense)
+  std::vector<Packing> constants;
   std::vector<int64_t> temp_bytes;
 };
 

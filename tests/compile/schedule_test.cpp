@@ -137,7 +137,7 @@ TEST(ForcedSchedule, WrongOnesAreAnsweredWithWhatIsLegal) {
             "conv2d_direct: limit one of vectors, rows, tile, prefetch, got colour");
   EXPECT_EQ(forced_error("conv", "conv2d_direct vectors=2 rows=1 tile=3"),
             "--schedule conv: 'conv2d_direct vectors=2 rows=1 tile=3' does not apply: conv2d_direct knob prefetch: "
-            "limit one of 0, 1024, 2048, 4096, 8192, 16384, got nothing");
+            "limit one of 0, 1, 1024, 2048, 4096, 8192, 16384, got nothing");
   EXPECT_EQ(forced_error("conv", "conv2d_direct vectors=8 rows=1 tile=6 prefetch=0"),
             "--schedule conv: 'conv2d_direct vectors=8 rows=1 tile=6 prefetch=0' does not apply: register tile (pixels "
             "beside 8 vectors): limit 0, got 6");

@@ -278,8 +278,6 @@ TEST(Searchers, LearnWhereThereIsSomethingToLearn) {
 
 TEST(Searchers, ModelFindsWhatLiesOutsideItsFirstPool) {
   Case c("conv2d n1 c32 h28 w28 k32 r3 s3 pad1 f32", "x86-64-v3");
-  SearchOptions o = options("model");
-  o.pool = 64;
   ASSERT_GT(c.points.size(), 4000U);
   const Point last = c.points.back();  // what the analytic model thinks least of
   const auto cost = [&](const Point& p) {
@@ -287,7 +285,13 @@ TEST(Searchers, ModelFindsWhatLiesOutsideItsFirstPool) {
     for (size_t k = 0; k < kMostKnobs; ++k) distance += std::abs(static_cast<double>(p.at[k]) - last.at[k]) / 40;
     return 1 + distance;
   };
-  EXPECT_LT(best_of(run(*c.searcher(o), cost, 700)), 1.15);
+  double mean = 0;  // of three: a single search may have bad luck
+  for (const int64_t seed : {1, 2, 3}) {
+    SearchOptions o = options("model", seed);
+    o.pool = 64;
+    mean += best_of(run(*c.searcher(o), cost, 700)) / 3;
+  }
+  EXPECT_LT(mean, 1.15);
 }
 
 TEST(Searchers, ModelStartsFromTheAnalyticRanking) {

@@ -27,6 +27,7 @@ class NetworkBench::Sink : public ConstantSink {
     parts_.emplace(part.offset, part);
     return part.offset;
   }
+  void share(int64_t offset, int64_t bytes) override { parts_.emplace(offset, store_.share(offset, bytes)); }
   void release(int64_t offset) override {
     const auto it = parts_.find(offset);
     store_.release(it->second);
