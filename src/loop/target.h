@@ -29,6 +29,8 @@ struct TargetLimits {
   int32_t lanes_f32() const { return vector_bytes / 4; }
   /// Whether half a vector takes half the time of a whole one.
   bool halves() const { return fmas_per_cycle == 1; }
+  /// Most f32 operations a cycle of one core; a multiply-add is two.
+  double flops_per_cycle() const { return 2.0 * fmas_per_cycle * lanes_f32(); }
 };
 
 struct Target {

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "profile/explain_causes.h"
+#include "schedule/templates.h"
 
 namespace kilter::profile {
 namespace {
@@ -69,7 +70,8 @@ double saved_by_fusing(const Row& row, const Step& step) {
 }
 
 bool element_wise(const Context& c, const Row& row) {
-  return row.kind == RowKind::layer && row.schedule.starts_with("map_elementwise") && !contraction(c.step(row));
+  if (row.kind != RowKind::layer || row.schedule.empty() || contraction(c.step(row))) return false;
+  return parse_schedule(row.schedule).name == map_elementwise.name;
 }
 
 void add_unfused(const Context& c, const Unfused& u, std::map<std::string, Suspicion>& by_group) {

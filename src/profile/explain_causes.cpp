@@ -86,10 +86,8 @@ int Context::usable_threads(const Step& step) const {
 }
 
 double Context::model_ms(const Estimate& estimate, const Step& step) const {
-  // The models count two vector multiply-adds a cycle at most: 4 operations a lane.
-  const double flops_per_cycle = 4.0 * lanes_of(subject.compile.target.limits);
   const double gflops = profile.peaks.at(profile.peaks.gflops, usable_threads(step));
-  return gflops > 0 ? estimate.cycles * flops_per_cycle / gflops * 1e-6 : 0;
+  return gflops > 0 ? estimate.cycles * subject.compile.target.limits.flops_per_cycle() / gflops * 1e-6 : 0;
 }
 
 }  // namespace kilter::profile

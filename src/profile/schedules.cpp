@@ -21,7 +21,7 @@ const StepNotes& notes_of(const Compiled& c, const LayerSchedule& layer) { retur
 StaticBound bound_of(const Compiled& c, const LayerSchedule& layer, const TargetLimits& limits) {
   const double bytes = static_cast<double>(layer.bytes) / kL2BytesPerCycle;
   if (!contraction(main_step(c, layer))) return {bytes, "bytes"};
-  const double arithmetic = static_cast<double>(layer.flops) / (4.0 * lanes_of(limits));
+  const double arithmetic = static_cast<double>(layer.flops) / limits.flops_per_cycle();
   return arithmetic >= bytes ? StaticBound{arithmetic, "arithmetic"} : StaticBound{bytes, "bytes"};
 }
 
@@ -125,6 +125,15 @@ std::string templates_text(const StepNotes& notes, const std::string& taken) {
   return out;
 }
 
+/// Why the layer's nodes run in a layer of their own, where another one could have taken them in.
+std::vector<const Unfused*> kept_apart(const Compiled& c, const StepNotes& notes) {
+  std::vector<const Unfused*> out;
+  for (const Unfused& u : c.unfused) {
+    if (std::ranges::find(notes.nodes, u.node) != notes.nodes.end()) out.push_back(&u);
+  }
+  return out;
+}
+
 std::string layer_text(const Compiled& c, const LayerSchedule& layer) {
   const Step& step = main_step(c, layer);
   const StepNotes& notes = notes_of(c, layer);
@@ -136,6 +145,8 @@ std::string layer_text(const Compiled& c, const LayerSchedule& layer) {
   out += line("problem", step.problem);
   out += line("schedule", step.schedule);
   if (!step.record.empty()) out += line("record", step.record);
+  for (const Unfused* u : kept_apart(c, notes))
+    out += line("apart", fmt::format("'{}' does not run in '{}': {}", u->node, u->group, u->reason));
   out += line("operands", fmt::format("{} | {}", step.shapes, step.layouts));
   for (size_t s : layer.steps) {
     if (layer.steps.size() == 1) break;
@@ -219,6 +230,8 @@ json layer_json(const Compiled& c, const LayerSchedule& layer) {
            {"constant_bytes", weight_bytes(step)},
            {"bound", {{"cycles", layer.bound.cycles}, {"by", layer.bound.by}}},
            {"templates", templates}};
+  for (const Unfused* u : kept_apart(c, notes))
+    out["apart"].push_back({{"node", u->node}, {"from", u->group}, {"reason", u->reason}});
   if (!step.schedule.empty()) out["schedule"] = schedule_json(parse_schedule(step.schedule));
   if (!step.record.empty()) out["record"] = step.record;
   if (notes.estimate) out["predicted"] = estimate_json(*notes.estimate);

@@ -14,7 +14,7 @@ namespace kilter::profile {
 /// Cycles of one core below which no code for a layer can come, by the target's limits.
 struct StaticBound {
   double cycles = 0;
-  std::string by;  ///< "arithmetic": two vector multiply-adds a cycle; "bytes": operands once, from L2
+  std::string by;  ///< "arithmetic": the target's multiply-adds a cycle; "bytes": operands once, from L2
 };
 
 /// One task of a plan with its stages; or a halo.

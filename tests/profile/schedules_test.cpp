@@ -124,6 +124,34 @@ TEST(Schedules, StrictAccuracyAndForcedSchedulesShowWhatTheyDisplace) {
             3 * of_template(forced, "conv2d_winograd").at("ranked").at(0).at("cycles").get<double>());
 }
 
+TEST(Schedules, NodesThatCouldHaveRunInAnotherLayerSayWhyTheyDoNot) {
+  CompileOptions options;
+  options.no_fuse = {"conv1"};
+  const Compiled c = lowered("squeezenet1_1", options);
+  const nlohmann::json relu = layer(c, "conv1.relu");
+  ASSERT_EQ(relu.at("apart").size(), 1U);
+  EXPECT_EQ(relu.at("apart").at(0),
+            (nlohmann::json{{"node", "conv1.relu"}, {"from", "conv1"}, {"reason", "--no-fuse conv1"}}));
+  EXPECT_THAT(schedules_text(c, limits(), "conv1.relu"),
+              HasSubstr("apart       'conv1.relu' does not run in 'conv1': --no-fuse conv1\n"));
+  EXPECT_FALSE(layer(c, "fire2.squeeze").contains("apart"));
+}
+
+TEST(Schedules, TheBoundCountsTheMultiplyAddsOfTheTarget) {
+  const auto cycles = [](const std::string& target) {
+    CompileOptions options;
+    options.target = parse_target(target);
+    const Compiled c = lowered("squeezenet1_1", options);
+    return schedules_json(c, options.target.limits, "fire2.squeeze")
+        .at("layers")
+        .at(0)
+        .at("bound")
+        .at("cycles")
+        .get<double>();
+  };
+  EXPECT_DOUBLE_EQ(cycles("znver4"), 2 * cycles("znver5")) << "its units are half as wide";
+}
+
 TEST(Schedules, StagesOfOneTaskAreOneLayer) {
   CompileOptions options;
   options.schedules["fire4.expand3x3"] =
