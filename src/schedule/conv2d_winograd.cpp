@@ -223,14 +223,20 @@ Tensor packed_weights(const Tensor& w, const Conv& c, int64_t m, int64_t width, 
   const int64_t taps = c.kernel_h * c.kernel_w, places = c.places(m), panel = c.in_blocks * lanes * width;
   Tensor packed(DType::f32, {c.out_blocks * lanes / width * places * panel});
   std::fill_n(packed.data<float>(), packed.elems(), 0.0F);
-  // Output channels innermost, as they lie in the packed weights.
+  // Panels lie a multiple of the caches' strides apart, so each gets a whole row of output channels at once.
+  std::vector<float> rows(static_cast<size_t>(places * width));
   for (int64_t group = 0; group < c.out_channels; group += width) {
-    for (int64_t ch = 0; ch < c.in_channels; ++ch) {
+    std::ranges::fill(rows, 0.0F);
+    float* to = packed.data<float>() + group / width * places * panel;
+    for (int64_t ch = 0; ch < c.in_channels; ++ch, to += width) {
       for (int64_t k = group; k < std::min(group + width, c.out_channels); ++k) {
-        const std::vector<double>& u = transformed(w.data<float>() + (k * c.in_channels + ch) * taps);
-        float* to = packed.data<float>() + group / width * places * panel + ch * width + k - group;
-        for (int64_t xi = 0; xi < places; ++xi) to[xi * panel] = static_cast<float>(u[static_cast<size_t>(xi)]);
+        float* column = rows.data() + k - group;
+        for (const double u : transformed(w.data<float>() + (k * c.in_channels + ch) * taps)) {
+          *column = static_cast<float>(u);
+          column += width;
+        }
       }
+      for (int64_t xi = 0; xi < places; ++xi) std::copy_n(rows.data() + xi * width, width, to + xi * panel);
     }
   }
   return packed;
