@@ -138,8 +138,12 @@ void ModelOptions::add_sources(CompileOptions& options) const {
       fail(ErrorKind::usage, "--records {} and --layer-plan {}: give one of them", records, layer_plan);
     const tune::Choices choices = tune::parse_choices(read_file(layer_plan), layer_plan);
     tune::add_settings(choices, options);
-    options.recorded = [choices, from = std::string(kFromLayerPlan) + layer_plan](
-                           const PassedGraph&, const CompileOptions&) { return tune::recorded_choices(choices, from); };
+    options.recorded = [choices, from = std::string(kFromLayerPlan) + layer_plan](const PassedGraph&,
+                                                                                  const CompileOptions&) {
+      Recorded all = tune::recorded_choices(choices, from);
+      all.given = true;
+      return all;
+    };
     return;
   }
   tune::ApplyOptions how;

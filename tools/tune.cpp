@@ -124,12 +124,18 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
   if (r.same_plan) {
     fmt::print("before {:.4f} ms; nothing that was tried is faster in the network: the default plan stays\n",
                r.default_ms.value);
+  } else if (r.kept) {
+    fmt::print(
+        "before {:.4f} ms; nothing that was tried is faster than the plan of before, which stays: {:.4f} ms, {} of "
+        "the default's in {} paired rounds\n",
+        r.default_ms.value, r.tuned_ms.value, ratio_text(r.ratio), r.rounds);
   } else {
     fmt::print("before {:.4f} ms, after {:.4f} ms; after / before {} in {} paired rounds\n", r.default_ms.value,
                r.tuned_ms.value, ratio_text(r.ratio), r.rounds);
   }
-  if (r.previous) fmt::print("after / what earlier records give {}\n", ratio_text(*r.previous));
+  if (r.previous) fmt::print("after / the plan of before {}\n", ratio_text(*r.previous));
   if (r.graph) fmt::print("{}", graph_text(*r.graph));
+  if (!r.graph_failed.empty()) fmt::print("graph tuner: failed, history-best stays: {}\n", r.graph_failed);
   fmt::print(
       "expected to be left {}; winners that changed in the races {}; layers predicted {:.3f} of what the races found\n",
       percent(r.regret), percent(r.flips), r.fidelity);
@@ -194,6 +200,8 @@ void run_tune(const TuneCommand& command) {
   options.device = setup.device;
   options.known = setup.known;
   options.records = setup.file;
+  if (const auto plan = setup.file.empty() ? std::nullopt : find_plan(plans_file(setup.file), setup.key()))
+    options.previous = plan->choices;
   if (setup.store != nullptr) options.keep = [&](std::span<const Record> records) { setup.store->append(records); };
   options.event = [&](const TuneEvent& event) { events.write(to_json(event)); };
   options.progress = [&](const TuneProgress& p) { view.show(p); };

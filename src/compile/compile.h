@@ -28,13 +28,17 @@ struct Recorded {
   std::map<std::string, Schedule> schedules;  ///< by anchor
   std::map<std::string, std::string> words;   ///< by anchor: where its schedule comes from
   std::string summary;                        ///< for Plan::records
+  bool given = false;                         ///< they count as CompileOptions::schedules, else as ::preferred
 };
 struct PassedGraph;
 
 struct CompileOptions {
   Target target;                              ///< parse_target("native") unless asked otherwise
   std::map<std::string, Schedule> schedules;  ///< forced, by node name (`--schedule NODE=...`)
-  /// Asked after the passes for schedules of tasks that are not forced; may be empty.
+  /// Taken in place of defaults, by node name, where their templates take the task and `accuracy` allows it; like
+  /// defaults they are given up where packed weights are too large.
+  std::map<std::string, Schedule> preferred;
+  /// Asked after the passes for what to prefer; may be empty.
   std::function<Recorded(const PassedGraph&, const CompileOptions&)> recorded;
   int compile_threads = 1;
   std::filesystem::path dump_ir;       ///< folder for the graph after each pass and the loop IR of each kernel
@@ -51,6 +55,7 @@ struct CompileOptions {
   /// it fits; where it cannot, compiling fails. Not given: packed weights may take 64 MiB, or 2.5
   /// times the network's parameters where that is more.
   std::optional<int64_t> memory;
+  bool limit_weights = true;       ///< false: packed weights may take any size, whatever `memory` says
   bool keep_alternatives = false;  ///< fills StepNotes::templates and ::estimate
   bool keep_placed = false;        ///< fills Compiled::placed
   /// false: stops after lowering. The plan then has steps and an arena, but neither code nor constants: it can be
@@ -103,6 +108,8 @@ struct Compiled {
   std::vector<StepNotes> notes;  ///< by step
   std::vector<Unfused> unfused;  ///< nodes that run on their own next to a task that could have taken them in, and why
   std::vector<std::string> slimmed;      ///< anchors of tasks that gave up speed for smaller weights
+  int64_t weight_bytes = 0;              ///< of packed weights
+  int64_t weight_limit = 0;              ///< most that they may have
   std::shared_ptr<const Placed> placed;  ///< with CompileOptions::keep_placed
   double compile_ms = 0;
 };

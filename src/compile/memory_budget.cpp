@@ -18,14 +18,18 @@ const Holding* cheapest(const Tradable& task, double& price) {
 
 std::optional<Tradable> tradable(const Task& task, const Schedule& taken, const TargetLimits& limits) {
   const Template* own = find_template(taken.name);
-  if (own == nullptr || own->approximates == nullptr) return std::nullopt;
+  if (own == nullptr || own->approximates == nullptr || own->estimate == nullptr) return std::nullopt;
   Tradable out{task.node().name, {}, {}};
   for (const Template* t : all_templates()) {
     for (Ranked& r : rank(*t, task, limits, SIZE_MAX)) {
       Holding holding{std::move(r.schedule), r.estimate.constant_bytes, r.estimate.cycles};
-      (holding.schedule == taken ? out.now : out.others.emplace_back()) = std::move(holding);
+      if (!(holding.schedule == taken)) out.others.push_back(std::move(holding));
     }
   }
+  const auto estimate = own->estimate(task, taken, limits);
+  const auto* known = std::get_if<Estimate>(&estimate);
+  if (known == nullptr) return std::nullopt;
+  out.now = {taken, known->constant_bytes, known->cycles};
   return out;
 }
 

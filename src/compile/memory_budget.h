@@ -26,7 +26,7 @@ struct Tradable {
   std::vector<Holding> others;
 };
 
-/// A task that has `taken` by default, with all other schedules that models rank; nothing where no template that takes
+/// A task that runs `taken`, with all other schedules that models rank; nothing where no template that takes
 /// it packs larger weights than others (those that approximate do).
 std::optional<Tradable> tradable(const Task& task, const Schedule& taken, const TargetLimits& limits);
 

@@ -105,13 +105,18 @@ Compiled compile_recorded(const PassedGraph& passed, const CompileOptions& optio
   CompileOptions with = options;
   with.recorded = nullptr;
   const Recorded recorded = options.recorded(passed, with);
-  for (const auto& [node, schedule] : recorded.schedules) with.schedules.emplace(node, schedule);
+  if (recorded.given)
+    with.schedules.insert(recorded.schedules.begin(), recorded.schedules.end());
+  else
+    with.preferred = recorded.schedules;
   Compiled compiled = compile_passed(passed, with);
   compiled.plan.records = recorded.summary;
   for (Step& step : compiled.plan.steps) {
     const auto words = recorded.words.find(step.name);
-    if (step.kind == StepKind::kernel && words != recorded.words.end() && !options.schedules.contains(step.name))
-      step.record = words->second;
+    if (step.kind != StepKind::kernel || words == recorded.words.end() || options.schedules.contains(step.name))
+      continue;
+    const auto schedule = recorded.schedules.find(step.name);
+    if (schedule == recorded.schedules.end() || schedule->second.text() == step.schedule) step.record = words->second;
   }
   return compiled;
 }

@@ -76,7 +76,7 @@ class PlanBuilder {
   /// What became a view has no kernel that a schedule could be for.
   void refuse_forced(const Unit& unit) const {
     const Task task = make_task(graph_, unit, nullptr);
-    if (const Schedule* wanted = forced(task)) {
+    if (const Schedule* wanted = given(task)) {
       fail(ErrorKind::usage, "--schedule {}={}: {} is a view of its operands' memory and runs no kernel; leave it out",
            task.node().name, wanted->text(), task.ops());
     }
@@ -106,7 +106,7 @@ class PlanBuilder {
     if (unit.nodes.size() < 2) return;
     const Task task = make_task(graph_, unit, nullptr);
     std::string reason = "its schedule is forced to reference";
-    if (forced(task) == nullptr) {
+    if (given(task) == nullptr) {
       reason = "no template takes the group";
       for (const auto& [name, rejected] : rejections(task)) reason += fmt::format("; {}: {}", name, rejected.text());
     }
@@ -138,18 +138,29 @@ class PlanBuilder {
   bool schedulable(const Unit& unit) const {
     if (options_.naive) return false;
     const Task task = make_task(graph_, unit, nullptr);
-    if (forced(task)) return forced(task)->name != "reference";
+    if (const Schedule* schedule = given(task)) return schedule->name != "reference";
     for (const Template* t : all_templates()) {
       if (std::holds_alternative<Schedule>(t->pick(task, limits_))) return true;
     }
     return false;
   }
 
-  const Schedule* forced(const Task& task) const {
+  static const Schedule* find(const std::map<std::string, Schedule>& schedules, const Task& task) {
+    const auto it = schedules.find(task.node().name);
+    return it == schedules.end() ? nullptr : &it->second;
+  }
+  const Schedule* given(const Task& task) const { return find(options_.schedules, task); }
+  /// What runs in place of the default, if anything.
+  const Schedule* wanted(const Task& task) const {
     for (const auto* schedules : {&options_.schedules, &slim_}) {
-      if (const auto it = schedules->find(task.node().name); it != schedules->end()) return &it->second;
+      if (const Schedule* schedule = find(*schedules, task)) return schedule;
     }
-    return nullptr;
+    const Schedule* preferred = find(options_.preferred, task);
+    return preferred != nullptr && allowed(*preferred) && fits(task, *preferred) ? preferred : nullptr;
+  }
+  bool allowed(const Schedule& schedule) const {
+    const Template* from = find_template(schedule.name);
+    return options_.accuracy != Accuracy::strict || from == nullptr || from->approximates == nullptr;
   }
 
   /// Reference kernels read and write plain tensors; readers of a blocked output get a Relayout.
@@ -234,9 +245,9 @@ class PlanBuilder {
       add_reference(task);
       return note_step(unit, task, {{"reference", {}}, {}, {}});
     }
-    const Schedule* wanted = forced(task);
-    if (wanted != nullptr && !fits(task, *wanted) && make_dense(unit)) return;
-    const std::shared_ptr<const PackedTask> packed = packer_.task(task, wanted);
+    const Schedule* schedule = wanted(task);
+    if (schedule != nullptr && !fits(task, *schedule) && make_dense(unit)) return;
+    const std::shared_ptr<const PackedTask> packed = packer_.task(task, schedule);
     Chosen chosen = packed->chosen;
     if (chosen.schedule.name == "reference") {
       if (make_dense(unit)) return;
@@ -402,7 +413,7 @@ class PlanBuilder {
       if (v != kNone) step.args.push_back(ref(v));
     }
     push(std::move(step));
-    if (!options_.naive && forced(task) == nullptr) out_.rejected.back() = rejections(task);
+    if (!options_.naive && given(task) == nullptr) out_.rejected.back() = rejections(task);
     note_values(task);
   }
 
@@ -455,7 +466,7 @@ class PlanBuilder {
   bool slim() {
     wanted_bytes_ = std::max(wanted_bytes_, packer_.bytes());
     allowed_bytes_ = weight_limit();
-    if (packer_.bytes() <= allowed_bytes_) return false;
+    if (!options_.limit_weights || packer_.bytes() <= allowed_bytes_) return false;
     const std::vector<Tradable> tasks = tradables();
     const Trade done = trade(tasks, packer_.bytes() - allowed_bytes_);
     for (const Tradable& t : tasks) {
@@ -470,7 +481,8 @@ class PlanBuilder {
   void check_memory() {
     for (const auto& [node, schedule] : slim_) out_.slimmed.push_back(node);
     const int64_t weights = packer_.bytes(), arena = out_.plan.arena_bytes;
-    if (!options_.memory || weights + arena <= *options_.memory) return;
+    out_.weight_bytes = weights, out_.weight_limit = weight_limit();
+    if (!options_.memory || !options_.limit_weights || weights + arena <= *options_.memory) return;
     fail(ErrorKind::usage,
          "--memory {}: '{}' needs {} bytes: packed weights {}, arena {}; {}. Give at least as much, or compile for a "
          "smaller input",

@@ -97,6 +97,75 @@ TEST(MemoryBudget, ByDefaultWeightsTakeAtMostTwoAndAHalfTimesTheParameters) {
   EXPECT_EQ(weights(std::nullopt, 64), weights(kEnough, 64)) << "small networks may grow as they like";
 }
 
+/// The fastest plan's schedules as if records had them.
+CompileOptions recorded(const Compiled& fast, bool given) {
+  Recorded all;
+  all.given = given;
+  for (const Step& step : fast.plan.steps) {
+    if (!step.schedule.starts_with("conv2d_winograd")) continue;
+    all.schedules.emplace(step.name, parse_schedule(step.schedule));
+    all.words.emplace(step.name, "a record");
+  }
+  CompileOptions options;
+  options.target = parse_target("x86-64-v3");
+  options.memory = need(fast) * 9 / 10;
+  options.recorded = [all](const PassedGraph&, const CompileOptions&) { return all; };
+  return options;
+}
+
+Graph small_resnet() { return zoo::build("resnet18", {.size = 128, .classes = 10}); }
+
+TEST(MemoryBudget, RecordedSchedulesAreGivenUpLikeDefaults) {
+  const Compiled fast = compile(kEnough);
+  const Compiled slim = compile_graph(small_resnet(), recorded(fast, false));
+  EXPECT_LE(need(slim), need(fast) * 9 / 10);
+  ASSERT_FALSE(slim.slimmed.empty());
+  for (const Step& step : slim.plan.steps) {
+    if (std::ranges::find(slim.slimmed, step.name) == slim.slimmed.end()) continue;
+    EXPECT_EQ(step.record, "") << step.name << " no longer runs what the record says";
+  }
+}
+
+TEST(MemoryBudget, GivenSchedulesStayAndTheErrorSaysThatNothingIsLeft) {
+  const Compiled fast = compile(kEnough);
+  try {
+    compile_graph(small_resnet(), recorded(fast, true));
+    FAIL() << "layers gave up schedules that were given";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("no layer has a kernel with smaller weights"));
+  }
+}
+
+TEST(MemoryBudget, PreferredSchedulesAreTakenWhereTheyAreLegal) {
+  CompileOptions options;
+  options.target = parse_target("x86-64-v3");
+  const auto schedule_of = [&](const std::string& node) {
+    for (const Step& step : compile_graph(small_resnet(), options).plan.steps) {
+      if (step.name == node && step.kind == StepKind::kernel) return step.schedule;
+    }
+    return std::string("no step");
+  };
+  const std::string conv1 = schedule_of("conv1");
+  const std::string winograd = "conv2d_winograd m=2 vectors=1 tile=2 count=1 split=0 prefetch=0";
+  options.preferred = {{"conv1", parse_schedule(winograd)}, {"layer1.0.conv1", parse_schedule(winograd)}};
+  EXPECT_EQ(schedule_of("conv1"), conv1) << "it is 7x7 with stride 2";
+  EXPECT_EQ(schedule_of("layer1.0.conv1"), winograd);
+  options.accuracy = Accuracy::strict;
+  EXPECT_TRUE(schedule_of("layer1.0.conv1").starts_with("conv2d_direct"));
+}
+
+TEST(MemoryBudget, WeightsMayTakeAnySizeWhereTheyAreNotLimited) {
+  const Compiled fast = compile(kEnough);
+  CompileOptions options;
+  options.target = parse_target("x86-64-v3");
+  options.memory = need(fast) * 9 / 10;
+  options.limit_weights = false;
+  const Compiled free = compile_graph(small_resnet(), options);
+  EXPECT_TRUE(free.slimmed.empty());
+  EXPECT_EQ(free.weight_bytes, fast.weight_bytes);
+  EXPECT_LT(free.weight_limit, free.weight_bytes);
+}
+
 TEST(MemoryBudget, TooLittleIsAnsweredWithWhatIsNeeded) {
   try {
     compile(1000);

@@ -150,6 +150,55 @@ TEST(Tuner, GoesOnWhereItEnded) {
   EXPECT_LT(again, more.size() * 2 / 3) << before;
 }
 
+/// Compiles the default plan with the slowest tiles there are, so that what variants have by default is faster.
+CompileOptions slow_default() {
+  CompileOptions options = native();
+  for (const Step& step : compile_graph(small_network(), options).plan.steps) {
+    if (step.schedule.starts_with("conv2d_direct"))
+      options.preferred.emplace(step.name, parse_schedule("conv2d_direct vectors=1 rows=1 tile=1 prefetch=0"));
+  }
+  return options;
+}
+
+TEST(Tuner, ThePlanOfBeforeStaysWhereNothingBetterIsFound) {
+  std::vector<Record> kept;
+  TuneOptions options = short_run(kept);
+  options.trials = 1;
+  options.ops = {"maxpool"};
+  options.previous["conv1"].threads = 1;
+  const Graph graph = small_network();
+  const TuneResult result = tune(graph, inputs_of(graph), slow_default(), options);
+  EXPECT_FALSE(result.same_plan);
+  EXPECT_TRUE(result.kept);
+  EXPECT_EQ(result.choices, options.previous);
+  EXPECT_LT(result.ratio.high, 1);
+  EXPECT_LT(result.tuned_ms.value, result.default_ms.value);
+}
+
+TEST(Tuner, APlanOfBeforeThatIsSlowerThanTheDefaultGoes) {
+  std::vector<Record> kept;
+  TuneOptions options = short_run(kept);
+  options.trials = 1;
+  options.ops = {"maxpool"};
+  for (const auto& [node, schedule] : slow_default().preferred) options.previous[node] = schedule;
+  const Graph graph = small_network();
+  const TuneResult result = tune(graph, inputs_of(graph), native(), options);
+  EXPECT_TRUE(result.same_plan);
+  EXPECT_FALSE(result.kept);
+  EXPECT_TRUE(result.choices.empty());
+}
+
+TEST(Tuner, APlanOfBeforeThatNoLongerFitsIsPassedOver) {
+  std::vector<Record> kept;
+  TuneOptions options = short_run(kept);
+  options.trials = 1;
+  options.ops = {"maxpool"};
+  options.previous["conv1"] = parse_schedule("conv2d_winograd m=4 vectors=1 tile=1 count=1 split=0 prefetch=0");
+  const Graph graph = small_network();
+  const TuneResult result = tune(graph, inputs_of(graph), native(), options);
+  EXPECT_FALSE(result.kept);
+}
+
 TEST(Tuner, InterruptedRunsEndSoonAndKeepWhatTheyHave) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);

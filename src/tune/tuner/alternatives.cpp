@@ -6,6 +6,7 @@
 #include "compile/tasks.h"
 #include "measure/stats.h"
 #include "tune/tuner/apply.h"
+#include "tune/tuner/weight_budget.h"
 
 namespace kilter::tune {
 namespace {
@@ -62,6 +63,20 @@ void add_default_ms(LayerNetwork& network, const RecordedCosts& costs) {
   }
 }
 
+void add_kept(Layer& layer, const Schedule& kept, const RecordedCosts& costs) {
+  if (has(layer, kept)) return;
+  if (const auto* known = costs.find(layer, kept)) return add_recorded(layer, *known);
+  const double base = layer.alternatives.front().ms;
+  layer.alternatives.push_back({LayerChoice(kept), base, base * kEstimateError, "estimated"});
+}
+
+void add_weights(Layer& layer, const Task& task, const TargetLimits& limits) {
+  const int64_t own = packed_bytes(task, parse_schedule(layer.schedule), limits);
+  for (Alternative& a : layer.alternatives) {
+    if (a.choice.schedule) a.weight_bytes = packed_bytes(task, *a.choice.schedule, limits) - own;
+  }
+}
+
 }  // namespace
 
 void add_schedules(LayerNetwork& network, const Compiled& compiled, const CompileOptions& options,
@@ -78,13 +93,8 @@ void add_schedules(LayerNetwork& network, const Compiled& compiled, const Compil
     }
     if (best.empty()) add_estimated(layer, task, options, most);
     const auto kept = keep.find(layer.node);
-    if (kept == keep.end() || !kept->second.schedule || has(layer, *kept->second.schedule)) continue;
-    if (const auto* known = costs.find(layer, *kept->second.schedule)) {
-      add_recorded(layer, *known);
-    } else {
-      const double base = layer.alternatives.front().ms;
-      layer.alternatives.push_back({LayerChoice(*kept->second.schedule), base, base * kEstimateError, "estimated"});
-    }
+    if (kept != keep.end() && kept->second.schedule) add_kept(layer, *kept->second.schedule, costs);
+    add_weights(layer, task, options.target.limits);
   }
 }
 

@@ -39,6 +39,17 @@ void run_contest(NetworkBench& bench, Contest& c, double seconds, double half_wi
   }
 }
 
+/// Whether the plan loads; its faults are noted.
+bool enter(NetworkBench& bench, Contest& c, const Choices& plan) {
+  const auto variant = bench.build(plan);
+  const Loaded loaded = bench.load(*variant);
+  c.faults.insert(c.faults.end(), loaded.faults.begin(), loaded.faults.end());
+  if (!loaded.id) return false;
+  c.variants.push_back(variant);
+  c.ids.push_back(*loaded.id);
+  return true;
+}
+
 double layer_sum(const Series& s, const std::vector<std::string>& nodes, size_t round) {
   double sum = 0;
   for (const std::string& node : nodes) sum += s.layer.at(node)[round];
@@ -51,15 +62,15 @@ Contest hold_contest(NetworkBench& bench, const std::vector<Choices>& plans, dou
   Contest c;
   c.variants.push_back(std::shared_ptr<const Variant>(&bench.fallback(), [](const Variant*) {}));
   c.ids = {bench.fallback_id()};
-  for (const Choices& one : plans) {
-    const auto variant = bench.build(one);
-    const Loaded loaded = bench.load(*variant);
-    c.faults.insert(c.faults.end(), loaded.faults.begin(), loaded.faults.end());
-    if (!loaded.id) return c;
-    c.variants.push_back(variant);
-    c.ids.push_back(*loaded.id);
+  try {
+    for (const Choices& one : plans) {
+      if (!enter(bench, c, one)) return c;
+    }
+    run_contest(bench, c, seconds, half_width);
+  } catch (...) {
+    release(bench, c);
+    throw;
   }
-  run_contest(bench, c, seconds, half_width);
   return c;
 }
 

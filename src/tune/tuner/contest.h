@@ -26,7 +26,7 @@ struct Contest {
 };
 
 /// Until `seconds` are over or the interval of the first plan's ratio to the default is as narrow as `half_width`.
-/// Throws what NetworkBench::build() throws.
+/// Throws what NetworkBench::build() throws; nothing stays loaded then.
 Contest hold_contest(NetworkBench& bench, const std::vector<Choices>& plans, double seconds, double half_width);
 /// What was loaded for it.
 void release(NetworkBench& bench, const Contest& contest);

@@ -2,17 +2,20 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "measure/clock.h"
 #include "tune/tuner/contest.h"
+#include "tune/tuner/weight_budget.h"
 
 namespace kilter::tune {
 namespace {
 
 class Racer {
  public:
-  Racer(NetworkBench& bench, SearchRun& search, const Choices& previous, const RaceLimits& limits)
-      : bench_(bench), search_(search), previous_(previous), limits_(limits) {
+  Racer(NetworkBench& bench, SearchRun& search, Choices previous, const RaceLimits& limits)
+      : bench_(bench), search_(search), previous_(std::move(previous)), limits_(limits) {
     for (size_t t = 0; t < search.tasks().size(); ++t) pick(t);
+    keep_to_budget();
     first_ = picked_;
   }
 
@@ -40,7 +43,11 @@ class Racer {
       out_ = {};
     }
     out_.samples = std::move(samples_);
-    return decide();
+    if (accept()) return out_;
+    FinalRace other = keep_previous(std::max(1.0, (end - now_ms()) / 1e3));
+    other.flips = out_.flips;
+    other.samples = std::move(out_.samples);
+    return other;
   }
 
  private:
@@ -50,6 +57,23 @@ class Racer {
       picked_[t] = best->schedule;
     else
       picked_.erase(t);
+  }
+
+  void keep_to_budget() {
+    const TargetLimits& limits = bench_.options().target.limits;
+    for (;;) {
+      std::vector<WeightClaim> claims;
+      for (const auto& [t, schedule] : picked_) {
+        const NetworkTask& of = search_.tasks()[t].task();
+        const int64_t more = packed_bytes(of.task, schedule, limits) - packed_bytes(of.task, of.fallback, limits);
+        const double gain = search_.share(t) * (1 - search_.tasks()[t].find(schedule)->ratios.cost());
+        claims.push_back({t, more * static_cast<int64_t>(of.nodes.size()), gain});
+      }
+      const auto t = first_to_go(claims, weight_room(bench_.fallback().compiled));
+      if (!t) return;
+      skip_[*t].push_back(picked_.at(*t).text());
+      pick(*t);
+    }
   }
 
   Choices choices() const {
@@ -81,6 +105,7 @@ class Racer {
       }
     }
     if (!found) picked_.clear();
+    keep_to_budget();
   }
 
   void note(const Contest& c) {
@@ -118,29 +143,53 @@ class Racer {
         pick(t);
       ++changed;
     }
+    keep_to_budget();
     return changed;
   }
 
-  FinalRace decide() {
+  /// Whether the plan that was raced last is taken; its figures then are complete.
+  bool accept() {
     size_t flips = 0;
     for (const auto& [t, schedule] : first_) {
       const auto now = picked_.find(t);
       flips += now == picked_.end() || !(now->second == schedule) ? 1 : 0;
     }
     out_.flips = first_.empty() ? 0 : static_cast<double>(flips) / static_cast<double>(first_.size());
-    if (out_.choices.empty() || out_.ratio.high > 1) {
-      FinalRace none;
-      none.flips = out_.flips;
-      none.samples = std::move(out_.samples);
-      return none;
-    }
+    if (out_.choices.empty() || out_.ratio.high > 1) return false;
+    if (out_.previous && out_.previous->low > 1) return false;
     for (const auto& [t, schedule] : picked_) out_.accepted[t] = schedule.text();
-    return out_;
+    return true;
+  }
+
+  /// The previous plan, where it still is faster than the default; else nothing, which stands for the default.
+  FinalRace keep_previous(double seconds) {
+    FinalRace kept;
+    if (previous_.empty()) return kept;
+    const Contest c = hold_contest(bench_, {previous_}, seconds, limits_.half_width);
+    const bool ran = c.faults.empty();
+    if (ran) kept.ratio = ratio_of(c.series[0], c.series[1]);
+    release(bench_, c);
+    if (!ran || kept.ratio.high > 1) return {};
+    kept.choices = previous_;
+    kept.same_plan = false, kept.kept = true;
+    kept.rounds = c.rounds;
+    kept.default_ms = bootstrap_mean(c.series[0].total), kept.tuned_ms = bootstrap_mean(c.series[1].total);
+    for (size_t t = 0; t < search_.tasks().size(); ++t) note_kept(kept, c, t);
+    return kept;
+  }
+
+  /// A task that the previous plan has a schedule for.
+  void note_kept(FinalRace& kept, const Contest& c, size_t t) const {
+    const std::string& node = search_.tasks()[t].task().nodes.front();
+    const auto choice = previous_.find(node);
+    if (choice == previous_.end() || !choice->second.schedule || !c.series[1].layer.contains(node)) return;
+    kept.accepted[t] = choice->second.schedule->text();
+    kept.layers[node] = paired_ratio(c.series[0].layer.at(node), c.series[1].layer.at(node));
   }
 
   NetworkBench& bench_;
   SearchRun& search_;
-  const Choices& previous_;
+  const Choices previous_;
   const RaceLimits& limits_;
   std::map<size_t, Schedule> picked_, first_;        ///< by task
   std::map<size_t, std::vector<std::string>> skip_;  ///< by task: schedules that lost in the network
@@ -148,10 +197,21 @@ class Racer {
   FinalRace out_;
 };
 
+/// A plan of earlier days, where it is one still: the options may differ from those that it was made with.
+Choices usable(NetworkBench& bench, Choices previous) {
+  for (const auto& [node, schedule] : bench.options().schedules) previous.erase(node);
+  try {
+    const Compiled& compiled = bench.build(previous)->compiled;
+    return compiled.weight_bytes <= compiled.weight_limit ? previous : Choices();
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 }  // namespace
 
 FinalRace race_plans(NetworkBench& bench, SearchRun& search, const Choices& previous, const RaceLimits& limits) {
-  return Racer(bench, search, previous, limits).run();
+  return Racer(bench, search, usable(bench, previous), limits).run();
 }
 
 }  // namespace kilter::tune

@@ -27,6 +27,7 @@ struct FinalRace {
   Choices choices;  ///< empty: the default stays
   Ratio default_ms, tuned_ms, ratio;
   bool same_plan = true;
+  bool kept = false;              ///< `choices` are the previous plan's: what was found is no better
   std::optional<Ratio> previous;  ///< tuned over previous, where that is another plan
   int64_t rounds = 0;
   double fidelity = 1;
@@ -37,8 +38,10 @@ struct FinalRace {
 };
 
 /// Races the winners of the search against the default plan and, where `previous` is not empty, against that one.
-/// Schedules whose layers are slower than the default there are replaced by the next best, then by the default. A plan
-/// whose total is not clearly faster than the default's is not accepted.
+/// Schedules whose layers are slower than the default there are replaced by the next best, then by the default; so are
+/// those that gain least for a byte where packed weights together take more than the network may have. A plan whose
+/// total is not clearly faster than the default's is not accepted, nor one that is clearly slower than the previous
+/// plan: that one then stays, where it still is clearly faster than the default.
 FinalRace race_plans(NetworkBench& bench, SearchRun& search, const Choices& previous, const RaceLimits& limits);
 
 }  // namespace kilter::tune

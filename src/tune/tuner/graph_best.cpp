@@ -5,6 +5,7 @@
 
 #include "measure/clock.h"
 #include "tune/tuner/contest.h"
+#include "tune/tuner/weight_budget.h"
 
 namespace kilter::tune {
 namespace {
@@ -16,7 +17,9 @@ constexpr double kHalfWidth = 0.002;  ///< of the ratio's interval that ends a r
 /// The problem of a network with alternatives, its answer, and what both look like.
 class Answering {
  public:
-  Answering(GraphBest& out, const Choices& history, const GraphTuneOptions& options) : out_(out) {
+  /// `room`: bytes that packed weights may take beyond the default's.
+  Answering(GraphBest& out, const Choices& history, int64_t room, const GraphTuneOptions& options)
+      : out_(out), room_(room) {
     history_ = indices(out.network, history);
     const double start = now_ms();
     const bool plain = std::any_of(out.network.layers.begin(), out.network.layers.end(), [](const Layer& l) {
@@ -29,7 +32,7 @@ class Answering {
     out.history_ms = problem_.cost_ms(history_);
     out.layers = problem_.nodes.size(), out.edges = problem_.edges.size();
     for (const auto& node : problem_.nodes) out.alternatives += node.size();
-    take(out.answer.ms < out.history_ms ? out.answer.choice : history_);
+    take(out.answer.ms < out.history_ms ? within_room(out.answer.choice) : history_);
   }
 
   void take(std::vector<size_t> chosen) {
@@ -59,11 +62,34 @@ class Answering {
   void give_way(const std::vector<size_t>& layers) {
     std::vector<size_t> chosen = chosen_;
     for (const size_t l : layers) chosen[l] = history_[l];
-    take(std::isfinite(problem_.cost_ms(chosen)) ? chosen : history_);
+    take(possible(std::move(chosen)));
   }
 
  private:
+  std::vector<size_t> possible(std::vector<size_t> chosen) const {
+    return std::isfinite(problem_.cost_ms(chosen)) ? std::move(chosen) : history_;
+  }
+
+  /// Differences from history-best that weigh too much together are taken back, those that gain least for a byte first.
+  std::vector<size_t> within_room(std::vector<size_t> chosen) const {
+    for (;;) {
+      int64_t room = room_;
+      std::vector<WeightClaim> claims;
+      for (size_t l = 0; l < chosen.size(); ++l) {
+        const auto& all = out_.network.layers[l].alternatives;
+        const int64_t before = all[history_[l]].weight_bytes;
+        room -= before;
+        claims.push_back(
+            {l, all[chosen[l]].weight_bytes - before, problem_.nodes[l][history_[l]] - problem_.nodes[l][chosen[l]]});
+      }
+      const auto l = first_to_go(claims, room);
+      if (!l) return possible(std::move(chosen));
+      chosen[*l] = history_[*l];
+    }
+  }
+
   GraphBest& out_;
+  int64_t room_;
   ChoiceProblem problem_;
   std::vector<size_t> history_, chosen_;
 };
@@ -195,7 +221,7 @@ GraphBest graph_best(NetworkBench& bench, std::span<const Record> records, const
   AlternativeOptions how{options.threads, options.schedules, options.measure_seconds, options.interrupted};
   out.measured = measure_alternatives(bench, out.network, how);
   out.prepare_ms = now_ms() - start;
-  Answering answering(out, history, options);
+  Answering answering(out, history, weight_room(compiled), options);
   GraphRace(bench, out, answering, history, options).run();
   return out;
 }
@@ -209,7 +235,7 @@ GraphBest graph_best_of_records(const Compiled& compiled, const CompileOptions& 
   add_schedules(out.network, compiled, compile, recorded(records, compiled, compile, options), history,
                 options.schedules);
   out.prepare_ms = now_ms() - start;
-  const Answering answering(out, history, options);
+  const Answering answering(out, history, weight_room(compiled), options);
   return out;
 }
 

@@ -18,8 +18,9 @@ namespace kilter::tune {
 struct Alternative {
   LayerChoice choice;  ///< `plain`: of all nodes of the layer
   double ms = 0;
-  double error_ms = 0;  ///< standard error of what it takes more or less than the layer by default
-  std::string basis;    ///< where ms comes from, in words: "by default", "measured here", "records", "estimated"
+  double error_ms = 0;       ///< standard error of what it takes more or less than the layer by default
+  std::string basis;         ///< where ms comes from, in words: "by default", "measured here", "records", "estimated"
+  int64_t weight_bytes = 0;  ///< of packed weights, more than by default
 };
 
 /// A unit of the default plan: a task, or a view that takes no time.

@@ -6,6 +6,7 @@
 #include "compile/tasks.h"
 #include "measure/conditions.h"
 #include "tune/run/of_compiled.h"
+#include "tune/tuner/weight_budget.h"
 
 namespace kilter::tune {
 namespace {
@@ -85,6 +86,10 @@ std::shared_ptr<const Variant> NetworkBench::build(const Choices& choices) {
   add_settings(choices, options);
   for (const auto& [node, choice] : choices) {
     if (choice.schedule) options.schedules[node] = *choice.schedule;
+  }
+  if (fallback_ != nullptr) {
+    options.limit_weights = false;
+    options.preferred = slimmed_schedules(fallback_->compiled);
   }
   Passed& from = passed(options);
   options.cache = from.cache.get();

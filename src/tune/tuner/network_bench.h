@@ -42,6 +42,7 @@ class NetworkBench {
   /// Builds a plan; one caller at a time, beside load() and measure() of another thread. Load it before a few more are
   /// built. Throws usage for a schedule that its template refuses, and for names that the graph does not have. Choices
   /// that change what the passes make cost a run of these, and packing weights anew; kernels are shared all the same.
+  /// Packed weights may take any size, and what layers of the default plan gave up for smaller ones stays given up.
   std::shared_ptr<const Variant> build(const Choices& choices);
 
   /// Nodes that run their reference kernels under `choices`; no code is generated. Throws as build() does.

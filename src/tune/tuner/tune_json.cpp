@@ -135,6 +135,7 @@ json to_json(const TuneResult& r) {
            {"ratio", to_json(r.ratio)},
            {"history_ratio", to_json(r.history_ratio)},
            {"same_plan", r.same_plan},
+           {"kept_previous", r.kept},
            {"rounds", r.rounds},
            {"trials", r.trials},
            {"failures", r.failures},
@@ -150,6 +151,7 @@ json to_json(const TuneResult& r) {
            {"tasks", json::array()},
            {"choices", json::object()}};
   if (r.graph) out["graph"] = to_json(*r.graph);
+  if (!r.graph_failed.empty()) out["graph_failed"] = r.graph_failed;
   if (r.previous) out["previous"] = to_json(*r.previous);
   for (const PhaseTime& p : r.phases) out["phases"].push_back({{"phase", p.phase}, {"seconds", p.seconds}});
   for (const TunedTask& t : r.tasks) out["tasks"].push_back(task_json(t));

@@ -6,6 +6,7 @@
 #include "measure/conditions.h"
 #include "tune/records/match.h"
 #include "tune/tuner/final_race.h"
+#include "tune/tuner/weight_budget.h"
 
 namespace kilter::tune {
 namespace {
@@ -50,8 +51,9 @@ std::vector<TunedTask> task_rows(const SearchRun& search, const FinalRace& race)
     row.fallback = row.schedule = task.task().fallback.text();
     if (const auto it = race.accepted.find(t); it != race.accepted.end()) {
       row.schedule = it->second;
-      row.predicted = task.candidates().at(it->second).ratios.ratio(search.noise());
       row.in_network = race.layers.at(row.nodes.front());
+      const auto known = task.candidates().find(it->second);
+      row.predicted = known == task.candidates().end() ? row.in_network : known->second.ratios.ratio(search.noise());
     }
     row.trials = task.trials();
     row.tried = task.tried(), row.size = static_cast<int64_t>(task.pruned().points.size());
@@ -70,10 +72,15 @@ void choose_graph_best(NetworkBench& bench, const std::vector<Record>& records, 
   how.runner = options.runner;
   how.measure_seconds = how.race_seconds = seconds / 2;
   how.interrupted = options.interrupted;
-  result.graph = graph_best(bench, records, result.choices, how);
+  try {
+    result.graph = graph_best(bench, records, result.choices, how);
+  } catch (const Error& e) {
+    result.graph_failed = e.message();  // what the search and the race found stands
+    return;
+  }
   if (!result.graph->won) return;
   result.choices = result.graph->choices;
-  result.same_plan = false;
+  result.same_plan = result.kept = false;
   result.ratio = result.graph->default_ratio, result.tuned_ms = result.graph->ms;
   result.rounds = result.graph->rounds;
 }
@@ -88,7 +95,7 @@ std::vector<Record> raced_records(const SearchRun& search, const FinalRace& race
 TuneResult raced_result(const SearchRun& search, const FinalRace& race) {
   TuneResult out;
   out.choices = out.history = race.choices;
-  out.same_plan = race.same_plan;
+  out.same_plan = race.same_plan, out.kept = race.kept;
   out.ratio = out.history_ratio = race.ratio;
   out.default_ms = race.default_ms, out.tuned_ms = race.tuned_ms;
   if (race.same_plan) out.default_ms = out.tuned_ms = {search.default_ms(), search.default_ms(), search.default_ms()};
@@ -135,7 +142,7 @@ TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& g
   runner.threads = options.threads;
   NetworkBench bench(std::move(graph), compile, std::move(runner));
   SearchRun search(bench, options, compile, log);
-  const Choices previous = previous_choices(search);
+  const Choices previous = asked.previous.empty() ? previous_choices(search) : asked.previous;
   const double prepared = now_ms();
   search.show("preparing");
   log.tell(0, prepared_event(search));
@@ -160,6 +167,8 @@ TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& g
     if (options.progress) options.progress(search.progress("choosing"));
     choose_graph_best(bench, records, options, short_race ? kLeastGraph : graph_seconds, result);
   }
+  result.choices = with_slimmed(std::move(result.choices), bench.fallback().compiled);
+  result.history = with_slimmed(std::move(result.history), bench.fallback().compiled);
   const double end = now_ms();
   result.restarts = bench.runner().restarts();
   result.seconds = (end - start) / 1e3;

@@ -67,6 +67,7 @@ struct TuneOptions {
   std::string network;   ///< for records
   std::string program, device;
   std::vector<Record> known;                          ///< earlier records, any
+  Choices previous;                                   ///< the plan that is in use; empty: what `known` gives
   std::function<void(std::span<const Record>)> keep;  ///< gets every trial's record as soon as it is known
   std::function<void(const TuneProgress&)> progress;  ///< some times a second
   /// Milliseconds below which these steps of a plan cannot come on this machine; for TaskProgress, may be empty.
@@ -99,11 +100,13 @@ struct TuneResult {
   Choices choices;                 ///< what to compile with; empty: nothing is faster
   Choices history;                 ///< the best schedule of each task, as the races left it
   std::optional<GraphBest> graph;  ///< with TuneOptions::graph_best
+  std::string graph_failed;        ///< why there is none though it was asked for
   Ratio default_ms, tuned_ms;
   Ratio ratio;          ///< tuned over default, paired; {1, 1, 1} when the plans are the same
   Ratio history_ratio;  ///< of `history` over the default, as the races found it; `ratio` where the graph tuner lost
   bool same_plan = false;
-  std::optional<Ratio> previous;  ///< tuned over what earlier records give, where that is another plan
+  bool kept = false;              ///< the previous plan stays: what was found is no better
+  std::optional<Ratio> previous;  ///< tuned over the previous plan, where that is another one
   int64_t rounds = 0;             ///< of the last race
   int64_t trials = 0, failures = 0, restarts = 0;
   double seconds = 0, trials_per_second = 0;

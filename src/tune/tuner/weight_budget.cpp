@@ -1,0 +1,42 @@
+#include "tune/tuner/weight_budget.h"
+
+#include <algorithm>
+
+namespace kilter::tune {
+
+std::optional<size_t> first_to_go(std::span<const WeightClaim> claims, int64_t room) {
+  int64_t all = 0;
+  const WeightClaim* least = nullptr;
+  const auto price = [](const WeightClaim& c) { return c.gain / static_cast<double>(c.bytes); };
+  for (const WeightClaim& claim : claims) {
+    all += claim.bytes;
+    if (claim.bytes > 0 && (least == nullptr || price(claim) < price(*least))) least = &claim;
+  }
+  if (all <= room || least == nullptr) return std::nullopt;
+  return least->id;
+}
+
+int64_t packed_bytes(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  const Template* from = find_template(schedule.name);
+  if (from == nullptr || from->estimate == nullptr) return 0;
+  const auto estimate = from->estimate(task, schedule, limits);
+  const auto* known = std::get_if<Estimate>(&estimate);
+  return known == nullptr ? 0 : known->constant_bytes;
+}
+
+std::map<std::string, Schedule> slimmed_schedules(const Compiled& compiled) {
+  std::map<std::string, Schedule> out;
+  for (const Step& step : compiled.plan.steps) {
+    if (std::ranges::find(compiled.slimmed, step.name) != compiled.slimmed.end() && step.kind == StepKind::kernel)
+      out.emplace(step.name, parse_schedule(step.schedule));
+  }
+  return out;
+}
+
+Choices with_slimmed(Choices choices, const Compiled& compiled) {
+  if (choices.empty()) return choices;
+  for (const auto& [node, schedule] : slimmed_schedules(compiled)) choices.emplace(node, schedule);
+  return choices;
+}
+
+}  // namespace kilter::tune
