@@ -22,7 +22,7 @@ constexpr PassRow kPasses[] = {
      "needs constant weights; its product is a Gemm, which canonicalise knows"},
     {"canonicalise", canonicalise, "writes operators in the one form that later passes know",
      "before the patterns, which are stated in that form"},
-    {"recognise_patterns", recognise_patterns, "finds LayerNorm, GELU, SiLU, HardSwish in decomposed form",
+    {"recognise_patterns", recognise_patterns, "finds LayerNorm, RMSNorm, GELU, SiLU, HardSwish in decomposed form",
      "needs canonical nodes; before batch-norm folding takes scales apart"},
     {"recognise_attention", recognise_attention, "finds softmax(q k') v in decomposed form",
      "needs softmax over the last axis, as canonicalise leaves it; before fusion takes scale and mask"},
