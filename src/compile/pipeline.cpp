@@ -26,6 +26,8 @@ constexpr PassRow kPasses[] = {
      "needs canonical nodes; before batch-norm folding takes scales apart"},
     {"recognise_attention", recognise_attention, "finds softmax(q k') v in decomposed form",
      "needs softmax over the last axis, as canonicalise leaves it; before fusion takes scale and mask"},
+    {"signals_as_images", signals_as_images, "keeps [n,c,w] between convolutions as images [n,c,1,w]",
+     "after the patterns, which know signals; before folding and fusion, which stop at a change of shape"},
     {"fold_batch_norm", fold_batch_norm, "folds per-channel scales and shifts into the convolution before them",
      "needs constant parameters; before fusion"},
     {"common_subexpressions", common_subexpressions, "merges equal nodes", "after rewriting, which makes equal nodes"},
