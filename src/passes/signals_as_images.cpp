@@ -7,8 +7,8 @@
 //   %t: [n,c,1,w] = Reshape(%b)
 //   %c: [n,c,1,w] = Conv(%t, %v)
 //
-// Through element-wise nodes, concatenations, means and other reductions over w, and normalisations of channels. Nodes
-// of signals that no convolution or pool made stay as they are.
+// Through element-wise nodes, concatenations, runs of channels, means and other reductions over w, and normalisations
+// of channels. Nodes of signals that no convolution or pool made stay as they are.
 
 #include <algorithm>
 #include <map>
@@ -35,7 +35,9 @@ class Signals {
   void run() {
     for (NodeId id : std::vector<NodeId>(graph_.order())) {
       const Node node = read().node(id);
-      if (node.dead || node.outputs.size() != 1 || node.outputs[0] == kNone || !node.op->domain.empty()) continue;
+      const bool all = std::none_of(node.outputs.begin(), node.outputs.end(), [](ValueId v) { return v == kNone; });
+      if (node.dead || !all || !node.op->domain.empty() || (node.outputs.size() > 1 && node.op->name != "Split"))
+        continue;
       if (type(node.outputs[0]).dtype != DType::f32) continue;
       note_image(node);
       if (type(node.outputs[0]).shape.size() == 3) lift(id, node);
@@ -62,7 +64,8 @@ class Signals {
     const bool passes_on = family == Family::map || family == Family::reduce || family == Family::normalize;
     const bool of_images =
         std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return images_.contains(v); });
-    if (makes || (of_images && (passes_on || node.op->name == "Concat"))) images_.insert(node.outputs[0]);
+    const bool moves = node.op->name == "Concat" || node.op->name == "Split" || node.op->name == "Slice";
+    if (makes || (of_images && (passes_on || moves))) images_.insert(node.outputs.begin(), node.outputs.end());
   }
 
   /// The image that a signal is a view of, or kNone.
@@ -86,16 +89,19 @@ class Signals {
     const bool any =
         std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return image_of(v) != kNone; });
     const bool can = any && ((node.op->family == Family::map && elementwise(node)) || joins(node) || reduces(node) ||
-                             normalises(node));
+                             normalises(node) || parts(node));
     if (!can || !context_.take()) return;
-    const ValueId image = over_images(node);
-    images_.insert(image);
-    const ValueId signal = reshaped(image, type(node.outputs[0]).shape, node.name + ".out");
-    const std::string name = graph_.value(node.outputs[0]).name;
-    graph_.replace_uses(node.outputs[0], signal);
+    const std::vector<ValueId> images = over_images(node);
+    std::vector<std::pair<ValueId, std::string>> signals;
+    for (size_t i = 0; i < images.size(); ++i) {
+      const std::string name = graph_.value(node.outputs[i]).name;
+      signals.emplace_back(reshaped(images[i], type(node.outputs[i]).shape, node.name + ".out"), name);
+      graph_.replace_uses(node.outputs[i], signals[i].first);
+      images_.insert(images[i]);
+      lifted_.emplace_back(images[i], name);
+    }
     graph_.erase(id);
-    graph_.rename(signal, name);
-    lifted_.emplace_back(image, name);
+    for (const auto& [signal, name] : signals) graph_.rename(signal, name);
   }
 
   /// Operands broadcast to the signal: all f32 or of one element, one of them an image of the whole.
@@ -127,25 +133,36 @@ class Signals {
            image_of(node.inputs[0]) != kNone;
   }
 
-  ValueId over_images(const Node& node) {
+  /// A Split into runs of channels, or one by a Slice.
+  bool parts(const Node& node) const {
+    if (node.op->name == "Split") return normal_axis(node, node.int_attr("axis", 0), 3) == 1;
+    if (node.op->name != "Slice" || node.inputs.size() < 4) return false;
+    const auto& axes = graph_.value(node.inputs[3]).constant;
+    return axes && axes->elems() == 1 && normal_axis(node, axes->ints()[0], 3) == 1;
+  }
+
+  std::vector<ValueId> over_images(const Node& node) {
     GraphBuilder::Options options;
     options.name = node.name;
     options.opset = node.opset;
     options.expand = false;
+    options.output_count = node.outputs.size();
     Attrs attrs = node.attrs;
     if (node.op->family == Family::reduce) {
       const std::vector<int64_t> axes{2, 3};
       const ValueId list = b_.constant(Tensor::of<int64_t>({2}, std::span<const int64_t>(axes)), node.name + ".axes");
-      return b_.add(node.op->name, {image_of(node.inputs[0]), list}, {{"keepdims", int64_t{1}}}, node.name);
+      return {b_.add(node.op->name, {image_of(node.inputs[0]), list}, {{"keepdims", int64_t{1}}}, node.name)};
     }
     if (node.op->name == "Concat") {
       const int64_t axis = normal_axis(node, node.int_attr("axis", 1), 3);
       attrs["axis"] = axis == 2 ? int64_t{3} : axis;
     }
-    const size_t images = node.op->family == Family::normalize ? 1 : node.inputs.size();
     std::vector<ValueId> inputs = node.inputs;
-    for (size_t i = 0; i < images; ++i) inputs[i] = as_image(inputs[i]);
-    return b_.add(node.op->name, inputs, attrs, options)[0];
+    if (node.op->name == "Split") attrs["axis"] = int64_t{1};
+    if (node.op->name == "Slice") inputs[3] = b_.constant(Tensor::of<int64_t>({1}, {1}), node.name + ".axes");
+    const bool all = node.op->family == Family::map || node.op->name == "Concat";
+    for (size_t i = 0; i < (all ? inputs.size() : 1); ++i) inputs[i] = as_image(inputs[i]);
+    return b_.add(node.op->name, inputs, attrs, options);
   }
 
   /// An operand that broadcasts to signals, as one that does to images.

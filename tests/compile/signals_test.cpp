@@ -119,6 +119,19 @@ TEST(Signals, GatesSlopesAndNormalisationsStayBetweenConvolutions) {
             "Relayout; Conv+PRelu; InstanceNormalization; ReduceMean; Conv+Sigmoid; Mul; Conv+Tanh; Relayout");
 }
 
+/// As in WaveNet: one half of the channels is the gate of the other.
+TEST(Signals, HalvesOfTheChannelsAreReadWhereTheyLie) {
+  SweepNet net(6);
+  const ValueId x = conv_bn_relu(net, net.input({1, 16, 24}), 32, 3);
+  GraphBuilder::Options two;
+  two.output_count = 2;
+  const auto halves =
+      net.b.add("Split", {conv(net, x, 64, 3, same(3))}, {{"axis", int64_t{1}}, {"num_outputs", int64_t{2}}}, two);
+  const ValueId gated = net.b.add("Mul", {net.b.add("Tanh", {halves[0]}), net.b.add("Sigmoid", {halves[1]})});
+  net.output(net.b.add("Add", {conv(net, gated, 32, 1), x}));
+  EXPECT_EQ(tasks_in(net), "Relayout; Conv+Relu; Conv; Sigmoid; Tanh+Mul; Conv+Add; Relayout");
+}
+
 /// Convolutions, pools, sums, concatenations and nodes that no image can stand for, in any order.
 class Drawn {
  public:
@@ -138,7 +151,7 @@ class Drawn {
   int64_t filters() { return draw_.pick({1, 8, 16, 17, 32, 48}); }
 
   ValueId next(ValueId v) {
-    switch (draw_.between(0, 11)) {
+    switch (draw_.between(0, 12)) {
       case 0:
       case 1:
       case 2:
@@ -158,6 +171,8 @@ class Drawn {
         return gated(v);
       case 10:
         return turned(v);
+      case 11:
+        return part(v);
       default:
         return net_.b.add(draw_.pick<std::string_view>({"Relu", "Sigmoid", "Gelu", "LeakyRelu", "Softplus"}), {v});
     }
@@ -221,6 +236,22 @@ class Drawn {
   ValueId gated(ValueId v) {
     const ValueId mean = net_.b.add(draw_.chance(50) ? "GlobalAveragePool" : "GlobalMaxPool", {v});
     return net_.b.add("Mul", {v, net_.b.add("Sigmoid", {mean})});
+  }
+
+  /// Some of the channels or steps of time, or a product of both parts.
+  ValueId part(ValueId v) {
+    const int64_t axis = draw_.chance(80) ? 1 : 2, extent = shape(v)[static_cast<size_t>(axis)];
+    if (extent < 2) return v;
+    const auto list = [&](const Ints& i) {
+      return net_.b.constant(Tensor::of<int64_t>({static_cast<int64_t>(i.size())}, std::span<const int64_t>(i)));
+    };
+    const int64_t first = draw_.chance(60) ? (extent + 1) / 2 : draw_.between(1, extent - 1);
+    if (draw_.chance(30)) return net_.b.add("Slice", {v, list({first}), list({extent}), list({axis - 3})});
+    GraphBuilder::Options two;
+    two.output_count = 2;
+    const auto parts = net_.b.add("Split", {v, list({first, extent - first})}, {{"axis", axis}}, two);
+    values_.push_back(parts[0]);
+    return 2 * first == extent ? net_.b.add("Mul", {parts[0], net_.b.add("Sigmoid", {parts[1]})}) : parts[1];
   }
 
   /// Nodes over other axes.

@@ -70,6 +70,22 @@ TEST(SignalsAsImages, ConcatenationsAlongTimeAndMeansOverIt) {
             "output \"e\" %e\n");
 }
 
+TEST(SignalsAsImages, RunsOfChannelsAreOfImages) {
+  EXPECT_EQ(
+      after(signals_as_images, chain("%p: f32[1,2,6], %q: f32[1,2,6] = Split@18 \"s\" {axis=1, num_outputs=2}(%b)\n"
+                                     "    %c: f32[1,4,6] = Concat@13 \"c\" {axis=1}(%q, %p)")),
+      fmt::format("{}%p: f32[1,2,1,6], %q: f32[1,2,1,6] = Split@18 \"s_1\" {{axis=1, num_outputs=2}}(%a)\n"
+                  "%c: f32[1,4,1,6] = Concat@13 \"c_1\" {{axis=1}}(%q, %p)\n{}",
+                  kFirst, kLast));
+  EXPECT_EQ(
+      after(signals_as_images, chain("const %zero: i64[1](0)\n    const %two: i64[1](2)\n    const %dim: i64[1](-2)\n"
+                                     "    %p: f32[1,2,6] = Slice@13 \"p\"(%b, %zero, %two, %dim)\n"
+                                     "    %c: f32[1,4,6] = Concat@13 \"c\" {axis=1}(%p, %p)")),
+      fmt::format("{}%p: f32[1,2,1,6] = Slice@13 \"p_1\"(%a, %zero, %two, %p.axes)\n"
+                  "%c: f32[1,4,1,6] = Concat@13 \"c_1\" {{axis=1}}(%p, %p)\n{}",
+                  kFirst, kLast));
+}
+
 TEST(SignalsAsImages, OtherReadersOfAValueGetTheSignal) {
   EXPECT_EQ(after(signals_as_images, chain("%c: f32[1,4,6] = Relu@14 \"c\"(%b)\n"
                                            "    %t: f32[1,6,4] = Transpose@13 \"t\" {perm=[0, 2, 1]}(%c)\n"
@@ -84,7 +100,10 @@ TEST(SignalsAsImages, OtherReadersOfAValueGetTheSignal) {
 
 TEST(SignalsAsImages, WhatMixesStepsOfTimeOrChannelsStays) {
   for (const std::string_view between :
-       {"%c: f32[1,4,6] = Softmax@13 \"c\"(%b)", "input %m: f32[6,6]\n    %c: f32[1,4,6] = MatMul@13 \"c\"(%b, %m)",
+       {"%c: f32[1,4,6] = Softmax@13 \"c\"(%b)",
+        "%p: f32[1,4,3], %q: f32[1,4,3] = Split@18 \"s\" {axis=2, num_outputs=2}(%b)\n"
+        "    %c: f32[1,4,6] = Concat@13 \"c\" {axis=2}(%q, %p)",
+        "input %m: f32[6,6]\n    %c: f32[1,4,6] = MatMul@13 \"c\"(%b, %m)",
         "const %one: i64[1](1)\n    %r: f32[1,1,6] = ReduceMean@18 \"r\"(%b, %one)\n    input %y: f32[1,4,6]\n"
         "    %c: f32[1,4,6] = Add@14 \"c\"(%y, %r)",
         "const %wide: f32[1,1,4,6]#0\n    const %s: i64[3](1, 4, 6)\n    %m: f32[1,1,4,6] = Mul@14 \"m\"(%b, %wide)\n"
