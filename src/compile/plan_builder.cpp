@@ -128,7 +128,10 @@ class PlanBuilder {
   bool viewable(const Unit& unit) const {
     const Node& node = graph_.node(unit.nodes.front());
     if (options_.naive || is_string(node)) return false;
-    return node.op->family == Family::reshape || (node.op->name == "Concat" && node.op->family == Family::movement);
+    if (node.op->family == Family::reshape) return true;
+    // A blocked Slice or Split is a run of blocks.
+    return node.op->family == Family::movement &&
+           (node.op->name == "Concat" || (node.outputs[0] != kNone && graph_.type(node.outputs[0]).layout.block > 1));
   }
   bool is_string(const Node& node) const {
     return std::any_of(node.outputs.begin(), node.outputs.end(),

@@ -151,7 +151,8 @@ class Placer {
     const auto users = graph_.users(part);
     return std::any_of(users.begin(), users.end(), [&](NodeId u) {
       const OpDef& op = *graph_.node(u).op;
-      const bool moves = op.family == Family::movement && op.name != "Concat" && u != user;
+      const bool moves = op.family == Family::movement && op.name != "Concat" && u != user &&
+                         graph_.type(part).layout.block == 1;  // parts of blocked images are views
       return op.family == Family::reshape || op.family == Family::gather || moves;
     });
   }
@@ -182,7 +183,7 @@ class Placer {
     const Node& node = graph_.node(id);
     if (!dense_.contains(id) && node.outputs[0] != kNone && !placed(node.outputs[0])) {
       if (node.op->family == Family::reshape) return place_reshape(id);
-      if (node.op->family == Family::movement && place_region_views(id)) return;
+      if (node.op->family == Family::movement && (place_channel_views(id) || place_region_views(id))) return;
       if (node.op->name == "Relayout" && place_relayout_view(id)) return;
     }
     if (node.op->family == Family::reshape && !dense_.contains(id)) {
@@ -241,6 +242,28 @@ class Placer {
       const Node& node = graph_.node(user);
       if (!kernel(user) || node.op->family == Family::movement || node.op->family == Family::gather) return false;
       if (!last_contiguous && node.op->family != Family::matmul) return false;
+    }
+    return true;
+  }
+
+  /// Slice and Split of a blocked image along its channels: runs of blocks, with the halo of the whole.
+  bool place_channel_views(NodeId id) {
+    const Node& node = graph_.node(id);
+    const TensorType& from = graph_.type(node.inputs[0]);
+    if (from.layout.block == 1) return false;
+    map_.views.insert(id);
+    const Storage whole = of(node.inputs[0]);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const TensorType& type = graph_.type(node.outputs[i]);
+      const auto first = first_channel(graph_, node, i);
+      require(first && *first % from.layout.block == 0 && type.layout == from.layout,
+              "{} of {} into {} is no run of blocks with its halo", label(node), text(from), text(type));
+      Storage part = whole;
+      const int64_t offset = *first / from.layout.block * whole.phys.strides[1];
+      part.offset_elems += offset;
+      part.phys.elems -= offset;
+      part.phys.dims = physical(type).dims;
+      set(node.outputs[i], part);
     }
     return true;
   }

@@ -1,6 +1,6 @@
 // Where every value lives: which buffer, at which offset, with which strides. Reshapes, slices and transposes become
-// views of their source; parts of a concatenation and sources of an output transpose are written in place of their
-// user.
+// views of their source, as do runs of blocks of channels; parts of a concatenation and sources of an output transpose
+// are written in place of their user.
 #pragma once
 
 #include <set>

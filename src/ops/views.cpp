@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "ops/builder.h"
+#include "ops/regions.h"
+
 namespace kilter {
 
 std::optional<Shape> view_strides(const Shape& shape, const Shape& strides, const Shape& to) {
@@ -34,6 +37,18 @@ std::optional<Shape> view_strides(const Shape& shape, const Shape& strides, cons
     used *= to[d];
   }
   return result;
+}
+
+std::optional<int64_t> first_channel(const Graph& graph, const Node& node, size_t output) {
+  if (!node.op->domain.empty() || (node.op->name != "Slice" && node.op->name != "Split")) return std::nullopt;
+  const Shape &in = graph.type(node.inputs[0]).shape, &out = graph.type(node.outputs[output]).shape;
+  if (in.size() != 4 || elems(out) == 0 || out != Shape{in[0], out[1], in[2], in[3]}) return std::nullopt;
+  const auto regions = node.op->regions(view(graph, node), static_cast<int32_t>(output));
+  if (!regions || regions->size() != 1) return std::nullopt;
+  const CopyRegion found = merged(regions->front());
+  const CopyRegion wanted = merged(whole_region(0, out, dense_strides(in), found.in_offset));
+  if (found.extent != wanted.extent || found.in_strides != wanted.in_strides) return std::nullopt;
+  return found.in_offset / (in[2] * in[3]);
 }
 
 std::vector<int64_t> transpose_perm(const Node& node, int64_t rank) {

@@ -2,11 +2,11 @@
 //
 //   Gemm(a, b, c; alpha, beta)      =>  Add(Mul(MatMul(a', b'), alpha), beta * c)
 //   BatchNormalization(x, constants)=>  Add(Mul(x, scale), shift)
-//   Conv of [n,c,w]                 =>  Conv of [n,c,1,w] between reshapes
-//   GlobalAveragePool(x)            =>  ReduceMean(x, axes = 2, 3); GlobalMaxPool likewise
-//   Softmax over an inner axis      =>  Transpose, Softmax over the last, Transpose
-//   Reduce*(x; keepdims = 0)        =>  Reshape(Reduce*(x; keepdims = 1))
-//   ConvTranspose(kernel = stride)  =>  DepthToSpace(Conv of 1x1) where all phases together are few channels
+//   Conv of [n,c,w]                 =>  Conv of [n,c,1,w] between reshapes; ConvTranspose, MaxPool, AveragePool
+//   likewise GlobalAveragePool(x)            =>  ReduceMean(x, axes = 2, 3); GlobalMaxPool likewise Softmax over an
+//   inner axis      =>  Transpose, Softmax over the last, Transpose Reduce*(x; keepdims = 0)        =>
+//   Reshape(Reduce*(x; keepdims = 1)) ConvTranspose(kernel = stride)  =>  DepthToSpace(Conv of 1x1) where all phases
+//   together are few channels
 
 #include <cmath>
 #include <optional>
@@ -46,7 +46,11 @@ class Canonical {
   std::optional<ValueId> rewrite(const Node& node) {
     if (node.op->name == "Gemm") return gemm(node);
     if (node.op->name == "BatchNormalization") return batch_norm(node);
-    if (node.op->name == "Conv" && type(node.inputs[0]).shape.size() == 3) return conv1d(node);
+    if (!node.inputs.empty() && node.inputs[0] != kNone && type(node.inputs[0]).shape.size() == 3) {
+      if (node.op->name == "Conv") return conv1d(node);
+      if (node.op->name == "ConvTranspose") return conv_transpose1d(node);
+      if (node.op->name == "MaxPool" || node.op->name == "AveragePool") return pool1d(node);
+    }
     if (node.op->name == "ConvTranspose") return upsampling(node);
     if (node.op->name == "GlobalAveragePool") return global_reduction(node, "ReduceMean");
     if (node.op->name == "GlobalMaxPool") return global_reduction(node, "ReduceMax");
@@ -116,21 +120,62 @@ class Canonical {
     return b_.add("Add", {scaled, b_.constant(add, node.name + ".shift")}, {}, node.name);
   }
 
-  std::optional<ValueId> conv1d(const Node& node) {
-    if (!f32(node.inputs[0]) || constant(node.inputs[1]) == nullptr || !context_.take()) return std::nullopt;
+  /// Attributes of a window over [n,c,1,w] for one over [n,c,w].
+  static Attrs with_row(const Window& w) {
+    using Ints = std::vector<int64_t>;
+    return {{"kernel_shape", Ints{1, w.kernel[0]}},
+            {"strides", Ints{1, w.strides[0]}},
+            {"dilations", Ints{1, w.dilations[0]}},
+            {"pads", Ints{0, w.pads_begin[0], 0, w.pads_end[0]}}};
+  }
+
+  /// The node over an image of one row, between reshapes.
+  ValueId over_row(const Node& node, const Attrs& attrs) {
     const Shape &x = type(node.inputs[0]).shape, &y = type(node.outputs[0]).shape;
-    const Tensor& w = *constant(node.inputs[1]);
-    const Window win = conv_window(node, x, w.shape());
     std::vector<ValueId> inputs = node.inputs;
     inputs[0] = reshape(inputs[0], {x[0], x[1], 1, x[2]}, node.name + ".in");
-    inputs[1] = b_.constant(w.reshaped({w.shape()[0], w.shape()[1], 1, w.shape()[2]}), graph_.value(inputs[1]).name);
-    Attrs attrs{{"kernel_shape", std::vector<int64_t>{1, w.shape()[2]}},
-                {"strides", std::vector<int64_t>{1, win.strides[0]}},
-                {"dilations", std::vector<int64_t>{1, win.dilations[0]}},
-                {"pads", std::vector<int64_t>{0, win.pads_begin[0], 0, win.pads_end[0]}},
-                {"group", node.int_attr("group", 1)}};
-    const ValueId out = b_.add("Conv", inputs, attrs, node.name);
-    return reshape(out, y, node.name + ".out");
+    if (inputs.size() > 1) {
+      const Tensor& w = *constant(inputs[1]);
+      const Shape& s = w.shape();
+      inputs[1] = b_.constant(w.reshaped({s[0], s[1], 1, s[2]}), graph_.value(inputs[1]).name);
+    }
+    return reshape(b_.add(node.op->name, inputs, attrs, node.name), y, node.name + ".out");
+  }
+
+  std::optional<ValueId> conv1d(const Node& node) {
+    const Tensor* w = constant(node.inputs[1]);
+    if (!f32(node.inputs[0]) || w == nullptr || !context_.take()) return std::nullopt;
+    Attrs attrs = with_row(conv_window(node, type(node.inputs[0]).shape, w->shape()));
+    attrs["group"] = node.int_attr("group", 1);
+    return over_row(node, attrs);
+  }
+
+  /// Dense and depthwise ones without dilation, which have kernels.
+  std::optional<ValueId> conv_transpose1d(const Node& node) {
+    const Tensor* w = constant(node.inputs[1]);
+    if (!f32(node.inputs[0]) || w == nullptr) return std::nullopt;
+    const Shape& x = type(node.inputs[0]).shape;
+    const Window win = conv_transpose_window(node, x, w->shape());
+    const int64_t groups = node.int_attr("group", 1);
+    const bool has_kernel = groups == 1 || (groups == x[1] && w->shape()[1] == 1);
+    if (!has_kernel || win.dilations[0] != 1 || !context_.take()) return std::nullopt;
+    Attrs attrs = with_row(win);
+    const int64_t full = (win.in[0] - 1) * win.strides[0] + win.span(0) - win.pads_begin[0] - win.pads_end[0];
+    attrs["output_padding"] = std::vector<int64_t>{0, win.out[0] - full};
+    attrs["group"] = groups;
+    return over_row(node, attrs);
+  }
+
+  std::optional<ValueId> pool1d(const Node& node) {
+    const bool indices = node.outputs.size() > 1 && node.outputs[1] != kNone;
+    if (!f32(node.inputs[0]) || indices || !context_.take()) return std::nullopt;
+    const Window win = pool_window(node, type(node.inputs[0]).shape);
+    Attrs attrs = with_row(win);
+    const std::string pad = node.string_attr("auto_pad", "NOTSET");
+    const bool declared = pad.empty() || pad == "NOTSET";  // ceil_mode means nothing beside the others
+    if (declared) attrs["ceil_mode"] = node.int_attr("ceil_mode", 0);
+    if (node.op->name == "AveragePool") attrs["count_include_pad"] = node.int_attr("count_include_pad", 0);
+    return over_row(node, attrs);
   }
 
   /// Phases that do not overlap are channels of one convolution. With few output channels the phases one by one would

@@ -11,6 +11,7 @@
 
 #include "ops/builder.h"
 #include "ops/reduction.h"
+#include "ops/views.h"
 #include "ops/window.h"
 #include "passes/pass.h"
 #include "schedule/emit.h"
@@ -109,6 +110,20 @@ class Layouts {
     return any;
   }
 
+  /// Slice and Split of a blocked image into runs of channels that begin and end with a block, or with the image.
+  bool parts_block(const Node& node) const {
+    if (!blocked(node.inputs[0]) || constant(node.inputs[0])) return false;
+    const int64_t channels = graph_.type(node.inputs[0]).shape[1];
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i] == kNone || !image(node.outputs[i])) return false;
+      const auto first = first_channel(graph_, node, i);
+      if (!first || *first % block_ != 0) return false;
+      const int64_t end = *first + graph_.type(node.outputs[i]).shape[1];
+      if (end % block_ != 0 && end != channels) return false;
+    }
+    return true;
+  }
+
   void decide(NodeId id) {
     Node& node = graph_.node(id);
     bool block = false;
@@ -135,12 +150,15 @@ class Layouts {
         block = map_blocks(node);
         break;
       case Family::movement:
-        block = node.op->name == "Concat" && concat_blocks(node);
+        block = node.op->name == "Concat" ? concat_blocks(node) : parts_block(node);
         break;
       default:
         break;
     }
-    if (block && !context_.plain_layout.contains(node.name)) graph_.value(node.outputs[0]).type.layout.block = block_;
+    if (!block || context_.plain_layout.contains(node.name)) return;
+    for (ValueId out : node.outputs) {
+      if (out != kNone) graph_.value(out).type.layout.block = block_;
+    }
   }
 
   /// `value` in another layout; one Relayout per value and layout.
@@ -233,15 +251,18 @@ class Layouts {
       if (!blocked(node.outputs[0]) || !blocked(node.inputs[0])) continue;
       merge_halo(node.inputs[0], pads(node));
     }
-    // Parts of a concatenation lie inside it: all share one halo.
+    // Parts lie inside their concatenation, or inside what they are cut from: all share one halo.
     bool changed = true;
     while (changed) {
       changed = false;
       for (NodeId id : graph_.order()) {
         const Node& node = graph_.node(id);
-        if (node.op->name != "Concat" || !blocked(node.outputs[0])) continue;
-        for (ValueId in : node.inputs) changed |= merge_halo(node.outputs[0], graph_.type(in).layout.halo);
-        for (ValueId in : node.inputs) changed |= merge_halo(in, graph_.type(node.outputs[0]).layout.halo);
+        if (node.op->family != Family::movement || !blocked(node.outputs[0])) continue;
+        const bool joins = node.op->name == "Concat";
+        const ValueId whole = joins ? node.outputs[0] : node.inputs[0];
+        const std::vector<ValueId>& parts = joins ? node.inputs : node.outputs;
+        for (ValueId part : parts) changed |= merge_halo(whole, graph_.type(part).layout.halo);
+        for (ValueId part : parts) changed |= merge_halo(part, graph_.type(whole).layout.halo);
       }
     }
   }

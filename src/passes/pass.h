@@ -60,6 +60,7 @@ void split_recurrent(Graph& graph, PassContext& context);
 void canonicalise(Graph& graph, PassContext& context);
 void recognise_patterns(Graph& graph, PassContext& context);
 void recognise_attention(Graph& graph, PassContext& context);
+void signals_as_images(Graph& graph, PassContext& context);
 void fold_batch_norm(Graph& graph, PassContext& context);
 void choose_layouts(Graph& graph, PassContext& context);
 void fuse(Graph& graph, PassContext& context);

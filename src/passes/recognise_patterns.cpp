@@ -4,8 +4,9 @@
 //   Mul(x, Clip(x + 3, 0, 6)) / 6   Mul(x, HardSigmoid(x))    =>  HardSwish(x)
 //   x * 0.5 * (1 + Erf(x / sqrt 2)), in any order             =>  Gelu(x)
 //   d = x - mean(x); d / sqrt(mean(d * d) + e) * s + b        =>  LayerNormalization(x, s, b)
-//   Reshape(InstanceNormalization(Reshape(x, [n, g, ...])))   =>  GroupNormalization(x; g)
-//   GroupNormalization(x, s, b) * t + u, t and u by channel   =>  GroupNormalization(x, s t, b t + u)
+//   x / sqrt(mean(x * x) + e) * s, s before or after          =>  RMSNormalization(x, s); of d: LayerNormalization(x,
+//   s) Reshape(InstanceNormalization(Reshape(x, [n, g, ...])))   =>  GroupNormalization(x; g) GroupNormalization(x, s,
+//   b) * t + u, t and u by channel   =>  GroupNormalization(x, s t, b t + u)
 
 #include <algorithm>
 #include <cmath>
@@ -25,12 +26,22 @@ class Recogniser {
   Recogniser(Graph& graph, PassContext& context) : graph_(graph), context_(context), b_(graph) {}
 
   void run() {
+    apply({&Recogniser::swish, &Recogniser::hard_swish, &Recogniser::gelu, &Recogniser::layer_norm,
+           &Recogniser::group_norm, &Recogniser::scaled_group_norm});
+    apply({&Recogniser::rms_norm});  // whose form is a part of LayerNormalization's
+    graph_.sort();
+    graph_.remove_dead();
+  }
+
+ private:
+  using Rule = std::optional<ValueId> (Recogniser::*)(const Node&);
+
+  void apply(const std::vector<Rule>& rules) {
     for (NodeId id : std::vector<NodeId>(graph_.order())) {
       const Node node = read().node(id);
       if (node.dead || node.op->domain != "" || node.outputs.size() != 1 || node.outputs[0] == kNone) continue;
       if (graph_.type(node.outputs[0]).dtype != DType::f32) continue;
-      for (const auto rule : {&Recogniser::swish, &Recogniser::hard_swish, &Recogniser::gelu, &Recogniser::layer_norm,
-                              &Recogniser::group_norm, &Recogniser::scaled_group_norm}) {
+      for (const Rule rule : rules) {
         const std::optional<ValueId> to = (this->*rule)(node);
         if (!to) continue;
         graph_.replace_uses(node.outputs[0], *to);
@@ -40,11 +51,8 @@ class Recogniser {
         break;
       }
     }
-    graph_.sort();
-    graph_.remove_dead();
   }
 
- private:
   const Graph& read() const { return graph_; }
 
   const Node* made_by(ValueId v, std::string_view op) const { return kilter::made_by(graph_, v, op); }
@@ -143,33 +151,57 @@ class Recogniser {
     return mean->inputs[0];
   }
 
+  /// sqrt(mean(x * x) + epsilon), the mean over the last axis.
+  struct RootMeanSquare {
+    ValueId x = kNone;
+    float epsilon = 0;
+    std::vector<ValueId> between;  ///< x * x, its mean, the sum
+  };
+  std::optional<RootMeanSquare> root_mean_square(ValueId v) const {
+    const Node* root = made_by(v, "Sqrt");
+    const Node* shifted = root == nullptr ? nullptr : made_by(root->inputs[0], "Add");
+    if (shifted == nullptr) return std::nullopt;
+    const size_t side = scalar(shifted->inputs[1]) ? 1 : 0;
+    const ValueId mean = shifted->inputs[1 - side];
+    const auto e = scalar(shifted->inputs[side]);
+    const auto square = last_mean(mean);
+    if (!e || !square) return std::nullopt;
+    const Node* mul = made_by(*square, "Mul");
+    const Node* power = made_by(*square, "Pow");
+    const bool squared =
+        (mul != nullptr && mul->inputs[0] == mul->inputs[1]) || (power != nullptr && is(power->inputs[1], 2));
+    if (!squared) return std::nullopt;
+    const ValueId x = mul != nullptr ? mul->inputs[0] : power->inputs[0];
+    return RootMeanSquare{x, static_cast<float>(*e), {*square, mean, root->inputs[0]}};
+  }
+
+  /// x when `v` is x - mean(x) over the last axis.
+  std::optional<ValueId> uncentred(ValueId v) const {
+    const Node* centred = made_by(v, "Sub");
+    if (centred == nullptr || last_mean(centred->inputs[1]) != centred->inputs[0]) return std::nullopt;
+    return centred->inputs[0];
+  }
+
   /// d / sqrt(mean(d * d) + e): fills x, epsilon.
   bool normalised(ValueId v, ValueId* x, float* epsilon) const {
     const Node* divided = made_by(v, "Div");
     if (divided == nullptr) return false;
-    const ValueId d = divided->inputs[0];
-    const Node* centred = made_by(d, "Sub");
-    const Node* root = made_by(divided->inputs[1], "Sqrt");
-    if (centred == nullptr || root == nullptr || last_mean(centred->inputs[1]) != centred->inputs[0]) return false;
-    const Node* shifted = made_by(root->inputs[0], "Add");
-    if (shifted == nullptr) return false;
-    const size_t side = scalar(shifted->inputs[1]) ? 1 : 0;
-    const auto e = scalar(shifted->inputs[side]);
-    const auto square = last_mean(shifted->inputs[1 - side]);
-    if (!e || !square) return false;
-    const Node* mul = made_by(*square, "Mul");
-    const Node* power = made_by(*square, "Pow");
-    const bool squared = (mul != nullptr && mul->inputs[0] == d && mul->inputs[1] == d) ||
-                         (power != nullptr && power->inputs[0] == d && is(power->inputs[1], 2));
-    if (!squared) return false;
-    *x = centred->inputs[0];
-    *epsilon = static_cast<float>(*e);
+    const auto from = uncentred(divided->inputs[0]);
+    const auto root = root_mean_square(divided->inputs[1]);
+    if (!from || !root || root->x != divided->inputs[0]) return false;
+    *x = *from;
+    *epsilon = root->epsilon;
     return true;
   }
 
   bool along_last(ValueId v, int64_t extent) const {
     const auto& c = graph_.value(v).constant;
     return c && c->dtype() == DType::f32 && c->elems() == extent && !c->shape().empty() && c->shape().back() == extent;
+  }
+  /// f32[extent] of a constant along the last axis.
+  ValueId flat(ValueId v) {
+    const Tensor& t = *graph_.value(v).constant;
+    return t.shape().size() == 1 ? v : b_.constant(t.reshaped({t.elems()}), graph_.value(v).name);
   }
 
   std::optional<ValueId> layer_norm(const Node& node) {
@@ -182,13 +214,65 @@ class Recogniser {
         if (!normalised(scaled->inputs[j], &x, &epsilon)) continue;
         const int64_t extent = graph_.type(x).shape.back();
         const ValueId scale = scaled->inputs[1 - j], bias = node.inputs[1 - i];
-        if (!along_last(scale, extent) || !along_last(bias, extent) || !context_.take()) return std::nullopt;
-        const auto flat = [&](ValueId v) {
-          return b_.constant(graph_.value(v).constant->reshaped({extent}), graph_.value(v).name);
-        };
+        const bool same = graph_.type(x) == graph_.type(node.outputs[0]);
+        if (!same || !along_last(scale, extent) || !along_last(bias, extent) || !context_.take()) return std::nullopt;
         return b_.add("LayerNormalization", {x, flat(scale), flat(bias)}, {{"axis", int64_t{-1}}, {"epsilon", epsilon}},
                       node.name);
       }
+    }
+    return std::nullopt;
+  }
+
+  /// x / sqrt(...) as one product or quotient: what is divided, and by which root.
+  struct Quotient {
+    ValueId over = kNone;
+    RootMeanSquare root;
+  };
+  /// The node as a quotient by a root mean square that nothing else reads, nor what lies between.
+  std::optional<Quotient> over_root_mean_square(const Node& node) const {
+    const auto quotient = [&](ValueId over, ValueId root, std::vector<ValueId> more) -> std::optional<Quotient> {
+      auto found = root_mean_square(root);
+      if (!found) return std::nullopt;
+      more.push_back(root);
+      more.insert(more.end(), found->between.begin(), found->between.end());
+      const auto alone = [&](ValueId v) { return read_once(graph_, v); };
+      if (!std::all_of(more.begin(), more.end(), alone)) return std::nullopt;
+      return Quotient{over, std::move(*found)};
+    };
+    if (node.op->name == "Div") return quotient(node.inputs[0], node.inputs[1], {});
+    if (node.op->name != "Mul") return std::nullopt;
+    for (size_t i = 0; i < 2; ++i) {
+      const Node* inverse = made_by(node.inputs[i], "Reciprocal");
+      const Node* divided = made_by(node.inputs[i], "Div");
+      const ValueId root = inverse != nullptr                                ? inverse->inputs[0]
+                           : divided != nullptr && is(divided->inputs[0], 1) ? divided->inputs[1]
+                                                                             : kNone;
+      if (auto found = quotient(node.inputs[1 - i], root, {node.inputs[i]})) return found;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<ValueId> rms_norm(const Node& node) {
+    const auto norm = [&](const Quotient& q, ValueId scale) -> std::optional<ValueId> {
+      const bool same = graph_.type(q.root.x) == graph_.type(node.outputs[0]);
+      if (!same || !along_last(scale, graph_.type(q.root.x).shape.back()) || !context_.take()) return std::nullopt;
+      const Attrs attrs{{"axis", int64_t{-1}}, {"epsilon", q.root.epsilon}};
+      if (const auto x = uncentred(q.root.x)) return b_.add("LayerNormalization", {*x, flat(scale)}, attrs, node.name);
+      return b_.add("RMSNormalization", {q.root.x, flat(scale)}, attrs, node.name);
+    };
+    const auto whole = over_root_mean_square(node);  // (x * s) / root
+    const Node* scaled = whole ? made_by(whole->over, "Mul") : nullptr;
+    if (scaled != nullptr && read_once(graph_, whole->over)) {
+      for (size_t i = 0; i < 2; ++i) {
+        if (scaled->inputs[i] == whole->root.x) return norm(*whole, scaled->inputs[1 - i]);
+      }
+    }
+    if (node.op->name != "Mul") return std::nullopt;
+    for (size_t i = 0; i < 2; ++i) {  // (x / root) * s
+      const NodeId made = graph_.value(node.inputs[i]).producer;
+      if (made == kNone || !read_once(graph_, node.inputs[i])) continue;
+      const auto inner = over_root_mean_square(read().node(made));
+      if (inner && inner->over == inner->root.x) return norm(*inner, node.inputs[1 - i]);
     }
     return std::nullopt;
   }

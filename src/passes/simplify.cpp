@@ -2,6 +2,7 @@
 //
 //   Identity(x) = x        Reshape(Reshape(x)) = Reshape(x)      Transpose(Transpose(x)) = Transpose(x)
 //   x * 1 = x              x + 0 = x                             Pow(x, 2) = x * x
+//   Concat(a, Split(x), b) = Concat(a, x, b)                     where they run along one axis
 
 #include <algorithm>
 #include <optional>
@@ -55,6 +56,7 @@ class Simplifier {
     if (node.op->family == Family::reshape) return reshape_of_reshape(node);
     if (node.op->name == "Transpose") return transpose_of_transpose(node);
     if (node.op->name == "Pow") return power(node);
+    if (node.op->name == "Concat") return concat_of_parts(node);
     return std::nullopt;
   }
 
@@ -126,6 +128,26 @@ class Simplifier {
     std::vector<int64_t> both;
     for (int64_t d : outer) both.push_back(inner[static_cast<size_t>(d)]);
     return b_.add("Transpose", {before->inputs[0]}, {{"perm", both}}, node.name);
+  }
+
+  /// All parts of a Split next to each other, along its axis, are what was split.
+  std::optional<ValueId> concat_of_parts(const Node& node) {
+    const auto rank = static_cast<int64_t>(type(node.outputs[0]).shape.size());
+    const int64_t axis = normal_axis(node, node.int_attr("axis", 1), rank);
+    std::vector<ValueId> joined;
+    for (size_t i = 0; i < node.inputs.size();) {
+      const Node* split = producer(node.inputs[i]);
+      const bool along = split != nullptr && split->op->name == "Split" && split->op->domain.empty() &&
+                         normal_axis(*split, split->int_attr("axis", 0), rank) == axis;
+      const size_t count = along ? split->outputs.size() : 0;
+      const bool whole =
+          along && i + count <= node.inputs.size() &&
+          std::equal(split->outputs.begin(), split->outputs.end(), node.inputs.begin() + static_cast<int64_t>(i));
+      joined.push_back(whole ? split->inputs[0] : node.inputs[i]);
+      i += whole ? count : 1;
+    }
+    if (joined.size() == node.inputs.size() || !context_.take()) return std::nullopt;
+    return b_.add("Concat", joined, {{"axis", axis}}, node.name);
   }
 
   std::optional<ValueId> power(const Node& node) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "guarded_run.h"
+#include "ops/evaluate.h"
 #include "sweep.h"
 
 namespace kilter {
@@ -222,6 +224,39 @@ void make_scaled(SweepNet& net) {
   net.output(net.elementwise(point(scaled, out)));
 }
 
+/// Runs of channels of what a convolution wrote, some of whole blocks, read, joined and summed again.
+void make_parts(SweepNet& net) {
+  Draw& draw = net.draw;
+  Plane plane = draw_plane(draw);
+  const int64_t channels = draw.pick({8, 16, 24, 32, 48, 64, 17, 33});
+  const ValueId whole =
+      net.elementwise(net.b.add("Conv", {net.input(plane.shape()), net.constant({channels, plane.c, 1, 1}, 0.3F)}));
+  const int64_t first = draw.chance(60) ? channels / 2 : draw.between(1, channels - 1);
+  const auto list = [&](const Ints& v) {
+    return net.b.constant(Tensor::of<int64_t>({static_cast<int64_t>(v.size())}, std::span<const int64_t>(v)));
+  };
+  std::vector<ValueId> parts;
+  if (draw.chance(60)) {
+    GraphBuilder::Options two;
+    two.output_count = 2;
+    parts = net.b.add("Split", {whole, list({first, channels - first})}, {{"axis", int64_t{1}}}, two);
+  } else {
+    parts = {net.b.add("Slice", {whole, list({0}), list({first}), list({1})}),
+             net.b.add("Slice", {whole, list({first}), list({channels}), list({-3})})};
+  }
+  if (draw.chance(15)) net.output(parts[0]);
+  std::vector<ValueId> joined = parts;
+  joined.push_back(net.elementwise(add_conv(net, draw.chance(50) ? parts[1] : parts[0])));
+  if (draw.chance(20)) std::swap(joined[0], joined[1]);
+  const Shape &a = net.shape(joined[2]), &b = net.shape(whole);
+  if (a[2] != b[2] || a[3] != b[3]) {
+    net.output(joined[2]);
+    joined.pop_back();
+  }
+  const ValueId v = net.elementwise(net.b.add("Concat", joined, {{"axis", int64_t{1}}}));
+  net.output(draw.chance(70) ? add_conv(net, v) : v);
+}
+
 /// Normalisations of what a convolution wrote, over channels or groups of them that share blocks.
 void make_normalized(SweepNet& net) {
   Draw& draw = net.draw;
@@ -269,9 +304,34 @@ INSTANTIATE_TEST_SUITE_P(Windows, WindowSweep,
                                          NetKind{"Pool", make_pool, 30, {"pool_rows"}},
                                          NetKind{"Gate", make_gate, 20, {"map"}},
                                          NetKind{"Scaled", make_scaled, 20, {"conv2d_direct"}},
+                                         NetKind{"Parts", make_parts, 40},
                                          NetKind{"Normalized", make_normalized, 30, {"normalize_groups"}},
                                          NetKind{"Resize", make_resize, 20, {"resize_table"}}),
                          [](const auto& family) { return std::string(family.param.name); });
+
+/// As in YOLO's C2f: the halves of a convolution, what is made of the second, side by side.
+TEST(Windows, HalvesOfChannelsAreReadAndJoinedWhereTheyLie) {
+  SweepNet net(3);
+  const auto conv = [&](ValueId x, int64_t filters, int64_t k) {
+    const ValueId w = net.constant({filters, net.shape(x)[1], k, k}, 0.1F);
+    return net.b.add("Relu", {net.b.add("Conv", {x, w}, {{"pads", Ints{k / 2, k / 2, k / 2, k / 2}}})});
+  };
+  GraphBuilder::Options two;
+  two.output_count = 2;
+  const auto halves = net.b.add("Split", {conv(net.input({1, 16, 9, 11}), 64, 1)},
+                                {{"axis", int64_t{1}}, {"num_outputs", int64_t{2}}}, two);
+  const ValueId third = net.b.add("Add", {halves[1], conv(conv(halves[1], 32, 3), 32, 3)});
+  net.output(conv(net.b.add("Concat", {halves[0], halves[1], third}, {{"axis", int64_t{1}}}), 32, 1));
+  for (const Target& target : targets_here()) {
+    const Compiled compiled = compile_for(net.graph(), target);
+    const auto program = std::make_shared<const Program>(compiled.plan);
+    EXPECT_EQ(run_guarded(program, net.inputs(), evaluate(net.graph(), net.inputs()), {.rtol = 1e-3, .atol = 1e-4}, 0),
+              "");
+    int64_t copies = 0;
+    for (const Step& step : compiled.plan.steps) copies += step.ops == "Relayout" ? 1 : 0;
+    EXPECT_EQ(copies, 2) << "the input and the output alone" << steps_text(compiled.plan);
+  }
+}
 
 }  // namespace
 }  // namespace kilter

@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "guarded_run.h"
+#include "ops/evaluate.h"
 #include "sweep.h"
 
 namespace kilter {
@@ -80,6 +82,25 @@ void make_normalize(SweepNet& net) {
     const Shape rest(shape.begin() + axis, shape.end());
     v = net.b.add("RMSNormalization", {source(net, shape), net.constant(rest)}, {{"axis", axis}});
   }
+  net.output(net.elementwise(v));
+}
+
+/// RMSNormalization as exporters write it, and near misses of it, whose parts others read.
+void make_exported_rms(SweepNet& net) {
+  Draw& draw = net.draw;
+  const Shape shape = draw_shape(draw, draw.between(1, 4));
+  const ValueId x = source(net, shape);
+  const ValueId square =
+      draw.chance(50) ? net.b.add("Mul", {x, x}) : net.b.add("Pow", {x, net.b.constant(Tensor::scalar(2.0F))});
+  const Ints axes = draw.chance(80) ? Ints{-1} : Ints{0};
+  const ValueId mean = net.b.add("ReduceMean", {square, list(net, axes)}, {{"keepdims", int64_t{1}}});
+  const ValueId root = net.b.add("Sqrt", {net.b.add("Add", {mean, net.b.constant(Tensor::scalar(1e-3F))})});
+  const ValueId weight = net.constant({shape.back()});
+  const ValueId first = draw.chance(30) ? net.b.add("Mul", {x, weight}) : x;
+  ValueId v =
+      draw.chance(50) ? net.b.add("Div", {first, root}) : net.b.add("Mul", {first, net.b.add("Reciprocal", {root})});
+  if (draw.chance(10)) net.output(v);
+  if (first == x) v = draw.chance(50) ? net.b.add("Mul", {v, weight}) : net.b.add("Mul", {weight, v});
   net.output(net.elementwise(v));
 }
 
@@ -178,11 +199,30 @@ INSTANTIATE_TEST_SUITE_P(Rows, RowsSweep,
                          testing::Values(NetKind{"Reduce", make_reduce, 40, {"reduce_rows"}},
                                          NetKind{"Softmax", make_softmax, 24, {"softmax_rows"}},
                                          NetKind{"Normalize", make_normalize, 24, {"normalize_rows"}},
+                                         NetKind{"ExportedRms", make_exported_rms, 30, {"normalize_rows"}},
                                          NetKind{"GroupNorm", make_group_norm, 30, {"normalize_groups"}},
                                          NetKind{"Gather", make_gather, 24, {"gather_rows"}},
                                          NetKind{"Move", make_move, 30, {"move_regions"}},
                                          NetKind{"Map", make_map, 24, {"map"}}),
                          [](const auto& kind) { return std::string(kind.param.name); });
+
+TEST(Rows, ADecomposedRootMeanSquareIsOneKernel) {
+  SweepNet net(1);
+  const ValueId x = net.input({2, 5, 67});
+  const ValueId mean = net.b.add("ReduceMean", {net.b.add("Mul", {x, x}), list(net, {-1})});
+  const ValueId root = net.b.add("Sqrt", {net.b.add("Add", {mean, net.b.constant(Tensor::scalar(1e-5F))})});
+  const ValueId unit = net.b.add("Mul", {x, net.b.add("Reciprocal", {root})});
+  net.output(net.b.add("Mul", {net.constant({67}), unit}));
+  for (const Target& target : targets_here()) {
+    const Compiled compiled = compile_for(net.graph(), target);
+    ASSERT_EQ(compiled.plan.steps.size(), 1U) << steps_text(compiled.plan);
+    EXPECT_EQ(compiled.plan.steps[0].ops, "RMSNormalization");
+    EXPECT_EQ(compiled.plan.steps[0].kind, StepKind::kernel);
+    const auto program = std::make_shared<const Program>(compiled.plan);
+    EXPECT_EQ(run_guarded(program, net.inputs(), evaluate(net.graph(), net.inputs()), {.rtol = 1e-4, .atol = 1e-5}, 0),
+              "");
+  }
+}
 
 }  // namespace
 }  // namespace kilter

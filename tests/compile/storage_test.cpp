@@ -168,6 +168,58 @@ TEST(Storage, SlicesThatTheirReadersCannotTakeAreMoved) {
   EXPECT_FALSE(Placed(inner, {"b"}).viewed("s")) << "its reader takes dense operands only";
 }
 
+TEST(Storage, RunsOfBlocksOfABlockedImageAreViews) {
+  const Placed p(R"(graph "g" {
+    input %x: f32[2,24,3,3]{c8 halo1,1,1,1}
+    const %start: i64[1](-8)
+    const %end: i64[1](24)
+    const %axis: i64[1](1)
+    const %sizes: i64[2](8, 16)
+    %a: f32[2,24,3,3]{c8 halo1,1,1,1} = Relu@14 "a"(%x)
+    %b: f32[2,8,3,3]{c8 halo1,1,1,1}, %c: f32[2,16,3,3]{c8 halo1,1,1,1} = Split@13 "s" {axis=1}(%a, %sizes)
+    %d: f32[2,8,3,3]{c8 halo1,1,1,1} = Slice@13 "d"(%a, %start, %end, %axis)
+    %e: f32[2,8,3,3]{c8} = Add@14 "e"(%b, %d)
+    %f: f32[2,16,3,3]{c8} = Relu@14 "f"(%c)
+    %g: f32[2,24,3,3]{c8} = Concat@13 "g" {axis=1}(%e, %f)
+    %h: f32[2,24,3,3] = kilter::Relayout@1 "h"(%g)
+    output "h" %h
+  })");
+  EXPECT_EQ(p.copies(), Names{"h"}) << "the change of layout alone";
+  EXPECT_TRUE(p.viewed("s"));
+  EXPECT_TRUE(p.viewed("d"));
+  for (const char* name : {"b", "c", "d"}) {
+    EXPECT_EQ(p.root(name), "a");
+    EXPECT_EQ(p.of(name).phys.strides, p.of("a").phys.strides) << name;
+    EXPECT_EQ(p.of(name).phys.offset, p.of("a").phys.offset) << name;
+  }
+  EXPECT_EQ(p.of("b").offset_elems, 0);
+  EXPECT_EQ(p.of("c").offset_elems, 5 * 5 * 8);
+  EXPECT_EQ(p.of("d").offset_elems, 2 * 5 * 5 * 8);
+  EXPECT_EQ(p.of("c").phys.dims, (Shape{2, 2, 3, 3, 8}));
+}
+
+TEST(Storage, AnImageThatIsSplitMayLieInAConcatenation) {
+  // As in a block of YOLO's: the whole and what is made of its last part.
+  const Placed p(R"(graph "g" {
+    input %x: f32[1,16,3,3]{c8}
+    %a: f32[1,16,3,3]{c8} = Relu@14 "a"(%x)
+    %b: f32[1,8,3,3]{c8}, %c: f32[1,8,3,3]{c8} = Split@18 "s" {axis=1, num_outputs=2}(%a)
+    %d: f32[1,8,3,3]{c8} = Exp@13 "d"(%c)
+    %e: f32[1,24,3,3]{c8} = Concat@13 "e" {axis=1}(%a, %d)
+    %f: f32[1,24,3,3]{c8} = Relu@14 "f"(%e)
+    %g: f32[1,8,3,3]{c8} = Add@14 "g"(%b, %d)
+    %h: f32[1,24,3,3] = kilter::Relayout@1 "h"(%f)
+    %i: f32[1,8,3,3] = kilter::Relayout@1 "i"(%g)
+    output "h" %h
+    output "i" %i
+  })");
+  EXPECT_EQ(p.copies(), (Names{"h", "i"})) << "the changes of layout alone";
+  EXPECT_EQ(p.root("a"), "e");
+  EXPECT_EQ(p.root("c"), "e");
+  EXPECT_EQ(p.of("c").offset_elems, 3 * 3 * 8);
+  EXPECT_EQ(p.of("d").offset_elems, 2 * 3 * 3 * 8);
+}
+
 TEST(Storage, ATransposeOfRowsIsWrittenByItsSource) {
   const Placed p(R"(graph "g" {
     input %x: f32[2,3,5,4]

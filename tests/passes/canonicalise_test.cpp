@@ -67,6 +67,58 @@ TEST(Canonicalise, ConvolutionsOfSignalsAreOfImagesWithOneRow) {
             "output \"y\" %y\n");
 }
 
+TEST(Canonicalise, TransposedConvolutionsAndPoolsOfSignalsAreOfImagesWithOneRow) {
+  const auto expect = [](std::string_view type, std::string_view node, std::string_view image, std::string_view attrs) {
+    const std::string text = after(canonicalise, fmt::format(R"(graph "g" {{
+    input %x: f32[1,2,5]
+    const %w: f32[2,3,4]#0
+    const %v: f32[2,1,4]#0
+    %y: {} = {}
+    output "y" %y
+  }})",
+                                                             type, node));
+    EXPECT_NE(text.find(fmt::format("%y_1: {} =", image)), std::string::npos) << text;
+    EXPECT_NE(text.find(fmt::format("{{{}}}(%y.in", attrs)), std::string::npos) << text;
+    EXPECT_NE(text.find(fmt::format("%y: {} = Reshape@28 \"y.out\"(%y_1", type)), std::string::npos) << text;
+  };
+  expect("f32[1,3,11]", "ConvTranspose@11 \"y\" {strides=[2], pads=[1, 1], output_padding=[1]}(%x, %w)",
+         "f32[1,3,1,11]",
+         "dilations=[1, 1], group=1, kernel_shape=[1, 4], output_padding=[0, 1], pads=[0, 1, 0, 1], strides=[1, 2]");
+  expect("f32[1,3,10]", "ConvTranspose@11 \"y\" {strides=[2], auto_pad=\"SAME_UPPER\"}(%x, %w)", "f32[1,3,1,10]",
+         "dilations=[1, 1], group=1, kernel_shape=[1, 4], output_padding=[0, 0], pads=[0, 1, 0, 1], strides=[1, 2]");
+  expect("f32[1,3,16]", "ConvTranspose@11 \"y\" {strides=[3], output_shape=[16]}(%x, %w)", "f32[1,3,1,16]",
+         "dilations=[1, 1], group=1, kernel_shape=[1, 4], output_padding=[0, 0], pads=[0, 0, 0, 0], strides=[1, 3]");
+  expect("f32[1,2,8]", "ConvTranspose@11 \"y\" {group=2}(%x, %v)", "f32[1,2,1,8]",
+         "dilations=[1, 1], group=2, kernel_shape=[1, 4], output_padding=[0, 0], pads=[0, 0, 0, 0], strides=[1, 1]");
+  expect("f32[1,2,3]", "MaxPool@12 \"y\" {kernel_shape=[2], strides=[2], ceil_mode=1}(%x)", "f32[1,2,1,3]",
+         "ceil_mode=1, dilations=[1, 1], kernel_shape=[1, 2], pads=[0, 0, 0, 0], strides=[1, 2]");
+  expect("f32[1,2,3]", "MaxPool@12 \"y\" {kernel_shape=[2], strides=[2], ceil_mode=1, auto_pad=\"SAME_LOWER\"}(%x)",
+         "f32[1,2,1,3]", "dilations=[1, 1], kernel_shape=[1, 2], pads=[0, 1, 0, 0], strides=[1, 2]");
+  expect("f32[1,2,5]", "AveragePool@11 \"y\" {kernel_shape=[3], pads=[1, 1], count_include_pad=1}(%x)", "f32[1,2,1,5]",
+         "ceil_mode=0, count_include_pad=1, dilations=[1, 1], kernel_shape=[1, 3], pads=[0, 1, 0, 1], strides=[1, 1]");
+}
+
+TEST(Canonicalise, SignalsThatHaveNoKernelAsImagesStay) {
+  EXPECT_EQ(unchanged(canonicalise, R"(graph "g" {
+    input %x: f32[1,4,5]
+    input %u: f32[4,3,2]
+    input %h: f16[1,4,5]
+    const %w: f32[4,3,2]#0
+    %a: f32[1,3,7] = ConvTranspose@11 "a" {dilations=[2]}(%x, %w)
+    %b: f32[1,6,6] = ConvTranspose@11 "b" {group=2}(%x, %w)
+    %c: f32[1,3,6] = ConvTranspose@11 "c"(%x, %u)
+    %d: f32[1,4,4], %i: i64[1,4,4] = MaxPool@12 "d" {kernel_shape=[2]}(%x)
+    %e: f16[1,4,4] = MaxPool@12 "e" {kernel_shape=[2]}(%h)
+    output "a" %a
+    output "b" %b
+    output "c" %c
+    output "d" %d
+    output "i" %i
+    output "e" %e
+  })"),
+            "");
+}
+
 TEST(Canonicalise, GlobalPoolsAreReductions) {
   EXPECT_EQ(after(canonicalise, R"(graph "g" {
     input %x: f32[2,3,4,5]

@@ -74,6 +74,50 @@ TEST(ChooseLayouts, PartsOfAConcatenationShareTheLargestHalo) {
             "output \"e\" %e.out\n");
 }
 
+/// A convolution into 20 channels, cut by a node with results %b and %c, and a padded convolution of %c.
+std::string cut(std::string_view node, int64_t channels = 4) {
+  return after(choose_layouts, fmt::format(R"(graph "g" {{
+    input %x: f32[1,8,4,4]
+    const %w: f32[20,8,1,1]#0
+    const %v: f32[8,{},3,3]#0
+    const %parts: i64[2](16, 4)
+    const %uneven: i64[2](4, 16)
+    const %eight: i64[1](8)
+    const %end: i64[1](1000)
+    const %one: i64[1](1)
+    const %two: i64[1](2)
+    %a: f32[1,20,4,4] = Conv@11 "a"(%x, %w)
+    {}
+    %d: f32[1,8,4,4] = Conv@11 "d" {{pads=[1, 1, 1, 1]}}(%c, %v)
+    output "d" %d
+  }})",
+                                           channels, node));
+}
+
+TEST(ChooseLayouts, PartsOfWholeBlocksStayBlockedAndShareTheHalo) {
+  EXPECT_EQ(
+      cut("%b: f32[1,16,4,4], %c: f32[1,4,4,4] = Split@13 \"s\" {axis=1}(%a, %parts)"),
+      "%x.blocked: f32[1,8,4,4]{c8} = kilter::Relayout@1 \"x.blocked\"(%x)\n"
+      "%a: f32[1,20,4,4]{c8 halo1,1,1,1} = Conv@11 \"a\"(%x.blocked, %w)\n"
+      "%b: f32[1,16,4,4]{c8 halo1,1,1,1}, %c: f32[1,4,4,4]{c8 halo1,1,1,1} = Split@13 \"s\" {axis=1}(%a, %parts)\n"
+      "%d: f32[1,8,4,4]{c8} = Conv@11 \"d\" {pads=[1, 1, 1, 1]}(%c, %v)\n"
+      "%d.out: f32[1,8,4,4] = kilter::Relayout@1 \"d.out\"(%d)\n"
+      "output \"d\" %d.out\n");
+  const std::string slice = cut("%c: f32[1,12,4,4] = Slice@13 \"c\"(%a, %eight, %end, %one)", 12);
+  EXPECT_NE(slice.find("%c: f32[1,12,4,4]{c8 halo1,1,1,1} = Slice@13 \"c\"(%a,"), std::string::npos) << slice;
+}
+
+TEST(ChooseLayouts, PartsOfBlocksAreCutFromPlainImages) {
+  for (const auto& [node, channels] : std::vector<std::pair<std::string_view, int64_t>>{
+           {"%b: f32[1,4,4,4], %c: f32[1,16,4,4] = Split@13 \"s\" {axis=1}(%a, %uneven)", 16},
+           {"%c: f32[1,6,4,4] = Slice@13 \"s\"(%a, %eight, %end, %one, %two)", 6}}) {
+    const std::string text = cut(node, channels);
+    EXPECT_NE(text.find("%a.plain: f32[1,20,4,4] = kilter::Relayout@1"), std::string::npos) << text;
+    EXPECT_NE(text.find("(%a.plain, "), std::string::npos) << text;
+    EXPECT_NE(text.find("%c.blocked"), std::string::npos) << text;
+  }
+}
+
 TEST(ChooseLayouts, GraphsWithoutConvolutionsOfConstantWeightsStay) {
   EXPECT_EQ(unchanged(choose_layouts, R"(graph "g" {
     input %x: f32[1,8,4,4]

@@ -163,5 +163,28 @@ TEST(Simplify, ScalesThatComeAtRunTimeStay) {
             "");
 }
 
+TEST(Simplify, AllPartsOfASplitNextToEachOtherAreTheWhole) {
+  const auto with = [](std::string_view joined) {
+    return fmt::format(R"(graph "g" {{
+    input %x: f32[2,6]
+    input %y: f32[2,3]
+    %a: f32[2,3], %b: f32[2,3] = Split@18 "s" {{axis=-1, num_outputs=2}}(%x)
+    %c: {}
+    output "c" %c
+  }})",
+                       joined);
+  };
+  EXPECT_EQ(after(simplify, with("f32[2,9] = Concat@13 \"c\" {axis=1}(%a, %b, %y)")),
+            "%c_1: f32[2,9] = Concat@28 \"c_1\" {axis=1}(%x, %y)\noutput \"c\" %c_1\n");
+  EXPECT_EQ(after(simplify, with("f32[2,12] = Concat@13 \"c\" {axis=-1}(%y, %a, %b, %a)")),
+            "%a: f32[2,3], %b: f32[2,3] = Split@18 \"s\" {axis=-1, num_outputs=2}(%x)\n"
+            "%c_1: f32[2,12] = Concat@28 \"c_1\" {axis=1}(%y, %x, %a)\noutput \"c\" %c_1\n");
+  for (const std::string_view other :
+       {"f32[2,6] = Concat@13 \"c\" {axis=1}(%b, %a)", "f32[4,3] = Concat@13 \"c\" {axis=0}(%a, %b)",
+        "f32[2,6] = Concat@13 \"c\" {axis=1}(%y, %a)"}) {
+    EXPECT_EQ(unchanged(simplify, with(other)), "") << other;
+  }
+}
+
 }  // namespace
 }  // namespace kilter

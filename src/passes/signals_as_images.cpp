@@ -1,0 +1,199 @@
+// Keeps the signals [n,c,w] between convolutions as the images [n,c,1,w] that these read and write, so that factors and
+// shifts fold into them, activations join them, and no layout changes between them.
+//
+//   %a: [n,c,1,w] = Conv(%x, %w)          %a: [n,c,1,w] = Conv(%x, %w)
+//   %s: [n,c,w] = Reshape(%a)             %b: [n,c,1,w] = Relu(%a)
+//   %b: [n,c,w] = Relu(%s)          =>    %c: [n,c,1,w] = Conv(%b, %v)
+//   %t: [n,c,1,w] = Reshape(%b)
+//   %c: [n,c,1,w] = Conv(%t, %v)
+//
+// Through element-wise nodes, concatenations, runs of channels, means and other reductions over w, and normalisations
+// of channels. Nodes of signals that no convolution or pool made stay as they are.
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ops/builder.h"
+#include "ops/reduction.h"
+#include "passes/pass.h"
+#include "schedule/emit.h"
+
+namespace kilter {
+namespace {
+
+/// The shape of a signal, or of what broadcasts to one, as an image's.
+Shape with_row(Shape shape) {
+  shape.insert(shape.end() - 1, 1);
+  return shape;
+}
+
+class Signals {
+ public:
+  Signals(Graph& graph, PassContext& context) : graph_(graph), context_(context), b_(graph) {}
+
+  void run() {
+    for (NodeId id : std::vector<NodeId>(graph_.order())) {
+      const Node node = read().node(id);
+      const bool all = std::none_of(node.outputs.begin(), node.outputs.end(), [](ValueId v) { return v == kNone; });
+      if (node.dead || !all || !node.op->domain.empty() || (node.outputs.size() > 1 && node.op->name != "Split"))
+        continue;
+      if (type(node.outputs[0]).dtype != DType::f32) continue;
+      note_image(node);
+      if (type(node.outputs[0]).shape.size() == 3) lift(id, node);
+      if (node.op->family == Family::reshape) cancel(id, node);
+    }
+    graph_.sort();
+    graph_.remove_dead();
+    for (const auto& [image, name] : lifted_) {
+      if (!graph_.value(image).dead && graph_.find_value(name) == kNone) graph_.rename(image, name);
+    }
+  }
+
+ private:
+  const Graph& read() const { return graph_; }
+  const TensorType& type(ValueId v) const { return graph_.type(v); }
+  bool constant(ValueId v) const { return graph_.value(v).constant.has_value(); }
+
+  /// Images of one row that a convolution or a pool made, and what is computed from them one by one.
+  void note_image(const Node& node) {
+    const Shape& shape = type(node.outputs[0]).shape;
+    if (shape.size() != 4 || shape[2] != 1) return;
+    const Family family = node.op->family;
+    const bool makes = family == Family::conv || family == Family::conv_transpose || family == Family::pool;
+    const bool passes_on = family == Family::map || family == Family::reduce || family == Family::normalize;
+    const bool of_images =
+        std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return images_.contains(v); });
+    const bool moves = node.op->name == "Concat" || node.op->name == "Split" || node.op->name == "Slice";
+    if (makes || (of_images && (passes_on || moves))) images_.insert(node.outputs.begin(), node.outputs.end());
+  }
+
+  /// The image that a signal is a view of, or kNone.
+  ValueId image_of(ValueId v) const {
+    if (v == kNone || graph_.value(v).producer == kNone) return kNone;
+    const Node& node = read().node(graph_.value(v).producer);
+    if (node.op->family != Family::reshape || !images_.contains(node.inputs[0]) || type(v).shape.size() != 3)
+      return kNone;
+    return type(node.inputs[0]).shape == with_row(type(v).shape) ? node.inputs[0] : kNone;
+  }
+
+  void cancel(NodeId id, const Node& node) {
+    const ValueId image = image_of(node.inputs[0]);
+    if (image == kNone || type(image) != type(node.outputs[0]) || !context_.take()) return;
+    graph_.replace_uses(node.outputs[0], image);
+    graph_.erase(id);
+  }
+
+  /// Computes a node over images, if it can be.
+  void lift(NodeId id, const Node& node) {
+    const bool any =
+        std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return image_of(v) != kNone; });
+    const bool can = any && ((node.op->family == Family::map && elementwise(node)) || joins(node) || reduces(node) ||
+                             normalises(node) || parts(node));
+    if (!can || !context_.take()) return;
+    const std::vector<ValueId> images = over_images(node);
+    std::vector<std::pair<ValueId, std::string>> signals;
+    for (size_t i = 0; i < images.size(); ++i) {
+      const std::string name = graph_.value(node.outputs[i]).name;
+      signals.emplace_back(reshaped(images[i], type(node.outputs[i]).shape, node.name + ".out"), name);
+      graph_.replace_uses(node.outputs[i], signals[i].first);
+      images_.insert(images[i]);
+      lifted_.emplace_back(images[i], name);
+    }
+    graph_.erase(id);
+    for (const auto& [signal, name] : signals) graph_.rename(signal, name);
+  }
+
+  /// Operands broadcast to the signal: all f32 or of one element, one of them an image of the whole.
+  bool elementwise(const Node& node) const {
+    if (!has_loop_form(graph_, node) || node.has_attr("axis")) return false;
+    const Shape& out = type(node.outputs[0]).shape;
+    const auto fits = [&](ValueId v) {
+      return v == kNone || (type(v).shape.size() <= 3 && (type(v).dtype == DType::f32 || elems(type(v).shape) == 1));
+    };
+    const auto whole = [&](ValueId v) { return image_of(v) != kNone && type(v).shape == out; };
+    return std::all_of(node.inputs.begin(), node.inputs.end(), fits) &&
+           std::any_of(node.inputs.begin(), node.inputs.end(), whole);
+  }
+
+  /// Concatenations of images, constants and inputs of the network; what others make is written in its place as it is.
+  bool joins(const Node& node) const {
+    if (node.op->name != "Concat") return false;
+    return std::all_of(node.inputs.begin(), node.inputs.end(),
+                       [&](ValueId v) { return image_of(v) != kNone || graph_.value(v).producer == kNone; });
+  }
+
+  bool reduces(const Node& node) const {
+    return node.op->family == Family::reduce && node.int_attr("keepdims", 1) != 0 &&
+           reduced_axes(view(graph_, node)) == std::vector<int64_t>{2};
+  }
+
+  bool normalises(const Node& node) const {
+    return (node.op->name == "InstanceNormalization" || node.op->name == "GroupNormalization") &&
+           image_of(node.inputs[0]) != kNone;
+  }
+
+  /// A Split into runs of channels, or one by a Slice.
+  bool parts(const Node& node) const {
+    if (node.op->name == "Split") return normal_axis(node, node.int_attr("axis", 0), 3) == 1;
+    if (node.op->name != "Slice" || node.inputs.size() < 4) return false;
+    const auto& axes = graph_.value(node.inputs[3]).constant;
+    return axes && axes->elems() == 1 && normal_axis(node, axes->ints()[0], 3) == 1;
+  }
+
+  std::vector<ValueId> over_images(const Node& node) {
+    GraphBuilder::Options options;
+    options.name = node.name;
+    options.opset = node.opset;
+    options.expand = false;
+    options.output_count = node.outputs.size();
+    Attrs attrs = node.attrs;
+    if (node.op->family == Family::reduce) {
+      const std::vector<int64_t> axes{2, 3};
+      const ValueId list = b_.constant(Tensor::of<int64_t>({2}, std::span<const int64_t>(axes)), node.name + ".axes");
+      return {b_.add(node.op->name, {image_of(node.inputs[0]), list}, {{"keepdims", int64_t{1}}}, node.name)};
+    }
+    if (node.op->name == "Concat") {
+      const int64_t axis = normal_axis(node, node.int_attr("axis", 1), 3);
+      attrs["axis"] = axis == 2 ? int64_t{3} : axis;
+    }
+    std::vector<ValueId> inputs = node.inputs;
+    if (node.op->name == "Split") attrs["axis"] = int64_t{1};
+    if (node.op->name == "Slice") inputs[3] = b_.constant(Tensor::of<int64_t>({1}, {1}), node.name + ".axes");
+    const bool all = node.op->family == Family::map || node.op->name == "Concat";
+    for (size_t i = 0; i < (all ? inputs.size() : 1); ++i) inputs[i] = as_image(inputs[i]);
+    return b_.add(node.op->name, inputs, attrs, options);
+  }
+
+  /// An operand that broadcasts to signals, as one that does to images.
+  ValueId as_image(ValueId v) {
+    if (v == kNone || type(v).shape.size() < 2) return v;
+    if (const ValueId image = image_of(v); image != kNone) return image;
+    const auto [it, fresh] = as_images_.try_emplace(v, kNone);
+    if (!fresh) return it->second;
+    const Shape shape = with_row(type(v).shape);
+    const std::string name = graph_.value(v).name;
+    it->second = constant(v) ? b_.constant(graph_.value(v).constant->reshaped(shape), name)
+                             : reshaped(v, shape, name + ".image");
+    return it->second;
+  }
+
+  ValueId reshaped(ValueId v, const Shape& shape, const std::string& name) {
+    const auto rank = static_cast<int64_t>(shape.size());
+    return b_.add("Reshape", {v, b_.constant(Tensor::of<int64_t>({rank}, std::span<const int64_t>(shape)))},
+                  {{"allowzero", int64_t{1}}}, name);
+  }
+
+  Graph& graph_;
+  PassContext& context_;
+  GraphBuilder b_;
+  std::set<ValueId> images_;
+  std::map<ValueId, ValueId> as_images_;                 ///< operands from outside
+  std::vector<std::pair<ValueId, std::string>> lifted_;  ///< images, and the names of their signals
+};
+
+}  // namespace
+
+void signals_as_images(Graph& graph, PassContext& context) { Signals(graph, context).run(); }
+
+}  // namespace kilter
