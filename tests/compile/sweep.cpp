@@ -64,6 +64,13 @@ std::string check(const Graph& graph, const std::vector<Tensor>& inputs, Exact& 
   }
 }
 
+/// The steps that run a reference kernel, "" when there are none.
+std::string reference_steps(const Plan& plan) {
+  const bool any =
+      std::any_of(plan.steps.begin(), plan.steps.end(), [](const Step& step) { return step.schedule == "reference"; });
+  return any ? "a reference kernel runs" + tasks_text(plan) : "";
+}
+
 /// The node that a usage error about a forced schedule names.
 std::string refused_node(const std::string& message) {
   constexpr std::string_view kStart = "--schedule ";
@@ -196,6 +203,8 @@ class Sweep {
       const Compiled compiled = compile_variation(net.graph(), variation);
       for (const auto& [node, schedule] : variation.options.schedules) ++drawn_[schedule.name];
       wrong = check(net.graph(), net.inputs(), exact, compiled, shift);
+      const bool varied = !variation.options.plain_layout.empty() || !variation.options.schedules.empty();
+      if (wrong.empty() && kind_.by_templates && !varied) wrong = reference_steps(compiled.plan);
     } catch (const Error& error) {
       wrong = "error: " + error.message();
     }
