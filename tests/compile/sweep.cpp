@@ -64,11 +64,13 @@ std::string check(const Graph& graph, const std::vector<Tensor>& inputs, Exact& 
   }
 }
 
-/// The steps that run a reference kernel, "" when there are none.
+/// The tasks of a plan that runs a reference kernel, "" when it runs none or has an output without elements.
 std::string reference_steps(const Plan& plan) {
-  const bool any =
-      std::any_of(plan.steps.begin(), plan.steps.end(), [](const Step& step) { return step.schedule == "reference"; });
-  return any ? "a reference kernel runs" + tasks_text(plan) : "";
+  const auto empty = [](const PlanTensor& t) { return elems(t.shape) == 0; };
+  const auto reference = [](const Step& step) { return step.schedule == "reference"; };
+  const bool wrong = std::none_of(plan.outputs.begin(), plan.outputs.end(), empty) &&
+                     std::any_of(plan.steps.begin(), plan.steps.end(), reference);
+  return wrong ? "a reference kernel runs" + tasks_text(plan) : "";
 }
 
 /// The node that a usage error about a forced schedule names.
