@@ -77,7 +77,7 @@ struct Step {
   int64_t extent = 1;            ///< parallel iterations
   int32_t max_threads = 0;       ///< 0: as many as the pool has
   int64_t flops = 0, bytes = 0;  ///< of one run: executed; operands read and written once
-  int64_t effective_flops = 0;   ///< of the operators as the standard defines them: more than `flops` for Winograd
+  int64_t effective_flops = 0;   ///< as operators are defined: for Winograd more than `flops`, for merged groups less
   HaloFill halo;
   int64_t copy_bytes = 0;
   ReferenceCall reference;

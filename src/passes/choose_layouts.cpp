@@ -59,15 +59,10 @@ class Layouts {
   bool blocked(ValueId v) const { return v != kNone && graph_.type(v).layout.block > 1; }
   bool constant(ValueId v) const { return graph_.value(v).constant.has_value(); }
 
-  /// Convolutions that the dense or depthwise template can run in blocked layout.
+  /// Convolutions that a template can run in blocked layout.
   bool conv_blocks(const Node& node) const {
     if (!image(node.inputs[0]) || !image(node.outputs[0]) || !constant(node.inputs[1])) return false;
-    if (node.input(2) != kNone && !constant(node.input(2))) return false;
-    const int64_t groups = node.int_attr("group", 1);
-    const int64_t in = graph_.type(node.inputs[0]).shape[1];
-    const int64_t out = graph_.type(node.outputs[0]).shape[1];
-    if (groups == 1 || (groups == in && groups == out)) return true;
-    return node.op->family == Family::conv && in / groups % block_ == 0 && out / groups % block_ == 0;
+    return node.input(2) == kNone || constant(node.input(2));
   }
 
   bool reduces_space(const Node& node) const {

@@ -26,12 +26,19 @@ class DepthwiseFuser {
   void run() {
     for (NodeId id : read_.order()) members_[read_.node(id).group].push_back(id);
     for (NodeId id : read_.order()) {
-      if (read_.node(id).group == id && depthwise(read_.node(id))) join(id);
+      const Node& node = read_.node(id);
+      if (node.group == id && grouped(node) && (depthwise(node) || context_.fuse.contains(node.name))) join(id);
     }
   }
 
  private:
-  static bool depthwise(const Node& node) { return node.op->family == Family::conv && node.int_attr("group", 1) > 1; }
+  static bool grouped(const Node& node) { return node.op->family == Family::conv && node.int_attr("group", 1) > 1; }
+
+  /// Of grouped convolutions: one input and one output channel a group.
+  bool depthwise(const Node& node) const {
+    const Shape& w = read_.type(node.inputs[1]).shape;
+    return w[0] == node.int_attr("group", 1) && w[1] == 1;
+  }
 
   void join(NodeId id) {
     const Node& anchor = read_.node(id);

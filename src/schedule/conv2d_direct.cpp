@@ -13,10 +13,9 @@ namespace {
 
 struct Conv {
   ConvNest nest;
-  int64_t out_channels = 0;  ///< per group
-  ValueId image = kNone;     ///< what the nest reads
-  ValueId factors = kNone;   ///< of its channels; none where it is the input as it is
-  bool flat = false;         ///< the image is walked as one long row
+  ValueId image = kNone;    ///< what the nest reads
+  ValueId factors = kNone;  ///< of its channels; none where it is the input as it is
+  bool flat = false;        ///< the image is walked as one long row
 };
 
 /// Cycles of one vector of everything that the epilogue reads and writes in the result's shape; none where it is
@@ -82,9 +81,10 @@ Answer<Conv> analyse(const Task& task, const TargetLimits& limits) {
   if (auto* rejected = std::get_if<Rejected>(&nest)) return *rejected;
   c.nest = std::get<ConvNest>(nest);
   ConvNest& n = c.nest;
-  c.out_channels = y.shape[1] / n.groups;
+  if (n.merged > 1 && n.in_channels == n.merged && n.out_channels == n.merged)
+    return Rejected{"channels of a group", "more than one in or out", "1 in, 1 out"};
   n.out_line_cycles = epilogue_line_cycles(task, c.image, limits);
-  allow_half_tail(n, c.out_channels, limits);
+  allow_half_tail(n, limits);
   const bool point = n.taps() == 1 && n.step_h == 1 && n.step_w == 1 && n.first_h == 0 && n.first_w == 0;
   if (point && x.phys.strides[2] == x.phys.strides[3] * n.out_w && rows_contiguous(task, domain_of(y), c.image)) {
     c.flat = true;
@@ -140,9 +140,9 @@ Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const Targ
   Estimate out = estimate_tile(conv.nest, tile, limits);
   const double blocks = static_cast<double>(conv.nest.out_blocks) - (conv.nest.has_half(tile.vectors) ? 0.5 : 0);
   const double lanes = blocks * lanes_of(limits);
-  out.constant_bytes = packed_bytes(conv.nest, lanes_of(limits));
+  out.constant_bytes = packed_bytes(conv.nest, tile.vectors, lanes_of(limits));
   if (conv.factors != kNone) out.cycles += 2 * static_cast<double>(out.constant_bytes) / kL2BytesPerCycle;
-  out.tail = 1 - (1 - out.tail) * static_cast<double>(conv.out_channels) / lanes;
+  out.tail = 1 - (1 - out.tail) * static_cast<double>(conv.nest.out_channels) / lanes;
   return out;
 }
 
@@ -207,12 +207,14 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   buffers.prefetch = schedule.knob("prefetch");
   emit_nest(e, conv.nest, tile, buffers, n, g, ocg, item, lanes);
   lowered.stages.push_back(e.finish(lowered));
+  lowered.stages.back().work = merged_work(conv.nest, tile.vectors, lanes, {task.flops(), task.flops(), task.bytes()},
+                                           task.operand(node.inputs[1]).constant->bytes());
   return lowered;
 }
 
 }  // namespace
 
-const Template conv2d_direct{"conv2d_direct", "dense 2-D convolution by register tiles", space, pick, lower, candidates,
-                             estimate};
+const Template conv2d_direct{
+    "conv2d_direct", "dense or grouped 2-D convolution by register tiles", space, pick, lower, candidates, estimate};
 
 }  // namespace kilter

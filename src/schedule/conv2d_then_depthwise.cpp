@@ -71,7 +71,8 @@ Answer<Pair> analyse_nodes(const Graph& graph, const Node& conv, const Node& dep
   auto second = depthwise_nest(depthwise, between, graph.type(depthwise.inputs[1]), y, lanes);
   if (auto* rejected = std::get_if<Rejected>(&second)) return *rejected;
   Pair p{std::get<ConvNest>(nest), std::get<DepthwiseNest>(second), y.shape[1]};
-  if (p.conv.groups != 1) return Rejected{"groups of the feeder", "1", std::to_string(p.conv.groups)};
+  if (const int64_t groups = p.conv.groups * p.conv.merged; groups != 1)
+    return Rejected{"groups of the feeder", "1", std::to_string(groups)};
   if (p.conv.out_h < 2) return Rejected{"rows of the feeder's result", "2 or more", std::to_string(p.conv.out_h)};
   if (const int64_t ring = p.ring_elems(1, lanes) * 4; ring > limits.l2_bytes / 2)
     return Rejected{"bytes of the rows under a window", std::to_string(limits.l2_bytes / 2), std::to_string(ring)};
@@ -131,7 +132,7 @@ Estimate model(const Pair& p, const PairTile& s, const TargetLimits& limits) {
   const double ring = spills ? 2 * static_cast<double>(p.between_bytes(lanes)) / kL2BytesPerCycle : 0;
   const auto filled = static_cast<double>(p.channels) / static_cast<double>(p.depthwise.blocks * lanes);
   return {beside(conv.cycles + depthwise_cycles(p, limits), ring), 1 - (1 - conv.tail) * filled,
-          packed_bytes(p.conv, lanes_of(limits))};
+          packed_bytes(p.conv, s.tile.vectors, lanes_of(limits))};
 }
 
 int64_t items(const Pair& p, const PairTile& s) {
@@ -365,7 +366,7 @@ Answer<PairCycles> weigh_pair(const Graph& graph, const Node& conv, const Node& 
   if (!shape) return Rejected{"register tile of one row", "1 or more", "none"};
   ConvNest alone = p.conv;
   if (alone.taps() == 1 && alone.step_h == 1 && alone.step_w == 1) alone.out_w *= alone.out_h, alone.out_h = 1;
-  allow_half_tail(alone, graph.type(conv.outputs[0]).shape[1], limits);
+  allow_half_tail(alone, limits);
   const int64_t lanes = lanes_of(limits), bytes = p.between_bytes(lanes);
   const double through = static_cast<double>(bytes) / reread_rate(bytes, limits);
   constexpr double kHaloBytesPerCycle = 8;

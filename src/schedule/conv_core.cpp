@@ -21,21 +21,15 @@ double tile_step_cycles(int64_t pixels, int64_t vectors, bool half, bool weights
   return std::max(step_cycles(pixels, vectors, limits, half), stream);
 }
 
-/// Steps of the reduction of one tile.
-double reduction_steps(const ConvNest& nest) {
-  const int64_t channels =
-      nest.in_block == 1 ? nest.in_channels : ceil_div(nest.in_channels, kReductionUnroll) * kReductionUnroll;
-  return static_cast<double>(channels * nest.taps());
-}
-
 /// Cycles of one tile of `pixels`. Of what the epilogue reads and writes, the first kInFlight vectors come while the
 /// next tile is computed; that tile waits for the others.
 double tile_cycles(const ConvNest& nest, int64_t pixels, int64_t vectors, const TargetLimits& limits) {
   if (pixels == 0) return 0;
   const bool big = nest.panel_elems(vectors, limits.lanes_f32()) * 4 > limits.l1_bytes / 2;
   const auto waits = static_cast<double>(std::max<int64_t>(pixels * vectors - kInFlight, 0));
-  return reduction_steps(nest) * tile_step_cycles(pixels, vectors, nest.has_half(vectors), big, limits) +
-         waits * nest.out_line_cycles;
+  const double steps =
+      panel_window(nest, vectors * limits.lanes_f32()).mean_channels * static_cast<double>(nest.taps());
+  return steps * tile_step_cycles(pixels, vectors, nest.has_half(vectors), big, limits) + waits * nest.out_line_cycles;
 }
 
 /// Cycles of all tiles of one image and group.
@@ -82,21 +76,49 @@ std::optional<Rejected> check_input_stored(const Task& task) {
   return std::nullopt;
 }
 
+int64_t ConvNest::panel_elems(int64_t vectors, int32_t lanes) const {
+  return panel_window(*this, vectors * lanes).blocks * taps() * in_block * vectors * lanes;
+}
+
+PanelWindow panel_window(const ConvNest& nest, int64_t width) {
+  // Panels of what is no merged group read the same.
+  const int64_t panels = nest.merged == 1 ? 1 : ceil_div(nest.out_channels, width);
+  PanelWindow window;
+  int64_t channels = 0;
+  for (int64_t panel = 0; panel < panels; ++panel) {
+    const ChannelRange<int64_t> read = panel_reads(nest, panel, width);
+    window.blocks = std::max(window.blocks, ceil_div(read.last, nest.in_block) - read.first / nest.in_block);
+    channels += read.last - read.first;
+  }
+  window.mean_channels = static_cast<double>(channels) / static_cast<double>(panels);
+  for (int64_t panel = 0; panel < panels; ++panel) {
+    const ChannelRange<int64_t> read = panel_reads(nest, panel, width);
+    const int64_t first = window_first(nest, window, read) * nest.in_block;
+    window.from_first = window.from_first && read.first == first;
+    window.to_last = window.to_last && read.last == first + window.blocks * nest.in_block;
+  }
+  return window;
+}
+
+void set_channels(ConvNest& nest, int64_t in, int64_t out, int64_t groups, int64_t lanes) {
+  const int64_t in_each = in / groups, out_each = out / groups;
+  const auto whole = [&](int64_t merged) {
+    return merged * in_each % nest.in_block == 0 && merged * out_each % lanes == 0;
+  };
+  nest.merged = 1;
+  while (nest.merged < groups && !(groups % nest.merged == 0 && whole(nest.merged))) ++nest.merged;
+  nest.groups = groups / nest.merged;
+  nest.in_channels = nest.merged * in_each, nest.out_channels = nest.merged * out_each;
+  nest.out_blocks = ceil_div(nest.out_channels, lanes);
+}
+
 Answer<ConvNest> direct_nest(const Node& conv, const TensorType& x, const TensorType& w, const TensorType& y) {
   const Window win = conv_window(conv, x.shape, w.shape);
   if (auto rejected = check_halo(win, x)) return *rejected;
-  const int64_t lanes = y.layout.block;
   ConvNest n;
-  n.groups = conv.int_attr("group", 1);
   n.n = x.shape[0];
-  n.in_channels = x.shape[1] / n.groups;
   n.in_block = x.layout.block;
-  const int64_t out_channels = y.shape[1] / n.groups;
-  n.out_blocks = ceil_div(out_channels, lanes);
-  if (n.groups > 1 && (n.in_channels % std::max<int64_t>(n.in_block, 1) != 0 || out_channels % lanes != 0)) {
-    return Rejected{"channels per group are whole blocks", std::to_string(lanes),
-                    fmt::format("{} in, {} out", n.in_channels, out_channels)};
-  }
+  set_channels(n, x.shape[1], y.shape[1], conv.int_attr("group", 1), y.layout.block);
   n.kernel_h = w.shape[2], n.kernel_w = w.shape[3];
   n.dilation_h = win.dilations[0], n.dilation_w = win.dilations[1];
   n.step_h = win.strides[0], n.step_w = win.strides[1];
@@ -105,13 +127,29 @@ Answer<ConvNest> direct_nest(const Node& conv, const TensorType& x, const Tensor
   return n;
 }
 
-void allow_half_tail(ConvNest& nest, int64_t out_channels, const TargetLimits& limits) {
-  const int64_t last = out_channels % limits.lanes_f32();
-  nest.half_tail = limits.halves() && nest.groups == 1 && last > 0 && last <= limits.lanes_f32() / 2;
+void allow_half_tail(ConvNest& nest, const TargetLimits& limits) {
+  const int64_t last = nest.out_channels % limits.lanes_f32();
+  nest.half_tail =
+      limits.halves() && nest.groups == 1 && nest.merged == 1 && last > 0 && last <= limits.lanes_f32() / 2;
 }
 
-int64_t packed_bytes(const ConvNest& nest, int32_t lanes) {
-  return nest.groups * nest.out_blocks * nest.panel_elems(1, lanes) * 4;
+int64_t packed_bytes(const ConvNest& nest, int64_t vectors, int32_t lanes) {
+  return nest.groups * (nest.out_blocks / vectors) * nest.panel_elems(vectors, lanes) * 4;
+}
+
+std::optional<StageWork> merged_work(const ConvNest& nest, int64_t vectors, int32_t lanes, const StageWork& share,
+                                     int64_t weight_bytes) {
+  if (nest.merged == 1) return std::nullopt;
+  const int64_t width = vectors * lanes;
+  int64_t between = -nest.in_channels / nest.merged * nest.out_channels;  // pairs of channels of two groups
+  for (int64_t k = 0; k < nest.out_channels; k += width) {
+    const ChannelRange<int64_t> read = panel_reads(nest, k / width, width);
+    between += (std::min(read.last, nest.in_channels) - read.first) * std::min(width, nest.out_channels - k);
+  }
+  StageWork work = share;
+  work.flops += 2 * nest.n * nest.groups * nest.out_h * nest.out_w * nest.taps() * between;
+  work.bytes += packed_bytes(nest, vectors, lanes) - weight_bytes;
+  return work;
 }
 
 Knob prefetch_knob(const ConvNest& nest) { return nest.in_block > 1 ? panel_prefetch_knob() : Knob{"prefetch", {0}}; }
@@ -119,24 +157,24 @@ Knob prefetch_knob(const ConvNest& nest) { return nest.in_block > 1 ? panel_pref
 int64_t pick_prefetch(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits) {
   if (nest.in_block == 1) return 0;
   const int32_t lanes = lanes_of(limits);
-  return pick_prefetch(packed_bytes(nest, lanes), nest.panel_elems(tile.vectors, lanes) * 4, passes(nest, tile),
-                       limits);
+  return pick_prefetch(packed_bytes(nest, tile.vectors, lanes), nest.panel_elems(tile.vectors, lanes) * 4,
+                       passes(nest, tile), limits);
 }
 
 Packing pack_direct(const Task& task, ValueId weights, const ConvNest& nest, const ConvTile& tile, int32_t lanes) {
-  const int64_t elems = nest.groups * (nest.out_blocks / tile.vectors) * nest.panel_elems(tile.vectors, lanes);
+  const int64_t elems = packed_bytes(nest, tile.vectors, lanes) / 4;
   const auto make = [w = *task.operand(weights).constant, n = nest, tile, lanes, elems] {
     Tensor packed(DType::f32, {elems});
     const float* from = w.data<float>();
-    const int64_t out_channels = w.shape()[0] / n.groups;
-    pack_weights(n, tile, lanes, out_channels, packed.data<float>(),
-                 [&](int64_t g, int64_t k, int64_t ch, int64_t r, int64_t s) {
-                   return from[(((g * out_channels + k) * n.in_channels + ch) * n.kernel_h + r) * n.kernel_w + s];
-                 });
+    const int64_t in = n.in_channels / n.merged;
+    pack_weights(n, tile, lanes, packed.data<float>(), [&](int64_t g, int64_t k, int64_t ch, int64_t r, int64_t s) {
+      return from[(((g * n.out_channels + k) * in + ch % in) * n.kernel_h + r) * n.kernel_w + s];
+    });
     return packed;
   };
-  return {weights, fmt::format("direct vectors={} block={} lanes={}", tile.vectors, nest.in_block, lanes), DType::f32,
-          elems, make};
+  std::string form = fmt::format("direct vectors={} block={} lanes={}", tile.vectors, nest.in_block, lanes);
+  if (nest.merged > 1) form += fmt::format(" groups={}x{}", nest.groups, nest.merged);
+  return {weights, std::move(form), DType::f32, elems, make};
 }
 
 Buf bias_of(Emitter& e, const Node& conv, int32_t lanes, std::string name) {
@@ -255,7 +293,8 @@ class TileEmitter {
     h0_ = h0, w0_ = w0, pass_ = pass;
     rows_ = rows, cols_ = cols;
     init();
-    const Expr first_block = g_ * Expr(nest_.in_blocks());
+    find_channels();
+    const Expr first_block = g_ * Expr(nest_.in_blocks()) + skipped_;
     const Expr origin = b_.let("x0", Expr(in_->phys.offset) + n_ * Expr(stride_n_) + first_block * Expr(stride_cb_) +
                                          (h0 * Expr(nest_.step_h) + Expr(nest_.first_h)) * Expr(stride_h_) +
                                          (w0 * Expr(nest_.step_w) + Expr(nest_.first_w)) * Expr(stride_w_));
@@ -290,6 +329,17 @@ class TileEmitter {
   /// Output block (over all groups) of vector v.
   Expr block(int64_t v) const { return g_ * Expr(nest_.out_blocks) + ocg_ * Expr(t_.vectors) + Expr(v); }
 
+  /// Which input channels the panel reads: constants unless groups are merged and more panels than one.
+  void find_channels() {
+    const bool one = nest_.merged == 1 || nest_.out_blocks == t_.vectors;
+    const auto named = [&](std::string name, const Expr& e) { return one ? e : b_.let(std::move(name), e); };
+    const auto read = panel_reads(nest_, one ? Expr(0) : ocg_, width());
+    window_ = panel_window(nest_, width());
+    skipped_ = named("skip", window_first(nest_, window_, read));
+    channels_.first = named("c0", read.first - skipped_ * Expr(nest_.in_block));
+    channels_.last = named("c1", read.last - skipped_ * Expr(nest_.in_block));
+  }
+
   /// One reduction step: input elements at x + pixel offsets, weights at w.
   void step(const Expr& x, const Expr& w) {
     const int64_t whole = t_.vectors - (is_half(t_.vectors - 1) ? 1 : 0);
@@ -317,18 +367,19 @@ class TileEmitter {
   void reduce_blocked(const Expr& origin, const Expr& weights) {
     const int64_t block = nest_.in_block;
     const int64_t tap = block * width();
-    const int64_t padded = ceil_div(nest_.in_channels, kReductionUnroll) * kReductionUnroll;
-    b_.loop("icb", 0, nest_.in_blocks(), [&](const Expr& icb) {
+    b_.loop("icb", 0, window_.blocks, [&](const Expr& icb) {
       prefetch_epilogue(icb);
       const Expr x1 = b_.let("x1", origin + icb * Expr(stride_cb_));
       const Expr w1 = b_.let("w1", weights + icb * Expr(tap * nest_.taps()));
-      const Expr end = padded % block == 0 ? Expr(block) : min(Expr(block), Expr(padded) - icb * Expr(block));
+      const Expr before = icb * Expr(block);
+      const Expr begin = window_.from_first ? Expr(0) : max(Expr(0), channels_.first - before);
+      const Expr end = window_.to_last ? Expr(block) : min(Expr(block), channels_.last - before);
       b_.loop("r", 0, nest_.kernel_h, [&](const Expr& r) {
         b_.loop("s", 0, nest_.kernel_w, [&](const Expr& s) {
           const Expr x2 =
               b_.let("x2", x1 + r * Expr(nest_.dilation_h * stride_h_) + s * Expr(nest_.dilation_w * stride_w_));
           const Expr w2 = b_.let("w2", w1 + (r * Expr(nest_.kernel_w) + s) * Expr(tap));
-          b_.loop("i", 0, end, std::min(kReductionUnroll, block), [&](const Expr& i) {
+          b_.loop("i", begin, end, std::min(kReductionUnroll, block), [&](const Expr& i) {
             const int64_t unroll = std::min(kReductionUnroll, block);
             emit_prefetch(b_, stream_, weights, w2 - weights + i * Expr(width()), unroll * width(), pass_);
             for (int64_t u = 0; u < unroll; ++u) step(x2 + i + Expr(u), w2 + (i + Expr(u)) * Expr(width()));
@@ -343,7 +394,7 @@ class TileEmitter {
   void prefetch_epilogue(const Expr& icb) {
     if (!buffers_.prefetch_epilogue || rows_ > 1) return;
     const Domain domain = domain_of(e_.task().graph->type(buffers_.output));
-    const int64_t pixels = ceil_div(cols_, nest_.in_blocks());
+    const int64_t pixels = ceil_div(cols_, window_.blocks);
     for (int64_t c = 0; c < pixels; ++c) {
       for (int64_t v = 0; v < t_.vectors; ++v) e_.prefetch_epilogue(domain, site(0, icb * Expr(pixels) + Expr(c), v));
     }
@@ -351,7 +402,7 @@ class TileEmitter {
 
   void reduce_plain(const Expr& origin, const Expr& weights) {
     const int64_t tap = width();
-    b_.loop("c", 0, nest_.in_channels, [&](const Expr& c) {
+    b_.loop("c", channels_.first, channels_.last, [&](const Expr& c) {
       b_.loop("r", 0, nest_.kernel_h, [&](const Expr& r) {
         const Expr x2 = b_.let("x2", origin + c * Expr(stride_cb_) + r * Expr(nest_.dilation_h * stride_h_));
         const Expr w2 = b_.let("w2", weights + (c * Expr(nest_.kernel_h) + r) * Expr(nest_.kernel_w * tap));
@@ -401,6 +452,9 @@ class TileEmitter {
   Buf x_;
   WeightStream stream_;
   Expr h0_, w0_, pass_;  ///< of the tile
+  PanelWindow window_;
+  Expr skipped_;                 ///< blocks of the group's input channels before the panel's window
+  ChannelRange<Expr> channels_;  ///< of the window that the panel reads
   int64_t rows_ = 0, cols_ = 0;
   std::vector<int32_t> acc_;
 };

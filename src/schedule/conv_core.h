@@ -15,11 +15,15 @@ namespace kilter {
 /// One nest over a rectangle of output pixels. Output pixel (h, w) of the nest is pixel (h * out_step_h + out_first_h,
 /// ...) of the output; tap (r, s) of it reads input pixel (h * step_h + first_h + r * dilation_h, ...), which may lie
 /// in the input's halo.
+///
+/// Groups of a convolution that share a block of channels are one group here, whose weights between two of them are 0.
 struct ConvNest {
   int64_t n = 1, groups = 1;
-  int64_t in_channels = 0;  ///< per group
-  int64_t out_blocks = 0;   ///< blocks of output channels per group
-  int64_t in_block = 1;     ///< channels that lie together in the input: 1 (plain) or the vector width
+  int64_t merged = 1;        ///< groups of the convolution in one
+  int64_t in_channels = 0;   ///< per group
+  int64_t out_channels = 0;  ///< per group
+  int64_t out_blocks = 0;    ///< blocks of output channels per group
+  int64_t in_block = 1;      ///< channels that lie together in the input: 1 (plain) or the vector width
   int64_t kernel_h = 1, kernel_w = 1, dilation_h = 1, dilation_w = 1;
   int64_t step_h = 1, step_w = 1, first_h = 0, first_w = 0;
   int64_t out_h = 1, out_w = 1;
@@ -33,11 +37,42 @@ struct ConvNest {
   int64_t in_blocks() const { return (in_channels + in_block - 1) / in_block; }
   int64_t taps() const { return kernel_h * kernel_w; }
   bool has_half(int64_t vectors) const { return half_tail && vectors == out_blocks; }
-  /// Packed weights of one group of `vectors` output blocks, in elements.
-  int64_t panel_elems(int64_t vectors, int32_t lanes) const {
-    return in_blocks() * taps() * in_block * vectors * lanes;
-  }
+  /// Packed weights of one panel, those of `vectors` output blocks, in elements.
+  int64_t panel_elems(int64_t vectors, int32_t lanes) const;
 };
+
+/// Input channels [first, last) of a group. T: int64_t, or Expr.
+template <class T>
+struct ChannelRange {
+  T first, last;
+};
+
+/// Those that a panel of `width` output channels reads, all channels of every group of the convolution that it has
+/// outputs of; in whole steps of the unrolled reduction, so that `last` may lie beyond the channels.
+template <class T>
+ChannelRange<T> panel_reads(const ConvNest& nest, const T& panel, int64_t width) {
+  using std::min;
+  const T in(nest.in_channels / nest.merged), out(nest.out_channels / nest.merged);
+  const T unit(std::min(kReductionUnroll, nest.in_block));
+  const T first = panel * T(width) / out * in;
+  const T last = min(((panel + T(1)) * T(width) + out - T(1)) / out * in, T(nest.in_channels));
+  return {first / unit * unit, (last + unit - T(1)) / unit * unit};
+}
+
+/// The window of input blocks that holds what a panel reads: all panels of a nest have equally many.
+struct PanelWindow {
+  int64_t blocks = 0;
+  double mean_channels = 0;  ///< of those that panel_reads() answers
+  bool from_first = true;    ///< whether all panels read from the first channel of their window on
+  bool to_last = true;       ///< whether all read up to the last
+};
+PanelWindow panel_window(const ConvNest& nest, int64_t width);
+/// First block of the window of a panel that reads `read`.
+template <class T>
+T window_first(const ConvNest& nest, const PanelWindow& window, const ChannelRange<T>& read) {
+  using std::min;
+  return min(read.first / T(nest.in_block), T(nest.in_blocks() - window.blocks));
+}
 
 /// A register tile: rows x tile pixels by `vectors` vectors of output channels.
 struct ConvTile {
@@ -51,13 +86,20 @@ std::optional<Rejected> check_conv_operands(const Task& task);
 std::optional<Rejected> check_halo(const Window& window, const TensorType& input);
 /// Whether the task has neither feeder nor prologue: the anchor's input is an operand.
 std::optional<Rejected> check_input_stored(const Task& task);
+/// Sets the channels and groups of a nest whose `in_block` is set, from those of the convolution: merges as few groups
+/// as have whole blocks of channels together, or all.
+void set_channels(ConvNest& nest, int64_t in, int64_t out, int64_t groups, int64_t lanes);
 /// The nest of a convolution of `x` with filters `w` to `y`, whose channels lie in blocks; rejects paddings that the
-/// halo of `x` does not hold and groups that are no whole blocks.
+/// halo of `x` does not hold.
 Answer<ConvNest> direct_nest(const Node& conv, const TensorType& x, const TensorType& w, const TensorType& y);
 /// Lets tiles of all output blocks compute half a vector of the last one where the target has a use for it.
-void allow_half_tail(ConvNest& nest, int64_t out_channels, const TargetLimits& limits);
-/// Bytes of all packed weights.
-int64_t packed_bytes(const ConvNest& nest, int32_t lanes);
+void allow_half_tail(ConvNest& nest, const TargetLimits& limits);
+/// Bytes of all weights, packed in panels of `vectors` output blocks.
+int64_t packed_bytes(const ConvNest& nest, int64_t vectors, int32_t lanes);
+/// What a nest does whose groups are merged, `share` being its part of the task: products with the weights between
+/// groups are executed, too, and the packed weights take the place of `weight_bytes`. None where no groups are merged.
+std::optional<StageWork> merged_work(const ConvNest& nest, int64_t vectors, int32_t lanes, const StageWork& share,
+                                     int64_t weight_bytes);
 /// Knob `prefetch` of a nest, and its value for a tile: over plain inputs taps are written out, and nothing is
 /// prefetched.
 Knob prefetch_knob(const ConvNest& nest);
@@ -84,7 +126,7 @@ int64_t nest_items(const ConvNest& nest, const ConvTile& tile);
 
 struct ConvBuffers {
   ValueId input = kNone, output = kNone;  ///< output: the convolution's value
-  Buf weights;                            ///< packed: see panel_elems
+  Buf weights;                            ///< packed: see pack_weights
   Buf bias;                               ///< one vector per output block; id < 0 when there is none
   int64_t prefetch = 0;                   ///< of the weights: knob
   bool prefetch_epilogue = false;         ///< what the epilogue reads, while a tile of one row is computed
@@ -97,25 +139,27 @@ struct ConvBuffers {
 void emit_nest(Emitter& e, const ConvNest& nest, const ConvTile& tile, const ConvBuffers& buffers, const Expr& n,
                const Expr& g, const Expr& ocg, const Expr& item, int32_t lanes);
 
-/// Packs weights [out][in][r][s] given by `at(group, k, c, r, s)` (k, c within the group; answers 0 beyond the edges is
-/// the packer's job) for one nest into `packed` from weights_first on: per group, per block group: in block, r, s, lane
-/// of in, then vectors * lanes of out.
+/// Packs weights [out][in][r][s] given by `at(group, k, c, r, s)` (k, c within the group and of one group of the
+/// convolution; zeros elsewhere are the packer's job) for one nest into `packed` from weights_first on: per group, per
+/// panel: block of its window, r, s, lane of in, then vectors * lanes of out.
 template <class At>
-void pack_weights(const ConvNest& nest, const ConvTile& tile, int32_t lanes, int64_t out_channels, float* packed,
-                  At at) {
+void pack_weights(const ConvNest& nest, const ConvTile& tile, int32_t lanes, float* packed, At at) {
   const int64_t width = tile.vectors * lanes;
+  const PanelWindow window = panel_window(nest, width);
+  const int64_t in = nest.in_channels / nest.merged, out = nest.out_channels / nest.merged;
   float* to = packed + nest.weights_first;
   for (int64_t g = 0; g < nest.groups; ++g)
-    for (int64_t ocg = 0; ocg < nest.out_blocks / tile.vectors; ++ocg)
-      for (int64_t icb = 0; icb < nest.in_blocks(); ++icb)
+    for (int64_t panel = 0; panel < nest.out_blocks / tile.vectors; ++panel)
+      for (int64_t icb = 0; icb < window.blocks; ++icb)
         for (int64_t r = 0; r < nest.kernel_h; ++r)
           for (int64_t s = 0; s < nest.kernel_w; ++s)
-            for (int64_t i = 0; i < nest.in_block; ++i)
-              for (int64_t o = 0; o < width; ++o) {
-                const int64_t c = icb * nest.in_block + i;
-                const int64_t k = ocg * width + o;
-                *to++ = c < nest.in_channels && k < out_channels ? at(g, k, c, r, s) : 0.0F;
-              }
+            for (int64_t i = 0; i < nest.in_block; ++i) {
+              const int64_t skipped = window_first(nest, window, panel_reads(nest, panel, width));
+              const int64_t c = (skipped + icb) * nest.in_block + i;
+              const int64_t first = c < nest.in_channels ? c / in * out : nest.out_channels;
+              for (int64_t k = panel * width; k < (panel + 1) * width; ++k)
+                *to++ = k >= first && k < std::min(first + out, nest.out_channels) ? at(g, k, c, r, s) : 0.0F;
+            }
 }
 
 }  // namespace kilter

@@ -26,7 +26,7 @@ Phase phase_of(int64_t kernel, int64_t stride, int64_t pad, int64_t out, int64_t
 
 struct Transposed {
   Window win;
-  int64_t in_channels, out_channels;
+  int64_t in_channels, out_channels, groups;
   bool depthwise = false;
 };
 
@@ -45,10 +45,9 @@ Answer<Transposed> analyse(const Task& task, const TargetLimits& limits) {
   }
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
   if (auto rejected = check_elementwise(task)) return *rejected;
-  Transposed t{conv_transpose_window(node, x.type.shape, w.type.shape), x.type.shape[1], y.shape[1], false};
-  const int64_t groups = node.int_attr("group", 1);
-  t.depthwise = groups > 1 && groups == t.in_channels && groups == t.out_channels;
-  if (groups != 1 && !t.depthwise) return Rejected{"groups", "1, or as many as channels", std::to_string(groups)};
+  Transposed t{conv_transpose_window(node, x.type.shape, w.type.shape), x.type.shape[1], y.shape[1],
+               node.int_attr("group", 1), false};
+  t.depthwise = t.groups > 1 && t.groups == t.in_channels && t.groups == t.out_channels;
   if (t.win.dilations != std::vector<int64_t>{1, 1})
     return Rejected{"dilation", "1,1", fmt::format("{},{}", t.win.dilations[0], t.win.dilations[1])};
   for (size_t d = 0; d < 2; ++d) {
@@ -69,9 +68,8 @@ ConvNest nest_of(const Transposed& t, const Phase& h, const Phase& w, int64_t ph
                  int32_t lanes) {
   ConvNest n;
   n.n = batch;
-  n.in_channels = t.in_channels;
   n.in_block = lanes;
-  n.out_blocks = (t.out_channels + lanes - 1) / lanes;
+  set_channels(n, t.in_channels, t.out_channels, t.groups, lanes);
   n.kernel_h = h.taps, n.kernel_w = w.taps;
   n.first_h = h.first, n.first_w = w.first;
   n.out_h = h.count, n.out_w = w.count;
@@ -97,15 +95,17 @@ Stage dense_stage(const Task& task, const Transposed& t, const ConvNest& nest, c
   const Node& node = task.node();
   const int32_t lanes = lanes_of(limits);
   const ConvTile tile = pick_tile(nest, limits);
-  Tensor packed(DType::f32, {nest.out_blocks / tile.vectors * nest.panel_elems(tile.vectors, lanes)});
+  Tensor packed(DType::f32, {packed_bytes(nest, tile.vectors, lanes) / 4});
   const float* from = task.operand(node.inputs[1]).constant->data<float>();
-  pack_weights(nest, tile, lanes, t.out_channels, packed.data<float>(),
-               [&](int64_t, int64_t k, int64_t c, int64_t r, int64_t s) {
-                 const int64_t kh = h.last_tap - r * t.win.strides[0], kw = w.last_tap - s * t.win.strides[1];
-                 return from[((c * t.out_channels + k) * t.win.kernel[0] + kh) * t.win.kernel[1] + kw];
-               });
+  const int64_t out = t.out_channels / t.groups;
+  pack_weights(nest, tile, lanes, packed.data<float>(), [&](int64_t g, int64_t k, int64_t c, int64_t r, int64_t s) {
+    const int64_t kh = h.last_tap - r * t.win.strides[0], kw = w.last_tap - s * t.win.strides[1];
+    const int64_t row = (g * nest.in_channels + c) * out + k % out;
+    return from[(row * t.win.kernel[0] + kh) * t.win.kernel[1] + kw];
+  });
   Emitter e(task, "conv_transpose");
   const Expr n = e.b.parallel("n", nest.n);
+  const Expr g = nest.groups > 1 ? e.b.parallel("g", nest.groups) : Expr(0);
   const Expr ocg = e.b.parallel("ocg", nest.out_blocks / tile.vectors);
   const Expr item = e.b.parallel("item", nest_items(nest, tile));
   ConvBuffers buffers;
@@ -114,8 +114,12 @@ Stage dense_stage(const Task& task, const Transposed& t, const ConvNest& nest, c
   e.input(buffers.input);
   buffers.weights = e.constant(std::move(packed), "w");
   buffers.bias = bias_of(e, node, lanes);
-  emit_nest(e, nest, tile, buffers, n, 0, ocg, item, lanes);
-  return e.finish(lowered);
+  emit_nest(e, nest, tile, buffers, n, g, ocg, item, lanes);
+  Stage stage = e.finish(lowered);
+  const auto share = [&](int64_t all) { return all * nest.out_h * nest.out_w / (t.win.out[0] * t.win.out[1]); };
+  const StageWork work{share(task.flops()), share(task.flops()), share(task.bytes())};
+  stage.work = merged_work(nest, tile.vectors, lanes, work, share(task.operand(node.inputs[1]).constant->bytes()));
+  return stage;
 }
 
 Stage depthwise_stage(const Task& task, const Transposed& t, const ConvNest& nest, const Phase& h, const Phase& w,
@@ -123,7 +127,8 @@ Stage depthwise_stage(const Task& task, const Transposed& t, const ConvNest& nes
   const Node& node = task.node();
   const Operand& x = task.operand(node.inputs[0]);
   const int64_t taps = nest.taps();
-  Tensor packed(DType::f32, {std::max<int64_t>(nest.out_blocks * taps * lanes, 1)});
+  const int64_t blocks = ceil_div(t.out_channels, lanes);
+  Tensor packed(DType::f32, {std::max<int64_t>(blocks * taps * lanes, 1)});
   const float* from = task.operand(node.inputs[1]).constant->data<float>();
   for (int64_t c = 0; c < t.in_channels; ++c) {
     for (int64_t r = 0; r < nest.kernel_h; ++r) {
@@ -137,7 +142,7 @@ Stage depthwise_stage(const Task& task, const Transposed& t, const ConvNest& nes
   Emitter e(task, "conv_transpose_depthwise");
   LoopBuilder& b = e.b;
   const Expr n = b.parallel("n", nest.n);
-  const Expr block = b.parallel("cb", nest.out_blocks);
+  const Expr block = b.parallel("cb", blocks);
   const Expr row = b.parallel("h", nest.out_h);
   const Buf in = e.input(x.value);
   const Buf weights = e.constant(std::move(packed), "w");

@@ -61,6 +61,15 @@ Attrs draw_window(Draw& draw, Kernel k, bool dilate) {
   return attrs;
 }
 
+/// A divisor of `channels` beyond 1, where there is one.
+int64_t draw_divisor(Draw& draw, int64_t channels) {
+  std::vector<int64_t> divisors;
+  for (int64_t d = 2; d <= channels; ++d) {
+    if (channels % d == 0) divisors.push_back(d);
+  }
+  return divisors.empty() ? 1 : divisors[static_cast<size_t>(draw.between(0, std::ssize(divisors) - 1))];
+}
+
 /// A convolution of `x` with constant weights; halves the output channels until the reference is quick.
 ValueId add_conv(SweepNet& net, ValueId x) {
   Draw& draw = net.draw;
@@ -72,8 +81,9 @@ ValueId add_conv(SweepNet& net, ValueId x) {
   if (kind >= 7) {
     group = in[1], out = in[1] * (kind == 9 ? draw.pick({1, 2}) : 1);
   } else if (kind == 6) {
-    group = in[1] % 2 == 0 ? 2 : in[1];
+    group = draw_divisor(draw, in[1]);
     out = group * draw.pick({1, 3, 8, 16});
+    while (out > group && in[0] * in[2] * in[3] * in[1] / group * k.h * k.w * out > kMostMacs) out -= group;
   }
   while (group == 1 && out > 1 && in[0] * in[2] * in[3] * in[1] * k.h * k.w * out > kMostMacs) out /= 2;
   Attrs attrs = draw_window(draw, k, true);
@@ -161,17 +171,18 @@ void make_conv_transpose(SweepNet& net) {
   const Shape in{draw.between(1, 2), draw.pick({1, 3, 8, 16, 17, 33}), draw.between(1, 9), draw.between(1, 17)};
   const Kernel k = draw.pick<Kernel>({{1, 1}, {2, 2}, {3, 3}, {4, 4}, {3, 2}, {5, 1}});
   const bool depthwise = draw.chance(30);
+  const int64_t group = depthwise ? in[1] : draw.chance(30) ? draw_divisor(draw, in[1]) : 1;
   const int64_t out = depthwise ? 1 : draw.pick({1, 3, 16, 17, 24});
   const Ints strides{draw.between(1, 3), draw.between(1, 3)};
   Attrs attrs{{"kernel_shape", Ints{k.h, k.w}}, {"strides", strides}};
-  if (depthwise) attrs["group"] = in[1];
+  if (group > 1) attrs["group"] = group;
   if (draw.chance(60)) {
     attrs["pads"] =
         Ints{draw.between(0, k.h - 1), draw.between(0, k.w - 1), draw.between(0, k.h - 1), draw.between(0, k.w - 1)};
   }
   if (draw.chance(40)) attrs["output_padding"] = Ints{draw.between(0, strides[0] - 1), draw.between(0, strides[1] - 1)};
   std::vector<ValueId> inputs{net.input(in), net.constant({in[1], out, k.h, k.w}, 0.2F)};
-  if (draw.chance(60)) inputs.push_back(net.constant({out * (depthwise ? in[1] : 1)}));
+  if (draw.chance(60)) inputs.push_back(net.constant({out * group}));
   net.output(net.elementwise(net.b.add("ConvTranspose", inputs, attrs)));
 }
 
@@ -294,20 +305,19 @@ class WindowSweep : public testing::TestWithParam<NetKind> {};
 
 TEST_P(WindowSweep, AgreesWithTheReference) { sweep(GetParam()); }
 
-INSTANTIATE_TEST_SUITE_P(Windows, WindowSweep,
-                         testing::Values(NetKind{"Conv", make_conv, 40, {"conv2d_direct", "conv2d_depthwise"}},
-                                         NetKind{"Winograd", make_winograd, 30, {"conv2d_winograd", "conv2d_direct"}},
-                                         NetKind{"ConvChain", make_conv_chain, 24, {"conv2d_direct"}},
-                                         NetKind{"FedDepthwise", make_fed_depthwise, 40, {"conv2d_then_depthwise"}},
-                                         NetKind{"OtherConv", make_other_conv, 20},
-                                         NetKind{"ConvTranspose", make_conv_transpose, 24, {"conv_transpose"}},
-                                         NetKind{"Pool", make_pool, 30, {"pool_rows"}},
-                                         NetKind{"Gate", make_gate, 20, {"map"}},
-                                         NetKind{"Scaled", make_scaled, 20, {"conv2d_direct"}},
-                                         NetKind{"Parts", make_parts, 40},
-                                         NetKind{"Normalized", make_normalized, 30, {"normalize_groups"}},
-                                         NetKind{"Resize", make_resize, 20, {"resize_table"}}),
-                         [](const auto& family) { return std::string(family.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Windows, WindowSweep,
+    testing::Values(NetKind{"Conv", make_conv, 40, {"conv2d_direct", "conv2d_depthwise"}, true},
+                    NetKind{"Winograd", make_winograd, 30, {"conv2d_winograd", "conv2d_direct"}},
+                    NetKind{"ConvChain", make_conv_chain, 24, {"conv2d_direct"}, true},
+                    NetKind{"FedDepthwise", make_fed_depthwise, 40, {"conv2d_then_depthwise"}, true},
+                    NetKind{"OtherConv", make_other_conv, 20},
+                    NetKind{"ConvTranspose", make_conv_transpose, 24, {"conv_transpose"}, true},
+                    NetKind{"Pool", make_pool, 30, {"pool_rows"}}, NetKind{"Gate", make_gate, 20, {"map"}},
+                    NetKind{"Scaled", make_scaled, 20, {"conv2d_direct"}},
+                    NetKind{"Normalized", make_normalized, 30, {"normalize_groups"}},
+                    NetKind{"Resize", make_resize, 20, {"resize_table"}}),
+    [](const auto& family) { return std::string(family.param.name); });
 
 /// As in YOLO's C2f: the halves of a convolution, what is made of the second, side by side.
 TEST(Windows, HalvesOfChannelsAreReadAndJoinedWhereTheyLie) {

@@ -64,6 +64,15 @@ std::string check(const Graph& graph, const std::vector<Tensor>& inputs, Exact& 
   }
 }
 
+/// The tasks of a plan that runs a reference kernel, "" when it runs none or has an output without elements.
+std::string reference_steps(const Plan& plan) {
+  const auto empty = [](const PlanTensor& t) { return elems(t.shape) == 0; };
+  const auto reference = [](const Step& step) { return step.schedule == "reference"; };
+  const bool wrong = std::none_of(plan.outputs.begin(), plan.outputs.end(), empty) &&
+                     std::any_of(plan.steps.begin(), plan.steps.end(), reference);
+  return wrong ? "a reference kernel runs" + tasks_text(plan) : "";
+}
+
 /// The node that a usage error about a forced schedule names.
 std::string refused_node(const std::string& message) {
   constexpr std::string_view kStart = "--schedule ";
@@ -196,6 +205,8 @@ class Sweep {
       const Compiled compiled = compile_variation(net.graph(), variation);
       for (const auto& [node, schedule] : variation.options.schedules) ++drawn_[schedule.name];
       wrong = check(net.graph(), net.inputs(), exact, compiled, shift);
+      const bool varied = !variation.options.plain_layout.empty() || !variation.options.schedules.empty();
+      if (wrong.empty() && kind_.by_templates && !varied) wrong = reference_steps(compiled.plan);
     } catch (const Error& error) {
       wrong = "error: " + error.message();
     }

@@ -20,6 +20,7 @@ struct NetKind {
   void (*make)(SweepNet&);
   uint64_t count;                                ///< networks in one run of the tests
   std::vector<std::string_view> templates = {};  ///< that random schedules must come from in 20 networks or more
+  bool by_templates = false;                     ///< whether no step may run a reference kernel by default
 };
 
 /// Draws the networks of a kind and fails the current test for each problem that is wrong, with its seed, problems,

@@ -97,6 +97,23 @@ TEST(FuseDepthwise, LeavesWhatOthersRead) {
   EXPECT_EQ(twice.why, Unfused::order);
 }
 
+/// The same network with 3 channels a group.
+std::string grouped() {
+  std::string text = network(112);
+  const auto replace = [&](const std::string& what, const std::string& with) {
+    text.replace(text.find(what), what.size(), with);
+  };
+  replace("%d: f32[96,1,3,3]", "%d: f32[96,3,3,3]");
+  replace("{group=96,", "{group=32,");
+  return text;
+}
+
+TEST(FuseDepthwise, HasNothingToSayOfGroupsOfSeveralChannels) {
+  const Outcome out = run(grouped());
+  EXPECT_FALSE(out.joined);
+  EXPECT_TRUE(out.unfused.empty()) << out.unfused.front().reason;
+}
+
 TEST(FuseDepthwise, OptionsKeepThePairApart) {
   PassContext context;
   context.no_fuse = {"depthwise"};
@@ -128,6 +145,9 @@ TEST(FuseDepthwise, WhatIsAskedForAndCannotBeIsAnError) {
       error_of(network(1)),
       "--fuse depthwise: it cannot run in one kernel with the convolution before it: rows of the feeder's result: "
       "limit 2 or more, got 1");
+  EXPECT_EQ(error_of(grouped()),
+            "--fuse depthwise: it cannot run in one kernel with the convolution before it: groups = input channels = "
+            "output channels: limit 32, got 96 in, 96 out");
 }
 
 }  // namespace

@@ -13,10 +13,9 @@ namespace {
 ConvNest nest_of(const ConvWords& c, const TargetLimits& limits) {
   const int64_t lanes = limits.lanes_f32();
   ConvNest nest;
-  nest.n = c.n, nest.groups = c.groups;
-  nest.in_channels = c.c / c.groups;
-  nest.in_block = nest.in_channels < lanes ? 1 : lanes;
-  nest.out_blocks = ceil_div(c.k / c.groups, lanes);
+  nest.n = c.n;
+  nest.in_block = c.groups == 1 && c.c < lanes ? 1 : lanes;
+  set_channels(nest, c.c, c.k, c.groups, lanes);
   nest.kernel_h = c.r, nest.kernel_w = c.s;
   nest.dilation_h = c.dilation[0], nest.dilation_w = c.dilation[1];
   nest.step_h = c.stride[0], nest.step_w = c.stride[1];
