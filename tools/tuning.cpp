@@ -55,8 +55,10 @@ void choose_graph_best(const ModelOptions& model, const Session& session, Compil
   how.threads = model.threads > 0 ? model.threads : default_threads();
   const Graph graph = bound_graph(session, model.all_inputs(session));
   const PlanKey key{graph_key(graph), compile.target.name, how.device, codegen_version(), how.threads};
-  const auto kept = model.forbid.empty() ? find_plan(plans_file(how.file), key) : std::nullopt;
-  if (kept) {
+  const KeptPlans plans = read_plans(plans_file(how.file));
+  for (const std::string& line : plans.damaged) fmt::print(stderr, "{}\n", line);
+  const KeptPlan* kept = model.forbid.empty() ? plans.find(key) : nullptr;
+  if (kept != nullptr) {
     add_settings(kept->choices, compile);
     const std::string words = fmt::format("graph-best of {}, {:.3f} of history-best's time, {:.3f} of the default's",
                                           kept->date.substr(0, 10), kept->ratio.value, kept->default_ratio.value);
