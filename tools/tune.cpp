@@ -145,7 +145,7 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
                changed ? fmt::format("{:.3f}", t.in_network.value) : "-", fmt::format("{}/{}", t.tried, t.size),
                t.nodes.size(), t.problem, changed ? t.schedule : "default: " + t.fallback);
   }
-  fmt::print("records: {}\n", records);
+  fmt::print("records: {}{}\n", records, records == "none kept" ? "" : ", and beside it the accepted plan");
 }
 
 /// What the command line asks for; nothing of the network yet. Throws usage, and io for a file that cannot be written:
@@ -161,6 +161,11 @@ TuneOptions options_of(const TuneCommand& command) {
   options.trial = command.trial;
   options.trial.timeout_ms = parse_milliseconds(command.timeout, "--timeout");
   options.program = version_text();
+  if (command.model.choose == "accepted")
+    fail(
+        ErrorKind::usage,
+        "tune: --choose accepted is for commands that use what was tuned; legal are graph-best and history-best, which "
+        "leaves the graph tuner out");
   options.graph_best = command.model.choose == "graph-best";
   check_writable("--json", command.json);
   check_writable("--html", command.html);
@@ -178,6 +183,16 @@ void write_files(const TuneCommand& command, const TuneResult& result, const Tun
   const nlohmann::json whole = whole_json(result, options, command.model.model);
   if (!command.json.empty()) write_text("--json", command.json, whole.dump(2) + "\n");
   if (!command.html.empty()) write_text("--html", command.html, profile::html_tuning_report(whole));
+}
+
+/// Keeps the accepted plan; answers why it could not be kept, which is said once everything else is.
+std::string kept_fault(const TuningSetup& setup, const TuneResult& result) {
+  try {
+    keep(setup, result);
+  } catch (const Error& e) {
+    return e.message();
+  }
+  return {};
 }
 
 void run_tune(const TuneCommand& command) {
@@ -208,13 +223,14 @@ void run_tune(const TuneCommand& command) {
   options.interrupted = [] { return interrupted_by_user.load(); };
   events.write(start_json(options));
   const TuneResult result = tune::tune(setup.graph, setup.inputs, setup.compile(), options);
-  if (result.graph) keep(setup, *result.graph, result.history);
+  const std::string unkept = kept_fault(setup, result);
   view.clear();
   nlohmann::json end = to_json(result);
   end["event"] = "end";
   events.write(end);
   write_files(command, result, options, setup.compile().target.name);
   if (!quiet) print_result(result, command, setup.file.empty() ? "none kept" : setup.file);
+  if (!unkept.empty()) fail(ErrorKind::io, "{}", unkept);
   events.close();
 }
 

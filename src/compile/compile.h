@@ -34,6 +34,8 @@ struct PassedGraph;
 struct CompileOptions {
   Target target;                              ///< parse_target("native") unless asked otherwise
   std::map<std::string, Schedule> schedules;  ///< forced, by node name (`--schedule NODE=...`)
+  /// Asked by compile_graph() before the passes; may change the other options for this graph. May be empty.
+  std::function<void(const Graph&, CompileOptions&)> adapt;
   /// Asked after the passes for schedules of tasks that are not forced; may be empty.
   std::function<Recorded(const PassedGraph&, const CompileOptions&)> recorded;
   int compile_threads = 1;
