@@ -46,6 +46,8 @@ void bench(const BenchOptions& options) {
   const Plan& plan = network.plan();
   progress.show("measuring");
   const Evaluation e = measure(network, options);
+  progress.clear();
+  tell_records(plan);
   const Samples& samples = e.samples;
   Conditions conditions = profile::conditions_of(plan, network.threads);
   conditions.taken = static_cast<int64_t>(samples.ms.size());

@@ -20,6 +20,8 @@ void add_compile(CLI::App& app, Context&) {
     progress.show("compiling");
     Loaded& loaded = session->compile();
     save_plan(loaded.plan(), *file);
+    progress.clear();
+    tell_records(loaded.plan());
     if (options->time_passes) print_passes(loaded.compiled);
     fmt::print("{}: {} steps for {} in {:.0f} ms, {:.1f} MB\n", *file, loaded.plan().steps.size(), loaded.plan().target,
                loaded.compiled.compile_ms, static_cast<double>(std::filesystem::file_size(*file)) * 1e-6);

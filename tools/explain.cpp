@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "exec/thread_pool.h"
 #include "measure/device.h"
 #include "profile/report/report.h"
@@ -19,14 +20,6 @@ struct ExplainOptions {
   std::string node, json, html, against;
   double seconds = 10;
 };
-
-/// The arguments of the command line that say what is run, and not how.
-std::string fixed_arguments(const ModelOptions& options) {
-  std::string out;
-  for (const std::string& input : options.inputs) out += fmt::format("{}--input {}", out.empty() ? "" : " ", input);
-  if (options.target != "native") out += fmt::format("{}--target '{}'", out.empty() ? "" : " ", options.target);
-  return out;
-}
 
 /// --input for a batch of 8 where the network can take one: built-in ones, and models that leave the batch open.
 std::string batch_arguments(const ModelOptions& options, const Session& session,
@@ -45,7 +38,7 @@ std::string batch_arguments(const ModelOptions& options, const Session& session,
 profile::Subject subject_of(const ModelOptions& options, const Session& session) {
   profile::Subject subject;
   subject.model = options.model;
-  subject.arguments = fixed_arguments(options);
+  subject.arguments = std::string(trim(model_arguments(options)));
   subject.inputs = options.all_inputs(session);
   subject.batch_arguments = batch_arguments(options, session, subject.inputs);
   subject.cpus = default_threads();
@@ -86,9 +79,7 @@ void look_ahead(profile::Explanation& e, const ModelOptions& options, const prof
   query.device = describe_device().fingerprint();
   const tune::Outlook ahead = tune::outlook(layers_of(e.profile), e.profile.sum_ms, records, query);
   e.tuning = tune::text(ahead, file.string());
-  e.tuning_action = fmt::format("kilter tune {} --threads {} --time 5min", subject.model, subject.threads);
-  if (!subject.arguments.empty()) e.tuning_action += " " + subject.arguments;
-  if (!given.empty() && options.records != "default") e.tuning_action += " --records " + given;
+  e.tuning_action = tune_command(options) + " --time 5min";
 }
 
 void run_explain(const ExplainOptions& options) {

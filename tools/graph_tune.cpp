@@ -70,7 +70,7 @@ void run_graph_tune(const GraphTuneCommand& command) {
   const Choices history = setup.file.empty() ? Choices{} : history_best(setup);
   const GraphBest best = answer(setup, history, options, !command.no_run);
   const Choices& taken = best.won || command.no_run ? best.choices : history;
-  if (!command.no_run) keep(setup, best, history);
+  const std::string kept = command.no_run ? "" : keep(setup, best, history);
   if (!command.write_plan.empty()) {
     const std::string notes =
         fmt::format("{} for {} on {} threads, {} {}; {}", command.model.model, setup.compile().target.name,
@@ -79,8 +79,8 @@ void run_graph_tune(const GraphTuneCommand& command) {
   }
   if (!command.json.empty()) write_text("--json", command.json, to_json(best).dump(2) + "\n");
   if (command.json == "-") return;
-  fmt::print("{} on {} threads; history-best has schedules for {} layers\n{}", command.model.model, setup.threads,
-             history.size(), graph_text(best));
+  fmt::print("{} on {} threads; history-best has schedules for {} layers\n{}{}", command.model.model, setup.threads,
+             history.size(), graph_text(best), kept);
   if (command.layers) print_layers(best);
 }
 
@@ -113,9 +113,7 @@ void add_graph_tune(CLI::App& app, Context&) {
   sub->add_option("--write-plan", command->write_plan, "write what was chosen to a file, for --layer-plan");
   sub->add_option("--json", command->json,
                   "also write the outcome as JSON to a file; - is standard output, which then holds nothing else");
-  sub->footer(
-      "What was chosen is kept beside the records, and --records FILE --choose graph-best of other commands takes it\n"
-      "from there.");
+  sub->footer("What was chosen is kept beside the records, and --records FILE of other commands takes it from there.");
   sub->callback([command] { run_graph_tune(*command); });
 }
 

@@ -148,6 +148,7 @@ void add_run(CLI::App& app, Context& context) {
     const std::vector<Tensor> outputs = session->run(inputs);
     Loaded& loaded = session->prepare_for(inputs);
     if (options->time_passes && !session->compiled_file()) print_passes(loaded.compiled);
+    tell_records(loaded.plan());
     print_outputs(loaded.plan().outputs, outputs);
     if (!folder->empty()) write_outputs(*folder, loaded.plan().outputs, outputs);
     if (*verify) context.exit = verify_run(*options, *session, inputs);

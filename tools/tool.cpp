@@ -13,8 +13,8 @@
 #include "exec/thread_pool.h"
 #include "measure/device.h"
 #include "tune/records/store.h"
-#include "tune/tuner/apply.h"
 #include "tune/tuner/choices_file.h"
+#include "tune/tuner/use_tuned.h"
 #include "tuning.h"
 
 namespace kilter::tool {
@@ -64,10 +64,12 @@ void ModelOptions::add_sources_to(CLI::App& app) {
   app.add_option("--records", records,
                  "take schedules from tuning records: a file, default (that of kilter tune) or none")
       ->capture_default_str();
-  app.add_option("--choose", choose,
-                 "of records: history-best, the best schedule of each task; graph-best, what the graph tuner chose for "
-                 "each layer of this network")
-      ->check(CLI::IsMember({"history-best", "graph-best"}))
+  app.add_option(
+         "--choose", choose,
+         "of records: accepted, the plan that tuning accepted for exactly this network, machine and number of "
+         "threads, else history-best; history-best, the best record of each task; graph-best, as accepted, else "
+         "the graph tuner's answer from records")
+      ->check(CLI::IsMember({"accepted", "history-best", "graph-best"}))
       ->capture_default_str();
   app.add_option(
       "--layer-plan", layer_plan,
@@ -148,18 +150,17 @@ void ModelOptions::add_sources(CompileOptions& options) const {
   }
   tune::ApplyOptions how;
   for (const std::string& text : forbid) how.forbidden.push_back(tune::parse_forbidden(text));
-  if (file.empty() || choose == "graph-best") return;  // open() asks for the graph tuner's answer
+  if (file.empty()) return;
   const auto store = tune::Store::open(file, tune::Store::Mode::read);
-  tune::Reading reading = store->read();
-  for (const std::string& line : store->notices()) fmt::print(stderr, "{}\n", line);
-  for (const std::string& line : reading.damaged) fmt::print(stderr, "{}\n", line);
+  auto known = std::make_shared<const tune::Matcher>(read_records(*store));
+  auto plans = std::make_shared<const tune::KeptPlans>(tune::read_plans(tune::plans_file(file)));
+  for (const std::string& line : plans->damaged) fmt::print(stderr, "{}\n", line);
   how.file = file;
   how.device = describe_device().fingerprint();
   how.threads = threads > 0 ? threads : default_threads();
-  const auto matcher = std::make_shared<const tune::Matcher>(std::move(reading.records));
-  options.recorded = [how, matcher](const PassedGraph& passed, const CompileOptions& compile) {
-    return tune::apply_records(passed, compile, *matcher, how);
-  };
+  how.tune = tune_command(*this);
+  tune::use_tuned(options, {how, tune::parse_choose(choose), std::move(known), std::move(plans),
+                            [](const std::string& line) { fmt::print(stderr, "{}\n", line); }});
 }
 
 onnx::Model::Shapes ModelOptions::shapes() const {
@@ -186,9 +187,6 @@ std::unique_ptr<Session> ModelOptions::open() const {
   options.threads = threads;
   options.shapes = shapes();
   for (const auto& [name, tensor] : tensors()) options.shapes[name] = tensor.shape();
-  std::unique_ptr<Session> session = Session::open(model, options);
-  if (choose != "graph-best" || records_file().empty() || session->compiled_file()) return session;
-  choose_graph_best(*this, *session, options.compile);
   return Session::open(model, options);
 }
 
@@ -251,6 +249,26 @@ std::string file_name(const std::string& tensor, std::map<std::string, int>& tak
   const int count = ++taken[name];
   if (count > 1) name += fmt::format("-{}", count);
   return name + ".npy";
+}
+
+std::string model_arguments(const ModelOptions& options) {
+  std::string out;
+  for (const std::string& input : options.inputs) out += " --input " + input;
+  if (options.target != "native") out += fmt::format(" --target '{}'", options.target);
+  return out;
+}
+
+std::string tune_command(const ModelOptions& options) {
+  std::string out = fmt::format("kilter tune {} --threads {}{}", options.model,
+                                options.threads > 0 ? options.threads : default_threads(), model_arguments(options));
+  if (options.accuracy != "default") out += " --accuracy " + options.accuracy;
+  if (!options.memory.empty()) out += " --memory " + options.memory;
+  if (options.records != "none" && options.records != "default") out += " --records " + options.records;
+  return out;
+}
+
+void tell_records(const Plan& plan) {
+  if (!plan.records.empty()) fmt::print(stderr, "records: {}\n", plan.records);
 }
 
 void print_passes(const Compiled& compiled) {

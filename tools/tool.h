@@ -32,9 +32,9 @@ struct ModelOptions {
   std::string target = "native", accuracy = "default";
   std::string memory;  ///< a size as parse_size() reads it; empty: not given
   std::string dump_ir, stop_after;
-  std::string records = "none";         ///< FILE, "default" (default_records_file()) or "none"
-  std::string choose = "history-best";  ///< of records: or "graph-best", as the graph tuner left it beside them
-  std::string layer_plan;               ///< file of what is chosen of each layer; empty: none
+  std::string records = "none";     ///< FILE, "default" (default_records_file()) or "none"
+  std::string choose = "accepted";  ///< tune::parse_choose()
+  std::string layer_plan;           ///< file of what is chosen of each layer; empty: none
   std::vector<std::string> forbid;
   int threads = 0;
   int64_t max_rewrites = -1;
@@ -86,6 +86,13 @@ std::pair<std::string, std::string> split_assignment(const std::string& text, co
 /// A file name for a tensor: characters outside [A-Za-z0-9_.-] as '_'; `taken` makes it unique with -2, -3, ...
 std::string file_name(const std::string& tensor, std::map<std::string, int>& taken);
 
+/// The arguments of the command line that say what is run, and not how: " --input x=1x3x64x64", or nothing.
+std::string model_arguments(const ModelOptions& options);
+/// "kilter tune MODEL --threads N ...": what tunes this network for these options.
+std::string tune_command(const ModelOptions& options);
+
+/// Says on standard error which records a plan uses; nothing where it uses none.
+void tell_records(const Plan& plan);
 void print_passes(const Compiled& compiled);
 /// One progress line on a terminal's stderr, rewritten in place; nothing elsewhere.
 class Progress {

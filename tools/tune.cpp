@@ -151,7 +151,7 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
                changed ? fmt::format("{:.3f}", t.in_network.value) : "-", fmt::format("{}/{}", t.tried, t.size),
                t.nodes.size(), t.problem, changed ? t.schedule : "default: " + t.fallback);
   }
-  fmt::print("records: {}\n", records);
+  fmt::print("records: {}{}\n", records, records == "none kept" ? "" : ", and beside it the accepted plan");
 }
 
 /// What the command line asks for; nothing of the network yet. Throws usage, and io for a file that cannot be written:
@@ -167,6 +167,11 @@ TuneOptions options_of(const TuneCommand& command) {
   options.trial = command.trial;
   options.trial.timeout_ms = parse_milliseconds(command.timeout, "--timeout");
   options.program = version_text();
+  if (command.model.choose == "accepted")
+    fail(
+        ErrorKind::usage,
+        "tune: --choose accepted is for commands that use what was tuned; legal are graph-best and history-best, which "
+        "leaves the graph tuner out");
   options.graph_best = command.model.choose == "graph-best";
   check_writable("--json", command.json);
   check_writable("--html", command.html);
@@ -186,6 +191,24 @@ void write_files(const TuneCommand& command, const TuneResult& result, const Tun
   if (!command.html.empty()) write_text("--html", command.html, profile::html_tuning_report(whole));
 }
 
+/// The plan that was accepted before; empty without one.
+Choices plan_in_use(const TuningSetup& setup) {
+  if (setup.file.empty()) return {};
+  const KeptPlans plans = read_plans(plans_file(setup.file));
+  const KeptPlan* plan = plans.find(setup.key());
+  return plan == nullptr ? Choices() : plan->choices;
+}
+
+/// Keeps the accepted plan; answers why it could not be kept, which is said once everything else is.
+std::string kept_fault(const TuningSetup& setup, const TuneResult& result) {
+  try {
+    keep(setup, result);
+  } catch (const Error& e) {
+    return e.message();
+  }
+  return {};
+}
+
 void run_tune(const TuneCommand& command) {
   const bool quiet = takes_stdout(command);
   TuneOptions options = options_of(command);
@@ -200,8 +223,7 @@ void run_tune(const TuneCommand& command) {
   options.device = setup.device;
   options.known = setup.known;
   options.records = setup.file;
-  if (const auto plan = setup.file.empty() ? std::nullopt : find_plan(plans_file(setup.file), setup.key()))
-    options.previous = plan->choices;
+  options.previous = plan_in_use(setup);
   if (setup.store != nullptr) options.keep = [&](std::span<const Record> records) { setup.store->append(records); };
   options.event = [&](const TuneEvent& event) { events.write(to_json(event)); };
   options.progress = [&](const TuneProgress& p) { view.show(p); };
@@ -216,13 +238,14 @@ void run_tune(const TuneCommand& command) {
   options.interrupted = [] { return interrupted_by_user.load(); };
   events.write(start_json(options));
   const TuneResult result = tune::tune(setup.graph, setup.inputs, setup.compile(), options);
-  if (result.graph) keep(setup, *result.graph, result.history);
+  const std::string unkept = kept_fault(setup, result);
   view.clear();
   nlohmann::json end = to_json(result);
   end["event"] = "end";
   events.write(end);
   write_files(command, result, options, setup.compile().target.name);
   if (!quiet) print_result(result, command, setup.file.empty() ? "none kept" : setup.file);
+  if (!unkept.empty()) fail(ErrorKind::io, "{}", unkept);
   events.close();
 }
 

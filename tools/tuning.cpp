@@ -3,8 +3,6 @@
 #include "codegen/llvm/backend.h"
 #include "exec/thread_pool.h"
 #include "measure/device.h"
-#include "tune/records/match.h"
-#include "tune/tuner/apply.h"
 
 namespace kilter::tool {
 
@@ -19,6 +17,8 @@ Graph bound_graph(const Session& session, const std::map<std::string, Tensor>& i
   return session.graph(shapes, session.needed_values(inputs));
 }
 
+}  // namespace
+
 std::vector<Record> read_records(Store& store) {
   Reading reading = store.read();
   for (const std::string& line : store.notices()) fmt::print(stderr, "{}\n", line);
@@ -26,59 +26,12 @@ std::vector<Record> read_records(Store& store) {
   return std::move(reading.records);
 }
 
-/// The graph tuner's answer from records, for who has not run it.
-Recorded answer_of_records(const PassedGraph& passed, const CompileOptions& compile, const std::vector<Record>& records,
-                           const ApplyOptions& how) {
-  Recorded history = apply_records(passed, compile, Matcher(records), how);
-  CompileOptions look = compile;
-  look.generate_code = false, look.keep_placed = true;
-  Choices before;
-  for (const auto& [node, schedule] : history.schedules) before[node] = schedule;
-  GraphTuneOptions options;
-  options.threads = how.threads, options.device = how.device;
-  const GraphBest best = graph_best_of_records(compile_passed(passed, look), look, records, before, options);
-  for (const auto& [node, choice] : best.choices) {
-    if (history.schedules[node] == *choice.schedule) continue;
-    history.schedules[node] = *choice.schedule;
-    history.words[node] = "graph-best by records";
-  }
-  history.summary += ", graph-best by records";
-  return history;
-}
-
-}  // namespace
-
-void choose_graph_best(const ModelOptions& model, const Session& session, CompileOptions& compile) {
-  ApplyOptions how;
-  how.file = model.records_file();
-  how.device = describe_device().fingerprint();
-  how.threads = model.threads > 0 ? model.threads : default_threads();
-  const Graph graph = bound_graph(session, model.all_inputs(session));
-  const PlanKey key{graph_key(graph), compile.target.name, how.device, codegen_version(), how.threads};
-  const auto kept = model.forbid.empty() ? find_plan(plans_file(how.file), key) : std::nullopt;
-  if (kept) {
-    add_settings(kept->choices, compile);
-    const std::string words = fmt::format("graph-best of {}, {:.3f} of history-best's time, {:.3f} of the default's",
-                                          kept->date.substr(0, 10), kept->ratio.value, kept->default_ratio.value);
-    compile.recorded = [choices = kept->choices, words](const PassedGraph&, const CompileOptions&) {
-      return recorded_choices(choices, words);
-    };
-    return;
-  }
-  const auto records =
-      std::make_shared<const std::vector<Record>>(read_records(*Store::open(how.file, Store::Mode::read)));
-  for (const std::string& text : model.forbid) how.forbidden.push_back(parse_forbidden(text));
-  compile.recorded = [how, records](const PassedGraph& passed, const CompileOptions& options) {
-    return answer_of_records(passed, options, *records, how);
-  };
-}
-
 TuningSetup::TuningSetup(const ModelOptions& options, const std::string& command) {
   if (!options.layer_plan.empty() || !options.forbid.empty())
     fail(ErrorKind::usage, "{}: --layer-plan and --forbid are for commands that use what was tuned; leave them out",
          command);
   ModelOptions model = options;
-  model.records = "none", model.choose = "history-best";  // candidates are judged against the defaults
+  model.records = "none";  // candidates are judged against the defaults
   session = model.open();
   if (session->compiled_file())
     fail(ErrorKind::usage, "{} is a compiled file: tuning needs the model that it was made from", options.model);
@@ -95,14 +48,37 @@ TuningSetup::TuningSetup(const ModelOptions& options, const std::string& command
 }
 
 PlanKey TuningSetup::key() const {
-  return {graph_key(graph), compile().target.name, device, codegen_version(), threads};
+  return {graph_key(graph), compile().target.name, device, codegen_version(), threads, plan_settings(compile(), true)};
 }
 
-void keep(const TuningSetup& setup, const GraphBest& best, const Choices& history) {
+void keep(const TuningSetup& setup, const TuneResult& result) {
   if (setup.file.empty()) return;
-  KeptPlan plan{setup.key(), setup.session->name(), iso_date(), best.won ? best.choices : history, {1, 1, 1}, {}};
-  if (best.won) plan.ratio = best.ratio, plan.default_ratio = best.default_ratio;
+  KeptPlan plan{setup.key(), setup.session->name(), iso_date(), result.choices, {1, 1, 1}, result.ratio};
+  if (result.graph && result.graph->won) plan.ratio = result.graph->ratio;
   keep_plan(plans_file(setup.file), plan);
+}
+
+std::string keep(const TuningSetup& setup, const GraphBest& best, const Choices& history) {
+  if (setup.file.empty()) return {};
+  const KeptPlans all = read_plans(plans_file(setup.file));
+  const KeptPlan* before = all.find(setup.key());
+  if (before != nullptr && (!best.won || best.default_ratio.value >= before->default_ratio.value)) {
+    return fmt::format("the plan that was accepted {} stays: it took {} of the default's time in its race\n",
+                       before->date.substr(0, 10), ratio_text(before->default_ratio));
+  }
+  if (!best.won && best.rounds == 0) return {};  // nothing was raced
+  KeptPlan plan{setup.key(), setup.session->name(), iso_date(), best.choices, best.ratio, best.default_ratio};
+  if (!best.won) {
+    const double over_default = best.default_ratio.value / best.ratio.value;  // history-best's
+    const bool slower = over_default > 1;
+    plan.choices = slower ? Choices{} : history;
+    plan.ratio = {1, 1, 1};
+    plan.default_ratio = slower ? Ratio{1, 1, 1} : Ratio{over_default, over_default, over_default};
+  }
+  keep_plan(plans_file(setup.file), plan);
+  if (best.won) return "graph-best is kept as the accepted plan\n";
+  return plan.choices.empty() ? "the default plan is kept as the accepted one\n"
+                              : "history-best is kept as the accepted plan\n";
 }
 
 std::string ratio_text(const Ratio& r) { return fmt::format("{:.4f} ({:.4f} to {:.4f})", r.value, r.low, r.high); }

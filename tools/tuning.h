@@ -7,10 +7,13 @@
 
 #include "tool.h"
 #include "tune/records/store.h"
-#include "tune/tuner/graph_best.h"
 #include "tune/tuner/kept_plans.h"
+#include "tune/tuner/tuner.h"
 
 namespace kilter::tool {
+
+/// All records of a file; what is wrong with it goes to standard error.
+std::vector<tune::Record> read_records(tune::Store& store);
 
 /// A network to be tuned, as its defaults and the command line make it, and the records that are to be known.
 struct TuningSetup {
@@ -29,12 +32,12 @@ struct TuningSetup {
   tune::PlanKey key() const;
 };
 
-/// Gives `compile` what the graph tuner chose for this network, machine and number of threads and left beside the
-/// records; where it left nothing, its answer from the records alone.
-void choose_graph_best(const ModelOptions& model, const Session& session, CompileOptions& compile);
-
-/// Keeps what the graph tuner chose where it won, else history-best's plan, which then is the one to compile with.
-void keep(const TuningSetup& setup, const tune::GraphBest& best, const tune::Choices& history);
+/// Keeps what a tuning run accepted, which is nothing where the default plan won, beside the records.
+void keep(const TuningSetup& setup, const tune::TuneResult& result);
+/// Keeps what the graph tuner chose where it won against history-best; where it lost and nothing was kept before,
+/// history-best, or nothing where that lost against the default plan. A plan that was kept with a better ratio to the
+/// default stays. Answers a line for the user.
+std::string keep(const TuningSetup& setup, const tune::GraphBest& best, const tune::Choices& history);
 
 /// "0.9599 (0.9517 to 0.9684)".
 std::string ratio_text(const Ratio& ratio);

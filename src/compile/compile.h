@@ -38,6 +38,8 @@ struct CompileOptions {
   /// Taken in place of defaults, by node name, where their templates take the task and `accuracy` allows it; like
   /// defaults they are given up where packed weights are too large.
   std::map<std::string, Schedule> preferred;
+  /// Asked by compile_graph() before the passes; may change the other options for this graph. May be empty.
+  std::function<void(const Graph&, CompileOptions&)> adapt;
   /// Asked after the passes for what to prefer; may be empty.
   std::function<Recorded(const PassedGraph&, const CompileOptions&)> recorded;
   int compile_threads = 1;

@@ -133,8 +133,11 @@ void mark_given(Plan& plan, const CompileOptions& options) {
 
 }  // namespace
 
-Compiled compile_graph(Graph graph, const CompileOptions& options) {
+Compiled compile_graph(Graph graph, const CompileOptions& given) {
   const auto start = std::chrono::steady_clock::now();
+  CompileOptions options = given;
+  options.adapt = nullptr;
+  if (given.adapt) given.adapt(graph, options);
   const PassedGraph passed = run_passes(std::move(graph), options);
   Compiled compiled = options.recorded ? compile_recorded(passed, options) : compile_passed(passed, options);
   mark_given(compiled.plan, options);

@@ -31,6 +31,11 @@ for solver in auto pbqp greedy; do
   expect records.txt "0 variants measured"
   expect records.txt "* "
 done
+# A plan that was better in its race stays; a worse one gives way only to one that won.
+sed -i 's/"default_ratio":\[[^]]*\]/"default_ratio":[0.1,0.1,0.1]/' r.db.plans.jsonl
+"$kilter" graph-tune "${model[@]}" --records r.db --measure 0.5 --race 1 > stays.txt
+expect stays.txt " stays: it took 0.1000 (0.1000 to 0.1000) of the default's time in its race"
+[ "$(sed -n '$p' r.db.plans.jsonl | grep -c '"default_ratio":\[0.1,0.1,0.1\]')" = 1 ] || die "the better plan does not stay"
 rm r.db.plans.jsonl
 "$kilter" inspect "${model[@]}" --records r.db --choose graph-best --schedules > schedules.txt
 [ ! -e r.db.plans.jsonl ] || die "compiling keeps no plan"
@@ -45,7 +50,7 @@ refuse "graph-tune: --layer-plan and --forbid are for commands that use what was
   graph-tune "${model[@]}" --layer-plan best.plan
 refuse "graph-tune: --choose history-best is for commands that use what was tuned; leave it out" \
   graph-tune "${model[@]}" --choose history-best
-refuse "--choose: worst not in {history-best,graph-best}" run "${model[@]}" --choose worst
+refuse "--choose: worst not in {accepted,history-best,graph-best}" run "${model[@]}" --choose worst
 echo 'fire2.squeeze = layout=c8' > bad.plan
 refuse "bad.plan line 1: 'layout=c8': legal are layout=plain, fuse=no and threads=N beside the schedule" \
   run "${model[@]}" --layer-plan bad.plan

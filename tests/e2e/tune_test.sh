@@ -45,6 +45,8 @@ grep -q "<title>zoo:squeezenet1_1 - Kilter tuning</title>" a.html || die "no pag
 "$kilter" tune "${net[@]}" --threads 1 --time 30s --trials 5 --records none --cost-model none --choose history-best --events - 2> /dev/null > events.txt
 grep -q '"cost_model":"none"' events.txt || die "--cost-model none is not in the settings"
 ! grep -q '"choosing"' events.txt || die "history-best leaves the graph tuner out"
+"$kilter" tune "${net[@]}" --threads 1 --time 30s --trials 5 --records h.db --choose history-best > out.txt 2> /dev/null
+[ "$(wc -l < h.db.plans.jsonl)" = 1 ] || die "without the graph tuner no plan is kept"
 python3 -c 'import json; [json.loads(line) for line in open("events.txt")]' || die "standard output holds more than events"
 [ "$(count a.db)" -ge 60 ] || die "too few records"
 # On a terminal a table of tasks is drawn over itself, and is gone in the end.
@@ -53,12 +55,39 @@ python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))' "$kilter" tune "
 grep -q "task   share layers       tried  GFLOP/s     best of bound" screen.txt || die "no table of tasks: $(cat screen.txt)"
 tail -n 1 screen.txt | grep -q "^records: none kept" || die "the summary is not the last: $(tail -n 3 screen.txt)"
 "$kilter" run "${net[@]}" --threads 1 --records a.db --verify | grep -q "verify: passed" || die "verify with records"
+# The accepted plan is what records mean for exactly this network and number of threads; which are used is always said.
+says() {
+  local text=$1
+  shift
+  "$kilter" "$@" > /dev/null 2> said.txt || die "kilter $*: $(cat said.txt)"
+  grep -qF -- "$text" said.txt || die "kilter $* does not say '$text': $(cat said.txt)"
+}
+[ "$(wc -l < a.db.plans.jsonl)" = 1 ] || die "tune keeps one plan"
+says "records: a.db: the plan accepted on " run "${net[@]}" --threads 1 --records a.db
+says "records: a.db: the plan accepted on " compile "${net[@]}" --threads 1 --records a.db -o a.kilter
+says "records: a.db: the plan accepted on " run a.kilter --threads 1
+says "records: a.db: the plan accepted on " bench "${net[@]}" --threads 1 --seconds 0.1 --records a.db
+says " of 31 tasks" run "${net[@]}" --threads 1 --records a.db --choose history-best
+for sub in "run" "compile -o b.kilter"; do
+  says "\`kilter tune zoo:squeezenet1_1 --threads 2 --input input=1x3x64x64 --records a.db\` tunes them" \
+    $sub "${net[@]}" --threads 2 --records a.db
+done
+# Where the race rejects everything the defaults stay, whatever single records say; damaged lines are skipped.
+cp a.db r.db
+python3 -c 'import json, sys; line = json.loads(sys.stdin.readline()); line["plan"] = ""; print(json.dumps(line))' < a.db.plans.jsonl > r.db.plans.jsonl
+echo '{"graph": 1}' >> r.db.plans.jsonl
+says "nothing was faster than the default plan, which stays" run "${net[@]}" --threads 1 --records r.db
+says "r.db.plans.jsonl: line 2: skipped: no kept plan: " run "${net[@]}" --threads 1 --records r.db
+"$kilter" inspect "${net[@]}" --threads 1 --records r.db --schedules > schedules.txt 2> /dev/null
+! grep -q "^    record " schedules.txt || die "a record that the race rejected is used"
 "$kilter" run "${net[@]}" --threads 1 --layer-plan a.plan --verify | grep -q "verify: passed" || die "verify with a plan"
 "$kilter" bench "${net[@]}" --threads 2 --seconds 0.2 --records a.db --json - | grep -q '"records": "a.db: ' || die "conditions"
 "$kilter" bench "${net[@]}" --threads 1 --seconds 0.2 --json - | grep -q '"records": "none"' || die "the default is none"
 
 # Errors.
 expect 2 "--time 5 years: expected a time such as 90s, 5min or 1h" tune "${net[@]}" --time "5 years"
+expect 2 "tune: --choose accepted is for commands that use what was tuned; legal are graph-best and history-best" \
+  tune "${net[@]}" --choose accepted
 expect 2 "tune: --layer-plan and --forbid are for commands that use what was tuned" tune "${net[@]}" --layer-plan a.plan
 expect 2 "--json - and --events -: standard output holds one of them; give a file for the others" \
   tune "${net[@]}" --json - --events -

@@ -45,9 +45,17 @@ std::string date_text(const std::string& date, const std::string& now) {
 
 /// One task's answer.
 struct Answered {
-  Schedule schedule;
+  std::optional<Schedule> schedule;  ///< none: the default
   Match match;
+  bool tuned = false;  ///< with none: records of the very task are there, and the default won
 };
+
+std::string threads_text(int threads) { return fmt::format("{} thread{}", threads, threads == 1 ? "" : "s"); }
+
+/// "0.900 (0.890 to 0.910) of the default's time".
+std::string ratio_text(const Ratio& r) {
+  return fmt::format("{:.3f} ({:.3f} to {:.3f}) of the default's time", r.value, r.low, r.high);
+}
 
 class Applier {
  public:
@@ -61,10 +69,16 @@ class Applier {
     auto known = answers_.find(key);
     if (known == answers_.end() || !options_.forbidden.empty())
       known = answers_.insert_or_assign(key, find(task, step)).first;
-    if (!known->second) return;
-    const Match& m = known->second->match;
-    out_.schedules[node] = known->second->schedule;
+    const Answered& answer = known->second;
+    if (!answer.schedule) {
+      ++(answer.tuned ? default_won_ : untuned_);
+      return;
+    }
+    const Match& m = answer.match;
+    out_.schedules[node] = *answer.schedule;
     out_.words[node] = words(m);
+    if (std::ranges::find(m.differences, Distance::threads) != m.differences.end())
+      ++by_threads_[m.record.conditions.threads];
     ++by_distance_[m.distance].first;
     by_distance_[m.distance].second = std::max(by_distance_[m.distance].second, m.loss_percent);
   }
@@ -80,34 +94,46 @@ class Applier {
     }
     out_.summary = fmt::format("{}: {} of {} tasks", options_.file, found, tasks_);
     if (!parts.empty()) out_.summary += fmt::format(" ({})", fmt::join(parts, ", "));
+    for (const auto& [threads, count] : by_threads_) {
+      out_.summary +=
+          fmt::format("; {} tuned at {}, used at {}", count,
+                      threads == 0 ? "an unknown number of threads" : threads_text(threads), options_.threads);
+    }
+    if (default_won_ > 0) out_.summary += fmt::format("; {} tuned, where the default won", default_won_);
+    if (untuned_ > 0) {
+      out_.summary += fmt::format("; the other {}: analytic defaults", untuned_);
+      if (!options_.tune.empty()) out_.summary += fmt::format(", `{}` tunes them", options_.tune);
+    }
     return std::move(out_);
   }
 
  private:
-  std::optional<Answered> find(const Task& task, const Step& step) const {
+  Answered find(const Task& task, const Step& step) const {
+    Answered out;
     const Query query{step.problem,    step.layouts,     compile_.target.name,
                       options_.device, options_.threads, codegen_version()};
     for (const Match& m : matcher_.matches(query)) {
       // A record says how much faster than the default it was; one that was not, is not used.
-      if (m.record.versus && m.record.versus->ratio.high >= 1) continue;
+      if (m.record.versus && m.record.versus->ratio.high >= 1) {
+        out.tuned = out.tuned || m.distance < Distance::threads;
+        continue;
+      }
       if (forbids(options_.forbidden, task.node().name, m.record.schedule)) continue;
       const Schedule schedule = parse_schedule(m.record.schedule);
-      if (lowers(task, schedule, compile_)) return Answered{schedule, m};
+      if (lowers(task, schedule, compile_)) return {schedule, m};
     }
-    return std::nullopt;
+    return out;
   }
 
   std::string words(const Match& m) const {
     const Record& r = m.record;
     std::string out = fmt::format("{}; measured {}", m.words, date_text(r.conditions.date, now_));
-    if (r.conditions.threads > 0)
-      out += fmt::format(" at {} thread{}", r.conditions.threads, r.conditions.threads == 1 ? "" : "s");
+    if (r.conditions.threads > 0) out += " at " + threads_text(r.conditions.threads);
     if (!r.network.empty()) out += " in " + r.network;
     if (!r.conditions.weights.empty()) out += ", weights " + r.conditions.weights;
     if (r.versus) {
-      const Ratio& ratio = r.versus->ratio;
-      out += fmt::format(": {:.3f} ({:.3f} to {:.3f}) of the default's time there, {} pair{}", ratio.value, ratio.low,
-                         ratio.high, r.samples_ms.size(), r.samples_ms.size() == 1 ? "" : "s");
+      out += fmt::format(": {} there, {} pair{}", ratio_text(r.versus->ratio), r.samples_ms.size(),
+                         r.samples_ms.size() == 1 ? "" : "s");
     }
     return out;
   }
@@ -116,9 +142,10 @@ class Applier {
   const Matcher& matcher_;
   const ApplyOptions& options_;
   std::string now_;
-  std::map<std::string, std::optional<Answered>> answers_;  ///< by problem and layouts
+  std::map<std::string, Answered> answers_;  ///< by problem and layouts
   std::map<Distance, std::pair<int64_t, double>> by_distance_;
-  int64_t tasks_ = 0;
+  std::map<int, int64_t> by_threads_;  ///< tasks whose record has another number of threads, by that
+  int64_t tasks_ = 0, default_won_ = 0, untuned_ = 0;
   Recorded out_;
 };
 
@@ -163,6 +190,31 @@ Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile,
     if (step != steps.end() && !compile.schedules.contains(step->first)) applier.task(task, *step->second);
   }
   return applier.finish();
+}
+
+Choices allowed(Choices choices, const std::vector<Forbidden>& forbidden) {
+  for (auto& [node, choice] : choices) {
+    if (choice.schedule && forbids(forbidden, node, choice.schedule->text())) choice.schedule.reset();
+  }
+  std::erase_if(choices, [](const auto& entry) { return entry.second == LayerChoice(); });
+  return choices;
+}
+
+Recorded recorded_plan(const KeptPlan& kept, const Choices& choices, const ApplyOptions& options) {
+  std::string accepted = "accepted " + date_text(kept.date, options.now.empty() ? iso_date() : options.now);
+  if (kept.choices.empty()) {
+    return {
+        {},
+        {},
+        fmt::format("{}: the plan {}: nothing was faster than the default plan, which stays", options.file, accepted)};
+  }
+  accepted += fmt::format(": the network took {} in its race", ratio_text(kept.default_ratio));
+  Recorded out = recorded_choices(choices, accepted);
+  out.summary = fmt::format("{}: the plan {}; {} from the default", options.file, accepted,
+                            choices.size() == 1 ? "1 layer differs" : fmt::format("{} layers differ", choices.size()));
+  if (choices.size() < kept.choices.size())
+    out.summary += fmt::format(", {} more forbidden", kept.choices.size() - choices.size());
+  return out;
 }
 
 Recorded recorded_choices(const Choices& choices, const std::string& from) {

@@ -7,6 +7,7 @@
 
 #include "compile/compile.h"
 #include "tune/records/match.h"
+#include "tune/tuner/kept_plans.h"
 #include "tune/tuner/layer_choice.h"
 
 namespace kilter::tune {
@@ -24,17 +25,25 @@ struct ApplyOptions {
   std::string device;  ///< fingerprint
   int threads = 1;
   std::vector<Forbidden> forbidden;
-  std::string now = {};  ///< ISO 8601, for the age of records; empty: the current moment
+  std::string now = {};   ///< ISO 8601, for the age of records; empty: the current moment
+  std::string tune = {};  ///< command that tunes what has no record, for the summary; may be empty
 };
 
 /// Whether a schedule's template takes the task with it, under the accuracy that is asked for.
 bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& compile);
 
 /// For every task the best record that matches and that its template can lower. The summary says how many tasks have
-/// one, at which distances and what loss is expected, and how many keep the default. The words of a layer say how its
+/// one, at which distances and what loss is expected, how many were tuned and keep the default, and how many were not,
+/// with the command that would tune them. The words of a layer say how its
 /// record was matched, when and where it was measured, and its ratio over the default there.
 Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile, const Matcher& matcher,
                        const ApplyOptions& options);
+
+/// Without the schedules that are forbidden.
+Choices allowed(Choices choices, const std::vector<Forbidden>& forbidden);
+/// The schedules of `choices`, which are those of `kept` but for forbidden ones. Summary and words say when the plan
+/// was accepted, and by which ratio.
+Recorded recorded_plan(const KeptPlan& kept, const Choices& choices, const ApplyOptions& options);
 
 /// The schedules of `choices`, with `from` as the words of each layer. What else they hold goes into the options
 /// before the passes (add_settings()).

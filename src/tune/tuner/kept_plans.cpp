@@ -1,12 +1,15 @@
 #include "tune/tuner/kept_plans.h"
 
-#include <fstream>
+#include <fmt/ranges.h>
+
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "ops/op.h"
+#include "tune/records/locked_file.h"
+#include "tune/records/store.h"
 #include "tune/tuner/choices_file.h"
 
 namespace kilter::tune {
@@ -17,11 +20,12 @@ using nlohmann::json;
 json to_json(const Ratio& r) { return {r.value, r.low, r.high}; }
 Ratio ratio_from(const json& value) { return {value.at(0), value.at(1), value.at(2)}; }
 
-KeptPlan plan_from(const json& line, const std::string& where) {
+KeptPlan plan_from(const json& line) {
   KeptPlan plan;
-  plan.key = {line.at("graph"), line.at("target"), line.at("device"), line.at("codegen"), line.at("threads")};
+  plan.key = {line.at("graph"),   line.at("target"),  line.at("device"),
+              line.at("codegen"), line.at("threads"), line.value("settings", "")};
   plan.network = line.at("network"), plan.date = line.at("date");
-  plan.choices = parse_choices(line.at("plan").get<std::string>(), where);
+  plan.choices = parse_choices(line.at("plan").get<std::string>(), "its plan");
   plan.ratio = ratio_from(line.at("ratio")), plan.default_ratio = ratio_from(line.at("default_ratio"));
   return plan;
 }
@@ -51,36 +55,67 @@ void keep_plan(const std::filesystem::path& file, const KeptPlan& plan) {
                      {"device", plan.key.device},
                      {"codegen", plan.key.codegen},
                      {"threads", plan.key.threads},
+                     {"settings", plan.key.settings},
                      {"network", plan.network},
                      {"date", plan.date},
                      {"plan", text(plan.choices, "")},
                      {"ratio", to_json(plan.ratio)},
                      {"default_ratio", to_json(plan.default_ratio)}};
-  std::ofstream out(file, std::ios::app);
-  out << line.dump() + "\n";
-  if (!out.flush()) fail(ErrorKind::io, "{}: the chosen plan cannot be written", file.string());
+  const LockedFile out(file, StoreOptions().busy_seconds);
+  const int64_t size = out.size();
+  const bool cut_off = size > 0 && out.from(size - 1) != "\n";
+  out.append((cut_off ? "\n" : "") + line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
-std::optional<KeptPlan> find_plan(const std::filesystem::path& file, const PlanKey& key) {
-  if (!std::filesystem::exists(file)) return std::nullopt;
+KeptPlans read_plans(const std::filesystem::path& file) {
+  KeptPlans out;
+  if (!std::filesystem::exists(file)) return out;
   const std::string all = read_file(file);
-  std::optional<KeptPlan> found;
   size_t number = 0;
-  for (size_t at = 0; at < all.size();) {
-    const size_t end = all.find('\n', at);
-    if (end == std::string::npos) break;
-    const std::string where = fmt::format("{} line {}", file.string(), ++number);
+  for (const std::string_view line : split(all, '\n')) {
+    ++number;
+    if (trim(line).empty()) continue;
+    const auto skip = [&](const std::string& why) {
+      out.damaged.push_back(fmt::format("{}: line {}: skipped: no kept plan: {}", file.string(), number, why));
+    };
     try {
-      KeptPlan plan = plan_from(
-          json::parse(all.begin() + static_cast<std::ptrdiff_t>(at), all.begin() + static_cast<std::ptrdiff_t>(end)),
-          where);
-      if (plan.key == key) found = std::move(plan);
+      out.plans.push_back(plan_from(json::parse(line)));
     } catch (const json::exception& e) {
-      fail(ErrorKind::bad_input, "{}: no kept plan ({}); remove the line, or the file and tune again", where, e.what());
+      skip(e.what());
+    } catch (const Error& e) {
+      skip(e.message());
     }
-    at = end + 1;
+  }
+  return out;
+}
+
+const KeptPlan* KeptPlans::find(const PlanKey& key) const {
+  const KeptPlan* found = nullptr;
+  for (const KeptPlan& plan : plans) {
+    if (plan.key == key) found = &plan;
   }
   return found;
+}
+
+std::string plan_settings(const CompileOptions& options, bool layers) {
+  std::vector<std::string> all;
+  const auto add = [&](std::string_view option, const auto& values) {
+    if (!values.empty()) all.push_back(fmt::format("{} {}", option, fmt::join(values, ",")));
+  };
+  if (options.accuracy == Accuracy::strict) all.emplace_back("--accuracy strict");
+  if (options.memory) all.push_back(fmt::format("--memory {}", *options.memory));
+  add("--disable", options.disable);
+  if (!options.stop_after.empty()) all.push_back("--stop-after " + options.stop_after);
+  if (options.max_rewrites != INT64_MAX) all.push_back(fmt::format("--max-rewrites {}", options.max_rewrites));
+  if (!layers) return fmt::format("{}", fmt::join(all, " "));
+  add("--no-fuse", options.no_fuse);
+  add("--fuse", options.fuse);
+  add("--plain-layout", options.plain_layout);
+  for (const auto& [node, threads] : options.layer_threads)
+    all.push_back(fmt::format("--layer-threads {}={}", node, threads));
+  for (const auto& [node, schedule] : options.schedules)
+    all.push_back(fmt::format("--schedule {}={}", node, schedule.text()));
+  return fmt::format("{}", fmt::join(all, " "));
 }
 
 }  // namespace kilter::tune

@@ -1,4 +1,4 @@
-// What the graph tuner chose for networks, kept beside the records: compiling takes it from there.
+// What was accepted for networks, kept beside the records: compiling takes it from there.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "measure/stats.h"
 #include "tune/tuner/layer_choice.h"
@@ -17,26 +18,38 @@ struct PlanKey {
   uint64_t graph = 0;  ///< graph_key()
   std::string target, device, codegen;
   int threads = 1;
+  std::string settings = {};  ///< plan_settings()
 
   bool operator==(const PlanKey&) const = default;
 };
 /// Hash of the names and operators of a graph's nodes and of the types of its values, before the passes.
 uint64_t graph_key(const Graph& graph);
+/// The options that change what is compiled and are not defaults, as the command line has them, but sources of
+/// schedules; `layers`: also those of single layers.
+std::string plan_settings(const CompileOptions& options, bool layers);
 
 struct KeptPlan {
   PlanKey key;
   std::string network, date;
-  Choices choices;
+  Choices choices;      ///< empty: nothing was faster than the default plan
   Ratio ratio;          ///< over history-best at that time, paired
   Ratio default_ratio;  ///< over the default plan
 };
 
+/// What a file of plans holds.
+struct KeptPlans {
+  std::vector<KeptPlan> plans;       ///< in the order in which they were added
+  std::vector<std::string> damaged;  ///< a line of words for each line that was skipped, with its number
+
+  /// The latest for exactly this; null without one.
+  const KeptPlan* find(const PlanKey& key) const;
+};
+
 /// "FILE.plans.jsonl" beside a file of records.
 std::filesystem::path plans_file(const std::string& records);
-/// Adds one line. Throws io when it cannot be written.
+/// Adds one line, under a lock of the file, behind whatever a stopped writer left. Throws io when it cannot be written.
 void keep_plan(const std::filesystem::path& file, const KeptPlan& plan);
-/// The latest one; nothing without the file or such a plan. Throws bad_input with the file and the number of a line
-/// that is none; a last line without its end, as a writer leaves that was killed, is passed over.
-std::optional<KeptPlan> find_plan(const std::filesystem::path& file, const PlanKey& key);
+/// Nothing where there is no file. Never throws for damaged lines.
+KeptPlans read_plans(const std::filesystem::path& file);
 
 }  // namespace kilter::tune

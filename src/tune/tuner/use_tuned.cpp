@@ -1,0 +1,90 @@
+#include "tune/tuner/use_tuned.h"
+
+#include "codegen/llvm/backend.h"
+#include "tune/tuner/graph_best.h"
+
+namespace kilter::tune {
+namespace {
+
+/// Why the graph cannot be compiled so; nothing where it can.
+std::optional<std::string> fault(const Graph& graph, CompileOptions options) {
+  options.generate_code = false;
+  options.dump_ir.clear();
+  try {
+    compile_graph(graph, options);
+  } catch (const Error& e) {
+    return e.message();
+  }
+  return std::nullopt;
+}
+
+const KeptPlan* kept_plan(const TunedSource& source, const Graph& graph, const CompileOptions& compile) {
+  PlanKey key{graph_key(graph),  compile.target.name,  source.apply.device,
+              codegen_version(), source.apply.threads, plan_settings(compile, true)};
+  const KeptPlan* found = source.plans->find(key);
+  key.settings = plan_settings(compile, false);
+  return found != nullptr ? found : source.plans->find(key);  // single layers that are forced stay so
+}
+
+/// Whether there is an accepted plan, which then is in the options.
+bool take_kept(const TunedSource& source, const Graph& graph, CompileOptions& compile) {
+  const KeptPlan* kept = kept_plan(source, graph, compile);
+  if (kept == nullptr) return false;
+  CompileOptions with = compile;
+  const Choices choices = allowed(kept->choices, source.apply.forbidden);
+  add_settings(choices, with);
+  with.recorded = [recorded = recorded_plan(*kept, choices, source.apply)](const PassedGraph&, const CompileOptions&) {
+    return recorded;
+  };
+  if (const auto why = fault(graph, with)) {
+    if (source.notice) {
+      source.notice(fmt::format("{}: the plan accepted {} is passed over, as it does not compile here: {}",
+                                source.apply.file, kept->date.substr(0, 10), *why));
+    }
+    return false;
+  }
+  compile = std::move(with);
+  return true;
+}
+
+/// The graph tuner's answer from records.
+Recorded graph_best_recorded(const PassedGraph& passed, const CompileOptions& compile, const Matcher& records,
+                             const ApplyOptions& how) {
+  Recorded history = apply_records(passed, compile, records, how);
+  CompileOptions look = compile;
+  look.generate_code = false, look.keep_placed = true;
+  Choices before;
+  for (const auto& [node, schedule] : history.schedules) before[node] = schedule;
+  GraphTuneOptions options;
+  options.threads = how.threads, options.device = how.device;
+  const GraphBest best = graph_best_of_records(compile_passed(passed, look), look, records.records(), before, options);
+  for (const auto& [node, choice] : allowed(best.choices, how.forbidden)) {
+    if (history.schedules[node] == *choice.schedule) continue;
+    history.schedules[node] = *choice.schedule;
+    history.words[node] = "graph-best by records";
+  }
+  history.summary += ", graph-best by records";
+  return history;
+}
+
+}  // namespace
+
+Choose parse_choose(std::string_view text) {
+  if (text == "accepted") return Choose::accepted;
+  if (text == "history-best") return Choose::history_best;
+  if (text == "graph-best") return Choose::graph_best;
+  fail(ErrorKind::usage, "--choose {}: legal are accepted, history-best and graph-best", text);
+}
+
+void use_tuned(CompileOptions& options, TunedSource from) {
+  options.adapt = [source = std::move(from)](const Graph& graph, CompileOptions& compile) {
+    if (source.choose != Choose::history_best && take_kept(source, graph, compile)) return;
+    const auto answer = source.choose == Choose::graph_best ? graph_best_recorded : apply_records;
+    compile.recorded = [records = source.records, how = source.apply, answer](const PassedGraph& passed,
+                                                                              const CompileOptions& compiled) {
+      return answer(passed, compiled, *records, how);
+    };
+  };
+}
+
+}  // namespace kilter::tune

@@ -1,0 +1,172 @@
+// Which of what was tuned a network is compiled with.
+#include "tune/tuner/use_tuned.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../base/error_of.h"
+#include "codegen/llvm/backend.h"
+#include "network.h"
+
+namespace kilter::tune {
+namespace {
+
+using testing::HasSubstr;
+
+class UseTuned : public testing::Test {
+ protected:
+  UseTuned() {
+    CompileOptions look = native();
+    look.generate_code = false;
+    for (const Step& step : compile_graph(small_network(), look).plan.steps) {
+      const bool direct =
+          step.schedule.starts_with("conv2d_direct") && step.schedule.find(" rows=1 ") != std::string::npos;
+      if (!direct || step.ops == "pack" || step.problem == first_.problem) continue;
+      (first_.name.empty() ? first_ : second_) = step;
+      if (!second_.name.empty()) break;
+    }
+  }
+
+  /// Another tile than the default's, which every conv2d_direct takes.
+  static std::string other(const Step& step) {
+    Schedule s = parse_schedule(step.schedule);
+    for (auto& [knob, value] : s.knobs) {
+      if (knob == "tile") value = value == 4 ? 3 : 4;
+    }
+    return s.text();
+  }
+  static PlanKey key(int threads = 1) {
+    return {graph_key(small_network()), native().target.name, "A CPU", codegen_version(), threads};
+  }
+  void keep(Choices choices, const PlanKey& of = key()) {
+    plans_.plans.push_back({of, "squeezenet", "2026-01-02T03:04:05Z", std::move(choices), {}, {0.8, 0.75, 0.9}});
+  }
+  /// A record of the first layer's task that says its other schedule is faster.
+  void record() {
+    Record r;
+    r.problem = first_.problem, r.layouts = first_.layouts, r.schedule = other(first_);
+    r.samples_ms = {1, 1};
+    r.versus = Versus{{0.9, 0.89, 0.91}, first_.schedule};
+    r.conditions.device = "A CPU", r.conditions.threads = 1;
+    r.conditions.target = native().target.name, r.conditions.codegen = codegen_version();
+    records_.push_back(r);
+  }
+  Plan plan(Choose choose = Choose::accepted, int threads = 1, CompileOptions options = native()) {
+    options.generate_code = false;
+    TunedSource source;
+    source.apply.file = "some.db", source.apply.device = "A CPU", source.apply.threads = threads;
+    source.apply.now = "2026-01-05T00:00:00Z", source.apply.tune = "kilter tune this";
+    source.apply.forbidden = forbidden_;
+    source.choose = choose;
+    source.records = std::make_shared<const Matcher>(records_);
+    source.plans = std::make_shared<const KeptPlans>(plans_);
+    source.notice = [this](const std::string& line) { notices_.push_back(line); };
+    use_tuned(options, source);
+    return compile_graph(small_network(), options).plan;
+  }
+  static const Step& step(const Plan& plan, const Step& of) {
+    return *std::ranges::find_if(plan.steps, [&](const Step& s) { return s.name == of.name && s.ops != "pack"; });
+  }
+
+  Step first_, second_;
+  std::vector<Record> records_;
+  KeptPlans plans_;
+  std::vector<Forbidden> forbidden_;
+  std::vector<std::string> notices_;
+};
+
+TEST_F(UseTuned, TheAcceptedPlanGoesBeforeSingleRecords) {
+  record();
+  keep({{second_.name, parse_schedule(other(second_))}});
+  for (const Choose choose : {Choose::accepted, Choose::graph_best}) {
+    const Plan got = plan(choose);
+    EXPECT_EQ(step(got, first_).schedule, first_.schedule) << "it lost in the race";
+    EXPECT_EQ(step(got, second_).schedule, other(second_));
+    EXPECT_EQ(
+        step(got, second_).record,
+        "accepted on 2026-01-02 (3 days before): the network took 0.800 (0.750 to 0.900) of the default's time in "
+        "its race");
+    EXPECT_EQ(
+        got.records,
+        "some.db: the plan accepted on 2026-01-02 (3 days before): the network took 0.800 (0.750 to 0.900) of the "
+        "default's time in its race; 1 layer differs from the default");
+  }
+  const Plan single = plan(Choose::history_best);
+  EXPECT_EQ(step(single, first_).schedule, other(first_));
+  EXPECT_EQ(step(single, second_).schedule, second_.schedule);
+}
+
+TEST_F(UseTuned, WhereTheRaceRejectedAllTheDefaultsStay) {
+  record();
+  keep({});
+  const Plan got = plan();
+  EXPECT_EQ(step(got, first_).schedule, first_.schedule);
+  EXPECT_EQ(got.records,
+            "some.db: the plan accepted on 2026-01-02 (3 days before): nothing was faster than the default plan, which "
+            "stays");
+  EXPECT_EQ(step(plan(Choose::history_best), first_).schedule, other(first_));
+}
+
+TEST_F(UseTuned, APlanIsForExactlyWhatItWasTunedFor) {
+  record();
+  keep({{second_.name, parse_schedule(other(second_))}}, key(2));
+  PlanKey strict = key();
+  strict.settings = "--accuracy strict";
+  keep({{second_.name, parse_schedule(other(second_))}}, strict);
+  const Plan got = plan();
+  EXPECT_EQ(step(got, first_).schedule, other(first_));
+  EXPECT_EQ(step(got, second_).schedule, second_.schedule);
+  EXPECT_EQ(step(plan(Choose::accepted, 2), second_).schedule, other(second_));
+  CompileOptions accurate = native();
+  accurate.accuracy = Accuracy::strict;
+  EXPECT_EQ(step(plan(Choose::accepted, 1, accurate), second_).schedule, other(second_));
+}
+
+TEST_F(UseTuned, LayersThatAreForcedOrForbiddenLeaveTheRestOfThePlan) {
+  keep({{first_.name, parse_schedule(other(first_))}, {second_.name, parse_schedule(other(second_))}});
+  CompileOptions forced = native();
+  forced.schedules[first_.name] = parse_schedule(first_.schedule);
+  const Plan pinned = plan(Choose::accepted, 1, forced);
+  EXPECT_EQ(step(pinned, first_).schedule, first_.schedule);
+  EXPECT_EQ(step(pinned, second_).schedule, other(second_));
+  forbidden_ = {parse_forbidden(other(second_) + "@" + second_.name)};
+  const Plan without = plan();
+  EXPECT_EQ(step(without, first_).schedule, other(first_));
+  EXPECT_EQ(step(without, second_).schedule, second_.schedule);
+  EXPECT_THAT(without.records, HasSubstr("; 1 layer differs from the default, 1 more forbidden"));
+}
+
+TEST_F(UseTuned, APlanThatDoesNotCompileIsToldAndPassedOver) {
+  record();
+  LayerChoice gone;
+  gone.threads = 1;
+  keep({{"nowhere", gone}});
+  EXPECT_EQ(step(plan(), first_).schedule, other(first_));
+  ASSERT_EQ(notices_.size(), 1U);
+  EXPECT_THAT(notices_[0], HasSubstr("some.db: the plan accepted 2026-01-02 is passed over, as it does not compile "
+                                     "here: --layer-threads nowhere=1: no task has this name; legal are"));
+}
+
+TEST_F(UseTuned, TasksWithoutARecordAreToldOnceWithTheCommandThatTunesThem) {
+  record();
+  Record lost = records_[0];
+  lost.problem = second_.problem, lost.layouts = second_.layouts, lost.schedule = other(second_);
+  lost.versus = Versus{{0.99, 0.97, 1.01}, second_.schedule};
+  records_.push_back(lost);
+  EXPECT_THAT(plan().records,
+              testing::ContainsRegex("^some.db: [0-9]+ of [0-9]+ tasks \\(.*1 exact.*\\); [0-9]+ tuned, "
+                                     "where the default won; the other [0-9]+: analytic defaults, "
+                                     "`kilter tune this` tunes them$"));
+  EXPECT_THAT(plan(Choose::accepted, 2).records, HasSubstr(" tuned at 1 thread, used at 2; the other "))
+      << "the default did not win at two threads";
+}
+
+TEST(Choose, NamesAreRead) {
+  EXPECT_EQ(parse_choose("accepted"), Choose::accepted);
+  EXPECT_EQ(parse_choose("history-best"), Choose::history_best);
+  EXPECT_EQ(parse_choose("graph-best"), Choose::graph_best);
+  EXPECT_EQ(error_of([] { parse_choose("luck"); }), "--choose luck: legal are accepted, history-best and graph-best");
+}
+
+}  // namespace
+}  // namespace kilter::tune
