@@ -58,6 +58,9 @@ Recorded graph_best_recorded(const PassedGraph& passed, const CompileOptions& co
   GraphTuneOptions options;
   options.threads = how.threads, options.device = how.device;
   const GraphBest best = graph_best_of_records(compile_passed(passed, look), look, records.records(), before, options);
+  for (const Layer& layer : best.network.layers) {  // layers without a choice run their default
+    if (!best.choices.contains(layer.node)) history.schedules.erase(layer.node), history.words.erase(layer.node);
+  }
   for (const auto& [node, choice] : allowed(best.choices, how.forbidden)) {
     if (history.schedules[node] == *choice.schedule) continue;
     history.schedules[node] = *choice.schedule;
