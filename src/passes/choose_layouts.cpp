@@ -1,5 +1,5 @@
-// Chooses a layout for every value: blocked channels from the first convolution on, through everything that can read
-// and write them, so that as few Relayout nodes as possible remain.
+// Chooses a layout for every value: blocked channels from the first convolution or pool on, through everything that can
+// read and write them, so that as few Relayout nodes as possible remain.
 //
 //   %y = Conv(%x, %w)          %x1 = Relayout(%x)            x1: {halo1,1,1,1}
 //   %z = Relu(%y)        =>    %y = Conv(%x1, %w)            y: {c16}
@@ -38,7 +38,7 @@ class Layouts {
   }
 
  private:
-  /// Blocks spread from convolutions only, and layouts are chosen once.
+  /// Blocks spread from convolutions and pools only, and layouts are chosen once.
   bool worthwhile() const {
     bool any = false;
     for (NodeId id : graph_.order()) {
@@ -47,7 +47,7 @@ class Layouts {
         if (out != kNone && !graph_.type(out).layout.plain()) return false;
       }
       const bool conv = node.op->family == Family::conv || node.op->family == Family::conv_transpose;
-      any = any || (conv && conv_blocks(node));
+      any = any || (conv && conv_blocks(node)) || pool_blocks(node);
     }
     return any;
   }
@@ -63,6 +63,13 @@ class Layouts {
   bool conv_blocks(const Node& node) const {
     if (!image(node.inputs[0]) || !image(node.outputs[0]) || !constant(node.inputs[1])) return false;
     return node.input(2) == kNone || constant(node.input(2));
+  }
+
+  /// Pools that a template takes, which runs over blocked images only.
+  bool pool_blocks(const Node& node) const {
+    const bool indices = node.outputs.size() > 1 && node.outputs[1] != kNone;
+    return (node.op->name == "MaxPool" || node.op->name == "AveragePool") && !indices && !constant(node.inputs[0]) &&
+           image(node.inputs[0]) && image(node.outputs[0]);
   }
 
   bool reduces_space(const Node& node) const {
@@ -128,8 +135,8 @@ class Layouts {
         block = conv_blocks(node);
         break;
       case Family::pool:
-        block = image(node.inputs[0]) && blocked(node.inputs[0]) && image(node.outputs[0]) &&
-                (node.outputs.size() < 2 || node.outputs[1] == kNone);
+        block = pool_blocks(node) || (blocked(node.inputs[0]) && image(node.outputs[0]) &&
+                                      (node.outputs.size() < 2 || node.outputs[1] == kNone));
         break;
       case Family::resize:
         block = image(node.inputs[0]) && blocked(node.inputs[0]) && image(node.outputs[0]) &&

@@ -1,5 +1,5 @@
 // Max and average pooling of blocked images: vectors over channels, taps outside the image left out. Columns whose
-// windows lie inside run in a loop; the few at the edges are written out.
+// windows lie inside run in a loop; those at the edges, and the taps of a row, are written out where they are few.
 
 #include <algorithm>
 #include <limits>
@@ -11,13 +11,14 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kMaxTaps = 16;  ///< per row of the window
-constexpr int64_t kMaxEdgeColumns = 16;
+constexpr int64_t kMaxTaps = 16;         ///< of a row of the window that are written out
+constexpr int64_t kMaxEdgeColumns = 16;  ///< that are written out
 
 struct Pool {
   Window win;
   bool maximum = false, count_padding = false;
-  Range columns;  ///< output columns whose windows lie inside
+  Range columns;        ///< output columns whose windows lie inside
+  bool looped = false;  ///< taps and edge columns run in loops
 };
 
 Answer<Pool> analyse(const Task& task, const TargetLimits& limits) {
@@ -36,19 +37,14 @@ Answer<Pool> analyse(const Task& task, const TargetLimits& limits) {
   }
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
   if (auto rejected = check_elementwise(task)) return *rejected;
-  Pool p{pool_window(node, x.type.shape), maximum, node.int_attr("count_include_pad", 0) != 0, {}};
-  if (p.win.kernel[1] > kMaxTaps)
-    return Rejected{"taps in a row of the window", std::to_string(kMaxTaps), std::to_string(p.win.kernel[1])};
-  if (p.win.dilations != std::vector<int64_t>{1, 1})
-    return Rejected{"dilation", "1,1", fmt::format("{},{}", p.win.dilations[0], p.win.dilations[1])};
+  Pool p{pool_window(node, x.type.shape), maximum, node.int_attr("count_include_pad", 0) != 0, {}, false};
   const Window& w = p.win;
   const Range first = inside(w.out[1], w.strides[1], -w.pads_begin[1], w.in[1]);
-  const Range last = inside(w.out[1], w.strides[1], -w.pads_begin[1] + w.kernel[1] - 1, w.in[1]);
+  const Range last = inside(w.out[1], w.strides[1], -w.pads_begin[1] + w.span(1) - 1, w.in[1]);
   p.columns.begin = std::min(first.begin, w.out[1]);
   p.columns.end = std::max(p.columns.begin, std::min(first.end, last.end));
   const int64_t edges = w.out[1] - (p.columns.end - p.columns.begin);
-  if (edges > kMaxEdgeColumns)
-    return Rejected{"columns at the edges", std::to_string(kMaxEdgeColumns), std::to_string(edges)};
+  p.looped = w.kernel[1] > kMaxTaps || edges > kMaxEdgeColumns;
   return p;
 }
 
@@ -74,51 +70,97 @@ class RowEmitter {
     strides_ = x.phys.strides;
     const Window& w = p.win;
     const Expr top = b_.let("top", row_ * Expr(w.strides[0]) - Expr(w.pads_begin[0]));
-    first_ = b_.let("r0", max(Expr(0), Expr(0) - top));
-    last_ = b_.let("r1", min(Expr(w.kernel[0]), Expr(w.in[0]) - top));
+    const int64_t step = w.dilations[0];
+    first_ = b_.let("r0", next_tap(max(Expr(0), Expr(0) - top), step));
+    last_ = b_.let("r1", min(Expr(w.span(0)), Expr(w.in[0]) - top));
     origin_ = b_.let(
         "x0", Expr(x.phys.offset) + n_ * Expr(strides_[0]) + block_ * Expr(strides_[1]) + top * Expr(strides_[2]));
     if (p.maximum) return;
-    const Expr rows = p.count_padding ? min(Expr(w.kernel[0]), Expr(w.in[0] + w.pads_end[0]) - top) : last_ - first_;
-    rows_ = b_.let("rows", cast(DType::f32, rows));
+    const Expr covered = p.count_padding ? min(Expr(w.span(0)), Expr(w.in[0] + w.pads_end[0]) - top) : last_ - first_;
+    rows_ = b_.let("rows", cast(DType::f32, taps_in(covered, step)));
   }
 
   /// `count` columns from `column` on, which read taps [t0, t1) of their windows; `covered` taps count in a row.
   void columns(const Expr& column, int64_t count, int64_t t0, int64_t t1, int64_t covered) {
+    const auto taps = [&](const Tap& tap) {
+      for (int64_t t = t0; t < t1; ++t) tap([&](int64_t c) { return Expr(at(c) + t * at_tap()); });
+    };
+    pool(column, count, taps, imm(DType::f32, static_cast<double>(covered)));
+  }
+  /// The same over all taps, in a loop.
+  void long_columns(const Expr& column, int64_t count) {
+    pool(column, count, looped(Expr(0), Expr(p_.win.span(1))), imm(DType::f32, static_cast<double>(p_.win.kernel[1])));
+  }
+  /// A column anywhere, with the taps that lie inside.
+  void any_column(const Expr& column) {
+    const Window& w = p_.win;
+    const int64_t step = w.dilations[1];
+    const Expr left = b_.let("left", column * Expr(w.strides[1]) - Expr(w.pads_begin[1]));
+    const Expr t0 = b_.let("t0", next_tap(max(Expr(0), Expr(0) - left), step));
+    const Expr t1 = b_.let("t1", min(Expr(w.span(1)), Expr(w.in[1]) - left));
+    const Expr covered = p_.count_padding ? min(Expr(w.span(1)), Expr(w.in[1] + w.pads_end[1]) - left) : t1 - t0;
+    const Expr counted = b_.let("covered", cast(DType::f32, max(Expr(1), taps_in(covered, step))));
+    pool(column, 1, looped(t0, t1), counted);
+  }
+
+  void edge(int64_t column) {
+    const Window& w = p_.win;
+    const int64_t left = column * w.strides[1] - w.pads_begin[1], step = w.dilations[1];
+    const auto before = [&](int64_t limit) { return (std::max<int64_t>(0, limit - left) + step - 1) / step; };
+    const int64_t t0 = before(0), t1 = std::min(w.kernel[1], before(w.in[1]));
+    const int64_t covered = p_.count_padding ? std::min(w.kernel[1], before(w.in[1] + w.pads_end[1])) : t1 - t0;
+    columns(Expr(column), 1, t0, t1, std::max<int64_t>(1, covered));
+  }
+
+ private:
+  using Tap = std::function<void(const std::function<Expr(int64_t)>& offset)>;  ///< given a column's offset from x2
+  using Taps = std::function<void(const Tap&)>;
+
+  /// The first tap, in pixels, at `distance` (0 or more) or later.
+  static Expr next_tap(const Expr& distance, int64_t step) {
+    return step == 1 ? distance : (distance + Expr(step - 1)) / Expr(step) * Expr(step);
+  }
+  /// How many taps there are in `pixels` from a tap on; at least 1 where there may be none between two.
+  static Expr taps_in(const Expr& pixels, int64_t step) {
+    return step == 1 ? pixels : (max(Expr(1), pixels) + Expr(step - 1)) / Expr(step);
+  }
+  int64_t at(int64_t column) const { return column * p_.win.strides[1] * strides_[3]; }
+  int64_t at_tap() const { return p_.win.dilations[1] * strides_[3]; }
+  /// Over pixels [t0, t1) of a row of the window.
+  Taps looped(const Expr& t0, const Expr& t1) {
+    return [this, t0, t1](const Tap& tap) {
+      b_.loop("k", t0, t1, p_.win.dilations[1],
+              [&](const Expr& t) { tap([&](int64_t c) { return t * Expr(strides_[3]) + Expr(at(c)); }); });
+    };
+  }
+
+  /// `count` columns from `column` on over these taps, of which `covered` count in a row.
+  void pool(const Expr& column, int64_t count, const Taps& taps, const Expr& covered) {
     const Window& w = p_.win;
     const float start = p_.maximum ? -std::numeric_limits<float>::infinity() : 0;
     std::vector<int32_t> acc;
     for (int64_t c = 0; c < count; ++c) acc.push_back(b_.reg("acc", imm(DType::f32, start, lanes_)));
     const Expr x1 = b_.let("x1", origin_ + (column * Expr(w.strides[1]) - Expr(w.pads_begin[1])) * Expr(strides_[3]));
-    b_.loop("r", first_, last_, [&](const Expr& r) {
+    b_.loop("r", first_, last_, w.dilations[0], [&](const Expr& r) {
       const Expr x2 = b_.let("x2", x1 + r * Expr(strides_[2]));
-      for (int64_t t = t0; t < t1; ++t) {
+      taps([&](const std::function<Expr(int64_t)>& offset) {
         for (int64_t c = 0; c < count; ++c) {
-          const Expr value = b_.load(x_, x2 + Expr((c * w.strides[1] + t) * strides_[3]), lanes_);
+          const Expr value = b_.load(x_, x2 + offset(c), lanes_);
           const int32_t reg = acc[static_cast<size_t>(c)];
           b_.set(reg, p_.maximum ? max(b_.get(reg), value) : b_.get(reg) + value);
         }
-      }
+      });
     });
     const ValueId anchor = e_.task().node().outputs[0];
     const Domain domain = domain_of(e_.task().graph->type(anchor));
     for (int64_t c = 0; c < count; ++c) {
       Expr value = b_.get(acc[static_cast<size_t>(c)]);
-      if (!p_.maximum) value = value / broadcast(rows_ * imm(DType::f32, static_cast<double>(covered)), lanes_);
+      if (!p_.maximum) value = value / broadcast(rows_ * covered, lanes_);
       Site site{{n_, block_, row_, column + Expr(c), Expr(0)}, 4, lanes_, {}};
       e_.epilogue({{anchor, value}}, domain, site);
     }
   }
 
-  void edge(int64_t column) {
-    const Window& w = p_.win;
-    const int64_t left = column * w.strides[1] - w.pads_begin[1];
-    const int64_t t0 = std::max<int64_t>(0, -left), t1 = std::min(w.kernel[1], w.in[1] - left);
-    const int64_t covered = p_.count_padding ? std::min(w.kernel[1], w.in[1] + w.pads_end[1] - left) : t1 - t0;
-    columns(Expr(column), 1, t0, t1, covered);
-  }
-
- private:
   Emitter& e_;
   LoopBuilder& b_;
   const Pool& p_;
@@ -142,12 +184,19 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   const Expr block = e.b.parallel("cb", (x[1] + lanes - 1) / lanes);
   const Expr row = e.b.parallel("h", p.win.out[0]);
   RowEmitter rows(e, p, n, block, row, lanes);
-  for (int64_t c = 0; c < p.columns.begin; ++c) rows.edge(c);
-  const int64_t k = p.win.kernel[1];
-  const int64_t full = (p.columns.end - p.columns.begin) / tile;
-  e.b.loop("t", 0, full, [&](const Expr& t) { rows.columns(Expr(p.columns.begin) + t * Expr(tile), tile, 0, k, k); });
-  for (int64_t c = p.columns.begin + full * tile; c < p.columns.end; ++c) rows.columns(Expr(c), 1, 0, k, k);
-  for (int64_t c = p.columns.end; c < p.win.out[1]; ++c) rows.edge(c);
+  const auto [begin, end] = p.columns;
+  const int64_t k = p.win.kernel[1], full = (end - begin) / tile;
+  if (p.looped) {
+    const auto any = [&](const Expr& column) { rows.any_column(column); };
+    e.b.loop("first", 0, begin, any);
+    e.b.loop("t", 0, full, [&](const Expr& t) { rows.long_columns(Expr(begin) + t * Expr(tile), tile); });
+    e.b.loop("last", begin + full * tile, p.win.out[1], any);
+  } else {
+    for (int64_t c = 0; c < begin; ++c) rows.edge(c);
+    e.b.loop("t", 0, full, [&](const Expr& t) { rows.columns(Expr(begin) + t * Expr(tile), tile, 0, k, k); });
+    for (int64_t c = begin + full * tile; c < end; ++c) rows.columns(Expr(c), 1, 0, k, k);
+    for (int64_t c = end; c < p.win.out[1]; ++c) rows.edge(c);
+  }
   Lowered lowered;
   lowered.stages.push_back(e.finish(lowered));
   return lowered;

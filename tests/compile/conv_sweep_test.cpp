@@ -195,9 +195,9 @@ void make_pool(SweepNet& net) {
   if (kind == 0) {
     v = net.b.add(draw.chance(50) ? "GlobalAveragePool" : "GlobalMaxPool", {v});
   } else {
-    const Kernel k = draw.pick<Kernel>({{1, 1}, {2, 2}, {3, 3}, {3, 3}, {5, 5}, {1, 3}, {3, 2}});
+    const Kernel k = draw.pick<Kernel>({{1, 1}, {2, 2}, {3, 3}, {3, 3}, {5, 5}, {1, 3}, {3, 2}, {1, 17}, {2, 21}});
     const bool maximum = kind <= 3;
-    Attrs attrs = draw_window(draw, k, maximum);
+    Attrs attrs = draw_window(draw, k, true);
     if (draw.chance(40)) attrs["ceil_mode"] = int64_t{1};
     if (!maximum && draw.chance(50)) attrs["count_include_pad"] = int64_t{1};
     v = net.b.add(maximum ? "MaxPool" : "AveragePool", {v}, attrs);
@@ -318,6 +318,24 @@ INSTANTIATE_TEST_SUITE_P(
                     NetKind{"Parts", make_parts, 40}, NetKind{"Normalized", make_normalized, 30, {"normalize_groups"}},
                     NetKind{"Resize", make_resize, 20, {"resize_table"}}),
     [](const auto& family) { return std::string(family.param.name); });
+
+TEST(Windows, PoolsHaveKernelsWhateverTheirWindow) {
+  SweepNet net(5);
+  const ValueId x = net.input({1, 5, 9, 70});
+  net.output(net.b.add("MaxPool", {x}, {{"kernel_shape", Ints{3, 20}}, {"pads", Ints{1, 9, 1, 10}}}));
+  net.output(net.b.add("AveragePool", {x},
+                       {{"kernel_shape", Ints{2, 3}}, {"dilations", Ints{3, 12}}, {"pads", Ints{2, 20, 1, 7}}}));
+  net.output(
+      net.b.add("AveragePool", {x},
+                {{"kernel_shape", Ints{9, 70}}, {"pads", Ints{8, 69, 8, 69}}, {"count_include_pad", int64_t{1}}}));
+  for (const Target& target : targets_here()) {
+    const Compiled compiled = compile_for(net.graph(), target);
+    const auto program = std::make_shared<const Program>(compiled.plan);
+    EXPECT_EQ(run_guarded(program, net.inputs(), evaluate(net.graph(), net.inputs()), {.rtol = 1e-4, .atol = 1e-5}, 0),
+              "");
+    for (const Step& step : compiled.plan.steps) EXPECT_NE(step.kind, StepKind::reference) << step.name;
+  }
+}
 
 /// As in YOLO's C2f: the halves of a convolution, what is made of the second, side by side.
 TEST(Windows, HalvesOfChannelsAreReadAndJoinedWhereTheyLie) {

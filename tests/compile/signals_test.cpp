@@ -190,7 +190,7 @@ class Drawn {
   }
 
   ValueId pool(ValueId v) {
-    const int64_t taps = std::min(shape(v)[2], draw_.pick<int64_t>({1, 2, 3, 5, 12}));
+    const int64_t taps = std::min(shape(v)[2], draw_.pick<int64_t>({1, 2, 3, 5, 12, 20}));
     Attrs attrs{{"kernel_shape", Ints{taps}}, {"strides", Ints{draw_.between(1, 2)}}};
     if (draw_.chance(30)) {
       attrs["auto_pad"] = draw_.pick<std::string>({"SAME_UPPER", "SAME_LOWER", "VALID"});

@@ -118,12 +118,33 @@ TEST(ChooseLayouts, PartsOfBlocksAreCutFromPlainImages) {
   }
 }
 
+TEST(ChooseLayouts, PoolsBlockWhatTheyReadButForThoseOfIndices) {
+  EXPECT_EQ(after(choose_layouts, R"(graph "g" {
+    input %x: f32[1,8,4,4]
+    %a: f32[1,8,2,2] = AveragePool@11 "a" {kernel_shape=[2, 2], strides=[2, 2]}(%x)
+    output "a" %a
+  })"),
+            "%x.blocked: f32[1,8,4,4]{c8} = kilter::Relayout@1 \"x.blocked\"(%x)\n"
+            "%a: f32[1,8,2,2]{c8} = AveragePool@11 \"a\" {kernel_shape=[2, 2], strides=[2, 2]}(%x.blocked)\n"
+            "%a.out: f32[1,8,2,2] = kilter::Relayout@1 \"a.out\"(%a)\n"
+            "output \"a\" %a.out\n");
+  EXPECT_EQ(unchanged(choose_layouts, R"(graph "g" {
+    input %x: f32[1,8,4,4]
+    %a: f32[1,8,3,3], %i: i64[1,8,3,3] = MaxPool@12 "a" {kernel_shape=[2, 2]}(%x)
+    %b: f32[1,8,3,3] = LpPool@11 "b" {kernel_shape=[2, 2]}(%x)
+    output "a" %a
+    output "i" %i
+    output "b" %b
+  })"),
+            "");
+}
+
 TEST(ChooseLayouts, GraphsWithoutConvolutionsOfConstantWeightsStay) {
   EXPECT_EQ(unchanged(choose_layouts, R"(graph "g" {
     input %x: f32[1,8,4,4]
     input %w: f32[8,8,1,1]
     %a: f32[1,8,4,4] = Conv@11 "a"(%x, %w)
-    %b: f32[1,8,4,4] = MaxPool@12 "b" {kernel_shape=[1, 1]}(%a)
+    %b: f32[1,8,4,4] = Relu@14 "b"(%a)
     output "b" %b
   })"),
             "");
