@@ -13,13 +13,13 @@ namespace {
 struct SideOptions {
   std::string what;
   int threads = 0;
-  std::string target;
-  std::vector<std::string> schedules, disable;
+  std::string target, records, choose, layer_plan;
+  std::vector<std::string> schedules, disable, forbid;
   bool operator==(const SideOptions&) const = default;
 };
 
 struct CompareOptions {
-  ModelOptions model;  ///< shared by both sides: --input
+  ModelOptions model;  ///< shared by both sides: --input, --threads
   SideOptions a, b;
   double seconds = 10, half_width = 0.5;
   size_t layers = 10;
@@ -30,6 +30,10 @@ struct CompareOptions {
     ModelOptions out = model;
     if (side.threads > 0) out.threads = side.threads;
     if (!side.target.empty()) out.target = side.target;
+    if (!side.records.empty()) out.records = side.records;
+    if (!side.choose.empty()) out.choose = side.choose;
+    out.layer_plan = side.layer_plan;
+    out.forbid = side.forbid;
     out.schedules.insert(out.schedules.end(), side.schedules.begin(), side.schedules.end());
     out.disable.insert(out.disable.end(), side.disable.begin(), side.disable.end());
     return out;
@@ -87,6 +91,12 @@ void add_side(CLI::App& app, SideOptions& side, const std::string& suffix) {
   app.add_option("--threads-" + suffix, side.threads, "threads" + of)->check(CLI::Range(1, 1024));
   app.add_option("--target-" + suffix, side.target, "CPU to generate code for" + of);
   app.add_option("--schedule-" + suffix, side.schedules, "NODE=SCHEDULE" + of);
+  app.add_option("--records-" + suffix, side.records, "tuning records" + of + ": a file, default or none");
+  app.add_option("--choose-" + suffix, side.choose, "what is taken of records" + of + ", as --choose of kilter run")
+      ->check(CLI::IsMember({"accepted", "history-best", "graph-best"}));
+  app.add_option("--layer-plan-" + suffix, side.layer_plan, "file of what is chosen of each layer" + of);
+  app.add_option("--forbid-" + suffix, side.forbid, "TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE that is not taken" + of)
+      ->allow_extra_args(false);
   app.add_option("--disable-" + suffix, side.disable, "pass that does not run" + of)->delimiter(',');
 }
 
@@ -117,6 +127,7 @@ void add_compare(CLI::App& app, Context&) {
                   "also write the figures as JSON to a file; - is standard output, which then holds nothing else");
   sub->footer(
       "Examples:  kilter compare zoo:resnet18 --threads-a 1 --threads-b 2\n"
+      "           kilter compare zoo:resnet18 --threads 1 --records-b default\n"
       "           kilter compare model.onnx onnxruntime:model.onnx --threads 1\n"
       "           kilter compare yesterday.json today.json");
   sub->callback([=] { compare_networks(*options); });

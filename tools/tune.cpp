@@ -25,10 +25,9 @@ using namespace kilter::tune;
 struct TuneCommand {
   ModelOptions model;
   std::string time = "5min", timeout = "1000ms", searcher = "model", cost_model = "shipped", json, html, events,
-              write_plan;
+              write_plan, until = "100%";
   std::vector<std::string> searcher_options, ops;
   int64_t trials = 0, early_stopping = 0;
-  double until = 100;
   TrialOptions trial;
   bool plain = false;
 };
@@ -62,6 +61,15 @@ double parse_milliseconds(const std::string& text, const std::string& option) {
   if (ms && *ms >= 10 && *ms <= 600000) return *ms;
   fail(ErrorKind::usage, "{} {}: expected a time from 10ms to 600s such as 500ms or 10s; a bare number is milliseconds",
        option, text);
+}
+
+/// 0.98 of "98%" or "98".
+double parse_share(const std::string& text, const std::string& option) {
+  constexpr Unit kUnits[] = {{"%", 1}, {"", 1}};
+  const auto percent = with_unit(text, kUnits);
+  if (percent && *percent >= 50 && *percent <= 100) return *percent / 100;
+  fail(ErrorKind::usage, "{} {}: expected a share from 50% to 100% such as 98%; a bare number is percent", option,
+       text);
 }
 
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
@@ -160,7 +168,7 @@ TuneOptions options_of(const TuneCommand& command) {
   TuneOptions options;
   options.seconds = parse_seconds(command.time, "--time");
   options.trials = command.trials, options.early_stopping = command.early_stopping;
-  options.until = command.until / 100;
+  options.until = parse_share(command.until, "--until");
   options.search = parse_search_options(command.searcher, command.searcher_options);
   options.cost_model = command.cost_model;
   options.ops = command.ops;
@@ -234,7 +242,7 @@ void run_tune(const TuneCommand& command) {
     for (const size_t s : steps) ms += profile::bound_of(plan.steps[s], run, peaks, threads).ms;
     return ms;
   };
-  std::signal(SIGINT, [](int) { interrupted_by_user = true; });
+  for (const int ends : {SIGINT, SIGTERM}) std::signal(ends, [](int) { interrupted_by_user = true; });
   options.interrupted = [] { return interrupted_by_user.load(); };
   events.write(start_json(options));
   const TuneResult result = tune::tune(setup.graph, setup.inputs, setup.compile(), options);
@@ -294,8 +302,7 @@ void add_tune(CLI::App& app, Context&) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   sub->add_option("--until", command->until,
-                  "stop when this many percent of the speed that is expected to be found is there")
-      ->check(CLI::Range(50.0, 100.0))
+                  "stop when so much of the speed that is expected to be found is there, such as 98%")
       ->capture_default_str();
   sub->add_option("--searcher", command->searcher, "what proposes schedules; `kilter options` lists searchers")
       ->capture_default_str();
@@ -320,8 +327,9 @@ void add_tune(CLI::App& app, Context&) {
                   "also write what happens, as it happens, one JSON object a line (doc/tuning.md), to a file; - is "
                   "standard output, which then holds nothing else");
   sub->footer(
-      "Every trial is kept as it is made; the same command again goes on where this one ended. Ctrl-C ends the search\n"
-      "and still checks what was found. What is accepted was faster in whole runs of the network, in pairs.");
+      "Every trial is kept as it is made; the same command again goes on where this one ended. Ctrl-C (SIGINT) and\n"
+      "SIGTERM end the search, and what was found is still checked and kept. What is accepted was faster in whole runs "
+      "of the network, in pairs.");
   sub->callback([command] { run_tune(*command); });
 }
 

@@ -109,6 +109,10 @@ expect 2 "a compiled file runs in Kilter only" explain "$scratch/net.kilter" --a
 expect 3 "/dev/full" explain zoo:squeezenet1_1 --seconds 0.5 --html /dev/full
 expect 0 "conditions that differ: none" compare zoo:squeezenet1_1 --seconds 0.5
 expect 0 "threads          A: 1   B: 2" compare zoo:squeezenet1_1 --seconds 0.5 --threads-a 1 --threads-b 2
+echo "conv1 = conv2d_direct vectors=1 rows=1 tile=4 prefetch=0" > "$scratch/one.plan"
+expect 0 "tuning records   A: none   B: layer plan $scratch/one.plan: 1 layers" compare zoo:squeezenet1_1 --seconds 0.5 --threads 1 --layer-plan-b "$scratch/one.plan"
+expect 2 "--choose-b: worst not in {accepted,history-best,graph-best}" compare zoo:squeezenet1_1 --choose-b worst
+expect 3 "$scratch/nothing.db" compare zoo:squeezenet1_1 --records-a "$scratch/nothing.db"
 "$kilter" bench zoo:squeezenet1_1 --seconds 0.2 --threads 1 --json "$scratch/b.json" > /dev/null
 expect 0 "not interleaved, so no interval" compare "$scratch/a.json" "$scratch/b.json"
 cp "$scratch/a.csv" "$scratch/a.csv.json"

@@ -45,7 +45,7 @@ grep -q "<title>zoo:squeezenet1_1 - Kilter tuning</title>" a.html || die "no pag
 "$kilter" tune "${net[@]}" --threads 1 --time 30s --trials 5 --records none --cost-model none --choose history-best --events - 2> /dev/null > events.txt
 grep -q '"cost_model":"none"' events.txt || die "--cost-model none is not in the settings"
 ! grep -q '"choosing"' events.txt || die "history-best leaves the graph tuner out"
-"$kilter" tune "${net[@]}" --threads 1 --time 30s --trials 5 --records h.db --choose history-best > out.txt 2> /dev/null
+"$kilter" tune "${net[@]}" --threads 1 --time 30s --trials 5 --until 100% --records h.db --choose history-best > out.txt 2> /dev/null
 [ "$(wc -l < h.db.plans.jsonl)" = 1 ] || die "without the graph tuner no plan is kept"
 python3 -c 'import json; [json.loads(line) for line in open("events.txt")]' || die "standard output holds more than events"
 [ "$(count a.db)" -ge 60 ] || die "too few records"
@@ -72,6 +72,8 @@ for sub in "run" "compile -o b.kilter"; do
   says "\`kilter tune zoo:squeezenet1_1 --threads 2 --input input=1x3x64x64 --records a.db\` tunes them" \
     $sub "${net[@]}" --threads 2 --records a.db
 done
+"$kilter" compare "${net[@]}" --threads 1 --seconds 0.3 --records-b a.db > compare.txt
+grep -q "^  tuning records  *A: none   B: a.db: the plan accepted on " compare.txt || die "compare: $(cat compare.txt)"
 # Where the race rejects everything the defaults stay, whatever single records say; damaged lines are skipped.
 cp a.db r.db
 python3 -c 'import json, sys; line = json.loads(sys.stdin.readline()); line["plan"] = ""; print(json.dumps(line))' < a.db.plans.jsonl > r.db.plans.jsonl
@@ -97,6 +99,8 @@ done
 echo "not a model" > bad.trees
 expect 3 "bad.trees: line 1: expected 'kilter-trees ...', got 'not a model'" tune "${net[@]}" --cost-model bad.trees
 expect 3 "nowhere.trees" tune "${net[@]}" --cost-model nowhere.trees
+expect 2 "--until 12%: expected a share from 50% to 100% such as 98%; a bare number is percent" tune "${net[@]}" --until 12%
+expect 2 "--until soon: expected a share from 50% to 100%" tune "${net[@]}" --until soon
 expect 2 "--timeout 5: expected a time from 10ms to 600s such as 500ms or 10s; a bare number is milliseconds" \
   tune "${net[@]}" --timeout 5
 expect 2 "--tuner: kilter tune has no such option; --searcher chooses what proposes schedules" tune "${net[@]}" --tuner xgb
@@ -138,6 +142,23 @@ if unshare -rm true 2> /dev/null; then
 else
   echo "a full disk: skipped, this user may not mount"
 fi
+
+# SIGINT and SIGTERM end the search; what was found is raced and kept, and the summary says so.
+for signal in INT TERM; do
+  rm -f s.*
+  "$kilter" tune "${net[@]}" --threads 1 --time 300s --until 98 --records s.db --events s.jsonl > out.txt 2> /dev/null &
+  pid=$!
+  for _ in $(seq 600); do
+    [ -e s.jsonl ] && [ "$(grep -c '"event":"trial"' s.jsonl)" -ge 20 ] && break
+    sleep 0.1
+  done
+  kill -$signal $pid
+  wait $pid || die "SIG$signal: exit code $?"
+  grep -q "; stopped: interrupted" out.txt || die "SIG$signal: $(head -n 1 out.txt)"
+  grep -q '"phase":"racing"' s.jsonl || die "SIG$signal: no race"
+  [ "$(wc -l < s.db.plans.jsonl)" = 1 ] || die "SIG$signal: no plan is kept"
+  [ "$(count s.db)" -ge 20 ] || die "SIG$signal: records are lost"
+done
 
 # Killed at any moment, it loses nothing that it had and goes on. A busy machine gets more time until there is a record.
 before=0

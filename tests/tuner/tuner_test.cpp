@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cinttypes>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -209,6 +211,29 @@ TEST(Tuner, InterruptedRunsEndSoonAndKeepWhatTheyHave) {
   EXPECT_EQ(result.stopped_because, "interrupted");
   EXPECT_LT(result.seconds, 120);
   EXPECT_GE(kept.size(), 30U);
+}
+
+TEST(Tuner, EndsWhenLittleIsExpectedToBeLeft) {
+  std::vector<Record> kept;
+  TuneOptions options = short_run(kept);
+  options.trials = 0, options.until = 0.9;
+  const Graph graph = small_network();
+  const TuneResult result = tune(graph, inputs_of(graph), native(), options);
+  EXPECT_TRUE(result.stopped_because.starts_with("no more than ")) << result.stopped_because;
+  EXPECT_TRUE(result.stopped_because.ends_with(" % is expected to be left")) << result.stopped_because;
+  EXPECT_LE(result.trace.points.back().remaining, 0.1);
+}
+
+TEST(Tuner, EndsAfterTrialsWithoutAGain) {
+  std::vector<Record> kept;
+  TuneOptions options = short_run(kept);
+  options.trials = 0, options.early_stopping = 40;
+  const Graph graph = small_network();
+  const TuneResult result = tune(graph, inputs_of(graph), native(), options);
+  int64_t without = 0;
+  EXPECT_EQ(std::sscanf(result.stopped_because.c_str(), "no gain in %" SCNd64 " trials", &without), 1)
+      << result.stopped_because;
+  EXPECT_GE(without, 40);
 }
 
 TEST(Tuner, EverySearcherWorks) {
