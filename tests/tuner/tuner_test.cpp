@@ -165,8 +165,7 @@ CompileOptions slow_default() {
 TEST(Tuner, ThePlanOfBeforeStaysWhereNothingBetterIsFound) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
-  options.trials = 1;
-  options.ops = {"maxpool"};
+  options.interrupted = [] { return true; };  // nothing is found
   options.previous["conv1"].threads = 1;
   const Graph graph = small_network();
   const TuneResult result = tune(graph, inputs_of(graph), slow_default(), options);
@@ -180,8 +179,7 @@ TEST(Tuner, ThePlanOfBeforeStaysWhereNothingBetterIsFound) {
 TEST(Tuner, APlanOfBeforeThatIsSlowerThanTheDefaultGoes) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
-  options.trials = 1;
-  options.ops = {"maxpool"};
+  options.interrupted = [] { return true; };  // nothing is found
   for (const auto& [node, schedule] : slow_default().preferred) options.previous[node] = schedule;
   const Graph graph = small_network();
   const TuneResult result = tune(graph, inputs_of(graph), native(), options);
@@ -193,8 +191,7 @@ TEST(Tuner, APlanOfBeforeThatIsSlowerThanTheDefaultGoes) {
 TEST(Tuner, APlanOfBeforeThatNoLongerFitsIsPassedOver) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
-  options.trials = 1;
-  options.ops = {"maxpool"};
+  options.interrupted = [] { return true; };  // nothing is found
   options.previous["conv1"] = parse_schedule("conv2d_winograd m=4 vectors=1 tile=1 count=1 split=0 prefetch=0");
   const Graph graph = small_network();
   const TuneResult result = tune(graph, inputs_of(graph), native(), options);
