@@ -81,6 +81,8 @@ struct MeasureOptions {
   int64_t runs = 1;     ///< and so many at least
   WarmUp warm_up = WarmUp::as_needed;
   uint64_t seed = 1;  ///< of the order
+  /// Of times that the worker keeps before it hands them over and goes on.
+  int64_t log_bytes = int64_t{256} << 20;
 };
 
 /// One run of one variant.

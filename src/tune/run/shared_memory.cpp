@@ -38,8 +38,7 @@ void Handle::reset() {
 }
 
 SharedMemory::SharedMemory(Handle file, int64_t reserve, bool writable) : file_(std::move(file)), reserve_(reserve) {
-  struct stat info{};
-  if (fstat(fd(), &info) == 0) size_ = info.st_size;
+  size_ = file_bytes();
   void* at = mmap(nullptr, static_cast<size_t>(reserve), writable ? PROT_READ | PROT_WRITE : PROT_READ,
                   MAP_SHARED | MAP_NORESERVE, fd(), 0);
   if (at == MAP_FAILED) {
@@ -73,6 +72,11 @@ Handle SharedMemory::read_only() const {
   Handle handle(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!handle) fail(ErrorKind::io, "cannot open shared memory {} for reading: {}", path, reason());
   return handle;
+}
+
+int64_t SharedMemory::file_bytes() const {
+  struct stat info{};
+  return fstat(fd(), &info) == 0 ? std::min<int64_t>(info.st_size, reserve_) : 0;
 }
 
 void SharedMemory::grow(int64_t bytes) {

@@ -38,6 +38,8 @@ class SharedMemory {
 
   std::byte* data() const { return data_; }
   int64_t size() const { return size_; }
+  /// Bytes that exist by now, also where another process made them.
+  int64_t file_bytes() const;
   int64_t reserve() const { return reserve_; }
   int fd() const { return file_.get(); }
   /// A descriptor through which the memory can be read and not written.
