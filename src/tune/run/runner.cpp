@@ -24,8 +24,6 @@ namespace {
 constexpr int kMostExcuses = 2;     ///< of one call
 constexpr size_t kMostFaults = 64;  ///< of one variant, before the rest of it is left unchecked
 
-int64_t machine_bytes() { return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE); }
-
 void check_options(const RunnerOptions& o) {
   if (o.threads < 1 || o.threads > kMaxThreads) {
     fail(ErrorKind::usage, "a worker of {} threads is not legal; expected 1 to {}", o.threads, kMaxThreads);
@@ -35,7 +33,8 @@ void check_options(const RunnerOptions& o) {
          o.timeout_ms, o.timeout_factor);
   }
   if (o.memory_bytes < 0) {
-    fail(ErrorKind::usage, "a memory limit of {} bytes is not legal; expected 0 (half of the machine's) or more",
+    fail(ErrorKind::usage,
+         "a memory limit of {} bytes is not legal; expected 0 (half of what this process may use) or more",
          o.memory_bytes);
   }
   const auto bad = std::find_if(o.cpus.begin(), o.cpus.end(), [](int cpu) { return cpu < 0; });
@@ -64,7 +63,7 @@ std::filesystem::path find_worker(const std::string& name, const std::filesystem
 struct Runner::Impl {
   explicit Impl(RunnerOptions given) : options(std::move(given)), link(options, store) {
     check_options(options);
-    if (options.memory_bytes == 0) options.memory_bytes = machine_bytes() / 2;
+    if (options.memory_bytes == 0) options.memory_bytes = available_memory() / 2;
     for (const Tensor& t : options.inputs) {
       link.inputs.push_back(store.put({t.raw(), static_cast<size_t>(t.bytes())}));
     }

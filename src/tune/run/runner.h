@@ -46,11 +46,11 @@ struct Fault {
 struct RunnerOptions {
   std::vector<Tensor> inputs = {};  ///< of all variants, in the order of Plan::inputs
   int threads = 1;
-  std::vector<int> cpus = {};         ///< that the worker may run on; empty: those of this process
-  double timeout_ms = 1000;           ///< a step that takes as long
-  double timeout_factor = 20;         ///< and as many times as long as a whole run of the trusted variant is killed
-  int64_t memory_bytes = 0;           ///< that the worker may take beside the constants; 0: half of the machine's
-  std::filesystem::path worker = {};  ///< program; empty: kilter-worker, found as find_worker() says
+  std::vector<int> cpus = {};  ///< that the worker may run on; empty: those of this process
+  double timeout_ms = 1000;    ///< a step that takes as long
+  double timeout_factor = 20;  ///< and as many times as long as a whole run of the trusted variant is killed
+  int64_t memory_bytes = 0;    ///< that the worker may take beside the constants; 0: half of what this process may use
+  std::filesystem::path worker = {};            ///< program; empty: kilter-worker, found as find_worker() says
   std::filesystem::path reference_worker = {};  ///< for plans with reference steps; empty: kilter, found the same way
 };
 
