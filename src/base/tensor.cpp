@@ -7,6 +7,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/align.h"
 #include "base/convert.h"
 #include "base/error.h"
 
@@ -17,7 +18,7 @@ constexpr int64_t kMaxElems = int64_t{1} << 40;
 constexpr size_t kAlignment = 64;
 
 std::shared_ptr<void> allocate(size_t bytes) {
-  const size_t rounded = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  const size_t rounded = round_up(std::max<size_t>(bytes, 1), kAlignment);
   void* memory = std::aligned_alloc(kAlignment, rounded);
   if (memory == nullptr) {
     fail(ErrorKind::bad_input, "out of memory: a tensor of {} bytes cannot be allocated", bytes);

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/align.h"
+
 namespace kilter {
 
 ArenaPlan plan_arena(const std::vector<Lifetime>& buffers) {
   constexpr int64_t kAlign = 64;
-  const auto rounded = [](int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; };
+  const auto rounded = [](int64_t bytes) { return round_up(bytes, kAlign); };
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });

@@ -4,38 +4,23 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "exec/thread_pool.h"
 
 namespace kilter {
 namespace {
 
-std::optional<int64_t> whole_number(std::string_view text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
-  int64_t value = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-std::vector<std::string_view> fields(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const size_t at = text.find(separator);
-    parts.push_back(text.substr(0, at));
-    if (at == std::string_view::npos) return parts;
-    text.remove_prefix(at + 1);
-  }
-}
+/// As the kernel's files write it, with a line end.
+std::optional<int64_t> whole_number(std::string_view text) { return try_parse_int(trim(text)); }
 
 bool lists(std::string_view comma_separated, std::string_view word) {
-  const auto words = fields(comma_separated, ',');
+  const auto words = split(comma_separated, ',');
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
@@ -70,6 +55,21 @@ std::optional<double> quota_of(const CgroupMount& mount, const std::string& fold
   return quota && period ? parse_cfs_quota(*quota, *period) : std::nullopt;
 }
 
+/// Calls `visit` with each folder of a cgroup that the process belongs to; `path_of` tells which of its paths counts in
+/// a mounted hierarchy.
+template <class PathOf, class Visit>
+void each_cgroup(PathOf&& path_of, Visit&& visit) {
+  const auto own = slurp("/proc/self/cgroup");
+  const auto mounted = slurp("/proc/self/mountinfo");
+  if (!own || !mounted) return;
+  const CgroupPaths paths = parse_proc_cgroup(*own);
+  for (const CgroupMount& mount : parse_mountinfo(*mounted)) {
+    const std::optional<std::string> path = path_of(mount, paths);
+    if (!path) continue;
+    for (const std::string& folder : cgroup_folders(mount, *path)) visit(mount, folder);
+  }
+}
+
 int ranged(std::string_view name, std::string_view text, int low, int high, std::string_view unit) {
   const auto value = whole_number(text);
   if (!value || *value < low || *value > high) {
@@ -99,27 +99,27 @@ std::optional<double> parse_cfs_quota(std::string_view quota, std::string_view p
 
 CgroupPaths parse_proc_cgroup(std::string_view text) {
   CgroupPaths paths;
-  for (std::string_view line : fields(text, '\n')) {
+  for (std::string_view line : split(text, '\n')) {
     const size_t first = line.find(':');
     const size_t second = first == std::string_view::npos ? first : line.find(':', first + 1);
     if (second == std::string_view::npos) continue;
     const std::string_view controllers = line.substr(first + 1, second - first - 1);
     if (line.substr(0, first) == "0" && controllers.empty()) paths.v2 = line.substr(second + 1);
     if (lists(controllers, "cpu")) paths.v1_cpu = line.substr(second + 1);
+    if (lists(controllers, "memory")) paths.v1_memory = line.substr(second + 1);
   }
   return paths;
 }
 
 std::vector<CgroupMount> parse_mountinfo(std::string_view text) {
   std::vector<CgroupMount> mounts;
-  for (std::string_view line : fields(text, '\n')) {
-    const auto words = fields(line, ' ');
+  for (std::string_view line : split(text, '\n')) {
+    const auto words = split(line, ' ');
     const auto dash = std::find(words.begin(), words.end(), "-");
     if (words.size() < 6 || words.end() - dash < 4) continue;
-    const bool v2 = dash[1] == "cgroup2";
-    if (v2 || (dash[1] == "cgroup" && lists(dash[3], "cpu"))) {
-      mounts.push_back({v2, std::string(words[3]), std::string(words[4])});
-    }
+    const bool v2 = dash[1] == "cgroup2", v1 = dash[1] == "cgroup";
+    const bool cpu = v2 || (v1 && lists(dash[3], "cpu")), memory = v2 || (v1 && lists(dash[3], "memory"));
+    if (cpu || memory) mounts.push_back({v2, cpu, memory, std::string(words[3]), std::string(words[4])});
   }
   return mounts;
 }
@@ -144,18 +144,32 @@ int cpus_of_quota(double quota) {
 
 int available_cpus() {
   int cpus = affinity_cpus();
-  const auto own = slurp("/proc/self/cgroup");
-  const auto mounted = slurp("/proc/self/mountinfo");
-  if (!own || !mounted) return cpus;
-  const CgroupPaths paths = parse_proc_cgroup(*own);
-  for (const CgroupMount& mount : parse_mountinfo(*mounted)) {
-    const auto& path = mount.v2 ? paths.v2 : paths.v1_cpu;
-    if (!path) continue;
-    for (const std::string& folder : cgroup_folders(mount, *path)) {
-      if (const auto quota = quota_of(mount, folder)) cpus = std::min(cpus, cpus_of_quota(*quota));
-    }
-  }
+  each_cgroup(
+      [](const CgroupMount& mount, const CgroupPaths& paths) {
+        return !mount.cpu ? std::nullopt : mount.v2 ? paths.v2 : paths.v1_cpu;
+      },
+      [&](const CgroupMount& mount, const std::string& folder) {
+        if (const auto quota = quota_of(mount, folder)) cpus = std::min(cpus, cpus_of_quota(*quota));
+      });
   return cpus;
+}
+
+std::optional<int64_t> parse_memory_limit(std::string_view text) {
+  const auto bytes = whole_number(text);
+  return bytes && *bytes > 0 ? bytes : std::nullopt;
+}
+
+int64_t available_memory() {
+  int64_t bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<int64_t>(sysconf(_SC_PAGESIZE));
+  each_cgroup(
+      [](const CgroupMount& mount, const CgroupPaths& paths) {
+        return !mount.memory ? std::nullopt : mount.v2 ? paths.v2 : paths.v1_memory;
+      },
+      [&](const CgroupMount& mount, const std::string& folder) {
+        const auto text = slurp(folder + (mount.v2 ? "/memory.max" : "/memory.limit_in_bytes"));
+        if (const auto limit = text ? parse_memory_limit(*text) : std::nullopt) bytes = std::min(bytes, *limit);
+      });
+  return bytes;
 }
 
 int default_threads() {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "base/align.h"
 #include "base/cpu_info.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -17,8 +18,6 @@ constexpr int64_t kCopyChunk = int64_t{256} << 10;
 constexpr int64_t kParallelFrom = int64_t{1} << 20;  ///< bytes; below it a second thread costs more than it saves
 
 std::atomic<ReferenceRunner> reference_runner{nullptr};
-
-int64_t round_up(int64_t bytes) { return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine; }
 
 bool aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % kCacheLine == 0; }
 
@@ -75,7 +74,7 @@ void copy(ThreadPool& pool, RunTrace* trace, const std::byte* from, std::byte* t
   CopyCall call{from, to, bytes};
   const bool apart = from + bytes <= to || to + bytes <= from;
   if (apart && bytes >= kParallelFrom) {
-    dispatch(pool, trace, (bytes + kCopyChunk - 1) / kCopyChunk, 0, run_copy, &call);
+    dispatch(pool, trace, ceil_div(bytes, kCopyChunk), 0, run_copy, &call);
   } else {
     std::memmove(to, from, static_cast<size_t>(bytes));
   }
@@ -140,7 +139,7 @@ class Turn {
 
 int64_t least_scratch_stride(const Plan& plan) {
   // Whole cache lines, an odd number of them: equal places in the scratch of different workers share no cache set.
-  return plan.scratch_bytes == 0 ? 0 : ((round_up(plan.scratch_bytes) / kCacheLine) | 1) * kCacheLine;
+  return plan.scratch_bytes == 0 ? 0 : ((ceil_div(plan.scratch_bytes, kCacheLine)) | 1) * kCacheLine;
 }
 
 Program::Program(Plan plan) : plan_(std::move(plan)) {
@@ -203,7 +202,7 @@ struct Instance::State {
     const auto sizes = [&](const std::vector<PlanTensor>& tensors, std::vector<Border>& borders) {
       for (const PlanTensor& tensor : tensors) {
         borders.push_back({*tensor_bytes(tensor.type, tensor.shape), nullptr, nullptr});
-        total += round_up(borders.back().bytes);
+        total += round_up(borders.back().bytes, kCacheLine);
       }
     };
     sizes(plan.inputs, inputs);
@@ -213,7 +212,7 @@ struct Instance::State {
     for (auto* borders : {&inputs, &outputs}) {
       for (Border& border : *borders) {
         border.staging = at;
-        at += round_up(border.bytes);
+        at += round_up(border.bytes, kCacheLine);
       }
     }
   }
@@ -377,11 +376,16 @@ void Instance::replay(size_t step, const ConstantWindow* window, RunTrace* trace
   const Turn turn(s.running);
   s.check_reference_runner();
   require(step < s.program->plan().steps.size(), "step {} of {} is to run again", step, s.program->plan().steps.size());
+  struct Placed {
+    State& state;
+    size_t step;
+    ~Placed() { state.place_constants(step, nullptr); }  // also after a step that fails: the window is the caller's
+  };
   s.place_constants(step, window);
+  const Placed placed{s, step};
   if (trace != nullptr) trace->fork(step);
   s.run_step(step, trace);
   if (trace != nullptr) trace->join();
-  s.place_constants(step, nullptr);
 }
 
 std::byte* Instance::address(const BufferRef& ref) const {

@@ -1,7 +1,6 @@
 #include "exec/memory.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,7 +9,9 @@
 #include <system_error>
 #include <utility>
 
+#include "base/align.h"
 #include "base/error.h"
+#include "exec/cpu_limits.h"
 
 namespace kilter {
 namespace {
@@ -18,18 +19,21 @@ namespace {
 constexpr int64_t kHugeFrom = int64_t{4} << 20;
 constexpr size_t kHugePage = size_t{2} << 20;
 
-int64_t machine_bytes() {
-  return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<int64_t>(sysconf(_SC_PAGESIZE));
+/// As the process found it: its limits' files are read once.
+int64_t memory_bytes() {
+  static const int64_t bytes = available_memory();
+  return bytes;
 }
 
 }  // namespace
 
 Block::Block(int64_t bytes, std::string_view what) {
   if (bytes <= 0) return;
-  if (bytes > machine_bytes()) {
-    fail(ErrorKind::bad_input, "{} needs {} bytes; this machine has {} bytes of memory", what, bytes, machine_bytes());
+  if (bytes > memory_bytes()) {
+    fail(ErrorKind::bad_input, "{} needs {} bytes; this process may use {} bytes of memory", what, bytes,
+         memory_bytes());
   }
-  const size_t rounded = (static_cast<size_t>(bytes) + kCacheLine - 1) / kCacheLine * kCacheLine;
+  const size_t rounded = static_cast<size_t>(round_up(bytes, kCacheLine));
   if (bytes <= kHugeFrom) {
     base_ = std::aligned_alloc(kCacheLine, rounded);
     if (base_ == nullptr) fail(ErrorKind::bad_input, "{}: {} bytes of memory are not to be had", what, bytes);
@@ -46,7 +50,7 @@ Block::Block(int64_t bytes, std::string_view what) {
   base_ = base;
   mapped_bytes_ = mapped;
   const auto address = reinterpret_cast<uintptr_t>(base);
-  data_ = reinterpret_cast<std::byte*>((address + kHugePage - 1) / kHugePage * kHugePage);
+  data_ = reinterpret_cast<std::byte*>(round_up(address, kHugePage));
   // Both are advice: without them the first run is slower, not wrong.
   madvise(data_, rounded, MADV_HUGEPAGE);
 #ifdef MADV_POPULATE_WRITE

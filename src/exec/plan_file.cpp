@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/align.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
@@ -22,8 +23,6 @@ constexpr size_t kPage = 4096;
 constexpr size_t kConstantAlignment = 64;
 constexpr std::array<std::string_view, 3> kSectionNames = {"meta", "code", "constants"};
 enum SectionKind : uint32_t { kMeta = 1, kCode = 2, kConstants = 3 };
-
-size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
 
 void put(std::string& out, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i) & 0xff);

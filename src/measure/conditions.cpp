@@ -4,12 +4,15 @@
 #include <sched.h>
 #include <time.h>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "base/ticks.h"
 #include "measure/stats.h"
 
@@ -99,6 +102,24 @@ std::vector<int> affinity_cpus() {
     return list;
   }
   return {0};
+}
+
+int count_cpus(std::string_view list) {
+  int64_t count = 0;
+  for (const std::string_view range : split(trim(list), ',')) {
+    const size_t dash = range.find('-');
+    const auto first = try_parse_int(range.substr(0, dash));
+    const auto last = dash == std::string_view::npos ? first : try_parse_int(range.substr(dash + 1));
+    if (!first || !last || *first < 0 || *last < *first || *last >= std::numeric_limits<int>::max()) return 0;
+    count += *last - *first + 1;
+  }
+  return static_cast<int>(std::min<int64_t>(count, std::numeric_limits<int>::max()));
+}
+
+int online_cpus() {
+  std::string list;
+  std::getline(std::ifstream("/sys/devices/system/cpu/online"), list);
+  return std::max(count_cpus(list), static_cast<int>(affinity_cpus().size()));
 }
 
 bool set_affinity(const std::vector<int>& cpus) {

@@ -51,6 +51,10 @@ std::string affinity_text();
 std::string cpu_list_text(const std::vector<int>& cpus);
 /// The CPUs that the calling thread may run on, ascending.
 std::vector<int> affinity_cpus();
+/// CPUs of the machine that are online, whether this process may use them or not; at least 1.
+int online_cpus();
+/// How many CPUs a list such as "0-3,8" has; 0 for text of another form.
+int count_cpus(std::string_view list);
 /// Keeps the calling thread, and threads that it starts from now on, to these CPUs; false, with errno, where the kernel
 /// refuses. None: nothing changes.
 bool set_affinity(const std::vector<int>& cpus);

@@ -63,6 +63,13 @@ std::vector<int> thread_counts(int most) {
   return counts;
 }
 
+int usable_cpus() { return static_cast<int>(affinity_cpus().size()); }
+
+/// What was measured on a few of the machine's CPUs says nothing of all.
+bool covers(const std::vector<PeakRow>& peaks, int threads) {
+  return !peaks.empty() && peaks.back().threads >= threads;
+}
+
 bool same_machine(const Device& a, const Device& b) {
   return a.cpu == b.cpu && a.cpus == b.cpus && a.isa == b.isa && a.caches.l1_bytes == b.caches.l1_bytes &&
          a.caches.l2_bytes == b.caches.l2_bytes && a.caches.l3_bytes == b.caches.l3_bytes;
@@ -101,19 +108,10 @@ double Device::copy_gbs(Level level, int threads) const {
   return interpolate(rows_of(bandwidths, level, &BandwidthRow::copy_gbs), threads);
 }
 
-double Device::least_ms(Level level, int threads, double read_bytes, double written_bytes) const {
-  const double read = bandwidth_gbs(level, threads);
-  const double copy = copy_gbs(level, threads);
-  if (read <= 0 || copy <= 0) return 0;
-  double ns = std::max(read_bytes / read, written_bytes / (copy / 2));
-  if (level == Level::dram) ns = std::max(ns, (read_bytes + written_bytes) / std::max(read, copy));
-  return ns * 1e-6;
-}
-
 Device describe_device() {
   Device device;
   device.cpu = cpu_brand();
-  device.cpus = static_cast<int>(affinity_cpus().size());
+  device.cpus = online_cpus();
   device.isa = cpu_features();
   device.caches = cache_sizes();
   return device;
@@ -121,7 +119,7 @@ Device describe_device() {
 
 Device measure_device(int max_threads, double ms_each, const DeviceProgress& progress) {
   Device device = describe_device();
-  const std::vector<int> counts = thread_counts(max_threads > 0 ? max_threads : device.cpus);
+  const std::vector<int> counts = thread_counts(max_threads > 0 ? max_threads : usable_cpus());
   const std::vector<Level> levels = memory_levels();
   const auto all = static_cast<int>(counts.size() * (1 + levels.size()));
   int done = 0;
@@ -224,7 +222,7 @@ Device this_device(bool again, const DeviceProgress& progress) {
 Device this_device(const std::filesystem::path& file, bool again, const std::function<Device()>& measure) {
   if (!again && !file.empty()) {
     const std::optional<Device> stored = read_stored(file);
-    if (stored && !stored->peaks.empty() && same_machine(*stored, describe_device())) return *stored;
+    if (stored && covers(stored->peaks, usable_cpus()) && same_machine(*stored, describe_device())) return *stored;
   }
   const Device device = measure();
   if (file.empty()) return device;

@@ -29,7 +29,7 @@ struct BandwidthRow {
 
 struct Device {
   std::string cpu;               ///< cpu_brand()
-  int cpus = 1;                  ///< that this process may run on
+  int cpus = 1;                  ///< of the machine, online; those that a process may use are a condition of its runs
   std::vector<std::string> isa;  ///< cpu_features()
   CacheSizes caches;
   double clock_ghz = 0;        ///< of one core, as measured; 0: not known
@@ -44,9 +44,6 @@ struct Device {
   double peak_gflops(int threads) const;
   double bandwidth_gbs(Level level, int threads) const;
   double copy_gbs(Level level, int threads) const;
-  /// The least time in milliseconds to read and write so many bytes of a level: reads at the rate of reading, writes at
-  /// that of a copy's writes, and both at once, but in DRAM not more together than the higher of the two rates.
-  double least_ms(Level level, int threads, double read_bytes, double written_bytes) const;
 };
 
 /// Without measuring anything.
@@ -54,7 +51,8 @@ Device describe_device();
 
 /// Called before each measurement with how many are done, how many there are, and what it is.
 using DeviceProgress = std::function<void(int done, int all, const std::string& what)>;
-/// describe_device() with peaks and bandwidths for 1..max_threads threads (0: cpus), `ms_each` milliseconds each; of
+/// describe_device() with peaks and bandwidths for 1..max_threads threads (0: CPUs that the calling thread may run on),
+/// `ms_each` milliseconds each; of
 /// more than eight, the powers of two and the last.
 Device measure_device(int max_threads = 0, double ms_each = 200, const DeviceProgress& progress = {});
 
@@ -65,8 +63,9 @@ Device device_from_json(const nlohmann::json& json);
 /// $XDG_CACHE_HOME/kilter/device.json, or ~/.cache/kilter/device.json; empty when neither variable is set.
 std::filesystem::path device_file();
 
-/// The stored measurements of this machine; measured and stored when there are none, when the file is damaged or of
-/// another machine, or when `again` is set. A file that cannot be written is no error: the measurements are answered.
+/// The stored measurements of this machine; measured and stored when there are none, when the file is damaged, of
+/// another machine or of fewer threads than there are CPUs to run on, or when `again` is set. A file that cannot be
+/// written is no error: the measurements are answered.
 Device this_device(bool again = false, const DeviceProgress& progress = {});
 Device this_device(const std::filesystem::path& file, bool again, const std::function<Device()>& measure);
 

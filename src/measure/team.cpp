@@ -3,7 +3,9 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <system_error>
 
+#include "base/error.h"
 #include "base/pause.h"
 #include "base/ticks.h"
 #include "measure/conditions.h"
@@ -40,12 +42,21 @@ Team::Team(int threads) : threads_(threads), spans_(static_cast<size_t>(threads)
     std::iter_swap(cpus.begin(), here);
   }
   if (pinned_) pin_to(cpus.front());
-  for (int i = 1; i < threads; ++i) {
-    pool_.emplace_back([this, i, cpu = pinned_ ? cpus[static_cast<size_t>(i)] : -1] { work(i, cpu); });
+  pool_.reserve(static_cast<size_t>(threads));
+  try {
+    for (int i = 1; i < threads; ++i) {
+      pool_.emplace_back([this, i, cpu = pinned_ ? cpus[static_cast<size_t>(i)] : -1] { work(i, cpu); });
+    }
+  } catch (const std::system_error& e) {
+    stop();
+    fail(ErrorKind::usage, "cannot start thread {} of {}: {}; ask for fewer threads", pool_.size() + 2, threads,
+         e.what());
   }
 }
 
-Team::~Team() {
+Team::~Team() { stop(); }
+
+void Team::stop() {
   body_ = nullptr;
   start_.fetch_add(1);
   for (std::thread& t : pool_) t.join();

@@ -17,6 +17,7 @@ class Team {
  public:
   using Body = std::function<void(int thread)>;
 
+  /// Throws usage when the system starts no more threads.
   explicit Team(int threads);
   ~Team();
   Team(const Team&) = delete;
@@ -38,6 +39,7 @@ class Team {
     uint64_t start = 0, end = 0;
   };
   void work(int thread, int cpu);
+  void stop();
   void take_part(int thread);
 
   const int threads_;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 
+#include "base/align.h"
 #include "base/error.h"
 #include "exec/memory.h"
 #include "measure/caches.h"
@@ -142,8 +143,8 @@ class Copies {
     if (low >= high) return;
     window_ = {low, high, nullptr};
     const int64_t bytes =
-        (high - low + 4095) / 4096 * 4096 + 4096 + 64;  // no two copies at the same place in a cache's sets
-    count_ = std::clamp<int64_t>((wanted + bytes - 1) / bytes, 1, std::max<int64_t>(kMostCopiesBytes / bytes, 1));
+        round_up<int64_t>(high - low, 4096) + 4096 + 64;  // no two copies at the same place in a cache's sets
+    count_ = std::clamp<int64_t>(ceil_div(wanted, bytes), 1, std::max<int64_t>(kMostCopiesBytes / bytes, 1));
     stride_ = bytes;
     memory_ = Block(count_ * bytes, "copies of packed weights");
     for (int64_t i = 0; i < count_; ++i)

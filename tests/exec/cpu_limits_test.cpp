@@ -30,6 +30,13 @@ TEST(CpuLimits, CfsQuota) {
   EXPECT_EQ(parse_cfs_quota("x", "100000"), std::nullopt);
 }
 
+TEST(CpuLimits, MemoryLimit) {
+  EXPECT_EQ(parse_memory_limit("4294967296\n"), int64_t{4} << 30);
+  for (std::string_view none : {"max\n", "", "x", "-1", "0", "99999999999999999999"})
+    EXPECT_EQ(parse_memory_limit(none), std::nullopt) << none;
+  EXPECT_GT(available_memory(), 0);
+}
+
 TEST(CpuLimits, QuotaRoundsUpToWholeCpus) {
   EXPECT_EQ(cpus_of_quota(0.1), 1);
   EXPECT_EQ(cpus_of_quota(1.5), 2);
@@ -44,6 +51,8 @@ TEST(CpuLimits, ProcCgroup) {
   const CgroupPaths v1 = parse_proc_cgroup("12:cpuset:/set\n4:cpu,cpuacct:/docker/a:b\n1:name=systemd:/x\n0::/\n");
   EXPECT_EQ(v1.v1_cpu, "/docker/a:b");
   EXPECT_EQ(v1.v2, "/");
+  EXPECT_EQ(v1.v1_memory, std::nullopt);
+  EXPECT_EQ(parse_proc_cgroup("7:memory:/docker/m\n").v1_memory, "/docker/m");
   EXPECT_EQ(parse_proc_cgroup("nonsense\n\n:\n").v2, std::nullopt);
 }
 
@@ -53,8 +62,12 @@ TEST(CpuLimits, Mountinfo) {
       "28 25 0:25 / /sys/fs/cgroup rw shared:9 master:1 - cgroup2 cgroup2 rw,nsdelegate\n"
       "33 24 0:28 /docker/abc /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
       "34 24 0:29 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"
+      "35 24 0:30 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
       "broken line - cgroup2\n");
-  ASSERT_EQ(mounts.size(), 2U);
+  ASSERT_EQ(mounts.size(), 3U);
+  EXPECT_TRUE(mounts[0].cpu && mounts[0].memory);
+  EXPECT_TRUE(mounts[1].cpu && !mounts[1].memory);
+  EXPECT_TRUE(!mounts[2].cpu && mounts[2].memory);
   EXPECT_TRUE(mounts[0].v2);
   EXPECT_EQ(mounts[0].point, "/sys/fs/cgroup");
   EXPECT_FALSE(mounts[1].v2);
@@ -62,11 +75,11 @@ TEST(CpuLimits, Mountinfo) {
 }
 
 TEST(CpuLimits, FoldersFromOwnCgroupToTheMount) {
-  const CgroupMount top{true, "/", "/cg"};
+  const CgroupMount top{true, true, true, "/", "/cg"};
   EXPECT_THAT(cgroup_folders(top, "/a/b"), ElementsAre("/cg/a/b", "/cg/a", "/cg"));
   EXPECT_THAT(cgroup_folders(top, "/"), ElementsAre("/cg"));
   EXPECT_THAT(cgroup_folders(top, "/../other"), ElementsAre("/cg"));
-  const CgroupMount part{false, "/docker/x", "/cg"};
+  const CgroupMount part{false, true, false, "/docker/x", "/cg"};
   EXPECT_THAT(cgroup_folders(part, "/docker/x/y"), ElementsAre("/cg/y", "/cg"));
   EXPECT_THAT(cgroup_folders(part, "/docker/x"), ElementsAre("/cg"));
   EXPECT_THAT(cgroup_folders(part, "/docker/xyz"), ElementsAre("/cg"));

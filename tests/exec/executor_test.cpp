@@ -89,6 +89,35 @@ TEST(Executor, EveryWorkerHasItsOwnScratch) {
   }
 }
 
+TEST(Executor, AReplayThatFailsLeavesTheConstantsOfThePlan) {
+  Plan plan = test_plan(64);
+  plan.outputs = {{"y", DType::f32, {16}}};
+  Step step = kernel_step(kAnswer7, {constant(0, 64), output(0, 64)}, 16);
+  step.kind = StepKind::reference;
+  step.reference.op = "Touch";
+  step.reference.opset = 13;
+  step.reference.attrs = "{}";
+  step.reference.inputs = step.reference.outputs = {{true, DType::f32, {16}}};
+  plan.steps = {step};
+  static std::vector<const std::byte*> seen;
+  seen.clear();
+  set_reference_runner([](const ReferenceCall&, std::span<std::byte* const> buffers) {
+    seen.push_back(buffers[0]);
+    if (seen.size() == 2) fail(ErrorKind::bad_input, "the second run fails");
+  });
+  Instance instance(program(std::move(plan)), pool(1));
+  const Tensor y(DType::f32, {16}), copy(DType::f32, {16});
+  std::byte* outputs[] = {y.raw()};
+  instance.run({}, outputs);
+  const ConstantWindow window{0, 64, copy.raw()};
+  EXPECT_EQ(error_of([&] { instance.replay(0, &window, nullptr); }), "the second run fails");
+  instance.run({}, outputs);
+  set_reference_runner(nullptr);
+  ASSERT_EQ(seen.size(), 3U);
+  EXPECT_EQ(seen[1], copy.raw());
+  EXPECT_EQ(seen[2], seen[0]);
+}
+
 TEST(Executor, WorksInMemoryOfTheCaller) {
   const auto loaded = program(arithmetic_plan(1000));
   const Block arena(loaded->plan().arena_bytes, "an arena");

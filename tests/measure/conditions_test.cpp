@@ -95,6 +95,13 @@ TEST(Affinity, ListsAreShortened) {
   EXPECT_FALSE(affinity_cpus().empty());
 }
 
+TEST(Affinity, ListsAreCounted) {
+  EXPECT_EQ(count_cpus("0-3,8\n"), 5);
+  EXPECT_EQ(count_cpus("3"), 1);
+  for (const char* bad : {"", "a", "0-", "3-1", "-1", "0,,1", "0-9999999999"}) EXPECT_EQ(count_cpus(bad), 0) << bad;
+  EXPECT_GE(online_cpus(), static_cast<int>(affinity_cpus().size()));
+}
+
 TEST(Affinity, AThreadKeepsToTheCpusItIsGiven) {
   const std::vector<int> all = affinity_cpus();
   std::thread([&] {

@@ -5,10 +5,12 @@
 #include <stdlib.h>
 
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "../base/scratch_folder.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "measure/conditions.h"
 
 namespace kilter {
 namespace {
@@ -24,6 +26,8 @@ Device made_up() {
     d.bandwidths.push_back({Level::l2, threads, 200.0 * threads, 150.0 * threads, "x"});
     d.bandwidths.push_back({Level::dram, threads, 20.0 + threads, 30.0, "y"});
   }
+  const auto all = static_cast<int>(affinity_cpus().size());
+  if (all > 4) d.peaks.push_back({all, 300, "loop"});
   d.measured = "2026-01-02T03:04:05Z";
   d.disturbed_by = "waited 3.00 ms for a CPU";
   return d;
@@ -35,12 +39,20 @@ TEST(Device, DescribesThisMachine) {
   EXPECT_GE(d.cpus, 1);
   EXPECT_TRUE(d.peaks.empty());
   EXPECT_EQ(d.peak_gflops(1), 0);
-  EXPECT_EQ(d.least_ms(Level::dram, 1, 1e9, 0), 0);
   EXPECT_GT(last_level_cache_bytes(), 0);
 #if defined(__x86_64__)
   EXPECT_GE(d.caches.l1_bytes, 8 << 10);
   EXPECT_GT(d.caches.l2_bytes, d.caches.l1_bytes);
 #endif
+}
+
+TEST(Device, IsTheSameForAProcessThatMayUseOneCpu) {
+  const std::string fingerprint = describe_device().fingerprint();
+  std::thread([&] {
+    ASSERT_TRUE(set_affinity({affinity_cpus().front()}));
+    EXPECT_EQ(describe_device().fingerprint(), fingerprint);
+    EXPECT_EQ(describe_device().cpus, online_cpus());
+  }).join();
 }
 
 TEST(Device, FingerprintNamesWhatMatters) {
@@ -68,17 +80,6 @@ TEST(Device, RatesBetweenMeasuredThreadsAreLinear) {
   EXPECT_EQ(d.bandwidth_gbs(Level::l2, 3), 600);
   EXPECT_EQ(d.copy_gbs(Level::l2, 2), 300);
   EXPECT_EQ(d.bandwidth_gbs(Level::l1, 1), 0);
-}
-
-TEST(Device, LeastTimeOfReadsAndWrites) {
-  const Device d = made_up();
-  // 200 GB/s of reads; a copy's 150 GB/s have 75 GB/s of writes. In a cache both go on at once.
-  EXPECT_DOUBLE_EQ(d.least_ms(Level::l2, 1, 2e8, 0), 1);
-  EXPECT_DOUBLE_EQ(d.least_ms(Level::l2, 1, 2e8, 0.75e8), 1);
-  EXPECT_DOUBLE_EQ(d.least_ms(Level::l2, 1, 0, 0.75e8), 1);
-  // In DRAM both together have 30 GB/s at most.
-  EXPECT_DOUBLE_EQ(d.least_ms(Level::dram, 1, 1.5e7, 1.5e7), 1);
-  EXPECT_DOUBLE_EQ(d.least_ms(Level::dram, 1, 2.1e7, 0), 1);
 }
 
 TEST(Device, JsonRoundTrip) {
@@ -168,6 +169,22 @@ TEST(StoredDevice, AnotherMachinesFileIsMeasuredAgain) {
   write_file_atomically(store.file, to_json(other).dump());
   store.get();
   EXPECT_EQ(store.measured, 3);
+}
+
+TEST(StoredDevice, MeasurementsOfFewerThreadsThanThereAreCpusAreTakenAgain) {
+  if (affinity_cpus().size() < 2) GTEST_SKIP() << "one CPU";
+  Store store;
+  Device few = made_up();
+  few.peaks.resize(1);
+  std::filesystem::create_directories(store.file.parent_path());
+  write_file_atomically(store.file, to_json(few).dump());
+  std::thread([&] {
+    ASSERT_TRUE(set_affinity({affinity_cpus().front()}));
+    EXPECT_EQ(store.get().peak_gflops(2), 100);
+    EXPECT_EQ(store.measured, 0) << "enough for one CPU";
+  }).join();
+  EXPECT_EQ(store.get().peak_gflops(2), 190);
+  EXPECT_EQ(store.measured, 1);
 }
 
 TEST(StoredDevice, AFolderThatCannotBeWrittenIsNoError) {

@@ -3,8 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <fstream>
 #include <vector>
 
 #include "base/cpu_info.h"
@@ -53,6 +57,31 @@ TEST(Team, RunsEveryThreadOnceAndTimesTheWindow) {
 }
 
 // Of three attempts, as a busy machine may slow one level's measurement.
+/// Starts 64 threads where there are addresses for the stacks of a few, and ends the process with its error.
+[[noreturn]] void start_too_many() {
+  rlimit limit{};
+  int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  limit.rlim_cur = limit.rlim_max = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE) + (int64_t{40} << 20));
+  setrlimit(RLIMIT_AS, &limit);
+  try {
+    const Team team(64);
+  } catch (const Error& e) {
+    std::fputs(e.message().c_str(), stderr);
+    _exit(e.kind() == ErrorKind::usage ? 7 : 8);
+  }
+  _exit(9);
+}
+
+TEST(TeamDeathTest, ThreadsThatCannotBeStartedAreAnError) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "addresses are not to be limited under this sanitizer";
+#endif
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(start_too_many(), testing::ExitedWithCode(7),
+              "cannot start thread [0-9]+ of 64: .*; ask for fewer threads");
+}
+
 TEST(Peaks, CloserLevelsAreFaster) {
   std::vector<double> rates;
   for (int attempt = 0; attempt < 3; ++attempt) {

@@ -132,6 +132,32 @@ deed_killed:
   syscall
 5:
   jmp 5b
+deed_over_times:
+  mov $4096, %r10d
+  mov $4032, %ecx
+  call write_log
+  from_to
+  for_all addss %xmm0, %xmm0
+  done
+deed_over_board:
+  mov $8, %r10d
+  mov $80, %ecx
+  call write_log
+  ud2
+write_log:
+  push %rdi
+  push %rsi
+  push %rdx
+  mov (%rdi), %rax
+  mov (%rax), %rsi
+  mov %ecx, %edx
+  mov $5, %edi
+  mov $18, %eax
+  syscall
+  pop %rdx
+  pop %rsi
+  pop %rdi
+  ret
 deeds_end:
 .popsection
 )");
@@ -140,7 +166,8 @@ deeds_end:
 // clang-format off
 #define DEEDS(X) \
   X(twice) X(add) X(same) X(illegal) X(hang) X(sleep) X(null_store) X(past_end) X(past_end_on_1) X(before_start) \
-  X(into_input) X(recursion) X(divide) X(abort) X(leave) X(allocate) X(answer7) X(slow) X(killed)
+  X(into_input) X(recursion) X(divide) X(abort) X(leave) X(allocate) X(answer7) X(slow) X(killed) X(over_times) \
+  X(over_board)
 // clang-format on
 
 extern "C" {

@@ -33,6 +33,8 @@ enum class Deed : int32_t {
   answer7,        ///< answers 7
   slow,           ///< twice, after some milliseconds
   killed,         ///< sends itself SIGKILL
+  over_times,     ///< twice, and writes what it reads over the first times of the log
+  over_board,     ///< writes what it reads over all of the board but its first word, then ud2
   count
 };
 

@@ -181,6 +181,59 @@ TEST_F(Measure, OneThatGetsTheWorkerKilledEveryTimeIsBlamed) {
   EXPECT_THAT(loaded.faults[0].words, HasSubstr("killed by another process, or by the system for want of memory"));
 }
 
+TEST_F(Measure, TimesThatAreOverwrittenAreAFault) {
+  const VariantId scribbles = load({{2, Deed::over_times}});
+  const Laps laps = runner_.measure(std::vector{trusted_, scribbles}, {.rounds = 3});
+  ASSERT_THAT(brief(laps.faults), ElementsAre("-1 crash "));
+  EXPECT_EQ(laps.faults[0].variant, scribbles);
+  EXPECT_EQ(laps.faults[0].words, "the times of the worker were overwritten while measuring");
+  EXPECT_THAT(laps.laps[1], IsEmpty());
+  EXPECT_GE(laps.laps[0].size(), 6U);
+  EXPECT_EQ(runner_.restarts(), 1);
+}
+
+TEST_F(Measure, ABoardThatIsOverwrittenIsAFault) {
+  const Plan plan = hand_made({{1, Deed::over_board}});
+  const Loaded loaded = runner_.load(plan, hand_made_values(plan));
+  EXPECT_THAT(brief(loaded.faults), ElementsAre("-1 crash "));
+  EXPECT_THAT(loaded.faults[0].words, HasSubstr(" while in no known phase"));
+  const VariantId spoils = load({{1, Deed::over_board}}, false);
+  const Laps laps = runner_.measure(std::vector{trusted_, spoils}, {.rounds = 2});
+  ASSERT_THAT(brief(laps.faults), ElementsAre("-1 crash "));
+  EXPECT_EQ(laps.faults[0].variant, spoils);
+  EXPECT_GE(laps.laps[0].size(), 4U);
+}
+
+TEST_F(Measure, ManyRunsAreHandedOverInParts) {
+  const VariantId other = load({});
+  // A round of both takes 2 * 2 * 10 records of 192 bytes: no two rounds fit into one request.
+  const Laps laps =
+      runner_.measure(std::vector{trusted_, other}, {.rounds = 5, .slice_ms = 0, .runs = 10, .log_bytes = 8000});
+  EXPECT_THAT(laps.faults, IsEmpty());
+  EXPECT_EQ(laps.rounds, 5);
+  for (const auto& lane : laps.laps) {
+    ASSERT_THAT(lane, SizeIs(2 * 5 * 10));
+    EXPECT_EQ(lane.back().round, 4);
+  }
+  std::set<int64_t> orders;
+  for (const auto& lane : laps.laps) {
+    for (const Lap& lap : lane) orders.insert(lap.order);
+  }
+  EXPECT_THAT(orders, SizeIs(200));
+}
+
+TEST_F(Measure, ARoundThatNoLogHoldsIsAUsageError) {
+  try {
+    (void)runner_.measure(std::vector{trusted_}, {.runs = 20'000'000});
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::usage);
+    EXPECT_EQ(e.message(),
+              "the times of a round of 1 variants with at least 20000000 runs in a turn take 7680000000 bytes; the "
+              "worker has room for 4294963200; ask for fewer runs in a turn, or fewer variants");
+  }
+}
+
 TEST_F(Measure, ReferenceStepsGetAWorkerThatCanRunThem) {
   Plan plan = hand_made();
   Step& step = plan.steps[2];

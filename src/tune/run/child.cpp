@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -19,7 +18,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text.h"
 
 extern char** environ;
 
@@ -65,17 +63,6 @@ struct SpawnSettings {
     posix_spawnattr_setsigdefault(&attributes, &all);
   }
 };
-
-/// Its lines, without the last line's end.
-std::string last_words(int fd) {
-  constexpr off_t kMost = 2000;
-  const off_t size = lseek(fd, 0, SEEK_END);
-  const off_t from = std::max<off_t>(size - kMost, 0);
-  std::string text(static_cast<size_t>(std::max<off_t>(size - from, 0)), '\0');
-  const ssize_t got = pread(fd, text.data(), text.size(), from);
-  text.resize(got > 0 ? static_cast<size_t>(got) : 0);
-  return std::string(trim(text));
-}
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/align.h"
 #include "base/error.h"
 #include "base/hash.h"
 
@@ -13,8 +14,6 @@ constexpr int64_t kLine = 64;
 constexpr int64_t kPage = 4096;
 constexpr int64_t kPagesFrom = int64_t{64} << 10;
 constexpr int64_t kGiveBackFrom = int64_t{1} << 20;
-
-int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
 }  // namespace
 

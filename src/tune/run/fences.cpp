@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/align.h"
 #include "base/error.h"
 
 namespace kilter::tune {
@@ -18,8 +19,6 @@ constexpr int64_t kLine = 64;
 constexpr int64_t kHugeFrom = int64_t{4} << 20;
 constexpr auto kPattern = std::byte{0x5A};
 constexpr int kPoison = 0xFF;
-
-int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
 }  // namespace
 

@@ -28,7 +28,7 @@ std::string signal_text(int signal) {
 std::string address_text(const Crash& crash) {
   if (crash.stack != 0) return "the stack overflowed";
   std::string text = fmt::format("address {:#x}", crash.address);
-  if (crash.region < 0) return text;
+  if (crash.region < 0 || crash.region > static_cast<int32_t>(Region::constants)) return text;
   const std::string_view region = name(static_cast<Region>(crash.region));
   if (crash.inside != 0) return text + fmt::format(", a write to {}", region);
   if (crash.distance < 0) return text + fmt::format(", {} bytes before the start of {}", -crash.distance, region);
@@ -40,7 +40,8 @@ std::string address_text(const Crash& crash) {
 std::string_view name(Phase phase) {
   constexpr std::array<std::string_view, 7> kNames = {"idle",      "starting",   "loading",  "checking",
                                                       "comparing", "warming up", "measuring"};
-  return kNames[static_cast<size_t>(phase)];
+  const auto index = static_cast<size_t>(phase);
+  return index < kNames.size() ? kNames[index] : "in no known phase";
 }
 
 Link::Link(const RunnerOptions& options, const ConstantStore& store)
@@ -165,13 +166,23 @@ void Link::describe_crash(Reply& reply, const Ending& ending) const {
   reply.detail = fmt::format("{}", fmt::join(parts, ", "));
 }
 
+void Link::replace() {
+  child_->end(true);
+  child_.reset();
+  lost_ = true;
+}
+
+std::optional<std::span<const std::byte>> Link::log() const {
+  const int64_t bytes = board().log_bytes.load(std::memory_order_acquire);
+  if (bytes < 0 || bytes > log_.file_bytes() - kLogStart) return std::nullopt;
+  return std::span(log_.data() + kLogStart, static_cast<size_t>(bytes));
+}
+
 Reply Link::late(double waited_ms, double limit) {
   Reply reply;
   reply.kind = ReplyKind::late;
   place(reply);
-  child_->end(true);
-  child_.reset();
-  lost_ = true;
+  replace();
   reply.what = fmt::format("no end after {:.0f} ms", waited_ms);
   reply.detail = fmt::format("the limit is {:.0f} ms, {:g} times a run of the trusted variant and at least {:g} ms",
                              limit, options_.timeout_factor, options_.timeout_ms);

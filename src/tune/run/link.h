@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,7 @@ struct Reply {
   std::string detail;    ///< "address 0x0"; may be empty
   bool outside = false;  ///< it died, but not of what it ran: ask again
 };
-/// "checking", "measuring", ...
+/// "checking", "measuring", ...; "in no known phase" for what a worker's kernels wrote over it.
 std::string_view name(Phase phase);
 
 class Link {
@@ -50,7 +51,10 @@ class Link {
   std::optional<int> pid() const { return child_ ? std::optional<int>(child_->pid()) : std::nullopt; }
   int64_t restarts() const { return restarts_; }
   Board& board() const { return *reinterpret_cast<Board*>(log_.data()); }
-  const std::byte* log_start() const { return log_.data() + kLogStart; }
+  /// The complete records of the last request to measure; nothing where their size is none that the worker wrote.
+  std::optional<std::span<const std::byte>> log() const;
+  /// Ends a worker that is no longer to be trusted; start() starts another.
+  void replace();
 
   std::vector<StorePart> inputs;  ///< of the networks
   double trusted_ms = 0;          ///< one run of the trusted variant; 0: not known, nothing is ever late

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <vector>
 
+#include "base/align.h"
 #include "base/error.h"
 
 namespace kilter::tune {
@@ -26,7 +27,7 @@ Mirror::Mirror(const std::byte* store) : store_(store) {
          std::generic_category().message(errno));
   }
   const auto address = reinterpret_cast<uintptr_t>(base_);
-  data_ = reinterpret_cast<std::byte*>((address + kHuge - 1) / kHuge * kHuge);
+  data_ = reinterpret_cast<std::byte*>(round_up<uintptr_t>(address, kHuge));
   madvise(data_, ConstantStore::kReserve, MADV_HUGEPAGE);
 }
 
@@ -35,7 +36,7 @@ Mirror::~Mirror() { munmap(base_, kReserve); }
 void Mirror::protect(int64_t begin, int64_t end, int how) {
   // Whole huge pages: protection of a part would split them.
   const int64_t first = begin / kHuge * kHuge;
-  const int64_t last = (end + kHuge - 1) / kHuge * kHuge;
+  const int64_t last = round_up<int64_t>(end, kHuge);
   if (mprotect(data_ + first, static_cast<size_t>(last - first), how) == 0) return;
   fail(ErrorKind::bad_input, "{} bytes of memory for constants are not to be had: {}", last - first,
        std::generic_category().message(errno));
@@ -79,7 +80,7 @@ void Mirror::drop(std::span<const StorePart> parts) {
     const auto known = serials_.find(part.offset);
     if (known == serials_.end() || known->second != part.serial) continue;
     serials_.erase(known);
-    const int64_t begin = (part.offset + kHuge - 1) / kHuge * kHuge;
+    const int64_t begin = round_up<int64_t>(part.offset, kHuge);
     const int64_t end = (part.offset + part.bytes) / kHuge * kHuge;
     if (end > begin) madvise(data_ + begin, static_cast<size_t>(end - begin), MADV_DONTNEED);
   }

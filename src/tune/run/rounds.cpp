@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/error.h"
 #include "base/random.h"
 #include "exec/plan_check.h"
 #include "exec/trace.h"
@@ -83,6 +84,11 @@ class Bench::Lane {
     const auto fill = static_cast<int64_t>(std::ceil(request.slice_ms / std::max(shortest_ms_, 1e-3)));
     return std::max({std::min(fill, kMostRunsOfTurn), request.runs, int64_t{1}});
   }
+  /// Of the log that a round takes at most.
+  int64_t most_round_bytes(const RoundsRequest& request) const {
+    const int64_t runs = std::max({request.slice_ms > 0 ? kMostRunsOfTurn : 1, request.runs, int64_t{1}});
+    return 2 * runs * static_cast<int64_t>(sizeof(LapHeader) + sizeof(StepTimes) * variant_.plan().steps.size());
+  }
   bool cut = false;
 
  private:
@@ -132,7 +138,7 @@ bool Bench::needs_warm_up(const WorkerVariant& variant, const RoundsRequest& req
 Bench::Outcome Bench::measure(const std::vector<const WorkerVariant*>& variants, const RoundsRequest& request) {
   make_room(variants);
   publisher_.board().log_bytes.store(0, std::memory_order_release);
-  std::vector<std::unique_ptr<Lane>> lanes;
+  Lanes lanes;
   for (const WorkerVariant* v : variants)
     lanes.push_back(std::make_unique<Lane>(*v, *this, needs_warm_up(*v, request)));
   const Random random(request.seed, "rounds");
@@ -140,9 +146,11 @@ Bench::Outcome Bench::measure(const std::vector<const WorkerVariant*>& variants,
   next_order_ = request.first_order;
   log_bytes_ = 0;
   watching_ = false;
+  check_log_room(lanes, request);
   const double start = now_ms();
   for (; out.rounds < request.rounds; ++out.rounds) {
     if (out.rounds > 0 && now_ms() - start >= request.max_ms) break;
+    if (out.rounds > 0 && log_bytes_ + most_round_bytes(lanes, request) > request.log_bytes) break;
     const int64_t round = request.first_round + out.rounds;
     std::vector<size_t> order = random_order(lanes.size(), random, round);
     for (size_t i : order) turn(*lanes[i], round, request);
@@ -157,6 +165,21 @@ Bench::Outcome Bench::measure(const std::vector<const WorkerVariant*>& variants,
   }
   publisher_.enter(Phase::idle, -1);
   return out;
+}
+
+int64_t Bench::most_round_bytes(const Lanes& lanes, const RoundsRequest& request) {
+  int64_t bytes = 0;
+  for (const auto& lane : lanes) bytes += lane->cut ? 0 : lane->most_round_bytes(request);
+  return bytes;
+}
+
+void Bench::check_log_room(const Lanes& lanes, const RoundsRequest& request) {
+  const int64_t bytes = most_round_bytes(lanes, request), room = kLogReserve - kLogStart;
+  if (bytes <= room) return;
+  fail(ErrorKind::usage,
+       "the times of a round of {} variants with at least {} runs in a turn take {} bytes; the worker has room for {}; "
+       "ask for fewer runs in a turn, or fewer variants",
+       lanes.size(), request.runs, bytes, room);
 }
 
 void Bench::turn(Lane& lane, int64_t round, const RoundsRequest& request) {

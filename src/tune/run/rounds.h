@@ -42,9 +42,13 @@ class Bench {
 
  private:
   class Lane;
+  using Lanes = std::vector<std::unique_ptr<Lane>>;
   void make_room(const std::vector<const WorkerVariant*>& variants);
   void turn(Lane& lane, int64_t round, const RoundsRequest& request);
   bool needs_warm_up(const WorkerVariant& variant, const RoundsRequest& request) const;
+  static int64_t most_round_bytes(const Lanes& lanes, const RoundsRequest& request);
+  /// Throws usage where not even one round fits.
+  static void check_log_room(const Lanes& lanes, const RoundsRequest& request);
   void record(const Lane& lane, const LapHeader& header);
   void finish_turn(int64_t first_byte, const Disturbance& disturbance);
 

@@ -16,14 +16,13 @@
 #include "measure/stats.h"
 #include "tune/run/link.h"
 #include "tune/run/package.h"
+#include "tune/run/time_log.h"
 
 namespace kilter::tune {
 namespace {
 
 constexpr int kMostExcuses = 2;     ///< of one call
 constexpr size_t kMostFaults = 64;  ///< of one variant, before the rest of it is left unchecked
-
-int64_t machine_bytes() { return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE); }
 
 void check_options(const RunnerOptions& o) {
   if (o.threads < 1 || o.threads > kMaxThreads) {
@@ -34,7 +33,8 @@ void check_options(const RunnerOptions& o) {
          o.timeout_ms, o.timeout_factor);
   }
   if (o.memory_bytes < 0) {
-    fail(ErrorKind::usage, "a memory limit of {} bytes is not legal; expected 0 (half of the machine's) or more",
+    fail(ErrorKind::usage,
+         "a memory limit of {} bytes is not legal; expected 0 (half of what this process may use) or more",
          o.memory_bytes);
   }
   const auto bad = std::find_if(o.cpus.begin(), o.cpus.end(), [](int cpu) { return cpu < 0; });
@@ -63,7 +63,7 @@ std::filesystem::path find_worker(const std::string& name, const std::filesystem
 struct Runner::Impl {
   explicit Impl(RunnerOptions given) : options(std::move(given)), link(options, store) {
     check_options(options);
-    if (options.memory_bytes == 0) options.memory_bytes = machine_bytes() / 2;
+    if (options.memory_bytes == 0) options.memory_bytes = available_memory() / 2;
     for (const Tensor& t : options.inputs) {
       link.inputs.push_back(store.put({t.raw(), static_cast<size_t>(t.bytes())}));
     }
@@ -87,7 +87,7 @@ struct Runner::Impl {
     const VariantId id = ++last_id;
     Known& variant = variants[id];
     try {
-      variant = describe(plan, values);
+      describe(plan, values, variant);
       Loaded out = load_options.check || trusted == 0 ? check(id, load_options) : open(id);
       if (trusted == 0 && out.id) trust(id, out);
       if (!out.id) forget(id);
@@ -110,8 +110,8 @@ struct Runner::Impl {
     }
   }
 
-  Known describe(const Plan& plan, std::span<const StepValue> values) {
-    Known out;
+  /// What is stored is `out`'s at once, to be given up should the rest fail.
+  void describe(const Plan& plan, std::span<const StepValue> values, Known& out) {
     out.package = pack_variant(plan, values, store);
     for (const Step& s : plan.steps) {
       out.steps.push_back(s.name);
@@ -119,7 +119,6 @@ struct Runner::Impl {
     }
     out.stored = store.put(std::as_bytes(std::span(out.package.bytes.data(), out.package.bytes.size())));
     out.package.bytes.clear();
-    return out;
   }
 
   /// Takes the variant as the one to compare with, if it can be measured.
@@ -293,18 +292,23 @@ struct Runner::Impl {
     out.laps.resize(ids.size());
     out.cut.resize(ids.size());
     std::vector<VariantId> left = known(ids);
-    RoundsRequest request{
-        0, how.rounds, 0, how.max_ms, how.cut_off, how.slice_ms, how.runs, static_cast<int32_t>(how.warm_up), how.seed};
+    RoundsRequest request{0,           how.rounds,   0,        how.max_ms,
+                          how.cut_off, how.slice_ms, how.runs, static_cast<int32_t>(how.warm_up),
+                          how.seed,    how.log_bytes};
     while (!left.empty() && request.rounds > 0) {
       if (!bring_all(left, out)) continue;
       request.max_ms = std::max(how.max_ms - (now_ms() - start), 0.0);
       const Reply reply = link.ask(Pack().put(Request::measure).put(request).put(left).bytes());
-      read_log(out, request);
-      if (reply.kind == ReplyKind::answer) {
-        read_outcome(reply, out);
-        break;
+      const bool answered = reply.kind == ReplyKind::answer;
+      const bool sound = read_log(out, request, answered);
+      if (answered && sound) {
+        read_outcome(reply, left, out);
+      } else if (answered) {
+        link.replace();
+        blame({0, FaultKind::crash, -1, "", "the times of the worker were overwritten while measuring"}, left, out);
+      } else if (!excused(reply)) {
+        blame(*fault_of(0, reply), left, out);
       }
-      if (!excused(reply)) add_fault(*fault_of(0, reply), left, out);
       if (now_ms() - start >= how.max_ms) break;
     }
     out.rounds = rounds_of(out);
@@ -380,47 +384,54 @@ struct Runner::Impl {
     out.faults.push_back(std::move(fault));
   }
 
-  /// Laps of all turns that were completed, also by a worker that is gone.
-  void read_log(Laps& out, RoundsRequest& request) {
-    int64_t last_round = -1;
-    const std::byte* at = link.log_start();
-    const std::byte* end = at + link.board().log_bytes.load(std::memory_order_acquire);
-    while (at < end) {
-      LapHeader header;
-      std::memcpy(&header, at, sizeof(header));
-      at += sizeof(header);
-      Lap lap;
-      lap.round = header.round, lap.order = header.order, lap.total_ms = header.total_ms;
-      lap.disturbance = {header.wall_ms,     header.steal_ms,    header.wait_ms,       header.switches,    header.drift,
-                         header.stolen != 0, header.waited != 0, header.switched != 0, header.drifted != 0};
-      for (int64_t s = 0; s < header.steps; ++s) {
-        StepTimes times;
-        std::memcpy(&times, at, sizeof(times));
-        at += sizeof(times);
-        lap.step_ms.push_back(times.step_ms);
-        lap.gap_ms.push_back(times.gap_ms);
-        lap.width.push_back(times.width_ns);
-      }
-      last_round = header.round;
-      if (header.variant == trusted) link.trusted_ms = std::min(link.trusted_ms, lap.total_ms);
-      request.first_order = std::max(request.first_order, header.order + 1);
-      const auto which = std::find(out.ids.begin(), out.ids.end(), header.variant);
-      out.laps[static_cast<size_t>(which - out.ids.begin())].push_back(std::move(lap));
+  /// Laps of all turns that were completed, also by a worker that is gone; the request then goes on behind them. False,
+  /// with nothing changed, for a log that no worker writes.
+  bool read_log(Laps& out, RoundsRequest& request, bool complete) {
+    std::map<VariantId, size_t> steps;
+    for (VariantId id : out.ids) steps[id] = variants.at(id).steps.size();
+    const auto log = link.log();
+    auto laps = log ? read_laps(*log, steps, request) : std::nullopt;
+    if (!laps) return false;
+    if (laps->empty()) return true;
+    const int64_t last_round = laps->back().lap.round;
+    request.first_order = laps->back().lap.order + 1;
+    for (LoggedLap& logged : *laps) {
+      if (logged.variant == trusted) link.trusted_ms = std::min(link.trusted_ms, logged.lap.total_ms);
+      out.laps[index_of(out, logged.variant)].push_back(std::move(logged.lap));
     }
     // A round that broke off does not count; should there be another, it has a number of its own.
-    if (last_round < 0) return;
-    request.rounds -= last_round - request.first_round;
+    request.rounds -= last_round - request.first_round + (complete ? 1 : 0);
     request.first_round = last_round + 1;
+    return true;
   }
 
-  static void read_outcome(const Reply& reply, Laps& out) {
+  static size_t index_of(const Laps& laps, VariantId id) {
+    const auto which = std::find(laps.ids.begin(), laps.ids.end(), id);
+    require(which != laps.ids.end(), "the worker tells of variant {}, which it was not asked about", id);
+    return static_cast<size_t>(which - laps.ids.begin());
+  }
+
+  /// Variants that were too slow have no more turns.
+  static void read_outcome(const Reply& reply, std::vector<VariantId>& left, Laps& out) {
     Unpack from(reply.bytes);
     (void)from.get<Answer>();
     (void)from.get<int64_t>();
     for (VariantId id : from.list<int64_t>()) {
-      const auto which = std::find(out.ids.begin(), out.ids.end(), id);
-      out.cut[static_cast<size_t>(which - out.ids.begin())] = true;
+      out.cut[index_of(out, id)] = true;
+      std::erase(left, id);
     }
+  }
+
+  /// For a fault of the worker itself: any of those that ran may have overwritten what it keeps.
+  void blame(Fault fault, std::vector<VariantId>& left, Laps& out) {
+    if (std::find(left.begin(), left.end(), fault.variant) != left.end()) {
+      add_fault(std::move(fault), left, out);
+      return;
+    }
+    std::vector<VariantId> suspects = left;
+    std::erase(suspects, trusted);
+    if (suspects.empty()) suspects = left;
+    for (VariantId id : suspects) add_fault(fault_at(id, fault.kind, -1, fault.words), left, out);
   }
 
   static int64_t rounds_of(const Laps& laps) {

@@ -46,11 +46,11 @@ struct Fault {
 struct RunnerOptions {
   std::vector<Tensor> inputs = {};  ///< of all variants, in the order of Plan::inputs
   int threads = 1;
-  std::vector<int> cpus = {};         ///< that the worker may run on; empty: those of this process
-  double timeout_ms = 1000;           ///< a step that takes as long
-  double timeout_factor = 20;         ///< and as many times as long as a whole run of the trusted variant is killed
-  int64_t memory_bytes = 0;           ///< that the worker may take beside the constants; 0: half of the machine's
-  std::filesystem::path worker = {};  ///< program; empty: kilter-worker, found as find_worker() says
+  std::vector<int> cpus = {};  ///< that the worker may run on; empty: those of this process
+  double timeout_ms = 1000;    ///< a step that takes as long
+  double timeout_factor = 20;  ///< and as many times as long as a whole run of the trusted variant is killed
+  int64_t memory_bytes = 0;    ///< that the worker may take beside the constants; 0: half of what this process may use
+  std::filesystem::path worker = {};            ///< program; empty: kilter-worker, found as find_worker() says
   std::filesystem::path reference_worker = {};  ///< for plans with reference steps; empty: kilter, found the same way
 };
 
@@ -81,6 +81,8 @@ struct MeasureOptions {
   int64_t runs = 1;     ///< and so many at least
   WarmUp warm_up = WarmUp::as_needed;
   uint64_t seed = 1;  ///< of the order
+  /// Of times that the worker keeps before it hands them over and goes on.
+  int64_t log_bytes = int64_t{256} << 20;
 };
 
 /// One run of one variant.

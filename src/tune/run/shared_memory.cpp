@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/align.h"
 #include "base/error.h"
 
 namespace kilter::tune {
@@ -22,24 +23,8 @@ std::string reason() { return std::generic_category().message(errno); }
 
 }  // namespace
 
-Handle& Handle::operator=(Handle&& other) noexcept {
-  if (this != &other) {
-    reset();
-    fd_ = other.release();
-  }
-  return *this;
-}
-
-int Handle::release() { return std::exchange(fd_, -1); }
-
-void Handle::reset() {
-  if (fd_ >= 0) close(fd_);
-  fd_ = -1;
-}
-
 SharedMemory::SharedMemory(Handle file, int64_t reserve, bool writable) : file_(std::move(file)), reserve_(reserve) {
-  struct stat info{};
-  if (fstat(fd(), &info) == 0) size_ = info.st_size;
+  size_ = file_bytes();
   void* at = mmap(nullptr, static_cast<size_t>(reserve), writable ? PROT_READ | PROT_WRITE : PROT_READ,
                   MAP_SHARED | MAP_NORESERVE, fd(), 0);
   if (at == MAP_FAILED) {
@@ -75,9 +60,14 @@ Handle SharedMemory::read_only() const {
   return handle;
 }
 
+int64_t SharedMemory::file_bytes() const {
+  struct stat info{};
+  return fstat(fd(), &info) == 0 ? std::min<int64_t>(info.st_size, reserve_) : 0;
+}
+
 void SharedMemory::grow(int64_t bytes) {
   if (bytes <= size_) return;
-  const int64_t wanted = std::min((bytes + kGrowth - 1) / kGrowth * kGrowth, reserve_);
+  const int64_t wanted = std::min(round_up(bytes, kGrowth), reserve_);
   if (bytes > wanted) {
     fail(ErrorKind::bad_input, "{} bytes are more shared memory than the {} that are reserved; drop variants first",
          bytes, reserve_);
@@ -95,7 +85,7 @@ void SharedMemory::back(int64_t offset, int64_t bytes) {
 }
 
 void SharedMemory::give_back(int64_t offset, int64_t bytes) {
-  const int64_t begin = (offset + kPage - 1) / kPage * kPage;
+  const int64_t begin = round_up(offset, kPage);
   const int64_t end = (offset + bytes) / kPage * kPage;
   // Where the system cannot, the memory stays taken until it is used again.
   if (end > begin) (void)fallocate(fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, end - begin);

@@ -5,25 +5,9 @@
 #include <cstdint>
 #include <string>
 
+#include "base/handle.h"
+
 namespace kilter::tune {
-
-/// An open file descriptor, closed at the end.
-class Handle {
- public:
-  Handle() = default;
-  explicit Handle(int fd) : fd_(fd) {}
-  ~Handle() { reset(); }
-  Handle(Handle&& other) noexcept : fd_(other.release()) {}
-  Handle& operator=(Handle&& other) noexcept;
-
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-  int release();
-  void reset();
-
- private:
-  int fd_ = -1;
-};
 
 /// An anonymous file of `reserve` bytes of addresses, of which the first size() exist.
 class SharedMemory {
@@ -38,6 +22,8 @@ class SharedMemory {
 
   std::byte* data() const { return data_; }
   int64_t size() const { return size_; }
+  /// Bytes that exist by now, also where another process made them.
+  int64_t file_bytes() const;
   int64_t reserve() const { return reserve_; }
   int fd() const { return file_.get(); }
   /// A descriptor through which the memory can be read and not written.

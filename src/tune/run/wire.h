@@ -18,7 +18,7 @@
 namespace kilter::tune {
 
 /// Changes with every change of what is said.
-constexpr uint32_t kProtocol = 1;
+constexpr uint32_t kProtocol = 2;
 /// Descriptors of a worker as it starts: the socket, the store (for reading), the log.
 constexpr int kSocketFd = 3, kStoreFd = 4, kLogFd = 5;
 /// Addresses for the log; the board is its first page.
@@ -157,6 +157,7 @@ struct RoundsRequest {
   int64_t runs = 1;
   int32_t warm = 0;  ///< WarmUp
   uint64_t seed = 0;
+  int64_t log_bytes = 0;  ///< no new round, but the first, that may take the times beyond
 };
 
 /// Largest packet.

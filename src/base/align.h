@@ -1,0 +1,18 @@
+// Whole multiples of sizes that are not negative.
+#pragma once
+
+namespace kilter {
+
+/// The smallest whole number of `size` that holds `value`; size > 0.
+template <class T>
+constexpr T ceil_div(T value, T size) {
+  return (value + size - 1) / size;
+}
+
+/// The smallest multiple of `to` from `value` on; to > 0.
+template <class T>
+constexpr T round_up(T value, T to) {
+  return ceil_div(value, to) * to;
+}
+
+}  // namespace kilter
