@@ -45,20 +45,23 @@ void print_list(const tune::TaskList& list, bool nodes) {
   for (const tune::TaskLine& t : list.tasks) all += t.cycles * static_cast<double>(t.nodes.size());
   const double ghz = core_clock_ghz();
   fmt::print("{} tasks; {} different problems without what is fused into them\n", list.tasks.size(), list.anchors);
-  fmt::print("{:>4} {:>6} {:>9} {:>9} {:>6} {:>8} {:>7}  {}\n", "task", "layers", "MFLOP", "model ms", "share",
-             "points", "worth", "problem | default schedule");
+  const auto ms = [&](double cycles) {
+    return cycles > 0 && ghz > 0 ? fmt::format("{:.4f}", cycles / ghz * 1e-6) : std::string("-");
+  };
+  fmt::print("{:>4} {:>6} {:>9} {:>9} {:>9} {:>6} {:>8} {:>7}  {}\n", "task", "layers", "MFLOP", "model ms", "best ms",
+             "share", "points", "worth", "problem | default schedule");
   for (const tune::TaskLine& t : list.tasks) {
     const double cycles = t.cycles * static_cast<double>(t.nodes.size());
-    fmt::print("{:>4} {:>6} {:>9.3f} {:>9} {:>6} {:>8} {:>7}  {} | {}\n", t.task, t.nodes.size(),
-               static_cast<double>(t.flops) * 1e-6,
-               t.cycles > 0 && ghz > 0 ? fmt::format("{:.4f}", t.cycles / ghz * 1e-6) : "-",
+    fmt::print("{:>4} {:>6} {:>9.3f} {:>9} {:>9} {:>6} {:>8} {:>7}  {} | {}\n", t.task, t.nodes.size(),
+               static_cast<double>(t.flops) * 1e-6, ms(t.cycles), ms(t.best_cycles),
                t.cycles > 0 ? fmt::format("{:.1f} %", 100 * cycles / all) : "-", t.points, t.worth, t.problem,
                t.schedule);
   }
   fmt::print(
-      "MFLOP and model ms are of one layer, the latter on one core at {:.2f} GHz; share: of the model's time, all "
-      "layers; worth: schedules that\n"
-      "the model leaves worth a trial\n",
+      "MFLOP, model ms and best ms are of one layer; the times are the model's, of the default and of the best "
+      "schedule, "
+      "on one core at {:.2f} GHz;\n"
+      "share: of the model's time, all layers; worth: schedules that the model leaves worth a trial\n",
       ghz);
   if (!nodes) return;
   fmt::print("\n{:<40} {:<24} {}\n", "node", "operator", "becomes");

@@ -30,7 +30,8 @@ void ModelOptions::add_to(CLI::App& app, bool compiles) {
   app.add_option("--target", target, "CPU to generate code for; `kilter targets` lists them")->capture_default_str();
   app.add_option(
       "--schedule", schedules,
-      "NODE=SCHEDULE, forces a node's schedule, e.g. conv1=\"conv2d_direct vectors=2 rows=1 tile=14 prefetch=0\"");
+      "NODE=SCHEDULE, forces a node's schedule, e.g. conv1=\"conv2d_direct vectors=2 rows=1 tile=14 prefetch=0\"; or "
+      "NODE=TEMPLATE, with the knobs that the template picks");
   app.add_option("--accuracy", accuracy,
                  "strict: no kernel that approximates (Winograd's convolutions), results as close as direct sums")
       ->check(CLI::IsMember({"default", "strict"}))
@@ -75,7 +76,8 @@ void ModelOptions::add_sources_to(CLI::App& app) {
       "--layer-plan", layer_plan,
       "take schedules, layouts, fusion and threads of layers from a file, as --write-plan of kilter tune makes it");
   app.add_option("--forbid", forbid,
-                 "records that are not to be used: TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE; may be repeated")
+                 "what is taken neither by default nor from records: TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE, such as "
+                 "conv2d_winograd@conv1 or winograd@conv1; may be repeated")
       ->allow_extra_args(false);
 }
 
@@ -112,7 +114,9 @@ CompileOptions ModelOptions::compile_options() const {
     // The schedule itself holds '=': the node's name ends at the '=' before the template's name.
     const size_t at = s.find('=');
     if (at == std::string::npos || at == 0) fail(ErrorKind::usage, "--schedule: expected NODE=SCHEDULE, got '{}'", s);
-    options.schedules[s.substr(0, at)] = parse_schedule(std::string_view(s).substr(at + 1));
+    Schedule schedule = parse_schedule(std::string_view(s).substr(at + 1));
+    if (const Template* found = template_of(schedule.name, "--schedule " + s)) schedule.name = found->name;
+    options.schedules[s.substr(0, at)] = std::move(schedule);
   }
   options.no_fuse = {no_fuse.begin(), no_fuse.end()};
   options.fuse = {fuse.begin(), fuse.end()};
@@ -135,10 +139,12 @@ std::string ModelOptions::records_file() const {
 
 void ModelOptions::add_sources(CompileOptions& options) const {
   const std::string file = records_file();
+  for (const std::string& text : forbid) options.forbidden.push_back(parse_forbidden(text));
   if (!layer_plan.empty()) {
     if (!file.empty())
       fail(ErrorKind::usage, "--records {} and --layer-plan {}: give one of them", records, layer_plan);
-    const tune::Choices choices = tune::parse_choices(read_file(layer_plan), layer_plan);
+    const tune::Choices choices =
+        tune::allowed(tune::parse_choices(read_file(layer_plan), layer_plan), options.forbidden);
     tune::add_settings(choices, options);
     options.recorded = [choices, from = std::string(kFromLayerPlan) + layer_plan](const PassedGraph&,
                                                                                   const CompileOptions&) {
@@ -149,7 +155,6 @@ void ModelOptions::add_sources(CompileOptions& options) const {
     return;
   }
   tune::ApplyOptions how;
-  for (const std::string& text : forbid) how.forbidden.push_back(tune::parse_forbidden(text));
   if (file.empty()) return;
   const auto store = tune::Store::open(file, tune::Store::Mode::read);
   auto known = std::make_shared<const tune::Matcher>(read_records(*store));

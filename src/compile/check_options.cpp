@@ -32,6 +32,9 @@ void check_node_names(const Graph& graph, const CompileOptions& options) {
   };
   for (const auto& [node, schedule] : options.schedules)
     task(node, fmt::format("--schedule {}={}", node, schedule.text()));
+  for (const Forbidden& f : options.forbidden) {
+    if (!f.node.empty()) task(f.node, "--forbid " + f.text());
+  }
   for (const std::string& node : options.fuse) task(node, "--fuse " + node);
   for (const std::string& node : options.no_fuse) task(node, "--no-fuse " + node);
   for (const auto& [node, threads] : options.layer_threads) {

@@ -53,6 +53,7 @@ struct CompileOptions {
   std::set<std::string> plain_layout;  ///< nodes whose operands keep the plain layout
   std::map<std::string, int32_t> layer_threads;  ///< most threads of a task, by its anchor's name
   Accuracy accuracy = Accuracy::normal;
+  std::vector<Forbidden> forbidden;  ///< what is no default of tasks; schedules that are forced stay
   /// Most bytes of packed weights and arena together. Layers take kernels with smaller weights, cheapest first, until
   /// it fits; where it cannot, compiling fails. Not given: packed weights may take 64 MiB, or 2.5
   /// times the network's parameters where that is more.

@@ -12,6 +12,18 @@ std::string key_of(const Task& task, const Schedule* wanted) {
   return fmt::format("{}|{}|{}", task.node().name, task.layouts(), wanted != nullptr ? wanted->text() : "the default");
 }
 
+/// A task that has no template left but forbidden ones has no default.
+void check_not_forbidden(const Task& task, const Chosen& chosen) {
+  if (chosen.schedule.name != "reference") return;
+  for (const auto& [name, rejected] : chosen.rejected) {
+    if (rejected.check != kForbid) continue;
+    fail(
+        ErrorKind::usage,
+        "--forbid {}: no other template takes '{}'; allow it, or give --schedule {}=reference for the reference kernel",
+        rejected.got, task.node().name, task.node().name);
+  }
+}
+
 }  // namespace
 
 BufferRef Packer::constant(const Graph& graph, ValueId value) {
@@ -44,7 +56,8 @@ std::shared_ptr<const PackedTask> Packer::task(const Task& task, const Schedule*
   }
   auto packed = std::make_shared<PackedTask>();
   const std::optional<Schedule> forced = wanted != nullptr ? std::optional(*wanted) : std::nullopt;
-  packed->chosen = choose(task, options_->target.limits, forced, options_->accuracy);
+  packed->chosen = choose(task, options_->target.limits, forced, options_->accuracy, options_->forbidden);
+  if (wanted == nullptr) check_not_forbidden(task, packed->chosen);
   for (Packing& c : packed->chosen.lowered.constants) {
     packed->constants.push_back(pack(c));
     c.make = nullptr;

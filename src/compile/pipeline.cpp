@@ -71,6 +71,7 @@ PassedGraph run_passes(Graph graph, const CompileOptions& options) {
   for (const auto& [node, schedule] : options.schedules) context.own[node] = schedule.name;
   for (const auto& [node, threads] : options.layer_threads) context.own.emplace(node, "");
   context.plain_layout = options.plain_layout;
+  context.forbidden = options.forbidden;
   std::vector<PassTiming> timings;
   if (!options.dump_ir.empty()) dump(graph, options.dump_ir, 0, "import");
   if (!options.naive) {
@@ -127,7 +128,7 @@ Compiled compile_recorded(const PassedGraph& passed, const CompileOptions& optio
 void mark_given(Plan& plan, const CompileOptions& options) {
   for (Step& step : plan.steps) {
     const auto given = options.schedules.find(step.name);
-    if (given != options.schedules.end() && step.schedule == given->second.text()) step.record = kGiven;
+    if (given != options.schedules.end() && covers(given->second, parse_schedule(step.schedule))) step.record = kGiven;
   }
 }
 

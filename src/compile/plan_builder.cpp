@@ -159,9 +159,10 @@ class PlanBuilder {
       if (const Schedule* schedule = find(*schedules, task)) return schedule;
     }
     const Schedule* preferred = find(options_.preferred, task);
-    return preferred != nullptr && allowed(*preferred) && fits(task, *preferred) ? preferred : nullptr;
+    return preferred != nullptr && allowed(task, *preferred) && fits(task, *preferred) ? preferred : nullptr;
   }
-  bool allowed(const Schedule& schedule) const {
+  bool allowed(const Task& task, const Schedule& schedule) const {
+    if (forbids(options_.forbidden, task.node().name, schedule) != nullptr) return false;
     const Template* from = find_template(schedule.name);
     return options_.accuracy != Accuracy::strict || from == nullptr || from->approximates == nullptr;
   }
@@ -452,7 +453,10 @@ class PlanBuilder {
       const Task task = make_task(graph_, unit, &storage_);
       const Step& taken = out_.plan.steps[step->second];
       if (taken.name != task.node().name || options_.schedules.contains(taken.name)) continue;
-      if (auto found = tradable(task, parse_schedule(taken.schedule), limits_)) all.push_back(std::move(*found));
+      auto found = tradable(task, parse_schedule(taken.schedule), limits_);
+      if (!found) continue;
+      std::erase_if(found->others, [&](const Holding& other) { return !allowed(task, other.schedule); });
+      all.push_back(std::move(*found));
     }
     return all;
   }

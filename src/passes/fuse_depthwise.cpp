@@ -82,6 +82,8 @@ class DepthwiseFuser {
     for (const Node* node : {&feeder, &anchor}) {
       if (context_.no_fuse.contains(node->name)) return no(Unfused::option, "--no-fuse " + node->name);
     }
+    if (const Forbidden* barred = forbids(context_.forbidden, anchor.name, {"conv2d_then_depthwise", {}}))
+      return no(Unfused::option, "--forbid " + barred->text());
     if (context_.own.contains(feeder.name))
       return no(Unfused::option, fmt::format("'{}' has a schedule or threads of its own", feeder.name));
     if (!asked && !schedule_of(anchor.name).empty())

@@ -10,6 +10,7 @@
 
 #include "graph/graph.h"
 #include "loop/target.h"
+#include "schedule/schedule.h"
 
 namespace kilter {
 
@@ -36,6 +37,7 @@ struct PassContext {
   std::set<std::string> fuse;     ///< depthwise convolutions that take in the convolution before them, model or not
   std::map<std::string, std::string> own;  ///< nodes with a schedule or threads of their own: its template, or empty
   std::set<std::string> plain_layout;      ///< nodes whose operands stay plain
+  std::vector<Forbidden> forbidden;        ///< templates that are not to be counted on
   std::vector<Unfused> unfused;            ///< what fuse left out, and why
   int64_t rewrites_left = INT64_MAX;       ///< `--max-rewrites`: passes ask take() before each rewrite
   int64_t rewrites_done = 0;

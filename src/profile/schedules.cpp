@@ -96,6 +96,8 @@ std::string standing_text(const TemplateView& v) {
       return "would take it; stands behind the template that does";
     case TemplateView::barred:
       return "would take it; --accuracy strict leaves it out";
+    case TemplateView::forbidden:
+      return "would take it; " + v.why->text();
     case TemplateView::chosen:
     case TemplateView::rejected:
       break;

@@ -58,6 +58,53 @@ const Template* find_template(std::string_view name) {
   return nullptr;
 }
 
+bool covers(const Schedule& pattern, const Schedule& schedule) {
+  if (pattern.name != schedule.name) return false;
+  return pattern.knobs.empty() ||
+         (pattern.knobs.size() == schedule.knobs.size() && std::ranges::is_permutation(pattern.knobs, schedule.knobs));
+}
+
+namespace {
+
+std::string template_names() {
+  std::vector<std::string_view> names;
+  for (const Template* t : all_templates()) names.push_back(t->name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+const Template* template_of(std::string_view name, std::string_view option) {
+  if (const Template* exact = find_template(name)) return exact;
+  std::vector<std::string_view> names;
+  for (const Template* t : all_templates()) {
+    if (!name.empty() && t->name.ends_with(fmt::format("_{}", name))) names.push_back(t->name);
+  }
+  if (names.size() > 1)
+    fail(ErrorKind::usage, "{}: '{}' is the end of several names; legal are {}", option, name, fmt::join(names, ", "));
+  return names.empty() ? nullptr : find_template(names.front());
+}
+
+Forbidden parse_forbidden(const std::string& text) {
+  const size_t at = text.rfind('@');
+  const std::string written = text.substr(0, at), node = at == std::string::npos ? "" : text.substr(at + 1);
+  const std::string option = "--forbid " + text;
+  const Template* found = template_of(written.substr(0, written.find(' ')), option);
+  if (found == nullptr || (at != std::string::npos && node.empty())) {
+    fail(ErrorKind::usage, "{}: expected TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE; templates are {}", option,
+         template_names());
+  }
+  Forbidden out{parse_schedule(written), node};
+  out.schedule.name = found->name;
+  return out;
+}
+
+const Forbidden* forbids(std::span<const Forbidden> all, std::string_view node, const Schedule& schedule) {
+  const auto it = std::ranges::find_if(
+      all, [&](const Forbidden& f) { return (f.node.empty() || f.node == node) && covers(f.schedule, schedule); });
+  return it == all.end() ? nullptr : &*it;
+}
+
 std::optional<Rejected> check_knobs(const Schedule& schedule, const std::vector<Knob>& space) {
   for (const auto& [key, value] : schedule.knobs) {
     const auto it = std::find_if(space.begin(), space.end(), [&](const Knob& k) { return k.name == key; });
@@ -90,44 +137,82 @@ Schedule in_order(const Schedule& schedule, const std::vector<Knob>& space) {
   return sorted;
 }
 
+/// What a template picks for a task, or the best by its model where it would not be the default.
+Answer<Schedule> own_pick(const Template& from, const Task& task, const TargetLimits& limits) {
+  const auto space = from.space(task, limits);
+  if (const auto* rejected = std::get_if<Rejected>(&space)) return *rejected;
+  auto picked = from.pick(task, limits);
+  if (std::holds_alternative<Schedule>(picked)) return picked;
+  std::vector<Ranked> best = rank(from, task, limits, 1);
+  if (!best.empty()) return std::move(best.front().schedule);
+  return picked;
+}
+
+/// `forced`, a template alone, with the knobs that the template picks.
+Schedule with_knobs(const Template& from, const Task& task, const TargetLimits& limits) {
+  const auto own = own_pick(from, task, limits);
+  if (const auto* schedule = std::get_if<Schedule>(&own)) return *schedule;
+  std::vector<std::string_view> others;
+  for (const Template* t : all_templates()) {
+    if (std::holds_alternative<Schedule>(own_pick(*t, task, limits))) others.push_back(t->name);
+  }
+  others.emplace_back("reference");
+  fail(ErrorKind::usage, "--schedule {}: '{}' does not take it: {}; legal are {}", task.node().name, from.name,
+       std::get<Rejected>(own).text(), fmt::join(others, ", "));
+}
+
+Chosen force(const Task& task, const TargetLimits& limits, const Schedule& forced) {
+  const Template* t = find_template(forced.name);
+  if (t == nullptr) {
+    fail(ErrorKind::usage, "--schedule {}: no template '{}'; legal are {}, reference", task.node().name, forced.name,
+         template_names());
+  }
+  const Schedule wanted = forced.knobs.empty() ? with_knobs(*t, task, limits) : forced;
+  auto lowered = t->lower(task, wanted, limits);
+  if (const auto* rejected = std::get_if<Rejected>(&lowered)) {
+    fail(ErrorKind::usage, "--schedule {}: '{}' does not apply: {}", task.node().name, wanted.text(), rejected->text());
+  }
+  const auto space = t->space(task, limits);
+  return {in_order(wanted, std::get<std::vector<Knob>>(space)), std::move(std::get<Lowered>(lowered)), {}};
+}
+
+/// The template's pick that may be a default.
+Answer<Schedule> allowed_pick(const Template& from, const Task& task, const TargetLimits& limits, Accuracy accuracy,
+                              std::span<const Forbidden> forbidden) {
+  auto picked = from.pick(task, limits);
+  const auto* schedule = std::get_if<Schedule>(&picked);
+  if (schedule == nullptr) return picked;
+  if (from.approximates != nullptr && accuracy == Accuracy::strict) return Rejected{"accuracy", "default", "strict"};
+  const std::string& node = task.node().name;
+  const Forbidden* barred = forbids(forbidden, node, *schedule);
+  if (barred == nullptr) return picked;
+  const Rejected rejected{std::string(kForbid), "what is not forbidden", barred->text()};
+  if (barred->schedule.knobs.empty()) return rejected;
+  for (Ranked& r : rank(from, task, limits, SIZE_MAX)) {
+    if (forbids(forbidden, node, r.schedule) == nullptr) return std::move(r.schedule);
+  }
+  return rejected;
+}
+
 }  // namespace
 
-Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<Schedule>& forced, Accuracy accuracy) {
+Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<Schedule>& forced, Accuracy accuracy,
+              std::span<const Forbidden> forbidden) {
+  if (forced && forced->name != "reference") return force(task, limits, *forced);
   Chosen chosen;
-  if (forced && forced->name != "reference") {
-    const Template* t = find_template(forced->name);
-    if (t == nullptr) {
-      std::vector<std::string_view> names;
-      for (const Template* known : all_templates()) names.push_back(known->name);
-      fail(ErrorKind::usage, "--schedule {}: no template '{}'; legal are {}, reference", task.node().name, forced->name,
-           fmt::join(names, ", "));
-    }
-    auto lowered = t->lower(task, *forced, limits);
-    if (const auto* rejected = std::get_if<Rejected>(&lowered)) {
-      fail(ErrorKind::usage, "--schedule {}: '{}' does not apply: {}", task.node().name, forced->text(),
-           rejected->text());
-    }
-    const auto space = t->space(task, limits);
-    chosen.schedule = in_order(*forced, std::get<std::vector<Knob>>(space));
-    chosen.lowered = std::move(std::get<Lowered>(lowered));
-    return chosen;
-  }
-  if (!forced) {
-    for (const Template* t : all_templates()) {
-      auto picked = t->pick(task, limits);
-      if (t->approximates != nullptr && accuracy == Accuracy::strict && std::holds_alternative<Schedule>(picked))
-        picked = Rejected{"accuracy", "default", "strict"};
-      if (const auto* schedule = std::get_if<Schedule>(&picked)) {
-        auto lowered = t->lower(task, *schedule, limits);
-        if (auto* done = std::get_if<Lowered>(&lowered)) {
-          chosen.schedule = *schedule;
-          chosen.lowered = std::move(*done);
-          return chosen;
-        }
-        chosen.rejected.emplace_back(t->name, std::get<Rejected>(lowered));
-      } else {
-        chosen.rejected.emplace_back(t->name, std::get<Rejected>(picked));
+  for (const Template* t : all_templates()) {
+    if (forced) break;
+    auto picked = allowed_pick(*t, task, limits, accuracy, forbidden);
+    if (const auto* schedule = std::get_if<Schedule>(&picked)) {
+      auto lowered = t->lower(task, *schedule, limits);
+      if (auto* done = std::get_if<Lowered>(&lowered)) {
+        chosen.schedule = *schedule;
+        chosen.lowered = std::move(*done);
+        return chosen;
       }
+      chosen.rejected.emplace_back(t->name, std::get<Rejected>(lowered));
+    } else {
+      chosen.rejected.emplace_back(t->name, std::get<Rejected>(picked));
     }
   }
   chosen.schedule.name = "reference";

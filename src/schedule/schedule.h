@@ -29,8 +29,27 @@ struct Schedule {
   std::string text() const;
   bool operator==(const Schedule&) const = default;
 };
-/// Reads Schedule::text(). Throws usage naming the word that is malformed or the knob that comes twice.
+/// Whether `pattern`, a template alone or a schedule with its knobs in any order, means this schedule.
+bool covers(const Schedule& pattern, const Schedule& schedule);
+/// Reads Schedule::text(), or a template's name alone. Throws usage naming the word that is malformed or the knob that
+/// comes twice.
 Schedule parse_schedule(std::string_view text);
+
+/// A template, or one schedule of it, that is not to be taken.
+struct Forbidden {
+  Schedule schedule;  ///< without knobs: any of the template
+  std::string node;   ///< the task's anchor; empty: any
+
+  /// "conv2d_winograd@conv1".
+  std::string text() const { return schedule.text() + (node.empty() ? "" : "@" + node); }
+};
+/// Rejected::check of what is forbidden.
+constexpr std::string_view kForbid = "--forbid";
+/// Reads "TEMPLATE", "TEMPLATE@NODE" or "SCHEDULE@NODE"; a template may be named as template_of() takes it. Throws
+/// usage for a text without one.
+Forbidden parse_forbidden(const std::string& text);
+/// The first that means this schedule of this node's task; null without one.
+const Forbidden* forbids(std::span<const Forbidden> all, std::string_view node, const Schedule& schedule);
 
 /// What one argument of a stage is.
 struct StageArg {
@@ -122,6 +141,9 @@ std::vector<Ranked> rank(const Template& from, const Task& task, const TargetLim
 /// In order of preference: the first whose space() applies gives the default schedule.
 std::span<const Template* const> all_templates();
 const Template* find_template(std::string_view name);
+/// The same, or the only template whose name ends in "_NAME"; null where there is none. Throws usage, naming the option
+/// as it was written, where several end so.
+const Template* template_of(std::string_view name, std::string_view option);
 
 /// The outcome of choosing for one task.
 struct Chosen {
@@ -129,9 +151,10 @@ struct Chosen {
   Lowered lowered;
   std::vector<std::pair<std::string, Rejected>> rejected;  ///< templates before it, and why not
 };
-/// Picks the default, or lowers `forced` (usage error with the reason when it does not apply).
+/// Picks the default that is not forbidden, or lowers `forced` (usage error with the reason when it does not apply); of
+/// a template without knobs what that would pick, be it the default or not.
 Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<Schedule>& forced = {},
-              Accuracy accuracy = Accuracy::normal);
+              Accuracy accuracy = Accuracy::normal, std::span<const Forbidden> forbidden = {});
 
 /// Checks that every knob of `schedule` is in `space`; the template's lower() calls it first.
 std::optional<Rejected> check_knobs(const Schedule& schedule, const std::vector<Knob>& space);

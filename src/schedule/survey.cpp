@@ -29,6 +29,7 @@ TemplateView view_of(const Template& t, const Task& task, const TargetLimits& li
     view.fallback = *schedule;
   } else if (const Rejected* known = known_rejection(chosen, t.name)) {
     view.why = *known;
+    if (known->check == kForbid) view.standing = TemplateView::forbidden, view.fallback = *schedule;
   } else {
     view.standing = TemplateView::behind;
     view.fallback = *schedule;
@@ -48,6 +49,8 @@ std::string_view name(TemplateView::Standing standing) {
       return "behind";
     case TemplateView::barred:
       return "barred";
+    case TemplateView::forbidden:
+      return "forbidden";
     case TemplateView::rejected:
       break;
   }
@@ -80,7 +83,8 @@ std::vector<Ranked> rivals(const std::vector<TemplateView>& views, const Schedul
   std::vector<const TemplateView*> order;
   if (const TemplateView* own = chosen_of(views)) order.push_back(own);
   for (const TemplateView& v : views) {
-    if (v.standing != TemplateView::chosen && v.standing != TemplateView::barred) order.push_back(&v);
+    const bool allowed = v.standing != TemplateView::barred && v.standing != TemplateView::forbidden;
+    if (v.standing != TemplateView::chosen && allowed) order.push_back(&v);
   }
   for (const TemplateView* v : order) {
     bool best = true;

@@ -16,11 +16,12 @@ struct TemplateView {
     preferred,  ///< would be the default; another schedule was forced
     behind,     ///< would take the task; one before it in the order of preference does
     barred,     ///< would take the task; `--accuracy strict` leaves it out
+    forbidden,  ///< would take the task; `--forbid` leaves it out
     rejected,   ///< is no default of this task: `why`
   };
   const Template* from = nullptr;
   Standing standing = rejected;
-  std::optional<Rejected> why;       ///< where rejected or barred
+  std::optional<Rejected> why;       ///< where rejected, barred or forbidden
   std::optional<Schedule> fallback;  ///< the schedule that it would pick, or that was forced; none where rejected
   std::vector<Ranked> ranked;        ///< its best by its model, also where it is rejected by its model; may be empty
 };
@@ -35,8 +36,8 @@ std::vector<TemplateView> survey(const Task& task, const TargetLimits& limits, c
 const TemplateView* chosen_of(const std::vector<TemplateView>& views);
 
 /// Schedules to try instead of `taken`: the runner-up of its own template first, then the best of each other template
-/// whose model ranks some and which is not barred (models of two templates are less comparable than two schedules of
-/// one), then the rest, fewest cycles first.
+/// whose model ranks some and which is neither barred nor forbidden (models of two templates are less comparable than
+/// two schedules of one), then the rest, fewest cycles first.
 std::vector<Ranked> rivals(const std::vector<TemplateView>& views, const Schedule& taken);
 
 }  // namespace kilter

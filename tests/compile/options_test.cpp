@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compile/compile.h"
+#include "exec/schedule_source.h"
 #include "zoo/zoo.h"
 
 namespace kilter {
@@ -87,6 +88,54 @@ TEST(CompileOptions, NamesThatAreNoneAreRefusedWithTheLegalOnes) {
   options.plain_layout = {"nothing"};
   EXPECT_TRUE(
       error_of(options).starts_with("--plain-layout nothing: no node has this name; legal are conv1, conv1.relu, "));
+}
+
+TEST(CompileOptions, WhatIsForbiddenIsNoDefault) {
+  CompileOptions options = avx512();
+  const Compiled before = compiled(options);
+  ASSERT_TRUE(find(before, "fire2.expand3x3")->schedule.starts_with("conv2d_winograd ")) << "else this tests nothing";
+  const std::string direct = find(before, "conv1")->schedule;
+  options.forbidden = {parse_forbidden("winograd@fire2.expand3x3"), parse_forbidden(direct + "@conv1")};
+  const Compiled after = compiled(options);
+  EXPECT_TRUE(find(after, "fire2.expand3x3")->schedule.starts_with("conv2d_direct "));
+  EXPECT_TRUE(find(after, "conv1")->schedule.starts_with("conv2d_direct "));
+  EXPECT_NE(find(after, "conv1")->schedule, direct);
+  const auto& rejected = after.rejected[static_cast<size_t>(find(after, "fire2.expand3x3") - after.plan.steps.data())];
+  const auto it = std::ranges::find(rejected, "conv2d_winograd", &std::pair<std::string, Rejected>::first);
+  ASSERT_NE(it, rejected.end());
+  EXPECT_EQ(it->second.text(), "--forbid: limit what is not forbidden, got conv2d_winograd@fire2.expand3x3");
+  options.forbidden = {parse_forbidden("winograd")};
+  for (const Step& step : compiled(options).plan.steps) EXPECT_FALSE(step.schedule.starts_with("conv2d_winograd"));
+  options.schedules["fire2.expand3x3"] = options.schedules["fire4.expand3x3"] = parse_schedule("conv2d_winograd");
+  const Compiled forced = compiled(options);
+  EXPECT_EQ(find(forced, "fire2.expand3x3")->schedule, find(before, "fire2.expand3x3")->schedule);
+  EXPECT_EQ(find(forced, "fire2.expand3x3")->record, kGiven);
+  EXPECT_TRUE(find(before, "fire4.expand3x3")->schedule.starts_with("conv2d_direct "));
+  EXPECT_TRUE(find(forced, "fire4.expand3x3")->schedule.starts_with("conv2d_winograd ")) << "the best by its model";
+}
+
+TEST(CompileOptions, ForbiddenPairsOfConvolutionsRunApart) {
+  const auto pairs = [](const CompileOptions& options) {
+    const Compiled c = compile_graph(zoo::build("mobilenet_v2", {.size = 64}), options);
+    return std::ranges::count_if(c.plan.steps,
+                                 [](const Step& s) { return s.schedule.starts_with("conv2d_then_depthwise"); });
+  };
+  CompileOptions options = avx512();
+  options.generate_code = false;
+  EXPECT_GT(pairs(options), 0);
+  options.forbidden = {parse_forbidden("conv2d_then_depthwise")};
+  EXPECT_EQ(pairs(options), 0);
+}
+
+TEST(CompileOptions, ForbiddingTheOnlyTemplateIsRefused) {
+  CompileOptions options = avx512();
+  options.forbidden = {parse_forbidden("pool_rows@pool1")};
+  EXPECT_EQ(
+      error_of(options),
+      "--forbid pool_rows@pool1: no other template takes 'pool1'; allow it, or give --schedule pool1=reference for "
+      "the reference kernel");
+  options.forbidden = {parse_forbidden("pool_rows@nothing")};
+  EXPECT_TRUE(error_of(options).starts_with("--forbid pool_rows@nothing: no task has this name; legal are conv1, "));
 }
 
 TEST(Notes, ProducersLeadToWhatAStepReads) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "../base/error_of.h"
 #include "guarded_run.h"
 #include "ops/cases.h"
 #include "ops/evaluate.h"
@@ -143,6 +144,51 @@ TEST(ForcedSchedule, WrongOnesAreAnsweredWithWhatIsLegal) {
             "beside 8 vectors): limit 0, got 6");
   EXPECT_EQ(forced_error("fc", "pool_rows tile=4"),
             "--schedule fc: 'pool_rows tile=4' does not apply: operator: limit MaxPool, AveragePool, got MatMul");
+}
+
+TEST(ForcedSchedule, ATemplateAloneTakesTheKnobsItPicks) {
+  const Network net;
+  const std::string by_default = step_of(compile_forced(net.graph, {}), "conv").schedule;
+  ASSERT_TRUE(by_default.starts_with("conv2d_direct ")) << by_default;
+  EXPECT_EQ(step_of(compile_forced(net.graph, {{"conv", parse_schedule("conv2d_direct")}}), "conv").schedule,
+            by_default);
+  const Compiled product = compile_forced(net.graph, {{"fc", parse_schedule("matmul_tiled")}});
+  EXPECT_TRUE(step_of(product, "fc").schedule.starts_with("matmul_tiled vectors=")) << step_of(product, "fc").schedule;
+  EXPECT_EQ(answer(product, net.inputs, net.want), "");
+  EXPECT_EQ(forced_error("fc", "conv2d_winograd"),
+            "--schedule fc: 'conv2d_winograd' does not take it: operator family: limit conv, got MatMul; legal are "
+            "matmul_tiled, reference");
+}
+
+TEST(Forbidden, TextsAreRead) {
+  EXPECT_EQ(parse_forbidden("conv2d_winograd").text(), "conv2d_winograd");
+  EXPECT_EQ(parse_forbidden("winograd@conv1").text(), "conv2d_winograd@conv1");
+  EXPECT_EQ(parse_forbidden("direct vectors=2 tile=4@a").text(), "conv2d_direct vectors=2 tile=4@a");
+}
+
+TEST(Forbidden, WrongTextsAreAnsweredWithWhatIsLegal) {
+  EXPECT_TRUE(error_of([] { parse_forbidden("winogrand@conv1"); })
+                  .starts_with("--forbid winogrand@conv1: expected TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE; templates "
+                               "are conv2d_then_depthwise, conv2d_depthwise, conv2d_winograd, "));
+  EXPECT_TRUE(error_of([] { parse_forbidden("winograd@"); }).starts_with("--forbid winograd@: expected TEMPLATE, "));
+  EXPECT_EQ(error_of([] { parse_forbidden("depthwise@conv1"); }),
+            "--forbid depthwise@conv1: 'depthwise' is the end of several names; legal are conv2d_then_depthwise, "
+            "conv2d_depthwise");
+  EXPECT_EQ(template_of("conv3d", "--schedule conv=conv3d"), nullptr);
+}
+
+TEST(Forbidden, MeansATemplateOrOneScheduleOfOneNodeOrAll) {
+  const Schedule taken = parse_schedule("conv2d_direct vectors=2 rows=1");
+  const auto bars = [&](const std::string& text) {
+    const std::vector<Forbidden> all{parse_forbidden(text)};
+    return forbids(all, "conv1", taken) != nullptr;
+  };
+  EXPECT_TRUE(bars("direct"));
+  EXPECT_TRUE(bars("direct@conv1"));
+  EXPECT_FALSE(bars("direct@conv2"));
+  EXPECT_TRUE(bars("direct rows=1 vectors=2@conv1"));
+  EXPECT_FALSE(bars("direct rows=1 vectors=4@conv1"));
+  EXPECT_FALSE(bars("winograd@conv1"));
 }
 
 TEST(ForcedSchedule, UnknownNamesAreAnsweredWithTheKnownOnes) {

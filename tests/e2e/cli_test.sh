@@ -31,6 +31,16 @@ expect 2 "--plain-layout nothing: no node has this name; legal are" run zoo:sque
 expect 2 "expected a whole number from 1 to 1024, got 'x'" run zoo:squeezenet1_1 --layer-threads conv1=x
 expect 0 "verify: passed" run zoo:squeezenet1_1 --verify --no-fuse conv1 --layer-threads conv1=1 --plain-layout pool1
 expect 0 "verify: passed" run zoo:squeezenet1_1 --verify
+expect 0 "MFLOP  model ms   best ms" tasks zoo:squeezenet1_1
+winograd=(inspect zoo:squeezenet1_1 --schedules --node fire4.expand3x3 --target znver4)
+expect 0 "schedule    conv2d_winograd" "${winograd[@]}"
+expect 0 "schedule    conv2d_direct" "${winograd[@]}" --forbid winograd@fire4.expand3x3
+expect 0 "would take it; --forbid: limit what is not forbidden, got conv2d_winograd@fire4.expand3x3" "${winograd[@]}" --forbid winograd@fire4.expand3x3
+expect 0 "schedule    conv2d_winograd" "${winograd[@]}" --forbid winograd@fire5.expand3x3
+expect 0 "schedule    conv2d_direct" "${winograd[@]}" --schedule fire4.expand3x3=direct
+expect 2 "--schedule conv1: 'conv2d_winograd' does not take it: strides and dilations: limit 1, got more; legal are conv2d_direct, reference" run zoo:squeezenet1_1 --schedule conv1=conv2d_winograd
+expect 2 "--forbid winogrand: expected TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE; templates are" run zoo:squeezenet1_1 --forbid winogrand
+expect 2 "--forbid conv2d_direct@nothing: no task has this name; legal are" run zoo:squeezenet1_1 --forbid direct@nothing
 expect 0 "resnet18" zoo
 expect 0 "" run zoo:squeezenet1_1 --output "$scratch/out"
 [ -f "$scratch/out/output.npy" ] || { echo "FAILED: --output wrote no output.npy"; failures=$((failures + 1)); }

@@ -56,7 +56,7 @@ class UseTuned : public testing::Test {
     TunedSource source;
     source.apply.file = "some.db", source.apply.device = "A CPU", source.apply.threads = threads;
     source.apply.now = "2026-01-05T00:00:00Z", source.apply.tune = "kilter tune this";
-    source.apply.forbidden = forbidden_;
+    options.forbidden = forbidden_;
     source.choose = choose;
     source.records = std::make_shared<const Matcher>(records_);
     source.plans = std::make_shared<const KeptPlans>(plans_);

@@ -13,13 +13,6 @@
 namespace kilter::tune {
 namespace {
 
-bool forbids(const std::vector<Forbidden>& all, const std::string& node, const std::string& schedule) {
-  const std::string name = schedule.substr(0, schedule.find(' '));
-  return std::any_of(all.begin(), all.end(), [&](const Forbidden& f) {
-    return (f.node.empty() || f.node == node) && (f.schedule == schedule || f.schedule == name);
-  });
-}
-
 /// Days since 1970 of "2026-03-01T12:34:56Z"; nothing for another text.
 std::optional<int64_t> day_of(std::string_view date) {
   const std::vector<std::string_view> parts = split(date.substr(0, 10), '-');
@@ -67,7 +60,7 @@ class Applier {
     const std::string& node = task.node().name;
     const std::string key = step.problem + "|" + step.layouts;
     auto known = answers_.find(key);
-    if (known == answers_.end() || !options_.forbidden.empty())
+    if (known == answers_.end() || !compile_.forbidden.empty())
       known = answers_.insert_or_assign(key, find(task, step)).first;
     const Answered& answer = known->second;
     if (!answer.schedule) {
@@ -118,8 +111,8 @@ class Applier {
         out.tuned = out.tuned || m.distance < Distance::threads;
         continue;
       }
-      if (forbids(options_.forbidden, task.node().name, m.record.schedule)) continue;
       const Schedule schedule = parse_schedule(m.record.schedule);
+      if (forbids(compile_.forbidden, task.node().name, schedule) != nullptr) continue;
       if (lowers(task, schedule, compile_)) return {schedule, m};
     }
     return out;
@@ -151,19 +144,6 @@ class Applier {
 
 }  // namespace
 
-Forbidden parse_forbidden(const std::string& text) {
-  const size_t at = text.rfind('@');
-  Forbidden out{text.substr(0, at), at == std::string::npos ? "" : text.substr(at + 1)};
-  const std::string name = out.schedule.substr(0, out.schedule.find(' '));
-  std::vector<std::string_view> names;
-  for (const Template* t : all_templates()) names.push_back(t->name);
-  if (find_template(name) == nullptr || (at != std::string::npos && out.node.empty())) {
-    fail(ErrorKind::usage, "--forbid {}: expected TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE; templates are {}", text,
-         fmt::join(names, ", "));
-  }
-  return out;
-}
-
 bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& compile) {
   const Template* from = find_template(schedule.name);
   if (from == nullptr) return false;
@@ -194,7 +174,7 @@ Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile,
 
 Choices allowed(Choices choices, const std::vector<Forbidden>& forbidden) {
   for (auto& [node, choice] : choices) {
-    if (choice.schedule && forbids(forbidden, node, choice.schedule->text())) choice.schedule.reset();
+    if (choice.schedule && forbids(forbidden, node, *choice.schedule) != nullptr) choice.schedule.reset();
   }
   std::erase_if(choices, [](const auto& entry) { return entry.second == LayerChoice(); });
   return choices;

@@ -12,19 +12,10 @@
 
 namespace kilter::tune {
 
-/// Records of a template that are not to be used: on one node, or everywhere.
-struct Forbidden {
-  std::string schedule;  ///< a template's name, or a whole schedule
-  std::string node;      ///< empty: everywhere
-};
-/// Reads "TEMPLATE", "TEMPLATE@NODE" or "SCHEDULE@NODE". Throws usage for a text without a known template.
-Forbidden parse_forbidden(const std::string& text);
-
 struct ApplyOptions {
   std::string file;    ///< of the records, for the summary
   std::string device;  ///< fingerprint
   int threads = 1;
-  std::vector<Forbidden> forbidden;
   std::string now = {};   ///< ISO 8601, for the age of records; empty: the current moment
   std::string tune = {};  ///< command that tunes what has no record, for the summary; may be empty
 };
@@ -32,10 +23,10 @@ struct ApplyOptions {
 /// Whether a schedule's template takes the task with it, under the accuracy that is asked for.
 bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& compile);
 
-/// For every task the best record that matches and that its template can lower. The summary says how many tasks have
-/// one, at which distances and what loss is expected, how many were tuned and keep the default, and how many were not,
-/// with the command that would tune them. The words of a layer say how its
-/// record was matched, when and where it was measured, and its ratio over the default there.
+/// For every task the best record that matches, is not forbidden, and that its template can lower. The summary says how
+/// many tasks have one, at which distances and what loss is expected, how many were tuned and keep the default, and how
+/// many were not, with the command that would tune them. The words of a layer say how its record was matched, when and
+/// where it was measured, and its ratio over the default there.
 Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile, const Matcher& matcher,
                        const ApplyOptions& options);
 

@@ -31,7 +31,7 @@ bool take_kept(const TunedSource& source, const Graph& graph, CompileOptions& co
   const KeptPlan* kept = kept_plan(source, graph, compile);
   if (kept == nullptr) return false;
   CompileOptions with = compile;
-  const Choices choices = allowed(kept->choices, source.apply.forbidden);
+  const Choices choices = allowed(kept->choices, compile.forbidden);
   add_settings(choices, with);
   with.recorded = [recorded = recorded_plan(*kept, choices, source.apply)](const PassedGraph&, const CompileOptions&) {
     return recorded;
@@ -61,7 +61,7 @@ Recorded graph_best_recorded(const PassedGraph& passed, const CompileOptions& co
   for (const Layer& layer : best.network.layers) {  // layers without a choice run their default
     if (!best.choices.contains(layer.node)) history.schedules.erase(layer.node), history.words.erase(layer.node);
   }
-  for (const auto& [node, choice] : allowed(best.choices, how.forbidden)) {
+  for (const auto& [node, choice] : allowed(best.choices, compile.forbidden)) {
     if (history.schedules[node] == *choice.schedule) continue;
     history.schedules[node] = *choice.schedule;
     history.words[node] = "graph-best by records";
