@@ -31,6 +31,8 @@ struct Schedule {
 };
 /// Reads Schedule::text(). Throws usage naming the word that is malformed or the knob that comes twice.
 Schedule parse_schedule(std::string_view text);
+/// Nothing for a text that parse_schedule() refuses, such as a record's of another version.
+std::optional<Schedule> try_parse_schedule(std::string_view text);
 
 /// What one argument of a stage is.
 struct StageArg {
