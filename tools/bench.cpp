@@ -40,6 +40,7 @@ Evaluation measure(Prepared& network, const BenchOptions& options) {
 }
 
 void bench(const BenchOptions& options) {
+  check_writable("--json", options.json);
   Progress progress("bench " + options.model.model);
   progress.show("compiling");
   Prepared network(options.model);

@@ -83,6 +83,8 @@ void look_ahead(profile::Explanation& e, const ModelOptions& options, const prof
 }
 
 void run_explain(const ExplainOptions& options) {
+  check_writable("--json", options.json);
+  check_writable("--html", options.html);
   Progress progress("explain " + options.model.model);
   // First, since what is missing there is better said before minutes of work.
   std::unique_ptr<Runner> other;

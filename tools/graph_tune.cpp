@@ -61,6 +61,8 @@ void run_graph_tune(const GraphTuneCommand& command) {
   if (command.model.choose != "graph-best")
     fail(ErrorKind::usage, "graph-tune: --choose {} is for commands that use what was tuned; leave it out",
          command.model.choose);
+  check_writable("--json", command.json);
+  check_writable("--write-plan", command.write_plan);
   const TuningSetup setup(command.model, "graph-tune");
   GraphTuneOptions options;
   options.threads = setup.threads, options.device = setup.device, options.records = setup.file;

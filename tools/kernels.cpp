@@ -254,6 +254,7 @@ void print_all(const std::vector<Network>& all, const profile::Peaks& peaks, con
 
 void kernels(const KernelsOptions& options) {
   if (!options.write.empty()) return write_lists(options);
+  check_writable("--json", options.json);
   std::vector<Network> all = open_all(options);
   const int threads = options.threads > 0 ? options.threads : default_threads();
   const profile::Peaks peaks = profile::measure_peaks(threads);

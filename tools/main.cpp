@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "codegen/llvm/backend.h"
+#include "scratch_folder.h"
 #include "tool.h"
 #include "version.h"
 
@@ -70,7 +71,12 @@ std::string kilter::tool::version_text() {
 
 int main(int argc, char** argv) {
   // Callers tell an interrupt by this code; the file that is being written stays as it is.
-  std::signal(SIGINT, [](int) { _exit(kilter::tool::kInterrupted); });
+  std::signal(SIGINT, [](int) {
+    kilter::tool::ScratchFolder::remove_now();
+    _exit(kilter::tool::kInterrupted);
+  });
+  // A limit of the file size is an error like a full disk, not the end of the process.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return run(argc, argv);
   } catch (const kilter::Error& e) {

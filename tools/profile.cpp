@@ -19,6 +19,10 @@ struct ProfileOptions {
 
 void run_profile(const ProfileOptions& options) {
   profile::check(options.table);
+  check_writable("--json", options.json);
+  check_writable("--csv", options.csv);
+  check_writable("--trace", options.trace);
+  check_writable("--html", options.html);
   profile::TableOptions table = options.table;
   table.wide |= options.counters;
   Progress progress("profile " + options.model.model);

@@ -436,8 +436,6 @@ void add_records(CLI::App& app, Context& context) {
   CLI::App* sub = app.add_subcommand("records", "List, choose, move, check and prune tuning records");
   sub->require_subcommand(1);
   sub->footer("doc/records.md says what a record holds and how one is chosen.\nExample:  kilter records list");
-  // A limit of the file size is an error like a full disk, not the end of the process.
-  sub->parse_complete_callback([] { std::signal(SIGXFSZ, SIG_IGN); });
   add_looking(*sub);
   add_moving(*sub);
   add_caring(*sub, context);

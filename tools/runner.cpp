@@ -1,7 +1,5 @@
 #include "runner.h"
 
-#include <unistd.h>
-
 #include <nlohmann/json.hpp>
 
 #include "measure/device.h"
@@ -36,11 +34,6 @@ Runner::Runner(const std::string& what, ModelOptions options) : label_(what) {
   } else {
     start_peer(runtime, options);
   }
-}
-
-Runner::~Runner() {
-  std::error_code error;
-  if (!exported_.empty()) std::filesystem::remove_all(exported_, error);
 }
 
 Candidate Runner::candidate() {
@@ -84,9 +77,8 @@ void Runner::start_peer(const std::string& runtime, const ModelOptions& model) {
   request.threads = threads_ = model.threads > 0 ? model.threads : default_threads();
   original_ = session->graph(request.shapes);
   if (model.model.starts_with("zoo:")) {
-    exported_ = std::filesystem::temp_directory_path() / fmt::format("kilter-compare-{}", getpid());
-    std::filesystem::create_directories(exported_);
-    request.model = (exported_ / "model.onnx").string();
+    exported_.emplace();
+    request.model = exported_->model().string();
     onnx::save(*original_, request.model, 17);
   }
   peer_ = std::make_unique<profile::Peer>(request);

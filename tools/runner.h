@@ -1,7 +1,6 @@
 // One network that runs beside others: in Kilter, in this process, or in another runtime, in its own.
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -10,6 +9,7 @@
 #include "measure/compare.h"
 #include "profile/peer.h"
 #include "profile/versus.h"
+#include "scratch_folder.h"
 #include "tool.h"
 
 namespace kilter::tool {
@@ -19,7 +19,7 @@ class Runner {
   /// `what` is the model, or RUNTIME:MODEL with a runtime of Peer::Request; options.model is not read. Throws usage for
   /// a compiled file in another runtime, and what opening, compiling and Peer throw.
   Runner(const std::string& what, ModelOptions options);
-  ~Runner();
+  ~Runner() = default;
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
@@ -38,7 +38,7 @@ class Runner {
   std::unique_ptr<Prepared> network_;
   std::unique_ptr<profile::Peer> peer_;
   std::optional<Graph> original_;
-  std::filesystem::path exported_;  ///< folder with a built-in network as a file
+  std::optional<ScratchFolder> exported_;  ///< with a built-in network as a file
 };
 
 /// Two runners measured in turns, then profiled; layers of another runtime carry the names of Kilter's.

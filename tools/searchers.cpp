@@ -277,6 +277,7 @@ std::vector<tune::SearchOptions> parse_searchers(const SearchersOptions& options
 
 void searchers(const SearchersOptions& options) {
   if (!options.measure.empty()) return measure(options);
+  check_writable("--json", options.json);
   const std::vector<tune::SearchOptions> searchers = parse_searchers(options);
   Contests contests;
   for (const std::string& file : options.what) contests.push_back(std::make_unique<Contest>(file));

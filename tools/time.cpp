@@ -151,6 +151,7 @@ void measure_round(Prepared& network, const TimeOptions& options, std::vector<Ti
 
 void time_tasks(TimeOptions& options) {
   options.replay.weights = profile::parse_weights(options.weights);
+  check_writable("--json", options.json);
   Progress progress("time " + options.model.model);
   progress.show("compiling");
   Prepared network(options.model);

@@ -2,9 +2,12 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "base/files.h"
 #include "base/npy.h"
@@ -181,7 +184,13 @@ std::map<std::string, Tensor> ModelOptions::tensors() const {
   std::map<std::string, Tensor> tensors;
   for (const std::string& text : inputs) {
     const auto [name, value] = split_assignment(text, "--input");
-    if (!try_parse_shape(value)) tensors[name] = load_npy(value);
+    if (try_parse_shape(value)) continue;
+    if (!value.ends_with(".npy") && !std::filesystem::exists(value)) {
+      fail(ErrorKind::usage,
+           "--input {}: '{}' is neither a shape such as 1x3x224x224 nor a file; expected NAME=SHAPE or NAME=FILE.npy",
+           text, value);
+    }
+    tensors[name] = load_npy(value);
   }
   return tensors;
 }
@@ -198,7 +207,11 @@ std::unique_ptr<Session> ModelOptions::open() const {
 std::map<std::string, Tensor> ModelOptions::all_inputs(const Session& session) const {
   std::map<std::string, Tensor> all = tensors();
   const onnx::Model::Shapes given = shapes();
-  for (const onnx::Port& port : session.inputs()) {
+  std::vector<onnx::Port> ports = session.inputs();
+  for (const onnx::Port& port : session.default_inputs()) {
+    if (given.contains(port.name)) ports.push_back(port);
+  }
+  for (const onnx::Port& port : ports) {
     if (all.contains(port.name)) continue;
     Shape shape;
     if (auto it = given.find(port.name); it != given.end()) {
@@ -228,20 +241,31 @@ Prepared::Prepared(const ModelOptions& options)
   for (const Tensor& t : outputs) to.push_back(t.raw());
 }
 
+namespace {
+
+std::string system_reason() { return errno == 0 ? "no reason is known" : std::generic_category().message(errno); }
+
+}  // namespace
+
 void write_text(const std::string& option, const std::string& where, const std::string& text) {
+  errno = 0;
   if (where == "-") {
-    fmt::print("{}", text);
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+      fail(ErrorKind::io, "{} -: cannot write to standard output: {}", option, system_reason());
     return;
   }
   std::ofstream out(where);
   out << text;
-  if (!out.flush()) fail(ErrorKind::io, "{} {}: cannot write the file", option, where);
+  if (!out.flush()) fail(ErrorKind::io, "{} {}: cannot write the file: {}", option, where, system_reason());
 }
 
 void check_writable(const std::string& option, const std::string& where) {
   if (where.empty() || where == "-") return;
-  if (!std::ofstream(where, std::ios::app))
-    fail(ErrorKind::io, "{} {}: cannot write the file; give a place that can be written", option, where);
+  errno = 0;
+  if (!std::ofstream(where, std::ios::app)) {
+    fail(ErrorKind::io, "{} {}: cannot write the file: {}; give a place that can be written", option, where,
+         system_reason());
+  }
 }
 
 std::string file_name(const std::string& tensor, std::map<std::string, int>& taken) {

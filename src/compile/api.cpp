@@ -1,6 +1,7 @@
 // The public C++ interface (include/kilter/kilter.h) over Session.
 
 #include <cstring>
+#include <new>
 
 #include "base/error.h"
 #include "compile/session.h"
@@ -25,12 +26,25 @@ Port public_port(const onnx::Port& port) {
   return out;
 }
 
+std::vector<Port> public_ports(const std::vector<onnx::Port>& ports) {
+  std::vector<Port> out;
+  for (const onnx::Port& p : ports) out.push_back(public_port(p));
+  return out;
+}
+
+/// Whatever fails is an ApiError.
 template <class F>
 auto translated(F&& f) {
   try {
     return f();
+  } catch (const ApiError&) {
+    throw;
   } catch (const Error& e) {
     throw ApiError(e.message());
+  } catch (const std::bad_alloc&) {
+    throw ApiError("out of memory");
+  } catch (const std::exception& e) {
+    throw ApiError(std::string("internal error: ") + e.what());
   }
 }
 
@@ -79,15 +93,11 @@ Network Network::load(const std::string& model, const NetworkOptions& options) {
 }
 
 std::vector<Port> Network::inputs() const {
-  std::vector<Port> ports;
-  for (const onnx::Port& p : impl_->session->inputs()) ports.push_back(public_port(p));
-  return ports;
+  return translated([&] { return public_ports(impl_->session->inputs()); });
 }
 
 std::vector<Port> Network::outputs() const {
-  std::vector<Port> ports;
-  for (const onnx::Port& p : impl_->session->outputs()) ports.push_back(public_port(p));
-  return ports;
+  return translated([&] { return public_ports(impl_->session->outputs()); });
 }
 
 std::vector<TensorValue> Network::run(const std::map<std::string, View>& inputs) {

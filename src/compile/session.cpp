@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/files.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "exec/plan_file.h"
@@ -14,14 +13,6 @@ namespace kilter {
 namespace {
 
 constexpr std::string_view kZooPrefix = "zoo:";
-constexpr std::string_view kMagic = "KILTERC1";
-
-bool is_compiled_file(const std::filesystem::path& path) {
-  const auto file = MappedFile::open(path);
-  const auto bytes = file->bytes();
-  return bytes.size() >= kMagic.size() &&
-         std::equal(kMagic.begin(), kMagic.end(), reinterpret_cast<const char*>(bytes.data()));
-}
 
 onnx::Port port(const PlanTensor& t) {
   onnx::Port p{t.name, t.type, std::vector<onnx::Dim>{}};
@@ -54,7 +45,7 @@ std::unique_ptr<Session> Session::open(const std::string& model, Options options
     }
     return s;
   }
-  if (is_compiled_file(model)) {
+  if (is_plan_file(model)) {
     s->name_ = std::filesystem::path(model).filename().string();
     Loaded loaded;
     loaded.compiled.plan = load_plan(model);
@@ -76,6 +67,10 @@ std::vector<onnx::Port> Session::inputs() const {
     for (const PlanTensor& t : plans_.begin()->second.plan().inputs) ports.push_back(port(t));
   }
   return ports;
+}
+
+std::vector<onnx::Port> Session::default_inputs() const {
+  return model_ ? model_->default_inputs() : std::vector<onnx::Port>{};
 }
 
 std::vector<onnx::Port> Session::outputs() const {
@@ -153,24 +148,32 @@ Loaded& Session::compile(const onnx::Model::Shapes& shapes, const onnx::Model::V
   return plans_.emplace(key, std::move(loaded)).first->second;
 }
 
-std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs) {
+void Session::check_inputs(const std::map<std::string, Tensor>& inputs) const {
   std::vector<std::string> names;
-  for (const onnx::Port& p : this->inputs()) {
+  const auto check = [&](const onnx::Port& p, bool needed) {
     names.push_back(p.name);
     const auto it = inputs.find(p.name);
-    if (it == inputs.end())
+    if (it == inputs.end()) {
+      if (!needed) return;
       fail(ErrorKind::bad_input, "{}: input '{}' ({}) is missing; give it with --input {}=FILE.npy", name_, p.name,
            onnx::text(p), p.name);
+    }
     if (it->second.dtype() != p.type) {
       fail(ErrorKind::bad_input, "{}: input '{}' must be {}, got {}", name_, p.name, onnx::text(p),
            kilter::name(it->second.dtype()));
     }
-  }
+  };
+  for (const onnx::Port& p : this->inputs()) check(p, true);
+  for (const onnx::Port& p : default_inputs()) check(p, options_.shapes.contains(p.name));
   for (const auto& [name, tensor] : inputs) {
     if (std::find(names.begin(), names.end(), name) == names.end()) {
       fail(ErrorKind::bad_input, "{}: no input '{}'; legal are {}", name_, name, fmt::join(names, ", "));
     }
   }
+}
+
+std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs) {
+  check_inputs(inputs);
   Loaded& loaded = prepare_for(inputs);
   std::vector<Tensor> ordered;
   for (const PlanTensor& t : loaded.plan().inputs) {

@@ -36,6 +36,8 @@ class Session {
   bool compiled_file() const { return model_ == nullptr && !zoo_; }
   /// Declared inputs; of compiled files as the plan has them.
   std::vector<onnx::Port> inputs() const;
+  /// Inputs that the model gives a value itself: only those need a tensor that Options::shapes names.
+  std::vector<onnx::Port> default_inputs() const;
   std::vector<onnx::Port> outputs() const;
   const Options& options() const { return options_; }
 
@@ -51,11 +53,13 @@ class Session {
   /// Shapes of the inputs, and the values that shapes depend on.
   onnx::Model::Values needed_values(const std::map<std::string, Tensor>& inputs) const;
 
-  /// Runs once; every input of the model must be there, with the declared element type. Answers outputs in order.
+  /// Runs once; every input of the model must be there, with the declared element type, and default inputs may be.
+  /// Answers outputs in order.
   std::vector<Tensor> run(const std::map<std::string, Tensor>& inputs);
 
  private:
   Session() = default;
+  void check_inputs(const std::map<std::string, Tensor>& inputs) const;
   onnx::Model::Shapes merged(const onnx::Model::Shapes& shapes) const;
 
   std::string name_;

@@ -242,6 +242,7 @@ const std::string& Model::name() const { return impl_->file; }
 int64_t Model::ir_version() const { return impl_->proto->ir_version(); }
 const std::map<std::string, int64_t>& Model::opsets() const { return impl_->opsets; }
 const std::vector<Port>& Model::inputs() const { return impl_->inputs; }
+const std::vector<Port>& Model::default_inputs() const { return impl_->default_inputs; }
 const std::vector<Port>& Model::outputs() const { return impl_->outputs; }
 
 }  // namespace kilter::onnx

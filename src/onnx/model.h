@@ -51,7 +51,8 @@ class Model {
   int64_t ir_version() const;
   /// Opset by domain ("" for ai.onnx).
   const std::map<std::string, int64_t>& opsets() const;
-  const std::vector<Port>& inputs() const;  ///< without initializers
+  const std::vector<Port>& inputs() const;          ///< without initializers
+  const std::vector<Port>& default_inputs() const;  ///< with initializers, which a shape or value replaces
   const std::vector<Port>& outputs() const;
   /// Every operator that is missing, all at once (subgraphs included).
   std::vector<Missing> missing() const;

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "base/convert.h"
+#include "base/text.h"
 
 namespace kilter {
 namespace {
@@ -44,12 +45,6 @@ void cast_to_text(const Tensor& from, const Tensor& to) {
   });
 }
 
-std::string lower_case(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return result;
-}
-
 /// Whether the whole of `text` is a number of type T.
 template <class T>
 bool parse(std::string_view text, T& value) {
@@ -59,7 +54,7 @@ bool parse(std::string_view text, T& value) {
 
 template <class T>
 T from_text(const Node& node, const std::string& original) {
-  const std::string text = lower_case(original);
+  const std::string text = lower(original);
   std::string_view digits = text;
   while (!digits.empty() && std::isspace(static_cast<unsigned char>(digits.front())) != 0) digits.remove_prefix(1);
   while (!digits.empty() && std::isspace(static_cast<unsigned char>(digits.back())) != 0) digits.remove_suffix(1);

@@ -3,17 +3,21 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <system_error>
 
 #include "base/error.h"
+#include "base/handle.h"
 #include "measure/conditions.h"
 
 namespace kilter::embedded {
@@ -32,40 +36,45 @@ std::string interpreter() {
   return std::filesystem::exists(local, error) ? local.string() : "python3";
 }
 
+struct Pipe {
+  Handle read_end, write_end;
+  Pipe() {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+      fail(ErrorKind::io, "no pipe to another process can be made: {}", std::generic_category().message(errno));
+    }
+    read_end = Handle(ends[0]), write_end = Handle(ends[1]);
+  }
+};
+
+std::string words_of(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
 }  // namespace
 
 /// The child and the two pipes to it. Writes to a child that is gone answer an error instead of a signal.
 struct Peer::Process {
   pid_t pid = -1;
-  int to = -1;
-  int from = -1;
+  Pipe in, out;
+  Handle errors;  ///< a file in memory with what it writes to its standard error
   std::string pending;
 
-  explicit Process(const std::string& python) {
+  explicit Process(const std::string& python) : errors(memfd_create("kilter-peer-errors", MFD_CLOEXEC)) {
     std::signal(SIGPIPE, SIG_IGN);
-    std::array<int, 2> in{}, out{};
-    if (pipe2(in.data(), O_CLOEXEC) != 0 || pipe2(out.data(), O_CLOEXEC) != 0) {
-      fail(ErrorKind::io, "no pipe to another process can be made");
-    }
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, in.read_end.get(), STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, out.write_end.get(), STDOUT_FILENO);
+    if (errors) posix_spawn_file_actions_adddup2(&actions, errors.get(), STDERR_FILENO);
     std::string program = python, flag = "-c", text(embedded::peer_server);
     std::array<char*, 4> args{program.data(), flag.data(), text.data(), nullptr};
     const int error = posix_spawnp(&pid, program.c_str(), &actions, nullptr, args.data(), environ);
     posix_spawn_file_actions_destroy(&actions);
-    close(in[0]);
-    close(out[1]);
-    to = in[1];
-    from = out[0];
+    in.read_end.reset();
+    out.write_end.reset();
     if (error != 0) pid = -1;
   }
 
   ~Process() {
-    close(to);
-    close(from);
     if (pid <= 0) return;
     kill(pid, SIGKILL);
     waitpid(pid, nullptr, 0);
@@ -76,26 +85,35 @@ struct Peer::Process {
   bool write_line(std::string line) const {
     line += '\n';
     for (size_t at = 0; at < line.size();) {
-      const ssize_t n = write(to, line.data() + at, line.size() - at);
+      const ssize_t n = write(in.write_end.get(), line.data() + at, line.size() - at);
+      if (n < 0 && errno == EINTR) continue;
       if (n <= 0) return false;
       at += static_cast<size_t>(n);
     }
     return true;
   }
 
-  /// The next line; empty when the child is gone.
-  std::string read_line() {
+  /// The next line that is a JSON object, past whatever libraries print; null when the child is gone.
+  json read_answer() {
     for (;;) {
       if (const size_t end = pending.find('\n'); end != std::string::npos) {
-        std::string line = pending.substr(0, end);
+        json answer = json::parse(pending.substr(0, end), nullptr, false);
         pending.erase(0, end + 1);
-        return line;
+        if (answer.is_object()) return answer;
+        continue;
       }
       std::array<char, 4096> buffer{};
-      const ssize_t n = read(from, buffer.data(), buffer.size());
-      if (n <= 0) return {};
+      const ssize_t n = read(out.read_end.get(), buffer.data(), buffer.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return nullptr;
       pending.append(buffer.data(), static_cast<size_t>(n));
     }
+  }
+
+  /// ": the last line on its standard error"; empty where it has none.
+  std::string last_words() const {
+    const std::string words = kilter::last_words(errors.get());
+    return words.empty() ? "" : ": " + words.substr(words.rfind('\n') + 1);
   }
 };
 
@@ -111,39 +129,50 @@ Peer::Peer(const Request& request) : what_(request.runtime + ":" + request.model
                   {"shapes", request.shapes},
                   {"cpus", affinity_cpus()}};
   json answer;
-  if (process_->pid > 0 && process_->write_line(line.dump())) {
-    answer = json::parse(process_->read_line(), nullptr, false);
-  }
+  if (process_->pid > 0 && process_->write_line(line.dump())) answer = process_->read_answer();
   if (!answer.is_object()) {
     fail(ErrorKind::unsupported,
-         "{}: the Python interpreter '{}' does not run; set KILTER_PYTHON to one that has {} installed", what_, python,
-         request.runtime);
+         "{}: the Python interpreter '{}' does not run{}; set KILTER_PYTHON to one that has {} installed", what_,
+         python, process_->last_words(), request.runtime);
   }
   if (answer.contains("error")) {
     fail(ErrorKind::unsupported, "{}: {} says: {} (interpreter {}; KILTER_PYTHON chooses another)", what_,
-         request.runtime, answer["error"].get<std::string>(), python);
+         request.runtime, words_of(answer["error"]), python);
   }
-  version_ = answer.value("version", request.runtime);
+  version_ = answer.contains("version") ? words_of(answer["version"]) : request.runtime;
 }
 
 Peer::~Peer() = default;
 
-std::string Peer::ask(const std::string& line) {
-  std::string answer;
-  if (process_->write_line(line)) answer = process_->read_line();
-  if (answer.empty()) fail(ErrorKind::unsupported, "{}: its process ended before it answered '{}'", what_, line);
-  return answer;
+/// What `read` makes of the answer to a command; whatever else the process answers is an error with its words.
+template <class Read>
+auto Peer::ask(const std::string& line, Read&& read) {
+  json answer;
+  if (process_->write_line(line)) answer = process_->read_answer();
+  if (!answer.is_object()) {
+    fail(ErrorKind::unsupported, "{}: its process ended before it answered '{}'{}", what_, line,
+         process_->last_words());
+  }
+  if (answer.contains("error")) {
+    fail(ErrorKind::unsupported, "{}: it says to '{}': {}", what_, line, words_of(answer["error"]));
+  }
+  try {
+    return read(answer);
+  } catch (const json::exception&) {
+    fail(ErrorKind::unsupported, "{}: it answers '{}' with {}, which Kilter does not know", what_, line, answer.dump());
+  }
 }
 
-double Peer::run(int64_t runs) { return json::parse(ask(fmt::format("run {}", runs))).at("ms").get<double>(); }
+double Peer::run(int64_t runs) {
+  return ask(fmt::format("run {}", runs), [](const json& answer) { return answer.at("ms").get<double>(); });
+}
 
 std::vector<PeerLayer> Peer::layers(int64_t runs) {
-  std::vector<PeerLayer> layers;
-  const json answer = json::parse(ask(fmt::format("layers {}", runs)));
-  for (const json& layer : answer.at("layers")) {
-    layers.push_back({layer.at("name"), layer.at("op"), layer.at("ms")});
-  }
-  return layers;
+  return ask(fmt::format("layers {}", runs), [](const json& answer) {
+    std::vector<PeerLayer> layers;
+    for (const json& layer : answer.at("layers")) layers.push_back({layer.at("name"), layer.at("op"), layer.at("ms")});
+    return layers;
+  });
 }
 
 }  // namespace kilter::profile

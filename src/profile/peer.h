@@ -34,13 +34,15 @@ class Peer {
 
   /// "onnxruntime 1.31.1"
   const std::string& version() const { return version_; }
+  // Both throw unsupported, with the peer's own words, when it fails or ends.
   /// Milliseconds of one run, the mean of `runs`, by the peer's own clock.
   double run(int64_t runs);
   /// Its layers as its own profiler gives them, mean of `runs`.
   std::vector<PeerLayer> layers(int64_t runs);
 
  private:
-  std::string ask(const std::string& line);
+  template <class Read>
+  auto ask(const std::string& line, Read&& read);
 
   struct Process;
   std::unique_ptr<Process> process_;

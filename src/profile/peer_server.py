@@ -1,4 +1,5 @@
-"""Runs another runtime for kilter compare: one JSON line in with the request, then commands, one JSON line out for each.
+"""Runs another runtime for kilter compare: one JSON line in with the request, then commands, one JSON line out for each:
+its answer, or {"error": words}.
 
 Request: {"runtime": "onnxruntime"|"openvino", "model": path, "threads": n, "shapes": {input: [dims]}, "cpus": [n]}.
 Commands: "run N" answers {"ms": mean of N runs}, "layers N" answers {"layers": [{"name", "op", "ms"}]} over N runs.
@@ -9,8 +10,17 @@ import sys
 import time
 
 
+# Answers go where standard output went; what libraries print there is no answer.
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+
+
 def say(**fields):
-    print(json.dumps(fields), flush=True)
+    print(json.dumps(fields), file=answers, flush=True)
+
+
+def say_error(error):
+    say(error=f"{type(error).__name__}: {error}".strip().split("\n")[0])
 
 
 def values(shape, kind):
@@ -107,17 +117,20 @@ def main():
         runtime = {"onnxruntime": OnnxRuntime, "openvino": OpenVino}[request["runtime"]](request)
         runtime.run()
     except Exception as error:  # the caller prints it
-        return say(error=f"{type(error).__name__}: {error}".strip().split("\n")[0])
+        return say_error(error)
     say(version=runtime.version)
     for line in sys.stdin:
         command, count = line.split()
-        if command == "run":
-            start = time.perf_counter_ns()
-            for _ in range(int(count)):
-                runtime.run()
-            say(ms=(time.perf_counter_ns() - start) * 1e-6 / int(count))
-        else:
-            say(layers=runtime.layers(int(count)))
+        try:
+            if command == "run":
+                start = time.perf_counter_ns()
+                for _ in range(int(count)):
+                    runtime.run()
+                say(ms=(time.perf_counter_ns() - start) * 1e-6 / int(count))
+            else:
+                say(layers=runtime.layers(int(count)))
+        except Exception as error:
+            say_error(error)
 
 
 main()

@@ -3,7 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
+
+#include "base/error.h"
+#include "base/text.h"
 
 namespace kilter {
 
@@ -21,33 +23,43 @@ std::string Schedule::text() const {
   return out;
 }
 
-Schedule parse_schedule(std::string_view text) {
-  Schedule schedule;
-  size_t at = 0;
-  while (at < text.size()) {
-    const size_t end = std::min(text.find(' ', at), text.size());
-    const std::string_view word = text.substr(at, end - at);
-    at = end + 1;
+namespace {
+
+/// What is wrong with the text; empty for one that was read.
+std::string read_schedule(std::string_view text, Schedule& schedule) {
+  for (const std::string_view word : split(text, ' ')) {
     if (word.empty()) continue;
     if (schedule.name.empty()) {
       schedule.name = word;
       continue;
     }
     const size_t equals = word.find('=');
-    int64_t value = 0;
-    const char* last = word.data() + word.size();
-    if (equals == std::string_view::npos || equals == 0 ||
-        std::from_chars(word.data() + equals + 1, last, value) != std::from_chars_result{last, std::errc{}}) {
-      fail(ErrorKind::usage,
-           "schedule '{}': expected knob=INTEGER, got '{}'; write it as `kilter run --verify` and profiles print it",
-           text, word);
+    const auto value = equals == std::string_view::npos ? std::nullopt : try_parse_int(word.substr(equals + 1));
+    if (!value || equals == 0) {
+      return fmt::format(
+          "schedule '{}': expected knob=INTEGER, got '{}'; write it as `kilter inspect` and profiles print it", text,
+          word);
     }
     const std::string_view key = word.substr(0, equals);
     if (std::any_of(schedule.knobs.begin(), schedule.knobs.end(), [&](const auto& knob) { return knob.first == key; }))
-      fail(ErrorKind::usage, "schedule '{}': knob '{}' is given twice; give it once", text, key);
-    schedule.knobs.emplace_back(key, value);
+      return fmt::format("schedule '{}': knob '{}' is given twice; give it once", text, key);
+    schedule.knobs.emplace_back(key, *value);
   }
-  if (schedule.name.empty()) fail(ErrorKind::usage, "schedule: expected 'template knob=value ...', got nothing");
+  return schedule.name.empty() ? "schedule: expected 'template knob=value ...', got nothing" : "";
+}
+
+}  // namespace
+
+Schedule parse_schedule(std::string_view text) {
+  Schedule schedule;
+  const std::string fault = read_schedule(text, schedule);
+  if (!fault.empty()) fail(ErrorKind::usage, "{}", fault);
+  return schedule;
+}
+
+std::optional<Schedule> try_parse_schedule(std::string_view text) {
+  Schedule schedule;
+  if (!read_schedule(text, schedule).empty()) return std::nullopt;
   return schedule;
 }
 

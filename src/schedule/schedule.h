@@ -34,6 +34,8 @@ bool covers(const Schedule& pattern, const Schedule& schedule);
 /// Reads Schedule::text(), or a template's name alone. Throws usage naming the word that is malformed or the knob that
 /// comes twice.
 Schedule parse_schedule(std::string_view text);
+/// Nothing for a text that parse_schedule() refuses, such as a record's of another version.
+std::optional<Schedule> try_parse_schedule(std::string_view text);
 
 /// A template, or one schedule of it, that is not to be taken.
 struct Forbidden {

@@ -4,21 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <span>
 
+#include "base/text.h"
 #include "ops/builder.h"
 #include "ops/window.h"
 
 namespace kilter {
 namespace {
-
-std::string lower_case(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
 
 struct AttrText {
   std::string operator()(int64_t v) const { return fmt::format("{}", v); }
@@ -118,7 +111,7 @@ std::string general_text(const Graph& graph, const Node& node, const Chain* chai
     }
   }
   for (const auto& [key, attr] : node.attrs) parts.push_back(fmt::format("{}={}", key, std::visit(AttrText{}, attr)));
-  std::string out = lower_case(node.op->name);
+  std::string out = lower(node.op->name);
   if (!parts.empty()) out += fmt::format("({})", fmt::join(parts, " "));
   return out;
 }

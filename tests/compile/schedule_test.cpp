@@ -37,7 +37,7 @@ TEST(Schedule, ItsTextReadsBack) {
 }
 
 TEST(Schedule, MalformedTextIsNamed) {
-  const std::string hint = "; write it as `kilter run --verify` and profiles print it";
+  const std::string hint = "; write it as `kilter inspect` and profiles print it";
   for (const std::string word : {"item", "item=", "=4", "item=four", "item=4x", "item=99999999999999999999"}) {
     EXPECT_EQ(parse_error("map " + word),
               fmt::format("schedule 'map {}': expected knob=INTEGER, got '{}'{}", word, word, hint));

@@ -21,6 +21,14 @@ expect 3 "$scratch/none.onnx" run "$scratch/none.onnx"
 head -c 1000 /dev/urandom > "$scratch/noise.onnx"
 expect 3 "noise.onnx" run "$scratch/noise.onnx"
 expect 2 "expected NAME=VALUE" run zoo:squeezenet1_1 --input nonsense
+expect 2 "--input x=1x3x22Ox224: '1x3x22Ox224' is neither a shape such as 1x3x224x224 nor a file; expected NAME=SHAPE or NAME=FILE.npy" run zoo:squeezenet1_1 --input x=1x3x22Ox224
+expect 3 "none.npy" run zoo:squeezenet1_1 --input "input=$scratch/none.npy"
+for words in "bench --json" "profile --json" "profile --csv" "profile --trace" "profile --html" "explain --json" "explain --html" "time --json" "kernels --json"; do
+  sub=${words% *} option=${words#* }
+  expect 3 "$option $scratch/none/x: cannot write the file: No such file or directory; give a place that can be written" $sub zoo:nothing $option "$scratch/none/x"
+done
+"$kilter" device --json - > /dev/full 2> "$scratch/full" && { echo "FAILED: a full standard output is no error"; failures=$((failures + 1)); }
+grep -qF -- "--json -: cannot write to standard output: No space left on device" "$scratch/full" || { echo "FAILED: a full standard output is not named"; failures=$((failures + 1)); }
 expect 2 "no pass 'nothing'" run zoo:squeezenet1_1 --disable nothing
 expect 2 "z80" run zoo:squeezenet1_1 --target z80
 expect 2 "--no-fuse nothing: no task has this name; legal are" run zoo:squeezenet1_1 --no-fuse nothing

@@ -14,4 +14,8 @@ out=$("$1" explain zoo:squeezenet1_1 --against onnxruntime --threads 1 --seconds
 for text in "Where the time goes" "Against onnxruntime" "B / A = " "layers that make the difference"; do
   grep -qF -- "$text" <<<"$out" || { echo "FAILED: no '$text' in: $out"; exit 1; }
 done
+# An interrupt leaves no temporary files.
+scratch=$(mktemp -d)
+TMPDIR=$scratch timeout -s INT 6 "$1" compare zoo:squeezenet1_1 onnxruntime:zoo:squeezenet1_1 --threads 1 --seconds 60 > /dev/null || true
+rmdir "$scratch" || { echo "FAILED: an interrupted compare leaves files: $(ls "$scratch")"; exit 1; }
 echo "compare_peers: all passed"

@@ -94,7 +94,7 @@ expect 2 "tune: --layer-plan and --forbid are for commands that use what was tun
 expect 2 "--json - and --events -: standard output holds one of them; give a file for the others" \
   tune "${net[@]}" --json - --events -
 for option in --events --html --json --write-plan; do
-  expect 3 "$option no/where: cannot write the file; give a place that can be written" tune "${net[@]}" $option no/where
+  expect 3 "$option no/where: cannot write the file: No such file or directory; give a place that can be written" tune "${net[@]}" $option no/where
 done
 echo "not a model" > bad.trees
 expect 3 "bad.trees: line 1: expected 'kilter-trees ...', got 'not a model'" tune "${net[@]}" --cost-model bad.trees

@@ -20,12 +20,13 @@ TEST(ChoicesFile, ReadsWhatItWrites) {
   Choices choices;
   choices["conv1"] = parse_schedule("conv2d_direct vectors=2 rows=1 tile=8 prefetch=0");
   choices["layer = odd"] = parse_schedule("map item=4096");
-  choices.erase("layer = odd");
+  choices["stage#2/conv # 1"] = parse_schedule("map item=64");
   choices["fc"] = parse_schedule("matmul_tiled vectors=3 rows=1 prefetch=8192");
   const std::string written = text(choices, "zoo:resnet18\non 1 thread");
   EXPECT_EQ(written,
             "# zoo:resnet18\n# on 1 thread\nconv1 = conv2d_direct vectors=2 rows=1 tile=8 prefetch=0\n"
-            "fc = matmul_tiled vectors=3 rows=1 prefetch=8192\n");
+            "fc = matmul_tiled vectors=3 rows=1 prefetch=8192\nlayer = odd = map item=4096\n"
+            "stage#2/conv # 1 = map item=64\n");
   EXPECT_EQ(parse_choices(written, "a.plan"), choices);
 }
 
@@ -55,10 +56,9 @@ TEST(ChoicesFile, SaysWhatIsWrongWhere) {
             "a.plan line 1: 'layout=c8': legal are layout=plain, fuse=no and threads=N beside the schedule");
   EXPECT_EQ(refusal("a = threads=0"), "a.plan line 1: threads=0: expected a whole number from 1 to 1024, got '0'");
   EXPECT_EQ(refusal("a = map item=1\na = map item=2"), "a.plan line 2: expected each layer once, got 'a'");
-  EXPECT_EQ(
-      refusal("a = map item"),
-      "a.plan line 1: schedule 'map item': expected knob=INTEGER, got 'item'; write it as `kilter run --verify` and "
-      "profiles print it");
+  EXPECT_EQ(refusal("a = map item"),
+            "a.plan line 1: schedule 'map item': expected knob=INTEGER, got 'item'; write it as `kilter inspect` and "
+            "profiles print it");
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "tune/cost/table.h"
 #include "tune/space/features.h"
 #include "tune/tuner/learned.h"
+#include "tune/tuner/recorded_costs.h"
 #include "tune/tuner/task_space.h"
 
 namespace kilter::tune {
@@ -62,6 +63,16 @@ TEST(CostRows, TablesAndRecordsGiveTheRowsOfTheirSchedules) {
     for (size_t i = 0; i < expected.size(); ++i)
       EXPECT_FLOAT_EQ(read.set.rows.row(row)[i], expected[i]) << all_features()[i].name;
   }
+}
+
+TEST(CostRows, SchedulesOfAnotherSyntaxAreLeftOut) {
+  Record later = record(7, 1);
+  later.schedule = "a later version's {schedule}";
+  CostRows rows;
+  rows.add(std::vector<Record>{later});
+  EXPECT_EQ(rows.rows(), 0);
+  EXPECT_THAT(rows.left_out(), ElementsAre(Pair("of a schedule that this version does not know", 1)));
+  EXPECT_EQ(error_of([&] { RecordedCosts(std::vector{later}, {"znver4", "a machine", "", 0}); }), "no error");
 }
 
 TEST(CostRows, WhatTeachesNothingIsCounted) {

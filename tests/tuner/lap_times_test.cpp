@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "../base/error_of.h"
+
 namespace kilter::tune {
 namespace {
 
@@ -27,6 +29,21 @@ TEST(LapTimes, StepsOnASharedCoreAreLeftOutWhereThereAreOthers) {
   EXPECT_TRUE(layer_time(laps, 1, {0}).alone);
   EXPECT_EQ(layer_time(laps, 2, {1}).ms, 0) << "no run";
   EXPECT_FALSE(layer_time(laps, 2, {1}).alone);
+}
+
+TEST(LapTimes, ADefaultThatNeverRanIsAnErrorWithItsFaults) {
+  Laps laps;
+  laps.laps = {{lap(0, 2, 1), lap(1, 2, 1)}};
+  laps.rounds = 2;
+  EXPECT_DOUBLE_EQ(default_run_ms(laps), 7);
+  laps.laps = {{}};
+  EXPECT_EQ(error_of([&] { (void)default_run_ms(laps); }),
+            "the network under its default schedules cannot be timed: no reason is known");
+  laps.faults = {{1, FaultKind::timeout, 3, "conv3", "no end after 5000 ms at step 3 'conv3' while measuring"},
+                 {1, FaultKind::crash, -1, "", "signal 11"}};
+  EXPECT_EQ(error_of([&] { (void)default_run_ms(laps); }),
+            "the network under its default schedules cannot be timed: no end after 5000 ms at step 3 'conv3' while "
+            "measuring; signal 11");
 }
 
 TEST(LapTimes, ARunIsTheSumOfItsStepsAndTheRest) {

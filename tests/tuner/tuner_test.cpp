@@ -10,6 +10,7 @@
 
 #include "exec/executor.h"
 #include "network.h"
+#include "tune/tuner/search_run.h"
 #include "tune/tuner/tune_json.h"
 
 namespace kilter::tune {
@@ -132,6 +133,13 @@ TEST(Tuner, FindsKeepsAndRacesSchedules) {
     EXPECT_NEAR(tuned[0].data<float>()[i], plain[0].data<float>()[i], 1e-4) << i;
 }
 
+TEST(Tuner, WantOfMemorySaysNothingOfAScheduleForGood) {
+  EXPECT_EQ(lasting_status(FaultKind::crash), Status::crash);
+  EXPECT_EQ(lasting_status(FaultKind::timeout), Status::timeout);
+  EXPECT_EQ(lasting_status(FaultKind::wrong), Status::wrong);
+  EXPECT_EQ(lasting_status(FaultKind::memory), std::nullopt);
+}
+
 TEST(Tuner, GoesOnWhereItEnded) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
@@ -142,6 +150,8 @@ TEST(Tuner, GoesOnWhereItEnded) {
   for (const Record& r : kept) first.insert(r.problem + r.layouts + r.schedule);
   const size_t before = kept.size();
   options.known = kept;
+  options.known.push_back(kept.front());
+  options.known.back().schedule = "a later version's {schedule}";  // passed over
   std::vector<Record> more;
   options.keep = [&more](std::span<const Record> records) { more.insert(more.end(), records.begin(), records.end()); };
   tune(graph, inputs_of(graph), native(), options);

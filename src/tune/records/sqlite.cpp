@@ -128,7 +128,7 @@ void Statement::bind(int at, std::string_view text) {
 bool Statement::step() {
   const int code = sqlite3_step(statement_);
   if (code == SQLITE_ROW) return true;
-  if (code != SQLITE_DONE) connection_.fail(code, "write");
+  if (code != SQLITE_DONE) connection_.fail(code, sqlite3_stmt_readonly(statement_) != 0 ? "read" : "write");
   return false;
 }
 

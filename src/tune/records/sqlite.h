@@ -23,7 +23,8 @@ class Connection {
   void run(const char* sql);
   /// The first column of the first row as a number; 0 without rows.
   int64_t number(const char* sql);
-  /// Throws io with what went wrong in words: a full disk, another process that holds the file, a damaged file, ...
+  /// Throws io with what went wrong in words (`doing`: "write"): a full disk, another process that holds the file, a
+  /// damaged file, ...
   [[noreturn]] void fail(int code, std::string_view doing) const;
   double busy_seconds() const { return busy_seconds_; }
 

@@ -49,18 +49,20 @@ Choices parse_choices(std::string_view text, const std::string& where) {
   size_t number = 0;
   for (std::string_view line : split(text, '\n')) {
     ++number;
-    line = trim(line.substr(0, line.find('#')));
-    if (line.empty()) continue;
+    line = trim(line);
+    if (line.empty() || line.front() == '#') continue;
     const auto refuse = [&](std::string_view expected, std::string_view got) {
       fail(ErrorKind::bad_input, "{} line {}: expected {}, got '{}'", where, number, expected, got);
     };
-    const size_t equals = line.find(" = ");
+    // Names of layers may hold both marks; what is chosen of them holds neither.
+    const size_t equals = line.rfind(" = ");
     if (equals == std::string_view::npos)
       refuse("NODE = TEMPLATE KNOB=VALUE ... [threads=N] [layout=plain] [fuse=no]", line);
     const std::string node(trim(line.substr(0, equals)));
     LayerChoice choice;
     try {
-      choice = parse_choice(trim(line.substr(equals + 3)));
+      const std::string_view value = line.substr(equals + 3);
+      choice = parse_choice(value.substr(0, value.find('#')));
     } catch (const Error& e) {
       fail(ErrorKind::bad_input, "{} line {}: {}", where, number, e.message());
     }

@@ -51,7 +51,8 @@ void each_row(std::span<const Record> records, std::map<std::string, int64_t>& l
     }
     const Featurizer features(*task->space, group.threads);
     for (const Record* r : members) {
-      const auto point = task->space->find(parse_schedule(r->schedule));
+      const auto schedule = try_parse_schedule(r->schedule);
+      const auto point = schedule ? task->space->find(*schedule) : std::nullopt;
       if (!point) ++left_out["of a schedule that this version does not know"];
       const double cost = r->status == Status::ok ? std::log(r->versus->ratio.value) : INFINITY;
       if (point) row(group, features.row(*point), cost);

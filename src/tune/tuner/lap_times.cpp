@@ -1,5 +1,7 @@
 #include "tune/tuner/lap_times.h"
 
+#include "base/error.h"
+#include "base/text.h"
 #include "measure/stats.h"
 
 namespace kilter::tune {
@@ -50,6 +52,23 @@ double run_ms(const std::vector<Lap>& laps, int64_t round) {
   double ms = rest / static_cast<double>(count);
   for (size_t s = 0; s < steps; ++s) ms += layer_time(laps, round, {s}).ms;
   return ms;
+}
+
+std::string reasons(const Laps& laps) {
+  std::vector<std::string> words;
+  for (const Fault& f : laps.faults) words.push_back(f.words);
+  return words.empty() ? "no reason is known" : join(words, "; ");
+}
+
+double default_run_ms(const Laps& laps) {
+  std::vector<double> totals;
+  for (int64_t round = 0; round < laps.rounds; ++round) {
+    if (const double ms = run_ms(laps.laps.front(), round); ms > 0) totals.push_back(ms);
+  }
+  if (totals.empty()) {
+    fail(ErrorKind::unsupported, "the network under its default schedules cannot be timed: {}", reasons(laps));
+  }
+  return mean_of_middle_half(totals);
 }
 
 }  // namespace kilter::tune

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "tune/run/runner.h"
@@ -21,6 +22,11 @@ LayerTime layer_time(const std::vector<Lap>& laps, int64_t round, const std::vec
 /// Of a layer over all runs, those in which it had the core for itself as far as there are some: mean of the middle
 /// half.
 double usual_ms(const std::vector<Lap>& laps, const std::vector<size_t>& steps);
+/// The faults' words, for messages; "no reason is known" without faults.
+std::string reasons(const Laps& laps);
+/// Milliseconds of a run of the first variant: mean of the middle half over the rounds. Throws unsupported with
+/// reasons() where none of its runs came to an end.
+double default_run_ms(const Laps& laps);
 /// Milliseconds of a whole run: all steps, each as layer_time() has it, and what is between them; 0: no run.
 double run_ms(const std::vector<Lap>& laps, int64_t round);
 

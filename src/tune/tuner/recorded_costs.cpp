@@ -22,9 +22,11 @@ RecordedCosts::RecordedCosts(std::span<const Record> records, const Query& query
     if (!r.mapped() || c.target != query.target || c.device != query.device || c.codegen != query.codegen ||
         c.threads != query.threads)
       continue;
+    std::optional<Schedule> schedule = try_parse_schedule(r.schedule);
+    if (!schedule) continue;
     Task& task = tasks_[key(r.problem, r.layouts)];
     Known& known = task.schedules[r.schedule];
-    if (known.schedule.name.empty()) known.schedule = parse_schedule(r.schedule);
+    if (known.schedule.name.empty()) known.schedule = std::move(*schedule);
     if (r.status != Status::ok) known.failed = true;
     if (r.status != Status::ok || !r.versus || r.samples_ms.empty()) continue;
     const auto samples = static_cast<int64_t>(r.samples_ms.size());

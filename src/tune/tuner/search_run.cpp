@@ -57,6 +57,20 @@ std::vector<Record> of_other_tasks(std::vector<Record> records, const std::vecto
 
 }  // namespace
 
+std::optional<Status> lasting_status(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::crash:
+      return Status::crash;
+    case FaultKind::timeout:
+      return Status::timeout;
+    case FaultKind::wrong:
+      return Status::wrong;
+    case FaultKind::memory:
+      break;
+  }
+  return std::nullopt;
+}
+
 SearchRun::SearchRun(NetworkBench& bench, const TuneOptions& options, const CompileOptions& compile, TuneLog& log)
     : bench_(bench),
       options_(options),
@@ -89,11 +103,7 @@ void SearchRun::measure_default() {
   how.max_ms = 3000;
   const VariantId id = bench_.fallback_id();
   const Laps laps = bench_.runner().measure({&id, 1}, how);
-  std::vector<double> totals;
-  for (int64_t round = 0; round < laps.rounds; ++round) {
-    if (const double ms = run_ms(laps.laps[0], round); ms > 0) totals.push_back(ms);
-  }
-  default_ms_ = mean_of_middle_half(totals);
+  default_ms_ = default_run_ms(laps);
   for (const auto& [node, steps] : bench_.fallback().steps) node_ms_[node] = usual_ms(laps.laps[0], steps);
   for (const TaskState& task : tasks_) {
     double ms = 0;
@@ -308,12 +318,11 @@ void SearchRun::note_faults(const Trialled& one, const std::vector<Fault>& fault
   for (const Fault& fault : faults) {
     for (const Probe& p : one.probes) {
       if (p.node != fault.layer || !guilty.insert(p.node).second) continue;
-      const Status status = fault.kind == FaultKind::wrong     ? Status::wrong
-                            : fault.kind == FaultKind::timeout ? Status::timeout
-                                                               : Status::crash;
-      note_failure(p, status, fault.words);
+      const std::optional<Status> lasting = lasting_status(fault.kind);
+      note_failure(p, lasting.value_or(Status::crash), fault.words);
+      if (!lasting) continue;
       Record r = record(p, {}, {});
-      r.status = status, r.error = fault.words, r.versus.reset();
+      r.status = *lasting, r.error = fault.words, r.versus.reset();
       fresh_.push_back(std::move(r));
     }
   }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,6 +21,10 @@ struct Probe {
   std::string node;
   Schedule schedule;
 };
+
+/// What a fault says of a schedule for good, as records keep it. Nothing for want of memory and for a worker that
+/// others kill: the schedule is not tried again in this run, and may be in the next.
+std::optional<Status> lasting_status(FaultKind kind);
 
 class SearchRun {
  public:

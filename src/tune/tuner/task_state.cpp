@@ -30,9 +30,9 @@ TaskState::TaskState(NetworkTask task, const TaskOptions& options, std::span<con
 
 void TaskState::seed(std::span<const Record> known) {
   for (const Record& r : known) {
-    const Schedule schedule = parse_schedule(r.schedule);
-    if (schedule == task_.fallback || !space_->find(schedule)) continue;
-    Candidate& c = entry(schedule);
+    const std::optional<Schedule> schedule = try_parse_schedule(r.schedule);
+    if (!schedule || *schedule == task_.fallback || !space_->find(*schedule)) continue;
+    Candidate& c = entry(*schedule);
     if (r.status != Status::ok) {
       c.status = r.status, c.error = r.error;
     } else if (r.versus && r.versus->schedule == task_.fallback.text()) {

@@ -91,6 +91,7 @@ TransformModel measure_transforms(const CompileOptions& compile, RunnerOptions o
   MeasureOptions how;
   how.rounds = 40, how.max_ms = kSeconds * 1e3;
   const Laps laps = runner.measure({&*loaded.id, 1}, how);
+  if (laps.laps[0].empty()) fail(ErrorKind::unsupported, "layout changes cannot be measured here: {}", reasons(laps));
   return {device, memory_levels(), samples(compiled, laps, block, threads)};
 }
 

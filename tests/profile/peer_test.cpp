@@ -1,0 +1,69 @@
+// Another runtime's process that prints, fails and dies, played by a shell script.
+#include "profile/peer.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+
+#include "../base/error_of.h"
+#include "../base/scratch_folder.h"
+#include "base/files.h"
+
+namespace kilter::profile {
+namespace {
+
+class PeerProcess : public testing::Test {
+ protected:
+  void TearDown() override { unsetenv("KILTER_PYTHON"); }
+  /// The interpreter reads the request, then does what `lines` say.
+  void play(const std::string& lines) {
+    const std::filesystem::path file = folder_.path() / "python";
+    write_file_atomically(file, "#!/bin/sh\nread request\n" + lines);
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+    setenv("KILTER_PYTHON", file.c_str(), 1);
+  }
+  ScratchFolder folder_;
+  Peer::Request request_{"onnxruntime", "m.onnx", 1, {}};
+};
+
+TEST_F(PeerProcess, WhatLibrariesPrintIsNoAnswer) {
+  play(
+      "echo hello; echo '{\"version\": \"onnxruntime 9\"}'; read run\n"
+      "echo '[warning] something'; echo 12; echo '{\"ms\": 2.5}'; read layers\n"
+      "echo '{\"layers\": [{\"name\": \"a\", \"op\": \"Conv\", \"ms\": 1}]}'; read end\n");
+  Peer peer(request_);
+  EXPECT_EQ(peer.version(), "onnxruntime 9");
+  EXPECT_EQ(peer.run(3), 2.5);
+  const std::vector<PeerLayer> layers = peer.layers(1);
+  ASSERT_EQ(layers.size(), 1U);
+  EXPECT_EQ(layers[0].op, "Conv");
+}
+
+TEST_F(PeerProcess, FailuresAreToldInItsWords) {
+  play(
+      "echo '{\"version\": \"v\"}'; read run; echo '{\"error\": \"MemoryError: none left\"}'\n"
+      "read run; echo '{\"ms\": \"soon\"}'; read layers; echo 'Traceback' >&2; echo 'Killed: a reason' >&2\n");
+  Peer peer(request_);
+  EXPECT_EQ(error_of([&] { (void)peer.run(2); }, ErrorKind::unsupported),
+            "onnxruntime:m.onnx: it says to 'run 2': MemoryError: none left");
+  EXPECT_EQ(error_of([&] { (void)peer.run(2); }, ErrorKind::unsupported),
+            "onnxruntime:m.onnx: it answers 'run 2' with {\"ms\":\"soon\"}, which Kilter does not know");
+  EXPECT_EQ(error_of([&] { (void)peer.layers(2); }, ErrorKind::unsupported),
+            "onnxruntime:m.onnx: its process ended before it answered 'layers 2': Killed: a reason");
+}
+
+TEST_F(PeerProcess, OneThatNeverAnswersIsNamed) {
+  play("echo 'no module' >&2\n");
+  const std::string python = (folder_.path() / "python").string();
+  EXPECT_EQ(error_of([&] { const Peer peer(request_); }, ErrorKind::unsupported),
+            "onnxruntime:m.onnx: the Python interpreter '" + python +
+                "' does not run: no module; set KILTER_PYTHON to one that has onnxruntime installed");
+  setenv("KILTER_PYTHON", "/no/such/python", 1);
+  EXPECT_EQ(error_of([&] { const Peer peer(request_); }, ErrorKind::unsupported),
+            "onnxruntime:m.onnx: the Python interpreter '/no/such/python' does not run; set KILTER_PYTHON to one that "
+            "has onnxruntime installed");
+}
+
+}  // namespace
+}  // namespace kilter::profile
