@@ -314,8 +314,8 @@ INSTANTIATE_TEST_SUITE_P(
                     NetKind{"OtherConv", make_other_conv, 20},
                     NetKind{"ConvTranspose", make_conv_transpose, 24, {"conv_transpose"}, true},
                     NetKind{"Pool", make_pool, 30, {"pool_rows"}}, NetKind{"Gate", make_gate, 20, {"map"}},
-                    NetKind{"Scaled", make_scaled, 20, {"conv2d_direct"}},
-                    NetKind{"Parts", make_parts, 40}, NetKind{"Normalized", make_normalized, 30, {"normalize_groups"}},
+                    NetKind{"Scaled", make_scaled, 20, {"conv2d_direct"}}, NetKind{"Parts", make_parts, 40},
+                    NetKind{"Normalized", make_normalized, 30, {"normalize_groups"}},
                     NetKind{"Resize", make_resize, 20, {"resize_table"}}),
     [](const auto& family) { return std::string(family.param.name); });
 
