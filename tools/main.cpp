@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -72,6 +73,8 @@ std::string kilter::tool::version_text() {
 int main(int argc, char** argv) {
   // Callers tell an interrupt by this code; the file that is being written stays as it is.
   std::signal(SIGINT, [](int) {
+    static std::atomic<bool> ending = false;
+    while (ending.exchange(true)) pause();  // a second signal, in another thread, does not cut the first one short
     kilter::tool::ScratchFolder::remove_now();
     _exit(kilter::tool::kInterrupted);
   });
