@@ -82,7 +82,7 @@ ValueId add_conv(SweepNet& net, ValueId x) {
     group = in[1], out = in[1] * (kind == 9 ? draw.pick({1, 2}) : 1);
   } else if (kind == 6) {
     group = draw_divisor(draw, in[1]);
-    out = group * draw.pick({1, 3, 8, 16});
+    out = draw.chance(30) ? in[1] : group * draw.pick({1, 3, 8, 16});
     while (out > group && in[0] * in[2] * in[3] * in[1] / group * k.h * k.w * out > kMostMacs) out -= group;
   }
   while (group == 1 && out > 1 && in[0] * in[2] * in[3] * in[1] * k.h * k.w * out > kMostMacs) out /= 2;
