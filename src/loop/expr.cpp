@@ -308,6 +308,31 @@ Expr ramp(Expr base, Expr stride, int32_t lanes) {
   return node(ExprKind::ramp, {elem, lanes}, {std::move(base), std::move(stride)});
 }
 
+Expr shuffle(Expr a, Expr b, std::vector<int32_t> picks) {
+  check_defined(a, "shuffle");
+  check_defined(b, "shuffle");
+  const auto lanes = static_cast<int32_t>(picks.size());
+  check_lanes(lanes, "shuffle");
+  require(a.type() == b.type(), "loop IR: shuffle of {} and {}: expected two of one type", a.type(), b.type());
+  const int32_t each = a.lanes();
+  bool is_a = lanes == each, is_b = is_a;
+  for (int32_t k = 0; k < lanes; ++k) {
+    const int32_t from = picks[static_cast<size_t>(k)];
+    require(from >= 0 && from < 2 * each, "loop IR: shuffle picks lane {}, expected 0 to {}", from, 2 * each - 1);
+    is_a = is_a && from == k;
+    is_b = is_b && from == each + k;
+  }
+  if (is_a || is_b) return is_a ? a : b;
+  const Expr one = splat_of(a), other = splat_of(b);
+  if (one.defined() && (a.get() == b.get() || one.get() == other.get())) return broadcast(one, lanes);
+  auto n = std::make_shared<ExprNode>();
+  n->kind = ExprKind::shuffle;
+  n->type = {a.elem(), lanes};
+  n->args = {std::move(a), std::move(b)};
+  n->picks = std::move(picks);
+  return Expr(std::move(n));
+}
+
 Expr lane_reduce(Op op, Expr a) {
   check_defined(a, "lane_reduce");
   require(op == Op::add || op == Op::mul || op == Op::min || op == Op::max, "loop IR: lane_reduce by {}", name(op));
@@ -409,6 +434,8 @@ Expr with_args(const Expr& e, std::vector<Expr> args) {
       return broadcast(std::move(args[0]), e.lanes());
     case ExprKind::ramp:
       return ramp(std::move(args[0]), std::move(args[1]), e.lanes());
+    case ExprKind::shuffle:
+      return shuffle(std::move(args[0]), std::move(args[1]), e->picks);
     case ExprKind::lane_reduce:
       return lane_reduce(e->op, std::move(args[0]));
   }

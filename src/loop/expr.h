@@ -35,6 +35,7 @@ enum class ExprKind : uint8_t {
   bitcast,     ///< same bits, another element type of the same size
   broadcast,   ///< scalar args[0] in all lanes
   ramp,        ///< args[0] + lane * args[1] (scalar integers)
+  shuffle,     ///< lane k is lane picks[k] of args[0] and args[1] (same type) one after the other
   lane_reduce  ///< `op` (add, mul, min, max) over all lanes of args[0]: a scalar; lane k with lane k + n/2, then halves
                ///< again (n a power of two, else in order)
 };
@@ -132,6 +133,7 @@ struct ExprNode {
   int64_t ival = 0;  ///< int_imm: value (unsigned types: its bits); load: stride
   double fval = 0;
   std::vector<Expr> args;
+  std::vector<int32_t> picks = {};  ///< shuffle
 };
 
 // Constructors. Operands of a binary operation must have the same element type; a scalar operand is broadcast to the
@@ -148,6 +150,8 @@ Expr cast(DType type, Expr a);
 Expr bitcast(DType type, Expr a);
 Expr broadcast(Expr a, int32_t lanes);
 Expr ramp(Expr base, Expr stride, int32_t lanes);
+/// Lanes of two vectors of one type: `picks`, of any length, count the lanes of `a` first, then those of `b`.
+Expr shuffle(Expr a, Expr b, std::vector<int32_t> picks);
 Expr lane_reduce(Op op, Expr a);
 
 // Nodes that name something of a LoopFunc. LoopBuilder makes them from its own tables; passes make them directly.

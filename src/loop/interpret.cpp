@@ -21,6 +21,7 @@ enum class Code : uint8_t {
   copy,
   broadcast,
   ramp,
+  shuffle,
   reduce,
   load,
   gather
@@ -36,6 +37,7 @@ struct Inst {
   int32_t out = -1, a = -1, b = -1, c = -1;
   int32_t buffer = -1;
   int64_t stride = 1;
+  const std::vector<int32_t>* picks = nullptr;  ///< shuffle: of the function's own node
 };
 
 struct Step {
@@ -142,6 +144,10 @@ class Program {
       inst.stride = e.args[0].lanes() == 1 ? 0 : 1;  // how the condition steps from lane to lane
     }
     if (e.kind == ExprKind::lane_reduce) inst.lanes = e.args[0].lanes();
+    if (e.kind == ExprKind::shuffle) {
+      inst.stride = e.args[0].lanes();
+      inst.picks = &e.picks;
+    }
     if (e.kind == ExprKind::load || e.kind == ExprKind::gather) inst.type = e.type.elem;
     inst.out = place(e.type);
     insts.push_back(inst);
@@ -168,6 +174,8 @@ class Program {
         return Code::broadcast;
       case ExprKind::ramp:
         return Code::ramp;
+      case ExprKind::shuffle:
+        return Code::shuffle;
       case ExprKind::lane_reduce:
         return Code::reduce;
       case ExprKind::load:
@@ -303,6 +311,16 @@ class Machine {
     }
   }
 
+  void shuffle(const Inst& in) {
+    const auto size = static_cast<size_t>(size_bytes(in.type));
+    std::byte* out = at(in.out);
+    for (const int32_t pick : *in.picks) {
+      const std::byte* from = pick < in.stride ? at(in.a) + pick * size : at(in.b) + (pick - in.stride) * size;
+      std::memcpy(out, from, size);
+      out += size;
+    }
+  }
+
   void execute(const Inst& in) {
     switch (in.code) {
       case Code::add_i64:
@@ -331,6 +349,8 @@ class Machine {
       }
       case Code::ramp:
         return ramp(in);
+      case Code::shuffle:
+        return shuffle(in);
       case Code::reduce:
         return eval::lane_reduce(in.op, in.type, in.lanes, at(in.a), at(in.out));
       case Code::load:

@@ -510,6 +510,12 @@ class Parser {
       const int32_t n = lanes();
       return build([&] { return name == "ramp" ? ramp(a[0], a[1], n) : broadcast(a[0], n); });
     }
+    if (name == "shuffle") {
+      const std::vector<Expr> a = arguments(2, 2);
+      std::vector<int32_t> picks;
+      while (accept(",")) picks.push_back(static_cast<int32_t>(integer()));
+      return build([&] { return shuffle(a[0], a[1], std::move(picks)); });
+    }
     if (name == "fma" || name == "select") {
       const std::vector<Expr> a = arguments(3, 3);
       return build([&] { return name == "fma" ? fma(a[0], a[1], a[2]) : select(a[0], a[1], a[2]); });

@@ -228,6 +228,8 @@ class Printer {
         return fmt::format("broadcast({}, {})", list(e), e.type.lanes);
       case ExprKind::ramp:
         return fmt::format("ramp({}, {})", list(e), e.type.lanes);
+      case ExprKind::shuffle:
+        return fmt::format("shuffle({}, {})", list(e), fmt::join(e.picks, ", "));
       case ExprKind::lane_reduce:
         return fmt::format("reduce_{}({})", name(e.op), list(e));
     }
@@ -278,9 +280,9 @@ std::string constant(const ExprNode& e) {
 
 bool is_keyword(std::string_view word) {
   static const std::set<std::string_view> kWords = {
-      "func",   "input", "output", "scratch",   "parallel", "for",     "in",    "step", "unrolled", "vector",
-      "let",    "reg",   "set",    "scatter",   "prefetch", "if",      "else",  "mask", "lanes",    "stride",
-      "gather", "fma",   "select", "broadcast", "ramp",     "bitcast", "align", "nan",  "inf"};
+      "func",   "input", "output", "scratch",   "parallel", "for",     "in",      "step",  "unrolled", "vector",
+      "let",    "reg",   "set",    "scatter",   "prefetch", "if",      "else",    "mask",  "lanes",    "stride",
+      "gather", "fma",   "select", "broadcast", "ramp",     "shuffle", "bitcast", "align", "nan",      "inf"};
   return kWords.contains(word);
 }
 

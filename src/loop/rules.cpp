@@ -33,7 +33,7 @@ bool commutes(Op op) {
 bool same_value(const Expr& a, const Expr& b, int depth = 6) {
   if (a.get() == b.get()) return true;
   if (depth == 0 || a->kind != b->kind || a->op != b->op || a->id != b->id || a->ival != b->ival ||
-      a->type != b->type || a->fval != b->fval || a->args.size() != b->args.size()) {
+      a->type != b->type || a->fval != b->fval || a->args.size() != b->args.size() || a->picks != b->picks) {
     return false;
   }
   for (size_t i = 0; i < a->args.size(); ++i) {

@@ -1,4 +1,6 @@
 // Structure of a function: types, scopes, what may be written. Bounds and races are in access.cpp.
+#include <algorithm>
+
 #include "loop/access.h"
 #include "loop/loop.h"
 #include "loop/node_map.h"
@@ -253,6 +255,11 @@ class Verifier {
       case ExprKind::ramp:
         fits = fits && e.args.size() == 2 && e.args[0].type() == VType{e.type.elem, 1} &&
                e.args[1].type() == e.args[0].type();
+        break;
+      case ExprKind::shuffle:
+        fits = fits && e.args.size() == 2 && e.args[0].type() == e.args[1].type() && elem(0) == e.type.elem &&
+               static_cast<int32_t>(e.picks.size()) == e.type.lanes &&
+               std::ranges::all_of(e.picks, [&](int32_t k) { return k >= 0 && k < 2 * lanes(0); });
         break;
       case ExprKind::lane_reduce:
         fits = fits && e.args.size() == 1 && elem(0) == e.type.elem && e.type.lanes == 1;

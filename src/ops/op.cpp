@@ -55,6 +55,8 @@ std::string_view name(Family family) {
       return "gather";
     case Family::resize:
       return "resize";
+    case Family::channels:
+      return "channels";
   }
   return "?";
 }

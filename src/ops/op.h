@@ -35,6 +35,7 @@ enum class Family : uint8_t {
   normalize,  ///< LayerNormalization, RMSNormalization, InstanceNormalization, GroupNormalization
   gather,     ///< Gather: rows by index
   resize,     ///< Resize, Upsample
+  channels,   ///< TakeChannels: channels of images in any order
 };
 std::string_view name(Family family);
 

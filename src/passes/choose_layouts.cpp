@@ -13,6 +13,7 @@
 #include "ops/reduction.h"
 #include "ops/views.h"
 #include "ops/window.h"
+#include "passes/channel_moves.h"
 #include "passes/pass.h"
 #include "schedule/emit.h"
 
@@ -29,7 +30,9 @@ class Layouts {
     if (block_ == 1 || !worthwhile() || !context_.take()) return;
     const std::vector<NodeId> order = graph_.order();
     for (NodeId id : order) decide(id);
-    for (NodeId id : order) convert_inputs(id);
+    graph_.sort();
+    graph_.remove_dead();
+    for (NodeId id : std::vector<NodeId>(graph_.order())) convert_inputs(id);
     for (auto& out : graph_.outputs()) {
       if (!graph_.type(out.value).layout.plain()) out.value = converted(out.value, Layout{}, "out");
     }
@@ -126,6 +129,55 @@ class Layouts {
     return true;
   }
 
+  /// Whether what reads `v` wants blocks, behind element-wise nodes and moves of channels.
+  bool wanted_in_blocks(ValueId v, std::set<ValueId>& seen) const {
+    if (!image(v) || !seen.insert(v).second) return false;
+    const auto users = graph_.users(v);
+    return std::any_of(users.begin(), users.end(), [&](NodeId id) {
+      const Node& user = static_cast<const Graph&>(graph_).node(id);
+      const bool conv = user.op->family == Family::conv || user.op->family == Family::conv_transpose;
+      if (conv && user.inputs[0] == v && conv_blocks(user)) return graph_.type(v).shape[1] > kPlanarChannels;
+      if (pool_blocks(user)) return true;
+      const bool passes = user.op->family == Family::map || user.op->family == Family::resize ||
+                          user.op->family == Family::channels || channel_move(graph_, user, 0);
+      return passes && std::any_of(user.outputs.begin(), user.outputs.end(),
+                                   [&](ValueId out) { return out != kNone && wanted_in_blocks(out, seen); });
+    });
+  }
+
+  /// Moves of channels whose blocks do not fall together, in the middle of blocked images: one TakeChannels for each
+  /// output, from where its channels are made.
+  bool take_channels(NodeId id) {
+    const Node node = static_cast<const Graph&>(graph_).node(id);
+    if (context_.plain_layout.contains(node.name)) return false;
+    std::vector<ChannelMove> moves;
+    bool from_blocks = false, to_blocks = false;
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      auto move = channel_move(graph_, node, i);
+      if (!move) return false;
+      from_blocks =
+          from_blocks || std::any_of(move->images.begin(), move->images.end(), [&](ValueId v) { return blocked(v); });
+      std::set<ValueId> seen;
+      to_blocks = to_blocks || wanted_in_blocks(node.outputs[i], seen);
+      moves.push_back(std::move(*move));
+    }
+    if (!from_blocks || !to_blocks) return false;
+    std::vector<std::pair<ValueId, std::string>> renamed;
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const ChannelMove move = through_producers(graph_, moves[i], block_);
+      TensorType type = graph_.type(node.outputs[i]);
+      type.layout.block = block_;
+      const std::string name = node.name + (node.outputs.size() > 1 ? "." + std::to_string(i) : "");
+      const NodeId made = graph_.add_node(find_op("kilter", "TakeChannels", 1), name, 1, {{"channels", move.channels}},
+                                          move.images, {type}, {name});
+      renamed.emplace_back(graph_.node(made).outputs[0], graph_.value(node.outputs[i]).name);
+      graph_.replace_uses(node.outputs[i], renamed.back().first);
+    }
+    graph_.erase(id);
+    for (const auto& [value, name] : renamed) graph_.rename(value, name);
+    return true;
+  }
+
   void decide(NodeId id) {
     Node& node = graph_.node(id);
     bool block = false;
@@ -153,6 +205,10 @@ class Layouts {
         break;
       case Family::movement:
         block = node.op->name == "Concat" ? concat_blocks(node) : parts_block(node);
+        if (!block && take_channels(id)) return;
+        break;
+      case Family::gather:
+        if (take_channels(id)) return;
         break;
       default:
         break;
@@ -208,7 +264,7 @@ class Layouts {
         } else if (!channels && t.layout.block > 1) {
           to = converted(in, Layout{}, "plain");
         }
-      } else if (i == 0 || graph_.node(id).op->name == "Concat") {
+      } else if (i == 0 || family == Family::channels || graph_.node(id).op->name == "Concat") {
         const bool planar = family == Family::conv && t.layout.block == 1 && t.shape[1] <= kPlanarChannels &&
                             graph_.node(id).int_attr("group", 1) == 1;
         if (t.layout.block == 1 && !planar) to = converted(in, Layout{block_, {}}, "blocked");

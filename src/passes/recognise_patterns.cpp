@@ -4,9 +4,11 @@
 //   Mul(x, Clip(x + 3, 0, 6)) / 6   Mul(x, HardSigmoid(x))    =>  HardSwish(x)
 //   x * 0.5 * (1 + Erf(x / sqrt 2)), in any order             =>  Gelu(x)
 //   d = x - mean(x); d / sqrt(mean(d * d) + e) * s + b        =>  LayerNormalization(x, s, b)
-//   x / sqrt(mean(x * x) + e) * s, s before or after          =>  RMSNormalization(x, s); of d: LayerNormalization(x,
-//   s) Reshape(InstanceNormalization(Reshape(x, [n, g, ...])))   =>  GroupNormalization(x; g) GroupNormalization(x, s,
-//   b) * t + u, t and u by channel   =>  GroupNormalization(x, s t, b t + u)
+//   x / sqrt(mean(x * x) + e) * s, s before or after          =>  RMSNormalization(x, s)
+//   the same of differences from the mean                     =>  LayerNormalization(x, s)
+//   Reshape(InstanceNormalization(Reshape(x, [n, g, ...])))   =>  GroupNormalization(x; g)
+//   GroupNormalization(x, s, b) * t + u, t and u by channel   =>  GroupNormalization(x, s t, b t + u)
+//   Reshape(Transpose(Reshape(x, [n, g, c/g, h, w])))         =>  Gather(x, order of channels)
 
 #include <algorithm>
 #include <cmath>
@@ -27,7 +29,7 @@ class Recogniser {
 
   void run() {
     apply({&Recogniser::swish, &Recogniser::hard_swish, &Recogniser::gelu, &Recogniser::layer_norm,
-           &Recogniser::group_norm, &Recogniser::scaled_group_norm});
+           &Recogniser::group_norm, &Recogniser::scaled_group_norm, &Recogniser::channel_shuffle});
     apply({&Recogniser::rms_norm});  // whose form is a part of LayerNormalization's
     graph_.sort();
     graph_.remove_dead();
@@ -309,6 +311,24 @@ class Recogniser {
     };
     return b_.add("GroupNormalization", {x, spread(*scale, ".scale"), spread(*bias, ".bias")},
                   {{"epsilon", norm->float_attr("epsilon", 1e-5F)}, {"num_groups", rows[1]}}, node.name);
+  }
+
+  /// Channels in the order of their places within a group: a row of groups a place.
+  std::optional<ValueId> channel_shuffle(const Node& node) {
+    if (node.op->name != "Reshape") return std::nullopt;
+    const Node* swap = made_by(node.inputs[0], "Transpose");
+    const Node* split = swap == nullptr ? nullptr : made_by(swap->inputs[0], "Reshape");
+    if (split == nullptr || swap->ints_attr("perm") != std::vector<int64_t>{0, 2, 1, 3, 4}) return std::nullopt;
+    const ValueId x = split->inputs[0];
+    const Shape &shape = graph_.type(x).shape, &groups = graph_.type(split->outputs[0]).shape;
+    if (shape.size() != 4 || graph_.type(node.outputs[0]).shape != shape || elems(shape) == 0) return std::nullopt;
+    const Shape wanted{shape[0], groups[1], groups[2], shape[2], shape[3]};
+    if (groups != wanted || !read_once(graph_, node.inputs[0]) || !read_once(graph_, swap->inputs[0]) ||
+        !context_.take())
+      return std::nullopt;
+    Tensor order(DType::i64, {shape[1]});
+    for (int64_t c = 0; c < shape[1]; ++c) order.data<int64_t>()[c] = c % groups[1] * groups[2] + c / groups[1];
+    return b_.add("Gather", {x, b_.constant(order, node.name + ".order")}, {{"axis", int64_t{1}}}, node.name);
   }
 
   /// The factor or summand of each channel of values of `shape`; one element stands for all.

@@ -1,5 +1,5 @@
-// Depthwise convolution (one input and one output channel per group): vectors run over channels, a register tile over
-// the pixels of a row; padding lies in the input's halo.
+// Depthwise convolution (one input and one output channel per group), and groups of so few channels that a vector holds
+// several: vectors run over channels, a register tile over the pixels of a row; padding lies in the input's halo.
 
 #include <algorithm>
 
@@ -32,7 +32,7 @@ Answer<DepthwiseNest> analyse(const Task& task, const TargetLimits& limits) {
 
 std::vector<Knob> knobs(const DepthwiseNest& d, const TargetLimits& limits) {
   Knob tile{"tile", {}};
-  for (int64_t t = 1; t <= std::min(d.out_w, most_row_pixels(limits)); ++t) tile.values.push_back(t);
+  for (int64_t t = 1; t <= std::min(d.out_w, most_row_pixels(d, limits)); ++t) tile.values.push_back(t);
   return {tile};
 }
 
@@ -97,8 +97,8 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
     const Expr x1 = e.b.let("x1", origin + w0 * Expr(d.step_w * strides[3]));
     return [&, x1](const Expr& r) { return x1 + r * Expr(d.dilation_h * strides[2]); };
   };
-  const int64_t share = ceil_div(d.taps(), d.out_h);
-  prefetch_taps(e.b, d, buffers, block + Expr(1), row * Expr(share), share, lanes);
+  const int64_t share = ceil_div(d.products(), d.out_h);
+  prefetch_weights(e.b, d, buffers, block + Expr(1), row * Expr(share), share, lanes);
   emit_depthwise_row(e, d, schedule.knob("tile"), input, buffers, n, block, row);
   Lowered lowered;
   lowered.stages.push_back(e.finish(lowered));
@@ -107,7 +107,12 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
 
 }  // namespace
 
-const Template conv2d_depthwise{
-    "conv2d_depthwise", "depthwise 2-D convolution by rows of pixels", space, pick, lower, candidates, estimate};
+const Template conv2d_depthwise{"conv2d_depthwise",
+                                "depthwise 2-D convolution, and of few channels a group, by rows of pixels",
+                                space,
+                                pick,
+                                lower,
+                                candidates,
+                                estimate};
 
 }  // namespace kilter

@@ -68,6 +68,10 @@ Answer<Pair> analyse_nodes(const Graph& graph, const Node& conv, const Node& dep
   }
   auto nest = direct_nest(conv, x, graph.type(conv.inputs[1]), between);
   if (auto* rejected = std::get_if<Rejected>(&nest)) return *rejected;
+  if (const int64_t channels = between.shape[1]; depthwise.int_attr("group", 1) != channels) {
+    return Rejected{"groups = input channels = output channels", std::to_string(depthwise.int_attr("group", 1)),
+                    fmt::format("{} in, {} out", channels, y.shape[1])};
+  }
   auto second = depthwise_nest(depthwise, between, graph.type(depthwise.inputs[1]), y, lanes);
   if (auto* rejected = std::get_if<Rejected>(&second)) return *rejected;
   Pair p{std::get<ConvNest>(nest), std::get<DepthwiseNest>(second), y.shape[1]};
@@ -249,7 +253,7 @@ class PairEmitter {
     zero_columns();
     const DepthwiseNest& d = p_.depthwise;
     for (int64_t v = 0; v < s_.tile.vectors; ++v)
-      prefetch_taps(b_, d, second_, ocg_ * Expr(s_.tile.vectors) + Expr(v), Expr(0), d.taps(), lanes_);
+      prefetch_weights(b_, d, second_, ocg_ * Expr(s_.tile.vectors) + Expr(v), Expr(0), d.taps(), lanes_);
     const Expr first = b_.let("first", item_ * Expr(s_.band));
     const int64_t kept = std::max<int64_t>(d.reach() - d.step_h, 0);  // rows of the window before that are still there
     b_.loop("h", first, min(first + Expr(s_.band), Expr(d.out_h)), [&](const Expr& h) {

@@ -10,12 +10,12 @@ namespace {
 
 constexpr int64_t kUnrolledTaps = 9;  ///< kernels up to 3x3 are unrolled whole, larger ones row by row
 
-/// Cycles of one row tile of `pixels`: a load and a multiply-add for each tap and pixel and a load of each tap's
+/// Cycles of one row tile of `pixels`: a load and a multiply-add for each product and pixel and a load of each one's
 /// weights on two ports each, at least the latency of the chain of a tap; one store a pixel.
 double tile_cycles(const DepthwiseNest& d, int64_t pixels) {
   if (pixels == 0) return 0;
   const double tap = std::max(static_cast<double>(pixels + 1) / 2, 4.0);
-  return static_cast<double>(d.taps()) * tap + static_cast<double>(pixels);
+  return static_cast<double>(d.products()) * tap + static_cast<double>(pixels);
 }
 
 }  // namespace
@@ -24,21 +24,29 @@ Answer<DepthwiseNest> depthwise_nest(const Node& conv, const TensorType& x, cons
                                      int32_t lanes) {
   if (x.shape.size() != 4) return Rejected{"rank of the input", "4", std::to_string(x.shape.size())};
   const int64_t groups = conv.int_attr("group", 1);
-  if (groups != x.shape[1] || groups != y.shape[1]) {
-    return Rejected{"groups = input channels = output channels", std::to_string(groups),
-                    fmt::format("{} in, {} out", x.shape[1], y.shape[1])};
+  const int64_t each = x.shape[1] / groups, out = y.shape[1] / groups;
+  if (each != out || (each > 1 && (groups == 1 || each >= lanes || lanes % each != 0))) {
+    return Rejected{"channels of a group, as many in as out",
+                    fmt::format("1, or of several groups part of a vector of {}", lanes),
+                    fmt::format("{} in, {} out", each, out)};
   }
   if (x.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.dtype))};
   const Window win = conv_window(conv, x.shape, w.shape);
-  return DepthwiseNest{x.shape[0],         ceil_div(groups, lanes), w.shape[2],     w.shape[3],
-                       win.dilations[0],   win.dilations[1],        win.strides[0], win.strides[1],
-                       -win.pads_begin[0], -win.pads_begin[1],      y.shape[2],     y.shape[3]};
+  DepthwiseNest nest{.n = x.shape[0], .blocks = ceil_div(x.shape[1], lanes), .each = each};
+  nest.kernel_h = w.shape[2], nest.kernel_w = w.shape[3];
+  nest.dilation_h = win.dilations[0], nest.dilation_w = win.dilations[1];
+  nest.step_h = win.strides[0], nest.step_w = win.strides[1];
+  nest.first_h = -win.pads_begin[0], nest.first_w = -win.pads_begin[1];
+  nest.out_h = y.shape[2], nest.out_w = y.shape[3];
+  return nest;
 }
 
-int64_t most_row_pixels(const TargetLimits& limits) { return limits.vector_registers >= 32 ? 14 : 8; }
+int64_t most_row_pixels(const DepthwiseNest& nest, const TargetLimits& limits) {
+  return limits.vector_registers >= 32 && nest.each == 1 ? 14 : 8;
+}
 
 int64_t pick_row_tile(const DepthwiseNest& nest, const TargetLimits& limits) {
-  return ceil_div(nest.out_w, ceil_div(nest.out_w, most_row_pixels(limits)));
+  return ceil_div(nest.out_w, ceil_div(nest.out_w, most_row_pixels(nest, limits)));
 }
 
 double row_cycles(const DepthwiseNest& nest, int64_t tile) {
@@ -46,19 +54,21 @@ double row_cycles(const DepthwiseNest& nest, int64_t tile) {
 }
 
 Tensor pack_depthwise(const Tensor& w, const DepthwiseNest& d, int32_t lanes) {
-  const int64_t taps = d.taps();
-  Tensor packed(DType::f32, {d.blocks * taps * lanes});
-  const int64_t channels = w.shape()[0];
+  Tensor packed(DType::f32, {d.blocks * d.products() * lanes});
+  const int64_t channels = w.shape()[0], row = d.kernel_w;
+  const float* from = w.data<float>();
   for (int64_t c = 0; c < channels; ++c) {
-    for (int64_t t = 0; t < taps; ++t)
-      packed.data<float>()[(c / lanes * taps + t) * lanes + c % lanes] = w.data<float>()[c * taps + t];
+    float* block = packed.data<float>() + c / lanes * d.products() * lanes + c % lanes;
+    for (int64_t i = 0; i < d.each; ++i)
+      for (int64_t r = 0; r < d.kernel_h; ++r)
+        for (int64_t s = 0; s < row; ++s) block[((r * d.each + i) * row + s) * lanes] = *from++;
   }
   return packed;
 }
 
-void prefetch_taps(LoopBuilder& b, const DepthwiseNest& nest, const DepthwiseBuffers& buffers, const Expr& block,
-                   const Expr& first, int64_t count, int32_t lanes) {
-  const Expr at = b.let("ahead", (block * Expr(nest.taps()) + first) * Expr(lanes));
+void prefetch_weights(LoopBuilder& b, const DepthwiseNest& nest, const DepthwiseBuffers& buffers, const Expr& block,
+                      const Expr& first, int64_t count, int32_t lanes) {
+  const Expr at = b.let("ahead", (block * Expr(nest.products()) + first) * Expr(lanes));
   prefetch_lines(b, buffers.weights, at, count * lanes);
   if (buffers.bias.id >= 0) prefetch_lines(b, buffers.bias, block * Expr(lanes), lanes);
 }
@@ -89,20 +99,21 @@ class RowEmitter {
           b_.reg("acc", biased ? b_.load(buffers_.bias, block_ * Expr(lanes_), lanes_) : imm(DType::f32, 0, lanes_)));
     }
     const auto row_at = input_.tile(w0);
-    const Expr w1 = b_.let("w1", block_ * Expr(d_.taps() * lanes_));
+    const Expr w1 = b_.let("w1", block_ * Expr(d_.products() * lanes_));
     const auto row = [&](const Expr& r) {
       const Expr from = row_at(r);
-      for (int64_t s = 0; s < d_.kernel_w; ++s) {
-        const Expr weight =
-            b_.let("w", b_.load(buffers_.weights, w1 + (r * Expr(d_.kernel_w) + Expr(s)) * Expr(lanes_), lanes_));
+      for (int64_t product = 0; product < d_.each * d_.kernel_w; ++product) {
+        const int64_t channel = product / d_.kernel_w, s = product % d_.kernel_w;
+        const Expr at = w1 + (r * Expr(d_.each * d_.kernel_w) + Expr(product)) * Expr(lanes_);
+        const Expr weight = b_.let("w", b_.load(buffers_.weights, at, lanes_));
         for (int64_t p = 0; p < pixels; ++p) {
-          const Expr at = from + Expr((p * d_.step_w + s * d_.dilation_w) * input_.pixel);
+          const Expr x = b_.load(input_.buf, from + Expr((p * d_.step_w + s * d_.dilation_w) * input_.pixel), lanes_);
           const int32_t reg = acc[static_cast<size_t>(p)];
-          b_.set(reg, fma(b_.load(input_.buf, at, lanes_), weight, b_.get(reg)));
+          b_.set(reg, fma(spread(x, channel), weight, b_.get(reg)));
         }
       }
     };
-    if (d_.taps() <= kUnrolledTaps) {
+    if (d_.products() <= kUnrolledTaps) {
       for (int64_t r = 0; r < d_.kernel_h; ++r) row(Expr(r));
     } else {
       b_.loop("r", 0, d_.kernel_h, row);
@@ -114,6 +125,14 @@ class RowEmitter {
   }
 
  private:
+  /// Channel `channel` of each group in all lanes of the group.
+  Expr spread(const Expr& x, int64_t channel) const {
+    if (d_.each == 1) return x;
+    std::vector<int32_t> picks;
+    for (int64_t k = 0; k < lanes_; ++k) picks.push_back(static_cast<int32_t>(k / d_.each * d_.each + channel));
+    return shuffle(x, x, std::move(picks));
+  }
+
   Emitter& e_;
   LoopBuilder& b_;
   const DepthwiseNest& d_;

@@ -1,10 +1,10 @@
 // Element-wise tasks: dimensions that are contiguous in every operand are merged, the innermost runs in vectors, the
-// outer ones in parallel. Layout changes are element-wise too: there vectors run over the pixels of a row, contiguous
-// on the plain side; the strided accesses of the blocked side stay within a few KiB.
+// outer ones in parallel. Layout changes are element-wise too, and run as layout_change.h says.
 
 #include <algorithm>
 
 #include "schedule/emit.h"
+#include "schedule/layout_change.h"
 #include "schedule/templates.h"
 
 namespace kilter {
@@ -21,8 +21,6 @@ const Operand& domain_operand(const Task& task) {
   }
   return task.outputs[0];
 }
-
-bool is_immediate(const Operand& o) { return o.constant != nullptr && o.constant->elems() == 1; }
 
 /// A plain operand with several channels beside blocked ones.
 bool mixed_layouts(const Task& task, const Domain& domain) {
@@ -128,90 +126,6 @@ void emit_vectors(Emitter& e, const Domain& domain, int64_t item_elems) {
   nest(serial);
 }
 
-constexpr int64_t kRowPixels = 128;  ///< of a layout change: 8 KiB of blocked f32 at 16 lanes, well within L1
-
-/// Vectors over the lanes of the blocked side.
-void emit_lanes(Emitter& e, const Domain& domain) {
-  Site site;
-  site.index.assign(domain.rank(), Expr(0));
-  const size_t last = domain.rank() - 1;
-  site.vec_dim = static_cast<int32_t>(last);
-  site.lanes = domain.block;
-  for (size_t d = 0; d + 1 < last; ++d) site.index[d] = e.b.parallel("i" + std::to_string(d), domain.dims[d]);
-  if (last < 3) {
-    if (last == 2) site.index[1] = e.b.parallel("cb", domain.dims[1]);
-    e.map(domain, site);
-    return;
-  }
-  e.b.loop("w", 0, domain.dims[last - 1], [&](const Expr& w) {
-    site.index[last - 1] = w;
-    e.map(domain, site);
-  });
-}
-
-/// The first of the last spatial dimensions that are one row of pixels in every operand.
-size_t first_of_row(const Task& task, const Domain& domain) {
-  size_t first = domain.rank() - 2;
-  int64_t pixels = domain.dims[first];
-  for (; first > 2; --first) {
-    for (const auto* list : {&task.inputs, &task.outputs}) {
-      for (const Operand& o : *list) {
-        if (is_immediate(o)) continue;
-        const Shape strides = strides_in(domain, o);
-        if (strides[first - 1] != strides[domain.rank() - 2] * pixels) return first;
-      }
-    }
-    pixels *= domain.dims[first - 1];
-  }
-  return first;
-}
-
-/// Pixels [base, base + extent) of a row, lane by lane of the blocked side, with vectors over pixels.
-void emit_row(Emitter& e, const Domain& domain, const Site& at, const Expr& base, int64_t extent) {
-  const size_t last = domain.rank() - 1;
-  const auto lanes = [&](const Expr& block, int64_t count) {
-    Site site = at;
-    site.index[1] = block;
-    e.b.loop("c", 0, count, [&](const Expr& c) {
-      site.index[last] = c;
-      e.b.vector_loop("v", extent, [&](const Expr& v) {
-        site.index[last - 1] = base + v;
-        e.map(domain, site);
-      });
-    });
-  };
-  const int64_t full = domain.shape[1] / domain.block, rest = domain.shape[1] % domain.block;
-  const auto whole = [&] { lanes(at.index[1], domain.block); };
-  if (rest == 0) return whole();
-  const auto part = [&] { lanes(Expr(full), rest); };
-  if (full == 0) return part();
-  e.b.if_then(binary(Op::lt, at.index[1], Expr(full)), whole, part);
-}
-
-void emit_pixels(Emitter& e, const Domain& domain, size_t first, int64_t pixels) {
-  Site site;
-  site.index.assign(domain.rank(), Expr(0));
-  for (size_t d = 0; d < first; ++d) site.index[d] = e.b.parallel("i" + std::to_string(d), domain.dims[d]);
-  if (pixels <= kRowPixels) return emit_row(e, domain, site, 0, pixels);
-  const int64_t full = pixels / kRowPixels, rest = pixels % kRowPixels;
-  const Expr chunk = e.b.parallel("chunk", full + (rest > 0 ? 1 : 0));
-  const auto whole = [&] { emit_row(e, domain, site, chunk * Expr(kRowPixels), kRowPixels); };
-  if (rest == 0) return whole();
-  e.b.if_then(binary(Op::lt, chunk, Expr(full)), whole,
-              [&] { emit_row(e, domain, site, Expr(full * kRowPixels), rest); });
-}
-
-void emit_layout_change(Emitter& e, const Domain& domain) {
-  if (domain.rank() < 4) return emit_lanes(e, domain);
-  const size_t first = first_of_row(e.task(), domain);
-  int64_t pixels = 1;
-  for (size_t d = first; d + 1 < domain.rank(); ++d) pixels *= domain.dims[d];
-  const bool to_plain = std::all_of(e.task().outputs.begin(), e.task().outputs.end(),
-                                    [](const Operand& o) { return o.type.layout.block == 1; });
-  if (!to_plain || pixels < domain.block) return emit_lanes(e, domain);
-  emit_pixels(e, domain, first, pixels);
-}
-
 Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
   auto knobs = space(task, limits);
   if (auto* rejected = std::get_if<Rejected>(&knobs)) return *rejected;
@@ -225,7 +139,7 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   const Domain domain = domain_of(domain_operand(task).type);
   Emitter e(task, "map");
   if (mixed_layouts(task, domain)) {
-    emit_layout_change(e, domain);
+    emit_layout_change(e, domain, lanes_of(limits));
   } else {
     emit_vectors(e, domain, schedule.knob("item"));
   }

@@ -20,6 +20,7 @@ extern const Template normalize_rows;
 extern const Template normalize_groups;
 extern const Template gather_rows;
 extern const Template resize_table;
+extern const Template take_channels;
 extern const Template move_regions;
 extern const Template map_elementwise;
 

@@ -180,6 +180,28 @@ TEST_P(EachType, LaneReductions) {
   }
 }
 
+TEST_P(EachType, Shuffles) {
+  std::mt19937_64 random(7);
+  for (const Target& target : targets_here()) {
+    for (const int32_t lanes : {1, 3, 4, 8, 16}) {
+      LoopBuilder b(fmt::format("shuffle_{}x{}", name(GetParam()), lanes));
+      const Buf x = b.input("x", GetParam(), kBlocks * lanes * 2);
+      const Buf y = b.output("y", GetParam(), kBlocks * 40);
+      const Expr i = b.parallel("i", kBlocks);
+      const Expr u = b.let("u", b.load(x, i * Expr(2 * lanes), lanes));
+      const Expr v = b.let("v", b.load(x, i * Expr(2 * lanes) + lanes, lanes));
+      int64_t at = 0;
+      for (const int32_t out : {1, 5, lanes, 16}) {
+        std::vector<int32_t> picks;
+        for (int32_t k = 0; k < out; ++k) picks.push_back(static_cast<int32_t>(random() % (2 * lanes)));
+        b.store(y, i * Expr(40) + at, shuffle(u, v, picks));
+        at += out;
+      }
+      check(b.finish(), target);
+    }
+  }
+}
+
 TEST_P(EachType, MasksStridesAndGathers) {
   for (const Target& target : targets_here()) {
     for (const int32_t lanes : {1, 3, 8, 16}) {

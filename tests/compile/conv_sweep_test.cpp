@@ -82,7 +82,7 @@ ValueId add_conv(SweepNet& net, ValueId x) {
     group = in[1], out = in[1] * (kind == 9 ? draw.pick({1, 2}) : 1);
   } else if (kind == 6) {
     group = draw_divisor(draw, in[1]);
-    out = group * draw.pick({1, 3, 8, 16});
+    out = draw.chance(30) ? in[1] : group * draw.pick({1, 3, 8, 16});
     while (out > group && in[0] * in[2] * in[3] * in[1] / group * k.h * k.w * out > kMostMacs) out -= group;
   }
   while (group == 1 && out > 1 && in[0] * in[2] * in[3] * in[1] * k.h * k.w * out > kMostMacs) out /= 2;
@@ -236,6 +236,24 @@ void make_scaled(SweepNet& net) {
 }
 
 /// Runs of channels of what a convolution wrote, some of whole blocks, read, joined and summed again.
+/// The channels of an image in another order: a shuffle as exporters write it, or any of them.
+ValueId reordered(SweepNet& net, ValueId v) {
+  Draw& draw = net.draw;
+  const Shape shape = net.shape(v);
+  const auto list = [&](const Ints& ints) {
+    return net.b.constant(Tensor::of<int64_t>({static_cast<int64_t>(ints.size())}, std::span<const int64_t>(ints)));
+  };
+  const int64_t groups = draw.pick({2, 3, 4, 8});
+  if (shape[1] % groups == 0 && draw.chance(70)) {
+    const ValueId split = net.b.add("Reshape", {v, list({shape[0], groups, shape[1] / groups, shape[2], shape[3]})});
+    const ValueId swapped = net.b.add("Transpose", {split}, {{"perm", Ints{0, 2, 1, 3, 4}}});
+    return net.b.add("Reshape", {swapped, list(shape)});
+  }
+  Ints order;
+  for (int64_t k = draw.between(1, 2 * shape[1]); k > 0; --k) order.push_back(draw.between(-shape[1], shape[1] - 1));
+  return net.b.add("Gather", {v, list(order)}, {{"axis", int64_t{1}}});
+}
+
 void make_parts(SweepNet& net) {
   Draw& draw = net.draw;
   Plane plane = draw_plane(draw);
@@ -264,7 +282,9 @@ void make_parts(SweepNet& net) {
     net.output(joined[2]);
     joined.pop_back();
   }
-  const ValueId v = net.elementwise(net.b.add("Concat", joined, {{"axis", int64_t{1}}}));
+  ValueId v = net.b.add("Concat", joined, {{"axis", int64_t{1}}});
+  if (draw.chance(40)) v = reordered(net, v);
+  v = net.elementwise(v);
   net.output(draw.chance(70) ? add_conv(net, v) : v);
 }
 
@@ -314,7 +334,8 @@ INSTANTIATE_TEST_SUITE_P(
                     NetKind{"OtherConv", make_other_conv, 20},
                     NetKind{"ConvTranspose", make_conv_transpose, 24, {"conv_transpose"}, true},
                     NetKind{"Pool", make_pool, 30, {"pool_rows"}}, NetKind{"Gate", make_gate, 20, {"map"}},
-                    NetKind{"Scaled", make_scaled, 20, {"conv2d_direct"}}, NetKind{"Parts", make_parts, 40},
+                    NetKind{"Scaled", make_scaled, 20, {"conv2d_direct"}},
+                    NetKind{"Parts", make_parts, 60, {"take_channels"}},
                     NetKind{"Normalized", make_normalized, 30, {"normalize_groups"}},
                     NetKind{"Resize", make_resize, 20, {"resize_table"}}),
     [](const auto& family) { return std::string(family.param.name); });

@@ -87,6 +87,11 @@ TEST(Expr, VectorsAndRamps) {
   EXPECT_EQ(shown(first_lanes(kI, 4)), "ramp(0:i32, 1:i32, 4) < broadcast(i32(min(i, 4)), 4)");
   EXPECT_EQ(shown(first_lanes_count(first_lanes(kI, 4))), "i32(min(i, 4))");
   EXPECT_EQ(shown(first_lanes(9, 4)), "1:boolx4");
+  EXPECT_EQ(shown(shuffle(kV, kV + kA, {0, 8, 1, 9})), "shuffle(v, v + broadcast(a, 8), 0, 8, 1, 9)");
+  EXPECT_EQ(shown(shuffle(kV, kV + kA, {0, 1, 2, 3, 4, 5, 6, 7})), "v") << "all of the first";
+  EXPECT_EQ(shown(shuffle(kV + kA, kV, {8, 9, 10, 11, 12, 13, 14, 15})), "v") << "all of the second";
+  const Expr same = broadcast(kA, 8);
+  EXPECT_EQ(shown(shuffle(same, same, {3, 1})), "broadcast(a, 2)");
   EXPECT_FALSE(first_lanes_count(binary(Op::lt, ramp(kN, kN, 4), broadcast(kN, 4))).defined());
 }
 
@@ -100,6 +105,8 @@ TEST(Expr, TypeErrors) {
   EXPECT_EQ(error_of([] { broadcast(kV, 4); }), "loop IR: broadcast of f32x8 to 4 lanes");
   EXPECT_EQ(error_of([] { load_expr(DType::f32, 0, kN); }), "loop IR: the index of a load has type i32, expected i64");
   EXPECT_EQ(error_of([] { lane_reduce(Op::sub, kV); }), "loop IR: lane_reduce by sub");
+  EXPECT_EQ(error_of([] { shuffle(kV, kA, {0}); }), "loop IR: shuffle of f32x8 and f32: expected two of one type");
+  EXPECT_EQ(error_of([] { shuffle(kV, kV, {0, 16}); }), "loop IR: shuffle picks lane 16, expected 0 to 15");
   EXPECT_EQ(error_of([] { kI + Expr(); }), "loop IR: an operand of add is undefined");
 }
 

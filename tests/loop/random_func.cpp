@@ -134,6 +134,12 @@ class Generator {
       return lane_reduce(kReduce[pick(4)], value(t, 8, depth - 1));
     }
     if (lanes > 1 && chance(10)) return broadcast(value(t, 1, depth - 1), lanes);
+    if (lanes > 1 && vector_depth_ == 0 && chance(8)) {
+      const int32_t each = chance(50) ? lanes : 8;
+      std::vector<int32_t> picks;
+      for (int32_t k = 0; k < lanes; ++k) picks.push_back(static_cast<int32_t>(pick(2 * each)));
+      return shuffle(value(t, each, depth - 1), value(t, each, depth - 1), std::move(picks));
+    }
     return is_float(t) ? floating(t, lanes, depth) : integral(t, lanes, depth);
   }
 

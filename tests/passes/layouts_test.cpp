@@ -107,15 +107,78 @@ TEST(ChooseLayouts, PartsOfWholeBlocksStayBlockedAndShareTheHalo) {
   EXPECT_NE(slice.find("%c: f32[1,12,4,4]{c8 halo1,1,1,1} = Slice@13 \"c\"(%a,"), std::string::npos) << slice;
 }
 
-TEST(ChooseLayouts, PartsOfBlocksAreCutFromPlainImages) {
-  for (const auto& [node, channels] : std::vector<std::pair<std::string_view, int64_t>>{
-           {"%b: f32[1,4,4,4], %c: f32[1,16,4,4] = Split@13 \"s\" {axis=1}(%a, %uneven)", 16},
-           {"%c: f32[1,6,4,4] = Slice@13 \"s\"(%a, %eight, %end, %one, %two)", 6}}) {
-    const std::string text = cut(node, channels);
-    EXPECT_NE(text.find("%a.plain: f32[1,20,4,4] = kilter::Relayout@1"), std::string::npos) << text;
-    EXPECT_NE(text.find("(%a.plain, "), std::string::npos) << text;
-    EXPECT_NE(text.find("%c.blocked"), std::string::npos) << text;
-  }
+TEST(ChooseLayouts, PartsOfBlocksAreTakenChannelByChannel) {
+  const std::string text = cut("%b: f32[1,4,4,4], %c: f32[1,16,4,4] = Split@13 \"s\" {axis=1}(%a, %uneven)", 16);
+  EXPECT_NE(text.find("%c: f32[1,16,4,4]{c8 halo1,1,1,1} = kilter::TakeChannels@1 \"s.1\" {channels=[4, 5, 6, 7, 8, 9, "
+                      "10, 11, 12, 13, 14, 15, 16, 17, 18, 19]}(%a)"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("s.0"), std::string::npos) << text;
+  EXPECT_EQ(text.find("%a.plain"), std::string::npos) << text;
+}
+
+TEST(ChooseLayouts, PartsInStepsAreCutFromPlainImages) {
+  const std::string text = cut("%c: f32[1,6,4,4] = Slice@13 \"s\"(%a, %eight, %end, %one, %two)", 6);
+  EXPECT_NE(text.find("%a.plain: f32[1,20,4,4] = kilter::Relayout@1"), std::string::npos) << text;
+  EXPECT_NE(text.find("(%a.plain, "), std::string::npos) << text;
+  EXPECT_NE(text.find("%c.blocked"), std::string::npos) << text;
+}
+
+/// Two convolutions into 12 and 4 channels, `moves` of them that end in %d: f32[1,16,4,4], and what reads that.
+std::string joined(std::string_view moves, std::string_view reader) {
+  return after(choose_layouts, fmt::format(R"(graph "g" {{
+    input %x: f32[1,8,4,4]
+    const %w: f32[12,8,1,1]#0
+    const %v: f32[4,8,1,1]#0
+    const %u: f32[8,16,1,1]#0
+    const %shape: i64[2](1, 256)
+    const %order: i64[16](0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, -1)
+    %a: f32[1,12,4,4] = Conv@11 "a"(%x, %w)
+    %b: f32[1,4,4,4] = Conv@11 "b"(%x, %v)
+    {}
+    {}
+    output "e" %e
+  }})",
+                                           moves, reader));
+}
+
+constexpr std::string_view kShuffled =
+    "%c: f32[1,16,4,4] = Concat@13 \"c\" {axis=1}(%a, %b)\n"
+    "    %d: f32[1,16,4,4] = Gather@13 \"d\" {axis=1}(%c, %order)";
+
+TEST(ChooseLayouts, MovesOfChannelsAreOneNode) {
+  const std::string text = joined(kShuffled, "%e: f32[1,8,4,4] = Conv@11 \"e\"(%d, %u)");
+  EXPECT_NE(
+      text.find("%d: f32[1,16,4,4]{c8} = kilter::TakeChannels@1 \"d_1\" {channels=[0, 4, 8, 12, 1, 5, 9, 13, 2, 6, "
+                "10, 14, 3, 7, 11, 15]}(%a, %b)\n"),
+      std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("%c:"), std::string::npos) << text;
+}
+
+TEST(ChooseLayouts, MovesOfChannelsStayPlainWhereNothingWantsBlocks) {
+  const std::string text = joined(kShuffled, "%e: f32[1,256] = Reshape@14 \"e\"(%d, %shape)");
+  EXPECT_EQ(text.find("TakeChannels"), std::string::npos) << text;
+  EXPECT_NE(text.find("Gather@13 \"d\""), std::string::npos) << text;
+}
+
+TEST(ChooseLayouts, MovesOfWholeBlocksAreViewsOfOthers) {
+  std::string moves = "%c0: f32[1,8,4,4] = Relu@14 \"c0\"(%x)\n";
+  const auto part = [&](int k, std::string_view from, int64_t first) {
+    moves += fmt::format("const %f{0}: i64[1]({1})\n const %l{0}: i64[1]({2})\n", k, first, first + 2);
+    moves += fmt::format("%p{0}: f32[1,2,4,4] = Slice@13 \"p{0}\"(%{1}, %f{0}, %l{0}, %channel)\n", k, from, first);
+  };
+  moves += "const %channel: i64[1](1)\n";
+  part(0, "a", 1), part(1, "b", 1), part(2, "a", 5), part(3, "a", 9);
+  moves += "%q: f32[1,8,4,4] = Concat@13 \"q\" {axis=1}(%p0, %p1, %p2, %p3)\n";
+  moves += "%d: f32[1,16,4,4] = Concat@13 \"d\" {axis=1}(%q, %c0)";
+  const std::string text = joined(moves, "%e: f32[1,8,4,4] = Conv@11 \"e\"(%d, %u)");
+  EXPECT_NE(text.find("%d: f32[1,16,4,4]{c8} = Concat@13 \"d\""), std::string::npos) << "whole blocks are views\n"
+                                                                                     << text;
+  EXPECT_NE(
+      text.find("%q: f32[1,8,4,4]{c8} = kilter::TakeChannels@1 \"q_1\" {channels=[1, 2, 13, 14, 5, 6, 9, 10]}(%a, %b)"),
+      std::string::npos)
+      << text;
 }
 
 TEST(ChooseLayouts, PoolsBlockWhatTheyReadButForThoseOfIndices) {

@@ -399,7 +399,7 @@ TEST(Explain, OneLayerComesWithItsSchedulesAndRejections) {
   EXPECT_THAT(text, ContainsRegex("runner-up   conv2d_direct vectors=[^\n]*, measured "))
       << "rivals of other templates";
   EXPECT_THAT(text, HasSubstr(", measured "));
-  EXPECT_THAT(text, HasSubstr("rejected    conv2d_depthwise: groups = input channels = output channels: limit 1"));
+  EXPECT_THAT(text, HasSubstr("rejected    conv2d_depthwise: channels of a group, as many in as out: limit 1"));
   options.node = "nothing";
   try {
     explain(subject_of("squeezenet1_1", 96, 1), options);

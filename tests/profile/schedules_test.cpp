@@ -103,7 +103,7 @@ TEST(Schedules, WinogradStandsBesideDirectConvolutionWithBothPredictions) {
   EXPECT_THAT(text, HasSubstr("    behind      conv2d_direct vectors="));
   EXPECT_THAT(text, HasSubstr("would take it; stands behind the template that does"));
   EXPECT_THAT(text, HasSubstr("      ranked    conv2d_direct vectors="));
-  EXPECT_THAT(text, HasSubstr("    rejected    conv2d_depthwise: groups = input channels = output channels: limit 1"));
+  EXPECT_THAT(text, HasSubstr("    rejected    conv2d_depthwise: channels of a group, as many in as out: limit 1"));
   EXPECT_THAT(text, HasSubstr("for other operators than Conv: conv_transpose (conv_transpose), matmul_tiled (MatMul)"));
   EXPECT_THAT(text, Not(HasSubstr("pool1")));
 }

@@ -96,6 +96,8 @@ Value* Emitter::compute(const ExprNode& e) {
       return splat(expr(e.args[0]), e.type.lanes);
     case ExprKind::ramp:
       return ramp(e);
+    case ExprKind::shuffle:
+      return shuffle(e);
     case ExprKind::lane_reduce:
       return lane_reduce(e);
     default:
@@ -299,6 +301,16 @@ Value* Emitter::ramp(const ExprNode& e) {
   }
   Value* steps = builder_.CreateMul(llvm::ConstantVector::get(lanes), splat(expr(e.args[1]), e.type.lanes));
   return builder_.CreateAdd(splat(expr(e.args[0]), e.type.lanes), steps);
+}
+
+// Vectors of one lane are scalars everywhere else.
+Value* Emitter::shuffle(const ExprNode& e) {
+  const auto vector = [&](const Expr& a) {
+    Value* v = expr(a);
+    return a.lanes() == 1 ? builder_.CreateVectorSplat(1, v) : v;
+  };
+  Value* result = builder_.CreateShuffleVector(vector(e.args[0]), vector(e.args[1]), e.picks);
+  return e.type.lanes == 1 ? builder_.CreateExtractElement(result, uint64_t{0}) : result;
 }
 
 Value* Emitter::lane_reduce(const ExprNode& e) {

@@ -83,6 +83,7 @@ class Emitter {
   Value* select(const ExprNode& e);
   Value* splat(Value* scalar, int32_t lanes);
   Value* ramp(const ExprNode& e);
+  Value* shuffle(const ExprNode& e);
   Value* lane_reduce(const ExprNode& e);
   Value* combine(Op op, DType elem, Value* a, Value* b);
 

@@ -61,13 +61,15 @@ class Interner {
       h = mix(h, static_cast<uint64_t>(e->ival) ^ static_cast<uint64_t>(static_cast<uint32_t>(e->id)) << 32);
       h = mix(h, std::bit_cast<uint64_t>(e->fval));
       for (const Expr& a : e->args) h = mix(h, reinterpret_cast<uintptr_t>(a.get()) >> 4);
+      for (const int32_t pick : e->picks) h = mix(h, static_cast<uint64_t>(pick));
       return h;
     }
   };
   struct Equal {
     bool operator()(const Expr& a, const Expr& b) const {
       if (a->kind != b->kind || a->op != b->op || a->type != b->type || a->ival != b->ival || a->id != b->id ||
-          std::bit_cast<uint64_t>(a->fval) != std::bit_cast<uint64_t>(b->fval) || a->args.size() != b->args.size()) {
+          std::bit_cast<uint64_t>(a->fval) != std::bit_cast<uint64_t>(b->fval) || a->args.size() != b->args.size() ||
+          a->picks != b->picks) {
         return false;
       }
       for (size_t i = 0; i < a->args.size(); ++i) {

@@ -22,6 +22,7 @@ bool follows(const Node& node) {
     case Family::resize:
     case Family::reduce:
     case Family::normalize:
+    case Family::channels:
       return true;
     case Family::map:
     case Family::movement:

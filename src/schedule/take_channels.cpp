@@ -1,0 +1,164 @@
+// Channels of blocked images in any order: each vector of the result is put together by shuffles from the vectors of
+// the images that hold its channels.
+
+#include <algorithm>
+
+#include "schedule/emit.h"
+#include "schedule/templates.h"
+
+namespace kilter {
+namespace {
+
+constexpr int64_t kRowPixels = 128;  ///< of one item
+
+/// A vector of one of the inputs.
+struct Source {
+  size_t input;
+  int64_t block;
+  bool operator==(const Source&) const = default;
+};
+
+/// How one vector of the result is made: lane k is lane lanes[k] of sources[from[k]], 0 where from[k] is -1.
+struct Made {
+  std::vector<Source> sources;
+  std::vector<int32_t> from, lanes;
+};
+
+std::optional<Rejected> check(const Task& task, const TargetLimits& limits) {
+  const Node& node = task.node();
+  if (node.op->family != Family::channels) return Rejected{"operator", "TakeChannels", std::string(node.op->name)};
+  if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
+  const int32_t lanes = lanes_of(limits);
+  const auto fits = [&](const TensorType& t) { return t.dtype == DType::f32 && t.layout.block == lanes; };
+  for (const ValueId v : node.inputs) {
+    const TensorType& type = task.operand(v).type;
+    if (!fits(type)) return Rejected{"f32 images in blocks of", std::to_string(lanes), text(type)};
+  }
+  const TensorType& y = task.graph->type(node.outputs[0]);
+  if (!fits(y)) return Rejected{"f32 images in blocks of", std::to_string(lanes), text(y)};
+  return check_elementwise(task);
+}
+
+Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
+  if (auto rejected = check(task, limits)) return *rejected;
+  return std::vector<Knob>{};
+}
+
+Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
+  if (auto rejected = check(task, limits)) return *rejected;
+  return Schedule{"take_channels", {}};
+}
+
+/// One for each block of the result.
+std::vector<Made> plan(const Task& task, int32_t lanes) {
+  const Node& node = task.node();
+  std::vector<std::pair<size_t, int64_t>> channels;  // of all inputs
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    for (int64_t c = 0; c < task.operand(node.inputs[i]).type.shape[1]; ++c) channels.emplace_back(i, c);
+  }
+  const std::vector<int64_t> taken = node.ints_attr("channels");
+  std::vector<Made> all;
+  for (size_t k = 0; k < taken.size(); k += static_cast<size_t>(lanes)) {
+    Made made;
+    for (size_t at = k; at < k + static_cast<size_t>(lanes); ++at) {
+      made.from.push_back(-1);
+      made.lanes.push_back(0);
+      if (at >= taken.size()) continue;
+      const auto& [input, channel] = channels[static_cast<size_t>(taken[at])];
+      const Source source{input, channel / lanes};
+      auto it = std::ranges::find(made.sources, source);
+      if (it == made.sources.end()) it = made.sources.insert(it, source);
+      made.from.back() = static_cast<int32_t>(it - made.sources.begin());
+      made.lanes.back() = static_cast<int32_t>(channel % lanes);
+    }
+    all.push_back(std::move(made));
+  }
+  return all;
+}
+
+class ChannelsEmitter {
+ public:
+  ChannelsEmitter(const Task& task, int32_t lanes)
+      : e_(task, "take_channels"),
+        b_(e_.b),
+        lanes_(lanes),
+        domain_(domain_of(task.graph->type(task.node().outputs[0]))),
+        all_(plan(task, lanes)) {}
+
+  Stage emit(Lowered& lowered) {
+    n_ = b_.parallel("n", domain_.dims[0]);
+    h_ = b_.parallel("h", domain_.dims[2]);
+    const int64_t width = domain_.dims[3], full = width / kRowPixels, rest = width % kRowPixels;
+    if (full == 0) {
+      row(0, rest);
+    } else {
+      const Expr chunk = b_.parallel("chunk", full + (rest > 0 ? 1 : 0));
+      const auto whole = [&] { row(chunk * Expr(kRowPixels), kRowPixels); };
+      if (rest == 0) {
+        whole();
+      } else {
+        b_.if_then(binary(Op::lt, chunk, Expr(full)), whole, [&] { row(Expr(full * kRowPixels), rest); });
+      }
+    }
+    return e_.finish(lowered);
+  }
+
+ private:
+  /// Pixels [base, base + extent) of a row, all channels.
+  void row(const Expr& base, int64_t extent) {
+    for (size_t block = 0; block < all_.size(); ++block) {
+      b_.loop("w", 0, extent, [&](const Expr& w) {
+        Site site{{n_, Expr(static_cast<int64_t>(block)), h_, base + w, Expr(0)}, 4, lanes_, {}};
+        const Expr value = b_.let("v", vector(all_[block], site));
+        e_.epilogue({{e_.task().node().outputs[0], value}}, domain_, site);
+      });
+    }
+  }
+
+  Expr vector(const Made& made, const Site& at) {
+    Expr value = imm(DType::f32, 0, lanes_);
+    bool first = std::ranges::find(made.from, -1) == made.from.end();  // no lane needs the zeros
+    for (size_t s = 0; s < made.sources.size(); ++s) {
+      Site site = at;
+      site.index[1] = Expr(made.sources[s].block);
+      const ValueId input = e_.task().node().inputs[made.sources[s].input];
+      const Operand& operand = e_.task().operand(input);
+      const Expr loaded = b_.let("x", b_.load(e_.input(input), index(operand, site), lanes_));
+      std::vector<int32_t> picks;
+      for (size_t k = 0; k < made.from.size(); ++k) {
+        const bool here = made.from[k] == static_cast<int32_t>(s);
+        picks.push_back(here ? lanes_ + made.lanes[k] : static_cast<int32_t>(k));
+      }
+      value = shuffle(first ? loaded : value, loaded, std::move(picks));
+      first = false;
+    }
+    return value;
+  }
+  /// Images differ in channels alone, so that all have their own strides over the same pixels.
+  Expr index(const Operand& operand, const Site& site) const {
+    Expr sum = operand.phys.offset;
+    for (size_t d = 0; d < site.index.size(); ++d) sum = sum + site.index[d] * Expr(operand.phys.strides[d]);
+    return sum;
+  }
+
+  Emitter e_;
+  LoopBuilder& b_;
+  int32_t lanes_;
+  Domain domain_;
+  std::vector<Made> all_;
+  Expr n_, h_;
+};
+
+Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  if (auto rejected = check(task, limits)) return *rejected;
+  if (auto rejected = check_knobs(schedule, {})) return *rejected;
+  Lowered lowered;
+  lowered.stages.push_back(ChannelsEmitter(task, lanes_of(limits)).emit(lowered));
+  return lowered;
+}
+
+}  // namespace
+
+const Template take_channels{"take_channels", "channels of blocked images in any order", space, pick, lower};
+
+}  // namespace kilter
