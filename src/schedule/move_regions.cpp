@@ -6,6 +6,7 @@
 #include "ops/builder.h"
 #include "ops/regions.h"
 #include "schedule/emit.h"
+#include "schedule/loop_model.h"
 #include "schedule/templates.h"
 #include "schedule/transpose_tile.h"
 
@@ -48,7 +49,7 @@ Answer<std::vector<Knob>> space(const Task& task, const TargetLimits&) {
   return std::vector<Knob>{};
 }
 
-Answer<Schedule> pick(const Task& task, const TargetLimits&) {
+Answer<Schedule> usual(const Task& task, const TargetLimits&) {
   auto all = analyse(task);
   if (auto* rejected = std::get_if<Rejected>(&all)) return *rejected;
   return Schedule{"move_regions", {}};
@@ -181,9 +182,13 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   return lowered;
 }
 
+using Model = LoopModel<space, usual, lower>;
+
 }  // namespace
 
-const Template move_regions{"move_regions", "transpose, slice, pad, tile and their like as strided copies", space, pick,
-                            lower};
+const Template move_regions{"move_regions", "transpose, slice, pad, tile and their like as strided copies",
+                            space,          Model::pick,
+                            lower,          Model::candidates,
+                            Model::estimate};
 
 }  // namespace kilter

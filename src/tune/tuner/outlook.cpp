@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
-
-#include "schedule/schedule.h"
 
 namespace kilter::tune {
 namespace {
@@ -15,7 +14,7 @@ namespace {
 struct Tuned {
   std::vector<const Record*> records;
   std::set<std::string> tried;
-  bool small = true;  ///< no schedule of a template with a model among them
+  bool small = true;  ///< no schedule of more than one knob among them
   double ratio = 1;   ///< of the best schedule over the default; 1: none is surely faster
 
   bool enough() const { return static_cast<int64_t>(tried.size()) >= (small ? 1 : kEnoughTried); }
@@ -35,8 +34,7 @@ std::map<TaskKey, Tuned> tuned_tasks(std::span<const Record> records, const Quer
     Tuned& t = tasks[{r.problem, r.layouts}];
     t.records.push_back(&r);
     t.tried.insert(r.schedule);
-    const Template* from = find_template(r.schedule.substr(0, r.schedule.find(' ')));
-    t.small = t.small && (from == nullptr || from->estimate == nullptr);
+    t.small = t.small && std::ranges::count(r.schedule, '=') <= 1;
   }
   const Barred barred(records);
   for (auto& [key, t] : tasks) {

@@ -38,7 +38,8 @@ struct Outlook {
 };
 
 /// Kinds are anchors without their extents (ProblemShape::form). A task counts as tuned with kEnoughTried schedules in
-/// the records, or one where its template has no model and so hardly any schedules. `query`: target, device, threads.
+/// the records, or one where schedules have one knob at most, so that there are hardly any. `query`: target, device,
+/// threads.
 Outlook outlook(std::span<const OutlookLayer> layers, double total_ms, std::span<const Record> records,
                 const Query& query);
 
