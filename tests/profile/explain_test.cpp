@@ -388,6 +388,27 @@ TEST(Explain, PartsAddUpFindingsAreRankedAndTheJsonHoldsAll) {
   EXPECT_THAT(text, Not(HasSubstr("kilter tune")));
 }
 
+TEST(Explain, LayersThatApproximateAreListedWithTheirError) {
+  constexpr const char* kError = "largest error [0-9.]+ u of the largest sum of magnitudes";
+  Subject subject = subject_of("squeezenet1_1", 96, 1);
+  const Explanation e = explain(subject, quick());
+  const std::string text = explanation_text(e, "");
+  EXPECT_THAT(
+      text, ContainsRegex(std::string("Approximations; --accuracy strict does without\n  [0-9]+ layers?, [0-9.]+ % of "
+                                      "the time: ") +
+                          kError));
+  EXPECT_THAT(text.substr(text.find("Approximations")), HasSubstr("fire4.expand3x3"));
+  EXPECT_THAT(explanation_text(e, "fire4.expand3x3"),
+              ContainsRegex(std::string("  accuracy    approximates: ") + kError));
+  EXPECT_THAT(explanation_text(e, "fire4.expand1x1"), Not(HasSubstr("accuracy  ")));
+  for (const nlohmann::json& l : to_json(e).at("explain").at("layers")) {
+    const bool winograd = l.at("schedule").get<std::string>().starts_with("conv2d_winograd ");
+    EXPECT_THAT(l.value("approximates", ""), ContainsRegex(winograd ? kError : "^$")) << l.dump(1);
+  }
+  subject.compile.accuracy = Accuracy::strict;
+  EXPECT_THAT(explanation_text(explain(subject, quick()), ""), Not(HasSubstr("Approximations")));
+}
+
 TEST(Explain, OneLayerComesWithItsSchedulesAndRejections) {
   ExplainOptions options = quick();
   options.node = "fire4.expand3x3";
