@@ -123,6 +123,24 @@ TEST(Causes, UnfusedNeighbourNamesItsProducerAndTheReason) {
   EXPECT_TRUE(s.mend->compile.no_fuse.empty());
 }
 
+TEST(Causes, AStepThatTwoTasksCouldRunIsToldOnceWithBothReasons) {
+  CompileOptions options;
+  options.no_fuse = {"conv1"};
+  MadeUp n(2, options);
+  n.compiled.unfused.push_back({Unfused::order, "conv1.relu", "pool1", "it is read elsewhere, too"});
+  const Suspicion s = n.at("unfused neighbour", "conv1.relu");
+  EXPECT_THAT(s.evidence, HasSubstr("'conv1', which makes its input, could run it, but --no-fuse conv1 keeps it out; "
+                                    "'pool1', which reads its result, could run it, but it is read elsewhere, too"));
+  EXPECT_EQ(s.steps.size(), 1U);
+  EXPECT_DOUBLE_EQ(s.gain_ms, 1);
+  EXPECT_TRUE(s.mend);
+}
+
+TEST(Causes, ReductionsAreToldWithWhatMakesTheirInput) {
+  EXPECT_THAT(MadeUp().at("unfused neighbour", "pool10_1").evidence,
+              ContainsRegex("which makes its input, could run it, but no template reduces what it makes"));
+}
+
 TEST(Causes, ElementWiseStepsBeforeContractionsAreToldTogether) {
   const Suspicion s =
       MadeUp(2, {}, "x86-64-v4", "densenet121").at("unfused neighbour", "denseblock1.denselayer2.norm1.mul");
