@@ -113,13 +113,18 @@ def measure(args, name, threads):
     return ms, paired_ratio(results["kilter"], results[best]), extra
 
 
+def cpu_text(threads):
+    """The processor and how much of it is used."""
+    cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
+    return f"machine: {cpu}, {os.cpu_count()} CPUs, {threads} used"
+
+
 def machine_text(threads):
-    """The conditions that all tables here share."""
+    """The conditions that all tables of speed share."""
     import onnxruntime
     import openvino
 
-    cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
-    return (f"machine: {cpu}, {os.cpu_count()} CPUs, {threads} used; onnxruntime {onnxruntime.__version__}, openvino {openvino.__version__}, "
+    return (f"{cpu_text(threads)}; onnxruntime {onnxruntime.__version__}, openvino {openvino.__version__}, "
             f"numpy {np.__version__}; {time.strftime('%Y-%m-%d')}; fp32, batch 1")
 
 
