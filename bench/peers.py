@@ -26,6 +26,12 @@ SLICE = 0.3
 LEAST_ROUNDS = 8  # an interval of fewer says little
 
 
+def is_slower(ratio):
+    """Whether a ratio of times (value, low, high), new over old, shows the new one slower: the speed-up's interval begins below 0.98
+    or ends below 1."""
+    return 1 / ratio["high"] < 0.98 or ratio["low"] > 1
+
+
 def kilter(args, *words, cpus=None):
     """Standard output of a subcommand; `cpus`: where it runs, else where this process does."""
     pin = (lambda: os.sched_setaffinity(0, cpus)) if cpus else None
