@@ -56,7 +56,10 @@ class Counter {
   }
 
   LoopCount run() {
-    for (const ParallelDim& d : func_.parallel) bind(d.var, (d.extent - 1) / 2, d.extent);
+    for (const ParallelDim& d : func_.parallel) {
+      bind(d.var, (d.extent - 1) / 2, d.extent);
+      if (d.extent > 1) innermost_ = d.var;
+    }
     constexpr double kItemScalars = 4;  // the nest of loops over items
     const Part item = block(func_.body, kItemScalars);
     LoopCount all;
@@ -121,17 +124,22 @@ class Counter {
     if (s.loop == LoopKind::vector) {
       const int64_t lanes = limits_.lanes_f32(), rest = trips % lanes;
       const int64_t tail = rest == 0 ? 0 : limits_.masks ? 1 : std::popcount(static_cast<uint64_t>(rest));
+      const int32_t outer = innermost_;
+      if (trips > lanes) innermost_ = s.id;
       vector_ = s.id, bind(s.id, begin, extent);
-      Part vector = block(s.body, 1);  // the loop is unrolled
-      vector_ = -1;
+      const Part vector = block(s.body, 1);  // the loop is unrolled
+      vector_ = -1, innermost_ = outer;
       add(out, vector, static_cast<double>(trips / lanes + tail));
       if (!limits_.masks)
         out.count.written *=
             static_cast<double>(trips) / static_cast<double>(trips / lanes + tail) / static_cast<double>(lanes);
       return out;
     }
+    const int32_t outer = innermost_;
+    if (trips > 1) innermost_ = s.id;
     bind(s.id, begin + (trips - 1) / 2 * s.step, extent);
     add(out, block(s.body, s.loop == LoopKind::unrolled ? 0 : kStep), static_cast<double>(trips));
+    innermost_ = outer;
     return out;
   }
 
@@ -248,10 +256,21 @@ class Counter {
     seen_[e.get()] = true;
     const bool masked = e->args.size() > 1;
     if (masked) expression(e->args[1], run);
+    if (moves_out(e)) return;
     const std::optional<int64_t> stride = e.lanes() > 1 ? std::optional(e->ival) : stride_of(e->args[0]);
-    if (stride == 0 && vector_ >= 0) return;  // moved out of the loop
     if (stride && (*stride == 0 || *stride == 1)) return moved(e.type(), masked, run.count.loads, run.load_slots, run);
     scattered_load(e, run);
+  }
+
+  /// Whether a load of an input is the same one in every iteration of the innermost loop.
+  bool moves_out(const Expr& e) {
+    if (innermost_ < 0 || func_.buffers[static_cast<size_t>(e->id)].kind != BufferKind::input) return false;
+    int64_t& at = values_[static_cast<size_t>(innermost_)];
+    const int64_t here = value(e->args[0]);
+    ++at;
+    const int64_t next = value(e->args[0]);
+    --at;
+    return here == next;
   }
 
   void scattered_load(const Expr& e, Part& run) {
@@ -354,11 +373,7 @@ class Counter {
     const auto at = static_cast<size_t>(var);
     if (live_ > 0) let_chains_[at] = chains_of(e);
     if (!is_index(e)) return;
-    if (vector_ >= 0) {
-      definitions_[at] = e;
-    } else {
-      values_[at] = value(e);
-    }
+    definitions_[at] = e;
   }
 
   /// Elements from one lane of a vectorised loop to the next; none where they do not lie evenly.
@@ -449,11 +464,12 @@ class Counter {
   const TargetLimits& limits_;
   std::vector<int64_t> values_;    ///< of variables: in the middle of their loop
   std::vector<int64_t> extents_;   ///< of loops; 0: not known
-  std::vector<Expr> definitions_;  ///< of lets within a loop that is to be vectorised
+  std::vector<Expr> definitions_;  ///< of lets
   std::vector<Chains> let_chains_;
-  NodeMap<bool> seen_;   ///< of the current statement
-  int32_t vector_ = -1;  ///< variable of the enclosing loop that is to be vectorised
-  double live_ = 0;      ///< registers that the enclosing blocks declare
+  NodeMap<bool> seen_;      ///< of the current statement
+  int32_t vector_ = -1;     ///< variable of the enclosing loop that is to be vectorised
+  int32_t innermost_ = -1;  ///< variable of the innermost enclosing loop of several iterations
+  double live_ = 0;         ///< registers that the enclosing blocks declare
 };
 
 }  // namespace

@@ -90,6 +90,18 @@ TEST(LoopCount, ElementsThatLieApartAreMovedOneByOne) {
   EXPECT_EQ(count_loops(strided(0, 1), limits("x86-64-v2")).loads, 0);  // moved out of the loop
 }
 
+TEST(LoopCount, LoadsThatStayTheSameMoveOutOfTheInnermostLoop) {
+  LoopBuilder b("rows");
+  const Buf x = b.input("x", DType::f32, 8 * 64), scale = b.input("scale", DType::f32, 8 * 16);
+  const Buf y = b.output("y", DType::f32, 8 * 64);
+  const Expr i = b.parallel("i", 8);
+  b.loop("j", 0, 4, [&](const Expr& j) {
+    const Expr at = b.let("at", i * 64 + j * 16);
+    b.vector_loop("v", 16, [&](const Expr& v) { b.store(y, at + v, b.load(x, at + v) * b.load(scale, i * 16 + v)); });
+  });
+  EXPECT_EQ(count_loops(b.finish(), limits("znver5")).loads, 8 * 4);
+}
+
 TEST(LoopCount, IndicesThatAreLoadedAreNoVectors) {
   LoopBuilder b("by_table");
   const Buf x = b.input("x", DType::f32, 100), at = b.input("at", DType::i64, 32);
