@@ -26,6 +26,12 @@ SLICE = 0.3
 LEAST_ROUNDS = 8  # an interval of fewer says little
 
 
+def is_slower(ratio):
+    """Whether a ratio of times (value, low, high), new over old, shows the new one slower: the speed-up's interval begins below 0.98
+    or ends below 1."""
+    return 1 / ratio["high"] < 0.98 or ratio["low"] > 1
+
+
 def kilter(args, *words, cpus=None):
     """Standard output of a subcommand; `cpus`: where it runs, else where this process does."""
     pin = (lambda: os.sched_setaffinity(0, cpus)) if cpus else None
@@ -113,13 +119,18 @@ def measure(args, name, threads):
     return ms, paired_ratio(results["kilter"], results[best]), extra
 
 
+def cpu_text(threads):
+    """The processor and how much of it is used."""
+    cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
+    return f"machine: {cpu}, {os.cpu_count()} CPUs, {threads} used"
+
+
 def machine_text(threads):
-    """The conditions that all tables here share."""
+    """The conditions that all tables of speed share."""
     import onnxruntime
     import openvino
 
-    cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
-    return (f"machine: {cpu}, {os.cpu_count()} CPUs, {threads} used; onnxruntime {onnxruntime.__version__}, openvino {openvino.__version__}, "
+    return (f"{cpu_text(threads)}; onnxruntime {onnxruntime.__version__}, openvino {openvino.__version__}, "
             f"numpy {np.__version__}; {time.strftime('%Y-%m-%d')}; fp32, batch 1")
 
 

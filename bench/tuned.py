@@ -84,7 +84,7 @@ def print_table(args, threads):
         best = ms["tuned"] / min(ms["ort"], ms["openvino"])
         against.append(best)
         gains.append(ratio["value"] if ratio else 1.0)
-        slower = slower or (ratio is not None and (1 / ratio["high"] < 0.98 or ratio["low"] > 1))
+        slower = slower or (ratio is not None and peers.is_slower(ratio))
         says = f"{ratio['value']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f})" if ratio else "the same plan"
         print(f"| {name} | {ms['default']:.2f} | {ms['tuned']:.2f} | {ms['ort']:.2f} | {ms['openvino']:.2f} | {says} | {best:.2f} "
               f"| {tuned.report['trials']} | {tuned.report['trials_per_second']:.0f} |", flush=True)

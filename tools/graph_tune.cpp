@@ -6,6 +6,7 @@
 #include "tune/records/match.h"
 #include "tune/tuner/apply.h"
 #include "tune/tuner/choices_file.h"
+#include "tune/tuner/default_check.h"
 #include "tune/tuner/tune_json.h"
 #include "tuning.h"
 
@@ -38,6 +39,7 @@ GraphBest answer(const TuningSetup& setup, const Choices& history, const GraphTu
     RunnerOptions runner;
     runner.inputs = setup.inputs, runner.threads = setup.threads;
     NetworkBench bench(setup.graph, setup.compile(), std::move(runner));
+    require_right(check_default(bench.fallback().compiled, setup.inputs, bench.tasks(), setup.threads));
     return graph_best(bench, setup.known, history, options);
   }
   CompileOptions look = setup.compile();

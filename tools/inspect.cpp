@@ -43,6 +43,16 @@ void print_graph(const Graph& graph) {
              scaled(static_cast<double>(parameter_bytes)), scaled(static_cast<double>(flops)));
 }
 
+/// Outputs whose nodes make another shape than the model declares.
+void print_contradictions(const Graph& graph, const std::vector<onnx::Port>& declared) {
+  for (const Graph::Output& output : graph.outputs()) {
+    const auto port = std::ranges::find(declared, output.name, &onnx::Port::name);
+    const TensorType& type = graph.type(output.value);
+    if (port == declared.end() || onnx::fits(*port, type.shape)) continue;
+    fmt::print("  {} is {}, as its nodes make it, not what the model declares\n", output.name, text(type));
+  }
+}
+
 struct TaskRow {
   int64_t count = 0, flops = 0, bytes = 0;
   std::string schedule;
@@ -133,7 +143,11 @@ void inspect(const InspectOptions& options) {
   for (const onnx::Port& p : session->inputs()) fmt::print("  {}: {}\n", p.name, onnx::text(p));
   fmt::print("outputs:\n");
   for (const onnx::Port& p : session->outputs()) fmt::print("  {}: {}\n", p.name, onnx::text(p));
-  if (!session->compiled_file()) print_graph(session->graph({}));
+  if (!session->compiled_file()) {
+    const Graph graph = session->graph({});
+    print_contradictions(graph, session->outputs());
+    print_graph(graph);
+  }
   Loaded& loaded = session->compile();
   const Plan& plan = loaded.plan();
   fmt::print("plan: {} steps for {} ({}), arena {:.2f} MB, packed weights {:.2f} MB, code {:.2f} MB\n",

@@ -1,4 +1,4 @@
-// kilter kernels: the convolutions and matrix products of networks, one by one.
+// kilter kernels: the convolutions and matrix products of networks, and other problems, one by one.
 
 #include "profile/kernels.h"
 
@@ -127,24 +127,25 @@ void print_rows(const Network& network, const profile::Peaks& peaks, int threads
 }
 
 struct Summary {
-  profile::Shares compute, memory;
+  profile::Shares compute, memory, movement;
   double ms = 0;  ///< all layers
   size_t problems = 0;
 };
 
 Summary summary_of(const std::vector<const Measured*>& all, const profile::Peaks& peaks, int threads) {
   Summary s;
-  std::vector<double> compute, memory;
+  std::vector<double> compute, memory, movement;
   for (const Measured* m : all) {
     const profile::KernelTime& chosen = m->figures.chosen;
     s.ms += chosen.cold_ms.value * static_cast<double>(m->line.count);
     const profile::KernelTime& exact = m->figures.direct.value_or(chosen);
-    if (exact.bound.kind == profile::Bound::memory) memory.push_back(exact.memory_share());
+    if (exact.bound.kind == profile::Bound::memory) (exact.moves ? movement : memory).push_back(exact.memory_share());
     if (exact.bound.kind == profile::Bound::compute && static_cast<double>(exact.flops) >= kLeastFlops)
       compute.push_back(peak_share(exact, peaks, threads));
   }
   s.problems = all.size();
   s.compute = profile::shares(compute), s.memory = profile::shares(memory);
+  s.movement = profile::shares(movement);
   return s;
 }
 
@@ -158,6 +159,7 @@ void print_summary(const std::string& network, const Summary& s) {
       "{}: {} problems, {:.3f} ms for all layers\n  exact kernels bound by compute, of 10 MFLOP or more, of the FMA "
       "peak: {}\n  bound by memory, of the bandwidth: {}\n",
       network, s.problems, s.ms, shares_text(s.compute), shares_text(s.memory));
+  if (s.movement.count > 0) fmt::print("  movement bound by memory, of the bandwidth: {}\n", shares_text(s.movement));
 }
 
 /// Speed-ups of Winograd beside those that `expected` has for the same convolution.
@@ -190,6 +192,7 @@ nlohmann::json to_json(const profile::KernelTime& t, const profile::Peaks& peaks
           {"flops", t.flops},
           {"effective_flops", t.effective_flops},
           {"bytes", t.bytes},
+          {"moves", t.moves},
           {"gflops", t.gflops()},
           {"share_of_peak", peak_share(t, peaks, threads)},
           {"gbps", t.gbps()},
@@ -293,6 +296,7 @@ void add_kernels(CLI::App& app, Context&) {
       "bandwidth of the level that most operands come from; where memory is the bound, of what a plain read of the\n"
       "operands reaches in turns with the kernel. \"Winograd\" is its gain over the default exact kernel, "
       "interleaved.\n"
+      "\"TASK in PROBLEM\" times one task of a problem's graph, such as the change of layout before a convolution.\n"
       "Example:  kilter kernels bench/kernels/*.txt --threads 1 --expected bench/winograd_speedups.txt");
   sub->callback([=] { kernels(*options); });
 }

@@ -54,8 +54,9 @@ void print_options() {
   fmt::print(
       "environment:\n  KILTER_NUM_THREADS  threads to run on, 1..1024 (default: the CPUs this process may use)\n"
       "  KILTER_SPIN_US      how long an idle worker spins before it parks, microseconds\n"
-      "  KILTER_XGBOOST      libxgboost.so, its folder, or a Python environment with xgboost-cpu\n\npasses (--disable, "
-      "--stop-after), in order:\n");
+      "  KILTER_XGBOOST      libxgboost.so, its folder, or a Python environment with xgboost-cpu\n"
+      "  KILTER_PYTHON       Python interpreter that has onnxruntime or openvino, for comparisons with them (default: "
+      ".venv/bin/python of the current folder, else python3)\n\npasses (--disable, --stop-after), in order:\n");
   for (const PassRow& row : all_passes())
     fmt::print("  {:<24} {}\n{:<27}here because: {}\n", row.name, row.summary, "", row.why_here);
   fmt::print("\ntemplates (--schedule), in order of preference:\n");

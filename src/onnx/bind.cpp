@@ -218,17 +218,10 @@ void Binder::need_value(ValueId value, const std::string& what) {
        model_.file, what, quote(value_name), fmt::join(options, " "));
 }
 
-/// Symbolic names of real models are often wrong and are not compared; neither is a declared rank of 0, which some
-/// exporters write for "unknown".
+/// Declared shapes of outputs are often wrong in real models, whose exporters traced other inputs; what the nodes make
+/// is what counts.
 void Binder::check_output(const Port& port, const TensorType& type) const {
-  bool fits = port.type == type.dtype;
-  if (port.dims && !port.dims->empty()) {
-    fits = fits && port.dims->size() == type.shape.size();
-    for (size_t i = 0; fits && i < type.shape.size(); ++i) {
-      fits = !(*port.dims)[i].size || *(*port.dims)[i].size == type.shape[i];
-    }
-  }
-  if (fits) return;
+  if (port.type == type.dtype) return;
   fail(ErrorKind::bad_model, "{}: output {}: declared {}, but its nodes make {}; correct the declaration in the model",
        model_.file, quote(port.name), text(port), text(type));
 }

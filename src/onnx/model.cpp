@@ -209,6 +209,16 @@ std::string text(const Port& port) {
   return fmt::format("{}[{}]", name(port.type), dims);
 }
 
+bool fits(const Port& port, const Shape& shape) {
+  if (!port.dims || port.dims->empty()) return true;
+  if (port.dims->size() != shape.size()) return false;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const std::optional<int64_t>& size = (*port.dims)[i].size;
+    if (size && *size != shape[i]) return false;
+  }
+  return true;
+}
+
 Model::Model() : impl_(std::make_unique<Impl>()) {}
 Model::~Model() = default;
 

@@ -30,6 +30,9 @@ struct Port {
 };
 /// "f32[batch,3,224,224]".
 std::string text(const Port& port);
+/// Whether this shape is one that the port declares. Names of dimensions are not compared, nor is a declared rank of 0,
+/// which some exporters write for "unknown".
+bool fits(const Port& port, const Shape& shape);
 
 /// An operator that the model needs and Kilter lacks, with the nodes that use it.
 struct Missing {

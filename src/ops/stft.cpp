@@ -10,16 +10,18 @@ struct Plan {
   int64_t length = 0;
   int64_t frames = 0;
   int64_t bins = 0;
+  int64_t parts = 1;  ///< 2 of complex signals
 };
 
 template <class Context>
 Plan plan_of(const Context& ctx) {
   const Node& node = ctx.node;
   const Shape& x = shape_of(ctx, 0);
-  if (x.size() != 3 || (x[2] != 1 && x[2] != 2)) {
-    node_error(node, fmt::format("signal has shape {}, expected [batch, length, 1 or 2]", text(x)));
-  }
   Plan plan;
+  if (x.size() == 3) plan.parts = x[2];
+  if (x.size() < 2 || x.size() > 3 || (plan.parts != 1 && plan.parts != 2)) {
+    node_error(node, fmt::format("signal has shape {}, expected [batch, length, 1 or 2] or [batch, length]", text(x)));
+  }
   plan.step = operand_int(node, *operand(ctx, 1), "frame_step");
   plan.length = ctx.has(2) ? shape_of(ctx, 2).at(0) : x[1];
   if (const Tensor* given = operand(ctx, 3)) plan.length = operand_int(node, *given, "frame_length");
@@ -31,7 +33,7 @@ Plan plan_of(const Context& ctx) {
                                  plan.length, x[1]));
   }
   const bool half = node.int_attr("onesided", 1) != 0;
-  if (half && x[2] == 2) node_error(node, "onesided=1 needs a real signal, of shape [batch, length, 1]");
+  if (half && plan.parts == 2) node_error(node, "onesided=1 needs a real signal, of shape [batch, length, 1]");
   plan.frames = (x[1] - plan.length) / plan.step + 1;
   plan.bins = half ? plan.length / 2 + 1 : plan.length;
   return plan;
@@ -58,8 +60,8 @@ void reference(ReferenceContext& ctx) {
     for (int64_t f = 0; f < plan.frames; ++f) {
       std::vector<Complex> frame;
       for (int64_t n = 0; n < plan.length; ++n) {
-        const double* at = x.data() + (b * shape[1] + f * plan.step + n) * shape[2];
-        frame.push_back(Complex(at[0], shape[2] == 2 ? at[1] : 0.0) * window[static_cast<size_t>(n)]);
+        const double* at = x.data() + (b * shape[1] + f * plan.step + n) * plan.parts;
+        frame.push_back(Complex(at[0], plan.parts == 2 ? at[1] : 0.0) * window[static_cast<size_t>(n)]);
       }
       const std::vector<Complex> spectrum = fourier(frame, false);
       for (int64_t k = 0; k < plan.bins; ++k) {
@@ -80,13 +82,14 @@ KILTER_OP(STFT){
     .max_inputs = 4,
     .attrs = {{"onesided", "int", "1"}},
     .summary =
-        "Fourier transforms y [batch, frames, bins, 2] of the frames of a signal [batch, length, 1 or 2], frame_step "
-        "apart, each times window.",
+        "Fourier transforms y [batch, frames, bins, 2] of the frames of a signal [batch, length, 1 or 2] or [batch, "
+        "length], frame_step apart, each times window.",
     .infer = infer,
     .reference = reference,
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[1,128,1] i64[]=8 f32[16]", "f32[2,50,1] i64[]=7 ? i64[]=15 | onesided=0",
-              "f32[1,40,2] i64[]=10 f32[12] i64[]=12 | onesided=0"},
+              "f32[2,40] i64[]=8 f32[16]", "f32[2,900,1] i64[]=160 f32[400]=0.5",
+              "f32[1,70] i64[]=9 ? i64[]=30 | onesided=0", "f32[1,40,2] i64[]=10 f32[12] i64[]=12 | onesided=0"},
 };
 
 }  // namespace kilter

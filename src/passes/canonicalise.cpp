@@ -1,14 +1,16 @@
 // Writes operators in the one form that later passes and templates know.
 //
-//   Gemm(a, b, c; alpha, beta)      =>  Add(Mul(MatMul(a', b'), alpha), beta * c)
-//   BatchNormalization(x, constants)=>  Add(Mul(x, scale), shift)
-//   Conv of [n,c,w]                 =>  Conv of [n,c,1,w] between reshapes; ConvTranspose, MaxPool, AveragePool
-//   likewise GlobalAveragePool(x)            =>  ReduceMean(x, axes = 2, 3); GlobalMaxPool likewise Softmax over an
-//   inner axis      =>  Transpose, Softmax over the last, Transpose Reduce*(x; keepdims = 0)        =>
-//   Reshape(Reduce*(x; keepdims = 1)) ConvTranspose(kernel = stride)  =>  DepthToSpace(Conv of 1x1) where all phases
-//   together are few channels
+//   Gemm(a, b, c; alpha, beta)        =>  Add(Mul(MatMul(a', b'), alpha), beta * c)
+//   BatchNormalization(x, constants)  =>  Add(Mul(x, scale), shift)
+//   Conv of [n,c,w]                   =>  Conv of [n,c,1,w] between reshapes; ConvTranspose, MaxPool, AveragePool
+//   likewise GlobalAveragePool(x)              =>  ReduceMean(x, axes = 2, 3); GlobalMaxPool likewise Softmax over an
+//   inner axis        =>  Transpose, Softmax over the last, Transpose Reduce*(x; keepdims = 0)          =>
+//   Reshape(Reduce*(x; keepdims = 1)) ConvTranspose(kernel = stride)    =>  DepthToSpace(Conv of 1x1) where all phases
+//   together are few channels STFT(x, constants)                =>  Reshape(MatMul(frames, waves)): frames as a view of
+//   x, window times waves
 
 #include <cmath>
+#include <numbers>
 #include <optional>
 
 #include "ops/builder.h"
@@ -54,6 +56,7 @@ class Canonical {
     if (node.op->name == "ConvTranspose") return upsampling(node);
     if (node.op->name == "GlobalAveragePool") return global_reduction(node, "ReduceMean");
     if (node.op->name == "GlobalMaxPool") return global_reduction(node, "ReduceMax");
+    if (node.op->name == "STFT") return stft(node);
     if (node.op->family == Family::softmax && node.op->since >= 13) return inner_softmax(node);
     if (node.op->family == Family::reduce && node.int_attr("keepdims", 1) == 0) return keep_dims(node);
     return std::nullopt;
@@ -213,6 +216,48 @@ class Canonical {
     std::vector<int64_t> axes;
     for (size_t d = 2; d < rank; ++d) axes.push_back(static_cast<int64_t>(d));
     return reduce(node, op, axes);
+  }
+
+  /// A real signal: frames that overlap are a view of it, and real and imaginary parts of each frequency are columns of
+  /// one product.
+  std::optional<ValueId> stft(const Node& node) {
+    constexpr int64_t kMostWaves = 16 << 20;  // elements: 64 MiB
+    const Shape &x = type(node.inputs[0]).shape, &y = type(node.outputs[0]).shape;
+    const Tensor *step = constant(node.inputs[1]), *window = node.input(2) == kNone ? nullptr : constant(node.input(2)),
+                 *given = node.input(3) == kNone ? nullptr : constant(node.input(3));
+    const bool unknown = step == nullptr || (node.input(2) != kNone && window == nullptr) ||
+                         (node.input(3) != kNone && given == nullptr);
+    const bool real = x.size() == 2 || x[2] == 1;
+    if (unknown || !real || !f32(node.inputs[0]) || elems(y) == 0) return std::nullopt;
+    const int64_t length = window != nullptr ? window->elems() : given != nullptr ? given->as_int(0) : x[1];
+    const int64_t columns = 2 * y[2];
+    if (length * columns > kMostWaves || !context_.take()) return std::nullopt;
+    GraphBuilder::Options options;
+    options.domain = "kilter";
+    options.name = node.name + ".frames";
+    const ValueId frames = b_.add("StridedView", {node.inputs[0]},
+                                  {{"offset", int64_t{0}},
+                                   {"shape", std::vector<int64_t>{x[0], y[1], length}},
+                                   {"strides", std::vector<int64_t>{x[1], step->as_int(0), 1}}},
+                                  options)[0];
+    const ValueId waves = b_.constant(waves_of(length, y[2], window), node.name + ".waves");
+    const ValueId product = b_.add("MatMul", {frames, waves}, {}, node.name + ".product");
+    return reshape(product, y, node.name);
+  }
+
+  /// [length, 2 * bins]: cos and -sin of each bin, times the window.
+  static Tensor waves_of(int64_t length, int64_t bins, const Tensor* window) {
+    Tensor waves(DType::f32, {length, 2 * bins});
+    float* to = waves.data<float>();
+    for (int64_t n = 0; n < length; ++n) {
+      const double scale = window != nullptr ? window->as_double(n) : 1;
+      for (int64_t k = 0; k < bins; ++k) {
+        const double angle = 2 * std::numbers::pi * static_cast<double>(n * k % length) / static_cast<double>(length);
+        *to++ = static_cast<float>(scale * std::cos(angle));
+        *to++ = static_cast<float>(-scale * std::sin(angle));
+      }
+    }
+    return waves;
   }
 
   std::optional<ValueId> inner_softmax(const Node& node) {

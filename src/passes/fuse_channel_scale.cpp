@@ -6,8 +6,10 @@
 //
 // Only the convolution may read %b, and the image must be larger than what the weights cost to multiply.
 
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <map>
+#include <optional>
 
 #include "ops/op.h"
 #include "passes/pass.h"
@@ -24,50 +26,89 @@ class ScaleFuser {
   ScaleFuser(Graph& graph, PassContext& context) : graph_(graph), read_(graph), context_(context) {}
 
   void run() {
-    for (NodeId id : read_.order()) ++members_[read_.node(id).group];
-    std::map<int32_t, NodeId> first;
-    for (NodeId id : read_.order()) first.emplace(read_.node(id).group, id);
+    for (NodeId id : read_.order()) members_[read_.node(id).group].push_back(id);
     for (NodeId id : read_.order()) {
       const Node& conv = read_.node(id);
-      if (conv.group != id || first.at(conv.group) != id || !takes(conv)) continue;
+      if (conv.op->family != Family::conv) continue;
       const NodeId scale = read_.value(conv.inputs[0]).producer;
-      if (scale == kNone || !scales(read_.node(scale), scale, conv)) continue;
-      if (context_.take()) graph_.node(scale).group = id;
+      if (scale == kNone || !scales(scale)) continue;
+      if (auto refused = refusal(read_.node(scale), id)) {
+        context_.unfused.push_back(std::move(*refused));
+        continue;
+      }
+      graph_.node(scale).group = id;
+      std::erase_if(context_.unfused, [&](const Unfused& u) { return u.node == read_.node(scale).name; });
     }
   }
 
  private:
-  bool apart(const Node& node) const { return context_.no_fuse.contains(node.name); }
-
-  /// A 1x1 convolution of one blocked image, large beside its filters.
-  bool takes(const Node& conv) const {
-    if (conv.op->family != Family::conv || conv.int_attr("group", 1) != 1 || apart(conv)) return false;
-    const TensorType &x = read_.type(conv.inputs[0]), &w = read_.type(conv.inputs[1]);
-    return x.shape.size() == 4 && x.shape[0] == 1 && x.layout.block > 1 && !x.layout.has_halo() &&
-           read_.value(conv.inputs[1]).constant.has_value() && w.shape[2] * w.shape[3] == 1 &&
-           kPixelsForAFilter * w.shape[0] <= x.shape[2] * x.shape[3];
-  }
-
-  /// Whether `node` multiplies an image by a factor a channel for `conv` alone, in a group of its own.
-  bool scales(const Node& node, NodeId id, const Node& conv) const {
-    if (node.op->name != "Mul" || node.group != id || members_.at(id) != 1 || apart(node)) return false;
-    if (context_.own.contains(node.name) || read_.is_output(node.outputs[0])) return false;
-    const auto users = read_.users(node.outputs[0]);
-    if (users.size() != 1 || &read_.node(users[0]) != &conv) return false;
+  /// Whether a node in a group of its own multiplies an image by a factor a channel, both computed at run time.
+  bool scales(NodeId id) const {
+    const Node& node = read_.node(id);
+    if (node.op->name != "Mul" || node.group != id || members_.at(id).size() != 1) return false;
     const Shape& image = read_.type(node.outputs[0]).shape;
+    if (image.size() != 4 || image[2] * image[3] == 1) return false;
     const auto like = [&](ValueId v, const Shape& shape) {
-      const TensorType& t = read_.type(v);
-      return !read_.value(v).constant && t.shape == shape && t.layout.block == read_.type(conv.inputs[0]).layout.block;
+      return !read_.value(v).constant && read_.type(v).shape == shape;
     };
-    const Shape factors{1, image[1], 1, 1};
+    const Shape factors{image[0], image[1], 1, 1};
     const ValueId a = node.inputs[0], b = node.inputs[1];
     return (like(a, image) && like(b, factors)) || (like(b, image) && like(a, factors));
+  }
+
+  /// Why `scale` does not join the group of the convolution; takes a rewrite when it does.
+  std::optional<Unfused> refusal(const Node& scale, NodeId id) {
+    const Node& conv = read_.node(id);
+    const auto no = [&](Unfused::Why why, std::string reason) {
+      return Unfused{why, scale.name, conv.name, std::move(reason)};
+    };
+    for (const Node* node : {&conv, &scale}) {
+      if (context_.no_fuse.contains(node->name)) return no(Unfused::option, "--no-fuse " + node->name);
+    }
+    if (context_.own.contains(scale.name)) return no(Unfused::option, "it has a schedule or threads of its own");
+    if (const std::string fault = form_of(conv); !fault.empty()) return no(Unfused::form, fault);
+    if (conv.group != id || members_.at(id).front() != id)
+      return no(Unfused::form, fmt::format("'{}' runs in one kernel with another convolution", conv.name));
+    if (const std::string fault = layout_of(scale, conv); !fault.empty()) return no(Unfused::layout, fault);
+    if (read_.is_output(scale.outputs[0]) || read_.users(scale.outputs[0]).size() != 1)
+      return no(Unfused::order, fmt::format("'{}' is read elsewhere, too", read_.value(scale.outputs[0]).name));
+    const Shape &x = read_.type(conv.inputs[0]).shape, &w = read_.type(conv.inputs[1]).shape;
+    if (x[2] * x[3] < kPixelsForAFilter * w[0]) {
+      return no(Unfused::cycles,
+                fmt::format("{} pixels are fewer than the {} that pay for multiplying the weights of {} filters",
+                            x[2] * x[3], kPixelsForAFilter * w[0], w[0]));
+    }
+    if (!context_.take()) return no(Unfused::option, "--max-rewrites");
+    return std::nullopt;
+  }
+
+  /// What keeps a convolution from multiplying its weights by factors of its input channels; empty where nothing does.
+  std::string form_of(const Node& conv) const {
+    const Shape &x = read_.type(conv.inputs[0]).shape, &w = read_.type(conv.inputs[1]).shape;
+    if (const int64_t groups = conv.int_attr("group", 1); groups != 1)
+      return fmt::format("'{}' has {} groups, expected 1", conv.name, groups);
+    if (w[2] * w[3] != 1) return fmt::format("'{}' has kernels of {}x{}, expected 1x1", conv.name, w[2], w[3]);
+    if (!read_.value(conv.inputs[1]).constant) return fmt::format("the weights of '{}' are no constants", conv.name);
+    if (x[0] != 1) return fmt::format("{} images share the weights of '{}', expected 1", x[0], conv.name);
+    return "";
+  }
+
+  /// The same of layouts: image and factors blocked alike, no halo.
+  std::string layout_of(const Node& scale, const Node& conv) const {
+    const Layout& x = read_.type(conv.inputs[0]).layout;
+    if (x.block <= 1) return "its image is plain, expected blocks of channels";
+    if (x.has_halo()) return fmt::format("'{}' reads its image with a halo", conv.name);
+    for (ValueId v : scale.inputs) {
+      if (read_.type(v).layout.block != x.block)
+        return fmt::format("'{}' is not in blocks of {} channels", read_.value(v).name, x.block);
+    }
+    return "";
   }
 
   Graph& graph_;
   const Graph& read_;
   PassContext& context_;
-  std::map<int32_t, int64_t> members_;  ///< of each group: how many
+  std::map<int32_t, std::vector<NodeId>> members_;  ///< of each group, in order
 };
 
 }  // namespace

@@ -14,12 +14,12 @@
 
 namespace kilter {
 
-/// A node that runs on its own next to a group that it could have joined: an element-wise one, or a depthwise
-/// convolution beside the convolution before it.
+/// A node that runs on its own next to a group that it could have joined: an element-wise one or a reduction
+/// beside what makes its input, a depthwise convolution likewise, a factor a channel beside the convolution after it.
 struct Unfused {
   enum Why : uint8_t {
     option,    ///< `--no-fuse`, `--schedule`, `--max-rewrites`
-    form,      ///< the operator or its types have no loop form
+    form,      ///< no task takes in the operator or its types
     shape,     ///< it runs over other elements
     layout,    ///< it lies in another layout
     full,      ///< the group has as many nodes as a group may have
@@ -38,7 +38,7 @@ struct PassContext {
   std::map<std::string, std::string> own;  ///< nodes with a schedule or threads of their own: its template, or empty
   std::set<std::string> plain_layout;      ///< nodes whose operands stay plain
   std::vector<Forbidden> forbidden;        ///< templates that are not to be counted on
-  std::vector<Unfused> unfused;            ///< what fuse left out, and why
+  std::vector<Unfused> unfused;            ///< what fusion left out, and why
   int64_t rewrites_left = INT64_MAX;       ///< `--max-rewrites`: passes ask take() before each rewrite
   int64_t rewrites_done = 0;
 

@@ -9,6 +9,7 @@
 #include "measure/clock.h"
 #include "profile/explain_causes.h"
 #include "profile/explain_trials.h"
+#include "profile/schedules.h"
 
 namespace kilter::profile {
 namespace {
@@ -388,6 +389,7 @@ class Explainer {
       const auto step = static_cast<size_t>(row->step);
       const StepNotes& notes = context_->notes(step);
       if (notes.estimate) view.predicted_ms = context_->model_ms(*notes.estimate, context_->plan.steps[step]);
+      view.approximates = approximation_of(row->schedule);
       for (const Ranked& r : rivals_of(*row)) {
         view.runners_up.push_back({r.schedule.text(), context_->model_ms(r.estimate, context_->plan.steps[step]), 0});
       }

@@ -72,7 +72,8 @@ struct Contender {
 struct LayerView {
   size_t row = 0;                                           ///< in Profile::rows
   std::vector<std::pair<std::string, std::string>> causes;  ///< name and evidence
-  double predicted_ms = 0;  ///< of its schedule by the template's model; 0 where there is none
+  double predicted_ms = 0;        ///< of its schedule by the template's model; 0 where there is none
+  std::string_view approximates;  ///< how much its schedule errs, in words; empty where it does not approximate
   std::vector<Contender> runners_up;
   std::vector<std::pair<std::string, Rejected>> rejected;  ///< templates
 };

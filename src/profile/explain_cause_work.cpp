@@ -81,20 +81,30 @@ void add_unfused(const Context& c, const Unfused& u, std::map<std::string, Suspi
   const CompileOptions& options = c.subject.compile;
   if (u.why == Unfused::layout && (options.plain_layout.contains(u.node) || options.plain_layout.contains(u.group)))
     return;  // told with the layout change
-  Suspicion& s = by_group[u.group + "|" + u.reason];
-  s.steps.push_back(row->step);
-  if (s.name.empty()) s.name = row->name;
-  s.gain_ms += saved_by_fusing(*row, c.step(*row));
+  const Row* into = c.layer(u.group);
+  const auto& readers = c.users(static_cast<size_t>(row->step));
+  const bool after = into != nullptr && std::ranges::find(readers, static_cast<size_t>(into->step)) != readers.end();
+  const bool kept = options.no_fuse.contains(u.group);
+  const std::string could =
+      fmt::format("'{}', which {}, could run it, but {}", u.group, after ? "reads its result" : "makes its input",
+                  kept ? fmt::format("--no-fuse {} keeps it out", u.group) : u.reason);
+  const auto told = std::ranges::find_if(by_group, [&](const auto& entry) {
+    return std::ranges::find(entry.second.steps, row->step) != entry.second.steps.end();
+  });
+  Suspicion& s = told != by_group.end() ? told->second : by_group[u.group + "|" + u.reason];
   if (!s.evidence.empty()) s.evidence += "; ";
-  s.evidence += fmt::format("{} '{}' runs on its own for {} and moves {}; '{}', which makes its input, could run it",
-                            row->ops, row->name, ms_text(row->time.mean), bytes_text(row->bytes), u.group);
-  if (options.no_fuse.contains(u.group)) {
-    s.evidence += fmt::format(", but --no-fuse {} keeps it out", u.group);
+  if (told == by_group.end()) {
+    s.steps.push_back(row->step);
+    if (s.name.empty()) s.name = row->name;
+    s.gain_ms += saved_by_fusing(*row, c.step(*row));
+    s.evidence += fmt::format("{} '{}' runs on its own for {} and moves {}; ", row->ops, row->name,
+                              ms_text(row->time.mean), bytes_text(row->bytes));
+  }
+  s.evidence += could;
+  if (kept) {
     s.advice = "drop --no-fuse " + u.group;
     s.mend = c.setting();
     s.mend->compile.no_fuse.erase(u.group);
-  } else {
-    s.evidence += ", but " + u.reason;
   }
 }
 

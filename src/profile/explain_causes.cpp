@@ -12,7 +12,7 @@ namespace {
 
 constexpr Cause kCauses[] = {
     {"reference kernel", "steps that run an operator's reference kernel", find_reference_kernels},
-    {"unfused neighbour", "element-wise steps next to a task that could have taken them in", find_unfused_neighbours},
+    {"unfused neighbour", "steps next to a task that could have taken them in", find_unfused_neighbours},
     {"layout change", "layout changes, halos, copies and packing, and who asks for them", find_layout_changes},
     {"passes held back", "--disable, --stop-after, --max-rewrites", find_passes_held_back},
     {"too few threads busy", "limits, work items and balance of each parallel region", find_idle_threads},

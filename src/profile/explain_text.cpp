@@ -1,6 +1,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "profile/explain_causes.h"
@@ -114,6 +115,30 @@ std::string layers_text(const Explanation& e) {
   return out;
 }
 
+/// Where results are not those of a sum of products, by how much they err.
+std::string approximations_text(const Explanation& e) {
+  struct Users {
+    std::vector<std::string> layers;
+    double percent = 0;
+  };
+  std::map<std::string_view, Users> by_error;
+  for (const LayerView& l : e.layers) {
+    if (l.approximates.empty()) continue;
+    const Row& r = e.profile.rows[l.row];
+    Users& users = by_error[l.approximates];
+    users.percent += r.percent;
+    if (users.layers.empty() || users.layers.back() != r.name) users.layers.push_back(r.name);  // one of several stages
+  }
+  if (by_error.empty()) return "";
+  std::string out = "\nApproximations; --accuracy strict does without\n";
+  for (const auto& [error, users] : by_error) {
+    const size_t count = users.layers.size();
+    out += fmt::format("  {} layer{}, {:.1f} % of the time: {}\n    {}\n", count, count == 1 ? "" : "s", users.percent,
+                       error, fmt::join(users.layers, ", "));
+  }
+  return out;
+}
+
 std::string contenders_text(const Explanation& e, const LayerView& l) {
   const Row& r = e.profile.rows[l.row];
   std::string out = fmt::format("  schedule    {}\n  from        {}\n", r.schedule,
@@ -121,6 +146,7 @@ std::string contenders_text(const Explanation& e, const LayerView& l) {
   if (l.predicted_ms > 0)
     out +=
         fmt::format("              the model expects {}, measured {}\n", ms_text(l.predicted_ms), ms_text(r.time.mean));
+  if (!l.approximates.empty()) out += fmt::format("  accuracy    approximates: {}\n", l.approximates);
   for (const Contender& c : l.runners_up) {
     out += fmt::format("  runner-up   {}: predicted {}{}\n", c.schedule, ms_text(c.predicted_ms),
                        c.measured_ms > 0 ? ", measured " + ms_text(c.measured_ms) : "");
@@ -173,7 +199,7 @@ std::string explanation_text(const Explanation& e, const std::string& node) {
     return out;
   }
   for (const std::string& line : e.summary) out += line + "\n";
-  out += "\n" + split_text(e) + "\n" + findings_text(e) + "\n" + layers_text(e);
+  out += "\n" + split_text(e) + "\n" + findings_text(e) + "\n" + layers_text(e) + approximations_text(e);
   if (!e.tuning.empty()) out += "\nTuning\n";
   for (const std::string& line : e.tuning) out += "  " + line + "\n";
   if (!e.tuning_action.empty()) out += "  $ " + e.tuning_action + "\n";
@@ -214,6 +240,7 @@ json layer_json(const Explanation& e, const LayerView& l) {
            {"schedule", r.schedule}, {"schedule_from", r.schedule.empty() ? "" : name(r.from())},
            {"record", r.record},     {"runners_up", runners},
            {"rejected", rejected}};
+  if (!l.approximates.empty()) out["approximates"] = l.approximates;
   if (l.predicted_ms > 0) out["predicted_ms"] = l.predicted_ms;
   return out;
 }

@@ -11,14 +11,20 @@ namespace {
 void find_steps(KernelForm& form, const std::string& problem) {
   const std::vector<Step>& steps = form.plan().steps;
   std::vector<std::string> others;
+  size_t before = 0;  ///< of `others`, when the task's last step was found
   for (size_t s = 0; s < steps.size(); ++s) {
     if (steps[s].kind == StepKind::halo) continue;
     if (steps[s].problem != problem) {
       if (!steps[s].problem.empty()) others.push_back(steps[s].problem);
       continue;
     }
+    if (form.count > 0 && others.size() > before) {
+      fail(ErrorKind::bad_input, "problem '{}': expected its tasks one after another, got '{}' between two of them",
+           problem, others.back());
+    }
     if (form.count == 0) form.first = s;
     form.count = s - form.first + 1;
+    before = others.size();
   }
   if (form.count == 0) {
     fail(ErrorKind::bad_input,

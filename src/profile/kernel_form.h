@@ -29,8 +29,8 @@ struct FormOptions {
   std::optional<Schedule> schedule;  ///< instead of the default
 };
 
-/// Compiles the problem and runs it once. `line` is its text, which the task has to print again. Throws bad_input where
-/// the passes make something else of it, saying what, and usage where the schedule does not apply.
+/// Compiles the problem and runs it once. `line` is the text of the task, or of several one after another. Throws
+/// bad_input where the passes make none such, saying what they make, and usage where the schedule does not apply.
 KernelForm compile_form(const Problem& problem, const std::string& line, const FormOptions& options,
                         const std::shared_ptr<ThreadPool>& pool);
 

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/ticks.h"
 #include "measure/loops.h"
+#include "ops/op.h"
 #include "profile/kernel_form.h"
 
 namespace kilter::profile {
@@ -39,13 +40,23 @@ Form compile_with(const Problem& problem, const std::string& line, Accuracy accu
   return {compile_form(problem, line, {options.target, accuracy, {}}, pool), {}, {}, {}};
 }
 
+/// Whether the first of a step's operators takes elements to other places.
+bool moves(const Step& step) {
+  const std::string_view first = split(step.ops, '+').front();
+  const auto ops = all_ops();
+  const auto op = std::ranges::find_if(ops, [&](const OpDef* o) { return o->name == first; });
+  if (op == ops.end()) return false;
+  const Family family = (*op)->family;
+  return family == Family::movement || family == Family::gather || family == Family::resize || first == "Relayout";
+}
+
 void note_work(Form& form, const Peaks& peaks, const KernelOptions& options) {
   const Plan& plan = form.plan();
   const Footprint run{plan.constants_bytes, std::max(options.touched_bytes, footprint(plan).touched_bytes)};
   KernelTime& t = form.time;
   for (size_t s = form.first; s < form.first + form.count; ++s) {
     const Step& step = plan.steps[s];
-    t.schedule = step.schedule;
+    t.schedule = step.schedule, t.moves = moves(step);
     t.flops += step.flops, t.effective_flops += step.effective_flops, t.bytes += step.bytes;
     const auto add = [](Bound& to, const Bound& more) {
       const double sum = to.ms + more.ms;
@@ -71,8 +82,8 @@ class OperandReader {
     }
   }
 
-  /// Whether what it reads is most of `bytes`.
-  bool reads_most_of(int64_t bytes) const { return 2 * bytes_ >= bytes; }
+  /// Whether what it reads is about `bytes`: neither a part of them, nor a table of which few rows are taken.
+  bool reads_about(int64_t bytes) const { return 2 * bytes_ >= bytes && bytes_ <= 2 * bytes; }
   /// One read with the fastest loop; milliseconds.
   double run() { return read(best_); }
   /// What the read of `bytes` takes when one of them takes `ms`.
@@ -170,15 +181,23 @@ KernelList parse_kernel_list(std::string_view text, const std::string& where) {
   return list;
 }
 
+TimedTask timed_task(const std::string& line) {
+  constexpr std::string_view kIn = " in ";
+  const size_t in = line.find(kIn);
+  if (in == std::string::npos) return {line, line};
+  return {std::string(trim(line.substr(0, in))), std::string(trim(line.substr(in + kIn.size())))};
+}
+
 KernelFigures measure_kernel(const std::string& problem, const Peaks& peaks, const KernelOptions& options) {
-  const Problem parsed = parse_problem(problem);
+  const TimedTask timed = timed_task(problem);
+  const Problem parsed = parse_problem(timed.graph);
   const auto pool = std::make_shared<ThreadPool>(options.threads);
   std::vector<Form> forms;
-  forms.push_back(compile_with(parsed, problem, Accuracy::normal, options, pool));
+  forms.push_back(compile_with(parsed, timed.task, Accuracy::normal, options, pool));
   note_work(forms[0], peaks, options);
   const Template* chosen = find_template(parse_schedule(forms[0].time.schedule).name);
   if (chosen != nullptr && chosen->approximates) {
-    forms.push_back(compile_with(parsed, problem, Accuracy::strict, options, pool));
+    forms.push_back(compile_with(parsed, timed.task, Accuracy::strict, options, pool));
     note_work(forms[1], peaks, options);
   }
   std::vector<Candidate> candidates;
@@ -191,7 +210,7 @@ KernelFigures measure_kernel(const std::string& problem, const Peaks& peaks, con
   std::optional<OperandReader> reader;
   if (forms[0].time.bound.kind == Bound::memory) {
     reader.emplace(*forms[0].cold, *pool, options.threads);
-    if (!reader->reads_most_of(forms[0].time.bytes)) reader.reset();
+    if (!reader->reads_about(forms[0].time.bytes)) reader.reset();
     if (reader) candidates.push_back(candidate("read", [&reader] { return reader->run(); }, false));
   }
   CompareOptions how;

@@ -45,11 +45,20 @@ struct KernelOptions {
   double seconds = 0.5;       ///< of measuring a problem, about
 };
 
+/// What a line times, and in what. A problem alone is its own graph; "TASK in PROBLEM" is the task of PROBLEM's graph
+/// that is written so, or several of them one after another: a change of layout beside a convolution, the copies of a
+/// concatenation.
+struct TimedTask {
+  std::string task, graph;
+};
+TimedTask timed_task(const std::string& line);
+
 /// One form of a problem's kernel.
 struct KernelTime {
   std::string schedule;
   int64_t flops = 0, effective_flops = 0;  ///< of one run, as Step has them
   int64_t bytes = 0;
+  bool moves = false;   ///< elements to other places (or makes them of their neighbours, as Resize does), nothing else
   Ratio cold_ms;        ///< weights from where the network has them
   Bound bound, memory;  ///< what limits it, and its operands alone
   /// What a plain read of its operands takes where it finds them, in turns with it; 0 where it was not measured: the
@@ -69,8 +78,8 @@ struct KernelFigures {
   Ratio gain;                        ///< time of `direct` over that of `chosen`, taken in pairs
 };
 
-/// Compiles the problem and measures it, all forms interleaved. Throws bad_input for a malformed line and for one that
-/// the passes make something else of, saying what.
+/// Compiles a problem, or the graph of "TASK in PROBLEM", and measures the task, all forms interleaved. Throws
+/// bad_input for a malformed line and for one that the passes make something else of, saying what.
 KernelFigures measure_kernel(const std::string& problem, const Peaks& peaks, const KernelOptions& options);
 
 /// Median and worst (least) of a share.

@@ -158,9 +158,8 @@ std::string layer_text(const Compiled& c, const LayerSchedule& layer) {
   }
   out += line("work", work_text(c, layer));
   out += line("model", model_text(layer, notes));
-  if (const TemplateView* chosen = chosen_of(notes.templates);
-      chosen != nullptr && chosen->from->approximates != nullptr)
-    out += line("accuracy", "approximates: " + std::string(chosen->from->approximates(chosen->fallback.value())));
+  if (const std::string_view error = approximation_of(step.schedule); !error.empty())
+    out += line("accuracy", fmt::format("approximates: {}", error));
   return out + templates_text(notes, step.schedule);
 }
 
@@ -241,6 +240,12 @@ json layer_json(const Compiled& c, const LayerSchedule& layer) {
 }
 
 }  // namespace
+
+std::string_view approximation_of(const std::string& schedule) {
+  const auto parsed = try_parse_schedule(schedule);
+  const Template* from = parsed ? find_template(parsed->name) : nullptr;
+  return from == nullptr || from->approximates == nullptr ? std::string_view() : from->approximates(*parsed);
+}
 
 std::vector<LayerSchedule> layer_schedules(const Compiled& c, const TargetLimits& limits) {
   std::vector<LayerSchedule> layers;

@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compile/compile.h"
@@ -24,6 +25,10 @@ struct LayerSchedule {
   int64_t bytes = 0;                       ///< operands of all stages, read and written once each
   StaticBound bound;
 };
+
+/// How much a schedule, as text, errs more than sums of the operator's products do, in words with figures; empty for
+/// templates that do not approximate, "reference", and layers without a schedule.
+std::string_view approximation_of(const std::string& schedule);
 
 /// The layers of a plan that was compiled with CompileOptions::keep_alternatives, in order.
 std::vector<LayerSchedule> layer_schedules(const Compiled& compiled, const TargetLimits& limits);

@@ -57,6 +57,8 @@ Answer<AttentionProblem> analyse(const Task& task) {
 
 // --- the default ---
 
+constexpr int64_t kMaxScoreVectors = 4, kMaxOutVectors = 8;
+
 int64_t most_rows(int64_t vectors, const TargetLimits& limits) {
   return std::max<int64_t>(register_rows(vectors, limits), 1);
 }
@@ -101,7 +103,7 @@ Tile score_tile(const FusedAttentionShape& s, const TargetLimits& limits) {
 Tile output_tile(const FusedAttentionShape& s, int64_t queries, const TargetLimits& limits) {
   const int64_t vectors = ceil_div(s.v_size, lanes_of(limits));
   Tile best;
-  for (int64_t v = 1; v <= std::min<int64_t>(vectors, 8); ++v) {
+  for (int64_t v = 1; v <= std::min(vectors, kMaxOutVectors); ++v) {
     Tile t = best_rows(std::min(queries, s.queries), v, limits);
     const int64_t groups = vectors / v;
     t.cost *= static_cast<double>(groups);
@@ -127,23 +129,44 @@ Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
   return knobs(std::get<AttentionProblem>(h), limits);
 }
 
+/// All keys, unless the scores of a block fill more than a quarter of L2.
+int64_t keys_of(const FusedAttentionShape& s, int64_t queries, const TargetLimits& limits) {
+  int64_t keys = s.keys;
+  if (keys * queries * 4 > limits.l2_bytes / 4) {
+    for (keys = 16; keys * 2 * queries * 4 <= limits.l2_bytes / 4;) keys *= 2;
+  }
+  return std::min(keys, s.keys);
+}
+
+Schedule schedule_of(const FusedAttentionShape& s, const Tile& scores, const Tile& out, const TargetLimits& limits) {
+  return {"attention_rows",
+          {{"vectors", scores.vectors},
+           {"rows", scores.rows},
+           {"keys", keys_of(s, scores.vectors * lanes_of(limits), limits)},
+           {"out_vectors", out.vectors},
+           {"out_rows", out.rows}}};
+}
+
 Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
   auto h = analyse(task);
   if (auto* rejected = std::get_if<Rejected>(&h)) return *rejected;
   const FusedAttentionShape& s = std::get<AttentionProblem>(h).shape;
   const Tile scores = score_tile(s, limits);
-  const int64_t queries = scores.vectors * lanes_of(limits);
-  const Tile out = output_tile(s, queries, limits);
-  int64_t keys = s.keys;  // all, unless the scores of a block fill more than a quarter of L2
-  if (keys * queries * 4 > limits.l2_bytes / 4) {
-    for (keys = 16; keys * 2 * queries * 4 <= limits.l2_bytes / 4;) keys *= 2;
+  return schedule_of(s, scores, output_tile(s, scores.vectors * lanes_of(limits), limits), limits);
+}
+
+/// For each number of vectors of the scores and of the output the rows that suit it.
+std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
+  std::vector<Schedule> all;
+  const auto h = analyse(task);
+  if (std::holds_alternative<Rejected>(h)) return all;
+  const FusedAttentionShape& s = std::get<AttentionProblem>(h).shape;
+  for (int64_t v = 1; v <= std::clamp<int64_t>(ceil_div(s.queries, lanes_of(limits)), 1, kMaxScoreVectors); ++v) {
+    const int64_t queries = std::min(v * lanes_of(limits), s.queries);
+    for (int64_t o = 1; o <= std::min(ceil_div(s.v_size, lanes_of(limits)), kMaxOutVectors); ++o)
+      all.push_back(schedule_of(s, best_rows(s.keys, v, limits), best_rows(queries, o, limits), limits));
   }
-  return Schedule{"attention_rows",
-                  {{"vectors", scores.vectors},
-                   {"rows", scores.rows},
-                   {"keys", std::min(keys, s.keys)},
-                   {"out_vectors", out.vectors},
-                   {"out_rows", out.rows}}};
+  return all;
 }
 
 std::optional<Rejected> check_tiles(const Schedule& schedule, const TargetLimits& limits) {
@@ -207,7 +230,7 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
 }  // namespace
 
 const Template attention_rows{
-    "attention_rows", "softmax(q k') v by blocks of queries, scores in cache only", space, pick, lower, nullptr,
+    "attention_rows", "softmax(q k') v by blocks of queries, scores in cache only", space, pick, lower, candidates,
     estimate};
 
 }  // namespace kilter

@@ -50,10 +50,10 @@ Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
 
 std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
   std::vector<Schedule> all;
-  auto d = analyse(task, limits);
+  const auto d = analyse(task, limits);
   if (std::holds_alternative<Rejected>(d)) return all;
-  for (int64_t tile : knobs(std::get<DepthwiseNest>(d), limits)[0].values)
-    all.push_back({"conv2d_depthwise", {{"tile", tile}}});
+  const std::vector<Knob> space = knobs(std::get<DepthwiseNest>(d), limits);
+  for (const int64_t tile : space[0].values) all.push_back({"conv2d_depthwise", {{"tile", tile}}});
   return all;
 }
 
@@ -63,10 +63,10 @@ Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const Targ
   const DepthwiseNest& d = std::get<DepthwiseNest>(analysed);
   if (auto rejected = check_knobs(schedule, knobs(d, limits))) return *rejected;
   const int64_t tile = schedule.knob("tile");
-  const double row = row_cycles(d, tile);
+  const double row = row_cycles(d, tile, limits);
   DepthwiseNest one = d;
   one.out_w = tile;
-  const double full = static_cast<double>(d.out_w) / static_cast<double>(tile) * row_cycles(one, tile);
+  const double full = static_cast<double>(d.out_w) / static_cast<double>(tile) * row_cycles(one, tile, limits);
   const auto channels = static_cast<double>(task.graph->type(task.node().outputs[0]).shape[1]);
   const double filled = channels / static_cast<double>(d.blocks * lanes_of(limits));
   return Estimate{static_cast<double>(d.n * d.blocks * d.out_h) * row, 1 - std::min(full / row, 1.0) * filled};

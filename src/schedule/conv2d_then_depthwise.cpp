@@ -122,7 +122,7 @@ std::optional<Rejected> check(const Pair& p, const PairTile& s, const TargetLimi
 
 double depthwise_cycles(const Pair& p, const TargetLimits& limits) {
   const DepthwiseNest& d = p.depthwise;
-  return static_cast<double>(d.n * d.blocks * d.out_h) * row_cycles(d, pick_row_tile(d, limits));
+  return static_cast<double>(d.n * d.blocks * d.out_h) * row_cycles(d, pick_row_tile(d, limits), limits);
 }
 
 Estimate model(const Pair& p, const PairTile& s, const TargetLimits& limits) {

@@ -6,6 +6,7 @@
 
 #include "ops/window.h"
 #include "schedule/conv_core.h"
+#include "schedule/loop_model.h"
 #include "schedule/templates.h"
 
 namespace kilter {
@@ -171,29 +172,59 @@ Stage depthwise_stage(const Task& task, const Transposed& t, const ConvNest& nes
   return e.finish(lowered);
 }
 
+/// Calls body(nest, phase of the rows, phase of the columns) for each phase that has outputs.
+void for_phases(const Task& task, const Transposed& t, int32_t lanes,
+                const std::function<void(const ConvNest&, const Phase&, const Phase&)>& body) {
+  const int64_t batch = task.operand(task.node().inputs[0]).type.shape[0];
+  for (int64_t p = 0; p < t.win.strides[0]; ++p) {
+    for (int64_t q = 0; q < t.win.strides[1]; ++q) {
+      const Phase h = phase_of(t.win.kernel[0], t.win.strides[0], t.win.pads_begin[0], t.win.out[0], p);
+      const Phase w = phase_of(t.win.kernel[1], t.win.strides[1], t.win.pads_begin[1], t.win.out[1], q);
+      if (h.count == 0 || w.count == 0) continue;
+      body(nest_of(t, h, w, p, q, batch, lanes), h, w);
+    }
+  }
+}
+
 Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
   auto analysed = analyse(task, limits);
   if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
   if (auto rejected = check_knobs(schedule, {})) return *rejected;
   const Transposed& t = std::get<Transposed>(analysed);
   const int32_t lanes = lanes_of(limits);
-  const int64_t batch = task.operand(task.node().inputs[0]).type.shape[0];
   Lowered lowered;
-  for (int64_t p = 0; p < t.win.strides[0]; ++p) {
-    for (int64_t q = 0; q < t.win.strides[1]; ++q) {
-      const Phase h = phase_of(t.win.kernel[0], t.win.strides[0], t.win.pads_begin[0], t.win.out[0], p);
-      const Phase w = phase_of(t.win.kernel[1], t.win.strides[1], t.win.pads_begin[1], t.win.out[1], q);
-      if (h.count == 0 || w.count == 0) continue;
-      const ConvNest nest = nest_of(t, h, w, p, q, batch, lanes);
-      lowered.stages.push_back(t.depthwise ? depthwise_stage(task, t, nest, h, w, lanes, lowered)
-                                           : dense_stage(task, t, nest, h, w, limits, lowered));
-    }
-  }
+  for_phases(task, t, lanes, [&](const ConvNest& nest, const Phase& h, const Phase& w) {
+    lowered.stages.push_back(t.depthwise ? depthwise_stage(task, t, nest, h, w, lanes, lowered)
+                                         : dense_stage(task, t, nest, h, w, limits, lowered));
+  });
   return lowered;
+}
+
+std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
+  const auto picked = pick(task, limits);
+  const auto* schedule = std::get_if<Schedule>(&picked);
+  return schedule == nullptr ? std::vector<Schedule>{} : std::vector<Schedule>{*schedule};
+}
+
+/// Depthwise phases are counted, dense ones have the model of convolutions.
+Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  const auto analysed = analyse(task, limits);
+  if (const auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
+  const Transposed& t = std::get<Transposed>(analysed);
+  if (t.depthwise) return loop_estimate({space, pick, lower}, task, schedule, limits);
+  if (auto rejected = check_knobs(schedule, {})) return *rejected;
+  Estimate all;
+  for_phases(task, t, lanes_of(limits), [&](const ConvNest& nest, const Phase&, const Phase&) {
+    const Estimate phase = estimate_tile(nest, pick_tile(nest, limits), limits);
+    all.cycles += phase.cycles, all.tail += phase.tail * phase.cycles;
+  });
+  if (all.cycles > 0) all.tail /= all.cycles;
+  return all;
 }
 
 }  // namespace
 
-const Template conv_transpose{"conv_transpose", "transposed convolution by output phases", space, pick, lower};
+const Template conv_transpose{
+    "conv_transpose", "transposed convolution by output phases", space, pick, lower, candidates, estimate};
 
 }  // namespace kilter

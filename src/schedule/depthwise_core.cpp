@@ -11,11 +11,15 @@ namespace {
 constexpr int64_t kUnrolledTaps = 9;  ///< kernels up to 3x3 are unrolled whole, larger ones row by row
 
 /// Cycles of one row tile of `pixels`: a load and a multiply-add for each product and pixel and a load of each one's
-/// weights on two ports each, at least the latency of the chain of a tap; one store a pixel.
-double tile_cycles(const DepthwiseNest& d, int64_t pixels) {
+/// weights, at least the latency of the chain of a tap; one store a pixel. Units that are half as wide as a register
+/// move it in two cycles.
+double tile_cycles(const DepthwiseNest& d, int64_t pixels, const TargetLimits& limits) {
   if (pixels == 0) return 0;
-  const double tap = std::max(static_cast<double>(pixels + 1) / 2, 4.0);
-  return static_cast<double>(d.products()) * tap + static_cast<double>(pixels);
+  constexpr double kLatency = 4;
+  const double moves = limits.halves() ? 2 : 1;
+  const auto count = static_cast<double>(pixels);
+  const double tap = std::max({count / limits.fmas_per_cycle, (count + 1) * moves / limits.loads_per_cycle, kLatency});
+  return static_cast<double>(d.products()) * tap + count * moves;
 }
 
 }  // namespace
@@ -49,8 +53,9 @@ int64_t pick_row_tile(const DepthwiseNest& nest, const TargetLimits& limits) {
   return ceil_div(nest.out_w, ceil_div(nest.out_w, most_row_pixels(nest, limits)));
 }
 
-double row_cycles(const DepthwiseNest& nest, int64_t tile) {
-  return static_cast<double>(nest.out_w / tile) * tile_cycles(nest, tile) + tile_cycles(nest, nest.out_w % tile);
+double row_cycles(const DepthwiseNest& nest, int64_t tile, const TargetLimits& limits) {
+  return static_cast<double>(nest.out_w / tile) * tile_cycles(nest, tile, limits) +
+         tile_cycles(nest, nest.out_w % tile, limits);
 }
 
 Tensor pack_depthwise(const Tensor& w, const DepthwiseNest& d, int32_t lanes) {

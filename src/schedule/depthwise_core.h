@@ -35,7 +35,7 @@ int64_t most_row_pixels(const DepthwiseNest& nest, const TargetLimits& limits);
 /// The row tile with least left over: parts of the row as equal as they come.
 int64_t pick_row_tile(const DepthwiseNest& nest, const TargetLimits& limits);
 /// Cycles of one row of one block of channels in tiles of `tile` pixels.
-double row_cycles(const DepthwiseNest& nest, int64_t tile);
+double row_cycles(const DepthwiseNest& nest, int64_t tile, const TargetLimits& limits);
 
 /// Weights [channel][each][r][s] as [block][r][channel of the group][s][lane].
 Tensor pack_depthwise(const Tensor& w, const DepthwiseNest& nest, int32_t lanes);

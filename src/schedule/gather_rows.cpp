@@ -3,6 +3,7 @@
 
 #include "ops/builder.h"
 #include "schedule/emit.h"
+#include "schedule/loop_model.h"
 #include "schedule/templates.h"
 
 namespace kilter {
@@ -31,7 +32,7 @@ Answer<std::vector<Knob>> space(const Task& task, const TargetLimits&) {
   return std::vector<Knob>{};
 }
 
-Answer<Schedule> pick(const Task& task, const TargetLimits&) {
+Answer<Schedule> usual(const Task& task, const TargetLimits&) {
   if (auto rejected = check(task)) return *rejected;
   return Schedule{"gather_rows", {}};
 }
@@ -67,8 +68,11 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   return lowered;
 }
 
+using Model = LoopModel<space, usual, lower>;
+
 }  // namespace
 
-const Template gather_rows{"gather_rows", "rows by index", space, pick, lower};
+const Template gather_rows{"gather_rows", "rows by index",   space,          Model::pick,
+                           lower,         Model::candidates, Model::estimate};
 
 }  // namespace kilter

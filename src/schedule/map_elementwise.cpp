@@ -5,6 +5,7 @@
 
 #include "schedule/emit.h"
 #include "schedule/layout_change.h"
+#include "schedule/loop_model.h"
 #include "schedule/templates.h"
 
 namespace kilter {
@@ -52,7 +53,7 @@ Answer<std::vector<Knob>> space(const Task& task, const TargetLimits&) {
   return std::vector<Knob>{{"item", {1024, 4096, 16384}}};
 }
 
-Answer<Schedule> pick(const Task& task, const TargetLimits&) {
+Answer<Schedule> usual(const Task& task, const TargetLimits&) {
   if (auto rejected = check(task)) return *rejected;
   return Schedule{"map", {{"item", kItemElems}}};
 }
@@ -148,8 +149,11 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   return lowered;
 }
 
+using Model = LoopModel<space, usual, lower>;
+
 }  // namespace
 
-const Template map_elementwise{"map", "element-wise chains and layout changes", space, pick, lower};
+const Template map_elementwise{
+    "map", "element-wise chains and layout changes", space, Model::pick, lower, Model::candidates, Model::estimate};
 
 }  // namespace kilter

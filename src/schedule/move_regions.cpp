@@ -6,6 +6,7 @@
 #include "ops/builder.h"
 #include "ops/regions.h"
 #include "schedule/emit.h"
+#include "schedule/loop_model.h"
 #include "schedule/templates.h"
 #include "schedule/transpose_tile.h"
 
@@ -48,48 +49,58 @@ Answer<std::vector<Knob>> space(const Task& task, const TargetLimits&) {
   return std::vector<Knob>{};
 }
 
-Answer<Schedule> pick(const Task& task, const TargetLimits&) {
+Answer<Schedule> usual(const Task& task, const TargetLimits&) {
   auto all = analyse(task);
   if (auto* rejected = std::get_if<Rejected>(&all)) return *rejected;
   return Schedule{"move_regions", {}};
 }
 
-/// A region of at least one dimension.
+/// A region of at least one dimension, the last of which is contiguous in the output where any is.
 struct Box {
   Shape extent, in, out;
 
   explicit Box(const CopyRegion& region) : extent(region.extent), in(region.in_strides), out(region.out_strides) {
     if (extent.empty()) extent = {1}, in = {0}, out = {0};
     if (region.input == kNone) in.assign(extent.size(), 0);
+    const auto contiguous = std::find(out.begin(), out.end(), 1) - out.begin();
+    if (out.back() == 1 || contiguous == static_cast<int64_t>(out.size())) return;
+    for (Shape* s : {&extent, &in, &out}) std::rotate(s->begin() + contiguous, s->begin() + contiguous + 1, s->end());
   }
 
-  /// The dimension in which the input is contiguous where tiles of it and the last one are worth transposing.
-  std::optional<size_t> other_side(DType type, int32_t lanes) const {
-    if (!has_transpose_tile(type, lanes) || out.back() != 1 || in.back() == 1) return {};
+  /// The dimension in which the input is contiguous, other than the last one, with at least half a vector; `apart`: its
+  /// stride in the output, 0 for any.
+  std::optional<size_t> contiguous_in_input(int32_t lanes, int64_t apart) const {
     for (size_t d = 0; d + 1 < extent.size(); ++d) {
-      if (in[d] == 1 && 2 * extent[d] >= lanes && 2 * extent.back() >= lanes) return d;
+      if (in[d] == 1 && 2 * extent[d] >= lanes && (apart == 0 || out[d] == apart)) return d;
     }
     return {};
   }
+};
+
+enum class Form : uint8_t {
+  copied,      ///< vectors along the last dimension
+  transposed,  ///< tiles of it and the one that is contiguous in the input
+  interleaved  ///< the last dimension is few elements, each from a row of its own
 };
 
 class CopyStage {
  public:
   CopyStage(const Task& task, size_t output, const CopyRegion& region, const TargetLimits& limits)
       : e_(task, "move"), b_(e_.b), box_(region), lanes_(lanes_of(limits)) {
-    const ValueId value = task.node().outputs[output];
-    const DType type = task.graph->type(value).dtype;
+    value_ = task.node().outputs[output];
+    const DType type = task.graph->type(value_).dtype;
     source_ = region.in_offset;
     target_ = region.out_offset;
     fill_ = is_float(type) ? imm(type, region.fill) : imm_int(type, static_cast<int64_t>(region.fill));
-    value_ = value;
     if (region.input != kNone) from_ = task.node().inputs[static_cast<size_t>(region.input)];
-    if (from_ != kNone) other_ = box_.other_side(type, lanes_);
+    choose_form(type);
   }
 
   Stage emit(Lowered& lowered) {
-    if (other_) {
+    if (form_ == Form::transposed) {
       transposed();
+    } else if (form_ == Form::interleaved) {
+      over(box_.extent.back() * box_.extent[other_], [&](const Expr& s, const Expr& t) { interleaved(s, t); });
     } else {
       copied();
     }
@@ -97,14 +108,51 @@ class CopyStage {
   }
 
  private:
-  void parallel(size_t d) { step(d, b_.parallel("i" + std::to_string(d), box_.extent[d])); }
-  void step(size_t d, const Expr& by) {
+  using Body = std::function<void(const Expr& source, const Expr& target)>;
+
+  void choose_form(DType type) {
+    constexpr int64_t kMostRows = 4;  // that are interleaved
+    if (from_ == kNone || !has_transpose_tile(type, lanes_) || box_.out.back() != 1 || box_.in.back() == 1) return;
+    const int64_t last = box_.extent.back();
+    if (2 * last >= lanes_) {
+      if (const auto other = box_.contiguous_in_input(lanes_, 0)) form_ = Form::transposed, other_ = *other;
+    } else if (last > 1 && last <= kMostRows) {
+      if (const auto other = box_.contiguous_in_input(lanes_, last)) form_ = Form::interleaved, other_ = *other;
+    }
+  }
+
+  /// The dimensions around those that the form takes itself.
+  std::vector<size_t> around() const {
+    std::vector<size_t> dims;
+    for (size_t d = 0; d + 1 < box_.extent.size(); ++d) {
+      if (form_ == Form::copied || d != other_) dims.push_back(d);
+    }
+    return dims;
+  }
+  void parallel(size_t d) {
+    const Expr by = b_.parallel("i" + std::to_string(d), box_.extent[d]);
     source_ = source_ + by * Expr(box_.in[d]);
     target_ = target_ + by * Expr(box_.out[d]);
   }
   void buffers() {
     to_ = e_.output(value_);
     if (from_ != kNone) input_ = e_.input(from_);
+  }
+
+  /// `body`, which moves `work` elements, for all of around(): in items of about kItemElems.
+  void over(int64_t work, const Body& body) {
+    const std::vector<size_t> dims = around();
+    size_t serial = dims.size();
+    while (serial > 0 && work * box_.extent[dims[serial - 1]] <= kItemElems) work *= box_.extent[dims[--serial]];
+    for (size_t i = 0; i < serial; ++i) parallel(dims[i]);
+    buffers();
+    std::function<void(size_t, const Expr&, const Expr&)> nest = [&](size_t i, const Expr& s, const Expr& t) {
+      if (i == dims.size()) return body(s, t);
+      const size_t d = dims[i];
+      b_.loop("j", 0, box_.extent[d],
+              [&](const Expr& j) { nest(i + 1, s + j * Expr(box_.in[d]), t + j * Expr(box_.out[d])); });
+    };
+    nest(serial, source_, target_);
   }
 
   void copied() {
@@ -114,58 +162,84 @@ class CopyStage {
       extent = {extent[0] / 64, 64};
       in = {in[0] * 64, in[0]}, out = {out[0] * 64, out[0]};
     }
-    size_t serial = extent.size() - 1;
-    int64_t work = extent.back();
-    while (serial > 0 && work * extent[serial - 1] <= kItemElems) work *= extent[--serial];
-    for (size_t d = 0; d < serial; ++d) parallel(d);
-    buffers();
-    nest(serial, source_, target_);
-  }
-  void nest(size_t d, const Expr& s, const Expr& t) {
-    const auto& [extent, in, out] = box_;
-    if (d + 1 == extent.size()) {
-      return b_.vector_loop("v", extent[d], [&](const Expr& v) {
-        b_.store(to_, t + v * Expr(out[d]), from_ == kNone ? fill_ : b_.load(input_, s + v * Expr(in[d])));
+    over(extent.back(), [&](const Expr& s, const Expr& t) {
+      b_.vector_loop("v", box_.extent.back(), [&](const Expr& v) {
+        const Expr value = from_ == kNone ? fill_ : b_.load(input_, s + v * Expr(box_.in.back()));
+        b_.store(to_, t + v * Expr(box_.out.back()), value);
       });
-    }
-    b_.loop("j", 0, extent[d], [&](const Expr& j) { nest(d + 1, s + j * Expr(in[d]), t + j * Expr(out[d])); });
+    });
   }
 
-  /// An item is a band of the input: as many columns as a vector has lanes, which are rows of the output.
+  /// Large matrices in bands of some tiles' columns, so that whole lines of memory are read one after another.
   void transposed() {
-    const auto& [extent, in, out] = box_;
-    for (size_t d = 0; d + 1 < extent.size(); ++d) {
-      if (d != *other_) parallel(d);
+    constexpr int64_t kBandTiles = 4;
+    const int64_t columns = box_.extent[other_], band = kBandTiles * lanes_;
+    if (box_.extent.back() * columns <= kItemElems) {
+      return over(box_.extent.back() * columns, [&](const Expr& s, const Expr& t) { matrix(s, t, columns); });
     }
-    const int64_t columns = extent[*other_], full = columns / lanes_;
-    const Expr tile = b_.parallel("c", (columns + lanes_ - 1) / lanes_);
-    step(*other_, tile * Expr(lanes_));
+    for (const size_t d : around()) parallel(d);
+    const int64_t full = columns / band, rest = columns % band;
+    const Expr c = b_.parallel("band", full + (rest > 0 ? 1 : 0));
     buffers();
-    const int64_t rest = columns % lanes_;
-    if (rest == 0) return band(lanes_);
-    if (full == 0) return band(rest);
-    b_.if_then(binary(Op::lt, tile, Expr(full)), [&] { band(lanes_); }, [&] { band(rest); });
+    const Expr s = source_ + c * Expr(band), t = target_ + c * Expr(band * box_.out[other_]);
+    if (rest == 0) return matrix(s, t, band);
+    if (full == 0) return matrix(s, t, rest);
+    b_.if_then(binary(Op::lt, c, Expr(full)), [&] { matrix(s, t, band); }, [&] { matrix(s, t, rest); });
   }
-  /// `columns` rows of the output.
-  void band(int64_t columns) {
+  /// `columns` columns of the input, which are rows of the output.
+  void matrix(const Expr& s, const Expr& t, int64_t columns) {
+    const auto tiles = [&](const Expr& row, int64_t rows) {
+      const int64_t full = columns / lanes_, rest = columns % lanes_;
+      b_.loop("c", 0, full, [&](const Expr& c) { tile(s, t, row, rows, c * Expr(lanes_), lanes_); });
+      if (rest > 0) tile(s, t, row, rows, Expr(full * lanes_), rest);
+    };
     const int64_t full = box_.extent.back() / lanes_, rest = box_.extent.back() % lanes_;
-    b_.loop("r", 0, full, [&](const Expr& r) { tile(r * Expr(lanes_), lanes_, columns); });
-    if (rest > 0) tile(Expr(full * lanes_), rest, columns);
+    b_.loop("r", 0, full, [&](const Expr& r) { tiles(r * Expr(lanes_), lanes_); });
+    if (rest > 0) tiles(Expr(full * lanes_), rest);
   }
-  void tile(const Expr& row, int64_t rows, int64_t columns) {
-    const int64_t stride = box_.in.back();
-    const Expr s = b_.let("s", source_ + row * Expr(stride)), t = b_.let("d", target_ + row);
-    const std::vector<Expr> all = load_columns(b_, {input_, s, stride}, rows, columns, lanes_);
+  void tile(const Expr& s, const Expr& t, const Expr& row, int64_t rows, const Expr& column, int64_t columns) {
+    const int64_t from = box_.in.back(), to = box_.out[other_];
+    const RowsAt at{input_, b_.let("s", s + row * Expr(from) + column), from};
+    const Expr target = b_.let("d", t + row + column * Expr(to));
+    const std::vector<Expr> all = load_columns(b_, at, rows, columns, lanes_);
     const Expr mask = rows < lanes_ ? first_lanes(Expr(rows), lanes_) : Expr();
-    for (int64_t c = 0; c < columns; ++c)
-      b_.store(to_, t + Expr(c * box_.out[*other_]), all[static_cast<size_t>(c)], mask);
+    for (int64_t c = 0; c < columns; ++c) b_.store(to_, target + Expr(c * to), all[static_cast<size_t>(c)], mask);
+  }
+
+  void interleaved(const Expr& s, const Expr& t) {
+    const int64_t full = box_.extent[other_] / lanes_, rest = box_.extent[other_] % lanes_;
+    b_.loop("p", 0, full, [&](const Expr& p) { interleave(s, t, p * Expr(lanes_), lanes_); });
+    if (rest > 0) interleave(s, t, Expr(full * lanes_), rest);
+  }
+  /// Elements [from, from + count) of each row.
+  void interleave(const Expr& s, const Expr& t, const Expr& from, int64_t count) {
+    const int64_t rows = box_.extent.back();
+    const Expr mask = count < lanes_ ? first_lanes(Expr(count), lanes_) : Expr();
+    std::vector<Expr> loaded;
+    for (int64_t r = 0; r < rows; ++r)
+      loaded.push_back(b_.let("r", b_.load(input_, s + from + Expr(r * box_.in.back()), lanes_, 1, mask)));
+    for (int64_t first = 0; first < rows * count; first += lanes_) {
+      Expr value = loaded[0];
+      for (int64_t r = 0; r < rows; ++r) {
+        std::vector<int32_t> picks;
+        for (int64_t k = 0; k < lanes_; ++k) {
+          const int64_t at = first + k;
+          picks.push_back(static_cast<int32_t>(at % rows == r ? lanes_ + at / rows % lanes_ : k));
+        }
+        value = shuffle(value, loaded[static_cast<size_t>(r)], std::move(picks));
+      }
+      const int64_t left = rows * count - first;
+      b_.store(to_, t + from * Expr(rows) + Expr(first), value,
+               left < lanes_ ? first_lanes(Expr(left), lanes_) : Expr());
+    }
   }
 
   Emitter e_;
   LoopBuilder& b_;
   Box box_;
   int32_t lanes_;
-  std::optional<size_t> other_;  ///< dimension of the columns of tiles
+  Form form_ = Form::copied;
+  size_t other_ = 0;  ///< the dimension that is contiguous in the input, for transposed and interleaved
   ValueId value_ = kNone, from_ = kNone;
   Expr source_, target_, fill_;
   Buf to_, input_;
@@ -181,9 +255,13 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   return lowered;
 }
 
+using Model = LoopModel<space, usual, lower>;
+
 }  // namespace
 
-const Template move_regions{"move_regions", "transpose, slice, pad, tile and their like as strided copies", space, pick,
-                            lower};
+const Template move_regions{"move_regions", "transpose, slice, pad, tile and their like as strided copies",
+                            space,          Model::pick,
+                            lower,          Model::candidates,
+                            Model::estimate};
 
 }  // namespace kilter

@@ -3,6 +3,7 @@
 
 #include "ops/builder.h"
 #include "schedule/emit.h"
+#include "schedule/loop_model.h"
 #include "schedule/rows.h"
 #include "schedule/templates.h"
 
@@ -76,7 +77,7 @@ Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
   return std::vector<Knob>{{"unroll", {1, 2, 4}}};
 }
 
-Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
+Answer<Schedule> usual(const Task& task, const TargetLimits& limits) {
   auto r = analyse(task, limits);
   if (auto* rejected = std::get_if<Rejected>(&r)) return *rejected;
   return Schedule{"normalize_rows", {{"unroll", 4}}};
@@ -151,8 +152,12 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   return lowered;
 }
 
+using Model = LoopModel<space, usual, lower>;
+
 }  // namespace
 
-const Template normalize_rows{"normalize_rows", "normalisations over contiguous rows", space, pick, lower};
+const Template normalize_rows{
+    "normalize_rows", "normalisations over contiguous rows", space, Model::pick, lower, Model::candidates,
+    Model::estimate};
 
 }  // namespace kilter

@@ -6,6 +6,7 @@
 
 #include "ops/window.h"
 #include "schedule/emit.h"
+#include "schedule/loop_model.h"
 #include "schedule/templates.h"
 
 namespace kilter {
@@ -54,7 +55,7 @@ Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
   return std::vector<Knob>{{"tile", {1, 2, 4, 8}}};
 }
 
-Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
+Answer<Schedule> usual(const Task& task, const TargetLimits& limits) {
   auto p = analyse(task, limits);
   if (auto* rejected = std::get_if<Rejected>(&p)) return *rejected;
   return Schedule{"pool_rows", {{"tile", 4}}};
@@ -202,8 +203,12 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   return lowered;
 }
 
+using Model = LoopModel<space, usual, lower>;
+
 }  // namespace
 
-const Template pool_rows{"pool_rows", "max and average pooling of blocked images", space, pick, lower};
+const Template pool_rows{
+    "pool_rows",    "max and average pooling of blocked images", space, Model::pick, lower, Model::candidates,
+    Model::estimate};
 
 }  // namespace kilter

@@ -7,6 +7,7 @@
 #include "ops/builder.h"
 #include "ops/reduction.h"
 #include "schedule/emit.h"
+#include "schedule/loop_model.h"
 #include "schedule/templates.h"
 
 namespace kilter {
@@ -72,7 +73,7 @@ Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
   return std::vector<Knob>{{"accumulators", {1, 2, 4, 8}}};
 }
 
-Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
+Answer<Schedule> usual(const Task& task, const TargetLimits& limits) {
   auto r = analyse(task, limits);
   if (auto* rejected = std::get_if<Rejected>(&r)) return *rejected;
   return Schedule{"reduce_rows", {{"accumulators", kAccumulators}}};
@@ -257,8 +258,11 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   return lowered;
 }
 
+using Model = LoopModel<space, usual, lower>;
+
 }  // namespace
 
-const Template reduce_rows{"reduce_rows", "reductions over axes", space, pick, lower};
+const Template reduce_rows{"reduce_rows", "reductions over axes", space,          Model::pick,
+                           lower,         Model::candidates,      Model::estimate};
 
 }  // namespace kilter

@@ -4,6 +4,7 @@
 #include "ops/builder.h"
 #include "ops/resize_coords.h"
 #include "schedule/emit.h"
+#include "schedule/loop_model.h"
 #include "schedule/templates.h"
 
 namespace kilter {
@@ -49,7 +50,7 @@ Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
   return std::vector<Knob>{};
 }
 
-Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
+Answer<Schedule> usual(const Task& task, const TargetLimits& limits) {
   auto plan = analyse(task, limits);
   if (auto* rejected = std::get_if<Rejected>(&plan)) return *rejected;
   return Schedule{"resize_table", {}};
@@ -122,8 +123,12 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   return lowered;
 }
 
+using Model = LoopModel<space, usual, lower>;
+
 }  // namespace
 
-const Template resize_table{"resize_table", "image resizing by index and weight tables", space, pick, lower};
+const Template resize_table{
+    "resize_table", "image resizing by index and weight tables", space, Model::pick, lower, Model::candidates,
+    Model::estimate};
 
 }  // namespace kilter

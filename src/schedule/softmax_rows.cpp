@@ -4,6 +4,7 @@
 
 #include "ops/builder.h"
 #include "schedule/emit.h"
+#include "schedule/loop_model.h"
 #include "schedule/rows.h"
 #include "schedule/templates.h"
 
@@ -53,7 +54,7 @@ Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
   return std::vector<Knob>{{"unroll", {1, 2, 4}}};
 }
 
-Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
+Answer<Schedule> usual(const Task& task, const TargetLimits& limits) {
   auto r = analyse(task, limits);
   if (auto* rejected = std::get_if<Rejected>(&r)) return *rejected;
   return Schedule{"softmax_rows", {{"unroll", 2}}};
@@ -119,8 +120,12 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   return lowered;
 }
 
+using Model = LoopModel<space, usual, lower>;
+
 }  // namespace
 
-const Template softmax_rows{"softmax_rows", "Softmax and LogSoftmax over contiguous rows", space, pick, lower};
+const Template softmax_rows{
+    "softmax_rows", "Softmax and LogSoftmax over contiguous rows", space, Model::pick, lower, Model::candidates,
+    Model::estimate};
 
 }  // namespace kilter

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "schedule/emit.h"
+#include "schedule/loop_model.h"
 #include "schedule/templates.h"
 
 namespace kilter {
@@ -44,7 +45,7 @@ Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
   return std::vector<Knob>{};
 }
 
-Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
+Answer<Schedule> usual(const Task& task, const TargetLimits& limits) {
   if (auto rejected = check(task, limits)) return *rejected;
   return Schedule{"take_channels", {}};
 }
@@ -157,8 +158,12 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   return lowered;
 }
 
+using Model = LoopModel<space, usual, lower>;
+
 }  // namespace
 
-const Template take_channels{"take_channels", "channels of blocked images in any order", space, pick, lower};
+const Template take_channels{
+    "take_channels", "channels of blocked images in any order", space, Model::pick, lower, Model::candidates,
+    Model::estimate};
 
 }  // namespace kilter

@@ -11,9 +11,17 @@
 namespace kilter {
 namespace {
 
-CompiledCase compile_grouped(std::string_view op_name, const std::string& text, const Target& target) {
+/// By the template that is given, else by the default one.
+CompiledCase compile_grouped(std::string_view op_name, const std::string& text, const Target& target,
+                             std::string_view by = "") {
   const OpDef& op = *find_op("", op_name, 11);
-  return compile_case(op, with_weights(parse_case(op, text)), text, target);
+  if (by.empty()) return compile_case(op, with_weights(parse_case(op, text)), text, target);
+  OpCase c = make_case(op, with_weights(parse_case(op, text)), text);
+  CompileOptions options;
+  options.target = target;
+  options.schedules["case"] = parse_schedule(by);
+  Compiled compiled = compile_graph(c.graph, options);
+  return {std::move(c), std::move(compiled)};
 }
 
 /// The step of the convolution: all others only change layouts.
@@ -22,18 +30,21 @@ const Step& conv_step(const Plan& plan) {
                        [](const Step& step) { return step.ops.starts_with("Conv"); });
 }
 
-void expect_right(std::string_view op, const std::string& text, std::string_view schedule) {
-  for (const Target& target : targets_here()) {
-    auto [c, compiled] = compile_grouped(op, text, target);
-    const std::string where = fmt::format("{} on {}{}", text, target.name, steps_text(compiled.plan));
-    const Step& step = conv_step(compiled.plan);
-    EXPECT_EQ(step.schedule.substr(0, schedule.size()), schedule) << where;
-    EXPECT_GE(step.flops, step.effective_flops) << where;
-    const std::vector<Tensor> want = evaluate(c.graph, c.inputs);
-    const auto program = std::make_shared<const Program>(compiled.plan);
-    EXPECT_EQ(run_guarded(program, c.inputs, want, c.tolerance, 8), "") << where;
-    EXPECT_EQ(check_padding(compiled, program, c.inputs), "") << where;
-  }
+void expect_right(const CompiledCase& of, const std::string& text, const Target& target, std::string_view by) {
+  const auto& [c, compiled] = of;
+  const std::string where = fmt::format("{} on {}{}", text, target.name, steps_text(compiled.plan));
+  const Step& step = conv_step(compiled.plan);
+  EXPECT_EQ(step.schedule.substr(0, by.size()), by) << where;
+  EXPECT_GE(step.flops, step.effective_flops) << where;
+  const std::vector<Tensor> want = evaluate(c.graph, c.inputs);
+  const auto program = std::make_shared<const Program>(compiled.plan);
+  EXPECT_EQ(run_guarded(program, c.inputs, want, c.tolerance, 8), "") << where;
+  EXPECT_EQ(check_padding(compiled, program, c.inputs), "") << where;
+}
+
+/// By this template, forced.
+void expect_right_by(std::string_view by, std::string_view op, const std::string& text) {
+  for (const Target& target : targets_here()) expect_right(compile_grouped(op, text, target, by), text, target, by);
 }
 
 TEST(GroupedConvolution, AnswersAsTheReference) {
@@ -54,7 +65,26 @@ TEST(GroupedConvolution, AnswersAsTheReference) {
            "f32[1,110,4,30] f32[55,10,1,3] | group=11 pads=[0,1,0,1]",                       // whole blocks nowhere
            "f32[1,4,9,9] f32[6,2,3,3] f32[6] | group=2",                                     // less than a block
        })
-    expect_right("Conv", text, "conv2d_direct vectors=");
+    expect_right_by("conv2d_direct", "Conv", text);
+}
+
+TEST(GroupedConvolution, GroupsWithinAVectorNeedNoZeros) {
+  for (const auto& [each, text] : std::vector<std::pair<int64_t, std::string>>{
+           {4, "f32[1,128,6,9] f32[128,4,3,3] f32[128] | group=32 pads=[1,1,1,1]"},
+           {8, "f32[2,256,5,7] f32[256,8,3,3] f32[256] | group=32 pads=[1,1,1,1] strides=[2,2]"},
+           {2, "f32[1,22,6,31] f32[22,2,3,5] | group=11 pads=[1,2,1,2] dilations=[1,2]"},
+           {4, "f32[1,36,7,7] f32[36,4,1,1] f32[36] | group=9"},
+           {2, "f32[1,4,9,9] f32[4,2,3,3] f32[4] | group=2"},
+       }) {
+    for (const Target& target : targets_here()) {
+      const bool within = each < target.limits.lanes_f32();
+      const CompiledCase of = compile_grouped("Conv", text, target);
+      expect_right(of, text, target, within ? "conv2d_depthwise" : "conv2d_direct");
+      const Step& step = conv_step(of.compiled.plan);
+      if (!within) continue;
+      EXPECT_EQ(step.flops, step.effective_flops) << text << " on " << target.name;
+    }
+  }
 }
 
 TEST(GroupedConvolution, TransposedAnswersAsTheReference) {
@@ -64,11 +94,11 @@ TEST(GroupedConvolution, TransposedAnswersAsTheReference) {
            "f32[1,64,3,4] f32[64,16,3,3] | group=4 strides=[2,1] pads=[1,1,1,1]",
            "f32[1,33,5,5] f32[33,2,3,3] f32[66] | group=33 strides=[2,2]",  // multiplier 2
        })
-    expect_right("ConvTranspose", text, "conv_transpose");
+    expect_right_by("conv_transpose", "ConvTranspose", text);
 }
 
 int64_t percent_executed(const std::string& text, const char* target) {
-  const Compiled compiled = compile_grouped("Conv", text, parse_target(target)).compiled;
+  const Compiled compiled = compile_grouped("Conv", text, parse_target(target), "conv2d_direct").compiled;
   const Step& step = conv_step(compiled.plan);
   return step.flops * 100 / step.effective_flops;
 }

@@ -115,6 +115,8 @@ expect 2 "expected a whole number from 2 to 4096, got '1'" searchers "$scratch/t
 KILTER_XGBOOST=$scratch/nowhere expect 2 "pip install xgboost-cpu" searchers "$scratch/tables/"*.jsonl --searcher xgb
 expect 3 "bad.txt line 1: expected {" searchers "$scratch/bad.txt"
 expect 0 "population" options
+# Every variable of the environment that the program reads is listed.
+for variable in KILTER_NUM_THREADS KILTER_SPIN_US KILTER_XGBOOST KILTER_PYTHON; do expect 0 "  $variable " options; done
 slow=(--schedule conv1=reference --seconds 1)
 expect 0 "conv1: reference kernel" explain zoo:squeezenet1_1 "${slow[@]}" --json "$scratch/why.json" --html "$scratch/why.html"
 for file in why.json why.html; do grep -qF "reference kernel" "$scratch/$file" || { echo "FAILED: explain's $file does not tell"; failures=$((failures + 1)); }; done

@@ -72,6 +72,18 @@ for sub in "run" "compile -o b.kilter"; do
   says "\`kilter tune zoo:squeezenet1_1 --threads 2 --input input=1x3x64x64 --records a.db\` tunes them" \
     $sub "${net[@]}" --threads 2 --records a.db
 done
+# explain says what records brought and what more tuning may bring, with them in use and without.
+for records in a.db none; do
+  "$kilter" explain "${net[@]}" --threads 1 --seconds 1 --records $records > explain.txt 2> /dev/null
+  if [ $records = none ]; then
+    grep -qF "holds no record of this machine" explain.txt || die "explain without records: $(cat explain.txt)"
+  else
+    grep -qE "From [0-9]+ records of [0-9]+ tuned tasks? of this machine at this number of threads, in .*a.db:" explain.txt ||
+      die "explain after tuning: $(cat explain.txt)"
+    grep -qF "have schedules left to try: another five minutes are expected to save about " explain.txt || die "explain after tuning: $(cat explain.txt)"
+  fi
+  grep -qF "kilter tune zoo:squeezenet1_1 " explain.txt || die "explain names no tuning command: $(cat explain.txt)"
+done
 "$kilter" compare "${net[@]}" --threads 1 --seconds 0.3 --records-b a.db > compare.txt
 grep -q "^  tuning records  *A: none   B: a.db: the plan accepted on " compare.txt || die "compare: $(cat compare.txt)"
 # Where the race rejects everything the defaults stay, whatever single records say; damaged lines are skipped.

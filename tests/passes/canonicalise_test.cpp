@@ -32,6 +32,43 @@ TEST(Canonicalise, GemmOfRunTimeOperandsTurnsThem) {
             "output \"b\" %b\n");
 }
 
+TEST(Canonicalise, SpectraOfFramesAreAProduct) {
+  const std::string_view text = R"(graph "g" {
+    input %x: f32[2,20]
+    const %step: i64[](3)
+    const %window: f32[4](1, 2, 3, 4)
+    %y: f32[2,6,3,2] = STFT@17 "y"(%x, %step, %window)
+    output "y" %y
+  })";
+  EXPECT_EQ(after(canonicalise, text),
+            "%y.frames: f32[2,6,4] = kilter::StridedView@1 \"y.frames\" {offset=0, shape=[2, 6, 4], strides=[20, 3, "
+            "1]}(%x)\n"
+            "%y.product: f32[2,6,6] = MatMul@28 \"y.product\"(%y.frames, %y.waves)\n"
+            "%y: f32[2,6,3,2] = Reshape@28 \"y_1\"(%y.product, %const)\n"
+            "output \"y\" %y\n");
+  Graph graph = parse_graph(text);
+  run_pass(canonicalise, graph);
+  const Tensor& waves = *graph.value(graph.find_value("y.waves")).constant;
+  const std::vector<double> wanted{1, 0, 1, 0, 1, 0, 2, 0, 0, -2, -2, 0, 3, 0, -3, 0, 3, 0, 4, 0, 0, 4, -4, 0};
+  for (int64_t i = 0; i < waves.elems(); ++i)
+    EXPECT_NEAR(waves.as_double(i), wanted[static_cast<size_t>(i)], 1e-6) << i;
+}
+
+TEST(Canonicalise, SpectraThatDependOnRunTimeOperandsStay) {
+  const auto stays = [](std::string_view input, std::string_view declared) {
+    const std::string text = after(canonicalise, fmt::format(R"(graph "g" {{
+      {}
+      {}
+      const %step: i64[](3)
+      %y: f32[2,6,3,2] = STFT@17 "y"(%x, %step, %window)
+      output "y" %y
+    }})",
+                                                             input, declared));
+    EXPECT_NE(text.find("STFT"), std::string::npos) << text;
+  };
+  stays("input %x: f32[2,20]", "input %window: f32[4]");
+}
+
 TEST(Canonicalise, BatchNormalizationIsAScaleAndAShift) {
   const std::string_view text = R"(graph "g" {
     input %x: f32[1,2,3]

@@ -27,8 +27,8 @@ std::string network(int64_t pixels, int64_t filters, std::string_view more = "",
                      pixels, filters, more, images);
 }
 
-/// Whether the multiplication is in the convolution's group.
-bool joined(const std::string& text, PassContext context = {}) {
+/// Why the multiplication is not in the convolution's group; empty where it is.
+std::string apart(const std::string& text, PassContext context = {}) {
   Graph graph = parse_graph(text);
   context.limits = parse_target("icelake-server").limits;
   choose_layouts(graph, context);
@@ -36,6 +36,7 @@ bool joined(const std::string& text, PassContext context = {}) {
   context.rewrites_done = 0;
   fuse_channel_scale(graph, context);
   verify(graph);
+  const std::vector<Unfused> unfused = context.unfused;
   const int64_t once = context.rewrites_done;
   fuse_channel_scale(graph, context);
   EXPECT_EQ(context.rewrites_done, once) << "a second run joins more";
@@ -43,31 +44,78 @@ bool joined(const std::string& text, PassContext context = {}) {
   for (NodeId id : graph.order()) groups[graph.node(id).name] = graph.node(id).group;
   const bool in = groups.at("scale") == groups.at("project");
   EXPECT_EQ(context.rewrites_done, in ? 1 : 0);
-  return in;
+  std::string reason;
+  for (const Unfused& u : unfused) {
+    if (u.node != "scale") continue;
+    EXPECT_FALSE(in) << "it is fused, but: " << u.reason;
+    if (u.group == "project") reason = u.reason;
+  }
+  EXPECT_EQ(reason.empty(), in) << "what is not fused says why";
+  return reason;
 }
 
 TEST(FuseChannelScale, LargeImagesLeaveTheWorkToTheWeights) {
-  EXPECT_TRUE(joined(network(8, 32)));
-  EXPECT_FALSE(joined(network(7, 32))) << "49 pixels for 32 filters";
+  EXPECT_EQ(apart(network(8, 32)), "");
+  EXPECT_EQ(apart(network(7, 32)),
+            "49 pixels are fewer than the 64 that pay for multiplying the weights of 32 filters");
 }
 
-TEST(FuseChannelScale, OneImageOnly) { EXPECT_FALSE(joined(network(16, 32, "", 2))); }
+TEST(FuseChannelScale, OneImageOnly) {
+  EXPECT_EQ(apart(network(16, 32, "", 2)), "2 images share the weights of 'project', expected 1");
+}
+
+/// The network with another convolution at its end.
+std::string ending(const std::string& weights, const std::string& attrs, int64_t extent) {
+  std::string text = network(16, 32);
+  const auto swap = [&](std::string_view from, const std::string& to) {
+    text.replace(text.find(from), from.size(), to);
+  };
+  swap("%v: f32[32,32,1,1]#0", "%v: " + weights + "#0");
+  swap("%c: f32[1,32,16,16]", fmt::format("%c: f32[1,32,{0},{0}]", extent));
+  swap("\"project\"(", "\"project\" " + attrs + "(");
+  return text;
+}
+
+TEST(FuseChannelScale, OnlyDenseKernelsOf1x1) {
+  EXPECT_EQ(apart(ending("f32[32,32,3,3]", "", 14)), "'project' has kernels of 3x3, expected 1x1");
+  EXPECT_EQ(apart(ending("f32[32,16,1,1]", "{group=2}", 16)), "'project' has 2 groups, expected 1");
+}
+
+TEST(FuseChannelScale, OnlyBlockedImages) {
+  PassContext context;
+  context.plain_layout = {"first", "scale", "project"};
+  EXPECT_EQ(apart(network(16, 32), context), "its image is plain, expected blocks of channels");
+}
 
 TEST(FuseChannelScale, NothingElseReadsTheProduct) {
-  EXPECT_FALSE(joined(network(16, 32, "output \"b\" %b")));
-  EXPECT_FALSE(
-      joined(network(16, 32, "%e: f32[1,32,16,16] = MaxPool@12 \"e\" {kernel_shape=[1, 1]}(%b)\n output \"e\" %e")));
+  EXPECT_EQ(apart(network(16, 32, "output \"b\" %b")), "'b' is read elsewhere, too");
+  EXPECT_EQ(
+      apart(network(16, 32, "%e: f32[1,32,16,16] = MaxPool@12 \"e\" {kernel_shape=[1, 1]}(%b)\n output \"e\" %e")),
+      "'b' is read elsewhere, too");
 }
 
 TEST(FuseChannelScale, OptionsKeepItApart) {
   for (const char* node : {"scale", "project"}) {
     PassContext context;
     context.no_fuse = {node};
-    EXPECT_FALSE(joined(network(16, 32), context)) << node;
+    EXPECT_EQ(apart(network(16, 32), context), fmt::format("--no-fuse {}", node));
   }
   PassContext context;
   context.own = {{"scale", "map_elementwise"}};
-  EXPECT_FALSE(joined(network(16, 32), context));
+  EXPECT_EQ(apart(network(16, 32), context), "it has a schedule or threads of its own");
+}
+
+TEST(Fuse, ReductionsSayWhyTheyDoNotRunWithWhatMakesTheirInput) {
+  Graph graph = parse_graph(network(16, 32));
+  PassContext context;
+  context.limits = parse_target("icelake-server").limits;
+  choose_layouts(graph, context);
+  fuse(graph, context);
+  std::vector<std::string> said;
+  for (const Unfused& u : context.unfused) {
+    if (u.node == "pool") said.push_back(fmt::format("{}: {}", u.group, u.reason));
+  }
+  EXPECT_EQ(said, std::vector<std::string>{"first: no template reduces what it makes: it is stored first, then read"});
 }
 
 }  // namespace

@@ -123,6 +123,24 @@ TEST(Causes, UnfusedNeighbourNamesItsProducerAndTheReason) {
   EXPECT_TRUE(s.mend->compile.no_fuse.empty());
 }
 
+TEST(Causes, AStepThatTwoTasksCouldRunIsToldOnceWithBothReasons) {
+  CompileOptions options;
+  options.no_fuse = {"conv1"};
+  MadeUp n(2, options);
+  n.compiled.unfused.push_back({Unfused::order, "conv1.relu", "pool1", "it is read elsewhere, too"});
+  const Suspicion s = n.at("unfused neighbour", "conv1.relu");
+  EXPECT_THAT(s.evidence, HasSubstr("'conv1', which makes its input, could run it, but --no-fuse conv1 keeps it out; "
+                                    "'pool1', which reads its result, could run it, but it is read elsewhere, too"));
+  EXPECT_EQ(s.steps.size(), 1U);
+  EXPECT_DOUBLE_EQ(s.gain_ms, 1);
+  EXPECT_TRUE(s.mend);
+}
+
+TEST(Causes, ReductionsAreToldWithWhatMakesTheirInput) {
+  EXPECT_THAT(MadeUp().at("unfused neighbour", "pool10_1").evidence,
+              ContainsRegex("which makes its input, could run it, but no template reduces what it makes"));
+}
+
 TEST(Causes, ElementWiseStepsBeforeContractionsAreToldTogether) {
   const Suspicion s =
       MadeUp(2, {}, "x86-64-v4", "densenet121").at("unfused neighbour", "denseblock1.denselayer2.norm1.mul");
@@ -386,6 +404,27 @@ TEST(Explain, PartsAddUpFindingsAreRankedAndTheJsonHoldsAll) {
        {"Where the time goes", "What to do next", "Slowest layers", "$ kilter bench zoo:squeezenet1_1"})
     EXPECT_THAT(text, HasSubstr(part));
   EXPECT_THAT(text, Not(HasSubstr("kilter tune")));
+}
+
+TEST(Explain, LayersThatApproximateAreListedWithTheirError) {
+  constexpr const char* kError = "largest error [0-9.]+ u of the largest sum of magnitudes";
+  Subject subject = subject_of("squeezenet1_1", 96, 1);
+  const Explanation e = explain(subject, quick());
+  const std::string text = explanation_text(e, "");
+  EXPECT_THAT(
+      text, ContainsRegex(std::string("Approximations; --accuracy strict does without\n  [0-9]+ layers?, [0-9.]+ % of "
+                                      "the time: ") +
+                          kError));
+  EXPECT_THAT(text.substr(text.find("Approximations")), HasSubstr("fire4.expand3x3"));
+  EXPECT_THAT(explanation_text(e, "fire4.expand3x3"),
+              ContainsRegex(std::string("  accuracy    approximates: ") + kError));
+  EXPECT_THAT(explanation_text(e, "fire4.expand1x1"), Not(HasSubstr("accuracy  ")));
+  for (const nlohmann::json& l : to_json(e).at("explain").at("layers")) {
+    const bool winograd = l.at("schedule").get<std::string>().starts_with("conv2d_winograd ");
+    EXPECT_THAT(l.value("approximates", ""), ContainsRegex(winograd ? kError : "^$")) << l.dump(1);
+  }
+  subject.compile.accuracy = Accuracy::strict;
+  EXPECT_THAT(explanation_text(explain(subject, quick()), ""), Not(HasSubstr("Approximations")));
 }
 
 TEST(Explain, OneLayerComesWithItsSchedulesAndRejections) {

@@ -30,7 +30,20 @@ std::vector<std::string> problems_of(const std::string& line) {
   return all;
 }
 
+/// The problems of the steps that the graph of a line compiles to.
+std::vector<std::string> problems_of_steps(const std::string& line) {
+  CompileOptions options;
+  options.target = parse_target("x86-64-v3");
+  std::vector<std::string> all;
+  for (const Step& step : compile_graph(parse_problem(line).graph, options).plan.steps) all.push_back(step.problem);
+  return all;
+}
+
 void expect_round_trip(const std::string& line) {
+  if (const profile::TimedTask timed = profile::timed_task(line); timed.task != line) {
+    EXPECT_THAT(problems_of_steps(timed.graph), testing::Contains(timed.task)) << line;
+    return;
+  }
   const std::vector<std::string> problems = problems_of(line);
   EXPECT_EQ(std::count(problems.begin(), problems.end(), line), 1)
       << line << "\nbecame " << fmt::format("{}", fmt::join(problems, "\n       "));
@@ -49,7 +62,7 @@ TEST(Problem, LinesOfTheNetworksReadBack) {
     }
     ++files;
   }
-  EXPECT_EQ(files, 8U);
+  EXPECT_EQ(files, 9U);
 }
 
 TEST(Problem, LinesByHandReadBack) {
@@ -144,6 +157,63 @@ TEST(KernelList, ItsTextReadsBack) {
   EXPECT_EQ(back.touched_bytes, 1234);
   ASSERT_EQ(back.lines.size(), 2U);
   EXPECT_EQ(back.lines[0].layers, (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(TimedTask, IsTheProblemOrAPartOfIt) {
+  const profile::TimedTask alone = profile::timed_task("softmax(f32[2,3])");
+  EXPECT_EQ(alone.task, "softmax(f32[2,3])");
+  EXPECT_EQ(alone.graph, alone.task);
+  const profile::TimedTask part = profile::timed_task("relayout(f32[1,2]) in softmax(f32[2,3]) +relu");
+  EXPECT_EQ(part.task, "relayout(f32[1,2])");
+  EXPECT_EQ(part.graph, "softmax(f32[2,3]) +relu");
+}
+
+profile::KernelTime time_of(const std::string& line) {
+  profile::Peaks peaks;
+  peaks.gflops = {100}, peaks.l2_gbps = peaks.l3_gbps = peaks.dram_gbps = {50};
+  peaks.l2_bytes = 1 << 20, peaks.l3_bytes = 1 << 25;
+  return profile::measure_kernel(line, peaks, {parse_target("native"), 1, 0, 0.02}).chosen;
+}
+
+TEST(KernelTime, MovementIsToldFromOtherWorkBoundByMemory) {
+  const profile::KernelTime transpose = time_of("transpose(f32[1,12,128,64] perm=0,1,3,2)");
+  EXPECT_TRUE(transpose.moves);
+  EXPECT_EQ(transpose.bound.kind, profile::Bound::memory);
+  EXPECT_EQ(transpose.bytes, 2 * 12 * 128 * 64 * 4);
+  EXPECT_GT(transpose.read_ms, 0);
+  EXPECT_TRUE(time_of("resize(f32[1,16,20,20] ? ? i64[4]=1,16,40,40 mode=nearest)").moves);
+  EXPECT_FALSE(time_of("relu(f32[1,12,128,64])").moves);
+  EXPECT_FALSE(time_of("conv2d n1 c16 h8 w8 k16 r1 s1 f32 +relu").moves);
+}
+
+TEST(KernelTime, FewRowsOfATableAreNotHeldAgainstReadingAllOfIt) {
+  EXPECT_EQ(time_of("gather(f32[8000,768] i64[1,64])").read_ms, 0);
+  EXPECT_GT(time_of("gather(f32[100,768] i64[1,128])").read_ms, 0);
+}
+
+TEST(KernelTime, OneTaskOfAGraphIsTimed) {
+  const profile::KernelTime to_blocks = time_of("relayout(f32[1,64,28,28]) in conv2d n1 c64 h28 w28 k32 r1 s1 f32");
+  EXPECT_TRUE(to_blocks.moves);
+  EXPECT_EQ(to_blocks.flops, 0);
+  const profile::KernelTime both = time_of("relayout(f32[1,8,28,28]) in concat(f32[1,8,28,28] f32[1,8,28,28] axis=1)");
+  EXPECT_EQ(both.bytes, 2 * 2 * 8 * 28 * 28 * 4) << "two copies, read and written";
+  const auto error = [](const std::string& line) {
+    try {
+      time_of(line);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind(), ErrorKind::bad_input);
+      return e.message();
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(
+      error("relayout(f32[1,32,28,28]) in conv2d n1 c32 h28 w28 k32 r1 s1 f32"),
+      "problem 'relayout(f32[1,32,28,28])': expected its tasks one after another, got 'conv2d n1 c32 h28 w28 k32 r1 "
+      "s1 f32' between two of them");
+  EXPECT_EQ(
+      error("relu(f32[2]) in softmax(f32[2,3])"),
+      "problem 'relu(f32[2])': expected one task that is written so, got 'softmax(f32[2,3])'; write it as `kilter "
+      "inspect` prints it");
 }
 
 std::string list_error(const std::string& text) {

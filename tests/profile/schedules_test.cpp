@@ -108,6 +108,19 @@ TEST(Schedules, WinogradStandsBesideDirectConvolutionWithBothPredictions) {
   EXPECT_THAT(text, Not(HasSubstr("pool1")));
 }
 
+TEST(Schedules, TheErrorToldIsThatOfTheScheduleThatRuns) {
+  CompileOptions options;
+  for (const char* m : {"2", "4"}) {
+    const std::string schedule = fmt::format("conv2d_winograd m={} vectors=1 tile=4 count=1 split=0 prefetch=0", m);
+    options.schedules["fire4.expand3x3"] = parse_schedule(schedule);
+    const std::string text = schedules_text(lowered("squeezenet1_1", options, 96), limits(), "fire4.expand3x3");
+    EXPECT_THAT(text, HasSubstr(fmt::format("    accuracy    approximates: {}\n", approximation_of(schedule))));
+  }
+  EXPECT_NE(approximation_of("conv2d_winograd m=2"), approximation_of("conv2d_winograd m=4"));
+  for (const char* exact : {"conv2d_direct vectors=1", "reference", ""})
+    EXPECT_EQ(approximation_of(exact), "") << exact;
+}
+
 TEST(Schedules, StrictAccuracyAndForcedSchedulesShowWhatTheyDisplace) {
   CompileOptions options;
   options.accuracy = Accuracy::strict;

@@ -126,7 +126,7 @@ def opening(page):
     text = page.js("return document.getElementById(`detail-${arguments[0]}`).textContent", chosen)
     layer = next((entry for entry in page.data.get("explain", {}).get("layers", []) if entry["row"] == chosen), None)
     found = [entry[key] for part, key in (("causes", "cause"), ("runners_up", "schedule"), ("rejected", "check"))
-             for entry in layer[part][:1]] if layer else []
+             for entry in layer[part][:1]] + [layer.get("approximates", "")] if layer else []
     for part in [row["problem"], row["schedule"], row["layouts"]["source"], row["layouts"]["destination"], row["hash"], *found, row["record"] or "the default of the analytic model"]:
         check(part in text, f"opened row lacks {part}")
     check(page.js("return document.activeElement.getAttribute('aria-expanded')") == "true", "said to be open")

@@ -161,6 +161,7 @@ json worst_profile() {
     layers.push_back(
         {{"row", i},
          {"causes", {{{"cause", "tail <of a tile>"}, {"evidence", "evidence " + layer_name(i)}}}},
+         {"approximates", "largest error of " + layer_name(i)},
          {"runners_up", {{{"schedule", "conv2d_direct tile=7"}, {"predicted_ms", 0.5}, {"measured_ms", 0.6}}}},
          {"rejected", {{{"template", "winograd"}, {"check", "stride"}, {"limit", "1"}, {"got", "2"}}}}});
   }

@@ -23,8 +23,8 @@ inline Graph recurrent_case(std::string_view name, const std::string& text) {
   return make_case(def, parsed, text).graph;
 }
 
-/// A task with its graph, of a problem's line, "GRUSteps CASE", or "zoo:NETWORK OPERATOR": the first task whose anchor
-/// is this operator.
+/// A task with its graph, of a problem's line, "GRUSteps CASE", "Upsample CASE", or "zoo:NETWORK OPERATOR": the first
+/// task whose anchor is this operator.
 struct TaskOf {
   TaskOf(const std::string& what, std::string_view target) : limits(parse_target(target).limits) {
     const size_t blank = what.find(' ');
@@ -36,6 +36,9 @@ struct TaskOf {
     } else if (first.ends_with("Steps")) {
       placed = place_tasks(recurrent_case(first, what.substr(blank + 1)), limits);
       wanted = [&](const Task& t) { return t.node().op->name == first; };
+    } else if (first == "Upsample") {
+      placed = place_tasks(make_case(*find_op("", first, 7), what.substr(blank + 1)).graph, limits);
+      wanted = [](const Task& t) { return t.node().op->family == Family::resize; };
     } else {
       Problem parsed = parse_problem(what);
       const std::set<std::string> fuse = parsed.fed ? std::set{parsed.anchor} : std::set<std::string>{};

@@ -3,13 +3,17 @@
 
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <limits>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/random.h"
 #include "network.h"
 #include "tune/graph/solvers.h"
+#include "tune/tuner/alternatives.h"
 #include "tune/tuner/thread_costs.h"
+#include "tune/tuner/transform_bench.h"
 
 namespace kilter::tune {
 namespace {
@@ -239,6 +243,69 @@ TEST(LayerNetwork, OfANetworkHasItsTasksViewsAndFlows) {
   }
   EXPECT_GT(bytes, 0);
 }
+
+/// Of this process: it may stand still for a while whatever it does.
+double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+/// The problem without the edges that close circles: what dynamic programming takes.
+ChoiceProblem forest_of(ChoiceProblem problem) {
+  std::vector<size_t> root(problem.nodes.size());
+  std::iota(root.begin(), root.end(), size_t{0});
+  const auto find = [&](size_t n) {
+    while (root[n] != n) n = root[n] = root[root[n]];
+    return n;
+  };
+  std::erase_if(problem.edges, [&](const ChoiceEdge& edge) {
+    const size_t a = find(edge.from), b = find(edge.to);
+    root[a] = b;
+    return a == b;
+  });
+  return problem;
+}
+
+class WholeNetworks : public testing::TestWithParam<const char*> {};
+
+// Ten seconds with layout changes known, sixty with none, from the default plan to the answer. What layers take is
+// estimated here; measuring it has a budget of its own.
+TEST_P(WholeNetworks, AreSolvedInSecondsByDynamicProgrammingAndByPbqp) {
+  CompileOptions look;
+  look.target = parse_target("znver4");
+  look.generate_code = false, look.keep_placed = true;
+  const Compiled compiled = compile_graph(zoo::build(GetParam(), {.weights = false}), look);
+  const double start = cpu_seconds();
+  LayerNetwork network = layer_network(compiled, look);
+  add_schedules(network, compiled, look, RecordedCosts({}, {look.target.name, "a device", "a version", 1}), {}, 4);
+  for (Layer& l : network.layers) {
+    if (!l.may_be_plain && !l.task()) continue;
+    const double ms = l.alternatives.front().ms;
+    l.alternatives.push_back({plain(), 0.97 * ms, 0, "measured here"});
+    l.alternatives.push_back({on(1), 1.01 * ms, 0, "measured here"});
+  }
+  const TransformModel model = transforms(0.02);
+  const ChoiceProblem whole = choice_problem(network, &model, 2, std::vector<size_t>(network.layers.size(), 0));
+  const double posed = cpu_seconds() - start;
+  const ChoiceAnswer pbqp = solve(whole, Solver::pbqp);
+  const double by_pbqp = cpu_seconds() - start;
+  const ChoiceAnswer dp = solve(forest_of(whole), Solver::forest);
+  const double by_dp = cpu_seconds() - start - by_pbqp + posed;
+  const std::string what =
+      fmt::format("{}: {} layers, {} edges; posed in {:.2f} s, by dp {:.2f} s, by pbqp {:.2f} s, {}", GetParam(),
+                  whole.nodes.size(), whole.edges.size(), posed, by_dp, by_pbqp, pbqp.how);
+  RecordProperty("what", what);
+  EXPECT_GT(whole.nodes.size(), 100U) << what;
+  EXPECT_GT(whole.edges.size(), whole.nodes.size() / 2) << what;
+  EXPECT_TRUE(pbqp.exact && dp.exact) << what;
+  EXPECT_LE(pbqp.ms, solve_greedy(whole).ms) << what;
+  EXPECT_LT(by_pbqp, 10) << what;
+  EXPECT_LT(by_dp, 10) << what;
+  if (native().target.limits.lanes_f32() == 1) return;
+  const KnownTransforms none = known_transforms(native(), worker(), "a device", "", false);
+  EXPECT_GT(none.seconds, 0);
+  EXPECT_LT(none.seconds + std::max(by_pbqp, by_dp), 60) << what;
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, WholeNetworks, testing::Values("inception_v3", "densenet121"),
+                         [](const auto& network) { return std::string(network.param); });
 
 }  // namespace
 }  // namespace kilter::tune

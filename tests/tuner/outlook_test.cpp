@@ -74,12 +74,40 @@ TEST(Outlook, EveryLayerIsInOnePart) {
   EXPECT_NEAR(o.settled.ms, 9, 1e-9);
   EXPECT_EQ(o.unknown.layers, 1);
   const std::vector<std::string> lines = text(o, "a.db");
-  ASSERT_EQ(lines.size(), 7U);
+  ASSERT_EQ(lines.size(), 8U);
   EXPECT_EQ(lines[0], "From 17 records of 3 tuned tasks of this machine at this number of threads, in a.db:");
   EXPECT_THAT(lines[2], HasSubstr("--records would save about 0.2 % of the run"));
   EXPECT_THAT(lines[4],
               HasSubstr("tuning is expected to save about 0.6 % of the run, as 1 tuned task of the same kinds had it"));
-  EXPECT_THAT(lines[6], HasSubstr("These are estimates"));
+  // Three layers of the two tasks of which eight schedules were tried, the chosen one among them.
+  EXPECT_EQ(o.further.layers, 3);
+  EXPECT_NEAR(o.further.gain_ms, (1 + 2 + 4) * 0.0252, 1e-9);
+  EXPECT_EQ(lines[6],
+            "   3 layers   7.0 % of the time  have schedules left to try: another five minutes are expected to save "
+            "about 0.2 % of the run, as the searcher's mean regret says");
+  EXPECT_THAT(lines[7], HasSubstr("These are estimates"));
+}
+
+TEST(Outlook, TheMoreWasTriedTheLessIsLeft) {
+  EXPECT_DOUBLE_EQ(expected_left(1), expected_left(kEnoughTried));
+  EXPECT_DOUBLE_EQ(expected_left(32), 0.0093);
+  EXPECT_DOUBLE_EQ(expected_left(256), 0.0011);
+  EXPECT_DOUBLE_EQ(expected_left(1024), 0.0011 / 4);
+  for (int64_t tried = kEnoughTried; tried < 3000; ++tried)
+    EXPECT_GT(expected_left(tried), expected_left(tried + 1)) << tried;
+}
+
+// Under the records' own schedules nothing is gained by taking them; what more trials find is left.
+TEST(Outlook, AfterTuningWithItsRecordsInUseMoreTrialsAreWhatIsLeft) {
+  const std::vector<Record> records = tuned(kConv, 0.8, 40);
+  const std::vector<OutlookLayer> layers{layer(kConv, 1, ScheduleSource::record)};
+  const Outlook o = outlook(layers, 2, records, kHere);
+  EXPECT_EQ(o.chosen.layers, 1);
+  EXPECT_EQ(o.available.layers + o.settled.layers + o.expected.layers + o.unknown.layers, 0);
+  EXPECT_EQ(o.further.layers, 1);
+  EXPECT_NEAR(o.further.gain_ms, expected_left(40), 1e-9);
+  EXPECT_THAT(text(o, "a.db"),
+              testing::Contains(HasSubstr("another five minutes are expected to save about 0.4 % of the run")));
 }
 
 TEST(Outlook, AFewTrialsAreNoTuning) {

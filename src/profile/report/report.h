@@ -11,7 +11,7 @@ namespace kilter::profile {
 ///    "findings": [{"step", "steps": [step], "name", "cause", "evidence": text or [text], "gain_ms", "gain_percent",
 ///                  "gain_percent_interval": [low, high], "how": "measured" or "predicted", "advice", "action"}],
 ///    "layers": [{"row", "causes": [{"cause", "evidence"}], "rejected": [{"template", "check", "limit", "got"}],
-///                "runners_up": [{"schedule", "predicted_ms", "measured_ms"}]}],
+///                "runners_up": [{"schedule", "predicted_ms", "measured_ms"}], "approximates": text}],
 ///    "tuning": {"lines": [text], "action": command},
 ///    "against": {"a": {"what", "ms", "conditions"}, "b": the same of the other runtime, "ratio": {"value", "low",
 ///                "high"}, "layers": [{"name", "a_ms", "b_ms"}]}}.

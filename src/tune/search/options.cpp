@@ -28,8 +28,8 @@ constexpr SearcherRow kSearchers[] = {
 constexpr double kMany = 1e9;
 
 constexpr SearchOptionRow kOptions[] = {
-    {"seed", "of all that is random; the same seed proposes the same", "a whole number from 0 to 1000000000", "all", 0,
-     kMany, &O::seed, nullptr},
+    {"seed", "of all that is random; the same seed proposes the same", "a whole number from 0 to 1000000000",
+     "ga, model, random, xgb, xgb-rank", 0, kMany, &O::seed, nullptr},
     {"batch", "trials between two fits of what is learned", "a whole number from 1 to 4096", "model, xgb, xgb-rank", 1,
      4096, &O::batch, nullptr},
     {"early-stopping", "trials without a gain of 1 % after which the search of a task ends; 0: never",

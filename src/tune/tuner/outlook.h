@@ -35,16 +35,22 @@ struct Outlook {
   OutlookPart expected;     ///< not tuned; gain as tuned tasks of the same kind had it on average
   OutlookPart unknown;      ///< not tuned, and no task of their kind was
   int64_t like = 0;         ///< tuned tasks that `expected` rests on
+  OutlookPart further;      ///< of these the tuned ones with schedules left to try; gain by expected_left()
 };
 
 /// Kinds are anchors without their extents (ProblemShape::form). A task counts as tuned with kEnoughTried schedules in
-/// the records, or one where its template has no model and so hardly any schedules. `query`: target, device, threads.
+/// the records, or one where schedules have one knob at most, so that there are hardly any. `query`: target, device,
+/// threads.
 Outlook outlook(std::span<const OutlookLayer> layers, double total_ms, std::span<const Record> records,
                 const Query& query);
 
-/// With so many the mean regret of the default searcher is about four percent (doc/search.md); some spaces have 12
+/// With so many the mean regret of the default searcher is two and a half percent (doc/search.md); some spaces have 12
 /// points.
 constexpr int64_t kEnoughTried = 8;
+
+/// Share of a layer's time that is expected to be left after so many schedules of its task: the default searcher's mean
+/// regret on the measured tables (doc/search.md).
+double expected_left(int64_t tried);
 
 /// Lines for a reader. `file`: of the records.
 std::vector<std::string> text(const Outlook& outlook, const std::string& file);

@@ -5,6 +5,7 @@
 #include "measure/clock.h"
 #include "measure/conditions.h"
 #include "tune/records/match.h"
+#include "tune/tuner/default_check.h"
 #include "tune/tuner/final_race.h"
 #include "tune/tuner/weight_budget.h"
 
@@ -120,6 +121,20 @@ PreparedEvent prepared_event(const SearchRun& search) {
   return out;
 }
 
+/// Seconds of what is not the search.
+struct Around {
+  double preparing = 0, checking = 0, racing = 0;
+};
+
+std::vector<PhaseTime> phases(const SearchRun& search, const Around& around) {
+  return {{"preparing", around.preparing},
+          {"checking the default plan", around.checking},
+          {"compiling candidates", search.compile_seconds()},
+          {"loading and checking", search.check_seconds()},
+          {"measuring", search.measure_seconds()},
+          {"racing whole networks", around.racing}};
+}
+
 }  // namespace
 
 TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& given, const TuneOptions& asked) {
@@ -138,9 +153,12 @@ TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& g
   };
   options.runner.timeout_ms = options.trial.timeout_ms;
   RunnerOptions runner = options.runner;
-  runner.inputs = std::move(inputs);
+  runner.inputs = inputs;
   runner.threads = options.threads;
   NetworkBench bench(std::move(graph), compile, std::move(runner));
+  const double built = now_ms();
+  require_right(check_default(bench.fallback().compiled, inputs, bench.tasks(), options.threads));
+  const double checked = now_ms();
   SearchRun search(bench, options, compile, log);
   const Choices previous = asked.previous.empty() ? previous_choices(search) : asked.previous;
   const double prepared = now_ms();
@@ -173,11 +191,8 @@ TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& g
   result.restarts = bench.runner().restarts();
   result.seconds = (end - start) / 1e3;
   result.trials_per_second = static_cast<double>(search.trials()) / std::max(1e-9, (searched - prepared) / 1e3);
-  result.phases = {{"preparing", (prepared - start) / 1e3},
-                   {"compiling candidates", search.compile_seconds()},
-                   {"loading and checking", search.check_seconds()},
-                   {"measuring", search.measure_seconds()},
-                   {"racing whole networks", (raced - searched) / 1e3}};
+  result.phases =
+      phases(search, {(built - start + prepared - checked) / 1e3, (checked - built) / 1e3, (raced - searched) / 1e3});
   if (result.graph) result.phases.push_back({"graph tuner", (end - raced) / 1e3});
   result.trace = log.finish();
   if (options.progress) options.progress(search.progress("done"));

@@ -19,13 +19,14 @@ function counterText(row) {
   return Object.entries(words).filter(([key]) => isNumber(counters[key])).map(([key, word]) => `${si(counters[key], "").trim()}\u00a0${word}`).join(", ");
 }
 
-/** What `kilter explain` found out about the row: causes, schedules that were not taken, templates that do not apply. */
+/** What `kilter explain` found out about the row: causes, how much it errs, schedules that were not taken, templates that do not apply. */
 function explained(row) {
   const layer = ((profile.explain || {}).layers || []).find((candidate) => candidate.row === row.id);
   if (!layer) return [];
   const list = (entries, say) => entries && entries.length ? h("ul", {}, entries.map((entry) => h("li", {}, say(entry)))) : null;
   return [
     ["why", list(layer.causes, ({cause, evidence}) => h("span", {}, h("b", {}, cause), `: ${evidence}`))],
+    ["accuracy", layer.approximates ? `approximates: ${layer.approximates}` : null],
     ["other schedules", list(layer.runners_up, ({schedule, predicted_ms, measured_ms}) => h("span", {}, h("code", {}, schedule),
       ` predicted ${ms(predicted_ms)}${isNumber(measured_ms) ? `, measured ${ms(measured_ms)}` : ""}`))],
     ["not possible", list(layer.rejected, ({template, check, limit, got}) => h("span", {}, h("code", {}, String(template)),

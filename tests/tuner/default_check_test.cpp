@@ -1,0 +1,97 @@
+// The default plan against the reference kernels: right as compiled, and told where it is not.
+#include "tune/tuner/default_check.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "../base/error_of.h"
+#include "compile/tasks.h"
+#include "network.h"
+
+namespace kilter::tune {
+namespace {
+
+struct Case {
+  explicit Case(Graph graph) : Case(graph, inputs_of(graph)) {}
+  Case(Graph graph, std::vector<Tensor> given) : inputs(std::move(given)) {
+    CompileOptions how = native();
+    how.keep_placed = true;
+    compiled = compile_graph(std::move(graph), how);
+  }
+  /// One a kernel.
+  std::vector<NetworkTask> tasks() const {
+    std::vector<NetworkTask> out;
+    const Placed& placed = *compiled.placed;
+    for (Task& task : tasks_of(placed.graph, placed.storage)) {
+      const std::string node = task.node().name;
+      for (const Step& step : compiled.plan.steps) {
+        if (step.kind != StepKind::kernel || step.name != node || step.ops == "pack") continue;
+        out.push_back({std::move(task), step.problem, step.layouts, {node}, parse_schedule(step.schedule)});
+        break;
+      }
+    }
+    return out;
+  }
+  /// Of the first output channel: the compiled kernels keep the old weights, the reference kernels see others.
+  void change_weights_of(const std::string& anchor, float by) {
+    auto changed = std::make_shared<Placed>(*compiled.placed);
+    for (const NodeId id : changed->graph.order()) {
+      const Node& node = changed->graph.node(id);
+      if (node.name != anchor) continue;
+      Tensor weights = changed->graph.value(node.inputs[1]).constant->clone();
+      for (float& w : weights.span<float>().first(static_cast<size_t>(weights.elems() / weights.shape()[0]))) w += by;
+      changed->graph.value(node.inputs[1]).constant = weights;
+    }
+    compiled.placed = changed;
+  }
+  DefaultCheck check(int threads = 1) const { return check_default(compiled, inputs, tasks(), threads); }
+
+  std::vector<Tensor> inputs;
+  Compiled compiled;
+};
+
+TEST(DefaultCheck, EveryKernelOfTheDefaultPlanIsHeldAgainstItsReference) {
+  const Case net(small_network());
+  const DefaultCheck check = net.check(2);
+  EXPECT_EQ(check.wrong, "");
+  EXPECT_GE(check.values, static_cast<int64_t>(net.tasks().size()));
+  EXPECT_GT(check.values, 20);
+  EXPECT_GT(check.worst, 0);
+  EXPECT_LT(check.worst, 1e-4);
+  require_right(check);
+}
+
+// Parts of concatenations, residual additions, pairs of convolutions that are one task, views.
+TEST(DefaultCheck, TasksOfEveryKindAreRight) {
+  for (const std::string name : {"mobilenet_v2", "inception_v3"}) {
+    const int64_t size = name == "inception_v3" ? 107 : 64;
+    const DefaultCheck check = Case(zoo::build(name, {.size = size, .classes = 10})).check();
+    EXPECT_EQ(check.wrong, "") << name;
+    EXPECT_LT(check.worst, 1e-4) << name;
+  }
+}
+
+TEST(DefaultCheck, AWrongLayerIsNamedWithWhatWasExpected) {
+  Case net(small_network());
+  net.change_weights_of("fire5.squeeze", 40);
+  const DefaultCheck check = net.check();
+  EXPECT_NE(check.wrong.find("value 'fire5.squeeze.relu' of layer 'fire5.squeeze' (conv2d n1 "), std::string::npos)
+      << check.wrong;
+  EXPECT_NE(check.wrong.find("from the reference kernel's, whose largest magnitude is "), std::string::npos);
+  EXPECT_NE(check.wrong.find("; expected at most 0.001 of that"), std::string::npos) << check.wrong;
+  const std::string text = error_of([&] { require_right(check); }, ErrorKind::internal);
+  EXPECT_EQ(text.find("the default plan is wrong: value 'fire5.squeeze.relu'"), 0U) << text;
+  EXPECT_NE(text.find("nothing is tuned. `--schedule LAYER=SCHEDULE` takes another schedule"), std::string::npos);
+}
+
+TEST(DefaultCheck, NaNThatTheReferenceDoesNotHaveIsWrong) {
+  Case net(small_network());
+  net.change_weights_of("fire5.squeeze", std::numeric_limits<float>::quiet_NaN());
+  EXPECT_NE(net.check().wrong.find("elements are NaN or infinite where the reference kernel's are not, or the reverse"),
+            std::string::npos)
+      << net.check().wrong;
+}
+
+}  // namespace
+}  // namespace kilter::tune
