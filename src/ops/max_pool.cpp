@@ -84,6 +84,7 @@ KILTER_OP(MaxPool){
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"f32[1,3,9,13] | kernel_shape=[3,3] strides=[2,2] pads=[1,1,1,1]",
               "f32[2,17,7,7] | kernel_shape=[2,2] strides=[2,2]",
+              "f32[1,5,3,3] | kernel_shape=[3,2] dilations=[3,4] pads=[2,1,2,1]",
               "f32[1,33,10,9] | kernel_shape=[3,2] strides=[2,3] pads=[1,0,0,1] ceil_mode=1",
               "f32[1,7,12,11] | kernel_shape=[3,3] dilations=[2,3]",
               "f32[1,4,15] | kernel_shape=[5] strides=[3] auto_pad=SAME_UPPER | 8",

@@ -15,8 +15,8 @@ struct LoopTemplate {
   Answer<Lowered> (*lower)(const Task&, const Schedule&, const TargetLimits&);
 };
 
-/// A model that only counts is this much off between two schedules of one template: of those that it expected to gain
-/// less none was measurably faster.
+/// A model that only counts is this much off between two schedules of one template: to expect less of another one is
+/// no reason to leave the usual one.
 constexpr double kCountError = 0.2;
 
 /// Cycles of the stages one after another: those of their instructions beside those in which their operands come from

@@ -18,9 +18,24 @@ constexpr int64_t kMaxEdgeColumns = 16;  ///< that are written out
 struct Pool {
   Window win;
   bool maximum = false, count_padding = false;
-  Range columns;        ///< output columns whose windows lie inside
+  Range columns = {};   ///< output columns whose windows lie inside
   bool looped = false;  ///< taps and edge columns run in loops
+  bool misses = false;  ///< some windows lie outside the image whole
 };
+
+bool misses(const Window& w) {
+  for (size_t axis = 0; axis < w.rank(); ++axis) {
+    for (int64_t out = 0; out < w.out[axis]; ++out) {
+      bool hit = false;
+      for (int64_t tap = 0; tap < w.kernel[axis] && !hit; ++tap) {
+        const int64_t at = w.source(axis, out, tap);
+        hit = at >= 0 && at < w.in[axis];
+      }
+      if (!hit) return true;
+    }
+  }
+  return false;
+}
 
 Answer<Pool> analyse(const Task& task, const TargetLimits& limits) {
   const Node& node = task.node();
@@ -38,7 +53,7 @@ Answer<Pool> analyse(const Task& task, const TargetLimits& limits) {
   }
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
   if (auto rejected = check_elementwise(task)) return *rejected;
-  Pool p{pool_window(node, x.type.shape), maximum, node.int_attr("count_include_pad", 0) != 0, {}, false};
+  Pool p{pool_window(node, x.type.shape), maximum, node.int_attr("count_include_pad", 0) != 0};
   const Window& w = p.win;
   const Range first = inside(w.out[1], w.strides[1], -w.pads_begin[1], w.in[1]);
   const Range last = inside(w.out[1], w.strides[1], -w.pads_begin[1] + w.span(1) - 1, w.in[1]);
@@ -46,6 +61,7 @@ Answer<Pool> analyse(const Task& task, const TargetLimits& limits) {
   p.columns.end = std::max(p.columns.begin, std::min(first.end, last.end));
   const int64_t edges = w.out[1] - (p.columns.end - p.columns.begin);
   p.looped = w.kernel[1] > kMaxTaps || edges > kMaxEdgeColumns;
+  p.misses = misses(w);
   return p;
 }
 
@@ -114,6 +130,14 @@ class RowEmitter {
   }
 
  private:
+  /// 0 in the lanes of no channel, where a window without taps leaves the least value there is.
+  Expr in_channels(const Expr& value) const {
+    const int64_t channels = e_.task().graph->type(e_.task().node().inputs[0]).shape[1];
+    if (channels % lanes_ == 0) return value;
+    const Expr valid = first_lanes(Expr(channels) - block_ * Expr(lanes_), lanes_);
+    return select(valid, value, imm(DType::f32, 0, lanes_));
+  }
+
   using Tap = std::function<void(const std::function<Expr(int64_t)>& offset)>;  ///< given a column's offset from x2
   using Taps = std::function<void(const Tap&)>;
 
@@ -157,6 +181,7 @@ class RowEmitter {
     for (int64_t c = 0; c < count; ++c) {
       Expr value = b_.get(acc[static_cast<size_t>(c)]);
       if (!p_.maximum) value = value / broadcast(rows_ * covered, lanes_);
+      if (p_.maximum && p_.misses) value = in_channels(value);
       Site site{{n_, block_, row_, column + Expr(c), Expr(0)}, 4, lanes_, {}};
       e_.epilogue({{anchor, value}}, domain, site);
     }

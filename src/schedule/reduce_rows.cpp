@@ -1,5 +1,6 @@
 // Sums, means, extremes and products over axes. Where the innermost dimension is kept, vectors run along it; where it
-// is reduced, they run along the reduction and end in a reduction over lanes.
+// is reduced, they run along the reduction and end in a reduction over lanes, unless it is a few elements: then along
+// the next dimension, in steps.
 
 #include <algorithm>
 #include <limits>
@@ -14,6 +15,7 @@ namespace kilter {
 namespace {
 
 constexpr int64_t kAccumulators = 4;  ///< hide the latency of the additions
+constexpr int64_t kFew = 4;           ///< elements of a step that a load of every so many takes apart cheaply
 
 struct Reduction {
   Op op = Op::add;
@@ -34,7 +36,7 @@ std::optional<std::pair<Op, double>> operation(std::string_view name) {
   return std::nullopt;
 }
 
-Answer<Reduction> analyse(const Task& task, const TargetLimits&) {
+Answer<Reduction> analyse(const Task& task, const TargetLimits& limits) {
   const Node& node = task.node();
   if (node.op->family != Family::reduce) return Rejected{"operator family", "reduce", std::string(node.op->name)};
   const auto op = operation(node.op->name);
@@ -62,6 +64,10 @@ Answer<Reduction> analyse(const Task& task, const TargetLimits&) {
     if (!found) r.inner = d, r.inner_reduced = is_reduced(d), found = true;
     auto& list = is_reduced(d) ? r.reduced : r.kept;
     list.insert(list.begin(), d);
+  }
+  if (r.inner_reduced && x.phys.dims[r.inner] <= kFew && !r.kept.empty() &&
+      x.phys.dims[r.kept.back()] >= lanes_of(limits) && x.phys.strides[r.kept.back()] <= kFew) {
+    r.inner = r.kept.back(), r.inner_reduced = false;
   }
   if (found) r.stride = x.phys.strides[r.inner];
   return r;
@@ -106,6 +112,10 @@ class ReduceEmitter {
     const Expr chunk = b_.parallel("chunk", full + (rest > 0 ? 1 : 0));
     buffer_ = e_.input(x_.value);
     index_[r_.inner] = chunk * Expr(lanes_);
+    if (r_.stride != 1 && full > 0 && rest > 0) {  // masked loads in steps take element by element
+      const auto whole = [&] { keep_along({}); };
+      return b_.if_then(binary(Op::lt, chunk, Expr(full)), whole, [&] { keep_along(first_lanes(Expr(rest), lanes_)); });
+    }
     keep_along(rest == 0 ? Expr() : first_lanes(Expr(extent) - chunk * Expr(lanes_), lanes_));
   }
 

@@ -5,6 +5,7 @@
 
 #include "compile/compile.h"
 #include "exec/schedule_source.h"
+#include "schedule/loop_model.h"
 #include "zoo/zoo.h"
 
 namespace kilter {
@@ -36,21 +37,28 @@ std::string error_of(const CompileOptions& options) {
   return "no error";
 }
 
+/// Why a node runs on its own; null where nothing is said of it.
+const Unfused* left_out(const Compiled& c, std::string_view node) {
+  const auto it = std::ranges::find(c.unfused, node, &Unfused::node);
+  return it == c.unfused.end() ? nullptr : &*it;
+}
+
 TEST(CompileOptions, NoFuseLeavesTheActivationOnItsOwnAndSaysWhy) {
   CompileOptions options = avx512();
   const Compiled fused = compiled(options);
   ASSERT_NE(find(fused, "conv1"), nullptr);
   EXPECT_EQ(find(fused, "conv1")->ops, "Conv+Relu");
-  EXPECT_TRUE(fused.unfused.empty());
+  EXPECT_EQ(left_out(fused, "conv1.relu"), nullptr);
   options.no_fuse = {"conv1"};
   const Compiled apart = compiled(options);
   EXPECT_EQ(find(apart, "conv1")->ops, "Conv");
   ASSERT_NE(find(apart, "conv1.relu"), nullptr);
-  ASSERT_EQ(apart.unfused.size(), 1U);
-  EXPECT_EQ(apart.unfused[0].why, Unfused::option);
-  EXPECT_EQ(apart.unfused[0].node, "conv1.relu");
-  EXPECT_EQ(apart.unfused[0].group, "conv1");
-  EXPECT_EQ(apart.unfused[0].reason, "--no-fuse conv1");
+  EXPECT_EQ(apart.unfused.size(), fused.unfused.size() + 1);
+  const Unfused* relu = left_out(apart, "conv1.relu");
+  ASSERT_NE(relu, nullptr);
+  EXPECT_EQ(relu->why, Unfused::option);
+  EXPECT_EQ(relu->group, "conv1");
+  EXPECT_EQ(relu->reason, "--no-fuse conv1");
   EXPECT_EQ(find(apart, "fire2.squeeze")->ops, "Conv+Relu") << "only the named node is left alone";
 }
 
@@ -163,9 +171,8 @@ TEST(Notes, ReferenceStepsSayWhichTemplatesRefused) {
       std::find_if(rejected.begin(), rejected.end(), [](const auto& r) { return r.first == "conv2d_direct"; });
   ASSERT_NE(direct, rejected.end());
   EXPECT_EQ(direct->second.text(), "block of the output layout: limit 16, got 1");
-  const auto relu =
-      std::find_if(c.unfused.begin(), c.unfused.end(), [](const Unfused& u) { return u.node == "conv1.relu"; });
-  ASSERT_NE(relu, c.unfused.end());
+  const Unfused* relu = left_out(c, "conv1.relu");
+  ASSERT_NE(relu, nullptr);
   EXPECT_EQ(relu->why, Unfused::schedule);
 }
 
@@ -180,7 +187,10 @@ TEST(Ranking, PutsTheModelsChoiceWithinAPercentOfTheFirstAndABadTileFarBehind) {
     ++ranked;
     ASSERT_TRUE(c.notes[s].estimate);
     const Estimate& chosen = *c.notes[s].estimate;
-    EXPECT_LE(chosen.cycles, c.notes[s].ranked()[0].estimate.cycles * 1.0101) << c.plan.steps[s].problem;
+    // Models that only count keep the usual schedule where another one gains less than they err.
+    const bool counts = !c.plan.steps[s].schedule.starts_with("conv2d_");
+    const double most = counts ? 1 / (1 - kCountError) : 1.0101;
+    EXPECT_LE(chosen.cycles, c.notes[s].ranked()[0].estimate.cycles * most) << c.plan.steps[s].problem;
     EXPECT_GE(chosen.tail, 0);
     EXPECT_LT(chosen.tail, 1);
     // No schedule beats two vector multiply-adds a cycle.
