@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schedule/rows.h"
 #include "schedule/transpose_tile.h"
 
 namespace kilter {
@@ -77,12 +78,7 @@ class LayoutChange {
   /// An item is kRowPixels of a row of pixels in one block.
   void pixels() {
     for (size_t d = 0; d < first_; ++d) site_.index[d] = e_.b.parallel("i" + std::to_string(d), domain_.dims[d]);
-    if (pixels_ <= kRowPixels) return row(0, pixels_);
-    const int64_t full = pixels_ / kRowPixels, rest = pixels_ % kRowPixels;
-    const Expr chunk = e_.b.parallel("chunk", full + (rest > 0 ? 1 : 0));
-    const auto whole = [&] { row(chunk * Expr(kRowPixels), kRowPixels); };
-    if (rest == 0) return whole();
-    e_.b.if_then(binary(Op::lt, chunk, Expr(full)), whole, [&] { row(Expr(full * kRowPixels), rest); });
+    parallel_parts(e_.b, "chunk", pixels_, kRowPixels, [&](const Expr& first, int64_t count) { row(first, count); });
   }
 
   /// Pixels [base, base + extent) of a row; the last block may have fewer channels.

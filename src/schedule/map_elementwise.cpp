@@ -6,6 +6,7 @@
 #include "schedule/emit.h"
 #include "schedule/layout_change.h"
 #include "schedule/loop_model.h"
+#include "schedule/rows.h"
 #include "schedule/templates.h"
 
 namespace kilter {
@@ -110,12 +111,7 @@ void emit_vectors(Emitter& e, const Domain& domain, int64_t item_elems) {
     e.b.vector_loop("v", extent, body);
   };
   if (inner > item_elems) {
-    const int64_t full = inner / item_elems;
-    const int64_t rest = inner % item_elems;
-    const Expr chunk = e.b.parallel("chunk", full + (rest > 0 ? 1 : 0));
-    const auto whole = [&] { run(chunk * Expr(item_elems), item_elems); };
-    if (rest == 0) return whole();
-    return e.b.if_then(binary(Op::lt, chunk, Expr(full)), whole, [&] { run(Expr(full * item_elems), rest); });
+    return parallel_parts(e.b, "chunk", inner, item_elems, run);
   }
   std::function<void(size_t)> nest = [&](size_t d) {
     if (d + 1 == dims.size()) return run(0, inner);

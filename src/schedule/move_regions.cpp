@@ -7,6 +7,7 @@
 #include "ops/regions.h"
 #include "schedule/emit.h"
 #include "schedule/loop_model.h"
+#include "schedule/rows.h"
 #include "schedule/templates.h"
 #include "schedule/transpose_tile.h"
 
@@ -178,13 +179,10 @@ class CopyStage {
       return over(box_.extent.back() * columns, [&](const Expr& s, const Expr& t) { matrix(s, t, columns); });
     }
     for (const size_t d : around()) parallel(d);
-    const int64_t full = columns / band, rest = columns % band;
-    const Expr c = b_.parallel("band", full + (rest > 0 ? 1 : 0));
     buffers();
-    const Expr s = source_ + c * Expr(band), t = target_ + c * Expr(band * box_.out[other_]);
-    if (rest == 0) return matrix(s, t, band);
-    if (full == 0) return matrix(s, t, rest);
-    b_.if_then(binary(Op::lt, c, Expr(full)), [&] { matrix(s, t, band); }, [&] { matrix(s, t, rest); });
+    parallel_parts(b_, "band", columns, band, [&](const Expr& first, int64_t count) {
+      matrix(source_ + first, target_ + first * Expr(box_.out[other_]), count);
+    });
   }
   /// `columns` columns of the input, which are rows of the output.
   void matrix(const Expr& s, const Expr& t, int64_t columns) {

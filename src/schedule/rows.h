@@ -1,4 +1,5 @@
-// Loops over one contiguous row in vectors with a masked tail, for templates that pass over a row several times.
+// Loops over one contiguous row: in vectors with a masked tail, for templates that pass over a row several times, and
+// in parts that threads share.
 #pragma once
 
 #include <functional>
@@ -20,6 +21,18 @@ inline void for_vectors(LoopBuilder& b, int64_t extent, int32_t lanes, int64_t u
     const int64_t left = extent - at;
     body(Expr(at), left >= lanes ? Expr() : first_lanes(Expr(left), lanes), 0);
   }
+}
+
+/// Calls body(first, count) for each part of [0, extent), of `size` elements but for the last: several parts are
+/// one parallel dimension, so before any statement.
+inline void parallel_parts(LoopBuilder& b, const std::string& name, int64_t extent, int64_t size,
+                           const std::function<void(const Expr& first, int64_t count)>& body) {
+  if (extent <= size) return body(Expr(0), extent);
+  const int64_t full = extent / size, rest = extent % size;
+  const Expr part = b.parallel(name, full + (rest > 0 ? 1 : 0));
+  const auto whole = [&] { body(part * Expr(size), size); };
+  if (rest == 0) return whole();
+  b.if_then(binary(Op::lt, part, Expr(full)), whole, [&] { body(Expr(full * size), rest); });
 }
 
 /// The dimension in which positions of a row over dimensions `first` and later are counted: the last one with more than

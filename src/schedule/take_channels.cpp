@@ -5,6 +5,7 @@
 
 #include "schedule/emit.h"
 #include "schedule/loop_model.h"
+#include "schedule/rows.h"
 #include "schedule/templates.h"
 
 namespace kilter {
@@ -89,18 +90,8 @@ class ChannelsEmitter {
   Stage emit(Lowered& lowered) {
     n_ = b_.parallel("n", domain_.dims[0]);
     h_ = b_.parallel("h", domain_.dims[2]);
-    const int64_t width = domain_.dims[3], full = width / kRowPixels, rest = width % kRowPixels;
-    if (full == 0) {
-      row(0, rest);
-    } else {
-      const Expr chunk = b_.parallel("chunk", full + (rest > 0 ? 1 : 0));
-      const auto whole = [&] { row(chunk * Expr(kRowPixels), kRowPixels); };
-      if (rest == 0) {
-        whole();
-      } else {
-        b_.if_then(binary(Op::lt, chunk, Expr(full)), whole, [&] { row(Expr(full * kRowPixels), rest); });
-      }
-    }
+    parallel_parts(b_, "chunk", domain_.dims[3], kRowPixels,
+                   [&](const Expr& first, int64_t count) { row(first, count); });
     return e_.finish(lowered);
   }
 
