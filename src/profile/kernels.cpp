@@ -47,7 +47,8 @@ bool moves(const Step& step) {
   const auto op = std::ranges::find_if(ops, [&](const OpDef* o) { return o->name == first; });
   if (op == ops.end()) return false;
   const Family family = (*op)->family;
-  return family == Family::movement || family == Family::gather || family == Family::resize || first == "Relayout";
+  return family == Family::movement || family == Family::channels || family == Family::gather ||
+         family == Family::resize || first == "Relayout";
 }
 
 void note_work(Form& form, const Peaks& peaks, const KernelOptions& options) {
@@ -211,7 +212,9 @@ KernelFigures measure_kernel(const std::string& problem, const Peaks& peaks, con
   if (forms[0].time.bound.kind == Bound::memory) {
     reader.emplace(*forms[0].cold, *pool, options.threads);
     if (!reader->reads_about(forms[0].time.bytes)) reader.reset();
-    if (reader) candidates.push_back(candidate("read", [&reader] { return reader->run(); }, false));
+    if (reader)
+      candidates.push_back(candidate(
+          "read", [&reader] { return reader->run(); }, false));
   }
   CompareOptions how;
   how.max_seconds = options.seconds;

@@ -214,9 +214,13 @@ int64_t Task::bytes() const {
   int64_t written = 0, read = 0;
   for (const Operand& o : outputs) written += of(o);
   const Family family = node().op->family;
-  const bool selects = family == Family::gather || family == Family::movement;
-  for (const Operand& o : inputs) read += selects ? std::min(of(o), written) : of(o);
-  return read + written;
+  const bool selects = family == Family::gather || family == Family::movement || family == Family::channels;
+  const std::span<const ValueId> data =
+      std::span(node().inputs).first(family == Family::gather ? 1 : node().inputs.size());
+  int64_t selected = 0;
+  for (const Operand& o : inputs)
+    (selects && std::ranges::find(data, o.value) != data.end() ? selected : read) += of(o);
+  return std::min(selected, written) + read + written;
 }
 
 }  // namespace kilter

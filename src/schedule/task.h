@@ -47,8 +47,8 @@ struct Task {
   /// Types and shapes of inputs and outputs in the same order, "f32[1,64,56,56] f32[64,64,3,3] -> f32[1,64,56,56]".
   std::string shapes() const;
   int64_t flops() const;
-  /// Bytes of inputs and outputs, each counted once; of inputs that an anchor selects from (Gather, Slice) no more than
-  /// it writes.
+  /// Bytes of inputs and outputs, each counted once; of all that an anchor selects from (Gather, Slice, TakeChannels)
+  /// no more than it writes.
   int64_t bytes() const;
 };
 

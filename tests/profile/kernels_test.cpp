@@ -182,8 +182,14 @@ TEST(KernelTime, MovementIsToldFromOtherWorkBoundByMemory) {
   EXPECT_EQ(transpose.bytes, 2 * 12 * 128 * 64 * 4);
   EXPECT_GT(transpose.read_ms, 0);
   EXPECT_TRUE(time_of("resize(f32[1,16,20,20] ? ? i64[4]=1,16,40,40 mode=nearest)").moves);
+  EXPECT_TRUE(time_of("takechannels(f32[1,16,8,8] channels=0,2,4)").moves);
   EXPECT_FALSE(time_of("relu(f32[1,12,128,64])").moves);
   EXPECT_FALSE(time_of("conv2d n1 c16 h8 w8 k16 r1 s1 f32 +relu").moves);
+}
+
+TEST(KernelTime, OfWhatIsSelectedFromNoMoreCountsThanIsTaken) {
+  EXPECT_EQ(time_of("takechannels(f32[1,16,8,8] f32[1,16,8,8] channels=0,20,4)").bytes, 2 * 3 * 8 * 8 * 4);
+  EXPECT_EQ(time_of("gather(f32[100,768] i64[1,10])").bytes, 2 * 10 * 768 * 4 + 10 * 8);
 }
 
 TEST(KernelTime, FewRowsOfATableAreNotHeldAgainstReadingAllOfIt) {
