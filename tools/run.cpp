@@ -6,11 +6,10 @@
 
 #include "base/npy.h"
 #include "tool.h"
+#include "tune/run/value.h"
 
 namespace kilter::tool {
 namespace {
-
-constexpr double kVerifyTolerance = 1e-3;  ///< of the largest magnitude in the tensor
 
 struct Difference {
   double most = 0, scale = 0;
@@ -112,11 +111,11 @@ int verify_run(const ModelOptions& options, Session& session, const std::map<std
     if (without_ones(want.shape()) != without_ones(tensor.shape()) || want.dtype() != tensor.dtype()) continue;
     ++compared;
     const Difference d = difference(tensor.reshaped(want.shape()), want);
-    if (d.relative() > kVerifyTolerance && first.empty()) first = name, first_difference = d;
+    if (d.relative() > tune::kDefaultTolerance && first.empty()) first = name, first_difference = d;
     if (worst.empty() || d.relative() > worst_difference.relative()) worst = name, worst_difference = d;
   }
   fmt::print("verify: {} values compared with the reference kernels; tolerance {:g} of the largest magnitude\n",
-             compared, kVerifyTolerance);
+             compared, tune::kDefaultTolerance);
   if (compared > 0) {
     fmt::print("  worst: '{}' differs by {:.3g} of {:.3g} ({:.2e})\n", worst, worst_difference.most,
                worst_difference.scale, worst_difference.relative());

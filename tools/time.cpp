@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/align.h"
 #include "base/text.h"
 #include "measure/stats.h"
 #include "profile/replay.h"
@@ -137,7 +138,7 @@ void measure_round(Prepared& network, const TimeOptions& options, std::vector<Ti
     }
   }
   profile::ReplayOptions replay = options.replay;
-  replay.repeat = (replay.repeat + rounds - 1) / rounds;
+  replay.repeat = ceil_div(replay.repeat, rounds);
   for (Timed& t : all) {
     show(network.plan().steps[t.step].name);
     network.run();

@@ -1,17 +1,19 @@
 // Whole multiples of sizes that are not negative.
 #pragma once
 
+#include <type_traits>
+
 namespace kilter {
 
 /// The smallest whole number of `size` that holds `value`; size > 0.
 template <class T>
-constexpr T ceil_div(T value, T size) {
+constexpr T ceil_div(T value, std::type_identity_t<T> size) {
   return (value + size - 1) / size;
 }
 
 /// The smallest multiple of `to` from `value` on; to > 0.
 template <class T>
-constexpr T round_up(T value, T to) {
+constexpr T round_up(T value, std::type_identity_t<T> to) {
   return ceil_div(value, to) * to;
 }
 

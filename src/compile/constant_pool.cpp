@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/align.h"
 #include "base/hash.h"
 
 namespace kilter {
@@ -22,7 +23,7 @@ int64_t ConstantPool::add(const Tensor& tensor) {
   }
   const int64_t at = total_;
   parts_.emplace(at, tensor);
-  total_ += std::max<int64_t>((tensor.bytes() + kConstantAlign - 1) / kConstantAlign, 1) * kConstantAlign;
+  total_ += std::max<int64_t>(ceil_div(tensor.bytes(), kConstantAlign), 1) * kConstantAlign;
   return at;
 }
 

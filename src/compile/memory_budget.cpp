@@ -18,7 +18,9 @@ const Holding* cheapest(const Tradable& task, double& price) {
 
 std::optional<Tradable> tradable(const Task& task, const Schedule& taken, const TargetLimits& limits) {
   const Template* own = find_template(taken.name);
-  if (own == nullptr || own->approximates == nullptr || own->estimate == nullptr) return std::nullopt;
+  if (own == nullptr || own->approximates == nullptr) return std::nullopt;
+  const auto now = estimate_of(task, taken, limits);
+  if (!now) return std::nullopt;
   Tradable out{task.node().name, {}, {}};
   for (const Template* t : all_templates()) {
     for (Ranked& r : rank(*t, task, limits, SIZE_MAX)) {
@@ -26,10 +28,7 @@ std::optional<Tradable> tradable(const Task& task, const Schedule& taken, const 
       if (!(holding.schedule == taken)) out.others.push_back(std::move(holding));
     }
   }
-  const auto estimate = own->estimate(task, taken, limits);
-  const auto* known = std::get_if<Estimate>(&estimate);
-  if (known == nullptr) return std::nullopt;
-  out.now = {taken, known->constant_bytes, known->cycles};
+  out.now = {taken, now->constant_bytes, now->cycles};
   return out;
 }
 

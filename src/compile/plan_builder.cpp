@@ -279,10 +279,7 @@ class PlanBuilder {
     if (!options_.keep_alternatives) return;
     constexpr size_t kMostRanked = 6;
     notes.templates = survey(task, limits_, chosen, options_.accuracy, kMostRanked);
-    const Template* t = find_template(chosen.schedule.name);
-    if (t == nullptr || t->estimate == nullptr) return;
-    const auto estimate = t->estimate(task, chosen.schedule, limits_);
-    if (const auto* e = std::get_if<Estimate>(&estimate)) notes.estimate = *e;
+    if (const auto estimate = estimate_of(task, chosen.schedule, limits_)) notes.estimate = *estimate;
   }
 
   /// The steps that write a value, through nodes that do nothing at run time.

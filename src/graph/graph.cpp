@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/align.h"
 #include "ops/op.h"
 
 namespace kilter {
@@ -84,7 +85,7 @@ Physical physical(const TensorType& type) {
   Physical out;
   out.dims = type.shape;
   if (layout.block > 1) {
-    out.dims[1] = (type.shape[1] + layout.block - 1) / layout.block;
+    out.dims[1] = ceil_div<int64_t>(type.shape[1], layout.block);
     out.dims.push_back(layout.block);
   }
   Shape extents = out.dims;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/align.h"
 #include "ops/iterate.h"
 #include "ops/operands.h"
 #include "ops/regions.h"
@@ -19,7 +20,7 @@ std::vector<int64_t> equal_parts(const Node& node, int64_t extent, int64_t count
     node_error(node,
                fmt::format("{} elements do not split into {} equal parts; give their sizes in split", extent, count));
   }
-  const int64_t part = (extent + count - 1) / count;
+  const int64_t part = ceil_div(extent, count);
   std::vector<int64_t> sizes;
   for (int64_t k = 0; k < count; ++k) sizes.push_back(std::clamp(extent - k * part, int64_t{0}, part));
   return sizes;

@@ -1,6 +1,7 @@
 // TakeChannels: the channels of images side by side, in any order. Concatenations, parts and shuffles of channels whose
 // blocks do not fall together are this.
 
+#include "ops/channels.h"
 #include "ops/iterate.h"
 #include "ops/operands.h"
 
@@ -33,15 +34,15 @@ void infer(InferContext& ctx) {
 void reference(ReferenceContext& ctx) {
   const Shape& out = ctx.out().shape();
   const Shape to = dense_strides(out);
-  std::vector<std::pair<const Tensor*, int64_t>> channels;
-  for (const Tensor& in : ctx.inputs) {
-    for (int64_t c = 0; c < in.shape()[1]; ++c) channels.emplace_back(&in, c);
-  }
+  std::vector<int64_t> counts;
+  for (const Tensor& in : ctx.inputs) counts.push_back(in.shape()[1]);
+  const std::vector<ChannelOf> channels = channels_of(counts);
   int64_t at = 0;
   for (const int64_t c : ctx.node.ints_attr("channels")) {
-    const auto& [in, channel] = channels[static_cast<size_t>(c)];
-    const Shape from = dense_strides(in->shape());
-    copy_strided(*in, channel * from[1], from, ctx.out(), at++ * to[1], to, {out[0], 1, out[2], out[3]});
+    const auto& [image, channel] = channels[static_cast<size_t>(c)];
+    const Tensor& in = ctx.inputs[image];
+    const Shape from = dense_strides(in.shape());
+    copy_strided(in, channel * from[1], from, ctx.out(), at++ * to[1], to, {out[0], 1, out[2], out[3]});
   }
 }
 

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <string>
 
+#include "base/align.h"
 #include "ops/op.h"
 
 namespace kilter {
@@ -83,7 +84,7 @@ void slide(const Node& node, Window& window, bool ceil_mode) {
   for (size_t a = 0; a < window.rank(); ++a) {
     const int64_t stride = window.strides[a];
     if (mode == AutoPad::same_upper || mode == AutoPad::same_lower) {
-      window.out[a] = (window.in[a] + stride - 1) / stride;
+      window.out[a] = ceil_div(window.in[a], stride);
       split_pad(window, a, (window.out[a] - 1) * stride + window.span(a) - window.in[a], mode == AutoPad::same_upper);
       continue;
     }
@@ -96,7 +97,7 @@ void slide(const Node& node, Window& window, bool ceil_mode) {
     }
     window.out[a] = free / stride + 1;
     if (!ceil_mode || mode == AutoPad::valid) continue;
-    window.out[a] = (free + stride - 1) / stride + 1;
+    window.out[a] = ceil_div(free, stride) + 1;
     // A window that would start in the padding at the end is left out.
     if ((window.out[a] - 1) * stride >= window.in[a] + window.pads_begin[a]) --window.out[a];
   }

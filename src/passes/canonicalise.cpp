@@ -3,11 +3,12 @@
 //   Gemm(a, b, c; alpha, beta)        =>  Add(Mul(MatMul(a', b'), alpha), beta * c)
 //   BatchNormalization(x, constants)  =>  Add(Mul(x, scale), shift)
 //   Conv of [n,c,w]                   =>  Conv of [n,c,1,w] between reshapes; ConvTranspose, MaxPool, AveragePool
-//   likewise GlobalAveragePool(x)              =>  ReduceMean(x, axes = 2, 3); GlobalMaxPool likewise Softmax over an
-//   inner axis        =>  Transpose, Softmax over the last, Transpose Reduce*(x; keepdims = 0)          =>
-//   Reshape(Reduce*(x; keepdims = 1)) ConvTranspose(kernel = stride)    =>  DepthToSpace(Conv of 1x1) where all phases
-//   together are few channels STFT(x, constants)                =>  Reshape(MatMul(frames, waves)): frames as a view of
-//   x, window times waves
+//                                         likewise
+//   GlobalAveragePool(x)              =>  ReduceMean(x, axes = 2, 3); GlobalMaxPool likewise
+//   Softmax over an inner axis        =>  Transpose, Softmax over the last, Transpose
+//   Reduce*(x; keepdims = 0)          =>  Reshape(Reduce*(x; keepdims = 1))
+//   ConvTranspose(kernel = stride)    =>  DepthToSpace(Conv of 1x1) where all phases together are few channels
+//   STFT(x, constants)                =>  Reshape(MatMul(frames, waves)): frames as a view of x, window times waves
 
 #include <cmath>
 #include <numbers>
@@ -223,8 +224,8 @@ class Canonical {
   std::optional<ValueId> stft(const Node& node) {
     constexpr int64_t kMostWaves = 16 << 20;  // elements: 64 MiB
     const Shape &x = type(node.inputs[0]).shape, &y = type(node.outputs[0]).shape;
-    const Tensor *step = constant(node.inputs[1]), *window = node.input(2) == kNone ? nullptr : constant(node.input(2)),
-                 *given = node.input(3) == kNone ? nullptr : constant(node.input(3));
+    const auto known = [&](size_t i) { return node.input(i) == kNone ? nullptr : constant(node.input(i)); };
+    const Tensor *step = known(1), *window = known(2), *given = known(3);
     const bool unknown = step == nullptr || (node.input(2) != kNone && window == nullptr) ||
                          (node.input(3) != kNone && given == nullptr);
     const bool real = x.size() == 2 || x[2] == 1;

@@ -1,10 +1,13 @@
 #include "passes/channel_moves.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "ops/builder.h"
+#include "ops/channels.h"
 #include "ops/views.h"
 #include "passes/match.h"
 
@@ -13,7 +16,7 @@ namespace {
 
 constexpr size_t kMaxSources = 6;  ///< vectors that one vector of a composed move is put together from
 
-int64_t channels_of(const Graph& graph, ValueId image) { return graph.type(image).shape[1]; }
+int64_t channel_count(const Graph& graph, ValueId image) { return graph.type(image).shape[1]; }
 
 bool image(const Graph& graph, ValueId v) {
   if (v == kNone || graph.value(v).constant) return false;
@@ -29,12 +32,10 @@ std::vector<int64_t> run(int64_t first, int64_t count) {
 
 /// Constant indices along the channels; negative ones count from the end.
 std::optional<std::vector<int64_t>> gathered(const Graph& graph, const Node& node) {
-  const Tensor* indices = node.inputs[1] == kNone || !graph.value(node.inputs[1]).constant
-                              ? nullptr
-                              : &*graph.value(node.inputs[1]).constant;
-  if (indices == nullptr || indices->shape().size() != 1 || normal_axis(node, node.int_attr("axis", 0), 4) != 1)
+  const auto& indices = graph.value(node.inputs[1]).constant;
+  if (!indices || indices->shape().size() != 1 || normal_axis(node, node.int_attr("axis", 0), 4) != 1)
     return std::nullopt;
-  const int64_t extent = channels_of(graph, node.inputs[0]);
+  const int64_t extent = channel_count(graph, node.inputs[0]);
   std::vector<int64_t> channels = indices->ints();
   for (int64_t& c : channels) {
     if (c < 0) c += extent;
@@ -45,13 +46,11 @@ std::optional<std::vector<int64_t>> gathered(const Graph& graph, const Node& nod
 
 /// The most vectors of blocked images that one vector of the result is put together from.
 size_t sources(const Graph& graph, const ChannelMove& move, int32_t block) {
-  std::vector<std::pair<size_t, int64_t>> vectors;
-  for (size_t i = 0; i < move.images.size(); ++i) {
-    for (int64_t c = 0; c < channels_of(graph, move.images[i]); ++c) vectors.emplace_back(i, c / block);
-  }
+  std::vector<ChannelOf> vectors = channels_of(graph, move.images);
+  for (ChannelOf& v : vectors) v.channel /= block;
   size_t most = 0;
   for (size_t k = 0; k < move.channels.size();) {
-    std::set<std::pair<size_t, int64_t>> read;
+    std::set<ChannelOf> read;
     const size_t end = std::min(move.channels.size(), k + static_cast<size_t>(block));
     for (; k < end; ++k) read.insert(vectors[static_cast<size_t>(move.channels[k])]);
     most = std::max(most, read.size());
@@ -62,26 +61,22 @@ size_t sources(const Graph& graph, const ChannelMove& move, int32_t block) {
 /// `move` with image `i` replaced by what `inner` takes; images that nothing is taken of any more are left out.
 ChannelMove composed(const Graph& graph, const ChannelMove& move, size_t i, const ChannelMove& inner) {
   ChannelMove all;
-  std::vector<std::pair<ValueId, int64_t>> outer, deeper;
-  for (const ValueId v : move.images) {
-    for (int64_t c = 0; c < channels_of(graph, v); ++c) outer.emplace_back(v, c);
-  }
-  for (const ValueId v : inner.images) {
-    for (int64_t c = 0; c < channels_of(graph, v); ++c) deeper.emplace_back(v, c);
-  }
+  const std::vector<ChannelOf> outer = channels_of(graph, move.images), deeper = channels_of(graph, inner.images);
   std::vector<std::pair<ValueId, int64_t>> taken;
   for (const int64_t c : move.channels) {
-    auto from = outer[static_cast<size_t>(c)];
-    if (from.first == move.images[i])
-      from = deeper[static_cast<size_t>(inner.channels[static_cast<size_t>(from.second)])];
+    const ChannelOf& at = outer[static_cast<size_t>(c)];
+    std::pair from(move.images[at.image], at.channel);
+    if (from.first == move.images[i]) {
+      const ChannelOf& below = deeper[static_cast<size_t>(inner.channels[static_cast<size_t>(at.channel)])];
+      from = {inner.images[below.image], below.channel};
+    }
     if (std::ranges::find(all.images, from.first) == all.images.end()) all.images.push_back(from.first);
     taken.push_back(from);
   }
-  for (const auto& [v, channel] : taken) {
-    int64_t first = 0;
-    for (size_t k = 0; all.images[k] != v; ++k) first += channels_of(graph, all.images[k]);
-    all.channels.push_back(first + channel);
-  }
+  std::map<ValueId, int64_t> first;
+  int64_t count = 0;
+  for (const ValueId v : all.images) first[v] = std::exchange(count, count + channel_count(graph, v));
+  for (const auto& [v, channel] : taken) all.channels.push_back(first[v] + channel);
   return all;
 }
 
@@ -92,7 +87,7 @@ std::optional<ChannelMove> channel_move(const Graph& graph, const Node& node, si
   const bool many = node.op->name == "Concat" || node.op->name == "TakeChannels";
   ChannelMove move{many ? node.inputs : std::vector<ValueId>{node.inputs[0]}, {}};
   if (!std::ranges::all_of(move.images, [&](ValueId v) { return image(graph, v); })) return std::nullopt;
-  const int64_t count = channels_of(graph, node.outputs[output]);
+  const int64_t count = channel_count(graph, node.outputs[output]);
   if (node.op->name == "TakeChannels") {
     move.channels = node.ints_attr("channels");
   } else if (node.op->name == "Concat") {

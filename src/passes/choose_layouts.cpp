@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/align.h"
 #include "ops/builder.h"
 #include "ops/reduction.h"
 #include "ops/views.h"
@@ -151,17 +152,17 @@ class Layouts {
     const Node node = static_cast<const Graph&>(graph_).node(id);
     if (context_.plain_layout.contains(node.name)) return false;
     std::vector<ChannelMove> moves;
-    bool from_blocks = false, to_blocks = false;
+    bool from_blocks = false;
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       auto move = channel_move(graph_, node, i);
       if (!move) return false;
       from_blocks =
           from_blocks || std::any_of(move->images.begin(), move->images.end(), [&](ValueId v) { return blocked(v); });
-      std::set<ValueId> seen;
-      to_blocks = to_blocks || wanted_in_blocks(node.outputs[i], seen);
       moves.push_back(std::move(*move));
     }
-    if (!from_blocks || !to_blocks) return false;
+    std::set<ValueId> seen;
+    const auto wanted = [&](ValueId v) { return wanted_in_blocks(v, seen); };
+    if (!from_blocks || std::none_of(node.outputs.begin(), node.outputs.end(), wanted)) return false;
     std::vector<std::pair<ValueId, std::string>> renamed;
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const ChannelMove move = through_producers(graph_, moves[i], block_);
@@ -296,7 +297,7 @@ class Layouts {
     const auto dilations = node.ints_attr("dilations", {1, 1});
     std::array<int32_t, 4> halo{};
     for (size_t d = 0; d < 2; ++d) {
-      const int64_t reach = ((w[d + 2] - 1) * dilations[d] + strides[d] - 1) / strides[d];
+      const int64_t reach = ceil_div((w[d + 2] - 1) * dilations[d], strides[d]);
       halo[2 * d] = halo[2 * d + 1] = static_cast<int32_t>(reach);
     }
     return halo;

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/align.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "exec/trace.h"
@@ -70,7 +71,7 @@ class Runner {
   const Laps& laps() const { return laps_; }
   /// The laps, evenly thinned out where there are more than the figures need.
   Laps take() {
-    const size_t step = (laps_.size() + kMostLaps - 1) / kMostLaps;
+    const size_t step = ceil_div(laps_.size(), kMostLaps);
     Laps kept;
     for (size_t i = 0; i < laps_.size(); i += std::max<size_t>(step, 1)) kept.push_back(std::move(laps_[i]));
     return kept;

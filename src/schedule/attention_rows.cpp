@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include "base/align.h"
 #include "schedule/attention_core.h"
 #include "schedule/templates.h"
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/align.h"
 #include "schedule/conv_core.h"
 #include "schedule/depthwise_core.h"
 #include "schedule/templates.h"

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "base/align.h"
 #include "ops/builder.h"
 #include "schedule/conv_core.h"
 #include "schedule/depthwise_core.h"

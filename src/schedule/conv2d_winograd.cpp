@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/align.h"
 #include "ops/window.h"
 #include "schedule/conv_core.h"
 #include "schedule/templates.h"

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "base/align.h"
 #include "ops/window.h"
 #include "schedule/emit.h"
 #include "schedule/register_tile.h"
@@ -34,7 +35,7 @@ struct ConvNest {
   /// For the model: cycles until one vector of everything that the epilogue reads and writes is there.
   double out_line_cycles = 0;
 
-  int64_t in_blocks() const { return (in_channels + in_block - 1) / in_block; }
+  int64_t in_blocks() const { return ceil_div(in_channels, in_block); }
   int64_t taps() const { return kernel_h * kernel_w; }
   bool has_half(int64_t vectors) const { return half_tail && vectors == out_blocks; }
   /// Packed weights of one panel, those of `vectors` output blocks, in elements.
@@ -149,17 +150,18 @@ void pack_weights(const ConvNest& nest, const ConvTile& tile, int32_t lanes, flo
   const int64_t in = nest.in_channels / nest.merged, out = nest.out_channels / nest.merged;
   float* to = packed + nest.weights_first;
   for (int64_t g = 0; g < nest.groups; ++g)
-    for (int64_t panel = 0; panel < nest.out_blocks / tile.vectors; ++panel)
+    for (int64_t panel = 0; panel < nest.out_blocks / tile.vectors; ++panel) {
+      const int64_t skipped = window_first(nest, window, panel_reads(nest, panel, width));
       for (int64_t icb = 0; icb < window.blocks; ++icb)
         for (int64_t r = 0; r < nest.kernel_h; ++r)
           for (int64_t s = 0; s < nest.kernel_w; ++s)
             for (int64_t i = 0; i < nest.in_block; ++i) {
-              const int64_t skipped = window_first(nest, window, panel_reads(nest, panel, width));
               const int64_t c = (skipped + icb) * nest.in_block + i;
               const int64_t first = c < nest.in_channels ? c / in * out : nest.out_channels;
               for (int64_t k = panel * width; k < (panel + 1) * width; ++k)
                 *to++ = k >= first && k < std::min(first + out, nest.out_channels) ? at(g, k, c, r, s) : 0.0F;
             }
+    }
 }
 
 }  // namespace kilter

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/align.h"
 #include "ops/window.h"
 #include "schedule/conv_core.h"
 #include "schedule/loop_model.h"
@@ -20,9 +21,9 @@ struct Phase {
 
 Phase phase_of(int64_t kernel, int64_t stride, int64_t pad, int64_t out, int64_t phase) {
   const int64_t k0 = (phase + pad) % stride;
-  const int64_t taps = k0 < kernel ? (kernel - k0 + stride - 1) / stride : 0;
+  const int64_t taps = k0 < kernel ? ceil_div(kernel - k0, stride) : 0;
   return {taps, (phase + pad - k0) / stride - (taps - 1), k0 + (taps - 1) * stride,
-          phase < out ? (out - phase + stride - 1) / stride : 0};
+          phase < out ? ceil_div(out - phase, stride) : 0};
 }
 
 struct Transposed {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/align.h"
 #include "schedule/register_tile.h"
 #include "schedule/weight_stream.h"
 

@@ -64,11 +64,9 @@ bool keeps_zero(const Graph& graph, const Node& node) {
   });
 }
 
-Expr zeros(DType type, int32_t lanes) { return is_float(type) ? imm(type, 0, lanes) : imm_int(type, 0, lanes); }
-
 /// `value` where `valid`, else 0.
 Expr zero_beyond(const Expr& valid, Expr value) {
-  const Expr zero = zeros(value.elem(), value.lanes());
+  const Expr zero = imm(value.elem(), 0, value.lanes());
   return select(valid, std::move(value), zero);
 }
 
@@ -121,7 +119,7 @@ Expr Emitter::index(const Operand& operand, const Domain& domain, const Site& si
 
 Expr Emitter::load(ValueId value, const Domain& domain, const Site& site) {
   const Operand& operand = task_.operand(value);
-  if (operand.constant != nullptr && operand.constant->elems() == 1) {
+  if (is_immediate(operand)) {
     const DType type = operand.type.dtype;
     return is_float(type) ? imm(type, operand.constant->as_double(0)) : imm_int(type, operand.constant->as_int(0));
   }
@@ -219,7 +217,7 @@ void Emitter::epilogue(const std::map<ValueId, Expr>& anchor, const Domain& doma
 void Emitter::unused_lanes(const Domain& domain, const Site& site) {
   for (const Operand& out : task_.outputs) {
     if (out.type.layout.block > 1)
-      b.store(output(out.value), index(out, domain, site), zeros(out.type.dtype, site.lanes));
+      b.store(output(out.value), index(out, domain, site), imm(out.type.dtype, 0, site.lanes));
   }
 }
 

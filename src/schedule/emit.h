@@ -24,6 +24,9 @@ Domain domain_of(const TensorType& type);
 /// broadcast to the domain's and its layout must agree (same block, or a channel extent of 1, or absent).
 Shape strides_in(const Domain& domain, const Operand& operand);
 
+/// Constants of one element, which take no buffer.
+inline bool is_immediate(const Operand& o) { return o.constant != nullptr && o.constant->elems() == 1; }
+
 /// One point of a domain, or `lanes` neighbours along dimension `vec_dim`.
 struct Site {
   std::vector<Expr> index;  ///< per physical dimension

@@ -8,8 +8,6 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kRowPixels = 128;  ///< of one item: 8 KiB of blocked f32 at 16 lanes, well within L1
-
 class LayoutChange {
  public:
   LayoutChange(Emitter& e, const Domain& domain, int32_t lanes) : e_(e), domain_(domain), last_(domain.rank() - 1) {

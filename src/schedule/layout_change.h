@@ -10,7 +10,4 @@ namespace kilter {
 /// `domain` is blocked, and some operand with several channels is not; `lanes` are those of a register.
 void emit_layout_change(Emitter& e, const Domain& domain, int32_t lanes);
 
-/// Constants of one element, which take no buffer.
-inline bool is_immediate(const Operand& o) { return o.constant != nullptr && o.constant->elems() == 1; }
-
 }  // namespace kilter

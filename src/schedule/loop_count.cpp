@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 
+#include "base/align.h"
 #include "loop/node_map.h"
 
 namespace kilter {
@@ -118,7 +119,7 @@ class Counter {
   Part loop(const StmtNode& s) {
     constexpr double kStep = 2;  // scalars of an iteration: a sum, and a comparison with its jump
     const int64_t begin = value(s.a), extent = std::max<int64_t>(value(s.b) - begin, 0);
-    const int64_t trips = (extent + s.step - 1) / s.step;
+    const int64_t trips = ceil_div(extent, s.step);
     Part out;
     if (trips == 0) return out;
     if (s.loop == LoopKind::vector) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/align.h"
 #include "schedule/emit.h"
 #include "schedule/register_tile.h"
 #include "schedule/templates.h"
@@ -73,7 +74,7 @@ int64_t most_rows(int64_t vectors, const TargetLimits& limits) {
 /// Vectors of a panel: as many as have columns.
 int64_t most_vectors(const Product& p, const TargetLimits& limits) {
   const int64_t lanes = lanes_of(limits);
-  return std::min(kMaxVectors, (p.n + lanes - 1) / lanes);
+  return std::min(kMaxVectors, ceil_div(p.n, lanes));
 }
 
 std::vector<Knob> knobs(const Product& p, const TargetLimits& limits) {
@@ -101,7 +102,7 @@ bool crowd_l1(const Product& p, int64_t rows, const TargetLimits& limits) {
 /// Cycles of one step of k over all panels and rows; panels stream from L2, and so do rows that L1 does not hold.
 double cycles(const Product& p, int64_t vectors, int64_t rows, const TargetLimits& limits) {
   const int64_t lanes = lanes_of(limits);
-  const int64_t panels = (p.n + vectors * lanes - 1) / (vectors * lanes);
+  const int64_t panels = ceil_div(p.n, vectors * lanes);
   const auto step = [&](int64_t r) {
     if (r == 0) return 0.0;
     const int64_t bytes = vectors * limits.vector_bytes + (crowd_l1(p, r, limits) ? r * 64 : 0);
@@ -125,8 +126,8 @@ Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
   double best = -1;
   for (int64_t v = 1; v <= most_vectors(p, limits); ++v) {
     const int64_t most = std::min(p.m, most_rows(v, limits));
-    const int64_t count = (p.m + most - 1) / most;
-    for (int64_t r : {most, (p.m + count - 1) / count}) {
+    const int64_t count = ceil_div(p.m, most);
+    for (int64_t r : {most, ceil_div(p.m, count)}) {
       const double c = cycles(p, v, r, limits);
       // Among equals two vectors: one needs more broadcasts, more read more of the panels.
       if (best < 0 || c < best * 0.99 || (c <= best * 1.01 && v == 2 && best_v == 1)) best = c, best_v = v, best_r = r;
@@ -143,8 +144,8 @@ std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
   const Product& p = std::get<Product>(analysed);
   for (int64_t v = 1; v <= most_vectors(p, limits); ++v) {
     const int64_t most = std::min(p.m, most_rows(v, limits));
-    const int64_t count = (p.m + most - 1) / most;
-    for (int64_t r : {most, (p.m + count - 1) / count}) all.push_back(schedule_of(p, v, r, limits));
+    const int64_t count = ceil_div(p.m, most);
+    for (int64_t r : {most, ceil_div(p.m, count)}) all.push_back(schedule_of(p, v, r, limits));
   }
   return all;
 }
@@ -178,7 +179,7 @@ struct Panels {
 Panels panels_of(const Product& p, int64_t vectors, int32_t lanes) {
   Panels out{};
   out.width = vectors * lanes;
-  out.per_matrix = (p.n + out.width - 1) / out.width;
+  out.per_matrix = ceil_div(p.n, out.width);
   out.matrices = elems(p.b_extent);
   out.elems = out.matrices * out.per_matrix * p.k * out.width;
   return out;
@@ -329,7 +330,7 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   Emitter e(task, "matmul_tiled");
   ProductEmitter product(e, p, panels, vectors, lanes);
   const int64_t full = p.m / rows, rest = p.m % rows;
-  const int64_t items = (full + (rest > 0 ? 1 : 0) + kTilesPerItem - 1) / kTilesPerItem;
+  const int64_t items = ceil_div(full + (rest > 0 ? 1 : 0), kTilesPerItem);
   const Expr item = e.b.parallel("item", items);
   const Buf a = e.input(task.node().inputs[0]);
   const Buf packed = p.constant_b ? e.constant(pack_constant(task, p, panels), "packed")

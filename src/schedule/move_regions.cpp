@@ -7,6 +7,7 @@
 #include "ops/regions.h"
 #include "schedule/emit.h"
 #include "schedule/loop_model.h"
+#include "schedule/pick_lanes.h"
 #include "schedule/rows.h"
 #include "schedule/templates.h"
 #include "schedule/transpose_tile.h"
@@ -92,7 +93,7 @@ class CopyStage {
     const DType type = task.graph->type(value_).dtype;
     source_ = region.in_offset;
     target_ = region.out_offset;
-    fill_ = is_float(type) ? imm(type, region.fill) : imm_int(type, static_cast<int64_t>(region.fill));
+    fill_ = imm(type, region.fill);
     if (region.input != kNone) from_ = task.node().inputs[static_cast<size_t>(region.input)];
     choose_form(type);
   }
@@ -217,17 +218,11 @@ class CopyStage {
     for (int64_t r = 0; r < rows; ++r)
       loaded.push_back(b_.let("r", b_.load(input_, s + from + Expr(r * box_.in.back()), lanes_, 1, mask)));
     for (int64_t first = 0; first < rows * count; first += lanes_) {
-      Expr value = loaded[0];
-      for (int64_t r = 0; r < rows; ++r) {
-        std::vector<int32_t> picks;
-        for (int64_t k = 0; k < lanes_; ++k) {
-          const int64_t at = first + k;
-          picks.push_back(static_cast<int32_t>(at % rows == r ? lanes_ + at / rows % lanes_ : k));
-        }
-        value = shuffle(value, loaded[static_cast<size_t>(r)], std::move(picks));
-      }
+      std::vector<LaneOf> lanes;
+      for (int64_t at = first; at < first + lanes_; ++at)
+        lanes.push_back({static_cast<int32_t>(at % rows), static_cast<int32_t>(at / rows % lanes_)});
       const int64_t left = rows * count - first;
-      b_.store(to_, t + from * Expr(rows) + Expr(first), value,
+      b_.store(to_, t + from * Expr(rows) + Expr(first), pick_lanes(loaded, lanes),
                left < lanes_ ? first_lanes(Expr(left), lanes_) : Expr());
     }
   }

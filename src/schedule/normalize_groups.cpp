@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/align.h"
 #include "schedule/emit.h"
 #include "schedule/register_tile.h"
 #include "schedule/rows.h"

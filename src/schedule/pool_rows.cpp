@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/align.h"
 #include "ops/window.h"
 #include "schedule/emit.h"
 #include "schedule/loop_model.h"
@@ -123,7 +124,7 @@ class RowEmitter {
   void edge(int64_t column) {
     const Window& w = p_.win;
     const int64_t left = column * w.strides[1] - w.pads_begin[1], step = w.dilations[1];
-    const auto before = [&](int64_t limit) { return (std::max<int64_t>(0, limit - left) + step - 1) / step; };
+    const auto before = [&](int64_t limit) { return ceil_div(std::max<int64_t>(0, limit - left), step); };
     const int64_t t0 = before(0), t1 = std::min(w.kernel[1], before(w.in[1]));
     const int64_t covered = p_.count_padding ? std::min(w.kernel[1], before(w.in[1] + w.pads_end[1])) : t1 - t0;
     columns(Expr(column), 1, t0, t1, std::max<int64_t>(1, covered));
@@ -207,7 +208,7 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   const Shape& x = task.operand(task.node().inputs[0]).type.shape;
   Emitter e(task, "pool_rows");
   const Expr n = e.b.parallel("n", x[0]);
-  const Expr block = e.b.parallel("cb", (x[1] + lanes - 1) / lanes);
+  const Expr block = e.b.parallel("cb", ceil_div(x[1], lanes));
   const Expr row = e.b.parallel("h", p.win.out[0]);
   RowEmitter rows(e, p, n, block, row, lanes);
   const auto [begin, end] = p.columns;

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "base/align.h"
 #include "ops/recurrent.h"
 #include "schedule/emit.h"
 #include "schedule/register_tile.h"

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "base/align.h"
 #include "ops/builder.h"
 #include "schedule/recurrent_core.h"
 #include "schedule/templates.h"

@@ -9,6 +9,7 @@
 #include "ops/reduction.h"
 #include "schedule/emit.h"
 #include "schedule/loop_model.h"
+#include "schedule/rows.h"
 #include "schedule/templates.h"
 
 namespace kilter {
@@ -103,20 +104,12 @@ class ReduceEmitter {
       if (along_kept && d == r_.inner) continue;
       index_[d] = b_.parallel("i" + std::to_string(d), x_.phys.dims[d]);
     }
-    if (!along_kept) {
-      buffer_ = e_.input(x_.value);
-      return reduce_along();
-    }
-    const int64_t extent = x_.phys.dims[r_.inner];
-    const int64_t full = extent / lanes_, rest = extent % lanes_;
-    const Expr chunk = b_.parallel("chunk", full + (rest > 0 ? 1 : 0));
     buffer_ = e_.input(x_.value);
-    index_[r_.inner] = chunk * Expr(lanes_);
-    if (r_.stride != 1 && full > 0 && rest > 0) {  // masked loads in steps take element by element
-      const auto whole = [&] { keep_along({}); };
-      return b_.if_then(binary(Op::lt, chunk, Expr(full)), whole, [&] { keep_along(first_lanes(Expr(rest), lanes_)); });
-    }
-    keep_along(rest == 0 ? Expr() : first_lanes(Expr(extent) - chunk * Expr(lanes_), lanes_));
+    if (!along_kept) return reduce_along();
+    parallel_parts(b_, "chunk", x_.phys.dims[r_.inner], lanes_, [&](const Expr& first, int64_t count) {
+      index_[r_.inner] = first;
+      keep_along(count == lanes_ ? Expr() : first_lanes(Expr(count), lanes_));
+    });
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/align.h"
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
@@ -23,9 +24,6 @@ double reread_rate(int64_t bytes, const TargetLimits& limits);
 inline double beside(double arithmetic, double stream) {
   return std::max(arithmetic, stream) + std::min(arithmetic, stream) / 2;
 }
-
-/// Parts of `size` that cover `extent`.
-inline int64_t ceil_div(int64_t extent, int64_t size) { return (extent + size - 1) / size; }
 
 /// Rows that fit the registers beside `vectors` vectors and one broadcast (two without FMA, for the product); may be 0.
 inline int64_t register_rows(int64_t vectors, const TargetLimits& limits) {

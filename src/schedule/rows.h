@@ -23,6 +23,9 @@ inline void for_vectors(LoopBuilder& b, int64_t extent, int32_t lanes, int64_t u
   }
 }
 
+/// Pixels of a row of blocked images in one item: 8 KiB of f32 at 16 lanes, well within L1.
+constexpr int64_t kRowPixels = 128;
+
 /// Calls body(first, count) for each part of [0, extent), of `size` elements but for the last: several parts are
 /// one parallel dimension, so before any statement.
 inline void parallel_parts(LoopBuilder& b, const std::string& name, int64_t extent, int64_t size,

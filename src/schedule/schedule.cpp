@@ -212,8 +212,8 @@ Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<
               std::span<const Forbidden> forbidden) {
   if (forced && forced->name != "reference") return force(task, limits, *forced);
   Chosen chosen;
-  for (const Template* t : all_templates()) {
-    if (forced) break;
+  const bool reference = forced.has_value();
+  for (const Template* t : reference ? std::span<const Template* const>() : all_templates()) {
     auto picked = allowed_pick(*t, task, limits, accuracy, forbidden);
     if (const auto* schedule = std::get_if<Schedule>(&picked)) {
       auto lowered = t->lower(task, *schedule, limits);
@@ -229,6 +229,14 @@ Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<
   }
   chosen.schedule.name = "reference";
   return chosen;
+}
+
+std::optional<Estimate> estimate_of(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  const Template* from = find_template(schedule.name);
+  if (from == nullptr || from->estimate == nullptr) return std::nullopt;
+  const auto answer = from->estimate(task, schedule, limits);
+  const auto* estimate = std::get_if<Estimate>(&answer);
+  return estimate == nullptr ? std::nullopt : std::optional(*estimate);
 }
 
 std::vector<Ranked> rank(const Template& from, const Task& task, const TargetLimits& limits, size_t most) {

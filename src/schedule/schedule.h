@@ -140,6 +140,10 @@ struct Ranked {
 /// Empty when the template has no model or does not take the task.
 std::vector<Ranked> rank(const Template& from, const Task& task, const TargetLimits& limits, size_t most);
 
+/// What the model of a schedule's template expects of it; nullopt without a template, a model or where it does not
+/// apply.
+std::optional<Estimate> estimate_of(const Task& task, const Schedule& schedule, const TargetLimits& limits);
+
 /// In order of preference: the first whose space() applies gives the default schedule.
 std::span<const Template* const> all_templates();
 const Template* find_template(std::string_view name);

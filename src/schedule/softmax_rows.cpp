@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "base/align.h"
 #include "ops/builder.h"
 #include "schedule/emit.h"
 #include "schedule/loop_model.h"
@@ -77,7 +78,7 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
     if (x.type.shape[d] != 1) site.index[d] = b.parallel("i" + std::to_string(d), x.type.shape[d]);
   }
   const Buf from = e.input(node.inputs[0]);
-  const Buf row = b.scratch("row", DType::f32, (rows.extent + lanes - 1) / lanes * lanes);
+  const Buf row = b.scratch("row", DType::f32, round_up(rows.extent, lanes));
   const Domain domain = domain_of(x.type);
   const Expr base = b.let("base", e.index(x, domain, site));
 

@@ -3,15 +3,15 @@
 
 #include <algorithm>
 
+#include "ops/channels.h"
 #include "schedule/emit.h"
 #include "schedule/loop_model.h"
+#include "schedule/pick_lanes.h"
 #include "schedule/rows.h"
 #include "schedule/templates.h"
 
 namespace kilter {
 namespace {
-
-constexpr int64_t kRowPixels = 128;  ///< of one item
 
 /// A vector of one of the inputs.
 struct Source {
@@ -20,10 +20,10 @@ struct Source {
   bool operator==(const Source&) const = default;
 };
 
-/// How one vector of the result is made: lane k is lane lanes[k] of sources[from[k]], 0 where from[k] is -1.
+/// How one vector of the result is made.
 struct Made {
   std::vector<Source> sources;
-  std::vector<int32_t> from, lanes;
+  std::vector<LaneOf> lanes;
 };
 
 std::optional<Rejected> check(const Task& task, const TargetLimits& limits) {
@@ -54,24 +54,19 @@ Answer<Schedule> usual(const Task& task, const TargetLimits& limits) {
 /// One for each block of the result.
 std::vector<Made> plan(const Task& task, int32_t lanes) {
   const Node& node = task.node();
-  std::vector<std::pair<size_t, int64_t>> channels;  // of all inputs
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    for (int64_t c = 0; c < task.operand(node.inputs[i]).type.shape[1]; ++c) channels.emplace_back(i, c);
-  }
+  const std::vector<ChannelOf> channels = channels_of(*task.graph, node.inputs);
   const std::vector<int64_t> taken = node.ints_attr("channels");
   std::vector<Made> all;
   for (size_t k = 0; k < taken.size(); k += static_cast<size_t>(lanes)) {
     Made made;
     for (size_t at = k; at < k + static_cast<size_t>(lanes); ++at) {
-      made.from.push_back(-1);
-      made.lanes.push_back(0);
+      LaneOf& lane = made.lanes.emplace_back();
       if (at >= taken.size()) continue;
-      const auto& [input, channel] = channels[static_cast<size_t>(taken[at])];
-      const Source source{input, channel / lanes};
+      const auto& [image, channel] = channels[static_cast<size_t>(taken[at])];
+      const Source source{image, channel / lanes};
       auto it = std::ranges::find(made.sources, source);
       if (it == made.sources.end()) it = made.sources.insert(it, source);
-      made.from.back() = static_cast<int32_t>(it - made.sources.begin());
-      made.lanes.back() = static_cast<int32_t>(channel % lanes);
+      lane = {static_cast<int32_t>(it - made.sources.begin()), static_cast<int32_t>(channel % lanes)};
     }
     all.push_back(std::move(made));
   }
@@ -108,29 +103,17 @@ class ChannelsEmitter {
   }
 
   Expr vector(const Made& made, const Site& at) {
-    Expr value = imm(DType::f32, 0, lanes_);
-    bool first = std::ranges::find(made.from, -1) == made.from.end();  // no lane needs the zeros
-    for (size_t s = 0; s < made.sources.size(); ++s) {
+    std::vector<Expr> loaded;
+    for (const Source& source : made.sources) {
       Site site = at;
-      site.index[1] = Expr(made.sources[s].block);
-      const ValueId input = e_.task().node().inputs[made.sources[s].input];
+      site.index[1] = Expr(source.block);
+      const ValueId input = e_.task().node().inputs[source.input];
       const Operand& operand = e_.task().operand(input);
-      const Expr loaded = b_.let("x", b_.load(e_.input(input), index(operand, site), lanes_));
-      std::vector<int32_t> picks;
-      for (size_t k = 0; k < made.from.size(); ++k) {
-        const bool here = made.from[k] == static_cast<int32_t>(s);
-        picks.push_back(here ? lanes_ + made.lanes[k] : static_cast<int32_t>(k));
-      }
-      value = shuffle(first ? loaded : value, loaded, std::move(picks));
-      first = false;
+      // Images differ in channels alone: each has its own strides over the same pixels.
+      const Expr index = e_.index(operand, domain_of(operand.type), site);
+      loaded.push_back(b_.let("x", b_.load(e_.input(input), index, lanes_)));
     }
-    return value;
-  }
-  /// Images differ in channels alone, so that all have their own strides over the same pixels.
-  Expr index(const Operand& operand, const Site& site) const {
-    Expr sum = operand.phys.offset;
-    for (size_t d = 0; d < site.index.size(); ++d) sum = sum + site.index[d] * Expr(operand.phys.strides[d]);
-    return sum;
+    return pick_lanes(loaded, made.lanes);
   }
 
   Emitter e_;

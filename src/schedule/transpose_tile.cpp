@@ -89,7 +89,7 @@ bool has_transpose_tile(DType type, int32_t lanes) {
 std::vector<Expr> load_columns(LoopBuilder& b, const RowsAt& from, int64_t rows, int64_t columns, int32_t lanes) {
   const DType type = b.buffer(from.buffer).type;
   const Expr mask = columns < lanes ? first_lanes(Expr(columns), lanes) : Expr();
-  const Expr zero = is_float(type) ? imm(type, 0, lanes) : imm_int(type, 0, lanes);
+  const Expr zero = imm(type, 0, lanes);
   std::vector<Expr> vectors;
   for (int64_t r = 0; r < lanes; ++r) {
     const Expr at = from.at + Expr(r * from.stride);

@@ -1,5 +1,6 @@
 #include "schedule/weight_stream.h"
 
+#include "base/align.h"
 #include "schedule/register_tile.h"
 
 namespace kilter {

@@ -38,6 +38,13 @@ std::string after(PassFunction pass, std::string_view text, std::string_view tar
   return nodes_text(graph);
 }
 
+std::string with(std::string text, std::string_view from, std::string_view to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  if (!from.empty() && at != std::string::npos) text.replace(at, from.size(), to);
+  return text;
+}
+
 std::string unchanged(PassFunction pass, std::string_view text, std::string_view target) {
   Graph graph = parse_graph(text);
   verify(graph);

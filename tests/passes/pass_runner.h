@@ -19,6 +19,9 @@ std::string nodes_text(const Graph& graph);
 /// pass makes no rewrite when it runs again.
 std::string after(PassFunction pass, std::string_view graph, std::string_view target = "x86-64-v3");
 
+/// A graph in text form with one part replaced; a failure of the test when it does not hold that part.
+std::string with(std::string text, std::string_view from, std::string_view to);
+
 /// Whether a pass leaves a graph given as text as it is and counts no rewrite; else what it made of it.
 std::string unchanged(PassFunction pass, std::string_view graph, std::string_view target = "x86-64-v3");
 

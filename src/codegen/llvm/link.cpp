@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/align.h"
 #include "base/error.h"
 #include "codegen/llvm/relocate.h"
 
@@ -98,7 +99,7 @@ class Linker {
       }
       if (((section.sh_flags & SHF_EXECINSTR) != 0) != code) continue;
       const uint64_t align = section.sh_addralign > 1 ? section.sh_addralign : 1;
-      const size_t at = (result_.bytes.size() + align - 1) / align * align;
+      const size_t at = round_up(result_.bytes.size(), align);
       result_.bytes.resize(at, code ? trap(arch_) : std::byte{0});
       const auto* from = reinterpret_cast<const std::byte*>(r.bytes(section.sh_offset, section.sh_size));
       result_.bytes.insert(result_.bytes.end(), from, from + section.sh_size);

@@ -13,7 +13,7 @@ namespace kilter::tune {
 
 /// Every value that a step writes. A copy in another layout counts as the value that it is a copy of. `tolerance`: of
 /// the largest magnitude of each value.
-inline std::vector<StepValue> step_values(const Compiled& compiled, double tolerance = 1e-3) {
+inline std::vector<StepValue> step_values(const Compiled& compiled, double tolerance = kDefaultTolerance) {
   constexpr std::string_view kRelayout = ".relayout";
   std::vector<StepValue> out;
   for (const PlacedValue& v : compiled.values) {

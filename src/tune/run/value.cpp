@@ -9,6 +9,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "base/align.h"
 #include "base/error.h"
 #include "tune/run/walk.h"
 
@@ -19,7 +20,7 @@ namespace {
 Shape physical_dims(const ValueLayout& v) {
   Shape dims = v.shape;
   if (v.block > 1) {
-    dims[1] = (dims[1] + v.block - 1) / v.block;
+    dims[1] = ceil_div(dims[1], v.block);
     dims.push_back(v.block);
   }
   return dims;
@@ -206,7 +207,7 @@ std::string lane_damage(const ValueLayout& v, const float* image) {
 /// The zeros around one image.
 std::string halo_damage(const ValueLayout& v, const float* image) {
   const int64_t rows = v.shape[2], columns = v.shape[3];
-  for (int64_t c = 0; c < (v.shape[1] + v.block - 1) / v.block; ++c) {
+  for (int64_t c = 0; c < ceil_div(v.shape[1], v.block); ++c) {
     for (int64_t h = -v.halo[0]; h < rows + v.halo[1]; ++h) {
       const bool inside = h >= 0 && h < rows;
       for (int64_t w = -v.halo[2]; w < columns + v.halo[3]; ++w) {

@@ -23,12 +23,17 @@ struct ValueLayout {
   int64_t offset = 0;  ///< elements from the buffer's start to logical element 0
 };
 
+/// How far a value of a float type may be from the one it is compared with, of its largest magnitude; `kilter run
+/// --verify` and the check of candidates take the same. Half and bfloat16 may be a few roundings apart beside it,
+/// integers one.
+constexpr double kDefaultTolerance = 1e-3;
+
 struct StepValue {
   std::string name;  ///< of the value, the same in all variants
   size_t step = 0;   ///< that writes it
   BufferRef buffer;
   ValueLayout layout;
-  double tolerance = 1e-3;  ///< of the largest magnitude
+  double tolerance = kDefaultTolerance;  ///< of the largest magnitude
 };
 
 /// The same value without gaps, in the same order of dimensions: what a copy of it needs.

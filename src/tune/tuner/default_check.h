@@ -12,10 +12,6 @@
 
 namespace kilter::tune {
 
-/// How far a value of a float type may be from the reference, of its largest magnitude; `kilter run --verify` and the
-/// check of candidates take the same. Half and bfloat16 may be a few roundings apart beside it, integers one.
-constexpr double kDefaultTolerance = 1e-3;
-
 struct DefaultCheck {
   int64_t values = 0;  ///< that were compared
   double worst = 0;    ///< largest difference that was allowed, of the largest magnitude of its value

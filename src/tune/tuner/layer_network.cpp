@@ -69,16 +69,6 @@ size_t feeder(const LayerNetwork& network, size_t layer) {
 
 namespace {
 
-/// Of one core under a task's schedule; 0 where its template has no model.
-double cycles(const Task& task, const std::string& schedule, const TargetLimits& limits) {
-  const Schedule wanted = parse_schedule(schedule);
-  const Template* from = find_template(wanted.name);
-  if (from == nullptr || from->estimate == nullptr) return 0;
-  const Answer<Estimate> answer = from->estimate(task, wanted, limits);
-  const auto* estimate = std::get_if<Estimate>(&answer);
-  return estimate == nullptr ? 0 : estimate->cycles;
-}
-
 Layer layer_of_unit(const Compiled& compiled, const Unit& unit, const std::map<std::string, const Step*>& steps,
                     const TargetLimits& limits) {
   const Graph& graph = compiled.placed->graph;
@@ -90,7 +80,7 @@ Layer layer_of_unit(const Compiled& compiled, const Unit& unit, const std::map<s
     if (const auto step = steps.find(first->name); step != steps.end()) {
       const Step& s = *step->second;
       layer.problem = s.problem, layer.layouts = s.layouts, layer.schedule = s.schedule;
-      layer.analytic_cycles = cycles(task, s.schedule, limits);
+      layer.analytic_cycles = estimate_of(task, parse_schedule(s.schedule), limits).value_or(Estimate{}).cycles;
     }
   }
   layer.node = first->name, layer.op = first->op->name;

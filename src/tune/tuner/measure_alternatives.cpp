@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/align.h"
 #include "base/random.h"
 #include "measure/clock.h"
 #include "measure/stats.h"
@@ -96,7 +97,7 @@ class Sweeper {
     add_fusion(sweeps);
     add_layouts(sweeps);
     add_threads(sweeps);
-    const size_t batches = (sweeps.size() + kBatch - 1) / kBatch;
+    const size_t batches = ceil_div(sweeps.size(), kBatch);
     for (size_t at = 0; at < sweeps.size() && !stop(); at += kBatch) {
       const std::span<const Sweep> some(sweeps.data() + at, std::min(kBatch, sweeps.size() - at));
       measure(some, options_.seconds / static_cast<double>(batches));

@@ -17,11 +17,7 @@ std::optional<size_t> first_to_go(std::span<const WeightClaim> claims, int64_t r
 }
 
 int64_t packed_bytes(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  const Template* from = find_template(schedule.name);
-  if (from == nullptr || from->estimate == nullptr) return 0;
-  const auto estimate = from->estimate(task, schedule, limits);
-  const auto* known = std::get_if<Estimate>(&estimate);
-  return known == nullptr ? 0 : known->constant_bytes;
+  return estimate_of(task, schedule, limits).value_or(Estimate{}).constant_bytes;
 }
 
 std::map<std::string, Schedule> slimmed_schedules(const Compiled& compiled) {
