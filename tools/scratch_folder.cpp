@@ -19,10 +19,12 @@ std::array<std::atomic<const std::array<const char*, 3>*>, 8> known;
 }  // namespace
 
 ScratchFolder::ScratchFolder() {
-  name_ = (std::filesystem::temp_directory_path() / "kilter-XXXXXX").string();
+  const char* set = std::getenv("TMPDIR");
+  const std::filesystem::path place = set != nullptr && *set != '\0' ? set : "/tmp";
+  name_ = (place / "kilter-XXXXXX").string();
   if (mkdtemp(name_.data()) == nullptr) {
-    fail(ErrorKind::io, "cannot make a temporary folder {}: {}; TMPDIR names the folder to make it in", name_,
-         std::generic_category().message(errno));
+    fail(ErrorKind::io, "cannot make a temporary folder in {}: {}; TMPDIR names the folder to make it in",
+         place.string(), std::generic_category().message(errno));
   }
   path_ = name_;
   model_ = model().string(), weights_ = model_ + ".weights";

@@ -7,7 +7,7 @@
 
 namespace kilter::tool {
 
-/// Made under the system's folder for temporary files, with a name of its own; removed at the end with all that is in
+/// Made in the folder that TMPDIR names, else in /tmp, with a name of its own; removed at the end with all that is in
 /// it, and by an interrupt.
 class ScratchFolder {
  public:

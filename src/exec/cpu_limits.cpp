@@ -55,12 +55,12 @@ std::optional<double> quota_of(const CgroupMount& mount, const std::string& fold
   return quota && period ? parse_cfs_quota(*quota, *period) : std::nullopt;
 }
 
-/// Calls `visit` with each folder of a cgroup that the process belongs to; `path_of` tells which of its paths counts in
-/// a mounted hierarchy.
+/// Calls `visit` with each folder of a cgroup that the process of `proc` belongs to; `path_of` tells which of its paths
+/// counts in a mounted hierarchy.
 template <class PathOf, class Visit>
-void each_cgroup(PathOf&& path_of, Visit&& visit) {
-  const auto own = slurp("/proc/self/cgroup");
-  const auto mounted = slurp("/proc/self/mountinfo");
+void each_cgroup(const std::string& proc, PathOf&& path_of, Visit&& visit) {
+  const auto own = slurp(proc + "/cgroup");
+  const auto mounted = slurp(proc + "/mountinfo");
   if (!own || !mounted) return;
   const CgroupPaths paths = parse_proc_cgroup(*own);
   for (const CgroupMount& mount : parse_mountinfo(*mounted)) {
@@ -142,9 +142,10 @@ int cpus_of_quota(double quota) {
   return static_cast<int>(std::clamp(std::ceil(quota), 1.0, static_cast<double>(1 << 20)));
 }
 
-int available_cpus() {
+int available_cpus(const std::string& proc) {
   int cpus = affinity_cpus();
   each_cgroup(
+      proc,
       [](const CgroupMount& mount, const CgroupPaths& paths) {
         return !mount.cpu ? std::nullopt : mount.v2 ? paths.v2 : paths.v1_cpu;
       },
@@ -159,9 +160,10 @@ std::optional<int64_t> parse_memory_limit(std::string_view text) {
   return bytes && *bytes > 0 ? bytes : std::nullopt;
 }
 
-int64_t available_memory() {
+int64_t available_memory(const std::string& proc) {
   int64_t bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<int64_t>(sysconf(_SC_PAGESIZE));
   each_cgroup(
+      proc,
       [](const CgroupMount& mount, const CgroupPaths& paths) {
         return !mount.memory ? std::nullopt : mount.v2 ? paths.v2 : paths.v1_memory;
       },

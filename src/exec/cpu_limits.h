@@ -50,9 +50,10 @@ std::vector<std::string> cgroup_folders(const CgroupMount& mount, std::string_vi
 /// Whole CPUs of a quota: rounded up, at least 1.
 int cpus_of_quota(double quota);
 
+// Of the process whose files `cgroup` and `mountinfo` lie in the folder `proc`; without them no cgroup limits it.
 /// The smallest of the affinity mask and every cgroup quota, at least 1.
-int available_cpus();
+int available_cpus(const std::string& proc = "/proc/self");
 /// Bytes: the smaller of the machine's memory and every cgroup limit.
-int64_t available_memory();
+int64_t available_memory(const std::string& proc = "/proc/self");
 
 }  // namespace kilter

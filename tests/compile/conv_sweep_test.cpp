@@ -235,25 +235,23 @@ void make_scaled(SweepNet& net) {
   net.output(net.elementwise(point(scaled, out)));
 }
 
-/// Runs of channels of what a convolution wrote, some of whole blocks, read, joined and summed again.
 /// The channels of an image in another order: a shuffle as exporters write it, or any of them.
 ValueId reordered(SweepNet& net, ValueId v) {
   Draw& draw = net.draw;
   const Shape shape = net.shape(v);
-  const auto list = [&](const Ints& ints) {
-    return net.b.constant(Tensor::of<int64_t>({static_cast<int64_t>(ints.size())}, std::span<const int64_t>(ints)));
-  };
   const int64_t groups = draw.pick({2, 3, 4, 8});
   if (shape[1] % groups == 0 && draw.chance(70)) {
-    const ValueId split = net.b.add("Reshape", {v, list({shape[0], groups, shape[1] / groups, shape[2], shape[3]})});
+    const ValueId split =
+        net.b.add("Reshape", {v, net.list({shape[0], groups, shape[1] / groups, shape[2], shape[3]})});
     const ValueId swapped = net.b.add("Transpose", {split}, {{"perm", Ints{0, 2, 1, 3, 4}}});
-    return net.b.add("Reshape", {swapped, list(shape)});
+    return net.b.add("Reshape", {swapped, net.list(shape)});
   }
   Ints order;
   for (int64_t k = draw.between(1, 2 * shape[1]); k > 0; --k) order.push_back(draw.between(-shape[1], shape[1] - 1));
-  return net.b.add("Gather", {v, list(order)}, {{"axis", int64_t{1}}});
+  return net.b.add("Gather", {v, net.list(order)}, {{"axis", int64_t{1}}});
 }
 
+/// Runs of channels of what a convolution wrote, some of whole blocks, read, joined and summed again.
 void make_parts(SweepNet& net) {
   Draw& draw = net.draw;
   Plane plane = draw_plane(draw);
@@ -261,17 +259,14 @@ void make_parts(SweepNet& net) {
   const ValueId whole =
       net.elementwise(net.b.add("Conv", {net.input(plane.shape()), net.constant({channels, plane.c, 1, 1}, 0.3F)}));
   const int64_t first = draw.chance(60) ? channels / 2 : draw.between(1, channels - 1);
-  const auto list = [&](const Ints& v) {
-    return net.b.constant(Tensor::of<int64_t>({static_cast<int64_t>(v.size())}, std::span<const int64_t>(v)));
-  };
   std::vector<ValueId> parts;
   if (draw.chance(60)) {
     GraphBuilder::Options two;
     two.output_count = 2;
-    parts = net.b.add("Split", {whole, list({first, channels - first})}, {{"axis", int64_t{1}}}, two);
+    parts = net.b.add("Split", {whole, net.list({first, channels - first})}, {{"axis", int64_t{1}}}, two);
   } else {
-    parts = {net.b.add("Slice", {whole, list({0}), list({first}), list({1})}),
-             net.b.add("Slice", {whole, list({first}), list({channels}), list({-3})})};
+    parts = {net.b.add("Slice", {whole, net.list({0}), net.list({first}), net.list({1})}),
+             net.b.add("Slice", {whole, net.list({first}), net.list({channels}), net.list({-3})})};
   }
   if (draw.chance(15)) net.output(parts[0]);
   std::vector<ValueId> joined = parts;
@@ -313,8 +308,7 @@ void make_resize(SweepNet& net) {
   Attrs attrs{{"mode", std::string(draw.chance(50) ? "nearest" : "linear")},
               {"coordinate_transformation_mode",
                draw.pick<std::string>({"half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"})}};
-  const ValueId sizes = net.b.constant(Tensor::of<int64_t>({4}, std::span<const int64_t>(size)));
-  const ValueId resized = net.elementwise(net.b.add("Resize", {v, kNone, kNone, sizes}, attrs));
+  const ValueId resized = net.elementwise(net.b.add("Resize", {v, kNone, kNone, net.list(size)}, attrs));
   const ValueId skip = net.b.add("Relu", {net.input(net.shape(resized))});
   const ValueId joined = draw.chance(50) ? net.b.add("Concat", {resized, skip}, {{"axis", int64_t{1}}})
                                          : net.b.add("Add", {resized, skip});
@@ -333,9 +327,9 @@ INSTANTIATE_TEST_SUITE_P(
                     NetKind{"FedDepthwise", make_fed_depthwise, 40, {"conv2d_then_depthwise"}, true},
                     NetKind{"OtherConv", make_other_conv, 20},
                     NetKind{"ConvTranspose", make_conv_transpose, 24, {"conv_transpose"}, true},
-                    NetKind{"Pool", make_pool, 30, {"pool_rows"}}, NetKind{"Gate", make_gate, 20, {"map"}},
+                    NetKind{"Pool", make_pool, 30, {"pool_rows"}, true}, NetKind{"Gate", make_gate, 20, {"map"}},
                     NetKind{"Scaled", make_scaled, 20, {"conv2d_direct"}},
-                    NetKind{"Parts", make_parts, 60, {"take_channels"}},
+                    NetKind{"Parts", make_parts, 60, {"take_channels"}, true},
                     NetKind{"Normalized", make_normalized, 30, {"normalize_groups"}},
                     NetKind{"Resize", make_resize, 20, {"resize_table"}}),
     [](const auto& family) { return std::string(family.param.name); });

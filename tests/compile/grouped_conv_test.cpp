@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "../base/error_of.h"
 #include "compiled_case.h"
 #include "guarded_run.h"
 #include "ops/evaluate.h"
@@ -26,8 +27,9 @@ CompiledCase compile_grouped(std::string_view op_name, const std::string& text, 
 
 /// The step of the convolution: all others only change layouts.
 const Step& conv_step(const Plan& plan) {
-  return *std::find_if(plan.steps.begin(), plan.steps.end(),
-                       [](const Step& step) { return step.ops.starts_with("Conv"); });
+  const auto it = std::ranges::find_if(plan.steps, [](const Step& step) { return step.ops.starts_with("Conv"); });
+  require(it != plan.steps.end(), "no step runs the convolution{}", steps_text(plan));
+  return *it;
 }
 
 void expect_right(const CompiledCase& of, const std::string& text, const Target& target, std::string_view by) {
@@ -122,15 +124,9 @@ TEST(GroupedConvolution, DepthwiseOnesAreNotForDenseTiles) {
   CompileOptions options;
   options.target = parse_target("x86-64-v3");
   options.schedules["case"] = parse_schedule("conv2d_direct vectors=1 rows=1 tile=7 prefetch=0");
-  try {
-    compile_graph(c.graph, options);
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(
-        error.message(),
-        "--schedule case: 'conv2d_direct vectors=1 rows=1 tile=7 prefetch=0' does not apply: channels of a group: "
-        "limit more than one in or out, got 1 in, 1 out");
-  }
+  EXPECT_EQ(error_of([&] { compile_graph(c.graph, options); }),
+            "--schedule case: 'conv2d_direct vectors=1 rows=1 tile=7 prefetch=0' does not apply: channels of a group: "
+            "limit more than one in or out, got 1 in, 1 out");
 }
 
 }  // namespace

@@ -52,20 +52,17 @@ void make_heads(SweepNet& net) {
   const int64_t batch = draw.between(1, 2), rows = draw_extent(draw), heads = draw.between(1, 3);
   const int64_t width = draw.pick({1, 3, 8, 16, 17});
   const ValueId x = net.input({batch, rows, 3 * heads * width});
-  const auto list = [&](const Ints& v) {
-    return net.b.constant(Tensor::of<int64_t>({static_cast<int64_t>(v.size())}, std::span<const int64_t>(v)));
-  };
   const auto part = [&](int64_t i, const Ints& perm) {
     const ValueId slice =
-        net.b.add("Slice", {x, list({i * heads * width}), list({(i + 1) * heads * width}), list({2})});
-    const ValueId split = net.b.add("Reshape", {slice, list({batch, rows, heads, width})});
+        net.b.add("Slice", {x, net.list({i * heads * width}), net.list({(i + 1) * heads * width}), net.list({2})});
+    const ValueId split = net.b.add("Reshape", {slice, net.list({batch, rows, heads, width})});
     return net.b.add("Transpose", {split}, {{"perm", perm}});
   };
   ValueId v = net.b.add("MatMul", {part(0, {0, 2, 1, 3}), part(1, {0, 2, 3, 1})});
   if (draw.chance(50)) v = net.b.add("Softmax", {v}, {{"axis", int64_t{-1}}});
   v = net.b.add("MatMul", {v, part(2, {0, 2, 1, 3})});
   v = net.b.add("Transpose", {v}, {{"perm", Ints{0, 2, 1, 3}}});
-  v = net.b.add("Reshape", {v, list({batch, rows, heads * width})});
+  v = net.b.add("Reshape", {v, net.list({batch, rows, heads * width})});
   net.output(draw.chance(50) ? net.b.add("MatMul", {v, net.constant({heads * width, 17})}) : v);
 }
 

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "../base/error_of.h"
 #include "compile/compile.h"
 #include "compile/session.h"
 #include "ops/cases.h"
@@ -128,12 +129,8 @@ TEST(MemoryBudget, RecordedSchedulesAreGivenUpLikeDefaults) {
 
 TEST(MemoryBudget, GivenSchedulesStayAndTheErrorSaysThatNothingIsLeft) {
   const Compiled fast = compile(kEnough);
-  try {
-    compile_graph(small_resnet(), recorded(fast, true));
-    FAIL() << "layers gave up schedules that were given";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.message(), HasSubstr("no layer has a kernel with smaller weights"));
-  }
+  EXPECT_THAT(error_of([&] { compile_graph(small_resnet(), recorded(fast, true)); }),
+              HasSubstr("no layer has a kernel with smaller weights"));
 }
 
 TEST(MemoryBudget, PreferredSchedulesAreTakenWhereTheyAreLegal) {
@@ -167,17 +164,11 @@ TEST(MemoryBudget, WeightsMayTakeAnySizeWhereTheyAreNotLimited) {
 }
 
 TEST(MemoryBudget, TooLittleIsAnsweredWithWhatIsNeeded) {
-  try {
-    compile(1000);
-    FAIL() << "1000 bytes were enough";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_THAT(error.message(), HasSubstr("--memory 1000: 'resnet18' needs "));
-    EXPECT_THAT(error.message(), HasSubstr(" bytes: packed weights "));
-    EXPECT_THAT(error.message(),
-                HasSubstr(" layers run kernels with smaller weights already. Give at least as much, or "
-                          "compile for a smaller input"));
-  }
+  const std::string error = error_of([] { compile(1000); }, ErrorKind::usage);
+  EXPECT_THAT(error, HasSubstr("--memory 1000: 'resnet18' needs "));
+  EXPECT_THAT(error, HasSubstr(" bytes: packed weights "));
+  EXPECT_THAT(error, HasSubstr(" layers run kernels with smaller weights already. Give at least as much, or compile "
+                               "for a smaller input"));
 }
 
 }  // namespace

@@ -26,10 +26,6 @@ Shape draw_shape(Draw& draw, int64_t rank) {
   return shape;
 }
 
-ValueId list(SweepNet& net, const Ints& v) {
-  return net.b.constant(Tensor::of<int64_t>({static_cast<int64_t>(v.size())}, std::span<const int64_t>(v)));
-}
-
 /// An input, or what an operator made of one, so that operands are buffers of the arena at times.
 ValueId source(SweepNet& net, const Shape& shape) {
   const ValueId x = net.input(shape);
@@ -48,7 +44,7 @@ void make_reduce(SweepNet& net) {
                                                "ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceProd"});
   ValueId v = source(net, shape);
   if (op == "ReduceProd") v = net.b.add("Exp", {net.b.add("Mul", {v, net.b.constant(Tensor::scalar(0.05F))})});
-  v = net.b.add(op, {v, list(net, axes)}, {{"keepdims", draw.between(0, 1)}});
+  v = net.b.add(op, {v, net.list(axes)}, {{"keepdims", draw.between(0, 1)}});
   net.output(net.shape(v).empty() ? v : net.elementwise(v));
 }
 
@@ -93,7 +89,7 @@ void make_exported_rms(SweepNet& net) {
   const ValueId square =
       draw.chance(50) ? net.b.add("Mul", {x, x}) : net.b.add("Pow", {x, net.b.constant(Tensor::scalar(2.0F))});
   const Ints axes = draw.chance(80) ? Ints{-1} : Ints{0};
-  const ValueId mean = net.b.add("ReduceMean", {square, list(net, axes)}, {{"keepdims", int64_t{1}}});
+  const ValueId mean = net.b.add("ReduceMean", {square, net.list(axes)}, {{"keepdims", int64_t{1}}});
   const ValueId root = net.b.add("Sqrt", {net.b.add("Add", {mean, net.b.constant(Tensor::scalar(1e-3F))})});
   const ValueId weight = net.constant({shape.back()});
   const ValueId first = draw.chance(30) ? net.b.add("Mul", {x, weight}) : x;
@@ -115,9 +111,9 @@ void make_group_norm(SweepNet& net) {
     v = net.b.add("GroupNormalization", {v, net.constant({shape[1]}), net.constant({shape[1]})},
                   {{"num_groups", groups}, {"epsilon", 1e-3F}});
   } else {
-    const ValueId rows = net.b.add("Reshape", {v, list(net, {shape[0], groups, -1})});
+    const ValueId rows = net.b.add("Reshape", {v, net.list({shape[0], groups, -1})});
     v = net.b.add("InstanceNormalization", {rows, net.constant({groups}), net.constant({groups})});
-    v = net.b.add("Reshape", {v, list(net, Ints(shape.begin(), shape.end()))});
+    v = net.b.add("Reshape", {v, net.list(shape)});
     Shape channels(shape.size() - 1, 1);
     channels[0] = shape[1];
     if (draw.chance(70)) v = net.b.add("Mul", {v, net.constant(channels)});
@@ -134,7 +130,7 @@ void make_gather(SweepNet& net) {
   Ints index;
   for (int64_t i = draw.between(1, 9); i > 0; --i) index.push_back(draw.between(-extent, extent - 1));
   const ValueId table = draw.chance(50) ? net.constant(shape) : source(net, shape);
-  const ValueId v = net.b.add("Gather", {table, list(net, index)}, {{"axis", axis}});
+  const ValueId v = net.b.add("Gather", {table, net.list(index)}, {{"axis", axis}});
   net.output(draw.chance(50) ? net.elementwise(v) : net.b.add("Relu", {v}));
 }
 
@@ -149,17 +145,17 @@ void make_move(SweepNet& net) {
       case 0: {
         Ints pads;
         for (int64_t d = 0; d < 2 * rank; ++d) pads.push_back(draw.between(0, 2));
-        v = net.b.add("Pad", {v, list(net, pads)});
+        v = net.b.add("Pad", {v, net.list(pads)});
         break;
       }
       case 1:
-        v = net.b.add("Slice", {v, list(net, {-1}), list(net, {-1000}), list(net, {draw.between(0, rank - 1)}),
-                                list(net, {draw.pick({-1, -2})})});
+        v = net.b.add("Slice", {v, net.list({-1}), net.list({-1000}), net.list({draw.between(0, rank - 1)}),
+                                net.list({draw.pick({-1, -2})})});
         break;
       case 2: {
         Ints repeats;
         for (int64_t d = 0; d < rank; ++d) repeats.push_back(draw.chance(70) ? 1 : 2);
-        v = net.b.add("Tile", {v, list(net, repeats)});
+        v = net.b.add("Tile", {v, net.list(repeats)});
         break;
       }
       case 3: {
@@ -209,7 +205,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, RowsSweep,
 TEST(Rows, ADecomposedRootMeanSquareIsOneKernel) {
   SweepNet net(1);
   const ValueId x = net.input({2, 5, 67});
-  const ValueId mean = net.b.add("ReduceMean", {net.b.add("Mul", {x, x}), list(net, {-1})});
+  const ValueId mean = net.b.add("ReduceMean", {net.b.add("Mul", {x, x}), net.list({-1})});
   const ValueId root = net.b.add("Sqrt", {net.b.add("Add", {mean, net.b.constant(Tensor::scalar(1e-5F))})});
   const ValueId unit = net.b.add("Mul", {x, net.b.add("Reciprocal", {root})});
   net.output(net.b.add("Mul", {net.constant({67}), unit}));

@@ -242,14 +242,12 @@ class Drawn {
   ValueId part(ValueId v) {
     const int64_t axis = draw_.chance(80) ? 1 : 2, extent = shape(v)[static_cast<size_t>(axis)];
     if (extent < 2) return v;
-    const auto list = [&](const Ints& i) {
-      return net_.b.constant(Tensor::of<int64_t>({static_cast<int64_t>(i.size())}, std::span<const int64_t>(i)));
-    };
     const int64_t first = draw_.chance(60) ? (extent + 1) / 2 : draw_.between(1, extent - 1);
-    if (draw_.chance(30)) return net_.b.add("Slice", {v, list({first}), list({extent}), list({axis - 3})});
+    if (draw_.chance(30))
+      return net_.b.add("Slice", {v, net_.list({first}), net_.list({extent}), net_.list({axis - 3})});
     GraphBuilder::Options two;
     two.output_count = 2;
-    const auto parts = net_.b.add("Split", {v, list({first, extent - first})}, {{"axis", axis}}, two);
+    const auto parts = net_.b.add("Split", {v, net_.list({first, extent - first})}, {{"axis", axis}}, two);
     values_.push_back(parts[0]);
     return 2 * first == extent ? net_.b.add("Mul", {parts[0], net_.b.add("Sigmoid", {parts[1]})}) : parts[1];
   }

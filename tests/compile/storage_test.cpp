@@ -281,8 +281,7 @@ void make_rows(SweepNet& net) {
   Draw& draw = net.draw;
   ValueId v = net.input({draw.between(1, 3), draw.between(2, 5), draw.between(2, 5), draw.pick({1, 3, 8, 17})});
   if (draw.chance(70)) v = net.b.add("Relu", {v});
-  const auto list = [&](int64_t i) { return net.b.constant(Tensor::of<int64_t>({1}, {i})); };
-  if (draw.chance(50)) v = net.b.add("Slice", {v, list(1), list(net.shape(v)[2]), list(2)});
+  if (draw.chance(50)) v = net.b.add("Slice", {v, net.list({1}), net.list({net.shape(v)[2]}), net.list({2})});
   if (draw.chance(50)) v = net.b.add("Transpose", {v}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
   const Shape& s = net.shape(v);
   const int64_t axis = draw.between(1, 3);
@@ -301,7 +300,7 @@ void make_rows(SweepNet& net) {
       v = net.b.add("InstanceNormalization", {v, net.constant({s[1]}), net.constant({s[1]})});
       break;
     case 3:
-      v = net.b.add("ReduceMax", {v, list(draw.between(0, 3))}, {{"keepdims", int64_t{1}}});
+      v = net.b.add("ReduceMax", {v, net.list({draw.between(0, 3)})}, {{"keepdims", int64_t{1}}});
       break;
     default:
       v = net.b.add("Softmax", {v}, {{"axis", int64_t{3}}});

@@ -64,6 +64,17 @@ expect 0 "for neoverse-n1 (LLVM" inspect "$scratch/arm.kilter"
 expect 3 "/dev/full" compile zoo:squeezenet1_1 -o /dev/full
 expect 0 "" zoo squeezenet1_1 -o "$scratch/net.onnx"
 expect 0 "Conv" inspect "$scratch/net.onnx"
+# relu_model HEX: a model of one Relu from x: f32[2,3] to y, whose last dimension it declares as HEX.
+relu_model() {
+  printf '\x08\x08\x3a\x3b\x0a\x0c\x0a\x01x\x12\x01y\x22\x04Relu\x12\x01g'
+  printf '\x5a\x13\x0a\x01x\x12\x0e\x0a\x0c\x08\x01\x12\x08\x0a\x02\x08\x02\x0a\x02\x08\x03'
+  printf '\x62\x13\x0a\x01y\x12\x0e\x0a\x0c\x08\x01\x12\x08\x0a\x02\x08\x02\x0a\x02\x08%b\x42\x02\x10\x11' "\\x$1"
+}
+relu_model 09 > "$scratch/contradiction.onnx"
+expect 0 "  y is f32[2,3], as its nodes make it, not what the model declares" inspect "$scratch/contradiction.onnx"
+relu_model 03 > "$scratch/relu.onnx"
+expect 0 "  y: f32[2,3]" inspect "$scratch/relu.onnx"
+"$kilter" inspect "$scratch/relu.onnx" | grep -F "not what the model declares" && { echo "FAILED: inspect calls a right declaration wrong"; failures=$((failures + 1)); }
 expect 0 "would take it; stands behind the template that does" inspect zoo:squeezenet1_1 --schedules --node fire4.expand3x3
 expect 0 '"format": "kilter-schedules-1"' inspect zoo:squeezenet1_1 --schedules --json -
 expect 0 "" inspect zoo:squeezenet1_1 --schedules --json "$scratch/schedules.json"
@@ -131,6 +142,7 @@ expect 0 "conditions that differ: none" compare zoo:squeezenet1_1 --seconds 0.5
 expect 0 "threads          A: 1   B: 2" compare zoo:squeezenet1_1 --seconds 0.5 --threads-a 1 --threads-b 2
 echo "conv1 = conv2d_direct vectors=1 rows=1 tile=4 prefetch=0" > "$scratch/one.plan"
 expect 0 "tuning records   A: none   B: layer plan $scratch/one.plan: 1 layers" compare zoo:squeezenet1_1 --seconds 0.5 --threads 1 --layer-plan-b "$scratch/one.plan"
+TMPDIR=/nowhere expect 3 "kilter: cannot make a temporary folder in /nowhere: No such file or directory; TMPDIR names the folder to make it in" compare onnxruntime:zoo:squeezenet1_1
 expect 2 "--choose-b: worst not in {accepted,history-best,graph-best}" compare zoo:squeezenet1_1 --choose-b worst
 expect 3 "$scratch/nothing.db" compare zoo:squeezenet1_1 --records-a "$scratch/nothing.db"
 "$kilter" bench zoo:squeezenet1_1 --seconds 0.2 --threads 1 --json "$scratch/b.json" > /dev/null

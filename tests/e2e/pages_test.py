@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Whether what pages show of `kilter inspect` is what it says: each line of a console block is one of the output's.
+"""Whether what pages show of `kilter inspect` is what it says: the lines of a console block are lines of the output, in
+its order. Every page has such a block.
 
 usage: pages_test.py KILTER PAGE...
 
@@ -22,22 +23,39 @@ def blocks(page):
             yield shlex.split(command[2:])[1:], [line for line in lines if line.strip() not in ("", "...")]
 
 
+def shows(line, said):
+    """Whether a page's line stands for this line of the output."""
+    start = line.removesuffix(" ...").rstrip(",") if line.endswith(" ...") else ""
+    return line == said or (start != "" and said.startswith(start))
+
+
+def missing(lines, said):
+    """The lines that are not in the output, or only before what stands above them on the page."""
+    at = 0
+    for line in lines:
+        found = next((i for i in range(at, len(said)) if shows(line, said[i])), None)
+        if found is None:
+            yield line
+        else:
+            at = found + 1
+
+
 def main():
     program, *pages = sys.argv[1:]
-    checked = wrong = 0
+    wrong = 0
     for path in pages:
+        checked = 0
         for words, lines in blocks(without_version(open(path).read())):
             done = subprocess.run([program, *words], capture_output=True, text=True, check=True)
-            said = without_version(done.stdout).splitlines()
-            for line in lines:
-                checked += 1
-                start = line.removesuffix(" ...").rstrip(",") if line.endswith(" ...") else None
-                if line in said or (start and any(s.startswith(start) for s in said)):
-                    continue
+            checked += len(lines)
+            for line in missing(lines, without_version(done.stdout).splitlines()):
                 wrong += 1
-                print(f"{path}: kilter {' '.join(words)} does not say\n  {line}", file=sys.stderr)
-    print(f"{checked} lines, {wrong} wrong")
-    return 1 if wrong or not checked else 0
+                print(f"{path}: kilter {' '.join(words)} does not say there\n  {line}", file=sys.stderr)
+        print(f"{path}: {checked} lines")
+        if checked == 0:
+            wrong += 1
+            print(f"{path}: no block of `kilter inspect` with a line to check", file=sys.stderr)
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

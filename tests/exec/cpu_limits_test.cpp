@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <functional>
+#include <filesystem>
+#include <fstream>
 
 #include "../base/error_of.h"
+#include "../base/scratch_folder.h"
 #include "base/error.h"
+#include "exec/memory.h"
 #include "exec/thread_pool.h"
 
 namespace kilter {
@@ -34,7 +37,39 @@ TEST(CpuLimits, MemoryLimit) {
   EXPECT_EQ(parse_memory_limit("4294967296\n"), int64_t{4} << 30);
   for (std::string_view none : {"max\n", "", "x", "-1", "0", "99999999999999999999"})
     EXPECT_EQ(parse_memory_limit(none), std::nullopt) << none;
+}
+
+TEST(CpuLimits, TheTightestCgroupUpToTheMountCounts) {
+  const ScratchFolder folder;
+  const std::string proc = folder.path().string();
+  const auto put = [&](const std::string& file, const std::string& text) {
+    const std::filesystem::path path = folder.path() / file;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  };
+  const int64_t machine = available_memory(proc);
+  ASSERT_GT(machine, 9000000);
+  put("cgroup", "4:memory:/b\n0::/a/job\n");
+  put("mountinfo", fmt::format("28 25 0:25 / {0}/v2 rw - cgroup2 cgroup2 rw\n"
+                               "35 24 0:30 / {0}/v1 rw - cgroup cgroup rw,memory\n",
+                               proc));
+  put("v2/a/job/memory.max", "max\n");
+  put("v2/a/job/memory.limit_in_bytes", "1000\n");  // no file of this hierarchy
+  EXPECT_EQ(available_memory(proc), machine);
+  put("v2/a/memory.max", "5000000\n");
+  put("v2/memory.max", "9000000\n");
+  EXPECT_EQ(available_memory(proc), 5000000);
+  put("v1/b/memory.limit_in_bytes", "4000000\n");
+  EXPECT_EQ(available_memory(proc), 4000000);
+  put("v2/a/cpu.max", "50000 100000\n");
+  EXPECT_EQ(available_cpus(proc), 1);
+}
+
+TEST(CpuLimits, MoreMemoryThanThereIsIsNotAskedFor) {
   EXPECT_GT(available_memory(), 0);
+  EXPECT_EQ(
+      error_of([] { Block(INT64_MAX, "the arena"); }, ErrorKind::bad_input),
+      fmt::format("the arena needs {} bytes; this process may use {} bytes of memory", INT64_MAX, available_memory()));
 }
 
 TEST(CpuLimits, QuotaRoundsUpToWholeCpus) {

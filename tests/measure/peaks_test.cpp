@@ -56,7 +56,6 @@ TEST(Team, RunsEveryThreadOnceAndTimesTheWindow) {
   }
 }
 
-// Of three attempts, as a busy machine may slow one level's measurement.
 /// Starts 64 threads where there are addresses for the stacks of a few, and ends the process with its error.
 [[noreturn]] void start_too_many() {
   rlimit limit{};
@@ -82,6 +81,7 @@ TEST(TeamDeathTest, ThreadsThatCannotBeStartedAreAnError) {
               "cannot start thread [0-9]+ of 64: .*; ask for fewer threads");
 }
 
+// Of three attempts, as a busy machine may slow one level's measurement.
 TEST(Peaks, CloserLevelsAreFaster) {
   std::vector<double> rates;
   for (int attempt = 0; attempt < 3; ++attempt) {

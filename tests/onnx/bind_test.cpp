@@ -260,6 +260,19 @@ TEST(Bind, WhatNodesMakeCountsNotADeclaredShape) {
   EXPECT_FALSE(fits(model->outputs()[0], {2, 9, 1}));
 }
 
+TEST(Bind, DeclarationsFitWhatTheyLeaveOpen) {
+  const Port named = symbolic_model().parse()->outputs()[0];
+  EXPECT_TRUE(fits(named, {5, 3, 7}));
+  EXPECT_FALSE(fits(named, {5, 4, 7}));
+  EXPECT_FALSE(fits(named, {5, 3}));
+  ModelMaker empty = relu_model();
+  auto& type = *empty.graph().mutable_output(0)->mutable_type()->mutable_tensor_type();
+  type.mutable_shape()->clear_dim();
+  EXPECT_TRUE(fits(empty.parse()->outputs()[0], {2, 3})) << "a rank of 0 stands for an unknown one";
+  type.clear_shape();
+  EXPECT_TRUE(fits(empty.parse()->outputs()[0], {2, 3}));
+}
+
 TEST(Bind, DeclaredTypesOfOutputsMustFit) {
   ModelMaker type = relu_model();
   type.graph().mutable_output(0)->mutable_type()->mutable_tensor_type()->set_elem_type(7);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "../base/error_of.h"
 #include "ops/builder.h"
 #include "ops/cases.h"
 
@@ -219,6 +220,11 @@ TEST(Layers, TransformsOfAnImpulse) {
   expect_near(spectrum, {1, 3, 2}, {1, 0, -0.5, -s, -0.5, s});
   expect_near(outputs_of("DFT", {spectrum}, {{"inverse", int64_t{1}}})[0], {1, 3, 2}, {0, 0, 1, 0, 0, 0});
   EXPECT_EQ(outputs_of("DFT", {impulse}, {{"onesided", int64_t{1}}})[0].shape(), (Shape{1, 2, 2}));
+}
+
+TEST(Layers, SignalsThatAreNeitherRealNorComplexAreNamed) {
+  EXPECT_EQ(error_of([] { make_case(*find_op("", "STFT", 17), "f32[1,40,3] i64[]=8 f32[16]"); }, ErrorKind::bad_model),
+            "STFT 'case': signal has shape 1x40x3, expected [batch, length, 1 or 2] or [batch, length]");
 }
 
 TEST(Layers, ResizedIntegersRoundToEven) {

@@ -8,23 +8,24 @@ namespace kilter {
 namespace {
 
 /// Squeeze and excitation before a 1x1 convolution with `filters`; `more` are further nodes.
-std::string network(int64_t pixels, int64_t filters, std::string_view more = "", int64_t images = 1) {
+std::string network(int64_t pixels, int64_t filters, std::string_view more = "", int64_t images = 1,
+                    int64_t channels = 32) {
   return fmt::format(R"(graph "g" {{
     input %x: f32[{3},16,{0},{0}]
-    const %w: f32[32,16,1,1]#0
-    const %g: f32[32,32,1,1]#0
-    const %v: f32[{1},32,1,1]#0
+    const %w: f32[{4},16,1,1]#0
+    const %g: f32[{4},{4},1,1]#0
+    const %v: f32[{1},{4},1,1]#0
     const %axes: i64[2](2, 3)
-    %a: f32[{3},32,{0},{0}] = Conv@11 "first"(%x, %w)
-    %p: f32[{3},32,1,1] = ReduceMean@18 "pool"(%a, %axes)
-    %q: f32[{3},32,1,1] = Conv@11 "excite"(%p, %g)
-    %s: f32[{3},32,1,1] = Sigmoid@13 "gate"(%q)
-    %b: f32[{3},32,{0},{0}] = Mul@14 "scale"(%a, %s)
+    %a: f32[{3},{4},{0},{0}] = Conv@11 "first"(%x, %w)
+    %p: f32[{3},{4},1,1] = ReduceMean@18 "pool"(%a, %axes)
+    %q: f32[{3},{4},1,1] = Conv@11 "excite"(%p, %g)
+    %s: f32[{3},{4},1,1] = Sigmoid@13 "gate"(%q)
+    %b: f32[{3},{4},{0},{0}] = Mul@14 "scale"(%a, %s)
     %c: f32[{3},{1},{0},{0}] = Conv@11 "project"(%b, %v)
     {2}
     output "c" %c
   }})",
-                     pixels, filters, more, images);
+                     pixels, filters, more, images, channels);
 }
 
 /// Why the multiplication is not in the convolution's group; empty where it is.
@@ -33,6 +34,7 @@ std::string apart(const std::string& text, PassContext context = {}) {
   context.limits = parse_target("icelake-server").limits;
   choose_layouts(graph, context);
   fuse(graph, context);
+  fuse_depthwise(graph, context);
   context.rewrites_done = 0;
   fuse_channel_scale(graph, context);
   verify(graph);
@@ -66,14 +68,9 @@ TEST(FuseChannelScale, OneImageOnly) {
 
 /// The network with another convolution at its end.
 std::string ending(const std::string& weights, const std::string& attrs, int64_t extent) {
-  std::string text = network(16, 32);
-  const auto swap = [&](std::string_view from, const std::string& to) {
-    text.replace(text.find(from), from.size(), to);
-  };
-  swap("%v: f32[32,32,1,1]#0", "%v: " + weights + "#0");
-  swap("%c: f32[1,32,16,16]", fmt::format("%c: f32[1,32,{0},{0}]", extent));
-  swap("\"project\"(", "\"project\" " + attrs + "(");
-  return text;
+  const std::string text = with(network(16, 32), "%v: f32[32,32,1,1]#0", "%v: " + weights + "#0");
+  return with(with(text, "%c: f32[1,32,16,16]", fmt::format("%c: f32[1,32,{0},{0}]", extent)), "\"project\"(",
+              "\"project\" " + attrs + "(");
 }
 
 TEST(FuseChannelScale, OnlyDenseKernelsOf1x1) {
@@ -81,10 +78,29 @@ TEST(FuseChannelScale, OnlyDenseKernelsOf1x1) {
   EXPECT_EQ(apart(ending("f32[32,16,1,1]", "{group=2}", 16)), "'project' has 2 groups, expected 1");
 }
 
-TEST(FuseChannelScale, OnlyBlockedImages) {
+TEST(FuseChannelScale, OnlyBlockedImagesWithoutHaloAndFactorsLikeThem) {
   PassContext context;
   context.plain_layout = {"first", "scale", "project"};
   EXPECT_EQ(apart(network(16, 32), context), "its image is plain, expected blocks of channels");
+  EXPECT_EQ(apart(ending("f32[32,32,1,1]", "{pads=[1, 1, 1, 1]}", 18)), "'project' reads its image with a halo");
+  EXPECT_EQ(apart(network(16, 32, "", 1, 1)), "'s' is not in blocks of 16 channels") << "one factor stays plain";
+}
+
+TEST(FuseChannelScale, OnlyConstantWeights) {
+  PassContext context;
+  context.plain_layout = {"first", "scale", "project"};
+  EXPECT_EQ(apart(with(network(16, 32), "const %v: f32[32,32,1,1]#0", "input %v: f32[32,32,1,1]"), context),
+            "the weights of 'project' are no constants");
+}
+
+TEST(FuseChannelScale, ConvolutionsThatADepthwiseOneTookInStayAsTheyAre) {
+  PassContext context;
+  context.fuse = {"spread"};
+  EXPECT_EQ(apart(with(network(16, 32), "output \"c\" %c", R"(const %t: f32[32,1,3,3]#0
+    %d: f32[1,32,16,16] = Conv@11 "spread" {group=32, pads=[1, 1, 1, 1]}(%c, %t)
+    output "d" %d)"),
+                  context),
+            "'project' runs in one kernel with another convolution");
 }
 
 TEST(FuseChannelScale, NothingElseReadsTheProduct) {
@@ -106,16 +122,22 @@ TEST(FuseChannelScale, OptionsKeepItApart) {
 }
 
 TEST(Fuse, ReductionsSayWhyTheyDoNotRunWithWhatMakesTheirInput) {
-  Graph graph = parse_graph(network(16, 32));
-  PassContext context;
-  context.limits = parse_target("icelake-server").limits;
-  choose_layouts(graph, context);
-  fuse(graph, context);
-  std::vector<std::string> said;
-  for (const Unfused& u : context.unfused) {
-    if (u.node == "pool") said.push_back(fmt::format("{}: {}", u.group, u.reason));
-  }
-  EXPECT_EQ(said, std::vector<std::string>{"first: no template reduces what it makes: it is stored first, then read"});
+  const auto said = [](PassContext context) {
+    Graph graph = parse_graph(network(16, 32));
+    context.limits = parse_target("icelake-server").limits;
+    choose_layouts(graph, context);
+    fuse(graph, context);
+    std::vector<std::string> all;
+    for (const Unfused& u : context.unfused) {
+      if (u.node == "pool") all.push_back(fmt::format("{}: {}", u.group, u.reason));
+    }
+    return all;
+  };
+  EXPECT_EQ(said({}),
+            std::vector<std::string>{"first: no template reduces what it makes: it is stored first, then read"});
+  PassContext plain;
+  plain.plain_layout = {"pool"};
+  EXPECT_EQ(said(plain), std::vector<std::string>{"first: a change of layout stands between"});
 }
 
 }  // namespace

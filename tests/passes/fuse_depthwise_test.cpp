@@ -1,6 +1,7 @@
 // fuse_depthwise: which pairs of convolutions become one task, and why others do not.
 #include <gtest/gtest.h>
 
+#include "../base/error_of.h"
 #include "loop/target.h"
 #include "pass_runner.h"
 
@@ -99,13 +100,7 @@ TEST(FuseDepthwise, LeavesWhatOthersRead) {
 
 /// The same network with 3 channels a group.
 std::string grouped() {
-  std::string text = network(112);
-  const auto replace = [&](const std::string& what, const std::string& with) {
-    text.replace(text.find(what), what.size(), with);
-  };
-  replace("%d: f32[96,1,3,3]", "%d: f32[96,3,3,3]");
-  replace("{group=96,", "{group=32,");
-  return text;
+  return with(with(network(112), "%d: f32[96,1,3,3]", "%d: f32[96,3,3,3]"), "{group=96,", "{group=32,");
 }
 
 TEST(FuseDepthwise, HasNothingToSayOfGroupsOfSeveralChannels) {
@@ -130,24 +125,19 @@ TEST(FuseDepthwise, OptionsKeepThePairApart) {
 TEST(FuseDepthwise, WhatIsAskedForAndCannotBeIsAnError) {
   PassContext context;
   context.fuse = {"depthwise"};
-  const auto error_of = [&](const std::string& text) -> std::string {
-    try {
-      run(text, context);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::usage);
-      return error.message();
-    }
-    return "none";
-  };
-  EXPECT_EQ(error_of(network(8, "%e: f32[1,96,8,8] = MaxPool@12 \"e\" {kernel_shape=[1, 1]}(%b)\n output \"e\" %e")),
+  const auto error = [&](const std::string& text) { return error_of([&] { run(text, context); }, ErrorKind::usage); };
+  EXPECT_EQ(error(network(8, "%e: f32[1,96,8,8] = MaxPool@12 \"e\" {kernel_shape=[1, 1]}(%b)\n output \"e\" %e")),
             "--fuse depthwise: it cannot run in one kernel with the convolution before it: 'b' is read elsewhere, too");
   EXPECT_EQ(
-      error_of(network(1)),
+      error(network(1)),
       "--fuse depthwise: it cannot run in one kernel with the convolution before it: rows of the feeder's result: "
       "limit 2 or more, got 1");
-  EXPECT_EQ(error_of(grouped()),
+  EXPECT_EQ(error(grouped()),
             "--fuse depthwise: it cannot run in one kernel with the convolution before it: groups = input channels = "
             "output channels: limit 32, got 96 in, 96 out");
+  EXPECT_EQ(error(with(with(network(8), "%w: f32[96,16,", "%w: f32[96,8,"), "{auto_pad", "{group=2, auto_pad")),
+            "--fuse depthwise: it cannot run in one kernel with the convolution before it: groups of the feeder: limit "
+            "1, got 2");
 }
 
 }  // namespace

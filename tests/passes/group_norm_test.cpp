@@ -8,7 +8,7 @@ namespace {
 
 /// What exporters write for 2 groups of 4 channels, with one part replaced.
 std::string exported(std::string_view from = "", std::string_view to = "") {
-  std::string text = R"(graph "g" {
+  return with(R"(graph "g" {
     input %x: f32[1,4,2,3]
     const %rows: i64[3](0, 2, -1)
     const %whole: i64[4](1, 4, 2, 3)
@@ -22,9 +22,8 @@ std::string exported(std::string_view from = "", std::string_view to = "") {
     %d: f32[1,4,2,3] = Mul@17 "d"(%c, %w)
     %e: f32[1,4,2,3] = Add@17 "e"(%v, %d)
     output "e" %e
-  })";
-  if (const size_t at = text.find(from); !from.empty() && at != std::string::npos) text.replace(at, from.size(), to);
-  return text;
+  })",
+              from, to);
 }
 
 TEST(GroupNorm, TheExportersFormIsOneNode) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "../base/error_of.h"
 #include "base/files.h"
 #include "compile/compile.h"
 #include "compile/tasks.h"
@@ -87,14 +88,8 @@ TEST(Problem, LinesByHandReadBack) {
   }
 }
 
-std::string error_of(const std::string& line) {
-  try {
-    parse_problem(line);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::bad_input);
-    return error.message();
-  }
-  return "no error";
+std::string problem_error(const std::string& line) {
+  return error_of([&] { parse_problem(line); }, ErrorKind::bad_input);
 }
 
 TEST(Problem, APrologueIsRead) {
@@ -107,46 +102,48 @@ TEST(Problem, APrologueIsRead) {
 }
 
 TEST(Problem, BadLinesAreAnsweredWithTheColumn) {
-  EXPECT_EQ(error_of(" "),
+  EXPECT_EQ(problem_error(" "),
             "problem: expected a line such as 'conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32 +relu', got nothing");
-  EXPECT_EQ(error_of("convv2d n1 c64"), "problem 'convv2d n1 c64', column 9: expected '+' or the end, got 'n1 c64'");
-  EXPECT_EQ(error_of("convv(f32[1])"),
+  EXPECT_EQ(problem_error("convv2d n1 c64"),
+            "problem 'convv2d n1 c64', column 9: expected '+' or the end, got 'n1 c64'");
+  EXPECT_EQ(problem_error("convv(f32[1])"),
             "problem 'convv(f32[1])', column 1: expected conv2d or an operator in small letters (`kilter ops` lists "
             "them), got 'convv'");
-  EXPECT_EQ(error_of("conv2d n1 c6 h9 w7 k4 r3 s3"),
+  EXPECT_EQ(problem_error("conv2d n1 c6 h9 w7 k4 r3 s3"),
             "problem 'conv2d n1 c6 h9 w7 k4 r3 s3', column 26: expected the element type at the end, such as f32, got "
             "'s3'");
-  EXPECT_EQ(error_of("conv2d n1 c6 h9 w7 k4 r3 f32"),
+  EXPECT_EQ(problem_error("conv2d n1 c6 h9 w7 k4 r3 f32"),
             "problem 'conv2d n1 c6 h9 w7 k4 r3 f32', column 1: expected 's' among the extents n, c, h, w, k, r, s, got "
             "'conv2d n1 c6 h9 w7 k4 r3 f32'");
-  EXPECT_EQ(error_of("conv2d n1 c6 x9 f32"),
+  EXPECT_EQ(problem_error("conv2d n1 c6 x9 f32"),
             "problem 'conv2d n1 c6 x9 f32', column 14: expected one of n, c, h, w, k, r, s, g, stride, pad, dil with "
             "its number, got 'x9'");
   EXPECT_EQ(
-      error_of("conv2d n1 c6 h9 w7 k4 r3 s3 g4 f32"),
+      problem_error("conv2d n1 c6 h9 w7 k4 r3 s3 g4 f32"),
       "problem 'conv2d n1 c6 h9 w7 k4 r3 s3 g4 f32', column 1: expected 'c' as a multiple of 'g' (4), got 'conv2d "
       "n1 c6 h9 w7 k4 r3 s3 g4 f32'");
-  EXPECT_EQ(error_of("conv2d n1 n2 f32"), "problem 'conv2d n1 n2 f32', column 11: expected 'n' once, got 'n2'");
-  EXPECT_EQ(error_of("matmul(f32[2,3] f32[3,4]"),
+  EXPECT_EQ(problem_error("conv2d n1 n2 f32"), "problem 'conv2d n1 n2 f32', column 11: expected 'n' once, got 'n2'");
+  EXPECT_EQ(problem_error("matmul(f32[2,3] f32[3,4]"),
             "problem 'matmul(f32[2,3] f32[3,4]', column 25: expected ')', got the end");
-  EXPECT_EQ(error_of("matmul(f32[2,3] g32[3,4])"),
+  EXPECT_EQ(problem_error("matmul(f32[2,3] g32[3,4])"),
             "problem 'matmul(f32[2,3] g32[3,4])', column 17: expected an element type of numbers before '[', got "
             "'g32[3,4]'");
-  EXPECT_EQ(error_of("softmax(f32[2,3] axe=1)"),
+  EXPECT_EQ(problem_error("softmax(f32[2,3] axe=1)"),
             "problem 'softmax(f32[2,3] axe=1)', column 18: expected an attribute of Softmax, got 'axe'");
-  EXPECT_EQ(error_of("softmax(f32[2,3]) +"),
+  EXPECT_EQ(problem_error("softmax(f32[2,3]) +"),
             "problem 'softmax(f32[2,3]) +', column 20: expected an operator, got the end");
-  EXPECT_EQ(error_of("softmax(f32[2,3]) +mul(%3)"),
+  EXPECT_EQ(problem_error("softmax(f32[2,3]) +mul(%3)"),
             "problem 'softmax(f32[2,3]) +mul(%3)', column 24: expected %0 to %0, got '%3'");
   EXPECT_EQ(
-      error_of("conv2d n1 c8 h9 w9 k16 r1 s1 f32 => relu(f32[1,16,9,9])"),
+      problem_error("conv2d n1 c8 h9 w9 k16 r1 s1 f32 => relu(f32[1,16,9,9])"),
       "problem 'conv2d n1 c8 h9 w9 k16 r1 s1 f32 => relu(f32[1,16,9,9])', column 37: expected conv2d behind '=>', "
       "got 'relu(f32[1,16,9,9])'");
   EXPECT_EQ(
-      error_of("conv2d n1 c8 h9 w9 k16 r1 s1 f32 => conv2d n1 c16 h8 w9 k16 r1 s1 g16 f32"),
+      problem_error("conv2d n1 c8 h9 w9 k16 r1 s1 f32 => conv2d n1 c16 h8 w9 k16 r1 s1 g16 f32"),
       "problem 'conv2d n1 c8 h9 w9 k16 r1 s1 f32 => conv2d n1 c16 h8 w9 k16 r1 s1 g16 f32', column 37: expected n, "
       "c, h and w of what the part before makes (1, 16, 9, 9), got 'conv2d n1 c16 h8 w9 k16 r1 s1 g16 f32'");
-  EXPECT_EQ(error_of("matmul(f32[2,3] f32[4,5])").substr(0, 51), "problem 'matmul(f32[2,3] f32[4,5])': MatMul 'MatMul");
+  EXPECT_EQ(problem_error("matmul(f32[2,3] f32[4,5])").substr(0, 51),
+            "problem 'matmul(f32[2,3] f32[4,5])': MatMul 'MatMul");
 }
 
 TEST(KernelList, ItsTextReadsBack) {
@@ -203,15 +200,7 @@ TEST(KernelTime, OneTaskOfAGraphIsTimed) {
   EXPECT_EQ(to_blocks.flops, 0);
   const profile::KernelTime both = time_of("relayout(f32[1,8,28,28]) in concat(f32[1,8,28,28] f32[1,8,28,28] axis=1)");
   EXPECT_EQ(both.bytes, 2 * 2 * 8 * 28 * 28 * 4) << "two copies, read and written";
-  const auto error = [](const std::string& line) {
-    try {
-      time_of(line);
-    } catch (const Error& e) {
-      EXPECT_EQ(e.kind(), ErrorKind::bad_input);
-      return e.message();
-    }
-    return std::string("no error");
-  };
+  const auto error = [](const std::string& line) { return error_of([&] { time_of(line); }, ErrorKind::bad_input); };
   EXPECT_EQ(
       error("relayout(f32[1,32,28,28]) in conv2d n1 c32 h28 w28 k32 r1 s1 f32"),
       "problem 'relayout(f32[1,32,28,28])': expected its tasks one after another, got 'conv2d n1 c32 h28 w28 k32 r1 "
@@ -223,13 +212,7 @@ TEST(KernelTime, OneTaskOfAGraphIsTimed) {
 }
 
 std::string list_error(const std::string& text) {
-  try {
-    profile::parse_kernel_list(text, "net.txt");
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::bad_input);
-    return error.message();
-  }
-  return "no error";
+  return error_of([&] { profile::parse_kernel_list(text, "net.txt"); }, ErrorKind::bad_input);
 }
 
 TEST(KernelList, BadLinesAreAnsweredWithTheirNumber) {
@@ -246,13 +229,8 @@ TEST(ExpectedGains, ReadsLinesAndNamesBadOnes) {
   ASSERT_EQ(gains.size(), 1U);
   EXPECT_EQ(gains[0].problem, "conv2d n1 c64");
   EXPECT_EQ(gains[0].gain, 3.35);
-  try {
-    profile::parse_expected_gains("fast | conv2d n1", "gains.txt");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.message(),
-              "gains.txt line 1: expected 'GAIN | PROBLEM' with a positive gain, got 'fast | conv2d n1'");
-  }
+  EXPECT_EQ(error_of([] { profile::parse_expected_gains("fast | conv2d n1", "gains.txt"); }),
+            "gains.txt line 1: expected 'GAIN | PROBLEM' with a positive gain, got 'fast | conv2d n1'");
 }
 
 /// One problem measured as `kilter kernels` does.

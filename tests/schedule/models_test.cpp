@@ -5,6 +5,7 @@
 #include <map>
 
 #include "../search/tasks.h"
+#include "counted.h"
 #include "schedule/loop_model.h"
 #include "schedule/templates.h"
 
@@ -57,33 +58,42 @@ const std::map<std::string_view, Sizes>& problems() {
       {"gather_rows", {"gather(f32[40,24] i64[5]=0,0,0,0,0)", "gather(f32[40,2400] i64[5]=0,0,0,0,0)"}},
       {"resize_table",
        {"Upsample f32[1,3,6,7] | scales=[1,1,2,2] | 7", "Upsample f32[1,3,60,70] | scales=[1,1,2,2] | 7"}},
+      {"take_channels", {"TakeChannels f32[1,32,9,11]", "TakeChannels f32[1,64,19,21]"}},
       {"move_regions", {"transpose(f32[3,5,7] perm=2,0,1)", "transpose(f32[30,50,7] perm=2,0,1)"}},
       {"map", {"relu(f32[3,50])", "relu(f32[300,500])"}},
   };
   return kProblems;
 }
 
-/// Whose model counts loops.
-const std::vector<std::string_view> kCounted{"pool_rows", "reduce_rows", "softmax_rows", "normalize_rows", "map"};
-
 /// How far the default may be from the cheapest candidate: what a template prefers among near equals, and of pairs what
 /// threads wait for one another, too.
 double most_above_least(std::string_view name) {
   if (name == "conv2d_then_depthwise") return 1.6;
-  const bool counted = std::ranges::find(kCounted, name) != kCounted.end();
-  return counted ? 1 / (1 - kCountError) : 1.05;
+  return counts_loops(name) ? 1 / (1 - kCountError) : 1.05;
 }
 
 TEST(Models, EveryTemplateHasOne) {
   for (const Template* t : all_templates()) {
     EXPECT_NE(t->candidates, nullptr) << t->name;
     EXPECT_NE(t->estimate, nullptr) << t->name;
-    const bool between_blocks = t->name == "take_channels";  // no problem of one node has blocks on both sides
-    EXPECT_TRUE(between_blocks || problems().contains(t->name)) << t->name << ": add a problem of it to this test";
+    EXPECT_TRUE(problems().contains(t->name)) << t->name << ": add a problem of it to this test";
+  }
+}
+
+TEST(Models, ThoseThatCountLoopsAreKnown) {
+  for (const auto& [name, sizes] : problems()) {
+    const Template& from = *find_template(name);
+    const TaskOf t(sizes.small, "x86-64-v3");
+    const Ranked best = rank(from, *t.task, t.limits, 1).at(0);
+    if (best.schedule.knobs.empty()) continue;
+    const auto lowered = from.lower(*t.task, best.schedule, t.limits);
+    const double counted = estimate_lowered(*t.task, std::get<Lowered>(lowered), t.limits).cycles;
+    EXPECT_EQ(counts_loops(name), best.estimate.cycles == counted) << name;
   }
 }
 
 TEST(Models, TheDefaultIsTheCheapestCandidate) {
+  int64_t winograd = 0;  ///< defaults
   for (const std::string& target : tune::targets()) {
     for (const auto& [name, sizes] : problems()) {
       for (const std::string& problem : {sizes.small, sizes.large}) {
@@ -93,7 +103,10 @@ TEST(Models, TheDefaultIsTheCheapestCandidate) {
         const std::vector<Ranked> ranked = rank(from, *t.task, t.limits, SIZE_MAX);
         ASSERT_FALSE(ranked.empty());
         const auto picked = from.pick(*t.task, t.limits);
-        if (name == "conv2d_winograd" && std::holds_alternative<Rejected>(picked)) continue;  // direct is as good
+        if (name == "conv2d_winograd") {
+          if (std::holds_alternative<Rejected>(picked)) continue;  // direct is as good
+          ++winograd;
+        }
         const Schedule& schedule = std::get<Schedule>(picked);
         const auto of = std::ranges::find(ranked, schedule, &Ranked::schedule);
         ASSERT_NE(of, ranked.end()) << schedule.text();
@@ -107,6 +120,7 @@ TEST(Models, TheDefaultIsTheCheapestCandidate) {
       }
     }
   }
+  EXPECT_GT(winograd, 0);
 }
 
 TEST(Models, MoreWorkTakesLonger) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compile/placed_tasks.h"
+#include "ops/builder.h"
 #include "ops/cases.h"
 #include "schedule/problem.h"
 #include "tune/space/space.h"
@@ -23,8 +24,23 @@ inline Graph recurrent_case(std::string_view name, const std::string& text) {
   return make_case(def, parsed, text).graph;
 }
 
-/// A task with its graph, of a problem's line, "GRUSteps CASE", "Upsample CASE", or "zoo:NETWORK OPERATOR": the first
-/// task whose anchor is this operator.
+/// Between two convolutions the channels of an image, "f32[1,32,9,11]", the first and the second half in turns.
+inline Graph shuffled_channels(const std::string& image) {
+  const Shape shape = parse_case(*find_op("", "Relu", 14), image).operands.at(0).tensor.shape();
+  std::vector<int64_t> order;
+  for (int64_t c = 0; c < shape[1]; ++c) order.push_back(c % 2 * (shape[1] / 2) + c / 2);
+  Graph graph;
+  GraphBuilder b(graph);
+  const ValueId weights = b.constant(Tensor(DType::f32, {shape[1], shape[1], 1, 1}));
+  const ValueId channels = b.constant(Tensor::of<int64_t>({shape[1]}, std::span<const int64_t>(order)));
+  const ValueId made = b.add("Conv", {b.input("x", DType::f32, shape), weights});
+  const ValueId taken = b.add("Gather", {made, channels}, {{"axis", int64_t{1}}});
+  graph.add_output(b.add("Conv", {taken, weights}), "y");
+  return graph;
+}
+
+/// A task with its graph, of a problem's line, "GRUSteps CASE", "Upsample CASE", "TakeChannels IMAGE", or
+/// "zoo:NETWORK OPERATOR": the first task whose anchor is this operator.
 struct TaskOf {
   TaskOf(const std::string& what, std::string_view target) : limits(parse_target(target).limits) {
     const size_t blank = what.find(' ');
@@ -39,6 +55,9 @@ struct TaskOf {
     } else if (first == "Upsample") {
       placed = place_tasks(make_case(*find_op("", first, 7), what.substr(blank + 1)).graph, limits);
       wanted = [](const Task& t) { return t.node().op->family == Family::resize; };
+    } else if (first == "TakeChannels") {
+      placed = place_tasks(shuffled_channels(what.substr(blank + 1)), limits);
+      wanted = [](const Task& t) { return t.node().op->family == Family::channels; };
     } else {
       Problem parsed = parse_problem(what);
       const std::set<std::string> fuse = parsed.fed ? std::set{parsed.anchor} : std::set<std::string>{};

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "../base/error_of.h"
 #include "hand_made.h"
 
 namespace kilter::tune {
@@ -223,26 +223,17 @@ TEST_F(Faults, FirstVariantIsNotTrustedWhenItCrashes) {
 }
 
 TEST_F(Faults, UsageErrors) {
-  try {
-    runner_.drop(trusted_);
-    FAIL();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.message(), "variant 1 is what all others are checked against; it stays");
-  }
-  try {
-    (void)runner_.measure(std::vector<VariantId>{77});
-    FAIL();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.message(), "variant 77 is to be measured and is not loaded");
-  }
+  EXPECT_EQ(error_of([&] { runner_.drop(trusted_); }, ErrorKind::usage),
+            "variant 1 is what all others are checked against; it stays");
+  EXPECT_EQ(error_of([&] { (void)runner_.measure(std::vector<VariantId>{77}); }, ErrorKind::usage),
+            "variant 77 is to be measured and is not loaded");
   RunnerOptions options = hand_made_options();
   options.threads = 0;
-  try {
-    const Runner runner(options);
-    FAIL();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.message(), "a worker of 0 threads is not legal; expected 1 to 1024");
-  }
+  EXPECT_EQ(error_of([&] { const Runner runner(options); }, ErrorKind::usage),
+            "a worker of 0 threads is not legal; expected 1 to 1024");
+  options.threads = 1, options.memory_bytes = -1;
+  EXPECT_EQ(error_of([&] { const Runner runner(options); }, ErrorKind::usage),
+            "a memory limit of -1 bytes is not legal; expected 0 (half of what this process may use) or more");
 }
 
 TEST_F(Faults, OnTwoThreads) {

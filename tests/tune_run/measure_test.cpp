@@ -6,7 +6,7 @@
 #include <csignal>
 #include <set>
 
-#include "base/error.h"
+#include "../base/error_of.h"
 #include "hand_made.h"
 
 namespace kilter::tune {
@@ -131,12 +131,8 @@ TEST_F(Measure, ACrashCostsOneVariantAndNoOther) {
     EXPECT_GE(rounds.size(), 20U);
   }
   EXPECT_EQ(runner_.restarts(), 1);
-  try {
-    (void)runner_.measure(std::vector{crashes});
-    FAIL();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.message(), fmt::format("variant {} is to be measured again after it was at fault", crashes));
-  }
+  EXPECT_EQ(error_of([&] { (void)runner_.measure(std::vector{crashes}); }),
+            fmt::format("variant {} is to be measured again after it was at fault", crashes));
   EXPECT_THAT(runner_.measure(std::vector{trusted_, other}).faults, IsEmpty());
 }
 
@@ -223,15 +219,9 @@ TEST_F(Measure, ManyRunsAreHandedOverInParts) {
 }
 
 TEST_F(Measure, ARoundThatNoLogHoldsIsAUsageError) {
-  try {
-    (void)runner_.measure(std::vector{trusted_}, {.runs = 20'000'000});
-    FAIL();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), ErrorKind::usage);
-    EXPECT_EQ(e.message(),
-              "the times of a round of 1 variants with at least 20000000 runs in a turn take 7680000000 bytes; the "
-              "worker has room for 4294963200; ask for fewer runs in a turn, or fewer variants");
-  }
+  EXPECT_EQ(error_of([&] { (void)runner_.measure(std::vector{trusted_}, {.runs = 20'000'000}); }, ErrorKind::usage),
+            "the times of a round of 1 variants with at least 20000000 runs in a turn take 7680000000 bytes; the "
+            "worker has room for 4294963200; ask for fewer runs in a turn, or fewer variants");
 }
 
 TEST_F(Measure, ReferenceStepsGetAWorkerThatCanRunThem) {

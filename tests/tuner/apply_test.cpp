@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "../base/error_of.h"
 #include "codegen/llvm/backend.h"
 #include "network.h"
 #include "tune/tuner/choices_file.h"
@@ -24,6 +25,8 @@ class Apply : public testing::Test {
       if (step.schedule.starts_with("conv2d_direct") && step_.name.empty()) step_ = step;
     }
   }
+
+  void SetUp() override { ASSERT_FALSE(step_.name.empty()) << "no layer runs conv2d_direct"; }
 
   /// Another tile than the default's, which every conv2d_direct takes.
   std::string other() const {
@@ -111,6 +114,29 @@ TEST_F(Apply, ForbiddenRecordsAreLeftOut) {
   EXPECT_FALSE(found(other()));
 }
 
+TEST_F(Apply, RecordsOfForbiddenTemplatesAreLeftOut) {
+  const std::string node = "fire2.expand3x3";  // direct convolution takes it, too
+  CompileOptions options = native();
+  options.target = parse_target("x86-64-v4"), options.generate_code = false;
+  passed_ = run_passes(small_network(), options);
+  for (const Step& step : compile_passed(passed_, options).plan.steps) {
+    if (step.name == node && step.kind == StepKind::kernel) step_ = step;
+  }
+  ASSERT_THAT(step_.schedule, testing::StartsWith("conv2d_winograd "));
+  Record winograd = record(step_.schedule, 0.9);
+  winograd.conditions.target = options.target.name;
+  const auto found = [&](const std::string& forbidden) {
+    options.forbidden = {parse_forbidden(forbidden)};
+    return apply({winograd}, {}, options).schedules.contains(node);
+  };
+  EXPECT_FALSE(found("conv2d_winograd@" + node));
+  EXPECT_FALSE(found("conv2d_winograd"));
+  EXPECT_TRUE(found("conv2d_winograd@conv1"));
+  EXPECT_TRUE(found("conv2d_direct@" + node));
+  EXPECT_THAT(error_of([&] { found("conv2d_direct"); }, ErrorKind::usage),
+              HasSubstr("--forbid conv2d_direct: no other template takes 'conv1'"));
+}
+
 TEST_F(Apply, ForcedSchedulesStay) {
   CompileOptions forced = native();
   forced.schedules[step_.name] = parse_schedule(step_.schedule);
@@ -135,6 +161,20 @@ TEST_F(Apply, ThePlanSaysWhereItsSchedulesComeFrom) {
     EXPECT_EQ(step.record, "layer plan my.plan");
   }
   EXPECT_GE(found, 1);
+}
+
+TEST_F(Apply, ThreadCountsThatNobodyKeptAreUnknown) {
+  ApplyOptions two;
+  two.threads = 2;
+  const std::string none = apply({}, two).summary;
+  ASSERT_THAT(none, testing::StartsWith("some.db: 0 of "));
+  const int64_t tasks = std::stoll(none.substr(none.find("of ") + 3));
+  Record of_unknown = record(other(), 0.9);
+  of_unknown.conditions.threads = 0;
+  EXPECT_EQ(apply({of_unknown}, two).summary,
+            fmt::format("some.db: 1 of {} tasks (1 that differ in threads, expected loss up to 4 %); 1 tuned at an "
+                        "unknown number of threads, used at 2; the other {}: analytic defaults",
+                        tasks, tasks - 1));
 }
 
 }  // namespace

@@ -265,9 +265,12 @@ ChoiceProblem forest_of(ChoiceProblem problem) {
 
 class WholeNetworks : public testing::TestWithParam<const char*> {};
 
-// Ten seconds with layout changes known, sixty with none, from the default plan to the answer. What layers take is
-// estimated here; measuring it has a budget of its own.
-TEST_P(WholeNetworks, AreSolvedInSecondsByDynamicProgrammingAndByPbqp) {
+// Promised from the default plan to the answer: ten seconds with layout changes known, sixty with none. Choosing among
+// measured alternatives took 0.05 to 7 ms (doc/search.md, 5). What layers take is estimated here; measuring it has a
+// budget of its own and took 4 to 13 s. The ten seconds are processor time of this process; the sixty add the wall time
+// of the worker that measures layout changes. Dynamic programming solves the network without the edges that close
+// circles, which it does not take: a check of its own speed, not another answer for the network.
+TEST_P(WholeNetworks, AreSolvedInSecondsByPbqpAndTheirForestsByDynamicProgramming) {
   CompileOptions look;
   look.target = parse_target("znver4");
   look.generate_code = false, look.keep_placed = true;
@@ -286,22 +289,22 @@ TEST_P(WholeNetworks, AreSolvedInSecondsByDynamicProgrammingAndByPbqp) {
   const double posed = cpu_seconds() - start;
   const ChoiceAnswer pbqp = solve(whole, Solver::pbqp);
   const double by_pbqp = cpu_seconds() - start;
-  const ChoiceAnswer dp = solve(forest_of(whole), Solver::forest);
-  const double by_dp = cpu_seconds() - start - by_pbqp + posed;
+  const ChoiceAnswer forest = solve(forest_of(whole), Solver::forest);
+  const double forest_by_dp = cpu_seconds() - start - by_pbqp + posed;
   const std::string what =
-      fmt::format("{}: {} layers, {} edges; posed in {:.2f} s, by dp {:.2f} s, by pbqp {:.2f} s, {}", GetParam(),
-                  whole.nodes.size(), whole.edges.size(), posed, by_dp, by_pbqp, pbqp.how);
+      fmt::format("{}: {} layers, {} edges; posed in {:.2f} s, by pbqp {:.2f} s, {}; forest by dp {:.2f} s", GetParam(),
+                  whole.nodes.size(), whole.edges.size(), posed, by_pbqp, pbqp.how, forest_by_dp);
   RecordProperty("what", what);
   EXPECT_GT(whole.nodes.size(), 100U) << what;
   EXPECT_GT(whole.edges.size(), whole.nodes.size() / 2) << what;
-  EXPECT_TRUE(pbqp.exact && dp.exact) << what;
+  EXPECT_TRUE(pbqp.exact && forest.exact) << what;
   EXPECT_LE(pbqp.ms, solve_greedy(whole).ms) << what;
   EXPECT_LT(by_pbqp, 10) << what;
-  EXPECT_LT(by_dp, 10) << what;
+  EXPECT_LT(forest_by_dp, 10) << what;
   if (native().target.limits.lanes_f32() == 1) return;
   const KnownTransforms none = known_transforms(native(), worker(), "a device", "", false);
   EXPECT_GT(none.seconds, 0);
-  EXPECT_LT(none.seconds + std::max(by_pbqp, by_dp), 60) << what;
+  EXPECT_LT(none.seconds + std::max(by_pbqp, forest_by_dp), 60) << what;
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, WholeNetworks, testing::Values("inception_v3", "densenet121"),

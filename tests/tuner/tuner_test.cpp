@@ -203,9 +203,12 @@ TEST(Tuner, APlanOfBeforeThatNoLongerFitsIsPassedOver) {
   TuneOptions options = short_run(kept);
   options.interrupted = [] { return true; };  // nothing is found
   options.previous["conv1"] = parse_schedule("conv2d_winograd m=4 vectors=1 tile=1 count=1 split=0 prefetch=0");
+  options.previous["conv10"].threads = 1;  // would win, were it raced
   const Graph graph = small_network();
-  const TuneResult result = tune(graph, inputs_of(graph), native(), options);
+  const TuneResult result = tune(graph, inputs_of(graph), slow_default(), options);
   EXPECT_FALSE(result.kept);
+  EXPECT_TRUE(result.same_plan);
+  EXPECT_TRUE(result.choices.empty());
 }
 
 TEST(Tuner, InterruptedRunsEndSoonAndKeepWhatTheyHave) {

@@ -12,6 +12,7 @@ namespace kilter::tune {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 
 class UseTuned : public testing::Test {
  protected:
@@ -27,11 +28,13 @@ class UseTuned : public testing::Test {
     }
   }
 
-  /// Another tile than the default's, which every conv2d_direct takes.
-  static std::string other(const Step& step) {
+  void SetUp() override { ASSERT_FALSE(first_.name.empty() || second_.name.empty()) << "no two tasks of this kind"; }
+
+  /// `tile`, or one less where that is the default's: every conv2d_direct of one row takes 1 to 4.
+  static std::string other(const Step& step, int64_t tile = 4) {
     Schedule s = parse_schedule(step.schedule);
     for (auto& [knob, value] : s.knobs) {
-      if (knob == "tile") value = value == 4 ? 3 : 4;
+      if (knob == "tile") value = value == tile ? tile - 1 : tile;
     }
     return s.text();
   }
@@ -41,16 +44,18 @@ class UseTuned : public testing::Test {
   void keep(Choices choices, const PlanKey& of = key()) {
     plans_.plans.push_back({of, "squeezenet", "2026-01-02T03:04:05Z", std::move(choices), {}, {0.8, 0.75, 0.9}});
   }
-  /// A record of the first layer's task that says its other schedule is faster.
-  void record() {
+  /// Records of the first layer's task, measured on `node`: `schedule` takes `ratio` of the default's time.
+  void measure(const std::string& schedule, double ratio, const std::string& node, size_t times) {
     Record r;
-    r.problem = first_.problem, r.layouts = first_.layouts, r.schedule = other(first_);
-    r.samples_ms = {1, 1};
-    r.versus = Versus{{0.9, 0.89, 0.91}, first_.schedule};
+    r.problem = first_.problem, r.layouts = first_.layouts, r.schedule = schedule, r.node = node;
+    r.samples_ms.assign(8, ratio);
+    r.versus = Versus{{ratio, ratio - 0.01, ratio + 0.01}, first_.schedule};
     r.conditions.device = "A CPU", r.conditions.threads = 1;
     r.conditions.target = native().target.name, r.conditions.codegen = codegen_version();
-    records_.push_back(r);
+    records_.insert(records_.end(), times, r);
   }
+  /// One that says that its other schedule is faster.
+  void record() { measure(other(first_), 0.9, "", 1); }
   Plan plan(Choose choose = Choose::accepted, int threads = 1, CompileOptions options = native()) {
     options.generate_code = false;
     TunedSource source;
@@ -65,7 +70,10 @@ class UseTuned : public testing::Test {
     return compile_graph(small_network(), options).plan;
   }
   static const Step& step(const Plan& plan, const Step& of) {
-    return *std::ranges::find_if(plan.steps, [&](const Step& s) { return s.name == of.name && s.ops != "pack"; });
+    const auto it =
+        std::ranges::find_if(plan.steps, [&](const Step& s) { return s.name == of.name && s.ops != "pack"; });
+    require(it != plan.steps.end(), "the plan has no step '{}'", of.name);
+    return *it;
   }
 
   Step first_, second_;
@@ -120,6 +128,38 @@ TEST_F(UseTuned, APlanIsForExactlyWhatItWasTunedFor) {
   CompileOptions accurate = native();
   accurate.accuracy = Accuracy::strict;
   EXPECT_EQ(step(plan(Choose::accepted, 1, accurate), second_).schedule, other(second_));
+}
+
+TEST_F(UseTuned, WithoutAPlanGraphBestIsWhatTheGraphTunerMakesOfTheRecords) {
+  const std::string elsewhere = other(first_), here = other(first_, 2);
+  measure(elsewhere, 0.5, "elsewhere", 5);
+  measure(elsewhere, 1.2, first_.name, 4);
+  EXPECT_EQ(step(plan(Choose::history_best), first_).schedule, elsewhere);
+  const Plan kept = plan(Choose::graph_best);
+  EXPECT_EQ(step(kept, first_).schedule, first_.schedule) << "on this layer the default is faster";
+  EXPECT_EQ(step(kept, first_).record, "");
+  measure(here, 0.7, first_.name, 4);
+  const Plan single = plan(Choose::history_best), got = plan(Choose::graph_best);
+  EXPECT_EQ(step(single, first_).schedule, elsewhere);
+  EXPECT_THAT(step(single, first_).record, StartsWith("exact: tuned under the same conditions"));
+  EXPECT_EQ(step(got, first_).schedule, here);
+  EXPECT_EQ(step(got, first_).record, "graph-best by records");
+  EXPECT_EQ(got.records, single.records + ", graph-best by records");
+}
+
+TEST_F(UseTuned, GraphBestLeavesOutWhatIsForbidden) {
+  const std::string slower = other(first_), faster = other(first_, 2);
+  measure(slower, 0.9, first_.name, 4);
+  measure(faster, 0.7, first_.name, 4);
+  EXPECT_EQ(step(plan(Choose::graph_best), first_).schedule, faster);
+  forbidden_ = {parse_forbidden(faster + "@" + first_.name)};
+  const Plan without = plan(Choose::graph_best);
+  EXPECT_EQ(step(without, first_).schedule, slower);
+  EXPECT_THAT(step(without, first_).record, StartsWith("exact: tuned under the same conditions"));
+  forbidden_.push_back(parse_forbidden(slower + "@" + first_.name));
+  const Plan neither = plan(Choose::graph_best);
+  EXPECT_EQ(step(neither, first_).schedule, first_.schedule);
+  EXPECT_EQ(step(neither, first_).record, "");
 }
 
 TEST_F(UseTuned, LayersThatAreForcedOrForbiddenLeaveTheRestOfThePlan) {

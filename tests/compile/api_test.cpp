@@ -1,0 +1,49 @@
+// The C++ interface, by its public header.
+#include <gtest/gtest.h>
+
+#include "../base/scratch_folder.h"
+#include "kilter/kilter.h"
+
+namespace kilter {
+namespace {
+
+/// The message of the ApiError that `f` throws; "no error" when it throws none. Other exceptions pass.
+template <class F>
+std::string api_error_of(F&& f) {
+  try {
+    f();
+  } catch (const ApiError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Api, FailuresAreApiErrorsWithTheirMessage) {
+  EXPECT_EQ(api_error_of([] { Network::load("/nowhere/none.onnx", {.threads = 1}); }),
+            "cannot read file '/nowhere/none.onnx': No such file or directory");
+  const std::vector<float> three{1, 2, 3};
+  EXPECT_EQ(api_error_of([&] { f32({2, 2}, three); }), "a tensor of shape 2x2 has 4 elements, got 3 values");
+}
+
+TEST(Api, ASavedNetworkAnswersAsTheOneItWasMadeFrom) {
+  const ScratchFolder folder;
+  const std::string file = (folder.path() / "net.kilter").string();
+  const std::vector<int64_t> shape{1, 3, 32, 32};
+  Network net = Network::load("zoo:squeezenet1_1", {.threads = 1, .shapes = {{"input", shape}}});
+  net.save(file);
+  Network saved = Network::load(file, {.threads = 1});
+  EXPECT_EQ(saved.inputs().at(0).shape, shape);
+  EXPECT_EQ(api_error_of([&] { saved.run({}); }),
+            "net.kilter: input 'input' (f32[1,3,32,32]) is missing; give it with --input input=FILE.npy");
+  std::vector<float> image(3 * 32 * 32);
+  for (size_t i = 0; i < image.size(); ++i) image[i] = static_cast<float>(i % 255) / 255;
+  const auto answer = [&](Network& network) {
+    const TensorValue out = network.run({{"input", f32(shape, image)}}).at(0);
+    EXPECT_EQ(out.shape, (std::vector<int64_t>{1, 1000}));
+    return std::vector<float>(out.as<float>(), out.as<float>() + 1000);
+  };
+  EXPECT_EQ(answer(saved), answer(net));
+}
+
+}  // namespace
+}  // namespace kilter
