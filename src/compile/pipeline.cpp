@@ -30,6 +30,8 @@ constexpr PassRow kPasses[] = {
      "after the patterns, which know signals; before folding and fusion, which stop at a change of shape"},
     {"fold_batch_norm", fold_batch_norm, "folds per-channel scales and shifts into the convolution before them",
      "needs constant parameters; before fusion"},
+    {"volumes_as_images", volumes_as_images, "computes volumes [n,c,d,h,w] as images of their frames",
+     "after folding, which knows convolutions of any rank; before layouts, which are those of images"},
     {"common_subexpressions", common_subexpressions, "merges equal nodes", "after rewriting, which makes equal nodes"},
     {"fold_again", fold_constants, "evaluates what rewriting made constant",
      "folding weights leaves constant arithmetic"},

@@ -183,6 +183,7 @@ class Placer {
     const Node& node = graph_.node(id);
     if (!dense_.contains(id) && node.outputs[0] != kNone && !placed(node.outputs[0])) {
       if (node.op->family == Family::reshape) return place_reshape(id);
+      if (node.op->name == "Frames" && place_frames_view(id)) return;
       if (node.op->family == Family::movement && (place_channel_views(id) || place_region_views(id))) return;
       if (node.op->name == "Relayout" && place_relayout_view(id)) return;
     }
@@ -243,6 +244,36 @@ class Placer {
       if (!kernel(user) || node.op->family == Family::movement || node.op->family == Family::gather) return false;
       if (!last_contiguous && node.op->family != Family::matmul) return false;
     }
+    return true;
+  }
+
+  /// Runs of frames of one volume whose channels lie one after another: what reads them steps over frames.
+  bool place_frames_view(NodeId id) {
+    const Node node = graph_.node(id);  // copying adds nodes
+    ValueId from = node.inputs[0];
+    const ValueId to = node.outputs[0];
+    const TensorType type = graph_.type(to);
+    const bool blocked = type.layout.block > 1;
+    if (node.int_attr("volumes", 1) != 1 || graph_.value(from).constant || type.layout != graph_.type(from).layout)
+      return false;
+    const int64_t channels = physical(graph_.type(from)).dims[1];
+    const auto runs_on = [&] { return channels * of(from).phys.strides[1] == of(from).phys.strides[0]; };
+    if (node.int_attr("frames", 1) > 1 && !runs_on()) {
+      if (!blocked) return false;
+      from = copy(from, "frames");
+      own(from);
+      graph_.node(id).inputs[0] = from;
+    }
+    Storage view = of(from);
+    const int64_t frame = view.phys.strides[0];
+    if (!blocked && !readers_take_strides(to, view.phys.strides.back() == 1)) return false;
+    const int64_t offset = node.int_attr("first", 0) * frame;
+    view.offset_elems += offset;
+    view.phys.elems -= offset;
+    view.phys.dims = physical(type).dims;
+    view.phys.strides[0] = node.int_attr("stride", 1) * frame;
+    map_.views.insert(id);
+    set(to, view);
     return true;
   }
 

@@ -72,10 +72,8 @@ enum class Op : uint8_t {
   is_nan,
   // binary; integer div truncates, mod has the sign of the dividend; min(a,b) = a < b ? a : b; max(a,b) = a > b ? a : b
   // (so with a NaN on either side the answer is b). Integers wrap; integer x / 0 and x % 0 are 0, lowest / -1 is
-  // lowest,
-  // lowest % -1 is 0. A shift by the width of the type or more (or by a negative count) shifts every bit out: 0, and
-  // for
-  // shr of a signed type its sign. Float mod is fmod.
+  // lowest, lowest % -1 is 0. A shift by the width of the type or more (or by a negative count) shifts every bit out:
+  // 0, and for shr of a signed type its sign. Float mod is fmod.
   add,
   sub,
   mul,

@@ -84,7 +84,9 @@ class Layouts {
 
   /// Over the pixels of channels or groups of them, with scale and bias that stay plain.
   bool normalize_blocks(const Node& node) const {
-    if (node.op->name != "GroupNormalization" && node.op->name != "InstanceNormalization") return false;
+    if (node.op->name != "GroupNormalization" && node.op->name != "InstanceNormalization" &&
+        node.op->name != "FrameNormalization")
+      return false;
     return image(node.inputs[0]) && blocked(node.inputs[0]) && image(node.outputs[0]);
   }
 
@@ -106,14 +108,21 @@ class Layouts {
     return any;
   }
 
+  /// Of images in whole blocks of channels, or one image after another.
   bool concat_blocks(const Node& node) const {
-    if (!image(node.outputs[0]) || normal_axis(node, node.int_attr("axis", 1), 4) != 1) return false;
-    bool any = false;
-    for (ValueId in : node.inputs) {
-      if (!image(in) || constant(in) || graph_.type(in).shape[1] % block_ != 0) return false;
-      any = any || blocked(in);
-    }
-    return any;
+    if (!image(node.outputs[0])) return false;
+    const int64_t axis = normal_axis(node, node.int_attr("axis", 1), 4);
+    const auto fits = [&](ValueId in) {
+      return image(in) && (axis == 0 || (axis == 1 && !constant(in) && graph_.type(in).shape[1] % block_ == 0));
+    };
+    return std::all_of(node.inputs.begin(), node.inputs.end(), fits) &&
+           std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) { return blocked(in); });
+  }
+
+  /// Frames whose blocks lie one after another: a view.
+  bool frames_block(const Node& node) const {
+    const bool whole = node.int_attr("frames", 1) == 1 || graph_.type(node.inputs[0]).shape[1] % block_ == 0;
+    return blocked(node.inputs[0]) && whole && node.int_attr("volumes", 1) == 1;
   }
 
   /// Slice and Split of a blocked image into runs of channels that begin and end with a block, or with the image.
@@ -205,7 +214,9 @@ class Layouts {
         block = map_blocks(node);
         break;
       case Family::movement:
-        block = node.op->name == "Concat" ? concat_blocks(node) : parts_block(node);
+        block = node.op->name == "Concat"   ? concat_blocks(node)
+                : node.op->name == "Frames" ? frames_block(node)
+                                            : parts_block(node);
         if (!block && take_channels(id)) return;
         break;
       case Family::gather:

@@ -32,6 +32,7 @@ class Folder {
   Folder(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
 
   void run() {
+    graph_.remove_dead();  // only live users count
     for (NodeId id : std::vector<NodeId>(graph_.order())) {
       while (!read().node(id).dead && fold_user(id)) {
       }

@@ -64,6 +64,7 @@ void recognise_patterns(Graph& graph, PassContext& context);
 void recognise_attention(Graph& graph, PassContext& context);
 void signals_as_images(Graph& graph, PassContext& context);
 void fold_batch_norm(Graph& graph, PassContext& context);
+void volumes_as_images(Graph& graph, PassContext& context);
 void choose_layouts(Graph& graph, PassContext& context);
 void fuse(Graph& graph, PassContext& context);
 /// Throws usage when a node of `context.fuse` cannot take in the convolution before it.

@@ -6,6 +6,8 @@
 //   blocked          1. mean and squares of each channel, one vector a block of channels, an item a block and part of
 //                       the rows; 2. those of the groups that share in the block, then the outputs
 //   blocked, joint   both in one stage, an item for as many blocks as whole groups fill
+//
+// Of volumes that are images of their frames (FrameNormalization), sums go over all frames of a volume.
 
 #include <algorithm>
 #include <numeric>
@@ -26,7 +28,8 @@ constexpr int64_t kApplyUnroll = 4;  // vectors of outputs
 
 struct Grouped {
   int64_t n = 1, channels = 1, groups = 1;
-  int64_t each = 1;  ///< channels of a group
+  int64_t frames = 1;  ///< of the n images, one after another, that are normalised together
+  int64_t each = 1;    ///< channels of a group
   int64_t height = 1, width = 1;
   bool blocked = false;
   bool per_group = false;  ///< one scale and bias a group, not a channel
@@ -34,6 +37,7 @@ struct Grouped {
   int64_t unit = 1;        ///< blocks that whole groups fill
 
   int64_t pixels() const { return height * width; }
+  int64_t volumes() const { return n / frames; }
   int64_t units() const { return ceil_div(blocks, unit); }
 };
 
@@ -85,8 +89,10 @@ std::optional<Rejected> check_operands(const Task& task, const Grouped& s) {
 Answer<Grouped> analyse(const Task& task, const TargetLimits& limits) {
   const Node& node = task.node();
   const bool instance = node.op->name == "InstanceNormalization";
-  if (!instance && node.op->name != "GroupNormalization")
-    return Rejected{"operator", "GroupNormalization, InstanceNormalization", std::string(node.op->name)};
+  const bool of_frames = node.op->name == "FrameNormalization";
+  if (!instance && !of_frames && node.op->name != "GroupNormalization")
+    return Rejected{"operator", "GroupNormalization, InstanceNormalization, FrameNormalization",
+                    std::string(node.op->name)};
   const Operand& x = task.operand(node.inputs[0]);
   const TensorType& y = task.graph->type(node.outputs[0]);
   const Shape& shape = x.type.shape;
@@ -100,7 +106,8 @@ Answer<Grouped> analyse(const Task& task, const TargetLimits& limits) {
   s.n = shape[0], s.channels = shape[1];
   s.groups = instance ? s.channels : node.int_attr("num_groups", 1);
   s.each = s.channels / s.groups;
-  s.per_group = !instance && node.opset < 21;
+  if (of_frames) s.frames = s.n / node.int_attr("volumes", 1);
+  s.per_group = !instance && !of_frames && node.opset < 21;
   s.width = shape.back();
   s.height = elems(shape) / (s.n * s.channels * s.width);
   if (s.blocked) s.blocks = ceil_div(s.channels, lanes), s.unit = std::lcm<int64_t>(s.each, lanes) / lanes;
@@ -114,6 +121,7 @@ std::vector<Knob> knobs(const Grouped& s) {
   Knob parts{"parts", {1}};
   if (!s.blocked) return {{"joint", {1}}, parts};
   for (int64_t p = 2; p <= std::min<int64_t>(s.height, 64); p *= 2) parts.values.push_back(p);
+  if (s.frames > 1) return {{"joint", {0}}, parts};
   return {{"joint", {0, 1}}, parts};
 }
 
@@ -139,8 +147,8 @@ std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
   Split apart;
   while (s->n * s->blocks * apart.parts < kFewItems && apart.parts * 2 <= std::min<int64_t>(s->height, 64))
     apart.parts *= 2;
-  if (s->n * s->units() >= kFewItems || s->n * s->units() >= s->n * s->blocks * apart.parts)
-    all.push_back(schedule_of({1, 1}));
+  const bool enough = s->n * s->units() >= kFewItems || s->n * s->units() >= s->n * s->blocks * apart.parts;
+  if (enough && s->frames == 1) all.push_back(schedule_of({1, 1}));
   all.push_back(schedule_of(apart));
   return all;
 }
@@ -263,26 +271,37 @@ class PlainKernel : Kernel {
  public:
   using Kernel::Kernel;
 
-  void group(const Expr& n, const Expr& g) {
+  void group(const Expr& volume, const Expr& g) {
     const Buf from = e_.input(node_.inputs[0]);
     const Domain domain = domain_of(x().type);
     Site site;
     site.index.assign(domain.rank(), Expr(0));
-    site.index[0] = n, site.index[1] = g * Expr(s_.each);
-    const Expr base = b_.let("base", e_.index(x(), domain, site));
+    site.index[1] = g * Expr(s_.each);
     const int64_t extent = s_.each * s_.pixels(), chunk = std::min(extent, kChunk);
     Moments all(b_, 1);
-    b_.loop("k", 0, extent / chunk, [&](const Expr& k) { join(all, from, base + k * Expr(chunk), chunk); });
-    if (extent % chunk != 0) join(all, from, base + Expr(extent / chunk * chunk), extent % chunk);
-    const Expr mean = b_.let("mean", all.mean()), inv = inverse(all.squares(), extent);
-    b_.loop("c", 0, s_.each, [&](const Expr& c) {
-      Site here = site;
-      here.index[1] = b_.let("channel", g * Expr(s_.each) + c);
-      channel(from, domain, here, mean, inv, s_.per_group ? g : here.index[1]);
+    over_frames(volume, [&](const Expr& n) {
+      site.index[0] = n;
+      const Expr base = b_.let("base", e_.index(x(), domain, site));
+      b_.loop("k", 0, extent / chunk, [&](const Expr& k) { join(all, from, base + k * Expr(chunk), chunk); });
+      if (extent % chunk != 0) join(all, from, base + Expr(extent / chunk * chunk), extent % chunk);
+    });
+    const Expr mean = b_.let("mean", all.mean()), inv = inverse(all.squares(), extent * s_.frames);
+    over_frames(volume, [&](const Expr& n) {
+      b_.loop("c", 0, s_.each, [&](const Expr& c) {
+        Site here = site;
+        here.index[0] = n, here.index[1] = b_.let("channel", g * Expr(s_.each) + c);
+        channel(from, domain, here, mean, inv, s_.per_group ? g : here.index[1]);
+      });
     });
   }
 
  private:
+  /// The images of a volume.
+  void over_frames(const Expr& volume, const std::function<void(const Expr&)>& body) {
+    if (s_.frames == 1) return body(volume);
+    b_.loop("frame", 0, s_.frames, [&](const Expr& frame) { body(volume * Expr(s_.frames) + frame); });
+  }
+
   void join(Moments& all, Buf from, const Expr& at, int64_t extent) {
     const Expr first = b_.let("first", at);
     const auto value = [&](const Expr& i, const Expr& mask) { return b_.load(from, first + i, lanes_, 1, mask); };
@@ -313,7 +332,7 @@ class PlainKernel : Kernel {
 };
 
 /// Means and squares of channels, between the two halves: [image][part][2][channel], channels of `blocks` blocks.
-/// Blocks, channels and groups are counted from its first ones.
+/// Blocks, channels and groups are counted from its first ones. The parts of a volume are those of its images.
 struct Between {
   Buf buf;
   int64_t blocks = 1, parts = 1;
@@ -412,7 +431,9 @@ class BlockedKernel : Kernel {
   }
 
   /// Pixels of a part, f32.
-  Expr pixels_of(const Expr& part) {
+  Expr pixels_of(const Expr& of_volume) {
+    const int64_t parts = ceil_div(s_.height, p_.rows(s_));
+    const Expr part = s_.frames > 1 ? binary(Op::mod, of_volume, Expr(parts)) : of_volume;
     const Expr rows = min(Expr(p_.rows(s_)), Expr(s_.height) - part * Expr(p_.rows(s_)));
     return b_.let("n", cast(DType::f32, rows * Expr(s_.width)));
   }
@@ -427,7 +448,7 @@ class BlockedKernel : Kernel {
       all.join(pixels_of(part), stored(0), stored(1));
     });
     const Expr mask = valid(block);
-    const Expr inv = inverse(all.squares(), s_.pixels());
+    const Expr inv = inverse(all.squares(), s_.pixels() * s_.frames);
     return {only(mask, all.mean()), only(mask, inv * parameter(1, block)), only(mask, parameter(2, block))};
   }
 
@@ -458,7 +479,7 @@ class BlockedKernel : Kernel {
 
   /// Mean and 1 / deviation of a group, from those of its channels.
   std::pair<Expr, Expr> group(const Between& from, const Expr& g) {
-    const int64_t count = s_.each * s_.pixels();
+    const int64_t count = s_.each * s_.pixels() * s_.frames;
     const int32_t sum = b_.reg("sum", imm(DType::f32, 0)), squares = b_.reg("squares", imm(DType::f32, 0));
     const auto over_parts = [&](int32_t into, const std::function<Expr(const Expr&, const Expr&, const Expr&)>& term) {
       b_.loop("p", 0, from.parts, [&](const Expr& part) {
@@ -485,8 +506,8 @@ class BlockedKernel : Kernel {
 
 void lower_plain(Lowered& out, const Task& task, const Grouped& s, int32_t lanes) {
   Emitter e(task, "normalize_groups");
-  const Expr n = e.b.parallel("n", s.n), g = e.b.parallel("g", s.groups);
-  PlainKernel(e, s, lanes).group(n, g);
+  const Expr volume = e.b.parallel("n", s.volumes()), g = e.b.parallel("g", s.groups);
+  PlainKernel(e, s, lanes).group(volume, g);
   out.stages.push_back(e.finish(out));
 }
 
@@ -516,7 +537,13 @@ void lower_apart(Lowered& out, const Task& task, const Grouped& s, const Split& 
     between.buf = e.temp(0, DType::f32, stored, first, "between");
     between.image = n;
     BlockedKernel kernel(e, s, p, lanes);
-    first ? kernel.measure(between, n, block, part) : kernel.apply(between, n, block, part);
+    if (first) {
+      kernel.measure(between, n, block, part);
+    } else {
+      Between of_volume = between;
+      if (s.frames > 1) of_volume.parts *= s.frames, of_volume.image = binary(Op::div, n, Expr(s.frames));
+      kernel.apply(of_volume, n, block, part);
+    }
     out.stages.push_back(e.finish(out));
   };
   stage("normalize_groups_sums", true);

@@ -34,18 +34,18 @@ class NodeDrawer {
   ValueId add(std::string_view op, const std::vector<ValueId>& inputs, const Attrs& attrs = {}) {
     return net_.b.add(op, inputs, attrs);
   }
-  ValueId list(const Ints& v) {
-    return net_.b.constant(Tensor::of<int64_t>({static_cast<int64_t>(v.size())}, std::span<const int64_t>(v)));
-  }
+  ValueId list(const Ints& v) { return net_.list(v); }
   ValueId scalar(float v) { return net_.b.constant(Tensor::scalar(v)); }
 
   Shape first_shape() {
     const int64_t n = draw_.between(1, 2), c = draw_.pick({1, 3, 4, 8, 16, 17});
-    switch (draw_.between(0, 4)) {
+    switch (draw_.between(0, 5)) {
       case 0:
         return {draw_.between(1, 5), draw_.pick({1, 4, 6, 17})};
       case 1:
         return {n, c, draw_.between(1, 9)};
+      case 2:
+        return {n, c, draw_.between(1, 4), draw_.between(1, 5), draw_.between(1, 5)};
       default:
         return {n, c, draw_.between(1, 7), draw_.between(1, 9)};
     }
@@ -292,7 +292,6 @@ class NodeDrawer {
     if (kind == 0) return add(draw_.chance(50) ? "GlobalAveragePool" : "GlobalMaxPool", {v});
     if (kind <= 3) return batch_norm(v);
     if (kind == 4) return add("MaxPool", {v}, {{"kernel_shape", Ints(spatial, 3)}, {"pads", Ints(2 * spatial, 1)}});
-    if (spatial > 2) return kNone;
     const bool depthwise = draw_.chance(25);
     const int64_t k = draw_.pick({1, 3});
     Shape w{depthwise ? s[1] : draw_.pick({1, 4, 16, 17}), depthwise ? 1 : s[1]};

@@ -276,6 +276,52 @@ TEST(Storage, OutputsOfTheNetworkHaveBuffersOfTheirOwn) {
   for (const Graph::Output& o : p.graph.outputs()) EXPECT_TRUE(roots.insert(p.map.of(o.value).root).second) << o.name;
 }
 
+TEST(Storage, FramesAreViewsThatStepOverFrames) {
+  const Placed p(R"(graph "g" {
+    input %x: f32[5,8,3,3]{c8 halo1,1,1,1}
+    input %y: f32[1,8,3,3]{c8 halo1,1,1,1}
+    %a: f32[5,8,3,3]{c8 halo1,1,1,1} = Relu@14 "a"(%x)
+    %z: f32[1,8,3,3]{c8 halo1,1,1,1} = Exp@13 "z"(%y)
+    %p: f32[6,8,3,3]{c8 halo1,1,1,1} = Concat@13 "p" {axis=0}(%z, %a)
+    %f: f32[2,24,3,3]{c8 halo1,1,1,1} = kilter::Frames@1 "f" {first=1, count=2, stride=2, frames=3}(%p)
+    %b: f32[2,24,3,3]{c8 halo1,1,1,1} = Relu@14 "b"(%f)
+    output "b" %b
+  })");
+  EXPECT_EQ(p.copies(), Names{"b.output"});
+  const int64_t frame = 5 * 5 * 8;
+  EXPECT_EQ(p.root("a"), "p");
+  EXPECT_EQ(p.root("f"), "p");
+  EXPECT_EQ(p.of("f").offset_elems, frame);
+  EXPECT_EQ(p.of("f").phys.strides, (Shape{2 * frame, frame, 40, 8, 1}));
+  EXPECT_EQ(p.of("f").phys.elems, 5 * frame);
+}
+
+TEST(Storage, FramesOfSeveralVolumesOrOfPartsAreCopies) {
+  const Placed volumes(R"(graph "g" {
+    input %x: f32[6,2,3,3]
+    %a: f32[6,2,3,3] = Relu@14 "a"(%x)
+    %f: f32[4,4,3,3] = kilter::Frames@1 "f" {volumes=2, count=2, frames=2}(%a)
+    %b: f32[4,4,3,3] = Relu@14 "b"(%f)
+    output "b" %b
+  })");
+  EXPECT_FALSE(volumes.viewed("f"));
+  EXPECT_EQ(volumes.root("f"), "f");
+  const Placed part(R"(graph "g" {
+    input %x: f32[3,8,3,3]{c8}
+    %a: f32[3,8,3,3]{c8} = Relu@14 "a"(%x)
+    %c: f32[3,8,3,3]{c8} = Exp@13 "c"(%x)
+    %j: f32[3,16,3,3]{c8} = Concat@13 "j" {axis=1}(%a, %c)
+    %f: f32[2,16,3,3]{c8} = kilter::Frames@1 "f" {count=2, frames=2}(%a)
+    %b: f32[2,16,3,3]{c8} = Relu@14 "b"(%f)
+    %d: f32[3,16,3,3]{c8} = Relu@14 "d"(%j)
+    output "b" %b
+    output "d" %d
+  })");
+  EXPECT_EQ(part.root("a"), "j");
+  EXPECT_EQ(part.root("f"), "a.frames") << "frames of a part do not lie one after another";
+  EXPECT_TRUE(part.viewed("f"));
+}
+
 /// Rows that are slices, transposes and parts of larger tensors: where a template cannot take their strides, copies.
 void make_rows(SweepNet& net) {
   Draw& draw = net.draw;

@@ -1,0 +1,386 @@
+// Computes volumes [n,c,d,h,w] as images of their frames [n*d,c,h,w]: convolutions and pools over depth are those of
+// images whose channels are the channels of several frames.
+//
+//   %y = Conv(%x, w [k,c,3,r,s])     =>   %f = frames of %x; %p = Concat(0, %f, 0)
+//                                         %y = volumes of Conv(Frames(%p, 3), w' [k,3*c,r,s])
+//   %z = Relu(%y)                    =>   %z = volumes of Relu(frames of %y)
+//   ConvTranspose(%x, w)             =>   one ConvTranspose of images for each phase of the depth
+//   MaxPool, AveragePool             =>   that of images, then the extremum or mean of frames
+//
+// Groups and dilated depths add up a convolution for each frame of the kernel. Frames stay frames through element-wise
+// nodes, concatenations of channels, normalisations and reductions to one element a channel.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <optional>
+
+#include "base/align.h"
+#include "ops/builder.h"
+#include "ops/reduction.h"
+#include "ops/window.h"
+#include "passes/pass.h"
+#include "schedule/emit.h"
+
+namespace kilter {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+/// What lies behind the depth of a window, without it.
+Ints behind(const Ints& all) { return {all.begin() + 1, all.end()}; }
+
+Attrs of_images(const Window& w) {
+  Ints pads = behind(w.pads_begin);
+  const Ints end = behind(w.pads_end);
+  pads.insert(pads.end(), end.begin(), end.end());
+  return {{"kernel_shape", behind(w.kernel)},
+          {"strides", behind(w.strides)},
+          {"dilations", behind(w.dilations)},
+          {"pads", pads}};
+}
+
+/// Of filters [a, b, depth, ...] those at depths `at`, side by side in dimension 1: [a, at.size() * b, ...], or
+/// [at.size()
+/// * a, b, ...] with `outer`.
+Tensor filters_at(const Tensor& w, const Ints& at, bool outer) {
+  const Shape& s = w.shape();
+  const int64_t plane = s[3] * s[4], count = static_cast<int64_t>(at.size());
+  Tensor all(DType::f32, outer ? Shape{count * s[0], s[1], s[3], s[4]} : Shape{s[0], count * s[1], s[3], s[4]});
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t a = 0; a < s[0]; ++a) {
+      for (int64_t b = 0; b < s[1]; ++b) {
+        const int64_t to = outer ? (i * s[0] + a) * s[1] + b : (a * count + i) * s[1] + b;
+        const int64_t from = (a * s[1] + b) * s[2] + at[static_cast<size_t>(i)];
+        std::copy_n(w.data<float>() + from * plane, plane, all.data<float>() + to * plane);
+      }
+    }
+  }
+  return all;
+}
+
+class Volumes {
+ public:
+  Volumes(Graph& graph, PassContext& context) : graph_(graph), context_(context), b_(graph) {}
+
+  void run() {
+    for (NodeId id : std::vector<NodeId>(graph_.order())) {
+      const Node node = static_cast<const Graph&>(graph_).node(id);
+      if (node.dead || !node.op->domain.empty() || node.outputs.size() != 1 || !volume(node.outputs[0])) continue;
+      const ValueId made = over_frames(node);
+      if (made == kNone) continue;
+      const ValueId out = node.outputs[0];
+      const std::string name = graph_.value(out).name;
+      const ValueId whole = whole_of(made, type(out).shape, node.name + ".out");
+      frames_[whole] = made;
+      graph_.replace_uses(out, whole);
+      graph_.erase(id);
+      graph_.rename(whole, name);
+    }
+    graph_.sort();
+    graph_.remove_dead();
+  }
+
+ private:
+  const TensorType& type(ValueId v) const { return graph_.type(v); }
+  const Tensor* constant(ValueId v) const { return graph_.value(v).constant ? &*graph_.value(v).constant : nullptr; }
+  bool volume(ValueId v) const {
+    return v != kNone && type(v).dtype == DType::f32 && type(v).shape.size() == 5 && elems(type(v).shape) > 0;
+  }
+  bool has_frames(ValueId v) const { return v != kNone && frames_.contains(v); }
+
+  /// The node over frames, or kNone where it stays as it is.
+  ValueId over_frames(const Node& node) {
+    if (node.op->name == "Conv") return conv(node);
+    if (node.op->name == "ConvTranspose") return conv_transpose(node);
+    if (node.op->name == "MaxPool" || node.op->name == "AveragePool") return pool(node);
+    if (node.op->name == "Concat") return concat(node);
+    if (node.op->family == Family::reduce) return reduce(node);
+    if (node.op->family == Family::normalize) return normalize(node);
+    return node.op->family == Family::map ? elementwise(node) : kNone;
+  }
+
+  // --- volumes and their frames ---
+
+  ValueId reshaped(ValueId v, const Shape& shape, const std::string& name) {
+    if (type(v).shape == shape) return v;
+    const auto rank = static_cast<int64_t>(shape.size());
+    return b_.add("Reshape", {v, b_.constant(Tensor::of<int64_t>({rank}, std::span<const int64_t>(shape)))},
+                  {{"allowzero", int64_t{1}}}, name);
+  }
+
+  /// Depth and channels exchanged, where both are more than one.
+  ValueId swapped(ValueId v, const std::string& name) {
+    const Shape& s = type(v).shape;
+    return s[1] == 1 || s[2] == 1 ? v : b_.add("Transpose", {v}, {{"perm", Ints{0, 2, 1, 3, 4}}}, name);
+  }
+
+  ValueId frames_of(ValueId v) {
+    if (const auto it = frames_.find(v); it != frames_.end()) return it->second;
+    const Shape s = type(v).shape;
+    const std::string name = graph_.value(v).name + ".frames";
+    return frames_[v] = reshaped(swapped(v, name), {s[0] * s[2], s[1], s[3], s[4]}, name);
+  }
+
+  ValueId whole_of(ValueId frames, const Shape& shape, const std::string& name) {
+    const bool turns = shape[1] != 1 && shape[2] != 1;
+    if (!turns) return reshaped(frames, shape, name);
+    return swapped(reshaped(frames, {shape[0], shape[2], shape[1], shape[3], shape[4]}, name), name);
+  }
+
+  /// Frames of `volumes` volumes with frames of one value before and after those of each.
+  ValueId padded(ValueId frames, int64_t volumes, int64_t before, int64_t after, float value) {
+    if (before == 0 && after == 0) return frames;
+    const auto key = std::make_tuple(frames, before, after, std::bit_cast<uint32_t>(value));
+    if (const auto it = padded_.find(key); it != padded_.end()) return it->second;
+    const Shape s = type(frames).shape;
+    const std::string name = graph_.value(frames).name + ".padded";
+    const bool one = volumes == 1;
+    const auto border = [&](int64_t count) {
+      Tensor t(DType::f32, one ? Shape{count, s[1], s[2], s[3]} : Shape{volumes, count, s[1] * s[2] * s[3]});
+      std::fill_n(t.data<float>(), t.elems(), value);
+      return b_.constant(t, name);
+    };
+    const int64_t depth = s[0] / volumes;
+    std::vector<ValueId> parts{one ? frames : reshaped(frames, {volumes, depth, s[1] * s[2] * s[3]}, name)};
+    if (before > 0) parts.insert(parts.begin(), border(before));
+    if (after > 0) parts.push_back(border(after));
+    const ValueId joined = b_.add("Concat", parts, {{"axis", int64_t{one ? 0 : 1}}}, name);
+    return padded_[key] = reshaped(joined, {volumes * (depth + before + after), s[1], s[2], s[3]}, name);
+  }
+
+  ValueId of_kilter(std::string_view op, const std::vector<ValueId>& inputs, const Attrs& attrs,
+                    const std::string& name) {
+    GraphBuilder::Options options;
+    options.domain = "kilter";
+    options.name = name;
+    return b_.add(op, inputs, attrs, options)[0];
+  }
+
+  struct Run {
+    int64_t volumes, first, count, stride, frames;
+  };
+  ValueId runs(ValueId frames, const Run& r, const std::string& name) {
+    if (r.first == 0 && r.stride == 1 && r.frames == 1 && r.volumes * r.count == type(frames).shape[0]) return frames;
+    return of_kilter(
+        "Frames", {frames},
+        {{"volumes", r.volumes}, {"first", r.first}, {"count", r.count}, {"stride", r.stride}, {"frames", r.frames}},
+        name);
+  }
+
+  ValueId weights(const Node& node, const Tensor& w, const Ints& at, bool outer) {
+    return b_.constant(filters_at(w, at, outer), graph_.value(node.inputs[1]).name + ".frames");
+  }
+
+  // --- operators ---
+
+  /// Weights that are constant, and a bias that is, or none.
+  const Tensor* weights_of(const Node& node) const {
+    if (!volume(node.inputs[0]) || constant(node.inputs[0]) != nullptr) return nullptr;
+    return node.input(2) == kNone || constant(node.input(2)) != nullptr ? constant(node.inputs[1]) : nullptr;
+  }
+
+  ValueId conv(const Node& node) {
+    const Tensor* w = weights_of(node);
+    if (w == nullptr || !context_.take()) return kNone;
+    const Shape x = type(node.inputs[0]).shape;
+    const Window win = conv_window(node, x, w->shape());
+    const int64_t groups = node.int_attr("group", 1), depth = win.kernel[0], step = win.dilations[0];
+    Attrs attrs = of_images(win);
+    attrs["group"] = groups;
+    const int64_t reach = (win.out[0] - 1) * win.strides[0] + win.span(0);
+    const int64_t after = std::max<int64_t>(reach - win.pads_begin[0] - x[2], 0);
+    const ValueId all = padded(frames_of(node.inputs[0]), x[0], win.pads_begin[0], after, 0);
+    const bool at_once = depth == 1 || (groups == 1 && step == 1);
+    ValueId sum = kNone;
+    for (int64_t first = 0; first < depth; first += at_once ? depth : 1) {
+      Ints at(static_cast<size_t>(at_once ? depth : 1));
+      std::iota(at.begin(), at.end(), first);
+      const auto frames = static_cast<int64_t>(at.size());
+      const ValueId read = runs(all, {x[0], first * step, win.out[0], win.strides[0], frames}, node.name + ".read");
+      std::vector<ValueId> inputs{read, weights(node, *w, at, false)};
+      if (first == 0 && node.input(2) != kNone) inputs.push_back(node.input(2));
+      const ValueId part = b_.add("Conv", inputs, attrs, node.name);
+      sum = sum == kNone ? part : b_.add("Add", {sum, part}, {}, node.name + ".sum");
+    }
+    return sum;
+  }
+
+  /// Output frame q * stride + phase adds up the frames q + offset of the input, one for each depth of the kernel that
+  /// falls on it.
+  ValueId conv_transpose(const Node& node) {
+    const Tensor* w = weights_of(node);
+    if (w == nullptr) return kNone;
+    const Shape x = type(node.inputs[0]).shape;
+    const Window win = conv_transpose_window(node, x, w->shape());
+    const int64_t groups = node.int_attr("group", 1), stride = win.strides[0];
+    const bool dense = groups == 1, has_kernel = dense || (groups == x[1] && w->shape()[1] == 1);
+    const bool dilated = std::any_of(win.dilations.begin(), win.dilations.end(), [](int64_t d) { return d != 1; });
+    if (!has_kernel || dilated || win.kernel[0] < stride || (!dense && win.kernel[0] != stride) || !context_.take())
+      return kNone;
+    Attrs attrs = of_images(win);
+    attrs["group"] = groups;
+    Ints more;
+    for (size_t a = 1; a < 3; ++a) {
+      const int64_t full = (win.in[a] - 1) * win.strides[a] + win.span(a) - win.pads_begin[a] - win.pads_end[a];
+      more.push_back(win.out[a] - full);
+    }
+    attrs["output_padding"] = more;
+    const int64_t count = ceil_div(win.out[0], stride);
+    const int64_t before = std::max<int64_t>((win.kernel[0] - 1) / stride, 0);
+    const int64_t after = std::max<int64_t>(count + (stride - 1 + win.pads_begin[0]) / stride - x[2], 0);
+    const ValueId all = padded(frames_of(node.inputs[0]), x[0], before, after, 0);
+    std::vector<ValueId> phases;
+    for (int64_t phase = 0; phase < stride; ++phase) {
+      Ints at;  // deepest first: these fall on the earliest frames
+      for (int64_t k = win.kernel[0]; k-- > 0;) {
+        if ((phase + win.pads_begin[0] - k) % stride == 0) at.push_back(k);
+      }
+      const int64_t offset = (phase + win.pads_begin[0] - at.front()) / stride;
+      const auto frames = static_cast<int64_t>(at.size());
+      std::vector<ValueId> inputs{runs(all, {x[0], before + offset, count, 1, frames}, node.name + ".read"),
+                                  weights(node, *w, at, true)};
+      if (node.input(2) != kNone) inputs.push_back(node.input(2));
+      phases.push_back(b_.add("ConvTranspose", inputs, attrs, node.name));
+    }
+    if (stride == 1) return runs(phases[0], {x[0], 0, win.out[0], 1, 1}, node.name + ".depth");
+    const ValueId joined = b_.add("Concat", phases, {{"axis", int64_t{1}}}, node.name + ".phases");
+    const Shape y = type(phases[0]).shape;
+    const ValueId frames = reshaped(joined, {y[0] * stride, y[1], y[2], y[3]}, node.name + ".phases");
+    return runs(frames, {x[0], 0, win.out[0], 1, 1}, node.name + ".depth");
+  }
+
+  ValueId pool(const Node& node) {
+    if (!volume(node.inputs[0]) || !context_.take()) return kNone;
+    const Shape x = type(node.inputs[0]).shape;
+    const Window win = pool_window(node, x);
+    const bool mean = node.op->name == "AveragePool";
+    Attrs attrs = of_images(win);
+    const std::string pad = node.string_attr("auto_pad", "NOTSET");
+    if (pad.empty() || pad == "NOTSET") attrs["ceil_mode"] = node.int_attr("ceil_mode", 0);
+    if (mean) attrs["count_include_pad"] = node.int_attr("count_include_pad", 0);
+    const ValueId flat = b_.add(node.op->name, {frames_of(node.inputs[0])}, attrs, node.name);
+    const int64_t reach = (win.out[0] - 1) * win.strides[0] + win.span(0);
+    const int64_t after = std::max<int64_t>(reach - win.pads_begin[0] - x[2], 0);
+    const float outside = mean ? 0 : -std::numeric_limits<float>::infinity();
+    const ValueId all = padded(flat, x[0], win.pads_begin[0], after, outside);
+    std::vector<ValueId> frames;
+    for (int64_t k = 0; k < win.kernel[0]; ++k)
+      frames.push_back(runs(all, {x[0], k * win.dilations[0], win.out[0], win.strides[0], 1}, node.name + ".read"));
+    ValueId y = frames[0];
+    for (size_t k = 1; k < frames.size(); ++k)
+      y = b_.add(mean ? "Add" : "Max", {y, frames[k]}, {}, node.name + ".depth");
+    if (!mean || frames.size() == 1) return y;
+    return b_.add("Mul", {y, shares(node, win, x[0])}, {}, node.name + ".mean");
+  }
+
+  /// What each output frame's sum over its depth is multiplied by for the mean: [volumes * frames, 1, 1, 1].
+  ValueId shares(const Node& node, const Window& win, int64_t volumes) {
+    const bool padding = node.int_attr("count_include_pad", 0) != 0;
+    const int64_t low = padding ? -win.pads_begin[0] : 0, high = win.in[0] + (padding ? win.pads_end[0] : 0);
+    Tensor all(DType::f32, {volumes * win.out[0], 1, 1, 1});
+    for (int64_t o = 0; o < all.elems(); ++o) {
+      int64_t count = 0;
+      for (int64_t k = 0; k < win.kernel[0]; ++k) {
+        const int64_t at = win.source(0, o % win.out[0], k);
+        if (at >= low && at < high) ++count;
+      }
+      all.data<float>()[o] = count == 0 ? 0 : 1 / static_cast<float>(count);
+    }
+    return b_.constant(all, node.name + ".shares");
+  }
+
+  /// Concatenations of channels.
+  ValueId concat(const Node& node) {
+    const auto known = [&](ValueId v) { return has_frames(v); };
+    if (normal_axis(node, node.int_attr("axis", 1), 5) != 1 ||
+        std::none_of(node.inputs.begin(), node.inputs.end(), known) || !context_.take())
+      return kNone;
+    std::vector<ValueId> inputs;
+    for (const ValueId v : node.inputs) inputs.push_back(frames_of(v));
+    return b_.add("Concat", inputs, {{"axis", int64_t{1}}}, node.name);
+  }
+
+  /// With a scale and a bias for each channel.
+  ValueId normalize(const Node& node) {
+    const bool instance = node.op->name == "InstanceNormalization";
+    const bool groups = node.op->name == "GroupNormalization" && node.opset >= 21;
+    if ((!instance && !groups) || !has_frames(node.inputs[0]) || !context_.take()) return kNone;
+    const Shape x = type(node.inputs[0]).shape;
+    return of_kilter("FrameNormalization", {frames_of(node.inputs[0]), node.inputs[1], node.inputs[2]},
+                     {{"volumes", x[0]},
+                      {"num_groups", instance ? x[1] : node.int_attr("num_groups", 1)},
+                      {"epsilon", node.float_attr("epsilon", 1e-5F)}},
+                     node.name);
+  }
+
+  /// To one element a channel: first within frames, then over them.
+  ValueId reduce(const Node& node) {
+    const bool parts = node.op->name == "ReduceMean" || node.op->name == "ReduceMax" || node.op->name == "ReduceMin" ||
+                       node.op->name == "ReduceSum";
+    if (!parts || !has_frames(node.inputs[0]) || node.int_attr("keepdims", 1) == 0 ||
+        reduced_axes(view(graph_, node)) != Ints{2, 3, 4} || !context_.take())
+      return kNone;
+    const Shape x = type(node.inputs[0]).shape;
+    const auto reduced = [&](ValueId v, Ints axes) {
+      const auto rank = static_cast<int64_t>(axes.size());
+      const ValueId list =
+          b_.constant(Tensor::of<int64_t>({rank}, std::span<const int64_t>(axes)), node.name + ".axes");
+      return b_.add(node.op->name, {v, list}, {{"keepdims", int64_t{1}}}, node.name);
+    };
+    const ValueId flat = reduced(frames_of(node.inputs[0]), {2, 3});
+    const ValueId deep = reduced(reshaped(flat, {x[0], x[2], x[1]}, node.name + ".flat"), {1});
+    return reshaped(deep, {x[0], x[1], 1, 1}, node.name + ".deep");
+  }
+
+  ValueId elementwise(const Node& node) {
+    const Shape out = type(node.outputs[0]).shape;
+    if (!has_loop_form(graph_, node) || node.has_attr("axis")) return kNone;
+    const auto whole = [&](ValueId v) { return has_frames(v) && type(v).shape == out; };
+    const auto fits = [&](ValueId v) { return v == kNone || operand_shape(v, out).has_value(); };
+    if (std::none_of(node.inputs.begin(), node.inputs.end(), whole) ||
+        !std::all_of(node.inputs.begin(), node.inputs.end(), fits) || !context_.take())
+      return kNone;
+    std::vector<ValueId> inputs = node.inputs;
+    for (ValueId& v : inputs) {
+      if (v == kNone) continue;
+      if (type(v).shape == out) {
+        v = frames_of(v);
+      } else {
+        v = reshaped(v, *operand_shape(v, out), graph_.value(v).name + ".frames");
+      }
+    }
+    GraphBuilder::Options options;
+    options.name = node.name;
+    options.opset = node.opset;
+    options.expand = false;
+    return b_.add(node.op->name, inputs, node.attrs, options)[0];
+  }
+
+  /// The shape in which an operand of volumes of shape `out` broadcasts to their frames; nullopt where it differs from
+  /// frame to frame in another way than these do.
+  std::optional<Shape> operand_shape(ValueId v, const Shape& out) const {
+    const Shape& s = type(v).shape;
+    if (elems(s) == 1) return Shape{1};
+    if (type(v).dtype != DType::f32) return std::nullopt;
+    if (s == out) return Shape{out[0] * out[2], out[1], out[3], out[4]};
+    Shape all(5 - s.size(), 1);
+    all.insert(all.end(), s.begin(), s.end());
+    if (all[0] != 1 || all[2] != 1) return std::nullopt;
+    return Shape{1, all[1], all[3], all[4]};
+  }
+
+  Graph& graph_;
+  PassContext& context_;
+  GraphBuilder b_;
+  std::map<ValueId, ValueId> frames_;  ///< of volumes
+  std::map<std::tuple<ValueId, int64_t, int64_t, uint32_t>, ValueId> padded_;
+};
+
+}  // namespace
+
+void volumes_as_images(Graph& graph, PassContext& context) { Volumes(graph, context).run(); }
+
+}  // namespace kilter
