@@ -7,7 +7,10 @@
 //   GlobalAveragePool(x)              =>  ReduceMean(x, axes = 2, 3); GlobalMaxPool likewise
 //   Softmax over an inner axis        =>  Transpose, Softmax over the last, Transpose
 //   Reduce*(x; keepdims = 0)          =>  Reshape(Reduce*(x; keepdims = 1))
+//   ConvTranspose(dilations)          =>  ConvTranspose of filters with zeros between their taps
 //   ConvTranspose(kernel = stride)    =>  DepthToSpace(Conv of 1x1) where all phases together are few channels
+//   Conv(x, w, b that is no constant) =>  Add(Conv(x, w), b); ConvTranspose likewise
+//   Conv(x, w that is no constant)    =>  Reshape(MatMul(w, columns)): columns as a view of x with its padding
 //   STFT(x, constants)                =>  Reshape(MatMul(frames, waves)): frames as a view of x, window times waves
 
 #include <cmath>
@@ -15,6 +18,7 @@
 #include <optional>
 
 #include "ops/builder.h"
+#include "ops/iterate.h"
 #include "ops/reduction.h"
 #include "ops/window.h"
 #include "passes/pass.h"
@@ -49,6 +53,11 @@ class Canonical {
   std::optional<ValueId> rewrite(const Node& node) {
     if (node.op->name == "Gemm") return gemm(node);
     if (node.op->name == "BatchNormalization") return batch_norm(node);
+    if (node.op->family == Family::conv || node.op->family == Family::conv_transpose) {
+      if (at_run_time(node, 2) || (at_run_time(node, 1) && node.input(2) != kNone)) return without_bias(node);
+    }
+    if (node.op->name == "ConvTranspose" && dilated(node)) return spread_filters(node);
+    if (node.op->name == "Conv" && at_run_time(node, 1)) return conv_of_run_time_filters(node);
     if (!node.inputs.empty() && node.inputs[0] != kNone && type(node.inputs[0]).shape.size() == 3) {
       if (node.op->name == "Conv") return conv1d(node);
       if (node.op->name == "ConvTranspose") return conv_transpose1d(node);
@@ -61,6 +70,30 @@ class Canonical {
     if (node.op->family == Family::softmax && node.op->since >= 13) return inner_softmax(node);
     if (node.op->family == Family::reduce && node.int_attr("keepdims", 1) == 0) return keep_dims(node);
     return std::nullopt;
+  }
+
+  bool at_run_time(const Node& node, size_t input) const {
+    return node.input(input) != kNone && constant(node.input(input)) == nullptr;
+  }
+
+  /// Convolutions have constant biases, and run-time filters none.
+  std::optional<ValueId> without_bias(const Node& node) {
+    if (!f32(node.inputs[0]) || !context_.take()) return std::nullopt;
+    Node plain = node;
+    plain.inputs.resize(2);
+    const ValueId y = rewritten(plain);
+    Shape bias(type(y).shape.size(), 1);
+    bias[1] = type(y).shape[1];
+    return b_.add("Add", {y, reshape(node.inputs[2], bias, node.name + ".bias")}, {}, node.name + ".sum");
+  }
+
+  /// The canonical form of a node that is not in the graph.
+  ValueId rewritten(const Node& node) {
+    if (const auto made = rewrite(node)) return *made;
+    GraphBuilder::Options options;
+    options.name = node.name;
+    options.opset = node.opset;
+    return b_.add(node.op->name, node.inputs, node.attrs, options)[0];
   }
 
   ValueId reshape(ValueId x, const Shape& shape, const std::string& name) {
@@ -154,19 +187,85 @@ class Canonical {
     return over_row(node, attrs);
   }
 
-  /// Dense and depthwise ones without dilation, which have kernels.
+  /// A convolution whose filters are no constants, as trackers and networks with modulated weights have: filters times
+  /// columns, which are the elements under each filter for all positions, group by group. Depthwise ones stay: products
+  /// of one row are slower than the reference kernel (measured).
+  std::optional<ValueId> conv_of_run_time_filters(const Node& node) {
+    const Shape x = type(node.inputs[0]).shape, w = type(node.inputs[1]).shape, y = type(node.outputs[0]).shape;
+    const int64_t groups = node.int_attr("group", 1);
+    const bool depthwise = groups > 1 && groups == x[1] && groups == y[1];
+    if (!f32(node.inputs[0]) || elems(y) == 0 || elems(x) == 0 || depthwise || !context_.take()) return std::nullopt;
+    const Window win = conv_window(node, x, w);
+    const int64_t taps = w[1] * win.kernel_elems();
+    const ValueId padded = pad(node, win);
+    const Shape inner = dense_strides(type(padded).shape);
+    std::vector<int64_t> shape{x[0], x[1]}, strides{inner[0], inner[1]};
+    for (size_t d = 0; d < win.rank(); ++d)
+      shape.push_back(win.kernel[d]), strides.push_back(win.dilations[d] * inner[d + 2]);
+    for (size_t d = 0; d < win.rank(); ++d)
+      shape.push_back(win.out[d]), strides.push_back(win.strides[d] * inner[d + 2]);
+    const ValueId columns = strided_view(padded, shape, strides, node.name + ".columns");
+    const Shape per_group{x[0], groups, taps, win.out_elems()};
+    const ValueId filters = reshape(node.inputs[1], {1, groups, y[1] / groups, taps}, node.name + ".filters");
+    const ValueId product =
+        b_.add("MatMul", {filters, reshape(columns, per_group, node.name + ".groups")}, {}, node.name);
+    return reshape(product, y, node.name + ".out");
+  }
+
+  /// The input of a convolution with its padding around it.
+  ValueId pad(const Node& node, const Window& win) {
+    std::vector<int64_t> pads{0, 0};
+    pads.insert(pads.end(), win.pads_begin.begin(), win.pads_begin.end());
+    pads.insert(pads.end(), {0, 0});
+    pads.insert(pads.end(), win.pads_end.begin(), win.pads_end.end());
+    if (std::all_of(pads.begin(), pads.end(), [](int64_t p) { return p == 0; })) return node.inputs[0];
+    const auto count = static_cast<int64_t>(pads.size());
+    const ValueId list = b_.constant(Tensor::of<int64_t>({count}, std::span<const int64_t>(pads)));
+    return b_.add("Pad", {node.inputs[0], list}, {}, node.name + ".padded");
+  }
+
+  ValueId strided_view(ValueId x, const std::vector<int64_t>& shape, const std::vector<int64_t>& strides,
+                       const std::string& name) {
+    GraphBuilder::Options options;
+    options.domain = "kilter";
+    options.name = name;
+    return b_.add("StridedView", {x}, {{"offset", int64_t{0}}, {"shape", shape}, {"strides", strides}}, options)[0];
+  }
+
+  static bool dilated(const Node& node) {
+    const auto dilations = node.ints_attr("dilations");
+    return std::any_of(dilations.begin(), dilations.end(), [](int64_t d) { return d > 1; });
+  }
+
+  /// A transposed convolution with dilation: filters with zeros between their taps.
+  std::optional<ValueId> spread_filters(const Node& node) {
+    const Tensor* w = constant(node.inputs[1]);
+    if (w == nullptr || !f32(node.inputs[0]) || !context_.take()) return std::nullopt;
+    const Window win = conv_transpose_window(node, type(node.inputs[0]).shape, w->shape());
+    Shape shape = w->shape();
+    for (size_t d = 0; d < win.rank(); ++d) shape[d + 2] = win.span(d);
+    Tensor wide(DType::f32, shape);
+    std::fill_n(wide.data<float>(), wide.elems(), 0.0F);
+    Shape steps = dense_strides(shape);
+    for (size_t d = 0; d < win.rank(); ++d) steps[d + 2] *= win.dilations[d];
+    copy_strided(*w, 0, dense_strides(w->shape()), wide, 0, steps, w->shape());
+    Node plain = node;
+    plain.inputs[1] = b_.constant(wide, graph_.value(node.inputs[1]).name + ".spread");
+    plain.attrs.erase("dilations");
+    plain.attrs["kernel_shape"] = std::vector<int64_t>(shape.begin() + 2, shape.end());
+    return rewritten(plain);
+  }
+
   std::optional<ValueId> conv_transpose1d(const Node& node) {
     const Tensor* w = constant(node.inputs[1]);
     if (!f32(node.inputs[0]) || w == nullptr) return std::nullopt;
     const Shape& x = type(node.inputs[0]).shape;
     const Window win = conv_transpose_window(node, x, w->shape());
-    const int64_t groups = node.int_attr("group", 1);
-    const bool has_kernel = groups == 1 || (groups == x[1] && w->shape()[1] == 1);
-    if (!has_kernel || win.dilations[0] != 1 || !context_.take()) return std::nullopt;
+    if (!context_.take()) return std::nullopt;
     Attrs attrs = with_row(win);
     const int64_t full = (win.in[0] - 1) * win.strides[0] + win.span(0) - win.pads_begin[0] - win.pads_end[0];
     attrs["output_padding"] = std::vector<int64_t>{0, win.out[0] - full};
-    attrs["group"] = groups;
+    attrs["group"] = node.int_attr("group", 1);
     return over_row(node, attrs);
   }
 
@@ -233,14 +332,8 @@ class Canonical {
     const int64_t length = window != nullptr ? window->elems() : given != nullptr ? given->as_int(0) : x[1];
     const int64_t columns = 2 * y[2];
     if (length * columns > kMostWaves || !context_.take()) return std::nullopt;
-    GraphBuilder::Options options;
-    options.domain = "kilter";
-    options.name = node.name + ".frames";
-    const ValueId frames = b_.add("StridedView", {node.inputs[0]},
-                                  {{"offset", int64_t{0}},
-                                   {"shape", std::vector<int64_t>{x[0], y[1], length}},
-                                   {"strides", std::vector<int64_t>{x[1], step->as_int(0), 1}}},
-                                  options)[0];
+    const ValueId frames =
+        strided_view(node.inputs[0], {x[0], y[1], length}, {x[1], step->as_int(0), 1}, node.name + ".frames");
     const ValueId waves = b_.constant(waves_of(length, y[2], window), node.name + ".waves");
     const ValueId product = b_.add("MatMul", {frames, waves}, {}, node.name + ".product");
     return reshape(product, y, node.name);

@@ -216,10 +216,9 @@ class Volumes {
     const Shape x = type(node.inputs[0]).shape;
     const Window win = conv_transpose_window(node, x, w->shape());
     const int64_t groups = node.int_attr("group", 1), stride = win.strides[0];
-    const bool dense = groups == 1, has_kernel = dense || (groups == x[1] && w->shape()[1] == 1);
+    const bool one_tap = win.kernel[0] == stride;  // of each phase
     const bool dilated = std::any_of(win.dilations.begin(), win.dilations.end(), [](int64_t d) { return d != 1; });
-    if (!has_kernel || dilated || win.kernel[0] < stride || (!dense && win.kernel[0] != stride) || !context_.take())
-      return kNone;
+    if (dilated || win.kernel[0] < stride || (groups > 1 && !one_tap) || !context_.take()) return kNone;
     Attrs attrs = of_images(win);
     attrs["group"] = groups;
     Ints more;

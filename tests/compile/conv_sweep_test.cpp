@@ -151,18 +151,24 @@ void make_fed_depthwise(SweepNet& net) {
 /// Convolutions of one and three spatial axes, and weights that come at run time.
 void make_other_conv(SweepNet& net) {
   Draw& draw = net.draw;
-  const int64_t rank = draw.pick({1, 1, 2, 3});
+  const int64_t rank = draw.pick({1, 1, 2, 2, 3});
   Shape x{draw.between(1, 2), draw.pick({1, 3, 16, 17})};
-  Shape w{draw.pick({1, 5, 16, 33}), x[1]};
-  Ints pads, strides;
+  const int64_t groups = draw.chance(25) ? draw_divisor(draw, x[1]) : 1;
+  Shape w{groups * draw.pick({1, 5, 16, 33}), x[1] / groups};
+  Ints pads, strides, dilations;
   for (int64_t d = 0; d < rank; ++d) {
     x.push_back(draw.pick({3, 5, 8, 11}));
     w.push_back(draw.between(1, 3));
     strides.push_back(draw.between(1, 2));
+    dilations.push_back(draw.chance(15) ? 2 : 1);
   }
   for (int64_t d = 0; d < 2 * rank; ++d) pads.push_back(draw.between(0, 2));
-  const ValueId weights = draw.chance(60) ? net.constant(w, 0.2F) : net.input(w);
-  const ValueId v = net.b.add("Conv", {net.input(x), weights}, {{"pads", pads}, {"strides", strides}});
+  const auto given = [&](const Shape& shape) { return draw.chance(50) ? net.constant(shape, 0.2F) : net.input(shape); };
+  const bool depthwise = groups > 1 && groups == x[1] && groups == w[0];  // has kernels for constant filters alone
+  std::vector<ValueId> inputs{net.input(x), depthwise ? net.constant(w, 0.2F) : given(w)};
+  if (draw.chance(40)) inputs.push_back(given({w[0]}));
+  const ValueId v =
+      net.b.add("Conv", inputs, {{"pads", pads}, {"strides", strides}, {"dilations", dilations}, {"group", groups}});
   net.output(net.elementwise(v));
 }
 
@@ -180,6 +186,7 @@ void make_conv_transpose(SweepNet& net) {
     attrs["pads"] =
         Ints{draw.between(0, k.h - 1), draw.between(0, k.w - 1), draw.between(0, k.h - 1), draw.between(0, k.w - 1)};
   }
+  if (draw.chance(20)) attrs["dilations"] = Ints{draw.between(1, 2), draw.between(1, 3)};
   if (draw.chance(40)) attrs["output_padding"] = Ints{draw.between(0, strides[0] - 1), draw.between(0, strides[1] - 1)};
   std::vector<ValueId> inputs{net.input(in), net.constant({in[1], out, k.h, k.w}, 0.2F)};
   if (draw.chance(60)) inputs.push_back(net.constant({out * group}));
@@ -325,7 +332,7 @@ INSTANTIATE_TEST_SUITE_P(
                     NetKind{"Winograd", make_winograd, 30, {"conv2d_winograd", "conv2d_direct"}},
                     NetKind{"ConvChain", make_conv_chain, 24, {"conv2d_direct"}, true},
                     NetKind{"FedDepthwise", make_fed_depthwise, 40, {"conv2d_then_depthwise"}, true},
-                    NetKind{"OtherConv", make_other_conv, 20},
+                    NetKind{"OtherConv", make_other_conv, 40, {"conv2d_direct", "matmul_tiled"}, true},
                     NetKind{"ConvTranspose", make_conv_transpose, 24, {"conv_transpose"}, true},
                     NetKind{"Pool", make_pool, 30, {"pool_rows"}, true}, NetKind{"Gate", make_gate, 20, {"map"}},
                     NetKind{"Scaled", make_scaled, 20, {"conv2d_direct"}},

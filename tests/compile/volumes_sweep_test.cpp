@@ -58,27 +58,24 @@ ValueId add_pool(SweepNet& net, ValueId x) {
   return net.b.add("AveragePool", {x}, attrs);
 }
 
-/// Dense ones and depthwise ones without overlap in depth.
+/// Dense ones, and groups without overlap in depth.
 ValueId add_conv_transpose(SweepNet& net, ValueId x) {
   Draw& draw = net.draw;
   Axes a = draw_axes(draw, false);
   const int64_t channels = net.shape(x)[1];
-  const bool depthwise = channels > 1 && draw.chance(20);
-  a.kernel[0] = depthwise ? a.strides[0] : std::max(a.kernel[0], a.strides[0]);
+  const int64_t groups = channels % 2 == 0 && draw.chance(30) ? draw.pick({int64_t{2}, channels}) : 1;
+  a.kernel[0] = groups > 1 ? a.strides[0] : std::max(a.kernel[0], a.strides[0]);
   Ints more;
   for (size_t axis = 0; axis < 3; ++axis) {
     const int64_t most = a.kernel[axis] - 1;
     a.pads[axis] = std::min(a.pads[axis], most), a.pads[axis + 3] = std::min(a.pads[axis + 3], most);
     more.push_back(draw.between(0, a.strides[axis] - 1));
   }
-  const int64_t filters = depthwise ? 1 : draw.pick({1, 3, 16, 17});
+  const int64_t filters = groups == channels ? 1 : draw.pick({1, 3, 16, 17});
   std::vector<ValueId> inputs{x, net.constant({channels, filters, a.kernel[0], a.kernel[1], a.kernel[2]}, 0.2F)};
-  if (draw.chance(50)) inputs.push_back(net.constant({depthwise ? channels : filters}));
+  if (draw.chance(50)) inputs.push_back(net.constant({filters * groups}));
   return net.b.add("ConvTranspose", inputs,
-                   {{"strides", a.strides},
-                    {"pads", a.pads},
-                    {"output_padding", more},
-                    {"group", depthwise ? channels : int64_t{1}}});
+                   {{"strides", a.strides}, {"pads", a.pads}, {"output_padding", more}, {"group", groups}});
 }
 
 ValueId add_any(SweepNet& net, ValueId x) {

@@ -74,6 +74,58 @@ TEST(Canonicalise, SpectraThatNoConstantProductMakesStay) {
   stays("input %x: f32[1,4096]", "%y: f32[1,1,2049,2] = STFT@17 \"y\"(%x, %step)");  // waves of more than 64 MiB
 }
 
+TEST(Canonicalise, ConvolutionsOfRunTimeFiltersAreProducts) {
+  EXPECT_EQ(after(canonicalise, R"(graph "g" {
+    input %x: f32[2,4,5,6]
+    input %w: f32[6,2,3,1]
+    input %b: f32[6]
+    %y: f32[2,6,3,6] = Conv@11 "y" {group=2, strides=[2,1], pads=[1,0,1,0]}(%x, %w, %b)
+    output "y" %y
+  })"),
+            "%y.padded: f32[2,4,7,6] = Pad@28 \"y.padded\"(%x, %const)\n"
+            "%y.columns: f32[2,4,3,1,3,6] = kilter::StridedView@1 \"y.columns\" {offset=0, shape=[2, 4, 3, 1, 3, 6], "
+            "strides=[168, 42, 6, 1, 12, 1]}(%y.padded)\n"
+            "%y.filters: f32[1,2,3,6] = Reshape@28 \"y.filters\"(%w, %const_1)\n"
+            "%y.groups: f32[2,2,6,18] = Reshape@28 \"y.groups\"(%y.columns, %const_2)\n"
+            "%y_1: f32[2,2,3,18] = MatMul@28 \"y_1\"(%y.filters, %y.groups)\n"
+            "%y.out: f32[2,6,3,6] = Reshape@28 \"y.out\"(%y_1, %const_3)\n"
+            "%y.bias: f32[1,6,1,1] = Reshape@28 \"y.bias\"(%b, %const_4)\n"
+            "%y: f32[2,6,3,6] = Add@28 \"y.sum\"(%y.out, %y.bias)\n"
+            "output \"y\" %y\n");
+}
+
+TEST(Canonicalise, DilatedFiltersOfTransposedConvolutionsAreSpread) {
+  const std::string_view text = R"(graph "g" {
+    input %x: f32[1,1,2,2]
+    const %w: f32[1,1,2,2](1, 2, 3, 4)
+    %y: f32[1,1,4,3] = ConvTranspose@11 "y" {dilations=[2,1], kernel_shape=[2,2]}(%x, %w)
+    output "y" %y
+  })";
+  EXPECT_EQ(after(canonicalise, text),
+            "%y: f32[1,1,4,3] = ConvTranspose@11 \"y_1\" {kernel_shape=[3, 2]}(%x, %w.spread)\noutput \"y\" %y\n");
+  Graph graph = parse_graph(text);
+  run_pass(canonicalise, graph);
+  const Tensor& spread = *graph.value(graph.find_value("w.spread")).constant;
+  EXPECT_TRUE(spread.same(Tensor::of<float>({1, 1, 3, 2}, {1, 2, 0, 0, 3, 4})));
+}
+
+TEST(Canonicalise, RunTimeBiasesOfConvolutionsAreSums) {
+  EXPECT_EQ(after(canonicalise, R"(graph "g" {
+    input %x: f32[1,1,3]
+    const %w: f32[1,2,2](1, 2, 3, 4)
+    input %b: f32[2]
+    %y: f32[1,2,4] = ConvTranspose@11 "y"(%x, %w, %b)
+    output "y" %y
+  })"),
+            "%y.in: f32[1,1,1,3] = Reshape@28 \"y.in\"(%x, %const)\n"
+            "%y_1: f32[1,2,1,4] = ConvTranspose@28 \"y_1\" {dilations=[1, 1], group=1, kernel_shape=[1, 2], "
+            "output_padding=[0, 0], pads=[0, 0, 0, 0], strides=[1, 1]}(%y.in, %w_1)\n"
+            "%y.out: f32[1,2,4] = Reshape@28 \"y.out\"(%y_1, %const_1)\n"
+            "%y.bias: f32[1,2,1] = Reshape@28 \"y.bias\"(%b, %const_2)\n"
+            "%y: f32[1,2,4] = Add@28 \"y.sum\"(%y.out, %y.bias)\n"
+            "output \"y\" %y\n");
+}
+
 TEST(Canonicalise, BatchNormalizationIsAScaleAndAShift) {
   const std::string_view text = R"(graph "g" {
     input %x: f32[1,2,3]
@@ -145,14 +197,9 @@ TEST(Canonicalise, SignalsThatHaveNoKernelAsImagesStay) {
     input %x: f32[1,4,5]
     input %u: f32[4,3,2]
     input %h: f16[1,4,5]
-    const %w: f32[4,3,2]#0
-    %a: f32[1,3,7] = ConvTranspose@11 "a" {dilations=[2]}(%x, %w)
-    %b: f32[1,6,6] = ConvTranspose@11 "b" {group=2}(%x, %w)
     %c: f32[1,3,6] = ConvTranspose@11 "c"(%x, %u)
     %d: f32[1,4,4], %i: i64[1,4,4] = MaxPool@12 "d" {kernel_shape=[2]}(%x)
     %e: f16[1,4,4] = MaxPool@12 "e" {kernel_shape=[2]}(%h)
-    output "a" %a
-    output "b" %b
     output "c" %c
     output "d" %d
     output "i" %i
@@ -194,12 +241,13 @@ TEST(Canonicalise, SoftmaxRunsOverTheLastAxisAndReductionsKeepTheirs) {
 TEST(Canonicalise, WhatIsCanonicalOrHasParametersAtRunTimeStays) {
   EXPECT_EQ(unchanged(canonicalise, R"(graph "g" {
     input %x: f32[1,2,5]
-    input %w: f32[1,2,3]
+    input %w: f64[1,2,3]
+    input %z: f64[1,2,5]
     input %s: f32[2]
     input %h: f16[2,2]
     const %k: f32[2](1, 1)
     const %axes: i64[1](1)
-    %a: f32[1,1,3] = Conv@11 "a"(%x, %w)
+    %a: f64[1,1,3] = Conv@11 "a"(%z, %w)
     %b: f32[1,2,5] = BatchNormalization@15 "b"(%x, %s, %k, %k, %k)
     %c: f32[1,2,5] = Softmax@13 "c"(%x)
     %d: f32[1,2,5] = Softmax@11 "d" {axis=1}(%x)
