@@ -346,6 +346,15 @@ void Graph::rename(ValueId id, std::string_view hint) {
   value_names_.emplace(v.name, id);
 }
 
+void Graph::rename_node(NodeId id, std::string_view hint) {
+  Node& n = nodes_.at(static_cast<size_t>(id));
+  if (n.name == hint) return;
+  std::string fresh = unused(node_names_, node_suffixes_, hint);
+  node_names_.erase(n.name);
+  n.name = std::move(fresh);
+  node_names_.emplace(n.name, id);
+}
+
 ValueId Graph::find_value(std::string_view value_name) const {
   const auto it = value_names_.find(value_name);
   return it == value_names_.end() ? kNone : it->second;

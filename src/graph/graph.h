@@ -158,6 +158,8 @@ class Graph {
   std::string fresh_name(std::string_view hint) const;
   /// Gives a value another name, made unique.
   void rename(ValueId id, std::string_view hint);
+  /// Gives a node another name, made unique.
+  void rename_node(NodeId id, std::string_view hint);
   /// The live value of that name, or kNone.
   ValueId find_value(std::string_view value_name) const;
 

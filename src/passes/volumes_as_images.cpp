@@ -68,6 +68,7 @@ class Volumes {
   void run() {
     for (NodeId id : std::vector<NodeId>(graph_.order())) {
       const Node node = static_cast<const Graph&>(graph_).node(id);
+      const auto first = static_cast<NodeId>(graph_.node_count());
       if (node.dead || !node.op->domain.empty() || node.outputs.size() != 1 || !volume(node.outputs[0])) continue;
       const ValueId made = over_frames(node);
       if (made == kNone) continue;
@@ -78,6 +79,7 @@ class Volumes {
       graph_.replace_uses(out, whole);
       graph_.erase(id);
       graph_.rename(whole, name);
+      name_after(node, first);
     }
     graph_.sort();
     graph_.remove_dead();
@@ -90,6 +92,17 @@ class Volumes {
     return v != kNone && type(v).dtype == DType::f32 && type(v).shape.size() == 5 && elems(type(v).shape) > 0;
   }
   bool has_frames(ValueId v) const { return v != kNone && frames_.contains(v); }
+
+  /// The first node from `first` on that was named after `node`, which is gone, takes its name: tasks, schedules and
+  /// other runtimes' profiles call it so.
+  void name_after(const Node& node, NodeId first) {
+    for (auto id = first; id < static_cast<NodeId>(graph_.node_count()); ++id) {
+      const std::string& name = static_cast<const Graph&>(graph_).node(id).name;
+      const bool after = name.starts_with(node.name + "_") &&
+                         name.find_first_not_of("0123456789", node.name.size() + 1) == std::string::npos;
+      if (after) return graph_.rename_node(id, node.name);
+    }
+  }
 
   /// The node over frames, or kNone where it stays as it is.
   ValueId over_frames(const Node& node) {
@@ -228,7 +241,7 @@ class Volumes {
     }
     attrs["output_padding"] = more;
     const int64_t count = ceil_div(win.out[0], stride);
-    const int64_t before = std::max<int64_t>((win.kernel[0] - 1) / stride, 0);
+    const int64_t before = (win.kernel[0] - 1) / stride;
     const int64_t after = std::max<int64_t>(count + (stride - 1 + win.pads_begin[0]) / stride - x[2], 0);
     const ValueId all = padded(frames_of(node.inputs[0]), x[0], before, after, 0);
     std::vector<ValueId> phases;

@@ -15,5 +15,6 @@ std::vector<Row> inception_rows();
 std::vector<Row> densenet_rows();
 std::vector<Row> centernet_rows();
 std::vector<Row> transformer_rows();
+std::vector<Row> volume_rows();
 
 }  // namespace kilter::zoo

@@ -67,6 +67,30 @@ ValueId Net::conv_relu(const std::string& path, ValueId x, const ConvSpec& spec)
   return relu(path + ".relu", conv(path, x, spec));
 }
 
+ValueId Net::conv3d(const std::string& path, ValueId x, const VolumeSpec& spec) {
+  const auto& [depth, height, width] = spec.kernel;
+  const auto fan_in = static_cast<float>(channels(x) * depth * height * width);
+  const ValueId filters =
+      weight(path + ".weight", {spec.out, channels(x), depth, height, width}, spec.gain / std::sqrt(fan_in));
+  std::vector<int64_t> pads;
+  for (int end = 0; end < 2; ++end) {
+    for (const int64_t extent : spec.kernel) pads.push_back(extent / 2);
+  }
+  return builder_.add("Conv", {x, filters, bias(path, spec.out)},
+                      {{"kernel_shape", std::vector<int64_t>(spec.kernel.begin(), spec.kernel.end())},
+                       {"pads", pads},
+                       {"strides", std::vector<int64_t>(spec.stride.begin(), spec.stride.end())}},
+                      path);
+}
+
+ValueId Net::double_volume(const std::string& path, ValueId x) {
+  const int64_t count = channels(x);
+  const std::vector<int64_t> twice{2, 2, 2};
+  const float deviation = kLinearGain / std::sqrt(static_cast<float>(count));
+  return builder_.add("ConvTranspose", {x, weight(path + ".weight", {count, count, 2, 2, 2}, deviation)},
+                      {{"kernel_shape", twice}, {"strides", twice}}, path);
+}
+
 ValueId Net::upsample(const std::string& path, ValueId x, int64_t factor) {
   const int64_t kernel = 2 * factor;
   const int64_t pad = factor / 2;

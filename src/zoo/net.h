@@ -1,6 +1,7 @@
 // What the families build their networks from: layers with seeded weights on top of GraphBuilder.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,14 @@ struct ConvSpec {
   float gain = kReluGain;
 };
 
+/// Of volumes: depth, height and width of the kernel and the strides; padded by half the kernel.
+struct VolumeSpec {
+  int64_t out;
+  std::array<int64_t, 3> kernel = {1, 1, 1};
+  std::array<int64_t, 3> stride = {1, 1, 1};
+  float gain = kReluGain;
+};
+
 struct PoolSpec {
   int64_t kernel;
   int64_t stride;
@@ -57,6 +66,10 @@ class Net {
 
   ValueId conv(const std::string& path, ValueId x, const ConvSpec& spec);
   ValueId conv_relu(const std::string& path, ValueId x, const ConvSpec& spec);
+  /// Of volumes [batch, channels, frames, height, width], with bias.
+  ValueId conv3d(const std::string& path, ValueId x, const VolumeSpec& spec);
+  /// A transposed convolution without bias: twice the frames, height and width, as many channels.
+  ValueId double_volume(const std::string& path, ValueId x);
   /// One filter [kernel, kernel] a channel, without bias; the output is `factor` times as high and wide; kernel 2 *
   /// factor.
   ValueId upsample(const std::string& path, ValueId x, int64_t factor);

@@ -18,7 +18,7 @@ constexpr double kMaxWidth = 8;
 std::vector<Row> collect() {
   std::vector<Row> rows;
   for (auto* family : {resnet_rows, vgg_rows, mobilenet_rows, squeezenet_rows, inception_rows, densenet_rows,
-                       centernet_rows, transformer_rows}) {
+                       centernet_rows, transformer_rows, volume_rows}) {
     for (Row& row : family()) rows.push_back(std::move(row));
   }
   return rows;

@@ -32,6 +32,7 @@ struct Row {
   int64_t least_size = 1;          ///< smallest size that the network can take
   int64_t size_step = 1;           ///< sizes are multiples of this
   bool has_width = false;          ///< takes a width multiplier
+  int64_t frames = 0;              ///< of volumes; 0: images or tokens
 };
 
 /// All networks, family by family.
@@ -39,10 +40,11 @@ std::span<const Row> all();
 /// By name or alias; nullptr when there is none.
 const Row* find(std::string_view name);
 /// Builds a network by name or alias; the graph's name is the row's. Image networks have one input
-/// f32[batch,3,size,size] called "input" ("data" in the reports' form, NAME_tvm); encoders f32[batch,tokens,width of
-/// the model]. The first output is called "output". Weights depend on the seed and on their names alone. Throws usage
-/// for an unknown name (listing the names) and options that the network lacks or that are out of range; bad_input for a
-/// size that it cannot take, saying the least one.
+/// f32[batch,3,size,size] called "input" ("data" in the reports' form, NAME_tvm), those of volumes
+/// f32[batch,3,frames,size,size]; encoders f32[batch,tokens,width of the model]. The first output is called "output".
+/// Weights depend on the seed and on their names alone. Throws usage for an unknown name (listing the names) and
+/// options that the network lacks or that are out of range; bad_input for a size that it cannot take, saying the least
+/// one.
 Graph build(std::string_view name, const Options& options = {});
 
 }  // namespace kilter::zoo

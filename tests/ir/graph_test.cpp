@@ -52,6 +52,17 @@ TEST_F(GraphTest, ANameIsFreeAgainAfterErase) {
   verify(graph_);
 }
 
+TEST_F(GraphTest, NodesTakeNamesThatAreFree) {
+  const NodeId a = relu(x_, "a"), b = relu(x_, "b");
+  graph_.rename_node(b, "a");
+  EXPECT_EQ(graph_.node(b).name, "a_1");
+  graph_.erase(a);
+  graph_.rename_node(b, "a");
+  EXPECT_EQ(graph_.node(b).name, "a");
+  EXPECT_EQ(graph_.node(relu(x_, "b")).name, "b");
+  verify(graph_);
+}
+
 TEST_F(GraphTest, RenameTakesAndFreesNames) {
   const ValueId y = out(relu(x_, "a"));
   graph_.rename(y, "x");

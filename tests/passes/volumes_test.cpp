@@ -20,9 +20,9 @@ TEST(Volumes, AConvolutionReadsTheChannelsOfItsFramesAtOnce) {
             "%x.frames_1: f32[4,2,3,3] = Reshape@28 \"x.frames_1\" {allowzero=1}(%x.frames, %const)\n"
             "%y.read: f32[2,4,3,3] = kilter::Frames@1 \"y.read\" {count=2, first=0, frames=2, stride=2, volumes=1}"
             "(%x.frames_1)\n"
-            "%y_1: f32[2,1,3,3] = Conv@28 \"y_1\" {dilations=[1, 1], group=1, kernel_shape=[1, 1], pads=[0, 0, 0, 0], "
+            "%y_1: f32[2,1,3,3] = Conv@28 \"y\" {dilations=[1, 1], group=1, kernel_shape=[1, 1], pads=[0, 0, 0, 0], "
             "strides=[1, 1]}(%y.read, %w.frames, %b)\n"
-            "%z_1: f32[2,1,3,3] = Relu@14 \"z_1\"(%y_1)\n"
+            "%z_1: f32[2,1,3,3] = Relu@14 \"z\"(%y_1)\n"
             "%z: f32[1,1,2,3,3] = Reshape@28 \"z.out\" {allowzero=1}(%z_1, %const_2)\n"
             "output \"z\" %z\n");
   Graph graph = parse_graph(text);
@@ -44,7 +44,7 @@ TEST(Volumes, GroupsAddUpAConvolutionForEachFrame) {
             "%x.frames_1, %x.frames_1.padded_1)\n"
             "%y.read: f32[4,2,3,3] = kilter::Frames@1 \"y.read\" {count=4, first=0, frames=1, stride=1, volumes=1}"
             "(%x.frames_1.padded_2)\n"
-            "%y_1: f32[4,2,3,3] = Conv@28 \"y_1\" {dilations=[1, 1], group=2, kernel_shape=[1, 1], pads=[0, 0, 0, 0], "
+            "%y_1: f32[4,2,3,3] = Conv@28 \"y\" {dilations=[1, 1], group=2, kernel_shape=[1, 1], pads=[0, 0, 0, 0], "
             "strides=[1, 1]}(%y.read, %w.frames)\n"
             "%y.read_1: f32[4,2,3,3] = kilter::Frames@1 \"y.read_1\" {count=4, first=1, frames=1, stride=1, volumes=1}"
             "(%x.frames_1.padded_2)\n"
@@ -68,7 +68,7 @@ TEST(Volumes, TransposedConvolutionsAreOneForEachPhase) {
             "%x.frames.padded_1)\n"
             "%y.read: f32[3,2,1,1] = kilter::Frames@1 \"y.read\" {count=3, first=0, frames=2, stride=1, volumes=1}"
             "(%x.frames.padded_2)\n"
-            "%y_1: f32[3,1,1,1] = ConvTranspose@28 \"y_1\" {dilations=[1, 1], group=1, kernel_shape=[1, 1], "
+            "%y_1: f32[3,1,1,1] = ConvTranspose@28 \"y\" {dilations=[1, 1], group=1, kernel_shape=[1, 1], "
             "output_padding=[0, 0], pads=[0, 0, 0, 0], strides=[1, 1]}(%y.read, %w.frames)\n"
             "%y.read_1: f32[3,1,1,1] = kilter::Frames@1 \"y.read_1\" {count=3, first=1, frames=1, stride=1, volumes=1}"
             "(%x.frames.padded_2)\n"
@@ -89,7 +89,7 @@ TEST(Volumes, PoolsAreThoseOfImagesThenOfFrames) {
     output "y" %y
   })"),
             "%x.frames: f32[4,1,4,4] = Reshape@28 \"x.frames\" {allowzero=1}(%x, %const)\n"
-            "%y_1: f32[4,1,2,2] = MaxPool@28 \"y_1\" {ceil_mode=0, dilations=[1, 1], kernel_shape=[2, 2], "
+            "%y_1: f32[4,1,2,2] = MaxPool@28 \"y\" {ceil_mode=0, dilations=[1, 1], kernel_shape=[2, 2], "
             "pads=[0, 0, 0, 0], strides=[2, 2]}(%x.frames)\n"
             "%y.read: f32[2,1,2,2] = kilter::Frames@1 \"y.read\" {count=2, first=0, frames=1, stride=2, volumes=1}"
             "(%y_1)\n"
@@ -124,11 +124,10 @@ TEST(Volumes, FramesStayFramesBetweenOperators) {
     output "e" %e
   })");
   EXPECT_EQ(text.find("Transpose"), std::string::npos) << text;
-  EXPECT_NE(
-      text.find(" = kilter::FrameNormalization@1 \"b_1\" {epsilon=1e-05, num_groups=2, volumes=2}(%a_1, %s, %s)\n"),
-      std::string::npos)
+  EXPECT_NE(text.find(" = kilter::FrameNormalization@1 \"b\" {epsilon=1e-05, num_groups=2, volumes=2}(%a_1, %s, %s)\n"),
+            std::string::npos)
       << text;
-  EXPECT_NE(text.find("%d_1: f32[4,4,3,3] = Concat@28 \"d_1\" {axis=1}(%c_1, %a_1)\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("%d_1: f32[4,4,3,3] = Concat@28 \"d\" {axis=1}(%c_1, %a_1)\n"), std::string::npos) << text;
 }
 
 TEST(Volumes, WhatIsNoConvolutionOfConstantWeightsStays) {

@@ -138,6 +138,21 @@ TEST(Networks, CenternetDla34) {
   EXPECT_EQ(graph.type(graph.outputs()[2].value).shape, (Shape{1, 2, 152, 152}));
 }
 
+TEST(Networks, R3d18) {
+  const Graph graph = outline("r3d18");
+  EXPECT_EQ(parameters(graph), 33'371'472 - 4'800);  // torchvision's documentation
+  EXPECT_EQ(operators(graph),
+            (Counts{{"Conv", 20}, {"Relu", 17}, {"Add", 8}, {"GlobalAveragePool", 1}, {"Flatten", 1}, {"Gemm", 1}}));
+}
+
+TEST(Networks, Unet3d) {
+  const Graph graph = outline("unet3d", {.size = 32});
+  EXPECT_EQ(parameters(graph), 19'069'955);  // the paper's
+  EXPECT_EQ(operators(graph),
+            (Counts{{"Conv", 15}, {"Relu", 14}, {"MaxPool", 3}, {"ConvTranspose", 3}, {"Concat", 3}}));
+  EXPECT_EQ(graph.type(graph.outputs()[0].value).shape, (Shape{1, 3, 16, 32, 32}));
+}
+
 TEST(Networks, BertBase) {
   const Graph graph = outline("bert_base", {.batch = 2, .size = 48});
   EXPECT_EQ(graph.type(graph.inputs()[0]).shape, (Shape{2, 48, 768}));

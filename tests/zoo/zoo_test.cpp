@@ -21,7 +21,7 @@ std::string error_of(std::string_view name, const Options& options, ErrorKind ki
 }
 
 TEST(Zoo, EveryNetworkBuildsAtItsOwnSize) {
-  EXPECT_EQ(all().size(), 20U);
+  EXPECT_EQ(all().size(), 22U);
   for (const Row& row : all()) {
     SCOPED_TRACE(row.name);
     const Graph graph = outline(row.name, {.batch = 2});
@@ -29,7 +29,8 @@ TEST(Zoo, EveryNetworkBuildsAtItsOwnSize) {
     EXPECT_EQ(graph.name, row.name);
     ASSERT_EQ(graph.inputs().size(), 1U);
     const Shape& in = graph.type(graph.inputs()[0]).shape;
-    EXPECT_EQ(in, row.classes == 0 ? (Shape{2, row.size, 768}) : (Shape{2, 3, row.size, row.size}));
+    const Shape image{2, 3, row.size, row.size}, volume{2, 3, row.frames, row.size, row.size};
+    EXPECT_EQ(in, row.classes == 0 ? (Shape{2, row.size, 768}) : row.frames == 0 ? image : volume);
     EXPECT_EQ(graph.outputs()[0].name, "output");
     const Shape& out = graph.type(graph.outputs()[0].value).shape;
     EXPECT_EQ(out[0], 2);
@@ -96,7 +97,7 @@ TEST(Zoo, UnknownNameListsTheNames) {
   EXPECT_EQ(error_of("resnet19", {}, ErrorKind::usage),
             "zoo: no network 'resnet19'; legal are resnet18, resnet34, resnet50, resnet101, resnet152, resnet18_tvm, "
             "resnet50_tvm, vgg11, vgg13, vgg16, vgg19, mobilenet_v1, mobilenet_v2, squeezenet1_0, squeezenet1_1, "
-            "inception_v3, densenet121, centernet_dla34, centernet_dla34_tvm, bert_base");
+            "inception_v3, densenet121, centernet_dla34, centernet_dla34_tvm, bert_base, r3d18, unet3d");
 }
 
 TEST(Zoo, BadSizesSayTheLeast) {
