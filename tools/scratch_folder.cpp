@@ -4,11 +4,9 @@
 
 #include <array>
 #include <atomic>
-#include <cerrno>
-#include <cstdlib>
 #include <system_error>
 
-#include "base/error.h"
+#include "base/files.h"
 
 namespace kilter::tool {
 namespace {
@@ -19,14 +17,8 @@ std::array<std::atomic<const std::array<const char*, 3>*>, 8> known;
 }  // namespace
 
 ScratchFolder::ScratchFolder() {
-  const char* set = std::getenv("TMPDIR");
-  const std::filesystem::path place = set != nullptr && *set != '\0' ? set : "/tmp";
-  name_ = (place / "kilter-XXXXXX").string();
-  if (mkdtemp(name_.data()) == nullptr) {
-    fail(ErrorKind::io, "cannot make a temporary folder in {}: {}; TMPDIR names the folder to make it in",
-         place.string(), std::generic_category().message(errno));
-  }
-  path_ = name_;
+  path_ = make_temporary_folder("kilter-");
+  name_ = path_.string();
   model_ = model().string(), weights_ = model_ + ".weights";
   names_ = {model_.c_str(), weights_.c_str(), name_.c_str()};
   for (auto& slot : known) {

@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <system_error>
 
 #include "base/error.h"
@@ -139,6 +140,17 @@ void write_file_atomically(const std::filesystem::path& path, std::span<const st
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes) {
   const std::array parts{std::as_bytes(std::span(bytes.data(), bytes.size()))};
   write_file_atomically(path, parts);
+}
+
+std::filesystem::path make_temporary_folder(std::string_view prefix) {
+  const char* set = std::getenv("TMPDIR");
+  const std::filesystem::path place = set != nullptr && *set != '\0' ? set : "/tmp";
+  std::string name = (place / std::string(prefix)).string() + "XXXXXX";
+  if (mkdtemp(name.data()) == nullptr) {
+    fail(ErrorKind::io, "cannot make a temporary folder in {}: {}; TMPDIR names the folder to make it in",
+         place.string(), reason(errno));
+  }
+  return name;
 }
 
 }  // namespace kilter

@@ -38,4 +38,7 @@ std::string read_file(const std::filesystem::path& path);
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::span<const std::byte>> parts);
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes);
 
+/// A new folder "PREFIXxxxxxx" in the one that TMPDIR names, else in /tmp. Throws io with the system's reason.
+std::filesystem::path make_temporary_folder(std::string_view prefix);
+
 }  // namespace kilter

@@ -56,6 +56,16 @@ std::string unused(const Names& taken, Suffixes& next, std::string_view hint) {
   }
 }
 
+/// Gives the bearer `id` of `name` a free name that starts with `hint`.
+template <class Names, class Suffixes>
+void rename_in(Names& taken, Suffixes& next, std::string& name, int32_t id, std::string_view hint) {
+  if (name == hint) return;
+  std::string fresh = unused(taken, next, hint);
+  taken.erase(name);
+  name = std::move(fresh);
+  taken.emplace(name, id);
+}
+
 }  // namespace
 
 std::string_view attr_type(const Attr& attr) {
@@ -338,21 +348,11 @@ int Graph::remove_dead() {
 std::string Graph::fresh_name(std::string_view hint) const { return unused(value_names_, value_suffixes_, hint); }
 
 void Graph::rename(ValueId id, std::string_view hint) {
-  Value& v = value(id);
-  if (v.name == hint) return;
-  std::string fresh = fresh_name(hint);
-  value_names_.erase(v.name);
-  v.name = std::move(fresh);
-  value_names_.emplace(v.name, id);
+  rename_in(value_names_, value_suffixes_, value(id).name, id, hint);
 }
 
 void Graph::rename_node(NodeId id, std::string_view hint) {
-  Node& n = nodes_.at(static_cast<size_t>(id));
-  if (n.name == hint) return;
-  std::string fresh = unused(node_names_, node_suffixes_, hint);
-  node_names_.erase(n.name);
-  n.name = std::move(fresh);
-  node_names_.emplace(n.name, id);
+  rename_in(node_names_, node_suffixes_, nodes_.at(static_cast<size_t>(id)).name, id, hint);
 }
 
 ValueId Graph::find_value(std::string_view value_name) const {

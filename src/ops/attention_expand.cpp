@@ -43,10 +43,7 @@ class Expansion {
  private:
   const Shape* shape_at(size_t i) const { return ctx_.has(i) ? &ctx_.type(i).shape : nullptr; }
 
-  ValueId ints(std::vector<int64_t> values) {
-    const auto count = static_cast<int64_t>(values.size());
-    return ctx_.builder.constant(Tensor::of<int64_t>({count}, std::span<const int64_t>(values)));
-  }
+  ValueId ints(const std::vector<int64_t>& values) { return ctx_.builder.list(values); }
   ValueId positions(int64_t count, int64_t first, Shape shape) {
     Tensor tensor(DType::i32, std::move(shape));
     for (int64_t i = 0; i < count; ++i) tensor.data<int32_t>()[i] = static_cast<int32_t>(first + i);

@@ -111,18 +111,14 @@ std::vector<ValueId> expand(ExpandContext& ctx) {
   ValueId mean = cast(ctx, ctx.in(3), type);
   ValueId variance = cast(ctx, ctx.in(4), type);
   const Shape parameter = aligned_shape(node, shape);
-  const auto align = [&](ValueId value) {
-    return ctx.add("Reshape", {value, ctx.builder.constant(Tensor::of<int64_t>({static_cast<int64_t>(parameter.size())},
-                                                                               std::span<const int64_t>(parameter)))});
-  };
+  const auto align = [&](ValueId value) { return ctx.add("Reshape", {value, ctx.builder.list(parameter)}); };
   std::vector<ValueId> results = {kNone};
   if (training(node)) {
     std::vector<int64_t> axes;
     for (int64_t d = 0; d < static_cast<int64_t>(shape.size()); ++d) {
       if (d != 1) axes.push_back(d);
     }
-    const ValueId over =
-        ctx.builder.constant(Tensor::of<int64_t>({static_cast<int64_t>(axes.size())}, std::span<const int64_t>(axes)));
+    const ValueId over = ctx.builder.list(axes);
     const auto average = [&](ValueId value) {
       const ValueId wide = ctx.add("ReduceMean", {value, over}, {{"keepdims", int64_t{0}}});
       return shape.size() < 2 ? ctx.add("Reshape", {wide, ctx.builder.constant(Tensor::of<int64_t>({1}, {1}))}) : wide;

@@ -261,6 +261,17 @@ ValueId GraphBuilder::constant(Tensor tensor, std::string name) {
   return graph_.add_constant(std::move(name), std::move(tensor));
 }
 
+ValueId GraphBuilder::list(std::span<const int64_t> values, std::string name) {
+  return constant(Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values), std::move(name));
+}
+
+ValueId GraphBuilder::add_kilter(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, std::string name) {
+  Options options;
+  options.name = std::move(name);
+  options.domain = "kilter";
+  return add(op, std::move(inputs), std::move(attrs), options).front();
+}
+
 ValueId ExpandContext::scalar(DType type, double value) {
   Tensor tensor(type, {});
   const bool number = visit_dtype(type, [&]<class T>(T) { *tensor.data<T>() = convert<T>(value); });

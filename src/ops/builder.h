@@ -44,7 +44,12 @@ class GraphBuilder {
   std::vector<ValueId> add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, const Options& options);
   ValueId add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {}, std::string name = {});
 
+  /// The one output of one of Kilter's own operators.
+  ValueId add_kilter(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, std::string name);
+
   ValueId constant(Tensor tensor, std::string name = "const");
+  /// i64[values.size()].
+  ValueId list(std::span<const int64_t> values, std::string name = "const");
   ValueId input(std::string name, DType type, Shape shape) {
     return graph_.add_input(std::move(name), {type, std::move(shape), {}});
   }

@@ -68,10 +68,7 @@ void reference(ReferenceContext& ctx) {
 std::vector<ValueId> expand(ExpandContext& ctx) {
   const Shape x = ctx.type(0).shape;
   const Shape state = state_shape(ctx.node, x, ctx.type(1).shape);
-  const auto ints = [&](std::vector<int64_t> values) {
-    const auto count = static_cast<int64_t>(values.size());
-    return ctx.builder.constant(Tensor::of<int64_t>({count}, std::span<const int64_t>(values)));
-  };
+  const auto ints = [&](const std::vector<int64_t>& values) { return ctx.builder.list(values); };
   const ValueId past = ctx.has(3) ? ctx.in(3) : ctx.add("Expand", {ctx.scalar(ctx.type(0).dtype, 0), ints(state)});
   const ValueId line = ctx.add("Concat", {past, ctx.in(0)}, {{"axis", int64_t{2}}});
   const ValueId conv = ctx.add("Conv", {line, ctx.in(1), ctx.has(2) ? ctx.in(2) : kNone}, {{"group", state[1]}});

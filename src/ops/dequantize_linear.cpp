@@ -55,10 +55,7 @@ std::vector<ValueId> expand(ExpandContext& ctx) {
   std::vector<ValueId> inputs = {ctx.in(0), spread_operand(ctx, 1, spread)};
   if (ctx.has(2)) inputs.push_back(spread_operand(ctx, 2, spread));
   const DType type = dtype_attr(ctx.node, "output_dtype", ctx.type(1).dtype);
-  GraphBuilder::Options options;
-  options.name = ctx.node.name;
-  options.domain = "kilter";
-  return ctx.builder.add("Dequantize", inputs, {{"to", code_of_dtype(type)}}, options);
+  return {ctx.builder.add_kilter("Dequantize", inputs, {{"to", code_of_dtype(type)}}, ctx.node.name)};
 }
 
 void infer_broadcasting(InferContext& ctx) {

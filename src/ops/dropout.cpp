@@ -36,9 +36,7 @@ std::vector<ValueId> expand(ExpandContext& ctx) {
       }
     });
   }
-  const auto rank = static_cast<int64_t>(type.shape.size());
-  const ValueId shape = ctx.builder.constant(Tensor::of<int64_t>({rank}, type.shape));
-  return {ctx.in(0), ctx.add("ConstantOfShape", {shape}, {{"value", one}})};
+  return {ctx.in(0), ctx.add("ConstantOfShape", {ctx.builder.list(type.shape)}, {{"value", one}})};
 }
 
 }  // namespace

@@ -97,12 +97,9 @@ class Expansion {
   }
 
  private:
-  ValueId list(const Shape& values) {
-    return ctx_.builder.constant(Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values));
-  }
-  ValueId reshaped(ValueId value, const Shape& shape) { return ctx_.add("Reshape", {value, list(shape)}); }
+  ValueId reshaped(ValueId value, const Shape& shape) { return ctx_.add("Reshape", {value, ctx_.builder.list(shape)}); }
   ValueId reduced(ValueId value, const Shape& axes) {
-    return ctx_.add("ReduceSum", {value, list(axes)}, {{"keepdims", int64_t{0}}});
+    return ctx_.add("ReduceSum", {value, ctx_.builder.list(axes)}, {{"keepdims", int64_t{0}}});
   }
   int64_t extent(int32_t label) const { return equation_.extents[static_cast<size_t>(label)]; }
   int64_t extent(const Labels& labels) const {

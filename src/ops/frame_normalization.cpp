@@ -7,19 +7,13 @@ namespace kilter {
 namespace {
 
 void infer(InferContext& ctx) {
-  check_types(Floats{}, ctx, 0);
-  check_same_dtype(ctx);
   const Shape& x = ctx.shape(0);
+  check_parameters(ctx, x.size() > 1 ? x[1] : 0);
   if (x.size() != 4) ctx.error(fmt::format("input 0 of shape {} is no image, expected 4 dimensions", text(x)));
   const int64_t volumes = ctx.node.int_attr("volumes", 1), groups = ctx.node.int_attr("num_groups", 1);
   if (volumes < 1 || groups < 1 || x[0] % volumes != 0 || x[1] % groups != 0) {
     ctx.error(fmt::format("volumes={} and num_groups={} do not divide the frames and channels of an input of shape {}",
                           volumes, groups, text(x)));
-  }
-  for (size_t i = 1; i < 3; ++i) {
-    if (ctx.shape(i) != Shape{x[1]}) {
-      ctx.error(fmt::format("input {} has shape {}, expected {}", i, text(ctx.shape(i)), x[1]));
-    }
   }
   ctx.set(0, ctx.dtype(0), x);
 }

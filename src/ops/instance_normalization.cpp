@@ -4,19 +4,6 @@
 namespace kilter {
 namespace {
 
-void check_parameters(const InferContext& ctx, int64_t extent) {
-  check_types(Floats{}, ctx, 0);
-  check_same_dtype(ctx);
-  if (ctx.rank(0) < 3 && !(ctx.rank(0) == 2 && ctx.node.op->name == "GroupNormalization")) {
-    ctx.error(fmt::format("input 0 has shape {}, expected [N, C, d0, ...]", text(ctx.shape(0))));
-  }
-  for (size_t i = 1; i < 3; ++i) {
-    if (ctx.shape(i) != Shape{extent}) {
-      ctx.error(fmt::format("input {} has shape {}, expected {}", i, text(ctx.shape(i)), extent));
-    }
-  }
-}
-
 void infer_instance(InferContext& ctx) {
   check_parameters(ctx, ctx.rank(0) > 1 ? ctx.shape(0)[1] : 0);
   ctx.set(0, ctx.dtype(0), ctx.shape(0));

@@ -50,7 +50,7 @@ std::vector<ValueId> expand(ExpandContext& ctx) {
   const bool narrow = type == DType::f16 || type == DType::bf16;
   const auto converted = [&](ValueId v, DType to) { return ctx.add("Cast", {v}, {{"to", code_of_dtype(to)}}); };
   const std::vector<int64_t> axes = axes_of(ctx.node, static_cast<int64_t>(ctx.type(0).shape.size()));
-  const ValueId over = ctx.builder.constant(Tensor::of<int64_t>({static_cast<int64_t>(axes.size())}, axes));
+  const ValueId over = ctx.builder.list(axes);
   const ValueId x = narrow ? converted(ctx.in(0), DType::f32) : ctx.in(0);
   const ValueId centred = ctx.add("Sub", {x, ctx.add("ReduceMean", {x, over})});
   const ValueId variance = ctx.add("ReduceMean", {ctx.add("Mul", {centred, centred}), over});

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ops/elementwise.h"
 #include "ops/onnx_dtype.h"
 
 namespace kilter {
@@ -44,6 +45,19 @@ void scale_and_shift(std::vector<double>& values, const Shape& shape, const Tens
     values[i] = values[i] * factor[static_cast<size_t>(at[0])] + shift[static_cast<size_t>(at[1])];
     ++i;
   });
+}
+
+void check_parameters(const InferContext& ctx, int64_t extent) {
+  check_types(Floats{}, ctx, 0);
+  check_same_dtype(ctx);
+  if (ctx.rank(0) < 3 && !(ctx.rank(0) == 2 && ctx.node.op->name == "GroupNormalization")) {
+    ctx.error(fmt::format("input 0 has shape {}, expected [N, C, d0, ...]", text(ctx.shape(0))));
+  }
+  for (size_t i = 1; i < 3; ++i) {
+    if (ctx.shape(i) != Shape{extent}) {
+      ctx.error(fmt::format("input {} has shape {}, expected {}", i, text(ctx.shape(i)), extent));
+    }
+  }
 }
 
 Shape channel_shape(int64_t channels, int64_t rank) {

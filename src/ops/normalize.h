@@ -25,6 +25,10 @@ Normalized normalize(const Tensor& x, int64_t block, double epsilon, bool centre
 /// values[i] * scale[i] + bias[i], where scale and bias broadcast to `shape`; an undefined tensor is left out.
 void scale_and_shift(std::vector<double>& values, const Shape& shape, const Tensor& scale, const Tensor& bias);
 
+/// Inputs 0 to 2 as x [N, C, d0, ...] (for GroupNormalization also [N, C]), scale and bias of `extent` elements, all of
+/// one float type; errors through the context.
+void check_parameters(const InferContext& ctx, int64_t extent);
+
 /// [C, 1, ..., 1] with `rank` - 1 dimensions: a parameter per channel that broadcasts to [N, C, ...].
 Shape channel_shape(int64_t channels, int64_t rank);
 

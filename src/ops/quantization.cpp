@@ -59,9 +59,7 @@ ValueId spread_operand(ExpandContext& ctx, size_t i, const QuantSpread& spread) 
   const ValueId value = ctx.in(i);
   const Shape shape = ctx.type(i).shape;
   const Shape& x = ctx.type(0).shape;
-  const auto list = [&](const Shape& values) {
-    return ctx.builder.constant(Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values));
-  };
+  const auto list = [&](const Shape& values) { return ctx.builder.list(values); };
   const auto reshaped = [&](ValueId v, const Shape& to) { return ctx.add("Reshape", {v, list(to)}); };
   const auto axis = static_cast<size_t>(spread.axis);
   if (spread.granularity == Granularity::tensor) return shape.empty() ? value : reshaped(value, {});

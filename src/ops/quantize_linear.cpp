@@ -72,11 +72,8 @@ std::vector<ValueId> expand(ExpandContext& ctx) {
     inputs.push_back(spread_operand(ctx, 2, spread));
   }
   const DType precision = precision_of(ctx.node, ctx.type(1).dtype);
-  GraphBuilder::Options options;
-  options.name = ctx.node.name;
-  options.domain = "kilter";
-  return ctx.builder.add("Quantize", inputs, {{"to", code_of_dtype(type)}, {"precision", code_of_dtype(precision)}},
-                         options);
+  return {ctx.builder.add_kilter(
+      "Quantize", inputs, {{"to", code_of_dtype(type)}, {"precision", code_of_dtype(precision)}}, ctx.node.name)};
 }
 
 void infer_broadcasting(InferContext& ctx) {

@@ -35,9 +35,7 @@ std::vector<ValueId> expand(ExpandContext& ctx) {
   const ValueId sum = ctx.add("Log", {reduce_as(ctx, "ReduceSum", shifted, keepdims)});
   if (!keepdims && ctx.builder.type(top).shape != ctx.builder.type(sum).shape) {
     const Shape shape = ctx.builder.type(sum).shape;
-    const auto rank = static_cast<int64_t>(shape.size());
-    const ValueId target = ctx.builder.constant(Tensor::of<int64_t>({rank}, std::span<const int64_t>(shape)));
-    top = ctx.add("Reshape", {top, target}, {{"allowzero", int64_t{1}}});
+    top = ctx.add("Reshape", {top, ctx.builder.list(shape)}, {{"allowzero", int64_t{1}}});
   }
   return {narrowed(ctx, ctx.add("Add", {sum, top}), type)};
 }

@@ -45,9 +45,7 @@ ValueId reduce_as(ExpandContext& ctx, std::string_view op, ValueId x, bool keepd
   if (ctx.has(1)) {
     inputs.push_back(ctx.in(1));
   } else if (ctx.node.has_attr("axes")) {
-    const std::vector<int64_t> axes = ctx.node.ints_attr("axes");
-    const auto count = static_cast<int64_t>(axes.size());
-    inputs.push_back(ctx.builder.constant(Tensor::of<int64_t>({count}, std::span<const int64_t>(axes))));
+    inputs.push_back(ctx.builder.list(ctx.node.ints_attr("axes")));
   }
   Attrs attrs = {{"keepdims", int64_t{keepdims}},
                  {"noop_with_empty_axes", ctx.node.int_attr("noop_with_empty_axes", 0)}};

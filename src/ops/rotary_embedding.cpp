@@ -125,9 +125,7 @@ class Expansion {
   }
 
  private:
-  ValueId list(const Shape& values) {
-    return ctx_.builder.constant(Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values));
-  }
+  ValueId list(const Shape& values) { return ctx_.builder.list(values); }
   ValueId reshaped(ValueId v, const Shape& shape) { return ctx_.add("Reshape", {v, list(shape)}); }
   ValueId mul(ValueId a, ValueId b) { return ctx_.add("Mul", {a, b}); }
   ValueId joined(const std::vector<ValueId>& parts) { return ctx_.add("Concat", parts, {{"axis", int64_t{-1}}}); }

@@ -178,6 +178,30 @@ Window global_window(const Node& node, const Shape& x) {
   return window;
 }
 
+Attrs window_attrs(const Window& window) {
+  std::vector<int64_t> pads = window.pads_begin;
+  pads.insert(pads.end(), window.pads_end.begin(), window.pads_end.end());
+  return {
+      {"kernel_shape", window.kernel}, {"strides", window.strides}, {"dilations", window.dilations}, {"pads", pads}};
+}
+
+Attrs pool_attrs(const Node& node, const Window& window) {
+  Attrs attrs = window_attrs(window);
+  // ceil_mode means nothing beside auto_pad.
+  if (auto_pad_of(node) == AutoPad::none) attrs["ceil_mode"] = node.int_attr("ceil_mode", 0);
+  if (node.op->name == "AveragePool") attrs["count_include_pad"] = node.int_attr("count_include_pad", 0);
+  return attrs;
+}
+
+std::vector<int64_t> output_padding(const Window& window) {
+  std::vector<int64_t> more;
+  for (size_t a = 0; a < window.rank(); ++a) {
+    const int64_t spread = (window.in[a] - 1) * window.strides[a] + window.span(a);
+    more.push_back(window.out[a] - (spread - window.pads_begin[a] - window.pads_end[a]));
+  }
+  return more;
+}
+
 Range inside(int64_t count, int64_t stride, int64_t offset, int64_t limit) {
   Range range;
   range.begin = offset >= 0 ? 0 : std::min(count, (-offset + stride - 1) / stride);

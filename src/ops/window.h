@@ -44,6 +44,13 @@ Window pool_window(const Node& node, const Shape& x);
 /// The window that covers all of the spatial axes of x once: global pooling.
 Window global_window(const Node& node, const Shape& x);
 
+/// The attributes of a node that slides this window: kernel_shape, strides, dilations, pads.
+Attrs window_attrs(const Window& window);
+/// Those of a pool like `node` that slides `window` instead of its own, with ceil_mode and count_include_pad as there.
+Attrs pool_attrs(const Node& node, const Window& window);
+/// Of a transposed convolution: what its output has beyond what kernel, strides and pads make, per axis.
+std::vector<int64_t> output_padding(const Window& window);
+
 /// Which positions along an axis keep `position * stride + offset` inside [0, limit): [begin, end) within [0, count).
 struct Range {
   int64_t begin = 0;

@@ -97,10 +97,7 @@ class Canonical {
   }
 
   ValueId reshape(ValueId x, const Shape& shape, const std::string& name) {
-    return b_.add(
-        "Reshape",
-        {x, b_.constant(Tensor::of<int64_t>({static_cast<int64_t>(shape.size())}, std::span<const int64_t>(shape)))},
-        {}, name);
+    return b_.add("Reshape", {x, b_.list(shape)}, {}, name);
   }
 
   std::optional<ValueId> gemm(const Node& node) {
@@ -157,13 +154,11 @@ class Canonical {
     return b_.add("Add", {scaled, b_.constant(add, node.name + ".shift")}, {}, node.name);
   }
 
-  /// Attributes of a window over [n,c,1,w] for one over [n,c,w].
-  static Attrs with_row(const Window& w) {
-    using Ints = std::vector<int64_t>;
-    return {{"kernel_shape", Ints{1, w.kernel[0]}},
-            {"strides", Ints{1, w.strides[0]}},
-            {"dilations", Ints{1, w.dilations[0]}},
-            {"pads", Ints{0, w.pads_begin[0], 0, w.pads_end[0]}}};
+  /// The window over [n,c,1,w] for one over [n,c,w].
+  static Window with_row(Window w) {
+    for (auto* ones : {&w.kernel, &w.strides, &w.dilations, &w.in, &w.out}) ones->insert(ones->begin(), 1);
+    for (auto* zeros : {&w.pads_begin, &w.pads_end}) zeros->insert(zeros->begin(), 0);
+    return w;
   }
 
   /// The node over an image of one row, between reshapes.
@@ -182,7 +177,7 @@ class Canonical {
   std::optional<ValueId> conv1d(const Node& node) {
     const Tensor* w = constant(node.inputs[1]);
     if (!f32(node.inputs[0]) || w == nullptr || !context_.take()) return std::nullopt;
-    Attrs attrs = with_row(conv_window(node, type(node.inputs[0]).shape, w->shape()));
+    Attrs attrs = window_attrs(with_row(conv_window(node, type(node.inputs[0]).shape, w->shape())));
     attrs["group"] = node.int_attr("group", 1);
     return over_row(node, attrs);
   }
@@ -219,17 +214,12 @@ class Canonical {
     pads.insert(pads.end(), {0, 0});
     pads.insert(pads.end(), win.pads_end.begin(), win.pads_end.end());
     if (std::all_of(pads.begin(), pads.end(), [](int64_t p) { return p == 0; })) return node.inputs[0];
-    const auto count = static_cast<int64_t>(pads.size());
-    const ValueId list = b_.constant(Tensor::of<int64_t>({count}, std::span<const int64_t>(pads)));
-    return b_.add("Pad", {node.inputs[0], list}, {}, node.name + ".padded");
+    return b_.add("Pad", {node.inputs[0], b_.list(pads)}, {}, node.name + ".padded");
   }
 
   ValueId strided_view(ValueId x, const std::vector<int64_t>& shape, const std::vector<int64_t>& strides,
                        const std::string& name) {
-    GraphBuilder::Options options;
-    options.domain = "kilter";
-    options.name = name;
-    return b_.add("StridedView", {x}, {{"offset", int64_t{0}}, {"shape", shape}, {"strides", strides}}, options)[0];
+    return b_.add_kilter("StridedView", {x}, {{"offset", int64_t{0}}, {"shape", shape}, {"strides", strides}}, name);
   }
 
   static bool dilated(const Node& node) {
@@ -258,13 +248,10 @@ class Canonical {
 
   std::optional<ValueId> conv_transpose1d(const Node& node) {
     const Tensor* w = constant(node.inputs[1]);
-    if (!f32(node.inputs[0]) || w == nullptr) return std::nullopt;
-    const Shape& x = type(node.inputs[0]).shape;
-    const Window win = conv_transpose_window(node, x, w->shape());
-    if (!context_.take()) return std::nullopt;
-    Attrs attrs = with_row(win);
-    const int64_t full = (win.in[0] - 1) * win.strides[0] + win.span(0) - win.pads_begin[0] - win.pads_end[0];
-    attrs["output_padding"] = std::vector<int64_t>{0, win.out[0] - full};
+    if (!f32(node.inputs[0]) || w == nullptr || !context_.take()) return std::nullopt;
+    const Window win = with_row(conv_transpose_window(node, type(node.inputs[0]).shape, w->shape()));
+    Attrs attrs = window_attrs(win);
+    attrs["output_padding"] = output_padding(win);
     attrs["group"] = node.int_attr("group", 1);
     return over_row(node, attrs);
   }
@@ -272,13 +259,7 @@ class Canonical {
   std::optional<ValueId> pool1d(const Node& node) {
     const bool indices = node.outputs.size() > 1 && node.outputs[1] != kNone;
     if (!f32(node.inputs[0]) || indices || !context_.take()) return std::nullopt;
-    const Window win = pool_window(node, type(node.inputs[0]).shape);
-    Attrs attrs = with_row(win);
-    const std::string pad = node.string_attr("auto_pad", "NOTSET");
-    const bool declared = pad.empty() || pad == "NOTSET";  // ceil_mode means nothing beside the others
-    if (declared) attrs["ceil_mode"] = node.int_attr("ceil_mode", 0);
-    if (node.op->name == "AveragePool") attrs["count_include_pad"] = node.int_attr("count_include_pad", 0);
-    return over_row(node, attrs);
+    return over_row(node, pool_attrs(node, with_row(pool_window(node, type(node.inputs[0]).shape))));
   }
 
   /// Phases that do not overlap are channels of one convolution. With few output channels the phases one by one would
@@ -368,9 +349,7 @@ class Canonical {
   }
 
   ValueId reduce(const Node& node, std::string_view op, const std::vector<int64_t>& axes) {
-    const ValueId constant_axes = b_.constant(
-        Tensor::of<int64_t>({static_cast<int64_t>(axes.size())}, std::span<const int64_t>(axes)), node.name + ".axes");
-    return b_.add(op, {node.inputs[0], constant_axes}, {{"keepdims", int64_t{1}}}, node.name);
+    return b_.add(op, {node.inputs[0], b_.list(axes, node.name + ".axes")}, {{"keepdims", int64_t{1}}}, node.name);
   }
 
   std::optional<ValueId> keep_dims(const Node& node) {

@@ -289,10 +289,8 @@ class AttentionRecogniser {
   ValueId viewed(const Source& s, const std::string& name) {
     const Shape& own = graph_.type(s.value).shape;
     if (s.offset == 0 && s.shape == own && same_places(s)) return s.value;
-    GraphBuilder::Options options;
-    options.name = name, options.domain = "kilter", options.opset = 1;
-    return b_.add("StridedView", {s.value}, {{"offset", s.offset}, {"shape", s.shape}, {"strides", s.strides}}, options)
-        .front();
+    return b_.add_kilter("StridedView", {s.value}, {{"offset", s.offset}, {"shape", s.shape}, {"strides", s.strides}},
+                         name);
   }
 
   static bool same_places(const Source& s) {

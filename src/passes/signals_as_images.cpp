@@ -149,8 +149,7 @@ class Signals {
     options.output_count = node.outputs.size();
     Attrs attrs = node.attrs;
     if (node.op->family == Family::reduce) {
-      const std::vector<int64_t> axes{2, 3};
-      const ValueId list = b_.constant(Tensor::of<int64_t>({2}, std::span<const int64_t>(axes)), node.name + ".axes");
+      const ValueId list = b_.list(std::vector<int64_t>{2, 3}, node.name + ".axes");
       return {b_.add(node.op->name, {image_of(node.inputs[0]), list}, {{"keepdims", int64_t{1}}}, node.name)};
     }
     if (node.op->name == "Concat") {
@@ -179,9 +178,7 @@ class Signals {
   }
 
   ValueId reshaped(ValueId v, const Shape& shape, const std::string& name) {
-    const auto rank = static_cast<int64_t>(shape.size());
-    return b_.add("Reshape", {v, b_.constant(Tensor::of<int64_t>({rank}, std::span<const int64_t>(shape)))},
-                  {{"allowzero", int64_t{1}}}, name);
+    return b_.add("Reshape", {v, b_.list(shape)}, {{"allowzero", int64_t{1}}}, name);
   }
 
   Graph& graph_;

@@ -108,9 +108,7 @@ class Simplifier {
       return std::nullopt;
     if (!context_.take()) return std::nullopt;
     const Shape& shape = type(node.outputs[0]).shape;
-    const ValueId target =
-        b_.constant(Tensor::of<int64_t>({static_cast<int64_t>(shape.size())}, std::span<const int64_t>(shape)));
-    return b_.add("Reshape", {before->inputs[0], target}, {{"allowzero", int64_t{1}}}, node.name);
+    return b_.add("Reshape", {before->inputs[0], b_.list(shape)}, {{"allowzero", int64_t{1}}}, node.name);
   }
 
   std::vector<int64_t> perm_of(const Node& node) const {

@@ -54,8 +54,7 @@ class Splitter {
 
  private:
   ValueId reshaped(ValueId x, const Shape& shape, const std::string& name) {
-    const auto rank = static_cast<int64_t>(shape.size());
-    return b_.add("Reshape", {x, b_.constant(Tensor::of<int64_t>({rank}, std::span<const int64_t>(shape)))}, {}, name);
+    return b_.add("Reshape", {x, b_.list(shape)}, {}, name);
   }
 
   /// [.., .., directions * gates * hidden], leading extents as x has them.

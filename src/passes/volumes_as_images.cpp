@@ -29,17 +29,11 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-/// What lies behind the depth of a window, without it.
-Ints behind(const Ints& all) { return {all.begin() + 1, all.end()}; }
-
-Attrs of_images(const Window& w) {
-  Ints pads = behind(w.pads_begin);
-  const Ints end = behind(w.pads_end);
-  pads.insert(pads.end(), end.begin(), end.end());
-  return {{"kernel_shape", behind(w.kernel)},
-          {"strides", behind(w.strides)},
-          {"dilations", behind(w.dilations)},
-          {"pads", pads}};
+/// A window without its depth.
+Window of_images(Window w) {
+  for (auto* all : {&w.kernel, &w.strides, &w.dilations, &w.pads_begin, &w.pads_end, &w.in, &w.out})
+    all->erase(all->begin());
+  return w;
 }
 
 /// Of filters [a, b, depth, ...] those at depths `at`, side by side in dimension 1: [a, at.size() * b, ...], or
@@ -119,9 +113,7 @@ class Volumes {
 
   ValueId reshaped(ValueId v, const Shape& shape, const std::string& name) {
     if (type(v).shape == shape) return v;
-    const auto rank = static_cast<int64_t>(shape.size());
-    return b_.add("Reshape", {v, b_.constant(Tensor::of<int64_t>({rank}, std::span<const int64_t>(shape)))},
-                  {{"allowzero", int64_t{1}}}, name);
+    return b_.add("Reshape", {v, b_.list(shape)}, {{"allowzero", int64_t{1}}}, name);
   }
 
   /// Depth and channels exchanged, where both are more than one.
@@ -164,12 +156,11 @@ class Volumes {
     return padded_[key] = reshaped(joined, {volumes * (depth + before + after), s[1], s[2], s[3]}, name);
   }
 
-  ValueId of_kilter(std::string_view op, const std::vector<ValueId>& inputs, const Attrs& attrs,
-                    const std::string& name) {
-    GraphBuilder::Options options;
-    options.domain = "kilter";
-    options.name = name;
-    return b_.add(op, inputs, attrs, options)[0];
+  /// Those that a window reads over the depth.
+  ValueId padded(ValueId frames, int64_t volumes, const Window& win, float value) {
+    const int64_t reach = (win.out[0] - 1) * win.strides[0] + win.span(0);
+    const int64_t after = std::max<int64_t>(reach - win.pads_begin[0] - win.in[0], 0);
+    return padded(frames, volumes, win.pads_begin[0], after, value);
   }
 
   struct Run {
@@ -177,7 +168,7 @@ class Volumes {
   };
   ValueId runs(ValueId frames, const Run& r, const std::string& name) {
     if (r.first == 0 && r.stride == 1 && r.frames == 1 && r.volumes * r.count == type(frames).shape[0]) return frames;
-    return of_kilter(
+    return b_.add_kilter(
         "Frames", {frames},
         {{"volumes", r.volumes}, {"first", r.first}, {"count", r.count}, {"stride", r.stride}, {"frames", r.frames}},
         name);
@@ -201,11 +192,9 @@ class Volumes {
     const Shape x = type(node.inputs[0]).shape;
     const Window win = conv_window(node, x, w->shape());
     const int64_t groups = node.int_attr("group", 1), depth = win.kernel[0], step = win.dilations[0];
-    Attrs attrs = of_images(win);
+    Attrs attrs = window_attrs(of_images(win));
     attrs["group"] = groups;
-    const int64_t reach = (win.out[0] - 1) * win.strides[0] + win.span(0);
-    const int64_t after = std::max<int64_t>(reach - win.pads_begin[0] - x[2], 0);
-    const ValueId all = padded(frames_of(node.inputs[0]), x[0], win.pads_begin[0], after, 0);
+    const ValueId all = padded(frames_of(node.inputs[0]), x[0], win, 0);
     const bool at_once = depth == 1 || (groups == 1 && step == 1);
     ValueId sum = kNone;
     for (int64_t first = 0; first < depth; first += at_once ? depth : 1) {
@@ -232,14 +221,9 @@ class Volumes {
     const bool one_tap = win.kernel[0] == stride;  // of each phase
     const bool dilated = std::any_of(win.dilations.begin(), win.dilations.end(), [](int64_t d) { return d != 1; });
     if (dilated || win.kernel[0] < stride || (groups > 1 && !one_tap) || !context_.take()) return kNone;
-    Attrs attrs = of_images(win);
+    Attrs attrs = window_attrs(of_images(win));
     attrs["group"] = groups;
-    Ints more;
-    for (size_t a = 1; a < 3; ++a) {
-      const int64_t full = (win.in[a] - 1) * win.strides[a] + win.span(a) - win.pads_begin[a] - win.pads_end[a];
-      more.push_back(win.out[a] - full);
-    }
-    attrs["output_padding"] = more;
+    attrs["output_padding"] = output_padding(of_images(win));
     const int64_t count = ceil_div(win.out[0], stride);
     const int64_t before = (win.kernel[0] - 1) / stride;
     const int64_t after = std::max<int64_t>(count + (stride - 1 + win.pads_begin[0]) / stride - x[2], 0);
@@ -269,15 +253,9 @@ class Volumes {
     const Shape x = type(node.inputs[0]).shape;
     const Window win = pool_window(node, x);
     const bool mean = node.op->name == "AveragePool";
-    Attrs attrs = of_images(win);
-    const std::string pad = node.string_attr("auto_pad", "NOTSET");
-    if (pad.empty() || pad == "NOTSET") attrs["ceil_mode"] = node.int_attr("ceil_mode", 0);
-    if (mean) attrs["count_include_pad"] = node.int_attr("count_include_pad", 0);
-    const ValueId flat = b_.add(node.op->name, {frames_of(node.inputs[0])}, attrs, node.name);
-    const int64_t reach = (win.out[0] - 1) * win.strides[0] + win.span(0);
-    const int64_t after = std::max<int64_t>(reach - win.pads_begin[0] - x[2], 0);
-    const float outside = mean ? 0 : -std::numeric_limits<float>::infinity();
-    const ValueId all = padded(flat, x[0], win.pads_begin[0], after, outside);
+    const ValueId flat =
+        b_.add(node.op->name, {frames_of(node.inputs[0])}, pool_attrs(node, of_images(win)), node.name);
+    const ValueId all = padded(flat, x[0], win, mean ? 0 : -std::numeric_limits<float>::infinity());
     std::vector<ValueId> frames;
     for (int64_t k = 0; k < win.kernel[0]; ++k)
       frames.push_back(runs(all, {x[0], k * win.dilations[0], win.out[0], win.strides[0], 1}, node.name + ".read"));
@@ -321,11 +299,11 @@ class Volumes {
     const bool groups = node.op->name == "GroupNormalization" && node.opset >= 21;
     if ((!instance && !groups) || !has_frames(node.inputs[0]) || !context_.take()) return kNone;
     const Shape x = type(node.inputs[0]).shape;
-    return of_kilter("FrameNormalization", {frames_of(node.inputs[0]), node.inputs[1], node.inputs[2]},
-                     {{"volumes", x[0]},
-                      {"num_groups", instance ? x[1] : node.int_attr("num_groups", 1)},
-                      {"epsilon", node.float_attr("epsilon", 1e-5F)}},
-                     node.name);
+    return b_.add_kilter("FrameNormalization", {frames_of(node.inputs[0]), node.inputs[1], node.inputs[2]},
+                         {{"volumes", x[0]},
+                          {"num_groups", instance ? x[1] : node.int_attr("num_groups", 1)},
+                          {"epsilon", node.float_attr("epsilon", 1e-5F)}},
+                         node.name);
   }
 
   /// To one element a channel: first within frames, then over them.
@@ -336,11 +314,8 @@ class Volumes {
         reduced_axes(view(graph_, node)) != Ints{2, 3, 4} || !context_.take())
       return kNone;
     const Shape x = type(node.inputs[0]).shape;
-    const auto reduced = [&](ValueId v, Ints axes) {
-      const auto rank = static_cast<int64_t>(axes.size());
-      const ValueId list =
-          b_.constant(Tensor::of<int64_t>({rank}, std::span<const int64_t>(axes)), node.name + ".axes");
-      return b_.add(node.op->name, {v, list}, {{"keepdims", int64_t{1}}}, node.name);
+    const auto reduced = [&](ValueId v, const Ints& axes) {
+      return b_.add(node.op->name, {v, b_.list(axes, node.name + ".axes")}, {{"keepdims", int64_t{1}}}, node.name);
     };
     const ValueId flat = reduced(frames_of(node.inputs[0]), {2, 3});
     const ValueId deep = reduced(reshaped(flat, {x[0], x[2], x[1]}, node.name + ".flat"), {1});

@@ -45,9 +45,7 @@ ValueId Net::weight(const std::string& name, Shape shape, float deviation) {
   return weight(name, std::move(shape), -bound, bound);
 }
 
-ValueId Net::ints(const std::string& name, const std::vector<int64_t>& values) {
-  return builder_.constant(Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values), name);
-}
+ValueId Net::ints(const std::string& name, const std::vector<int64_t>& values) { return builder_.list(values, name); }
 
 ValueId Net::conv(const std::string& path, ValueId x, const ConvSpec& spec) {
   const int64_t in = channels(x) / spec.group;

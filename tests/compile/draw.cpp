@@ -14,9 +14,7 @@ ValueId SweepNet::input(const Shape& shape) {
   return b.input("x" + std::to_string(inputs_.size() - 1), DType::f32, shape);
 }
 
-ValueId SweepNet::list(const std::vector<int64_t>& numbers) {
-  return b.constant(Tensor::of<int64_t>({static_cast<int64_t>(numbers.size())}, std::span<const int64_t>(numbers)));
-}
+ValueId SweepNet::list(const std::vector<int64_t>& numbers) { return b.list(numbers); }
 
 ValueId SweepNet::elementwise(ValueId v) {
   for (int64_t left = draw.between(0, 3); left > 0; --left) {
