@@ -12,6 +12,7 @@
 #elif defined(__aarch64__)
 #include <fmt/format.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #endif
 
 namespace kilter {
@@ -52,15 +53,17 @@ constexpr std::array kX86Rows = {
 struct ArmRow {
   const char* name;
   uint64_t hwcap, hwcap2;
+  int32_t sve_bytes = 0;  ///< of its registers; 0: any
 };
 constexpr uint64_t bit(int n) { return uint64_t{1} << n; }
 constexpr std::array kArmRows = {
-    ArmRow{"fp-armv8", bit(0), 0}, ArmRow{"neon", bit(1), 0},
-    ArmRow{"rdm", bit(12), 0},     ArmRow{"fullfp16", bit(9) | bit(10), 0},
-    ArmRow{"dotprod", bit(20), 0}, ArmRow{"complxnum", bit(14), 0},
-    ArmRow{"fp16fml", bit(23), 0}, ArmRow{"bf16", 0, bit(14)},
-    ArmRow{"i8mm", 0, bit(13)},    ArmRow{"sve", bit(22), 0},
-    ArmRow{"sve2", 0, bit(1)},
+    ArmRow{"fp-armv8", bit(0), 0},    ArmRow{"neon", bit(1), 0},
+    ArmRow{"rdm", bit(12), 0},        ArmRow{"fullfp16", bit(9) | bit(10), 0},
+    ArmRow{"dotprod", bit(20), 0},    ArmRow{"complxnum", bit(14), 0},
+    ArmRow{"fp16fml", bit(23), 0},    ArmRow{"bf16", 0, bit(14)},
+    ArmRow{"i8mm", 0, bit(13)},       ArmRow{"sve", bit(22), 0},
+    ArmRow{"sve2", 0, bit(1)},        ArmRow{"sve256", bit(22), 0, 32},
+    ArmRow{"sve512", bit(22), 0, 64},
 };
 
 template <class Rows>
@@ -110,12 +113,20 @@ uint64_t midr() { return 0; }
 
 #elif defined(__aarch64__)
 
+/// Of this process (a system may give it less than the processor has); 0 without SVE.
+int32_t sve_bytes() {
+  const int answer = prctl(PR_SVE_GET_VL);
+  return answer < 0 ? 0 : answer & PR_SVE_VL_LEN_MASK;
+}
+
 std::vector<std::string> detect() {
   const uint64_t hwcap = getauxval(AT_HWCAP);
   const uint64_t hwcap2 = getauxval(AT_HWCAP2);
+  const int32_t length = sve_bytes();
   std::vector<std::string> features;
   for (const ArmRow& row : kArmRows) {
-    if ((hwcap & row.hwcap) == row.hwcap && (hwcap2 & row.hwcap2) == row.hwcap2) features.emplace_back(row.name);
+    const bool has = (hwcap & row.hwcap) == row.hwcap && (hwcap2 & row.hwcap2) == row.hwcap2;
+    if (has && (row.sve_bytes == 0 || row.sve_bytes == length)) features.emplace_back(row.name);
   }
   return features;
 }
@@ -145,6 +156,11 @@ const std::vector<std::string>& known_cpu_features(Arch arch) {
   static const std::vector<std::string> x86 = names(kX86Rows);
   static const std::vector<std::string> arm = names(kArmRows);
   return arch == Arch::x86_64 ? x86 : arm;
+}
+
+std::string_view sve_length(int32_t vector_bytes) {
+  const auto row = std::ranges::find_if(kArmRows, [&](const ArmRow& r) { return r.sve_bytes == vector_bytes; });
+  return vector_bytes == 0 || row == kArmRows.end() ? "" : row->name;
 }
 
 const std::vector<std::string>& cpu_features() {

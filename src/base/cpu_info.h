@@ -25,8 +25,11 @@ constexpr Arch kThisArch =
 /// The instruction set extensions that Kilter tells apart, by LLVM's names, in a fixed order. x86-64: sse3, ssse3,
 /// sse4.1, sse4.2, popcnt, avx, f16c, fma, avx2, bmi, bmi2, lzcnt, movbe, avx512f, avx512bw, avx512cd, avx512dq,
 /// avx512vl, avx512vnni, avx512bf16, avx512vbmi, avxvnni, avx512fp16. AArch64: fp-armv8, neon, rdm, fullfp16, dotprod,
-/// complxnum, fp16fml, bf16, i8mm, sve, sve2.
+/// complxnum, fp16fml, bf16, i8mm, sve, sve2, and two of Kilter's own: sve256 and sve512, SVE with registers of just so
+/// many bits.
 const std::vector<std::string>& known_cpu_features(Arch arch = kThisArch);
+/// That of SVE with registers of `vector_bytes`; empty where NEON's 16 bytes do.
+std::string_view sve_length(int32_t vector_bytes);
 /// Those that the processor has and whose registers the operating system saves, in the same order.
 const std::vector<std::string>& cpu_features();
 bool cpu_has(std::string_view feature);

@@ -63,11 +63,18 @@ std::vector<std::string_view> native_candidates() {
 
 // Part numbers of MIDR_EL1: the processors' technical reference manuals.
 std::vector<std::string_view> native_candidates() {
-  constexpr uint64_t kArm = 0x41, kCortexA72 = 0xd08, kNeoverseN1 = 0xd0c;
+  struct Part {
+    uint64_t implementer, part;
+    std::string_view name;
+  };
+  constexpr std::array kParts = {Part{0x41, 0xd08, "cortex-a72"},  Part{0x41, 0xd0c, "neoverse-n1"},
+                                 Part{0x41, 0xd49, "neoverse-n2"}, Part{0x41, 0xd40, "neoverse-v1"},
+                                 Part{0x41, 0xd4f, "neoverse-v2"}, Part{0x46, 0x001, "a64fx"}};
   const uint64_t implementer = arm_midr() >> 24 & 0xff, part = arm_midr() >> 4 & 0xfff;
   std::vector<std::string_view> names;
-  if (implementer == kArm && part == kNeoverseN1) names.emplace_back("neoverse-n1");
-  if (implementer == kArm && part == kCortexA72) names.emplace_back("cortex-a72");
+  for (const Part& p : kParts) {
+    if (p.implementer == implementer && p.part == part) names.emplace_back(p.name);
+  }
   names.emplace_back("aarch64");
   return names;
 }

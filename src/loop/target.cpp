@@ -59,6 +59,20 @@ constexpr TargetLimits neon(int32_t loads_per_cycle, const Memory& m) {
   return limits;
 }
 
+/// Registers of `bytes` whose loads and stores are masked at full speed.
+constexpr TargetLimits sve(int32_t bytes, const Memory& m) {
+  TargetLimits limits = neon(2, m);
+  limits.vector_bytes = bytes;
+  limits.masks = true;
+  return limits;
+}
+/// Twice the multipliers of others.
+constexpr TargetLimits wide_neon(const Memory& m) {
+  TargetLimits limits = neon(3, m);
+  limits.fmas_per_cycle = 4;
+  return limits;
+}
+
 // Of the server part of each generation; the general rows take what nearly every machine of their level has. Rates and
 // distances were measured on Zen 5 and on Sapphire Rapids and its successors: a mesh has a slow L3, and its cores want
 // streams prefetched within a page.
@@ -95,6 +109,11 @@ constexpr std::array kRows = {
     TargetRow{"aarch64", "generic", "any AArch64 (Armv8-A with NEON)", neon(1, shared(32, 256, 1)), Arch::aarch64},
     TargetRow{"cortex-a72", "cortex-a72", "Arm Cortex-A72", neon(1, shared(32, 256, 1)), Arch::aarch64},
     TargetRow{"neoverse-n1", "neoverse-n1", "Arm Neoverse N1", neon(2, mesh(64, 1024, 32)), Arch::aarch64},
+    TargetRow{"neoverse-n2", "neoverse-n2", "Arm Neoverse N2", neon(3, mesh(64, 1024, 32)), Arch::aarch64},
+    TargetRow{"neoverse-v1", "neoverse-v1", "Arm Neoverse V1 (SVE, 256 bits)", sve(32, mesh(64, 1024, 32)),
+              Arch::aarch64},
+    TargetRow{"neoverse-v2", "neoverse-v2", "Arm Neoverse V2", wide_neon(mesh(64, 1024, 32)), Arch::aarch64},
+    TargetRow{"a64fx", "a64fx", "Fujitsu A64FX (SVE, 512 bits)", sve(64, shared(64, 512, 8)), Arch::aarch64},
 };
 
 std::string legal_names() {
@@ -135,6 +154,7 @@ Features features_of(const Target& target) {
     fail(ErrorKind::usage, "target '{}': attribute '{}': expected + or - and one of {}", target.name, attribute,
          join(known_attributes(row->arch), ", "));
   }
+  if (!f.contains("sve")) f.erase(sve_length(row->limits.vector_bytes));
   return f;
 }
 

@@ -66,7 +66,13 @@ Features x86_features(const TargetRow& row) {
 
 Features arm_features(const TargetRow& row) {
   Features f = {"fp-armv8", "neon"};
-  if (row.name == "neoverse-n1") f.insert({"rdm", "fullfp16", "dotprod"});
+  const auto is = [&](auto... names) { return ((row.name == names) || ...); };
+  if (is("neoverse-n1")) f.insert({"rdm", "fullfp16", "dotprod"});
+  if (is("a64fx")) f.insert({"rdm", "fullfp16", "complxnum", "sve"});
+  if (is("neoverse-v1", "neoverse-n2", "neoverse-v2"))
+    f.insert({"rdm", "fullfp16", "dotprod", "complxnum", "fp16fml", "bf16", "i8mm", "sve"});
+  if (is("neoverse-n2", "neoverse-v2")) f.insert("sve2");
+  if (const std::string_view length = sve_length(row.limits.vector_bytes); !length.empty()) f.insert(length);
   return f;
 }
 
@@ -102,7 +108,10 @@ bool apply_attribute(Arch arch, std::string_view attribute, Features& features) 
 }
 
 void set_limits(Arch arch, TargetLimits& limits, const Features& f) {
-  if (arch == Arch::aarch64) return;  // vectors are NEON's, whatever is added
+  if (arch == Arch::aarch64) {  // vectors are NEON's, whatever is added; SVE's length is the row's
+    if (limits.vector_bytes > 16 && !f.contains("sve")) limits.vector_bytes = 16, limits.masks = false;
+    return;
+  }
   const bool wide = std::ranges::all_of(kLevel4, [&](std::string_view x) { return f.contains(x); });
   const int32_t bytes = wide ? 64 : f.contains("avx2") ? 32 : 16;
   if (bytes < limits.vector_bytes) limits.fmas_per_cycle = 2;  // narrower registers, the same units

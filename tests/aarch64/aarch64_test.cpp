@@ -21,11 +21,18 @@
 namespace kilter {
 namespace {
 
+bool emulated() { return arm_command("").find("qemu-aarch64") != std::string::npos; }
+
 class AArch64 : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     if (arm_command("").empty()) GTEST_SKIP() << "KILTER_AARCH64_BIN is not set; tests/aarch64/run.sh sets it";
+    const int32_t bytes = target().limits.vector_bytes;
+    if (bytes == 16) return;
+    if (!emulated()) GTEST_SKIP() << "no emulator whose registers could have " << bytes << " bytes";
+    setenv("QEMU_CPU", fmt::format("max,sve-default-vector-length={}", bytes).c_str(), 1);
   }
+  void TearDown() override { unsetenv("QEMU_CPU"); }
   Target target() const { return parse_target(GetParam()); }
   static void expect_right(Folder& folder) {
     for (const std::string& wrong : folder.run()) ADD_FAILURE() << wrong;
@@ -95,7 +102,7 @@ TEST_P(AArch64, NetworksAnswerAsTheReference) {
 class EmulatedCpu : public testing::Test {
  protected:
   void SetUp() override {
-    if (arm_command("").find("qemu-aarch64") == std::string::npos) GTEST_SKIP() << "no emulator";
+    if (!emulated()) GTEST_SKIP() << "no emulator";
   }
   void TearDown() override { unsetenv("QEMU_CPU"); }
   static void be(const char* cpu) { setenv("QEMU_CPU", cpu, 1); }
@@ -113,6 +120,11 @@ TEST_F(EmulatedCpu, NativeIsTheProcessorsOwnRow) {
   EXPECT_EQ(native_target(), "cortex-a72: Arm implementer 0x41 part 0xd08: fp-armv8,neon\n");
   be("neoverse-n1");
   EXPECT_EQ(native_target(), "neoverse-n1: Arm implementer 0x41 part 0xd0c: fp-armv8,neon,rdm,fullfp16,dotprod\n");
+  be("a64fx");
+  EXPECT_EQ(native_target(), "a64fx: Arm implementer 0x46 part 0x1: fp-armv8,neon,rdm,fullfp16,complxnum,sve,sve512\n");
+  be("a64fx,sve-default-vector-length=32");  // as a system may set it: no row has that, NEON has a length of its own
+  EXPECT_EQ(native_target(),
+            "aarch64: Arm implementer 0x46 part 0x1: fp-armv8,neon,rdm,fullfp16,complxnum,sve,sve256\n");
   be("cortex-a53");
   EXPECT_EQ(native_target(), "aarch64: Arm implementer 0x41 part 0xd03: fp-armv8,neon\n");
 }
@@ -133,7 +145,25 @@ TEST_F(EmulatedCpu, ThatLacksSomeFeaturesSaysWhich) {
             "0x41 part 0xd08) has not: rdm, fullfp16, dotprod; compile it for this machine");
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, AArch64, testing::Values("aarch64", "cortex-a72", "neoverse-n1"), target_as_name);
+TEST_F(EmulatedCpu, WithRegistersOfAnotherLengthSaysSo) {
+  be("max,sve-default-vector-length=64");
+  Graph graph;
+  graph.name = "net";
+  GraphBuilder b(graph);
+  graph.add_output(b.add("Relu", {b.input("x", DType::f32, {3})}), "y");
+  const Tensor x(DType::f32, {3});
+  Folder folder;
+  folder.add("relu", compile_for(graph, parse_target("neoverse-v1")).plan, {x}, {x}, {});
+  const std::vector<std::string> wrong = folder.run();
+  ASSERT_FALSE(wrong.empty());
+  EXPECT_EQ(wrong[0],
+            "relu: 'net' was compiled for target neoverse-v1 and needs CPU features that this machine (Arm implementer "
+            "0x0 part 0x51) has not: sve256; compile it for this machine");
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, AArch64,
+                         testing::Values("aarch64", "cortex-a72", "neoverse-n1", "neoverse-v1", "a64fx"),
+                         target_as_name);
 
 }  // namespace
 }  // namespace kilter

@@ -46,6 +46,11 @@ TEST(Features, EveryOneThatTheCodeMayUseIsInThePlan) {
   EXPECT_EQ(of("aarch64"), (Names{"fp-armv8", "neon"}));
   EXPECT_EQ(of("cortex-a72"), (Names{"fp-armv8", "neon"}));
   EXPECT_EQ(of("neoverse-n1"), (Names{"fp-armv8", "neon", "rdm", "fullfp16", "dotprod"}));
+  const Names v8 = {"fp-armv8", "neon", "rdm", "fullfp16", "dotprod", "complxnum", "fp16fml", "bf16", "i8mm", "sve"};
+  EXPECT_EQ(of("neoverse-v1"), v8 + Names{"sve256"});
+  EXPECT_EQ(of("neoverse-n2"), v8 + Names{"sve2"});
+  EXPECT_EQ(of("neoverse-v2"), v8 + Names{"sve2"});
+  EXPECT_EQ(of("a64fx"), (Names{"fp-armv8", "neon", "rdm", "fullfp16", "complxnum", "sve", "sve512"}));
 }
 
 TEST(Features, AttributesOfTheTargetCount) {
@@ -55,6 +60,10 @@ TEST(Features, AttributesOfTheTargetCount) {
   EXPECT_EQ(features_used(parse_target("llvm -mcpu=x86-64-v2 -mattr=+avx")), (kLevel2 + Names{"avx"}));
   EXPECT_EQ(features_used(parse_target("llvm -mcpu=cortex-a72 -mattr=+sve2")),
             (Names{"fp-armv8", "neon", "fullfp16", "sve", "sve2"}));
+  // Without SVE vectors are NEON's, and code for them runs whatever the length of SVE's registers.
+  const Target narrow = parse_target("llvm -mcpu=a64fx -mattr=-sve");
+  EXPECT_EQ(narrow.limits.vector_bytes, 16);
+  EXPECT_EQ(features_used(narrow), (Names{"fp-armv8", "neon", "rdm", "fullfp16", "complxnum"}));
 }
 
 TEST(Features, TheTableOfTargetsAgreesWithTheCodeGenerator) {

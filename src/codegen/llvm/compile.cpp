@@ -206,9 +206,14 @@ MachineCode compile(std::span<const LoopFunc> funcs, const Target& target, int t
 std::vector<std::string> features_used(const Target& target) {
   std::unique_ptr<llvm::TargetMachine>& machine = codegen::machine_of_thread(target);
   if (machine == nullptr) machine = codegen::make_machine(target);
+  const auto has = [&](const std::string& feature) {
+    if (feature == sve_length(32) || feature == sve_length(64))
+      return feature == sve_length(target.limits.vector_bytes);
+    return machine->getMCSubtargetInfo()->checkFeatures("+" + feature);
+  };
   std::vector<std::string> used;
   for (const std::string& feature : known_cpu_features(target.arch)) {
-    if (machine->getMCSubtargetInfo()->checkFeatures("+" + feature)) used.push_back(feature);
+    if (has(feature)) used.push_back(feature);
   }
   return used;
 }

@@ -120,7 +120,12 @@ bool starts_with_any(std::string_view text, std::initializer_list<std::string_vi
   return std::any_of(starts.begin(), starts.end(), [&](std::string_view s) { return text.starts_with(s); });
 }
 
-void count(InnerLoop& loop, const Instruction& i) {
+/// Of a machine without multiply-adds.
+struct Products {
+  int32_t products = 0, sums = 0;
+};
+
+void count(InnerLoop& loop, Products& apart, const Instruction& i) {
   ++loop.instructions;
   if (starts_with_any(i.text, {"prefetch", "prfm"})) {
     ++loop.prefetches;
@@ -128,6 +133,8 @@ void count(InnerLoop& loop, const Instruction& i) {
   }
   const bool stack = i.text.find("[rsp") != std::string::npos || i.text.find("[sp") != std::string::npos;
   loop.fmas += starts_with_any(i.text, {"vfmadd", "vfmsub", "vfnmadd", "vfnmsub", "fmla", "fmadd"}) ? 1 : 0;
+  apart.products += starts_with_any(i.text, {"mulps", "mulss"}) ? 1 : 0;
+  apart.sums += starts_with_any(i.text, {"addps", "addss"}) ? 1 : 0;
   loop.loads += i.loads ? 1 : 0;
   loop.stores += i.stores ? 1 : 0;
   loop.stack += stack ? 1 : 0;
@@ -180,11 +187,13 @@ std::vector<InnerLoop> inner_loops(const std::vector<Instruction>& code) {
   }
   for (InnerLoop& loop : all) {
     std::set<int32_t> registers;
+    Products apart;
     for (const Instruction& i : code) {
       if (i.offset < loop.begin || i.offset > loop.end) continue;
-      count(loop, i);
+      count(loop, apart, i);
       registers.insert(i.registers.begin(), i.registers.end());
     }
+    if (loop.fmas == 0) loop.fmas = std::min(apart.products, apart.sums);
     loop.registers = static_cast<int32_t>(registers.size());
   }
   return all;

@@ -30,7 +30,7 @@ std::vector<Instruction> disassemble(std::span<const std::byte> code, int64_t en
 struct InnerLoop {
   int64_t begin = 0, end = 0;  ///< offsets of its first instruction and of the branch that closes it
   int32_t instructions = 0;
-  int32_t fmas = 0;        ///< multiply-adds, of any width, with and without an operand in memory
+  int32_t fmas = 0;        ///< multiply-adds, of any width; without such instructions, products that are added
   int32_t loads = 0;       ///< reads of memory, broadcasts among them, prefetches not
   int32_t broadcasts = 0;  ///< reads of one element into all lanes
   int32_t stores = 0;

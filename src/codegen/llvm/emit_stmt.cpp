@@ -40,6 +40,11 @@ void Emitter::declare(const std::string& symbol) {
     function_->addFnAttr("prefer-vector-width", bits);
     function_->addFnAttr("min-legal-vector-width", bits);
   }
+  if (target_.arch == Arch::aarch64 && target_.limits.vector_bytes > 16) {
+    // Makes vectors of that length legal: SVE's registers have no length of their own.
+    const auto parts = static_cast<unsigned>(target_.limits.vector_bytes / 16);
+    function_->addFnAttr(llvm::Attribute::getWithVScaleRangeArgs(context_, parts, parts));
+  }
   function_->addFnAttr("no-trapping-math", "true");
   function_->addFnAttr("no-builtins");
   for (const unsigned argument : {0U, 1U, 2U, 3U}) function_->addParamAttr(argument, llvm::Attribute::NoUndef);
