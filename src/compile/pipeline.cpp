@@ -18,6 +18,8 @@ constexpr PassRow kPasses[] = {
      "first: later patterns see less noise"},
     {"fold_constants", fold_constants, "evaluates nodes whose operands are constants",
      "after simplify, before anything looks for constants"},
+    {"fold_padding", fold_padding, "padding nodes into the convolutions and pools that read them",
+     "needs constant margins; before canonicalise, which reshapes between a signal's padding and its convolution"},
     {"split_recurrent", split_recurrent, "one product with the inputs of all time steps, apart from the recurrence",
      "needs constant weights; its product is a Gemm, which canonicalise knows"},
     {"canonicalise", canonicalise, "writes operators in the one form that later passes know",

@@ -1,3 +1,5 @@
+#include "ops/pad.h"
+
 #include <algorithm>
 
 #include "ops/iterate.h"
@@ -18,14 +20,8 @@ Mode mode_of(const Node& node) {
   node_error(node, fmt::format("mode '{}' is unknown; legal are constant, reflect, edge, wrap", mode));
 }
 
-/// Elements added (first removed when negative) before and after every dimension.
-struct Margins {
-  Shape before;
-  Shape after;
-};
-
 template <class Context>
-Margins margins_of(const Context& ctx) {
+Margins margins(const Context& ctx) {
   const auto rank = static_cast<int64_t>(shape_of(ctx, 0).size());
   const auto pads = ints_of(ctx, 1, "pads");
   if (!pads) node_error(ctx.node, "pads are missing; give them as input 1 (an attribute before opset 11)");
@@ -37,12 +33,12 @@ Margins margins_of(const Context& ctx) {
   for (int64_t pad : *pads) {
     if (pad < -kMost || pad > kMost) node_error(ctx.node, fmt::format("pads has {}; legal are -2^40 to 2^40", pad));
   }
-  Margins margins{Shape(static_cast<size_t>(rank), 0), Shape(static_cast<size_t>(rank), 0)};
+  Margins all{Shape(static_cast<size_t>(rank), 0), Shape(static_cast<size_t>(rank), 0)};
   for (size_t k = 0; k < axes.size(); ++k) {
-    margins.before[static_cast<size_t>(axes[k])] = (*pads)[k];
-    margins.after[static_cast<size_t>(axes[k])] = (*pads)[k + axes.size()];
+    all.before[static_cast<size_t>(axes[k])] = (*pads)[k];
+    all.after[static_cast<size_t>(axes[k])] = (*pads)[k + axes.size()];
   }
-  return margins;
+  return all;
 }
 
 /// a modulo n, in [0, n).
@@ -114,7 +110,7 @@ void infer(InferContext& ctx) {
                           name(ctx.dtype(0))));
   }
   if (ctx.has(2) && elems(ctx.shape(2)) != 1) ctx.error("the constant value must be one element");
-  set_same_dtype(ctx, padded_shape(ctx.node, ctx.shape(0), margins_of(ctx)));
+  set_same_dtype(ctx, padded_shape(ctx.node, ctx.shape(0), margins(ctx)));
 }
 
 /// The fill value before opset 11, in the input's type.
@@ -124,22 +120,32 @@ Tensor attribute_value(const Node& node, DType type) {
   return value;
 }
 
+Tensor fill_value(const OpView& pad) {
+  const Tensor* given = operand(pad, 2);
+  return given != nullptr ? *given : attribute_value(pad.node, pad.inputs[0].dtype);
+}
+
 void reference(ReferenceContext& ctx) {
   const Tensor value = ctx.has(2) ? ctx.in(2) : attribute_value(ctx.node, ctx.in(0).dtype());
-  copy_mapped(ctx.in(0), ctx.out(), maps_of(ctx.node, ctx.in(0).shape(), ctx.out().shape(), margins_of(ctx)), value);
+  copy_mapped(ctx.in(0), ctx.out(), maps_of(ctx.node, ctx.in(0).shape(), ctx.out().shape(), margins(ctx)), value);
 }
 
 std::optional<std::vector<CopyRegion>> regions(const OpView& view, int32_t) {
   const DType type = view.inputs[0].dtype;
   if (!known(view, 1) || type == DType::string) return std::nullopt;
-  const Tensor* given = operand(view, 2);
-  const std::optional<double> value = exact_fill(given != nullptr ? *given : attribute_value(view.node, type));
+  const std::optional<double> value = exact_fill(fill_value(view));
   if (!value) return std::nullopt;
   const Shape& shape = view.inputs[0].shape;
   return mapped_regions(shape, maps_of(view.node, shape, view.outputs[0].shape, margins_of(view)), 0, *value);
 }
 
 }  // namespace
+
+Margins margins_of(const OpView& pad) { return margins(pad); }
+
+std::optional<double> constant_margin(const OpView& pad) {
+  return mode_of(pad.node) == Mode::constant ? exact_fill(fill_value(pad)) : std::nullopt;
+}
 
 KILTER_OP(Pad){
     .name = "Pad",

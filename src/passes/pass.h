@@ -58,6 +58,7 @@ void simplify(Graph& graph, PassContext& context);
 void fold_constants(Graph& graph, PassContext& context);
 void common_subexpressions(Graph& graph, PassContext& context);
 void dead_code(Graph& graph, PassContext& context);
+void fold_padding(Graph& graph, PassContext& context);
 void split_recurrent(Graph& graph, PassContext& context);
 void canonicalise(Graph& graph, PassContext& context);
 void recognise_patterns(Graph& graph, PassContext& context);

@@ -70,9 +70,20 @@ int64_t draw_divisor(Draw& draw, int64_t channels) {
   return divisors.empty() ? 1 : divisors[static_cast<size_t>(draw.between(0, std::ssize(divisors) - 1))];
 }
 
+/// Zeros, or now and then something else, around an image, as networks have it that pad apart from their convolutions.
+ValueId add_margins(SweepNet& net, ValueId x) {
+  Draw& draw = net.draw;
+  Ints pads(8, 0);
+  for (const size_t at : {2, 3, 6, 7}) pads[at] = draw.between(0, 3);
+  std::vector<ValueId> inputs{x, net.list(pads)};
+  if (draw.chance(20)) inputs.push_back(net.constant({}));
+  return net.b.add("Pad", inputs, draw.chance(10) ? Attrs{{"mode", std::string("edge")}} : Attrs{});
+}
+
 /// A convolution of `x` with constant weights; halves the output channels until the reference is quick.
 ValueId add_conv(SweepNet& net, ValueId x) {
   Draw& draw = net.draw;
+  if (draw.chance(10)) x = add_margins(net, x);
   const Shape in = net.shape(x);
   const Kernel k = draw_kernel(draw);
   const int64_t kind = draw.between(0, 9);
@@ -198,6 +209,7 @@ void make_pool(SweepNet& net) {
   Draw& draw = net.draw;
   ValueId v = net.input(draw_plane(draw).shape());
   if (draw.chance(75)) v = net.elementwise(add_conv(net, v));
+  if (draw.chance(15)) v = add_margins(net, v);
   const int64_t kind = draw.between(0, 5);
   if (kind == 0) {
     v = net.b.add(draw.chance(50) ? "GlobalAveragePool" : "GlobalMaxPool", {v});

@@ -300,9 +300,18 @@ class NodeDrawer {
     if (depthwise) attrs["group"] = s[1];
     std::vector<ValueId> inputs{v, net_.constant(w, 0.3F)};
     if (draw_.chance(50)) inputs.push_back(net_.constant({w[0]}));
+    if (draw_.chance(20) && attrs.erase("pads") == 1) inputs[0] = padded(v);
     const ValueId out = add("Conv", inputs, attrs);
     if (draw_.chance(20)) values_.push_back(out);
     return draw_.chance(60) ? batch_norm(out) : out;
+  }
+
+  /// Zeros around an image.
+  ValueId padded(ValueId v) {
+    const size_t rank = shape(v).size();
+    Ints pads(2 * rank, 0);
+    for (size_t d = 2; d < rank; ++d) pads[d] = pads[rank + d] = draw_.between(1, 2);
+    return add("Pad", {v, net_.list(pads)});
   }
 
   ValueId batch_norm(ValueId v) {

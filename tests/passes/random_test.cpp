@@ -11,7 +11,7 @@
 namespace kilter {
 namespace {
 
-constexpr uint64_t kNets = 200;
+constexpr uint64_t kNets = 400;
 
 /// Passes rewrite sums and factors; everything else keeps its bits.
 constexpr Tolerance kTolerance{.rtol = 1e-4, .atol = 1e-5};

@@ -1,0 +1,70 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "pass_runner.h"
+
+namespace kilter {
+namespace {
+
+/// A Pad of [0,0,1,0,0,0,2,1] around [1,3,8,8], and what reads it.
+std::string padded(std::string_view reader, std::string_view value = "0", std::string_view maker = "Neg",
+                   std::string_view pads = "0,0,1,0,0,0,2,1") {
+  return fmt::format(R"(graph "g" {{
+    input %x0: f32[1,3,8,8]
+    input %w: f32[4,3,5,3]
+    const %pads: i64[8]({})
+    const %value: f32[]({})
+    %x: f32[1,3,8,8] = {}@13 "x"(%x0)
+    %p: f32[1,3,11,9] = Pad@18 "pad"(%x, %pads, %value)
+    {}
+    output "y" %y
+  }})",
+                     pads, value, maker, reader);
+}
+
+TEST(FoldPadding, ConvolutionsPadThemselves) {
+  EXPECT_EQ(after(fold_padding, padded(R"(%y: f32[1,4,9,9] = Conv@11 "y" {pads=[1, 1, 1, 1]}(%p, %w))")),
+            "%x: f32[1,3,8,8] = Neg@13 \"x\"(%x0)\n"
+            "%y_1: f32[1,4,9,9] = Conv@11 \"y_1\" {dilations=[1, 1], group=1, kernel_shape=[5, 3], pads=[2, 1, 3, 2], "
+            "strides=[1, 1]}(%x, %w)\n"
+            "output \"y\" %y_1\n");
+}
+
+TEST(FoldPadding, MeansCountWhatWasAdded) {
+  EXPECT_EQ(after(fold_padding, padded(R"(%y: f32[1,3,9,8] = AveragePool@19 "y" {kernel_shape=[3, 2]}(%p))")),
+            "%x: f32[1,3,8,8] = Neg@13 \"x\"(%x0)\n"
+            "%y_1: f32[1,3,9,8] = AveragePool@19 \"y_1\" {ceil_mode=0, count_include_pad=1, dilations=[1, 1], "
+            "kernel_shape=[3, 2], pads=[1, 0, 2, 1], strides=[1, 1]}(%x)\n"
+            "output \"y\" %y_1\n");
+}
+
+TEST(FoldPadding, MaximaOfWhatIsNeverNegative) {
+  const std::string pool = R"(%y: f32[1,3,9,8] = MaxPool@12 "y" {kernel_shape=[3, 2]}(%p))";
+  const std::string want = "MaxPool@12 \"y_1\" {ceil_mode=0, dilations=[1, 1], kernel_shape=[3, 2], pads=[1, 0, 2, 1]";
+  EXPECT_NE(after(fold_padding, padded(pool, "0", "Relu")).find(want), std::string::npos);
+  EXPECT_NE(after(fold_padding, padded(pool, "0", "Sigmoid")).find(want), std::string::npos);
+  EXPECT_NE(after(fold_padding, padded(pool, "-inf")).find(want), std::string::npos);
+  EXPECT_EQ(unchanged(fold_padding, padded(pool)), "");
+  EXPECT_EQ(unchanged(fold_padding, padded(pool, "-1", "Relu")), "");
+}
+
+TEST(FoldPadding, WhatCannotBePaddingStays) {
+  const std::string conv = R"(%y: f32[1,4,7,7] = Conv@11 "y"(%p, %w))";
+  ASSERT_NE(after(fold_padding, padded(conv)).find("pads=[1, 0, 2, 1]"), std::string::npos);
+  EXPECT_EQ(unchanged(fold_padding, padded(conv, "1")), "");                             // not zeros
+  EXPECT_EQ(unchanged(fold_padding, padded(conv, "0", "Neg", "0,0,-1,0,0,0,4,1")), "");  // cuts
+  EXPECT_EQ(unchanged(fold_padding, with(padded(conv), "\"pad\"", "\"pad\" {mode=\"edge\"}")), "");
+  EXPECT_EQ(unchanged(fold_padding,
+                      padded(R"(%y: f32[1,3,10,8] = MaxPool@12 "y" {kernel_shape=[2, 2], ceil_mode=1}(%p))", "-inf")),
+            "");
+  // A window would lie in the padding whole.
+  EXPECT_EQ(unchanged(fold_padding, padded(R"(%y: f32[1,3,10,8] = MaxPool@12 "y" {kernel_shape=[2, 2]}(%p))", "-inf")),
+            "");
+  // The mean leaves its own padding out.
+  EXPECT_EQ(unchanged(fold_padding,
+                      padded(R"(%y: f32[1,3,11,8] = AveragePool@19 "y" {kernel_shape=[3, 2], pads=[1, 0, 1, 0]}(%p))")),
+            "");
+}
+
+}  // namespace
+}  // namespace kilter
