@@ -144,7 +144,7 @@ Estimate model(const Conv& c, const Tiling& p, const TargetLimits& limits) {
   // The first tiles of a block take a panel of weights from far, the others again from L1, or from L2, whose rate grows
   // with the width of the units.
   const bool big = 4 * c.in_channels * p.vectors * limits.vector_bytes > 3 * limits.l1_bytes;
-  const double step = step_cycles(p.tile, p.vectors, limits);
+  const double step = step_cycles(p.tile, p.vectors, limits) * spilling(p.tile, p.vectors, limits);
   const double again =
       big ? static_cast<double>(p.vectors * limits.vector_bytes) / (kL2BytesPerCycle * limits.fmas_per_cycle) : 0;
   const double products = blocks * places * panels * (step + static_cast<double>(p.count - 1) * beside(step, again));

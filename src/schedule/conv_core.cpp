@@ -20,7 +20,8 @@ int64_t passes(const ConvNest& nest, const ConvTile& t) {
 double tile_step_cycles(int64_t pixels, int64_t vectors, bool half, bool weights_beyond_l1,
                         const TargetLimits& limits) {
   const double stream = weights_beyond_l1 ? static_cast<double>(vectors * limits.vector_bytes) / kL2BytesPerCycle : 0;
-  return std::max(step_cycles(pixels, vectors, limits, half), stream);
+  const double step = step_cycles(pixels, vectors, limits, half) * spilling(pixels, vectors, limits);
+  return std::max(step, stream);
 }
 
 /// Cycles of one tile of `pixels`. Of what the epilogue reads and writes, the first kInFlight vectors come while the

@@ -143,6 +143,7 @@ class ProblemParser {
 
   struct ConvWords {
     std::map<Word, std::vector<int64_t>> fields;
+    std::map<Word, Word> at;  ///< key and numbers, as they stand in the line
     DType type = DType::f32;
   };
 
@@ -161,6 +162,7 @@ class ProblemParser {
         error(words[i], fmt::format("one of {} with its number", fmt::join(kKeys, ", ")));
       if (!out.fields.emplace(key, numbers(words[i].substr(digits), fmt::format("'{}'", key))).second)
         error(words[i], fmt::format("'{}' once", key));
+      out.at.emplace(key, words[i]);
     }
     return out;
   }
@@ -172,7 +174,8 @@ class ProblemParser {
     const auto need = [&](Word key) {
       const auto it = words.fields.find(key);
       if (it == words.fields.end()) error(head, fmt::format("'{}' among the extents n, c, h, w, k, r, s", key));
-      if (it->second.size() != 1 || it->second[0] < 1) error(head, fmt::format("one positive number as '{}'", key));
+      if (it->second.size() != 1 || it->second[0] < 1)
+        error(words.at.at(key), fmt::format("one positive number as '{}'", key));
       return it->second[0];
     };
     const int64_t groups = words.fields.contains("g") ? need("g") : 1;
