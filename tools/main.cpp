@@ -58,8 +58,11 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    const int code = app.exit(e);
-    return code == 0 ? kDone : kUsage;
+    if (e.get_exit_code() == 0) return app.exit(e), kDone;  // --help, --version
+    std::string words = e.what();
+    while (!words.empty() && (words.back() == '\n' || words.back() == '.')) words.pop_back();
+    fmt::print(stderr, "kilter: {}; --help lists what is legal\n", words);
+    return kUsage;
   }
   return context.exit;
 }

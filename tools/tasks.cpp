@@ -13,7 +13,7 @@ struct TasksCommand {
   ModelOptions model;
   std::vector<std::string> ops;
   std::string json;
-  bool nodes = false;
+  bool nodes = false, spaces = false;
 };
 
 nlohmann::json to_json(const tune::TaskList& list) {
@@ -40,7 +40,12 @@ nlohmann::json to_json(const tune::TaskList& list) {
   return out;
 }
 
-void print_list(const tune::TaskList& list, bool nodes) {
+/// Whether another task has the same problem, so that only layouts tell the two apart.
+bool has_twin(const tune::TaskList& list, const tune::TaskLine& task) {
+  return std::ranges::count(list.tasks, task.problem, &tune::TaskLine::problem) > 1;
+}
+
+void print_list(const tune::TaskList& list, bool nodes, bool spaces) {
   double all = 0;
   for (const tune::TaskLine& t : list.tasks) all += t.cycles * static_cast<double>(t.nodes.size());
   const double ghz = core_clock_ghz();
@@ -52,10 +57,11 @@ void print_list(const tune::TaskList& list, bool nodes) {
              "share", "points", "worth", "problem | default schedule");
   for (const tune::TaskLine& t : list.tasks) {
     const double cycles = t.cycles * static_cast<double>(t.nodes.size());
-    fmt::print("{:>4} {:>6} {:>9.3f} {:>9} {:>9} {:>6} {:>8} {:>7}  {} | {}\n", t.task, t.nodes.size(),
+    fmt::print("{:>4} {:>6} {:>9.3f} {:>9} {:>9} {:>6} {:>8} {:>7}  {}{} | {}\n", t.task, t.nodes.size(),
                static_cast<double>(t.flops) * 1e-6, ms(t.cycles), ms(t.best_cycles),
                t.cycles > 0 ? fmt::format("{:.1f} %", 100 * cycles / all) : "-", t.points, t.worth, t.problem,
-               t.schedule);
+               has_twin(list, t) ? " in " + t.layouts : "", t.schedule);
+    if (spaces) fmt::print("{:>69}{}; first layer '{}'\n", "", t.space, t.nodes.front());
   }
   fmt::print(
       "MFLOP, model ms and best ms are of one layer; the times are the model's, of the default and of the best "
@@ -82,7 +88,7 @@ void run_tasks(const TasksCommand& command) {
   options.keep_placed = true;
   const tune::TaskList list = tune::list_tasks(graph, compile_graph(graph, options), options, command.ops);
   if (!command.json.empty()) write_text("--json", command.json, to_json(list).dump(2) + "\n");
-  if (command.json != "-") print_list(list, command.nodes);
+  if (command.json != "-") print_list(list, command.nodes, command.spaces);
 }
 
 }  // namespace
@@ -96,6 +102,7 @@ void add_tasks(CLI::App& app, Context&) {
       ->delimiter(',');
   sub->add_flag("--nodes", command->nodes,
                 "also a line for each node: task, fused into a task, free view, or why it has no space");
+  sub->add_flag("--spaces", command->spaces, "also what rules out the points of each space, and how many");
   sub->add_option("--json", command->json,
                   "also write everything as JSON to a file; - is standard output, which then holds nothing else");
   sub->callback([command] { run_tasks(*command); });

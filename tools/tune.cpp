@@ -126,7 +126,8 @@ bool takes_stdout(const TuneCommand& command) {
   return !all.empty();
 }
 
-void print_result(const TuneResult& r, const TuneCommand& command, const std::string& records) {
+void print_result(const TuneResult& r, const TuneCommand& command, const std::string& kept,
+                  const std::string& records) {
   fmt::print("{} in {:.1f} s: {} trials ({:.0f} a second), {} failed, {} workers replaced; stopped: {}\n",
              command.model.model, r.seconds, r.trials, r.trials_per_second, r.failures, r.restarts, r.stopped_because);
   if (r.same_plan) {
@@ -141,8 +142,16 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
     fmt::print("before {:.4f} ms, after {:.4f} ms; after / before {} in {} paired rounds\n", r.default_ms.value,
                r.tuned_ms.value, ratio_text(r.ratio), r.rounds);
   }
+  if (r.rejected) {
+    const bool faster = r.rejected->ratio.high <= 1;
+    fmt::print(
+        "found: {} layers otherwise, {:.4f} ms, {} of the default's in {} paired rounds: {}, so it is not taken\n",
+        r.rejected->layers, r.rejected->ms.value, ratio_text(r.rejected->ratio), r.rejected->rounds,
+        faster ? "slower than the plan of before" : "not surely faster");
+  }
   if (r.previous) fmt::print("after / the plan of before {}\n", ratio_text(*r.previous));
   if (r.graph) fmt::print("{}", graph_text(*r.graph));
+  if (!r.graph_left_out.empty()) fmt::print("graph tuner: left out: {}\n", r.graph_left_out);
   if (!r.graph_failed.empty()) fmt::print("graph tuner: failed, history-best stays: {}\n", r.graph_failed);
   fmt::print(
       "expected to be left {}; winners that changed in the races {}; layers predicted {:.3f} of what the races found\n",
@@ -154,12 +163,16 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
   fmt::print("{:>6} {:>7} {:>7} {:>9} {:>6}  {}\n", "share", "layer", "race", "tried", "layers", "problem | schedule");
   for (const TunedTask& t : r.tasks) {
     const bool changed = t.schedule != t.fallback;
-    fmt::print("{:>6} {:>7} {:>7} {:>9} {:>6}  {} | {}\n", percent(t.share),
+    fmt::print("{:>6} {:>7} {:>7} {:>9} {:>6}  {} | {}{}\n", percent(t.share),
                changed ? fmt::format("{:.3f}", t.predicted.value) : "-",
                changed ? fmt::format("{:.3f}", t.in_network.value) : "-", fmt::format("{}/{}", t.tried, t.size),
-               t.nodes.size(), t.problem, changed ? t.schedule : "default: " + t.fallback);
+               t.nodes.size(), t.problem, changed ? t.schedule : "default: " + t.fallback,
+               t.otherwise > 0 ? fmt::format("; {} of its layers otherwise", t.otherwise) : "");
   }
-  fmt::print("records: {}{}\n", records, records == "none kept" ? "" : ", and beside it the accepted plan");
+  fmt::print("{}records: {}{}\n", kept, records,
+             records == "none kept" ? ""
+             : kept.empty()         ? ", and beside it the accepted plan"
+                                    : "");
 }
 
 /// What the command line asks for; nothing of the network yet. Throws usage, and io for a file that cannot be written:
@@ -199,22 +212,15 @@ void write_files(const TuneCommand& command, const TuneResult& result, const Tun
   if (!command.html.empty()) write_text("--html", command.html, profile::html_tuning_report(whole));
 }
 
-/// The plan that was accepted before; empty without one.
-Choices plan_in_use(const TuningSetup& setup) {
-  if (setup.file.empty()) return {};
-  const KeptPlans plans = read_plans(plans_file(setup.file));
-  const KeptPlan* plan = plans.find(setup.key());
-  return plan == nullptr ? Choices() : plan->choices;
-}
-
-/// Keeps the accepted plan; answers why it could not be kept, which is said once everything else is.
-std::string kept_fault(const TuningSetup& setup, const TuneResult& result) {
+/// Keeps the accepted plan; `fault`: why it could not be kept, which is said once everything else is.
+std::string try_to_keep(const TuningSetup& setup, const TuneResult& result, const std::optional<KeptPlan>& before,
+                        std::string& fault) {
   try {
-    keep(setup, result);
+    return keep(setup, result, before);
   } catch (const Error& e) {
-    return e.message();
+    fault = e.message();
+    return {};
   }
-  return {};
 }
 
 void run_tune(const TuneCommand& command) {
@@ -231,7 +237,8 @@ void run_tune(const TuneCommand& command) {
   options.device = setup.device;
   options.known = setup.known;
   options.records = setup.file;
-  options.previous = plan_in_use(setup);
+  const std::optional<KeptPlan> before = kept_plan(setup);
+  if (before) options.previous = before->choices;
   if (setup.store != nullptr) options.keep = [&](std::span<const Record> records) { setup.store->append(records); };
   options.event = [&](const TuneEvent& event) { events.write(to_json(event)); };
   options.progress = [&](const TuneProgress& p) { view.show(p); };
@@ -242,17 +249,23 @@ void run_tune(const TuneCommand& command) {
     for (const size_t s : steps) ms += profile::bound_of(plan.steps[s], run, peaks, threads).ms;
     return ms;
   };
-  for (const int ends : {SIGINT, SIGTERM}) std::signal(ends, [](int) { interrupted_by_user = true; });
+  for (const int ends : {SIGINT, SIGTERM}) {
+    std::signal(ends, [](int signal) {
+      interrupted_by_user = true;
+      std::signal(signal, SIG_DFL);  // a second one ends the program; trials are kept as they are made
+    });
+  }
   options.interrupted = [] { return interrupted_by_user.load(); };
   events.write(start_json(options));
   const TuneResult result = tune::tune(setup.graph, setup.inputs, setup.compile(), options);
-  const std::string unkept = kept_fault(setup, result);
+  std::string unkept;
+  const std::string kept = try_to_keep(setup, result, before, unkept);
   view.clear();
   nlohmann::json end = to_json(result);
   end["event"] = "end";
   events.write(end);
   write_files(command, result, options, setup.compile().target.name);
-  if (!quiet) print_result(result, command, setup.file.empty() ? "none kept" : setup.file);
+  if (!quiet) print_result(result, command, kept, setup.file.empty() ? "none kept" : setup.file);
   if (!unkept.empty()) fail(ErrorKind::io, "{}", unkept);
   events.close();
 }
@@ -295,11 +308,11 @@ void add_tune(CLI::App& app, Context&) {
   sub->add_option("--time", command->time, "budget, such as 90s, 5min or 1h, races at the end included")
       ->capture_default_str();
   sub->add_option("--trials", command->trials, "stop the search after so many trials; 0: no limit")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(int64_t{0}, int64_t{1'000'000'000}))
       ->capture_default_str();
   sub->add_option("--early-stopping", command->early_stopping,
                   "stop the search after so many trials without a gain in any task; 0: never")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(int64_t{0}, int64_t{1'000'000'000}))
       ->capture_default_str();
   sub->add_option("--until", command->until,
                   "stop when so much of the speed that is expected to be found is there, such as 98%")
@@ -328,8 +341,9 @@ void add_tune(CLI::App& app, Context&) {
                   "standard output, which then holds nothing else");
   sub->footer(
       "Every trial is kept as it is made; the same command again goes on where this one ended. Ctrl-C (SIGINT) and\n"
-      "SIGTERM end the search, and what was found is still checked and kept. What is accepted was faster in whole runs "
-      "of the network, in pairs.");
+      "SIGTERM end the search, and what was found is still raced for some seconds and kept; a second one ends the "
+      "program at\n"
+      "once, and what it accepted before stays. What is accepted was faster in whole runs of the network, in pairs.");
   sub->callback([command] { run_tune(*command); });
 }
 

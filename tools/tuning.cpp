@@ -51,11 +51,28 @@ PlanKey TuningSetup::key() const {
   return {graph_key(graph), compile().target.name, device, codegen_version(), threads, plan_settings(compile(), true)};
 }
 
-void keep(const TuningSetup& setup, const TuneResult& result) {
-  if (setup.file.empty()) return;
+std::optional<KeptPlan> kept_plan(const TuningSetup& setup) {
+  if (setup.file.empty()) return std::nullopt;
+  const KeptPlans plans = read_plans(plans_file(setup.file));
+  const KeptPlan* plan = plans.find(setup.key());
+  return plan == nullptr ? std::nullopt : std::optional(*plan);
+}
+
+std::string keep(const TuningSetup& setup, const TuneResult& result, const std::optional<KeptPlan>& before) {
+  if (setup.file.empty()) return {};
+  if (result.same_plan && result.trials == 0 && !result.rejected)
+    return "nothing was tried, so nothing is said of the plan\n";
+  const std::optional<KeptPlan> now = kept_plan(setup);
+  const bool other = now && (!before || !(now->choices == before->choices) || now->date != before->date);
+  if (other && now->default_ratio.value <= result.ratio.value) {
+    return fmt::format(
+        "the plan that another run accepted meanwhile stays: it took {} of the default's time in its race\n",
+        ratio_text(now->default_ratio));
+  }
   KeptPlan plan{setup.key(), setup.session->name(), iso_date(), result.choices, {1, 1, 1}, result.ratio};
   if (result.graph && result.graph->won) plan.ratio = result.graph->ratio;
   keep_plan(plans_file(setup.file), plan);
+  return {};
 }
 
 std::string keep(const TuningSetup& setup, const GraphBest& best, const Choices& history) {

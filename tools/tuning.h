@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,12 @@ struct TuningSetup {
   tune::PlanKey key() const;
 };
 
-/// Keeps what a tuning run accepted, which is nothing where the default plan won, beside the records.
-void keep(const TuningSetup& setup, const tune::TuneResult& result);
+/// The plan that was accepted last for exactly this.
+std::optional<tune::KeptPlan> kept_plan(const TuningSetup& setup);
+/// Keeps what a tuning run accepted, which is nothing where the default plan won, beside the records. A run that tried
+/// nothing keeps nothing, and a better plan than its own that another run kept stays; `before`: the one that this run
+/// raced. Answers a line for the user, where there is something to say.
+std::string keep(const TuningSetup& setup, const tune::TuneResult& result, const std::optional<tune::KeptPlan>& before);
 /// Keeps what the graph tuner chose where it won against history-best; where it lost and nothing was kept before,
 /// history-best, or nothing where that lost against the default plan. A plan that was kept with a better ratio to the
 /// default stays. Answers a line for the user.

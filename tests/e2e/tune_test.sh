@@ -86,6 +86,25 @@ for records in a.db none; do
 done
 "$kilter" compare "${net[@]}" --threads 1 --seconds 0.3 --records-b a.db > compare.txt
 grep -q "^  tuning records  *A: none   B: a.db: the plan accepted on " compare.txt || die "compare: $(cat compare.txt)"
+# A run that tried nothing says nothing of the plan: what records at another number of threads promise still counts.
+"$kilter" tune "${net[@]}" --threads 2 --time 0.1s --records z.db > out.txt 2> /dev/null
+grep -q "0 trials" out.txt || die "trials in a tenth of a second: $(cat out.txt)"
+grep -q "^nothing was tried, so nothing is said of the plan" out.txt || die "a run without trials: $(cat out.txt)"
+[ ! -e z.db.plans.jsonl ] || die "a run without trials keeps a plan"
+# A better plan that another run accepted meanwhile stays.
+cp a.db m.db
+"$kilter" tune "${net[@]}" --threads 1 --time 8s --records m.db > out.txt 2> /dev/null &
+pid=$!
+sleep 3
+python3 - <<'PY'
+import json
+line = json.loads(open("a.db.plans.jsonl").readline())
+line["date"], line["default_ratio"] = "2026-01-01T00:00:00Z", [0.1, 0.1, 0.1]
+open("m.db.plans.jsonl", "a").write(json.dumps(line) + "\n")
+PY
+wait $pid || die "a run beside another: exit code $?"
+grep -q "^the plan that another run accepted meanwhile stays: it took 0.1000 " out.txt || die "a run beside another: $(cat out.txt)"
+[ "$(wc -l < m.db.plans.jsonl)" = 1 ] || die "the plan of the other run does not stay"
 # Where the race rejects everything the defaults stay, whatever single records say; damaged lines are skipped.
 cp a.db r.db
 python3 -c 'import json, sys; line = json.loads(sys.stdin.readline()); line["plan"] = ""; print(json.dumps(line))' < a.db.plans.jsonl > r.db.plans.jsonl
@@ -111,6 +130,8 @@ done
 echo "not a model" > bad.trees
 expect 3 "bad.trees: line 1: expected 'kilter-trees ...', got 'not a model'" tune "${net[@]}" --cost-model bad.trees
 expect 3 "nowhere.trees" tune "${net[@]}" --cost-model nowhere.trees
+expect 2 "--ops foo: no task of this network is of this kind; legal are conv2d, " tune "${net[@]}" --ops foo
+expect 2 "--ops foo: no task of this network is of this kind; legal are conv2d, " tasks "${net[@]}" --ops conv2d,foo
 expect 2 "--until 12%: expected a share from 50% to 100% such as 98%; a bare number is percent" tune "${net[@]}" --until 12%
 expect 2 "--until soon: expected a share from 50% to 100%" tune "${net[@]}" --until soon
 expect 2 "--timeout 5: expected a time from 10ms to 600s such as 500ms or 10s; a bare number is milliseconds" \
@@ -175,10 +196,15 @@ done
 # Killed at any moment, it loses nothing that it had and goes on. A busy machine gets more time until there is a record.
 before=0
 longest=2.5
+killed=()
 for i in $(seq "$kills"); do
-  "$kilter" tune "${net[@]}" --threads 1 --time 60s --records k.db > /dev/null 2>&1 &
+  # Each second one has a short search, so that the races, the graph tuner and the writing of the plan are hit, too.
+  trials=0 end=$longest
+  [ $((i % 2)) = 0 ] || { trials=30; end=9; }
+  "$kilter" tune "${net[@]}" --threads 1 --time 60s --trials $trials --records k.db > /dev/null 2>&1 &
   pid=$!
-  python3 -c "import random,time; random.seed($i); time.sleep(random.uniform(0.3, $longest))"
+  killed+=("$pid")
+  python3 -c "import random,time; random.seed($i); time.sleep(random.uniform(0.3, $end))"
   kill -9 $pid 2>/dev/null || true
   wait $pid 2>/dev/null || true
   now=0
@@ -191,5 +217,9 @@ done
 [ "$(doubles k.db)" = 0 ] || die "records are double"
 "$kilter" records verify --records k.db > verify.txt || die "$(cat verify.txt)"
 sleep 1
-! pgrep -f "kilter-worker.*$work" > /dev/null || die "workers are left"
+for pid in "${killed[@]}"; do
+  ! pgrep -f "kilter-worker $pid " > /dev/null || die "workers are left: $(pgrep -af "kilter-worker $pid ")"
+done
+"$kilter" run "${net[@]}" --threads 1 --records k.db > /dev/null 2> said.txt || die "$(cat said.txt)"
+! grep -q "skipped" said.txt || die "a kept plan is damaged: $(cat said.txt)"
 echo "tune_test: $before records after $kills kills"

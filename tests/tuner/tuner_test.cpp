@@ -211,6 +211,77 @@ TEST(Tuner, APlanOfBeforeThatNoLongerFitsIsPassedOver) {
   EXPECT_TRUE(result.choices.empty());
 }
 
+TEST(Tuner, WhatIsFoundAndNotTakenIsTold) {
+  std::vector<Record> kept;
+  TuneOptions options = short_run(kept);
+  options.trials = 100;
+  const Graph graph = small_network();
+  tune(graph, inputs_of(graph), native(), options);
+  // Records that promise half the time of a schedule that takes much longer.
+  options.known.clear();
+  for (Record r : kept) {
+    if (!r.versus || r.versus->ratio.low < 1.3) continue;
+    for (double& ms : r.samples_ms) ms /= 2 * r.versus->ratio.value;
+    r.versus->ratio = {0.5, 0.49, 0.51};
+    options.known.push_back(r);
+  }
+  ASSERT_FALSE(options.known.empty());
+  options.interrupted = [] { return true; };
+  const TuneResult result = tune(graph, inputs_of(graph), native(), options);
+  EXPECT_TRUE(result.same_plan);
+  EXPECT_TRUE(result.choices.empty());
+  ASSERT_TRUE(result.rejected.has_value());
+  EXPECT_GT(result.rejected->ratio.high, 1);
+  EXPECT_GT(result.rejected->layers, 0);
+  EXPECT_GT(result.rejected->rounds, 0);
+  EXPECT_EQ(result.default_ms.value, result.rejected->default_ms.value);
+  EXPECT_LT(result.default_ms.low, result.default_ms.high);
+  EXPECT_EQ(result.flips, 1);
+  EXPECT_NE(result.fidelity, 1);
+  EXPECT_EQ(nlohmann::json::parse(to_json(result).dump())["rejected"]["layers"], result.rejected->layers);
+}
+
+TEST(Tuner, TheBudgetIsAllOfIt) {
+  std::vector<Record> kept;
+  TuneOptions options = short_run(kept);
+  options.seconds = 8, options.trials = 0, options.graph_best = true;
+  const Graph graph = small_network();
+  const TuneResult result = tune(graph, inputs_of(graph), native(), options);
+  EXPECT_GT(result.trials, 0);
+  EXPECT_LT(result.seconds, 20);  // the last batch and the last race come to an end, beside other tests
+  EXPECT_FALSE(result.graph.has_value());
+  EXPECT_TRUE(result.graph_left_out.starts_with("it needs 3 s, and ")) << result.graph_left_out;
+  EXPECT_TRUE(result.graph_left_out.ends_with(" s of the budget were left; of 20 s and more some are held back for it"))
+      << result.graph_left_out;
+}
+
+TEST(Tuner, TheGraphTunerSaysWhyItHasNoTurn) {
+  std::vector<Record> kept;
+  TuneOptions options = short_run(kept);
+  options.trials = 5, options.graph_best = true, options.ops = {"conv2d"};
+  const Graph graph = small_network();
+  EXPECT_EQ(tune(graph, inputs_of(graph), native(), options).graph_left_out,
+            "it chooses for all layers, and --ops names some");
+  options.ops.clear();
+  options.interrupted = [] { return true; };
+  EXPECT_EQ(tune(graph, inputs_of(graph), native(), options).graph_left_out, "the run was interrupted");
+}
+
+TEST(Tuner, OperatorsThatTheNetworkHasNotAreAnError) {
+  std::vector<Record> kept;
+  TuneOptions options = short_run(kept);
+  options.ops = {"conv2d", "lstm"};
+  const Graph graph = small_network();
+  try {
+    tune(graph, inputs_of(graph), native(), options);
+    ADD_FAILURE();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::usage);
+    EXPECT_TRUE(e.message().starts_with("--ops lstm: no task of this network is of this kind; legal are conv2d, "))
+        << e.message();
+  }
+}
+
 TEST(Tuner, InterruptedRunsEndSoonAndKeepWhatTheyHave) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);

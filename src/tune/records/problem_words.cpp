@@ -4,7 +4,9 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 
+#include "base/error.h"
 #include "base/text.h"
 
 namespace kilter::tune {
@@ -88,6 +90,18 @@ ProblemShape operand_shape(std::string_view anchor) {
 }
 
 }  // namespace
+
+std::string_view kind_of(std::string_view problem) { return problem.substr(0, problem.find_first_of(" (")); }
+
+void require_kinds(std::span<const std::string> ops, std::span<const std::string> problems) {
+  std::set<std::string> kinds;
+  for (const std::string& problem : problems) kinds.emplace(kind_of(problem));
+  for (const std::string& op : ops) {
+    if (kinds.contains(op)) continue;
+    fail(ErrorKind::usage, "--ops {}: no task of this network is of this kind; legal are {}", op,
+         join(std::vector<std::string>(kinds.begin(), kinds.end()), ", "));
+  }
+}
 
 std::string_view anchor_of(std::string_view problem) { return problem.substr(0, end_of_anchor(problem)); }
 

@@ -3,11 +3,17 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace kilter::tune {
+
+/// Its first word, "conv2d" or "matmul": what --ops names.
+std::string_view kind_of(std::string_view problem);
+/// Throws usage for one of `ops` that is the kind of none of these problems, with the kinds that they have.
+void require_kinds(std::span<const std::string> ops, std::span<const std::string> problems);
 
 /// The line without what follows the anchor: "conv2d n1 ... f32" of "conv2d n1 ... f32 +bias +relu".
 std::string_view anchor_of(std::string_view problem);

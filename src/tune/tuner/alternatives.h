@@ -2,6 +2,7 @@
 // each with another alternative in every layer that has one.
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <map>
 #include <set>
@@ -16,8 +17,9 @@ namespace kilter::tune {
 
 struct AlternativeOptions {
   int threads = 1;
-  size_t schedules = 4;  ///< of a layer, beside the default
-  double seconds = 8;    ///< that measuring may take; compiling comes on top
+  size_t schedules = 4;      ///< of a layer, beside the default
+  double seconds = 8;        ///< that measuring may take; compiling comes on top
+  double end_ms = INFINITY;  ///< of now_ms(): nothing new is compiled after it, but the first variants
   std::function<bool()> interrupted = {};
 };
 

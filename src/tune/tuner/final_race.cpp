@@ -42,12 +42,11 @@ class Racer {
       if (given_way == 0) break;
       out_ = {};
     }
-    out_.samples = std::move(samples_);
-    if (accept()) return out_;
-    FinalRace other = keep_previous(std::max(1.0, (end - now_ms()) / 1e3));
-    other.flips = out_.flips;
-    other.samples = std::move(out_.samples);
-    return other;
+    FinalRace taken = accept() ? std::move(out_) : keep_previous(std::max(1.0, (end - now_ms()) / 1e3));
+    if (taken.choices != found_choices_) taken.rejected = found_;
+    taken.fidelity = fidelity_, taken.flips = flips(taken);
+    taken.samples = std::move(samples_);
+    return taken;
   }
 
  private:
@@ -126,7 +125,10 @@ class Racer {
       samples_.push_back(
           {t, schedule, layers_ratio(c.series[0], nodes, c.series[1], nodes), c.series[1].layer.at(nodes.front())});
     }
-    out_.fidelity = predicted / out_.ratio.value;
+    fidelity_ = predicted / out_.ratio.value;
+    found_ = RejectedPlan{out_.default_ms, out_.tuned_ms, out_.ratio, out_.rounds,
+                          static_cast<int64_t>(out_.choices.size())};
+    found_choices_ = out_.choices;
   }
 
   /// Tasks that are slower than by default in the whole network take their next best schedule; how many did.
@@ -147,14 +149,16 @@ class Racer {
     return changed;
   }
 
+  double flips(const FinalRace& taken) const {
+    const auto flipped = std::ranges::count_if(first_, [&](const auto& winner) {
+      const auto now = taken.accepted.find(winner.first);
+      return now == taken.accepted.end() || now->second != winner.second.text();
+    });
+    return first_.empty() ? 0 : static_cast<double>(flipped) / static_cast<double>(first_.size());
+  }
+
   /// Whether the plan that was raced last is taken; its figures then are complete.
   bool accept() {
-    size_t flips = 0;
-    for (const auto& [t, schedule] : first_) {
-      const auto now = picked_.find(t);
-      flips += now == picked_.end() || !(now->second == schedule) ? 1 : 0;
-    }
-    out_.flips = first_.empty() ? 0 : static_cast<double>(flips) / static_cast<double>(first_.size());
     if (out_.choices.empty() || out_.ratio.high > 1) return false;
     if (out_.previous && out_.previous->low > 1) return false;
     for (const auto& [t, schedule] : picked_) out_.accepted[t] = schedule.text();
@@ -194,6 +198,9 @@ class Racer {
   std::map<size_t, Schedule> picked_, first_;        ///< by task
   std::map<size_t, std::vector<std::string>> skip_;  ///< by task: schedules that lost in the network
   std::vector<RaceSample> samples_;
+  std::optional<RejectedPlan> found_;  ///< by the last race that was held
+  Choices found_choices_;
+  double fidelity_ = 1;
   FinalRace out_;
 };
 

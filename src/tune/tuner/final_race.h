@@ -27,11 +27,12 @@ struct FinalRace {
   Choices choices;  ///< empty: the default stays
   Ratio default_ms, tuned_ms, ratio;
   bool same_plan = true;
-  bool kept = false;              ///< `choices` are the previous plan's: what was found is no better
-  std::optional<Ratio> previous;  ///< tuned over previous, where that is another plan
+  bool kept = false;                     ///< `choices` are the previous plan's: what was found is no better
+  std::optional<Ratio> previous;         ///< tuned over previous, where that is another plan
+  std::optional<RejectedPlan> rejected;  ///< what was found, where it is not in `choices`
   int64_t rounds = 0;
-  double fidelity = 1;
-  double flips = 0;
+  double fidelity = 1;  ///< of the plan that was found: ratio that its layers predicted, over the race's
+  double flips = 0;     ///< share of the tasks with a winner whose winner is not in `choices`
   std::map<std::string, Ratio> layers;     ///< by anchor: tuned over default
   std::map<size_t, std::string> accepted;  ///< by task: text of the schedule
   std::vector<RaceSample> samples;         ///< of all plans that were raced, also of schedules that lost

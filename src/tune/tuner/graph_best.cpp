@@ -103,7 +103,7 @@ class GraphRace {
 
   void run() {
     const double start = now_ms();
-    const double end = start + options_.race_seconds * 1e3;
+    const double end = std::min(start + options_.race_seconds * 1e3, options_.end_ms);
     for (int attempt = 1; attempt <= kAttempts && !out_.same_plan; ++attempt) {
       const bool last = attempt == kAttempts;
       const std::vector<size_t> lost = hold(std::max(1.0, (end - now_ms()) / 1e3 * (last ? 1 : kFirst)), !last);
@@ -139,8 +139,13 @@ class GraphRace {
   void note(const Contest& c) {
     out_.ratio = ratio_of(history(c), c.series[1]);
     out_.default_ratio = ratio_of(c.series[0], c.series[1]);
-    out_.ms = bootstrap_mean(c.series[1].total);
+    out_.ms = bootstrap_mean(c.series[1].total), out_.default_ms = bootstrap_mean(c.series[0].total);
     out_.rounds = c.rounds;
+    out_.raced.clear();
+    for (const auto& [node, base] : c.series[0].layer) {
+      const auto mine = c.series[1].layer.find(node);
+      if (mine != c.series[1].layer.end()) out_.raced[node] = paired_ratio(base, mine->second);
+    }
   }
 
   /// Steps of a plan that belong to these layers.
@@ -218,7 +223,10 @@ GraphBest graph_best(NetworkBench& bench, std::span<const Record> records, const
   out.network = layer_network(compiled, bench.options());
   add_schedules(out.network, compiled, bench.options(), recorded(records, compiled, bench.options(), options), history,
                 options.schedules);
-  AlternativeOptions how{options.threads, options.schedules, options.measure_seconds, options.interrupted};
+  constexpr double kMeasuring = 0.6;  // of the time that is left, where that is short; compiling variants included
+  const double left = options.end_ms - now_ms();
+  AlternativeOptions how{options.threads, options.schedules, options.measure_seconds, now_ms() + kMeasuring * left,
+                         options.interrupted};
   out.measured = measure_alternatives(bench, out.network, how);
   out.prepare_ms = now_ms() - start;
   Answering answering(out, history, weight_room(compiled), options);

@@ -2,7 +2,9 @@
 // race against what the best record of each task alone gives.
 #pragma once
 
+#include <cmath>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,7 +23,8 @@ struct GraphTuneOptions {
   RunnerOptions runner = {};   ///< for layout changes; threads are set here
   double measure_seconds = 8;  ///< of alternatives; compiling comes on top
   double race_seconds = 10;
-  size_t schedules = 4;  ///< of a layer, beside the default
+  double end_ms = INFINITY;  ///< of now_ms(): both get less where it comes earlier
+  size_t schedules = 4;      ///< of a layer, beside the default
   Solver solver = Solver::automatic;
   std::function<bool()> interrupted = {};
 };
@@ -32,13 +35,14 @@ struct Differences {
 };
 
 struct GraphBest {
-  Choices choices;        ///< the graph tuner's, after layers that lost in the race gave way
-  bool won = false;       ///< it is clearly faster than history-best; else that stays
-  bool same_plan = true;  ///< it is history-best
-  Ratio ratio;            ///< over history-best, paired
-  Ratio default_ratio;    ///< over the default plan
-  Ratio ms;               ///< of a run
-  int64_t rounds = 0;     ///< of the last race
+  Choices choices;                     ///< the graph tuner's, after layers that lost in the race gave way
+  bool won = false;                    ///< it is clearly faster than history-best; else that stays
+  bool same_plan = true;               ///< it is history-best
+  Ratio ratio;                         ///< over history-best, paired
+  Ratio default_ratio;                 ///< over the default plan
+  Ratio ms, default_ms;                ///< of a run; the default plan's
+  int64_t rounds = 0;                  ///< of the last race
+  std::map<std::string, Ratio> raced;  ///< in it, by anchor: over the default's; those that both plans have
   // The problem and its answer:
   size_t layers = 0, alternatives = 0, edges = 0;
   Measured measured;

@@ -98,7 +98,7 @@ class Sweeper {
     add_layouts(sweeps);
     add_threads(sweeps);
     const size_t batches = ceil_div(sweeps.size(), kBatch);
-    for (size_t at = 0; at < sweeps.size() && !stop(); at += kBatch) {
+    for (size_t at = 0; at < sweeps.size() && !stop() && (at == 0 || now_ms() < options_.end_ms); at += kBatch) {
       const std::span<const Sweep> some(sweeps.data() + at, std::min(kBatch, sweeps.size() - at));
       measure(some, options_.seconds / static_cast<double>(batches));
     }
@@ -233,7 +233,8 @@ class Sweeper {
       loaded.push_back(&sweep);
     }
     MeasureOptions how;
-    how.rounds = kMostRounds, how.max_ms = seconds * 1e3, how.slice_ms = 2;
+    how.rounds = kMostRounds, how.max_ms = std::min(seconds * 1e3, std::max(0.0, options_.end_ms - now_ms()));
+    how.slice_ms = 2;
     const Laps laps = bench_.runner().measure(ids, how);
     const auto basis = round_times(network_, bench_.fallback().compiled, laps, 0);
     for (const Times& round : basis) {

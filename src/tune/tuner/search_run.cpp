@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "measure/clock.h"
+#include "tune/records/problem_words.h"
 #include "tune/tuner/cost_rows.h"
 #include "tune/tuner/lap_times.h"
 
@@ -17,8 +18,7 @@ constexpr size_t kMostProbes = 24;  ///< new schedules in one variant: about a q
 constexpr double kShowEveryMs = 200;
 
 bool wanted(const NetworkTask& task, const std::vector<std::string>& ops) {
-  const std::string kind = task.problem.substr(0, task.problem.find_first_of(" ("));
-  return ops.empty() || std::find(ops.begin(), ops.end(), kind) != ops.end();
+  return ops.empty() || std::ranges::find(ops, kind_of(task.problem)) != ops.end();
 }
 
 Conditions trial_conditions(const TuneOptions& options, const CompileOptions& compile, const Plan& plan,
@@ -78,6 +78,9 @@ SearchRun::SearchRun(NetworkBench& bench, const TuneOptions& options, const Comp
       conditions_(trial_conditions(options, compile, bench.fallback().compiled.plan, bench.cpus().measuring)) {
   TaskOptions how{options.search, compile.target.limits, compile.accuracy, options.threads, options.pretrained};
   std::vector<NetworkTask> tasks = bench.tasks();
+  std::vector<std::string> problems;
+  for (const NetworkTask& task : tasks) problems.push_back(task.problem);
+  require_kinds(options.ops, problems);
   std::erase_if(tasks, [&](const NetworkTask& task) { return !wanted(task, options.ops); });
   const std::vector<Record> here = records_here(options.known, conditions_);
   if (options.search.searcher.starts_with("xgb")) {
@@ -99,8 +102,8 @@ SearchRun::SearchRun(NetworkBench& bench, const TuneOptions& options, const Comp
 
 void SearchRun::measure_default() {
   MeasureOptions how;
-  how.rounds = 5;
-  how.max_ms = 3000;
+  how.rounds = 20;  // the middle half of them: the first runs of a process are slow
+  how.max_ms = 2000;
   const VariantId id = bench_.fallback_id();
   const Laps laps = bench_.runner().measure({&id, 1}, how);
   default_ms_ = default_run_ms(laps);

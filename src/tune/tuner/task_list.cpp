@@ -35,6 +35,10 @@ class Lister {
     };
     for (const NodeId id : original.order()) add(original.node(id), "gone: folded or rewritten by the passes");
     for (const NodeId id : graph.order()) add(graph.node(id), "");
+    std::vector<std::string> problems;
+    for (const TaskLine& t : out_.tasks) problems.push_back(t.problem);
+    require_kinds(kinds_, problems);
+    std::erase_if(out_.tasks, [&](const TaskLine& t) { return !wanted(t.problem); });
     std::set<std::string> anchors;
     for (const TaskLine& t : out_.tasks) anchors.insert(std::string(anchor_of(t.problem)));
     out_.anchors = static_cast<int64_t>(anchors.size());
@@ -56,13 +60,16 @@ class Lister {
       return tell(unit, -1, why, why);
     }
     const int64_t number = task_of(task, step);
-    if (number < 0) return tell(unit, -1, "left out by --ops", "left out by --ops");
+    if (!wanted(step.problem)) return tell(unit, -1, "left out by --ops", "left out by --ops");
     tell(unit, number, fmt::format("task {}", number), fmt::format("fused into task {}", number), &task);
   }
 
+  bool wanted(std::string_view problem) const {
+    return kinds_.empty() || std::ranges::find(kinds_, kind_of(problem)) != kinds_.end();
+  }
+
+  /// A task has the same number whatever kinds are listed.
   int64_t task_of(const Task& task, const Step& step) {
-    const std::string kind = step.problem.substr(0, step.problem.find_first_of(" ("));
-    if (!kinds_.empty() && std::find(kinds_.begin(), kinds_.end(), kind) == kinds_.end()) return -1;
     for (TaskLine& t : out_.tasks) {
       if (t.problem != step.problem || t.layouts != step.layouts || t.schedule != step.schedule) continue;
       t.nodes.push_back(task.node().name);
@@ -72,6 +79,12 @@ class Lister {
     line.task = static_cast<int64_t>(out_.tasks.size()) + 1;
     line.problem = step.problem, line.layouts = step.layouts, line.schedule = step.schedule;
     line.nodes = {task.node().name};
+    out_.tasks.push_back(std::move(line));
+    if (wanted(step.problem)) describe(out_.tasks.back(), task);
+    return out_.tasks.back().task;
+  }
+
+  void describe(TaskLine& line, const Task& task) const {
     line.flops = task.flops(), line.bytes = task.bytes();
     const Space space(task, options_.target.limits, options_.accuracy);
     const Pruned pruned = prune(space);
@@ -80,13 +93,11 @@ class Lister {
       const auto index = point ? space.index_of(*point) : std::nullopt;
       return index && space.legal()[*index].modelled ? space.legal()[*index].estimate.cycles : 0;
     };
-    line.cycles = cycles(space.find(parse_schedule(step.schedule)));
+    line.cycles = cycles(space.find(parse_schedule(line.schedule)));
     line.best_cycles = line.cycles;
     for (const LegalPoint& p : space.legal()) {
       if (p.modelled && line.cycles > 0) line.best_cycles = std::min(line.best_cycles, p.estimate.cycles);
     }
-    out_.tasks.push_back(std::move(line));
-    return out_.tasks.back().task;
   }
 
   void tell(const Unit& unit, int64_t number, const std::string& anchor, const std::string& others,

@@ -65,6 +65,7 @@ json task_json(const TunedTask& t) {
           {"tried", t.tried},
           {"size", t.size},
           {"failures", t.failures},
+          {"layers_otherwise", t.otherwise},
           {"space", t.space}};
 }
 
@@ -152,6 +153,14 @@ json to_json(const TuneResult& r) {
            {"choices", json::object()}};
   if (r.graph) out["graph"] = to_json(*r.graph);
   if (!r.graph_failed.empty()) out["graph_failed"] = r.graph_failed;
+  if (!r.graph_left_out.empty()) out["graph_left_out"] = r.graph_left_out;
+  if (r.rejected) {
+    out["rejected"] = {{"default_ms", to_json(r.rejected->default_ms)},
+                       {"ms", to_json(r.rejected->ms)},
+                       {"ratio", to_json(r.rejected->ratio)},
+                       {"rounds", r.rejected->rounds},
+                       {"layers", r.rejected->layers}};
+  }
   if (r.previous) out["previous"] = to_json(*r.previous);
   for (const PhaseTime& p : r.phases) out["phases"].push_back({{"phase", p.phase}, {"seconds", p.seconds}});
   for (const TunedTask& t : r.tasks) out["tasks"].push_back(task_json(t));

@@ -87,7 +87,8 @@ struct TunedTask {
   std::string problem, layouts;
   std::vector<std::string> nodes;
   double share = 0;
-  std::string fallback, schedule;  ///< default; accepted, which may be the same
+  std::string fallback, schedule;  ///< default; accepted, which may be the same, of most of its layers
+  int64_t otherwise = 0;           ///< layers that the graph tuner gave another one
   Ratio predicted;                 ///< as measured layer by layer while searching
   Ratio in_network;                ///< in the last race of whole networks
   int64_t trials = 0;              ///< of this run, failures too; a schedule may be measured several times
@@ -96,23 +97,31 @@ struct TunedTask {
   std::string space;               ///< Pruned::text()
 };
 
+/// A plan that was raced and is not taken.
+struct RejectedPlan {
+  Ratio default_ms, ms, ratio;  ///< over the default, paired
+  int64_t rounds = 0, layers = 0;
+};
+
 struct TuneResult {
   Choices choices;                 ///< what to compile with; empty: nothing is faster
   Choices history;                 ///< the best schedule of each task, as the races left it
   std::optional<GraphBest> graph;  ///< with TuneOptions::graph_best
-  std::string graph_failed;        ///< why there is none though it was asked for
+  std::string graph_failed;        ///< why there is none though it was asked for: an error
+  std::string graph_left_out;      ///< the same: there was no time for it, or it was not wanted after all
   Ratio default_ms, tuned_ms;
   Ratio ratio;          ///< tuned over default, paired; {1, 1, 1} when the plans are the same
   Ratio history_ratio;  ///< of `history` over the default, as the races found it; `ratio` where the graph tuner lost
   bool same_plan = false;
-  bool kept = false;              ///< the previous plan stays: what was found is no better
-  std::optional<Ratio> previous;  ///< tuned over the previous plan, where that is another one
-  int64_t rounds = 0;             ///< of the last race
+  bool kept = false;                     ///< the previous plan stays: what was found is no better
+  std::optional<Ratio> previous;         ///< tuned over the previous plan, where that is another one
+  std::optional<RejectedPlan> rejected;  ///< what was found, where it is not taken
+  int64_t rounds = 0;                    ///< of the last race
   int64_t trials = 0, failures = 0, restarts = 0;
   double seconds = 0, trials_per_second = 0;
   double regret = 0;    ///< expected distance from the best of the spaces, a share
-  double flips = 0;     ///< share of tuned tasks whose winner changed in the races
-  double fidelity = 1;  ///< ratio that the layers predicted, over history_ratio
+  double flips = 0;     ///< share of the tasks with a winner whose winner the races did not take
+  double fidelity = 1;  ///< ratio that the layers of the plan that was found predicted, over that of its race
   std::string stopped_because;
   std::vector<PhaseTime> phases;
   std::vector<TunedTask> tasks;

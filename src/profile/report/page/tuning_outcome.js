@@ -40,6 +40,10 @@ function outcomeHero() {
   if (run.same_plan) {
     text.append(h("p", {class: "big"}, h("b", {id: "change", "data-ratio": 1}, "0"), " %"),
       h("p", {}, `Nothing that was tried is faster in the network: the default plan stays, a run takes ${ms(run.default_ms.value)}.`));
+    if (run.rejected) {
+      text.append(h("p", {class: "note"}, `What was found, ${plural(run.rejected.layers, "layer")} otherwise, took ` +
+        `${ratioText(run.rejected.ratio)} of the default's time in ${plural(run.rejected.rounds, "paired round")}.`));
+    }
     return text;
   }
   text.append(h("p", {class: "big"}, h("b", {id: "change", class: "gain-big", "data-ratio": run.ratio.value},
@@ -56,7 +60,7 @@ function outcomeCards() {
     ["Trials", String(run.trials), `${fixed(run.trials_per_second, 0)} a second; ${run.failures} failed, ${plural(run.restarts, "worker")} replaced`],
     ["Tasks changed", `${changed.length} of ${run.tasks.length}`, `${percent(100 * share)} of the network's time`],
     ["Expected to be left", percent(100 * run.regret), "an estimate: from what was not tried, and from winners that are not certain"],
-    ["Winners that changed", percent(100 * run.winner_flips), "tasks whose best schedule lost in the races and gave way"],
+    ["Winners that changed", percent(100 * run.winner_flips), "of the tasks with a best schedule: the races did not take it"],
     ["Time", duration(run.seconds), `the search ended: ${run.stopped_because}`],
   ];
   return h("dl", {class: "cards"}, list.map(([name, value, about]) => h("div", {},
