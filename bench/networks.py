@@ -105,6 +105,12 @@ def seeded_inputs(session_inputs, shapes):
     return feeds
 
 
+def runs_here(kilter, target):
+    """Whether this machine runs the code that `kilter` makes for a target of `kilter targets`, or for "native"."""
+    listed = subprocess.run([kilter, "targets"], capture_output=True, text=True, check=True).stdout.splitlines()
+    return target == "native" or any(line.split()[:1] == [target] and "does not run here" not in line for line in listed)
+
+
 def input_options(shapes):
     """The options with which `kilter` gets the shapes."""
     return [word for name, shape in shapes.items() for word in ("--input", f"{name}={'x'.join(map(str, shape))}")]

@@ -1,7 +1,10 @@
 """`kilter run` agrees with ONNX Runtime: same inputs, written as .npy; max |difference| <= 1e-3 * max |reference|, no NaN.
 
-usage: compare_onnxruntime.py KILTER MODELS_FOLDER [NAME ...]
+usage: compare_onnxruntime.py KILTER MODELS_FOLDER [NAME ...] [--target NAME]...
+
+Code is made for each --target (native where none is given) that this machine runs.
 """
+import argparse
 import pathlib
 import re
 import subprocess
@@ -19,13 +22,10 @@ CASES += [("ppocr_det", {"x": (1, 3, 480, 736)}), ("silero_openvino_16k", {}),
 TOLERANCE = 1e-3
 
 
-def compare(kilter, name, shapes, folder):
-    path = networks.path_of(name, folder)
-    session = networks.peer_session(path, 1)
-    feeds = networks.seeded_inputs(session.get_inputs(), shapes)
-    want = session.run(None, feeds)
+def difference(kilter, path, target, feeds, ports, want):
+    """Why the outputs are not ONNX Runtime's ("" where they are), and their largest relative difference."""
     with tempfile.TemporaryDirectory() as scratch:
-        command = [kilter, "run", str(path), "--output", f"{scratch}/out"]
+        command = [kilter, "run", str(path), "--target", target, "--output", f"{scratch}/out"]
         for i, (port, value) in enumerate(feeds.items()):
             np.save(f"{scratch}/in{i}.npy", value)
             command += ["--input", f"{port}={scratch}/in{i}.npy"]
@@ -33,27 +33,42 @@ def compare(kilter, name, shapes, folder):
         if done.returncode != 0:
             return f"exit code {done.returncode}: {done.stderr.strip()[-500:]}", 0
         worst = 0.0
-        for port, reference in zip(session.get_outputs(), want):
+        for port, reference in zip(ports, want):
             got = np.load(f"{scratch}/out/" + re.sub(r"[^A-Za-z0-9_.-]", "_", port.name) + ".npy")
             if got.shape != reference.shape:
                 return f"output {port.name}: shape {got.shape}, expected {reference.shape}", 0
             if np.isnan(got).any():
                 return f"output {port.name}: NaN", 0
-            difference = np.abs(got.astype(np.float64) - reference).max() / max(np.abs(reference).max(), 1e-30)
-            worst = max(worst, float(difference))
+            most = np.abs(got.astype(np.float64) - reference).max() / max(np.abs(reference).max(), 1e-30)
+            worst = max(worst, float(most))
     return ("" if worst <= TOLERANCE else f"differs by {worst:.2e} of the largest value, allowed {TOLERANCE}"), worst
 
 
 def main():
-    kilter, folder, names = sys.argv[1], sys.argv[2], sys.argv[3:]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kilter")
+    parser.add_argument("folder")
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--target", action="append")
+    options = parser.parse_args()
+    targets = options.target or ["native"]
+    for target in [t for t in targets if not networks.runs_here(options.kilter, t)]:
+        print(f"skipped {target}: this machine does not run code for it")
+        targets.remove(target)
     failed = 0
     for name, shapes in CASES:
-        if names and name not in names:
+        if options.names and name not in options.names:
             continue
-        reason, worst = compare(kilter, name, shapes, folder)
-        failed += bool(reason)
+        path = networks.path_of(name, options.folder)
+        session = networks.peer_session(path, 1)
+        feeds = networks.seeded_inputs(session.get_inputs(), shapes)
+        want = session.run(None, feeds)
         label = name + "".join(f" {k}={'x'.join(map(str, v))}" for k, v in shapes.items())
-        print(f"{'FAILED' if reason else 'ok    '} {label:<44} {reason or f'max difference {worst:.1e}'}", flush=True)
+        for target in targets:
+            reason, worst = difference(options.kilter, path, target, feeds, session.get_outputs(), want)
+            failed += bool(reason)
+            outcome = reason or f"max difference {worst:.1e}"
+            print(f"{'FAILED' if reason else 'ok    '} {label:<44} {target:<10} {outcome}", flush=True)
     sys.exit(1 if failed else 0)
 
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <thread>
 
+#include "../base/scratch_folder.h"
 #include "base/files.h"
 #include "network.h"
 #include "tune/tuner/choices_file.h"
@@ -16,7 +17,6 @@ namespace {
 
 class PlansFile : public testing::Test {
  protected:
-  PlansFile() { std::filesystem::remove(file_); }
   std::optional<KeptPlan> found(const PlanKey& key) const {
     const KeptPlans all = read_plans(file_);
     EXPECT_TRUE(all.damaged.empty()) << all.damaged.front();
@@ -27,7 +27,8 @@ class PlansFile : public testing::Test {
     const PlanKey key{graph_key(small_network()), "znver5", "A CPU", "LLVM 1", threads};
     return {key, "squeezenet", "2026-01-02", parse_choices(choices, "here"), {0.9, 0.8, 0.95}, {0.7, 0.6, 0.8}};
   }
-  std::filesystem::path file_ = plans_file(testing::TempDir() + "kept_plans_test.db");
+  ScratchFolder folder_;
+  std::filesystem::path file_ = plans_file((folder_.path() / "records.db").string());
 };
 
 TEST_F(PlansFile, TheLatestOfExactlyThisIsFound) {
