@@ -12,10 +12,12 @@
 #include "base/align.h"
 #include "ops/builder.h"
 #include "ops/reduction.h"
+#include "ops/take_pixels.h"
 #include "ops/views.h"
 #include "ops/window.h"
 #include "passes/channel_moves.h"
 #include "passes/pass.h"
+#include "passes/pixel_moves.h"
 #include "schedule/emit.h"
 
 namespace kilter {
@@ -149,7 +151,8 @@ class Layouts {
       if (conv && user.inputs[0] == v && conv_blocks(user)) return graph_.type(v).shape[1] > kPlanarChannels;
       if (pool_blocks(user)) return true;
       const bool passes = user.op->family == Family::map || user.op->family == Family::resize ||
-                          user.op->family == Family::channels || channel_move(graph_, user, 0);
+                          user.op->family == Family::channels || channel_move(graph_, user, 0) ||
+                          pixel_move(graph_, user);
       return passes && std::any_of(user.outputs.begin(), user.outputs.end(),
                                    [&](ValueId out) { return out != kNone && wanted_in_blocks(out, seen); });
     });
@@ -188,6 +191,28 @@ class Layouts {
     return true;
   }
 
+  /// Moves of pixels in the middle of blocked images.
+  bool take_pixels(NodeId id) {
+    const Node node = static_cast<const Graph&>(graph_).node(id);
+    if (context_.plain_layout.contains(node.name) || !blocked(node.inputs[0])) return false;
+    const auto move = pixel_move(graph_, node);
+    std::set<ValueId> seen;
+    const ValueId out = node.outputs[0];
+    if (!move || graph_.is_output(out) || !wanted_in_blocks(out, seen)) return false;
+    TensorType type = graph_.type(out);
+    type.layout.block = block_;
+    const NodeId made = graph_.add_node(find_op("kilter", "TakePixels", 1), node.name, 1,
+                                        {{"rows", runs_of(move->rows)}, {"columns", runs_of(move->columns)}},
+                                        {node.inputs[0]}, {type}, {node.name});
+    const std::string name = graph_.value(out).name;
+    graph_.replace_uses(out, graph_.node(made).outputs[0]);
+    const ValueId fresh = graph_.node(made).outputs[0];
+    graph_.erase(id);
+    graph_.rename(fresh, name);
+    graph_.rename_node(made, node.name);
+    return true;
+  }
+
   void decide(NodeId id) {
     Node& node = graph_.node(id);
     bool block = false;
@@ -217,7 +242,7 @@ class Layouts {
         block = node.op->name == "Concat"   ? concat_blocks(node)
                 : node.op->name == "Frames" ? frames_block(node)
                                             : parts_block(node);
-        if (!block && take_channels(id)) return;
+        if (!block && (take_channels(id) || take_pixels(id))) return;
         break;
       case Family::gather:
         if (take_channels(id)) return;

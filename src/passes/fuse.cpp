@@ -37,6 +37,7 @@ class Fuser {
     }
     report();
     report_reductions();
+    report_prologues();
   }
 
  private:
@@ -142,6 +143,22 @@ class Fuser {
       } else {
         context_.unfused.push_back(
             {Unfused::form, node.name, into, "no template reduces what it makes: it is stored first, then read"});
+      }
+    }
+  }
+
+  /// No template computes element-wise nodes in the loads of the convolution or product that reads their result.
+  void report_prologues() {
+    for (NodeId id : graph_.order()) {
+      const Node& node = graph_.node(id);
+      const NodeId first = node.group;
+      if (first == kNone || graph_.node(first).op->family != Family::map) continue;
+      for (NodeId user : graph_.users(node.outputs[0])) {
+        const Node& reader = graph_.node(user);
+        if (reader.op->family != Family::conv && reader.op->family != Family::matmul) continue;
+        context_.unfused.push_back({Unfused::cycles, graph_.node(first).name, reader.name,
+                                    "no template computes it where operands are loaded: it would be computed again for "
+                                    "each block of filters or columns, which takes what it saves"});
       }
     }
   }

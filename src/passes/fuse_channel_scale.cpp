@@ -32,12 +32,15 @@ class ScaleFuser {
       if (conv.op->family != Family::conv) continue;
       const NodeId scale = read_.value(conv.inputs[0]).producer;
       if (scale == kNone || !scales(scale)) continue;
-      if (auto refused = refusal(read_.node(scale), id)) {
+      std::optional<Unfused> refused = refusal(read_.node(scale), id);
+      std::erase_if(context_.unfused, [&](const Unfused& u) {
+        return u.node == read_.node(scale).name && (!refused || u.group == conv.name);
+      });
+      if (refused) {
         context_.unfused.push_back(std::move(*refused));
         continue;
       }
       graph_.node(scale).group = id;
-      std::erase_if(context_.unfused, [&](const Unfused& u) { return u.node == read_.node(scale).name; });
     }
   }
 

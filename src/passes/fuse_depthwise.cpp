@@ -29,6 +29,7 @@ class DepthwiseFuser {
       const Node& node = read_.node(id);
       if (node.group == id && grouped(node) && (depthwise(node) || context_.fuse.contains(node.name))) join(id);
     }
+    for (NodeId id : read_.order()) report_pointwise(read_.node(id));
   }
 
  private:
@@ -38,6 +39,18 @@ class DepthwiseFuser {
   bool depthwise(const Node& node) const {
     const Shape& w = read_.type(node.inputs[1]).shape;
     return w[0] == node.int_attr("group", 1) && w[1] == 1;
+  }
+
+  /// No template runs a convolution of 1x1 in one kernel with the depthwise one before it.
+  void report_pointwise(const Node& node) {
+    if (node.op->family != Family::conv || grouped(node)) return;
+    const Shape& w = read_.type(node.inputs[1]).shape;
+    const NodeId feeder = feeder_of(node);
+    if (feeder == kNone || !grouped(read_.node(feeder)) || !depthwise(read_.node(feeder))) return;
+    if (!std::all_of(w.begin() + 2, w.end(), [](int64_t extent) { return extent == 1; })) return;
+    context_.unfused.push_back({Unfused::cycles, node.name, read_.node(feeder).name,
+                                "no template runs a pointwise convolution in one kernel with the depthwise one before "
+                                "it: what is between them stays in L2, which costs a few percent at most"});
   }
 
   void join(NodeId id) {

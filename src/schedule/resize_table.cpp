@@ -1,10 +1,11 @@
-// Resize and Upsample of images over height and width: source indices and weights come from tables made at compile
-// time. Rows of plain images that grow are shuffled from vectors of the input.
+// Resize, Upsample and TakePixels of images over height and width: source indices and weights come from tables made at
+// compile time. Rows of plain images that grow are shuffled from vectors of the input.
 
 #include <algorithm>
 
 #include "ops/builder.h"
 #include "ops/resize_coords.h"
+#include "ops/take_pixels.h"
 #include "schedule/emit.h"
 #include "schedule/loop_model.h"
 #include "schedule/templates.h"
@@ -16,7 +17,7 @@ constexpr int64_t kMaxTaps = 4;  ///< per axis: nearest 1, linear 2, cubic 4
 
 Answer<ResizePlan> analyse(const Task& task, const TargetLimits& limits) {
   const Node& node = task.node();
-  if (node.op->family != Family::resize) return Rejected{"operator family", "resize", std::string(node.op->name)};
+  if (node.op->family != Family::resize) return not_for("operator family", "resize", node.op->name);
   const Operand& x = task.operand(node.inputs[0]);
   const TensorType& y = task.graph->type(node.outputs[0]);
   if (x.type.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.type.dtype))};
@@ -36,7 +37,8 @@ Answer<ResizePlan> analyse(const Task& task, const TargetLimits& limits) {
   }
   const ResizeOperands operands =
       by_inputs ? ResizeOperands{value(1), value(2), value(3)} : ResizeOperands{nullptr, value(1), nullptr};
-  ResizePlan plan = resize_plan(node, x.type.shape, operands);
+  ResizePlan plan =
+      node.op->name == "TakePixels" ? pixels_plan(node, x.type.shape) : resize_plan(node, x.type.shape, operands);
   if (!plan.axes[0].identity() || !plan.axes[1].identity())
     return Rejected{"resized axes", "height and width", "batch or channels"};
   for (const ResizeAxis& a : plan.axes) {

@@ -70,14 +70,20 @@ int64_t draw_divisor(Draw& draw, int64_t channels) {
   return divisors.empty() ? 1 : divisors[static_cast<size_t>(draw.between(0, std::ssize(divisors) - 1))];
 }
 
-/// Zeros, or now and then something else, around an image, as networks have it that pad apart from their convolutions.
+/// Zeros, or now and then something else, around an image, as networks have it that pad apart from their convolutions;
+/// or the image from behind.
 ValueId add_margins(SweepNet& net, ValueId x) {
   Draw& draw = net.draw;
+  if (draw.chance(15)) {
+    const int64_t axis = draw.between(2, 3);
+    return net.b.add("Slice", {x, net.list({-1}), net.list({-1000}), net.list({axis}), net.list({-1})});
+  }
   Ints pads(8, 0);
   for (const size_t at : {2, 3, 6, 7}) pads[at] = draw.between(0, 3);
   std::vector<ValueId> inputs{x, net.list(pads)};
   if (draw.chance(20)) inputs.push_back(net.constant({}));
-  return net.b.add("Pad", inputs, draw.chance(10) ? Attrs{{"mode", std::string("edge")}} : Attrs{});
+  const auto mode = draw.pick<std::string_view>({"constant", "constant", "constant", "edge", "reflect", "wrap"});
+  return net.b.add("Pad", inputs, {{"mode", std::string(mode)}});
 }
 
 /// A convolution of `x` with constant weights; halves the output channels until the reference is quick.

@@ -121,6 +121,31 @@ TEST(FuseChannelScale, OptionsKeepItApart) {
   EXPECT_EQ(apart(network(16, 32), context), "it has a schedule or threads of its own");
 }
 
+TEST(Fuse, WhatStandsBeforeAConvolutionSaysWhyItIsNotComputedInItsLoads) {
+  Graph graph = parse_graph(R"(graph "g" {
+    input %x: f32[1,32,8,8]
+    const %w: f32[16,32,1,1]#0
+    const %m: f32[32,16]#0
+    %p: f32[1,32,8,8] = MaxPool@12 "pool" {kernel_shape=[1, 1]}(%x)
+    %n: f32[1,32,8,8] = Neg@13 "norm"(%p)
+    %r: f32[1,32,8,8] = Relu@14 "relu"(%n)
+    %c: f32[1,16,8,8] = Conv@11 "conv"(%r, %w)
+    output "c" %c
+  })");
+  PassContext context;
+  context.limits = parse_target("icelake-server").limits;
+  context.no_fuse = {"pool"};
+  choose_layouts(graph, context);
+  fuse(graph, context);
+  std::vector<std::string> said;
+  for (const Unfused& u : context.unfused) {
+    if (u.group == "conv") said.push_back(u.node + ": " + u.reason);
+  }
+  EXPECT_EQ(said, std::vector<std::string>{
+                      "norm: no template computes it where operands are loaded: it would be computed again for each "
+                      "block of filters or columns, which takes what it saves"});
+}
+
 TEST(Fuse, ReductionsSayWhyTheyDoNotRunWithWhatMakesTheirInput) {
   const auto said = [](PassContext context) {
     Graph graph = parse_graph(network(16, 32));

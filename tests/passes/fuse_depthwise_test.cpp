@@ -67,6 +67,19 @@ TEST(FuseDepthwise, JoinsWhatWouldGoThroughDistantCaches) {
   EXPECT_TRUE(out.unfused.empty());
 }
 
+TEST(FuseDepthwise, PointwiseConvolutionsBehindSayWhyTheyRunApart) {
+  const Outcome out = run(network(112, R"(const %v: f32[24,96,1,1]#0
+    %e: f32[1,24,112,112] = Conv@11 "project"(%c, %v)
+    output "e" %e)"));
+  EXPECT_TRUE(out.joined);
+  ASSERT_EQ(out.unfused.size(), 1U);
+  EXPECT_EQ(out.unfused.front().node, "project");
+  EXPECT_EQ(out.unfused.front().group, "depthwise");
+  EXPECT_EQ(out.unfused.front().reason,
+            "no template runs a pointwise convolution in one kernel with the depthwise one before it: what is between "
+            "them stays in L2, which costs a few percent at most");
+}
+
 TEST(FuseDepthwise, LeavesWhatStaysInNearCaches) {
   const Unfused u = refusal(network(4));
   EXPECT_EQ(u.why, Unfused::cycles);

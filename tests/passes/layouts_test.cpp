@@ -124,6 +124,44 @@ TEST(ChooseLayouts, PartsInStepsAreCutFromPlainImages) {
   EXPECT_NE(text.find("%c.blocked"), std::string::npos) << text;
 }
 
+/// Of what moves pixels, without the constants: what becomes of it between two convolutions of 20 channels.
+std::string pixels(std::string_view type, std::string_view node) {
+  const std::string text = after(choose_layouts, fmt::format(R"(graph "g" {{
+    input %x: f32[1,8,6,7]
+    const %w: f32[20,8,1,1]#0
+    const %v: f32[8,20,1,1]#0
+    const %pads: i64[8](0, 0, 2, 1, 0, 0, 0, 1)
+    const %crop: i64[8](0, 0, -2, 0, 0, 0, -1, 0)
+    const %channels: i64[8](0, 1, 0, 0, 0, -1, 0, 0)
+    const %last: i64[2](-1, 1)
+    const %ends: i64[2](-1000, 7)
+    const %axes: i64[2](2, 3)
+    const %steps: i64[2](-1, 2)
+    %a: f32[1,20,6,7] = Conv@11 "a"(%x, %w)
+    %c: {} = {}
+    %d: f32[1,8,{}] = Conv@11 "d"(%c, %v)
+    output "d" %d
+  }})",
+                                                             type, node, type.substr(type.rfind("20,") + 3, 3)));
+  const size_t at = text.find("%c: ");
+  return text.find("%a.plain") != std::string::npos ? "leaves the blocks" : text.substr(at, text.find('\n', at) - at);
+}
+
+TEST(ChooseLayouts, MovesOfPixelsStayInBlocks) {
+  const std::string taken = " = kilter::TakePixels@1 \"m\" ";
+  EXPECT_EQ(pixels("f32[1,20,8,9]", "Pad@18 \"m\" {mode=\"reflect\"}(%a, %pads)"),
+            "%c: f32[1,20,8,9]{c8}" + taken + "{columns=[1, -1, 2, 1, 1, 6, 5, 1, 1], rows=[2, -1, 3, 1, 1, 5]}(%a)");
+  EXPECT_EQ(pixels("f32[1,20,8,9]", "Pad@18 \"m\" {mode=\"edge\"}(%a, %pads)"),
+            "%c: f32[1,20,8,9]{c8}" + taken + "{columns=[0, 0, 2, 1, 1, 6, 6, 1, 1], rows=[0, 0, 3, 1, 1, 5]}(%a)");
+  EXPECT_EQ(pixels("f32[1,20,3,7]", "Pad@18 \"m\"(%a, %crop)"),
+            "%c: f32[1,20,3,7]{c8}" + taken + "{columns=[0, 1, 7], rows=[2, 1, 3]}(%a)");
+  EXPECT_EQ(pixels("f32[1,20,6,3]", "Slice@13 \"m\"(%a, %last, %ends, %axes, %steps)"),
+            "%c: f32[1,20,6,3]{c8}" + taken + "{columns=[1, 2, 3], rows=[5, -1, 6]}(%a)");
+  // What is filled in, and channels that move, need other kernels.
+  EXPECT_EQ(pixels("f32[1,20,8,9]", "Pad@18 \"m\"(%a, %pads)"), "leaves the blocks");
+  EXPECT_EQ(pixels("f32[1,20,6,7]", "Pad@18 \"m\" {mode=\"reflect\"}(%a, %channels)"), "leaves the blocks");
+}
+
 /// Two convolutions into 12 and 4 channels, `moves` of them that end in %d: f32[1,16,4,4], and what reads that.
 std::string joined(std::string_view moves, std::string_view reader) {
   return after(choose_layouts, fmt::format(R"(graph "g" {{

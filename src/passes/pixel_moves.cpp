@@ -1,0 +1,71 @@
+#include "passes/pixel_moves.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "ops/builder.h"
+#include "ops/regions.h"
+
+namespace kilter {
+namespace {
+
+/// Each output index reads one input index of its own dimension.
+constexpr std::array<std::string_view, 4> kSeparable = {"Slice", "Pad", "Tile", "CenterCropPad"};
+
+bool image(const TensorType& t) { return t.dtype == DType::f32 && t.shape.size() == 4 && elems(t.shape) > 0; }
+
+/// The element of the input that element `at` of the output is; nullopt where it is filled in.
+std::optional<int64_t> source(const std::vector<CopyRegion>& regions, int64_t at) {
+  for (const CopyRegion& r : regions) {
+    int64_t left = at - r.out_offset, from = r.in_offset;
+    bool inside = left >= 0;
+    for (size_t d = 0; d < r.extent.size() && inside; ++d) {  // dimensions as they lie in the output, the largest first
+      const int64_t i = left / r.out_strides[d];
+      inside = i < r.extent[d];
+      left -= i * r.out_strides[d], from += i * r.in_strides[d];
+    }
+    if (inside && left == 0) return r.input == kNone ? std::nullopt : std::optional(from);
+  }
+  return std::nullopt;
+}
+
+/// For one dimension: the input index that each output index reads.
+std::optional<std::vector<int64_t>> map_of(const std::vector<CopyRegion>& regions, const Shape& in, const Shape& out,
+                                           size_t d) {
+  std::vector<int64_t> map;
+  const int64_t step = dense_strides(out)[d], unit = dense_strides(in)[d];
+  for (int64_t i = 0; i < out[d]; ++i) {
+    const auto from = source(regions, i * step);
+    if (!from) return std::nullopt;
+    map.push_back(*from / unit % in[d]);
+  }
+  return map;
+}
+
+bool identity(const std::vector<int64_t>& map, int64_t extent) {
+  for (size_t i = 0; i < map.size(); ++i) {
+    if (map[i] != static_cast<int64_t>(i)) return false;
+  }
+  return static_cast<int64_t>(map.size()) == extent;
+}
+
+}  // namespace
+
+std::optional<PixelMove> pixel_move(const Graph& graph, const Node& node) {
+  if (std::ranges::find(kSeparable, node.op->name) == kSeparable.end() || graph.value(node.inputs[0]).constant)
+    return std::nullopt;
+  const TensorType &x = graph.type(node.inputs[0]), &y = graph.type(node.outputs[0]);
+  if (!image(x) || !image(y)) return std::nullopt;
+  const auto regions = node.op->regions(view(graph, node), 0);
+  if (!regions) return std::nullopt;
+  std::array<std::vector<int64_t>, 4> maps;
+  for (size_t d = 0; d < maps.size(); ++d) {
+    auto map = map_of(*regions, x.shape, y.shape, d);
+    if (!map || (d < 2 && !identity(*map, x.shape[d]))) return std::nullopt;
+    maps[d] = std::move(*map);
+  }
+  return PixelMove{std::move(maps[2]), std::move(maps[3])};
+}
+
+}  // namespace kilter
