@@ -3,8 +3,8 @@
 usage: memory.py [--kilter build/kilter] [--runtime build/src/libkilter_runtime.so] [--models models] [NAME ...]
 
 Every figure is VmHWM of a Python process of its own that imports numpy and one runtime, loads the network (fp32, batch 1, one thread) and
-runs it three times; the first line is the same process without a network. Packed weights count: a compiled file is mapped, and its
-pages are resident once they were read.
+runs it three times; the first row is the same process without a network. Packed weights count: a compiled file is mapped, and its
+pages are resident once they were read. The line above the table says on which machine and day, and of which versions.
 Exit code 1 when Kilter needs more than the better peer on any network.
 """
 import argparse
@@ -128,7 +128,10 @@ def main():
     args = parser.parse_args()
     if args.one:
         return child(args, args.one, args.names[0])
-    print("| network, peak MiB | Kilter | ONNX Runtime | OpenVINO | Kilter / better peer |\n|---|---|---|---|---|")
+    import peers  # not in the processes that are measured
+
+    print(f"{peers.machine_text(1)}; peak MiB of a process that loads the network and runs it three times\n")
+    print("| network, peak MiB | Kilter | ONNX Runtime | OpenVINO | Kilter / better peer |\n|---|---|---|---|---|", flush=True)
     worse = []
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "network.kilter"

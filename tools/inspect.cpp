@@ -12,6 +12,7 @@
 #include "ops/builder.h"
 #include "profile/schedules.h"
 #include "tool.h"
+#include "tune/tuner/choices_file.h"
 
 namespace kilter::tool {
 namespace {
@@ -82,23 +83,35 @@ void print_tasks(const Plan& plan) {
 
 struct InspectOptions : ModelOptions {
   bool schedules = false;
-  std::string node, json, assembly;
+  std::string node, json, assembly, write_plan;
 };
+
+/// The plan that is in use, whatever its parts come from, as a file for --layer-plan.
+void write_plan(const InspectOptions& options, const Session& session, const Compiled& compiled,
+                const CompileOptions& compile) {
+  const tune::Choices used = tune::choices_in_use(compiled.plan, compile);
+  std::string notes = fmt::format("the plan of {} for {}; {}", session.name(), compile.target.name, version_text());
+  if (!compiled.plan.records.empty()) notes += "\n" + compiled.plan.records;
+  write_text("--write-plan", options.write_plan, tune::text(used, notes));
+  if (options.write_plan != "-") fmt::print("{}: what {} layers run\n", options.write_plan, used.size());
+}
 
 /// Compiles without generating code: schedules and layouts are all there is to see.
 void print_schedules(const InspectOptions& options, const Session& session) {
   if (session.compiled_file())
     fail(ErrorKind::usage, "--schedules: {} is a compiled file, which keeps no alternatives; give the model itself",
          options.model);
-  CompileOptions compile = session.options().compile;
+  const Graph graph = session.graph({});
+  CompileOptions compile = adapted(session.options().compile, graph);
   compile.keep_alternatives = true;
   compile.generate_code = false;
-  const Compiled compiled = compile_graph(session.graph({}), compile);
+  const Compiled compiled = compile_graph(graph, compile);
   if (!options.json.empty()) {
     const nlohmann::json report = profile::schedules_json(compiled, compile.target.limits, options.node);
     write_text("--json", options.json, report.dump(2) + "\n");
   }
-  if (options.json == "-") return;
+  if (!options.write_plan.empty()) write_plan(options, session, compiled, compile);
+  if (options.json == "-" || !options.write_plan.empty()) return;
   fmt::print("{} for {}: {} steps\n\n{}", session.name(), compile.target.name, compiled.plan.steps.size(),
              profile::schedules_text(compiled, compile.target.limits, options.node));
 }
@@ -114,31 +127,40 @@ std::string loops_text(const std::vector<Instruction>& code) {
   return out;
 }
 
-void print_assembly(const std::string& node, const Plan& plan) {
+/// The layers with machine code that `node` means.
+std::vector<std::string> assembled(const std::string& node, const Loaded& loaded) {
+  std::set<std::string> names;
+  for (const Step& s : loaded.plan().steps) {
+    if (s.kernel >= 0) names.insert(s.name);
+  }
+  std::vector<std::string> meant = profile::layers_named(loaded.compiled, names, node);
+  if (meant.empty())
+    fail(ErrorKind::usage, "--asm {}: no layer of this name has machine code; legal are {}", node,
+         fmt::join(names, ", "));
+  return meant;
+}
+
+void print_assembly(const std::string& node, const Loaded& loaded) {
+  const Plan& plan = loaded.plan();
+  const std::vector<std::string> meant = assembled(node, loaded);
   const Target target = parse_target(plan.target);
   const std::span<const std::byte> code(plan.code, static_cast<size_t>(plan.code_bytes));
-  std::set<std::string> names;
-  bool found = false;
+  if (meant.front() != node) fmt::print("'{}' runs in {}\n\n", node, fmt::join(meant, ", "));
   for (const Step& s : plan.steps) {
-    if (s.kernel < 0) continue;
-    names.insert(s.name);
-    if (s.name != node) continue;
-    found = true;
+    if (s.kernel < 0 || std::ranges::find(meant, s.name) == meant.end()) continue;
     const std::vector<Instruction> all = disassemble(code, plan.entries[static_cast<size_t>(s.kernel)], target);
     fmt::print("{} '{}' for {} ({})\n  {}\n{}{}\n", s.ops, s.name, plan.target, plan.codegen, s.schedule,
                loops_text(all), listing(all));
   }
-  if (!found)
-    fail(ErrorKind::usage, "--asm {}: no layer of this name has machine code; legal are {}", node,
-         fmt::join(names, ", "));
 }
 
 void inspect(const InspectOptions& options) {
   const auto session = options.open();
-  if (!options.schedules && !(options.node.empty() && options.json.empty()))
-    fail(ErrorKind::usage, "--node and --json go with --schedules; add it, or leave them out");
+  if (!options.schedules && !(options.node.empty() && options.json.empty() && options.write_plan.empty()))
+    fail(ErrorKind::usage, "--node, --json and --write-plan go with --schedules; add it, or leave them out");
   if (options.schedules) return print_schedules(options, *session);
-  if (!options.assembly.empty()) return print_assembly(options.assembly, session->compile().plan());
+  if (!options.assembly.empty()) return print_assembly(options.assembly, session->compile());
+  const Loaded& loaded = session->compile();
   fmt::print("{}\ninputs:\n", session->name());
   for (const onnx::Port& p : session->inputs()) fmt::print("  {}: {}\n", p.name, onnx::text(p));
   fmt::print("outputs:\n");
@@ -148,13 +170,12 @@ void inspect(const InspectOptions& options) {
     print_contradictions(graph, session->outputs());
     print_graph(graph);
   }
-  Loaded& loaded = session->compile();
   const Plan& plan = loaded.plan();
   fmt::print("plan: {} steps for {} ({}), arena {:.2f} MB, packed weights {:.2f} MB, code {:.2f} MB\n",
              plan.steps.size(), plan.target, plan.codegen, static_cast<double>(plan.arena_bytes) * 1e-6,
              static_cast<double>(plan.constants_bytes) * 1e-6, static_cast<double>(plan.code_bytes) * 1e-6);
-  if (const size_t count = loaded.compiled.slimmed.size(); count > 0)
-    fmt::print("memory: {} layers run kernels with smaller weights than their fastest ones (--memory)\n", count);
+  if (const std::string memory = profile::memory_text(loaded.compiled); !memory.empty())
+    fmt::print("{}; --schedules names them\n", memory);
   print_tasks(plan);
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     if (plan.steps[i].kind != StepKind::reference) continue;
@@ -173,10 +194,15 @@ void add_inspect(CLI::App& app, Context&) {
   auto* schedules = sub->add_flag("--schedules", options->schedules,
                                   "show for each layer its schedule, what the model expects of it, and why no other "
                                   "template or schedule was taken; generates no code");
-  sub->add_option("--node", options->node, "with --schedules: only the layers of this name");
+  sub->add_option("--node", options->node,
+                  "with --schedules: only the layers of this name, or those that run this node of the model");
   sub->add_option("--json", options->json,
                   "with --schedules: also write it as JSON (doc/inspect.md); - is standard output");
-  sub->add_option("--asm", options->assembly, "layer whose machine code is shown, with counts of its inner loops")
+  sub->add_option("--write-plan", options->write_plan,
+                  "with --schedules: write what every layer runs to a file for --layer-plan, and no report; - is "
+                  "standard output");
+  sub->add_option("--asm", options->assembly,
+                  "layer, or node of the model, whose machine code is shown, with counts of its inner loops")
       ->excludes(schedules);
   sub->callback([=] { inspect(*options); });
 }

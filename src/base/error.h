@@ -48,6 +48,7 @@ struct Rejected {
   std::string check;
   std::string limit;
   std::string got;
+  bool other_kind = false;  ///< it is for another kind of thing altogether, so that nobody would expect it here
   std::string text() const { return fmt::format("{}: limit {}, got {}", check, limit, got); }
 };
 

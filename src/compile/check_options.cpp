@@ -31,20 +31,60 @@ void check_node_names(const Graph& graph, const CompileOptions& options) {
     fail(ErrorKind::usage, "{}: no task has this name; legal are {}", option, fmt::join(anchors, ", "));
   };
   for (const auto& [node, schedule] : options.schedules)
-    task(node, fmt::format("--schedule {}={}", node, schedule.text()));
+    task(node, option_text(options, "--schedule", node, schedule.text()));
   for (const Forbidden& f : options.forbidden) {
     if (!f.node.empty()) task(f.node, "--forbid " + f.text());
   }
   for (const std::string& node : options.fuse) task(node, "--fuse " + node);
-  for (const std::string& node : options.no_fuse) task(node, "--no-fuse " + node);
+  for (const std::string& node : options.no_fuse) task(node, option_text(options, "--no-fuse", node));
   for (const auto& [node, threads] : options.layer_threads) {
-    task(node, fmt::format("--layer-threads {}={}", node, threads));
-    if (threads < 1) fail(ErrorKind::usage, "--layer-threads {}={}: expected 1 thread or more", node, threads);
+    const std::string option = option_text(options, "--layer-threads", node, std::to_string(threads));
+    task(node, option);
+    if (threads < 1) fail(ErrorKind::usage, "{}: expected 1 thread or more", option);
   }
   for (const std::string& node : options.plain_layout) {
     if (nodes.contains(node)) continue;
-    fail(ErrorKind::usage, "--plain-layout {}: no node has this name; legal are {}", node, fmt::join(nodes, ", "));
+    fail(ErrorKind::usage, "{}: no node has this name; legal are {}", option_text(options, "--plain-layout", node),
+         fmt::join(nodes, ", "));
   }
+}
+
+namespace {
+
+/// Why a task does not take what is forbidden of it, which then changes nothing; nothing where it may.
+std::optional<Rejected> idle(const Forbidden& forbidden, const Task& task, const TargetLimits& limits) {
+  auto space = find_template(forbidden.schedule.name)->space(task, limits);
+  if (auto* rejected = std::get_if<Rejected>(&space)) return std::move(*rejected);
+  if (forbidden.schedule.knobs.empty()) return std::nullopt;
+  return check_knobs(forbidden.schedule, std::get<std::vector<Knob>>(space));
+}
+
+}  // namespace
+
+void check_forbidden(const PassedGraph& passed, const CompileOptions& options) {
+  for (const Forbidden& f : options.forbidden) {
+    const std::string option = "--forbid " + f.text();
+    bool works = std::ranges::any_of(passed.unfused, [&](const Unfused& u) { return u.reason == option; });
+    for (const Unit& unit : units(passed.graph)) {
+      if (works) break;
+      const Task task = make_task(passed.graph, unit, nullptr);
+      if (!f.node.empty() && f.node != task.node().name) continue;
+      const auto why = idle(f, task, options.target.limits);
+      works = !why;
+      if (why && !f.node.empty())
+        fail(ErrorKind::usage, "{}: '{}' does not take it anyway: {}; leave it out", option, f.schedule.text(),
+             why->text());
+    }
+    if (!works && f.node.empty() && options.notice)
+      options.notice(option + ": no layer of this network would take it, so it changes nothing");
+  }
+}
+
+std::string option_text(const CompileOptions& options, std::string_view option, const std::string& node,
+                        std::string_view value) {
+  const auto file = options.given_in.find(node);
+  if (file != options.given_in.end()) return fmt::format("{}, '{}'", file->second, node);
+  return fmt::format("{} {}{}{}", option, node, value.empty() ? "" : "=", value);
 }
 
 }  // namespace kilter

@@ -54,12 +54,16 @@ struct CompileOptions {
   std::map<std::string, int32_t> layer_threads;  ///< most threads of a task, by its anchor's name
   Accuracy accuracy = Accuracy::normal;
   std::vector<Forbidden> forbidden;  ///< what is no default of tasks; schedules that are forced stay
+  /// Of nodes whose settings a file gives: "net.plan line 3", for errors.
+  std::map<std::string, std::string> given_in;
+  /// Gets a line for each of `forbidden` that changes nothing; may be empty.
+  std::function<void(const std::string&)> notice;
   /// Most bytes of packed weights and arena together. Layers take kernels with smaller weights, cheapest first, until
   /// it fits; where it cannot, compiling fails. Not given: packed weights may take 64 MiB, or 2.5
   /// times the network's parameters where that is more.
   std::optional<int64_t> memory;
   bool limit_weights = true;       ///< false: packed weights may take any size, whatever `memory` says
-  bool keep_alternatives = false;  ///< fills StepNotes::templates and ::estimate
+  bool keep_alternatives = false;  ///< fills StepNotes::templates, ::estimate and ::given_up
   bool keep_placed = false;        ///< fills Compiled::placed
   /// false: stops after lowering. The plan then has steps and an arena, but neither code nor constants: it can be
   /// looked at, not run or saved.
@@ -84,12 +88,21 @@ struct PlacedValue {
   size_t step = 0;     ///< the step that writes it
 };
 
+/// A schedule that a task gave up for one with smaller packed weights.
+struct GivenUp {
+  Schedule schedule;
+  int64_t bytes = 0;      ///< of its packed weights
+  int64_t now_bytes = 0;  ///< of those of the schedule that is taken
+};
+
 /// What the compiler knows of a step beyond the plan.
 struct StepNotes {
   std::vector<std::string> nodes;       ///< that it runs, by name
   std::vector<size_t> producers;        ///< steps that write what this one reads, ascending
+  int64_t task_bytes = 0;               ///< Task::bytes()
   std::optional<Estimate> estimate;     ///< of the chosen schedule, where its template has a model
   std::vector<TemplateView> templates;  ///< what every template says of the task, in order of preference
+  std::optional<GivenUp> given_up;      ///< where packed weights were too large
   uint64_t loops = 0;                   ///< hash_text() of its kernel's loop IR as `--dump-ir` writes it; 0: no kernel
 
   /// The chosen template's best schedules by its model, best first.
@@ -110,8 +123,12 @@ struct Compiled {
   std::vector<std::vector<std::pair<std::string, Rejected>>> rejected;
   std::vector<StepNotes> notes;  ///< by step
   std::vector<Unfused> unfused;  ///< nodes that run on their own next to a task that could have taken them in, and why
+  /// By compile_graph(): the layers that run a node of the model, where that is not just the layer of its name.
+  std::map<std::string, std::vector<std::string>> layers_of_nodes;
   std::vector<std::string> slimmed;      ///< anchors of tasks that gave up speed for smaller weights
+  std::optional<int64_t> memory;         ///< CompileOptions::memory
   int64_t weight_bytes = 0;              ///< of packed weights
+  int64_t wanted_bytes = 0;              ///< of packed weights before any task gave up speed for smaller ones
   int64_t weight_limit = 0;              ///< most that they may have
   std::shared_ptr<const Placed> placed;  ///< with CompileOptions::keep_placed
   double compile_ms = 0;
@@ -126,6 +143,9 @@ struct PassRow {
 };
 std::span<const PassRow> all_passes();
 
+/// The options as CompileOptions::adapt, which is done then, makes them for this graph.
+CompileOptions adapted(const CompileOptions& options, const Graph& graph);
+
 /// Compiles a static graph. Throws usage for unknown names in the options.
 Compiled compile_graph(Graph graph, const CompileOptions& options);
 
@@ -134,6 +154,8 @@ struct PassedGraph {
   Graph graph;
   std::vector<PassTiming> timings;
   std::vector<Unfused> unfused;
+  /// What the model's nodes, which come first in the graph, read before the passes.
+  std::vector<std::vector<ValueId>> model_inputs = {};
 };
 /// The two halves of compile_graph(), for those who build several plans of one graph. The options that passes read
 /// must be the same for both.

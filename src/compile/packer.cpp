@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "compile/check_options.h"
 #include "schedule/emit.h"
 
 namespace kilter {
@@ -56,7 +57,12 @@ std::shared_ptr<const PackedTask> Packer::task(const Task& task, const Schedule*
   }
   auto packed = std::make_shared<PackedTask>();
   const std::optional<Schedule> forced = wanted != nullptr ? std::optional(*wanted) : std::nullopt;
-  packed->chosen = choose(task, options_->target.limits, forced, options_->accuracy, options_->forbidden);
+  try {
+    packed->chosen = choose(task, options_->target.limits, forced, options_->accuracy, options_->forbidden);
+  } catch (const Error& e) {
+    if (!forced) throw;
+    fail(e.kind(), "{}: {}", option_text(*options_, "--schedule", task.node().name), e.message());
+  }
   if (wanted == nullptr) check_not_forbidden(task, packed->chosen);
   for (Packing& c : packed->chosen.lowered.constants) {
     packed->constants.push_back(pack(c));

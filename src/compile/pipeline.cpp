@@ -6,6 +6,7 @@
 
 #include "compile/check_options.h"
 #include "compile/compile.h"
+#include "compile/origins.h"
 #include "compile/plan_builder.h"
 #include "exec/schedule_source.h"
 #include "ops/builder.h"
@@ -48,6 +49,13 @@ constexpr PassRow kPasses[] = {
      "last: a convolution that feeds another one takes nothing in before it"},
 };
 
+/// What each node reads.
+std::vector<std::vector<ValueId>> inputs_of(const Graph& graph) {
+  std::vector<std::vector<ValueId>> all;
+  for (NodeId id = 0; id < static_cast<NodeId>(graph.node_count()); ++id) all.push_back(graph.node(id).inputs);
+  return all;
+}
+
 void dump(const Graph& graph, const std::filesystem::path& folder, size_t index, std::string_view pass) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -77,6 +85,8 @@ PassedGraph run_passes(Graph graph, const CompileOptions& options) {
   context.plain_layout = options.plain_layout;
   context.forbidden = options.forbidden;
   std::vector<PassTiming> timings;
+  std::vector<std::vector<ValueId>> model_inputs = inputs_of(graph);
+  const auto made_by_passes = static_cast<NodeId>(graph.node_count());
   if (!options.dump_ir.empty()) dump(graph, options.dump_ir, 0, "import");
   if (!options.naive) {
     size_t index = 0;
@@ -86,13 +96,15 @@ PassedGraph run_passes(Graph graph, const CompileOptions& options) {
       const auto before = std::chrono::steady_clock::now();
       const int64_t done = context.rewrites_done;
       row.function(graph, context);
+      graph.give_names_back(made_by_passes);  // options of the passes after it name layers as the model does
       timings.push_back({std::string(row.name), ms_since(before), context.rewrites_done - done});
       verify(graph);
       if (!options.dump_ir.empty()) dump(graph, options.dump_ir, index, row.name);
       if (options.stop_after == row.name) break;
     }
   }
-  return {std::move(graph), std::move(timings), {context.unfused.begin(), context.unfused.end()}};
+  return {
+      std::move(graph), std::move(timings), {context.unfused.begin(), context.unfused.end()}, std::move(model_inputs)};
 }
 
 Compiled compile_passed(const PassedGraph& passed, const CompileOptions& options) {
@@ -138,14 +150,21 @@ void mark_given(Plan& plan, const CompileOptions& options) {
 
 }  // namespace
 
+CompileOptions adapted(const CompileOptions& options, const Graph& graph) {
+  CompileOptions out = options;
+  out.adapt = nullptr;
+  if (options.adapt) options.adapt(graph, out);
+  return out;
+}
+
 Compiled compile_graph(Graph graph, const CompileOptions& given) {
   const auto start = std::chrono::steady_clock::now();
-  CompileOptions options = given;
-  options.adapt = nullptr;
-  if (given.adapt) given.adapt(graph, options);
+  const CompileOptions options = adapted(given, graph);
   const PassedGraph passed = run_passes(std::move(graph), options);
+  check_forbidden(passed, options);
   Compiled compiled = options.recorded ? compile_recorded(passed, options) : compile_passed(passed, options);
   mark_given(compiled.plan, options);
+  compiled.layers_of_nodes = layers_of_nodes(passed, compiled);
   compiled.compile_ms = ms_since(start);
   return compiled;
 }

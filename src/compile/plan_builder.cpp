@@ -77,8 +77,8 @@ class PlanBuilder {
   void refuse_forced(const Unit& unit) const {
     const Task task = make_task(graph_, unit, nullptr);
     if (const Schedule* wanted = given(task)) {
-      fail(ErrorKind::usage, "--schedule {}={}: {} is a view of its operands' memory and runs no kernel; leave it out",
-           task.node().name, wanted->text(), task.ops());
+      fail(ErrorKind::usage, "{}: {} is a view of its operands' memory and runs no kernel; leave it out",
+           option_text(options_, "--schedule", task.node().name, wanted->text()), task.ops());
     }
   }
 
@@ -276,10 +276,14 @@ class PlanBuilder {
       step_of_[id] = last;
       notes.nodes.push_back(graph_.node(id).name);
     }
+    notes.task_bytes = task.bytes();
     if (!options_.keep_alternatives) return;
     constexpr size_t kMostRanked = 6;
     notes.templates = survey(task, limits_, chosen, options_.accuracy, kMostRanked);
-    if (const auto estimate = estimate_of(task, chosen.schedule, limits_)) notes.estimate = *estimate;
+    notes.estimate = estimate_of(task, chosen.schedule, limits_);
+    const auto before = given_up_.find(task.node().name);
+    if (before != given_up_.end() && notes.estimate)
+      notes.given_up = GivenUp{before->second.schedule, before->second.bytes, notes.estimate->constant_bytes};
   }
 
   /// The steps that write a value, through nodes that do nothing at run time.
@@ -432,13 +436,13 @@ class PlanBuilder {
 
   // --- memory ---
 
-  /// Of a task that gave up its default: why it has that no more.
+  /// Of a task that gave up the template of its default: why it has that no more.
   void note_given_up(const Task& task, Chosen& chosen) const {
     const auto given = given_up_.find(task.node().name);
-    if (given == given_up_.end()) return;
-    chosen.rejected.emplace_back(given->second,
-                                 Rejected{"bytes of packed weights in the network", std::to_string(allowed_bytes_),
-                                          std::to_string(wanted_bytes_)});
+    if (given == given_up_.end() || given->second.schedule.name == chosen.schedule.name) return;
+    chosen.rejected.emplace_back(
+        given->second.schedule.name,
+        Rejected{std::string(kWeightBytes), std::to_string(allowed_bytes_), std::to_string(wanted_bytes_)});
   }
 
   /// The tasks that could run with smaller weights than those they were lowered with.
@@ -477,7 +481,7 @@ class PlanBuilder {
       const auto it = done.schedules.find(t.node);
       if (it == done.schedules.end()) continue;
       slim_[t.node] = it->second;
-      given_up_.emplace(t.node, t.now.schedule.name);
+      given_up_.emplace(t.node, t.now);
     }
     return !done.schedules.empty();
   }
@@ -485,7 +489,8 @@ class PlanBuilder {
   void check_memory() {
     for (const auto& [node, schedule] : slim_) out_.slimmed.push_back(node);
     const int64_t weights = packer_.bytes(), arena = out_.plan.arena_bytes;
-    out_.weight_bytes = weights, out_.weight_limit = weight_limit();
+    out_.memory = options_.memory;
+    out_.weight_bytes = weights, out_.wanted_bytes = wanted_bytes_, out_.weight_limit = weight_limit();
     if (!options_.memory || !options_.limit_weights || weights + arena <= *options_.memory) return;
     fail(ErrorKind::usage,
          "--memory {}: '{}' needs {} bytes: packed weights {}, arena {}; {}. Give at least as much, or compile for a "
@@ -559,7 +564,7 @@ class PlanBuilder {
   std::map<NodeId, size_t> step_of_;  ///< the last step of the task that a node is in
   Packer packer_{options_};
   std::map<std::string, Schedule> slim_;          ///< schedules with smaller weights, by anchor
-  std::map<std::string, std::string> given_up_;   ///< template that an anchor had at first
+  std::map<std::string, Holding> given_up_;       ///< what an anchor had at first
   int64_t wanted_bytes_ = 0, allowed_bytes_ = 0;  ///< of packed weights: before any were given up; at most
   KernelSet kernels_;
   Compiled out_;

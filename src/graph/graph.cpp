@@ -166,6 +166,7 @@ NodeId Graph::add_node(const OpDef* op, std::string node_name, int32_t opset, At
   Node node;
   if (node_name.empty()) node_name = op != nullptr ? op->name : "node";
   node.name = unused(node_names_, node_suffixes_, node_name);
+  node.named_after = std::move(node_name);
   node.op = op;
   node.opset = opset;
   node.attrs = std::move(attrs);
@@ -239,6 +240,7 @@ void Graph::replace_uses(ValueId from, ValueId to) {
     users_[static_cast<size_t>(to)].push_back(user);
   }
   users_[static_cast<size_t>(from)].clear();
+  value(from).replaced_by = to;
   for (Output& output : outputs_) {
     if (output.value == from) output.value = to;
   }
@@ -352,7 +354,17 @@ void Graph::rename(ValueId id, std::string_view hint) {
 }
 
 void Graph::rename_node(NodeId id, std::string_view hint) {
-  rename_in(node_names_, node_suffixes_, nodes_.at(static_cast<size_t>(id)).name, id, hint);
+  Node& n = nodes_.at(static_cast<size_t>(id));
+  n.named_after = hint;
+  rename_in(node_names_, node_suffixes_, n.name, id, hint);
+}
+
+void Graph::give_names_back(NodeId first) {
+  for (NodeId id : order_) {
+    const Node& n = nodes_[static_cast<size_t>(id)];
+    if (id >= first && n.name != n.named_after && !node_names_.contains(n.named_after))
+      rename_node(id, std::string(n.named_after));
+  }
 }
 
 ValueId Graph::find_value(std::string_view value_name) const {

@@ -78,11 +78,14 @@ struct Value {
   NodeId producer = kNone;         ///< kNone for graph inputs and constants
   int32_t output_index = 0;        ///< which output of the producer
   std::optional<Tensor> constant;  ///< set for constants: logical and dense, whatever layout the type asks for
+  ValueId replaced_by = kNone;     ///< what its readers were made to read instead at last
   bool dead = false;
 };
 
 struct Node {
   std::string name;  ///< unique in its graph; the ONNX node's name where it has one
+  /// What `name` was made unique of: that of the node that it was made for, at times with ".part" behind it.
+  std::string named_after;
   const OpDef* op = nullptr;
   int32_t opset = 0;  ///< version of the operator's domain in the model: attributes and semantics follow it
   Attrs attrs;
@@ -160,6 +163,9 @@ class Graph {
   void rename(ValueId id, std::string_view hint);
   /// Gives a node another name, made unique.
   void rename_node(NodeId id, std::string_view hint);
+  /// Nodes from `first` on whose names were made unique take the ones that they are named after, where those are free
+  /// by now: the first in order() each.
+  void give_names_back(NodeId first);
   /// The live value of that name, or kNone.
   ValueId find_value(std::string_view value_name) const;
 

@@ -399,6 +399,7 @@ class Explainer {
           view.runners_up[k].measured_ms = t.measured_ms[k] / static_cast<double>(t.rows.size());
       }
       if (base_->compiled() != nullptr) view.rejected = base_->compiled()->rejected[step];
+      std::erase_if(view.rejected, [](const auto& r) { return r.second.other_kind; });
       for (const Finding& f : out_.findings) {
         if (std::find(f.steps.begin(), f.steps.end(), row->step) != f.steps.end())
           view.causes.emplace_back(f.cause, f.evidence);

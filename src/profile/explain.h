@@ -75,7 +75,7 @@ struct LayerView {
   double predicted_ms = 0;        ///< of its schedule by the template's model; 0 where there is none
   std::string_view approximates;  ///< how much its schedule errs, in words; empty where it does not approximate
   std::vector<Contender> runners_up;
-  std::vector<std::pair<std::string, Rejected>> rejected;  ///< templates
+  std::vector<std::pair<std::string, Rejected>> rejected;  ///< templates for tasks of this kind
 };
 
 struct Part {

@@ -13,11 +13,11 @@
 namespace kilter::profile {
 namespace {
 
-/// Rejections that say more than "this template is for other operators".
+/// Rejections that say more than "this template is for other kinds of tasks".
 std::string telling(const std::vector<std::pair<std::string, Rejected>>& rejected) {
   std::vector<std::string> parts;
   for (const auto& [name, r] : rejected) {
-    if (r.check != "operator family" && r.check != "operator") parts.push_back(name + ": " + r.text());
+    if (!r.other_kind) parts.push_back(name + ": " + r.text());
   }
   return parts.empty() ? "no template knows this operator" : "no template takes it (" + join(parts, "; ") + ")";
 }

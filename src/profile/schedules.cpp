@@ -18,20 +18,45 @@ using nlohmann::json;
 const Step& main_step(const Compiled& c, const LayerSchedule& layer) { return c.plan.steps[layer.steps.back()]; }
 const StepNotes& notes_of(const Compiled& c, const LayerSchedule& layer) { return c.notes[layer.steps.back()]; }
 
-StaticBound bound_of(const Compiled& c, const LayerSchedule& layer, const TargetLimits& limits) {
-  const double bytes = static_cast<double>(layer.bytes) / kL2BytesPerCycle;
-  if (!contraction(main_step(c, layer))) return {bytes, "bytes"};
-  const double arithmetic = static_cast<double>(layer.flops) / limits.flops_per_cycle();
-  return arithmetic >= bytes ? StaticBound{arithmetic, "arithmetic"} : StaticBound{bytes, "bytes"};
+/// Of so many multiply-adds, two operations each, and so many bytes that stream as fast as the models ever expect.
+StaticBound bound_of(int64_t flops, int64_t bytes, const TargetLimits& limits) {
+  const double stream = static_cast<double>(bytes) / reread_rate(0, limits);
+  const double arithmetic = static_cast<double>(flops) / limits.flops_per_cycle();
+  return flops > 0 && arithmetic >= stream ? StaticBound{arithmetic, "arithmetic"} : StaticBound{stream, "bytes"};
+}
+
+void set_bounds(const Compiled& c, LayerSchedule& layer, const TargetLimits& limits) {
+  const bool counts = contraction(main_step(c, layer));
+  const int64_t bytes = notes_of(c, layer).task_bytes;
+  layer.bound = bound_of(counts ? layer.flops : 0, layer.bytes, limits);
+  layer.exact_least = bound_of(counts ? layer.effective_flops : 0, bytes, limits).cycles;
+  layer.any_least = bound_of(0, bytes, limits).cycles;
+}
+
+/// Cycles that are said of a schedule: those of its model, but never less than its bound. Models rank schedules of one
+/// template, and leave out what these have in common.
+double shown_cycles(const Compiled& c, const LayerSchedule& layer, const Schedule& schedule, const Estimate& e) {
+  if (schedule.text() == main_step(c, layer).schedule) return std::max(e.cycles, layer.bound.cycles);
+  const Template* from = find_template(schedule.name);
+  const bool exact = from != nullptr && from->approximates == nullptr;
+  return std::max(e.cycles, exact ? layer.exact_least : layer.any_least);
+}
+
+/// Of the schedule that runs; 0 without a model.
+double shown_cycles(const Compiled& c, const LayerSchedule& layer) {
+  const auto& estimate = notes_of(c, layer).estimate;
+  return estimate ? std::max(estimate->cycles, layer.bound.cycles) : 0;
 }
 
 std::vector<LayerSchedule> of_node(std::vector<LayerSchedule> layers, const Compiled& c, const std::string& node) {
   if (node.empty()) return layers;
   std::set<std::string> names;
   for (const LayerSchedule& l : layers) names.insert(main_step(c, l).name);
-  if (!names.contains(node))
+  const std::vector<std::string> meant = layers_named(c, names, node);
+  if (meant.empty())
     fail(ErrorKind::usage, "--node {}: no layer has this name; legal are {}", node, fmt::join(names, ", "));
-  std::erase_if(layers, [&](const LayerSchedule& l) { return main_step(c, l).name != node; });
+  std::erase_if(layers,
+                [&](const LayerSchedule& l) { return std::ranges::find(meant, main_step(c, l).name) == meant.end(); });
   return layers;
 }
 
@@ -44,51 +69,70 @@ std::string cycles_text(double cycles) {
 
 std::string line(std::string_view what, const std::string& text) { return fmt::format("    {:<11} {}\n", what, text); }
 
-/// Whether a template is for other operators altogether.
-bool other_operator(const Rejected& why) { return why.check.starts_with("operator"); }
+std::string mb(int64_t bytes) { return fmt::format("{:.3f} MB", static_cast<double>(bytes) * 1e-6); }
+
+/// The kind of task that a template is for, where this one is of another: "MatMul", "feeder: a convolution".
+std::string kind_wanted(const Rejected& why) {
+  return why.check.starts_with("operator") ? why.limit : fmt::format("{}: {}", why.check, why.limit);
+}
+
+/// What limits packed weights.
+std::string_view weight_limiter(const Compiled& c) { return c.memory ? "--memory" : "the default limit of weights"; }
 
 std::string work_text(const Compiled& c, const LayerSchedule& layer) {
   std::string out = fmt::format("{:.3f} MFLOP", static_cast<double>(layer.flops) * 1e-6);
   if (layer.effective_flops != layer.flops)
     out += fmt::format(" executed, {:.3f} as defined", static_cast<double>(layer.effective_flops) * 1e-6);
-  out += fmt::format("; {:.3f} MB", static_cast<double>(layer.bytes) * 1e-6);
+  out += "; " + mb(layer.bytes);
   if (layer.bytes > 0)
     out += fmt::format("; {:.1f} FLOP a byte", static_cast<double>(layer.flops) / static_cast<double>(layer.bytes));
   if (const int64_t weights = weight_bytes(main_step(c, layer)); weights > 0)
-    out += fmt::format("; {:.3f} MB of packed constants", static_cast<double>(weights) * 1e-6);
+    out += fmt::format("; {} of packed constants", mb(weights));
   return out;
 }
 
-std::string model_text(const LayerSchedule& layer, const StepNotes& notes) {
+std::string model_text(const Compiled& c, const LayerSchedule& layer) {
+  const StepNotes& notes = notes_of(c, layer);
   const std::string bound = fmt::format("at least {} by {}", cycles_text(layer.bound.cycles),
                                         layer.bound.by == "bytes" ? "bytes (from L2)" : layer.bound.by);
   if (!notes.estimate) return "none for this template; " + bound;
   const Estimate& e = *notes.estimate;
-  return fmt::format("{} of one core, {:.1f} % of them in tiles that are not full; {}, {:.0f} % of the prediction",
-                     cycles_text(e.cycles), 100 * e.tail, bound, 100 * layer.bound.cycles / e.cycles);
+  const double cycles = shown_cycles(c, layer);
+  std::string out = cycles_text(cycles) + " of one core";
+  if (const std::string counted = cycles_text(e.cycles); cycles_text(cycles) != counted)
+    out += fmt::format(" (its bound; the model counts {})", counted);
+  return out + fmt::format(", {:.1f} % of them in tiles that are not full; {}, {:.0f} % of the prediction",
+                           100 * e.tail, bound, 100 * layer.bound.cycles / cycles);
 }
 
 /// Cycles of another schedule beside those of the one that was taken.
-std::string beside(const Estimate& other, const StepNotes& notes) {
-  std::string out = cycles_text(other.cycles);
-  if (notes.estimate) out += fmt::format(" ({:+.1f} %)", 100 * (other.cycles / notes.estimate->cycles - 1));
+std::string beside(const Compiled& c, const LayerSchedule& layer, const Ranked& other) {
+  const double cycles = shown_cycles(c, layer, other.schedule, other.estimate), taken = shown_cycles(c, layer);
+  std::string out = cycles_text(cycles);
+  if (taken > 0) out += fmt::format(" ({:+.1f} %)", 100 * (cycles / taken - 1));
   return out;
+}
+
+/// What the layer gave up since packed weights were too large.
+std::string given_up_text(const Compiled& c, const GivenUp& g) {
+  return fmt::format("{} took {}: {} of packed weights, now {}", weight_limiter(c), g.schedule.text(), mb(g.bytes),
+                     mb(g.now_bytes));
 }
 
 constexpr size_t kMostOthers = 3;  ///< schedules of one template that the text shows
 
-std::string ranked_text(const TemplateView& v, const StepNotes& notes, const std::string& taken) {
+std::string ranked_text(const Compiled& c, const LayerSchedule& layer, const TemplateView& v) {
   std::string out;
   size_t shown = 0;
   for (const Ranked& r : v.ranked) {
-    if (r.schedule.text() == taken || shown == kMostOthers) continue;
+    if (r.schedule.text() == main_step(c, layer).schedule || shown == kMostOthers) continue;
     ++shown;
-    out += line("  ranked", fmt::format("{}: {}", r.schedule.text(), beside(r.estimate, notes)));
+    out += line("  ranked", fmt::format("{}: {}", r.schedule.text(), beside(c, layer, r)));
   }
   return out;
 }
 
-std::string standing_text(const TemplateView& v) {
+std::string standing_text(const Compiled& c, const TemplateView& v) {
   switch (v.standing) {
     case TemplateView::preferred:
       return "would be the default; another schedule was forced";
@@ -98,6 +142,8 @@ std::string standing_text(const TemplateView& v) {
       return "would take it; --accuracy strict leaves it out";
     case TemplateView::forbidden:
       return "would take it; " + v.why->text();
+    case TemplateView::given_up:
+      return fmt::format("would take it; its packed weights are too large ({})", weight_limiter(c));
     case TemplateView::chosen:
     case TemplateView::rejected:
       break;
@@ -105,25 +151,20 @@ std::string standing_text(const TemplateView& v) {
   return v.why ? v.why->text() : "";
 }
 
-std::string templates_text(const StepNotes& notes, const std::string& taken) {
+std::string templates_text(const Compiled& c, const LayerSchedule& layer) {
   std::string out;
   std::vector<std::string> others;
-  std::string got;
-  for (const TemplateView& v : notes.templates) {
-    if (v.standing == TemplateView::chosen) {
-      out += line("chosen", fmt::format("{}: {}", v.from->name, v.from->summary));
-      out += ranked_text(v, notes, taken);
-    } else if (v.standing == TemplateView::rejected && other_operator(*v.why)) {
-      others.push_back(fmt::format("{} ({})", v.from->name, v.why->limit));
-      got = v.why->got;
-    } else {
-      const std::string what = v.fallback ? v.fallback->text() : std::string(v.from->name);
-      out += line(name(v.standing), fmt::format("{}: {}", what, standing_text(v)));
-      out += ranked_text(v, notes, taken);
+  for (const TemplateView& v : notes_of(c, layer).templates) {
+    if (v.standing == TemplateView::rejected && v.why->other_kind) {
+      others.push_back(fmt::format("{} ({})", v.from->name, kind_wanted(*v.why)));
+      continue;
     }
+    const std::string what =
+        v.fallback && v.standing != TemplateView::chosen ? v.fallback->text() : std::string(v.from->name);
+    const std::string why = v.standing == TemplateView::chosen ? std::string(v.from->summary) : standing_text(c, v);
+    out += line(name(v.standing), fmt::format("{}: {}", what, why)) + ranked_text(c, layer, v);
   }
-  if (!others.empty())
-    out += line("rejected", fmt::format("for other operators than {}: {}", got, fmt::join(others, ", ")));
+  if (!others.empty()) out += line("rejected", fmt::format("for other kinds of tasks: {}", fmt::join(others, ", ")));
   return out;
 }
 
@@ -142,30 +183,38 @@ std::string layer_text(const Compiled& c, const LayerSchedule& layer) {
   std::string out = fmt::format("{} '{}'", step.ops, step.name);
   if (notes.nodes.size() > 1) out += fmt::format(" (nodes {})", fmt::join(notes.nodes, ", "));
   out += "\n";
-  if (step.kind == StepKind::halo)
-    return out + line("work", fmt::format("zeroes {:.3f} MB", static_cast<double>(layer.bytes) * 1e-6));
+  if (step.kind == StepKind::halo) return out + line("work", "zeroes " + mb(layer.bytes));
   out += line("problem", step.problem);
   out += line("schedule", step.schedule);
   if (!step.record.empty()) out += line("record", step.record);
+  if (notes.given_up) out += line("memory", given_up_text(c, *notes.given_up));
   for (const Unfused* u : kept_apart(c, notes))
     out += line("apart", fmt::format("'{}' does not run in '{}': {}", u->node, u->group, u->reason));
   out += line("operands", fmt::format("{} | {}", step.shapes, step.layouts));
   for (size_t s : layer.steps) {
     if (layer.steps.size() == 1) break;
     const Step& stage = c.plan.steps[s];
-    out += line("stage", fmt::format("{}: {} work items, {:.3f} MFLOP, {:.3f} MB", stage.ops, stage.extent,
-                                     static_cast<double>(stage.flops) * 1e-6, static_cast<double>(stage.bytes) * 1e-6));
+    out += line("stage", fmt::format("{}: {} work items, {:.3f} MFLOP, {}", stage.ops, stage.extent,
+                                     static_cast<double>(stage.flops) * 1e-6, mb(stage.bytes)));
   }
   out += line("work", work_text(c, layer));
-  out += line("model", model_text(layer, notes));
+  out += line("model", model_text(c, layer));
   if (const std::string_view error = approximation_of(step.schedule); !error.empty())
     out += line("accuracy", fmt::format("approximates: {}", error));
-  return out + templates_text(notes, step.schedule);
+  return out + templates_text(c, layer);
 }
 
-json estimate_json(const Estimate& e) { return {{"cycles", e.cycles}, {"tail", e.tail}}; }
+json estimate_json(const Estimate& e, double cycles) {
+  json out{{"cycles", cycles}, {"tail", e.tail}};
+  if (cycles > e.cycles) out["model_cycles"] = e.cycles;
+  return out;
+}
 
-json rejected_json(const Rejected& r) { return {{"check", r.check}, {"limit", r.limit}, {"got", r.got}}; }
+json rejected_json(const Rejected& r) {
+  json out{{"check", r.check}, {"limit", r.limit}, {"got", r.got}};
+  if (r.other_kind) out["other_kind"] = true;
+  return out;
+}
 
 json schedule_json(const Schedule& schedule) {
   json knobs = json::object();
@@ -173,10 +222,10 @@ json schedule_json(const Schedule& schedule) {
   return {{"text", schedule.text()}, {"template", schedule.name}, {"knobs", knobs}};
 }
 
-json template_json(const TemplateView& v) {
+json template_json(const Compiled& c, const LayerSchedule& layer, const TemplateView& v) {
   json ranked = json::array();
   for (const Ranked& r : v.ranked) {
-    json row = estimate_json(r.estimate);
+    json row = estimate_json(r.estimate, shown_cycles(c, layer, r.schedule, r.estimate));
     row["schedule"] = r.schedule.text();
     ranked.push_back(std::move(row));
   }
@@ -211,12 +260,16 @@ std::string_view kind_of(const Step& step) {
   return "copy";
 }
 
+json given_up_json(const GivenUp& g) {
+  return {{"schedule", g.schedule.text()}, {"weight_bytes", g.bytes}, {"now_weight_bytes", g.now_bytes}};
+}
+
 json layer_json(const Compiled& c, const LayerSchedule& layer) {
   const Step& step = main_step(c, layer);
   const StepNotes& notes = notes_of(c, layer);
   json stages = json::array(), templates = json::array();
   for (size_t s : layer.steps) stages.push_back(stage_json(c, s));
-  for (const TemplateView& v : notes.templates) templates.push_back(template_json(v));
+  for (const TemplateView& v : notes.templates) templates.push_back(template_json(c, layer, v));
   json out{{"name", step.name},
            {"kind", kind_of(step)},
            {"ops", step.ops},
@@ -235,7 +288,14 @@ json layer_json(const Compiled& c, const LayerSchedule& layer) {
     out["apart"].push_back({{"node", u->node}, {"from", u->group}, {"reason", u->reason}});
   if (!step.schedule.empty()) out["schedule"] = schedule_json(parse_schedule(step.schedule));
   if (!step.record.empty()) out["record"] = step.record;
-  if (notes.estimate) out["predicted"] = estimate_json(*notes.estimate);
+  if (notes.estimate) out["predicted"] = estimate_json(*notes.estimate, shown_cycles(c, layer));
+  if (notes.given_up) out["given_up"] = given_up_json(*notes.given_up);
+  return out;
+}
+
+json weights_json(const Compiled& c) {
+  json out{{"bytes", c.weight_bytes}, {"wanted", c.wanted_bytes}, {"limit", c.weight_limit}, {"slimmed", c.slimmed}};
+  if (c.memory) out["memory"] = *c.memory;
   return out;
 }
 
@@ -259,13 +319,40 @@ std::vector<LayerSchedule> layer_schedules(const Compiled& c, const TargetLimits
     layer.steps.push_back(s);
     layer.flops += step.flops, layer.effective_flops += step.effective_flops, layer.bytes += step.bytes;
   }
-  for (LayerSchedule& layer : layers) layer.bound = bound_of(c, layer, limits);
+  for (LayerSchedule& layer : layers) set_bounds(c, layer, limits);
   return layers;
+}
+
+std::vector<std::string> layers_named(const Compiled& c, const std::set<std::string>& layers, const std::string& node) {
+  if (layers.contains(node)) return {node};
+  const auto found = c.layers_of_nodes.find(node);
+  std::vector<std::string> meant = found == c.layers_of_nodes.end() ? std::vector<std::string>{} : found->second;
+  std::erase_if(meant, [&](const std::string& layer) { return !layers.contains(layer); });
+  return meant;
+}
+
+std::string memory_text(const Compiled& c) {
+  if (c.slimmed.empty()) return "";
+  const bool one = c.slimmed.size() == 1;
+  return fmt::format(
+      "memory: {} kernels with smaller weights than {}: {} of packed weights in place of {}; they may take {} ({})",
+      one ? "1 layer runs" : fmt::format("{} layers run", c.slimmed.size()),
+      one ? "its fastest one" : "their fastest ones", mb(c.weight_bytes), mb(c.wanted_bytes), mb(c.weight_limit),
+      c.memory ? fmt::format("--memory {} less an arena of {}", *c.memory, mb(c.plan.arena_bytes))
+               : "64 MiB, or 2.5 times the parameters");
 }
 
 std::string schedules_text(const Compiled& c, const TargetLimits& limits, const std::string& node) {
   std::string out;
-  for (const LayerSchedule& layer : of_node(layer_schedules(c, limits), c, node)) out += layer_text(c, layer) + "\n";
+  if (const std::string memory = memory_text(c); !memory.empty())
+    out += fmt::format("{}: {}\n\n", memory, fmt::join(c.slimmed, ", "));
+  const std::vector<LayerSchedule> layers = of_node(layer_schedules(c, limits), c, node);
+  if (!node.empty() && main_step(c, layers.front()).name != node) {
+    std::vector<std::string_view> names;
+    for (const LayerSchedule& layer : layers) names.push_back(main_step(c, layer).name);
+    out += fmt::format("'{}' runs in {}\n\n", node, fmt::join(names, ", "));
+  }
+  for (const LayerSchedule& layer : layers) out += layer_text(c, layer) + "\n";
   return out;
 }
 
@@ -273,8 +360,9 @@ json schedules_json(const Compiled& c, const TargetLimits& limits, const std::st
   json layers = json::array();
   for (const LayerSchedule& layer : of_node(layer_schedules(c, limits), c, node))
     layers.push_back(layer_json(c, layer));
-  return {{"format", "kilter-schedules-1"}, {"model", c.plan.model}, {"target", c.plan.target}, {"cpu", c.plan.cpu},
-          {"codegen", c.plan.codegen},      {"layers", layers}};
+  return {
+      {"format", "kilter-schedules-1"}, {"model", c.plan.model},      {"target", c.plan.target}, {"cpu", c.plan.cpu},
+      {"codegen", c.plan.codegen},      {"weights", weights_json(c)}, {"layers", layers}};
 }
 
 }  // namespace kilter::profile

@@ -66,7 +66,7 @@ bool rows_contiguous(const Task& task, const Domain& domain, ValueId image) {
 
 Answer<Conv> analyse(const Task& task, const TargetLimits& limits) {
   const Node& node = task.node();
-  if (node.op->family != Family::conv) return Rejected{"operator family", "conv", std::string(node.op->name)};
+  if (node.op->family != Family::conv) return not_for("operator family", "conv", node.op->name);
   Conv c;
   if (auto rejected = find_input(task, c)) return *rejected;
   const Operand& x = task.operand(c.image);
@@ -82,7 +82,7 @@ Answer<Conv> analyse(const Task& task, const TargetLimits& limits) {
   c.nest = std::get<ConvNest>(nest);
   ConvNest& n = c.nest;
   if (n.merged > 1 && n.in_channels == n.merged && n.out_channels == n.merged)
-    return Rejected{"channels of a group", "more than one in or out", "1 in, 1 out"};
+    return not_for("channels of a group", "more than one in or out", "1 in, 1 out");
   n.out_line_cycles = epilogue_line_cycles(task, c.image, limits);
   allow_half_tail(n, limits);
   const bool point = n.taps() == 1 && n.step_h == 1 && n.step_w == 1 && n.first_h == 0 && n.first_w == 0;

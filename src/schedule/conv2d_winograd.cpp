@@ -56,7 +56,7 @@ struct Tiling {
 
 Answer<Conv> analyse(const Task& task, const TargetLimits& limits) {
   const Node& node = task.node();
-  if (node.op->family != Family::conv) return Rejected{"operator family", "conv", std::string(node.op->name)};
+  if (node.op->family != Family::conv) return not_for("operator family", "conv", node.op->name);
   if (auto rejected = check_input_stored(task)) return *rejected;
   const Operand& x = task.operand(node.inputs[0]);
   const Operand& w = task.operand(node.inputs[1]);

@@ -73,8 +73,7 @@ std::optional<Rejected> check_halo(const Window& window, const TensorType& input
 }
 
 std::optional<Rejected> check_input_stored(const Task& task) {
-  if (!task.feeder.empty())
-    return Rejected{"feeder", "none", std::string(task.graph->node(task.feeder.front()).op->name)};
+  if (!task.feeder.empty()) return not_for("feeder", "none", task.graph->node(task.feeder.front()).op->name);
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
   return std::nullopt;
 }

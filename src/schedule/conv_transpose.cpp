@@ -34,8 +34,7 @@ struct Transposed {
 
 Answer<Transposed> analyse(const Task& task, const TargetLimits& limits) {
   const Node& node = task.node();
-  if (node.op->family != Family::conv_transpose)
-    return Rejected{"operator family", "conv_transpose", std::string(node.op->name)};
+  if (node.op->family != Family::conv_transpose) return not_for("operator family", "conv_transpose", node.op->name);
   const Operand& x = task.operand(node.inputs[0]);
   const Operand& w = task.operand(node.inputs[1]);
   const TensorType& y = task.graph->type(node.outputs[0]);

@@ -30,7 +30,8 @@ Answer<DepthwiseNest> depthwise_nest(const Node& conv, const TensorType& x, cons
   if (x.shape.size() != 4) return Rejected{"rank of the input", "4", std::to_string(x.shape.size())};
   const int64_t groups = conv.int_attr("group", 1);
   const int64_t each = x.shape[1] / groups, out = y.shape[1] / groups;
-  if (each != out || (each > 1 && (groups == 1 || each >= lanes || lanes % each != 0))) {
+  if (groups == 1 && (each > 1 || out > 1)) return not_for("groups", "more than one", "1");
+  if (each != out || (each > 1 && (each >= lanes || lanes % each != 0))) {
     return Rejected{"channels of a group, as many in as out",
                     fmt::format("1, or of several groups part of a vector of {}", lanes),
                     fmt::format("{} in, {} out", each, out)};

@@ -11,7 +11,7 @@ namespace {
 
 std::optional<Rejected> check(const Task& task) {
   const Node& node = task.node();
-  if (node.op->name != "Gather") return Rejected{"operator", "Gather", std::string(node.op->name)};
+  if (node.op->name != "Gather") return not_for("operator", "Gather", node.op->name);
   if (!task.prologue.empty() || !task.epilogue.empty()) return Rejected{"fused nodes", "none", "some"};
   const Operand& data = task.operand(node.inputs[0]);
   if (data.type.dtype == DType::string) return Rejected{"element type", "numeric", "str"};

@@ -37,7 +37,7 @@ bool mixed_layouts(const Task& task, const Domain& domain) {
 
 std::optional<Rejected> check(const Task& task) {
   const Node& node = task.node();
-  if (node.op->family != Family::map) return Rejected{"operator family", "map", std::string(node.op->name)};
+  if (node.op->family != Family::map) return not_for("operator family", "map", node.op->name);
   if (!has_loop_form(*task.graph, node))
     return Rejected{"element-wise operators with a loop form", "scalar() for these types", std::string(node.op->name)};
   for (const Operand& o : task.outputs) {

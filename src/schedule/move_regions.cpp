@@ -20,8 +20,7 @@ constexpr int64_t kItemElems = 4096;
 
 Answer<std::vector<std::pair<size_t, CopyRegion>>> analyse(const Task& task) {
   const Node& node = task.node();
-  if (node.op->regions == nullptr)
-    return Rejected{"operators with regions", "regions() defined", std::string(node.op->name)};
+  if (node.op->regions == nullptr) return not_for("operators with regions", "regions() defined", node.op->name);
   if (!task.prologue.empty() || !task.epilogue.empty()) return Rejected{"fused nodes", "none", "some"};
   for (const auto* list : {&task.inputs, &task.outputs}) {
     for (const Operand& o : *list) {

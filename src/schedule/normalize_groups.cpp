@@ -91,8 +91,7 @@ Answer<Grouped> analyse(const Task& task, const TargetLimits& limits) {
   const bool instance = node.op->name == "InstanceNormalization";
   const bool of_frames = node.op->name == "FrameNormalization";
   if (!instance && !of_frames && node.op->name != "GroupNormalization")
-    return Rejected{"operator", "GroupNormalization, InstanceNormalization, FrameNormalization",
-                    std::string(node.op->name)};
+    return not_for("operator", "GroupNormalization, InstanceNormalization, FrameNormalization", node.op->name);
   const Operand& x = task.operand(node.inputs[0]);
   const TensorType& y = task.graph->type(node.outputs[0]);
   const Shape& shape = x.type.shape;

@@ -28,7 +28,7 @@ Answer<Rows> analyse(const Task& task, const TargetLimits&) {
   const Node& node = task.node();
   const std::string_view op = node.op->name;
   if (op != "LayerNormalization" && op != "RMSNormalization" && op != "InstanceNormalization") {
-    return Rejected{"operator", "LayerNormalization, RMSNormalization, InstanceNormalization", std::string(op)};
+    return not_for("operator", "LayerNormalization, RMSNormalization, InstanceNormalization", op);
   }
   const Operand& x = task.operand(node.inputs[0]);
   const Shape& shape = x.type.shape;

@@ -41,8 +41,7 @@ bool misses(const Window& w) {
 Answer<Pool> analyse(const Task& task, const TargetLimits& limits) {
   const Node& node = task.node();
   const bool maximum = node.op->name == "MaxPool";
-  if (!maximum && node.op->name != "AveragePool")
-    return Rejected{"operator", "MaxPool, AveragePool", std::string(node.op->name)};
+  if (!maximum && node.op->name != "AveragePool") return not_for("operator", "MaxPool, AveragePool", node.op->name);
   if (node.outputs.size() > 1 && node.outputs[1] != kNone) return Rejected{"outputs", "1", "2 (indices)"};
   const Operand& x = task.operand(node.inputs[0]);
   const TensorType& y = task.graph->type(node.outputs[0]);

@@ -23,7 +23,7 @@ constexpr int64_t kMaxVectors = 8;
 Answer<Recurrence> analyse(const Task& task) {
   const Node& node = task.node();
   const RecurrentForm* form = find_recurrent_form(node);
-  if (form == nullptr) return Rejected{"operator", "LSTM, GRU, RNN", std::string(node.op->name)};
+  if (form == nullptr) return not_for("operator", "LSTM, GRU, RNN", node.op->name);
   const OpView seen = view(*task.graph, node);
   if (auto rejected = recurrent_refusal(seen)) return *rejected;
   if (!form->projected())

@@ -39,10 +39,9 @@ std::optional<std::pair<Op, double>> operation(std::string_view name) {
 
 Answer<Reduction> analyse(const Task& task, const TargetLimits& limits) {
   const Node& node = task.node();
-  if (node.op->family != Family::reduce) return Rejected{"operator family", "reduce", std::string(node.op->name)};
+  if (node.op->family != Family::reduce) return not_for("operator family", "reduce", node.op->name);
   const auto op = operation(node.op->name);
-  if (!op)
-    return Rejected{"operator", "ReduceSum, ReduceMean, ReduceProd, ReduceMax, ReduceMin", std::string(node.op->name)};
+  if (!op) return not_for("operator", "ReduceSum, ReduceMean, ReduceProd, ReduceMax, ReduceMin", node.op->name);
   const Operand& x = task.operand(node.inputs[0]);
   const TensorType& y = task.graph->type(node.outputs[0]);
   if (x.type.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.type.dtype))};

@@ -169,27 +169,27 @@ Schedule with_knobs(const Template& from, const Task& task, const TargetLimits& 
     if (std::holds_alternative<Schedule>(own_pick(*t, task, limits))) others.push_back(t->name);
   }
   others.emplace_back("reference");
-  fail(ErrorKind::usage, "--schedule {}: '{}' does not take it: {}; legal are {}", task.node().name, from.name,
-       std::get<Rejected>(own).text(), fmt::join(others, ", "));
+  fail(ErrorKind::usage, "'{}' does not take it: {}; legal are {}", from.name, std::get<Rejected>(own).text(),
+       fmt::join(others, ", "));
 }
 
 Chosen force(const Task& task, const TargetLimits& limits, const Schedule& forced) {
   const Template* t = find_template(forced.name);
   if (t == nullptr) {
-    fail(ErrorKind::usage, "--schedule {}: no template '{}'; legal are {}, reference", task.node().name, forced.name,
-         template_names());
+    fail(ErrorKind::usage, "no template '{}'; legal are {}, reference", forced.name, template_names());
   }
   const Schedule wanted = forced.knobs.empty() ? with_knobs(*t, task, limits) : forced;
   auto lowered = t->lower(task, wanted, limits);
   if (const auto* rejected = std::get_if<Rejected>(&lowered)) {
-    fail(ErrorKind::usage, "--schedule {}: '{}' does not apply: {}", task.node().name, wanted.text(), rejected->text());
+    fail(ErrorKind::usage, "'{}' does not apply: {}", wanted.text(), rejected->text());
   }
   const auto space = t->space(task, limits);
   return {in_order(wanted, std::get<std::vector<Knob>>(space)), std::move(std::get<Lowered>(lowered)), {}};
 }
 
-/// The template's pick that may be a default.
-Answer<Schedule> allowed_pick(const Template& from, const Task& task, const TargetLimits& limits, Accuracy accuracy,
+}  // namespace
+
+Answer<Schedule> default_pick(const Template& from, const Task& task, const TargetLimits& limits, Accuracy accuracy,
                               std::span<const Forbidden> forbidden) {
   auto picked = from.pick(task, limits);
   const auto* schedule = std::get_if<Schedule>(&picked);
@@ -206,15 +206,13 @@ Answer<Schedule> allowed_pick(const Template& from, const Task& task, const Targ
   return rejected;
 }
 
-}  // namespace
-
 Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<Schedule>& forced, Accuracy accuracy,
               std::span<const Forbidden> forbidden) {
   if (forced && forced->name != "reference") return force(task, limits, *forced);
   Chosen chosen;
   const bool reference = forced.has_value();
   for (const Template* t : reference ? std::span<const Template* const>() : all_templates()) {
-    auto picked = allowed_pick(*t, task, limits, accuracy, forbidden);
+    auto picked = default_pick(*t, task, limits, accuracy, forbidden);
     if (const auto* schedule = std::get_if<Schedule>(&picked)) {
       auto lowered = t->lower(task, *schedule, limits);
       if (auto* done = std::get_if<Lowered>(&lowered)) {

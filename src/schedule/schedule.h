@@ -151,14 +151,18 @@ const Template* find_template(std::string_view name);
 /// as it was written, where several end so.
 const Template* template_of(std::string_view name, std::string_view option);
 
+/// What a template may be the default with: its pick, or the best by its model that is not forbidden.
+Answer<Schedule> default_pick(const Template& from, const Task& task, const TargetLimits& limits, Accuracy accuracy,
+                              std::span<const Forbidden> forbidden);
+
 /// The outcome of choosing for one task.
 struct Chosen {
   Schedule schedule;  ///< name "reference" when no template applies
   Lowered lowered;
   std::vector<std::pair<std::string, Rejected>> rejected;  ///< templates before it, and why not
 };
-/// Picks the default that is not forbidden, or lowers `forced` (usage error with the reason when it does not apply); of
-/// a template without knobs what that would pick, be it the default or not.
+/// Picks the default that is not forbidden, or lowers `forced`; of a template without knobs what that would pick, be it
+/// the default or not. Throws usage with the reason, which is about the node, where `forced` does not apply.
 Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<Schedule>& forced = {},
               Accuracy accuracy = Accuracy::normal, std::span<const Forbidden> forbidden = {});
 

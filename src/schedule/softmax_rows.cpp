@@ -21,7 +21,7 @@ struct Rows {
 Answer<Rows> analyse(const Task& task, const TargetLimits&) {
   const Node& node = task.node();
   if (node.op->name != "Softmax" && node.op->name != "LogSoftmax")
-    return Rejected{"operator", "Softmax, LogSoftmax", std::string(node.op->name)};
+    return not_for("operator", "Softmax, LogSoftmax", node.op->name);
   const Operand& x = task.operand(node.inputs[0]);
   const Shape& shape = x.type.shape;
   if (x.type.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.type.dtype))};

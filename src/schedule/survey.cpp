@@ -30,6 +30,7 @@ TemplateView view_of(const Template& t, const Task& task, const TargetLimits& li
   } else if (const Rejected* known = known_rejection(chosen, t.name)) {
     view.why = *known;
     if (known->check == kForbid) view.standing = TemplateView::forbidden, view.fallback = *schedule;
+    if (known->check == kWeightBytes) view.standing = TemplateView::given_up, view.fallback = *schedule;
   } else {
     view.standing = TemplateView::behind;
     view.fallback = *schedule;
@@ -51,6 +52,8 @@ std::string_view name(TemplateView::Standing standing) {
       return "barred";
     case TemplateView::forbidden:
       return "forbidden";
+    case TemplateView::given_up:
+      return "given_up";
     case TemplateView::rejected:
       break;
   }

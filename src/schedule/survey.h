@@ -9,6 +9,9 @@
 
 namespace kilter {
 
+/// Rejected::check of what was given up since packed weights were too large.
+constexpr std::string_view kWeightBytes = "bytes of packed weights in the network";
+
 /// One template's answer for one task.
 struct TemplateView {
   enum Standing : uint8_t {
@@ -17,11 +20,12 @@ struct TemplateView {
     behind,     ///< would take the task; one before it in the order of preference does
     barred,     ///< would take the task; `--accuracy strict` leaves it out
     forbidden,  ///< would take the task; `--forbid` leaves it out
+    given_up,   ///< would take the task; its packed weights are too large for the network's limit
     rejected,   ///< is no default of this task: `why`
   };
   const Template* from = nullptr;
   Standing standing = rejected;
-  std::optional<Rejected> why;       ///< where rejected, barred or forbidden
+  std::optional<Rejected> why;       ///< where rejected, barred, forbidden or given up
   std::optional<Schedule> fallback;  ///< the schedule that it would pick, or that was forced; none where rejected
   std::vector<Ranked> ranked;        ///< its best by its model, also where it is rejected by its model; may be empty
 };

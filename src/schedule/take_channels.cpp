@@ -28,7 +28,7 @@ struct Made {
 
 std::optional<Rejected> check(const Task& task, const TargetLimits& limits) {
   const Node& node = task.node();
-  if (node.op->family != Family::channels) return Rejected{"operator", "TakeChannels", std::string(node.op->name)};
+  if (node.op->family != Family::channels) return not_for("operator", "TakeChannels", node.op->name);
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
   const int32_t lanes = lanes_of(limits);
   const auto fits = [&](const TensorType& t) { return t.dtype == DType::f32 && t.layout.block == lanes; };

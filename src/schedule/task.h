@@ -3,8 +3,11 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "graph/graph.h"
 #include "ops/op.h"
 
@@ -51,5 +54,11 @@ struct Task {
   /// no more than it writes.
   int64_t bytes() const;
 };
+
+/// A template's answer to a task of a kind that it is not for: `check` is what tells the kinds apart, `limit` the kind
+/// that the template is for.
+inline Rejected not_for(std::string check, std::string limit, std::string_view got) {
+  return {std::move(check), std::move(limit), std::string(got), true};
+}
 
 }  // namespace kilter

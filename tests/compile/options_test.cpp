@@ -147,6 +147,41 @@ TEST(CompileOptions, ForbiddingTheOnlyTemplateIsRefused) {
   EXPECT_TRUE(error_of(options).starts_with("--forbid pool_rows@nothing: no task has this name; legal are conv1, "));
 }
 
+TEST(CompileOptions, WhatIsForbiddenAndNeverTakenIsSaid) {
+  CompileOptions options = avx512();
+  options.generate_code = false;
+  options.forbidden = {parse_forbidden("winograd@conv1")};
+  EXPECT_EQ(error_of(options),
+            "--forbid conv2d_winograd@conv1: 'conv2d_winograd' does not take it anyway: strides and dilations: limit "
+            "1, got more; leave it out");
+  options.forbidden = {parse_forbidden("conv2d_direct vectors=99@conv1")};
+  EXPECT_TRUE(error_of(options).starts_with(
+      "--forbid conv2d_direct vectors=99@conv1: 'conv2d_direct vectors=99' does not take it anyway: conv2d_direct knob "
+      "vectors: limit one of "));
+  std::vector<std::string> notices;
+  options.notice = [&](const std::string& line) { notices.push_back(line); };
+  options.forbidden = {parse_forbidden("recurrent_steps"), parse_forbidden("winograd")};
+  compiled(options);
+  EXPECT_EQ(notices, std::vector<std::string>{
+                         "--forbid recurrent_steps: no layer of this network would take it, so it changes nothing"});
+  notices.clear();
+  options.forbidden = {parse_forbidden("conv2d_then_depthwise")};  // whose pairs are not made then
+  compile_graph(zoo::build("mobilenet_v2", {.size = 64}), options);
+  EXPECT_EQ(notices, std::vector<std::string>());
+}
+
+TEST(CompileOptions, ErrorsOfAFilesLayersNameItsLine) {
+  CompileOptions options = avx512();
+  options.generate_code = false;
+  options.given_in = {{"conv1", "net.plan line 3"}, {"nothing", "net.plan line 4"}};
+  options.schedules["conv1"] = parse_schedule("conv2d_winograd");
+  EXPECT_EQ(error_of(options),
+            "net.plan line 3, 'conv1': 'conv2d_winograd' does not take it: strides and dilations: limit 1, got more; "
+            "legal are conv2d_direct, reference");
+  options.schedules = {{"nothing", parse_schedule("conv2d_direct")}};
+  EXPECT_TRUE(error_of(options).starts_with("net.plan line 4, 'nothing': no task has this name; legal are conv1, "));
+}
+
 TEST(Notes, ProducersLeadToWhatAStepReads) {
   const Compiled c = compiled(avx512());
   ASSERT_EQ(c.notes.size(), c.plan.steps.size());

@@ -8,7 +8,11 @@ namespace {
 constexpr int kTries = 12;  ///< of knobs, before a task keeps its default
 
 void run_passes(Graph& graph, PassContext& context) {
-  for (const PassRow& row : all_passes()) row.function(graph, context);
+  const auto made_by_passes = static_cast<NodeId>(graph.node_count());
+  for (const PassRow& row : all_passes()) {
+    row.function(graph, context);
+    graph.give_names_back(made_by_passes);
+  }
 }
 
 std::optional<Schedule> draw_schedule(const Task& task, const TargetLimits& limits, Draw& draw) {
