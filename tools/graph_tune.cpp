@@ -60,12 +60,9 @@ void print_layers(const GraphBest& best) {
 }
 
 void run_graph_tune(const GraphTuneCommand& command) {
-  if (command.model.choose != "graph-best")
-    fail(ErrorKind::usage, "graph-tune: --choose {} is for commands that use what was tuned; leave it out",
-         command.model.choose);
   check_writable("--json", command.json);
   check_writable("--write-plan", command.write_plan);
-  const TuningSetup setup(command.model, "graph-tune");
+  const TuningSetup setup(command.model);
   GraphTuneOptions options;
   options.threads = setup.threads, options.device = setup.device, options.records = setup.file;
   options.measure_anew = command.measure_transforms;
@@ -77,14 +74,14 @@ void run_graph_tune(const GraphTuneCommand& command) {
   const std::string kept = command.no_run ? "" : keep(setup, best, history);
   if (!command.write_plan.empty()) {
     const std::string notes =
-        fmt::format("{} for {} on {} threads, {} {}; {}", command.model.model, setup.compile().target.name,
-                    setup.threads, best.won ? "graph-best" : "history-best", iso_date(), version_text());
+        fmt::format("{} for {} on {}, {} {}; {}", command.model.model, setup.compile().target.name,
+                    threads_text(setup.threads), best.won ? "graph-best" : "history-best", iso_date(), version_text());
     write_text("--write-plan", command.write_plan, text(taken, notes));
   }
   if (!command.json.empty()) write_text("--json", command.json, to_json(best).dump(2) + "\n");
   if (command.json == "-") return;
-  fmt::print("{} on {} threads; history-best has schedules for {} layers\n{}{}", command.model.model, setup.threads,
-             history.size(), graph_text(best), kept);
+  fmt::print("{} on {}; history-best has schedules for {} layers\n{}{}", command.model.model,
+             threads_text(setup.threads), history.size(), graph_text(best), kept);
   if (command.layers) print_layers(best);
 }
 
@@ -94,8 +91,13 @@ void add_graph_tune(CLI::App& app, Context&) {
   auto command = std::make_shared<GraphTuneCommand>();
   CLI::App* sub = app.add_subcommand(
       "graph-tune", "Choose schedule, threads, layout and fusion of each layer for the whole network at once");
-  command->model.records = "default", command->model.choose = "graph-best";
-  command->model.add_to(*sub);
+  command->model.records = "default";
+  command->model.add_model_to(*sub);
+  command->model.add_compile_to(*sub);
+  sub->add_option("--records", command->model.records,
+                  "file of records that costs are taken from, and beside which what is chosen is kept: a file, default "
+                  "or none")
+      ->capture_default_str();
   sub->add_option(
          "--solver", command->solver,
          "dp: dynamic programming, for forests; pbqp: any graph; greedy: each layer alone; auto: dp, else pbqp")

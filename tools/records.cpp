@@ -8,6 +8,7 @@
 #include "codegen/llvm/backend.h"
 #include "exec/thread_pool.h"
 #include "measure/device.h"
+#include "schedule/problem.h"
 #include "tool.h"
 #include "tune/records/explain_log.h"
 #include "tune/records/import.h"
@@ -144,6 +145,7 @@ void best_for(RecordsOptions options, const BestOptions& best) {
               codegen_version()};
   options.threads = -1;  // the others are wanted too: they answer from further away
   const std::vector<Match> matches = Matcher(read_records(options)).matches(query, best.most);
+  if (matches.empty()) parse_problem(best.task);  // says what is wrong with a line that no network has
   write_json(options, json_of(matches));
   if (options.quiet()) return;
   fmt::print("{}\n  for {}, {}, at {} thread{}\n", query.problem, query.target, query.device, query.threads,

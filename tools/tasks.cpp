@@ -83,7 +83,7 @@ void run_tasks(const TasksCommand& command) {
   onnx::Model::Shapes shapes;
   for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
   const Graph graph = session->graph(shapes, session->needed_values(inputs));
-  CompileOptions options = session->options().compile;
+  CompileOptions options = adapted(session->options().compile, graph);
   options.generate_code = false;
   options.keep_placed = true;
   const tune::TaskList list = tune::list_tasks(graph, compile_graph(graph, options), options, command.ops);

@@ -7,34 +7,43 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <system_error>
 
 #include "base/files.h"
 #include "base/npy.h"
 #include "base/text.h"
-#include "exec/schedule_source.h"
 #include "exec/thread_pool.h"
-#include "measure/device.h"
-#include "tune/records/store.h"
-#include "tune/tuner/choices_file.h"
-#include "tune/tuner/use_tuned.h"
-#include "tuning.h"
+#include "tune/tuner/task_names.h"
 
 namespace kilter::tool {
 
-void ModelOptions::add_to(CLI::App& app, bool compiles) {
+void ModelOptions::add_to(CLI::App& app) {
+  add_model_to(app);
+  add_sources_to(app);
+  add_compile_to(app);
+}
+
+void ModelOptions::add_model_to(CLI::App& app) {
   app.add_option("MODEL", model, "ONNX file, zoo:NAME, or a file made by `kilter compile`")->required();
   app.add_option("--input", inputs, "NAME=FILE.npy or NAME=SHAPE such as x=1x3x224x224; may be repeated");
   app.add_option("--threads", threads,
                  "threads to run on (default: KILTER_NUM_THREADS, else the CPUs this process may use)")
       ->check(CLI::Range(1, 1024));
-  if (!compiles) return;
-  add_sources_to(app);
+}
+
+void ModelOptions::add_compile_to(CLI::App& app) {
   app.add_option("--target", target, "CPU to generate code for; `kilter targets` lists them")->capture_default_str();
   app.add_option(
       "--schedule", schedules,
       "NODE=SCHEDULE, forces a node's schedule, e.g. conv1=\"conv2d_direct vectors=2 rows=1 tile=14 prefetch=0\"; or "
-      "NODE=TEMPLATE, with the knobs that the template picks");
+      "NODE=TEMPLATE, with the knobs that the template picks; task:3 in place of NODE means every layer of task 3, as "
+      "`kilter tasks` numbers them");
+  app.add_option("--forbid", forbid,
+                 "what is taken neither by default, nor from records, nor tried by tuning: TEMPLATE, TEMPLATE@NODE or "
+                 "SCHEDULE@NODE, such as winograd@conv1 or conv2d_winograd@task:3, or record:ID of one record; may be "
+                 "repeated")
+      ->allow_extra_args(false);
   app.add_option("--accuracy", accuracy,
                  "strict: no kernel that approximates (Winograd's convolutions), results as close as direct sums")
       ->check(CLI::IsMember({"default", "strict"}))
@@ -50,7 +59,8 @@ void ModelOptions::add_to(CLI::App& app, bool compiles) {
                  "depthwise convolution that runs in one kernel with the convolution before it, whatever the model "
                  "expects; may be repeated")
       ->allow_extra_args(false);
-  app.add_option("--layer-threads", layer_threads, "NODE=N, most threads that a node's task runs on; may be repeated")
+  app.add_option("--layer-threads", layer_threads,
+                 "NODE=N or task:3=N, most threads that a node's task runs on; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--plain-layout", plain_layout,
                  "node whose operands keep the plain layout, with layout changes around it; may be repeated")
@@ -62,26 +72,6 @@ void ModelOptions::add_to(CLI::App& app, bool compiles) {
   app.add_option("--dump-ir", dump_ir,
                  "folder for the graph after each pass, and the loops and the assembly of each kernel");
   app.add_flag("--time-passes", time_passes, "print the time of each pass");
-}
-
-void ModelOptions::add_sources_to(CLI::App& app) {
-  app.add_option("--records", records,
-                 "take schedules from tuning records: a file, default (that of kilter tune) or none")
-      ->capture_default_str();
-  app.add_option(
-         "--choose", choose,
-         "of records: accepted, the plan that tuning accepted for exactly this network, machine and number of "
-         "threads, else history-best; history-best, the best record of each task; graph-best, as accepted, else "
-         "the graph tuner's answer from records")
-      ->check(CLI::IsMember({"accepted", "history-best", "graph-best"}))
-      ->capture_default_str();
-  app.add_option(
-      "--layer-plan", layer_plan,
-      "take schedules, layouts, fusion and threads of layers from a file, as --write-plan of kilter tune makes it");
-  app.add_option("--forbid", forbid,
-                 "what is taken neither by default nor from records: TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE, such as "
-                 "conv2d_winograd@conv1 or winograd@conv1; may be repeated")
-      ->allow_extra_args(false);
 }
 
 std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option) {
@@ -132,43 +122,16 @@ CompileOptions ModelOptions::compile_options() const {
   if (!memory.empty()) options.memory = parse_size(memory, "--memory");
   options.compile_threads = std::max(1, std::min(default_threads(), 16));
   add_sources(options);
-  return options;
-}
-
-std::string ModelOptions::records_file() const {
-  if (records == "none") return {};
-  return records == "default" ? tune::default_records_file().string() : records;
-}
-
-void ModelOptions::add_sources(CompileOptions& options) const {
-  const std::string file = records_file();
-  for (const std::string& text : forbid) options.forbidden.push_back(parse_forbidden(text));
-  if (!layer_plan.empty()) {
-    if (!file.empty())
-      fail(ErrorKind::usage, "--records {} and --layer-plan {}: give one of them", records, layer_plan);
-    const tune::Choices choices =
-        tune::allowed(tune::parse_choices(read_file(layer_plan), layer_plan), options.forbidden);
-    tune::add_settings(choices, options);
-    options.recorded = [choices, from = std::string(kFromLayerPlan) + layer_plan](const PassedGraph&,
-                                                                                  const CompileOptions&) {
-      Recorded all = tune::recorded_choices(choices, from);
-      all.given = true;
-      return all;
+  if (tune::names_tasks(options)) {
+    options.adapt = [next = std::move(options.adapt)](const Graph& graph, CompileOptions& compile) {
+      tune::name_layers(graph, compile);
+      if (next) next(graph, compile);
     };
-    return;
   }
-  tune::ApplyOptions how;
-  if (file.empty()) return;
-  const auto store = tune::Store::open(file, tune::Store::Mode::read);
-  auto known = std::make_shared<const tune::Matcher>(read_records(*store));
-  auto plans = std::make_shared<const tune::KeptPlans>(tune::read_plans(tune::plans_file(file)));
-  for (const std::string& line : plans->damaged) fmt::print(stderr, "{}\n", line);
-  how.file = file;
-  how.device = describe_device().fingerprint();
-  how.threads = threads > 0 ? threads : default_threads();
-  how.tune = tune_command(*this);
-  tune::use_tuned(options, {how, tune::parse_choose(choose), std::move(known), std::move(plans),
-                            [](const std::string& line) { fmt::print(stderr, "{}\n", line); }});
+  options.notice = [told = std::make_shared<std::set<std::string>>()](const std::string& line) {
+    if (told->insert(line).second) fmt::print(stderr, "{}\n", line);
+  };
+  return options;
 }
 
 onnx::Model::Shapes ModelOptions::shapes() const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compile/session.h"
+#include "tune/records/record.h"
 
 namespace kilter::tool {
 
@@ -32,21 +33,26 @@ struct ModelOptions {
   std::string target = "native", accuracy = "default";
   std::string memory;  ///< a size as parse_size() reads it; empty: not given
   std::string dump_ir, stop_after;
-  std::string records = "none";     ///< FILE, "default" (default_records_file()) or "none"
-  std::string choose = "accepted";  ///< tune::parse_choose()
-  std::string layer_plan;           ///< file of what is chosen of each layer; empty: none
+  std::string records = "none";  ///< FILE, "default" (default_records_file()) or "none"
+  std::string choose;            ///< tune::parse_choose(); empty: not given
+  std::string layer_plan;        ///< file of what is chosen of each layer; empty: none
   std::vector<std::string> forbid;
   int threads = 0;
   int64_t max_rewrites = -1;
   bool time_passes = false;
 
-  void add_to(CLI::App& app, bool compiles = true);
-  void add_sources_to(
-      CLI::App& app);  ///< --records, --choose, --layer-plan, --forbid; add_to() does unless compiles is false
+  void add_to(CLI::App& app);          ///< all of the following
+  void add_model_to(CLI::App& app);    ///< MODEL, --input, --threads
+  void add_compile_to(CLI::App& app);  ///< how it is compiled
+  void add_sources_to(CLI::App& app);  ///< --records, --choose, --layer-plan
+  void add_records_to(CLI::App& app);
   std::unique_ptr<Session> open() const;
   CompileOptions compile_options() const;
   /// What --records, --layer-plan and --forbid ask for, the options of single layers before it.
   void add_sources(CompileOptions& options) const;
+  void add_layer_plan(CompileOptions& options) const;
+  /// Takes what --forbid record:ID bars out of the records in use. Throws usage for an id that not one of them has.
+  std::vector<tune::Record> bar_records(std::vector<tune::Record>& known) const;
   /// The file of records; empty for "none".
   std::string records_file() const;
   /// Shapes and tensors that --input gives.

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "profile/bounds.h"
 #include "profile/report/tuning_report.h"
+#include "tune/tuner/apply.h"
 #include "tune/tuner/choices_file.h"
 #include "tune/tuner/learned.h"
 #include "tune/tuner/tune_json.h"
@@ -188,11 +189,6 @@ TuneOptions options_of(const TuneCommand& command) {
   options.trial = command.trial;
   options.trial.timeout_ms = parse_milliseconds(command.timeout, "--timeout");
   options.program = version_text();
-  if (command.model.choose == "accepted")
-    fail(
-        ErrorKind::usage,
-        "tune: --choose accepted is for commands that use what was tuned; legal are graph-best and history-best, which "
-        "leaves the graph tuner out");
   options.graph_best = command.model.choose == "graph-best";
   check_writable("--json", command.json);
   check_writable("--html", command.html);
@@ -203,8 +199,8 @@ TuneOptions options_of(const TuneCommand& command) {
 void write_files(const TuneCommand& command, const TuneResult& result, const TuneOptions& options,
                  const std::string& target) {
   if (!command.write_plan.empty()) {
-    const std::string notes = fmt::format("{} for {} on {} threads, tuned {} in {:.0f} s; {}", command.model.model,
-                                          target, options.threads, iso_date(), result.seconds, version_text());
+    const std::string notes = fmt::format("{} for {} on {}, tuned {} in {:.0f} s; {}", command.model.model, target,
+                                          threads_text(options.threads), iso_date(), result.seconds, version_text());
     write_text("--write-plan", command.write_plan, text(result.choices, notes));
   }
   const nlohmann::json whole = whole_json(result, options, command.model.model);
@@ -231,7 +227,7 @@ void run_tune(const TuneCommand& command) {
   EventFile events(command.events);
   TuneView view("tune " + command.model.model, command.plain);
   view.show("preparing");
-  TuningSetup setup(command.model, "tune");
+  TuningSetup setup(command.model);
   options.threads = setup.threads;
   options.network = setup.session->name();
   options.device = setup.device;
@@ -304,7 +300,15 @@ void add_tune(CLI::App& app, Context&) {
   auto command = std::make_shared<TuneCommand>();
   CLI::App* sub = app.add_subcommand("tune", "Find faster schedules for a network by measuring them where they run");
   command->model.records = "default", command->model.choose = "graph-best";
-  command->model.add_to(*sub);
+  command->model.add_model_to(*sub);
+  command->model.add_compile_to(*sub);
+  sub->add_option("--records", command->model.records,
+                  "file that keeps what is measured, and that the search goes on from: a file, default or none")
+      ->capture_default_str();
+  sub->add_option("--choose", command->model.choose,
+                  "graph-best: the graph tuner runs at the end, and its plan is raced, too; history-best: it does not")
+      ->check(CLI::IsMember({"graph-best", "history-best"}))
+      ->capture_default_str();
   sub->add_option("--time", command->time, "budget, such as 90s, 5min or 1h, races at the end included")
       ->capture_default_str();
   sub->add_option("--trials", command->trials, "stop the search after so many trials; 0: no limit")

@@ -26,12 +26,10 @@ std::vector<Record> read_records(Store& store) {
   return std::move(reading.records);
 }
 
-TuningSetup::TuningSetup(const ModelOptions& options, const std::string& command) {
-  if (!options.layer_plan.empty() || !options.forbid.empty())
-    fail(ErrorKind::usage, "{}: --layer-plan and --forbid are for commands that use what was tuned; leave them out",
-         command);
+TuningSetup::TuningSetup(const ModelOptions& options) {
   ModelOptions model = options;
-  model.records = "none";  // candidates are judged against the defaults
+  model.records = "none", model.choose.clear();  // candidates are judged against the defaults
+  std::erase_if(model.forbid, [](const std::string& text) { return text.starts_with("record:"); });
   session = model.open();
   if (session->compiled_file())
     fail(ErrorKind::usage, "{} is a compiled file: tuning needs the model that it was made from", options.model);
@@ -41,10 +39,12 @@ TuningSetup::TuningSetup(const ModelOptions& options, const std::string& command
   if (!file.empty()) {
     store = Store::open(file, Store::Mode::write);
     known = read_records(*store);
+    options.bar_records(known);
   }
   const std::map<std::string, Tensor> all = options.all_inputs(*session);
   graph = bound_graph(*session, all);
   for (const ValueId v : graph.inputs()) inputs.push_back(all.at(graph.value(v).name));
+  compile_ = adapted(session->options().compile, graph);
 }
 
 PlanKey TuningSetup::key() const {

@@ -18,8 +18,8 @@ std::vector<tune::Record> read_records(tune::Store& store);
 
 /// A network to be tuned, as its defaults and the command line make it, and the records that are to be known.
 struct TuningSetup {
-  /// Throws usage for a compiled file, and for --layer-plan and --forbid, which have no meaning for `command`.
-  TuningSetup(const ModelOptions& model, const std::string& command);
+  /// Throws usage for a compiled file.
+  explicit TuningSetup(const ModelOptions& options);
 
   std::unique_ptr<Session> session;
   Graph graph;
@@ -29,8 +29,11 @@ struct TuningSetup {
   std::string file;                    ///< of the records; empty: none
   std::unique_ptr<tune::Store> store;  ///< null without a file
   std::vector<tune::Record> known;
-  const CompileOptions& compile() const { return session->options().compile; }
+  const CompileOptions& compile() const { return compile_; }
   tune::PlanKey key() const;
+
+ private:
+  CompileOptions compile_;
 };
 
 /// The plan that was accepted last for exactly this.

@@ -48,6 +48,26 @@ expect 0 "schedule    conv2d_winograd" "${winograd[@]}" --forbid winograd@fire5.
 expect 0 "schedule    conv2d_direct" "${winograd[@]}" --schedule fire4.expand3x3=direct
 expect 2 "--schedule conv1: 'conv2d_winograd' does not take it: strides and dilations: limit 1, got more; legal are conv2d_direct, reference" run zoo:squeezenet1_1 --schedule conv1=conv2d_winograd
 expect 2 "--forbid winogrand: expected TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE; templates are" run zoo:squeezenet1_1 --forbid winogrand
+expect 2 "--forbid conv2d_winograd@conv1: 'conv2d_winograd' does not take it anyway: strides and dilations: limit 1, got more; leave it out" run zoo:squeezenet1_1 --forbid winograd@conv1
+# A task's number, as `kilter tasks` shows it, means all of its layers.
+task=$("$kilter" tasks zoo:squeezenet1_1 --target znver4 --json - | python3 -c '
+import json, sys
+print(next(t["task"] for t in json.load(sys.stdin)["tasks"] if "fire4.expand3x3" in t["nodes"]))')
+expect 0 "schedule    conv2d_direct" "${winograd[@]}" --forbid "winograd@task:$task"
+expect 0 "schedule    conv2d_direct" "${winograd[@]}" --schedule "task:$task=direct"
+expect 2 "--forbid conv2d_winograd@task:999: expected a task from task:1 to task:" "${winograd[@]}" --forbid winograd@task:999
+expect 2 "--forbid record:0123abcd: no records are in use; give --records" run zoo:squeezenet1_1 --forbid record:0123abcd
+expect 2 "--choose graph-best: no records are in use that it could choose from; give --records, or leave it out" run zoo:squeezenet1_1 --choose graph-best
+"$kilter" run zoo:squeezenet1_1 --forbid recurrent_steps 2> "$scratch/idle" > /dev/null
+grep -qxF -- "--forbid recurrent_steps: no layer of this network would take it, so it changes nothing" "$scratch/idle" || { echo "FAILED: an idle --forbid is not told: $(cat "$scratch/idle")"; failures=$((failures + 1)); }
+# The plan in use, as a file: the same code again, and errors that name its lines.
+expect 0 "used.plan: what 31 layers run" inspect zoo:squeezenet1_1 --schedules --layer-threads conv1=1 --write-plan "$scratch/used.plan"
+grep -q "^conv1 = conv2d_direct .* threads=1$" "$scratch/used.plan" || { echo "FAILED: no conv1 in $(head -3 "$scratch/used.plan")"; failures=$((failures + 1)); }
+"$kilter" compile zoo:squeezenet1_1 --layer-plan "$scratch/used.plan" -o "$scratch/a.kilter" > /dev/null 2>&1
+"$kilter" compile zoo:squeezenet1_1 --layer-threads conv1=1 -o "$scratch/b.kilter" > /dev/null
+cmp -s <("$kilter" run "$scratch/a.kilter") <("$kilter" run "$scratch/b.kilter") || { echo "FAILED: a plan written and read is another one"; failures=$((failures + 1)); }
+printf '# mine\nnothing = threads=1\n' > "$scratch/bad.plan"
+expect 2 "$scratch/bad.plan line 2, 'nothing': no task has this name; legal are conv1, " run zoo:squeezenet1_1 --layer-plan "$scratch/bad.plan"
 expect 2 "--forbid conv2d_direct@nothing: no task has this name; legal are" run zoo:squeezenet1_1 --forbid direct@nothing
 expect 0 "resnet18" zoo
 expect 0 "" run zoo:squeezenet1_1 --output "$scratch/out"
@@ -81,11 +101,13 @@ expect 0 "" inspect zoo:squeezenet1_1 --schedules --json "$scratch/schedules.jso
 grep -qF '"standing": "rejected"' "$scratch/schedules.json" || { echo "FAILED: inspect --schedules wrote no reasons"; failures=$((failures + 1)); }
 expect 3 "/dev/full" inspect zoo:squeezenet1_1 --schedules --json /dev/full
 expect 2 "--node nothing: no layer has this name; legal are conv1, conv10" inspect zoo:squeezenet1_1 --schedules --node nothing
-expect 2 "--node and --json go with --schedules; add it, or leave them out" inspect zoo:squeezenet1_1 --node conv1
+expect 2 "--node, --json and --write-plan go with --schedules; add it, or leave them out" inspect zoo:squeezenet1_1 --node conv1
 expect 2 "is a compiled file, which keeps no alternatives; give the model itself" inspect "$scratch/net.kilter" --schedules
 expect 0 "multiply-adds" inspect zoo:squeezenet1_1 --asm conv1 --target x86-64-v3
 expect 0 "vfmadd231ps" inspect zoo:squeezenet1_1 --asm fire4.expand3x3 --target x86-64-v4
 expect 0 "ret" inspect "$scratch/net.kilter" --asm conv1
+expect 0 "'conv1.relu' runs in conv1" inspect zoo:squeezenet1_1 --asm conv1.relu
+expect 0 "MatMul+Add 'fc' " inspect zoo:resnet18 --schedules --node fc
 expect 2 "--asm nothing: no layer of this name has machine code; legal are conv1, conv10" inspect zoo:squeezenet1_1 --asm nothing
 expect 2 "--asm conv1" inspect zoo:squeezenet1_1 --asm conv1 --schedule conv1=reference
 expect 2 "--asm" inspect zoo:squeezenet1_1 --asm conv1 --schedules
@@ -96,7 +118,10 @@ expect 0 "conv2d_winograd" profile zoo:squeezenet1_1 --seconds 0.2 --wide
 expect 2 "--accuracy" run zoo:squeezenet1_1 --accuracy sloppy
 expect 2 "--memory 12parsec: expected a size of at least 1 byte in B, kB, MB, GB, KiB, MiB or GiB, such as 1.5GiB" inspect zoo:squeezenet1_1 --memory 12parsec
 expect 2 "--memory 1000000: 'squeezenet1_1' needs" inspect zoo:squeezenet1_1 --memory 1MB
+[ -z "$("$kilter" inspect zoo:squeezenet1_1 --memory 1MB 2> /dev/null)" ] || { echo "FAILED: inspect prints half a report before its error"; failures=$((failures + 1)); }
 expect 0 "layers run kernels with smaller weights" inspect zoo:squeezenet1_1 --memory 10.2MB
+expect 0 "    memory      --memory took conv2d_winograd m=" inspect zoo:squeezenet1_1 --schedules --memory 10.2MB
+expect 0 '"now_weight_bytes":' inspect zoo:squeezenet1_1 --schedules --memory 10.2MB --json -
 expect 2 "--number" bench zoo:squeezenet1_1 --number 0
 head -c 5000 "$scratch/net.kilter" > "$scratch/cut.kilter"
 expect 3 "cut.kilter" run "$scratch/cut.kilter"

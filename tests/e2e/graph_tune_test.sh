@@ -10,7 +10,7 @@ die() { echo "FAILED: $*" >&2; exit 1; }
 expect() { grep -qF -- "$2" "$1" || { cat "$1" >&2; die "$1 does not say: $2"; }; }
 model=(zoo:squeezenet1_1 --input input=1x3x96x96 --threads 1)
 
-"$kilter" tune "${model[@]}" --records r.db --time 8s --trials 60 --json tuned.json > tuned.txt
+"$kilter" tune "${model[@]}" --records r.db --time 30s --trials 60 --json tuned.json > tuned.txt
 expect tuned.txt "graph tuner: "
 expect tuned.txt "layers by the model: history-best "
 [ "$(wc -l < r.db.plans.jsonl)" = 1 ] || die "tune keeps one plan"
@@ -46,10 +46,10 @@ refuse() {
   if "$kilter" "$@" > out.txt 2> err.txt; then die "accepted: $*"; fi
   expect err.txt "$says"
 }
-refuse "graph-tune: --layer-plan and --forbid are for commands that use what was tuned; leave them out" \
-  graph-tune "${model[@]}" --layer-plan best.plan
-refuse "graph-tune: --choose history-best is for commands that use what was tuned; leave it out" \
-  graph-tune "${model[@]}" --choose history-best
+refuse "not expected: best.plan --layer-plan" graph-tune "${model[@]}" --layer-plan best.plan
+refuse "not expected: history-best --choose" graph-tune "${model[@]}" --choose history-best
+"$kilter" graph-tune "${model[@]}" --records r.db --no-run --layers --forbid direct@fire2.expand3x3 > forbidden.txt
+! grep "fire2.expand3x3 |" forbidden.txt | grep -q "conv2d_direct" || die "a forbidden template is an alternative"
 refuse "--choose: worst not in {accepted,history-best,graph-best}" run "${model[@]}" --choose worst
 echo 'fire2.squeeze = layout=c8' > bad.plan
 refuse "bad.plan line 1: 'layout=c8': legal are layout=plain, fuse=no and threads=N beside the schedule" \

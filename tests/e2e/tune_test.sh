@@ -91,6 +91,27 @@ grep -q "^  tuning records  *A: none   B: a.db: the plan accepted on " compare.t
 grep -q "0 trials" out.txt || die "trials in a tenth of a second: $(cat out.txt)"
 grep -q "^nothing was tried, so nothing is said of the plan" out.txt || die "a run without trials: $(cat out.txt)"
 [ ! -e z.db.plans.jsonl ] || die "a run without trials keeps a plan"
+# What is forbidden is not tried, and the plan is one of its own.
+"$kilter" tune "${net[@]}" --threads 1 --time 6s --trials 60 --records f.db --forbid winograd > out.txt 2> /dev/null || die "tune --forbid"
+"$kilter" records list --records f.db --limit 1000 > listed.txt
+grep -q "| conv2d_direct " listed.txt || die "nothing was tried: $(cat listed.txt)"
+! grep -q "| conv2d_winograd " listed.txt || die "a forbidden template was tried"
+grep -q '"settings":"--forbid conv2d_winograd"' f.db.plans.jsonl || die "the plan does not say what was forbidden"
+says "the plan accepted on " run "${net[@]}" --threads 1 --records f.db --forbid winograd
+# One record can be left out, by its id.
+"$kilter" records list --records a.db --limit 100000 --json - | python3 -c '
+import json, sys
+wins = [r for r in json.load(sys.stdin) if r["status"] == "ok" and r.get("versus", {}).get("high", 1) < 1]
+for r in wins[:1]: print(json.dumps(r))' > one.jsonl
+if [ -s one.jsonl ]; then
+  id=$(python3 -c 'import json; print(json.loads(open("one.jsonl").readline())["id"][:12])')
+  says "records: one.jsonl: 0 of " run "${net[@]}" --threads 1 --records one.jsonl --forbid "record:$id"
+  ! "$kilter" run "${net[@]}" --threads 1 --records one.jsonl 2>&1 | grep -q "records: one.jsonl: 0 of " || die "the record serves nothing"
+fi
+expect 2 "--forbid record:zz: expected 6 or more hexadecimal digits of an id, as \`kilter records list\` shows them" \
+  run "${net[@]}" --records a.db --forbid record:zz
+expect 2 "--forbid record:00000000000000: 0 records of a.db have ids that start so, expected one; \`kilter records list\` shows them" \
+  run "${net[@]}" --records a.db --forbid record:00000000000000
 # A better plan that another run accepted meanwhile stays.
 cp a.db m.db
 "$kilter" tune "${net[@]}" --threads 1 --time 8s --records m.db > out.txt 2> /dev/null &
@@ -119,9 +140,10 @@ says "r.db.plans.jsonl: line 2: skipped: no kept plan: " run "${net[@]}" --threa
 
 # Errors.
 expect 2 "--time 5 years: expected a time such as 90s, 5min or 1h" tune "${net[@]}" --time "5 years"
-expect 2 "tune: --choose accepted is for commands that use what was tuned; legal are graph-best and history-best" \
-  tune "${net[@]}" --choose accepted
-expect 2 "tune: --layer-plan and --forbid are for commands that use what was tuned" tune "${net[@]}" --layer-plan a.plan
+expect 2 "--choose: accepted not in {graph-best,history-best}" tune "${net[@]}" --choose accepted
+expect 2 "not expected: a.plan --layer-plan" tune "${net[@]}" --layer-plan a.plan
+expect 3 "records no/where.db: there is no folder no; make it, or give another file" tune "${net[@]}" --records no/where.db
+[ ! -e no ] || die "a folder was made"
 expect 2 "--json - and --events -: standard output holds one of them; give a file for the others" \
   tune "${net[@]}" --json - --events -
 for option in --events --html --json --write-plan; do

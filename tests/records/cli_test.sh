@@ -53,8 +53,13 @@ expect 3 "it is a directory" import "$data/tvm_v01.txt" --records "$scratch"
 [ $? = 3 ] && grep -qF "no space left to write" "$scratch/full" && [ "$(wc -l < "$scratch/full")" = 1 ] ||
   { echo "FAILED: a limit of the file size: $(cat "$scratch/full")"; failures=$((failures + 1)); }
 
+expect 3 "problem 'garbage', column 1: expected conv2d or an operator in small letters" best --for garbage
+expect 3 "records $scratch/nowhere/x.jsonl: there is no folder $scratch/nowhere; make it, or give another file" \
+  export --records "$scratch/merged.db" -o "$scratch/nowhere/x.jsonl"
+[ ! -e "$scratch/nowhere" ] || { echo "FAILED: a folder was made"; failures=$((failures + 1)); }
+
 # --json - is JSON and nothing else.
-for args in "list" "best" "best --for matmul(f32[1,64]f32[64,64])" "verify" "prune" "import $data/tvm_v01.txt" "explain $data/tvm_v02.txt zoo:centernet_dla34_tvm"; do
+for args in "list" "best" "best --for relu(f32[4,16])" "verify" "prune" "import $data/tvm_v01.txt" "explain $data/tvm_v02.txt zoo:centernet_dla34_tvm"; do
   # shellcheck disable=SC2086
   "$kilter" records $args --json - 2> /dev/null | python3 -c 'import json, sys; json.load(sys.stdin)' ||
     { echo "FAILED: kilter records $args --json - is no JSON"; failures=$((failures + 1)); }

@@ -39,7 +39,7 @@ std::set<std::string> nodes_of(const std::vector<Record>& records) {
 /// Both kinds of file.
 class StoreTest : public testing::TestWithParam<const char*> {
  protected:
-  std::filesystem::path file() const { return folder_.path() / "sub" / GetParam(); }
+  std::filesystem::path file() const { return folder_.path() / GetParam(); }
   std::unique_ptr<Store> write() const { return Store::open(file(), Store::Mode::write); }
   std::unique_ptr<Store> read() const { return Store::open(file(), Store::Mode::read); }
   ScratchFolder folder_;
@@ -127,6 +127,21 @@ TEST(JsonStore, EveryTenthLineDamaged) {
   const auto store = Store::open(file, Store::Mode::write);
   EXPECT_EQ(store->append(numbered(1, 100)), 10);
   EXPECT_THAT(store->read().records, SizeIs(100));
+}
+
+TEST(JsonStore, ALineOfANewerVersionIsToldAndSkipped) {
+  const ScratchFolder folder;
+  const auto file = folder.path() / "records.jsonl";
+  nlohmann::json newer = to_json(numbered(2));
+  newer["kilter_record"] = kRecordVersion + 1;
+  std::ofstream(file) << to_line(numbered(1)) << "\n" << newer.dump() << "\n" << to_line(numbered(3)) << "\n";
+  const auto store = Store::open(file, Store::Mode::write);
+  EXPECT_THAT(store->read().records, SizeIs(2));
+  EXPECT_THAT(store->read().damaged,
+              ElementsAre(HasSubstr("records.jsonl: line 2: skipped: record of version 3; this program reads versions "
+                                    "1 to 2: use a newer one")));
+  EXPECT_EQ(store->append(numbered(4, 1)), 1);
+  EXPECT_NE(read_file(file).find(newer.dump()), std::string::npos) << "the newer program still has its record";
 }
 
 TEST(JsonStore, ALineThatWasCutOffDoesNotSpoilTheNext) {

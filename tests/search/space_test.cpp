@@ -134,6 +134,31 @@ TEST(Space, TheDefaultIsThePointThatCompilingChooses) {
   });
 }
 
+TEST(Space, WhatIsForbiddenIsLeftOut) {
+  const TaskOf t("conv2d n1 c32 h28 w28 k32 r3 s3 pad1 f32", "znver4");
+  const std::string& node = t.task->node().name;
+  const Space all(*t.task, t.limits);
+  const std::vector<Forbidden> winograd{parse_forbidden("winograd@" + node)};
+  const Space direct(*t.task, t.limits, Accuracy::normal, winograd);
+  ASSERT_EQ(direct.parts().size(), 1U);
+  EXPECT_EQ(direct.parts()[0].from->name, "conv2d_direct");
+  const auto reason = std::ranges::find(direct.left_out(), "conv2d_winograd", [](const auto& r) { return r.first; });
+  ASSERT_NE(reason, direct.left_out().end());
+  EXPECT_EQ(reason->second.text(), "--forbid: limit what is not forbidden, got conv2d_winograd@" + node);
+  EXPECT_EQ(Space(*t.task, t.limits, Accuracy::normal, std::vector{parse_forbidden("winograd@other")}).parts().size(),
+            2U);
+  // One schedule, the default's: the default is another one then, as compiling chooses it.
+  const Schedule own = direct.schedule(*direct.default_point());
+  std::vector<Forbidden> both = winograd;
+  both.push_back(parse_forbidden(own.text()));
+  const Space without(*t.task, t.limits, Accuracy::normal, both);
+  EXPECT_FALSE(without.find(own).has_value());
+  EXPECT_EQ(without.legal().size() + 1, direct.legal().size());
+  EXPECT_EQ(without.illegal().at("--forbid"), 1U);
+  EXPECT_EQ(without.schedule(*without.default_point()).text(),
+            choose(*t.task, t.limits, {}, Accuracy::normal, both).schedule.text());
+}
+
 TEST(Space, StrictLeavesApproximationsOut) {
   const TaskOf t("conv2d n1 c32 h28 w28 k32 r3 s3 pad1 f32", "znver4");
   const Space normal(*t.task, t.limits), strict(*t.task, t.limits, Accuracy::strict);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "network.h"
 
 namespace kilter::tune {
 namespace {
@@ -59,6 +60,33 @@ TEST(ChoicesFile, SaysWhatIsWrongWhere) {
   EXPECT_EQ(refusal("a = map item"),
             "a.plan line 1: schedule 'map item': expected knob=INTEGER, got 'item'; write it as `kilter inspect` and "
             "profiles print it");
+}
+
+TEST(ChoicesFile, TellsWhereALayerStands) {
+  std::map<std::string, std::string> places;
+  parse_choices("# one\na = threads=1\n\nb = map item=1024\n", "a.plan", &places);
+  EXPECT_EQ(places, (std::map<std::string, std::string>{{"a", "a.plan line 2"}, {"b", "a.plan line 4"}}));
+}
+
+TEST(ChoicesFile, WhatIsInUseMakesTheSamePlanAgain) {
+  CompileOptions options = native();
+  options.generate_code = false;
+  options.no_fuse = {"fire2.squeeze"}, options.plain_layout = {"pool3"}, options.layer_threads = {{"conv1", 1}};
+  const Plan plan = compile_graph(small_network(), options).plan;
+  const Choices used = parse_choices(text(choices_in_use(plan, options), ""), "used.plan");
+  CompileOptions again = native();
+  again.generate_code = false;
+  add_settings(used, again);
+  add_schedules(used, again);
+  EXPECT_EQ(again.no_fuse, options.no_fuse);
+  EXPECT_EQ(again.plain_layout, options.plain_layout);
+  EXPECT_EQ(again.layer_threads, options.layer_threads);
+  const Plan copy = compile_graph(small_network(), again).plan;
+  ASSERT_EQ(copy.steps.size(), plan.steps.size());
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    EXPECT_EQ(copy.steps[s].schedule, plan.steps[s].schedule) << plan.steps[s].name;
+    EXPECT_TRUE(plan.steps[s].schedule.empty() || used.contains(plan.steps[s].name)) << plan.steps[s].name;
+  }
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "network.h"
 
 namespace kilter::tune {
@@ -43,6 +45,25 @@ TEST_F(Bench, VariantsWhosePassesDifferComputeTheSame) {
   const Laps laps = bench_.runner().measure(ids);
   EXPECT_TRUE(laps.faults.empty());
   EXPECT_FALSE(laps.laps[1].empty());
+}
+
+TEST_F(Bench, LayersOfWhichOtherThingsAreForbiddenAreOtherTasks) {
+  const auto with_two_layers = [](const NetworkTask& t) { return t.nodes.size() > 1; };
+  const std::vector<NetworkTask> before = bench_.tasks();
+  const auto task = std::ranges::find_if(before, with_two_layers);
+  ASSERT_NE(task, before.end());
+  CompileOptions options = native();
+  Schedule unusual = task->fallback;  // no default: what runs stays the same
+  for (auto& [knob, value] : unusual.knobs) value += knob == "tile" ? 1 : 0;
+  options.forbidden = {{unusual, task->nodes[1]}};
+  const NetworkBench apart(graph_, options, runner());
+  const std::vector<NetworkTask> after = apart.tasks();
+  EXPECT_EQ(after.size(), before.size() + 1);
+  for (const NetworkTask& t : after) {
+    if (std::ranges::find(t.nodes, task->nodes[1]) != t.nodes.end()) {
+      EXPECT_EQ(t.nodes.size(), 1U);
+    }
+  }
 }
 
 TEST(CpuShares, MeasuringHasCpusOfItsOwnWhereThereAreEnough) {

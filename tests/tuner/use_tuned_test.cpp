@@ -65,6 +65,7 @@ class UseTuned : public testing::Test {
     source.choose = choose;
     source.records = std::make_shared<const Matcher>(records_);
     source.plans = std::make_shared<const KeptPlans>(plans_);
+    source.barred = barred_;
     source.notice = [this](const std::string& line) { notices_.push_back(line); };
     use_tuned(options, source);
     return compile_graph(small_network(), options).plan;
@@ -80,6 +81,7 @@ class UseTuned : public testing::Test {
   std::vector<Record> records_;
   KeptPlans plans_;
   std::vector<Forbidden> forbidden_;
+  std::vector<Record> barred_;
   std::vector<std::string> notices_;
 };
 
@@ -174,6 +176,27 @@ TEST_F(UseTuned, LayersThatAreForcedOrForbiddenLeaveTheRestOfThePlan) {
   EXPECT_EQ(step(without, first_).schedule, other(first_));
   EXPECT_EQ(step(without, second_).schedule, second_.schedule);
   EXPECT_THAT(without.records, HasSubstr("; 1 layer differs from the default, 1 more forbidden"));
+}
+
+TEST_F(UseTuned, AnAcceptedPlanDoesNotRunWhatABarredRecordGaveIt) {
+  keep({{first_.name, parse_schedule(other(first_))}, {second_.name, parse_schedule(other(second_))}});
+  record();
+  barred_ = std::move(records_);
+  records_.clear();
+  const Plan without = plan();
+  EXPECT_EQ(step(without, first_).schedule, first_.schedule);
+  EXPECT_EQ(step(without, second_).schedule, other(second_));
+  EXPECT_THAT(without.records, HasSubstr(", 1 more forbidden"));
+}
+
+TEST_F(UseTuned, APlanThatWasTunedUnderTheSameForbiddanceIsTakenAsItIs) {
+  keep({{first_.name, parse_schedule(other(first_))}});
+  PlanKey restricted = key();
+  restricted.settings = "--forbid recurrent_steps";
+  keep({{second_.name, parse_schedule(other(second_))}}, restricted);
+  EXPECT_EQ(step(plan(), second_).schedule, second_.schedule);
+  forbidden_ = {parse_forbidden("recurrent_steps")};
+  EXPECT_EQ(step(plan(), second_).schedule, other(second_));
 }
 
 TEST_F(UseTuned, APlanThatDoesNotCompileIsToldAndPassedOver) {

@@ -41,6 +41,24 @@ bool is_database(const std::filesystem::path& file) {
   return in.read(start.data(), start.size()) && std::string_view(start.data(), start.size()) == kMagic;
 }
 
+namespace {
+
+/// The default file's folder is made; of a file that somebody names it has to be there.
+void make_folder_of(const std::filesystem::path& file) {
+  std::error_code ignored;
+  const std::filesystem::path folder = file.parent_path();
+  if (std::filesystem::exists(folder, ignored)) return;
+  const bool home = std::getenv("HOME") != nullptr || std::getenv("XDG_DATA_HOME") != nullptr;
+  if (home && file == default_records_file()) {
+    std::filesystem::create_directories(folder, ignored);
+    return;
+  }
+  fail(ErrorKind::io, "records {}: there is no folder {}; make it, or give another file", file.string(),
+       folder.string());
+}
+
+}  // namespace
+
 std::unique_ptr<Store> Store::open(const std::filesystem::path& file, Mode mode, const StoreOptions& options) {
   std::error_code ignored;
   const auto status = std::filesystem::status(file, ignored);
@@ -52,7 +70,7 @@ std::unique_ptr<Store> Store::open(const std::filesystem::path& file, Mode mode,
          "--records FILE",
          file.string());
   }
-  if (mode == Mode::write && file.has_parent_path()) std::filesystem::create_directories(file.parent_path(), ignored);
+  if (mode == Mode::write && file.has_parent_path()) make_folder_of(file);
   if (!is_database(file) && is_json_lines(file)) return open_json_store(file, mode, options);
   return open_sqlite_store(file, mode, options);
 }

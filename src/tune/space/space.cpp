@@ -13,13 +13,14 @@ std::string limit_of(const Rejected& rejected) {
   return std::string(trim(check.substr(0, check.find('('))));
 }
 
-Space::Space(const Task& task, const TargetLimits& limits, Accuracy accuracy) : task_(&task), limits_(limits) {
-  for (const Template* from : all_templates()) add_part(*from, accuracy);
-  find_legal();
+Space::Space(const Task& task, const TargetLimits& limits, Accuracy accuracy, std::span<const Forbidden> forbidden)
+    : task_(&task), limits_(limits) {
+  for (const Template* from : all_templates()) add_part(*from, accuracy, forbidden);
+  find_legal(forbidden);
   find_best();
 }
 
-void Space::add_part(const Template& from, Accuracy accuracy) {
+void Space::add_part(const Template& from, Accuracy accuracy, std::span<const Forbidden> forbidden) {
   auto answer = from.space(*task_, limits_);
   if (auto* rejected = std::get_if<Rejected>(&answer)) {
     left_out_.emplace_back(from.name, std::move(*rejected));
@@ -27,6 +28,10 @@ void Space::add_part(const Template& from, Accuracy accuracy) {
   }
   if (from.approximates != nullptr && accuracy == Accuracy::strict) {
     left_out_.emplace_back(from.name, Rejected{"accuracy", "default", "strict"});
+    return;
+  }
+  if (const Forbidden* barred = forbids(forbidden, task_->node().name, {std::string(from.name), {}})) {
+    left_out_.emplace_back(from.name, Rejected{std::string(kForbid), "what is not forbidden", barred->text()});
     return;
   }
   Part part{&from, std::move(std::get<std::vector<Knob>>(answer)), raw_size_, 1, {}};
@@ -41,16 +46,20 @@ void Space::add_part(const Template& from, Accuracy accuracy) {
             from.name, knob.values.size());
     part.size *= knob.values.size();
   }
-  auto picked = from.pick(*task_, limits_);
+  auto picked = default_pick(from, *task_, limits_, accuracy, forbidden);
   if (auto* schedule = std::get_if<Schedule>(&picked)) part.pick = std::move(*schedule);
   raw_size_ += part.size;
   parts_.push_back(std::move(part));
 }
 
-void Space::find_legal() {
+void Space::find_legal(std::span<const Forbidden> forbidden) {
   for (const Part& part : parts_) {
     for (uint64_t i = part.first; i < part.first + part.size; ++i) {
       LegalPoint at{point(i), false, {}};
+      if (!forbidden.empty() && forbids(forbidden, task_->node().name, schedule(at.point)) != nullptr) {
+        ++illegal_[std::string(kForbid)];
+        continue;
+      }
       if (part.from->estimate != nullptr) {
         auto answer = part.from->estimate(*task_, schedule(at.point), limits_);
         if (const auto* rejected = std::get_if<Rejected>(&answer)) {

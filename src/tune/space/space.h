@@ -51,9 +51,10 @@ struct LegalPoint {
 /// points that pass the first two are found once, when the space is made (some microseconds each).
 class Space {
  public:
-  /// Keeps references to the task and its graph. Under Accuracy::strict templates that approximate are left out.
-  /// A task that no template takes has an empty space; left_out() has the reasons.
-  Space(const Task& task, const TargetLimits& limits, Accuracy accuracy = Accuracy::normal);
+  /// Keeps references to the task and its graph. Under Accuracy::strict templates that approximate are left out, and so
+  /// is what is forbidden. A task that no template takes has an empty space; left_out() has the reasons.
+  Space(const Task& task, const TargetLimits& limits, Accuracy accuracy = Accuracy::normal,
+        std::span<const Forbidden> forbidden = {});
 
   const Task& task() const { return *task_; }
   const TargetLimits& limits() const { return limits_; }
@@ -94,8 +95,8 @@ class Space {
   Point sample(uint64_t seed, uint64_t draw) const;
 
  private:
-  void add_part(const Template& from, Accuracy accuracy);
-  void find_legal();
+  void add_part(const Template& from, Accuracy accuracy, std::span<const Forbidden> forbidden);
+  void find_legal(std::span<const Forbidden> forbidden);
   void find_best();
   std::optional<Point> step(const Point& point, size_t knob, int direction) const;
 

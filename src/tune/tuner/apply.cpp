@@ -43,8 +43,6 @@ struct Answered {
   bool tuned = false;  ///< with none: records of the very task are there, and the default won
 };
 
-std::string threads_text(int threads) { return fmt::format("{} thread{}", threads, threads == 1 ? "" : "s"); }
-
 /// "0.900 (0.890 to 0.910) of the default's time".
 std::string ratio_text(const Ratio& r) {
   return fmt::format("{:.3f} ({:.3f} to {:.3f}) of the default's time", r.value, r.low, r.high);
@@ -112,7 +110,6 @@ class Applier {
         continue;
       }
       const Schedule schedule = parse_schedule(m.record.schedule);
-      if (forbids(compile_.forbidden, task.node().name, schedule) != nullptr) continue;
       if (lowers(task, schedule, compile_)) return {schedule, m};
     }
     return out;
@@ -144,10 +141,13 @@ class Applier {
 
 }  // namespace
 
+std::string threads_text(int threads) { return fmt::format("{} thread{}", threads, threads == 1 ? "" : "s"); }
+
 bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& compile) {
   const Template* from = find_template(schedule.name);
   if (from == nullptr) return false;
   if (from->approximates != nullptr && compile.accuracy == Accuracy::strict) return false;
+  if (forbids(compile.forbidden, task.node().name, schedule) != nullptr) return false;
   const auto space = from->space(task, compile.target.limits);
   const auto* knobs = std::get_if<std::vector<Knob>>(&space);
   if (knobs == nullptr || check_knobs(schedule, *knobs)) return false;

@@ -20,7 +20,7 @@ struct ApplyOptions {
   std::string tune = {};  ///< command that tunes what has no record, for the summary; may be empty
 };
 
-/// Whether a schedule's template takes the task with it, under the accuracy that is asked for.
+/// Whether a schedule's template takes the task with it, under the accuracy that is asked for and what is forbidden.
 bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& compile);
 
 /// For every task the best record that matches, is not forbidden, and that its template can lower. The summary says how
@@ -29,6 +29,9 @@ bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& co
 /// where it was measured, and its ratio over the default there.
 Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile, const Matcher& matcher,
                        const ApplyOptions& options);
+
+/// "1 thread", "2 threads".
+std::string threads_text(int threads);
 
 /// Without the schedules that are forbidden.
 Choices allowed(Choices choices, const std::vector<Forbidden>& forbidden);

@@ -44,7 +44,7 @@ std::string text(const Choices& choices, const std::string& notes) {
   return out;
 }
 
-Choices parse_choices(std::string_view text, const std::string& where) {
+Choices parse_choices(std::string_view text, const std::string& where, std::map<std::string, std::string>* places) {
   Choices out;
   size_t number = 0;
   for (std::string_view line : split(text, '\n')) {
@@ -68,7 +68,22 @@ Choices parse_choices(std::string_view text, const std::string& where) {
     }
     if (node.empty()) refuse("the name of a layer before ' = '", line);
     if (!out.emplace(node, std::move(choice)).second) refuse("each layer once", node);
+    if (places != nullptr) places->emplace(node, fmt::format("{} line {}", where, number));
   }
+  return out;
+}
+
+Choices choices_in_use(const Plan& plan, const CompileOptions& options) {
+  Choices out;
+  for (const Step& step : plan.steps) {
+    if (step.schedule.empty() || step.ops == "pack") continue;
+    LayerChoice& choice = out[step.name];
+    choice.schedule = parse_schedule(step.schedule);
+    if (const auto threads = options.layer_threads.find(step.name); threads != options.layer_threads.end())
+      choice.threads = threads->second;
+    choice.fuse = !options.no_fuse.contains(step.name);
+  }
+  for (const std::string& node : options.plain_layout) out[node].plain = true;
   return out;
 }
 

@@ -110,6 +110,7 @@ std::string plan_settings(const CompileOptions& options, bool layers) {
   if (!layers) return fmt::format("{}", fmt::join(all, " "));
   add("--no-fuse", options.no_fuse);
   add("--fuse", options.fuse);
+  for (const Forbidden& f : options.forbidden) all.push_back("--forbid " + f.text());
   add("--plain-layout", options.plain_layout);
   for (const auto& [node, threads] : options.layer_threads)
     all.push_back(fmt::format("--layer-threads {}={}", node, threads));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <set>
 
 #include "compile/tasks.h"
 #include "measure/conditions.h"
@@ -15,6 +16,18 @@ namespace {
 constexpr int64_t kBuildsAhead = 12;
 /// Forms of the graph beside the default's that are kept.
 constexpr size_t kOtherForms = 8;
+
+/// Whether the same is forbidden of two layers.
+bool same_forbidden(std::span<const Forbidden> forbidden, const std::string& a, const std::string& b) {
+  const auto of = [&](const std::string& node) {
+    std::set<std::string> out;
+    for (const Forbidden& f : forbidden) {
+      if (f.node == node) out.insert(f.schedule.text());
+    }
+    return out;
+  };
+  return of(a) == of(b);
+}
 
 }  // namespace
 
@@ -129,7 +142,8 @@ std::vector<NetworkTask> NetworkBench::tasks() const {
     if (steps == fallback_->steps.end() || options_.schedules.contains(node)) continue;
     const Step& step = compiled.plan.steps[steps->second.front()];
     const auto same = [&](const NetworkTask& t) {
-      return t.problem == step.problem && t.layouts == step.layouts && t.fallback.text() == step.schedule;
+      return t.problem == step.problem && t.layouts == step.layouts && t.fallback.text() == step.schedule &&
+             same_forbidden(options_.forbidden, t.nodes.front(), node);
     };
     const auto known = std::find_if(out.begin(), out.end(), same);
     if (known != out.end()) {

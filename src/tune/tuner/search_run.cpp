@@ -76,7 +76,8 @@ SearchRun::SearchRun(NetworkBench& bench, const TuneOptions& options, const Comp
       options_(options),
       log_(log),
       conditions_(trial_conditions(options, compile, bench.fallback().compiled.plan, bench.cpus().measuring)) {
-  TaskOptions how{options.search, compile.target.limits, compile.accuracy, options.threads, options.pretrained};
+  TaskOptions how{options.search,    compile.target.limits, compile.accuracy,
+                  compile.forbidden, options.threads,       options.pretrained};
   std::vector<NetworkTask> tasks = bench.tasks();
   std::vector<std::string> problems;
   for (const NetworkTask& task : tasks) problems.push_back(task.problem);

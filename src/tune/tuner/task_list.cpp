@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -20,6 +21,10 @@ class Lister {
     for (size_t s = 0; s < compiled.plan.steps.size(); ++s) {
       const Step& step = compiled.plan.steps[s];
       if (step.kind == StepKind::kernel || step.kind == StepKind::reference) step_.emplace(step.name, s);
+    }
+    const std::vector<std::vector<std::string>> tasks = numbered_tasks(compiled);
+    for (size_t t = 0; t < tasks.size(); ++t) {
+      for (const std::string& node : tasks[t]) number_[node] = static_cast<int64_t>(t) + 1;
     }
   }
 
@@ -56,7 +61,7 @@ class Lister {
     if (step.kind == StepKind::reference) {
       std::string why = "no space: no template takes it";
       for (const auto& [name, r] : compiled_.rejected[at->second])
-        if (r.check != "operator" && r.check != "family") why += fmt::format("; {}: {}", name, r.text());
+        if (!r.other_kind) why += fmt::format("; {}: {}", name, r.text());
       return tell(unit, -1, why, why);
     }
     const int64_t number = task_of(task, step);
@@ -70,23 +75,24 @@ class Lister {
 
   /// A task has the same number whatever kinds are listed.
   int64_t task_of(const Task& task, const Step& step) {
-    for (TaskLine& t : out_.tasks) {
-      if (t.problem != step.problem || t.layouts != step.layouts || t.schedule != step.schedule) continue;
-      t.nodes.push_back(task.node().name);
-      return t.task;
+    const int64_t number = number_.at(task.node().name);
+    const auto known = std::ranges::find(out_.tasks, number, &TaskLine::task);
+    if (known != out_.tasks.end()) {
+      known->nodes.push_back(task.node().name);
+      return number;
     }
     TaskLine line;
-    line.task = static_cast<int64_t>(out_.tasks.size()) + 1;
+    line.task = number;
     line.problem = step.problem, line.layouts = step.layouts, line.schedule = step.schedule;
     line.nodes = {task.node().name};
+    if (wanted(step.problem)) describe(line, task);
     out_.tasks.push_back(std::move(line));
-    if (wanted(step.problem)) describe(out_.tasks.back(), task);
-    return out_.tasks.back().task;
+    return number;
   }
 
   void describe(TaskLine& line, const Task& task) const {
     line.flops = task.flops(), line.bytes = task.bytes();
-    const Space space(task, options_.target.limits, options_.accuracy);
+    const Space space(task, options_.target.limits, options_.accuracy, options_.forbidden);
     const Pruned pruned = prune(space);
     line.points = space.raw_size(), line.worth = static_cast<int64_t>(pruned.points.size()), line.space = pruned.text();
     const auto cycles = [&](const std::optional<Point>& point) {
@@ -113,11 +119,31 @@ class Lister {
   const CompileOptions& options_;
   const std::vector<std::string>& kinds_;
   std::map<std::string, size_t> step_;     ///< first step by anchor
+  std::map<std::string, int64_t> number_;  ///< of the task by anchor
   std::map<std::string, NodeLine> lines_;  ///< by node
   TaskList out_;
 };
 
 }  // namespace
+
+std::vector<std::vector<std::string>> numbered_tasks(const Compiled& compiled) {
+  std::map<std::string, const Step*> steps;
+  for (const Step& step : compiled.plan.steps) {
+    if (step.kind == StepKind::kernel) steps.emplace(step.name, &step);
+  }
+  std::vector<std::vector<std::string>> out;
+  std::map<std::array<std::string, 3>, size_t> known;
+  for (const Task& task : tasks_of(compiled.placed->graph, compiled.placed->storage)) {
+    const std::string& node = task.node().name;
+    const auto step = steps.find(node);
+    if (step == steps.end()) continue;
+    const auto [at, fresh] =
+        known.try_emplace({step->second->problem, step->second->layouts, step->second->schedule}, out.size());
+    if (fresh) out.emplace_back();
+    out[at->second].push_back(node);
+  }
+  return out;
+}
 
 TaskList list_tasks(const Graph& original, const Compiled& compiled, const CompileOptions& options,
                     const std::vector<std::string>& kinds) {

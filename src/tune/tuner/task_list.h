@@ -40,4 +40,8 @@ struct TaskList {
 TaskList list_tasks(const Graph& original, const Compiled& compiled, const CompileOptions& options,
                     const std::vector<std::string>& kinds = {});
 
+/// Of a plan compiled with CompileOptions::keep_placed: the anchors of each task's layers. Task 1, as list_tasks()
+/// numbers them, is the first.
+std::vector<std::vector<std::string>> numbered_tasks(const Compiled& compiled);
+
 }  // namespace kilter::tune

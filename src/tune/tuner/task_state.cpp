@@ -10,7 +10,7 @@ namespace kilter::tune {
 TaskState::TaskState(NetworkTask task, const TaskOptions& options, std::span<const Record> known, uint32_t group)
     : task_(std::move(task)),
       options_(options),
-      space_(std::make_unique<Space>(task_.task, options_.limits, options_.accuracy)),
+      space_(std::make_unique<Space>(task_.task, options_.limits, options_.accuracy, options_.forbidden)),
       pruned_(prune(*space_, {options_.search.prune})),
       group_(group) {
   seed(known);

@@ -38,6 +38,7 @@ struct TaskOptions {
   SearchOptions search;
   TargetLimits limits;
   Accuracy accuracy = Accuracy::normal;
+  std::vector<Forbidden> forbidden;
   int threads = 1;
   const PointModel* pretrained = nullptr;
   /// What tasks teach each other, for searchers that learn with XGBoost: each adds its trials and reads the others'.

@@ -1,21 +1,38 @@
 #include "tune/tuner/use_tuned.h"
 
+#include <algorithm>
+#include <span>
+#include <variant>
+
 #include "codegen/llvm/backend.h"
 #include "tune/tuner/graph_best.h"
 
 namespace kilter::tune {
 namespace {
 
-/// Why the graph cannot be compiled so; nothing where it can.
-std::optional<std::string> fault(const Graph& graph, CompileOptions options) {
+/// The plan without code; why the graph cannot be compiled so.
+std::variant<Plan, std::string> look_at(const Graph& graph, CompileOptions options) {
   options.generate_code = false;
+  options.notice = nullptr;
   options.dump_ir.clear();
   try {
-    compile_graph(graph, options);
+    return std::move(compile_graph(graph, options).plan);
   } catch (const Error& e) {
     return e.message();
   }
-  return std::nullopt;
+}
+
+/// Without the schedules that barred records gave the layers of this plan.
+Choices without(Choices choices, const Plan& plan, std::span<const Record> barred) {
+  for (const Step& step : plan.steps) {
+    const auto choice = choices.find(step.name);
+    if (choice == choices.end()) continue;
+    if (std::ranges::any_of(barred,
+                            [&](const Record& r) { return r.problem == step.problem && r.schedule == step.schedule; }))
+      choice->second.schedule.reset();
+  }
+  std::erase_if(choices, [](const auto& entry) { return entry.second == LayerChoice(); });
+  return choices;
 }
 
 const KeptPlan* kept_plan(const TunedSource& source, const Graph& graph, const CompileOptions& compile) {
@@ -30,20 +47,24 @@ const KeptPlan* kept_plan(const TunedSource& source, const Graph& graph, const C
 bool take_kept(const TunedSource& source, const Graph& graph, CompileOptions& compile) {
   const KeptPlan* kept = kept_plan(source, graph, compile);
   if (kept == nullptr) return false;
-  CompileOptions with = compile;
-  const Choices choices = allowed(kept->choices, compile.forbidden);
-  add_settings(choices, with);
-  with.recorded = [recorded = recorded_plan(*kept, choices, source.apply)](const PassedGraph&, const CompileOptions&) {
-    return recorded;
+  const auto with = [&](const Choices& choices) {
+    CompileOptions out = compile;
+    add_settings(choices, out);
+    out.recorded = [recorded = recorded_plan(*kept, choices, source.apply)](const PassedGraph&, const CompileOptions&) {
+      return recorded;
+    };
+    return out;
   };
-  if (const auto why = fault(graph, with)) {
+  Choices choices = allowed(kept->choices, compile.forbidden);
+  const auto seen = look_at(graph, with(choices));
+  if (const auto* why = std::get_if<std::string>(&seen)) {
     if (source.notice) {
       source.notice(fmt::format("{}: the plan accepted {} is passed over, as it does not compile here: {}",
                                 source.apply.file, kept->date.substr(0, 10), *why));
     }
     return false;
   }
-  compile = std::move(with);
+  compile = with(without(std::move(choices), std::get<Plan>(seen), source.barred));
   return true;
 }
 

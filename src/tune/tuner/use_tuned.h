@@ -25,6 +25,7 @@ struct TunedSource {
   Choose choose = Choose::accepted;
   std::shared_ptr<const Matcher> records;
   std::shared_ptr<const KeptPlans> plans;
+  std::vector<Record> barred = {};  ///< not among `records`; layers of an accepted plan do not run their schedules
   /// Gets a line for a plan that is there and cannot be used; may be empty.
   std::function<void(const std::string&)> notice = {};
 };

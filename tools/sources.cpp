@@ -1,0 +1,121 @@
+// What the commands that compile take of what was tuned: --records, --choose, --layer-plan and --forbid.
+
+#include "base/files.h"
+#include "exec/schedule_source.h"
+#include "exec/thread_pool.h"
+#include "measure/device.h"
+#include "tool.h"
+#include "tune/tuner/choices_file.h"
+#include "tune/tuner/use_tuned.h"
+#include "tuning.h"
+
+namespace kilter::tool {
+namespace {
+
+constexpr std::string_view kRecord = "record:";
+
+/// Takes the records whose ids start with these digits out of `records`.
+tune::Record take_out(std::vector<tune::Record>& records, const std::string& digits, const std::string& file) {
+  constexpr size_t kLeast = 6;
+  const std::string option = "--forbid record:" + digits;
+  if (digits.size() < kLeast || digits.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    fail(ErrorKind::usage, "{}: expected {} or more hexadecimal digits of an id, as `kilter records list` shows them",
+         option, kLeast);
+  }
+  const auto ids = [&](const tune::Record& r) { return r.id().starts_with(digits); };
+  const auto count = std::ranges::count_if(records, ids);
+  if (count != 1) {
+    fail(ErrorKind::usage,
+         "{}: {} records of {} have ids that start so, expected one; `kilter records list` shows them", option, count,
+         file);
+  }
+  const auto at = std::ranges::find_if(records, ids);
+  tune::Record out = std::move(*at);
+  records.erase(at);
+  return out;
+}
+
+}  // namespace
+
+void ModelOptions::add_records_to(CLI::App& app) {
+  app.add_option("--records", records,
+                 "take schedules from tuning records: a file, default (that of kilter tune) or none")
+      ->capture_default_str();
+}
+
+void ModelOptions::add_sources_to(CLI::App& app) {
+  add_records_to(app);
+  app.add_option(
+         "--choose", choose,
+         "of records: accepted, the plan that tuning accepted for exactly this network, machine and number of "
+         "threads, else history-best; history-best, the best record of each task; graph-best, as accepted, else "
+         "the graph tuner's answer from records (default: accepted)")
+      ->check(CLI::IsMember({"accepted", "history-best", "graph-best"}));
+  app.add_option(
+      "--layer-plan", layer_plan,
+      "take schedules, layouts, fusion and threads of layers from a file, as --write-plan of kilter tune and "
+      "of kilter inspect makes it");
+}
+
+std::string ModelOptions::records_file() const {
+  if (records == "none") return {};
+  return records == "default" ? tune::default_records_file().string() : records;
+}
+
+std::vector<tune::Record> ModelOptions::bar_records(std::vector<tune::Record>& known) const {
+  std::vector<tune::Record> barred;
+  for (const std::string& text : forbid) {
+    if (text.starts_with(kRecord)) barred.push_back(take_out(known, text.substr(kRecord.size()), records_file()));
+  }
+  return barred;
+}
+
+void ModelOptions::add_layer_plan(CompileOptions& options) const {
+  if (records != "none")
+    fail(ErrorKind::usage, "--records {} and --layer-plan {}: give one of them", records, layer_plan);
+  const tune::Choices choices =
+      tune::allowed(tune::parse_choices(read_file(layer_plan), layer_plan, &options.given_in), options.forbidden);
+  for (const auto& [node, schedule] : options.schedules) options.given_in.erase(node);
+  tune::add_settings(choices, options);
+  options.recorded = [choices, from = std::string(kFromLayerPlan) + layer_plan](const PassedGraph&,
+                                                                                const CompileOptions&) {
+    Recorded all = tune::recorded_choices(choices, from);
+    all.given = true;
+    return all;
+  };
+}
+
+void ModelOptions::add_sources(CompileOptions& options) const {
+  for (const std::string& text : forbid) {
+    if (!text.starts_with(kRecord)) options.forbidden.push_back(parse_forbidden(text));
+  }
+  const std::string file = records_file();
+  if (file.empty()) {
+    for (const std::string& text : forbid) {
+      if (text.starts_with(kRecord)) fail(ErrorKind::usage, "--forbid {}: no records are in use; give --records", text);
+    }
+    if (!choose.empty()) {
+      fail(ErrorKind::usage,
+           "--choose {}: no records are in use that it could choose from; give --records, or leave it out", choose);
+    }
+  }
+  if (!layer_plan.empty()) return add_layer_plan(options);
+  if (file.empty()) return;
+  const auto store = tune::Store::open(file, tune::Store::Mode::read);
+  std::vector<tune::Record> known = read_records(*store);
+  tune::TunedSource source;
+  source.barred = bar_records(known);
+  source.records = std::make_shared<const tune::Matcher>(std::move(known));
+  auto plans = std::make_shared<const tune::KeptPlans>(tune::read_plans(tune::plans_file(file)));
+  for (const std::string& line : plans->damaged) fmt::print(stderr, "{}\n", line);
+  source.plans = std::move(plans);
+  source.apply.file = file;
+  source.apply.device = describe_device().fingerprint();
+  source.apply.threads = threads > 0 ? threads : default_threads();
+  source.apply.tune = tune_command(*this);
+  source.choose = choose.empty() ? tune::Choose::accepted : tune::parse_choose(choose);
+  source.notice = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  tune::use_tuned(options, std::move(source));
+}
+
+}  // namespace kilter::tool
