@@ -37,6 +37,8 @@ tune::Record take_out(std::vector<tune::Record>& records, const std::string& dig
 
 }  // namespace
 
+bool names_record(std::string_view forbid) { return forbid.starts_with(kRecord); }
+
 void ModelOptions::add_records_to(CLI::App& app) {
   app.add_option("--records", records,
                  "take schedules from tuning records: a file, default (that of kilter tune) or none")
@@ -65,7 +67,7 @@ std::string ModelOptions::records_file() const {
 std::vector<tune::Record> ModelOptions::bar_records(std::vector<tune::Record>& known) const {
   std::vector<tune::Record> barred;
   for (const std::string& text : forbid) {
-    if (text.starts_with(kRecord)) barred.push_back(take_out(known, text.substr(kRecord.size()), records_file()));
+    if (names_record(text)) barred.push_back(take_out(known, text.substr(kRecord.size()), records_file()));
   }
   return barred;
 }
@@ -87,12 +89,12 @@ void ModelOptions::add_layer_plan(CompileOptions& options) const {
 
 void ModelOptions::add_sources(CompileOptions& options) const {
   for (const std::string& text : forbid) {
-    if (!text.starts_with(kRecord)) options.forbidden.push_back(parse_forbidden(text));
+    if (!names_record(text)) options.forbidden.push_back(parse_forbidden(text));
   }
   const std::string file = records_file();
   if (file.empty()) {
     for (const std::string& text : forbid) {
-      if (text.starts_with(kRecord)) fail(ErrorKind::usage, "--forbid {}: no records are in use; give --records", text);
+      if (names_record(text)) fail(ErrorKind::usage, "--forbid {}: no records are in use; give --records", text);
     }
     if (!choose.empty()) {
       fail(ErrorKind::usage,

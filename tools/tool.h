@@ -62,6 +62,9 @@ struct ModelOptions {
   std::map<std::string, Tensor> all_inputs(const Session& session) const;
 };
 
+/// Whether this --forbid is of one record, "record:ID".
+bool names_record(std::string_view forbid);
+
 /// A network compiled for its inputs, with tensors on both sides: what subcommands that time a network run.
 struct Prepared {
   explicit Prepared(const ModelOptions& options);

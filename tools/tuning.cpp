@@ -29,7 +29,7 @@ std::vector<Record> read_records(Store& store) {
 TuningSetup::TuningSetup(const ModelOptions& options) {
   ModelOptions model = options;
   model.records = "none", model.choose.clear();  // candidates are judged against the defaults
-  std::erase_if(model.forbid, [](const std::string& text) { return text.starts_with("record:"); });
+  std::erase_if(model.forbid, names_record);
   session = model.open();
   if (session->compiled_file())
     fail(ErrorKind::usage, "{} is a compiled file: tuning needs the model that it was made from", options.model);

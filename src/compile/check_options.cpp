@@ -62,12 +62,14 @@ std::optional<Rejected> idle(const Forbidden& forbidden, const Task& task, const
 }  // namespace
 
 void check_forbidden(const PassedGraph& passed, const CompileOptions& options) {
+  if (options.forbidden.empty()) return;
+  std::vector<Task> tasks;
+  for (const Unit& unit : units(passed.graph)) tasks.push_back(make_task(passed.graph, unit, nullptr));
   for (const Forbidden& f : options.forbidden) {
     const std::string option = "--forbid " + f.text();
     bool works = std::ranges::any_of(passed.unfused, [&](const Unfused& u) { return u.reason == option; });
-    for (const Unit& unit : units(passed.graph)) {
+    for (const Task& task : tasks) {
       if (works) break;
-      const Task task = make_task(passed.graph, unit, nullptr);
       if (!f.node.empty() && f.node != task.node().name) continue;
       const auto why = idle(f, task, options.target.limits);
       works = !why;

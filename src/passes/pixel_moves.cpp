@@ -6,6 +6,7 @@
 
 #include "ops/builder.h"
 #include "ops/regions.h"
+#include "ops/take_pixels.h"
 
 namespace kilter {
 namespace {
@@ -43,13 +44,6 @@ std::optional<std::vector<int64_t>> map_of(const std::vector<CopyRegion>& region
   return map;
 }
 
-bool identity(const std::vector<int64_t>& map, int64_t extent) {
-  for (size_t i = 0; i < map.size(); ++i) {
-    if (map[i] != static_cast<int64_t>(i)) return false;
-  }
-  return static_cast<int64_t>(map.size()) == extent;
-}
-
 }  // namespace
 
 std::optional<PixelMove> pixel_move(const Graph& graph, const Node& node) {
@@ -62,7 +56,7 @@ std::optional<PixelMove> pixel_move(const Graph& graph, const Node& node) {
   std::array<std::vector<int64_t>, 4> maps;
   for (size_t d = 0; d < maps.size(); ++d) {
     auto map = map_of(*regions, x.shape, y.shape, d);
-    if (!map || (d < 2 && !identity(*map, x.shape[d]))) return std::nullopt;
+    if (!map || (d < 2 && runs_of(*map) != std::vector<int64_t>{0, 1, x.shape[d]})) return std::nullopt;
     maps[d] = std::move(*map);
   }
   return PixelMove{std::move(maps[2]), std::move(maps[3])};

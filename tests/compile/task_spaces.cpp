@@ -7,14 +7,6 @@ namespace {
 
 constexpr int kTries = 12;  ///< of knobs, before a task keeps its default
 
-void run_passes(Graph& graph, PassContext& context) {
-  const auto made_by_passes = static_cast<NodeId>(graph.node_count());
-  for (const PassRow& row : all_passes()) {
-    row.function(graph, context);
-    graph.give_names_back(made_by_passes);
-  }
-}
-
 std::optional<Schedule> draw_schedule(const Task& task, const TargetLimits& limits, Draw& draw) {
   std::vector<std::pair<const Template*, std::vector<Knob>>> takers;
   for (const Template* t : all_templates()) {
@@ -36,10 +28,10 @@ std::optional<Schedule> draw_schedule(const Task& task, const TargetLimits& limi
 
 }  // namespace
 
-std::vector<TaskSpace> tasks_of(Graph graph, const Target& target) {
-  PassContext context;
-  context.limits = target.limits;
-  run_passes(graph, context);
+std::vector<TaskSpace> tasks_of(Graph given, const Target& target) {
+  CompileOptions options;
+  options.target = target;
+  const Graph graph = run_passes(std::move(given), options).graph;
   std::vector<TaskSpace> all;
   for (const Unit& unit : units(graph)) {
     const Task task = make_task(graph, unit, nullptr);
@@ -57,16 +49,12 @@ std::set<std::string> draw_fused(const Graph& graph, const CompileOptions& optio
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     if (node.op->family != Family::conv || node.int_attr("group", 1) == 1 || !draw.chance(70)) continue;
-    PassContext context;
-    context.limits = options.target.limits;
-    context.no_fuse = options.no_fuse;
-    context.plain_layout = options.plain_layout;
-    context.fuse = drawn;
-    context.fuse.insert(node.name);
+    CompileOptions with = options;
+    with.fuse = drawn;
+    with.fuse.insert(node.name);
     try {
-      Graph passed = graph;
-      run_passes(passed, context);
-      drawn = context.fuse;
+      run_passes(graph, with);
+      drawn = with.fuse;
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::usage) throw;
     }
@@ -74,17 +62,13 @@ std::set<std::string> draw_fused(const Graph& graph, const CompileOptions& optio
   return drawn;
 }
 
-std::map<std::string, Schedule> draw_schedules(Graph graph, const CompileOptions& options, Draw& draw) {
-  PassContext context;
-  context.limits = options.target.limits;
-  context.no_fuse = options.no_fuse;
-  context.fuse = options.fuse;
-  context.plain_layout = options.plain_layout;
-  run_passes(graph, context);
+std::map<std::string, Schedule> draw_schedules(Graph given, const CompileOptions& options, Draw& draw) {
+  const Graph graph = run_passes(std::move(given), options).graph;
   std::map<std::string, Schedule> drawn;
   for (const Unit& unit : units(graph)) {
     const Task task = make_task(graph, unit, nullptr);
-    if (auto schedule = draw_schedule(task, context.limits, draw)) drawn[task.node().name] = std::move(*schedule);
+    if (auto schedule = draw_schedule(task, options.target.limits, draw))
+      drawn[task.node().name] = std::move(*schedule);
   }
   return drawn;
 }

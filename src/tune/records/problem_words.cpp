@@ -93,6 +93,10 @@ ProblemShape operand_shape(std::string_view anchor) {
 
 std::string_view kind_of(std::string_view problem) { return problem.substr(0, problem.find_first_of(" (")); }
 
+bool has_kind(std::string_view problem, std::span<const std::string> ops) {
+  return ops.empty() || std::ranges::find(ops, kind_of(problem)) != ops.end();
+}
+
 void require_kinds(std::span<const std::string> ops, std::span<const std::string> problems) {
   std::set<std::string> kinds;
   for (const std::string& problem : problems) kinds.emplace(kind_of(problem));

@@ -12,6 +12,8 @@ namespace kilter::tune {
 
 /// Its first word, "conv2d" or "matmul": what --ops names.
 std::string_view kind_of(std::string_view problem);
+/// Whether it is of one of the kinds that --ops names; where that names none, of any.
+bool has_kind(std::string_view problem, std::span<const std::string> ops);
 /// Throws usage for one of `ops` that is the kind of none of these problems, with the kinds that they have.
 void require_kinds(std::span<const std::string> ops, std::span<const std::string> problems);
 

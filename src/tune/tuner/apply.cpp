@@ -173,8 +173,14 @@ Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile,
 }
 
 Choices allowed(Choices choices, const std::vector<Forbidden>& forbidden) {
+  return without_schedules(std::move(choices), [&](const std::string& node, const Schedule& schedule) {
+    return forbids(forbidden, node, schedule) != nullptr;
+  });
+}
+
+Choices without_schedules(Choices choices, const std::function<bool(const std::string&, const Schedule&)>& goes) {
   for (auto& [node, choice] : choices) {
-    if (choice.schedule && forbids(forbidden, node, *choice.schedule) != nullptr) choice.schedule.reset();
+    if (choice.schedule && goes(node, *choice.schedule)) choice.schedule.reset();
   }
   std::erase_if(choices, [](const auto& entry) { return entry.second == LayerChoice(); });
   return choices;

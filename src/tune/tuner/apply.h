@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,9 @@ Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile,
 /// "1 thread", "2 threads".
 std::string threads_text(int threads);
 
+/// Without the schedules of the layers of which `goes` holds, and without layers of which nothing is left.
+Choices without_schedules(Choices choices,
+                          const std::function<bool(const std::string& node, const Schedule& schedule)>& goes);
 /// Without the schedules that are forbidden.
 Choices allowed(Choices choices, const std::vector<Forbidden>& forbidden);
 /// The schedules of `choices`, which are those of `kept` but for forbidden ones. Summary and words say when the plan

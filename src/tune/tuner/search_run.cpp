@@ -17,10 +17,6 @@ constexpr size_t kVariants = 3;     ///< of a batch, which share the runs of the
 constexpr size_t kMostProbes = 24;  ///< new schedules in one variant: about a quarter of a second of compiling
 constexpr double kShowEveryMs = 200;
 
-bool wanted(const NetworkTask& task, const std::vector<std::string>& ops) {
-  return ops.empty() || std::ranges::find(ops, kind_of(task.problem)) != ops.end();
-}
-
 Conditions trial_conditions(const TuneOptions& options, const CompileOptions& compile, const Plan& plan,
                             const std::vector<int>& measuring) {
   Conditions c = current_conditions();
@@ -82,7 +78,7 @@ SearchRun::SearchRun(NetworkBench& bench, const TuneOptions& options, const Comp
   std::vector<std::string> problems;
   for (const NetworkTask& task : tasks) problems.push_back(task.problem);
   require_kinds(options.ops, problems);
-  std::erase_if(tasks, [&](const NetworkTask& task) { return !wanted(task, options.ops); });
+  std::erase_if(tasks, [&](const NetworkTask& task) { return !has_kind(task.problem, options.ops); });
   const std::vector<Record> here = records_here(options.known, conditions_);
   if (options.search.searcher.starts_with("xgb")) {
     lessons_ = lessons_of(of_other_tasks(here, tasks), static_cast<uint32_t>(tasks.size()));

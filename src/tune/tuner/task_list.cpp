@@ -69,9 +69,7 @@ class Lister {
     tell(unit, number, fmt::format("task {}", number), fmt::format("fused into task {}", number), &task);
   }
 
-  bool wanted(std::string_view problem) const {
-    return kinds_.empty() || std::ranges::find(kinds_, kind_of(problem)) != kinds_.end();
-  }
+  bool wanted(std::string_view problem) const { return has_kind(problem, kinds_); }
 
   /// A task has the same number whatever kinds are listed.
   int64_t task_of(const Task& task, const Step& step) {

@@ -1,6 +1,7 @@
 #include "tune/tuner/use_tuned.h"
 
 #include <algorithm>
+#include <set>
 #include <span>
 #include <variant>
 
@@ -24,15 +25,14 @@ std::variant<Plan, std::string> look_at(const Graph& graph, CompileOptions optio
 
 /// Without the schedules that barred records gave the layers of this plan.
 Choices without(Choices choices, const Plan& plan, std::span<const Record> barred) {
+  std::set<std::string> layers;
   for (const Step& step : plan.steps) {
-    const auto choice = choices.find(step.name);
-    if (choice == choices.end()) continue;
     if (std::ranges::any_of(barred,
                             [&](const Record& r) { return r.problem == step.problem && r.schedule == step.schedule; }))
-      choice->second.schedule.reset();
+      layers.insert(step.name);
   }
-  std::erase_if(choices, [](const auto& entry) { return entry.second == LayerChoice(); });
-  return choices;
+  return without_schedules(std::move(choices),
+                           [&](const std::string& node, const Schedule&) { return layers.contains(node); });
 }
 
 const KeptPlan* kept_plan(const TunedSource& source, const Graph& graph, const CompileOptions& compile) {
