@@ -45,6 +45,8 @@ constexpr PassRow kPasses[] = {
     {"fuse", fuse, "element-wise nodes into the node before them", "groups follow from everything above"},
     {"fuse_depthwise", fuse_depthwise, "depthwise convolutions and the convolution before them into one task",
      "joins two groups that fuse made"},
+    {"fuse_row_means", fuse_row_means, "means of rows into the depthwise convolution that makes the image",
+     "needs the groups, and which depthwise convolutions take in another"},
     {"fuse_channel_scale", fuse_channel_scale, "factors of channels into the weights of the convolution after them",
      "last: a convolution that feeds another one takes nothing in before it"},
 };

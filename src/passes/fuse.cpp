@@ -36,7 +36,6 @@ class Fuser {
       grow(id);
     }
     report();
-    report_reductions();
     report_prologues();
   }
 
@@ -124,26 +123,6 @@ class Fuser {
     for (auto& [id, refused] : left_out_) {
       const int32_t group = graph_.node(id).group;
       if (group == kNone || group == id) context_.unfused.push_back(std::move(refused));
-    }
-  }
-
-  /// No template takes a reduction into the task that makes what it reduces.
-  void report_reductions() {
-    for (NodeId id : graph_.order()) {
-      const Node& node = graph_.node(id);
-      if (node.op->family != Family::reduce || node.group != id) continue;
-      NodeId from = graph_.value(node.inputs[0]).producer;
-      const bool changed = from != kNone && graph_.node(from).op->name == "Relayout";
-      if (changed) from = graph_.value(graph_.node(from).inputs[0]).producer;
-      const int32_t group = from == kNone ? kNone : graph_.node(from).group;
-      if (group == kNone) continue;
-      const std::string& into = graph_.node(group).name;
-      if (changed) {
-        context_.unfused.push_back({Unfused::layout, node.name, into, "a change of layout stands between"});
-      } else {
-        context_.unfused.push_back(
-            {Unfused::form, node.name, into, "no template reduces what it makes: it is stored first, then read"});
-      }
     }
   }
 

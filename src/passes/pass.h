@@ -70,6 +70,7 @@ void choose_layouts(Graph& graph, PassContext& context);
 void fuse(Graph& graph, PassContext& context);
 /// Throws usage when a node of `context.fuse` cannot take in the convolution before it.
 void fuse_depthwise(Graph& graph, PassContext& context);
+void fuse_row_means(Graph& graph, PassContext& context);
 void fuse_channel_scale(Graph& graph, PassContext& context);
 
 }  // namespace kilter

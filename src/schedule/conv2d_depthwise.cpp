@@ -26,7 +26,7 @@ Answer<DepthwiseNest> analyse(const Task& task, const TargetLimits& limits) {
     return Rejected{"block of the layouts", std::to_string(lanes),
                     fmt::format("{} in, {} out", x.type.layout.block, y.layout.block)};
   }
-  if (auto rejected = check_elementwise(task)) return *rejected;
+  if (auto rejected = check_elementwise(task, true)) return *rejected;
   if (auto rejected = check_halo(conv_window(node, x.type.shape, w.type.shape), x.type)) return *rejected;
   return nest;
 }
@@ -73,6 +73,12 @@ Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const Targ
   return Estimate{static_cast<double>(d.n * d.blocks * d.out_h) * row, 1 - std::min(full / row, 1.0) * filled};
 }
 
+/// Whether the image comes from beyond L2 faster than it is used up, so that arithmetic does not hide how far it is:
+/// steps over pixels do with a few multiply-adds for each that is read.
+bool prefetches_rows(const DepthwiseNest& d, const Operand& x, const TargetLimits& limits) {
+  return d.step_h * d.step_w > 1 && x.phys.elems * size_bytes(x.type.dtype) > limits.l2_bytes;
+}
+
 Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
   auto analysed = analyse(task, limits);
   if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
@@ -87,7 +93,7 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   const Expr row = e.b.parallel("h", d.out_h);
   const Operand& x = task.operand(node.inputs[0]);
   const Shape& strides = x.phys.strides;
-  DepthwiseInput input{e.input(node.inputs[0]), strides[3], {}};
+  DepthwiseInput input{e.input(node.inputs[0]), strides[3], {}, prefetches_rows(d, x, limits) ? strides[2] : 0};
   DepthwiseBuffers buffers;
   buffers.weights = e.constant(pack_depthwise(*task.operand(node.inputs[1]).constant, d, lanes), "w");
   buffers.bias = bias_of(e, node, lanes);

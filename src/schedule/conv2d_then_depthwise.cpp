@@ -87,7 +87,7 @@ Answer<Pair> analyse_nodes(const Graph& graph, const Node& conv, const Node& dep
 Answer<Pair> analyse(const Task& task, const TargetLimits& limits) {
   if (task.feeder.empty()) return not_for("feeder", "a convolution", "none");
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
-  if (auto rejected = check_elementwise(task)) return *rejected;
+  if (auto rejected = check_elementwise(task, true)) return *rejected;
   return analyse_nodes(*task.graph, task.graph->node(task.feeder.front()), task.node(), limits);
 }
 

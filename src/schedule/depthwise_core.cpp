@@ -107,9 +107,11 @@ class RowEmitter {
     }
     const auto row_at = input_.tile(w0);
     const Expr w1 = b_.let("w1", block_ * Expr(d_.products() * lanes_));
+    const Expr next = input_.prefetch_row == 0 ? Expr(0) : first_read(row_at(Expr(0))) + Expr(pixels * pixel_step());
     const auto row = [&](const Expr& r) {
       const Expr from = row_at(r);
       for (int64_t product = 0; product < d_.each * d_.kernel_w; ++product) {
+        if (input_.prefetch_row != 0) prefetch_rows(next, r, product, pixels);
         const int64_t channel = product / d_.kernel_w, s = product % d_.kernel_w;
         const Expr at = w1 + (r * Expr(d_.each * d_.kernel_w) + Expr(product)) * Expr(lanes_);
         const Expr weight = b_.let("w", b_.load(buffers_.weights, at, lanes_));
@@ -126,12 +128,32 @@ class RowEmitter {
       b_.loop("r", 0, d_.kernel_h, row);
     }
     for (int64_t p = 0; p < pixels; ++p) {
-      Site site{{n_, block_, row_, w0 + Expr(p), Expr(0)}, 4, lanes_, {}};
-      e_.epilogue({{anchor_, b_.get(acc[static_cast<size_t>(p)])}}, domain_, site);
+      e_.epilogue({{anchor_, b_.get(acc[static_cast<size_t>(p)])}}, domain_, site(w0 + Expr(p)));
     }
   }
 
+  /// The vector of outputs of pixel `w`.
+  Site site(const Expr& w) const { return {{n_, block_, row_, w, Expr(0)}, 4, lanes_, {}}; }
+  int32_t lanes() const { return lanes_; }
+
  private:
+  int64_t pixel_step() const { return d_.step_w * input_.pixel; }
+  /// Input rows under a row of outputs that none above it has read.
+  int64_t new_rows() const { return std::min(d_.step_h, d_.reach()); }
+  /// The first of these, where tap (0, 0) lies at `origin`.
+  Expr first_read(const Expr& origin) const { return origin + Expr((d_.reach() - new_rows()) * input_.prefetch_row); }
+
+  /// Prefetches what a tile of `pixels` reads in the new rows from `at` on: the share of product `product` of row `r`
+  /// of taps, so that lines come no faster than they can.
+  void prefetch_rows(const Expr& at, const Expr& r, int64_t product, int64_t pixels) {
+    const int64_t lines = ceil_div(ceil_div(pixels * pixel_step(), kLineElems), d_.kernel_h);  // of a row of taps
+    const int64_t all = lines * new_rows(), products = d_.each * d_.kernel_w;
+    for (int64_t line = product * all / products; line < (product + 1) * all / products; ++line) {
+      const Expr column = r * Expr(lines * kLineElems) + Expr(line % lines * kLineElems);
+      b_.prefetch(input_.buf, at + Expr(line / lines * input_.prefetch_row) + column);
+    }
+  }
+
   /// Channel `channel` of each group in all lanes of the group.
   Expr spread(const Expr& x, int64_t channel) const {
     if (d_.each == 1) return x;
@@ -157,8 +179,10 @@ void emit_depthwise_row(Emitter& e, const DepthwiseNest& nest, int64_t tile, con
                         const DepthwiseBuffers& buffers, const Expr& n, const Expr& block, const Expr& row) {
   RowEmitter rows(e, nest, input, buffers, n, block, row);
   const int64_t full = nest.out_w / tile;
+  e.begin_row(rows.lanes());
   e.b.loop("t", 0, full, [&](const Expr& t) { rows.emit(t * Expr(tile), tile); });
   if (nest.out_w % tile != 0) rows.emit(Expr(full * tile), nest.out_w % tile);
+  e.end_row(rows.site(Expr(0)));
 }
 
 }  // namespace kilter

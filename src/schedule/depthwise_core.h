@@ -46,6 +46,9 @@ struct DepthwiseInput {
   int64_t pixel = 0;  ///< elements from a pixel to its right neighbour
   /// Called at the start of each tile with its first pixel: answers, for a row of taps, the element under tap (r, 0).
   std::function<std::function<Expr(const Expr& r)>(const Expr& w0)> tile;
+  /// Elements from a row to the one below where rows are prefetched: each tile what the next one is the first to read;
+  /// 0 where they are not.
+  int64_t prefetch_row = 0;
 };
 
 struct DepthwiseBuffers {

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "ops/builder.h"
+#include "ops/reduction.h"
 
 namespace kilter {
 
@@ -54,6 +55,7 @@ bool all_zero(const Tensor& t) {
 
 /// 0 in the unused lanes of its result when they are 0 in its blocked operands.
 bool keeps_zero(const Graph& graph, const Node& node) {
+  if (is_row_mean(graph, node)) return true;
   if (!node.op->zero_preserving) return false;
   if (node.op->name == "Mul" || node.op->name == "PRelu") return true;  // 0 whatever the other operand
   const Shape& result = graph.type(node.outputs[0]).shape;
@@ -189,28 +191,53 @@ Expr Emitter::lane_mask(const Domain& domain, const Site& site) const {
 
 void Emitter::epilogue(const std::map<ValueId, Expr>& anchor, const Domain& domain, const Site& site) {
   std::map<ValueId, Expr> known = anchor;
-  for (NodeId id : task_.epilogue) evaluate(task_.graph->node(id), domain, site, known);
-  const Expr valid = lane_mask(domain, site);
-  for (const Operand& out : task_.outputs) {
-    auto it = known.find(out.value);
-    if (it == known.end()) continue;
-    Expr value = it->second;
-    if (valid.defined() && out.type.layout.block > 1 && !keeps_zero(task_)) {
-      if (value.lanes() < site.lanes) value = broadcast(value, site.lanes);
-      value = zero_beyond(valid, value);
-    }
-    if (value.lanes() < site.lanes) value = broadcast(value, site.lanes);
-    const Operand& operand = task_.operand(out.value);
-    const Expr at = index(operand, domain, site);
-    const int64_t stride = site.lanes == 1 ? 1 : strides_in(domain, operand)[static_cast<size_t>(site.vec_dim)];
-    const Buf buf = output(out.value);
-    if (site.lanes == 1) {
-      b.store(buf, at, value, site.mask);
-    } else if (stride == 1) {
-      b.store(buf, at, value, access_mask(operand, domain, site));
+  for (NodeId id : task_.epilogue) {
+    const Node& node = task_.graph->node(id);
+    const auto sum = row_sums_.find(id);
+    if (sum == row_sums_.end()) {
+      evaluate(node, domain, site, known);
     } else {
-      b.scatter(buf, ramp(at, Expr(stride), site.lanes), value, access_mask(operand, domain, site));
+      const Expr x = known.at(node.inputs[0]);
+      b.set(sum->second, b.get(sum->second) + (x.lanes() < site.lanes ? broadcast(x, site.lanes) : x));
     }
+  }
+  for (const Operand& out : task_.outputs) {
+    const auto it = known.find(out.value);
+    if (it != known.end()) store(out, it->second, domain, site);
+  }
+}
+
+void Emitter::begin_row(int32_t lanes) {
+  for (const NodeId id : task_.epilogue) {
+    if (is_row_mean(*task_.graph, task_.graph->node(id))) row_sums_[id] = b.reg("sum", imm(DType::f32, 0, lanes));
+  }
+}
+
+void Emitter::end_row(const Site& site) {
+  for (const auto& [id, sum] : row_sums_) {
+    const Node& node = task_.graph->node(id);
+    const TensorType& mean = task_.graph->type(node.outputs[0]);
+    const auto pixels = static_cast<double>(task_.graph->type(node.inputs[0]).shape[3]);
+    Site at = site;
+    at.index[3] = Expr(0);
+    store(task_.operand(node.outputs[0]), b.get(sum) / imm(DType::f32, pixels, site.lanes), domain_of(mean), at);
+  }
+  row_sums_.clear();
+}
+
+void Emitter::store(const Operand& out, Expr value, const Domain& domain, const Site& site) {
+  const Expr valid = lane_mask(domain, site);
+  if (value.lanes() < site.lanes) value = broadcast(value, site.lanes);
+  if (valid.defined() && out.type.layout.block > 1 && !keeps_zero(task_)) value = zero_beyond(valid, value);
+  const Expr at = index(out, domain, site);
+  const int64_t stride = site.lanes == 1 ? 1 : strides_in(domain, out)[static_cast<size_t>(site.vec_dim)];
+  const Buf buf = output(out.value);
+  if (site.lanes == 1) {
+    b.store(buf, at, value, site.mask);
+  } else if (stride == 1) {
+    b.store(buf, at, value, access_mask(out, domain, site));
+  } else {
+    b.scatter(buf, ramp(at, Expr(stride), site.lanes), value, access_mask(out, domain, site));
   }
 }
 
@@ -249,13 +276,21 @@ bool has_loop_form(const Graph& graph, const Node& node) {
   return graph.type(node.outputs[0]).dtype != DType::string && node.op->scalar(view(graph, node), operands).has_value();
 }
 
-std::optional<Rejected> check_elementwise(const Task& task) {
+bool is_row_mean(const Graph& graph, const Node& node) {
+  if (node.op->name != "ReduceMean" || node.int_attr("keepdims", 1) == 0) return false;
+  const TensorType& x = graph.type(node.inputs[0]);
+  const bool image = x.dtype == DType::f32 && x.shape.size() == 4 && x.layout.block > 1;
+  return image && reduced_axes(view(graph, node)) == std::vector<int64_t>{3};
+}
+
+std::optional<Rejected> check_elementwise(const Task& task, bool row_means) {
   const size_t conv = task.feeder.empty() ? 0 : 1;
   for (const std::span<const NodeId> list :
        {std::span(task.feeder).subspan(conv), std::span(task.prologue), std::span(task.epilogue)}) {
     for (NodeId id : list) {
       const Node& node = task.graph->node(id);
-      if (!has_loop_form(*task.graph, node)) {
+      const bool row_mean = row_means && list.data() == task.epilogue.data() && is_row_mean(*task.graph, node);
+      if (!row_mean && !has_loop_form(*task.graph, node)) {
         return Rejected{"element-wise operators with a loop form", "scalar() for these types",
                         std::string(node.op->name)};
       }

@@ -66,6 +66,10 @@ class Emitter {
   /// Evaluates the epilogue at a site from the anchor's results and stores every output of the task. Unused lanes of
   /// blocked layouts are written as 0; where the domain is blocked and an operand is not, they are not accessed.
   void epilogue(const std::map<ValueId, Expr>& anchor, const Domain& domain, const Site& site);
+  /// Around the calls of epilogue() for all pixels of one row of an image, vectors of `lanes` channels: where the task
+  /// makes the means of rows (is_row_mean), they are summed up and stored. `site`: any pixel of the row.
+  void begin_row(int32_t lanes);
+  void end_row(const Site& site);
 
   /// Writes 0 to lanes of a site that no channel uses, in every output that has them.
   void unused_lanes(const Domain& domain, const Site& site);
@@ -79,18 +83,24 @@ class Emitter {
   Expr evaluate(const Node& node, const Domain& domain, const Site& site, std::map<ValueId, Expr>& known);
   Expr access_mask(const Operand& operand, const Domain& domain, const Site& site) const;
   Expr lane_mask(const Domain& domain, const Site& site) const;
+  void store(const Operand& out, Expr value, const Domain& domain, const Site& site);
 
   const Task& task_;
   std::map<ValueId, Buf> buffers_;
   std::vector<StageArg> args_;
   std::vector<Packing> constants_;
   std::vector<size_t> constant_args_;
+  std::map<NodeId, int32_t> row_sums_;  ///< of the row that is under way: registers
 };
+
+/// Whether a node makes the mean of each row of an image in blocks of channels, [n,c,h,w] to [n,c,h,1].
+bool is_row_mean(const Graph& graph, const Node& node);
 
 /// Whether an element-wise node has a scalar expression for its element types.
 bool has_loop_form(const Graph& graph, const Node& node);
-/// Whether every element-wise node of the task has a loop form; the reason when not.
-std::optional<Rejected> check_elementwise(const Task& task);
+/// Whether every element-wise node of the task has a loop form; the reason when not. `row_means`: the template takes
+/// them in its epilogue.
+std::optional<Rejected> check_elementwise(const Task& task, bool row_means = false);
 /// Whether the unused lanes of a blocked result are 0 without a mask: those of its blocked operands are 0, and the
 /// anchor and the epilogue make 0 of them.
 bool keeps_zero(const Task& task);

@@ -67,6 +67,9 @@ class ProblemParser {
       fail(ErrorKind::bad_input, "problem '{}': {}", line_, e.message());
     }
     graph_.name = line_;
+    // What a reduction behind a convolution reads is stored, too.
+    if (made_.size() > 1 && graph_.node(graph_.value(made_.back()).producer).op->family == Family::reduce)
+      graph_.add_output(made_[made_.size() - 2], "x");
     graph_.add_output(made_.back(), "y");
     return {std::move(graph_), std::move(name), fed};
   }

@@ -260,6 +260,34 @@ void make_scaled(SweepNet& net) {
   net.output(net.elementwise(point(scaled, out)));
 }
 
+/// A depthwise convolution, alone or behind another, the mean of what it makes, and both of them used.
+void make_squeezed(SweepNet& net) {
+  Draw& draw = net.draw;
+  const Shape in{draw.pick({1, 1, 2}), draw.pick({3, 16, 17, 32, 40}), draw.pick({1, 2, 5, 9, 14}),
+                 draw.between(1, 33)};
+  ValueId x = net.input(in);
+  if (draw.chance(50)) {
+    const int64_t channels = draw.pick({5, 16, 17, 24, 32});
+    x = net.elementwise(net.b.add("Conv", {x, net.constant({channels, in[1], 1, 1}, 0.3F)}));
+  }
+  const Kernel kernel = draw.pick<Kernel>({{3, 3}, {3, 3}, {3, 3}, {5, 5}, {1, 1}, {1, 5}});
+  Attrs window = draw_window(draw, kernel, true);
+  window["group"] = net.shape(x)[1];
+  std::vector<ValueId> operands{x, net.constant({net.shape(x)[1], 1, kernel.h, kernel.w}, 0.3F)};
+  if (draw.chance(60)) operands.push_back(net.constant({net.shape(x)[1]}));
+  ValueId image = net.b.add("Conv", operands, window);
+  if (draw.chance(40)) image = net.b.add("Mul", {image, net.b.add("Sigmoid", {image})});
+  if (draw.chance(60)) image = net.elementwise(image);
+  const Ints axes = draw.pick<Ints>({{2, 3}, {2, 3}, {2, 3}, {3}, {-1, -2}, {2}});
+  ValueId mean = draw.chance(60) ? net.b.add("GlobalAveragePool", {image})
+                                 : net.b.add("ReduceMean", {image, net.list(axes)}, {{"keepdims", int64_t{1}}});
+  if (draw.chance(40)) mean = net.b.add("Sigmoid", {mean});
+  if (draw.chance(30)) net.output(mean);
+  if (draw.chance(20)) return net.output(net.b.add("Relu", {mean}));  // the image is for the mean alone
+  const ValueId v = net.elementwise(net.b.add("Mul", {image, mean}));
+  net.output(draw.chance(50) ? add_conv(net, v) : v);
+}
+
 /// The channels of an image in another order: a shuffle as exporters write it, or any of them.
 ValueId reordered(SweepNet& net, ValueId v) {
   Draw& draw = net.draw;
@@ -356,7 +384,8 @@ INSTANTIATE_TEST_SUITE_P(
                     NetKind{"Scaled", make_scaled, 20, {"conv2d_direct"}},
                     NetKind{"Parts", make_parts, 60, {"take_channels"}, true},
                     NetKind{"Normalized", make_normalized, 30, {"normalize_groups"}},
-                    NetKind{"Resize", make_resize, 20, {"resize_table"}}),
+                    NetKind{"Resize", make_resize, 20, {"resize_table"}},
+                    NetKind{"Squeezed", make_squeezed, 40, {"conv2d_depthwise", "conv2d_then_depthwise"}, true}),
     [](const auto& family) { return std::string(family.param.name); });
 
 TEST(Windows, PoolsHaveKernelsWhateverTheirWindow) {

@@ -146,24 +146,5 @@ TEST(Fuse, WhatStandsBeforeAConvolutionSaysWhyItIsNotComputedInItsLoads) {
                       "block of filters or columns, which takes what it saves"});
 }
 
-TEST(Fuse, ReductionsSayWhyTheyDoNotRunWithWhatMakesTheirInput) {
-  const auto said = [](PassContext context) {
-    Graph graph = parse_graph(network(16, 32));
-    context.limits = parse_target("icelake-server").limits;
-    choose_layouts(graph, context);
-    fuse(graph, context);
-    std::vector<std::string> all;
-    for (const Unfused& u : context.unfused) {
-      if (u.node == "pool") all.push_back(fmt::format("{}: {}", u.group, u.reason));
-    }
-    return all;
-  };
-  EXPECT_EQ(said({}),
-            std::vector<std::string>{"first: no template reduces what it makes: it is stored first, then read"});
-  PassContext plain;
-  plain.plain_layout = {"pool"};
-  EXPECT_EQ(said(plain), std::vector<std::string>{"first: a change of layout stands between"});
-}
-
 }  // namespace
 }  // namespace kilter

@@ -137,8 +137,10 @@ TEST(Causes, AStepThatTwoTasksCouldRunIsToldOnceWithBothReasons) {
 }
 
 TEST(Causes, ReductionsAreToldWithWhatMakesTheirInput) {
-  EXPECT_THAT(MadeUp().at("unfused neighbour", "pool10").evidence,
-              ContainsRegex("which makes its input, could run it, but no template reduces what it makes"));
+  EXPECT_THAT(
+      MadeUp().at("unfused neighbour", "pool10").evidence,
+      ContainsRegex(
+          "which makes its input, could run it, but only tasks of depthwise convolutions reduce what they make"));
 }
 
 TEST(Causes, ElementWiseStepsBeforeContractionsAreToldTogether) {

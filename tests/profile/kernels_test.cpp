@@ -68,6 +68,7 @@ TEST(Problem, LinesOfTheNetworksReadBack) {
 
 TEST(Problem, LinesByHandReadBack) {
   for (const std::string line : {
+           "conv2d n1 c32 h9 w11 k32 r3 s3 g32 pad1 f32 +bias +swish+reducemean(i64[1]=3 keepdims=1)",
            "conv2d n2 c6 h9 w7 k4 r3 s2 g2 stride2,1 pad1,0,2,1 dil1,2 f32",
            "conv2d n1 c16 h8 w8 k16 r1 s1 f32 +sub(1 %)+abs",
            "conv2d n1 c16 h8 w8 k16 r1 s1 f32 +bias +tanh+sub(0.5)",

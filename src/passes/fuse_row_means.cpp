@@ -1,0 +1,128 @@
+// Takes the first half of a mean over an image (global average pooling, squeeze and excitation) into the task of the
+// depthwise convolution that makes the image: the mean of each row, of what is in registers.
+//
+//   group 1 { %a = Conv(%x, %w)                       group 1 { %a = Conv(%x, %w)
+//             %b = Relu(%a) }                  =>               %b = Relu(%a)
+//   group 2 { %m = ReduceMean(%b, axes 2,3) }                   %r = ReduceMean(%b, axes 3) }
+//                                                     group 2 { %m = ReduceMean(%r, axes 2) }
+//
+// A row is computed by one thread in one order, so that results have the same bits for any number of threads.
+
+#include <algorithm>
+
+#include "ops/builder.h"
+#include "ops/reduction.h"
+#include "passes/pass.h"
+#include "schedule/emit.h"
+
+namespace kilter {
+namespace {
+
+class RowMeanFuser {
+ public:
+  RowMeanFuser(Graph& graph, PassContext& context) : graph_(graph), read_(graph), context_(context) {}
+
+  void run() {
+    const std::vector<NodeId> order = read_.order();
+    for (const NodeId id : order) {
+      const Node& node = read_.node(id);
+      if (node.op->family != Family::reduce || node.group != id) continue;
+      if (auto refused = join(id)) context_.unfused.push_back(std::move(*refused));
+    }
+    graph_.sort();
+  }
+
+ private:
+  /// Why a reduction stands apart from the task that makes what it reduces; takes a rewrite where it does not. Nothing
+  /// where no task of several nodes could take it in.
+  std::optional<Unfused> join(NodeId id) {
+    const Node& node = read_.node(id);
+    NodeId from = read_.value(node.inputs[0]).producer;
+    const bool changed = from != kNone && read_.node(from).op->name == "Relayout";
+    if (changed) from = read_.value(read_.node(from).inputs[0]).producer;
+    const int32_t group = from == kNone ? kNone : read_.node(from).group;
+    if (group == kNone) return std::nullopt;
+    const Node& anchor = read_.node(group);
+    const auto no = [&](Unfused::Why why, std::string reason) {
+      return Unfused{why, node.name, anchor.name, std::move(reason)};
+    };
+    if (changed) return no(Unfused::layout, "a change of layout stands between");
+    if (!depthwise(anchor))
+      return no(Unfused::form, "only tasks of depthwise convolutions reduce what they make: it is stored, then read");
+    const std::vector<int64_t> axes = reduced_axes(view(read_, node));
+    const TensorType& x = read_.type(node.inputs[0]);
+    const bool rows = axes == std::vector<int64_t>{3} || axes == std::vector<int64_t>{2, 3};
+    if (node.op->name != "ReduceMean" || !rows || x.layout.block == 1 || x.shape != read_.type(anchor.outputs[0]).shape)
+      return no(Unfused::form, "tasks of depthwise convolutions make means of rows, in blocks of channels");
+    for (const Node* part : {&anchor, &node}) {
+      if (context_.no_fuse.contains(part->name)) return no(Unfused::option, "--no-fuse " + part->name);
+    }
+    const auto own = context_.own.find(anchor.name);
+    if (own != context_.own.end() && !own->second.empty() && !takes_rows(own->second))
+      return no(Unfused::option, fmt::format("the schedule of '{}' is forced to {}", anchor.name, own->second));
+    if (context_.own.contains(node.name)) return no(Unfused::option, "it has a schedule or threads of its own");
+    const bool whole = axes.size() == 1 || x.shape[2] == 1;
+    if (whole && !alone(id)) return no(Unfused::form, "what is behind it runs over fewer elements");
+    if (!context_.take()) return no(Unfused::option, "--max-rewrites");
+    whole ? take_in(id, group) : split(id, group);
+    return std::nullopt;
+  }
+
+  /// One input and one output channel a group, constant filters.
+  bool depthwise(const Node& node) const {
+    if (node.op->family != Family::conv || !read_.value(node.inputs[1]).constant) return false;
+    const Shape& w = read_.type(node.inputs[1]).shape;
+    return w[0] == node.int_attr("group", 1) && w[1] == 1;
+  }
+
+  static bool takes_rows(std::string_view schedule) {
+    return schedule == "conv2d_depthwise" || schedule == "conv2d_then_depthwise";
+  }
+
+  /// Whether a group is of one node.
+  bool alone(NodeId id) const {
+    return std::ranges::none_of(read_.order(), [&](NodeId n) { return n != id && read_.node(n).group == id; });
+  }
+
+  /// The mean of the only row of each channel.
+  void take_in(NodeId id, NodeId group) {
+    set_axis(id, 3);
+    graph_.node(id).group = group;
+  }
+
+  void split(NodeId id, NodeId group) {
+    const std::string name = read_.node(id).name;
+    const ValueId x = read_.node(id).inputs[0];
+    TensorType rows = read_.type(x);
+    rows.shape[3] = 1;
+    rows.layout.halo = {};
+    const NodeId first = graph_.add_node(find_op("", "ReduceMean", kNewestOpset), name + ".rows", kNewestOpset,
+                                         {{"keepdims", int64_t{1}}}, {x}, {rows}, {name + ".rows"});
+    set_axis(first, 3);
+    graph_.node(first).group = group;
+    graph_.node(id).inputs[0] = read_.node(first).outputs[0];
+    set_axis(id, 2);
+  }
+
+  /// As an attribute where the node has it so.
+  void set_axis(NodeId id, int64_t axis) {
+    Node& node = graph_.node(id);
+    if (node.has_attr("axes")) {
+      node.attrs["axes"] = std::vector{axis};
+      return;
+    }
+    const ValueId list = GraphBuilder(graph_).list(std::vector{axis}, node.name + ".axes");
+    node.inputs.resize(2, kNone);
+    node.inputs[1] = list;
+  }
+
+  Graph& graph_;
+  const Graph& read_;
+  PassContext& context_;
+};
+
+}  // namespace
+
+void fuse_row_means(Graph& graph, PassContext& context) { RowMeanFuser(graph, context).run(); }
+
+}  // namespace kilter

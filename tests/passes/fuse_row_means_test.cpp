@@ -1,0 +1,114 @@
+// fuse_row_means: which means of images are made in part by the depthwise convolution before, and why others are not.
+#include <gtest/gtest.h>
+
+#include "loop/target.h"
+#include "pass_runner.h"
+
+namespace kilter {
+namespace {
+
+/// Squeeze and excitation of a depthwise convolution's result.
+std::string network(std::string_view mean = R"("pool" {keepdims=1}(%b, %axes))", std::string_view group = "group=32, ",
+                    std::string_view filters = "32,1,3,3") {
+  return fmt::format(R"(graph "g" {{
+    input %x: f32[1,32,14,14]
+    const %w: f32[{2}]#0
+    const %axes: i64[2](2, 3)
+    %a: f32[1,32,14,14] = Conv@11 "depthwise" {{{1}pads=[1, 1, 1, 1]}}(%x, %w)
+    %b: f32[1,32,14,14] = Relu@14 "relu"(%a)
+    %p: f32[1,32,1,1] = ReduceMean@18 {0}
+    %s: f32[1,32,1,1] = Sigmoid@13 "gate"(%p)
+    %c: f32[1,32,14,14] = Mul@14 "scale"(%b, %s)
+    output "c" %c
+  }})",
+                     mean, group, filters);
+}
+
+struct Outcome {
+  std::string groups;  ///< of reductions: "pool.rows in depthwise, pool in pool"
+  std::vector<std::string> refused;
+  int64_t rewrites = 0;
+};
+
+Outcome run(const std::string& text, PassContext context = {}) {
+  Graph graph = parse_graph(text);
+  context.limits = parse_target("icelake-server").limits;
+  choose_layouts(graph, context);
+  fuse(graph, context);
+  fuse_depthwise(graph, context);
+  context.rewrites_done = 0, context.unfused.clear();
+  fuse_row_means(graph, context);
+  verify(graph);
+  Outcome out;
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.op->family != Family::reduce) continue;
+    out.groups += fmt::format("{}{} in {}", out.groups.empty() ? "" : ", ", node.name, graph.node(node.group).name);
+  }
+  for (const Unfused& u : context.unfused) out.refused.push_back(fmt::format("{}: {}", u.group, u.reason));
+  out.rewrites = context.rewrites_done;
+  fuse_row_means(graph, context);
+  EXPECT_EQ(context.rewrites_done, out.rewrites) << "a second run takes in more";
+  return out;
+}
+
+using Reasons = std::vector<std::string>;
+constexpr std::string_view kApart = "pool in pool", kSplit = "pool.rows in depthwise, pool in pool";
+
+TEST(FuseRowMeans, RowsAreSummedUpWhereTheyAreMade) {
+  const Outcome out = run(network());
+  EXPECT_EQ(out.groups, kSplit);
+  EXPECT_EQ(out.rewrites, 1);
+  EXPECT_EQ(out.refused, Reasons{});
+  std::string attribute = with(network(R"("pool" {axes=[2, 3], keepdims=1}(%b))"), "ReduceMean@18", "ReduceMean@13");
+  EXPECT_EQ(run(with(attribute, "const %axes: i64[2](2, 3)", "")).groups, kSplit);
+}
+
+TEST(FuseRowMeans, MeansOfRowsAloneAreTakenInWhole) {
+  const auto axis3 = [](std::string text) {
+    text = with(std::move(text), "i64[2](2, 3)", "i64[1](3)");
+    text = with(std::move(text), "%p: f32[1,32,1,1]", "%p: f32[1,32,14,1]");
+    return with(std::move(text), "%s: f32[1,32,1,1]", "%s: f32[1,32,14,1]");
+  };
+  // What is behind it would have to run over rows, too.
+  EXPECT_EQ(run(axis3(network())).refused, Reasons{"depthwise: what is behind it runs over fewer elements"});
+  const std::string bare =
+      with(with(axis3(network()), R"(%s: f32[1,32,14,1] = Sigmoid@13 "gate"(%p))", ""), "(%b, %s)", "(%b, %p)");
+  const Outcome out = run(bare);
+  EXPECT_EQ(out.groups, "pool in depthwise");
+  EXPECT_EQ(out.refused, Reasons{});
+}
+
+TEST(FuseRowMeans, OthersSayWhyTheyStandApart) {
+  const auto apart = [](const std::string& text, PassContext context = {}) {
+    const Outcome out = run(text, std::move(context));
+    EXPECT_EQ(out.groups, kApart);
+    EXPECT_EQ(out.rewrites, 0);
+    return out.refused;
+  };
+  EXPECT_EQ(apart(network(R"("pool" {keepdims=1}(%b, %axes))", "", "32,32,3,3")),
+            Reasons{"depthwise: only tasks of depthwise convolutions reduce what they make: it is stored, then read"});
+  EXPECT_EQ(apart(with(network(), "ReduceMean@18", "ReduceMax@18")),
+            Reasons{"depthwise: tasks of depthwise convolutions make means of rows, in blocks of channels"});
+  PassContext plain;
+  plain.plain_layout = {"pool"};
+  EXPECT_EQ(apart(network(), plain), Reasons{"depthwise: a change of layout stands between"});
+  PassContext no_fuse;
+  no_fuse.no_fuse = {"depthwise"};
+  EXPECT_EQ(apart(with(network(), "(%b, %axes)", "(%a, %axes)"), no_fuse), Reasons{"depthwise: --no-fuse depthwise"});
+  no_fuse.no_fuse = {"pool"};
+  EXPECT_EQ(apart(network(), no_fuse), Reasons{"depthwise: --no-fuse pool"});
+  PassContext forced;
+  forced.own = {{"depthwise", "reference"}};
+  EXPECT_EQ(apart(network(), forced), Reasons{"depthwise: the schedule of 'depthwise' is forced to reference"});
+  PassContext threads;
+  threads.own = {{"pool", ""}};
+  EXPECT_EQ(apart(network(), threads), Reasons{"depthwise: it has a schedule or threads of its own"});
+  PassContext none;
+  none.rewrites_left = 0;
+  none.plain_layout = {};
+  EXPECT_EQ(run(network(), none).groups, kApart);
+}
+
+}  // namespace
+}  // namespace kilter
