@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Curves of `kilter searchers --json` as one HTML page with its pictures in it.
+"""Curves of `kilter searchers --json` as one HTML page with its pictures in it, or the mean of all tasks as one SVG picture.
 
-usage: bench/searchers.py CURVES.json PAGE.html
+usage: bench/searchers.py CURVES.json PAGE.html|PICTURE.svg
   kilter searchers bench/searchers/*.jsonl --json curves.json && bench/searchers.py curves.json searchers.html
 Exit codes: 0 done, 2 usage or a file that is not such a JSON.
 """
@@ -13,6 +13,8 @@ import sys
 COLOURS = {"model": "#0b6e4f", "xgb": "#1f5fbf", "xgb-rank": "#6a8fd8", "ga": "#c2571a", "random": "#7a7a7a",
            "grid": "#b8a200", "exhaustive": "#222222"}
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 400, 230, 46, 12, 10, 34
+LEGEND = 22
+STYLE = "svg text { font-size: 11px; fill: #444; } .grid { stroke: #ddd; }"
 
 
 def mean_rows(tasks, name, kind):
@@ -60,6 +62,29 @@ def picture(curves, label):
     return "".join(out) + "</svg>"
 
 
+def means_of(tasks, names):
+    """Curves of the mean of all tasks, by trials and by seconds."""
+    return [{n: mean_rows(tasks, n, kind) for n in names} for kind in ("by_trials", "by_seconds")]
+
+
+def names_of(data):
+    return [s["searcher"] for s in data["tasks"][0]["searchers"]]
+
+
+def svg(data):
+    """The mean of all tasks with a legend, a picture of its own."""
+    names = names_of(data)
+    parts, x = [], LEFT
+    for n in names:
+        parts.append(f'<text x="{x}" y="15" style="fill:{COLOURS.get(n, "#444444")}">&#9632; {html.escape(n)}</text>')
+        x += 30 + 7 * len(n)
+    for i, (curves, label) in enumerate(zip(means_of(data["tasks"], names), ("trials", "seconds"))):
+        parts.append(picture(curves, label).replace("<svg ", f'<svg x="{i * WIDTH}" y="{LEGEND}" ', 1))
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * WIDTH} {HEIGHT + LEGEND}" width="{2 * WIDTH}" height="{HEIGHT + LEGEND}" '
+            f'font-family="system-ui, sans-serif"><title>Mean regret in percent of {len(data["tasks"])} tasks over trials and seconds</title>'
+            f'<style>{STYLE}</style><rect width="100%" height="100%" fill="#fff"/>{"".join(parts)}</svg>\n')
+
+
 def section(title, note, by_trials, by_seconds):
     return (f"<section><h2>{html.escape(title)}</h2><p>{html.escape(note)}</p>"
             f"<div>{picture(by_trials, 'trials')}{picture(by_seconds, 'seconds')}</div></section>")
@@ -67,11 +92,10 @@ def section(title, note, by_trials, by_seconds):
 
 def page(data):
     tasks = data["tasks"]
-    names = [s["searcher"] for s in tasks[0]["searchers"]]
+    names = names_of(data)
     parts = []
     if len(tasks) > 1:
-        means = [{n: mean_rows(tasks, n, kind) for n in names} for kind in ("by_trials", "by_seconds")]
-        parts.append(section(f"All {len(tasks)} tasks, mean", "", *means))
+        parts.append(section(f"All {len(tasks)} tasks, mean", "", *means_of(tasks, names)))
     for t in tasks:
         curves = [{s["searcher"]: s[kind] for s in t["searchers"]} for kind in ("by_trials", "by_seconds")]
         note = f'{t["points"]} points; optimum {t["optimum"]:.3f} of the time of the default; {t["conditions"]}'
@@ -82,7 +106,7 @@ def page(data):
 <html lang="en"><head><meta charset="utf-8"><title>Searchers compared</title><style>
 body {{ font: 14px/1.45 system-ui, sans-serif; margin: 24px auto; max-width: 860px; color: #222; }}
 h1 {{ font-size: 22px; }} h2 {{ font-size: 15px; margin-bottom: 2px; }} p {{ margin: 2px 0 6px; color: #555; }}
-svg text {{ font-size: 11px; fill: #444; }} .grid {{ stroke: #ddd; }}
+{STYLE}
 </style></head><body><h1>Searchers compared</h1>
 <p>Regret in percent: how much longer the best so far takes than the best of all points; lines are means of {data["seeds"]}
 seeds, bands their middle half. Time is what each trial took when the table was measured; the time of the searcher itself
@@ -96,7 +120,8 @@ def main():
         return 2
     try:
         with open(sys.argv[1], encoding="utf-8") as f:
-            text = page(json.load(f))
+            data = json.load(f)
+        text = svg(data) if sys.argv[2].endswith(".svg") else page(data)
     except (OSError, ValueError, KeyError, IndexError) as error:
         print(f"searchers.py: {sys.argv[1]}: expected what `kilter searchers --json` writes: {error!r}", file=sys.stderr)
         return 2

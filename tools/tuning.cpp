@@ -1,6 +1,7 @@
 #include "tuning.h"
 
 #include "codegen/llvm/backend.h"
+#include "compile/check_options.h"
 #include "exec/thread_pool.h"
 #include "measure/device.h"
 
@@ -45,6 +46,7 @@ TuningSetup::TuningSetup(const ModelOptions& options) {
   graph = bound_graph(*session, all);
   for (const ValueId v : graph.inputs()) inputs.push_back(all.at(graph.value(v).name));
   compile_ = adapted(session->options().compile, graph);
+  if (!compile_.forbidden.empty()) check_forbidden(run_passes(graph, compile_), compile_);
 }
 
 PlanKey TuningSetup::key() const {

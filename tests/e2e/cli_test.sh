@@ -146,6 +146,13 @@ expect 0 "trials in" searchers --measure "$scratch/tables" "$small"
 expect 0 "is there already" searchers --measure "$scratch/tables" "$small"
 expect 0 "regret" searchers "$scratch/tables/"*.jsonl --seeds 2 --searcher model --searcher ga --searcher-option population=4
 expect 0 '"regret_at"' searchers "$scratch/tables/"*.jsonl --seeds 2 --json -
+# Their curves as a page and as a picture: a line of each searcher in a picture over trials and one over seconds.
+"$kilter" searchers "$scratch/tables/"*.jsonl --seeds 2 --searcher model --searcher ga --json "$scratch/curves.json" > /dev/null
+for kind in html svg; do
+  "$(dirname "$0")/../../bench/searchers.py" "$scratch/curves.json" "$scratch/curves.$kind" || { echo "FAILED: no searchers.$kind"; failures=$((failures + 1)); }
+  [ "$(grep -o "<polyline" "$scratch/curves.$kind" | wc -l)" = 4 ] || { echo "FAILED: searchers.$kind: $(head -c 2000 "$scratch/curves.$kind")"; failures=$((failures + 1)); }
+done
+python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$scratch/curves.svg" || { echo "FAILED: searchers.svg is no XML"; failures=$((failures + 1)); }
 expect 2 "'population' is read by ga, not by --searcher random" searchers "$scratch/tables/"*.jsonl --searcher random --searcher-option population=4
 expect 2 "expected a whole number from 2 to 4096, got '1'" searchers "$scratch/tables/"*.jsonl --searcher ga --searcher-option population=1
 KILTER_XGBOOST=$scratch/nowhere expect 2 "pip install xgboost-cpu" searchers "$scratch/tables/"*.jsonl --searcher xgb
