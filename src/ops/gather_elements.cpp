@@ -39,6 +39,7 @@ void reference(ReferenceContext& ctx) {
 KILTER_OP(GatherElements){
     .name = "GatherElements",
     .since = 11,
+    .family = Family::gather,
     .min_inputs = 2,
     .max_inputs = 2,
     .attrs = {{"axis", "int", "0"}},

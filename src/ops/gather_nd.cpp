@@ -63,6 +63,7 @@ void reference(ReferenceContext& ctx) {
 KILTER_OP(GatherND){
     .name = "GatherND",
     .since = 11,
+    .family = Family::gather,
     .min_inputs = 2,
     .max_inputs = 2,
     .attrs = {{"batch_dims", "int", "0"}},

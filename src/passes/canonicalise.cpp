@@ -5,6 +5,8 @@
 //   Conv of [n,c,w]                   =>  Conv of [n,c,1,w] between reshapes; ConvTranspose, MaxPool, AveragePool
 //                                         likewise
 //   GlobalAveragePool(x)              =>  ReduceMean(x, axes = 2, 3); GlobalMaxPool likewise
+//   LpPool(x; p)                      =>  (taps * AveragePool(|x|^p))^(1/p); GlobalLpPool with ReduceSum
+//   LRN(x)                            =>  x / (bias + alpha / size * Conv(x^2, ones near the diagonal))^beta
 //   Softmax over an inner axis        =>  Transpose, Softmax over the last, Transpose
 //   Reduce*(x; keepdims = 0)          =>  Reshape(Reduce*(x; keepdims = 1))
 //   ConvTranspose(dilations)          =>  ConvTranspose of filters with zeros between their taps
@@ -66,6 +68,8 @@ class Canonical {
     if (node.op->name == "ConvTranspose") return upsampling(node);
     if (node.op->name == "GlobalAveragePool") return global_reduction(node, "ReduceMean");
     if (node.op->name == "GlobalMaxPool") return global_reduction(node, "ReduceMax");
+    if (node.op->name == "LpPool" || node.op->name == "GlobalLpPool") return lp_pool(node);
+    if (node.op->name == "LRN") return local_response(node);
     if (node.op->name == "STFT") return stft(node);
     if (node.op->family == Family::softmax && node.op->since >= 13) return inner_softmax(node);
     if (node.op->family == Family::reduce && node.int_attr("keepdims", 1) == 0) return keep_dims(node);
@@ -297,6 +301,68 @@ class Canonical {
     std::vector<int64_t> axes;
     for (size_t d = 2; d < rank; ++d) axes.push_back(static_cast<int64_t>(d));
     return reduce(node, op, axes);
+  }
+
+  ValueId scaled(ValueId x, double factor, const std::string& name) {
+    return factor == 1 ? x : b_.add("Mul", {x, b_.constant(Tensor::scalar(static_cast<float>(factor)))}, {}, name);
+  }
+
+  /// x^power of what is not negative, by square roots where these do.
+  ValueId raised(ValueId x, double power, const std::string& name) {
+    if (power == 1) return x;
+    if (power == 2) return b_.add("Mul", {x, x}, {}, name);
+    if (power == 0.5) return b_.add("Sqrt", {x}, {}, name);
+    if (power == 0.75) {
+      const ValueId root = b_.add("Sqrt", {x}, {}, name + ".root");
+      return b_.add("Mul", {root, b_.add("Sqrt", {root}, {}, name + ".root")}, {}, name);
+    }
+    return b_.add("Pow", {x, b_.constant(Tensor::scalar(static_cast<float>(power)))}, {}, name);
+  }
+
+  /// Windows that ceil_mode lets reach beyond the padding have fewer taps than others: left alone.
+  std::optional<ValueId> lp_pool(const Node& node) {
+    const bool global = node.op->name == "GlobalLpPool";
+    const Shape& shape = type(node.inputs[0]).shape;
+    if (!f32(node.inputs[0]) || shape.size() < 3 || node.int_attr("ceil_mode", 0) != 0 || !context_.take())
+      return std::nullopt;
+    const auto p = static_cast<double>(node.int_attr("p", 2));
+    ValueId x = node.inputs[0];
+    if (p != 2) x = b_.add("Abs", {x}, {}, node.name + ".abs");
+    x = raised(x, p, node.name + ".power");
+    Node sum = node;
+    sum.inputs[0] = x;
+    sum.attrs.erase("p");
+    if (global) {
+      std::vector<int64_t> axes;
+      for (size_t d = 2; d < shape.size(); ++d) axes.push_back(static_cast<int64_t>(d));
+      return raised(reduce(sum, "ReduceSum", axes), 1 / p, node.name + ".root");
+    }
+    sum.op = find_op("", "AveragePool", kNewestOpset);
+    sum.opset = kNewestOpset;
+    sum.attrs["count_include_pad"] = int64_t{1};
+    double taps = 1;
+    for (const int64_t extent : node.ints_attr("kernel_shape")) taps *= static_cast<double>(extent);
+    return raised(scaled(rewritten(sum), taps, node.name + ".sum"), 1 / p, node.name + ".root");
+  }
+
+  /// The sum over neighbouring channels is a convolution of 1x1.
+  std::optional<ValueId> local_response(const Node& node) {
+    const Shape& shape = type(node.inputs[0]).shape;
+    const int64_t size = node.int_attr("size", 1);
+    if (!f32(node.inputs[0]) || shape.size() != 4 || !context_.take()) return std::nullopt;
+    const int64_t channels = shape[1];
+    const float weight = node.float_attr("alpha", 1e-4F) / static_cast<float>(size);
+    Tensor near(DType::f32, {channels, channels, 1, 1});
+    for (int64_t c = 0; c < channels; ++c) {
+      for (int64_t k = 0; k < channels; ++k)
+        near.data<float>()[c * channels + k] = k >= c - (size - 1) / 2 && k <= c + size / 2 ? weight : 0;
+    }
+    const ValueId x = node.inputs[0], bias = b_.constant(Tensor::scalar(node.float_attr("bias", 1.0F)));
+    const ValueId sum = b_.add("Conv", {b_.add("Mul", {x, x}, {}, node.name + ".square"), b_.constant(near)},
+                               {{"kernel_shape", std::vector<int64_t>{1, 1}}}, node.name + ".sum");
+    const ValueId base = b_.add("Add", {sum, bias}, {}, node.name + ".base");
+    const double beta = node.float_attr("beta", 0.75F);
+    return b_.add("Div", {x, raised(base, beta, node.name + ".power")}, {}, node.name);
   }
 
   /// A real signal: frames that overlap are a view of it, and real and imaginary parts of each frequency are columns of

@@ -1,5 +1,5 @@
-// Gather: rows of the data by index. Negative indices count from the end; indices beyond either end are clamped, so
-// that no input makes the kernel read outside of its buffer.
+// Gather, GatherND and GatherElements: rows or single elements of the data by index. Negative indices count from the
+// end; indices beyond either end are clamped, so that no input makes the kernel read outside of its buffer.
 
 #include "ops/builder.h"
 #include "schedule/emit.h"
@@ -11,7 +11,7 @@ namespace {
 
 std::optional<Rejected> check(const Task& task) {
   const Node& node = task.node();
-  if (node.op->name != "Gather") return not_for("operator", "Gather", node.op->name);
+  if (node.op->family != Family::gather) return not_for("operator family", "gather", node.op->name);
   if (!task.prologue.empty() || !task.epilogue.empty()) return Rejected{"fused nodes", "none", "some"};
   const Operand& data = task.operand(node.inputs[0]);
   if (data.type.dtype == DType::string) return Rejected{"element type", "numeric", "str"};
@@ -37,32 +37,103 @@ Answer<Schedule> usual(const Task& task, const TargetLimits&) {
   return Schedule{"gather_rows", {}};
 }
 
+class GatherEmitter {
+ public:
+  explicit GatherEmitter(Emitter& e)
+      : e_(e),
+        b_(e.b),
+        node_(e.task().node()),
+        data_(e.task().operand(node_.inputs[0]).type.shape),
+        indices_(e.task().operand(node_.inputs[1]).type.shape),
+        strides_(dense_strides(data_)) {}
+
+  void run() {
+    if (node_.op->name == "GatherND") return tuples();
+    if (node_.op->name == "GatherElements") return elements();
+    rows();
+  }
+
+ private:
+  size_t axis() const {
+    return static_cast<size_t>(normal_axis(node_, node_.int_attr("axis", 0), static_cast<int64_t>(data_.size())));
+  }
+  void declare() {
+    from_ = e_.input(node_.inputs[0]);
+    at_ = e_.input(node_.inputs[1]);
+    to_ = e_.output(node_.outputs[0]);
+  }
+  /// Element `i` of the indices as a place in [0, extent).
+  Expr place(const Expr& i, int64_t extent) {
+    const Expr raw = b_.let("raw", cast(DType::i64, b_.load(at_, i)));
+    const Expr wrapped = b_.let("wrapped", select(binary(Op::lt, raw, Expr(0)), raw + Expr(extent), raw));
+    return b_.let("row", max(Expr(0), min(wrapped, Expr(extent - 1))));
+  }
+  void copy(const Expr& target, const Expr& source, int64_t count) {
+    b_.vector_loop("v", count, [&](const Expr& v) { b_.store(to_, target + v, b_.load(from_, source + v)); });
+  }
+
+  void rows() {
+    const size_t axis = this->axis();
+    const int64_t after = strides_[axis], extent = data_[axis], count = elems(indices_);
+    const Expr outer = b_.parallel("outer", elems(Shape(data_.begin(), data_.begin() + static_cast<int64_t>(axis))));
+    const Expr i = b_.parallel("i", count);
+    declare();
+    const Expr row = place(i, extent);
+    const Expr source = b_.let("source", (outer * Expr(extent) + row) * Expr(after));
+    const Expr target = b_.let("target", (outer * Expr(count) + i) * Expr(after));
+    copy(target, source, after);
+  }
+
+  /// The last dimension of the indices names a place in as many dimensions of the data, behind those of the batch.
+  void tuples() {
+    const auto batch = static_cast<size_t>(node_.int_attr("batch_dims", 0));
+    const auto width = static_cast<size_t>(indices_.back());
+    const int64_t batches = elems(Shape(data_.begin(), data_.begin() + static_cast<int64_t>(batch)));
+    const int64_t count = elems(indices_) / indices_.back() / batches, all = elems(data_) / batches;
+    const int64_t after = strides_[batch + width - 1];
+    const Expr outer = b_.parallel("outer", batches);
+    const Expr i = b_.parallel("i", count);
+    declare();
+    const Expr tuple = b_.let("tuple", outer * Expr(count) + i);
+    Expr source = outer * Expr(all);
+    for (size_t k = 0; k < width; ++k) {
+      const Expr index = place(tuple * Expr(indices_.back()) + Expr(static_cast<int64_t>(k)), data_[batch + k]);
+      source = source + index * Expr(strides_[batch + k]);
+    }
+    copy(tuple * Expr(after), b_.let("source", source), after);
+  }
+
+  /// Each output is of its own place, but along the axis.
+  void elements() {
+    const size_t axis = this->axis(), last = data_.size() - 1;
+    const Shape steps = dense_strides(indices_);
+    Expr source = Expr(0), target = Expr(0);
+    for (size_t d = 0; d < last; ++d) {
+      const Expr i = b_.parallel("i" + std::to_string(d), indices_[d]);
+      target = target + i * Expr(steps[d]);
+      if (d != axis) source = source + i * Expr(strides_[d]);
+    }
+    declare();
+    const Expr first = b_.let("source", source), row = b_.let("target", target);
+    b_.vector_loop("v", indices_[last], [&](const Expr& v) {
+      const Expr along = place(row + v, data_[axis]) * Expr(strides_[axis]);
+      b_.store(to_, row + v, b_.load(from_, first + (axis == last ? along : along + v)));
+    });
+  }
+
+  Emitter& e_;
+  LoopBuilder& b_;
+  const Node& node_;
+  const Shape &data_, &indices_;
+  Shape strides_;
+  Buf from_, at_, to_;
+};
+
 Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits&) {
   if (auto rejected = check(task)) return *rejected;
   if (auto rejected = check_knobs(schedule, {})) return *rejected;
-  const Node& node = task.node();
-  const Operand& data = task.operand(node.inputs[0]);
-  const Operand& indices = task.operand(node.inputs[1]);
-  const Shape& shape = data.type.shape;
-  const auto axis =
-      static_cast<size_t>(normal_axis(node, node.int_attr("axis", 0), static_cast<int64_t>(shape.size())));
-  int64_t before = 1, after = 1;
-  for (size_t d = 0; d < axis; ++d) before *= shape[d];
-  for (size_t d = axis + 1; d < shape.size(); ++d) after *= shape[d];
-  const int64_t count = elems(indices.type.shape), extent = shape[axis];
   Emitter e(task, "gather_rows");
-  LoopBuilder& b = e.b;
-  const Expr outer = b.parallel("outer", before);
-  const Expr i = b.parallel("i", count);
-  const Buf from = e.input(data.value);
-  const Buf at = e.input(indices.value);
-  const Buf to = e.output(task.outputs[0].value);
-  const Expr raw = b.let("raw", cast(DType::i64, b.load(at, i)));
-  const Expr wrapped = b.let("wrapped", select(binary(Op::lt, raw, Expr(0)), raw + Expr(extent), raw));
-  const Expr row = b.let("row", max(Expr(0), min(wrapped, Expr(extent - 1))));
-  const Expr source = b.let("source", (outer * Expr(extent) + row) * Expr(after));
-  const Expr target = b.let("target", (outer * Expr(count) + i) * Expr(after));
-  b.vector_loop("v", after, [&](const Expr& v) { b.store(to, target + v, b.load(from, source + v)); });
+  GatherEmitter(e).run();
   Lowered lowered;
   lowered.stages.push_back(e.finish(lowered));
   return lowered;
@@ -72,7 +143,7 @@ using Model = LoopModel<space, usual, lower>;
 
 }  // namespace
 
-const Template gather_rows{"gather_rows", "rows by index",   space,          Model::pick,
-                           lower,         Model::candidates, Model::estimate};
+const Template gather_rows{"gather_rows",  "rows and elements by index", space, Model::pick, lower, Model::candidates,
+                           Model::estimate};
 
 }  // namespace kilter

@@ -231,6 +231,33 @@ void make_pool(SweepNet& net) {
   net.output(draw.chance(30) ? add_conv(net, v) : v);
 }
 
+/// Pools by other norms, and the norm over neighbouring channels.
+void make_norm_pool(SweepNet& net) {
+  Draw& draw = net.draw;
+  ValueId v = net.input(draw_plane(draw).shape());
+  if (draw.chance(60)) v = net.elementwise(add_conv(net, v));
+  const int64_t p = draw.pick({1, 2, 2, 3});
+  switch (draw.between(0, 3)) {
+    case 0:
+      v = net.b.add("GlobalLpPool", {v}, {{"p", p}});
+      break;
+    case 1:
+      v = net.b.add("LRN", {v},
+                    {{"size", draw.pick({1, 2, 3, 5, 8})},
+                     {"alpha", draw.pick({1e-4F, 0.5F})},
+                     {"beta", draw.pick({0.75F, 0.5F, 1.0F, 0.6F})},
+                     {"bias", draw.pick({1.0F, 2.0F})}});
+      break;
+    default: {
+      Attrs attrs = draw_window(draw, draw.pick<Kernel>({{1, 1}, {2, 2}, {3, 3}, {1, 3}, {3, 2}}), true);
+      attrs["p"] = p;
+      v = net.b.add("LpPool", {v}, attrs);
+    }
+  }
+  v = net.elementwise(v);
+  net.output(draw.chance(30) ? add_conv(net, v) : v);
+}
+
 /// One value a channel, made from the image and joined with it again.
 void make_gate(SweepNet& net) {
   Draw& draw = net.draw;
@@ -385,7 +412,8 @@ INSTANTIATE_TEST_SUITE_P(
                     NetKind{"Parts", make_parts, 60, {"take_channels"}, true},
                     NetKind{"Normalized", make_normalized, 30, {"normalize_groups"}},
                     NetKind{"Resize", make_resize, 20, {"resize_table"}},
-                    NetKind{"Squeezed", make_squeezed, 40, {"conv2d_depthwise", "conv2d_then_depthwise"}, true}),
+                    NetKind{"Squeezed", make_squeezed, 40, {"conv2d_depthwise", "conv2d_then_depthwise"}, true},
+                    NetKind{"NormPool", make_norm_pool, 30, {"pool_rows"}, true}),
     [](const auto& family) { return std::string(family.param.name); });
 
 TEST(Windows, PoolsHaveKernelsWhateverTheirWindow) {

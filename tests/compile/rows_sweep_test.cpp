@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "guarded_run.h"
 #include "ops/evaluate.h"
@@ -134,6 +135,36 @@ void make_gather(SweepNet& net) {
   net.output(draw.chance(50) ? net.elementwise(v) : net.b.add("Relu", {v}));
 }
 
+/// GatherND and GatherElements.
+void make_lookup(SweepNet& net) {
+  Draw& draw = net.draw;
+  const Shape shape = draw_shape(draw, draw.between(1, 4));
+  const int64_t rank = std::ssize(shape);
+  const ValueId x = draw.chance(30) ? net.constant(shape) : source(net, shape);
+  const auto indices = [&](const Shape& of, const std::function<int64_t(int64_t)>& extent) {
+    std::vector<int64_t> all;
+    for (int64_t i = 0; i < elems(of); ++i) all.push_back(draw.between(-extent(i), extent(i) - 1));
+    return net.b.constant(Tensor::of<int64_t>(of, std::span<const int64_t>(all)));
+  };
+  ValueId v = kNone;
+  if (draw.chance(50)) {
+    Shape of = shape;
+    const int64_t axis = draw.between(0, rank - 1);
+    for (int64_t d = 0; d < rank; ++d)
+      of[static_cast<size_t>(d)] = draw.between(1, d == axis ? 9 : shape[static_cast<size_t>(d)]);
+    const int64_t extent = shape[static_cast<size_t>(axis)];
+    v = net.b.add("GatherElements", {x, indices(of, [&](int64_t) { return extent; })}, {{"axis", axis}});
+  } else {
+    const int64_t batch = draw.between(0, rank - 1), width = draw.between(1, rank - batch);
+    Shape of(shape.begin(), shape.begin() + batch);
+    for (int64_t d = draw.between(0, 2); d > 0; --d) of.push_back(draw.between(1, 5));
+    of.push_back(width);
+    const auto extent = [&](int64_t i) { return shape[static_cast<size_t>(batch + i % width)]; };
+    v = net.b.add("GatherND", {x, indices(of, extent)}, {{"batch_dims", batch}});
+  }
+  net.output(net.shape(v).empty() || draw.chance(50) ? net.b.add("Relu", {v}) : net.elementwise(v));
+}
+
 /// Copies of regions that are no view: into padded, reversed, repeated, permuted and joined tensors.
 void make_move(SweepNet& net) {
   Draw& draw = net.draw;
@@ -199,7 +230,8 @@ INSTANTIATE_TEST_SUITE_P(Rows, RowsSweep,
                                          NetKind{"GroupNorm", make_group_norm, 30, {"normalize_groups"}},
                                          NetKind{"Gather", make_gather, 24, {"gather_rows"}},
                                          NetKind{"Move", make_move, 30, {"move_regions"}},
-                                         NetKind{"Map", make_map, 24, {"map"}}),
+                                         NetKind{"Map", make_map, 24, {"map"}},
+                                         NetKind{"Lookup", make_lookup, 40, {"gather_rows"}, true}),
                          [](const auto& kind) { return std::string(kind.param.name); });
 
 TEST(Rows, ADecomposedRootMeanSquareIsOneKernel) {
