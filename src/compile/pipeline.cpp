@@ -23,6 +23,8 @@ constexpr PassRow kPasses[] = {
      "needs constant margins; before canonicalise, which reshapes between a signal's padding and its convolution"},
     {"split_recurrent", split_recurrent, "one product with the inputs of all time steps, apart from the recurrence",
      "needs constant weights; its product is a Gemm, which canonicalise knows"},
+    {"decompose", decompose, "writes operators without a template by others",
+     "needs constant operands; what it makes is to be canonical, too"},
     {"canonicalise", canonicalise, "writes operators in the one form that later passes know",
      "before the patterns, which are stated in that form"},
     {"recognise_patterns", recognise_patterns, "finds LayerNorm, RMSNorm, GELU, SiLU, HardSwish in decomposed form",

@@ -53,11 +53,13 @@ class Placer {
     const Node& node = graph_.node(id);
     return node.op->family != Family::reshape && node.op->name != "Concat";
   }
-  /// Movement and gather templates write dense tensors.
+  /// Templates of movements, gathers and scatters read and write dense tensors.
+  static bool wants_dense(Family family) {
+    return family == Family::movement || family == Family::gather || family == Family::scatter;
+  }
   bool writes_strided(NodeId id) const {
     if (!kernel(id)) return false;
-    const Family family = static_cast<const Graph&>(graph_).node(id).op->family;
-    return family != Family::movement && family != Family::gather;
+    return !wants_dense(static_cast<const Graph&>(graph_).node(id).op->family);
   }
   bool read_dense(ValueId v) const {
     const auto users = graph_.users(v);
@@ -153,7 +155,7 @@ class Placer {
       const OpDef& op = *graph_.node(u).op;
       const bool moves = op.family == Family::movement && op.name != "Concat" && u != user &&
                          graph_.type(part).layout.block == 1;  // parts of blocked images are views
-      return op.family == Family::reshape || op.family == Family::gather || moves;
+      return op.family == Family::reshape || (op.family != Family::movement && wants_dense(op.family)) || moves;
     });
   }
 
@@ -241,7 +243,7 @@ class Placer {
     if (graph_.is_output(v)) return false;
     for (NodeId user : graph_.users(v)) {
       const Node& node = graph_.node(user);
-      if (!kernel(user) || node.op->family == Family::movement || node.op->family == Family::gather) return false;
+      if (!kernel(user) || wants_dense(node.op->family)) return false;
       if (!last_contiguous && node.op->family != Family::matmul) return false;
     }
     return true;

@@ -180,6 +180,7 @@ void reference(ReferenceContext& ctx) {
 KILTER_OP(GridSample){
     .name = "GridSample",
     .since = 16,
+    .family = Family::sample,
     .min_inputs = 2,
     .max_inputs = 2,
     .attrs = {{"align_corners", "int", "0"}, {"mode", "string", "linear"}, {"padding_mode", "string", "zeros"}},

@@ -57,6 +57,12 @@ std::string_view name(Family family) {
       return "resize";
     case Family::channels:
       return "channels";
+    case Family::scatter:
+      return "scatter";
+    case Family::arg:
+      return "arg";
+    case Family::sample:
+      return "sample";
   }
   return "?";
 }

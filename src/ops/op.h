@@ -33,9 +33,12 @@ enum class Family : uint8_t {
   pool,       ///< MaxPool, AveragePool, LpPool
   softmax,    ///< Softmax, LogSoftmax
   normalize,  ///< LayerNormalization, RMSNormalization, InstanceNormalization, GroupNormalization
-  gather,     ///< Gather: rows by index
+  gather,     ///< Gather, GatherND, GatherElements: rows and elements by index
   resize,     ///< Resize, Upsample
   channels,   ///< TakeChannels: channels of images in any order
+  scatter,    ///< ScatterND, ScatterElements: rows and elements put by index
+  arg,        ///< ArgMax, ArgMin
+  sample,     ///< GridSample: between the pixels of an image
 };
 std::string_view name(Family family);
 

@@ -50,6 +50,7 @@ void reference(ReferenceContext& ctx) {
 KILTER_OP(ScatterElements){
     .name = "ScatterElements",
     .since = 11,
+    .family = Family::scatter,
     .min_inputs = 3,
     .max_inputs = 3,
     .attrs = {{"axis", "int", "0"}, {"reduction", "string", "none"}},
@@ -66,6 +67,7 @@ KILTER_OP(ScatterElements){
 KILTER_OP(Scatter){
     .name = "Scatter",
     .since = 9,
+    .family = Family::scatter,
     .min_inputs = 3,
     .max_inputs = 3,
     .attrs = {{"axis", "int", "0"}},

@@ -49,6 +49,7 @@ void reference(ReferenceContext& ctx) {
 KILTER_OP(ScatterND){
     .name = "ScatterND",
     .since = 11,
+    .family = Family::scatter,
     .min_inputs = 3,
     .max_inputs = 3,
     .attrs = {{"reduction", "string", "none"}},

@@ -5,8 +5,8 @@
 //   Conv of [n,c,w]                   =>  Conv of [n,c,1,w] between reshapes; ConvTranspose, MaxPool, AveragePool
 //                                         likewise
 //   GlobalAveragePool(x)              =>  ReduceMean(x, axes = 2, 3); GlobalMaxPool likewise
-//   LpPool(x; p)                      =>  (taps * AveragePool(|x|^p))^(1/p); GlobalLpPool with ReduceSum
-//   LRN(x)                            =>  x / (bias + alpha / size * Conv(x^2, ones near the diagonal))^beta
+//   GridSample(x, grid)               =>  Reshape(GridSample(x, grid in one row))
+//   ArgMax(x; keepdims = 0)           =>  Reshape(ArgMax(x; keepdims = 1)); ArgMin likewise
 //   Softmax over an inner axis        =>  Transpose, Softmax over the last, Transpose
 //   Reduce*(x; keepdims = 0)          =>  Reshape(Reduce*(x; keepdims = 1))
 //   ConvTranspose(dilations)          =>  ConvTranspose of filters with zeros between their taps
@@ -68,8 +68,8 @@ class Canonical {
     if (node.op->name == "ConvTranspose") return upsampling(node);
     if (node.op->name == "GlobalAveragePool") return global_reduction(node, "ReduceMean");
     if (node.op->name == "GlobalMaxPool") return global_reduction(node, "ReduceMax");
-    if (node.op->name == "LpPool" || node.op->name == "GlobalLpPool") return lp_pool(node);
-    if (node.op->name == "LRN") return local_response(node);
+    if (node.op->name == "GridSample") return samples_in_a_row(node);
+    if (node.op->family == Family::arg && node.int_attr("keepdims", 1) == 0) return keep_arg(node);
     if (node.op->name == "STFT") return stft(node);
     if (node.op->family == Family::softmax && node.op->since >= 13) return inner_softmax(node);
     if (node.op->family == Family::reduce && node.int_attr("keepdims", 1) == 0) return keep_dims(node);
@@ -93,7 +93,12 @@ class Canonical {
 
   /// The canonical form of a node that is not in the graph.
   ValueId rewritten(const Node& node) {
-    if (const auto made = rewrite(node)) return *made;
+    const auto made = rewrite(node);
+    return made ? *made : added(node);
+  }
+
+  /// A node that is not in the graph, as it is.
+  ValueId added(const Node& node) {
     GraphBuilder::Options options;
     options.name = node.name;
     options.opset = node.opset;
@@ -303,66 +308,21 @@ class Canonical {
     return reduce(node, op, axes);
   }
 
-  ValueId scaled(ValueId x, double factor, const std::string& name) {
-    return factor == 1 ? x : b_.add("Mul", {x, b_.constant(Tensor::scalar(static_cast<float>(factor)))}, {}, name);
-  }
-
-  /// x^power of what is not negative, by square roots where these do.
-  ValueId raised(ValueId x, double power, const std::string& name) {
-    if (power == 1) return x;
-    if (power == 2) return b_.add("Mul", {x, x}, {}, name);
-    if (power == 0.5) return b_.add("Sqrt", {x}, {}, name);
-    if (power == 0.75) {
-      const ValueId root = b_.add("Sqrt", {x}, {}, name + ".root");
-      return b_.add("Mul", {root, b_.add("Sqrt", {root}, {}, name + ".root")}, {}, name);
-    }
-    return b_.add("Pow", {x, b_.constant(Tensor::scalar(static_cast<float>(power)))}, {}, name);
-  }
-
-  /// Windows that ceil_mode lets reach beyond the padding have fewer taps than others: left alone.
-  std::optional<ValueId> lp_pool(const Node& node) {
-    const bool global = node.op->name == "GlobalLpPool";
-    const Shape& shape = type(node.inputs[0]).shape;
-    if (!f32(node.inputs[0]) || shape.size() < 3 || node.int_attr("ceil_mode", 0) != 0 || !context_.take())
+  /// Kernels run along positions, and rows of them may be short.
+  std::optional<ValueId> samples_in_a_row(const Node& node) {
+    const Shape &grid = type(node.inputs[1]).shape, &y = type(node.outputs[0]).shape;
+    if (!f32(node.inputs[0]) || !f32(node.inputs[1]) || y.size() != 4 || y[2] == 1 || elems(y) == 0 || !context_.take())
       return std::nullopt;
-    const auto p = static_cast<double>(node.int_attr("p", 2));
-    ValueId x = node.inputs[0];
-    if (p != 2) x = b_.add("Abs", {x}, {}, node.name + ".abs");
-    x = raised(x, p, node.name + ".power");
-    Node sum = node;
-    sum.inputs[0] = x;
-    sum.attrs.erase("p");
-    if (global) {
-      std::vector<int64_t> axes;
-      for (size_t d = 2; d < shape.size(); ++d) axes.push_back(static_cast<int64_t>(d));
-      return raised(reduce(sum, "ReduceSum", axes), 1 / p, node.name + ".root");
-    }
-    sum.op = find_op("", "AveragePool", kNewestOpset);
-    sum.opset = kNewestOpset;
-    sum.attrs["count_include_pad"] = int64_t{1};
-    double taps = 1;
-    for (const int64_t extent : node.ints_attr("kernel_shape")) taps *= static_cast<double>(extent);
-    return raised(scaled(rewritten(sum), taps, node.name + ".sum"), 1 / p, node.name + ".root");
+    Node row = node;
+    row.inputs[1] = reshape(node.inputs[1], {grid[0], 1, grid[1] * grid[2], 2}, node.name + ".grid");
+    return reshape(added(row), y, node.name + ".rows");
   }
 
-  /// The sum over neighbouring channels is a convolution of 1x1.
-  std::optional<ValueId> local_response(const Node& node) {
-    const Shape& shape = type(node.inputs[0]).shape;
-    const int64_t size = node.int_attr("size", 1);
-    if (!f32(node.inputs[0]) || shape.size() != 4 || !context_.take()) return std::nullopt;
-    const int64_t channels = shape[1];
-    const float weight = node.float_attr("alpha", 1e-4F) / static_cast<float>(size);
-    Tensor near(DType::f32, {channels, channels, 1, 1});
-    for (int64_t c = 0; c < channels; ++c) {
-      for (int64_t k = 0; k < channels; ++k)
-        near.data<float>()[c * channels + k] = k >= c - (size - 1) / 2 && k <= c + size / 2 ? weight : 0;
-    }
-    const ValueId x = node.inputs[0], bias = b_.constant(Tensor::scalar(node.float_attr("bias", 1.0F)));
-    const ValueId sum = b_.add("Conv", {b_.add("Mul", {x, x}, {}, node.name + ".square"), b_.constant(near)},
-                               {{"kernel_shape", std::vector<int64_t>{1, 1}}}, node.name + ".sum");
-    const ValueId base = b_.add("Add", {sum, bias}, {}, node.name + ".base");
-    const double beta = node.float_attr("beta", 0.75F);
-    return b_.add("Div", {x, raised(base, beta, node.name + ".power")}, {}, node.name);
+  std::optional<ValueId> keep_arg(const Node& node) {
+    if (!f32(node.inputs[0]) || !context_.take()) return std::nullopt;
+    Node kept = node;
+    kept.attrs["keepdims"] = int64_t{1};
+    return reshape(added(kept), type(node.outputs[0]).shape, node.name + ".squeeze");
   }
 
   /// A real signal: frames that overlap are a view of it, and real and imaginary parts of each frequency are columns of

@@ -49,6 +49,7 @@ class Fuser {
         return has_loop_form(graph_, node);
       case Family::reference:
       case Family::gather:
+      case Family::scatter:
         return false;
       default:
         return node.outputs.size() == 1 ||

@@ -60,6 +60,7 @@ void common_subexpressions(Graph& graph, PassContext& context);
 void dead_code(Graph& graph, PassContext& context);
 void fold_padding(Graph& graph, PassContext& context);
 void split_recurrent(Graph& graph, PassContext& context);
+void decompose(Graph& graph, PassContext& context);
 void canonicalise(Graph& graph, PassContext& context);
 void recognise_patterns(Graph& graph, PassContext& context);
 void recognise_attention(Graph& graph, PassContext& context);

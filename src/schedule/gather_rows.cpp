@@ -1,9 +1,9 @@
-// Gather, GatherND and GatherElements: rows or single elements of the data by index. Negative indices count from the
-// end; indices beyond either end are clamped, so that no input makes the kernel read outside of its buffer.
+// Gather, GatherND and GatherElements: rows or single elements of the data by index (see place_of).
 
 #include "ops/builder.h"
 #include "schedule/emit.h"
 #include "schedule/loop_model.h"
+#include "schedule/place.h"
 #include "schedule/templates.h"
 
 namespace kilter {
@@ -62,12 +62,7 @@ class GatherEmitter {
     at_ = e_.input(node_.inputs[1]);
     to_ = e_.output(node_.outputs[0]);
   }
-  /// Element `i` of the indices as a place in [0, extent).
-  Expr place(const Expr& i, int64_t extent) {
-    const Expr raw = b_.let("raw", cast(DType::i64, b_.load(at_, i)));
-    const Expr wrapped = b_.let("wrapped", select(binary(Op::lt, raw, Expr(0)), raw + Expr(extent), raw));
-    return b_.let("row", max(Expr(0), min(wrapped, Expr(extent - 1))));
-  }
+  Expr place(const Expr& i, int64_t extent) { return place_of(b_, at_, i, extent); }
   void copy(const Expr& target, const Expr& source, int64_t count) {
     b_.vector_loop("v", count, [&](const Expr& v) { b_.store(to_, target + v, b_.load(from_, source + v)); });
   }

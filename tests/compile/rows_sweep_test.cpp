@@ -165,6 +165,99 @@ void make_lookup(SweepNet& net) {
   net.output(net.shape(v).empty() || draw.chance(50) ? net.b.add("Relu", {v}) : net.elementwise(v));
 }
 
+/// Indices of extremes, often of equal ones.
+void make_arg(SweepNet& net) {
+  Draw& draw = net.draw;
+  const Shape shape = draw_shape(draw, draw.between(1, 4));
+  const int64_t rank = std::ssize(shape);
+  ValueId v = source(net, shape);
+  if (draw.chance(60)) v = net.b.add("Round", {v});
+  v = net.b.add(draw.chance(50) ? "ArgMax" : "ArgMin", {v},
+                {{"axis", draw.between(-rank, rank - 1)},
+                 {"keepdims", draw.between(0, 1)},
+                 {"select_last_index", draw.chance(30) ? int64_t{1} : int64_t{0}}});
+  if (draw.chance(40)) return net.output(v);
+  net.output(net.b.add("Cast", {v}, {{"to", int64_t{1}}}));
+}
+
+/// Images between their pixels, and beyond their ends.
+void make_sample(SweepNet& net) {
+  Draw& draw = net.draw;
+  const Shape shape{draw.between(1, 2), draw.between(1, 5), draw.pick({1, 2, 7, 12}), draw.pick({1, 3, 8, 17})};
+  const Shape grid{shape[0], draw.pick({1, 1, 3, 6}), draw.pick({1, 4, 8, 15, 16, 21, 33}), 2};
+  const ValueId at = net.b.add("Mul", {source(net, grid), net.b.constant(Tensor::scalar(0.7F))});
+  const ValueId v = net.b.add("GridSample", {source(net, shape), at},
+                              {{"mode", draw.pick<std::string>({"linear", "linear", "linear", "nearest"})},
+                               {"padding_mode", draw.pick<std::string>({"zeros", "border", "reflection"})},
+                               {"align_corners", draw.between(0, 1)}});
+  net.output(draw.chance(50) ? v : net.elementwise(v));
+}
+
+/// ScatterND and ScatterElements; without a sum or product each place is written once.
+void make_scatter(SweepNet& net) {
+  Draw& draw = net.draw;
+  const Shape shape = draw_shape(draw, draw.between(1, 4));
+  const int64_t rank = std::ssize(shape);
+  const auto reduction = draw.pick<std::string>({"none", "none", "add", "mul"});
+  const bool again = reduction != "none";
+  const int64_t axis = draw.chance(50) ? 0 : draw.between(0, rank - 1), extent = shape[static_cast<size_t>(axis)];
+  const int64_t count = draw.between(1, std::min<int64_t>(extent, 9));
+  const auto at = [&](int64_t k) {  // places one after the other from an end, or any
+    const int64_t place = again ? draw.between(0, extent - 1) : k;
+    return draw.chance(50) ? place : place - extent;
+  };
+  std::vector<int64_t> index;
+  Shape of;
+  ValueId v = source(net, shape);
+  if (draw.chance(50)) {
+    for (int64_t k = 0; k < count; ++k) index.push_back(axis == 0 ? at(k) : draw.between(0, shape[0] - 1));
+    if (axis != 0 && !again) index.resize(1);
+    of = shape;
+    of[0] = std::ssize(index);
+    const ValueId where = net.b.constant(Tensor::of<int64_t>({of[0], 1}, std::span<const int64_t>(index)));
+    v = net.b.add("ScatterND", {v, where, source(net, of)}, {{"reduction", reduction}});
+  } else {
+    for (int64_t d = 0; d < rank; ++d) of.push_back(d == axis ? count : draw.between(1, shape[static_cast<size_t>(d)]));
+    const int64_t inner = elems(Shape(of.begin() + axis + 1, of.end()));
+    for (int64_t i = 0; i < elems(of); ++i) index.push_back(at(i / inner % count));
+    const ValueId where = net.b.constant(Tensor::of<int64_t>(of, std::span<const int64_t>(index)));
+    v = net.b.add("ScatterElements", {v, where, source(net, of)}, {{"axis", axis}, {"reduction", reduction}});
+  }
+  net.output(draw.chance(50) ? net.b.add("Relu", {v}) : net.elementwise(v));
+}
+
+/// Convolutions whose taps move.
+void make_deformable(SweepNet& net) {
+  Draw& draw = net.draw;
+  const int64_t groups = draw.pick({1, 1, 2}), apart = draw.pick({1, 1, 2}), k = draw.pick({1, 2, 3});
+  const Shape x{draw.between(1, 2), draw.pick({2, 4, 8}), draw.between(3, 9), draw.between(3, 9)};
+  const Shape w{groups * draw.pick({1, 3, 8}), x[1] / groups, k, k};
+  const Shape y{x[0], w[0], x[2] + 2 - k + 1, x[3] + 2 - k + 1};
+  std::vector<ValueId> inputs{source(net, x), net.constant(w, 0.3F), source(net, {x[0], apart * k * k * 2, y[2], y[3]}),
+                              draw.chance(50) ? net.constant({w[0]}) : kNone};
+  if (draw.chance(50)) inputs.push_back(source(net, {x[0], apart * k * k, y[2], y[3]}));
+  net.output(net.elementwise(
+      net.b.add("DeformConv", inputs, {{"pads", Ints{1, 1, 1, 1}}, {"group", groups}, {"offset_group", apart}})));
+}
+
+/// What other operators write: triangles of matrices and one-hot rows.
+void make_decomposed(SweepNet& net) {
+  Draw& draw = net.draw;
+  if (draw.chance(50)) {
+    const Shape shape = draw_shape(draw, draw.between(2, 4));
+    std::vector<ValueId> inputs{source(net, shape)};
+    if (draw.chance(60)) inputs.push_back(net.b.constant(Tensor::scalar<int64_t>(draw.between(-5, 5))));
+    return net.output(net.elementwise(net.b.add("Trilu", inputs, {{"upper", draw.between(0, 1)}})));
+  }
+  const int64_t depth = draw.between(1, 20);
+  const Shape shape = draw_shape(draw, draw.between(1, 2));
+  const ValueId spread = net.b.add("Mul", {net.input(shape), net.b.constant(Tensor::scalar(5.0F))});
+  const ValueId index = net.b.add("Cast", {net.b.add("Round", {spread})}, {{"to", draw.pick<int64_t>({6, 7})}});
+  const ValueId hot = net.b.add("OneHot", {index, net.b.constant(Tensor::scalar<int64_t>(depth)), net.constant({2})},
+                                {{"axis", draw.between(-1, std::ssize(shape))}});
+  net.output(net.b.add("Mul", {hot, source(net, net.shape(hot))}));
+}
+
 /// Copies of regions that are no view: into padded, reversed, repeated, permuted and joined tensors.
 void make_move(SweepNet& net) {
   Draw& draw = net.draw;
@@ -231,7 +324,12 @@ INSTANTIATE_TEST_SUITE_P(Rows, RowsSweep,
                                          NetKind{"Gather", make_gather, 24, {"gather_rows"}},
                                          NetKind{"Move", make_move, 30, {"move_regions"}},
                                          NetKind{"Map", make_map, 24, {"map"}},
-                                         NetKind{"Lookup", make_lookup, 40, {"gather_rows"}, true}),
+                                         NetKind{"Lookup", make_lookup, 40, {"gather_rows"}, true},
+                                         NetKind{"Scatter", make_scatter, 40, {"scatter_rows"}, true},
+                                         NetKind{"Arg", make_arg, 40, {"arg_rows"}, true},
+                                         NetKind{"Sample", make_sample, 40, {"sample_rows"}, true},
+                                         NetKind{"Deformable", make_deformable, 24, {"sample_rows"}, true},
+                                         NetKind{"Decomposed", make_decomposed, 24, {"map"}, true}),
                          [](const auto& kind) { return std::string(kind.param.name); });
 
 TEST(Rows, ADecomposedRootMeanSquareIsOneKernel) {
