@@ -83,8 +83,8 @@ TEST(Pipeline, PassesAreLeftOutAsAsked) {
   options.stop_after = "canonicalise";
   const Compiled stopped = compile_graph(net.graph(), options);
   EXPECT_EQ(pass_names(stopped),
-            (std::vector<std::string>{"simplify", "fold_constants", "fold_padding", "split_recurrent", "canonicalise",
-                                      "lower and generate code"}));
+            (std::vector<std::string>{"simplify", "fold_constants", "fold_padding", "split_recurrent", "decompose",
+                                      "canonicalise", "lower and generate code"}));
   EXPECT_GT(kernels(stopped), kernels(whole));
   EXPECT_EQ(right(stopped), "");
   for (const PassRow& row : all_passes()) {
