@@ -52,7 +52,8 @@ class RowMeanFuser {
     const std::vector<int64_t> axes = reduced_axes(view(read_, node));
     const TensorType& x = read_.type(node.inputs[0]);
     const bool rows = axes == std::vector<int64_t>{3} || axes == std::vector<int64_t>{2, 3};
-    if (node.op->name != "ReduceMean" || !rows || x.layout.block == 1 || x.shape != read_.type(anchor.outputs[0]).shape)
+    if (node.op->name != "ReduceMean" || node.int_attr("keepdims", 1) == 0 || !rows || x.layout.block == 1 ||
+        x.shape != read_.type(anchor.outputs[0]).shape)
       return no(Unfused::form, "tasks of depthwise convolutions make means of rows, in blocks of channels");
     for (const Node* part : {&anchor, &node}) {
       if (context_.no_fuse.contains(part->name)) return no(Unfused::option, "--no-fuse " + part->name);

@@ -197,7 +197,7 @@ void Emitter::epilogue(const std::map<ValueId, Expr>& anchor, const Domain& doma
     if (sum == row_sums_.end()) {
       evaluate(node, domain, site, known);
     } else {
-      const Expr x = known.at(node.inputs[0]);
+      const Expr& x = known.at(node.inputs[0]);
       b.set(sum->second, b.get(sum->second) + (x.lanes() < site.lanes ? broadcast(x, site.lanes) : x));
     }
   }

@@ -88,6 +88,10 @@ TEST(FuseRowMeans, OthersSayWhyTheyStandApart) {
   };
   EXPECT_EQ(apart(network(R"("pool" {keepdims=1}(%b, %axes))", "", "32,32,3,3")),
             Reasons{"depthwise: only tasks of depthwise convolutions reduce what they make: it is stored, then read"});
+  std::string flat = with(network(R"("pool" {keepdims=0}(%b, %axes))"), "%p: f32[1,32,1,1]", "%p: f32[1,32]");
+  flat = with(with(flat, "%s: f32[1,32,1,1]", "%s: f32[1,32]"), R"(Mul@14 "scale"(%b, %s))", R"(Relu@14 "scale"(%b))");
+  EXPECT_EQ(apart(with(flat, "output \"c\" %c", "output \"c\" %c\n output \"s\" %s")),
+            Reasons{"depthwise: a change of layout stands between"});
   EXPECT_EQ(apart(with(network(), "ReduceMean@18", "ReduceMax@18")),
             Reasons{"depthwise: tasks of depthwise convolutions make means of rows, in blocks of channels"});
   PassContext plain;
