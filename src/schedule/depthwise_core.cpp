@@ -51,8 +51,10 @@ int64_t most_row_pixels(const DepthwiseNest& nest, const TargetLimits& limits) {
   return limits.vector_registers >= 32 && nest.each == 1 ? 14 : 8;
 }
 
+int64_t equal_parts(int64_t pixels, int64_t most) { return ceil_div(pixels, ceil_div(pixels, most)); }
+
 int64_t pick_row_tile(const DepthwiseNest& nest, const TargetLimits& limits) {
-  return ceil_div(nest.out_w, ceil_div(nest.out_w, most_row_pixels(nest, limits)));
+  return equal_parts(nest.out_w, most_row_pixels(nest, limits));
 }
 
 double row_cycles(const DepthwiseNest& nest, int64_t tile, const TargetLimits& limits) {
@@ -107,11 +109,9 @@ class RowEmitter {
     }
     const auto row_at = input_.tile(w0);
     const Expr w1 = b_.let("w1", block_ * Expr(d_.products() * lanes_));
-    const Expr next = input_.prefetch_row == 0 ? Expr(0) : first_read(row_at(Expr(0))) + Expr(pixels * pixel_step());
     const auto row = [&](const Expr& r) {
       const Expr from = row_at(r);
       for (int64_t product = 0; product < d_.each * d_.kernel_w; ++product) {
-        if (input_.prefetch_row != 0) prefetch_rows(next, r, product, pixels);
         const int64_t channel = product / d_.kernel_w, s = product % d_.kernel_w;
         const Expr at = w1 + (r * Expr(d_.each * d_.kernel_w) + Expr(product)) * Expr(lanes_);
         const Expr weight = b_.let("w", b_.load(buffers_.weights, at, lanes_));
@@ -137,23 +137,6 @@ class RowEmitter {
   int32_t lanes() const { return lanes_; }
 
  private:
-  int64_t pixel_step() const { return d_.step_w * input_.pixel; }
-  /// Input rows under a row of outputs that none above it has read.
-  int64_t new_rows() const { return std::min(d_.step_h, d_.reach()); }
-  /// The first of these, where tap (0, 0) lies at `origin`.
-  Expr first_read(const Expr& origin) const { return origin + Expr((d_.reach() - new_rows()) * input_.prefetch_row); }
-
-  /// Prefetches what a tile of `pixels` reads in the new rows from `at` on: the share of product `product` of row `r`
-  /// of taps, so that lines come no faster than they can.
-  void prefetch_rows(const Expr& at, const Expr& r, int64_t product, int64_t pixels) {
-    const int64_t lines = ceil_div(ceil_div(pixels * pixel_step(), kLineElems), d_.kernel_h);  // of a row of taps
-    const int64_t all = lines * new_rows(), products = d_.each * d_.kernel_w;
-    for (int64_t line = product * all / products; line < (product + 1) * all / products; ++line) {
-      const Expr column = r * Expr(lines * kLineElems) + Expr(line % lines * kLineElems);
-      b_.prefetch(input_.buf, at + Expr(line / lines * input_.prefetch_row) + column);
-    }
-  }
-
   /// Channel `channel` of each group in all lanes of the group.
   Expr spread(const Expr& x, int64_t channel) const {
     if (d_.each == 1) return x;

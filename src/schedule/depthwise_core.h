@@ -32,7 +32,9 @@ Answer<DepthwiseNest> depthwise_nest(const Node& conv, const TensorType& x, cons
 
 /// Most pixels of a row tile; of groups of several channels fewer, as what is spread takes registers, too (measured).
 int64_t most_row_pixels(const DepthwiseNest& nest, const TargetLimits& limits);
-/// The row tile with least left over: parts of the row as equal as they come.
+/// Pixels of a part of a row of `pixels`, in parts of at most `most` and as equal as they come.
+int64_t equal_parts(int64_t pixels, int64_t most);
+/// The row tile with least left over.
 int64_t pick_row_tile(const DepthwiseNest& nest, const TargetLimits& limits);
 /// Cycles of one row of one block of channels in tiles of `tile` pixels.
 double row_cycles(const DepthwiseNest& nest, int64_t tile, const TargetLimits& limits);
@@ -46,9 +48,6 @@ struct DepthwiseInput {
   int64_t pixel = 0;  ///< elements from a pixel to its right neighbour
   /// Called at the start of each tile with its first pixel: answers, for a row of taps, the element under tap (r, 0).
   std::function<std::function<Expr(const Expr& r)>(const Expr& w0)> tile;
-  /// Elements from a row to the one below where rows are prefetched: each tile what the next one is the first to read;
-  /// 0 where they are not.
-  int64_t prefetch_row = 0;
 };
 
 struct DepthwiseBuffers {

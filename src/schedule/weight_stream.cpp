@@ -4,6 +4,11 @@
 #include "schedule/register_tile.h"
 
 namespace kilter {
+namespace {
+
+constexpr int64_t kLine = 64 / 4;  // elements
+
+}  // namespace
 
 Knob prefetch_knob() { return {"prefetch", {0, 1024, 2048, 4096, 8192, 16384}}; }
 
@@ -24,7 +29,7 @@ int64_t pick_prefetch(int64_t weight_bytes, int64_t panel_bytes, int64_t passes,
 }
 
 void prefetch_lines(LoopBuilder& b, const Buf& buf, const Expr& at, int64_t elems) {
-  for (int64_t first = 0; first < elems; first += kLineElems) b.prefetch(buf, at + Expr(first));
+  for (int64_t first = 0; first < elems; first += kLine) b.prefetch(buf, at + Expr(first));
 }
 
 void emit_prefetch(LoopBuilder& b, const WeightStream& stream, const Expr& begin, const Expr& at, int64_t elems,
@@ -33,11 +38,11 @@ void emit_prefetch(LoopBuilder& b, const WeightStream& stream, const Expr& begin
   if (stream.prefetch != kNextPanel)
     return prefetch_lines(b, stream.weights, begin + at + Expr(stream.prefetch / 4), elems);
   // A step reads `lines` of the panel and prefetches `share` of the next one; each of `shares` is every step's.
-  const int64_t lines = ceil_div(elems, kLineElems), share = ceil_div(lines, stream.passes);
+  const int64_t lines = ceil_div(elems, kLine), share = ceil_div(lines, stream.passes);
   const int64_t shares = ceil_div(lines, share), steps = ceil_div(stream.panel, elems);
   const Expr mine = shares == stream.passes ? pass : pass * Expr(shares) / Expr(stream.passes);
-  const Expr first = begin + Expr(stream.panel) + mine * Expr(steps * share * kLineElems);
-  prefetch_lines(b, stream.weights, b.let("ahead", first + at * Expr(share) / Expr(lines)), share * kLineElems);
+  const Expr first = begin + Expr(stream.panel) + mine * Expr(steps * share * kLine);
+  prefetch_lines(b, stream.weights, b.let("ahead", first + at * Expr(share) / Expr(lines)), share * kLine);
 }
 
 }  // namespace kilter

@@ -23,8 +23,6 @@ int64_t pick_prefetch(int64_t weight_bytes, const TargetLimits& limits);
 /// kNextPanel where several tiles read each of several panels and two of these fit L2 beside other data.
 int64_t pick_prefetch(int64_t weight_bytes, int64_t panel_bytes, int64_t passes, const TargetLimits& limits);
 
-constexpr int64_t kLineElems = 64 / 4;  ///< f32 in a line of the caches
-
 /// Prefetches `elems` f32 of `buf` from `at` on.
 void prefetch_lines(LoopBuilder& b, const Buf& buf, const Expr& at, int64_t elems);
 
