@@ -128,13 +128,14 @@ bool GraphBuilder::fold(const Node& node, const std::vector<std::optional<Tensor
       return true;
     }
   }
-  int64_t total = 0;
+  int64_t left = std::max(fold_limit, attr_elems(node));
   std::vector<TensorType> wanted;
   for (const auto& type : types) {
-    total += type ? elems(type->shape) : 0;
+    const int64_t count = type ? elems(type->shape) : 0;
+    if (count > left) return false;
+    left -= count;
     wanted.push_back(type.value_or(TensorType{}));
   }
-  if (total > std::max(fold_limit, attr_elems(node))) return false;
   std::vector<Tensor> inputs;
   for (ValueId id : node.inputs) {
     if (id == kNone) {
@@ -297,9 +298,10 @@ std::vector<Tensor> run_reference(const Node& node, std::vector<Tensor> inputs,
   bool any = false;
   for (size_t i = 0; i < output_types.size(); ++i) {
     const bool wanted = i >= node.outputs.size() || node.outputs[i] != kNone;
-    any = any || wanted;
     ctx.outputs.push_back(wanted ? Tensor(output_types[i].dtype, output_types[i].shape) : Tensor());
+    any = any || (wanted && ctx.outputs.back().elems() > 0);
   }
+  // Nothing to compute; the other dimensions of an empty tensor may be too large for lists of their indices.
   if (!any) return std::move(ctx.outputs);
   named(node, [&] {
     node.op->reference(ctx);

@@ -18,7 +18,9 @@ struct Runs {
         stride(node.int_attr("stride", 1)),
         frames(node.int_attr("frames", 1)) {}
   /// Frames of a volume, the last of which is read.
-  int64_t end() const { return first + (count - 1) * stride + frames; }
+  int64_t end(const Node& node) const {
+    return checked_add(node, checked_add(node, first, checked_mul(node, count - 1, stride)), frames);
+  }
 };
 
 void infer(InferContext& ctx) {
@@ -29,9 +31,10 @@ void infer(InferContext& ctx) {
     ctx.error(fmt::format("volumes={} first={} count={} stride={} frames={}, expected at least 1, first at least 0",
                           r.volumes, r.first, r.count, r.stride, r.frames));
   }
-  if (x[0] % r.volumes != 0 || r.end() > x[0] / r.volumes) {
-    ctx.error(fmt::format("reads {} frames of each of {} volumes, but input 0 of shape {} holds {} frames in all",
-                          r.end(), r.volumes, text(x), x[0]));
+  const int64_t end = r.end(ctx.node);
+  if (x[0] % r.volumes != 0 || end > x[0] / r.volumes) {
+    ctx.error(fmt::format("reads {} frames of each of {} volumes, but input 0 of shape {} holds {} frames in all", end,
+                          r.volumes, text(x), x[0]));
   }
   ctx.set(0, ctx.dtype(0),
           {checked_mul(ctx.node, r.volumes, r.count), checked_mul(ctx.node, r.frames, x[1]), x[2], x[3]});

@@ -111,20 +111,32 @@ BinAxis bin_axis(const Node& node, const Rules& rules, double low, double high, 
   return axis;
 }
 
-double pool(const double* plane, const std::vector<Sample>& samples, bool max) {
-  double best = 0;
-  double sum = 0;
-  bool first = true;
-  for (const Sample& sample : samples) {
-    for (size_t i = 0; i < 4; ++i) {
-      const double value = sample.weight[i] * plane[sample.position[i]];
-      sum += value;
-      if (first || value > best) best = value;
-      first = false;
+/// What a bin makes of the channels of its image, sample after sample: there may be more than fit in memory.
+class Pool {
+ public:
+  Pool(bool max, int64_t channels) : max_(max), values_(static_cast<size_t>(channels), 0.0) {}
+
+  void add(const Sample& sample, const double* image, int64_t plane) {
+    for (double& pooled : values_) {
+      for (size_t i = 0; i < 4; ++i) {
+        const double value = sample.weight[i] * image[sample.position[i]];
+        if (!max_) pooled += value;
+        if (max_ && ((samples_ == 0 && i == 0) || value > pooled)) pooled = value;
+      }
+      image += plane;
     }
+    ++samples_;
   }
-  return max ? best : sum / static_cast<double>(std::max<size_t>(samples.size(), 1));
-}
+  double value(int64_t channel) const {
+    const double pooled = values_[static_cast<size_t>(channel)];
+    return max_ ? pooled : pooled / static_cast<double>(std::max<int64_t>(samples_, 1));
+  }
+
+ private:
+  bool max_;
+  int64_t samples_ = 0;
+  std::vector<double> values_;
+};
 
 void reference(ReferenceContext& ctx) {
   const Rules rules = rules_of(ctx.node);
@@ -142,15 +154,20 @@ void reference(ReferenceContext& ctx) {
     const double* roi = rois.data() + 4 * r;
     const BinAxis rows = bin_axis(ctx.node, rules, roi[1], roi[3], rules.height);
     const BinAxis columns = bin_axis(ctx.node, rules, roi[0], roi[2], rules.width);
+    constexpr int64_t kMostOfABin = 1 << 22;
+    if (rows.samples * columns.samples > kMostOfABin) {
+      fail(ErrorKind::bad_input, "RoiAlign '{}': bins of region {} have {} x {} samples, legal are up to {} in all",
+           ctx.node.name, r, rows.samples, columns.samples, kMostOfABin);
+    }
     for (int64_t bin = 0; bin < rules.height * rules.width; ++bin) {
-      std::vector<Sample> samples;
+      Pool pool(rules.max, shape[1]);
       for (int64_t i = 0; i < rows.samples * columns.samples; ++i) {
-        samples.push_back(sample_at(rows.at(bin / rules.width, i / columns.samples),
-                                    columns.at(bin % rules.width, i % columns.samples), shape[2], shape[3]));
+        pool.add(sample_at(rows.at(bin / rules.width, i / columns.samples),
+                           columns.at(bin % rules.width, i % columns.samples), shape[2], shape[3]),
+                 x.data() + image * shape[1] * plane, plane);
       }
       for (int64_t c = 0; c < shape[1]; ++c) {
-        y[static_cast<size_t>((r * shape[1] + c) * rules.height * rules.width + bin)] =
-            pool(x.data() + (image * shape[1] + c) * plane, samples, rules.max);
+        y[static_cast<size_t>((r * shape[1] + c) * rules.height * rules.width + bin)] = pool.value(c);
       }
     }
   }

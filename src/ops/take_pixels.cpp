@@ -9,11 +9,44 @@
 namespace kilter {
 namespace {
 
+struct Run {
+  int64_t first, step, count;
+};
+
+// The runs of `attribute`, all of whose indices lie within `extent`.
+std::vector<Run> checked_runs(const Node& node, std::string_view attribute, int64_t extent) {
+  const std::vector<int64_t> numbers = node.ints_attr(std::string(attribute));
+  if (numbers.size() % 3 != 0) {
+    node_error(node,
+               fmt::format("{} has {} numbers, expected first, step and count of each run", attribute, numbers.size()));
+  }
+  std::vector<Run> runs;
+  for (size_t r = 0; r < numbers.size(); r += 3) {
+    const Run run{numbers[r], numbers[r + 1], numbers[r + 2]};
+    int64_t last = 0;
+    const bool whole = run.count >= 1 && !__builtin_mul_overflow(run.count - 1, run.step, &last) &&
+                       !__builtin_add_overflow(run.first, last, &last);
+    if (!whole || std::min(run.first, last) < 0 || std::max(run.first, last) >= extent) {
+      node_error(node, fmt::format("{} takes {} from {} on in steps of {}, which leaves 0 to {}", attribute, run.count,
+                                   run.first, run.step, extent - 1));
+    }
+    runs.push_back(run);
+  }
+  return runs;
+}
+
+// How many indices `attribute` has; they are not written out, as a few numbers may stand for more than there is memory.
+int64_t count_of(const Node& node, std::string_view attribute, int64_t extent) {
+  int64_t count = 0;
+  for (const Run& run : checked_runs(node, attribute, extent)) count = checked_add(node, count, run.count);
+  return count;
+}
+
 void infer(InferContext& ctx) {
   Shape shape = ctx.shape(0);
   if (shape.size() != 4) ctx.error(fmt::format("input 0 of shape {} is no image, expected 4 dimensions", text(shape)));
-  shape[2] = static_cast<int64_t>(indices_of(ctx.node, "rows", shape[2]).size());
-  shape[3] = static_cast<int64_t>(indices_of(ctx.node, "columns", shape[3]).size());
+  shape[2] = count_of(ctx.node, "rows", shape[2]);
+  shape[3] = count_of(ctx.node, "columns", shape[3]);
   set_same_dtype(ctx, std::move(shape));
 }
 
@@ -51,20 +84,9 @@ std::vector<int64_t> runs_of(const std::vector<int64_t>& indices) {
 }
 
 std::vector<int64_t> indices_of(const Node& node, std::string_view attribute, int64_t extent) {
-  const std::vector<int64_t> runs = node.ints_attr(std::string(attribute));
-  if (runs.size() % 3 != 0) {
-    node_error(node,
-               fmt::format("{} has {} numbers, expected first, step and count of each run", attribute, runs.size()));
-  }
   std::vector<int64_t> all;
-  for (size_t r = 0; r < runs.size(); r += 3) {
-    const int64_t first = runs[r], step = runs[r + 1], count = runs[r + 2];
-    const int64_t last = first + (count - 1) * step;
-    if (count < 1 || std::min(first, last) < 0 || std::max(first, last) >= extent) {
-      node_error(node, fmt::format("{} takes {} from {} on in steps of {}, which leaves 0 to {}", attribute, count,
-                                   first, step, extent - 1));
-    }
-    for (int64_t k = 0; k < count; ++k) all.push_back(first + k * step);
+  for (const Run& run : checked_runs(node, attribute, extent)) {
+    for (int64_t k = 0; k < run.count; ++k) all.push_back(run.first + k * run.step);
   }
   return all;
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 #include <string>
 
 #include "../base/error_of.h"
@@ -107,6 +108,26 @@ TEST_F(Builder, AbsurdShapesAreErrorsThatNameTheNode) {
             "Add 'n': shape 1048576x1048577 has more than 2^40 elements; the limit is 2^40 per tensor");
 }
 
+TEST_F(Builder, NumbersAtTheEndsOfTheirRangeAreErrorsThatNameTheNode) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  const ValueId image = builder_.input("image", DType::f32, {1, 2, 3, 4});
+  const auto wrong = [&](const std::string& op, Attrs attrs) {
+    GraphBuilder::Options options;
+    options.name = "n";
+    options.domain = "kilter";
+    return error_of([&] { builder_.add(op, {image}, std::move(attrs), options); }, ErrorKind::bad_model);
+  };
+  const std::vector<int64_t> all{0, 1, 4};
+  EXPECT_EQ(wrong("TakePixels", {{"rows", std::vector<int64_t>{2, 1, kMost}}, {"columns", all}}),
+            "TakePixels 'n': rows takes 9223372036854775807 from 2 on in steps of 1, which leaves 0 to 2");
+  EXPECT_EQ(
+      wrong("TakePixels", {{"rows", std::vector<int64_t>{0, 0, kMost}}, {"columns", all}}),
+      "TakePixels 'n': output: shape 1x2x9223372036854775807x4 has more than 2^40 elements; the limit is 2^40 per "
+      "tensor");
+  EXPECT_EQ(wrong("Frames", {{"first", kMost}, {"count", int64_t{1}}, {"frames", int64_t{3}}}),
+            "Frames 'n': 9223372036854775807 + 3 exceeds the range of a dimension (64 bits)");
+}
+
 TEST_F(Builder, AShapeThatDependsOnDataNamesTheValue) {
   const ValueId shape = builder_.input("shape", DType::i64, {2});
   try {
@@ -204,6 +225,14 @@ TEST_F(Builder, RunReferenceLeavesOutWhatIsNotWanted) {
   const std::vector<Tensor> out = run_reference(node, {Tensor::scalar(1.0F), Tensor::scalar(2.0F)}, {TensorType{}});
   ASSERT_EQ(out.size(), 1U);
   EXPECT_FALSE(out[0].defined());
+}
+
+// Lists of the indices of the other dimensions would take 2^40 numbers.
+TEST_F(Builder, EmptyTensorsAreNotComputed) {
+  const ValueId empty = builder_.constant(Tensor(DType::f32, {0, 1}));
+  const ValueId y = add("CenterCropPad", {empty, ints({0, int64_t{1} << 40})}, {}, "c", {}, 18).at(0);
+  ASSERT_TRUE(value(y).constant.has_value());
+  EXPECT_EQ(text(value(y).type), "f32[0,1099511627776]");
 }
 
 TEST_F(Builder, VerifyTypesFindsAShapeThatDoesNotFollow) {

@@ -173,6 +173,13 @@ TEST(Values, DropoutIsIdentityAndTrainingIsRefused) {
                "training_mode is true with ratio 0.5");
 }
 
+TEST(Values, RegionsAreSampledAsOftenAsThereIsTimeFor) {
+  const Tensor x(DType::f32, {1, 1, 2, 2}), region = Tensor::of<float>({1, 4}, {0, 0, 2, 2});
+  expect_error([&] { value_of("RoiAlign", {x, region, list<int64_t>({0})}, {{"sampling_ratio", int64_t{4096}}}); },
+               ErrorKind::bad_input,
+               "RoiAlign 'n': bins of region 0 have 4096 x 4096 samples, legal are up to 4194304 in all");
+}
+
 TEST(Values, NormOfZerosLeavesZeros) {
   const Tensor x = Tensor::of<float>({2, 2}, {0, 0, 3, 4});
   expect_values<float>(value_of("LpNormalization", {x}), {0, 0, 0.6F, 0.8F});
