@@ -11,9 +11,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 usage() { sed -n '2,9s/^# //p' "$0"; }
 
-# Lets ccache work with the precompiled header of tests/fuzz/CMakeLists.txt.
-export CCACHE_SLOPPINESS=pch_defines,time_macros
-
 # The unit tests share the tree of the fuzzers, so that the libraries are compiled once for both. Warnings are the release
 # build's business.
 configure_fuzz_tree() {
