@@ -93,7 +93,8 @@ Reply Link::wait() {
   double since = now_ms(), cpu = child_->cpu_ms();
   for (;;) {
     const double limit = limit_ms(board().phase);
-    const auto slice = static_cast<int>(std::clamp(limit / 8, 5.0, 200.0));
+    // Short enough for the limit of a step, also while none has begun.
+    const auto slice = static_cast<int>(std::clamp(std::min(limit, options_.timeout_ms) / 8, 5.0, 200.0));
     if (auto packet = child_->receive(slice)) {
       if (packet->empty()) return dead();
       return refused(std::move(*packet));

@@ -172,10 +172,16 @@ struct Runner::Impl {
     if (trusted == 0 || trusted_in == link.serial()) return;
     variants.at(trusted).worker = link.serial();
     const Reply reply = link.ask(load_request(trusted, Check::trust, {}));
-    if (excused(reply)) return bring_trusted(next);
     const auto fault = fault_of(trusted, reply);
-    require(!fault, "the trusted variant, which ran before, failed: {}", fault ? fault->words : "");
-    trusted_in = link.serial();
+    if (!fault) {
+      trusted_in = link.serial();
+      return;
+    }
+    if (excuses-- > 0) return bring_trusted(next);  // it ran before
+    fail(ErrorKind::unsupported,
+         "the default plan, which ran before, fails in a new worker, too: {}; see whether memory is short (at most {} "
+         "bytes for a worker) and whether something on this machine ends its processes",
+         fault->words, options.memory_bytes);
   }
 
   Loaded check(VariantId id, const LoadOptions& load_options) {

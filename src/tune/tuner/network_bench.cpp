@@ -1,12 +1,12 @@
 #include "tune/tuner/network_bench.h"
 
 #include <algorithm>
-#include <mutex>
 #include <set>
 
 #include "compile/tasks.h"
 #include "measure/conditions.h"
 #include "tune/run/of_compiled.h"
+#include "tune/tuner/task_list.h"
 #include "tune/tuner/weight_budget.h"
 
 namespace kilter::tune {
@@ -16,18 +16,6 @@ namespace {
 constexpr int64_t kBuildsAhead = 12;
 /// Forms of the graph beside the default's that are kept.
 constexpr size_t kOtherForms = 8;
-
-/// Whether the same is forbidden of two layers.
-bool same_forbidden(std::span<const Forbidden> forbidden, const std::string& a, const std::string& b) {
-  const auto of = [&](const std::string& node) {
-    std::set<std::string> out;
-    for (const Forbidden& f : forbidden) {
-      if (f.node == node) out.insert(f.schedule.text());
-    }
-    return out;
-  };
-  return of(a) == of(b);
-}
 
 }  // namespace
 
@@ -55,27 +43,52 @@ class NetworkBench::Sink : public ConstantSink {
   std::multimap<int64_t, StorePart> parts_;
 };
 
-CpuShares share_cpus(const std::vector<int>& all, int threads) {
-  const auto wanted = static_cast<std::ptrdiff_t>(threads), there = static_cast<std::ptrdiff_t>(all.size());
-  if (wanted >= there) return {all, all, false};
-  return {{all.end() - wanted, all.end()}, {all.begin(), all.end() - wanted}, true};
+CpuShares share_cpus(const std::vector<int>& all, int threads, const std::vector<int>& cores) {
+  const auto core = [&](size_t i) { return cores.empty() ? all[i] : cores[i]; };
+  std::vector<size_t> order;  // of preference for measuring: the last CPU of each core before their others
+  std::set<int> seen;
+  for (size_t i = all.size(); i-- > 0;) {
+    if (seen.insert(core(i)).second) order.push_back(i);
+  }
+  for (size_t i = all.size(); i-- > 0;) {
+    if (std::ranges::find(order, i) == order.end()) order.push_back(i);
+  }
+  order.resize(std::min(order.size(), static_cast<size_t>(threads)));
+  std::set<int> taken;
+  for (const size_t i : order) taken.insert(core(i));
+  CpuShares out;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!taken.contains(core(i))) out.building.push_back(all[i]);
+  }
+  if (out.building.empty()) return {all, all, false};
+  for (const size_t i : order) out.measuring.push_back(all[i]);
+  std::ranges::sort(out.measuring);
+  out.apart = true;
+  return out;
+}
+
+CpuShares cpus_for(int threads) {
+  const std::vector<int> cpus = affinity_cpus();
+  return share_cpus(cpus, threads, cores_of(cpus));
+}
+
+void fail_default(std::span<const Fault> faults) {
+  fail(ErrorKind::unsupported, "the network does not run under its default schedules: {}",
+       faults.empty() ? "no reason is known" : faults.front().words);
 }
 
 NetworkBench::NetworkBench(Graph graph, const CompileOptions& compile, RunnerOptions runner)
     : graph_(std::move(graph)),
       options_(compile),
-      cpus_(share_cpus(affinity_cpus(), runner.threads)),
-      objects_(std::make_shared<BuildCache::Objects>()) {
+      cpus_(cpus_for(runner.threads)),
+      kernels_(std::make_shared<KernelStore>()) {
   if (cpus_.apart) runner.cpus = cpus_.measuring;
   runner_ = std::make_unique<Runner>(std::move(runner));
   sink_ = std::make_unique<Sink>(runner_->store());
   options_.keep_placed = true;
   fallback_ = build({});
   const Loaded loaded = load(*fallback_);
-  if (!loaded.id) {
-    fail(ErrorKind::unsupported, "the network does not run under its default schedules: {}",
-         loaded.faults.empty() ? "no reason is known" : loaded.faults.front().words);
-  }
+  if (!loaded.id) fail_default(loaded.faults);
   fallback_id_ = *loaded.id;
 }
 
@@ -88,7 +101,7 @@ NetworkBench::Passed& NetworkBench::passed(const CompileOptions& options) {
   PassedGraph graph = run_passes(graph_, options);
   if (passed_.size() > kOtherForms) passed_.erase(passed_.begin() + 1);
   passed_.push_back({options.plain_layout, options.no_fuse, std::move(graph),
-                     std::make_unique<BuildCache>(*sink_, kBuildsAhead, objects_)});
+                     std::make_unique<BuildCache>(*sink_, kBuildsAhead, kernels_)});
   return passed_.back();
 }
 
@@ -114,6 +127,20 @@ std::shared_ptr<const Variant> NetworkBench::build(const Choices& choices) {
   return variant;
 }
 
+void NetworkBench::try_build(const Choices& choices) {
+  const auto count = [this](bool counts) {
+    for (Passed& p : passed_) p.cache->count_builds(counts);
+  };
+  count(false);
+  try {
+    (void)build(choices);
+  } catch (...) {
+    count(true);
+    throw;
+  }
+  count(true);
+}
+
 std::vector<std::string> NetworkBench::reference_nodes(const Choices& choices) const {
   CompileOptions options = options_;
   options.keep_placed = false, options.generate_code = false;
@@ -134,23 +161,18 @@ Loaded NetworkBench::load(const Variant& variant, const LoadOptions& options) {
 
 std::vector<NetworkTask> NetworkBench::tasks() const {
   const Compiled& compiled = fallback_->compiled;
-  const Placed& placed = *compiled.placed;
+  std::map<std::string, Task> by_anchor;
+  for (Task& task : tasks_of(compiled.placed->graph, compiled.placed->storage))
+    by_anchor.emplace(task.node().name, std::move(task));
   std::vector<NetworkTask> out;
-  for (Task& task : tasks_of(placed.graph, placed.storage)) {
-    const std::string& node = task.node().name;
-    const auto steps = fallback_->steps.find(node);
-    if (steps == fallback_->steps.end() || options_.schedules.contains(node)) continue;
-    const Step& step = compiled.plan.steps[steps->second.front()];
-    const auto same = [&](const NetworkTask& t) {
-      return t.problem == step.problem && t.layouts == step.layouts && t.fallback.text() == step.schedule &&
-             same_forbidden(options_.forbidden, t.nodes.front(), node);
-    };
-    const auto known = std::find_if(out.begin(), out.end(), same);
-    if (known != out.end()) {
-      known->nodes.push_back(node);
-      continue;
-    }
-    out.push_back({std::move(task), step.problem, step.layouts, {node}, parse_schedule(step.schedule)});
+  int64_t number = 0;
+  for (std::vector<std::string>& nodes : numbered_tasks(compiled, options_.forbidden)) {
+    ++number;
+    std::erase_if(nodes, [&](const std::string& node) { return options_.schedules.contains(node); });
+    if (nodes.empty()) continue;
+    const Step& step = compiled.plan.steps[fallback_->steps.at(nodes.front()).front()];
+    Task& task = by_anchor.at(nodes.front());
+    out.push_back({std::move(task), step.problem, step.layouts, nodes, parse_schedule(step.schedule), number});
   }
   return out;
 }

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,13 +24,20 @@ struct Variant {
   std::map<std::string, std::vector<size_t>> steps;  ///< by anchor, kernels only
 };
 
-/// Which CPUs measure and which may compile meanwhile: others, where there are enough, else the same ones.
+/// Which CPUs measure and which may compile meanwhile: those of other cores, where there are enough, else the same
+/// ones.
 struct CpuShares {
   std::vector<int> measuring, building;
   bool apart = false;
 };
-/// The measurement has the last CPUs of `all`, as interrupts prefer the first ones.
-CpuShares share_cpus(const std::vector<int>& all, int threads);
+/// The measurement has the last CPUs of `all`, as interrupts prefer the first ones, each of a core of its own where
+/// there are as many. `cores`: of each of `all`, by any names; empty: each is a core.
+CpuShares share_cpus(const std::vector<int>& all, int threads, const std::vector<int>& cores = {});
+/// Of the CPUs that this process may use.
+CpuShares cpus_for(int threads);
+
+/// Throws unsupported: without the default plan nothing can be compared.
+[[noreturn]] void fail_default(std::span<const Fault> faults);
 
 class NetworkBench {
  public:
@@ -44,6 +52,8 @@ class NetworkBench {
   /// that change what the passes make cost a run of these, and packing weights anew; kernels are shared all the same.
   /// Packed weights may take any size, and what layers of the default plan gave up for smaller ones stays given up.
   std::shared_ptr<const Variant> build(const Choices& choices);
+  /// Throws what build() throws, and makes nothing that is built older.
+  void try_build(const Choices& choices);
 
   /// Nodes that run their reference kernels under `choices`; no code is generated. Throws as build() does.
   std::vector<std::string> reference_nodes(const Choices& choices) const;
@@ -51,7 +61,7 @@ class NetworkBench {
   /// The plan of the default schedules; loaded and trusted.
   const Variant& fallback() const { return *fallback_; }
   VariantId fallback_id() const { return fallback_id_; }
-  /// All of its tasks, in the order of their first steps.
+  /// All of its tasks with a layer whose schedule is not pinned, in the order of their numbers.
   std::vector<NetworkTask> tasks() const;
   const CompileOptions& options() const { return options_; }
   const CpuShares& cpus() const { return cpus_; }
@@ -74,7 +84,7 @@ class NetworkBench {
   CpuShares cpus_;
   std::unique_ptr<Runner> runner_;
   std::unique_ptr<Sink> sink_;
-  std::shared_ptr<BuildCache::Objects> objects_;
+  std::shared_ptr<KernelStore> kernels_;
   std::deque<Passed> passed_;  ///< the default's first, then the latest ones
   std::shared_ptr<const Variant> fallback_;
   VariantId fallback_id_ = 0;
