@@ -39,19 +39,40 @@ struct PackedTask {
   std::vector<BufferRef> constants;  ///< by index of Lowered::constants
 };
 
+/// Machine code of a kernel, with the scratch memory that a worker of it needs.
+struct CompiledKernel {
+  KernelObject object;
+  int64_t scratch_bytes = 0;
+};
+
+/// Kernels by the text of their loop IR. Used by one build at a time.
+class KernelStore {
+ public:
+  /// Beyond `most` kernels those are forgotten that none of the last `keep` builds has used.
+  explicit KernelStore(size_t most = 2048, int64_t keep = 256) : most_(most), keep_(keep) {}
+  /// Null for one that is not known; stays until build_ended().
+  const CompiledKernel* find(const std::string& text);
+  void add(const std::string& text, CompiledKernel kernel) { kernels_[text] = {std::move(kernel), build_}; }
+  void build_ended();
+  size_t size() const { return kernels_.size(); }
+
+ private:
+  struct Kept {
+    CompiledKernel kernel;
+    int64_t used = 0;
+  };
+  std::map<std::string, Kept> kernels_;
+  size_t most_;
+  int64_t keep_, build_ = 0;
+};
+
 /// Used by one compilation at a time. The sink outlives it and all plans that were made with it.
 class BuildCache {
  public:
-  struct Kernel {
-    KernelObject object;
-    int64_t scratch_bytes = 0;  ///< of a worker
-  };
-  using Objects = std::map<std::string, Kernel>;
-
-  /// `keep`: what no build has used since so many builds is forgotten, and its constants released. `objects`:
-  /// kernels that this cache shares with others, one build at a time; null: they are its own.
-  explicit BuildCache(ConstantSink& sink, int64_t keep = 2, std::shared_ptr<Objects> objects = nullptr)
-      : sink_(sink), keep_(keep), objects_(objects != nullptr ? std::move(objects) : std::make_shared<Objects>()) {}
+  /// `keep`: what no build has used since so many builds is forgotten, and its constants released. `kernels`: those
+  /// that this cache shares with others, one build at a time; null: they are its own.
+  explicit BuildCache(ConstantSink& sink, int64_t keep = 2, std::shared_ptr<KernelStore> kernels = nullptr)
+      : sink_(sink), keep_(keep), kernels_(kernels != nullptr ? std::move(kernels) : std::make_shared<KernelStore>()) {}
   ~BuildCache();
   BuildCache(const BuildCache&) = delete;
   BuildCache& operator=(const BuildCache&) = delete;
@@ -68,11 +89,12 @@ class BuildCache {
   /// lately.
   std::optional<BufferRef> packed(ValueId from, const std::string& form);
   void keep_packed(ValueId from, const std::string& form, const BufferRef& ref);
-  /// Kernels by the text of their loop IR.
-  Objects& objects() { return *objects_; }
+  KernelStore& kernels() { return *kernels_; }
 
-  /// A build has ended.
+  /// A build has ended; what it has not used grows older.
   void next();
+  /// While builds do not count, nothing grows older by them.
+  void count_builds(bool counts) { counts_ = counts; }
 
  private:
   struct Kept {
@@ -88,10 +110,11 @@ class BuildCache {
 
   ConstantSink& sink_;
   int64_t keep_, build_ = 0;
+  bool counts_ = true;
   std::map<std::string, Kept> tasks_;
   std::map<std::pair<ValueId, std::string>, BufferRef> values_;
   std::map<std::pair<ValueId, std::string>, KeptConstant> packed_;
-  std::shared_ptr<Objects> objects_;
+  std::shared_ptr<KernelStore> kernels_;
 };
 
 }  // namespace kilter

@@ -28,7 +28,6 @@ struct Recorded {
   std::map<std::string, Schedule> schedules;  ///< by anchor
   std::map<std::string, std::string> words;   ///< by anchor: where its schedule comes from
   std::string summary;                        ///< for Plan::records
-  bool given = false;                         ///< they count as CompileOptions::schedules, else as ::preferred
 };
 struct PassedGraph;
 
@@ -54,7 +53,7 @@ struct CompileOptions {
   std::map<std::string, int32_t> layer_threads;  ///< most threads of a task, by its anchor's name
   Accuracy accuracy = Accuracy::normal;
   std::vector<Forbidden> forbidden;  ///< what is no default of tasks; schedules that are forced stay
-  /// Of nodes whose settings a file gives: "net.plan line 3", for errors.
+  /// Of nodes whose settings a file gives: "net.plan line 3", for errors and Step::record.
   std::map<std::string, std::string> given_in;
   /// Gets a line for each of `forbidden` that changes nothing; may be empty.
   std::function<void(const std::string&)> notice;

@@ -25,27 +25,28 @@ int32_t KernelSet::add(LoopFunc func) {
 KernelSet::Code KernelSet::generate(const Target& target, int threads, BuildCache* cache) const {
   std::map<int32_t, const std::string*> texts;
   for (const auto& [text, kernel] : by_text_) texts[kernel] = &text;
-  BuildCache::Objects own;
-  BuildCache::Objects& known = cache != nullptr ? cache->objects() : own;
+  KernelStore own;
+  KernelStore& known = cache != nullptr ? cache->kernels() : own;
   std::vector<LoopFunc> lowered;
   std::vector<const std::string*> fresh;
   for (size_t i = 0; i < functions_.size(); ++i) {
     const std::string& text = *texts.at(static_cast<int32_t>(i));
-    if (known.contains(text)) continue;
+    if (known.find(text) != nullptr) continue;
     lowered.push_back(loop_passes::lower(functions_[i], target.limits));
     lowered.back().name = fmt::format("k{}_{}", i, lowered.back().name);
     fresh.push_back(&text);
   }
   std::vector<KernelObject> objects = compile_objects(lowered, target, threads);
-  for (size_t i = 0; i < objects.size(); ++i) known[*fresh[i]] = {std::move(objects[i]), lowered[i].scratch_bytes()};
+  for (size_t i = 0; i < objects.size(); ++i) known.add(*fresh[i], {std::move(objects[i]), lowered[i].scratch_bytes()});
   Code out;
   std::vector<const KernelObject*> all;
   for (const auto& [kernel, text] : texts) {
-    const BuildCache::Kernel& k = known.at(*text);
-    all.push_back(&k.object);
-    out.scratch_bytes = std::max(out.scratch_bytes, k.scratch_bytes);
+    const CompiledKernel* k = known.find(*text);
+    all.push_back(&k->object);
+    out.scratch_bytes = std::max(out.scratch_bytes, k->scratch_bytes);
   }
   if (!all.empty()) out.code = link(all, target);
+  known.build_ended();
   return out;
 }
 

@@ -128,27 +128,35 @@ Compiled compile_recorded(const PassedGraph& passed, const CompileOptions& optio
   CompileOptions with = options;
   with.recorded = nullptr;
   const Recorded recorded = options.recorded(passed, with);
-  if (recorded.given)
-    with.schedules.insert(recorded.schedules.begin(), recorded.schedules.end());
-  else
-    with.preferred = recorded.schedules;
+  with.preferred = recorded.schedules;
   Compiled compiled = compile_passed(passed, with);
-  compiled.plan.records = recorded.summary;
+  std::set<std::string> run;  // anchors of recorded schedules
   for (Step& step : compiled.plan.steps) {
-    const auto words = recorded.words.find(step.name);
-    if (step.kind != StepKind::kernel || words == recorded.words.end() || options.schedules.contains(step.name))
-      continue;
+    if (step.kind != StepKind::kernel || options.schedules.contains(step.name)) continue;
     const auto schedule = recorded.schedules.find(step.name);
-    if (schedule == recorded.schedules.end() || schedule->second.text() == step.schedule) step.record = words->second;
+    const bool other = schedule != recorded.schedules.end() && schedule->second.text() != step.schedule;
+    if (schedule != recorded.schedules.end() && !other) run.insert(step.name);
+    const auto words = recorded.words.find(step.name);
+    if (words != recorded.words.end() && !other) step.record = words->second;
+  }
+  compiled.plan.records = recorded.summary;
+  const int64_t left = std::ranges::count_if(recorded.schedules, [&](const auto& of) {
+    return !run.contains(of.first) && !options.schedules.contains(of.first);
+  });
+  if (left > 0) {
+    compiled.plan.records += fmt::format(
+        "; {} of these schedules not run: packed weights would be too large, or the layer does not take them", left);
   }
   return compiled;
 }
 
-/// Says of steps whose schedule was forced that it was.
+/// Says of steps whose schedule was forced where that was.
 void mark_given(Plan& plan, const CompileOptions& options) {
   for (Step& step : plan.steps) {
     const auto given = options.schedules.find(step.name);
-    if (given != options.schedules.end() && covers(given->second, parse_schedule(step.schedule))) step.record = kGiven;
+    if (given == options.schedules.end() || !covers(given->second, parse_schedule(step.schedule))) continue;
+    const auto file = options.given_in.find(step.name);
+    step.record = file == options.given_in.end() ? std::string(kGiven) : std::string(kFromLayerPlan) + file->second;
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <limits>
@@ -122,6 +123,17 @@ int online_cpus() {
   return std::max(count_cpus(list), static_cast<int>(affinity_cpus().size()));
 }
 
+std::vector<int> cores_of(const std::vector<int>& cpus) {
+  std::vector<int> cores;
+  for (const int cpu : cpus) {
+    std::string list;
+    std::getline(std::ifstream(fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu)), list);
+    const auto first = try_parse_int(list.substr(0, list.find_first_of(",-")));
+    cores.push_back(first ? static_cast<int>(*first) : cpu);
+  }
+  return cores;
+}
+
 bool set_affinity(const std::vector<int>& cpus) {
   if (cpus.empty()) return true;
   const int last = *std::max_element(cpus.begin(), cpus.end());
@@ -161,6 +173,24 @@ std::string iso_date() {
   std::array<char, 32> text{};
   strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
   return text.data();
+}
+
+std::optional<int64_t> second_of(std::string_view iso_date) {
+  constexpr std::string_view kForm = "dddd-dd-ddTdd:dd:ddZ";
+  const size_t size = iso_date.size();
+  const auto fits = [](char c, char form) { return form == 'd' ? c >= '0' && c <= '9' : c == form; };
+  if ((size != 10 && size != 16 && size != 19 && size != 20) ||
+      !std::equal(iso_date.begin(), iso_date.end(), kForm.begin(), fits))
+    return std::nullopt;
+  const auto number = [&](size_t at, size_t count) {
+    return at < size ? try_parse_int(iso_date.substr(at, count)).value_or(0) : 0;
+  };
+  const std::chrono::year_month_day day{std::chrono::year(static_cast<int>(number(0, 4))),
+                                        std::chrono::month(static_cast<unsigned>(number(5, 2))),
+                                        std::chrono::day(static_cast<unsigned>(number(8, 2)))};
+  const int64_t hour = number(11, 2), minute = number(14, 2), second = number(17, 2);
+  if (!day.ok() || hour > 23 || minute > 59 || second > 60) return std::nullopt;
+  return ((std::chrono::sys_days(day).time_since_epoch().count() * int64_t{24} + hour) * 60 + minute) * 60 + second;
 }
 
 }  // namespace kilter

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace kilter {
@@ -53,6 +55,8 @@ std::string cpu_list_text(const std::vector<int>& cpus);
 std::vector<int> affinity_cpus();
 /// CPUs of the machine that are online, whether this process may use them or not; at least 1.
 int online_cpus();
+/// The core of each of these CPUs, named by its first hardware thread; the CPU itself where the machine does not tell.
+std::vector<int> cores_of(const std::vector<int>& cpus);
 /// How many CPUs a list such as "0-3,8" has; 0 for text of another form.
 int count_cpus(std::string_view list);
 /// Keeps the calling thread, and threads that it starts from now on, to these CPUs; false, with errno, where the kernel
@@ -62,5 +66,8 @@ bool set_affinity(const std::vector<int>& cpus);
 std::string huge_pages_text();
 /// The current moment, "2026-03-01T12:34:56Z".
 std::string iso_date();
+/// Seconds since 1970 of "2026-03-01", or with a time "2026-03-01T12:34", "...:56", "...:56Z"; nothing for another
+/// text.
+std::optional<int64_t> second_of(std::string_view iso_date);
 
 }  // namespace kilter

@@ -107,14 +107,14 @@ TEST_F(Cached, OnlyWhatIsNewIsPackedAndCompiled) {
   with.cache = &cache;
   compile_passed(passed_, with);
   const int64_t packed = sink.adds();
-  const size_t kernels = cache.objects().size();
+  const size_t kernels = cache.kernels().size();
   compile_passed(passed_, with);
   EXPECT_EQ(sink.adds(), packed);
-  EXPECT_EQ(cache.objects().size(), kernels);
+  EXPECT_EQ(cache.kernels().size(), kernels);
   with.schedules[convs_[1].first] = smaller(1, 3);
   compile_passed(passed_, with);
   EXPECT_EQ(sink.adds(), packed + 1) << "the bias: a smaller tile wants its weights packed the same way";
-  EXPECT_EQ(cache.objects().size(), kernels + 1);
+  EXPECT_EQ(cache.kernels().size(), kernels + 1);
   ASSERT_NE(convs_[2].second.knob("vectors"), 1);
   with.schedules[convs_[2].first] = with_knob(smaller(2, 3), "vectors", 1);
   compile_passed(passed_, with);
@@ -136,6 +136,24 @@ TEST_F(Cached, WhatNoBuildUsesIsReleased) {
     EXPECT_LE(sink.used(), used + 8);
   }
   EXPECT_EQ(sink.used(), 0) << "the cache is gone";
+}
+
+TEST(KernelStore, OnceThereAreManyTheUnusedAreForgotten) {
+  KernelStore store(3, 1);
+  const auto build = [&](std::initializer_list<const char*> texts) {
+    for (const char* text : texts) {
+      if (store.find(text) == nullptr) store.add(text, {});
+    }
+    store.build_ended();
+  };
+  build({"a", "b"});
+  build({"a"});
+  build({"a"});
+  EXPECT_EQ(store.size(), 2U) << "there is room";
+  build({"a", "c", "d"});
+  EXPECT_EQ(store.size(), 3U) << "nothing has used b for long";
+  EXPECT_EQ(store.find("b"), nullptr);
+  EXPECT_NE(store.find("a"), nullptr);
 }
 
 }  // namespace

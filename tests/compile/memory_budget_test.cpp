@@ -98,10 +98,9 @@ TEST(MemoryBudget, ByDefaultWeightsTakeAtMostTwoAndAHalfTimesTheParameters) {
   EXPECT_EQ(weights(std::nullopt, 64), weights(kEnough, 64)) << "small networks may grow as they like";
 }
 
-/// The fastest plan's schedules as if records had them.
+/// The fastest plan's schedules as if records had them, or forced.
 CompileOptions recorded(const Compiled& fast, bool given) {
   Recorded all;
-  all.given = given;
   for (const Step& step : fast.plan.steps) {
     if (!step.schedule.starts_with("conv2d_winograd")) continue;
     all.schedules.emplace(step.name, parse_schedule(step.schedule));
@@ -110,7 +109,10 @@ CompileOptions recorded(const Compiled& fast, bool given) {
   CompileOptions options;
   options.target = parse_target("x86-64-v3");
   options.memory = need(fast) * 9 / 10;
-  options.recorded = [all](const PassedGraph&, const CompileOptions&) { return all; };
+  if (given)
+    options.schedules = all.schedules;
+  else
+    options.recorded = [all](const PassedGraph&, const CompileOptions&) { return all; };
   return options;
 }
 

@@ -182,6 +182,16 @@ TEST(CompileOptions, ErrorsOfAFilesLayersNameItsLine) {
   EXPECT_TRUE(error_of(options).starts_with("net.plan line 4, 'nothing': no task has this name; legal are conv1, "));
 }
 
+TEST(CompileOptions, StepsWithAScheduleOfAFileNameItsLine) {
+  CompileOptions options = avx512();
+  options.generate_code = false;
+  options.given_in = {{"conv1", "net.plan line 3"}};
+  options.schedules["conv1"] = parse_schedule("conv2d_direct");
+  EXPECT_EQ(find(compiled(options), "conv1")->record, "layer plan net.plan line 3");
+  options.given_in.clear();
+  EXPECT_EQ(find(compiled(options), "conv1")->record, "given with --schedule");
+}
+
 TEST(Notes, ProducersLeadToWhatAStepReads) {
   const Compiled c = compiled(avx512());
   ASSERT_EQ(c.notes.size(), c.plan.steps.size());
