@@ -41,27 +41,42 @@ void tell(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) fmt::print(stderr, "{}\n", line);
 }
 
-/// Damage goes to stderr; it never stops anything.
-std::vector<Record> read_records(const RecordsOptions& options) {
+void tell_faults(const Imported& imported) { tell(imported.notices), tell(imported.damaged), tell(imported.newer); }
+
+/// All of a file. Damage goes to stderr; it never stops anything.
+std::vector<Record> read_all(const RecordsOptions& options) {
   const std::filesystem::path path = options.path();
   if (options.file.empty() && !std::filesystem::exists(path)) {
-    fmt::print(stderr, "records {}: there are none yet; `kilter records import FILE` adds some\n", path.string());
+    fmt::print(
+        stderr,
+        "records {}: there are none yet; `kilter tune MODEL` makes some, `kilter records import FILE` brings them "
+        "from elsewhere\n",
+        path.string());
     return {};
   }
-  const Filter filter = options.full_filter();
-  std::vector<Record> records;
   if (!std::filesystem::exists(path) || is_database(path) || is_json_lines(path)) {
-    const auto store = Store::open(path, Store::Mode::read);
-    tell(store->notices());
-    Reading reading = store->read(filter);
-    tell(reading.damaged);
-    return std::move(reading.records);
+    const Imported imported = import_store(path);
+    tell_faults(imported);
+    return imported.records();
   }
   const Imported imported = import_file(path, native_target());
-  tell(imported.damaged), tell(imported.refused);
-  for (Record& r : imported.records()) {
-    if (filter.admits(r)) records.push_back(std::move(r));
-  }
+  tell_faults(imported), tell(imported.refused);
+  return imported.records();
+}
+
+/// Those that the filter admits.
+std::vector<Record> read_records(const RecordsOptions& options) {
+  std::vector<Record> records = read_all(options);
+  std::erase_if(records, [filter = options.full_filter()](const Record& r) { return !filter.admits(r); });
+  return records;
+}
+
+/// Those that may be chosen under the filter, and all failures, which bar schedules whatever is asked for.
+std::vector<Record> read_to_choose(const RecordsOptions& options) {
+  std::vector<Record> records = read_all(options);
+  std::erase_if(records, [filter = options.full_filter()](const Record& r) {
+    return r.status == Status::ok && !filter.admits(r);
+  });
   return records;
 }
 
@@ -86,7 +101,7 @@ void print_header() {
 }
 
 void print_row(const Record& r) {
-  fmt::print("{:<12} {:>9} {:>7} {:>3} {:<14} {:<10} {:<10}  {} | {}{}\n", r.id().substr(0, 12), time_text(r),
+  fmt::print("{:<12} {:>9} {:>7} {:>3} {:<14} {:<10} {:<10}  {} | {}{}\n", r.id().substr(0, kShownDigits), time_text(r),
              ratio_text(r), threads_text(r), target_text(r), r.source, r.conditions.date.substr(0, 10), r.problem,
              r.schedule, r.error.empty() ? "" : " | " + r.error);
 }
@@ -128,6 +143,7 @@ nlohmann::json json_of(const std::vector<Match>& matches) {
     for (const Distance d : m.differences) differences.push_back(std::string(name(d)));
     list.push_back({{"distance", std::string(name(m.distance))},
                     {"differences", differences},
+                    {"used", m.record.may_be_faster()},
                     {"expected_loss_percent", m.loss_percent},
                     {"words", m.words},
                     {"record", to_json(m.record)}});
@@ -144,7 +160,8 @@ void best_for(RecordsOptions options, const BestOptions& best) {
               options.threads > 0 ? options.threads : default_threads(),
               codegen_version()};
   options.threads = -1;  // the others are wanted too: they answer from further away
-  const std::vector<Match> matches = Matcher(read_records(options)).matches(query, best.most);
+  const Matcher matcher(read_to_choose(options));
+  const std::vector<Match> matches = matcher.matches(query, best.most);
   if (matches.empty()) parse_problem(best.task);  // says what is wrong with a line that no network has
   write_json(options, json_of(matches));
   if (options.quiet()) return;
@@ -152,14 +169,17 @@ void best_for(RecordsOptions options, const BestOptions& best) {
              query.threads == 1 ? "" : "s");
   for (const Match& m : matches) {
     fmt::print("{:<9} loss {:>3.0f} %  {:>9} ms  ratio {:>6}  {}  {}\n{:10}{}\n", name(m.distance), m.loss_percent,
-               time_text(m.record), ratio_text(m.record), m.record.id().substr(0, 12), m.record.schedule, "", m.words);
+               time_text(m.record), ratio_text(m.record), m.record.id().substr(0, kShownDigits), m.record.schedule, "",
+               m.words + (m.record.may_be_faster() ? "" : "; not faster than the default: not used"));
   }
   if (matches.empty()) fmt::print("no record serves it: it gets the default schedule of the model\n");
+  if (const int64_t imported = matcher.imported(query.problem); imported > 0)
+    fmt::print("{}\n", imported_text(imported));
 }
 
 void best(const RecordsOptions& options, const BestOptions& best) {
   if (!best.task.empty()) return best_for(options, best);
-  const std::vector<Record> records = history_best(read_records(options));
+  const std::vector<Record> records = history_best(read_to_choose(options));
   write_json(options, json_of(records));
   if (options.quiet()) return;
   if (!records.empty()) print_header();
@@ -202,6 +222,32 @@ void print_notes(const Imported& imported) {
   for (const std::string& line : order) fmt::print("  {}x {}", seen[line].first, seen[line].second);
 }
 
+nlohmann::json json_of(const std::string& file, const Imported& imported, int64_t added) {
+  return {{"file", file},
+          {"records", imported.entries.size()},
+          {"distinct", imported.distinct()},
+          {"added", added},
+          {"notices", imported.notices},
+          {"damaged", imported.damaged},
+          {"newer", imported.newer},
+          {"refused", imported.refused},
+          {"without_counterpart", reasons(imported)}};
+}
+
+void print_import(const std::string& file, const Imported& imported, int64_t added, const std::string& to, bool notes) {
+  fmt::print("{}: {} records, {} different; {} added to {}, {} were there; {} damaged, {} without counterpart{}\n",
+             file, imported.entries.size(), imported.distinct(), added, to,
+             static_cast<int64_t>(imported.distinct()) - added, imported.damaged.size(), imported.refused.size(),
+             imported.newer.empty() ? "" : fmt::format(", {} of a newer version", imported.newer.size()));
+  for (const std::string& line : summary(imported)) fmt::print("{}\n", line);
+  const auto all = reasons(imported);
+  if (!all.empty()) fmt::print("without counterpart{}:\n", notes ? "" : ", --notes lists each");
+  for (const auto& [reason, count] : all) fmt::print("{:>5}x {}\n", count, reason);
+  if (!notes) return;
+  for (const std::string& line : imported.refused) fmt::print("{}\n", line);
+  print_notes(imported);
+}
+
 void import(const RecordsOptions& options, const ImportOptions& how) {
   const Target target = parse_target(how.target);
   const auto store = Store::open(options.path(), Store::Mode::write);
@@ -209,29 +255,12 @@ void import(const RecordsOptions& options, const ImportOptions& how) {
   const Filter filter = options.full_filter();
   nlohmann::json files = nlohmann::json::array();
   for (const std::string& file : how.files) {
-    Imported imported;
-    if (how.foreign || is_database(file)) {
-      imported = import_file(file, target);
-    } else {
-      Reading reading = Store::open(file, Store::Mode::read)->read();
-      imported.damaged = std::move(reading.damaged);
-      for (Record& r : reading.records) imported.entries.push_back({std::move(r), 0, std::nullopt, {}});
-    }
-    tell(imported.damaged), tell(imported.refused);
+    Imported imported = how.foreign ? import_file(file, target) : import_store(file);
+    tell_faults(imported);
     std::erase_if(imported.entries, [&](const Entry& e) { return !filter.admits(e.record); });
     const int64_t added = add_missing(*store, imported.records());
-    files.push_back({{"file", file},
-                     {"records", imported.entries.size()},
-                     {"distinct", imported.distinct()},
-                     {"added", added},
-                     {"damaged", imported.damaged},
-                     {"refused", imported.refused}});
-    if (options.quiet()) continue;
-    fmt::print("{}: {} records, {} different; {} added to {}, {} were there; {} damaged, {} without counterpart\n",
-               file, imported.entries.size(), imported.distinct(), added, store->file().string(),
-               static_cast<int64_t>(imported.distinct()) - added, imported.damaged.size(), imported.refused.size());
-    for (const std::string& line : summary(imported)) fmt::print("{}\n", line);
-    if (how.notes) print_notes(imported);
+    files.push_back(json_of(file, imported, added));
+    if (!options.quiet()) print_import(file, imported, added, store->file().string(), how.notes);
   }
   write_json(options, files);
 }
@@ -239,12 +268,14 @@ void import(const RecordsOptions& options, const ImportOptions& how) {
 // --- prune, verify, explain ---
 
 void prune(const RecordsOptions& options, const PruneOptions& how, bool yes) {
-  // Even a dry run opens for writing, so that it says at once what would stop the real one.
-  const auto store = Store::open(options.path(), Store::Mode::write);
+  if (!how.before.empty()) check_date("--before", how.before);
+  // A missing file is none to prune: opening it for writing would make it.
+  const bool writes = yes && std::filesystem::exists(options.path());
+  const auto store = Store::open(options.path(), writes ? Store::Mode::write : Store::Mode::read);
   tell(store->notices());
-  const Reading reading = store->read(options.full_filter());
-  tell(reading.damaged);
-  const PrunePlan plan = plan_prune(reading.records, how);
+  const Reading reading = store->read();
+  tell(reading.damaged), tell(reading.newer);
+  const PrunePlan plan = plan_prune(reading.records, how, options.full_filter());
   const int64_t removed = yes && !plan.ids.empty() ? store->remove(plan.ids) : 0;
   write_json(options, {{"go", plan.ids.size()},
                        {"measured", plan.measured},
@@ -259,6 +290,7 @@ void prune(const RecordsOptions& options, const PruneOptions& how, bool yes) {
 
 void verify_file(const RecordsOptions& options, Context& context) {
   const auto store = Store::open(options.path(), Store::Mode::read);
+  tell(store->notices());
   Progress progress("verify");
   const Verification v = verify(*store, [&](size_t done, size_t all) {
     if (done % 64 == 0) progress.show(fmt::format("{} of {}", done, all));
@@ -391,7 +423,9 @@ void add_moving(CLI::App& app) {
     if (foreign) {
       i.app->add_option("--target", i.own->target, "CPU that schedules of CPUs are translated for")
           ->capture_default_str();
-      i.app->add_flag("--notes", i.own->notes, "what of each schedule has no counterpart here, and why");
+      i.app->add_flag("--notes", i.own->notes,
+                      "list each record that has no counterpart here, or whose schedule has none, and why; without it "
+                      "they are counted by reason");
     }
     i.app->footer(foreign ? "Example:  kilter records import resnet-18.log --notes"
                           : "Example:  kilter records merge /mnt/other/records.db");
@@ -400,16 +434,21 @@ void add_moving(CLI::App& app) {
 }
 
 void add_caring(CLI::App& app, Context& context) {
-  auto p = add_sub<PruneOptions>(app, "prune", "Remove records that nothing will ask for; shows first, --yes does it");
+  auto p =
+      add_sub<PruneOptions>(app, "prune", "Remove all but the best schedules of each task; shows first, --yes does it");
   auto yes = std::make_shared<bool>(false);
   add_file(*p.app, *p.options), add_filter(*p.app, *p.options), add_json(*p.app, *p.options);
-  p.app->add_option("--keep", p.own->keep, "schedules to keep of each problem, target, device and number of threads")
+  p.app
+      ->add_option("--keep", p.own->keep,
+                   "schedules to keep of each problem, layouts, target, device, number of threads and code generator; "
+                   "with fewer than 8 a task no longer counts as tuned")
       ->capture_default_str();
-  p.app->add_option("--before", p.own->before, "only records measured before this date, such as 2026-03-01");
+  p.app->add_option("--before", p.own->before,
+                    "only records measured before this date, such as 2026-03-01 or 2026-03-01T12:00:00Z");
   p.app->add_flag("--drop-failures", p.own->drop_failures,
                   "also what was wrong, crashed, timed out or was rejected; it may then be tried again");
   p.app->add_flag("--yes", *yes, "remove them");
-  p.app->footer("Example:  kilter records prune --keep 3");
+  p.app->footer("Example:  kilter records prune --before 2026-03-01");
   p.app->callback([=] { prune(*p.options, *p.own, *yes); });
 
   auto v = add_sub<int>(app, "verify", "Check the file, and that every record can be read; exit code 1 where not");

@@ -11,13 +11,18 @@ command=(records)
 
 for sub in list best export import merge prune verify explain; do expect 0 "Example:" $sub --help; done
 expect 2 "subcommand is required"
-expect 0 "there are none yet" list
+expect 0 "there are none yet; \`kilter tune MODEL\` makes some, \`kilter records import FILE\` brings them from elsewhere" list
+command=(run zoo:squeezenet1_1)
+expect 3 "records $scratch/share/kilter/records.db: no such file; \`kilter tune MODEL\` measures and makes it" --records default
+command=(records)
 expect 3 "no such file" list --records "$scratch/nothing.db"
 
 expect 0 "33 records, 24 different; 24 added" import "$data/tvm_v01.txt" --target znver4
 expect 0 "42 records, 40 different; 40 added" import "$data/tvm_v02.txt"
 expect 0 "0 added to $scratch/share/kilter/records.db, 40 were there" import "$data/tvm_v02.txt"
 expect 0 "tile_ic=32 has no counterpart" import "$data/tvm_v01.txt" --notes --records "$scratch/other.jsonl"
+expect 0 "without counterpart, --notes lists each:" import "$data/tvm_v01.txt"
+expect 0 "   12x not translated: cuda -model=unknown is no CPU; kept as a record of a foreign device" import "$data/tvm_v01.txt"
 expect 0 "as a plan: 21 layers over 12 tasks, layers of each 1,4,1,1,3,1,1,3,1,1,3,1" import "$data/tvm_v01.txt"
 expect 0 "64 records, the last 3 shown" list --limit 3
 expect 0 "52 records" list --device cuda --limit 100
@@ -26,6 +31,8 @@ expect 2 "status 'fine': unknown; legal are" list --status fine
 expect 0 "0.6671" best --problem "c3 h608 w608" --device cuda
 expect 0 "index=45898438" best --records "$data/tvm_v02.txt" --problem "c3 h608"
 expect 0 "no record serves it" best --for "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32"
+expect 0 "1 imported record of these problems not used: other systems did not measure them against Kilter's default" \
+  best --for "conv2d n1 c3 h224 w224 k64 r7 s7 stride2,2 pad3 f32"
 expect 0 "64 sound, 0 damaged" verify
 
 expect 0 "64 records written" export --output "$scratch/all.jsonl"
@@ -33,6 +40,14 @@ sed -i '20s/tile_f/tile_g/; 30s/.*/noise/' "$scratch/all.jsonl"
 expect 0 "all.jsonl: line 20: skipped: record: its id is" list --records "$scratch/all.jsonl"
 expect 1 "62 sound, 2 damaged" verify --records "$scratch/all.jsonl"
 expect 0 "62 added" merge "$scratch/all.jsonl" --records "$scratch/merged.db"
+cp "$scratch/all.jsonl" "$scratch/newer.jsonl" && echo '{"kilter_record": 3, "problem": "p", "schedule": "s"}' >> "$scratch/newer.jsonl"
+for sub in import merge; do
+  expect 0 "newer.jsonl: line 65: skipped: record of version 3; this program reads versions 1 to 2: use a newer one" \
+    $sub "$scratch/newer.jsonl" --records "$scratch/newer.db"
+  expect 0 "62 records, 62 different; 0 added to $scratch/newer.db, 62 were there; 2 damaged, 0 without counterpart, 1 of a newer version" \
+    $sub "$scratch/newer.jsonl" --records "$scratch/newer.db"
+done
+expect 1 "62 sound, 2 damaged, 1 that this version cannot read" verify --records "$scratch/newer.jsonl"
 expect 0 "2 added" merge "$scratch/share/kilter/records.db" --records "$scratch/merged.db"
 expect 0 "0 added" merge "$scratch/share/kilter/records.db" --records "$scratch/merged.db"
 
@@ -40,14 +55,54 @@ expect 0 "would go: 10 measured, 0 failed; 54 stay; nothing was changed" prune -
 expect 0 "64 records" list --records "$scratch/merged.db" --limit 100
 expect 0 "10 of 64 records went" prune --keep 1 --yes --records "$scratch/merged.db"
 expect 0 "54 records" list --records "$scratch/merged.db" --limit 100
+# A missing file is not made, a dry run writes nothing, and what is no date removes nothing.
+for yes in "" --yes; do
+  # shellcheck disable=SC2086
+  expect 3 "records $scratch/typo.db: no such file; \`kilter tune MODEL" prune --records "$scratch/typo.db" $yes
+done
+[ ! -e "$scratch/typo.db" ] || { echo "FAILED: prune makes a file"; failures=$((failures + 1)); }
+expect 2 "--before yesterday: expected a date such as 2026-03-01, or with a time 2026-03-01T12:00:00Z" \
+  prune --records "$scratch/merged.db" --keep 0 --before yesterday --yes
+expect 0 "54 records" list --records "$scratch/merged.db" --limit 100
+schema() { python3 -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute("PRAGMA user_version = " + sys.argv[2])' "$scratch/merged.db" "$1"; }
+schema 3
+expect 0 "54 stay; nothing was changed" prune --records "$scratch/merged.db"
+expect 0 "made by a newer version of Kilter (schema 3, this program knows 2); it is read as far as" verify --records "$scratch/merged.db"
+expect 0 "made by a newer version of Kilter (schema 3, this program knows 2); it is read as far as" merge "$scratch/merged.db" --records "$scratch/x.db"
+expect 3 "made by a newer version of Kilter" prune --records "$scratch/merged.db" --yes
+schema 2
+# A filter hides no failure: what was wrong at some number of threads is best nowhere. What was not faster is marked.
+device=$("$kilter" records best --for "relu(f32[4,16])" 2> /dev/null | sed -n 's/^  for [^,]*, \(.*\), at .*/\1/p')
+row() { # SCHEDULE THREADS REST
+  echo '{"problem": "relu(f32[4,16])", "schedule": "map item='"$1"'", "conditions": {"device": "'"$device"'", "target": "znver4", "threads": '"$2"'}, '"$3"'}'
+}
+{
+  row 1024 1 '"samples_ms": [1], "versus": {"ratio": 0.5, "low": 0.4, "high": 0.6}'
+  row 1024 2 '"status": "wrong", "error": "differs"'
+  row 2048 1 '"samples_ms": [2], "versus": {"ratio": 0.9, "low": 0.8, "high": 1.01}'
+  row 4096 1 '"samples_ms": [3], "versus": {"ratio": 0.9, "low": 0.8, "high": 0.99}'
+} > "$scratch/bars.jsonl"
+for filter in "--status ok" "--threads 1"; do
+  # shellcheck disable=SC2086
+  expect 0 "map item=4096" best --records "$scratch/bars.jsonl" $filter
+done
+for_relu=(best --records "$scratch/bars.jsonl" --for "relu(f32[4,16])" --target znver4)
+expect 0 "(an estimate); not faster than the default: not used" "${for_relu[@]}" --threads 2
+"$kilter" records "${for_relu[@]}" --threads 1 --status ok > "$scratch/for_relu"
+[ "$(grep -c "not faster than the default: not used" "$scratch/for_relu")" = 1 ] && ! grep -q "item=1024" "$scratch/for_relu" ||
+  { echo "FAILED: best --for: $(cat "$scratch/for_relu")"; failures=$((failures + 1)); }
 
 expect 0 "predicted: 19.136 ms in 55 of" explain "$data/tvm_v02.txt" zoo:centernet_dla34_tvm --measured-ms 108
 expect 3 "none of the 42 records of the log is ok and of device 'opencl'" explain "$data/tvm_v02.txt" zoo:squeezenet1_1 --device opencl
 
 # One line each, and no crash, for files that are something else.
 head -c 100000 /dev/urandom > "$scratch/noise.db"
-expect 3 "no SQLite database" verify --records "$scratch/noise.db"
-expect 0 "0 records" import "$scratch/noise.db"
+for args in "verify --records" "list --records" "import"; do
+  # shellcheck disable=SC2086
+  expect 3 "noise.db: it does not begin as an SQLite database does: its header is damaged, or it never was one" $args "$scratch/noise.db"
+done
+cp "$scratch/noise.db" "$scratch/noise.txt"
+expect 0 "0 records" import "$scratch/noise.txt"
 expect 3 "it is a directory" import "$data/tvm_v01.txt" --records "$scratch"
 (ulimit -f 40 && "$kilter" records import "$data/tvm_v01.txt" "$data/tvm_v02.txt" --records "$scratch/small.db" > /dev/null 2> "$scratch/full")
 [ $? = 3 ] && grep -qF "no space left to write" "$scratch/full" && [ "$(wc -l < "$scratch/full")" = 1 ] ||

@@ -1,6 +1,7 @@
 #include "tune/records/import.h"
 
 #include <gmock/gmock.h>
+#include <sqlite3.h>
 
 #include <fstream>
 #include <map>
@@ -304,6 +305,65 @@ TEST(Scanner, EveryTenthLineDamaged) {
   ASSERT_THAT(imported.damaged, SizeIs(10));
   EXPECT_THAT(imported.damaged[0], HasSubstr("log: line 10: skipped: damaged: {\"input\": [\"llvm"));
   EXPECT_THAT(imported.damaged[3], HasSubstr("log: line 40: skipped: damaged"));
+}
+
+// Where the beginning of a line is damaged nothing begins as a record: in a file of Kilter's lines that is told.
+TEST(Import, LinesOfKilterThatHoldNoRecordAreTold) {
+  std::string lines;
+  for (int i = 1; i <= 10; ++i) {
+    std::string line = to_line(numbered(i));
+    if (i == 3) line[2] = '\x01';
+    if (i == 7) line = line.substr(40);
+    lines += line + "\n" + (i == 5 ? "\n" : "");
+  }
+  const Imported imported = one(lines);
+  EXPECT_THAT(imported.entries, SizeIs(8));
+  EXPECT_THAT(imported.damaged, ElementsAre(HasSubstr("log: line 3: skipped: no record: {\"\x01"),
+                                            HasSubstr("log: line 8: skipped: no record: ")));
+  // A list of them, as --json writes it, is sound.
+  const std::string list = nlohmann::json{to_json(numbered(1)), to_json(numbered(2))}.dump(2);
+  EXPECT_THAT(import_text(list, "list.json", avx512()).entries, SizeIs(2));
+  EXPECT_THAT(import_text(list, "list.json", avx512()).damaged, IsEmpty());
+  // Between prose one record is as good as none, but not in a file of JSON lines.
+  const std::string prose = "I saw this:\n" + to_line(numbered(1)) + "\nand wondered\nwhy.\n";
+  EXPECT_THAT(one(prose).damaged, IsEmpty());
+  EXPECT_THAT(import_text(prose, "log.jsonl", avx512()).damaged, SizeIs(3));
+}
+
+TEST(Import, NewerRecordsAreTheirOwnReason) {
+  const std::string newer = R"({"kilter_record": 3, "problem": "p", "schedule": "s"})";
+  const Imported imported = one(to_line(numbered(1)) + "\n" + newer + "\n" + to_line(numbered(2)));
+  EXPECT_THAT(imported.entries, SizeIs(2));
+  EXPECT_THAT(imported.newer, ElementsAre(HasSubstr("log: line 2: skipped: record of version 3; this program reads")));
+  EXPECT_THAT(imported.refused, IsEmpty());
+  EXPECT_THAT(imported.damaged, IsEmpty());
+}
+
+TEST(Import, WhatHasNoCounterpartIsCountedByReason) {
+  using testing::Contains, testing::Pair;
+  const auto v1 = reasons(data("tvm_v01.txt"));
+  EXPECT_THAT(v1, Contains(Pair("tile_ic=N has no counterpart: the input's block is the layout's, N", 20)));
+  EXPECT_THAT(
+      v1, Contains(Pair("not translated: cuda -model=unknown is no CPU; kept as a record of a foreign device", 12)));
+  EXPECT_TRUE(std::ranges::is_sorted(v1, std::greater<>(), [](const auto& r) { return r.second; }));
+  const std::string other = v2_line("conv2d_transpose_nchw.x86", R"(["TENSOR", [1, 64, 56, 56], "float32"])");
+  EXPECT_THAT(reasons(one(other + "\n" + other)),
+              ElementsAre(Pair("conv2d_transpose_nchw.x86: workloads of conv2d, depthwise and group conv2d, dense and "
+                               "batch_matmul are read",
+                               2)));
+}
+
+TEST(Import, NoticesOfAnotherDatabaseAreKept) {
+  const ScratchFolder folder;
+  const auto file = folder.path() / "newer.db";
+  Store::open(file, Store::Mode::write)->append(numbered(0, 2));
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(file.c_str(), &db), SQLITE_OK);
+  sqlite3_exec(db, "PRAGMA user_version = 3", nullptr, nullptr, nullptr);
+  sqlite3_close(db);
+  const Imported imported = import_file(file, avx512());
+  EXPECT_THAT(imported.entries, SizeIs(2));
+  EXPECT_THAT(imported.notices, ElementsAre(HasSubstr("newer.db: made by a newer version of Kilter (schema 3")));
 }
 
 TEST(Scanner, HostileTextTakesNoTime) {

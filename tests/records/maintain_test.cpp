@@ -14,6 +14,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
+using testing::UnorderedElementsAre;
 
 std::string schedule(int tile) { return "conv2d_direct vectors=2 rows=1 tile=" + std::to_string(tile) + " prefetch=0"; }
 
@@ -42,6 +43,69 @@ TEST(Prune, KeepsTheBestOfEachAndTheFailures) {
   EXPECT_EQ(plan_prune(records, PruneOptions{2, true, ""}).failed, 1U);
   EXPECT_THAT(plan_prune(records, PruneOptions{2, false, "2026-01-01"}).ids, IsEmpty());
   EXPECT_THAT(plan_prune(records, PruneOptions{2, false, "2027-01-01"}).ids, SizeIs(24));
+}
+
+std::vector<Record> tiles(int count) {
+  std::vector<Record> records;
+  for (int tile = 1; tile <= count; ++tile) records.push_back(measured(schedule(tile), tile));
+  return records;
+}
+
+// Layouts and code generators do not compete with each other, templates only with themselves for their best.
+TEST(Prune, KeepsTheBestOfEveryKindThatIsAskedFor) {
+  std::vector<Record> records = tiles(12);
+  for (Record r : tiles(12)) r.layouts = "plain -> plain", records.push_back(r);
+  for (Record r : tiles(12)) r.conditions.codegen = "LLVM 21", records.push_back(r);
+  records.push_back(measured("conv2d_winograd m=2 vectors=1", 40));
+  records.push_back(measured("conv2d_winograd m=4 vectors=1", 30));
+  const PrunePlan plan = plan_prune(records, {});
+  EXPECT_THAT(plan.ids, SizeIs(3U * 4 + 1));
+  EXPECT_TRUE(plan.ids.contains(records[36].id()));
+  EXPECT_FALSE(plan.ids.contains(records[37].id()));
+}
+
+// What a filter leaves out still bars schedules and still has its place among the best.
+TEST(Prune, AFilterOnlySaysWhatMayGo) {
+  std::vector<Record> records = tiles(10);
+  for (Record& r : records) r.network = "vgg16";
+  records[8].network = records[9].network = "resnet18";
+  records.push_back(failed(Status::wrong, schedule(1)));
+  EXPECT_THAT(plan_prune(records, {}).ids, UnorderedElementsAre(records[0].id(), records[9].id()));
+  EXPECT_THAT(plan_prune(records, {}, {.network = "resnet18"}).ids, UnorderedElementsAre(records[9].id()));
+  EXPECT_THAT(plan_prune(records, {}, {.status = Status::ok}).ids,
+              UnorderedElementsAre(records[0].id(), records[9].id()));
+}
+
+TEST(Prune, WhatHasNoDateIsBeforeNone) {
+  std::vector<Record> records = tiles(9);
+  records[8].conditions.date.clear();
+  EXPECT_THAT(plan_prune(records, {}).ids, SizeIs(1));
+  EXPECT_THAT(plan_prune(records, {.before = "2030-01-01"}).ids, IsEmpty());
+}
+
+TEST(Prune, DatesAreOfTheCalendar) {
+  for (const char* date :
+       {"2026-03-01", "2024-02-29", "2026-03-01T23:59", "2026-03-01T12:00:00", "2026-03-01T12:00:00Z"})
+    EXPECT_NO_THROW(check_date("--before", date)) << date;
+  for (const char* date :
+       {"yesterday", "", "2026", "2026-3-1", "2026-02-29", "2026-13-01", "2026-00-10", "01.03.2026", "2026-03-01 12:00",
+        "2026-03-01T24:00", "2026-03-01T12:60", "2026-03-01T12:00:00+1", "2026-03-01T"}) {
+    EXPECT_EQ(
+        error_of([&] { check_date("--before", date); }),
+        fmt::format("--before {}: expected a date such as 2026-03-01, or with a time 2026-03-01T12:00:00Z", date));
+  }
+}
+
+TEST(Verify, WhatANewerVersionMadeIsNotDamaged) {
+  const ScratchFolder folder;
+  const auto file = folder.path() / "records.jsonl";
+  std::ofstream(file) << to_line(measured(schedule(1), 1)) << "\n"
+                      << R"({"kilter_record": 3, "problem": "p", "schedule": "s"})" << "\n";
+  const Verification v = verify(*Store::open(file, Store::Mode::read));
+  EXPECT_EQ(v.sound, 1U);
+  EXPECT_THAT(v.damaged, IsEmpty());
+  EXPECT_THAT(v.unreadable,
+              ElementsAre(HasSubstr("line 2: skipped: record of version 3; this program reads versions")));
 }
 
 TEST(Verify, FindsWhatCannotBeRead) {

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "samples.h"
 
 namespace kilter::tune {
@@ -137,12 +139,60 @@ TEST(Match, WhatIsTooFarDoesNotAnswer) {
   EXPECT_FALSE(answers([](Record& r) { r = failed(Status::timeout, kA); }));
 }
 
+TEST(Match, ImportedRecordsAreCounted) {
+  Record mapped = measured(kA, 1, "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32");
+  mapped.source = "tvm v0.1", mapped.conditions.target = "llvm", mapped.conditions.device = "",
+  mapped.conditions.threads = 0;
+  Record foreign = mapped, crashed = failed(Status::crash, kA);
+  foreign.schedule = "tvm: something", crashed.source = "tvm v0.1";
+  const Matcher matcher({mapped, mapped, foreign, crashed, measured(kB, 2)});
+  EXPECT_THAT(schedules_of(matcher.matches(here())), ElementsAre(kB));
+  EXPECT_EQ(matcher.imported(kConv), 2) << "whatever the epilogue";
+  EXPECT_EQ(matcher.imported("conv2d n1 c64 h56 w56 k32 r3 s3 pad1 f32"), 0);
+  EXPECT_EQ(imported_text(0), "");
+  EXPECT_EQ(
+      imported_text(1),
+      "1 imported record of these problems not used: other systems did not measure them against Kilter's default");
+}
+
 TEST(Match, PairedRatiosBeatMilliseconds) {
   // Another sitting, on a slower clock: more milliseconds, but measured to be faster than the default.
   EXPECT_EQ(Matcher({measured(kB, 1), paired(kA, 2, 0.9)}).best(here())->record.schedule, kA);
   EXPECT_EQ(Matcher({paired(kB, 1, 0.95), paired(kA, 2, 0.9)}).best(here())->record.schedule, kA);
   // A ratio that says slower is no recommendation.
   EXPECT_EQ(Matcher({measured(kB, 1), paired(kA, 2, 1.1)}).best(here())->record.schedule, kB);
+}
+
+TEST(Match, RatiosAreOverTheDefaultOfNow) {
+  Query query = here();
+  query.fallback = kA;  // what was measured here is over kB, the default of before
+  const char* fast = "map item=1";
+  const auto ratio = [&](const std::vector<Record>& records, const std::string& schedule) {
+    const auto all = Matcher(records).matches(query);
+    const auto it = std::ranges::find_if(all, [&](const Match& m) { return m.record.schedule == schedule; });
+    return it == all.end() ? std::nullopt : it->ratio;
+  };
+  const auto converted = ratio({paired(fast, 1, 0.9), paired(kA, 1, 1.2)}, fast);
+  ASSERT_TRUE(converted);
+  EXPECT_DOUBLE_EQ(converted->value, 0.75);
+  EXPECT_NEAR(converted->high, 0.75 * (1 + 0.01 * std::sqrt(2)), 1e-3) << "both intervals count";
+  EXPECT_DOUBLE_EQ(ratio({paired(kA, 1, 1.2)}, kA)->value, 1) << "the default itself";
+  EXPECT_FALSE(ratio({paired(fast, 1, 0.9)}, fast)) << "nothing relates the two defaults";
+  // A ratio that is not known promises nothing: the shorter time goes first, as without ratios.
+  EXPECT_EQ(Matcher({paired(fast, 2, 0.5), measured(kA, 1)}).best(query)->record.schedule, kA);
+  // Another problem has a default of its own.
+  Record near = paired(fast, 1, 0.9);
+  near.problem = "conv2d n1 c64 h56 w56 k128 r3 s3 pad1 f32 +bias +relu";
+  EXPECT_DOUBLE_EQ(ratio({near}, fast)->value, 0.9);
+  query.fallback = "";
+  EXPECT_DOUBLE_EQ(ratio({paired(fast, 1, 0.9), paired(kA, 1, 1.2)}, fast)->value, 0.9) << "any default";
+}
+
+TEST(Match, OnlyThoseThatAreTakenCount) {
+  std::vector<Record> records{measured(kB, 9)};
+  for (int i = 1; i < 10; ++i) records.push_back(measured("map item=" + std::to_string(i), i));
+  const auto all = Matcher(records).matches(here(), 1, [](const Match& m) { return m.record.schedule == kB; });
+  EXPECT_THAT(schedules_of(all), ElementsAre(kB));
 }
 
 TEST(Match, OneLuckyMeasurementDoesNotWin) {
@@ -168,6 +218,23 @@ TEST(Match, WhatWasEverWrongIsNeverTaken) {
     bad.conditions.target = "haswell";
     EXPECT_EQ(Matcher({measured(kA, 1), bad}).best(here())->record.schedule, kA);
   }
+}
+
+TEST(Match, BarringARecordBarsItsScheduleForItsProblem) {
+  Record siblings = measured(kA, 2),
+         elsewhere = measured(kA, 1, "conv2d n1 c64 h56 w56 k128 r3 s3 pad1 f32 +bias +relu");
+  siblings.conditions.threads = 2;
+  std::vector<Record> records{measured(kA, 1), siblings, measured(kB, 3), elsewhere, failed(Status::crash, kB)};
+  const Record named = records[0];
+  bar(records, named, "--forbid record:1a2b3c");
+  const Matcher matcher(records);
+  EXPECT_THAT(matcher.matches(here()), IsEmpty())
+      << "neither siblings nor near shapes have it, and what failed stays so";
+  EXPECT_TRUE(matcher.barred(named.problem, "znver5", kA) && matcher.barred(named.problem, "znver5", kB));
+  EXPECT_FALSE(matcher.barred(elsewhere.problem, "znver5", kA));
+  EXPECT_EQ(records[1].error, "--forbid record:1a2b3c");
+  EXPECT_EQ(records[2].status, Status::ok);
+  EXPECT_EQ(records[4].status, Status::crash);
 }
 
 TEST(Match, AnswersTheNextWhenTheFirstDoesNotFit) {

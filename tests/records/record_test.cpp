@@ -73,6 +73,22 @@ TEST(Record, ConditionsThatHoldTheirDefaultAreNotWritten) {
   EXPECT_EQ(record_from_json(json).conditions.threads, 1);
 }
 
+// A later version adds a condition, which its ids cover: the record is sound here, too, and is given on as it was.
+TEST(Record, ConditionsOfLaterVersionsAreKept) {
+  nlohmann::json json = to_json(measured("x", 1));
+  json["conditions"]["cooling"] = "water";
+  json.erase("id");
+  const Record later = record_from_json(json);
+  EXPECT_EQ(later.conditions.threads, 1);
+  EXPECT_NE(later.id(), measured("x", 1).id());
+  const std::string line = to_line(later);
+  EXPECT_THAT(line, HasSubstr(R"("cooling":"water")"));
+  EXPECT_EQ(to_line(record_from_line(line)), line);
+  std::string changed = line;
+  changed.replace(changed.find("water"), 5, "vodka");
+  EXPECT_THAT(error_of([&] { record_from_line(changed); }), HasSubstr("it was changed or damaged"));
+}
+
 TEST(Record, ErrorsSayWhatIsWrong) {
   const auto refused = [](auto change) {
     nlohmann::json json = to_json(full());

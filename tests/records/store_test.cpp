@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "../base/scratch_folder.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "samples.h"
+#include "tune/records/import.h"
 
 namespace kilter::tune {
 namespace {
@@ -88,6 +90,26 @@ TEST_P(StoreTest, FiltersAndRemoves) {
   EXPECT_EQ(count({}), 4U);
 }
 
+/// As a later version writes it, with a condition that is not known here.
+Record later(int i) {
+  nlohmann::json json = to_json(numbered(i));
+  json["conditions"]["cooling"] = "water";
+  json.erase("id");
+  return record_from_json(json);
+}
+
+TEST_P(StoreTest, ConditionsOfLaterVersionsAreKept) {
+  write()->append(std::vector<Record>{numbered(1), later(2), later(3)});
+  const Reading reading = read()->read();
+  EXPECT_THAT(reading.damaged, IsEmpty());
+  ASSERT_THAT(reading.records, SizeIs(3));
+  EXPECT_EQ(to_line(reading.records[1]), to_line(later(2)));
+  EXPECT_THAT(to_line(reading.records[1]), HasSubstr(R"("cooling":"water")"));
+  EXPECT_EQ(write()->append(reading.records), 0);
+  EXPECT_EQ(write()->remove({later(2).id()}), 1);
+  EXPECT_THAT(read()->read().records, SizeIs(2));
+}
+
 TEST_P(StoreTest, RefusesRecordsThatAreNone) {
   const auto store = write();
   std::vector<Record> all{numbered(1), numbered(2)};
@@ -97,7 +119,12 @@ TEST_P(StoreTest, RefusesRecordsThatAreNone) {
 }
 
 TEST_P(StoreTest, AMissingFileAndAFolderAreToldApart) {
-  EXPECT_THAT(error_of([&] { read(); }), HasSubstr(": no such file; `kilter records import`"));
+  const std::string name = file().string();
+  EXPECT_EQ(
+      error_of([&] { read(); }),
+      fmt::format("records {}: no such file; `kilter tune MODEL --records {}` measures and makes it, `kilter records "
+                  "import` brings records from elsewhere, or give another with --records FILE",
+                  name, name));
   std::filesystem::create_directories(file());
   EXPECT_THAT(error_of([&] { write(); }), HasSubstr("it is a directory; expected a database"));
 }
@@ -137,7 +164,8 @@ TEST(JsonStore, ALineOfANewerVersionIsToldAndSkipped) {
   std::ofstream(file) << to_line(numbered(1)) << "\n" << newer.dump() << "\n" << to_line(numbered(3)) << "\n";
   const auto store = Store::open(file, Store::Mode::write);
   EXPECT_THAT(store->read().records, SizeIs(2));
-  EXPECT_THAT(store->read().damaged,
+  EXPECT_THAT(store->read().damaged, IsEmpty());
+  EXPECT_THAT(store->read().newer,
               ElementsAre(HasSubstr("records.jsonl: line 2: skipped: record of version 3; this program reads versions "
                                     "1 to 2: use a newer one")));
   EXPECT_EQ(store->append(numbered(4, 1)), 1);
@@ -240,14 +268,19 @@ TEST(SqliteStore, Version1IsReadAsItIsAndMigratedForWriting) {
 TEST(SqliteStore, ANewerVersionIsReadButNotWritten) {
   const ScratchFolder folder;
   const auto file = folder.path() / "new.db";
-  Store::open(file, Store::Mode::write)->append(numbered(0, 5));
-  run_sql(file, "ALTER TABLE records ADD COLUMN joules REAL; PRAGMA user_version = 3");
+  Store::open(file, Store::Mode::write)->append(std::vector<Record>{numbered(0), numbered(1), later(2), later(3)});
+  // A column that its ids cover: what they are made of is not all seen here.
+  run_sql(file,
+          "ALTER TABLE records ADD COLUMN joules REAL;"
+          "UPDATE records SET joules = 3, id = 'f' || substr(id, 2) WHERE seq = 2;"
+          "UPDATE records SET samples = 'damaged' WHERE seq = 4; PRAGMA user_version = 3");
   EXPECT_THAT(
       error_of([&] { Store::open(file, Store::Mode::write); }),
       HasSubstr("new.db: made by a newer version of Kilter (schema 3, this program writes 2); nothing was changed: "
                 "use that version, or another file with --records FILE"));
   const auto store = Store::open(file, Store::Mode::read);
-  EXPECT_THAT(store->read().records, SizeIs(5));
+  EXPECT_EQ(nodes_of(store->read().records), (std::set<std::string>{"0", "1", "2"}));
+  EXPECT_THAT(store->read().damaged, ElementsAre(HasSubstr("row 4: skipped: 'samples_ms' is not JSON")));
   EXPECT_THAT(store->notices(), ElementsAre(HasSubstr("it is read as far as it is understood, not written")));
   run_sql(file, "ALTER TABLE records RENAME COLUMN samples TO times");
   EXPECT_THAT(error_of([&] { Store::open(file, Store::Mode::read); }), HasSubstr("made by a newer version"));
@@ -257,7 +290,11 @@ TEST(SqliteStore, OtherFilesAreRefused) {
   const ScratchFolder folder;
   const auto text = folder.path() / "log.db", other = folder.path() / "other.db";
   std::ofstream(text) << "not a database, but long enough to have had the header of one: " << std::string(200, '.');
-  EXPECT_THAT(error_of([&] { Store::open(text, Store::Mode::write); }), HasSubstr("log.db: no SQLite database; text"));
+  EXPECT_THAT(error_of([&] { Store::open(text, Store::Mode::write); }),
+              HasSubstr("log.db: it does not begin as an SQLite database does"));
+  std::filesystem::rename(text, folder.path() / "log.txt");
+  EXPECT_THAT(error_of([&] { Store::open(folder.path() / "log.txt", Store::Mode::write); }),
+              HasSubstr("log.txt: no SQLite database; text with records is read by `kilter records import "));
   run_sql(other, "CREATE TABLE things(a)");
   for (const auto mode : {Store::Mode::read, Store::Mode::write}) {
     EXPECT_THAT(error_of([&] { Store::open(other, mode); }),
@@ -285,6 +322,27 @@ TEST(SqliteStore, ADamagedFileIsToldAndItsSoundPartSaved) {
   EXPECT_THAT(reading.damaged.back(), testing::AllOf(HasSubstr("rows after"), HasSubstr("cannot be read")));
 }
 
+TEST(SqliteStore, WhereTheFirstBytesAreDestroyedThatIsSaid) {
+  const ScratchFolder folder;
+  for (const char* name : {"hurt.db", "hurt.records"}) {
+    const auto file = folder.path() / name;
+    Store::open(file, Store::Mode::write)->append(numbered(0, 40));
+    std::fstream(file, std::ios::binary | std::ios::in | std::ios::out) << std::string(100, '\xa5');
+    if (file.extension() != ".db") std::ofstream(file.string() + "-wal") << "x";
+    const std::string words = fmt::format(
+        "records {}: it does not begin as an SQLite database does: its header is damaged, or it never was one. Put a "
+        "copy back, or move it away with what is beside it ({}-wal), and tune again; text with records is read by "
+        "`kilter records import {}`",
+        file.string(), name, file.string());
+    EXPECT_EQ(error_of([&] { import_file(file, parse_target("znver4")); }), words);
+    for (const auto mode : {Store::Mode::read, Store::Mode::write})
+      EXPECT_EQ(error_of([&] { Store::open(file, mode)->append(numbered(50)); }), words);
+  }
+  // Text that has a database's name is read all the same.
+  std::ofstream(folder.path() / "log.db") << to_line(numbered(1)) << "\n";
+  EXPECT_THAT(import_file(folder.path() / "log.db", parse_target("znver4")).entries, SizeIs(1));
+}
+
 TEST(SqliteStore, ADamagedHeaderIsOneLine) {
   const ScratchFolder folder;
   const auto file = folder.path() / "hurt.db";
@@ -299,23 +357,66 @@ TEST(SqliteStore, ADamagedHeaderIsOneLine) {
   EXPECT_EQ(message.find('\n'), std::string::npos);
 }
 
-TEST(SqliteStore, IsReadWhereNothingCanBeWritten) {
-  const ScratchFolder folder;
-  const auto inside = folder.path() / "fixed";
-  std::filesystem::create_directories(inside);
-  Store::open(inside / "records.db", Store::Mode::write)->append(numbered(0, 5));
-  // Root may write everywhere: the reader is somebody else.
+/// What somebody else than root, who may write everywhere, makes of the file where nothing can be written.
+int in_a_fixed_folder(const std::filesystem::path& file, const std::function<int()>& action) {
   using std::filesystem::perms;
   const perms look = perms::owner_read | perms::owner_exec | perms::others_read | perms::others_exec;
-  std::filesystem::permissions(folder.path(), look | perms::owner_write);
-  std::filesystem::permissions(inside / "records.db", perms::owner_read | perms::others_read);
-  std::filesystem::permissions(inside, look);
+  const std::filesystem::path folder = file.parent_path();
+  std::filesystem::permissions(folder.parent_path(), look | perms::owner_write);
+  for (const auto& one : std::filesystem::directory_iterator(folder))
+    std::filesystem::permissions(one.path(), perms::owner_read | perms::others_read);
+  std::filesystem::permissions(folder, look);
   const int code = finish(start([&] {
     if (geteuid() == 0 && (setgroups(0, nullptr) != 0 || setgid(65534) != 0 || setuid(65534) != 0)) return 99;
-    return static_cast<int>(Store::open(inside / "records.db", Store::Mode::read)->read().records.size());
+    return action();
   }));
-  std::filesystem::permissions(inside, perms::owner_all);
-  EXPECT_EQ(code, 5);
+  std::filesystem::permissions(folder, perms::owner_all);
+  return code;
+}
+
+TEST(SqliteStore, IsReadWhereNothingCanBeWritten) {
+  const ScratchFolder folder;
+  const auto file = folder.path() / "fixed" / "records.db";
+  std::filesystem::create_directories(file.parent_path());
+  Store::open(file, Store::Mode::write)->append(numbered(0, 5));
+  EXPECT_EQ(in_a_fixed_folder(file,
+                              [&] {
+                                const auto store = Store::open(file, Store::Mode::read);
+                                return store->notices().empty() ? static_cast<int>(store->read().records.size()) : 50;
+                              }),
+            5);
+}
+
+TEST(SqliteStore, WhatAStoppedWriterLeftIsToldWhereItCannotBeRead) {
+  const ScratchFolder folder;
+  const auto file = folder.path() / "fixed" / "records.db";
+  std::filesystem::create_directories(file.parent_path());
+  const pid_t writer = start([&] {
+    const auto store = Store::open(file, Store::Mode::write);
+    store->append(numbered(0, 5));
+    _exit(0);
+    return 1;
+  });
+  ASSERT_EQ(finish(writer), 0);
+  ASSERT_GT(std::filesystem::file_size(file.string() + "-wal"), 0U);
+  std::filesystem::remove(file.string() + "-shm");
+  const auto told = [&] {
+    const auto store = Store::open(file, Store::Mode::read);
+    if (!store->read().records.empty()) return 1;
+    const std::string words = fmt::format(
+        "records {}: records of a writer that was stopped are in {}-wal and are left out, as nothing can be written "
+        "here: copy both files to a folder of your own and give --records the copy",
+        file.string(), file.string());
+    return store->notices() == std::vector{words} ? 0 : 2;
+  };
+  EXPECT_EQ(in_a_fixed_folder(file, told), 0);
+  // As it says: where something can be written they are there.
+  const auto copy = folder.path() / "copy.db";
+  std::filesystem::copy(file, copy);
+  std::filesystem::copy(file.string() + "-wal", copy.string() + "-wal");
+  std::filesystem::permissions(copy, std::filesystem::perms::owner_all);
+  std::filesystem::permissions(copy.string() + "-wal", std::filesystem::perms::owner_all);
+  EXPECT_THAT(Store::open(copy, Store::Mode::read)->read().records, SizeIs(5));
 }
 
 TEST(Store, DefaultFileFollowsTheEnvironment) {

@@ -3,11 +3,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
+#include <functional>
 #include <map>
 #include <set>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "tune/records/scan.h"
 
 namespace kilter::tune {
@@ -21,6 +24,22 @@ bool is_kilter_line(const nlohmann::json& json) {
 std::string shortened(const std::string& text) {
   constexpr size_t kShown = 60;
   return text.size() <= kShown ? text : text.substr(0, kShown) + "...";
+}
+
+/// The text with N for each number of its own.
+std::string without_numbers(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool begins =
+        std::isdigit(static_cast<unsigned char>(text[i])) != 0 && (i == 0 || text[i - 1] == '=' || text[i - 1] == ' ');
+    if (!begins) {
+      out += text[i];
+      continue;
+    }
+    out += 'N';
+    i = std::min(text.find_first_not_of("0123456789", i), text.size()) - 1;
+  }
+  return out;
 }
 
 Entry entry_of(const Found& found, const Target& target) {
@@ -37,6 +56,70 @@ Entry entry_of(const Found& found, const Target& target) {
   return entry;
 }
 
+class TextImport {
+ public:
+  TextImport(std::string_view text, const std::string& name, const Target& target)
+      : text_(text), name_(name), target_(target) {}
+
+  Imported run() {
+    for (const Found& found : scan_records(text_)) take(found);
+    add_unread_lines();
+    for (auto& [line, words] : damaged_) out_.damaged.push_back(std::move(words));
+    return std::move(out_);
+  }
+
+ private:
+  void take(const Found& found) {
+    const bool own = is_kilter_line(found.json);
+    if (found.json.is_discarded()) {
+      told(found);
+      return damage(found.line, fmt::format("damaged: {}", shortened(found.text)));
+    }
+    if (!own && !is_tvm_line(found.json)) return;  // a part of a damaged one
+    told(found);
+    own_ += own ? 1 : 0;
+    try {
+      out_.entries.push_back(entry_of(found, target_));
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::unsupported) return damage(found.line, e.message());
+      if (!own) ++out_.refused_for[without_numbers(e.message())];
+      (own ? out_.newer : out_.refused).push_back(words(found.line, e.message()));
+    }
+  }
+
+  /// Prose between records is nobody's business, but a file of Kilter's lines has none.
+  void add_unread_lines() {
+    const std::vector<std::string_view> lines = split(text_, '\n');
+    const auto filled = std::ranges::count_if(lines, [](std::string_view line) { return !trim(line).empty(); });
+    if (own_ == 0 || (2 * own_ < filled && !is_json_lines(name_))) return;
+    for (size_t i = 0; i < lines.size(); ++i) {
+      const auto number = static_cast<int64_t>(i) + 1;
+      const std::string_view line = trim(lines[i]);
+      const bool content = line.find_first_not_of("[],") != std::string_view::npos;  // else of a list of records
+      if (content && !told_.contains(number))
+        damage(number, fmt::format("no record: {}", shortened(std::string(line))));
+    }
+  }
+
+  /// All lines of it.
+  void told(const Found& found) {
+    const auto more = std::ranges::count(found.text, '\n');
+    for (int64_t line = found.line; line <= found.line + more; ++line) told_.insert(line);
+  }
+  void damage(int64_t line, const std::string& why) { damaged_.emplace(line, words(line, why)); }
+  std::string words(int64_t line, const std::string& why) const {
+    return fmt::format("{}: line {}: skipped: {}", name_, line, why);
+  }
+
+  std::string_view text_;
+  const std::string& name_;
+  const Target& target_;
+  Imported out_;
+  std::multimap<int64_t, std::string> damaged_;  ///< by line
+  std::set<int64_t> told_;                       ///< lines of which something was said or taken
+  int64_t own_ = 0;                              ///< Kilter's records
+};
+
 }  // namespace
 
 std::vector<Record> Imported::records() const {
@@ -52,29 +135,24 @@ size_t Imported::distinct() const {
 }
 
 Imported import_text(std::string_view text, const std::string& name, const Target& target) {
+  return TextImport(text, name, target).run();
+}
+
+Imported import_store(const std::filesystem::path& file) {
+  const auto store = Store::open(file, Store::Mode::read);
+  Reading reading = store->read();
   Imported out;
-  for (const Found& found : scan_records(text)) {
-    if (found.json.is_discarded()) {
-      out.damaged.push_back(fmt::format("{}: line {}: skipped: damaged: {}", name, found.line, shortened(found.text)));
-      continue;
-    }
-    if (!is_kilter_line(found.json) && !is_tvm_line(found.json)) continue;  // a part of a damaged one
-    try {
-      out.entries.push_back(entry_of(found, target));
-    } catch (const Error& e) {
-      auto& list = e.kind() == ErrorKind::unsupported ? out.refused : out.damaged;
-      list.push_back(fmt::format("{}: line {}: skipped: {}", name, found.line, e.message()));
-    }
-  }
+  out.notices = store->notices();
+  for (Record& r : reading.records) out.entries.push_back({std::move(r), 0, std::nullopt, {}});
+  out.damaged = std::move(reading.damaged), out.newer = std::move(reading.newer);
   return out;
 }
 
 Imported import_file(const std::filesystem::path& file, const Target& target) {
-  if (!is_database(file)) return import_text(read_file(file), file.string(), target);
-  Imported out;
-  Reading reading = Store::open(file, Store::Mode::read)->read();
-  for (Record& r : reading.records) out.entries.push_back({std::move(r), 0, std::nullopt, {}});
-  out.damaged = std::move(reading.damaged);
+  if (is_database(file)) return import_store(file);
+  const std::string text = read_file(file);
+  Imported out = import_text(text, file.string(), target);
+  if (out.entries.empty() && !text.empty() && should_be_database(file)) fail_damaged_header(file);
   return out;
 }
 
@@ -119,6 +197,16 @@ std::vector<std::string> summary(const Imported& imported) {
                                   plan.size(), fmt::join(layers, ",")));
   }
   return lines;
+}
+
+std::vector<std::pair<std::string, size_t>> reasons(const Imported& imported) {
+  std::map<std::string, size_t> counts = imported.refused_for;
+  for (const Entry& e : imported.entries) {
+    for (const std::string& note : e.notes) ++counts[without_numbers(note)];
+  }
+  std::vector<std::pair<std::string, size_t>> all(counts.begin(), counts.end());
+  std::ranges::stable_sort(all, std::greater<>(), [](const auto& reason) { return reason.second; });
+  return all;
 }
 
 int64_t add_missing(Store& store, const std::vector<Record>& records) {

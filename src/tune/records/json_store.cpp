@@ -70,7 +70,8 @@ class JsonStore : public Store {
         Record record = record_from_line(line);
         if (filter.admits(record) && ids.insert(record.id()).second) reading.records.push_back(std::move(record));
       } catch (const Error& e) {
-        reading.damaged.push_back(fmt::format("{}: line {}: skipped: {}", file_.string(), number, e.message()));
+        auto& list = e.kind() == ErrorKind::unsupported ? reading.newer : reading.damaged;
+        list.push_back(fmt::format("{}: line {}: skipped: {}", file_.string(), number, e.message()));
       }
     });
     return reading;

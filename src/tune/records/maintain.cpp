@@ -6,6 +6,8 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/text.h"
+#include "measure/conditions.h"
 #include "schedule/problem.h"
 #include "schedule/schedule.h"
 #include "tune/records/match.h"
@@ -38,24 +40,46 @@ std::string problem_fault(const std::string& problem) {
 
 }  // namespace
 
-PrunePlan plan_prune(std::span<const Record> records, const PruneOptions& options) {
-  using Key = std::tuple<std::string, std::string, std::string, int>;
-  const auto key_of = [](const Record& r) {
-    return Key{r.problem, r.conditions.target, r.conditions.device, r.conditions.threads};
-  };
-  std::map<Key, std::vector<const Record*>> groups;
+void check_date(std::string_view option, const std::string& date) {
+  if (second_of(date)) return;
+  fail(ErrorKind::usage, "{} {}: expected a date such as 2026-03-01, or with a time 2026-03-01T12:00:00Z", option,
+       date);
+}
+
+namespace {
+
+/// What competes for the places that are kept.
+using PruneKey = std::tuple<std::string, std::string, std::string, std::string, int, std::string>;
+PruneKey key_of(const Record& r) {
+  const Conditions& c = r.conditions;
+  return {r.problem, r.layouts, c.target, c.device, c.threads, c.codegen};
+}
+
+/// The best, and what the graph tuner also looks at: the best of each template.
+std::set<std::string> schedules_kept(const std::vector<const Record*>& best_first, size_t keep) {
+  std::set<std::string> kept, templates;
+  for (size_t i = 0; i < best_first.size(); ++i) {
+    const std::string& schedule = best_first[i]->schedule;
+    const bool first = best_first[i]->mapped() && templates.insert(schedule.substr(0, schedule.find(' '))).second;
+    if (i < keep || (first && keep > 0)) kept.insert(schedule);
+  }
+  return kept;
+}
+
+}  // namespace
+
+PrunePlan plan_prune(std::span<const Record> records, const PruneOptions& options, const Filter& may_go) {
+  std::map<PruneKey, std::vector<const Record*>> groups;
   for (const Record& r : records) groups[key_of(r)].push_back(&r);
   const Barred barred(records);
-  std::map<Key, std::set<std::string>> best;
-  for (const auto& [key, group] : groups) {
-    const std::vector<const Record*> all = ranked(group, barred);
-    for (size_t i = 0; i < std::min(options.keep, all.size()); ++i) best[key].insert(all[i]->schedule);
-  }
+  std::map<PruneKey, std::set<std::string>> best;
+  for (const auto& [key, group] : groups) best[key] = schedules_kept(ranked(group, barred), options.keep);
   PrunePlan plan;
   for (const Record& r : records) {
     const bool ok = r.status == Status::ok;
-    const bool stays = (ok ? best[key_of(r)].contains(r.schedule) : !options.drop_failures) ||
-                       (!options.before.empty() && r.conditions.date >= options.before);
+    const std::string& date = r.conditions.date;  // empty: not known to be before anything
+    const bool stays = (ok ? best[key_of(r)].contains(r.schedule) : !options.drop_failures) || !may_go.admits(r) ||
+                       (!options.before.empty() && (date.empty() || date >= options.before));
     if (stays) {
       ++plan.kept;
     } else {
@@ -71,7 +95,7 @@ Verification verify(Store& store, const std::function<void(size_t, size_t)>& pro
   for (const std::string& fault : store.check_file())
     out.file.push_back(fmt::format("{}: {}", store.file().string(), fault));
   Reading reading = store.read();
-  out.damaged = std::move(reading.damaged);
+  out.damaged = std::move(reading.damaged), out.unreadable = std::move(reading.newer);
   std::map<std::string, std::string> problems, schedules;  // faults by text: many records share them
   size_t done = 0;
   for (const Record& r : reading.records) {
@@ -82,7 +106,7 @@ Verification verify(Store& store, const std::function<void(size_t, size_t)>& pro
     if (fault.empty()) {
       ++out.sound;
     } else {
-      out.unreadable.push_back(fmt::format("record {}: {}", r.id().substr(0, 12), fault));
+      out.unreadable.push_back(fmt::format("record {}: {}", r.id().substr(0, kShownDigits), fault));
     }
   }
   return out;

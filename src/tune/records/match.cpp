@@ -35,16 +35,43 @@ std::string family_of(std::string_view fingerprint) {
   return family;
 }
 
+/// A record with its time over the default's.
+struct Judged {
+  const Record* record;
+  std::optional<Ratio> ratio;
+};
+
 /// Order of the candidates of one set of conditions: paired ratios below 1, then times.
-std::pair<int, double> key(const Record& r) {
+std::pair<int, double> key(const Judged& j) {
   // The end of the interval that is certain: few samples are wide, so that a lucky one does not win.
-  if (r.versus && r.versus->ratio.value < 1) return {0, r.versus->ratio.high};
-  if (!r.samples_ms.empty()) return {1, r.ms()};
-  return {2, r.versus ? r.versus->ratio.value : 0};
+  if (j.ratio && j.ratio->value < 1) return {0, j.ratio->high};
+  if (!j.record->samples_ms.empty()) return {1, j.record->ms()};
+  return {2, j.ratio ? j.ratio->value : 0};
 }
 
-std::string count_text(int threads) {
-  return threads == 0 ? "an unknown number of threads" : fmt::format("{} thread{}", threads, threads == 1 ? "" : "s");
+/// A strict order.
+bool better(const Judged& a, const Judged& b) {
+  const auto ka = key(a), kb = key(b);
+  if (ka != kb) return ka < kb;
+  if (a.record->conditions.date != b.record->conditions.date)
+    return a.record->conditions.date > b.record->conditions.date;
+  return a.record->schedule < b.record->schedule;
+}
+
+/// The measurement of one schedule that counts.
+Judged counting(std::vector<Judged> same) {
+  // A measurement in pairs says more than any without.
+  const bool paired = std::any_of(same.begin(), same.end(), [](const Judged& j) { return j.ratio.has_value(); });
+  if (paired) std::erase_if(same, [](const Judged& j) { return !j.ratio; });
+  // One that has far more samples than the others, as the races of whole networks have, says more than they do.
+  const auto size = [](const Judged& j) { return j.record->samples_ms.size(); };
+  const Judged most =
+      *std::max_element(same.begin(), same.end(), [&](const Judged& a, const Judged& b) { return size(a) < size(b); });
+  const bool race = std::all_of(same.begin(), same.end(),
+                                [&](const Judged& j) { return j.record == most.record || 2 * size(j) <= size(most); });
+  if (race) return most;
+  std::sort(same.begin(), same.end(), better);
+  return same[same.size() / 2];
 }
 
 std::string difference_text(Distance distance, const Record& r, const Query& q) {
@@ -62,7 +89,7 @@ std::string difference_text(Distance distance, const Record& r, const Query& q) 
     case Distance::family:
       return fmt::format("tuned on {}, used on {}", known(r.conditions.device), q.device);
     case Distance::threads:
-      return fmt::format("tuned at {}, used at {}", count_text(r.conditions.threads), q.threads);
+      return fmt::format("tuned at {}, used at {}", threads_text(r.conditions.threads), q.threads);
     case Distance::shape:
       return fmt::format("tuned for {}", anchor_of(r.problem));
   }
@@ -87,6 +114,10 @@ std::string words_of(const Match& match, const Query& query) {
 
 }  // namespace
 
+std::string threads_text(int threads) {
+  return threads == 0 ? "an unknown number of threads" : fmt::format("{} thread{}", threads, threads == 1 ? "" : "s");
+}
+
 std::span<const DistanceRow> all_distances() { return kRows; }
 
 std::string_view name(Distance distance) { return kRows.at(static_cast<size_t>(distance)).name; }
@@ -94,13 +125,6 @@ std::string_view name(Distance distance) { return kRows.at(static_cast<size_t>(d
 bool same_family(std::string_view a, std::string_view b) {
   const std::string family = family_of(a);
   return a == b || (!family.empty() && family == family_of(b));
-}
-
-bool better(const Record& a, const Record& b) {
-  const auto ka = key(a), kb = key(b);
-  if (ka != kb) return ka < kb;
-  if (a.conditions.date != b.conditions.date) return a.conditions.date > b.conditions.date;
-  return a.schedule < b.schedule;
 }
 
 Barred::Barred(std::span<const Record> records) {
@@ -114,33 +138,28 @@ bool Barred::holds(const std::string& problem, const std::string& target, const 
   return all_.contains({problem, target, schedule});
 }
 
-std::vector<const Record*> ranked(std::span<const Record* const> records, const Barred& barred) {
-  std::map<std::string, std::vector<const Record*>> by_schedule;
+void bar(std::vector<Record>& records, const Record& named, const std::string& reason) {
+  const std::string problem = named.problem, target = named.conditions.target, schedule = named.schedule;
+  for (Record& r : records) {
+    if (r.status != Status::ok || r.problem != problem || r.conditions.target != target || r.schedule != schedule)
+      continue;
+    r.status = Status::wrong, r.error = reason;  // what every reader of records keeps away from
+    r.samples_ms.clear(), r.versus.reset();
+  }
+}
+
+std::vector<const Record*> ranked(std::span<const Record* const> records, const Barred& barred,
+                                  const OverDefault& over) {
+  std::map<std::string, std::vector<Judged>> by_schedule;
   for (const Record* r : records) {
     if (r->status != Status::ok || barred.holds(r->problem, r->conditions.target, r->schedule)) continue;
-    by_schedule[r->schedule].push_back(r);
+    by_schedule[r->schedule].push_back({r, over.of(*r)});
   }
-  const auto order = [](const Record* a, const Record* b) { return better(*a, *b); };
+  std::vector<Judged> best;
+  for (auto& [schedule, same] : by_schedule) best.push_back(counting(std::move(same)));
+  std::sort(best.begin(), best.end(), better);
   std::vector<const Record*> all;
-  for (auto& [schedule, same] : by_schedule) {
-    // A measurement in pairs says more than any without.
-    const bool paired = std::any_of(same.begin(), same.end(), [](const Record* r) { return r->versus.has_value(); });
-    if (paired) std::erase_if(same, [](const Record* r) { return !r->versus.has_value(); });
-    // One that has far more samples than the others, as the races of whole networks have, says more than they do.
-    const auto most = std::max_element(same.begin(), same.end(), [](const Record* a, const Record* b) {
-      return a->samples_ms.size() < b->samples_ms.size();
-    });
-    const bool race = std::all_of(same.begin(), same.end(), [&](const Record* r) {
-      return r == *most || 2 * r->samples_ms.size() <= (*most)->samples_ms.size();
-    });
-    if (race) {
-      all.push_back(*most);
-      continue;
-    }
-    std::sort(same.begin(), same.end(), order);
-    all.push_back(same[same.size() / 2]);
-  }
-  std::sort(all.begin(), all.end(), order);
+  for (const Judged& j : best) all.push_back(j.record);
   return all;
 }
 
@@ -165,9 +184,11 @@ Matcher::Matcher(std::vector<Record> records) : records_(std::move(records)), ba
   for (size_t i = 0; i < records_.size(); ++i) {
     const Record& r = records_[i];
     shapes_.push_back(shape_of(r.problem));
-    const bool answers = r.status == Status::ok && !r.imported() && r.mapped() &&
-                         !barred_.holds(r.problem, r.conditions.target, r.schedule);
-    if (answers) by_form_[shapes_[i].form].push_back(i);
+    if (r.status != Status::ok || !r.mapped()) continue;
+    if (r.imported())
+      ++imported_[std::string(anchor_of(r.problem))];
+    else if (!barred_.holds(r.problem, r.conditions.target, r.schedule))
+      by_form_[shapes_[i].form].push_back(i);
   }
 }
 
@@ -182,16 +203,12 @@ std::vector<Distance> Matcher::differences(const Record& r, const Query& q, doub
   return all;
 }
 
-std::vector<Match> Matcher::matches(const Query& query, size_t most) const {
+// Records that are equally far compete by their measurements; those of one shape and machine are comparable.
+std::map<Matcher::GroupKey, Matcher::Group> Matcher::groups(const Query& query) const {
+  std::map<GroupKey, Group> all;
   const ProblemShape shape = shape_of(query.problem);
   const auto form = by_form_.find(shape.form);
-  if (form == by_form_.end()) return {};
-  struct Group {
-    std::vector<Distance> differences;
-    std::vector<const Record*> records;
-  };
-  // Records that are equally far compete by their measurements; those of one shape and machine are comparable.
-  std::map<std::tuple<double, std::string, std::string, int>, Group> groups;
+  if (form == by_form_.end()) return all;
   for (const size_t i : form->second) {
     const Record& r = records_[i];
     const std::optional<double> doublings = shape_distance(shapes_[i], shape);
@@ -199,18 +216,27 @@ std::vector<Match> Matcher::matches(const Query& query, size_t most) const {
     if (!query.device.empty() && !same_family(r.conditions.device, query.device)) continue;
     if (barred_.holds(query.problem, query.target, r.schedule)) continue;
     std::vector<Distance> differ = differences(r, query, *doublings);
-    Group& group = groups[{loss_of(differ, *doublings), r.problem, r.conditions.device, r.conditions.threads}];
+    Group& group = all[{loss_of(differ, *doublings), r.problem, r.conditions.device, r.conditions.threads}];
     group.differences = std::move(differ);
     group.records.push_back(&r);
   }
+  return all;
+}
+
+std::vector<Match> Matcher::matches(const Query& query, size_t most, const Takes& takes) const {
   std::vector<Match> all;
-  std::set<std::string> taken;
-  for (const auto& [key, group] : groups) {
-    for (const Record* r : ranked(group.records, barred_)) {
+  std::set<std::string> asked;
+  for (const auto& [key, group] : groups(query)) {
+    const auto& [loss, problem, device, threads] = key;
+    const OverDefault over = problem == query.problem ? OverDefault(group.records, query.fallback) : OverDefault();
+    for (const Record* r : ranked(group.records, barred_, over)) {
       if (all.size() == most) return all;
-      if (!taken.insert(r->schedule).second) continue;
-      Match match{*r, Distance::exact, group.differences, std::get<0>(key), {}};
+      const std::optional<Ratio> ratio = over.of(*r);
+      const bool unknown = r->versus && !ratio;
+      if (unknown ? asked.contains(r->schedule) : !asked.insert(r->schedule).second) continue;
+      Match match{*r, ratio, over.converts(*r), Distance::exact, group.differences, loss, {}};
       if (!match.differences.empty()) match.distance = match.differences.back();
+      if (takes && !takes(match)) continue;
       match.words = words_of(match, query);
       all.push_back(std::move(match));
     }
@@ -218,9 +244,21 @@ std::vector<Match> Matcher::matches(const Query& query, size_t most) const {
   return all;
 }
 
-std::optional<Match> Matcher::best(const Query& query) const {
-  std::vector<Match> all = matches(query, 1);
+std::optional<Match> Matcher::best(const Query& query, const Takes& takes) const {
+  std::vector<Match> all = matches(query, 1, takes);
   return all.empty() ? std::nullopt : std::optional(std::move(all.front()));
+}
+
+int64_t Matcher::imported(const std::string& problem) const {
+  const auto it = imported_.find(std::string(anchor_of(problem)));
+  return it == imported_.end() ? 0 : it->second;
+}
+
+std::string imported_text(int64_t imported) {
+  if (imported == 0) return {};
+  return fmt::format(
+      "{} imported record{} of these problems not used: other systems did not measure them against Kilter's default",
+      imported, imported == 1 ? "" : "s");
 }
 
 }  // namespace kilter::tune

@@ -2,7 +2,9 @@
 // an expected loss, and is told in words.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -10,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "tune/records/over_default.h"
 #include "tune/records/problem_words.h"
 #include "tune/records/record.h"
 
@@ -37,6 +40,9 @@ struct DistanceRow {
 std::span<const DistanceRow> all_distances();
 std::string_view name(Distance distance);
 
+/// "1 thread", "2 threads"; 0: "an unknown number of threads".
+std::string threads_text(int threads);
+
 /// Extents further apart than this (sum of |log2|) are not near.
 constexpr double kMostDoublings = 2;
 
@@ -48,10 +54,16 @@ struct Query {
   std::string device;   ///< Device::fingerprint(); empty: any
   int threads = 1;      ///< 0: any
   std::string codegen;  ///< empty: any
+  /// The default schedule of the very task: ratios of its records are over this one. Empty: as they were measured.
+  std::string fallback = {};
 };
 
 struct Match {
   Record record;
+  /// Time over the default's; nothing where the record has none, or was measured against another default and nothing
+  /// relates the two. Of another problem it is over that problem's default.
+  std::optional<Ratio> ratio;
+  bool by_other_default = false;        ///< `ratio` is made of two: see OverDefault
   Distance distance = Distance::exact;  ///< the largest of them
   std::vector<Distance> differences;    ///< all, nearest first; empty: exact
   double loss_percent = 0;              ///< of all together
@@ -61,11 +73,6 @@ struct Match {
 /// Whether schedules of one machine serve the other: the same widest vectors and the same sizes of L1 and L2 in their
 /// fingerprints. Brand, clock, L3 and number of CPUs may differ.
 bool same_family(std::string_view fingerprint_a, std::string_view fingerprint_b);
-
-/// Whether `a` is the better answer, both of one problem and one machine: a paired ratio below 1 before all that have
-/// none, those with the lower upper end of their interval first; else the shorter time. Equal ones: the newer. A strict
-/// order.
-bool better(const Record& a, const Record& b);
 
 /// Schedules that were ever wrong or crashed, by problem and target. Layouts and threads do not excuse them.
 class Barred {
@@ -77,9 +84,16 @@ class Barred {
   std::set<std::tuple<std::string, std::string, std::string>> all_;
 };
 
+/// Bars the schedule of `named` for its problem and target: in `records`, what measured it counts as a failure for this
+/// reason. What failed by itself stays as it is.
+void bar(std::vector<Record>& records, const Record& named, const std::string& reason);
+
 /// One record for each schedule: of several measurements of a schedule under equal conditions the middle one, the
-/// worse of two, so that a lucky one does not win. Sorted by better(). Only `ok`, none that is barred.
-std::vector<const Record*> ranked(std::span<const Record* const> records, const Barred& barred);
+/// worse of two, so that a lucky one does not win. Only `ok`, none that is barred. The best first: ratios below 1
+/// before all that have none, those with the lower upper end of their interval first; else the shorter time. Equal
+/// ones: the newer. All are of one problem and one machine.
+std::vector<const Record*> ranked(std::span<const Record* const> records, const Barred& barred,
+                                  const OverDefault& over = {});
 
 /// The best record of each (problem, target, device, threads), in order of first appearance: history-best.
 std::vector<Record> history_best(std::span<const Record> records);
@@ -89,21 +103,44 @@ class Matcher {
  public:
   explicit Matcher(std::vector<Record> records);
 
-  /// Nearest first, `most` at most. Records of another target or machine family and of other systems never answer. A
-  /// schedule may still not fit the shape: who takes one lowers it first, and goes on to the next.
-  std::vector<Match> matches(const Query& query, size_t most = 8) const;
-  /// The first of them.
-  std::optional<Match> best(const Query& query) const;
+  /// Whether a record answers; it has all but Match::words.
+  using Takes = std::function<bool(const Match&)>;
 
+  /// Nearest first, `most` at most, of those that `takes` (empty: all). Records of another target or machine family and
+  /// of other systems never answer. Of one schedule the nearest is asked alone, unless its ratio over the default of
+  /// now is not known. A schedule may still not fit the shape: who takes one lowers it first.
+  std::vector<Match> matches(const Query& query, size_t most = 8, const Takes& takes = {}) const;
+  /// The first of them.
+  std::optional<Match> best(const Query& query, const Takes& takes = {}) const;
+
+  /// Whether the schedule was ever wrong, crashed or was barred at this problem.
+  bool barred(const std::string& problem, const std::string& target, const std::string& schedule) const {
+    return barred_.holds(problem, target, schedule);
+  }
+  /// How many records of other systems have a schedule of Kilter's for the problem's anchor. They never answer: nothing
+  /// says how they compare with the default schedule, or how fast they are here.
+  int64_t imported(const std::string& problem) const;
   std::span<const Record> records() const { return records_; }
 
  private:
+  struct Group {
+    std::vector<Distance> differences;
+    std::vector<const Record*> records;
+  };
+  /// What a group's records have in common: expected loss, problem, device, threads.
+  using GroupKey = std::tuple<double, std::string, std::string, int>;
+
   std::vector<Distance> differences(const Record& record, const Query& query, double doublings) const;
+  std::map<GroupKey, Group> groups(const Query& query) const;
 
   std::vector<Record> records_;
   std::vector<ProblemShape> shapes_;                    ///< by record
   std::map<std::string, std::vector<size_t>> by_form_;  ///< those that may answer, by the form of their problem
+  std::map<std::string, int64_t> imported_;             ///< by anchor
   Barred barred_;
 };
+
+/// "2 imported records of these problems are not used: ..."; empty for none.
+std::string imported_text(int64_t imported);
 
 }  // namespace kilter::tune

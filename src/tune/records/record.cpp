@@ -26,13 +26,18 @@ constexpr std::array kTexts = {
     TextField{"source", &Record::source},     TextField{"foreign", &Record::foreign},
 };
 
-/// The fields that do not hold their default.
-nlohmann::json short_conditions(const Conditions& conditions) {
+const nlohmann::json& default_conditions() {
   static const nlohmann::json kDefault = to_json(Conditions{});
-  nlohmann::json json = to_json(conditions);
-  for (const auto& [key, value] : kDefault.items()) {
+  return kDefault;
+}
+
+/// The fields that do not hold their default, and those that this version does not know.
+nlohmann::json short_conditions(const Record& r) {
+  nlohmann::json json = to_json(r.conditions);
+  for (const auto& [key, value] : default_conditions().items()) {
     if (json.at(key) == value) json.erase(key);
   }
+  if (!r.more_conditions.empty()) json.update(nlohmann::json::parse(r.more_conditions));
   return json;
 }
 
@@ -48,7 +53,7 @@ nlohmann::json content(const Record& r) {
     json["versus"] = {
         {"ratio", ratio.value}, {"low", ratio.low}, {"high", ratio.high}, {"schedule", r.versus->schedule}};
   }
-  json["conditions"] = short_conditions(r.conditions);
+  json["conditions"] = short_conditions(r);
   return json;
 }
 
@@ -59,6 +64,15 @@ std::string dump(const nlohmann::json& json) {
 std::string hash_of(const nlohmann::json& content) {
   const std::string text = dump(content);
   return fmt::format("{:016x}{:016x}", hash_bytes(std::as_bytes(std::span(text))), mix_bits(hash_text(text)));
+}
+
+/// The part of the conditions that a newer version added.
+std::string unknown_conditions(const nlohmann::json& conditions) {
+  nlohmann::json unknown = nlohmann::json::object();
+  for (const auto& [key, value] : conditions.items()) {
+    if (!default_conditions().contains(key)) unknown[key] = value;
+  }
+  return unknown.empty() ? std::string() : dump(unknown);
 }
 
 void check_version(const nlohmann::json& json) {
@@ -104,7 +118,7 @@ nlohmann::json to_json(const Record& record) {
 
 std::string to_line(const Record& record) { return dump(to_json(record)); }
 
-Record record_from_json(const nlohmann::json& json) {
+Record record_from_json(const nlohmann::json& json, IdCheck ids) {
   if (!json.is_object()) fail(ErrorKind::bad_input, "record: expected a JSON object, got {}", json.type_name());
   Record r;
   try {
@@ -113,8 +127,12 @@ Record record_from_json(const nlohmann::json& json) {
     r.status = parse_status(json.value("status", "ok"));
     if (json.contains("samples_ms")) r.samples_ms = json.at("samples_ms").get<std::vector<double>>();
     if (json.contains("versus")) r.versus = versus_from_json(json.at("versus"));
-    if (json.contains("conditions")) r.conditions = conditions_from_json(json.at("conditions"));
+    if (json.contains("conditions")) {
+      r.conditions = conditions_from_json(json.at("conditions"));
+      r.more_conditions = unknown_conditions(json.at("conditions"));
+    }
     check(r);
+    if (ids == IdCheck::none) return r;
     const std::string id = json.value("id", ""), own = r.id();
     if (!id.empty() && id != own)
       fail(ErrorKind::bad_input, "record: its id is {}, its content gives {}: it was changed or damaged", id, own);

@@ -45,6 +45,8 @@ struct Record {
   std::string node;               ///< anchor's node there
   std::string source = "kilter";  ///< "kilter", "tvm v0.1", "tvm v0.2"
   std::string foreign;            ///< the line that it was imported from, whole; empty for Kilter's own
+  /// Conditions that this version does not know, as a JSON object, kept for those that do; empty: none.
+  std::string more_conditions = {};
 
   /// The project's estimate of the samples, milliseconds; 0 without samples.
   double ms() const;
@@ -53,9 +55,13 @@ struct Record {
   std::string id() const;
   /// Whether another system measured it.
   bool imported() const { return source != "kilter"; }
+  /// False where its pairs with the default show no sure gain: then nothing uses it.
+  bool may_be_faster() const { return !versus || versus->ratio.high < 1; }
   /// Whether `schedule` is one of Kilter's (a name and knobs) and not a foreign description.
   bool mapped() const;
 };
+
+constexpr size_t kShownDigits = 12;  ///< of an id, where people see it
 
 /// What a foreign description of a schedule starts with.
 constexpr std::string_view kForeignSchedule = "tvm:";
@@ -67,9 +73,12 @@ constexpr int kRecordVersion = 2;
 nlohmann::json to_json(const Record& record);
 /// to_json() in one line, text that is not UTF-8 made so.
 std::string to_line(const Record& record);
+/// Whether a record's id is compared with its content. What a newer version made may be hashed in another way, or hold
+/// what is not seen here.
+enum class IdCheck : uint8_t { content, none };
 /// Throws bad_input naming the field: missing, of another type, a time that is not positive, or an id that does not
 /// belong to the content; unsupported for a newer version.
-Record record_from_json(const nlohmann::json& json);
+Record record_from_json(const nlohmann::json& json, IdCheck ids = IdCheck::content);
 /// Throws bad_input for text that is no JSON, and as record_from_json() does.
 Record record_from_line(std::string_view line);
 

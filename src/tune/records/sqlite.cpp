@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "tune/records/store.h"
 
 namespace kilter::tune {
 namespace {
@@ -61,6 +62,7 @@ void Connection::open(bool writes) {
   const int first = sqlite3_extended_errcode(db_);
   if ((first & 0xff) != SQLITE_CANTOPEN && (first & 0xff) != SQLITE_READONLY) fail(first, "read");
   sqlite3_close(db_);
+  fixed_ = true;
   code = sqlite3_open_v2(immutable_uri(file_).c_str(), &db_, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nullptr);
   if (code != SQLITE_OK || !readable()) fail(sqlite3_errcode(db_), "read");
 }
@@ -87,6 +89,7 @@ void Connection::fail(int code, std::string_view doing) const {
                    "has ended",
                    file, busy_seconds_);
     case SQLITE_NOTADB:
+      if (should_be_database(file_)) fail_damaged_header(file_);
       kilter::fail(ErrorKind::bad_input,
                    "records {}: no SQLite database; text with records is read by `kilter records import {}`", file,
                    file);

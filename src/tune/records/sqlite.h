@@ -27,6 +27,9 @@ class Connection {
   /// damaged file, ...
   [[noreturn]] void fail(int code, std::string_view doing) const;
   double busy_seconds() const { return busy_seconds_; }
+  /// Whether the file is read as it is, without what a writer may have left beside it in FILE-wal: where SQLite's own
+  /// files cannot be made.
+  bool fixed() const { return fixed_; }
 
  private:
   void open(bool writes);
@@ -35,6 +38,7 @@ class Connection {
   std::filesystem::path file_;
   double busy_seconds_;
   sqlite3* db_ = nullptr;
+  bool fixed_ = false;
 };
 
 class Statement {

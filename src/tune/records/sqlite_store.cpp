@@ -95,7 +95,7 @@ constexpr const char* kInsert =
     "?)";
 
 /// Throws bad_input for a row that holds no record.
-Record record_of(const Statement& row) {
+Record record_of(const Statement& row, IdCheck ids) {
   constexpr std::array<std::pair<const char*, int>, 10> kTexts = {{{"id", kId},
                                                                    {"problem", kProblem},
                                                                    {"layouts", kLayouts},
@@ -116,7 +116,7 @@ Record record_of(const Statement& row) {
     json[key] = std::move(value);
   };
   part("samples_ms", kSamples), part("conditions", kConditions), part("versus", kVersus);
-  return record_from_json(json);
+  return record_from_json(json, ids);
 }
 
 /// Version 1 had neither paired ratios nor the columns that queries of other programs want.
@@ -154,6 +154,7 @@ class SqliteStore : public Store {
   SqliteStore(const std::filesystem::path& file, Mode mode, const StoreOptions& options)
       : Store(file), db_(file, mode == Mode::write, options.busy_seconds) {
     if (mode == Mode::write) prepare();
+    tell_left_out();
     inspect();
   }
 
@@ -271,6 +272,16 @@ class SqliteStore : public Store {
          file_.string());
   }
 
+  void tell_left_out() {
+    std::error_code ignored;
+    const std::filesystem::path log = file_.string() + "-wal";
+    if (!db_.fixed() || !std::filesystem::exists(log, ignored) || std::filesystem::file_size(log, ignored) == 0) return;
+    notices_.push_back(fmt::format(
+        "records {}: records of a writer that was stopped are in {} and are left out, as nothing can be written here: "
+        "copy both files to a folder of your own and give --records the copy",
+        file_.string(), log.string()));
+  }
+
   /// Which columns can be read.
   void inspect() {
     const int64_t tables = db_.number("SELECT count(*) FROM sqlite_master");  // before the others, see check_version()
@@ -287,6 +298,7 @@ class SqliteStore : public Store {
     for (const char* column : kColumns) select_ += have.contains(column) ? fmt::format("{}, ", column) : "NULL, ";
     select_ += "seq FROM records";
     if (version > kRecordVersion) {
+      ids_ = IdCheck::none;
       notices_.push_back(fmt::format(
           "records {}: made by a newer version of Kilter (schema {}, this program knows {}); it is read as far as it "
           "is understood, not written",
@@ -309,7 +321,7 @@ class SqliteStore : public Store {
 
   void take(const Statement& row, const Filter& filter, Reading& reading) const {
     try {
-      Record record = record_of(row);
+      Record record = record_of(row, ids_);
       if (filter.admits(record)) reading.records.push_back(std::move(record));
     } catch (const Error& e) {
       reading.damaged.push_back(fmt::format("{}: row {}: skipped: {}", file_.string(), row.number(kSeq), e.message()));
@@ -336,6 +348,7 @@ class SqliteStore : public Store {
   Connection db_;
   std::string select_;
   bool readable_ = false;
+  IdCheck ids_ = IdCheck::content;
 };
 
 }  // namespace

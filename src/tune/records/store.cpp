@@ -41,15 +41,33 @@ bool is_database(const std::filesystem::path& file) {
   return in.read(start.data(), start.size()) && std::string_view(start.data(), start.size()) == kMagic;
 }
 
+bool should_be_database(const std::filesystem::path& file) {
+  std::error_code ignored;
+  return file.extension() == ".db" || std::filesystem::exists(file.string() + "-wal", ignored);
+}
+
+void fail_damaged_header(const std::filesystem::path& file) {
+  fail(ErrorKind::bad_input,
+       "records {}: it does not begin as an SQLite database does: its header is damaged, or it never was one. Put a "
+       "copy "
+       "back, or move it away with what is beside it ({}-wal), and tune again; text with records is read by `kilter "
+       "records import {}`",
+       file.string(), file.filename().string(), file.string());
+}
+
 namespace {
+
+bool is_default(const std::filesystem::path& file) {
+  const bool home = std::getenv("HOME") != nullptr || std::getenv("XDG_DATA_HOME") != nullptr;
+  return home && file == default_records_file();
+}
 
 /// The default file's folder is made; of a file that somebody names it has to be there.
 void make_folder_of(const std::filesystem::path& file) {
   std::error_code ignored;
   const std::filesystem::path folder = file.parent_path();
   if (std::filesystem::exists(folder, ignored)) return;
-  const bool home = std::getenv("HOME") != nullptr || std::getenv("XDG_DATA_HOME") != nullptr;
-  if (home && file == default_records_file()) {
+  if (is_default(file)) {
     std::filesystem::create_directories(folder, ignored);
     return;
   }
@@ -65,10 +83,11 @@ std::unique_ptr<Store> Store::open(const std::filesystem::path& file, Mode mode,
   if (std::filesystem::is_directory(status))
     fail(ErrorKind::io, "records {}: it is a directory; expected a database or a file of JSON lines", file.string());
   if (mode == Mode::read && !std::filesystem::exists(status)) {
-    fail(ErrorKind::io,
-         "records {}: no such file; `kilter records import` and `kilter records merge` make one, or give another with "
-         "--records FILE",
-         file.string());
+    fail(
+        ErrorKind::io,
+        "records {}: no such file; `kilter tune MODEL{}` measures and makes it, `kilter records import` brings records "
+        "from elsewhere, or give another with --records FILE",
+        file.string(), is_default(file) ? "" : " --records " + file.string());
   }
   if (mode == Mode::write && file.has_parent_path()) make_folder_of(file);
   if (!is_database(file) && is_json_lines(file)) return open_json_store(file, mode, options);

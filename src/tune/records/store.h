@@ -33,6 +33,7 @@ struct Filter {
 struct Reading {
   std::vector<Record> records;       ///< in the order in which they were added
   std::vector<std::string> damaged;  ///< a line of words for each row or line that was skipped, with its number
+  std::vector<std::string> newer;    ///< the same for lines that a newer version made, which are sound
 };
 
 struct StoreOptions {
@@ -79,6 +80,10 @@ std::filesystem::path default_records_file();
 bool is_json_lines(const std::filesystem::path& file);
 /// Whether the file begins as an SQLite database does.
 bool is_database(const std::filesystem::path& file);
+/// Whether its name ends in .db, or a database's log is beside it.
+bool should_be_database(const std::filesystem::path& file);
+/// Throws bad_input for one that should be a database and does not begin so.
+[[noreturn]] void fail_damaged_header(const std::filesystem::path& file);
 
 std::unique_ptr<Store> open_sqlite_store(const std::filesystem::path& file, Store::Mode mode,
                                          const StoreOptions& options);
