@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -12,6 +13,7 @@
 #include "profile/schedule_costs.h"
 #include "tool.h"
 #include "tune/cost/boosted_trees.h"
+#include "tune/cost/xgboost_library.h"
 #include "tune/search/searcher.h"
 #include "tune/search/simulate.h"
 #include "tune/space/prune.h"
@@ -30,7 +32,7 @@ struct SearchersOptions {
   std::vector<std::string> what, searchers, search_options;
   std::string target = "native", json, measure, cost_model = "none";
   int threads = 1, seeds = 20, rounds = 4, trials = 256;
-  double prune = 1.5;
+  double prune = 1.5, noise = 0, seconds = 0;
   bool free_thinking = false, transfer = false;
 };
 
@@ -48,10 +50,10 @@ std::string table_name(const std::string& problem) {
   return out + ".jsonl";
 }
 
-/// Costs of all that pruning leaves; the cheapest are measured again with more rounds, so that the optimum is not the
-/// luckiest of many.
+/// Costs of all that pruning leaves; the cheapest are measured again with more rounds until no others have taken their
+/// places, so that the optimum is not the luckiest of many.
 tune::CostTable measure_table(const std::string& problem, const SearchersOptions& options) {
-  constexpr size_t kAgain = 36;
+  constexpr size_t kFront = 36;
   profile::CostOptions how;
   how.target = parse_target(options.target);
   how.threads = options.threads;
@@ -68,17 +70,17 @@ tune::CostTable measure_table(const std::string& problem, const SearchersOptions
   tune::CostTable table{problem, how.target.name, options.threads, options.prune, {}, {}};
   for (size_t i = 0; i < schedules.size(); ++i)
     table.rows.push_back({schedules[i], costs[i].cost, costs[i].compile_ms + costs[i].measure_ms});
-  std::sort(table.rows.begin(), table.rows.end(), [](const auto& a, const auto& b) { return a.cost < b.cost; });
-  std::vector<Schedule> best;
-  for (size_t i = 0; i < std::min(kAgain, table.rows.size()); ++i) best.push_back(table.rows[i].schedule);
   how.rounds = 4 * options.rounds;
-  const std::vector<profile::ScheduleCost> again = profile::schedule_costs(problem, best, how);
-  for (size_t i = 0; i < best.size(); ++i) table.rows[i].cost = again[i].cost;
-  std::sort(table.rows.begin(), table.rows.end(), [](const auto& a, const auto& b) { return a.cost < b.cost; });
-  table.conditions = fmt::format("{}; {}; {}", describe_device().fingerprint(), version_text(), iso_date());
+  const std::string repeats = tune::settle_front(table.rows, kFront, [&](const std::vector<Schedule>& best) {
+    std::vector<double> again;
+    for (const profile::ScheduleCost& c : profile::schedule_costs(problem, best, how)) again.push_back(c.cost);
+    return again;
+  });
+  table.conditions =
+      fmt::format("{}; {}; {}; {}", describe_device().fingerprint(), version_text(), iso_date(), repeats);
   progress.clear();
-  fmt::print("  {} trials in {:.1f} s; best {:.4f} of the default: {}\n", schedules.size(), (now_ms() - start) * 1e-3,
-             table.rows.front().cost, table.rows.front().schedule.text());
+  fmt::print("  {} trials in {:.1f} s; best {:.4f} of the default: {}\n  {}\n", schedules.size(),
+             (now_ms() - start) * 1e-3, table.rows.front().cost, table.rows.front().schedule.text(), repeats);
   return table;
 }
 
@@ -150,7 +152,11 @@ Arena play(const Contest& contest, const std::vector<tune::SearchOptions>& searc
   Arena arena{contest.table, contest.game.points(), contest.game.optimum(), contest.game.default_cost(), {}};
   tune::PlayOptions how;
   how.most_trials = static_cast<size_t>(options.trials);
-  if (!options.free_thinking) how.clock = now_ms;
+  if (options.seconds > 0) how.most_seconds = options.seconds;
+  how.noise = options.noise;
+  how.stop_at_optimum = true;
+  // Of all threads, so that what else runs on this machine does not count.
+  if (!options.free_thinking) how.clock = [] { return 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };
   tune::LearnedPoints taught(std::make_unique<tune::BoostedTrees>());
   std::unique_ptr<const tune::PointModel> pretrained;
   if (options.transfer) {
@@ -213,6 +219,38 @@ void print_summary(const std::vector<Arena>& all) {
   }
 }
 
+/// Who is ahead of whom, on the same tasks with the same seeds.
+void print_leads(const std::vector<Arena>& all, int seeds) {
+  if (seeds < 2 || all.front().played.size() < 2) return;
+  fmt::print(
+      "first minus second, mean regret in % with the interval of 95 % over seeds; *: it does not hold 0\n  {:<17}", "");
+  for (const size_t t : kTrials) fmt::print(" {:>12}", fmt::format("{} tr.", t));
+  for (const double s : kSeconds) fmt::print(" {:>12}", fmt::format("{:.0f} s", s));
+  fmt::print("\n");
+  const size_t count = all.front().played.size();
+  for (size_t a = 0; a < count; ++a) {
+    for (size_t b = a + 1; b < count; ++b) {
+      const auto print = [&](const auto& best) {
+        std::vector<std::vector<double>> differences;
+        for (const Arena& arena : all) {
+          std::vector<double>& of_task = differences.emplace_back();
+          for (size_t s = 0; s < static_cast<size_t>(seeds); ++s) {
+            const double gap = best(arena.played[a].curves[s]) - best(arena.played[b].curves[s]);
+            of_task.push_back(gap / arena.optimum);
+          }
+        }
+        const tune::Lead lead = tune::lead_of(differences);
+        fmt::print(" {:>12}",
+                   fmt::format("{:+.2f}±{:.2f}{}", 100 * lead.mean, 100 * lead.half, lead.told() ? "*" : " "));
+      };
+      fmt::print("  {:<17}", all.front().played[a].searcher + " - " + all.front().played[b].searcher);
+      for (const size_t t : kTrials) print([&](const tune::Curve& c) { return c.best_after_trials(t); });
+      for (const double s : kSeconds) print([&](const tune::Curve& c) { return c.best_after(s); });
+      fmt::print("\n");
+    }
+  }
+}
+
 json spread_json(const tune::Spread& s) {
   const auto short_form = [](double v) { return std::round(v * 1e6) / 1e6; };
   return {short_form(s.mean), short_form(s.low), short_form(s.median), short_form(s.high)};
@@ -224,7 +262,9 @@ json to_json(const std::vector<Arena>& all, const SearchersOptions& options) {
     json searchers = json::array();
     for (const Played& p : a.played) {
       json trials = json::array(), seconds = json::array();
-      for (size_t t = 1; t <= std::min(a.points, static_cast<size_t>(options.trials)); t = std::max(t + 1, t * 9 / 8)) {
+      // Exact costs are known after a trial of each point; noisy ones go on.
+      const auto asked = static_cast<size_t>(options.trials);
+      for (size_t t = 1; t <= (options.noise > 0 ? asked : std::min(a.points, asked)); t = std::max(t + 1, t * 9 / 8)) {
         json row{t};
         for (const json& v : spread_json(a.regret_after(p, t))) row.push_back(v);
         trials.push_back(std::move(row));
@@ -246,7 +286,10 @@ json to_json(const std::vector<Arena>& all, const SearchersOptions& options) {
                      {"conditions", a.table.conditions},
                      {"searchers", searchers}});
   }
-  return {{"seeds", options.seeds},
+  return {{"noise", options.noise},
+          {"seeds", options.seeds},
+          {"trials", options.trials},
+          {"seconds", options.seconds},
           {"program", version_text()},
           {"fields", {"x", "mean", "quartile", "median", "quartile"}},
           {"thinking_counts", !options.free_thinking},
@@ -255,10 +298,22 @@ json to_json(const std::vector<Arena>& all, const SearchersOptions& options) {
           {"tasks", tasks}};
 }
 
+/// All that can play here.
+std::vector<std::string> usual_searchers() {
+  try {
+    tune::XgboostLibrary::load();
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::unsupported) throw;
+    fmt::print(stderr, "searchers: xgb and xgb-rank do not play: {}\n", e.message());
+    return {"model", "ga", "random", "grid"};
+  }
+  return {"model", "xgb", "xgb-rank", "ga", "random", "grid"};
+}
+
 /// Of each searcher with the options that it reads.
 std::vector<tune::SearchOptions> parse_searchers(const SearchersOptions& options) {
   std::vector<std::string> names = options.searchers;
-  if (names.empty()) names = {"model", "ga", "random", "grid"};
+  if (names.empty()) names = usual_searchers();
   if (names.size() == 1) return {tune::parse_search_options(names[0], options.search_options)};
   std::vector<tune::SearchOptions> out;
   for (const std::string& name : names) {
@@ -279,6 +334,7 @@ void searchers(const SearchersOptions& options) {
   if (!options.measure.empty()) return measure(options);
   check_writable("--json", options.json);
   const std::vector<tune::SearchOptions> searchers = parse_searchers(options);
+  if (!options.searchers.empty()) tune::check_cost_model(options.cost_model, options.searchers);
   Contests contests;
   for (const std::string& file : options.what) contests.push_back(std::make_unique<Contest>(file));
   std::vector<Arena> all;
@@ -294,6 +350,7 @@ void searchers(const SearchersOptions& options) {
   if (options.json == "-") return;
   for (const Arena& a : all) print_arena(a);
   print_summary(all);
+  print_leads(all, options.seeds);
 }
 
 }  // namespace
@@ -303,14 +360,24 @@ void add_searchers(CLI::App& app, Context&) {
   CLI::App* sub = app.add_subcommand("searchers", "Compare the searchers of tuning on tasks whose costs are all known");
   sub->add_option("what", options->what, "tables of costs (bench/searchers/*.jsonl); with --measure: problems")
       ->required();
-  sub->add_option("--searcher", options->searchers, "searchers to compare; default: model, ga, random, grid");
+  sub->add_option("--searcher", options->searchers,
+                  "searchers to compare; default: model, xgb and xgb-rank where XGBoost is found, ga, random, grid");
   sub->add_option("--searcher-option", options->search_options,
                   "NAME=VALUE for the searchers that read it; `kilter options` lists them");
   sub->add_option("--seeds", options->seeds, "searches of each, with seeds one after another")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  sub->add_option("--trials", options->trials, "most trials of a search")
-      ->check(CLI::Range(1, 100000))
+  CLI::Option* trials = sub->add_option("--trials", options->trials, "most trials of a search")
+                            ->check(CLI::Range(1, 100000))
+                            ->capture_default_str();
+  sub->add_option("--seconds", options->seconds, "simulated seconds after which a search ends, instead of --trials")
+      ->check(CLI::Range(0.1, 1e6))
+      ->excludes(trials)
+      ->each([options](const std::string&) { options->trials = 100000; });
+  sub->add_option("--noise", options->noise,
+                  "trials take samples of the costs with this standard deviation of their logarithm, one in three "
+                  "measures again what may be the best, and regret is the true one of what would be chosen")
+      ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   sub->add_flag("--free-thinking", options->free_thinking, "the time that searchers take themselves does not count");
   CLI::Option* cost_model =

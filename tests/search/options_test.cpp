@@ -76,5 +76,17 @@ TEST(SearchOptions, ErrorsSayWhatIsLegal) {
             "it out");
 }
 
+TEST(SearchOptions, ACostModelThatNobodyReadsIsRefused) {
+  const auto error = [](std::string_view model, const std::vector<std::string>& searchers) {
+    return kilter::error_of([&] { check_cost_model(model, searchers); }, ErrorKind::usage);
+  };
+  EXPECT_EQ(error("my.trees", {"ga"}),
+            "--cost-model my.trees: it is read by --searcher model, not by --searcher ga; leave it out");
+  EXPECT_EQ(error("shipped", {"xgb", "random"}),
+            "--cost-model shipped: it is read by --searcher model, not by --searcher xgb, random; leave it out");
+  check_cost_model("none", {"ga"});
+  check_cost_model("my.trees", {"ga", "model"});
+}
+
 }  // namespace
 }  // namespace kilter::tune

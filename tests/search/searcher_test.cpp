@@ -248,6 +248,25 @@ TEST(Searchers, StopEarlyWhereAsked) {
   }
 }
 
+TEST(Searchers, LuckThatIsTakenBackDoesNotStopThemEarly) {
+  for (const std::string& name : names()) {
+    Case c;
+    SearchOptions o = options(name);
+    o.early_stopping = 20;
+    const auto searcher = c.searcher(o);
+    const Point lucky = searcher->propose(1).at(0);
+    searcher->learn(std::vector<Trial>{{lucky, 0.3}});
+    searcher->learn(std::vector<Trial>{{lucky, 1, 8}});
+    double cost = 1;
+    EXPECT_EQ(run(*searcher, [&](const Point&) { return cost *= 0.98; }, 50, 1).size(), 50U) << name;
+    // What corrects a known cost is a trial, but no gain.
+    const auto still = c.searcher(o);
+    const Point same = still->propose(1).at(0);
+    for (int i = 0; i < 21; ++i) still->learn(std::vector<Trial>{{same, std::pow(0.98, i)}});
+    EXPECT_TRUE(still->propose(1).empty()) << name;
+  }
+}
+
 /// Trials until a cost within 3 % of the optimum was seen, `most` where it was not; the mean over seeds.
 double trials_needed(const std::string& name, uint64_t seeds, size_t most) {
   Case c("conv2d n1 c32 h28 w28 k32 r3 s3 pad1 f32", "x86-64-v3", 2);  // two templates
@@ -327,6 +346,21 @@ TEST(Searchers, ModelTakesAPretrainedModelsWord) {
   double optimum = kInfinity;
   for (const Point& p : c.points) optimum = std::min(optimum, cost(p));
   EXPECT_EQ(best_of(run(*make_searcher(options("model"), search), cost, 8)), optimum);
+}
+
+TEST(Searchers, ModelForgetsALuckyFirstSample) {
+  Case c("conv2d n1 c32 h28 w28 k32 r3 s3 pad1 f32", "x86-64-v3", 2);
+  const Cost cost = valley(c.space, 1);
+  const auto proposals = [&](double luck) {
+    const auto searcher = c.searcher(options("model"), {{*c.space.default_point(), 1, kInfinity}});
+    const Point first = searcher->propose(1).at(0);
+    searcher->learn(std::vector<Trial>{{first, cost(first) * luck}});
+    searcher->learn(std::vector<Trial>{{first, cost(first), 30}});
+    std::vector<Point> out;
+    for (const Trial& t : run(*searcher, cost, 60)) out.push_back(t.point);
+    return out;
+  };
+  EXPECT_EQ(proposals(0.5), proposals(1));
 }
 
 TEST(Searchers, TransferFromEarlierTasks) {
@@ -413,6 +447,69 @@ TEST(Gaussian, PointsOnTheWayMoveNoMeans) {
   EXPECT_LT(g.belief(10).deviation, sure);
   g.observe(11, -1);
   EXPECT_LT(g.belief(10).mean, before);
+}
+
+TEST(Gaussian, ManySamplesWeighMoreThanOne) {
+  std::vector<float> x;
+  for (int i = 0; i < 30; ++i) x.push_back(static_cast<float>(i));
+  const auto belief = [&](double samples) {
+    Gaussian g(1, x, std::vector<double>(30, 0));
+    for (const size_t at : {9, 10, 11}) g.add(at);
+    g.observe(9, 0), g.observe(11, 0);
+    g.observe(10, 1, samples);
+    return g.belief(10);
+  };
+  EXPECT_LT(belief(1).mean, belief(4).mean);
+  EXPECT_LT(belief(4).mean, belief(40).mean);
+}
+
+TEST(Gaussian, TheOrderOfSamplesDoesNotMatter) {
+  std::vector<float> x;
+  std::vector<double> prior, tilt;
+  for (int i = 0; i < 30; ++i) {
+    x.push_back(static_cast<float>(i % 7));
+    prior.push_back(0.1 * i), tilt.push_back(std::sin(i));
+  }
+  Gaussian at_once(1, x, prior, tilt), later(1, x, prior, tilt);
+  const std::vector<size_t> points{3, 17, 8, 21, 5};
+  const auto y = [](size_t at) { return std::cos(static_cast<double>(at)); };
+  for (const size_t at : points) at_once.add(at), at_once.observe(at, y(at), static_cast<double>(at));
+  for (const size_t at : points) later.add(at);
+  for (const double samples : {0.5, 1.0}) {
+    for (const size_t at : points)
+      later.observe(at, y(at), std::max(1.0, std::round(samples * static_cast<double>(at))));
+  }
+  later.observe(8, 7, 2);  // fewer again
+  later.observe(8, y(8), 8);
+  for (size_t i = 0; i < 30; ++i) {
+    EXPECT_NEAR(later.belief(i).mean, at_once.belief(i).mean, 1e-9) << i;
+    EXPECT_NEAR(later.belief(i).deviation, at_once.belief(i).deviation, 1e-9) << i;
+  }
+}
+
+TEST(Gaussian, ObservationsDecideBetweenTwoExpectations) {
+  std::vector<float> x;
+  std::vector<double> first, middle, tilt;
+  for (int i = 0; i < 60; ++i) {
+    x.push_back(static_cast<float>(i * 37 % 60));
+    first.push_back(std::sin(i)), tilt.push_back((std::cos(i) - std::sin(i)) / 2);
+    middle.push_back(first.back() + tilt.back());
+  }
+  const auto error_after = [&](const std::vector<double>& truth, size_t count) {
+    Gaussian g(1, x, middle, tilt);
+    for (size_t at = 0; at < count; ++at) g.add(at), g.observe(at, truth[at]);
+    double squares = 0;
+    for (size_t at = 30; at < 60; ++at) squares += std::pow(g.belief(at).mean - truth[at], 2);
+    return std::sqrt(squares / 30);
+  };
+  std::vector<double> second = middle;
+  for (size_t i = 0; i < 60; ++i) second[i] += tilt[i];
+  EXPECT_NEAR(error_after(middle, 0), 0, 1e-12);  // both count half before anything is known
+  for (const auto& truth : {first, second}) {
+    const double before = error_after(truth, 0);
+    EXPECT_LT(error_after(truth, 8), before / 4);
+    EXPECT_LT(error_after(truth, 16), before / 8);
+  }
 }
 
 }  // namespace

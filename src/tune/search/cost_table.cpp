@@ -4,9 +4,11 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "measure/stats.h"
 
 namespace kilter::tune {
 namespace {
@@ -116,6 +118,36 @@ CostTable parse_cost_table(std::string_view text, const std::string& where) {
   }
   if (!header) bad(where, number, kHeader, "nothing");
   return table;
+}
+
+std::string settle_front(std::vector<CostRow>& rows, size_t front, const MeasureAgain& measure) {
+  const auto sort = [&] { std::ranges::stable_sort(rows, {}, &CostRow::cost); };
+  sort();
+  std::set<std::string> done;
+  std::vector<double> moves;
+  for (size_t passes = 0;; ++passes) {
+    std::vector<CostRow*> fresh;
+    for (CostRow& row : std::span(rows).first(std::min(front, rows.size()))) {
+      if (std::isfinite(row.cost) && done.insert(row.schedule.text()).second) fresh.push_back(&row);
+    }
+    if (fresh.empty()) {
+      if (moves.empty()) return "no cost was measured again";
+      const size_t kept = std::min(front, done.size());
+      return fmt::format(
+          "the {} cheapest and {} that were among them were measured again, in {} pass{}; half of the costs moved by "
+          "more than {:.1f} %",
+          kept, done.size() - kept, passes, passes == 1 ? "" : "es", 100 * median(moves));
+    }
+    std::vector<Schedule> schedules;
+    for (const CostRow* row : fresh) schedules.push_back(row->schedule);
+    const std::vector<double> costs = measure(schedules);
+    require(costs.size() == fresh.size(), "{} costs of {} schedules", costs.size(), fresh.size());
+    for (size_t i = 0; i < fresh.size(); ++i) {
+      if (std::isfinite(costs[i])) moves.push_back(std::abs(costs[i] / fresh[i]->cost - 1));
+      fresh[i]->cost = costs[i];
+    }
+    sort();
+  }
 }
 
 }  // namespace kilter::tune

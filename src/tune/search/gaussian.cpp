@@ -11,6 +11,8 @@ namespace {
 
 constexpr double kOffset = 1;      ///< variance of the offset, in shares of f's
 constexpr double kSlope = 0.1;     ///< variance of the slope
+constexpr double kTilt = 16;       ///< variance of the share of the tilt
+constexpr double kOwn = 0.1;       ///< share of the noise that is the point's own: no number of samples takes it
 constexpr double kLittle = 1e-8;   ///< added to the diagonal
 constexpr double kExpected = 0.3;  ///< log2: how far analytic models are off, before anything is known
 constexpr double kWorth = 4;       ///< observations that this expectation weighs
@@ -22,9 +24,11 @@ double matern(double distance2, double length2) {
 
 }  // namespace
 
-Gaussian::Gaussian(size_t width, const std::vector<float>& columns, std::vector<double> prior)
-    : prior_(std::move(prior)) {
+Gaussian::Gaussian(size_t width, const std::vector<float>& columns, std::vector<double> prior, std::vector<double> tilt)
+    : prior_(std::move(prior)), tilt_(std::move(tilt)) {
   const size_t points = prior_.size();
+  if (tilt_.empty()) tilt_.assign(points, 0);
+  require(tilt_.size() == points, "a tilt of {} points for {}", tilt_.size(), points);
   require(columns.size() == points * width, "{} values for {} points of {} columns", columns.size(), points, width);
   std::vector<std::vector<float>> kept;
   for (size_t c = 0; c < width; ++c) {
@@ -61,7 +65,11 @@ double Gaussian::distance2(size_t a, size_t b) const {
 
 double Gaussian::covariance(size_t a, size_t b) const {
   const double length2 = shape_.length * shape_.length * static_cast<double>(std::max<size_t>(width_, 1));
-  return matern(distance2(a, b), length2) + kOffset + kSlope * (prior_[a] - prior_mean_) * (prior_[b] - prior_mean_);
+  return matern(distance2(a, b), length2) + linear_covariance(a, b);
+}
+
+double Gaussian::linear_covariance(size_t a, size_t b) const {
+  return kOffset + kSlope * (prior_[a] - prior_mean_) * (prior_[b] - prior_mean_) + kTilt * tilt_[a] * tilt_[b];
 }
 
 void Gaussian::add(size_t at) {
@@ -69,20 +77,50 @@ void Gaussian::add(size_t at) {
   place_[at] = points_.size();
   points_.push_back(at);
   y_.push_back(std::numeric_limits<double>::quiet_NaN());
+  samples_.push_back(1);
   extend(at);
 }
 
-void Gaussian::observe(size_t at, double y) {
+void Gaussian::observe(size_t at, double y, double samples) {
   require(added(at), "a point is observed that was not added");
-  y_[place_[at]] = y - prior_[at];
+  const size_t place = place_[at];
+  y_[place] = y - prior_[at];
   stale_ = true;
+  if (samples == samples_[place]) return;
+  shift_noise(place, noise_of(samples, shape_) - noise_of(samples_[place], shape_));
+  samples_[place] = samples;
+}
+
+double Gaussian::noise_of(double samples, const GaussianShape& shape) const {
+  return shape.noise * (kOwn + (1 - kOwn) / samples);
+}
+
+/// The variance of one observation changes: a Cholesky update of rank one, which rotates what is solved with the factor
+/// along with it.
+void Gaussian::shift_noise(size_t place, double by) {
+  const double sign = by < 0 ? -1 : 1;
+  std::vector<double> v(lower_.size()), rest(size());
+  v[place] = std::sqrt(std::abs(by));
+  for (size_t i = place; i < lower_.size(); ++i) {
+    double& diagonal = lower_[i][i];
+    const double turned = std::sqrt(std::max(diagonal * diagonal + sign * v[i] * v[i], kLittle));
+    const double c = turned / diagonal, s = v[i] / diagonal;
+    diagonal = turned;
+    const auto turn = [&](double& own, double& other) {
+      own = (own + sign * s * other) / c;
+      other = c * other - s * own;
+    };
+    for (size_t k = i + 1; k < lower_.size(); ++k) turn(lower_[k][i], v[k]);
+    for (size_t j = 0; j < size(); ++j) turn(solved_[i][j], rest[j]);
+  }
+  for (size_t j = 0; j < size(); ++j) variance_[j] = std::max(variance_[j] + sign * rest[j] * rest[j], 0.0);
 }
 
 /// One row more of the factor and of what is solved with it.
 void Gaussian::extend(size_t at) {
   const size_t n = lower_.size();
   std::vector<double> row(n + 1);
-  double rest = covariance(at, at) + shape_.noise + kLittle;
+  double rest = covariance(at, at) + noise_of(samples_[n], shape_) + kLittle;
   for (size_t i = 0; i < n; ++i) {
     row[i] = solved_[i][at];
     rest -= row[i] * row[i];
@@ -139,8 +177,8 @@ double Gaussian::log_likelihood(const GaussianShape& shape, std::span<const size
     double y = y_[known[i]];
     for (size_t j = 0; j <= i; ++j) {
       const size_t b = points_[known[j]];
-      double v = matern(distance2(a, b), length2) + kOffset +
-                 kSlope * (prior_[a] - prior_mean_) * (prior_[b] - prior_mean_) + (i == j ? shape.noise + kLittle : 0);
+      double v = matern(distance2(a, b), length2) + linear_covariance(a, b) +
+                 (i == j ? noise_of(samples_[known[i]], shape) + kLittle : 0);
       for (size_t k = 0; k < j; ++k) v -= l[i * n + k] * l[j * n + k];
       l[i * n + j] = i == j ? std::sqrt(std::max(v, kLittle)) : v / l[j * n + j];
     }

@@ -40,9 +40,6 @@ class ModelSearch : public Walk {
  public:
   ModelSearch(const SearchOptions& options, SearchSpace space)
       : Walk(options, std::move(space)), draws_(static_cast<uint64_t>(options.seed), "model search") {
-    for (const Trial& t : search().known) {
-      if (const auto i = find(t.point)) note(*i);
-    }
     make_prior();
   }
 
@@ -65,7 +62,6 @@ class ModelSearch : public Walk {
   }
 
   void learned(size_t point) override {
-    note(point);
     ++learned_since_;
     if (const auto slot = slot_of(point)) {
       if (!gone_[*slot]) gone_[*slot] = true, --left_;
@@ -74,15 +70,9 @@ class ModelSearch : public Walk {
   }
 
  private:
-  void note(size_t point) {
-    if (!std::isfinite(cost(point))) return;
-    const double y = std::log2(cost(point));
-    best_ = best_ ? std::min(*best_, y) : y;
-    worst_ = worst_ ? std::max(*worst_, y) : y;
-  }
-
   /// log2 of what each point is expected to cost, but for an offset: the analytic estimate, and where there is a
-  /// pretrained model the mean of both. Alone, a model of few other tasks ranks worse than the estimate (measured).
+  /// pretrained model the mean of both; which of the two is right the trials decide (tilt_). Alone, a model of few
+  /// other tasks ranks worse than the estimate (measured).
   void make_prior() {
     double least = 0;
     for (const LegalPoint& l : space().legal()) {
@@ -96,17 +86,23 @@ class ModelSearch : public Walk {
       const Featurizer features(space(), search().threads);
       const std::vector<double> learned = search().pretrained->predict(features.rows(search().points));
       require(learned.size() == count(), "a cost model answers {} of {} rows", learned.size(), count());
-      for (size_t i = 0; i < count(); ++i) prior_[i] = (prior_[i] + (std::isfinite(learned[i]) ? learned[i] : 0)) / 2;
+      for (size_t i = 0; i < count(); ++i) {
+        const double half = ((std::isfinite(learned[i]) ? learned[i] : 0) - prior_[i]) / 2;
+        prior_[i] += half;
+        tilt_.push_back(half);
+      }
     }
-    anchor();
+    anchor(prior_);
+    anchor(tilt_);
   }
 
-  /// The prior's offset: that the default costs 1.
-  void anchor() {
+  /// The offset: that the default costs 1.
+  void anchor(std::vector<double>& expected) const {
+    if (expected.empty()) return;
     const auto standard = space().default_point();
     if (const auto i = standard ? find(*standard) : std::nullopt) {
-      const double offset = prior_[*i];
-      for (double& p : prior_) p -= offset;
+      const double offset = expected[*i];
+      for (double& p : expected) p -= offset;
     }
   }
 
@@ -143,13 +139,14 @@ class ModelSearch : public Walk {
     const Featurizer features(space(), search().threads);
     const std::vector<size_t> columns = own_columns();
     std::vector<float> x;
-    std::vector<double> prior;
+    std::vector<double> prior, tilt;
     for (const size_t i : pool_) {
       const std::vector<float> row = features.row(at(i));
       for (const size_t c : columns) x.push_back(row[c]);
       prior.push_back(prior_[i]);
+      if (!tilt_.empty()) tilt.push_back(tilt_[i]);
     }
-    gaussian_.emplace(columns.size(), x, std::move(prior));
+    gaussian_.emplace(columns.size(), x, std::move(prior), std::move(tilt));
     for (size_t slot = 0; slot < pool_.size(); ++slot) {
       if (is_free(pool_[slot])) continue;
       gone_[slot] = true;
@@ -170,12 +167,26 @@ class ModelSearch : public Walk {
       gaussian_->add(slot);
     }
     const double c = cost(pool_[slot]);
-    gaussian_->observe(slot, std::isfinite(c) ? std::log2(c) : worst_.value_or(0) + 1);
+    const bool ran = std::isfinite(c);
+    if (ran) worst_ = std::max(worst_, std::log2(c));
+    gaussian_->observe(slot, ran ? std::log2(c) : worst_ + 1, ran ? samples(pool_[slot]) : 1);
   }
 
   void relearn() {
     gaussian_->fit_shape();
     learned_since_ = 0;
+  }
+
+  /// log2 of the cost that is to be beaten: the least that is believed of what ran. A lucky first sample lowers it for
+  /// as long as nothing says otherwise.
+  double incumbent() const {
+    std::optional<double> least;
+    for (size_t slot = 0; slot < pool_.size(); ++slot) {
+      if (!known(pool_[slot]) || !std::isfinite(cost(pool_[slot])) || !gaussian_->added(slot)) continue;
+      const double mean = gaussian_->belief(slot).mean;
+      least = least ? std::min(*least, mean) : mean;
+    }
+    return least.value_or(0);
   }
 
   size_t next_slot() {
@@ -192,7 +203,7 @@ class ModelSearch : public Walk {
   /// Of the largest expected improvement among the free slots that `allowed` takes.
   template <class F>
   std::optional<size_t> most_wanted(const F& allowed) const {
-    const double best = best_.value_or(0);
+    const double best = incumbent();
     std::optional<size_t> chosen;
     double most = -1;
     for (size_t slot = 0; slot < pool_.size(); ++slot) {
@@ -236,15 +247,16 @@ class ModelSearch : public Walk {
   static constexpr size_t kNoSlot = static_cast<size_t>(-1);
 
   Draws draws_;
-  std::vector<double> prior_;           ///< by point
-  std::optional<Gaussian> gaussian_;    ///< over the pool
-  std::vector<size_t> pool_;            ///< by slot: point
-  std::vector<size_t> slots_;           ///< by point: slot
-  std::vector<bool> gone_;              ///< by slot: no longer free
-  std::vector<bool> near_default_;      ///< by slot
-  size_t left_ = 0;                     ///< slots that are not gone
-  size_t until_refresh_ = 0;            ///< proposals left for this pool
-  std::optional<double> best_, worst_;  ///< log2 of finite costs
+  std::vector<double> prior_;         ///< by point
+  std::vector<double> tilt_;          ///< by point: from the prior to what the pretrained model says; empty without one
+  std::optional<Gaussian> gaussian_;  ///< over the pool
+  std::vector<size_t> pool_;          ///< by slot: point
+  std::vector<size_t> slots_;         ///< by point: slot
+  std::vector<bool> gone_;            ///< by slot: no longer free
+  std::vector<bool> near_default_;    ///< by slot
+  size_t left_ = 0;                   ///< slots that are not gone
+  size_t until_refresh_ = 0;          ///< proposals left for this pool
+  double worst_ = 0;                  ///< log2 of the slowest trial of the pool, the default's at least
   int64_t learned_since_ = 0, proposed_ = 0;
 };
 

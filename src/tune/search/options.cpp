@@ -106,6 +106,12 @@ std::string SearchOptionRow::fallback() const {
   return whole != nullptr ? std::to_string(defaults.*whole) : text_of(defaults.*real);
 }
 
+void check_cost_model(std::string_view cost_model, const std::vector<std::string>& searchers) {
+  if (cost_model == "none" || std::ranges::find(searchers, "model") != searchers.end()) return;
+  fail(ErrorKind::usage, "--cost-model {}: it is read by --searcher model, not by --searcher {}; leave it out",
+       cost_model, fmt::join(searchers, ", "));
+}
+
 SearchOptions parse_search_options(std::string_view searcher, const std::vector<std::string>& texts) {
   SearchOptions options;
   if (std::ranges::find(kSearchers, searcher, &SearcherRow::name) == std::end(kSearchers)) {

@@ -65,4 +65,7 @@ bool reads(std::string_view searcher, const SearchOptionRow& row);
 /// is given twice, and one that this searcher does not read.
 SearchOptions parse_search_options(std::string_view searcher, const std::vector<std::string>& texts = {});
 
+/// Throws usage where a cost model ("none": there is none) is given to searchers none of which reads it.
+void check_cost_model(std::string_view cost_model, const std::vector<std::string>& searchers);
+
 }  // namespace kilter::tune

@@ -15,7 +15,8 @@ namespace kilter::tune {
 
 struct Trial {
   Point point;
-  double cost = 0;  ///< time over that of the task's default schedule (1: the same); infinity for a failure
+  double cost = 0;     ///< time over that of the task's default schedule (1: the same); infinity for a failure
+  double samples = 1;  ///< that `cost` is an estimate of: its error falls with their root
 };
 
 class Searcher {

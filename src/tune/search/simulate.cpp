@@ -3,15 +3,78 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 
 #include "base/error.h"
+#include "base/random.h"
+#include "measure/stats.h"
 #include "tune/space/prune.h"
 
 namespace kilter::tune {
 namespace {
 
 constexpr size_t kNoRow = std::numeric_limits<size_t>::max();
+constexpr double kExact = std::numeric_limits<double>::infinity();
+
+/// What noisy trials say of the points of a table, and which of them would be chosen: the rules of TaskState.
+class Standings {
+ public:
+  Standings(const PlayOptions& how, int64_t seed)
+      : how_(&how), random_(static_cast<uint64_t>(seed), "noise of trials") {}
+
+  /// One trial of a point.
+  Trial measure(const Point& point, double truth) {
+    if (!std::isfinite(truth)) return {point, truth};
+    Entry& e = entries_[point];
+    e.truth = truth;
+    for (size_t i = 0; i < how_->samples; ++i)
+      e.sum += std::log(truth) + how_->noise * static_cast<double>(random_.normal(drawn_++));
+    e.samples += static_cast<double>(how_->samples);
+    return {point, e.cost(), e.samples};
+  }
+
+  /// Up to `most` points that may be the best, those first whose interval begins lowest.
+  std::vector<Point> contenders(size_t most) const {
+    double limit = 1, least = INFINITY;
+    for (const auto& [point, e] : entries_) {
+      if (e.cost() < least) least = e.cost(), limit = std::min(1.0, e.end(how_->noise));
+    }
+    std::vector<std::pair<const Entry*, Point>> open;
+    for (const auto& [point, e] : entries_) {
+      if (e.samples < kMostSamples && e.end(-how_->noise) <= limit) open.emplace_back(&e, point);
+    }
+    if (open.size() == 1 && limit < 1) return {};
+    std::ranges::stable_sort(open, {}, [this](const auto& o) { return o.first->end(-how_->noise); });
+    std::vector<Point> out;
+    for (size_t i = 0; i < std::min(most, open.size()); ++i) out.push_back(open[i].second);
+    return out;
+  }
+
+  /// True cost of what has the least upper end, if that lies below the default's 1.
+  double chosen() const {
+    double least = 1, cost = 1;
+    for (const auto& [point, e] : entries_) {
+      if (e.end(how_->noise) < least) least = e.end(how_->noise), cost = e.truth;
+    }
+    return cost;
+  }
+
+ private:
+  static constexpr double kMostSamples = 40;
+
+  struct Entry {
+    double sum = 0, samples = 0, truth = 0;  ///< sum: of logarithms
+    double cost() const { return std::exp(sum / samples); }
+    /// Of its interval of two standard errors: the upper one, for -noise the lower one.
+    double end(double noise) const { return std::exp(sum / samples + 2 * noise / std::sqrt(samples)); }
+  };
+
+  const PlayOptions* how_;
+  Random random_;
+  uint64_t drawn_ = 0;
+  std::map<Point, Entry> entries_;
+};
 
 }  // namespace
 
@@ -59,11 +122,12 @@ Curve Game::play(const SearchOptions& options, const PlayOptions& how) const {
   search.space = space_;
   search.points = points_;
   search.threads = table_->threads;
-  search.known = {{*space_->default_point(), 1}};
+  search.known = {{*space_->default_point(), 1, kExact}};
   search.trained = how.trained;
   search.pretrained = how.pretrained;
   search.earlier = how.earlier;
   Curve out;
+  Standings standings(how, options.seed);
   double best = 1, spent_ms = 0;
   const auto timed = [&](const auto& work) {
     const double start = how.clock ? how.clock() : 0;
@@ -74,19 +138,25 @@ Curve Game::play(const SearchOptions& options, const PlayOptions& how) const {
   std::unique_ptr<Searcher> searcher;
   timed([&] { searcher = make_searcher(options, std::move(search)); });
   while (out.best.size() < how.most_trials && spent_ms < how.most_seconds * 1e3) {
+    const size_t left = how.most_trials - out.best.size();
     std::vector<Point> now;
-    timed([&] { now = searcher->propose(std::min(how.batch, how.most_trials - out.best.size())); });
+    timed([&] { now = searcher->propose(std::min(how.batch, left)); });
+    if (how.noise > 0) {
+      const std::vector<Point> again = standings.contenders(std::min(how.batch / 2, left - now.size()));
+      now.insert(now.end(), again.begin(), again.end());
+    }
     if (now.empty()) break;
     std::vector<Trial> trials;
     for (const Point& p : now) {
       const CostRow& row = table_->rows[row_of_[*space_->index_of(p)]];
-      trials.push_back({p, row.cost});
+      trials.push_back(how.noise > 0 ? standings.measure(p, row.cost) : Trial{p, row.cost});
       spent_ms += row.ms;
-      best = std::min(best, row.cost);
+      best = how.noise > 0 ? standings.chosen() : std::min(best, row.cost);
       out.best.push_back(best);
       out.seconds.push_back(spent_ms * 1e-3);
     }
     timed([&] { searcher->learn(trials); });
+    if (how.stop_at_optimum && how.noise == 0 && best <= optimum_) break;
   }
   return out;
 }
@@ -100,6 +170,21 @@ EarlierTrials Game::lessons(uint32_t group, size_t most) const {
     const double cost = table_->rows[row_of_[*space_->index_of(p)]].cost;
     if (std::isfinite(cost)) out.add(features.row(p), std::log2(cost), group);
   }
+  return out;
+}
+
+Lead lead_of(const std::vector<std::vector<double>>& differences) {
+  Lead out;
+  double variance = 0;
+  const auto tasks = static_cast<double>(differences.size());
+  for (const std::vector<double>& of_task : differences) {
+    require(of_task.size() >= 2, "a lead of {} seeds", of_task.size());
+    const double middle = mean(of_task), deviation = std_dev(of_task);
+    out.mean += middle / tasks;
+    variance += deviation * deviation / static_cast<double>(of_task.size());
+    out.less += middle < 0 ? 1 : 0, out.more += middle > 0 ? 1 : 0;
+  }
+  out.half = 1.96 * std::sqrt(variance) / tasks;
   return out;
 }
 

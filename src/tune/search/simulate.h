@@ -13,7 +13,7 @@ namespace kilter::tune {
 
 /// One search. Before any trial the default schedule stands, at cost 1.
 struct Curve {
-  std::vector<double> best;     ///< cost of the best so far, after each trial
+  std::vector<double> best;     ///< true cost of what would be chosen, after each trial; without noise the best so far
   std::vector<double> seconds;  ///< simulated time at its end
   double thinking_ms = 0;       ///< of the searcher itself; part of `seconds` where a clock was given
 
@@ -24,7 +24,12 @@ struct Curve {
 struct PlayOptions {
   size_t most_trials = 100000;
   double most_seconds = 1e9;
-  size_t batch = 8;                        ///< proposals that are asked for at a time
+  size_t batch = 8;  ///< proposals that are asked for at a time
+  /// Standard deviation of the logarithm of one sample. Above 0, trials take samples of the table's costs, one trial in
+  /// three measures again what may be the best, and the schedule with the least upper end of its interval is chosen.
+  double noise = 0;
+  size_t samples = 1;                      ///< of a trial, where there is noise
+  bool stop_at_optimum = false;            ///< without noise: nothing better can follow
   std::function<double()> clock = {};      ///< milliseconds; where given, the searcher's own time counts
   TrainablePointModel* trained = nullptr;  ///< for xgb and xgb-rank
   const PointModel* pretrained = nullptr;
@@ -58,6 +63,16 @@ class Game {
   std::vector<size_t> row_of_;  ///< by place in the space's legal points; the row, or none
   double optimum_ = 0, default_cost_ = 0;
 };
+
+/// How far one searcher is from another on the same tasks with the same seeds: the mean difference of a figure.
+struct Lead {
+  double mean = 0;
+  double half = 0;            ///< of the interval of 95 % over seeds, for just these tasks
+  size_t less = 0, more = 0;  ///< tasks with a mean difference below and above 0
+  bool told() const { return mean < -half || mean > half; }
+};
+/// Of differences by task, then seed. Throws internal unless each task has two or more.
+Lead lead_of(const std::vector<std::vector<double>>& differences);
 
 /// Mean and quartiles of one figure over several searches.
 struct Spread {

@@ -1,8 +1,10 @@
 #include "tune/search/walk.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "base/error.h"
 
@@ -26,13 +28,9 @@ Walk::Walk(const SearchOptions& options, SearchSpace space) : options_(options),
   std::iota(free_.begin(), free_.end(), size_t{0});
   place_ = free_;
   costs_.assign(points, 0);
-  for (const Trial& t : search_.known) {
-    if (const auto i = find(t.point)) {
-      take(*i);
-      costs_[*i] = t.cost > 0 ? t.cost : kFailure;
-    }
-    if (t.cost > 0 && std::isfinite(t.cost) && (best_ == 0 || t.cost < best_)) best_ = t.cost;
-  }
+  samples_.assign(points, 1);
+  for (const Trial& t : search_.known) keep(t, t.cost > 0 ? t.cost : kFailure);
+  best_ = least_cost();
 }
 
 std::optional<size_t> Walk::find(const Point& point) const {
@@ -63,22 +61,38 @@ std::vector<Point> Walk::propose(size_t most) {
   return out;
 }
 
-void Walk::note_progress(double cost) {
+double Walk::keep(const Trial& trial, double cost) {
+  const auto i = find(trial.point);
+  if (i) {
+    take(*i);
+    samples_[*i] = std::max(trial.samples, 1.0);
+  }
+  return std::exchange(i ? costs_[*i] : elsewhere_[trial.point], cost);
+}
+
+double Walk::least_cost() const {
+  double least = kFailure;
+  for (const double c : costs_) least = c > 0 ? std::min(least, c) : least;
+  for (const auto& [point, c] : elsewhere_) least = std::min(least, c);
+  return std::isfinite(least) ? least : 0;
+}
+
+/// A trial that corrects what is known is no gain; where it takes back the best, the best of the others is to be
+/// beaten.
+void Walk::note_progress(double before, double cost) {
   ++since_gain_;
-  if (!std::isfinite(cost)) return;
-  if (best_ == 0 || cost < best_ * (1 - kGain)) since_gain_ = 0;
-  if (best_ == 0 || cost < best_) best_ = cost;
+  if (before == 0 && std::isfinite(cost) && (best_ == 0 || cost < best_ * (1 - kGain))) since_gain_ = 0;
+  if (before == best_ && cost > before)
+    best_ = least_cost();
+  else if (std::isfinite(cost) && (best_ == 0 || cost < best_))
+    best_ = cost;
 }
 
 void Walk::learn(std::span<const Trial> measured) {
   for (const Trial& t : measured) {
     const double cost = t.cost > 0 ? t.cost : kFailure;  // of NaN too
-    note_progress(cost);
-    const auto i = find(t.point);
-    if (!i) continue;
-    take(*i);
-    costs_[*i] = cost;
-    learned(*i);
+    note_progress(keep(t, cost), cost);
+    if (const auto i = find(t.point)) learned(*i);
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -57,10 +58,16 @@ class Walk : public Searcher {
   bool known(size_t point) const { return costs_[point] > 0; }
   /// Of a known point; infinity for failures.
   double cost(size_t point) const { return costs_[point]; }
+  /// That the cost of a known point is of.
+  double samples(size_t point) const { return samples_[point]; }
 
  private:
   void take(size_t point);
-  void note_progress(double cost);
+  /// Keeps the cost of a trial. Answers what was known of the point before; 0: nothing.
+  double keep(const Trial& trial, double cost);
+  void note_progress(double before, double cost);
+  /// Of all that is known; 0: nothing finite yet.
+  double least_cost() const;
 
   SearchOptions options_;
   SearchSpace search_;
@@ -68,8 +75,10 @@ class Walk : public Searcher {
   std::vector<size_t> free_;                    ///< in no order
   std::vector<size_t> place_;                   ///< by point: its place in free_; beyond it for those that are gone
   std::vector<double> costs_;                   ///< 0: not known
-  double best_ = 0;                             ///< 0: nothing finite yet
-  int64_t since_gain_ = 0;                      ///< trials
+  std::vector<double> samples_;
+  std::map<Point, double> elsewhere_;  ///< costs of points that may not be proposed
+  double best_ = 0;                    ///< least of the costs as they are known now; 0: nothing finite yet
+  int64_t since_gain_ = 0;             ///< trials
 };
 
 std::unique_ptr<Searcher> make_random(const SearchOptions& options, SearchSpace space);
