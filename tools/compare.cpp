@@ -19,7 +19,7 @@ struct SideOptions {
 };
 
 struct CompareOptions {
-  ModelOptions model;  ///< shared by both sides: --input, --threads
+  ModelOptions model;  ///< shared by both sides: --input, --threads, sources of schedules
   SideOptions a, b;
   double seconds = 10, half_width = 0.5;
   size_t layers = 10;
@@ -30,10 +30,13 @@ struct CompareOptions {
     ModelOptions out = model;
     if (side.threads > 0) out.threads = side.threads;
     if (!side.target.empty()) out.target = side.target;
-    if (!side.records.empty()) out.records = side.records;
+    // A side's own source takes the place of the shared one.
+    if (!side.records.empty()) out.records = side.records, out.layer_plan.clear();
+    if (!side.layer_plan.empty()) out.layer_plan = side.layer_plan;
+    if (!side.layer_plan.empty() && side.records.empty()) out.records = "none";
+    if (out.records == "none" && model.records != "none") out.choose.clear();
     if (!side.choose.empty()) out.choose = side.choose;
-    out.layer_plan = side.layer_plan;
-    out.forbid = side.forbid;
+    out.forbid.insert(out.forbid.end(), side.forbid.begin(), side.forbid.end());
     out.schedules.insert(out.schedules.end(), side.schedules.begin(), side.schedules.end());
     out.disable.insert(out.disable.end(), side.disable.begin(), side.disable.end());
     return out;
@@ -113,6 +116,9 @@ void add_compare(CLI::App& app, Context&) {
   sub->add_option("B", options->b.what, "the same kinds; default: A again, with the options of B");
   sub->add_option("--input", options->model.inputs, "NAME=FILE.npy or NAME=SHAPE, for both; may be repeated");
   sub->add_option("--threads", options->model.threads, "threads of both")->check(CLI::Range(1, 1024));
+  options->model.add_sources_to(*sub);
+  sub->add_option("--forbid", options->model.forbid, "what is not taken, as --forbid of kilter run, for both")
+      ->allow_extra_args(false);
   add_side(*sub, options->a, "a");
   add_side(*sub, options->b, "b");
   sub->add_option("--seconds", options->seconds, "how long to measure at most")
@@ -128,6 +134,7 @@ void add_compare(CLI::App& app, Context&) {
   sub->footer(
       "Examples:  kilter compare zoo:resnet18 --threads-a 1 --threads-b 2\n"
       "           kilter compare zoo:resnet18 --threads 1 --records-b default\n"
+      "           kilter compare zoo:resnet18 --threads 1 --records default --choose-b history-best\n"
       "           kilter compare model.onnx onnxruntime:model.onnx --threads 1\n"
       "           kilter compare yesterday.json today.json");
   sub->callback([=] { compare_networks(*options); });

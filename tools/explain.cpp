@@ -6,11 +6,10 @@
 
 #include "base/text.h"
 #include "exec/thread_pool.h"
-#include "measure/device.h"
+#include "look_ahead.h"
 #include "profile/report/report.h"
 #include "runner.h"
-#include "tune/records/store.h"
-#include "tune/tuner/outlook.h"
+#include "tuning.h"
 
 namespace kilter::tool {
 namespace {
@@ -18,7 +17,7 @@ namespace {
 struct ExplainOptions {
   ModelOptions model;
   std::string node, json, html, against;
-  double seconds = 10;
+  double seconds = 10, minutes = 5;
 };
 
 /// --input for a batch of 8 where the network can take one: built-in ones, and models that leave the batch open.
@@ -57,31 +56,6 @@ Duel against(const ExplainOptions& options, Runner& other, Progress& progress) {
   return duel(ours, other, how, progress);
 }
 
-/// The layers that a tuner would find.
-std::vector<tune::OutlookLayer> layers_of(const profile::Profile& p) {
-  std::vector<tune::OutlookLayer> layers;
-  for (const profile::Row& r : p.rows) {
-    if (r.schedule.empty() || r.kind == profile::RowKind::reference) continue;
-    layers.push_back({r.problem, r.layouts, r.schedule, r.from(), r.time.mean});
-  }
-  return layers;
-}
-
-/// What tuning has brought and may bring, from the records that --records names, else from the default file.
-void look_ahead(profile::Explanation& e, const ModelOptions& options, const profile::Subject& subject) {
-  if (!subject.graph) return;
-  const std::string given = options.records_file();
-  const std::filesystem::path file = given.empty() ? tune::default_records_file() : std::filesystem::path(given);
-  std::vector<tune::Record> records;
-  if (std::filesystem::exists(file)) records = tune::Store::open(file, tune::Store::Mode::read)->read().records;
-  tune::Query query;
-  query.target = subject.compile.target.name, query.threads = subject.threads;
-  query.device = describe_device().fingerprint();
-  const tune::Outlook ahead = tune::outlook(layers_of(e.profile), e.profile.sum_ms, records, query);
-  e.tuning = tune::text(ahead, file.string());
-  e.tuning_action = tune_command(options) + " --time 5min";
-}
-
 void run_explain(const ExplainOptions& options) {
   check_writable("--json", options.json);
   check_writable("--html", options.html);
@@ -95,11 +69,7 @@ void run_explain(const ExplainOptions& options) {
   if (session->compiled_file()) {
     subject.program = session->prepare().program;
   } else {
-    onnx::Model::Shapes shapes;
-    for (const auto& [name, tensor] : subject.inputs) shapes[name] = tensor.shape();
-    subject.graph = [&session, shapes, values = session->needed_values(subject.inputs)] {
-      return session->graph(shapes, values);
-    };
+    subject.graph = [&session, &subject] { return bound_graph(*session, subject.inputs); };
   }
   profile::ExplainOptions how;
   how.node = options.node;
@@ -108,7 +78,8 @@ void run_explain(const ExplainOptions& options) {
   how.progress = [&](const std::string& doing) { progress.show(doing); };
   profile::Explanation explanation = profile::explain(subject, how);
   explanation.profile.conditions.program = version_text();
-  look_ahead(explanation, options.model, subject);
+  explanation.profile.tuning =
+      look_ahead(explanation.profile, options.model, *session, subject.inputs, options.minutes);
   std::optional<Duel> duel;
   if (other) duel = against(options, *other, progress);
   progress.clear();
@@ -132,6 +103,7 @@ void add_explain(CLI::App& app, Context&) {
   sub->add_option("--seconds", options->seconds, "how long to measure, without the time to compile alternatives")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
+  add_minutes(*sub, options->minutes);
   sub->add_option("--json", options->json,
                   "also write everything as JSON to a file; - is standard output, which then holds nothing else");
   sub->add_option("--html", options->html,

@@ -69,14 +69,20 @@ void run_graph_tune(const GraphTuneCommand& command) {
   options.measure_seconds = command.measure, options.race_seconds = command.race;
   options.schedules = command.schedules, options.solver = parse_solver(command.solver);
   const Choices history = setup.file.empty() ? Choices{} : history_best(setup);
+  const std::optional<KeptPlan> before = kept_plan(setup);
+  if (before) options.accepted = before->choices;
   const GraphBest best = answer(setup, history, options, !command.no_run);
-  const Choices& taken = best.won || command.no_run ? best.choices : history;
-  const std::string kept = command.no_run ? "" : keep(setup, best, history);
+  const bool taken = best.won || command.no_run;
+  const Choices& chosen = taken ? best.choices : before ? before->choices : history;
+  const std::string kept = command.no_run ? "" : keep(setup, best, history, before);
   if (!command.write_plan.empty()) {
-    const std::string notes =
-        fmt::format("{} for {} on {}, {} {}; {}", command.model.model, setup.compile().target.name,
-                    threads_text(setup.threads), best.won ? "graph-best" : "history-best", iso_date(), version_text());
-    write_text("--write-plan", command.write_plan, text(taken, notes));
+    const std::string notes = fmt::format("{} for {} on {}, {} {}; {}", command.model.model,
+                                          setup.compile().target.name, threads_text(setup.threads),
+                                          taken    ? "graph-best"
+                                          : before ? "the accepted plan"
+                                                   : "history-best",
+                                          iso_date(), version_text());
+    write_text("--write-plan", command.write_plan, text(chosen, notes));
   }
   if (!command.json.empty()) write_text("--json", command.json, to_json(best).dump(2) + "\n");
   if (command.json == "-") return;
@@ -106,7 +112,7 @@ void add_graph_tune(CLI::App& app, Context&) {
   sub->add_option("--measure", command->measure, "seconds that measuring alternatives in the network may take")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
-  sub->add_option("--race", command->race, "seconds for the races against history-best")
+  sub->add_option("--race", command->race, "seconds for the races against history-best and the accepted plan")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
   sub->add_option("--schedules", command->schedules, "schedules of a layer that are looked at, beside the default")
@@ -119,7 +125,9 @@ void add_graph_tune(CLI::App& app, Context&) {
   sub->add_option("--write-plan", command->write_plan, "write what was chosen to a file, for --layer-plan");
   sub->add_option("--json", command->json,
                   "also write the outcome as JSON to a file; - is standard output, which then holds nothing else");
-  sub->footer("What was chosen is kept beside the records, and --records FILE of other commands takes it from there.");
+  sub->footer(
+      "What wins the race is kept beside the records, and --records FILE of other commands takes it from there. With\n"
+      "--no-run nothing is kept.");
   sub->callback([command] { run_graph_tune(*command); });
 }
 

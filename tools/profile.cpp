@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "look_ahead.h"
 #include "profile/report/report.h"
 #include "profile/table.h"
 #include "tool.h"
@@ -13,7 +14,7 @@ struct ProfileOptions {
   ModelOptions model;
   profile::TableOptions table;
   std::string json, csv, trace, html;
-  double seconds = 3;
+  double seconds = 3, minutes = 5;
   bool arena = false, counters = false;
 };
 
@@ -36,6 +37,7 @@ void run_profile(const ProfileOptions& options) {
       profile::collect(*network.loaded->instance, network.plan(), network.threads, network.from, network.to, how);
   p.model = network.session->name();
   p.conditions.program = version_text();
+  p.tuning = look_ahead(p, options.model, *network.session, network.inputs, options.minutes);
   progress.clear();
   if (!options.csv.empty()) write_text("--csv", options.csv, profile::to_csv(p));
   if (!options.trace.empty()) write_text("--trace", options.trace, profile::to_trace(p).dump() + "\n");
@@ -45,6 +47,7 @@ void run_profile(const ProfileOptions& options) {
   fmt::print("{}: {} rows on {} thread{}\n", p.model, p.rows.size(), p.threads, p.threads == 1 ? "" : "s");
   fmt::print("{}", profile::table(p, table));
   if (options.arena) fmt::print("{}", profile::memory_table(p));
+  if (p.tuning) fmt::print("Tuning\n  {}\n  $ {}\n", p.tuning->summary, p.tuning->action);
 }
 
 }  // namespace
@@ -68,6 +71,7 @@ void add_profile(CLI::App& app, Context&) {
   sub->add_option("--seconds", options->seconds, "how long to measure")
       ->check(CLI::Range(0.01, 3600.0))
       ->capture_default_str();
+  add_minutes(*sub, options->minutes);
   sub->add_option("--json", options->json,
                   "also write everything as JSON to a file; - is standard output, which then holds nothing else");
   sub->add_option("--csv", options->csv, "also write the rows as CSV to a file, or - for standard output");

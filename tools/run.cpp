@@ -91,7 +91,8 @@ int verify_run(const ModelOptions& options, Session& session, const std::map<std
   if (session.compiled_file())
     fail(ErrorKind::usage, "--verify needs the model, not a compiled file: {}", options.model);
   Session::Options naive = session.options();
-  naive.compile.naive = true;
+  naive.compile = {};  // reference kernels take nothing of what is asked of layers, some of which only passes make
+  naive.compile.target = session.options().compile.target, naive.compile.naive = true;
   const auto reference = Session::open(options.model, naive);
   Loaded& slow = reference->prepare_for(inputs);
   Loaded& fast = session.prepare_for(inputs);

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::string_view kRecord = "record:";
 
-/// Takes the records whose ids start with these digits out of `records`.
-tune::Record take_out(std::vector<tune::Record>& records, const std::string& digits, const std::string& file) {
+/// The one whose id starts with these digits.
+const tune::Record& named(std::span<const tune::Record> records, const std::string& digits, const std::string& file) {
   constexpr size_t kLeast = 6;
   const std::string option = "--forbid record:" + digits;
   if (digits.size() < kLeast || digits.find_first_not_of("0123456789abcdef") != std::string::npos) {
@@ -29,10 +29,7 @@ tune::Record take_out(std::vector<tune::Record>& records, const std::string& dig
          "{}: {} records of {} have ids that start so, expected one; `kilter records list` shows them", option, count,
          file);
   }
-  const auto at = std::ranges::find_if(records, ids);
-  tune::Record out = std::move(*at);
-  records.erase(at);
-  return out;
+  return *std::ranges::find_if(records, ids);
 }
 
 }  // namespace
@@ -64,11 +61,23 @@ std::string ModelOptions::records_file() const {
   return records == "default" ? tune::default_records_file().string() : records;
 }
 
+ModelOptions ModelOptions::without_records() const {
+  ModelOptions out = *this;
+  out.records = "none", out.choose.clear();
+  std::erase_if(out.forbid, names_record);
+  return out;
+}
+
 std::vector<tune::Record> ModelOptions::bar_records(std::vector<tune::Record>& known) const {
-  std::vector<tune::Record> barred;
+  const std::string file = records_file();
+  std::vector<tune::Record> barred;  // all of them before the first is barred, which changes ids
   for (const std::string& text : forbid) {
-    if (names_record(text)) barred.push_back(take_out(known, text.substr(kRecord.size()), records_file()));
+    if (!names_record(text)) continue;
+    if (file.empty()) fail(ErrorKind::usage, "--forbid {}: no records are in use; give --records", text);
+    barred.push_back(named(known, text.substr(kRecord.size()), file));
   }
+  for (const tune::Record& r : barred)
+    tune::bar(known, r, fmt::format("--forbid {}{}", kRecord, r.id().substr(0, tune::kShownDigits)));
   return barred;
 }
 
@@ -79,12 +88,13 @@ void ModelOptions::add_layer_plan(CompileOptions& options) const {
       tune::allowed(tune::parse_choices(read_file(layer_plan), layer_plan, &options.given_in), options.forbidden);
   for (const auto& [node, schedule] : options.schedules) options.given_in.erase(node);
   tune::add_settings(choices, options);
-  options.recorded = [choices, from = std::string(kFromLayerPlan) + layer_plan](const PassedGraph&,
-                                                                                const CompileOptions&) {
-    Recorded all = tune::recorded_choices(choices, from);
-    all.given = true;
-    return all;
-  };
+  tune::add_schedules(choices, options);  // passes read them, too: they say which pairs run in one kernel
+  Recorded told;
+  told.summary = fmt::format("{}{}: {} layers", kFromLayerPlan, layer_plan, choices.size());
+  for (const auto& [node, choice] : choices) {
+    if (!choice.schedule) told.words[node] = std::string(kFromLayerPlan) + options.given_in[node];
+  }
+  options.recorded = [told](const PassedGraph&, const CompileOptions&) { return told; };
 }
 
 void ModelOptions::add_sources(CompileOptions& options) const {
@@ -93,9 +103,8 @@ void ModelOptions::add_sources(CompileOptions& options) const {
   }
   const std::string file = records_file();
   if (file.empty()) {
-    for (const std::string& text : forbid) {
-      if (names_record(text)) fail(ErrorKind::usage, "--forbid {}: no records are in use; give --records", text);
-    }
+    std::vector<tune::Record> none;
+    bar_records(none);
     if (!choose.empty()) {
       fail(ErrorKind::usage,
            "--choose {}: no records are in use that it could choose from; give --records, or leave it out", choose);

@@ -51,7 +51,10 @@ struct ModelOptions {
   /// What --records, --layer-plan and --forbid ask for, the options of single layers before it.
   void add_sources(CompileOptions& options) const;
   void add_layer_plan(CompileOptions& options) const;
-  /// Takes what --forbid record:ID bars out of the records in use. Throws usage for an id that not one of them has.
+  /// Without --records and what goes with it.
+  ModelOptions without_records() const;
+  /// Bars in the records in use what --forbid record:ID names (tune::bar()), and answers it. Throws usage for an id
+  /// that not one of them has, and where none are in use.
   std::vector<tune::Record> bar_records(std::vector<tune::Record>& known) const;
   /// The file of records; empty for "none".
   std::string records_file() const;

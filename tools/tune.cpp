@@ -5,6 +5,7 @@
 #include <atomic>
 #include <csignal>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
@@ -25,12 +26,12 @@ using namespace kilter::tune;
 
 struct TuneCommand {
   ModelOptions model;
-  std::string time = "5min", timeout = "1000ms", searcher = "model", cost_model = "shipped", json, html, events,
-              write_plan, until = "100%";
+  std::string time, timeout = "1000ms", searcher = "model", cost_model = "shipped", json, html, events, write_plan,
+                    until = "100%";
   std::vector<std::string> searcher_options, ops;
   int64_t trials = 0, early_stopping = 0;
   TrialOptions trial;
-  bool plain = false;
+  bool plain = false, cost_model_given = false;
 };
 
 std::atomic<bool> interrupted_by_user = false;
@@ -129,8 +130,10 @@ bool takes_stdout(const TuneCommand& command) {
 
 void print_result(const TuneResult& r, const TuneCommand& command, const std::string& kept,
                   const std::string& records) {
-  fmt::print("{} in {:.1f} s: {} trials ({:.0f} a second), {} failed, {} workers replaced; stopped: {}\n",
-             command.model.model, r.seconds, r.trials, r.trials_per_second, r.failures, r.restarts, r.stopped_because);
+  fmt::print(
+      "{} in {:.1f} s: {} trials ({:.0f} a second) of {} new schedules, {} failed, {} workers replaced; stopped: {}\n",
+      command.model.model, r.seconds, r.trials, r.trials_per_second, r.first_trials, r.failures, r.restarts,
+      r.stopped_because);
   if (r.same_plan) {
     fmt::print("before {:.4f} ms; nothing that was tried is faster in the network: the default plan stays\n",
                r.default_ms.value);
@@ -160,11 +163,12 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
   std::string phases;
   for (const PhaseTime& p : r.phases)
     phases += fmt::format("{}{} {:.1f} s", phases.empty() ? "" : ", ", p.phase, p.seconds);
-  fmt::print("time: {}\n", phases);
-  fmt::print("{:>6} {:>7} {:>7} {:>9} {:>6}  {}\n", "share", "layer", "race", "tried", "layers", "problem | schedule");
+  fmt::print("time: {}; candidates were compiled {}\n", phases, r.building);
+  fmt::print("{:>4} {:>6} {:>7} {:>7} {:>9} {:>6}  {}\n", "task", "share", "layer", "race", "tried", "layers",
+             "problem | schedule");
   for (const TunedTask& t : r.tasks) {
     const bool changed = t.schedule != t.fallback;
-    fmt::print("{:>6} {:>7} {:>7} {:>9} {:>6}  {} | {}{}\n", percent(t.share),
+    fmt::print("{:>4} {:>6} {:>7} {:>7} {:>9} {:>6}  {} | {}{}\n", t.number, percent(t.share),
                changed ? fmt::format("{:.3f}", t.predicted.value) : "-",
                changed ? fmt::format("{:.3f}", t.in_network.value) : "-", fmt::format("{}/{}", t.tried, t.size),
                t.nodes.size(), t.problem, changed ? t.schedule : "default: " + t.fallback,
@@ -180,10 +184,16 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
 /// before minutes of work.
 TuneOptions options_of(const TuneCommand& command) {
   TuneOptions options;
-  options.seconds = parse_seconds(command.time, "--time");
+  const bool by_trials = command.trials > 0 || command.early_stopping > 0;  // their users expect no other limit
+  if (command.time.empty() && by_trials) {
+    options.seconds = std::numeric_limits<double>::infinity();
+  } else {
+    options.seconds = parse_seconds(command.time.empty() ? "5min" : command.time, "--time");
+  }
   options.trials = command.trials, options.early_stopping = command.early_stopping;
   options.until = parse_share(command.until, "--until");
   options.search = parse_search_options(command.searcher, command.searcher_options);
+  if (command.cost_model_given) check_cost_model(command.cost_model, {command.searcher});
   options.cost_model = command.cost_model;
   options.ops = command.ops;
   options.trial = command.trial;
@@ -219,6 +229,14 @@ std::string try_to_keep(const TuningSetup& setup, const TuneResult& result, cons
   }
 }
 
+void try_to_keep(const TuningSetup& setup, std::span<const Record> records, std::string& fault) {
+  try {
+    setup.store->append(records);
+  } catch (const Error& e) {
+    if (fault.empty()) fault = e.message();
+  }
+}
+
 void run_tune(const TuneCommand& command) {
   const bool quiet = takes_stdout(command);
   TuneOptions options = options_of(command);
@@ -235,9 +253,14 @@ void run_tune(const TuneCommand& command) {
   options.records = setup.file;
   const std::optional<KeptPlan> before = kept_plan(setup);
   if (before) options.previous = before->choices;
-  if (setup.store != nullptr) options.keep = [&](std::span<const Record> records) { setup.store->append(records); };
+  std::string unkept;  // why something could not be written, which does not end the tuning
+  if (setup.store != nullptr)
+    options.keep = [&](std::span<const Record> records) { try_to_keep(setup, records, unkept); };
   options.event = [&](const TuneEvent& event) { events.write(to_json(event)); };
-  options.progress = [&](const TuneProgress& p) { view.show(p); };
+  options.progress = [&](const TuneProgress& p) {
+    view.show(p);
+    if (p.phase != "done") events.write(to_json(p));  // `end` says it then
+  };
   options.bound = [peaks = profile::measure_peaks(setup.threads), threads = setup.threads](
                       const Plan& plan, const std::vector<size_t>& steps) {
     const profile::Footprint run = profile::footprint(plan);
@@ -254,7 +277,6 @@ void run_tune(const TuneCommand& command) {
   options.interrupted = [] { return interrupted_by_user.load(); };
   events.write(start_json(options));
   const TuneResult result = tune::tune(setup.graph, setup.inputs, setup.compile(), options);
-  std::string unkept;
   const std::string kept = try_to_keep(setup, result, before, unkept);
   view.clear();
   nlohmann::json end = to_json(result);
@@ -309,13 +331,16 @@ void add_tune(CLI::App& app, Context&) {
                   "graph-best: the graph tuner runs at the end, and its plan is raced, too; history-best: it does not")
       ->check(CLI::IsMember({"graph-best", "history-best"}))
       ->capture_default_str();
-  sub->add_option("--time", command->time, "budget, such as 90s, 5min or 1h, races at the end included")
-      ->capture_default_str();
-  sub->add_option("--trials", command->trials, "stop the search after so many trials; 0: no limit")
+  sub->add_option("--time", command->time,
+                  "budget, such as 90s, 5min or 1h, races at the end included; without it, 5min, or no limit where "
+                  "--trials or --early-stopping ends the search");
+  sub->add_option("--trials", command->trials,
+                  "stop the search after so many trials, or when the time of --time is up; 0: no limit")
       ->check(CLI::Range(int64_t{0}, int64_t{1'000'000'000}))
       ->capture_default_str();
   sub->add_option("--early-stopping", command->early_stopping,
-                  "stop the search after so many trials without a gain in any task; 0: never")
+                  "stop the search after so many trials without a gain in any task, or when the time of --time is up; "
+                  "0: never")
       ->check(CLI::Range(int64_t{0}, int64_t{1'000'000'000}))
       ->capture_default_str();
   sub->add_option("--until", command->until,
@@ -327,15 +352,18 @@ void add_tune(CLI::App& app, Context&) {
   sub->add_option("--cost-model", command->cost_model,
                   "what the searcher `model` starts from beside the analytic estimate: a file of `kilter cost-model "
                   "train`, shipped or none")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->each([command](const std::string&) { command->cost_model_given = true; });
   sub->add_option("--ops", command->ops,
                   "tune only tasks of these kinds, the first word of their problems: conv2d, matmul")
       ->delimiter(',');
   add_trial_options(*sub, *command);
   sub->add_option("--write-plan", command->write_plan,
                   "also write the schedule of each tuned layer to a file, for --layer-plan of other commands");
-  sub->add_flag("--plain", command->plain,
-                "progress as lines, for logs: one each two seconds, and one for each task that becomes faster");
+  sub->add_flag(
+      "--plain", command->plain,
+      "progress as lines, for logs: one each two seconds, and one for each task that becomes faster; also where "
+      "standard error is no terminal");
   sub->add_option("--json", command->json,
                   "also write the outcome as JSON to a file; - is standard output, which then holds nothing else");
   sub->add_option("--html", command->html,

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <numeric>
 
@@ -27,57 +28,72 @@ Size terminal_size() {
 
 std::string percent(double share, int digits = 1) { return fmt::format("{:.{}f} %", 100 * share, digits); }
 
-std::string of_bound(const TaskProgress& t) {
-  return t.bound_ms > 0 ? percent(t.share_of_bound(), 0) : std::string("-");
-}
+std::string of_bound(const auto& of) { return of.bound_ms > 0 ? percent(of.share_of_bound(), 0) : std::string("-"); }
 
-/// Of a schedule with this cost; kernels without arithmetic have none.
-std::string gflops(const TaskProgress& t, double cost) {
-  return t.flops > 0 ? fmt::format("{:.1f}", t.gflops(cost)) : std::string("-");
+/// Of a task whose schedule has this cost, or of a network that takes so many milliseconds; kernels without arithmetic
+/// have none.
+std::string gflops(const auto& of, double at) {
+  return of.flops > 0 ? fmt::format("{:.1f}", of.gflops(at)) : std::string("-");
 }
 
 }  // namespace
 
 std::string progress_line(const TuneProgress& p) {
-  return fmt::format("{}: {:.0f} of {:.0f} s, {} trials, {:.3f} ms -> {:.3f} ms ({:.3f}), {} expected to be left",
-                     p.phase, p.seconds, p.budget_seconds, p.trials, p.default_ms, p.predicted_ms,
-                     p.predicted_ms / p.default_ms, percent(p.remaining));
+  const std::string time = std::isfinite(p.budget_seconds) ? fmt::format("{:.0f} of {:.0f} s, {:.0f} s left", p.seconds,
+                                                                         p.budget_seconds, p.seconds_left())
+                                                           : fmt::format("{:.0f} s", p.seconds);
+  return fmt::format(
+      "{}: {}, {}{} trials, {:.3f} ms -> {:.3f} ms ({:.3f}), {} GFLOP/s (last {}), {} of its bound, {} "
+      "expected to be left",
+      p.phase, time, p.trials, p.most_trials > 0 ? fmt::format(" of {}", p.most_trials) : "", p.default_ms,
+      p.predicted_ms, p.predicted_ms / p.default_ms, gflops(p, p.predicted_ms), gflops(p, p.current_ms()), of_bound(p),
+      percent(p.remaining));
 }
 
 std::vector<std::string> progress_table(const TuneProgress& p, size_t most, size_t width) {
   std::vector<size_t> order(p.tasks.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, [&](size_t a, size_t b) { return p.tasks[a].share > p.tasks[b].share; });
-  std::vector<std::string> lines{fmt::format("{:>4} {:>7} {:>6} {:>11} {:>8} {:>8} {:>8} {:>9}  {}", "task", "share",
-                                             "layers", "tried", "GFLOP/s", "best", "of bound", "best/def.", "problem")};
+  std::vector<std::string> lines;
+  const auto add = [&](const auto&... words) {
+    lines.push_back(fmt::format("{:>4} {:>7} {:>6} {:>11} {:>8} {:>8} {:>8} {:>9}  {}", words...));
+    lines.back().resize(std::min(lines.back().size(), width));
+  };
+  add("task", "share", "layers", "tried", "GFLOP/s", "best", "of bound", "best/def.", "problem");
+  TaskProgress all;
+  all.share = 0, all.layers = 0;
+  for (const TaskProgress& t : p.tasks)
+    all.share += t.share, all.layers += t.layers, all.tried += t.tried, all.size += t.size;
+  const auto tried = [](const TaskProgress& t) { return fmt::format("{}/{}", t.tried, t.size); };
+  const auto cost = [](double value) { return fmt::format("{:.3f}", value); };
+  add("all", percent(all.share), all.layers, tried(all), gflops(p, p.current_ms()), gflops(p, p.predicted_ms),
+      of_bound(p), cost(p.predicted_ms / p.default_ms), "the network");
   for (size_t i = 0; i < std::min(most, order.size()); ++i) {
     const TaskProgress& t = p.tasks[order[i]];
-    lines.push_back(fmt::format("{:>4} {:>7} {:>6} {:>11} {:>8} {:>8} {:>8} {:>9.3f}  {}", order[i] + 1,
-                                percent(t.share), t.layers, fmt::format("{}/{}", t.tried, t.size), gflops(t, t.current),
-                                gflops(t, t.best), of_bound(t), t.best, t.problem));
+    add(t.number, percent(t.share), t.layers, tried(t), gflops(t, t.current), gflops(t, t.best), of_bound(t),
+        cost(t.best), t.problem);
   }
-  for (std::string& line : lines) line.resize(std::min(line.size(), width));
   return lines;
 }
 
-std::string gain_line(size_t task, const TaskProgress& t) {
+std::string gain_line(const TaskProgress& t) {
   const std::string cost =
       t.best < 1 ? fmt::format("{:.3f} of the default's time", t.best) : std::string("the default again");
-  return fmt::format("task {}: {} GFLOP/s, {} of its bound, {}, {}/{} tried: {} | {}", task + 1, gflops(t, t.best),
-                     of_bound(t), cost, t.tried, t.size, t.problem, t.schedule);
+  return fmt::format("task {}: {} GFLOP/s (last {}), {} of its bound, {}, {}/{} tried: {} | {}", t.number,
+                     gflops(t, t.best), gflops(t, t.current), of_bound(t), cost, t.tried, t.size, t.problem,
+                     t.schedule);
 }
 
 TuneView::TuneView(std::string what, bool lines)
-    : what_(std::move(what)), lines_(lines), terminal_(isatty(STDERR_FILENO) != 0) {}
+    : what_(std::move(what)), lines_(lines || isatty(STDERR_FILENO) == 0) {}
 
 void TuneView::show(const std::string& text) {
-  if (!lines_ && terminal_) draw({what_ + ": " + text});
+  if (!lines_) draw({what_ + ": " + text});
 }
 
 void TuneView::show(const TuneProgress& p) {
   if (lines_) return log(p);
-  if (!terminal_) return;
-  constexpr size_t kAround = 3;  // the line above the table, its headings, the line that the cursor is left on
+  constexpr size_t kAround = 4;  // the line above the table, its headings, the network's, where the cursor is left
   const Size size = terminal_size();
   std::vector<std::string> all{what_ + ": " + progress_line(p)};
   all.front().resize(std::min(all.front().size(), size.columns - 1));
@@ -92,7 +108,7 @@ void TuneView::log(const TuneProgress& p) {
   for (size_t t = 0; t < p.tasks.size(); ++t) {
     const bool told = best_[t].empty() || best_[t] == p.tasks[t].schedule;
     best_[t] = p.tasks[t].schedule;
-    if (!told) fmt::print(stderr, "{}\n", gain_line(t, p.tasks[t]));
+    if (!told) fmt::print(stderr, "{}\n", gain_line(p.tasks[t]));
   }
   if (p.phase == phase_ && p.seconds - last_ < kLineEverySeconds) return;
   phase_ = p.phase, last_ = p.seconds;

@@ -1,5 +1,7 @@
 #include "tuning.h"
 
+#include <functional>
+
 #include "codegen/llvm/backend.h"
 #include "compile/check_options.h"
 #include "exec/thread_pool.h"
@@ -9,29 +11,21 @@ namespace kilter::tool {
 
 using namespace kilter::tune;
 
-namespace {
-
-/// As the inputs of the command line make it.
 Graph bound_graph(const Session& session, const std::map<std::string, Tensor>& inputs) {
   onnx::Model::Shapes shapes;
   for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
   return session.graph(shapes, session.needed_values(inputs));
 }
 
-}  // namespace
-
 std::vector<Record> read_records(Store& store) {
   Reading reading = store.read();
-  for (const std::string& line : store.notices()) fmt::print(stderr, "{}\n", line);
-  for (const std::string& line : reading.damaged) fmt::print(stderr, "{}\n", line);
+  for (const auto* lines : {&store.notices(), &std::as_const(reading.damaged), &std::as_const(reading.newer)})
+    for (const std::string& line : *lines) fmt::print(stderr, "{}\n", line);
   return std::move(reading.records);
 }
 
 TuningSetup::TuningSetup(const ModelOptions& options) {
-  ModelOptions model = options;
-  model.records = "none", model.choose.clear();  // candidates are judged against the defaults
-  std::erase_if(model.forbid, names_record);
-  session = model.open();
+  session = options.without_records().open();  // candidates are judged against the defaults
   if (session->compiled_file())
     fail(ErrorKind::usage, "{} is a compiled file: tuning needs the model that it was made from", options.model);
   threads = options.threads > 0 ? options.threads : default_threads();
@@ -40,8 +34,9 @@ TuningSetup::TuningSetup(const ModelOptions& options) {
   if (!file.empty()) {
     store = Store::open(file, Store::Mode::write);
     known = read_records(*store);
-    options.bar_records(known);
+    for (const std::string& line : read_plans(plans_file(file)).damaged) fmt::print(stderr, "{}\n", line);
   }
+  options.bar_records(known);
   const std::map<std::string, Tensor> all = options.all_inputs(*session);
   graph = bound_graph(*session, all);
   for (const ValueId v : graph.inputs()) inputs.push_back(all.at(graph.value(v).name));
@@ -60,44 +55,68 @@ std::optional<KeptPlan> kept_plan(const TuningSetup& setup) {
   return plan == nullptr ? std::nullopt : std::optional(*plan);
 }
 
+namespace {
+
+/// A line for the user where another run has kept `now` since `before` was read, which is no slower than `ratio`.
+std::string stays(const KeptPlan* now, const std::optional<KeptPlan>& before, const Ratio& ratio) {
+  const bool other = now != nullptr && (!before || !(now->choices == before->choices) || now->date != before->date);
+  if (!other || now->default_ratio.value > ratio.value) return {};
+  return fmt::format(
+      "the plan that another run accepted meanwhile stays: it took {} of the default's time in its race\n",
+      ratio_text(now->default_ratio));
+}
+
+std::string stays(const KeptPlan& plan) {
+  return fmt::format("the plan that was accepted {} stays: it took {} of the default's time in its race\n",
+                     plan.date.substr(0, 10), ratio_text(plan.default_ratio));
+}
+
+/// Where graph-best lost: history-best, or nothing where that lost against the default plan.
+void take_history(KeptPlan& plan, const GraphBest& best, const Choices& history) {
+  const double over_default = best.default_ratio.value / best.ratio.value;  // history-best's
+  const bool slower = over_default > 1;
+  plan.choices = slower ? Choices{} : history;
+  plan.ratio = {1, 1, 1};
+  plan.default_ratio = slower ? Ratio{1, 1, 1} : Ratio{over_default, over_default, over_default};
+}
+
+/// Keeps the plan unless `stays` has a line for the plan that is there by then; that line, else `kept`.
+std::string keep(const TuningSetup& setup, const KeptPlan& plan, const std::string& kept,
+                 const std::function<std::string(const KeptPlan* now)>& stays) {
+  std::string said = kept;
+  keep_plan(plans_file(setup.file), plan.key, [&](const KeptPlan* now) -> std::optional<KeptPlan> {
+    const std::string line = stays(now);
+    if (line.empty()) return plan;
+    said = line;
+    return std::nullopt;
+  });
+  return said;
+}
+
+}  // namespace
+
 std::string keep(const TuningSetup& setup, const TuneResult& result, const std::optional<KeptPlan>& before) {
   if (setup.file.empty()) return {};
   if (result.same_plan && result.trials == 0 && !result.rejected)
     return "nothing was tried, so nothing is said of the plan\n";
-  const std::optional<KeptPlan> now = kept_plan(setup);
-  const bool other = now && (!before || !(now->choices == before->choices) || now->date != before->date);
-  if (other && now->default_ratio.value <= result.ratio.value) {
-    return fmt::format(
-        "the plan that another run accepted meanwhile stays: it took {} of the default's time in its race\n",
-        ratio_text(now->default_ratio));
-  }
   KeptPlan plan{setup.key(), setup.session->name(), iso_date(), result.choices, {1, 1, 1}, result.ratio};
   if (result.graph && result.graph->won) plan.ratio = result.graph->ratio;
-  keep_plan(plans_file(setup.file), plan);
-  return {};
+  return keep(setup, plan, "", [&](const KeptPlan* now) { return stays(now, before, result.ratio); });
 }
 
-std::string keep(const TuningSetup& setup, const GraphBest& best, const Choices& history) {
+std::string keep(const TuningSetup& setup, const GraphBest& best, const Choices& history,
+                 const std::optional<KeptPlan>& before) {
   if (setup.file.empty()) return {};
-  const KeptPlans all = read_plans(plans_file(setup.file));
-  const KeptPlan* before = all.find(setup.key());
-  if (before != nullptr && (!best.won || best.default_ratio.value >= before->default_ratio.value)) {
-    return fmt::format("the plan that was accepted {} stays: it took {} of the default's time in its race\n",
-                       before->date.substr(0, 10), ratio_text(before->default_ratio));
-  }
-  if (!best.won && best.rounds == 0) return {};  // nothing was raced
+  if (!best.won && best.rounds == 0) return before ? stays(*before) : "";  // nothing was raced
   KeptPlan plan{setup.key(), setup.session->name(), iso_date(), best.choices, best.ratio, best.default_ratio};
-  if (!best.won) {
-    const double over_default = best.default_ratio.value / best.ratio.value;  // history-best's
-    const bool slower = over_default > 1;
-    plan.choices = slower ? Choices{} : history;
-    plan.ratio = {1, 1, 1};
-    plan.default_ratio = slower ? Ratio{1, 1, 1} : Ratio{over_default, over_default, over_default};
-  }
-  keep_plan(plans_file(setup.file), plan);
-  if (best.won) return "graph-best is kept as the accepted plan\n";
-  return plan.choices.empty() ? "the default plan is kept as the accepted one\n"
-                              : "history-best is kept as the accepted plan\n";
+  if (!best.won) take_history(plan, best, history);
+  const char* kept = best.won               ? "graph-best is kept as the accepted plan\n"
+                     : plan.choices.empty() ? "the default plan is kept as the accepted one\n"
+                                            : "history-best is kept as the accepted plan\n";
+  return keep(setup, plan, kept, [&](const KeptPlan* now) {
+    const std::string line = stays(now, before, best.default_ratio);
+    return line.empty() && now != nullptr && !best.won ? stays(*now) : line;
+  });
 }
 
 std::string ratio_text(const Ratio& r) { return fmt::format("{:.4f} ({:.4f} to {:.4f})", r.value, r.low, r.high); }
@@ -126,8 +145,11 @@ std::string graph_text(const GraphBest& b) {
   out += fmt::format("graph-best differs in {} schedules, {} numbers of threads, {} layouts, {} fusions\n", d.schedules,
                      d.threads, d.layouts, d.fusions);
   if (b.rounds == 0) return out;
-  return out + fmt::format("graph-best / history-best {} in {} paired rounds: {}\n", ratio_text(b.ratio), b.rounds,
-                           b.won ? "graph-best is taken" : "history-best stays");
+  out += fmt::format("graph-best / history-best {} in {} paired rounds", ratio_text(b.ratio), b.rounds);
+  if (b.accepted_ratio) out += fmt::format(", / the accepted plan {}", ratio_text(*b.accepted_ratio));
+  return out + (b.won              ? ": graph-best is taken\n"
+                : b.accepted_ratio ? ": the accepted plan stays\n"
+                                   : ": history-best stays\n");
 }
 
 }  // namespace kilter::tool

@@ -13,10 +13,14 @@
 
 namespace kilter::tool {
 
+/// The network as these inputs make it. Throws unsupported for compiled files.
+Graph bound_graph(const Session& session, const std::map<std::string, Tensor>& inputs);
+
 /// All records of a file; what is wrong with it goes to standard error.
 std::vector<tune::Record> read_records(tune::Store& store);
 
-/// A network to be tuned, as its defaults and the command line make it, and the records that are to be known.
+/// A network to be tuned, as its defaults and the command line make it, and the records that are to be known. What is
+/// damaged of them and of the kept plans goes to standard error.
 struct TuningSetup {
   /// Throws usage for a compiled file.
   explicit TuningSetup(const ModelOptions& options);
@@ -42,10 +46,11 @@ std::optional<tune::KeptPlan> kept_plan(const TuningSetup& setup);
 /// nothing keeps nothing, and a better plan than its own that another run kept stays; `before`: the one that this run
 /// raced. Answers a line for the user, where there is something to say.
 std::string keep(const TuningSetup& setup, const tune::TuneResult& result, const std::optional<tune::KeptPlan>& before);
-/// Keeps what the graph tuner chose where it won against history-best; where it lost and nothing was kept before,
-/// history-best, or nothing where that lost against the default plan. A plan that was kept with a better ratio to the
-/// default stays. Answers a line for the user.
-std::string keep(const TuningSetup& setup, const tune::GraphBest& best, const tune::Choices& history);
+/// Keeps what the graph tuner chose where it won, also against `before`, the plan that was kept; where it lost, that
+/// one stays, and without one history-best is kept, or nothing where that lost against the default plan. A better plan
+/// that another run kept meanwhile stays. Answers a line for the user.
+std::string keep(const TuningSetup& setup, const tune::GraphBest& best, const tune::Choices& history,
+                 const std::optional<tune::KeptPlan>& before);
 
 /// "0.9599 (0.9517 to 0.9684)".
 std::string ratio_text(const Ratio& ratio);

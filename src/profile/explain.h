@@ -86,11 +86,9 @@ struct Part {
 struct Explanation {
   Profile profile;
   std::vector<std::string> summary;
-  std::vector<Part> split;          ///< adds up to profile.sum_ms
-  std::vector<Finding> findings;    ///< those with an action first, each part by gain
-  std::vector<LayerView> layers;    ///< of the rows that are steps, in their order
-  std::vector<std::string> tuning;  ///< what tuning has brought and may bring; the caller's, who knows the records
-  std::string tuning_action;        ///< command to paste that tunes
+  std::vector<Part> split;        ///< adds up to profile.sum_ms
+  std::vector<Finding> findings;  ///< those with an action first, each part by gain
+  std::vector<LayerView> layers;  ///< of the rows that are steps, in their order
 };
 
 /// Compiles, profiles, looks for causes, runs what mends them against the network as it is, and ranks. Throws usage

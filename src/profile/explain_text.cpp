@@ -200,10 +200,10 @@ std::string explanation_text(const Explanation& e, const std::string& node) {
   }
   for (const std::string& line : e.summary) out += line + "\n";
   out += "\n" + split_text(e) + "\n" + findings_text(e) + "\n" + layers_text(e) + approximations_text(e);
-  if (!e.tuning.empty()) out += "\nTuning\n";
-  for (const std::string& line : e.tuning) out += "  " + line + "\n";
-  if (!e.tuning_action.empty()) out += "  $ " + e.tuning_action + "\n";
-  return out;
+  if (!e.profile.tuning) return out;
+  out += "\nTuning\n";
+  for (const std::string& line : e.profile.tuning->lines) out += "  " + line + "\n";
+  return out + "  $ " + e.profile.tuning->action + "\n";
 }
 
 namespace {
@@ -254,7 +254,6 @@ json to_json(const Explanation& e) {
   for (const LayerView& l : e.layers) layers.push_back(layer_json(e, l));
   json out = to_json(e.profile);
   out["explain"] = {{"summary", e.summary}, {"split", split}, {"findings", findings}, {"layers", layers}};
-  if (!e.tuning.empty()) out["explain"]["tuning"] = {{"lines", e.tuning}, {"action", e.tuning_action}};
   return out;
 }
 

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -72,6 +73,13 @@ struct Event {
   double begin_us = 0, end_us = 0;
 };
 
+/// What tuning has brought and may bring.
+struct Tuning {
+  std::string summary;             ///< one line
+  std::vector<std::string> lines;  ///< all that is known
+  std::string action;              ///< command to paste that tunes
+};
+
 struct Profile {
   std::string model;
   Conditions conditions;
@@ -88,6 +96,7 @@ struct Profile {
   std::string
       no_counters;  ///< why there are no hardware counters, one line; empty when there are or none were asked for
   int64_t arena_bytes = 0, constants_bytes = 0, scratch_bytes = 0, code_bytes = 0;
+  std::optional<Tuning> tuning;  ///< the caller's, who knows the records
 };
 
 struct Options {

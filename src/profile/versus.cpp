@@ -101,11 +101,13 @@ void match_layers(const Graph& original, const Side& ours, Side& peer) {
 
 std::string conditions_text(const Side& a, const Side& b) {
   const std::vector<Difference> list = differences(a.conditions, b.conditions);
-  if (list.empty()) return "conditions that differ: none\n";
-  std::string out = "conditions that differ:\n";
+  std::string out = list.empty() ? "conditions that differ: none\n" : "conditions that differ:\n";
   for (const Difference& d : list) {
     out += fmt::format("  {:<16} A: {}   B: {}\n", d.what, d.a.empty() ? "-" : d.a, d.b.empty() ? "-" : d.b);
   }
+  const std::string& records = a.conditions.records;
+  if (records == b.conditions.records && records != Conditions().records)
+    out += fmt::format("tuning records of both: {}\n", records);
   return out;
 }
 

@@ -39,7 +39,38 @@ expect 2 "--plain-layout nothing: no node has this name; legal are" run zoo:sque
 expect 2 "expected a whole number from 1 to 1024, got 'x'" run zoo:squeezenet1_1 --layer-threads conv1=x
 expect 0 "verify: passed" run zoo:squeezenet1_1 --verify --no-fuse conv1 --layer-threads conv1=1 --plain-layout pool1
 expect 0 "verify: passed" run zoo:squeezenet1_1 --verify
-expect 0 "MFLOP  model ms   best ms" tasks zoo:squeezenet1_1
+# tasks: a line for each node, then the tasks with their layers; nodes and tasks name each other.
+"$kilter" tasks zoo:squeezenet1_1 --ops conv2d --threads 2 --json "$scratch/tasks.json" > "$scratch/tasks"
+python3 - "$scratch/tasks" "$scratch/tasks.json" <<'PY' || failures=$((failures + 1))
+import json, re, sys
+said, listed = open(sys.argv[1]).read().splitlines(), json.load(open(sys.argv[2]))
+at = said.index("")
+assert said[0].split() == ["node", "operator", "becomes"], said[0]
+nodes = {line[:40].strip(): line[66:] for line in said[1:at]}
+assert nodes == {n["node"]: n["becomes"] for n in listed["nodes"]}, nodes
+for node, becomes in {"conv1": "task 1", "conv1.relu": "fused into task 1", "fire2.concat": "free view", "pool1": "left out by --ops",
+                      "fire3.expand1x1": "task 4"}.items():
+    assert nodes[node] == becomes, (node, nodes[node])
+assert re.match(r"18 tasks; 18 different problems without what is fused into them$", said[at + 1]), said[at + 1]
+assert said[at + 2].split() == "task layers MFLOP now ms best ms share points worth problem | default schedule, then its layers".split(), said[at + 2]
+rows, layers = said[at + 3:-3:2], said[at + 4:-3:2]
+tasks = {t["task"]: t for t in listed["tasks"]}
+assert [int(row.split()[0]) for row in rows] == sorted(tasks) and 2 not in tasks, rows
+for row, of in zip(rows, layers):
+    words, task = row.split(), tasks[int(row.split()[0])]
+    assert of.strip().split(", ") == task["nodes"] and int(words[1]) == len(task["nodes"]) == task["count"], (row, of)
+    assert task["problem"] in row and row.endswith(f"| {task['schedule']}"), row
+    assert words[3] == f"{task['present_ms']:.4f}" and words[4] == f"{task['best_ms']:.4f}" and words[5] == f"{100 * task['share']:.1f}", (row, task)
+    assert all(nodes[node] == f"task {task['task']}" for node in task["nodes"]), task
+assert abs(sum(t["share"] for t in tasks.values()) - 1) < 1e-6
+for n in listed["nodes"]:
+    assert ("task" in n) == n["becomes"].startswith(("task ", "fused into task ")), n
+    assert "task" not in n or n["problem"] == tasks[n["task"]]["problem"], n
+assert listed["cores"] == 1 and f"on one core at {listed['ghz']:.2f} GHz, whatever --threads" in said[-2], said[-3:]
+PY
+expect 0 "points; ruled out: " tasks zoo:squeezenet1_1 --spaces
+"$kilter" tasks zoo:squeezenet1_1 --no-nodes > "$scratch/tasks"
+grep -q "^conv1 " "$scratch/tasks" && { echo "FAILED: --no-nodes lists nodes"; failures=$((failures + 1)); }
 winograd=(inspect zoo:squeezenet1_1 --schedules --node fire4.expand3x3 --target znver4)
 expect 0 "schedule    conv2d_winograd" "${winograd[@]}"
 expect 0 "schedule    conv2d_direct" "${winograd[@]}" --forbid winograd@fire4.expand3x3
@@ -66,6 +97,21 @@ grep -q "^conv1 = conv2d_direct .* threads=1$" "$scratch/used.plan" || { echo "F
 "$kilter" compile zoo:squeezenet1_1 --layer-plan "$scratch/used.plan" -o "$scratch/a.kilter" > /dev/null 2>&1
 "$kilter" compile zoo:squeezenet1_1 --layer-threads conv1=1 -o "$scratch/b.kilter" > /dev/null
 cmp -s <("$kilter" run "$scratch/a.kilter") <("$kilter" run "$scratch/b.kilter") || { echo "FAILED: a plan written and read is another one"; failures=$((failures + 1)); }
+# A pair of convolutions that runs in one kernel only because it was asked to: written and read it stays so, and an edited
+# line takes it apart.
+pair=(inspect zoo:mobilenet_v2 --input input=1x3x64x64 --schedules)
+lines() { grep -v '^#' "$scratch/$1.plan"; }
+expect 0 "joined.plan: what " "${pair[@]}" --fuse features.2.depthwise --write-plan "$scratch/joined.plan"
+expect 0 "again.plan: what " "${pair[@]}" --layer-plan "$scratch/joined.plan" --write-plan "$scratch/again.plan"
+cmp -s <(lines joined) <(lines again) || { echo "FAILED: a pair read from a plan: $(diff <(lines joined) <(lines again))"; failures=$((failures + 1)); }
+grep -q "^features.2.depthwise = conv2d_then_depthwise " "$scratch/again.plan" || { echo "FAILED: no pair in $(lines again | head -9)"; failures=$((failures + 1)); }
+sed 's/= conv2d_then_depthwise .*/= conv2d_depthwise/' "$scratch/joined.plan" > "$scratch/edited.plan"
+expect 0 "apart.plan: what " "${pair[@]}" --layer-plan "$scratch/edited.plan" --write-plan "$scratch/apart.plan"
+if ! grep -q "^features.2.expand = conv2d_direct " "$scratch/apart.plan" || grep -q "conv2d_then_depthwise" "$scratch/apart.plan"; then
+  echo "FAILED: an edited plan takes no pair apart: $(lines apart | head -9)"
+  failures=$((failures + 1))
+fi
+expect 0 "verify: passed" run zoo:mobilenet_v2 --input input=1x3x64x64 --layer-plan "$scratch/joined.plan" --verify
 printf '# mine\nnothing = threads=1\n' > "$scratch/bad.plan"
 expect 2 "$scratch/bad.plan line 2, 'nothing': no task has this name; legal are conv1, " run zoo:squeezenet1_1 --layer-plan "$scratch/bad.plan"
 expect 2 "--forbid conv2d_direct@nothing: no task has this name; legal are" run zoo:squeezenet1_1 --forbid direct@nothing
@@ -164,6 +210,17 @@ slow=(--schedule conv1=reference --seconds 1)
 expect 0 "conv1: reference kernel" explain zoo:squeezenet1_1 "${slow[@]}" --json "$scratch/why.json" --html "$scratch/why.html"
 for file in why.json why.html; do grep -qF "reference kernel" "$scratch/$file" || { echo "FAILED: explain's $file does not tell"; failures=$((failures + 1)); }; done
 expect 0 '"explain":' explain zoo:squeezenet1_1 --seconds 0.5 --json -
+# Records that nobody asked for stop nothing: the reason stands where they would speak, and what is damaged is told.
+small=(zoo:squeezenet1_1 --input input=1x3x64x64 --seconds 0.1)
+mkdir -p "$scratch/broken/kilter" "$scratch/folder/kilter/records.db"
+echo "not a database" > "$scratch/broken/kilter/records.db"
+XDG_DATA_HOME=$scratch/broken expect 0 "  What tuning has brought and would bring is not known: records $scratch/broken/kilter/records.db: it does not begin as an SQLite database does" explain "${small[@]}"
+XDG_DATA_HOME=$scratch/folder expect 0 "kilter/records.db: it is a directory; expected a database" explain "${small[@]}"
+HOME='' XDG_DATA_HOME='' expect 0 "is not known: records: neither XDG_DATA_HOME nor HOME is set; give the file with --records FILE" explain "${small[@]}"
+rm "$scratch/broken/kilter/records.db"
+XDG_DATA_HOME=$scratch/broken expect 0 "21 with a schedule of ours" records import "$(dirname "$0")/../records/data/tvm_v01.txt"
+sed -i 's/conv2d_direct vectors/conv2d_direct vectXrs/' "$scratch/broken/kilter/records.db"
+XDG_DATA_HOME=$scratch/broken expect 0 "broken/kilter/records.db: row 4: skipped: record: its id is " explain "${small[@]}"
 expect 0 "runner-up" explain zoo:squeezenet1_1 --seconds 0.5 --node fire5.expand3x3
 expect 0 "A compiled file holds no graph" explain "$scratch/net.kilter" --seconds 0.5
 expect 2 "--node nothing: no layer has this name; legal are" explain zoo:squeezenet1_1 --seconds 0.5 --node nothing
@@ -175,6 +232,8 @@ expect 0 "threads          A: 1   B: 2" compare zoo:squeezenet1_1 --seconds 0.5 
 echo "conv1 = conv2d_direct vectors=1 rows=1 tile=4 prefetch=0" > "$scratch/one.plan"
 expect 0 "tuning records   A: none   B: layer plan $scratch/one.plan: 1 layers" compare zoo:squeezenet1_1 --seconds 0.5 --threads 1 --layer-plan-b "$scratch/one.plan"
 TMPDIR=/nowhere expect 3 "kilter: cannot make a temporary folder in /nowhere: No such file or directory; TMPDIR names the folder to make it in" compare onnxruntime:zoo:squeezenet1_1
+expect 0 "tuning records of both: layer plan $scratch/one.plan: 1 layers" compare zoo:squeezenet1_1 --seconds 0.5 --threads 1 --layer-plan "$scratch/one.plan"
+expect 0 "A: layer plan $scratch/one.plan: 1 layers   B: none" compare zoo:squeezenet1_1 --seconds 0.5 --threads 1 --layer-plan "$scratch/one.plan" --records-b none
 expect 2 "--choose-b: worst not in {accepted,history-best,graph-best}" compare zoo:squeezenet1_1 --choose-b worst
 expect 3 "$scratch/nothing.db" compare zoo:squeezenet1_1 --records-a "$scratch/nothing.db"
 "$kilter" bench zoo:squeezenet1_1 --seconds 0.2 --threads 1 --json "$scratch/b.json" > /dev/null

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the commands of doc/tuning.md as they stand there, with a shorter budget.
+# Runs the commands of doc/tuning.md as they stand there, with a shorter budget. Headings of tables on the page are headings of what is printed.
 # Usage: tuning_page_test.sh KILTER PAGE
 set -euo pipefail
 kilter=$(realpath "$1")
@@ -15,7 +15,19 @@ for command in "${commands[@]}"; do
   [[ $short != graph-tune* || $short == *--no-run* ]] || short+=" --measure 1 --race 2"
   read -r -a words <<< "$short"
   echo "kilter ${words[*]}"
-  "$kilter" "${words[@]}" > out.txt || { echo "FAILED: kilter ${words[*]}" >&2; cat out.txt >&2; exit 1; }
+  "$kilter" "${words[@]}" > out.txt 2>> said.txt || { echo "FAILED: kilter ${words[*]}" >&2; tail said.txt out.txt >&2; exit 1; }
+  cat out.txt >> said.txt
 done
+mapfile -t headings < <(grep -E "^(task|node) .*[a-z]$" "$page")
+[ "${#headings[@]}" -ge 3 ] || { echo "FAILED: ${#headings[@]} headings found in $page" >&2; exit 1; }
+for heading in "${headings[@]}"; do
+  grep -qxF -- "$heading" said.txt || { echo "FAILED: the page shows '$heading', which no command prints" >&2; exit 1; }
+done
+# So is the line of progress; figures may be others.
+shape() { sed -E 's/^(preparing|searching|racing): /PHASE: /; s/ [0-9]+(\.[0-9]+)?/ N/g; s/\([0-9.]+/(N/g'; }
+mapfile -t lines < <(grep "^searching: " "$page")
+[ "${#lines[@]}" = 1 ] || { echo "FAILED: ${#lines[@]} lines of progress found in $page" >&2; exit 1; }
+shape < said.txt > shapes.txt
+grep -qxF -- "$(shape <<< "${lines[0]}")" shapes.txt || { echo "FAILED: the page shows '${lines[0]}', and no command prints such a line" >&2; exit 1; }
 "$kilter" run squeezenet.kilter --threads 1 > /dev/null
 [ -s densenet.plan ] || { echo "FAILED: graph-tune --write-plan wrote nothing" >&2; exit 1; }

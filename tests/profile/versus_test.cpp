@@ -55,7 +55,11 @@ TEST(Versus, ConditionsThatDifferComeThreadsFirst) {
   const std::string text = conditions_text(a, b);
   EXPECT_THAT(text, HasSubstr("threads"));
   EXPECT_LT(text.find("threads"), text.find("log A"));
-  EXPECT_EQ(conditions_text(a, a), "conditions that differ: none\n");
+  EXPECT_EQ(conditions_text(a, a), "conditions that differ: none\ntuning records of both: log A\n");
+  b.conditions.records = "log A";
+  EXPECT_EQ(conditions_text(a, b),
+            "conditions that differ:\n  threads          A: 16   B: 1\ntuning records of both: log A\n");
+  EXPECT_EQ(conditions_text({}, {}), "conditions that differ: none\n");
 }
 
 TEST(Versus, FilesThatAreNoResultsSaySo) {

@@ -63,8 +63,6 @@ def explain(page):
         evidence = entry["evidence"] if isinstance(entry["evidence"], list) else [entry["evidence"]]
         for part in (entry["cause"], entry["advice"], entry["action"], *evidence):
             check(part in text, f"explain lacks {part[:60]!r}")
-    for part in [*said["tuning"]["lines"], said["tuning"]["action"]]:
-        check(part in text, f"explain lacks {part[:60]!r}")
     links = page.js("return [...document.querySelectorAll('.finding h3 a')].map((a) => a.getAttribute('href'))")
     rows = {row["step"]: i for i, row in reversed(list(enumerate(page.data["rows"]))) if row["kind"] != "gap"}
     check(links == [f"#row-{rows[e['step']]}" for e in said["findings"] if e["step"] in rows], f"links to rows: {links}")
@@ -77,6 +75,14 @@ def explain(page):
     if "against" in said:
         rows = page.js("return [...document.querySelectorAll('#explain tbody tr')].map((r) => r.querySelector('bdi').textContent)")
         check(rows[0] == "behind most", f"layers against another runtime: {rows}")
+
+
+def tuning(page):
+    """What tuning may bring is there in the pages of both commands."""
+    page.open()
+    text = page.js("const s = document.getElementById('tuning'); return s.checkVisibility() ? s.textContent : ''")
+    for part in [*page.data["tuning"]["lines"], page.data["tuning"]["action"]]:
+        check(part in text, f"the outlook lacks {part[:60]!r}")
 
 
 def sorting(page):
@@ -264,7 +270,7 @@ def run(browser, args):
             reports[name] = Page(browser, str(args.out / f"{name}.html"), json.load(file))
     for name, page in reports.items():
         page.open()
-        for part in (content, explain, sorting, filtering, opening, tab_order, charts, timeline, touch, pages.theme, hostile):
+        for part in (content, explain, tuning, sorting, filtering, opening, tab_order, charts, timeline, touch, pages.theme, hostile):
             part(page)
             page.quiet(f"{name}: {part.__name__}")
             checks += 1

@@ -165,13 +165,13 @@ json worst_profile() {
          {"runners_up", {{{"schedule", "conv2d_direct tile=7"}, {"predicted_ms", 0.5}, {"measured_ms", 0.6}}}},
          {"rejected", {{{"template", "winograd"}, {"check", "stride"}, {"limit", "1"}, {"got", "2"}}}}});
   }
+  profile["tuning"] = {{"lines", {kHostile[0], "from records", kHostile[12]}}, {"action", kHostile[3]}};
   profile["explain"] = {
       {"summary", {kHostile[0], "Too few threads are busy."}},
       {"split",
        {{{"what", kHostile[1]}, {"ms", 3.0}, {"percent", 75.0}}, {{"what", "gaps"}, {"ms", 1.0}, {"percent", 25.0}}}},
       {"findings", findings},
       {"layers", layers},
-      {"tuning", {{"lines", {kHostile[0], "from records", kHostile[12]}}, {"action", kHostile[3]}}},
       {"against",
        {{"a", {{"what", kHostile[0]}, {"ms", 2.0}}},
         {"b", {{"what", kHostile[1]}, {"ms", kNan}, {"conditions", {{"program", kHostile[0]}}}}},

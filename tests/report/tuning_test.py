@@ -18,6 +18,13 @@ def by_share(page):
     return sorted(range(len(tasks)), key=lambda i: -tasks[i]["share"])
 
 
+def speed(of):
+    """Parts as the page writes them."""
+    parts = [f"{of['gflops']:.1f}\u00a0GFLOP/s"] if of["gflops"] is not None else []
+    parts += [f"{100 * of['share_of_bound']:.0f}\u00a0% of its bound"] if of["share_of_bound"] is not None else []
+    return parts
+
+
 def content(page):
     """What the page says is what the JSON holds."""
     data = page.data
@@ -38,6 +45,10 @@ def content(page):
         check(f"race of whole networks: {race['value']:.3f}{interval}" in spread, f"race: {spread}")
     cards = page.js("return [...document.querySelectorAll('#outcome .cards dd')].map((e) => e.textContent)")
     check(cards[0].startswith(f"{data['trials']}{data['trials_per_second']:.0f} a second; {data['failures']} failed"), f"trials: {cards[0]}")
+    check(all(part in cards[2] for part in speed(data["before" if data["same_plan"] else "after"])), f"speed: {cards[2]}")
+    check(data["same_plan"] or f"before: {', '.join(speed(data['before'])) or '–'}" in cards[2], f"speed: {cards[2]}")
+    settings = page.js("return document.getElementById('conditions').textContent")
+    check(("no limit" in settings) == (data["settings"]["budget_seconds"] is None), f"settings: {settings}")
     check(data["stopped_because"] in cards[-1], f"why it ended: {cards[-1]}")
     check(page.js("return document.querySelectorAll('.empty').length") == 0, "no part says that it is empty")
     phases = page.js("return [...document.querySelectorAll('#time .legend bdi')].map((e) => e.textContent)")
@@ -54,8 +65,11 @@ def table(page):
     check([line[0] for line in lines] == by_share(page), "order of the tasks")
     for i, text in lines:
         task = page.data["tasks"][i]
-        parts = [task["problem"], task["default"], f"{task['tried']} of {task['size']}"]
-        if task["schedule"] != task["default"]:
+        changed = task["schedule"] != task["default"]
+        parts = [task["problem"], task["default"], f"{task['tried']} of {task['size']}", *speed(task["before"])]
+        check(text.startswith(str(task["task"])), f"the number of task {task['task']}: {text[:30]}")
+        if changed:
+            parts += speed(task["after"]) + [f"was {part}" for part in speed(task["before"])[:1]]
             for ratio in (task["predicted"], task["in_network"]):
                 parts += [f"{ratio['value']:.3f}", f"{ratio['low']:.3f} to {ratio['high']:.3f}"] if ratio["value"] is not None else []
             parts.append(task["schedule"])
@@ -81,10 +95,11 @@ def course(page):
         return
     page.focus("#course circle.mark[tabindex='0']")
     tip = page.js("return document.getElementById('tip').hidden ? '' : document.getElementById('tip').innerText")
-    first = page.data["tasks"][trace["gains"][0]["task"]]["problem"].split("\n")[0][:30].strip()
-    check(first in tip and trace["gains"][0]["schedule"] in tip and "ms" in tip, f"tooltip of the first gain: {tip!r}")
+    place = next(i for i, task in enumerate(page.data["tasks"]) if task["task"] == trace["gains"][0]["task"])
+    first = page.data["tasks"][place]["problem"].split("\n")[0][:30].strip()
+    check(first in tip and ", ".join(speed(trace["gains"][0])) in tip.replace("\n", " ") and trace["gains"][0]["schedule"] in tip and "ms" in tip, f"tooltip of the first gain: {tip!r}")
     page.browser.press("Enter")
-    check(page.js("return document.activeElement.id") == f"task-{trace['gains'][0]['task']}", "Enter leads to the task")
+    check(page.js("return document.activeElement.id") == f"task-{place}", "Enter leads to the task")
 
 
 def bars(page):

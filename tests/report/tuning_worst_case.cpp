@@ -26,10 +26,13 @@ std::string problem(int i) {
   return "conv2d n1 c" + std::to_string(16 + i) + " h56 w56 k64 r3 s3 pad1 f32 +bias +relu";
 }
 
+json speed(double gflops, double share) { return {{"gflops", gflops}, {"share_of_bound", share}}; }
+
 json task(int i) {
   const bool changed = i % 3 == 0;
   const double value = i == 9 ? kNan : 0.6 + 0.004 * i;
-  return {{"problem", problem(i)},
+  return {{"task", 2 * i + 3},
+          {"problem", problem(i)},
           {"layouts", "c16 plain -> c16"},
           {"nodes", {problem(i), "second"}},
           {"share", std::pow(0.93, (i * 37) % kTasks) * 0.07},
@@ -38,6 +41,8 @@ json task(int i) {
                                : "conv2d_direct vectors=2 rows=1 tile=14 prefetch=0"},
           {"predicted", ratio(value, 0.02)},
           {"in_network", ratio(value + 0.05, 0.3)},
+          {"before", i == 6 ? json{{"gflops", nullptr}, {"share_of_bound", nullptr}} : speed(98.72, 0.58)},
+          {"after", speed(123.27, i == 9 ? kNan : 0.713)},
           {"trials", i % 11 == 0 ? 0 : 1000 / (1 + i)},
           {"tried", 100},
           {"size", 123456},
@@ -67,9 +72,11 @@ json trace() {
       gains.push_back({{"event", "gain"},
                        {"seconds", 8 + i * 2.45},
                        {"trials", i * 24},
-                       {"task", (i + n) % kTasks},
+                       {"task", 2 * ((i + n) % kTasks) + 3},
                        {"schedule", "conv2d_direct tile=" + std::to_string(i)},
                        {"ratio", ratio(0.8, 0.1)},
+                       {"gflops", 111.5},
+                       {"share_of_bound", nullptr},
                        {"predicted_ms", kDefaultMs * fall}});
     }
   }
@@ -126,6 +133,8 @@ json worst_run() {
   run["previous"] = ratio(1.01, 0.02);
   run["same_plan"] = false, run["rounds"] = 54, run["trials"] = kPoints * 24, run["failures"] = 12345;
   run["restarts"] = 7, run["seconds"] = kSeconds, run["trials_per_second"] = 9.66, run["regret"] = 0.034;
+  run["before"] = speed(80.5, 0.5), run["after"] = speed(89.5, 0.55);
+  run["settings"]["budget_seconds"] = nullptr;  // no limit
   run["winner_flips"] = 0.25, run["fidelity"] = 0.97, run["stopped_because"] = kHostile[0];
   int n = 0;
   for (const char* phase :

@@ -16,6 +16,15 @@ using testing::HasSubstr;
 
 constexpr const char* kDevice = "A CPU, 2 CPUs, avx512, L1 48K, L2 1M, L3 32M";
 
+/// With another tile, 3 to 6 by `i`, each of them other than `schedule`'s own.
+std::string other_tile(const std::string& schedule, int64_t i = 4) {
+  Schedule s = parse_schedule(schedule);
+  for (auto& [knob, value] : s.knobs) {
+    if (knob == "tile") value = value == i ? i - 1 : i;
+  }
+  return s.text();
+}
+
 class Apply : public testing::Test {
  protected:
   Apply() : passed_(run_passes(small_network(), native())) {
@@ -29,13 +38,7 @@ class Apply : public testing::Test {
   void SetUp() override { ASSERT_FALSE(step_.name.empty()) << "no layer runs conv2d_direct"; }
 
   /// Another tile than the default's, which every conv2d_direct takes.
-  std::string other() const {
-    Schedule s = parse_schedule(step_.schedule);
-    for (auto& [knob, value] : s.knobs) {
-      if (knob == "tile") value = value == 4 ? 3 : 4;
-    }
-    return s.text();
-  }
+  std::string other() const { return other_tile(step_.schedule); }
   Record record(const std::string& schedule, double ratio) const {
     Record r;
     r.problem = step_.problem, r.layouts = step_.layouts, r.schedule = schedule;
@@ -58,13 +61,14 @@ class Apply : public testing::Test {
 };
 
 TEST_F(Apply, TheBestRecordOfATaskIsItsSchedule) {
-  const Recorded got = apply({record(other(), 0.9)});
+  const Record r = record(other(), 0.9);
+  const Recorded got = apply({r});
   ASSERT_TRUE(got.schedules.contains(step_.name)) << got.summary;
   EXPECT_EQ(got.schedules.at(step_.name).text(), other());
-  EXPECT_THAT(
-      got.words.at(step_.name),
-      testing::Eq("exact: tuned under the same conditions; measured on 2026-01-02 (59 days before) at 1 thread, "
-                  "weights warm: 0.900 (0.890 to 0.910) of the default's time there, 2 pairs"));
+  EXPECT_EQ(got.words.at(step_.name),
+            "record " + r.id().substr(0, 12) +
+                ", exact: tuned under the same conditions; measured on 2026-01-02 (59 days before) at 1 thread, "
+                "weights warm: 0.900 (0.890 to 0.910) of the default's time there, 2 pairs");
   EXPECT_THAT(got.summary, HasSubstr("some.db: 1 of "));
   EXPECT_THAT(got.summary, HasSubstr("1 exact"));
 }
@@ -109,7 +113,7 @@ TEST_F(Apply, ForbiddenRecordsAreLeftOut) {
     return apply({record(other(), 0.9)}, {}, options).schedules.contains(step_.name);
   };
   EXPECT_FALSE(found(other() + "@" + step_.name));
-  EXPECT_TRUE(found(step_.schedule + "@" + step_.name));
+  EXPECT_TRUE(found(other_tile(step_.schedule, 6) + "@" + step_.name));
   EXPECT_TRUE(found("conv2d_winograd@" + step_.name));
   EXPECT_FALSE(found(other()));
 }
@@ -137,6 +141,96 @@ TEST_F(Apply, RecordsOfForbiddenTemplatesAreLeftOut) {
               HasSubstr("--forbid conv2d_direct: no other template takes 'conv1'"));
 }
 
+/// `node`, which runs Winograd by default, for a target that has it everywhere; its direct default.
+class ApplyWithoutWinograd : public Apply {
+ protected:
+  ApplyWithoutWinograd() {
+    options_.target = parse_target("x86-64-v4"), options_.generate_code = false;
+    passed_ = run_passes(small_network(), options_);
+    step_ = step_of(options_);
+    options_.forbidden = {parse_forbidden("winograd")};
+    direct_ = step_of(options_).schedule;
+  }
+  void SetUp() override {
+    ASSERT_THAT(step_.schedule, testing::StartsWith("conv2d_winograd "));
+    ASSERT_THAT(direct_, testing::StartsWith("conv2d_direct "));
+  }
+  Step step_of(const CompileOptions& options) const {
+    for (const Step& step : compile_passed(passed_, options).plan.steps) {
+      if (step.name == kNode && step.kind == StepKind::kernel) return step;
+    }
+    return {};
+  }
+  /// Over Winograd, the default where nothing is forbidden.
+  Record over_winograd(const std::string& schedule, double ratio) const {
+    Record r = record(schedule, ratio);
+    r.conditions.target = options_.target.name;
+    return r;
+  }
+  /// Winograd with the `i`th number of tiles: other schedules of the task.
+  std::string winograd(int64_t i) const {
+    Schedule s = parse_schedule(step_.schedule);
+    s.knobs.front().second += 100 + i;
+    return s.text();
+  }
+
+  static constexpr const char* kNode = "fire2.expand3x3";
+  CompileOptions options_ = native();
+  std::string direct_;
+};
+
+TEST_F(ApplyWithoutWinograd, RatiosOverAForbiddenDefaultAreComparedWithTheOneOfNow) {
+  const std::string faster = other_tile(direct_);
+  const Recorded got = apply({over_winograd(faster, 1.2), over_winograd(direct_, 1.5)}, {}, options_);
+  ASSERT_TRUE(got.schedules.contains(kNode)) << got.summary;
+  EXPECT_EQ(got.schedules.at(kNode).text(), faster);
+  EXPECT_THAT(got.words.at(kNode), HasSubstr("0.800 (0.791 to 0.809) of the default's time there, 2 pairs, measured "
+                                             "against another default (" +
+                                             step_.schedule + ")"));
+  const Recorded slower = apply({over_winograd(faster, 1.5), over_winograd(direct_, 1.2)}, {}, options_);
+  EXPECT_FALSE(slower.schedules.contains(kNode));
+  EXPECT_THAT(slower.summary, HasSubstr("tuned, where the default won"));
+}
+
+TEST_F(ApplyWithoutWinograd, WhatDoesNotCompareWithTheDefaultOfNowIsNotUsedAndSaid) {
+  for (const double ratio : {0.9, 1.2}) {
+    const Recorded got = apply({over_winograd(other_tile(direct_), ratio)}, {}, options_);
+    EXPECT_TRUE(got.schedules.empty());
+    EXPECT_THAT(got.summary, HasSubstr(" (2 measured against another default only): analytic defaults"));
+    EXPECT_THAT(got.summary, testing::Not(HasSubstr("the default won")));
+  }
+}
+
+TEST_F(ApplyWithoutWinograd, ForbiddenSchedulesDoNotHideOthers) {
+  std::vector<Record> records{over_winograd(other_tile(direct_), 1.2), over_winograd(direct_, 1.5)};
+  for (int i = 0; i < 9; ++i) records.push_back(over_winograd(winograd(i), 0.5 + 0.01 * i));
+  EXPECT_EQ(apply(records, {}, options_).schedules.at(kNode).text(), other_tile(direct_));
+}
+
+TEST_F(Apply, ARatioOverTheDefaultOfBeforeIsNoneOverTodays) {
+  const std::string before = other_tile(step_.schedule, 3), faster = other_tile(step_.schedule, 4);
+  Record r = record(faster, 0.9);
+  r.versus->schedule = before;
+  EXPECT_TRUE(apply({r}).schedules.empty());
+  // What relates the two defaults, measured either way round, does.
+  Record now = record(step_.schedule, 0.95);
+  now.versus->schedule = before;
+  EXPECT_THAT(apply({r, now}).words.at(step_.name), HasSubstr(": 0.947 (0.933 to 0.962) of the default's time there"));
+  EXPECT_THAT(apply({r, record(before, 1.05)}).words.at(step_.name),
+              HasSubstr(": 0.945 (0.931 to 0.959) of the default's time there"));
+  now.versus->ratio = {0.8, 0.79, 0.81};
+  EXPECT_TRUE(apply({r, now}).schedules.empty()) << "today's default is faster than it";
+}
+
+TEST_F(Apply, WhereTheDefaultWonOftenFartherRecordsAreNotAsked) {
+  std::vector<Record> records{record(other(), 0.7)};
+  records[0].problem = records[0].problem.substr(0, records[0].problem.find(" +"));
+  ASSERT_NE(records[0].problem, step_.problem);
+  ASSERT_TRUE(apply(records).schedules.contains(step_.name)) << "another epilogue serves";
+  for (int64_t tile = 5; tile < 15; ++tile) records.push_back(record(other_tile(step_.schedule, tile), 1.1));
+  EXPECT_FALSE(apply(records).schedules.contains(step_.name));
+}
+
 TEST_F(Apply, ForcedSchedulesStay) {
   CompileOptions forced = native();
   forced.schedules[step_.name] = parse_schedule(step_.schedule);
@@ -161,6 +255,33 @@ TEST_F(Apply, ThePlanSaysWhereItsSchedulesComeFrom) {
     EXPECT_EQ(step.record, "layer plan my.plan");
   }
   EXPECT_GE(found, 1);
+}
+
+TEST_F(Apply, ImportedRecordsAreNotUsedAndSaid) {
+  Record imported = record(other(), 0.5);
+  imported.source = "tvm v0.1", imported.versus.reset();
+  const Recorded got = apply({imported});
+  EXPECT_TRUE(got.schedules.empty());
+  EXPECT_THAT(got.summary, testing::EndsWith("; " + imported_text(1)));
+}
+
+TEST_F(Apply, SchedulesThatAreNotRunAreCounted) {
+  CompileOptions how = native();
+  how.generate_code = false;
+  const auto records = [&](const std::string& schedule) {
+    how.recorded = [&](const PassedGraph&, const CompileOptions&) {
+      return Recorded{{{step_.name, parse_schedule(schedule)}}, {{step_.name, "record 123"}}, "some.db: 1 of 31 tasks"};
+    };
+    const Plan plan = compile_graph(small_network(), how).plan;
+    const bool said = std::ranges::any_of(plan.steps, [](const Step& step) { return step.record == "record 123"; });
+    EXPECT_EQ(said, schedule == other());
+    return plan.records;
+  };
+  EXPECT_EQ(records(other()), "some.db: 1 of 31 tasks");
+  EXPECT_EQ(
+      records("conv2d_direct vectors=99 rows=1 tile=4 prefetch=0"),
+      "some.db: 1 of 31 tasks; 1 of these schedules not run: packed weights would be too large, or the layer does "
+      "not take them");
 }
 
 TEST_F(Apply, ThreadCountsThatNobodyKeptAreUnknown) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "tune/tuner/tune_json.h"
@@ -17,7 +18,7 @@ TEST(TuneLog, TellsEverythingAndKeepsABoundedTrace) {
   });
   constexpr int64_t kMany = 5 * kMostTraced;
   for (int64_t i = 0; i < kMany; ++i) {
-    log.tell(i, GainEvent{static_cast<size_t>(i), "map item=1", {0.9, 0.8, 1}, 2});
+    log.tell(i, GainEvent{i, "map item=1", {0.9, 0.8, 1}, 2});
     log.point(i, 1, 0);
   }
   EXPECT_EQ(told, kMany);
@@ -49,10 +50,15 @@ TEST(TuneJson, EventsHaveTheirKeys) {
     return all;
   };
   using Keys = std::vector<std::string>;
-  const TrialEvent good{3, "conv1", "map item=1", Status::ok, "", {0.9, 0.8, 1}, {0.95, 0.9, 1}, 2, 8};
+  const TrialEvent good{3, "conv1", "map item=1", Status::ok, "", {0.9, 0.8, 1}, {0.95, 0.9, 1}, 2, 8, {88.5, 0}};
   const nlohmann::json trial = to_json(TuneEvent{1.5, 7, good});
-  EXPECT_EQ(keys(trial), (Keys{"all_samples", "error", "event", "node", "ratio", "samples", "schedule", "seconds",
-                               "so_far", "status", "task", "trials"}));
+  EXPECT_EQ(keys(trial), (Keys{"all_samples", "error", "event", "gflops", "node", "ratio", "samples", "schedule",
+                               "seconds", "share_of_bound", "so_far", "status", "task", "trials"}));
+  EXPECT_EQ(trial["gflops"], 88.5);
+  EXPECT_EQ(trial["share_of_bound"], nullptr);  // not known
+  const nlohmann::json gain = to_json(TuneEvent{1, 2, GainEvent{3, "map item=1", {0.9, 0.8, 1}, 2, {88.5, 0.7}}});
+  EXPECT_EQ(gain["gflops"], 88.5);
+  EXPECT_EQ(gain["share_of_bound"], 0.7);
   EXPECT_EQ(trial["ratio"], (nlohmann::json{{"value", 0.9}, {"low", 0.8}, {"high", 1.0}}));
   const TrialEvent bad{3, "conv1", "map item=1", Status::crash, "signal 11", {}, {}, 0, 0};
   const nlohmann::json failed = to_json(TuneEvent{1.5, 7, bad});
@@ -60,6 +66,31 @@ TEST(TuneJson, EventsHaveTheirKeys) {
   EXPECT_EQ(failed["status"], "crash");
   EXPECT_EQ(keys(to_json(TuneEvent{0, 0, RaceEvent{1, 2, 0, {}, {}, {}, 0, "it crashed"}})),
             (Keys{"attempt", "event", "fault", "rounds", "seconds", "tasks", "trials"}));
+}
+
+TEST(TuneJson, ProgressIsOfTheWholeRun) {
+  TuneProgress p;
+  p.phase = "searching", p.seconds = 35, p.budget_seconds = 300, p.trials = 1234, p.most_trials = 2000;
+  p.default_ms = 4, p.predicted_ms = 2, p.flops = 200'000'000, p.bound_ms = 1;
+  p.tasks.resize(1);
+  p.tasks[0].share = 0.5, p.tasks[0].current = 0.5;
+  EXPECT_EQ(to_json(p), (nlohmann::json{{"event", "progress"},
+                                        {"phase", "searching"},
+                                        {"seconds", 35.0},
+                                        {"seconds_left", 265.0},
+                                        {"trials", 1234},
+                                        {"trials_left", 766},
+                                        {"failures", 0},
+                                        {"restarts", 0},
+                                        {"default_ms", 4.0},
+                                        {"predicted_ms", 2.0},
+                                        {"remaining", 0.0},
+                                        {"gflops", 100.0},
+                                        {"last_gflops", 200'000'000 / 3.0 * 1e-6},
+                                        {"share_of_bound", 0.5}}));
+  p.budget_seconds = std::numeric_limits<double>::infinity(), p.most_trials = 0, p.bound_ms = 0;
+  const nlohmann::json open = to_json(p);
+  for (const char* key : {"seconds_left", "trials_left", "share_of_bound"}) EXPECT_EQ(open[key], nullptr) << key;
 }
 
 }  // namespace

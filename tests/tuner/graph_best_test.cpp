@@ -76,6 +76,53 @@ TEST(GraphBest, OnTwoThreadsShortLayersMayRunOnOne) {
   EXPECT_EQ(best.transforms.file, "");
 }
 
+TEST(GraphBest, WinsOnlyAgainstAllThatItWasRacedAgainst) {
+  const Ratio faster{0.95, 0.93, 0.97}, unclear{0.99, 0.97, 1.01};
+  GraphBest best;
+  best.same_plan = false, best.rounds = 30;
+  best.ratio = best.default_ratio = faster;
+  EXPECT_TRUE(best.clearly_faster());
+  best.accepted_ratio = faster;
+  EXPECT_TRUE(best.clearly_faster());
+  best.accepted_ratio = unclear;
+  EXPECT_FALSE(best.clearly_faster());
+  best.accepted_ratio.reset(), best.default_ratio = unclear;
+  EXPECT_FALSE(best.clearly_faster());
+  best.default_ratio = faster, best.rounds = 0;
+  EXPECT_FALSE(best.clearly_faster());
+}
+
+/// All convolutions by a register tile of one vector and a few pixels.
+Choices slow_plan(int64_t tile) {
+  CompileOptions look = native();
+  look.generate_code = false;
+  const Schedule slow = parse_schedule(fmt::format("conv2d_direct vectors=1 rows=1 tile={} prefetch=0", tile));
+  Choices out;
+  for (const Step& step : compile_graph(small_network(), look).plan.steps) {
+    if (step.problem.starts_with("conv2d ")) out[step.name] = slow;
+  }
+  return out;
+}
+
+TEST(GraphBest, RacesTheAcceptedPlanToo) {
+  const Graph graph = small_network();
+  RunnerOptions runner = worker();
+  runner.inputs = inputs_of(graph);
+  NetworkBench bench(graph, native(), runner);
+  GraphTuneOptions options = short_run("", 1);
+  options.accepted = slow_plan(2);
+  const GraphBest best = graph_best(bench, {}, slow_plan(1), options);
+  ASSERT_FALSE(best.same_plan);
+  EXPECT_LT(best.ratio.value, 1);
+  ASSERT_TRUE(best.accepted_ratio);
+  EXPECT_LT(best.accepted_ratio->value, 1);
+  EXPECT_EQ(best.won, best.clearly_faster());
+  options.accepted = {{"no such layer", parse_schedule("conv2d_direct vectors=1 rows=1 tile=1 prefetch=0")}};
+  const GraphBest without = graph_best(bench, {}, slow_plan(1), options);
+  EXPECT_FALSE(without.same_plan);
+  EXPECT_FALSE(without.accepted_ratio);
+}
+
 class OfRecords : public testing::Test {
  protected:
   OfRecords() : look_(native()) {

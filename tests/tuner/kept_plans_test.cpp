@@ -27,15 +27,18 @@ class PlansFile : public testing::Test {
     const PlanKey key{graph_key(small_network()), "znver5", "A CPU", "LLVM 1", threads};
     return {key, "squeezenet", "2026-01-02", parse_choices(choices, "here"), {0.9, 0.8, 0.95}, {0.7, 0.6, 0.8}};
   }
+  void keep(const KeptPlan& plan) const {
+    keep_plan(file_, plan.key, [&](const KeptPlan*) { return plan; });
+  }
   ScratchFolder folder_;
   std::filesystem::path file_ = plans_file((folder_.path() / "records.db").string());
 };
 
 TEST_F(PlansFile, TheLatestOfExactlyThisIsFound) {
   EXPECT_FALSE(found(plan(1, "").key));
-  keep_plan(file_, plan(1, "conv1 = fuse=no"));
-  keep_plan(file_, plan(2, "conv1 = threads=1"));
-  keep_plan(file_, plan(1, "pool1 = layout=plain\nconv1 = map item=4096 threads=3"));
+  keep(plan(1, "conv1 = fuse=no"));
+  keep(plan(2, "conv1 = threads=1"));
+  keep(plan(1, "pool1 = layout=plain\nconv1 = map item=4096 threads=3"));
   const auto latest = found(plan(1, "").key);
   ASSERT_TRUE(latest.has_value());
   EXPECT_EQ(text(latest->choices, ""), "conv1 = map item=4096 threads=3\npool1 = layout=plain\n");
@@ -48,11 +51,11 @@ TEST_F(PlansFile, TheLatestOfExactlyThisIsFound) {
 }
 
 TEST_F(PlansFile, ADamagedLineIsSkippedAndTold) {
-  keep_plan(file_, plan(1, "conv1 = fuse=no"));
+  keep(plan(1, "conv1 = fuse=no"));
   std::ofstream(file_, std::ios::app) << "{\"graph\": 12}\n\nnot JSON\n"
                                       << "{\"graph\": 1, \"target\": \"t\", \"device\": \"d\", \"codegen\": \"c\", "
                                          "\"threads\": 1, \"network\": \"n\", \"date\": \"\", \"plan\": \"conv1\"}\n";
-  keep_plan(file_, plan(2, "conv1 = threads=1"));
+  keep(plan(2, "conv1 = threads=1"));
   const KeptPlans all = read_plans(file_);
   EXPECT_NE(all.find(plan(1, "").key), nullptr);
   EXPECT_NE(all.find(plan(2, "").key), nullptr);
@@ -66,10 +69,10 @@ TEST_F(PlansFile, ADamagedLineIsSkippedAndTold) {
 }
 
 TEST_F(PlansFile, WhatIsAppendedBehindACutOffLineIsWhole) {
-  keep_plan(file_, plan(1, "conv1 = fuse=no"));
+  keep(plan(1, "conv1 = fuse=no"));
   const std::string whole = read_file(file_);
   std::ofstream(file_, std::ios::trunc) << whole << whole.substr(0, whole.size() / 2);
-  keep_plan(file_, plan(2, "conv1 = threads=1"));
+  keep(plan(2, "conv1 = threads=1"));
   const KeptPlans all = read_plans(file_);
   EXPECT_NE(all.find(plan(1, "").key), nullptr);
   EXPECT_NE(all.find(plan(2, "").key), nullptr);
@@ -83,13 +86,39 @@ TEST_F(PlansFile, WritersWaitForOneAnother) {
   std::vector<std::thread> writers;
   for (int t = 1; t <= 4; ++t) {
     writers.emplace_back([this, t] {
-      for (int i = 0; i < 25; ++i) keep_plan(file_, plan(t, "conv1 = fuse=no"));
+      for (int i = 0; i < 25; ++i) keep(plan(t, "conv1 = fuse=no"));
     });
   }
   for (std::thread& writer : writers) writer.join();
   const KeptPlans all = read_plans(file_);
   EXPECT_EQ(all.plans.size(), 100U);
   EXPECT_THAT(all.damaged, testing::IsEmpty());
+}
+
+// Who reads, decides and adds under one lock never puts a worse plan behind a better one.
+TEST_F(PlansFile, NobodyAddsWhileAnotherDecides) {
+  const PlanKey key = plan(1, "").key;
+  std::vector<std::thread> writers;
+  for (int t = 0; t < 8; ++t) {
+    writers.emplace_back([&, t] {
+      for (int i = 50; i > 0; --i) {
+        KeptPlan mine = plan(1, "conv1 = fuse=no");
+        mine.default_ratio.value = 0.01 * (8 * i + t);
+        keep_plan(file_, key, [&](const KeptPlan* latest) {
+          std::this_thread::sleep_for(std::chrono::microseconds(20));
+          const bool better = latest == nullptr || mine.default_ratio.value < latest->default_ratio.value;
+          return better ? std::optional(mine) : std::nullopt;
+        });
+      }
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  const KeptPlans all = read_plans(file_);
+  ASSERT_GE(all.plans.size(), 50U);
+  for (size_t i = 1; i < all.plans.size(); ++i)
+    EXPECT_LT(all.plans[i].default_ratio.value, all.plans[i - 1].default_ratio.value);
+  EXPECT_EQ(all.plans.back().default_ratio.value, 0.08);
+  EXPECT_TRUE(all.damaged.empty());
 }
 
 TEST_F(PlansFile, SettingsOfTheCommandLineAreAPlansOwn) {
@@ -104,7 +133,7 @@ TEST_F(PlansFile, SettingsOfTheCommandLineAreAPlansOwn) {
             "--schedule pool1=map item=1024");
   KeptPlan strict = plan(1, "conv1 = threads=1");
   strict.key.settings = "--accuracy strict";
-  keep_plan(file_, strict);
+  keep(strict);
   EXPECT_FALSE(found(plan(1, "").key));
   EXPECT_TRUE(found(strict.key));
 }

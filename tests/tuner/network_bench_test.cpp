@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "network.h"
+#include "tune/tuner/task_list.h"
 
 namespace kilter::tune {
 namespace {
@@ -66,6 +68,46 @@ TEST_F(Bench, LayersOfWhichOtherThingsAreForbiddenAreOtherTasks) {
   }
 }
 
+/// Whatever is pinned, and whatever is forbidden of single layers: the tuner's numbers are those that options take.
+TEST_F(Bench, TasksHaveTheNumbersThatKilterTasksLists) {
+  CompileOptions options = native();
+  options.schedules = {{"conv1", parse_schedule("conv2d_direct vectors=1 rows=1 tile=7 prefetch=0")},
+                       {"fire3.expand1x1", parse_schedule("conv2d_direct vectors=1 rows=1 tile=7 prefetch=0")}};
+  options.forbidden = {parse_forbidden("conv2d_winograd@fire4.expand3x3")};
+  const NetworkBench bench(graph_, options, runner());
+  options.generate_code = false, options.keep_placed = true;
+  std::map<int64_t, TaskLine> listed;
+  for (const TaskLine& t : list_tasks(graph_, compile_graph(graph_, options), options).tasks) listed[t.task] = t;
+  const std::vector<NetworkTask> tasks = bench.tasks();
+  EXPECT_GT(tasks.back().number, static_cast<int64_t>(tasks.size())) << "pinned layers keep their numbers";
+  for (const NetworkTask& task : tasks) {
+    ASSERT_TRUE(listed.contains(task.number)) << task.problem;
+    const TaskLine& line = listed.at(task.number);
+    EXPECT_EQ(task.problem, line.problem);
+    EXPECT_EQ(task.layouts, line.layouts);
+    EXPECT_EQ(task.fallback.text(), line.schedule);
+    EXPECT_EQ(task.nodes, line.nodes);
+  }
+}
+
+/// The weights of a variant that waits to be loaded are still there.
+TEST_F(Bench, TryingWhatDoesNotCompileMakesNothingOlder) {
+  const std::vector<NetworkTask> tasks = bench_.tasks();
+  const auto conv = std::ranges::find(tasks, "conv2d_direct", [](const NetworkTask& t) { return t.fallback.name; });
+  ASSERT_NE(conv, tasks.end());
+  const std::string& node = conv->nodes.front();
+  const auto with_tile = [&](int64_t vectors, int64_t tile) {
+    return parse_schedule(fmt::format("conv2d_direct vectors={} rows=1 tile={} prefetch=0", vectors, tile));
+  };
+  const auto waiting = bench_.build({{node, with_tile(1, 3)}});
+  for (int64_t i = 0; i < 30; ++i) bench_.try_build({{node, with_tile(2, 1 + i % 6)}});
+  EXPECT_THROW(bench_.try_build({{node, parse_schedule("matmul_tiled")}}), Error);
+  const Loaded loaded = bench_.load(*waiting);
+  ASSERT_TRUE(loaded.id.has_value());
+  EXPECT_TRUE(loaded.faults.empty());
+  bench_.runner().drop(*loaded.id);
+}
+
 TEST(CpuShares, MeasuringHasCpusOfItsOwnWhereThereAreEnough) {
   const CpuShares two = share_cpus({0, 1}, 1);
   EXPECT_TRUE(two.apart);
@@ -80,6 +122,25 @@ TEST(CpuShares, MeasuringHasCpusOfItsOwnWhereThereAreEnough) {
     EXPECT_EQ(all.measuring, all.building);
     EXPECT_EQ(all.measuring, (std::vector<int>{0, 1}));
   }
+}
+
+TEST(CpuShares, NothingIsCompiledOnACoreThatMeasures) {
+  const CpuShares neighbours = share_cpus({0, 1, 2, 3}, 1, {0, 0, 2, 2});
+  EXPECT_EQ(neighbours.measuring, std::vector<int>{3});
+  EXPECT_EQ(neighbours.building, (std::vector<int>{0, 1}));
+  const CpuShares halves = share_cpus({0, 1, 2, 3, 4, 5}, 2, {0, 1, 2, 0, 1, 2});
+  EXPECT_EQ(halves.measuring, (std::vector<int>{4, 5}));
+  EXPECT_EQ(halves.building, (std::vector<int>{0, 3}));
+  const CpuShares one_core = share_cpus({0, 1}, 1, {0, 0});
+  EXPECT_FALSE(one_core.apart);
+  EXPECT_EQ(one_core.building, (std::vector<int>{0, 1}));
+}
+
+TEST(CpuShares, CoresAreReadOfThisMachine) {
+  const std::vector<int> cpus = affinity_cpus(), cores = cores_of(cpus);
+  ASSERT_EQ(cores.size(), cpus.size());
+  for (size_t i = 0; i < cpus.size(); ++i) EXPECT_LE(cores[i], cpus[i]);
+  EXPECT_EQ(cores_of({1 << 20}), std::vector<int>{1 << 20});
 }
 
 TEST_F(Bench, FormsOfTheGraphComeAndGoAndTheDefaultStays) {

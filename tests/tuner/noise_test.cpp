@@ -83,6 +83,36 @@ TEST(Noise, EarlierSittingsCountAsFewSamples) {
   EXPECT_NEAR(r.cost(), 0.8, 1e-9);
 }
 
+/// A resumed run: thousands of candidates known from records, with one value each.
+TEST(Noise, RecordsSayNothingOfTheNoise) {
+  std::mt19937_64 random(3);
+  std::normal_distribution<double> noise(0, 0.04);
+  std::vector<double> spreads;
+  for (int i = 0; i < 500; ++i) {
+    LogRatios r;
+    const double value = std::exp(noise(random));
+    r.add_earlier({value, value * 0.98, value * 1.02}, 2 + i % 7);
+    spreads.push_back(r.spread());
+    EXPECT_EQ(spreads.back(), 0);
+  }
+  EXPECT_EQ(typical_noise(spreads, 0.04), 0.04);
+  for (uint64_t seed = 0; seed < 20; ++seed) spreads.push_back(drawn(1, 0.04, 6, seed).spread());
+  EXPECT_NEAR(typical_noise(spreads, 0.01), 0.04, 0.01);
+}
+
+TEST(Noise, TrialsThatDisagreeWidenTheInterval) {
+  LogRatios steady, jumping;
+  for (int trial = 0; trial < 6; ++trial) {
+    for (int i = 0; i < 6; ++i) {
+      steady.add(0.95);
+      jumping.add(trial % 2 == 0 ? 0.90 : 1.00);
+    }
+    steady.end_trial(), jumping.end_trial();
+  }
+  EXPECT_NEAR(steady.error(0.01), 0.01 / 6, 1e-9);
+  EXPECT_GT(jumping.error(0.01), 0.02) << "six trials, not 36 samples";
+}
+
 TEST(Noise, TypicalNoiseLeavesOutWhatHasNoSpread) {
   EXPECT_EQ(typical_noise({0, 0, 0.5}, 0.04), 0.04);
   EXPECT_EQ(typical_noise({0, 0.01, 0.02, 0.03, 0}), 0.02);

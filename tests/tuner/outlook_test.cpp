@@ -1,8 +1,13 @@
 // What records say of further tuning.
 #include "tune/tuner/outlook.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tune/records/maintain.h"
 
 namespace kilter::tune {
 namespace {
@@ -14,14 +19,14 @@ constexpr const char* kConv = "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32 +bias";
 constexpr const char* kLike = "conv2d n1 c32 h28 w28 k32 r3 s3 pad1 f32 +bias";
 constexpr const char* kOther = "conv2d n1 c64 h56 w56 k64 r1 s1 f32 +bias";
 constexpr const char* kPool = "maxpool(f32[1,64,31,31] kernel_shape=3,3 strides=2,2)";
-const Query kHere{"", "", "znver5", "a machine", 1, ""};
+const OutlookFor kHere{{"", "", "znver5", "a machine", 1, ""}, "net"};
 
 Record record(const std::string& problem, const std::string& schedule, double ratio) {
   Record r;
   r.problem = problem, r.layouts = "c16 -> c16", r.schedule = schedule;
   r.samples_ms = {1, 1, 1, 1};
   r.versus = Versus{{ratio, ratio - 0.01, ratio + 0.01}, "conv2d_direct vectors=2 rows=1 tile=14 prefetch=0"};
-  r.conditions.target = kHere.target, r.conditions.device = kHere.device, r.conditions.threads = 1;
+  r.conditions.target = kHere.here.target, r.conditions.device = kHere.here.device, r.conditions.threads = 1;
   return r;
 }
 
@@ -34,16 +39,42 @@ std::vector<Record> tuned(const std::string& problem, double ratio, int count = 
   return out;
 }
 
-OutlookLayer layer(const std::string& problem, double ms, ScheduleSource from = ScheduleSource::fallback) {
-  return {problem, "c16 -> c16", "conv2d_direct vectors=2 rows=1 tile=14 prefetch=0", from, ms};
+OutlookLayer layer(const std::string& problem, double ms, ScheduleSource from = ScheduleSource::fallback,
+                   const std::string& node = "a") {
+  const bool conv = problem.starts_with("conv2d");
+  return {node, problem, "c16 -> c16", conv ? "conv2d_direct vectors=2 rows=1 tile=14 prefetch=0" : "map item=1024",
+          from, ms};
 }
 
-TEST(Outlook, WithoutRecordsNothingIsKnown) {
-  const std::vector<OutlookLayer> layers{layer(kConv, 1)};
+/// Trials that `minutes` at the assumed rate bring to a task with all of the time, but those that race.
+int64_t trials_in(double minutes, double share = 1) { return std::llround(minutes * 60 * 30 * 2 / 3 * share); }
+
+TEST(Outlook, WithoutRecordsThePriorOfTheDefaultSchedulesSpeaks) {
+  const std::vector<OutlookLayer> layers{layer(kConv, 1), layer("softmax(f32[1,1000])", 1)};
   const Outlook o = outlook(layers, 2, {}, kHere);
-  EXPECT_EQ(o.unknown.layers, 1);
-  EXPECT_THAT(text(o, "a.db"), ElementsAre("a.db holds no record of this machine at this number of threads, so what "
-                                           "tuning would bring is not known; this tells:"));
+  EXPECT_EQ(o.unknown.layers, 2);
+  EXPECT_EQ(o.further.layers, 1) << "a softmax has hardly any schedules";
+  EXPECT_EQ(o.prior.layers, 1);
+  EXPECT_NEAR(o.further.gain_ms, kDefaultLeft - expected_left(trials_in(5)), 1e-9);
+  EXPECT_THAT(
+      text(o, "a.db"),
+      ElementsAre("a.db holds no record of this machine at this number of threads:",
+                  "   2 layers 100.0 % of the time  were not tuned, and none of their kinds was",
+                  "   1 layer   50.0 % of the time  have schedules left to try: another 5 minutes of tuning are "
+                  "expected to save about 2.1 % of the run",
+                  "     (9000 trials at 30 a second, assumed; the gain is the fall of the searcher's mean regret; of 1 "
+                  "layer no record tells, and the mean regret of default schedules is a prior)",
+                  HasSubstr("These are estimates")));
+  EXPECT_EQ(summary(o),
+            "no record of this machine at this number of threads; another 5 minutes of tuning are expected to save "
+            "about 2.1 % of the run (a prior)");
+}
+
+TEST(Outlook, WithoutRecordsAndSchedulesNothingIsKnown) {
+  const std::vector<OutlookLayer> layers{layer("softmax(f32[1,1000])", 1)};
+  EXPECT_THAT(text(outlook(layers, 2, {}, kHere), "a.db"),
+              ElementsAre("a.db holds no record of this machine at this number of threads, so what tuning would bring "
+                          "is not known; this tells:"));
 }
 
 TEST(Outlook, RecordsOfOtherMachinesAndThreadsSayNothing) {
@@ -74,27 +105,146 @@ TEST(Outlook, EveryLayerIsInOnePart) {
   EXPECT_NEAR(o.settled.ms, 9, 1e-9);
   EXPECT_EQ(o.unknown.layers, 1);
   const std::vector<std::string> lines = text(o, "a.db");
-  ASSERT_EQ(lines.size(), 8U);
+  ASSERT_EQ(lines.size(), 9U);
   EXPECT_EQ(lines[0], "From 17 records of 3 tuned tasks of this machine at this number of threads, in a.db:");
   EXPECT_THAT(lines[2], HasSubstr("--records would save about 0.2 % of the run"));
   EXPECT_THAT(lines[4],
               HasSubstr("tuning is expected to save about 0.6 % of the run, as 1 tuned task of the same kinds had it"));
-  // Three layers of the two tasks of which eight schedules were tried, the chosen one among them.
-  EXPECT_EQ(o.further.layers, 3);
-  EXPECT_NEAR(o.further.gain_ms, (1 + 2 + 4) * 0.0252, 1e-9);
+  // All but the pool and the softmax: what of kind `kLike` is left is as much as the tuned one gained, and has left.
+  EXPECT_EQ(o.further.layers, 4);
+  EXPECT_EQ(o.prior.layers, 0);
+  const auto gain = [](double ms, double left) { return ms * (left - expected_left(8 + trials_in(5, ms / 10))); };
+  EXPECT_NEAR(o.further.gain_ms,
+              gain(3, 0.0252) + gain(4, 0.0252) + 3 * (0.2 + 0.0252 - expected_left(trials_in(5, 0.3))), 1e-9);
   EXPECT_EQ(lines[6],
-            "   3 layers   7.0 % of the time  have schedules left to try: another five minutes are expected to save "
-            "about 0.2 % of the run, as the searcher's mean regret says");
-  EXPECT_THAT(lines[7], HasSubstr("These are estimates"));
+            "   4 layers  10.0 % of the time  have schedules left to try: another 5 minutes of tuning are expected to "
+            "save about 0.9 % of the run");
+  EXPECT_EQ(lines[7], "     (9000 trials at 30 a second, assumed; the gain is the fall of the searcher's mean regret)");
+  EXPECT_THAT(lines[8], HasSubstr("These are estimates"));
+  EXPECT_EQ(summary(o),
+            "4 of 6 layers were tuned; --records would save about 0.2 % of the run; another 5 minutes of tuning are "
+            "expected to save about 0.9 % of the run");
+}
+
+TEST(Outlook, MoreMinutesBringMore) {
+  const std::vector<Record> records = tuned(kConv, 0.8);
+  const std::vector<OutlookLayer> layers{layer(kConv, 1)};
+  OutlookFor what = kHere;
+  double before = 0;
+  for (const double minutes : {0.1, 1.0, 60.0}) {
+    what.minutes = minutes;
+    const Outlook o = outlook(layers, 1, records, what);
+    EXPECT_GT(o.further.gain_ms, before);
+    EXPECT_NEAR(o.further.gain_ms, expected_left(8) - expected_left(8 + trials_in(minutes)), 1e-9);
+    before = o.further.gain_ms;
+  }
+  what.minutes = 1;
+  EXPECT_THAT(text(outlook(layers, 1, records, what), "a.db"),
+              testing::Contains(HasSubstr("another 1 minute of tuning are expected")));
+}
+
+/// `count` records, ten a second, from a second of a minute on.
+std::vector<Record> at_ten_a_second(int count, int from = 0, const std::string& network = "net") {
+  std::vector<Record> out = tuned(kConv, 0.8, count);
+  for (int i = 0; i < count; ++i) {
+    out[i].conditions.date = fmt::format("2026-03-01T12:34:{:02}Z", from + i / 10);
+    out[i].network = network;
+  }
+  return out;
+}
+
+TEST(Outlook, TheDatesOfRecordsTellTheRateOfTrials) {
+  const std::vector<OutlookLayer> layers{layer(kConv, 1)};
+  const auto rate = [&](const std::vector<Record>& records) { return outlook(layers, 1, records, kHere).rate; };
+  EXPECT_EQ(rate(at_ten_a_second(40)).from, TrialRate::assumed) << "too few";
+  EXPECT_EQ(rate(at_ten_a_second(100)).from, TrialRate::network);
+  EXPECT_DOUBLE_EQ(rate(at_ten_a_second(100)).per_second, 10);
+  EXPECT_EQ(rate(at_ten_a_second(100, 0, "another")).from, TrialRate::machine);
+  // Another run, minutes later: the pause is none of it.
+  std::vector<Record> twice = at_ten_a_second(100);
+  for (Record r : at_ten_a_second(100)) {
+    r.conditions.date[15] = '9';
+    twice.push_back(std::move(r));
+  }
+  EXPECT_DOUBLE_EQ(rate(twice).per_second, 10);
+  EXPECT_THAT(text(outlook(layers, 1, twice, kHere), "a.db"),
+              testing::Contains(HasSubstr("(3000 trials at 10 a second, as tuning this network ran; ")));
+  for (Record& r : twice) r.conditions.date = "some day";
+  EXPECT_EQ(rate(twice).from, TrialRate::assumed);
+}
+
+/// Two tasks that were faster alone, of which the plan took the first.
+struct RacedNetwork {
+  std::vector<Record> records = tuned(kConv, 0.8);
+  std::vector<OutlookLayer> layers{layer(kConv, 1, ScheduleSource::fallback, "taken"),
+                                   layer(kOther, 2, ScheduleSource::fallback, "lost")};
+  KeptPlan plan;
+  OutlookFor what = kHere;
+  RacedNetwork() {
+    for (const Record& r : tuned(kOther, 0.7)) records.push_back(r);
+    plan.date = "2026-01-02T03:04:05Z", plan.default_ratio = {0.95, 0.94, 0.96};
+    plan.choices["taken"] = parse_schedule("conv2d_direct vectors=2 rows=1 tile=1 prefetch=0");
+    what.accepted = &plan;
+  }
+  Outlook look() const { return outlook(layers, 4, records, what); }
+};
+
+TEST(Outlook, WithoutRecordsInUseTheAcceptedPlanIsWhatTheyWouldBring) {
+  const RacedNetwork net;
+  const Outlook o = net.look();
+  EXPECT_EQ(o.available.layers, 1);
+  EXPECT_NEAR(o.available.gain_ms, 4 * 0.05, 1e-9) << "of the whole network, as its race had it";
+  EXPECT_EQ(o.lost.layers, 1);
+  EXPECT_EQ(o.lost.gain_ms, 0);
+  const std::vector<std::string> lines = text(o, "a.db");
+  EXPECT_EQ(lines[1],
+            "   1 layer   25.0 % of the time  differ in the plan accepted on 2026-01-02: --records would save about "
+            "5.0 % of the run, as in its race");
+  EXPECT_EQ(lines[2],
+            "   1 layer   50.0 % of the time  were faster alone under other schedules, and lost in the race of whole "
+            "networks");
+}
+
+TEST(Outlook, WithTheAcceptedPlanInUseNothingMoreIsInTheRecords) {
+  RacedNetwork net;
+  net.what.accepted_in_use = true, net.layers[0].from = ScheduleSource::record;
+  const Outlook o = net.look();
+  EXPECT_EQ(o.available.layers, 0);
+  EXPECT_EQ(o.chosen.layers, 1);
+  EXPECT_EQ(o.lost.layers, 1);
+  for (const std::string& line : text(o, "a.db")) EXPECT_THAT(line, testing::Not(HasSubstr("--records")));
+  EXPECT_THAT(summary(o), testing::Not(HasSubstr("--records")));
+}
+
+TEST(Outlook, WhereTheDefaultPlanWasAcceptedNothingIsAvailable) {
+  RacedNetwork net;
+  net.plan.choices.clear();
+  const Outlook o = net.look();
+  EXPECT_EQ(o.available.layers, 0);
+  EXPECT_EQ(o.lost.layers, 2);
 }
 
 TEST(Outlook, TheMoreWasTriedTheLessIsLeft) {
-  EXPECT_DOUBLE_EQ(expected_left(1), expected_left(kEnoughTried));
+  EXPECT_DOUBLE_EQ(expected_left(0), kDefaultLeft);
+  EXPECT_DOUBLE_EQ(expected_left(kEnoughTried), 0.0252);
   EXPECT_DOUBLE_EQ(expected_left(32), 0.0093);
   EXPECT_DOUBLE_EQ(expected_left(256), 0.0011);
   EXPECT_DOUBLE_EQ(expected_left(1024), 0.0011 / 4);
-  for (int64_t tried = kEnoughTried; tried < 3000; ++tried)
-    EXPECT_GT(expected_left(tried), expected_left(tried + 1)) << tried;
+  for (int64_t tried = 0; tried < 3000; ++tried) EXPECT_GT(expected_left(tried), expected_left(tried + 1)) << tried;
+}
+
+// What prune keeps by default is enough for a tuned task to count as tuned.
+TEST(Outlook, PruningLeavesTunedTasksTuned) {
+  std::vector<Record> records = tuned(kConv, 0.8, 40);
+  for (Record& r : records) r.conditions.date = "2026-03-01";
+  const std::vector<OutlookLayer> layers{layer(kConv, 1)};
+  ASSERT_EQ(outlook(layers, 2, records, kHere).tuned_tasks, 1);
+  const std::set<std::string> gone = plan_prune(records, {}).ids;
+  std::erase_if(records, [&](const Record& r) { return gone.contains(r.id()); });
+  EXPECT_EQ(records.size(), static_cast<size_t>(kEnoughTried));
+  const Outlook after = outlook(layers, 2, records, kHere);
+  EXPECT_EQ(after.tuned_tasks, 1);
+  EXPECT_EQ(after.available.layers, 1);
 }
 
 // Under the records' own schedules nothing is gained by taking them; what more trials find is left.
@@ -105,9 +255,9 @@ TEST(Outlook, AfterTuningWithItsRecordsInUseMoreTrialsAreWhatIsLeft) {
   EXPECT_EQ(o.chosen.layers, 1);
   EXPECT_EQ(o.available.layers + o.settled.layers + o.expected.layers + o.unknown.layers, 0);
   EXPECT_EQ(o.further.layers, 1);
-  EXPECT_NEAR(o.further.gain_ms, expected_left(40), 1e-9);
+  EXPECT_NEAR(o.further.gain_ms, expected_left(40) - expected_left(40 + trials_in(5)), 1e-9);
   EXPECT_THAT(text(o, "a.db"),
-              testing::Contains(HasSubstr("another five minutes are expected to save about 0.4 % of the run")));
+              testing::Contains(HasSubstr("another 5 minutes of tuning are expected to save about 0.4 % of the run")));
 }
 
 TEST(Outlook, AFewTrialsAreNoTuning) {

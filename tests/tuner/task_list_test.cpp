@@ -58,6 +58,9 @@ TEST(TaskList, SpacesAndModelsAreThere) {
     EXPECT_LE(t.best_cycles, t.cycles);
     EXPECT_THAT(t.space, HasSubstr("points"));
   }
+  double share = 0;
+  for (const TaskLine& t : list.tasks) share += t.share;
+  EXPECT_NEAR(share, 1, 1e-9);
 }
 
 }  // namespace

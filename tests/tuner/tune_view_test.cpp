@@ -4,14 +4,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace kilter::tool {
 namespace {
 
 using testing::ElementsAre;
 using testing::Not;
+using testing::StartsWith;
 
-tune::TaskProgress task(double share, const std::string& problem) {
+tune::TaskProgress task(int64_t number, double share, const std::string& problem) {
   tune::TaskProgress t;
+  t.number = number;
   t.problem = problem, t.share = share, t.layers = 3;
   t.flops = 90'000'000, t.default_ms = 1;  // 90 GFLOP/s under the default schedule
   t.best = 0.9, t.current = 1.2, t.bound_ms = 0.72, t.schedule = "conv2d_direct tile=7";
@@ -23,21 +27,32 @@ tune::TuneProgress run() {
   tune::TuneProgress p;
   p.phase = "searching", p.seconds = 35.4, p.budget_seconds = 300, p.trials = 1234;
   p.default_ms = 34.51, p.predicted_ms = 33.02, p.remaining = 0.021;
-  p.tasks = {task(0.1, "the first"), task(0.3, "the second"), task(0.2, "the third")};
+  p.flops = 1'800'000'000, p.bound_ms = 20.1422;
+  // Tasks 2 and 3 are left out, by --ops: numbers are those of the whole network.
+  p.tasks = {task(1, 0.1, "the first"), task(4, 0.3, "the second"), task(5, 0.2, "the third")};
   return p;
 }
 
 TEST(TuneView, OneLineForTheWholeRun) {
-  EXPECT_EQ(progress_line(run()),
-            "searching: 35 of 300 s, 1234 trials, 34.510 ms -> 33.020 ms (0.957), 2.1 % expected to be left");
+  EXPECT_EQ(
+      progress_line(run()),
+      "searching: 35 of 300 s, 265 s left, 1234 trials, 34.510 ms -> 33.020 ms (0.957), 54.5 GFLOP/s (last 46.6), "
+      "61 % of its bound, 2.1 % expected to be left");
+}
+
+TEST(TuneView, ALimitOfTrialsTakesThePlaceOfOneOfTime) {
+  tune::TuneProgress p = run();
+  p.budget_seconds = std::numeric_limits<double>::infinity(), p.most_trials = 5000;
+  EXPECT_THAT(progress_line(p), StartsWith("searching: 35 s, 1234 of 5000 trials, 34.510 ms"));
 }
 
 TEST(TuneView, TheTableHasTheTasksWithMostOfTheTime) {
   EXPECT_THAT(progress_table(run(), 2, 200),
               ElementsAre("task   share layers       tried  GFLOP/s     best of bound best/def.  problem",
-                          "   2  30.0 %      3      12/300     75.0    100.0     80 %     0.900  the second",
-                          "   3  20.0 %      3      12/300     75.0    100.0     80 %     0.900  the third"));
-  EXPECT_EQ(progress_table(run(), 9, 200).size(), 4U);
+                          " all  60.0 %      9      36/900     46.6     54.5     61 %     0.957  the network",
+                          "   4  30.0 %      3      12/300     75.0    100.0     80 %     0.900  the second",
+                          "   5  20.0 %      3      12/300     75.0    100.0     80 %     0.900  the third"));
+  EXPECT_EQ(progress_table(run(), 9, 200).size(), 5U);
   for (const std::string& line : progress_table(run(), 9, 30)) EXPECT_LE(line.size(), 30U) << line;
 }
 
@@ -49,14 +64,22 @@ TEST(TuneView, WhatIsNotKnownIsADash) {
 }
 
 TEST(TuneView, AGainNamesTheTaskItsFiguresAndItsSchedule) {
-  EXPECT_EQ(gain_line(4, task(0.1, "the first")),
-            "task 5: 100.0 GFLOP/s, 80 % of its bound, 0.900 of the default's time, 12/300 tried: the first | "
-            "conv2d_direct tile=7");
-  tune::TaskProgress back = task(0.1, "the first");
-  back.best = 1;
   EXPECT_EQ(
-      gain_line(4, back),
-      "task 5: 90.0 GFLOP/s, 72 % of its bound, the default again, 12/300 tried: the first | conv2d_direct tile=7");
+      gain_line(task(5, 0.1, "the first")),
+      "task 5: 100.0 GFLOP/s (last 75.0), 80 % of its bound, 0.900 of the default's time, 12/300 tried: the first | "
+      "conv2d_direct tile=7");
+  tune::TaskProgress back = task(5, 0.1, "the first");
+  back.best = 1;
+  EXPECT_EQ(gain_line(back),
+            "task 5: 90.0 GFLOP/s (last 75.0), 72 % of its bound, the default again, 12/300 tried: the first | "
+            "conv2d_direct tile=7");
+}
+
+TEST(TuneView, WhereStandardErrorIsNoTerminalThereAreLines) {
+  testing::internal::CaptureStderr();
+  TuneView view("tune x", false);
+  view.show(run());
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), progress_line(run()) + "\n");
 }
 
 TEST(TuneView, LinesForLogs) {
@@ -72,10 +95,11 @@ TEST(TuneView, LinesForLogs) {
   p.phase = "racing";
   view.show(p);
   const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(log,
-            progress_line(run()) + "\n" + gain_line(2, p.tasks[2]) + "\n" +
-                "searching: 38 of 300 s, 1234 trials, 34.510 ms -> 33.020 ms (0.957), 2.1 % expected to be left\n" +
-                "racing: 38 of 300 s, 1234 trials, 34.510 ms -> 33.020 ms (0.957), 2.1 % expected to be left\n");
+  p.phase = "searching";
+  const std::string later = progress_line(p);
+  EXPECT_THAT(later, StartsWith("searching: 38 of 300 s, 262 s left, "));
+  p.phase = "racing";
+  EXPECT_EQ(log, progress_line(run()) + "\n" + gain_line(p.tasks[2]) + "\n" + later + "\n" + progress_line(p) + "\n");
   EXPECT_THAT(log, Not(testing::HasSubstr("\033")));
 }
 

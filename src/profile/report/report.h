@@ -12,9 +12,9 @@ namespace kilter::profile {
 ///                  "gain_percent_interval": [low, high], "how": "measured" or "predicted", "advice", "action"}],
 ///    "layers": [{"row", "causes": [{"cause", "evidence"}], "rejected": [{"template", "check", "limit", "got"}],
 ///                "runners_up": [{"schedule", "predicted_ms", "measured_ms"}], "approximates": text}],
-///    "tuning": {"lines": [text], "action": command},
 ///    "against": {"a": {"what", "ms", "conditions"}, "b": the same of the other runtime, "ratio": {"value", "low",
 ///                "high"}, "layers": [{"name", "a_ms", "b_ms"}]}}.
+/// Where it has "tuning": {"lines": [text], "action": command}, a section has that.
 /// Texts may hold anything, bytes that are not UTF-8 too; they appear as text, never as markup. Figures that are not
 /// finite appear as a dash. Throws bad_input when `profile` is not an object with a model, rows and a timeline.
 std::string html_report(const nlohmann::json& profile);

@@ -13,16 +13,17 @@ namespace {
 
 /// Of an estimate that nothing was measured of, as a share: what analytic models are often wrong by.
 constexpr double kEstimateError = 0.3;
-constexpr double kNoise = 0.03;  ///< of one ratio, where nothing is known of its own spread
+/// Of the default's time: what history-best takes from other conditions, so that it stays where nothing speaks against
+/// it.
+constexpr double kKept = 0.99;
 /// Cycles of one core in a millisecond, where no layer's time is known: the scale of all estimates, which drops out of
 /// what they say of one another.
 constexpr double kCyclesPerMs = 2.5e6;
 
 void add_recorded(Layer& layer, const RecordedCosts::Known& known) {
-  const Ratio ratio = known.at(layer.node).ratio(kNoise);
   const double base = layer.alternatives.front().ms;
   layer.alternatives.push_back(
-      {LayerChoice(known.schedule), base * ratio.value, base * ratio.half_width() / 2, "records"});
+      {LayerChoice(known.schedule), base * known.ratio.value, base * known.ratio.half_width() / 2, "records"});
 }
 
 bool has(const Layer& layer, const Schedule& schedule) {
@@ -65,9 +66,9 @@ void add_default_ms(LayerNetwork& network, const RecordedCosts& costs) {
 
 void add_kept(Layer& layer, const Schedule& kept, const RecordedCosts& costs) {
   if (has(layer, kept)) return;
-  if (const auto* known = costs.find(layer, kept)) return add_recorded(layer, *known);
+  if (const auto known = costs.find(layer, kept)) return add_recorded(layer, *known);
   const double base = layer.alternatives.front().ms;
-  layer.alternatives.push_back({LayerChoice(kept), base, base * kEstimateError, "estimated"});
+  layer.alternatives.push_back({LayerChoice(kept), base * kKept, base * kEstimateError, "estimated"});
 }
 
 void add_weights(Layer& layer, const Task& task, const TargetLimits& limits) {
@@ -88,8 +89,8 @@ void add_schedules(LayerNetwork& network, const Compiled& compiled, const Compil
     // A copy that storage asks for is there only once layers have their places: it cannot be chosen for by name.
     if (!layer.task() || layer.op == "Relayout" || options.schedules.contains(layer.node)) continue;
     const auto best = costs.best(layer, most);
-    for (const RecordedCosts::Known* known : best) {
-      if (lowers(task, known->schedule, options)) add_recorded(layer, *known);
+    for (const RecordedCosts::Known& known : best) {
+      if (lowers(task, known.schedule, options)) add_recorded(layer, known);
     }
     if (best.empty()) add_estimated(layer, task, options, most);
     const auto kept = keep.find(layer.node);

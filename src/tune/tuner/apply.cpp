@@ -3,71 +3,87 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
+#include <set>
 
 #include "base/text.h"
 #include "codegen/llvm/backend.h"
 #include "compile/tasks.h"
+#include "tune/tuner/outlook.h"
 
 namespace kilter::tune {
 namespace {
 
-/// Days since 1970 of "2026-03-01T12:34:56Z"; nothing for another text.
-std::optional<int64_t> day_of(std::string_view date) {
-  const std::vector<std::string_view> parts = split(date.substr(0, 10), '-');
-  if (parts.size() != 3) return std::nullopt;
-  const auto year = try_parse_int(parts[0]), month = try_parse_int(parts[1]), day = try_parse_int(parts[2]);
-  if (!year || !month || !day) return std::nullopt;
-  const std::chrono::year_month_day all{std::chrono::year(static_cast<int>(*year)),
-                                        std::chrono::month(static_cast<unsigned>(*month)),
-                                        std::chrono::day(static_cast<unsigned>(*day))};
-  if (!all.ok()) return std::nullopt;
-  return std::chrono::sys_days(all).time_since_epoch().count();
-}
-
 /// "2026-03-01 (3 days before)".
 std::string date_text(const std::string& date, const std::string& now) {
-  const auto then = day_of(date), today = day_of(now);
+  const auto then = second_of(date.substr(0, 10)), today = second_of(now.substr(0, 10));
   if (!then) return "at an unknown date";
   const std::string day = "on " + date.substr(0, 10);
   if (!today || *today < *then) return day;
   if (*today == *then) return day + " (the same day)";
-  return fmt::format("{} ({} day{} before)", day, *today - *then, *today - *then == 1 ? "" : "s");
+  const int64_t days = (*today - *then) / (24 * 60 * 60);
+  return fmt::format("{} ({} day{} before)", day, days, days == 1 ? "" : "s");
 }
 
 /// One task's answer.
 struct Answered {
   std::optional<Schedule> schedule;  ///< none: the default
   Match match;
-  bool tuned = false;  ///< with none: records of the very task are there, and the default won
+  size_t lost = 0;             ///< schedules that may run and were not faster than the default
+  bool tuned = false;          ///< some of them by records of the very task
+  bool other_default = false;  ///< records of the very task say nothing of the default of now
 };
+
+/// Whether the template is known and neither forbidden nor left out by --accuracy.
+bool may_run(const Template* from, const Task& task, const Schedule& schedule, const CompileOptions& compile) {
+  return from != nullptr && (from->approximates == nullptr || compile.accuracy != Accuracy::strict) &&
+         forbids(compile.forbidden, task.node().name, schedule) == nullptr;
+}
 
 /// "0.900 (0.890 to 0.910) of the default's time".
 std::string ratio_text(const Ratio& r) {
   return fmt::format("{:.3f} ({:.3f} to {:.3f}) of the default's time", r.value, r.low, r.high);
 }
 
+std::string now_of(const ApplyOptions& options) { return options.now.empty() ? iso_date() : options.now; }
+
+/// "record 1a2b3c4d5e6f, exact: tuned under the same conditions; measured on ..."
+std::string words_of(const Match& m, const std::string& now) {
+  const Record& r = m.record;
+  std::string out = fmt::format("record {}, {}; measured {}", r.id().substr(0, kShownDigits), m.words,
+                                date_text(r.conditions.date, now));
+  if (r.conditions.threads > 0) out += " at " + threads_text(r.conditions.threads);
+  if (!r.network.empty()) out += " in " + r.network;
+  if (!r.conditions.weights.empty()) out += ", weights " + r.conditions.weights;
+  if (!m.ratio) return out;
+  out += fmt::format(": {} there, {} pair{}", ratio_text(*m.ratio), r.samples_ms.size(),
+                     r.samples_ms.size() == 1 ? "" : "s");
+  if (m.by_other_default) out += fmt::format(", measured against another default ({})", r.versus->schedule);
+  return out;
+}
+
 class Applier {
  public:
   Applier(const CompileOptions& compile, const Matcher& matcher, const ApplyOptions& options)
-      : compile_(compile), matcher_(matcher), options_(options), now_(options.now.empty() ? iso_date() : options.now) {}
+      : compile_(compile), matcher_(matcher), options_(options), now_(now_of(options)) {}
 
   void task(const Task& task, const Step& step) {
     ++tasks_;
+    if (anchors_.emplace(anchor_of(step.problem)).second) imported_ += matcher_.imported(step.problem);
     const std::string& node = task.node().name;
-    const std::string key = step.problem + "|" + step.layouts;
+    const std::string key = step.problem + "|" + step.layouts + "|" + step.schedule;
     auto known = answers_.find(key);
     if (known == answers_.end() || !compile_.forbidden.empty())
       known = answers_.insert_or_assign(key, find(task, step)).first;
     const Answered& answer = known->second;
     if (!answer.schedule) {
       ++(answer.tuned ? default_won_ : untuned_);
+      if (!answer.tuned && answer.other_default) ++other_default_;
       return;
     }
     const Match& m = answer.match;
     out_.schedules[node] = *answer.schedule;
-    out_.words[node] = words(m);
+    out_.words[node] = words_of(m, now_);
     if (std::ranges::find(m.differences, Distance::threads) != m.differences.end())
       ++by_threads_[m.record.conditions.threads];
     ++by_distance_[m.distance].first;
@@ -86,45 +102,43 @@ class Applier {
     out_.summary = fmt::format("{}: {} of {} tasks", options_.file, found, tasks_);
     if (!parts.empty()) out_.summary += fmt::format(" ({})", fmt::join(parts, ", "));
     for (const auto& [threads, count] : by_threads_) {
-      out_.summary +=
-          fmt::format("; {} tuned at {}, used at {}", count,
-                      threads == 0 ? "an unknown number of threads" : threads_text(threads), options_.threads);
+      out_.summary += fmt::format("; {} tuned at {}, used at {}", count, threads_text(threads), options_.threads);
     }
     if (default_won_ > 0) out_.summary += fmt::format("; {} tuned, where the default won", default_won_);
     if (untuned_ > 0) {
-      out_.summary += fmt::format("; the other {}: analytic defaults", untuned_);
+      out_.summary += fmt::format("; the other {}", untuned_);
+      if (other_default_ > 0)
+        out_.summary += fmt::format(" ({} measured against another default only)", other_default_);
+      out_.summary += ": analytic defaults";
       if (!options_.tune.empty()) out_.summary += fmt::format(", `{}` tunes them", options_.tune);
     }
+    if (imported_ > 0) out_.summary += "; " + imported_text(imported_);
     return std::move(out_);
   }
 
  private:
   Answered find(const Task& task, const Step& step) const {
     Answered out;
-    const Query query{step.problem,    step.layouts,     compile_.target.name,
-                      options_.device, options_.threads, codegen_version()};
-    for (const Match& m : matcher_.matches(query)) {
+    const Query query = query_of(step.problem, step.layouts, step.schedule, compile_, options_);
+    const auto takes = [&](const Match& m) {
+      if (out.lost >= kEnoughTried) return false;  // the default won, whatever farther ones say
+      std::optional<Schedule> schedule = try_parse_schedule(m.record.schedule);
+      if (!schedule || !may_run(find_template(schedule->name), task, *schedule, compile_)) return false;
       // A record says how much faster than the default it was; one that was not, is not used.
-      if (m.record.versus && m.record.versus->ratio.high >= 1) {
-        out.tuned = out.tuned || m.distance < Distance::threads;
-        continue;
+      if (m.record.versus && !m.ratio) {
+        out.other_default = out.other_default || m.distance < Distance::threads;
+        return false;
       }
-      const Schedule schedule = parse_schedule(m.record.schedule);
-      if (lowers(task, schedule, compile_)) return {schedule, m};
-    }
-    return out;
-  }
-
-  std::string words(const Match& m) const {
-    const Record& r = m.record;
-    std::string out = fmt::format("{}; measured {}", m.words, date_text(r.conditions.date, now_));
-    if (r.conditions.threads > 0) out += " at " + threads_text(r.conditions.threads);
-    if (!r.network.empty()) out += " in " + r.network;
-    if (!r.conditions.weights.empty()) out += ", weights " + r.conditions.weights;
-    if (r.versus) {
-      out += fmt::format(": {} there, {} pair{}", ratio_text(r.versus->ratio), r.samples_ms.size(),
-                         r.samples_ms.size() == 1 ? "" : "s");
-    }
+      if (m.ratio && m.ratio->high >= 1) {
+        ++out.lost;
+        out.tuned = out.tuned || m.distance < Distance::threads;
+        return false;
+      }
+      if (!lowers(task, *schedule, compile_)) return false;
+      out.schedule = std::move(schedule);
+      return true;
+    };
+    if (const auto match = matcher_.best(query, takes)) out.match = *match;
     return out;
   }
 
@@ -132,22 +146,32 @@ class Applier {
   const Matcher& matcher_;
   const ApplyOptions& options_;
   std::string now_;
-  std::map<std::string, Answered> answers_;  ///< by problem and layouts
+  std::map<std::string, Answered> answers_;  ///< by problem, layouts and default schedule
   std::map<Distance, std::pair<int64_t, double>> by_distance_;
   std::map<int, int64_t> by_threads_;  ///< tasks whose record has another number of threads, by that
   int64_t tasks_ = 0, default_won_ = 0, untuned_ = 0;
+  int64_t other_default_ = 0;  ///< of the untuned
+  int64_t imported_ = 0;
+  std::set<std::string> anchors_;  ///< that imported_ has counted
   Recorded out_;
 };
 
 }  // namespace
 
-std::string threads_text(int threads) { return fmt::format("{} thread{}", threads, threads == 1 ? "" : "s"); }
+Query query_of(const std::string& problem, const std::string& layouts, const std::string& fallback,
+               const CompileOptions& compile, const ApplyOptions& options) {
+  return {problem, layouts, compile.target.name, options.device, options.threads, codegen_version(), fallback};
+}
+
+std::optional<std::string> words_of(const Matcher& matcher, const Query& query, const std::string& schedule,
+                                    const ApplyOptions& options) {
+  const auto match = matcher.best(query, [&](const Match& m) { return m.record.schedule == schedule; });
+  return match ? std::optional(words_of(*match, now_of(options))) : std::nullopt;
+}
 
 bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& compile) {
   const Template* from = find_template(schedule.name);
-  if (from == nullptr) return false;
-  if (from->approximates != nullptr && compile.accuracy == Accuracy::strict) return false;
-  if (forbids(compile.forbidden, task.node().name, schedule) != nullptr) return false;
+  if (!may_run(from, task, schedule, compile)) return false;
   const auto space = from->space(task, compile.target.limits);
   const auto* knobs = std::get_if<std::vector<Knob>>(&space);
   if (knobs == nullptr || check_knobs(schedule, *knobs)) return false;
@@ -187,7 +211,7 @@ Choices without_schedules(Choices choices, const std::function<bool(const std::s
 }
 
 Recorded recorded_plan(const KeptPlan& kept, const Choices& choices, const ApplyOptions& options) {
-  std::string accepted = "accepted " + date_text(kept.date, options.now.empty() ? iso_date() : options.now);
+  std::string accepted = "accepted " + date_text(kept.date, now_of(options));
   if (kept.choices.empty()) {
     return {
         {},

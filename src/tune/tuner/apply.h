@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,15 +25,21 @@ struct ApplyOptions {
 /// Whether a schedule's template takes the task with it, under the accuracy that is asked for and what is forbidden.
 bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& compile);
 
-/// For every task the best record that matches, is not forbidden, and that its template can lower. The summary says how
-/// many tasks have one, at which distances and what loss is expected, how many were tuned and keep the default, and how
-/// many were not, with the command that would tune them. The words of a layer say how its record was matched, when and
-/// where it was measured, and its ratio over the default there.
+/// For every task the best record that matches, is not forbidden, that its template can lower, and that was faster than
+/// today's default where it has a ratio over that (see OverDefault). The summary says how many tasks have one, at which
+/// distances and what loss is expected, how many were tuned and keep the default, and how many were not, with the
+/// command that would tune them. The words of a layer name its record, and say how it was matched, when and where it
+/// was measured, and its ratio over the default there.
 Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile, const Matcher& matcher,
                        const ApplyOptions& options);
 
-/// "1 thread", "2 threads".
-std::string threads_text(int threads);
+/// What is to be compiled, as a query for records.
+Query query_of(const std::string& problem, const std::string& layouts, const std::string& fallback,
+               const CompileOptions& compile, const ApplyOptions& options);
+/// The words of a layer that runs `schedule`, whatever chose it: of the nearest record of that schedule. Nothing where
+/// no record of it answers.
+std::optional<std::string> words_of(const Matcher& matcher, const Query& query, const std::string& schedule,
+                                    const ApplyOptions& options);
 
 /// Without the schedules of the layers of which `goes` holds, and without layers of which nothing is left.
 Choices without_schedules(Choices choices,

@@ -34,8 +34,7 @@ void run_contest(NetworkBench& bench, Contest& c, double seconds, double half_wi
     const Laps laps = bench.runner().measure(c.ids, how);
     c.faults = laps.faults;
     add_laps(c, laps);
-    const bool sharp = c.rounds >= kLeastRounds && ratio_of(c.series[0], c.series[1]).half_width() <= half_width;
-    if (sharp || now_ms() > end) break;
+    if ((c.rounds >= kLeastRounds && is_sharp(c, half_width)) || now_ms() > end) break;
   }
 }
 
@@ -76,6 +75,13 @@ Contest hold_contest(NetworkBench& bench, const std::vector<Choices>& plans, dou
 
 void release(NetworkBench& bench, const Contest& contest) {
   for (size_t i = 1; i < contest.ids.size(); ++i) bench.runner().drop(contest.ids[i]);
+}
+
+bool is_sharp(const Contest& c, double half_width) {
+  for (size_t v = 0; v < c.series.size(); ++v) {
+    if (v != 1 && ratio_of(c.series[v], c.series[1]).half_width() > half_width) return false;
+  }
+  return true;
 }
 
 Ratio ratio_of(const Series& base, const Series& other) { return paired_ratio(base.total, other.total); }

@@ -25,11 +25,15 @@ struct Contest {
   int64_t rounds = 0;
 };
 
-/// Until `seconds` are over or the interval of the first plan's ratio to the default is as narrow as `half_width`.
-/// Throws what NetworkBench::build() throws; nothing stays loaded then.
+/// Until `seconds` are over or the contest is sharp. Throws what NetworkBench::build() throws; nothing stays loaded
+/// then.
 Contest hold_contest(NetworkBench& bench, const std::vector<Choices>& plans, double seconds, double half_width);
 /// What was loaded for it.
 void release(NetworkBench& bench, const Contest& contest);
+
+/// Whether the intervals of the first plan's ratios to the default and to each of the other plans are as narrow as
+/// `half_width`: these ratios are what verdicts are about.
+bool is_sharp(const Contest& contest, double half_width);
 
 /// Of whole runs: `other` over `base`.
 Ratio ratio_of(const Series& base, const Series& other);

@@ -18,9 +18,10 @@ struct PhaseEvent {
   std::string phase;
 };
 
-/// The network runs under its default schedules, and its tasks are known. Later events name tasks by their number here.
+/// The network runs under its default schedules, and its tasks are known. Events name tasks by their numbers.
 struct PreparedEvent {
   struct TaskRow {
+    int64_t task = 0;  ///< its number, as `kilter tasks` lists it
     std::string problem, layouts;
     std::vector<std::string> nodes;  ///< anchors of its layers
     double share = 0;                ///< of the network's time under the default schedules
@@ -32,9 +33,15 @@ struct PreparedEvent {
   std::vector<TaskRow> tasks;
 };
 
+/// How fast a layer or a network runs. 0: not known, or without arithmetic.
+struct Speed {
+  double gflops = 0;          ///< of operations as the standard defines its operators
+  double share_of_bound = 0;  ///< of what its kernels can reach
+};
+
 /// A schedule was measured on one layer, or failed there.
 struct TrialEvent {
-  size_t task = 0;
+  int64_t task = 0;
   std::string node, schedule;
   Status status = Status::ok;
   std::string error;  ///< in words; empty where status is ok
@@ -43,15 +50,17 @@ struct TrialEvent {
   Ratio so_far;             ///< of all its samples
   int64_t samples = 0;      ///< pairs of times in this trial
   int64_t all_samples = 0;  ///< in `so_far`, those of earlier records among them
+  Speed speed = {};         ///< as `so_far` has it
 };
 
 /// The best schedule of a task is another one than before: one is the best when the whole interval of its ratio lies
 /// below 1 and ends lowest. More samples may take that back, also in favour of the default.
 struct GainEvent {
-  size_t task = 0;
+  int64_t task = 0;
   std::string schedule;
   Ratio ratio;              ///< time over the default's; {1, 1, 1} for the default
   double predicted_ms = 0;  ///< a run of the network with the best schedules so far
+  Speed speed = {};         ///< of a layer
 };
 
 /// Whole networks were raced: the best schedules of all tasks against the defaults.

@@ -4,11 +4,16 @@
 
 #include "base/error.h"
 #include "measure/clock.h"
+#include "tune/tuner/apply.h"
 #include "tune/tuner/contest.h"
 #include "tune/tuner/weight_budget.h"
 
 namespace kilter::tune {
 namespace {
+
+constexpr size_t kRanks = 3;         ///< schedules of a task that run in the first race
+constexpr double kFirstRace = 0.4;   ///< of the time
+constexpr double kLeastRounds = 12;  ///< of the first race, or it tells nothing
 
 class Racer {
  public:
@@ -21,6 +26,7 @@ class Racer {
 
   FinalRace run() {
     const double end = now_ms() + limits_.seconds * 1e3;
+    choose_ranks(limits_.seconds * kFirstRace);
     for (int attempt = 0; attempt <= limits_.attempts && !picked_.empty(); ++attempt) {
       const int left = limits_.attempts - attempt;  // in the last one the plan stays as it is
       const double seconds = (end - now_ms()) / 1e3;
@@ -33,7 +39,8 @@ class Racer {
         continue;
       }
       note(contest);
-      const int64_t given_way = left > 0 ? drop_losers(contest, left == 1) : 0;
+      int64_t given_way = left > 0 ? drop_losers(contest, left == 1) : 0;
+      if (left > 0 && given_way == 0) given_way = keep_the_sure(contest);
       release(bench_, contest);
       told.rounds = out_.rounds, told.ratio = out_.ratio;
       told.default_ms = out_.default_ms, told.tuned_ms = out_.tuned_ms;
@@ -42,7 +49,7 @@ class Racer {
       if (given_way == 0) break;
       out_ = {};
     }
-    FinalRace taken = accept() ? std::move(out_) : keep_previous(std::max(1.0, (end - now_ms()) / 1e3));
+    FinalRace taken = accepted(std::max(1.0, (end - now_ms()) / 1e3));
     if (taken.choices != found_choices_) taken.rejected = found_;
     taken.fidelity = fidelity_, taken.flips = flips(taken);
     taken.samples = std::move(samples_);
@@ -75,19 +82,87 @@ class Racer {
     }
   }
 
-  Choices choices() const {
+  static Choices choices_of(const SearchRun& search, const std::map<size_t, Schedule>& picked) {
     Choices all;
-    for (const auto& [t, schedule] : picked_) {
-      for (const std::string& node : search_.tasks()[t].task().nodes) all[node] = schedule;
+    for (const auto& [t, schedule] : picked) {
+      for (const std::string& node : search.tasks()[t].task().nodes) all[node] = schedule;
     }
     return all;
+  }
+  Choices choices() const { return choices_of(search_, picked_); }
+
+  /// The race of the best few schedules of each task in the network; those of all tasks of one rank are a plan.
+  void choose_ranks(double seconds) {
+    std::vector<std::map<size_t, Schedule>> ranks(kRanks, picked_);
+    bool several = false;
+    for (const auto& [t, schedule] : picked_) {
+      const auto best = search_.tasks()[t].winners(kRanks, search_.noise(), skip_[t]);
+      for (size_t r = 0; r < kRanks; ++r) ranks[r][t] = best[std::min(r, best.size() - 1)]->schedule;
+      several = several || best.size() > 1;
+    }
+    const double round_ms = 2 * static_cast<double>(kRanks + 1) * std::max(search_.default_ms(), 4.0);
+    if (!several || seconds * 1e3 < kLeastRounds * round_ms) return;
+    std::vector<Choices> plans;
+    for (const auto& rank : ranks) plans.push_back(choices_of(search_, rank));
+    const Contest contest = try_contest(plans, seconds, 0);  // all the time: it is about single layers
+    if (contest.faults.empty()) {
+      for (const auto& [t, schedule] : std::map<size_t, Schedule>(picked_)) choose_rank(contest, ranks, t);
+    } else {
+      skip_faulty(contest, ranks);
+    }
+    release(bench_, contest);
+    keep_to_budget();
+  }
+
+  /// Schedules at fault in the race of several ranks. A plan that did not load is the one behind those that did.
+  void skip_faulty(const Contest& c, const std::vector<std::map<size_t, Schedule>>& ranks) {
+    for (const Fault& f : c.faults) {
+      const auto id = std::ranges::find(c.ids, f.variant);
+      const auto entrant = static_cast<size_t>(id - c.ids.begin());
+      if (entrant == 0 || entrant > ranks.size()) continue;
+      for (const auto& [t, schedule] : ranks[entrant - 1]) {
+        if (std::ranges::count(search_.tasks()[t].task().nodes, f.layer) == 0) continue;
+        skip_[t].push_back(schedule.text());
+        pick(t);
+      }
+    }
+  }
+
+  void choose_rank(const Contest& c, const std::vector<std::map<size_t, Schedule>>& ranks, size_t t) {
+    double best = 1;
+    picked_.erase(t);
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      const Schedule& schedule = ranks[r].at(t);
+      if (r > 0 && schedule == ranks[r - 1].at(t)) break;  // there are no more
+      note_sample(c, r + 1, t, schedule);
+      const double value = samples_.back().ratio.value;
+      if (value < best) best = value, picked_[t] = schedule;
+      if (value >= 1) skip_[t].push_back(schedule.text());
+    }
+  }
+
+  void note_sample(const Contest& c, size_t entrant, size_t t, const Schedule& schedule) {
+    const std::vector<std::string>& nodes = search_.tasks()[t].task().nodes;
+    samples_.push_back({t, schedule, layers_ratio(c.series[0], nodes, c.series[entrant], nodes),
+                        c.series[entrant].layer.at(nodes.front())});
+  }
+
+  /// A plan that cannot be built is a fault of the contest.
+  Contest try_contest(const std::vector<Choices>& plans, double seconds, double half_width) {
+    try {
+      return hold_contest(bench_, plans, seconds, half_width);
+    } catch (const Error& e) {
+      Contest failed;
+      failed.faults.push_back({0, FaultKind::crash, -1, "", e.message()});
+      return failed;
+    }
   }
 
   Contest hold(double seconds) {
     const Choices mine = choices();
     std::vector<Choices> all{mine};
     if (!previous_.empty() && previous_ != mine) all.push_back(previous_);
-    return hold_contest(bench_, all, seconds, limits_.half_width);
+    return try_contest(all, seconds, limits_.half_width);
   }
 
   void drop_faulty(const Contest& c) {
@@ -114,16 +189,18 @@ class Racer {
     out_.ratio = ratio_of(c.series[0], c.series[1]);
     out_.default_ms = bootstrap_mean(c.series[0].total);
     out_.tuned_ms = bootstrap_mean(c.series[1].total);
-    if (c.ids.size() > 2) out_.previous = ratio_of(c.series[2], c.series[1]);
+    kept_.reset();
+    if (c.ids.size() > 2) {
+      out_.previous = ratio_of(c.series[2], c.series[1]);
+      kept_ = kept_plan(c, 2);
+    }
     double predicted = 1;
     for (const auto& [t, schedule] : picked_) {
       const Candidate* chosen = search_.tasks()[t].find(schedule);
       predicted -= search_.share(t) * (1 - chosen->ratios.cost());
       for (const std::string& node : search_.tasks()[t].task().nodes)
         out_.layers[node] = paired_ratio(c.series[0].layer.at(node), c.series[1].layer.at(node));
-      const std::vector<std::string>& nodes = search_.tasks()[t].task().nodes;
-      samples_.push_back(
-          {t, schedule, layers_ratio(c.series[0], nodes, c.series[1], nodes), c.series[1].layer.at(nodes.front())});
+      note_sample(c, 1, t, schedule);
     }
     fidelity_ = predicted / out_.ratio.value;
     found_ = RejectedPlan{out_.default_ms, out_.tuned_ms, out_.ratio, out_.rounds,
@@ -149,6 +226,21 @@ class Racer {
     return changed;
   }
 
+  /// Where the whole is not surely faster: only the tasks whose own layers are stay, once; how many went.
+  int64_t keep_the_sure(const Contest& c) {
+    if (narrowed_ || out_.ratio.high <= 1) return 0;
+    narrowed_ = true;
+    std::map<size_t, Schedule> sure;
+    for (const auto& [t, schedule] : picked_) {
+      const std::vector<std::string>& nodes = search_.tasks()[t].task().nodes;
+      if (layers_ratio(c.series[0], nodes, c.series[1], nodes).high < 1) sure.emplace(t, schedule);
+    }
+    if (sure.empty()) return 0;
+    const auto went = static_cast<int64_t>(picked_.size() - sure.size());
+    picked_ = std::move(sure);
+    return went;
+  }
+
   double flips(const FinalRace& taken) const {
     const auto flipped = std::ranges::count_if(first_, [&](const auto& winner) {
       const auto now = taken.accepted.find(winner.first);
@@ -157,38 +249,49 @@ class Racer {
     return first_.empty() ? 0 : static_cast<double>(flipped) / static_cast<double>(first_.size());
   }
 
-  /// Whether the plan that was raced last is taken; its figures then are complete.
-  bool accept() {
-    if (out_.choices.empty() || out_.ratio.high > 1) return false;
-    if (out_.previous && out_.previous->low > 1) return false;
-    for (const auto& [t, schedule] : picked_) out_.accepted[t] = schedule.text();
-    return true;
+  FinalRace accepted(double seconds) {
+    const bool raced = !out_.choices.empty();
+    if (!kept_ && !previous_.empty() && !(raced && previous_ == out_.choices)) kept_ = race_previous(seconds);
+    const auto ratio = [](const FinalRace& race) { return std::optional(race.ratio); };
+    switch (judge(raced ? ratio(out_) : std::nullopt, out_.previous, kept_ ? ratio(*kept_) : std::nullopt)) {
+      case Verdict::found:
+        for (const auto& [t, schedule] : picked_) out_.accepted[t] = schedule.text();
+        return std::move(out_);
+      case Verdict::previous:
+        return std::move(*kept_);
+      case Verdict::fallback:
+        break;
+    }
+    return {};
   }
 
-  /// The previous plan, where it still is faster than the default; else nothing, which stands for the default.
-  FinalRace keep_previous(double seconds) {
-    FinalRace kept;
-    if (previous_.empty()) return kept;
-    const Contest c = hold_contest(bench_, {previous_}, seconds, limits_.half_width);
-    const bool ran = c.faults.empty();
-    if (ran) kept.ratio = ratio_of(c.series[0], c.series[1]);
+  std::optional<FinalRace> race_previous(double seconds) {
+    const Contest c = try_contest({previous_}, seconds, limits_.half_width);
+    std::optional<FinalRace> out;
+    if (c.faults.empty()) out = kept_plan(c, 1);
     release(bench_, c);
-    if (!ran || kept.ratio.high > 1) return {};
+    return out;
+  }
+
+  /// What a contest says of the previous plan, one of its entrants.
+  FinalRace kept_plan(const Contest& c, size_t entrant) const {
+    FinalRace kept;
+    kept.ratio = ratio_of(c.series[0], c.series[entrant]);
     kept.choices = previous_;
     kept.same_plan = false, kept.kept = true;
     kept.rounds = c.rounds;
-    kept.default_ms = bootstrap_mean(c.series[0].total), kept.tuned_ms = bootstrap_mean(c.series[1].total);
-    for (size_t t = 0; t < search_.tasks().size(); ++t) note_kept(kept, c, t);
+    kept.default_ms = bootstrap_mean(c.series[0].total), kept.tuned_ms = bootstrap_mean(c.series[entrant].total);
+    for (size_t t = 0; t < search_.tasks().size(); ++t) note_kept(kept, c, entrant, t);
     return kept;
   }
 
   /// A task that the previous plan has a schedule for.
-  void note_kept(FinalRace& kept, const Contest& c, size_t t) const {
+  void note_kept(FinalRace& kept, const Contest& c, size_t entrant, size_t t) const {
     const std::string& node = search_.tasks()[t].task().nodes.front();
     const auto choice = previous_.find(node);
-    if (choice == previous_.end() || !choice->second.schedule || !c.series[1].layer.contains(node)) return;
+    if (choice == previous_.end() || !choice->second.schedule || !c.series[entrant].layer.contains(node)) return;
     kept.accepted[t] = choice->second.schedule->text();
-    kept.layers[node] = paired_ratio(c.series[0].layer.at(node), c.series[1].layer.at(node));
+    kept.layers[node] = paired_ratio(c.series[0].layer.at(node), c.series[entrant].layer.at(node));
   }
 
   NetworkBench& bench_;
@@ -200,12 +303,25 @@ class Racer {
   std::vector<RaceSample> samples_;
   std::optional<RejectedPlan> found_;  ///< by the last race that was held
   Choices found_choices_;
+  std::optional<FinalRace> kept_;  ///< what the last race says of the previous plan
+  bool narrowed_ = false;
   double fidelity_ = 1;
   FinalRace out_;
 };
 
+/// Whether the schedule failed since, or is barred.
+bool failed(const SearchRun& search, const std::string& node, const Schedule& schedule) {
+  return std::ranges::any_of(search.tasks(), [&](const TaskState& task) {
+    const Candidate* known = task.find(schedule);
+    return known != nullptr && known->status != Status::ok && std::ranges::count(task.task().nodes, node) > 0;
+  });
+}
+
 /// A plan of earlier days, where it is one still: the options may differ from those that it was made with.
-Choices usable(NetworkBench& bench, Choices previous) {
+Choices usable(NetworkBench& bench, const SearchRun& search, Choices previous) {
+  previous = without_schedules(std::move(previous), [&](const std::string& node, const Schedule& schedule) {
+    return failed(search, node, schedule);
+  });
   for (const auto& [node, schedule] : bench.options().schedules) previous.erase(node);
   try {
     const Compiled& compiled = bench.build(previous)->compiled;
@@ -217,8 +333,16 @@ Choices usable(NetworkBench& bench, Choices previous) {
 
 }  // namespace
 
+Verdict judge(const std::optional<Ratio>& found, const std::optional<Ratio>& over_previous,
+              const std::optional<Ratio>& previous) {
+  const auto sure = [](const std::optional<Ratio>& ratio) { return ratio && ratio->high <= 1; };
+  const bool previous_stays = sure(previous);
+  if (sure(found) && (!previous_stays || !over_previous || sure(over_previous))) return Verdict::found;
+  return previous_stays ? Verdict::previous : Verdict::fallback;
+}
+
 FinalRace race_plans(NetworkBench& bench, SearchRun& search, const Choices& previous, const RaceLimits& limits) {
-  return Racer(bench, search, usable(bench, previous), limits).run();
+  return Racer(bench, search, usable(bench, search, previous), limits).run();
 }
 
 }  // namespace kilter::tune

@@ -1,7 +1,9 @@
 // The end of a tuning run: whole networks against one another, and layers that lose there give way.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,11 +40,21 @@ struct FinalRace {
   std::vector<RaceSample> samples;         ///< of all plans that were raced, also of schedules that lost
 };
 
+/// Which plan stays after a race.
+enum class Verdict : uint8_t { fallback, found, previous };
+/// The plan that was found has to be surely faster than the default plan and than the previous one; else the previous
+/// one stays, where that is surely faster than the default. `found`, `previous`: over the default; `over_previous`:
+/// found over previous; nothing where one of them was not raced.
+Verdict judge(const std::optional<Ratio>& found, const std::optional<Ratio>& over_previous,
+              const std::optional<Ratio>& previous);
+
 /// Races the winners of the search against the default plan and, where `previous` is not empty, against that one.
-/// Schedules whose layers are slower than the default there are replaced by the next best, then by the default; so are
-/// those that gain least for a byte where packed weights together take more than the network may have. A plan whose
-/// total is not clearly faster than the default's is not accepted, nor one that is clearly slower than the previous
-/// plan: that one then stays, where it still is clearly faster than the default.
+/// Before that the best three schedules of each task run in the network, in plans of the first, the second and the
+/// third of all tasks, where the time is enough; each task goes on with the fastest of its own. Schedules whose layers
+/// are slower than the default there are replaced by the next best, then by the default; so are those that gain least
+/// for a byte where packed weights together take more than the network may have. Where the whole is not surely faster,
+/// the schedules whose own layers are race alone. What is accepted is judge()'s word on the last race, whose rounds
+/// chose nothing.
 FinalRace race_plans(NetworkBench& bench, SearchRun& search, const Choices& previous, const RaceLimits& limits);
 
 }  // namespace kilter::tune

@@ -94,7 +94,18 @@ class Answering {
   std::vector<size_t> history_, chosen_;
 };
 
-/// Races of graph-best's plan against history-best's and the default one.
+/// Whether a plan of earlier days still compiles here and loads.
+bool runs(NetworkBench& bench, const Choices& plan) {
+  try {
+    const Loaded loaded = bench.load(*bench.build(plan));
+    if (loaded.id) bench.runner().drop(*loaded.id);
+    return loaded.id && loaded.faults.empty();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Races of graph-best's plan against history-best's, the default one and the one in use.
 class GraphRace {
  public:
   GraphRace(NetworkBench& bench, GraphBest& out, Answering& answering, const Choices& history,
@@ -104,6 +115,8 @@ class GraphRace {
   void run() {
     const double start = now_ms();
     const double end = std::min(start + options_.race_seconds * 1e3, options_.end_ms);
+    const Choices& accepted = options_.accepted;
+    if (!out_.same_plan && !accepted.empty() && accepted != history_ && runs(bench_, accepted)) accepted_ = &accepted;
     for (int attempt = 1; attempt <= kAttempts && !out_.same_plan; ++attempt) {
       const bool last = attempt == kAttempts;
       const std::vector<size_t> lost = hold(std::max(1.0, (end - now_ms()) / 1e3 * (last ? 1 : kFirst)), !last);
@@ -111,7 +124,7 @@ class GraphRace {
       answering_.give_way(lost);
       out_.rounds = 0;
     }
-    out_.won = !out_.same_plan && out_.rounds > 0 && out_.ratio.high <= 1 && out_.default_ratio.high <= 1;
+    out_.won = out_.clearly_faster();
     out_.race_ms = now_ms() - start;
   }
 
@@ -121,6 +134,7 @@ class GraphRace {
     held_ = false;
     std::vector<Choices> plans{out_.choices};
     if (!history_.empty()) plans.push_back(history_);
+    if (accepted_ != nullptr && *accepted_ != out_.choices) plans.push_back(*accepted_);
     Contest contest;
     try {
       contest = hold_contest(bench_, plans, seconds, kHalfWidth);
@@ -129,15 +143,18 @@ class GraphRace {
     }
     held_ = contest.faults.empty();
     const std::vector<size_t> lost = held_ ? losers(contest, strict) : faulty(contest);
-    if (held_) note(contest);
+    if (held_) note(contest, plans);
     release(bench_, contest);
     return lost;
   }
 
   const Series& history(const Contest& c) const { return history_.empty() ? c.series[0] : c.series[2]; }
 
-  void note(const Contest& c) {
+  void note(const Contest& c, const std::vector<Choices>& plans) {
     out_.ratio = ratio_of(history(c), c.series[1]);
+    const size_t others = history_.empty() ? 1 : 2;  // plans before the accepted one
+    out_.accepted_ratio.reset();
+    if (plans.size() > others) out_.accepted_ratio = ratio_of(c.series.back(), c.series[1]);
     out_.default_ratio = ratio_of(c.series[0], c.series[1]);
     out_.ms = bootstrap_mean(c.series[1].total), out_.default_ms = bootstrap_mean(c.series[0].total);
     out_.rounds = c.rounds;
@@ -201,7 +218,8 @@ class GraphRace {
   Answering& answering_;
   const Choices& history_;
   const GraphTuneOptions& options_;
-  bool held_ = false;  ///< the last race was run to its end
+  const Choices* accepted_ = nullptr;  ///< runs in the races
+  bool held_ = false;                  ///< the last race was run to its end
 };
 
 RecordedCosts recorded(std::span<const Record> records, const Compiled& compiled, const CompileOptions& compile,
@@ -210,6 +228,11 @@ RecordedCosts recorded(std::span<const Record> records, const Compiled& compiled
 }
 
 }  // namespace
+
+bool GraphBest::clearly_faster() const {
+  if (same_plan || rounds == 0) return false;
+  return ratio.high <= 1 && default_ratio.high <= 1 && (!accepted_ratio || accepted_ratio->high <= 1);
+}
 
 GraphBest graph_best(NetworkBench& bench, std::span<const Record> records, const Choices& history,
                      const GraphTuneOptions& options) {

@@ -1,10 +1,11 @@
 // The graph tuner on a network that can run: alternatives of all layers, what they cost together, the best of it, and a
-// race against what the best record of each task alone gives.
+// race against what the best record of each task alone gives, and against the plan that is in use.
 #pragma once
 
 #include <cmath>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +27,7 @@ struct GraphTuneOptions {
   double end_ms = INFINITY;  ///< of now_ms(): both get less where it comes earlier
   size_t schedules = 4;      ///< of a layer, beside the default
   Solver solver = Solver::automatic;
+  Choices accepted = {};  ///< the plan that is in use, where it is another than history-best: it has to lose, too
   std::function<bool()> interrupted = {};
 };
 
@@ -35,14 +37,15 @@ struct Differences {
 };
 
 struct GraphBest {
-  Choices choices;                     ///< the graph tuner's, after layers that lost in the race gave way
-  bool won = false;                    ///< it is clearly faster than history-best; else that stays
-  bool same_plan = true;               ///< it is history-best
-  Ratio ratio;                         ///< over history-best, paired
-  Ratio default_ratio;                 ///< over the default plan
-  Ratio ms, default_ms;                ///< of a run; the default plan's
-  int64_t rounds = 0;                  ///< of the last race
-  std::map<std::string, Ratio> raced;  ///< in it, by anchor: over the default's; those that both plans have
+  Choices choices;                      ///< the graph tuner's, after layers that lost in the race gave way
+  bool won = false;                     ///< it is clearly faster than all that it was raced against; else these stay
+  bool same_plan = true;                ///< it is history-best
+  Ratio ratio;                          ///< over history-best, paired
+  Ratio default_ratio;                  ///< over the default plan
+  std::optional<Ratio> accepted_ratio;  ///< over GraphTuneOptions::accepted, where that ran and is another plan
+  Ratio ms, default_ms;                 ///< of a run; the default plan's
+  int64_t rounds = 0;                   ///< of the last race
+  std::map<std::string, Ratio> raced;   ///< in it, by anchor: over the default's; those that both plans have
   // The problem and its answer:
   size_t layers = 0, alternatives = 0, edges = 0;
   Measured measured;
@@ -52,6 +55,9 @@ struct GraphBest {
   Differences differences;
   KnownTransforms transforms;
   LayerNetwork network;  ///< with what was measured
+
+  /// Than everything that it was raced against, with the whole intervals.
+  bool clearly_faster() const;
 };
 
 /// `history`: what the best record of each task gives, raced already; empty: the default. Throws what building variants

@@ -30,6 +30,41 @@ KeptPlan plan_from(const json& line) {
   return plan;
 }
 
+std::string line_of(const KeptPlan& plan) {
+  const json line = {{"graph", plan.key.graph},
+                     {"target", plan.key.target},
+                     {"device", plan.key.device},
+                     {"codegen", plan.key.codegen},
+                     {"threads", plan.key.threads},
+                     {"settings", plan.key.settings},
+                     {"network", plan.network},
+                     {"date", plan.date},
+                     {"plan", text(plan.choices, "")},
+                     {"ratio", to_json(plan.ratio)},
+                     {"default_ratio", to_json(plan.default_ratio)}};
+  return line.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+KeptPlans plans_in(std::string_view all, const std::filesystem::path& file) {
+  KeptPlans out;
+  size_t number = 0;
+  for (const std::string_view line : split(all, '\n')) {
+    ++number;
+    if (trim(line).empty()) continue;
+    const auto skip = [&](const std::string& why) {
+      out.damaged.push_back(fmt::format("{}: line {}: skipped: no kept plan: {}", file.string(), number, why));
+    };
+    try {
+      out.plans.push_back(plan_from(json::parse(line)));
+    } catch (const json::exception& e) {
+      skip(e.what());
+    } catch (const Error& e) {
+      skip(e.message());
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 uint64_t graph_key(const Graph& graph) {
@@ -49,44 +84,19 @@ uint64_t graph_key(const Graph& graph) {
 
 std::filesystem::path plans_file(const std::string& records) { return records + ".plans.jsonl"; }
 
-void keep_plan(const std::filesystem::path& file, const KeptPlan& plan) {
-  const json line = {{"graph", plan.key.graph},
-                     {"target", plan.key.target},
-                     {"device", plan.key.device},
-                     {"codegen", plan.key.codegen},
-                     {"threads", plan.key.threads},
-                     {"settings", plan.key.settings},
-                     {"network", plan.network},
-                     {"date", plan.date},
-                     {"plan", text(plan.choices, "")},
-                     {"ratio", to_json(plan.ratio)},
-                     {"default_ratio", to_json(plan.default_ratio)}};
+void keep_plan(const std::filesystem::path& file, const PlanKey& key, const DecidePlan& decide) {
   const LockedFile out(file, StoreOptions().busy_seconds);
-  const int64_t size = out.size();
-  const bool cut_off = size > 0 && out.from(size - 1) != "\n";
-  out.append((cut_off ? "\n" : "") + line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+  const std::string before = out.from(0);
+  const KeptPlans plans = plans_in(before, file);
+  const std::optional<KeptPlan> plan = decide(plans.find(key));
+  if (!plan) return;
+  const bool cut_off = !before.empty() && before.back() != '\n';
+  out.append((cut_off ? "\n" : "") + line_of(*plan) + "\n");
 }
 
 KeptPlans read_plans(const std::filesystem::path& file) {
-  KeptPlans out;
-  if (!std::filesystem::exists(file)) return out;
-  const std::string all = read_file(file);
-  size_t number = 0;
-  for (const std::string_view line : split(all, '\n')) {
-    ++number;
-    if (trim(line).empty()) continue;
-    const auto skip = [&](const std::string& why) {
-      out.damaged.push_back(fmt::format("{}: line {}: skipped: no kept plan: {}", file.string(), number, why));
-    };
-    try {
-      out.plans.push_back(plan_from(json::parse(line)));
-    } catch (const json::exception& e) {
-      skip(e.what());
-    } catch (const Error& e) {
-      skip(e.message());
-    }
-  }
-  return out;
+  if (!std::filesystem::exists(file)) return {};
+  return plans_in(read_file(file), file);
 }
 
 const KeptPlan* KeptPlans::find(const PlanKey& key) const {

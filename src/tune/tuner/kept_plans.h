@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -47,8 +48,11 @@ struct KeptPlans {
 
 /// "FILE.plans.jsonl" beside a file of records.
 std::filesystem::path plans_file(const std::string& records);
-/// Adds one line, under a lock of the file, behind whatever a stopped writer left. Throws io when it cannot be written.
-void keep_plan(const std::filesystem::path& file, const KeptPlan& plan);
+/// What to add where `latest` is the plan of before; null without one. Nothing: the file stays as it is.
+using DecidePlan = std::function<std::optional<KeptPlan>(const KeptPlan* latest)>;
+/// Asks with the latest plan of the key and adds the answer, behind whatever a stopped writer left. Others that would
+/// add one wait until this is done. Throws io when the file cannot be written.
+void keep_plan(const std::filesystem::path& file, const PlanKey& key, const DecidePlan& decide);
 /// Nothing where there is no file. Never throws for damaged lines.
 KeptPlans read_plans(const std::filesystem::path& file);
 

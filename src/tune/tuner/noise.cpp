@@ -5,18 +5,34 @@
 
 namespace kilter::tune {
 
-void LogRatios::add(double ratio) { logs_.push_back(std::log(ratio)); }
+void LogRatios::add(double ratio) {
+  const double log = std::log(ratio);
+  if (!open_) trials_.emplace_back();
+  open_ = true;
+  trials_.back().sum += log, ++trials_.back().count;
+  logs_.push_back(log);
+  fresh_.push_back(log);
+}
 
 void LogRatios::add_earlier(const Ratio& ratio, int64_t samples) {
-  for (int64_t i = 0; i < std::clamp<int64_t>(samples, 1, kMostEarlier); ++i) logs_.push_back(std::log(ratio.value));
+  const int64_t count = std::clamp<int64_t>(samples, 1, kMostEarlier);
+  const double log = std::log(ratio.value);
+  trials_.push_back({log * static_cast<double>(count), count});
+  logs_.insert(logs_.end(), static_cast<size_t>(count), log);
+  open_ = false;
 }
 
 double LogRatios::log_cost() const { return mean_of_middle_half(logs_); }
 
-double LogRatios::spread() const { return logs_.size() < 3 ? 0 : std_dev(logs_); }
+double LogRatios::spread() const { return fresh_.size() < 3 ? 0 : std_dev(fresh_); }
 
 double LogRatios::error(double noise) const {
-  return std::max(spread(), noise) / std::sqrt(static_cast<double>(logs_.size()));
+  const double of_samples = std::max(spread(), noise) / std::sqrt(static_cast<double>(logs_.size()));
+  constexpr size_t kLeastTrials = 3;
+  if (trials_.size() < kLeastTrials) return of_samples;
+  std::vector<double> means;
+  for (const Trial& t : trials_) means.push_back(t.sum / static_cast<double>(t.count));
+  return std::max(of_samples, std_dev(means) / std::sqrt(static_cast<double>(means.size())));
 }
 
 Ratio LogRatios::ratio(double noise) const {

@@ -10,11 +10,15 @@
 namespace kilter::tune {
 
 /// Ratios of times, candidate over default, taken in pairs. Few samples are the rule, so intervals use the noise that
-/// all candidates of a network share where a candidate's own spread is smaller.
+/// all candidates of a network share where a candidate's own spread is smaller. Samples come in trials: a candidate
+/// lies elsewhere in memory in each, so what its trials differ by counts, too.
 class LogRatios {
  public:
+  /// One sample of the trial under way.
   void add(double ratio);
-  /// What an earlier sitting found: counts as `samples` samples, at most kMostEarlier.
+  /// The samples that follow belong to another trial.
+  void end_trial() { open_ = false; }
+  /// A trial of an earlier sitting: counts as `samples` samples, at most kMostEarlier, and says nothing of the noise.
   void add_earlier(const Ratio& ratio, int64_t samples);
 
   static constexpr int64_t kMostEarlier = 8;
@@ -24,15 +28,24 @@ class LogRatios {
   /// Geometric mean of the middle half.
   double cost() const { return std::exp(log_cost()); }
   double log_cost() const;
-  /// Standard error of log_cost(), at least that of `noise` (standard deviation of one log ratio).
+  /// Standard error of log_cost(): what the spread of the samples makes, at least that of `noise` (standard deviation
+  /// of one log ratio), and what the trials differ by, from three of them on.
   double error(double noise) const;
   /// About 95 %: two standard errors.
   Ratio ratio(double noise) const;
-  /// Standard deviation of the logarithms; 0 for fewer than three.
+  /// Standard deviation of the logarithms of this sitting's samples; 0 for fewer than three.
   double spread() const;
 
  private:
-  std::vector<double> logs_;
+  struct Trial {
+    double sum = 0;
+    int64_t count = 0;
+  };
+
+  std::vector<double> logs_;   ///< earlier trials as often as they count
+  std::vector<double> fresh_;  ///< those of this sitting
+  std::vector<Trial> trials_;
+  bool open_ = false;  ///< the last trial takes more samples
 };
 
 /// What the costs of one task's candidates are believed to be. Of many candidates with few noisy samples each the

@@ -8,14 +8,25 @@
 
 #include "exec/schedule_source.h"
 #include "tune/records/match.h"
+#include "tune/tuner/kept_plans.h"
+#include "tune/tuner/trial_rate.h"
 
 namespace kilter::tune {
 
 /// A layer of a network as it runs now.
 struct OutlookLayer {
-  std::string problem, layouts, schedule;
+  std::string node, problem, layouts, schedule;
   ScheduleSource from = ScheduleSource::fallback;
   double ms = 0;  ///< in one run
+};
+
+/// What the outlook is for.
+struct OutlookFor {
+  Query here;                          ///< target, device, threads
+  std::string network = {};            ///< Record::network of its own records
+  double minutes = 5;                  ///< of more tuning
+  const KeptPlan* accepted = nullptr;  ///< the plan accepted for exactly this; may be null
+  bool accepted_in_use = false;        ///< the layers run it
 };
 
 /// Layers that records say the same of.
@@ -30,23 +41,31 @@ struct Outlook {
   int64_t records = 0;      ///< of this target, device and number of threads
   int64_t tuned_tasks = 0;  ///< of the records
   OutlookPart chosen;       ///< run under a record's, a layer plan's or a given schedule
-  OutlookPart available;    ///< run under the default, and a record of the task was faster: gain as measured there
-  OutlookPart settled;      ///< tuned, and the default won
-  OutlookPart expected;     ///< not tuned; gain as tuned tasks of the same kind had it on average
-  OutlookPart unknown;      ///< not tuned, and no task of their kind was
-  int64_t like = 0;         ///< tuned tasks that `expected` rests on
-  OutlookPart further;      ///< of these the tuned ones with schedules left to try; gain by expected_left()
+  /// Run under the default, and a record of the task was faster: gain as measured there. Where a plan was accepted and
+  /// is not in use, the layers that differ in it: gain as its own race had it.
+  OutlookPart available;
+  OutlookPart lost;           ///< faster alone, and not in the plan that was accepted
+  OutlookPart settled;        ///< tuned, and the default won
+  OutlookPart expected;       ///< not tuned; gain as tuned tasks of the same kind had it on average
+  OutlookPart unknown;        ///< not tuned, and no task of their kind was
+  int64_t like = 0;           ///< tuned tasks that `expected` rests on
+  OutlookPart further;        ///< with schedules left to try: gain of `minutes` more
+  OutlookPart prior;          ///< the part of `further` that rests on kDefaultLeft alone
+  double minutes = 5;         ///< as asked for
+  TrialRate rate;             ///< of these minutes
+  std::string accepted = {};  ///< date of the accepted plan that is not in use; empty: none
 };
 
 /// Kinds are anchors without their extents (ProblemShape::form). A task counts as tuned with kEnoughTried schedules in
-/// the records, or one where schedules have one knob at most, so that there are hardly any. `query`: target, device,
-/// threads.
+/// the records, or one where schedules have one knob at most, so that there are hardly any.
 Outlook outlook(std::span<const OutlookLayer> layers, double total_ms, std::span<const Record> records,
-                const Query& query);
+                const OutlookFor& what);
 
 /// With so many the mean regret of the default searcher is two and a half percent (doc/search.md); some spaces have 12
 /// points.
 constexpr int64_t kEnoughTried = 8;
+/// The mean regret before the first trial, of the default schedules: a prior for what no record tells of.
+constexpr double kDefaultLeft = 0.043;
 
 /// Share of a layer's time that is expected to be left after so many schedules of its task: the default searcher's mean
 /// regret on the measured tables (doc/search.md).
@@ -54,5 +73,7 @@ double expected_left(int64_t tried);
 
 /// Lines for a reader. `file`: of the records.
 std::vector<std::string> text(const Outlook& outlook, const std::string& file);
+/// The same in one line.
+std::string summary(const Outlook& outlook);
 
 }  // namespace kilter::tune

@@ -2,17 +2,17 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "tune/records/record.h"
 #include "tune/tuner/layer_network.h"
-#include "tune/tuner/noise.h"
 
 namespace kilter::tune {
 
-/// Records of exactly these conditions, by task.
+/// Records of exactly these conditions, by task. They outlive it.
 class RecordedCosts {
  public:
   struct Query {
@@ -21,30 +21,24 @@ class RecordedCosts {
   };
   RecordedCosts(std::span<const Record> records, const Query& query);
 
+  /// What a schedule is believed to cost on a layer, over the layer's default (ratios over another default: see
+  /// OverDefault). What was measured on this layer counts in full, what was measured on others as one measurement; the
+  /// value is drawn towards the mean of the task's schedules (Beliefs), the interval is that of the samples.
   struct Known {
     Schedule schedule;
-    bool failed = false;
-    LogRatios all;                           ///< over the default's time
-    std::map<std::string, LogRatios> nodes;  ///< by layer that it was measured on
-
-    /// On one layer: what was measured there counts in full, what was measured on others as one measurement.
-    LogRatios at(const std::string& node) const;
+    Ratio ratio;
   };
   /// Of a layer's task, those that did not fail: the `most` cheapest, and the cheapest of each template that is within
-  /// a third of the default.
-  std::vector<const Known*> best(const Layer& layer, size_t most) const;
-  /// Null for a schedule without records.
-  const Known* find(const Layer& layer, const Schedule& schedule) const;
+  /// a third of the default. Cheapest on all layers of the task.
+  std::vector<Known> best(const Layer& layer, size_t most) const;
+  /// Nothing for a schedule without records, and for one that failed.
+  std::optional<Known> find(const Layer& layer, const Schedule& schedule) const;
   /// Milliseconds of the default schedule where the task was measured; 0: not known.
   double default_ms(const Layer& layer) const;
 
  private:
-  struct Task {
-    std::map<std::string, Known> schedules;
-    std::map<std::string, std::vector<double>> default_ms;  ///< by the default's text
-  };
-  const Task* task(const Layer& layer) const;
-  std::map<std::string, Task> tasks_;  ///< by problem and layouts
+  std::span<const Record* const> task(const Layer& layer) const;
+  std::map<std::string, std::vector<const Record*>> tasks_;  ///< by problem and layouts
 };
 
 }  // namespace kilter::tune

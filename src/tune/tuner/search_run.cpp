@@ -13,8 +13,6 @@
 namespace kilter::tune {
 namespace {
 
-constexpr size_t kVariants = 3;     ///< of a batch, which share the runs of the default beside them
-constexpr size_t kMostProbes = 24;  ///< new schedules in one variant: about a quarter of a second of compiling
 constexpr double kShowEveryMs = 200;
 
 Conditions trial_conditions(const TuneOptions& options, const CompileOptions& compile, const Plan& plan,
@@ -103,8 +101,10 @@ void SearchRun::measure_default() {
   how.max_ms = 2000;
   const VariantId id = bench_.fallback_id();
   const Laps laps = bench_.runner().measure({&id, 1}, how);
+  if (!laps.faults.empty()) fail_default(laps.faults);
   default_ms_ = default_run_ms(laps);
   for (const auto& [node, steps] : bench_.fallback().steps) node_ms_[node] = usual_ms(laps.laps[0], steps);
+  network_bound_ms_ = bound_of(bench_.fallback());
   for (const TaskState& task : tasks_) {
     double ms = 0;
     for (const std::string& node : task.task().nodes) ms += node_ms_[node];
@@ -133,10 +133,14 @@ class SearchRun::Ahead {
         if (before.valid()) before.wait();
         before = {};  // each would keep all that came before it
         set_affinity(run_.bench_.cpus().building);
-        run_.build(*batch);
+        run_.build(*batch, [this] { return run_.cancelled_.load(); });
       };
       under_way_.push_back({batch, std::async(std::launch::async, std::move(build)).share()});
     }
+  }
+  /// Waits until all are built.
+  void settle() {
+    for (const Building& one : under_way_) one.done.wait();
   }
   /// The oldest; empty when none is under way. Throws what building it threw.
   Batch take() {
@@ -157,228 +161,60 @@ class SearchRun::Ahead {
 };
 
 void SearchRun::run(double deadline_ms) {
-  const bool beside = bench_.cpus().apart;
+  begin_ms_ = now_ms(), deadline_ms_ = deadline_ms;
+  beside_ = bench_.cpus().apart;
   cancelled_ = false;
+  try {
+    search();
+  } catch (const Error& e) {  // no worker can go on, or there is no room to build in; what was found until now stands
+    stopped_ = e.message();
+    finish();
+  }
+}
+
+void SearchRun::search() {
   const auto make = [this] {
     Batch batch = plan();
-    build(batch);
+    build(batch, [this] { return (options_.interrupted && options_.interrupted()) || now_ms() >= deadline_ms_; });
     return batch;
   };
   Ahead ahead(*this);
   Batch now = make();
-  while (!now.empty() && !over(deadline_ms)) {
+  while (!now.empty() && !over()) {
+    if (tell_apart_) ahead.settle();
     // Where building takes longer than measuring, a second batch keeps the builder busy to the end of the measurement.
-    if (beside) ahead.fill(compile_ms_ > check_ms_ + measure_ms_ ? 2 : 1);
+    if (beside_ && !tell_apart_) ahead.fill(building_is_slower() ? 2 : 1);
     measure(now);
     finish();
     show("searching");
     now = ahead.take();
     if (now.empty()) now = make();  // what was just learned may have opened something
   }
-  if (stopped_.empty()) stopped_ = "every schedule that is worth a trial is known";
+  if (!stopped_.empty() || over()) return;
+  const bool all = std::ranges::all_of(
+      tasks_, [](const TaskState& t) { return t.tried() >= static_cast<int64_t>(t.pruned().points.size()); });
+  stopped_ = all ? "every schedule that is worth a trial is known" : "the searchers have nothing more to propose";
 }
 
-bool SearchRun::over(double deadline_ms) {
+bool SearchRun::over() {
   const auto stop = [&](std::string why) {
     stopped_ = std::move(why);
     return true;
   };
   if (options_.interrupted && options_.interrupted()) return stop("interrupted");
-  if (now_ms() >= deadline_ms) return stop("the time is up");
+  if (now_ms() >= deadline_ms_) return stop("the time is up");
   if (options_.trials > 0 && trials_ >= options_.trials) return stop(fmt::format("{} trials are done", trials_));
-  if (options_.early_stopping > 0 && batches_ > 0) {
-    int64_t all = 0;
-    for (const TaskState& task : tasks_) all += task.dry();
-    if (all >= options_.early_stopping) return stop(fmt::format("no gain in {} trials", all));
-  }
+  if (const int64_t dry = trials_ - last_gain_; options_.early_stopping > 0 && dry >= options_.early_stopping)
+    return stop(fmt::format("no gain in {} trials", dry));
   if (options_.until < 1 && batches_ > 2 && remaining() <= 1 - options_.until)
     return stop(fmt::format("no more than {:.1f} % is expected to be left", 100 * remaining()));
   return false;
 }
 
-std::vector<size_t> SearchRun::by_need(bool explore) const {
-  std::vector<std::pair<double, size_t>> need;
-  for (size_t t = 0; t < tasks_.size(); ++t) {
-    const TaskState& task = tasks_[t];
-    if (explore && task.explored()) continue;
-    const double size = static_cast<double>(std::max<size_t>(task.pruned().points.size(), 1));
-    const double left = std::max(0.05, 1 - static_cast<double>(task.tried()) / size);
-    need.emplace_back(-share_[t] * left / (1 + 0.02 * static_cast<double>(task.dry())), t);
-  }
-  std::sort(need.begin(), need.end());
-  std::vector<size_t> order;
-  for (const auto& [score, t] : need) order.push_back(t);
-  return order;
-}
-
-std::vector<Probe> SearchRun::draw(bool explore, size_t most) {
-  std::vector<Probe> probes;
-  for (const size_t t : by_need(explore)) {
-    if (probes.size() >= most) break;
-    TaskState& task = tasks_[t];
-    const std::vector<std::string>& nodes = task.task().nodes;
-    const size_t room = std::min(nodes.size(), most - probes.size());
-    const std::vector<Schedule> schedules = explore ? task.explore(room) : task.contenders(room, noise_);
-    for (size_t i = 0; i < schedules.size(); ++i) {
-      // Another layer each time, so that no candidate is judged by one layer's neighbours alone.
-      const std::string& node = nodes[(i + static_cast<size_t>(planned_)) % nodes.size()];
-      probes.push_back({t, node, schedules[i]});
-    }
-  }
-  return probes;
-}
-
-SearchRun::Batch SearchRun::plan() {
-  Batch batch;
-  ++planned_;
-  for (size_t v = 0; v < kVariants; ++v) {
-    Trialled one;
-    while (!again_.empty() && one.probes.size() < kMostProbes / 4) {
-      one.probes.push_back(again_.front());
-      again_.pop_front();
-    }
-    if (one.probes.empty()) {
-      const bool explore = (planned_ + static_cast<int64_t>(v)) % 3 != 0;
-      one.probes = draw(explore, kMostProbes);
-      if (one.probes.empty()) one.probes = draw(!explore, kMostProbes);
-    }
-    if (!one.probes.empty()) batch.variants.push_back(std::move(one));
-  }
-  return batch;
-}
-
-void SearchRun::build(Batch& batch) {
-  const double start = now_ms();
-  for (Trialled& one : batch.variants) {
-    if (cancelled_) return;
-    build_one(one);
-  }
-  batch.ms = now_ms() - start;
-}
-
-void SearchRun::build_one(Trialled& one) {
-  Choices choices;
-  for (const Probe& p : one.probes) choices[p.node] = p.schedule;
-  try {
-    one.variant = bench_.build(choices);
-  } catch (const Error&) {
-    // Some schedule is refused: leave out those that their template does not lower alone.
-    for (const Probe& p : one.probes) {
-      const Space& space = tasks_[p.task].space();
-      const auto point = space.find(p.schedule);
-      if (!point || std::holds_alternative<Rejected>(space.lower(*point))) choices.erase(p.node);
-    }
-    one.variant = bench_.build(choices);
-  }
-}
-
-void SearchRun::measure(Batch& batch) {
-  const double start = now_ms();
-  ++batches_;
-  std::vector<size_t> loaded;
-  const std::vector<VariantId> ids = load(batch, loaded);
-  check_ms_ += now_ms() - start;
-  compile_ms_ += batch.ms;
-  if (ids.size() < 2) return;
-  const double before = now_ms();
-  MeasureOptions how;
-  how.rounds = rounds_;
-  how.slice_ms = options_.trial.min_repeat_ms;
-  how.runs = options_.trial.number;
-  how.cut_off = 4;
-  how.seed = static_cast<uint64_t>(batches_);
-  const Laps laps = bench_.runner().measure(ids, how);
-  for (size_t i = 0; i < loaded.size(); ++i) note_laps(laps, i + 1, batch.variants[loaded[i]]);
-  for (size_t i = 0; i < loaded.size(); ++i) {
-    std::vector<Fault> mine;
-    for (const Fault& f : laps.faults) {
-      if (f.variant == ids[i + 1]) mine.push_back(f);
-    }
-    note_faults(batch.variants[loaded[i]], mine, true);
-  }
-  for (size_t i = 1; i < ids.size(); ++i) bench_.runner().drop(ids[i]);
-  measure_ms_ += now_ms() - before;
-}
-
-std::vector<VariantId> SearchRun::load(Batch& batch, std::vector<size_t>& loaded) {
-  std::vector<VariantId> ids{bench_.fallback_id()};
-  for (size_t v = 0; v < batch.variants.size(); ++v) {
-    Trialled& one = batch.variants[v];
-    const Loaded got = bench_.load(*one.variant);
-    note_faults(one, got.faults, got.id.has_value());
-    if (!got.id) continue;
-    ids.push_back(*got.id);
-    loaded.push_back(v);
-  }
-  return ids;
-}
-
-void SearchRun::note_faults(const Trialled& one, const std::vector<Fault>& faults, bool measured) {
-  std::set<std::string> guilty;
-  for (const Fault& fault : faults) {
-    for (const Probe& p : one.probes) {
-      if (p.node != fault.layer || !guilty.insert(p.node).second) continue;
-      const std::optional<Status> lasting = lasting_status(fault.kind);
-      note_failure(p, lasting.value_or(Status::crash), fault.words);
-      if (!lasting) continue;
-      Record r = record(p, {}, {});
-      r.status = *lasting, r.error = fault.words, r.versus.reset();
-      fresh_.push_back(std::move(r));
-    }
-  }
-  if (measured) return;
-  for (const Probe& p : one.probes) {
-    if (guilty.empty()) {
-      tasks_[p.task].put_back(p.schedule);
-    } else if (!guilty.contains(p.node)) {
-      again_.push_back(p);
-    }
-  }
-}
-
-void SearchRun::note_laps(const Laps& laps, size_t which, const Trialled& one) {
-  for (const Probe& p : one.probes) {
-    if (!one.variant->choices.contains(p.node)) {
-      note_failure(p, Status::rejected, "the template refuses to lower it");
-      continue;
-    }
-    const Candidate* known = tasks_[p.task].find(p.schedule);
-    if (known != nullptr && known->status != Status::ok) continue;
-    LogRatios ratios;
-    std::vector<double> samples;
-    bool ran = false;
-    for (int64_t round = 0; round < laps.rounds; ++round) {
-      const LayerTime mine = layer_time(laps.laps[which], round, one.variant->steps.at(p.node));
-      const LayerTime base = layer_time(laps.laps[0], round, bench_.fallback().steps.at(p.node));
-      ran = ran || (mine.ms > 0 && base.ms > 0);
-      if (!mine.alone || !base.alone) continue;
-      ratios.add(mine.ms / base.ms);
-      samples.push_back(mine.ms);
-      tasks_[p.task].sample(p.schedule, mine.ms / base.ms);
-    }
-    if (samples.empty()) {
-      ran ? again_.push_back(p) : tasks_[p.task].put_back(p.schedule);  // ran: the core was shared in all of its rounds
-      continue;
-    }
-    ++trials_;
-    tasks_[p.task].note_bound(p.schedule, bound_of(*one.variant, p.node));
-    fresh_.push_back(record(p, samples, ratios.ratio(noise_)));
-    const LogRatios& all = tasks_[p.task].find(p.schedule)->ratios;
-    log_.tell(trials_, TrialEvent{p.task, p.node, p.schedule.text(), Status::ok, "", ratios.ratio(noise_),
-                                  all.ratio(noise_), ratios.size(), all.size()});
-  }
-}
-
-void SearchRun::note_failure(const Probe& probe, Status status, const std::string& error) {
-  tasks_[probe.task].fail(probe.schedule, status, error);
-  ++failures_;
-  log_.tell(trials_, TrialEvent{probe.task, probe.node, probe.schedule.text(), status, error, {}, {}, 0, 0});
-}
-
 void SearchRun::finish() {
   std::vector<double> spreads;
   for (TaskState& task : tasks_) {
-    task.learn();
+    if (task.learn(noise_)) last_gain_ = trials_;
     for (const auto& [text, c] : task.candidates()) spreads.push_back(c.ratios.spread());
   }
   noise_ = typical_noise(std::move(spreads), noise_);
@@ -395,8 +231,9 @@ void SearchRun::note_gains() {
     std::string text = best != nullptr ? best->schedule.text() : tasks_[t].task().fallback.text();
     if (text == best_[t]) continue;
     best_[t] = std::move(text);
-    log_.tell(trials_,
-              GainEvent{t, best_[t], best != nullptr ? best->ratios.ratio(noise_) : Ratio{1, 1, 1}, predicted});
+    log_.tell(trials_, GainEvent{tasks_[t].task().number, best_[t],
+                                 best != nullptr ? best->ratios.ratio(noise_) : Ratio{1, 1, 1}, predicted,
+                                 speed(t, best != nullptr ? best->ratios.cost() : 1, bound_ms(t, best_[t]))});
   }
 }
 
@@ -450,7 +287,41 @@ double SearchRun::remaining() const {
 }
 
 double SearchRun::bound_of(const Variant& variant, const std::string& node) const {
-  return options_.bound ? options_.bound(variant.compiled.plan, variant.steps.at(node)) : 0;
+  const auto steps = variant.steps.find(node);
+  return options_.bound && steps != variant.steps.end() ? options_.bound(variant.compiled.plan, steps->second) : 0;
+}
+
+double SearchRun::bound_of(const Variant& variant) const {
+  double sum = 0;
+  for (const auto& [node, steps] : variant.steps) sum += bound_of(variant, node);
+  return sum;
+}
+
+double SearchRun::bound_ms(size_t task, const std::string& schedule) const {
+  const TaskState& state = tasks_[task];
+  if (schedule == state.task().fallback.text()) return bound_ms_[task];
+  const auto known = state.candidates().find(schedule);
+  return known == state.candidates().end() ? 0 : known->second.bound_ms;
+}
+
+int64_t SearchRun::flops(const std::string& node) const {
+  int64_t sum = 0;
+  for (const size_t s : bench_.fallback().steps.at(node))
+    sum += bench_.fallback().compiled.plan.steps[s].effective_flops;
+  return sum;
+}
+
+int64_t SearchRun::network_flops() const {
+  int64_t sum = 0;
+  for (const Step& step : bench_.fallback().compiled.plan.steps) sum += step.effective_flops;
+  return sum;
+}
+
+Speed SearchRun::speed(size_t task, double cost, double bound_ms) const {
+  const std::string& node = tasks_[task].task().nodes.front();
+  const double ms = node_ms_.at(node) * cost;
+  if (ms <= 0) return {};
+  return {static_cast<double>(flops(node)) / ms * 1e-6, bound_ms / ms};
 }
 
 TaskProgress SearchRun::task_progress(size_t task) const {
@@ -458,9 +329,9 @@ TaskProgress SearchRun::task_progress(size_t task) const {
   const NetworkTask& of = state.task();
   const std::string& node = of.nodes.front();
   TaskProgress p;
-  p.problem = of.problem, p.layers = static_cast<int64_t>(of.nodes.size()), p.share = share_[task];
-  for (const size_t s : bench_.fallback().steps.at(node))
-    p.flops += bench_.fallback().compiled.plan.steps[s].effective_flops;
+  p.number = of.number, p.problem = of.problem, p.layers = static_cast<int64_t>(of.nodes.size()),
+  p.share = share_[task];
+  p.flops = flops(node);
   p.default_ms = node_ms_.at(node), p.current = state.current();
   p.tried = state.tried(), p.size = static_cast<int64_t>(state.pruned().points.size());
   p.schedule = of.fallback.text(), p.bound_ms = bound_ms_[task];
@@ -475,9 +346,13 @@ TuneProgress SearchRun::progress(const std::string& phase) const {
   TuneProgress p;
   p.phase = phase;
   p.seconds = log_.seconds(), p.budget_seconds = options_.seconds;
-  p.trials = trials_, p.faults = failures_, p.restarts = bench_.runner().restarts();
+  p.trials = trials_, p.most_trials = options_.trials, p.faults = failures_, p.restarts = bench_.runner().restarts();
   p.default_ms = default_ms_, p.predicted_ms = predicted_ms(), p.remaining = remaining();
-  for (size_t t = 0; t < tasks_.size(); ++t) p.tasks.push_back(task_progress(t));
+  p.flops = network_flops(), p.bound_ms = network_bound_ms_;
+  for (size_t t = 0; t < tasks_.size(); ++t) {
+    p.tasks.push_back(task_progress(t));
+    p.bound_ms += static_cast<double>(p.tasks[t].layers) * (p.tasks[t].bound_ms - bound_ms_[t]);
+  }
   return p;
 }
 

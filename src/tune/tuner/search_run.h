@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -10,17 +12,11 @@
 #include <vector>
 
 #include "tune/tuner/events.h"
+#include "tune/tuner/retries.h"
 #include "tune/tuner/task_state.h"
 #include "tune/tuner/tuner.h"
 
 namespace kilter::tune {
-
-/// A schedule on trial on one layer.
-struct Probe {
-  size_t task = 0;
-  std::string node;
-  Schedule schedule;
-};
 
 /// What a fault says of a schedule for good, as records keep it. Nothing for want of memory and for a worker that
 /// others kill: the schedule is not tried again in this run, and may be in the next.
@@ -44,7 +40,13 @@ class SearchRun {
   /// Text of the best schedule of a task so far, the default's where none is surely faster.
   const std::string& best(size_t task) const { return best_[task]; }
   int64_t trials() const { return trials_; }
+  /// Those of trials() that were the first of their schedules.
+  int64_t first_trials() const { return first_trials_; }
+  /// How candidates are compiled beside the measurement, in words.
+  std::string building() const;
   int64_t failures() const { return failures_; }
+  /// Runs of the network that trials took, those of the default plan among them.
+  int64_t runs() const { return runs_; }
   const std::string& stopped_because() const { return stopped_; }
   /// With the best schedules so far.
   double predicted_ms() const;
@@ -55,13 +57,22 @@ class SearchRun {
   TuneProgress progress(const std::string& phase) const;
   void show(const std::string& phase);
   double compile_seconds() const { return compile_ms_ / 1e3; }
+  /// Least milliseconds of a layer's kernels in a variant; 0: not known, or it has none of the layer.
+  double bound_of(const Variant& variant, const std::string& node) const;
+  /// Of all kernels of a variant.
+  double bound_of(const Variant& variant) const;
+  int64_t network_flops() const;
+  /// Of one layer that takes `cost` of the default's time, with its kernels' bound.
+  Speed speed(size_t task, double cost, double bound_ms) const;
   double check_seconds() const { return check_ms_ / 1e3; }
   double measure_seconds() const { return measure_ms_ / 1e3; }
 
  private:
   struct Trialled {
-    std::shared_ptr<const Variant> variant;
+    std::shared_ptr<const Variant> variant;  ///< null: it was not built
     std::vector<Probe> probes;
+    std::map<std::string, Error> refused;  ///< by node: why its schedule does not compile
+    bool apart = false;                    ///< the others compile one by one, and not together
   };
   struct Batch {
     std::vector<Trialled> variants;
@@ -74,22 +85,40 @@ class SearchRun {
   void measure_default();
   Batch plan();
   std::vector<Probe> draw(bool explore, size_t most);
-  std::vector<size_t> by_need(bool explore) const;
-  /// Compiles what plan() chose, until cancelled_; schedules that cannot be compiled become failures.
-  void build(Batch& batch);
+  /// Tasks that are worth probes in the next variant, those first that promise the network most.
+  std::vector<size_t> by_promise(bool explore) const;
+  double promise(size_t task) const;
+  /// The end of the search, which no new schedule is worth: it would not be raced any more.
+  bool late() const;
+  /// Compiles what plan() chose until `stop` says so; schedules that cannot be compiled become failures.
+  void build(Batch& batch, const std::function<bool()>& stop);
   void build_one(Trialled& one);
+  void build_apart(Trialled& one);
   void measure(Batch& batch);
+  /// Whether others, as far as they were compiling beside it, held a batch up; decides how the next ones are built.
+  void note_default(const Laps& laps, bool beside);
+  /// Throws where the default plan fails batch after batch.
+  void note_default_faults(const Laps& laps);
   std::vector<VariantId> load(Batch& batch, std::vector<size_t>& loaded);
+  /// Compiling a candidate takes longer than measuring it.
+  bool building_is_slower() const { return compile_ms_ > check_ms_ + measure_ms_; }
+  void search();
+  void note_unbuilt(const Trialled& one);
   void note_faults(const Trialled& one, const std::vector<Fault>& faults, bool measured);
-  double bound_of(const Variant& variant, const std::string& node) const;
+  /// Of one layer under the default or a schedule that was tried.
+  double bound_ms(size_t task, const std::string& schedule) const;
   TaskProgress task_progress(size_t task) const;
+  int64_t flops(const std::string& node) const;
   void note_laps(const Laps& laps, size_t which, const Trialled& one);
-  void note_failure(const Probe& probe, Status status, const std::string& error);
+  void note_trial(const Probe& probe, const std::vector<double>& ratios, const std::vector<double>& samples_ms,
+                  double bound_ms);
+  /// `lasting`: also for later runs.
+  void note_failure(const Probe& probe, Status status, const std::string& error, bool lasting);
   /// After a batch: searchers learn, records are kept.
   void finish();
   void note_gains();
   Record record(const Probe& probe, std::span<const double> samples_ms, const Ratio& ratio) const;
-  bool over(double deadline_ms);
+  bool over();
 
   NetworkBench& bench_;
   const TuneOptions& options_;
@@ -101,12 +130,22 @@ class SearchRun {
   std::vector<std::string> best_;          ///< by task, as it was told last
   std::map<std::string, double> node_ms_;  ///< under the default, by anchor
   std::vector<double> bound_ms_;           ///< by task, of the default's kernels
-  std::deque<Probe> again_;                ///< could not be measured through no fault of theirs
+  std::vector<double> promises_;           ///< by task, for the batch that is planned
+  double network_bound_ms_ = 0;
+  Retries again_;  ///< could not be measured through no fault of theirs
   std::vector<Record> fresh_;
   double default_ms_ = 0, noise_ = 0.03, shown_ms_ = 0;
   double compile_ms_ = 0, check_ms_ = 0, measure_ms_ = 0;
-  int64_t trials_ = 0, failures_ = 0, rounds_ = 2;
-  int64_t planned_ = 0, batches_ = 0;   ///< batches: planned, and measured
+  int64_t trials_ = 0, first_trials_ = 0, failures_ = 0, runs_ = 0, rounds_ = 2;
+  int64_t last_gain_ = 0;              ///< trials that were done when some task became faster
+  int64_t planned_ = 0, batches_ = 0;  ///< batches: planned, and measured
+  int64_t under_way_ = 0;              ///< probes that are planned and not measured
+  int default_faults_ = 0;             ///< batches in a row in which the default plan failed
+  double begin_ms_ = 0, deadline_ms_ = 0;
+  bool beside_ = false;                 ///< candidates are compiled while others are measured
+  bool tell_apart_ = false;             ///< the next batch is measured with nothing beside it
+  std::vector<double> beside_ms_;       ///< the default's runs in the latest batches with building beside them
+  std::optional<double> slowed_;        ///< what building beside it made of the default's time, once looked at
   std::atomic<bool> cancelled_{false};  ///< building what nobody will measure
   std::string stopped_;
 };

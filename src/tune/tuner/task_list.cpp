@@ -1,6 +1,7 @@
 #include "tune/tuner/task_list.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +15,15 @@
 namespace kilter::tune {
 namespace {
 
+/// What is forbidden of a layer, as one text.
+std::string forbidden_text(std::span<const Forbidden> forbidden, const std::string& node) {
+  std::set<std::string> words;
+  for (const Forbidden& f : forbidden) {
+    if (f.node == node) words.insert(f.schedule.text());
+  }
+  return fmt::format("{}", fmt::join(words, "; "));
+}
+
 class Lister {
  public:
   Lister(const Compiled& compiled, const CompileOptions& options, const std::vector<std::string>& kinds)
@@ -22,7 +32,7 @@ class Lister {
       const Step& step = compiled.plan.steps[s];
       if (step.kind == StepKind::kernel || step.kind == StepKind::reference) step_.emplace(step.name, s);
     }
-    const std::vector<std::vector<std::string>> tasks = numbered_tasks(compiled);
+    const std::vector<std::vector<std::string>> tasks = numbered_tasks(compiled, options.forbidden);
     for (size_t t = 0; t < tasks.size(); ++t) {
       for (const std::string& node : tasks[t]) number_[node] = static_cast<int64_t>(t) + 1;
     }
@@ -44,6 +54,9 @@ class Lister {
     for (const TaskLine& t : out_.tasks) problems.push_back(t.problem);
     require_kinds(kinds_, problems);
     std::erase_if(out_.tasks, [&](const TaskLine& t) { return !wanted(t.problem); });
+    double all = 0;
+    for (const TaskLine& t : out_.tasks) all += t.cycles * static_cast<double>(t.nodes.size());
+    for (TaskLine& t : out_.tasks) t.share = all > 0 ? t.cycles * static_cast<double>(t.nodes.size()) / all : 0;
     std::set<std::string> anchors;
     for (const TaskLine& t : out_.tasks) anchors.insert(std::string(anchor_of(t.problem)));
     out_.anchors = static_cast<int64_t>(anchors.size());
@@ -124,19 +137,20 @@ class Lister {
 
 }  // namespace
 
-std::vector<std::vector<std::string>> numbered_tasks(const Compiled& compiled) {
+std::vector<std::vector<std::string>> numbered_tasks(const Compiled& compiled, std::span<const Forbidden> forbidden) {
   std::map<std::string, const Step*> steps;
   for (const Step& step : compiled.plan.steps) {
     if (step.kind == StepKind::kernel) steps.emplace(step.name, &step);
   }
   std::vector<std::vector<std::string>> out;
-  std::map<std::array<std::string, 3>, size_t> known;
+  std::map<std::array<std::string, 4>, size_t> known;
   for (const Task& task : tasks_of(compiled.placed->graph, compiled.placed->storage)) {
     const std::string& node = task.node().name;
     const auto step = steps.find(node);
     if (step == steps.end()) continue;
+    const Step& is = *step->second;
     const auto [at, fresh] =
-        known.try_emplace({step->second->problem, step->second->layouts, step->second->schedule}, out.size());
+        known.try_emplace({is.problem, is.layouts, is.schedule, forbidden_text(forbidden, node)}, out.size());
     if (fresh) out.emplace_back();
     out[at->second].push_back(node);
   }

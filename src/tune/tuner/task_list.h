@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct TaskLine {
   int64_t flops = 0, bytes = 0;            ///< of one layer
   double cycles = 0;                       ///< of one core and one layer, by the analytic model; 0: it has none
   double best_cycles = 0;                  ///< of the best schedule by the same model
+  double share = 0;                        ///< of the cycles of all layers that are listed
   uint64_t points = 0;                     ///< of the space
   int64_t worth = 0;                       ///< of them worth a trial
   std::string space;                       ///< how the others were ruled out
@@ -40,8 +42,9 @@ struct TaskList {
 TaskList list_tasks(const Graph& original, const Compiled& compiled, const CompileOptions& options,
                     const std::vector<std::string>& kinds = {});
 
-/// Of a plan compiled with CompileOptions::keep_placed: the anchors of each task's layers. Task 1, as list_tasks()
-/// numbers them, is the first.
-std::vector<std::vector<std::string>> numbered_tasks(const Compiled& compiled);
+/// Of a plan compiled with CompileOptions::keep_placed: the anchors of each task's layers. Task 1 is the first, and all
+/// commands number tasks so. Layers of one task have one problem, form of operands and default schedule, and the same
+/// is `forbidden` of them.
+std::vector<std::vector<std::string>> numbered_tasks(const Compiled& compiled, std::span<const Forbidden> forbidden);
 
 }  // namespace kilter::tune

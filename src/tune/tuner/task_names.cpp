@@ -55,7 +55,7 @@ void name_layers(const Graph& graph, CompileOptions& options) {
   CompileOptions look = options;
   look.adapt = nullptr, look.recorded = nullptr, look.notice = nullptr;
   look.generate_code = false, look.keep_placed = true, look.dump_ir.clear();
-  const Tasks tasks = numbered_tasks(compile_graph(graph, look));
+  const Tasks tasks = numbered_tasks(compile_graph(graph, look), look.forbidden);
   for (const auto& [name, schedule] : named.schedules) {
     for (const std::string& node : layers_of(tasks, name, fmt::format("--schedule {}={}", name, schedule.text())))
       options.schedules.emplace(node, schedule);

@@ -6,6 +6,14 @@
 #include "tune/tuner/learned.h"
 
 namespace kilter::tune {
+namespace {
+
+Trial trial_of(const Point& point, const Candidate& c) {
+  if (c.status != Status::ok) return {point, INFINITY};
+  return {point, c.ratios.cost(), static_cast<double>(c.ratios.size())};
+}
+
+}  // namespace
 
 TaskState::TaskState(NetworkTask task, const TaskOptions& options, std::span<const Record> known, uint32_t group)
     : task_(std::move(task)),
@@ -19,10 +27,9 @@ TaskState::TaskState(NetworkTask task, const TaskOptions& options, std::span<con
                      options_.pretrained, trained_.get(), options_.lessons, group_};
   if (trained_ != nullptr && options_.lessons != nullptr) features_.emplace(*space_, options_.threads);
   for (const auto& [text, c] : candidates_) {
-    if (const auto point = space_->find(c.schedule))
-      search.known.push_back({*point, c.status == Status::ok ? c.ratios.cost() : INFINITY});
+    if (const auto point = space_->find(c.schedule)) search.known.push_back(trial_of(*point, c));
   }
-  if (const auto point = space_->find(task_.fallback)) search.known.push_back({*point, 1.0});
+  if (const auto point = space_->find(task_.fallback)) search.known.push_back({*point, 1.0, INFINITY});
   for (const Trial& t : search.known) teach(t);
   searcher_ = make_searcher(options_.search, std::move(search));
   news_.clear();
@@ -40,7 +47,6 @@ void TaskState::seed(std::span<const Record> known) {
     }
   }
   std::erase_if(candidates_, [](const auto& e) { return e.second.status == Status::ok && e.second.ratios.empty(); });
-  if (const Candidate* best = leader()) best_ = std::min(1.0, best->ratios.cost());
 }
 
 Candidate& TaskState::entry(const Schedule& schedule) {
@@ -75,10 +81,8 @@ std::vector<Schedule> TaskState::contenders(size_t most, double noise) {
   }
   // The default is a rival that needs no samples; alone at the top, a candidate only has to be told from it.
   if (open.size() == 1 && open.front()->ratios.ratio(noise).high < 1 && open.front() == best) return {};
-  std::stable_sort(open.begin(), open.end(), [](const Candidate* a, const Candidate* b) {
-    return a->ratios.size() != b->ratios.size() ? a->ratios.size() < b->ratios.size()
-                                                : a->ratios.cost() < b->ratios.cost();
-  });
+  // What may be fastest: few samples make an interval begin low, and so does being fast.
+  std::ranges::stable_sort(open, {}, [noise](const Candidate* c) { return c->ratios.ratio(noise).low; });
   std::vector<Schedule> out;
   for (size_t i = 0; i < std::min(most, open.size()); ++i) {
     out.push_back(open[i]->schedule);
@@ -87,12 +91,15 @@ std::vector<Schedule> TaskState::contenders(size_t most, double noise) {
   return out;
 }
 
-void TaskState::sample(const Schedule& schedule, double ratio) {
+bool TaskState::trial(const Schedule& schedule, std::span<const double> ratios) {
   Candidate& c = entry(schedule);
-  c.ratios.add(ratio);
+  const bool first = c.ratios.empty();
+  for (const double ratio : ratios) c.ratios.add(ratio);
+  c.ratios.end_trial();
   c.pending = false;
   current_ = c.ratios.cost();
   news_.push_back(schedule.text());
+  return first;
 }
 
 void TaskState::fail(const Schedule& schedule, Status status, const std::string& error) {
@@ -101,23 +108,24 @@ void TaskState::fail(const Schedule& schedule, Status status, const std::string&
   news_.push_back(schedule.text());
 }
 
-void TaskState::learn() {
+bool TaskState::learn(double noise) {
   std::sort(news_.begin(), news_.end());
   news_.erase(std::unique(news_.begin(), news_.end()), news_.end());
   std::vector<Trial> trials;
   for (const std::string& text : news_) {
     const Candidate& c = candidates_.at(text);
     ++trials_, ++dry_;
-    if (const auto point = space_->find(c.schedule))
-      trials.push_back({*point, c.status == Status::ok ? c.ratios.cost() : INFINITY});
+    if (const auto point = space_->find(c.schedule)) trials.push_back(trial_of(*point, c));
   }
   news_.clear();
   for (const Trial& t : trials) teach(t);
   searcher_->learn(trials);
-  if (const Candidate* best = leader(); best != nullptr && best->ratios.cost() < 0.995 * best_) {
-    best_ = best->ratios.cost();
-    dry_ = 0;
-  }
+  constexpr double kFaster = 0.995;
+  const double cost = believed_cost(noise);
+  const bool faster = cost < kFaster * best_;
+  if (faster) dry_ = 0;
+  if (faster || cost > best_) best_ = cost;
+  return faster;
 }
 
 void TaskState::teach(const Trial& trial) {
@@ -135,15 +143,22 @@ const Candidate* TaskState::leader() const {
   return best;
 }
 
-const Candidate* TaskState::winner(double noise, const std::vector<std::string>& skip) const {
-  const Candidate* best = nullptr;
-  double best_high = 1;
+std::vector<const Candidate*> TaskState::winners(size_t most, double noise,
+                                                 const std::vector<std::string>& skip) const {
+  std::vector<std::pair<double, const Candidate*>> all;
   for (const auto& [text, c] : candidates_) {
     if (c.status != Status::ok || c.ratios.empty() || std::find(skip.begin(), skip.end(), text) != skip.end()) continue;
-    const double high = c.ratios.ratio(noise).high;
-    if (high < best_high) best = &c, best_high = high;
+    if (const double high = c.ratios.ratio(noise).high; high < 1) all.emplace_back(high, &c);
   }
-  return best;
+  std::ranges::stable_sort(all, {}, [](const auto& one) { return one.first; });
+  std::vector<const Candidate*> out;
+  for (size_t i = 0; i < std::min(most, all.size()); ++i) out.push_back(all[i].second);
+  return out;
+}
+
+const Candidate* TaskState::winner(double noise, const std::vector<std::string>& skip) const {
+  const std::vector<const Candidate*> best = winners(1, noise, skip);
+  return best.empty() ? nullptr : best.front();
 }
 
 Beliefs TaskState::beliefs(double noise) const {

@@ -22,6 +22,7 @@ struct NetworkTask {
   std::string problem, layouts;
   std::vector<std::string> nodes;  ///< anchors of the layers, in the order of the steps
   Schedule fallback;               ///< the default schedule
+  int64_t number = 0;              ///< as `kilter tasks` lists it
 };
 
 /// A schedule of a task that was tried.
@@ -62,24 +63,27 @@ class TaskState {
 
   /// Up to `most` schedules that were not tried yet; none when the searcher has nothing left.
   std::vector<Schedule> explore(size_t most);
-  /// Up to `most` schedules that may be the best and whose time is not known well enough, fewest samples first. They
-  /// are under way until sample(), fail() or put_back().
+  /// Up to `most` schedules that may be the best and whose time is not known well enough, those first whose interval
+  /// begins lowest. They are under way until trial(), fail() or put_back().
   std::vector<Schedule> contenders(size_t most, double noise);
   /// The searcher has nothing left to propose.
   bool explored() const { return explored_; }
 
-  /// One round of a candidate on one layer.
-  void sample(const Schedule& schedule, double ratio);
+  /// A trial of a candidate on one layer: a ratio a round. Whether it is the first of the candidate.
+  bool trial(const Schedule& schedule, std::span<const double> ratios);
   /// A trial that said nothing.
   void put_back(const Schedule& schedule) { entry(schedule).pending = false; }
   void note_bound(const Schedule& schedule, double ms) { entry(schedule).bound_ms = ms; }
   void fail(const Schedule& schedule, Status status, const std::string& error);
-  /// Tells the searcher what came of the trials since the last call.
-  void learn();
+  /// Tells the searcher what came of the trials since the last call. Whether the task is believed to have become half a
+  /// percent faster since it last was.
+  bool learn(double noise);
 
   /// The candidate with the lowest cost, the default (cost 1) among them.
   const Candidate* leader() const;
-  /// The best candidate whose interval lies below 1; null: the default stays. `skip`: texts that do not count.
+  /// Up to `most` candidates whose intervals lie below 1, lowest upper end first. `skip`: texts that do not count.
+  std::vector<const Candidate*> winners(size_t most, double noise, const std::vector<std::string>& skip = {}) const;
+  /// The first of them; null: the default stays.
   const Candidate* winner(double noise, const std::vector<std::string>& skip = {}) const;
   /// Of all candidates that run.
   Beliefs beliefs(double noise) const;
@@ -90,7 +94,7 @@ class TaskState {
   const std::map<std::string, Candidate>& candidates() const { return candidates_; }
   /// Cost of the candidate that was measured last; 1 before the first.
   double current() const { return current_; }
-  /// Trials since the leader changed or became 0.5 % faster.
+  /// Trials since learn() last said that the task became faster.
   int64_t dry() const { return dry_; }
 
  private:
@@ -113,7 +117,7 @@ class TaskState {
   std::optional<Featurizer> features_;  ///< where there are lessons
   size_t taught_ = 0;
   double current_ = 1;
-  double best_ = 1;  ///< cost of the leader when dry_ was 0
+  double best_ = 1;  ///< what the task was believed to cost when dry_ was 0; more where it is believed no longer
 };
 
 }  // namespace kilter::tune

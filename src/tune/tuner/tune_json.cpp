@@ -1,5 +1,7 @@
 #include "tune/tuner/tune_json.h"
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace kilter::tune {
@@ -7,12 +9,27 @@ namespace {
 
 using nlohmann::json;
 
+json if_known(double value) { return value > 0 ? json(value) : json(nullptr); }
+
+/// A time without limit is null.
+json if_limited(double seconds) { return std::isfinite(seconds) ? json(seconds) : json(nullptr); }
+
+void add_speed(json& out, const Speed& speed) {
+  out["gflops"] = if_known(speed.gflops), out["share_of_bound"] = if_known(speed.share_of_bound);
+}
+
+json speed_json(const Speed& speed) {
+  json out;
+  add_speed(out, speed);
+  return out;
+}
+
 json event_json(const PhaseEvent& e) { return {{"event", "phase"}, {"phase", e.phase}}; }
 
 json event_json(const PreparedEvent& e) {
   json tasks = json::array();
   for (const PreparedEvent::TaskRow& t : e.tasks) {
-    tasks.push_back({{"task", tasks.size()},
+    tasks.push_back({{"task", t.task},
                      {"problem", t.problem},
                      {"layouts", t.layouts},
                      {"nodes", t.nodes},
@@ -33,15 +50,18 @@ json event_json(const TrialEvent& e) {
   if (e.status != Status::ok) return out;
   out["ratio"] = to_json(e.ratio), out["samples"] = e.samples;
   out["so_far"] = to_json(e.so_far), out["all_samples"] = e.all_samples;
+  add_speed(out, e.speed);
   return out;
 }
 
 json event_json(const GainEvent& e) {
-  return {{"event", "gain"},
-          {"task", e.task},
-          {"schedule", e.schedule},
-          {"ratio", to_json(e.ratio)},
-          {"predicted_ms", e.predicted_ms}};
+  json out{{"event", "gain"},
+           {"task", e.task},
+           {"schedule", e.schedule},
+           {"ratio", to_json(e.ratio)},
+           {"predicted_ms", e.predicted_ms}};
+  add_speed(out, e.speed);
+  return out;
 }
 
 json event_json(const RaceEvent& e) {
@@ -53,7 +73,8 @@ json event_json(const RaceEvent& e) {
 }
 
 json task_json(const TunedTask& t) {
-  return {{"problem", t.problem},
+  return {{"task", t.number},
+          {"problem", t.problem},
           {"layouts", t.layouts},
           {"nodes", t.nodes},
           {"share", t.share},
@@ -61,6 +82,8 @@ json task_json(const TunedTask& t) {
           {"schedule", t.schedule},
           {"predicted", to_json(t.predicted)},
           {"in_network", to_json(t.in_network)},
+          {"before", speed_json(t.before)},
+          {"after", speed_json(t.after)},
           {"trials", t.trials},
           {"tried", t.tried},
           {"size", t.size},
@@ -79,13 +102,30 @@ json to_json(const TuneEvent& event) {
   return out;
 }
 
+json to_json(const TuneProgress& p) {
+  json out{{"event", "progress"},
+           {"phase", p.phase},
+           {"seconds", p.seconds},
+           {"seconds_left", if_limited(p.seconds_left())},
+           {"trials", p.trials},
+           {"trials_left", p.most_trials > 0 ? json(std::max<int64_t>(0, p.most_trials - p.trials)) : json(nullptr)},
+           {"failures", p.faults},
+           {"restarts", p.restarts},
+           {"default_ms", p.default_ms},
+           {"predicted_ms", p.predicted_ms},
+           {"remaining", p.remaining},
+           {"last_gflops", if_known(p.gflops(p.current_ms()))}};
+  add_speed(out, {p.gflops(p.predicted_ms), p.share_of_bound()});
+  return out;
+}
+
 json start_json(const TuneOptions& options) {
   return {{"event", "start"},
           {"seconds", 0.0},
           {"trials", 0},
           {"network", options.network},
           {"threads", options.threads},
-          {"budget_seconds", options.seconds},
+          {"budget_seconds", if_limited(options.seconds)},
           {"most_trials", options.trials},
           {"early_stopping", options.early_stopping},
           {"until", options.until},
@@ -105,29 +145,31 @@ json start_json(const TuneOptions& options) {
 }
 
 json to_json(const GraphBest& b) {
-  return {{"layers", b.layers},
-          {"alternatives", b.alternatives},
-          {"edges", b.edges},
-          {"how", b.answer.how},
-          {"exact", b.answer.exact},
-          {"solve_ms", b.solve_ms},
-          {"prepare_ms", b.prepare_ms},
-          {"race_ms", b.race_ms},
-          {"variants", b.measured.variants},
-          {"crowded", b.measured.crowded},
-          {"transforms_seconds", b.transforms.seconds},
-          {"history_ms", b.history_ms},
-          {"graph_ms", b.answer.ms},
-          {"same_plan", b.same_plan},
-          {"won", b.won},
-          {"ratio", to_json(b.ratio)},
-          {"default_ratio", to_json(b.default_ratio)},
-          {"rounds", b.rounds},
-          {"differences",
-           {{"schedules", b.differences.schedules},
-            {"threads", b.differences.threads},
-            {"layouts", b.differences.layouts},
-            {"fusions", b.differences.fusions}}}};
+  json out{{"layers", b.layers},
+           {"alternatives", b.alternatives},
+           {"edges", b.edges},
+           {"how", b.answer.how},
+           {"exact", b.answer.exact},
+           {"solve_ms", b.solve_ms},
+           {"prepare_ms", b.prepare_ms},
+           {"race_ms", b.race_ms},
+           {"variants", b.measured.variants},
+           {"crowded", b.measured.crowded},
+           {"transforms_seconds", b.transforms.seconds},
+           {"history_ms", b.history_ms},
+           {"graph_ms", b.answer.ms},
+           {"same_plan", b.same_plan},
+           {"won", b.won},
+           {"ratio", to_json(b.ratio)},
+           {"default_ratio", to_json(b.default_ratio)},
+           {"rounds", b.rounds},
+           {"differences",
+            {{"schedules", b.differences.schedules},
+             {"threads", b.differences.threads},
+             {"layouts", b.differences.layouts},
+             {"fusions", b.differences.fusions}}}};
+  if (b.accepted_ratio) out["accepted_ratio"] = to_json(*b.accepted_ratio);
+  return out;
 }
 
 json to_json(const TuneResult& r) {
@@ -135,14 +177,19 @@ json to_json(const TuneResult& r) {
            {"tuned_ms", to_json(r.tuned_ms)},
            {"ratio", to_json(r.ratio)},
            {"history_ratio", to_json(r.history_ratio)},
+           {"before", speed_json(r.before)},
+           {"after", speed_json(r.after)},
            {"same_plan", r.same_plan},
            {"kept_previous", r.kept},
            {"rounds", r.rounds},
            {"trials", r.trials},
            {"failures", r.failures},
+           {"runs", r.runs},
            {"restarts", r.restarts},
            {"seconds", r.seconds},
            {"trials_per_second", r.trials_per_second},
+           {"first_trials", r.first_trials},
+           {"building", r.building},
            {"regret", r.regret},
            {"winner_flips", r.flips},
            {"fidelity", r.fidelity},

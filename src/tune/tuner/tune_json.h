@@ -11,6 +11,8 @@ namespace kilter::tune {
 nlohmann::json to_json(const Ratio& ratio);
 /// {"event": "phase" | "prepared" | "trial" | "gain" | "race", "seconds", "trials", ...}.
 nlohmann::json to_json(const TuneEvent& event);
+/// How far a run has come: {"event": "progress", ...}.
+nlohmann::json to_json(const TuneProgress& progress);
 /// What a run was asked to do: {"event": "start", "network", "threads", ...}.
 nlohmann::json start_json(const TuneOptions& options);
 nlohmann::json to_json(const GraphBest& best);

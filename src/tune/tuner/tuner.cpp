@@ -32,14 +32,16 @@ Choices previous_choices(const SearchRun& search) {
 
 /// How far the accepted schedules may be from the best of what was tried, as their intervals allow, and from the best
 /// of what was not.
-double regret(const SearchRun& search) {
+double regret(const SearchRun& search, const FinalRace& race) {
   double lost = 0;
   for (size_t t = 0; t < search.tasks().size(); ++t) {
     const TaskState& task = search.tasks()[t];
-    const Candidate* leader = task.leader();
-    const double cost = task.believed_cost(search.noise());
-    const double low = leader != nullptr ? std::min(cost, task.beliefs(search.noise()).cost(leader->ratios)) : cost;
-    lost += search.share(t) * (cost - low);
+    const Beliefs beliefs = task.beliefs(search.noise());
+    const auto believed = [&](const Candidate* c) { return c == nullptr ? 1 : beliefs.cost(c->ratios); };
+    const auto taken = race.accepted.find(t);
+    const auto known = taken == race.accepted.end() ? task.candidates().end() : task.candidates().find(taken->second);
+    const double cost = known == task.candidates().end() ? 1 : believed(&known->second);
+    lost += search.share(t) * std::max(0.0, cost - believed(task.leader()));
   }
   return lost * search.default_ms() / search.predicted_ms() + search.remaining();
 }
@@ -49,6 +51,7 @@ std::vector<TunedTask> task_rows(const SearchRun& search, const FinalRace& race)
   for (size_t t = 0; t < search.tasks().size(); ++t) {
     const TaskState& task = search.tasks()[t];
     TunedTask row;
+    row.number = task.task().number;
     row.problem = task.task().problem, row.layouts = task.task().layouts, row.nodes = task.task().nodes;
     row.share = search.share(t);
     row.fallback = row.schedule = task.task().fallback.text();
@@ -118,6 +121,7 @@ void choose_graph_best(NetworkBench& bench, const std::vector<Record>& records, 
     return;
   }
   if (!result.graph->won) return;
+  result.previous.reset();  // of the plan that is not taken
   result.choices = result.graph->choices;
   result.same_plan = result.kept = false;
   result.ratio = result.graph->default_ratio, result.tuned_ms = result.graph->ms;
@@ -145,8 +149,9 @@ TuneResult raced_result(const SearchRun& search, const FinalRace& race) {
   }
   out.previous = race.previous, out.rejected = race.rejected;
   out.rounds = race.rounds, out.flips = race.flips, out.fidelity = race.fidelity;
-  out.trials = search.trials(), out.failures = search.failures();
-  out.regret = regret(search);
+  out.trials = search.trials(), out.first_trials = search.first_trials(), out.failures = search.failures();
+  out.runs = search.runs(), out.building = search.building();
+  out.regret = regret(search, race);
   out.stopped_because = search.stopped_because();
   out.tasks = task_rows(search, race);
   out.conditions = search.conditions();
@@ -158,10 +163,27 @@ PreparedEvent prepared_event(const SearchRun& search) {
   for (size_t t = 0; t < search.tasks().size(); ++t) {
     const TaskState& task = search.tasks()[t];
     const NetworkTask& of = task.task();
-    out.tasks.push_back({of.problem, of.layouts, of.nodes, search.share(t), of.fallback.text(), search.best(t),
-                         static_cast<int64_t>(task.pruned().points.size())});
+    out.tasks.push_back({of.number, of.problem, of.layouts, of.nodes, search.share(t), of.fallback.text(),
+                         search.best(t), static_cast<int64_t>(task.pruned().points.size())});
   }
   return out;
+}
+
+/// How fast the tasks and the network are under the defaults and under `accepted`, the plan of `result.choices`.
+void note_speeds(const SearchRun& search, const Variant& fallback, const Variant& accepted, TuneResult& result) {
+  for (size_t t = 0; t < result.tasks.size(); ++t) {
+    TunedTask& row = result.tasks[t];
+    row.before = row.after = search.speed(t, 1, search.bound_of(fallback, row.nodes.front()));
+    if (row.schedule == row.fallback) continue;
+    const auto runs_it = [&](const std::string& n) { return schedule_text(row, n, result.choices) == row.schedule; };
+    const auto found = std::ranges::find_if(row.nodes, runs_it);  // none where a kept plan says more than a schedule
+    const std::string& node = found == row.nodes.end() ? row.nodes.front() : *found;
+    row.after = search.speed(t, row.in_network.value, search.bound_of(accepted, node));
+  }
+  const auto flops = static_cast<double>(search.network_flops()) * 1e-6;
+  const double before = result.default_ms.value, after = result.tuned_ms.value;
+  result.before = {flops / before, search.bound_of(fallback) / before};
+  result.after = {flops / after, search.bound_of(accepted) / after};
 }
 
 /// With what the races found in place of what the search expects.
@@ -171,28 +193,56 @@ TuneProgress of_races(TuneProgress progress, const TuneResult& result) {
   return progress;
 }
 
-/// Seconds of what is not the search.
-struct Around {
-  double preparing = 0, checking = 0, racing = 0;
+/// How a budget is shared; milliseconds of now_ms() and seconds.
+struct Budget {
+  double end_ms, search_end_ms;
+  double race_seconds, graph_seconds;
+
+  Budget(const TuneOptions& options, double start_ms) : end_ms(start_ms + options.seconds * 1e3) {
+    race_seconds = std::min(std::clamp(options.seconds * kRaceShare, kLeastRace, kMostRace), options.seconds / 4);
+    const bool graph_turn = options.graph_best && options.seconds >= kGraphBudget && options.ops.empty();
+    graph_seconds = graph_turn ? std::clamp(options.seconds * kGraphShare, kLeastGraph, kMostGraph) : 0;
+    search_end_ms = start_ms + std::max(options.seconds - race_seconds - graph_seconds, options.seconds / 4) * 1e3;
+  }
+  /// Of the races that begin now.
+  RaceLimits races(bool interrupted) const {
+    const double left = (end_ms - now_ms()) / 1e3 - graph_seconds;
+    RaceLimits limits;
+    limits.seconds = std::max(1.0, std::min(interrupted ? kLeastRace : left, race_seconds));
+    return limits;
+  }
 };
 
-std::vector<PhaseTime> phases(const SearchRun& search, const Around& around) {
-  return {{"preparing", around.preparing},
-          {"checking the default plan", around.checking},
-          {"compiling candidates", search.compile_seconds()},
-          {"loading and checking", search.check_seconds()},
-          {"measuring", search.measure_seconds()},
-          {"racing whole networks", around.racing}};
+/// Moments of now_ms() at which parts of a run were done.
+struct Moments {
+  double start = 0, built = 0, checked = 0, prepared = 0, searched = 0, raced = 0, end = 0;
+};
+
+std::vector<PhaseTime> phases(const SearchRun& search, const Moments& at, bool graph) {
+  std::vector<PhaseTime> out{{"preparing", (at.built - at.start + at.prepared - at.checked) / 1e3},
+                             {"checking the default plan", (at.checked - at.built) / 1e3},
+                             {"compiling candidates", search.compile_seconds()},
+                             {"loading and checking", search.check_seconds()},
+                             {"measuring", search.measure_seconds()},
+                             {"racing whole networks", (at.raced - at.searched) / 1e3}};
+  if (graph) out.push_back({"graph tuner", (at.end - at.raced) / 1e3});
+  return out;
 }
 
 }  // namespace
+
+double TuneProgress::current_ms() const {
+  double share = 1;
+  for (const TaskProgress& t : tasks) share -= t.share * (1 - t.current);
+  return default_ms * share;
+}
 
 TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& given, const TuneOptions& asked) {
   const double start = now_ms();
   TuneLog log(asked.event);
   log.tell(0, PhaseEvent{"preparing"});
   CompileOptions compile = given;
-  const auto builders = static_cast<int>(share_cpus(affinity_cpus(), asked.threads).building.size());
+  const auto builders = static_cast<int>(cpus_for(asked.threads).building.size());
   compile.compile_threads =
       asked.trial.n_parallel > 0 ? asked.trial.n_parallel : std::min(compile.compile_threads, builders);
   std::vector<Record> records = asked.known;
@@ -206,48 +256,40 @@ TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& g
   runner.inputs = inputs;
   runner.threads = options.threads;
   NetworkBench bench(std::move(graph), compile, std::move(runner));
-  const double built = now_ms();
+  Moments at{start, now_ms()};
   require_right(check_default(bench.fallback().compiled, inputs, bench.tasks(), options.threads));
-  const double checked = now_ms();
+  at.checked = now_ms();
   SearchRun search(bench, options, compile, log);
   const Choices previous = asked.previous.empty() ? previous_choices(search) : asked.previous;
-  const double prepared = now_ms();
+  at.prepared = now_ms();
   search.show("preparing");
   log.tell(0, prepared_event(search));
   log.tell(0, PhaseEvent{"searching"});
-  const double end_at = start + options.seconds * 1e3;
-  const double race_seconds =
-      std::min(std::clamp(options.seconds * kRaceShare, kLeastRace, kMostRace), options.seconds / 4);
-  const bool graph_turn = options.graph_best && options.seconds >= kGraphBudget && options.ops.empty();
-  const double graph_seconds = graph_turn ? std::clamp(options.seconds * kGraphShare, kLeastGraph, kMostGraph) : 0;
-  search.run(start + std::max(options.seconds - race_seconds - graph_seconds, options.seconds / 4) * 1e3);
-  const double searched = now_ms();
+  const Budget budget(options, start);
+  search.run(budget.search_end_ms);
+  at.searched = now_ms();
   log.tell(search.trials(), PhaseEvent{"racing"});
   if (options.progress) options.progress(search.progress("racing"));
-  RaceLimits limits;
-  const bool short_race = options.interrupted && options.interrupted();
-  const double left = (end_at - searched) / 1e3 - graph_seconds;
-  limits.seconds = std::max(1.0, std::min(short_race ? kLeastRace : left, race_seconds));
+  const RaceLimits limits = budget.races(options.interrupted && options.interrupted());
   const FinalRace race = race_plans(bench, search, previous, limits);
   if (!race.samples.empty()) options.keep(raced_records(search, race));
-  const double raced = now_ms();
+  at.raced = now_ms();
 
   TuneResult result = raced_result(search, race);
-  if (options.graph_best) result.graph_left_out = left_out(options, end_at);
+  if (options.graph_best) result.graph_left_out = left_out(options, budget.end_ms);
   if (options.graph_best && result.graph_left_out.empty()) {
     log.tell(search.trials(), PhaseEvent{"choosing"});
     if (options.progress) options.progress(of_races(search.progress("choosing"), result));
-    choose_graph_best(bench, records, options, graph_seconds, end_at, result);
+    choose_graph_best(bench, records, options, budget.graph_seconds, budget.end_ms, result);
   }
   result.choices = with_slimmed(std::move(result.choices), bench.fallback().compiled);
   result.history = with_slimmed(std::move(result.history), bench.fallback().compiled);
-  const double end = now_ms();
+  note_speeds(search, bench.fallback(), *bench.build(result.choices), result);
+  at.end = now_ms();
   result.restarts = bench.runner().restarts();
-  result.seconds = (end - start) / 1e3;
-  result.trials_per_second = static_cast<double>(search.trials()) / std::max(1e-9, (searched - prepared) / 1e3);
-  result.phases =
-      phases(search, {(built - start + prepared - checked) / 1e3, (checked - built) / 1e3, (raced - searched) / 1e3});
-  if (result.graph) result.phases.push_back({"graph tuner", (end - raced) / 1e3});
+  result.seconds = (at.end - start) / 1e3;
+  result.trials_per_second = static_cast<double>(search.trials()) / std::max(1e-9, (at.searched - at.prepared) / 1e3);
+  result.phases = phases(search, at, result.graph.has_value());
   result.trace = log.finish();
   if (options.progress) options.progress(of_races(search.progress("done"), result));
   return result;

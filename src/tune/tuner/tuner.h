@@ -2,6 +2,7 @@
 // accepts them only after a race of whole networks.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -23,6 +24,7 @@ namespace kilter::tune {
 
 /// How far a task has come. A cost is a time over the default's.
 struct TaskProgress {
+  int64_t number = 0;  ///< as `kilter tasks` lists it
   std::string problem;
   int64_t layers = 1;
   double share = 0;             ///< of the time of the network under the default schedules
@@ -41,17 +43,27 @@ struct TaskProgress {
 
 /// How far a run has come.
 struct TuneProgress {
-  std::string phase;  ///< "preparing", "searching", "racing", "choosing", "done"
-  double seconds = 0, budget_seconds = 0;
+  std::string phase;                       ///< "preparing", "searching", "racing", "choosing", "done"
+  double seconds = 0, budget_seconds = 0;  ///< the budget may be infinite
   int64_t trials = 0, faults = 0, restarts = 0;
+  int64_t most_trials = 0;  ///< 0: no limit
   double default_ms = 0;    ///< a run of the network
   double predicted_ms = 0;  ///< with the best schedules so far
   double remaining = 0;     ///< expected further gain, as a share of predicted_ms
+  int64_t flops = 0;        ///< of the network, those of no task among them
+  double bound_ms = 0;      ///< of its kernels with the best schedules so far; 0: not known
   std::vector<TaskProgress> tasks;
+
+  /// A run with the schedule of each task that was tried last.
+  double current_ms() const;
+  double gflops(double ms) const { return static_cast<double>(flops) / ms * 1e-6; }
+  double share_of_bound() const { return bound_ms / predicted_ms; }
+  /// Until the budget is spent; infinite where the time has no limit.
+  double seconds_left() const { return std::max(0.0, budget_seconds - seconds); }
 };
 
 struct TuneOptions {
-  double seconds = 300;        ///< all of it, races at the end included
+  double seconds = 300;        ///< all of it, races at the end included; may be infinite
   int64_t trials = 0;          ///< at most; 0: no limit
   int64_t early_stopping = 0;  ///< ends after so many trials without a gain anywhere; 0: never
   double until = 1;            ///< ends when so large a share of the speed that is expected to be found is there
@@ -84,6 +96,7 @@ struct PhaseTime {
 
 /// A task at the end.
 struct TunedTask {
+  int64_t number = 0;  ///< as `kilter tasks` lists it
   std::string problem, layouts;
   std::vector<std::string> nodes;
   double share = 0;
@@ -95,6 +108,7 @@ struct TunedTask {
   int64_t tried = 0, size = 0;     ///< schedules, those of earlier records too; that are worth a trial
   int64_t failures = 0;            ///< of those tried
   std::string space;               ///< Pruned::text()
+  Speed before, after;             ///< of the default in the search; of `schedule` as `in_network` has it
 };
 
 /// A plan that was raced and is not taken.
@@ -112,12 +126,16 @@ struct TuneResult {
   Ratio default_ms, tuned_ms;
   Ratio ratio;          ///< tuned over default, paired; {1, 1, 1} when the plans are the same
   Ratio history_ratio;  ///< of `history` over the default, as the races found it; `ratio` where the graph tuner lost
+  Speed before, after;  ///< of the network under the default and under the accepted plan
   bool same_plan = false;
   bool kept = false;                     ///< the previous plan stays: what was found is no better
   std::optional<Ratio> previous;         ///< tuned over the previous plan, where that is another one
   std::optional<RejectedPlan> rejected;  ///< what was found, where it is not taken
   int64_t rounds = 0;                    ///< of the last race
   int64_t trials = 0, failures = 0, restarts = 0;
+  int64_t first_trials = 0;  ///< of these the first of their schedules; the others raced what may be the best
+  std::string building;      ///< how candidates were compiled beside the measurement, in words
+  int64_t runs = 0;          ///< of the network, the default plan's among them, that the trials took
   double seconds = 0, trials_per_second = 0;
   double regret = 0;    ///< expected distance from the best of the spaces, a share
   double flips = 0;     ///< share of the tasks with a winner whose winner the races did not take

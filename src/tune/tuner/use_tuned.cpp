@@ -11,6 +11,8 @@
 namespace kilter::tune {
 namespace {
 
+constexpr std::string_view kNoRecord = "no record of its schedule";
+
 /// The plan without code; why the graph cannot be compiled so.
 std::variant<Plan, std::string> look_at(const Graph& graph, CompileOptions options) {
   options.generate_code = false;
@@ -23,40 +25,43 @@ std::variant<Plan, std::string> look_at(const Graph& graph, CompileOptions optio
   }
 }
 
-/// Without the schedules that barred records gave the layers of this plan.
-Choices without(Choices choices, const Plan& plan, std::span<const Record> barred) {
+/// Without the schedules that barred records have of the layers of this plan.
+Choices without(Choices choices, const Plan& plan, std::span<const Record> barred, const std::string& target) {
   std::set<std::string> layers;
   for (const Step& step : plan.steps) {
-    if (std::ranges::any_of(barred,
-                            [&](const Record& r) { return r.problem == step.problem && r.schedule == step.schedule; }))
+    if (std::ranges::any_of(barred, [&](const Record& r) {
+          return r.problem == step.problem && r.schedule == step.schedule && r.conditions.target == target;
+        }))
       layers.insert(step.name);
   }
   return without_schedules(std::move(choices),
                            [&](const std::string& node, const Schedule&) { return layers.contains(node); });
 }
 
-const KeptPlan* kept_plan(const TunedSource& source, const Graph& graph, const CompileOptions& compile) {
-  PlanKey key{graph_key(graph),  compile.target.name,  source.apply.device,
-              codegen_version(), source.apply.threads, plan_settings(compile, true)};
-  const KeptPlan* found = source.plans->find(key);
-  key.settings = plan_settings(compile, false);
-  return found != nullptr ? found : source.plans->find(key);  // single layers that are forced stay so
+/// Adds to the words of the plan's layers what is known of their schedules.
+void add_record_words(Recorded& recorded, const Plan& plan, const TunedSource& source, const CompileOptions& compile) {
+  for (const Step& step : plan.steps) {
+    const auto mine = recorded.schedules.find(step.name);
+    if (step.kind != StepKind::kernel || mine == recorded.schedules.end() || mine->second.text() != step.schedule)
+      continue;
+    const Query query = query_of(step.problem, step.layouts, {}, compile, source.apply);
+    recorded.words[step.name] +=
+        "; " + words_of(*source.records, query, step.schedule, source.apply).value_or(std::string(kNoRecord));
+  }
 }
 
 /// Whether there is an accepted plan, which then is in the options.
 bool take_kept(const TunedSource& source, const Graph& graph, CompileOptions& compile) {
-  const KeptPlan* kept = kept_plan(source, graph, compile);
+  const KeptPlan* kept = accepted_plan(*source.plans, graph, compile, source.apply);
   if (kept == nullptr) return false;
-  const auto with = [&](const Choices& choices) {
+  const auto with = [&](const Choices& choices, Recorded recorded) {
     CompileOptions out = compile;
     add_settings(choices, out);
-    out.recorded = [recorded = recorded_plan(*kept, choices, source.apply)](const PassedGraph&, const CompileOptions&) {
-      return recorded;
-    };
+    out.recorded = [all = std::move(recorded)](const PassedGraph&, const CompileOptions&) { return all; };
     return out;
   };
   Choices choices = allowed(kept->choices, compile.forbidden);
-  const auto seen = look_at(graph, with(choices));
+  const auto seen = look_at(graph, with(choices, recorded_plan(*kept, choices, source.apply)));
   if (const auto* why = std::get_if<std::string>(&seen)) {
     if (source.notice) {
       source.notice(fmt::format("{}: the plan accepted {} is passed over, as it does not compile here: {}",
@@ -64,7 +69,11 @@ bool take_kept(const TunedSource& source, const Graph& graph, CompileOptions& co
     }
     return false;
   }
-  compile = with(without(std::move(choices), std::get<Plan>(seen), source.barred));
+  const Plan& plan = std::get<Plan>(seen);
+  choices = without(std::move(choices), plan, source.barred, compile.target.name);
+  Recorded recorded = recorded_plan(*kept, choices, source.apply);
+  add_record_words(recorded, plan, source, compile);
+  compile = with(choices, std::move(recorded));
   return true;
 }
 
@@ -79,15 +88,23 @@ Recorded graph_best_recorded(const PassedGraph& passed, const CompileOptions& co
   GraphTuneOptions options;
   options.threads = how.threads, options.device = how.device;
   const GraphBest best = graph_best_of_records(compile_passed(passed, look), look, records.records(), before, options);
-  for (const Layer& layer : best.network.layers) {  // layers without a choice run their default
-    if (!best.choices.contains(layer.node)) history.schedules.erase(layer.node), history.words.erase(layer.node);
+  size_t others = 0, defaults = 0;
+  for (const Layer& layer : best.network.layers) {
+    const auto choice = best.choices.find(layer.node);
+    const std::string schedule = choice == best.choices.end() ? "" : choice->second.schedule->text();
+    if (schedule.empty() || records.barred(layer.problem, compile.target.name, schedule)) {
+      history.words.erase(layer.node);
+      defaults += history.schedules.erase(layer.node);  // layers without a choice run their default
+    } else if (history.schedules[layer.node].text() != schedule) {
+      ++others;
+      const Query query = query_of(layer.problem, layer.layouts, layer.schedule, compile, how);
+      const auto words = words_of(records, query, schedule, how);
+      history.schedules[layer.node] = *choice->second.schedule;
+      history.words[layer.node] =
+          words ? "graph-best by records; " + *words : fmt::format("graph-best by estimates; {}", kNoRecord);
+    }
   }
-  for (const auto& [node, choice] : allowed(best.choices, compile.forbidden)) {
-    if (history.schedules[node] == *choice.schedule) continue;
-    history.schedules[node] = *choice.schedule;
-    history.words[node] = "graph-best by records";
-  }
-  history.summary += ", graph-best by records";
+  history.summary += fmt::format(", graph-best by records: {} of them otherwise, {} by default", others, defaults);
   return history;
 }
 
@@ -98,6 +115,15 @@ Choose parse_choose(std::string_view text) {
   if (text == "history-best") return Choose::history_best;
   if (text == "graph-best") return Choose::graph_best;
   fail(ErrorKind::usage, "--choose {}: legal are accepted, history-best and graph-best", text);
+}
+
+const KeptPlan* accepted_plan(const KeptPlans& plans, const Graph& graph, const CompileOptions& compile,
+                              const ApplyOptions& apply) {
+  PlanKey key{graph_key(graph),  compile.target.name, apply.device,
+              codegen_version(), apply.threads,       plan_settings(compile, true)};
+  const KeptPlan* found = plans.find(key);
+  key.settings = plan_settings(compile, false);
+  return found != nullptr ? found : plans.find(key);  // single layers that are forced stay so
 }
 
 void use_tuned(CompileOptions& options, TunedSource from) {

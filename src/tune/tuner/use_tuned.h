@@ -25,10 +25,15 @@ struct TunedSource {
   Choose choose = Choose::accepted;
   std::shared_ptr<const Matcher> records;
   std::shared_ptr<const KeptPlans> plans;
-  std::vector<Record> barred = {};  ///< not among `records`; layers of an accepted plan do not run their schedules
+  std::vector<Record> barred = {};  ///< layers of an accepted plan do not run their schedules: see bar()
   /// Gets a line for a plan that is there and cannot be used; may be empty.
   std::function<void(const std::string&)> notice = {};
 };
+
+/// The plan that was accepted last for exactly this graph under these options, which name no source of schedules; null
+/// without one. Of `apply` the device and the threads count.
+const KeptPlan* accepted_plan(const KeptPlans& plans, const Graph& graph, const CompileOptions& compile,
+                              const ApplyOptions& apply);
 
 /// Makes `options` ask `source` for every graph that is compiled with them. What they force already stays.
 void use_tuned(CompileOptions& options, TunedSource source);

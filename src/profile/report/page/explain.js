@@ -59,10 +59,14 @@ function renderExplain(body) {
     body.append(h("p", {class: "note"}, "By the time that mending it saves; what something can be done about comes first."),
       h("ol", {class: "findings"}, explain.findings.map((entry, i) => finding(entry, i + 1))));
   }
-  if (explain.tuning) {
-    const {lines, action} = explain.tuning;
-    body.append(h("h3", {class: "part"}, "Tuning"), h("ul", {class: "evidence"}, lines.map((line) => h("li", {}, line))),
-      action ? h("p", {class: "action"}, h("span", {}, "Next: "), h("code", {}, action)) : "");
-  }
   if (explain.against) body.append(...against(explain.against));
+}
+
+/** What tuning has brought and may bring; nothing where nobody looked. */
+function renderTuning(body) {
+  if (!profile.tuning) return;
+  const {lines, action} = profile.tuning;
+  document.getElementById("tuning").hidden = false;
+  body.append(h("ul", {class: "evidence"}, lines.map((line) => h("li", {}, line))),
+    h("p", {class: "action"}, h("span", {}, "Next: "), h("code", {}, action)));
 }

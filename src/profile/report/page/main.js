@@ -27,6 +27,7 @@ function renderTitles() {
 renderTitles();
 render("summary", renderSummary);
 render("explain", renderExplain);
+render("tuning", renderTuning);
 render("colours", renderColours);
 render("treemap", renderTreemap);
 render("roofline", renderRoofline);

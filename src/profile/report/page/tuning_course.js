@@ -88,9 +88,9 @@ function racedMark(f) {
 
 function gainFacts(group) {
   const first = group.gains.slice(0, 5).flatMap((gain) => {
-    const task = run.tasks[gain.task];
+    const task = taskOf(gain.task);
     return [h("p", {class: "tip-name"}, h("bdi", {}, task ? task.problem : `task ${gain.task}`)),
-      facts([["schedule", gain.schedule], ["layer", ratioText(gain.ratio)]])];
+      facts([["schedule", gain.schedule], ["layer", ratioText(gain.ratio)], ["speed", speedText(gain)]])];
   });
   return [facts([["after", `${duration(group.seconds)}, ${plural(group.trials, "trial")}`], ["one run", ms(group.predicted_ms)]]), ...first,
     group.gains.length > 5 ? h("p", {}, `and ${plural(group.gains.length - 5, "task")} more`) : ""];
@@ -99,8 +99,8 @@ function gainFacts(group) {
 function gainMark(f, group) {
   const dot = svg("circle", {class: "mark c0", role: "button", cx: f.x(group[f.over]), cy: f.y(group.predicted_ms), r: Math.min(3.5 + group.gains.length / 2, 7),
     "aria-label": `${duration(group.seconds)}, ${plural(group.trials, "trial")}: ${ms(group.predicted_ms)}; ` +
-      `${plural(group.gains.length, "task")} with another best schedule, first ${run.tasks[group.gains[0].task]?.problem}`});
-  return mark(dot, `gain ${group.trials} ${group.seconds}`, () => gainFacts(group), () => openTask(group.gains[0].task));
+      `${plural(group.gains.length, "task")} with another best schedule, first ${taskOf(group.gains[0].task)?.problem}`});
+  return mark(dot, `gain ${group.trials} ${group.seconds}`, () => gainFacts(group), () => openTask(taskOf(group.gains[0].task).id));
 }
 
 function renderCourse(body) {

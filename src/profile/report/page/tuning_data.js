@@ -1,6 +1,6 @@
 // The tuning run as the charts need it, and how its figures are written.
 
-/** The embedded JSON of `kilter tune --json`; tasks also get id and changed. */
+/** The embedded JSON of `kilter tune --json`; tasks also get id, their place in the list, and changed. */
 function readRun() {
   const run = pageData();
   run.tasks.forEach((task, id) => {
@@ -12,6 +12,11 @@ function readRun() {
 
 const run = readRun();
 
+/** The task with a number of `kilter tasks`. */
+function taskOf(number) {
+  return run.tasks.find((task) => task.task === number);
+}
+
 /** "58.3 s", "5.0 min", "2.5 h". */
 function duration(seconds) {
   if (!isNumber(seconds)) return kNone;
@@ -21,6 +26,16 @@ function duration(seconds) {
 
 function ratioText(ratio) {
   return ratio ? `${fixed(ratio.value, 3)} (${fixed(ratio.low, 3)} to ${fixed(ratio.high, 3)})` : kNone;
+}
+
+/** What is known of ["98.5 GFLOP/s", "71 % of its bound"]. */
+function speedParts(speed) {
+  return [isNumber(speed?.gflops) ? `${fixed(speed.gflops, 1)}\u00a0GFLOP/s` : null,
+    isNumber(speed?.share_of_bound) ? `${percent(100 * speed.share_of_bound, 0)} of its bound` : null].filter((part) => part);
+}
+
+function speedText(speed) {
+  return speedParts(speed).join(", ") || kNone;
 }
 
 /** "−4.0 %" of a ratio, "+1.2 %" of one above 1. */
@@ -41,12 +56,15 @@ function taskFacts(task) {
   return [
     h("p", {class: "tip-name"}, h("bdi", {}, task.problem)),
     facts([
+      ["task", `${task.task} of kilter tasks`],
       ["share", percent(100 * task.share)],
       ["layers", String(task.nodes.length)],
       ["trials", `${task.trials}${task.failures ? `, ${task.failures} schedules failed` : ""}`],
       ["tried", `${task.tried} of ${task.size} worth a trial`],
       ["layer", task.changed ? ratioText(task.predicted) : "no schedule is faster"],
       ["race", task.changed ? ratioText(task.in_network) : null],
+      ["before", speedText(task.before)],
+      ["after", task.changed ? speedText(task.after) : null],
     ]),
   ];
 }

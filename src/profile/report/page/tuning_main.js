@@ -2,7 +2,7 @@
 
 function renderSettings(body) {
   const {settings} = run;
-  const list = [["budget", duration(settings.budget_seconds)], ["searcher", `${settings.searcher}, seed ${settings.seed}`],
+  const list = [["budget", settings.budget_seconds === null ? "no limit" : duration(settings.budget_seconds)], ["searcher", `${settings.searcher}, seed ${settings.seed}`],
     ["trials at most", settings.most_trials || null], ["early stopping", settings.early_stopping ? plural(settings.early_stopping, "trial") : null],
     ["until", settings.until < 1 ? `${percent(100 * settings.until, 0)} of the expected speed` : null],
     ["only", (settings.ops || []).join(", ")], ["earlier records", settings.known_records],

@@ -53,12 +53,19 @@ function outcomeHero() {
   return text;
 }
 
+/** The figure, and what stands below it. */
+function speedCard() {
+  const [first, ...rest] = speedParts(run.same_plan ? run.before : run.after);
+  return [first ?? kNone, [...rest, run.same_plan ? "as before" : `before: ${speedText(run.before)}`].join("; ")];
+}
+
 function outcomeCards() {
   const changed = run.tasks.filter((task) => task.changed);
   const share = changed.reduce((sum, task) => sum + task.share, 0);
   const list = [
     ["Trials", String(run.trials), `${fixed(run.trials_per_second, 0)} a second; ${run.failures} failed, ${plural(run.restarts, "worker")} replaced`],
     ["Tasks changed", `${changed.length} of ${run.tasks.length}`, `${percent(100 * share)} of the network's time`],
+    ["Speed", ...speedCard()],
     ["Expected to be left", percent(100 * run.regret), "an estimate: from what was not tried, and from winners that are not certain"],
     ["Winners that changed", percent(100 * run.winner_flips), "of the tasks with a best schedule: the races did not take it"],
     ["Time", duration(run.seconds), `the search ended: ${run.stopped_because}`],

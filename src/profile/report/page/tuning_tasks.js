@@ -63,13 +63,20 @@ function ratioCell(task, ratio, range) {
     miniInterval(ratio, range));
 }
 
+function speedCell(task) {
+  const now = task.changed ? task.after : task.before;
+  const [first, ...rest] = speedParts(now);
+  const was = task.changed ? speedParts(task.before).map((part, i) => (i === 0 ? `was ${part}` : part)) : [];
+  return h("td", {class: "num ratio"}, h("b", {}, first ?? kNone), [...rest, ...was].map((part) => h("span", {}, part)));
+}
+
 function taskLine(task, largest, range) {
   const bar = h("span", {class: "in-cell"});
   bar.style.width = `${100 * task.share / largest}%`;
-  return h("tr", {id: `task-${task.id}`, tabindex: "-1"}, h("td", {class: "num share"}, bar, h("span", {}, percent(100 * task.share))),
+  return h("tr", {id: `task-${task.id}`, tabindex: "-1"}, h("td", {class: "num"}, String(task.task)), h("td", {class: "num share"}, bar, h("span", {}, percent(100 * task.share))),
     h("td", {class: "words"}, h("code", {class: "problem"}, task.problem), task.changed ? h("code", {}, h("b", {}, task.schedule)) : null,
       h("code", {class: "was"}, `${task.changed ? "instead of" : "default:"} ${task.default}`)),
-    ratioCell(task, task.predicted, range), ratioCell(task, task.in_network, range),
+    ratioCell(task, task.predicted, range), ratioCell(task, task.in_network, range), speedCell(task),
     h("td", {class: "num"}, `${task.tried} of ${task.size}`), h("td", {class: "num"}, String(task.failures)), h("td", {class: "num"}, String(task.nodes.length)));
 }
 
@@ -81,7 +88,7 @@ function renderTasks(body) {
   const ratios = run.tasks.filter((task) => task.changed).flatMap((task) => [task.predicted, task.in_network]);
   const range = {low: Math.min(0.95, ...ratios.map((ratio) => ratio.low).filter(isNumber)), high: Math.max(1.02, ...ratios.map((ratio) => ratio.high).filter(isNumber))};
   const largest = Math.max(...run.tasks.map((task) => task.share), 1e-9);
-  const head = [["share", "num"], ["problem and schedule", ""], ["layer", "num"], ["in the network", "num"], ["tried of space", "num"], ["failed", "num"], ["layers", "num"]];
+  const head = [["task", "num"], ["share", "num"], ["problem and schedule", ""], ["layer", "num"], ["in the network", "num"], ["speed", "num"], ["tried of space", "num"], ["failed", "num"], ["layers", "num"]];
   body.append(h("div", {class: "scroll rows", tabindex: "0", role: "region", "aria-label": "Table of tasks"}, h("table", {class: "plain task-table"},
     h("caption", {class: "sr"}, "Tasks, those with the most time first"),
     h("thead", {}, h("tr", {}, head.map(([name, css]) => h("th", {scope: "col", class: css}, name)))),

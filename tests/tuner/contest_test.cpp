@@ -1,0 +1,49 @@
+// Races of whole plans: when they have run for long enough.
+#include "tune/tuner/contest.h"
+
+#include <gtest/gtest.h>
+
+#include "network.h"
+
+namespace kilter::tune {
+namespace {
+
+/// 24 rounds of about `ms`, which go up and down by a share of it.
+Series rounds(double ms, double share) {
+  Series out;
+  for (int r = 0; r < 24; ++r) out.total.push_back(ms * (1 + share * (r % 3 - 1)));
+  return out;
+}
+
+TEST(Contest, IsSharpWhenTheFirstPlansRatioToEachOtherOneIs) {
+  const Series sharp = rounds(2, 0), blurred = rounds(2, 0.1);
+  const auto with = [](std::vector<Series> all) {
+    Contest c;
+    c.series = std::move(all);
+    return is_sharp(c, 0.002);
+  };
+  EXPECT_TRUE(with({sharp, sharp}));
+  EXPECT_TRUE(with({sharp, sharp, sharp, sharp}));
+  EXPECT_FALSE(with({blurred, sharp}));         // the default plan
+  EXPECT_FALSE(with({sharp, sharp, blurred}));  // a rival
+  EXPECT_FALSE(with({sharp, sharp, sharp, blurred}));
+  EXPECT_FALSE(with({sharp, blurred, sharp}));
+}
+
+TEST(Contest, RunsUntilItIsSharpAndNoLonger) {
+  const Graph graph = small_network();
+  RunnerOptions runner = worker();
+  runner.inputs = inputs_of(graph);
+  NetworkBench bench(graph, native(), runner);
+  const Contest wide = hold_contest(bench, {{}, {}}, 60, 100);
+  release(bench, wide);
+  EXPECT_EQ(wide.series.size(), 3U);
+  EXPECT_GE(wide.rounds, 12);
+  EXPECT_LT(wide.rounds, 40);
+  const Contest narrow = hold_contest(bench, {{}, {}}, 0.5, 0);
+  release(bench, narrow);
+  EXPECT_GT(narrow.rounds, 0);
+}
+
+}  // namespace
+}  // namespace kilter::tune

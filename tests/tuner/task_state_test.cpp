@@ -1,0 +1,100 @@
+// One task while it is tuned: what is raced next, what counts as a gain, what wins.
+#include "tune/tuner/task_state.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "network.h"
+#include "tune/tuner/final_race.h"
+#include "tune/tuner/network_bench.h"
+
+namespace kilter::tune {
+namespace {
+
+constexpr double kNoise = 0.03;
+
+class OneTask : public testing::Test {
+ protected:
+  OneTask() : graph_(small_network()), bench_(graph_, native(), runner()) {
+    options_.limits = native().target.limits;
+    for (const NetworkTask& t : bench_.tasks()) {
+      if (t.fallback.name == "conv2d_direct") task_ = t;
+    }
+    state_ = std::make_unique<TaskState>(*task_, options_, std::span<const Record>());
+    schedules_ = state_->explore(6);
+  }
+  RunnerOptions runner() const {
+    RunnerOptions options = worker();
+    options.inputs = inputs_of(graph_);
+    return options;
+  }
+  void SetUp() override { ASSERT_EQ(schedules_.size(), 6U); }
+  void trial(size_t which, std::vector<double> ratios) { state_->trial(schedules_[which], ratios); }
+
+  Graph graph_;
+  NetworkBench bench_;
+  TaskOptions options_;
+  std::optional<NetworkTask> task_;
+  std::unique_ptr<TaskState> state_;
+  std::vector<Schedule> schedules_;
+};
+
+TEST_F(OneTask, WhatMayBeFastestIsRacedFirst) {
+  trial(0, {1.2, 1.2, 1.2, 1.2});
+  trial(1, {0.95, 0.95});
+  trial(2, std::vector<double>(16, 0.94));
+  trial(3, {0.9, 0.9});
+  const std::vector<Schedule> next = state_->contenders(6, kNoise);
+  ASSERT_GE(next.size(), 3U);
+  EXPECT_EQ(next[0], schedules_[3]);
+  EXPECT_EQ(next[1], schedules_[1]);
+  EXPECT_EQ(next[2], schedules_[2]) << "many samples leave little hope";
+  for (const Schedule& s : next) EXPECT_NE(s, schedules_[0]);
+}
+
+TEST_F(OneTask, AGainThatSamplesTakeBackCanBeMadeAgain) {
+  EXPECT_FALSE(state_->learn(kNoise));
+  trial(0, {0.8, 0.8, 0.8, 0.8});
+  EXPECT_TRUE(state_->learn(kNoise));
+  EXPECT_EQ(state_->dry(), 0);
+  trial(0, std::vector<double>(30, 1.05));  // it was luck
+  EXPECT_FALSE(state_->learn(kNoise));
+  EXPECT_GT(state_->dry(), 0);
+  trial(1, std::vector<double>(8, 0.9));  // less than 0.8 promised, and true
+  EXPECT_TRUE(state_->learn(kNoise));
+  EXPECT_EQ(state_->dry(), 0);
+}
+
+TEST_F(OneTask, WinnersComeInTheOrderOfTheirUpperEnds) {
+  trial(0, {0.7});  // one lucky sample: its interval is wide
+  trial(1, std::vector<double>(25, 0.9));
+  trial(2, std::vector<double>(25, 0.85));
+  trial(3, {1.0, 1.0});
+  trial(4, std::vector<double>(25, 0.95));
+  const auto best = state_->winners(3, kNoise);
+  ASSERT_EQ(best.size(), 3U);
+  EXPECT_EQ(best[0]->schedule, schedules_[0]);
+  EXPECT_EQ(best[1]->schedule, schedules_[2]);
+  EXPECT_EQ(best[2]->schedule, schedules_[1]);
+  EXPECT_EQ(state_->winner(kNoise, {schedules_[0].text()}), best[1]);
+  EXPECT_EQ(state_->winners(9, kNoise).size(), 4U);
+}
+
+TEST(Judge, WhatIsFoundHasToBeatBothPlans) {
+  const Ratio faster{0.95, 0.94, 0.96}, slower{1.05, 1.04, 1.06}, unsure{0.99, 0.97, 1.01};
+  EXPECT_EQ(judge(faster, {}, {}), Verdict::found);
+  EXPECT_EQ(judge(unsure, {}, {}), Verdict::fallback);
+  EXPECT_EQ(judge({}, {}, {}), Verdict::fallback);
+  EXPECT_EQ(judge({}, {}, faster), Verdict::previous);
+  EXPECT_EQ(judge({}, {}, unsure), Verdict::fallback)
+      << "the previous plan is no longer surely faster than the default";
+  EXPECT_EQ(judge(faster, faster, faster), Verdict::found);
+  EXPECT_EQ(judge(faster, unsure, faster), Verdict::previous) << "perhaps slower than what is in use";
+  EXPECT_EQ(judge(faster, slower, faster), Verdict::previous);
+  EXPECT_EQ(judge(faster, unsure, slower), Verdict::found) << "the previous plan is no longer worth keeping";
+  EXPECT_EQ(judge(slower, slower, unsure), Verdict::fallback);
+}
+
+}  // namespace
+}  // namespace kilter::tune

@@ -1,0 +1,92 @@
+#include "look_ahead.h"
+
+#include <system_error>
+
+#include "tune/records/store.h"
+#include "tune/tuner/outlook.h"
+#include "tune/tuner/use_tuned.h"
+#include "tuning.h"
+
+namespace kilter::tool {
+namespace {
+
+/// The layers that a tuner would find.
+std::vector<tune::OutlookLayer> layers_of(const profile::Profile& p) {
+  std::vector<tune::OutlookLayer> layers;
+  for (const profile::Row& r : p.rows) {
+    if (r.schedule.empty() || r.kind == profile::RowKind::reference) continue;
+    layers.push_back({r.name, r.problem, r.layouts, r.schedule, r.from(), r.time.mean});
+  }
+  return layers;
+}
+
+/// Those of --records were read before, and what is wrong with them was told.
+std::vector<tune::Record> records_of(const std::filesystem::path& file, bool told) {
+  std::error_code ignored;
+  if (std::filesystem::status(file, ignored).type() == std::filesystem::file_type::not_found) return {};
+  const auto store = tune::Store::open(file, tune::Store::Mode::read);
+  return told ? store->read().records : read_records(*store);
+}
+
+/// The plan that --records would take, and takes. A layer plan is another source, and leaves no place for it.
+struct Accepted {
+  std::optional<tune::KeptPlan> plan;
+  bool in_use = false;
+};
+
+Accepted accepted_of(const std::filesystem::path& file, const profile::Profile& p, const ModelOptions& options,
+                     const Graph& graph) {
+  if (!options.layer_plan.empty()) return {};
+  const bool given = options.records != "none";
+  const tune::KeptPlans plans = tune::read_plans(tune::plans_file(file.string()));
+  if (!given) {
+    for (const std::string& line : plans.damaged) fmt::print(stderr, "{}\n", line);
+  }
+  const CompileOptions compile = adapted(options.without_records().compile_options(), graph);
+  tune::ApplyOptions here;
+  here.device = p.conditions.device, here.threads = p.threads;
+  const tune::KeptPlan* found = tune::accepted_plan(plans, graph, compile, here);
+  if (found == nullptr) return {};
+  Accepted out{*found, given && options.choose != "history-best"};
+  out.plan->choices = tune::allowed(std::move(out.plan->choices), compile.forbidden);
+  return out;
+}
+
+tune::Outlook outlook_of(const std::filesystem::path& file, const profile::Profile& p, const ModelOptions& options,
+                         const Session& session, const Graph& graph, double minutes) {
+  const std::vector<tune::Record> records = records_of(file, options.records != "none");
+  const Accepted accepted = accepted_of(file, p, options, graph);
+  tune::OutlookFor what;
+  what.here.target = p.conditions.target, what.here.device = p.conditions.device, what.here.threads = p.threads;
+  what.network = session.name(), what.minutes = minutes;
+  what.accepted = accepted.plan ? &*accepted.plan : nullptr, what.accepted_in_use = accepted.in_use;
+  return tune::outlook(layers_of(p), p.sum_ms, records, what);
+}
+
+}  // namespace
+
+std::optional<profile::Tuning> look_ahead(const profile::Profile& profile, const ModelOptions& options,
+                                          const Session& session, const std::map<std::string, Tensor>& inputs,
+                                          double minutes) {
+  if (session.compiled_file()) return std::nullopt;
+  profile::Tuning out;
+  try {
+    const std::string given = options.records_file();
+    const std::filesystem::path file = given.empty() ? tune::default_records_file() : std::filesystem::path(given);
+    const tune::Outlook ahead = outlook_of(file, profile, options, session, bound_graph(session, inputs), minutes);
+    out.lines = tune::text(ahead, file.string()), out.summary = tune::summary(ahead);
+  } catch (const std::exception& e) {  // what was measured stays
+    out.summary = fmt::format("What tuning has brought and would bring is not known: {}", e.what());
+    out.lines = {out.summary};
+  }
+  out.action = fmt::format("{} --time {:g}min", tune_command(options), minutes);
+  return out;
+}
+
+void add_minutes(CLI::App& app, double& minutes) {
+  app.add_option("--minutes", minutes, "minutes of more tuning whose gain is foretold")
+      ->check(CLI::Range(0.1, 10000.0))
+      ->capture_default_str();
+}
+
+}  // namespace kilter::tool
