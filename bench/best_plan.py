@@ -1,102 +1,238 @@
 #!/usr/bin/env python3
 """A few minutes of `kilter tune` against the best plan known: how much of its speed they reach; prints one table.
 
-usage: best_plan.py [--kilter build/kilter] [--threads 1] [--time 3min] [--reference 10min] [--compare 20] [--records DIR] [NAME[=TIME] ...]
+usage: best_plan.py [--kilter build/kilter] [--threads 1] [--time 3min] [--reference 10min] [--continue] [--race 30] [--compare 30]
+                    [--restarts 5] [--records DIR] [--models models] [NAME[=TIME] ...]
 
-For each network: `kilter tune --time TIME` from no records; then all searchers (model with another seed, ga, xgb-rank, random)
-go on from what it found, REFERENCE together, and the plan chosen at their end is the best one known. Both plans are compiled and
-run in turns (`kilter compare`); the share is the best plan's time over the tuned plan's. A plan that was not reached by
-tuning cannot be among them, so the share is of what is known, not of what is possible. A TIME of 0 takes the records of the
-last run under DIR as what was tuned.
-Exit codes: 0 done, 1 a share lies below 0.97 or a network failed, 2 usage.
+For each network: `kilter tune --time TIME` from no records; then all searchers share REFERENCE: `model` with another seed starts from
+no records either, the others (ga, xgb, xgb-rank, random, grid) go on from what was found before them. Every plan that one of these
+runs accepted is kept, the tuned one among them. In the end all that differ run in turns (--race seconds), and the fastest is the best
+one known. It is compared with the tuned plan anew: both are compiled and started --restarts times (--compare seconds together); the
+share is the best plan's time over the tuned plan's, with the interval over these processes. The control is the tuned plan against
+itself, compiled again. A plan that no run accepted cannot be the best, so the share is of what is known, not of what is possible.
+
+--continue keeps what was tuned and found under DIR by earlier runs and adds REFERENCE to it, so that the hour that the promise names
+can be spread over several runs; networks without an earlier run begin. DIR/NAME.THREADS/reference.json has seconds and trials of each
+searcher so far.
+Exit codes: 0 done, 1 a share lies below 0.97 or a network failed, 2 the command line, or what --continue is to go on from, cannot be used.
 """
-import argparse
 import json
 import pathlib
 import shutil
+import subprocess
 import sys
 
 import networks
 import peers
 
-SEARCHERS = ["model", "ga", "xgb-rank", "random"]
+FRESH = "model"  # starts from no records, as the tuned run did
+SEARCHERS = [FRESH, "ga", "xgb", "xgb-rank", "random", "grid"]
 NETWORKS = ["resnet50=5min", "resnet18", "mobilenet_v2", "squeezenet1_1", "inception_v3", "centernet_dla34", "ppocr_det"]
+PROMISED_SHARE = 0.97
+PROMISED_SECONDS = 3600  # of the reference
 
 
-def seconds(text):
-    for unit, factor in (("min", 60), ("s", 1), ("h", 3600)):
-        if text.endswith(unit):
-            return float(text[: -len(unit)]) * factor
-    return float(text)
+class Kept:
+    """What the runs of a network left under --records: the tuned run, and the reference with every plan that was accepted."""
+
+    def __init__(self, args, name):
+        self.folder = pathlib.Path(args.records) / f"{name}.{args.threads}"
+        self.file = self.folder / "reference.json"
+        self.begun = args.go_on and self.file.exists()
+        if args.go_on and not self.begun and (self.folder / "tuned.db").exists():
+            self.refuse("reference.json is missing, so the tuned run did not end")
+        self.tuned, self.reference = {}, {}
+        if not self.begun:
+            return
+        self.tuned, self.reference = self.read("tuned.json"), self.read("reference.json")
+        if not all(key in self.tuned for key in ("seconds", "trials", "trials_per_second", "ratio")):
+            self.refuse("tuned.json is not what `kilter tune --json` writes")
+        if not all(key in self.reference for key in ("searchers", "plans")):
+            self.refuse("reference.json has no searchers or no plans")
+        for file in ["best.db", *self.reference["plans"]]:
+            if not (self.folder / file).exists():
+                self.refuse(f"{file} is missing")
+
+    def refuse(self, why):
+        peers.refuse(f"--continue: {self.folder}: {why}; remove the folder or leave --continue out, and this network begins anew")
+
+    def read(self, file):
+        try:
+            return json.loads((self.folder / file).read_text())
+        except (OSError, ValueError) as error:
+            self.refuse(f"{file} cannot be read: {error}")
+
+    def begin(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+
+    def save(self):
+        made = self.file.with_suffix(".new")
+        made.write_text(json.dumps(self.reference, indent=1) + "\n")
+        made.replace(self.file)
+
+    def total(self, key):
+        return sum(row[key] for row in self.reference["searchers"].values())
 
 
-def measure(args, name, time):
-    path, shapes = networks.path_of(name, args.models), networks.SHAPES.get(name, {})
-    common = ["--threads", args.threads, *networks.input_options(shapes)]
-    folder = pathlib.Path(args.records) / f"{name}.{args.threads}"
-    if time != "0":
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-    fast, best = folder / "tuned.db", folder / "best.db"
+class Network:
+    def __init__(self, args, name, kept):
+        self.args, self.kept, self.folder = args, kept, kept.folder
+        self.path = networks.path_of(name, args.models)
+        self.common = ["--threads", args.threads, *networks.input_options(networks.SHAPES.get(name, {}))]
 
-    def tune(records, *more):
-        out = records.with_suffix(".json")
-        peers.kilter(args, "tune", path, "--records", records, "--json", out, *more, *common)
+    def tune(self, records, seconds, plan, *more):
+        """The outcome; the plan that was accepted goes to a file."""
+        out = self.folder / f"{records}.json"
+        peers.kilter(self.args, "tune", self.path, "--records", self.folder / f"{records}.db", "--time", f"{seconds:g}s", "--json", out,
+                     "--write-plan", self.folder / plan, *more, *self.common)
         return json.loads(out.read_text())
 
-    def compiled(records):
-        out = records.with_suffix(".kilter")
-        peers.kilter(args, "compile", path, "-o", out, "--records", records, "--choose", "graph-best", *common)
-        return out
+    def begin(self, seconds):
+        self.kept.begin()
+        self.kept.tuned = self.tune("tuned", seconds, "tuned.plan")
+        for file in self.folder.glob("tuned.db*"):
+            shutil.copy(file, self.folder / file.name.replace("tuned.db", "best.db"))
+        self.kept.reference = {"searchers": {}, "plans": ["tuned.plan"]}
+        self.kept.save()
 
-    run = json.loads(fast.with_suffix(".json").read_text()) if time == "0" else tune(fast, "--time", time)
-    plan, a = run["choices"], compiled(fast)
-    for file in folder.glob("best.*"):
-        file.unlink()
-    for file in folder.glob("tuned.db*"):
-        shutil.copy(file, folder / file.name.replace("tuned.db", "best.db"))
-    trials = 0
-    for seed, searcher in enumerate(SEARCHERS, 2):
-        share = seconds(args.reference) / len(SEARCHERS)
-        other = tune(best, "--time", f"{share:g}s", "--searcher", searcher, "--searcher-option", f"seed={seed}")
-        trials += other["trials"]
-    b = compiled(best)
-    if plan == other["choices"]:
-        return run, trials, None
-    said = peers.kilter(args, "compare", a, b, "--threads", args.threads, "--seconds", args.compare, "--half-width", 0.1, "--json", "-")
-    return run, trials, json.loads(said)["ratio"]
+    def search(self, searcher, seconds):
+        """Adds a run of a searcher to the reference."""
+        row = self.kept.reference["searchers"].setdefault(searcher, {"seconds": 0.0, "trials": 0, "runs": 0})
+        seed = ["--searcher-option", f"seed={2 + row['runs']}"] if searcher != "grid" else []
+        plan = f"{searcher}.{row['runs'] + 1}.plan"
+        run = self.tune("fresh" if searcher == FRESH else "best", seconds, plan, "--searcher", searcher, *seed)
+        row["seconds"] += run["seconds"]
+        row["trials"] += run["trials"]
+        row["runs"] += 1
+        self.kept.reference["plans"].append(plan)
+        if searcher != FRESH:
+            self.kept.reference["tasks"] = {"all": len(run["tasks"]), "wholly_tried": sum(t["tried"] >= t["size"] for t in run["tasks"])}
+        self.kept.save()
+
+    def with_plan(self, plan):
+        """What `kilter compile` is told of a plan."""
+        return [self.path, "--layer-plan", self.folder / plan, *self.common]
+
+    def distinct(self):
+        """The accepted plans of which each compiles to something else, the tuned one first."""
+        found = {}
+        for plan in self.kept.reference["plans"]:
+            found.setdefault(peers.layers_text(self.args, *self.with_plan(plan)), plan)
+        return list(found.values())
+
+    def fastest(self, plans):
+        """In a race of all; the tuned plan where none is faster."""
+        runners = {}
+        for n, plan in enumerate(plans):
+            file = self.folder / f"raced.{n}.kilter"
+            peers.kilter(self.args, "compile", *self.with_plan(plan), "-o", file)
+            runners[plan] = lambda file=file: peers.kilter_slice(self.args, file, {}, self.args.threads)["median_ms"]
+        ms = peers.interleave(runners, self.args.race)
+        for file in self.folder.glob("raced.*.kilter"):
+            file.unlink()
+        return min(plans, key=lambda plan: peers.paired_ratio(ms[plan], ms[plans[0]])["value"])
+
+    def judge(self):
+        """The best plan's name, its share with the control's: both None where the tuned plan is the best one."""
+        plans = self.distinct()
+        best = self.fastest(plans) if len(plans) > 1 else plans[0]
+        if best == plans[0]:
+            return len(plans), best, None, None
+        tuned = self.with_plan(plans[0])
+        share, control = (peers.restarted_ratio(self.args, self.folder, self.args.threads, tuned, b) for b in (self.with_plan(best), tuned))
+        self.kept.reference["outcome"] = {"best": best, "share": share, "control": control}
+        self.kept.save()
+        return len(plans), best, share, control
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def verdict_of(share):
+    if share is None:
+        return "passed"
+    says = "passed" if share["value"] >= PROMISED_SHARE else "missed"
+    return says + (", undecided" if share["low"] < PROMISED_SHARE < share["high"] else "")
+
+
+def row_of(kept, plans, best, share, control):
+    run, tasks = kept.tuned, kept.reference.get("tasks", {"wholly_tried": 0, "all": 0})
+    shares = f"{peers.ratio_text(share)} | {peers.ratio_text(control)}" if share else "1, the tuned plan is the best one | not timed"
+    return (f"{run['seconds']:.0f} s | {run['trials']} | {run['trials_per_second']:.0f} | {peers.ratio_text(run['ratio'])} "
+            f"| {kept.total('seconds') / 60:.3g} of {PROMISED_SECONDS // 60} min | {kept.total('trials')} | {tasks['wholly_tried']} of {tasks['all']} "
+            f"| {best.removesuffix('.plan')} of {plans} | {shares} | {verdict_of(share)} |")
+
+
+def searchers_here(args):
+    """Those that run: XGBoost's need its library, and Kilter says in a moment whether it finds it."""
+    table = min((pathlib.Path(__file__).parent / "searchers").glob("*.jsonl"), key=lambda file: file.stat().st_size)
+    try:
+        peers.kilter(args, "searchers", table, "--searcher", "xgb", "--seeds", 1, "--trials", 1)
+        return SEARCHERS
+    except RuntimeError as error:
+        print(f"without xgb and xgb-rank: {error}\n", flush=True)
+        return [searcher for searcher in SEARCHERS if not searcher.startswith("xgb")]
+
+
+def parsed():
+    """The command line, checked; `networks`: the names with the seconds that they are tuned for."""
+    parser = peers.Parser(__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME[=TIME]", default=NETWORKS)
     parser.add_argument("--kilter", default="build/kilter")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--time", default="3min")
     parser.add_argument("--reference", default="10min")
-    parser.add_argument("--compare", type=float, default=20)
+    parser.add_argument("--continue", dest="go_on", action="store_true")
+    parser.add_argument("--race", type=float, default=30)
+    parser.add_argument("--compare", type=float, default=30)
+    parser.add_argument("--restarts", type=int, default=5)
     parser.add_argument("--records", default="models/best_plan")
     parser.add_argument("--models", default="models")
     args = parser.parse_args()
-    print(f"| network, {args.threads} thread{'s' if args.threads > 1 else ''} | tuned for | trials | trials a second | tuned / default (95 %) "
-          "| trials of the others | share of the best plan's speed (95 %) |\n|---|---|---|---|---|---|---|")
-    missed = False
+    peers.check_comparison(args)
+    usual = peers.seconds_of(args.time, f"--time {args.time}")
+    args.reference = peers.seconds_of(args.reference, f"--reference {args.reference}")
+    args.networks = {}
     for entry in args.names:
-        name, _, time = entry.partition("=")
-        time = time or args.time
+        name, equals, time = entry.partition("=")
+        args.networks[name] = peers.seconds_of(time, entry) if equals else usual
+    peers.check_names(args.networks)
+    peers.check_program(args)
+    return args
+
+
+def main():
+    args = parsed()
+    kept = {name: Kept(args, name) for name in args.networks}
+    searchers = searchers_here(args)
+    print(f"| network, {args.threads} thread{'s' if args.threads > 1 else ''} | tuned for | trials | trials a second | tuned / default (95 %) | reference "
+          "| its trials | tasks wholly tried | best plan known, of how many | share of its speed (95 %) | tuned / tuned (95 %) | at least 0.97 |\n"
+          f"|{'---|' * 12}", flush=True)
+    missed = False
+    for name, seconds in args.networks.items():
         try:
-            run, more, share = measure(args, name, time)
-        except RuntimeError as error:
+            network = Network(args, name, kept[name])
+            if not kept[name].begun:
+                network.begin(seconds)
+            for searcher in searchers:
+                network.search(searcher, args.reference / len(searchers))
+            plans, best, share, control = network.judge()
+        except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as error:
             print(f"| {name} | failed: {error} |", flush=True)
             missed = True
             continue
-        gain = run["ratio"]
-        says = f"{share['value']:.3f} ({share['low']:.3f} to {share['high']:.3f})" if share else "1, the same plan"
-        print(f"| {name} | {run['seconds']:.0f} s | {run['trials']} | {run['trials_per_second']:.0f} | {gain['value']:.3f} ({gain['low']:.3f} to {gain['high']:.3f}) "
-              f"| {more} | {says} |", flush=True)
-        missed = missed or (share is not None and share["value"] < 0.97)
+        print(f"| {name} | {row_of(kept[name], plans, best, share, control)}", flush=True)
+        missed = missed or (share is not None and share["value"] < PROMISED_SHARE)
+    print()
+    for name in args.networks:
+        rows = kept[name].reference.get("searchers", {})
+        if rows:
+            says = ", ".join(f"{searcher} {row['seconds']:.0f} s {row['trials']} trials" for searcher, row in rows.items())
+            print(f"{name}: {says}; {kept[name].file}")
     sys.exit(1 if missed else 0)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        print("best_plan.py: stopped; --continue goes on from what was found", file=sys.stderr)
+        sys.exit(130)

@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 """graph-best against history-best on networks: what the graph tuner chooses, how long it takes, what the race says.
 
-usage: bench/graph_best.py [--kilter PROGRAM] [--records FILE] [--threads N] [--measure S] [--race S] [--compare S] [--json FILE] NETWORK...
+usage: bench/graph_best.py [--kilter PROGRAM] [--records FILE] [--threads N] [--measure S] [--race S] [--compare S] [--restarts N]
+                           [--json FILE] NETWORK...
   networks as `kilter graph-tune` takes them: zoo:resnet18, model.onnx; records of `kilter tune --records FILE`
 
-Where the graph tuner takes another plan than history-best, its own race said that it is faster; so both are compiled and
-compared once more (`kilter compare`), and that ratio judges. Where it takes history-best the two are one plan, which is not timed.
+Everything runs on a copy of the records without the plans that were accepted beside them: these stay as they are, and the race is
+against history-best. Where the graph tuner takes another plan, its own race said that it is faster; so both are compiled and started
+--restarts times (--compare seconds together), and that ratio, with its interval over these processes, judges. The table has both.
+Where it takes history-best the two are one plan, which is not timed.
 Exit codes: 0 done, 1 a plan that was taken is slower than history-best (interval's lower end of the speed-up below 0.98 or upper
-end below 1), 2 usage or a network that does not run.
+end below 1), 2 usage or a network that does not run; the others still have their rows.
 """
-import argparse
 import json
+import os
 import pathlib
+import shutil
 import statistics
 import sys
 import tempfile
@@ -20,70 +24,96 @@ import time
 import peers
 
 
+def copied(records, folder):
+    """A copy of a file of records, with what is known of layout changes and without accepted plans; "none" stays."""
+    if records == "none":
+        return records
+    file = pathlib.Path(records)
+    if records == "default":
+        file = pathlib.Path(os.environ.get("XDG_DATA_HOME") or pathlib.Path.home() / ".local/share") / "kilter" / "records.db"
+    if not file.exists():
+        peers.refuse(f"--records {records}: {file} is missing; `kilter tune --records FILE` makes one")
+    for part in file.parent.iterdir():
+        if part.name.startswith(file.name) and not part.name.endswith(".plans.jsonl"):
+            shutil.copy(part, folder)
+    return folder / file.name
+
+
 def choose(options, network, *more):
     start = time.monotonic()
     said = peers.kilter(options, "graph-tune", network, "--threads", options.threads, "--records", options.records, "--json", "-", *more)
     return json.loads(said) | {"wall_seconds": time.monotonic() - start}
 
 
-def compare(options, network, plan, folder):
-    """The plan over history-best, as files that run in turns: value, low, high."""
-    ours, history = folder / "graph_best.kilter", folder / "history_best.kilter"
-    peers.kilter(options, "compile", network, "--threads", options.threads, "--layer-plan", plan, "-o", ours)
-    peers.kilter(options, "compile", network, "--threads", options.threads, "--records", options.records, "--choose", "history-best", "-o", history)
-    said = peers.kilter(options, "compare", history, ours, "--threads", options.threads, "--seconds", options.compare, "--half-width", 0.2, "--json", "-")
-    return json.loads(said)["ratio"]
-
-
-def measure(options, network):
+def measure(options, network, folder):
     """What the tuner chooses from records alone, what with measuring, and how that compares; None where it is history-best."""
-    with tempfile.TemporaryDirectory() as made:
-        folder = pathlib.Path(made)
-        plan = folder / "best.plan"
-        records = choose(options, network, "--no-run")
-        r = choose(options, network, "--measure", options.measure, "--race", options.race, "--write-plan", plan)
-        return records, r, compare(options, network, plan, folder) if r["won"] else None
+    plan, common = folder / "best.plan", [network, "--threads", options.threads]
+    records = choose(options, network, "--no-run")
+    r = choose(options, network, "--measure", options.measure, "--race", options.race, "--write-plan", plan)
+    if not r["won"]:
+        return records, r, None
+    chosen = ["--records", options.records, "--choose", "history-best"] if options.records != "none" else []
+    history = [*common, *chosen]
+    return records, r, peers.restarted_ratio(options, folder, options.threads, history, [*common, "--layer-plan", plan])
 
 
-def interval(ratio):
-    return f"{ratio['value']:.4f} ({ratio['low']:.4f} to {ratio['high']:.4f})"
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parsed():
+    parser = peers.Parser(__doc__)
     parser.add_argument("networks", nargs="+")
     parser.add_argument("--kilter", default="build/kilter")
     parser.add_argument("--records", default="default")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--measure", default="8")
     parser.add_argument("--race", default="10")
-    parser.add_argument("--compare", default="10")
+    parser.add_argument("--compare", type=float, default=15)
+    parser.add_argument("--restarts", type=int, default=5)
     parser.add_argument("--json")
     options = parser.parse_args()
-    rows, slower = {}, False
+    peers.check_comparison(options)
+    peers.check_program(options)
+    return options
+
+
+def print_row(network, records, r, ratio):
+    d = r["differences"]
+    race = "the same plan" if r["same_plan"] else peers.ratio_text(r["ratio"], 4)
+    print(f"| {network} | {r['layers']}, {r['alternatives']}, {r['edges']} | {r['how']}"
+          f"{', exact' if r['exact'] else ''} | {r['solve_ms']:.1f} | {records['wall_seconds']:.1f} "
+          f"| {r['wall_seconds']:.1f} | {d['schedules']}, {d['threads']}, {d['layouts']}, {d['fusions']} | {race} "
+          f"| {peers.ratio_text(ratio, 4) if ratio else '1, not taken'} |", flush=True)
+
+
+def print_table(options, folder):
+    """Answers the rows, and the exit code."""
+    rows, code = {}, 0
     print("| network | layers, alternatives, edges | solved by | ms | from records alone, s | with measuring, s "
-          "| differs in schedules, threads, layouts, fusions | race | graph-best / history-best |")
+          "| differs in schedules, threads, layouts, fusions | its race (95 %) | graph-best / history-best after it (95 %) |")
     print("|---|---|---|---|---|---|---|---|---|")
     for network in options.networks:
         try:
-            records, r, ratio = measure(options, network)
-        except RuntimeError as error:
-            print(f"graph_best.py: {network}: {error}", file=sys.stderr)
-            sys.exit(2)
+            records, r, ratio = measure(options, network, folder)
+        except (RuntimeError, ValueError) as error:
+            print(f"| {network} | failed: {error} |", flush=True)
+            code = 2
+            continue
         rows[network] = {"records": records, "measured": r, "ratio": ratio}
-        d = r["differences"]
-        race = "the same plan" if r["same_plan"] else interval(r["ratio"])
-        print(f"| {network} | {r['layers']}, {r['alternatives']}, {r['edges']} | {r['how']}"
-              f"{', exact' if r['exact'] else ''} | {r['solve_ms']:.1f} | {records['wall_seconds']:.1f} "
-              f"| {r['wall_seconds']:.1f} | {d['schedules']}, {d['threads']}, {d['layouts']}, {d['fusions']} | {race} "
-              f"| {interval(ratio) if ratio else '1, not taken'} |", flush=True)
-        slower = slower or (ratio is not None and peers.is_slower(ratio))
-    gains = [row["ratio"]["value"] if row["ratio"] else 1.0 for row in rows.values()]
-    print(f"| geometric mean | | | | | | | | {statistics.geometric_mean(gains):.4f} |")
+        print_row(network, records, r, ratio)
+        if ratio is not None and peers.is_slower(ratio):
+            code = max(code, 1)
+    if rows:
+        gains = [row["ratio"]["value"] if row["ratio"] else 1.0 for row in rows.values()]
+        print(f"| geometric mean | | | | | | | | {statistics.geometric_mean(gains):.4f} |")
+    return rows, code
+
+
+def main():
+    options = parsed()
+    with tempfile.TemporaryDirectory() as made:
+        options.records = copied(options.records, pathlib.Path(made))
+        rows, code = print_table(options, pathlib.Path(made))
     if options.json:
-        with open(options.json, "w", encoding="utf-8") as out:
-            json.dump(rows, out, indent=1)
-    sys.exit(1 if slower else 0)
+        pathlib.Path(options.json).write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,10 @@ SHAPES = {
 SPEED_SET = EXPORTED + ["ppocr_det", "ppocr_cls", "ppocr_rec"]
 
 
+def all_names():
+    return EXPORTED + [member for members in WHEELS.values() for member in members]
+
+
 def weight_values(tensor):
     """He-scaled normal for matrices and filters, near 1 for 1-D scales, small for biases; seeded by the tensor's name."""
     rng = np.random.Generator(np.random.PCG64(zlib.crc32(tensor.name.encode())))
@@ -89,7 +93,7 @@ def path_of(name, folder="models"):
         if name in members:
             fetch_wheel(package, folder)
             return folder / members[name]
-    raise SystemExit(f"no network '{name}'; legal are {', '.join(EXPORTED + [m for ms in WHEELS.values() for m in ms])}")
+    raise SystemExit(f"no network '{name}'; legal are {', '.join(all_names())}")
 
 
 def seeded_inputs(session_inputs, shapes):

@@ -9,7 +9,9 @@ of threads gets a fresh process, because OpenVINO counts the CPUs once, when it 
 """
 import argparse
 import json
+import math
 import os
+import pathlib
 import platform
 import random
 import statistics
@@ -24,6 +26,62 @@ import networks
 
 SLICE = 0.3
 LEAST_ROUNDS = 8  # an interval of fewer says little
+LEAST_RESTARTS = 2
+STUDENT = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262]  # 97.5 % quantiles, by degrees of freedom from 1
+
+
+def refuse(text):
+    """One line on standard error and exit code 2: the command line, or what it names, cannot be used."""
+    print(f"{pathlib.Path(sys.argv[0]).name}: {text}", file=sys.stderr)
+    sys.exit(2)
+
+
+class Parser(argparse.ArgumentParser):
+    """Refuses a wrong command line in one line, and shows the script's own page as help."""
+
+    def __init__(self, page):
+        super().__init__(description=page, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+    def error(self, message):
+        refuse(f"{message}; --help shows what is legal")
+
+
+def seconds_of(text, given):
+    """Seconds of "5min", "90s", "1h" or "90", as `kilter tune --time` takes them; refuses all else with the words that were `given`."""
+    units = {"min": 60, "h": 3600, "s": 1, "m": 60, "": 1}
+    unit = next(unit for unit in units if text.endswith(unit))
+    try:
+        value = float(text.removesuffix(unit)) * units[unit]
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= 7 * 86400:
+        refuse(f"{given}: expected a time such as 90s, 5min or 1h, above 0 and at most 7 days")
+    return value
+
+
+def check_program(args):
+    """Refuses a --kilter that does not run."""
+    try:
+        kilter(args, "--version")
+    except (OSError, RuntimeError) as error:
+        refuse(f"--kilter {args.kilter}: expected the program kilter, which does not run: {error}; build it, or name it with --kilter")
+
+
+def check_comparison(args):
+    """Refuses thread counts, --restarts and --compare that restarted_ratio() cannot take."""
+    if min(args.threads if isinstance(args.threads, list) else [args.threads]) < 1:
+        refuse(f"--threads {args.threads}: expected 1 or more")
+    if args.restarts < LEAST_RESTARTS:
+        refuse(f"--restarts {args.restarts}: expected {LEAST_RESTARTS} or more, as an interval of one process says nothing")
+    if not args.compare / args.restarts >= 0.1:
+        refuse(f"--compare {args.compare:g}: expected {0.1 * args.restarts:g} or more seconds, a tenth for each of the {args.restarts} --restarts")
+
+
+def check_names(names):
+    """Refuses networks that are not there."""
+    for name in names:
+        if name not in networks.all_names():
+            refuse(f"no network '{name}'; legal are {', '.join(networks.all_names())}")
 
 
 def is_slower(ratio):
@@ -37,8 +95,46 @@ def kilter(args, *words, cpus=None):
     pin = (lambda: os.sched_setaffinity(0, cpus)) if cpus else None
     done = subprocess.run([args.kilter, *map(str, words)], capture_output=True, text=True, preexec_fn=pin)
     if done.returncode != 0:
-        raise RuntimeError(f"kilter {words[0]}: {done.stderr.strip()[:300]}")
+        raise RuntimeError(f"kilter {words[0]}: {done.stderr.strip()[-300:]}")
     return done.stdout
+
+
+def layers_text(args, path, *options):
+    """What every layer of a network runs, as lines of a layer plan: two compiled plans are one where these are equal."""
+    said = kilter(args, "inspect", path, "--schedules", "--write-plan", "-", *options)
+    return "".join(line for line in said.splitlines(keepends=True) if not line.startswith("#"))
+
+
+def mean_ratio(ratios):
+    """Geometric mean of ratios that are independent of one another, and its 95 % interval (Student's t over their logarithms)."""
+    logs = [math.log(ratio) for ratio in ratios]
+    quantile = STUDENT[min(len(logs) - 1, len(STUDENT)) - 1]
+    half = quantile * statistics.stdev(logs) / math.sqrt(len(logs))
+    return dict(zip(("value", "low", "high"), (math.exp(statistics.fmean(logs) + more) for more in (0, -half, half))))
+
+
+def restarted_ratio(args, folder, threads, a, b):
+    """B's time over A's, with the 95 % interval over processes: two files of one plan differ by up to two percent through where they lie
+    in memory, which rounds of one process do not show. `a` and `b` are what `kilter compile` is told of each side; both are compiled
+    anew for each of `args.restarts` processes, which are `args.compare` seconds together, and take turns in going first."""
+    ratios = []
+    for n in range(args.restarts):
+        files = [pathlib.Path(folder) / f"compared.{side}.kilter" for side in "ab"]
+        for file, words in zip(files, (a, b)):
+            file.unlink(missing_ok=True)
+            kilter(args, "compile", *words, "-o", file)
+        turned = n % 2 == 1
+        said = kilter(args, "compare", *(reversed(files) if turned else files), "--threads", threads, "--seconds", args.compare / args.restarts,
+                      "--half-width", 0.1, "--json", "-")
+        value = json.loads(said)["ratio"]["value"]
+        ratios.append(1 / value if turned else value)
+        for file in files:
+            file.unlink()
+    return mean_ratio(ratios)
+
+
+def ratio_text(ratio, digits=3):
+    return f"{ratio['value']:.{digits}f} ({ratio['low']:.{digits}f} to {ratio['high']:.{digits}f})"
 
 
 def kilter_slice(args, path, shapes, threads):
@@ -67,10 +163,10 @@ def openvino_runner(path, feeds, threads):
 
 
 def each_thread_count(script, counts):
-    """Runs a script again for each number of threads, with this process's other arguments; the largest exit code."""
+    """Runs a script again for each number of threads, with this process's other arguments; the largest exit code, or signal that ended one."""
     at = sys.argv.index("--threads") if "--threads" in sys.argv else None
     rest = sys.argv[1:] if at is None else sys.argv[1:at] + sys.argv[at + 1 + len(counts):]
-    return max(subprocess.run([sys.executable, script, *rest, "--threads", str(n)]).returncode for n in counts)
+    return max(abs(subprocess.run([sys.executable, script, *rest, "--threads", str(n)]).returncode) for n in counts)
 
 
 def peer_runners(path, shapes, threads, with_openvino=True):
@@ -99,10 +195,10 @@ def interleave(runners, seconds):
 
 
 def paired_ratio(of, over):
-    """Median of the rounds' ratios, and the 95 % interval of it (bootstrap)."""
+    """Median of the rounds' ratios, with the 95 % interval of it (bootstrap)."""
     ratios = np.array(of) / np.array(over)
     drawn = np.median(np.random.default_rng(1).choice(ratios, (2000, len(ratios))), axis=1)
-    return float(np.median(ratios)), *map(float, np.quantile(drawn, [0.025, 0.975]))
+    return dict(zip(("value", "low", "high"), map(float, (np.median(ratios), *np.quantile(drawn, [0.025, 0.975])))))
 
 
 def measure(args, name, threads):
@@ -134,43 +230,45 @@ def machine_text(threads):
             f"numpy {np.__version__}; {time.strftime('%Y-%m-%d')}; fp32, batch 1")
 
 
-def keep_to_cpus(program, threads):
-    """Confines this process to as many CPUs as it has threads."""
+def keep_to_cpus(threads):
+    """Confines this process to as many CPUs as it has threads; refuses more than there are."""
     cpus = sorted(os.sched_getaffinity(0))
     if threads > len(cpus):
-        sys.exit(f"{program}: --threads {threads}: this process may use {len(cpus)} CPUs")
+        refuse(f"--threads {threads}: this process may use {len(cpus)} CPUs")
     os.sched_setaffinity(0, set(cpus[:threads]))
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser = Parser(__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", default=networks.SPEED_SET)
     parser.add_argument("--kilter", default="build/kilter")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--models", default="models")
     parser.add_argument("--no-openvino", action="store_true")
     args = parser.parse_args()
+    check_names(args.names)
+    check_program(args)
     if len(args.threads) > 1:
         sys.exit(each_thread_count(__file__, args.threads))
     print_table(args, args.threads[0])
 
 
 def print_table(args, threads):
-    keep_to_cpus("peers.py", threads)
+    keep_to_cpus(threads)
     print(f"{machine_text(threads)}, untuned; median ms; interleaved slices of {SLICE} s")
     print(f"\n| network, {threads} thread{'s' if threads > 1 else ''} | Kilter | ONNX Runtime | OpenVINO | Kilter / better peer (95 %) | compile ms | reference steps |")
     print("|---|---|---|---|---|---|---|")
     ratios = []
-    for name in args.names or networks.SPEED_SET:
+    for name in args.names:
         try:
-            result, (ratio, low, high), extra = measure(args, name, threads)
+            result, ratio, extra = measure(args, name, threads)
         except RuntimeError as error:
             print(f"| {name} | failed: {error} |", flush=True)
             continue
-        ratios.append(ratio)
+        ratios.append(ratio["value"])
         openvino_ms = f"{result['openvino']:.2f}" if "openvino" in result else "-"
-        print(f"| {name} | {result['kilter']:.2f} | {result['ort']:.2f} | {openvino_ms} | {ratio:.2f} ({low:.2f} to {high:.2f}) | "
+        print(f"| {name} | {result['kilter']:.2f} | {result['ort']:.2f} | {openvino_ms} | {ratio_text(ratio, 2)} | "
               f"{extra.get('compile_ms', 0):.0f} | {extra.get('reference_steps', 0)} |", flush=True)
     if ratios:
         print(f"| geometric mean | | | | {statistics.geometric_mean(ratios):.3f} ({1 / statistics.geometric_mean(ratios):.2f}x) | | |\n", flush=True)
