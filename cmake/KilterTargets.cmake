@@ -16,8 +16,9 @@ endif()
 
 find_program(KILTER_CCACHE ccache)
 if(KILTER_CCACHE)
-  # What it needs to work with precompiled headers.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${KILTER_CCACHE})
+  # What it needs to work with precompiled headers, and to know a file of another checkout again.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+      CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${KILTER_CCACHE})
 endif()
 
 function(kilter_library name folder)

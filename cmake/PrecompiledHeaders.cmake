@@ -15,9 +15,10 @@ function(kilter_precompile target)
   else()
     target_precompile_headers(${target} PRIVATE ${ARGN})
   endif()
-  # ccache works with a precompiled header only if compilers name it so; lists of included files are to name what is in it.
+  # ccache works with a precompiled header only if compilers name it so. With -fpch-deps, too, GCC 12 crashes in ccache's
+  # preprocessor run and nothing is cached.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    target_compile_options(${target} PRIVATE -fpch-preprocess -fpch-deps)
+    target_compile_options(${target} PRIVATE -fpch-preprocess)
   else()
     target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
   endif()

@@ -81,7 +81,7 @@ class Keys:
 
 def check(source):
     """clang-tidy's report on one file, or "". The compiler's own warnings are the build's business."""
-    done = subprocess.run([TIDY, "-p", BUILD, "--quiet", "--extra-arg=-w", "--removed-arg=-fpch-deps", "--warnings-as-errors=*", source],
+    done = subprocess.run([TIDY, "-p", BUILD, "--quiet", "--extra-arg=-w", "--warnings-as-errors=*", source],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     return "" if done.returncode == 0 else done.stdout or f"{source}: clang-tidy ended with {done.returncode}\n"
 
