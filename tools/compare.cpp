@@ -70,6 +70,8 @@ void compare_files(const CompareOptions& options) {
 void compare_networks(CompareOptions options) {
   if (options.b.what.empty()) options.b.what = options.a.what;
   if (is_json(options.a.what) || is_json(options.b.what)) return compare_files(options);
+  CompareOptions().of(options.a).check_compiled(options.a.what, "-a");
+  CompareOptions().of(options.b).check_compiled(options.b.what, "-b");
   Progress progress("compare");
   progress.show("preparing A");
   Runner a(options.a.what, options.of(options.a));

@@ -15,10 +15,15 @@ void add_compile(CLI::App& app, Context&) {
   options->add_to(*sub);
   sub->add_option("-o,--out", *file, "file to write")->required();
   sub->callback([=] {
+    if (is_plan_file(options->model)) {
+      fail(ErrorKind::usage, "{} is a compiled file already: copy it, or give the model that it was made from",
+           options->model);
+    }
     const auto session = options->open();
     Progress progress("compile " + session->name());
     progress.show("compiling");
     Loaded& loaded = session->compile();
+    keep_threads(loaded.compiled.plan, options->thread_count());
     save_plan(loaded.plan(), *file);
     progress.clear();
     tell_records(loaded.plan());

@@ -12,6 +12,7 @@
 #include "ops/builder.h"
 #include "profile/schedules.h"
 #include "tool.h"
+#include "tune/records/match.h"
 #include "tune/tuner/choices_file.h"
 
 namespace kilter::tool {
@@ -90,8 +91,10 @@ struct InspectOptions : ModelOptions {
 void write_plan(const InspectOptions& options, const Session& session, const Compiled& compiled,
                 const CompileOptions& compile) {
   const tune::Choices used = tune::choices_in_use(compiled.plan, compile);
-  std::string notes = fmt::format("the plan of {} for {}; {}", session.name(), compile.target.name, version_text());
-  if (!compiled.plan.records.empty()) notes += "\n" + compiled.plan.records;
+  const std::string& records = compiled.plan.records;
+  std::string notes = fmt::format("the plan of {} for {}", session.name(), compile.target.name);
+  if (!records.empty()) notes += fmt::format(" on {}", tune::threads_text(options.thread_count()));
+  notes += fmt::format("; {}\n{}", version_text(), records);
   write_text("--write-plan", options.write_plan, tune::text(used, notes));
   if (options.write_plan != "-") fmt::print("{}: what {} layers run\n", options.write_plan, used.size());
 }
@@ -181,7 +184,7 @@ void inspect(const InspectOptions& options) {
     if (plan.steps[i].kind != StepKind::reference) continue;
     fmt::print("reference kernel: {} '{}'\n", plan.steps[i].ops, plan.steps[i].name);
   }
-  if (options.time_passes && !session->compiled_file()) print_passes(loaded.compiled);
+  if (options.time_passes) print_passes(loaded.compiled);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <regex>
 
 #include "base/files.h"
+#include "exec/plan_file.h"
 #include "profile/profile.h"
 #include "tool.h"
 
@@ -45,7 +46,7 @@ profile::KernelList open_list(const std::string& what, const KernelsOptions& opt
   if (is_problem(what)) return {"given", 0, {{1, what, {}}}};
   ModelOptions model;
   model.model = what;
-  model.target = options.target;
+  if (!is_plan_file(what)) model.target = options.target;  // a compiled file's problems are what they are
   model.threads = 1;
   const auto session = model.open();
   profile::KernelList list = profile::kernels_of(session->compile().plan());

@@ -151,6 +151,11 @@ nlohmann::json json_of(const std::vector<Match>& matches) {
   return list;
 }
 
+std::string_view unused_text(const Record& r) {
+  if (r.may_be_faster()) return "";
+  return r.versus ? "; not faster than the default: not used" : "; not measured beside the default: not used";
+}
+
 /// The records that would serve one task here, nearest first.
 void best_for(RecordsOptions options, const BestOptions& best) {
   Query query{best.task,
@@ -168,9 +173,9 @@ void best_for(RecordsOptions options, const BestOptions& best) {
   fmt::print("{}\n  for {}, {}, at {} thread{}\n", query.problem, query.target, query.device, query.threads,
              query.threads == 1 ? "" : "s");
   for (const Match& m : matches) {
-    fmt::print("{:<9} loss {:>3.0f} %  {:>9} ms  ratio {:>6}  {}  {}\n{:10}{}\n", name(m.distance), m.loss_percent,
+    fmt::print("{:<9} loss {:>3.0f} %  {:>9} ms  ratio {:>6}  {}  {}\n{:10}{}{}\n", name(m.distance), m.loss_percent,
                time_text(m.record), ratio_text(m.record), m.record.id().substr(0, kShownDigits), m.record.schedule, "",
-               m.words + (m.record.may_be_faster() ? "" : "; not faster than the default: not used"));
+               m.words, unused_text(m.record));
   }
   if (matches.empty()) fmt::print("no record serves it: it gets the default schedule of the model\n");
   if (const int64_t imported = matcher.imported(query.problem); imported > 0)

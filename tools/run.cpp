@@ -147,7 +147,7 @@ void add_run(CLI::App& app, Context& context) {
     const std::map<std::string, Tensor> inputs = options->all_inputs(*session);
     const std::vector<Tensor> outputs = session->run(inputs);
     Loaded& loaded = session->prepare_for(inputs);
-    if (options->time_passes && !session->compiled_file()) print_passes(loaded.compiled);
+    if (options->time_passes) print_passes(loaded.compiled);
     tell_records(loaded.plan());
     print_outputs(loaded.plan().outputs, outputs);
     if (!folder->empty()) write_outputs(*folder, loaded.plan().outputs, outputs);

@@ -1,10 +1,13 @@
 // What the commands that compile take of what was tuned: --records, --choose, --layer-plan and --forbid.
 
+#include <algorithm>
+#include <regex>
+
 #include "base/files.h"
 #include "exec/schedule_source.h"
-#include "exec/thread_pool.h"
 #include "measure/device.h"
 #include "tool.h"
+#include "tune/records/match.h"
 #include "tune/tuner/choices_file.h"
 #include "tune/tuner/use_tuned.h"
 #include "tuning.h"
@@ -13,6 +16,23 @@ namespace kilter::tool {
 namespace {
 
 constexpr std::string_view kRecord = "record:";
+constexpr std::string_view kCompiledFor = "; compiled for ";  ///< ends what a compiled file says of records
+
+std::string loss_of_other_threads() {
+  const auto row = std::ranges::find(tune::all_distances(), tune::Distance::threads, &tune::DistanceRow::distance);
+  return fmt::format("expected loss about {:.0f} % (an estimate)", row->loss_percent);
+}
+
+/// What the first line of a layer plan, "# NET for TARGET on 1 thread, tuned ...", says against running it on
+/// `threads`; empty where it names no number or this one.
+std::string other_threads(const std::string& plan, int threads) {
+  static const std::regex kOn(" on ([0-9]{1,4} threads?)[,;]");
+  const std::string line = plan.substr(0, plan.find('\n'));
+  std::smatch made;
+  if (!line.starts_with('#') || !std::regex_search(line, made, kOn)) return {};
+  if (made.str(1) == tune::threads_text(threads)) return {};
+  return fmt::format("; made for {}, used on {}; {}", made.str(1), threads, loss_of_other_threads());
+}
 
 /// The one whose id starts with these digits.
 const tune::Record& named(std::span<const tune::Record> records, const std::string& digits, const std::string& file) {
@@ -33,6 +53,20 @@ const tune::Record& named(std::span<const tune::Record> records, const std::stri
 }
 
 }  // namespace
+
+void keep_threads(Plan& plan, int threads) {
+  if (!plan.records.empty()) plan.records += fmt::format("{}{}", kCompiledFor, tune::threads_text(threads));
+}
+
+void tell_threads(Plan& plan, int threads) {
+  const size_t at = plan.records.rfind(kCompiledFor);
+  if (at == std::string::npos) return;
+  if (plan.records.substr(at + kCompiledFor.size()) == tune::threads_text(threads)) {
+    plan.records.erase(at);
+  } else {
+    plan.records += fmt::format(", run on {}; {}", threads, loss_of_other_threads());
+  }
+}
 
 bool names_record(std::string_view forbid) { return forbid.starts_with(kRecord); }
 
@@ -68,7 +102,7 @@ ModelOptions ModelOptions::without_records() const {
   return out;
 }
 
-std::vector<tune::Record> ModelOptions::bar_records(std::vector<tune::Record>& known) const {
+void ModelOptions::bar_records(std::vector<tune::Record>& known) const {
   const std::string file = records_file();
   std::vector<tune::Record> barred;  // all of them before the first is barred, which changes ids
   for (const std::string& text : forbid) {
@@ -78,19 +112,20 @@ std::vector<tune::Record> ModelOptions::bar_records(std::vector<tune::Record>& k
   }
   for (const tune::Record& r : barred)
     tune::bar(known, r, fmt::format("--forbid {}{}", kRecord, r.id().substr(0, tune::kShownDigits)));
-  return barred;
 }
 
 void ModelOptions::add_layer_plan(CompileOptions& options) const {
   if (records != "none")
     fail(ErrorKind::usage, "--records {} and --layer-plan {}: give one of them", records, layer_plan);
+  const std::string file = read_file(layer_plan);
   const tune::Choices choices =
-      tune::allowed(tune::parse_choices(read_file(layer_plan), layer_plan, &options.given_in), options.forbidden);
+      tune::allowed(tune::parse_choices(file, layer_plan, &options.given_in), options.forbidden);
   for (const auto& [node, schedule] : options.schedules) options.given_in.erase(node);
   tune::add_settings(choices, options);
   tune::add_schedules(choices, options);  // passes read them, too: they say which pairs run in one kernel
   Recorded told;
-  told.summary = fmt::format("{}{}: {} layers", kFromLayerPlan, layer_plan, choices.size());
+  told.summary =
+      fmt::format("{}{}: {} layers{}", kFromLayerPlan, layer_plan, choices.size(), other_threads(file, thread_count()));
   for (const auto& [node, choice] : choices) {
     if (!choice.schedule) told.words[node] = std::string(kFromLayerPlan) + options.given_in[node];
   }
@@ -115,14 +150,14 @@ void ModelOptions::add_sources(CompileOptions& options) const {
   const auto store = tune::Store::open(file, tune::Store::Mode::read);
   std::vector<tune::Record> known = read_records(*store);
   tune::TunedSource source;
-  source.barred = bar_records(known);
+  bar_records(known);
   source.records = std::make_shared<const tune::Matcher>(std::move(known));
   auto plans = std::make_shared<const tune::KeptPlans>(tune::read_plans(tune::plans_file(file)));
   for (const std::string& line : plans->damaged) fmt::print(stderr, "{}\n", line);
   source.plans = std::move(plans);
   source.apply.file = file;
   source.apply.device = describe_device().fingerprint();
-  source.apply.threads = threads > 0 ? threads : default_threads();
+  source.apply.threads = thread_count();
   source.apply.tune = tune_command(*this);
   source.choose = choose.empty() ? tune::Choose::accepted : tune::parse_choose(choose);
   source.notice = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };

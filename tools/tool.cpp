@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/npy.h"
 #include "base/text.h"
+#include "exec/plan_file.h"
 #include "exec/thread_pool.h"
 #include "tune/tuner/task_names.h"
 
@@ -158,13 +159,48 @@ std::map<std::string, Tensor> ModelOptions::tensors() const {
   return tensors;
 }
 
+int ModelOptions::thread_count() const { return threads > 0 ? threads : default_threads(); }
+
+std::optional<std::string> ModelOptions::compile_option(const std::string& suffix) const {
+  const auto given = [&](const char* name, const std::string& value) { return name + suffix + " " + value; };
+  using Word = std::pair<const char*, std::string ModelOptions::*>;
+  for (const auto& [name, field] :
+       {Word("--records", &ModelOptions::records), Word("--choose", &ModelOptions::choose),
+        Word("--layer-plan", &ModelOptions::layer_plan), Word("--target", &ModelOptions::target),
+        Word("--accuracy", &ModelOptions::accuracy), Word("--memory", &ModelOptions::memory),
+        Word("--dump-ir", &ModelOptions::dump_ir), Word("--stop-after", &ModelOptions::stop_after)}) {
+    if (this->*field != ModelOptions().*field) return given(name, this->*field);
+  }
+  using List = std::pair<const char*, const std::vector<std::string>*>;
+  for (const auto& [name, values] :
+       {List("--schedule", &schedules), List("--forbid", &forbid), List("--no-fuse", &no_fuse), List("--fuse", &fuse),
+        List("--layer-threads", &layer_threads), List("--plain-layout", &plain_layout), List("--disable", &disable)}) {
+    if (!values->empty()) return given(name, values->front());
+  }
+  if (max_rewrites >= 0) return given("--max-rewrites", std::to_string(max_rewrites));
+  if (time_passes) return "--time-passes" + suffix;
+  return std::nullopt;
+}
+
+void ModelOptions::check_compiled(const std::string& file, const std::string& suffix) const {
+  const std::optional<std::string> option = compile_option(suffix);
+  if (!option || !is_plan_file(file)) return;
+  fail(ErrorKind::usage,
+       "{}: {} is a compiled file, which runs as it was compiled; compile the model that it was made from again with "
+       "this option, or leave the option out",
+       *option, file);
+}
+
 std::unique_ptr<Session> ModelOptions::open() const {
+  check_compiled(model);
   Session::Options options;
   options.compile = compile_options();
   options.threads = threads;
   options.shapes = shapes();
   for (const auto& [name, tensor] : tensors()) options.shapes[name] = tensor.shape();
-  return Session::open(model, options);
+  auto session = Session::open(model, options);
+  if (session->compiled_file()) tell_threads(session->compile().compiled.plan, thread_count());
+  return session;
 }
 
 std::map<std::string, Tensor> ModelOptions::all_inputs(const Session& session) const {
@@ -198,7 +234,7 @@ Prepared::Prepared(const ModelOptions& options)
     : session(options.open()),
       inputs(options.all_inputs(*session)),
       loaded(&session->prepare_for(inputs)),
-      threads(options.threads > 0 ? options.threads : default_threads()) {
+      threads(options.thread_count()) {
   for (const PlanTensor& t : plan().inputs) from.push_back(inputs.at(t.name).raw());
   for (const PlanTensor& t : plan().outputs) outputs.emplace_back(t.type, t.shape);
   for (const Tensor& t : outputs) to.push_back(t.raw());
@@ -251,8 +287,8 @@ std::string model_arguments(const ModelOptions& options) {
 }
 
 std::string tune_command(const ModelOptions& options) {
-  std::string out = fmt::format("kilter tune {} --threads {}{}", options.model,
-                                options.threads > 0 ? options.threads : default_threads(), model_arguments(options));
+  std::string out =
+      fmt::format("kilter tune {} --threads {}{}", options.model, options.thread_count(), model_arguments(options));
   if (options.accuracy != "default") out += " --accuracy " + options.accuracy;
   if (!options.memory.empty()) out += " --memory " + options.memory;
   if (options.records != "none" && options.records != "default") out += " --records " + options.records;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,7 @@ struct ModelOptions {
   void add_compile_to(CLI::App& app);  ///< how it is compiled
   void add_sources_to(CLI::App& app);  ///< --records, --choose, --layer-plan
   void add_records_to(CLI::App& app);
+  /// Throws usage where the model is a compiled file and options ask for it to be compiled otherwise.
   std::unique_ptr<Session> open() const;
   CompileOptions compile_options() const;
   /// What --records, --layer-plan and --forbid ask for, the options of single layers before it.
@@ -53,9 +55,16 @@ struct ModelOptions {
   void add_layer_plan(CompileOptions& options) const;
   /// Without --records and what goes with it.
   ModelOptions without_records() const;
-  /// Bars in the records in use what --forbid record:ID names (tune::bar()), and answers it. Throws usage for an id
+  /// Bars in the records in use what --forbid record:ID names (tune::bar()). Throws usage for an id
   /// that not one of them has, and where none are in use.
-  std::vector<tune::Record> bar_records(std::vector<tune::Record>& known) const;
+  void bar_records(std::vector<tune::Record>& known) const;
+  /// The first option given of how a model is compiled, "--records k.db"; nothing where none is. What it is by default
+  /// counts as not given. `suffix` ends its name.
+  std::optional<std::string> compile_option(const std::string& suffix = "") const;
+  /// Throws usage where `file` is a compiled file, which no compile_option() changes, and one is given.
+  void check_compiled(const std::string& file, const std::string& suffix = "") const;
+  /// Threads to run on: --threads, or the default.
+  int thread_count() const;
   /// The file of records; empty for "none".
   std::string records_file() const;
   /// Shapes and tensors that --input gives.
@@ -105,6 +114,10 @@ std::string tune_command(const ModelOptions& options);
 
 /// Says on standard error which records a plan uses; nothing where it uses none.
 void tell_records(const Plan& plan);
+/// Keeps, with the records or the layer plan that a plan uses, for how many threads it was compiled.
+void keep_threads(Plan& plan, int threads);
+/// Of a plan out of a compiled file: says there instead when it runs on another number, and the loss to expect.
+void tell_threads(Plan& plan, int threads);
 void print_passes(const Compiled& compiled);
 /// One progress line on a terminal's stderr, rewritten in place; nothing elsewhere.
 class Progress {

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "profile/bounds.h"
 #include "profile/report/tuning_report.h"
+#include "record_keeper.h"
 #include "tune/tuner/apply.h"
 #include "tune/tuner/choices_file.h"
 #include "tune/tuner/learned.h"
@@ -134,7 +135,13 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
       "{} in {:.1f} s: {} trials ({:.0f} a second) of {} new schedules, {} failed, {} workers replaced; stopped: {}\n",
       command.model.model, r.seconds, r.trials, r.trials_per_second, r.first_trials, r.failures, r.restarts,
       r.stopped_because);
-  if (r.same_plan) {
+  if (r.tasks.empty()) {
+    fmt::print("before {:.4f} ms; nothing here can be tuned; `kilter tasks {}` says why of each node\n",
+               r.default_ms.value, command.model.model);
+  } else if (!r.unheld.empty()) {
+    fmt::print("before {:.4f} ms; the race of whole networks could not be held, so no plan is taken: {}\n",
+               r.default_ms.value, r.unheld);
+  } else if (r.same_plan) {
     fmt::print("before {:.4f} ms; nothing that was tried is faster in the network: the default plan stays\n",
                r.default_ms.value);
   } else if (r.kept) {
@@ -151,9 +158,10 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
     fmt::print(
         "found: {} layers otherwise, {:.4f} ms, {} of the default's in {} paired rounds: {}, so it is not taken\n",
         r.rejected->layers, r.rejected->ms.value, ratio_text(r.rejected->ratio), r.rejected->rounds,
-        faster ? "slower than the plan of before" : "not surely faster");
+        faster ? "not surely faster than the plan of before" : "not surely faster");
   }
   if (r.previous) fmt::print("after / the plan of before {}\n", ratio_text(*r.previous));
+  if (!r.given_up.empty()) fmt::print("the plan of before is given up: {}\n", r.given_up);
   if (r.graph) fmt::print("{}", graph_text(*r.graph));
   if (!r.graph_left_out.empty()) fmt::print("graph tuner: left out: {}\n", r.graph_left_out);
   if (!r.graph_failed.empty()) fmt::print("graph tuner: failed, history-best stays: {}\n", r.graph_failed);
@@ -229,14 +237,6 @@ std::string try_to_keep(const TuningSetup& setup, const TuneResult& result, cons
   }
 }
 
-void try_to_keep(const TuningSetup& setup, std::span<const Record> records, std::string& fault) {
-  try {
-    setup.store->append(records);
-  } catch (const Error& e) {
-    if (fault.empty()) fault = e.message();
-  }
-}
-
 void run_tune(const TuneCommand& command) {
   const bool quiet = takes_stdout(command);
   TuneOptions options = options_of(command);
@@ -253,9 +253,15 @@ void run_tune(const TuneCommand& command) {
   options.records = setup.file;
   const std::optional<KeptPlan> before = kept_plan(setup);
   if (before) options.previous = before->choices;
-  std::string unkept;  // why something could not be written, which does not end the tuning
-  if (setup.store != nullptr)
-    options.keep = [&](std::span<const Record> records) { try_to_keep(setup, records, unkept); };
+  std::string unkept;  // why something is not written, which does not end the tuning
+  std::optional<RecordKeeper> keeper;
+  if (setup.store != nullptr) {
+    keeper.emplace(*setup.store, [&](const std::string& line) {
+      view.clear();
+      fmt::print(stderr, "{}\n", line);
+    });
+    options.keep = [&](std::span<const Record> records) { keeper->keep(records); };
+  }
   options.event = [&](const TuneEvent& event) { events.write(to_json(event)); };
   options.progress = [&](const TuneProgress& p) {
     view.show(p);
@@ -276,8 +282,11 @@ void run_tune(const TuneCommand& command) {
   }
   options.interrupted = [] { return interrupted_by_user.load(); };
   events.write(start_json(options));
+  std::string kept;
+  options.raced = [&](const TuneResult& raced) { kept = try_to_keep(setup, raced, before, unkept); };
   const TuneResult result = tune::tune(setup.graph, setup.inputs, setup.compile(), options);
-  const std::string kept = try_to_keep(setup, result, before, unkept);
+  if (result.graph && result.graph->won) kept = try_to_keep(setup, result, kept_plan(setup), unkept);
+  if (const std::string lost = keeper ? keeper->finish() : ""; !lost.empty()) unkept = lost;
   view.clear();
   nlohmann::json end = to_json(result);
   end["event"] = "end";

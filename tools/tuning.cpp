@@ -71,13 +71,12 @@ std::string stays(const KeptPlan& plan) {
                      plan.date.substr(0, 10), ratio_text(plan.default_ratio));
 }
 
-/// Where graph-best lost: history-best, or nothing where that lost against the default plan.
+/// Where graph-best lost: history-best, or nothing where that is not surely faster than the default plan.
 void take_history(KeptPlan& plan, const GraphBest& best, const Choices& history) {
-  const double over_default = best.default_ratio.value / best.ratio.value;  // history-best's
-  const bool slower = over_default > 1;
-  plan.choices = slower ? Choices{} : history;
+  const bool faster = best.history_ratio.high <= 1;
+  plan.choices = faster ? history : Choices{};
   plan.ratio = {1, 1, 1};
-  plan.default_ratio = slower ? Ratio{1, 1, 1} : Ratio{over_default, over_default, over_default};
+  plan.default_ratio = faster ? best.history_ratio : Ratio{1, 1, 1};
 }
 
 /// Keeps the plan unless `stays` has a line for the plan that is there by then; that line, else `kept`.
@@ -99,6 +98,8 @@ std::string keep(const TuningSetup& setup, const TuneResult& result, const std::
   if (setup.file.empty()) return {};
   if (result.same_plan && result.trials == 0 && !result.rejected)
     return "nothing was tried, so nothing is said of the plan\n";
+  if (!result.unheld.empty()) return "what was accepted before stays, as nothing was raced\n";
+  if (result.kept && before && result.choices == before->choices) return {};  // with the ratio of its own race
   KeptPlan plan{setup.key(), setup.session->name(), iso_date(), result.choices, {1, 1, 1}, result.ratio};
   if (result.graph && result.graph->won) plan.ratio = result.graph->ratio;
   return keep(setup, plan, "", [&](const KeptPlan* now) { return stays(now, before, result.ratio); });
@@ -132,6 +133,7 @@ std::string graph_text(const GraphBest& b) {
     out += fmt::format("layout changes: {} samples, {}\n", b.transforms.model->samples().size(),
                        b.transforms.seconds > 0 ? fmt::format("measured in {:.1f} s", b.transforms.seconds)
                                                 : "known from " + b.transforms.file);
+    if (!b.transforms.unusable.empty()) out += fmt::format("replaced: {}\n", b.transforms.unusable);
   }
   if (b.measured.crowded > 0.5) {
     out += fmt::format(

@@ -129,7 +129,7 @@ TEST_F(Cached, WhatNoBuildUsesIsReleased) {
     with.cache = &cache;
     compile_passed(passed_, with);
     const int64_t used = sink.used();
-    for (int64_t tile = 2; tile < 8; ++tile) {
+    for (int64_t tile = 2; tile <= 6; ++tile) {  // all of them fit 16 registers, too
       with.schedules[convs_[1].first] = smaller(1, tile);
       compile_passed(passed_, with);
     }

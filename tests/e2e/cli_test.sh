@@ -157,6 +157,32 @@ expect 0 "MatMul+Add 'fc' " inspect zoo:resnet18 --schedules --node fc
 expect 2 "--asm nothing: no layer of this name has machine code; legal are conv1, conv10" inspect zoo:squeezenet1_1 --asm nothing
 expect 2 "--asm conv1" inspect zoo:squeezenet1_1 --asm conv1 --schedule conv1=reference
 expect 2 "--asm" inspect zoo:squeezenet1_1 --asm conv1 --schedules
+# A compiled file runs as it was compiled: an option that asks for something else is refused by its name.
+fixed="$scratch/net.kilter is a compiled file, which runs as it was compiled; compile the model that it was made from again with this option, or leave the option out"
+for option in "--records k.db" "--choose history-best" "--layer-plan k.plan" "--target znver4" "--accuracy strict" "--memory 1MB" \
+  "--dump-ir ir" "--stop-after fuse" "--schedule conv1=direct" "--forbid winograd" "--no-fuse conv1" "--fuse conv1" "--layer-threads conv1=1" \
+  "--plain-layout conv1" "--disable fuse" "--max-rewrites 1" "--time-passes"; do
+  read -ra words <<< "$option"
+  expect 2 "$option: $fixed" run "$scratch/net.kilter" "${words[@]}"
+done
+for sub in bench profile time explain inspect; do expect 2 "--forbid winograd: $fixed" $sub "$scratch/net.kilter" --forbid winograd; done
+expect 2 "--records-b k.db: $fixed" compare zoo:squeezenet1_1 "$scratch/net.kilter" --records-b k.db
+expect 2 "--schedule-a conv1=direct: $fixed" compare "$scratch/net.kilter" zoo:squeezenet1_1 --schedule-a conv1=direct
+expect 2 "--forbid winograd: $fixed" compare "$scratch/net.kilter" zoo:squeezenet1_1 --forbid winograd
+expect 0 "output" run "$scratch/net.kilter" --records none --accuracy default --threads 1
+expect 2 "net.kilter is a compiled file already: copy it, or give the model that it was made from" compile "$scratch/net.kilter" -o "$scratch/again.kilter"
+# What was made for another number of threads says so, with the loss to expect: a layer plan by its first line, a compiled file.
+made="layer plan $scratch/tuned.plan: 1 layers" loss="expected loss about 4 % (an estimate)"
+printf '# squeezenet1_1 for znver4 on 1 thread, tuned 2026-11-24 in 60 s\nconv1 = conv2d_direct vectors=1 rows=1 tile=4 prefetch=0\n' > "$scratch/tuned.plan"
+tuned=(zoo:squeezenet1_1 --layer-plan "$scratch/tuned.plan")
+expect 0 "records: $made; compiled for 1 thread" compile "${tuned[@]}" --threads 1 -o "$scratch/one.kilter"
+expect 0 "records: $made; made for 1 thread, used on 2; $loss" run "${tuned[@]}" --threads 2
+expect 0 "records: $made; compiled for 1 thread, run on 2; $loss" run "$scratch/one.kilter" --threads 2
+expect 0 "A: $made   B: $made; compiled for 1 thread, run on 2; $loss" compare "$scratch/one.kilter" --seconds 0.3 --threads-a 1 --threads-b 2
+for what in "$scratch/one.kilter" "${tuned[*]}"; do
+  read -ra words <<< "$what"
+  "$kilter" run "${words[@]}" --threads 1 2>&1 | grep -xqF "records: $made" || { echo "FAILED: run $what on as many threads: more or less than '$made'"; failures=$((failures + 1)); }
+done
 expect 0 "median_ms" bench zoo:squeezenet1_1 --seconds 0.2 --json -
 expect 0 "7 measurements of 3 runs, caches flushed before each" bench zoo:squeezenet1_1 --number 3 --repeat 7 --min-repeat-ms 0 --flush
 expect 0 "conv2d_winograd" profile zoo:squeezenet1_1 --seconds 0.2 --wide

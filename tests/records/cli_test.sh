@@ -81,6 +81,7 @@ row() { # SCHEDULE THREADS REST
   row 1024 2 '"status": "wrong", "error": "differs"'
   row 2048 1 '"samples_ms": [2], "versus": {"ratio": 0.9, "low": 0.8, "high": 1.01}'
   row 4096 1 '"samples_ms": [3], "versus": {"ratio": 0.9, "low": 0.8, "high": 0.99}'
+  row 8192 1 '"samples_ms": [9]'
 } > "$scratch/bars.jsonl"
 for filter in "--status ok" "--threads 1"; do
   # shellcheck disable=SC2086
@@ -88,6 +89,7 @@ for filter in "--status ok" "--threads 1"; do
 done
 for_relu=(best --records "$scratch/bars.jsonl" --for "relu(f32[4,16])" --target znver4)
 expect 0 "(an estimate); not faster than the default: not used" "${for_relu[@]}" --threads 2
+expect 0 "; not measured beside the default: not used" "${for_relu[@]}" --threads 1
 "$kilter" records "${for_relu[@]}" --threads 1 --status ok > "$scratch/for_relu"
 [ "$(grep -c "not faster than the default: not used" "$scratch/for_relu")" = 1 ] && ! grep -q "item=1024" "$scratch/for_relu" ||
   { echo "FAILED: best --for: $(cat "$scratch/for_relu")"; failures=$((failures + 1)); }

@@ -211,6 +211,12 @@ TEST(SqliteStore, EveryTenthRowDamaged) {
   EXPECT_THAT(reading.damaged[1], HasSubstr("row 20: skipped: record: its id is"));
   EXPECT_THAT(reading.damaged[2], HasSubstr("row 30: skipped"));
   EXPECT_THAT(reading.damaged[3], HasSubstr("row 40: skipped: status 'fine': unknown"));
+  // What was damaged can be added again, and stands in place of what was there.
+  const auto store = Store::open(file, Store::Mode::write);
+  EXPECT_EQ(store->append(numbered(1, 100)), 10);
+  EXPECT_EQ(store->append(numbered(1, 100)), 0);
+  EXPECT_THAT(store->read().damaged, IsEmpty());
+  EXPECT_EQ(nodes_of(store->read().records), nodes_of(numbered(1, 100)));
 }
 
 /// What version 1 of the schema was; ids are those of today.

@@ -12,6 +12,8 @@
 #include <sstream>
 
 #include "../base/scratch_folder.h"
+#include "base/hash.h"
+#include "codegen/llvm/backend.h"
 #include "kept.h"
 #include "sparse_weights.h"
 
@@ -64,6 +66,28 @@ TEST_P(Replay, DefaultsAreWhatTheyWere) {
 
 INSTANTIATE_TEST_SUITE_P(SpeedSet, Replay, testing::ValuesIn(networks()),
                          [](const auto& network) { return network.param; });
+
+/// Of all kept files, names left out.
+uint64_t kept_hash() {
+  uint64_t hash = kHashSeed;
+  for (const std::string& network : networks()) {
+    for (const std::string_view target : kTargets)
+      hash = hash_text(read(std::filesystem::path(KILTER_REPLAY_FOLDER) / fmt::format("{}.{}.txt", network, target)),
+                       hash);
+  }
+  return hash;
+}
+
+// Records and accepted plans know by the version of the code generator what they were measured with.
+TEST(Kept, OtherKernelsHaveAnotherRevision) {
+  int revision = 0;
+  std::string hash;
+  std::istringstream(read(std::filesystem::path(KILTER_REPLAY_FOLDER) / "revision.txt")) >> revision >> hash;
+  const std::string now = fmt::format("{:016x}", kept_hash());
+  EXPECT_EQ(hash, now) << "The kept kernels changed. Raise kKernels in src/codegen/llvm/compile.cpp to " << revision + 1
+                       << " and write '" << revision + 1 << " " << now << "' into tests/replay/revision.txt.";
+  EXPECT_TRUE(codegen_version().ends_with(fmt::format(", kernels {}", revision))) << codegen_version();
+}
 
 TEST(Kept, DifferencesAreToldByLayerAndField) {
   const std::string before =

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <thread>
 
+#include "../base/scratch_folder.h"
 #include "base/error.h"
 #include "hand_made.h"
 
@@ -143,6 +144,19 @@ TEST(Life, ProgramsThatAreNoWorkersAreRefused) {
   EXPECT_EQ(message("/no/such/program"), "cannot start the worker /no/such/program: No such file or directory");
   EXPECT_EQ(message("/bin/false"), "the worker /bin/false does not start: the worker ended with code 1");
   EXPECT_THAT(message(built_kilter()), HasSubstr("does not start: the worker ended with code "));
+}
+
+TEST(Life, AWorkerThatOthersKillWhileItStartsIsStartedAgain) {
+  const ScratchFolder folder;
+  const std::filesystem::path killed = folder.path() / "killed", program = folder.path() / "worker";
+  std::ofstream(program) << "#!/bin/sh\nmkdir '" << killed.string() << "' 2> /dev/null && kill -9 $$\nexec '"
+                         << built_worker().string() << "' \"$@\"\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  RunnerOptions options = hand_made_options();
+  options.worker = program;
+  Runner runner(options);
+  EXPECT_NE(load(runner, {}), 0);
+  EXPECT_TRUE(std::filesystem::exists(killed));
 }
 
 TEST(Life, WorkersAreFoundBesideTheProgram) {

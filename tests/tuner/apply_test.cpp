@@ -208,7 +208,7 @@ TEST_F(ApplyWithoutWinograd, ForbiddenSchedulesDoNotHideOthers) {
 }
 
 TEST_F(Apply, ARatioOverTheDefaultOfBeforeIsNoneOverTodays) {
-  const std::string before = other_tile(step_.schedule, 3), faster = other_tile(step_.schedule, 4);
+  const std::string before = other_tile(step_.schedule, 3), faster = other_tile(step_.schedule, 5);
   Record r = record(faster, 0.9);
   r.versus->schedule = before;
   EXPECT_TRUE(apply({r}).schedules.empty());
@@ -220,6 +220,19 @@ TEST_F(Apply, ARatioOverTheDefaultOfBeforeIsNoneOverTodays) {
               HasSubstr(": 0.945 (0.931 to 0.959) of the default's time there"));
   now.versus->ratio = {0.8, 0.79, 0.81};
   EXPECT_TRUE(apply({r, now}).schedules.empty()) << "today's default is faster than it";
+}
+
+TEST_F(Apply, ARecordWithoutARatioIsNotUsedAndSaid) {
+  Record bare = record(other(), 0.5);
+  bare.versus.reset();
+  EXPECT_FALSE(bare.may_be_faster());
+  const Recorded got = apply({bare});
+  EXPECT_TRUE(got.schedules.empty());
+  EXPECT_THAT(got.summary, HasSubstr(" measured against another default only): analytic defaults"));
+  // It hides no farther record of its schedule that has one.
+  Record two = record(other(), 0.9);
+  two.conditions.threads = 2;
+  EXPECT_THAT(apply({bare, two}).words.at(step_.name), HasSubstr("tuned at 2 threads, used at 1"));
 }
 
 TEST_F(Apply, WhereTheDefaultWonOftenFartherRecordsAreNotAsked) {

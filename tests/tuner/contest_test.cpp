@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "measure/clock.h"
 #include "network.h"
 
 namespace kilter::tune {
@@ -43,6 +44,13 @@ TEST(Contest, RunsUntilItIsSharpAndNoLonger) {
   const Contest narrow = hold_contest(bench, {{}, {}}, 0.5, 0);
   release(bench, narrow);
   EXPECT_GT(narrow.rounds, 0);
+  const double start = now_ms();
+  RaceEnd end(start + 60e3, [] { return true; });
+  const Contest interrupted = hold_contest(bench, {{}, {}}, 60, 0, &end);
+  release(bench, interrupted);
+  EXPECT_TRUE(end.interrupted());
+  EXPECT_GT(interrupted.rounds, 0);
+  EXPECT_LT(now_ms() - start, 20e3);
 }
 
 }  // namespace

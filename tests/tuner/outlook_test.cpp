@@ -7,6 +7,8 @@
 
 #include <cmath>
 
+#include "base/files.h"
+#include "base/text.h"
 #include "tune/records/maintain.h"
 
 namespace kilter::tune {
@@ -46,8 +48,10 @@ OutlookLayer layer(const std::string& problem, double ms, ScheduleSource from = 
           from, ms};
 }
 
-/// Trials that `minutes` at the assumed rate bring to a task with all of the time, but those that race.
-int64_t trials_in(double minutes, double share = 1) { return std::llround(minutes * 60 * 30 * 2 / 3 * share); }
+/// Trials that `minutes` at the assumed rate bring to a task with this share of the time.
+double trials_in(double minutes, double share = 1) { return minutes * 60 * 30 * share; }
+/// Trials in which so many schedules were tried, and the others raced.
+double trials_of(double tried) { return tried / kTriedPerTrial; }
 
 TEST(Outlook, WithoutRecordsThePriorOfTheDefaultSchedulesSpeaks) {
   const std::vector<OutlookLayer> layers{layer(kConv, 1), layer("softmax(f32[1,1000])", 1)};
@@ -113,9 +117,9 @@ TEST(Outlook, EveryLayerIsInOnePart) {
   // All but the pool and the softmax: what of kind `kLike` is left is as much as the tuned one gained, and has left.
   EXPECT_EQ(o.further.layers, 4);
   EXPECT_EQ(o.prior.layers, 0);
-  const auto gain = [](double ms, double left) { return ms * (left - expected_left(8 + trials_in(5, ms / 10))); };
-  EXPECT_NEAR(o.further.gain_ms,
-              gain(3, 0.0252) + gain(4, 0.0252) + 3 * (0.2 + 0.0252 - expected_left(trials_in(5, 0.3))), 1e-9);
+  const double left = expected_left(trials_of(8));
+  const auto gain = [&](double ms) { return ms * (left - expected_left(trials_of(8) + trials_in(5, ms / 10))); };
+  EXPECT_NEAR(o.further.gain_ms, gain(3) + gain(4) + 3 * (0.2 + left - expected_left(trials_in(5, 0.3))), 1e-9);
   EXPECT_EQ(lines[6],
             "   4 layers  10.0 % of the time  have schedules left to try: another 5 minutes of tuning are expected to "
             "save about 0.9 % of the run");
@@ -135,7 +139,8 @@ TEST(Outlook, MoreMinutesBringMore) {
     what.minutes = minutes;
     const Outlook o = outlook(layers, 1, records, what);
     EXPECT_GT(o.further.gain_ms, before);
-    EXPECT_NEAR(o.further.gain_ms, expected_left(8) - expected_left(8 + trials_in(minutes)), 1e-9);
+    const double done = trials_of(8);
+    EXPECT_NEAR(o.further.gain_ms, expected_left(done) - expected_left(done + trials_in(minutes)), 1e-9);
     before = o.further.gain_ms;
   }
   what.minutes = 1;
@@ -226,11 +231,24 @@ TEST(Outlook, WhereTheDefaultPlanWasAcceptedNothingIsAvailable) {
 
 TEST(Outlook, TheMoreWasTriedTheLessIsLeft) {
   EXPECT_DOUBLE_EQ(expected_left(0), kDefaultLeft);
-  EXPECT_DOUBLE_EQ(expected_left(kEnoughTried), 0.0252);
-  EXPECT_DOUBLE_EQ(expected_left(32), 0.0093);
-  EXPECT_DOUBLE_EQ(expected_left(256), 0.0011);
-  EXPECT_DOUBLE_EQ(expected_left(1024), 0.0011 / 4);
-  for (int64_t tried = 0; tried < 3000; ++tried) EXPECT_GT(expected_left(tried), expected_left(tried + 1)) << tried;
+  EXPECT_DOUBLE_EQ(expected_left(8), 0.0390);
+  EXPECT_DOUBLE_EQ(expected_left(32), 0.0290);
+  EXPECT_DOUBLE_EQ(expected_left(256), 0.0101);
+  EXPECT_DOUBLE_EQ(expected_left(1024), 0.0101 / 4);
+  for (int trials = 0; trials < 3000; ++trials) EXPECT_GT(expected_left(trials), expected_left(trials + 1)) << trials;
+}
+
+TEST(Outlook, WhatIsLeftIsTheRegretOfThePageOnSearchers) {
+  const std::string page = read_file(std::string(KILTER_SOURCE_FOLDER) + "/doc/search.md");
+  const size_t noise = page.find("**With the noise of tuning.**"), row = page.find("\n| `model` |", noise);
+  ASSERT_NE(noise, std::string::npos);
+  ASSERT_NE(row, std::string::npos);
+  const std::vector<std::string_view> cells = split(std::string_view(page).substr(row), '|');
+  ASSERT_GT(cells.size(), 8U);
+  for (int i = 0; i < 6; ++i) {
+    const double percent = try_parse_float(trim(cells[static_cast<size_t>(i) + 2])).value_or(-1);
+    EXPECT_NEAR(100 * expected_left(8 << i), percent, 1e-9) << (8 << i) << " trials";
+  }
 }
 
 // What prune keeps by default is enough for a tuned task to count as tuned.
@@ -255,9 +273,10 @@ TEST(Outlook, AfterTuningWithItsRecordsInUseMoreTrialsAreWhatIsLeft) {
   EXPECT_EQ(o.chosen.layers, 1);
   EXPECT_EQ(o.available.layers + o.settled.layers + o.expected.layers + o.unknown.layers, 0);
   EXPECT_EQ(o.further.layers, 1);
-  EXPECT_NEAR(o.further.gain_ms, expected_left(40) - expected_left(40 + trials_in(5)), 1e-9);
+  const double done = trials_of(40);
+  EXPECT_NEAR(o.further.gain_ms, expected_left(done) - expected_left(done + trials_in(5)), 1e-9);
   EXPECT_THAT(text(o, "a.db"),
-              testing::Contains(HasSubstr("another 5 minutes of tuning are expected to save about 0.4 % of the run")));
+              testing::Contains(HasSubstr("another 5 minutes of tuning are expected to save about 1.1 % of the run")));
 }
 
 TEST(Outlook, AFewTrialsAreNoTuning) {

@@ -83,17 +83,28 @@ TEST_F(OneTask, WinnersComeInTheOrderOfTheirUpperEnds) {
 
 TEST(Judge, WhatIsFoundHasToBeatBothPlans) {
   const Ratio faster{0.95, 0.94, 0.96}, slower{1.05, 1.04, 1.06}, unsure{0.99, 0.97, 1.01};
-  EXPECT_EQ(judge(faster, {}, {}), Verdict::found);
-  EXPECT_EQ(judge(unsure, {}, {}), Verdict::fallback);
-  EXPECT_EQ(judge({}, {}, {}), Verdict::fallback);
-  EXPECT_EQ(judge({}, {}, faster), Verdict::previous);
-  EXPECT_EQ(judge({}, {}, unsure), Verdict::fallback)
-      << "the previous plan is no longer surely faster than the default";
-  EXPECT_EQ(judge(faster, faster, faster), Verdict::found);
-  EXPECT_EQ(judge(faster, unsure, faster), Verdict::previous) << "perhaps slower than what is in use";
-  EXPECT_EQ(judge(faster, slower, faster), Verdict::previous);
-  EXPECT_EQ(judge(faster, unsure, slower), Verdict::found) << "the previous plan is no longer worth keeping";
-  EXPECT_EQ(judge(slower, slower, unsure), Verdict::fallback);
+  for (const bool in_use : {false, true}) {
+    EXPECT_EQ(judge(faster, {}, {}, in_use), Verdict::found);
+    EXPECT_EQ(judge(unsure, {}, {}, in_use), Verdict::fallback);
+    EXPECT_EQ(judge({}, {}, {}, in_use), Verdict::fallback);
+    EXPECT_EQ(judge({}, {}, faster, in_use), Verdict::previous);
+    EXPECT_EQ(judge({}, {}, slower, in_use), Verdict::fallback);
+    EXPECT_EQ(judge(faster, faster, faster, in_use), Verdict::found);
+    EXPECT_EQ(judge(faster, unsure, faster, in_use), Verdict::previous) << "perhaps slower than the previous one";
+    EXPECT_EQ(judge(faster, slower, faster, in_use), Verdict::previous);
+    EXPECT_EQ(judge(faster, unsure, slower, in_use), Verdict::found) << "the previous plan is not worth keeping";
+    EXPECT_EQ(judge(faster, faster, unsure, in_use), Verdict::found);
+  }
+}
+
+TEST(Judge, APlanInUseStaysUnlessItIsSurelySlower) {
+  const Ratio faster{0.95, 0.94, 0.96}, slower{1.05, 1.04, 1.06}, unsure{0.99, 0.97, 1.01};
+  EXPECT_EQ(judge({}, {}, unsure, true), Verdict::previous) << "a short race says too little to throw it away";
+  EXPECT_EQ(judge(slower, slower, unsure, true), Verdict::previous);
+  EXPECT_EQ(judge(faster, unsure, unsure, true), Verdict::previous);
+  EXPECT_EQ(judge({}, {}, unsure, false), Verdict::fallback) << "what records give was never raced as a whole";
+  EXPECT_EQ(judge(slower, slower, unsure, false), Verdict::fallback);
+  EXPECT_EQ(judge(faster, unsure, unsure, false), Verdict::found);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Whole tuning runs of a small network.
 #include "tune/tuner/tuner.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -196,6 +197,7 @@ TEST(Tuner, APlanOfBeforeThatIsSlowerThanTheDefaultGoes) {
   EXPECT_TRUE(result.same_plan);
   EXPECT_FALSE(result.kept);
   EXPECT_TRUE(result.choices.empty());
+  EXPECT_THAT(result.given_up, testing::MatchesRegex("it took [1-9].* of the default's time in this race"));
 }
 
 TEST(Tuner, APlanOfBeforeThatNoLongerFitsIsPassedOver) {
@@ -209,6 +211,39 @@ TEST(Tuner, APlanOfBeforeThatNoLongerFitsIsPassedOver) {
   EXPECT_FALSE(result.kept);
   EXPECT_TRUE(result.same_plan);
   EXPECT_TRUE(result.choices.empty());
+  EXPECT_EQ(result.given_up, "it does not compile under these options any more, or what it is made of failed since");
+}
+
+TEST(Tuner, ARunOfSomeKindsKeepsWhatOthersHave) {
+  std::vector<Record> kept;
+  TuneOptions options = short_run(kept);
+  options.ops = {"conv2d"};
+  options.previous["pool5"].threads = 1;  // no convolution
+  const Graph graph = small_network();
+  const TuneResult result = tune(graph, inputs_of(graph), slow_default(), options);
+  ASSERT_FALSE(result.kept);
+  EXPECT_GT(result.choices.size(), 1U);
+  ASSERT_TRUE(result.choices.contains("pool5"));
+  EXPECT_EQ(result.choices.at("pool5"), options.previous.at("pool5"));
+}
+
+TEST(Tuner, WhatTheRacesSayIsThereBeforeTheGraphTunerBegins) {
+  std::vector<Record> kept;
+  TuneOptions options = short_run(kept);
+  options.interrupted = [] { return true; };  // nothing is found
+  options.previous["conv1"].threads = 1;
+  std::vector<std::string> order;
+  options.event = [&](const TuneEvent& event) {
+    if (const auto* phase = std::get_if<PhaseEvent>(&event.what)) order.push_back(phase->phase);
+  };
+  options.raced = [&](const TuneResult& raced) {
+    order.emplace_back("raced");
+    EXPECT_EQ(raced.choices, options.previous);
+    EXPECT_TRUE(raced.kept);
+  };
+  const Graph graph = small_network();
+  tune(graph, inputs_of(graph), slow_default(), options);
+  EXPECT_EQ(order, (std::vector<std::string>{"preparing", "searching", "racing", "raced"}));
 }
 
 TEST(Tuner, WhatIsFoundAndNotTakenIsTold) {

@@ -65,7 +65,6 @@ class UseTuned : public testing::Test {
     source.choose = choose;
     source.records = std::make_shared<const Matcher>(records_);
     source.plans = std::make_shared<const KeptPlans>(plans_);
-    source.barred = barred_;
     source.notice = [this](const std::string& line) { notices_.push_back(line); };
     use_tuned(options, source);
     return compile_graph(small_network(), options).plan;
@@ -81,7 +80,6 @@ class UseTuned : public testing::Test {
   std::vector<Record> records_;
   KeptPlans plans_;
   std::vector<Forbidden> forbidden_;
-  std::vector<Record> barred_;
   std::vector<std::string> notices_;
 };
 
@@ -210,16 +208,30 @@ TEST_F(UseTuned, LayersThatAreForcedOrForbiddenLeaveTheRestOfThePlan) {
 TEST_F(UseTuned, AnAcceptedPlanDoesNotRunWhatABarredRecordGaveIt) {
   keep({{first_.name, parse_schedule(other(first_))}, {second_.name, parse_schedule(other(second_))}});
   record();
-  barred_ = records_;
-  Record at_two = records_[0];
+  const Record barred = records_[0];
+  Record at_two = barred;
   at_two.conditions.threads = 2;
   records_.push_back(at_two);
-  bar(records_, barred_[0], "--forbid record:ID");
+  bar(records_, barred, "--forbid record:ID");
   EXPECT_EQ(step(plan(Choose::history_best), first_).schedule, first_.schedule) << "nor does a sibling give it";
   const Plan without = plan();
   EXPECT_EQ(step(without, first_).schedule, first_.schedule);
   EXPECT_EQ(step(without, second_).schedule, other(second_));
   EXPECT_THAT(without.records, HasSubstr(", 1 more forbidden"));
+}
+
+TEST_F(UseTuned, AnAcceptedPlanDoesNotRunWhatWasWrongSince) {
+  keep({{first_.name, parse_schedule(other(first_))}, {second_.name, parse_schedule(other(second_))}});
+  record();
+  records_[0].status = Status::wrong;
+  records_[0].conditions.threads = 2;  // what is wrong there is wrong here
+  const Plan without = plan();
+  EXPECT_EQ(step(without, first_).schedule, first_.schedule);
+  EXPECT_EQ(step(without, second_).schedule, other(second_));
+  EXPECT_THAT(notices_,
+              testing::Contains("some.db: 1 layers of the plan accepted 2026-01-02 run their defaults, as records bar "
+                                "their schedules (forbidden, wrong or crashed): " +
+                                first_.name));
 }
 
 TEST_F(UseTuned, APlanThatWasTunedUnderTheSameForbiddanceIsTakenAsItIs) {

@@ -38,7 +38,8 @@ std::vector<std::string> features_used(const Target& target);
 
 /// LLVM's name of an architecture on Linux.
 const char* llvm_triple(Arch arch);
-/// "LLVM 22.1.8"
+/// "LLVM 22.1.8, kernels 1": of one text a schedule is one machine code, and defaults are the same. A test
+/// (tests/replay) says when the number has to rise.
 std::string codegen_version();
 /// The machine code of one lowered function as assembly; for --dump-ir.
 std::string print_assembly(const LoopFunc& func, const Target& target);

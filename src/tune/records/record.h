@@ -55,8 +55,8 @@ struct Record {
   std::string id() const;
   /// Whether another system measured it.
   bool imported() const { return source != "kilter"; }
-  /// False where its pairs with the default show no sure gain: then nothing uses it.
-  bool may_be_faster() const { return !versus || versus->ratio.high < 1; }
+  /// False where its pairs with the default show no sure gain, or it has none: then nothing uses it.
+  bool may_be_faster() const { return versus && versus->ratio.high < 1; }
   /// Whether `schedule` is one of Kilter's (a name and knobs) and not a foreign description.
   bool mapped() const;
 };

@@ -90,7 +90,7 @@ class Row {
 };
 
 constexpr const char* kInsert =
-    "INSERT OR IGNORE INTO records(id, problem, layouts, schedule, status, error, network, node, source, foreign_line, "
+    "INSERT OR {} INTO records(id, problem, layouts, schedule, status, error, network, node, source, foreign_line, "
     "samples, conditions, versus, ms, device, target, threads) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
     "?)";
 
@@ -163,12 +163,9 @@ class SqliteStore : public Store {
     Transaction transaction(db_);
     int64_t added = 0;
     {
-      Statement insert(db_, kInsert);
+      Statement insert(db_, fmt::format(kInsert, "IGNORE")), replace(db_, fmt::format(kInsert, "REPLACE"));
       for (const Record& r : records) {
-        Row(r).bind(insert);
-        insert.step();
-        added += sqlite3_changes(db_.handle());
-        insert.reset();
+        if (put(r, insert) || (holds_damaged(r.id()) && put(r, replace))) ++added;
       }
     }
     transaction.commit();
@@ -218,6 +215,27 @@ class SqliteStore : public Store {
   }
 
  private:
+  /// Whether the statement changed anything.
+  bool put(const Record& record, Statement& statement) {
+    Row(record).bind(statement);
+    statement.step();
+    statement.reset();
+    return sqlite3_changes(db_.handle()) > 0;
+  }
+
+  /// Whether the row of this id can be read and its content does not give the id.
+  bool holds_damaged(const std::string& id) {
+    Statement row(db_, fmt::format("SELECT {} WHERE id = ?", select_));
+    row.bind(1, id);
+    if (row.try_step() != SQLITE_ROW) return false;
+    try {
+      record_of(row, ids_);
+      return false;
+    } catch (const Error&) {
+      return true;
+    }
+  }
+
   /// Makes or migrates the schema.
   void prepare() {
     check_version();

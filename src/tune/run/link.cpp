@@ -19,6 +19,7 @@ namespace {
 constexpr double kPatienceMs = 60'000;  ///< for what runs no step
 constexpr double kForEver = 1e15;
 constexpr double kAsleep = 30;  ///< times the limit, for a worker that takes no processor time
+constexpr int kStarts = 3;      ///< of a worker that others kill before it answers
 
 std::string signal_text(int signal) {
   const char* words = sigdescr_np(signal);
@@ -51,6 +52,23 @@ Link::Link(const RunnerOptions& options, const ConstantStore& store)
 
 void Link::start(bool reference) {
   if (child_ && (reference_ || !reference)) return;
+  Reply reply;
+  for (int n = 0; n < kStarts; ++n) {
+    reply = start_once(reference);
+    if (reply.kind == ReplyKind::answer) return;
+    child_.reset();
+    if (!reply.outside) break;
+  }
+  fail(ErrorKind::io, "the worker {} does not start: {}{}{}", program().string(), reply.what,
+       reply.detail.empty() ? "" : ": ", reply.detail);
+}
+
+std::filesystem::path Link::program() const {
+  const std::filesystem::path& given = reference_ ? options_.reference_worker : options_.worker;
+  return !given.empty() ? given : find_worker(reference_ ? "kilter" : "kilter-worker");
+}
+
+Reply Link::start_once(bool reference) {
   child_.reset();
   reference_ |= reference;
   if (lost_) ++restarts_;
@@ -58,21 +76,15 @@ void Link::start(bool reference) {
   ++serial_;
   Board* board = new (log_.data()) Board{};
   board->step = board->variant = -1;
-  const std::filesystem::path& given = reference_ ? options_.reference_worker : options_.worker;
-  const std::filesystem::path program = !given.empty() ? given : find_worker(reference_ ? "kilter" : "kilter-worker");
   const std::vector<std::string> words = reference_ ? std::vector<std::string>{"worker"} : std::vector<std::string>{};
-  child_ = std::make_unique<Child>(program, words, store_.memory(), log_);
+  child_ = std::make_unique<Child>(program(), words, store_.memory(), log_);
   Pack pack;
   pack.put(Request::start)
       .put(kProtocol)
       .put(ns_per_tick())
       .put(options_.cpus)
       .put(static_cast<int32_t>(options_.threads));
-  const Reply reply = ask(pack.put(options_.memory_bytes).put(inputs).bytes());
-  if (reply.kind == ReplyKind::answer) return;
-  child_.reset();
-  fail(ErrorKind::io, "the worker {} does not start: {}{}{}", program.string(), reply.what,
-       reply.detail.empty() ? "" : ": ", reply.detail);
+  return ask(pack.put(options_.memory_bytes).put(inputs).bytes());
 }
 
 Reply Link::ask(const std::string& request) {

@@ -1,6 +1,7 @@
 // The tuner's line to its worker: starts it, asks, waits, tells what became of it, starts it again.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -60,6 +61,9 @@ class Link {
   double trusted_ms = 0;          ///< one run of the trusted variant; 0: not known, nothing is ever late
 
  private:
+  std::filesystem::path program() const;
+  /// Starts a worker; what it answers.
+  Reply start_once(bool reference);
   Reply wait();
   /// The time in which something has to happen, in milliseconds.
   double limit_ms(Phase phase) const;

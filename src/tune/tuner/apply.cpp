@@ -124,12 +124,12 @@ class Applier {
       if (out.lost >= kEnoughTried) return false;  // the default won, whatever farther ones say
       std::optional<Schedule> schedule = try_parse_schedule(m.record.schedule);
       if (!schedule || !may_run(find_template(schedule->name), task, *schedule, compile_)) return false;
-      // A record says how much faster than the default it was; one that was not, is not used.
-      if (m.record.versus && !m.ratio) {
+      // A record says how much faster than the default it was; one that does not, or was not, is not used.
+      if (!m.ratio) {
         out.other_default = out.other_default || m.distance < Distance::threads;
         return false;
       }
-      if (m.ratio && m.ratio->high >= 1) {
+      if (m.ratio->high >= 1) {
         ++out.lost;
         out.tuned = out.tuned || m.distance < Distance::threads;
         return false;

@@ -22,7 +22,7 @@ void add_laps(Contest& c, const Laps& laps) {
   }
 }
 
-void run_contest(NetworkBench& bench, Contest& c, double seconds, double half_width) {
+void run_contest(NetworkBench& bench, Contest& c, double seconds, double half_width, RaceEnd* until) {
   constexpr int64_t kLeastRounds = 12;
   c.series.resize(c.ids.size());
   const double end = now_ms() + seconds * 1e3;
@@ -35,6 +35,7 @@ void run_contest(NetworkBench& bench, Contest& c, double seconds, double half_wi
     c.faults = laps.faults;
     add_laps(c, laps);
     if ((c.rounds >= kLeastRounds && is_sharp(c, half_width)) || now_ms() > end) break;
+    if (until != nullptr && until->left_seconds() <= 0) break;
   }
 }
 
@@ -57,7 +58,22 @@ double layer_sum(const Series& s, const std::vector<std::string>& nodes, size_t 
 
 }  // namespace
 
-Contest hold_contest(NetworkBench& bench, const std::vector<Choices>& plans, double seconds, double half_width) {
+double RaceEnd::left_seconds() {
+  const double now = now_ms();
+  if (!seen_ && interrupted_ && interrupted_()) {
+    seen_ = true;
+    end_ms_ = std::min(end_ms_, now + kInterruptedRace * 1e3);
+  }
+  return (end_ms_ - now) / 1e3;
+}
+
+std::optional<size_t> entrant_of(const Contest& c, const Fault& fault) {
+  if (c.ids.empty()) return std::nullopt;
+  return static_cast<size_t>(std::ranges::find(c.ids, fault.variant) - c.ids.begin());
+}
+
+Contest hold_contest(NetworkBench& bench, const std::vector<Choices>& plans, double seconds, double half_width,
+                     RaceEnd* end) {
   Contest c;
   c.variants.push_back(std::shared_ptr<const Variant>(&bench.fallback(), [](const Variant*) {}));
   c.ids = {bench.fallback_id()};
@@ -65,7 +81,7 @@ Contest hold_contest(NetworkBench& bench, const std::vector<Choices>& plans, dou
     for (const Choices& one : plans) {
       if (!enter(bench, c, one)) return c;
     }
-    run_contest(bench, c, seconds, half_width);
+    run_contest(bench, c, seconds, half_width, end);
   } catch (...) {
     release(bench, c);
     throw;

@@ -1,8 +1,10 @@
 // Whole plans of one network that run in turns.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,9 +27,29 @@ struct Contest {
   int64_t rounds = 0;
 };
 
-/// Until `seconds` are over or the contest is sharp. Throws what NetworkBench::build() throws; nothing stays loaded
-/// then.
-Contest hold_contest(NetworkBench& bench, const std::vector<Choices>& plans, double seconds, double half_width);
+/// Seconds that races may still take once a run is interrupted.
+constexpr double kInterruptedRace = 3;
+
+/// Moment of now_ms() at which a race ends: it comes nearer when the run is interrupted.
+class RaceEnd {
+ public:
+  RaceEnd(double end_ms, std::function<bool()> interrupted) : end_ms_(end_ms), interrupted_(std::move(interrupted)) {}
+  double left_seconds();
+  bool interrupted() const { return seen_; }
+
+ private:
+  double end_ms_;
+  std::function<bool()> interrupted_;
+  bool seen_ = false;
+};
+
+/// Until `seconds` are over, `end` is there or the contest is sharp. Throws what NetworkBench::build() throws; nothing
+/// stays loaded then.
+Contest hold_contest(NetworkBench& bench, const std::vector<Choices>& plans, double seconds, double half_width,
+                     RaceEnd* end = nullptr);
+/// The plan that a fault is of, counted as the contest's series are (0: the default plan): the one that did not load
+/// where it is none of those that did. Nothing where no plan was begun.
+std::optional<size_t> entrant_of(const Contest& contest, const Fault& fault);
 /// What was loaded for it.
 void release(NetworkBench& bench, const Contest& contest);
 

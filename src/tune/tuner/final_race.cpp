@@ -18,18 +18,22 @@ constexpr double kLeastRounds = 12;  ///< of the first race, or it tells nothing
 class Racer {
  public:
   Racer(NetworkBench& bench, SearchRun& search, Choices previous, const RaceLimits& limits)
-      : bench_(bench), search_(search), previous_(std::move(previous)), limits_(limits) {
+      : bench_(bench),
+        search_(search),
+        previous_(std::move(previous)),
+        limits_(limits),
+        end_(now_ms() + limits.seconds * 1e3, limits.interrupted) {
+    if (limits.keep_others) others_ = others();
     for (size_t t = 0; t < search.tasks().size(); ++t) pick(t);
     keep_to_budget();
     first_ = picked_;
   }
 
   FinalRace run() {
-    const double end = now_ms() + limits_.seconds * 1e3;
     choose_ranks(limits_.seconds * kFirstRace);
     for (int attempt = 0; attempt <= limits_.attempts && !picked_.empty(); ++attempt) {
-      const int left = limits_.attempts - attempt;  // in the last one the plan stays as it is
-      const double seconds = (end - now_ms()) / 1e3;
+      const double seconds = end_.left_seconds();
+      const int left = seconds > 0 ? limits_.attempts - attempt : 0;  // in the last one the plan stays as it is
       Contest contest = hold(std::max(1.0, left > 0 ? seconds / 2 : seconds));
       RaceEvent told{attempt + 1, static_cast<int64_t>(picked_.size()), 0, {}, {}, {}, 0};
       if (!contest.faults.empty()) {
@@ -49,10 +53,12 @@ class Racer {
       if (given_way == 0) break;
       out_ = {};
     }
-    FinalRace taken = accepted(std::max(1.0, (end - now_ms()) / 1e3));
+    FinalRace taken = accepted(std::max(1.0, end_.left_seconds()));
     if (taken.choices != found_choices_) taken.rejected = found_;
     taken.fidelity = fidelity_, taken.flips = flips(taken);
     taken.samples = std::move(samples_);
+    if (taken.choices.empty()) taken.unheld = unheld_;
+    if (!taken.kept) taken.given_up = given_up_;
     return taken;
   }
 
@@ -82,14 +88,23 @@ class Racer {
     }
   }
 
-  static Choices choices_of(const SearchRun& search, const std::map<size_t, Schedule>& picked) {
-    Choices all;
-    for (const auto& [t, schedule] : picked) {
-      for (const std::string& node : search.tasks()[t].task().nodes) all[node] = schedule;
+  /// What the previous plan says of layers that no task of this run has.
+  Choices others() const {
+    Choices all = previous_;
+    for (const TaskState& task : search_.tasks()) {
+      for (const std::string& node : task.task().nodes) all.erase(node);
     }
     return all;
   }
-  Choices choices() const { return choices_of(search_, picked_); }
+
+  Choices choices_of(const std::map<size_t, Schedule>& picked) const {
+    Choices all = others_;
+    for (const auto& [t, schedule] : picked) {
+      for (const std::string& node : search_.tasks()[t].task().nodes) all[node] = schedule;
+    }
+    return all;
+  }
+  Choices choices() const { return choices_of(picked_); }
 
   /// The race of the best few schedules of each task in the network; those of all tasks of one rank are a plan.
   void choose_ranks(double seconds) {
@@ -103,7 +118,7 @@ class Racer {
     const double round_ms = 2 * static_cast<double>(kRanks + 1) * std::max(search_.default_ms(), 4.0);
     if (!several || seconds * 1e3 < kLeastRounds * round_ms) return;
     std::vector<Choices> plans;
-    for (const auto& rank : ranks) plans.push_back(choices_of(search_, rank));
+    for (const auto& rank : ranks) plans.push_back(choices_of(rank));
     const Contest contest = try_contest(plans, seconds, 0);  // all the time: it is about single layers
     if (contest.faults.empty()) {
       for (const auto& [t, schedule] : std::map<size_t, Schedule>(picked_)) choose_rank(contest, ranks, t);
@@ -117,8 +132,7 @@ class Racer {
   /// Schedules at fault in the race of several ranks. A plan that did not load is the one behind those that did.
   void skip_faulty(const Contest& c, const std::vector<std::map<size_t, Schedule>>& ranks) {
     for (const Fault& f : c.faults) {
-      const auto id = std::ranges::find(c.ids, f.variant);
-      const auto entrant = static_cast<size_t>(id - c.ids.begin());
+      const size_t entrant = entrant_of(c, f).value_or(0);
       if (entrant == 0 || entrant > ranks.size()) continue;
       for (const auto& [t, schedule] : ranks[entrant - 1]) {
         if (std::ranges::count(search_.tasks()[t].task().nodes, f.layer) == 0) continue;
@@ -150,7 +164,7 @@ class Racer {
   /// A plan that cannot be built is a fault of the contest.
   Contest try_contest(const std::vector<Choices>& plans, double seconds, double half_width) {
     try {
-      return hold_contest(bench_, plans, seconds, half_width);
+      return hold_contest(bench_, plans, seconds, half_width, &end_);
     } catch (const Error& e) {
       Contest failed;
       failed.faults.push_back({0, FaultKind::crash, -1, "", e.message()});
@@ -165,8 +179,15 @@ class Racer {
     return try_contest(all, seconds, limits_.half_width);
   }
 
+  /// What is at fault leaves the race. A fault that no layer is blamed for may be the machine's: once it is only told.
   void drop_faulty(const Contest& c) {
     release(bench_, c);
+    const auto of_previous = [&](const Fault& f) { return entrant_of(c, f) == 2 && !f.layer.empty(); };
+    if (const auto fault = std::ranges::find_if(c.faults, of_previous); fault != c.faults.end()) {
+      previous_.clear();
+      given_up_ = fault->layer + ": " + fault->words;
+      return;
+    }
     bool found = false;
     for (auto& [t, schedule] : std::map<size_t, Schedule>(picked_)) {
       const std::vector<std::string>& nodes = search_.tasks()[t].task().nodes;
@@ -178,11 +199,13 @@ class Racer {
         break;
       }
     }
-    if (!found) picked_.clear();
+    if (!found && !unheld_.empty()) picked_.clear();
+    unheld_ = found ? "" : c.faults.front().words;
     keep_to_budget();
   }
 
   void note(const Contest& c) {
+    unheld_.clear();
     out_.choices = choices();
     out_.same_plan = false;
     out_.rounds = c.rounds;
@@ -251,25 +274,46 @@ class Racer {
 
   FinalRace accepted(double seconds) {
     const bool raced = !out_.choices.empty();
-    if (!kept_ && !previous_.empty() && !(raced && previous_ == out_.choices)) kept_ = race_previous(seconds);
+    if (raced && previous_ == out_.choices)
+      kept_ = raced_again();
+    else if (!kept_ && !previous_.empty())
+      kept_ = race_previous(seconds);
     const auto ratio = [](const FinalRace& race) { return std::optional(race.ratio); };
-    switch (judge(raced ? ratio(out_) : std::nullopt, out_.previous, kept_ ? ratio(*kept_) : std::nullopt)) {
+    const auto previous = kept_ ? ratio(*kept_) : std::nullopt;
+    switch (judge(raced ? ratio(out_) : std::nullopt, out_.previous, previous, limits_.in_use)) {
       case Verdict::found:
         for (const auto& [t, schedule] : picked_) out_.accepted[t] = schedule.text();
         return std::move(out_);
       case Verdict::previous:
         return std::move(*kept_);
       case Verdict::fallback:
+        if (previous)
+          given_up_ = fmt::format("it took {:.4f} ({:.4f} to {:.4f}) of the default's time in this race",
+                                  previous->value, previous->low, previous->high);
         break;
     }
     return {};
   }
 
+  /// What was found is the previous plan.
+  FinalRace raced_again() const {
+    FinalRace kept = out_;
+    kept.kept = true;
+    for (const auto& [t, schedule] : picked_) kept.accepted[t] = schedule.text();
+    return kept;
+  }
+
   std::optional<FinalRace> race_previous(double seconds) {
-    const Contest c = try_contest({previous_}, seconds, limits_.half_width);
     std::optional<FinalRace> out;
-    if (c.faults.empty()) out = kept_plan(c, 1);
-    release(bench_, c);
+    for (int attempt = 0; attempt < 2 && !out; ++attempt) {
+      const Contest c = try_contest({previous_}, seconds, limits_.half_width);
+      if (c.faults.empty()) out = kept_plan(c, 1);
+      release(bench_, c);
+      const bool named = !out && !c.faults.front().layer.empty();
+      if (named) given_up_ = c.faults.front().layer + ": " + c.faults.front().words;
+      unheld_ = out || named ? "" : c.faults.front().words;
+      if (named) break;
+    }
     return out;
   }
 
@@ -296,14 +340,18 @@ class Racer {
 
   NetworkBench& bench_;
   SearchRun& search_;
-  const Choices previous_;
+  Choices previous_;  ///< empty: there is none, or it is at fault
+  Choices others_;    ///< are in every plan that is raced as found
   const RaceLimits& limits_;
+  RaceEnd end_;
   std::map<size_t, Schedule> picked_, first_;        ///< by task
   std::map<size_t, std::vector<std::string>> skip_;  ///< by task: schedules that lost in the network
   std::vector<RaceSample> samples_;
   std::optional<RejectedPlan> found_;  ///< by the last race that was held
   Choices found_choices_;
   std::optional<FinalRace> kept_;  ///< what the last race says of the previous plan
+  std::string unheld_;             ///< the fault without a layer that the last race ended with
+  std::string given_up_;           ///< FinalRace::given_up
   bool narrowed_ = false;
   double fidelity_ = 1;
   FinalRace out_;
@@ -334,15 +382,20 @@ Choices usable(NetworkBench& bench, const SearchRun& search, Choices previous) {
 }  // namespace
 
 Verdict judge(const std::optional<Ratio>& found, const std::optional<Ratio>& over_previous,
-              const std::optional<Ratio>& previous) {
+              const std::optional<Ratio>& previous, bool in_use) {
   const auto sure = [](const std::optional<Ratio>& ratio) { return ratio && ratio->high <= 1; };
-  const bool previous_stays = sure(previous);
+  const bool previous_stays = in_use ? previous && previous->low < 1 : sure(previous);
   if (sure(found) && (!previous_stays || !over_previous || sure(over_previous))) return Verdict::found;
   return previous_stays ? Verdict::previous : Verdict::fallback;
 }
 
 FinalRace race_plans(NetworkBench& bench, SearchRun& search, const Choices& previous, const RaceLimits& limits) {
-  return Racer(bench, search, usable(bench, search, previous), limits).run();
+  const Choices now = usable(bench, search, previous);
+  FinalRace race = Racer(bench, search, now, limits).run();
+  if (now.empty() && !previous.empty())
+    race.given_up = "it does not compile under these options any more, or what it is made of failed since";
+  if (!limits.in_use) race.given_up.clear();
+  return race;
 }
 
 }  // namespace kilter::tune

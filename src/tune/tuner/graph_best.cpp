@@ -114,12 +114,13 @@ class GraphRace {
 
   void run() {
     const double start = now_ms();
-    const double end = std::min(start + options_.race_seconds * 1e3, options_.end_ms);
+    end_ = RaceEnd(std::min(start + options_.race_seconds * 1e3, options_.end_ms), options_.interrupted);
     const Choices& accepted = options_.accepted;
     if (!out_.same_plan && !accepted.empty() && accepted != history_ && runs(bench_, accepted)) accepted_ = &accepted;
     for (int attempt = 1; attempt <= kAttempts && !out_.same_plan; ++attempt) {
-      const bool last = attempt == kAttempts;
-      const std::vector<size_t> lost = hold(std::max(1.0, (end - now_ms()) / 1e3 * (last ? 1 : kFirst)), !last);
+      const double left = end_.left_seconds();
+      const bool last = attempt == kAttempts || left <= 0;
+      const std::vector<size_t> lost = hold(std::max(1.0, left * (last ? 1 : kFirst)), !last);
       if (lost.empty() || (last && held_)) break;
       answering_.give_way(lost);
       out_.rounds = 0;
@@ -137,7 +138,7 @@ class GraphRace {
     if (accepted_ != nullptr && *accepted_ != out_.choices) plans.push_back(*accepted_);
     Contest contest;
     try {
-      contest = hold_contest(bench_, plans, seconds, kHalfWidth);
+      contest = hold_contest(bench_, plans, seconds, kHalfWidth, &end_);
     } catch (const Error&) {
       return unfused();  // an element-wise node went to a layer whose schedule does not take it
     }
@@ -156,6 +157,7 @@ class GraphRace {
     out_.accepted_ratio.reset();
     if (plans.size() > others) out_.accepted_ratio = ratio_of(c.series.back(), c.series[1]);
     out_.default_ratio = ratio_of(c.series[0], c.series[1]);
+    out_.history_ratio = history_.empty() ? Ratio{1, 1, 1} : ratio_of(c.series[0], history(c));
     out_.ms = bootstrap_mean(c.series[1].total), out_.default_ms = bootstrap_mean(c.series[0].total);
     out_.rounds = c.rounds;
     out_.raced.clear();
@@ -218,6 +220,7 @@ class GraphRace {
   Answering& answering_;
   const Choices& history_;
   const GraphTuneOptions& options_;
+  RaceEnd end_{0, {}};
   const Choices* accepted_ = nullptr;  ///< runs in the races
   bool held_ = false;                  ///< the last race was run to its end
 };

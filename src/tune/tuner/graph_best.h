@@ -42,6 +42,7 @@ struct GraphBest {
   bool same_plan = true;                ///< it is history-best
   Ratio ratio;                          ///< over history-best, paired
   Ratio default_ratio;                  ///< over the default plan
+  Ratio history_ratio;                  ///< of history-best over the default plan; 1 where that is history-best
   std::optional<Ratio> accepted_ratio;  ///< over GraphTuneOptions::accepted, where that ran and is another plan
   Ratio ms, default_ms;                 ///< of a run; the default plan's
   int64_t rounds = 0;                   ///< of the last race

@@ -24,7 +24,8 @@ struct Tuned {
 
   int64_t count() const { return static_cast<int64_t>(tried.size()); }
   bool enough() const { return count() >= (small ? 1 : kEnoughTried); }
-  double left() const { return small ? 0 : expected_left(count()); }
+  double trials() const { return static_cast<double>(count()) / kTriedPerTrial; }
+  double left() const { return small ? 0 : expected_left(trials()); }
 };
 
 using TaskKey = std::pair<std::string, std::string>;  ///< problem, layouts
@@ -65,7 +66,7 @@ struct Kind {
 /// A task with schedules left to try.
 struct Open {
   double left = 0;    ///< share of its time
-  int64_t tried = 0;  ///< schedules
+  double trials = 0;  ///< that were done
   bool prior = false;
   OutlookPart layers = {};
 };
@@ -127,8 +128,8 @@ class Looker {
     }
     for (auto& [key, task] : open) {
       const double share = all_ms > 0 ? task.layers.ms / all_ms : 0;
-      const double more = kNew * out_.rate.per_second * 60 * out_.minutes * share;
-      const double then = expected_left(task.tried + std::llround(more));
+      const double more = out_.rate.per_second * 60 * out_.minutes * share;
+      const double then = expected_left(task.trials + more);
       task.layers.gain_ms = task.layers.ms * std::max(0.0, task.left - then);
       add(out_.further, task.layers);
       if (task.prior) add(out_.prior, task.layers);
@@ -136,8 +137,6 @@ class Looker {
   }
 
  private:
-  static constexpr double kNew = 2.0 / 3;  ///< of the trials; the others race what was tried (doc/search.md)
-
   static void add(OutlookPart& part, const OutlookLayer& layer, double ratio) {
     add(part, {1, layer.ms, layer.ms * (1 - ratio)});
   }
@@ -153,12 +152,13 @@ class Looker {
   /// Nothing where hardly any schedules are left, or where another machine's or task's record chose this one.
   std::optional<Open> left_of(const OutlookLayer& layer) const {
     const Tuned* task = tuned(layer);
-    const int64_t tried = task == nullptr ? 0 : task->count();
-    if (task != nullptr && task->enough()) return task->small ? std::nullopt : std::optional(Open{task->left(), tried});
+    const double trials = task == nullptr ? 0 : task->trials();
+    if (task != nullptr && task->enough())
+      return task->small ? std::nullopt : std::optional(Open{task->left(), trials});
     if (layer.from != ScheduleSource::fallback || hardly_any_knobs(layer.schedule)) return std::nullopt;
     if (const auto kind = kinds_.find(shape_of(layer.problem).form); kind != kinds_.end())
-      return Open{1 - kind->second.ratio() + kind->second.left(), tried};
-    return Open{expected_left(tried), tried, true};
+      return Open{1 - kind->second.ratio() + kind->second.left(), trials};
+    return Open{expected_left(trials), trials, true};
   }
 
   std::span<const OutlookLayer> layers_;
@@ -200,9 +200,10 @@ std::string header(const Outlook& o, const std::string& file) {
 
 }  // namespace
 
-double expected_left(int64_t tried) {
-  constexpr std::array kRegret = {0.0252, 0.0155, 0.0093, 0.0055, 0.0031, 0.0011};  // after kEnoughTried, twice that...
-  const double times = static_cast<double>(tried) / kEnoughTried;
+double expected_left(double trials) {
+  constexpr std::array kRegret = {0.0390, 0.0323, 0.0290, 0.0218, 0.0154, 0.0101};  // after kFirst, twice that...
+  constexpr double kFirst = 8;
+  const double times = trials / kFirst;
   if (times < 1) return std::lerp(kDefaultLeft, kRegret.front(), times);
   const double twice = std::log2(times);
   const auto at = static_cast<size_t>(twice);

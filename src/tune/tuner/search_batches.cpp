@@ -19,7 +19,7 @@ constexpr double kSlowed = 1.1;          ///< the default's time with building b
 }  // namespace
 
 bool SearchRun::late() const {
-  if (options_.trials > 0 && static_cast<double>(trials_) >= kLate * static_cast<double>(options_.trials)) return true;
+  if (options_.trials > 0 && static_cast<double>(done()) >= kLate * static_cast<double>(options_.trials)) return true;
   return now_ms() >= begin_ms_ + kLate * (deadline_ms_ - begin_ms_);
 }
 
@@ -27,7 +27,7 @@ bool SearchRun::late() const {
 /// trials have long brought nothing.
 double SearchRun::promise(size_t t) const {
   const TaskState& task = tasks_[t];
-  const double size = static_cast<double>(std::max<size_t>(task.pruned().points.size(), 1));
+  const auto size = static_cast<double>(std::max<int64_t>(task.size(), 1));
   const double left = std::max(0.05, 1 - static_cast<double>(task.tried()) / size);
   constexpr double kLeastRoom = 0.1;  // other templates have other bounds
   const double ms = node_ms_.at(task.task().nodes.front()) * task.believed_cost(noise_);
@@ -73,7 +73,7 @@ SearchRun::Batch SearchRun::plan() {
   for (size_t t = 0; t < tasks_.size(); ++t) promises_.push_back(promise(t));
   const bool race_only = late();
   for (size_t v = 0; v < kVariants; ++v) {
-    const int64_t room = options_.trials > 0 ? options_.trials - trials_ - under_way_ : int64_t{kMostProbes};
+    const int64_t room = options_.trials > 0 ? options_.trials - done() - under_way_ : int64_t{kMostProbes};
     if (room <= 0) break;
     const size_t most = std::min<size_t>(kMostProbes, static_cast<size_t>(room));
     Trialled one;

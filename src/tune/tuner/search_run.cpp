@@ -191,8 +191,7 @@ void SearchRun::search() {
     if (now.empty()) now = make();  // what was just learned may have opened something
   }
   if (!stopped_.empty() || over()) return;
-  const bool all = std::ranges::all_of(
-      tasks_, [](const TaskState& t) { return t.tried() >= static_cast<int64_t>(t.pruned().points.size()); });
+  const bool all = std::ranges::all_of(tasks_, [](const TaskState& t) { return t.tried() >= t.size(); });
   stopped_ = all ? "every schedule that is worth a trial is known" : "the searchers have nothing more to propose";
 }
 
@@ -203,8 +202,8 @@ bool SearchRun::over() {
   };
   if (options_.interrupted && options_.interrupted()) return stop("interrupted");
   if (now_ms() >= deadline_ms_) return stop("the time is up");
-  if (options_.trials > 0 && trials_ >= options_.trials) return stop(fmt::format("{} trials are done", trials_));
-  if (const int64_t dry = trials_ - last_gain_; options_.early_stopping > 0 && dry >= options_.early_stopping)
+  if (options_.trials > 0 && done() >= options_.trials) return stop(fmt::format("{} trials are done", done()));
+  if (const int64_t dry = done() - last_gain_; options_.early_stopping > 0 && dry >= options_.early_stopping)
     return stop(fmt::format("no gain in {} trials", dry));
   if (options_.until < 1 && batches_ > 2 && remaining() <= 1 - options_.until)
     return stop(fmt::format("no more than {:.1f} % is expected to be left", 100 * remaining()));
@@ -214,7 +213,7 @@ bool SearchRun::over() {
 void SearchRun::finish() {
   std::vector<double> spreads;
   for (TaskState& task : tasks_) {
-    if (task.learn(noise_)) last_gain_ = trials_;
+    if (task.learn(noise_)) last_gain_ = done();
     for (const auto& [text, c] : task.candidates()) spreads.push_back(c.ratios.spread());
   }
   noise_ = typical_noise(std::move(spreads), noise_);
@@ -266,7 +265,7 @@ double SearchRun::remaining() const {
   double gain = 0;
   for (size_t t = 0; t < tasks_.size(); ++t) {
     const TaskState& task = tasks_[t];
-    const double size = static_cast<double>(std::max<size_t>(task.pruned().points.size(), 1));
+    const auto size = static_cast<double>(std::max<int64_t>(task.size(), 1));
     const double unseen = task.explored() ? 0 : std::max(0.0, 1 - static_cast<double>(task.tried()) / size);
     // What the best of the tried gains over the second best is about what the best of the rest may gain over it.
     const Beliefs beliefs = task.beliefs(noise_);
@@ -333,7 +332,7 @@ TaskProgress SearchRun::task_progress(size_t task) const {
   p.share = share_[task];
   p.flops = flops(node);
   p.default_ms = node_ms_.at(node), p.current = state.current();
-  p.tried = state.tried(), p.size = static_cast<int64_t>(state.pruned().points.size());
+  p.tried = state.tried(), p.size = state.size();
   p.schedule = of.fallback.text(), p.bound_ms = bound_ms_[task];
   if (const Candidate* best = state.winner(noise_)) {
     p.best = best->ratios.cost(), p.schedule = best->schedule.text();

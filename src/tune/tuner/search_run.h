@@ -45,6 +45,8 @@ class SearchRun {
   /// How candidates are compiled beside the measurement, in words.
   std::string building() const;
   int64_t failures() const { return failures_; }
+  /// Trials as limits count them: failures are some, too.
+  int64_t done() const { return trials_ + failures_; }
   /// Runs of the network that trials took, those of the default plan among them.
   int64_t runs() const { return runs_; }
   const std::string& stopped_because() const { return stopped_; }
@@ -137,7 +139,7 @@ class SearchRun {
   double default_ms_ = 0, noise_ = 0.03, shown_ms_ = 0;
   double compile_ms_ = 0, check_ms_ = 0, measure_ms_ = 0;
   int64_t trials_ = 0, first_trials_ = 0, failures_ = 0, runs_ = 0, rounds_ = 2;
-  int64_t last_gain_ = 0;              ///< trials that were done when some task became faster
+  int64_t last_gain_ = 0;              ///< done() when some task became faster
   int64_t planned_ = 0, batches_ = 0;  ///< batches: planned, and measured
   int64_t under_way_ = 0;              ///< probes that are planned and not measured
   int default_faults_ = 0;             ///< batches in a row in which the default plan failed

@@ -58,8 +58,10 @@ class TaskState {
   const Space& space() const { return *space_; }
   const Pruned& pruned() const { return pruned_; }
   int64_t trials() const { return trials_; }
-  /// Schedules that ran or failed; not those that are under way.
+  /// Schedules that ran or failed; not those that are under way, and not the default.
   int64_t tried() const;
+  /// Schedules that are worth a trial: what pruning leaves, without the default.
+  int64_t size() const { return std::max<int64_t>(static_cast<int64_t>(pruned_.points.size()) - 1, 0); }
 
   /// Up to `most` schedules that were not tried yet; none when the searcher has nothing left.
   std::vector<Schedule> explore(size_t most);

@@ -66,9 +66,33 @@ std::vector<TransformSample> samples(const Compiled& compiled, const Laps& laps,
   return out;
 }
 
-bool holds(const TransformModel& model, int threads) {
-  return std::any_of(model.samples().begin(), model.samples().end(),
-                     [&](const TransformSample& s) { return s.threads == threads; });
+/// What one measurement gives: changes into blocks and back, at one number of threads.
+struct Wanted {
+  std::string in, out;
+  int threads = 1;
+
+  bool has(const TransformSample& s) const { return s.threads == threads && (s.kind == in || s.kind == out); }
+  bool held_by(const TransformModel& model) const {
+    const auto any = [&](const std::string& kind) {
+      return std::ranges::any_of(model.samples(),
+                                 [&](const auto& s) { return s.threads == threads && s.kind == kind; });
+    };
+    return any(in) && any(out);
+  }
+};
+
+/// What the file holds, nothing where there is none. `unusable`: why it cannot be used, which measuring repairs; then
+/// nothing, too.
+std::optional<TransformModel> load(const std::filesystem::path& file, const std::string& device, bool anew,
+                                   std::string& unusable) {
+  if (file.empty() || !std::filesystem::exists(file)) return std::nullopt;
+  try {
+    return TransformModel::load(file, device);
+  } catch (const Error& e) {
+    if (!anew && e.kind() != ErrorKind::bad_input) throw;
+    unusable = e.message();
+    return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -101,21 +125,21 @@ std::filesystem::path transforms_file(const std::string& records, const std::str
 
 KnownTransforms known_transforms(const CompileOptions& compile, const RunnerOptions& runner, const std::string& device,
                                  const std::string& records, bool anew) {
-  std::optional<TransformModel> known;
   const std::filesystem::path file = records.empty() ? std::filesystem::path() : transforms_file(records, device);
-  if (!records.empty() && std::filesystem::exists(file)) known = TransformModel::load(file, device);
-  if (known && !anew && holds(*known, runner.threads)) return {std::move(*known), 0, file.string()};
+  const int32_t block = compile.target.limits.lanes_f32();
+  const Wanted wanted{transform_kind(1, block), transform_kind(block, 1), runner.threads};
+  std::string unusable;
+  std::optional<TransformModel> known = load(file, device, anew, unusable);
+  if (known && !anew && wanted.held_by(*known)) return {std::move(*known), 0, file.string(), {}};
   const double start = now_ms();
   TransformModel model = measure_transforms(compile, runner, device);
   if (known) {
-    std::vector<TransformSample> others;
-    for (const TransformSample& s : known->samples()) {
-      if (s.threads != runner.threads) others.push_back(s);
-    }
+    std::vector<TransformSample> others = known->samples();
+    std::erase_if(others, [&](const TransformSample& s) { return wanted.has(s); });
     model = model.with(others);
   }
   if (!records.empty()) model.save(file);
-  return {std::move(model), (now_ms() - start) / 1e3, file.string()};
+  return {std::move(model), (now_ms() - start) / 1e3, file.string(), std::move(unusable)};
 }
 
 }  // namespace kilter::tune

@@ -23,9 +23,11 @@ struct KnownTransforms {
   std::optional<TransformModel> model;  ///< none for targets whose layouts have no blocks
   double seconds = 0;                   ///< that measuring took; 0: they were known
   std::string file;                     ///< empty: not kept
+  std::string unusable;                 ///< why what `file` held was not, so that it was replaced; empty: it was sound
 };
-/// From the file where it is there and holds this number of threads, else measured and kept. `records` empty: measured
-/// and not kept. `anew`: measured in any case, and what the file held for this number of threads is replaced.
+/// From the file where it is there and holds changes into this target's blocks and back at this number of threads, else
+/// measured and kept; a damaged file is replaced. `records` empty: measured and not kept. `anew`: measured in any case,
+/// and of what the file held these changes at this number of threads are replaced.
 KnownTransforms known_transforms(const CompileOptions& compile, const RunnerOptions& runner, const std::string& device,
                                  const std::string& records, bool anew);
 

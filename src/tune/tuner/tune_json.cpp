@@ -209,6 +209,8 @@ json to_json(const TuneResult& r) {
                        {"layers", r.rejected->layers}};
   }
   if (r.previous) out["previous"] = to_json(*r.previous);
+  if (!r.unheld.empty()) out["unheld"] = r.unheld;
+  if (!r.given_up.empty()) out["given_up"] = r.given_up;
   for (const PhaseTime& p : r.phases) out["phases"].push_back({{"phase", p.phase}, {"seconds", p.seconds}});
   for (const TunedTask& t : r.tasks) out["tasks"].push_back(task_json(t));
   for (const auto& [node, choice] : r.choices) out["choices"][node] = text(choice);

@@ -5,6 +5,7 @@
 #include "measure/clock.h"
 #include "measure/conditions.h"
 #include "tune/records/match.h"
+#include "tune/tuner/contest.h"
 #include "tune/tuner/default_check.h"
 #include "tune/tuner/final_race.h"
 #include "tune/tuner/weight_budget.h"
@@ -62,7 +63,7 @@ std::vector<TunedTask> task_rows(const SearchRun& search, const FinalRace& race)
       row.predicted = known == task.candidates().end() ? row.in_network : known->second.ratios.ratio(search.noise());
     }
     row.trials = task.trials();
-    row.tried = task.tried(), row.size = static_cast<int64_t>(task.pruned().points.size());
+    row.tried = task.tried(), row.size = task.size();
     for (const auto& [text, c] : task.candidates()) row.failures += c.status != Status::ok ? 1 : 0;
     row.space = task.pruned().text();
     rows.push_back(std::move(row));
@@ -122,6 +123,7 @@ void choose_graph_best(NetworkBench& bench, const std::vector<Record>& records, 
   }
   if (!result.graph->won) return;
   result.previous.reset();  // of the plan that is not taken
+  result.unheld.clear(), result.given_up.clear();
   result.choices = result.graph->choices;
   result.same_plan = result.kept = false;
   result.ratio = result.graph->default_ratio, result.tuned_ms = result.graph->ms;
@@ -148,6 +150,7 @@ TuneResult raced_result(const SearchRun& search, const FinalRace& race) {
     out.default_ms = out.tuned_ms = race.rejected ? race.rejected->default_ms : Ratio{ms, ms, ms};
   }
   out.previous = race.previous, out.rejected = race.rejected;
+  out.unheld = race.unheld, out.given_up = race.given_up;
   out.rounds = race.rounds, out.flips = race.flips, out.fidelity = race.fidelity;
   out.trials = search.trials(), out.first_trials = search.first_trials(), out.failures = search.failures();
   out.runs = search.runs(), out.building = search.building();
@@ -164,7 +167,7 @@ PreparedEvent prepared_event(const SearchRun& search) {
     const TaskState& task = search.tasks()[t];
     const NetworkTask& of = task.task();
     out.tasks.push_back({of.number, of.problem, of.layouts, of.nodes, search.share(t), of.fallback.text(),
-                         search.best(t), static_cast<int64_t>(task.pruned().points.size())});
+                         search.best(t), task.size()});
   }
   return out;
 }
@@ -205,10 +208,14 @@ struct Budget {
     search_end_ms = start_ms + std::max(options.seconds - race_seconds - graph_seconds, options.seconds / 4) * 1e3;
   }
   /// Of the races that begin now.
-  RaceLimits races(bool interrupted) const {
+  RaceLimits races(const TuneOptions& options) const {
     const double left = (end_ms - now_ms()) / 1e3 - graph_seconds;
+    const bool interrupted = options.interrupted && options.interrupted();
     RaceLimits limits;
-    limits.seconds = std::max(1.0, std::min(interrupted ? kLeastRace : left, race_seconds));
+    limits.seconds = std::max(1.0, std::min(interrupted ? kInterruptedRace : left, race_seconds));
+    limits.in_use = !options.previous.empty();
+    limits.keep_others = limits.in_use && !options.ops.empty();
+    limits.interrupted = options.interrupted;
     return limits;
   }
 };
@@ -270,12 +277,16 @@ TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& g
   at.searched = now_ms();
   log.tell(search.trials(), PhaseEvent{"racing"});
   if (options.progress) options.progress(search.progress("racing"));
-  const RaceLimits limits = budget.races(options.interrupted && options.interrupted());
-  const FinalRace race = race_plans(bench, search, previous, limits);
+  const FinalRace race = race_plans(bench, search, previous, budget.races(options));
   if (!race.samples.empty()) options.keep(raced_records(search, race));
   at.raced = now_ms();
 
   TuneResult result = raced_result(search, race);
+  if (options.raced) {
+    TuneResult raced = result;
+    raced.choices = with_slimmed(std::move(raced.choices), bench.fallback().compiled);
+    options.raced(raced);
+  }
   if (options.graph_best) result.graph_left_out = left_out(options, budget.end_ms);
   if (options.graph_best && result.graph_left_out.empty()) {
     log.tell(search.trials(), PhaseEvent{"choosing"});

@@ -62,6 +62,8 @@ struct TuneProgress {
   double seconds_left() const { return std::max(0.0, budget_seconds - seconds); }
 };
 
+struct TuneResult;
+
 struct TuneOptions {
   double seconds = 300;        ///< all of it, races at the end included; may be infinite
   int64_t trials = 0;          ///< at most; 0: no limit
@@ -81,6 +83,8 @@ struct TuneOptions {
   std::vector<Record> known;                          ///< earlier records, any
   Choices previous;                                   ///< the plan that is in use; empty: what `known` gives
   std::function<void(std::span<const Record>)> keep;  ///< gets every trial's record as soon as it is known
+  /// Gets the result of the races before the graph tuner has its turn, without what is counted at the end.
+  std::function<void(const TuneResult&)> raced;
   std::function<void(const TuneProgress&)> progress;  ///< some times a second
   /// Milliseconds below which these steps of a plan cannot come on this machine; for TaskProgress, may be empty.
   std::function<double(const Plan&, const std::vector<size_t>&)> bound;
@@ -131,6 +135,8 @@ struct TuneResult {
   bool kept = false;                     ///< the previous plan stays: what was found is no better
   std::optional<Ratio> previous;         ///< tuned over the previous plan, where that is another one
   std::optional<RejectedPlan> rejected;  ///< what was found, where it is not taken
+  std::string unheld;                    ///< FinalRace::unheld
+  std::string given_up;                  ///< FinalRace::given_up
   int64_t rounds = 0;                    ///< of the last race
   int64_t trials = 0, failures = 0, restarts = 0;
   int64_t first_trials = 0;  ///< of these the first of their schedules; the others raced what may be the best

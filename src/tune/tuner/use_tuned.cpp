@@ -1,6 +1,5 @@
 #include "tune/tuner/use_tuned.h"
 
-#include <algorithm>
 #include <set>
 #include <span>
 #include <variant>
@@ -25,17 +24,13 @@ std::variant<Plan, std::string> look_at(const Graph& graph, CompileOptions optio
   }
 }
 
-/// Without the schedules that barred records have of the layers of this plan.
-Choices without(Choices choices, const Plan& plan, std::span<const Record> barred, const std::string& target) {
+/// Layers of this plan whose schedules are barred, or were wrong or crashed since it was accepted.
+std::set<std::string> barred_layers(const Plan& plan, const Matcher& records, const std::string& target) {
   std::set<std::string> layers;
   for (const Step& step : plan.steps) {
-    if (std::ranges::any_of(barred, [&](const Record& r) {
-          return r.problem == step.problem && r.schedule == step.schedule && r.conditions.target == target;
-        }))
-      layers.insert(step.name);
+    if (records.barred(step.problem, target, step.schedule)) layers.insert(step.name);
   }
-  return without_schedules(std::move(choices),
-                           [&](const std::string& node, const Schedule&) { return layers.contains(node); });
+  return layers;
 }
 
 /// Adds to the words of the plan's layers what is known of their schedules.
@@ -70,7 +65,15 @@ bool take_kept(const TunedSource& source, const Graph& graph, CompileOptions& co
     return false;
   }
   const Plan& plan = std::get<Plan>(seen);
-  choices = without(std::move(choices), plan, source.barred, compile.target.name);
+  const std::set<std::string> layers = barred_layers(plan, *source.records, compile.target.name);
+  choices = without_schedules(std::move(choices),
+                              [&](const std::string& node, const Schedule&) { return layers.contains(node); });
+  if (!layers.empty() && source.notice) {
+    source.notice(fmt::format(
+        "{}: {} layers of the plan accepted {} run their defaults, as records bar their schedules (forbidden, wrong or "
+        "crashed): {}",
+        source.apply.file, layers.size(), kept->date.substr(0, 10), fmt::join(layers, ", ")));
+  }
   Recorded recorded = recorded_plan(*kept, choices, source.apply);
   add_record_words(recorded, plan, source, compile);
   compile = with(choices, std::move(recorded));

@@ -25,8 +25,7 @@ struct TunedSource {
   Choose choose = Choose::accepted;
   std::shared_ptr<const Matcher> records;
   std::shared_ptr<const KeptPlans> plans;
-  std::vector<Record> barred = {};  ///< layers of an accepted plan do not run their schedules: see bar()
-  /// Gets a line for a plan that is there and cannot be used; may be empty.
+  /// Gets a line for a plan that is there and cannot be used, or not in all layers; may be empty.
   std::function<void(const std::string&)> notice = {};
 };
 

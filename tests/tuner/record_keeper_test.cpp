@@ -1,0 +1,81 @@
+// Records of a run whose store cannot be written for a while.
+#include "../../tools/record_keeper.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace kilter::tool {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// Fails the first times.
+class FullStore : public tune::Store {
+ public:
+  explicit FullStore(int failures) : Store("full.db"), failures_(failures) {}
+  int64_t append(std::span<const tune::Record> records) override {
+    if (failures_-- > 0) fail(ErrorKind::io, "no space left");
+    for (const tune::Record& r : records) nodes.push_back(r.node);
+    return static_cast<int64_t>(records.size());
+  }
+  tune::Reading read(const tune::Filter&) override { return {}; }
+  int64_t remove(const std::set<std::string>&) override { return 0; }
+  std::vector<std::string> check_file() override { return {}; }
+
+  std::vector<std::string> nodes;
+
+ private:
+  int failures_;
+};
+
+struct Keeping {
+  explicit Keeping(int failures) : store(failures) {}
+  void keep(const std::string& node) {
+    tune::Record r;
+    r.node = node;
+    keeper.keep({&r, 1});
+  }
+
+  FullStore store;
+  std::vector<std::string> told;
+  RecordKeeper keeper{store, [this](const std::string& line) { told.push_back(line); }};
+};
+
+TEST(RecordKeeper, WhatCouldNotBeWrittenComesBeforeTheNext) {
+  Keeping run(2);
+  run.keep("a"), run.keep("b");
+  EXPECT_THAT(run.store.nodes, IsEmpty());
+  EXPECT_THAT(run.told, ElementsAre("no space left; until the run ends these records are tried again"));
+  run.keep("c"), run.keep("d");
+  EXPECT_THAT(run.store.nodes, ElementsAre("a", "b", "c", "d"));
+  EXPECT_EQ(run.keeper.finish(), "");
+  EXPECT_THAT(run.store.nodes, testing::SizeIs(4)) << "none twice";
+}
+
+TEST(RecordKeeper, TheEndIsTheLastTry) {
+  Keeping run(1);
+  run.keep("a");
+  EXPECT_EQ(run.keeper.finish(), "");
+  EXPECT_THAT(run.store.nodes, ElementsAre("a"));
+}
+
+TEST(RecordKeeper, WhatIsLostIsSaidAtTheEnd) {
+  Keeping run(2);
+  run.keep("a");
+  EXPECT_THAT(run.keeper.finish(), HasSubstr("no space left"));
+  EXPECT_THAT(run.told, testing::SizeIs(1));
+}
+
+TEST(RecordKeeper, NothingIsToldOfAStoreThatTakesAll) {
+  Keeping run(0);
+  run.keep("a");
+  EXPECT_EQ(run.keeper.finish(), "");
+  EXPECT_THAT(run.told, IsEmpty());
+}
+
+}  // namespace
+}  // namespace kilter::tool
