@@ -344,7 +344,7 @@ void add_tune(CLI::App& app, Context&) {
                   "budget, such as 90s, 5min or 1h, races at the end included; without it, 5min, or no limit where "
                   "--trials or --early-stopping ends the search");
   sub->add_option("--trials", command->trials,
-                  "stop the search after so many trials, or when the time of --time is up; 0: no limit")
+                  "stop the search after so many trials, failed ones too, or when --time is up; 0: no limit")
       ->check(CLI::Range(int64_t{0}, int64_t{1'000'000'000}))
       ->capture_default_str();
   sub->add_option("--early-stopping", command->early_stopping,
