@@ -181,7 +181,8 @@ expect 0 "records: $made; compiled for 1 thread, run on 2; $loss" run "$scratch/
 expect 0 "A: $made   B: $made; compiled for 1 thread, run on 2; $loss" compare "$scratch/one.kilter" --seconds 0.3 --threads-a 1 --threads-b 2
 for what in "$scratch/one.kilter" "${tuned[*]}"; do
   read -ra words <<< "$what"
-  "$kilter" run "${words[@]}" --threads 1 2>&1 | grep -xqF "records: $made" || { echo "FAILED: run $what on as many threads: more or less than '$made'"; failures=$((failures + 1)); }
+  said=$("$kilter" run "${words[@]}" --threads 1 2>&1)
+  grep -xqF "records: $made" <<< "$said" || { echo "FAILED: run $what on as many threads: more or less than '$made'"; failures=$((failures + 1)); }
 done
 expect 0 "median_ms" bench zoo:squeezenet1_1 --seconds 0.2 --json -
 expect 0 "7 measurements of 3 runs, caches flushed before each" bench zoo:squeezenet1_1 --number 3 --repeat 7 --min-repeat-ms 0 --flush
