@@ -40,11 +40,6 @@ bool may_run(const Template* from, const Task& task, const Schedule& schedule, c
          forbids(compile.forbidden, task.node().name, schedule) == nullptr;
 }
 
-/// "0.900 (0.890 to 0.910) of the default's time".
-std::string ratio_text(const Ratio& r) {
-  return fmt::format("{:.3f} ({:.3f} to {:.3f}) of the default's time", r.value, r.low, r.high);
-}
-
 std::string now_of(const ApplyOptions& options) { return options.now.empty() ? iso_date() : options.now; }
 
 /// "record 1a2b3c4d5e6f, exact: tuned under the same conditions; measured on ..."
@@ -157,6 +152,10 @@ class Applier {
 };
 
 }  // namespace
+
+std::string ratio_text(const Ratio& r) {
+  return fmt::format("{:.3f} ({:.3f} to {:.3f}) of the default's time", r.value, r.low, r.high);
+}
 
 Query query_of(const std::string& problem, const std::string& layouts, const std::string& fallback,
                const CompileOptions& compile, const ApplyOptions& options) {

@@ -287,9 +287,7 @@ class Racer {
       case Verdict::previous:
         return std::move(*kept_);
       case Verdict::fallback:
-        if (previous)
-          given_up_ = fmt::format("it took {:.4f} ({:.4f} to {:.4f}) of the default's time in this race",
-                                  previous->value, previous->low, previous->high);
+        if (previous) given_up_ = fmt::format("it took {} in this race", ratio_text(*previous));
         break;
     }
     return {};
