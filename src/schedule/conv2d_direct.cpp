@@ -188,9 +188,13 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   Emitter e(task, "conv2d_direct");
   const Expr n = e.b.parallel("n", conv.nest.n);
   const Expr g = e.b.parallel("g", conv.nest.groups);
-  const Expr ocg = e.b.parallel("ocg", conv.nest.out_blocks / tile.vectors);
-  const Expr item = e.b.parallel("item", nest_items(conv.nest, tile));
+  const int64_t items = nest_items(conv.nest, tile);
   ConvBuffers buffers;
+  buffers.block_items = block_items(conv.nest, tile, limits);
+  const int64_t blocks = ceil_div(items, buffers.block_items);
+  if (blocks > 1) buffers.first_item = e.b.parallel("block", blocks) * Expr(buffers.block_items);
+  const Expr ocg = e.b.parallel("ocg", conv.nest.out_blocks / tile.vectors);
+  const Expr item = buffers.first_item + e.b.parallel("item", buffers.block_items);
   buffers.input = conv.image;
   buffers.output = node.outputs[0];
   buffers.prefetch_epilogue = true;
@@ -205,7 +209,11 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   }
   buffers.bias = bias_of(e, node, lanes);
   buffers.prefetch = schedule.knob("prefetch");
-  emit_nest(e, conv.nest, tile, buffers, n, g, ocg, item, lanes);
+  const auto emit = [&] { emit_nest(e, conv.nest, tile, buffers, n, g, ocg, item, lanes); };
+  if (blocks * buffers.block_items > items)
+    e.b.if_then(binary(Op::lt, item, Expr(items)), emit);
+  else
+    emit();
   lowered.stages.push_back(e.finish(lowered));
   lowered.stages.back().work = merged_work(conv.nest, tile.vectors, lanes, {task.flops(), task.flops(), task.bytes()},
                                            task.operand(node.inputs[1]).constant->bytes());

@@ -11,9 +11,11 @@ constexpr int64_t kTilesPerItem = 4;  // pixel tiles of one parallel item when t
 constexpr int64_t kMaxVectors = 8;
 constexpr int64_t kInFlight = 12;  // lines that a core waits for at a time, as it has fill buffers
 
-/// Tiles that read one panel of weights.
-int64_t passes(const ConvNest& nest, const ConvTile& t) {
-  return t.rows > 1 ? ceil_div(nest.out_h, t.rows) : nest.out_h * ceil_div(nest.out_w, t.tile);
+/// Tiles that read one panel of weights, one after the other, where they are of so many items.
+int64_t passes(const ConvNest& nest, const ConvTile& t, int64_t items) {
+  if (t.rows > 1) return items;
+  const int64_t row = ceil_div(nest.out_w, t.tile);
+  return nest.out_h == 1 ? std::min(items * kTilesPerItem, row) : items * row;
 }
 
 /// Cycles of one reduction step of a register tile.
@@ -160,7 +162,19 @@ int64_t pick_prefetch(const ConvNest& nest, const ConvTile& tile, const TargetLi
   if (nest.in_block == 1) return 0;
   const int32_t lanes = lanes_of(limits);
   return pick_prefetch(packed_bytes(nest, tile.vectors, lanes), nest.panel_elems(tile.vectors, lanes) * 4,
-                       passes(nest, tile), limits);
+                       passes(nest, tile, block_items(nest, tile, limits)), limits);
+}
+
+int64_t block_items(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits) {
+  const int64_t items = nest_items(nest, tile);
+  const int64_t image = nest.out_h * nest.step_h * nest.out_w * nest.step_w * nest.in_channels * 4;
+  const int64_t weights = packed_bytes(nest, tile.vectors, limits.lanes_f32()) / nest.groups;
+  const int64_t blocks = std::min(ceil_div(image, limits.l2_bytes / 4), items);
+  const auto again = [&](int64_t bytes, int64_t times) {
+    return bytes > limits.l2_bytes / 2 ? (times - 1) * bytes : 0;
+  };
+  if (2 * again(weights, blocks) >= again(image, nest.out_blocks / tile.vectors)) return items;
+  return ceil_div(items, blocks);
 }
 
 Packing pack_direct(const Task& task, ValueId weights, const ConvNest& nest, const ConvTile& tile, int32_t lanes) {
@@ -287,7 +301,8 @@ class TileEmitter {
     const Shape& s = in_->phys.strides;
     stride_n_ = s[0], stride_cb_ = s[1], stride_h_ = s[2], stride_w_ = s[3];
     x_ = e.input(buffers.input);
-    stream_ = {buffers.weights, buffers.prefetch, nest.panel_elems(t.vectors, lanes), passes(nest, t)};
+    stream_ = {buffers.weights, buffers.prefetch, nest.panel_elems(t.vectors, lanes),
+               passes(nest, t, buffers.block_items > 0 ? buffers.block_items : nest_items(nest, t))};
   }
 
   /// `pass`: which of the tiles that read the panel it is.
@@ -467,27 +482,28 @@ void emit_nest(Emitter& e, const ConvNest& nest, const ConvTile& t, const ConvBu
                const Expr& g, const Expr& ocg, const Expr& item, int32_t lanes) {
   TileEmitter tile(e, nest, t, buffers, n, g, ocg, lanes);
   LoopBuilder& b = e.b;
+  const Expr of_block = item - buffers.first_item;
   if (t.rows > 1) {
     const int64_t full = nest.out_h / t.rows;
     const int64_t rest = nest.out_h % t.rows;
-    const auto emit = [&](int64_t rows) { tile.emit(item * Expr(t.rows), 0, rows, nest.out_w, item); };
+    const auto emit = [&](int64_t rows) { tile.emit(item * Expr(t.rows), 0, rows, nest.out_w, of_block); };
     if (rest == 0) return emit(t.rows);
     return b.if_then(binary(Op::lt, item, Expr(full)), [&] { emit(t.rows); }, [&] { emit(rest); });
   }
   const int64_t full = nest.out_w / t.tile;
   const int64_t rest = nest.out_w % t.tile;
   if (nest.out_h > 1) {
-    const Expr pass = item * Expr(ceil_div(nest.out_w, t.tile));
+    const Expr pass = of_block * Expr(ceil_div(nest.out_w, t.tile));
     b.loop("t", 0, full, [&](const Expr& i) { tile.emit(item, i * Expr(t.tile), 1, t.tile, pass + i); });
     if (rest > 0) tile.emit(item, Expr(full * t.tile), 1, rest, pass + Expr(full));
     return;
   }
-  const Expr first = item * Expr(kTilesPerItem);
+  const Expr first = item * Expr(kTilesPerItem), before = buffers.first_item * Expr(kTilesPerItem);
   b.loop("t", first, min(first + Expr(kTilesPerItem), Expr(full)),
-         [&](const Expr& i) { tile.emit(0, i * Expr(t.tile), 1, t.tile, i); });
+         [&](const Expr& i) { tile.emit(0, i * Expr(t.tile), 1, t.tile, i - before); });
   if (rest > 0) {
     const Expr last = binary(Op::eq, item, Expr(nest_items(nest, t) - 1));
-    b.if_then(last, [&] { tile.emit(0, Expr(full * t.tile), 1, rest, Expr(full)); });
+    b.if_then(last, [&] { tile.emit(0, Expr(full * t.tile), 1, rest, Expr(full) - before); });
   }
 }
 

@@ -122,6 +122,10 @@ std::optional<Rejected> check_tile(const ConvNest& nest, const ConvTile& tile, c
 /// Legal values of each knob.
 std::vector<Knob> tile_space(const ConvNest& nest, const TargetLimits& limits);
 
+/// Items that all panels of weights pass over before those behind them come: all, or as many as have their part of the
+/// image in a quarter of L2, where reading the weights once for each such block is clearly less than reading the image
+/// once for each panel. What fits half of L2 costs nothing to read again (measured).
+int64_t block_items(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits);
 /// Parallel work items of a nest after batch, group and channel blocks: row tiles, or chunks of pixel tiles of one row.
 int64_t nest_items(const ConvNest& nest, const ConvTile& tile);
 
@@ -130,6 +134,8 @@ struct ConvBuffers {
   Buf weights;                            ///< packed: see pack_weights
   Buf bias;                               ///< one vector per output block; id < 0 when there is none
   int64_t prefetch = 0;                   ///< of the weights: knob
+  int64_t block_items = 0;                ///< items that a panel passes over in turn; 0: all
+  Expr first_item = 0;                    ///< of the block that the item is of
   bool prefetch_epilogue = false;         ///< what the epilogue reads, while a tile of one row is computed
   /// Takes a vector of the output, the v-th of its pixel's, at a site of the output's domain. Empty: the epilogue of
   /// the task does.

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "compile/compile.h"
 #include "compile/placed_tasks.h"
+#include "compile/session.h"
 #include "loop/target.h"
 #include "ops/builder.h"
+#include "ops/cases.h"
 #include "schedule/problem.h"
 #include "schedule/templates.h"
 
@@ -46,6 +49,69 @@ TEST(DirectConvolution, ComputesHalfAVectorWhereTheUnitsAreHalfAsWide) {
   EXPECT_EQ(count(half, "= 0:f32x8\n"), 14) << half;
   const std::string whole = loops(parse_problem("conv2d n1 c64 h14 w14 k25 r1 s1 f32 +bias +relu").graph, "Conv+Relu");
   EXPECT_EQ(count(whole, "], 8)"), 0) << whole;
+}
+
+/// Whether the loop over pixels is outside of that over panels of weights, under a schedule or the default one.
+bool pixels_outside(const std::string& problem, int64_t l2_bytes, std::string_view target = "x86-64-v3",
+                    const std::string& given = "") {
+  TargetLimits limits = parse_target(target).limits;
+  limits.l2_bytes = l2_bytes;
+  const PlacedTasks placed = place_tasks(parse_problem(problem).graph, limits);
+  const auto task = std::ranges::find_if(placed.tasks, [](const Task& t) { return t.ops().starts_with("Conv"); });
+  const auto schedule = given.empty() ? conv2d_direct.pick(*task, limits) : Answer<Schedule>(parse_schedule(given));
+  const auto lowered = conv2d_direct.lower(*task, std::get<Schedule>(schedule), limits);
+  const std::string text = print(std::get<Lowered>(lowered).stages.front().func);
+  const size_t item = text.find("item"), panel = text.find("ocg");
+  EXPECT_TRUE(item != std::string::npos && panel != std::string::npos) << text;
+  return item < panel;
+}
+
+TEST(DirectConvolution, WhatIsReadAgainComesFromL2WhereItCan) {
+  constexpr int64_t kL2 = 512 << 10;
+  EXPECT_TRUE(pixels_outside("conv2d n1 c256 h56 w56 k64 r1 s1 f32 +bias +relu", kL2)) << "an image of 3.2 MB";
+  EXPECT_FALSE(pixels_outside("conv2d n1 c256 h56 w56 k64 r1 s1 f32 +bias +relu", 16 * kL2)) << "it fits";
+  EXPECT_FALSE(pixels_outside("conv2d n1 c256 h14 w14 k1024 r1 s1 f32 +bias +relu", kL2)) << "0.2 MB, weights 1 MB";
+  EXPECT_FALSE(pixels_outside("conv2d n1 c256 h28 w28 k256 r3 s3 pad1 f32 +bias +relu", kL2)) << "weights of 2.4 MB";
+}
+
+/// Runs a convolution whose target has this L2.
+Tensor run_with_l2(const Graph& graph, const std::vector<Tensor>& inputs, const std::string& schedule, int64_t l2_bytes,
+                   int threads) {
+  CompileOptions options;
+  options.target = parse_target("native");
+  options.target.limits.l2_bytes = l2_bytes;
+  for (const NodeId id : graph.order()) {
+    if (graph.node(id).op->name == "Conv") options.schedules[graph.node(id).name] = parse_schedule(schedule);
+  }
+  const auto program = std::make_shared<const Program>(std::move(compile_graph(graph, options).plan));
+  Loaded loaded{program, std::make_unique<Instance>(program, std::make_shared<ThreadPool>(threads)), {}};
+  return run_plan(loaded, inputs).at(0);
+}
+
+TEST(DirectConvolution, BothOrdersOfPixelsAndPanelsAnswerTheSame) {
+  struct Case {
+    std::string problem;
+    int64_t l2_bytes;  ///< under which pixels are outside
+  };
+  for (const Case& c : {Case{"conv2d n1 c40 h13 w13 k96 r1 s1 f32 +bias +relu", 40 << 10},
+                        Case{"conv2d n2 c64 h14 w14 k64 r1 s1 f32 +bias +add+relu", 40 << 10},
+                        Case{"conv2d n1 c16 h30 w30 k64 r3 s3 pad1 f32 +bias", 80 << 10},
+                        Case{"conv2d n1 c64 h15 w15 k64 r1 s1 stride2,2 f32 +bias", 40 << 10}}) {
+    const Graph graph = parse_problem(c.problem).graph;
+    std::vector<Tensor> inputs;
+    for (const ValueId v : graph.inputs())
+      inputs.push_back(random_input(graph.value(v).name, graph.type(v).dtype, graph.type(v).shape));
+    for (const std::string schedule :
+         {"conv2d_direct vectors=1 rows=1 tile=5 prefetch=1", "conv2d_direct vectors=2 rows=1 tile=4 prefetch=1024",
+          "conv2d_direct vectors=1 rows=1 tile=3 prefetch=0"}) {
+      constexpr int64_t kAll = 1 << 30;
+      EXPECT_TRUE(pixels_outside(c.problem, c.l2_bytes, "native", schedule)) << c.problem << " | " << schedule;
+      EXPECT_FALSE(pixels_outside(c.problem, kAll, "native", schedule));
+      const Tensor outside = run_with_l2(graph, inputs, schedule, c.l2_bytes, 2);
+      const auto difference = compare(outside, run_with_l2(graph, inputs, schedule, kAll, 1), {0, 0});
+      EXPECT_FALSE(difference.has_value()) << c.problem << " | " << schedule << ": " << *difference;
+    }
+  }
 }
 
 }  // namespace
