@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "measure/quiet.h"
 #include "tool.h"
@@ -51,21 +52,19 @@ nlohmann::json task_json(const tune::TaskLine& t, double ghz) {
 
 nlohmann::json to_json(const tune::TaskList& list, double ghz) {
   nlohmann::json tasks = nlohmann::json::array(), nodes = nlohmann::json::array();
-  std::map<int64_t, std::string> problems;
-  for (const tune::TaskLine& t : list.tasks) {
-    problems[t.task] = t.problem;
-    tasks.push_back(task_json(t, ghz));
-  }
+  for (const tune::TaskLine& t : list.tasks) tasks.push_back(task_json(t, ghz));
   for (const tune::NodeLine& n : list.nodes) {
     nodes.push_back({{"node", n.node}, {"op", n.op}, {"becomes", n.becomes}});
-    if (n.task > 0) nodes.back()["task"] = n.task, nodes.back()["problem"] = problems.at(n.task);
+    if (n.task >= 0) nodes.back()["task"] = n.task, nodes.back()["problem"] = n.problem;
   }
   return {{"anchors", list.anchors}, {"cores", 1}, {"ghz", ghz}, {"tasks", tasks}, {"nodes", nodes}};
 }
 
-/// Whether another task has the same problem, so that only layouts tell the two apart.
+/// Whether another line has the same problem, so that only layouts tell the two apart.
 bool has_twin(const tune::TaskList& list, const tune::TaskLine& task) {
-  return std::ranges::count(list.tasks, task.problem, &tune::TaskLine::problem) > 1;
+  return std::ranges::any_of(list.tasks, [&](const tune::TaskLine& other) {
+    return other.problem == task.problem && other.layouts != task.layouts;
+  });
 }
 
 void print_nodes(const tune::TaskList& list) {
@@ -75,28 +74,49 @@ void print_nodes(const tune::TaskList& list) {
 }
 
 void print_tasks(const tune::TaskList& list, bool spaces, double ghz) {
-  fmt::print("{} tasks; {} different problems without what is fused into them\n", list.tasks.size(), list.anchors);
+  std::set<int64_t> numbers;
+  for (const tune::TaskLine& t : list.tasks) numbers.insert(t.task);
+  const auto without = std::ranges::count(list.tasks, 0, &tune::TaskLine::task);
+  const int64_t count = std::ssize(numbers) + std::max<int64_t>(without - 1, 0);  // all without a number are one 0
+  fmt::print("{} tasks; {} different problems without what is fused into them\n", count, list.anchors);
   const auto ms = [&](double cycles) {
     const auto known = core_ms(cycles, ghz);
     return known ? fmt::format("{:.4f}", *known) : std::string("-");
   };
   fmt::print("{:>4} {:>6} {:>9} {:>9} {:>9} {:>6} {:>8} {:>7}  {}\n", "task", "layers", "MFLOP", "now ms", "best ms",
-             "share", "points", "worth", "problem | default schedule, then its layers");
+             "share", "points", "worth", "problem | schedule, then its layers");
   constexpr size_t kUnderProblem = 69;
   for (const tune::TaskLine& t : list.tasks) {
-    fmt::print("{:>4} {:>6} {:>9.3f} {:>9} {:>9} {:>6} {:>8} {:>7}  {}{} | {}\n", t.task, t.nodes.size(),
-               static_cast<double>(t.flops) * 1e-6, ms(t.cycles), ms(t.best_cycles),
-               t.cycles > 0 ? fmt::format("{:.1f} %", 100 * t.share) : "-", t.points, t.worth, t.problem,
-               has_twin(list, t) ? " in " + t.layouts : "", t.schedule);
+    fmt::print("{:>4} {:>6} {:>9.3f} {:>9} {:>9} {:>6} {:>8} {:>7}  {}{} | {}\n",
+               t.task > 0 ? std::to_string(t.task) : "-", t.nodes.size(), static_cast<double>(t.flops) * 1e-6,
+               ms(t.cycles), ms(t.best_cycles), t.cycles > 0 ? fmt::format("{:.1f} %", 100 * t.share) : "-", t.points,
+               t.worth, t.problem, has_twin(list, t) ? " in " + t.layouts : "", t.schedule);
     fmt::print("{:>{}}{}\n", "", kUnderProblem, fmt::join(t.nodes, ", "));
     if (spaces) fmt::print("{:>{}}{}\n", "", kUnderProblem, t.space);
   }
   fmt::print(
-      "MFLOP, now ms and best ms are of one layer; the times are the model's, of the default and of the best "
-      "schedule,\n"
+      "MFLOP, now ms and best ms are of one layer; the times are the model's, of the schedule that runs and of the "
+      "best one,\n"
       "on one core at {:.2f} GHz, whatever --threads; share: of the model's time of all layers that are listed;\n"
       "worth: schedules that the model leaves worth a trial\n",
       ghz);
+}
+
+/// As `kilter tasks` compiles a network, for its tasks alone.
+CompileOptions looking(const CompileOptions& given, const Graph& graph) {
+  CompileOptions options = adapted(given, graph);
+  options.generate_code = false;
+  options.keep_placed = true;
+  return options;
+}
+
+/// The tasks by their numbers, which are those without records; nothing where none are in use.
+std::optional<tune::NumberedTasks> numbers_without_records(const ModelOptions& model, const Graph& graph) {
+  if (model.records_file().empty()) return std::nullopt;
+  CompileOptions plain = model.without_records().compile_options();
+  plain.notice = nullptr;  // it was told
+  const CompileOptions options = looking(plain, graph);
+  return tune::numbered_tasks(compile_graph(graph, options), options.forbidden);
 }
 
 void run_tasks(const TasksCommand& command) {
@@ -106,10 +126,9 @@ void run_tasks(const TasksCommand& command) {
          command.model.model);
   const std::map<std::string, Tensor> inputs = command.model.all_inputs(*session);
   const Graph graph = bound_graph(*session, inputs);
-  CompileOptions options = adapted(session->options().compile, graph);
-  options.generate_code = false;
-  options.keep_placed = true;
-  const tune::TaskList list = tune::list_tasks(graph, compile_graph(graph, options), options, command.ops);
+  const CompileOptions options = looking(session->options().compile, graph);
+  const tune::TaskList list = tune::list_tasks(graph, compile_graph(graph, options), options, command.ops,
+                                               numbers_without_records(command.model, graph));
   const double ghz = core_clock_ghz();
   if (!command.json.empty()) write_text("--json", command.json, to_json(list, ghz).dump(2) + "\n");
   if (command.json == "-") return;

@@ -106,7 +106,7 @@ Forbidden parse_forbidden(const std::string& text) {
     fail(ErrorKind::usage, "{}: expected TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE; templates are {}", option,
          template_names());
   }
-  Forbidden out{parse_schedule(written), node};
+  Forbidden out{parse_schedule(written), node == "*" ? "" : node};
   out.schedule.name = found->name;
   return out;
 }
@@ -173,11 +173,15 @@ Schedule with_knobs(const Template& from, const Task& task, const TargetLimits& 
        fmt::join(others, ", "));
 }
 
-Chosen force(const Task& task, const TargetLimits& limits, const Schedule& forced) {
-  const Template* t = find_template(forced.name);
-  if (t == nullptr) {
+const Template* known_template(const Schedule& forced) {
+  const Template* found = find_template(forced.name);
+  if (found == nullptr)
     fail(ErrorKind::usage, "no template '{}'; legal are {}, reference", forced.name, template_names());
-  }
+  return found;
+}
+
+Chosen force(const Task& task, const TargetLimits& limits, const Schedule& forced) {
+  const Template* t = known_template(forced);
   const Schedule wanted = forced.knobs.empty() ? with_knobs(*t, task, limits) : forced;
   auto lowered = t->lower(task, wanted, limits);
   if (const auto* rejected = std::get_if<Rejected>(&lowered)) {
@@ -227,6 +231,14 @@ Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<
   }
   chosen.schedule.name = "reference";
   return chosen;
+}
+
+bool takes(const Task& task, const Schedule& forced, const TargetLimits& limits) {
+  if (forced.name == "reference") return true;
+  const Template* from = known_template(forced);
+  const auto wanted = forced.knobs.empty() ? own_pick(*from, task, limits) : Answer<Schedule>(forced);
+  const auto* schedule = std::get_if<Schedule>(&wanted);
+  return schedule != nullptr && std::holds_alternative<Lowered>(from->lower(task, *schedule, limits));
 }
 
 std::optional<Estimate> estimate_of(const Task& task, const Schedule& schedule, const TargetLimits& limits) {

@@ -47,8 +47,8 @@ struct Forbidden {
 };
 /// Rejected::check of what is forbidden.
 constexpr std::string_view kForbid = "--forbid";
-/// Reads "TEMPLATE", "TEMPLATE@NODE" or "SCHEDULE@NODE"; a template may be named as template_of() takes it. Throws
-/// usage for a text without one.
+/// Reads "TEMPLATE", "TEMPLATE@NODE" or "SCHEDULE@NODE"; "*" for any node; a template may be named as template_of()
+/// takes it. Throws usage for a text without one.
 Forbidden parse_forbidden(const std::string& text);
 /// The first that means this schedule of this node's task; null without one.
 const Forbidden* forbids(std::span<const Forbidden> all, std::string_view node, const Schedule& schedule);
@@ -161,6 +161,8 @@ struct Chosen {
   Lowered lowered;
   std::vector<std::pair<std::string, Rejected>> rejected;  ///< templates before it, and why not
 };
+/// Whether choose() lowers `forced`. Throws usage for a name that no template has.
+bool takes(const Task& task, const Schedule& forced, const TargetLimits& limits);
 /// Picks the default that is not forbidden, or lowers `forced`; of a template without knobs what that would pick, be it
 /// the default or not. Throws usage with the reason, which is about the node, where `forced` does not apply.
 Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<Schedule>& forced = {},

@@ -52,7 +52,7 @@ for node, becomes in {"conv1": "task 1", "conv1.relu": "fused into task 1", "fir
                       "fire3.expand1x1": "task 4"}.items():
     assert nodes[node] == becomes, (node, nodes[node])
 assert re.match(r"18 tasks; 18 different problems without what is fused into them$", said[at + 1]), said[at + 1]
-assert said[at + 2].split() == "task layers MFLOP now ms best ms share points worth problem | default schedule, then its layers".split(), said[at + 2]
+assert said[at + 2].split() == "task layers MFLOP now ms best ms share points worth problem | schedule, then its layers".split(), said[at + 2]
 rows, layers = said[at + 3:-3:2], said[at + 4:-3:2]
 tasks = {t["task"]: t for t in listed["tasks"]}
 assert [int(row.split()[0]) for row in rows] == sorted(tasks) and 2 not in tasks, rows
@@ -86,6 +86,9 @@ import json, sys
 print(next(t["task"] for t in json.load(sys.stdin)["tasks"] if "fire4.expand3x3" in t["nodes"]))')
 expect 0 "schedule    conv2d_direct" "${winograd[@]}" --forbid "winograd@task:$task"
 expect 0 "schedule    conv2d_direct" "${winograd[@]}" --schedule "task:$task=direct"
+expect 0 "schedule    conv2d_direct" "${winograd[@]}" --schedule "*=direct"
+expect 0 "verify: passed" run zoo:squeezenet1_1 --verify --schedule "*=conv2d_direct" --schedule fire4.expand3x3=reference
+expect 2 "--schedule *=winogrand: no template 'winogrand'; legal are" run zoo:squeezenet1_1 --schedule "*=winogrand"
 expect 2 "--forbid conv2d_winograd@task:999: expected a task from task:1 to task:" "${winograd[@]}" --forbid winograd@task:999
 expect 2 "--forbid record:0123abcd: no records are in use; give --records" run zoo:squeezenet1_1 --forbid record:0123abcd
 expect 2 "--choose graph-best: no records are in use that it could choose from; give --records, or leave it out" run zoo:squeezenet1_1 --choose graph-best

@@ -47,6 +47,36 @@ TEST(TaskList, EveryNodeHasALine) {
   EXPECT_GT(views, 5) << "concatenations in place";
 }
 
+// What records choose changes what tasks run, and not how they are numbered.
+TEST(TaskList, NumbersAreThoseWithoutRecords) {
+  const Graph graph = small_network();
+  CompileOptions options = native();
+  options.generate_code = false, options.keep_placed = true;
+  const Compiled plain = compile_graph(graph, options);
+  const TaskList before = list_tasks(graph, plain, options);
+  const NumberedTasks numbers = numbered_tasks(plain, {});
+  const TaskLine& shared = *std::ranges::find_if(before.tasks, [](const TaskLine& t) { return t.nodes.size() > 1; });
+  CompileOptions chosen = options;
+  chosen.schedules[shared.nodes.front()] = parse_schedule("reference");
+  chosen.schedules[shared.nodes.back()] = parse_schedule("conv2d_direct vectors=1 rows=1 tile=1 prefetch=0");
+  chosen.no_fuse = {"conv1"};
+  const TaskList now = list_tasks(graph, compile_graph(graph, chosen), chosen, {}, numbers);
+  for (const TaskLine& t : now.tasks) {
+    if (t.task == 0) continue;
+    const TaskLine& same = *std::ranges::find(before.tasks, t.task, &TaskLine::task);
+    for (const std::string& node : t.nodes) EXPECT_THAT(same.nodes, testing::Contains(node));
+  }
+  const auto line = std::ranges::find_if(
+      now.tasks, [&](const TaskLine& t) { return std::ranges::count(t.nodes, shared.nodes.back()) > 0; });
+  ASSERT_NE(line, now.tasks.end());
+  EXPECT_EQ(line->task, shared.task);
+  EXPECT_EQ(line->schedule, "conv2d_direct vectors=1 rows=1 tile=1 prefetch=0");
+  const auto relu = std::ranges::find(now.nodes, "conv1.relu", &NodeLine::node);
+  ASSERT_NE(relu, now.nodes.end());
+  EXPECT_EQ(relu->task, 0) << "it runs apart, which it does not without records";
+  EXPECT_EQ(relu->becomes, "a task without a number");
+}
+
 TEST(TaskList, SpacesAndModelsAreThere) {
   const TaskList list = listed("squeezenet1_1", {"conv2d"});
   ASSERT_FALSE(list.tasks.empty());

@@ -26,13 +26,13 @@ std::string forbidden_text(std::span<const Forbidden> forbidden, const std::stri
 
 class Lister {
  public:
-  Lister(const Compiled& compiled, const CompileOptions& options, const std::vector<std::string>& kinds)
+  Lister(const Compiled& compiled, const CompileOptions& options, const std::vector<std::string>& kinds,
+         const NumberedTasks& tasks)
       : compiled_(compiled), options_(options), kinds_(kinds) {
     for (size_t s = 0; s < compiled.plan.steps.size(); ++s) {
       const Step& step = compiled.plan.steps[s];
       if (step.kind == StepKind::kernel || step.kind == StepKind::reference) step_.emplace(step.name, s);
     }
-    const std::vector<std::vector<std::string>> tasks = numbered_tasks(compiled, options.forbidden);
     for (size_t t = 0; t < tasks.size(); ++t) {
       for (const std::string& node : tasks[t]) number_[node] = static_cast<int64_t>(t) + 1;
     }
@@ -46,7 +46,7 @@ class Lister {
       if (!listed.insert(node.name).second) return;
       const auto known = lines_.find(node.name);
       out_.nodes.push_back(known != lines_.end() ? known->second
-                                                 : NodeLine{node.name, std::string(node.op->name), -1, otherwise});
+                                                 : NodeLine{node.name, std::string(node.op->name), -1, "", otherwise});
     };
     for (const NodeId id : original.order()) add(original.node(id), "gone: folded or rewritten by the passes");
     for (const NodeId id : graph.order()) add(graph.node(id), "");
@@ -66,28 +66,33 @@ class Lister {
  private:
   void place(const Unit& unit) {
     const Placed& placed = *compiled_.placed;
-    if (placed.storage.views.contains(unit.nodes.front())) return tell(unit, -1, "free view", "free view");
+    if (placed.storage.views.contains(unit.nodes.front())) return tell(unit, "free view");
     const Task task = make_task(placed.graph, unit, &placed.storage);
     const auto at = step_.find(task.node().name);
-    if (at == step_.end()) return tell(unit, -1, "no kernel: a tensor without elements", "");
+    if (at == step_.end()) return tell(unit, "no kernel: a tensor without elements");
     const Step& step = compiled_.plan.steps[at->second];
     if (step.kind == StepKind::reference) {
       std::string why = "no space: no template takes it";
       for (const auto& [name, r] : compiled_.rejected[at->second])
         if (!r.other_kind) why += fmt::format("; {}: {}", name, r.text());
-      return tell(unit, -1, why, why);
+      return tell(unit, why);
     }
     const int64_t number = task_of(task, step);
-    if (!wanted(step.problem)) return tell(unit, -1, "left out by --ops", "left out by --ops");
-    tell(unit, number, fmt::format("task {}", number), fmt::format("fused into task {}", number), &task);
+    if (!wanted(step.problem)) return tell(unit, "left out by --ops");
+    const std::string name = number > 0 ? fmt::format("task {}", number) : "a task without a number";
+    for (const NodeId id : unit.nodes)
+      add_line(id, number, step.problem, id == task.anchor ? name : "fused into " + name);
   }
 
   bool wanted(std::string_view problem) const { return has_kind(problem, kinds_); }
 
   /// A task has the same number whatever kinds are listed.
   int64_t task_of(const Task& task, const Step& step) {
-    const int64_t number = number_.at(task.node().name);
-    const auto known = std::ranges::find(out_.tasks, number, &TaskLine::task);
+    const auto numbered = number_.find(task.node().name);
+    const int64_t number = numbered == number_.end() ? 0 : numbered->second;
+    const auto known = std::ranges::find_if(out_.tasks, [&](const TaskLine& t) {
+      return t.task == number && t.problem == step.problem && t.layouts == step.layouts && t.schedule == step.schedule;
+    });
     if (known != out_.tasks.end()) {
       known->nodes.push_back(task.node().name);
       return number;
@@ -117,13 +122,14 @@ class Lister {
     }
   }
 
-  void tell(const Unit& unit, int64_t number, const std::string& anchor, const std::string& others,
-            const Task* task = nullptr) {
-    for (const NodeId id : unit.nodes) {
-      const Node& node = compiled_.placed->graph.node(id);
-      const bool first = task == nullptr || id == task->anchor;
-      lines_[node.name] = {node.name, std::string(node.op->name), number, first ? anchor : others};
-    }
+  /// Nodes that belong to no task.
+  void tell(const Unit& unit, const std::string& becomes) {
+    for (const NodeId id : unit.nodes) add_line(id, -1, "", becomes);
+  }
+
+  void add_line(NodeId id, int64_t number, const std::string& problem, const std::string& becomes) {
+    const Node& node = compiled_.placed->graph.node(id);
+    lines_[node.name] = {node.name, std::string(node.op->name), number, problem, becomes};
   }
 
   const Compiled& compiled_;
@@ -137,12 +143,12 @@ class Lister {
 
 }  // namespace
 
-std::vector<std::vector<std::string>> numbered_tasks(const Compiled& compiled, std::span<const Forbidden> forbidden) {
+NumberedTasks numbered_tasks(const Compiled& compiled, std::span<const Forbidden> forbidden) {
   std::map<std::string, const Step*> steps;
   for (const Step& step : compiled.plan.steps) {
     if (step.kind == StepKind::kernel) steps.emplace(step.name, &step);
   }
-  std::vector<std::vector<std::string>> out;
+  NumberedTasks out;
   std::map<std::array<std::string, 4>, size_t> known;
   for (const Task& task : tasks_of(compiled.placed->graph, compiled.placed->storage)) {
     const std::string& node = task.node().name;
@@ -158,8 +164,9 @@ std::vector<std::vector<std::string>> numbered_tasks(const Compiled& compiled, s
 }
 
 TaskList list_tasks(const Graph& original, const Compiled& compiled, const CompileOptions& options,
-                    const std::vector<std::string>& kinds) {
-  return Lister(compiled, options, kinds).run(original);
+                    const std::vector<std::string>& kinds, const std::optional<NumberedTasks>& numbers) {
+  const NumberedTasks tasks = numbers ? *numbers : numbered_tasks(compiled, options.forbidden);
+  return Lister(compiled, options, kinds, tasks).run(original);
 }
 
 }  // namespace kilter::tune

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,14 +14,15 @@ namespace kilter::tune {
 /// What becomes of a node.
 struct NodeLine {
   std::string node, op;
-  int64_t task = -1;    ///< that it is part of; -1: none
+  int64_t task = -1;    ///< that it is part of; 0: one without a number; -1: none
+  std::string problem;  ///< of that task; empty without one
   std::string becomes;  ///< "task 3", "fused into task 3", "free view", "no space: ...", "gone: ..."
 };
 
 /// Layers of one problem with operands of one form.
 struct TaskLine {
-  int64_t task = 0;
-  std::string problem, layouts, schedule;  ///< of the default
+  int64_t task = 0;                        ///< 0: what records choose makes it, and it has no number
+  std::string problem, layouts, schedule;  ///< that it runs
   std::vector<std::string> nodes;          ///< anchors of its layers
   int64_t flops = 0, bytes = 0;            ///< of one layer
   double cycles = 0;                       ///< of one core and one layer, by the analytic model; 0: it has none
@@ -37,14 +39,16 @@ struct TaskList {
   int64_t anchors = 0;          ///< different problems without what is fused into them
 };
 
-/// `original`: the graph before the passes. `compiled`: of it, with CompileOptions::keep_placed. `kinds`: first words
-/// of problems ("conv2d") whose tasks are listed; empty: all.
-TaskList list_tasks(const Graph& original, const Compiled& compiled, const CompileOptions& options,
-                    const std::vector<std::string>& kinds = {});
-
 /// Of a plan compiled with CompileOptions::keep_placed: the anchors of each task's layers. Task 1 is the first, and all
-/// commands number tasks so. Layers of one task have one problem, form of operands and default schedule, and the same
-/// is `forbidden` of them.
-std::vector<std::vector<std::string>> numbered_tasks(const Compiled& compiled, std::span<const Forbidden> forbidden);
+/// commands number tasks so, by the network as it is without records. Layers of one task have one problem, form of
+/// operands and default schedule, and the same is `forbidden` of them.
+using NumberedTasks = std::vector<std::vector<std::string>>;
+NumberedTasks numbered_tasks(const Compiled& compiled, std::span<const Forbidden> forbidden);
+
+/// `original`: the graph before the passes. `compiled`: of it, with CompileOptions::keep_placed. `kinds`: first words
+/// of problems ("conv2d") whose tasks are listed; empty: all. `numbers`: of the network without records where
+/// `compiled` runs what records say; a task whose layers run different things has a line for each of these then.
+TaskList list_tasks(const Graph& original, const Compiled& compiled, const CompileOptions& options,
+                    const std::vector<std::string>& kinds = {}, const std::optional<NumberedTasks>& numbers = {});
 
 }  // namespace kilter::tune
