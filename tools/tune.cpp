@@ -5,6 +5,7 @@
 #include <atomic>
 #include <csignal>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -135,6 +136,8 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
       "{} in {:.1f} s: {} trials ({:.0f} a second) of {} new schedules, {} failed, {} workers replaced; stopped: {}\n",
       command.model.model, r.seconds, r.trials, r.trials_per_second, r.first_trials, r.failures, r.restarts,
       r.stopped_because);
+  for (const auto& [status, f] : r.failed)
+    fmt::print("{} {}; the first: task {}, {}: {}\n", f.count, name(status), f.task, f.schedule, f.error);
   if (r.tasks.empty()) {
     fmt::print("before {:.4f} ms; nothing here can be tuned; `kilter tasks {}` says why of each node\n",
                r.default_ms.value, command.model.model);
@@ -237,6 +240,35 @@ std::string try_to_keep(const TuningSetup& setup, const TuneResult& result, cons
   }
 }
 
+/// Least milliseconds of steps of a plan, of peaks that are measured now.
+std::function<double(const Plan&, const std::vector<size_t>&)> bounds_here(int threads) {
+  return [peaks = profile::measure_peaks(threads), threads](const Plan& plan, const std::vector<size_t>& steps) {
+    const profile::Footprint run = profile::footprint(plan);
+    double ms = 0;
+    for (const size_t s : steps) ms += profile::bound_of(plan.steps[s], run, peaks, threads).ms;
+    return ms;
+  };
+}
+
+/// The first SIGINT or SIGTERM is noted, a second one ends the program; trials are kept as they are made.
+void end_at_signals() {
+  for (const int ends : {SIGINT, SIGTERM}) {
+    std::signal(ends, [](int signal) {
+      interrupted_by_user = true;
+      std::signal(signal, SIG_DFL);
+    });
+  }
+}
+
+/// What does not hold back the rest: a full disk takes the records, the files and the events.
+void note_fault(std::vector<std::string>& faults, const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& e) {
+    faults.push_back(e.message());
+  }
+}
+
 void run_tune(const TuneCommand& command) {
   const bool quiet = takes_stdout(command);
   TuneOptions options = options_of(command);
@@ -267,34 +299,25 @@ void run_tune(const TuneCommand& command) {
     view.show(p);
     if (p.phase != "done") events.write(to_json(p));  // `end` says it then
   };
-  options.bound = [peaks = profile::measure_peaks(setup.threads), threads = setup.threads](
-                      const Plan& plan, const std::vector<size_t>& steps) {
-    const profile::Footprint run = profile::footprint(plan);
-    double ms = 0;
-    for (const size_t s : steps) ms += profile::bound_of(plan.steps[s], run, peaks, threads).ms;
-    return ms;
-  };
-  for (const int ends : {SIGINT, SIGTERM}) {
-    std::signal(ends, [](int signal) {
-      interrupted_by_user = true;
-      std::signal(signal, SIG_DFL);  // a second one ends the program; trials are kept as they are made
-    });
-  }
+  options.bound = bounds_here(setup.threads);
+  end_at_signals();
   options.interrupted = [] { return interrupted_by_user.load(); };
   events.write(start_json(options));
   std::string kept;
   options.raced = [&](const TuneResult& raced) { kept = try_to_keep(setup, raced, before, unkept); };
   const TuneResult result = tune::tune(setup.graph, setup.inputs, setup.compile(), options);
   if (result.graph && result.graph->won) kept = try_to_keep(setup, result, kept_plan(setup), unkept);
-  if (const std::string lost = keeper ? keeper->finish() : ""; !lost.empty()) unkept = lost;
+  std::vector<std::string> faults;
+  if (!unkept.empty()) faults.push_back(unkept);
+  if (const std::string lost = keeper ? keeper->finish() : ""; !lost.empty()) faults.push_back(lost);
   view.clear();
   nlohmann::json end = to_json(result);
   end["event"] = "end";
   events.write(end);
-  write_files(command, result, options, setup.compile().target.name);
   if (!quiet) print_result(result, command, kept, setup.file.empty() ? "none kept" : setup.file);
-  if (!unkept.empty()) fail(ErrorKind::io, "{}", unkept);
-  events.close();
+  note_fault(faults, [&] { write_files(command, result, options, setup.compile().target.name); });
+  note_fault(faults, [&] { events.close(); });
+  if (!faults.empty()) fail(ErrorKind::io, "{}", fmt::join(faults, "\n"));
 }
 
 /// Options that say how a trial is taken, and answers to names of other tuners that mean nothing here.

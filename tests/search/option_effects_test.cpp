@@ -53,12 +53,12 @@ class Measured {
 };
 
 /// Another value than the default, by option.
-const std::map<std::string_view, double>& others() {
-  static const std::map<std::string_view, double> kOthers{
-      {"seed", 2},  {"batch", 3},     {"early-stopping", 20}, {"prune", 1.05},      {"population", 8},
-      {"elite", 1}, {"crossover", 0}, {"mutation", 0.6},      {"tournament", 1},    {"walkers", 2},
-      {"steps", 3}, {"cooling", 0.5}, {"temperature", 0},     {"first-random", 40}, {"exploration", 0.6},
-      {"draft", 1}, {"pool", 16},
+const std::map<std::string_view, std::string>& others() {
+  static const std::map<std::string_view, std::string> kOthers{
+      {"seed", "2"},  {"batch", "3"},     {"early-stopping", "20"}, {"prune", "1.05"},      {"population", "8"},
+      {"elite", "1"}, {"crossover", "0"}, {"mutation", "0.6"},      {"tournament", "1"},    {"walkers", "2"},
+      {"steps", "3"}, {"cooling", "0.5"}, {"temperature", "0"},     {"first-random", "40"}, {"exploration", "0.6"},
+      {"draft", "1"}, {"pool", "16"},     {"features", "knob"},
   };
   return kOthers;
 }
@@ -91,10 +91,13 @@ TEST(SearchOptions, WhatASearcherDoesNotReadChangesNothing) {
     SearchOptions all = usual;
     for (const SearchOptionRow& row : all_search_options()) {
       if (reads(searcher.name, row)) continue;
-      if (row.whole != nullptr)
-        all.*row.whole = static_cast<int64_t>(others().at(row.name));
+      const std::string& value = others().at(row.name);
+      if (row.word != nullptr)
+        all.*row.word = value;
+      else if (row.whole != nullptr)
+        all.*row.whole = std::stoll(value);
       else
-        all.*row.real = others().at(row.name);
+        all.*row.real = std::stod(value);
     }
     EXPECT_EQ(task.proposals(all), before) << searcher.name << " reads an option that it says it does not";
   }

@@ -430,6 +430,10 @@ TEST(Tuner, GoesOnWhenCandidatesCrash) {
   killer.reset();
   ASSERT_GE(crashes, 1);
   EXPECT_EQ(result.failures, crashes);
+  ASSERT_EQ(result.failed.size(), 1U);
+  EXPECT_EQ(result.failed.at(Status::crash).count, crashes);
+  EXPECT_NE(result.failed.at(Status::crash).error.find("signal 11 (Segmentation fault) at step "), std::string::npos);
+  EXPECT_EQ(to_json(result)["failed"]["crash"]["count"], crashes);
   EXPECT_GE(result.restarts, 1);
   EXPECT_EQ(result.trials + result.failures, 60) << result.stopped_because;
   EXPECT_LE(result.ratio.high, 1);

@@ -25,6 +25,11 @@ class Annealing : public Walk {
            "model",
            options.searcher);
     }
+    if (options.features == "knob") {
+      for (size_t f = 0; f < all_features().size(); ++f) {
+        if (all_features()[f].derived) hidden_.push_back(f);
+      }
+    }
     for (const Trial& t : search().known) {
       if (const auto i = find(t.point)) measured_.push_back(*i);
     }
@@ -48,8 +53,16 @@ class Annealing : public Walk {
 
  private:
   const std::vector<float>& row(size_t point) {
-    if (rows_[point].empty()) rows_[point] = featurizer_.row(at(point));
+    if (rows_[point].empty()) {
+      rows_[point] = featurizer_.row(at(point));
+      hide(rows_[point]);
+    }
     return rows_[point];
+  }
+
+  /// A column that is the same in all rows tells a model nothing.
+  void hide(std::span<float> row) const {
+    for (const size_t f : hidden_) row[f] = 0;
   }
 
   void add_unique(size_t point) {
@@ -72,6 +85,8 @@ class Annealing : public Walk {
   }
 
   void fit(EarlierTrials taught) {
+    for (size_t i = 0; i < taught.count(); ++i)
+      hide(std::span(taught.rows.values).subspan(i * taught.rows.width, taught.rows.width));
     const uint32_t own = taught.count() == 0 ? 0 : *std::ranges::max_element(taught.groups) + 1;
     // A failure counts as twice the slowest trial.
     double slowest = 0;
@@ -147,6 +162,7 @@ class Annealing : public Walk {
 
   Draws draws_;
   Featurizer featurizer_;
+  std::vector<size_t> hidden_;            ///< columns that the model does not see
   std::vector<std::vector<float>> rows_;  ///< by point, made when they are needed
   std::vector<double> predicted_;         ///< by point, of the last fit
   std::vector<size_t> measured_, walkers_, visited_, queue_;

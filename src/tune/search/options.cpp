@@ -26,6 +26,7 @@ constexpr SearcherRow kSearchers[] = {
 };
 
 constexpr double kMany = 1e9;
+constexpr std::string_view kFeatureSets[] = {"curve", "knob"};
 
 constexpr SearchOptionRow kOptions[] = {
     {"seed", "of all that is random; the same seed proposes the same", "a whole number from 0 to 1000000000",
@@ -54,6 +55,11 @@ constexpr SearchOptionRow kOptions[] = {
      nullptr, &O::cooling},
     {"first-random", "points drawn evenly before anything is learned", "a whole number from 1 to 4096", "xgb, xgb-rank",
      1, 4096, &O::first_random, nullptr},
+    {"features",
+     "what the regression sees of a point: knob, its knobs beside task and machine; curve, also what follows from "
+     "them: "
+     "reuse, latency and footprints of the loops, and the analytic model's cycles",
+     "curve or knob", "xgb, xgb-rank", 0, 0, nullptr, nullptr, &O::features, kFeatureSets},
     {"exploration", "share of trials that are drawn evenly", "a number from 0 to 1", "model, xgb, xgb-rank", 0, 1,
      nullptr, &O::exploration},
     {"draft", "first trials: the analytic best of each template, and the default with one knob changed",
@@ -77,6 +83,11 @@ void set(SearchOptions& options, const SearchOptionRow& row, std::string_view va
   const auto bad = [&] {
     fail(ErrorKind::usage, "--searcher-option {}: expected {}, got '{}'", text, row.legal, value);
   };
+  if (row.word != nullptr) {
+    if (std::ranges::find(row.words, value) == row.words.end()) bad();
+    options.*row.word = value;
+    return;
+  }
   if (row.whole != nullptr) {
     const auto number = try_parse_int(value);
     if (!number || static_cast<double>(*number) < row.low || static_cast<double>(*number) > row.high) bad();
@@ -101,9 +112,9 @@ bool reads(std::string_view searcher, const SearchOptionRow& row) {
   return false;
 }
 
-std::string SearchOptionRow::fallback() const {
-  const SearchOptions defaults;
-  return whole != nullptr ? std::to_string(defaults.*whole) : text_of(defaults.*real);
+std::string SearchOptionRow::text(const SearchOptions& options) const {
+  if (word != nullptr) return options.*word;
+  return whole != nullptr ? std::to_string(options.*whole) : text_of(options.*real);
 }
 
 void check_cost_model(std::string_view cost_model, const std::vector<std::string>& searchers) {

@@ -29,6 +29,7 @@ struct SearchOptions {
   double temperature = 1;
   double cooling = 0.95;
   int64_t first_random = 16;
+  std::string features = "curve";
   // model, xgb, xgb-rank
   double exploration = 0.1;
   // model
@@ -44,16 +45,19 @@ std::span<const SearcherRow> all_searchers();
 
 /// One setting as users write it.
 struct SearchOptionRow {
-  std::string_view name;     ///< "early-stopping"
-  std::string_view meaning;  ///< with its unit
-  std::string_view legal;    ///< "a whole number from 2 to 4096"
-  std::string_view used_by;  ///< searchers that read it, "ga" or "xgb, xgb-rank"; "all"
-  double low, high;
-  int64_t SearchOptions::* whole;  ///< one of the two is set
+  std::string_view name;           ///< "early-stopping"
+  std::string_view meaning;        ///< with its unit
+  std::string_view legal;          ///< "a whole number from 2 to 4096"
+  std::string_view used_by;        ///< searchers that read it, "ga" or "xgb, xgb-rank"; "all"
+  double low, high;                ///< of a number
+  int64_t SearchOptions::* whole;  ///< one of the three is set
   double SearchOptions::* real;
+  std::string SearchOptions::* word = nullptr;
+  std::span<const std::string_view> words = {};  ///< that are legal
 
-  /// The default, as it is written.
-  std::string fallback() const;
+  /// The value that options have, as it is written.
+  std::string text(const SearchOptions& options) const;
+  std::string fallback() const { return text({}); }
 };
 std::span<const SearchOptionRow> all_search_options();
 

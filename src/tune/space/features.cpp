@@ -22,6 +22,9 @@ float log2_ratio(double a, double b) { return a > 0 && b > 0 ? static_cast<float
 std::vector<Feature> make_features() {
   std::vector<Feature> all;
   const auto add = [&](std::string name, std::string meaning) { all.push_back({std::move(name), std::move(meaning)}); };
+  const auto derive = [&](std::string name, std::string meaning) {
+    all.push_back({std::move(name), std::move(meaning), true});
+  };
   add("task.flops", "log2(1 + x) of the task's operations, as its operators define them");
   add("task.bytes", "log2(1 + x) of its operands' bytes, each once");
   add("task.intensity", "log2 of operations a byte");
@@ -35,19 +38,19 @@ std::vector<Feature> make_features() {
     add("template." + std::string(t->name), "1 for points of this template, else 0");
   for (const std::string_view knob : kKnobs)
     add("knob." + std::string(knob), "log2(1 + x) of the knob's value, -1 where the template has no such knob");
-  add("model.cycles", "log2 of the cycles that the template's model expects; -1 without a model");
-  add("model.over_best", "log2 of them over those of the best point of the space; 0 without a model");
-  add("model.over_own_best", "log2 of them over those of the best point of the template; 0 without a model");
-  add("model.tail", "share of the cycles lost in tiles that are not full");
-  add("tile.registers", "accumulators of the register tile over vector registers");
-  add("tile.loads", "loads for one multiply-add of the register tile");
-  add("tile.latency", "accumulators over those that hide the latency of two multiply-adds a cycle, at most 1");
-  add("tile.width_rest", "share of a row's last tile that is not filled");
-  add("tile.columns_rest", "share of the last panel of columns that is not filled");
-  add("tile.count", "log2 of register tiles for each thread");
-  add("panel.l1", "log2 of the bytes of one panel of weights over L1");
-  add("weights.l2", "log2 of the bytes of all packed weights over L2");
-  add("weights.l3", "log2 of the bytes of all packed weights over L3");
+  derive("model.cycles", "log2 of the cycles that the template's model expects; -1 without a model");
+  derive("model.over_best", "log2 of them over those of the best point of the space; 0 without a model");
+  derive("model.over_own_best", "log2 of them over those of the best point of the template; 0 without a model");
+  derive("model.tail", "share of the cycles lost in tiles that are not full");
+  derive("tile.registers", "accumulators of the register tile over vector registers");
+  derive("tile.loads", "loads for one multiply-add of the register tile");
+  derive("tile.latency", "accumulators over those that hide the latency of two multiply-adds a cycle, at most 1");
+  derive("tile.width_rest", "share of a row's last tile that is not filled");
+  derive("tile.columns_rest", "share of the last panel of columns that is not filled");
+  derive("tile.count", "log2 of register tiles for each thread");
+  derive("panel.l1", "log2 of the bytes of one panel of weights over L1");
+  derive("weights.l2", "log2 of the bytes of all packed weights over L2");
+  derive("weights.l3", "log2 of the bytes of all packed weights over L3");
   return all;
 }
 

@@ -21,8 +21,9 @@ struct FeatureRows {
 };
 
 struct Feature {
-  std::string name;     ///< "knob.vectors", "tile.registers", "task.flops"
-  std::string meaning;  ///< with its unit
+  std::string name;      ///< "knob.vectors", "tile.registers", "task.flops"
+  std::string meaning;   ///< with its unit
+  bool derived = false;  ///< of knobs, task and machine: reuse, latency and footprints of the kernel's loops
 };
 /// The columns in order. Sizes and counts are base-2 logarithms, so that a factor is a distance. New columns are added
 /// at the end of their group, and a model file names those that it was trained with.

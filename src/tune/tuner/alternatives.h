@@ -21,6 +21,7 @@ struct AlternativeOptions {
   double seconds = 8;        ///< that measuring may take; compiling comes on top
   double end_ms = INFINITY;  ///< of now_ms(): nothing new is compiled after it, but the first variants
   std::function<bool()> interrupted = {};
+  std::function<void()> beat = {};  ///< called between trials
 };
 
 /// Schedules from records (`keep`'s among them), else the best of each template by its analytic model, which take the

@@ -59,6 +59,7 @@ double layer_sum(const Series& s, const std::vector<std::string>& nodes, size_t 
 }  // namespace
 
 double RaceEnd::left_seconds() {
+  if (beat_) beat_();
   const double now = now_ms();
   if (!seen_ && interrupted_ && interrupted_()) {
     seen_ = true;

@@ -30,16 +30,19 @@ struct Contest {
 /// Seconds that races may still take once a run is interrupted.
 constexpr double kInterruptedRace = 3;
 
-/// Moment of now_ms() at which a race ends: it comes nearer when the run is interrupted.
+/// Moment of now_ms() at which a race ends: it comes nearer when the run is interrupted. `beat` is called each time
+/// that it is looked at, between rounds.
 class RaceEnd {
  public:
-  RaceEnd(double end_ms, std::function<bool()> interrupted) : end_ms_(end_ms), interrupted_(std::move(interrupted)) {}
+  RaceEnd(double end_ms, std::function<bool()> interrupted, std::function<void()> beat = {})
+      : end_ms_(end_ms), interrupted_(std::move(interrupted)), beat_(std::move(beat)) {}
   double left_seconds();
   bool interrupted() const { return seen_; }
 
  private:
   double end_ms_;
   std::function<bool()> interrupted_;
+  std::function<void()> beat_;
   bool seen_ = false;
 };
 

@@ -15,6 +15,8 @@ constexpr size_t kRanks = 3;         ///< schedules of a task that run in the fi
 constexpr double kFirstRace = 0.4;   ///< of the time
 constexpr double kLeastRounds = 12;  ///< of the first race, or it tells nothing
 
+std::string layer_text(const Fault& fault) { return fault.layer + ": " + fault.words; }
+
 class Racer {
  public:
   Racer(NetworkBench& bench, SearchRun& search, Choices previous, const RaceLimits& limits)
@@ -22,7 +24,7 @@ class Racer {
         search_(search),
         previous_(std::move(previous)),
         limits_(limits),
-        end_(now_ms() + limits.seconds * 1e3, limits.interrupted) {
+        end_(now_ms() + limits.seconds * 1e3, limits.interrupted, limits.beat) {
     if (limits.keep_others) others_ = others();
     for (size_t t = 0; t < search.tasks().size(); ++t) pick(t);
     keep_to_budget();
@@ -185,7 +187,7 @@ class Racer {
     const auto of_previous = [&](const Fault& f) { return entrant_of(c, f) == 2 && !f.layer.empty(); };
     if (const auto fault = std::ranges::find_if(c.faults, of_previous); fault != c.faults.end()) {
       previous_.clear();
-      given_up_ = fault->layer + ": " + fault->words;
+      given_up_ = layer_text(*fault);
       return;
     }
     bool found = false;
@@ -308,7 +310,7 @@ class Racer {
       if (c.faults.empty()) out = kept_plan(c, 1);
       release(bench_, c);
       const bool named = !out && !c.faults.front().layer.empty();
-      if (named) given_up_ = c.faults.front().layer + ": " + c.faults.front().words;
+      if (named) given_up_ = layer_text(c.faults.front());
       unheld_ = out || named ? "" : c.faults.front().words;
       if (named) break;
     }

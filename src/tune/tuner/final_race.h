@@ -19,6 +19,7 @@ struct RaceLimits {
   bool in_use = false;        ///< the previous plan was accepted by a race: it stays unless something is surely better
   bool keep_others = false;   ///< layers that no task of this run has keep what the previous plan says of them
   std::function<bool()> interrupted;  ///< true leaves the races kInterruptedRace seconds
+  std::function<void()> beat = {};    ///< called between rounds
 };
 
 /// What the layers of a task took in a race.

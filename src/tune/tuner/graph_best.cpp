@@ -114,7 +114,7 @@ class GraphRace {
 
   void run() {
     const double start = now_ms();
-    end_ = RaceEnd(std::min(start + options_.race_seconds * 1e3, options_.end_ms), options_.interrupted);
+    end_ = RaceEnd(std::min(start + options_.race_seconds * 1e3, options_.end_ms), options_.interrupted, options_.beat);
     const Choices& accepted = options_.accepted;
     if (!out_.same_plan && !accepted.empty() && accepted != history_ && runs(bench_, accepted)) accepted_ = &accepted;
     for (int attempt = 1; attempt <= kAttempts && !out_.same_plan; ++attempt) {
@@ -251,8 +251,8 @@ GraphBest graph_best(NetworkBench& bench, std::span<const Record> records, const
                 options.schedules);
   constexpr double kMeasuring = 0.6;  // of the time that is left, where that is short; compiling variants included
   const double left = options.end_ms - now_ms();
-  AlternativeOptions how{options.threads, options.schedules, options.measure_seconds, now_ms() + kMeasuring * left,
-                         options.interrupted};
+  AlternativeOptions how{options.threads,     options.schedules, options.measure_seconds, now_ms() + kMeasuring * left,
+                         options.interrupted, options.beat};
   out.measured = measure_alternatives(bench, out.network, how);
   out.prepare_ms = now_ms() - start;
   Answering answering(out, history, weight_room(compiled), options);

@@ -29,6 +29,7 @@ struct GraphTuneOptions {
   Solver solver = Solver::automatic;
   Choices accepted = {};  ///< the plan that is in use, where it is another than history-best: it has to lose, too
   std::function<bool()> interrupted = {};
+  std::function<void()> beat = {};  ///< called between rounds of trials and of the race
 };
 
 /// Layers that differ from history-best, by what differs.

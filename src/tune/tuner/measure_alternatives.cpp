@@ -224,6 +224,7 @@ class Sweeper {
     std::vector<std::shared_ptr<const Variant>> variants;
     std::vector<const Sweep*> loaded;
     for (const Sweep& sweep : sweeps) {
+      if (options_.beat) options_.beat();
       auto variant = bench_.build(sweep.choices);
       const Loaded got = bench_.load(*variant);
       note_faults(sweep, got.faults);

@@ -14,7 +14,6 @@ constexpr size_t kVariants = 3;          ///< of a batch, which share the runs o
 constexpr size_t kMostProbes = 24;       ///< new schedules in one variant: about a quarter of a second of compiling
 constexpr double kLate = 0.8;            ///< of the budget: from then on the search only races what it has
 constexpr double kWorthBuilding = 0.03;  ///< of the most promising task's promise, where building takes the time
-constexpr double kSlowed = 1.1;          ///< the default's time with building beside it, over that without
 
 }  // namespace
 
@@ -148,7 +147,7 @@ void SearchRun::measure(Batch& batch) {
   const Laps laps = bench_.runner().measure(ids, how);
   for (const std::vector<Lap>& of : laps.laps) runs_ += static_cast<int64_t>(of.size());
   note_default_faults(laps);
-  note_default(laps, beside_ && !tell_apart_);
+  if (!laps.laps.front().empty()) building_.note(default_run_ms(laps), default_ms_);
   for (size_t i = 0; i < loaded.size(); ++i) {
     const Trialled& one = batch.variants[loaded[i]];
     std::vector<Fault> mine;
@@ -163,23 +162,6 @@ void SearchRun::measure(Batch& batch) {
   measure_ms_ += now_ms() - before;
 }
 
-void SearchRun::note_default(const Laps& laps, bool beside) {
-  constexpr size_t kBatches = 4;
-  if (laps.laps.front().empty() || !beside_) return;
-  const double ms = default_run_ms(laps);
-  if (beside) {
-    beside_ms_.push_back(ms);
-    if (beside_ms_.size() < kBatches) return;
-    tell_apart_ = !slowed_ && median(beside_ms_) > kSlowed * default_ms_;  // looked at once
-    if (!tell_apart_) beside_ms_.clear();
-    return;
-  }
-  tell_apart_ = false;
-  slowed_ = median(beside_ms_) / ms;
-  beside_ms_.clear();
-  beside_ = *slowed_ <= kSlowed;
-}
-
 void SearchRun::note_default_faults(const Laps& laps) {
   constexpr int kMost = 3;
   std::vector<Fault> faults;
@@ -187,12 +169,6 @@ void SearchRun::note_default_faults(const Laps& laps) {
                        [&](const Fault& f) { return f.variant == bench_.fallback_id(); });
   default_faults_ = faults.empty() ? 0 : default_faults_ + 1;
   if (default_faults_ >= kMost) fail_default(faults);
-}
-
-std::string SearchRun::building() const {
-  if (!bench_.cpus().apart) return "in turns with the measurement, which needs all CPUs";
-  if (beside_) return "beside the measurement, on other CPUs";
-  return fmt::format("in turns with the measurement, which took {:.2f} times as long beside it", *slowed_);
 }
 
 std::vector<VariantId> SearchRun::load(Batch& batch, std::vector<size_t>& loaded) {
@@ -285,9 +261,9 @@ void SearchRun::note_trial(const Probe& p, const std::vector<double>& ratios, co
 void SearchRun::note_failure(const Probe& probe, Status status, const std::string& error, bool lasting) {
   tasks_[probe.task].fail(probe.schedule, status, error);
   ++failures_;
-  log_.tell(
-      trials_,
-      TrialEvent{tasks_[probe.task].task().number, probe.node, probe.schedule.text(), status, error, {}, {}, 0, 0});
+  const int64_t number = tasks_[probe.task].task().number;
+  ++failed_.try_emplace(status, FailedTrials{0, number, probe.schedule.text(), error}).first->second.count;
+  log_.tell(trials_, TrialEvent{number, probe.node, probe.schedule.text(), status, error, {}, {}, 0, 0});
   if (!lasting) return;
   Record r = record(probe, {}, {});
   r.status = status, r.error = error, r.versus.reset();

@@ -162,7 +162,7 @@ class SearchRun::Ahead {
 
 void SearchRun::run(double deadline_ms) {
   begin_ms_ = now_ms(), deadline_ms_ = deadline_ms;
-  beside_ = bench_.cpus().apart;
+  building_ = BuildingTurns(bench_.cpus().apart);
   cancelled_ = false;
   try {
     search();
@@ -181,9 +181,9 @@ void SearchRun::search() {
   Ahead ahead(*this);
   Batch now = make();
   while (!now.empty() && !over()) {
-    if (tell_apart_) ahead.settle();
+    if (!building_.beside()) ahead.settle();
     // Where building takes longer than measuring, a second batch keeps the builder busy to the end of the measurement.
-    if (beside_ && !tell_apart_) ahead.fill(building_is_slower() ? 2 : 1);
+    if (building_.beside()) ahead.fill(building_is_slower() ? 2 : 1);
     measure(now);
     finish();
     show("searching");
@@ -355,10 +355,12 @@ TuneProgress SearchRun::progress(const std::string& phase) const {
   return p;
 }
 
-void SearchRun::show(const std::string& phase) {
+void SearchRun::show(const std::string& phase, const std::function<void(TuneProgress&)>& with) {
   if (!options_.progress || now_ms() - shown_ms_ < kShowEveryMs) return;
   shown_ms_ = now_ms();
-  options_.progress(progress(phase));
+  TuneProgress now = progress(phase);
+  if (with) with(now);
+  options_.progress(now);
 }
 
 }  // namespace kilter::tune

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tune/tuner/building_turns.h"
 #include "tune/tuner/events.h"
 #include "tune/tuner/retries.h"
 #include "tune/tuner/task_state.h"
@@ -43,8 +44,9 @@ class SearchRun {
   /// Those of trials() that were the first of their schedules.
   int64_t first_trials() const { return first_trials_; }
   /// How candidates are compiled beside the measurement, in words.
-  std::string building() const;
+  std::string building() const { return building_.words(); }
   int64_t failures() const { return failures_; }
+  const std::map<Status, FailedTrials>& failed() const { return failed_; }
   /// Trials as limits count them: failures are some, too.
   int64_t done() const { return trials_ + failures_; }
   /// Runs of the network that trials took, those of the default plan among them.
@@ -57,7 +59,8 @@ class SearchRun {
   /// Expected further gain, a share of predicted_ms().
   double remaining() const;
   TuneProgress progress(const std::string& phase) const;
-  void show(const std::string& phase);
+  /// Tells of progress, not more often than eyes follow; `with` changes what is told.
+  void show(const std::string& phase, const std::function<void(TuneProgress&)>& with = {});
   double compile_seconds() const { return compile_ms_ / 1e3; }
   /// Least milliseconds of a layer's kernels in a variant; 0: not known, or it has none of the layer.
   double bound_of(const Variant& variant, const std::string& node) const;
@@ -97,8 +100,6 @@ class SearchRun {
   void build_one(Trialled& one);
   void build_apart(Trialled& one);
   void measure(Batch& batch);
-  /// Whether others, as far as they were compiling beside it, held a batch up; decides how the next ones are built.
-  void note_default(const Laps& laps, bool beside);
   /// Throws where the default plan fails batch after batch.
   void note_default_faults(const Laps& laps);
   std::vector<VariantId> load(Batch& batch, std::vector<size_t>& loaded);
@@ -136,6 +137,7 @@ class SearchRun {
   double network_bound_ms_ = 0;
   Retries again_;  ///< could not be measured through no fault of theirs
   std::vector<Record> fresh_;
+  std::map<Status, FailedTrials> failed_;
   double default_ms_ = 0, noise_ = 0.03, shown_ms_ = 0;
   double compile_ms_ = 0, check_ms_ = 0, measure_ms_ = 0;
   int64_t trials_ = 0, first_trials_ = 0, failures_ = 0, runs_ = 0, rounds_ = 2;
@@ -144,10 +146,7 @@ class SearchRun {
   int64_t under_way_ = 0;              ///< probes that are planned and not measured
   int default_faults_ = 0;             ///< batches in a row in which the default plan failed
   double begin_ms_ = 0, deadline_ms_ = 0;
-  bool beside_ = false;                 ///< candidates are compiled while others are measured
-  bool tell_apart_ = false;             ///< the next batch is measured with nothing beside it
-  std::vector<double> beside_ms_;       ///< the default's runs in the latest batches with building beside them
-  std::optional<double> slowed_;        ///< what building beside it made of the default's time, once looked at
+  BuildingTurns building_{false};
   std::atomic<bool> cancelled_{false};  ///< building what nobody will measure
   std::string stopped_;
 };

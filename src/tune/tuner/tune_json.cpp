@@ -72,6 +72,17 @@ json event_json(const RaceEvent& e) {
   return out;
 }
 
+/// All settings that the searcher reads.
+json options_json(const SearchOptions& options) {
+  json out = json::object();
+  for (const SearchOptionRow& row : all_search_options()) {
+    if (!reads(options.searcher, row)) continue;
+    const std::string text = row.text(options);
+    out[std::string(row.name)] = row.word != nullptr ? json(text) : json::parse(text);
+  }
+  return out;
+}
+
 json task_json(const TunedTask& t) {
   return {{"task", t.number},
           {"problem", t.problem},
@@ -131,6 +142,7 @@ json start_json(const TuneOptions& options) {
           {"until", options.until},
           {"searcher", options.search.searcher},
           {"seed", options.search.seed},
+          {"searcher_options", options_json(options.search)},
           {"cost_model", options.cost_model},
           {"graph_best", options.graph_best},
           {"number", options.trial.number},
@@ -184,6 +196,7 @@ json to_json(const TuneResult& r) {
            {"rounds", r.rounds},
            {"trials", r.trials},
            {"failures", r.failures},
+           {"failed", json::object()},
            {"runs", r.runs},
            {"restarts", r.restarts},
            {"seconds", r.seconds},
@@ -211,6 +224,9 @@ json to_json(const TuneResult& r) {
   if (r.previous) out["previous"] = to_json(*r.previous);
   if (!r.unheld.empty()) out["unheld"] = r.unheld;
   if (!r.given_up.empty()) out["given_up"] = r.given_up;
+  for (const auto& [status, f] : r.failed)
+    out["failed"][std::string(name(status))] = {
+        {"count", f.count}, {"task", f.task}, {"schedule", f.schedule}, {"error", f.error}};
   for (const PhaseTime& p : r.phases) out["phases"].push_back({{"phase", p.phase}, {"seconds", p.seconds}});
   for (const TunedTask& t : r.tasks) out["tasks"].push_back(task_json(t));
   for (const auto& [node, choice] : r.choices) out["choices"][node] = text(choice);

@@ -106,15 +106,23 @@ void take_graph_best(std::vector<TunedTask>& rows, const GraphBest& graph) {
   }
 }
 
+/// With what the races found in place of what the search expects.
+TuneProgress of_races(TuneProgress progress, const TuneResult& result) {
+  progress.default_ms = result.default_ms.value, progress.predicted_ms = result.tuned_ms.value;
+  progress.remaining = result.regret;
+  return progress;
+}
+
 /// The graph tuner's turn until `end_ms`, and what it changes of the result.
-void choose_graph_best(NetworkBench& bench, const std::vector<Record>& records, const TuneOptions& options,
-                       double seconds, double end_ms, TuneResult& result) {
+void choose_graph_best(NetworkBench& bench, SearchRun& search, const std::vector<Record>& records,
+                       const TuneOptions& options, double seconds, double end_ms, TuneResult& result) {
   GraphTuneOptions how;
   how.threads = options.threads, how.device = options.device, how.records = options.records;
   how.runner = options.runner;
   how.measure_seconds = how.race_seconds = seconds / 2;
   how.end_ms = end_ms;
   how.interrupted = options.interrupted;
+  how.beat = [&] { search.show("choosing", [&](TuneProgress& p) { p = of_races(std::move(p), result); }); };
   try {
     result.graph = graph_best(bench, records, result.choices, how);
   } catch (const Error& e) {
@@ -153,6 +161,7 @@ TuneResult raced_result(const SearchRun& search, const FinalRace& race) {
   out.unheld = race.unheld, out.given_up = race.given_up;
   out.rounds = race.rounds, out.flips = race.flips, out.fidelity = race.fidelity;
   out.trials = search.trials(), out.first_trials = search.first_trials(), out.failures = search.failures();
+  out.failed = search.failed();
   out.runs = search.runs(), out.building = search.building();
   out.regret = regret(search, race);
   out.stopped_because = search.stopped_because();
@@ -187,13 +196,6 @@ void note_speeds(const SearchRun& search, const Variant& fallback, const Variant
   const double before = result.default_ms.value, after = result.tuned_ms.value;
   result.before = {flops / before, search.bound_of(fallback) / before};
   result.after = {flops / after, search.bound_of(accepted) / after};
-}
-
-/// With what the races found in place of what the search expects.
-TuneProgress of_races(TuneProgress progress, const TuneResult& result) {
-  progress.default_ms = result.default_ms.value, progress.predicted_ms = result.tuned_ms.value;
-  progress.remaining = result.regret;
-  return progress;
 }
 
 /// How a budget is shared; milliseconds of now_ms() and seconds.
@@ -277,7 +279,9 @@ TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& g
   at.searched = now_ms();
   log.tell(search.trials(), PhaseEvent{"racing"});
   if (options.progress) options.progress(search.progress("racing"));
-  const FinalRace race = race_plans(bench, search, previous, budget.races(options));
+  RaceLimits limits = budget.races(options);
+  limits.beat = [&] { search.show("racing"); };
+  const FinalRace race = race_plans(bench, search, previous, limits);
   if (!race.samples.empty()) options.keep(raced_records(search, race));
   at.raced = now_ms();
 
@@ -291,7 +295,7 @@ TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& g
   if (options.graph_best && result.graph_left_out.empty()) {
     log.tell(search.trials(), PhaseEvent{"choosing"});
     if (options.progress) options.progress(of_races(search.progress("choosing"), result));
-    choose_graph_best(bench, records, options, budget.graph_seconds, budget.end_ms, result);
+    choose_graph_best(bench, search, records, options, budget.graph_seconds, budget.end_ms, result);
   }
   result.choices = with_slimmed(std::move(result.choices), bench.fallback().compiled);
   result.history = with_slimmed(std::move(result.history), bench.fallback().compiled);
@@ -300,7 +304,7 @@ TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& g
   result.restarts = bench.runner().restarts();
   result.seconds = (at.end - start) / 1e3;
   result.trials_per_second = static_cast<double>(search.trials()) / std::max(1e-9, (at.searched - at.prepared) / 1e3);
-  result.phases = phases(search, at, result.graph.has_value());
+  result.phases = phases(search, at, result.graph_left_out.empty() && options.graph_best);
   result.trace = log.finish();
   if (options.progress) options.progress(of_races(search.progress("done"), result));
   return result;

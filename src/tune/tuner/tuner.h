@@ -121,6 +121,13 @@ struct RejectedPlan {
   int64_t rounds = 0, layers = 0;
 };
 
+/// Trials that failed with one status.
+struct FailedTrials {
+  int64_t count = 0;
+  int64_t task = 0;  ///< the first one's
+  std::string schedule, error;
+};
+
 struct TuneResult {
   Choices choices;                 ///< what to compile with; empty: nothing is faster
   Choices history;                 ///< the best schedule of each task, as the races left it
@@ -139,6 +146,7 @@ struct TuneResult {
   std::string given_up;                  ///< FinalRace::given_up
   int64_t rounds = 0;                    ///< of the last race
   int64_t trials = 0, failures = 0, restarts = 0;
+  std::map<Status, FailedTrials> failed;  ///< what the failures were
   int64_t first_trials = 0;  ///< of these the first of their schedules; the others raced what may be the best
   std::string building;      ///< how candidates were compiled beside the measurement, in words
   int64_t runs = 0;          ///< of the network, the default plan's among them, that the trials took

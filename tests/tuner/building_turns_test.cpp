@@ -1,0 +1,93 @@
+// When candidates are compiled beside the measurement.
+#include "tune/tuner/building_turns.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace kilter::tune {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr double kUsual = 10;
+
+/// Batches of a machine that takes `slowed` times as long where something is compiled beside the measurement.
+void run(BuildingTurns& turns, int batches, double slowed) {
+  for (int b = 0; b < batches; ++b) turns.note(turns.beside() ? kUsual * slowed : kUsual, kUsual);
+}
+
+TEST(BuildingTurns, NothingIsBuiltBesideWithoutOtherCpus) {
+  BuildingTurns turns(false);
+  run(turns, 100, 1);
+  EXPECT_FALSE(turns.beside());
+  EXPECT_FALSE(turns.looks());
+  EXPECT_EQ(turns.words(), "in turns with the measurement, which needs all CPUs");
+}
+
+TEST(BuildingTurns, WhatDoesNotDisturbStaysBeside) {
+  BuildingTurns turns(true);
+  for (int b = 0; b < 100; ++b) {
+    EXPECT_TRUE(turns.beside());
+    run(turns, 1, 1.05);
+  }
+  EXPECT_EQ(turns.words(), "beside the measurement, on other CPUs");
+}
+
+TEST(BuildingTurns, WhatDisturbsGoesInTurnsAfterALook) {
+  BuildingTurns turns(true);
+  run(turns, 4, 1.3);
+  EXPECT_TRUE(turns.looks());
+  EXPECT_FALSE(turns.beside());
+  run(turns, 1, 1.3);
+  EXPECT_FALSE(turns.looks());
+  EXPECT_FALSE(turns.beside());
+  EXPECT_EQ(turns.words(), "in turns with the measurement, which took 1.30 times as long beside it");
+}
+
+TEST(BuildingTurns, AMachineThatIsSlowerAllTheTimeIsNotBlamedOnBuilding) {
+  BuildingTurns turns(true);
+  for (int b = 0; b < 4; ++b) turns.note(1.3 * kUsual, kUsual);
+  ASSERT_TRUE(turns.looks());
+  turns.note(1.3 * kUsual, kUsual);
+  EXPECT_TRUE(turns.beside());
+  EXPECT_EQ(turns.words(), "beside the measurement, on other CPUs");
+}
+
+TEST(BuildingTurns, ItIsTriedAgainAndStaysWhereItNoLongerDisturbs) {
+  BuildingTurns turns(true);
+  run(turns, 5, 1.3);
+  ASSERT_FALSE(turns.beside());
+  run(turns, 31, 1);
+  EXPECT_FALSE(turns.beside());
+  run(turns, 1, 1);
+  EXPECT_TRUE(turns.beside()) << "after 32 batches in turns";
+  run(turns, 4, 1);
+  EXPECT_TRUE(turns.beside());
+  EXPECT_EQ(
+      turns.words(),
+      "beside the measurement, on other CPUs; in 32 of 41 batches in turns with it, which took 1.30 times as long "
+      "beside it then");
+}
+
+TEST(BuildingTurns, WhatStillDisturbsIsTriedLessAndLessOften) {
+  BuildingTurns turns(true);
+  run(turns, 5 + 32 + 4, 1.3);
+  EXPECT_FALSE(turns.beside());
+  run(turns, 63, 1.3);
+  EXPECT_FALSE(turns.beside());
+  run(turns, 1, 1.3);
+  EXPECT_TRUE(turns.beside()) << "after 64 batches in turns";
+}
+
+TEST(BuildingTurns, WhatBeginsToDisturbLaterIsSeen) {
+  BuildingTurns turns(true);
+  for (int b = 0; b < 5; ++b) turns.note(1.3 * kUsual, kUsual);  // looked: not building's fault
+  run(turns, 40, 1);
+  EXPECT_TRUE(turns.beside());
+  run(turns, 5, 1.5);
+  EXPECT_THAT(turns.words(), HasSubstr("in turns with the measurement, which took 1.25 times as long beside it"))
+      << "two batches of four were slow when it looked";
+}
+
+}  // namespace
+}  // namespace kilter::tune
