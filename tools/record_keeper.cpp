@@ -2,9 +2,18 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
-
 namespace kilter::tool {
+namespace {
+
+/// Seconds of waiting for others that hold the file: measuring stands still for them; at the end it does not matter.
+constexpr double kBetween = 2, kAtTheEnd = 120;
+
+}  // namespace
+
+RecordKeeper::RecordKeeper(tune::Store& store, std::function<void(const std::string&)> tell)
+    : store_(store), tell_(std::move(tell)) {
+  store_.wait_for_others(kBetween);
+}
 
 void RecordKeeper::keep(std::span<const tune::Record> records) {
   unwritten_.insert(unwritten_.end(), records.begin(), records.end());
@@ -12,8 +21,9 @@ void RecordKeeper::keep(std::span<const tune::Record> records) {
 }
 
 std::string RecordKeeper::finish() {
+  store_.wait_for_others(kAtTheEnd);
   write();
-  return fault_;
+  return fault_.empty() ? refused_ : fault_;
 }
 
 void RecordKeeper::write() {
@@ -22,10 +32,44 @@ void RecordKeeper::write() {
     store_.append(unwritten_);
     unwritten_.clear(), fault_.clear();
   } catch (const Error& e) {
-    fault_ = e.message();
-    if (!told_) tell_(fmt::format("{}; until the run ends these records are tried again", fault_));
-    told_ = true;
+    e.kind() == ErrorKind::bad_input ? write_apart() : note(e);
   }
+}
+
+void RecordKeeper::write_apart() {
+  std::vector<tune::Record> all, refused;
+  all.swap(unwritten_);
+  fault_.clear();
+  std::string why;
+  for (const tune::Record& record : all) {
+    if (!fault_.empty()) {
+      unwritten_.push_back(record);
+      continue;
+    }
+    try {
+      store_.append(record);
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::bad_input) {
+        unwritten_.push_back(record);
+        note(e);
+      } else {
+        refused.push_back(record), why = e.message();
+      }
+    }
+  }
+  if (refused.size() == all.size() && all.size() > 1) {  // it is the file that is at fault
+    unwritten_ = std::move(refused);
+    note(Error(ErrorKind::bad_input, why));
+  } else if (!refused.empty() && refused_.empty()) {
+    refused_ = fmt::format("{}; the record is left out", why);
+    tell_(refused_);
+  }
+}
+
+void RecordKeeper::note(const Error& e) {
+  fault_ = e.message();
+  if (!told_) tell_(fmt::format("{}; until the run ends these records are tried again", fault_));
+  told_ = true;
 }
 
 }  // namespace kilter::tool

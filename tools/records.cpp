@@ -8,6 +8,7 @@
 #include "codegen/llvm/backend.h"
 #include "exec/thread_pool.h"
 #include "measure/device.h"
+#include "record_plans.h"
 #include "schedule/problem.h"
 #include "tool.h"
 #include "tune/records/explain_log.h"
@@ -194,6 +195,11 @@ void best(const RecordsOptions& options, const BestOptions& best) {
 
 // --- export, import, merge ---
 
+/// What became of the plans beside a file; nothing where it has none.
+void print_added(const std::string& file, const std::string& plans) {
+  if (!plans.empty()) fmt::print("{}: {}\n", file, plans);
+}
+
 void export_records(const RecordsOptions& options, const std::string& output) {
   const std::vector<Record> records = read_records(options);
   if (output == "-") {
@@ -202,6 +208,7 @@ void export_records(const RecordsOptions& options, const std::string& output) {
   }
   const int64_t added = Store::open(output, Store::Mode::write)->append(records);
   fmt::print("{}: {} records written, {} were there\n", output, added, static_cast<int64_t>(records.size()) - added);
+  print_added(output, PlansBeside(options.path(), options.full_filter()).add_to(output));
 }
 
 struct ImportOptions {
@@ -265,7 +272,10 @@ void import(const RecordsOptions& options, const ImportOptions& how) {
     std::erase_if(imported.entries, [&](const Entry& e) { return !filter.admits(e.record); });
     const int64_t added = add_missing(*store, imported.records());
     files.push_back(json_of(file, imported, added));
-    if (!options.quiet()) print_import(file, imported, added, store->file().string(), how.notes);
+    const std::string plans = PlansBeside(file, filter).add_to(store->file());
+    if (options.quiet()) continue;
+    print_import(file, imported, added, store->file().string(), how.notes);
+    print_added(file, plans);
   }
   write_json(options, files);
 }
@@ -301,18 +311,27 @@ void verify_file(const RecordsOptions& options, Context& context) {
     if (done % 64 == 0) progress.show(fmt::format("{} of {}", done, all));
   });
   progress.clear();
+  const PlansBeside beside(options.path());
+  const bool passed = v.passed() && beside.damaged().empty();
   write_json(options, {{"sound", v.sound},
                        {"file", v.file},
                        {"damaged", v.damaged},
                        {"unreadable", v.unreadable},
-                       {"passed", v.passed()}});
-  if (!v.passed()) context.exit = kCheckFailed;
+                       {"plans", beside.plans().size()},
+                       {"damaged_plans", beside.damaged()},
+                       {"passed", passed}});
+  if (!passed) context.exit = kCheckFailed;
   if (options.quiet()) return;
   for (const auto* faults : {&v.file, &v.damaged, &v.unreadable}) {
     for (const std::string& fault : *faults) fmt::print("{}\n", fault);
   }
   fmt::print("{}: {} sound, {} damaged, {} that this version cannot read; the file is {}\n", store->file().string(),
              v.sound, v.damaged.size(), v.unreadable.size(), v.file.empty() ? "sound" : "damaged");
+  if (!beside.plans().empty() || !beside.damaged().empty()) {
+    fmt::print("{}: {} accepted plan{}, {} damaged line{}\n", plans_file(options.path().string()).string(),
+               beside.plans().size(), beside.plans().size() == 1 ? "" : "s", beside.damaged().size(),
+               beside.damaged().size() == 1 ? "" : "s");
+  }
   if (!v.passed()) {
     fmt::print("`kilter records export --records {} --output FILE.jsonl` saves what is sound\n",
                store->file().string());
@@ -394,6 +413,15 @@ void add_looking(CLI::App& app) {
   l.app->footer("Example:  kilter records list --status crash --problem conv2d");
   l.app->callback([=] { list(*l.options, *l.own); });
 
+  auto a = add_sub<int>(app, "plans",
+                        "Show the plans that tuning accepted for whole networks, which lie beside the records");
+  add_file(*a.app, *a.options), add_json(*a.app, *a.options);
+  a.app->add_option("--network", a.options->filter.network, "only of this network");
+  a.app->add_option("--device", a.options->filter.device, "only of devices or targets with this part in their name");
+  a.app->add_option("--threads", a.options->threads, "only of this many threads")->check(CLI::Range(1, 1024));
+  a.app->footer("Example:  kilter records plans --network resnet50");
+  a.app->callback([=] { print_plans(a.options->path(), a.options->full_filter(), a.options->json); });
+
   auto b = add_sub<BestOptions>(app, "best", "Show the best record of each problem, or those that serve one task here");
   add_file(*b.app, *b.options), add_filter(*b.app, *b.options), add_json(*b.app, *b.options);
   b.app->add_option("--for", b.own->task,
@@ -409,7 +437,8 @@ void add_looking(CLI::App& app) {
 }
 
 void add_moving(CLI::App& app) {
-  auto e = add_sub<std::string>(app, "export", "Write records to JSON lines or a database");
+  auto e = add_sub<std::string>(app, "export",
+                                "Write records to JSON lines or a database, and the accepted plans beside them");
   *e.own = "-";
   add_file(*e.app, *e.options), add_filter(*e.app, *e.options);
   e.app->add_option("-o,--output", *e.own, "file (.jsonl, .json: JSON lines, else a database); - is standard output")
@@ -421,7 +450,9 @@ void add_moving(CLI::App& app) {
     auto i = add_sub<ImportOptions>(
         app, foreign ? "import" : "merge",
         foreign ? "Add the records of files: JSON lines, databases, tuning logs of TVM v0.1 and v0.2, any text"
-                : "Add the records of other databases or files of JSON lines; those that are there are not doubled");
+                : "Add the records of other databases or files of JSON lines, and the accepted plans beside them; what "
+                  "is there "
+                  "is not doubled");
     i.own->foreign = foreign;
     add_file(*i.app, *i.options), add_filter(*i.app, *i.options), add_json(*i.app, *i.options);
     i.app->add_option("FILE", i.own->files, "what to read")->required();
@@ -456,7 +487,9 @@ void add_caring(CLI::App& app, Context& context) {
   p.app->footer("Example:  kilter records prune --before 2026-03-01");
   p.app->callback([=] { prune(*p.options, *p.own, *yes); });
 
-  auto v = add_sub<int>(app, "verify", "Check the file, and that every record can be read; exit code 1 where not");
+  auto v =
+      add_sub<int>(app, "verify",
+                   "Check the file and the plans beside it, and that every record can be read; exit code 1 where not");
   add_file(*v.app, *v.options), add_json(*v.app, *v.options);
   v.app->footer("Example:  kilter records verify --records shared.db");
   v.app->callback([=, &context] { verify_file(*v.options, context); });

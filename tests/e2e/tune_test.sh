@@ -175,6 +175,21 @@ grep -q "| conv2d_direct " listed.txt || die "nothing was tried: $(cat listed.tx
 ! grep -q "| conv2d_winograd " listed.txt || die "a forbidden template was tried"
 grep -q '"settings":"--forbid conv2d_winograd"' f.db.plans.jsonl || die "the plan does not say what was forbidden"
 says "the plan accepted on " run "${net[@]}" --threads 1 --records f.db --forbid winograd
+says "--threads 2 --input input=1x3x64x64 --records f.db --schedule 'fire2.squeeze=conv2d_direct vectors=1 rows=1 tile=1 prefetch=0' --forbid winograd\`" \
+  run "${net[@]}" --threads 2 --records f.db --forbid winograd --schedule "fire2.squeeze=conv2d_direct vectors=1 rows=1 tile=1 prefetch=0"
+# Accepted plans go where their records go, and count there.
+expect 0 "f.db.plans.jsonl: 1 accepted plan" records plans --records f.db
+expect 0 "moved.jsonl: 1 accepted plan added, 0 were there or a later one" records export --records f.db --output moved.jsonl
+says "records: moved.jsonl: the plan accepted on " run "${net[@]}" --threads 1 --records moved.jsonl --forbid winograd
+expect 0 "moved.jsonl: 1 accepted plan added, 0 were there or a later one" records merge moved.jsonl --records merged.db
+expect 0 "moved.jsonl: 0 accepted plans added, 1 was there or a later one" records merge moved.jsonl --records merged.db
+expect 0 "merged.db.plans.jsonl: 1 accepted plan, 0 damaged lines" records verify --records merged.db
+expect 0 "merged.db.plans.jsonl: 0 accepted plans" records plans --records merged.db --threads 2
+"$kilter" records export --records f.db --status ok --output some.jsonl > /dev/null
+[ ! -e some.jsonl.plans.jsonl ] || die "a plan went with records that were chosen by status"
+echo '{"graph": 1}' >> merged.db.plans.jsonl
+expect 1 "merged.db.plans.jsonl: line 2: skipped: no kept plan: " records verify --records merged.db
+[ "$failures" = 0 ] || die "accepted plans in kilter records"
 # One record can be left out, by its id.
 "$kilter" records list --records a.db --limit 100000 --json - | python3 -c '
 import json, sys

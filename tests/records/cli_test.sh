@@ -9,7 +9,7 @@ export XDG_DATA_HOME=$scratch/share
 . "$(dirname "$0")/../e2e/expect.sh"
 command=(records)
 
-for sub in list best export import merge prune verify explain; do expect 0 "Example:" $sub --help; done
+for sub in list best plans export import merge prune verify explain; do expect 0 "Example:" $sub --help; done
 expect 2 "subcommand is required"
 expect 0 "there are none yet; \`kilter tune MODEL\` makes some, \`kilter records import FILE\` brings them from elsewhere" list
 command=(run zoo:squeezenet1_1)

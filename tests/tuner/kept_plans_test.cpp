@@ -68,6 +68,32 @@ TEST_F(PlansFile, ADamagedLineIsSkippedAndTold) {
                                    AllOf(skipped(5), HasSubstr("its plan line 1: expected NODE = TEMPLATE"))));
 }
 
+TEST_F(PlansFile, ALineOfANewerVersionIsPassedOver) {
+  keep(plan(1, "conv1 = fuse=no"));
+  std::string line = read_file(file_);
+  line.replace(line.find("\"format\":1"), 10, "\"format\":2");
+  std::ofstream(file_, std::ios::app) << line;
+  const KeptPlans all = read_plans(file_);
+  EXPECT_EQ(all.plans.size(), 1U);
+  EXPECT_THAT(all.damaged,
+              testing::ElementsAre(file_.string() + ": line 2: skipped: no kept plan: a newer version made it (format "
+                                                    "2, this one reads up to 1)"));
+}
+
+TEST_F(PlansFile, MergingKeepsTheLaterOfEachKey) {
+  KeptPlan early = plan(1, "conv1 = fuse=no"), late = plan(1, "conv1 = threads=1"), other = plan(2, "conv1 = fuse=no");
+  early.date = "2026-01-02T08:00:00Z", late.date = "2026-01-03T08:00:00Z";
+  const KeptPlans elsewhere{{early, other, late}, {}};
+  EXPECT_EQ(elsewhere.latest().size(), 2U);
+  EXPECT_EQ(merge_plans(file_, elsewhere.latest()), 2);
+  EXPECT_EQ(merge_plans(file_, elsewhere.latest()), 0) << "a second time there is nothing new";
+  EXPECT_EQ(found(late.key)->choices, late.choices);
+  const KeptPlans older{{early}, {}};
+  EXPECT_EQ(merge_plans(file_, older.latest()), 0);
+  EXPECT_EQ(found(late.key)->choices, late.choices);
+  EXPECT_TRUE(found(other.key));
+}
+
 TEST_F(PlansFile, WhatIsAppendedBehindACutOffLineIsWhole) {
   keep(plan(1, "conv1 = fuse=no"));
   const std::string whole = read_file(file_);
@@ -142,6 +168,11 @@ TEST(GraphKey, DiffersWithNamesOperatorsAndShapes) {
   const uint64_t key = graph_key(small_network());
   EXPECT_EQ(key, graph_key(small_network()));
   EXPECT_NE(key, graph_key(zoo::build("squeezenet1_1", {.size = 96, .classes = 10})));
+  Graph other = small_network();
+  for (const NodeId id : other.order()) {
+    if (other.node(id).op->name == "MaxPool") other.node(id).attrs["ceil_mode"] = int64_t{7};
+  }
+  EXPECT_NE(key, graph_key(other)) << "attributes count";
   Graph renamed = small_network();
   renamed.node(renamed.order().front()).name += "x";
   EXPECT_NE(key, graph_key(renamed));

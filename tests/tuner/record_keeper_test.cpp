@@ -19,14 +19,19 @@ class FullStore : public tune::Store {
   explicit FullStore(int failures) : Store("full.db"), failures_(failures) {}
   int64_t append(std::span<const tune::Record> records) override {
     if (failures_-- > 0) fail(ErrorKind::io, "no space left");
+    for (const tune::Record& r : records) {
+      if (r.node == "bad") fail(ErrorKind::bad_input, "record bad: no record");
+    }
     for (const tune::Record& r : records) nodes.push_back(r.node);
     return static_cast<int64_t>(records.size());
   }
+  void wait_for_others(double seconds) override { waits = seconds; }
   tune::Reading read(const tune::Filter&) override { return {}; }
   int64_t remove(const std::set<std::string>&) override { return 0; }
   std::vector<std::string> check_file() override { return {}; }
 
   std::vector<std::string> nodes;
+  double waits = 0;
 
  private:
   int failures_;
@@ -68,6 +73,22 @@ TEST(RecordKeeper, WhatIsLostIsSaidAtTheEnd) {
   run.keep("a");
   EXPECT_THAT(run.keeper.finish(), HasSubstr("no space left"));
   EXPECT_THAT(run.told, testing::SizeIs(1));
+}
+
+TEST(RecordKeeper, ARecordThatIsRefusedHoldsNothingBack) {
+  Keeping run(1);
+  run.keep("a"), run.keep("bad"), run.keep("c");
+  EXPECT_THAT(run.store.nodes, ElementsAre("a", "c"));
+  EXPECT_THAT(run.told, ElementsAre("no space left; until the run ends these records are tried again",
+                                    "record bad: no record; the record is left out"));
+  EXPECT_EQ(run.keeper.finish(), "record bad: no record; the record is left out");
+}
+
+TEST(RecordKeeper, ALockOfOthersIsWaitedForAtTheEnd) {
+  Keeping run(0);
+  EXPECT_EQ(run.store.waits, 2);
+  run.keeper.finish();
+  EXPECT_EQ(run.store.waits, 120);
 }
 
 TEST(RecordKeeper, NothingIsToldOfAStoreThatTakesAll) {

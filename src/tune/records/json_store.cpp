@@ -42,6 +42,8 @@ class JsonStore : public Store {
     if (mode == Mode::write) LockedFile(file_, options_.busy_seconds);
   }
 
+  void wait_for_others(double seconds) override { options_.busy_seconds = seconds; }
+
   int64_t append(std::span<const Record> records) override {
     for (const Record& r : records) check(r);
     const LockedFile file(file_, options_.busy_seconds);

@@ -52,12 +52,17 @@ bool Connection::readable() const {
   return sqlite3_exec(db_, "SELECT 1 FROM sqlite_master", nullptr, nullptr, nullptr) == SQLITE_OK;
 }
 
+void Connection::wait_for_others(double seconds) {
+  busy_seconds_ = seconds;
+  sqlite3_busy_timeout(db_, static_cast<int>(std::min(seconds * 1e3, 2e9)));
+}
+
 void Connection::open(bool writes) {
   const int flags = writes ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
   int code = sqlite3_open_v2(file_.c_str(), &db_, flags, nullptr);
   if (code != SQLITE_OK) fail(code, "open");
   sqlite3_extended_result_codes(db_, 1);
-  sqlite3_busy_timeout(db_, static_cast<int>(std::min(busy_seconds_ * 1e3, 2e9)));
+  wait_for_others(busy_seconds_);
   if (writes || readable()) return;
   const int first = sqlite3_extended_errcode(db_);
   if ((first & 0xff) != SQLITE_CANTOPEN && (first & 0xff) != SQLITE_READONLY) fail(first, "read");

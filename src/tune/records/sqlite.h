@@ -27,6 +27,8 @@ class Connection {
   /// damaged file, ...
   [[noreturn]] void fail(int code, std::string_view doing) const;
   double busy_seconds() const { return busy_seconds_; }
+  /// From now on so long, until another process that holds the file is a failure.
+  void wait_for_others(double seconds);
   /// Whether the file is read as it is, without what a writer may have left beside it in FILE-wal: where SQLite's own
   /// files cannot be made.
   bool fixed() const { return fixed_; }

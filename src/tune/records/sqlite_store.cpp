@@ -158,6 +158,8 @@ class SqliteStore : public Store {
     inspect();
   }
 
+  void wait_for_others(double seconds) override { db_.wait_for_others(seconds); }
+
   int64_t append(std::span<const Record> records) override {
     for (const Record& r : records) check(r);
     Transaction transaction(db_);

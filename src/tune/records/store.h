@@ -60,6 +60,8 @@ class Store {
   virtual Reading read(const Filter& filter = {}) = 0;
   /// Removes by id; answers how many there were. Throws as append() does.
   virtual int64_t remove(const std::set<std::string>& ids) = 0;
+  /// From now on writing waits so long for other writers.
+  virtual void wait_for_others(double seconds) = 0;
   /// What is wrong with the file itself, a line of words each; empty: sound. Rows are read()'s to judge.
   virtual std::vector<std::string> check_file() = 0;
 

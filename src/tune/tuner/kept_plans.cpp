@@ -2,11 +2,13 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "graph/text.h"
 #include "ops/op.h"
 #include "tune/records/locked_file.h"
 #include "tune/records/store.h"
@@ -20,7 +22,12 @@ using nlohmann::json;
 json to_json(const Ratio& r) { return {r.value, r.low, r.high}; }
 Ratio ratio_from(const json& value) { return {value.at(0), value.at(1), value.at(2)}; }
 
+constexpr int kFormat = 1;  ///< of a line; a newer one is passed over
+
 KeptPlan plan_from(const json& line) {
+  const int format = line.value("format", 1);
+  if (format > kFormat)
+    fail(ErrorKind::bad_input, "a newer version made it (format {}, this one reads up to {})", format, kFormat);
   KeptPlan plan;
   plan.key = {line.at("graph"),   line.at("target"),  line.at("device"),
               line.at("codegen"), line.at("threads"), line.value("settings", "")};
@@ -31,7 +38,8 @@ KeptPlan plan_from(const json& line) {
 }
 
 std::string line_of(const KeptPlan& plan) {
-  const json line = {{"graph", plan.key.graph},
+  const json line = {{"format", kFormat},
+                     {"graph", plan.key.graph},
                      {"target", plan.key.target},
                      {"device", plan.key.device},
                      {"codegen", plan.key.codegen},
@@ -75,7 +83,8 @@ uint64_t graph_key(const Graph& graph) {
   values(graph.inputs());
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    key = hash_text(node.name + "|" + std::string(node.op->name), key);
+    key = hash_text(fmt::format("{}|{}|{}", node.name, node.op->name, node.opset), key);
+    for (const auto& [name, attr] : node.attrs) key = hash_text(name + "=" + attr_text(attr), key);
     values(node.inputs);
     values(node.outputs);
   }
@@ -94,6 +103,18 @@ void keep_plan(const std::filesystem::path& file, const PlanKey& key, const Deci
   out.append((cut_off ? "\n" : "") + line_of(*plan) + "\n");
 }
 
+int64_t merge_plans(const std::filesystem::path& file, std::span<const KeptPlan* const> more) {
+  int64_t added = 0;
+  for (const KeptPlan* plan : more) {
+    keep_plan(file, plan->key, [&](const KeptPlan* now) -> std::optional<KeptPlan> {
+      if (now != nullptr && now->date >= plan->date) return std::nullopt;
+      ++added;
+      return *plan;
+    });
+  }
+  return added;
+}
+
 KeptPlans read_plans(const std::filesystem::path& file) {
   if (!std::filesystem::exists(file)) return {};
   return plans_in(read_file(file), file);
@@ -105,6 +126,18 @@ const KeptPlan* KeptPlans::find(const PlanKey& key) const {
     if (plan.key == key) found = &plan;
   }
   return found;
+}
+
+std::vector<const KeptPlan*> KeptPlans::latest() const {
+  std::vector<const KeptPlan*> out;
+  for (const KeptPlan& plan : plans) {
+    const auto known = std::ranges::find_if(out, [&](const KeptPlan* other) { return other->key == plan.key; });
+    if (known == out.end())
+      out.push_back(&plan);
+    else
+      *known = &plan;
+  }
+  return out;
 }
 
 std::string plan_settings(const CompileOptions& options, bool layers) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,7 +24,7 @@ struct PlanKey {
 
   bool operator==(const PlanKey&) const = default;
 };
-/// Hash of the names and operators of a graph's nodes and of the types of its values, before the passes.
+/// Hash of the names, operators and attributes of a graph's nodes and of the types of its values, before the passes.
 uint64_t graph_key(const Graph& graph);
 /// The options that change what is compiled and are not defaults, as the command line has them, but sources of
 /// schedules; `layers`: also those of single layers.
@@ -44,6 +45,8 @@ struct KeptPlans {
 
   /// The latest for exactly this; null without one.
   const KeptPlan* find(const PlanKey& key) const;
+  /// The latest of each key, in the order in which keys came up.
+  std::vector<const KeptPlan*> latest() const;
 };
 
 /// "FILE.plans.jsonl" beside a file of records.
@@ -53,6 +56,9 @@ using DecidePlan = std::function<std::optional<KeptPlan>(const KeptPlan* latest)
 /// Asks with the latest plan of the key and adds the answer, behind whatever a stopped writer left. Others that would
 /// add one wait until this is done. Throws io when the file cannot be written.
 void keep_plan(const std::filesystem::path& file, const PlanKey& key, const DecidePlan& decide);
+/// Keeps what `more` has for a key that `file` has nothing for, or something of an earlier moment; how many. Throws io
+/// when the file cannot be written.
+int64_t merge_plans(const std::filesystem::path& file, std::span<const KeptPlan* const> more);
 /// Nothing where there is no file. Never throws for damaged lines.
 KeptPlans read_plans(const std::filesystem::path& file);
 

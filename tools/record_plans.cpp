@@ -1,0 +1,78 @@
+#include "record_plans.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "tool.h"
+#include "tune/tuner/choices_file.h"
+#include "tuning.h"
+
+namespace kilter::tool {
+
+using namespace kilter::tune;
+
+namespace {
+
+bool admits(const Filter& filter, const KeptPlan& plan) {
+  if (!filter.problem.empty() || !filter.contains.empty() || !filter.source.empty() || filter.status) return false;
+  if (!filter.network.empty() && filter.network != plan.network) return false;
+  if (filter.threads && *filter.threads != plan.key.threads) return false;
+  return plan.key.device.find(filter.device) != std::string::npos ||
+         plan.key.target.find(filter.device) != std::string::npos;
+}
+
+nlohmann::json json_of(const KeptPlan& plan) {
+  return {{"network", plan.network},
+          {"target", plan.key.target},
+          {"device", plan.key.device},
+          {"threads", plan.key.threads},
+          {"codegen", plan.key.codegen},
+          {"settings", plan.key.settings},
+          {"date", plan.date},
+          {"layers", plan.choices.size()},
+          {"over_default", {plan.default_ratio.value, plan.default_ratio.low, plan.default_ratio.high}},
+          {"plan", text(plan.choices, "")}};
+}
+
+}  // namespace
+
+PlansBeside::PlansBeside(const std::filesystem::path& records, const Filter& filter)
+    : all_(read_plans(plans_file(records.string()))) {
+  for (const KeptPlan* plan : all_.latest()) {
+    if (admits(filter, *plan)) chosen_.push_back(plan);
+  }
+  for (const std::string& line : all_.damaged) fmt::print(stderr, "{}\n", line);
+}
+
+std::string PlansBeside::add_to(const std::filesystem::path& records) const {
+  if (chosen_.empty()) return {};
+  const int64_t added = merge_plans(plans_file(records.string()), chosen_);
+  const int64_t known = static_cast<int64_t>(chosen_.size()) - added;
+  return fmt::format("{} accepted plan{} added, {} {} there or a later one", added, added == 1 ? "" : "s", known,
+                     known == 1 ? "was" : "were");
+}
+
+void print_plans(const std::filesystem::path& records, const Filter& filter, const std::string& json) {
+  const PlansBeside beside(records, filter);
+  nlohmann::json list = nlohmann::json::array();
+  for (const KeptPlan* plan : beside.plans()) list.push_back(json_of(*plan));
+  if (!json.empty())
+    write_text("--json", json, list.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  if (json == "-") return;
+  if (!list.empty())
+    fmt::print("{:<10} {:>3} {:>6} {:<25} {:<14}  network\n", "date", "thr", "layers", "of the default's time",
+               "target");
+  for (const KeptPlan* plan : beside.plans()) {
+    const Ratio& r = plan->default_ratio;
+    const std::string ratio = plan->choices.empty() ? "the default plan" : ratio_text(r);
+    fmt::print("{:<10} {:>3} {:>6} {:<25} {:<14}  {}{}\n", plan->date.substr(0, 10), plan->key.threads,
+               plan->choices.size(), ratio, plan->key.target, plan->network,
+               plan->key.settings.empty() ? "" : " with " + plan->key.settings);
+  }
+  fmt::print("{}: {} accepted plan{}\n", plans_file(records.string()).string(), list.size(),
+             list.size() == 1 ? "" : "s");
+}
+
+}  // namespace kilter::tool
