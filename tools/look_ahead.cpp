@@ -42,7 +42,9 @@ Accepted accepted_of(const std::filesystem::path& file, const profile::Profile& 
   if (!given) {
     for (const std::string& line : plans.damaged) fmt::print(stderr, "{}\n", line);
   }
-  const CompileOptions compile = adapted(options.without_records().compile_options(), graph);
+  CompileOptions plain = options.without_records().compile_options();
+  plain.notice = nullptr;  // it was told
+  const CompileOptions compile = adapted(plain, graph);
   tune::ApplyOptions here;
   here.device = p.conditions.device, here.threads = p.threads;
   const tune::KeptPlan* found = tune::accepted_plan(plans, graph, compile, here);

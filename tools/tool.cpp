@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -39,7 +41,7 @@ void ModelOptions::add_compile_to(CLI::App& app) {
       "--schedule", schedules,
       "NODE=SCHEDULE, forces a node's schedule, e.g. conv1=\"conv2d_direct vectors=2 rows=1 tile=14 prefetch=0\"; or "
       "NODE=TEMPLATE, with the knobs that the template picks; task:3 in place of NODE means every layer of task 3, as "
-      "`kilter tasks` numbers them");
+      "`kilter tasks` numbers them, and '*' every layer that takes it");
   app.add_option("--forbid", forbid,
                  "what is taken neither by default, nor from records, nor tried by tuning: TEMPLATE, TEMPLATE@NODE or "
                  "SCHEDULE@NODE, such as winograd@conv1 or conv2d_winograd@task:3, or record:ID of one record; may be "
@@ -61,7 +63,7 @@ void ModelOptions::add_compile_to(CLI::App& app) {
                  "expects; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--layer-threads", layer_threads,
-                 "NODE=N or task:3=N, most threads that a node's task runs on; may be repeated")
+                 "NODE=N, task:3=N or '*=N', most threads that a node's task runs on; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--plain-layout", plain_layout,
                  "node whose operands keep the plain layout, with layout changes around it; may be repeated")
@@ -123,7 +125,7 @@ CompileOptions ModelOptions::compile_options() const {
   if (!memory.empty()) options.memory = parse_size(memory, "--memory");
   options.compile_threads = std::max(1, std::min(default_threads(), 16));
   add_sources(options);
-  if (tune::names_tasks(options)) {
+  if (tune::names_several(options)) {
     options.adapt = [next = std::move(options.adapt)](const Graph& graph, CompileOptions& compile) {
       tune::name_layers(graph, compile);
       if (next) next(graph, compile);
@@ -161,25 +163,32 @@ std::map<std::string, Tensor> ModelOptions::tensors() const {
 
 int ModelOptions::thread_count() const { return threads > 0 ? threads : default_threads(); }
 
-std::optional<std::string> ModelOptions::compile_option(const std::string& suffix) const {
-  const auto given = [&](const char* name, const std::string& value) { return name + suffix + " " + value; };
+std::vector<ModelOptions::Given> ModelOptions::compile_options_given() const {
+  std::vector<Given> out;
   using Word = std::pair<const char*, std::string ModelOptions::*>;
   for (const auto& [name, field] :
        {Word("--records", &ModelOptions::records), Word("--choose", &ModelOptions::choose),
         Word("--layer-plan", &ModelOptions::layer_plan), Word("--target", &ModelOptions::target),
         Word("--accuracy", &ModelOptions::accuracy), Word("--memory", &ModelOptions::memory),
         Word("--dump-ir", &ModelOptions::dump_ir), Word("--stop-after", &ModelOptions::stop_after)}) {
-    if (this->*field != ModelOptions().*field) return given(name, this->*field);
+    if (this->*field != ModelOptions().*field) out.emplace_back(name, this->*field);
   }
   using List = std::pair<const char*, const std::vector<std::string>*>;
   for (const auto& [name, values] :
        {List("--schedule", &schedules), List("--forbid", &forbid), List("--no-fuse", &no_fuse), List("--fuse", &fuse),
         List("--layer-threads", &layer_threads), List("--plain-layout", &plain_layout), List("--disable", &disable)}) {
-    if (!values->empty()) return given(name, values->front());
+    for (const std::string& value : *values) out.emplace_back(name, value);
   }
-  if (max_rewrites >= 0) return given("--max-rewrites", std::to_string(max_rewrites));
-  if (time_passes) return "--time-passes" + suffix;
-  return std::nullopt;
+  if (max_rewrites >= 0) out.emplace_back("--max-rewrites", std::to_string(max_rewrites));
+  if (time_passes) out.emplace_back("--time-passes", "");
+  return out;
+}
+
+std::optional<std::string> ModelOptions::compile_option(const std::string& suffix) const {
+  const std::vector<Given> given = compile_options_given();
+  if (given.empty()) return std::nullopt;
+  const auto& [name, value] = given.front();
+  return name + suffix + (value.empty() ? "" : " " + value);
 }
 
 void ModelOptions::check_compiled(const std::string& file, const std::string& suffix) const {
@@ -279,19 +288,37 @@ std::string file_name(const std::string& tensor, std::map<std::string, int>& tak
   return name + ".npy";
 }
 
+namespace {
+
+/// A word of a command line as a shell takes it.
+std::string shell_word(const std::string& text) {
+  const bool plain = !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view("_./:=,@%+-").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain) return text;
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+}  // namespace
+
 std::string model_arguments(const ModelOptions& options) {
   std::string out;
-  for (const std::string& input : options.inputs) out += " --input " + input;
-  if (options.target != "native") out += fmt::format(" --target '{}'", options.target);
+  for (const std::string& input : options.inputs) out += " --input " + shell_word(input);
+  if (options.target != "native") out += " --target " + shell_word(options.target);
   return out;
 }
 
 std::string tune_command(const ModelOptions& options) {
-  std::string out =
-      fmt::format("kilter tune {} --threads {}{}", options.model, options.thread_count(), model_arguments(options));
-  if (options.accuracy != "default") out += " --accuracy " + options.accuracy;
-  if (!options.memory.empty()) out += " --memory " + options.memory;
-  if (options.records != "none" && options.records != "default") out += " --records " + options.records;
+  constexpr std::string_view kNotOfTuning[] = {"--target", "--choose", "--layer-plan", "--dump-ir", "--time-passes"};
+  std::string out = fmt::format("kilter tune {} --threads {}{}", shell_word(options.model), options.thread_count(),
+                                model_arguments(options));
+  for (const auto& [name, value] : options.compile_options_given()) {
+    if (std::ranges::find(kNotOfTuning, name) != std::end(kNotOfTuning)) continue;
+    if (name == "--records" && value == "default") continue;  // so it is anyway
+    out += fmt::format(" {} {}", name, shell_word(value));
+  }
   return out;
 }
 

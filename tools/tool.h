@@ -58,8 +58,11 @@ struct ModelOptions {
   /// Bars in the records in use what --forbid record:ID names (tune::bar()). Throws usage for an id
   /// that not one of them has, and where none are in use.
   void bar_records(std::vector<tune::Record>& known) const;
-  /// The first option given of how a model is compiled, "--records k.db"; nothing where none is. What it is by default
-  /// counts as not given. `suffix` ends its name.
+  /// An option and its value; empty for one without.
+  using Given = std::pair<std::string, std::string>;
+  /// The options given of how a model is compiled, one for each value. What it is by default counts as not given.
+  std::vector<Given> compile_options_given() const;
+  /// The first of them, "--records k.db"; nothing where none is given. `suffix` ends its name.
   std::optional<std::string> compile_option(const std::string& suffix = "") const;
   /// Throws usage where `file` is a compiled file, which no compile_option() changes, and one is given.
   void check_compiled(const std::string& file, const std::string& suffix = "") const;

@@ -90,6 +90,22 @@ TEST(Outlook, RecordsOfOtherMachinesAndThreadsSayNothing) {
   EXPECT_EQ(outlook(layers, 2, records, kHere).records, 0);
 }
 
+TEST(Outlook, RatiosCountOverTheDefaultOfNow) {
+  const std::string other = "conv2d_direct vectors=2 rows=1 tile=28 prefetch=0";
+  std::vector<Record> records = tuned(kConv, 0.8);
+  for (Record& r : records) r.versus->schedule = other;
+  const std::vector<OutlookLayer> layers{layer(kConv, 1)};
+  const Outlook unrelated = outlook(layers, 1, records, kHere);
+  EXPECT_EQ(unrelated.available.layers, 0);
+  EXPECT_EQ(unrelated.settled.layers, 1);
+  // Today's default took 0.9 of the other one's time, so 0.8 of that is 0.8 / 0.9 of today's.
+  records.push_back(record(kConv, layers.front().schedule, 0.9));
+  records.back().versus->schedule = other;
+  const Outlook o = outlook(layers, 1, records, kHere);
+  EXPECT_EQ(o.available.layers, 1);
+  EXPECT_NEAR(o.available.gain_ms, 1 - 0.8 / 0.9, 1e-9);
+}
+
 TEST(Outlook, EveryLayerIsInOnePart) {
   std::vector<Record> records = tuned(kConv, 0.8);
   for (const Record& r : tuned(kOther, 1.1)) records.push_back(r);

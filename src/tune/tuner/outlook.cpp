@@ -9,6 +9,8 @@
 #include <optional>
 #include <set>
 
+#include "tune/records/over_default.h"
+
 namespace kilter::tune {
 namespace {
 
@@ -20,7 +22,7 @@ struct Tuned {
   std::vector<const Record*> records;
   std::set<std::string> tried;
   bool small = true;  ///< no schedule of more than one knob among them
-  double ratio = 1;   ///< of the best schedule over the default; 1: none is surely faster
+  double ratio = 1;   ///< of the best schedule over the default of now; 1: none is surely faster
 
   int64_t count() const { return static_cast<int64_t>(tried.size()); }
   bool enough() const { return count() >= (small ? 1 : kEnoughTried); }
@@ -35,7 +37,17 @@ bool of_this_machine(const Record& r, const Query& q) {
          r.conditions.threads == q.threads;
 }
 
-std::map<TaskKey, Tuned> tuned_tasks(std::span<const Record> records, const Query& query) {
+/// The default schedules of tasks, as far as layers run them.
+std::map<TaskKey, std::string> defaults_of(std::span<const OutlookLayer> layers) {
+  std::map<TaskKey, std::string> out;
+  for (const OutlookLayer& layer : layers) {
+    if (layer.from == ScheduleSource::fallback) out[{layer.problem, layer.layouts}] = layer.schedule;
+  }
+  return out;
+}
+
+std::map<TaskKey, Tuned> tuned_tasks(std::span<const OutlookLayer> layers, std::span<const Record> records,
+                                     const Query& query) {
   std::map<TaskKey, Tuned> tasks;
   for (const Record& r : records) {
     if (!of_this_machine(r, query)) continue;
@@ -45,10 +57,14 @@ std::map<TaskKey, Tuned> tuned_tasks(std::span<const Record> records, const Quer
     t.small = t.small && hardly_any_knobs(r.schedule);
   }
   const Barred barred(records);
+  const std::map<TaskKey, std::string> defaults = defaults_of(layers);
   for (auto& [key, t] : tasks) {
-    for (const Record* r : ranked(t.records, barred)) {
-      if (!r->versus) continue;
-      if (r->versus->ratio.high < 1) t.ratio = r->versus->ratio.value;
+    const auto now = defaults.find(key);
+    const OverDefault over = now == defaults.end() ? OverDefault() : OverDefault(t.records, now->second);
+    for (const Record* r : ranked(t.records, barred, over)) {
+      const std::optional<Ratio> ratio = over.of(*r);
+      if (!ratio) continue;
+      if (ratio->high < 1) t.ratio = ratio->value;
       break;
     }
   }
@@ -74,7 +90,7 @@ struct Open {
 class Looker {
  public:
   Looker(std::span<const OutlookLayer> layers, std::span<const Record> records, const OutlookFor& what, Outlook& out)
-      : layers_(layers), what_(what), tasks_(tuned_tasks(records, what.here)), out_(out) {
+      : layers_(layers), what_(what), tasks_(tuned_tasks(layers, records, what.here)), out_(out) {
     std::vector<const Record*> mine;
     for (const auto& [key, t] : tasks_) {
       mine.insert(mine.end(), t.records.begin(), t.records.end());
