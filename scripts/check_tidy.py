@@ -5,10 +5,11 @@ usage: scripts/check_tidy.py [-j N] [--all] [FILE...]
   -j N   files at a time (the number of CPUs)
   --all  also files that are as they were when they were last found fine
 
-Needs a release build, whose compile commands and lists of included files it reads. build/tidy.json keeps, for each
-file that is fine, a hash of all that the check depends on: clang-tidy's version, .clang-tidy, the compile command, and
-the names and contents of the file and of everything that it includes. tests/fuzz is not in the release build and is
-left out. Exit codes: 0 fine, 1 findings, 2 cannot run, 130 interrupted.
+Needs a release build, whose compile commands and lists of included files it reads. $XDG_CACHE_HOME/kilter/tidy (else
+~/.cache/kilter/tidy) keeps, for each file that is fine, a hash of all that the check depends on: clang-tidy's version,
+.clang-tidy, the compile command, and the names and contents of the file and of everything that it includes. Where the
+checkout lies does not matter, so that all checkouts of a machine share it; what nothing asked for in a month goes.
+tests/fuzz is not in the release build and is left out. Exit codes: 0 fine, 1 findings, 2 cannot run, 130 interrupted.
 """
 
 import argparse
@@ -25,7 +26,8 @@ import time
 TIDY = "clang-tidy-22"
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, "build")
-CACHE = os.path.join(BUILD, "tidy.json")
+CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "kilter", "tidy")
+KEPT_DAYS = 30
 
 
 def stop(text):
@@ -47,7 +49,7 @@ def included_files():
             current.append(os.path.normpath(os.path.join(BUILD, line.strip())))
             if len(current) == 1:
                 lists.setdefault(current[0], []).append(current)
-    return {source: sorted(set().union(*found)) for source, found in lists.items()}
+    return {source: set().union(*found) for source, found in lists.items()}
 
 
 class Keys:
@@ -57,15 +59,27 @@ class Keys:
         version = output_of(TIDY, "--version")
         with open(os.path.join(ROOT, ".clang-tidy"), encoding="utf-8") as config:
             self.common = version + config.read()
-        self.commands = commands
+        self.commands = {source: self.anywhere(command) for source, command in commands.items()}
         self.included = included_files()
         self.contents = {}
+
+    @staticmethod
+    def anywhere(text):
+        """The same text for every place of the checkout."""
+        return text.replace(ROOT, "{root}")
+
+    @staticmethod
+    def here(text):
+        return text.replace("{root}", ROOT)
 
     def content(self, path):
         if path not in self.contents:
             try:
                 with open(path, "rb") as file:
-                    self.contents[path] = hashlib.sha256(file.read()).hexdigest()
+                    text = file.read()
+                if path.startswith(BUILD + os.sep):  # made there, with its place inside
+                    text = text.replace(ROOT.encode(), b"{root}")
+                self.contents[path] = hashlib.sha256(text).hexdigest()
             except OSError:
                 self.contents[path] = "none"
         return self.contents[path]
@@ -73,10 +87,15 @@ class Keys:
     def key(self, source):
         """None when the files that it includes are not known."""
         files = self.included.get(source)
+        words = self.commands[source].split()
+        for option, word in zip(words, words[1:]):  # the lists do not have what comes with a precompiled header
+            if option == "-include" and files is not None:
+                more = self.included.get(self.here(word) + ".cxx")
+                files = None if more is None else {*files, *more}
         if files is None:
             return None
-        parts = [self.common, self.commands[source]] + [f"{file} {self.content(file)}" for file in files]
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+        read = sorted(f"{self.anywhere(file)} {self.content(file)}" for file in files)
+        return hashlib.sha256("\n".join([self.common, self.commands[source], *read]).encode()).hexdigest()
 
 
 def check(source):
@@ -98,18 +117,34 @@ def wanted_files(named, commands):
     return files
 
 
-def read_cache():
-    try:
-        with open(CACHE, encoding="utf-8") as file:
-            return json.load(file)
-    except (OSError, ValueError):
-        return {}
+class Cache:
+    """Keys of files that were found fine, an empty file each."""
 
+    def __init__(self):
+        try:
+            os.makedirs(CACHE, exist_ok=True)
+            oldest = time.time() - KEPT_DAYS * 86400
+            for entry in os.scandir(CACHE):
+                if entry.stat().st_mtime < oldest:
+                    os.unlink(entry.path)
+        except OSError as error:
+            print(f"check_tidy.py: {CACHE}: {error.strerror}; every file is checked", file=sys.stderr)
 
-def write_cache(cache):
-    with open(CACHE + ".new", "w", encoding="utf-8") as file:
-        json.dump(cache, file, indent=0, sort_keys=True)
-    os.replace(CACHE + ".new", CACHE)
+    @staticmethod
+    def has(key):
+        try:
+            os.utime(os.path.join(CACHE, key))
+            return True
+        except OSError:
+            return False
+
+    @staticmethod
+    def add(key):
+        try:
+            with open(os.path.join(CACHE, key), "w", encoding="utf-8"):
+                pass
+        except OSError:
+            pass  # it is checked again the next time
 
 
 def run(files, jobs, cache, keys):
@@ -126,13 +161,11 @@ def run(files, jobs, cache, keys):
                 print(f"\rclang-tidy: {done} of {len(files)}\x1b[K", end="", flush=True)
             if report:
                 bad += 1
-                cache.pop(file, None)
                 print(("\r\x1b[K" if terminal else "") + report, end="", flush=True)
             elif keys[file]:
-                cache[file] = keys[file]
+                cache.add(keys[file])
     finally:
         pool.shutdown(cancel_futures=True)
-        write_cache(cache)
         if terminal:
             print("\r\x1b[K", end="", flush=True)
     return bad
@@ -161,10 +194,9 @@ def main():
     files = wanted_files(args.files, commands)
     keys_of = Keys(commands)
     keys = {file: keys_of.key(file) for file in files}
-    known = read_cache()
-    fine = {file: known[file] for file in files if keys[file] and known.get(file) == keys[file] and not args.all}
-    kept = {**known, **fine} if args.files else dict(fine)
-    bad = run([file for file in files if file not in fine], max(args.j, 1), kept, keys)
+    cache = Cache()
+    fine = {file for file in files if keys[file] and not args.all and cache.has(keys[file])}
+    bad = run([file for file in files if file not in fine], max(args.j, 1), cache, keys)
     count = f"{len(files)} files, {len(files) - len(fine)} of them checked now, in {time.monotonic() - start:.0f} s"
     if bad:
         print(f"clang-tidy: findings in {bad} of {count}", file=sys.stderr)
