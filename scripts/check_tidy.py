@@ -59,7 +59,7 @@ class Keys:
         version = output_of(TIDY, "--version")
         with open(os.path.join(ROOT, ".clang-tidy"), encoding="utf-8") as config:
             self.common = version + config.read()
-        self.commands = {source: self.anywhere(command) for source, command in commands.items()}
+        self.commands = commands
         self.included = included_files()
         self.contents = {}
 
@@ -67,10 +67,6 @@ class Keys:
     def anywhere(text):
         """The same text for every place of the checkout."""
         return text.replace(ROOT, "{root}")
-
-    @staticmethod
-    def here(text):
-        return text.replace("{root}", ROOT)
 
     def content(self, path):
         if path not in self.contents:
@@ -90,12 +86,13 @@ class Keys:
         words = self.commands[source].split()
         for option, word in zip(words, words[1:]):  # the lists do not have what comes with a precompiled header
             if option == "-include" and files is not None:
-                more = self.included.get(self.here(word) + ".cxx")
+                more = self.included.get(word + ".cxx")
                 files = None if more is None else {*files, *more}
         if files is None:
             return None
         read = sorted(f"{self.anywhere(file)} {self.content(file)}" for file in files)
-        return hashlib.sha256("\n".join([self.common, self.commands[source], *read]).encode()).hexdigest()
+        parts = [self.common, self.anywhere(self.commands[source]), *read]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def check(source):

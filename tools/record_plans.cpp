@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/text.h"
 #include "tool.h"
 #include "tune/tuner/choices_file.h"
 #include "tuning.h"

@@ -1,7 +1,6 @@
 // Accepted plans, which lie beside the records that they came from, in the commands that keep records.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
