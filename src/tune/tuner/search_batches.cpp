@@ -11,7 +11,8 @@ namespace kilter::tune {
 namespace {
 
 constexpr size_t kVariants = 3;          ///< of a batch, which share the runs of the default beside them
-constexpr size_t kMostProbes = 24;       ///< new schedules in one variant: about a quarter of a second of compiling
+constexpr size_t kProbes = 24;           ///< new schedules in one variant: about a quarter of a second of compiling
+constexpr size_t kMostProbes = 64;       ///< where measuring takes longer than building: a run carries all it can
 constexpr double kLate = 0.8;            ///< of the budget: from then on the search only races what it has
 constexpr double kWorthBuilding = 0.03;  ///< of the most promising task's promise, where building takes the time
 
@@ -71,10 +72,11 @@ SearchRun::Batch SearchRun::plan() {
   promises_.clear();
   for (size_t t = 0; t < tasks_.size(); ++t) promises_.push_back(promise(t));
   const bool race_only = late();
+  const size_t probes = batches_ == 0 || building_is_slower() ? kProbes : kMostProbes;
   for (size_t v = 0; v < kVariants; ++v) {
     const int64_t room = options_.trials > 0 ? options_.trials - done() - under_way_ : int64_t{kMostProbes};
     if (room <= 0) break;
-    const size_t most = std::min<size_t>(kMostProbes, static_cast<size_t>(room));
+    const size_t most = std::min(probes, static_cast<size_t>(room));
     Trialled one;
     one.probes = again_.take(most);
     if (one.probes.empty()) {
