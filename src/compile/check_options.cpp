@@ -35,8 +35,9 @@ void check_node_names(const Graph& graph, const CompileOptions& options) {
   for (const Forbidden& f : options.forbidden) {
     if (!f.node.empty()) task(f.node, "--forbid " + f.text());
   }
-  for (const std::string& node : options.fuse) task(node, "--fuse " + node);
+  for (const std::string& node : options.fuse) task(node, option_text(options, "--fuse", node));
   for (const std::string& node : options.no_fuse) task(node, option_text(options, "--no-fuse", node));
+  for (const std::string& node : options.apart) task(node, option_text(options, "fuse=apart", node));
   for (const auto& [node, threads] : options.layer_threads) {
     const std::string option = option_text(options, "--layer-threads", node, std::to_string(threads));
     task(node, option);

@@ -49,6 +49,7 @@ struct CompileOptions {
   bool naive = false;                  ///< no passes, no templates: every node through its reference kernel
   std::set<std::string> no_fuse;       ///< anchors of tasks that take no element-wise node in
   std::set<std::string> fuse;          ///< depthwise convolutions that run with the convolution before them in one task
+  std::set<std::string> apart;         ///< depthwise convolutions that run apart from the convolution before them
   std::set<std::string> plain_layout;  ///< nodes whose operands keep the plain layout
   std::map<std::string, int32_t> layer_threads;  ///< most threads of a task, by its anchor's name
   Accuracy accuracy = Accuracy::normal;

@@ -83,7 +83,8 @@ PassedGraph run_passes(Graph graph, const CompileOptions& options) {
   context.limits = options.target.limits;
   context.rewrites_left = options.max_rewrites;
   context.no_fuse = options.no_fuse;
-  context.fuse = options.fuse;
+  for (const std::string& node : options.fuse) context.fuse[node] = option_text(options, "--fuse", node);
+  context.apart = options.apart;
   for (const auto& [node, schedule] : options.schedules) context.own[node] = schedule.name;
   for (const auto& [node, threads] : options.layer_threads) context.own.emplace(node, "");
   context.plain_layout = options.plain_layout;

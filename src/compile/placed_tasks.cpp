@@ -10,7 +10,7 @@ namespace kilter {
 PlacedTasks place_tasks(Graph graph, const TargetLimits& limits, const std::set<std::string>& fuse) {
   PassContext context;
   context.limits = limits;
-  context.fuse = fuse;
+  for (const std::string& node : fuse) context.fuse[node] = "--fuse " + node;
   for (const PassRow& row : all_passes()) row.function(graph, context);
   const StorageMap storage = place(graph, {});
   verify(graph);

@@ -68,8 +68,8 @@ class DepthwiseFuser {
       for (NodeId member : members_.at(feeder)) graph_.node(member).group = id;
       return;
     }
-    if (context_.fuse.contains(anchor.name))
-      fail(ErrorKind::usage, "--fuse {}: it cannot run in one kernel with the convolution before it: {}", anchor.name,
+    if (const auto by = context_.fuse.find(anchor.name); by != context_.fuse.end())
+      fail(ErrorKind::usage, "{}: it cannot run in one kernel with the convolution before it: {}", by->second,
            refused->reason);
     if (feeder != kNone) context_.unfused.push_back(std::move(*refused));
   }
@@ -95,6 +95,7 @@ class DepthwiseFuser {
     for (const Node* node : {&feeder, &anchor}) {
       if (context_.no_fuse.contains(node->name)) return no(Unfused::option, "--no-fuse " + node->name);
     }
+    if (context_.apart.contains(anchor.name)) return no(Unfused::option, "fuse=apart of a layer plan");
     if (const Forbidden* barred = forbids(context_.forbidden, anchor.name, {"conv2d_then_depthwise", {}}))
       return no(Unfused::option, "--forbid " + barred->text());
     if (context_.own.contains(feeder.name))

@@ -34,7 +34,10 @@ struct Unfused {
 struct PassContext {
   TargetLimits limits;
   std::set<std::string> no_fuse;  ///< anchors whose groups take no further node in
-  std::set<std::string> fuse;     ///< depthwise convolutions that take in the convolution before them, model or not
+  /// Depthwise convolutions that take in the convolution before them, model or not: by name, what asks for it, in words
+  /// such as "--fuse conv2".
+  std::map<std::string, std::string> fuse;
+  std::set<std::string> apart;             ///< depthwise convolutions that do not
   std::map<std::string, std::string> own;  ///< nodes with a schedule or threads of their own: its template, or empty
   std::set<std::string> plain_layout;      ///< nodes whose operands stay plain
   std::vector<Forbidden> forbidden;        ///< templates that are not to be counted on

@@ -102,7 +102,7 @@ class Explainer {
   static bool equal(const Setting& a, const Setting& b) {
     const CompileOptions &x = a.compile, &y = b.compile;
     return a.threads == b.threads && x.accuracy == y.accuracy && x.memory == y.memory && x.schedules == y.schedules &&
-           x.no_fuse == y.no_fuse && x.fuse == y.fuse && x.plain_layout == y.plain_layout &&
+           x.no_fuse == y.no_fuse && x.fuse == y.fuse && x.apart == y.apart && x.plain_layout == y.plain_layout &&
            x.layer_threads == y.layer_threads && x.disable == y.disable && x.stop_after == y.stop_after &&
            x.max_rewrites == y.max_rewrites;
   }

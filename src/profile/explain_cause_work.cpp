@@ -77,8 +77,8 @@ bool element_wise(const Context& c, const Row& row) {
 void add_unfused(const Context& c, const Unfused& u, std::map<std::string, Suspicion>& by_group) {
   const Row* row = c.layer(u.node);
   if (row == nullptr || u.why == Unfused::schedule) return;  // told with the reference kernel that it comes from
-  if (u.why == Unfused::cycles) return;                      // the model's choice, which gains nothing
   const CompileOptions& options = c.subject.compile;
+  if (u.why == Unfused::cycles || options.apart.contains(u.node)) return;  // chosen by the model, or measured
   if (u.why == Unfused::layout && (options.plain_layout.contains(u.node) || options.plain_layout.contains(u.group)))
     return;  // told with the layout change
   const Row* into = c.layer(u.group);

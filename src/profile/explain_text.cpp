@@ -34,6 +34,7 @@ std::string command(const Subject& subject, const Setting& setting) {
   if (o.memory) out += fmt::format(" --memory {}", *o.memory);
   for (const std::string& node : o.fuse) out += " --fuse " + quoted(node);
   for (const std::string& node : o.no_fuse) out += " --no-fuse " + quoted(node);
+  for (const std::string& node : o.apart) out += " --forbid " + quoted("conv2d_then_depthwise@" + node);
   for (const std::string& node : o.plain_layout) out += " --plain-layout " + quoted(node);
   for (const auto& [node, threads] : o.layer_threads)
     out += " --layer-threads " + quoted(fmt::format("{}={}", node, threads));

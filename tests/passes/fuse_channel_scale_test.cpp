@@ -95,7 +95,7 @@ TEST(FuseChannelScale, OnlyConstantWeights) {
 
 TEST(FuseChannelScale, ConvolutionsThatADepthwiseOneTookInStayAsTheyAre) {
   PassContext context;
-  context.fuse = {"spread"};
+  context.fuse = {{"spread", "--fuse spread"}};
   EXPECT_EQ(apart(with(network(16, 32), "output \"c\" %c", R"(const %t: f32[32,1,3,3]#0
     %d: f32[1,32,16,16] = Conv@11 "spread" {group=32, pads=[1, 1, 1, 1]}(%c, %t)
     output "d" %d)"),

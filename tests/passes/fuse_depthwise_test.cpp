@@ -90,7 +90,7 @@ TEST(FuseDepthwise, LeavesWhatStaysInNearCaches) {
 
 TEST(FuseDepthwise, JoinsWhateverTheModelSaysWhenAsked) {
   PassContext asked;
-  asked.fuse = {"depthwise"};
+  asked.fuse = {{"depthwise", "--fuse depthwise"}};
   EXPECT_TRUE(run(network(4), asked).joined);
   EXPECT_TRUE(run(network(4, "", "3,3"), asked).joined);
   PassContext forced;
@@ -133,11 +133,14 @@ TEST(FuseDepthwise, OptionsKeepThePairApart) {
   EXPECT_EQ(refusal(network(112), context).reason, "its schedule is forced to conv2d_depthwise");
   context.own = {{"depthwise", ""}};
   EXPECT_TRUE(run(network(112), context).joined) << "threads of the task's own change nothing";
+  context.own.clear();
+  context.apart = {"depthwise"};
+  EXPECT_EQ(refusal(network(112), context).reason, "fuse=apart of a layer plan");
 }
 
 TEST(FuseDepthwise, WhatIsAskedForAndCannotBeIsAnError) {
   PassContext context;
-  context.fuse = {"depthwise"};
+  context.fuse = {{"depthwise", "--fuse depthwise"}};
   const auto error = [&](const std::string& text) { return error_of([&] { run(text, context); }, ErrorKind::usage); };
   EXPECT_EQ(error(network(8, "%e: f32[1,96,8,8] = MaxPool@12 \"e\" {kernel_shape=[1, 1]}(%b)\n output \"e\" %e")),
             "--fuse depthwise: it cannot run in one kernel with the convolution before it: 'b' is read elsewhere, too");

@@ -23,7 +23,7 @@ std::vector<std::string> problems_of(const std::string& line) {
   Problem parsed = parse_problem(line);
   Graph& graph = parsed.graph;
   PassContext context;
-  if (parsed.fed) context.fuse.insert(parsed.anchor);
+  if (parsed.fed) context.fuse.emplace(parsed.anchor, "--fuse " + parsed.anchor);
   context.limits = parse_target("x86-64-v3").limits;
   for (const PassRow& row : all_passes()) row.function(graph, context);
   std::vector<std::string> all;

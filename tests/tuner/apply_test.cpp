@@ -118,6 +118,16 @@ TEST_F(Apply, ForbiddenRecordsAreLeftOut) {
   EXPECT_FALSE(found(other()));
 }
 
+TEST(Allowed, WhatIsForbiddenLeavesTheChoices) {
+  const Choices choices =
+      parse_choices("a = conv2d_winograd tile=4\nb = fuse=before\nc = fuse=before threads=1\nd = fuse=apart", "a.plan");
+  EXPECT_EQ(allowed(choices, {}), choices);
+  EXPECT_EQ(text(allowed(choices, {parse_forbidden("conv2d_winograd")}), ""),
+            "b = fuse=before\nc = threads=1 fuse=before\nd = fuse=apart\n");
+  EXPECT_EQ(text(allowed(choices, {parse_forbidden("conv2d_then_depthwise")}), ""),
+            "a = conv2d_winograd tile=4\nc = threads=1\nd = fuse=apart\n");
+}
+
 TEST_F(Apply, RecordsOfForbiddenTemplatesAreLeftOut) {
   const std::string node = "fire2.expand3x3";  // direct convolution takes it, too
   CompileOptions options = native();

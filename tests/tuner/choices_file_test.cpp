@@ -40,7 +40,7 @@ TEST(ChoicesFile, TakesCommentsAndBlankLines) {
 TEST(ChoicesFile, TakesLayoutFusionAndThreadsWithAndWithoutASchedule) {
   const Choices got = parse_choices("a = threads=2 map item=1024 fuse=no\nb = layout=plain\nc = threads=1", "a.plan");
   EXPECT_EQ(text(got.at("a")), "map item=1024 threads=2 fuse=no");
-  EXPECT_FALSE(got.at("a").fuse);
+  EXPECT_EQ(got.at("a").fuse, Fusion::none);
   EXPECT_TRUE(got.at("a").changes_passes());
   EXPECT_TRUE(got.at("b").plain);
   EXPECT_FALSE(got.at("b").schedule);
@@ -49,12 +49,27 @@ TEST(ChoicesFile, TakesLayoutFusionAndThreadsWithAndWithoutASchedule) {
   EXPECT_EQ(parse_choices(text(got, ""), "again"), got);
 }
 
+TEST(ChoicesFile, WordsOfFusionAreOptions) {
+  const Choices got = parse_choices("a = fuse=before\nb = fuse=apart threads=1\nc = fuse=no\nd = fuse=apart", "a.plan");
+  EXPECT_EQ(text(got.at("a")), "fuse=before");
+  EXPECT_EQ(text(got.at("b")), "threads=1 fuse=apart");
+  EXPECT_TRUE(got.at("a").changes_passes());
+  EXPECT_EQ(parse_choices(text(got, ""), "again"), got);
+  CompileOptions options;
+  options.no_fuse = {"d"};  // what is asked for already stays
+  add_settings(got, options);
+  EXPECT_EQ(options.fuse, std::set<std::string>{"a"});
+  EXPECT_EQ(options.apart, std::set<std::string>{"b"});
+  EXPECT_EQ(options.no_fuse, (std::set<std::string>{"c", "d"}));
+}
+
 TEST(ChoicesFile, SaysWhatIsWrongWhere) {
   EXPECT_EQ(refusal("# one\nconv1"),
             "a.plan line 2: expected NODE = TEMPLATE KNOB=VALUE ... [threads=N] "
-            "[layout=plain] [fuse=no], got 'conv1'");
+            "[layout=plain] [fuse=no|before|apart], got 'conv1'");
   EXPECT_EQ(refusal("a = layout=c8"),
-            "a.plan line 1: 'layout=c8': legal are layout=plain, fuse=no and threads=N beside the schedule");
+            "a.plan line 1: 'layout=c8': legal are layout=plain, fuse=no, fuse=before, fuse=apart and threads=N beside "
+            "the schedule");
   EXPECT_EQ(refusal("a = threads=0"), "a.plan line 1: threads=0: expected a whole number from 1 to 1024, got '0'");
   EXPECT_EQ(refusal("a = map item=1\na = map item=2"), "a.plan line 2: expected each layer once, got 'a'");
   EXPECT_EQ(refusal("a = map item"),

@@ -5,6 +5,7 @@
 
 #include "codegen/llvm/backend.h"
 #include "network.h"
+#include "tune/tuner/alternatives.h"
 #include "tune/tuner/recorded_costs.h"
 
 namespace kilter::tune {
@@ -57,11 +58,44 @@ TEST(GraphBest, MeasuresChoosesRacesAndKeepsLayoutChanges) {
   // Fused layers and concatenations have alternatives with what they were measured to take.
   const Layer& squeeze = first.network.layers[static_cast<size_t>(first.network.layer_of("fire2.squeeze"))];
   const auto alone = std::find_if(squeeze.alternatives.begin(), squeeze.alternatives.end(),
-                                  [](const Alternative& a) { return !a.choice.fuse; });
+                                  [](const Alternative& a) { return a.choice.fuse == Fusion::none; });
   ASSERT_NE(alone, squeeze.alternatives.end());
   EXPECT_EQ(alone->basis, "measured here");
   EXPECT_GT(alone->ms, 0);
   EXPECT_EQ(squeeze.alternatives.front().basis, "measured here");
+}
+
+/// Each is measured the other way than it is by default, together with what it takes in.
+TEST(GraphBest, DepthwiseConvolutionsHaveTheOtherWayToRunAsAnAlternative) {
+  const Graph graph = zoo::build("mobilenet_v2", {.size = 96, .classes = 10});
+  RunnerOptions runner = worker();
+  runner.inputs = inputs_of(graph);
+  NetworkBench bench(graph, native(), runner);
+  LayerNetwork network = layer_network(bench.fallback().compiled, bench.options());
+  measure_alternatives(bench, network, {.schedules = 0, .seconds = 2});
+  int64_t pairs = 0;
+  for (size_t l = 0; l < network.layers.size(); ++l) {
+    const Layer& layer = network.layers[l];
+    for (size_t a = 0; a < layer.alternatives.size(); ++a) {
+      const Alternative& one = layer.alternatives[a];
+      if (one.choice.fuse != Fusion::before && one.choice.fuse != Fusion::apart) continue;
+      const bool by_default = layer.schedule.starts_with("conv2d_then_depthwise");
+      EXPECT_EQ(one.choice.fuse, by_default ? Fusion::apart : Fusion::before) << layer.node;
+      EXPECT_EQ(one.basis, "measured here") << layer.node;
+      EXPECT_TRUE(std::isfinite(one.ms)) << layer.node;
+      ++pairs;
+      if (by_default) continue;
+      // What is taken in has no kernel of its own, and nothing is chosen for it.
+      const size_t before = feeder(network, l);
+      const auto edge =
+          std::ranges::find_if(network.together, [&](const ChoiceEdge& e) { return e.from == l && e.to == before; });
+      ASSERT_NE(edge, network.together.end()) << layer.node;
+      const size_t others = network.layers[before].alternatives.size();
+      EXPECT_EQ(edge->ms[a * others], 0);
+      for (size_t b = 1; b < others; ++b) EXPECT_FALSE(std::isfinite(edge->ms[a * others + b])) << layer.node;
+    }
+  }
+  EXPECT_GT(pairs, 10);
 }
 
 TEST(GraphBest, OnTwoThreadsShortLayersMayRunOnOne) {

@@ -244,6 +244,29 @@ TEST(LayerNetwork, OfANetworkHasItsTasksViewsAndFlows) {
   EXPECT_GT(bytes, 0);
 }
 
+// Records of another number of threads have no times for this one, and the model may think otherwise.
+TEST(LayerNetwork, WhatHistoryBestHasStaysWhateverTheModelSaysOfIt) {
+  CompileOptions look = native();
+  look.generate_code = false, look.keep_placed = true;
+  const Compiled compiled = compile_graph(small_network(), look);
+  const RecordedCosts none({}, {look.target.name, "a device", "a version", 1});
+  LayerNetwork network = layer_network(compiled, look), again = network;
+  add_schedules(network, compiled, look, none, {}, 4);
+  Choices kept;
+  for (const Layer& layer : network.layers) {
+    const auto slowest = std::ranges::max_element(layer.alternatives, {}, &Alternative::ms);
+    if (slowest != layer.alternatives.begin()) kept[layer.node] = slowest->choice;
+  }
+  ASSERT_GT(kept.size(), 3U);
+  add_schedules(again, compiled, look, none, kept, 4);
+  for (const auto& [node, choice] : kept) {
+    const Layer& layer = again.layers[static_cast<size_t>(again.layer_of(node))];
+    const auto same = [&](const Alternative& a) { return a.choice == choice; };
+    ASSERT_EQ(std::ranges::count_if(layer.alternatives, same), 1) << node;
+    EXPECT_LT(std::ranges::find_if(layer.alternatives, same)->ms, layer.alternatives.front().ms) << node;
+  }
+}
+
 /// Of this process: it may stand still for a while whatever it does.
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
@@ -277,7 +300,7 @@ void add_measured(LayerNetwork& network) {
     if (layer.may_be_plain) layer.alternatives.push_back({plain(), share(0.9F, 1.1F) * ms, 0, "measured here"});
     if (!layer.task() || layer.op == "Relayout") continue;
     LayerChoice apart;
-    apart.fuse = false;
+    apart.fuse = Fusion::none;
     if (layer.nodes.size() > 1) layer.alternatives.push_back({apart, share(0.95F, 1.2F) * ms, 0, "measured here"});
     for (const int32_t own : {0, 1}) {
       for (const int32_t before : {0, 1}) {

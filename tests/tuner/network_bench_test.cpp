@@ -20,9 +20,9 @@ class Bench : public testing::Test {
     options.inputs = inputs_of(graph_);
     return options;
   }
-  static LayerChoice alone() {
+  static LayerChoice fused(Fusion fusion) {
     LayerChoice choice;
-    choice.fuse = false;
+    choice.fuse = fusion;
     return choice;
   }
   static LayerChoice plain() {
@@ -36,7 +36,7 @@ class Bench : public testing::Test {
 };
 
 TEST_F(Bench, VariantsWhosePassesDifferComputeTheSame) {
-  const auto variant = bench_.build({{"fire2.squeeze", alone()}, {"pool3", plain()}});
+  const auto variant = bench_.build({{"fire2.squeeze", fused(Fusion::none)}, {"pool3", plain()}});
   EXPECT_TRUE(variant->steps.contains("fire2.squeeze.relu"));
   EXPECT_FALSE(bench_.fallback().steps.contains("fire2.squeeze.relu"));
   EXPECT_GT(variant->compiled.plan.steps.size(), bench_.fallback().compiled.plan.steps.size());
@@ -88,6 +88,34 @@ TEST_F(Bench, TasksHaveTheNumbersThatKilterTasksLists) {
     EXPECT_EQ(task.fallback.text(), line.schedule);
     EXPECT_EQ(task.nodes, line.nodes);
   }
+}
+
+/// Of MobileNet-v2, whose depthwise convolutions of large images run with the convolutions before them.
+TEST(NetworkBench, DepthwiseConvolutionsRunWithTheConvolutionBeforeThemAndApart) {
+  const Graph graph = zoo::build("mobilenet_v2", {.classes = 10});
+  RunnerOptions runner = worker();
+  runner.inputs = inputs_of(graph);
+  NetworkBench bench(graph, native(), runner);
+  Choices choices;
+  std::vector<std::string> joined, apart;  // by default
+  for (const Step& step : bench.fallback().compiled.plan.steps) {
+    if (step.schedule.starts_with("conv2d_then_depthwise")) joined.push_back(step.name);
+    if (step.schedule.starts_with("conv2d_depthwise")) apart.push_back(step.name);
+  }
+  ASSERT_FALSE(joined.empty());
+  ASSERT_FALSE(apart.empty());
+  choices[joined.front()].fuse = Fusion::apart;
+  choices[apart.back()].fuse = Fusion::before;
+  const auto variant = bench.build(choices);
+  const auto schedule = [&](const std::string& node) {
+    return variant->compiled.plan.steps[variant->steps.at(node).front()].schedule;
+  };
+  EXPECT_TRUE(schedule(joined.front()).starts_with("conv2d_depthwise")) << schedule(joined.front());
+  EXPECT_TRUE(schedule(apart.back()).starts_with("conv2d_then_depthwise")) << schedule(apart.back());
+  EXPECT_EQ(variant->compiled.plan.steps.size(), bench.fallback().compiled.plan.steps.size());
+  const Loaded loaded = bench.load(*variant);
+  ASSERT_TRUE(loaded.id.has_value());
+  for (const Fault& fault : loaded.faults) ADD_FAILURE() << fault.words;
 }
 
 /// The weights of a variant that waits to be loaded are still there.
@@ -150,7 +178,7 @@ TEST_F(Bench, FormsOfTheGraphComeAndGoAndTheDefaultStays) {
                                           "conv1",         "conv10"};
   for (int time = 0; time < 2; ++time) {
     for (const std::string& node : nodes) {
-      const auto variant = bench_.build({{node, alone()}});
+      const auto variant = bench_.build({{node, fused(Fusion::none)}});
       EXPECT_TRUE(variant->steps.contains(node + ".relu")) << node;
       const Loaded loaded = bench_.load(*variant);
       ASSERT_TRUE(loaded.id.has_value()) << node;
@@ -172,7 +200,7 @@ TEST_F(Bench, ThreadsOfALayerAreItsStepsOwn) {
 
 TEST_F(Bench, UnknownNamesAreRefused) {
   try {
-    bench_.build({{"nothing", alone()}});
+    bench_.build({{"nothing", fused(Fusion::none)}});
     FAIL() << "accepted";
   } catch (const Error& e) {
     EXPECT_NE(e.message().find("--no-fuse nothing: no task has this name; legal are"), std::string::npos)

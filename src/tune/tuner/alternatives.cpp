@@ -92,9 +92,10 @@ void add_schedules(LayerNetwork& network, const Compiled& compiled, const Compil
     for (const RecordedCosts::Known& known : best) {
       if (lowers(task, known.schedule, options)) add_recorded(layer, known);
     }
-    if (best.empty()) add_estimated(layer, task, options, most);
+    // Before estimates: what was chosen from measurements elsewhere counts as that, whatever a model says of it.
     const auto kept = keep.find(layer.node);
     if (kept != keep.end() && kept->second.schedule) add_kept(layer, *kept->second.schedule, costs);
+    if (best.empty()) add_estimated(layer, task, options, most);
     add_weights(layer, task, options.target.limits);
   }
 }

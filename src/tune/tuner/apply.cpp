@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "codegen/llvm/backend.h"
 #include "compile/tasks.h"
+#include "schedule/templates.h"
 #include "tune/tuner/outlook.h"
 
 namespace kilter::tune {
@@ -196,6 +197,11 @@ Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile,
 }
 
 Choices allowed(Choices choices, const std::vector<Forbidden>& forbidden) {
+  for (auto& [node, choice] : choices) {
+    if (choice.fuse == Fusion::before &&
+        forbids(forbidden, node, {std::string(conv2d_then_depthwise.name), {}}) != nullptr)
+      choice.fuse = Fusion::usual;
+  }
   return without_schedules(std::move(choices), [&](const std::string& node, const Schedule& schedule) {
     return forbids(forbidden, node, schedule) != nullptr;
   });

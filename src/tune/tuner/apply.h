@@ -44,7 +44,7 @@ std::optional<std::string> words_of(const Matcher& matcher, const Query& query, 
 /// Without the schedules of the layers of which `goes` holds, and without layers of which nothing is left.
 Choices without_schedules(Choices choices,
                           const std::function<bool(const std::string& node, const Schedule& schedule)>& goes);
-/// Without the schedules that are forbidden.
+/// Without the schedules that are forbidden, and without fusion that only a forbidden template could run.
 Choices allowed(Choices choices, const std::vector<Forbidden>& forbidden);
 /// The schedules of `choices`, which are those of `kept` but for forbidden ones. Summary and words say when the plan
 /// was accepted, and by which ratio.

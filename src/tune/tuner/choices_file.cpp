@@ -10,10 +10,20 @@ namespace {
 
 constexpr int64_t kMostThreads = 1024;
 
+/// Answers false for another word than those of `fuse=`.
+bool take_fusion(std::string_view word, LayerChoice& choice) {
+  for (const Fusion fusion : {Fusion::none, Fusion::before, Fusion::apart}) {
+    if (word != fmt::format("fuse={}", name(fusion))) continue;
+    choice.fuse = fusion;
+    return true;
+  }
+  return false;
+}
+
 /// Takes a word of a line that is a setting; answers false for a word of the schedule.
 bool take_setting(std::string_view word, LayerChoice& choice) {
   if (word == "layout=plain") return choice.plain = true;
-  if (word == "fuse=no") return !(choice.fuse = false);
+  if (take_fusion(word, choice)) return true;
   if (!word.starts_with("threads=")) return false;
   choice.threads = static_cast<int32_t>(parse_int(word.substr(8), word, 1, kMostThreads));
   return true;
@@ -25,7 +35,8 @@ LayerChoice parse_choice(std::string_view text) {
   for (const std::string_view word : split(text, ' ')) {
     if (word.empty() || take_setting(word, choice)) continue;
     if (word.starts_with("layout=") || word.starts_with("fuse=")) {
-      fail(ErrorKind::bad_input, "'{}': legal are layout=plain, fuse=no and threads=N beside the schedule", word);
+      fail(ErrorKind::bad_input,
+           "'{}': legal are layout=plain, fuse=no, fuse=before, fuse=apart and threads=N beside the schedule", word);
     }
     schedule += (schedule.empty() ? "" : " ") + std::string(word);
   }
@@ -57,7 +68,7 @@ Choices parse_choices(std::string_view text, const std::string& where, std::map<
     // Names of layers may hold both marks; what is chosen of them holds neither.
     const size_t equals = line.rfind(" = ");
     if (equals == std::string_view::npos)
-      refuse("NODE = TEMPLATE KNOB=VALUE ... [threads=N] [layout=plain] [fuse=no]", line);
+      refuse("NODE = TEMPLATE KNOB=VALUE ... [threads=N] [layout=plain] [fuse=no|before|apart]", line);
     const std::string node(trim(line.substr(0, equals)));
     LayerChoice choice;
     try {
@@ -81,7 +92,7 @@ Choices choices_in_use(const Plan& plan, const CompileOptions& options) {
     choice.schedule = parse_schedule(step.schedule);
     if (const auto threads = options.layer_threads.find(step.name); threads != options.layer_threads.end())
       choice.threads = threads->second;
-    choice.fuse = !options.no_fuse.contains(step.name);
+    if (options.no_fuse.contains(step.name)) choice.fuse = Fusion::none;
   }
   for (const std::string& node : options.plain_layout) out[node].plain = true;
   return out;

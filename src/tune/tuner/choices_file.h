@@ -9,8 +9,8 @@
 
 namespace kilter::tune {
 
-/// "# ..." with each line of `notes`, then "NODE = SCHEDULE threads=N layout=plain fuse=no" with what is given
-/// of it, a line each, in the order of the names.
+/// "# ..." with each line of `notes`, then "NODE = SCHEDULE threads=N layout=plain fuse=no|before|apart" with what is
+/// given of it, a line each, in the order of the names.
 std::string text(const Choices& choices, const std::string& notes);
 /// Reads what text() writes; "#" starts a comment, blank lines are skipped. Throws bad_input with `where`, the line's
 /// number, what was expected and found. `places`, where given, gets "net.plan line 3" of every layer.

@@ -205,12 +205,12 @@ class GraphRace {
     return out.empty() ? answering_.different() : out;
   }
 
-  /// Layers that leave element-wise nodes to others; all that differ where there is none.
+  /// Layers that leave nodes to others or take some from them; all that differ where there is none.
   std::vector<size_t> unfused() const {
     std::vector<size_t> out;
     for (const size_t l : answering_.different()) {
       const auto choice = out_.choices.find(out_.network.layers[l].node);
-      if (choice != out_.choices.end() && !choice->second.fuse) out.push_back(l);
+      if (choice != out_.choices.end() && choice->second.fuse != Fusion::usual) out.push_back(l);
     }
     return out.empty() ? answering_.different() : out;
   }

@@ -3,12 +3,28 @@
 #include <fmt/format.h>
 
 namespace kilter::tune {
+namespace {
+
+/// What is asked for already stays.
+void add_fusion(const std::string& node, Fusion fusion, CompileOptions& options) {
+  if (options.no_fuse.contains(node) || options.fuse.contains(node) || options.apart.contains(node)) return;
+  if (fusion == Fusion::none) options.no_fuse.insert(node);
+  if (fusion == Fusion::before) options.fuse.insert(node);
+  if (fusion == Fusion::apart) options.apart.insert(node);
+}
+
+}  // namespace
+
+std::string_view name(Fusion fusion) {
+  constexpr std::string_view kNames[] = {"usual", "no", "before", "apart"};
+  return kNames[static_cast<size_t>(fusion)];
+}
 
 void add_settings(const Choices& choices, CompileOptions& options) {
   for (const auto& [node, choice] : choices) {
     if (choice.threads > 0) options.layer_threads.emplace(node, choice.threads);
     if (choice.plain) options.plain_layout.insert(node);
-    if (!choice.fuse) options.no_fuse.insert(node);
+    add_fusion(node, choice.fuse, options);
   }
 }
 
@@ -23,7 +39,7 @@ std::string text(const LayerChoice& choice) {
   const auto add = [&](const std::string& setting) { out += (out.empty() ? "" : " ") + setting; };
   if (choice.threads > 0) add(fmt::format("threads={}", choice.threads));
   if (choice.plain) add("layout=plain");
-  if (!choice.fuse) add("fuse=no");
+  if (choice.fuse != Fusion::usual) add(fmt::format("fuse={}", name(choice.fuse)));
   return out;
 }
 

@@ -8,6 +8,8 @@
 #include "base/random.h"
 #include "measure/clock.h"
 #include "measure/stats.h"
+#include "ops/op.h"
+#include "schedule/templates.h"
 #include "tune/tuner/alternatives.h"
 #include "tune/tuner/lap_times.h"
 #include "tune/tuner/thread_costs.h"
@@ -70,18 +72,21 @@ std::vector<bool> crowded_rounds(const Laps& laps, size_t which) {
   return out;
 }
 
-/// Layers whose kernels took in nodes of a layer that was told to take none in.
-std::map<size_t, std::set<size_t>> takers(const LayerNetwork& network, const Sweep& sweep, const Compiled& compiled) {
+/// By layer whose fusion is on trial: those that have a kernel together with it, as it left nodes to them or took some.
+std::map<size_t, std::set<size_t>> partners(const LayerNetwork& network, const Sweep& sweep, const Compiled& compiled) {
   std::map<size_t, std::set<size_t>> out;
+  const auto add = [&](int64_t l, int64_t other) {
+    const auto active = l < 0 ? sweep.active.end() : sweep.active.find(static_cast<size_t>(l));
+    if (active == sweep.active.end()) return;
+    const LayerChoice& choice = network.layers[active->first].alternatives[active->second].choice;
+    if (choice.fuse != Fusion::usual) out[active->first].insert(static_cast<size_t>(other));
+  };
   for (size_t s = 0; s < compiled.plan.steps.size(); ++s) {
     const int64_t owner = network.layer_of(compiled.plan.steps[s].name);
     for (const std::string& node : compiled.notes[s].nodes) {
       const int64_t of = network.layer_of(node);
       if (of < 0 || owner < 0 || of == owner) continue;
-      const auto active = sweep.active.find(static_cast<size_t>(of));
-      if (active == sweep.active.end()) continue;
-      if (!network.layers[active->first].alternatives[active->second].choice.fuse)
-        out[active->first].insert(static_cast<size_t>(owner));
+      add(of, owner), add(owner, of);
     }
   }
   return out;
@@ -95,6 +100,7 @@ class Sweeper {
   Measured run() {
     std::vector<Sweep> sweeps = schedule_sweeps();
     add_fusion(sweeps);
+    add_pairs(sweeps);
     add_layouts(sweeps);
     add_threads(sweeps);
     const size_t batches = ceil_div(sweeps.size(), kBatch);
@@ -105,8 +111,8 @@ class Sweeper {
     if (sweeps.empty()) measure({}, options_.seconds / 4);
     settle();
     threads_.expand(network_);
-    for (const auto& [l, others] : takers_) {
-      for (const size_t other : others) forbid_schedules(l, other);
+    for (const auto& [at, others] : partners_) {
+      for (const size_t other : others) forbid_schedules(at, other);
     }
     const double crowded = thread_rounds_ > 0 ? static_cast<double>(crowded_) / static_cast<double>(thread_rounds_) : 0;
     return {static_cast<int64_t>(sweeps.size()), crowded};
@@ -143,8 +149,6 @@ class Sweeper {
   /// their own, in which the others take in what they can.
   void add_fusion(std::vector<Sweep>& sweeps) {
     Sweep alone, open;
-    LayerChoice choice;
-    choice.fuse = false;
     const Graph& graph = bench_.fallback().compiled.placed->graph;
     std::set<std::string> sums;
     for (const NodeId id : graph.order()) {
@@ -158,11 +162,46 @@ class Sweeper {
       if (!layer.task() || layer.nodes.size() < 2) continue;
       const bool sum = std::any_of(layer.nodes.begin(), layer.nodes.end(),
                                    [&](const std::string& n) { return n != layer.node && sums.contains(n); });
-      put(sum ? open : alone, l, choice);
+      put(sum ? open : alone, l, with(Fusion::none));
     }
     for (Sweep* sweep : {&open, &alone}) {
       if (!sweep->active.empty()) sweeps.push_back(std::move(*sweep));
     }
+  }
+
+  /// Depthwise convolutions and the convolutions before them in one task, and apart, the other way than by default.
+  void add_pairs(std::vector<Sweep>& sweeps) {
+    const CompileOptions& options = bench_.options();
+    const Compiled& compiled = bench_.fallback().compiled;
+    Sweep together, apart;
+    for (const Unfused& u : compiled.unfused) {
+      const int64_t l = network_.layer_of(u.node), before = network_.layer_of(u.group);
+      if (u.why != Unfused::cycles || l < 0 || before < 0 || !depthwise(u.node)) continue;
+      put(together, static_cast<size_t>(l), with(Fusion::before));
+    }
+    for (size_t l = 0; l < network_.layers.size(); ++l) {
+      const Layer& layer = network_.layers[l];
+      if (!layer.task() || parse_schedule(layer.schedule).name != conv2d_then_depthwise.name) continue;
+      if (options.fuse.contains(layer.node) || options.schedules.contains(layer.node)) continue;
+      put(apart, l, with(Fusion::apart));
+    }
+    for (Sweep* sweep : {&together, &apart}) {
+      if (!sweep->active.empty()) sweeps.push_back(std::move(*sweep));
+    }
+  }
+
+  bool depthwise(const std::string& node) const {
+    const Graph& graph = bench_.fallback().compiled.placed->graph;
+    return std::ranges::any_of(graph.order(), [&](NodeId id) {
+      const Node& n = graph.node(id);
+      return n.name == node && n.op->family == Family::conv && n.int_attr("group", 1) > 1;
+    });
+  }
+
+  static LayerChoice with(Fusion fusion) {
+    LayerChoice choice;
+    choice.fuse = fusion;
+    return choice;
   }
 
   /// All layers that templates can run on plain images, at once.
@@ -260,16 +299,17 @@ class Sweeper {
 
   void note(const Sweep& sweep, const Variant& variant, const std::vector<Times>& basis,
             const std::vector<Times>& times) {
-    const auto taken = takers(network_, sweep, variant.compiled);
+    const auto together = partners(network_, sweep, variant.compiled);
     for (size_t r = 0; r < times.size(); ++r) {
       if (times[r].empty() || basis[r].empty()) continue;
       for (const auto& [l, a] : sweep.active) {
         std::set<size_t> layers{l};
-        if (const auto by = taken.find(l); by != taken.end()) layers.insert(by->second.begin(), by->second.end());
+        if (const auto with = together.find(l); with != together.end())
+          layers.insert(with->second.begin(), with->second.end());
         if (const auto pair = pair_of(layers, times[r], basis[r])) pairs_[{l, a}].push_back(*pair);
       }
     }
-    for (const auto& [l, by] : taken) takers_[l].insert(by.begin(), by.end());
+    for (const auto& [l, others] : together) partners_[{l, sweep.active.at(l)}] = others;
   }
 
   /// Nothing where one of the layers did not have the core for itself.
@@ -331,16 +371,17 @@ class Sweeper {
     } else {
       const double scale = before > 0 ? now / before : 1;
       one.ms *= scale, one.error_ms *= scale;
-      if (pairs != pairs_.end()) combine(one, at.first, pairs->second, quiet);
+      if (pairs != pairs_.end()) combine(one, at, pairs->second, quiet);
     }
   }
 
   /// What was measured here beside what records say, each weighted by what it is sure of.
-  void combine(Alternative& one, size_t l, const std::vector<Pair>& pairs, const std::vector<double>& quiet) const {
-    double group = quiet[l];
-    const auto takers = takers_.find(l);
-    if (!one.choice.fuse && takers != takers_.end()) {
-      for (const size_t other : takers->second) group += quiet[other];
+  void combine(Alternative& one, std::pair<size_t, size_t> at, const std::vector<Pair>& pairs,
+               const std::vector<double>& quiet) const {
+    const double own = quiet[at.first];
+    double group = own;
+    if (const auto with = partners_.find(at); with != partners_.end()) {
+      for (const size_t other : with->second) group += quiet[other];
     }
     std::vector<double> extra;
     for (const Pair& pair : pairs) extra.push_back(extra_ms(pair, group));
@@ -348,18 +389,21 @@ class Sweeper {
     const double mine = 1 / std::max(error * error, 1e-18);
     const bool told = one.basis == "records";
     const double theirs = told ? 1 / std::max(one.error_ms * one.error_ms, 1e-18) : 0;
-    const double over = (mean_of_middle_half(extra) * mine + (one.ms - quiet[l]) * theirs) / (mine + theirs);
-    one.ms = std::max(0.0, quiet[l] + over), one.error_ms = 1 / std::sqrt(mine + theirs);
+    const double over = (mean_of_middle_half(extra) * mine + (one.ms - own) * theirs) / (mine + theirs);
+    one.ms = std::max(0.0, own + over), one.error_ms = 1 / std::sqrt(mine + theirs);
     one.basis = told ? "records and measured here" : "measured here";
   }
 
-  /// A layer that takes another's node in is another task then: schedules of the old one are not for it.
-  void forbid_schedules(size_t l, size_t taker) {
-    ChoiceEdge edge{l, taker, {}};
-    for (const Alternative& mine : network_.layers[l].alternatives) {
-      for (const Alternative& theirs : network_.layers[taker].alternatives) {
+  /// A layer that takes another's node in, or whose nodes go to one, is another task then: what is chosen for the old
+  /// one is not for it, but threads where it stays a task.
+  void forbid_schedules(std::pair<size_t, size_t> at, size_t other) {
+    ChoiceEdge edge{at.first, other, {}};
+    const bool goes = network_.layers[at.first].alternatives[at.second].choice.fuse == Fusion::before;
+    for (size_t a = 0; a < network_.layers[at.first].alternatives.size(); ++a) {
+      for (const Alternative& theirs : network_.layers[other].alternatives) {
         const LayerChoice& c = theirs.choice;
-        edge.ms.push_back(!mine.choice.fuse && (c.schedule || c.changes_passes()) ? INFINITY : 0);
+        const bool barred = c.schedule || c.changes_passes() || (goes && c.threads > 0);
+        edge.ms.push_back(a == at.second && barred ? INFINITY : 0);
       }
     }
     network_.together.push_back(std::move(edge));
@@ -370,7 +414,8 @@ class Sweeper {
   const AlternativeOptions& options_;
   std::vector<Times> base_rounds_;                                ///< by round
   std::map<std::pair<size_t, size_t>, std::vector<Pair>> pairs_;  ///< by layer and alternative
-  std::map<size_t, std::set<size_t>> takers_;  ///< by layer: those that take its nodes in when it does not
+  /// By layer and alternative: those that have kernels together with it then.
+  std::map<std::pair<size_t, size_t>, std::set<size_t>> partners_;
   std::set<std::pair<size_t, size_t>> failed_;
   struct Threaded {
     size_t layer;

@@ -94,14 +94,17 @@ NetworkBench::NetworkBench(Graph graph, const CompileOptions& compile, RunnerOpt
 
 NetworkBench::~NetworkBench() = default;
 
-NetworkBench::Passed& NetworkBench::passed(const CompileOptions& options) {
+NetworkBench::Passed& NetworkBench::passed(const Choices& choices) {
+  CompileOptions options = options_;  // schedules and threads that are chosen change nothing here
+  add_settings(choices, options);
+  options.layer_threads = options_.layer_threads;
+  Form form{options.plain_layout, options.no_fuse, options.fuse, options.apart};
   for (Passed& p : passed_) {
-    if (p.plain_layout == options.plain_layout && p.no_fuse == options.no_fuse) return p;
+    if (p.form == form) return p;
   }
   PassedGraph graph = run_passes(graph_, options);
   if (passed_.size() > kOtherForms) passed_.erase(passed_.begin() + 1);
-  passed_.push_back({options.plain_layout, options.no_fuse, std::move(graph),
-                     std::make_unique<BuildCache>(*sink_, kBuildsAhead, kernels_)});
+  passed_.push_back({std::move(form), std::move(graph), std::make_unique<BuildCache>(*sink_, kBuildsAhead, kernels_)});
   return passed_.back();
 }
 
@@ -117,7 +120,7 @@ std::shared_ptr<const Variant> NetworkBench::build(const Choices& choices) {
     options.limit_weights = false;
     options.preferred = slimmed_schedules(fallback_->compiled);
   }
-  Passed& from = passed(options);
+  Passed& from = passed(choices);
   options.cache = from.cache.get();
   variant->compiled = compile_passed(from.graph, options);
   const std::vector<Step>& steps = variant->compiled.plan.steps;

@@ -71,13 +71,18 @@ class NetworkBench {
 
  private:
   class Sink;
-  /// What the passes make of the graph under some options, and what builds of it share.
+  /// What of the options changes what the passes make of the graph.
+  struct Form {
+    std::set<std::string> plain_layout, no_fuse, fuse, apart;
+    bool operator==(const Form&) const = default;
+  };
+  /// What the passes make of the graph in a form, and what builds of it share.
   struct Passed {
-    std::set<std::string> plain_layout, no_fuse;
+    Form form;
     PassedGraph graph;
     std::unique_ptr<BuildCache> cache;
   };
-  Passed& passed(const CompileOptions& options);
+  Passed& passed(const Choices& choices);
 
   Graph graph_;  ///< before the passes
   CompileOptions options_;
