@@ -2,8 +2,9 @@
 """graph-best against history-best on networks: what the graph tuner chooses, how long it takes, what the race says.
 
 usage: bench/graph_best.py [--kilter PROGRAM] [--records FILE] [--threads N] [--measure S] [--race S] [--compare S] [--restarts N]
-                           [--json FILE] NETWORK...
-  networks as `kilter graph-tune` takes them: zoo:resnet18, model.onnx; records of `kilter tune --records FILE`
+                           [--models models] [--json FILE] [NETWORK ...]
+  networks by their names in the speed set (all of it where none is named), or as `kilter graph-tune` takes them: zoo:resnet18,
+  model.onnx. Records of `kilter tune --records FILE`, or the folder in which bench/tuned.py keeps those of each network
 
 Everything runs on a copy of the records without the plans that were accepted beside them: these stay as they are, and the race is
 against history-best. Where the graph tuner takes another plan, its own race said that it is faster; so both are compiled and started
@@ -21,45 +22,55 @@ import sys
 import tempfile
 import time
 
+import networks
 import peers
+import tuned
 
 
-def copied(records, folder):
-    """A copy of a file of records, with what is known of layout changes and without accepted plans; "none" stays."""
-    if records == "none":
-        return records
-    file = pathlib.Path(records)
-    if records == "default":
+def copied(options, network, folder):
+    """A copy of a network's records, with what is known of layout changes and without accepted plans; "none" stays."""
+    if options.records == "none":
+        return "none"
+    file = pathlib.Path(options.records)
+    if options.records == "default":
         file = pathlib.Path(os.environ.get("XDG_DATA_HOME") or pathlib.Path.home() / ".local/share") / "kilter" / "records.db"
+    if file.is_dir():
+        file = tuned.records_of(options, network, options.threads)
     if not file.exists():
-        peers.refuse(f"--records {records}: {file} is missing; `kilter tune --records FILE` makes one")
+        raise RuntimeError(f"--records {options.records}: {file} is missing; `kilter tune --records FILE` makes one")
     for part in file.parent.iterdir():
         if part.name.startswith(file.name) and not part.name.endswith(".plans.jsonl"):
             shutil.copy(part, folder)
-    return folder / file.name
+    return pathlib.Path(folder) / file.name
 
 
-def choose(options, network, *more):
+def common_of(options, network):
+    """What every command of Kilter is told of a network."""
+    known = network in networks.SPEED_SET
+    shapes = networks.input_options(networks.SHAPES.get(network, {})) if known else []
+    return [networks.path_of(network, options.models) if known else network, "--threads", options.threads, *shapes]
+
+
+def choose(options, common, records, *more):
     start = time.monotonic()
-    said = peers.kilter(options, "graph-tune", network, "--threads", options.threads, "--records", options.records, "--json", "-", *more)
+    said = peers.kilter(options, "graph-tune", *common, "--records", records, "--json", "-", *more)
     return json.loads(said) | {"wall_seconds": time.monotonic() - start}
 
 
 def measure(options, network, folder):
     """What the tuner chooses from records alone, what with measuring, and how that compares; None where it is history-best."""
-    plan, common = folder / "best.plan", [network, "--threads", options.threads]
-    records = choose(options, network, "--no-run")
-    r = choose(options, network, "--measure", options.measure, "--race", options.race, "--write-plan", plan)
+    common, records, plan = common_of(options, network), copied(options, network, folder), pathlib.Path(folder) / "best.plan"
+    alone = choose(options, common, records, "--no-run")
+    r = choose(options, common, records, "--measure", options.measure, "--race", options.race, "--write-plan", plan)
     if not r["won"]:
-        return records, r, None
-    chosen = ["--records", options.records, "--choose", "history-best"] if options.records != "none" else []
-    history = [*common, *chosen]
-    return records, r, peers.restarted_ratio(options, folder, options.threads, history, [*common, "--layer-plan", plan])
+        return alone, r, None
+    history = [*common, *(["--records", records, "--choose", "history-best"] if records != "none" else [])]
+    return alone, r, peers.restarted_ratio(options, folder, options.threads, history, [*common, "--layer-plan", plan])
 
 
 def parsed():
     parser = peers.Parser(__doc__)
-    parser.add_argument("networks", nargs="+")
+    parser.add_argument("networks", nargs="*", metavar="NETWORK", default=networks.SPEED_SET)
     parser.add_argument("--kilter", default="build/kilter")
     parser.add_argument("--records", default="default")
     parser.add_argument("--threads", type=int, default=1)
@@ -67,6 +78,7 @@ def parsed():
     parser.add_argument("--race", default="10")
     parser.add_argument("--compare", type=float, default=15)
     parser.add_argument("--restarts", type=int, default=5)
+    parser.add_argument("--models", default="models")
     parser.add_argument("--json")
     options = parser.parse_args()
     peers.check_comparison(options)
@@ -83,7 +95,7 @@ def print_row(network, records, r, ratio):
           f"| {peers.ratio_text(ratio, 4) if ratio else '1, not taken'} |", flush=True)
 
 
-def print_table(options, folder):
+def print_table(options):
     """Answers the rows, and the exit code."""
     rows, code = {}, 0
     print("| network | layers, alternatives, edges | solved by | ms | from records alone, s | with measuring, s "
@@ -91,7 +103,8 @@ def print_table(options, folder):
     print("|---|---|---|---|---|---|---|---|---|")
     for network in options.networks:
         try:
-            records, r, ratio = measure(options, network, folder)
+            with tempfile.TemporaryDirectory() as folder:
+                records, r, ratio = measure(options, network, folder)
         except (RuntimeError, ValueError) as error:
             print(f"| {network} | failed: {error} |", flush=True)
             code = 2
@@ -108,9 +121,7 @@ def print_table(options, folder):
 
 def main():
     options = parsed()
-    with tempfile.TemporaryDirectory() as made:
-        options.records = copied(options.records, pathlib.Path(made))
-        rows, code = print_table(options, pathlib.Path(made))
+    rows, code = print_table(options)
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(rows, indent=1), encoding="utf-8")
     sys.exit(code)
