@@ -93,7 +93,7 @@ void write_plan(const InspectOptions& options, const Session& session, const Com
   const tune::Choices used = tune::choices_in_use(compiled.plan, compile);
   const std::string& records = compiled.plan.records;
   std::string notes = fmt::format("the plan of {} for {}", session.name(), compile.target.name);
-  if (!records.empty()) notes += fmt::format(" on {}", tune::threads_text(options.thread_count()));
+  if (!records.empty()) notes += " on " + made_for(records, options.thread_count());
   notes += fmt::format("; {}\n{}", version_text(), records);
   write_text("--write-plan", options.write_plan, tune::text(used, notes));
   if (options.write_plan != "-") fmt::print("{}: what {} layers run\n", options.write_plan, used.size());
@@ -109,6 +109,7 @@ void print_schedules(const InspectOptions& options, const Session& session) {
   compile.keep_alternatives = true;
   compile.generate_code = false;
   const Compiled compiled = compile_graph(graph, compile);
+  tell_records(compiled.plan);
   if (!options.json.empty()) {
     const nlohmann::json report = profile::schedules_json(compiled, compile.target.limits, options.node);
     write_text("--json", options.json, report.dump(2) + "\n");

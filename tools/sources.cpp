@@ -68,6 +68,12 @@ void tell_threads(Plan& plan, int threads) {
   }
 }
 
+std::string made_for(const std::string& records, int threads) {
+  static const std::regex kOthers("(made for|tuned at) ([0-9]{1,4} threads?), used ");
+  std::smatch made;
+  return std::regex_search(records, made, kOthers) ? made.str(2) : tune::threads_text(threads);
+}
+
 bool names_record(std::string_view forbid) { return forbid.starts_with(kRecord); }
 
 void ModelOptions::add_records_to(CLI::App& app) {

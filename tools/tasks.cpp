@@ -127,8 +127,10 @@ void run_tasks(const TasksCommand& command) {
   const std::map<std::string, Tensor> inputs = command.model.all_inputs(*session);
   const Graph graph = bound_graph(*session, inputs);
   const CompileOptions options = looking(session->options().compile, graph);
-  const tune::TaskList list = tune::list_tasks(graph, compile_graph(graph, options), options, command.ops,
-                                               numbers_without_records(command.model, graph));
+  const Compiled compiled = compile_graph(graph, options);
+  tell_records(compiled.plan);
+  const tune::TaskList list =
+      tune::list_tasks(graph, compiled, options, command.ops, numbers_without_records(command.model, graph));
   const double ghz = core_clock_ghz();
   if (!command.json.empty()) write_text("--json", command.json, to_json(list, ghz).dump(2) + "\n");
   if (command.json == "-") return;
@@ -143,6 +145,7 @@ void add_tasks(CLI::App& app, Context&) {
   CLI::App* sub =
       app.add_subcommand("tasks", "List the tasks of a network, their spaces, and what becomes of each node");
   command->model.add_to(*sub);
+  sub->get_option("MODEL")->description("ONNX file or zoo:NAME");
   sub->add_option("--ops", command->ops, "only tasks of these kinds, the first word of their problems: conv2d, matmul")
       ->delimiter(',');
   sub->add_flag(

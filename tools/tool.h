@@ -121,6 +121,9 @@ void tell_records(const Plan& plan);
 void keep_threads(Plan& plan, int threads);
 /// Of a plan out of a compiled file: says there instead when it runs on another number, and the loss to expect.
 void tell_threads(Plan& plan, int threads);
+/// "1 thread": what the records or the layer plan in use were tuned at, as Plan::records says it where that is another
+/// number than `threads`.
+std::string made_for(const std::string& records, int threads);
 void print_passes(const Compiled& compiled);
 /// One progress line on a terminal's stderr, rewritten in place; nothing elsewhere.
 class Progress {

@@ -136,6 +136,12 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
       "{} in {:.1f} s: {} trials ({:.0f} a second) of {} new schedules, {} failed, {} workers replaced; stopped: {}\n",
       command.model.model, r.seconds, r.trials, r.trials_per_second, r.first_trials, r.failures, r.restarts,
       r.stopped_because);
+  if (const EarlierRecords& e = r.earlier; e.all > 0) {
+    fmt::print(
+        "earlier records: {} of {} are of these conditions and count as trials; {} tasks began with the schedule of "
+        "another one\n",
+        e.here, e.all, e.advised);
+  }
   for (const auto& [status, f] : r.failed)
     fmt::print("{} {}; the first: task {}, {}: {}\n", f.count, name(status), f.task, f.schedule, f.error);
   if (r.tasks.empty()) {
@@ -355,6 +361,7 @@ void add_tune(CLI::App& app, Context&) {
   CLI::App* sub = app.add_subcommand("tune", "Find faster schedules for a network by measuring them where they run");
   command->model.records = "default", command->model.choose = "graph-best";
   command->model.add_model_to(*sub);
+  sub->get_option("MODEL")->description("ONNX file or zoo:NAME");
   command->model.add_compile_to(*sub);
   sub->add_option("--records", command->model.records,
                   "file that keeps what is measured, and that the search goes on from: a file, default or none")
@@ -404,7 +411,7 @@ void add_tune(CLI::App& app, Context&) {
                   "also write what happens, as it happens, one JSON object a line (doc/tuning.md), to a file; - is "
                   "standard output, which then holds nothing else");
   sub->footer(
-      "Every trial is kept as it is made; the same command again goes on where this one ended. Ctrl-C (SIGINT) and\n"
+      "Trials are kept batch by batch; the same command again goes on where this one ended. Ctrl-C (SIGINT) and\n"
       "SIGTERM end the search, and what was found is still raced for some seconds and kept; a second one ends the "
       "program at\n"
       "once, and what it accepted before stays. What is accepted was faster in whole runs of the network, in pairs.");

@@ -182,6 +182,10 @@ expect 0 "records: $made; compiled for 1 thread" compile "${tuned[@]}" --threads
 expect 0 "records: $made; made for 1 thread, used on 2; $loss" run "${tuned[@]}" --threads 2
 expect 0 "records: $made; compiled for 1 thread, run on 2; $loss" run "$scratch/one.kilter" --threads 2
 expect 0 "A: $made   B: $made; compiled for 1 thread, run on 2; $loss" compare "$scratch/one.kilter" --seconds 0.3 --threads-a 1 --threads-b 2
+expect 0 "again.plan: what " inspect "${tuned[@]}" --threads 2 --schedules --write-plan "$scratch/again.plan"
+expect 0 "layers; made for 1 thread, used on 2; $loss" run zoo:squeezenet1_1 --layer-plan "$scratch/again.plan" --threads 2
+expect 0 "records: $made; made for 1 thread, used on 2; $loss" inspect "${tuned[@]}" --threads 2 --schedules --node conv1
+expect 0 "records: $made; made for 1 thread, used on 2; $loss" tasks "${tuned[@]}" --threads 2
 for what in "$scratch/one.kilter" "${tuned[*]}"; do
   read -ra words <<< "$what"
   said=$("$kilter" run "${words[@]}" --threads 1 2>&1)

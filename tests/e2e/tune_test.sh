@@ -121,6 +121,15 @@ says "layer plan a.plan: " run "${net[@]}" --threads 2 --layer-plan a.plan
 grep -qF "; made for 1 thread, used on 2; expected loss about 4 % (an estimate)" said.txt || die "the plan that tune wrote: $(cat said.txt)"
 "$kilter" inspect "${net[@]}" --threads 1 --records a.db --schedules --write-plan i.plan > /dev/null 2>&1 || die "inspect --write-plan"
 says "; made for 1 thread, used on 2; expected loss about 4 % (an estimate)" run "${net[@]}" --threads 2 --layer-plan i.plan
+"$kilter" inspect "${net[@]}" --threads 2 --records a.db --schedules --write-plan j.plan > /dev/null 2>&1 || die "inspect --write-plan"
+says "; made for 1 thread, used on 2; expected loss about 4 % (an estimate)" run "${net[@]}" --threads 2 --layer-plan j.plan
+# Records of one thread are no trials on two; tasks begin with what they give, and the network as they make it is raced.
+cp a.db o.db
+"$kilter" tune "${net[@]}" --threads 2 --time 20s --trials 40 --records o.db --json o.json > out.txt 2> /dev/null || die "tune with records of one thread"
+grep -qE "^earlier records: 0 of [0-9]+ are of these conditions and count as trials; [0-9]+ tasks began" out.txt || die "$(cat out.txt)"
+python3 -c 'import json; e = json.load(open("o.json"))["earlier_records"]; assert e["read"] > 0 and e["counted"] == 0 and e["advised"] > 0, e' \
+  || die "what records of one thread are on two"
+says "records: a.db: " tasks "${net[@]}" --threads 1 --records a.db
 says "records: a.db: the plan accepted on " bench "${net[@]}" --threads 1 --seconds 0.1 --records a.db
 says " of 31 tasks" run "${net[@]}" --threads 1 --records a.db --choose history-best
 for sub in "run" "compile -o b.kilter"; do

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "network.h"
 #include "tune/tuner/final_race.h"
@@ -64,6 +65,23 @@ TEST_F(OneTask, AGainThatSamplesTakeBackCanBeMadeAgain) {
   trial(1, std::vector<double>(8, 0.9));  // less than 0.8 promised, and true
   EXPECT_TRUE(state_->learn(kNoise));
   EXPECT_EQ(state_->dry(), 0);
+}
+
+TEST_F(OneTask, WhatIsAdvisedIsExploredFirstAndOnce) {
+  TaskState other(*task_, options_, std::span<const Record>());
+  const Schedule later = schedules_[5];
+  EXPECT_FALSE(other.advise(task_->fallback));
+  EXPECT_FALSE(other.advise(parse_schedule("conv2d_direct vectors=99 rows=1 tile=1 prefetch=0"))) << "not in the space";
+  EXPECT_TRUE(other.advise(later));
+  std::vector<Schedule> proposed = other.explore(1);
+  EXPECT_EQ(proposed, std::vector<Schedule>{later});
+  EXPECT_FALSE(other.advise(later)) << "it is under way";
+  for (size_t most = 1; !other.explored(); most = 7) {
+    for (Schedule& s : other.explore(most)) proposed.push_back(std::move(s));
+  }
+  std::set<std::string> texts;
+  for (const Schedule& s : proposed) EXPECT_TRUE(texts.insert(s.text()).second) << s.text() << " is proposed twice";
+  EXPECT_EQ(static_cast<int64_t>(texts.size()), other.size());
 }
 
 TEST_F(OneTask, WinnersComeInTheOrderOfTheirUpperEnds) {

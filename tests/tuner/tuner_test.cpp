@@ -20,6 +20,7 @@
 
 #include "exec/executor.h"
 #include "short_run.h"
+#include "tune/tuner/apply.h"
 #include "tune/tuner/search_run.h"
 #include "tune/tuner/tune_json.h"
 
@@ -171,6 +172,52 @@ CompileOptions slow_default() {
       options.preferred.emplace(step.name, parse_schedule("conv2d_direct vectors=1 rows=1 tile=1 prefetch=0"));
   }
   return options;
+}
+
+/// A run's records as if they had been measured on another number of threads, by an earlier code generator.
+std::vector<Record> made_otherwise(std::vector<Record> records) {
+  for (Record& r : records) r.conditions.threads = 3, r.conditions.codegen = "an earlier one";
+  return records;
+}
+
+TEST(Tuner, WhatRecordsOfOtherConditionsGiveIsTriedFirstAndRaced) {
+  const Graph graph = small_network();
+  const CompileOptions compile = slow_default();
+  std::vector<Record> kept;
+  TuneOptions options = short_run(kept);
+  options.seconds = 30, options.trials = 60;  // short races: what is found is much faster than the default
+  ASSERT_FALSE(tune(graph, inputs_of(graph), compile, options).same_plan);
+  options.known = made_otherwise(kept);
+  ApplyOptions how;
+  how.device = options.device;
+  const Choices best = history_best(run_passes(graph, compile), compile, Matcher(options.known), how);
+  ASSERT_FALSE(best.empty());
+
+  std::map<std::string, std::string> first;  // schedules, by task
+  options.keep = [&](std::span<const Record> records) {
+    for (const Record& r : records) first.emplace(r.problem + r.layouts, r.schedule);
+  };
+  options.trials = 40;
+  const TuneResult result = tune(graph, inputs_of(graph), compile, options);
+  EXPECT_EQ(result.earlier.all, static_cast<int64_t>(kept.size()));
+  EXPECT_EQ(result.earlier.here, 0);
+  EXPECT_GT(result.earlier.advised, 0);
+  int64_t begun = 0;
+  for (const TunedTask& t : result.tasks) {
+    const auto began = first.find(t.problem + t.layouts);
+    const auto recorded = best.find(t.nodes.front());
+    if (began == first.end() || recorded == best.end()) continue;
+    EXPECT_EQ(began->second, recorded->second.schedule->text()) << t.problem;
+    ++begun;
+  }
+  EXPECT_GT(begun, 0);
+
+  options.interrupted = [] { return true; };  // nothing is found
+  const TuneResult raced = tune(graph, inputs_of(graph), compile, options);
+  EXPECT_EQ(raced.trials, 0);
+  EXPECT_TRUE(raced.kept) << "what other commands run with these records must not get lost";
+  EXPECT_EQ(raced.choices, best);
+  EXPECT_LT(raced.ratio.high, 1);
 }
 
 TEST(Tuner, ThePlanOfBeforeStaysWhereNothingBetterIsFound) {

@@ -196,6 +196,13 @@ Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile,
   return applier.finish();
 }
 
+Choices history_best(const PassedGraph& passed, const CompileOptions& compile, const Matcher& matcher,
+                     const ApplyOptions& options) {
+  Choices out;
+  for (const auto& [node, schedule] : apply_records(passed, compile, matcher, options).schedules) out[node] = schedule;
+  return out;
+}
+
 Choices allowed(Choices choices, const std::vector<Forbidden>& forbidden) {
   for (auto& [node, choice] : choices) {
     if (choice.fuse == Fusion::before &&

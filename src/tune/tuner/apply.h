@@ -33,6 +33,10 @@ bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& co
 Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile, const Matcher& matcher,
                        const ApplyOptions& options);
 
+/// The schedules of apply_records(), as choices.
+Choices history_best(const PassedGraph& passed, const CompileOptions& compile, const Matcher& matcher,
+                     const ApplyOptions& options);
+
 /// What is to be compiled, as a query for records.
 Query query_of(const std::string& problem, const std::string& layouts, const std::string& fallback,
                const CompileOptions& compile, const ApplyOptions& options);

@@ -65,7 +65,8 @@ std::optional<Status> lasting_status(FaultKind kind) {
   return std::nullopt;
 }
 
-SearchRun::SearchRun(NetworkBench& bench, const TuneOptions& options, const CompileOptions& compile, TuneLog& log)
+SearchRun::SearchRun(NetworkBench& bench, const TuneOptions& options, const CompileOptions& compile,
+                     const Choices& recorded, TuneLog& log)
     : bench_(bench),
       options_(options),
       log_(log),
@@ -85,8 +86,11 @@ SearchRun::SearchRun(NetworkBench& bench, const TuneOptions& options, const Comp
   for (NetworkTask& task : tasks) {
     std::vector<Record> known;
     std::ranges::copy_if(here, std::back_inserter(known), [&](const Record& r) { return is_of(r, task); });
-    tasks_.emplace_back(std::move(task), how, known, static_cast<uint32_t>(tasks_.size()));
+    const auto other = recorded.find(task.nodes.front());
+    TaskState& state = tasks_.emplace_back(std::move(task), how, known, static_cast<uint32_t>(tasks_.size()));
+    if (other != recorded.end() && other->second.schedule && state.advise(*other->second.schedule)) ++earlier_.advised;
   }
+  earlier_.all = static_cast<int64_t>(options.known.size()), earlier_.here = static_cast<int64_t>(here.size());
   measure_default();
   for (const TaskState& task : tasks_) {
     const Candidate* best = task.winner(noise_);

@@ -25,7 +25,9 @@ std::optional<Status> lasting_status(FaultKind kind);
 
 class SearchRun {
  public:
-  SearchRun(NetworkBench& bench, const TuneOptions& options, const CompileOptions& compile, TuneLog& log);
+  /// `recorded`: what records of any conditions give; tasks begin with it where it was not tried under these.
+  SearchRun(NetworkBench& bench, const TuneOptions& options, const CompileOptions& compile, const Choices& recorded,
+            TuneLog& log);
 
   /// Until `deadline` (milliseconds of now_ms()), or there is nothing left to learn.
   void run(double deadline_ms);
@@ -52,6 +54,7 @@ class SearchRun {
   /// Runs of the network that trials took, those of the default plan among them.
   int64_t runs() const { return runs_; }
   const std::string& stopped_because() const { return stopped_; }
+  const EarlierRecords& earlier() const { return earlier_; }
   /// With the best schedules so far.
   double predicted_ms() const;
   /// A record of samples that were taken elsewhere, on the task's first layer.
@@ -147,6 +150,7 @@ class SearchRun {
   int default_faults_ = 0;             ///< batches in a row in which the default plan failed
   double begin_ms_ = 0, deadline_ms_ = 0;
   BuildingTurns building_{false};
+  EarlierRecords earlier_;
   std::atomic<bool> cancelled_{false};  ///< building what nobody will measure
   std::string stopped_;
 };

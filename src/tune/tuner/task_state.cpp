@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "tune/tuner/learned.h"
 
@@ -55,13 +56,29 @@ Candidate& TaskState::entry(const Schedule& schedule) {
   return c;
 }
 
+bool TaskState::advise(const Schedule& schedule) {
+  if (schedule == task_.fallback || candidates_.contains(schedule.text()) || !space_->find(schedule)) return false;
+  advised_ = schedule;
+  return true;
+}
+
 std::vector<Schedule> TaskState::explore(size_t most) {
   std::vector<Schedule> out;
   if (explored_ || most == 0) return out;
-  for (const Point& p : searcher_->propose(most)) {
-    out.push_back(space_->schedule(p));
-    entry(out.back()).pending = true;
-  }
+  const auto add = [&](const Schedule& schedule) {
+    entry(schedule).pending = true;
+    out.push_back(schedule);
+  };
+  if (advised_) add(*std::exchange(advised_, std::nullopt));
+  if (out.size() == most) return out;
+  std::vector<Point> points;
+  do {
+    points = searcher_->propose(most - out.size());
+    for (const Point& p : points) {
+      // The searcher does not know what was advised until it is measured.
+      if (const Schedule schedule = space_->schedule(p); !candidates_.contains(schedule.text())) add(schedule);
+    }
+  } while (out.empty() && !points.empty());
   explored_ = out.empty();
   return out;
 }

@@ -63,6 +63,9 @@ class TaskState {
   /// Schedules that are worth a trial: what pruning leaves, without the default.
   int64_t size() const { return std::max<int64_t>(static_cast<int64_t>(pruned_.points.size()) - 1, 0); }
 
+  /// A schedule that explore() answers before any other; not one that was tried, that is the default, or that the space
+  /// does not have. Whether it is one.
+  bool advise(const Schedule& schedule);
   /// Up to `most` schedules that were not tried yet; none when the searcher has nothing left.
   std::vector<Schedule> explore(size_t most);
   /// Up to `most` schedules that may be the best and whose time is not known well enough, those first whose interval
@@ -113,6 +116,7 @@ class TaskState {
   std::unique_ptr<Searcher> searcher_;
   std::map<std::string, Candidate> candidates_;  ///< by text; the default is not among them
   std::vector<std::string> news_;                ///< not told to the searcher yet
+  std::optional<Schedule> advised_;              ///< not tried yet
   bool explored_ = false;
   int64_t trials_ = 0, dry_ = 0;
   uint32_t group_;

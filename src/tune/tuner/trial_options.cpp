@@ -31,7 +31,10 @@ constexpr AbsentOptionRow kAbsent[] = {
     {"n-trials", "--trials ends the search after so many trials of all tasks together, --time after a time"},
     {"parallel", "--n-parallel sets the threads that compile candidates"},
     {"tuning-records", "--records names the file that every trial is kept in"},
-    {"prior-records", "`kilter records import` takes logs into the file of --records, which is read at the start"},
+    {"prior-records",
+     "the file of --records is read at the start: what was measured under the same conditions counts as trials, and "
+     "tasks begin with what other records of Kilter give; logs that `kilter records import` took in are not tried, as "
+     "they say nothing of Kilter's default"},
     {"cooldown-interval",
      "every trial is paired with the default schedule in the same rounds, so that a clock that changes does not count; "
      "--repeat takes more pairs"},

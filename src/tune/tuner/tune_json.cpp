@@ -202,6 +202,7 @@ json to_json(const TuneResult& r) {
            {"seconds", r.seconds},
            {"trials_per_second", r.trials_per_second},
            {"first_trials", r.first_trials},
+           {"earlier_records", {{"read", r.earlier.all}, {"counted", r.earlier.here}, {"advised", r.earlier.advised}}},
            {"building", r.building},
            {"regret", r.regret},
            {"winner_flips", r.flips},

@@ -5,6 +5,7 @@
 #include "measure/clock.h"
 #include "measure/conditions.h"
 #include "tune/records/match.h"
+#include "tune/tuner/apply.h"
 #include "tune/tuner/contest.h"
 #include "tune/tuner/default_check.h"
 #include "tune/tuner/final_race.h"
@@ -20,15 +21,35 @@ constexpr double kGraphShare = 0.15, kLeastGraph = 3, kMostGraph = 30;
 /// Seconds of a budget from which on that share is held back for it.
 constexpr double kGraphBudget = 20;
 
-/// What earlier records would give.
-Choices previous_choices(const SearchRun& search) {
+/// What records of any conditions give.
+Choices recorded_choices(const Graph& graph, const CompileOptions& compile, const TuneOptions& options) {
+  if (options.known.empty()) return {};
+  ApplyOptions how;
+  how.file = options.records, how.device = options.device, how.threads = options.threads;
+  return history_best(run_passes(graph, compile), compile, Matcher(options.known), how);
+}
+
+/// What earlier records would give: the winners of those of these conditions, and of `recorded` what these say nothing
+/// of.
+Choices previous_choices(const SearchRun& search, const Choices& recorded) {
   Choices all;
   for (const TaskState& task : search.tasks()) {
     const Candidate* best = task.winner(search.noise());
-    if (best == nullptr) continue;
-    for (const std::string& node : task.task().nodes) all[node] = best->schedule;
+    for (const std::string& node : task.task().nodes) {
+      const auto other = recorded.find(node);
+      if (best != nullptr)
+        all[node] = best->schedule;
+      else if (other != recorded.end() && task.find(*other->second.schedule) == nullptr)
+        all[node] = other->second;
+    }
   }
   return all;
+}
+
+/// Of a schedule that was measured; null for one that was proposed alone, as what the plan of before runs may be.
+const Candidate* measured(const TaskState& task, const std::string& schedule) {
+  const auto known = task.candidates().find(schedule);
+  return known == task.candidates().end() || known->second.ratios.empty() ? nullptr : &known->second;
 }
 
 /// How far the accepted schedules may be from the best of what was tried, as their intervals allow, and from the best
@@ -40,8 +61,7 @@ double regret(const SearchRun& search, const FinalRace& race) {
     const Beliefs beliefs = task.beliefs(search.noise());
     const auto believed = [&](const Candidate* c) { return c == nullptr ? 1 : beliefs.cost(c->ratios); };
     const auto taken = race.accepted.find(t);
-    const auto known = taken == race.accepted.end() ? task.candidates().end() : task.candidates().find(taken->second);
-    const double cost = known == task.candidates().end() ? 1 : believed(&known->second);
+    const double cost = believed(taken == race.accepted.end() ? nullptr : measured(task, taken->second));
     lost += search.share(t) * std::max(0.0, cost - believed(task.leader()));
   }
   return lost * search.default_ms() / search.predicted_ms() + search.remaining();
@@ -59,8 +79,8 @@ std::vector<TunedTask> task_rows(const SearchRun& search, const FinalRace& race)
     if (const auto it = race.accepted.find(t); it != race.accepted.end()) {
       row.schedule = it->second;
       row.in_network = race.layers.at(row.nodes.front());
-      const auto known = task.candidates().find(it->second);
-      row.predicted = known == task.candidates().end() ? row.in_network : known->second.ratios.ratio(search.noise());
+      const Candidate* known = measured(task, it->second);
+      row.predicted = known == nullptr ? row.in_network : known->ratios.ratio(search.noise());
     }
     row.trials = task.trials();
     row.tried = task.tried(), row.size = task.size();
@@ -165,6 +185,7 @@ TuneResult raced_result(const SearchRun& search, const FinalRace& race) {
   out.runs = search.runs(), out.building = search.building();
   out.regret = regret(search, race);
   out.stopped_because = search.stopped_because();
+  out.earlier = search.earlier();
   out.tasks = task_rows(search, race);
   out.conditions = search.conditions();
   return out;
@@ -264,12 +285,13 @@ TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& g
   RunnerOptions runner = options.runner;
   runner.inputs = inputs;
   runner.threads = options.threads;
+  const Choices recorded = recorded_choices(graph, compile, options);
   NetworkBench bench(std::move(graph), compile, std::move(runner));
   Moments at{start, now_ms()};
   require_right(check_default(bench.fallback().compiled, inputs, bench.tasks(), options.threads));
   at.checked = now_ms();
-  SearchRun search(bench, options, compile, log);
-  const Choices previous = asked.previous.empty() ? previous_choices(search) : asked.previous;
+  SearchRun search(bench, options, compile, recorded, log);
+  const Choices previous = asked.previous.empty() ? previous_choices(search, recorded) : asked.previous;
   at.prepared = now_ms();
   search.show("preparing");
   log.tell(0, prepared_event(search));

@@ -80,9 +80,9 @@ struct TuneOptions {
   RunnerOptions runner;  ///< threads, inputs and timeout are set by tune()
   std::string network;   ///< for records
   std::string program, device;
-  std::vector<Record> known;                          ///< earlier records, any
-  Choices previous;                                   ///< the plan that is in use; empty: what `known` gives
-  std::function<void(std::span<const Record>)> keep;  ///< gets every trial's record as soon as it is known
+  std::vector<Record> known;  ///< earlier ones, any: those of these conditions count as trials, others advise
+  Choices previous;           ///< the plan that is in use; empty: what `known` gives (history_best())
+  std::function<void(std::span<const Record>)> keep;  ///< gets the records of a batch when it is measured
   /// Gets the result of the races before the graph tuner has its turn, without what is counted at the end.
   std::function<void(const TuneResult&)> raced;
   std::function<void(const TuneProgress&)> progress;  ///< some times a second
@@ -128,6 +128,13 @@ struct FailedTrials {
   std::string schedule, error;
 };
 
+/// What the records of before are to a run.
+struct EarlierRecords {
+  int64_t all = 0;      ///< that were read
+  int64_t here = 0;     ///< of this target, machine, number of threads and code generator: they count as trials
+  int64_t advised = 0;  ///< tasks that begin with the schedule of another one
+};
+
 struct TuneResult {
   Choices choices;                 ///< what to compile with; empty: nothing is faster
   Choices history;                 ///< the best schedule of each task, as the races left it
@@ -155,6 +162,7 @@ struct TuneResult {
   double flips = 0;     ///< share of the tasks with a winner whose winner the races did not take
   double fidelity = 1;  ///< ratio that the layers of the plan that was found predicted, over that of its race
   std::string stopped_because;
+  EarlierRecords earlier;
   std::vector<PhaseTime> phases;
   std::vector<TunedTask> tasks;
   Conditions conditions;  ///< of the trials
