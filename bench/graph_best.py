@@ -41,7 +41,7 @@ def copied(options, network, folder):
     for part in file.parent.iterdir():
         if part.name.startswith(file.name) and not part.name.endswith(".plans.jsonl"):
             shutil.copy(part, folder)
-    return pathlib.Path(folder) / file.name
+    return folder / file.name
 
 
 def common_of(options, network):
@@ -59,7 +59,7 @@ def choose(options, common, records, *more):
 
 def measure(options, network, folder):
     """What the tuner chooses from records alone, what with measuring, and how that compares; None where it is history-best."""
-    common, records, plan = common_of(options, network), copied(options, network, folder), pathlib.Path(folder) / "best.plan"
+    common, records, plan = common_of(options, network), copied(options, network, folder), folder / "best.plan"
     alone = choose(options, common, records, "--no-run")
     r = choose(options, common, records, "--measure", options.measure, "--race", options.race, "--write-plan", plan)
     if not r["won"]:
@@ -103,8 +103,8 @@ def print_table(options):
     print("|---|---|---|---|---|---|---|---|---|")
     for network in options.networks:
         try:
-            with tempfile.TemporaryDirectory() as folder:
-                records, r, ratio = measure(options, network, folder)
+            with tempfile.TemporaryDirectory() as made:
+                records, r, ratio = measure(options, network, pathlib.Path(made))
         except (RuntimeError, ValueError) as error:
             print(f"| {network} | failed: {error} |", flush=True)
             code = 2

@@ -23,14 +23,6 @@ struct GraphTuneCommand {
   bool measure_transforms = false, no_run = false, layers = false;
 };
 
-/// What the best record of each task gives.
-Choices history_best_of(const TuningSetup& setup) {
-  const PassedGraph passed = run_passes(setup.graph, setup.compile());
-  ApplyOptions how;
-  how.file = setup.file, how.device = setup.device, how.threads = setup.threads;
-  return tune::history_best(passed, setup.compile(), Matcher(setup.known), how);
-}
-
 GraphBest answer(const TuningSetup& setup, const Choices& history, const GraphTuneOptions& options, bool run) {
   if (run) {
     RunnerOptions runner;
@@ -65,7 +57,8 @@ void run_graph_tune(const GraphTuneCommand& command) {
   options.measure_anew = command.measure_transforms;
   options.measure_seconds = command.measure, options.race_seconds = command.race;
   options.schedules = command.schedules, options.solver = parse_solver(command.solver);
-  const Choices history = setup.file.empty() ? Choices{} : history_best_of(setup);
+  const Choices history =
+      history_best_choices(setup.graph, setup.compile(), setup.known, {setup.file, setup.device, setup.threads});
   const std::optional<KeptPlan> before = kept_plan(setup);
   if (before) options.accepted = before->choices;
   const GraphBest best = answer(setup, history, options, !command.no_run);
@@ -95,8 +88,7 @@ void add_graph_tune(CLI::App& app, Context&) {
   CLI::App* sub = app.add_subcommand(
       "graph-tune", "Choose schedule, threads, layout and fusion of each layer for the whole network at once");
   command->model.records = "default";
-  command->model.add_model_to(*sub);
-  sub->get_option("MODEL")->description("ONNX file or zoo:NAME");
+  command->model.add_model_to(*sub, false);
   command->model.add_compile_to(*sub);
   sub->add_option("--records", command->model.records,
                   "file of records that costs are taken from, and beside which what is chosen is kept: a file, default "

@@ -144,8 +144,7 @@ void add_tasks(CLI::App& app, Context&) {
   auto command = std::make_shared<TasksCommand>();
   CLI::App* sub =
       app.add_subcommand("tasks", "List the tasks of a network, their spaces, and what becomes of each node");
-  command->model.add_to(*sub);
-  sub->get_option("MODEL")->description("ONNX file or zoo:NAME");
+  command->model.add_to(*sub, false);
   sub->add_option("--ops", command->ops, "only tasks of these kinds, the first word of their problems: conv2d, matmul")
       ->delimiter(',');
   sub->add_flag(

@@ -21,14 +21,16 @@
 
 namespace kilter::tool {
 
-void ModelOptions::add_to(CLI::App& app) {
-  add_model_to(app);
+void ModelOptions::add_to(CLI::App& app, bool compiled_files) {
+  add_model_to(app, compiled_files);
   add_sources_to(app);
   add_compile_to(app);
 }
 
-void ModelOptions::add_model_to(CLI::App& app) {
-  app.add_option("MODEL", model, "ONNX file, zoo:NAME, or a file made by `kilter compile`")->required();
+void ModelOptions::add_model_to(CLI::App& app, bool compiled_files) {
+  app.add_option("MODEL", model,
+                 compiled_files ? "ONNX file, zoo:NAME, or a file made by `kilter compile`" : "ONNX file or zoo:NAME")
+      ->required();
   app.add_option("--input", inputs, "NAME=FILE.npy or NAME=SHAPE such as x=1x3x224x224; may be repeated");
   app.add_option("--threads", threads,
                  "threads to run on (default: KILTER_NUM_THREADS, else the CPUs this process may use)")

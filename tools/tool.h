@@ -42,10 +42,11 @@ struct ModelOptions {
   int64_t max_rewrites = -1;
   bool time_passes = false;
 
-  void add_to(CLI::App& app);          ///< all of the following
-  void add_model_to(CLI::App& app);    ///< MODEL, --input, --threads
-  void add_compile_to(CLI::App& app);  ///< how it is compiled
-  void add_sources_to(CLI::App& app);  ///< --records, --choose, --layer-plan
+  /// All of the following. `compiled_files`: whether MODEL may be one, for the help.
+  void add_to(CLI::App& app, bool compiled_files = true);
+  void add_model_to(CLI::App& app, bool compiled_files = true);  ///< MODEL, --input, --threads
+  void add_compile_to(CLI::App& app);                            ///< how it is compiled
+  void add_sources_to(CLI::App& app);                            ///< --records, --choose, --layer-plan
   void add_records_to(CLI::App& app);
   /// Throws usage where the model is a compiled file and options ask for it to be compiled otherwise.
   std::unique_ptr<Session> open() const;

@@ -360,8 +360,7 @@ void add_tune(CLI::App& app, Context&) {
   auto command = std::make_shared<TuneCommand>();
   CLI::App* sub = app.add_subcommand("tune", "Find faster schedules for a network by measuring them where they run");
   command->model.records = "default", command->model.choose = "graph-best";
-  command->model.add_model_to(*sub);
-  sub->get_option("MODEL")->description("ONNX file or zoo:NAME");
+  command->model.add_model_to(*sub, false);
   command->model.add_compile_to(*sub);
   sub->add_option("--records", command->model.records,
                   "file that keeps what is measured, and that the search goes on from: a file, default or none")

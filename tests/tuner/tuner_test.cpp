@@ -188,9 +188,7 @@ TEST(Tuner, WhatRecordsOfOtherConditionsGiveIsTriedFirstAndRaced) {
   options.seconds = 30, options.trials = 60;  // short races: what is found is much faster than the default
   ASSERT_FALSE(tune(graph, inputs_of(graph), compile, options).same_plan);
   options.known = made_otherwise(kept);
-  ApplyOptions how;
-  how.device = options.device;
-  const Choices best = history_best(run_passes(graph, compile), compile, Matcher(options.known), how);
+  const Choices best = history_best_choices(graph, compile, options.known, {"", options.device, options.threads});
   ASSERT_FALSE(best.empty());
 
   std::map<std::string, std::string> first;  // schedules, by task

@@ -196,10 +196,13 @@ Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile,
   return applier.finish();
 }
 
-Choices history_best(const PassedGraph& passed, const CompileOptions& compile, const Matcher& matcher,
-                     const ApplyOptions& options) {
+Choices history_best_choices(const Graph& graph, const CompileOptions& compile, std::span<const Record> records,
+                             const ApplyOptions& options) {
+  if (records.empty()) return {};
+  const Matcher matcher(std::vector<Record>(records.begin(), records.end()));
   Choices out;
-  for (const auto& [node, schedule] : apply_records(passed, compile, matcher, options).schedules) out[node] = schedule;
+  for (const auto& [node, schedule] : apply_records(run_passes(graph, compile), compile, matcher, options).schedules)
+    out[node] = schedule;
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,9 +34,9 @@ bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& co
 Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile, const Matcher& matcher,
                        const ApplyOptions& options);
 
-/// The schedules of apply_records(), as choices.
-Choices history_best(const PassedGraph& passed, const CompileOptions& compile, const Matcher& matcher,
-                     const ApplyOptions& options);
+/// The schedules that apply_records() gives a graph from these records, as choices.
+Choices history_best_choices(const Graph& graph, const CompileOptions& compile, std::span<const Record> records,
+                             const ApplyOptions& options);
 
 /// What is to be compiled, as a query for records.
 Query query_of(const std::string& problem, const std::string& layouts, const std::string& fallback,

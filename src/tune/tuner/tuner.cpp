@@ -21,14 +21,6 @@ constexpr double kGraphShare = 0.15, kLeastGraph = 3, kMostGraph = 30;
 /// Seconds of a budget from which on that share is held back for it.
 constexpr double kGraphBudget = 20;
 
-/// What records of any conditions give.
-Choices recorded_choices(const Graph& graph, const CompileOptions& compile, const TuneOptions& options) {
-  if (options.known.empty()) return {};
-  ApplyOptions how;
-  how.file = options.records, how.device = options.device, how.threads = options.threads;
-  return history_best(run_passes(graph, compile), compile, Matcher(options.known), how);
-}
-
 /// What earlier records would give: the winners of those of these conditions, and of `recorded` what these say nothing
 /// of.
 Choices previous_choices(const SearchRun& search, const Choices& recorded) {
@@ -285,7 +277,8 @@ TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& g
   RunnerOptions runner = options.runner;
   runner.inputs = inputs;
   runner.threads = options.threads;
-  const Choices recorded = recorded_choices(graph, compile, options);
+  const Choices recorded =
+      history_best_choices(graph, compile, options.known, {options.records, options.device, options.threads});
   NetworkBench bench(std::move(graph), compile, std::move(runner));
   Moments at{start, now_ms()};
   require_right(check_default(bench.fallback().compiled, inputs, bench.tasks(), options.threads));

@@ -81,7 +81,7 @@ struct TuneOptions {
   std::string network;   ///< for records
   std::string program, device;
   std::vector<Record> known;  ///< earlier ones, any: those of these conditions count as trials, others advise
-  Choices previous;           ///< the plan that is in use; empty: what `known` gives (history_best())
+  Choices previous;           ///< the plan that is in use; empty: what `known` gives (history_best_choices())
   std::function<void(std::span<const Record>)> keep;  ///< gets the records of a batch when it is measured
   /// Gets the result of the races before the graph tuner has its turn, without what is counted at the end.
   std::function<void(const TuneResult&)> raced;
