@@ -4,7 +4,9 @@ set(KILTER_COMMON_HEADERS <algorithm> <array> <cmath> <cstdint> <cstring> <funct
     <memory> <numeric> <optional> <set> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector>)
 
 # kilter_precompile(TARGET HEADER...): a header of the target's own. kilter_precompile(TARGET REUSE OTHER): that of OTHER,
-# which has to be compiled in the same way.
+# which has to be compiled in the same way. Headers of this project are refused: GCC knows a file with `#pragma once` by
+# its text, and ccache gives back a precompiled header whose files have changed in comments only, so that compiling reads
+# such a file twice.
 function(kilter_precompile target)
   if(ARGV1 STREQUAL "REUSE")
     # Libraries of the fuzzers are instrumented, each in its own way.
@@ -13,6 +15,12 @@ function(kilter_precompile target)
     endif()
     target_precompile_headers(${target} REUSE_FROM ${ARGV2})
   else()
+    foreach(header IN LISTS ARGN)
+      if(NOT header MATCHES "^<.*>$")
+        message(FATAL_ERROR "kilter_precompile(${target}): ${header} is not written as <...>; a precompiled header holds "
+                            "headers of the system and of libraries only")
+      endif()
+    endforeach()
     target_precompile_headers(${target} PRIVATE ${ARGN})
   endif()
   # ccache works with a precompiled header only if compilers name it so. With -fpch-deps, too, GCC 12 crashes in ccache's
