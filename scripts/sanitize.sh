@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
-# usage: scripts/sanitize.sh thread          ThreadSanitizer over the thread pool and the executor
-#        scripts/sanitize.sh address         AddressSanitizer and UndefinedBehaviorSanitizer over the unit tests of
-#                                            base, exec, graph, loop IR, operators, importer, cost
-#                                            models and graph tuner
-#        scripts/sanitize.sh fuzz [SECONDS]  each fuzzer (importer, compiled files) under these two, a minute unless
-#                                            told, both at once
+# usage: scripts/sanitize.sh thread             ThreadSanitizer over the thread pool and the executor
+#        scripts/sanitize.sh address [TEST...]  AddressSanitizer and UndefinedBehaviorSanitizer over the unit tests base,
+#                                               exec, ir, loop, ops, onnx, cost and graph_tuner, or those named
+#        scripts/sanitize.sh fuzz [SECONDS]     each fuzzer (importer, compiled files) under these two, a minute unless
+#                                               told, both at once
 # Builds into build-tsan/ and build-fuzz/. Exit codes: 0 no finding, 1 findings or a build that fails, 2 usage,
 # 130 interrupted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-usage() { sed -n '2,9s/^# //p' "$0"; }
+usage() { sed -n '2,8s/^# //p' "$0"; }
 
 # The unit tests share the tree of the fuzzers, so that the libraries are compiled once for both. Warnings are the release
 # build's business.
@@ -27,8 +26,10 @@ thread() {
   build-tsan/tests/exec/test_exec --gtest_brief=1
 }
 
+kAddress=(base exec ir loop ops onnx cost graph_tuner)
 address() {
-  local tests=(base exec ir loop ops onnx cost graph_tuner)
+  local tests=("$@")
+  [ $# != 0 ] || tests=("${kAddress[@]}")
   configure_fuzz_tree
   cmake --build build-fuzz --target "${tests[@]/#/test_}" -- --quiet
   local name
@@ -73,9 +74,19 @@ fuzz() {
 }
 
 case "${1:-}" in
-  thread | address)
+  thread)
     [ $# = 1 ] || { usage >&2; exit 2; }
-    "$1"
+    thread
+    ;;
+  address)
+    shift
+    for name in "$@"; do
+      [[ " ${kAddress[*]} " = *" $name "* ]] || {
+        echo "scripts/sanitize.sh address: no tests '$name'; legal are ${kAddress[*]}" >&2
+        exit 2
+      }
+    done
+    address "$@"
     ;;
   fuzz)
     [[ $# -le 2 && ${2:-60} =~ ^[1-9][0-9]*$ ]] || { usage >&2; exit 2; }

@@ -69,7 +69,7 @@ bool concerns(const Change& change, const Node& node) {
 }  // namespace
 
 bool same_form(const Node& node, int64_t opset) {
-  const auto [low, high] = std::minmax<int64_t>(node.opset, opset);
+  const auto [low, high] = std::minmax({int64_t{node.opset}, opset});  // the other form refers to a temporary
   if (low == high) return true;
   if (low < kFirstComparable) return false;
   return std::none_of(std::begin(kChanges), std::end(kChanges), [&, from = low, to = high](const Change& change) {

@@ -44,7 +44,8 @@ void infer(InferContext& ctx) {
 CopyRegion runs(const Node& node, const Shape& x) {
   const Runs r(node);
   const int64_t frame = x[1] * x[2] * x[3];
-  return whole_region(0, {r.volumes, r.count, r.frames * frame}, {x[0] / r.volumes * frame, r.stride * frame, 1},
+  const int64_t stride = r.count > 1 ? r.stride * frame : 0;  // of one run it may be any number
+  return whole_region(0, {r.volumes, r.count, r.frames * frame}, {x[0] / r.volumes * frame, stride, 1},
                       r.first * frame);
 }
 

@@ -421,7 +421,8 @@ TEST(Explain, LayersThatApproximateAreListedWithTheirError) {
   EXPECT_THAT(explanation_text(e, "fire4.expand3x3"),
               ContainsRegex(std::string("  accuracy    approximates: ") + kError));
   EXPECT_THAT(explanation_text(e, "fire4.expand1x1"), Not(HasSubstr("accuracy  ")));
-  for (const nlohmann::json& l : to_json(e).at("explain").at("layers")) {
+  const nlohmann::json whole = to_json(e);
+  for (const nlohmann::json& l : whole.at("explain").at("layers")) {
     const bool winograd = l.at("schedule").get<std::string>().starts_with("conv2d_winograd ");
     EXPECT_THAT(l.value("approximates", ""), ContainsRegex(winograd ? kError : "^$")) << l.dump(1);
   }
