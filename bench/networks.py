@@ -139,3 +139,8 @@ def peer_session(path, threads):
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     return ort.InferenceSession(os.fspath(path), options, providers=["CPUExecutionProvider"])
+
+
+if __name__ == "__main__":  # networks.py FOLDER NAME...: makes or fetches these
+    for wanted in sys.argv[2:]:
+        print(path_of(wanted, sys.argv[1]))

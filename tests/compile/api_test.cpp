@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "../base/scratch_folder.h"
+#include "exec/plan_file.h"
 #include "kilter/kilter.h"
 
 namespace kilter {
@@ -43,6 +44,20 @@ TEST(Api, ASavedNetworkAnswersAsTheOneItWasMadeFrom) {
     return std::vector<float>(out.as<float>(), out.as<float>() + 1000);
   };
   EXPECT_EQ(answer(saved), answer(net));
+}
+
+TEST(Api, AFileThatWasTunedForOtherThreadsSaysSo) {
+  const ScratchFolder folder;
+  const std::string file = (folder.path() / "net.kilter").string(), tuned = (folder.path() / "tuned.kilter").string();
+  Network::load("zoo:squeezenet1_1", {.threads = 1, .shapes = {{"input", {1, 3, 32, 32}}}}).save(file);
+  EXPECT_EQ(Network::load(file, {.threads = 2}).note(), "") << "default schedules are for any number";
+  Plan plan = load_plan(file);
+  plan.compiled_for = 2;
+  save_plan(plan, tuned);
+  EXPECT_EQ(Network::load(tuned, {.threads = 2}).note(), "");
+  EXPECT_EQ(Network::load(tuned, {.threads = 1}).note(),
+            "compiled for 2 threads, run on 1; expected loss about 4 % (an estimate)");
+  EXPECT_EQ(Network::load("zoo:squeezenet1_1", {.threads = 1}).note(), "");
 }
 
 }  // namespace

@@ -119,8 +119,7 @@ TEST(Determinism, AnEncoderAnswersTheSameBitsOnAnyNumberOfThreads) {
 TEST(Determinism, PaddleOcrAnswersTheSameBitsOnAnyNumberOfThreads) {
   const std::filesystem::path folder = KILTER_MODELS "/rapidocr_onnxruntime/models";
   const auto file = folder / "ch_ppocr_mobile_v2.0_cls_infer.onnx";
-  if (!exists(file))
-    GTEST_SKIP() << file << " is not there; bench/peers.py and the tests with the label 'peers' fetch it";
+  if (!exists(file)) GTEST_SKIP() << file << " is not there; the test peers.fetch fetches it";
   expect_same_bits(onnx::Model::load(file)->bind({{"x", {1, 3, 48, 192}}}), "ppocr_cls");
 }
 
