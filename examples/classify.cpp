@@ -10,6 +10,7 @@
 int main(int argc, char** argv) {
   try {
     kilter::Network net = kilter::Network::load(argc > 1 ? argv[1] : "zoo:squeezenet1_1", {.threads = 1});
+    if (!net.note().empty()) std::fprintf(stderr, "classify: %s\n", net.note().c_str());
     const kilter::Port input = net.inputs().at(0);
     const int64_t count = std::accumulate(input.shape.begin(), input.shape.end(), int64_t{1}, std::multiplies<>());
     std::vector<float> image(static_cast<size_t>(count));

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "exec/other_threads.h"
 #include "exec/plan_file.h"
 #include "tool.h"
 
@@ -23,10 +24,12 @@ void add_compile(CLI::App& app, Context&) {
     Progress progress("compile " + session->name());
     progress.show("compiling");
     Loaded& loaded = session->compile();
-    keep_threads(loaded.compiled.plan, options->thread_count());
+    Plan& plan = loaded.compiled.plan;
+    const bool tuned = loaded.compiled.records_tuned_at > 0;
+    if (tuned) plan.compiled_for = options->thread_count();
     save_plan(loaded.plan(), *file);
     progress.clear();
-    tell_records(loaded.plan());
+    tell_records(plan, tuned ? "; compiled for " + threads_text(plan.compiled_for) : "");
     if (options->time_passes) print_passes(loaded.compiled);
     fmt::print("{}: {} steps for {} in {:.0f} ms, {:.1f} MB\n", *file, loaded.plan().steps.size(), loaded.plan().target,
                loaded.compiled.compile_ms, static_cast<double>(std::filesystem::file_size(*file)) * 1e-6);

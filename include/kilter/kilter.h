@@ -80,6 +80,9 @@ class Network {
 
   std::vector<Port> inputs() const;
   std::vector<Port> outputs() const;
+  /// What who runs it should know, in one line; empty where there is nothing. Of a file that was compiled with tuned
+  /// schedules for another number of threads: "compiled for 1 thread, run on 2; expected loss about 4 % (an estimate)".
+  std::string note() const;
   /// Runs once; every input must be there. Compiles on the first run with new shapes.
   std::vector<TensorValue> run(const std::map<std::string, View>& inputs);
   /// Compiles for the declared (or given) shapes and writes a file that loads without compiling, also with the C

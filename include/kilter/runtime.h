@@ -15,6 +15,7 @@
  *     void* outputs[] = {scores};
  *     if (kilter_program_load("resnet18.kilter", &program) != KILTER_OK) goto end;
  *     if (kilter_instance_create(program, 0, &instance) != KILTER_OK) goto end;
+ *     if (*kilter_instance_note(instance)) fprintf(stderr, "%s\n", kilter_instance_note(instance));
  *     if (kilter_instance_run(instance, inputs, 1, outputs, 1) != KILTER_OK) goto end;
  *     printf("score of class 0: %g\n", scores[0]);
  *     failed = 0;
@@ -107,6 +108,10 @@ KILTER_API kilter_status kilter_program_output(const kilter_program* program, si
  * overrules). On success *instance is to be freed with kilter_instance_free(); on failure it is NULL. */
 KILTER_API kilter_status kilter_instance_create(const kilter_program* program, int threads, kilter_instance** instance);
 KILTER_API void kilter_instance_free(kilter_instance* instance);
+/* What who runs it should know, in one line; "" where there is nothing, and for a null instance. Lives as long as the
+ * instance. Of a program that was compiled with tuned schedules for another number of threads:
+ * "compiled for 1 thread, run on 2; expected loss about 4 % (an estimate)". */
+KILTER_API const char* kilter_instance_note(const kilter_instance* instance);
 
 /* Runs once and waits. inputs[i] and outputs[i] hold kilter_tensor_info.bytes bytes each, any alignment (64 bytes
  * avoids a copy); no output may overlap an input or another output. The counts guard against arrays of another network.

@@ -29,6 +29,9 @@ class MappedFile {
   size_t size_;
 };
 
+/// Whether nothing has this path; false also where that cannot be told, so that whoever opens it says why.
+bool is_missing(const std::filesystem::path& path);
+
 /// The bytes of a file. Throws io as MappedFile::open does.
 std::string read_file(const std::filesystem::path& path);
 

@@ -100,6 +100,10 @@ std::vector<Port> Network::outputs() const {
   return translated([&] { return public_ports(impl_->session->outputs()); });
 }
 
+std::string Network::note() const {
+  return translated([&] { return impl_->session->note(); });
+}
+
 std::vector<TensorValue> Network::run(const std::map<std::string, View>& inputs) {
   return translated([&] {
     std::map<std::string, Tensor> tensors;

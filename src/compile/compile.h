@@ -28,6 +28,7 @@ struct Recorded {
   std::map<std::string, Schedule> schedules;  ///< by anchor
   std::map<std::string, std::string> words;   ///< by anchor: where its schedule comes from
   std::string summary;                        ///< for Plan::records
+  int tuned_at = 0;  ///< threads that most of what is chosen was tuned at; 0: not known, or nothing is chosen
 };
 struct PassedGraph;
 
@@ -125,6 +126,7 @@ struct Compiled {
   std::vector<Unfused> unfused;  ///< nodes that run on their own next to a task that could have taken them in, and why
   /// By compile_graph(): the layers that run a node of the model, where that is not just the layer of its name.
   std::map<std::string, std::vector<std::string>> layers_of_nodes;
+  int records_tuned_at = 0;              ///< Recorded::tuned_at
   std::vector<std::string> slimmed;      ///< anchors of tasks that gave up speed for smaller weights
   std::optional<int64_t> memory;         ///< CompileOptions::memory
   int64_t weight_bytes = 0;              ///< of packed weights

@@ -141,6 +141,7 @@ Compiled compile_recorded(const PassedGraph& passed, const CompileOptions& optio
     if (words != recorded.words.end() && !other) step.record = words->second;
   }
   compiled.plan.records = recorded.summary;
+  if (!run.empty() || recorded.schedules.empty()) compiled.records_tuned_at = recorded.tuned_at;
   const int64_t left = std::ranges::count_if(recorded.schedules, [&](const auto& of) {
     return !run.contains(of.first) && !options.schedules.contains(of.first);
   });

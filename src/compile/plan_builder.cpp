@@ -255,6 +255,10 @@ class PlanBuilder {
     Chosen chosen = packed->chosen;
     if (chosen.schedule.name == "reference") {
       if (make_dense(unit)) return;
+      if (schedule != nullptr && schedule->name == "reference") {
+        fail(ErrorKind::usage, "{}: the layer changes a layout, for which there is no reference kernel; leave it out",
+             option_text(options_, "--schedule", task.node().name, schedule->name));
+      }
       std::string why;
       for (const auto& [name, r] : chosen.rejected) why += fmt::format("; {}: {}", name, r.text());
       require(false, "'{}' lost its template when its operands were placed{}", task.node().name, why);

@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "base/text.h"
+#include "exec/other_threads.h"
 #include "exec/plan_file.h"
 #include "zoo/zoo.h"
 
@@ -83,6 +84,10 @@ std::vector<onnx::Port> Session::outputs() const {
     for (const PlanTensor& t : plans_.begin()->second.plan().outputs) ports.push_back(port(t));
   }
   return ports;
+}
+
+std::string Session::note() const {
+  return compiled_file() ? other_threads_text(plans_.begin()->second.plan(), pool_->threads()) : std::string();
 }
 
 onnx::Model::Shapes Session::merged(const onnx::Model::Shapes& shapes) const {

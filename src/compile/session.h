@@ -40,6 +40,8 @@ class Session {
   std::vector<onnx::Port> default_inputs() const;
   std::vector<onnx::Port> outputs() const;
   const Options& options() const { return options_; }
+  /// What is to be said of how a compiled file runs here (exec/other_threads.h); empty where there is nothing.
+  std::string note() const;
 
   /// The static graph for these shapes; unsupported for compiled files.
   Graph graph(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values = {}) const;

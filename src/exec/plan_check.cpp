@@ -4,6 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "exec/cpu_limits.h"
+
 namespace kilter {
 namespace {
 
@@ -29,6 +31,8 @@ class Checker {
     if ((plan_.code_bytes > 0 && plan_.code == nullptr) || (plan_.constants_bytes > 0 && plan_.constants == nullptr)) {
       bad("code or constants have a size but no bytes");
     }
+    if (plan_.compiled_for < 0 || plan_.compiled_for > kMaxThreads)
+      bad("compiled for {} threads; expected 0 to {}", plan_.compiled_for, kMaxThreads);
     tensors("input", plan_.inputs);
     tensors("output", plan_.outputs);
     for (size_t i = 0; i < plan_.entries.size(); ++i) {

@@ -17,7 +17,7 @@
 
 namespace kilter {
 
-constexpr uint32_t kPlanFormatVersion = 5;
+constexpr uint32_t kPlanFormatVersion = 6;
 
 struct LoadOptions {
   bool verify = false;          ///< also check the hash of code and constants; reads the whole file

@@ -186,6 +186,7 @@ void plan_fields(Io& io, P& plan) {
   io.enumeration(plan.arch, kLastArch, "architecture");
   io.text(plan.codegen, "code generator");
   io.text(plan.records, "tuning records");
+  io.number(plan.compiled_for, "threads that the plan is for");
   io.list(plan.required_features, 8, "required features", [&](auto& feature) { io.text(feature, "feature"); });
   io.list(plan.inputs, 17, "inputs", [&](auto& tensor) { tensor_fields(io, tensor); });
   io.list(plan.outputs, 17, "outputs", [&](auto& tensor) { tensor_fields(io, tensor); });

@@ -57,6 +57,26 @@ TEST_F(CAbi, LoadsDescribesAndRuns) {
   kilter_instance_free(instance);
 }
 
+TEST_F(CAbi, AnInstanceSaysThatItsProgramWasTunedForOtherThreads) {
+  Plan plan = arithmetic_plan(4);
+  const auto note = [&](int compiled_for, int threads) {
+    plan.compiled_for = compiled_for;
+    kilter_program* program = nullptr;
+    kilter_instance* instance = nullptr;
+    EXPECT_EQ(kilter_program_load(saved(plan).c_str(), &program), KILTER_OK) << kilter_last_error();
+    EXPECT_EQ(kilter_instance_create(program, threads, &instance), KILTER_OK) << kilter_last_error();
+    kilter_program_free(program);
+    std::string text = kilter_instance_note(instance);
+    kilter_instance_free(instance);
+    return text;
+  };
+  EXPECT_EQ(note(1, 2), "compiled for 1 thread, run on 2; expected loss about 4 % (an estimate)");
+  EXPECT_EQ(note(3, 1), "compiled for 3 threads, run on 1; expected loss about 4 % (an estimate)");
+  EXPECT_EQ(note(2, 2), "");
+  EXPECT_EQ(note(0, 2), "") << "default schedules are for any number";
+  EXPECT_STREQ(kilter_instance_note(nullptr), "");
+}
+
 TEST_F(CAbi, ErrorsBecomeStatusAndText) {
   kilter_program* program = nullptr;
   EXPECT_EQ(kilter_program_load((folder.path() / "none").c_str(), &program), KILTER_ERROR_IO);

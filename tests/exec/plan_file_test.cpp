@@ -34,6 +34,7 @@ Plan parse(const std::string& file, LoadOptions options = {}) {
 TEST(PlanFile, RoundTripsEveryField) {
   Plan plan = steps_plan();
   plan.required_features = {"sse4.2", "avx2"};
+  plan.compiled_for = 7;
   Step kernel = kernel_step(kScratch, {arena(64, 8)}, 77);
   kernel.problem = "conv2d n1";
   kernel.schedule = "direct tile 14x2";
@@ -46,6 +47,7 @@ TEST(PlanFile, RoundTripsEveryField) {
   const std::string file = file_bytes(plan);
   const Plan back = parse(file, {.verify = true});
   EXPECT_EQ(write_plan_meta(back), write_plan_meta(plan));
+  EXPECT_EQ(back.compiled_for, 7);
   EXPECT_EQ(back.steps[4].key, kernel.key);
   EXPECT_EQ(back.steps[4].layouts, "c16 OIHW c16");
   EXPECT_EQ(back.steps[3].reference.attrs, "{\"axis\":1}");
@@ -153,6 +155,8 @@ TEST(PlanCheck, EveryInvariantHasItsError) {
   const std::vector<Forgery> forgeries = {
       {"scratch of -1 bytes", [](Plan& p) { p.scratch_bytes = -1; }},
       {"arena of 9223372036854775807 bytes", [=](Plan& p) { p.arena_bytes = big; }},
+      {"compiled for -1 threads; expected 0 to 1024", [](Plan& p) { p.compiled_for = -1; }},
+      {"compiled for 1025 threads; expected 0 to 1024", [](Plan& p) { p.compiled_for = 1025; }},
       {"input 0 'x' is f32[-1]", [](Plan& p) { p.inputs[0].shape = {-1}; }},
       {"input 0 'x' is str[16]", [](Plan& p) { p.inputs[0].type = DType::string; }},
       {"output 0 'y' is u8[1048576x1048577]", [](Plan& p) { p.outputs[0].shape = {1 << 20, (1 << 20) + 1}; }},

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "exec/executor.h"
+#include "exec/other_threads.h"
 #include "exec/plan_check.h"
 #include "exec/plan_file.h"
 
@@ -15,6 +16,7 @@ struct kilter_program {
 
 struct kilter_instance {
   kilter::Instance instance;
+  std::string note;
 };
 
 namespace {
@@ -149,12 +151,19 @@ kilter_status kilter_instance_create(const kilter_program* program, int threads,
   return guarded([&] {
     not_null(program, "program");
     not_null(instance, "instance");
-    refuse_reference_steps(program->program->plan());
-    *instance = new kilter_instance{{program->program, std::make_shared<kilter::ThreadPool>(threads)}};
+    const kilter::Plan& plan = program->program->plan();
+    refuse_reference_steps(plan);
+    auto pool = std::make_shared<kilter::ThreadPool>(threads);
+    const std::string note = kilter::other_threads_text(plan, pool->threads());
+    *instance = new kilter_instance{{program->program, std::move(pool)}, note};
   });
 }
 
 void kilter_instance_free(kilter_instance* instance) { delete instance; }
+
+const char* kilter_instance_note(const kilter_instance* instance) {
+  return instance == nullptr ? "" : instance->note.c_str();
+}
 
 kilter_status kilter_instance_run(kilter_instance* instance, const void* const* inputs, size_t input_count,
                                   void* const* outputs, size_t output_count) {
