@@ -69,11 +69,13 @@ Bound memory_bound_of(const Step& step, const Footprint& run, const Peaks& peaks
   const int used = used_threads(step, threads);
   const auto weights = static_cast<double>(std::min(weight_bytes(step), std::max<int64_t>(step.bytes, 0)));
   const double others = std::max(static_cast<double>(step.bytes) - weights, 0.0);
-  const double dram = miss_share(run.touched_bytes, peaks.l3_bytes);
   const double l3 = peaks.at(peaks.l3_gbps, used), l2 = peaks.at(peaks.l2_gbps, used);
   const int64_t l2_all = peaks.l2_bytes * used;
-  double memory = ms_at(weights * dram, peaks.at(peaks.dram_gbps, used));
-  memory += ms_at(weights * (1 - dram), run.touched_bytes > l2_all ? l3 : l2);
+  // Weights come around once a run; of what a run touches each cache keeps as much as it has.
+  const double past_l2 = miss_share(run.touched_bytes, l2_all);
+  const double dram = std::min(miss_share(run.touched_bytes, peaks.l3_bytes), past_l2);
+  double memory = ms_at(weights * (1 - past_l2), l2) + ms_at(weights * (past_l2 - dram), l3);
+  memory += ms_at(weights * dram, peaks.at(peaks.dram_gbps, used));
   // Of the other operands, L2 may hold as much as it has, whoever wrote them; what is beyond it comes from L3 or
   // memory.
   const double beyond = miss_share(static_cast<int64_t>(others), l2_all);
@@ -81,7 +83,7 @@ Bound memory_bound_of(const Step& step, const Footprint& run, const Peaks& peaks
   const double from_l2 = ms_at(others * (1 - beyond), l2), from_l3 = ms_at(others * (beyond - far), l3);
   const double from_dram = ms_at(others * far, peaks.at(peaks.dram_gbps, used));
   memory += from_l2 + from_l3 + from_dram;
-  if (weights > others) return {Bound::memory, memory, dram > 0.5 ? "DRAM" : "L3"};
+  if (weights > others) return {Bound::memory, memory, dram > 0.5 ? "DRAM" : past_l2 > 0.5 ? "L3" : "L2"};
   const double most = std::max({from_l2, from_l3, from_dram});
   return {Bound::memory, memory, most == from_l2 ? "L2" : most == from_l3 ? "L3" : "DRAM"};
 }

@@ -21,6 +21,8 @@ struct Peaks {
 
 /// Measures anew: about 0.1 s a thread count of 1 and `threads`.
 Peaks measure_peaks(int threads);
+/// The better of both, figure by figure: what others took from one measurement shows in the other one.
+Peaks better(const Peaks& a, const Peaks& b);
 
 struct Bound {
   enum Kind : uint8_t { none, compute, memory, overhead } kind = none;
@@ -42,9 +44,9 @@ int64_t weight_bytes(const Step& step);
 /// Whether the step's arithmetic is multiply-adds; the operations of other steps are no measure of their time.
 bool contraction(const Step& step);
 
-/// Operands at the bandwidth of the level that they come from at best, and that level: weights from DRAM as far as a
-/// run touches more than L3 holds, activations from the nearest level that holds them. The step must not be a reference
-/// one.
+/// Operands at the bandwidth of the level that they come from at best, and that level: weights from L3 as far as a run
+/// touches more than L2 holds, from DRAM as far as it touches more than L3 does, activations from the nearest level
+/// that holds them. The step must not be a reference one.
 Bound memory_bound_of(const Step& step, const Footprint& run, const Peaks& peaks, int threads);
 
 /// The larger of arithmetic at the FMA peak, memory_bound_of() and what a region costs with nothing to do.

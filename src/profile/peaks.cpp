@@ -53,4 +53,20 @@ Peaks measure_peaks(int threads) {
   return p;
 }
 
+Peaks better(const Peaks& a, const Peaks& b) {
+  const auto best = [](std::vector<double> values, const std::vector<double>& others, auto better_of) {
+    values.resize(std::max(values.size(), others.size()));
+    for (size_t i = 0; i < others.size(); ++i) values[i] = better_of(values[i], others[i]);
+    return values;
+  };
+  const auto more = [](double x, double y) { return std::max(x, y); };
+  const auto less = [](double x, double y) { return x > 0 && y > 0 ? std::min(x, y) : std::max(x, y); };
+  Peaks out = a;
+  out.gflops = best(a.gflops, b.gflops, more);
+  out.l2_gbps = best(a.l2_gbps, b.l2_gbps, more), out.l3_gbps = best(a.l3_gbps, b.l3_gbps, more);
+  out.dram_gbps = best(a.dram_gbps, b.dram_gbps, more);
+  out.region_us = best(a.region_us, b.region_us, less);
+  return out;
+}
+
 }  // namespace kilter::profile

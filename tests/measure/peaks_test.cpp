@@ -81,12 +81,12 @@ TEST(TeamDeathTest, ThreadsThatCannotBeStartedAreAnError) {
               "cannot start thread [0-9]+ of 64: .*; ask for fewer threads");
 }
 
-// Of three attempts, as a busy machine may slow one level's measurement.
+// The best of some attempts, as a busy machine may slow one level's measurement, and others what is in a shared cache.
 TEST(Peaks, CloserLevelsAreFaster) {
-  std::vector<double> rates;
-  for (int attempt = 0; attempt < 3; ++attempt) {
-    rates.clear();
-    for (const Level level : memory_levels()) rates.push_back(measure_read(level, 1, 20).rate);
+  const std::vector<Level> levels = memory_levels();
+  std::vector<double> rates(levels.size());
+  for (int attempt = 0; attempt < 6; ++attempt) {
+    for (size_t i = 0; i < levels.size(); ++i) rates[i] = std::max(rates[i], measure_read(levels[i], 1, 20).rate);
     if (std::is_sorted(rates.rbegin(), rates.rend())) break;
   }
   EXPECT_TRUE(std::is_sorted(rates.rbegin(), rates.rend())) << testing::PrintToString(rates);

@@ -21,7 +21,12 @@ const Profile& sample_profile() {
     TestNetwork net("zoo:squeezenet1_1", 2);
     Options o;
     o.seconds = 0.1;
-    Profile p = collect(net.instance(), net.plan(), 2, net.from, net.to, o);
+    Profile p;
+    const auto by_second = [](const auto& event) { return event.thread == 1; };
+    for (int attempt = 0; attempt < 5; ++attempt) {  // another process may have the second CPU just then
+      p = collect(net.instance(), net.plan(), 2, net.from, net.to, o);
+      if (std::ranges::any_of(p.timeline, by_second)) break;
+    }
     p.model = "squeezenet1_1";
     return p;
   }();

@@ -32,7 +32,9 @@ def content(page):
     said = page.js("return document.querySelector('#outcome .hero').textContent")
     ratio = float(page.js("return document.getElementById('change').dataset.ratio"))
     if data["same_plan"]:
-        check(ratio == 1 and "the default plan stays" in said, f"outcome: {said}")
+        refused, unheld = data.get("refused"), data.get("unheld")
+        why = f", so no plan is taken: {unheld}." if unheld else f" is not taken: {refused}." if refused else "the default plan stays"
+        check(ratio == 1 and why in said, f"outcome: {said}")
     else:
         check(ratio == data["ratio"]["value"] and f"{data['ratio']['low']:.3f} to {data['ratio']['high']:.3f}" in said, f"outcome: {said}")
     graph = data.get("graph", {})
@@ -47,7 +49,10 @@ def content(page):
     check(cards[0].startswith(f"{data['trials']}{data['trials_per_second']:.0f} a second; {data['failures']} failed"), f"trials: {cards[0]}")
     check(all(part in cards[2] for part in speed(data["before" if data["same_plan"] else "after"])), f"speed: {cards[2]}")
     check(data["same_plan"] or f"before: {', '.join(speed(data['before'])) or '–'}" in cards[2], f"speed: {cards[2]}")
+    check("as long again would bring " in cards[3], f"left: {cards[3]}")
     settings = page.js("return document.getElementById('conditions').textContent")
+    earlier = data.get("earlier_records", {"read": 0})
+    check(earlier["read"] == 0 or f"{earlier['counted']} of {earlier['read']} count as trials" in settings, f"settings: {settings}")
     check(("no limit" in settings) == (data["settings"]["budget_seconds"] is None), f"settings: {settings}")
     check(data["stopped_because"] in cards[-1], f"why it ended: {cards[-1]}")
     check(page.js("return document.querySelectorAll('.empty').length") == 0, "no part says that it is empty")

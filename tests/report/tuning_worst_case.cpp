@@ -108,6 +108,8 @@ json empty_run() {
           {"seconds", 0.0},
           {"trials_per_second", 0.0},
           {"regret", kNan},
+          {"as_long_again", kNan},
+          {"refused", kHostile[0]},
           {"winner_flips", 0.0},
           {"fidelity", 1.0},
           {"stopped_because", "interrupted"},
@@ -133,6 +135,8 @@ json worst_run() {
   run["previous"] = ratio(1.01, 0.02);
   run["same_plan"] = false, run["rounds"] = 54, run["trials"] = kPoints * 24, run["failures"] = 12345;
   run["restarts"] = 7, run["seconds"] = kSeconds, run["trials_per_second"] = 9.66, run["regret"] = 0.034;
+  run["as_long_again"] = 0.012, run["earlier_records"] = {{"read", 3000}, {"counted", 2900}, {"advised", 3}};
+  run.erase("refused");
   run["before"] = speed(80.5, 0.5), run["after"] = speed(89.5, 0.55);
   run["settings"]["budget_seconds"] = nullptr;  // no limit
   run["winner_flips"] = 0.25, run["fidelity"] = 0.97, run["stopped_because"] = kHostile[0];

@@ -1,11 +1,17 @@
 // Puts the page of a tuning run together.
 
+/** Records of before: how many count, of how many that were read. */
+function earlierText() {
+  const earlier = run.earlier_records;
+  return earlier && earlier.read ? `${earlier.counted} of ${earlier.read} count as trials` : null;
+}
+
 function renderSettings(body) {
   const {settings} = run;
   const list = [["budget", settings.budget_seconds === null ? "no limit" : duration(settings.budget_seconds)], ["searcher", `${settings.searcher}, seed ${settings.seed}`],
     ["trials at most", settings.most_trials || null], ["early stopping", settings.early_stopping ? plural(settings.early_stopping, "trial") : null],
     ["until", settings.until < 1 ? `${percent(100 * settings.until, 0)} of the expected speed` : null],
-    ["only", (settings.ops || []).join(", ")], ["earlier records", settings.known_records],
+    ["only", (settings.ops || []).join(", ")], ["earlier records", earlierText()],
     ["cost model", settings.cost_model]];
   // Samples are counted by trial, not for the whole run.
   const {taken, kept, disturbed, ...conditions} = run.conditions;

@@ -35,11 +35,18 @@ function ratioChart(box, list) {
   });
 }
 
+/** Why the default plan stays. */
+function staysText() {
+  if (run.unheld) return `The race of whole networks could not be held, so no plan is taken: ${run.unheld}.`;
+  if (run.refused) return `The plan that won the race is not taken: ${run.refused}.`;
+  return "Nothing that was tried is faster in the network: the default plan stays.";
+}
+
 function outcomeHero() {
   const text = h("div", {class: "hero"});
   if (run.same_plan) {
     text.append(h("p", {class: "big"}, h("b", {id: "change", "data-ratio": 1}, "0"), " %"),
-      h("p", {}, `Nothing that was tried is faster in the network: the default plan stays, a run takes ${ms(run.default_ms.value)}.`));
+      h("p", {}, `${staysText()} A run takes ${ms(run.default_ms.value)}.`));
     if (run.rejected) {
       text.append(h("p", {class: "note"}, `What was found, ${plural(run.rejected.layers, "layer")} otherwise, took ` +
         `${ratioText(run.rejected.ratio)} of the default's time in ${plural(run.rejected.rounds, "paired round")}.`));
@@ -66,7 +73,7 @@ function outcomeCards() {
     ["Trials", String(run.trials), `${fixed(run.trials_per_second, 0)} a second; ${run.failures} failed, ${plural(run.restarts, "worker")} replaced`],
     ["Tasks changed", `${changed.length} of ${run.tasks.length}`, `${percent(100 * share)} of the network's time`],
     ["Speed", ...speedCard()],
-    ["Expected to be left", percent(100 * run.regret), "an estimate: from what was not tried, and from winners that are not certain"],
+    ["Expected to be left", percent(100 * run.regret), `an estimate; as long again would bring ${percent(100 * run.as_long_again)}`],
     ["Winners that changed", percent(100 * run.winner_flips), "of the tasks with a best schedule: the races did not take it"],
     ["Time", duration(run.seconds), `the search ended: ${run.stopped_because}`],
   ];

@@ -1,0 +1,45 @@
+// What memory allows a step whose operands are packed weights, by what a run of the network touches.
+#include "profile/bounds.h"
+
+#include <gtest/gtest.h>
+
+namespace kilter::profile {
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+const Peaks kPeaks{{100}, {50}, {30}, {10}, {0}, kMiB, 32 * kMiB};
+
+Bound bound(int64_t touched, int threads = 1) {
+  Step step;
+  step.ops = "Gemm", step.bytes = kMiB;
+  BufferRef weights;
+  weights.space = Space::constant, weights.bytes = kMiB;
+  step.args = {weights};
+  return memory_bound_of(step, {kMiB, touched}, kPeaks, threads);
+}
+
+/// Milliseconds of a MiB of which these parts come from L2, L3 and memory.
+double ms(double l2, double l3, double dram) { return 1e-6 * kMiB * (l2 / 50 + l3 / 30 + dram / 10); }
+
+TEST(Bounds, EachCacheKeepsItsPartOfTheWeights) {
+  EXPECT_NEAR(bound(kMiB).ms, ms(1, 0, 0), 1e-12);
+  EXPECT_NEAR(bound(2 * kMiB).ms, ms(0.5, 0.5, 0), 1e-12);
+  EXPECT_NEAR(bound(4 * kMiB).ms, ms(0.25, 0.75, 0), 1e-12);
+  EXPECT_NEAR(bound(64 * kMiB).ms, ms(1.0 / 64, 31.0 / 64, 0.5), 1e-12);
+  EXPECT_NEAR(bound(1024 * kMiB).ms, ms(1.0 / 1024, 31.0 / 1024, 1 - 32.0 / 1024), 1e-12);
+}
+
+TEST(Bounds, TheLevelIsWhereMostOfThemComeFrom) {
+  EXPECT_EQ(bound(kMiB).level, "L2");
+  EXPECT_EQ(bound(4 * kMiB).level, "L3");
+  EXPECT_EQ(bound(64 * kMiB).level, "L3");
+  EXPECT_EQ(bound(65 * kMiB).level, "DRAM");
+}
+
+/// A run that touches a byte more takes hardly longer.
+TEST(Bounds, NothingJumpsWhereACacheEnds) {
+  for (const int64_t end : {kMiB, 32 * kMiB}) EXPECT_NEAR(bound(end + 64).ms, bound(end).ms, 1e-5);
+}
+
+}  // namespace
+}  // namespace kilter::profile
