@@ -3,10 +3,11 @@
 #include <nlohmann/json.hpp>
 
 #include "compile/tasks.h"
+#include "exec/other_threads.h"
 #include "tune/records/match.h"
 #include "tune/tuner/apply.h"
 #include "tune/tuner/choices_file.h"
-#include "tune/tuner/default_check.h"
+#include "tune/tuner/reference_check.h"
 #include "tune/tuner/tune_json.h"
 #include "tuning.h"
 
@@ -23,14 +24,22 @@ struct GraphTuneCommand {
   bool measure_transforms = false, no_run = false, layers = false;
 };
 
-GraphBest answer(const TuningSetup& setup, const Choices& history, const GraphTuneOptions& options, bool run) {
-  if (run) {
-    RunnerOptions runner;
-    runner.inputs = setup.inputs, runner.threads = setup.threads;
-    NetworkBench bench(setup.graph, setup.compile(), std::move(runner));
-    require_right(check_default(bench.fallback().compiled, setup.inputs, bench.tasks(), setup.threads));
-    return graph_best(bench, setup.known, history, options);
-  }
+struct Answer {
+  GraphBest best;
+  ReferenceCheck history;  ///< of history-best, where that is what would be kept
+};
+
+Answer answer(const TuningSetup& setup, const Choices& history, const GraphTuneOptions& options, bool keep_history) {
+  RunnerOptions runner;
+  runner.inputs = setup.inputs, runner.threads = setup.threads;
+  NetworkBench bench(setup.graph, setup.compile(), std::move(runner));
+  require_right(check_against_reference(bench.fallback().compiled, setup.inputs, bench.tasks(), setup.threads));
+  Answer out{graph_best(bench, setup.known, history, options), {}};
+  if (keep_history && !out.best.won && out.best.history_is_faster()) out.history = options.check(bench, history);
+  return out;
+}
+
+GraphBest answer_of_records(const TuningSetup& setup, const Choices& history, const GraphTuneOptions& options) {
   CompileOptions look = setup.compile();
   look.generate_code = false, look.keep_placed = true;
   return graph_best_of_records(compile_graph(setup.graph, look), look, setup.known, history, options);
@@ -51,33 +60,46 @@ void print_layers(const GraphBest& best) {
 void run_graph_tune(const GraphTuneCommand& command) {
   check_writable("--json", command.json);
   check_writable("--write-plan", command.write_plan);
-  const TuningSetup setup(command.model);
+  const TuningSetup setup(command.model, !command.no_run);
   GraphTuneOptions options;
   options.threads = setup.threads, options.device = setup.device, options.records = setup.file;
   options.measure_anew = command.measure_transforms;
   options.measure_seconds = command.measure, options.race_seconds = command.race;
   options.schedules = command.schedules, options.solver = parse_solver(command.solver);
-  const Choices history =
+  options.check = [](NetworkBench& bench, const Choices& choices) { return checked(check_choices, bench, choices); };
+  Choices history =
       history_best_choices(setup.graph, setup.compile(), setup.known, {setup.file, setup.device, setup.threads});
   const std::optional<KeptPlan> before = kept_plan(setup);
   if (before) options.accepted = before->choices;
-  const GraphBest best = answer(setup, history, options, !command.no_run);
+  const Answer answered = command.no_run ? Answer{answer_of_records(setup, history, options), {}}
+                                         : answer(setup, history, options, !before);
+  const GraphBest& best = answered.best;
+  for (const ReferenceCheck* check : {&best.check, &answered.history}) bar_wrong(setup, *check);
+  const size_t layers = history.size();
+  const bool lost = best.rounds > 0 && !best.history_is_faster();
+  if (lost || !answered.history.wrong.empty()) history.clear();
   const bool taken = best.won || command.no_run;
   const Choices& chosen = taken ? best.choices : before ? before->choices : history;
   const std::string kept = command.no_run ? "" : keep(setup, best, history, before);
   if (!command.write_plan.empty()) {
     const std::string notes = fmt::format("{} for {} on {}, {} {}; {}", command.model.model,
                                           setup.compile().target.name, threads_text(setup.threads),
-                                          taken    ? "graph-best"
-                                          : before ? "the accepted plan"
-                                                   : "history-best",
+                                          taken             ? "graph-best"
+                                          : before          ? "the accepted plan"
+                                          : history.empty() ? "the default plan"
+                                                            : "history-best",
                                           iso_date(), version_text());
     write_text("--write-plan", command.write_plan, text(chosen, notes));
   }
-  if (!command.json.empty()) write_text("--json", command.json, to_json(best).dump(2) + "\n");
+  nlohmann::json outcome = to_json(best);
+  if (const std::string& wrong = answered.history.wrong; !wrong.empty()) outcome["history_refused"] = wrong;
+  if (!command.json.empty()) write_text("--json", command.json, outcome.dump(2) + "\n");
   if (command.json == "-") return;
-  fmt::print("{} on {}; history-best has schedules for {} layers\n{}{}", command.model.model,
-             threads_text(setup.threads), history.size(), graph_text(best), kept);
+  fmt::print("{} on {}; history-best has schedules for {} layers\n{}", command.model.model, threads_text(setup.threads),
+             layers, graph_text(best));
+  if (const std::string& wrong = answered.history.wrong; !wrong.empty())
+    fmt::print("history-best is not taken: {}\n", wrong);
+  fmt::print("{}", kept);
   if (command.layers) print_layers(best);
 }
 

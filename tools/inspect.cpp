@@ -9,10 +9,10 @@
 #include <set>
 
 #include "codegen/llvm/disassemble.h"
+#include "exec/other_threads.h"
 #include "ops/builder.h"
 #include "profile/schedules.h"
 #include "tool.h"
-#include "tune/records/match.h"
 #include "tune/tuner/choices_file.h"
 
 namespace kilter::tool {
@@ -93,7 +93,7 @@ void write_plan(const InspectOptions& options, const Session& session, const Com
   const tune::Choices used = tune::choices_in_use(compiled.plan, compile);
   const std::string& records = compiled.plan.records;
   std::string notes = fmt::format("the plan of {} for {}", session.name(), compile.target.name);
-  if (!records.empty()) notes += " on " + made_for(records, options.thread_count());
+  if (const int tuned_at = compiled.records_tuned_at; tuned_at > 0) notes += " on " + threads_text(tuned_at);
   notes += fmt::format("; {}\n{}", version_text(), records);
   write_text("--write-plan", options.write_plan, tune::text(used, notes));
   if (options.write_plan != "-") fmt::print("{}: what {} layers run\n", options.write_plan, used.size());

@@ -1,8 +1,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 
 #include "codegen/llvm/backend.h"
@@ -26,6 +28,27 @@ int exit_code(kilter::ErrorKind kind) {
       break;
   }
   return kilter::tool::kInternal;
+}
+
+/// Standard output takes no more, by errno.
+int unwritten() {
+  fmt::print(stderr, "kilter: cannot write to standard output: {}\n", std::strerror(errno));
+  return kilter::tool::kBadInput;
+}
+
+/// The library lists what it did not expect from the last to the first.
+std::string in_order(std::string words, int argc, char** argv) {
+  const size_t colon = words.find(": ");
+  if (colon == std::string::npos) return words;
+  std::string_view left = std::string_view(words).substr(colon + 2);
+  std::string list;
+  for (int i = argc - 1; i > 0 && !left.empty(); --i) {
+    const std::string_view word = argv[i];
+    if (!left.starts_with(word) || (left.size() > word.size() && left[word.size()] != ' ')) continue;
+    list = list.empty() ? std::string(word) : std::string(word) + " " + list;
+    left.remove_prefix(std::min(left.size(), word.size() + 1));
+  }
+  return left.empty() ? words.substr(0, colon + 2) + list : words;
 }
 
 int run(int argc, char** argv) {
@@ -61,6 +84,7 @@ int run(int argc, char** argv) {
     if (e.get_exit_code() == 0) return app.exit(e), kDone;  // --help, --version
     std::string words = e.what();
     while (!words.empty() && (words.back() == '\n' || words.back() == '.')) words.pop_back();
+    if (dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr) words = in_order(std::move(words), argc, argv);
     fmt::print(stderr, "kilter: {}; --help lists what is legal\n", words);
     return kUsage;
   }
@@ -84,7 +108,9 @@ int main(int argc, char** argv) {
   // A limit of the file size is an error like a full disk, not the end of the process.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
-    return run(argc, argv);
+    const int code = run(argc, argv);
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+    return unwritten();
   } catch (const kilter::Error& e) {
     fmt::print(stderr, "kilter: {}\n", e.message());
     return exit_code(e.kind());
@@ -92,6 +118,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "kilter: out of memory\n");
     return kilter::tool::kBadInput;
   } catch (const std::exception& e) {
+    if (std::ferror(stdout) != 0) return unwritten();
     fmt::print(stderr, "kilter: internal error: {}\n", e.what());
     return kilter::tool::kInternal;
   }

@@ -47,7 +47,7 @@ void tell_faults(const Imported& imported) { tell(imported.notices), tell(import
 /// All of a file. Damage goes to stderr; it never stops anything.
 std::vector<Record> read_all(const RecordsOptions& options) {
   const std::filesystem::path path = options.path();
-  if (options.file.empty() && !std::filesystem::exists(path)) {
+  if (options.file.empty() && is_missing(path)) {
     fmt::print(
         stderr,
         "records {}: there are none yet; `kilter tune MODEL` makes some, `kilter records import FILE` brings them "
@@ -55,13 +55,23 @@ std::vector<Record> read_all(const RecordsOptions& options) {
         path.string());
     return {};
   }
-  if (!std::filesystem::exists(path) || is_database(path) || is_json_lines(path)) {
+  if (is_missing(path) || is_database(path) || is_json_lines(path)) {
     const Imported imported = import_store(path);
     tell_faults(imported);
     return imported.records();
   }
   const Imported imported = import_file(path, native_target());
   tell_faults(imported), tell(imported.refused);
+  const bool none = imported.entries.empty() && imported.damaged.empty() && imported.refused.empty();
+  std::error_code none_such;  // of what is no file, such as a pipe
+  const auto size = std::filesystem::file_size(path, none_such);
+  if (none && imported.newer.empty() && !none_such && size > 0) {
+    fail(
+        ErrorKind::bad_input,
+        "records {}: there is no record in it; expected an SQLite database of Kilter, JSON lines, or text with records "
+        "of TVM",
+        path.string());
+  }
   return imported.records();
 }
 
@@ -262,6 +272,10 @@ void print_import(const std::string& file, const Imported& imported, int64_t add
 
 void import(const RecordsOptions& options, const ImportOptions& how) {
   const Target target = parse_target(how.target);
+  for (const std::string& file : how.files) {
+    if (is_missing(file))  // before a file is made that nothing comes into
+      fail(ErrorKind::io, "{}: no such file; nothing was imported", file);
+  }
   const auto store = Store::open(options.path(), Store::Mode::write);
   tell(store->notices());
   const Filter filter = options.full_filter();
@@ -280,12 +294,21 @@ void import(const RecordsOptions& options, const ImportOptions& how) {
   write_json(options, files);
 }
 
+void plans(const RecordsOptions& options) {
+  const std::filesystem::path beside = plans_file(options.path().string());
+  if (!options.file.empty() && is_missing(options.path()) && is_missing(beside)) {
+    fail(ErrorKind::io, "records {}: there is neither this file nor {} beside it; `kilter tune MODEL` makes both",
+         options.file, beside.filename().string());
+  }
+  print_plans(options.path(), options.full_filter(), options.json);
+}
+
 // --- prune, verify, explain ---
 
 void prune(const RecordsOptions& options, const PruneOptions& how, bool yes) {
   if (!how.before.empty()) check_date("--before", how.before);
   // A missing file is none to prune: opening it for writing would make it.
-  const bool writes = yes && std::filesystem::exists(options.path());
+  const bool writes = yes && !is_missing(options.path());
   const auto store = Store::open(options.path(), writes ? Store::Mode::write : Store::Mode::read);
   tell(store->notices());
   const Reading reading = store->read();
@@ -420,7 +443,7 @@ void add_looking(CLI::App& app) {
   a.app->add_option("--device", a.options->filter.device, "only of devices or targets with this part in their name");
   a.app->add_option("--threads", a.options->threads, "only of this many threads")->check(CLI::Range(1, 1024));
   a.app->footer("Example:  kilter records plans --network resnet50");
-  a.app->callback([=] { print_plans(a.options->path(), a.options->full_filter(), a.options->json); });
+  a.app->callback([=] { plans(*a.options); });
 
   auto b = add_sub<BestOptions>(app, "best", "Show the best record of each problem, or those that serve one task here");
   add_file(*b.app, *b.options), add_filter(*b.app, *b.options), add_json(*b.app, *b.options);
@@ -478,6 +501,7 @@ void add_caring(CLI::App& app, Context& context) {
       ->add_option("--keep", p.own->keep,
                    "schedules to keep of each problem, layouts, target, device, number of threads and code generator; "
                    "with fewer than 8 a task no longer counts as tuned")
+      ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   p.app->add_option("--before", p.own->before,
                     "only records measured before this date, such as 2026-03-01 or 2026-03-01T12:00:00Z");
@@ -514,6 +538,14 @@ void add_caring(CLI::App& app, Context& context) {
 void add_records(CLI::App& app, Context& context) {
   CLI::App* sub = app.add_subcommand("records", "List, choose, move, check and prune tuning records");
   sub->require_subcommand(1);
+  sub->add_option_function<std::string>("--records",
+                                        [](const std::string& file) {
+                                          fail(ErrorKind::usage,
+                                               "--records {0}: expected after the word, as in `kilter records list "
+                                               "--records {0}`",
+                                               file);
+                                        })
+      ->group("");
   sub->footer("doc/records.md says what a record holds and how one is chosen.\nExample:  kilter records list");
   add_looking(*sub);
   add_moving(*sub);

@@ -4,6 +4,7 @@
 #include <regex>
 
 #include "base/files.h"
+#include "exec/other_threads.h"
 #include "exec/schedule_source.h"
 #include "measure/device.h"
 #include "tool.h"
@@ -16,22 +17,14 @@ namespace kilter::tool {
 namespace {
 
 constexpr std::string_view kRecord = "record:";
-constexpr std::string_view kCompiledFor = "; compiled for ";  ///< ends what a compiled file says of records
 
-std::string loss_of_other_threads() {
-  const auto row = std::ranges::find(tune::all_distances(), tune::Distance::threads, &tune::DistanceRow::distance);
-  return fmt::format("expected loss about {:.0f} % (an estimate)", row->loss_percent);
-}
-
-/// What the first line of a layer plan, "# NET for TARGET on 1 thread, tuned ...", says against running it on
-/// `threads`; empty where it names no number or this one.
-std::string other_threads(const std::string& plan, int threads) {
-  static const std::regex kOn(" on ([0-9]{1,4} threads?)[,;]");
+/// The number of threads that the first line of a layer plan, "# NET for TARGET on 1 thread, tuned ...", names; 0:
+/// none.
+int threads_of(const std::string& plan) {
+  static const std::regex kOn(" on ([0-9]{1,4}) threads?[,;]");
   const std::string line = plan.substr(0, plan.find('\n'));
   std::smatch made;
-  if (!line.starts_with('#') || !std::regex_search(line, made, kOn)) return {};
-  if (made.str(1) == tune::threads_text(threads)) return {};
-  return fmt::format("; made for {}, used on {}; {}", made.str(1), threads, loss_of_other_threads());
+  return line.starts_with('#') && std::regex_search(line, made, kOn) ? std::stoi(made.str(1)) : 0;
 }
 
 /// The one whose id starts with these digits.
@@ -53,26 +46,6 @@ const tune::Record& named(std::span<const tune::Record> records, const std::stri
 }
 
 }  // namespace
-
-void keep_threads(Plan& plan, int threads) {
-  if (!plan.records.empty()) plan.records += fmt::format("{}{}", kCompiledFor, tune::threads_text(threads));
-}
-
-void tell_threads(Plan& plan, int threads) {
-  const size_t at = plan.records.rfind(kCompiledFor);
-  if (at == std::string::npos) return;
-  if (plan.records.substr(at + kCompiledFor.size()) == tune::threads_text(threads)) {
-    plan.records.erase(at);
-  } else {
-    plan.records += fmt::format(", run on {}; {}", threads, loss_of_other_threads());
-  }
-}
-
-std::string made_for(const std::string& records, int threads) {
-  static const std::regex kOthers("(made for|tuned at) ([0-9]{1,4} threads?), used ");
-  std::smatch made;
-  return std::regex_search(records, made, kOthers) ? made.str(2) : tune::threads_text(threads);
-}
 
 bool names_record(std::string_view forbid) { return forbid.starts_with(kRecord); }
 
@@ -129,13 +102,21 @@ void ModelOptions::add_layer_plan(CompileOptions& options) const {
   for (const auto& [node, schedule] : options.schedules) options.given_in.erase(node);
   tune::add_settings(choices, options);
   tune::add_schedules(choices, options);  // passes read them, too: they say which pairs run in one kernel
-  Recorded told;
-  told.summary =
-      fmt::format("{}{}: {} layers{}", kFromLayerPlan, layer_plan, choices.size(), other_threads(file, thread_count()));
-  for (const auto& [node, choice] : choices) {
-    if (!choice.schedule) told.words[node] = std::string(kFromLayerPlan) + options.given_in[node];
-  }
-  options.recorded = [told](const PassedGraph&, const CompileOptions&) { return told; };
+  const std::string name = std::string(kFromLayerPlan) + layer_plan;
+  options.recorded = [choices, name, made_for = threads_of(file), used_at = thread_count()](
+                         const PassedGraph&, const CompileOptions& compile) {
+    const tune::Choices used = tune::allowed(choices, compile.forbidden);  // by task, too
+    Recorded told;
+    if (!used.empty()) told.tuned_at = made_for;
+    const std::string note = other_threads_text(told.tuned_at, used_at, "made", "used");
+    told.summary = fmt::format("{}: {} layers{}{}", name, used.size(), note.empty() ? "" : "; ", note);
+    for (const auto& [node, choice] : used) {
+      const auto place = compile.given_in.find(node);
+      if (!choice.schedule && place != compile.given_in.end())
+        told.words[node] = std::string(kFromLayerPlan) + place->second;
+    }
+    return told;
+  };
 }
 
 void ModelOptions::add_sources(CompileOptions& options) const {

@@ -36,6 +36,7 @@ nlohmann::json task_json(const tune::TaskLine& t, double ghz) {
           {"problem", t.problem},
           {"layouts", t.layouts},
           {"schedule", t.schedule},
+          {"record", t.record},
           {"nodes", t.nodes},
           {"count", t.nodes.size()},
           {"share", t.share},
@@ -92,13 +93,15 @@ void print_tasks(const tune::TaskList& list, bool spaces, double ghz) {
                ms(t.cycles), ms(t.best_cycles), t.cycles > 0 ? fmt::format("{:.1f} %", 100 * t.share) : "-", t.points,
                t.worth, t.problem, has_twin(list, t) ? " in " + t.layouts : "", t.schedule);
     fmt::print("{:>{}}{}\n", "", kUnderProblem, fmt::join(t.nodes, ", "));
+    if (!t.record.empty()) fmt::print("{:>{}}{}\n", "", kUnderProblem, t.record);
     if (spaces) fmt::print("{:>{}}{}\n", "", kUnderProblem, t.space);
   }
   fmt::print(
       "MFLOP, now ms and best ms are of one layer; the times are the model's, of the schedule that runs and of the "
       "best one,\n"
       "on one core at {:.2f} GHz, whatever --threads; share: of the model's time of all layers that are listed;\n"
-      "worth: schedules that the model leaves worth a trial\n",
+      "worth: schedules that the model leaves worth a trial, mostly with the default; under one that records chose "
+      "stands what was measured\n",
       ghz);
 }
 

@@ -114,25 +114,28 @@ CompileOptions ModelOptions::compile_options() const {
     if (at == std::string::npos || at == 0) fail(ErrorKind::usage, "--schedule: expected NODE=SCHEDULE, got '{}'", s);
     Schedule schedule = parse_schedule(std::string_view(s).substr(at + 1));
     if (const Template* found = template_of(schedule.name, "--schedule " + s)) schedule.name = found->name;
-    options.schedules[s.substr(0, at)] = std::move(schedule);
+    const std::string node = s.substr(0, at);
+    if (!options.schedules.emplace(node, std::move(schedule)).second)
+      fail(ErrorKind::usage, "--schedule {}: '{}' has a schedule already; give one of them", s, node);
   }
   options.no_fuse = {no_fuse.begin(), no_fuse.end()};
   options.fuse = {fuse.begin(), fuse.end()};
   options.plain_layout = {plain_layout.begin(), plain_layout.end()};
   for (const std::string& text : layer_threads) {
     const auto [node, value] = split_assignment(text, "--layer-threads");
-    options.layer_threads[node] = static_cast<int32_t>(parse_int(value, "--layer-threads " + text, 1, 1024));
+    const auto most = static_cast<int32_t>(parse_int(value, "--layer-threads " + text, 1, 1024));
+    if (!options.layer_threads.emplace(node, most).second)
+      fail(ErrorKind::usage, "--layer-threads {}: '{}' has a number of threads already; give one of them", text, node);
   }
   options.accuracy = accuracy == "strict" ? Accuracy::strict : Accuracy::normal;
   if (!memory.empty()) options.memory = parse_size(memory, "--memory");
   options.compile_threads = std::max(1, std::min(default_threads(), 16));
   add_sources(options);
-  if (tune::names_several(options)) {
-    options.adapt = [next = std::move(options.adapt)](const Graph& graph, CompileOptions& compile) {
-      tune::name_layers(graph, compile);
-      if (next) next(graph, compile);
-    };
-  }
+  options.adapt = [next = std::move(options.adapt)](const Graph& graph, CompileOptions& compile) {
+    if (tune::names_several(compile)) tune::name_layers(graph, compile);
+    tune::refuse_forbidden_schedules(compile);
+    if (next) next(graph, compile);
+  };
   options.notice = [told = std::make_shared<std::set<std::string>>()](const std::string& line) {
     if (told->insert(line).second) fmt::print(stderr, "{}\n", line);
   };
@@ -210,7 +213,7 @@ std::unique_ptr<Session> ModelOptions::open() const {
   options.shapes = shapes();
   for (const auto& [name, tensor] : tensors()) options.shapes[name] = tensor.shape();
   auto session = Session::open(model, options);
-  if (session->compiled_file()) tell_threads(session->compile().compiled.plan, thread_count());
+  if (const std::string note = session->note(); !note.empty()) session->compile().compiled.plan.records += "; " + note;
   return session;
 }
 
@@ -324,8 +327,8 @@ std::string tune_command(const ModelOptions& options) {
   return out;
 }
 
-void tell_records(const Plan& plan) {
-  if (!plan.records.empty()) fmt::print(stderr, "records: {}\n", plan.records);
+void tell_records(const Plan& plan, const std::string& more) {
+  if (!plan.records.empty()) fmt::print(stderr, "records: {}{}\n", plan.records, more);
 }
 
 void print_passes(const Compiled& compiled) {

@@ -116,15 +116,8 @@ std::string model_arguments(const ModelOptions& options);
 /// "kilter tune MODEL --threads N ...": what tunes this network for these options.
 std::string tune_command(const ModelOptions& options);
 
-/// Says on standard error which records a plan uses; nothing where it uses none.
-void tell_records(const Plan& plan);
-/// Keeps, with the records or the layer plan that a plan uses, for how many threads it was compiled.
-void keep_threads(Plan& plan, int threads);
-/// Of a plan out of a compiled file: says there instead when it runs on another number, and the loss to expect.
-void tell_threads(Plan& plan, int threads);
-/// "1 thread": what the records or the layer plan in use were tuned at, as Plan::records says it where that is another
-/// number than `threads`.
-std::string made_for(const std::string& records, int threads);
+/// Says on standard error which records a plan uses, and `more` of it; nothing where it uses none.
+void tell_records(const Plan& plan, const std::string& more = {});
 void print_passes(const Compiled& compiled);
 /// One progress line on a terminal's stderr, rewritten in place; nothing elsewhere.
 class Progress {

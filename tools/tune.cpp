@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "exec/other_threads.h"
 #include "profile/bounds.h"
 #include "profile/report/tuning_report.h"
 #include "record_keeper.h"
@@ -28,12 +29,12 @@ using namespace kilter::tune;
 
 struct TuneCommand {
   ModelOptions model;
-  std::string time, timeout = "1000ms", searcher = "model", cost_model = "shipped", json, html, events, write_plan,
-                    until = "100%";
+  std::string time = "5min", timeout = "1000ms", searcher = "model", cost_model = "shipped", json, html, events,
+              write_plan, until = "100%";
   std::vector<std::string> searcher_options, ops;
   int64_t trials = 0, early_stopping = 0;
   TrialOptions trial;
-  bool plain = false, cost_model_given = false;
+  bool plain = false, time_given = false, cost_model_given = false;
 };
 
 std::atomic<bool> interrupted_by_user = false;
@@ -150,6 +151,8 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
   } else if (!r.unheld.empty()) {
     fmt::print("before {:.4f} ms; the race of whole networks could not be held, so no plan is taken: {}\n",
                r.default_ms.value, r.unheld);
+  } else if (!r.refused.empty()) {
+    fmt::print("before {:.4f} ms; the plan that won the race is not taken: {}\n", r.default_ms.value, r.refused);
   } else if (r.same_plan) {
     fmt::print("before {:.4f} ms; nothing that was tried is faster in the network: the default plan stays\n",
                r.default_ms.value);
@@ -163,11 +166,13 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
                r.tuned_ms.value, ratio_text(r.ratio), r.rounds);
   }
   if (r.rejected) {
-    const bool faster = r.rejected->ratio.high <= 1;
+    const char* why = !r.refused.empty()            ? "refused"
+                      : !r.unheld.empty()           ? "its last race could not be held"
+                      : r.rejected->ratio.high <= 1 ? "not surely faster than the plan of before"
+                                                    : "not surely faster";
     fmt::print(
         "found: {} layers otherwise, {:.4f} ms, {} of the default's in {} paired rounds: {}, so it is not taken\n",
-        r.rejected->layers, r.rejected->ms.value, ratio_text(r.rejected->ratio), r.rejected->rounds,
-        faster ? "not surely faster than the plan of before" : "not surely faster");
+        r.rejected->layers, r.rejected->ms.value, ratio_text(r.rejected->ratio), r.rejected->rounds, why);
   }
   if (r.previous) fmt::print("after / the plan of before {}\n", ratio_text(*r.previous));
   if (!r.given_up.empty()) fmt::print("the plan of before is given up: {}\n", r.given_up);
@@ -175,8 +180,9 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
   if (!r.graph_left_out.empty()) fmt::print("graph tuner: left out: {}\n", r.graph_left_out);
   if (!r.graph_failed.empty()) fmt::print("graph tuner: failed, history-best stays: {}\n", r.graph_failed);
   fmt::print(
-      "expected to be left {}; winners that changed in the races {}; layers predicted {:.3f} of what the races found\n",
-      percent(r.regret), percent(r.flips), r.fidelity);
+      "expected to be left {}, of which as long again would bring {}; winners that changed in the races {}; layers "
+      "predicted {:.3f} of what the races found\n",
+      percent(r.regret), percent(r.as_long_again), percent(r.flips), r.fidelity);
   std::string phases;
   for (const PhaseTime& p : r.phases)
     phases += fmt::format("{}{} {:.1f} s", phases.empty() ? "" : ", ", p.phase, p.seconds);
@@ -202,10 +208,10 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
 TuneOptions options_of(const TuneCommand& command) {
   TuneOptions options;
   const bool by_trials = command.trials > 0 || command.early_stopping > 0;  // their users expect no other limit
-  if (command.time.empty() && by_trials) {
+  if (!command.time_given && by_trials) {
     options.seconds = std::numeric_limits<double>::infinity();
   } else {
-    options.seconds = parse_seconds(command.time.empty() ? "5min" : command.time, "--time");
+    options.seconds = parse_seconds(command.time, "--time");
   }
   options.trials = command.trials, options.early_stopping = command.early_stopping;
   options.until = parse_share(command.until, "--until");
@@ -246,14 +252,17 @@ std::string try_to_keep(const TuningSetup& setup, const TuneResult& result, cons
   }
 }
 
-/// Least milliseconds of steps of a plan, of peaks that are measured now.
-std::function<double(const Plan&, const std::vector<size_t>&)> bounds_here(int threads) {
-  return [peaks = profile::measure_peaks(threads), threads](const Plan& plan, const std::vector<size_t>& steps) {
+/// Sets what gives the least milliseconds of steps of a plan, of peaks that are measured now.
+void set_bounds(TuneOptions& options) {
+  const int threads = options.threads;
+  const auto peaks = std::make_shared<profile::Peaks>(profile::measure_peaks(threads));
+  options.bound = [peaks, threads](const Plan& plan, const std::vector<size_t>& steps) {
     const profile::Footprint run = profile::footprint(plan);
     double ms = 0;
-    for (const size_t s : steps) ms += profile::bound_of(plan.steps[s], run, peaks, threads).ms;
+    for (const size_t s : steps) ms += profile::bound_of(plan.steps[s], run, *peaks, threads).ms;
     return ms;
   };
+  options.better_bound = [peaks, threads] { *peaks = profile::better(*peaks, profile::measure_peaks(threads)); };
 }
 
 /// The first SIGINT or SIGTERM is noted, a second one ends the program; trials are kept as they are made.
@@ -305,7 +314,7 @@ void run_tune(const TuneCommand& command) {
     view.show(p);
     if (p.phase != "done") events.write(to_json(p));  // `end` says it then
   };
-  options.bound = bounds_here(setup.threads);
+  set_bounds(options);
   end_at_signals();
   options.interrupted = [] { return interrupted_by_user.load(); };
   events.write(start_json(options));
@@ -371,7 +380,8 @@ void add_tune(CLI::App& app, Context&) {
       ->capture_default_str();
   sub->add_option("--time", command->time,
                   "budget, such as 90s, 5min or 1h, races at the end included; without it, 5min, or no limit where "
-                  "--trials or --early-stopping ends the search");
+                  "--trials or --early-stopping ends the search")
+      ->each([command](const std::string&) { command->time_given = true; });
   sub->add_option("--trials", command->trials,
                   "stop the search after so many trials, failed ones too, or when --time is up; 0: no limit")
       ->check(CLI::Range(int64_t{0}, int64_t{1'000'000'000}))

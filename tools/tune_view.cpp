@@ -96,7 +96,6 @@ void TuneView::show(const TuneProgress& p) {
   constexpr size_t kAround = 4;  // the line above the table, its headings, the network's, where the cursor is left
   const Size size = terminal_size();
   std::vector<std::string> all{what_ + ": " + progress_line(p)};
-  all.front().resize(std::min(all.front().size(), size.columns - 1));
   if (size.rows > kAround + 1 && p.phase == "searching") {
     for (std::string& line : progress_table(p, size.rows - kAround, size.columns - 1)) all.push_back(std::move(line));
   }
@@ -117,8 +116,9 @@ void TuneView::log(const TuneProgress& p) {
 
 void TuneView::draw(const std::vector<std::string>& lines) {
   clear();
+  const size_t columns = terminal_size().columns - 1;
   std::string all;
-  for (size_t i = 0; i < lines.size(); ++i) all += (i == 0 ? "" : "\n") + lines[i];
+  for (size_t i = 0; i < lines.size(); ++i) all += (i == 0 ? "" : "\n") + lines[i].substr(0, columns);
   fmt::print(stderr, "{}", all);
   std::fflush(stderr);
   drawn_ = lines.size();

@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "base/files.h"
 #include "codegen/llvm/backend.h"
 #include "compile/check_options.h"
 #include "exec/thread_pool.h"
@@ -24,15 +25,16 @@ std::vector<Record> read_records(Store& store) {
   return std::move(reading.records);
 }
 
-TuningSetup::TuningSetup(const ModelOptions& options) {
+TuningSetup::TuningSetup(const ModelOptions& options, bool writes) {
   session = options.without_records().open();  // candidates are judged against the defaults
   if (session->compiled_file())
     fail(ErrorKind::usage, "{} is a compiled file: tuning needs the model that it was made from", options.model);
   threads = options.threads > 0 ? options.threads : default_threads();
   device = describe_device().fingerprint();
   file = options.records_file();
+  if (!writes && is_missing(file)) file.clear();
   if (!file.empty()) {
-    store = Store::open(file, Store::Mode::write);
+    store = Store::open(file, writes ? Store::Mode::write : Store::Mode::read);
     known = read_records(*store);
     for (const std::string& line : read_plans(plans_file(file)).damaged) fmt::print(stderr, "{}\n", line);
   }
@@ -73,7 +75,7 @@ std::string stays(const KeptPlan& plan) {
 
 /// Where graph-best lost: history-best, or nothing where that is not surely faster than the default plan.
 void take_history(KeptPlan& plan, const GraphBest& best, const Choices& history) {
-  const bool faster = best.history_ratio.high <= 1;
+  const bool faster = !history.empty() && best.history_is_faster();
   plan.choices = faster ? history : Choices{};
   plan.ratio = {1, 1, 1};
   plan.default_ratio = faster ? best.history_ratio : Ratio{1, 1, 1};
@@ -96,6 +98,7 @@ std::string keep(const TuningSetup& setup, const KeptPlan& plan, const std::stri
 
 std::string keep(const TuningSetup& setup, const TuneResult& result, const std::optional<KeptPlan>& before) {
   if (setup.file.empty()) return {};
+  if (!result.refused.empty()) return "what was accepted before stays, as the plan that won is not taken\n";
   if (result.same_plan && result.trials == 0 && !result.rejected)
     return "nothing was tried, so nothing is said of the plan\n";
   if (!result.unheld.empty()) return "what was accepted before stays, as nothing was raced\n";
@@ -118,6 +121,18 @@ std::string keep(const TuningSetup& setup, const GraphBest& best, const Choices&
     const std::string line = stays(now, before, best.default_ratio);
     return line.empty() && now != nullptr && !best.won ? stays(*now) : line;
   });
+}
+
+void bar_wrong(const TuningSetup& setup, const ReferenceCheck& check) {
+  if (!check.layer || setup.store == nullptr) return;
+  Conditions here = current_conditions();
+  here.device = setup.device, here.threads = setup.threads;
+  here.target = setup.compile().target.name, here.codegen = codegen_version(), here.program = version_text();
+  try {
+    setup.store->append(wrong_record(*check.layer, check.wrong, here, setup.session->name()));
+  } catch (const Error& e) {  // what was found is told all the same
+    fmt::print(stderr, "{}; no record bars what is wrong\n", e.message());
+  }
 }
 
 std::string ratio_text(const Ratio& r) { return fmt::format("{:.4f} ({:.4f} to {:.4f})", r.value, r.low, r.high); }
@@ -149,6 +164,7 @@ std::string graph_text(const GraphBest& b) {
   if (b.rounds == 0) return out;
   out += fmt::format("graph-best / history-best {} in {} paired rounds", ratio_text(b.ratio), b.rounds);
   if (b.accepted_ratio) out += fmt::format(", / the accepted plan {}", ratio_text(*b.accepted_ratio));
+  if (!b.check.wrong.empty()) return out + fmt::format("; it is refused: {}\n", b.check.wrong);
   return out + (b.won              ? ": graph-best is taken\n"
                 : b.accepted_ratio ? ": the accepted plan stays\n"
                                    : ": history-best stays\n");

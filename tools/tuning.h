@@ -22,8 +22,8 @@ std::vector<tune::Record> read_records(tune::Store& store);
 /// A network to be tuned, as its defaults and the command line make it, and the records that are to be known. What is
 /// damaged of them and of the kept plans goes to standard error.
 struct TuningSetup {
-  /// Throws usage for a compiled file.
-  explicit TuningSetup(const ModelOptions& options);
+  /// `writes`: records may be written; else a file that is missing is none. Throws usage for a compiled file.
+  explicit TuningSetup(const ModelOptions& options, bool writes = true);
 
   std::unique_ptr<Session> session;
   Graph graph;
@@ -51,6 +51,9 @@ std::string keep(const TuningSetup& setup, const tune::TuneResult& result, const
 /// that another run kept meanwhile stays. Answers a line for the user.
 std::string keep(const TuningSetup& setup, const tune::GraphBest& best, const tune::Choices& history,
                  const std::optional<tune::KeptPlan>& before);
+
+/// Keeps a record that bars the schedule which a check found wrong, where there is a file of records.
+void bar_wrong(const TuningSetup& setup, const tune::ReferenceCheck& check);
 
 /// "0.9599 (0.9517 to 0.9684)".
 std::string ratio_text(const Ratio& ratio);

@@ -27,6 +27,8 @@ class DepthwiseFuser {
     for (NodeId id : read_.order()) members_[read_.node(id).group].push_back(id);
     for (NodeId id : read_.order()) {
       const Node& node = read_.node(id);
+      const auto asked = context_.fuse.find(node.name);
+      if (asked != context_.fuse.end() && !grouped(node)) refuse(asked->second, "it is no depthwise convolution");
       if (node.group == id && grouped(node) && (depthwise(node) || context_.fuse.contains(node.name))) join(id);
     }
     for (NodeId id : read_.order()) report_pointwise(read_.node(id));
@@ -34,6 +36,10 @@ class DepthwiseFuser {
 
  private:
   static bool grouped(const Node& node) { return node.op->family == Family::conv && node.int_attr("group", 1) > 1; }
+
+  [[noreturn]] static void refuse(const std::string& option, const std::string& why) {
+    fail(ErrorKind::usage, "{}: it cannot run in one kernel with the convolution before it: {}", option, why);
+  }
 
   /// Of grouped convolutions: one input and one output channel a group.
   bool depthwise(const Node& node) const {
@@ -68,9 +74,7 @@ class DepthwiseFuser {
       for (NodeId member : members_.at(feeder)) graph_.node(member).group = id;
       return;
     }
-    if (const auto by = context_.fuse.find(anchor.name); by != context_.fuse.end())
-      fail(ErrorKind::usage, "{}: it cannot run in one kernel with the convolution before it: {}", by->second,
-           refused->reason);
+    if (const auto by = context_.fuse.find(anchor.name); by != context_.fuse.end()) refuse(by->second, refused->reason);
     if (feeder != kNone) context_.unfused.push_back(std::move(*refused));
   }
 

@@ -149,20 +149,34 @@ Schedule in_order(const Schedule& schedule, const std::vector<Knob>& space) {
   return sorted;
 }
 
-/// What a template picks for a task, or the best by its model where it would not be the default.
-Answer<Schedule> own_pick(const Template& from, const Task& task, const TargetLimits& limits) {
+/// The best by the template's model that is not forbidden; nothing without one.
+std::optional<Schedule> best_allowed(const Template& from, const Task& task, const TargetLimits& limits,
+                                     std::span<const Forbidden> forbidden) {
+  for (Ranked& r : rank(from, task, limits, forbidden.empty() ? 1 : SIZE_MAX)) {
+    if (forbids(forbidden, task.node().name, r.schedule) == nullptr) return std::move(r.schedule);
+  }
+  return std::nullopt;
+}
+
+/// What a template picks for a task, or the best by its model where it would not be the default. Another one where that
+/// is forbidden and not all are.
+Answer<Schedule> own_pick(const Template& from, const Task& task, const TargetLimits& limits,
+                          std::span<const Forbidden> forbidden = {}) {
   const auto space = from.space(task, limits);
   if (const auto* rejected = std::get_if<Rejected>(&space)) return *rejected;
   auto picked = from.pick(task, limits);
-  if (std::holds_alternative<Schedule>(picked)) return picked;
-  std::vector<Ranked> best = rank(from, task, limits, 1);
-  if (!best.empty()) return std::move(best.front().schedule);
+  const auto* schedule = std::get_if<Schedule>(&picked);
+  if (schedule != nullptr && forbids(forbidden, task.node().name, *schedule) == nullptr) return picked;
+  if (auto allowed = best_allowed(from, task, limits, forbidden)) return std::move(*allowed);
+  if (schedule != nullptr) return picked;
+  if (auto any = best_allowed(from, task, limits, {})) return std::move(*any);
   return picked;
 }
 
 /// `forced`, a template alone, with the knobs that the template picks.
-Schedule with_knobs(const Template& from, const Task& task, const TargetLimits& limits) {
-  const auto own = own_pick(from, task, limits);
+Schedule with_knobs(const Template& from, const Task& task, const TargetLimits& limits,
+                    std::span<const Forbidden> forbidden) {
+  const auto own = own_pick(from, task, limits, forbidden);
   if (const auto* schedule = std::get_if<Schedule>(&own)) return *schedule;
   std::vector<std::string_view> others;
   for (const Template* t : all_templates()) {
@@ -180,9 +194,10 @@ const Template* known_template(const Schedule& forced) {
   return found;
 }
 
-Chosen force(const Task& task, const TargetLimits& limits, const Schedule& forced) {
+Chosen force(const Task& task, const TargetLimits& limits, const Schedule& forced,
+             std::span<const Forbidden> forbidden) {
   const Template* t = known_template(forced);
-  const Schedule wanted = forced.knobs.empty() ? with_knobs(*t, task, limits) : forced;
+  const Schedule wanted = forced.knobs.empty() ? with_knobs(*t, task, limits, forbidden) : forced;
   auto lowered = t->lower(task, wanted, limits);
   if (const auto* rejected = std::get_if<Rejected>(&lowered)) {
     fail(ErrorKind::usage, "'{}' does not apply: {}", wanted.text(), rejected->text());
@@ -199,20 +214,17 @@ Answer<Schedule> default_pick(const Template& from, const Task& task, const Targ
   const auto* schedule = std::get_if<Schedule>(&picked);
   if (schedule == nullptr) return picked;
   if (from.approximates != nullptr && accuracy == Accuracy::strict) return Rejected{"accuracy", "default", "strict"};
-  const std::string& node = task.node().name;
-  const Forbidden* barred = forbids(forbidden, node, *schedule);
+  const Forbidden* barred = forbids(forbidden, task.node().name, *schedule);
   if (barred == nullptr) return picked;
   const Rejected rejected{std::string(kForbid), "what is not forbidden", barred->text()};
   if (barred->schedule.knobs.empty()) return rejected;
-  for (Ranked& r : rank(from, task, limits, SIZE_MAX)) {
-    if (forbids(forbidden, node, r.schedule) == nullptr) return std::move(r.schedule);
-  }
+  if (auto allowed = best_allowed(from, task, limits, forbidden)) return std::move(*allowed);
   return rejected;
 }
 
 Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<Schedule>& forced, Accuracy accuracy,
               std::span<const Forbidden> forbidden) {
-  if (forced && forced->name != "reference") return force(task, limits, *forced);
+  if (forced && forced->name != "reference") return force(task, limits, *forced, forbidden);
   Chosen chosen;
   const bool reference = forced.has_value();
   for (const Template* t : reference ? std::span<const Template* const>() : all_templates()) {
@@ -234,7 +246,7 @@ Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<
 }
 
 bool takes(const Task& task, const Schedule& forced, const TargetLimits& limits) {
-  if (forced.name == "reference") return true;
+  if (forced.name == "reference") return task.node().op->name != "Relayout";
   const Template* from = known_template(forced);
   const auto wanted = forced.knobs.empty() ? own_pick(*from, task, limits) : Answer<Schedule>(forced);
   const auto* schedule = std::get_if<Schedule>(&wanted);

@@ -27,12 +27,25 @@ for words in "bench --json" "profile --json" "profile --csv" "profile --trace" "
   sub=${words% *} option=${words#* }
   expect 3 "$option $scratch/none/x: cannot write the file: No such file or directory; give a place that can be written" $sub zoo:nothing $option "$scratch/none/x"
 done
+for words in zoo "records list --records $scratch/none.jsonl" options; do
+  : > "$scratch/none.jsonl"
+  got=0
+  # shellcheck disable=SC2086
+  "$kilter" $words > /dev/full 2> "$scratch/full" || got=$?
+  [ $got = 3 ] && grep -q "^kilter: cannot write to standard output: No space left on device$" "$scratch/full" ||
+    { echo "FAILED: kilter $words with a full standard output: exit $got, $(cat "$scratch/full")"; failures=$((failures + 1)); }
+done
 "$kilter" device --json - > /dev/full 2> "$scratch/full" && { echo "FAILED: a full standard output is no error"; failures=$((failures + 1)); }
 grep -qF -- "--json -: cannot write to standard output: No space left on device" "$scratch/full" || { echo "FAILED: a full standard output is not named"; failures=$((failures + 1)); }
 expect 2 "no pass 'nothing'" run zoo:squeezenet1_1 --disable nothing
 expect 2 "z80" run zoo:squeezenet1_1 --target z80
+expect 2 "--layer-threads conv1=2: 'conv1' has a number of threads already; give one of them" run zoo:squeezenet1_1 --layer-threads conv1=1 --layer-threads conv1=2
+expect 2 "--schedule conv1=direct: 'conv1' has a schedule already; give one of them" run zoo:squeezenet1_1 --schedule conv1=winograd --schedule conv1=direct
 expect 2 "--no-fuse nothing: no task has this name; legal are" run zoo:squeezenet1_1 --no-fuse nothing
 expect 2 "--fuse nothing: no task has this name; legal are" run zoo:squeezenet1_1 --fuse nothing
+for node in conv1 pool1; do
+  expect 2 "--fuse $node: it cannot run in one kernel with the convolution before it: it is no depthwise convolution" run zoo:squeezenet1_1 --fuse $node
+done
 # A copy to the output, which is added where values are placed in memory, is a task as others are.
 expect 0 "1 thread" bench zoo:squeezenet1_1 --input input=1x3x64x64 --threads 1 --seconds 0.1 --schedule "pool10.flatten.output=map item=1024"
 expect 2 "--plain-layout nothing: no node has this name; legal are" run zoo:squeezenet1_1 --plain-layout nothing
@@ -78,6 +91,10 @@ expect 0 "would take it; --forbid: limit what is not forbidden, got conv2d_winog
 expect 0 "schedule    conv2d_winograd" "${winograd[@]}" --forbid winograd@fire5.expand3x3
 expect 0 "schedule    conv2d_direct" "${winograd[@]}" --schedule fire4.expand3x3=direct
 expect 2 "--schedule conv1: 'conv2d_winograd' does not take it: strides and dilations: limit 1, got more; legal are conv2d_direct, reference" run zoo:squeezenet1_1 --schedule conv1=conv2d_winograd
+expect 0 "schedule    conv2d_winograd" "${winograd[@]}" --schedule "*=direct" --forbid direct@fire4.expand3x3
+expect 2 "--schedule fire4.expand3x3=conv2d_direct: --forbid conv2d_direct leaves it out of this layer; give one of them" \
+  "${winograd[@]}" --schedule fire4.expand3x3=direct --forbid direct
+expect 2 "--records r.db: expected after the word, as in \`kilter records list --records r.db\`" records --records r.db list
 expect 2 "--forbid winogrand: expected TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE; templates are" run zoo:squeezenet1_1 --forbid winogrand
 expect 2 "--forbid conv2d_winograd@conv1: 'conv2d_winograd' does not take it anyway: strides and dilations: limit 1, got more; leave it out" run zoo:squeezenet1_1 --forbid winograd@conv1
 # A task's number, as `kilter tasks` shows it, means all of its layers.
@@ -88,6 +105,10 @@ expect 0 "schedule    conv2d_direct" "${winograd[@]}" --forbid "winograd@task:$t
 expect 0 "schedule    conv2d_direct" "${winograd[@]}" --schedule "task:$task=direct"
 expect 0 "schedule    conv2d_direct" "${winograd[@]}" --schedule "*=direct"
 expect 0 "verify: passed" run zoo:squeezenet1_1 --verify --schedule "*=conv2d_direct" --schedule fire4.expand3x3=reference
+relayout=(zoo:squeezenet1_1 --input input=1x3x64x64)  # a layout change has no reference kernel
+expect 0 "verify: passed" run "${relayout[@]}" --verify --schedule "*=reference"
+expect 2 "--schedule pool10.flatten.output=reference: the layer changes a layout, for which there is no reference kernel; leave it out" \
+  run "${relayout[@]}" --schedule pool10.flatten.output=reference
 expect 2 "--schedule *=winogrand: no template 'winogrand'; legal are" run zoo:squeezenet1_1 --schedule "*=winogrand"
 expect 2 "--forbid conv2d_winograd@task:999: expected a task from task:1 to task:" "${winograd[@]}" --forbid winograd@task:999
 expect 2 "--forbid record:0123abcd: no records are in use; give --records" run zoo:squeezenet1_1 --forbid record:0123abcd

@@ -31,6 +31,8 @@ for solver in auto pbqp greedy; do
   expect records.txt "0 variants measured"
   expect records.txt "* "
 done
+"$kilter" graph-tune "${model[@]}" --records none.db --no-run > records.txt
+[ ! -e none.db ] || { echo "FAILED: --no-run makes a file of records"; exit 1; }
 # Whole networks are posed and solved in seconds, the command's start and all.
 for net in inception_v3 densenet121; do
   for solver in auto pbqp; do
@@ -73,8 +75,8 @@ refuse() {
   if "$kilter" "$@" > out.txt 2> err.txt; then die "accepted: $*"; fi
   expect err.txt "$says"
 }
-refuse "not expected: best.plan --layer-plan" graph-tune "${model[@]}" --layer-plan best.plan
-refuse "not expected: history-best --choose" graph-tune "${model[@]}" --choose history-best
+refuse "not expected: --layer-plan best.plan" graph-tune "${model[@]}" --layer-plan best.plan
+refuse "not expected: --choose history-best" graph-tune "${model[@]}" --choose history-best
 "$kilter" graph-tune "${model[@]}" --records r.db --no-run --layers --forbid direct@fire2.expand3x3 > forbidden.txt
 ! grep "fire2.expand3x3 |" forbidden.txt | grep -q "conv2d_direct" || die "a forbidden template is an alternative"
 refuse "--choose: worst not in {accepted,history-best,graph-best}" run "${model[@]}" --choose worst

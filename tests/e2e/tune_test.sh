@@ -102,6 +102,10 @@ python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))' "$kilter" tune "
 grep -q "^ all .* the net" screen.txt || die "no line of the network: $(cat screen.txt)"
 grep -q "task   share layers       tried  GFLOP/s     best of bound" screen.txt || die "no table of tasks: $(cat screen.txt)"
 tail -n 1 screen.txt | grep -q "^records: none kept" || die "the summary is not the last: $(tail -n 3 screen.txt)"
+python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))' sh -c 'stty cols 20 rows 8; exec "$@" > /dev/null' sh "$kilter" tune "${net[@]}" \
+  --threads 1 --time 20s --trials 20 --records none --choose history-best > screen.txt
+python3 -c 'import re; assert max(len(line) for line in re.split("[\r\n]|\033.[0-9]*[AJK]", open("screen.txt", newline="").read())) < 20' ||
+  die "lines are wider than the terminal: $(cat screen.txt)"
 "$kilter" run "${net[@]}" --threads 1 --records a.db --verify | grep -q "verify: passed" || die "verify with records"
 # The accepted plan is what records mean for exactly this network and number of threads; which are used is always said.
 says() {
@@ -114,15 +118,23 @@ says() {
 says "records: a.db: the plan accepted on " run "${net[@]}" --threads 1 --records a.db
 says "records: a.db: the plan accepted on " compile "${net[@]}" --threads 1 --records a.db -o a.kilter
 says "records: a.db: the plan accepted on " run a.kilter --threads 1
-# Tuned at one thread and run on two is said of a compiled file and of a written plan, too.
-says "; compiled for 1 thread, run on 2; expected loss about 4 % (an estimate)" run a.kilter --threads 2
-! "$kilter" run a.kilter --threads 1 2>&1 | grep -q "compiled for" || die "a compiled file on its own number of threads"
+# Tuned at one thread and run on two is said of a compiled file and of a written plan, too; not of default schedules.
+loss="expected loss about 4 % (an estimate)"
+cp a.db p.db
+python3 -c 'import json, sys; line = json.loads(sys.stdin.readline()); line["plan"] = "conv1 = conv2d_direct vectors=1 rows=1 tile=7 prefetch=0\n"; print(json.dumps(line))' \
+  < a.db.plans.jsonl > p.db.plans.jsonl
+says "1 layer differs from the default; compiled for 1 thread" compile "${net[@]}" --threads 1 --records p.db -o p.kilter
+says "; compiled for 1 thread, run on 2; $loss" run p.kilter --threads 2
+! "$kilter" run p.kilter --threads 1 2>&1 | grep -q "compiled for" || die "a compiled file on its own number of threads"
+: > none.jsonl
+says "records: none.jsonl: 0 of 31 tasks" compile "${net[@]}" --threads 1 --records none.jsonl -o n.kilter
+! grep -q "compiled for" said.txt || die "a compiled file without tuned schedules: $(cat said.txt)"
+says "records: none.jsonl: 0 of 31 tasks" run n.kilter --threads 2
+! grep -q "compiled for" said.txt || die "a compiled file without tuned schedules: $(cat said.txt)"
 says "layer plan a.plan: " run "${net[@]}" --threads 2 --layer-plan a.plan
-grep -qF "; made for 1 thread, used on 2; expected loss about 4 % (an estimate)" said.txt || die "the plan that tune wrote: $(cat said.txt)"
-"$kilter" inspect "${net[@]}" --threads 1 --records a.db --schedules --write-plan i.plan > /dev/null 2>&1 || die "inspect --write-plan"
-says "; made for 1 thread, used on 2; expected loss about 4 % (an estimate)" run "${net[@]}" --threads 2 --layer-plan i.plan
-"$kilter" inspect "${net[@]}" --threads 2 --records a.db --schedules --write-plan j.plan > /dev/null 2>&1 || die "inspect --write-plan"
-says "; made for 1 thread, used on 2; expected loss about 4 % (an estimate)" run "${net[@]}" --threads 2 --layer-plan j.plan
+[ "$(grep -c ' = ' a.plan)" = 0 ] || grep -qF "; made for 1 thread, used on 2; $loss" said.txt || die "the plan that tune wrote: $(cat said.txt)"
+"$kilter" inspect "${net[@]}" --threads 1 --records p.db --schedules --write-plan i.plan > /dev/null 2>&1 || die "inspect --write-plan"
+says "; made for 1 thread, used on 2; $loss" run "${net[@]}" --threads 2 --layer-plan i.plan
 # Records of one thread are no trials on two; tasks begin with what they give, and the network as they make it is raced.
 cp a.db o.db
 "$kilter" tune "${net[@]}" --threads 2 --time 20s --trials 40 --records o.db --json o.json > out.txt 2> /dev/null || die "tune with records of one thread"
@@ -178,7 +190,7 @@ grep -q ": 0 trials (" out.txt || die "trials in a tenth of a second: $(cat out.
 grep -q "^nothing was tried, so nothing is said of the plan" out.txt || die "a run without trials: $(cat out.txt)"
 [ ! -e z.db.plans.jsonl ] || die "a run without trials keeps a plan"
 # What is forbidden is not tried, and the plan is one of its own.
-"$kilter" tune "${net[@]}" --threads 1 --time 6s --trials 60 --records f.db --forbid winograd > out.txt 2> /dev/null || die "tune --forbid"
+"$kilter" tune "${net[@]}" --threads 1 --time 15s --trials 60 --records f.db --forbid winograd > out.txt 2> /dev/null || die "tune --forbid"
 "$kilter" records list --records f.db --limit 1000 > listed.txt
 grep -q "| conv2d_direct " listed.txt || die "nothing was tried: $(cat listed.txt)"
 ! grep -q "| conv2d_winograd " listed.txt || die "a forbidden template was tried"
@@ -237,6 +249,11 @@ print(json.dumps(best))' > won$from.jsonl
     "$kilter" inspect "${how[@]}" --schedules > schedules.txt 2> /dev/null
     grep -qE "record [0-9a-f]{12}, tuned at $tuned, used at $to; expected loss about 4 % \(an estimate\); measured on " schedules.txt ||
       die "$choose, tuned at $from, used at $to: $(grep -A1 record schedules.txt)"
+    "$kilter" inspect "${how[@]}" --schedules --write-plan j.plan > /dev/null 2>&1 || die "inspect --write-plan"
+    says "; made for $tuned, used on $to; $loss" run "${net[@]}" --threads $to --layer-plan j.plan
+    "$kilter" tasks "${how[@]}" --no-nodes > tasks.txt 2> /dev/null
+    grep -qE "^ +(graph-best by records; )?record [0-9a-f]{12}, tuned at $tuned, .*: 0\.500 \(0\.490 to 0\.510\) of the default's time there" tasks.txt ||
+      die "tasks --choose $choose: $(cat tasks.txt)"
   done
 done
 # A better plan that another run accepted meanwhile stays.
@@ -266,9 +283,10 @@ says "r.db.plans.jsonl: line 2: skipped: no kept plan: " run "${net[@]}" --threa
 "$kilter" bench "${net[@]}" --threads 1 --seconds 0.2 --json - | grep -q '"records": "none"' || die "the default is none"
 
 # Errors.
+expect 2 "--time : expected a time such as 90s, 5min or 1h" tune "${net[@]}" --time ""
 expect 2 "--time 5 years: expected a time such as 90s, 5min or 1h" tune "${net[@]}" --time "5 years"
 expect 2 "--choose: accepted not in {graph-best,history-best}" tune "${net[@]}" --choose accepted
-expect 2 "not expected: a.plan --layer-plan" tune "${net[@]}" --layer-plan a.plan
+expect 2 "not expected: --layer-plan a.plan; --help lists" tune "${net[@]}" --layer-plan a.plan
 expect 3 "records no/where.db: there is no folder no; make it, or give another file" tune "${net[@]}" --records no/where.db
 [ ! -e no ] || die "a folder was made"
 expect 2 "--json - and --events -: standard output holds one of them; give a file for the others" \
@@ -348,12 +366,13 @@ done
 before=0
 : > kept.txt
 longest=2.5
-killed=() hit=0
+killed=() hit=0 all_told=0
 for i in $(seq "$kills"); do
   # Each second one has a short search, so that the races, the graph tuner and the writing of the plan are hit, too.
   trials=0 end=$longest
-  [ $((i % 2)) = 0 ] || { trials=30; end=9; }
-  "$kilter" tune "${net[@]}" --threads 1 --time 60s --trials $trials --records k.db > /dev/null 2>&1 &
+  [ $((i % 2)) = 0 ] || { trials=30; end=$(python3 -c "print(max(9, $longest))"); }
+  : > k.events
+  "$kilter" tune "${net[@]}" --threads 1 --time 60s --trials $trials --records k.db --events k.events > /dev/null 2>&1 &
   pid=$!
   killed+=("$pid")
   python3 -c "import random,time; random.seed($i); time.sleep(random.uniform(0.3, $end))"
@@ -367,11 +386,14 @@ for i in $(seq "$kills"); do
   [ "$now" -gt 0 ] || longest=$(python3 -c "print(2 * $longest)")
   lost=$(comm -23 kept.txt now.txt)
   [ -z "$lost" ] || die "kill $i: of $before records these are lost or changed: $lost"
+  told=$(grep -c '"event":"trial".*"status":"ok"' k.events || true)
+  [ $((now - before)) -ge "$told" ] || die "kill $i: $told trials were told, and $((now - before)) records are new"
   mv now.txt kept.txt
-  before=$now
+  before=$now all_told=$((all_told + told))
 done
 [ "$hit" -ge $(((kills + 1) / 2)) ] || die "only $hit of $kills runs were killed, the others had ended"
 [ "$before" -gt 0 ] || die "no record survived"
+[ "$all_told" -gt 0 ] || die "no trial was told, so the events show nothing"
 [ "$(doubles k.db)" = 0 ] || die "records are double"
 "$kilter" records verify --records k.db > verify.txt || die "$(cat verify.txt)"
 for pid in "${killed[@]}"; do

@@ -62,7 +62,20 @@ for yes in "" --yes; do
 done
 [ ! -e "$scratch/typo.db" ] || { echo "FAILED: prune makes a file"; failures=$((failures + 1)); }
 expect 2 "--before yesterday: expected a date such as 2026-03-01, or with a time 2026-03-01T12:00:00Z" \
-  prune --records "$scratch/merged.db" --keep 0 --before yesterday --yes
+  prune --records "$scratch/merged.db" --keep 1 --before yesterday --yes
+for keep in 0 -1 18446744073709551616; do expect 2 "--keep: " prune --records "$scratch/merged.db" --keep $keep --yes; done
+for sub in "import $scratch/typo.log" "merge $scratch/typo.db"; do
+  # shellcheck disable=SC2086
+  expect 3 "no such file; nothing was imported" $sub --records "$scratch/typo2.db"
+done
+[ ! -e "$scratch/typo2.db" ] || { echo "FAILED: nothing is imported into a new file"; failures=$((failures + 1)); }
+expect 3 "records $scratch/typo.db: there is neither this file nor typo.db.plans.jsonl beside it; \`kilter tune MODEL\` makes both" \
+  plans --records "$scratch/typo.db"
+echo "a letter" > "$scratch/letter.txt"
+for sub in list best export; do
+  expect 3 "letter.txt: there is no record in it; expected an SQLite database of Kilter, JSON lines, or text with records of TVM" \
+    $sub --records "$scratch/letter.txt"
+done
 expect 0 "54 records" list --records "$scratch/merged.db" --limit 100
 schema() { python3 -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute("PRAGMA user_version = " + sys.argv[2])' "$scratch/merged.db" "$1"; }
 schema 3

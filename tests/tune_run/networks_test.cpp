@@ -128,41 +128,60 @@ TEST(Spoilt, AWrongWeightIsFoundAtItsLayerAlone) {
   EXPECT_LT(runner.store().used_bytes() - used, best.plan.constants_bytes / 2) << "equal constants are there once";
 }
 
+/// Milliseconds of each step of a plan, in this process and in the worker's, in turns: the fastest quarter, as the
+/// machine may be busy with other things.
+struct BothTimes {
+  std::vector<double> here, there;
+
+  BothTimes(Runner& runner, VariantId id, const Plan& plan, const Tensor& input) {
+    Instance instance(std::make_shared<const Program>(plan), std::make_shared<ThreadPool>(1));
+    RunTrace trace(plan.steps.size(), 1);
+    const std::vector<const std::byte*> from = {input.raw()};
+    const Tensor output(plan.outputs[0].type, plan.outputs[0].shape);
+    const std::vector<std::byte*> to = {output.raw()};
+    std::vector<std::vector<double>> mine(plan.steps.size()), others(plan.steps.size());
+    for (int turn = 0; turn < 10; ++turn) {
+      for (int run = 0; run < 6; ++run) {
+        instance.run(from, to, nullptr, &trace);
+        for (size_t s = 0; run > 0 && s < trace.size(); ++s)
+          mine[s].push_back(ms_between(trace.region(s).wall.begin, trace.region(s).wall.end));
+      }
+      const Laps laps = runner.measure(std::vector{id}, {.rounds = 3, .slice_ms = 0});
+      for (const Lap& lap : laps.laps[0]) {
+        for (size_t s = 0; s < lap.step_ms.size(); ++s) others[s].push_back(lap.step_ms[s]);
+      }
+    }
+    for (size_t s = 0; s < mine.size(); ++s) {
+      here.push_back(quantile(mine[s], 0.25));
+      there.push_back(quantile(others[s], 0.25));
+    }
+  }
+
+  /// What does not agree, in words; empty: all does.
+  std::string differences(const Plan& plan) const {
+    std::string out;
+    double sum_here = 0, sum_there = 0;
+    for (size_t s = 0; s < here.size(); ++s) {
+      sum_here += here[s], sum_there += there[s];
+      if (here[s] > 0.02 && std::abs(there[s] / here[s] - 1) > 0.5)
+        out += fmt::format("{}: {} there, {} here\n", plan.steps[s].name, there[s], here[s]);
+    }
+    if (std::abs(sum_there / sum_here - 1) > 0.2) out += fmt::format("all: {} there, {} here\n", sum_there, sum_here);
+    return out;
+  }
+};
+
+// Of three attempts: another process on the core's other thread may meet one side alone.
 TEST(Times, AgreeWithTheNetworkInThisProcess) {
   const Compiled best = compile("squeezenet1_1", {}, 224);
   const RunnerOptions options = options_for(best.plan);
   Runner runner(options);
   const Loaded loaded = runner.load(best.plan, step_values(best));
   ASSERT_TRUE(loaded.id);
-  const auto program = std::make_shared<const Program>(best.plan);
-  Instance instance(program, std::make_shared<ThreadPool>(1));
-  RunTrace trace(best.plan.steps.size(), 1);
-  const std::vector<const std::byte*> from = {options.inputs[0].raw()};
-  const Tensor output(best.plan.outputs[0].type, best.plan.outputs[0].shape);
-  const std::vector<std::byte*> to = {output.raw()};
-  std::vector<std::vector<double>> here(best.plan.steps.size()), there(best.plan.steps.size());
-  for (int turn = 0; turn < 10; ++turn) {
-    for (int run = 0; run < 6; ++run) {
-      instance.run(from, to, nullptr, &trace);
-      for (size_t s = 0; run > 0 && s < trace.size(); ++s) {
-        here[s].push_back(ms_between(trace.region(s).wall.begin, trace.region(s).wall.end));
-      }
-    }
-    const Laps laps = runner.measure(std::vector{*loaded.id}, {.rounds = 3, .slice_ms = 0});
-    for (const Lap& lap : laps.laps[0]) {
-      for (size_t s = 0; s < lap.step_ms.size(); ++s) there[s].push_back(lap.step_ms[s]);
-    }
-  }
-  double sum_here = 0, sum_there = 0;
-  for (size_t s = 0; s < here.size(); ++s) {
-    // The fastest quarter: the machine may be busy with other things.
-    const double a = quantile(here[s], 0.25), b = quantile(there[s], 0.25);
-    sum_here += a, sum_there += b;
-    if (a > 0.02) {
-      EXPECT_NEAR(b / a, 1.0, 0.5) << best.plan.steps[s].name;
-    }
-  }
-  EXPECT_NEAR(sum_there / sum_here, 1.0, 0.2);
+  std::string differences = "not measured";
+  for (int attempt = 0; attempt < 3 && !differences.empty(); ++attempt)
+    differences = BothTimes(runner, *loaded.id, best.plan, options.inputs[0]).differences(best.plan);
+  EXPECT_EQ(differences, "");
 }
 
 }  // namespace

@@ -71,6 +71,8 @@ TEST(ChoicesFile, SaysWhatIsWrongWhere) {
             "a.plan line 1: 'layout=c8': legal are layout=plain, fuse=no, fuse=before, fuse=apart and threads=N beside "
             "the schedule");
   EXPECT_EQ(refusal("a = threads=0"), "a.plan line 1: threads=0: expected a whole number from 1 to 1024, got '0'");
+  EXPECT_EQ(refusal("a = threads=1 map item=1 threads=2"), "a.plan line 1: threads is given twice; give it once");
+  EXPECT_EQ(refusal("a = fuse=no fuse=before"), "a.plan line 1: fuse is given twice; give it once");
   EXPECT_EQ(refusal("a = map item=1\na = map item=2"), "a.plan line 2: expected each layer once, got 'a'");
   EXPECT_EQ(refusal("a = map item"),
             "a.plan line 1: schedule 'map item': expected knob=INTEGER, got 'item'; write it as `kilter inspect` and "

@@ -17,7 +17,7 @@ GraphTuneOptions short_run(const std::string& records, int threads) {
   GraphTuneOptions options;
   options.threads = threads, options.device = kDevice, options.records = records;
   options.runner = worker();
-  options.measure_seconds = 1, options.race_seconds = 2, options.schedules = 2;
+  options.measure_seconds = 3, options.race_seconds = 2, options.schedules = 2;
   return options;
 }
 
@@ -71,8 +71,15 @@ TEST(GraphBest, DepthwiseConvolutionsHaveTheOtherWayToRunAsAnAlternative) {
   RunnerOptions runner = worker();
   runner.inputs = inputs_of(graph);
   NetworkBench bench(graph, native(), runner);
-  LayerNetwork network = layer_network(bench.fallback().compiled, bench.options());
-  measure_alternatives(bench, network, {.schedules = 0, .seconds = 2});
+  const auto known = [](const Layer& layer) {
+    return std::ranges::all_of(layer.alternatives, [](const Alternative& a) { return a.basis != "not measured"; });
+  };
+  LayerNetwork network;
+  for (int attempt = 0; attempt < 3; ++attempt) {  // others may have had the CPUs in every round
+    network = layer_network(bench.fallback().compiled, bench.options());
+    measure_alternatives(bench, network, {.schedules = 0, .seconds = 10});
+    if (std::ranges::all_of(network.layers, known)) break;
+  }
   int64_t pairs = 0;
   for (size_t l = 0; l < network.layers.size(); ++l) {
     const Layer& layer = network.layers[l];
@@ -155,6 +162,28 @@ TEST(GraphBest, RacesTheAcceptedPlanToo) {
   const GraphBest without = graph_best(bench, {}, slow_plan(1), options);
   EXPECT_FALSE(without.same_plan);
   EXPECT_FALSE(without.accepted_ratio);
+}
+
+TEST(GraphBest, APlanThatTheReferenceKernelsCallWrongDoesNotWin) {
+  const Graph graph = small_network();
+  CompileOptions slow = native();
+  for (const auto& [node, choice] : slow_plan(1)) slow.preferred[node] = *choice.schedule;
+  RunnerOptions runner = worker();
+  runner.inputs = inputs_of(graph);
+  NetworkBench bench(graph, slow, runner);
+  GraphTuneOptions options = short_run("", 1);
+  int64_t values = 0;
+  options.check = [&](NetworkBench& of, const Choices& choices) {
+    ReferenceCheck check = check_choices(of, choices);
+    EXPECT_EQ(check.wrong, "");
+    values = check.values, check.wrong = "value 'x' differs";
+    return check;
+  };
+  const GraphBest best = graph_best(bench, {}, {}, options);
+  EXPECT_TRUE(best.clearly_faster());
+  EXPECT_GT(values, 0);
+  EXPECT_FALSE(best.won);
+  EXPECT_EQ(best.check.wrong, "value 'x' differs");
 }
 
 class OfRecords : public testing::Test {

@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "tune/records/maintain.h"
+#include "tune/tuner/left.h"
 
 namespace kilter::tune {
 namespace {
@@ -48,10 +49,12 @@ OutlookLayer layer(const std::string& problem, double ms, ScheduleSource from = 
           from, ms};
 }
 
-/// Trials that `minutes` at the assumed rate bring to a task with this share of the time.
-double trials_in(double minutes, double share = 1) { return minutes * 60 * 30 * share; }
-/// Trials in which so many schedules were tried, and the others raced.
-double trials_of(double tried) { return tried / kTriedPerTrial; }
+/// Trials that `minutes` at the assumed rate bring, and the new schedules that a task with this share of the time
+/// tries.
+double trials_in(double minutes) { return minutes * 60 * 30; }
+double tries_in(double minutes, double share = 1) { return trials_in(minutes) * share * kTriedPerTrial; }
+/// What is left of a task whose best schedule was the first one: what noise may hide.
+constexpr double kHidden = 0.005;
 
 TEST(Outlook, WithoutRecordsThePriorOfTheDefaultSchedulesSpeaks) {
   const std::vector<OutlookLayer> layers{layer(kConv, 1), layer("softmax(f32[1,1000])", 1)};
@@ -59,16 +62,18 @@ TEST(Outlook, WithoutRecordsThePriorOfTheDefaultSchedulesSpeaks) {
   EXPECT_EQ(o.unknown.layers, 2);
   EXPECT_EQ(o.further.layers, 1) << "a softmax has hardly any schedules";
   EXPECT_EQ(o.prior.layers, 1);
-  EXPECT_NEAR(o.further.gain_ms, kDefaultLeft - expected_left(trials_in(5)), 1e-9);
+  EXPECT_NEAR(o.further.gain_ms, kDefaultLeft - mean_regret(trials_in(5)), 1e-9);
   EXPECT_THAT(
       text(o, "a.db"),
-      ElementsAre("a.db holds no record of this machine at this number of threads:",
-                  "   2 layers 100.0 % of the time  were not tuned, and none of their kinds was",
-                  "   1 layer   50.0 % of the time  have schedules left to try: another 5 minutes of tuning are "
-                  "expected to save about 2.1 % of the run",
-                  "     (9000 trials at 30 a second, assumed; the gain is the fall of the searcher's mean regret; of 1 "
-                  "layer no record tells, and the mean regret of default schedules is a prior)",
-                  HasSubstr("These are estimates")));
+      ElementsAre(
+          "a.db holds no record of this machine at this number of threads:",
+          "   2 layers 100.0 % of the time  were not tuned, and none of their kinds was",
+          "   1 layer   50.0 % of the time  have schedules left to try: another 5 minutes of tuning are "
+          "expected to save about 2.1 % of the run",
+          "     (9000 trials at 30 a second, assumed; each doubling of what was tried is expected to "
+          "gain half as much as the one before; of 1 layer no record tells, and the searcher's mean regret is a "
+          "prior)",
+          HasSubstr("These are estimates")));
   EXPECT_EQ(summary(o),
             "no record of this machine at this number of threads; another 5 minutes of tuning are expected to save "
             "about 2.1 % of the run (a prior)");
@@ -133,17 +138,19 @@ TEST(Outlook, EveryLayerIsInOnePart) {
   // All but the pool and the softmax: what of kind `kLike` is left is as much as the tuned one gained, and has left.
   EXPECT_EQ(o.further.layers, 4);
   EXPECT_EQ(o.prior.layers, 0);
-  const double left = expected_left(trials_of(8));
-  const auto gain = [&](double ms) { return ms * (left - expected_left(trials_of(8) + trials_in(5, ms / 10))); };
-  EXPECT_NEAR(o.further.gain_ms, gain(3) + gain(4) + 3 * (0.2 + left - expected_left(trials_in(5, 0.3))), 1e-9);
+  const auto gain = [](double ms) { return ms * gain_of_more(kHidden, 8, tries_in(5, ms / 10)); };
+  EXPECT_NEAR(o.further.gain_ms, gain(3) + gain(4) + 3 * gain_of_more(0.2 + kHidden, 1, tries_in(5, 0.3)), 1e-9);
   EXPECT_EQ(lines[6],
             "   4 layers  10.0 % of the time  have schedules left to try: another 5 minutes of tuning are expected to "
-            "save about 0.9 % of the run");
-  EXPECT_EQ(lines[7], "     (9000 trials at 30 a second, assumed; the gain is the fall of the searcher's mean regret)");
+            "save about 0.6 % of the run");
+  EXPECT_EQ(
+      lines[7],
+      "     (9000 trials at 30 a second, assumed; each doubling of what was tried is expected to gain half as much "
+      "as the one before)");
   EXPECT_THAT(lines[8], HasSubstr("These are estimates"));
   EXPECT_EQ(summary(o),
             "4 of 6 layers were tuned; --records would save about 0.2 % of the run; another 5 minutes of tuning are "
-            "expected to save about 0.9 % of the run");
+            "expected to save about 0.6 % of the run");
 }
 
 TEST(Outlook, MoreMinutesBringMore) {
@@ -155,8 +162,7 @@ TEST(Outlook, MoreMinutesBringMore) {
     what.minutes = minutes;
     const Outlook o = outlook(layers, 1, records, what);
     EXPECT_GT(o.further.gain_ms, before);
-    const double done = trials_of(8);
-    EXPECT_NEAR(o.further.gain_ms, expected_left(done) - expected_left(done + trials_in(minutes)), 1e-9);
+    EXPECT_NEAR(o.further.gain_ms, gain_of_more(kHidden, 8, tries_in(minutes)), 1e-9);
     before = o.further.gain_ms;
   }
   what.minutes = 1;
@@ -245,28 +251,6 @@ TEST(Outlook, WhereTheDefaultPlanWasAcceptedNothingIsAvailable) {
   EXPECT_EQ(o.lost.layers, 2);
 }
 
-TEST(Outlook, TheMoreWasTriedTheLessIsLeft) {
-  EXPECT_DOUBLE_EQ(expected_left(0), kDefaultLeft);
-  EXPECT_DOUBLE_EQ(expected_left(8), 0.0390);
-  EXPECT_DOUBLE_EQ(expected_left(32), 0.0290);
-  EXPECT_DOUBLE_EQ(expected_left(256), 0.0101);
-  EXPECT_DOUBLE_EQ(expected_left(1024), 0.0101 / 4);
-  for (int trials = 0; trials < 3000; ++trials) EXPECT_GT(expected_left(trials), expected_left(trials + 1)) << trials;
-}
-
-TEST(Outlook, WhatIsLeftIsTheRegretOfThePageOnSearchers) {
-  const std::string page = read_file(std::string(KILTER_SOURCE_FOLDER) + "/doc/search.md");
-  const size_t noise = page.find("**With the noise of tuning.**"), row = page.find("\n| `model` |", noise);
-  ASSERT_NE(noise, std::string::npos);
-  ASSERT_NE(row, std::string::npos);
-  const std::vector<std::string_view> cells = split(std::string_view(page).substr(row), '|');
-  ASSERT_GT(cells.size(), 8U);
-  for (int i = 0; i < 6; ++i) {
-    const double percent = try_parse_float(trim(cells[static_cast<size_t>(i) + 2])).value_or(-1);
-    EXPECT_NEAR(100 * expected_left(8 << i), percent, 1e-9) << (8 << i) << " trials";
-  }
-}
-
 // What prune keeps by default is enough for a tuned task to count as tuned.
 TEST(Outlook, PruningLeavesTunedTasksTuned) {
   std::vector<Record> records = tuned(kConv, 0.8, 40);
@@ -289,10 +273,24 @@ TEST(Outlook, AfterTuningWithItsRecordsInUseMoreTrialsAreWhatIsLeft) {
   EXPECT_EQ(o.chosen.layers, 1);
   EXPECT_EQ(o.available.layers + o.settled.layers + o.expected.layers + o.unknown.layers, 0);
   EXPECT_EQ(o.further.layers, 1);
-  const double done = trials_of(40);
-  EXPECT_NEAR(o.further.gain_ms, expected_left(done) - expected_left(done + trials_in(5)), 1e-9);
+  EXPECT_NEAR(o.further.gain_ms, gain_of_more(kHidden, 40, tries_in(5)), 1e-9);
   EXPECT_THAT(text(o, "a.db"),
-              testing::Contains(HasSubstr("another 5 minutes of tuning are expected to save about 1.1 % of the run")));
+              testing::Contains(HasSubstr("another 5 minutes of tuning are expected to save about 0.2 % of the run")));
+}
+
+/// By the dates of records, in whatever order the file has them.
+TEST(Outlook, AGainThatCameLatePromisesMore) {
+  const std::vector<OutlookLayer> layers{layer(kConv, 1, ScheduleSource::record)};
+  const auto gain = [&](size_t best) {
+    std::vector<Record> records = tuned(kConv, 1.2, 16);
+    records[best].versus->ratio = {0.8, 0.79, 0.81};
+    for (size_t i = 0; i < records.size(); ++i) records[i].conditions.date = fmt::format("2026-03-01T12:{:02}:00Z", i);
+    std::ranges::reverse(records);
+    return outlook(layers, 1, records, kHere).further.gain_ms;
+  };
+  EXPECT_NEAR(gain(7), gain_of_more(kHidden, 16, tries_in(5)), 1e-9);
+  EXPECT_GT(gain(8), 0.15);
+  EXPECT_LT(gain(8), 0.2);
 }
 
 TEST(Outlook, AFewTrialsAreNoTuning) {

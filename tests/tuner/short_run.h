@@ -1,4 +1,4 @@
-// A tuning run of the small network that its trials end.
+// A tuning run of the small network that its trials end, and a default plan that is easily beaten.
 #pragma once
 
 #include "network.h"
@@ -16,6 +16,16 @@ inline TuneOptions short_run(std::vector<Record>& kept) {
   options.runner = worker();
   options.trial.timeout_ms = 5000;
   options.keep = [&kept](std::span<const Record> records) { kept.insert(kept.end(), records.begin(), records.end()); };
+  return options;
+}
+
+/// Compiles the default plan with the slowest tiles there are, so that what variants have by default is faster.
+inline CompileOptions slow_default() {
+  CompileOptions options = native();
+  for (const Step& step : compile_graph(small_network(), options).plan.steps) {
+    if (step.schedule.starts_with("conv2d_direct"))
+      options.preferred.emplace(step.name, parse_schedule("conv2d_direct vectors=1 rows=1 tile=1 prefetch=0"));
+  }
   return options;
 }
 

@@ -24,6 +24,15 @@ TaskLine shared_task() {
   throw std::runtime_error("no task has two layers");
 }
 
+/// What a layer of the small network runs.
+std::string schedule_of(const std::string& node, CompileOptions options) {
+  options.generate_code = false;
+  for (const Step& step : compile_graph(small_network(), options).plan.steps) {
+    if (step.name == node) return step.schedule;
+  }
+  throw std::runtime_error("no layer " + node);
+}
+
 TEST(TaskNames, AnOptionOfATaskIsOneOfEachOfItsLayers) {
   const TaskLine task = shared_task();
   const std::string name = "task:" + std::to_string(task.task);
@@ -85,6 +94,56 @@ TEST(TaskNames, ATaskGoesBeforeEveryLayer) {
   options.schedules["task:" + std::to_string(task.task)] = parse_schedule("reference");
   name_layers(small_network(), options);
   for (const std::string& node : task.nodes) EXPECT_EQ(options.schedules.at(node).text(), "reference");
+}
+
+TEST(TaskNames, AScheduleForEveryLayerLeavesOutThoseThatForbidIt) {
+  const CompileOptions plain = native();
+  const std::string schedule = schedule_of("fire2.squeeze", plain);
+  CompileOptions options = plain;
+  options.schedules["*"] = parse_schedule(schedule);
+  name_layers(small_network(), options);
+  const size_t takers = options.schedules.size();
+  ASSERT_TRUE(options.schedules.contains("fire2.squeeze"));
+  options = plain;
+  options.schedules["*"] = parse_schedule(schedule);
+  options.forbidden = {parse_forbidden(schedule + "@fire2.squeeze")};
+  name_layers(small_network(), options);
+  EXPECT_EQ(options.schedules.size(), takers - 1);
+  EXPECT_FALSE(options.schedules.contains("fire2.squeeze"));
+  EXPECT_NO_THROW(refuse_forbidden_schedules(options));
+}
+
+TEST(TaskNames, AScheduleThatIsForbiddenIsRefused) {
+  CompileOptions options = native();
+  options.schedules["fire2.squeeze"] = parse_schedule("conv2d_direct");
+  options.forbidden = {parse_forbidden("winograd"), parse_forbidden("direct@fire3.squeeze")};
+  EXPECT_NO_THROW(refuse_forbidden_schedules(options));
+  options.forbidden.push_back(parse_forbidden("direct@fire2.squeeze"));
+  EXPECT_EQ(error_of([&] { refuse_forbidden_schedules(options); }),
+            "--schedule fire2.squeeze=conv2d_direct: --forbid conv2d_direct@fire2.squeeze leaves it out of this layer; "
+            "give one of them");
+}
+
+TEST(TaskNames, AFilesScheduleGivesWayToWhatIsForbiddenOfItsTask) {
+  const TaskLine task = shared_task();
+  CompileOptions options = native();
+  const std::string in_file = task.nodes[0], by_hand = task.nodes[1];
+  options.schedules = {{in_file, parse_schedule("conv2d_direct")}, {by_hand, parse_schedule("conv2d_direct")}};
+  options.given_in[in_file] = "net.plan line 3";
+  options.forbidden = {parse_forbidden("direct@task:" + std::to_string(task.task))};
+  name_layers(small_network(), options);
+  EXPECT_FALSE(options.schedules.contains(in_file));
+  EXPECT_THAT(error_of([&] { refuse_forbidden_schedules(options); }), testing::StartsWith("--schedule " + by_hand));
+}
+
+TEST(TaskNames, ATemplatesKnobsAreNotThoseThatAreForbidden) {
+  CompileOptions options = native();
+  options.schedules["fire2.squeeze"] = parse_schedule("conv2d_direct");
+  const std::string first = schedule_of("fire2.squeeze", options);
+  options.forbidden = {parse_forbidden(first + "@fire2.squeeze")};
+  const std::string second = schedule_of("fire2.squeeze", options);
+  EXPECT_THAT(second, testing::StartsWith("conv2d_direct "));
+  EXPECT_NE(second, first);
 }
 
 TEST(TaskNames, ATemplateForEveryLayerThatNoneTakesIsTold) {

@@ -135,6 +135,41 @@ TEST(Tuner, FindsKeepsAndRacesSchedules) {
     EXPECT_NEAR(tuned[0].data<float>()[i], plain[0].data<float>()[i], 1e-4) << i;
 }
 
+TEST(Tuner, EachPhaseIsShownHoweverShortItIs) {
+  std::vector<Record> kept;
+  TuneOptions options = short_run(kept);
+  options.trials = 2;
+  std::vector<std::string> phases;
+  options.progress = [&](const TuneProgress& p) {
+    if (phases.empty() || phases.back() != p.phase) phases.push_back(p.phase);
+  };
+  const Graph graph = small_network();
+  tune(graph, inputs_of(graph), native(), options);
+  EXPECT_EQ(phases, (std::vector<std::string>{"preparing", "searching", "racing", "done"}));
+}
+
+TEST(Tuner, BoundsThatLayersBeatAreMeasuredAgain) {
+  std::vector<Record> kept;
+  TuneOptions options = short_run(kept);
+  options.trials = 2;
+  double bound_ms = 1e6;
+  int asked = 0;
+  options.bound = [&](const Plan&, const std::vector<size_t>& steps) {
+    return bound_ms * static_cast<double>(steps.size());
+  };
+  options.better_bound = [&] {
+    ++asked;
+    if (asked == 2) bound_ms = 1e-9;
+  };
+  const Graph graph = small_network();
+  const TuneResult result = tune(graph, inputs_of(graph), native(), options);
+  EXPECT_EQ(asked, 2);
+  EXPECT_LT(result.before.share_of_bound, 1);
+  bound_ms = 1e6, asked = 3;
+  tune(graph, inputs_of(graph), native(), options);
+  EXPECT_EQ(asked, 6) << "it is given up in the end";
+}
+
 TEST(Tuner, WantOfMemorySaysNothingOfAScheduleForGood) {
   EXPECT_EQ(lasting_status(FaultKind::crash), Status::crash);
   EXPECT_EQ(lasting_status(FaultKind::timeout), Status::timeout);
@@ -164,16 +199,6 @@ TEST(Tuner, GoesOnWhereItEnded) {
   EXPECT_LT(again, more.size() * 2 / 3) << before;
 }
 
-/// Compiles the default plan with the slowest tiles there are, so that what variants have by default is faster.
-CompileOptions slow_default() {
-  CompileOptions options = native();
-  for (const Step& step : compile_graph(small_network(), options).plan.steps) {
-    if (step.schedule.starts_with("conv2d_direct"))
-      options.preferred.emplace(step.name, parse_schedule("conv2d_direct vectors=1 rows=1 tile=1 prefetch=0"));
-  }
-  return options;
-}
-
 /// A run's records as if they had been measured on another number of threads, by an earlier code generator.
 std::vector<Record> made_otherwise(std::vector<Record> records) {
   for (Record& r : records) r.conditions.threads = 3, r.conditions.codegen = "an earlier one";
@@ -191,24 +216,31 @@ TEST(Tuner, WhatRecordsOfOtherConditionsGiveIsTriedFirstAndRaced) {
   const Choices best = history_best_choices(graph, compile, options.known, {"", options.device, options.threads});
   ASSERT_FALSE(best.empty());
 
-  std::map<std::string, std::string> first;  // schedules, by task
-  options.keep = [&](std::span<const Record> records) {
-    for (const Record& r : records) first.emplace(r.problem + r.layouts, r.schedule);
-  };
   options.trials = 40;
-  const TuneResult result = tune(graph, inputs_of(graph), compile, options);
-  EXPECT_EQ(result.earlier.all, static_cast<int64_t>(kept.size()));
-  EXPECT_EQ(result.earlier.here, 0);
-  EXPECT_GT(result.earlier.advised, 0);
   int64_t begun = 0;
-  for (const TunedTask& t : result.tasks) {
-    const auto began = first.find(t.problem + t.layouts);
-    const auto recorded = best.find(t.nodes.front());
-    if (began == first.end() || recorded == best.end()) continue;
-    EXPECT_EQ(began->second, recorded->second.schedule->text()) << t.problem;
-    ++begun;
+  std::vector<std::string> otherwise;  // tasks that began with another schedule
+  // A disturbed trial comes later.
+  for (int attempt = 0; attempt < 3 && (begun == 0 || !otherwise.empty()); ++attempt) {
+    std::map<std::string, std::string> first;  // schedules, by task
+    options.keep = [&](std::span<const Record> records) {
+      for (const Record& r : records) first.emplace(r.problem + r.layouts, r.schedule);
+    };
+    const TuneResult result = tune(graph, inputs_of(graph), compile, options);
+    EXPECT_EQ(result.earlier.all, static_cast<int64_t>(kept.size()));
+    EXPECT_EQ(result.earlier.here, 0);
+    EXPECT_GT(result.earlier.advised, 0);
+    begun = 0, otherwise.clear();
+    for (const TunedTask& t : result.tasks) {
+      const auto began = first.find(t.problem + t.layouts);
+      const auto recorded = best.find(t.nodes.front());
+      if (began == first.end() || recorded == best.end()) continue;
+      if (began->second != recorded->second.schedule->text()) otherwise.push_back(t.problem);
+      ++begun;
+    }
   }
   EXPECT_GT(begun, 0);
+  EXPECT_THAT(otherwise, testing::IsEmpty());
+  options.keep = nullptr;
 
   options.interrupted = [] { return true; };  // nothing is found
   const TuneResult raced = tune(graph, inputs_of(graph), compile, options);
@@ -263,6 +295,7 @@ TEST(Tuner, ARunOfSomeKindsKeepsWhatOthersHave) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.ops = {"conv2d"};
+  for (const auto& [node, schedule] : slow_default().preferred) options.previous[node] = schedule;
   options.previous["pool5"].threads = 1;  // no convolution
   const Graph graph = small_network();
   const TuneResult result = tune(graph, inputs_of(graph), slow_default(), options);

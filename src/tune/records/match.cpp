@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "exec/other_threads.h"
 
 namespace kilter::tune {
 namespace {
@@ -17,7 +18,7 @@ constexpr std::array kRows = {
     DistanceRow{Distance::exact, "exact", "the same problem, layouts, target, device, threads and code generator", 0},
     DistanceRow{Distance::codegen, "codegen", "another version of the code generator", 1},
     DistanceRow{Distance::layouts, "layouts", "other layouts at the task's borders", 2},
-    DistanceRow{Distance::threads, "threads", "another number of threads", 4},
+    DistanceRow{Distance::threads, "threads", "another number of threads", kOtherThreadsLoss},
     DistanceRow{Distance::family, "family", "another machine with the same vectors, L1 and L2", 5},
     DistanceRow{Distance::epilogue, "epilogue", "another epilogue: the lines differ only behind the \"+\"", 6},
     DistanceRow{Distance::shape, "shape", "a near shape: the same windows and types, extents near in log space", 8, 10},
@@ -109,14 +110,10 @@ std::string words_of(const Match& match, const Query& query) {
   if (match.differences.empty()) return "exact: tuned under the same conditions";
   std::vector<std::string> parts;
   for (const Distance d : match.differences) parts.push_back(difference_text(d, match.record, query));
-  return fmt::format("{}; expected loss about {:.0f} % (an estimate)", fmt::join(parts, "; "), match.loss_percent);
+  return fmt::format("{}; {}", fmt::join(parts, "; "), expected_loss_text(match.loss_percent));
 }
 
 }  // namespace
-
-std::string threads_text(int threads) {
-  return threads == 0 ? "an unknown number of threads" : fmt::format("{} thread{}", threads, threads == 1 ? "" : "s");
-}
 
 std::span<const DistanceRow> all_distances() { return kRows; }
 

@@ -29,7 +29,8 @@ enum class Distance : uint8_t {
   shape,     ///< extents, near in log space
 };
 
-/// The expected loss against a record without the difference: estimates, the only place where they stand.
+/// The expected loss against a record without the difference: estimates, which stand here and in
+/// exec/other_threads.h alone.
 struct DistanceRow {
   Distance distance;
   std::string_view name;
@@ -39,9 +40,6 @@ struct DistanceRow {
 };
 std::span<const DistanceRow> all_distances();
 std::string_view name(Distance distance);
-
-/// "1 thread", "2 threads"; 0: "an unknown number of threads".
-std::string threads_text(int threads);
 
 /// Extents further apart than this (sum of |log2|) are not near.
 constexpr double kMostDoublings = 2;

@@ -9,8 +9,9 @@
 #include "base/text.h"
 #include "codegen/llvm/backend.h"
 #include "compile/tasks.h"
+#include "exec/other_threads.h"
 #include "schedule/templates.h"
-#include "tune/tuner/outlook.h"
+#include "tune/tuner/left.h"
 
 namespace kilter::tune {
 namespace {
@@ -80,8 +81,7 @@ class Applier {
     const Match& m = answer.match;
     out_.schedules[node] = *answer.schedule;
     out_.words[node] = words_of(m, now_);
-    if (std::ranges::find(m.differences, Distance::threads) != m.differences.end())
-      ++by_threads_[m.record.conditions.threads];
+    ++by_threads_[m.record.conditions.threads];
     ++by_distance_[m.distance].first;
     by_distance_[m.distance].second = std::max(by_distance_[m.distance].second, m.loss_percent);
   }
@@ -98,6 +98,7 @@ class Applier {
     out_.summary = fmt::format("{}: {} of {} tasks", options_.file, found, tasks_);
     if (!parts.empty()) out_.summary += fmt::format(" ({})", fmt::join(parts, ", "));
     for (const auto& [threads, count] : by_threads_) {
+      if (threads == options_.threads) continue;
       out_.summary += fmt::format("; {} tuned at {}, used at {}", count, threads_text(threads), options_.threads);
     }
     if (default_won_ > 0) out_.summary += fmt::format("; {} tuned, where the default won", default_won_);
@@ -109,6 +110,8 @@ class Applier {
       if (!options_.tune.empty()) out_.summary += fmt::format(", `{}` tunes them", options_.tune);
     }
     if (imported_ > 0) out_.summary += "; " + imported_text(imported_);
+    const auto most = std::ranges::max_element(by_threads_, {}, [](const auto& of) { return of.second; });
+    if (most != by_threads_.end()) out_.tuned_at = most->first;
     return std::move(out_);
   }
 
@@ -144,7 +147,7 @@ class Applier {
   std::string now_;
   std::map<std::string, Answered> answers_;  ///< by problem, layouts and default schedule
   std::map<Distance, std::pair<int64_t, double>> by_distance_;
-  std::map<int, int64_t> by_threads_;  ///< tasks whose record has another number of threads, by that
+  std::map<int, int64_t> by_threads_;  ///< tasks by the number of threads of their record
   int64_t tasks_ = 0, default_won_ = 0, untuned_ = 0;
   int64_t other_default_ = 0;  ///< of the untuned
   int64_t imported_ = 0;
@@ -235,6 +238,7 @@ Recorded recorded_plan(const KeptPlan& kept, const Choices& choices, const Apply
   }
   accepted += fmt::format(": the network took {} in its race", ratio_text(kept.default_ratio));
   Recorded out = recorded_choices(choices, accepted);
+  if (!choices.empty()) out.tuned_at = kept.key.threads;
   out.summary = fmt::format("{}: the plan {}; {} from the default", options.file, accepted,
                             choices.size() == 1 ? "1 layer differs" : fmt::format("{} layers differ", choices.size()));
   if (choices.size() < kept.choices.size())

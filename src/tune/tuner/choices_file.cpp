@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "base/error.h"
 #include "base/text.h"
 
@@ -32,8 +34,14 @@ bool take_setting(std::string_view word, LayerChoice& choice) {
 LayerChoice parse_choice(std::string_view text) {
   LayerChoice choice;
   std::string schedule;
+  std::set<std::string_view> given;  // settings
   for (const std::string_view word : split(text, ' ')) {
-    if (word.empty() || take_setting(word, choice)) continue;
+    if (word.empty()) continue;
+    if (take_setting(word, choice)) {
+      const std::string_view name = word.substr(0, word.find('='));
+      if (!given.insert(name).second) fail(ErrorKind::bad_input, "{} is given twice; give it once", name);
+      continue;
+    }
     if (word.starts_with("layout=") || word.starts_with("fuse=")) {
       fail(ErrorKind::bad_input,
            "'{}': legal are layout=plain, fuse=no, fuse=before, fuse=apart and threads=N beside the schedule", word);

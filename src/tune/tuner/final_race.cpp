@@ -123,6 +123,7 @@ class Racer {
     for (const auto& rank : ranks) plans.push_back(choices_of(rank));
     const Contest contest = try_contest(plans, seconds, 0);  // all the time: it is about single layers
     if (contest.faults.empty()) {
+      note_found(contest, plans.front(), ranks.front());
       for (const auto& [t, schedule] : std::map<size_t, Schedule>(picked_)) choose_rank(contest, ranks, t);
     } else {
       skip_faulty(contest, ranks);
@@ -219,18 +220,23 @@ class Racer {
       out_.previous = ratio_of(c.series[2], c.series[1]);
       kept_ = kept_plan(c, 2);
     }
-    double predicted = 1;
     for (const auto& [t, schedule] : picked_) {
-      const Candidate* chosen = search_.tasks()[t].find(schedule);
-      predicted -= search_.share(t) * (1 - chosen->ratios.cost());
       for (const std::string& node : search_.tasks()[t].task().nodes)
         out_.layers[node] = paired_ratio(c.series[0].layer.at(node), c.series[1].layer.at(node));
       note_sample(c, 1, t, schedule);
     }
-    fidelity_ = predicted / out_.ratio.value;
-    found_ = RejectedPlan{out_.default_ms, out_.tuned_ms, out_.ratio, out_.rounds,
-                          static_cast<int64_t>(out_.choices.size())};
-    found_choices_ = out_.choices;
+    note_found(c, out_.choices, picked_);
+  }
+
+  /// What a contest says of its first plan, and of what its layers promised.
+  void note_found(const Contest& c, const Choices& choices, const std::map<size_t, Schedule>& picked) {
+    double predicted = 1;
+    for (const auto& [t, schedule] : picked)
+      predicted -= search_.share(t) * (1 - search_.tasks()[t].find(schedule)->ratios.cost());
+    found_ = RejectedPlan{bootstrap_mean(c.series[0].total), bootstrap_mean(c.series[1].total),
+                          ratio_of(c.series[0], c.series[1]), c.rounds, static_cast<int64_t>(choices.size())};
+    found_choices_ = choices;
+    fidelity_ = predicted / found_->ratio.value;
   }
 
   /// Tasks that are slower than by default in the whole network take their next best schedule; how many did.

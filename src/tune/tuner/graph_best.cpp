@@ -124,6 +124,7 @@ class GraphRace {
       if (lost.empty() || (last && held_)) break;
       answering_.give_way(lost);
       out_.rounds = 0;
+      if (out_.same_plan) out_.accepted_ratio.reset();  // of a plan that is gone
     }
     out_.won = out_.clearly_faster();
     out_.race_ms = now_ms() - start;
@@ -257,6 +258,8 @@ GraphBest graph_best(NetworkBench& bench, std::span<const Record> records, const
   out.prepare_ms = now_ms() - start;
   Answering answering(out, history, weight_room(compiled), options);
   GraphRace(bench, out, answering, history, options).run();
+  if (out.won) out.check = options.check(bench, out.choices);
+  out.won = out.won && out.check.wrong.empty();
   return out;
 }
 

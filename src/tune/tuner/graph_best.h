@@ -12,6 +12,7 @@
 
 #include "tune/records/record.h"
 #include "tune/tuner/alternatives.h"
+#include "tune/tuner/reference_check.h"
 #include "tune/tuner/transform_bench.h"
 
 namespace kilter::tune {
@@ -28,6 +29,7 @@ struct GraphTuneOptions {
   size_t schedules = 4;      ///< of a layer, beside the default
   Solver solver = Solver::automatic;
   Choices accepted = {};  ///< the plan that is in use, where it is another than history-best: it has to lose, too
+  std::function<ReferenceCheck(NetworkBench&, const Choices&)> check = check_choices;  ///< of what won
   std::function<bool()> interrupted = {};
   std::function<void()> beat = {};  ///< called between rounds of trials and of the race
 };
@@ -40,6 +42,7 @@ struct Differences {
 struct GraphBest {
   Choices choices;                      ///< the graph tuner's, after layers that lost in the race gave way
   bool won = false;                     ///< it is clearly faster than all that it was raced against; else these stay
+  ReferenceCheck check;                 ///< of what won the race; where that is wrong, it has not won
   bool same_plan = true;                ///< it is history-best
   Ratio ratio;                          ///< over history-best, paired
   Ratio default_ratio;                  ///< over the default plan
@@ -60,10 +63,13 @@ struct GraphBest {
 
   /// Than everything that it was raced against, with the whole intervals.
   bool clearly_faster() const;
+  /// History-best is clearly faster than the default plan, by the last race.
+  bool history_is_faster() const { return rounds > 0 && history_ratio.high <= 1; }
 };
 
-/// `history`: what the best record of each task gives, raced already; empty: the default. Throws what building variants
-/// throws, and usage for a solver that does not take the problem.
+/// `history`: what the best record of each task gives, raced already; empty: the default. What won is held against the
+/// reference kernels before it counts. Throws what building variants throws, and usage for a solver that does not take
+/// the problem.
 GraphBest graph_best(NetworkBench& bench, std::span<const Record> records, const Choices& history,
                      const GraphTuneOptions& options);
 

@@ -80,6 +80,8 @@ void fail_default(std::span<const Fault> faults) {
 NetworkBench::NetworkBench(Graph graph, const CompileOptions& compile, RunnerOptions runner)
     : graph_(std::move(graph)),
       options_(compile),
+      inputs_(runner.inputs),
+      threads_(runner.threads),
       cpus_(cpus_for(runner.threads)),
       kernels_(std::make_shared<KernelStore>()) {
   if (cpus_.apart) runner.cpus = cpus_.measuring;
@@ -162,8 +164,8 @@ Loaded NetworkBench::load(const Variant& variant, const LoadOptions& options) {
   return runner_->load(variant.compiled.plan, values, options);
 }
 
-std::vector<NetworkTask> NetworkBench::tasks() const {
-  const Compiled& compiled = fallback_->compiled;
+std::vector<NetworkTask> NetworkBench::tasks(const Variant& of) const {
+  const Compiled& compiled = of.compiled;
   std::map<std::string, Task> by_anchor;
   for (Task& task : tasks_of(compiled.placed->graph, compiled.placed->storage))
     by_anchor.emplace(task.node().name, std::move(task));
@@ -173,7 +175,7 @@ std::vector<NetworkTask> NetworkBench::tasks() const {
     ++number;
     std::erase_if(nodes, [&](const std::string& node) { return options_.schedules.contains(node); });
     if (nodes.empty()) continue;
-    const Step& step = compiled.plan.steps[fallback_->steps.at(nodes.front()).front()];
+    const Step& step = compiled.plan.steps[of.steps.at(nodes.front()).front()];
     Task& task = by_anchor.at(nodes.front());
     out.push_back({std::move(task), step.problem, step.layouts, nodes, parse_schedule(step.schedule), number});
   }

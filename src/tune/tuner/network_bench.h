@@ -61,9 +61,13 @@ class NetworkBench {
   /// The plan of the default schedules; loaded and trusted.
   const Variant& fallback() const { return *fallback_; }
   VariantId fallback_id() const { return fallback_id_; }
-  /// All of its tasks with a layer whose schedule is not pinned, in the order of their numbers.
-  std::vector<NetworkTask> tasks() const;
+  /// All tasks of a plan with a layer whose schedule is not pinned, in the order of their numbers. The schedules that
+  /// they run are their defaults.
+  std::vector<NetworkTask> tasks(const Variant& of) const;
+  std::vector<NetworkTask> tasks() const { return tasks(*fallback_); }
   const CompileOptions& options() const { return options_; }
+  const std::vector<Tensor>& inputs() const { return inputs_; }
+  int threads() const { return threads_; }
   const CpuShares& cpus() const { return cpus_; }
 
   Loaded load(const Variant& variant, const LoadOptions& options = {});
@@ -86,6 +90,8 @@ class NetworkBench {
 
   Graph graph_;  ///< before the passes
   CompileOptions options_;
+  std::vector<Tensor> inputs_;
+  int threads_;
   CpuShares cpus_;
   std::unique_ptr<Runner> runner_;
   std::unique_ptr<Sink> sink_;

@@ -65,7 +65,10 @@ class Beliefs {
   double count_ = 0, sum_ = 0, squares_ = 0, errors_ = 0;  ///< of logarithms; errors: of their variances
 };
 
+/// Standard deviation of one log ratio, where a network's own is not known.
+constexpr double kUsualNoise = 0.03;
+
 /// Typical standard deviation of one log ratio: the median of the spreads; `fallback` when there are fewer than three.
-double typical_noise(std::vector<double> spreads, double fallback = 0.03);
+double typical_noise(std::vector<double> spreads, double fallback = kUsualNoise);
 
 }  // namespace kilter::tune

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
 #include <set>
 
 #include "tune/records/over_default.h"
+#include "tune/tuner/left.h"
 
 namespace kilter::tune {
 namespace {
@@ -23,12 +23,28 @@ struct Tuned {
   std::set<std::string> tried;
   bool small = true;  ///< no schedule of more than one knob among them
   double ratio = 1;   ///< of the best schedule over the default of now; 1: none is surely faster
+  double left = 0;    ///< left_to_gain()
 
   int64_t count() const { return static_cast<int64_t>(tried.size()); }
   bool enough() const { return count() >= (small ? 1 : kEnoughTried); }
-  double trials() const { return static_cast<double>(count()) / kTriedPerTrial; }
-  double left() const { return small ? 0 : expected_left(trials()); }
 };
+
+/// left_to_gain() by what records of one task measured, in the order of their dates.
+double left_by_records(std::vector<const Record*> records, const OverDefault& over) {
+  std::ranges::stable_sort(records, {}, [](const Record* r) { return std::string_view(r->conditions.date); });
+  std::vector<std::string_view> order;
+  std::map<std::string_view, LogRatios> ratios;
+  for (const Record* r : records) {
+    const std::optional<Ratio> ratio = r->status == Status::ok ? over.of(*r) : std::nullopt;
+    if (!ratio) continue;
+    const auto [of, first] = ratios.try_emplace(r->schedule);
+    if (first) order.push_back(r->schedule);
+    of->second.add_earlier(*ratio, std::ssize(r->samples_ms));
+  }
+  std::vector<const LogRatios*> tried;
+  for (const std::string_view schedule : order) tried.push_back(&ratios.at(schedule));
+  return left_to_gain(tried, kUsualNoise);
+}
 
 using TaskKey = std::pair<std::string, std::string>;  ///< problem, layouts
 
@@ -67,6 +83,7 @@ std::map<TaskKey, Tuned> tuned_tasks(std::span<const OutlookLayer> layers, std::
       if (ratio->high < 1) t.ratio = ratio->value;
       break;
     }
+    if (!t.small) t.left = left_by_records(t.records, over);
   }
   return tasks;
 }
@@ -81,10 +98,16 @@ struct Kind {
 
 /// A task with schedules left to try.
 struct Open {
-  double left = 0;    ///< share of its time
-  double trials = 0;  ///< that were done
+  double left = 0;   ///< share of its time
+  double tried = 0;  ///< schedules
   bool prior = false;
   OutlookPart layers = {};
+
+  /// Share of its time that `more` schedules are expected to gain.
+  double gain(double more) const {
+    if (!prior) return gain_of_more(left, tried, more);
+    return mean_regret(tried / kTriedPerTrial) - mean_regret((tried + more) / kTriedPerTrial);
+  }
 };
 
 class Looker {
@@ -97,7 +120,7 @@ class Looker {
       if (!t.enough()) continue;
       ++out_.tuned_tasks;
       Kind& kind = kinds_[shape_of(key.first).form];
-      kind.log_sum += std::log(t.ratio), kind.left_sum += t.left(), ++kind.tasks;
+      kind.log_sum += std::log(t.ratio), kind.left_sum += t.left, ++kind.tasks;
     }
     out_.records = static_cast<int64_t>(mine.size());
     out_.rate = trial_rate(mine, what.network);
@@ -144,9 +167,8 @@ class Looker {
     }
     for (auto& [key, task] : open) {
       const double share = all_ms > 0 ? task.layers.ms / all_ms : 0;
-      const double more = out_.rate.per_second * 60 * out_.minutes * share;
-      const double then = expected_left(task.trials + more);
-      task.layers.gain_ms = task.layers.ms * std::max(0.0, task.left - then);
+      const double more = out_.rate.per_second * 60 * out_.minutes * share * kTriedPerTrial;
+      task.layers.gain_ms = task.layers.ms * task.gain(more);
       add(out_.further, task.layers);
       if (task.prior) add(out_.prior, task.layers);
     }
@@ -168,13 +190,12 @@ class Looker {
   /// Nothing where hardly any schedules are left, or where another machine's or task's record chose this one.
   std::optional<Open> left_of(const OutlookLayer& layer) const {
     const Tuned* task = tuned(layer);
-    const double trials = task == nullptr ? 0 : task->trials();
-    if (task != nullptr && task->enough())
-      return task->small ? std::nullopt : std::optional(Open{task->left(), trials});
+    const double tried = task == nullptr ? 0 : static_cast<double>(task->count());
+    if (task != nullptr && task->enough()) return task->small ? std::nullopt : std::optional(Open{task->left, tried});
     if (layer.from != ScheduleSource::fallback || hardly_any_knobs(layer.schedule)) return std::nullopt;
     if (const auto kind = kinds_.find(shape_of(layer.problem).form); kind != kinds_.end())
-      return Open{1 - kind->second.ratio() + kind->second.left(), trials};
-    return Open{expected_left(trials), trials, true};
+      return Open{1 - kind->second.ratio() + kind->second.left(), std::max(tried, 1.0)};
+    return Open{0, tried, true};
   }
 
   std::span<const OutlookLayer> layers_;
@@ -195,12 +216,13 @@ std::string minutes_text(const Outlook& o) {
 /// How the gain of more minutes is known.
 std::string basis_text(const Outlook& o) {
   constexpr std::string_view kRates[] = {"assumed", "as tuning ran on this machine", "as tuning this network ran"};
-  std::string out =
-      fmt::format("({:.0f} trials at {:.3g} a second, {}; the gain is the fall of the searcher's mean regret",
-                  o.rate.per_second * 60 * o.minutes, o.rate.per_second, kRates[o.rate.from]);
+  std::string out = fmt::format(
+      "({:.0f} trials at {:.3g} a second, {}; each doubling of what was tried is expected to "
+      "gain half as much as the one before",
+      o.rate.per_second * 60 * o.minutes, o.rate.per_second, kRates[o.rate.from]);
   if (o.prior.layers > 0) {
-    out += fmt::format("; of {} layer{} no record tells, and the mean regret of default schedules is a prior",
-                       o.prior.layers, o.prior.layers == 1 ? "" : "s");
+    out += fmt::format("; of {} layer{} no record tells, and the searcher's mean regret is a prior", o.prior.layers,
+                       o.prior.layers == 1 ? "" : "s");
   }
   return out + ")";
 }
@@ -215,17 +237,6 @@ std::string header(const Outlook& o, const std::string& file) {
 }
 
 }  // namespace
-
-double expected_left(double trials) {
-  constexpr std::array kRegret = {0.0390, 0.0323, 0.0290, 0.0218, 0.0154, 0.0101};  // after kFirst, twice that...
-  constexpr double kFirst = 8;
-  const double times = trials / kFirst;
-  if (times < 1) return std::lerp(kDefaultLeft, kRegret.front(), times);
-  const double twice = std::log2(times);
-  const auto at = static_cast<size_t>(twice);
-  if (at + 1 >= kRegret.size()) return kRegret.back() * std::exp2(kRegret.size() - 1 - twice);
-  return std::lerp(kRegret[at], kRegret[at + 1], twice - static_cast<double>(at));
-}
 
 Outlook outlook(std::span<const OutlookLayer> layers, double total_ms, std::span<const Record> records,
                 const OutlookFor& what) {

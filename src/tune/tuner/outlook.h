@@ -50,7 +50,7 @@ struct Outlook {
   OutlookPart unknown;        ///< not tuned, and no task of their kind was
   int64_t like = 0;           ///< tuned tasks that `expected` rests on
   OutlookPart further;        ///< with schedules left to try: gain of `minutes` more
-  OutlookPart prior;          ///< the part of `further` that rests on kDefaultLeft alone
+  OutlookPart prior;          ///< the part of `further` that rests on mean_regret() alone
   double minutes = 5;         ///< as asked for
   TrialRate rate;             ///< of these minutes
   std::string accepted = {};  ///< date of the accepted plan that is not in use; empty: none
@@ -60,18 +60,6 @@ struct Outlook {
 /// the records, or one where schedules have one knob at most, so that there are hardly any.
 Outlook outlook(std::span<const OutlookLayer> layers, double total_ms, std::span<const Record> records,
                 const OutlookFor& what);
-
-/// With so many the mean regret of the default searcher is three and a half percent (doc/search.md); some spaces have
-/// 12 points.
-constexpr int64_t kEnoughTried = 8;
-/// Schedules that are tried, per trial; the other trials race what was tried (doc/search.md).
-constexpr double kTriedPerTrial = 2.0 / 3;
-/// The mean regret before the first trial, of the default schedules: a prior for what no record tells of.
-constexpr double kDefaultLeft = 0.043;
-
-/// Share of a layer's time that is expected to be left after so many trials of its task: the default searcher's mean
-/// regret on the measured tables, with the noise of tuning (doc/search.md).
-double expected_left(double trials);
 
 /// Lines for a reader. `file`: of the records.
 std::vector<std::string> text(const Outlook& outlook, const std::string& file);

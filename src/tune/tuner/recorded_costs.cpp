@@ -10,7 +10,6 @@
 namespace kilter::tune {
 namespace {
 
-constexpr double kNoise = 0.03;           ///< of one ratio, where a candidate's own spread is not known
 constexpr double kOtherTemplate = 1.333;  ///< times the default: what a template's best may take to be looked at again
 
 std::string key(const std::string& problem, const std::string& layouts) { return problem + "|" + layouts; }
@@ -22,7 +21,7 @@ struct Candidate {
 
   LogRatios on_layer() const {
     LogRatios out = here;
-    if (!elsewhere.empty()) out.add_earlier(elsewhere.ratio(kNoise), elsewhere.size());
+    if (!elsewhere.empty()) out.add_earlier(elsewhere.ratio(kUsualNoise), elsewhere.size());
     return out;
   }
 };
@@ -30,7 +29,7 @@ struct Candidate {
 /// The schedules of one task that run.
 class Candidates {
  public:
-  Candidates(std::span<const Record* const> records, const Layer& layer) : beliefs_(kNoise) {
+  Candidates(std::span<const Record* const> records, const Layer& layer) : beliefs_(kUsualNoise) {
     const OverDefault over(records, layer.schedule);
     std::set<std::string> failed;
     for (const Record* r : records) {
@@ -49,7 +48,7 @@ class Candidates {
   double cost(const Candidate& c) const { return beliefs_.cost(c.all); }
   RecordedCosts::Known known(const Candidate& c) const {
     const LogRatios here = c.on_layer();
-    Ratio ratio = here.ratio(kNoise);
+    Ratio ratio = here.ratio(kUsualNoise);
     const double drawn = beliefs_.cost(here) / ratio.value;
     ratio.value *= drawn, ratio.low *= drawn, ratio.high *= drawn;
     return {c.schedule, ratio};
@@ -101,7 +100,7 @@ std::vector<RecordedCosts::Known> RecordedCosts::best(const Layer& layer, size_t
     const std::string& name = c->schedule.name;
     const bool first = std::ranges::none_of(out, [&](const Known& o) { return o.schedule.name == name; });
     const bool other = first && !layer.schedule.starts_with(name + " ");
-    if ((out.size() < most && cost < 1 + kNoise) || (other && cost < kOtherTemplate))
+    if ((out.size() < most && cost < 1 + kUsualNoise) || (other && cost < kOtherTemplate))
       out.push_back(candidates.known(*c));
   }
   return out;

@@ -256,8 +256,9 @@ void SearchRun::note_trial(const Probe& p, const std::vector<double>& ratios, co
   for (const double ratio : ratios) own.add(ratio);
   fresh_.push_back(record(p, samples_ms, own.ratio(noise_)));
   const LogRatios& all = task.find(p.schedule)->ratios;
-  log_.tell(trials_, TrialEvent{task.task().number, p.node, p.schedule.text(), Status::ok, "", own.ratio(noise_),
-                                all.ratio(noise_), own.size(), all.size(), speed(p.task, all.cost(), bound_ms)});
+  untold_.emplace_back(trials_,
+                       TrialEvent{task.task().number, p.node, p.schedule.text(), Status::ok, "", own.ratio(noise_),
+                                  all.ratio(noise_), own.size(), all.size(), speed(p.task, all.cost(), bound_ms)});
 }
 
 void SearchRun::note_failure(const Probe& probe, Status status, const std::string& error, bool lasting) {
@@ -265,10 +266,10 @@ void SearchRun::note_failure(const Probe& probe, Status status, const std::strin
   ++failures_;
   const int64_t number = tasks_[probe.task].task().number;
   ++failed_.try_emplace(status, FailedTrials{0, number, probe.schedule.text(), error}).first->second.count;
-  log_.tell(trials_, TrialEvent{number, probe.node, probe.schedule.text(), status, error, {}, {}, 0, 0});
+  untold_.emplace_back(trials_, TrialEvent{number, probe.node, probe.schedule.text(), status, error, {}, {}, 0, 0});
   if (!lasting) return;
-  Record r = record(probe, {}, {});
-  r.status = status, r.error = error, r.versus.reset();
+  Record r = blank_record(probe);
+  r.status = status, r.error = error;
   fresh_.push_back(std::move(r));
 }
 

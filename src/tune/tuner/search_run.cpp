@@ -9,6 +9,7 @@
 #include "tune/records/problem_words.h"
 #include "tune/tuner/cost_rows.h"
 #include "tune/tuner/lap_times.h"
+#include "tune/tuner/left.h"
 
 namespace kilter::tune {
 namespace {
@@ -37,6 +38,8 @@ std::vector<Record> records_here(std::span<const Record> records, const Conditio
         r.conditions.threads == here.threads && r.conditions.codegen == here.codegen)
       out.push_back(r);
   }
+  std::ranges::stable_sort(out, {},
+                           [](const Record& r) { return r.conditions.date; });  // files are merged in any order
   return out;
 }
 
@@ -108,14 +111,27 @@ void SearchRun::measure_default() {
   if (!laps.faults.empty()) fail_default(laps.faults);
   default_ms_ = default_run_ms(laps);
   for (const auto& [node, steps] : bench_.fallback().steps) node_ms_[node] = usual_ms(laps.laps[0], steps);
-  network_bound_ms_ = bound_of(bench_.fallback());
   for (const TaskState& task : tasks_) {
     double ms = 0;
     for (const std::string& node : task.task().nodes) ms += node_ms_[node];
     share_.push_back(ms / default_ms_);
-    bound_ms_.push_back(bound_of(bench_.fallback(), task.task().nodes.front()));
   }
+  constexpr int kTimes = 3;
+  for (int time = 0; !note_bounds() && options_.better_bound && time < kTimes; ++time) options_.better_bound();
   rounds_ = options_.trial.repeat > 0 ? options_.trial.repeat : automatic_rounds(default_ms_);
+}
+
+bool SearchRun::note_bounds() {
+  constexpr double kOver = 1.1;  // a share that is no slip of the clock
+  network_bound_ms_ = bound_of(bench_.fallback());
+  bound_ms_.clear();
+  bool possible = true;
+  for (const TaskState& task : tasks_) {
+    const std::string& node = task.task().nodes.front();
+    bound_ms_.push_back(bound_of(bench_.fallback(), node));
+    possible = possible && bound_ms_.back() <= kOver * node_ms_[node];
+  }
+  return possible;
 }
 
 /// Batches that are built one after another beside the measurement. Planning and learning stay with the caller; what
@@ -205,8 +221,8 @@ bool SearchRun::over() {
     return true;
   };
   if (options_.interrupted && options_.interrupted()) return stop("interrupted");
-  if (now_ms() >= deadline_ms_) return stop("the time is up");
   if (options_.trials > 0 && done() >= options_.trials) return stop(fmt::format("{} trials are done", done()));
+  if (now_ms() >= deadline_ms_) return stop("the time is up");
   if (const int64_t dry = done() - last_gain_; options_.early_stopping > 0 && dry >= options_.early_stopping)
     return stop(fmt::format("no gain in {} trials", dry));
   if (options_.until < 1 && batches_ > 2 && remaining() <= 1 - options_.until)
@@ -223,6 +239,8 @@ void SearchRun::finish() {
   noise_ = typical_noise(std::move(spreads), noise_);
   if (options_.keep && !fresh_.empty()) options_.keep(fresh_);
   fresh_.clear();
+  for (auto& [trials, event] : untold_) log_.tell(trials, std::move(event));
+  untold_.clear();
   note_gains();
 }
 
@@ -240,17 +258,22 @@ void SearchRun::note_gains() {
   }
 }
 
-Record SearchRun::record(const Probe& probe, std::span<const double> samples_ms, const Ratio& ratio) const {
+Record SearchRun::blank_record(const Probe& probe) const {
   const NetworkTask& task = tasks_[probe.task].task();
   Record r;
   r.problem = task.problem, r.layouts = task.layouts;
   r.schedule = probe.schedule.text();
-  r.samples_ms.assign(samples_ms.begin(), samples_ms.end());
-  r.versus = Versus{ratio, task.fallback.text()};
   r.conditions = conditions_;
   r.conditions.date = iso_date();
-  r.conditions.taken = r.conditions.kept = static_cast<int64_t>(samples_ms.size());
   r.network = options_.network, r.node = probe.node;
+  return r;
+}
+
+Record SearchRun::record(const Probe& probe, std::span<const double> samples_ms, const Ratio& ratio) const {
+  Record r = blank_record(probe);
+  r.samples_ms.assign(samples_ms.begin(), samples_ms.end());
+  r.versus = Versus{ratio, tasks_[probe.task].task().fallback.text()};
+  r.conditions.taken = r.conditions.kept = static_cast<int64_t>(samples_ms.size());
   return r;
 }
 
@@ -267,24 +290,16 @@ double SearchRun::predicted_ms() const {
 
 double SearchRun::remaining() const {
   double gain = 0;
+  for (size_t t = 0; t < tasks_.size(); ++t) gain += share_[t] * tasks_[t].left(noise_);
+  return gain * default_ms_ / predicted_ms();
+}
+
+double SearchRun::as_long_again() const {
+  double gain = 0;
   for (size_t t = 0; t < tasks_.size(); ++t) {
     const TaskState& task = tasks_[t];
-    const auto size = static_cast<double>(std::max<int64_t>(task.size(), 1));
-    const double unseen = task.explored() ? 0 : std::max(0.0, 1 - static_cast<double>(task.tried()) / size);
-    // What the best of the tried gains over the second best is about what the best of the rest may gain over it.
-    const Beliefs beliefs = task.beliefs(noise_);
-    double best = 1, second = 1;
-    for (const auto& [text, c] : task.candidates()) {
-      if (c.status != Status::ok || c.ratios.empty()) continue;
-      const double cost = beliefs.cost(c.ratios);
-      if (cost < best)
-        second = best, best = cost;
-      else
-        second = std::min(second, cost);
-    }
-    constexpr double kUnknown = 0.005;  // of what is not tried, at most, where the best two are equal
-    const double step = task.tried() < 3 ? 0.1 : std::max(second - best, std::min(noise_ / 4, kUnknown));
-    gain += share_[t] * unseen * step;
+    const auto tried = static_cast<double>(task.tried()), now = tried - static_cast<double>(task.tried_before());
+    gain += share_[t] * gain_of_more(task.left(noise_), tried, now, static_cast<double>(task.size()));
   }
   return gain * default_ms_ / predicted_ms();
 }
@@ -360,8 +375,8 @@ TuneProgress SearchRun::progress(const std::string& phase) const {
 }
 
 void SearchRun::show(const std::string& phase, const std::function<void(TuneProgress&)>& with) {
-  if (!options_.progress || now_ms() - shown_ms_ < kShowEveryMs) return;
-  shown_ms_ = now_ms();
+  if (!options_.progress || (phase == shown_phase_ && now_ms() - shown_ms_ < kShowEveryMs)) return;
+  shown_ms_ = now_ms(), shown_phase_ = phase;
   TuneProgress now = progress(phase);
   if (with) with(now);
   options_.progress(now);

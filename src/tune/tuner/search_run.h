@@ -61,8 +61,11 @@ class SearchRun {
   Record record(size_t task, const Schedule& schedule, std::span<const double> samples_ms, const Ratio& ratio) const;
   /// Expected further gain, a share of predicted_ms().
   double remaining() const;
+  /// The part of it that as many new schedules as this run tried are expected to bring.
+  double as_long_again() const;
   TuneProgress progress(const std::string& phase) const;
-  /// Tells of progress, not more often than eyes follow; `with` changes what is told.
+  /// Tells of progress: of a phase the first that is shown, then not more often than eyes follow; `with` changes what
+  /// is told.
   void show(const std::string& phase, const std::function<void(TuneProgress&)>& with = {});
   double compile_seconds() const { return compile_ms_ / 1e3; }
   /// Least milliseconds of a layer's kernels in a variant; 0: not known, or it has none of the layer.
@@ -103,6 +106,8 @@ class SearchRun {
   void build_one(Trialled& one);
   void build_apart(Trialled& one);
   void measure(Batch& batch);
+  /// Of the default plan; answers whether none is above what was measured.
+  bool note_bounds();
   /// Throws where the default plan fails batch after batch.
   void note_default_faults(const Laps& laps);
   std::vector<VariantId> load(Batch& batch, std::vector<size_t>& loaded);
@@ -120,10 +125,11 @@ class SearchRun {
                   double bound_ms);
   /// `lasting`: also for later runs.
   void note_failure(const Probe& probe, Status status, const std::string& error, bool lasting);
-  /// After a batch: searchers learn, records are kept.
+  /// After a batch: searchers learn, records are kept, and then trials are told, so that none is lost that was told.
   void finish();
   void note_gains();
   Record record(const Probe& probe, std::span<const double> samples_ms, const Ratio& ratio) const;
+  Record blank_record(const Probe& probe) const;
   bool over();
 
   NetworkBench& bench_;
@@ -140,8 +146,10 @@ class SearchRun {
   double network_bound_ms_ = 0;
   Retries again_;  ///< could not be measured through no fault of theirs
   std::vector<Record> fresh_;
+  std::vector<std::pair<int64_t, TrialEvent>> untold_;  ///< with trials_ of then; told once their records are kept
   std::map<Status, FailedTrials> failed_;
-  double default_ms_ = 0, noise_ = 0.03, shown_ms_ = 0;
+  std::string shown_phase_;  ///< of what was shown last, at shown_ms_
+  double default_ms_ = 0, noise_ = kUsualNoise, shown_ms_ = 0;
   double compile_ms_ = 0, check_ms_ = 0, measure_ms_ = 0;
   int64_t trials_ = 0, first_trials_ = 0, failures_ = 0, runs_ = 0, rounds_ = 2;
   int64_t last_gain_ = 0;              ///< done() when some task became faster

@@ -100,7 +100,7 @@ class Lister {
     TaskLine line;
     line.task = number;
     line.problem = step.problem, line.layouts = step.layouts, line.schedule = step.schedule;
-    line.nodes = {task.node().name};
+    line.record = step.record, line.nodes = {task.node().name};
     if (wanted(step.problem)) describe(line, task);
     out_.tasks.push_back(std::move(line));
     return number;

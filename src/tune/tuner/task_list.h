@@ -23,6 +23,7 @@ struct NodeLine {
 struct TaskLine {
   int64_t task = 0;                        ///< 0: what records choose makes it, and it has no number
   std::string problem, layouts, schedule;  ///< that it runs
+  std::string record = {};                 ///< Step::record of its first layer: what the schedule comes from
   std::vector<std::string> nodes;          ///< anchors of its layers
   int64_t flops = 0, bytes = 0;            ///< of one layer
   double cycles = 0;                       ///< of one core and one layer, by the analytic model; 0: it has none

@@ -58,15 +58,17 @@ class Looked {
          option, tasks_.size(), name);
   }
 
-  /// Of all layers those that take a schedule.
-  std::vector<std::string> takers(const Schedule& schedule, const std::string& option) const {
+  /// Of all layers those that take a schedule and of which it is not forbidden.
+  std::vector<std::string> takers(const Schedule& schedule, std::span<const Forbidden> forbidden,
+                                  const std::string& option) const {
     const std::vector<std::string> all = layers(std::string(kEvery), option);
     const std::set<std::string> known(all.begin(), all.end());
     std::vector<std::string> out;
     try {
       for (const Task& task : tasks_of(compiled_.placed->graph, compiled_.placed->storage)) {
         const std::string& node = task.node().name;
-        if (known.contains(node) && takes(task, schedule, limits_)) out.push_back(node);
+        if (known.contains(node) && forbids(forbidden, node, schedule) == nullptr && takes(task, schedule, limits_))
+          out.push_back(node);
       }
     } catch (const Error& e) {
       fail(e.kind(), "{}: {}", option, e.message());
@@ -82,7 +84,8 @@ class Looked {
 
 void name_schedule(const Looked& network, const std::string& name, const Schedule& schedule, CompileOptions& options) {
   const std::string option = fmt::format("--schedule {}={}", name, schedule.text());
-  const auto nodes = name == kEvery ? network.takers(schedule, option) : network.layers(name, option);
+  const auto nodes =
+      name == kEvery ? network.takers(schedule, options.forbidden, option) : network.layers(name, option);
   if (nodes.empty() && options.notice)
     options.notice(option + ": no layer of this network would take it, so it changes nothing");
   for (const std::string& node : nodes) options.schedules.emplace(node, schedule);
@@ -99,6 +102,13 @@ bool names_several(const CompileOptions& options) {
 void name_layers(const Graph& graph, CompileOptions& options) {
   const CompileOptions named = take_out(options);
   const Looked network(graph, options);
+  for (const Forbidden& f : named.forbidden) {
+    for (const std::string& node : network.layers(f.node, "--forbid " + f.text()))
+      options.forbidden.push_back({f.schedule, node});
+  }
+  std::erase_if(options.schedules, [&](const auto& entry) {
+    return options.given_in.contains(entry.first) && forbids(options.forbidden, entry.first, entry.second) != nullptr;
+  });
   // Names of tasks come after "*" in the maps and go before it.
   for (const auto& [name, schedule] : std::views::reverse(named.schedules))
     name_schedule(network, name, schedule, options);
@@ -106,9 +116,14 @@ void name_layers(const Graph& graph, CompileOptions& options) {
     for (const std::string& node : network.layers(name, fmt::format("--layer-threads {}={}", name, threads)))
       options.layer_threads.emplace(node, threads);
   }
-  for (const Forbidden& f : named.forbidden) {
-    for (const std::string& node : network.layers(f.node, "--forbid " + f.text()))
-      options.forbidden.push_back({f.schedule, node});
+}
+
+void refuse_forbidden_schedules(const CompileOptions& options) {
+  for (const auto& [node, schedule] : options.schedules) {
+    if (const Forbidden* barred = forbids(options.forbidden, node, schedule)) {
+      fail(ErrorKind::usage, "--schedule {}={}: --forbid {} leaves it out of this layer; give one of them", node,
+           schedule.text(), barred->text());
+    }
   }
 }
 

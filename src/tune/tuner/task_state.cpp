@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tune/tuner/learned.h"
+#include "tune/tuner/left.h"
 
 namespace kilter::tune {
 namespace {
@@ -44,10 +45,12 @@ void TaskState::seed(std::span<const Record> known) {
     if (r.status != Status::ok) {
       c.status = r.status, c.error = r.error;
     } else if (r.versus && r.versus->schedule == task_.fallback.text()) {
+      if (c.ratios.empty()) c.order = ++ordered_;
       c.ratios.add_earlier(r.versus->ratio, static_cast<int64_t>(r.samples_ms.size()));
     }
   }
   std::erase_if(candidates_, [](const auto& e) { return e.second.status == Status::ok && e.second.ratios.empty(); });
+  tried_before_ = tried();
 }
 
 Candidate& TaskState::entry(const Schedule& schedule) {
@@ -111,6 +114,7 @@ std::vector<Schedule> TaskState::contenders(size_t most, double noise) {
 bool TaskState::trial(const Schedule& schedule, std::span<const double> ratios) {
   Candidate& c = entry(schedule);
   const bool first = c.ratios.empty();
+  if (first) c.order = ++ordered_;
   for (const double ratio : ratios) c.ratios.add(ratio);
   c.ratios.end_trial();
   c.pending = false;
@@ -184,6 +188,19 @@ Beliefs TaskState::beliefs(double noise) const {
     if (c.status == Status::ok && !c.ratios.empty()) all.add(c.ratios);
   }
   return all;
+}
+
+double TaskState::left(double noise) const {
+  if (explored_ || tried() >= size()) return 0;
+  std::vector<const Candidate*> in_order;
+  for (const auto& [text, c] : candidates_) {
+    if (c.status == Status::ok && !c.ratios.empty()) in_order.push_back(&c);
+  }
+  std::ranges::sort(in_order, {}, &Candidate::order);
+  std::vector<const LogRatios*> ratios;
+  for (const Candidate* c : in_order) ratios.push_back(&c->ratios);
+  const double unseen = 1 - static_cast<double>(tried()) / static_cast<double>(size());
+  return unseen * left_to_gain(ratios, noise);
 }
 
 double TaskState::believed_cost(double noise) const {

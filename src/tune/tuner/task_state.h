@@ -32,6 +32,7 @@ struct Candidate {
   std::string error;     ///< in words, unless ok
   LogRatios ratios;      ///< time over the default's, in pairs
   double bound_ms = 0;   ///< of its kernels; 0: not known
+  int64_t order = 0;     ///< among those with ratios, by their first trials; those of earlier records come first
   bool pending = false;  ///< a trial is under way
 };
 
@@ -60,6 +61,8 @@ class TaskState {
   int64_t trials() const { return trials_; }
   /// Schedules that ran or failed; not those that are under way, and not the default.
   int64_t tried() const;
+  /// Those of tried() that earlier records told of.
+  int64_t tried_before() const { return tried_before_; }
   /// Schedules that are worth a trial: what pruning leaves, without the default.
   int64_t size() const { return std::max<int64_t>(static_cast<int64_t>(pruned_.points.size()) - 1, 0); }
 
@@ -92,6 +95,8 @@ class TaskState {
   const Candidate* winner(double noise, const std::vector<std::string>& skip = {}) const;
   /// Of all candidates that run.
   Beliefs beliefs(double noise) const;
+  /// Share of the task's time that is expected to be left to gain (left.h); 0 where every schedule was tried.
+  double left(double noise) const;
   /// What the task is believed to cost with its winner: 1, the default's, at most.
   double believed_cost(double noise) const;
   /// Of a schedule that was tried.
@@ -118,7 +123,8 @@ class TaskState {
   std::vector<std::string> news_;                ///< not told to the searcher yet
   std::optional<Schedule> advised_;              ///< not tried yet
   bool explored_ = false;
-  int64_t trials_ = 0, dry_ = 0;
+  int64_t trials_ = 0, dry_ = 0, tried_before_ = 0;
+  int64_t ordered_ = 0;  ///< Candidate::order of the last one
   uint32_t group_;
   std::optional<Featurizer> features_;  ///< where there are lessons
   size_t taught_ = 0;

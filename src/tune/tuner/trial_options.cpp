@@ -17,7 +17,8 @@ constexpr TrialOptionRow kOptions[] = {
     {"min-repeat-ms", "milliseconds that a turn lasts at least; it has as many runs of the network as that takes",
      "a number from 0 to 10000", "2"},
     {"timeout",
-     "after which a layer that does not end counts as failed, such as 500ms or 10s; a bare number is milliseconds",
+     "after which a layer that does not end counts as failed, such as 500ms or 10s; a bare number is milliseconds; 20 "
+     "times a run of the network where that is longer",
      "a time from 10ms to 600s", "1000ms"},
     {"n-parallel",
      "threads that compile candidates, on CPUs of their own beside the measurement where the network leaves some free; "

@@ -180,6 +180,7 @@ json to_json(const GraphBest& b) {
              {"threads", b.differences.threads},
              {"layouts", b.differences.layouts},
              {"fusions", b.differences.fusions}}}};
+  if (!b.check.wrong.empty()) out["wrong"] = b.check.wrong;
   if (b.accepted_ratio) out["accepted_ratio"] = to_json(*b.accepted_ratio);
   return out;
 }
@@ -205,6 +206,7 @@ json to_json(const TuneResult& r) {
            {"earlier_records", {{"read", r.earlier.all}, {"counted", r.earlier.here}, {"advised", r.earlier.advised}}},
            {"building", r.building},
            {"regret", r.regret},
+           {"as_long_again", r.as_long_again},
            {"winner_flips", r.flips},
            {"fidelity", r.fidelity},
            {"stopped_because", r.stopped_because},
@@ -224,6 +226,7 @@ json to_json(const TuneResult& r) {
   }
   if (r.previous) out["previous"] = to_json(*r.previous);
   if (!r.unheld.empty()) out["unheld"] = r.unheld;
+  if (!r.refused.empty()) out["refused"] = r.refused;
   if (!r.given_up.empty()) out["given_up"] = r.given_up;
   for (const auto& [status, f] : r.failed)
     out["failed"][std::string(name(status))] = {

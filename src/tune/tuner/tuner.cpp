@@ -1,14 +1,15 @@
 #include "tune/tuner/tuner.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "measure/clock.h"
 #include "measure/conditions.h"
 #include "tune/records/match.h"
 #include "tune/tuner/apply.h"
 #include "tune/tuner/contest.h"
-#include "tune/tuner/default_check.h"
 #include "tune/tuner/final_race.h"
+#include "tune/tuner/reference_check.h"
 #include "tune/tuner/weight_budget.h"
 
 namespace kilter::tune {
@@ -20,6 +21,8 @@ constexpr double kRaceShare = 0.15, kLeastRace = 3, kMostRace = 40;
 constexpr double kGraphShare = 0.15, kLeastGraph = 3, kMostGraph = 30;
 /// Seconds of a budget from which on that share is held back for it.
 constexpr double kGraphBudget = 20;
+/// The most that is held back for checking the plan that won.
+constexpr double kCheckShare = 0.05;
 
 /// What earlier records would give: the winners of those of these conditions, and of `recorded` what these say nothing
 /// of.
@@ -84,8 +87,9 @@ std::vector<TunedTask> task_rows(const SearchRun& search, const FinalRace& race)
 }
 
 /// Why the graph tuner has no turn; empty where it has one.
-std::string left_out(const TuneOptions& options, double end_ms) {
+std::string left_out(const TuneOptions& options, double end_ms, bool refused) {
   if (options.interrupted && options.interrupted()) return "the run was interrupted";
+  if (refused) return "the plan that won the race is not taken";
   if (!options.ops.empty()) return "it chooses for all layers, and --ops names some";
   const double left = (end_ms - now_ms()) / 1e3;
   if (left >= kLeastGraph) return {};
@@ -125,6 +129,11 @@ TuneProgress of_races(TuneProgress progress, const TuneResult& result) {
   return progress;
 }
 
+/// Keeps a record that bars the schedule which a check found wrong.
+void bar_wrong(const ReferenceCheck& check, const SearchRun& search, const TuneOptions& options) {
+  if (check.layer) options.keep({{wrong_record(*check.layer, check.wrong, search.conditions(), options.network)}});
+}
+
 /// The graph tuner's turn until `end_ms`, and what it changes of the result.
 void choose_graph_best(NetworkBench& bench, SearchRun& search, const std::vector<Record>& records,
                        const TuneOptions& options, double seconds, double end_ms, TuneResult& result) {
@@ -133,14 +142,16 @@ void choose_graph_best(NetworkBench& bench, SearchRun& search, const std::vector
   how.runner = options.runner;
   how.measure_seconds = how.race_seconds = seconds / 2;
   how.end_ms = end_ms;
-  how.interrupted = options.interrupted;
+  how.check = options.check, how.interrupted = options.interrupted;
   how.beat = [&] { search.show("choosing", [&](TuneProgress& p) { p = of_races(std::move(p), result); }); };
+  how.beat();
   try {
     result.graph = graph_best(bench, records, result.choices, how);
   } catch (const Error& e) {
     result.graph_failed = e.message();  // what the search and the race found stands
     return;
   }
+  bar_wrong(result.graph->check, search, options);
   if (!result.graph->won) return;
   result.previous.reset();  // of the plan that is not taken
   result.unheld.clear(), result.given_up.clear();
@@ -175,12 +186,32 @@ TuneResult raced_result(const SearchRun& search, const FinalRace& race) {
   out.trials = search.trials(), out.first_trials = search.first_trials(), out.failures = search.failures();
   out.failed = search.failed();
   out.runs = search.runs(), out.building = search.building();
-  out.regret = regret(search, race);
+  out.regret = regret(search, race), out.as_long_again = search.as_long_again();
   out.stopped_because = search.stopped_because();
   out.earlier = search.earlier();
   out.tasks = task_rows(search, race);
   out.conditions = search.conditions();
   return out;
+}
+
+/// Why the plan that won may not be taken, by the reference kernels; empty: it may.
+std::string refusal(NetworkBench& bench, const SearchRun& search, const TuneOptions& options, const Choices& won) {
+  const ReferenceCheck check = checked(options.check, bench, won);
+  bar_wrong(check, search, options);
+  return (check.layer ? "it is wrong: " : "") + check.wrong;
+}
+
+/// Takes nothing where the plan that won is not right.
+void check_winner(NetworkBench& bench, const SearchRun& search, const TuneOptions& options, TuneResult& result) {
+  if (result.choices.empty()) return;
+  result.refused = refusal(bench, search, options, result.choices);
+  if (result.refused.empty()) return;
+  const auto layers = static_cast<int64_t>(result.choices.size());
+  result.rejected = RejectedPlan{result.default_ms, result.tuned_ms, result.ratio, result.rounds, layers};
+  result.choices.clear(), result.history.clear(), result.previous.reset(), result.given_up.clear();
+  result.same_plan = true, result.kept = false, result.flips = 1;
+  result.ratio = result.history_ratio = {1, 1, 1}, result.tuned_ms = result.default_ms;
+  for (TunedTask& row : result.tasks) row.schedule = row.fallback, row.in_network = row.predicted = {1, 1, 1};
 }
 
 PreparedEvent prepared_event(const SearchRun& search) {
@@ -215,16 +246,29 @@ void note_speeds(const SearchRun& search, const Variant& fallback, const Variant
 struct Budget {
   double end_ms, search_end_ms;
   double race_seconds, graph_seconds;
+  double turn_seconds = 0;  ///< of the graph tuner, and of the check before it
 
-  Budget(const TuneOptions& options, double start_ms) : end_ms(start_ms + options.seconds * 1e3) {
+  /// `check_ms`: that holding the default plan against the reference kernels took; what wins takes as long, at most,
+  /// and so does what the graph tuner makes of it.
+  Budget(const TuneOptions& options, double start_ms, double check_ms) {
+    const double check = std::min(check_ms / 1e3, options.seconds * kCheckShare), seconds = options.seconds - check;
+    end_ms = start_ms + seconds * 1e3;
     race_seconds = std::min(std::clamp(options.seconds * kRaceShare, kLeastRace, kMostRace), options.seconds / 4);
     const bool graph_turn = options.graph_best && options.seconds >= kGraphBudget && options.ops.empty();
     graph_seconds = graph_turn ? std::clamp(options.seconds * kGraphShare, kLeastGraph, kMostGraph) : 0;
-    search_end_ms = start_ms + std::max(options.seconds - race_seconds - graph_seconds, options.seconds / 4) * 1e3;
+    if (graph_turn) turn_seconds = graph_seconds + check;
+    search_end_ms = start_ms + std::max(seconds - race_seconds - turn_seconds, options.seconds / 4) * 1e3;
+  }
+  /// Where trials alone end the search, the races and the graph tuner get their shares of what it took.
+  void follow(double search_seconds) {
+    if (std::isfinite(end_ms)) return;
+    const double all = search_seconds / (1 - kRaceShare - kGraphShare);
+    race_seconds = std::clamp(all * kRaceShare, kLeastRace, kMostRace);
+    graph_seconds = std::clamp(all * kGraphShare, kLeastGraph, kMostGraph);
   }
   /// Of the races that begin now.
   RaceLimits races(const TuneOptions& options) const {
-    const double left = (end_ms - now_ms()) / 1e3 - graph_seconds;
+    const double left = (end_ms - now_ms()) / 1e3 - turn_seconds;
     const bool interrupted = options.interrupted && options.interrupted();
     RaceLimits limits;
     limits.seconds = std::max(1.0, std::min(interrupted ? kInterruptedRace : left, race_seconds));
@@ -237,7 +281,7 @@ struct Budget {
 
 /// Moments of now_ms() at which parts of a run were done.
 struct Moments {
-  double start = 0, built = 0, checked = 0, prepared = 0, searched = 0, raced = 0, end = 0;
+  double start = 0, built = 0, checked = 0, prepared = 0, searched = 0, raced = 0, won = 0, end = 0;
 };
 
 std::vector<PhaseTime> phases(const SearchRun& search, const Moments& at, bool graph) {
@@ -246,8 +290,9 @@ std::vector<PhaseTime> phases(const SearchRun& search, const Moments& at, bool g
                              {"compiling candidates", search.compile_seconds()},
                              {"loading and checking", search.check_seconds()},
                              {"measuring", search.measure_seconds()},
-                             {"racing whole networks", (at.raced - at.searched) / 1e3}};
-  if (graph) out.push_back({"graph tuner", (at.end - at.raced) / 1e3});
+                             {"racing whole networks", (at.raced - at.searched) / 1e3},
+                             {"checking the plan that won", (at.won - at.raced) / 1e3}};
+  if (graph) out.push_back({"graph tuner", (at.end - at.won) / 1e3});
   return out;
 }
 
@@ -281,7 +326,7 @@ TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& g
       history_best_choices(graph, compile, options.known, {options.records, options.device, options.threads});
   NetworkBench bench(std::move(graph), compile, std::move(runner));
   Moments at{start, now_ms()};
-  require_right(check_default(bench.fallback().compiled, inputs, bench.tasks(), options.threads));
+  require_right(check_against_reference(bench.fallback().compiled, inputs, bench.tasks(), options.threads));
   at.checked = now_ms();
   SearchRun search(bench, options, compile, recorded, log);
   const Choices previous = asked.previous.empty() ? previous_choices(search, recorded) : asked.previous;
@@ -289,11 +334,12 @@ TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& g
   search.show("preparing");
   log.tell(0, prepared_event(search));
   log.tell(0, PhaseEvent{"searching"});
-  const Budget budget(options, start);
+  Budget budget(options, start, at.checked - at.built);
   search.run(budget.search_end_ms);
   at.searched = now_ms();
+  budget.follow((at.searched - at.prepared) / 1e3);
   log.tell(search.trials(), PhaseEvent{"racing"});
-  if (options.progress) options.progress(search.progress("racing"));
+  search.show("racing");
   RaceLimits limits = budget.races(options);
   limits.beat = [&] { search.show("racing"); };
   const FinalRace race = race_plans(bench, search, previous, limits);
@@ -301,15 +347,16 @@ TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& g
   at.raced = now_ms();
 
   TuneResult result = raced_result(search, race);
+  check_winner(bench, search, options, result);
+  at.won = now_ms();
   if (options.raced) {
     TuneResult raced = result;
     raced.choices = with_slimmed(std::move(raced.choices), bench.fallback().compiled);
     options.raced(raced);
   }
-  if (options.graph_best) result.graph_left_out = left_out(options, budget.end_ms);
+  if (options.graph_best) result.graph_left_out = left_out(options, budget.end_ms, !result.refused.empty());
   if (options.graph_best && result.graph_left_out.empty()) {
     log.tell(search.trials(), PhaseEvent{"choosing"});
-    if (options.progress) options.progress(of_races(search.progress("choosing"), result));
     choose_graph_best(bench, search, records, options, budget.graph_seconds, budget.end_ms, result);
   }
   result.choices = with_slimmed(std::move(result.choices), bench.fallback().compiled);

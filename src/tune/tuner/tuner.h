@@ -82,12 +82,15 @@ struct TuneOptions {
   std::string program, device;
   std::vector<Record> known;  ///< earlier ones, any: those of these conditions count as trials, others advise
   Choices previous;           ///< the plan that is in use; empty: what `known` gives (history_best_choices())
+  std::function<ReferenceCheck(NetworkBench&, const Choices&)> check = check_choices;  ///< of the plan that won
   std::function<void(std::span<const Record>)> keep;  ///< gets the records of a batch when it is measured
   /// Gets the result of the races before the graph tuner has its turn, without what is counted at the end.
   std::function<void(const TuneResult&)> raced;
   std::function<void(const TuneProgress&)> progress;  ///< some times a second
   /// Milliseconds below which these steps of a plan cannot come on this machine; for TaskProgress, may be empty.
   std::function<double(const Plan&, const std::vector<size_t>&)> bound;
+  /// Called where layers come below `bound`, which others disturbed then: it is to be measured again. May be empty.
+  std::function<void()> better_bound;
   TuneLog::Listener event;            ///< gets everything that happens, as it happens
   std::function<bool()> interrupted;  ///< true ends the search; the races still run, but short
 };
@@ -150,6 +153,7 @@ struct TuneResult {
   std::optional<Ratio> previous;         ///< tuned over the previous plan, where that is another one
   std::optional<RejectedPlan> rejected;  ///< what was found, where it is not taken
   std::string unheld;                    ///< FinalRace::unheld
+  std::string refused;                   ///< why the plan that won the race is not taken: it is wrong, or unchecked
   std::string given_up;                  ///< FinalRace::given_up
   int64_t rounds = 0;                    ///< of the last race
   int64_t trials = 0, failures = 0, restarts = 0;
@@ -158,9 +162,10 @@ struct TuneResult {
   std::string building;      ///< how candidates were compiled beside the measurement, in words
   int64_t runs = 0;          ///< of the network, the default plan's among them, that the trials took
   double seconds = 0, trials_per_second = 0;
-  double regret = 0;    ///< expected distance from the best of the spaces, a share
-  double flips = 0;     ///< share of the tasks with a winner whose winner the races did not take
-  double fidelity = 1;  ///< ratio that the layers of the plan that was found predicted, over that of its race
+  double regret = 0;         ///< expected distance from the best of the spaces, a share
+  double as_long_again = 0;  ///< the part of it that another search as long as this one is expected to gain
+  double flips = 0;          ///< share of the tasks with a winner whose winner the races did not take
+  double fidelity = 1;       ///< ratio that the layers of the plan that was found predicted, over that of its race
   std::string stopped_because;
   EarlierRecords earlier;
   std::vector<PhaseTime> phases;

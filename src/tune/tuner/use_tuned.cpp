@@ -107,6 +107,8 @@ Recorded graph_best_recorded(const PassedGraph& passed, const CompileOptions& co
           words ? "graph-best by records; " + *words : fmt::format("graph-best by estimates; {}", kNoRecord);
     }
   }
+  if (history.schedules.empty()) history.tuned_at = 0;
+  if (others > 0 && history.tuned_at == 0) history.tuned_at = how.threads;
   history.summary += fmt::format(", graph-best by records: {} of them otherwise, {} by default", others, defaults);
   return history;
 }

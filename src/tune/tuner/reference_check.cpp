@@ -1,8 +1,9 @@
-#include "tune/tuner/default_check.h"
+#include "tune/tuner/reference_check.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <future>
 #include <map>
@@ -104,7 +105,7 @@ struct Layer {
   }
 };
 
-void compare(const Layer& layer, ValueId id, const Tensor& want, DefaultCheck& out) {
+void compare(const Layer& layer, ValueId id, const Tensor& want, ReferenceCheck& out) {
   const Tensor& got = layer.wrote.at(id);
   const std::string& value = layer.task->task.graph->value(id).name;
   const double largest = largest_magnitude(dense(want), want.raw());
@@ -124,14 +125,16 @@ void compare(const Layer& layer, ValueId id, const Tensor& want, DefaultCheck& o
                                              "it differs by {:.3g} from the reference kernel's, whose largest "
                                              "magnitude is {:.3g}; expected at most {:.2g} of that",
                                              d.most, largest, allowed);
+  const NetworkTask& task = *layer.task;
+  out.layer = LayerRan{task.problem, task.layouts, task.nodes.front(), task.fallback};
   out.wrong = fmt::format("value '{}' of layer '{}' ({} | {}): {}", value, layer.task->nodes.front(),
                           layer.task->problem, layer.task->fallback.text(), how);
 }
 
-DefaultCheck judge(const Layer& layer) {
+ReferenceCheck judge(const Layer& layer) {
   const Graph& graph = *layer.task->task.graph;
   std::map<ValueId, Tensor> values = layer.read;
-  DefaultCheck out;
+  ReferenceCheck out;
   for (const NodeId id : layer.nodes()) {
     const Node& node = graph.node(id);
     std::vector<Tensor> operands;
@@ -160,23 +163,23 @@ class Judges {
     if (under_way_.size() >= most_) collect();
     under_way_.push_back(std::async(std::launch::async, [layer = std::move(layer)] { return judge(layer); }));
   }
-  DefaultCheck finish() {
+  ReferenceCheck finish() {
     while (!under_way_.empty()) collect();
     return std::move(all_);
   }
 
  private:
   void collect() {
-    const DefaultCheck one = under_way_.front().get();
+    const ReferenceCheck one = under_way_.front().get();
     under_way_.pop_front();
     all_.values += one.values;
     all_.worst = std::max(all_.worst, one.worst);
-    if (all_.wrong.empty()) all_.wrong = one.wrong;
+    if (all_.wrong.empty()) all_.wrong = one.wrong, all_.layer = one.layer;
   }
 
   size_t most_ = std::max<size_t>(affinity_cpus().size(), 1);
-  std::deque<std::future<DefaultCheck>> under_way_;
-  DefaultCheck all_;
+  std::deque<std::future<ReferenceCheck>> under_way_;
+  ReferenceCheck all_;
 };
 
 std::vector<Layer> layers_of(const Plan& plan, std::span<const NetworkTask> tasks, const Places& places) {
@@ -196,11 +199,11 @@ std::vector<Layer> layers_of(const Plan& plan, std::span<const NetworkTask> task
 
 }  // namespace
 
-DefaultCheck check_default(const Compiled& compiled, const std::vector<Tensor>& inputs,
-                           std::span<const NetworkTask> tasks, int threads) {
+ReferenceCheck check_against_reference(const Compiled& compiled, const std::vector<Tensor>& inputs,
+                                       std::span<const NetworkTask> tasks, int threads) {
   const Places places(compiled);
   std::vector<Layer> layers = layers_of(compiled.plan, tasks, places);
-  Loaded loaded;
+  kilter::Loaded loaded;
   loaded.program = std::make_shared<const Program>(compiled.plan);
   loaded.instance = std::make_unique<Instance>(loaded.program, std::make_shared<ThreadPool>(threads));
   Judges judges;
@@ -227,7 +230,41 @@ DefaultCheck check_default(const Compiled& compiled, const std::vector<Tensor>& 
   return judges.finish();
 }
 
-void require_right(const DefaultCheck& check) {
+ReferenceCheck check_choices(NetworkBench& bench, const Choices& choices) {
+  using Ran = std::array<std::string, 3>;
+  const auto ran = [](const NetworkTask& t) { return Ran{t.problem, t.layouts, t.fallback.text()}; };
+  std::set<Ran> usual;
+  for (const NetworkTask& task : bench.tasks()) usual.insert(ran(task));
+  const auto variant = bench.build(choices);
+  std::vector<NetworkTask> tasks = bench.tasks(*variant);
+  std::erase_if(tasks, [&](const NetworkTask& task) { return usual.contains(ran(task)); });
+  if (tasks.empty()) return {};
+  return check_against_reference(variant->compiled, bench.inputs(), tasks, bench.threads());
+}
+
+ReferenceCheck checked(const std::function<ReferenceCheck(NetworkBench&, const Choices&)>& check, NetworkBench& bench,
+                       const Choices& choices) {
+  try {
+    return check(bench, choices);
+  } catch (const Error& e) {
+    ReferenceCheck out;
+    out.wrong = "it could not be held against the reference kernels: " + e.message();
+    return out;
+  }
+}
+
+Record wrong_record(const LayerRan& layer, const std::string& error, const Conditions& conditions,
+                    const std::string& network) {
+  Record r;
+  r.problem = layer.problem, r.layouts = layer.layouts, r.schedule = layer.schedule.text();
+  r.status = Status::wrong, r.error = error;
+  r.conditions = conditions;
+  r.conditions.date = iso_date();
+  r.network = network, r.node = layer.node;
+  return r;
+}
+
+void require_right(const ReferenceCheck& check) {
   if (check.wrong.empty()) return;
   fail(ErrorKind::internal,
        "the default plan is wrong: {}. Candidates are compared with the default plan, so nothing is tuned. "

@@ -1,5 +1,5 @@
 // The default plan against the reference kernels: right as compiled, and told where it is not.
-#include "tune/tuner/default_check.h"
+#include "tune/tuner/reference_check.h"
 
 #include <gtest/gtest.h>
 
@@ -45,15 +45,15 @@ struct Case {
     }
     compiled.placed = changed;
   }
-  DefaultCheck check(int threads = 1) const { return check_default(compiled, inputs, tasks(), threads); }
+  ReferenceCheck check(int threads = 1) const { return check_against_reference(compiled, inputs, tasks(), threads); }
 
   std::vector<Tensor> inputs;
   Compiled compiled;
 };
 
-TEST(DefaultCheck, EveryKernelOfTheDefaultPlanIsHeldAgainstItsReference) {
+TEST(ReferenceCheck, EveryKernelOfTheDefaultPlanIsHeldAgainstItsReference) {
   const Case net(small_network());
-  const DefaultCheck check = net.check(2);
+  const ReferenceCheck check = net.check(2);
   EXPECT_EQ(check.wrong, "");
   EXPECT_GE(check.values, static_cast<int64_t>(net.tasks().size()));
   EXPECT_GT(check.values, 20);
@@ -63,34 +63,66 @@ TEST(DefaultCheck, EveryKernelOfTheDefaultPlanIsHeldAgainstItsReference) {
 }
 
 // Parts of concatenations, residual additions, pairs of convolutions that are one task, views.
-TEST(DefaultCheck, TasksOfEveryKindAreRight) {
+TEST(ReferenceCheck, TasksOfEveryKindAreRight) {
   for (const std::string name : {"mobilenet_v2", "inception_v3"}) {
     const int64_t size = name == "inception_v3" ? 107 : 64;
-    const DefaultCheck check = Case(zoo::build(name, {.size = size, .classes = 10})).check();
+    const ReferenceCheck check = Case(zoo::build(name, {.size = size, .classes = 10})).check();
     EXPECT_EQ(check.wrong, "") << name;
     EXPECT_LT(check.worst, 1e-4) << name;
   }
 }
 
-TEST(DefaultCheck, AWrongLayerIsNamedWithWhatWasExpected) {
+TEST(ReferenceCheck, AWrongLayerIsNamedWithWhatWasExpected) {
   Case net(small_network());
   net.change_weights_of("fire5.squeeze", 40);
-  const DefaultCheck check = net.check();
+  const ReferenceCheck check = net.check();
   EXPECT_NE(check.wrong.find("value 'fire5.squeeze.relu' of layer 'fire5.squeeze' (conv2d n1 "), std::string::npos)
       << check.wrong;
   EXPECT_NE(check.wrong.find("from the reference kernel's, whose largest magnitude is "), std::string::npos);
   EXPECT_NE(check.wrong.find("; expected at most 0.001 of that"), std::string::npos) << check.wrong;
+  ASSERT_TRUE(check.layer);
+  EXPECT_EQ(check.layer->node, "fire5.squeeze");
+  EXPECT_EQ(check.layer->problem.substr(0, 10), "conv2d n1 ");
+  EXPECT_NE(check.wrong.find(check.layer->problem + " | " + check.layer->schedule.text()), std::string::npos);
   const std::string text = error_of([&] { require_right(check); }, ErrorKind::internal);
   EXPECT_EQ(text.find("the default plan is wrong: value 'fire5.squeeze.relu'"), 0U) << text;
   EXPECT_NE(text.find("nothing is tuned. `--schedule LAYER=SCHEDULE` takes another schedule"), std::string::npos);
 }
 
-TEST(DefaultCheck, NaNThatTheReferenceDoesNotHaveIsWrong) {
+TEST(ReferenceCheck, NaNThatTheReferenceDoesNotHaveIsWrong) {
   Case net(small_network());
   net.change_weights_of("fire5.squeeze", std::numeric_limits<float>::quiet_NaN());
   EXPECT_NE(net.check().wrong.find("elements are NaN or infinite where the reference kernel's are not, or the reverse"),
             std::string::npos)
       << net.check().wrong;
+}
+
+/// Only what the default plan does not run is looked at.
+TEST(ReferenceCheck, ChoicesAreHeldAgainstTheReferenceWhereTheyDiffer) {
+  const Graph graph = small_network();
+  RunnerOptions runner = worker();
+  runner.inputs = inputs_of(graph);
+  NetworkBench bench(graph, native(), runner);
+  const auto values = [&](const Choices& choices) {
+    const ReferenceCheck check = check_choices(bench, choices);
+    EXPECT_EQ(check.wrong, "");
+    EXPECT_FALSE(check.layer);
+    EXPECT_LT(check.worst, 1e-4);
+    return check.values;
+  };
+  EXPECT_EQ(values({}), 0);
+  Choices choices;
+  choices["conv1"].threads = 1;
+  EXPECT_EQ(values(choices), 0) << "the same schedule";
+  choices["pool3"].plain = true;
+  EXPECT_GE(values(choices), 1);
+  const auto direct = [](const NetworkTask& t) { return t.fallback.name == "conv2d_direct" && t.nodes.size() > 1; };
+  const std::vector<NetworkTask> tasks = bench.tasks();
+  const auto task = std::ranges::find_if(tasks, direct);
+  ASSERT_NE(task, tasks.end());
+  Schedule other = task->fallback;
+  for (auto& [knob, value] : other.knobs) value = knob == "prefetch" ? 1 - value : value;
+  EXPECT_EQ(values({{task->nodes[0], other}, {task->nodes[1], other}}), 1) << "one layer of a task";
 }
 
 }  // namespace
