@@ -139,9 +139,9 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
       r.stopped_because);
   if (const EarlierRecords& e = r.earlier; e.all > 0) {
     fmt::print(
-        "earlier records: {} of {} are of these conditions and count as trials; {} tasks began with the schedule of "
+        "earlier records: {} of {} are of these conditions and count as trials; {} task{} began with the schedule of "
         "another one\n",
-        e.here, e.all, e.advised);
+        e.here, e.all, e.advised, e.advised == 1 ? "" : "s");
   }
   for (const auto& [status, f] : r.failed)
     fmt::print("{} {}; the first: task {}, {}: {}\n", f.count, name(status), f.task, f.schedule, f.error);
