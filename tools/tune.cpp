@@ -242,7 +242,7 @@ void write_files(const TuneCommand& command, const TuneResult& result, const Tun
 }
 
 /// Keeps the accepted plan; `fault`: why it could not be kept, which is said once everything else is.
-std::string try_to_keep(const TuningSetup& setup, const TuneResult& result, const std::optional<KeptPlan>& before,
+std::string try_to_keep(const TuningSetup& setup, const TuneResult& result, std::optional<KeptPlan>& before,
                         std::string& fault) {
   try {
     return keep(setup, result, before);
@@ -298,7 +298,7 @@ void run_tune(const TuneCommand& command) {
   options.device = setup.device;
   options.known = setup.known;
   options.records = setup.file;
-  const std::optional<KeptPlan> before = kept_plan(setup);
+  std::optional<KeptPlan> before = kept_plan(setup);
   if (before) options.previous = before->choices;
   std::string unkept;  // why something is not written, which does not end the tuning
   std::optional<RecordKeeper> keeper;
@@ -321,7 +321,7 @@ void run_tune(const TuneCommand& command) {
   std::string kept;
   options.raced = [&](const TuneResult& raced) { kept = try_to_keep(setup, raced, before, unkept); };
   const TuneResult result = tune::tune(setup.graph, setup.inputs, setup.compile(), options);
-  if (result.graph && result.graph->won) kept = try_to_keep(setup, result, kept_plan(setup), unkept);
+  if (result.graph && result.graph->won) kept = try_to_keep(setup, result, before, unkept);
   std::vector<std::string> faults;
   if (!unkept.empty()) faults.push_back(unkept);
   if (const std::string lost = keeper ? keeper->finish() : ""; !lost.empty()) faults.push_back(lost);

@@ -96,7 +96,7 @@ std::string keep(const TuningSetup& setup, const KeptPlan& plan, const std::stri
 
 }  // namespace
 
-std::string keep(const TuningSetup& setup, const TuneResult& result, const std::optional<KeptPlan>& before) {
+std::string keep(const TuningSetup& setup, const TuneResult& result, std::optional<KeptPlan>& before) {
   if (setup.file.empty()) return {};
   if (!result.refused.empty()) return "what was accepted before stays, as the plan that won is not taken\n";
   if (result.same_plan && result.trials == 0 && !result.rejected)
@@ -105,7 +105,9 @@ std::string keep(const TuningSetup& setup, const TuneResult& result, const std::
   if (result.kept && before && result.choices == before->choices) return {};  // with the ratio of its own race
   KeptPlan plan{setup.key(), setup.session->name(), iso_date(), result.choices, {1, 1, 1}, result.ratio};
   if (result.graph && result.graph->won) plan.ratio = result.graph->ratio;
-  return keep(setup, plan, "", [&](const KeptPlan* now) { return stays(now, before, result.ratio); });
+  std::string line = keep(setup, plan, "", [&](const KeptPlan* now) { return stays(now, before, result.ratio); });
+  if (line.empty()) before = std::move(plan);
+  return line;
 }
 
 std::string keep(const TuningSetup& setup, const GraphBest& best, const Choices& history,

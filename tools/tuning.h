@@ -44,8 +44,8 @@ struct TuningSetup {
 std::optional<tune::KeptPlan> kept_plan(const TuningSetup& setup);
 /// Keeps what a tuning run accepted, which is nothing where the default plan won, beside the records. A run that tried
 /// nothing keeps nothing, and a better plan than its own that another run kept stays; `before`: the one that this run
-/// raced. Answers a line for the user, where there is something to say.
-std::string keep(const TuningSetup& setup, const tune::TuneResult& result, const std::optional<tune::KeptPlan>& before);
+/// raced, which becomes what is kept. Answers a line for the user, where there is something to say.
+std::string keep(const TuningSetup& setup, const tune::TuneResult& result, std::optional<tune::KeptPlan>& before);
 /// Keeps what the graph tuner chose where it won, also against `before`, the plan that was kept; where it lost, that
 /// one stays, and without one history-best is kept, or nothing where that lost against the default plan. A better plan
 /// that another run kept meanwhile stays. Answers a line for the user.

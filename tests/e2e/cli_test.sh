@@ -298,7 +298,11 @@ expect 2 "give two .json files" compare "$scratch/a.json" zoo:squeezenet1_1
 expect 3 "not JSON" compare "$scratch/a.csv.json" "$scratch/b.json"
 "$kilter" bench zoo:squeezenet1_1 --seconds 60 > /dev/null 2>&1 &
 interrupted=$!
-sleep 1
+# A job in the background ignores SIGINT until the program has said otherwise.
+for _ in $(seq 600); do
+  (( 0x$(sed -n 's/^SigCgt:\t//p' "/proc/$interrupted/status") & 2 )) && break
+  sleep 0.1
+done
 kill -INT $interrupted
 wait $interrupted
 got=$?

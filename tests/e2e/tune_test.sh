@@ -53,7 +53,8 @@ assert len(tasks) == len(r["tasks"]) and len(trials) == r["trials"] + r["failure
 assert all(e["share_of_bound"] > 0 for e in trials if e["status"] == "ok")
 for of in (r, *r["tasks"]):
     for when in ("before", "after"):
-        assert 0 < of[when]["share_of_bound"] < 1.5, of
+        # A layer whose weights come to lie well may take half of what its trials, and the peaks, are made of.
+        assert 0 < of[when]["share_of_bound"] < (1.5 if of is r else 3), of
         assert of[when]["gflops"] is None or of[when]["gflops"] > 0, of
 assert all(r[when]["gflops"] and tasks[1][when]["gflops"] for when in ("before", "after")), r
 progress = [e for e in events if e["event"] == "progress"]
@@ -204,7 +205,7 @@ grep -q ": 0 trials (" out.txt || die "trials in a tenth of a second: $(cat out.
 grep -q "^nothing was tried, so nothing is said of the plan" out.txt || die "a run without trials: $(cat out.txt)"
 [ ! -e z.db.plans.jsonl ] || die "a run without trials keeps a plan"
 # What is forbidden is not tried, and the plan is one of its own.
-"$kilter" tune "${net[@]}" --threads 1 --time 15s --trials 60 --records f.db --forbid winograd > out.txt 2> /dev/null || die "tune --forbid"
+"$kilter" tune "${net[@]}" --threads 1 --time 60s --trials 60 --choose history-best --records f.db --forbid winograd > out.txt 2> /dev/null || die "tune --forbid"
 "$kilter" records list --records f.db --limit 1000 > listed.txt
 grep -q "| conv2d_direct " listed.txt || die "nothing was tried: $(cat listed.txt)"
 ! grep -q "| conv2d_winograd " listed.txt || die "a forbidden template was tried"
@@ -245,7 +246,7 @@ expect 2 "--forbid conv2d_winograd@conv1: 'conv2d_winograd' does not take it any
   tune "${net[@]}" --time 5s --records none --forbid winograd@conv1
 # Tuned at one thread and applied at two, and the reverse: said, with the expected loss, for the network and for each layer,
 # which names its record.
-"$kilter" tune "${net[@]}" --threads 2 --time 20s --trials 60 --records t2.db > /dev/null 2>&1 || die "tune at two threads"
+"$kilter" tune "${net[@]}" --threads 2 --time 60s --trials 60 --choose history-best --records t2.db > /dev/null 2>&1 || die "tune at two threads"
 for from in 1 2; do
   to=$((3 - from)) db=a.db tuned="1 thread"
   [ $from = 1 ] || { db=t2.db; tuned="2 threads"; }
@@ -266,7 +267,7 @@ for from in 1 2; do
 done
 # A better plan that another run accepted meanwhile stays.
 cp a.db m.db
-"$kilter" tune "${net[@]}" --threads 1 --time 12s --records m.db --events m.jsonl > out.txt 2> /dev/null &
+"$kilter" tune "${net[@]}" --threads 1 --time 60s --trials 60 --records m.db --events m.jsonl > out.txt 2> /dev/null &
 pid=$!
 for _ in $(seq 600); do [ -s m.jsonl ] && break; sleep 0.1; done  # it knows by then which plan is in use
 python3 - <<'PY'
@@ -356,7 +357,7 @@ fi
 # SIGINT and SIGTERM end the search; what was found is raced and kept, and the summary says so.
 for signal in INT TERM; do
   rm -f s.*
-  "$kilter" tune "${net[@]}" --threads 1 --time 300s --until 98 --records s.db --events s.jsonl > out.txt 2> /dev/null &
+  "$kilter" tune "${net[@]}" --threads 1 --time 300s --until 99.9 --records s.db --events s.jsonl > out.txt 2> /dev/null &
   pid=$!
   for _ in $(seq 600); do
     [ -e s.jsonl ] && [ "$(grep -c '"event":"trial"' s.jsonl)" -ge 20 ] && break

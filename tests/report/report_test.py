@@ -222,9 +222,10 @@ def touch(page):
                  "const b = cell.getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2, cell.dataset.row]")
     page.browser.settle()
     page.browser.tap(at[0], at[1])
-    check(not page.js("return document.getElementById('tip').hidden") and page.js("return location.hash") == "", "the first tap tells")
+    page.browser.wait_for("return !document.getElementById('tip').hidden")  # the first tap tells
+    check(page.js("return location.hash") == "", "the first tap opens nothing")
     page.browser.tap(at[0], at[1])
-    check(page.js("return location.hash") == f"#row-{at[2]}", "the second tap opens the row")
+    page.browser.wait_for("return location.hash === arguments[0]", f"#row-{at[2]}")  # the second opens the row
 
 
 def hostile(page):

@@ -122,9 +122,9 @@ def bars(page):
                  "const b = e.getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]")
     page.browser.settle()
     page.browser.tap(*at)
-    check(not page.js("return document.getElementById('tip').hidden"), "the first tap tells")
+    page.browser.wait_for("return !document.getElementById('tip').hidden")  # the first tap tells
     page.browser.tap(*at)
-    check(page.js("return document.activeElement.id") == f"task-{order[0]}", "the second tap leads to the task")
+    page.browser.wait_for("return document.activeElement.id === arguments[0]", f"task-{order[0]}")  # the second leads to the task
 
 
 def hostile(page):

@@ -171,16 +171,18 @@ struct BothTimes {
   }
 };
 
-// Of three attempts: another process on the core's other thread may meet one side alone.
+// Of some attempts: another process on the core's other thread may meet one side alone, and weights may lie badly in one
+// process for as long as it lives.
 TEST(Times, AgreeWithTheNetworkInThisProcess) {
   const Compiled best = compile("squeezenet1_1", {}, 224);
   const RunnerOptions options = options_for(best.plan);
-  Runner runner(options);
-  const Loaded loaded = runner.load(best.plan, step_values(best));
-  ASSERT_TRUE(loaded.id);
   std::string differences = "not measured";
-  for (int attempt = 0; attempt < 3 && !differences.empty(); ++attempt)
+  for (int attempt = 0; attempt < 6 && !differences.empty(); ++attempt) {
+    Runner runner(options);
+    const Loaded loaded = runner.load(best.plan, step_values(best));
+    ASSERT_TRUE(loaded.id);
     differences = BothTimes(runner, *loaded.id, best.plan, options.inputs[0]).differences(best.plan);
+  }
   EXPECT_EQ(differences, "");
 }
 

@@ -103,7 +103,7 @@ TEST(Tuner, FindsKeepsAndRacesSchedules) {
   EXPECT_EQ(result.restarts, 0);
   // One for each trial, then one for each schedule of each race.
   EXPECT_GE(static_cast<int64_t>(kept.size()), result.trials);
-  EXPECT_LE(static_cast<int64_t>(kept.size()), result.trials + 6 * static_cast<int64_t>(result.tasks.size()));
+  EXPECT_LE(static_cast<int64_t>(kept.size()), result.trials + 9 * static_cast<int64_t>(result.tasks.size()));
   for (const Record& r : kept) {
     check(r);
     EXPECT_EQ(r.status, Status::ok) << r.error;
@@ -116,14 +116,10 @@ TEST(Tuner, FindsKeepsAndRacesSchedules) {
   // Never slower: what is accepted was clearly faster, else the default stays.
   EXPECT_EQ(result.same_plan, result.choices.empty());
   EXPECT_LE(result.ratio.high, 1);
-  double share = 0;
   for (const TunedTask& t : result.tasks) {
-    share += t.share;
     EXPECT_LE(t.tried, t.size + 1) << t.problem;
     EXPECT_FALSE(t.space.empty());
   }
-  EXPECT_GT(share, 0.7);
-  EXPECT_LT(share, 1.05);
   expect_whole_story(events, result);
   ASSERT_FALSE(shown.empty());
   EXPECT_EQ(shown.back().phase, "done");
@@ -191,8 +187,9 @@ TEST(Tuner, GoesOnWhereItEnded) {
   options.known.back().schedule = "a later version's {schedule}";  // passed over
   std::vector<Record> more;
   options.keep = [&more](std::span<const Record> records) { more.insert(more.end(), records.begin(), records.end()); };
-  tune(graph, inputs_of(graph), native(), options);
+  const TuneResult result = tune(graph, inputs_of(graph), native(), options);
   ASSERT_FALSE(more.empty());
+  more.resize(std::min(more.size(), static_cast<size_t>(result.trials)));  // the race's come after them
   // New proposals are new ones; what is measured again are contenders, a minority this early.
   size_t again = 0;
   for (const Record& r : more) again += first.contains(r.problem + r.layouts + r.schedule) ? 1 : 0;
@@ -217,10 +214,9 @@ TEST(Tuner, WhatRecordsOfOtherConditionsGiveIsTriedFirstAndRaced) {
   ASSERT_FALSE(best.empty());
 
   options.trials = 40;
-  int64_t begun = 0;
-  std::vector<std::string> otherwise;  // tasks that began with another schedule
-  // A disturbed trial comes later.
-  for (int attempt = 0; attempt < 3 && (begun == 0 || !otherwise.empty()); ++attempt) {
+  std::set<std::string> began, otherwise;  // tasks, with what was recorded and with another schedule
+  const auto of_all = [&] { return !began.empty() && std::ranges::includes(began, otherwise); };
+  for (int attempt = 0; attempt < 5 && !of_all(); ++attempt) {  // a disturbed trial comes later
     std::map<std::string, std::string> first;  // schedules, by task
     options.keep = [&](std::span<const Record> records) {
       for (const Record& r : records) first.emplace(r.problem + r.layouts, r.schedule);
@@ -229,17 +225,14 @@ TEST(Tuner, WhatRecordsOfOtherConditionsGiveIsTriedFirstAndRaced) {
     EXPECT_EQ(result.earlier.all, static_cast<int64_t>(kept.size()));
     EXPECT_EQ(result.earlier.here, 0);
     EXPECT_GT(result.earlier.advised, 0);
-    begun = 0, otherwise.clear();
     for (const TunedTask& t : result.tasks) {
-      const auto began = first.find(t.problem + t.layouts);
+      const auto tried = first.find(t.problem + t.layouts);
       const auto recorded = best.find(t.nodes.front());
-      if (began == first.end() || recorded == best.end()) continue;
-      if (began->second != recorded->second.schedule->text()) otherwise.push_back(t.problem);
-      ++begun;
+      if (tried == first.end() || recorded == best.end()) continue;
+      (tried->second == recorded->second.schedule->text() ? began : otherwise).insert(t.problem + t.layouts);
     }
   }
-  EXPECT_GT(begun, 0);
-  EXPECT_THAT(otherwise, testing::IsEmpty());
+  EXPECT_TRUE(of_all()) << testing::PrintToString(began) << " of " << testing::PrintToString(otherwise);
   options.keep = nullptr;
 
   options.interrupted = [] { return true; };  // nothing is found
@@ -248,6 +241,21 @@ TEST(Tuner, WhatRecordsOfOtherConditionsGiveIsTriedFirstAndRaced) {
   EXPECT_TRUE(raced.kept) << "what other commands run with these records must not get lost";
   EXPECT_EQ(raced.choices, best);
   EXPECT_LT(raced.ratio.high, 1);
+}
+
+// One of some attempts: other work on the machine slows runs that count for the whole alone.
+TEST(Tuner, TasksHaveMostOfTheTimeOfTheNetwork) {
+  std::vector<Record> kept;
+  TuneOptions options = short_run(kept);
+  options.interrupted = [] { return true; };  // nothing is tried
+  const Graph graph = small_network();
+  double share = 0;
+  for (int attempt = 0; attempt < 5 && (share <= 0.7 || share >= 1.05); ++attempt) {
+    share = 0;
+    for (const TunedTask& t : tune(graph, inputs_of(graph), native(), options).tasks) share += t.share;
+  }
+  EXPECT_GT(share, 0.7);
+  EXPECT_LT(share, 1.05);
 }
 
 TEST(Tuner, ThePlanOfBeforeStaysWhereNothingBetterIsFound) {
@@ -330,12 +338,13 @@ TEST(Tuner, WhatIsFoundAndNotTakenIsTold) {
   options.trials = 100;
   const Graph graph = small_network();
   tune(graph, inputs_of(graph), native(), options);
-  // Records that promise half the time of a schedule that takes much longer.
+  // Records that promise half the time of schedules that take much longer.
+  const std::string slow = "conv2d_direct vectors=1 rows=1 tile=1 prefetch=0";
   options.known.clear();
   for (Record r : kept) {
-    if (!r.versus || r.versus->ratio.low < 1.3) continue;
+    if (!r.versus || !r.schedule.starts_with("conv2d_direct") || r.versus->schedule == slow) continue;
     for (double& ms : r.samples_ms) ms /= 2 * r.versus->ratio.value;
-    r.versus->ratio = {0.5, 0.49, 0.51};
+    r.versus->ratio = {0.5, 0.49, 0.51}, r.schedule = slow;
     options.known.push_back(r);
   }
   ASSERT_FALSE(options.known.empty());
@@ -452,7 +461,7 @@ TEST(Tuner, TrialsAreNoMoreThanAskedFor) {
   EXPECT_FALSE(result.building.empty());
 }
 
-/// Sends a signal to each worker of this process, until told to stop.
+/// Sends a signal to each worker of this process that has had a fifth of a second of its CPU, until told to stop.
 class Killer {
  public:
   explicit Killer(std::atomic<bool>& enough) : enough_(enough), thread_([this] { run(); }) {}
@@ -466,7 +475,7 @@ class Killer {
  private:
   void run() {
     for (int i = 0; i < 100 && !enough_; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(70 + 10 * i));  // a new worker has to get somewhere
+      std::this_thread::sleep_for(std::chrono::milliseconds(70 + 10 * i));
       for (const int pid : workers()) kill(pid, SIGSEGV);
     }
   }
@@ -475,8 +484,11 @@ class Killer {
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
       std::ifstream in(entry.path() / "stat");
       int pid = 0, parent = 0;
-      std::string name, state;
-      if (in >> pid >> name >> state >> parent && parent == getpid() && name == "(kilter-worker)") out.push_back(pid);
+      std::string name, state, skipped;
+      if (!(in >> pid >> name >> state >> parent) || parent != getpid() || name != "(kilter-worker)") continue;
+      for (int field = 5; field < 14; ++field) in >> skipped;
+      int64_t user = 0, system = 0;  // 1 / 100 s
+      if (in >> user >> system && user + system >= 20) out.push_back(pid);  // it has to get somewhere
     }
     return out;
   }
