@@ -171,8 +171,8 @@ struct BothTimes {
   }
 };
 
-// Of some attempts: another process on the core's other thread may meet one side alone, and weights may lie badly in one
-// process for as long as it lives.
+// Of some attempts: another process on the core's other thread may meet one side alone, and weights may lie badly in
+// one process for as long as it lives.
 TEST(Times, AgreeWithTheNetworkInThisProcess) {
   const Compiled best = compile("squeezenet1_1", {}, 224);
   const RunnerOptions options = options_for(best.plan);

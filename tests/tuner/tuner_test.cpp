@@ -217,7 +217,7 @@ TEST(Tuner, WhatRecordsOfOtherConditionsGiveIsTriedFirstAndRaced) {
   std::set<std::string> began, otherwise;  // tasks, with what was recorded and with another schedule
   const auto of_all = [&] { return !began.empty() && std::ranges::includes(began, otherwise); };
   for (int attempt = 0; attempt < 5 && !of_all(); ++attempt) {  // a disturbed trial comes later
-    std::map<std::string, std::string> first;  // schedules, by task
+    std::map<std::string, std::string> first;                   // schedules, by task
     options.keep = [&](std::span<const Record> records) {
       for (const Record& r : records) first.emplace(r.problem + r.layouts, r.schedule);
     };
@@ -487,7 +487,7 @@ class Killer {
       std::string name, state, skipped;
       if (!(in >> pid >> name >> state >> parent) || parent != getpid() || name != "(kilter-worker)") continue;
       for (int field = 5; field < 14; ++field) in >> skipped;
-      int64_t user = 0, system = 0;  // 1 / 100 s
+      int64_t user = 0, system = 0;                                         // 1 / 100 s
       if (in >> user >> system && user + system >= 20) out.push_back(pid);  // it has to get somewhere
     }
     return out;
