@@ -100,7 +100,8 @@ int64_t bytes_per_thread(Level level, int threads) {
     case Level::l2:
       return whole_chunks(std::max(l2 / 2, 2 * l1));
     case Level::l3:
-      return whole_chunks(std::max(sizes.l3_bytes / 4 / threads, 2 * l2));
+      // Of a large L3 that whole machines share, a quarter does not stay in it beside what others have there.
+      return whole_chunks(std::clamp(sizes.l3_bytes / 4 / threads, 2 * l2, 8 * l2));
     case Level::dram:
       break;
   }

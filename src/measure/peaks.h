@@ -27,8 +27,8 @@ struct PeakRate {
 /// do not get to run side by side it takes five times as long, and the answer may be the sum of each thread's best, an
 /// upper bound. Throws usage for other thread counts, unsupported when memory for the buffers is missing.
 PeakRate measure_peak(int threads, double ms = 40);
-/// Bytes read. L1, L2: half of the cache, each thread its own; L3: the threads together a quarter, but more than their
-/// L2; DRAM: four times the last-level cache (64..512 MB).
+/// Bytes read. L1, L2: half of the cache, each thread its own; L3: the threads together a quarter, but each two to
+/// eight times its L2; DRAM: four times the last-level cache (64..512 MB).
 PeakRate measure_read(Level level, int threads, double ms = 40);
 /// Bytes read plus bytes written while copying one half of such a buffer to the other.
 PeakRate measure_copy(Level level, int threads, double ms = 40);

@@ -168,7 +168,8 @@ Query query_of(const std::string& problem, const std::string& layouts, const std
 
 std::optional<std::string> words_of(const Matcher& matcher, const Query& query, const std::string& schedule,
                                     const ApplyOptions& options) {
-  const auto match = matcher.best(query, [&](const Match& m) { return m.record.schedule == schedule; });
+  const auto match = matcher.best(
+      query, [&](const Match& m) { return m.record.schedule == schedule && m.record.problem == query.problem; });
   return match ? std::optional(words_of(*match, now_of(options))) : std::nullopt;
 }
 

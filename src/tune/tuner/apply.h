@@ -41,8 +41,8 @@ Choices history_best_choices(const Graph& graph, const CompileOptions& compile, 
 /// What is to be compiled, as a query for records.
 Query query_of(const std::string& problem, const std::string& layouts, const std::string& fallback,
                const CompileOptions& compile, const ApplyOptions& options);
-/// The words of a layer that runs `schedule`, whatever chose it: of the nearest record of that schedule. Nothing where
-/// no record of it answers.
+/// The words of a layer that runs `schedule`, whatever chose it: of the nearest record of that schedule for the very
+/// problem. Nothing where there is none: what chose it did not look at others.
 std::optional<std::string> words_of(const Matcher& matcher, const Query& query, const std::string& schedule,
                                     const ApplyOptions& options);
 
