@@ -24,19 +24,12 @@ struct GraphTuneCommand {
   bool measure_transforms = false, no_run = false, layers = false;
 };
 
-struct Answer {
-  GraphBest best;
-  ReferenceCheck history;  ///< of history-best, where that is what would be kept
-};
-
-Answer answer(const TuningSetup& setup, const Choices& history, const GraphTuneOptions& options, bool keep_history) {
+GraphBest answer(const TuningSetup& setup, const Choices& history, const GraphTuneOptions& options) {
   RunnerOptions runner;
   runner.inputs = setup.inputs, runner.threads = setup.threads;
   NetworkBench bench(setup.graph, setup.compile(), std::move(runner));
   require_right(check_against_reference(bench.fallback().compiled, setup.inputs, bench.tasks(), setup.threads));
-  Answer out{graph_best(bench, setup.known, history, options), {}};
-  if (keep_history && !out.best.won && out.best.history_is_faster()) out.history = options.check(bench, history);
-  return out;
+  return graph_best(bench, setup.known, history, options);
 }
 
 GraphBest answer_of_records(const TuningSetup& setup, const Choices& history, const GraphTuneOptions& options) {
@@ -71,13 +64,11 @@ void run_graph_tune(const GraphTuneCommand& command) {
       history_best_choices(setup.graph, setup.compile(), setup.known, {setup.file, setup.device, setup.threads});
   const std::optional<KeptPlan> before = kept_plan(setup);
   if (before) options.accepted = before->choices;
-  const Answer answered = command.no_run ? Answer{answer_of_records(setup, history, options), {}}
-                                         : answer(setup, history, options, !before);
-  const GraphBest& best = answered.best;
-  for (const ReferenceCheck* check : {&best.check, &answered.history}) bar_wrong(setup, *check);
+  options.keeps_history = !before;
+  const GraphBest best = command.no_run ? answer_of_records(setup, history, options) : answer(setup, history, options);
+  for (const ReferenceCheck* check : {&best.check, &best.history_check}) bar_wrong(setup, *check);
   const size_t layers = history.size();
-  const bool lost = best.rounds > 0 && !best.history_is_faster();
-  if (lost || !answered.history.wrong.empty()) history.clear();
+  if (!best.history_stands()) history.clear();
   const bool taken = best.won || command.no_run;
   const Choices& chosen = taken ? best.choices : before ? before->choices : history;
   const std::string kept = command.no_run ? "" : keep(setup, best, history, before);
@@ -91,14 +82,10 @@ void run_graph_tune(const GraphTuneCommand& command) {
                                           iso_date(), version_text());
     write_text("--write-plan", command.write_plan, text(chosen, notes));
   }
-  nlohmann::json outcome = to_json(best);
-  if (const std::string& wrong = answered.history.wrong; !wrong.empty()) outcome["history_refused"] = wrong;
-  if (!command.json.empty()) write_text("--json", command.json, outcome.dump(2) + "\n");
+  if (!command.json.empty()) write_text("--json", command.json, to_json(best).dump(2) + "\n");
   if (command.json == "-") return;
   fmt::print("{} on {}; history-best has schedules for {} layers\n{}", command.model.model, threads_text(setup.threads),
              layers, graph_text(best));
-  if (const std::string& wrong = answered.history.wrong; !wrong.empty())
-    fmt::print("history-best is not taken: {}\n", wrong);
   fmt::print("{}", kept);
   if (command.layers) print_layers(best);
 }

@@ -166,10 +166,14 @@ std::string graph_text(const GraphBest& b) {
   if (b.rounds == 0) return out;
   out += fmt::format("graph-best / history-best {} in {} paired rounds", ratio_text(b.ratio), b.rounds);
   if (b.accepted_ratio) out += fmt::format(", / the accepted plan {}", ratio_text(*b.accepted_ratio));
-  if (!b.check.wrong.empty()) return out + fmt::format("; it is refused: {}\n", b.check.wrong);
-  return out + (b.won              ? ": graph-best is taken\n"
-                : b.accepted_ratio ? ": the accepted plan stays\n"
-                                   : ": history-best stays\n");
+  if (!b.check.wrong.empty())
+    out += fmt::format("; it is refused: {}\n", b.check.wrong);
+  else
+    out += b.won              ? ": graph-best is taken\n"
+           : b.accepted_ratio ? ": the accepted plan stays\n"
+                              : ": history-best stays\n";
+  if (!b.history_check.wrong.empty()) out += fmt::format("history-best is not taken: {}\n", b.history_check.wrong);
+  return out;
 }
 
 }  // namespace kilter::tool

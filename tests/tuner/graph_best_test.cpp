@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "codegen/llvm/backend.h"
 #include "network.h"
 #include "tune/tuner/alternatives.h"
 #include "tune/tuner/recorded_costs.h"
+#include "tune/tuner/tune_json.h"
 
 namespace kilter::tune {
 namespace {
@@ -189,6 +192,48 @@ TEST(GraphBest, APlanThatTheReferenceKernelsCallWrongDoesNotWin) {
   EXPECT_GT(values, 0);
   EXPECT_FALSE(best.won);
   EXPECT_EQ(best.check.wrong, "value 'x' differs");
+}
+
+TEST(GraphBest, HistoryBestIsHeldAgainstTheReferenceKernelsWhereItIsToBeKept) {
+  const Graph graph = small_network();
+  CompileOptions slow = native();
+  for (const auto& [node, choice] : slow_plan(1)) slow.preferred[node] = *choice.schedule;
+  RunnerOptions runner = worker();
+  runner.inputs = inputs_of(graph);
+  NetworkBench bench(graph, slow, runner);
+  const Choices history = slow_plan(3);
+  GraphTuneOptions options = short_run("", 1);
+  std::string history_is;
+  int64_t asked = 0;
+  options.check = [&](NetworkBench& of, const Choices& choices) {
+    if (choices == history) ++asked;
+    ReferenceCheck check = check_choices(of, choices);
+    EXPECT_EQ(check.wrong, "");
+    check.wrong = choices == history ? history_is : "value 'x' differs";
+    return check;
+  };
+  options.measure_seconds = 1;
+  for (const auto& [keeps, wrong] : {std::pair{false, ""}, {true, ""}, {true, "value 'y' differs"}}) {
+    options.keeps_history = keeps, history_is = wrong, asked = 0;
+    const GraphBest best = graph_best(bench, {}, history, options);
+    EXPECT_FALSE(best.won);
+    ASSERT_TRUE(best.history_is_faster());
+    EXPECT_EQ(asked, keeps ? 1 : 0);
+    EXPECT_EQ(best.history_check.wrong, wrong);
+    EXPECT_EQ(best.history_stands(), history_is.empty());
+    EXPECT_EQ(to_json(best).value("history_refused", ""), wrong);
+  }
+}
+
+TEST(GraphBest, HistoryBestStandsUntilItHasLost) {
+  GraphBest best;
+  EXPECT_TRUE(best.history_stands()) << "nothing was raced";
+  best.rounds = 30, best.history_ratio = {0.95, 0.93, 0.97};
+  EXPECT_TRUE(best.history_stands());
+  best.history_check.wrong = "value 'x' differs";
+  EXPECT_FALSE(best.history_stands());
+  best.history_check.wrong.clear(), best.history_ratio = {0.99, 0.97, 1.01};
+  EXPECT_FALSE(best.history_stands());
 }
 
 class OfRecords : public testing::Test {

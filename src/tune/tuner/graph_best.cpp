@@ -260,6 +260,8 @@ GraphBest graph_best(NetworkBench& bench, std::span<const Record> records, const
   GraphRace(bench, out, answering, history, options).run();
   if (out.won) out.check = options.check(bench, out.choices);
   out.won = out.won && out.check.wrong.empty();
+  const bool history_next = options.keeps_history && !history.empty() && !out.won && out.history_is_faster();
+  if (history_next) out.history_check = options.check(bench, history);
   return out;
 }
 

@@ -30,6 +30,7 @@ struct GraphTuneOptions {
   Solver solver = Solver::automatic;
   Choices accepted = {};  ///< the plan that is in use, where it is another than history-best: it has to lose, too
   std::function<ReferenceCheck(NetworkBench&, const Choices&)> check = check_choices;  ///< of what won
+  bool keeps_history = false;  ///< where history-best is faster than the default and graph-best has not won
   std::function<bool()> interrupted = {};
   std::function<void()> beat = {};  ///< called between rounds of trials and of the race
 };
@@ -43,6 +44,7 @@ struct GraphBest {
   Choices choices;                      ///< the graph tuner's, after layers that lost in the race gave way
   bool won = false;                     ///< it is clearly faster than all that it was raced against; else these stay
   ReferenceCheck check;                 ///< of what won the race; where that is wrong, it has not won
+  ReferenceCheck history_check;         ///< of history-best, where that is to be kept
   bool same_plan = true;                ///< it is history-best
   Ratio ratio;                          ///< over history-best, paired
   Ratio default_ratio;                  ///< over the default plan
@@ -63,6 +65,9 @@ struct GraphBest {
 
   /// Than everything that it was raced against, with the whole intervals.
   bool clearly_faster() const;
+  /// Whether history-best may come in its place: it has not lost against the default plan, and is not known to be
+  /// wrong.
+  bool history_stands() const { return (rounds == 0 || history_is_faster()) && history_check.wrong.empty(); }
   /// History-best is clearly faster than the default plan, by the last race.
   bool history_is_faster() const { return rounds > 0 && history_ratio.high <= 1; }
 };

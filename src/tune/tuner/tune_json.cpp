@@ -181,6 +181,7 @@ json to_json(const GraphBest& b) {
              {"layouts", b.differences.layouts},
              {"fusions", b.differences.fusions}}}};
   if (!b.check.wrong.empty()) out["wrong"] = b.check.wrong;
+  if (!b.history_check.wrong.empty()) out["history_refused"] = b.history_check.wrong;
   if (b.accepted_ratio) out["accepted_ratio"] = to_json(*b.accepted_ratio);
   return out;
 }
