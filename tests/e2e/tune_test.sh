@@ -149,8 +149,7 @@ says "layer plan a.plan: " run "${net[@]}" --threads 2 --layer-plan a.plan
 "$kilter" inspect "${net[@]}" --threads 1 --records p.db --schedules --write-plan i.plan > /dev/null 2>&1 || die "inspect --write-plan"
 says "; made for 1 thread, used on 2; $loss" run "${net[@]}" --threads 2 --layer-plan i.plan
 # Records of one thread are no trials on two; tasks begin with what they give, and the network as they make it is raced.
-surely_won 1 a.db > won1.jsonl
-cp won1.jsonl o.jsonl
+surely_won 1 a.db > o.jsonl
 "$kilter" tune "${net[@]}" --threads 2 --time 20s --trials 40 --records o.jsonl --json o.json > out.txt 2> /dev/null || die "tune with records of one thread"
 grep -qE "^earlier records: 0 of [0-9]+ are of these conditions and count as trials; [0-9]+ tasks? began" out.txt || die "$(cat out.txt)"
 python3 -c 'import json; e = json.load(open("o.json"))["earlier_records"]; assert e["read"] > 0 and e["counted"] == 0 and e["advised"] > 0, e' \

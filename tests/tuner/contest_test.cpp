@@ -32,10 +32,7 @@ TEST(Contest, IsSharpWhenTheFirstPlansRatioToEachOtherOneIs) {
 }
 
 TEST(Contest, RunsUntilItIsSharpAndNoLonger) {
-  const Graph graph = small_network();
-  RunnerOptions runner = worker();
-  runner.inputs = inputs_of(graph);
-  NetworkBench bench(graph, native(), runner);
+  NetworkBench bench = bench_of(small_network());
   const Contest wide = hold_contest(bench, {{}, {}}, 60, 100);
   release(bench, wide);
   EXPECT_EQ(wide.series.size(), 3U);

@@ -25,10 +25,7 @@ GraphTuneOptions short_run(const std::string& records, int threads) {
 }
 
 GraphBest run(const GraphTuneOptions& options, std::span<const Record> records = {}) {
-  const Graph graph = small_network();
-  RunnerOptions runner = worker();
-  runner.inputs = inputs_of(graph), runner.threads = options.threads;
-  NetworkBench bench(graph, native(), runner);
+  NetworkBench bench = bench_of(small_network(), native(), options.threads);
   return graph_best(bench, records, {}, options);
 }
 
@@ -70,10 +67,7 @@ TEST(GraphBest, MeasuresChoosesRacesAndKeepsLayoutChanges) {
 
 /// Each is measured the other way than it is by default, together with what it takes in.
 TEST(GraphBest, DepthwiseConvolutionsHaveTheOtherWayToRunAsAnAlternative) {
-  const Graph graph = zoo::build("mobilenet_v2", {.size = 96, .classes = 10});
-  RunnerOptions runner = worker();
-  runner.inputs = inputs_of(graph);
-  NetworkBench bench(graph, native(), runner);
+  NetworkBench bench = bench_of(zoo::build("mobilenet_v2", {.size = 96, .classes = 10}));
   const auto known = [](const Layer& layer) {
     return std::ranges::all_of(layer.alternatives, [](const Alternative& a) { return a.basis != "not measured"; });
   };
@@ -153,11 +147,15 @@ Choices slow_plan(int64_t tile) {
   return out;
 }
 
+/// Makes slow_plan(1) the default plan.
+CompileOptions slow_by_default() {
+  CompileOptions options = native();
+  for (const auto& [node, choice] : slow_plan(1)) options.preferred[node] = *choice.schedule;
+  return options;
+}
+
 TEST(GraphBest, RacesTheAcceptedPlanToo) {
-  const Graph graph = small_network();
-  RunnerOptions runner = worker();
-  runner.inputs = inputs_of(graph);
-  NetworkBench bench(graph, native(), runner);
+  NetworkBench bench = bench_of(small_network());
   GraphTuneOptions options = short_run("", 1);
   options.accepted = slow_plan(2);
   const GraphBest best = graph_best(bench, {}, slow_plan(1), options);
@@ -173,12 +171,7 @@ TEST(GraphBest, RacesTheAcceptedPlanToo) {
 }
 
 TEST(GraphBest, APlanThatTheReferenceKernelsCallWrongDoesNotWin) {
-  const Graph graph = small_network();
-  CompileOptions slow = native();
-  for (const auto& [node, choice] : slow_plan(1)) slow.preferred[node] = *choice.schedule;
-  RunnerOptions runner = worker();
-  runner.inputs = inputs_of(graph);
-  NetworkBench bench(graph, slow, runner);
+  NetworkBench bench = bench_of(small_network(), slow_by_default());
   GraphTuneOptions options = short_run("", 1);
   int64_t values = 0;
   options.check = [&](NetworkBench& of, const Choices& choices) {
@@ -195,12 +188,7 @@ TEST(GraphBest, APlanThatTheReferenceKernelsCallWrongDoesNotWin) {
 }
 
 TEST(GraphBest, HistoryBestIsHeldAgainstTheReferenceKernelsWhereItIsToBeKept) {
-  const Graph graph = small_network();
-  CompileOptions slow = native();
-  for (const auto& [node, choice] : slow_plan(1)) slow.preferred[node] = *choice.schedule;
-  RunnerOptions runner = worker();
-  runner.inputs = inputs_of(graph);
-  NetworkBench bench(graph, slow, runner);
+  NetworkBench bench = bench_of(small_network(), slow_by_default());
   const Choices history = slow_plan(3);
   GraphTuneOptions options = short_run("", 1);
   std::string history_is;

@@ -30,4 +30,11 @@ inline RunnerOptions worker() {
   return options;
 }
 
+/// Runs the graph on inputs of its own.
+inline NetworkBench bench_of(const Graph& graph, const CompileOptions& compile = native(), int threads = 1) {
+  RunnerOptions runner = worker();
+  runner.inputs = inputs_of(graph), runner.threads = threads;
+  return {graph, compile, std::move(runner)};
+}
+
 }  // namespace kilter::tune

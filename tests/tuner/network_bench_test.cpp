@@ -100,12 +100,9 @@ void give_small_caches(TargetLimits& limits) {
 
 /// Of MobileNet-v2, whose depthwise convolutions of large images run with the convolutions before them.
 TEST(NetworkBench, DepthwiseConvolutionsRunWithTheConvolutionBeforeThemAndApart) {
-  const Graph graph = zoo::build("mobilenet_v2", {.classes = 10});
-  RunnerOptions runner = worker();
-  runner.inputs = inputs_of(graph);
   CompileOptions options = native();
   give_small_caches(options.target.limits);
-  NetworkBench bench(graph, options, runner);
+  NetworkBench bench = bench_of(zoo::build("mobilenet_v2", {.classes = 10}), options);
   Choices choices;
   std::vector<std::string> joined, apart;  // by default
   for (const Step& step : bench.fallback().compiled.plan.steps) {

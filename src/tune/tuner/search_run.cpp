@@ -38,8 +38,8 @@ std::vector<Record> records_here(std::span<const Record> records, const Conditio
         r.conditions.threads == here.threads && r.conditions.codegen == here.codegen)
       out.push_back(r);
   }
-  std::ranges::stable_sort(out, {},
-                           [](const Record& r) { return r.conditions.date; });  // files are merged in any order
+  // Files are merged in any order.
+  std::ranges::stable_sort(out, {}, [](const Record& r) { return std::string_view(r.conditions.date); });
   return out;
 }
 
