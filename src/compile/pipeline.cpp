@@ -1,14 +1,18 @@
+#include "compile/pipeline.h"
+
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <stdexcept>
 
 #include "compile/check_options.h"
 #include "compile/compile.h"
 #include "compile/origins.h"
 #include "compile/plan_builder.h"
 #include "exec/schedule_source.h"
+#include "graph/values.h"
 #include "ops/builder.h"
 
 namespace kilter {
@@ -69,6 +73,25 @@ void dump(const Graph& graph, const std::filesystem::path& folder, size_t index,
   if (!out.flush()) fail(ErrorKind::io, "--dump-ir: cannot write {}", file.string());
 }
 
+using Types = std::vector<TensorType>;
+Types output_types(const Graph& graph) {
+  Types types;
+  for (const Graph::Output& output : graph.outputs()) types.push_back(graph.type(output.value));
+  return types;
+}
+
+/// Throws internal unless the network answers what it did before a pass.
+void verify_outputs(const Graph& graph, const Types& before) {
+  const std::vector<Graph::Output>& outputs = graph.outputs();
+  require(outputs.size() == before.size(), "graph '{}' has {} outputs, expected {}", graph.name, outputs.size(),
+          before.size());
+  for (size_t i = 0; i < before.size(); ++i) {
+    const TensorType& now = graph.type(outputs[i].value);
+    require(same_elements(now, before[i]), "graph '{}': output '{}' has type {}, expected {}", graph.name,
+            outputs[i].name, text(now), text(before[i]));
+  }
+}
+
 double ms_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
@@ -76,6 +99,24 @@ double ms_since(std::chrono::steady_clock::time_point start) {
 }  // namespace
 
 std::span<const PassRow> all_passes() { return kPasses; }
+
+void run_checked(const PassRow& row, Graph& graph, PassContext& context, NodeId made_by_passes) {
+  const auto broken = [&](std::string_view fault) { fail(ErrorKind::internal, "pass {}: {}", row.name, fault); };
+  const Types outputs = output_types(graph);
+  try {
+    row.function(graph, context);
+    graph.give_names_back(made_by_passes);  // options of the passes after it name layers as the model does
+    verify(graph);
+    verify_outputs(graph, outputs);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::internal) throw;
+    broken(error.message());
+  } catch (const ShapeNeedsValue& needs) {
+    broken(fmt::format("{}: its shape depends on data", needs.node));
+  } catch (const std::logic_error& error) {
+    broken(error.what());
+  }
+}
 
 PassedGraph run_passes(Graph graph, const CompileOptions& options) {
   check_pass_names(options);
@@ -100,10 +141,8 @@ PassedGraph run_passes(Graph graph, const CompileOptions& options) {
       if (options.disable.contains(std::string(row.name))) continue;
       const auto before = std::chrono::steady_clock::now();
       const int64_t done = context.rewrites_done;
-      row.function(graph, context);
-      graph.give_names_back(made_by_passes);  // options of the passes after it name layers as the model does
+      run_checked(row, graph, context, made_by_passes);
       timings.push_back({std::string(row.name), ms_since(before), context.rewrites_done - done});
-      verify(graph);
       if (!options.dump_ir.empty()) dump(graph, options.dump_ir, index, row.name);
       if (options.stop_after == row.name) break;
     }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/align.h"
+#include "graph/values.h"
 #include "ops/op.h"
 
 namespace kilter {
@@ -234,6 +235,8 @@ bool Graph::is_output(ValueId id) const {
 
 void Graph::replace_uses(ValueId from, ValueId to) {
   if (from == to) return;
+  if (const std::string fault = replacement_fault(*this, from, to); !fault.empty())
+    fail(ErrorKind::internal, "graph '{}': {}", name, fault);
   for (NodeId user : users(from)) {
     Node& n = nodes_[static_cast<size_t>(user)];
     std::replace(n.inputs.begin(), n.inputs.end(), from, to);

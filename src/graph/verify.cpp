@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/values.h"
 #include "ops/op.h"
 
 namespace kilter {
@@ -59,10 +60,18 @@ class Verifier {
       broken("value '{}' of rank {} has a halo, which needs rank 4", value.name, rank);
   }
 
+  void check_replacement(ValueId id, const Value& value) const {
+    if (value.replaced_by == kNone) return;
+    if (!exists(value.replaced_by))
+      broken("value '{}' is replaced by value {} of {}", value.name, value.replaced_by, graph_.value_count());
+    if (const std::string fault = replacement_fault(graph_, id, value.replaced_by); !fault.empty()) broken("{}", fault);
+  }
+
   void check_values() {
     std::set<std::string_view> names;
     for (ValueId id = 0; exists(id); ++id) {
       const Value& value = graph_.value(id);
+      check_replacement(id, value);
       if (value.dead) continue;
       if (value.name.empty()) broken("value {} has no name", id);
       if (!names.insert(value.name).second) broken("two values are named '{}'", value.name);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/convert.h"
+#include "graph/values.h"
 
 namespace kilter {
 namespace {
@@ -98,7 +99,7 @@ std::pair<std::vector<const TensorType*>, std::vector<const Tensor*>> operands_o
   std::vector<const Tensor*> values;
   for (ValueId id : node.inputs) {
     types.push_back(id == kNone ? nullptr : &graph.type(id));
-    values.push_back(id != kNone && graph.value(id).constant ? &*graph.value(id).constant : nullptr);
+    values.push_back(constant_of(graph, id));
   }
   return {std::move(types), std::move(values)};
 }
@@ -118,11 +119,11 @@ bool GraphBuilder::fold(const Node& node, const std::vector<std::optional<Tensor
   const OpDef& def = *node.op;
   if (fold_limit < 0 || !def.deterministic || def.reference == nullptr) return false;
   bool constant = true;
-  for (ValueId id : node.inputs) constant = constant && (id == kNone || graph_.value(id).constant.has_value());
+  for (ValueId id : node.inputs) constant = constant && (id == kNone || constant_of(graph_, id) != nullptr);
   if (!constant && !def.shape_only) return false;
   if (def.family == Family::reshape && constant && !node.inputs.empty() && node.inputs[0] != kNone &&
       types.size() == 1) {
-    const Tensor& tensor = *graph_.value(node.inputs[0]).constant;
+    const Tensor& tensor = *constant_of(graph_, node.inputs[0]);
     if (types[0] && types[0]->dtype == tensor.dtype() && elems(types[0]->shape) == tensor.elems()) {
       results = {tensor.reshaped(types[0]->shape)};
       return true;
@@ -140,8 +141,8 @@ bool GraphBuilder::fold(const Node& node, const std::vector<std::optional<Tensor
   for (ValueId id : node.inputs) {
     if (id == kNone) {
       inputs.emplace_back();
-    } else if (graph_.value(id).constant) {
-      inputs.push_back(*graph_.value(id).constant);
+    } else if (const Tensor* known = constant_of(graph_, id)) {
+      inputs.push_back(*known);
     } else {
       inputs.emplace_back(graph_.type(id).dtype, graph_.type(id).shape, nullptr, nullptr);
     }
@@ -190,13 +191,15 @@ std::vector<ValueId> GraphBuilder::expand_node(const Node& node, const std::vect
 
 namespace {
 
-/// Runs the shape inference of an operator that is about to be expanded: an expansion may rely on what that checks.
-void check_inference(const Graph& graph, const Node& node, size_t outputs) {
+/// Output types of an operator that is about to be expanded: an expansion may rely on what the shape rule checks. Empty
+/// where a shape depends on an operand that is computed at run time: the expansion says so where it matters.
+std::vector<std::optional<TensorType>> inferred(const Graph& graph, const Node& node, size_t outputs) {
+  if (node.op->infer == nullptr) return {};
   auto [types, values] = operands_of(graph, node);
   try {
-    infer(node, std::move(types), std::move(values), outputs);
+    return infer(node, std::move(types), std::move(values), outputs);
   } catch (const NeedsValue&) {
-    return;  // of an operand that is computed at run time: the expansion says so where it matters
+    return {};
   }
 }
 
@@ -220,8 +223,14 @@ std::vector<ValueId> GraphBuilder::add(std::string_view op, std::vector<ValueId>
   check_operands(graph_, node, output_names.size());
   check_attrs(node);
   if (node.op->expand != nullptr && (options.expand || node.op->infer == nullptr)) {
-    if (node.op->infer != nullptr) check_inference(graph_, node, output_names.size());
-    return expand_node(node, output_names, by_name);
+    const auto expected = inferred(graph_, node, output_names.size());
+    const std::vector<ValueId> made = expand_node(node, output_names, by_name);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      require(made[i] == kNone || same_elements(graph_.type(made[i]), *expected[i]),
+              "{}: its expansion makes output {} of type {}, expected {}", label(node), i, text(graph_.type(made[i])),
+              text(*expected[i]));
+    }
+    return made;
   }
 
   auto [types, values] = operands_of(graph_, node);
@@ -285,7 +294,7 @@ OpView view(const Graph& graph, const Node& node) {
   for (ValueId id : node.inputs) {
     out.inputs.push_back(id == kNone ? TensorType{} : graph.type(id));
     out.present.push_back(id != kNone);
-    out.values.push_back(id != kNone && graph.value(id).constant ? &*graph.value(id).constant : nullptr);
+    out.values.push_back(constant_of(graph, id));
   }
   for (ValueId id : node.outputs) out.outputs.push_back(id == kNone ? TensorType{} : graph.type(id));
   return out;

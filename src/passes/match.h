@@ -4,6 +4,7 @@
 #include <optional>
 #include <string_view>
 
+#include "graph/values.h"
 #include "ops/op.h"
 
 namespace kilter {
@@ -17,12 +18,12 @@ inline const Node* made_by(const Graph& graph, ValueId v, std::string_view op) {
   return node.op->name == op && node.op->domain.empty() ? &node : nullptr;
 }
 
-/// The value of a numeric constant of one element.
+/// The value of a numeric constant of one element, of whatever rank: where it has more dimensions than what it meets,
+/// the result has them too.
 inline std::optional<double> scalar_value(const Graph& graph, ValueId v) {
-  if (v == kNone || !graph.value(v).constant) return std::nullopt;
-  const Tensor& t = *graph.value(v).constant;
-  if (t.elems() != 1 || t.dtype() == DType::string) return std::nullopt;
-  return t.as_double(0);
+  const Tensor* t = constant_of(graph, v);
+  if (t == nullptr || t->elems() != 1 || t->dtype() == DType::string) return std::nullopt;
+  return t->as_double(0);
 }
 
 /// Whether exactly one node reads `v`, and the network does not answer it.

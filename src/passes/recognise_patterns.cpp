@@ -15,6 +15,7 @@
 #include <numbers>
 #include <optional>
 
+#include "graph/values.h"
 #include "ops/builder.h"
 #include "ops/reduction.h"
 #include "passes/match.h"
@@ -64,6 +65,12 @@ class Recogniser {
     return value && std::abs(*value - want) <= 1e-5 * std::max(1.0, std::abs(want));
   }
 
+  /// Whether `v` has the element type and shape of the node's output. A constant of one element is no scalar where it
+  /// has more dimensions than the operand beside it: it adds dimensions to what is computed.
+  bool typed_as(ValueId v, const Node& node) const {
+    return same_elements(graph_.type(v), graph_.type(node.outputs[0]));
+  }
+
   /// For a commutative node: the operand beside the constant `want`.
   std::optional<ValueId> beside(const Node* node, double want) const {
     if (node == nullptr) return std::nullopt;
@@ -87,9 +94,8 @@ class Recogniser {
   std::optional<ValueId> clipped(ValueId v) const {
     const Node* clip = made_by(v, "Clip");
     if (clip == nullptr) return std::nullopt;
-    const bool by_inputs = clip->inputs.size() == 3;
-    const bool bounds = by_inputs ? is(clip->inputs[1], 0) && is(clip->inputs[2], 6)
-                                  : clip->float_attr("min", -1) == 0 && clip->float_attr("max", -1) == 6;
+    const bool bounds = clip->opset >= 11 ? is(clip->input(1), 0) && is(clip->input(2), 6)
+                                          : clip->float_attr("min", -1) == 0 && clip->float_attr("max", -1) == 6;
     return bounds ? beside(made_by(clip->inputs[0], "Add"), 3) : std::nullopt;
   }
 
@@ -97,8 +103,9 @@ class Recogniser {
     if (node.op->name == "Div" && is(node.inputs[1], 6)) {
       const Node* product = made_by(node.inputs[0], "Mul");
       for (size_t i = 0; product != nullptr && i < 2; ++i) {
-        if (clipped(product->inputs[i]) == product->inputs[1 - i] && context_.take())
-          return b_.add("HardSwish", {product->inputs[1 - i]}, {}, node.name);
+        const ValueId x = product->inputs[1 - i];
+        if (clipped(product->inputs[i]) == x && typed_as(x, node) && context_.take())
+          return b_.add("HardSwish", {x}, {}, node.name);
       }
     }
     if (node.op->name != "Mul") return std::nullopt;
@@ -110,7 +117,7 @@ class Recogniser {
                          hard->float_attr("beta", 0.5F) == 0.5F;
       const Node* divided = made_by(node.inputs[i], "Div");
       const bool clip = divided != nullptr && is(divided->inputs[1], 6) && clipped(divided->inputs[0]) == x;
-      if ((sixth || clip) && context_.take()) return b_.add("HardSwish", {x}, {}, node.name);
+      if ((sixth || clip) && typed_as(x, node) && context_.take()) return b_.add("HardSwish", {x}, {}, node.name);
     }
     return std::nullopt;
   }
@@ -140,7 +147,7 @@ class Recogniser {
       const auto half_term = beside(made_by(node.inputs[i], "Mul"), 0.5);  // x * (term * 0.5)
       if (half_term && erf_term(*half_term) == node.inputs[1 - i]) x = node.inputs[1 - i];
     }
-    if (!x || !context_.take()) return std::nullopt;
+    if (!x || !typed_as(*x, node) || !context_.take()) return std::nullopt;
     return b_.add("Gelu", {*x}, {}, node.name);
   }
 
@@ -197,12 +204,12 @@ class Recogniser {
   }
 
   bool along_last(ValueId v, int64_t extent) const {
-    const auto& c = graph_.value(v).constant;
-    return c && c->dtype() == DType::f32 && c->elems() == extent && !c->shape().empty() && c->shape().back() == extent;
+    const Tensor* c = f32_constant(v);
+    return c != nullptr && c->elems() == extent && !c->shape().empty() && c->shape().back() == extent;
   }
   /// f32[extent] of a constant along the last axis.
   ValueId flat(ValueId v) {
-    const Tensor& t = *graph_.value(v).constant;
+    const Tensor& t = *constant_of(graph_, v);
     return t.shape().size() == 1 ? v : b_.constant(t.reshaped({t.elems()}), graph_.value(v).name);
   }
 
@@ -216,8 +223,8 @@ class Recogniser {
         if (!normalised(scaled->inputs[j], &x, &epsilon)) continue;
         const int64_t extent = graph_.type(x).shape.back();
         const ValueId scale = scaled->inputs[1 - j], bias = node.inputs[1 - i];
-        const bool same = graph_.type(x) == graph_.type(node.outputs[0]);
-        if (!same || !along_last(scale, extent) || !along_last(bias, extent) || !context_.take()) return std::nullopt;
+        if (!typed_as(x, node) || !along_last(scale, extent) || !along_last(bias, extent) || !context_.take())
+          return std::nullopt;
         return b_.add("LayerNormalization", {x, flat(scale), flat(bias)}, {{"axis", int64_t{-1}}, {"epsilon", epsilon}},
                       node.name);
       }
@@ -256,8 +263,8 @@ class Recogniser {
 
   std::optional<ValueId> rms_norm(const Node& node) {
     const auto norm = [&](const Quotient& q, ValueId scale) -> std::optional<ValueId> {
-      const bool same = graph_.type(q.root.x) == graph_.type(node.outputs[0]);
-      if (!same || !along_last(scale, graph_.type(q.root.x).shape.back()) || !context_.take()) return std::nullopt;
+      if (!typed_as(q.root.x, node) || !along_last(scale, graph_.type(q.root.x).shape.back()) || !context_.take())
+        return std::nullopt;
       const Attrs attrs{{"axis", int64_t{-1}}, {"epsilon", q.root.epsilon}};
       if (const auto x = uncentred(q.root.x)) return b_.add("LayerNormalization", {*x, flat(scale)}, attrs, node.name);
       return b_.add("RMSNormalization", {q.root.x, flat(scale)}, attrs, node.name);
@@ -280,8 +287,8 @@ class Recogniser {
   }
 
   const Tensor* f32_constant(ValueId v) const {
-    const auto& c = graph_.value(v).constant;
-    return c && c->dtype() == DType::f32 ? &*c : nullptr;
+    const Tensor* c = constant_of(graph_, v);
+    return c != nullptr && c->dtype() == DType::f32 ? c : nullptr;
   }
 
   /// f32[channels] of value(channel).
@@ -350,7 +357,7 @@ class Recogniser {
       const Shape& shape = graph_.type(node.inputs[i]).shape;
       const Tensor* by = per_channel(node.inputs[1 - i], shape);
       const Tensor *scale = f32_constant(norm->inputs[1]), *bias = f32_constant(norm->inputs[2]);
-      const bool same = graph_.type(node.outputs[0]).shape == shape;
+      const bool same = typed_as(node.inputs[i], node);
       if (by == nullptr || scale == nullptr || bias == nullptr || !same || !context_.take()) continue;
       const auto of = [&](int64_t c) { return by->as_double(by->elems() == 1 ? 0 : c); };
       const ValueId scaled =

@@ -94,6 +94,34 @@ TEST_F(GraphTest, UsersSeeInputsThatAPassChangedInPlace) {
   EXPECT_EQ(graph_.users(out(a)), std::vector<NodeId>{b});
 }
 
+TEST_F(GraphTest, ReplaceUsesRefusesAnotherType) {
+  graph_.name = "g";
+  const NodeId a = relu(x_, "a");
+  const NodeId b = relu(out(a), "b");
+  graph_.add_output(out(b), "y");
+  const auto refusal = [&](const TensorType& type) {
+    const NodeId made = graph_.add_node(find_op("", "Identity", 17), "made", 17, {}, {x_}, {type}, {"made_out"});
+    std::string message;
+    try {
+      graph_.replace_uses(out(a), out(made));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::internal);
+      message = error.message();
+    }
+    const bool replaced = graph_.node(b).inputs[0] != out(a);
+    EXPECT_EQ(replaced, message.empty());
+    graph_.replace_uses(out(made), out(made));
+    return message;
+  };
+  EXPECT_EQ(
+      refusal({DType::f32, {1, 2, 3}, {}}),
+      "graph 'g': 'a_out' of type f32[2,3] made by Relu 'a' is to be replaced by 'made_out' of type f32[1,2,3] made "
+      "by Identity 'made'; a replacement has the element type and shape of what it replaces");
+  EXPECT_NE(refusal({DType::f16, {2, 3}, {}}), "");
+  EXPECT_NE(refusal({DType::f32, {6}, {}}), "");
+  EXPECT_EQ(refusal({DType::f32, {2, 3}, {.block = 8}}), "");
+}
+
 TEST_F(GraphTest, ReplaceUsesChangesReadersAndOutputs) {
   const NodeId a = relu(x_, "a");
   const NodeId b = add(out(a), out(a), "b");

@@ -76,6 +76,17 @@ TEST(Verify, Constants) {
             "Add 'b': input 1, 'k', is neither a graph input, a constant nor made by a node");
 }
 
+TEST(Verify, Replacements) {
+  EXPECT_EQ(message([](Graph& g) { g.value(kA).replaced_by = 9; }), "value 'a' is replaced by value 9 of 4");
+  EXPECT_EQ(
+      message([](Graph& g) {
+        const ValueId wide = g.add_constant("wide", Tensor(DType::f32, {1, 2}));
+        g.value(kA).replaced_by = wide;
+      }),
+      "'a' of type f32[2] made by Relu 'a' is to be replaced by 'wide' of type f32[1,2], a constant; a replacement "
+      "has the element type and shape of what it replaces");
+}
+
 TEST(Verify, Operands) {
   EXPECT_EQ(message([](Graph& g) { g.node(0).inputs = {}; }), "Relu 'a' has 0 inputs, expected 1 or more");
   EXPECT_EQ(message([](Graph& g) { g.node(0).inputs = {kX, kX}; }), "Relu 'a' has 2 inputs, expected 1 or fewer");

@@ -1,0 +1,27 @@
+#include "graph/values.h"
+
+namespace kilter {
+
+const Tensor* constant_of(const Graph& graph, ValueId id) {
+  if (id == kNone) return nullptr;
+  const std::optional<Tensor>& held = graph.value(id).constant;
+  return held ? &*held : nullptr;
+}
+
+bool same_elements(const TensorType& a, const TensorType& b) { return a.dtype == b.dtype && a.shape == b.shape; }
+
+std::string replacement_fault(const Graph& graph, ValueId from, ValueId to) {
+  const Value &a = graph.value(from), &b = graph.value(to);
+  if (same_elements(a.type, b.type)) return "";
+  const auto made = [&](const Value& v) {
+    if (v.producer != kNone) return " made by " + label(graph.node(v.producer));
+    return std::string(v.constant ? ", a constant" : "");
+  };
+  return fmt::format(
+      "'{}' of type {}{} is to be replaced by '{}' of type {}{}; a replacement has the element type and shape of what "
+      "it "
+      "replaces",
+      a.name, text(a.type), made(a), b.name, text(b.type), made(b));
+}
+
+}  // namespace kilter
