@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "compile/check_options.h"
+#include "graph/values.h"
 #include "schedule/emit.h"
 
 namespace kilter {
@@ -37,7 +38,7 @@ BufferRef Packer::constant(const Graph& graph, ValueId value) {
       return *known;
     }
   }
-  const BufferRef fresh = pack(relay(*graph.value(value).constant, type));
+  const BufferRef fresh = pack(relay(*constant_of(graph, value), type));
   if (cache != nullptr) cache->keep_value(value, layout, fresh);
   return fresh;
 }

@@ -15,6 +15,7 @@
 #include "compile/reference_call.h"
 #include "compile/storage.h"
 #include "compile/tasks.h"
+#include "graph/values.h"
 #include "ops/builder.h"
 #include "schedule/emit.h"
 
@@ -172,9 +173,9 @@ class PlanBuilder {
     for (size_t i = 0; i < graph_.node(id).inputs.size(); ++i) {
       const ValueId in = graph_.node(id).inputs[i];
       if (in == kNone || graph_.type(in).layout.plain()) continue;
-      if (graph_.value(in).constant) {
+      if (constant_of(graph_, in) != nullptr) {
         graph_.node(id).inputs[i] =
-            graph_.add_constant(graph_.fresh_name(graph_.value(in).name), *graph_.value(in).constant);
+            graph_.add_constant(graph_.fresh_name(graph_.value(in).name), *constant_of(graph_, in));
         continue;
       }
       graph_.node(id).inputs[i] = relayout(in, Layout{});
@@ -311,7 +312,7 @@ class PlanBuilder {
   bool make_dense(const Unit& unit) {
     const auto plain = [&](const std::vector<ValueId>& values) {
       return std::all_of(values.begin(), values.end(), [&](ValueId v) {
-        return v == kNone || graph_.value(v).constant || graph_.type(v).layout.plain();
+        return v == kNone || constant_of(graph_, v) != nullptr || graph_.type(v).layout.plain();
       });
     };
     for (NodeId id : unit.nodes) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "graph/values.h"
 #include "ops/builder.h"
 #include "ops/views.h"
 #include "schedule/task.h"
@@ -199,7 +200,7 @@ class Placer {
 
   bool dense(ValueId v) const {
     const Storage& s = of(v);
-    return graph_.value(v).constant ||
+    return constant_of(graph_, v) != nullptr ||
            (graph_.type(v).layout.plain() && is_dense(graph_.type(v).shape, s.phys.strides) && s.phys.offset == 0);
   }
 
@@ -221,7 +222,7 @@ class Placer {
     const ValueId from = graph_.node(id).inputs[0], to = graph_.node(id).outputs[0];
     const TensorType& type = graph_.type(to);
     map_.views.insert(id);
-    if (!graph_.value(from).constant) {
+    if (constant_of(graph_, from) == nullptr) {
       const Storage& s = of(from);
       const auto strides = view_strides(graph_.type(from).shape, s.phys.strides, type.shape);
       if (strides) {
@@ -256,7 +257,8 @@ class Placer {
     const ValueId to = node.outputs[0];
     const TensorType type = graph_.type(to);
     const bool blocked = type.layout.block > 1;
-    if (node.int_attr("volumes", 1) != 1 || graph_.value(from).constant || type.layout != graph_.type(from).layout)
+    if (node.int_attr("volumes", 1) != 1 || constant_of(graph_, from) != nullptr ||
+        type.layout != graph_.type(from).layout)
       return false;
     const int64_t channels = physical(graph_.type(from)).dims[1];
     const auto runs_on = [&] { return channels * of(from).phys.strides[1] == of(from).phys.strides[0]; };
@@ -304,7 +306,8 @@ class Placer {
   /// Transpose, Slice, Split, Expand: one region of the source per output.
   bool place_region_views(NodeId id) {
     const Node& node = graph_.node(id);
-    if (node.op->regions == nullptr || graph_.value(node.inputs[0]).constant || !dense(node.inputs[0])) return false;
+    if (node.op->regions == nullptr || constant_of(graph_, node.inputs[0]) != nullptr || !dense(node.inputs[0]))
+      return false;
     const OpView v = view(graph_, node);
     std::vector<std::pair<ValueId, Storage>> views;
     for (size_t i = 0; i < node.outputs.size(); ++i) {
@@ -341,7 +344,7 @@ class Placer {
     if (block == 1 || from.shape.size() != 4 || from.shape[2] != 1 || from.shape[3] != 1) return false;
     if (from.layout.has_halo() || to.layout.has_halo() || users_share_group(id) || graph_.is_output(node.outputs[0]))
       return false;
-    if (graph_.value(node.inputs[0]).constant) return false;
+    if (constant_of(graph_, node.inputs[0]) != nullptr) return false;
     const bool whole = from.shape[1] % block == 0;
     if (!whole && (to.layout.block > 1 || from.shape[0] != 1)) return false;
     Storage s = of(node.inputs[0]);

@@ -19,6 +19,7 @@
 #include <numbers>
 #include <optional>
 
+#include "graph/values.h"
 #include "ops/builder.h"
 #include "ops/iterate.h"
 #include "ops/reduction.h"
@@ -49,7 +50,7 @@ class Canonical {
 
  private:
   const TensorType& type(ValueId v) const { return graph_.type(v); }
-  const Tensor* constant(ValueId v) const { return graph_.value(v).constant ? &*graph_.value(v).constant : nullptr; }
+  const Tensor* constant(ValueId v) const { return constant_of(graph_, v); }
   bool f32(ValueId v) const { return type(v).dtype == DType::f32; }
 
   std::optional<ValueId> rewrite(const Node& node) {
@@ -285,7 +286,7 @@ class Canonical {
         win.dilations != ones || win.out != std::vector<int64_t>{x[2] * s, x[3] * s}) {
       return std::nullopt;
     }
-    const Tensor* bias = node.input(2) != kNone ? constant(node.input(2)) : nullptr;
+    const Tensor* bias = constant(node.input(2));
     const bool plain_bias = node.input(2) == kNone || bias != nullptr;
     if (channels * s * s > kFewChannels || !plain_bias || !context_.take()) return std::nullopt;
     const int64_t all = channels * s * s;
@@ -330,7 +331,7 @@ class Canonical {
   std::optional<ValueId> stft(const Node& node) {
     constexpr int64_t kMostWaves = 16 << 20;  // elements: 64 MiB
     const Shape &x = type(node.inputs[0]).shape, &y = type(node.outputs[0]).shape;
-    const auto known = [&](size_t i) { return node.input(i) == kNone ? nullptr : constant(node.input(i)); };
+    const auto known = [&](size_t i) { return constant(node.input(i)); };
     const Tensor *step = known(1), *window = known(2), *given = known(3);
     const bool unknown = step == nullptr || (node.input(2) != kNone && window == nullptr) ||
                          (node.input(3) != kNone && given == nullptr);

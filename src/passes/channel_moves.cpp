@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "graph/values.h"
 #include "ops/builder.h"
 #include "ops/channels.h"
 #include "ops/views.h"
@@ -19,7 +20,7 @@ constexpr size_t kMaxSources = 6;  ///< vectors that one vector of a composed mo
 int64_t channel_count(const Graph& graph, ValueId image) { return graph.type(image).shape[1]; }
 
 bool image(const Graph& graph, ValueId v) {
-  if (v == kNone || graph.value(v).constant) return false;
+  if (v == kNone || constant_of(graph, v) != nullptr) return false;
   const TensorType& t = graph.type(v);
   return t.dtype == DType::f32 && t.shape.size() == 4 && elems(t.shape) > 0;
 }
@@ -32,8 +33,8 @@ std::vector<int64_t> run(int64_t first, int64_t count) {
 
 /// Constant indices along the channels; negative ones count from the end.
 std::optional<std::vector<int64_t>> gathered(const Graph& graph, const Node& node) {
-  const auto& indices = graph.value(node.inputs[1]).constant;
-  if (!indices || indices->shape().size() != 1 || normal_axis(node, node.int_attr("axis", 0), 4) != 1)
+  const Tensor* indices = constant_of(graph, node.inputs[1]);
+  if (indices == nullptr || indices->shape().size() != 1 || normal_axis(node, node.int_attr("axis", 0), 4) != 1)
     return std::nullopt;
   const int64_t extent = channel_count(graph, node.inputs[0]);
   std::vector<int64_t> channels = indices->ints();

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/align.h"
+#include "graph/values.h"
 #include "ops/builder.h"
 #include "ops/reduction.h"
 #include "ops/take_pixels.h"
@@ -63,7 +64,7 @@ class Layouts {
     return t.dtype == DType::f32 && t.shape.size() == 4 && elems(t.shape) > 0;
   }
   bool blocked(ValueId v) const { return v != kNone && graph_.type(v).layout.block > 1; }
-  bool constant(ValueId v) const { return graph_.value(v).constant.has_value(); }
+  bool constant(ValueId v) const { return constant_of(graph_, v) != nullptr; }
 
   /// Convolutions that a template can run in blocked layout.
   bool conv_blocks(const Node& node) const {
@@ -271,7 +272,7 @@ class Layouts {
 
   /// A constant of a blocked group: laid out by the same block when it has channels.
   ValueId constant_for(ValueId value, const Shape& out) {
-    const Tensor tensor = *graph_.value(value).constant;
+    const Tensor tensor = *constant_of(graph_, value);
     Shape shape(out.size() - tensor.shape().size(), 1);
     shape.insert(shape.end(), tensor.shape().begin(), tensor.shape().end());
     if (shape[1] == 1) return value;

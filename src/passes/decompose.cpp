@@ -8,6 +8,7 @@
 
 #include <optional>
 
+#include "graph/values.h"
 #include "ops/builder.h"
 #include "ops/indexing.h"
 #include "ops/window.h"
@@ -37,9 +38,7 @@ class Decomposer {
 
  private:
   const TensorType& type(ValueId v) const { return graph_.type(v); }
-  const Tensor* constant(ValueId v) const {
-    return v != kNone && graph_.value(v).constant ? &*graph_.value(v).constant : nullptr;
-  }
+  const Tensor* constant(ValueId v) const { return constant_of(graph_, v); }
   bool f32(ValueId v) const { return type(v).dtype == DType::f32; }
 
   std::optional<ValueId> rewrite(const Node& node) {

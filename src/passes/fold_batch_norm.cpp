@@ -8,6 +8,7 @@
 #include <cmath>
 #include <optional>
 
+#include "graph/values.h"
 #include "ops/op.h"
 #include "passes/pass.h"
 
@@ -51,18 +52,18 @@ class Folder {
     const ValueId out = conv.outputs[0];
     if (graph_.type(out).dtype != DType::f32 || graph_.is_output(out)) return false;
     const auto users = graph_.users(out);
-    if (users.size() != 1 || !graph_.value(conv.inputs[1]).constant) return false;
-    if (conv.input(2) != kNone && !graph_.value(conv.input(2)).constant) return false;
+    if (users.size() != 1 || constant_of(graph_, conv.inputs[1]) == nullptr) return false;
+    if (conv.input(2) != kNone && constant_of(graph_, conv.input(2)) == nullptr) return false;
     const Node& user = read().node(users[0]);
     const std::string_view op = user.op->name;
     if (op != "Mul" && op != "Add" && op != "Sub" && op != "Div") return false;
     const bool first = user.inputs[0] == out;
     if ((op == "Sub" || op == "Div") && !first) return false;
     const ValueId other = user.inputs[first ? 1 : 0];
-    if (other == out || !graph_.value(other).constant || graph_.type(user.outputs[0]).shape != graph_.type(out).shape)
-      return false;
+    const Tensor* by = constant_of(graph_, other);
+    if (by == nullptr || !same_elements(graph_.type(user.outputs[0]), graph_.type(out))) return false;
     const Shape& shape = graph_.type(out).shape;
-    const auto values = per_channel(*graph_.value(other).constant, shape[1], shape.size());
+    const auto values = per_channel(*by, shape[1], shape.size());
     if (!values || values->empty() || !finite(op, *values) || !context_.take()) return false;
     apply(id, op, *values, transposed);
     const std::string name = graph_.value(user.outputs[0]).name;
@@ -80,8 +81,8 @@ class Folder {
   void apply(NodeId id, std::string_view op, const std::vector<float>& values, bool transposed) {
     const auto channels = static_cast<int64_t>(values.size());
     const Node conv = read().node(id);
-    const bool has_bias = conv.input(2) != kNone;
-    Tensor bias = has_bias ? graph_.value(conv.inputs[2]).constant->clone() : Tensor(DType::f32, {channels});
+    const Tensor* own = constant_of(graph_, conv.input(2));
+    Tensor bias = own != nullptr ? own->clone() : Tensor(DType::f32, {channels});
     float* b = bias.data<float>();
     std::vector<ValueId> inputs = conv.inputs;
     if (op == "Add" || op == "Sub") {
@@ -92,7 +93,7 @@ class Folder {
         return op == "Mul" ? values[static_cast<size_t>(c)] : 1 / values[static_cast<size_t>(c)];
       };
       for (int64_t c = 0; c < channels; ++c) b[c] *= factor(c);
-      Tensor w = graph_.value(conv.inputs[1]).constant->clone();
+      Tensor w = constant_of(graph_, conv.inputs[1])->clone();
       const int64_t outer = transposed ? w.shape()[0] : 1;
       const int64_t inner = w.elems() / (outer * channels);
       for (int64_t o = 0; o < outer; ++o) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "graph/values.h"
 #include "ops/builder.h"
 #include "passes/pass.h"
 
@@ -17,7 +18,7 @@ bool foldable(const Graph& graph, const Node& node) {
   int64_t from = 0, to = 0;
   for (ValueId in : node.inputs) {
     if (in == kNone) continue;
-    if (!graph.value(in).constant) return false;
+    if (constant_of(graph, in) == nullptr) return false;
     from += elems(graph.type(in).shape);
   }
   for (ValueId out : node.outputs) {
@@ -33,7 +34,7 @@ void fold_constants(Graph& graph, PassContext& context) {
     const Node node = static_cast<const Graph&>(graph).node(id);
     if (node.dead || !foldable(graph, node) || !context.take()) continue;
     std::vector<Tensor> inputs;
-    for (ValueId in : node.inputs) inputs.push_back(in == kNone ? Tensor() : *graph.value(in).constant);
+    for (ValueId in : node.inputs) inputs.push_back(in == kNone ? Tensor() : *constant_of(graph, in));
     std::vector<TensorType> types;
     for (ValueId out : node.outputs) types.push_back(out == kNone ? TensorType{} : graph.type(out));
     const std::vector<Tensor> results = run_reference(node, inputs, types);

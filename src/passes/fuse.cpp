@@ -13,6 +13,7 @@
 #include <map>
 #include <set>
 
+#include "graph/values.h"
 #include "ops/op.h"
 #include "passes/pass.h"
 #include "schedule/emit.h"
@@ -111,7 +112,7 @@ class Fuser {
   /// A change of layout at a group's edge runs over lanes, which groups that are blocked cannot take in.
   bool mixes_layouts(const Node& node, const TensorType& like) const {
     for (ValueId in : node.inputs) {
-      if (in == kNone || graph_.value(in).constant) continue;
+      if (in == kNone || constant_of(graph_, in) != nullptr) continue;
       const TensorType& t = graph_.type(in);
       if (t.layout.block != like.layout.block && like.layout.block > 1 && t.shape.size() > 1 && t.shape[1] > 1)
         return true;

@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 
+#include "graph/values.h"
 #include "ops/op.h"
 #include "passes/pass.h"
 
@@ -52,7 +53,7 @@ class ScaleFuser {
     const Shape& image = read_.type(node.outputs[0]).shape;
     if (image.size() != 4 || image[2] * image[3] == 1) return false;
     const auto like = [&](ValueId v, const Shape& shape) {
-      return !read_.value(v).constant && read_.type(v).shape == shape;
+      return constant_of(read_, v) == nullptr && read_.type(v).shape == shape;
     };
     const Shape factors{image[0], image[1], 1, 1};
     const ValueId a = node.inputs[0], b = node.inputs[1];
@@ -91,7 +92,8 @@ class ScaleFuser {
     if (const int64_t groups = conv.int_attr("group", 1); groups != 1)
       return fmt::format("'{}' has {} groups, expected 1", conv.name, groups);
     if (w[2] * w[3] != 1) return fmt::format("'{}' has kernels of {}x{}, expected 1x1", conv.name, w[2], w[3]);
-    if (!read_.value(conv.inputs[1]).constant) return fmt::format("the weights of '{}' are no constants", conv.name);
+    if (constant_of(read_, conv.inputs[1]) == nullptr)
+      return fmt::format("the weights of '{}' are no constants", conv.name);
     if (x[0] != 1) return fmt::format("{} images share the weights of '{}', expected 1", x[0], conv.name);
     return "";
   }

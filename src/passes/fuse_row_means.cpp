@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "graph/values.h"
 #include "ops/builder.h"
 #include "ops/reduction.h"
 #include "passes/pass.h"
@@ -71,7 +72,7 @@ class RowMeanFuser {
 
   /// One input and one output channel a group, constant filters.
   bool depthwise(const Node& node) const {
-    if (node.op->family != Family::conv || !read_.value(node.inputs[1]).constant) return false;
+    if (node.op->family != Family::conv || constant_of(read_, node.inputs[1]) == nullptr) return false;
     const Shape& w = read_.type(node.inputs[1]).shape;
     return w[0] == node.int_attr("group", 1) && w[1] == 1;
   }

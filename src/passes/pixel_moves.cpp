@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "graph/values.h"
 #include "ops/builder.h"
 #include "ops/regions.h"
 #include "ops/take_pixels.h"
@@ -47,7 +48,7 @@ std::optional<std::vector<int64_t>> map_of(const std::vector<CopyRegion>& region
 }  // namespace
 
 std::optional<PixelMove> pixel_move(const Graph& graph, const Node& node) {
-  if (std::ranges::find(kSeparable, node.op->name) == kSeparable.end() || graph.value(node.inputs[0]).constant)
+  if (std::ranges::find(kSeparable, node.op->name) == kSeparable.end() || constant_of(graph, node.inputs[0]) != nullptr)
     return std::nullopt;
   const TensorType &x = graph.type(node.inputs[0]), &y = graph.type(node.outputs[0]);
   if (!image(x) || !image(y)) return std::nullopt;

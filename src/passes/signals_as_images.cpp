@@ -14,6 +14,7 @@
 #include <map>
 #include <set>
 
+#include "graph/values.h"
 #include "ops/builder.h"
 #include "ops/reduction.h"
 #include "passes/pass.h"
@@ -53,7 +54,6 @@ class Signals {
  private:
   const Graph& read() const { return graph_; }
   const TensorType& type(ValueId v) const { return graph_.type(v); }
-  bool constant(ValueId v) const { return graph_.value(v).constant.has_value(); }
 
   /// Images of one row that a convolution or a pool made, and what is computed from them one by one.
   void note_image(const Node& node) {
@@ -136,9 +136,9 @@ class Signals {
   /// A Split into runs of channels, or one by a Slice.
   bool parts(const Node& node) const {
     if (node.op->name == "Split") return normal_axis(node, node.int_attr("axis", 0), 3) == 1;
-    if (node.op->name != "Slice" || node.inputs.size() < 4) return false;
-    const auto& axes = graph_.value(node.inputs[3]).constant;
-    return axes && axes->elems() == 1 && normal_axis(node, axes->ints()[0], 3) == 1;
+    if (node.op->name != "Slice") return false;
+    const Tensor* axes = constant_of(graph_, node.input(3));
+    return axes != nullptr && axes->elems() == 1 && normal_axis(node, axes->ints()[0], 3) == 1;
   }
 
   std::vector<ValueId> over_images(const Node& node) {
@@ -172,8 +172,8 @@ class Signals {
     if (!fresh) return it->second;
     const Shape shape = with_row(type(v).shape);
     const std::string name = graph_.value(v).name;
-    it->second = constant(v) ? b_.constant(graph_.value(v).constant->reshaped(shape), name)
-                             : reshaped(v, shape, name + ".image");
+    it->second = constant_of(graph_, v) != nullptr ? b_.constant(constant_of(graph_, v)->reshaped(shape), name)
+                                                   : reshaped(v, shape, name + ".image");
     return it->second;
   }
 

@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "graph/values.h"
 #include "ops/builder.h"
 #include "ops/recurrent.h"
 #include "passes/pass.h"
@@ -59,11 +60,12 @@ class Splitter {
 
   /// [.., .., directions * gates * hidden], leading extents as x has them.
   ValueId project(const Node& node, const RecurrentForm& form, const RecurrentShape& s, const Tensor* bias) {
-    const Value& w = graph_.value(node.inputs[form.w]);
+    const ValueId w = node.inputs[form.w];
     const int64_t columns = s.directions * s.gates * s.hidden;
     const std::string name = node.name + ".input";
-    std::vector<ValueId> operands = {reshaped(node.inputs[0], {s.steps * s.batch, s.input}, name + ".rows"),
-                                     b_.constant(w.constant->reshaped({columns, s.input}), w.name)};
+    std::vector<ValueId> operands = {
+        reshaped(node.inputs[0], {s.steps * s.batch, s.input}, name + ".rows"),
+        b_.constant(constant_of(graph_, w)->reshaped({columns, s.input}), graph_.value(w).name)};
     if (bias != nullptr) operands.push_back(b_.constant(*bias, name + ".bias"));
     const ValueId y = b_.add("Gemm", operands, {{"transB", int64_t{1}}}, name);
     Shape shape = graph_.type(node.inputs[0]).shape;
@@ -75,8 +77,7 @@ class Splitter {
     const RecurrentShape s = recurrent_shape(view(graph_, node));
     const bool keep_hidden = form.cell == RecurrentForm::gru && node.int_attr("linear_before_reset", 0) != 0;
     Biases biases;
-    if (const ValueId bias = node.input(form.bias); bias != kNone)
-      biases = split_biases(*graph_.value(bias).constant, s, keep_hidden);
+    if (const Tensor* bias = constant_of(graph_, node.input(form.bias))) biases = split_biases(*bias, s, keep_hidden);
     const Tensor* added = biases.projected.defined() ? &biases.projected : nullptr;
     std::vector<ValueId> inputs = {project(node, form, s, added), node.inputs[form.r], node.input(form.initial_h)};
     if (form.cell == RecurrentForm::lstm) {

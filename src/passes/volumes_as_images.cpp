@@ -18,6 +18,7 @@
 #include <optional>
 
 #include "base/align.h"
+#include "graph/values.h"
 #include "ops/builder.h"
 #include "ops/reduction.h"
 #include "ops/window.h"
@@ -81,7 +82,7 @@ class Volumes {
 
  private:
   const TensorType& type(ValueId v) const { return graph_.type(v); }
-  const Tensor* constant(ValueId v) const { return graph_.value(v).constant ? &*graph_.value(v).constant : nullptr; }
+  const Tensor* constant(ValueId v) const { return constant_of(graph_, v); }
   bool volume(ValueId v) const {
     return v != kNone && type(v).dtype == DType::f32 && type(v).shape.size() == 5 && elems(type(v).shape) > 0;
   }

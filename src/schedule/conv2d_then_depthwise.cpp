@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/align.h"
+#include "graph/values.h"
 #include "ops/builder.h"
 #include "schedule/conv_core.h"
 #include "schedule/depthwise_core.h"
@@ -52,7 +53,7 @@ struct Pair {
 
 bool constant_operands(const Graph& graph, const Node& conv) {
   return std::all_of(conv.inputs.begin() + 1, conv.inputs.end(),
-                     [&](ValueId v) { return v == kNone || graph.value(v).constant.has_value(); });
+                     [&](ValueId v) { return v == kNone || constant_of(graph, v) != nullptr; });
 }
 
 Answer<Pair> analyse_nodes(const Graph& graph, const Node& conv, const Node& depthwise, const TargetLimits& limits) {

@@ -13,6 +13,7 @@
 
 #include "base/random.h"
 #include "base/text.h"
+#include "graph/values.h"
 #include "ops/builder.h"
 
 namespace kilter {
@@ -326,7 +327,7 @@ class ProblemParser {
     const TensorType like = graph_.type(made_.back());
     const auto arity = static_cast<size_t>(op.max_inputs < 0 ? 2 : std::max(op.min_inputs, 1));
     const bool whole = o.values.size() >= arity && std::any_of(o.values.begin(), o.values.end(), [&](ValueId v) {
-                         return v != kNone && !graph_.value(v).constant;
+                         return v != kNone && constant_of(graph_, v) == nullptr;
                        });
     if (!whole) o.values.insert(o.values.begin(), made_.back());
     while (o.values.size() < arity) o.values.push_back(input(like.dtype, like.shape));
