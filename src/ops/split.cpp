@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "base/align.h"
 #include "ops/iterate.h"
@@ -13,8 +14,14 @@ int64_t axis_of(const Node& node, const Shape& shape) {
   return normal_axis(node, node.int_attr("axis", 0), static_cast<int64_t>(shape.size()));
 }
 
-/// Extents of `count` equal parts; from opset 18 on the last parts may be smaller.
-std::vector<int64_t> equal_parts(const Node& node, int64_t extent, int64_t count) {
+/// The last parts may be left out of a node's outputs.
+void check_outputs(const Node& node, size_t outputs, int64_t parts, std::string_view said_by) {
+  if (std::cmp_less_equal(outputs, parts)) return;
+  node_error(node, fmt::format("has {} outputs, expected {} or fewer, as {} says", outputs, parts, said_by));
+}
+
+/// Extents of the first `outputs` of `count` equal parts; from opset 18 on the last parts may be smaller.
+std::vector<int64_t> equal_parts(const Node& node, int64_t extent, int64_t count, size_t outputs) {
   if (count < 1) node_error(node, fmt::format("num_outputs is {}, expected 1 or more", count));
   if (node.opset < 18 && extent % count != 0) {
     node_error(node,
@@ -22,10 +29,11 @@ std::vector<int64_t> equal_parts(const Node& node, int64_t extent, int64_t count
   }
   const int64_t part = ceil_div(extent, count);
   std::vector<int64_t> sizes;
-  for (int64_t k = 0; k < count; ++k) sizes.push_back(std::clamp(extent - k * part, int64_t{0}, part));
+  for (int64_t k = 0; std::cmp_less(k, outputs); ++k) sizes.push_back(std::clamp(extent - k * part, int64_t{0}, part));
   return sizes;
 }
 
+/// Extents of the parts: of those that the node makes at least.
 template <class Context>
 std::vector<int64_t> sizes_of(const Context& ctx) {
   const Shape& shape = shape_of(ctx, 0);
@@ -34,10 +42,10 @@ std::vector<int64_t> sizes_of(const Context& ctx) {
   auto sizes = ints_of(ctx, 1, "split");
   if (!sizes) {
     const int64_t count = ctx.node.int_attr("num_outputs", static_cast<int64_t>(outputs));
-    check_count(ctx.node, "outputs, as num_outputs says", static_cast<size_t>(count), outputs);
-    return equal_parts(ctx.node, extent, count);
+    check_outputs(ctx.node, outputs, count, "num_outputs");
+    return equal_parts(ctx.node, extent, count, outputs);
   }
-  check_count(ctx.node, "sizes in split, one for every output", outputs, sizes->size());
+  check_outputs(ctx.node, outputs, std::ssize(*sizes), "the number of sizes in split");
   int64_t total = 0;
   for (int64_t size : *sizes) {
     if (size < 0) node_error(ctx.node, fmt::format("split has size {}; sizes must be 0 or more", size));
@@ -98,14 +106,15 @@ KILTER_OP(Split){
     .attrs = {{"axis", "int", "0"}, {"split", "ints", ""}, {"num_outputs", "int", ""}},
     .summary =
         "y0, y1, ... = x cut along axis: into the sizes of split (input 1; an attribute before opset 13) or equal "
-        "parts.",
+        "parts. The last outputs may be left out.",
     .infer = infer,
     .reference = reference,
     .regions = regions,
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"f32[2,17,3] i64[3]=1,9,7 | axis=1 | | 3", "f32[7,3] | num_outputs=3 | | 3",
               "i64[3,6] | axis=-1 | 11 | 2", "u8[3,5] | axis=-1 split=[1,4] | 7 | 2", "f16[33] i64[2]=33,0 | | | 2",
-              "bool[4,1] i64[1]=4"},
+              "bool[4,1] i64[1]=4", "f32[7,3] | num_outputs=3 | | 2", "f32[2,17,3] i64[3]=1,9,7 | axis=1 | | 2",
+              "u8[3,5] | axis=-1 split=[1,3,1] | 7 | 1"},
 };
 
 }  // namespace kilter

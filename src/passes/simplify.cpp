@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "graph/values.h"
 #include "ops/builder.h"
 #include "passes/pass.h"
 
@@ -61,8 +62,8 @@ class Simplifier {
   }
 
   bool is_scalar(ValueId v, double value) const {
-    const auto& c = graph_.value(v).constant;
-    return c && c->elems() == 1 && c->dtype() != DType::string && c->as_double(0) == value;
+    const Tensor* c = constant_of(graph_, v);
+    return c != nullptr && c->elems() == 1 && c->dtype() != DType::string && c->as_double(0) == value;
   }
 
   /// The value that the node's output equals, if it does nothing.
@@ -90,8 +91,8 @@ class Simplifier {
   /// A Slice may take a whole axis backwards.
   bool reverses(const Node& node) const {
     if (node.input(4) == kNone) return false;
-    const auto& steps = graph_.value(node.inputs[4]).constant;
-    if (!steps) return true;
+    const Tensor* steps = constant_of(graph_, node.input(4));
+    if (steps == nullptr) return true;
     const std::vector<int64_t> all = steps->ints();
     return std::any_of(all.begin(), all.end(), [](int64_t step) { return step < 0; });
   }
@@ -128,6 +129,14 @@ class Simplifier {
     return b_.add("Transpose", {before->inputs[0]}, {{"perm", both}}, node.name);
   }
 
+  /// Whether no part of a Split is left out.
+  bool makes_all(const Node& split, int64_t axis) const {
+    const auto at = static_cast<size_t>(axis);
+    int64_t made = 0;
+    for (const ValueId part : split.outputs) made += part == kNone ? 0 : type(part).shape[at];
+    return made == type(split.inputs[0]).shape[at];
+  }
+
   /// All parts of a Split next to each other, along its axis, are what was split.
   std::optional<ValueId> concat_of_parts(const Node& node) {
     const auto rank = static_cast<int64_t>(type(node.outputs[0]).shape.size());
@@ -139,7 +148,7 @@ class Simplifier {
                          normal_axis(*split, split->int_attr("axis", 0), rank) == axis;
       const size_t count = along ? split->outputs.size() : 0;
       const bool whole =
-          along && i + count <= node.inputs.size() &&
+          along && makes_all(*split, axis) && i + count <= node.inputs.size() &&
           std::equal(split->outputs.begin(), split->outputs.end(), node.inputs.begin() + static_cast<int64_t>(i));
       joined.push_back(whole ? split->inputs[0] : node.inputs[i]);
       i += whole ? count : 1;
