@@ -26,10 +26,7 @@ DType checked_output(const Node& node, DType type) {
 void infer(InferContext& ctx) {
   check_operands(ctx);
   quant_spread(ctx.node, ctx.shape(0), ctx.shape(1));
-  if (ctx.has(2) && ctx.shape(2) != ctx.shape(1)) {
-    ctx.error(
-        fmt::format("zero point has shape {}, expected {} as the scale has", text(ctx.shape(2)), text(ctx.shape(1))));
-  }
+  check_zero_shape(ctx);
   ctx.set(0, checked_output(ctx.node, dtype_attr(ctx.node, "output_dtype", ctx.dtype(1))), ctx.shape(0));
 }
 

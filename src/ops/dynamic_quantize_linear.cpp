@@ -26,7 +26,7 @@ void reference(ReferenceContext& ctx) {
     high = is_nan(high) || high > v ? high : v;
   }
   const float range = high - low;
-  const float scale = (range == 0 ? 1 : range) / kHighest;
+  const float scale = range == 0 ? 1 : range / kHighest;
   const float zero = std::nearbyint(std::clamp(-low / scale, 0.0F, kHighest));
   if (ctx.wants(0)) {
     std::vector<double> y(x.size());
@@ -46,8 +46,8 @@ std::vector<ValueId> expand(ExpandContext& ctx) {
   const ValueId high = ctx.add("Max", {ctx.add("ReduceMax", {x}, {{"keepdims", int64_t{0}}}), zero});
   const ValueId low = ctx.add("Min", {ctx.add("ReduceMin", {x}, {{"keepdims", int64_t{0}}}), zero});
   const ValueId range = ctx.add("Sub", {high, low});
-  const ValueId usable = ctx.add("Where", {ctx.add("Equal", {range, zero}), ctx.scalar(DType::f32, 1), range});
-  const ValueId scale = ctx.add("Div", {usable, ctx.scalar(DType::f32, highest)});
+  const ValueId step = ctx.add("Div", {range, ctx.scalar(DType::f32, highest)});
+  const ValueId scale = ctx.add("Where", {ctx.add("Equal", {range, zero}), ctx.scalar(DType::f32, 1), step});
   const ValueId start = ctx.add("Div", {ctx.add("Sub", {zero, low}), scale});
   const ValueId limited = ctx.add("Clip", {start, zero, ctx.scalar(DType::f32, highest)});
   const ValueId zero_point = ctx.add("Cast", {ctx.add("Round", {limited})}, {{"to", int64_t{2}}});
@@ -62,7 +62,9 @@ KILTER_OP(DynamicQuantizeLinear){
     .family = Family::reduce,
     .min_outputs = 3,
     .max_outputs = 3,
-    .summary = "Quantises f32 x to u8 by the range of its values and 0: outputs y, the scale and the zero point.",
+    .summary =
+        "Quantises f32 x to u8 by the range of its values and 0: outputs y, the scale (1 where all are 0) and the zero "
+        "point.",
     .infer = infer,
     .reference = reference,
     .expand = expand,

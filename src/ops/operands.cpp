@@ -13,9 +13,9 @@ bool known(const OpView& view, size_t first) {
 }
 
 std::vector<int64_t> operand_ints(const Node& node, const Tensor& value, std::string_view what) {
-  if (!is_integer(value.dtype()) || value.rank() > 1) {
-    node_error(node, fmt::format("{} must be integers of rank 0 or 1, got {}[{}]", what, name(value.dtype()),
-                                 text(value.shape())));
+  if (!is_integer(value.dtype()) || (value.rank() > 1 && value.elems() != 1)) {
+    node_error(node, fmt::format("{} must be integers of rank 0 or 1, or one integer, got {}[{}]", what,
+                                 name(value.dtype()), text(value.shape())));
   }
   return value.ints();
 }

@@ -21,7 +21,7 @@ QuantSpread quant_spread(const Node& node, const Shape& x, const Shape& scale) {
   QuantSpread spread;
   spread.block = node.int_attr("block_size", 0);
   if (spread.block < 0) node_error(node, fmt::format("attribute block_size is {}; it must be 0 or more", spread.block));
-  if (scale.empty() || (spread.block == 0 && scale.size() == 1 && scale[0] == 1)) return spread;
+  if (scale.empty() || (spread.block == 0 && elems(scale) == 1)) return spread;
   const auto rank = static_cast<int64_t>(x.size());
   spread.axis = normal_axis(node, node.int_attr("axis", 1), rank);
   const auto at = static_cast<size_t>(spread.axis);
@@ -55,14 +55,23 @@ std::vector<int64_t> scale_offsets(const QuantSpread& spread, const Shape& x, co
   return offsets;
 }
 
+void check_zero_shape(const InferContext& ctx) {
+  if (!ctx.has(2) || ctx.shape(2) == ctx.shape(1)) return;
+  if (elems(ctx.shape(2)) == 1 && elems(ctx.shape(1)) == 1) return;
+  ctx.error(
+      fmt::format("zero point has shape {}, expected {} as the scale has", text(ctx.shape(2)), text(ctx.shape(1))));
+}
+
 ValueId spread_operand(ExpandContext& ctx, size_t i, const QuantSpread& spread) {
-  const ValueId value = ctx.in(i);
-  const Shape shape = ctx.type(i).shape;
+  const Shape shape = ctx.type(1).shape;
   const Shape& x = ctx.type(0).shape;
   const auto list = [&](const Shape& values) { return ctx.builder.list(values); };
   const auto reshaped = [&](ValueId v, const Shape& to) { return ctx.add("Reshape", {v, list(to)}); };
   const auto axis = static_cast<size_t>(spread.axis);
-  if (spread.granularity == Granularity::tensor) return shape.empty() ? value : reshaped(value, {});
+  const bool one = spread.granularity == Granularity::tensor;
+  const Shape own = one ? Shape{} : shape;
+  const ValueId value = ctx.type(i).shape == own ? ctx.in(i) : reshaped(ctx.in(i), own);
+  if (one) return value;
   if (spread.granularity == Granularity::axis) {
     Shape column(x.size() - axis, 1);
     column[0] = x[axis];

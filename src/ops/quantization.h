@@ -20,6 +20,9 @@ struct QuantSpread {
 /// From attributes axis and block_size and the shape of the scale; bad_model when they do not fit the shape of x.
 QuantSpread quant_spread(const Node& node, const Shape& x, const Shape& scale);
 
+/// bad_model unless the zero point (input 2) is left out, has the scale's shape (input 1), or both are of one element.
+void check_zero_shape(const InferContext& ctx);
+
 /// Element offsets into the dense scale for every element of x, row-major.
 std::vector<int64_t> scale_offsets(const QuantSpread& spread, const Shape& x, const Shape& scale);
 

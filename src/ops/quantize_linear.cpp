@@ -41,10 +41,7 @@ void check_operands(InferContext& ctx) {
 void infer(InferContext& ctx) {
   check_operands(ctx);
   quant_spread(ctx.node, ctx.shape(0), ctx.shape(1));
-  if (ctx.has(2) && ctx.shape(2) != ctx.shape(1)) {
-    ctx.error(
-        fmt::format("zero point has shape {}, expected {} as the scale has", text(ctx.shape(2)), text(ctx.shape(1))));
-  }
+  check_zero_shape(ctx);
   ctx.set(0, output_type(ctx), ctx.shape(0));
 }
 
