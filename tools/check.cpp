@@ -102,9 +102,10 @@ Outcome run_case(const fs::path& folder, const CheckOptions& options) {
     }
     return {};
   } catch (const Error& e) {
+    if (e.kind() == ErrorKind::internal) return {Verdict::failed, "internal error: " + e.message()};
     return {e.kind() == ErrorKind::unsupported ? Verdict::skipped : Verdict::failed, e.message()};
   } catch (const std::exception& e) {
-    return {Verdict::failed, e.what()};
+    return {Verdict::failed, fmt::format("internal error: {}", e.what())};
   }
 }
 
