@@ -146,6 +146,7 @@ PassedGraph run_passes(Graph graph, const CompileOptions& options) {
       if (!options.dump_ir.empty()) dump(graph, options.dump_ir, index, row.name);
       if (options.stop_after == row.name) break;
     }
+    verify_types(graph);  // of nodes that passes changed in place, too
   }
   return {
       std::move(graph), std::move(timings), {context.unfused.begin(), context.unfused.end()}, std::move(model_inputs)};
