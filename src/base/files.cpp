@@ -11,8 +11,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <system_error>
+#include <utility>
 
 #include "base/error.h"
+#include "base/hash.h"
 
 namespace kilter {
 namespace {
@@ -33,13 +35,32 @@ struct Descriptor {
   }
 };
 
+[[noreturn]] void fail_to_read(const std::filesystem::path& path, int code) {
+  fail(ErrorKind::io, "cannot read file '{}': {}", path.string(), reason(code));
+}
+
+/// Opens `below` a folder step by step; no step may be a symbolic link.
+void open_step_by_step(const std::filesystem::path& folder, const std::filesystem::path& below, Descriptor& file) {
+  constexpr int kFolder = O_PATH | O_DIRECTORY | O_CLOEXEC;
+  constexpr int kFile = O_RDONLY | O_NOCTTY | O_CLOEXEC | O_NONBLOCK;  // a pipe without a writer does not wait
+  Descriptor at(::open(folder.c_str(), kFolder));
+  for (auto step = below.begin(); at.value >= 0 && step != below.end(); ++step) {
+    const bool last = std::next(step) == below.end();
+    const int next = ::openat(at.value, step->c_str(), (last ? kFile : kFolder) | O_NOFOLLOW);
+    const int code = errno;
+    at.close_now();
+    at.value = next;
+    errno = code;
+  }
+  if (at.value < 0) fail_to_read(folder / below, errno);
+  file.value = std::exchange(at.value, -1);
+}
+
 size_t open_for_reading(const std::filesystem::path& path, Descriptor& file) {
   file.value = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file.value < 0) fail(ErrorKind::io, "cannot read file '{}': {}", path.string(), reason(errno));
+  if (file.value < 0) fail_to_read(path, errno);
   struct stat info{};
-  if (::fstat(file.value, &info) != 0) {
-    fail(ErrorKind::io, "cannot read file '{}': {}", path.string(), reason(errno));
-  }
+  if (::fstat(file.value, &info) != 0) fail_to_read(path, errno);
   if (S_ISDIR(info.st_mode)) {
     fail(ErrorKind::io, "cannot read file '{}': it is a directory; expected a file", path.string());
   }
@@ -71,9 +92,10 @@ void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::
   }
 }
 
-/// A device or pipe has no other file to be renamed to.
-void write_device(const std::filesystem::path& path, std::span<const std::span<const std::byte>> parts) {
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+/// For what no other file can be renamed to: a device or pipe, a file that is mounted by itself or in a folder that may
+/// not be written.
+void write_in_place(const std::filesystem::path& path, std::span<const std::span<const std::byte>> parts) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
   if (file.value < 0) fail(ErrorKind::io, "cannot write file '{}': {}", path.string(), reason(errno));
   for (const auto& part : parts) write_all(file.value, part, path);
   if (file.close_now() != 0) fail(ErrorKind::io, "cannot write file '{}': {}", path.string(), reason(errno));
@@ -91,8 +113,23 @@ MappedFile::~MappedFile() {
 std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path) {
   Descriptor file(-1);
   const size_t size = open_for_reading(path, file);
+  return map(file.value, path, size);
+}
+
+std::shared_ptr<const MappedFile> MappedFile::open_below(const std::filesystem::path& folder,
+                                                         const std::filesystem::path& below) {
+  Descriptor file(-1);
+  open_step_by_step(folder, below, file);
+  const std::filesystem::path path = folder / below;
+  struct stat info{};
+  if (::fstat(file.value, &info) != 0) fail_to_read(path, errno);
+  if (!S_ISREG(info.st_mode)) fail(ErrorKind::io, "cannot read file '{}': it is not a regular file", path.string());
+  return map(file.value, path, static_cast<size_t>(info.st_size));
+}
+
+std::shared_ptr<const MappedFile> MappedFile::map(int fd, const std::filesystem::path& path, size_t size) {
   if (size == 0) return std::shared_ptr<const MappedFile>(new MappedFile(path, nullptr, 0));
-  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.value, 0);
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
   if (data == MAP_FAILED) {
     fail(ErrorKind::io, "cannot map file '{}' of {} bytes: {}", path.string(), size, reason(errno));
   }
@@ -104,6 +141,13 @@ bool is_missing(const std::filesystem::path& path) {
   return std::filesystem::status(path, ignored).type() == std::filesystem::file_type::not_found;
 }
 
+std::filesystem::path link_target(const std::filesystem::path& path) {
+  std::error_code code;
+  if (!std::filesystem::is_symlink(path, code)) return path;
+  std::filesystem::path target = std::filesystem::canonical(path, code);
+  return code ? path : target;
+}
+
 std::string read_file(const std::filesystem::path& path) {
   Descriptor file(-1);
   std::string text;
@@ -112,7 +156,7 @@ std::string read_file(const std::filesystem::path& path) {
   for (;;) {
     const ssize_t got = ::read(file.value, chunk.data(), chunk.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(ErrorKind::io, "cannot read file '{}': {}", path.string(), reason(errno));
+    if (got < 0) fail_to_read(path, errno);
     if (got == 0) return text;
     text.append(chunk.data(), static_cast<size_t>(got));
   }
@@ -125,18 +169,20 @@ void write_file_atomically(const std::filesystem::path& path, std::span<const st
     fail(ErrorKind::io, "cannot write file '{}': it is a directory; expected a file name", path.string());
   }
   if (std::filesystem::exists(status) && status.type() != std::filesystem::file_type::regular) {
-    write_device(path, parts);
-    return;
+    return write_in_place(path, parts);
   }
-  Temporary temporary{temporary_beside(path)};
+  const std::filesystem::path target = link_target(path);
+  Temporary temporary{temporary_beside(target)};
   Descriptor file(::open(temporary.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (file.value < 0) {
     const int code = errno;
     temporary.kept = true;
+    if ((code == EACCES || code == EROFS) && ::access(target.c_str(), W_OK) == 0) return write_in_place(path, parts);
     fail(ErrorKind::io, "cannot write file '{}': {}", path.string(), reason(code));
   }
   for (const auto& part : parts) write_all(file.value, part, path);
-  if (file.close_now() != 0 || ::rename(temporary.path.c_str(), path.c_str()) != 0) {
+  if (file.close_now() != 0 || ::rename(temporary.path.c_str(), target.c_str()) != 0) {
+    if (errno == EBUSY) return write_in_place(path, parts);
     fail(ErrorKind::io, "cannot write file '{}': {}", path.string(), reason(errno));
   }
   temporary.kept = true;
@@ -145,6 +191,24 @@ void write_file_atomically(const std::filesystem::path& path, std::span<const st
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes) {
   const std::array parts{std::as_bytes(std::span(bytes.data(), bytes.size()))};
   write_file_atomically(path, parts);
+}
+
+std::string file_name(std::string_view name, std::string_view extension, std::set<std::string>& taken) {
+  constexpr size_t kMost = 200;  // of 255, leaves room for the extension and what a temporary file appends
+  constexpr size_t kKept = 160;
+  std::string stem;
+  for (const char c : name) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    const bool mark = c == '.' || c == '-';
+    const bool leads =
+        stem.find_first_not_of('_') == std::string::npos;  // a mark in front hides the file or is an option
+    stem += letter || (mark && !leads) ? c : '_';
+  }
+  if (stem.empty()) stem = "_";
+  if (stem.size() > kMost) stem = fmt::format("{}-{:016x}", stem.substr(0, kKept), hash_text(name));
+  std::string file = fmt::format("{}{}", stem, extension);
+  for (int n = 2; !taken.insert(file).second; ++n) file = fmt::format("{}-{}{}", stem, n, extension);
+  return file;
 }
 
 std::filesystem::path make_temporary_folder(std::string_view prefix) {

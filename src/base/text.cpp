@@ -1,6 +1,8 @@
 #include "base/text.h"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 
 #include "base/error.h"
@@ -18,7 +20,83 @@ std::string shortest(T value) {
   return {buffer.data(), end};
 }
 
+/// The character that `text` begins with and how many bytes it has; no bytes where they are not UTF-8.
+struct Character {
+  uint32_t code = 0;
+  size_t bytes = 0;
+};
+
+Character first_character(std::string_view text) {
+  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};  // of a character of so many bytes
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const int ones = std::countl_one(byte(0));
+  if (ones == 0) return {byte(0), 1};
+  const auto bytes = static_cast<size_t>(ones);
+  if (ones == 1 || ones > 4 || text.size() < bytes) return {};
+  uint32_t code = byte(0) & (0x7FU >> ones);
+  for (size_t i = 1; i < bytes; ++i) {
+    if (std::countl_one(byte(i)) != 1) return {};
+    code = code << 6U | (byte(i) & 0x3FU);
+  }
+  const bool legal = code >= kLeast[bytes] && code <= 0x10FFFF && (code < 0xD800 || code > 0xDFFF);
+  return legal ? Character{code, bytes} : Character{};
+}
+
+/// Control characters, line and paragraph separators, and marks that reorder the text around them.
+bool is_shown(uint32_t code) {
+  const bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
+  const bool separates = code == 0x2028 || code == 0x2029;
+  const bool reorders = code == 0x061C || code == 0x200E || code == 0x200F || (code >= 0x202A && code <= 0x202E) ||
+                        (code >= 0x2066 && code <= 0x2069);
+  return !control && !separates && !reorders;
+}
+
+std::string printable(std::string_view text, std::string_view also) {
+  std::string out;
+  while (!text.empty()) {
+    const Character c = first_character(text);
+    const std::string_view bytes = text.substr(0, std::max<size_t>(c.bytes, 1));
+    const bool stays = c.bytes > 0 && (is_shown(c.code) || also.find(bytes) != std::string_view::npos);
+    for (const char byte : bytes) {
+      if (stays) {
+        out += byte;
+      } else {
+        out += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+      }
+    }
+    text.remove_prefix(bytes.size());
+  }
+  return out;
+}
+
+std::string replaced(std::string_view text, char what, std::string_view by) {
+  std::string out;
+  for (const char c : text) out += c == what ? by : std::string_view(&c, 1);
+  return out;
+}
+
 }  // namespace
+
+std::string printable(std::string_view text) { return printable(text, {}); }
+std::string printable_lines(std::string_view text) { return printable(text, "\n\t"); }
+
+std::string csv_cell(std::string_view text) {
+  std::string cell = printable(text);
+  const bool formula = !cell.empty() && std::string_view("=+-@").find(cell[0]) != std::string_view::npos;
+  if (formula && !try_parse_float(cell.substr(cell[0] == '+' ? 1 : 0))) cell.insert(0, 1, '\'');
+  if (cell.find_first_of(",;\"") == std::string::npos) return cell;
+  return '"' + replaced(cell, '"', "\"\"") + '"';
+}
+
+std::string shell_word(std::string_view text) {
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("_./:=,@%+-").find(c) != std::string_view::npos;
+  };
+  if (!text.empty() && std::ranges::all_of(text, plain)) return std::string(text);
+  if (printable(text) == text) return "'" + replaced(text, '\'', "'\\''") + "'";
+  return "$'" + printable(replaced(replaced(text, '\\', "\\\\"), '\'', "\\'")) + "'";
+}
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;

@@ -36,4 +36,15 @@ std::string format_fixed(double value, int digits);
 /// "1x3x224x224" as dimensions ("scalar" has none); nothing when it is not numbers of 0 or more joined by 'x'.
 std::optional<std::vector<int64_t>> try_parse_shape(std::string_view text);
 
+/// Text from outside (a name in a model, a file name) as one line that is safe on a terminal: control characters,
+/// marks that reorder text and bytes that are not UTF-8 as \xNN, everything else as it is.
+std::string printable(std::string_view text);
+/// The same for text of several lines: line ends and tabs stay.
+std::string printable_lines(std::string_view text);
+/// A cell of a CSV file, printable and in quotes where it needs them. A text that a spreadsheet would take for a
+/// formula (it begins with = + - @) gets an apostrophe in front; a number stays one.
+std::string csv_cell(std::string_view text);
+/// A word as a shell takes it: in quotes where it needs them, what is not printable as $'\xNN'.
+std::string shell_word(std::string_view text);
+
 }  // namespace kilter

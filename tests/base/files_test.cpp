@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <set>
 
 #include "base/error.h"
 #include "error_of.h"
@@ -68,6 +69,53 @@ TEST(Files, FailedWriteLeavesNoTemporary) {
   std::filesystem::create_directory(target);
   EXPECT_NE(error_of([&] { write_file_atomically(target, "x"); }, ErrorKind::io), "no error");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(Files, ALinkStaysAndLeadsToTheNewFile) {
+  const ScratchFolder folder;
+  write_file_atomically(folder.path() / "file", "old");
+  std::filesystem::create_symlink("file", folder.path() / "link");
+  write_file_atomically(folder.path() / "link", "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder.path() / "link"));
+  EXPECT_EQ(read_file(folder.path() / "file"), "new");
+  EXPECT_EQ(link_target(folder.path() / "link"), std::filesystem::canonical(folder.path() / "file"));
+  EXPECT_EQ(link_target(folder.path() / "file"), folder.path() / "file");
+  std::filesystem::create_symlink("nowhere", folder.path() / "dangling");
+  EXPECT_EQ(link_target(folder.path() / "dangling"), folder.path() / "dangling");
+}
+
+TEST(FileNames, AreSeenAndStayInTheFolder) {
+  std::set<std::string> taken;
+  EXPECT_EQ(file_name("output", ".npy", taken), "output.npy");
+  EXPECT_EQ(file_name("../up", ".npy", taken), "___up.npy");
+  EXPECT_EQ(file_name(".hidden", ".npy", taken), "_hidden.npy");
+  EXPECT_EQ(file_name("..", ".npy", taken), "__.npy");
+  EXPECT_EQ(file_name("/etc/passwd", ".npy", taken), "_etc_passwd.npy");
+  EXPECT_EQ(file_name("-rf", ".npy", taken), "_rf.npy");
+  EXPECT_EQ(file_name("a.b-c_d", ".npy", taken), "a.b-c_d.npy");
+  EXPECT_EQ(file_name("", ".npy", taken), "_.npy");
+  EXPECT_EQ(file_name("\x1b[31m\n", ".npy", taken), "__31m_.npy");
+}
+
+TEST(FileNames, DoNotCollide) {
+  std::set<std::string> taken;
+  EXPECT_EQ(file_name("a/", ".npy", taken), "a_.npy");
+  EXPECT_EQ(file_name("a?", ".npy", taken), "a_-2.npy");
+  EXPECT_EQ(file_name("a_-2", ".npy", taken), "a_-2-2.npy");
+  EXPECT_EQ(file_name("a_", ".npy", taken), "a_-3.npy");
+}
+
+TEST(FileNames, OfAnyLengthAreLegal) {
+  const ScratchFolder folder;
+  std::set<std::string> taken;
+  for (const char last : {'x', 'y'}) {
+    const std::string file = file_name(std::string(300, 'n') + last, ".npy", taken);
+    EXPECT_TRUE(file.starts_with(std::string(160, 'n') + "-")) << file;
+    EXPECT_LE(file.size(), 200U);
+    write_file_atomically(folder.path() / file, "x");
+  }
+  EXPECT_EQ(taken.size(), 2U) << "they differ behind the cut";
+  EXPECT_EQ(file_name(std::string(200, 'm'), ".npy", taken), std::string(200, 'm') + ".npy");
 }
 
 }  // namespace

@@ -88,6 +88,66 @@ TEST(Hash, EveryBitAndTheLengthCount) {
   EXPECT_NE(hash_combine(hash_combine(0, 1), 2), hash_combine(hash_combine(0, 2), 1));
 }
 
+TEST(Printable, EscapesWhatMovesTheCursorOrReordersText) {
+  EXPECT_EQ(printable("conv1/\xC3\xA9t\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80 a\\b"),
+            "conv1/\xC3\xA9t\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80 a\\b")
+      << "letters of every script stay";
+  EXPECT_EQ(printable("a\x1b[31mb\r\n\tc\x07\x7f"), "a\\x1b[31mb\\x0d\\x0a\\x09c\\x07\\x7f");
+  EXPECT_EQ(printable(std::string_view("a\0b", 3)), "a\\x00b");
+  EXPECT_EQ(printable("\xC2\x9B"
+                      "31m"),
+            "\\xc2\\x9b"
+            "31m")
+      << "a control sequence of 8 bits";
+  EXPECT_EQ(printable("\xE2\x80\xAE"
+                      "abc\xE2\x81\xA6"),
+            "\\xe2\\x80\\xaeabc\\xe2\\x81\\xa6")
+      << "text from right to left";
+  EXPECT_EQ(printable("\xE2\x80\xA8"), "\\xe2\\x80\\xa8") << "a line separator";
+  EXPECT_EQ(printable_lines("a\n\tb\x1b\r"), "a\n\tb\\x1b\\x0d");
+}
+
+TEST(Printable, EscapesWhatIsNotUtf8) {
+  EXPECT_EQ(printable("\xC3(\xA0"), "\\xc3(\\xa0");
+  EXPECT_EQ(printable("\x9b"), "\\x9b") << "a byte that old terminals take for a control sequence";
+  EXPECT_EQ(printable("\xC3"), "\\xc3") << "cut off";
+  EXPECT_EQ(printable("\xE2\x82"), "\\xe2\\x82");
+  EXPECT_EQ(printable("\xC0\x8A"), "\\xc0\\x8a") << "a line end in two bytes";
+  EXPECT_EQ(printable("\xE0\x80\x8A"), "\\xe0\\x80\\x8a") << "and in three";
+  EXPECT_EQ(printable("\xED\xA0\x80"), "\\xed\\xa0\\x80") << "half of a pair";
+  EXPECT_EQ(printable("\xF4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80") << "beyond the last character";
+  EXPECT_EQ(printable("\xFF\xFE"), "\\xff\\xfe");
+}
+
+TEST(CsvCell, IsNoFormula) {
+  EXPECT_EQ(csv_cell("fire2.expand1x1"), "fire2.expand1x1");
+  EXPECT_EQ(csv_cell("=HYPERLINK(\"http://x\",\"y\")"), "\"'=HYPERLINK(\"\"http://x\"\",\"\"y\"\")\"");
+  EXPECT_EQ(csv_cell("=1+1"), "'=1+1");
+  EXPECT_EQ(csv_cell("+cmd"), "'+cmd");
+  EXPECT_EQ(csv_cell("-cmd"), "'-cmd");
+  EXPECT_EQ(csv_cell("@SUM(A1)"), "'@SUM(A1)");
+  EXPECT_EQ(csv_cell("\t=1"), "\\x09=1");
+  EXPECT_EQ(csv_cell("\r=1\n"), "\\x0d=1\\x0a");
+  EXPECT_EQ(csv_cell("a;=1+1"), "\"a;=1+1\"") << "where ; separates";
+  EXPECT_EQ(csv_cell("a,b"), "\"a,b\"");
+  EXPECT_EQ(csv_cell(""), "");
+}
+
+TEST(CsvCell, NumbersStayNumbers) {
+  for (const char* number : {"-1", "-1.5e-3", "+2", "0", "3.25", "-inf"}) EXPECT_EQ(csv_cell(number), number);
+  EXPECT_EQ(csv_cell("-1+1"), "'-1+1");
+  EXPECT_EQ(csv_cell("-"), "'-");
+}
+
+TEST(ShellWord, IsOneWord) {
+  EXPECT_EQ(shell_word("zoo:resnet18"), "zoo:resnet18");
+  EXPECT_EQ(shell_word(""), "''");
+  EXPECT_EQ(shell_word("a b"), "'a b'");
+  EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_word("x[0]=1x3"), "'x[0]=1x3'");
+  EXPECT_EQ(shell_word("a\x1b'\\n"), "$'a\\x1b\\'\\\\n'");
+}
+
 TEST(CpuInfo, AnswersWhatTheCompilerSees) {
 #if defined(__x86_64__)
   EXPECT_EQ(cpu_has("avx2"), __builtin_cpu_supports("avx2") != 0);
