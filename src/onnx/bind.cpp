@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "onnx/attributes.h"
 #include "onnx/bind_inputs.h"
 #include "onnx/data_need.h"
@@ -213,7 +214,7 @@ void Binder::need_value(ValueId value, const std::string& what) {
          model_.file, what, quote(value_name), need.obstacle);
   }
   std::vector<std::string> options;
-  for (const auto& name : names) options.push_back(fmt::format("--input {}=FILE.npy", name));
+  for (const auto& name : names) options.push_back("--input " + shell_word(name + "=FILE.npy"));
   fail(ErrorKind::unsupported, "{}: {} depends on the value {}, which is computed from inputs: give their values, `{}`",
        model_.file, what, quote(value_name), fmt::join(options, " "));
 }

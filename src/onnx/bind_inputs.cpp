@@ -2,7 +2,10 @@
 
 #include <fmt/ranges.h>
 
+#include <map>
+
 #include "base/error.h"
+#include "base/text.h"
 
 namespace kilter::onnx {
 namespace {
@@ -48,17 +51,30 @@ void check_shape(const ModelData& model, const Port& port, const Shape& shape) {
   }
 }
 
-/// A shape that the model accepts, as an example for the user.
-std::string example(const Port& port) {
-  if (!port.dims) return "1x3x640x640";
-  const auto& dims = *port.dims;
-  const bool image = dims.size() == 4 && dims[1].size && *dims[1].size <= 4;
-  Shape shape;
-  for (size_t i = 0; i < dims.size(); ++i) {
-    shape.push_back(dims[i].size.value_or(i == 0 ? 1 : image ? 640 : 128));
+/// Shapes that the model accepts, as an example for the user; dimensions of one name have one size.
+class Examples {
+ public:
+  void learn(const Port& port, const Shape& shape) {
+    for (size_t i = 0; port.dims && i < std::min(shape.size(), port.dims->size()); ++i) {
+      if (const std::string& symbol = (*port.dims)[i].symbol; !symbol.empty()) sizes_.emplace(symbol, shape[i]);
+    }
   }
-  return text(shape);
-}
+  std::string shape(const Port& port) {
+    if (!port.dims) return "1x3x640x640";
+    const auto& dims = *port.dims;
+    const bool image = dims.size() == 4 && dims[1].size && *dims[1].size <= 4;
+    Shape shape;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      const int64_t open = i == 0 ? 1 : image ? 640 : 128;
+      const bool named = !dims[i].size && !dims[i].symbol.empty();
+      shape.push_back(named ? sizes_.emplace(dims[i].symbol, open).first->second : dims[i].size.value_or(open));
+    }
+    return text(shape);
+  }
+
+ private:
+  std::map<std::string, int64_t> sizes_;  ///< of named dimensions
+};
 
 /// "'x' f32[batch,3,?]: dimensions 0 ('batch') and 2 have no size".
 std::string unbound_text(const Port& port) {
@@ -73,6 +89,8 @@ std::string unbound_text(const Port& port) {
   return fmt::format("{}: no size for dimension{} {}", head, open.size() == 1 ? "" : "s", fmt::join(open, ", "));
 }
 
+}  // namespace
+
 std::optional<Shape> declared_shape(const Port& port) {
   if (!port.dims) return std::nullopt;
   Shape shape;
@@ -83,14 +101,28 @@ std::optional<Shape> declared_shape(const Port& port) {
   return shape;
 }
 
-}  // namespace
+std::string open_inputs_text(const std::vector<Port>& ports, const Model::Shapes& given) {
+  Examples examples;
+  for (const Port& port : ports) {
+    if (const auto shape = given.find(port.name); shape != given.end()) examples.learn(port, shape->second);
+  }
+  std::vector<std::string> what, options;
+  for (const Port& port : ports) {
+    if (given.contains(port.name) || declared_shape(port)) continue;
+    what.push_back(unbound_text(port));
+    options.push_back("--input " + shell_word(port.name + "=" + examples.shape(port)));
+  }
+  if (what.empty()) return "";
+  return fmt::format("{}; give the shape, e.g. `{}`", fmt::join(what, "; "), fmt::join(options, " "));
+}
 
 std::vector<BoundInput> bind_inputs(const ModelData& model, const Model::Shapes& shapes, const Model::Values& values) {
   for (const auto& [name, shape] : shapes) check_name(model, name);
   for (const auto& [name, value] : values) check_name(model, name);
   std::vector<BoundInput> bound;
-  std::vector<std::string> open;
-  std::vector<std::string> options;
+  Model::Shapes known = shapes;
+  for (const auto& [name, value] : values) known[name] = value.shape();
+  const std::string open = open_inputs_text(model.inputs, known);
   const auto bind = [&](const Port& port) {
     const auto given = shapes.find(port.name);
     const auto value = values.find(port.name);
@@ -109,19 +141,13 @@ std::vector<BoundInput> bind_inputs(const ModelData& model, const Model::Shapes&
     } else if (auto declared = declared_shape(port)) {
       check_shape(model, port, *declared);
       bound.push_back({&port, *declared, nullptr});
-    } else {
-      open.push_back(unbound_text(port));
-      options.push_back(fmt::format("--input {}={}", port.name, example(port)));
     }
   };
   for (const Port& port : model.inputs) bind(port);
   for (const Port& port : model.default_inputs) {
     if (shapes.contains(port.name) || values.contains(port.name)) bind(port);
   }
-  if (!open.empty()) {
-    fail(ErrorKind::bad_input, "{}: {}; give the shape, e.g. `{}`", model.file, fmt::join(open, "; "),
-         fmt::join(options, " "));
-  }
+  if (!open.empty()) fail(ErrorKind::bad_input, "{}: {}", model.file, open);
   return bound;
 }
 

@@ -7,6 +7,9 @@
 #include "base/text.h"
 
 namespace kilter::onnx {
+
+namespace fs = std::filesystem;
+
 namespace {
 
 struct Entry {
@@ -34,49 +37,83 @@ Entry parse(const pb::TensorProto& tensor, const std::string& file, const std::s
   return entry;
 }
 
-bool is_under(const std::filesystem::path& path, const std::filesystem::path& folder) {
+bool is_under(const fs::path& path, const fs::path& folder) {
   const auto [end, ignored] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
   return end == folder.end();
 }
 
 }  // namespace
 
-std::filesystem::path ExternalData::resolve(const std::string& location, const std::string& what) const {
-  namespace fs = std::filesystem;
-  const auto refuse = [&](std::string_view why) {
-    fail(ErrorKind::bad_model,
-         "{}: {}: external data location {} {}; expected a relative path to a file under the model's folder", file_,
-         what, quote(location), why);
-  };
+DataFolders data_folders(const fs::path& path, const fs::path& target) {
+  const auto folder = [](const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); };
+  DataFolders folders{folder(path)};
+  if (target != path) folders.push_back(folder(target));
+  return folders;
+}
+
+void ExternalData::refuse(const std::string& location, const std::string& what, std::string_view why) const {
+  fail(ErrorKind::bad_model,
+       "{}: {}: external data location {} {}; expected a relative path to a file under the model's folder{}", file_,
+       what, quote(location), why, folders_.size() > 1 ? " or that of the file which the model's link leads to" : "");
+}
+
+void ExternalData::check(const std::string& location, const std::string& what) const {
   const fs::path relative(location);
-  if (location.empty()) refuse("is empty");
-  if (location.find('\0') != std::string::npos) refuse("has a zero byte");
-  if (relative.is_absolute()) refuse("is an absolute path");
+  if (location.empty()) refuse(location, what, "is empty");
+  if (location.find('\0') != std::string::npos) refuse(location, what, "has a zero byte");
+  if (relative.is_absolute()) refuse(location, what, "is an absolute path");
   if (std::find(relative.begin(), relative.end(), fs::path("..")) != relative.end())
-    refuse("leaves the folder by '..'");
-  std::error_code code;
-  const fs::path root = fs::canonical(folder_, code);
-  if (code) fail(ErrorKind::io, "{}: the model's folder '{}': {}", file_, folder_.string(), code.message());
-  const fs::path path = fs::canonical(root / relative, code);
-  if (code) {
-    fail(ErrorKind::io, "{}: {}: cannot read external data file '{}': {}; put the file beside the model", file_, what,
-         (folder_ / relative).string(), code.message());
+    refuse(location, what, "leaves the folder by '..'");
+}
+
+/// The folders without symbolic links.
+DataFolders ExternalData::roots() const {
+  DataFolders roots;
+  for (const fs::path& folder : folders_) {
+    std::error_code code;
+    roots.push_back(fs::canonical(folder, code));
+    if (code) fail(ErrorKind::io, "{}: the model's folder '{}': {}", file_, folder.string(), code.message());
   }
-  if (!is_under(path, root)) refuse("is a symbolic link that leaves the folder");
-  if (!fs::is_regular_file(path, code)) refuse("is not a regular file");
-  return path;
+  return roots;
+}
+
+/// What the location leads to from the first folder that has it.
+fs::path ExternalData::resolve(const DataFolders& roots, const std::string& location, const std::string& what) const {
+  std::error_code first;
+  for (const fs::path& root : roots) {
+    std::error_code code;
+    fs::path path = fs::canonical(root / location, code);
+    if (!code) return path;
+    if (!first) first = code;
+  }
+  const fs::path missing = folders_.front() / location;
+  std::error_code ignored;
+  const fs::path link = fs::is_symlink(missing, ignored) ? fs::read_symlink(missing, ignored) : fs::path();
+  fail(ErrorKind::io, "{}: {}: cannot read external data file '{}'{}: {}; put the file beside the model", file_, what,
+       missing.string(), link.empty() ? "" : fmt::format(", a symbolic link to '{}'", link.string()), first.message());
+}
+
+std::shared_ptr<const MappedFile> ExternalData::open(const std::string& location, const std::string& what) const {
+  check(location, what);
+  const DataFolders allowed = roots();
+  const fs::path path = resolve(allowed, location, what);
+  const auto root = std::ranges::find_if(allowed, [&](const fs::path& r) { return is_under(path, r); });
+  if (root == allowed.end()) refuse(location, what, "is a symbolic link that leaves the folder");
+  std::error_code code;
+  if (!fs::is_regular_file(path, code)) refuse(location, what, "is not a regular file");
+  return MappedFile::open_below(*root, path.lexically_relative(*root));
 }
 
 std::shared_ptr<const MappedFile> ExternalData::map(const std::string& location, const std::string& what) {
   const auto known = files_.find(location);
   if (known != files_.end()) return known->second;
-  if (folder_.empty()) {
+  if (folders_.empty()) {
     fail(ErrorKind::bad_model,
          "{}: {} keeps its data in the file {}, but the model was read from memory; load it from "
          "its file",
          file_, what, quote(location));
   }
-  auto file = MappedFile::open(resolve(location, what));
+  auto file = open(location, what);
   files_.emplace(location, file);
   return file;
 }

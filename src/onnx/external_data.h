@@ -6,18 +6,27 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/files.h"
 #include "onnx/schema.h"
 
 namespace kilter::onnx {
 
-/// Finds and maps the files once each. A location must be relative, without "..", and lie under the model's folder
-/// after symbolic links are followed.
+/// The folders that a file may keep its data in: its own and, where it is a symbolic link, that of the file it leads
+/// to. None for a file in memory.
+using DataFolders = std::vector<std::filesystem::path>;
+
+/// The folders for the file `path`, whose `target` is the file it leads to.
+DataFolders data_folders(const std::filesystem::path& path, const std::filesystem::path& target);
+
+/// Finds and maps the files once each. A location must be relative, without "..", and lie under one of the folders
+/// after symbolic links are followed; it is looked for in each of them in turn.
 class ExternalData {
  public:
-  /// `file` names the model in errors. With an empty `folder` every external tensor is refused.
-  ExternalData(std::string file, std::filesystem::path folder) : file_(std::move(file)), folder_(std::move(folder)) {}
+  /// `file` names the model in errors. Without folders every external tensor is refused.
+  ExternalData(std::string file, DataFolders folders) : file_(std::move(file)), folders_(std::move(folders)) {}
 
   struct Range {
     std::shared_ptr<const MappedFile> file;
@@ -29,10 +38,14 @@ class ExternalData {
 
  private:
   std::shared_ptr<const MappedFile> map(const std::string& location, const std::string& what);
-  std::filesystem::path resolve(const std::string& location, const std::string& what) const;
+  std::shared_ptr<const MappedFile> open(const std::string& location, const std::string& what) const;
+  void check(const std::string& location, const std::string& what) const;
+  DataFolders roots() const;
+  std::filesystem::path resolve(const DataFolders& roots, const std::string& location, const std::string& what) const;
+  [[noreturn]] void refuse(const std::string& location, const std::string& what, std::string_view why) const;
 
   std::string file_;
-  std::filesystem::path folder_;
+  DataFolders folders_;
   std::map<std::string, std::shared_ptr<const MappedFile>> files_;
 };
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "onnx/model_data.h"
 #include "onnx/tensor_reader.h"
 
@@ -203,7 +204,7 @@ std::string text(const Port& port) {
     if (dim.size) {
       dims += std::to_string(*dim.size);
     } else {
-      dims += dim.symbol.empty() ? "?" : dim.symbol;
+      dims += dim.symbol.empty() ? "?" : printable(dim.symbol);
     }
   }
   return fmt::format("{}[{}]", name(port.type), dims);
@@ -223,13 +224,18 @@ Model::Model() : impl_(std::make_unique<Impl>()) {}
 Model::~Model() = default;
 
 std::shared_ptr<const Model> Model::load(const std::filesystem::path& file) {
-  const auto mapped = MappedFile::open(file);
-  const auto folder = file.parent_path();
-  return parse(mapped->bytes(), file.string(), folder.empty() ? "." : folder);
+  const std::filesystem::path target = link_target(file);
+  const auto mapped = MappedFile::open(target);
+  return parse_in(mapped->bytes(), file.string(), data_folders(file, target));
 }
 
 std::shared_ptr<const Model> Model::parse(std::span<const std::byte> bytes, const std::string& name,
                                           const std::filesystem::path& folder) {
+  return parse_in(bytes, name, folder.empty() ? DataFolders{} : DataFolders{folder});
+}
+
+std::shared_ptr<const Model> Model::parse_in(std::span<const std::byte> bytes, const std::string& name,
+                                             const DataFolders& folders) {
   std::shared_ptr<Model> model(new Model);
   Impl& data = *model->impl_;
   data.file = name;
@@ -240,7 +246,7 @@ std::shared_ptr<const Model> Model::parse(std::span<const std::byte> bytes, cons
   data.functions = Functions(*proto, name);
   check_graph(proto->graph(), name, data.orders);
   for (const auto& [key, function] : data.functions.all()) check_function(*function.proto, name, data.orders);
-  TensorReader reader(name, folder);
+  TensorReader reader(name, folders);
   read_nodes(proto->graph().node(), data.opsets, false, data, reader);
   read_functions(data, reader);
   read_initializers(*proto->mutable_graph(), data, reader);

@@ -30,6 +30,8 @@ struct Port {
 };
 /// "f32[batch,3,224,224]".
 std::string text(const Port& port);
+/// Its shape where the model gives every size; nothing where it leaves one open.
+std::optional<Shape> declared_shape(const Port& port);
 /// Whether this shape is one that the port declares. Names of dimensions are not compared, nor is a declared rank of 0,
 /// which some exporters write for "unknown".
 bool fits(const Port& port, const Shape& shape);
@@ -44,7 +46,8 @@ struct Missing {
 class Model {
  public:
   ~Model();
-  /// Reads a binary ONNX file; external data is mapped, not copied, and must lie under the file's folder.
+  /// Reads a binary ONNX file; external data is mapped, not copied, and must lie under the file's folder or,
+  /// where the file is a symbolic link, under that of the file it leads to.
   static std::shared_ptr<const Model> load(const std::filesystem::path& file);
   /// From bytes; external data are refused unless `folder` is given.
   static std::shared_ptr<const Model> parse(std::span<const std::byte> bytes, const std::string& name,
@@ -74,9 +77,15 @@ class Model {
 
  private:
   Model();
+  static std::shared_ptr<const Model> parse_in(std::span<const std::byte> bytes, const std::string& name,
+                                               const std::vector<std::filesystem::path>& folders);
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// What to say of the inputs whose shapes the model leaves open and nobody gives: which dimensions, and options that
+/// would give them all. Empty where there are none. `given`: shapes by name, which say how large a named dimension is.
+std::string open_inputs_text(const std::vector<Port>& ports, const Model::Shapes& given);
 
 /// Writes a graph (ONNX operators only) as an ONNX model; weights inside, or in `FILE.weights` beside it when they
 /// exceed 1 GiB. `opset` is that of ai.onnx; a node made for another opset is written when its form there is the same,

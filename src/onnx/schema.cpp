@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace kilter::onnx {
 namespace {
@@ -91,17 +92,7 @@ DType require_dtype(int32_t number, const std::string& file, const std::string& 
 
 std::string quote(std::string_view name) {
   constexpr size_t kMost = 120;
-  std::string text = "'";
-  for (const char c : name.substr(0, kMost)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      text += fmt::format("\\x{:02x}", byte);
-    } else {
-      text += c;
-    }
-  }
-  if (name.size() > kMost) text += "...";
-  return text + "'";
+  return fmt::format("'{}{}'", printable(name.substr(0, kMost)), name.size() > kMost ? "..." : "");
 }
 
 std::string node_text(const pb::NodeProto& node) {

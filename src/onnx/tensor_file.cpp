@@ -33,10 +33,10 @@ pb::TensorProto parse_proto(std::span<const std::byte> bytes, const std::string&
   return proto;
 }
 
-Tensor read(std::span<const std::byte> bytes, const std::string& what, const std::filesystem::path& folder) {
+Tensor read(std::span<const std::byte> bytes, const std::string& what, const DataFolders& folders) {
   const pb::TensorProto proto = parse_proto(bytes, what);
   try {
-    return TensorReader(what, folder).read(proto, "tensor " + quote(proto.name()));
+    return TensorReader(what, folders).read(proto, "tensor " + quote(proto.name()));
   } catch (const Error& error) {
     throw Error(error.kind() == ErrorKind::bad_model ? ErrorKind::bad_input : error.kind(), error.message());
   }
@@ -45,9 +45,9 @@ Tensor read(std::span<const std::byte> bytes, const std::string& what, const std
 }  // namespace
 
 Tensor load_tensor(const std::filesystem::path& file) {
-  const auto mapped = MappedFile::open(file);
-  const auto folder = file.parent_path();
-  return read(mapped->bytes(), file.string(), folder.empty() ? "." : folder);
+  const std::filesystem::path target = link_target(file);
+  const auto mapped = MappedFile::open(target);
+  return read(mapped->bytes(), file.string(), data_folders(file, target));
 }
 
 Tensor parse_tensor(std::span<const std::byte> bytes, const std::string& what) { return read(bytes, what, {}); }

@@ -1,7 +1,6 @@
 // TensorProto to Tensor.
 #pragma once
 
-#include <filesystem>
 #include <string>
 
 #include "base/tensor.h"
@@ -13,9 +12,8 @@ namespace kilter::onnx {
 
 class TensorReader {
  public:
-  /// `file` names the model in errors; see ExternalData for `folder`.
-  TensorReader(std::string file, std::filesystem::path folder)
-      : file_(file), external_(std::move(file), std::move(folder)) {}
+  /// `file` names the model in errors; see ExternalData for `folders`.
+  TensorReader(std::string file, DataFolders folders) : file_(file), external_(std::move(file), std::move(folders)) {}
 
   /// The tensor, 64-byte aligned: a view of the mapped file where external data lie so, else a copy. `what` names it
   /// ("initializer 'w'"). Throws bad_model when dimensions or data do not fit, unsupported for other element types,

@@ -63,6 +63,25 @@ TEST(Bind, SymbolicDimensions) {
             "f32[m]: no size for dimension 0 ('m'); give the shape, e.g. `--input x=1x3x640x640 --input z=1`");
 }
 
+/// Every input that the model leaves open, with its own rank, in one command that a shell takes; one size for a name.
+TEST(Bind, ExamplesNameEveryOpenInput) {
+  ModelMaker maker;
+  maker.input("ids", {"batch", "length"}, 7);
+  maker.input("mask of it", {"batch", "past", "length"});
+  maker.input("scale", {1});
+  maker.input("$(x)", {"length", 4});
+  maker.node("Relu", {"scale"}, {"y"}, "relu");
+  maker.output("y", {1});
+  const auto model = maker.parse();
+  EXPECT_THAT(bind_error(maker),
+              testing::EndsWith("; give the shape, e.g. `--input ids=1x128 --input 'mask of it=1x128x128' "
+                                "--input '$(x)=128x4'`"));
+  EXPECT_THAT(bind_error(maker, {{"ids", {2, 7}}}),
+              testing::EndsWith("e.g. `--input 'mask of it=2x128x7' --input '$(x)=7x4'`"));
+  EXPECT_EQ(declared_shape(model->inputs()[2]), Shape{1});
+  EXPECT_EQ(declared_shape(model->inputs()[0]), std::nullopt);
+}
+
 TEST(Bind, ContradictionsAndUnknownNames) {
   EXPECT_EQ(bind_error(symbolic_model(), {{"x", {5, 4, 7}}}),
             "bad_input: m.onnx: input 'x': declared f32[batch,3,?], given 5x4x7: dimension 1 is 3 in the model, got 4");

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 Tensor read(const pb::TensorProto& proto, const fs::path& folder = {}) {
-  return TensorReader("m.onnx", folder).read(proto, "initializer 'w'");
+  return TensorReader("m.onnx", folder.empty() ? DataFolders{} : DataFolders{folder}).read(proto, "initializer 'w'");
 }
 std::string read_error(const pb::TensorProto& proto, const fs::path& folder = {}) {
   return error_of([&] { read(proto, folder); });
@@ -217,7 +217,7 @@ class External : public testing::Test {
 };
 
 TEST_F(External, ViewsAlignedDataAndCopiesTheRest) {
-  TensorReader reader("m.onnx", folder_);
+  TensorReader reader("m.onnx", {folder_});
   const Tensor first = reader.read(external("w.bin", "64", "16"), "initializer 'w'");
   const Tensor second = reader.read(external("w.bin", "64"), "initializer 'v'");
   EXPECT_EQ(first.raw(), second.raw()) << "one mapping serves both";
