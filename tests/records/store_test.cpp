@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <grp.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "../base/scratch_folder.h"
@@ -127,6 +130,86 @@ TEST_P(StoreTest, AMissingFileAndAFolderAreToldApart) {
                   name, name));
   std::filesystem::create_directories(file());
   EXPECT_THAT(error_of([&] { write(); }), HasSubstr("it is a directory; expected a database"));
+}
+
+TEST_P(StoreTest, IsMadeWithItsFirstRecord) {
+  {
+    const auto store = write();
+    EXPECT_THAT(store->read().records, IsEmpty());
+    EXPECT_EQ(store->remove({numbered(1).id()}), 0);
+    EXPECT_THAT(store->check_file(), IsEmpty());
+    std::vector<Record> none{numbered(1)};
+    none[0].problem.clear();
+    EXPECT_EQ(error_of([&] { store->append(none); }), "record: no 'problem'");
+    EXPECT_TRUE(std::filesystem::is_empty(folder_.path())) << "what fails before a record leaves nothing";
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
+  const auto late = write();
+  write()->append(numbered(1));  // as another process does meanwhile
+  EXPECT_THAT(late->read().records, SizeIs(1));
+  EXPECT_EQ(late->append(numbered(1)), 0);
+  EXPECT_EQ(late->append(numbered(2)), 1);
+  EXPECT_THAT(read()->read().records, SizeIs(2));
+}
+
+/// Answers the permission bits of everything in a folder, by name.
+std::map<std::string, int> modes_in(const std::filesystem::path& folder) {
+  std::map<std::string, int> modes;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    modes[entry.path().filename().string()] = static_cast<int>(entry.status().permissions());
+  return modes;
+}
+
+/// Makes files as permissive as they can be until it goes out of scope.
+struct OpenUmask {
+  mode_t before = ::umask(0);
+  ~OpenUmask() { ::umask(before); }
+};
+
+TEST_P(StoreTest, IsForTheUserAlone) {
+  const OpenUmask open;
+  const auto store = write();
+  store->append(numbered(0, 5));
+  const auto modes = modes_in(folder_.path());
+  EXPECT_EQ(modes.size(), file().extension() == ".db" ? 3U : 1U) << "the database, its log and its index";
+  for (const auto& [name, mode] : modes) EXPECT_EQ(mode, 0600) << name;
+  store->remove({numbered(1).id()});
+  for (const auto& [name, mode] : modes_in(folder_.path())) EXPECT_EQ(mode, 0600) << name;
+}
+
+TEST_P(StoreTest, WhatIsThereKeepsItsMode) {
+  const OpenUmask open;
+  write()->append(numbered(0));
+  std::filesystem::permissions(file(), static_cast<std::filesystem::perms>(0644));
+  write()->append(numbered(1));
+  EXPECT_EQ(modes_in(folder_.path()).at(file().filename().string()), 0644);
+}
+
+/// The default file's folder is made with it, and private, too; folders above it are not.
+TEST(DefaultStore, FolderIsForTheUserAlone) {
+  const OpenUmask open;
+  const ScratchFolder folder;
+  const char* before = std::getenv("XDG_DATA_HOME");
+  const std::string kept = before != nullptr ? before : "";
+  ::setenv("XDG_DATA_HOME", (folder.path() / "share").c_str(), 1);
+  {
+    const auto store = Store::open(default_records_file(), Store::Mode::write);
+    EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+    store->append(numbered(1));
+  }
+  EXPECT_EQ(modes_in(folder.path()).at("share"), 0777);
+  EXPECT_EQ(modes_in(folder.path() / "share").at("kilter"), 0700);
+  EXPECT_EQ(modes_in(folder.path() / "share/kilter").at("records.db"), 0600);
+  before != nullptr ? ::setenv("XDG_DATA_HOME", kept.c_str(), 1) : ::unsetenv("XDG_DATA_HOME");
+}
+
+TEST(Stores, APlaceThatCannotBeWrittenIsToldAtOnce) {
+  const ScratchFolder folder;
+  EXPECT_EQ(error_of([&] { Store::open(folder.path() / "no/r.db", Store::Mode::write); }),
+            fmt::format("records {0}/no/r.db: there is no folder {0}/no; make it, or give another file",
+                        folder.path().string()));
+  EXPECT_THAT(error_of([] { Store::open("/proc/r.db", Store::Mode::write); }),
+              HasSubstr("records /proc/r.db: cannot be made in /proc: "));
 }
 
 TEST(JsonStore, EveryTenthLineDamaged) {

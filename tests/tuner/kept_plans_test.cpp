@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <thread>
@@ -33,6 +34,13 @@ class PlansFile : public testing::Test {
   ScratchFolder folder_;
   std::filesystem::path file_ = plans_file((folder_.path() / "records.db").string());
 };
+
+TEST_F(PlansFile, IsForTheUserAlone) {
+  const mode_t before = ::umask(0);
+  keep(plan(1, "conv1 = fuse=no"));
+  ::umask(before);
+  EXPECT_EQ(static_cast<int>(std::filesystem::status(file_).permissions()), 0600);
+}
 
 TEST_F(PlansFile, TheLatestOfExactlyThisIsFound) {
   EXPECT_FALSE(found(plan(1, "").key));

@@ -1,5 +1,9 @@
 #include "tune/records/sqlite.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
@@ -34,6 +38,13 @@ bool disk_is_full(int code, int system) {
   return code == SQLITE_FULL || system == ENOSPC || system == EDQUOT || system == EFBIG;
 }
 
+/// Makes a missing file for the user alone; SQLite gives those beside it the same mode. Opens none that is there, since
+/// closing it would end the locks that this process has on it. Where it fails, SQLite says why.
+void make_private(const std::filesystem::path& file) {
+  const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (fd >= 0) ::close(fd);
+}
+
 }  // namespace
 
 Connection::Connection(std::filesystem::path file, bool writes, double busy_seconds)
@@ -59,6 +70,7 @@ void Connection::wait_for_others(double seconds) {
 
 void Connection::open(bool writes) {
   const int flags = writes ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
+  if (writes) make_private(file_);
   int code = sqlite3_open_v2(file_.c_str(), &db_, flags, nullptr);
   if (code != SQLITE_OK) fail(code, "open");
   sqlite3_extended_result_codes(db_, 1);

@@ -1,10 +1,16 @@
 #include "tune/records/store.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <fstream>
+#include <system_error>
 
 #include "base/error.h"
+#include "base/files.h"
 
 namespace kilter::tune {
 
@@ -57,23 +63,77 @@ void fail_damaged_header(const std::filesystem::path& file) {
 
 namespace {
 
-bool is_default(const std::filesystem::path& file) {
-  const bool home = std::getenv("HOME") != nullptr || std::getenv("XDG_DATA_HOME") != nullptr;
-  return home && file == default_records_file();
+bool has_default() { return std::getenv("HOME") != nullptr || std::getenv("XDG_DATA_HOME") != nullptr; }
+
+bool is_default(const std::filesystem::path& file) { return has_default() && file == default_records_file(); }
+
+}  // namespace
+
+void make_default_folder(const std::filesystem::path& file) {
+  const std::filesystem::path folder = file.parent_path();
+  if (!has_default() || folder != default_records_file().parent_path()) return;
+  std::error_code ignored;
+  std::filesystem::create_directories(folder.parent_path(), ignored);
+  static_cast<void>(::mkdir(folder.c_str(), S_IRWXU));  // where it fails, opening the file says why
 }
 
-/// The default file's folder is made; of a file that somebody names it has to be there.
-void make_folder_of(const std::filesystem::path& file) {
+namespace {
+
+/// Throws io for a file that cannot be made: before minutes of work, which the first record comes after. The default
+/// file's folder is made with it; of a file that somebody names it has to be there.
+void check_place(const std::filesystem::path& file) {
   std::error_code ignored;
-  const std::filesystem::path folder = file.parent_path();
-  if (std::filesystem::exists(folder, ignored)) return;
-  if (is_default(file)) {
-    std::filesystem::create_directories(folder, ignored);
-    return;
+  std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  if (!std::filesystem::exists(folder, ignored) && !is_default(file)) {
+    fail(ErrorKind::io, "records {}: there is no folder {}; make it, or give another file", file.string(),
+         folder.string());
   }
-  fail(ErrorKind::io, "records {}: there is no folder {}; make it, or give another file", file.string(),
-       folder.string());
+  while (!std::filesystem::exists(folder, ignored) && folder.has_relative_path()) folder = folder.parent_path();
+  if (::access(folder.c_str(), W_OK | X_OK) == 0) return;
+  fail(ErrorKind::io, "records {}: cannot be made in {}: {}; give another file with --records FILE", file.string(),
+       folder.string(), std::generic_category().message(errno));
 }
+
+std::unique_ptr<Store> open_by_kind(const std::filesystem::path& file, Store::Mode mode, const StoreOptions& options) {
+  if (!is_database(file) && is_json_lines(file)) return open_json_store(file, mode, options);
+  return open_sqlite_store(file, mode, options);
+}
+
+/// A file that is missing and is made when records are first added, so that what fails before leaves none.
+class LateStore : public Store {
+ public:
+  LateStore(const std::filesystem::path& file, const StoreOptions& options) : Store(file), options_(options) {
+    check_place(file);
+  }
+
+  int64_t append(std::span<const Record> records) override {
+    for (const Record& r : records) check(r);
+    return store().append(records);
+  }
+  Reading read(const Filter& filter) override { return exists() ? store().read(filter) : Reading{}; }
+  int64_t remove(const std::set<std::string>& ids) override { return exists() ? store().remove(ids) : 0; }
+  std::vector<std::string> check_file() override {
+    return exists() ? store().check_file() : std::vector<std::string>{};
+  }
+  void wait_for_others(double seconds) override {
+    options_.busy_seconds = seconds;
+    if (store_ != nullptr) store_->wait_for_others(seconds);
+  }
+
+ private:
+  /// Another process may have made the file by now.
+  bool exists() const { return store_ != nullptr || !is_missing(file_); }
+  Store& store() {
+    if (store_ == nullptr) {
+      make_default_folder(file_);
+      store_ = open_by_kind(file_, Mode::write, options_);
+    }
+    return *store_;
+  }
+
+  StoreOptions options_;
+  std::unique_ptr<Store> store_;
+};
 
 }  // namespace
 
@@ -89,9 +149,8 @@ std::unique_ptr<Store> Store::open(const std::filesystem::path& file, Mode mode,
         "from elsewhere, or give another with --records FILE",
         file.string(), is_default(file) ? "" : " --records " + file.string());
   }
-  if (mode == Mode::write && file.has_parent_path()) make_folder_of(file);
-  if (!is_database(file) && is_json_lines(file)) return open_json_store(file, mode, options);
-  return open_sqlite_store(file, mode, options);
+  if (mode == Mode::write && is_missing(file)) return std::make_unique<LateStore>(file, options);
+  return open_by_kind(file, mode, options);
 }
 
 }  // namespace kilter::tune

@@ -45,7 +45,8 @@ class Store {
   enum class Mode : uint8_t { read, write };
 
   /// By content, then by name: an SQLite database; JSON lines where the name ends in .jsonl or .json. In mode write a
-  /// missing file and its folder are made. Throws io for a file that is missing (read), damaged as a whole or no
+  /// missing file is made when append() is first called, and the default file's folder with it, both for the user
+  /// alone. Throws io for a file that is missing (read), damaged as a whole or no
   /// database of records; unsupported for writing into one that a newer version made.
   static std::unique_ptr<Store> open(const std::filesystem::path& file, Mode mode, const StoreOptions& options = {});
   virtual ~Store() = default;
@@ -77,6 +78,10 @@ class Store {
 
 /// $XDG_DATA_HOME/kilter/records.db, or ~/.local/share/kilter/records.db. Throws usage when neither variable is set.
 std::filesystem::path default_records_file();
+
+/// Makes the folder of a file that lies where the default one does, for the user alone; nothing where it is there, and
+/// for a file elsewhere.
+void make_default_folder(const std::filesystem::path& file);
 
 /// Whether a file of this name would be JSON lines.
 bool is_json_lines(const std::filesystem::path& file);

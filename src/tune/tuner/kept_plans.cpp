@@ -94,6 +94,7 @@ uint64_t graph_key(const Graph& graph) {
 std::filesystem::path plans_file(const std::string& records) { return records + ".plans.jsonl"; }
 
 void keep_plan(const std::filesystem::path& file, const PlanKey& key, const DecidePlan& decide) {
+  make_default_folder(file);
   const LockedFile out(file, StoreOptions().busy_seconds);
   const std::string before = out.from(0);
   const KeptPlans plans = plans_in(before, file);
