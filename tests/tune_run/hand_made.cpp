@@ -144,6 +144,75 @@ deed_over_board:
   mov $80, %ecx
   call write_log
   ud2
+deed_open_file:
+  lea made_file(%rip), %rdi
+  mov $0x41, %esi
+  mov $0600, %edx
+  mov $2, %eax
+  syscall
+  done
+deed_start_program:
+  lea program_file(%rip), %rdi
+  xor %esi, %esi
+  xor %edx, %edx
+  mov $59, %eax
+  syscall
+  done
+deed_open_socket:
+  mov $2, %edi
+  mov $1, %esi
+  xor %edx, %edx
+  mov $41, %eax
+  syscall
+  done
+deed_fork_off:
+  mov $57, %eax
+  syscall
+  done
+deed_signal_tuner:
+  mov $110, %eax
+  syscall
+  mov %eax, %edi
+  xor %esi, %esi
+  mov $62, %eax
+  syscall
+  done
+deed_read_file:
+  push %rdi
+  push %rsi
+  push %rdx
+  lea read_file(%rip), %rdi
+  xor %esi, %esi
+  mov $2, %eax
+  syscall
+  mov %eax, %edi
+  mov $3, %eax
+  syscall
+  pop %rdx
+  pop %rsi
+  pop %rdi
+  test %eax, %eax
+  jz deed_twice
+  ud2
+deed_ask_in_vain:
+  push %rdi
+  push %rsi
+  push %rdx
+  xor %edi, %edi
+  mov $0x5401, %esi
+  xor %edx, %edx
+  mov $16, %eax
+  syscall
+  pop %rdx
+  pop %rsi
+  pop %rdi
+  jmp deed_twice
+made_file:
+  .asciz "/tmp/kilter-test-made-by-a-candidate"
+program_file:
+  .asciz "/bin/true"
+read_file:
+  .asciz "/proc/self/stat"
 write_log:
   push %rdi
   push %rsi
@@ -167,7 +236,7 @@ deeds_end:
 #define DEEDS(X) \
   X(twice) X(add) X(same) X(illegal) X(hang) X(sleep) X(null_store) X(past_end) X(past_end_on_1) X(before_start) \
   X(into_input) X(recursion) X(divide) X(abort) X(leave) X(allocate) X(answer7) X(slow) X(killed) X(over_times) \
-  X(over_board)
+  X(over_board) X(open_file) X(start_program) X(open_socket) X(fork_off) X(signal_tuner) X(read_file) X(ask_in_vain)
 // clang-format on
 
 extern "C" {

@@ -35,6 +35,13 @@ enum class Deed : int32_t {
   killed,         ///< sends itself SIGKILL
   over_times,     ///< twice, and writes what it reads over the first times of the log
   over_board,     ///< writes what it reads over all of the board but its first word, then ud2
+  open_file,      ///< opens a file for writing, which it makes
+  start_program,  ///< becomes /bin/true
+  open_socket,    ///< of the network
+  fork_off,       ///< makes a child
+  signal_tuner,   ///< asks whether it may signal the tuner
+  read_file,      ///< twice, after opening a file for reading
+  ask_in_vain,    ///< twice, after a harmless call that it has no need for
   count
 };
 

@@ -62,10 +62,12 @@ void on_signal(int signal, siginfo_t* info, void* context) {
     if (signal == SIGSEGV || signal == SIGBUS) {
       describe(crash, reinterpret_cast<uintptr_t>(info->si_addr), stack_pointer(context));
     }
+    if (signal == SIGSYS) crash.address = static_cast<uint64_t>(info->si_syscall);
     crash.set = 1;
   }
-  // The default action is back in force: the instruction runs again and kills the process; a raised signal is repeated.
-  if (info->si_code <= 0 || signal == SIGTRAP) raise(signal);
+  // The default action is back in force: the instruction runs again and kills the process; a raised signal is repeated,
+  // and so is that of a system call, which has been passed over.
+  if (info->si_code <= 0 || signal == SIGTRAP || signal == SIGSYS) raise(signal);
 }
 
 void give_signal_stack() {

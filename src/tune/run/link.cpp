@@ -84,7 +84,13 @@ Reply Link::start_once(bool reference) {
       .put(ns_per_tick())
       .put(options_.cpus)
       .put(static_cast<int32_t>(options_.threads));
-  return ask(pack.put(options_.memory_bytes).put(inputs).bytes());
+  Reply reply = ask(pack.put(options_.memory_bytes).put(inputs).bytes());
+  if (reply.kind == ReplyKind::answer) {
+    Unpack from(reply.bytes);
+    static_cast<void>(from.get<Answer>());
+    confined_ = from.get<bool>();
+  }
+  return reply;
 }
 
 Reply Link::ask(const std::string& request) {
@@ -175,6 +181,8 @@ void Link::describe_crash(Reply& reply, const Ending& ending) const {
   std::vector<std::string> parts;
   if (crash.thread >= 0 && options_.threads > 1) parts.push_back(fmt::format("thread {}", crash.thread));
   if (crash.signal == SIGSEGV || crash.signal == SIGBUS) parts.push_back(address_text(crash));
+  if (crash.signal == SIGSYS)
+    parts.push_back(fmt::format("system call {}, which code on trial may not make", crash.address));
   if (!ending.said.empty()) parts.push_back(ending.said);
   reply.detail = fmt::format("{}", fmt::join(parts, ", "));
 }

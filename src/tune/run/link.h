@@ -51,6 +51,8 @@ class Link {
   uint64_t serial() const { return child_ ? serial_ : 0; }
   std::optional<int> pid() const { return child_ ? std::optional<int>(child_->pid()) : std::nullopt; }
   int64_t restarts() const { return restarts_; }
+  /// Whether the last worker that started runs under confine_process().
+  bool confined() const { return confined_; }
   Board& board() const { return *reinterpret_cast<Board*>(log_.data()); }
   /// The complete records of the last request to measure; nothing where their size is none that the worker wrote.
   std::optional<std::span<const std::byte>> log() const;
@@ -78,7 +80,8 @@ class Link {
   SharedMemory log_;
   std::unique_ptr<Child> child_;
   bool reference_ = false;  ///< of the worker
-  bool lost_ = false;       ///< the last worker ended before it was told to
+  bool confined_ = false;
+  bool lost_ = false;  ///< the last worker ended before it was told to
   uint64_t serial_ = 0;
   int64_t restarts_ = 0;
 };

@@ -493,6 +493,7 @@ Laps Runner::measure(std::span<const VariantId> ids, const MeasureOptions& optio
 void Runner::drop(VariantId id) { impl_->drop(id); }
 ConstantStore& Runner::store() { return impl_->store; }
 int64_t Runner::restarts() const { return impl_->link.restarts(); }
+bool Runner::confined() const { return impl_->link.confined(); }
 std::optional<int> Runner::worker_pid() const { return impl_->link.pid(); }
 
 }  // namespace kilter::tune

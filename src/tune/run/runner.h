@@ -136,6 +136,9 @@ class Runner {
   ConstantStore& store();
   /// Workers that were replaced after a fault.
   int64_t restarts() const;
+  /// Whether the system keeps the worker's code from starting programs, writing files and the like (confine_process());
+  /// false before the first load.
+  bool confined() const;
   /// Of the worker; nothing before the first load.
   std::optional<int> worker_pid() const;
 

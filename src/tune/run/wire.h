@@ -18,7 +18,7 @@
 namespace kilter::tune {
 
 /// Changes with every change of what is said.
-constexpr uint32_t kProtocol = 2;
+constexpr uint32_t kProtocol = 3;
 /// Descriptors of a worker as it starts: the socket, the store (for reading), the log.
 constexpr int kSocketFd = 3, kStoreFd = 4, kLogFd = 5;
 /// Addresses for the log; the board is its first page.
@@ -105,8 +105,8 @@ enum class Phase : uint32_t { idle, starting, loading, checking, comparing, warm
 struct Crash {
   uint32_t set = 0;
   int32_t signal = 0;
-  int32_t thread = -1;  ///< worker of the pool; -1: none of it
-  uint64_t address = 0;
+  int32_t thread = -1;   ///< worker of the pool; -1: none of it
+  uint64_t address = 0;  ///< of SIGSYS the number of the system call
   int32_t region = -1;   ///< nearest of the fenced regions (kRegionNames)
   int64_t distance = 0;  ///< bytes before its start (negative), or from its end on
   uint32_t inside = 0;   ///< the address lies in the region, which may not be written

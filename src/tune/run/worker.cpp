@@ -19,8 +19,10 @@
 #include "base/error.h"
 #include "base/ticks.h"
 #include "exec/plan_check.h"
+#include "measure/caches.h"
 #include "measure/conditions.h"
 #include "tune/run/checker.h"
+#include "tune/run/confine.h"
 #include "tune/run/crash_handler.h"
 #include "tune/run/mirror.h"
 #include "tune/run/package.h"
@@ -133,8 +135,10 @@ class Worker {
     checker_.emplace(inputs, pool_, publisher_);
     bench_.emplace(inputs, pool_, publisher_, log_);
     constants_.emplace(Region::constants, mirror_.data(), ConstantStore::kReserve);
+    last_level_cache_bytes();  // reads files of the system once
+    const bool confined = confine_process();
     publisher_.enter(Phase::idle, -1);
-    return Pack().put(Answer::done).bytes();
+    return Pack().put(Answer::done).put(confined).bytes();
   }
 
   std::string load(Unpack& from) {

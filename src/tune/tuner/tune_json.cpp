@@ -201,6 +201,7 @@ json to_json(const TuneResult& r) {
            {"failed", json::object()},
            {"runs", r.runs},
            {"restarts", r.restarts},
+           {"confined", r.confined},
            {"seconds", r.seconds},
            {"trials_per_second", r.trials_per_second},
            {"first_trials", r.first_trials},

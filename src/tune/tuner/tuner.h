@@ -157,6 +157,7 @@ struct TuneResult {
   std::string given_up;                  ///< FinalRace::given_up
   int64_t rounds = 0;                    ///< of the last race
   int64_t trials = 0, failures = 0, restarts = 0;
+  bool confined = false;                  ///< Runner::confined()
   std::map<Status, FailedTrials> failed;  ///< what the failures were
   int64_t first_trials = 0;  ///< of these the first of their schedules; the others raced what may be the best
   std::string building;      ///< how candidates were compiled beside the measurement, in words
