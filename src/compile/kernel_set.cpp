@@ -3,14 +3,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <fstream>
+#include <type_traits>
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "codegen/llvm/kernel_args.h"
+#include "exec/plan.h"
 #include "loop/passes/passes.h"
 #include "loop/text.h"
 
 namespace kilter {
+namespace {
+
+// What machine code reads is what the executor passes, in compiled files of other machines, too.
+using Layout = codegen::KernelArgsLayout;
+static_assert(offsetof(KernelArgs, buffers) == Layout::kBuffers && sizeof(KernelArgs::buffers) == 8);
+static_assert(offsetof(KernelArgs, scratch) == Layout::kScratch && sizeof(KernelArgs::scratch) == 8);
+static_assert(offsetof(KernelArgs, scratch_stride) == Layout::kScratchStride &&
+              sizeof(KernelArgs::scratch_stride) == 8);
+static_assert(sizeof(KernelArgs) == Layout::kBytes && std::is_standard_layout_v<KernelArgs>);
+
+}  // namespace
 
 int32_t KernelSet::add(LoopFunc func) {
   const std::string text = print(func);

@@ -20,8 +20,8 @@ enum class BufferKind : uint8_t {
   scratch,  ///< private to each worker, contents undefined at the start of each parallel iteration
 };
 
-/// A flat array of `elems` elements. Boolean is one byte an element. Buffers do not overlap unless `alias` names the
-/// input that an output may be identical with (element-wise in place).
+/// A flat array of `elems` elements. Boolean is one byte an element. No two buffers of a kernel overlap: the code
+/// generator relies on that.
 struct Buffer {
   std::string name;
   DType type = DType::f32;

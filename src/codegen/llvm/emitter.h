@@ -12,17 +12,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "codegen/llvm/kernel_args.h"
 #include "loop/loop.h"
 #include "loop/target.h"
 
 namespace kilter::codegen {
-
-/// The kernel's arguments as exec/plan.h lays out KernelArgs: byte offsets of its fields.
-struct KernelArgsLayout {
-  static constexpr int64_t kBuffers = 0;         ///< array of pointers, one for every buffer that is not scratch
-  static constexpr int64_t kScratch = 16;        ///< scratch of worker 0
-  static constexpr int64_t kScratchStride = 24;  ///< i64, bytes from one worker's scratch to the next
-};
 
 class Emitter {
  public:
