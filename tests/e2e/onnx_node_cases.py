@@ -19,6 +19,9 @@ from networks import runs_here  # noqa: E402
 
 LEAST_PASSING = 1570
 RANDOM = "random draws, agrees by chance: "
+# The expected values carry the roundings of the reference's own intermediates: of test_attention_4d_causal_bf16 the exact result,
+# rounded once, misses 48 of 192 elements. Steps of bfloat16 are up to 2^-7 of a value, of float16 2^-10, beside an rtol of 1e-3.
+ROUNDED = "the reference rounds its intermediates in another order, which shows in steps of %s above rtol: "
 
 
 def write_cases(folder):
@@ -90,6 +93,10 @@ def main():
             missed[found[2]] = found[3].replace(str(folder), "CASES")[:160]
     if options.write:
         head = "# Cases of the ONNX standard that do not pass yet, each with its reason. Made by onnx_node_cases.py --write.\n"
+        for name in missed:
+            kind = re.match(r"test_attention.*_(bf16|fp16)", name)
+            if kind and missed[name].startswith("output "):
+                missed[name] = ROUNDED % {"bf16": "bfloat16", "fp16": "float16"}[kind[1]] + missed[name]
         chance = {name: RANDOM + reason for name, reason in missed.items() if "bernoulli" in name or "random" in name}
         known_file.write_text(head + "".join(f"{name}: {reason}\n" for name, reason in sorted((missed | chance).items())))
     known = read_known(known_file)
