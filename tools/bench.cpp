@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/cpu_info.h"
+#include "base/text.h"
 #include "codegen/llvm/backend.h"
 #include "measure/evaluator.h"
 #include "profile/profile.h"
@@ -81,8 +82,8 @@ void bench(const BenchOptions& options) {
                         {"inputs", "seeded: floats N(0,1), integers 0..99"}};
   if (!options.json.empty()) write_text("--json", options.json, report.dump(2) + "\n");
   if (options.json == "-") return;
-  fmt::print("{}: {:.3f} ms on {} thread{} ({} on {})\n", network.session->name(), e.estimate(), network.threads,
-             network.threads == 1 ? "" : "s", plan.target, cpu_brand());
+  fmt::print("{}: {:.3f} ms on {} thread{} ({} on {})\n", printable(network.session->name()), e.estimate(),
+             network.threads, network.threads == 1 ? "" : "s", plan.target, cpu_brand());
   fmt::print("  mean {:.3f} (std dev {:.3f})  median {:.3f}  min {:.3f}  p90 {:.3f}; {} measurements of {} run{}{}\n",
              e.mean(), e.std_dev(), samples.median(), samples.min(), samples.quantile(0.9), samples.ms.size(), e.number,
              e.number == 1 ? "" : "s", options.flush ? ", caches flushed before each" : "");

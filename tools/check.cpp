@@ -173,6 +173,12 @@ std::vector<fs::path> cases_in(const std::string& folder) {
   return cases;
 }
 
+/// The name of the folder, however it is given: "cases/relu/" is "relu", and "." what the working folder is called.
+std::string case_name(const fs::path& folder) {
+  const fs::path whole = fs::absolute(folder / "").lexically_normal();
+  return printable(whole.parent_path().filename().string());
+}
+
 int check(const CheckOptions& options) {
   std::vector<fs::path> cases;
   for (const std::string& folder : options.folders) {
@@ -185,7 +191,8 @@ int check(const CheckOptions& options) {
       progress.show(fmt::format("{} of {}", passed + failed + skipped + 1, cases.size()));
       Outcome outcome = run_apart(path, options);
       std::replace(outcome.reason.begin(), outcome.reason.end(), '\n', ' ');
-      const std::string name = path.filename().string();
+      outcome.reason = printable(outcome.reason);
+      const std::string name = case_name(path);
       if (outcome.verdict == Verdict::passed) {
         ++passed;
         if (options.list) fmt::print("passed  {}\n", name);

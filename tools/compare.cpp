@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "profile/shown.h"
 #include "runner.h"
 
 namespace kilter::tool {
@@ -59,8 +60,8 @@ void compare_files(const CompareOptions& options) {
          "compare {} {}: a saved result compares with a saved result only; give two .json files, or two networks",
          options.a.what, options.b.what);
   }
-  const profile::Side a = profile::side_from_json(read_json(options.a.what), options.a.what);
-  const profile::Side b = profile::side_from_json(read_json(options.b.what), options.b.what);
+  const profile::Side a = profile::shown(profile::side_from_json(read_json(options.a.what), options.a.what));
+  const profile::Side b = profile::shown(profile::side_from_json(read_json(options.b.what), options.b.what));
   fmt::print("A  {:<40} {:>10.4f} ms\nB  {:<40} {:>10.4f} ms\n", a.label, a.ms, b.label, b.ms);
   fmt::print("{}", profile::conditions_text(a, b));
   fmt::print("B / A = {:.3f}; not interleaved, so no interval: the machine may have changed in between\n", b.ms / a.ms);

@@ -184,7 +184,7 @@ void show(const CostModelOptions& options) {
   }
   if (options.json_file == "-") return;
   fmt::print("objective  {}\ntrees      {}, {} nodes\n", name(model.objective()), model.parts().trees.size(), nodes);
-  for (const auto& [word, text] : model.parts().notes) fmt::print("{:<10} {}\n", word, text);
+  for (const auto& [word, text] : model.parts().notes) fmt::print("{:<10} {}\n", printable(word), printable(text));
   fmt::print("\n{:<32} {:>8}\n", "feature", "splits");
   for (const size_t i : order) fmt::print("{:<32} {:>8}\n", model.features()[i], splits[i]);
 }

@@ -8,6 +8,7 @@
 #include "exec/thread_pool.h"
 #include "look_ahead.h"
 #include "profile/report/report.h"
+#include "profile/shown.h"
 #include "runner.h"
 #include "tuning.h"
 
@@ -31,7 +32,7 @@ std::string batch_arguments(const ModelOptions& options, const Session& session,
       options.model.starts_with("zoo:") || (port.dims && !port.dims->empty() && !port.dims->front().size.has_value());
   if (!open) return {};
   shape[0] = 8;
-  return fmt::format("--input {}={}", port.name, fmt::join(shape, "x"));
+  return "--input " + shell_word(port.name + "=" + text(shape));
 }
 
 profile::Subject subject_of(const ModelOptions& options, const Session& session) {
@@ -88,7 +89,7 @@ void run_explain(const ExplainOptions& options) {
   if (!options.json.empty()) write_text("--json", options.json, report.dump(2) + "\n");
   if (!options.html.empty()) write_text("--html", options.html, profile::html_report(report));
   if (options.json == "-" || options.html == "-") return;
-  fmt::print("{}", profile::explanation_text(explanation, options.node));
+  fmt::print("{}", profile::explanation_text(profile::shown(explanation), printable(options.node)));
   if (duel) fmt::print("\nAgainst {}\n{}", duel->b.conditions.program, text(*duel, 12));
 }
 

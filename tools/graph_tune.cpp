@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "compile/tasks.h"
 #include "exec/other_threads.h"
 #include "tune/records/match.h"
@@ -45,7 +46,7 @@ void print_layers(const GraphBest& best) {
     for (size_t a = 0; a < layer.alternatives.size() && layer.task(); ++a) {
       const Alternative& one = layer.alternatives[a];
       fmt::print("{} {:9.4f} +- {:.4f} ms  {} | {} ({})\n", a == chosen[l] ? "*" : " ", one.ms, one.error_ms,
-                 layer.node, a == 0 ? "default: " + layer.schedule : text(one.choice), one.basis);
+                 printable(layer.node), a == 0 ? "default: " + layer.schedule : text(one.choice), one.basis);
     }
   }
 }

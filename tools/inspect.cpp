@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/text.h"
 #include "codegen/llvm/disassemble.h"
 #include "exec/other_threads.h"
 #include "ops/builder.h"
@@ -40,7 +41,7 @@ void print_graph(const Graph& graph) {
     parameter_bytes += value.constant->bytes();
   }
   fmt::print("operators ({} nodes):\n", graph.order().size());
-  for (const auto& [name, count] : operators) fmt::print("  {:<28} {:>5}\n", name, count);
+  for (const auto& [name, count] : operators) fmt::print("  {:<28} {:>5}\n", printable(name), count);
   fmt::print("parameters: {} ({}B)\nFLOPs: {} (one multiply-add = 2)\n", parameters,
              scaled(static_cast<double>(parameter_bytes)), scaled(static_cast<double>(flops)));
 }
@@ -51,7 +52,7 @@ void print_contradictions(const Graph& graph, const std::vector<onnx::Port>& dec
     const auto port = std::ranges::find(declared, output.name, &onnx::Port::name);
     const TensorType& type = graph.type(output.value);
     if (port == declared.end() || onnx::fits(*port, type.shape)) continue;
-    fmt::print("  {} is {}, as its nodes make it, not what the model declares\n", output.name, text(type));
+    fmt::print("  {} is {}, as its nodes make it, not what the model declares\n", printable(output.name), text(type));
   }
 }
 
@@ -116,8 +117,8 @@ void print_schedules(const InspectOptions& options, const Session& session) {
   }
   if (!options.write_plan.empty()) write_plan(options, session, compiled, compile);
   if (options.json == "-" || !options.write_plan.empty()) return;
-  fmt::print("{} for {}: {} steps\n\n{}", session.name(), compile.target.name, compiled.plan.steps.size(),
-             profile::schedules_text(compiled, compile.target.limits, options.node));
+  fmt::print("{} for {}: {} steps\n\n{}", printable(session.name()), compile.target.name, compiled.plan.steps.size(),
+             printable_lines(profile::schedules_text(compiled, compile.target.limits, options.node)));
 }
 
 std::string loops_text(const std::vector<Instruction>& code) {
@@ -149,11 +150,11 @@ void print_assembly(const std::string& node, const Loaded& loaded) {
   const std::vector<std::string> meant = assembled(node, loaded);
   const Target target = parse_target(plan.target);
   const std::span<const std::byte> code(plan.code, static_cast<size_t>(plan.code_bytes));
-  if (meant.front() != node) fmt::print("'{}' runs in {}\n\n", node, fmt::join(meant, ", "));
+  if (meant.front() != node) fmt::print("'{}' runs in {}\n\n", printable(node), printable(join(meant, ", ")));
   for (const Step& s : plan.steps) {
     if (s.kernel < 0 || std::ranges::find(meant, s.name) == meant.end()) continue;
     const std::vector<Instruction> all = disassemble(code, plan.entries[static_cast<size_t>(s.kernel)], target);
-    fmt::print("{} '{}' for {} ({})\n  {}\n{}{}\n", s.ops, s.name, plan.target, plan.codegen, s.schedule,
+    fmt::print("{} '{}' for {} ({})\n  {}\n{}{}\n", s.ops, printable(s.name), plan.target, plan.codegen, s.schedule,
                loops_text(all), listing(all));
   }
 }
@@ -165,10 +166,10 @@ void inspect(const InspectOptions& options) {
   if (options.schedules) return print_schedules(options, *session);
   if (!options.assembly.empty()) return print_assembly(options.assembly, session->compile());
   const Loaded& loaded = session->compile();
-  fmt::print("{}\ninputs:\n", session->name());
-  for (const onnx::Port& p : session->inputs()) fmt::print("  {}: {}\n", p.name, onnx::text(p));
+  fmt::print("{}\ninputs:\n", printable(session->name()));
+  for (const onnx::Port& p : session->inputs()) fmt::print("  {}: {}\n", printable(p.name), onnx::text(p));
   fmt::print("outputs:\n");
-  for (const onnx::Port& p : session->outputs()) fmt::print("  {}: {}\n", p.name, onnx::text(p));
+  for (const onnx::Port& p : session->outputs()) fmt::print("  {}: {}\n", printable(p.name), onnx::text(p));
   if (!session->compiled_file()) {
     const Graph graph = session->graph({});
     print_contradictions(graph, session->outputs());
@@ -183,7 +184,7 @@ void inspect(const InspectOptions& options) {
   print_tasks(plan);
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     if (plan.steps[i].kind != StepKind::reference) continue;
-    fmt::print("reference kernel: {} '{}'\n", plan.steps[i].ops, plan.steps[i].name);
+    fmt::print("reference kernel: {} '{}'\n", plan.steps[i].ops, printable(plan.steps[i].name));
   }
   if (options.time_passes) print_passes(loaded.compiled);
 }

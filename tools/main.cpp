@@ -7,6 +7,7 @@
 #include <cstring>
 #include <exception>
 
+#include "base/text.h"
 #include "codegen/llvm/backend.h"
 #include "scratch_folder.h"
 #include "tool.h"
@@ -85,7 +86,7 @@ int run(int argc, char** argv) {
     std::string words = e.what();
     while (!words.empty() && (words.back() == '\n' || words.back() == '.')) words.pop_back();
     if (dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr) words = in_order(std::move(words), argc, argv);
-    fmt::print(stderr, "kilter: {}; --help lists what is legal\n", words);
+    fmt::print(stderr, "kilter: {}; --help lists what is legal\n", kilter::printable_lines(words));
     return kUsage;
   }
   return context.exit;
@@ -112,14 +113,14 @@ int main(int argc, char** argv) {
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
     return unwritten();
   } catch (const kilter::Error& e) {
-    fmt::print(stderr, "kilter: {}\n", e.message());
+    fmt::print(stderr, "kilter: {}\n", kilter::printable_lines(e.message()));
     return exit_code(e.kind());
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "kilter: out of memory\n");
     return kilter::tool::kBadInput;
   } catch (const std::exception& e) {
     if (std::ferror(stdout) != 0) return unwritten();
-    fmt::print(stderr, "kilter: internal error: {}\n", e.what());
+    fmt::print(stderr, "kilter: internal error: {}\n", kilter::printable_lines(e.what()));
     return kilter::tool::kInternal;
   }
 }

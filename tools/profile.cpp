@@ -4,6 +4,7 @@
 
 #include "look_ahead.h"
 #include "profile/report/report.h"
+#include "profile/shown.h"
 #include "profile/table.h"
 #include "tool.h"
 
@@ -44,6 +45,7 @@ void run_profile(const ProfileOptions& options) {
   if (!options.json.empty()) write_text("--json", options.json, profile::to_json(p).dump(2) + "\n");
   if (!options.html.empty()) write_text("--html", options.html, profile::html_report(profile::to_json(p)));
   if (options.json == "-" || options.csv == "-" || options.trace == "-" || options.html == "-") return;
+  p = profile::shown(std::move(p));
   fmt::print("{}: {} rows on {} thread{}\n", p.model, p.rows.size(), p.threads, p.threads == 1 ? "" : "s");
   fmt::print("{}", profile::table(p, table));
   if (options.arena) fmt::print("{}", profile::memory_table(p));

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "tool.h"
 #include "tune/tuner/choices_file.h"
 #include "tuning.h"
@@ -67,8 +68,8 @@ void print_plans(const std::filesystem::path& records, const Filter& filter, con
     const Ratio& r = plan->default_ratio;
     const std::string ratio = plan->choices.empty() ? "the default plan" : ratio_text(r);
     fmt::print("{:<10} {:>3} {:>6} {:<25} {:<14}  {}{}\n", plan->date.substr(0, 10), plan->key.threads,
-               plan->choices.size(), ratio, plan->key.target, plan->network,
-               plan->key.settings.empty() ? "" : " with " + plan->key.settings);
+               plan->choices.size(), ratio, plan->key.target, printable(plan->network),
+               plan->key.settings.empty() ? "" : " with " + printable(plan->key.settings));
   }
   fmt::print("{}: {} accepted plan{}\n", plans_file(records.string()).string(), list.size(),
              list.size() == 1 ? "" : "s");

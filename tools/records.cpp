@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "codegen/llvm/backend.h"
 #include "exec/thread_pool.h"
 #include "measure/device.h"
@@ -112,9 +113,11 @@ void print_header() {
 }
 
 void print_row(const Record& r) {
-  fmt::print("{:<12} {:>9} {:>7} {:>3} {:<14} {:<10} {:<10}  {} | {}{}\n", r.id().substr(0, kShownDigits), time_text(r),
-             ratio_text(r), threads_text(r), target_text(r), r.source, r.conditions.date.substr(0, 10), r.problem,
-             r.schedule, r.error.empty() ? "" : " | " + r.error);
+  const std::string line =
+      fmt::format("{:<12} {:>9} {:>7} {:>3} {:<14} {:<10} {:<10}  {} | {}{}", r.id().substr(0, kShownDigits),
+                  time_text(r), ratio_text(r), threads_text(r), target_text(r), r.source,
+                  r.conditions.date.substr(0, 10), r.problem, r.schedule, r.error.empty() ? "" : " | " + r.error);
+  fmt::print("{}\n", printable(line));
 }
 
 nlohmann::json json_of(const std::vector<Record>& records) {
@@ -181,12 +184,12 @@ void best_for(RecordsOptions options, const BestOptions& best) {
   if (matches.empty()) parse_problem(best.task);  // says what is wrong with a line that no network has
   write_json(options, json_of(matches));
   if (options.quiet()) return;
-  fmt::print("{}\n  for {}, {}, at {} thread{}\n", query.problem, query.target, query.device, query.threads,
+  fmt::print("{}\n  for {}, {}, at {} thread{}\n", printable(query.problem), query.target, query.device, query.threads,
              query.threads == 1 ? "" : "s");
   for (const Match& m : matches) {
     fmt::print("{:<9} loss {:>3.0f} %  {:>9} ms  ratio {:>6}  {}  {}\n{:10}{}{}\n", name(m.distance), m.loss_percent,
-               time_text(m.record), ratio_text(m.record), m.record.id().substr(0, kShownDigits), m.record.schedule, "",
-               m.words, unused_text(m.record));
+               time_text(m.record), ratio_text(m.record), m.record.id().substr(0, kShownDigits),
+               printable(m.record.schedule), "", printable(m.words), unused_text(m.record));
   }
   if (matches.empty()) fmt::print("no record serves it: it gets the default schedule of the model\n");
   if (const int64_t imported = matcher.imported(query.problem); imported > 0)
@@ -241,7 +244,7 @@ void print_notes(const Imported& imported) {
     }
     ++at->second.first;
   }
-  for (const std::string& line : order) fmt::print("  {}x {}", seen[line].first, seen[line].second);
+  for (const std::string& line : order) fmt::print("  {}x {}", seen[line].first, printable_lines(seen[line].second));
 }
 
 nlohmann::json json_of(const std::string& file, const Imported& imported, int64_t added) {
@@ -264,9 +267,9 @@ void print_import(const std::string& file, const Imported& imported, int64_t add
   for (const std::string& line : summary(imported)) fmt::print("{}\n", line);
   const auto all = reasons(imported);
   if (!all.empty()) fmt::print("without counterpart{}:\n", notes ? "" : ", --notes lists each");
-  for (const auto& [reason, count] : all) fmt::print("{:>5}x {}\n", count, reason);
+  for (const auto& [reason, count] : all) fmt::print("{:>5}x {}\n", count, printable(reason));
   if (!notes) return;
-  for (const std::string& line : imported.refused) fmt::print("{}\n", line);
+  for (const std::string& line : imported.refused) fmt::print("{}\n", printable(line));
   print_notes(imported);
 }
 
@@ -346,7 +349,7 @@ void verify_file(const RecordsOptions& options, Context& context) {
   if (!passed) context.exit = kCheckFailed;
   if (options.quiet()) return;
   for (const auto* faults : {&v.file, &v.damaged, &v.unreadable}) {
-    for (const std::string& fault : *faults) fmt::print("{}\n", fault);
+    for (const std::string& fault : *faults) fmt::print("{}\n", printable(fault));
   }
   fmt::print("{}: {} sound, {} damaged, {} that this version cannot read; the file is {}\n", store->file().string(),
              v.sound, v.damaged.size(), v.unreadable.size(), v.file.empty() ? "sound" : "damaged");

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <set>
 
+#include "base/files.h"
 #include "base/npy.h"
+#include "base/text.h"
 #include "tool.h"
 #include "tune/run/value.h"
 
@@ -33,7 +36,7 @@ Difference difference(const Tensor& got, const Tensor& want) {
 void print_outputs(const std::vector<PlanTensor>& outputs, const std::vector<Tensor>& tensors) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Tensor& t = tensors[i];
-    fmt::print("{}: {}[{}]", outputs[i].name, name(t.dtype()), text(t.shape()));
+    fmt::print("{}: {}[{}]", printable(outputs[i].name), name(t.dtype()), text(t.shape()));
     if (t.elems() > 0) {
       double low = INFINITY, high = -INFINITY, sum = 0;
       int64_t nans = 0;
@@ -58,9 +61,12 @@ void write_outputs(const std::string& folder, const std::vector<PlanTensor>& out
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) fail(ErrorKind::io, "--output {}: cannot make the folder: {}", folder, error.message());
-  std::map<std::string, int> taken;
-  for (size_t i = 0; i < outputs.size(); ++i)
-    save_npy(std::filesystem::path(folder) / file_name(outputs[i].name, taken), tensors[i]);
+  std::set<std::string> taken;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::string file = file_name(outputs[i].name, ".npy", taken);
+    save_npy(std::filesystem::path(folder) / file, tensors[i]);
+    if (file != outputs[i].name + ".npy") fmt::print("{} is in {}\n", printable(outputs[i].name), file);
+  }
 }
 
 /// Values of a run by name, in the order of the steps.
@@ -118,14 +124,14 @@ int verify_run(const ModelOptions& options, Session& session, const std::map<std
   fmt::print("verify: {} values compared with the reference kernels; tolerance {:g} of the largest magnitude\n",
              compared, tune::kDefaultTolerance);
   if (compared > 0) {
-    fmt::print("  worst: '{}' differs by {:.3g} of {:.3g} ({:.2e})\n", worst, worst_difference.most,
+    fmt::print("  worst: '{}' differs by {:.3g} of {:.3g} ({:.2e})\n", printable(worst), worst_difference.most,
                worst_difference.scale, worst_difference.relative());
   }
   if (first.empty()) {
     fmt::print("verify: passed\n");
     return kDone;
   }
-  fmt::print("  first beyond the tolerance: '{}' differs by {:.3g} of {:.3g} ({:.2e}){}\n", first,
+  fmt::print("  first beyond the tolerance: '{}' differs by {:.3g} of {:.3g} ({:.2e}){}\n", printable(first),
              first_difference.most, first_difference.scale, first_difference.relative(),
              first_difference.nan ? ", NaN on one side" : "");
   fmt::print("verify: FAILED\n");

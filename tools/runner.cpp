@@ -5,6 +5,7 @@
 #include "measure/device.h"
 #include "onnx/model.h"
 #include "profile/profile.h"
+#include "profile/shown.h"
 
 namespace kilter::tool {
 namespace {
@@ -100,7 +101,8 @@ Duel duel(Runner& a, Runner& b, const kilter::CompareOptions& how, Progress& pro
 }
 
 std::string text(const Duel& duel, size_t layers) {
-  const auto& [c, a, b, other_runtime] = duel;
+  const Comparison& c = duel.comparison;
+  const profile::Side a = profile::shown(duel.a), b = profile::shown(duel.b);
   const Ratio ratio = c.ratio(0, 1), ms_a = c.time_ms(0), ms_b = c.time_ms(1);
   std::string out = profile::conditions_text(a, b);
   out += fmt::format("A  {:<40} {:>10.4f} ms ({:.4f} to {:.4f})\nB  {:<40} {:>10.4f} ms ({:.4f} to {:.4f})\n", a.label,
@@ -108,7 +110,7 @@ std::string text(const Duel& duel, size_t layers) {
   out +=
       fmt::format("B / A = {:.4f} ({:.4f} to {:.4f}, 95 %): {}\n", ratio.value, ratio.low, ratio.high, verdict(ratio));
   out += fmt::format("  {} interleaved rounds in {:.1f} s; {}; {}\n", c.taken, c.seconds, c.dropped, c.stopped_because);
-  if (other_runtime)
+  if (duel.other_runtime)
     out += "  the other runtime's layers are as its own profiler gives them: they need not add up to its time\n";
   return out + "layers that make the difference:\n" + profile::differences_text(a, b, layers);
 }

@@ -4,6 +4,7 @@
 #include <regex>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "exec/other_threads.h"
 #include "exec/schedule_source.h"
 #include "measure/device.h"
@@ -140,14 +141,14 @@ void ModelOptions::add_sources(CompileOptions& options) const {
   bar_records(known);
   source.records = std::make_shared<const tune::Matcher>(std::move(known));
   auto plans = std::make_shared<const tune::KeptPlans>(tune::read_plans(tune::plans_file(file)));
-  for (const std::string& line : plans->damaged) fmt::print(stderr, "{}\n", line);
+  for (const std::string& line : plans->damaged) fmt::print(stderr, "{}\n", printable(line));
   source.plans = std::move(plans);
   source.apply.file = file;
   source.apply.device = describe_device().fingerprint();
   source.apply.threads = thread_count();
   source.apply.tune = tune_command(*this);
   source.choose = choose.empty() ? tune::Choose::accepted : tune::parse_choose(choose);
-  source.notice = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  source.notice = [](const std::string& line) { fmt::print(stderr, "{}\n", printable(line)); };
   tune::use_tuned(options, std::move(source));
 }
 

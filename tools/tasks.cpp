@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "base/text.h"
 #include "measure/quiet.h"
 #include "tool.h"
 #include "tune/tuner/task_list.h"
@@ -70,7 +71,8 @@ bool has_twin(const tune::TaskList& list, const tune::TaskLine& task) {
 
 void print_nodes(const tune::TaskList& list) {
   fmt::print("{:<40} {:<24} {}\n", "node", "operator", "becomes");
-  for (const tune::NodeLine& n : list.nodes) fmt::print("{:<40} {:<24} {}\n", n.node, n.op, n.becomes);
+  for (const tune::NodeLine& n : list.nodes)
+    fmt::print("{:<40} {:<24} {}\n", printable(n.node), n.op, printable(n.becomes));
   fmt::print("\n");
 }
 
@@ -92,8 +94,8 @@ void print_tasks(const tune::TaskList& list, bool spaces, double ghz) {
                t.task > 0 ? std::to_string(t.task) : "-", t.nodes.size(), static_cast<double>(t.flops) * 1e-6,
                ms(t.cycles), ms(t.best_cycles), t.cycles > 0 ? fmt::format("{:.1f} %", 100 * t.share) : "-", t.points,
                t.worth, t.problem, has_twin(list, t) ? " in " + t.layouts : "", t.schedule);
-    fmt::print("{:>{}}{}\n", "", kUnderProblem, fmt::join(t.nodes, ", "));
-    if (!t.record.empty()) fmt::print("{:>{}}{}\n", "", kUnderProblem, t.record);
+    fmt::print("{:>{}}{}\n", "", kUnderProblem, printable(join(t.nodes, ", ")));
+    if (!t.record.empty()) fmt::print("{:>{}}{}\n", "", kUnderProblem, printable(t.record));
     if (spaces) fmt::print("{:>{}}{}\n", "", kUnderProblem, t.space);
   }
   fmt::print(

@@ -90,7 +90,8 @@ nlohmann::json to_json(const Timed& t, const Plan& plan) {
 void print_line(const Timed& t, const Plan& plan) {
   const Step& s = plan.steps[t.step];
   const Samples& x = t.alone.samples;
-  fmt::print("{:<40} {:>10.4f} {:>9.4f} ({:.4f})", s.name.substr(0, 40), t.alone.ms(), x.mean(), x.std_dev());
+  fmt::print("{:<40} {:>10.4f} {:>9.4f} ({:.4f})", printable(s.name).substr(0, 40), t.alone.ms(), x.mean(),
+             x.std_dev());
   if (!t.in_network.ms.empty())
     fmt::print(" {:>10.4f} {:>20} {:>9.4f}", t.in_network.mean(), difference(t), t.warm.ms());
   fmt::print("\n");
@@ -170,7 +171,7 @@ void time_tasks(TimeOptions& options) {
   for (const Timed& t : all) report.push_back(to_json(t, plan));
   if (!options.json.empty()) write_text("--json", options.json, report.dump(2) + "\n");
   if (options.json == "-") return;
-  fmt::print("{}: {} on {} thread{}; ms of one run; weights {}\n", network.session->name(), plan.target,
+  fmt::print("{}: {} on {} thread{}; ms of one run; weights {}\n", printable(network.session->name()), plan.target,
              network.threads, network.threads == 1 ? "" : "s", options.weights);
   fmt::print("{:<40} {:>10} {:>9} {:<8}", "task", "estimate", "mean", "(std dev)");
   if (options.in_network) fmt::print(" {:>10} {:>20} {:>9}", "in network", "alone - in network", "warm");

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -137,7 +136,7 @@ CompileOptions ModelOptions::compile_options() const {
     if (next) next(graph, compile);
   };
   options.notice = [told = std::make_shared<std::set<std::string>>()](const std::string& line) {
-    if (told->insert(line).second) fmt::print(stderr, "{}\n", line);
+    if (told->insert(line).second) fmt::print(stderr, "{}\n", printable(line));
   };
   return options;
 }
@@ -219,27 +218,18 @@ std::unique_ptr<Session> ModelOptions::open() const {
 
 std::map<std::string, Tensor> ModelOptions::all_inputs(const Session& session) const {
   std::map<std::string, Tensor> all = tensors();
-  const onnx::Model::Shapes given = shapes();
+  onnx::Model::Shapes given = shapes();
   std::vector<onnx::Port> ports = session.inputs();
   for (const onnx::Port& port : session.default_inputs()) {
     if (given.contains(port.name)) ports.push_back(port);
   }
+  for (const auto& [name, tensor] : all) given[name] = tensor.shape();
+  if (const std::string open = onnx::open_inputs_text(ports, given); !open.empty())
+    fail(ErrorKind::bad_input, "{}: {}", session.name(), open);
   for (const onnx::Port& port : ports) {
     if (all.contains(port.name)) continue;
-    Shape shape;
-    if (auto it = given.find(port.name); it != given.end()) {
-      shape = it->second;
-    } else {
-      bool known = port.dims.has_value();
-      for (size_t d = 0; known && d < port.dims->size(); ++d) known = (*port.dims)[d].size.has_value();
-      if (!known) {
-        fail(ErrorKind::bad_input,
-             "{}: input {} has dimensions that the model leaves open; give them, e.g. --input {}=1x3x224x224",
-             session.name(), onnx::text(port), port.name);
-      }
-      for (const onnx::Dim& d : *port.dims) shape.push_back(*d.size);
-    }
-    all[port.name] = random_input(port.name, port.type, shape);
+    const auto it = given.find(port.name);
+    all[port.name] = random_input(port.name, port.type, it != given.end() ? it->second : *onnx::declared_shape(port));
   }
   return all;
 }
@@ -267,9 +257,11 @@ void write_text(const std::string& option, const std::string& where, const std::
       fail(ErrorKind::io, "{} -: cannot write to standard output: {}", option, system_reason());
     return;
   }
-  std::ofstream out(where);
-  out << text;
-  if (!out.flush()) fail(ErrorKind::io, "{} {}: cannot write the file: {}", option, where, system_reason());
+  try {
+    write_file_atomically(where, text);  // whoever reads it while it is written, or after a crash, sees a whole file
+  } catch (const Error& e) {
+    fail(e.kind(), "{} {}: {}", option, where, e.message());
+  }
 }
 
 void check_writable(const std::string& option, const std::string& where) {
@@ -281,38 +273,29 @@ void check_writable(const std::string& option, const std::string& where) {
   }
 }
 
-std::string file_name(const std::string& tensor, std::map<std::string, int>& taken) {
-  std::string name;
-  for (char c : tensor) {
-    const bool fine =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
-    name += fine ? c : '_';
-  }
-  const int count = ++taken[name];
-  if (count > 1) name += fmt::format("-{}", count);
-  return name + ".npy";
-}
-
-namespace {
-
-/// A word of a command line as a shell takes it.
-std::string shell_word(const std::string& text) {
-  const bool plain = !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
-    return std::isalnum(c) != 0 || std::string_view("_./:=,@%+-").find(static_cast<char>(c)) != std::string_view::npos;
-  });
-  if (plain) return text;
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
-}  // namespace
-
 std::string model_arguments(const ModelOptions& options) {
   std::string out;
   for (const std::string& input : options.inputs) out += " --input " + shell_word(input);
   if (options.target != "native") out += " --target " + shell_word(options.target);
   return out;
+}
+
+std::string use_arguments(const ModelOptions& options) {
+  constexpr std::string_view kNotOfUse[] = {"--choose", "--dump-ir", "--time-passes", "--target"};
+  std::string out = shell_word(options.model);
+  if (options.threads > 0) out += fmt::format(" --threads {}", options.threads);
+  out += model_arguments(options);
+  for (const auto& [name, value] : options.compile_options_given()) {
+    if (std::ranges::find(kNotOfUse, name) == std::end(kNotOfUse))
+      out += fmt::format(" {} {}", name, shell_word(value));
+  }
+  return out;
+}
+
+std::string compiled_name(const std::string& model) {
+  const size_t colon = model.starts_with("zoo:") ? model.find(':') + 1 : 0;
+  const std::string stem = std::filesystem::path(model.substr(colon)).stem().string();
+  return (stem.empty() ? "network" : stem) + ".kilter";
 }
 
 std::string tune_command(const ModelOptions& options) {
@@ -328,7 +311,7 @@ std::string tune_command(const ModelOptions& options) {
 }
 
 void tell_records(const Plan& plan, const std::string& more) {
-  if (!plan.records.empty()) fmt::print(stderr, "records: {}{}\n", plan.records, more);
+  if (!plan.records.empty()) fmt::print(stderr, "records: {}{}\n", printable(plan.records), more);
 }
 
 void print_passes(const Compiled& compiled) {
@@ -337,7 +320,7 @@ void print_passes(const Compiled& compiled) {
   fmt::print("{:<26} {:>10.3f}\n", "total", compiled.compile_ms);
 }
 
-Progress::Progress(std::string what) : what_(std::move(what)), terminal_(isatty(STDERR_FILENO) != 0) {}
+Progress::Progress(std::string what) : what_(printable(what)), terminal_(isatty(STDERR_FILENO) != 0) {}
 Progress::~Progress() { clear(); }
 void Progress::clear() {
   if (shown_) fmt::print(stderr, "\r\033[K");
@@ -346,7 +329,7 @@ void Progress::clear() {
 void Progress::show(const std::string& text) {
   if (!terminal_) return;
   shown_ = true;
-  fmt::print(stderr, "\r\033[K{}: {}", what_, text);
+  fmt::print(stderr, "\r\033[K{}: {}", what_, printable(text));
   std::fflush(stderr);
 }
 

@@ -108,11 +108,14 @@ int64_t parse_size(const std::string& text, const std::string& option);
 
 /// Splits "NAME=VALUE" at the last '='; usage error naming the option otherwise.
 std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option);
-/// A file name for a tensor: characters outside [A-Za-z0-9_.-] as '_'; `taken` makes it unique with -2, -3, ...
-std::string file_name(const std::string& tensor, std::map<std::string, int>& taken);
 
 /// The arguments of the command line that say what is run, and not how: " --input x=1x3x64x64", or nothing.
 std::string model_arguments(const ModelOptions& options);
+/// What follows `kilter run` where it is to run what was tuned under these options: the model, then the options, with
+/// the records.
+std::string use_arguments(const ModelOptions& options);
+/// A name for the compiled file of a model: "resnet18.kilter" of "zoo:resnet18" and of "nets/resnet18.onnx".
+std::string compiled_name(const std::string& model);
 /// "kilter tune MODEL --threads N ...": what tunes this network for these options.
 std::string tune_command(const ModelOptions& options);
 

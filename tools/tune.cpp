@@ -34,7 +34,7 @@ struct TuneCommand {
   std::vector<std::string> searcher_options, ops;
   int64_t trials = 0, early_stopping = 0;
   TrialOptions trial;
-  bool plain = false, time_given = false, cost_model_given = false;
+  bool plain = false, verbose = false, time_given = false, cost_model_given = false;
 };
 
 std::atomic<bool> interrupted_by_user = false;
@@ -131,76 +131,118 @@ bool takes_stdout(const TuneCommand& command) {
   return !all.empty();
 }
 
-void print_result(const TuneResult& r, const TuneCommand& command, const std::string& kept,
-                  const std::string& records) {
-  fmt::print(
-      "{} in {:.1f} s: {} trials ({:.0f} a second) of {} new schedules, {} failed, {} workers replaced; stopped: {}\n",
-      command.model.model, r.seconds, r.trials, r.trials_per_second, r.first_trials, r.failures, r.restarts,
-      r.stopped_because);
+/// What became of the network, in a line.
+std::string outcome_text(const TuneResult& r, const std::string& model) {
+  if (r.tasks.empty()) {
+    return fmt::format("before {:.4f} ms; nothing here can be tuned; `kilter tasks {}` says why of each node\n",
+                       r.default_ms.value, model);
+  }
+  if (!r.unheld.empty()) {
+    return fmt::format("before {:.4f} ms; the race of whole networks could not be held, so no plan is taken: {}\n",
+                       r.default_ms.value, r.unheld);
+  }
+  if (!r.refused.empty())
+    return fmt::format("before {:.4f} ms; the plan that won the race is not taken: {}\n", r.default_ms.value,
+                       r.refused);
+  if (r.same_plan) {
+    return fmt::format("before {:.4f} ms; nothing that was tried is faster in the network: the default plan stays\n",
+                       r.default_ms.value);
+  }
+  if (r.kept) {
+    return fmt::format(
+        "before {:.4f} ms; nothing that was tried is faster than the plan of before, which stays: {:.4f} ms, {} of "
+        "the default's in {} paired rounds\n",
+        r.default_ms.value, r.tuned_ms.value, ratio_text(r.ratio), r.rounds);
+  }
+  return fmt::format("before {:.4f} ms, after {:.4f} ms; after / before {} in {} paired rounds\n", r.default_ms.value,
+                     r.tuned_ms.value, ratio_text(r.ratio), r.rounds);
+}
+
+/// What the search went on from, and which trials failed.
+std::string search_text(const TuneResult& r) {
+  std::string out;
   if (const EarlierRecords& e = r.earlier; e.all > 0) {
-    fmt::print(
+    out += fmt::format(
         "earlier records: {} of {} are of these conditions and count as trials; {} task{} began with the schedule of "
         "another one\n",
         e.here, e.all, e.advised, e.advised == 1 ? "" : "s");
   }
   for (const auto& [status, f] : r.failed)
-    fmt::print("{} {}; the first: task {}, {}: {}\n", f.count, name(status), f.task, f.schedule, f.error);
-  if (r.tasks.empty()) {
-    fmt::print("before {:.4f} ms; nothing here can be tuned; `kilter tasks {}` says why of each node\n",
-               r.default_ms.value, command.model.model);
-  } else if (!r.unheld.empty()) {
-    fmt::print("before {:.4f} ms; the race of whole networks could not be held, so no plan is taken: {}\n",
-               r.default_ms.value, r.unheld);
-  } else if (!r.refused.empty()) {
-    fmt::print("before {:.4f} ms; the plan that won the race is not taken: {}\n", r.default_ms.value, r.refused);
-  } else if (r.same_plan) {
-    fmt::print("before {:.4f} ms; nothing that was tried is faster in the network: the default plan stays\n",
-               r.default_ms.value);
-  } else if (r.kept) {
-    fmt::print(
-        "before {:.4f} ms; nothing that was tried is faster than the plan of before, which stays: {:.4f} ms, {} of "
-        "the default's in {} paired rounds\n",
-        r.default_ms.value, r.tuned_ms.value, ratio_text(r.ratio), r.rounds);
-  } else {
-    fmt::print("before {:.4f} ms, after {:.4f} ms; after / before {} in {} paired rounds\n", r.default_ms.value,
-               r.tuned_ms.value, ratio_text(r.ratio), r.rounds);
-  }
+    out += fmt::format("{} {}; the first: task {}, {}: {}\n", f.count, name(status), f.task, f.schedule, f.error);
+  return out;
+}
+
+/// The plans that were raced, and what the graph tuner did.
+std::string races_text(const TuneResult& r) {
+  std::string out;
   if (r.rejected) {
     const char* why = !r.refused.empty()            ? "refused"
                       : !r.unheld.empty()           ? "its last race could not be held"
                       : r.rejected->ratio.high <= 1 ? "not surely faster than the plan of before"
                                                     : "not surely faster";
-    fmt::print(
+    out += fmt::format(
         "found: {} layers otherwise, {:.4f} ms, {} of the default's in {} paired rounds: {}, so it is not taken\n",
         r.rejected->layers, r.rejected->ms.value, ratio_text(r.rejected->ratio), r.rejected->rounds, why);
   }
-  if (r.previous) fmt::print("after / the plan of before {}\n", ratio_text(*r.previous));
-  if (!r.given_up.empty()) fmt::print("the plan of before is given up: {}\n", r.given_up);
-  if (r.graph) fmt::print("{}", graph_text(*r.graph));
-  if (!r.graph_left_out.empty()) fmt::print("graph tuner: left out: {}\n", r.graph_left_out);
-  if (!r.graph_failed.empty()) fmt::print("graph tuner: failed, history-best stays: {}\n", r.graph_failed);
-  fmt::print(
-      "expected to be left {}, of which as long again would bring {}; winners that changed in the races {}; layers "
-      "predicted {:.3f} of what the races found\n",
-      percent(r.regret), percent(r.as_long_again), percent(r.flips), r.fidelity);
+  if (r.previous) out += fmt::format("after / the plan of before {}\n", ratio_text(*r.previous));
+  if (r.graph) out += graph_text(*r.graph);
+  if (!r.graph_left_out.empty()) out += fmt::format("graph tuner: left out: {}\n", r.graph_left_out);
+  return out;
+}
+
+/// What may still be found, and where the time went.
+std::string course_text(const TuneResult& r) {
   std::string phases;
   for (const PhaseTime& p : r.phases)
     phases += fmt::format("{}{} {:.1f} s", phases.empty() ? "" : ", ", p.phase, p.seconds);
-  fmt::print("time: {}; candidates were compiled {}\n", phases, r.building);
-  fmt::print("{:>4} {:>6} {:>7} {:>7} {:>9} {:>6}  {}\n", "task", "share", "layer", "race", "tried", "layers",
-             "problem | schedule");
+  return fmt::format(
+      "expected to be left {}, of which as long again would bring {}; winners that changed in the races {}; layers "
+      "predicted {:.3f} of what the races found\ntime: {}; candidates were compiled {}\nsystem calls of candidates: "
+      "{}\n",
+      percent(r.regret), percent(r.as_long_again), percent(r.flips), r.fidelity, phases, r.building,
+      r.confined ? "confined (seccomp)" : "not confined, as this system has no seccomp filters");
+}
+
+std::string tasks_text(const TuneResult& r) {
+  std::string out = fmt::format("{:>4} {:>6} {:>7} {:>7} {:>9} {:>6}  {}\n", "task", "share", "layer", "race", "tried",
+                                "layers", "problem | schedule");
   for (const TunedTask& t : r.tasks) {
     const bool changed = t.schedule != t.fallback;
-    fmt::print("{:>4} {:>6} {:>7} {:>7} {:>9} {:>6}  {} | {}{}\n", t.number, percent(t.share),
-               changed ? fmt::format("{:.3f}", t.predicted.value) : "-",
-               changed ? fmt::format("{:.3f}", t.in_network.value) : "-", fmt::format("{}/{}", t.tried, t.size),
-               t.nodes.size(), t.problem, changed ? t.schedule : "default: " + t.fallback,
-               t.otherwise > 0 ? fmt::format("; {} of its layers otherwise", t.otherwise) : "");
+    out += fmt::format("{:>4} {:>6} {:>7} {:>7} {:>9} {:>6}  {} | {}{}\n", t.number, percent(t.share),
+                       changed ? fmt::format("{:.3f}", t.predicted.value) : "-",
+                       changed ? fmt::format("{:.3f}", t.in_network.value) : "-", fmt::format("{}/{}", t.tried, t.size),
+                       t.nodes.size(), t.problem, changed ? t.schedule : "default: " + t.fallback,
+                       t.otherwise > 0 ? fmt::format("; {} of its layers otherwise", t.otherwise) : "");
   }
-  fmt::print("{}records: {}{}\n", kept, records,
-             records == "none kept" ? ""
-             : kept.empty()         ? ", and beside it the accepted plan"
-                                    : "");
+  return out;
+}
+
+/// The commands that run what was found, with the options that it was found for.
+std::string use_text(const ModelOptions& model) {
+  const std::string use = use_arguments(model);
+  return fmt::format("use it:  kilter run {}\n         kilter compile {} -o {}\n", use, use,
+                     shell_word(compiled_name(model.model)));
+}
+
+void print_result(const TuneResult& r, const TuneCommand& command, const std::string& kept, const TuningSetup& setup) {
+  std::string out = fmt::format(
+      "{} in {:.1f} s: {} trials ({:.0f} a second) of {} new schedules, {} failed, {} workers replaced; stopped: {}\n",
+      command.model.model, r.seconds, r.trials, r.trials_per_second, r.first_trials, r.failures, r.restarts,
+      r.stopped_because);
+  if (command.verbose) out += search_text(r);
+  out += outcome_text(r, command.model.model);
+  if (!r.given_up.empty()) out += fmt::format("the plan of before is given up: {}\n", r.given_up);
+  if (!r.graph_failed.empty()) out += fmt::format("graph tuner: failed, history-best stays: {}\n", r.graph_failed);
+  if (command.verbose) out += races_text(r) + course_text(r) + tasks_text(r);
+  out += kept;
+  if (setup.file.empty()) {
+    out += "records: none kept\n";
+  } else {
+    const std::optional<KeptPlan> plan = kept_plan(setup);
+    out += fmt::format("records: {}{}\n", setup.file, kept.empty() ? ", and beside it the accepted plan" : "");
+    if (plan && !plan->choices.empty()) out += use_text(command.model);
+  }
+  fmt::print("{}", printable_lines(out));
 }
 
 /// What the command line asks for; nothing of the network yet. Throws usage, and io for a file that cannot be written:
@@ -329,7 +371,7 @@ void run_tune(const TuneCommand& command) {
   nlohmann::json end = to_json(result);
   end["event"] = "end";
   events.write(end);
-  if (!quiet) print_result(result, command, kept, setup.file.empty() ? "none kept" : setup.file);
+  if (!quiet) print_result(result, command, kept, setup);
   note_fault(faults, [&] { write_files(command, result, options, setup.compile().target.name); });
   note_fault(faults, [&] { events.close(); });
   if (!faults.empty()) fail(ErrorKind::io, "{}", fmt::join(faults, "\n"));
@@ -412,6 +454,8 @@ void add_tune(CLI::App& app, Context&) {
       "--plain", command->plain,
       "progress as lines, for logs: one each two seconds, and one for each task that becomes faster; also where "
       "standard error is no terminal");
+  sub->add_flag("--verbose", command->verbose,
+                "say everything in the end: failures, races, the graph tuner, where the time went, and each task");
   sub->add_option("--json", command->json,
                   "also write the outcome as JSON to a file; - is standard output, which then holds nothing else");
   sub->add_option("--html", command->html,

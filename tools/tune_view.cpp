@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <numeric>
 
+#include "base/text.h"
+
 namespace kilter::tool {
 
 using namespace kilter::tune;
@@ -85,7 +87,7 @@ std::string gain_line(const TaskProgress& t) {
 }
 
 TuneView::TuneView(std::string what, bool lines)
-    : what_(std::move(what)), lines_(lines || isatty(STDERR_FILENO) == 0) {}
+    : what_(printable(what)), lines_(lines || isatty(STDERR_FILENO) == 0) {}
 
 void TuneView::show(const std::string& text) {
   if (!lines_) draw({what_ + ": " + text});

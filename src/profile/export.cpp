@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "profile/table.h"
 
 namespace kilter::profile {
@@ -74,13 +75,6 @@ json row_json(const Row& r) {
           {"counters", counter_json(r.counters)}};
 }
 
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string out = "\"";
-  for (char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + "\"";
-}
-
 }  // namespace
 
 json to_json(const Profile& p) {
@@ -139,12 +133,12 @@ std::string to_csv(const Profile& p) {
   for (const Row& r : p.rows) {
     for (const std::string& text :
          {std::string(name(r.kind)), r.name, r.ops, r.problem, r.schedule, r.shapes, r.layouts, r.key}) {
-      out += csv_field(text) + ",";
+      out += csv_cell(text) + ",";
     }
     out +=
         fmt::format("{},{:.6f},{:.6f},{:.6f},{:.3f},{:.6f},{:.6f},{},{:.3f},{},{:.3f},{},{:.3f},{},{:.6f},{:.4f},{}\n",
                     r.count, r.time.mean, r.time.low, r.time.high, r.percent, r.barrier_ms, r.gap_ms, r.threads,
-                    r.balance, r.flops, r.gflops(), r.bytes, r.gbps(), csv_field(r.bound.level), r.bound.ms, r.share(),
+                    r.balance, r.flops, r.gflops(), r.bytes, r.gbps(), csv_cell(r.bound.level), r.bound.ms, r.share(),
                     r.schedule.empty() ? "" : name(r.from()));
   }
   return out;

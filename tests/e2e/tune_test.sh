@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# kilter tune from outside: budget, records, resume, layer plans, and a tuner that is killed again and again.
-# Usage: tune_test.sh KILTER [KILLS]
+# kilter tune from outside: budget, records, resume, layer plans, and a tuner that is killed some times (tune_kills_test.py).
+# Usage: tune_test.sh KILTER
 set -euo pipefail
 kilter=$(realpath "$1")
-kills=${2:-5}
 # shellcheck source=tests/e2e/expect.sh
-. "$(dirname "$0")/expect.sh"
+here=$(realpath "$(dirname "$0")")
+. "$here/expect.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -32,6 +32,7 @@ for won in slowest.values():
 # A short run keeps records where it says, and what it writes can be used.
 "$kilter" tune "${net[@]}" --threads 1 --time 60s --trials 80 --records a.db --write-plan a.plan --json a.json --html a.html --events a.jsonl > out.txt
 grep -q "^records: a.db" out.txt || die "no word of the records: $(cat out.txt)"
+[ "$(grep -vcE '^(use it:|  +kilter compile |the plan |what was |graph tuner: )' out.txt)" = 3 ] || die "more than three lines of result: $(cat out.txt)"
 python3 - <<'PY'
 import json
 r = json.load(open("a.json"))
@@ -71,7 +72,7 @@ PY
 # progress comes as lines. Trials are the only limit where no other one is given.
 "$kilter" tasks "${net[@]}" --json tasks.json > /dev/null
 "$kilter" tune "${net[@]}" --threads 1 --trials 120 --records none --ops conv2d --schedule conv1=direct --forbid winograd@task:5 --choose history-best \
-  --events n.jsonl --json n.json > out.txt 2> lines.txt
+  --events n.jsonl --json n.json --verbose > out.txt 2> lines.txt
 python3 - <<'PY'
 import json, re
 listed = {t["task"]: t for t in json.load(open("tasks.json"))["tasks"]}
@@ -136,6 +137,17 @@ loss="expected loss about 4 % (an estimate)"
 cp a.db p.db
 python3 -c 'import json, sys; line = json.loads(sys.stdin.readline()); line["plan"] = "conv1 = conv2d_direct vectors=1 rows=1 tile=7 prefetch=0\n"; print(json.dumps(line))' \
   < a.db.plans.jsonl > p.db.plans.jsonl
+# The end of the summary is what uses the plan, with the options that it was tuned for.
+"$kilter" tune "${net[@]}" --threads 1 --time 0.1s --records p.db > out.txt 2> /dev/null || die "a run that tries nothing"
+tail -n 2 out.txt > use.txt
+cat > wanted.txt <<'TEXT'
+use it:  kilter run zoo:squeezenet1_1 --threads 1 --input input=1x3x64x64 --records p.db
+         kilter compile zoo:squeezenet1_1 --threads 1 --input input=1x3x64x64 --records p.db -o squeezenet1_1.kilter
+TEXT
+diff wanted.txt use.txt || die "how to use what was found: $(cat out.txt)"
+sed -n 's/.* kilter \(run\|compile\) /\1 /p' use.txt | while read -r -a words; do
+  "$kilter" "${words[@]}" 2>&1 > /dev/null | grep -q "^records: p.db: the plan accepted on " || die "kilter ${words[*]} does not use the plan"
+done
 says "1 layer differs from the default; compiled for 1 thread" compile "${net[@]}" --threads 1 --records p.db -o p.kilter
 says "; compiled for 1 thread, run on 2; $loss" run p.kilter --threads 2
 ! "$kilter" run p.kilter --threads 1 2>&1 | grep -q "compiled for" || die "a compiled file on its own number of threads"
@@ -150,7 +162,8 @@ says "layer plan a.plan: " run "${net[@]}" --threads 2 --layer-plan a.plan
 says "; made for 1 thread, used on 2; $loss" run "${net[@]}" --threads 2 --layer-plan i.plan
 # Records of one thread are no trials on two; tasks begin with what they give, and the network as they make it is raced.
 surely_won 1 a.db > o.jsonl
-"$kilter" tune "${net[@]}" --threads 2 --time 20s --trials 40 --records o.jsonl --json o.json > out.txt 2> /dev/null || die "tune with records of one thread"
+"$kilter" tune "${net[@]}" --threads 2 --time 20s --trials 40 --records o.jsonl --json o.json --verbose > out.txt 2> /dev/null ||
+  die "tune with records of one thread"
 grep -qE "^earlier records: 0 of [0-9]+ are of these conditions and count as trials; [0-9]+ tasks? began" out.txt || die "$(cat out.txt)"
 python3 -c 'import json; e = json.load(open("o.json"))["earlier_records"]; assert e["read"] > 0 and e["counted"] == 0 and e["advised"] > 0, e' \
   || die "what records of one thread are on two"
@@ -325,6 +338,8 @@ expect 2 "give one of them" run "${net[@]}" --records a.db --layer-plan a.plan
 expect 2 "no task has this name" run "${net[@]}" --layer-plan <(echo "nowhere = map item=1024")
 expect 3 "nothing.db" run "${net[@]}" --records nothing.db
 
+[ ! -e "$XDG_DATA_HOME" ] || die "what failed before its first record left $(find "$XDG_DATA_HOME")"
+
 [ "$failures" = 0 ] || die "$failures errors read otherwise"
 
 # A full disk ends the run with a clear line; what was stored is safe, and the same command goes on when there is space.
@@ -369,44 +384,5 @@ for signal in INT TERM; do
   [ "$(count s.db)" -ge 20 ] || die "SIG$signal: records are lost"
 done
 
-# Killed at any moment, it loses nothing that it had and goes on. A busy machine gets more time until there is a record.
-before=0
-: > kept.txt
-longest=2.5
-killed=() hit=0 all_told=0
-for i in $(seq "$kills"); do
-  # Each second one has a short search, so that the races, the graph tuner and the writing of the plan are hit, too.
-  trials=0 end=$longest
-  [ $((i % 2)) = 0 ] || { trials=30; end=$(python3 -c "print(max(9, $longest))"); }
-  : > k.events
-  "$kilter" tune "${net[@]}" --threads 1 --time 60s --trials $trials --records k.db --events k.events > /dev/null 2>&1 &
-  pid=$!
-  killed+=("$pid")
-  python3 -c "import random,time; random.seed($i); time.sleep(random.uniform(0.3, $end))"
-  kill -9 $pid 2>/dev/null || true
-  ended=0
-  wait $pid 2>/dev/null || ended=$?
-  [ $ended != 137 ] || hit=$((hit + 1))  # else it had ended before
-  : > now.txt
-  [ ! -e k.db ] || { "$kilter" records export --records k.db -o k.jsonl > /dev/null && sort k.jsonl > now.txt; }
-  now=$(wc -l < now.txt)
-  [ "$now" -gt 0 ] || longest=$(python3 -c "print(2 * $longest)")
-  lost=$(comm -23 kept.txt now.txt)
-  [ -z "$lost" ] || die "kill $i: of $before records these are lost or changed: $lost"
-  told=$(grep -c '"event":"trial".*"status":"ok"' k.events || true)
-  [ $((now - before)) -ge "$told" ] || die "kill $i: $told trials were told, and $((now - before)) records are new"
-  mv now.txt kept.txt
-  before=$now all_told=$((all_told + told))
-done
-[ "$hit" -ge $(((kills + 1) / 2)) ] || die "only $hit of $kills runs were killed, the others had ended"
-[ "$before" -gt 0 ] || die "no record survived"
-[ "$all_told" -gt 0 ] || die "no trial was told, so the events show nothing"
-[ "$(doubles k.db)" = 0 ] || die "records are double"
-"$kilter" records verify --records k.db > verify.txt || die "$(cat verify.txt)"
-for pid in "${killed[@]}"; do
-  for _ in $(seq 100); do pgrep -f "kilter-worker $pid " > /dev/null || break; sleep 0.1; done
-  ! pgrep -f "kilter-worker $pid " > /dev/null || die "workers are left: $(pgrep -af "kilter-worker $pid ")"
-done
-"$kilter" run "${net[@]}" --threads 1 --records k.db > /dev/null 2> said.txt || die "$(cat said.txt)"
-! grep -q "skipped" said.txt || die "a kept plan is damaged: $(cat said.txt)"
-echo "tune_test: $before records after $hit kills in $kills runs"
+# Killed at any moment, it loses nothing that it told.
+"$here/tune_kills_test.py" "$kilter" 5
