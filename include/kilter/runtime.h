@@ -32,6 +32,10 @@
  * has its own memory and threads and is used by one caller at a time; make one for each thread that runs networks at
  * once. A program may be freed while its instances live. Every function that can fail answers a status; the reason is
  * in kilter_last_error() of the same thread.
+ *
+ * A child that fork() made may run and free the instances of its parent; each runs on the calling thread alone. The
+ * caller's floating-point environment (rounding mode, traps, flushing of subnormals) changes no result and is as before
+ * after every call. No function aborts or exits the process when memory runs out: it answers KILTER_ERROR_MEMORY.
  */
 #ifndef KILTER_RUNTIME_H_
 #define KILTER_RUNTIME_H_

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "compile/session.h"
 #include "exec/plan_file.h"
 #include "kilter/kilter.h"
@@ -81,6 +82,7 @@ Network::~Network() = default;
 
 Network Network::load(const std::string& model, const NetworkOptions& options) {
   return translated([&] {
+    const FloatEnvironment standard;
     Session::Options session;
     session.threads = options.threads;
     session.compile.target = parse_target(options.target);
@@ -106,6 +108,7 @@ std::string Network::note() const {
 
 std::vector<TensorValue> Network::run(const std::map<std::string, View>& inputs) {
   return translated([&] {
+    const FloatEnvironment standard;
     std::map<std::string, Tensor> tensors;
     for (const auto& [name, view] : inputs) {
       auto* data =
@@ -127,6 +130,7 @@ std::vector<TensorValue> Network::run(const std::map<std::string, View>& inputs)
 
 void Network::save(const std::string& file) {
   translated([&] {
+    const FloatEnvironment standard;
     save_plan(impl_->session->compile().plan(), file);
     return 0;
   });

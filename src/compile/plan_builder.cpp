@@ -18,6 +18,7 @@
 #include "graph/values.h"
 #include "ops/builder.h"
 #include "schedule/emit.h"
+#include "schedule/paying_threads.h"
 
 namespace kilter {
 namespace {
@@ -380,6 +381,8 @@ class PlanBuilder {
       step.extent = stage.func.parallel_extent();
       if (const auto most = options_.layer_threads.find(step.name); most != options_.layer_threads.end())
         step.max_threads = most->second;
+      else
+        step.max_threads = paying_threads(stage.func, options_.target.limits);
       if (!options_.dump_ir.empty()) dump_kernel(stage.func, options_.target, options_.dump_ir, this->step());
       step.kernel = kernels_.add(stage.func);
       push(std::move(step));

@@ -7,6 +7,7 @@
 #include "base/align.h"
 #include "base/cpu_info.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "base/text.h"
 #include "exec/memory.h"
 #include "exec/plan_check.h"
@@ -349,6 +350,7 @@ void Instance::run(std::span<const std::byte* const> inputs, std::span<std::byte
                    const StepObserver* observer, RunTrace* trace) {
   State& s = *state_;
   const Turn turn(s.running);
+  const FloatEnvironment standard;
   if (trace != nullptr) {
     require(trace->threads() == s.pool->threads(), "the trace is for {} threads, the pool has {}", trace->threads(),
             s.pool->threads());
@@ -374,6 +376,7 @@ void Instance::run(std::span<const std::byte* const> inputs, std::span<std::byte
 void Instance::replay(size_t step, const ConstantWindow* window, RunTrace* trace) {
   State& s = *state_;
   const Turn turn(s.running);
+  const FloatEnvironment standard;
   s.check_reference_runner();
   require(step < s.program->plan().steps.size(), "step {} of {} is to run again", step, s.program->plan().steps.size());
   struct Placed {

@@ -75,7 +75,7 @@ struct Step {
   int32_t kernel = -1;   ///< index into Plan::entries
   std::vector<BufferRef> args;
   int64_t extent = 1;            ///< parallel iterations
-  int32_t max_threads = 0;       ///< 0: as many as the pool has
+  int32_t max_threads = 0;       ///< that its work pays for, or that the user allows; 0: as many as the pool has
   int64_t flops = 0, bytes = 0;  ///< of one run: executed; operands read and written once
   int64_t effective_flops = 0;   ///< as operators are defined: for Winograd more than `flops`, for merged groups less
   HaloFill halo;

@@ -1,6 +1,7 @@
 #include "exec/thread_pool.h"
 
 #include <linux/futex.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "base/pause.h"
 #include "exec/cpu_limits.h"
 #include "exec/work_range.h"
@@ -32,10 +34,10 @@ struct alignas(kLine) Gate {
   std::atomic<uint32_t> parked{0};
   static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
 
-  /// Advances the word and wakes the waiter if it sleeps. Both sides order (word, parked) sequentially consistent, so
+  /// Changes the word and wakes the waiter if it sleeps. Both sides order (word, parked) sequentially consistent, so
   /// either the waiter sees the new word or this sees `parked`.
-  void advance() {
-    word.fetch_add(1, std::memory_order_seq_cst);
+  void set(uint32_t value) {
+    word.store(value, std::memory_order_seq_cst);
     wake();
   }
   void wake() {
@@ -77,11 +79,30 @@ struct Failure {
   std::exception_ptr error;
 };
 
-/// What one worker needs: its gate (the number of jobs given to it), and where its answer goes.
+/// How far a worker is with its part of the current job; the low bits of its gate's word. The bits above count jobs.
+enum PartState : uint32_t {
+  kNone = 0,     ///< no part, or one that the caller took back before the worker came
+  kOffered = 1,  ///< only the worker may take it, only the caller may take it back
+  kTaken = 2,    ///< the worker runs it or has run it; `pending` says which
+  kStateMask = 3,
+};
+
+/// What one worker needs: its gate (job count and PartState), and where its answer goes.
 struct Worker {
   Gate gate;
   alignas(kLine) Failure failure;
   std::thread thread;
+
+  void offer() {
+    const uint32_t job = (gate.word.load(std::memory_order_relaxed) | kStateMask) + 1;
+    gate.set(job | kOffered);
+  }
+  /// For the worker (to kTaken) and the caller (to kNone); one of them gets an offered part.
+  bool claim(PartState state) {
+    uint32_t word = gate.word.load(std::memory_order_relaxed);
+    return (word & kStateMask) == kOffered &&
+           gate.word.compare_exchange_strong(word, (word & ~kStateMask) | state, std::memory_order_acq_rel);
+  }
 };
 
 struct Job {
@@ -89,7 +110,8 @@ struct Job {
   void* context = nullptr;
   int64_t extent = 0;
   int parts = 0;
-  int victims = 0;  ///< whose ranges a thread looks into when its own is done, the next ones after it
+  int victims = 0;       ///< whose ranges a thread looks into when its own is done, the next ones after it
+  bool on_each = false;  ///< each thread has to run its own part
 };
 
 int64_t range_begin(int64_t extent, int parts, int part) {
@@ -98,6 +120,15 @@ int64_t range_begin(int64_t extent, int parts, int part) {
 
 /// The pool whose body this thread is inside of; a nested run() on it would wait for itself.
 thread_local const void* current_pool = nullptr;
+
+/// How often fork() made this process out of another one since the first pool was made.
+std::atomic<uint32_t> forks{0};
+
+uint32_t fork_count() {
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
+  require(registered == 0, "pthread_atfork() failed with {}", registered);
+  return forks.load(std::memory_order_relaxed);
+}
 
 struct Entered {
   const void* outer = current_pool;
@@ -127,25 +158,37 @@ struct ThreadPool::Impl {
     } catch (const std::system_error& e) {
       stop();
       fail(ErrorKind::usage, "cannot start thread {} of {}: {}; ask for fewer threads", started + 2, threads, e.what());
+    } catch (...) {  // out of memory: threads that run must not be destroyed
+      stop();
+      throw;
     }
   }
 
+  /// Whether a fork() has left the threads of this pool in the parent.
+  bool orphaned() const { return forks.load(std::memory_order_relaxed) != made_at; }
+
   void stop() {
+    if (orphaned()) {
+      // Handles of threads that do not exist can neither be joined nor destroyed.
+      for (Worker& w : workers) static_cast<void>(new std::thread(std::move(w.thread)));
+      return;
+    }
     stopping.store(true, std::memory_order_seq_cst);
     for (Worker& w : workers) {
       if (!w.thread.joinable()) continue;
-      w.gate.advance();
+      w.offer();
       w.thread.join();
     }
   }
 
   void work(int index) {
     const Entered entered(this);
+    const FloatEnvironment standard;  // not that of the thread that made the pool
     Worker& self = workers[static_cast<size_t>(index)];
-    uint32_t seen = 0;
     for (;;) {
-      seen = self.gate.wait(spin, [seen](uint32_t word) { return word != seen; });
+      self.gate.wait(spin, [](uint32_t word) { return (word & kStateMask) == kOffered; });
       if (stopping.load(std::memory_order_seq_cst)) return;
+      if (!self.claim(kTaken)) continue;
       self.failure = part(index + 1);
       if (pending.word.fetch_sub(1, std::memory_order_seq_cst) == 1) pending.wake();
     }
@@ -161,6 +204,17 @@ struct ThreadPool::Impl {
       for (Piece p = other.take_back(); !p.empty(); p = other.take_back()) piece(p, index, failure);
     }
     return failure;
+  }
+
+  /// Runs the parts of workers that have not come yet, so that the caller does not wait for a thread that sleeps or
+  /// whose CPU is taken. Every part is given to one of both.
+  void take_over(Failure& failure) noexcept {
+    for (int i = 0; i < job.parts - 1 && pending.word.load(std::memory_order_acquire) != 0; ++i) {
+      if (!workers[static_cast<size_t>(i)].claim(kNone)) continue;
+      WorkRange& left = ranges[static_cast<size_t>(i) + 1];
+      for (Piece p = left.take_back(); !p.empty(); p = left.take_back()) piece(p, 0, failure);
+      pending.word.fetch_sub(1, std::memory_order_seq_cst);
+    }
   }
 
   void piece(Piece p, int index, Failure& failure) const noexcept {
@@ -180,11 +234,12 @@ struct ThreadPool::Impl {
       ranges[static_cast<size_t>(i)].reset(range_begin(job.extent, job.parts, i),
                                            range_begin(job.extent, job.parts, i + 1));
     pending.word.store(static_cast<uint32_t>(job.parts - 1), std::memory_order_relaxed);
-    for (int i = 0; i < job.parts - 1; ++i) workers[static_cast<size_t>(i)].gate.advance();
+    for (int i = 0; i < job.parts - 1; ++i) workers[static_cast<size_t>(i)].offer();
     Failure failure;
     {
       const Entered entered(this);
       failure = part(0);
+      if (!job.on_each) take_over(failure);
     }
     pending.wait(spin, [](uint32_t left) { return left == 0; });
     for (int i = 0; i < job.parts - 1; ++i) {
@@ -197,6 +252,7 @@ struct ThreadPool::Impl {
   }
 
   int threads;
+  const uint32_t made_at = fork_count();
   std::chrono::nanoseconds spin{0};
   std::mutex callers;
   Job job;  ///< written by the caller between jobs, read by the workers that take part
@@ -225,13 +281,20 @@ int32_t ThreadPool::run(int64_t extent, int max_threads, Body body, void* contex
   if (extent <= 0) return 0;
   const int64_t limit = max_threads > 0 ? std::min(max_threads, impl_->threads) : impl_->threads;
   const int parts = static_cast<int>(std::min(limit, extent));
-  if (parts == 1 || current_pool == impl_.get() || extent > WorkRange::kMost) return body(context, 0, extent, 0);
-  return impl_->run({body, context, extent, parts, std::min(parts - 1, kMostVictims)});
+  if (parts == 1 || current_pool == impl_.get() || extent > WorkRange::kMost || impl_->orphaned()) {
+    return body(context, 0, extent, 0);
+  }
+  return impl_->run({body, context, extent, parts, std::min(parts - 1, kMostVictims), false});
 }
 
 int32_t ThreadPool::run_on_each(Body body, void* context) {
   require(current_pool != impl_.get(), "a body runs something on each thread of the pool that runs it");
-  return impl_->run({body, context, threads(), threads(), 0});
+  if (impl_->orphaned()) {
+    fail(ErrorKind::usage,
+         "the {} threads of this pool stayed in the process that called fork(); make a new pool in the child",
+         threads());
+  }
+  return impl_->run({body, context, threads(), threads(), 0, true});
 }
 
 }  // namespace kilter

@@ -21,9 +21,13 @@ class ThreadPool {
   /// runs its range from the front in pieces that grow smaller, then pieces from the back of others' ranges, as a core
   /// may be slower than the next; so `body` is called several times with one `worker`. Waits for all. Answers the
   /// non-zero result that lies first in [0, extent), or throws what was thrown there; the other pieces are run all the
-  /// same. Calls from several threads take turns. Never allocates. An extent of 2^32 or more runs in the caller.
+  /// same. A thread that has not come when nothing else is left takes no part: the caller runs its range, too. Calls
+  /// from several threads take turns. Never allocates. An extent of 2^32 or more runs in the caller, and so does
+  /// everything in a child that fork() made, where the pool's threads do not exist. Bodies find the floating-point
+  /// environment FloatEnvironment on the pool's threads, and the caller's own in the caller.
   int32_t run(int64_t extent, int max_threads, Body body, void* context);
   /// Runs `body` once on each thread, with [i, i + 1) on the i-th; answers as run() does. Not from inside of a body.
+  /// Throws usage in a child that fork() made.
   int32_t run_on_each(Body body, void* context);
 
  private:

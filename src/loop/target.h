@@ -25,6 +25,10 @@ struct TargetLimits {
   double l3_rate = 16;            ///< bytes a cycle that one core reads from L3
   double memory_rate = 6;         ///< and from memory
   int32_t prefetch_bytes = 4096;  ///< how far ahead of its use a stream from there is best prefetched
+  /// A kernel is given another thread for each so many cycles of computing, or bytes read and written, whichever asks
+  /// for more threads: about as long as it takes to wake a thread, share the work and join it again.
+  int32_t thread_cycles = 6000;
+  int32_t thread_bytes = 64 << 10;
 
   int32_t lanes_f32() const { return vector_bytes / 4; }
   /// Whether half a vector takes half the time of a whole one.

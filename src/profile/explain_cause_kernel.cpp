@@ -13,7 +13,7 @@
 namespace kilter::profile {
 namespace {
 
-/// One step that a limit keeps from using all threads.
+/// One step that --layer-threads keeps from using all threads.
 Suspicion limited(const Context& c, const Row& row) {
   const Step& step = c.step(row);
   const auto could = static_cast<int>(std::min<int64_t>(step.extent, c.subject.threads));
@@ -21,12 +21,10 @@ Suspicion limited(const Context& c, const Row& row) {
   Suspicion s{{row.step}, row.name, {}, row.time.mean * (1 - static_cast<double>(may) / could)};
   s.evidence = fmt::format("runs on {} of {} threads for {}; its {} work items would keep {} busy", may,
                            c.subject.threads, ms_text(row.time.mean), step.extent, could);
-  if (c.subject.compile.layer_threads.contains(row.name)) {
-    s.evidence += fmt::format("; --layer-threads {}={} allows no more", row.name, step.max_threads);
-    s.advice = fmt::format("drop --layer-threads {}={}", row.name, step.max_threads);
-    s.mend = c.setting();
-    s.mend->compile.layer_threads.erase(row.name);
-  }
+  s.evidence += fmt::format("; --layer-threads {}={} allows no more", row.name, step.max_threads);
+  s.advice = fmt::format("drop --layer-threads {}={}", row.name, step.max_threads);
+  s.mend = c.setting();
+  s.mend->compile.layer_threads.erase(row.name);
   return s;
 }
 
@@ -67,8 +65,8 @@ std::vector<Suspicion> find_idle_threads(const Context& c) {
     const auto could = static_cast<int>(std::min<int64_t>(step.extent, c.subject.threads));
     const int may = c.usable_threads(step);
     const bool asked = c.subject.compile.layer_threads.contains(row->name);
-    if (may < could && (asked || c.matters(row->time.mean * (1 - static_cast<double>(may) / could)))) {
-      all.push_back(limited(c, *row));
+    if (may < could) {
+      if (asked) all.push_back(limited(c, *row));  // others have no more threads than their work pays for
     } else if (could < c.subject.threads) {
       const double idle = row->time.mean * (1 - static_cast<double>(could) / c.subject.threads);
       if (!c.matters(idle)) continue;

@@ -1,12 +1,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kilter/runtime.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <xmmintrin.h>
 
+#include <cstring>
+#include <limits>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "../base/scratch_folder.h"
+#include "allocation_count.h"
 #include "base/files.h"
 #include "exec/plan_file.h"
 #include "test_plans.h"
@@ -77,6 +84,70 @@ TEST_F(CAbi, AnInstanceSaysThatItsProgramWasTunedForOtherThreads) {
   EXPECT_STREQ(kilter_instance_note(nullptr), "");
 }
 
+struct Loaded {
+  Loaded(const std::string& file, int threads) {
+    kilter_program* program = nullptr;
+    EXPECT_EQ(kilter_program_load(file.c_str(), &program), KILTER_OK) << kilter_last_error();
+    EXPECT_EQ(kilter_instance_create(program, threads, &instance), KILTER_OK) << kilter_last_error();
+    kilter_program_free(program);
+  }
+  ~Loaded() { kilter_instance_free(instance); }
+  Loaded(const Loaded&) = delete;
+  Loaded& operator=(const Loaded&) = delete;
+  std::vector<float> run(const std::vector<float>& x) const {
+    std::vector<float> y(x.size());
+    const void* inputs[] = {x.data()};
+    void* outputs[] = {y.data()};
+    EXPECT_EQ(kilter_instance_run(instance, inputs, 1, outputs, 1), KILTER_OK) << kilter_last_error();
+    return y;
+  }
+  kilter_instance* instance = nullptr;
+};
+
+TEST_F(CAbi, AnInstanceWorksInAChildOfFork) {
+  const std::vector<float> x(100000, 0.25F);
+  auto loaded = std::make_unique<Loaded>(saved(arithmetic_plan(100000)), 3);
+  const std::vector<float> y = loaded->run(x);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    const bool right = loaded->run(x) == y;
+    loaded.reset();
+    _exit(right ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(loaded->run(x), y);
+}
+
+TEST_F(CAbi, TheCallersFloatEnvironmentNeitherCountsNorChanges) {
+  const Loaded loaded(saved(arithmetic_plan(1000)), 2);
+  std::vector<float> x(1000);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = 1.0F / static_cast<float>(i + 3);
+  x[5] = std::numeric_limits<float>::denorm_min();
+  x[6] = std::numeric_limits<float>::signaling_NaN();
+  const std::vector<float> y = loaded.run(x);
+  const unsigned before = _mm_getcsr();
+  for (const unsigned rounding : {0x0000U, 0x2000U, 0x4000U, 0x6000U}) {
+    for (const unsigned flush : {0x0000U, 0x8000U, 0x0040U}) {
+      for (const unsigned masks : {0x1F80U, 0x0000U}) {
+        const unsigned mine = rounding | flush | masks;
+        _mm_setcsr(mine);
+        std::vector<float> again(x.size());
+        const void* inputs[] = {x.data()};
+        void* outputs[] = {again.data()};
+        const kilter_status status = kilter_instance_run(loaded.instance, inputs, 1, outputs, 1);
+        const unsigned after = _mm_getcsr();
+        _mm_setcsr(before);
+        EXPECT_EQ(status, KILTER_OK);
+        EXPECT_EQ(after, mine);
+        EXPECT_EQ(std::memcmp(again.data(), y.data(), 4 * y.size()), 0) << std::hex << mine;
+      }
+    }
+  }
+}
+
 TEST_F(CAbi, ErrorsBecomeStatusAndText) {
   kilter_program* program = nullptr;
   EXPECT_EQ(kilter_program_load((folder.path() / "none").c_str(), &program), KILTER_ERROR_IO);
@@ -111,6 +182,38 @@ TEST_F(CAbi, ErrorsBecomeStatusAndText) {
   EXPECT_EQ(kilter_instance_create(program, 5000, &instance), KILTER_ERROR_USAGE);
   EXPECT_THAT(kilter_last_error(), HasSubstr("1 to 1024"));
   kilter_program_free(program);
+}
+
+/// Loads, makes an instance on 4 threads, runs it and frees all; answers the first status that is not OK.
+kilter_status use(const std::string& file) {
+  kilter_program* program = nullptr;
+  kilter_instance* instance = nullptr;
+  float x[4] = {1, 2, 3, 4}, y[4] = {};
+  const void* inputs[] = {x};
+  void* outputs[] = {y};
+  kilter_status status = kilter_program_load(file.c_str(), &program);
+  if (status == KILTER_OK) status = kilter_instance_create(program, 4, &instance);
+  if (status == KILTER_OK) status = kilter_instance_run(instance, inputs, 1, outputs, 1);
+  kilter_instance_free(instance);
+  kilter_program_free(program);
+  return status;
+}
+
+TEST_F(CAbi, EveryAllocationThatFailsIsAStatus) {
+  const std::string file = saved(arithmetic_plan(4));
+  ASSERT_EQ(use(file), KILTER_OK) << kilter_last_error();
+  int64_t failures = 0;
+  for (int64_t at = 1;; ++at) {
+    fail_allocation(at);
+    const kilter_status status = use(file);
+    if (allocation_to_fail() != 0) break;  // all went well before that one
+    if (status == KILTER_OK) continue;     // one that was made up for
+    ++failures;
+    EXPECT_EQ(status, KILTER_ERROR_MEMORY) << "allocation " << at << ": " << kilter_last_error();
+  }
+  fail_allocation(0);
+  EXPECT_GE(failures, 20);
+  EXPECT_EQ(use(file), KILTER_OK) << kilter_last_error();
 }
 
 TEST_F(CAbi, NullIsHarmlessAndErrorsBelongToTheirThread) {

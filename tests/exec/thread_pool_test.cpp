@@ -2,11 +2,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cfenv>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -14,7 +20,10 @@
 #include <thread>
 #include <vector>
 
+#include "../base/error_of.h"
+#include "allocation_count.h"
 #include "base/error.h"
+#include "base/pause.h"
 #include "exec/work_range.h"
 
 namespace kilter {
@@ -255,6 +264,149 @@ TEST(ThreadPool, StartsAndEndsManyTimes) {
     ThreadPool pool(1 + i % 4);
     if (i % 3 == 0) ranges(pool, 4, 0);
   }
+}
+
+/// Holds one thread inside of a signal handler, as if its CPU were taken.
+class Stopped {
+ public:
+  explicit Stopped(pthread_t thread) {
+    released = false;
+    inside = false;
+    struct sigaction action{};
+    action.sa_handler = [](int) {
+      inside = true;
+      while (!released) pause_cpu();
+    };
+    sigaction(SIGUSR1, &action, &before_);
+    pthread_kill(thread, SIGUSR1);
+    while (!inside) pause_cpu();
+  }
+  ~Stopped() {
+    released = true;
+    sigaction(SIGUSR1, &before_, nullptr);
+  }
+  Stopped(const Stopped&) = delete;
+  Stopped& operator=(const Stopped&) = delete;
+
+ private:
+  static inline std::atomic<bool> released{true}, inside{false};
+  struct sigaction before_{};
+};
+
+std::vector<pthread_t> threads_of(ThreadPool& pool) {
+  std::vector<pthread_t> threads(static_cast<size_t>(pool.threads()));
+  auto body = [&](int64_t begin, int64_t, int32_t) {
+    threads[static_cast<size_t>(begin)] = pthread_self();
+    return 0;
+  };
+  pool.run_on_each(call<decltype(body)>, &body);
+  return threads;
+}
+
+TEST(ThreadPool, ARegionDoesNotWaitForAThreadThatDoesNotCome) {
+  for (const int threads : {2, 3, 12}) {
+    ThreadPool pool(threads);
+    const std::vector<pthread_t> all = threads_of(pool);
+    const Stopped stopped(all.back());
+    auto regions = std::async(std::launch::async, [&] {
+      for (int64_t extent : {1, 2, 12, 100, 1000}) {
+        int64_t at = 0;
+        for (const Range& piece : ranges(pool, extent, 0)) {
+          EXPECT_EQ(piece.begin, at);
+          EXPECT_NE(piece.worker, threads - 1) << "that thread is stopped";
+          at = piece.end;
+        }
+        EXPECT_EQ(at, extent);
+      }
+    });
+    ASSERT_EQ(regions.wait_for(std::chrono::seconds(60)), std::future_status::ready) << threads << " threads";
+  }
+}
+
+TEST(ThreadPool, AThreadThatComesTooLateTakesPartInTheNextRegion) {
+  ThreadPool pool(2);
+  const std::vector<pthread_t> all = threads_of(pool);
+  for (int i = 0; i < 20; ++i) {
+    {
+      const Stopped stopped(all[1]);
+      EXPECT_EQ(std::async(std::launch::async, [&] { return ranges(pool, 8, 0).front().worker; }).get(), 0);
+    }
+    EXPECT_EQ(threads_of(pool)[1], all[1]);
+  }
+}
+
+/// Exit code of `body` in a child that fork() makes; it is killed when it takes a minute.
+template <class F>
+int in_a_child(F body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    _exit(body() ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
+}
+
+TEST(ThreadPool, AChildOfForkRunsEverythingInItsOwnThread) {
+  auto pool = std::make_unique<ThreadPool>(3);
+  ranges(*pool, 9, 0);
+  const auto sum_of_ten = [&] {
+    int64_t sum = 0;  // not atomic: one thread runs all
+    run(*pool, 10, 0, [&](int64_t begin, int64_t end, int32_t) {
+      for (int64_t i = begin; i < end; ++i) sum += i;
+      return 0;
+    });
+    return sum;
+  };
+  EXPECT_EQ(in_a_child([&] {
+              const bool right = sum_of_ten() == 45;
+              auto nothing = [](int64_t, int64_t, int32_t) { return 0; };
+              const std::string refused = error_of([&] { pool->run_on_each(call<decltype(nothing)>, &nothing); });
+              pool.reset();
+              return right && refused ==
+                                  "the 3 threads of this pool stayed in the process that called fork(); make a new "
+                                  "pool in the child";
+            }),
+            0);
+  EXPECT_EQ(ranges(*pool, 9, 0).back().end, 9) << "the parent's pool works on";
+}
+
+TEST(ThreadPool, BodiesOfWorkersHaveTheDefaultFloatEnvironmentWhateverItsMakerHad) {
+  std::fenv_t before;
+  fegetenv(&before);
+  fesetround(FE_UPWARD);
+  feenableexcept(FE_INVALID | FE_DIVBYZERO);
+  {
+    ThreadPool pool(3);
+    std::atomic<int> wrong{0};
+    auto body = [&](int64_t begin, int64_t, int32_t) {
+      volatile float zero = 0.0F;
+      if (begin == 0) return 0;  // the caller's own thread
+      volatile float nan = zero / zero;
+      if (fegetround() != FE_TONEAREST || nan == nan) ++wrong;
+      return 0;
+    };
+    pool.run_on_each(call<decltype(body)>, &body);
+    EXPECT_EQ(wrong, 0);
+  }
+  fesetenv(&before);
+}
+
+TEST(ThreadPool, RunningOutOfMemoryWhileThreadsStartIsAnError) {
+  int64_t failed = 0;
+  for (int64_t at = 1; allocation_to_fail() == 0; ++at) {
+    fail_allocation(at);
+    try {
+      ThreadPool pool(4);
+    } catch (const std::bad_alloc&) {
+      ++failed;
+    }
+  }
+  fail_allocation(0);
+  EXPECT_GE(failed, 3) << "each thread needs memory of its own";
+  ThreadPool pool(4);
+  EXPECT_EQ(ranges(pool, 100, 0).back().end, 100);
 }
 
 TEST(ThreadPool, IllegalSizesAreUsageErrors) {

@@ -1,6 +1,8 @@
 // The C interface over Program and Instance: no exception leaves a function, every error becomes a status and a text.
 #include "kilter/runtime.h"
 
+#include <algorithm>
+#include <cstring>
 #include <new>
 #include <string>
 
@@ -32,7 +34,8 @@ static_assert(static_cast<int>(DType::f32) == KILTER_F32 && static_cast<int>(DTy
               static_cast<int>(DType::u32) == KILTER_U32 && static_cast<int>(DType::u64) == KILTER_U64 &&
               static_cast<int>(DType::boolean) == KILTER_BOOL);
 
-thread_local std::string last_error;
+/// A plain array: kept without allocating, and without a destructor that each thread would have to register.
+thread_local char last_error[4096] = "";
 
 kilter_status status_of(ErrorKind kind) {
   switch (kind) {
@@ -52,11 +55,11 @@ kilter_status status_of(ErrorKind kind) {
 }
 
 kilter_status failed(kilter_status status, const char* text) noexcept {
-  try {
-    last_error = text;
-  } catch (...) {
-    last_error.clear();
-  }
+  const size_t length = std::strlen(text);
+  const size_t kept = std::min(length, sizeof(last_error) - 1);
+  std::memcpy(last_error, text, kept);
+  last_error[kept] = '\0';
+  if (kept < length) std::memcpy(last_error + kept - 3, "...", 3);
   return status;
 }
 
@@ -109,7 +112,7 @@ void refuse_reference_steps(const kilter::Plan& plan) {
 
 }  // namespace
 
-const char* kilter_last_error(void) { return last_error.c_str(); }
+const char* kilter_last_error(void) { return last_error; }
 
 const char* kilter_runtime_version(void) { return KILTER_VERSION; }
 
