@@ -27,7 +27,7 @@ void add_compile(CLI::App& app, Context&) {
     Plan& plan = loaded.compiled.plan;
     const bool tuned = loaded.compiled.records_tuned_at > 0;
     if (tuned) plan.compiled_for = options->thread_count();
-    save_plan(loaded.plan(), *file);
+    save_plan(loaded.own_plan(), *file);
     progress.clear();
     tell_records(plan, tuned ? "; compiled for " + threads_text(plan.compiled_for) : "");
     if (options->time_passes) print_passes(loaded.compiled);

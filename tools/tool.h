@@ -41,6 +41,7 @@ struct ModelOptions {
   int threads = 0;
   int64_t max_rewrites = -1;
   bool time_passes = false;
+  bool no_verify_file = false;
 
   /// All of the following. `compiled_files`: whether MODEL may be one, for the help.
   void add_to(CLI::App& app, bool compiled_files = true);
@@ -93,7 +94,8 @@ struct Prepared {
   std::vector<std::byte*> to;
   int threads = 1;
   const Plan& plan() const { return loaded->plan(); }
-  void run() { loaded->instance->run(from, to); }
+  /// As programs run a network: through Session::run(). Its outputs are not `outputs`.
+  void run() { session->run(inputs); }
 };
 
 /// Writes text to a file, or to standard output for "-". Throws io naming the option and the file.

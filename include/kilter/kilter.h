@@ -6,6 +6,11 @@
 //   const float* scores = out[0].as<float>();
 //
 // examples/classify.cpp is this program, complete. Every failure throws kilter::ApiError with one clear message.
+//
+// A compiled file is machine code: running one from a stranger is running a stranger's program. Loading checks a hash
+// over the whole file before anything of it runs; the hash finds damage, not malice. The file stays mapped while a
+// Network uses it: replace it by renaming another file to its name, as save() does. A file that is cut off in place
+// ends the process with SIGBUS, and one that is overwritten in place (`cp` does that) changes what runs.
 #pragma once
 
 #include <cstddef>
@@ -66,10 +71,17 @@ struct NetworkOptions {
   int threads = 0;                ///< 0: KILTER_NUM_THREADS, else the CPUs this process may use
   std::string target = "native";  ///< CPU to generate code for, as `kilter targets` lists them
   std::map<std::string, std::vector<int64_t>> shapes = {};  ///< of inputs whose dimensions the model leaves open
+  /// Of a compiled file: whether the hash over all of it is checked (about 10 ms for 100 MB in memory). Its fields are
+  /// checked anyway.
+  bool verify_file = true;
+  /// Most bytes that plans for other shapes than the last ones may take: code, working memory, outputs, and packed
+  /// weights that the last plan does not share. Beyond it those go that were used longest ago; shapes that come again
+  /// are compiled again then.
+  int64_t plan_cache_bytes = int64_t{1} << 30;
 };
 
-/// A network, compiled for the shapes that it is run with; plans are kept. One thread at a time; give each thread a
-/// Network of its own.
+/// A network, compiled for the shapes that it is run with; plans are kept (NetworkOptions::plan_cache_bytes) and have
+/// the packed weights in common that are the same. One thread at a time; give each thread a Network of its own.
 class Network {
  public:
   /// `model`: an .onnx file, `zoo:NAME`, or a file made by save() or `kilter compile`.
@@ -83,7 +95,9 @@ class Network {
   /// What who runs it should know, in one line; empty where there is nothing. Of a file that was compiled with tuned
   /// schedules for another number of threads: "compiled for 1 thread, run on 2; expected loss about 4 % (an estimate)".
   std::string note() const;
-  /// Runs once; every input must be there. Compiles on the first run with new shapes.
+  /// Runs once; every input must be there. Compiles on the first run with new shapes, or with new values of inputs that
+  /// shapes depend on. Inputs at a 64-byte boundary are not copied. The outputs' memory serves a later run once the
+  /// caller has given it up.
   std::vector<TensorValue> run(const std::map<std::string, View>& inputs);
   /// Compiles for the declared (or given) shapes and writes a file that loads without compiling, also with the C
   /// interface of runtime.h, which needs neither LLVM nor protobuf.

@@ -28,6 +28,13 @@
  *     return failed;
  *   }
  *
+ * A compiled file is machine code: running one from a stranger is running a stranger's program. Loading checks a hash
+ * over the whole file before anything of it runs; the hash finds damage, not malice.
+ *
+ * The file stays mapped as long as a program or an instance of it lives. Replace it by renaming another file to its
+ * name, as `kilter compile` does; a file that is cut off in place ends the process with SIGBUS, and one that is
+ * overwritten in place (`cp` does that) changes what runs.
+ *
  * A program is read-only: any number of threads may use it, and any number of instances share its weights. An instance
  * has its own memory and threads and is used by one caller at a time; make one for each thread that runs networks at
  * once. A program may be freed while its instances live. Every function that can fail answers a status; the reason is
@@ -97,8 +104,16 @@ KILTER_API const char* kilter_last_error(void);
 /* "0.1.0" */
 KILTER_API const char* kilter_runtime_version(void);
 
-/* Maps a compiled file. On success *program is to be freed with kilter_program_free(); on failure it is NULL. */
+/* Maps a compiled file and checks it. On success *program is to be freed with kilter_program_free(); on failure it is
+ * NULL: KILTER_ERROR_BAD_INPUT where a bit of the file is not as it was written, or another version of Kilter wrote it.
+ */
 KILTER_API kilter_status kilter_program_load(const char* path, kilter_program** program);
+
+/* Does not check the hash of the whole file, which reads all of it (about 10 ms for 100 MB in memory): of use where the
+ * file was checked by other means, or where it is larger than what runs of it. Its fields are checked all the same. */
+#define KILTER_LOAD_UNVERIFIED 1u
+/* The same with flags, 0 or KILTER_LOAD_UNVERIFIED; KILTER_ERROR_USAGE for others. */
+KILTER_API kilter_status kilter_program_load_with(const char* path, uint32_t flags, kilter_program** program);
 KILTER_API void kilter_program_free(kilter_program* program);
 
 /* Counts; 0 for a null program. */

@@ -60,6 +60,16 @@ View typed_view(Type type, std::vector<int64_t> shape, const void* data, size_t 
   return {type, std::move(shape), data};
 }
 
+Tensor tensor_of(const std::string& name, const View& view) {
+  auto* data = const_cast<std::byte*>(static_cast<const std::byte*>(view.data));  // read only: inputs are never written
+  Tensor tensor(dtype(view.type), view.shape, data, nullptr);
+  if (data == nullptr && tensor.bytes() > 0) {
+    fail(ErrorKind::bad_input, "input '{}' of shape {} is a null pointer; expected {} bytes", name, text(view.shape),
+         tensor.bytes());
+  }
+  return tensor;
+}
+
 }  // namespace
 
 int64_t type_bytes(Type type) { return size_bytes(dtype(type)); }
@@ -73,6 +83,7 @@ View i64(std::vector<int64_t> shape, std::span<const int64_t> values) {
 
 struct Network::Impl {
   std::unique_ptr<Session> session;
+  std::vector<std::string> output_names;
 };
 
 Network::Network(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -87,8 +98,11 @@ Network Network::load(const std::string& model, const NetworkOptions& options) {
     session.threads = options.threads;
     session.compile.target = parse_target(options.target);
     for (const auto& [name, shape] : options.shapes) session.shapes[name] = shape;
+    session.verify_file = options.verify_file;
+    session.plan_cache_bytes = options.plan_cache_bytes;
     auto impl = std::make_unique<Impl>();
     impl->session = Session::open(model, session);
+    for (const onnx::Port& port : impl->session->outputs()) impl->output_names.push_back(port.name);
     if (impl->session->compiled_file()) impl->session->prepare();
     return Network(std::move(impl));
   });
@@ -110,18 +124,14 @@ std::vector<TensorValue> Network::run(const std::map<std::string, View>& inputs)
   return translated([&] {
     const FloatEnvironment standard;
     std::map<std::string, Tensor> tensors;
-    for (const auto& [name, view] : inputs) {
-      auto* data =
-          const_cast<std::byte*>(static_cast<const std::byte*>(view.data));  // read only: inputs are never written
-      tensors[name] = Tensor(dtype(view.type), view.shape, data, nullptr);
-    }
+    for (const auto& [name, view] : inputs) tensors.emplace_hint(tensors.end(), name, tensor_of(name, view));
     const std::vector<Tensor> results = impl_->session->run(tensors);
-    const std::vector<onnx::Port> ports = impl_->session->outputs();
     std::vector<TensorValue> values;
+    values.reserve(results.size());
     for (size_t i = 0; i < results.size(); ++i) {
       const Tensor& t = results[i];
       const auto owner = std::make_shared<Tensor>(t);
-      values.push_back({ports.at(i).name, static_cast<Type>(t.dtype()), t.shape(),
+      values.push_back({impl_->output_names.at(i), static_cast<Type>(t.dtype()), t.shape(),
                         std::shared_ptr<const std::byte[]>(owner, t.raw())});
     }
     return values;
@@ -131,7 +141,7 @@ std::vector<TensorValue> Network::run(const std::map<std::string, View>& inputs)
 void Network::save(const std::string& file) {
   translated([&] {
     const FloatEnvironment standard;
-    save_plan(impl_->session->compile().plan(), file);
+    save_plan(impl_->session->compile().own_plan(), file);
     return 0;
   });
 }

@@ -1,8 +1,6 @@
 #include "compile/reference_call.h"
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -60,63 +58,52 @@ Attr attr_from(const std::string& type, const json& v) {
   return tensor_from(v);
 }
 
-/// A call made ready: parsed once per call object.
+/// A call made ready: its attributes are read once.
 struct Prepared {
-  ReferenceCall call;
   Node node;
   std::vector<TensorType> output_types;
 };
 
-bool same_operands(const std::vector<ReferenceCall::Operand>& a, const std::vector<ReferenceCall::Operand>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
-    return x.present == y.present && x.type == y.type && x.shape == y.shape;
-  });
-}
-
-/// Another call may have been made at the address of one that is gone.
-bool same_call(const ReferenceCall& a, const ReferenceCall& b) {
-  return a.op == b.op && a.domain == b.domain && a.opset == b.opset && a.attrs == b.attrs &&
-         same_operands(a.inputs, b.inputs) && same_operands(a.outputs, b.outputs);
-}
-
-std::shared_ptr<const Prepared> prepare(const ReferenceCall& call) {
-  static std::mutex mutex;
-  static std::map<const ReferenceCall*, std::shared_ptr<const Prepared>> cache;
-  const std::lock_guard lock(mutex);
-  auto& slot = cache[&call];
-  if (slot && same_call(slot->call, call)) return slot;
-  auto made = std::make_shared<Prepared>();
-  made->call = call;
-  made->node.op = find_op(call.domain, call.op, call.opset);
-  if (made->node.op == nullptr)
+Prepared prepare(const ReferenceCall& call) {
+  Prepared made;
+  made.node.op = find_op(call.domain, call.op, call.opset);
+  if (made.node.op == nullptr)
     fail(ErrorKind::bad_input, "the plan needs operator {}:{}@{}, which this build of Kilter lacks", call.domain,
          call.op, call.opset);
-  made->node.name = call.op;
-  made->node.opset = call.opset;
+  made.node.name = call.op;
+  made.node.opset = call.opset;
   const json attrs = json::parse(call.attrs);
   for (const auto& [key, value] : attrs.items())
-    made->node.attrs[key] = attr_from(value.at(0).get<std::string>(), value.at(1));
+    made.node.attrs[key] = attr_from(value.at(0).get<std::string>(), value.at(1));
   ValueId id = 0;
-  for (const auto& in : call.inputs) made->node.inputs.push_back(in.present ? id++ : kNone);
+  for (const auto& in : call.inputs) made.node.inputs.push_back(in.present ? id++ : kNone);
   for (const auto& out : call.outputs) {
-    made->node.outputs.push_back(out.present ? id++ : kNone);
-    made->output_types.push_back({out.type, out.shape, {}});
+    made.node.outputs.push_back(out.present ? id++ : kNone);
+    made.output_types.push_back({out.type, out.shape, {}});
   }
-  return slot = made;
+  return made;
 }
 
-void run_call(const ReferenceCall& call, std::span<std::byte* const> buffers) {
-  const auto prepared = prepare(call);
+void run_call(const ReferenceCall& call, const Prepared& prepared, std::span<std::byte* const> buffers) {
   size_t next = 0;
   std::vector<Tensor> inputs;
   const auto tensor = [&](const ReferenceCall::Operand& o) {
     return Tensor(o.type, o.shape, buffers[next++], nullptr);
   };
   for (const auto& in : call.inputs) inputs.push_back(in.present ? tensor(in) : Tensor());
-  const std::vector<Tensor> outputs = run_reference(prepared->node, inputs, prepared->output_types);
+  const std::vector<Tensor> outputs = run_reference(prepared.node, inputs, prepared.output_types);
   for (size_t i = 0; i < call.outputs.size(); ++i) {
     if (!call.outputs[i].present) continue;
     std::copy_n(outputs[i].raw(), outputs[i].bytes(), buffers[next++]);
+  }
+}
+
+ReferenceKernel make_kernel(const ReferenceCall& call) {
+  try {
+    return
+        [&call, prepared = prepare(call)](std::span<std::byte* const> buffers) { run_call(call, prepared, buffers); };
+  } catch (const json::exception& e) {
+    fail(ErrorKind::bad_input, "the plan's attributes of operator {} cannot be read: {}", call.op, e.what());
   }
 }
 
@@ -145,6 +132,6 @@ ReferenceCall make_reference_call(const Graph& graph, const Node& node) {
   return call;
 }
 
-void install_reference_runner() { set_reference_runner(run_call); }
+void install_reference_runner() { set_reference_maker(make_kernel); }
 
 }  // namespace kilter

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "exec/other_threads.h"
+#include "exec/plan_check.h"
 #include "exec/plan_file.h"
 #include "zoo/zoo.h"
 
@@ -48,9 +49,7 @@ std::unique_ptr<Session> Session::open(const std::string& model, Options options
   }
   if (is_plan_file(model)) {
     s->name_ = std::filesystem::path(model).filename().string();
-    Loaded loaded;
-    loaded.compiled.plan = load_plan(model);
-    s->plans_.emplace("", std::move(loaded));
+    s->plans_.emplace_front().loaded.compiled.plan = load_plan(model, {.verify = s->options_.verify_file});
     return s;
   }
   s->model_ = onnx::Model::load(model);
@@ -65,7 +64,7 @@ std::vector<onnx::Port> Session::inputs() const {
     for (ValueId v : zoo_->inputs())
       ports.push_back(port({zoo_->value(v).name, zoo_->type(v).dtype, zoo_->type(v).shape}));
   } else {
-    for (const PlanTensor& t : plans_.begin()->second.plan().inputs) ports.push_back(port(t));
+    for (const PlanTensor& t : plans_.front().loaded.plan().inputs) ports.push_back(port(t));
   }
   return ports;
 }
@@ -81,13 +80,13 @@ std::vector<onnx::Port> Session::outputs() const {
     for (const auto& o : zoo_->outputs())
       ports.push_back(port({o.name, zoo_->type(o.value).dtype, zoo_->type(o.value).shape}));
   } else {
-    for (const PlanTensor& t : plans_.begin()->second.plan().outputs) ports.push_back(port(t));
+    for (const PlanTensor& t : plans_.front().loaded.plan().outputs) ports.push_back(port(t));
   }
   return ports;
 }
 
 std::string Session::note() const {
-  return compiled_file() ? other_threads_text(plans_.begin()->second.plan(), pool_->threads()) : std::string();
+  return compiled_file() ? other_threads_text(plans_.front().loaded.plan(), pool_->threads()) : std::string();
 }
 
 onnx::Model::Shapes Session::merged(const onnx::Model::Shapes& shapes) const {
@@ -118,7 +117,7 @@ onnx::Model::Values Session::needed_values(const std::map<std::string, Tensor>& 
     added = false;
     for (const std::string& name : model_->value_inputs(merged(shapes_of(inputs)), values)) {
       if (values.contains(name)) continue;
-      values[name] = inputs.at(name);
+      values[name] = inputs.at(name).clone();
       added = true;
     }
   }
@@ -130,27 +129,67 @@ Loaded& Session::prepare_for(const std::map<std::string, Tensor>& inputs) {
 }
 
 Loaded& Session::prepare(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values) {
-  Loaded& loaded = compile(shapes, values);
-  if (loaded.instance == nullptr) {
-    loaded.program = std::make_shared<Program>(loaded.plan());
-    loaded.instance = std::make_unique<Instance>(loaded.program, pool_);
-  }
-  return loaded;
+  Kept& kept = kept_for(shapes, values);
+  make_ready(kept.loaded);
+  return kept.loaded;
 }
 
 Loaded& Session::compile(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values) {
-  if (compiled_file()) return plans_.begin()->second;
-  std::string key;
-  for (const auto& [name, shape] : merged(shapes)) key += name + "=" + text(shape) + ";";
-  for (const auto& [name, value] : values) {
-    key +=
-        name + ":" + std::string(reinterpret_cast<const char*>(value.raw()), static_cast<size_t>(value.bytes())) + ";";
+  return kept_for(shapes, values).loaded;
+}
+
+void Session::make_ready(Loaded& loaded) {
+  if (loaded.instance != nullptr) return;
+  loaded.program = std::make_shared<Program>(loaded.plan());
+  loaded.instance = std::make_unique<Instance>(loaded.program, pool_);
+  drop_unused();
+}
+
+Session::Kept& Session::use(std::list<Kept>::iterator kept) {
+  plans_.splice(plans_.begin(), plans_, kept);
+  return plans_.front();
+}
+
+Session::Kept& Session::kept_for(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values) {
+  if (compiled_file()) return plans_.front();
+  const onnx::Model::Shapes all = merged(shapes);
+  const auto same_value = [](const auto& a, const auto& b) { return a.first == b.first && a.second.same(b.second); };
+  const auto known = std::find_if(plans_.begin(), plans_.end(), [&](const Kept& kept) {
+    return kept.shapes == all &&
+           std::equal(kept.values.begin(), kept.values.end(), values.begin(), values.end(), same_value);
+  });
+  if (known != plans_.end()) return use(known);
+  Kept fresh{all, values, {}, std::nullopt};
+  fresh.loaded.compiled = compile_graph(graph(shapes, values), options_.compile);
+  if (options_.compile.cache == nullptr) fresh.loaded.home = constants_.add(fresh.loaded.compiled.plan);
+  plans_.push_front(std::move(fresh));
+  drop_unused();
+  return plans_.front();
+}
+
+int64_t Session::own_bytes(const Loaded& loaded) const {
+  const Plan& plan = loaded.plan();
+  int64_t bytes = plan.code_bytes;
+  if (loaded.instance == nullptr) return bytes;
+  bytes += plan.code_bytes + plan.arena_bytes + least_scratch_stride(plan) * pool_->threads();
+  for (const PlanTensor& t : plan.inputs) bytes += *tensor_bytes(t.type, t.shape);
+  for (const PlanTensor& t : plan.outputs) bytes += 2 * *tensor_bytes(t.type, t.shape);
+  return bytes;
+}
+
+int64_t Session::held_bytes() const {
+  int64_t bytes = compiled_file() ? plans_.front().loaded.plan().constants_bytes : constants_.bytes();
+  for (const Kept& kept : plans_) bytes += own_bytes(kept.loaded);
+  return bytes;
+}
+
+/// What the plan in use takes does not count, so that a large network does not lose all others.
+void Session::drop_unused() {
+  while (plans_.size() > 1) {
+    const Loaded& used = plans_.front().loaded;
+    if (held_bytes() - own_bytes(used) - used.constants_bytes() <= options_.plan_cache_bytes) return;
+    plans_.pop_back();
   }
-  auto it = plans_.find(key);
-  if (it != plans_.end()) return it->second;
-  Loaded loaded;
-  loaded.compiled = compile_graph(graph(shapes, values), options_.compile);
-  return plans_.emplace(key, std::move(loaded)).first->second;
 }
 
 void Session::check_inputs(const std::map<std::string, Tensor>& inputs) const {
@@ -177,30 +216,26 @@ void Session::check_inputs(const std::map<std::string, Tensor>& inputs) const {
   }
 }
 
-std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs) {
-  check_inputs(inputs);
-  Loaded& loaded = prepare_for(inputs);
-  std::vector<Tensor> ordered;
-  for (const PlanTensor& t : loaded.plan().inputs) {
+void Session::check_shapes(const Plan& plan, const std::map<std::string, Tensor>& inputs) const {
+  for (const PlanTensor& t : plan.inputs) {
     const Tensor& tensor = inputs.at(t.name);
-    if (tensor.shape() != t.shape) {
-      fail(ErrorKind::bad_input, "{}: input '{}' must have shape {}, got {}", name_, t.name, text(t.shape),
-           text(tensor.shape()));
-    }
-    ordered.push_back(tensor);
+    if (tensor.shape() == t.shape) continue;
+    fail(ErrorKind::bad_input, "{}: input '{}' must have shape {}, got {}", name_, t.name, text(t.shape),
+         text(tensor.shape()));
   }
-  return run_plan(loaded, ordered);
 }
 
-std::vector<Tensor> run_plan(Loaded& loaded, const std::vector<Tensor>& inputs, const StepObserver* observer) {
-  std::vector<const std::byte*> from;
-  std::vector<std::byte*> to;
-  std::vector<Tensor> outputs;
-  for (const Tensor& t : inputs) from.push_back(t.raw());
-  for (const PlanTensor& t : loaded.plan().outputs) outputs.emplace_back(t.type, t.shape);
-  for (const Tensor& t : outputs) to.push_back(t.raw());
-  loaded.instance->run(from, to, observer);
-  return outputs;
+std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs) {
+  for (auto it = plans_.begin(); it != plans_.end(); ++it) {
+    if (!it->known || !it->known->like(inputs)) continue;
+    Kept& kept = use(it);
+    return kept.known->run(kept.loaded, inputs);
+  }
+  check_inputs(inputs);
+  Loaded& loaded = prepare_for(inputs);
+  check_shapes(loaded.plan(), inputs);
+  Kept& kept = plans_.front();
+  return kept.known.emplace(loaded.plan(), inputs, kept.values).run(loaded, inputs);
 }
 
 Tensor random_input(const std::string& name, DType type, const Shape& shape, uint64_t seed) {

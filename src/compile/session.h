@@ -2,31 +2,34 @@
 // come in and kept.
 #pragma once
 
+#include <cstdint>
+#include <limits>
+#include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "compile/compile.h"
+#include "compile/loaded.h"
+#include "compile/shared_constants.h"
 #include "exec/executor.h"
 #include "onnx/model.h"
 
 namespace kilter {
 
-/// One plan; ready to run once prepared.
-struct Loaded {
-  std::shared_ptr<const Program> program;
-  std::unique_ptr<Instance> instance;
-  Compiled compiled;  ///< of compiled files only the plan
-  const Plan& plan() const { return program != nullptr ? program->plan() : compiled.plan; }
-};
-
+/// Used by one thread at a time.
 class Session {
  public:
   struct Options {
     CompileOptions compile;
     int threads = 0;             ///< 0: default_threads()
     onnx::Model::Shapes shapes;  ///< of inputs, by name; others come from the model or the tensors
+    bool verify_file = true;     ///< LoadOptions::verify of a compiled file
+    /// Most bytes that plans beside the one in use take (held_bytes()); beyond it those that were used longest ago go,
+    /// and a Loaded& of them with them.
+    int64_t plan_cache_bytes = std::numeric_limits<int64_t>::max();
   };
 
   /// `model`: path of an .onnx file, `zoo:NAME`, or a file made by `kilter compile`.
@@ -46,34 +49,49 @@ class Session {
   /// The static graph for these shapes; unsupported for compiled files.
   Graph graph(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values = {}) const;
   /// Plan for shapes (merged over Options::shapes); compiled on first use. `values`: of inputs that shapes depend on.
-  /// Not made ready to run, so the target may be another machine.
+  /// Not made ready to run, so the target may be another machine. Plans share the packed constants that are the same.
   Loaded& compile(const onnx::Model::Shapes& shapes = {}, const onnx::Model::Values& values = {});
   /// The same, ready to run; unsupported when this machine cannot run its code.
   Loaded& prepare(const onnx::Model::Shapes& shapes = {}, const onnx::Model::Values& values = {});
   /// The plan for these inputs: for their shapes, and for the values of those that shapes depend on.
   Loaded& prepare_for(const std::map<std::string, Tensor>& inputs);
-  /// Shapes of the inputs, and the values that shapes depend on.
+  /// Copies of the values that shapes depend on. Looks at the whole model.
   onnx::Model::Values needed_values(const std::map<std::string, Tensor>& inputs) const;
 
   /// Runs once; every input of the model must be there, with the declared element type, and default inputs may be.
-  /// Answers outputs in order.
+  /// Answers outputs in order. The model is looked at only for inputs unlike those of earlier runs whose plans are
+  /// kept.
   std::vector<Tensor> run(const std::map<std::string, Tensor>& inputs);
 
+  size_t plans() const { return plans_.size(); }
+  /// Bytes of machine code, packed constants (shared ones once), working memory and outputs of all plans.
+  int64_t held_bytes() const;
+
  private:
+  struct Kept {
+    onnx::Model::Shapes shapes;
+    onnx::Model::Values values;
+    Loaded loaded;
+    std::optional<KnownInputs> known;  ///< of its last run through run()
+  };
   Session() = default;
   void check_inputs(const std::map<std::string, Tensor>& inputs) const;
+  void check_shapes(const Plan& plan, const std::map<std::string, Tensor>& inputs) const;
   onnx::Model::Shapes merged(const onnx::Model::Shapes& shapes) const;
+  int64_t own_bytes(const Loaded& loaded) const;
+  Kept& use(std::list<Kept>::iterator kept);
+  Kept& kept_for(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values);
+  void make_ready(Loaded& loaded);
+  void drop_unused();
 
   std::string name_;
   Options options_;
   std::shared_ptr<const onnx::Model> model_;
   std::optional<Graph> zoo_;
   std::shared_ptr<ThreadPool> pool_;
-  std::map<std::string, Loaded> plans_;
+  SharedConstants constants_;
+  std::list<Kept> plans_;  ///< last used first
 };
-
-/// Runs a loaded plan on dense tensors in the plan's order.
-std::vector<Tensor> run_plan(Loaded& loaded, const std::vector<Tensor>& inputs, const StepObserver* observer = nullptr);
 
 /// A seeded tensor: floats N(0,1), integers 0..99, booleans both; the stream is named by the input.
 Tensor random_input(const std::string& name, DType type, const Shape& shape, uint64_t seed = 0);

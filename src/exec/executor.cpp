@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kCopyChunk = int64_t{256} << 10;
 constexpr int64_t kParallelFrom = int64_t{1} << 20;  ///< bytes; below it a second thread costs more than it saves
 
-std::atomic<ReferenceRunner> reference_runner{nullptr};
+std::atomic<ReferenceMaker> reference_maker{nullptr};
 
 bool aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % kCacheLine == 0; }
 
@@ -159,6 +159,11 @@ Program::Program(Plan plan) : plan_(std::move(plan)) {
          plan_.model, plan_.target, cpu_brand(), join(missing, ", "));
   }
   code_ = std::make_unique<ExecutableCode>(std::span(plan_.code, static_cast<size_t>(plan_.code_bytes)));
+  references_.resize(plan_.steps.size());
+  const ReferenceMaker make = reference_maker.load(std::memory_order_acquire);
+  for (size_t i = 0; make != nullptr && i < plan_.steps.size(); ++i) {
+    if (plan_.steps[i].kind == StepKind::reference) references_[i] = make(plan_.steps[i].reference);
+  }
 }
 
 Program::~Program() = default;
@@ -290,7 +295,7 @@ struct Instance::State {
         return;
       }
       case StepKind::reference:
-        reference_runner.load(std::memory_order_acquire)(step.reference, {buffers, step.args.size()});
+        program->reference(index)({buffers, step.args.size()});
         return;
       case StepKind::halo: {
         if (step.halo.rows == 0 || step.halo.row_bytes == 0) return;
@@ -317,8 +322,8 @@ struct Instance::State {
     }
   }
 
-  void check_reference_runner() const {
-    if (first_reference < 0 || reference_runner.load(std::memory_order_acquire) != nullptr) return;
+  void check_references() const {
+    if (first_reference < 0 || program->reference(static_cast<size_t>(first_reference))) return;
     const Step& step = program->plan().steps[static_cast<size_t>(first_reference)];
     fail(ErrorKind::unsupported,
          "step {} '{}' runs operator {} through its reference kernel, which the runtime library alone does not hold; "
@@ -356,7 +361,7 @@ void Instance::run(std::span<const std::byte* const> inputs, std::span<std::byte
             s.pool->threads());
     trace->enter();
   }
-  s.check_reference_runner();
+  s.check_references();
   s.take_borders(inputs, outputs);
   const size_t count = s.program->plan().steps.size();
   for (size_t i = 0; i < count; ++i) {
@@ -377,7 +382,7 @@ void Instance::replay(size_t step, const ConstantWindow* window, RunTrace* trace
   State& s = *state_;
   const Turn turn(s.running);
   const FloatEnvironment standard;
-  s.check_reference_runner();
+  s.check_references();
   require(step < s.program->plan().steps.size(), "step {} of {} is to run again", step, s.program->plan().steps.size());
   struct Placed {
     State& state;
@@ -414,6 +419,6 @@ std::span<std::byte> Instance::scratch() const {
   return {state_->scratch, static_cast<size_t>(state_->program->plan().scratch_bytes)};
 }
 
-void set_reference_runner(ReferenceRunner runner) { reference_runner.store(runner, std::memory_order_release); }
+void set_reference_maker(ReferenceMaker maker) { reference_maker.store(maker, std::memory_order_release); }
 
 }  // namespace kilter

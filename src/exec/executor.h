@@ -15,20 +15,33 @@ namespace kilter {
 
 class ExecutableCode;
 
+/// A reference step made ready. `buffers`: present inputs, then present outputs, 64-byte aligned as the plan places
+/// them. Several threads may call one at the same time.
+using ReferenceKernel = std::function<void(std::span<std::byte* const> buffers)>;
+/// Makes a step ready; `call` outlives the answer. Throws bad_input for an operator or attributes that it does not
+/// know.
+using ReferenceMaker = ReferenceKernel (*)(const ReferenceCall& call);
+/// What programs made from now on use for their reference steps. Installed by the compiler library; the runtime library
+/// alone has none and says so.
+void set_reference_maker(ReferenceMaker maker);
+
 class Program {
  public:
   /// Throws internal when the plan breaks an invariant (plan_check.h), unsupported when this processor lacks features
-  /// that its code uses (names them).
+  /// that its code uses (names them), and what ReferenceMaker throws.
   explicit Program(Plan plan);
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
   const Plan& plan() const { return plan_; }
   KernelEntry entry(int32_t kernel) const;
+  /// Of a reference step; empty where no maker was installed when the program was made.
+  const ReferenceKernel& reference(size_t step) const { return references_[step]; }
 
  private:
   Plan plan_;
   std::unique_ptr<ExecutableCode> code_;
+  std::vector<ReferenceKernel> references_;  ///< by step; empty where a step is of another kind
 };
 
 /// Called around every step when set; for --verify.
@@ -64,7 +77,7 @@ class Instance {
 
   /// Runs once. Pointers are dense tensors as Plan::inputs / outputs say, any alignment; outputs overlap neither each
   /// other nor inputs. Nothing is allocated. Throws bad_input when a count is wrong or a pointer null, usage when the
-  /// instance is already running, unsupported when a reference step has no runner, internal when a kernel fails (names
+  /// instance is already running, unsupported when a reference step has no kernel, internal when a kernel fails (names
   /// the step). `trace` must be made for as many threads as the pool has.
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
            const StepObserver* observer = nullptr, RunTrace* trace = nullptr);
@@ -82,10 +95,5 @@ class Instance {
   struct State;
   std::unique_ptr<State> state_;
 };
-
-/// Runs a reference step; `buffers`: present inputs, then present outputs, 64-byte aligned as the plan places them.
-/// Installed by the compiler library (the runtime library alone has none and says so).
-using ReferenceRunner = void (*)(const ReferenceCall&, std::span<std::byte* const> buffers);
-void set_reference_runner(ReferenceRunner runner);
 
 }  // namespace kilter

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
+#include "exec/file_hash.h"
 #include "exec/plan_check.h"
 #include "exec/plan_meta.h"
 
@@ -18,6 +19,7 @@ namespace {
 
 constexpr std::string_view kMagic = "KILTERC1";
 constexpr size_t kHeaderBytes = 64;
+constexpr size_t kFileHashAt = 32;
 constexpr size_t kRowBytes = 24;
 constexpr size_t kPage = 4096;
 constexpr size_t kConstantAlignment = 64;
@@ -32,6 +34,14 @@ uint64_t get(std::span<const std::byte> bytes, size_t at, size_t count) {
   uint64_t value = 0;
   for (size_t i = 0; i < count; ++i) value |= std::to_integer<uint64_t>(bytes[at + i]) << (8 * i);
   return value;
+}
+
+/// Of every byte but those of the hash itself, which count as 0. `pieces`: all that follows the header.
+uint64_t file_hash(std::span<const std::byte> header, std::span<const std::span<const std::byte>> pieces) {
+  std::array<std::byte, kHeaderBytes> head{};
+  std::copy_n(header.begin(), kHeaderBytes, head.begin());
+  std::fill_n(head.begin() + kFileHashAt, 8, std::byte{0});
+  return hash_pieces(pieces, hash_bytes(head));
 }
 
 std::span<const std::byte> bytes_of(std::string_view text) {
@@ -58,10 +68,21 @@ class Container {
 
   void check_meta_hash() const {
     const auto table = file_.subspan(kHeaderBytes, kRowBytes * sections_.size());
-    hash("header or meta section", get(file_, 24, 8), hash_bytes(meta().bytes, hash_bytes(table)));
+    const uint64_t expected = get(file_, 24, 8);
+    const uint64_t got = hash_bytes(meta().bytes, hash_bytes(table));
+    if (expected != got) bad_hash("damaged header or meta section", expected, got);
   }
-  void check_payload_hash() const {
-    hash("code or constants", get(file_, 32, 8), hash_bytes(constants().bytes, hash_bytes(code().bytes)));
+  /// The pieces are cut as save_plan() has them.
+  void check_file_hash() const {
+    const size_t code_end = code().offset + code().bytes.size();
+    const size_t constants_end = constants().offset + constants().bytes.size();
+    const std::array pieces = {file_.subspan(kHeaderBytes, code().offset - kHeaderBytes), code().bytes,
+                               file_.subspan(code_end, constants().offset - code_end), constants().bytes,
+                               file_.subspan(constants_end)};
+    const uint64_t expected = get(file_, kFileHashAt, 8);
+    const uint64_t got = file_hash(file_.first(kHeaderBytes), pieces);
+    if (expected != got)
+      bad_hash(fmt::format("damaged: its {} bytes are not those that were written", file_.size()), expected, got);
   }
 
  private:
@@ -108,8 +129,9 @@ class Container {
     sections_[i] = {name, offset, file_.subspan(offset, bytes)};
   }
 
-  void hash(std::string_view what, uint64_t expected, uint64_t got) const {
-    if (expected != got) bad("damaged {}: expected hash {:016x}, got {:016x}", what, expected, got);
+  [[noreturn]] void bad_hash(std::string_view what, uint64_t expected, uint64_t got) const {
+    bad("{}: expected hash {:016x}, got {:016x}; nothing of it was run; copy the file again or compile the model again",
+        what, expected, got);
   }
 
   std::span<const std::byte> file_;
@@ -146,13 +168,15 @@ void save_plan(const Plan& plan, const std::filesystem::path& path) {
   put(head, rows.size(), 4);
   put(head, constants_at + constants.size(), 8);
   put(head, hash_bytes(bytes_of(meta), hash_bytes(bytes_of(table))), 8);
-  put(head, hash_bytes(constants, hash_bytes(code)), 8);
   head.resize(kHeaderBytes, '\0');
-  head += table;
-  head += meta;
-  head.resize(code_at, '\0');
+  std::string front = table + meta;
+  front.resize(code_at - kHeaderBytes, '\0');
   const std::string gap(constants_at - code_at - code.size(), '\0');
-  const std::array parts = {bytes_of(head), code, bytes_of(gap), constants};
+  const std::array pieces = {bytes_of(front), code, bytes_of(gap), constants, std::span<const std::byte>()};
+  std::string hash;
+  put(hash, file_hash(bytes_of(head), pieces), 8);
+  head.replace(kFileHashAt, hash.size(), hash);
+  const std::array parts = {bytes_of(head), bytes_of(front), code, bytes_of(gap), constants};
   write_file_atomically(path, parts);
 }
 
@@ -160,7 +184,7 @@ Plan parse_plan(std::span<const std::byte> bytes, std::shared_ptr<void> owner, s
                 LoadOptions options) {
   const Container file(bytes, where);
   if (options.check_meta_hash) file.check_meta_hash();
-  if (options.verify) file.check_payload_hash();
+  if (options.verify) file.check_file_hash();
   Plan plan = read_plan_meta(file.meta().bytes, where);
   const auto code = file.code().bytes;
   const auto constants = file.constants().bytes;

@@ -1,12 +1,14 @@
 // The compiled file: a plan, its machine code and its packed constants, to be mapped and run without recompiling.
 //
 // Little-endian. Header of 64 bytes: magic "KILTERC1", u32 format version, u32 number of sections, u64 file size, u64
-// hash of section table and meta section, u64 hash of code and constants, zeros. Then one row of {u32 kind, u32 zero,
-// u64 offset, u64 bytes} a section: meta (the plan's fields in the order of plan.h), code and constants (each at a
-// multiple of 4096). Same plan, same bytes.
+// hash of section table and meta section, u64 hash of every other byte of the file (file_hash.h), zeros. Then one row
+// of {u32 kind, u32 zero, u64 offset, u64 bytes} a section: meta (the plan's fields in the order of plan.h), code and
+// constants (each at a multiple of 4096); what lies between sections is 0. Same plan, same bytes.
 //
-// A compiled file holds machine code, so running one from a stranger is running a stranger's program. What the loader
-// promises is that no damaged or forged file crashes it or the set-up of an executor.
+// A compiled file is machine code: running one from a stranger is running a stranger's program. The hash finds damage
+// (flipped bits, lost pages, bytes cut off or added), not malice. What the loader promises beyond it is that no forged
+// file crashes it or the set-up of an executor. The file is mapped: it must not be cut off or overwritten in place
+// while it is in use; save_plan() writes a new file and renames it.
 #pragma once
 
 #include <filesystem>
@@ -17,10 +19,10 @@
 
 namespace kilter {
 
-constexpr uint32_t kPlanFormatVersion = 6;
+constexpr uint32_t kPlanFormatVersion = 7;
 
 struct LoadOptions {
-  bool verify = false;          ///< also check the hash of code and constants; reads the whole file
+  bool verify = true;  ///< check the hash of the whole file, which reads all of it; false: that of its fields only
   bool check_meta_hash = true;  ///< off only where damaged fields shall reach the checks behind the hash
 };
 
@@ -29,7 +31,7 @@ struct LoadOptions {
 void save_plan(const Plan& plan, const std::filesystem::path& path);
 
 /// Maps a file; the plan's code and constants are the mapping's own bytes. Throws io when it cannot be read and
-/// bad_input when any field is not what it must be (what, where, expected, got).
+/// bad_input when it is damaged or any field is not what it must be (what, where, expected, got).
 Plan load_plan(const std::filesystem::path& path, LoadOptions options = {});
 
 /// The same from bytes that `owner` keeps alive; `where` names them in errors. Constants that do not start at a 64-byte

@@ -224,6 +224,17 @@ expect 0 "layers run kernels with smaller weights" inspect zoo:squeezenet1_1 --m
 expect 0 "    memory      --memory took conv2d_winograd m=" inspect zoo:squeezenet1_1 --schedules --memory 10.2MB
 expect 0 '"now_weight_bytes":' inspect zoo:squeezenet1_1 --schedules --memory 10.2MB --json -
 expect 2 "--number" bench zoo:squeezenet1_1 --number 0
+# One flipped bit, in the code or in the constants: refused by every command, unless asked otherwise.
+for at in 4100 $(($(stat -c %s "$scratch/net.kilter") - 5)); do
+  cp "$scratch/net.kilter" "$scratch/bad.kilter"
+  byte=$(od -An -tu1 -j "$at" -N 1 "$scratch/bad.kilter")
+  # shellcheck disable=SC2059
+  printf "\\x$(printf %x $((byte ^ 16)))" | dd of="$scratch/bad.kilter" bs=1 seek="$at" conv=notrunc 2> /dev/null
+  for sub in run inspect bench profile; do
+    expect 3 "compiled file '$scratch/bad.kilter': damaged: its $(stat -c %s "$scratch/net.kilter") bytes are not those that were written: expected hash" $sub "$scratch/bad.kilter"
+  done
+done
+expect 0 "output" run "$scratch/bad.kilter" --no-verify-file
 head -c 5000 "$scratch/net.kilter" > "$scratch/cut.kilter"
 expect 3 "cut.kilter" run "$scratch/cut.kilter"
 expect 0 "Sum" profile zoo:squeezenet1_1 --seconds 0.2 --by task --sort time --top 5 --json "$scratch/a.json" --csv "$scratch/a.csv" --trace "$scratch/a.trace"

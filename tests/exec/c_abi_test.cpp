@@ -216,6 +216,23 @@ TEST_F(CAbi, EveryAllocationThatFailsIsAStatus) {
   EXPECT_EQ(use(file), KILTER_OK) << kilter_last_error();
 }
 
+TEST_F(CAbi, ADamagedFileIsRefusedUnlessAskedOtherwise) {
+  const std::string path = saved(arithmetic_plan(100));
+  std::string file = read_file(path);
+  file.back() = static_cast<char>(file.back() ^ 4);
+  write_file_atomically(path, file);
+  kilter_program* program = nullptr;
+  EXPECT_EQ(kilter_program_load(path.c_str(), &program), KILTER_ERROR_BAD_INPUT);
+  EXPECT_THAT(kilter_last_error(), HasSubstr("damaged: its"));
+  EXPECT_EQ(program, nullptr);
+  EXPECT_EQ(kilter_program_load_with(path.c_str(), 0, &program), KILTER_ERROR_BAD_INPUT);
+  EXPECT_EQ(kilter_program_load_with(path.c_str(), 6, &program), KILTER_ERROR_USAGE);
+  EXPECT_STREQ(kilter_last_error(),
+               "flags 0x6 of kilter_program_load_with(); legal are 0 and KILTER_LOAD_UNVERIFIED (1)");
+  ASSERT_EQ(kilter_program_load_with(path.c_str(), KILTER_LOAD_UNVERIFIED, &program), KILTER_OK);
+  kilter_program_free(program);
+}
+
 TEST_F(CAbi, NullIsHarmlessAndErrorsBelongToTheirThread) {
   kilter_program_free(nullptr);
   kilter_instance_free(nullptr);

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -101,9 +103,11 @@ TEST(Executor, AReplayThatFailsLeavesTheConstantsOfThePlan) {
   plan.steps = {step};
   static std::vector<const std::byte*> seen;
   seen.clear();
-  set_reference_runner([](const ReferenceCall&, std::span<std::byte* const> buffers) {
-    seen.push_back(buffers[0]);
-    if (seen.size() == 2) fail(ErrorKind::bad_input, "the second run fails");
+  set_reference_maker([](const ReferenceCall&) -> ReferenceKernel {
+    return [](std::span<std::byte* const> buffers) {
+      seen.push_back(buffers[0]);
+      if (seen.size() == 2) fail(ErrorKind::bad_input, "the second run fails");
+    };
   });
   Instance instance(program(std::move(plan)), pool(1));
   const Tensor y(DType::f32, {16}), copy(DType::f32, {16});
@@ -112,7 +116,7 @@ TEST(Executor, AReplayThatFailsLeavesTheConstantsOfThePlan) {
   const ConstantWindow window{0, 64, copy.raw()};
   EXPECT_EQ(error_of([&] { instance.replay(0, &window, nullptr); }), "the second run fails");
   instance.run({}, outputs);
-  set_reference_runner(nullptr);
+  set_reference_maker(nullptr);
   ASSERT_EQ(seen.size(), 3U);
   EXPECT_EQ(seen[1], copy.raw());
   EXPECT_EQ(seen[2], seen[0]);
@@ -162,7 +166,7 @@ TEST(Executor, ObserverLeavesStepsOut) {
 }
 
 TEST(Executor, HaloZeroesEverythingButTheInterior) {
-  set_reference_runner(touch_runner);
+  set_reference_maker(touch_maker);
   Instance instance(program(steps_plan()), pool(2));
   const Tensor x(DType::f32, {16});
   const Tensor n = Tensor::scalar<int64_t>(0x0102);
@@ -183,11 +187,39 @@ TEST(Executor, HaloZeroesEverythingButTheInterior) {
   }
   for (int64_t i = 0; i < 8; ++i) EXPECT_EQ(t.raw()[i], std::byte{3}) << "1 + 2, the bytes of n";
   EXPECT_EQ(instance.address(output(1, 8)), t.raw());
-  set_reference_runner(nullptr);
+  set_reference_maker(nullptr);
+}
+
+TEST(Executor, ReferenceStepsOfTwoInstancesRunAtTheSameTime) {
+  static std::atomic<int> made, inside;
+  made = inside = 0;
+  set_reference_maker([](const ReferenceCall&) -> ReferenceKernel {
+    ++made;
+    return [](std::span<std::byte* const>) {
+      ++inside;  // each waits for the other, for which both have to be here
+      const auto start = std::chrono::steady_clock::now();
+      while (inside < 2 && std::chrono::steady_clock::now() - start < std::chrono::seconds(60))
+        std::this_thread::yield();
+    };
+  });
+  const auto loaded = program(steps_plan());
+  set_reference_maker(nullptr);
+  Instance first(loaded, pool(1)), second(loaded, pool(1));
+  const auto run = [](Instance& instance) {
+    const Tensor memory(DType::f32, {32}), y(DType::f32, {32}), t(DType::f32, {32});
+    const std::byte* inputs[] = {memory.raw(), memory.raw()};
+    std::byte* outputs[] = {y.raw(), t.raw()};
+    instance.run(inputs, outputs);
+  };
+  std::thread other([&] { run(second); });
+  run(first);
+  other.join();
+  EXPECT_EQ(inside, 2);
+  EXPECT_EQ(made, 1) << "once a step of a program";
 }
 
 TEST(Executor, ReferenceStepWithoutRunnerNamesStepAndOperator) {
-  set_reference_runner(nullptr);
+  set_reference_maker(nullptr);
   Instance instance(program(steps_plan()), pool(1));
   const Tensor memory(DType::f32, {32});
   const std::byte* inputs[] = {memory.raw(), memory.raw()};

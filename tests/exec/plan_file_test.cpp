@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <functional>
 
@@ -11,6 +12,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "exec/executor.h"
+#include "exec/file_hash.h"
 #include "exec/plan_check.h"
 #include "exec/plan_meta.h"
 #include "run_checked.h"
@@ -45,7 +47,7 @@ TEST(PlanFile, RoundTripsEveryField) {
   kernel.bytes = 42;
   plan.steps.push_back(kernel);
   const std::string file = file_bytes(plan);
-  const Plan back = parse(file, {.verify = true});
+  const Plan back = parse(file);
   EXPECT_EQ(write_plan_meta(back), write_plan_meta(plan));
   EXPECT_EQ(back.compiled_for, 7);
   EXPECT_EQ(back.steps[4].key, kernel.key);
@@ -65,7 +67,7 @@ TEST(PlanFile, LoadMapsConstantsAndRuns) {
   save_plan(arithmetic_plan(1000), path);
   EXPECT_TRUE(is_plan_file(path));
   EXPECT_FALSE(is_plan_file(folder.path() / "none"));
-  const auto program = std::make_shared<const Program>(load_plan(path, {.verify = true}));
+  const auto program = std::make_shared<const Program>(load_plan(path));
   EXPECT_EQ(reinterpret_cast<uintptr_t>(program->plan().constants) % 4096, 0U);
   std::filesystem::remove(path);
   Instance instance(program, std::make_shared<ThreadPool>(2));
@@ -103,27 +105,74 @@ TEST(PlanFile, EveryTruncationIsOneClearError) {
   EXPECT_THAT(error_of([&] { parse(file + '\0'); }, ErrorKind::bad_input), HasSubstr("too long"));
 }
 
-TEST(PlanFile, EveryFlippedBitOfHeaderAndMetaIsFound) {
-  std::string file = file_bytes(steps_plan());
-  const size_t meta_end = 64 + 3 * 24 + write_plan_meta(steps_plan()).size();
-  for (size_t bit = 0; bit < meta_end * 8; ++bit) {
-    const auto mask = static_cast<char>(1 << (bit % 8));
-    file[bit / 8] = static_cast<char>(file[bit / 8] ^ mask);
-    EXPECT_NE(error_of([&] { parse(file, {.verify = true}); }, ErrorKind::bad_input), "no error") << "bit " << bit;
-    file[bit / 8] = static_cast<char>(file[bit / 8] ^ mask);
-  }
+void flip(std::string& file, size_t bit) {
+  file[bit / 8] = static_cast<char>(file[bit / 8] ^ static_cast<char>(1 << (bit % 8)));
 }
 
-TEST(PlanFile, DamagedCodeAndConstantsAreFoundWhenAsked) {
-  const Plan plan = arithmetic_plan(100);
-  std::string file = file_bytes(plan);
-  for (size_t at : {file.size() - 1, file.size() - 400, size_t{4096} + 3}) {
-    file[at] = static_cast<char>(file[at] ^ 1);
-    EXPECT_THAT(error_of([&] { parse(file, {.verify = true}); }, ErrorKind::bad_input),
-                HasSubstr("damaged code or constants"));
-    parse(file);
-    file[at] = static_cast<char>(file[at] ^ 1);
+TEST(PlanFile, EveryFlippedBitIsFound) {
+  std::string file = file_bytes(arithmetic_plan(1000));
+  const size_t front = 64 + 3 * 24 + 2000;  // header, table, most of the fields; then every seventh bit
+  for (size_t bit = 0; bit < file.size() * 8; bit += bit < front * 8 ? 1 : 7) {
+    flip(file, bit);
+    ASSERT_NE(error_of([&] { parse(file); }, ErrorKind::bad_input), "no error") << "bit " << bit;
+    flip(file, bit);
   }
+  parse(file);
+}
+
+TEST(PlanFile, DamageOfAnyKindIsRefusedBeforeAnythingRuns) {
+  const std::string file = file_bytes(arithmetic_plan(3000));
+  const size_t constants = file.size() - 3000 * 4;
+  const auto refused = [&](size_t at, size_t count, char value) {
+    std::string damaged = file;
+    damaged.replace(at, count, count, value);
+    const std::string message = error_of([&] { parse(damaged); }, ErrorKind::bad_input);
+    EXPECT_THAT(message, testing::AllOf(HasSubstr(fmt::format("compiled file 'p': damaged: its {} bytes are not those "
+                                                              "that were written: expected hash ",
+                                                              file.size())),
+                                        HasSubstr("; nothing of it was run; copy the file again or compile the model "
+                                                  "again")))
+        << at;
+    parse(damaged, {.verify = false});
+  };
+  refused(4096 + 3, 1, '\x01');         // code
+  refused(constants, 4096, '\0');       // a page of constants
+  refused(file.size() - 1, 1, '\x7f');  // the last byte
+  refused(4095, 1, '\x01');             // before the code, where nothing is
+  refused(constants - 1, 1, '\x01');    // between code and constants
+  std::string swapped = file;
+  std::swap_ranges(swapped.begin() + static_cast<int64_t>(constants),
+                   swapped.begin() + static_cast<int64_t>(constants) + 4096,
+                   swapped.begin() + static_cast<int64_t>(constants) + 4096);
+  EXPECT_THAT(error_of([&] { parse(swapped); }, ErrorKind::bad_input), HasSubstr("damaged: its"));
+}
+
+TEST(PlanFile, AFileOfAnOlderVersionSaysWhatToDo) {
+  std::string file = file_bytes(steps_plan());
+  file[8] = 6;
+  EXPECT_EQ(error_of([&] { parse(file); }, ErrorKind::bad_input),
+            "compiled file 'p': format version 6; this Kilter reads version 7; compile the model again");
+}
+
+TEST(FileHash, FindsEveryChangeOfALargeFile) {
+  std::string bytes(size_t{21} << 20, '\0');  // more chunks than a thread takes alone
+  for (size_t i = 0; i < bytes.size(); i += 97) bytes[i] = static_cast<char>(i);
+  const auto hash = [&] {
+    const auto all = std::as_bytes(std::span(bytes.data(), bytes.size()));
+    const std::array pieces = {all.first(1000), all.subspan(1000)};
+    return hash_pieces(pieces, 1);
+  };
+  const uint64_t whole = hash();
+  EXPECT_EQ(hash(), whole);
+  for (size_t bit :
+       {size_t{0}, size_t{7999}, size_t{8000}, (size_t{1} << 23) + 5, (size_t{20} << 23) + 3, bytes.size() * 8 - 1}) {
+    flip(bytes, bit);
+    EXPECT_NE(hash(), whole) << bit;
+    flip(bytes, bit);
+  }
+  EXPECT_EQ(hash(), whole);
+  std::swap_ranges(bytes.begin() + 1000, bytes.begin() + 1000 + (1 << 20), bytes.begin() + 1000 + (1 << 20));
+  EXPECT_NE(hash(), whole) << "chunks in another order";
 }
 
 TEST(PlanFile, ForgedFieldsNeverCrashLoaderOrExecutor) {

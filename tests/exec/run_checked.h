@@ -30,13 +30,13 @@ inline bool run_checked(std::span<const std::byte> bytes) {
     for (const PlanTensor& t : plan.inputs) needed = std::max(needed, *tensor_bytes(t.type, t.shape));
     for (const PlanTensor& t : plan.outputs) needed = std::max(needed, *tensor_bytes(t.type, t.shape));
     const size_t tensors = plan.inputs.size() + plan.outputs.size();
+    set_reference_maker(touch_maker);
     const auto program = std::make_shared<const Program>(std::move(plan));
     if (needed > kMostBytes || tensors > 16) return true;
     Instance instance(program, std::make_shared<ThreadPool>(1));
     if (machine_code) return true;
     for (const PlanTensor& t : program->plan().inputs) from.push_back(inputs.emplace_back(t.type, t.shape).raw());
     for (const PlanTensor& t : program->plan().outputs) to.push_back(outputs.emplace_back(t.type, t.shape).raw());
-    set_reference_runner(touch_runner);
     instance.run(from, to);
     return true;
   } catch (const Error&) {

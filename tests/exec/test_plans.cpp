@@ -170,7 +170,9 @@ Plan steps_plan() {
   return plan;
 }
 
-void touch_runner(const ReferenceCall& call, std::span<std::byte* const> buffers) {
+namespace {
+
+void touch(const ReferenceCall& call, std::span<std::byte* const> buffers) {
   size_t at = 0;
   uint8_t sum = 0;
   for (const auto& operand : call.inputs) {
@@ -185,6 +187,12 @@ void touch_runner(const ReferenceCall& call, std::span<std::byte* const> buffers
     if (*bytes > 0) std::memset(buffers[at], sum, static_cast<size_t>(*bytes));
     ++at;
   }
+}
+
+}  // namespace
+
+ReferenceKernel touch_maker(const ReferenceCall& call) {
+  return [&call](std::span<std::byte* const> buffers) { touch(call, buffers); };
 }
 
 }  // namespace kilter

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "exec/executor.h"
 #include "exec/plan.h"
 
 namespace kilter {
@@ -25,8 +26,8 @@ Plan arithmetic_plan(int64_t count);
 /// Every kind of step but kernels: halo over the arena, copies, and a reference step of operator "Touch".
 Plan steps_plan();
 
-/// A reference runner that reads all inputs and fills every output with the sum of their bytes.
-void touch_runner(const ReferenceCall& call, std::span<std::byte* const> buffers);
+/// Of a kernel that reads all inputs and fills every output with the sum of their bytes.
+ReferenceKernel touch_maker(const ReferenceCall& call);
 
 Step kernel_step(TestKernel kernel, std::vector<BufferRef> args, int64_t extent);
 BufferRef arena(int64_t offset, int64_t bytes);

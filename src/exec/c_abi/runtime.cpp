@@ -117,11 +117,20 @@ const char* kilter_last_error(void) { return last_error; }
 const char* kilter_runtime_version(void) { return KILTER_VERSION; }
 
 kilter_status kilter_program_load(const char* path, kilter_program** program) {
+  return kilter_program_load_with(path, 0, program);
+}
+
+kilter_status kilter_program_load_with(const char* path, uint32_t flags, kilter_program** program) {
   if (program != nullptr) *program = nullptr;
   return guarded([&] {
     not_null(path, "path");
     not_null(program, "program");
-    *program = new kilter_program{std::make_shared<const kilter::Program>(kilter::load_plan(path))};
+    if ((flags & ~KILTER_LOAD_UNVERIFIED) != 0) {
+      kilter::fail(ErrorKind::usage,
+                   "flags {:#x} of kilter_program_load_with(); legal are 0 and KILTER_LOAD_UNVERIFIED (1)", flags);
+    }
+    const kilter::LoadOptions options{.verify = (flags & KILTER_LOAD_UNVERIFIED) == 0};
+    *program = new kilter_program{std::make_shared<const kilter::Program>(kilter::load_plan(path, options))};
   });
 }
 
