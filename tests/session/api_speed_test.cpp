@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
+#include <ctime>
 
 #include "../base/scratch_folder.h"
 #include "kilter/kilter.h"
@@ -44,8 +44,8 @@ std::vector<TestNetwork> networks(const std::filesystem::path& folder) {
   const auto small = [&](const std::string& name, const Shape& shape, const Make& make) {
     all.push_back({name, open_model(folder / (name + ".onnx"), small_graph(shape, make)), shape});
   };
-  const auto zoo = [&](const std::string& name, int64_t size) {
-    all.push_back({name, open_zoo(folder, name, size), {1, 3, size, size}, "input"});
+  const auto zoo = [&](const std::string& name, int64_t size, double width = 1) {
+    all.push_back({name, open_zoo(folder, name, size, width), {1, 3, size, size}, "input"});
   };
   small("one_add", {1, 16},
         [](GraphBuilder& b, ValueId x) { return b.add("Add", {x, b.constant(weights({16}, "w"))}); });
@@ -59,28 +59,37 @@ std::vector<TestNetwork> networks(const std::filesystem::path& folder) {
     return x;
   });
   small("large_output", {64, 256}, [](GraphBuilder& b, ValueId x) { return dense(b, x, 256, 2048, "w"); });
+  small("convolutions", {1, 3, 16, 16}, [](GraphBuilder& b, ValueId x) {
+    for (int i = 0, channels = 3; i < 20; ++i, channels = 8) {
+      const ValueId filter = b.constant(weights({8, channels, 3, 3}, "f" + std::to_string(i)));
+      x = b.add("Relu", {b.add("Conv", {x, filter}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}})});
+    }
+    return x;
+  });
+  zoo("squeezenet1_0", 40);
   zoo("squeezenet1_1", 32);
-  zoo("mobilenet_v1", 32);
-  zoo("mobilenet_v2", 64);
-  zoo("squeezenet1_0", 64);
-  zoo("resnet18", 64);
+  zoo("mobilenet_v1", 32, 0.25);
+  zoo("mobilenet_v2", 32, 0.25);
   return all;
 }
 
-double now_us() {
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
+/// Of this thread alone, which runs everything here: other programs that take the CPU do not count.
+double cpu_us() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) * 1e-3;
 }
 
 /// Mean microseconds of a run, of enough runs for the clock; the least over all calls.
 template <class F>
 void time_once(double& best, F&& run) {
   int runs = 0;
-  const double start = now_us();
+  const double start = cpu_us();
   double end = start;
-  while (end - start < 100) {
+  while (end - start < 200) {
     run();
     ++runs;
-    end = now_us();
+    end = cpu_us();
   }
   best = std::min(best, (end - start) / runs);
 }
@@ -100,9 +109,9 @@ TEST(ApiSpeed, NetworkRunCostsWhatThePlanCosts) {
     network.run(inputs);
     // In turns, the best of each: what else runs on this machine meets both. More rounds only where they differ yet.
     double plan = 1e12, api = 1e12;
-    const double start = now_us();
+    const double start = cpu_us();
     const auto close = [&] { return api <= std::max(plan * 1.03, plan + 20); };
-    for (int round = 0; round < 50 || (!close() && now_us() - start < 20e6); ++round) {
+    for (int round = 0; round < 100 || (!close() && cpu_us() - start < 5e6); ++round) {
       time_once(plan, [&] { loaded.instance->run(from, to); });
       time_once(api, [&] { network.run(inputs); });
     }

@@ -32,8 +32,9 @@ inline std::string open_model(const std::filesystem::path& file, const Graph& gr
 }
 
 /// A built-in image network; its batch, height and width are open.
-inline std::string open_zoo(const std::filesystem::path& folder, const std::string& name, int64_t size) {
-  return open_model(folder / (name + ".onnx"), zoo::build(name, {.size = size}));
+inline std::string open_zoo(const std::filesystem::path& folder, const std::string& name, int64_t size,
+                            double width = 1) {
+  return open_model(folder / (name + ".onnx"), zoo::build(name, {.size = size, .width = width}));
 }
 
 /// A graph of one input "x" and one output "y", made by `make` from x.
