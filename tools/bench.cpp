@@ -54,7 +54,8 @@ void bench(const BenchOptions& options) {
   Conditions conditions = profile::conditions_of(plan, network.threads);
   conditions.taken = static_cast<int64_t>(samples.ms.size());
   conditions.kept = static_cast<int64_t>(e.quiet.ms.size());
-  conditions.disturbed = e.disturbed;
+  conditions.disturbed = e.disturbed, conditions.disturbed_by = e.disturbed_count.why();
+  conditions.best_ms = samples.min();
   conditions.estimator = "mean of the middle half of the quiet measurements";
   if (options.flush) conditions.weights = conditions.activations = "caches flushed before each measurement";
   conditions.program = version_text();
@@ -82,14 +83,20 @@ void bench(const BenchOptions& options) {
                         {"inputs", "seeded: floats N(0,1), integers 0..99"}};
   if (!options.json.empty()) write_text("--json", options.json, report.dump(2) + "\n");
   if (options.json == "-") return;
-  fmt::print("{}: {:.3f} ms on {} thread{} ({} on {})\n", printable(network.session->name()), e.estimate(),
-             network.threads, network.threads == 1 ? "" : "s", plan.target, cpu_brand());
+  const bool busy = quietness(conditions) == Quietness::busy;
+  const std::string quiet = quiet_text(conditions, "measurements");
+  if (busy) fmt::print("{}\n", quiet);
+  fmt::print("{}: {} on {} thread{} ({} on {})\n", printable(network.session->name()),
+             figure_text(e.estimate(), conditions, 3), network.threads, network.threads == 1 ? "" : "s", plan.target,
+             cpu_brand());
+  if (!busy) fmt::print("  {}\n", quiet);
   fmt::print("  mean {:.3f} (std dev {:.3f})  median {:.3f}  min {:.3f}  p90 {:.3f}; {} measurements of {} run{}{}\n",
              e.mean(), e.std_dev(), samples.median(), samples.min(), samples.quantile(0.9), samples.ms.size(), e.number,
              e.number == 1 ? "" : "s", options.flush ? ", caches flushed before each" : "");
   if (e.disturbed > 0)
-    fmt::print("  {} measurements were disturbed (first: {}); the figure is made of {}\n", e.disturbed, e.disturbed_by,
-               e.quiet.ms.size() == samples.ms.size() ? "all, since most were" : "the others");
+    fmt::print("  the first disturbance: {}; the figure is made of {}\n", e.disturbed_by,
+               e.quiet.ms.size() == samples.ms.size() ? "all measurements, since most were disturbed"
+                                                      : "the undisturbed measurements");
   fmt::print("  compiled in {:.0f} ms, {} steps, arena {:.1f} MB, packed weights {:.1f} MB\n",
              network.loaded->compiled.compile_ms, plan.steps.size(), static_cast<double>(plan.arena_bytes) * 1e-6,
              static_cast<double>(plan.constants_bytes) * 1e-6);

@@ -13,35 +13,18 @@ namespace {
 
 struct SideOptions {
   std::string what;
-  int threads = 0;
-  std::string target, records, choose, layer_plan;
-  std::vector<std::string> schedules, disable, forbid;
+  ModelOptions model = ModelOptions::of_side();
   bool operator==(const SideOptions&) const = default;
 };
 
 struct CompareOptions {
-  ModelOptions model;  ///< shared by both sides: --input, --threads, sources of schedules
+  ModelOptions model;  ///< of both sides
   SideOptions a, b;
   double seconds = 10, half_width = 0.5;
   size_t layers = 10;
   std::string json;
 
-  /// The shared options with those of one side.
-  ModelOptions of(const SideOptions& side) const {
-    ModelOptions out = model;
-    if (side.threads > 0) out.threads = side.threads;
-    if (!side.target.empty()) out.target = side.target;
-    // A side's own source takes the place of the shared one.
-    if (!side.records.empty()) out.records = side.records, out.layer_plan.clear();
-    if (!side.layer_plan.empty()) out.layer_plan = side.layer_plan;
-    if (!side.layer_plan.empty() && side.records.empty()) out.records = "none";
-    if (out.records == "none" && model.records != "none") out.choose.clear();
-    if (!side.choose.empty()) out.choose = side.choose;
-    out.forbid.insert(out.forbid.end(), side.forbid.begin(), side.forbid.end());
-    out.schedules.insert(out.schedules.end(), side.schedules.begin(), side.schedules.end());
-    out.disable.insert(out.disable.end(), side.disable.begin(), side.disable.end());
-    return out;
-  }
+  ModelOptions of(const SideOptions& side) const { return model.with_side(side.model); }
 };
 
 bool is_json(const std::string& what) { return what.ends_with(".json"); }
@@ -65,12 +48,19 @@ void compare_files(const CompareOptions& options) {
   fmt::print("A  {:<40} {:>10.4f} ms\nB  {:<40} {:>10.4f} ms\n", a.label, a.ms, b.label, b.ms);
   fmt::print("{}", profile::conditions_text(a, b));
   fmt::print("B / A = {:.3f}; not interleaved, so no interval: the machine may have changed in between\n", b.ms / a.ms);
-  if (!a.layers.empty() && !b.layers.empty()) fmt::print("{}", profile::differences_text(a, b, options.layers));
+  for (const auto& [side, of] : {std::pair{'A', &a}, {'B', &b}}) {
+    if (quietness(of->conditions) != Quietness::unknown)
+      fmt::print("{}  {}\n", side, quiet_text(of->conditions, "samples"));
+  }
+  const double ratio = b.ms / a.ms;
+  if (!a.layers.empty() && !b.layers.empty())
+    fmt::print("{}", profile::layers_text(a, b, {ratio, ratio, ratio}, options.layers));
 }
 
 void compare_networks(CompareOptions options) {
   if (options.b.what.empty()) options.b.what = options.a.what;
   if (is_json(options.a.what) || is_json(options.b.what)) return compare_files(options);
+  for (const std::string& what : {options.a.what, options.b.what}) options.model.check_compiled(what);
   CompareOptions().of(options.a).check_compiled(options.a.what, "-a");
   CompareOptions().of(options.b).check_compiled(options.b.what, "-b");
   Progress progress("compare");
@@ -92,20 +82,6 @@ void compare_networks(CompareOptions options) {
   if (options.json != "-") fmt::print("{}", text(d, options.layers));
 }
 
-void add_side(CLI::App& app, SideOptions& side, const std::string& suffix) {
-  const std::string of = " of " + std::string(suffix == "a" ? "A" : "B");
-  app.add_option("--threads-" + suffix, side.threads, "threads" + of)->check(CLI::Range(1, 1024));
-  app.add_option("--target-" + suffix, side.target, "CPU to generate code for" + of);
-  app.add_option("--schedule-" + suffix, side.schedules, "NODE=SCHEDULE" + of);
-  app.add_option("--records-" + suffix, side.records, "tuning records" + of + ": a file, default or none");
-  app.add_option("--choose-" + suffix, side.choose, "what is taken of records" + of + ", as --choose of kilter run")
-      ->check(CLI::IsMember({"accepted", "history-best", "graph-best"}));
-  app.add_option("--layer-plan-" + suffix, side.layer_plan, "file of what is chosen of each layer" + of);
-  app.add_option("--forbid-" + suffix, side.forbid, "TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE that is not taken" + of)
-      ->allow_extra_args(false);
-  app.add_option("--disable-" + suffix, side.disable, "pass that does not run" + of)->delimiter(',');
-}
-
 }  // namespace
 
 void add_compare(CLI::App& app, Context&) {
@@ -117,13 +93,9 @@ void add_compare(CLI::App& app, Context&) {
                   "profile wrote")
       ->required();
   sub->add_option("B", options->b.what, "the same kinds; default: A again, with the options of B");
-  sub->add_option("--input", options->model.inputs, "NAME=FILE.npy or NAME=SHAPE, for both; may be repeated");
-  sub->add_option("--threads", options->model.threads, "threads of both")->check(CLI::Range(1, 1024));
-  options->model.add_sources_to(*sub);
-  sub->add_option("--forbid", options->model.forbid, "what is not taken, as --forbid of kilter run, for both")
-      ->allow_extra_args(false);
-  add_side(*sub, options->a, "a");
-  add_side(*sub, options->b, "b");
+  options->model.add_settings_to(*sub);
+  options->a.model.add_settings_to(*sub->add_option_group("Of A alone"), "-a");
+  options->b.model.add_settings_to(*sub->add_option_group("Of B alone"), "-b");
   sub->add_option("--seconds", options->seconds, "how long to measure at most")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
@@ -135,9 +107,13 @@ void add_compare(CLI::App& app, Context&) {
   sub->add_option("--json", options->json,
                   "also write the figures as JSON to a file; - is standard output, which then holds nothing else");
   sub->footer(
+      "Options without -a or -b at their end hold for both sides; those of one side go before. Times are by the wall "
+      "and "
+      "by the\nprocessor; where the batches differ, those of a single item are compared, too.\n"
       "Examples:  kilter compare zoo:resnet18 --threads-a 1 --threads-b 2\n"
       "           kilter compare zoo:resnet18 --threads 1 --records-b default\n"
       "           kilter compare zoo:resnet18 --threads 1 --records default --choose-b history-best\n"
+      "           kilter compare zoo:mobilenet_v2 --threads 1 --input-b input=8x3x224x224\n"
       "           kilter compare model.onnx onnxruntime:model.onnx --threads 1\n"
       "           kilter compare yesterday.json today.json");
   sub->callback([=] { compare_networks(*options); });

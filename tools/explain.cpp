@@ -2,6 +2,9 @@
 
 #include "profile/explain.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
@@ -21,29 +24,69 @@ struct ExplainOptions {
   double seconds = 10, minutes = 5;
 };
 
-/// --input for a batch of 8 where the network can take one: built-in ones, and models that leave the batch open.
-std::string batch_arguments(const ModelOptions& options, const Session& session,
-                            const std::map<std::string, Tensor>& inputs) {
-  if (!options.inputs.empty() || session.compiled_file() || session.inputs().size() != 1) return {};
-  const onnx::Port port = session.inputs().front();
-  Shape shape = inputs.at(port.name).shape();
-  if (shape.empty() || shape[0] != 1) return {};
-  const bool open =
-      options.model.starts_with("zoo:") || (port.dims && !port.dims->empty() && !port.dims->front().size.has_value());
-  if (!open) return {};
-  shape[0] = 8;
-  return "--input " + shell_word(port.name + "=" + text(shape));
+constexpr int64_t kBatch = 8;
+
+/// Arguments that say what is run and what of the records holds, as commands that `explain` tells take them; options of
+/// single layers are the causes' own.
+std::string arguments_of(const ModelOptions& options) {
+  constexpr std::string_view kKept[] = {"--records", "--choose", "--forbid"};
+  std::string out = model_arguments(options);
+  for (const auto& [name, value] : options.compile_options_given()) {
+    if (std::ranges::find(kKept, name) != std::end(kKept)) out += fmt::format(" {} {}", name, shell_word(value));
+  }
+  return std::string(trim(out));
 }
 
-profile::Subject subject_of(const ModelOptions& options, const Session& session) {
+/// The input of a batch of 8 where the network can take one: built-in ones, and models that leave the batch open.
+std::optional<std::pair<std::string, Shape>> batch_input(const ModelOptions& options, const Session& session,
+                                                         const std::map<std::string, Tensor>& inputs) {
+  if (!options.inputs.empty() || session.compiled_file() || session.inputs().size() != 1) return std::nullopt;
+  const onnx::Port port = session.inputs().front();
+  Shape shape = inputs.at(port.name).shape();
+  if (shape.empty() || shape[0] != 1) return std::nullopt;
+  const bool open =
+      options.model.starts_with("zoo:") || (port.dims && !port.dims->empty() && !port.dims->front().size.has_value());
+  if (!open) return std::nullopt;
+  shape[0] = kBatch;
+  return std::pair(port.name, shape);
+}
+
+/// The subject on a batch of 8, and the input that makes it one.
+void add_batch(profile::Subject& subject, const ModelOptions& options, const Session& session) {
+  const auto input = batch_input(options, session, subject.inputs);
+  if (!input) return;
+  const auto& [name, shape] = *input;
+  subject.batch_input = fmt::format("{}={}", name, fmt::join(shape, "x"));
+  auto batch = std::make_shared<profile::Subject>();
+  batch->inputs[name] = random_input(name, subject.inputs.at(name).dtype(), shape);
+  batch->graph = [&session, inputs = batch->inputs] { return bound_graph(session, inputs); };
+  subject.batch = std::move(batch);
+}
+
+/// What records say that are not in use.
+void add_tuned(profile::Subject& subject, const ModelOptions& options) {
+  if (options.records != "none" || !options.layer_plan.empty()) return;
+  ModelOptions with = options;
+  with.records = "default";
+  subject.tuned = profile::Tuned{[with] { return with.compile_options(); }, use_records_command(options)};
+}
+
+profile::Subject subject_of(const ExplainOptions& options, const Session& session) {
   profile::Subject subject;
-  subject.model = options.model;
-  subject.arguments = std::string(trim(model_arguments(options)));
-  subject.inputs = options.all_inputs(session);
-  subject.batch_arguments = batch_arguments(options, session, subject.inputs);
+  const ModelOptions& model = options.model;
+  subject.model = model.model;
+  subject.arguments = arguments_of(model);
+  subject.inputs = model.all_inputs(session);
   subject.cpus = default_threads();
-  subject.threads = options.threads > 0 ? options.threads : subject.cpus;
+  subject.threads = model.threads > 0 ? model.threads : subject.cpus;
   subject.compile = session.options().compile;
+  if (session.compiled_file()) return subject;
+  add_batch(subject, model, session);
+  add_tuned(subject, model);
+  subject.graph = [&session, inputs = subject.inputs] { return bound_graph(session, inputs); };
+  subject.look_ahead = [&, inputs = subject.inputs](const profile::Profile& p) {
+    return look_ahead(p, model, session, inputs, options.minutes);
+  };
   return subject;
 }
 
@@ -66,12 +109,8 @@ void run_explain(const ExplainOptions& options) {
   if (!options.against.empty())
     other = std::make_unique<Runner>(options.against + ":" + options.model.model, options.model);
   const auto session = options.model.open();
-  profile::Subject subject = subject_of(options.model, *session);
-  if (session->compiled_file()) {
-    subject.program = session->prepare().program;
-  } else {
-    subject.graph = [&session, &subject] { return bound_graph(*session, subject.inputs); };
-  }
+  profile::Subject subject = subject_of(options, *session);
+  if (session->compiled_file()) subject.program = session->prepare().program;
   profile::ExplainOptions how;
   how.node = options.node;
   how.seconds = options.seconds * 0.25;
@@ -79,8 +118,6 @@ void run_explain(const ExplainOptions& options) {
   how.progress = [&](const std::string& doing) { progress.show(doing); };
   profile::Explanation explanation = profile::explain(subject, how);
   explanation.profile.conditions.program = version_text();
-  explanation.profile.tuning =
-      look_ahead(explanation.profile, options.model, *session, subject.inputs, options.minutes);
   std::optional<Duel> duel;
   if (other) duel = against(options, *other, progress);
   progress.clear();
@@ -113,9 +150,11 @@ void add_explain(CLI::App& app, Context&) {
                   "also run the network in this runtime, in turns with Kilter, and lay the layers side by side")
       ->check(CLI::IsMember({"onnxruntime", "openvino"}));
   sub->footer(
+      "A machine that other programs use is told first; what rests on times that they disturbed is then withheld.\n"
       "Gains are measured where an alternative can be compiled and run (the text says so), by running it in turns "
       "with\n"
-      "the network as it is; the others are predicted.\n"
+      "the network as it is; the others are predicted. The commands compare what they claim, by wall and by processor "
+      "time.\n"
       "Example:  kilter explain zoo:resnet18 --threads 1 --schedule conv1=reference\n"
       "          kilter explain model.onnx --against onnxruntime --html report.html");
   sub->callback([=] { run_explain(*options); });

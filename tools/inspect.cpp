@@ -12,6 +12,7 @@
 #include "codegen/llvm/disassemble.h"
 #include "exec/other_threads.h"
 #include "ops/builder.h"
+#include "profile/profile.h"
 #include "profile/schedules.h"
 #include "tool.h"
 #include "tune/tuner/choices_file.h"
@@ -151,10 +152,12 @@ void print_assembly(const std::string& node, const Loaded& loaded) {
   const Target target = parse_target(plan.target);
   const std::span<const std::byte> code(plan.code, static_cast<size_t>(plan.code_bytes));
   if (meant.front() != node) fmt::print("'{}' runs in {}\n\n", printable(node), printable(join(meant, ", ")));
-  for (const Step& s : plan.steps) {
+  const std::vector<std::string> labels = profile::labels_of(plan);
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const Step& s = plan.steps[i];
     if (s.kernel < 0 || std::ranges::find(meant, s.name) == meant.end()) continue;
     const std::vector<Instruction> all = disassemble(code, plan.entries[static_cast<size_t>(s.kernel)], target);
-    fmt::print("{} '{}' for {} ({})\n  {}\n{}{}\n", s.ops, printable(s.name), plan.target, plan.codegen, s.schedule,
+    fmt::print("{} '{}' for {} ({})\n  {}\n{}{}\n", s.ops, printable(labels[i]), plan.target, plan.codegen, s.schedule,
                loops_text(all), listing(all));
   }
 }

@@ -65,6 +65,38 @@ tune::Outlook outlook_of(const std::filesystem::path& file, const profile::Profi
   return tune::outlook(layers_of(p), p.sum_ms, records, what);
 }
 
+std::string percent_of(double ms, const tune::Outlook& o) { return fmt::format("{:.1f} %", 100 * ms / o.total_ms); }
+
+/// What the records know and the network does not use.
+std::optional<profile::TuningGain> unused(const tune::Outlook& o, const ModelOptions& options,
+                                          const std::string& file) {
+  const tune::OutlookPart& part = o.available;
+  if (options.records != "none" || part.layers == 0 || part.gain_ms <= 0) return std::nullopt;
+  profile::TuningGain gain;
+  gain.kind = profile::TuningGain::unused, gain.gain_ms = part.gain_ms;
+  gain.evidence = fmt::format(
+      "{} layers, {} of the time, {} in {}", part.layers, percent_of(part.ms, o),
+      o.accepted.empty() ? "have a faster schedule" : fmt::format("differ in the plan accepted on {}", o.accepted),
+      file);
+  gain.advice = "--records default";
+  gain.action = use_records_command(options);
+  return gain;
+}
+
+std::optional<profile::TuningGain> untuned(const tune::Outlook& o, const std::string& action) {
+  if (o.further.layers == 0 || o.further.gain_ms <= 0) return std::nullopt;
+  profile::TuningGain gain;
+  gain.kind = profile::TuningGain::untuned, gain.gain_ms = o.further.gain_ms;
+  gain.evidence = fmt::format(
+      "{} layers, {} of the time, have schedules left to try; {:g} minutes of tuning are expected to bring this, {}",
+      o.further.layers, percent_of(o.further.ms, o), o.minutes,
+      o.prior.layers == o.further.layers ? "by the searcher's mean regret (a prior)"
+                                         : "by what records of them gained");
+  gain.advice = "tune; it measures what it gained, in whole runs of the network in turns";
+  gain.action = action;
+  return gain;
+}
+
 }  // namespace
 
 std::optional<profile::Tuning> look_ahead(const profile::Profile& profile, const ModelOptions& options,
@@ -72,16 +104,19 @@ std::optional<profile::Tuning> look_ahead(const profile::Profile& profile, const
                                           double minutes) {
   if (session.compiled_file()) return std::nullopt;
   profile::Tuning out;
+  out.action = fmt::format("{} --time {:g}min", tune_command(options), minutes);
   try {
     const std::string given = options.records_file();
     const std::filesystem::path file = given.empty() ? tune::default_records_file() : std::filesystem::path(given);
     const tune::Outlook ahead = outlook_of(file, profile, options, session, bound_graph(session, inputs), minutes);
     out.lines = tune::text(ahead, file.string()), out.summary = tune::summary(ahead);
+    for (const auto& gain : {unused(ahead, options, file.string()), untuned(ahead, out.action)}) {
+      if (gain) out.gains.push_back(*gain);
+    }
   } catch (const std::exception& e) {  // what was measured stays
     out.summary = fmt::format("What tuning has brought and would bring is not known: {}", e.what());
     out.lines = {out.summary};
   }
-  out.action = fmt::format("{} --time {:g}min", tune_command(options), minutes);
   return out;
 }
 

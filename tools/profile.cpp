@@ -46,6 +46,7 @@ void run_profile(const ProfileOptions& options) {
   if (!options.html.empty()) write_text("--html", options.html, profile::html_report(profile::to_json(p)));
   if (options.json == "-" || options.csv == "-" || options.trace == "-" || options.html == "-") return;
   p = profile::shown(std::move(p));
+  if (quietness(p.conditions) != Quietness::quiet) fmt::print("{}\n", quiet_text(p.conditions, "passes"));
   fmt::print("{}: {} rows on {} thread{}\n", p.model, p.rows.size(), p.threads, p.threads == 1 ? "" : "s");
   fmt::print("{}", profile::table(p, table));
   if (options.arena) fmt::print("{}", profile::memory_table(p));

@@ -18,6 +18,13 @@ std::string runtime_of(const std::string& what) {
   return {};
 }
 
+/// Of the tensor that counts a network's items.
+int64_t items_of(const Session& session, const std::map<std::string, Tensor>& inputs) {
+  const auto ports = session.inputs();
+  const auto first = ports.empty() ? inputs.end() : inputs.find(ports.front().name);
+  return first == inputs.end() || first->second.shape().empty() ? 1 : first->second.shape().front();
+}
+
 /// "B takes 3.1 % longer", "B is 1.20 times as fast", "no difference shows".
 std::string verdict(const Ratio& r) {
   if (r.contains(1)) return "no difference shows";
@@ -32,6 +39,7 @@ Runner::Runner(const std::string& what, ModelOptions options) : label_(what) {
   options.model = runtime.empty() ? what : what.substr(runtime.size() + 1);
   if (runtime.empty()) {
     network_ = std::make_unique<Prepared>(options);
+    items_ = items_of(*network_->session, network_->inputs);
   } else {
     start_peer(runtime, options);
   }
@@ -39,7 +47,10 @@ Runner::Runner(const std::string& what, ModelOptions options) : label_(what) {
 
 Candidate Runner::candidate() {
   Candidate c{label_, [this] { network_->run(); }};
-  if (peer_) c.timed = [this](int64_t calls) { return peer_->run(calls); };
+  if (peer_) {
+    c.timed = [this](int64_t calls) { return peer_->run(calls); };
+    c.cpu_ms = [this] { return peer_->cpu_ms(); };
+  }
   return c;
 }
 
@@ -57,6 +68,7 @@ profile::Side Runner::describe(double seconds) {
   }
   profile::Options how;
   how.seconds = seconds;
+  how.peaks = false;  // bounds are not shown
   const profile::Profile p = profile::collect(*network_->loaded->instance, network_->plan(), network_->threads,
                                               network_->from, network_->to, how);
   side.conditions = p.conditions;
@@ -74,7 +86,9 @@ void Runner::start_peer(const std::string& runtime, const ModelOptions& model) {
   if (session->compiled_file()) {
     fail(ErrorKind::usage, "{}: a compiled file runs in Kilter only; give the ONNX file or zoo:NAME", label_);
   }
-  for (const auto& [name, tensor] : model.all_inputs(*session)) request.shapes[name] = tensor.shape();
+  const std::map<std::string, Tensor> inputs = model.all_inputs(*session);
+  for (const auto& [name, tensor] : inputs) request.shapes[name] = tensor.shape();
+  items_ = items_of(*session, inputs);
   request.threads = threads_ = model.threads > 0 ? model.threads : default_threads();
   original_ = session->graph(request.shapes);
   if (model.model.starts_with("zoo:")) {
@@ -85,14 +99,52 @@ void Runner::start_peer(const std::string& runtime, const ModelOptions& model) {
   peer_ = std::make_unique<profile::Peer>(request);
 }
 
+namespace {
+
+/// Layers of both in turns, A B B A, so that both meet the same disturbances; of each the mean.
+void describe_both(Runner& a, Runner& b, double seconds, Duel& d) {
+  d.a = a.describe(seconds / 2);
+  d.b = b.describe(seconds / 2);
+  const auto again = [&](Runner& runner, profile::Side& side) {
+    const profile::Side second = runner.describe(seconds / 2);
+    if (second.layers.size() != side.layers.size()) return;  // another runtime may name others
+    for (size_t i = 0; i < side.layers.size(); ++i) {
+      if (side.layers[i].name == second.layers[i].name)
+        side.layers[i].ms = (side.layers[i].ms + second.layers[i].ms) / 2;
+    }
+  };
+  again(b, d.b);
+  again(a, d.a);
+}
+
+/// What was seen of a side while both were measured.
+void note_samples(const Comparison& c, size_t candidate, Conditions& conditions) {
+  conditions.taken = c.taken, conditions.kept = c.kept;
+  conditions.disturbed = c.disturbed, conditions.disturbed_by = c.disturbances.why();
+  conditions.best_ms = c.rounds.front().ms[candidate];
+  for (const Round& round : c.rounds) conditions.best_ms = std::min(conditions.best_ms, round.ms[candidate]);
+}
+
+}  // namespace
+
+Ratio Duel::per_item(const Ratio& runs) const {
+  const double scale = static_cast<double>(items_a) / static_cast<double>(items_b);
+  return {runs.value * scale, runs.low * scale, runs.high * scale};
+}
+
 Duel duel(Runner& a, Runner& b, const kilter::CompareOptions& how, Progress& progress) {
   progress.show(fmt::format("measuring, at most {:g} s", how.max_seconds));
   Duel d;
   d.other_runtime = a.peer() || b.peer();
-  d.comparison = compare({a.candidate(), b.candidate()}, how);
+  d.items_a = a.items(), d.items_b = b.items();
+  kilter::CompareOptions options = how;
+  // That eight items take longer than one is clear at once; whether each of them does is not.
+  if (d.batches_differ()) options.stop_when_different = false;
+  d.comparison = compare({a.candidate(), b.candidate()}, options);
   progress.show("profiling both");
-  d.a = a.describe(how.max_seconds / 4);
-  d.b = b.describe(how.max_seconds / 4);
+  describe_both(a, b, how.max_seconds / 4, d);
+  note_samples(d.comparison, 0, d.a.conditions);
+  note_samples(d.comparison, 1, d.b.conditions);
   if (b.peer() && !a.peer()) profile::match_layers(b.original(), d.a, d.b);
   if (a.peer() && !b.peer()) profile::match_layers(a.original(), d.b, d.a);
   d.a.ms = d.comparison.time_ms(0).value;
@@ -100,40 +152,81 @@ Duel duel(Runner& a, Runner& b, const kilter::CompareOptions& how, Progress& pro
   return d;
 }
 
+namespace {
+
+std::string ratio_line(const std::string& what, const Ratio& r) {
+  return fmt::format("{}B / A = {:.4f} ({:.4f} to {:.4f}, 95 %): {}\n", what, r.value, r.low, r.high, verdict(r));
+}
+
+std::string side_line(char side, const profile::Side& s, const Ratio& ms, const std::optional<Ratio>& cpu) {
+  std::string out = fmt::format("{}  {:<40} {:>10.4f} ms ({:.4f} to {:.4f}), best {:.4f}", side, s.label, ms.value,
+                                ms.low, ms.high, s.conditions.best_ms);
+  if (cpu) out += fmt::format("; processor {:.4f} ms", cpu->value);
+  return out + "\n";
+}
+
+std::string ratios_text(const Duel& duel) {
+  const Ratio ratio = duel.comparison.ratio(0, 1);
+  const std::optional<Ratio> cpu = duel.comparison.cpu_ratio(0, 1);
+  std::string out = ratio_line("", ratio);
+  if (cpu) out += ratio_line("by processor time  ", *cpu);
+  if (!duel.batches_differ()) return out;
+  out += fmt::format("a single item, of batches of {} and {}\n", duel.items_a, duel.items_b);
+  out += ratio_line("  ", duel.per_item(ratio));
+  if (cpu) out += ratio_line("  by processor time  ", duel.per_item(*cpu));
+  return out;
+}
+
+}  // namespace
+
 std::string text(const Duel& duel, size_t layers) {
   const Comparison& c = duel.comparison;
   const profile::Side a = profile::shown(duel.a), b = profile::shown(duel.b);
-  const Ratio ratio = c.ratio(0, 1), ms_a = c.time_ms(0), ms_b = c.time_ms(1);
-  std::string out = profile::conditions_text(a, b);
-  out += fmt::format("A  {:<40} {:>10.4f} ms ({:.4f} to {:.4f})\nB  {:<40} {:>10.4f} ms ({:.4f} to {:.4f})\n", a.label,
-                     ms_a.value, ms_a.low, ms_a.high, b.label, ms_b.value, ms_b.low, ms_b.high);
-  out +=
-      fmt::format("B / A = {:.4f} ({:.4f} to {:.4f}, 95 %): {}\n", ratio.value, ratio.low, ratio.high, verdict(ratio));
+  Conditions both = a.conditions;
+  both.best_ms = 0;  // each side has its own
+  std::string out;
+  if (quietness(both) == Quietness::busy) out += quiet_text(both, "rounds") + "\n";
+  out += profile::conditions_text(a, b);
+  out += side_line('A', a, c.time_ms(0), c.cpu_ms(0)) + side_line('B', b, c.time_ms(1), c.cpu_ms(1));
+  if (quietness(both) != Quietness::busy) out += "  " + quiet_text(both, "rounds") + "\n";
+  out += ratios_text(duel);
   out += fmt::format("  {} interleaved rounds in {:.1f} s; {}; {}\n", c.taken, c.seconds, c.dropped, c.stopped_because);
   if (duel.other_runtime)
     out += "  the other runtime's layers are as its own profiler gives them: they need not add up to its time\n";
-  return out + "layers that make the difference:\n" + profile::differences_text(a, b, layers);
+  return out + profile::layers_text(a, b, c.ratio(0, 1), layers);
 }
 
 nlohmann::json to_json(const Duel& duel) {
   const Comparison& c = duel.comparison;
-  const auto side = [](const profile::Side& s, const Ratio& ms) {
-    return nlohmann::json{{"what", s.label},
-                          {"ms", ms.value},
-                          {"low_ms", ms.low},
-                          {"high_ms", ms.high},
-                          {"conditions", kilter::to_json(s.conditions)}};
+  const auto interval = [&](const Ratio& r) {
+    return nlohmann::json{{"value", r.value}, {"low", r.low}, {"high", r.high}, {"confidence", c.confidence}};
+  };
+  const auto side = [&](const profile::Side& s, size_t candidate) {
+    const Ratio ms = c.time_ms(candidate);
+    nlohmann::json out{{"what", s.label},
+                       {"ms", ms.value},
+                       {"low_ms", ms.low},
+                       {"high_ms", ms.high},
+                       {"conditions", kilter::to_json(s.conditions)}};
+    if (const auto cpu = c.cpu_ms(candidate)) out["cpu_ms"] = cpu->value;
+    return out;
   };
   const Ratio ratio = c.ratio(0, 1);
-  nlohmann::json out{
-      {"a", side(duel.a, c.time_ms(0))},
-      {"b", side(duel.b, c.time_ms(1))},
-      {"ratio", {{"value", ratio.value}, {"low", ratio.low}, {"high", ratio.high}, {"confidence", c.confidence}}},
-      {"rounds", c.taken},
-      {"kept", c.kept},
-      {"disturbed", c.disturbed},
-      {"stopped_because", c.stopped_because},
-      {"layers", nlohmann::json::array()}};
+  const std::optional<Ratio> cpu = c.cpu_ratio(0, 1);
+  nlohmann::json out{{"a", side(duel.a, 0)},
+                     {"b", side(duel.b, 1)},
+                     {"ratio", interval(ratio)},
+                     {"rounds", c.taken},
+                     {"kept", c.kept},
+                     {"disturbed", c.disturbed},
+                     {"stopped_because", c.stopped_because},
+                     {"layers_withheld", profile::layers_withheld(duel.a, duel.b, ratio)},
+                     {"layers", nlohmann::json::array()}};
+  if (cpu) out["cpu_ratio"] = interval(*cpu);
+  if (duel.batches_differ()) {
+    out["per_item"] = {{"items_a", duel.items_a}, {"items_b", duel.items_b}, {"ratio", interval(duel.per_item(ratio))}};
+    if (cpu) out["per_item"]["cpu_ratio"] = interval(duel.per_item(*cpu));
+  }
   for (const auto& d : profile::layer_differences(duel.a, duel.b))
     out["layers"].push_back({{"name", d.name}, {"a_ms", d.a_ms}, {"b_ms", d.b_ms}});
   return out;

@@ -27,6 +27,8 @@ class Runner {
   /// Conditions and layers, by this runtime's own profiler; of Kilter in `seconds`.
   profile::Side describe(double seconds);
   bool peer() const { return peer_ != nullptr; }
+  /// Items of the batch: the first dimension of the first input; 1 where it has none.
+  int64_t items() const { return items_; }
   /// The network before any pass; of another runtime's side only.
   const Graph& original() const { return *original_; }
 
@@ -35,6 +37,7 @@ class Runner {
 
   std::string label_;
   int threads_ = 1;
+  int64_t items_ = 1;
   std::unique_ptr<Prepared> network_;
   std::unique_ptr<profile::Peer> peer_;
   std::optional<Graph> original_;
@@ -46,10 +49,16 @@ struct Duel {
   Comparison comparison;
   profile::Side a, b;
   bool other_runtime = false;
+  int64_t items_a = 1, items_b = 1;  ///< of the batches
+
+  bool batches_differ() const { return items_a != items_b; }
+  /// A ratio of runs as one of single items.
+  Ratio per_item(const Ratio& runs) const;
 };
 Duel duel(Runner& a, Runner& b, const kilter::CompareOptions& how, Progress& progress);
 
-/// Conditions that differ, times, their ratio, and the `layers` that make most of the difference.
+/// Whether the machine was busy, the conditions that differ, times and their ratios by the wall and by the processor,
+/// and the `layers` that make most of the difference, where one shows that they explain.
 std::string text(const Duel& duel, size_t layers);
 nlohmann::json to_json(const Duel& duel);
 

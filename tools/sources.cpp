@@ -50,25 +50,30 @@ const tune::Record& named(std::span<const tune::Record> records, const std::stri
 
 bool names_record(std::string_view forbid) { return forbid.starts_with(kRecord); }
 
-void ModelOptions::add_records_to(CLI::App& app) {
-  app.add_option("--records", records,
-                 "take schedules from tuning records: a file, default (that of kilter tune) or none")
-      ->capture_default_str();
+namespace {
+
+void add_records_option(CLI::App& app, ModelOptions& o, const std::string& suffix) {
+  auto* records = app.add_option("--records" + suffix, o.records,
+                                 "take schedules from tuning records: a file, default (that of kilter tune) or none");
+  if (!o.records.empty()) records->capture_default_str();
 }
 
-void ModelOptions::add_sources_to(CLI::App& app) {
-  add_records_to(app);
-  app.add_option(
-         "--choose", choose,
-         "of records: accepted, the plan that tuning accepted for exactly this network, machine and number of "
-         "threads, else history-best; history-best, the best record of each task; graph-best, as accepted, else "
-         "the graph tuner's answer from records (default: accepted)")
+}  // namespace
+
+void add_sources_of(CLI::App& app, ModelOptions& o, const std::string& suffix) {
+  add_records_option(app, o, suffix);
+  app.add_option("--choose" + suffix, o.choose,
+                 "of records: accepted, the plan that tuning accepted for exactly this network, machine and number of "
+                 "threads, else history-best; history-best, the best record of each task; graph-best, as accepted, "
+                 "else the graph tuner's answer from records (default: accepted)")
       ->check(CLI::IsMember({"accepted", "history-best", "graph-best"}));
-  app.add_option(
-      "--layer-plan", layer_plan,
-      "take schedules, layouts, fusion and threads of layers from a file, as --write-plan of kilter tune and "
-      "of kilter inspect makes it");
+  app.add_option("--layer-plan" + suffix, o.layer_plan,
+                 "take schedules, layouts, fusion and threads of layers from a file, as --write-plan of kilter tune "
+                 "and of kilter inspect makes it");
 }
+
+void ModelOptions::add_records_to(CLI::App& app) { add_records_option(app, *this, ""); }
+void ModelOptions::add_sources_to(CLI::App& app) { add_sources_of(app, *this, ""); }
 
 std::string ModelOptions::records_file() const {
   if (records == "none") return {};

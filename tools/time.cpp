@@ -67,7 +67,8 @@ std::string difference(const Timed& t) {
 
 nlohmann::json to_json(const Timed& t, const Plan& plan) {
   const Step& s = plan.steps[t.step];
-  nlohmann::json out{{"name", s.name},
+  nlohmann::json out{{"name", profile::labels_of(plan)[t.step]},
+                     {"layer", s.name},
                      {"ops", s.ops},
                      {"problem", s.problem},
                      {"schedule", s.schedule},
@@ -88,10 +89,9 @@ nlohmann::json to_json(const Timed& t, const Plan& plan) {
 }
 
 void print_line(const Timed& t, const Plan& plan) {
-  const Step& s = plan.steps[t.step];
+  const std::string name = profile::labels_of(plan)[t.step];
   const Samples& x = t.alone.samples;
-  fmt::print("{:<40} {:>10.4f} {:>9.4f} ({:.4f})", printable(s.name).substr(0, 40), t.alone.ms(), x.mean(),
-             x.std_dev());
+  fmt::print("{:<40} {:>10.4f} {:>9.4f} ({:.4f})", printable(name).substr(0, 40), t.alone.ms(), x.mean(), x.std_dev());
   if (!t.in_network.ms.empty())
     fmt::print(" {:>10.4f} {:>20} {:>9.4f}", t.in_network.mean(), difference(t), t.warm.ms());
   fmt::print("\n");

@@ -20,6 +20,61 @@
 
 namespace kilter::tool {
 
+namespace {
+
+void add_run_to(CLI::App& app, ModelOptions& o, const std::string& suffix) {
+  app.add_option("--input" + suffix, o.inputs, "NAME=FILE.npy or NAME=SHAPE such as x=1x3x224x224; may be repeated");
+  app.add_option("--threads" + suffix, o.threads,
+                 "threads to run on (default: KILTER_NUM_THREADS, else the CPUs this process may use)")
+      ->check(CLI::Range(1, 1024));
+}
+
+void add_schedules_to(CLI::App& app, ModelOptions& o, const std::string& suffix) {
+  auto* target = app.add_option("--target" + suffix, o.target, "CPU to generate code for; `kilter targets` lists them");
+  if (!o.target.empty()) target->capture_default_str();
+  app.add_option(
+      "--schedule" + suffix, o.schedules,
+      "NODE=SCHEDULE, forces a node's schedule, e.g. conv1=\"conv2d_direct vectors=2 rows=1 tile=14 prefetch=0\"; or "
+      "NODE=TEMPLATE, with the knobs that the template picks; task:3 in place of NODE means every layer of task 3, as "
+      "`kilter tasks` numbers them, and '*' every layer that takes it");
+  app.add_option("--forbid" + suffix, o.forbid,
+                 "what is taken neither by default, nor from records, nor tried by tuning: TEMPLATE, TEMPLATE@NODE or "
+                 "SCHEDULE@NODE, such as winograd@conv1 or conv2d_winograd@task:3, or record:ID of one record; may be "
+                 "repeated")
+      ->allow_extra_args(false);
+  app.add_option("--accuracy" + suffix, o.accuracy,
+                 "strict: no kernel that approximates (Winograd's convolutions), results as close as direct sums")
+      ->check(CLI::IsMember({"default", "strict"}))
+      ->default_str(o.accuracy);
+  app.add_option(
+      "--memory" + suffix, o.memory,
+      "most bytes of packed weights and arena, such as 200MB or 1GiB; layers give up Winograd, cheapest first, "
+      "until it fits (default: packed weights up to 2.5 times the parameters, or 64 MiB)");
+}
+
+void add_passes_to(CLI::App& app, ModelOptions& o, const std::string& suffix) {
+  app.add_option("--no-fuse" + suffix, o.no_fuse,
+                 "node whose task takes no element-wise node in, and joins no other; may be repeated")
+      ->allow_extra_args(false);
+  app.add_option("--fuse" + suffix, o.fuse,
+                 "depthwise convolution that runs in one kernel with the convolution before it, whatever the model "
+                 "expects; may be repeated")
+      ->allow_extra_args(false);
+  app.add_option("--layer-threads" + suffix, o.layer_threads,
+                 "NODE=N, task:3=N or '*=N', most threads that a node's task runs on; may be repeated")
+      ->allow_extra_args(false);
+  app.add_option("--plain-layout" + suffix, o.plain_layout,
+                 "node whose operands keep the plain layout, with layout changes around it; may be repeated")
+      ->allow_extra_args(false);
+  app.add_option("--disable" + suffix, o.disable, "pass that does not run; `kilter options` lists them")
+      ->delimiter(',');
+  app.add_option("--stop-after" + suffix, o.stop_after, "pass after which no other runs");
+  app.add_option("--max-rewrites" + suffix, o.max_rewrites,
+                 "rewrites that the passes may make, in order (bisects a wrong result)");
+}
+
+}  // namespace
+
 void ModelOptions::add_to(CLI::App& app, bool compiled_files) {
   add_model_to(app, compiled_files);
   add_sources_to(app);
@@ -30,10 +85,7 @@ void ModelOptions::add_model_to(CLI::App& app, bool compiled_files) {
   app.add_option("MODEL", model,
                  compiled_files ? "ONNX file, zoo:NAME, or a file made by `kilter compile`" : "ONNX file or zoo:NAME")
       ->required();
-  app.add_option("--input", inputs, "NAME=FILE.npy or NAME=SHAPE such as x=1x3x224x224; may be repeated");
-  app.add_option("--threads", threads,
-                 "threads to run on (default: KILTER_NUM_THREADS, else the CPUs this process may use)")
-      ->check(CLI::Range(1, 1024));
+  add_run_to(app, *this, "");
   if (!compiled_files) return;
   app.add_flag(
       "--no-verify-file", no_verify_file,
@@ -41,45 +93,48 @@ void ModelOptions::add_model_to(CLI::App& app, bool compiled_files) {
 }
 
 void ModelOptions::add_compile_to(CLI::App& app) {
-  app.add_option("--target", target, "CPU to generate code for; `kilter targets` lists them")->capture_default_str();
-  app.add_option(
-      "--schedule", schedules,
-      "NODE=SCHEDULE, forces a node's schedule, e.g. conv1=\"conv2d_direct vectors=2 rows=1 tile=14 prefetch=0\"; or "
-      "NODE=TEMPLATE, with the knobs that the template picks; task:3 in place of NODE means every layer of task 3, as "
-      "`kilter tasks` numbers them, and '*' every layer that takes it");
-  app.add_option("--forbid", forbid,
-                 "what is taken neither by default, nor from records, nor tried by tuning: TEMPLATE, TEMPLATE@NODE or "
-                 "SCHEDULE@NODE, such as winograd@conv1 or conv2d_winograd@task:3, or record:ID of one record; may be "
-                 "repeated")
-      ->allow_extra_args(false);
-  app.add_option("--accuracy", accuracy,
-                 "strict: no kernel that approximates (Winograd's convolutions), results as close as direct sums")
-      ->check(CLI::IsMember({"default", "strict"}))
-      ->capture_default_str();
-  app.add_option(
-      "--memory", memory,
-      "most bytes of packed weights and arena, such as 200MB or 1GiB; layers give up Winograd, cheapest first, "
-      "until it fits (default: packed weights up to 2.5 times the parameters, or 64 MiB)");
-  app.add_option("--no-fuse", no_fuse,
-                 "node whose task takes no element-wise node in, and joins no other; may be repeated")
-      ->allow_extra_args(false);
-  app.add_option("--fuse", fuse,
-                 "depthwise convolution that runs in one kernel with the convolution before it, whatever the model "
-                 "expects; may be repeated")
-      ->allow_extra_args(false);
-  app.add_option("--layer-threads", layer_threads,
-                 "NODE=N, task:3=N or '*=N', most threads that a node's task runs on; may be repeated")
-      ->allow_extra_args(false);
-  app.add_option("--plain-layout", plain_layout,
-                 "node whose operands keep the plain layout, with layout changes around it; may be repeated")
-      ->allow_extra_args(false);
-  app.add_option("--disable", disable, "pass that does not run; `kilter options` lists them")->delimiter(',');
-  app.add_option("--stop-after", stop_after, "pass after which no other runs");
-  app.add_option("--max-rewrites", max_rewrites,
-                 "rewrites that the passes may make, in order (bisects a wrong result)");
+  add_schedules_to(app, *this, "");
+  add_passes_to(app, *this, "");
   app.add_option("--dump-ir", dump_ir,
                  "folder for the graph after each pass, and the loops and the assembly of each kernel");
   app.add_flag("--time-passes", time_passes, "print the time of each pass");
+}
+
+void ModelOptions::add_settings_to(CLI::App& app, const std::string& suffix) {
+  add_run_to(app, *this, suffix);
+  add_sources_of(app, *this, suffix);
+  add_schedules_to(app, *this, suffix);
+  add_passes_to(app, *this, suffix);
+}
+
+ModelOptions ModelOptions::of_side() {
+  ModelOptions none;
+  none.target = none.accuracy = none.records = "";
+  return none;
+}
+
+ModelOptions ModelOptions::with_side(const ModelOptions& side) const {
+  ModelOptions out = *this;
+  if (side.threads > 0) out.threads = side.threads;
+  if (side.max_rewrites >= 0) out.max_rewrites = side.max_rewrites;
+  for (const auto field : {&ModelOptions::target, &ModelOptions::accuracy, &ModelOptions::memory,
+                           &ModelOptions::stop_after, &ModelOptions::records, &ModelOptions::layer_plan}) {
+    if (!(side.*field).empty()) out.*field = side.*field;
+  }
+  if (!side.records.empty() && side.layer_plan.empty()) out.layer_plan.clear();
+  if (!side.layer_plan.empty() && side.records.empty()) out.records = "none";
+  if (out.records == "none" && records != "none") out.choose.clear();
+  if (!side.choose.empty()) out.choose = side.choose;
+  for (const std::string& input : side.inputs) {
+    const std::string name = input.substr(0, input.rfind('=') + 1);
+    std::erase_if(out.inputs, [&](const std::string& shared) { return shared.starts_with(name); });
+  }
+  for (const auto list :
+       {&ModelOptions::inputs, &ModelOptions::schedules, &ModelOptions::disable, &ModelOptions::fuse,
+        &ModelOptions::no_fuse, &ModelOptions::plain_layout, &ModelOptions::layer_threads, &ModelOptions::forbid}) {
+    (out.*list).insert((out.*list).end(), (side.*list).begin(), (side.*list).end());
+  }
+  return out;
 }
 
 std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option) {
@@ -301,6 +356,17 @@ std::string compiled_name(const std::string& model) {
   const size_t colon = model.starts_with("zoo:") ? model.find(':') + 1 : 0;
   const std::string stem = std::filesystem::path(model.substr(colon)).stem().string();
   return (stem.empty() ? "network" : stem) + ".kilter";
+}
+
+std::string use_records_command(const ModelOptions& options) {
+  constexpr std::string_view kNotOfBoth[] = {"--target", "--records", "--choose", "--dump-ir", "--time-passes"};
+  std::string out = fmt::format("kilter compare {} --threads {}{}", shell_word(options.model), options.thread_count(),
+                                model_arguments(options));
+  for (const auto& [name, value] : options.compile_options_given()) {
+    if (std::ranges::find(kNotOfBoth, name) == std::end(kNotOfBoth))
+      out += fmt::format(" {} {}", name, shell_word(value));
+  }
+  return out + " --records-b default";
 }
 
 std::string tune_command(const ModelOptions& options) {

@@ -42,13 +42,21 @@ struct ModelOptions {
   int64_t max_rewrites = -1;
   bool time_passes = false;
   bool no_verify_file = false;
+  bool operator==(const ModelOptions&) const = default;
 
   /// All of the following. `compiled_files`: whether MODEL may be one, for the help.
   void add_to(CLI::App& app, bool compiled_files = true);
   void add_model_to(CLI::App& app, bool compiled_files = true);  ///< MODEL, --input, --threads
-  void add_compile_to(CLI::App& app);                            ///< how it is compiled
+  void add_compile_to(CLI::App& app);                            ///< how it is compiled, and what is shown of that
   void add_sources_to(CLI::App& app);                            ///< --records, --choose, --layer-plan
   void add_records_to(CLI::App& app);
+  /// --input, --threads, and how a model is compiled, with `suffix` behind each name, such as "-a" for one side.
+  void add_settings_to(CLI::App& app, const std::string& suffix = "");
+  /// Texts that say "not given" where nothing is, for a side whose options go before those of both.
+  static ModelOptions of_side();
+  /// These, of both sides, with what is given of one. A side's own source of schedules takes the place of the shared
+  /// one, and its input that of the shared one of its name; lists get longer.
+  ModelOptions with_side(const ModelOptions& side) const;
   /// Throws usage where the model is a compiled file and options ask for it to be compiled otherwise.
   std::unique_ptr<Session> open() const;
   CompileOptions compile_options() const;
@@ -78,6 +86,9 @@ struct ModelOptions {
   /// A tensor for every input: given ones, seeded random ones for the rest.
   std::map<std::string, Tensor> all_inputs(const Session& session) const;
 };
+
+/// Registers --records, --choose and --layer-plan of `options`, `suffix` behind each name.
+void add_sources_of(CLI::App& app, ModelOptions& options, const std::string& suffix);
 
 /// Whether this --forbid is of one record, "record:ID".
 bool names_record(std::string_view forbid);
@@ -118,6 +129,8 @@ std::string model_arguments(const ModelOptions& options);
 std::string use_arguments(const ModelOptions& options);
 /// A name for the compiled file of a model: "resnet18.kilter" of "zoo:resnet18" and of "nets/resnet18.onnx".
 std::string compiled_name(const std::string& model);
+/// "kilter compare MODEL --threads N ... --records-b default": what shows how much records that are not in use bring.
+std::string use_records_command(const ModelOptions& options);
 /// "kilter tune MODEL --threads N ...": what tunes this network for these options.
 std::string tune_command(const ModelOptions& options);
 

@@ -225,7 +225,8 @@ std::string use_text(const ModelOptions& model) {
 }
 
 void print_result(const TuneResult& r, const TuneCommand& command, const std::string& kept, const TuningSetup& setup) {
-  std::string out = fmt::format(
+  std::string out = quiet_text(r.conditions) + "\n";
+  out += fmt::format(
       "{} in {:.1f} s: {} trials ({:.0f} a second) of {} new schedules, {} failed, {} workers replaced; stopped: {}\n",
       command.model.model, r.seconds, r.trials, r.trials_per_second, r.first_trials, r.failures, r.restarts,
       r.stopped_because);

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "base/text.h"
+#include "profile/bounds.h"
 
 namespace kilter::tool {
 
@@ -30,7 +31,21 @@ Size terminal_size() {
 
 std::string percent(double share, int digits = 1) { return fmt::format("{:.{}f} %", 100 * share, digits); }
 
-std::string of_bound(const auto& of) { return of.bound_ms > 0 ? percent(of.share_of_bound(), 0) : std::string("-"); }
+/// A share above 1 is no share: the peaks that the bound comes from were disturbed, or measured at a lower clock.
+std::string of_bound(const auto& of) {
+  if (of.bound_ms <= 0) return "-";
+  return of.share_of_bound() > 1 + profile::kPeakError ? "beaten" : percent(std::min(of.share_of_bound(), 1.0), 0);
+}
+
+/// "61 % of its bound".
+std::string bound_words(const auto& of) {
+  const std::string share = of_bound(of);
+  return share == "beaten" ? "its bound is beaten, so it is wrong" : share + " of its bound";
+}
+
+std::string disturbed_words(const Conditions& runs) {
+  return fmt::format("{} of the runs disturbed", percent(disturbed_share(runs), 0));
+}
 
 /// Of a task whose schedule has this cost, or of a network that takes so many milliseconds; kernels without arithmetic
 /// have none.
@@ -44,12 +59,14 @@ std::string progress_line(const TuneProgress& p) {
   const std::string time = std::isfinite(p.budget_seconds) ? fmt::format("{:.0f} of {:.0f} s, {:.0f} s left", p.seconds,
                                                                          p.budget_seconds, p.seconds_left())
                                                            : fmt::format("{:.0f} s", p.seconds);
+  const bool busy = quietness(p.runs) == Quietness::busy;
   return fmt::format(
-      "{}: {}, {}{} trials, {:.3f} ms -> {:.3f} ms ({:.3f}), {} GFLOP/s (last {}), {} of its bound, {} "
-      "expected to be left",
-      p.phase, time, p.trials, p.most_trials > 0 ? fmt::format(" of {}", p.most_trials) : "", p.default_ms,
-      p.predicted_ms, p.predicted_ms / p.default_ms, gflops(p, p.predicted_ms), gflops(p, p.current_ms()), of_bound(p),
-      percent(p.remaining));
+      "{}{}: {}, {}{} trials, {:.3f} ms -> {:.3f} ms ({:.3f}), {} GFLOP/s (last {}), {}, {} "
+      "expected to be left, {}",
+      busy ? "busy machine, times are upper bounds; " : "", p.phase, time, p.trials,
+      p.most_trials > 0 ? fmt::format(" of {}", p.most_trials) : "", p.default_ms, p.predicted_ms,
+      p.predicted_ms / p.default_ms, gflops(p, p.predicted_ms), gflops(p, p.current_ms()), bound_words(p),
+      percent(p.remaining), disturbed_words(p.runs));
 }
 
 std::vector<std::string> progress_table(const TuneProgress& p, size_t most, size_t width) {
@@ -81,9 +98,8 @@ std::vector<std::string> progress_table(const TuneProgress& p, size_t most, size
 std::string gain_line(const TaskProgress& t) {
   const std::string cost =
       t.best < 1 ? fmt::format("{:.3f} of the default's time", t.best) : std::string("the default again");
-  return fmt::format("task {}: {} GFLOP/s (last {}), {} of its bound, {}, {}/{} tried: {} | {}", t.number,
-                     gflops(t, t.best), gflops(t, t.current), of_bound(t), cost, t.tried, t.size, t.problem,
-                     t.schedule);
+  return fmt::format("task {}: {} GFLOP/s (last {}), {}, {}, {}/{} tried: {} | {}", t.number, gflops(t, t.best),
+                     gflops(t, t.current), bound_words(t), cost, t.tried, t.size, t.problem, t.schedule);
 }
 
 TuneView::TuneView(std::string what, bool lines)

@@ -1,6 +1,7 @@
 #include "measure/clock.h"
 
 #include <sys/resource.h>
+#include <time.h>
 
 #include <chrono>
 
@@ -16,6 +17,12 @@ double now_ms() {
 int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
+}
+
+double process_cpu_ms() {
+  timespec t{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) * 1e-6;
 }
 
 Samples sample(const std::function<void()>& run, double seconds, int min_samples, int warm_up) {

@@ -17,6 +17,9 @@ double now_ms();
 /// Nanoseconds of the monotonic clock.
 int64_t now_ns();
 
+/// Processor time that all threads of this process have used.
+double process_cpu_ms();
+
 /// Calls `run` until `seconds` have passed and at least `min_samples` were taken, after `warm_up` calls that do not
 /// count.
 Samples sample(const std::function<void()>& run, double seconds, int min_samples = 10, int warm_up = 3);

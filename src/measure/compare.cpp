@@ -103,37 +103,45 @@ class Comparer {
     if (tried_ >= 64) tried_ /= 2, helped_ /= 2;
   }
 
-  /// Time per call of one slice, and what disturbed it.
-  double time_slice(const Candidate& c, int64_t calls, Disturbance& disturbance) {
+  struct Slice {
+    double ms = 0, cpu_ms = 0;
+  };
+  /// Times per call of one slice, and what disturbed it.
+  Slice time_slice(const Candidate& c, int64_t calls, Disturbance& disturbance) {
+    const ClockMs& cpu = c.cpu_ms ? c.cpu_ms : options_.cpu_clock;
+    Slice sum;
+    const auto add = [&](int64_t more) {
+      const double before = cpu();
+      sum.ms += time_calls(c, more, options_.clock) * static_cast<double>(more);
+      sum.cpu_ms += cpu() - before;
+    };
     if (!c.prepare) {
-      const double ms = time_calls(c, calls, options_.clock);
-      disturbance = watch_.stop(ms * static_cast<double>(calls));
-      return ms;
+      add(calls);
+      disturbance = watch_.stop(sum.ms);
     }
-    double sum = 0;
-    for (int64_t i = 0; i < calls; ++i) {
+    for (int64_t i = 0; c.prepare && i < calls; ++i) {
+      const double before = sum.ms;
       c.prepare();
       watch_.start();
-      const double ms = time_calls(c, 1, options_.clock);
-      disturbance.add(watch_.stop(ms));
-      sum += ms;
+      add(1);
+      disturbance.add(watch_.stop(sum.ms - before));
     }
-    return sum / static_cast<double>(calls);
+    return {sum.ms / static_cast<double>(calls), sum.cpu_ms / static_cast<double>(calls)};
   }
 
   /// A slice that is not disturbed, if one can be had; what disturbed the one that is answered goes into `round`. Where
   /// retaking does not pay, one a round finds out when it does again. Slices of more than a fiftieth of the budget are
   /// not retaken.
-  double take_slice(size_t candidate, Round& round, bool first) {
+  Slice take_slice(size_t candidate, Round& round, bool first) {
     for (int retakes = 0;; ++retakes) {
       Disturbance d;
-      const double ms = time_slice(candidates_[candidate], result_.calls[candidate], d);
+      const Slice slice = time_slice(candidates_[candidate], result_.calls[candidate], d);
       if (retakes > 0) count_retake(!d.disturbed());
       const bool affordable = d.wall_ms * 1e-3 * 50 <= options_.max_seconds;
       const bool again = affordable && retakes < options_.retakes && (retake_pays() || (first && retakes == 0));
       if (!d.disturbed() || !again) {
         round.disturbance.add(d);
-        return ms;
+        return slice;
       }
       ++result_.retaken;
     }
@@ -142,19 +150,16 @@ class Comparer {
   void take_round() {
     const size_t n = candidates_.size();
     Round round;
-    round.ms.assign(n, 0);
+    round.ms.assign(n, 0), round.cpu_ms.assign(n, 0);
     round.order = random_order(n, result_.rounds.size(), options_.seed);
     watch_.start();
     for (size_t i = 0; i < 2 * n; ++i) {
       const auto at = static_cast<size_t>(round.order[i < n ? i : 2 * n - 1 - i]);
-      round.ms[at] += take_slice(at, round, i == 0) / 2;
+      const Slice slice = take_slice(at, round, i == 0);
+      round.ms[at] += slice.ms / 2, round.cpu_ms[at] += slice.cpu_ms / 2;
     }
-    const Disturbance& d = round.disturbance;
-    if (d.stolen) ++result_.reasons["steal"];
-    if (d.waited) ++result_.reasons["wait"];
-    if (d.switched) ++result_.reasons["switches"];
-    if (d.drifted) ++result_.reasons["clock"];
-    result_.disturbed += d.disturbed() ? 1 : 0;
+    result_.disturbances.add(round.disturbance);
+    result_.disturbed = result_.disturbances.disturbed;
     result_.rounds.push_back(std::move(round));
   }
 
@@ -173,13 +178,16 @@ class Comparer {
       std::nth_element(weights.begin(), last, weights.end());
       limit = *last;
     }
-    result_.samples.assign(candidates_.size(), {});
+    result_.samples.assign(candidates_.size(), {}), result_.cpu_samples.assign(candidates_.size(), {});
     result_.kept = 0;
     for (Round& round : result_.rounds) {
       round.kept = !round.disturbance.disturbed() || round.disturbance.weight() <= limit;
       if (!round.kept) continue;
       ++result_.kept;
-      for (size_t i = 0; i < candidates_.size(); ++i) result_.samples[i].ms.push_back(round.ms[i]);
+      for (size_t i = 0; i < candidates_.size(); ++i) {
+        result_.samples[i].ms.push_back(round.ms[i]);
+        result_.cpu_samples[i].ms.push_back(round.cpu_ms[i]);
+      }
     }
     result_.dropped =
         result_.disturbed == 0
@@ -231,6 +239,27 @@ Ratio Comparison::ratio(size_t a, size_t b) const {
 Ratio Comparison::time_ms(size_t candidate) const {
   require(candidate < samples.size(), "candidate {} of a comparison of {}", candidate, samples.size());
   return bootstrap_mean(samples[candidate].ms, bootstrap_options(*this, samples[candidate].ms.size()));
+}
+
+namespace {
+
+bool known(const Samples& cpu) {
+  return std::ranges::all_of(cpu.ms, [](double ms) { return ms > 0; });
+}
+
+}  // namespace
+
+std::optional<Ratio> Comparison::cpu_ratio(size_t a, size_t b) const {
+  require(a < cpu_samples.size() && b < cpu_samples.size(), "candidates {} and {} of a comparison of {}", a, b,
+          cpu_samples.size());
+  if (!known(cpu_samples[a]) || !known(cpu_samples[b])) return std::nullopt;
+  return paired_ratio(cpu_samples[a].ms, cpu_samples[b].ms, bootstrap_options(*this, cpu_samples[a].ms.size()));
+}
+
+std::optional<Ratio> Comparison::cpu_ms(size_t candidate) const {
+  require(candidate < cpu_samples.size(), "candidate {} of a comparison of {}", candidate, cpu_samples.size());
+  if (!known(cpu_samples[candidate])) return std::nullopt;
+  return bootstrap_mean(cpu_samples[candidate].ms, bootstrap_options(*this, cpu_samples[candidate].ms.size()));
 }
 
 Comparison compare(const std::vector<Candidate>& candidates, const CompareOptions& options) {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +20,8 @@ struct Candidate {
   std::function<void()> prepare = {};  ///< before each call, not timed: flush or rotate buffers
   /// Instead of run: makes this many calls and answers the milliseconds of one, for what runs in another process.
   std::function<double(int64_t calls)> timed = {};
+  /// Processor time so far, of what runs in another process; else that of this process counts.
+  std::function<double()> cpu_ms = {};
 };
 
 struct CompareOptions {
@@ -36,27 +38,30 @@ struct CompareOptions {
   QuietLimits quiet;
   // For tests: the moment in milliseconds and the machine's state.
   ClockMs clock = now_ms;
+  ClockMs cpu_clock = process_cpu_ms;
   std::function<QuietReading()> read_quiet = kilter::read_quiet;
 };
 
 /// One round runs every candidate once (a slice) in random order and once more in the opposite order: A B C C B A.
 struct Round {
-  std::vector<double> ms;  ///< by candidate: milliseconds per call, mean of both slices
-  std::vector<int> order;  ///< candidates in the order of the first half
+  std::vector<double> ms;      ///< by candidate: milliseconds per call, mean of both slices
+  std::vector<double> cpu_ms;  ///< the same of processor time, of all threads together
+  std::vector<int> order;      ///< candidates in the order of the first half
   Disturbance disturbance;
   bool kept = true;
 };
 
 struct Comparison {
   std::vector<std::string> names;
-  std::vector<Samples> samples;        ///< by candidate, of the kept rounds; equal indices are one round
-  std::vector<int64_t> calls;          ///< by candidate: calls in one slice
-  std::vector<Round> rounds;           ///< all, in order
-  int64_t taken = 0;                   ///< rounds
-  int64_t kept = 0;                    ///< rounds that the figures are made of
-  int64_t disturbed = 0;               ///< rounds that the machine disturbed, retakes notwithstanding
-  int64_t retaken = 0;                 ///< slices
-  std::map<std::string, int> reasons;  ///< how many rounds were disturbed by "steal", "wait", "switches", "clock"
+  std::vector<Samples> samples;      ///< by candidate, of the kept rounds; equal indices are one round
+  std::vector<Samples> cpu_samples;  ///< the same of processor time
+  std::vector<int64_t> calls;        ///< by candidate: calls in one slice
+  std::vector<Round> rounds;         ///< all, in order
+  int64_t taken = 0;                 ///< rounds
+  int64_t kept = 0;                  ///< rounds that the figures are made of
+  int64_t disturbed = 0;             ///< rounds that the machine disturbed, retakes notwithstanding
+  DisturbedCount disturbances;       ///< what they were disturbed by
+  int64_t retaken = 0;               ///< slices
   double seconds = 0;
   std::string stopped_because;  ///< "half-width 0.4 % of 0.5 % wanted", "time is up: ..."
   std::string dropped;          ///< the rule that was applied to disturbed rounds, in words
@@ -70,6 +75,9 @@ struct Comparison {
   Ratio ratio(size_t a, size_t b) const;
   /// Interval of a candidate's own time in milliseconds.
   Ratio time_ms(size_t candidate) const;
+  /// The same of processor time; nothing where one of them used none that could be read.
+  std::optional<Ratio> cpu_ratio(size_t a, size_t b) const;
+  std::optional<Ratio> cpu_ms(size_t candidate) const;
 };
 
 /// Compares two candidates or more. A disturbed slice is taken again at once. A round with a slice that stayed

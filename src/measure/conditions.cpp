@@ -56,6 +56,47 @@ Conditions current_conditions() {
   return c;
 }
 
+Quietness quietness(const Conditions& c) {
+  if (c.taken <= 0) return Quietness::unknown;
+  if (2 * c.disturbed > c.taken) return Quietness::busy;
+  return 4 * c.disturbed > c.taken ? Quietness::partly : Quietness::quiet;
+}
+
+std::string_view name(Quietness quietness) {
+  constexpr std::string_view kNames[] = {"not known", "quiet", "partly disturbed", "busy"};
+  return kNames[static_cast<size_t>(quietness)];
+}
+
+double disturbed_share(const Conditions& c) {
+  return c.taken > 0 ? static_cast<double>(c.disturbed) / static_cast<double>(c.taken) : 0;
+}
+
+bool more_threads_than_cpus(const Conditions& c) {
+  const int cpus = count_cpus(c.pinning);
+  return cpus > 0 && c.threads > cpus;
+}
+
+std::string quiet_text(const Conditions& c, std::string_view samples) {
+  const Quietness found = quietness(c);
+  std::string out(name(found));
+  if (found == Quietness::unknown) return fmt::format("{}: no {} were watched for other programs", out, samples);
+  out += fmt::format(": {} of {} {} disturbed ({:.3g} %", c.disturbed, c.taken, samples, 100 * disturbed_share(c));
+  if (found != Quietness::quiet && !c.disturbed_by.empty()) out += ": " + c.disturbed_by;
+  out += ")";
+  if (found == Quietness::busy)
+    out += more_threads_than_cpus(c) ? fmt::format(", as {} threads share {} CPUs; the time is an upper bound",
+                                                   c.threads, count_cpus(c.pinning))
+                                     : ", as other programs use the machine; the time is an upper bound";
+  if (c.best_ms > 0) out += fmt::format(", best {:.3f} ms", c.best_ms);
+  return out;
+}
+
+std::string figure_text(double ms, const Conditions& c, int decimals) {
+  const bool interval = quietness(c) == Quietness::busy && c.best_ms > 0 && c.best_ms < ms;
+  return interval ? fmt::format("{:.{}f} to {:.{}f} ms", c.best_ms, decimals, ms, decimals)
+                  : fmt::format("{:.{}f} ms", ms, decimals);
+}
+
 nlohmann::json to_json(const Conditions& conditions) {
   nlohmann::json json{{"threads", conditions.threads},
                       {"taken", conditions.taken},
@@ -63,6 +104,11 @@ nlohmann::json to_json(const Conditions& conditions) {
                       {"disturbed", conditions.disturbed},
                       {"date", conditions.date}};
   for (const TextField& f : kTexts) json[f.key] = conditions.*f.field;
+  if (conditions.best_ms > 0) {
+    json["best_ms"] = conditions.best_ms, json["disturbed_by"] = conditions.disturbed_by;
+    json["disturbed_share"] = disturbed_share(conditions);
+    json["quiet"] = name(quietness(conditions)), json["quiet_text"] = quiet_text(conditions);
+  }
   return json;
 }
 
@@ -73,6 +119,8 @@ Conditions conditions_from_json(const nlohmann::json& json) {
     c.taken = json.value("taken", c.taken);
     c.kept = json.value("kept", c.kept);
     c.disturbed = json.value("disturbed", c.disturbed);
+    c.disturbed_by = json.value("disturbed_by", c.disturbed_by);
+    c.best_ms = json.value("best_ms", c.best_ms);
     c.date = json.value("date", c.date);
     for (const TextField& f : kTexts) c.*f.field = json.value(f.key, c.*f.field);
   } catch (const nlohmann::json::exception& e) {

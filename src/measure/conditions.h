@@ -23,6 +23,8 @@ struct Conditions {
   int64_t taken = 0;                ///< samples that were taken,
   int64_t kept = 0;                 ///< that the figure is made of,
   int64_t disturbed = 0;            ///< and that the machine disturbed
+  std::string disturbed_by;         ///< DisturbedCount::why()
+  double best_ms = 0;               ///< of the shortest sample; 0: not known
   std::string date;                 ///< ISO 8601, UTC
   std::string target;               ///< Target::name that code was generated for
   std::string codegen;              ///< codegen_version()
@@ -34,7 +36,27 @@ struct Conditions {
 /// device left empty, threads 1, and what the machine says of itself now: pinning, huge_pages, clock, estimator, date.
 Conditions current_conditions();
 
-/// Every field under its own name.
+/// Whether the machine left a figure alone.
+enum class Quietness : uint8_t {
+  unknown,  ///< no sample was judged
+  quiet,    ///< at most a quarter of the samples was disturbed, which the estimator leaves out
+  partly,   ///< up to half of them
+  busy,     ///< most of them: the figure is an upper bound
+};
+Quietness quietness(const Conditions& conditions);
+/// "not known", "quiet", "partly disturbed", "busy".
+std::string_view name(Quietness quietness);
+/// Of the samples, those that were disturbed; 0 where none were taken.
+double disturbed_share(const Conditions& conditions);
+/// More threads than CPUs that the process may use: they wait for each other, whatever else runs.
+bool more_threads_than_cpus(const Conditions& conditions);
+/// The line that stands beside a figure: "quiet: 3 of 200 runs disturbed (1.5 %), best 2.601 ms". `samples`: what was
+/// taken, in the plural.
+std::string quiet_text(const Conditions& conditions, std::string_view samples = "runs");
+/// "2.601 ms"; of a busy machine "2.601 to 6.833 ms", from the best sample to the figure. `decimals` of each.
+std::string figure_text(double ms, const Conditions& conditions, int decimals);
+
+/// Every field under its own name; of what is not known best_ms and what is made of it are left out.
 nlohmann::json to_json(const Conditions& conditions);
 /// Fields that are missing keep their defaults; throws bad_input for a field of another type.
 Conditions conditions_from_json(const nlohmann::json& json);

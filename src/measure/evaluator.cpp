@@ -54,6 +54,7 @@ Evaluation evaluate(const std::function<void()>& run, const EvaluatorOptions& op
     const Disturbance disturbance = watch.stop(total);
     const double ms = total / static_cast<double>(result.number);
     result.samples.ms.push_back(ms);
+    result.disturbed_count.add(disturbance);
     if (!disturbance.disturbed()) {
       undisturbed.push_back(ms);
     } else if (result.disturbed++ == 0) {

@@ -30,7 +30,8 @@ struct Evaluation {
   int64_t number = 1;        ///< calls in a measurement, as min_repeat_ms made it
   int64_t disturbed = 0;     ///< measurements that the machine disturbed
   std::string disturbed_by;  ///< of the first disturbed one, in words
-  Samples quiet;             ///< the undisturbed ones; all when fewer than half are
+  DisturbedCount disturbed_count;
+  Samples quiet;  ///< the undisturbed ones; all when fewer than half are
 
   double mean() const { return samples.mean(); }
   double std_dev() const { return samples.std_dev(); }

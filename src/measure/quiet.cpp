@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -184,6 +185,29 @@ void Disturbance::add(const Disturbance& other) {
   waited |= other.waited;
   switched |= other.switched;
   drifted |= other.drifted;
+}
+
+void DisturbedCount::add(const Disturbance& d, int64_t samples) {
+  taken += samples;
+  if (!d.disturbed()) return;
+  disturbed += samples;
+  waited += d.waited ? samples : 0;
+  stolen += d.stolen ? samples : 0;
+  switched += d.switched ? samples : 0;
+  drifted += d.drifted ? samples : 0;
+}
+
+std::string DisturbedCount::why() const {
+  std::pair<int64_t, const char*> counts[] = {{waited, "waited for a CPU in"},
+                                              {stolen, "time stolen by the hypervisor in"},
+                                              {switched, "taken off its CPU in"},
+                                              {drifted, "another clock in"}};
+  std::ranges::stable_sort(counts, std::greater(), [](const auto& entry) { return entry.first; });
+  std::vector<std::string> parts;
+  for (const auto& [count, words] : counts) {
+    if (count > 0) parts.push_back(fmt::format("{} {}", words, count));
+  }
+  return join(parts, ", ");
 }
 
 struct QuietWatch::Impl {

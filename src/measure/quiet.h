@@ -57,6 +57,17 @@ struct Disturbance {
   void add(const Disturbance& other);
 };
 
+/// How many samples were disturbed, and by what.
+struct DisturbedCount {
+  int64_t taken = 0, disturbed = 0;
+  int64_t waited = 0, stolen = 0, switched = 0, drifted = 0;  ///< of the disturbed ones; one may count several times
+
+  /// Several samples that were judged as one.
+  void add(const Disturbance& disturbance, int64_t samples = 1);
+  /// "waited for a CPU in 12, the clock differed in 3", the commonest first; empty where nothing was disturbed.
+  std::string why() const;
+};
+
 /// Judges one sample after the other: start(), the sample, stop(), which starts the next. What the reference kernel
 /// usually takes is the median of the last 31 samples' readings, so that a lasting change of the clock stops counting
 /// as a disturbance.

@@ -66,26 +66,35 @@ double lower_share(double confidence, size_t n) {
   return std::erfc(-t / std::sqrt(2.0)) / 2;
 }
 
-/// Interval of mean_of_middle_half(values).
-Ratio bootstrap(std::span<const double> values, const BootstrapOptions& options) {
-  const size_t n = values.size();
+void check(size_t n, const BootstrapOptions& options) {
   require(n >= 2, "an interval needs two rounds or more, got {}", n);
   require(options.resamples >= 100, "an interval needs 100 resamples or more, got {}", options.resamples);
   require(options.confidence > 0 && options.confidence < 1, "a confidence is between 0 and 1, got {}",
           options.confidence);
+}
+
+Ratio interval(double value, std::vector<double> estimates, size_t n, const BootstrapOptions& options) {
+  std::sort(estimates.begin(), estimates.end());
+  const double tail = lower_share(options.confidence, n);
+  return {value, quantile_of_sorted(estimates, tail), quantile_of_sorted(estimates, 1 - tail)};
+}
+
+/// One of `n`, by the bits of a draw.
+size_t drawn(uint64_t bits, size_t n) { return static_cast<size_t>((bits >> 32) * n >> 32); }
+
+/// Interval of mean_of_middle_half(values).
+Ratio bootstrap(std::span<const double> values, const BootstrapOptions& options) {
+  const size_t n = values.size();
+  check(n, options);
   const Random random(options.seed);
   std::vector<double> resample(n);
   std::vector<double> estimates(static_cast<size_t>(options.resamples));
   uint64_t next = 0;
   for (double& estimate : estimates) {
-    for (double& value : resample) {
-      value = values[static_cast<size_t>((random.bits(next++) >> 32) * n >> 32)];
-    }
+    for (double& value : resample) value = values[drawn(random.bits(next++), n)];
     estimate = middle_half(resample);
   }
-  std::sort(estimates.begin(), estimates.end());
-  const double tail = lower_share(options.confidence, n);
-  return {mean_of_middle_half(values), quantile_of_sorted(estimates, tail), quantile_of_sorted(estimates, 1 - tail)};
+  return interval(mean_of_middle_half(values), std::move(estimates), n, options);
 }
 
 }  // namespace
@@ -134,6 +143,23 @@ Ratio paired_ratio(std::span<const double> a, std::span<const double> b, const B
 
 Ratio bootstrap_mean(std::span<const double> values, const BootstrapOptions& options) {
   return bootstrap(values, options);
+}
+
+Ratio bootstrap_of(size_t count, const std::function<double(std::span<const size_t>)>& estimate,
+                   const BootstrapOptions& options) {
+  check(count, options);
+  std::vector<size_t> picks(count);
+  std::iota(picks.begin(), picks.end(), size_t{0});
+  const double value = estimate(picks);
+  const Random random(options.seed);
+  std::vector<double> estimates;
+  uint64_t next = 0;
+  for (int i = 0; i < options.resamples; ++i) {
+    for (size_t& pick : picks) pick = drawn(random.bits(next++), count);
+    std::sort(picks.begin(), picks.end());
+    estimates.push_back(estimate(picks));
+  }
+  return interval(value, std::move(estimates), count, options);
 }
 
 }  // namespace kilter

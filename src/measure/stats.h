@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -65,5 +66,10 @@ Ratio paired_ratio(std::span<const double> a, std::span<const double> b, const B
 
 /// The same interval for the mean of the middle half of one set of positive samples.
 Ratio bootstrap_mean(std::span<const double> values, const BootstrapOptions& options = {});
+
+/// The same interval for what `estimate` makes of `count` samples: it gets the indices of those that were drawn,
+/// ascending; of an index that was drawn twice it gets two.
+Ratio bootstrap_of(size_t count, const std::function<double(std::span<const size_t>)>& estimate,
+                   const BootstrapOptions& options = {});
 
 }  // namespace kilter

@@ -24,6 +24,9 @@ Peaks measure_peaks(int threads);
 /// The better of both, figure by figure: what others took from one measurement shows in the other one.
 Peaks better(const Peaks& a, const Peaks& b);
 
+/// Share by which measured peaks may be too low: a layer that is faster beats its bound.
+constexpr double kPeakError = 0.05;
+
 struct Bound {
   enum Kind : uint8_t { none, compute, memory, overhead } kind = none;
   double ms = 0;

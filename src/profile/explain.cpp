@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "measure/clock.h"
 #include "profile/explain_causes.h"
+#include "profile/explain_summary.h"
 #include "profile/explain_trials.h"
 #include "profile/schedules.h"
 
@@ -16,6 +17,8 @@ namespace {
 
 constexpr int64_t kTrialBytes = int64_t{1} << 30;  ///< of packed constants that alternatives hold at one time
 constexpr size_t kTasksTried = 8;                  ///< the slowest against their bounds, when no node is asked for
+constexpr double kItems = 8;                       ///< of Subject::batch
+constexpr double kLongestForBatch = 60;            ///< ms of a network whose batch is run: 8 times that in each turn
 
 /// Layers of one task that are run with other schedules.
 struct Tried {
@@ -27,11 +30,13 @@ struct Tried {
 
 /// An alternative that is compiled and run.
 struct Trial {
-  enum Kind : uint8_t { changes, schedules, whole } kind = changes;
+  enum Kind : uint8_t { changes, schedules, whole, tuned, batch } kind = changes;
   Setting setting;
   size_t rival = 0;  ///< schedules: which of each task's rivals
   std::unique_ptr<Network> network;
   Gain gain;
+  std::string records;    ///< tuned: Plan::records
+  bool same = false;      ///< tuned: the plan that runs without
   double elsewhere = 0;   ///< changes: of the gain's share, what shows in steps that stay the same
   std::set<size_t> gone;  ///< changes: steps that it does without
   bool done = false;
@@ -43,6 +48,7 @@ class Explainer {
 
   Explanation run() {
     make_base();
+    if (subject_.look_ahead) out_.profile.tuning = subject_.look_ahead(out_.profile);
     context_.emplace(subject_, base_->plan(), base_->compiled(), out_.profile);
     check_node();
     for (const Cause& cause : all_causes()) {
@@ -53,7 +59,7 @@ class Explainer {
     out_.split = split_of(out_.profile, base_->plan());
     make_findings();
     make_layers();
-    summarise();
+    out_.summary = summary_of(out_, *context_);
     return std::move(out_);
   }
 
@@ -83,6 +89,7 @@ class Explainer {
     Options how;
     how.seconds = options_.seconds;
     how.seed = options_.seed;
+    how.read_quiet = options_.read_quiet;
     how.min_passes = std::clamp(static_cast<int>(options_.seconds * 1e3 / ms), 4, 12);
     how.progress = [&](double share) { doing(fmt::format("profiling, {:.0f} %", 100 * std::min(share, 1.0))); };
     out_.profile = collect(base_->instance(), base_->plan(), subject_.threads, base_->inputs(), base_->outputs(), how);
@@ -109,13 +116,34 @@ class Explainer {
 
   Trial* trial_of(const Setting& setting) {
     for (Trial& t : trials_) {
-      if (t.kind != Trial::schedules && equal(t.setting, setting)) return &t;
+      if ((t.kind == Trial::changes || t.kind == Trial::whole) && equal(t.setting, setting)) return &t;
     }
     return nullptr;
   }
 
-  /// Mends of the whole network first, then by predicted gain; then schedules of the slowest tasks.
+  Trial* trial_of(const Suspicion& s) {
+    if (s.mend) return trial_of(*s.mend);
+    if (s.other == Suspicion::Other::none) return nullptr;
+    const Trial::Kind kind = s.other == Suspicion::Other::batch ? Trial::batch : Trial::tuned;
+    const auto found = std::ranges::find(trials_, kind, &Trial::kind);
+    return found == trials_.end() ? nullptr : &*found;
+  }
+
+  void plan_trial(Trial::Kind kind) {
+    trials_.emplace_back();
+    trials_.back().kind = kind;
+    trials_.back().setting = context_->setting();
+  }
+
+  /// The tuned plan and a batch first; then mends of the whole network, then by predicted gain; then schedules of the
+  /// slowest tasks.
   void plan_trials() {
+    const auto asks = [&](Suspicion::Other other) {
+      return std::ranges::any_of(suspicions_, [&](const auto& entry) { return entry.second.other == other; });
+    };
+    if (subject_.tuned && asks(Suspicion::Other::tuned_plan)) plan_trial(Trial::tuned);
+    const bool short_enough = out_.profile.end_to_end_ms <= kLongestForBatch;
+    if (subject_.batch && short_enough && asks(Suspicion::Other::batch)) plan_trial(Trial::batch);
     std::vector<const Suspicion*> mends;
     for (const auto& [cause, s] : suspicions_) {
       if (s.mend && (subject_.graph || s.mend->threads != subject_.threads)) mends.push_back(&s);
@@ -208,6 +236,14 @@ class Explainer {
     try {
       if (subject_.program) {
         t.network = std::make_unique<Network>(subject_, subject_.program, std::nullopt, pool(t.setting.threads));
+      } else if (t.kind == Trial::tuned) {
+        t.network = Network::compile(subject_, subject_.tuned->compile(), pool(t.setting.threads));
+        t.records = t.network->plan().records;
+        const Changed changed =
+            changed_steps(base_->plan(), base_->compiled()->notes, t.network->plan(), t.network->compiled()->notes);
+        t.same = changed.before.empty() && changed.after.empty();
+      } else if (t.kind == Trial::batch) {
+        t.network = Network::compile(*subject_.batch, t.setting.compile, pool(t.setting.threads));
       } else {
         t.network = Network::compile(subject_, t.setting.compile, pool(t.setting.threads));
       }
@@ -241,12 +277,6 @@ class Explainer {
     for (size_t i = 0; i < batch.size(); ++i) judge(*batch[i], laps[0], laps[i + 1]);
   }
 
-  static std::set<size_t> every(const Plan& plan) {
-    std::set<size_t> all;
-    for (size_t s = 0; s < plan.steps.size(); ++s) all.insert(s);
-    return all;
-  }
-
   static std::set<size_t> named(const Plan& plan, const std::vector<const Row*>& rows) {
     std::set<size_t> steps;
     for (size_t s = 0; s < plan.steps.size(); ++s) {
@@ -259,48 +289,104 @@ class Explainer {
   void judge(Trial& t, const Laps& base, const Laps& other) {
     t.done = true;
     const Plan &before = base_->plan(), &after = t.network->plan();
-    if (t.kind == Trial::whole) {
-      t.gain = gain_between(base, every(before), other, every(after), options_.seed);
-    } else if (t.kind == Trial::changes) {
-      const Changed changed = changed_steps(before, base_->compiled()->notes, after, t.network->compiled()->notes);
-      const Gain moved = gain_between(base, changed.before, other, changed.after, options_.seed);
-      t.gain = told_gain(moved, gain_between(base, every(before), other, every(after), options_.seed));
-      t.elsewhere = t.gain.share - moved.share;
-      t.gone = changed.gone;
+    if (t.kind == Trial::whole || t.kind == Trial::batch) {
+      GainOf all{every_step(base), every_step(other), {}, {}, t.kind == Trial::batch ? 1 / kItems : 1};
+      t.gain = gains_between(base, other, all, options_.seed).all;
+    } else if (t.kind == Trial::schedules) {
+      judge_schedules(t, base, other);
     } else {
-      for (Tried& task : tried_) {
-        if (t.rival >= task.rivals.size()) continue;
-        const std::set<size_t> a = named(before, task.rows), b = named(after, task.rows);
-        task.gains[t.rival] = gain_between(base, a, other, b, options_.seed);
-        // At the level of the profile, which ran at another moment.
-        double profiled = 0;
-        for (const Row* row : task.rows) profiled += row->time.mean;
-        task.measured_ms[t.rival] = profiled * typical_ms(other, b) / typical_ms(base, a);
-      }
+      const Changed changed = changed_steps(before, base_->compiled()->notes, after, t.network->compiled()->notes);
+      const Gains gains = gains_between(base, other, {changed.before, changed.after, {}, {}}, options_.seed);
+      t.gain = told_gain(gains.changed, gains.all);
+      t.elsewhere = t.gain.share - gains.changed.share;
+      t.gone = changed.gone;
+    }
+  }
+
+  void judge_schedules(const Trial& t, const Laps& base, const Laps& other) {
+    const Plan &before = base_->plan(), &after = t.network->plan();
+    std::set<size_t> tried_before, tried_after;
+    for (const Tried& task : tried_) {
+      tried_before.merge(named(before, task.rows));
+      tried_after.merge(named(after, task.rows));
+    }
+    for (Tried& task : tried_) {
+      if (t.rival >= task.rivals.size()) continue;
+      GainOf of{named(before, task.rows), named(after, task.rows), tried_before, tried_after};
+      for (size_t s : of.before) of.left_out_before.erase(s);
+      for (size_t s : of.after) of.left_out_after.erase(s);
+      task.gains[t.rival] = gains_between(base, other, of, options_.seed).changed;
+      // At the level of the profile, which ran at another moment.
+      double profiled = 0;
+      for (const Row* row : task.rows) profiled += row->time.mean;
+      task.measured_ms[t.rival] = profiled * typical_ms(other, of.after) / typical_ms(base, of.before);
     }
   }
 
   // --- what comes of it ---
 
   void make_findings() {
-    const double whole = out_.profile.end_to_end_ms;
     for (const auto& [cause, s] : suspicions_) {
-      Finding f{s.steps, s.name.empty() ? "(network)" : s.name, std::string(cause->name), s.evidence, s.gain_ms};
-      f.gain_percent = 100 * s.gain_ms / whole;
-      f.advice = s.advice;
-      if (s.mend) f.action = command(subject_, *s.mend);
-      if (!s.arguments.empty()) f.action = command(subject_, context_->setting()) + " " + s.arguments;
-      const Trial* t = s.mend ? trial_of(*s.mend) : nullptr;
-      if (t != nullptr && t->done && !measured(f, t->gain)) continue;
-      if (t != nullptr) f.evidence += gone_text(t->gone) + elsewhere_text(t->elsewhere);
+      Finding f;
+      f.steps = s.steps, f.name = name_of(s);
+      f.cause = cause->name, f.evidence = s.evidence;
+      f.gain_ms = s.gain_ms, f.gain_percent = 100 * s.gain_ms / out_.profile.end_to_end_ms;
+      f.advice = s.advice, f.action = action_of(s);
+      f.kind = s.comes_first ? Finding::Kind::first : f.action.empty() ? Finding::Kind::fact : Finding::Kind::action;
+      const Trial* t = trial_of(s);
+      if (t != nullptr && t->same) continue;  // records that change nothing
+      if (t != nullptr && t->done) add_trial(f, *t);
       if (!s.mend && f.cause == "poor register tile" && answered_by_trial(f)) continue;
+      if (withholds(f, s)) continue;
       out_.findings.push_back(std::move(f));
     }
     add_better_schedules();
-    std::stable_sort(out_.findings.begin(), out_.findings.end(), [](const Finding& a, const Finding& b) {
-      if (a.action.empty() != b.action.empty()) return b.action.empty();
-      return a.gain_ms > b.gain_ms;
+    tell_withheld();
+    std::ranges::stable_sort(out_.findings, [](const Finding& a, const Finding& b) {
+      return a.kind != b.kind ? a.kind < b.kind : a.gain_ms > b.gain_ms;
     });
+  }
+
+  std::string name_of(const Suspicion& s) const {
+    if (s.name.empty()) return "(network)";
+    const Row* row = s.steps.empty() ? nullptr : context_->row(static_cast<size_t>(s.steps.front()));
+    return row != nullptr && row->name == s.name ? row->label() : s.name;
+  }
+
+  std::string action_of(const Suspicion& s) const {
+    const Setting now = context_->setting();
+    if (s.mend) return compare_command(subject_, now, *s.mend);
+    if (s.other == Suspicion::Other::batch) return compare_inputs_command(subject_, now, subject_.batch_input);
+    if (s.other == Suspicion::Other::tuned_plan) return subject_.tuned->action;
+    return s.action;
+  }
+
+  /// What the mended network did in the race; where it brought nothing, there is nothing to do.
+  void add_trial(Finding& f, const Trial& t) const {
+    measured(f, t.gain);
+    if (t.kind == Trial::tuned) f.evidence += "; run here: " + t.records;
+    f.evidence += gone_text(t.gone) + elsewhere_text(t.elsewhere);
+    if (t.gain.low > 0) return;
+    f.kind = Finding::Kind::fact;
+    f.evidence += fmt::format("; {} was run, and no gain shows", f.advice);
+    f.advice.clear(), f.action.clear();
+  }
+
+  /// Whether the machine was too busy for a finding: what rests on times holds where both sides met the disturbances.
+  bool withholds(const Finding& f, const Suspicion& s) {
+    const bool sure = f.measured && f.interval.low > 0;
+    const bool out =
+        !s.comes_first && !sure &&
+        (context_->quiet() == Quietness::busy || (s.by_thread_times && context_->quiet() != Quietness::quiet));
+    withheld_ += out ? 1 : 0;
+    return out;
+  }
+
+  void tell_withheld() {
+    if (withheld_ == 0) return;
+    out_.withheld = fmt::format("{} finding{} withheld: {} on times of which other programs disturbed {:.0f} %",
+                                withheld_, withheld_ == 1 ? " is" : "s are", withheld_ == 1 ? "it rests" : "they rest",
+                                100 * disturbed_share(out_.profile.conditions));
   }
 
   std::string gone_text(const std::set<size_t>& gone) const {
@@ -311,7 +397,7 @@ class Explainer {
     std::vector<std::string> parts;
     for (const Row* row : rows) {
       if (parts.size() == 4) break;
-      parts.push_back(fmt::format("{} '{}' {}", row->ops, row->name, ms_text(row->time.mean)));
+      parts.push_back(fmt::format("{} '{}' {}", row->ops, row->label(), ms_text(row->time.mean)));
     }
     if (rows.size() > parts.size()) parts.push_back(fmt::format("{} more", rows.size() - parts.size()));
     return fmt::format("; {} step{} would go: {}", rows.size(), rows.size() == 1 ? "" : "s", fmt::join(parts, ", "));
@@ -335,13 +421,11 @@ class Explainer {
     return false;
   }
 
-  /// Fills in a measured gain; false for other thread counts that bring none.
-  bool measured(Finding& f, const Gain& gain) const {
+  void measured(Finding& f, const Gain& gain) const {
     f.measured = true;
     f.interval = gain;
     f.gain_percent = 100 * gain.share;
     f.gain_ms = gain.share * out_.profile.end_to_end_ms;
-    return !(f.steps.empty() && gain.low <= 0);
   }
 
   /// Runners-up that are faster in the network than the chosen schedule.
@@ -377,7 +461,8 @@ class Explainer {
                              t.rivals[best].schedule.text(), ms_text(t.measured_ms[best]),
                              t.rows.size() == 1 ? "" : fmt::format(" ({} layers of one task)", t.rows.size()));
     f.advice = "--schedule, as below";
-    f.action = command(subject_, setting);
+    f.action = compare_command(subject_, context_->setting(), setting);
+    f.kind = Finding::Kind::action;
     measured(f, t.gains[best]);
     return f;
   }
@@ -404,68 +489,8 @@ class Explainer {
         if (std::find(f.steps.begin(), f.steps.end(), row->step) != f.steps.end())
           view.causes.emplace_back(f.cause, f.evidence);
       }
-      if (view.causes.empty()) view.causes.emplace_back(verdict(*row));
+      if (view.causes.empty()) view.causes.emplace_back(verdict(*row, *context_));
       out_.layers.push_back(std::move(view));
-    }
-  }
-
-  /// Of a layer that no cause was found for.
-  std::pair<std::string, std::string> verdict(const Row& row) const {
-    if (row.bound.kind == Bound::none) return {"no bound known", "nothing limits it that the model knows"};
-    const std::string share = fmt::format("{} of its {} bound", percent_text(row.share()), row.bound.level);
-    if (!context_->matters(row.time.mean)) return {"small", share + ", and less than half a percent of the run"};
-    if (row.share() >= 0.75) return {"near its bound", share + ": little is to be gained"};
-    if (row.from() == ScheduleSource::record)
-      return {"tuned", share + ": no single cause stands out, and its schedule is the best that tuning found"};
-    return {"untuned", share + ": no single cause stands out, and its schedule was not tuned"};
-  }
-
-  /// How much of the time runs under schedules that were tuned.
-  std::string tuned_text() const {
-    std::map<ScheduleSource, std::pair<int64_t, double>> sources;
-    for (const Row* row : context_->rows()) {
-      if (row->schedule.empty()) continue;
-      auto& [count, percent] = sources[row->from()];
-      ++count, percent += row->percent;
-    }
-    const auto part = [&](ScheduleSource source, const char* words) {
-      const auto& [count, percent] = sources[source];
-      return count == 0 ? std::string() : fmt::format(", {} {} ({:.1f} %)", count, words, percent);
-    };
-    std::string out = part(ScheduleSource::record, "from tuning records") +
-                      part(ScheduleSource::layer_plan, "from the layer plan") +
-                      part(ScheduleSource::given, "given with --schedule") +
-                      part(ScheduleSource::fallback, "the default of the analytic model");
-    return out.empty() ? "No layer has a schedule."
-                       : fmt::format("Schedules of layers (share of the time): {}.", out.substr(2));
-  }
-
-  void summarise() {
-    const Profile& p = out_.profile;
-    double bound = 0, by_kind[4] = {};
-    for (const Row* row : context_->rows()) {
-      bound += row->bound.ms;
-      by_kind[row->bound.kind] += row->bound.ms;
-    }
-    auto& lines = out_.summary;
-    lines.push_back(fmt::format("{} takes {} end to end on {} thread{} (80 % of the runs: {} to {}).", subject_.model,
-                                ms_text(p.end_to_end_ms), p.threads, p.threads == 1 ? "" : "s",
-                                ms_text(p.end_to_end.low), ms_text(p.end_to_end.high)));
-    lines.push_back(
-        fmt::format("Its layers could take {} at the peaks measured in this run, {} of the time: {} bound by "
-                    "arithmetic, {} by memory, {} by forks and joins.",
-                    ms_text(bound), percent_text(bound / p.sum_ms), ms_text(by_kind[Bound::compute]),
-                    ms_text(by_kind[Bound::memory]), ms_text(by_kind[Bound::overhead])));
-    lines.push_back(tuned_text());
-    if (p.end_to_end.high > 1.3 * p.end_to_end.low || 2 * p.conditions.disturbed > p.conditions.taken)
-      lines.emplace_back(
-          "Something else uses this machine: all figures are rough, shares hold better than milliseconds, and a layer "
-          "that looks slow may have been disturbed.");
-    if (!subject_.graph)
-      lines.emplace_back("A compiled file holds no graph, so no alternatives were compiled: explain the model itself.");
-    if (!out_.findings.empty() && !out_.findings.front().action.empty()) {
-      const Finding& f = out_.findings.front();
-      lines.push_back(fmt::format("The most to be gained: {} at {}, {:+.1f} %.", f.cause, f.name, -f.gain_percent));
     }
   }
 
@@ -478,6 +503,7 @@ class Explainer {
   std::vector<std::pair<const Cause*, Suspicion>> suspicions_;
   std::vector<Trial> trials_;
   std::vector<Tried> tried_;
+  int64_t withheld_ = 0;
 };
 
 }  // namespace

@@ -37,6 +37,7 @@ Suspicion unbalanced(const Context& c, const Row& row) {
   std::vector<std::string> busy;
   for (double ms : row.busy_ms) busy.push_back(ms_text(ms));
   Suspicion s{{row.step}, row.name, {}, row.time.mean * (1 - row.balance)};
+  s.by_thread_times = true;
   s.evidence = fmt::format(
       "threads are busy for {}; {} work items on {} threads {}", fmt::join(busy, ", "), step.extent, threads,
       even < 0.95 ? "cannot be shared evenly" : "share evenly: one thread ran slower or began late");
@@ -46,7 +47,7 @@ Suspicion unbalanced(const Context& c, const Row& row) {
 void more_threads(const Context& c, std::vector<Suspicion>& all) {
   const int used = c.subject.threads, there = c.subject.cpus;
   if (used >= there) return;
-  Suspicion s{{}, {}, {}, 0, fmt::format("--threads {}", there), c.setting(), {}};
+  Suspicion s{{}, {}, {}, 0, fmt::format("--threads {}", there), c.setting()};
   s.gain_ms = c.profile.kernels_ms * (1 - static_cast<double>(used) / there);
   s.evidence = fmt::format("the network runs on {} of {} CPUs", used, there);
   s.mend->threads = there;
@@ -87,10 +88,10 @@ namespace {
 /// A schedule that the user forced, against the one that Kilter would take.
 Suspicion forced_tile(const Context& c, const Row& row) {
   const StepNotes& notes = c.notes(static_cast<size_t>(row.step));
-  Suspicion s{{row.step}, row.name, {}, 0, {}, c.setting(), {}};
+  Suspicion s{{row.step}, row.name, {}, 0, {}, c.setting()};
   s.evidence = fmt::format("--schedule forces '{}', which takes {}", row.schedule, ms_text(row.time.mean));
   if (row.bound.kind != Bound::none)
-    s.evidence += fmt::format(", {} of its {} bound", percent_text(row.share()), row.bound.level);
+    s.evidence += fmt::format(", {} of its {} bound", bound_share_text(row), row.bound.level);
   if (const std::vector<Ranked> others = rivals(notes.templates, parse_schedule(row.schedule));
       notes.estimate && !others.empty()) {
     const Ranked& best = *std::min_element(others.begin(), others.end(), [](const Ranked& a, const Ranked& b) {
@@ -147,14 +148,14 @@ std::vector<Suspicion> find_poor_tiles(const Context& c) {
     all.push_back({{row->step},
                    row->name,
                    fmt::format("reaches {} of its FMA bound with '{}'; half of the {} layers of this template reach {}",
-                               percent_text(row->share()), row->schedule, others.size(), percent_text(usual)),
+                               bound_share_text(*row), row->schedule, others.size(), percent_text(usual)),
                    gain});
   }
   return all;
 }
 
 std::vector<Suspicion> find_slower_templates(const Context& c) {
-  Suspicion s{{}, {}, {}, 0, "drop --accuracy strict, where the errors of doc/accuracy.md are fine", c.setting(), {}};
+  Suspicion s{{}, {}, {}, 0, "drop --accuracy strict, where the errors of doc/accuracy.md are fine", c.setting()};
   s.mend->compile.accuracy = Accuracy::normal;
   double now = 0, then = 0;
   std::set<std::string_view> barred;
@@ -204,7 +205,7 @@ std::vector<Suspicion> find_first_layers(const Context& c) {
          row->name,
          fmt::format("{} input channels do not fill a block: the image is read plain, a pixel at a time, with "
                      "smaller tiles; {} of the {} bound",
-                     channels, percent_text(row->share()), row->bound.level),
+                     channels, bound_share_text(*row), row->bound.level),
          row->time.mean - row->bound.ms});
   }
   return all;

@@ -12,7 +12,8 @@ namespace {
 constexpr double kBatch = 8;  ///< that the advice names
 
 std::string reached(const Row& row) {
-  return fmt::format("{:.0f} GB/s reached, {} of the {} bound", row.gbps(), percent_text(row.share()), row.bound.level);
+  if (row.beats_bound()) return fmt::format("{:.0f} GB/s reached, more than its {} bound", row.gbps(), row.bound.level);
+  return fmt::format("{:.0f} GB/s reached, {} of the {} bound", row.gbps(), bound_share_text(row), row.bound.level);
 }
 
 }  // namespace
@@ -37,16 +38,14 @@ std::vector<Suspicion> find_streamed_weights(const Context& c) {
                      row->bound.level, row->flops / std::max<int64_t>(row->weight_bytes, 1), reached(*row)),
          0});
   }
-  if (c.matters(saved) && !c.subject.batch_arguments.empty()) {
-    all.push_back({{},
-                   {},
-                   fmt::format("{} layers with {} of weights take {} and are bound by reading them, whatever the "
-                               "batch; gain for each item of a batch of {:.0f}, a single one is not sooner",
-                               layers, bytes_text(bytes), ms_text(time), kBatch),
-                   saved,
-                   fmt::format("a batch of {:.0f}", kBatch),
-                   {},
-                   c.subject.batch_arguments});
+  if (c.matters(saved) && !c.subject.batch_input.empty()) {
+    Suspicion batch{{}, {}, {}, saved, fmt::format("a batch of {:.0f}", kBatch)};
+    batch.evidence = fmt::format(
+        "{} layers with {} of weights take {} and are bound by reading them, whatever the batch; gain for each item of "
+        "a batch of {:.0f}, a single one is not sooner",
+        layers, bytes_text(bytes), ms_text(time), kBatch);
+    batch.other = Suspicion::Other::batch;
+    all.push_back(std::move(batch));
   }
   return all;
 }

@@ -174,7 +174,7 @@ std::vector<const Row*> changes_around(const Context& c, size_t step) {
 }
 
 Suspicion kept_plain(const Context& c, const std::string& node) {
-  Suspicion s{{}, node, {}, 0, "drop --plain-layout " + node, c.setting(), {}};
+  Suspicion s{{}, node, {}, 0, "drop --plain-layout " + node, c.setting()};
   s.mend->compile.plain_layout.erase(node);
   s.evidence = fmt::format("--plain-layout {} keeps its operands plain between blocked ones", node);
   const Row* own = c.layer_with(node);
@@ -186,7 +186,7 @@ Suspicion kept_plain(const Context& c, const std::string& node) {
   for (const Row* row : changes) {
     s.gain_ms += row->time.mean + row->gap_ms;
     s.steps.push_back(row->step);
-    parts.push_back(fmt::format("'{}' {}", row->name, ms_text(row->time.mean)));
+    parts.push_back(fmt::format("'{}' {}", row->label(), ms_text(row->time.mean)));
   }
   s.evidence += fmt::format("; layout changes around it: {}", parts.empty() ? "none" : join(parts, ", "));
   return s;
@@ -260,7 +260,7 @@ std::vector<Suspicion> find_passes_held_back(const Context& c) {
   for (const Row* row : c.rows())
     spare += element_wise(c, *row) || changes_layout(*row) || row->kind == RowKind::reference ? row->time.mean : 0;
   const std::string all = fmt::format("{}", fmt::join(given, " "));
-  Suspicion s{{}, {}, all + " keeps passes from improving the network", spare, "drop " + all, c.setting(), {}};
+  Suspicion s{{}, {}, all + " keeps passes from improving the network", spare, "drop " + all, c.setting()};
   s.mend->compile.disable.clear();
   s.mend->compile.stop_after.clear();
   s.mend->compile.max_rewrites = INT64_MAX;

@@ -11,6 +11,9 @@ namespace kilter::profile {
 namespace {
 
 constexpr Cause kCauses[] = {
+    {"the machine is busy", "how many runs other programs disturbed", find_busy_machine},
+    {"a tuned plan is not used", "records of this machine that say something else than what runs", find_unused_plans},
+    {"not tuned", "schedules that are left to try, by the records of this machine", find_untuned_layers},
     {"reference kernel", "steps that run an operator's reference kernel", find_reference_kernels},
     {"unfused neighbour", "steps next to a task that could have taken them in", find_unfused_neighbours},
     {"layout change", "layout changes, halos, copies and packing, and who asks for them", find_layout_changes},

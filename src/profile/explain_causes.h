@@ -40,6 +40,7 @@ class Context {
   int usable_threads(const Step& step) const;
   /// Whether so many milliseconds are worth a word: half a percent of the run.
   bool matters(double ms) const { return ms >= 0.005 * profile.end_to_end_ms; }
+  Quietness quiet() const { return quietness(profile.conditions); }
   Setting setting() const { return {subject.compile, subject.threads}; }
 
  private:
@@ -58,13 +59,19 @@ std::string bytes_text(int64_t bytes);
 std::string percent_text(double share);
 
 struct Suspicion {
+  /// What mends it, where that is no Setting.
+  enum class Other : uint8_t { none, tuned_plan, batch };
+
   std::vector<int64_t> steps;  ///< concerned, the main one first; empty: the whole network
   std::string name;            ///< of the layer; empty: the whole network
   std::string evidence;
   double gain_ms = 0;       ///< predicted
   std::string advice = {};  ///< what mends it, in words; empty where nothing that exists does
   std::optional<Setting> mend = {};
-  std::string arguments = {};  ///< further arguments of the command, for what is no Setting
+  Other other = Other::none;
+  std::string action = {};       ///< command that shows it, where it follows from neither `mend` nor `other`
+  bool comes_first = false;      ///< all other figures are told with it in mind
+  bool by_thread_times = false;  ///< rests on how long single threads were busy, which one other program moves
 };
 
 struct Cause {
@@ -75,6 +82,9 @@ struct Cause {
 std::span<const Cause> all_causes();
 
 // One function a cause; explain_causes.cpp holds the table.
+std::vector<Suspicion> find_busy_machine(const Context& context);
+std::vector<Suspicion> find_unused_plans(const Context& context);
+std::vector<Suspicion> find_untuned_layers(const Context& context);
 std::vector<Suspicion> find_reference_kernels(const Context& context);
 std::vector<Suspicion> find_unfused_neighbours(const Context& context);
 std::vector<Suspicion> find_layout_changes(const Context& context);

@@ -12,45 +12,16 @@ namespace {
 
 using nlohmann::json;
 
-/// As it is when a shell would read it as one word, else between quotes.
-std::string quoted(const std::string& word) {
-  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=+,@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string out = "'";
-  for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
-}  // namespace
-
-std::string command(const Subject& subject, const Setting& setting) {
-  std::string out = fmt::format("kilter bench {} --threads {}", quoted(subject.model), setting.threads);
-  if (!subject.arguments.empty()) out += " " + subject.arguments;
-  const CompileOptions& o = setting.compile;
-  for (const std::string& pass : o.disable) out += " --disable " + quoted(pass);
-  if (!o.stop_after.empty()) out += " --stop-after " + quoted(o.stop_after);
-  if (o.max_rewrites != INT64_MAX) out += fmt::format(" --max-rewrites {}", o.max_rewrites);
-  if (o.accuracy == Accuracy::strict) out += " --accuracy strict";
-  if (o.memory) out += fmt::format(" --memory {}", *o.memory);
-  for (const std::string& node : o.fuse) out += " --fuse " + quoted(node);
-  for (const std::string& node : o.no_fuse) out += " --no-fuse " + quoted(node);
-  for (const std::string& node : o.apart) out += " --forbid " + quoted("conv2d_then_depthwise@" + node);
-  for (const std::string& node : o.plain_layout) out += " --plain-layout " + quoted(node);
-  for (const auto& [node, threads] : o.layer_threads)
-    out += " --layer-threads " + quoted(fmt::format("{}={}", node, threads));
-  for (const auto& [node, schedule] : o.schedules) out += " --schedule " + quoted(node + "=" + schedule.text());
-  return out;
-}
-
-namespace {
-
 constexpr size_t kMostActions = 10, kMostFacts = 10;
 
 std::string gain_text(const Finding& f) {
   if (!f.measured) {
     if (f.gain_ms <= 0) return "";
-    return fmt::format("  {} -{}, -{:.1f} % (predicted)\n", f.action.empty() ? "at most" : "gain", ms_text(f.gain_ms),
-                       f.gain_percent);
+    if (f.kind == Finding::Kind::first)
+      return fmt::format("  the best run is {} ({:.1f} %) sooner than this figure\n", ms_text(f.gain_ms),
+                         f.gain_percent);
+    return fmt::format("  {} -{}, -{:.1f} % (predicted)\n", f.kind == Finding::Kind::fact ? "at most" : "gain",
+                       ms_text(f.gain_ms), f.gain_percent);
   }
   if (f.interval.low <= 0 && f.interval.high >= 0)
     return fmt::format("  gain none that shows: {:+.1f} % (measured, 95 % interval {:+.1f} to {:+.1f})\n",
@@ -77,24 +48,32 @@ std::string split_text(const Explanation& e) {
   return out + fmt::format("  {:<18} {:>10.4f} ms\n", "sum", e.profile.sum_ms);
 }
 
+std::string heading(Finding::Kind kind) {
+  return kind == Finding::Kind::fact ? "What else takes time; nothing can be done about it in this version\n"
+                                     : "What to do next, most gain first\n";
+}
+
 std::string findings_text(const Explanation& e) {
+  const auto is_fact = [](const Finding& f) { return f.kind == Finding::Kind::fact; };
   std::string out;
-  size_t actions = 0, facts = 0, hidden = 0, number = 0;
-  for (const Finding& f : e.findings) {
-    const bool action = !f.action.empty();
-    if (action ? actions == kMostActions : facts == kMostFacts) {
-      ++hidden;
-      continue;
+  size_t hidden = 0;
+  for (const bool facts : {false, true}) {
+    size_t number = 0;
+    std::string part;
+    for (const Finding& f : e.findings) {
+      if (is_fact(f) != facts) continue;
+      if (number == (facts ? kMostFacts : kMostActions)) {
+        ++hidden;
+        continue;
+      }
+      part += finding_text(++number, f);
     }
-    if (action && actions++ == 0) out += "What to do next, most gain first\n";
-    if (!action && facts++ == 0) {
-      out += fmt::format("{}What else takes time; this version has no remedy\n", out.empty() ? "" : "\n");
-      number = 0;
-    }
-    out += finding_text(++number, f);
+    if (!facts && number == 0 && e.withheld.empty()) part = "    nothing that this version offers was found to help\n";
+    if (!facts && !e.withheld.empty()) part += "    " + e.withheld + "\n";
+    if (!part.empty())
+      out += (out.empty() ? "" : "\n") + heading(facts ? Finding::Kind::fact : Finding::Kind::action) + part;
   }
   if (hidden > 0) out += fmt::format("    ({} more in --json)\n", hidden);
-  if (actions == 0) out = "What to do next\n    nothing that this version offers was found to help\n\n" + out;
   return out;
 }
 
@@ -109,8 +88,8 @@ std::string layers_text(const Explanation& e) {
                   "layer", "ms", "%", "bound ms", "of it", "schedule", "cause");
   for (size_t i = 0; i < std::min(slow.size(), kMost); ++i) {
     const Row& r = e.profile.rows[slow[i]->row];
-    out += fmt::format("  {:<36} {:>10.4f} {:>6.2f} {:>10.4f} {:>6}  {:<10}  {}\n", r.name.substr(0, 36), r.time.mean,
-                       r.percent, r.bound.ms, r.bound.kind == Bound::none ? "-" : percent_text(r.share()),
+    out += fmt::format("  {:<36} {:>10.4f} {:>6.2f} {:>10.4f} {:>6}  {:<10}  {}\n", r.label().substr(0, 36),
+                       r.time.mean, r.percent, r.bound.ms, r.bound.kind == Bound::none ? "-" : bound_share_text(r),
                        r.schedule.empty() ? "-" : name(r.from()), slow[i]->causes.front().first);
   }
   return out;
@@ -158,7 +137,7 @@ std::string contenders_text(const Explanation& e, const LayerView& l) {
 
 std::string layer_text(const Explanation& e, const LayerView& l) {
   const Row& r = e.profile.rows[l.row];
-  std::string out = fmt::format("{} '{}' ({})\n", r.ops, r.name, name(r.kind));
+  std::string out = fmt::format("{} '{}' ({})\n", r.ops, r.label(), name(r.kind));
   out += fmt::format("  time        {} ({} to {} in 80 % of the runs), {:.2f} % of the sum\n", ms_text(r.time.mean),
                      ms_text(r.time.low), ms_text(r.time.high), r.percent);
   if (r.bound.kind != Bound::none) {
@@ -190,6 +169,8 @@ bool concerns(const Explanation& e, const Finding& f, const std::string& node) {
 std::string explanation_text(const Explanation& e, const std::string& node) {
   std::string out;
   if (!node.empty()) {
+    const Conditions& c = e.profile.conditions;
+    if (quietness(c) == Quietness::busy) out += quiet_text(c, "passes") + "\n\n";
     for (const LayerView& l : e.layers) {
       if (e.profile.rows[l.row].name == node) out += layer_text(e, l) + "\n";
     }
@@ -210,7 +191,9 @@ std::string explanation_text(const Explanation& e, const std::string& node) {
 namespace {
 
 json finding_json(const Finding& f) {
-  json out{{"step", f.steps.empty() ? -1 : f.steps.front()},
+  constexpr const char* kKinds[] = {"first", "action", "fact"};
+  json out{{"kind", kKinds[static_cast<size_t>(f.kind)]},
+           {"step", f.steps.empty() ? -1 : f.steps.front()},
            {"steps", f.steps},
            {"name", f.name},
            {"cause", f.cause},
@@ -235,7 +218,7 @@ json layer_json(const Explanation& e, const LayerView& l) {
   for (const auto& [name, why] : l.rejected)
     rejected.push_back({{"template", name}, {"check", why.check}, {"limit", why.limit}, {"got", why.got}});
   json out{{"row", l.row},           {"step", r.step},
-           {"name", r.name},         {"ms", r.time.mean},
+           {"name", r.label()},      {"ms", r.time.mean},
            {"bound_ms", r.bound.ms}, {"bound", r.bound.level},
            {"share", r.share()},     {"causes", causes},
            {"schedule", r.schedule}, {"schedule_from", r.schedule.empty() ? "" : name(r.from())},
@@ -254,7 +237,8 @@ json to_json(const Explanation& e) {
   for (const Finding& f : e.findings) findings.push_back(finding_json(f));
   for (const LayerView& l : e.layers) layers.push_back(layer_json(e, l));
   json out = to_json(e.profile);
-  out["explain"] = {{"summary", e.summary}, {"split", split}, {"findings", findings}, {"layers", layers}};
+  out["explain"] = {
+      {"summary", e.summary}, {"split", split}, {"findings", findings}, {"withheld", e.withheld}, {"layers", layers}};
   return out;
 }
 

@@ -64,16 +64,27 @@ struct Changed {
 Changed changed_steps(const Plan& before, const std::vector<StepNotes>& before_notes, const Plan& after,
                       const std::vector<StepNotes>& after_notes);
 
-/// What the second network saves on its steps `after` against the first one's `before`, as a share of all of the
-/// first one's time. The estimate of each step is the lower quartile of its laps, which is the same share of both
-/// under load; the interval is the bootstrap's over laps.
-Gain gain_between(const Laps& first, const std::set<size_t>& before, const Laps& second, const std::set<size_t>& after,
-                  uint64_t seed);
+/// What is held against each other of two networks.
+struct GainOf {
+  std::set<size_t> before, after;                    ///< steps whose time a change may have moved
+  std::set<size_t> left_out_before, left_out_after;  ///< steps that other changes moved at the same time
+  double after_counts = 1;  ///< of the second network's time, such as an eighth for a batch of 8
+};
+struct Gains {
+  Gain changed, all;
+};
+/// What the second network saves on the steps that a change may have moved (`changed`), and on all steps but those left
+/// out (`all`), as shares of all of the first one's time. The estimate of each step is the lower quartile of its laps,
+/// which is the same share of both under load. Both intervals are those of the network's time, by the bootstrap over
+/// laps: what the steps that stay the same differ by is part of what is not known.
+Gains gains_between(const Laps& first, const Laps& second, const GainOf& of, uint64_t seed);
 /// Of the gain on the steps that a change may have moved, and the gain on all steps, the one to tell: the former is
 /// sharper, but blind to steps that stay the same and run faster or slower because their operands lie elsewhere. So the
 /// latter where its interval rules the former out by more than 1 % of the network, which is what another place in
 /// memory alone can bring.
 Gain told_gain(const Gain& moved, const Gain& all);
+/// All steps of a network.
+std::set<size_t> every_step(const Laps& laps);
 /// Lower quartile of the laps, summed over these steps.
 double typical_ms(const Laps& laps, const std::set<size_t>& steps);
 

@@ -43,7 +43,8 @@ json counter_json(const CounterValues& c) {
 json row_json(const Row& r) {
   return {{"kind", name(r.kind)},
           {"step", r.step},
-          {"name", r.name},
+          {"name", r.label()},
+          {"layer", r.kind == RowKind::gap ? "" : r.name},
           {"ops", r.ops},
           {"problem", r.problem},
           {"schedule", r.schedule},
@@ -72,6 +73,7 @@ json row_json(const Row& r) {
           {"gbps", r.gbps()},
           {"bound", {{"kind", name(r.bound.kind)}, {"ms", r.bound.ms}, {"level", r.bound.level}}},
           {"share_of_bound", r.share()},
+          {"beats_bound", r.beats_bound()},
           {"counters", counter_json(r.counters)}};
 }
 
@@ -94,6 +96,12 @@ json to_json(const Profile& p) {
            {"sum_ms", p.sum_ms},
            {"end_to_end_ms", p.end_to_end_ms},
            {"residual_ms", p.residual_ms},
+           {"sum_over_end_to_end",
+            {{"value", p.sum_over_end_to_end.value},
+             {"low", p.sum_over_end_to_end.low},
+             {"high", p.sum_over_end_to_end.high},
+             {"agreement", name(agreement(p.sum_over_end_to_end))}}},
+           {"bounds_beaten", beaten_text(p)},
            {"overhead_percent", p.overhead_percent},
            {"kernels_ms", p.kernels_ms},
            {"barriers_ms", p.barriers_ms},
@@ -129,17 +137,20 @@ json to_json(const Profile& p) {
 std::string to_csv(const Profile& p) {
   std::string out =
       "kind,name,ops,problem,schedule,shapes,layouts,hash,count,duration_ms,p10_ms,p90_ms,percent,barrier_ms,"
-      "gap_before_ms,threads,balance,flops,gflops,bytes,gbps,bound,bound_ms,share_of_bound,schedule_from\n";
+      "gap_before_ms,threads,balance,flops,gflops,bytes,gbps,bound,bound_ms,share_of_bound,schedule_from,beats_bound,"
+      "quiet,disturbed_percent,best_run_ms\n";
+  const Conditions& c = p.conditions;
+  const std::string quiet = fmt::format("{},{:.1f},{:.6f}", name(quietness(c)), 100 * disturbed_share(c), c.best_ms);
   for (const Row& r : p.rows) {
     for (const std::string& text :
-         {std::string(name(r.kind)), r.name, r.ops, r.problem, r.schedule, r.shapes, r.layouts, r.key}) {
+         {std::string(name(r.kind)), r.label(), r.ops, r.problem, r.schedule, r.shapes, r.layouts, r.key}) {
       out += csv_cell(text) + ",";
     }
-    out +=
-        fmt::format("{},{:.6f},{:.6f},{:.6f},{:.3f},{:.6f},{:.6f},{},{:.3f},{},{:.3f},{},{:.3f},{},{:.6f},{:.4f},{}\n",
-                    r.count, r.time.mean, r.time.low, r.time.high, r.percent, r.barrier_ms, r.gap_ms, r.threads,
-                    r.balance, r.flops, r.gflops(), r.bytes, r.gbps(), csv_cell(r.bound.level), r.bound.ms, r.share(),
-                    r.schedule.empty() ? "" : name(r.from()));
+    out += fmt::format(
+        "{},{:.6f},{:.6f},{:.6f},{:.3f},{:.6f},{:.6f},{},{:.3f},{},{:.3f},{},{:.3f},{},{:.6f},{:.4f},{},{},{}\n",
+        r.count, r.time.mean, r.time.low, r.time.high, r.percent, r.barrier_ms, r.gap_ms, r.threads, r.balance, r.flops,
+        r.gflops(), r.bytes, r.gbps(), csv_cell(r.bound.level), r.bound.ms, r.share(),
+        r.schedule.empty() ? "" : name(r.from()), r.beats_bound(), quiet);
   }
   return out;
 }
@@ -159,7 +170,7 @@ json to_trace(const Profile& p) {
     const Row& r = p.rows[e.row];
     events.push_back(
         {{"ph", "X"},
-         {"name", r.name},
+         {"name", r.label()},
          {"cat", name(r.kind)},
          {"pid", 1},
          {"tid", e.thread},

@@ -5,6 +5,7 @@
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <array>
@@ -29,11 +30,27 @@ namespace {
 
 using nlohmann::json;
 
-std::string interpreter() {
-  if (const char* set = std::getenv("KILTER_PYTHON"); set != nullptr && *set != '\0') return set;
+struct Interpreter {
+  std::string path;
+  const char* chosen;  ///< why this one, in words
+};
+
+Interpreter interpreter() {
+  if (const char* set = std::getenv("KILTER_PYTHON"); set != nullptr && *set != '\0')
+    return {set, "KILTER_PYTHON names it"};
   const std::filesystem::path local = ".venv/bin/python";
   std::error_code error;
-  return std::filesystem::exists(local, error) ? local.string() : "python3";
+  if (std::filesystem::exists(local, error))
+    return {local.string(), "it is in the current folder, and KILTER_PYTHON names no other"};
+  return {"python3", "KILTER_PYTHON names no other, and the current folder has no .venv/bin/python"};
+}
+
+/// What a user does about an interpreter without the modules that a runtime needs.
+std::string install_text(const Interpreter& python, const std::string& module) {
+  return fmt::format(
+      "install it with `{} -m pip install {}`, or set KILTER_PYTHON to an interpreter that has it "
+      "(this one was taken since {})",
+      python.path, module, python.chosen);
 }
 
 struct Pipe {
@@ -121,8 +138,8 @@ Peer::Peer(const Request& request) : what_(request.runtime + ":" + request.model
   if (request.runtime != "onnxruntime" && request.runtime != "openvino") {
     fail(ErrorKind::usage, "{}: no runtime of this name; legal are onnxruntime, openvino", request.runtime);
   }
-  const std::string python = interpreter();
-  process_ = std::make_unique<Process>(python);
+  const Interpreter python = interpreter();
+  process_ = std::make_unique<Process>(python.path);
   const json line{{"runtime", request.runtime},
                   {"model", request.model},
                   {"threads", request.threads},
@@ -132,12 +149,18 @@ Peer::Peer(const Request& request) : what_(request.runtime + ":" + request.model
   if (process_->pid > 0 && process_->write_line(line.dump())) answer = process_->read_answer();
   if (!answer.is_object()) {
     fail(ErrorKind::unsupported,
-         "{}: the Python interpreter '{}' does not run{}; set KILTER_PYTHON to one that has {} installed", what_,
-         python, process_->last_words(), request.runtime);
+         "{}: the Python interpreter '{}' does not run{}; set KILTER_PYTHON to one that has {} installed (this one was "
+         "taken since {})",
+         what_, python.path, process_->last_words(), request.runtime, python.chosen);
+  }
+  if (answer.contains("missing")) {
+    fail(ErrorKind::unsupported, "{}: the Python interpreter '{}' has no {}: {}; {}", what_, python.path,
+         words_of(answer["missing"]), answer.contains("error") ? words_of(answer["error"]) : "no words",
+         install_text(python, words_of(answer["missing"])));
   }
   if (answer.contains("error")) {
     fail(ErrorKind::unsupported, "{}: {} says: {} (interpreter {}; KILTER_PYTHON chooses another)", what_,
-         request.runtime, words_of(answer["error"]), python);
+         request.runtime, words_of(answer["error"]), python.path);
   }
   version_ = answer.contains("version") ? words_of(answer["version"]) : request.runtime;
 }
@@ -165,6 +188,13 @@ auto Peer::ask(const std::string& line, Read&& read) {
 
 double Peer::run(int64_t runs) {
   return ask(fmt::format("run {}", runs), [](const json& answer) { return answer.at("ms").get<double>(); });
+}
+
+double Peer::cpu_ms() const {
+  clockid_t clock{};
+  timespec t{};
+  if (clock_getcpuclockid(process_->pid, &clock) != 0 || clock_gettime(clock, &t) != 0) return 0;
+  return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) * 1e-6;
 }
 
 std::vector<PeerLayer> Peer::layers(int64_t runs) {

@@ -26,7 +26,7 @@ class Peer {
   };
   /// Starts the process and loads the model. The interpreter is KILTER_PYTHON, else .venv/bin/python of the current
   /// folder where it is there, else python3. Throws unsupported, with the peer's own words, when it cannot run the
-  /// model or is not installed.
+  /// model, and with what installs it, into which interpreter, when it is not there.
   explicit Peer(const Request& request);
   ~Peer();
   Peer(const Peer&) = delete;
@@ -37,6 +37,8 @@ class Peer {
   // Both throw unsupported, with the peer's own words, when it fails or ends.
   /// Milliseconds of one run, the mean of `runs`, by the peer's own clock.
   double run(int64_t runs);
+  /// Processor time that its process has used so far; 0 where the system does not tell.
+  double cpu_ms() const;
   /// Its layers as its own profiler gives them, mean of `runs`.
   std::vector<PeerLayer> layers(int64_t runs);
 

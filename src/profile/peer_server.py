@@ -2,6 +2,7 @@
 its answer, or {"error": words}.
 
 Request: {"runtime": "onnxruntime"|"openvino", "model": path, "threads": n, "shapes": {input: [dims]}, "cpus": [n]}.
+A module that is not installed is answered as {"missing": its name, "error": words}.
 Commands: "run N" answers {"ms": mean of N runs}, "layers N" answers {"layers": [{"name", "op", "ms"}]} over N runs.
 """
 import json
@@ -116,6 +117,8 @@ def main():
         os.sched_setaffinity(0, request["cpus"])
         runtime = {"onnxruntime": OnnxRuntime, "openvino": OpenVino}[request["runtime"]](request)
         runtime.run()
+    except ModuleNotFoundError as error:
+        return say(missing=(error.name or "").split(".")[0], error=f"{type(error).__name__}: {error}")
     except Exception as error:  # the caller prints it
         return say_error(error)
     say(version=runtime.version)

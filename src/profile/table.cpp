@@ -17,14 +17,17 @@ std::string shortened(const std::string& text, size_t width) {
 }
 
 std::string share_text(const Row& r) {
-  return r.bound.kind == Bound::none ? "-" : fmt::format("{:.0f}% {}", 100 * r.share(), r.bound.level);
+  if (r.bound.kind == Bound::none) return "-";
+  return r.beats_bound() ? "beats " + r.bound.level
+                         : fmt::format("{:.0f}% {}", 100 * std::min(r.share(), 1.0), r.bound.level);
 }
 
 std::string line(const Row& r, size_t name_width) {
   const bool work = r.kind != RowKind::gap;
   return fmt::format("{:<{}} {:<18} {:>5} {:>9.4f} {:>7.4f} {:>6.2f} {:>8} {:>9} {:>7} {:>13} {:>4} {:>5}\n",
-                     shortened(r.name, name_width), name_width, shortened(work ? r.ops : "", 18), r.count, r.time.mean,
-                     (r.time.high - r.time.low) / 2, r.percent, r.flops > 0 ? fmt::format("{:.1f}", r.gflops()) : "-",
+                     shortened(r.label(), name_width), name_width, shortened(work ? r.ops : "", 18), r.count,
+                     r.time.mean, (r.time.high - r.time.low) / 2, r.percent,
+                     r.flops > 0 ? fmt::format("{:.1f}", r.gflops()) : "-",
                      r.effective_flops > 0 ? fmt::format("{:.1f}", r.effective_gflops()) : "-",
                      r.bytes > 0 ? fmt::format("{:.1f}", r.gbps()) : "-", share_text(r),
                      work ? fmt::format("{}", r.threads) : "-", work ? fmt::format("{:.2f}", r.balance) : "-");
@@ -55,6 +58,18 @@ std::string details(const Row& r) {
   return out;
 }
 
+std::string agreement_text(const Ratio& sum_over_end_to_end) {
+  switch (agreement(sum_over_end_to_end)) {
+    case Agreement::agree:
+      return fmt::format("they agree, as the interval touches +-{:.0f} %", 100 * kSumLimit);
+    case Agreement::unknown:
+      return fmt::format("not known, as the interval is wider than +-{:.0f} %; --seconds narrows it", 100 * kSumLimit);
+    case Agreement::differ:
+      break;
+  }
+  return fmt::format("they differ by more than {:.0f} %", 100 * kSumLimit);
+}
+
 std::string sums(const Profile& p) {
   std::string out = fmt::format("Sum        {:>10.4f} ms   kernels {:.4f} + gaps {:.4f} + barriers {:.4f}\n", p.sum_ms,
                                 p.kernels_ms, p.gaps_ms, p.barriers_ms);
@@ -66,6 +81,11 @@ std::string sums(const Profile& p) {
   out += fmt::format(
       "End to end {:>10.4f} ms   without profiling, interleaved ({:.4f} to {:.4f}); profiling costs {:.2f} %\n",
       p.end_to_end_ms, p.end_to_end.low, p.end_to_end.high, p.overhead_percent);
+  out += fmt::format("           {}\n", quiet_text(p.conditions, "passes"));
+  const Ratio& r = p.sum_over_end_to_end;
+  out += fmt::format("Sum over end to end  {:+.2f} % ({:+.2f} to {:+.2f}, 95 %, in pairs): {}\n", 100 * (r.value - 1),
+                     100 * (r.low - 1), 100 * (r.high - 1), agreement_text(r));
+  if (const std::string beaten = beaten_text(p); !beaten.empty()) out += beaten + "\n";
   return out;
 }
 
@@ -102,9 +122,6 @@ std::string configuration(const Profile& p) {
       {"program", &c.program},       {"tuning records", &c.records}, {"CPUs allowed", &c.pinning},
       {"huge pages", &c.huge_pages}, {"weights", &c.weights},        {"activations", &c.activations},
       {"clock", &c.clock},           {"estimator", &c.estimator},    {"date", &c.date}};
-  if (c.disturbed > 0) {
-    out += fmt::format("  {:<22} {} of {} passes, by other work on the machine\n", "disturbed", c.disturbed, c.taken);
-  }
   for (const auto& [what, value] : fields) {
     if (!value->empty()) out += fmt::format("  {:<22} {}\n", what, *value);
   }
@@ -119,6 +136,28 @@ std::string configuration(const Profile& p) {
 }
 
 }  // namespace
+
+std::string bound_share_text(const Row& row) {
+  return row.beats_bound() ? "beaten" : fmt::format("{:.0f} %", 100 * std::min(row.share(), 1.0));
+}
+
+std::string beaten_text(const Profile& p) {
+  const Row* most = nullptr;
+  int64_t count = 0;
+  for (const Row& r : p.rows) {
+    if (!r.beats_bound()) continue;
+    ++count;
+    if (most == nullptr || r.share() > most->share()) most = &r;
+  }
+  if (most == nullptr) return {};
+  const bool disturbed = quietness(p.conditions) != Quietness::quiet;
+  return fmt::format("{} layer{} {} bound, '{}' most of all (by {} it would take {:.2f} times as long): {}", count,
+                     count == 1 ? "" : "s", count == 1 ? "beats its" : "beat their", most->label(), most->bound.level,
+                     most->share(),
+                     disturbed                           ? "other programs disturbed the measurement of the peaks"
+                     : most->bound.kind == Bound::memory ? "operands come from a nearer cache than the model has it"
+                                                         : "the peaks were measured at a lower clock");
+}
 
 std::string_view name(RowKind kind) {
   constexpr std::string_view kNames[] = {"layer", "pack", "layout change", "halo", "copy", "reference", "gap"};
@@ -137,7 +176,7 @@ std::vector<Row> group(const std::vector<Row>& rows, std::string_view by) {
     if (fresh) {
       out.push_back(r);
       if (r.kind != RowKind::gap) out.back().name = task ? r.problem : r.ops;
-      out.back().step = -1;
+      out.back().step = -1, out.back().stage.clear();
       continue;
     }
     Row& g = out[it->second];
@@ -179,7 +218,7 @@ void check(const TableOptions& options) {
 std::string table(const Profile& p, const TableOptions& options) {
   const std::vector<Row> rows = sorted(group(p.rows, options.by), options.sort);
   size_t width = 10;
-  for (const Row& r : rows) width = std::max(width, std::min<size_t>(r.name.size(), options.by == "task" ? 72 : 40));
+  for (const Row& r : rows) width = std::max(width, std::min<size_t>(r.label().size(), options.by == "task" ? 72 : 40));
   std::string out =
       fmt::format("{:<{}} {:<18} {:>5} {:>9} {:>7} {:>6} {:>8} {:>9} {:>7} {:>13} {:>4} {:>5}\n", options.by, width,
                   "operators", "count", "ms", "+-", "%", "GFLOP/s", "effective", "GB/s", "of bound", "thr", "bal");
@@ -212,7 +251,7 @@ std::string memory_table(const Profile& p) {
     for (const ArenaSpan& s : p.arena) live += s.first_step <= r.step && r.step <= s.last_step ? s.bytes : 0;
     out += fmt::format("  {:>6} {:>10.3f} {:>10.1f}  {}\n", r.step, static_cast<double>(live) * kMega,
                        p.arena_bytes > 0 ? 100.0 * static_cast<double>(live) / static_cast<double>(p.arena_bytes) : 0.0,
-                       r.name);
+                       r.label());
   }
   return out;
 }

@@ -13,6 +13,16 @@
 
 namespace kilter::profile {
 
+namespace {
+
+/// Of a row; gaps, and rows that an earlier version wrote, have only a name.
+std::string layer_of(const nlohmann::json& row) {
+  const std::string layer = row.value("layer", "");
+  return layer.empty() ? row.at("name").get<std::string>() : layer;
+}
+
+}  // namespace
+
 Side side_from_json(const nlohmann::json& json, const std::string& file) {
   const auto bad = [&](const std::string& what) {
     fail(ErrorKind::bad_input, "{}: {}; expected a file that kilter bench or kilter profile wrote with --json", file,
@@ -29,8 +39,7 @@ Side side_from_json(const nlohmann::json& json, const std::string& file) {
     for (const auto& row : *rows) {
       if (!row.is_object() || !row.contains("name") || !row.contains("duration_ms"))
         bad("a row without name or duration_ms");
-      side.layers.push_back(
-          {row.at("name").get<std::string>(), row.value("schedule", ""), row.at("duration_ms").get<double>()});
+      side.layers.push_back({layer_of(row), row.value("schedule", ""), row.at("duration_ms").get<double>()});
     }
   }
   return side;
@@ -131,6 +140,22 @@ std::string differences_text(const Side& a, const Side& b, size_t most) {
     out += fmt::format("  {:<44} {:>32.4f}\n", fmt::format("({} more)", all.size() - most), total - shown);
   out += fmt::format("  {:<44} {:>+32.4f}\n", "all layers", total);
   return out;
+}
+
+std::string layers_withheld(const Side& a, const Side& b, const Ratio& b_over_a) {
+  if (a.layers.empty() || b.layers.empty()) return "one side's layers are not known";
+  if (b_over_a.contains(1)) return "no difference shows that layers could make";
+  double layers = 0;
+  for (const LayerDifference& d : layer_differences(a, b)) layers += d.difference();
+  if ((layers > 0) == (b_over_a.value > 1)) return {};
+  return fmt::format("their sum, {:+.4f} ms, has the other sign than the difference, so they do not explain it",
+                     layers);
+}
+
+std::string layers_text(const Side& a, const Side& b, const Ratio& b_over_a, size_t most) {
+  const std::string why_not = layers_withheld(a, b, b_over_a);
+  if (!why_not.empty()) return fmt::format("layers: {}\n", why_not);
+  return "layers that make the difference:\n" + differences_text(a, b, most);
 }
 
 }  // namespace kilter::profile

@@ -7,6 +7,7 @@
 
 #include "graph/graph.h"
 #include "measure/conditions.h"
+#include "measure/stats.h"
 
 namespace kilter::profile {
 
@@ -44,5 +45,11 @@ void match_layers(const Graph& original, const Side& ours, Side& peer);
 std::string conditions_text(const Side& a, const Side& b);
 /// The `most` largest differences as a table, what they sum up to, and the rest.
 std::string differences_text(const Side& a, const Side& b, size_t most);
+
+/// Why the layers do not tell what makes a difference of this ratio: none shows, or theirs has the other sign; empty
+/// where they do.
+std::string layers_withheld(const Side& a, const Side& b, const Ratio& b_over_a);
+/// differences_text() under its heading, or one line that says why not.
+std::string layers_text(const Side& a, const Side& b, const Ratio& b_over_a, size_t most);
 
 }  // namespace kilter::profile

@@ -174,7 +174,7 @@ TEST(Compare, RoundsThatStayDisturbedAreDroppedAndCounted) {
   EXPECT_EQ(c.kept, 90);
   EXPECT_EQ(c.samples[0].ms.size(), 90U);
   EXPECT_EQ(c.samples[1].ms.size(), 90U);
-  EXPECT_EQ(c.reasons.at("wait"), 10);
+  EXPECT_EQ(c.disturbances.waited, 10);
   EXPECT_EQ(c.dropped, "10 of 100 rounds were disturbed; they were dropped");
   EXPECT_LT(c.samples[0].quantile(1), 2.2);
   EXPECT_LT(c.samples[1].quantile(1), 2.2);
@@ -289,6 +289,28 @@ TEST(Compare, ExceptionsOfACandidatePassThrough) {
   Bench bench({2, 2});
   bench.candidates[1].run = [] { throw std::runtime_error("candidate"); };
   EXPECT_THROW(compare(bench.candidates, bench.options()), std::runtime_error);
+}
+
+/// Twice as long by the wall and half the work by the processor: threads that others hold up.
+TEST(Compare, ProcessorTimeIsARatioOfItsOwn) {
+  Bench bench({4.0, 8.0});
+  double cpu = 0;
+  CompareOptions options = bench.options();
+  options.cpu_clock = [&] { return cpu; };
+  for (const auto& [candidate, ms] : {std::pair{0, 6.0}, {1, 3.0}}) {
+    auto& c = bench.candidates[static_cast<size_t>(candidate)];
+    c.run = [&cpu, run = c.run, ms = ms] {
+      run();
+      cpu += ms;
+    };
+  }
+  const Comparison c = compare(bench.candidates, options);
+  EXPECT_NEAR(c.ratio(0, 1).value, 2, 0.02);
+  ASSERT_TRUE(c.cpu_ratio(0, 1));
+  EXPECT_NEAR(c.cpu_ratio(0, 1)->value, 0.5, 1e-6);
+  EXPECT_NEAR(c.cpu_ms(1)->value, 3, 1e-6);
+  bench.candidates[1].cpu_ms = [] { return 0.0; };  // of another process, which the system does not tell
+  EXPECT_FALSE(compare(bench.candidates, options).cpu_ratio(0, 1));
 }
 
 TEST(Compare, OneCandidateIsRefused) {

@@ -114,5 +114,51 @@ TEST(Affinity, AThreadKeepsToTheCpusItIsGiven) {
   EXPECT_EQ(affinity_cpus(), all);
 }
 
+Conditions disturbed(int64_t of_hundred) {
+  Conditions c;
+  c.taken = 100, c.disturbed = of_hundred, c.disturbed_by = "waited for a CPU in 9", c.best_ms = 2.5;
+  c.threads = 2, c.pinning = "0-1";
+  return c;
+}
+
+TEST(Quietness, IsAMatterOfTheShareOfDisturbedSamples) {
+  EXPECT_EQ(quietness(Conditions()), Quietness::unknown);
+  EXPECT_EQ(quietness(disturbed(0)), Quietness::quiet);
+  EXPECT_EQ(quietness(disturbed(25)), Quietness::quiet) << "what the mean of the middle half leaves out";
+  EXPECT_EQ(quietness(disturbed(26)), Quietness::partly);
+  EXPECT_EQ(quietness(disturbed(50)), Quietness::partly);
+  EXPECT_EQ(quietness(disturbed(51)), Quietness::busy);
+}
+
+TEST(Quietness, StandsBesideAFigureInOneLine) {
+  EXPECT_EQ(quiet_text(Conditions()), "not known: no runs were watched for other programs");
+  EXPECT_EQ(quiet_text(disturbed(3)), "quiet: 3 of 100 runs disturbed (3 %), best 2.500 ms");
+  EXPECT_EQ(quiet_text(disturbed(40), "passes"),
+            "partly disturbed: 40 of 100 passes disturbed (40 %: waited for a CPU in 9), best 2.500 ms");
+  EXPECT_EQ(
+      quiet_text(disturbed(100)),
+      "busy: 100 of 100 runs disturbed (100 %: waited for a CPU in 9), as other programs use the machine; the time "
+      "is an upper bound, best 2.500 ms");
+  Conditions crowded = disturbed(100);
+  crowded.threads = 8;
+  EXPECT_TRUE(more_threads_than_cpus(crowded));
+  EXPECT_THAT(quiet_text(crowded), HasSubstr("as 8 threads share 2 CPUs; the time is an upper bound"));
+}
+
+TEST(Quietness, ABusyMachinesFigureIsAnInterval) {
+  EXPECT_EQ(figure_text(6.8333, disturbed(50), 3), "6.833 ms");
+  EXPECT_EQ(figure_text(6.8333, disturbed(51), 3), "2.500 to 6.833 ms");
+  EXPECT_EQ(figure_text(2.5, disturbed(51), 3), "2.500 ms");
+}
+
+TEST(Quietness, TravelsWithTheConditions) {
+  const nlohmann::json json = to_json(disturbed(96));
+  EXPECT_EQ(json.at("quiet"), "busy");
+  EXPECT_EQ(json.at("disturbed_share"), 0.96);
+  EXPECT_EQ(json.at("best_ms"), 2.5);
+  EXPECT_EQ(quiet_text(conditions_from_json(json)), quiet_text(disturbed(96)));
+  EXPECT_FALSE(to_json(Conditions()).contains("quiet")) << "records have no figure of their own";
+}
+
 }  // namespace
 }  // namespace kilter

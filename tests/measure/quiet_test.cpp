@@ -133,5 +133,18 @@ TEST(ReferenceWidth, TakesAboutAsLongEachTime) {
   EXPECT_LT(least, (1 << 11) * chain_ns * 0.8);
 }
 
+TEST(DisturbedCount, NamesTheCommonestReasonFirst) {
+  DisturbedCount count;
+  EXPECT_EQ(count.why(), "");
+  Disturbance calm, waited, both;
+  waited.waited = both.waited = both.drifted = true;
+  count.add(calm, 5);
+  count.add(both, 2);
+  count.add(waited);
+  EXPECT_EQ(count.taken, 8);
+  EXPECT_EQ(count.disturbed, 3);
+  EXPECT_EQ(count.why(), "waited for a CPU in 3, another clock in 2");
+}
+
 }  // namespace
 }  // namespace kilter

@@ -162,5 +162,24 @@ TEST(BootstrapMean, CoversTheMeanOfSamples) {
   EXPECT_LE(contains, 200);
 }
 
+TEST(Bootstrap, OfAnyEstimateIsThatOfTheMeanForTheMean) {
+  std::vector<double> values;
+  for (int i = 0; i < 60; ++i) values.push_back(10 + (i * 7 % 13));
+  size_t calls = 0;
+  const auto of_picks = [&](std::span<const size_t> picks) {
+    ++calls;
+    EXPECT_EQ(picks.size(), values.size());
+    EXPECT_TRUE(std::ranges::is_sorted(picks));
+    std::vector<double> drawn;
+    for (const size_t pick : picks) drawn.push_back(values.at(pick));
+    return mean_of_middle_half(drawn);
+  };
+  const Ratio any = bootstrap_of(values.size(), of_picks), known = bootstrap_mean(values);
+  EXPECT_EQ(calls, 1001U);
+  EXPECT_DOUBLE_EQ(any.value, known.value);
+  EXPECT_DOUBLE_EQ(any.low, known.low);
+  EXPECT_DOUBLE_EQ(any.high, known.high);
+}
+
 }  // namespace
 }  // namespace kilter

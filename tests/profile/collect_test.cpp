@@ -1,11 +1,14 @@
 // Profiles of real networks: rows add up, passes that are disturbed move nothing, parts are where they belong.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cmath>
+#include <set>
 #include <thread>
 
 #include "base/error.h"
+#include "explain_network.h"
 #include "network.h"
 #include "profile/profile.h"
 
@@ -123,6 +126,69 @@ TEST(Collect, ConditionsSayWhatWasMeasured) {
   EXPECT_FALSE(p.conditions.device.empty());
   EXPECT_EQ(p.conditions.taken, 2 * p.passes);
   EXPECT_EQ(p.conditions.kept, 2 * p.kept);
+}
+
+TEST(Collect, TheSumIsHeldAgainstTheRunsBesideIt) {
+  TestNetwork net("zoo:squeezenet1_1");
+  const Profile p = profile_of(net, 1, quick());
+  const Ratio& r = p.sum_over_end_to_end;
+  EXPECT_NEAR(r.value, p.sum_ms / p.end_to_end_ms, 1e-9) << "the figures shown are those of the interval";
+  EXPECT_LE(r.low, r.value);
+  EXPECT_GE(r.high, r.value);
+  EXPECT_NE(agreement(r), Agreement::differ);
+}
+
+TEST(Agreement, IsOneOfTheInterval) {
+  EXPECT_EQ(agreement({1.02, 1.01, 1.03}), Agreement::agree);
+  EXPECT_EQ(agreement({1.04, 1.02, 1.06}), Agreement::agree) << "it touches 3 %";
+  EXPECT_EQ(agreement({1.05, 1.04, 1.06}), Agreement::differ);
+  EXPECT_EQ(agreement({0.95, 0.93, 0.96}), Agreement::differ);
+  EXPECT_EQ(agreement({1.0, 0.9, 1.1}), Agreement::unknown) << "an interval that wide touches anything";
+}
+
+TEST(Collect, DisturbedPassesAreCountedWithWhatDisturbedThem) {
+  TestNetwork net("zoo:squeezenet1_1");
+  Options options = quick();
+  options.read_quiet = quiet_machine();
+  Profile p = profile_of(net, 1, options);
+  EXPECT_EQ(p.conditions.disturbed, 0);
+  EXPECT_EQ(quietness(p.conditions), Quietness::quiet);
+  EXPECT_GT(p.conditions.best_ms, 0);
+  EXPECT_LE(p.conditions.best_ms, p.end_to_end_ms);
+  options.read_quiet = busy_machine();
+  p = profile_of(net, 1, options);
+  EXPECT_EQ(p.conditions.disturbed, p.conditions.taken);
+  EXPECT_THAT(p.conditions.disturbed_by, testing::StartsWith("waited for a CPU in "));
+  EXPECT_EQ(quietness(p.conditions), Quietness::busy);
+}
+
+/// A layer of several kernels has a row of each.
+TEST(Collect, NoTwoRowsHaveOneName) {
+  TestNetwork net("zoo:squeezenet1_1");
+  const Profile p = profile_of(net, 1, quick());
+  std::set<std::string> labels;
+  bool transform = false;
+  for (const Row& r : p.rows) {
+    EXPECT_TRUE(labels.insert(r.label()).second) << r.label();
+    transform |= r.stage == "transform";
+  }
+  EXPECT_TRUE(transform) << "Winograd's kernels are two";
+  EXPECT_TRUE(labels.contains("fire4.expand3x3"));
+  EXPECT_TRUE(labels.contains("fire4.expand3x3 (transform)"));
+}
+
+TEST(Stages, AreTheSameForAnyPlan) {
+  Plan plan;
+  const auto add = [&](const std::string& name, const std::string& ops, const std::string& schedule) {
+    Step step;
+    step.name = name, step.ops = ops, step.schedule = schedule;
+    plan.steps.push_back(step);
+  };
+  add("a", "pack", "matmul_tiled"), add("a", "pack", "matmul_tiled"), add("a", "MatMul", "matmul_tiled");
+  add("b", "Conv", "conv2d_winograd m=4"), add("b", "Conv", "conv2d_winograd m=4");
+  add("c", "LSTM", "recurrent"), add("c", "LSTM", "recurrent"), add("c", "LSTM", "recurrent");
+  EXPECT_EQ(labels_of(plan), (std::vector<std::string>{"a (pack 1)", "a (pack 2)", "a", "b (transform)", "b",
+                                                       "c (stage 1)", "c (stage 2)", "c"}));
 }
 
 TEST(Group, AddsRowsOfOneTaskAndOneOperator) {

@@ -7,6 +7,24 @@
 
 namespace kilter::profile {
 
+/// Readings of a machine that nobody else uses, and of one whose CPUs others have all the time.
+inline std::function<QuietReading()> quiet_machine() {
+  return [] { return QuietReading{0, 0, 0, 4000, true, true}; };
+}
+inline std::function<QuietReading()> busy_machine() {
+  return [wait_ms = 0.0]() mutable {
+    wait_ms += 1000;
+    return QuietReading{0, wait_ms, 0, 4000, true, true};
+  };
+}
+/// One sample in three is disturbed.
+inline std::function<QuietReading()> partly_busy_machine() {
+  return [wait_ms = 0.0, reading = 0]() mutable {
+    if (++reading % 6 == 0) wait_ms += 1000;
+    return QuietReading{0, wait_ms, 0, 4000, true, true};
+  };
+}
+
 inline Subject subject_of(const std::string& network, int64_t size, int threads, const CompileOptions& options = {}) {
   Subject s;
   s.model = "zoo:" + network;

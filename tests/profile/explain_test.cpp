@@ -34,6 +34,14 @@ class MadeUp {
     for (size_t s = 0; s < compiled.plan.steps.size(); ++s) profile.rows.push_back(row_of(s));
     profile.sum_ms = profile.end_to_end_ms = profile.kernels_ms = static_cast<double>(profile.rows.size());
     profile.end_to_end = {profile.sum_ms, profile.sum_ms, profile.sum_ms};
+    profile.conditions.pinning = "0-63", profile.conditions.threads = threads;
+    disturb(0);
+  }
+
+  void disturb(int64_t of_hundred) {
+    profile.conditions.taken = 100, profile.conditions.disturbed = of_hundred;
+    profile.conditions.disturbed_by = "waited for a CPU in " + std::to_string(of_hundred);
+    profile.conditions.best_ms = 0.75 * profile.end_to_end_ms;
   }
 
   Row& row(const std::string& name) {
@@ -255,9 +263,9 @@ TEST(Causes, WeightsThatAreStreamedCallForABatch) {
   EXPECT_THAT(s.evidence, StartsWith("8.0 MB of weights come from DRAM and are used for "));
   EXPECT_THAT(s.evidence, HasSubstr("10 GB/s reached, 80 % of the DRAM bound"));
   EXPECT_EQ(net.find("weights streamed from memory").size(), 1U) << "the batch is fixed";
-  net.subject.batch_arguments = "--input input=8x3x64x64";
+  net.subject.batch_input = "input=8x3x64x64";
   const Suspicion batch = net.at("weights streamed from memory", "");
-  EXPECT_EQ(batch.arguments, "--input input=8x3x64x64");
+  EXPECT_EQ(batch.other, Suspicion::Other::batch);
   EXPECT_NEAR(batch.gain_ms, 0.8 * 0.8 * 7 / 8, 1e-9);
 }
 
@@ -324,12 +332,35 @@ TEST(Trials, GainIsAShareThatDisturbedLapsDoNotMove) {
     after.push_back({1 * noise, 1 * noise, 7 * noise});
     if (i % 3 == 0) before.back()[1] += 30, after.back()[0] += 50;
   }
-  const Gain g = gain_between(before, {0, 1}, after, {0, 1}, 1);
+  const Gain g = gains_between(before, after, {{0, 1}, {0, 1}, {}, {}}, 1).changed;
   EXPECT_NEAR(g.share, 0.1, 0.005);
   EXPECT_LE(g.low, g.share);
   EXPECT_GE(g.high, g.share);
   EXPECT_GT(g.low, 0.08);
   EXPECT_LT(g.high, 0.12);
+}
+
+/// A layer's gain is one of the network's time: what the steps that stay the same differ by is part of its interval.
+TEST(Trials, TheIntervalOfAGainIsThatOfTheNetworksTime) {
+  const auto laps = [](double first, double rest_noise, int shift) {
+    Laps out;
+    for (int i = 0; i < 40; ++i) out.push_back({first, 99 * (1 + rest_noise * ((i * 7 + shift) % 11 - 5))});
+    return out;
+  };
+  const Gain calm = gains_between(laps(1, 0, 0), laps(0.3, 0, 0), {{0}, {0}, {}, {}}, 1).changed;
+  EXPECT_NEAR(calm.share, 0.007, 1e-9);
+  EXPECT_NEAR(calm.high - calm.low, 0, 1e-9);
+  const Gains noisy = gains_between(laps(1, 0.01, 0), laps(0.3, 0.01, 3), {{0}, {0}, {}, {}}, 1);
+  EXPECT_NEAR(noisy.changed.share, 0.007, 1e-3);
+  EXPECT_NEAR(noisy.changed.high - noisy.changed.low, noisy.all.high - noisy.all.low, 1e-9);
+  EXPECT_LT(noisy.changed.low, 0) << "no gain of 0.7 % shows where the rest moves by percents";
+  const Gain alone = gains_between(laps(1, 0.01, 0), laps(0.3, 0.01, 3), {{0}, {0}, {1}, {1}}, 1).changed;
+  EXPECT_NEAR(alone.high - alone.low, 0, 1e-9) << "what is left out says nothing";
+}
+
+TEST(Trials, ABatchIsHeldAgainstAsManySingleRuns) {
+  const Laps single(10, {2, 8}), batch(10, {20, 52});
+  EXPECT_NEAR(gains_between(single, batch, {{0, 1}, {0, 1}, {}, {}, 1.0 / 8}, 1).all.share, 0.1, 1e-9);
 }
 
 TEST(Trials, GainInOtherStepsCountsWhereItIsCertainAndMoreThanAnotherPlace) {
@@ -352,15 +383,36 @@ TEST(Command, IsQuotedForAShellAndHoldsEverySetting) {
   s.compile.layer_threads = {{"conv1", 1}};
   s.compile.schedules["conv1"] = parse_schedule("conv2d_direct tile=2");
   s.compile.max_rewrites = 7;
-  EXPECT_EQ(command(subject, s),
+  EXPECT_EQ(bench_command(subject, s),
             "kilter bench 'my net.onnx' --threads 2 --input x=1x3x8x8 --disable fuse --max-rewrites 7 --no-fuse "
             "'it'\\''s' --plain-layout pool1 --layer-threads conv1=1 --schedule 'conv1=conv2d_direct tile=2'");
+}
+
+/// A is the network as it is, B the other setting; what both have stands once.
+TEST(Command, ComparesWhatItClaims) {
+  Subject subject;
+  subject.model = "zoo:resnet18";
+  subject.arguments = "--records default";
+  Setting now{{}, 1}, then = now;
+  now.compile.no_fuse = {"a", "b"}, now.compile.schedules["conv1"] = parse_schedule("reference");
+  now.compile.accuracy = Accuracy::strict;
+  then.compile.no_fuse = {"a"}, then.compile.schedules["conv1"] = parse_schedule("conv2d_direct tile=2");
+  EXPECT_EQ(compare_command(subject, now, then),
+            "kilter compare zoo:resnet18 --threads 1 --records default --accuracy-a strict --no-fuse a --no-fuse-a b "
+            "--schedule-a conv1=reference --schedule-b 'conv1=conv2d_direct tile=2'");
+  then = now, then.threads = 4;
+  EXPECT_THAT(
+      compare_command(subject, now, then),
+      StartsWith("kilter compare zoo:resnet18 --threads-a 1 --threads-b 4 --records default --accuracy strict"));
+  EXPECT_EQ(compare_inputs_command(subject, {{}, 2}, "x=8x3x8x8"),
+            "kilter compare zoo:resnet18 --threads 2 --records default --input-b x=8x3x8x8");
 }
 
 ExplainOptions quick() {
   ExplainOptions options;
   options.seconds = 0.3;
   options.trial_seconds = 0.5;
+  options.read_quiet = quiet_machine();
   return options;
 }
 
@@ -374,12 +426,13 @@ TEST(Explain, PartsAddUpFindingsAreRankedAndTheJsonHoldsAll) {
   EXPECT_NEAR(ms, e.profile.sum_ms, 1e-9);
   EXPECT_NEAR(percent, 100, 1e-6);
   std::set<std::string> causes;
-  bool facts = false;
+  Finding::Kind kind = Finding::Kind::first;
   double last = 1e9;
   for (const Finding& f : e.findings) {
     causes.insert(f.cause);
-    if (f.action.empty() && !facts) facts = true, last = 1e9;
-    EXPECT_EQ(f.action.empty(), facts) << "actions come first";
+    EXPECT_GE(f.kind, kind) << "actions come first";
+    if (f.kind != kind) kind = f.kind, last = 1e9;
+    EXPECT_EQ(f.action.empty(), f.kind == Finding::Kind::fact);
     EXPECT_LE(f.gain_ms, last);
     last = f.gain_ms;
     EXPECT_FALSE(f.evidence.empty());
@@ -397,15 +450,168 @@ TEST(Explain, PartsAddUpFindingsAreRankedAndTheJsonHoldsAll) {
   EXPECT_EQ(x.at("split").size(), 6U);
   EXPECT_EQ(x.at("findings").size(), e.findings.size());
   for (const auto& f : x.at("findings")) {
-    for (const char* key : {"step", "name", "cause", "evidence", "gain_ms", "gain_percent", "how", "action"})
+    for (const char* key : {"kind", "step", "name", "cause", "evidence", "gain_ms", "gain_percent", "how", "action"})
       EXPECT_TRUE(f.contains(key)) << key;
   }
   EXPECT_EQ(x.at("layers").size(), steps);
   const std::string text = explanation_text(e, "");
   for (const char* part :
-       {"Where the time goes", "What to do next", "Slowest layers", "$ kilter bench zoo:squeezenet1_1"})
+       {"Where the time goes", "What to do next", "Slowest layers", "$ kilter compare zoo:squeezenet1_1"})
     EXPECT_THAT(text, HasSubstr(part));
   EXPECT_THAT(text, Not(HasSubstr("kilter tune")));
+}
+
+// --- a machine that others use ---
+
+TEST(Busy, IsACauseWithItsShareAndTheBestRun) {
+  MadeUp net;
+  EXPECT_TRUE(net.find("the machine is busy").empty());
+  net.disturb(50);
+  EXPECT_TRUE(net.find("the machine is busy").empty()) << "the quiet half makes the figure";
+  net.disturb(96);
+  const Suspicion s = net.at("the machine is busy", "");
+  EXPECT_TRUE(s.comes_first);
+  EXPECT_EQ(s.evidence, fmt::format("busy: 96 of 100 runs disturbed (96 %: waited for a CPU in 96), as other programs "
+                                    "use the machine; the time is an upper bound, best {:.3f} ms",
+                                    net.profile.conditions.best_ms));
+  EXPECT_NEAR(s.gain_ms, 0.25 * net.profile.end_to_end_ms, 1e-9);
+  EXPECT_EQ(s.action, "kilter bench zoo:squeezenet1_1 --threads 2");
+}
+
+TEST(Busy, MoreThreadsThanCpusAreNobodyElsesFault) {
+  MadeUp net;
+  net.disturb(96);
+  net.profile.conditions.pinning = "3";
+  const Suspicion s = net.at("the machine is busy", "");
+  EXPECT_THAT(s.evidence, HasSubstr("as 2 threads share 1 CPUs; the time is an upper bound"));
+  EXPECT_EQ(s.advice, "no more threads than CPUs: --threads 1");
+  EXPECT_EQ(s.action, "kilter compare zoo:squeezenet1_1 --threads-a 2 --threads-b 1");
+}
+
+/// Where it is told, it is told first, and nothing that rests on the disturbed times is told at all.
+TEST(Busy, ComesFirstAndWithholdsWhatRestsOnIt) {
+  ExplainOptions options = quick();
+  options.read_quiet = busy_machine();
+  const Explanation e = explain(subject_of("squeezenet1_1", 96, 1), options);
+  ASSERT_FALSE(e.findings.empty());
+  EXPECT_EQ(e.findings.front().cause, "the machine is busy");
+  for (const Finding& f : e.findings) {
+    if (f.kind == Finding::Kind::first) continue;
+    EXPECT_TRUE(f.measured && f.interval.low > 0) << f.cause << " at " << f.name;
+    EXPECT_NE(f.cause, "too few threads busy");
+  }
+  EXPECT_THAT(e.withheld, ContainsRegex("^[0-9]+ findings? (is|are) withheld: (it|they) rests? on times of which other "
+                                        "programs disturbed 100 %$"));
+  const std::string text = explanation_text(e, "");
+  EXPECT_THAT(text, StartsWith("busy: "));
+  EXPECT_THAT(text, HasSubstr("What to do next, most gain first\n 1. (network): the machine is busy\n"));
+  EXPECT_THAT(text, HasSubstr("    " + e.withheld + "\n"));
+  EXPECT_THAT(text, ContainsRegex("takes [0-9.]+ to [0-9.]+ ms end to end")) << "the figure is an interval";
+  EXPECT_THAT(explanation_text(e, "conv1"), StartsWith("busy: "));
+  for (const LayerView& l : e.layers) EXPECT_NE(l.causes.front().first, "near its bound");
+  const nlohmann::json json = to_json(e);
+  EXPECT_EQ(json.at("conditions").at("quiet"), "busy");
+  EXPECT_EQ(json.at("explain").at("findings").front().at("kind"), "first");
+  EXPECT_EQ(json.at("explain").at("withheld"), e.withheld);
+}
+
+/// A mend that was run in turns with the network met the same disturbances.
+TEST(Busy, WhatWasMeasuredInTurnsIsToldAllTheSame) {
+  ExplainOptions options = quick();
+  options.read_quiet = busy_machine();
+  options.trial_seconds = 1.5;
+  CompileOptions slow;
+  slow.schedules["pool1"] = parse_schedule("reference");
+  const Explanation e = explain(subject_of("squeezenet1_1", 160, 1, slow), options);
+  const Finding* f = told(e, "reference kernel", "pool1", 3);
+  ASSERT_NE(f, nullptr) << explanation_text(e, "");
+  EXPECT_GT(f->interval.low, 0);
+}
+
+TEST(Busy, ThreadsThatOthersHoldUpAreNoImbalance) {
+  MadeUp net;
+  net.step("pool5").extent = 4;
+  net.row("pool5").balance = 0.5, net.row("pool5").busy_ms = {1, 0.1};
+  EXPECT_TRUE(net.at("too few threads busy", "pool5").by_thread_times);
+  EXPECT_FALSE(net.find("too few threads busy").empty());
+  ExplainOptions options = quick();
+  options.read_quiet = partly_busy_machine();
+  const Explanation e = explain(subject_of("squeezenet1_1", 96, 2), options);
+  EXPECT_EQ(quietness(e.profile.conditions), Quietness::partly);
+  for (const Finding& f : e.findings) EXPECT_THAT(f.evidence, Not(HasSubstr("threads are busy for")));
+  EXPECT_THAT(explanation_text(e, ""), HasSubstr("\npartly disturbed: "));
+}
+
+// --- what tuning knows, as causes ---
+
+Tuning known_plan() {
+  Tuning tuning;
+  tuning.action = "kilter tune zoo:squeezenet1_1 --threads 1 --time 5min";
+  tuning.lines = {"From records"};
+  tuning.gains = {
+      {TuningGain::unused, "3 layers differ", 0.4, "--records default", "kilter compare a --records-b default"},
+      {TuningGain::untuned, "9 layers have schedules left", 0.1, "tune", tuning.action}};
+  return tuning;
+}
+
+TEST(TuningCauses, AreRankedWithTheOthers) {
+  MadeUp net(1);
+  EXPECT_TRUE(net.find("a tuned plan is not used").empty());
+  net.profile.tuning = known_plan();
+  const Suspicion unused = net.at("a tuned plan is not used", "");
+  EXPECT_EQ(unused.action, "kilter compare a --records-b default");
+  EXPECT_DOUBLE_EQ(unused.gain_ms, 0.4);
+  EXPECT_EQ(unused.other, Suspicion::Other::none) << "nothing that could be run";
+  net.profile.tuning->gains[1].gain_ms = 1;
+  EXPECT_EQ(net.at("not tuned", "").action, "kilter tune zoo:squeezenet1_1 --threads 1 --time 5min");
+  net.profile.tuning->gains[1].gain_ms = 0.001;
+  EXPECT_TRUE(net.find("not tuned").empty()) << "not worth a line";
+}
+
+/// What is known and not in use is run, and told with what it brought; "nothing helps" is not said beside it.
+TEST(TuningCauses, APlanThatIsNotUsedIsRunInTurns) {
+  CompileOptions slow;
+  slow.schedules["pool1"] = parse_schedule("reference");
+  Subject subject = subject_of("squeezenet1_1", 160, 1, slow);
+  CompileOptions fast = subject.compile;
+  fast.schedules.clear();
+  subject.tuned = Tuned{[fast] { return fast; }, "kilter compare zoo:squeezenet1_1 --threads 1 --records-b default"};
+  subject.look_ahead = [](const Profile&) { return known_plan(); };
+  ExplainOptions options = quick();
+  options.trial_seconds = 1.5;
+  const Explanation e = explain(subject, options);
+  const Finding* f = told(e, "a tuned plan is not used", "(network)", 2);
+  ASSERT_NE(f, nullptr) << explanation_text(e, "");
+  EXPECT_TRUE(f->measured);
+  EXPECT_GT(f->interval.low, 0);
+  EXPECT_EQ(f->action, subject.tuned->action);
+  const std::string text = explanation_text(e, "");
+  EXPECT_THAT(text, Not(HasSubstr("nothing that this version offers")));
+  EXPECT_LT(text.find("a tuned plan is not used"), text.find("\nTuning\n"));
+  // The same plan is no finding.
+  subject.tuned->compile = [&] { return subject.compile; };
+  EXPECT_EQ(told(explain(subject, options), "a tuned plan is not used", "(network)", 9), nullptr);
+}
+
+/// What was run and brought nothing is no advice, and stands with what nothing can be done about.
+TEST(Explain, WhatBringsNothingIsNoAction) {
+  Subject subject = subject_of("squeezenet1_1", 96, 1);
+  CompileOptions slower = subject.compile;
+  slower.no_fuse = {"conv1"};
+  subject.tuned = Tuned{[slower] { return slower; }, "kilter compare x --records-b default"};
+  subject.look_ahead = [](const Profile&) { return known_plan(); };
+  const Explanation e = explain(subject, quick());
+  for (const Finding& f : e.findings) {
+    const bool fact = f.kind == Finding::Kind::fact;
+    EXPECT_TRUE(fact || !f.measured || f.interval.low > 0) << f.cause << " at " << f.name;
+    EXPECT_EQ(f.action.empty() && f.advice.empty(), fact) << f.cause;
+  }
+  const auto unused = std::ranges::find(e.findings, "a tuned plan is not used", &Finding::cause);
+  ASSERT_NE(unused, e.findings.end());
+  EXPECT_EQ(unused->kind, Finding::Kind::fact);
+  EXPECT_THAT(unused->evidence, HasSubstr("--records default was run, and no gain shows"));
+  EXPECT_THAT(explanation_text(e, ""),
+              HasSubstr("What else takes time; nothing can be done about it in this version\n"));
 }
 
 TEST(Explain, LayersThatApproximateAreListedWithTheirError) {
@@ -451,6 +657,19 @@ TEST(Explain, OneLayerComesWithItsSchedulesAndRejections) {
   } catch (const Error& error) {
     EXPECT_THAT(error.message(), StartsWith("--node nothing: no layer has this name; legal are conv1, "));
   }
+}
+
+/// A cause that is right half of the time is wrong.
+TEST(Explain, AttemptsAreJudgedByHowManyAgree) {
+  EXPECT_EQ(judge(3, 3), Judgement::open);
+  EXPECT_EQ(judge(4, 4), Judgement::right);
+  EXPECT_EQ(judge(3, 4), Judgement::right);
+  EXPECT_EQ(judge(1, 4), Judgement::wrong);
+  EXPECT_EQ(judge(2, 4), Judgement::open);
+  EXPECT_EQ(judge(3, 5), Judgement::open);
+  EXPECT_EQ(judge(5, 7), Judgement::open);
+  EXPECT_EQ(judge(6, 8), Judgement::right);
+  EXPECT_EQ(judge(5, 8), Judgement::wrong);
 }
 
 TEST(Explain, PlantedReferenceKernelIsNamedWithWhatMendingItBrings) {

@@ -1,6 +1,7 @@
 // Another runtime's process that prints, fails and dies, played by a shell script.
 #include "profile/peer.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -58,11 +59,34 @@ TEST_F(PeerProcess, OneThatNeverAnswersIsNamed) {
   const std::string python = (folder_.path() / "python").string();
   EXPECT_EQ(error_of([&] { const Peer peer(request_); }, ErrorKind::unsupported),
             "onnxruntime:m.onnx: the Python interpreter '" + python +
-                "' does not run: no module; set KILTER_PYTHON to one that has onnxruntime installed");
+                "' does not run: no module; set KILTER_PYTHON to one that has onnxruntime installed (this one was "
+                "taken since KILTER_PYTHON names it)");
   setenv("KILTER_PYTHON", "/no/such/python", 1);
   EXPECT_EQ(error_of([&] { const Peer peer(request_); }, ErrorKind::unsupported),
             "onnxruntime:m.onnx: the Python interpreter '/no/such/python' does not run; set KILTER_PYTHON to one that "
-            "has onnxruntime installed");
+            "has onnxruntime installed (this one was taken since KILTER_PYTHON names it)");
+}
+
+TEST_F(PeerProcess, AMissingModuleIsToldWithWhatInstallsItAndWhere) {
+  play("echo '{\"missing\": \"onnxruntime\", \"error\": \"ModuleNotFoundError: No module named onnxruntime\"}'\n");
+  const std::string python = (folder_.path() / "python").string();
+  EXPECT_EQ(error_of([&] { const Peer peer(request_); }, ErrorKind::unsupported),
+            "onnxruntime:m.onnx: the Python interpreter '" + python +
+                "' has no onnxruntime: ModuleNotFoundError: No module named onnxruntime; install it with `" + python +
+                " -m pip install onnxruntime`, or set KILTER_PYTHON to an interpreter that has it (this one was taken "
+                "since KILTER_PYTHON names it)");
+}
+
+/// The server itself, in an interpreter that finds no packages.
+TEST_F(PeerProcess, TheServerNamesTheModuleThatItLacks) {
+  const std::filesystem::path file = folder_.path() / "python";
+  write_file_atomically(file, "#!/bin/sh\nexec python3 -I -S \"$@\"\n");
+  std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  setenv("KILTER_PYTHON", file.c_str(), 1);
+  EXPECT_THAT(error_of([&] { const Peer peer(request_); }, ErrorKind::unsupported),
+              testing::HasSubstr("' has no onnxruntime: ModuleNotFoundError: No module named 'onnxruntime'; install it "
+                                 "with `" +
+                                 file.string() + " -m pip install onnxruntime`"));
 }
 
 }  // namespace

@@ -50,6 +50,7 @@ TEST(PlantedTogether, DefectsAreToldApart) {
     const auto once = [&, c = cause, l = layer](double seconds) -> Outcome {
       ExplainOptions how;
       how.trial_seconds = seconds;
+      how.read_quiet = quiet_machine();
       const Explanation e = explain(planted, how);
       const Finding* f = told(e, c, l, 3);
       if (f == nullptr) return {Verdict::differs, "not among the first three actions:\n" + explanation_text(e, "")};

@@ -78,6 +78,58 @@ TEST(Table, MemoryNeverExceedsTheArena) {
   EXPECT_THAT(memory_table(p), HasSubstr("packed weights"));
 }
 
+/// The tick stands under the figure that it is about, whatever it says.
+TEST(Table, SaysBesideTheFigureWhetherTheMachineWasQuiet) {
+  Profile p = sample_profile();
+  p.conditions.taken = 428, p.conditions.disturbed = 428, p.conditions.disturbed_by = "waited for a CPU in 428";
+  p.conditions.best_ms = 2.6;
+  EXPECT_THAT(
+      table(p, {}),
+      HasSubstr("\n           busy: 428 of 428 passes disturbed (100 %: waited for a CPU in 428), as other programs "
+                "use the machine; the time is an upper bound, best 2.600 ms\nSum over end to end"));
+  p.conditions.disturbed = 4;
+  EXPECT_THAT(table(p, {}), HasSubstr("\n           quiet: 4 of 428 passes disturbed (0.935 %), best 2.600 ms\n"));
+}
+
+TEST(Table, TheSumsAgreementIsOneOfItsInterval) {
+  Profile p = sample_profile();
+  const auto said = [&](const Ratio& ratio) {
+    p.sum_over_end_to_end = ratio;
+    const std::string text = table(p, {});
+    const size_t at = text.find("Sum over end to end");
+    return text.substr(at, text.find('\n', at) - at);
+  };
+  EXPECT_EQ(said({1.05, 1.02, 1.08}),
+            "Sum over end to end  +5.00 % (+2.00 to +8.00, 95 %, in pairs): they agree, as the interval touches +-3 %");
+  EXPECT_EQ(said({1.05, 1.04, 1.06}),
+            "Sum over end to end  +5.00 % (+4.00 to +6.00, 95 %, in pairs): they differ by more than 3 %");
+  EXPECT_EQ(said({1.0, 0.8, 1.2}),
+            "Sum over end to end  +0.00 % (-20.00 to +20.00, 95 %, in pairs): not known, as the interval is wider than "
+            "+-3 %; --seconds narrows it");
+}
+
+/// More than all of a bound is no share of it.
+TEST(Table, ABoundThatIsBeatenIsSaidToBeWrong) {
+  Profile p = sample_profile();
+  for (Row& r : p.rows) r.bound = {Bound::compute, 0.5 * r.time.mean, "FMA"};
+  Row& first = p.rows.front();
+  first.bound = {Bound::memory, 1.04 * first.time.mean, "DRAM"};
+  EXPECT_THAT(table(p, {}), HasSubstr(" 100% DRAM "));  // the error of the peaks
+  EXPECT_EQ(beaten_text(p), "");
+  first.bound.ms = 1.7 * first.time.mean;
+  p.conditions.taken = 100, p.conditions.disturbed = 0;
+  EXPECT_EQ(beaten_text(p), "1 layer beats its bound, '" + first.label() +
+                                "' most of all (by DRAM it would take 1.70 times as long): operands come from a nearer "
+                                "cache than the model has it");
+  p.conditions.disturbed = 90;
+  const std::string text = table(p, {});
+  EXPECT_THAT(text, HasSubstr(" beats DRAM "));
+  EXPECT_THAT(text, HasSubstr("other programs disturbed the measurement of the peaks\n"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("170%")));
+  EXPECT_EQ(bound_share_text(first), "beaten");
+  EXPECT_EQ(to_json(p).at("rows").at(0).at("beats_bound"), true);
+}
+
 TEST(Export, JsonHasTheFieldsThatReadersRelyOn) {
   const nlohmann::json j = to_json(sample_profile());
   for (const char* field :
@@ -96,6 +148,8 @@ TEST(Export, CsvHasOneLineARowAndQuotesCommas) {
   const std::string csv = to_csv(p);
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), static_cast<int64_t>(p.rows.size()) + 1);
   EXPECT_THAT(csv, HasSubstr(",\"a,\"\"b\"\"\","));
+  const std::string head = csv.substr(0, csv.find('\n'));
+  EXPECT_THAT(head, testing::EndsWith(",beats_bound,quiet,disturbed_percent,best_run_ms"));
 }
 
 TEST(Export, TraceHasOneTrackAThread) {

@@ -68,13 +68,57 @@ def explain(page):
     check(links == [f"#row-{rows[e['step']]}" for e in said["findings"] if e["step"] in rows], f"links to rows: {links}")
     gains = page.js("return [...document.querySelectorAll('.gain')].map((e) => e.textContent)")
     for entry, gain in zip(said["findings"], gains, strict=True):
-        check(entry["how"] in gain and gain[0] == ("+" if entry["gain_ms"] < 0 else "\u2212"), f"gain: {gain}")
+        if entry["kind"] == "first":
+            check(gain.startswith("told first"), f"what comes first: {gain}")
+            continue
+        if entry["kind"] == "fact":
+            none = "no gain shows" if entry["how"] == "measured" else "at most " if entry["gain_ms"] > 0 else ""
+            check(gain.startswith(none) and gain[:1] not in "+\u2212", f"what nothing can be done about: {gain}")
+        else:
+            check(gain[0] == ("+" if entry["gain_ms"] < 0 else "\u2212"), f"gain: {gain}")
+        check(entry["how"] in gain, f"gain: {gain}")
         if "gain_percent_interval" in entry:
             low, high = entry["gain_percent_interval"]
-            check(gain.endswith(f"measured, {low:.1f} to {high:.1f}\u00a0%"), f"how the gain is known: {gain}")
+            check(gain.endswith(f"{entry['how']}, {low:.1f} to {high:.1f}\u00a0%"), f"how the gain is known: {gain}")
+    sections(page, said)
     if "against" in said:
         rows = page.js("return [...document.querySelectorAll('#explain tbody tr')].map((r) => r.querySelector('bdi').textContent)")
         check(rows[0] == "behind most", f"layers against another runtime: {rows}")
+
+
+def sections(page, said):
+    """What nothing can be done about stands apart, and no gain of it is green."""
+    facts = [e for e in said["findings"] if e["kind"] == "fact"]
+    headings = page.js("return [...document.querySelectorAll('#explain h3.part')].map((e) => e.textContent)")
+    check(headings == (["What else takes time"] if facts else []), f"sections: {headings}")
+    lists = page.js("return [...document.querySelectorAll('#explain .findings')].map((e) => e.children.length)")
+    expected = [n for n in (len(said["findings"]) - len(facts), len(facts)) if n]
+    check(lists == expected, f"findings by section: {lists}, expected {expected}")
+    green = page.js("const good = getComputedStyle(document.documentElement).getPropertyValue('--good').trim();"
+                    "const probe = document.body.appendChild(document.createElement('i')); probe.style.color = good;"
+                    "const colour = getComputedStyle(probe).color; probe.remove();"
+                    "return [...document.querySelectorAll('.gain b')].map((e) => getComputedStyle(e).color === colour)")
+    check(green == [e["kind"] == "action" for e in said["findings"]], f"green gains: {green}")
+    check(not said.get("withheld") or said["withheld"] in page.js("return document.getElementById('explain').textContent"), "what is withheld")
+
+
+def ticks(page):
+    """A tick of its own says whether the machine was quiet, beside the figure; where it was not, no tick is green."""
+    quiet = page.data["conditions"].get("quiet")
+    note = page.js("return document.querySelector('.hero .quiet')?.textContent")
+    signs = page.js("return [...document.querySelectorAll('.checks li')].map((e) => [e.className, e.querySelector('.sign').textContent])")
+    if quiet is None:
+        check(note is None and len(signs) == 3, f"ticks of an unknown machine: {note} {signs}")
+        return
+    check(page.data["conditions"]["quiet_text"] in note, f"beside the figure: {note}")
+    check(len(signs) == 4 and (signs[0] == ["good", "\u2713"]) == (quiet == "quiet"), f"the tick of the machine: {signs}")
+    if quiet == "busy":
+        check(signs == [["warn", "!"]] * 4, f"a busy machine wears green ticks: {signs}")
+        figure = page.js("return document.getElementById('end-to-end').textContent")
+        check(" to " in figure or page.data["conditions"]["best_ms"] >= page.data["end_to_end_ms"], f"the figure of a busy machine: {figure}")
+    beaten = [i for i, row in enumerate(page.data["rows"]) if row.get("beats_bound")]
+    said = page.js("return document.getElementById('row-table').textContent")
+    check(not beaten or ("beats " in said and "170\u00a0%" not in said), "a bound that is beaten is no share")
 
 
 def tuning(page):
@@ -271,7 +315,7 @@ def run(browser, args):
             reports[name] = Page(browser, str(args.out / f"{name}.html"), json.load(file))
     for name, page in reports.items():
         page.open()
-        for part in (content, explain, tuning, sorting, filtering, opening, tab_order, charts, timeline, touch, pages.theme, hostile):
+        for part in (content, ticks, explain, tuning, sorting, filtering, opening, tab_order, charts, timeline, touch, pages.theme, hostile):
             part(page)
             page.quiet(f"{name}: {part.__name__}")
             checks += 1

@@ -69,13 +69,27 @@ json row(int i, double ms) {
           {"gflops", i % 29 == 0 ? kNan : flops / std::max(ms, 1e-9) * 1e-6},
           {"gbps", ms > 0 ? 0.1 / ms : 0.0},
           {"bound", {{"kind", work ? "compute" : "none"}, {"ms", work ? ms / 3 : 0.0}, {"level", kLevels[i % 5]}}},
-          {"share_of_bound", work ? 1.0 / 3 : 0.0},
+          {"share_of_bound", i % 37 == 1 ? 1.7
+                             : work      ? 1.0 / 3
+                                         : 0.0},
+          {"beats_bound", i % 37 == 1},
           {"counters", counters(i, ms)}};
 }
 
 json conditions() {
-  return {{"device", "<script>device</script>"}, {"target", "znver5"}, {"threads", kThreads},
-          {"date", "2026-11-21T18:20:28Z"},      {"records", "none"},  {"unknown_later_field", {1, 2, 3}}};
+  return {{"device", "<script>device</script>"},
+          {"target", "znver5"},
+          {"threads", kThreads},
+          {"date", "2026-11-21T18:20:28Z"},
+          {"records", "none"},
+          {"unknown_later_field", {1, 2, 3}},
+          {"taken", 48},
+          {"kept", 24},
+          {"disturbed", 48},
+          {"best_ms", 1.5},
+          {"quiet", "busy"},
+          {"disturbed_share", 1.0},
+          {"quiet_text", "busy: 48 of 48 runs disturbed (100 %: <b>waited</b>); the time is an upper bound"}};
 }
 
 json empty_profile() {
@@ -134,7 +148,9 @@ json worst_profile() {
   profile["model"] = "worst </title></script><script>document.title='owned'</script> \xff";
   profile["threads"] = kThreads;
   profile["passes"] = 24, profile["kept"] = 12;
-  profile["overhead_percent"] = 11.2;
+  profile["overhead_percent"] = 1.2;
+  profile["bounds_beaten"] = "5 layers beat their bounds: <b>others</b>";
+  profile["sum_over_end_to_end"] = {{"value", 1.01}, {"low", 1.0}, {"high", 1.02}};
   profile["conditions"] = conditions();
   const std::vector<double> flat(kThreads, 400.0);
   profile["peaks"] = {{"gflops", flat},    {"l2_gbps", flat},     {"l3_gbps", flat},     {"dram_gbps", flat},
@@ -144,14 +160,18 @@ json worst_profile() {
   add_rows(profile);
   json findings = json::array();
   for (int i = 3; i < 60; i += 7) {
-    findings.push_back({{"step", i},
+    const bool first = i == 3, fact = i > 30;
+    findings.push_back({{"kind", first  ? "first"
+                                 : fact ? "fact"
+                                        : "action"},
+                        {"step", i},
                         {"name", layer_name(i)},
                         {"cause", "cause " + layer_name(i)},
                         {"evidence", {"evidence " + layer_name(i), "balance 0.61"}},
                         {"gain_ms", 0.5},
                         {"gain_percent", 1.5},
                         {"gain_percent_interval", {1.2, 1.8}},
-                        {"how", "measured"},
+                        {"how", i % 2 ? "measured" : "predicted"},
                         {"steps", {i, i + 1, i + 2}},
                         {"advice", "advice " + layer_name(i)},
                         {"action", "kilter profile '" + layer_name(i) + "'"}});
@@ -171,6 +191,7 @@ json worst_profile() {
       {"split",
        {{{"what", kHostile[1]}, {"ms", 3.0}, {"percent", 75.0}}, {{"what", "gaps"}, {"ms", 1.0}, {"percent", 25.0}}}},
       {"findings", findings},
+      {"withheld", "3 findings are withheld <b>"},
       {"layers", layers},
       {"against",
        {{"a", {{"what", kHostile[0]}, {"ms", 2.0}}},

@@ -74,6 +74,7 @@ TEST(TuneJson, ProgressIsOfTheWholeRun) {
   p.default_ms = 4, p.predicted_ms = 2, p.flops = 200'000'000, p.bound_ms = 1;
   p.tasks.resize(1);
   p.tasks[0].share = 0.5, p.tasks[0].current = 0.5;
+  p.runs.taken = 4, p.runs.disturbed = 3;
   EXPECT_EQ(to_json(p), (nlohmann::json{{"event", "progress"},
                                         {"phase", "searching"},
                                         {"seconds", 35.0},
@@ -87,7 +88,9 @@ TEST(TuneJson, ProgressIsOfTheWholeRun) {
                                         {"remaining", 0.0},
                                         {"gflops", 100.0},
                                         {"last_gflops", 200'000'000 / 3.0 * 1e-6},
-                                        {"share_of_bound", 0.5}}));
+                                        {"share_of_bound", 0.5},
+                                        {"quiet", "busy"},
+                                        {"disturbed_share", 0.75}}));
   p.budget_seconds = std::numeric_limits<double>::infinity(), p.most_trials = 0, p.bound_ms = 0;
   const nlohmann::json open = to_json(p);
   for (const char* key : {"seconds_left", "trials_left", "share_of_bound"}) EXPECT_EQ(open[key], nullptr) << key;

@@ -28,6 +28,7 @@ tune::TuneProgress run() {
   p.phase = "searching", p.seconds = 35.4, p.budget_seconds = 300, p.trials = 1234;
   p.default_ms = 34.51, p.predicted_ms = 33.02, p.remaining = 0.021;
   p.flops = 1'800'000'000, p.bound_ms = 20.1422;
+  p.runs.taken = 100, p.runs.disturbed = 3;
   // Tasks 2 and 3 are left out, by --ops: numbers are those of the whole network.
   p.tasks = {task(1, 0.1, "the first"), task(4, 0.3, "the second"), task(5, 0.2, "the third")};
   return p;
@@ -37,7 +38,27 @@ TEST(TuneView, OneLineForTheWholeRun) {
   EXPECT_EQ(
       progress_line(run()),
       "searching: 35 of 300 s, 265 s left, 1234 trials, 34.510 ms -> 33.020 ms (0.957), 54.5 GFLOP/s (last 46.6), "
-      "61 % of its bound, 2.1 % expected to be left");
+      "61 % of its bound, 2.1 % expected to be left, 3 % of the runs disturbed");
+}
+
+/// Figures of a machine that others use say so before anything else.
+TEST(TuneView, ABusyMachineIsToldFirst) {
+  tune::TuneProgress p = run();
+  p.runs.disturbed = 92;
+  EXPECT_THAT(progress_line(p), StartsWith("busy machine, times are upper bounds; searching: 35 of 300 s"));
+  EXPECT_THAT(progress_line(p), testing::EndsWith("2.1 % expected to be left, 92 % of the runs disturbed"));
+}
+
+/// More than all of a bound is no share: the bound is wrong.
+TEST(TuneView, ABoundThatIsBeatenIsNoShare) {
+  tune::TuneProgress p = run();
+  p.bound_ms = 1.7 * p.predicted_ms, p.tasks[1].bound_ms = 1.7 * 0.9;
+  EXPECT_THAT(progress_line(p), testing::HasSubstr("(last 46.6), its bound is beaten, so it is wrong, 2.1 %"));
+  EXPECT_THAT(progress_table(p, 1, 200)[1], testing::HasSubstr("   beaten "));
+  EXPECT_THAT(progress_table(p, 1, 200)[2], testing::HasSubstr("   beaten "));
+  EXPECT_THAT(gain_line(p.tasks[1]), testing::HasSubstr(", its bound is beaten, so it is wrong, 0.900 of"));
+  p.bound_ms = 1.04 * p.predicted_ms;  // the error of the peaks
+  EXPECT_THAT(progress_line(p), testing::HasSubstr(", 100 % of its bound, "));
 }
 
 TEST(TuneView, ALimitOfTrialsTakesThePlaceOfOneOfTime) {

@@ -320,8 +320,18 @@ struct Runner::Impl {
     out.rounds = rounds_of(out);
     make_relative(out);
     mark_held_up(out);
+    count_disturbed(out);
     out.wall_ms = now_ms() - start;
     return out;
+  }
+
+  void count_disturbed(const Laps& laps) {
+    for (const auto& lane : laps.laps) {
+      for (const Lap& lap : lane) {
+        disturbed.add(lap.disturbance);
+        best_ms = best_ms > 0 ? std::min(best_ms, lap.total_ms) : lap.total_ms;
+      }
+    }
   }
 
   /// Widths in nanoseconds over the usual one. A core that is shared all the time is usual, too.
@@ -473,6 +483,8 @@ struct Runner::Impl {
 
   RunnerOptions options;
   ConstantStore store;
+  DisturbedCount disturbed;
+  double best_ms = 0;
   Link link;
   std::map<VariantId, Known> variants;
   std::vector<Fault> suspected;  ///< of the first look at the variant that is being checked
@@ -492,6 +504,8 @@ Laps Runner::measure(std::span<const VariantId> ids, const MeasureOptions& optio
 }
 void Runner::drop(VariantId id) { impl_->drop(id); }
 ConstantStore& Runner::store() { return impl_->store; }
+const DisturbedCount& Runner::disturbed() const { return impl_->disturbed; }
+double Runner::best_ms() const { return impl_->best_ms; }
 int64_t Runner::restarts() const { return impl_->link.restarts(); }
 bool Runner::confined() const { return impl_->link.confined(); }
 std::optional<int> Runner::worker_pid() const { return impl_->link.pid(); }

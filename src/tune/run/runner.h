@@ -139,6 +139,9 @@ class Runner {
   /// Whether the system keeps the worker's code from starting programs, writing files and the like (confine_process());
   /// false before the first load.
   bool confined() const;
+  /// Of all runs so far: how many others disturbed, and the milliseconds of the shortest; 0 before the first.
+  const DisturbedCount& disturbed() const;
+  double best_ms() const;
   /// Of the worker; nothing before the first load.
   std::optional<int> worker_pid() const;
 

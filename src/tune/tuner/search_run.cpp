@@ -360,6 +360,14 @@ TaskProgress SearchRun::task_progress(size_t task) const {
   return p;
 }
 
+Conditions SearchRun::conditions_of_runs() const {
+  Conditions c = conditions_;
+  const DisturbedCount& runs = bench_.runner().disturbed();
+  c.taken = c.kept = runs.taken, c.disturbed = runs.disturbed, c.disturbed_by = runs.why();
+  c.best_ms = bench_.runner().best_ms();
+  return c;
+}
+
 TuneProgress SearchRun::progress(const std::string& phase) const {
   TuneProgress p;
   p.phase = phase;
@@ -367,6 +375,7 @@ TuneProgress SearchRun::progress(const std::string& phase) const {
   p.trials = trials_, p.most_trials = options_.trials, p.faults = failures_, p.restarts = bench_.runner().restarts();
   p.default_ms = default_ms_, p.predicted_ms = predicted_ms(), p.remaining = remaining();
   p.flops = network_flops(), p.bound_ms = network_bound_ms_;
+  p.runs = conditions_of_runs();
   for (size_t t = 0; t < tasks_.size(); ++t) {
     p.tasks.push_back(task_progress(t));
     p.bound_ms += static_cast<double>(p.tasks[t].layers) * (p.tasks[t].bound_ms - bound_ms_[t]);

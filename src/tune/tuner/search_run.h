@@ -39,6 +39,8 @@ class SearchRun {
   /// Typical standard deviation of one log ratio.
   double noise() const { return noise_; }
   const Conditions& conditions() const { return conditions_; }
+  /// The same with what all runs so far were disturbed by.
+  Conditions conditions_of_runs() const;
   TuneLog& log() { return log_; }
   /// Text of the best schedule of a task so far, the default's where none is surely faster.
   const std::string& best(size_t task) const { return best_[task]; }

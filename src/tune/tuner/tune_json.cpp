@@ -127,6 +127,7 @@ json to_json(const TuneProgress& p) {
            {"remaining", p.remaining},
            {"last_gflops", if_known(p.gflops(p.current_ms()))}};
   add_speed(out, {p.gflops(p.predicted_ms), p.share_of_bound()});
+  out["quiet"] = name(quietness(p.runs)), out["disturbed_share"] = disturbed_share(p.runs);
   return out;
 }
 

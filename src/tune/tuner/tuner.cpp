@@ -365,6 +365,7 @@ TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& g
   at.end = now_ms();
   result.restarts = bench.runner().restarts();
   result.confined = bench.runner().confined();
+  result.conditions = search.conditions_of_runs();
   result.seconds = (at.end - start) / 1e3;
   result.trials_per_second = static_cast<double>(search.trials()) / std::max(1e-9, (at.searched - at.prepared) / 1e3);
   result.phases = phases(search, at, result.graph_left_out.empty() && options.graph_best);

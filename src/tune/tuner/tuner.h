@@ -52,6 +52,7 @@ struct TuneProgress {
   double remaining = 0;     ///< expected further gain, as a share of predicted_ms
   int64_t flops = 0;        ///< of the network, those of no task among them
   double bound_ms = 0;      ///< of its kernels with the best schedules so far; 0: not known
+  Conditions runs;          ///< of the runs so far: taken, disturbed, by what, the best one
   std::vector<TaskProgress> tasks;
 
   /// A run with the schedule of each task that was tried last.
@@ -171,7 +172,7 @@ struct TuneResult {
   EarlierRecords earlier;
   std::vector<PhaseTime> phases;
   std::vector<TunedTask> tasks;
-  Conditions conditions;  ///< of the trials
+  Conditions conditions;  ///< of the trials; taken, disturbed and best_ms are of all runs
   TuneTrace trace;
 };
 

@@ -4,12 +4,13 @@ const kConditionWords = {
   executor: "executor", device: "device", target: "target", codegen: "code generator", program: "program", records: "tuning records",
   pinning: "CPUs of the process", huge_pages: "huge pages", weights: "weights", weights_from: "weights stream from",
   activations: "activations", clock: "clock", estimator: "estimator", threads: "threads", taken: "runs taken", kept: "runs kept",
-  disturbed: "runs disturbed", date: "date", no_counters: "hardware counters",
+  disturbed: "runs disturbed", disturbed_by: "disturbed by", best_ms: "best run, ms", quiet: "machine", date: "date", no_counters: "hardware counters",
 };
 
 /** Conditions by their words; `more`: further ones. What is empty is left out. */
 function conditionList(conditions, more = {}) {
-  const shown = Object.entries({...conditions, ...more}).filter(([, value]) => ![undefined, null, ""].includes(value));
+  const {quiet_text: said, disturbed_share: share, ...fields} = conditions;  // said beside the figure
+  const shown = Object.entries({...fields, ...more}).filter(([, value]) => ![undefined, null, ""].includes(value));
   const order = Object.keys(kConditionWords);
   const rank = (key) => order.includes(key) ? order.indexOf(key) : order.length;
   shown.sort(([a], [b]) => rank(a) - rank(b));

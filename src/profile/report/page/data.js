@@ -9,7 +9,7 @@ function readProfile() {
     row.intensity = row.flops > 0 && row.bytes > 0 ? row.flops / row.bytes : null;
     row.bounded = row.bound.kind !== "none" && row.bound.ms > 0;
     row.above = row.bounded ? row.duration_ms - row.bound.ms : null;
-    row.share = row.bounded ? 100 * row.share_of_bound : null;
+    row.share = row.bounded ? Math.min(100 * row.share_of_bound, 100) : null;
   });
   return profile;
 }
@@ -53,6 +53,7 @@ function faded(row) {
 }
 
 function boundText(row) {
+  if (row.bounded && row.beats_bound) return `beats ${row.bound.level}`;
   return row.bounded ? `${fixed(row.share, 0)}\u00a0% of ${row.bound.level}` : kNone;
 }
 

@@ -52,7 +52,8 @@ function rowDetails(row) {
     ["kernel", code(row.hash)],
     ["time", `${ms(row.duration_ms)}, 10th to 90th percentile ${ms(row.p10_ms)} to ${ms(row.p90_ms)}, ${percent(row.percent, 2)} of the sum`],
     ["parts", row.kind === "gap" ? null : `kernel ${ms(row.duration_ms - row.barrier_ms)}, barrier ${ms(row.barrier_ms)}; gap before ${ms(row.gap_before_ms)}`],
-    ["bound", row.bounded ? `${ms(row.bound.ms)} by ${row.bound.kind} (${row.bound.level}): ${percent(row.share)} reached, ${ms(row.above)} above it` : null],
+    ["bound", row.bounded ? `${ms(row.bound.ms)} by ${row.bound.kind} (${row.bound.level}): ${row.beats_bound
+      ? "the row beats it, so it is wrong" : `${percent(row.share)} reached, ${ms(row.above)} above it`}` : null],
     ["work", row.flops > 0 || row.bytes > 0 ? `${si(row.flops, "FLOP")}, ${bytes(row.bytes)} of operands, of which ${bytes(row.weight_bytes)} packed weights` : null],
     ["counters", counterText(row)],
     ...explained(row),

@@ -1,7 +1,17 @@
 // The words of `kilter explain`: why it is slow, where the bound is, what to do next.
 
+/** A green gain is one that something brings; of the others the most that could be, or that none shows. */
+function gainFigure(entry) {
+  const size = ms(Math.abs(entry.gain_ms));
+  if (entry.kind === "first") return "told first";
+  if (entry.kind !== "fact") return `${entry.gain_ms < 0 ? "+" : "−"}${size}`;
+  if (entry.how === "measured") return "no gain shows";
+  return entry.gain_ms > 0 ? `at most ${size}` : "";
+}
+
 /** How the gain is known, and for what it stands. */
 function gainText(entry) {
+  if (entry.kind === "first") return entry.gain_ms > 0 ? `the best run is ${percent(entry.gain_percent)} sooner` : "";
   const interval = entry.gain_percent_interval;
   const range = interval ? `, ${fixed(interval[0], 1)} to ${percent(interval[1])}` : "";
   return `${percent(entry.gain_percent)} of the run${entry.how ? `, ${entry.how}` : ""}${range}`;
@@ -17,7 +27,7 @@ function finding(entry, rank) {
   const evidence = [].concat(entry.evidence || []);
   const more = others.slice(0, 8).flatMap((link, i) => i ? [", ", link] : [link]);
   return h("li", {class: "finding"},
-    h("div", {class: "gain"}, h("b", {}, `${entry.gain_ms < 0 ? "+" : "−"}${ms(Math.abs(entry.gain_ms))}`), h("span", {}, gainText(entry))),
+    h("div", {class: `gain ${entry.kind}`}, h("b", {}, gainFigure(entry)), h("span", {}, gainText(entry))),
     h("div", {},
       h("h3", {}, `${rank}. `, stepLink(steps[0]) || h("bdi", {}, entry.name || "the network")),
       h("p", {}, entry.cause),
@@ -33,9 +43,12 @@ function against(duel) {
   const signed = (value) => `${value < 0 ? "−" : "+"}${ms(Math.abs(value))}`;
   const cell = (value) => h("td", {class: "num"}, value > 0 ? ms(value) : "–");
   const version = (duel.b.conditions || {}).program || duel.b.what;
-  return [h("h3", {}, `Against ${version}`),
+  const head = [h("h3", {}, `Against ${version}`), quietNote(duel.a.conditions || {}),
     h("p", {class: "lead"}, `Kilter ${ms(duel.a.ms)}, ${version} ${ms(duel.b.ms)}, run in turns: the other takes `
-      + `${fixed(duel.ratio.value, 3)} times as long (${fixed(duel.ratio.low, 3)} to ${fixed(duel.ratio.high, 3)}).`),
+      + `${fixed(duel.ratio.value, 3)} times as long (${fixed(duel.ratio.low, 3)} to ${fixed(duel.ratio.high, 3)}).`
+      + (duel.cpu_ratio ? ` By processor time ${fixed(duel.cpu_ratio.value, 3)} times.` : ""))].filter((part) => part);
+  if (duel.layers_withheld) return [...head, h("p", {class: "note"}, `Layers: ${duel.layers_withheld}.`)];
+  return [...head,
     h("p", {class: "note"}, "Layers where the other is furthest ahead. Its times are as its own profiler gives them: they "
       + "need not add up."),
     h("div", {class: "scroll"}, h("table", {class: "plain"},
@@ -55,9 +68,15 @@ function renderExplain(body) {
     body.append(splitBar(explain.split.map((part, i) => ({name: part.what, ms: part.ms, percent: part.percent,
       css: classes[i % classes.length]})), "Where the time goes"));
   }
-  if (explain.findings && explain.findings.length) {
-    body.append(h("p", {class: "note"}, "By the time that mending it saves; what something can be done about comes first."),
-      h("ol", {class: "findings"}, explain.findings.map((entry, i) => finding(entry, i + 1))));
+  const findings = explain.findings || [], facts = findings.filter((entry) => entry.kind === "fact");
+  const list = (entries) => h("ol", {class: "findings"}, entries.map((entry, i) => finding(entry, i + 1)));
+  if (findings.length > facts.length) {
+    body.append(h("p", {class: "note"}, "By the time that mending it saves."), list(findings.filter((entry) => entry.kind !== "fact")));
+  }
+  if (explain.withheld) body.append(h("p", {class: "quiet warn"}, `${explain.withheld}.`));
+  if (facts.length) {
+    body.append(h("h3", {class: "part"}, "What else takes time"),
+      h("p", {class: "note"}, "Nothing can be done about it in this version, or what could be done was run and brought nothing."), list(facts));
   }
   if (explain.against) body.append(...against(explain.against));
 }

@@ -22,7 +22,8 @@ const kColumns = [
   {key: "gbps", name: "Traffic", unit: "GB/s", about: "Operands, read and written once, per time.", number: (r) => r.bytes > 0 ? r.gbps : null, decimals: 1,
     wide: true},
   {key: "bound", name: "Of bound", about: "Share of the bound that is reached, and what the bound is: the FMA peak, the bandwidth of a " +
-    "level of memory, or an empty parallel region.", number: (r) => r.share, text: (r) => r.bounded ? `${fixed(r.share, 0)}\u00a0% ${r.bound.level}` : kNone,
+    "level of memory, or an empty parallel region.", number: (r) => r.share, text: (r) => r.beats_bound ? `beats ${r.bound.level}` :
+      r.bounded ? `${fixed(r.share, 0)}\u00a0% ${r.bound.level}` : kNone,
     wide: true, narrow: true},
   {key: "above", name: "Above bound", unit: "ms", about: "Time minus bound: what the machine would allow to save.", number: (r) => r.above, decimals: 4,
     wide: true},

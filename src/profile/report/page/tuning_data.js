@@ -28,10 +28,17 @@ function ratioText(ratio) {
   return ratio ? `${fixed(ratio.value, 3)} (${fixed(ratio.low, 3)} to ${fixed(ratio.high, 3)})` : kNone;
 }
 
+const kPeakError = 0.05;  // of the peaks that bounds come from
+
+/** A share above 1 is none: the bound is wrong. */
+function shareOfBound(share) {
+  return share > 1 + kPeakError ? "its bound is beaten, so it is wrong" : `${percent(Math.min(100 * share, 100), 0)} of its bound`;
+}
+
 /** What is known of ["98.5 GFLOP/s", "71 % of its bound"]. */
 function speedParts(speed) {
   return [isNumber(speed?.gflops) ? `${fixed(speed.gflops, 1)}\u00a0GFLOP/s` : null,
-    isNumber(speed?.share_of_bound) ? `${percent(100 * speed.share_of_bound, 0)} of its bound` : null].filter((part) => part);
+    isNumber(speed?.share_of_bound) ? shareOfBound(speed.share_of_bound) : null].filter((part) => part);
 }
 
 function speedText(speed) {

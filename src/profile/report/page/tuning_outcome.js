@@ -42,10 +42,15 @@ function staysText() {
   return "Nothing that was tried is faster in the network: the default plan stays.";
 }
 
+function quietNotes() {
+  const note = quietNote(run.conditions || {});
+  return note ? [note] : [];
+}
+
 function outcomeHero() {
   const text = h("div", {class: "hero"});
   if (run.same_plan) {
-    text.append(h("p", {class: "big"}, h("b", {id: "change", "data-ratio": 1}, "0"), " %"),
+    text.append(h("p", {class: "big"}, h("b", {id: "change", "data-ratio": 1}, "0"), " %"), ...quietNotes(),
       h("p", {}, `${staysText()} A run takes ${ms(run.default_ms.value)}.`));
     if (run.rejected) {
       text.append(h("p", {class: "note"}, `What was found, ${plural(run.rejected.layers, "layer")} otherwise, took ` +
@@ -53,8 +58,9 @@ function outcomeHero() {
     }
     return text;
   }
-  text.append(h("p", {class: "big"}, h("b", {id: "change", class: "gain-big", "data-ratio": run.ratio.value},
-    fixed(100 * (run.ratio.value - 1), 1).replace("-", "−")), " %"),
+  const sound = run.conditions.quiet !== "busy";  // a green figure is one of a machine that others left alone
+  text.append(h("p", {class: "big"}, h("b", {id: "change", class: sound ? "gain-big" : null, "data-ratio": run.ratio.value},
+    fixed(100 * (run.ratio.value - 1), 1).replace("-", "−")), " %"), ...quietNotes(),
   h("p", {}, `A run takes ${ms(run.tuned_ms.value)} instead of ${ms(run.default_ms.value)}: after / before ${ratioText(run.ratio)}, ` +
     `95\u00a0% interval of ${plural(run.rounds, "paired round")} of whole networks.`));
   return text;

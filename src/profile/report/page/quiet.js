@@ -1,0 +1,22 @@
+// Whether other programs left the machine alone: the tick that stands beside a figure.
+
+/** One line of a list of checks. */
+function check(holds, title, text) {
+  return h("li", {class: holds ? "good" : "warn"}, h("span", {class: "sign", "aria-hidden": "true"}, holds ? "✓" : "!"),
+    h("div", {}, h("b", {}, title), h("span", {}, text)));
+}
+
+const kQuietTitles = {quiet: "The machine was quiet", "partly disturbed": "The machine was disturbed", busy: "The machine was busy"};
+
+/** Nothing where nobody looked. */
+function quietCheck(conditions) {
+  const title = kQuietTitles[conditions.quiet];
+  return title ? check(conditions.quiet === "quiet", title, `${conditions.quiet_text}.`) : null;
+}
+
+/** The same right below the figure. */
+function quietNote(conditions) {
+  const known = kQuietTitles[conditions.quiet] !== undefined;
+  return known ? h("p", {class: conditions.quiet === "quiet" ? "quiet good" : "quiet warn"},
+    h("span", {"aria-hidden": "true"}, conditions.quiet === "quiet" ? "✓ " : "! "), conditions.quiet_text) : null;
+}

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# What commands say of a machine that another program uses: beside a process that keeps a CPU busy, on that CPU, all of them say it first, and show
+# no figure as if it were sound. Usage: busy_test.sh KILTER
+set -euo pipefail
+kilter=$(realpath "$1")
+work=$(mktemp -d)
+cpu=$(python3 -c 'import os; print(max(os.sched_getaffinity(0)))')
+# It ends by itself when this script cannot end it.
+timeout 900 taskset -c "$cpu" bash -c 'while :; do :; done' &
+other=$!
+trap 'kill $other 2> /dev/null || true; rm -rf "$work"' EXIT
+cd "$work"
+export XDG_DATA_HOME=$work/data
+here=(timeout 300 taskset -c "$cpu" "$kilter")
+net=(zoo:resnet18 --threads 1)  # a run is longer than the time that the kernel leaves a process its CPU
+die() { echo "FAILED: $*" >&2; exit 1; }
+# says_first FILE: its first line is that of a busy machine, with the share, and no later line says "quiet".
+says_first() {
+  head -n 1 "$1" | grep -qE "^busy: [0-9]+ of [0-9]+ [a-z]+ disturbed \([0-9.]+ %: .*\), as other programs use the machine; the time is an upper bound" ||
+    die "$1 does not begin with the busy machine: $(head -n 5 "$1")"
+  if grep -qE "(^|[^a-z])quiet: " "$1"; then die "$1 says quiet, too: $(cat "$1")"; fi
+}
+
+"${here[@]}" bench "${net[@]}" --seconds 2 --json bench.json > bench.txt
+says_first bench.txt
+grep -qE "^resnet18: [0-9.]+ to [0-9.]+ ms on 1 thread" bench.txt || die "bench's figure is no interval: $(cat bench.txt)"
+
+"${here[@]}" profile "${net[@]}" --seconds 2 --json profile.json --csv profile.csv --html profile.html > profile.txt
+says_first profile.txt
+grep -qE "^Sum over end to end  [+-][0-9.]+ % \([+-][0-9.]+ to [+-][0-9.]+, 95 %, in pairs\): " profile.txt || die "profile's sum has no interval: $(cat profile.txt)"
+
+"${here[@]}" explain "${net[@]}" --seconds 4 --json explain.json --html explain.html > explain.txt
+says_first explain.txt
+grep -qF " 1. (network): the machine is busy" explain.txt || die "explain's first finding is another one: $(cat explain.txt)"
+grep -qE "^    [0-9]+ findings? (is|are) withheld: " explain.txt || die "explain withholds nothing: $(cat explain.txt)"
+if grep -qF "too few threads busy" explain.txt; then die "explain blames threads: $(cat explain.txt)"; fi
+
+"${here[@]}" compare "${net[@]}" --seconds 3 --json compare.json > compare.txt
+says_first compare.txt
+grep -qE "^by processor time  B / A = " compare.txt || die "compare has no processor time: $(cat compare.txt)"
+
+"${here[@]}" tune "${net[@]}" --ops conv2d --trials 20 --time 40s --plain --json tune.json --html tune.html > tune.txt 2> progress.txt
+says_first tune.txt
+grep -qE "^busy machine, times are upper bounds; (searching|racing): .* % of the runs disturbed$" progress.txt || die "tune's progress: $(cat progress.txt)"
+if grep -qE "[^0-9](1[1-9][0-9]|[2-9][0-9][0-9]) % of its bound" progress.txt; then die "tune shows more than all of a bound: $(cat progress.txt)"; fi
+
+python3 - <<'PY' || die "files of a busy machine"
+import csv, json
+for name in ("bench", "profile", "explain", "tune"):
+    conditions = json.load(open(f"{name}.json"))["conditions"]
+    assert conditions["quiet"] == "busy" and conditions["disturbed_share"] > 0.5, (name, conditions)
+    assert conditions["best_ms"] > 0 and "upper bound" in conditions["quiet_text"], (name, conditions)
+for side in "ab":
+    assert json.load(open("compare.json"))[side]["conditions"]["quiet"] == "busy", side
+rows = list(csv.DictReader(open("profile.csv")))
+assert all(row["quiet"] == "busy" and float(row["disturbed_percent"]) > 50 and float(row["best_run_ms"]) > 0 for row in rows), rows[0]
+findings = json.load(open("explain.json"))["explain"]["findings"]
+assert findings[0]["kind"] == "first", findings[0]
+assert all(f["how"] == "measured" and f["gain_percent_interval"][0] > 0 for f in findings[1:]), findings
+for page in ("profile", "explain", "tune"):
+    assert '"quiet":"busy"' in open(f"{page}.html").read(), page
+PY
+echo "busy: all passed"

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Whether the commands that `kilter explain` and `kilter profile` suggest can be run, and show what they claim: every one that is printed for
+networks with different faults runs, for a shorter time, and compares by wall and by processor time.
+
+usage: suggested_commands_test.py KILTER
+"""
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+
+SMALL = ["zoo:squeezenet1_1", "--input", "input=1x3x96x96"]
+# Each has at least one fault that mending it shows, on whatever machine.
+FAULTY = {
+    "schedules and fusion": [*SMALL, "--threads", "1", "--schedule", "pool1=reference", "--no-fuse", "conv1",
+                             "--plain-layout", "fire2.squeeze"],
+    "passes and accuracy": [*SMALL, "--threads", "1", "--disable", "fuse", "--accuracy", "strict"],
+    "threads": [*SMALL, "--threads", "2", "--layer-threads", "conv1=1", "--layer-threads", "fire2.expand3x3=1"],
+    "batch": ["zoo:mobilenet_v2", "--threads", "1"],
+}
+
+
+def kilter(program, words, expected=0):
+    done = subprocess.run([program, *words], capture_output=True, text=True, timeout=300)
+    if done.returncode != expected:
+        sys.exit(f"kilter {shlex.join(words)} exits with {done.returncode}: {done.stderr}{done.stdout}")
+    return done.stdout
+
+
+def commands(text):
+    return [line.strip()[2:] for line in text.splitlines() if line.strip().startswith("$ kilter ")]
+
+
+def shortened(words):
+    """The same for less time."""
+    if words[0] == "tune":
+        at = words.index("--time")
+        return [*words[:at], "--time", "3s", *words[at + 2:]]
+    return [*words, "--seconds", "0.3"]
+
+
+def run(program, command, kinds):
+    words = shlex.split(command)
+    assert words[0] == "kilter", command
+    said = kilter(program, shortened(words[1:]))
+    kinds.setdefault(words[1], []).append(command)
+    if words[1] == "compare":
+        for part in ("B / A = ", "by processor time  B / A = "):
+            assert part in said, f"{command} does not say {part!r}:\n{said}"
+        assert ("-b " in command or "-a " in command), f"{command} compares a network with itself"
+
+
+def main():
+    program = os.path.abspath(sys.argv[1])
+    kinds = {}
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["XDG_DATA_HOME"] = folder
+        for name, words in FAULTY.items():
+            text = kilter(program, ["explain", *words, "--seconds", "3", "--json", f"{folder}/explain.json"])
+            found = set(commands(text))
+            with open(f"{folder}/explain.json", encoding="utf-8") as file:
+                found |= {f["action"] for f in json.load(file)["explain"]["findings"] if f["action"]}
+            assert found, f"{name}: no command in\n{text}"
+            for command in sorted(found):
+                run(program, command, kinds)
+        # Beside a plan that was tuned and is not used.
+        tuned = [*SMALL, "--threads", "1"]
+        kilter(program, ["tune", *tuned, "--time", "8s", "--trials", "60"])
+        for tool in ("explain", "profile"):
+            for command in commands(kilter(program, [tool, *tuned, "--seconds", "1"])):
+                run(program, command, kinds)
+        run(program, shlex.join(["kilter", "compare", *tuned, "--records-b", "default"]), kinds)
+        # A path that a shell would take apart.
+        model = f"{folder}/my net's.onnx"
+        kilter(program, ["zoo", "squeezenet1_1", "-o", model])
+        for command in commands(kilter(program, ["explain", model, "--threads", "1", "--schedule", "pool1=reference", "--seconds", "2"])):
+            run(program, command, kinds)
+    for kind in ("compare", "tune"):
+        assert kinds.get(kind), f"no `kilter {kind}` was suggested: {kinds}"
+    print({kind: len(of) for kind, of in kinds.items()})
+
+
+if __name__ == "__main__":
+    main()
