@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/cpu_info.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "codegen/llvm/backend.h"
 #include "measure/evaluator.h"
@@ -81,7 +82,7 @@ void bench(const BenchOptions& options) {
                         {"constants_bytes", plan.constants_bytes},
                         {"conditions", to_json(conditions)},
                         {"inputs", "seeded: floats N(0,1), integers 0..99"}};
-  if (!options.json.empty()) write_text("--json", options.json, report.dump(2) + "\n");
+  if (!options.json.empty()) write_text("--json", options.json, json_text(report, 2) + "\n");
   if (options.json == "-") return;
   const bool busy = quietness(conditions) == Quietness::busy;
   const std::string quiet = quiet_text(conditions, "measurements");

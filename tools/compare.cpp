@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "profile/shown.h"
 #include "runner.h"
 
@@ -32,7 +33,7 @@ bool is_json(const std::string& what) { return what.ends_with(".json"); }
 nlohmann::json read_json(const std::string& file) {
   std::ifstream in(file);
   if (!in) fail(ErrorKind::io, "{}: cannot read the file", file);
-  nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
+  nlohmann::json json = try_parse_json(std::string(std::istreambuf_iterator<char>(in), {}));
   if (json.is_discarded()) fail(ErrorKind::bad_input, "{}: not JSON", file);
   return json;
 }
@@ -78,7 +79,7 @@ void compare_networks(CompareOptions options) {
   how.target_half_width = options.half_width * 0.01;
   const Duel d = duel(a, b, how, progress);
   progress.clear();
-  if (!options.json.empty()) write_text("--json", options.json, to_json(d).dump(2) + "\n");
+  if (!options.json.empty()) write_text("--json", options.json, json_text(to_json(d), 2) + "\n");
   if (options.json != "-") fmt::print("{}", text(d, options.layers));
 }
 

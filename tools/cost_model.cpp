@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "tool.h"
 #include "tune/cost/boosted_trees.h"
@@ -79,7 +80,7 @@ json to_json(const Metrics& m) {
 bool is_cost_table(const std::string& file) {
   if (tune::is_database(file)) return false;
   const std::string text = read_file(file);
-  const json head = json::parse(text.substr(0, text.find('\n')), nullptr, false);
+  const json head = try_parse_json(text.substr(0, text.find('\n')));
   return head.is_object() && head.contains("templates");
 }
 
@@ -150,7 +151,7 @@ void evaluate(const CostModelOptions& options) {
   for (size_t d = 0; d < by_device.size(); ++d) {
     report["devices"].push_back({{"device", table.devices[d]}, {"metrics", to_json(by_device[d])}});
   }
-  if (!options.json_file.empty()) write_text("--json", options.json_file, report.dump(2) + "\n");
+  if (!options.json_file.empty()) write_text("--json", options.json_file, json_text(report, 2) + "\n");
   if (options.json_file == "-") return;
   print_metrics_head();
   print_metrics(what, all);
@@ -180,7 +181,7 @@ void show(const CostModelOptions& options) {
   for (const auto& [word, text] : model.parts().notes) report["notes"].push_back({{"note", word}, {"text", text}});
   for (const size_t i : order) report["features"].push_back({{"name", model.features()[i]}, {"splits", splits[i]}});
   if (!options.json_file.empty()) {
-    write_text("--json", options.json_file, report.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+    write_text("--json", options.json_file, json_text(report, 2) + "\n");
   }
   if (options.json_file == "-") return;
   fmt::print("objective  {}\ntrees      {}, {} nodes\n", name(model.objective()), model.parts().trees.size(), nodes);

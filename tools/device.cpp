@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/text.h"
 #include "base/ticks.h"
 #include "measure/conditions.h"
@@ -64,7 +65,7 @@ void show_device(const DeviceOptions& options) {
   });
   progress.clear();
   const Counters counters;
-  if (!options.json.empty()) write_text("--json", options.json, report(device, counters).dump(2) + "\n");
+  if (!options.json.empty()) write_text("--json", options.json, json_text(report(device, counters), 2) + "\n");
   if (options.json == "-") return;
   const Conditions now = current_conditions();
   fmt::print("{}\n\n", device.fingerprint());

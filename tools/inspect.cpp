@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json_text.h"
 #include "base/text.h"
 #include "codegen/llvm/disassemble.h"
 #include "exec/other_threads.h"
@@ -114,7 +115,7 @@ void print_schedules(const InspectOptions& options, const Session& session) {
   tell_records(compiled.plan);
   if (!options.json.empty()) {
     const nlohmann::json report = profile::schedules_json(compiled, compile.target.limits, options.node);
-    write_text("--json", options.json, report.dump(2) + "\n");
+    write_text("--json", options.json, json_text(report, 2) + "\n");
   }
   if (!options.write_plan.empty()) write_plan(options, session, compiled, compile);
   if (options.json == "-" || !options.write_plan.empty()) return;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <exception>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "codegen/llvm/backend.h"
 #include "scratch_folder.h"
@@ -99,11 +100,12 @@ std::string kilter::tool::version_text() {
 }
 
 int main(int argc, char** argv) {
-  // Callers tell an interrupt by this code; the file that is being written stays as it is.
+  // Callers tell an interrupt by this code; a file that was to be replaced stays as it is.
   std::signal(SIGINT, [](int) {
     static std::atomic<bool> ending = false;
     while (ending.exchange(true)) pause();  // a second signal, in another thread, does not cut the first one short
     kilter::tool::ScratchFolder::remove_now();
+    kilter::remove_files_under_way();
     _exit(kilter::tool::kInterrupted);
   });
   // A limit of the file size is an error like a full disk, not the end of the process.

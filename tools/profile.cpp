@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "look_ahead.h"
 #include "profile/report/report.h"
 #include "profile/shown.h"
@@ -41,8 +42,8 @@ void run_profile(const ProfileOptions& options) {
   p.tuning = look_ahead(p, options.model, *network.session, network.inputs, options.minutes);
   progress.clear();
   if (!options.csv.empty()) write_text("--csv", options.csv, profile::to_csv(p));
-  if (!options.trace.empty()) write_text("--trace", options.trace, profile::to_trace(p).dump() + "\n");
-  if (!options.json.empty()) write_text("--json", options.json, profile::to_json(p).dump(2) + "\n");
+  if (!options.trace.empty()) write_text("--trace", options.trace, json_text(profile::to_trace(p)) + "\n");
+  if (!options.json.empty()) write_text("--json", options.json, json_text(profile::to_json(p), 2) + "\n");
   if (!options.html.empty()) write_text("--html", options.html, profile::html_report(profile::to_json(p)));
   if (options.json == "-" || options.csv == "-" || options.trace == "-" || options.html == "-") return;
   p = profile::shown(std::move(p));

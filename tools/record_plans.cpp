@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/text.h"
 #include "tool.h"
 #include "tune/tuner/choices_file.h"
@@ -58,8 +59,7 @@ void print_plans(const std::filesystem::path& records, const Filter& filter, con
   const PlansBeside beside(records, filter);
   nlohmann::json list = nlohmann::json::array();
   for (const KeptPlan* plan : beside.plans()) list.push_back(json_of(*plan));
-  if (!json.empty())
-    write_text("--json", json, list.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  if (!json.empty()) write_text("--json", json, json_text(list, 2) + "\n");
   if (json == "-") return;
   if (!list.empty())
     fmt::print("{:<10} {:>3} {:>6} {:<25} {:<14}  network\n", "date", "thr", "layers", "of the default's time",

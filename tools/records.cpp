@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "codegen/llvm/backend.h"
 #include "exec/thread_pool.h"
@@ -127,8 +128,7 @@ nlohmann::json json_of(const std::vector<Record>& records) {
 }
 
 void write_json(const RecordsOptions& options, const nlohmann::json& json) {
-  constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
-  if (!options.json.empty()) write_text("--json", options.json, json.dump(2, ' ', false, kReplace) + "\n");
+  if (!options.json.empty()) write_text("--json", options.json, json_text(json, 2) + "\n");
 }
 
 // --- list and best ---

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/json_text.h"
 #include "measure/clock.h"
 #include "measure/conditions.h"
 #include "measure/device.h"
@@ -346,7 +347,7 @@ void searchers(const SearchersOptions& options) {
     all.push_back(play(*contest, searchers, options, earlier));
   }
   progress.clear();
-  if (!options.json.empty()) write_text("--json", options.json, to_json(all, options).dump() + "\n");
+  if (!options.json.empty()) write_text("--json", options.json, json_text(to_json(all, options)) + "\n");
   if (options.json == "-") return;
   for (const Arena& a : all) print_arena(a);
   print_summary(all);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/align.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "measure/stats.h"
 #include "profile/replay.h"
@@ -169,7 +170,7 @@ void time_tasks(TimeOptions& options) {
   progress.clear();
   nlohmann::json report = nlohmann::json::array();
   for (const Timed& t : all) report.push_back(to_json(t, plan));
-  if (!options.json.empty()) write_text("--json", options.json, report.dump(2) + "\n");
+  if (!options.json.empty()) write_text("--json", options.json, json_text(report, 2) + "\n");
   if (options.json == "-") return;
   fmt::print("{}: {} on {} thread{}; ms of one run; weights {}\n", printable(network.session->name()), plan.target,
              network.threads, network.threads == 1 ? "" : "s", options.weights);

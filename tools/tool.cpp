@@ -14,6 +14,7 @@
 #include "base/files.h"
 #include "base/npy.h"
 #include "base/text.h"
+#include "compile_progress.h"
 #include "exec/plan_file.h"
 #include "exec/thread_pool.h"
 #include "tune/tuner/task_names.h"
@@ -267,6 +268,11 @@ std::unique_ptr<Session> ModelOptions::open() const {
   check_compiled(model);
   Session::Options options;
   options.compile = compile_options();
+  if (isatty(STDERR_FILENO) != 0) {
+    options.compile.progress = [shown = std::make_shared<CompileProgress>("compile " + model)](const CompileStage& s) {
+      shown->at(s);
+    };
+  }
   options.threads = threads;
   options.shapes = shapes();
   options.verify_file = !no_verify_file;
@@ -327,10 +333,13 @@ void write_text(const std::string& option, const std::string& where, const std::
 void check_writable(const std::string& option, const std::string& where) {
   if (where.empty() || where == "-") return;
   errno = 0;
+  const bool missing = is_missing(where);
   if (!std::ofstream(where, std::ios::app)) {
     fail(ErrorKind::io, "{} {}: cannot write the file: {}; give a place that can be written", option, where,
          system_reason());
   }
+  std::error_code ignored;
+  if (missing) std::filesystem::remove(where, ignored);
 }
 
 std::string model_arguments(const ModelOptions& options) {

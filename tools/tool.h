@@ -113,7 +113,7 @@ struct Prepared {
 void write_text(const std::string& option, const std::string& where, const std::string& text);
 
 /// Throws io naming the option when a file cannot be opened for writing; empty and "-" are fine. Says it before minutes
-/// of work; leaves an empty file where there was none.
+/// of work, and leaves everything as it was.
 void check_writable(const std::string& option, const std::string& where);
 
 /// Bytes of "200MB", "1.5GiB", "4096". Throws usage naming the option.

@@ -9,6 +9,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/text.h"
 #include "exec/other_threads.h"
 #include "profile/bounds.h"
@@ -89,7 +90,7 @@ class EventFile {
   }
   void write(const nlohmann::json& event) {
     if (where_.empty()) return;
-    const std::string line = event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    const std::string line = json_text(event) + "\n";
     if (where_ != "-") {
       file_ << line << std::flush;
       return;
@@ -280,7 +281,7 @@ void write_files(const TuneCommand& command, const TuneResult& result, const Tun
     write_text("--write-plan", command.write_plan, text(result.choices, notes));
   }
   const nlohmann::json whole = whole_json(result, options, command.model.model);
-  if (!command.json.empty()) write_text("--json", command.json, whole.dump(2) + "\n");
+  if (!command.json.empty()) write_text("--json", command.json, json_text(whole, 2) + "\n");
   if (!command.html.empty()) write_text("--html", command.html, profile::html_tuning_report(whole));
 }
 

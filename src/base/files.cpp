@@ -67,13 +67,29 @@ size_t open_for_reading(const std::filesystem::path& path, Descriptor& file) {
   return static_cast<size_t>(std::max<off_t>(info.st_size, 0));
 }
 
+/// Names of temporary files for remove_files_under_way(). More at once are not known there.
+std::array<std::atomic<const char*>, 16> under_way;
+
 /// Removes the temporary file unless it was renamed.
 struct Temporary {
-  std::filesystem::path path;
-  bool kept = false;
+  explicit Temporary(std::filesystem::path file) : path(std::move(file)) {
+    for (auto& slot : under_way) {
+      const char* none = nullptr;
+      if (slot.compare_exchange_strong(none, path.c_str())) return;
+    }
+  }
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
   ~Temporary() {
+    for (auto& slot : under_way) {
+      const char* own = path.c_str();
+      if (slot.compare_exchange_strong(own, nullptr)) break;
+    }
     if (!kept) ::unlink(path.c_str());
   }
+
+  std::filesystem::path path;
+  bool kept = false;
 };
 
 std::filesystem::path temporary_beside(const std::filesystem::path& path) {
@@ -172,7 +188,7 @@ void write_file_atomically(const std::filesystem::path& path, std::span<const st
     return write_in_place(path, parts);
   }
   const std::filesystem::path target = link_target(path);
-  Temporary temporary{temporary_beside(target)};
+  Temporary temporary(temporary_beside(target));
   Descriptor file(::open(temporary.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (file.value < 0) {
     const int code = errno;
@@ -209,6 +225,12 @@ std::string file_name(std::string_view name, std::string_view extension, std::se
   std::string file = fmt::format("{}{}", stem, extension);
   for (int n = 2; !taken.insert(file).second; ++n) file = fmt::format("{}-{}{}", stem, n, extension);
   return file;
+}
+
+void remove_files_under_way() noexcept {
+  for (auto& slot : under_way) {
+    if (const char* name = slot.exchange(nullptr)) ::unlink(name);
+  }
 }
 
 std::filesystem::path make_temporary_folder(std::string_view prefix) {

@@ -57,6 +57,10 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view b
 /// Differs from those in `taken`, which it joins, by -2, -3, ... before the extension.
 std::string file_name(std::string_view name, std::string_view extension, std::set<std::string>& taken);
 
+/// Removes the temporary files of write_file_atomically() that are under way in any thread. For the handler of a signal
+/// that ends the process: nothing else may follow.
+void remove_files_under_way() noexcept;
+
 /// A new folder "PREFIXxxxxxx" in the one that TMPDIR names, else in /tmp. Throws io with the system's reason.
 std::filesystem::path make_temporary_folder(std::string_view prefix);
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compile/storage.h"
@@ -31,6 +32,13 @@ struct Recorded {
   int tuned_at = 0;  ///< threads that most of what is chosen was tuned at; 0: not known, or nothing is chosen
 };
 struct PassedGraph;
+
+/// How far a compilation is.
+struct CompileStage {
+  std::string_view name;  ///< of a pass, or in words; empty once all is done
+  int64_t done = 0;       ///< nodes, tasks or kernels of the stage
+  int64_t of = 0;
+};
 
 struct CompileOptions {
   Target target;                              ///< parse_target("native") unless asked otherwise
@@ -59,6 +67,8 @@ struct CompileOptions {
   std::map<std::string, std::string> given_in;
   /// Gets a line for each of `forbidden` that changes nothing; may be empty.
   std::function<void(const std::string&)> notice;
+  /// Told now and then how far it is; called by the thread that compiles. May be empty.
+  std::function<void(const CompileStage&)> progress;
   /// Most bytes of packed weights and arena together. Layers take kernels with smaller weights, cheapest first, until
   /// it fits; where it cannot, compiling fails. Not given: packed weights may take 64 MiB, or 2.5
   /// times the network's parameters where that is more.
@@ -104,7 +114,9 @@ struct StepNotes {
   std::optional<Estimate> estimate;     ///< of the chosen schedule, where its template has a model
   std::vector<TemplateView> templates;  ///< what every template says of the task, in order of preference
   std::optional<GivenUp> given_up;      ///< where packed weights were too large
-  uint64_t loops = 0;                   ///< hash_text() of its kernel's loop IR as `--dump-ir` writes it; 0: no kernel
+  /// hash_text() of its kernel's loop IR as `--dump-ir` writes it; 0: no kernel. Where code is generated, sizes of
+  /// buffers in it may be those of another task that the kernel runs.
+  uint64_t loops = 0;
 
   /// The chosen template's best schedules by its model, best first.
   const std::vector<Ranked>& ranked() const;

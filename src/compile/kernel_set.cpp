@@ -27,25 +27,31 @@ static_assert(sizeof(KernelArgs) == Layout::kBytes && std::is_standard_layout_v<
 
 }  // namespace
 
-int32_t KernelSet::add(LoopFunc func) {
+KernelSet::Added KernelSet::add(LoopFunc func) {
   const std::string text = print(func);
-  const auto [it, fresh] = by_text_.emplace(text, static_cast<int32_t>(functions_.size()));
-  if (fresh) {
-    functions_.push_back(std::move(func));
-    hashes_.push_back(hash_text(text));
+  const auto [it, fresh] = by_text_.try_emplace(text);
+  if (!fresh) return it->second;
+  it->second.loops = hash_text(text);
+  LoopFunc code = func;
+  for (Buffer& buffer : code.buffers) {
+    if (buffer.kind != BufferKind::scratch) buffer.elems = 0;
   }
+  const auto [known, first] = by_code_.emplace(print(code), static_cast<int32_t>(functions_.size()));
+  if (first) {
+    functions_.push_back(std::move(func));
+    texts_.push_back(text);
+  }
+  it->second.index = known->second;
   return it->second;
 }
 
 KernelSet::Code KernelSet::generate(const Target& target, int threads, BuildCache* cache) const {
-  std::map<int32_t, const std::string*> texts;
-  for (const auto& [text, kernel] : by_text_) texts[kernel] = &text;
   KernelStore own;
   KernelStore& known = cache != nullptr ? cache->kernels() : own;
   std::vector<LoopFunc> lowered;
   std::vector<const std::string*> fresh;
   for (size_t i = 0; i < functions_.size(); ++i) {
-    const std::string& text = *texts.at(static_cast<int32_t>(i));
+    const std::string& text = texts_[i];
     if (known.find(text) != nullptr) continue;
     lowered.push_back(loop_passes::lower(functions_[i], target.limits));
     lowered.back().name = fmt::format("k{}_{}", i, lowered.back().name);
@@ -55,8 +61,8 @@ KernelSet::Code KernelSet::generate(const Target& target, int threads, BuildCach
   for (size_t i = 0; i < objects.size(); ++i) known.add(*fresh[i], {std::move(objects[i]), lowered[i].scratch_bytes()});
   Code out;
   std::vector<const KernelObject*> all;
-  for (const auto& [kernel, text] : texts) {
-    const CompiledKernel* k = known.find(*text);
+  for (const std::string& text : texts_) {
+    const CompiledKernel* k = known.find(text);
     all.push_back(&k->object);
     out.scratch_bytes = std::max(out.scratch_bytes, k->scratch_bytes);
   }

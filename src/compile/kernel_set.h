@@ -3,8 +3,9 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
+#include <iterator>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "codegen/llvm/backend.h"
@@ -16,10 +17,13 @@ namespace kilter {
 
 class KernelSet {
  public:
-  /// Index of the kernel; functions that print alike are one.
-  int32_t add(LoopFunc func);
-  /// hash_text() of the kernel's loop IR.
-  uint64_t hash(int32_t kernel) const { return hashes_[static_cast<size_t>(kernel)]; }
+  struct Added {
+    int32_t index = -1;  ///< of the kernel
+    uint64_t loops = 0;  ///< hash_text() of the function's loop IR
+  };
+  /// Functions that print alike are one kernel, whatever the sizes of their operands: code does not depend on these.
+  Added add(LoopFunc func);
+  int64_t size() const { return std::ssize(functions_); }
 
   struct Code {
     MachineCode code;           ///< entries by kernel
@@ -29,9 +33,10 @@ class KernelSet {
   Code generate(const Target& target, int threads, BuildCache* cache) const;
 
  private:
-  std::map<std::string, int32_t> by_text_;
+  std::unordered_map<std::string, Added> by_text_;
+  std::unordered_map<std::string, int32_t> by_code_;  ///< by the text without the sizes of operands
   std::vector<LoopFunc> functions_;
-  std::vector<uint64_t> hashes_;
+  std::vector<std::string> texts_;  ///< of functions_
 };
 
 /// FOLDER/loops/NNNN_NAME.loop and .s, the kernel as loop IR and as assembly. Throws io.

@@ -16,7 +16,8 @@ struct ArenaPlan {
   int64_t bytes = 0;             ///< of the arena
 };
 
-/// Buffers whose lifetimes overlap do not overlap in memory. Greedy, largest first, lowest offset that fits.
+/// Buffers whose lifetimes overlap do not overlap in memory. Greedy, largest first, lowest offset that fits; where many
+/// thousand buffers live at once, in the order of time, which needs more memory at times but no time in their square.
 ArenaPlan plan_arena(const std::vector<Lifetime>& buffers);
 
 }  // namespace kilter

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include "ops/op.h"
 
@@ -30,21 +31,24 @@ class Origins {
       if (id < model_nodes_) add(graph_.node(id).name, layer->second);
     }
     const auto known = found_;
-    for (NodeId id = 0; id < model_nodes_; ++id) {
+    // What comes later is followed first: whoever leads there takes what it found.
+    for (NodeId id = model_nodes_; id-- > 0;) {
+      if (!graph_.node(id).dead) continue;
+      const std::vector<std::string>& layers = followed_[id] = follow(id);
       const std::string& name = graph_.node(id).name;
-      if (!graph_.node(id).dead || known.contains(name)) continue;
-      visited_.clear();
-      follow(id, name);
+      if (!known.contains(name)) {
+        for (const std::string& layer : layers) add(name, layer);
+      }
     }
-    std::erase_if(found_, [](const auto& f) { return f.second == std::vector{f.first}; });
+    std::erase_if(found_, [](const auto& f) { return f.second == std::vector{f.first} || f.second.empty(); });
     return std::move(found_);
   }
 
  private:
-  void add(const std::string& node, const std::string& layer) {
-    std::vector<std::string>& layers = found_[node];
-    if (std::ranges::find(layers, layer) == layers.end()) layers.push_back(layer);
+  static void add_to(std::vector<std::string>& layers, const std::string& layer) {
+    if (layers.size() < kMostLayers && std::ranges::find(layers, layer) == layers.end()) layers.push_back(layer);
   }
+  void add(const std::string& node, const std::string& layer) { add_to(found_[node], layer); }
 
   /// Name of the model's node that a node is, or was made for.
   std::string origin(NodeId id) const {
@@ -71,32 +75,52 @@ class Origins {
     return after == found->second.begin() ? kNone : *std::prev(after);
   }
 
-  /// Adds the layers that make what a dead node made; where nobody does, those that run what its readers became.
-  void follow(NodeId id, const std::string& name) {
-    if (!visited_.insert(id).second) return;
+  /// The layers that make what a dead node made; where nobody does, those that run what its readers became.
+  std::vector<std::string> follow(NodeId from) const {
+    std::vector<std::string> layers;
+    std::set<NodeId> visited;
+    std::vector<NodeId> open{from};
+    while (!open.empty()) {
+      const NodeId id = open.back();
+      open.pop_back();
+      if (!visited.insert(id).second) continue;
+      if (!graph_.node(id).dead) {
+        const auto layer = layer_of_.find(graph_.node(id).name);
+        if (layer != layer_of_.end()) add_to(layers, layer->second);
+      } else if (const auto known = followed_.find(id); known != followed_.end()) {
+        for (const std::string& layer : known->second) add_to(layers, layer);
+      } else {
+        const std::vector<NodeId> next = leads_to(id);
+        open.insert(open.end(), next.rbegin(), next.rend());
+      }
+    }
+    return layers;
+  }
+
+  /// The nodes that make what a dead node made, or read it.
+  std::vector<NodeId> leads_to(NodeId id) const {
+    std::vector<NodeId> nodes;
     for (const ValueId out : graph_.node(id).outputs) {
       if (out == kNone) continue;
       const ValueId by = graph_.value(out).replaced_by;
       if (by == kNone) {
-        for (const NodeId reader : readers_[out]) arrive(reader, name);
+        const auto readers = readers_.find(out);
+        if (readers != readers_.end()) nodes.insert(nodes.end(), readers->second.begin(), readers->second.end());
       } else if (const NodeId maker = graph_.value(by).producer; maker != kNone) {
-        arrive(maker, name);
+        nodes.push_back(maker);
       }
     }
+    return nodes;
   }
 
-  void arrive(NodeId id, const std::string& name) {
-    if (graph_.node(id).dead) return follow(id, name);
-    const auto layer = layer_of_.find(graph_.node(id).name);
-    if (layer != layer_of_.end()) add(name, layer->second);
-  }
+  static constexpr size_t kMostLayers = 256;  ///< of one node of the model that are told
 
   const Graph& graph_;
   NodeId model_nodes_;
   std::map<std::string, std::string> layer_of_;         ///< by node
   std::map<std::string, std::vector<NodeId>> bearers_;  ///< by name, ascending; dead ones too
   std::map<ValueId, std::vector<NodeId>> readers_;      ///< of the model's nodes what they read before the passes
-  std::set<NodeId> visited_;
+  std::unordered_map<NodeId, std::vector<std::string>> followed_;  ///< by dead node: what follow() found
   std::map<std::string, std::vector<std::string>> found_;
 };
 

@@ -139,6 +139,7 @@ PassedGraph run_passes(Graph graph, const CompileOptions& options) {
     for (const PassRow& row : kPasses) {
       ++index;
       if (options.disable.contains(std::string(row.name))) continue;
+      if (options.progress) options.progress({row.name, 0, std::ssize(graph.order())});
       const auto before = std::chrono::steady_clock::now();
       const int64_t done = context.rewrites_done;
       run_checked(row, graph, context, made_by_passes);
@@ -217,6 +218,7 @@ Compiled compile_graph(Graph graph, const CompileOptions& given) {
   const PassedGraph passed = run_passes(std::move(graph), options);
   check_forbidden(passed, options);
   Compiled compiled = options.recorded ? compile_recorded(passed, options) : compile_passed(passed, options);
+  if (options.progress) options.progress({});
   mark_given(compiled.plan, options);
   compiled.layers_of_nodes = layers_of_nodes(passed, compiled);
   compiled.compile_ms = ms_since(start);

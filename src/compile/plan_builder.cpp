@@ -14,6 +14,7 @@
 #include "compile/packer.h"
 #include "compile/reference_call.h"
 #include "compile/storage.h"
+#include "compile/task_memo.h"
 #include "compile/tasks.h"
 #include "graph/values.h"
 #include "ops/builder.h"
@@ -32,7 +33,10 @@ struct ArenaBuffer {
 class PlanBuilder {
  public:
   PlanBuilder(Graph graph, const CompileOptions& options)
-      : graph_(std::move(graph)), options_(options), limits_(options.target.limits) {}
+      : graph_(std::move(graph)), options_(options), limits_(options.target.limits) {
+    if (!options.target.features.empty())
+      instructions_ = fmt::format("{}", fmt::join(features_used(options.target), ","));
+  }
 
   Compiled run() {
     split_unschedulable();
@@ -61,7 +65,7 @@ class PlanBuilder {
     Compiled fresh;
     fresh.unfused = std::move(out_.unfused);
     out_ = std::move(fresh);
-    refs_.clear(), buffers_.clear(), halos_done_.clear(), step_of_.clear();
+    refs_.clear(), buffers_.clear(), halos_done_.clear(), step_of_.clear(), lowered_.clear();
     kernels_ = {};
     packer_ = Packer(options_);
     storage_ = place(graph_, dense_);
@@ -69,10 +73,19 @@ class PlanBuilder {
     if (!names_checked_) check_node_names(graph_, options_);  // placing adds tasks, such as copies to outputs
     names_checked_ = true;
     bind_roots();
-    for (const Unit& unit : units(graph_)) {
+    int64_t done = 0;
+    const std::vector<Unit> all = units(graph_);
+    for (const Unit& unit : all) {
+      tell("lower", done++, std::ssize(all));
       storage_.views.contains(unit.nodes.front()) ? refuse_forced(unit) : lower_unit(unit);
     }
     return dense_.size() == dense;
+  }
+
+  /// One task in so many is told of: the first call of a stage, then some.
+  void tell(std::string_view stage, int64_t done, int64_t of) const {
+    constexpr int64_t kEach = 64;
+    if (options_.progress && done % kEach == 0) options_.progress({stage, done, of});
   }
 
   /// What became a view has no kernel that a schedule could be for.
@@ -89,7 +102,10 @@ class PlanBuilder {
   /// Groups that no template takes fall apart into single nodes; nodes that no template takes run their reference
   /// kernel.
   void split_unschedulable() {
-    for (const Unit& unit : units(graph_)) {
+    int64_t done = 0;
+    const std::vector<Unit> all = units(graph_);
+    for (const Unit& unit : all) {
+      tell("look for templates", done++, std::ssize(all));
       if (viewable(unit) || schedulable(unit)) continue;
       note_split(unit);
       for (NodeId id : unit.nodes) {
@@ -101,6 +117,7 @@ class PlanBuilder {
         reference_.insert(id);
       }
     }
+    graph_.sort();
   }
 
   /// The nodes of a group that no template takes run on their own.
@@ -127,6 +144,15 @@ class PlanBuilder {
     return all;
   }
 
+  /// rejections() of the first task of a form.
+  std::vector<std::pair<std::string, Rejected>> known_rejections(const Task& task) {
+    const std::optional<TaskForm> form = form_of(task);
+    if (!form) return rejections(task);
+    const auto [it, fresh] = rejections_.try_emplace(form->text);
+    if (fresh) it->second = rejections(task);
+    return it->second;
+  }
+
   bool viewable(const Unit& unit) const {
     const Node& node = graph_.node(unit.nodes.front());
     if (options_.naive || is_string(node)) return false;
@@ -140,14 +166,19 @@ class PlanBuilder {
                        [&](ValueId v) { return v != kNone && graph_.type(v).dtype == DType::string; });
   }
 
-  bool schedulable(const Unit& unit) const {
+  bool schedulable(const Unit& unit) {
     if (options_.naive) return false;
     const Task task = make_task(graph_, unit, nullptr);
     if (const Schedule* schedule = given(task)) return schedule->name != "reference";
-    for (const Template* t : all_templates()) {
-      if (std::holds_alternative<Schedule>(t->pick(task, limits_))) return true;
-    }
-    return false;
+    const std::optional<TaskForm> form = form_of(task);
+    if (!form) return has_template(task);
+    const auto [it, fresh] = schedulable_.try_emplace(form->text, false);
+    if (fresh) it->second = has_template(task);
+    return it->second;
+  }
+  bool has_template(const Task& task) const {
+    return std::ranges::any_of(
+        all_templates(), [&](const Template* t) { return std::holds_alternative<Schedule>(t->pick(task, limits_)); });
   }
 
   static const Schedule* find(const std::map<std::string, Schedule>& schedules, const Task& task) {
@@ -171,16 +202,14 @@ class PlanBuilder {
 
   /// Reference kernels read and write plain tensors; readers of a blocked output get a Relayout.
   void make_plain(NodeId id) {
-    for (size_t i = 0; i < graph_.node(id).inputs.size(); ++i) {
-      const ValueId in = graph_.node(id).inputs[i];
+    std::vector<ValueId> inputs = std::as_const(graph_).node(id).inputs;  // set at once: there may be very many
+    for (ValueId& in : inputs) {
       if (in == kNone || graph_.type(in).layout.plain()) continue;
-      if (constant_of(graph_, in) != nullptr) {
-        graph_.node(id).inputs[i] =
-            graph_.add_constant(graph_.fresh_name(graph_.value(in).name), *constant_of(graph_, in));
-        continue;
-      }
-      graph_.node(id).inputs[i] = relayout(in, Layout{});
+      in = constant_of(graph_, in) != nullptr
+               ? graph_.add_constant(graph_.fresh_name(graph_.value(in).name), *constant_of(graph_, in))
+               : relayout(in, Layout{});
     }
+    if (inputs != std::as_const(graph_).node(id).inputs) graph_.node(id).inputs = std::move(inputs);
     for (ValueId out : graph_.node(id).outputs) {
       if (out == kNone || graph_.type(out).layout.plain()) continue;
       const Layout layout = graph_.type(out).layout;
@@ -190,7 +219,6 @@ class PlanBuilder {
       for (NodeId user : users)
         std::replace(graph_.node(user).inputs.begin(), graph_.node(user).inputs.end(), out, blocked);
     }
-    graph_.sort();
   }
 
   ValueId relayout(ValueId from, const Layout& layout) {
@@ -249,11 +277,17 @@ class PlanBuilder {
     const Task task = make_task(graph_, unit, &storage_);
     if (reference_.contains(unit.nodes.front())) {
       add_reference(task);
-      return note_step(unit, task, {{"reference", {}}, {}, {}});
+      LoweredForm none{{}, nullptr, {}, {}, task.bytes(), {}, {}};
+      return note_step(unit, task, {{"reference", {}}, {}, {}}, none);
     }
     const Schedule* schedule = wanted(task);
     if (schedule != nullptr && !fits(task, *schedule) && make_dense(unit)) return;
-    const std::shared_ptr<const PackedTask> packed = packer_.task(task, schedule);
+    const std::optional<TaskForm> form = repeats(schedule) ? form_of(task) : std::nullopt;
+    if (form) {
+      if (const auto known = lowered_.find(form->text); known != lowered_.end())
+        return add_lowered(unit, task, *form, known->second);
+    }
+    std::shared_ptr<const PackedTask> packed = packer_.task(task, schedule);
     Chosen chosen = packed->chosen;
     if (chosen.schedule.name == "reference") {
       if (make_dense(unit)) return;
@@ -266,41 +300,67 @@ class PlanBuilder {
       require(false, "'{}' lost its template when its operands were placed{}", task.node().name, why);
     }
     note_given_up(task, chosen);
-    for (const Operand& out : task.outputs) add_halo(out.value);
-    add_stages(task, chosen, packed->constants);
-    note_step(unit, task, chosen);
+    LoweredForm lowered{form.value_or(TaskForm{}), std::move(packed), {}, {}, task.bytes(), {}, {}};
+    add_halos(task);
+    add_stages(task, chosen, lowered);
+    note_step(unit, task, chosen, lowered);
+    const bool own = form && form->any_content && !lowered.packed->constants.empty();
+    if (form && !own) lowered_.emplace(form->text, std::move(lowered));
   }
 
-  void note_step(const Unit& unit, const Task& task, const Chosen& chosen) {
+  /// Whether tasks of one form are lowered alike: nothing says otherwise of single ones.
+  bool repeats(const Schedule* wanted) const {
+    return wanted == nullptr && options_.cache == nullptr && options_.forbidden.empty() && given_up_.empty();
+  }
+
+  void add_halos(const Task& task) {
+    for (const Operand& out : task.outputs) add_halo(out.value);
+  }
+
+  /// `lowered`: what note_step() may take from a task of the same form, or leave for one.
+  void note_step(const Unit& unit, const Task& task, const Chosen& chosen, LoweredForm& lowered) {
     if (out_.plan.steps.empty()) return;
     const size_t last = out_.plan.steps.size() - 1;
     StepNotes& notes = out_.notes[last];
-    std::set<size_t> from;
-    for (const Operand& in : task.inputs) add_producers(in.value, from);
-    notes.producers.assign(from.begin(), from.end());
+    notes.producers = producers_of(task);
     for (NodeId id : unit.nodes) {
       step_of_[id] = last;
       notes.nodes.push_back(graph_.node(id).name);
     }
-    notes.task_bytes = task.bytes();
+    notes.task_bytes = lowered.task_bytes;
     if (!options_.keep_alternatives) return;
     constexpr size_t kMostRanked = 6;
-    notes.templates = survey(task, limits_, chosen, options_.accuracy, kMostRanked);
-    notes.estimate = estimate_of(task, chosen.schedule, limits_);
+    if (lowered.templates.empty()) {
+      lowered.templates = survey(task, limits_, chosen, options_.accuracy, kMostRanked);
+      lowered.estimate = estimate_of(task, chosen.schedule, limits_);
+    }
+    notes.templates = lowered.templates;
+    notes.estimate = lowered.estimate;
     const auto before = given_up_.find(task.node().name);
     if (before != given_up_.end() && notes.estimate)
       notes.given_up = GivenUp{before->second.schedule, before->second.bytes, notes.estimate->constant_bytes};
   }
 
-  /// The steps that write a value, through nodes that do nothing at run time.
-  void add_producers(ValueId value, std::set<size_t>& steps) const {
-    if (value == kNone || graph_.value(value).producer == kNone) return;
-    const NodeId producer = graph_.value(value).producer;
-    if (const auto known = step_of_.find(producer); known != step_of_.end()) {
-      steps.insert(known->second);
-      return;
+  /// The steps that write what a task reads, ascending; of very many the first that are found.
+  std::vector<size_t> producers_of(const Task& task) const {
+    constexpr size_t kMost = 1000;
+    std::set<size_t> from;
+    std::set<NodeId> seen;
+    std::vector<ValueId> open;
+    for (const Operand& in : task.inputs) open.push_back(in.value);
+    while (!open.empty() && seen.size() < kMost) {
+      const ValueId value = open.back();
+      open.pop_back();
+      const NodeId producer = value == kNone ? kNone : graph_.value(value).producer;
+      if (producer == kNone || !seen.insert(producer).second) continue;
+      if (const auto known = step_of_.find(producer); known != step_of_.end()) {
+        from.insert(known->second);
+        continue;
+      }
+      const std::vector<ValueId>& through = std::as_const(graph_).node(producer).inputs;  // it does nothing at run time
+      open.insert(open.end(), through.begin(), through.end());
     }
-    for (ValueId in : graph_.node(producer).inputs) add_producers(in, steps);
+    return {from.begin(), from.end()};
   }
 
   bool fits(const Task& task, const Schedule& schedule) const {
@@ -346,50 +406,110 @@ class PlanBuilder {
     push(std::move(step));
   }
 
-  void push(Step step) {
+  /// `loops`: hash of its kernel's loop IR; 0 without a kernel.
+  void push(Step step, uint64_t loops = 0) {
     out_.plan.steps.push_back(std::move(step));
     out_.rejected.resize(out_.plan.steps.size());
     out_.notes.resize(out_.plan.steps.size());
-    if (const int32_t k = out_.plan.steps.back().kernel; k >= 0) out_.notes.back().loops = kernels_.hash(k);
+    out_.notes.back().loops = loops;
   }
 
-  void add_stages(const Task& task, const Chosen& chosen, const std::vector<BufferRef>& constants) {
+  /// The step of a stage but for what is the task's own: name, arguments, threads that the user allows.
+  Step stage_step(const Task& task, const Chosen& chosen, size_t s) const {
+    const Stage& stage = chosen.lowered.stages[s];
+    Step step;
+    step.ops = stage.packs ? "pack" : task.ops();
+    step.problem = task.problem();
+    step.schedule = chosen.schedule.text();
+    step.shapes = task.shapes();
+    step.layouts = task.layouts();
+    const std::string processor = options_.target.cpu + (instructions_.empty() ? "" : "|" + instructions_);
+    step.key = hash_text(
+        fmt::format("{}|{}|{}|{}|{}|{}", step.problem, step.schedule, step.layouts, processor, codegen_version(), s));
+    if (!stage.packs) {
+      const auto computing =
+          std::ranges::count_if(chosen.lowered.stages, [](const Stage& other) { return !other.packs; });
+      const int64_t share = task.flops() / computing;
+      const StageWork work = stage.work.value_or(StageWork{share, share, task.bytes() / computing});
+      step.flops = work.flops, step.effective_flops = work.effective_flops, step.bytes = work.bytes;
+    }
+    step.extent = stage.func.parallel_extent();
+    step.max_threads = paying_threads(stage.func, options_.target.limits);
+    return step;
+  }
+
+  std::vector<int32_t> add_temps(const Task& task, const Lowered& lowered) {
     std::vector<int32_t> temps;
-    for (int64_t bytes : chosen.lowered.temp_bytes) {
+    for (int64_t bytes : lowered.temp_bytes) {
       temps.push_back(static_cast<int32_t>(buffers_.size()));
       buffers_.push_back({task.node().name + " (temporary)", {bytes, step(), step()}});
     }
-    const auto computing = std::count_if(chosen.lowered.stages.begin(), chosen.lowered.stages.end(),
-                                         [](const Stage& stage) { return !stage.packs; });
+    return temps;
+  }
+
+  /// Adds a stage's step with what is the task's own.
+  void add_stage(const Task& task, Step step, std::vector<BufferRef> args, const LoopFunc& func, uint64_t loops) {
+    step.name = task.node().name;
+    step.args = std::move(args);
+    if (const auto most = options_.layer_threads.find(step.name); most != options_.layer_threads.end())
+      step.max_threads = most->second;
+    if (!options_.dump_ir.empty()) dump_kernel(func, options_.target, options_.dump_ir, this->step());
+    push(std::move(step), loops);
+  }
+
+  void add_stages(const Task& task, const Chosen& chosen, LoweredForm& lowered) {
+    const std::vector<int32_t> temps = add_temps(task, chosen.lowered);
     for (size_t s = 0; s < chosen.lowered.stages.size(); ++s) {
       const Stage& stage = chosen.lowered.stages[s];
-      Step step;
-      step.name = task.node().name;
-      step.ops = stage.packs ? "pack" : task.ops();
-      step.problem = task.problem();
-      step.schedule = chosen.schedule.text();
-      step.shapes = task.shapes();
-      step.layouts = task.layouts();
-      step.key = hash_text(fmt::format("{}|{}|{}|{}|{}|{}", step.problem, step.schedule, step.layouts,
-                                       options_.target.cpu, codegen_version(), s));
-      if (!stage.packs) {
-        const int64_t share = task.flops() / computing;
-        const StageWork work = stage.work.value_or(StageWork{share, share, task.bytes() / computing});
-        step.flops = work.flops, step.effective_flops = work.effective_flops, step.bytes = work.bytes;
-      }
-      for (const StageArg& arg : stage.args) step.args.push_back(argument(arg, chosen.lowered, constants, temps));
-      step.extent = stage.func.parallel_extent();
-      if (const auto most = options_.layer_threads.find(step.name); most != options_.layer_threads.end())
-        step.max_threads = most->second;
-      else
-        step.max_threads = paying_threads(stage.func, options_.target.limits);
-      if (!options_.dump_ir.empty()) dump_kernel(stage.func, options_.target, options_.dump_ir, this->step());
-      step.kernel = kernels_.add(stage.func);
-      push(std::move(step));
+      std::vector<BufferRef> args;
+      for (const StageArg& arg : stage.args)
+        args.push_back(argument(arg, chosen.lowered, lowered.packed->constants, temps));
+      Step step = stage_step(task, chosen, s);
+      const KernelSet::Added kernel = kernels_.add(stage.func);
+      step.kernel = kernel.index;
+      lowered.stages.push_back(step), lowered.loops.push_back(kernel.loops);
+      add_stage(task, std::move(step), std::move(args), stage.func, kernel.loops);
     }
+    end_stages(task, chosen);
+  }
+
+  void end_stages(const Task& task, const Chosen& chosen) {
     if (chosen.lowered.stages.empty()) return;  // tensors without elements
     out_.rejected.back() = chosen.rejected;
     note_values(task);
+  }
+
+  /// Adds a task that is lowered as `known` was.
+  void add_lowered(const Unit& unit, const Task& task, const TaskForm& form, LoweredForm& known) {
+    const Lowered& lowered = known.packed->chosen.lowered;
+    add_halos(task);
+    const std::vector<int32_t> temps = add_temps(task, lowered);
+    for (size_t s = 0; s < lowered.stages.size(); ++s) {
+      const Stage& stage = lowered.stages[s];
+      std::vector<BufferRef> args;
+      for (StageArg arg : stage.args) {
+        if (arg.kind == StageArg::value) arg.index = known.counterpart(arg.index, form);
+        args.push_back(argument(arg, lowered, known.packed->constants, temps));
+      }
+      uint64_t loops = known.loops[s];
+      if (!options_.generate_code && form.elems != known.form.elems)
+        loops = hash_text(print(with_elems_of(task, form, known, stage)));
+      add_stage(task, known.stages[s], std::move(args), stage.func, loops);
+    }
+    end_stages(task, known.packed->chosen);
+    note_step(unit, task, known.packed->chosen, known);
+  }
+
+  /// The kernel of a stage with the task's own sizes of buffers, of which views inside others differ.
+  static LoopFunc with_elems_of(const Task& task, const TaskForm& form, const LoweredForm& known, const Stage& stage) {
+    LoopFunc func = stage.func;
+    auto arg = stage.args.begin();
+    for (Buffer& buffer : func.buffers) {
+      if (buffer.kind == BufferKind::scratch) continue;
+      if (arg->kind == StageArg::value) buffer.elems = task.operand(known.counterpart(arg->index, form)).phys.elems;
+      ++arg;
+    }
+    return func;
   }
 
   BufferRef argument(const StageArg& arg, const Lowered& lowered, const std::vector<BufferRef>& constants,
@@ -426,7 +546,7 @@ class PlanBuilder {
       if (v != kNone) step.args.push_back(ref(v));
     }
     push(std::move(step));
-    if (!options_.naive && given(task) == nullptr) out_.rejected.back() = rejections(task);
+    if (!options_.naive && given(task) == nullptr) out_.rejected.back() = known_rejections(task);
     note_values(task);
   }
 
@@ -533,6 +653,7 @@ class PlanBuilder {
       MachineCode code;
       Block constants;
     };
+    if (options_.progress) options_.progress({"generate code of kernels", 0, kernels_.size()});
     auto owned = std::make_shared<Owned>();
     KernelSet::Code generated = kernels_.generate(options_.target, options_.compile_threads, options_.cache);
     owned->code = std::move(generated.code);
@@ -562,6 +683,7 @@ class PlanBuilder {
   Graph graph_;
   const CompileOptions& options_;
   const TargetLimits& limits_;
+  std::string instructions_;  ///< the extensions that code may use, where `-mattr` says so
   std::set<NodeId> reference_;
   std::set<NodeId> dense_;  ///< reference_, and nodes whose template takes dense operands only
   bool names_checked_ = false;
@@ -569,7 +691,10 @@ class PlanBuilder {
   std::map<ValueId, BufferRef> refs_;  ///< by root; arena: index into buffers_
   std::vector<ArenaBuffer> buffers_;
   std::set<ValueId> halos_done_;
-  std::map<NodeId, size_t> step_of_;  ///< the last step of the task that a node is in
+  std::map<NodeId, size_t> step_of_;                   ///< the last step of the task that a node is in
+  FormMemo lowered_;                                   ///< by TaskForm::text
+  std::unordered_map<std::string, bool> schedulable_;  ///< by the same of tasks with dense operands
+  std::unordered_map<std::string, std::vector<std::pair<std::string, Rejected>>> rejections_;  ///< by the same
   Packer packer_{options_};
   std::map<std::string, Schedule> slim_;          ///< schedules with smaller weights, by anchor
   std::map<std::string, Holding> given_up_;       ///< what an anchor had at first

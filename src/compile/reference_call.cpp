@@ -1,9 +1,13 @@
 #include "compile/reference_call.h"
 
 #include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "base/json_text.h"
 #include "compile/compile.h"
 #include "exec/executor.h"
 #include "ops/builder.h"
@@ -13,10 +17,52 @@ namespace {
 
 using nlohmann::json;
 
+/// A float as a number; what is not finite as its bits in hexadecimal, since JSON has no numbers for it.
+json float_json(float value) {
+  if (std::isfinite(value)) return value;
+  return fmt::format("{:08x}", std::bit_cast<uint32_t>(value));
+}
+
+float float_from(const json& j) {
+  if (j.is_number()) return j.get<float>();
+  const auto hex = j.get<std::string>();
+  uint32_t bits = 0;
+  const auto [end, fault] = std::from_chars(hex.data(), hex.data() + hex.size(), bits, 16);
+  require(fault == std::errc() && end == hex.data() + hex.size(),
+          "float attribute is '{}', expected bits in hexadecimal", hex);
+  return std::bit_cast<float>(bits);
+}
+
+/// A string; one that may not be UTF-8 as the list of its bytes.
+json string_json(const std::string& text) {
+  if (std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; })) return text;
+  return std::vector<uint8_t>(text.begin(), text.end());
+}
+
+std::string string_from(const json& j) {
+  if (j.is_string()) return j.get<std::string>();
+  const auto bytes = j.get<std::vector<uint8_t>>();
+  return {bytes.begin(), bytes.end()};
+}
+
+template <class T, class F>
+json list_json(const std::vector<T>& all, F each) {
+  json out = json::array();
+  for (const T& one : all) out.push_back(each(one));
+  return out;
+}
+
+template <class T, class F>
+std::vector<T> list_from(const json& j, F each) {
+  std::vector<T> out;
+  for (const json& one : j) out.push_back(each(one));
+  return out;
+}
+
 json tensor_json(const Tensor& t) {
   json out{{"dtype", name(t.dtype())}, {"shape", t.shape()}};
   if (t.dtype() == DType::string) {
-    out["strings"] = t.strings();
+    out["strings"] = list_json(t.strings(), string_json);
   } else {
     out["bytes"] = std::vector<uint8_t>(reinterpret_cast<const uint8_t*>(t.raw()),
                                         reinterpret_cast<const uint8_t*>(t.raw()) + t.bytes());
@@ -27,7 +73,7 @@ json tensor_json(const Tensor& t) {
 Tensor tensor_from(const json& j) {
   Tensor t(parse_dtype(j.at("dtype").get<std::string>()).value(), j.at("shape").get<Shape>());
   if (t.dtype() == DType::string) {
-    t.strings() = j.at("strings").get<std::vector<std::string>>();
+    t.strings() = list_from<std::string>(j.at("strings"), string_from);
     return t;
   }
   const auto bytes = j.at("bytes").get<std::vector<uint8_t>>();
@@ -39,22 +85,24 @@ Tensor tensor_from(const json& j) {
 
 struct ToJson {
   json operator()(const Tensor& t) const { return tensor_json(t); }
+  json operator()(float value) const { return float_json(value); }
+  json operator()(const std::vector<float>& all) const { return list_json(all, float_json); }
+  json operator()(const std::string& text) const { return string_json(text); }
+  json operator()(const std::vector<std::string>& all) const { return list_json(all, string_json); }
   json operator()(const SubgraphAttr&) const {
     fail(ErrorKind::unsupported, "a node with a subgraph has no reference kernel");
   }
-  template <class T>
-  json operator()(const T& v) const {
-    return v;
-  }
+  json operator()(int64_t value) const { return value; }
+  json operator()(const std::vector<int64_t>& all) const { return all; }
 };
 
 Attr attr_from(const std::string& type, const json& v) {
   if (type == "int") return v.get<int64_t>();
-  if (type == "float") return v.get<float>();
-  if (type == "string") return v.get<std::string>();
+  if (type == "float") return float_from(v);
+  if (type == "string") return string_from(v);
   if (type == "ints") return v.get<std::vector<int64_t>>();
-  if (type == "floats") return v.get<std::vector<float>>();
-  if (type == "strings") return v.get<std::vector<std::string>>();
+  if (type == "floats") return list_from<float>(v, float_from);
+  if (type == "strings") return list_from<std::string>(v, string_from);
   return tensor_from(v);
 }
 
@@ -72,7 +120,7 @@ Prepared prepare(const ReferenceCall& call) {
          call.op, call.opset);
   made.node.name = call.op;
   made.node.opset = call.opset;
-  const json attrs = json::parse(call.attrs);
+  const json attrs = parse_json(call.attrs);
   for (const auto& [key, value] : attrs.items())
     made.node.attrs[key] = attr_from(value.at(0).get<std::string>(), value.at(1));
   ValueId id = 0;
@@ -116,7 +164,7 @@ ReferenceCall make_reference_call(const Graph& graph, const Node& node) {
   call.opset = node.opset;
   json attrs = json::object();
   for (const auto& [key, attr] : node.attrs) attrs[key] = json::array({attr_type(attr), std::visit(ToJson{}, attr)});
-  call.attrs = attrs.dump();
+  call.attrs = json_text(attrs);
   const auto operand = [&](ValueId v) {
     ReferenceCall::Operand o;
     if (v == kNone) return o;

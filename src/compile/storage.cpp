@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <unordered_map>
+#include <utility>
 
 #include "graph/values.h"
 #include "ops/builder.h"
@@ -19,6 +21,9 @@ class Placer {
   StorageMap run() {
     grow();
     std::vector<NodeId> order = graph_.order();
+    for (NodeId id : order) {
+      if (const int32_t group = std::as_const(graph_).node(id).group; group != kNone) ++group_sizes_[group];
+    }
     for (auto it = order.rbegin(); it != order.rend(); ++it) place_in_user(*it);
     graph_.sort();
     order = graph_.order();
@@ -96,12 +101,11 @@ class Placer {
     const auto rank = static_cast<int64_t>(type.shape.size());
     const int64_t axis = normal_axis(graph_.node(id), graph_.node(id).int_attr("axis", 1), rank);
     int64_t start = 0;
-    for (size_t i = 0; i < graph_.node(id).inputs.size(); ++i) {
-      ValueId part = graph_.node(id).inputs[i];
+    std::vector<ValueId> parts = std::as_const(graph_).node(id).inputs;  // set at once: there may be very many
+    for (ValueId& part : parts) {
       const int64_t extent = graph_.type(part).shape[static_cast<size_t>(axis)];
       if (!writable_in_place(part, type.layout, id)) {
         part = copy(part, "part");
-        graph_.node(id).inputs[i] = part;
         if (graph_.type(part).layout != type.layout) graph_.value(part).type.layout = type.layout;
       }
       Storage inside = whole;
@@ -111,6 +115,7 @@ class Placer {
       set(part, inside);
       start += extent;
     }
+    graph_.node(id).inputs = std::move(parts);
   }
 
   /// Elements from the start of a concatenation of `type` to the part that begins at `start` of its axis.
@@ -288,9 +293,10 @@ class Placer {
     if (from.layout.block == 1) return false;
     map_.views.insert(id);
     const Storage whole = of(node.inputs[0]);
+    const OpView v = view(graph_, node);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const TensorType& type = graph_.type(node.outputs[i]);
-      const auto first = first_channel(graph_, node, i);
+      const auto first = first_channel(graph_, v, i);
       require(first && *first % from.layout.block == 0 && type.layout == from.layout,
               "{} of {} into {} is no run of blocks with its halo", label(node), text(from), text(type));
       Storage part = whole;
@@ -366,11 +372,8 @@ class Placer {
   /// Whether the node is fused with others (then it is computed, not viewed).
   bool users_share_group(NodeId id) const {
     const int32_t group = graph_.node(id).group;
-    if (group == kNone) return false;
-    for (NodeId other : graph_.order()) {
-      if (other != id && graph_.node(other).group == group) return true;
-    }
-    return false;
+    const auto size = group_sizes_.find(group);
+    return size != group_sizes_.end() && size->second > 1;
   }
 
   void place_network_output(size_t index) {
@@ -384,13 +387,14 @@ class Placer {
     graph_.value(made).type.layout = Layout{};
     own(made);
     taken_.insert(made);
-    graph_.outputs()[index].value = made;
+    graph_.set_output(index, made);
   }
 
   Graph& graph_;
   const std::set<NodeId>& dense_;
   StorageMap map_;
   std::vector<bool> placed_;
+  std::unordered_map<int32_t, int64_t> group_sizes_;  ///< nodes by group; copies, which are added later, run alone
   std::set<ValueId> taken_;
 };
 

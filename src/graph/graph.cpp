@@ -144,6 +144,7 @@ ValueId Graph::add_value(std::string_view hint, TensorType type) {
   value_names_.emplace(value.name, id);
   values_.push_back(std::move(value));
   users_.emplace_back();
+  is_stale_.push_back(false);
   return id;
 }
 
@@ -188,12 +189,34 @@ NodeId Graph::add_node(const OpDef* op, std::string node_name, int32_t opset, At
   nodes_.push_back(std::move(node));
   position_.push_back(order_.empty() ? 0 : position_[static_cast<size_t>(order_.back())] + 1);
   is_touched_.push_back(false);
+  reads_.emplace_back();
   order_.push_back(id);
   note_uses(id);
   return id;
 }
 
-void Graph::add_output(ValueId id, std::string output_name) { outputs_.push_back({std::move(output_name), id}); }
+void Graph::add_output(ValueId id, std::string output_name) {
+  output_places_[id].push_back(outputs_.size());
+  outputs_.push_back({std::move(output_name), id});
+}
+
+void Graph::set_output(size_t index, ValueId to) {
+  ValueId& from = outputs_.at(index).value;
+  if (from == to) return;
+  std::vector<size_t>& places = output_places_.at(from);
+  std::erase(places, index);
+  if (places.empty()) output_places_.erase(from);
+  output_places_[to].push_back(index);
+  from = to;
+}
+
+const std::vector<NodeId>& Graph::order() const {
+  if (has_erased_) {
+    std::erase_if(order_, [this](NodeId id) { return nodes_[static_cast<size_t>(id)].dead; });
+    has_erased_ = false;
+  }
+  return order_;
+}
 
 Node& Graph::node(NodeId id) {
   Node& found = nodes_.at(static_cast<size_t>(id));
@@ -204,24 +227,45 @@ Node& Graph::node(NodeId id) {
   return found;
 }
 
-void Graph::note_uses(NodeId id) {
-  for (ValueId input : nodes_[static_cast<size_t>(id)].inputs) {
-    if (input < 0 || static_cast<size_t>(input) >= users_.size()) continue;
-    std::vector<NodeId>& list = users_[static_cast<size_t>(input)];
-    if (list.empty() || list.back() != id) list.push_back(id);
+void Graph::note_uses(NodeId id) const {
+  const std::vector<ValueId>& now = nodes_[static_cast<size_t>(id)].inputs;
+  std::vector<ValueId>& known = reads_[static_cast<size_t>(id)];
+  if (known == now) return;
+  const auto each = [this](const std::vector<ValueId>& list, const auto& visit) {
+    for (ValueId v : list) {
+      if (v >= 0 && static_cast<size_t>(v) < users_.size()) visit(static_cast<size_t>(v));
+    }
+  };
+  each(known, [this](size_t v) { is_stale_[v] = true; });
+  each(now, [&](size_t v) {
+    if (users_[v].empty() || users_[v].back() != id) users_[v].push_back(id);
+  });
+  known = now;
+}
+
+void Graph::settle() const {
+  for (NodeId id : touched_) note_uses(id);
+  if (touched_.size() <= kRecent) return;
+  const auto recent = touched_.end() - kRecent;
+  for (auto it = touched_.begin(); it != recent; ++it) is_touched_[static_cast<size_t>(*it)] = false;
+  touched_.erase(touched_.begin(), recent);
+}
+
+NodeId Graph::changed_too_late() const {
+  for (NodeId id : order()) {
+    if (!is_touched_[static_cast<size_t>(id)] && reads_[static_cast<size_t>(id)] != node(id).inputs) return id;
   }
+  return kNone;
 }
 
 std::vector<NodeId> Graph::users(ValueId id) const {
+  settle();
+  const auto index = static_cast<size_t>(id);
   std::vector<NodeId> found;
-  const auto collect = [&](const std::vector<NodeId>& candidates) {
-    for (NodeId candidate : candidates) {
-      const Node& n = node(candidate);
-      if (!n.dead && reads(n, id)) found.push_back(candidate);
-    }
-  };
-  collect(users_.at(static_cast<size_t>(id)));
-  collect(touched_);
+  for (NodeId candidate : users_.at(index)) {
+    const Node& n = node(candidate);
+    if (!n.dead && (!is_stale_[index] || reads(n, id))) found.push_back(candidate);
+  }
   std::sort(found.begin(), found.end(), [this](NodeId a, NodeId b) {
     return std::pair(position_[static_cast<size_t>(a)], a) < std::pair(position_[static_cast<size_t>(b)], b);
   });
@@ -229,23 +273,40 @@ std::vector<NodeId> Graph::users(ValueId id) const {
   return found;
 }
 
-bool Graph::is_output(ValueId id) const {
-  return std::any_of(outputs_.begin(), outputs_.end(), [id](const Output& output) { return output.value == id; });
+NodeId Graph::only_user(ValueId id) const {
+  settle();
+  const auto index = static_cast<size_t>(id);
+  NodeId found = kNone;
+  for (NodeId candidate : users_.at(index)) {
+    const Node& n = node(candidate);
+    if (candidate == found || n.dead || (is_stale_[index] && !reads(n, id))) continue;
+    if (found != kNone) return kNone;
+    found = candidate;
+  }
+  return found;
 }
 
 void Graph::replace_uses(ValueId from, ValueId to) {
   if (from == to) return;
   if (const std::string fault = replacement_fault(*this, from, to); !fault.empty())
     fail(ErrorKind::internal, "graph '{}': {}", name, fault);
+  std::vector<NodeId>& readers = users_[static_cast<size_t>(to)];
   for (NodeId user : users(from)) {
     Node& n = nodes_[static_cast<size_t>(user)];
     std::replace(n.inputs.begin(), n.inputs.end(), from, to);
-    users_[static_cast<size_t>(to)].push_back(user);
+    std::vector<ValueId>& known = reads_[static_cast<size_t>(user)];
+    std::replace(known.begin(), known.end(), from, to);
+    if (readers.empty() || readers.back() != user) readers.push_back(user);
   }
   users_[static_cast<size_t>(from)].clear();
+  is_stale_[static_cast<size_t>(from)] = false;
   value(from).replaced_by = to;
-  for (Output& output : outputs_) {
-    if (output.value == from) output.value = to;
+  const auto places = output_places_.extract(from);
+  if (places.empty()) return;
+  std::vector<size_t>& others = output_places_[to];
+  for (size_t index : places.mapped()) {
+    outputs_[index].value = to;
+    others.push_back(index);
   }
 }
 
@@ -257,21 +318,26 @@ void Graph::kill(ValueId id) {
   value_names_.erase(v.name);
 }
 
+void Graph::bury(Node& node) {
+  node.dead = true;
+  node_names_.erase(node.name);
+  for (ValueId output : node.outputs) {
+    if (output != kNone) kill(output);
+  }
+}
+
 void Graph::erase(NodeId id) {
   Node& n = nodes_.at(static_cast<size_t>(id));
   if (n.dead) return;
-  n.dead = true;
-  node_names_.erase(n.name);
-  for (ValueId output : n.outputs) {
-    if (output != kNone) kill(output);
-  }
-  order_.erase(std::find(order_.begin(), order_.end(), id));
+  bury(n);
+  has_erased_ = true;
 }
 
 void Graph::sort() {
   enum class State : uint8_t { fresh, open, done };
   std::vector<State> state(nodes_.size(), State::fresh);
   std::vector<NodeId> sorted;
+  order();
   sorted.reserve(order_.size());
   std::vector<std::pair<NodeId, size_t>> stack;  // node and the next of its inputs to look at
   for (NodeId root : order_) {
@@ -303,12 +369,13 @@ void Graph::sort() {
   }
   order_ = std::move(sorted);
   for (auto& list : users_) list.clear();
+  for (auto& list : reads_) list.clear();
+  is_stale_.assign(users_.size(), false);
   for (size_t i = 0; i < order_.size(); ++i) {
     position_[static_cast<size_t>(order_[i])] = static_cast<int64_t>(i);
     note_uses(order_[i]);
   }
-  for (NodeId id : touched_) is_touched_[static_cast<size_t>(id)] = false;
-  touched_.clear();
+  settle();
 }
 
 int Graph::remove_dead() {
@@ -336,14 +403,12 @@ int Graph::remove_dead() {
       live.push_back(id);
       continue;
     }
-    n.dead = true;
-    node_names_.erase(n.name);
-    for (ValueId output : n.outputs) {
-      if (output != kNone) kill(output);
-    }
+    if (n.dead) continue;
+    bury(n);
     ++gone;
   }
   order_ = std::move(live);
+  has_erased_ = false;
   for (size_t i = 0; i < values_.size(); ++i) {
     if (values_[i].constant && !needed[i]) kill(static_cast<ValueId>(i));
   }
@@ -363,6 +428,8 @@ void Graph::rename_node(NodeId id, std::string_view hint) {
 }
 
 void Graph::give_names_back(NodeId first) {
+  settle();
+  order();
   for (NodeId id : order_) {
     const Node& n = nodes_[static_cast<size_t>(id)];
     if (id >= first && n.name != n.named_after && !node_names_.contains(n.named_after))

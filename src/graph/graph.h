@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -127,8 +128,10 @@ class Graph {
 
   Value& value(ValueId id) { return values_.at(static_cast<size_t>(id)); }
   const Value& value(ValueId id) const { return values_.at(static_cast<size_t>(id)); }
-  /// A node to be changed. Change it before the next sort(), and keep its outputs as they are.
+  /// A node to be changed soon: before kRecent others are handed out, and before the next sort(). Its outputs stay.
+  /// verify() finds what was changed later.
   Node& node(NodeId id);
+  static constexpr size_t kRecent = 4;
   const Node& node(NodeId id) const { return nodes_.at(static_cast<size_t>(id)); }
   const TensorType& type(ValueId id) const { return value(id).type; }
 
@@ -138,16 +141,18 @@ class Graph {
   };
   const std::vector<ValueId>& inputs() const { return inputs_; }
   const std::vector<Output>& outputs() const { return outputs_; }
-  std::vector<Output>& outputs() { return outputs_; }
-  /// Live nodes; every producer before its users.
-  const std::vector<NodeId>& order() const { return order_; }
+  /// Makes the i-th output read another value.
+  void set_output(size_t index, ValueId value);
+  /// Live nodes; every producer before its users. The list is good until nodes are added or erased.
+  const std::vector<NodeId>& order() const;
   size_t value_count() const { return values_.size(); }
   size_t node_count() const { return nodes_.size(); }
 
-  /// Live nodes that read a value, in order, each once. Fast for nodes that were not handed out for change since
-  /// sort().
+  /// Live nodes that read a value, in order, each once.
   std::vector<NodeId> users(ValueId id) const;
-  bool is_output(ValueId id) const;
+  /// The one live node that reads a value; kNone where none or several do. Quick however many there are.
+  NodeId only_user(ValueId id) const;
+  bool is_output(ValueId id) const { return output_places_.contains(id); }
   /// Makes every reader of `from` (graph outputs too) read `to`.
   void replace_uses(ValueId from, ValueId to);
   /// Marks a node and its outputs as dead and frees their names; nobody may read the outputs any more.
@@ -168,23 +173,35 @@ class Graph {
   void give_names_back(NodeId first);
   /// The live value of that name, or kNone.
   ValueId find_value(std::string_view value_name) const;
+  /// A live node that was changed later than node() allows, so that users() may not know what it reads; or kNone.
+  NodeId changed_too_late() const;
 
  private:
   using Names = std::map<std::string, int32_t, std::less<>>;  ///< name in use -> id of its bearer
 
   ValueId add_value(std::string_view hint, TensorType type);
-  void note_uses(NodeId id);
+  void note_uses(NodeId id) const;
+  void settle() const;
+  void bury(Node& node);
   void kill(ValueId id);
 
   std::deque<Value> values_;
   std::deque<Node> nodes_;
   std::vector<ValueId> inputs_;
   std::vector<Output> outputs_;
-  std::vector<NodeId> order_;
-  std::deque<std::vector<NodeId>> users_;  ///< by value: nodes that may read it
-  std::vector<int64_t> position_;          ///< by node: its rank in order_, with gaps
-  std::vector<NodeId> touched_;            ///< handed out for change since sort(): may read what users_ does not say
-  std::vector<bool> is_touched_;           ///< by node
+  std::unordered_map<ValueId, std::vector<size_t>> output_places_;  ///< by value that is an output: where in outputs_
+  std::vector<int64_t> position_;                                   ///< by node: its rank in order_, with gaps
+
+  // Brought up to date by the first question after a change, so that a pass of n changes takes time in n. Once settle()
+  // has run, as after every pass, questions write nothing and threads may share the graph.
+  mutable std::vector<NodeId> order_;                ///< erased nodes stay in it until settle()
+  mutable bool has_erased_ = false;                  ///< whether order_ holds any
+  mutable std::deque<std::vector<NodeId>> users_;    ///< by value: nodes that read it; some twice, dead ones too
+  mutable std::vector<bool> is_stale_;               ///< by value: users_ may name nodes that do not read it any more
+  mutable std::vector<std::vector<ValueId>> reads_;  ///< by node: the inputs that users_ knows of
+  mutable std::vector<NodeId> touched_;              ///< handed out for change: may read what users_ does not say yet
+  mutable std::vector<bool> is_touched_;             ///< by node
+
   Names value_names_;
   Names node_names_;
   using Suffixes = std::map<std::string, int64_t, std::less<>>;  ///< where the search for a free name goes on

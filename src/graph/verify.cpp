@@ -19,6 +19,8 @@ class Verifier {
     check_values();
     check_order();
     check_outputs();
+    if (const NodeId id = graph_.changed_too_late(); id != kNone)
+      broken("{} was changed after others had asked who reads what", label(graph_.node(id)));
   }
 
  private:

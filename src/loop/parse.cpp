@@ -245,9 +245,13 @@ class Parser {
     }
   }
 
+  void enter() {
+    if (++depth_ > kMaxDepth) lex_.fault(fmt::format("the text is nested more than {} deep", kMaxDepth));
+  }
+
   /// Statements up to and with the closing brace.
   std::vector<Stmt> block() {
-    if (++depth_ > kMaxDepth) lex_.fault("the text is nested too deeply");
+    enter();
     std::vector<Stmt> result;
     while (!accept("}")) result.push_back(std::make_shared<const StmtNode>(statement()));
     --depth_;
@@ -349,7 +353,7 @@ class Parser {
   }
 
   Expr expression() {
-    if (++depth_ > kMaxDepth) lex_.fault("the text is nested too deeply");
+    enter();
     Expr left = infix(1);
     --depth_;
     return left;
@@ -358,9 +362,10 @@ class Parser {
   Expr infix(int level) {
     if (level > 3) return primary();
     Expr left = infix(level + 1);
-    for (;;) {
+    for (int terms = 1;; ++terms) {
       const Op* op = operation(level);
       if (op == nullptr) return left;
+      if (terms > kMaxDepth) lex_.fault(fmt::format("more than {} terms in a row", kMaxDepth));
       lex_.next();
       Expr right = infix(level + 1);
       left = build([&] { return binary(*op, left, right); });
@@ -546,6 +551,7 @@ class Parser {
     return known == kOps.end() ? std::nullopt : std::optional(known->second);
   }
 
+  /// Of the text and of sums and products, so that walks over what is read need little stack.
   static constexpr int kMaxDepth = 500;
 
   Lexer lex_;

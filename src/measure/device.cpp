@@ -10,6 +10,7 @@
 #include "base/cpu_info.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "base/ticks.h"
 #include "measure/conditions.h"
@@ -77,7 +78,7 @@ bool same_machine(const Device& a, const Device& b) {
 
 std::optional<Device> read_stored(const std::filesystem::path& file) {
   try {
-    return device_from_json(nlohmann::json::parse(read_file(file)));
+    return device_from_json(parse_json(read_file(file)));
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   } catch (const Error&) {
@@ -228,7 +229,7 @@ Device this_device(const std::filesystem::path& file, bool again, const std::fun
   if (file.empty()) return device;
   try {
     std::filesystem::create_directories(file.parent_path());
-    write_file_atomically(file, to_json(device).dump(2) + "\n");
+    write_file_atomically(file, json_text(to_json(device), 2) + "\n");
   } catch (const Error&) {
     return device;
   } catch (const std::filesystem::filesystem_error&) {

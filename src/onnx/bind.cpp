@@ -158,6 +158,7 @@ std::vector<ValueId> Binder::call(const pb::NodeProto& node, const Function& fun
   const auto standard = function.opsets.find("");
   GraphBuilder builder(graph_,
                        standard == function.opsets.end() ? kNewestOpset : static_cast<int32_t>(standard->second));
+  builder.fold_budget = frame.builder.fold_budget;
   Frame inner{function.opsets, builder, &attrs, title(node, frame.prefix) + "/"};
   walk(body.node(), &body, scope, inner);
   std::vector<ValueId> outputs;

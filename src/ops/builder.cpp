@@ -137,6 +137,11 @@ bool GraphBuilder::fold(const Node& node, const std::vector<std::optional<Tensor
     left -= count;
     wanted.push_back(type.value_or(TensorType{}));
   }
+  if (!def.shape_only) {
+    OpView cost = view(graph_, node);
+    cost.outputs = wanted;
+    if (!fold_budget->take(cost)) return false;
+  }
   std::vector<Tensor> inputs;
   for (ValueId id : node.inputs) {
     if (id == kNone) {

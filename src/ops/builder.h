@@ -3,12 +3,14 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
+#include "ops/fold.h"
 #include "ops/op.h"
 
 namespace kilter {
@@ -64,6 +66,10 @@ class GraphBuilder {
   Graph& graph_;
   int32_t opset_;
   int depth_ = 0;  ///< of expansions within expansions
+
+ public:
+  /// What folding may cost. Builders that make parts of one model share one.
+  std::shared_ptr<FoldBudget> fold_budget = std::make_shared<FoldBudget>();
 };
 
 /// Given to OpDef::expand. While an expansion runs, the builder's opset is kNewestOpset: expansions are written in the

@@ -113,6 +113,8 @@ struct OpView {
   std::vector<bool> present;
   std::vector<const Tensor*> values;  ///< constants, nullptr elsewhere
   std::vector<TensorType> outputs;
+  /// Where OpDef::regions keeps what it found for all outputs at once, so that asking for each of n takes time in n.
+  mutable std::vector<int64_t> of_outputs = {};
 };
 
 /// How far the compiled kernel may be from the reference: |got - want| <= atol + rtol * |want| per element, where

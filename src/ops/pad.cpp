@@ -134,7 +134,7 @@ std::optional<std::vector<CopyRegion>> regions(const OpView& view, int32_t) {
   const DType type = view.inputs[0].dtype;
   if (!known(view, 1) || type == DType::string) return std::nullopt;
   const std::optional<double> value = exact_fill(fill_value(view));
-  if (!value) return std::nullopt;
+  if (!value || !mappable(view.outputs[0].shape)) return std::nullopt;
   const Shape& shape = view.inputs[0].shape;
   return mapped_regions(shape, maps_of(view.node, shape, view.outputs[0].shape, margins_of(view)), 0, *value);
 }

@@ -112,6 +112,11 @@ std::optional<std::vector<CopyRegion>> mapped_regions(const Shape& in_shape, con
   return tidy(product.done);
 }
 
+bool mappable(const Shape& out) {
+  constexpr int64_t kMost = 16 << 20;
+  return std::ranges::all_of(out, [](int64_t extent) { return extent <= kMost; });
+}
+
 CopyRegion merged(const CopyRegion& region) {
   CopyRegion out = region;
   out.extent.clear();

@@ -23,6 +23,8 @@ void copy_mapped(const Tensor& in, const Tensor& out, const std::vector<IndexMap
 std::optional<std::vector<CopyRegion>> mapped_regions(const Shape& in_shape, const std::vector<IndexMap>& maps,
                                                       int32_t input, double fill);
 constexpr size_t kMaxRegions = 1024;
+/// Whether a shape's extents are small enough for the maps that mapped_regions() takes to be made while compiling.
+bool mappable(const Shape& out);
 
 /// The same copy in as few dimensions as possible: extents of 1 dropped, neighbours joined where both sides are
 /// contiguous. Negative and zero strides are kept.

@@ -58,9 +58,11 @@ std::vector<int64_t> sizes_of(const Context& ctx) {
   return *std::move(sizes);
 }
 
-/// First element of output `k` in the input.
-int64_t offset_in(const std::vector<int64_t>& sizes, size_t k, int64_t stride) {
-  return stride * std::accumulate(sizes.begin(), sizes.begin() + static_cast<int64_t>(k), int64_t{0});
+/// Where each output begins along the axis, and where the last one ends.
+std::vector<int64_t> bounds_of(const std::vector<int64_t>& sizes) {
+  std::vector<int64_t> bounds{0};
+  for (const int64_t size : sizes) bounds.push_back(bounds.back() + size);
+  return bounds;
 }
 
 void infer(InferContext& ctx) {
@@ -74,13 +76,13 @@ void infer(InferContext& ctx) {
 }
 
 void reference(ReferenceContext& ctx) {
-  const std::vector<int64_t> sizes = sizes_of(ctx);
+  const std::vector<int64_t> bounds = bounds_of(sizes_of(ctx));
   const Shape strides = dense_strides(ctx.in(0).shape());
   const auto axis = static_cast<size_t>(axis_of(ctx.node, ctx.in(0).shape()));
-  for (size_t k = 0; k < sizes.size(); ++k) {
+  for (size_t k = 0; k + 1 < bounds.size(); ++k) {
     if (!ctx.wants(k)) continue;
     const Shape& shape = ctx.out(k).shape();
-    copy_strided(ctx.in(0), offset_in(sizes, k, strides[axis]), strides, ctx.out(k), 0, dense_strides(shape), shape);
+    copy_strided(ctx.in(0), bounds[k] * strides[axis], strides, ctx.out(k), 0, dense_strides(shape), shape);
   }
 }
 
@@ -90,9 +92,10 @@ std::optional<std::vector<CopyRegion>> regions(const OpView& view, int32_t outpu
   const Shape strides = dense_strides(shape);
   const auto axis = static_cast<size_t>(axis_of(view.node, shape));
   const auto k = static_cast<size_t>(output);
-  const std::vector<int64_t> sizes = sizes_of(view);
-  shape[axis] = sizes.at(k);
-  return tidy({whole_region(0, shape, strides, offset_in(sizes, k, strides[axis]))});
+  if (view.of_outputs.empty()) view.of_outputs = bounds_of(sizes_of(view));
+  const int64_t begin = view.of_outputs.at(k);
+  shape[axis] = view.of_outputs.at(k + 1) - begin;
+  return tidy({whole_region(0, shape, strides, begin * strides[axis])});
 }
 
 }  // namespace

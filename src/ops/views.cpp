@@ -39,11 +39,12 @@ std::optional<Shape> view_strides(const Shape& shape, const Shape& strides, cons
   return result;
 }
 
-std::optional<int64_t> first_channel(const Graph& graph, const Node& node, size_t output) {
+std::optional<int64_t> first_channel(const Graph& graph, const OpView& of, size_t output) {
+  const Node& node = of.node;
   if (!node.op->domain.empty() || (node.op->name != "Slice" && node.op->name != "Split")) return std::nullopt;
   const Shape &in = graph.type(node.inputs[0]).shape, &out = graph.type(node.outputs[output]).shape;
   if (in.size() != 4 || elems(out) == 0 || out != Shape{in[0], out[1], in[2], in[3]}) return std::nullopt;
-  const auto regions = node.op->regions(view(graph, node), static_cast<int32_t>(output));
+  const auto regions = node.op->regions(of, static_cast<int32_t>(output));
   if (!regions || regions->size() != 1) return std::nullopt;
   const CopyRegion found = merged(regions->front());
   const CopyRegion wanted = merged(whole_region(0, out, dense_strides(in), found.in_offset));

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "graph/graph.h"
+#include "ops/op.h"
 
 namespace kilter {
 
@@ -12,8 +12,8 @@ namespace kilter {
 /// needs a copy.
 std::optional<Shape> view_strides(const Shape& shape, const Shape& strides, const Shape& to);
 /// The channel of its input [n, c, h, w] that output `output` of a Slice or Split begins at, where that is a run of
-/// channels and whole otherwise; nullopt for everything else.
-std::optional<int64_t> first_channel(const Graph& graph, const Node& node, size_t output);
+/// channels and whole otherwise; nullopt for everything else. `of` is the node's view(), one for all its outputs.
+std::optional<int64_t> first_channel(const Graph& graph, const OpView& of, size_t output);
 /// Permutation of a Transpose node.
 std::vector<int64_t> transpose_perm(const Node& node, int64_t rank);
 

@@ -240,10 +240,17 @@ class Canonical {
   /// A transposed convolution with dilation: filters with zeros between their taps.
   std::optional<ValueId> spread_filters(const Node& node) {
     const Tensor* w = constant(node.inputs[1]);
-    if (w == nullptr || !f32(node.inputs[0]) || !context_.take()) return std::nullopt;
+    if (w == nullptr || !f32(node.inputs[0])) return std::nullopt;
+    constexpr int64_t kMostWide = 16 << 20;  // elements: 64 MiB
     const Window win = conv_transpose_window(node, type(node.inputs[0]).shape, w->shape());
     Shape shape = w->shape();
-    for (size_t d = 0; d < win.rank(); ++d) shape[d + 2] = win.span(d);
+    int64_t wide_elems = shape[0] * shape[1];
+    for (size_t d = 0; d < win.rank(); ++d) {
+      shape[d + 2] = win.span(d);
+      if (shape[d + 2] > kMostWide / std::max<int64_t>(wide_elems, 1)) return std::nullopt;
+      wide_elems *= shape[d + 2];
+    }
+    if (!context_.take()) return std::nullopt;
     Tensor wide(DType::f32, shape);
     std::fill_n(wide.data<float>(), wide.elems(), 0.0F);
     Shape steps = dense_strides(shape);

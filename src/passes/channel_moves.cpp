@@ -15,6 +15,7 @@
 namespace kilter {
 namespace {
 
+constexpr size_t kMaxParts = 256;  ///< of one move: more of them are no image's channels, and take long to compose
 constexpr size_t kMaxSources = 6;  ///< vectors that one vector of a composed move is put together from
 
 int64_t channel_count(const Graph& graph, ValueId image) { return graph.type(image).shape[1]; }
@@ -85,6 +86,7 @@ ChannelMove composed(const Graph& graph, const ChannelMove& move, size_t i, cons
 
 std::optional<ChannelMove> channel_move(const Graph& graph, const Node& node, size_t output) {
   if (output >= node.outputs.size() || !image(graph, node.outputs[output])) return std::nullopt;
+  if (std::max(node.inputs.size(), node.outputs.size()) > kMaxParts) return std::nullopt;
   const bool many = node.op->name == "Concat" || node.op->name == "TakeChannels";
   ChannelMove move{many ? node.inputs : std::vector<ValueId>{node.inputs[0]}, {}};
   if (!std::ranges::all_of(move.images, [&](ValueId v) { return image(graph, v); })) return std::nullopt;
@@ -99,7 +101,7 @@ std::optional<ChannelMove> channel_move(const Graph& graph, const Node& node, si
     if (!channels) return std::nullopt;
     move.channels = *channels;
   } else {
-    const auto first = first_channel(graph, node, output);
+    const auto first = first_channel(graph, view(graph, node), output);
     if (!first) return std::nullopt;
     move.channels = run(*first, count);
   }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/align.h"
 #include "graph/values.h"
@@ -37,8 +38,9 @@ class Layouts {
     graph_.sort();
     graph_.remove_dead();
     for (NodeId id : std::vector<NodeId>(graph_.order())) convert_inputs(id);
-    for (auto& out : graph_.outputs()) {
-      if (!graph_.type(out.value).layout.plain()) out.value = converted(out.value, Layout{}, "out");
+    for (size_t i = 0; i < graph_.outputs().size(); ++i) {
+      const ValueId out = graph_.outputs()[i].value;
+      if (!graph_.type(out).layout.plain()) graph_.set_output(i, converted(out, Layout{}, "out"));
     }
     graph_.sort();
     set_halos();
@@ -132,9 +134,10 @@ class Layouts {
   bool parts_block(const Node& node) const {
     if (!blocked(node.inputs[0]) || constant(node.inputs[0])) return false;
     const int64_t channels = graph_.type(node.inputs[0]).shape[1];
+    const OpView of = view(graph_, node);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] == kNone || !image(node.outputs[i])) return false;
-      const auto first = first_channel(graph_, node, i);
+      const auto first = first_channel(graph_, of, i);
       if (!first || *first % block_ != 0) return false;
       const int64_t end = *first + graph_.type(node.outputs[i]).shape[1];
       if (end % block_ != 0 && end != channels) return false;
@@ -215,7 +218,7 @@ class Layouts {
   }
 
   void decide(NodeId id) {
-    Node& node = graph_.node(id);
+    const Node& node = std::as_const(graph_).node(id);
     bool block = false;
     switch (node.op->family) {
       case Family::conv:
@@ -282,18 +285,19 @@ class Layouts {
   }
 
   void convert_inputs(NodeId id) {
-    const Family family = graph_.node(id).op->family;
-    const bool out_blocked = blocked(graph_.node(id).outputs[0]);
-    const size_t count = graph_.node(id).inputs.size();
-    for (size_t i = 0; i < count; ++i) {
-      const ValueId in = graph_.node(id).inputs[i];
+    const Node& node = std::as_const(graph_).node(id);
+    const Family family = node.op->family;
+    const bool out_blocked = blocked(node.outputs[0]);
+    std::vector<ValueId> inputs = node.inputs;  // set at once: there may be very many
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const ValueId in = inputs[i];
       if (in == kNone) continue;
       ValueId to = in;
       const TensorType& t = graph_.type(in);
       if (!out_blocked) {
         if (t.layout.block > 1) to = converted(in, Layout{}, "plain");
       } else if (family == Family::map) {
-        const Shape out = graph_.type(graph_.node(id).outputs[0]).shape;
+        const Shape out = graph_.type(node.outputs[0]).shape;
         const bool channels = elems(t.shape) > 1 && !(t.shape.size() == 4 && t.shape[1] == 1 && out[1] != 1);
         if (constant(in)) {
           to = elems(t.shape) > 1 ? constant_for(in, out) : in;
@@ -302,19 +306,20 @@ class Layouts {
         } else if (!channels && t.layout.block > 1) {
           to = converted(in, Layout{}, "plain");
         }
-      } else if (i == 0 || family == Family::channels || graph_.node(id).op->name == "Concat") {
+      } else if (i == 0 || family == Family::channels || node.op->name == "Concat") {
         const bool planar = family == Family::conv && t.layout.block == 1 && t.shape[1] <= kPlanarChannels &&
-                            graph_.node(id).int_attr("group", 1) == 1;
+                            node.int_attr("group", 1) == 1;
         if (t.layout.block == 1 && !planar) to = converted(in, Layout{block_, {}}, "blocked");
         if (planar) to = planar_input(id, in);
       }
-      graph_.node(id).inputs[i] = to;
+      inputs[i] = to;
     }
+    if (inputs != node.inputs) graph_.node(id).inputs = std::move(inputs);
   }
 
   /// The plain image with the convolution's padding around it.
   ValueId planar_input(NodeId id, ValueId in) {
-    const Layout layout{1, pads(graph_.node(id))};
+    const Layout layout{1, pads(std::as_const(graph_).node(id))};
     return layout.has_halo() ? converted(in, layout, "padded") : in;
   }
 
@@ -342,17 +347,19 @@ class Layouts {
 
   void set_halos() {
     for (NodeId id : graph_.order()) {
-      const Node& node = graph_.node(id);
+      const Node& node = std::as_const(graph_).node(id);
       if (node.op->family != Family::conv && node.op->family != Family::conv_transpose) continue;
       if (!blocked(node.outputs[0]) || !blocked(node.inputs[0])) continue;
       merge_halo(node.inputs[0], pads(node));
     }
     // Parts lie inside their concatenation, or inside what they are cut from: all share one halo.
+    std::vector<NodeId> order = graph_.order();
     bool changed = true;
     while (changed) {
       changed = false;
-      for (NodeId id : graph_.order()) {
-        const Node& node = graph_.node(id);
+      std::ranges::reverse(order);  // halos spread both ways, through chains of any length
+      for (NodeId id : order) {
+        const Node& node = std::as_const(graph_).node(id);
         if (node.op->family != Family::movement || !blocked(node.outputs[0])) continue;
         const bool joins = node.op->name == "Concat";
         const ValueId whole = joins ? node.outputs[0] : node.inputs[0];

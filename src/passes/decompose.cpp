@@ -5,6 +5,7 @@
 //   Trilu(x, k)         =>  Where(mask, x, 0)
 //   DeformConv(x, w, o) =>  MatMul(w, GridSample(x, places of the taps + o))
 //   OneHot(i, d, v)     =>  Where(Or(i = 0 ... d - 1, i = -d ... -1), v[1], v[0])
+//   Sum(x0, ..., x99)   =>  Sum(Sum(x0, ..., x31), x32, ...), in the same order; Max and Min likewise, Mean / 100
 
 #include <optional>
 
@@ -13,9 +14,12 @@
 #include "ops/indexing.h"
 #include "ops/window.h"
 #include "passes/pass.h"
+#include "schedule/emit.h"
 
 namespace kilter {
 namespace {
+
+constexpr int64_t kMostMade = 16 << 20;  ///< elements of a constant that a rewrite may make
 
 class Decomposer {
  public:
@@ -47,6 +51,7 @@ class Decomposer {
     if (node.op->name == "Trilu") return triangle(node);
     if (node.op->name == "OneHot") return one_hot(node);
     if (node.op->name == "DeformConv") return deformable(node);
+    if (node.op->family == Family::map && node.inputs.size() > kMostMapOperands) return in_groups(node);
     return std::nullopt;
   }
 
@@ -95,7 +100,8 @@ class Decomposer {
   std::optional<ValueId> local_response(const Node& node) {
     const Shape& shape = type(node.inputs[0]).shape;
     const int64_t size = node.int_attr("size", 1);
-    if (!f32(node.inputs[0]) || shape.size() != 4 || !context_.take()) return std::nullopt;
+    if (!f32(node.inputs[0]) || shape.size() != 4 || shape[1] * shape[1] > kMostMade || !context_.take())
+      return std::nullopt;
     const int64_t channels = shape[1];
     const float weight = node.float_attr("alpha", 1e-4F) / static_cast<float>(size);
     Tensor near(DType::f32, {channels, channels, 1, 1});
@@ -112,11 +118,10 @@ class Decomposer {
   }
 
   std::optional<ValueId> triangle(const Node& node) {
-    constexpr int64_t kMost = 16 << 20;  // elements of the mask
     const TensorType& x = type(node.inputs[0]);
     const Tensor* given = constant(node.input(1));
     const int64_t columns = x.shape.back(), rows = x.shape[x.shape.size() - 2];
-    if ((node.input(1) != kNone && given == nullptr) || x.dtype == DType::string || rows * columns > kMost ||
+    if ((node.input(1) != kNone && given == nullptr) || x.dtype == DType::string || rows * columns > kMostMade ||
         elems(x.shape) == 0 || !context_.take())
       return std::nullopt;
     const int64_t k = given != nullptr ? given->as_int(0) : 0;
@@ -135,6 +140,7 @@ class Decomposer {
         !context_.take())
       return std::nullopt;
     const auto axis = static_cast<size_t>(normal_axis(node, node.int_attr("axis", -1), std::ssize(y.shape)));
+    if (y.shape[axis] > kMostMade) return std::nullopt;
     Shape one = indices.shape, along(y.shape.size(), 1);
     one.insert(one.begin() + static_cast<int64_t>(axis), 1);
     along[axis] = y.shape[axis];
@@ -149,6 +155,27 @@ class Decomposer {
     const ValueId hot = b_.add("Or", {equals(0), equals(-along[axis])}, {}, node.name + ".hot");
     const auto value = [&](int64_t i) { return b_.constant(element(*values, i), node.name + ".value"); };
     return b_.add("Where", {hot, value(1), value(0)}, {}, node.name);
+  }
+
+  /// An operator of any number of operands, from left to right as its definition has it, so that the result stays the
+  /// same to the bit. Sums that would be rounded to a narrower type between the groups stay with the reference kernel.
+  std::optional<ValueId> in_groups(const Node& node) {
+    const bool mean = node.op->name == "Mean";
+    const bool extreme = node.op->name == "Max" || node.op->name == "Min";
+    const DType dtype = type(node.outputs[0]).dtype;
+    if (!mean && !extreme && node.op->name != "Sum") return std::nullopt;
+    if ((!extreme && dtype != DType::f32 && dtype != DType::f64) || !context_.take()) return std::nullopt;
+    const std::string_view op = mean ? "Sum" : node.op->name;
+    std::vector<ValueId> group;
+    for (const ValueId x : node.inputs) {
+      group.push_back(x);
+      if (group.size() == kMostMapOperands) group = {b_.add(op, group, {}, node.name + ".group")};
+    }
+    const ValueId all = group.size() == 1 ? group[0] : b_.add(op, group, {}, node.name);
+    if (!mean) return all;
+    const auto count = static_cast<double>(node.inputs.size());
+    const Tensor divisor = dtype == DType::f64 ? Tensor::scalar(count) : Tensor::scalar(static_cast<float>(count));
+    return b_.add("Div", {all, b_.constant(divisor, node.name + ".count")}, {}, node.name);
   }
 
   ValueId reshape(ValueId x, const Shape& shape, const std::string& name) {
@@ -179,8 +206,9 @@ class Decomposer {
   /// What the taps read, as columns of a product with the filters.
   std::optional<ValueId> deformable(const Node& node) {
     const Shape &x = type(node.inputs[0]).shape, &w = type(node.inputs[1]).shape, &y = type(node.outputs[0]).shape;
-    if (!f32(node.inputs[0]) || elems(x) == 0 || elems(y) == 0 || !context_.take()) return std::nullopt;
+    if (!f32(node.inputs[0]) || elems(x) == 0 || elems(y) == 0) return std::nullopt;
     const Window win = conv_window(node, x, w);
+    if (win.kernel_elems() * win.out_elems() > kMostMade || !context_.take()) return std::nullopt;
     const int64_t apart = node.int_attr("offset_group", 1), groups = node.int_attr("group", 1);
     const int64_t taps = win.kernel_elems(), positions = win.out_elems(), images = x[0] * apart;
     const ValueId offsets = reshape(node.inputs[2], {images, taps, 2, positions}, node.name + ".offset");

@@ -1,51 +1,86 @@
-// Evaluates nodes whose operands are all constants, by their reference kernels.
+// Evaluates nodes whose operands are all constants, by their reference kernels, within a budget of bytes and work.
 //
 //   %a = Mul(const 2, const 3)    =>    const 6
 
 #include <algorithm>
+#include <set>
 
 #include "graph/values.h"
 #include "ops/builder.h"
+#include "ops/fold.h"
 #include "passes/pass.h"
 
 namespace kilter {
 namespace {
 
 constexpr int64_t kMaxGrowth = 1 << 20;  ///< elements that a result may have beyond its operands': Expand stays a node
+constexpr int64_t kShareOfModel = 16;    ///< times its constants' bytes a model may fold: weights go through some forms
+constexpr int64_t kMostIdle = int64_t{256} << 20;  ///< bytes of results that may lie about unread
 
-bool foldable(const Graph& graph, const Node& node) {
-  if (!node.op->deterministic || node.op->reference == nullptr) return false;
-  int64_t from = 0, to = 0;
-  for (ValueId in : node.inputs) {
-    if (in == kNone) continue;
-    if (constant_of(graph, in) == nullptr) return false;
-    from += elems(graph.type(in).shape);
+class Folder {
+ public:
+  Folder(Graph& graph, PassContext& context) : graph_(graph), context_(context) {
+    int64_t bytes = 0;
+    for (ValueId v = 0; v < static_cast<ValueId>(graph.value_count()); ++v) {
+      const auto& constant = graph.value(v).constant;
+      if (constant && constant->dtype() != DType::string) bytes += constant->bytes();
+    }
+    budget_.bytes += kShareOfModel * bytes;
+    budget_.work += kShareOfModel * bytes;
   }
-  for (ValueId out : node.outputs) {
-    if (out != kNone) to += elems(graph.type(out).shape);
+
+  void run() {
+    for (NodeId id : std::vector<NodeId>(graph_.order())) {
+      const Node node = static_cast<const Graph&>(graph_).node(id);
+      if (node.dead || !foldable(node)) continue;
+      const OpView cost = view(graph_, node);
+      if (!budget_.take(cost) || !context_.take()) continue;
+      fold(id, node, cost.outputs);
+    }
+    graph_.remove_dead();
   }
-  return to <= from + kMaxGrowth;
-}
 
-}  // namespace
+ private:
+  bool foldable(const Node& node) const {
+    if (!node.op->deterministic || node.op->reference == nullptr) return false;
+    std::set<ValueId> operands;  // each once: what joins an operand with itself grows
+    for (ValueId in : node.inputs) {
+      if (in == kNone) continue;
+      if (constant_of(graph_, in) == nullptr) return false;
+      operands.insert(in);
+    }
+    int64_t from = 0, to = 0;
+    for (ValueId in : operands) from += elems(graph_.type(in).shape);
+    for (ValueId out : node.outputs) {
+      if (out != kNone) to += elems(graph_.type(out).shape);
+    }
+    return to <= from + kMaxGrowth;
+  }
 
-void fold_constants(Graph& graph, PassContext& context) {
-  for (NodeId id : std::vector<NodeId>(graph.order())) {
-    const Node node = static_cast<const Graph&>(graph).node(id);
-    if (node.dead || !foldable(graph, node) || !context.take()) continue;
+  void fold(NodeId id, const Node& node, const std::vector<TensorType>& types) {
     std::vector<Tensor> inputs;
-    for (ValueId in : node.inputs) inputs.push_back(in == kNone ? Tensor() : *constant_of(graph, in));
-    std::vector<TensorType> types;
-    for (ValueId out : node.outputs) types.push_back(out == kNone ? TensorType{} : graph.type(out));
+    for (ValueId in : node.inputs) inputs.push_back(in == kNone ? Tensor() : *constant_of(graph_, in));
     const std::vector<Tensor> results = run_reference(node, inputs, types);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] == kNone) continue;
-      const ValueId made = graph.add_constant(graph.fresh_name(graph.value(node.outputs[i]).name), results[i]);
-      graph.replace_uses(node.outputs[i], made);
+      const ValueId made = graph_.add_constant(graph_.fresh_name(graph_.value(node.outputs[i]).name), results[i]);
+      graph_.replace_uses(node.outputs[i], made);
+      if (results[i].dtype() != DType::string) made_bytes_ += results[i].bytes();
     }
-    graph.erase(id);
+    graph_.erase(id);
+    if (made_bytes_ < kMostIdle) return;
+    graph_.remove_dead();  // the operands of what was folded
+    made_bytes_ = 0;
   }
-  graph.remove_dead();
-}
+
+  Graph& graph_;
+  PassContext& context_;
+  FoldBudget budget_;
+  int64_t made_bytes_ = 0;  ///< since the last remove_dead()
+};
+
+}  // namespace
+
+void fold_constants(Graph& graph, PassContext& context) { Folder(graph, context).run(); }
 
 }  // namespace kilter

@@ -10,8 +10,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "graph/values.h"
 #include "ops/op.h"
@@ -21,18 +23,21 @@
 namespace kilter {
 namespace {
 
-constexpr size_t kMaxNodes = 24;  ///< of one group: keeps live values within the registers and compile times short
+constexpr size_t kMaxNodes = 24;     ///< of one group: keeps live values within the registers and compile times short
+constexpr size_t kMaxOperands = 64;  ///< that a group reads from outside: each is a pointer and, at times, a register
+constexpr int kMaxLooked = 512;      ///< nodes between a group and one that joins it: keeps the pass linear
 
 class Fuser {
  public:
-  Fuser(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
+  Fuser(Graph& graph, PassContext& context) : graph_(graph), read_(graph), context_(context) {}
 
   void run() {
     position_.resize(graph_.node_count(), 0);
+    looked_at_.resize(graph_.node_count(), 0);
     for (size_t i = 0; i < graph_.order().size(); ++i)
       position_[static_cast<size_t>(graph_.order()[i])] = static_cast<int64_t>(i);
     for (NodeId id : graph_.order()) {
-      Node& node = graph_.node(id);
+      const Node& node = read_.node(id);
       if (node.group != kNone || node.outputs[0] == kNone || !anchors(node)) continue;
       grow(id);
     }
@@ -62,24 +67,34 @@ class Fuser {
     graph_.node(anchor).group = anchor;
     std::vector<NodeId>& group = members_[anchor];
     group = {anchor};
+    operands_.clear(), made_.clear();
+    note_operands(read_.node(anchor));
     for (size_t i = 0; i < group.size(); ++i) {
-      for (NodeId user : graph_.users(graph_.node(group[i]).outputs[0])) {
-        Node& node = graph_.node(user);
+      for (NodeId user : read_.users(read_.node(group[i]).outputs[0])) {
+        const Node& node = read_.node(user);
         if (node.group != kNone || node.op->family != Family::map || node.op->name == "Relayout") continue;
         if (auto refused = refusal(node, anchor, group)) {
           const auto [it, fresh] = left_out_.try_emplace(user, *refused);
           if (!fresh && it->second.why == Unfused::shape) it->second = std::move(*refused);
           continue;
         }
-        node.group = anchor;
+        graph_.node(user).group = anchor;
         group.push_back(user);
+        note_operands(node);
       }
     }
   }
 
+  /// Adds what a node of the group under way reads from outside, and what it makes.
+  void note_operands(const Node& node) {
+    std::ranges::copy_if(node.inputs, std::inserter(operands_, operands_.end()),
+                         [&](ValueId v) { return !made_.contains(v); });
+    made_.insert(node.outputs.begin(), node.outputs.end());
+  }
+
   /// Why `node` does not join the group, with what was expected and found; takes a rewrite when it does.
   std::optional<Unfused> refusal(const Node& node, NodeId anchor, const std::vector<NodeId>& group) {
-    const Node& into = graph_.node(anchor);
+    const Node& into = read_.node(anchor);
     const TensorType& like = graph_.type(into.outputs[0]);
     const auto no = [&](Unfused::Why why, std::string reason) {
       return Unfused{why, node.name, into.name, std::move(reason)};
@@ -99,7 +114,10 @@ class Fuser {
     if (group.size() >= kMaxNodes)
       return no(Unfused::full,
                 fmt::format("the group of '{}' has {} nodes, the most there may be", into.name, kMaxNodes));
-    if (!independent(node, group))
+    if (operands_.size() + node.inputs.size() > kMaxOperands)
+      return no(Unfused::full, fmt::format("the group of '{}' and it have more than {} operands, the most there may be",
+                                           into.name, kMaxOperands));
+    if (!leads_nowhere_else(node, group) && !independent(node, group))
       return no(Unfused::order, fmt::format("it also reads what is made from the result of '{}'", into.name));
     if (!context_.take()) return no(Unfused::option, "--max-rewrites");
     return std::nullopt;
@@ -123,63 +141,81 @@ class Fuser {
   /// Nodes that were refused and joined no other group either.
   void report() {
     for (auto& [id, refused] : left_out_) {
-      const int32_t group = graph_.node(id).group;
+      const int32_t group = read_.node(id).group;
       if (group == kNone || group == id) context_.unfused.push_back(std::move(refused));
     }
   }
 
   /// No template computes element-wise nodes in the loads of the convolution or product that reads their result.
   void report_prologues() {
-    for (NodeId id : graph_.order()) {
-      const Node& node = graph_.node(id);
+    for (NodeId id : read_.order()) {
+      const Node& node = read_.node(id);
       const NodeId first = node.group;
-      if (first == kNone || graph_.node(first).op->family != Family::map) continue;
-      for (NodeId user : graph_.users(node.outputs[0])) {
-        const Node& reader = graph_.node(user);
+      if (first == kNone || read_.node(first).op->family != Family::map) continue;
+      for (NodeId user : read_.users(node.outputs[0])) {
+        const Node& reader = read_.node(user);
         if (reader.op->family != Family::conv && reader.op->family != Family::matmul) continue;
-        context_.unfused.push_back({Unfused::cycles, graph_.node(first).name, reader.name,
+        context_.unfused.push_back({Unfused::cycles, read_.node(first).name, reader.name,
                                     "no template computes it where operands are loaded: it would be computed again for "
                                     "each block of filters or columns, which takes what it saves"});
       }
     }
   }
 
-  /// No operand from outside the group depends on the group.
-  bool independent(const Node& node, const std::vector<NodeId>& group) const {
+  /// What the group makes has one reader each, `node` or one of the group: then nothing outside depends on the group. A
+  /// quick answer for most; false says nothing.
+  bool leads_nowhere_else(const Node& node, const std::vector<NodeId>& group) const {
+    return std::ranges::all_of(group, [&](NodeId id) {
+      return std::ranges::all_of(read_.node(id).outputs, [&](ValueId v) {
+        if (v == kNone) return true;
+        const NodeId user = read_.only_user(v);
+        return user != kNone && (&read_.node(user) == &node || std::ranges::find(group, user) != group.end());
+      });
+    });
+  }
+
+  /// No operand from outside the group depends on the group, as far as a look at kMaxLooked nodes tells.
+  bool independent(const Node& node, const std::vector<NodeId>& group) {
     int64_t first = INT64_MAX;
     for (NodeId id : group) first = std::min(first, position_[static_cast<size_t>(id)]);
-    std::set<NodeId> seen;
+    ++look_;
+    int left = kMaxLooked;
     std::vector<NodeId> open;
     const auto push = [&](ValueId v) {
       if (v == kNone) return;
-      const NodeId producer = graph_.value(v).producer;
-      if (producer != kNone && position_[static_cast<size_t>(producer)] >= first && seen.insert(producer).second)
+      const NodeId producer = read_.value(v).producer;
+      if (producer != kNone && position_[static_cast<size_t>(producer)] >= first &&
+          std::exchange(looked_at_[static_cast<size_t>(producer)], look_) != look_)
         open.push_back(producer);
     };
     const auto inside = [&](NodeId id) { return std::find(group.begin(), group.end(), id) != group.end(); };
     for (ValueId in : node.inputs) {
       if (in == kNone) continue;
-      const NodeId producer = graph_.value(in).producer;
+      const NodeId producer = read_.value(in).producer;
       if (producer == kNone || inside(producer)) continue;
       push(in);
     }
     while (!open.empty()) {
       const NodeId id = open.back();
       open.pop_back();
-      if (inside(id)) return false;
-      const int32_t other = graph_.node(id).group;
-      for (ValueId in : graph_.node(id).inputs) push(in);
+      if (inside(id) || --left < 0) return false;
+      const int32_t other = read_.node(id).group;
+      for (ValueId in : read_.node(id).inputs) push(in);
       if (other == kNone) continue;
       for (NodeId mate : members_.at(other)) {  // a group runs as one: all of it must come first
-        for (ValueId in : graph_.node(mate).inputs) push(in);
+        for (ValueId in : read_.node(mate).inputs) push(in);
       }
     }
     return true;
   }
 
   Graph& graph_;
+  const Graph& read_;
   PassContext& context_;
   std::vector<int64_t> position_;
+  std::vector<int64_t> looked_at_;  ///< by node: the last look that came by
+  int64_t look_ = 0;
+  std::set<ValueId> operands_, made_;  ///< of the group under way
   std::map<NodeId, std::vector<NodeId>> members_;
   std::map<NodeId, Unfused> left_out_;  ///< the first refusal of each node, those by shape last
 };

@@ -25,6 +25,7 @@ class RowMeanFuser {
 
   void run() {
     const std::vector<NodeId> order = read_.order();
+    for (const NodeId id : order) ++members_[read_.node(id).group];
     for (const NodeId id : order) {
       const Node& node = read_.node(id);
       if (node.op->family != Family::reduce || node.group != id) continue;
@@ -83,7 +84,8 @@ class RowMeanFuser {
 
   /// Whether a group is of one node.
   bool alone(NodeId id) const {
-    return std::ranges::none_of(read_.order(), [&](NodeId n) { return n != id && read_.node(n).group == id; });
+    const auto others = members_.find(id);
+    return others == members_.end() || others->second <= 1;
   }
 
   /// The mean of the only row of each channel.
@@ -121,6 +123,7 @@ class RowMeanFuser {
   Graph& graph_;
   const Graph& read_;
   PassContext& context_;
+  std::map<int32_t, int64_t> members_;  ///< by group, as it was before the pass
 };
 
 }  // namespace

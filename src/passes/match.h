@@ -27,6 +27,6 @@ inline std::optional<double> scalar_value(const Graph& graph, ValueId v) {
 }
 
 /// Whether exactly one node reads `v`, and the network does not answer it.
-inline bool read_once(const Graph& graph, ValueId v) { return graph.users(v).size() == 1 && !graph.is_output(v); }
+inline bool read_once(const Graph& graph, ValueId v) { return graph.only_user(v) != kNone && !graph.is_output(v); }
 
 }  // namespace kilter

@@ -19,8 +19,9 @@ class Simplifier {
   Simplifier(Graph& graph, PassContext& context) : graph_(graph), context_(context), b_(graph) {}
 
   void run() {
+    constexpr int kMostSweeps = 32;  // each goes through a whole chain: more are left to do in made-up graphs only
     bool changed = true;
-    while (changed) {
+    for (int sweep = 0; changed && sweep < kMostSweeps; ++sweep) {
       changed = false;
       for (NodeId id : std::vector<NodeId>(graph_.order())) {
         const Node node = static_cast<const Graph&>(graph_).node(id);

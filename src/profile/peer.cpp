@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/handle.h"
+#include "base/json_text.h"
 #include "measure/conditions.h"
 
 namespace kilter::embedded {
@@ -64,7 +65,7 @@ struct Pipe {
   }
 };
 
-std::string words_of(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+std::string words_of(const json& value) { return value.is_string() ? value.get<std::string>() : json_text(value); }
 
 }  // namespace
 
@@ -114,7 +115,7 @@ struct Peer::Process {
   json read_answer() {
     for (;;) {
       if (const size_t end = pending.find('\n'); end != std::string::npos) {
-        json answer = json::parse(pending.substr(0, end), nullptr, false);
+        json answer = try_parse_json(pending.substr(0, end));
         pending.erase(0, end + 1);
         if (answer.is_object()) return answer;
         continue;
@@ -146,7 +147,7 @@ Peer::Peer(const Request& request) : what_(request.runtime + ":" + request.model
                   {"shapes", request.shapes},
                   {"cpus", affinity_cpus()}};
   json answer;
-  if (process_->pid > 0 && process_->write_line(line.dump())) answer = process_->read_answer();
+  if (process_->pid > 0 && process_->write_line(json_text(line))) answer = process_->read_answer();
   if (!answer.is_object()) {
     fail(ErrorKind::unsupported,
          "{}: the Python interpreter '{}' does not run{}; set KILTER_PYTHON to one that has {} installed (this one was "
@@ -182,7 +183,7 @@ auto Peer::ask(const std::string& line, Read&& read) {
   try {
     return read(answer);
   } catch (const json::exception&) {
-    fail(ErrorKind::unsupported, "{}: it answers '{}' with {}, which Kilter does not know", what_, line, answer.dump());
+    fail(ErrorKind::unsupported, "{}: it answers '{}' with {}, which Kilter does not know", what_, line, json_text(answer));
   }
 }
 

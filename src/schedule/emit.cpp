@@ -266,7 +266,7 @@ Stage Emitter::finish(Lowered& lowered) {
 }
 
 bool has_loop_form(const Graph& graph, const Node& node) {
-  if (node.op->scalar == nullptr) return false;
+  if (node.op->scalar == nullptr || node.inputs.size() > kMostMapOperands) return false;
   std::vector<Expr> operands;
   for (ValueId in : node.inputs) {
     if (in == kNone) continue;

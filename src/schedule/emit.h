@@ -96,6 +96,10 @@ class Emitter {
 /// Whether a node makes the mean of each row of an image in blocks of channels, [n,c,h,w] to [n,c,h,1].
 bool is_row_mean(const Graph& graph, const Node& node);
 
+/// Most operands of an element-wise node that runs in a kernel: expressions over them stay shallow. Sums and extremes of
+/// more are put together of such (passes/decompose.cpp).
+constexpr size_t kMostMapOperands = 32;
+
 /// Whether an element-wise node has a scalar expression for its element types.
 bool has_loop_form(const Graph& graph, const Node& node);
 /// Whether every element-wise node of the task has a loop form; the reason when not. `row_means`: the template takes

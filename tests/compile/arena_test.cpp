@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 
 #include "compile/memory_plan.h"
 #include "draw.h"
@@ -49,6 +50,44 @@ TEST(Arena, LiveBuffersNeverOverlap) {
         EXPECT_TRUE(!together || apart) << "seed " << seed << ": buffers " << j << " and " << i;
       }
     }
+    EXPECT_EQ(plan_arena(buffers).offsets, plan.offsets);
+  }
+}
+
+/// Whether buffers that live at once lie apart, by a sweep over the steps.
+bool all_apart(const std::vector<Lifetime>& buffers, const ArenaPlan& plan) {
+  std::map<int64_t, std::vector<size_t>> begin, end;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    begin[buffers[i].first].push_back(i);
+    end[buffers[i].last + 1].push_back(i);
+  }
+  std::map<int64_t, int64_t> live;  // offset -> end
+  for (const auto& [step, starting] : begin) {
+    for (auto it = end.begin(); it != end.end() && it->first <= step; it = end.erase(it)) {
+      for (size_t i : it->second) live.erase(plan.offsets[i]);
+    }
+    for (size_t i : starting) {
+      const auto [at, fresh] = live.emplace(plan.offsets[i], plan.offsets[i] + rounded(buffers[i].bytes));
+      if (!fresh || (at != live.begin() && std::prev(at)->second > at->first)) return false;
+      if (std::next(at) != live.end() && at->second > std::next(at)->first) return false;
+    }
+  }
+  return true;
+}
+
+TEST(Arena, VeryManyBuffersAtOnceArePlacedToo) {
+  constexpr int64_t kCount = 30000;
+  for (const int64_t most : {int64_t{64}, int64_t{5000}}) {
+    Draw draw(static_cast<uint64_t>(most));
+    std::vector<Lifetime> buffers;
+    int64_t all = 0;
+    for (int64_t i = 0; i < kCount; ++i) {
+      buffers.push_back({draw.between(1, most), i, draw.chance(50) ? i + 1 : draw.between(kCount, 2 * kCount)});
+      all += rounded(buffers.back().bytes);
+    }
+    const ArenaPlan plan = plan_arena(buffers);
+    EXPECT_TRUE(all_apart(buffers, plan));
+    EXPECT_LT(plan.bytes, all);
     EXPECT_EQ(plan_arena(buffers).offsets, plan.offsets);
   }
 }

@@ -53,6 +53,16 @@ TEST(Features, EveryOneThatTheCodeMayUseIsInThePlan) {
   EXPECT_EQ(of("a64fx"), (Names{"fp-armv8", "neon", "rdm", "fullfp16", "complxnum", "sve", "sve512"}));
 }
 
+TEST(Features, KernelKeysTellSetsOfFeaturesApart) {
+  const auto key = [](std::string_view target) {
+    return compile_for(relu("r"), parse_target(target)).plan.steps.at(0).key;
+  };
+  EXPECT_NE(key("llvm -mcpu=skylake-avx512"), key("llvm -mcpu=skylake-avx512 -mattr=+avx512vnni"));
+  EXPECT_NE(key("llvm -mcpu=skylake-avx512 -mattr=-avx512f"), key("llvm -mcpu=skylake-avx512 -mattr=+avx512vnni"));
+  EXPECT_EQ(key("llvm -mcpu=skylake-avx512 -mattr=+avx512vnni"), key("llvm -mcpu=skylake-avx512 -mattr=+avx512vnni"));
+  EXPECT_EQ(key("skylake-avx512"), key("llvm -mcpu=skylake-avx512"));
+}
+
 TEST(Features, AttributesOfTheTargetCount) {
   EXPECT_EQ(features_used(parse_target("llvm -mcpu=skylake-avx512 -mattr=-avx512f")), kLevel3);
   EXPECT_EQ(features_used(parse_target("llvm -mcpu=skylake-avx512 -mattr=+avx512vnni")),

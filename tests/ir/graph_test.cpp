@@ -122,6 +122,58 @@ TEST_F(GraphTest, ReplaceUsesRefusesAnotherType) {
   EXPECT_EQ(refusal({DType::f32, {2, 3}, {.block = 8}}), "");
 }
 
+TEST_F(GraphTest, UsersAreKnownAfterChangesOfManyNodes) {
+  const NodeId a = relu(x_, "a");
+  std::vector<NodeId> readers;
+  for (int i = 0; i < 100; ++i) readers.push_back(relu(x_, "r"));
+  for (NodeId id : readers) graph_.node(id).inputs[0] = out(a);
+  EXPECT_EQ(graph_.users(x_), std::vector<NodeId>{a});
+  EXPECT_EQ(graph_.users(out(a)), readers);
+  for (NodeId id : readers) graph_.erase(id);
+  EXPECT_EQ(graph_.order(), std::vector<NodeId>{a});
+  EXPECT_TRUE(graph_.users(out(a)).empty());
+  verify(graph_);
+}
+
+TEST_F(GraphTest, ChangesThatComeTooLateAreFound) {
+  const NodeId a = relu(x_, "a");
+  Node& late = graph_.node(relu(x_, "late"));
+  for (size_t i = 0; i < Graph::kRecent; ++i) graph_.node(relu(x_, "other"));
+  graph_.users(x_);
+  late.inputs[0] = out(a);
+  try {
+    verify(graph_);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::internal);
+    EXPECT_NE(error.message().find("Relu 'late' was changed after others had asked who reads what"), std::string::npos)
+        << error.message();
+  }
+}
+
+TEST_F(GraphTest, TheOnlyUserIsOneNodeHoweverOftenItReads) {
+  const NodeId a = relu(x_, "a");
+  EXPECT_EQ(graph_.only_user(x_), a);
+  const NodeId b = add(x_, x_, "b");
+  EXPECT_EQ(graph_.only_user(x_), kNone);
+  EXPECT_EQ(graph_.only_user(out(b)), kNone);
+  graph_.erase(a);
+  EXPECT_EQ(graph_.only_user(x_), b);
+}
+
+TEST_F(GraphTest, AnOutputIsSetToAnotherValue) {
+  const NodeId a = relu(x_, "a");
+  graph_.add_output(out(a), "y");
+  graph_.add_output(out(a), "z");
+  graph_.set_output(0, x_);
+  EXPECT_TRUE(graph_.is_output(x_));
+  EXPECT_TRUE(graph_.is_output(out(a)));
+  graph_.set_output(1, x_);
+  EXPECT_FALSE(graph_.is_output(out(a)));
+  EXPECT_EQ(graph_.outputs()[0].value, x_);
+  EXPECT_EQ(graph_.outputs()[1].value, x_);
+}
+
 TEST_F(GraphTest, ReplaceUsesChangesReadersAndOutputs) {
   const NodeId a = relu(x_, "a");
   const NodeId b = add(out(a), out(a), "b");

@@ -98,7 +98,7 @@ TEST(LoopText, ErrorsNameLineAndColumn) {
   EXPECT_EQ(error_of(head + "  set x = 1\n}"), "loop IR text, line 4, column 7: expected a register, got 'x'");
   EXPECT_EQ(error_of(head + "} more"), "loop IR text, line 4, column 3: expected the end of the text, got 'more'");
   EXPECT_EQ(error_of(head + "  y[" + std::string(100000, '(') + "0"),
-            "loop IR text, line 4, column 504: the text is nested too deeply");
+            "loop IR text, line 4, column 504: the text is nested more than 500 deep");
 }
 
 }  // namespace

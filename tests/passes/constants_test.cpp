@@ -1,6 +1,7 @@
 // fold_constants, common_subexpressions and dead_code.
 #include <gtest/gtest.h>
 
+#include "ops/builder.h"
 #include "pass_runner.h"
 
 namespace kilter {
@@ -52,6 +53,62 @@ TEST(FoldConstants, WhatGrowsWithoutBoundOrIsRandomStays) {
     output "c" %c
   })"),
             "");
+}
+
+/// A chain of Concats that join a value with itself: the last is 2^count times as long as the first.
+Graph doubled(int64_t elems, int count) {
+  Graph graph;
+  GraphBuilder b(graph);
+  b.fold_limit = -1;
+  ValueId v = b.constant(Tensor(DType::f32, {elems}));
+  for (int i = 0; i < count; ++i) {
+    const ValueId other = b.add("Neg", {v});
+    v = b.add("Concat", {v, other}, {{"axis", int64_t{0}}});
+  }
+  graph.add_output(v, "y");
+  return graph;
+}
+
+int64_t constant_bytes(const Graph& graph) {
+  int64_t bytes = 0;
+  for (ValueId v = 0; v < static_cast<ValueId>(graph.value_count()); ++v) {
+    if (const auto& constant = graph.value(v).constant) bytes += constant->bytes();
+  }
+  return bytes;
+}
+
+TEST(FoldConstants, AllThatIsFoldedKeepsABudgetOfBytes) {
+  Graph graph = doubled(1000, 24);  // 64 GB at the end
+  run_pass(fold_constants, graph);
+  EXPECT_LT(constant_bytes(graph), int64_t{600} << 20);
+  EXPECT_GT(graph.order().size(), 4U);
+  EXPECT_LT(graph.order().size(), 30U);
+}
+
+TEST(FoldConstants, AllThatIsFoldedKeepsABudgetOfWork) {
+  Graph graph;
+  GraphBuilder b(graph);
+  b.fold_limit = -1;
+  const ValueId x = b.constant(Tensor(DType::f32, {1, 1, 4, 4})), w = b.constant(Tensor(DType::f32, {1, 1, 3000, 3000}));
+  graph.add_output(b.add("ConvTranspose", {x, w}, {{"strides", std::vector<int64_t>{2000, 2000}}}), "y");
+  graph.add_output(b.add("MatMul", {b.constant(Tensor(DType::f32, {3000, 3000})), b.constant(Tensor(DType::f32, {3000, 3000}))}), "z");
+  graph.add_output(b.add("MatMul", {b.constant(Tensor(DType::f32, {30, 30})), b.constant(Tensor(DType::f32, {30, 30}))}), "small");
+  run_pass(fold_constants, graph);
+  ASSERT_EQ(graph.order().size(), 2U);
+  EXPECT_EQ(graph.node(graph.order()[0]).op->name, "ConvTranspose");
+  EXPECT_EQ(graph.node(graph.order()[1]).op->name, "MatMul");
+}
+
+TEST(FoldConstants, OperandsOfWhatWasFoldedDoNotPileUp) {
+  Graph graph;
+  GraphBuilder b(graph);
+  b.fold_limit = -1;
+  ValueId v = b.constant(Tensor(DType::f32, {8 << 20}));
+  for (int i = 0; i < 12; ++i) v = b.add("Neg", {v});
+  graph.add_output(v, "y");
+  run_pass(fold_constants, graph);
+  EXPECT_TRUE(graph.order().empty());
+  EXPECT_EQ(constant_bytes(graph), int64_t{32} << 20);
 }
 
 TEST(CommonSubexpressions, EqualNodesAreMergedThroughChains) {

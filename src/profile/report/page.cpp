@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
 
 namespace kilter::embedded {
 extern const std::string_view page_html;  ///< with the places {{title}}, {{style}}, {{sections}}, {{data}}, {{script}}
@@ -39,7 +40,7 @@ std::string escaped(std::string_view text) {
 /// JSON inside a script element, which ends at "</script" wherever that stands: no '<' is left.
 std::string script_json(const json& value) {
   std::string out;
-  for (char c : value.dump(-1, ' ', false, json::error_handler_t::replace)) {
+  for (char c : json_text(value)) {
     switch (c) {
       case '<':
         out += "\\u003c";
@@ -79,7 +80,7 @@ std::string filled(std::string_view page, const std::map<std::string_view, std::
 std::string html_page(const std::string& title, const PageParts& parts, const json& data) {
   // dump() mends bytes that are not UTF-8; read back, the title is clean.
   const std::string clean =
-      json::parse(json(title).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
+      parse_json(json_text(json(title))).get<std::string>();
   return filled(embedded::page_html, {{"title", escaped(clean)},
                                       {"style", std::string(embedded::page_css) + std::string(parts.style)},
                                       {"sections", std::string(parts.sections)},

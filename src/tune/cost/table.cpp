@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json_text.h"
 #include "base/random.h"
 #include "base/text.h"
 
@@ -54,14 +55,14 @@ class TableReader {
   }
 
   json parse(std::string_view line) const {
-    json value = json::parse(line, nullptr, false);
+    json value = try_parse_json(line);
     if (!value.is_object()) bad("expected a JSON object, got {}", line.substr(0, 60));
     return value;
   }
 
   void read_header(const json& line) {
     const json format = line.value("format", json());
-    if (format != kTableFormat) bad("expected \"format\": \"{}\", got {}", kTableFormat, format.dump());
+    if (format != kTableFormat) bad("expected \"format\": \"{}\", got {}", kTableFormat, json_text(format));
     if (!line.contains("features")) bad("no \"features\": expected a list of names");
     const std::vector<std::string> features = names(line.at("features"));
     std::vector<std::string>& known = table_.set.rows.features;
@@ -79,7 +80,7 @@ class TableReader {
     std::vector<std::string> out;
     if (!list.is_array()) bad("\"features\": expected a list of names, got {}", list.type_name());
     for (const json& name : list) {
-      if (!name.is_string()) bad("\"features\": expected names, got {}", name.dump());
+      if (!name.is_string()) bad("\"features\": expected names, got {}", json_text(name));
       out.push_back(name.get<std::string>());
     }
     return out;
@@ -88,14 +89,14 @@ class TableReader {
   std::string text(const json& row, const char* field, bool needed) const {
     if (!row.contains(field) && !needed) return "";
     const json value = row.value(field, json());
-    if (!value.is_string()) bad("\"{}\": expected a text, got {}", field, value.dump());
+    if (!value.is_string()) bad("\"{}\": expected a text, got {}", field, json_text(value));
     return value.get<std::string>();
   }
 
   /// null is `missing`.
   double number(const json& value, const std::string& field, double missing) const {
     if (value.is_null()) return missing;
-    if (!value.is_number()) bad("{}: expected a number or null, got {}", field, value.dump());
+    if (!value.is_number()) bad("{}: expected a number or null, got {}", field, json_text(value));
     return value.get<double>();
   }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "tune/cost/xgboost_model.h"
 
@@ -81,7 +82,7 @@ TreeModel convert(const json& model, const std::vector<std::string>& features, O
 TreeModel from_xgboost_json(std::string_view text, const std::vector<std::string>& features, Objective objective,
                             const std::string& where) {
   try {
-    return convert(json::parse(text), features, objective);
+    return convert(parse_json(text), features, objective);
   } catch (const json::exception& e) {
     fail(ErrorKind::bad_input, "{}: no model as XGBoost saves it as JSON: {}", where, e.what());
   } catch (const Error& e) {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json_text.h"
 #include "tune/graph/transforms.h"
 
 namespace kilter::tune {
@@ -50,12 +51,12 @@ std::string TransformModel::text() const {
     samples.push_back({{"kind", s.kind}, {"threads", s.threads}, {"bytes", s.bytes}, {"ms", s.ms}});
   }
   const json file = {{"format", kFormat}, {"device", device_}, {"levels", levels}, {"samples", samples}};
-  return file.dump(1) + "\n";
+  return json_text(file, 1) + "\n";
 }
 
 TransformModel TransformModel::parse(std::string_view text, const std::string& where, const std::string& device) {
   try {
-    return from_json(json::parse(text), where, device);
+    return from_json(parse_json(text), where, device);
   } catch (const json::exception& e) {
     fail(ErrorKind::bad_input, "{}: no file of measured layout changes ({}): {}; measure again", where, kFormat,
          e.what());

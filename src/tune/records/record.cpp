@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/json_text.h"
 
 namespace kilter::tune {
 namespace {
@@ -37,7 +38,7 @@ nlohmann::json short_conditions(const Record& r) {
   for (const auto& [key, value] : default_conditions().items()) {
     if (json.at(key) == value) json.erase(key);
   }
-  if (!r.more_conditions.empty()) json.update(nlohmann::json::parse(r.more_conditions));
+  if (!r.more_conditions.empty()) json.update(parse_json(r.more_conditions));
   return json;
 }
 
@@ -58,7 +59,7 @@ nlohmann::json content(const Record& r) {
 }
 
 std::string dump(const nlohmann::json& json) {
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(json);
 }
 
 std::string hash_of(const nlohmann::json& content) {
@@ -143,7 +144,7 @@ Record record_from_json(const nlohmann::json& json, IdCheck ids) {
 }
 
 Record record_from_line(std::string_view line) {
-  const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
+  const nlohmann::json json = try_parse_json(line);
   if (json.is_discarded()) fail(ErrorKind::bad_input, "not JSON");
   return record_from_json(json);
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/json_text.h"
+
 namespace kilter::tune {
 namespace {
 
@@ -83,7 +85,7 @@ size_t end_of_object(std::string_view text, size_t at) {
 std::pair<nlohmann::json, size_t> object_at(std::string_view text, size_t at) {
   const size_t end = end_of_object(text, at);
   if (end == 0) return {nlohmann::json(nlohmann::json::value_t::discarded), 0};
-  return {nlohmann::json::parse(text.substr(at, end - at), nullptr, false), end};
+  return {try_parse_json(text.substr(at, end - at)), end};
 }
 
 std::string_view line_at(std::string_view text, size_t at) {

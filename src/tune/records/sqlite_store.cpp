@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "tune/records/sqlite.h"
 #include "tune/records/store.h"
 
@@ -62,7 +63,7 @@ enum Column : int {
 };
 
 std::string compact(const nlohmann::json& json) {
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(json);
 }
 
 /// A row as it is bound: the fields of its JSON as text.
@@ -111,7 +112,7 @@ Record record_of(const Statement& row, IdCheck ids) {
   const auto part = [&](const char* key, int column) {
     const std::string text = row.text(column);
     if (text.empty()) return;
-    nlohmann::json value = nlohmann::json::parse(text, nullptr, false);
+    nlohmann::json value = try_parse_json(text);
     if (value.is_discarded()) fail(ErrorKind::bad_input, "'{}' is not JSON", key);
     json[key] = std::move(value);
   };
@@ -134,7 +135,7 @@ void migrate_from_1(Connection& db) {
   std::vector<std::pair<int64_t, double>> times;
   Statement all(db, "SELECT seq, samples FROM records");
   while (all.step()) {
-    const nlohmann::json samples = nlohmann::json::parse(all.text(1), nullptr, false);
+    const nlohmann::json samples = try_parse_json(all.text(1));
     try {
       if (const auto ms = samples.get<std::vector<double>>(); !ms.empty())
         times.emplace_back(all.number(0), mean_of_middle_half(ms));

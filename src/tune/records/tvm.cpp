@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace kilter::tune {
@@ -17,7 +18,7 @@ using nlohmann::json;
 /// A knob's value as text: "-1,16", "true", "1500".
 std::string value_text(const json& value) {
   if (value.is_string()) return value.get<std::string>();
-  if (!value.is_array()) return value.dump();
+  if (!value.is_array()) return json_text(value);
   std::vector<std::string> parts;
   for (const json& part : value) parts.push_back(value_text(part));
   return join(parts, ",");

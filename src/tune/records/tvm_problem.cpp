@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "tune/records/tvm.h"
 
 namespace kilter::tune {
@@ -20,7 +21,7 @@ struct TensorArg {
 
 TensorArg tensor_arg(const json& arg) {
   if (!arg.is_array() || arg.size() < 3 || arg.at(0) != "TENSOR")
-    fail(ErrorKind::bad_input, "expected a tensor among the arguments of the workload, got {}", arg.dump());
+    fail(ErrorKind::bad_input, "expected a tensor among the arguments of the workload, got {}", json_text(arg));
   TensorArg out{arg.at(1).get<std::vector<int64_t>>(), arg.at(2).get<std::string>()};
   for (const int64_t extent : out.shape) {
     if (extent < 1) fail(ErrorKind::bad_input, "a tensor of the workload has the extent {}", extent);
@@ -43,7 +44,7 @@ std::vector<int64_t> list_arg(const json& arg, size_t count) {
   if (arg.is_number_integer()) return std::vector<int64_t>(count, arg.get<int64_t>());
   std::vector<int64_t> values = arg.get<std::vector<int64_t>>();
   if (count == 4 && values.size() == 2) values = {values[0], values[1], values[0], values[1]};
-  if (values.size() != count) fail(ErrorKind::bad_input, "expected {} numbers, got {}", count, arg.dump());
+  if (values.size() != count) fail(ErrorKind::bad_input, "expected {} numbers, got {}", count, json_text(arg));
   return values;
 }
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "measure/stats.h"
 
@@ -92,7 +93,7 @@ std::string text(const CostTable& table) {
   nlohmann::ordered_json header{{"problem", table.problem},       {"target", table.target},
                                 {"threads", table.threads},       {"prune", table.prune},
                                 {"conditions", table.conditions}, {"templates", templates}};
-  return header.dump() + "\n" + rows;
+  return json_text(header) + "\n" + rows;
 }
 
 CostTable parse_cost_table(std::string_view text, const std::string& where) {
@@ -105,7 +106,7 @@ CostTable parse_cost_table(std::string_view text, const std::string& where) {
     const std::string_view line = trim(raw);
     if (line.empty()) continue;
     try {
-      const json parsed = json::parse(line);
+      const json parsed = parse_json(line);
       if (!header) {
         shapes = read_header(parsed, table);
         header = true;

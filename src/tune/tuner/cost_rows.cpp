@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "tune/cost/table.h"
 #include "tune/space/features.h"
 #include "tune/tuner/task_space.h"
@@ -65,14 +66,14 @@ void each_row(std::span<const Record> records, std::map<std::string, int64_t>& l
 CostRows::CostRows() {
   json names = json::array();
   for (const Feature& f : all_features()) names.push_back(f.name);
-  text_ = json{{"format", kTableFormat}, {"features", names}}.dump() + "\n";
+  text_ = json_text(json{{"format", kTableFormat}, {"features", names}}) + "\n";
 }
 
 void CostRows::add_row(const std::string& task, const std::string& device, std::span<const float> x, double cost) {
   json row = {{"task", task}, {"device", device}, {"x", json::array()}};
   for (const float v : x) row["x"].push_back(v);
   row["cost"] = std::isfinite(cost) ? json(std::round(cost * 1e5) / 1e5) : json();
-  text_ += row.dump() + "\n";
+  text_ += json_text(row) + "\n";
   ++rows_;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "graph/text.h"
 #include "ops/op.h"
@@ -50,7 +51,7 @@ std::string line_of(const KeptPlan& plan) {
                      {"plan", text(plan.choices, "")},
                      {"ratio", to_json(plan.ratio)},
                      {"default_ratio", to_json(plan.default_ratio)}};
-  return line.dump(-1, ' ', false, json::error_handler_t::replace);
+  return json_text(line);
 }
 
 KeptPlans plans_in(std::string_view all, const std::filesystem::path& file) {
@@ -63,7 +64,7 @@ KeptPlans plans_in(std::string_view all, const std::filesystem::path& file) {
       out.damaged.push_back(fmt::format("{}: line {}: skipped: no kept plan: {}", file.string(), number, why));
     };
     try {
-      out.plans.push_back(plan_from(json::parse(line)));
+      out.plans.push_back(plan_from(parse_json(line)));
     } catch (const json::exception& e) {
       skip(e.what());
     } catch (const Error& e) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
+
 namespace kilter::tune {
 namespace {
 
@@ -78,7 +80,7 @@ json options_json(const SearchOptions& options) {
   for (const SearchOptionRow& row : all_search_options()) {
     if (!reads(options.searcher, row)) continue;
     const std::string text = row.text(options);
-    out[std::string(row.name)] = row.word != nullptr ? json(text) : json::parse(text);
+    out[std::string(row.name)] = row.word != nullptr ? json(text) : parse_json(text);
   }
   return out;
 }

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""What compiling takes grows with the network, not with its square.
+
+    scale_test.py KILTER                  networks of some thousand nodes: CPU time of n and of 2n
+    scale_test.py KILTER --nodes 100000   each kind of that size within --seconds of CPU time
+
+The time of a process that compiles a network of one node is taken off. CPU time, best of three: other processes hardly
+change it.
+"""
+
+import argparse
+import os
+import pty
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import onnx
+
+import made_models
+
+GROWTH = 3.0  # of the time for twice the nodes: the square would be 4
+SMALL = 3000
+
+
+def cpu_seconds(kilter, file, timeout):
+    """CPU time of one compilation; None where it does not end in time."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [kilter, "compile", file, "-o", file + ".plan"]
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        return None
+    if run.returncode != 0:
+        raise SystemExit(f"{' '.join(command)}: exit {run.returncode}: {run.stderr[-400:]}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def written(folder, kind, n):
+    file = os.path.join(folder, f"{kind}_{n}.onnx")
+    onnx.save(made_models.KINDS[kind](n), file)
+    return file
+
+
+def grows_too_fast(kilter, folder, kind, base):
+    """Checks n, 2n and 4n; answers what is wrong, or nothing."""
+    times = []
+    for n in (SMALL, 2 * SMALL, 4 * SMALL):
+        file = written(folder, kind, n)
+        times.append(max(min(cpu_seconds(kilter, file, 300) for _ in range(3)) - base, 0.02))
+        os.remove(file)
+    ratios = [b / a for a, b in zip(times, times[1:])]
+    print(f"{kind:<14} " + "  ".join(f"{t:6.2f} s" for t in times) + "   x " + ", ".join(f"{r:.2f}" for r in ratios))
+    # Both steps: one may meet a cache's edge.
+    return f"{kind}: {times[0]:.2f}, {times[1]:.2f}, {times[2]:.2f} s for {SMALL} nodes, twice, four times as many" if min(ratios) > GROWTH else None
+
+
+def too_slow(kilter, folder, kind, nodes, seconds):
+    file = written(folder, kind, nodes)
+    took = cpu_seconds(kilter, file, 60 * seconds)
+    print(f"{kind:<14} {nodes} nodes: " + ("not within the limit" if took is None else f"{took:.1f} s"), flush=True)
+    os.remove(file)
+    return None if took is not None and took <= seconds else f"{kind}: {nodes} nodes took {took} s, expected {seconds} or less"
+
+
+def not_interrupted(kilter, folder, nodes):
+    """Ctrl-C at several moments of a compilation: exit 130, and no file but the model."""
+    file = written(folder, "softmaxes", nodes)
+    for after in (0.05, 0.3, 0.8, 1.5):
+        process = subprocess.Popen([kilter, "compile", file, "-o", file + ".plan"], stderr=subprocess.PIPE)
+        time.sleep(after)
+        process.send_signal(signal.SIGINT)
+        code = process.wait(timeout=30)
+        left = [name for name in os.listdir(folder) if name != os.path.basename(file)]
+        if code not in (130, -signal.SIGINT) or left:  # the second: before the program took over the signal
+            return f"interrupted after {after} s: exit {code}, expected 130; files left: {left}"
+    os.remove(file)
+    return None
+
+
+def no_progress(kilter, folder, nodes):
+    """A long compilation says on a terminal how far it is, and nothing elsewhere."""
+    file = written(folder, "softmaxes", nodes)
+    command = [kilter, "compile", file, "-o", file + ".plan"]
+    leader, terminal = pty.openpty()
+    start = time.monotonic()
+    process = subprocess.Popen(command, stderr=terminal, stdout=subprocess.DEVNULL)
+    os.close(terminal)
+    shown = b""
+    while True:
+        try:
+            part = os.read(leader, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        shown += part
+    process.wait()
+    took = time.monotonic() - start
+    os.close(leader)
+    quiet = subprocess.run(command, capture_output=True, timeout=600)
+    os.remove(file)
+    if quiet.stderr:
+        return f"not on a terminal, yet it says {quiet.stderr[:200]}"
+    if took > 4 and b" of " not in shown:
+        return f"no progress in {took:.1f} s: {shown[:200]}"
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kilter")
+    parser.add_argument("--nodes", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("kinds", nargs="*", default=[])
+    options = parser.parse_args()
+    kinds = options.kinds or list(made_models.KINDS)
+    with tempfile.TemporaryDirectory() as folder:
+        base = min(cpu_seconds(options.kilter, written(folder, "chain", 1), 60) for _ in range(3))
+        if options.nodes > 0:
+            faults = [too_slow(options.kilter, folder, kind, options.nodes, options.seconds) for kind in kinds]
+        else:
+            faults = [grows_too_fast(options.kilter, folder, kind, base) for kind in kinds]
+    with tempfile.TemporaryDirectory() as folder:
+        faults.append(not_interrupted(options.kilter, folder, 20000))
+    if options.nodes > 0:
+        with tempfile.TemporaryDirectory() as folder:
+            faults.append(no_progress(options.kilter, folder, options.nodes))
+    faults = [f for f in faults if f]
+    print("\n".join(faults) or "all as expected")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
