@@ -8,30 +8,13 @@
 #include "base/files.h"
 #include "base/npy.h"
 #include "base/text.h"
+#include "compile/difference.h"
 #include "tool.h"
 #include "tune/run/value.h"
+#include "tuning.h"
 
 namespace kilter::tool {
 namespace {
-
-struct Difference {
-  double most = 0, scale = 0;
-  bool nan = false;
-  double relative() const { return nan ? INFINITY : scale > 0 ? most / scale : most; }
-};
-
-Difference difference(const Tensor& got, const Tensor& want) {
-  Difference d;
-  for (int64_t i = 0; i < want.elems(); ++i) {
-    const double g = got.as_double(i), w = want.as_double(i);
-    if (std::isnan(g) != std::isnan(w)) d.nan = true;
-    if (std::isnan(g) || std::isnan(w) || g == w) continue;
-    d.most = std::max(d.most, std::abs(g - w));
-    if (std::isfinite(w)) d.scale = std::max(d.scale, std::abs(w));
-  }
-  if (d.most > 0 && d.scale == 0) d.scale = 1;
-  return d;
-}
 
 void print_outputs(const std::vector<PlanTensor>& outputs, const std::vector<Tensor>& tensors) {
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -93,6 +76,14 @@ Shape without_ones(Shape shape) {
   return shape;
 }
 
+bool finite_constants(const Graph& graph) {
+  for (size_t v = 0; v < graph.value_count(); ++v) {
+    const std::optional<Tensor>& constant = graph.value(static_cast<ValueId>(v)).constant;
+    if (constant && !all_finite(*constant)) return false;
+  }
+  return true;
+}
+
 int verify_run(const ModelOptions& options, Session& session, const std::map<std::string, Tensor>& inputs) {
   if (session.compiled_file())
     fail(ErrorKind::usage, "--verify needs the model, not a compiled file: {}", options.model);
@@ -110,6 +101,7 @@ int verify_run(const ModelOptions& options, Session& session, const std::map<std
     progress.show("running the reference kernels");
     for (auto& [name, tensor] : values_of(slow, ordered, nullptr)) wanted.emplace(name, std::move(tensor));
   }
+  const bool finite = std::ranges::all_of(ordered, all_finite) && finite_constants(bound_graph(session, inputs));
   int64_t compared = 0;
   std::string first, worst;
   Difference first_difference, worst_difference;
@@ -117,7 +109,7 @@ int verify_run(const ModelOptions& options, Session& session, const std::map<std
     const Tensor& want = wanted.at(name);
     if (without_ones(want.shape()) != without_ones(tensor.shape()) || want.dtype() != tensor.dtype()) continue;
     ++compared;
-    const Difference d = difference(tensor.reshaped(want.shape()), want);
+    const Difference d = difference(tensor.reshaped(want.shape()), want, finite);
     if (d.relative() > tune::kDefaultTolerance && first.empty()) first = name, first_difference = d;
     if (worst.empty() || d.relative() > worst_difference.relative()) worst = name, worst_difference = d;
   }
@@ -133,7 +125,7 @@ int verify_run(const ModelOptions& options, Session& session, const std::map<std
   }
   fmt::print("  first beyond the tolerance: '{}' differs by {:.3g} of {:.3g} ({:.2e}){}\n", printable(first),
              first_difference.most, first_difference.scale, first_difference.relative(),
-             first_difference.nan ? ", NaN on one side" : "");
+             first_difference.unlike ? ", NaN or infinite on one side" : "");
   fmt::print("verify: FAILED\n");
   return kCheckFailed;
 }

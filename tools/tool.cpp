@@ -14,10 +14,12 @@
 #include "base/files.h"
 #include "base/npy.h"
 #include "base/text.h"
+#include "compile/index_limit.h"
 #include "compile_progress.h"
 #include "exec/plan_file.h"
 #include "exec/thread_pool.h"
 #include "tune/tuner/task_names.h"
+#include "tuning.h"
 
 namespace kilter::tool {
 
@@ -282,8 +284,29 @@ std::unique_ptr<Session> ModelOptions::open() const {
   return session;
 }
 
+namespace {
+
+/// Draws generated integers again where they are indices into fewer elements than the numbers that there are of them.
+void keep_indices_legal(const Session& session, const std::set<std::string>& generated,
+                        std::map<std::string, Tensor>& all) {
+  const auto draw = [&](const std::string& name, std::optional<int64_t> limit) {
+    if (!limit || *limit < 1 || *limit > 99 || !generated.contains(name)) return;
+    all[name] = random_input(name, all[name].dtype(), all[name].shape(), 0, *limit - 1);
+  };
+  if (const Plan* plan = session.file_plan()) {
+    for (size_t i = 0; i < plan->inputs.size(); ++i)
+      draw(plan->inputs[i].name, index_limit(*plan, static_cast<int32_t>(i)));
+    return;
+  }
+  const Graph graph = bound_graph(session, all);
+  for (const ValueId v : graph.inputs()) draw(graph.value(v).name, index_limit(graph, v));
+}
+
+}  // namespace
+
 std::map<std::string, Tensor> ModelOptions::all_inputs(const Session& session) const {
   std::map<std::string, Tensor> all = tensors();
+  std::set<std::string> generated;  // of integers
   onnx::Model::Shapes given = shapes();
   std::vector<onnx::Port> ports = session.inputs();
   for (const onnx::Port& port : session.default_inputs()) {
@@ -296,7 +319,9 @@ std::map<std::string, Tensor> ModelOptions::all_inputs(const Session& session) c
     if (all.contains(port.name)) continue;
     const auto it = given.find(port.name);
     all[port.name] = random_input(port.name, port.type, it != given.end() ? it->second : *onnx::declared_shape(port));
+    if (port.type == DType::i32 || port.type == DType::i64) generated.insert(port.name);
   }
+  if (!generated.empty()) keep_indices_legal(session, generated, all);
   return all;
 }
 

@@ -62,8 +62,9 @@ extern "C" {
 
 typedef enum kilter_status {
   KILTER_OK = 0,
-  KILTER_ERROR_USAGE = 1,     /* a wrong argument: null pointer, index or thread count out of range, instance in use */
-  KILTER_ERROR_BAD_INPUT = 2, /* the file is damaged or does not fit, or tensors were missing */
+  KILTER_ERROR_USAGE = 1, /* a wrong argument: null pointer, index or thread count out of range, instance in use */
+  KILTER_ERROR_BAD_INPUT =
+      2, /* the file is damaged or does not fit, tensors were missing, or an index in one is out of range */
   KILTER_ERROR_UNSUPPORTED = 3, /* valid, but not on this machine or not with the runtime alone */
   KILTER_ERROR_IO = 4,          /* the file cannot be read */
   KILTER_ERROR_MEMORY = 5,      /* out of memory */

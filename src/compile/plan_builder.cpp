@@ -18,6 +18,7 @@
 #include "compile/tasks.h"
 #include "graph/values.h"
 #include "ops/builder.h"
+#include "ops/indexing.h"
 #include "schedule/emit.h"
 #include "schedule/paying_threads.h"
 
@@ -435,6 +436,7 @@ class PlanBuilder {
     }
     step.extent = stage.func.parallel_extent();
     step.max_threads = paying_threads(stage.func, options_.target.limits);
+    step.indices = index_operand(task, stage);
     return step;
   }
 
@@ -510,6 +512,23 @@ class PlanBuilder {
       ++arg;
     }
     return func;
+  }
+
+  /// Throws bad_model for a constant index that is out of range: it may have become one by folding.
+  static IndexOperand index_operand(const Task& task, const Stage& stage) {
+    static_assert(kCheckFailed == kIndexOutOfRange);
+    const Node& node = task.node();
+    if (node.op->family != Family::gather && node.op->family != Family::scatter) return {};
+    const Operand& indices = task.operand(node.inputs[1]);
+    const Shape& data = task.operand(node.inputs[0]).type.shape;
+    if (indices.constant != nullptr) check_constant_indices(node, data, *indices.constant);
+    for (size_t i = 0; i < stage.args.size(); ++i) {
+      const StageArg& arg = stage.args[i];
+      if (arg.kind != StageArg::value || arg.index != node.inputs[1]) continue;
+      return {static_cast<int32_t>(i), indices.type.dtype, indices.type.shape,
+              index_range(node, data, indices.type.shape).value()};
+    }
+    return {};
   }
 
   BufferRef argument(const StageArg& arg, const Lowered& lowered, const std::vector<BufferRef>& constants,

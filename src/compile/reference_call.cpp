@@ -118,7 +118,7 @@ Prepared prepare(const ReferenceCall& call) {
   if (made.node.op == nullptr)
     fail(ErrorKind::bad_input, "the plan needs operator {}:{}@{}, which this build of Kilter lacks", call.domain,
          call.op, call.opset);
-  made.node.name = call.op;
+  made.node.name = call.name;
   made.node.opset = call.opset;
   const json attrs = parse_json(call.attrs);
   for (const auto& [key, value] : attrs.items())
@@ -161,6 +161,7 @@ ReferenceCall make_reference_call(const Graph& graph, const Node& node) {
   ReferenceCall call;
   call.op = node.op->name;
   call.domain = node.op->domain;
+  call.name = node.name;
   call.opset = node.opset;
   json attrs = json::object();
   for (const auto& [key, attr] : node.attrs) attrs[key] = json::array({attr_type(attr), std::visit(ToJson{}, attr)});

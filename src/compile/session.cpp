@@ -239,7 +239,7 @@ std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs) {
   return kept.known.emplace(loaded.plan(), inputs, kept.values).run(loaded, inputs);
 }
 
-Tensor random_input(const std::string& name, DType type, const Shape& shape, uint64_t seed) {
+Tensor random_input(const std::string& name, DType type, const Shape& shape, uint64_t seed, int64_t most) {
   Tensor t(type, shape);
   const Random random(seed, name);
   const bool known = visit_dtype(type, [&]<class T>(T) {
@@ -248,7 +248,7 @@ Tensor random_input(const std::string& name, DType type, const Shape& shape, uin
       if constexpr (std::is_same_v<T, bool>) {
         t.data<bool>()[i] = (random.bits(n) & 1U) != 0;
       } else if constexpr (std::is_integral_v<T>) {
-        t.data<T>()[i] = static_cast<T>(random.integer(n, 0, 99));
+        t.data<T>()[i] = static_cast<T>(random.integer(n, 0, most));
       } else {
         t.data<T>()[i] = T(random.normal(n));
       }

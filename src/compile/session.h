@@ -43,6 +43,8 @@ class Session {
   std::vector<onnx::Port> default_inputs() const;
   std::vector<onnx::Port> outputs() const;
   const Options& options() const { return options_; }
+  /// Of a compiled file; null for others, which have plans for shapes.
+  const Plan* file_plan() const { return compiled_file() ? &plans_.front().loaded.plan() : nullptr; }
   /// What is to be said of how a compiled file runs here (exec/other_threads.h); empty where there is nothing.
   std::string note() const;
 
@@ -93,7 +95,7 @@ class Session {
   std::list<Kept> plans_;  ///< last used first
 };
 
-/// A seeded tensor: floats N(0,1), integers 0..99, booleans both; the stream is named by the input.
-Tensor random_input(const std::string& name, DType type, const Shape& shape, uint64_t seed = 0);
+/// A seeded tensor: floats N(0,1), integers 0 to `most`, booleans both; the stream is named by the input.
+Tensor random_input(const std::string& name, DType type, const Shape& shape, uint64_t seed = 0, int64_t most = 99);
 
 }  // namespace kilter

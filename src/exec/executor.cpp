@@ -282,12 +282,39 @@ struct Instance::State {
          tensor.name, border.bytes);
   }
 
-  void run_step(size_t index, RunTrace* trace) {
+  /// Throws bad_input for the first index of a step that is out of range.
+  [[noreturn]] void refuse_index(const Step& step, const std::byte* data) const {
+    const IndexOperand& indices = step.indices;
+    int64_t count = 1;
+    for (const int64_t d : indices.shape) count *= d;
+    const auto report = [&](const auto* values) {
+      const int64_t at = first_out_of_range(values, count, indices.range);
+      if (at < 0) return;
+      fail(ErrorKind::bad_input, "{} '{}': {}", step.ops, step.name,
+           index_fault(indices.shape, at, values[at], indices.range));
+    };
+    if (indices.type == DType::i32) {
+      report(reinterpret_cast<const int32_t*>(data));
+    } else {
+      report(reinterpret_cast<const int64_t*>(data));
+    }
+    fail(ErrorKind::bad_input,
+         "{} '{}': an index was out of range when the kernel read it and is not any more; inputs must not change "
+         "during a run",
+         step.ops, step.name);
+  }
+
+  /// `whole`: the step runs in its network, so that its operands are what the network computes.
+  void run_step(size_t index, RunTrace* trace, bool whole) {
     const Step& step = program->plan().steps[index];
     std::byte** buffers = addresses.data() + first[index];
     switch (step.kind) {
       case StepKind::kernel: {
         const int32_t result = dispatch(*pool, trace, step.extent, step.max_threads, run_kernel, &kernels[index]);
+        if (result == kIndexOutOfRange && step.indices.arg >= 0) {
+          if (whole) refuse_index(step, buffers[step.indices.arg]);
+          return;
+        }
         if (result != 0) {
           fail(ErrorKind::internal, "step {} '{}' ({}): its kernel answered {}; expected 0", index, step.name, step.ops,
                result);
@@ -364,10 +391,11 @@ void Instance::run(std::span<const std::byte* const> inputs, std::span<std::byte
   s.check_references();
   s.take_borders(inputs, outputs);
   const size_t count = s.program->plan().steps.size();
+  const bool whole = observer == nullptr || !observer->leaves_out;
   for (size_t i = 0; i < count; ++i) {
     if (observer != nullptr && observer->before) observer->before(i);
     if (trace != nullptr) trace->fork(i);
-    if (observer == nullptr || !observer->leaves_out || !observer->leaves_out(i)) s.run_step(i, trace);
+    if (observer == nullptr || !observer->leaves_out || !observer->leaves_out(i)) s.run_step(i, trace, whole);
     if (trace != nullptr) trace->join();
     if (observer != nullptr && observer->after) observer->after(i);
   }
@@ -392,7 +420,7 @@ void Instance::replay(size_t step, const ConstantWindow* window, RunTrace* trace
   s.place_constants(step, window);
   const Placed placed{s, step};
   if (trace != nullptr) trace->fork(step);
-  s.run_step(step, trace);
+  s.run_step(step, trace, false);
   if (trace != nullptr) trace->join();
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/cpu_info.h"
+#include "base/index_fault.h"
 #include "base/tensor.h"
 
 namespace kilter {
@@ -22,6 +23,8 @@ struct KernelArgs {
   std::byte* scratch;
   int64_t scratch_stride;  ///< bytes
 };
+/// A kernel's answer where an index of Step::indices was out of range: it has taken another one in its place.
+constexpr int32_t kIndexOutOfRange = 1;
 /// Runs the parallel iterations [begin, end) of a kernel; 0 is success.
 using KernelEntry = int32_t (*)(const KernelArgs*, int64_t begin, int64_t end, int32_t worker);
 
@@ -52,6 +55,7 @@ struct HaloFill {
 /// An operator that runs through its reference kernel: enough to find and call it.
 struct ReferenceCall {
   std::string op, domain;
+  std::string name;  ///< of the node, for its errors
   int32_t opset = 0;
   std::string attrs;  ///< JSON object of the node's attributes
   struct Operand {
@@ -60,6 +64,14 @@ struct ReferenceCall {
     Shape shape;
   };
   std::vector<Operand> inputs, outputs;  ///< args of the step: present inputs, then present outputs, all dense
+};
+
+/// The operand of a kernel that holds indices, dense: what the executor reads again to say which one was out of range.
+struct IndexOperand {
+  int32_t arg = -1;  ///< of the step; -1: the kernel takes no indices
+  DType type = DType::i64;
+  Shape shape;
+  IndexRange range;
 };
 
 struct Step {
@@ -74,6 +86,7 @@ struct Step {
   uint64_t key = 0;      ///< kernel key
   int32_t kernel = -1;   ///< index into Plan::entries
   std::vector<BufferRef> args;
+  IndexOperand indices;
   int64_t extent = 1;            ///< parallel iterations
   int32_t max_threads = 0;       ///< that its work pays for, or that the user allows; 0: as many as the pool has
   int64_t flops = 0, bytes = 0;  ///< of one run: executed; operands read and written once

@@ -122,7 +122,7 @@ class Checker {
         if (s.kernel < 0 || s.kernel >= static_cast<int64_t>(plan_.entries.size())) {
           bad_step("calls kernel {}; there are {}", s.kernel, plan_.entries.size());
         }
-        return;
+        return indices(s);
       case StepKind::reference:
         return reference(s);
       case StepKind::halo:
@@ -137,6 +137,23 @@ class Checker {
         return;
     }
     bad_step("is of unknown kind {}", static_cast<int>(s.kind));
+  }
+
+  void indices(const Step& s) const {
+    const IndexOperand& i = s.indices;
+    if (i.arg < 0) return;
+    if (i.arg >= std::ssize(s.args)) bad_step("takes its indices from buffer {}; there are {}", i.arg, s.args.size());
+    const auto bytes = tensor_bytes(i.type, i.shape);
+    if (!bytes || (i.type != DType::i32 && i.type != DType::i64))
+      bad_step("has indices {}[{}]; expected i32 or i64 and at most 2^40 elements", name(i.type), text(i.shape));
+    region(static_cast<size_t>(i.arg), *bytes, "indices in buffer");
+    if (s.args[static_cast<size_t>(i.arg)].offset % size_bytes(i.type) != 0)
+      bad_step("has indices of {} at byte {}; expected a multiple of {}", name(i.type),
+               s.args[static_cast<size_t>(i.arg)].offset, size_bytes(i.type));
+    const std::vector<int64_t>& sizes = i.range.sizes;
+    if (sizes.empty() || std::ranges::any_of(sizes, [](int64_t size) { return size < 0 || size > kMaxElems; }))
+      bad_step("has indices for dimensions of sizes [{}]; expected one or more, each 0 to 2^40", text(sizes));
+    if (i.range.axis < 0 || i.range.axis > kMaxElems) bad_step("has indices for axis {}", i.range.axis);
   }
 
   void halo(const HaloFill& h) const {

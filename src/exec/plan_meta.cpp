@@ -132,6 +132,7 @@ template <class Io, class T>
 void reference_fields(Io& io, T& call) {
   io.text(call.op, "operator");
   io.text(call.domain, "domain");
+  io.text(call.name, "name of a node");
   io.number(call.opset, "opset");
   io.text(call.attrs, "attributes");
   io.list(call.inputs, 10, "operands", [&](auto& operand) { operand_fields(io, operand); });
@@ -144,6 +145,16 @@ void halo_fields(Io& io, T& halo) {
                       &halo.left_bytes, &halo.right_bytes}) {
     io.number(*field, "halo");
   }
+}
+
+template <class Io, class T>
+void index_fields(Io& io, T& indices) {
+  io.number(indices.arg, "index operand of a step");
+  if (indices.arg < 0) return;
+  io.enumeration(indices.type, kLastDType, "element type of indices");
+  shape_fields(io, indices.shape);
+  io.number(indices.range.axis, "axis of indices");
+  shape_fields(io, indices.range.sizes);
 }
 
 template <class Io, class T>
@@ -164,6 +175,7 @@ void step_fields(Io& io, T& step) {
   io.number(step.flops, "flops of a step");
   io.number(step.effective_flops, "effective flops of a step");
   io.number(step.bytes, "bytes of a step");
+  if (step.kind == StepKind::kernel) index_fields(io, step.indices);
   if (step.kind == StepKind::halo) halo_fields(io, step.halo);
   if (step.kind == StepKind::copy) io.number(step.copy_bytes, "size of a copy");
   if (step.kind == StepKind::reference) reference_fields(io, step.reference);

@@ -176,6 +176,12 @@ void LoopBuilder::prefetch(Buf buffer, Expr index) {
   add({.kind = StmtKind::prefetch, .id = buffer.id, .a = std::move(index)});
 }
 
+void LoopBuilder::check(Expr condition) {
+  require(condition.type() == VType{DType::boolean, 1}, "check in '{}': the condition has type {}, expected bool",
+          func_.name, condition.type());
+  add({.kind = StmtKind::check, .a = std::move(condition)});
+}
+
 LoopFunc LoopBuilder::finish() {
   func_.body = std::move(open_.back());
   open_.assign(1, {});

@@ -335,10 +335,12 @@ Expr shuffle(Expr a, Expr b, std::vector<int32_t> picks) {
 
 Expr lane_reduce(Op op, Expr a) {
   check_defined(a, "lane_reduce");
-  require(op == Op::add || op == Op::mul || op == Op::min || op == Op::max, "loop IR: lane_reduce by {}", name(op));
+  const bool logical = op == Op::logical_and || op == Op::logical_or;
+  require(logical || op == Op::add || op == Op::mul || op == Op::min || op == Op::max, "loop IR: lane_reduce by {}",
+          name(op));
   require(binary_is_legal(op, a.elem()), "loop IR: {} is not defined for {}", name(op), a.type());
   if (a.lanes() == 1) return a;
-  if (op == Op::min || op == Op::max) {
+  if (logical || op == Op::min || op == Op::max) {
     if (Expr one = splat_of(a); one.defined()) return one;
   }
   const DType elem = a.elem();

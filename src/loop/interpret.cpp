@@ -218,6 +218,8 @@ class Machine {
     run(program_.steps);
   }
 
+  int32_t status() const { return status_; }
+
  private:
   std::byte* at(int32_t place) { return reinterpret_cast<std::byte*>(&frame_[static_cast<size_t>(place)]); }
   int64_t i64(int32_t place) const { return static_cast<int64_t>(frame_[static_cast<size_t>(place)]); }
@@ -253,6 +255,9 @@ class Machine {
       case StmtKind::if_then:
         return run(on(s.a, 0) ? s.body : s.other);
       case StmtKind::prefetch:
+        return;
+      case StmtKind::check:
+        if (!on(s.a, 0)) status_ = kCheckFailed;
         return;
     }
   }
@@ -365,16 +370,18 @@ class Machine {
   std::vector<uint64_t> frame_;
   std::vector<std::vector<uint64_t>> scratch_;
   std::vector<std::byte*> bases_;
+  int32_t status_ = 0;
 };
 
 }  // namespace
 
-void interpret(const LoopFunc& func, const std::vector<std::byte*>& args, int64_t begin, int64_t end) {
+int32_t interpret(const LoopFunc& func, const std::vector<std::byte*>& args, int64_t begin, int64_t end) {
   require(begin >= 0 && end <= func.parallel_extent(), "interpret '{}': iterations [{}, {}) of {}", func.name, begin,
           end, func.parallel_extent());
   Program program(func);
   Machine machine(func, program, args);
   for (int64_t i = begin; i < end; ++i) machine.iteration(i);
+  return machine.status();
 }
 
 }  // namespace kilter

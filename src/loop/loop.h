@@ -36,7 +36,7 @@ enum class LoopKind : uint8_t {
   vector,  ///< constant extent, iterations independent: the vectorise pass turns it into vector code with a masked tail
 };
 
-enum class StmtKind : uint8_t { block, loop, let, store, scatter, reg_decl, reg_set, if_then, prefetch };
+enum class StmtKind : uint8_t { block, loop, let, store, scatter, reg_decl, reg_set, if_then, prefetch, check };
 
 struct StmtNode;
 using Stmt = std::shared_ptr<const StmtNode>;
@@ -46,7 +46,7 @@ struct StmtNode {
   int32_t id = -1;  ///< loop/let: variable; store/prefetch: buffer; reg_*: register
   LoopKind loop = LoopKind::serial;
   int64_t step = 1;  ///< loop: > 0
-  Expr a = {};       ///< loop: begin; let/reg_decl (initial)/reg_set: value; store/prefetch: index; if: condition
+  Expr a = {};       ///< loop: begin; let/reg_decl (initial)/reg_set: value; store/prefetch: index; if/check: condition
   Expr b = {};       ///< loop: end; store: value
   Expr mask = {};    ///< store: optional, boolean lanes
   std::vector<Stmt> body = {};   ///< block, loop, if (then)
@@ -76,6 +76,9 @@ struct LoopFunc {
   int64_t parallel_extent() const;
   int64_t scratch_bytes() const;  ///< per worker, each scratch buffer rounded up to 64 bytes
 };
+
+/// What a kernel answers where a check did not hold; it runs to its end all the same.
+constexpr int32_t kCheckFailed = 1;
 
 /// Every variable is bound once (by one loop, let or parallel dimension) and every register declared once; both are
 /// known from there to the end of the enclosing block. Loads answer what memory holds when their statement runs; an
@@ -125,6 +128,8 @@ class LoopBuilder {
   void scatter(Buf buffer, Expr indices, Expr value, Expr mask = {});
   /// Hints that the cache line of this element will be read soon (locality: L1).
   void prefetch(Buf buffer, Expr index);
+  /// Makes the kernel answer kCheckFailed in place of 0 where the condition (scalar boolean) is false.
+  void check(Expr condition);
 
   LoopFunc finish();
 
@@ -148,7 +153,8 @@ std::string print(const LoopFunc& func);
 LoopFunc parse_loop_func(std::string_view text);
 
 /// Runs the kernel without a target, for the parallel iterations [begin, end). `args` are the bases of the non-scratch
-/// buffers, in order. Throws internal on an access outside a buffer. Vector loops run as scalars in order.
-void interpret(const LoopFunc& func, const std::vector<std::byte*>& args, int64_t begin, int64_t end);
+/// buffers, in order. Throws internal on an access outside a buffer. Vector loops run as scalars in order. Answers what
+/// the kernel does: 0, or kCheckFailed.
+int32_t interpret(const LoopFunc& func, const std::vector<std::byte*>& args, int64_t begin, int64_t end);
 
 }  // namespace kilter

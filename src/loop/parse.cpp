@@ -291,6 +291,7 @@ class Parser {
       symbol("]");
       return {.kind = StmtKind::prefetch, .id = id, .a = std::move(index)};
     }
+    if (accept("check")) return {.kind = StmtKind::check, .a = expression()};
     return store();
   }
 

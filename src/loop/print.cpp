@@ -117,6 +117,8 @@ class Printer {
         return line(depth, fmt::format("set {} = {}", reg(s.id), expr(s.a, 0)));
       case StmtKind::prefetch:
         return line(depth, fmt::format("prefetch {}[{}]", buffer(s.id), expr(s.a, 0)));
+      case StmtKind::check:
+        return line(depth, fmt::format("check {}", expr(s.a, 0)));
       case StmtKind::store:
       case StmtKind::scatter: {
         const std::string index = expr(s.a, 0);
@@ -280,9 +282,9 @@ std::string constant(const ExprNode& e) {
 
 bool is_keyword(std::string_view word) {
   static const std::set<std::string_view> kWords = {
-      "func",   "input", "output", "scratch",   "parallel", "for",     "in",      "step",  "unrolled", "vector",
-      "let",    "reg",   "set",    "scatter",   "prefetch", "if",      "else",    "mask",  "lanes",    "stride",
-      "gather", "fma",   "select", "broadcast", "ramp",     "shuffle", "bitcast", "align", "nan",      "inf"};
+      "func",   "input",     "output",  "scratch",  "parallel", "for",   "in",   "step",  "unrolled", "vector", "let",
+      "reg",    "set",       "scatter", "prefetch", "if",       "else",  "mask", "lanes", "stride",   "gather", "fma",
+      "select", "broadcast", "ramp",    "shuffle",  "bitcast",  "align", "nan",  "inf",   "check"};
   return kWords.contains(word);
 }
 

@@ -110,6 +110,9 @@ class Verifier {
       case StmtKind::prefetch:
         buffer(s.id);
         return check(s.a.defined() && s.a.type() == kIndex, "the index of a prefetch is not a scalar i64");
+      case StmtKind::check:
+        return check(s.a.defined() && s.a.type() == VType{DType::boolean, 1},
+                     "the condition of a check is not a scalar boolean");
     }
   }
 

@@ -12,8 +12,7 @@ void infer(InferContext& ctx) {
 void reference(ReferenceContext& ctx) {
   pool_sums(
       ctx, pool_window(ctx.node, ctx.in(0).shape()), ctx.node.int_attr("count_include_pad", 0) != 0,
-      [](double x) { return x; },
-      [](double sum, int64_t count) { return count == 0 ? 0.0 : sum / static_cast<double>(count); });
+      [](double x) { return x; }, [](double sum, int64_t count) { return sum / static_cast<double>(count); });
 }
 
 }  // namespace
@@ -30,7 +29,7 @@ KILTER_OP(AveragePool){
               {"strides", "ints", ""}},
     .summary =
         "Mean under a window that slides over x [N, C, d0, ...]. Divides by the elements inside x, or with "
-        "count_include_pad=1 by those inside x and its declared padding; 0 where there are none.",
+        "count_include_pad=1 by those inside x and its declared padding; NaN where there are none.",
     .infer = infer,
     .reference = reference,
     .cases = {"f32[1,3,9,13] | kernel_shape=[3,3] strides=[2,2] pads=[1,1,1,1]",

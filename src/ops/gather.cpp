@@ -11,6 +11,7 @@ void infer(InferContext& ctx) {
   check_indices(ctx, 1);
   const Shape& data = ctx.shape(0);
   const auto axis = static_cast<int64_t>(axis_of(ctx.node, data));
+  check_constant_indices(ctx);
   Shape shape(data.begin(), data.begin() + axis);
   shape.insert(shape.end(), ctx.shape(1).begin(), ctx.shape(1).end());
   shape.insert(shape.end(), data.begin() + axis + 1, data.end());
@@ -23,9 +24,10 @@ void reference(ReferenceContext& ctx) {
   const int64_t outer = product(data, 0, axis);
   const int64_t inner = product(data, axis + 1, data.size());
   const int64_t rows = ctx.in(1).elems();
+  const IndexRange range = *index_range(ctx.node, data, ctx.in(1).shape());
   for (int64_t o = 0; o < outer; ++o) {
     for (int64_t r = 0; r < rows; ++r) {
-      const int64_t row = checked_index(ctx.node, ctx.in(1).as_int(r), data[axis]);
+      const int64_t row = checked_index(ctx.node, ctx.in(1), r, range);
       copy_elements(ctx.in(0), (o * data[axis] + row) * inner, ctx.out(), (o * rows + r) * inner, inner);
     }
   }

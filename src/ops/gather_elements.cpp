@@ -19,6 +19,7 @@ void infer(InferContext& ctx) {
           fmt::format("indices of shape {} exceed the data of shape {} in dimension {}", text(indices), text(data), d));
     }
   }
+  check_constant_indices(ctx);
   set_same_dtype(ctx, indices);
 }
 
@@ -26,9 +27,10 @@ void reference(ReferenceContext& ctx) {
   const Shape& data = ctx.in(0).shape();
   const Shape strides = dense_strides(data);
   const size_t axis = axis_of(ctx.node, data);
+  const IndexRange range = *index_range(ctx.node, data, ctx.in(1).shape());
   int64_t i = 0;
   for_each_index(ctx.out().shape(), [&](std::span<const int64_t> index) {
-    const int64_t at = checked_index(ctx.node, ctx.in(1).as_int(i), data[axis]);
+    const int64_t at = checked_index(ctx.node, ctx.in(1), i, range);
     copy_element(ctx.in(0), offset_of(index, strides) + (at - index[axis]) * strides[axis], ctx.out(), i);
     ++i;
   });

@@ -33,6 +33,7 @@ void infer(InferContext& ctx) {
       ctx.error(fmt::format("batch dimension {} is {} in the data and {} in the indices", d, data[d], indices[d]));
     }
   }
+  check_constant_indices(ctx);
   Shape shape(indices.begin(), indices.end() - 1);
   shape.insert(shape.end(), data.begin() + static_cast<int64_t>(split.batch + split.tuple), data.end());
   set_same_dtype(ctx, std::move(shape));
@@ -48,11 +49,12 @@ void reference(ReferenceContext& ctx) {
   const int64_t batch_elems = product(data, split.batch, data.size());
   const int64_t tuples = product(indices, split.batch, indices.size() - 1);
   const auto width = static_cast<int64_t>(split.tuple);
+  const IndexRange range = *index_range(ctx.node, data, indices);
   for (int64_t t = 0; t < batches * tuples; ++t) {
     int64_t from = t / tuples * batch_elems;
     for (size_t k = 0; k < split.tuple; ++k) {
-      const int64_t index = ctx.in(1).as_int(t * width + static_cast<int64_t>(k));
-      from += checked_index(ctx.node, index, data[split.batch + k]) * strides[split.batch + k];
+      const int64_t index = checked_index(ctx.node, ctx.in(1), t * width + static_cast<int64_t>(k), range);
+      from += index * strides[split.batch + k];
     }
     copy_elements(ctx.in(0), from, ctx.out(), t * inner, inner);
   }

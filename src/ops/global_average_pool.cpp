@@ -12,7 +12,7 @@ void infer(InferContext& ctx) {
 void reference(ReferenceContext& ctx) {
   pool_sums(
       ctx, global_window(ctx.node, ctx.in(0).shape()), false, [](double x) { return x; },
-      [](double sum, int64_t count) { return count == 0 ? 0.0 : sum / static_cast<double>(count); });
+      [](double sum, int64_t count) { return sum / static_cast<double>(count); });
 }
 
 }  // namespace

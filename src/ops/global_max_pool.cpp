@@ -1,3 +1,4 @@
+#include <cmath>
 #include <limits>
 
 #include "ops/elementwise.h"
@@ -17,7 +18,7 @@ void reference(ReferenceContext& ctx) {
   std::vector<double> y(static_cast<size_t>(ctx.out().elems()), -std::numeric_limits<double>::infinity());
   for (size_t i = 0; i < x.size(); ++i) {
     double& best = y[i / static_cast<size_t>(plane)];
-    if (x[i] > best) best = x[i];
+    if (x[i] > best || std::isnan(x[i])) best = x[i];
   }
   store_doubles(ctx.out(), y);
 }
@@ -27,7 +28,7 @@ void reference(ReferenceContext& ctx) {
 KILTER_OP(GlobalMaxPool){
     .name = "GlobalMaxPool",
     .family = Family::pool,
-    .summary = "Largest element over all spatial axes of x [N, C, d0, ...], NaN left out: y [N, C, 1, ...].",
+    .summary = "Largest element over all spatial axes of x [N, C, d0, ...], NaN where there is one: y [N, C, 1, ...].",
     .infer = infer,
     .reference = reference,
     .tolerance = {.rtol = 0, .atol = 0},

@@ -5,15 +5,40 @@
 
 namespace kilter {
 
-int64_t checked_index(const Node& node, int64_t index, int64_t limit) {
-  if (index < -limit || index >= limit) {
-    fail(ErrorKind::bad_input, "{} '{}': index {} is out of range; legal are {} to {}",
-         node.op != nullptr ? node.op->name : "?", node.name, index, -limit, limit - 1);
+std::optional<IndexRange> index_range(const Node& node, const Shape& data, const Shape& indices) {
+  const std::string_view op = node.op->name;
+  if (op == "Gather" || op == "GatherElements" || op == "ScatterElements" || op == "Scatter") {
+    const int64_t axis = normal_axis(node, node.int_attr("axis", 0), std::ssize(data));
+    return IndexRange{axis, {data[static_cast<size_t>(axis)]}};
   }
-  return index < 0 ? index + limit : index;
+  if (op != "GatherND" && op != "ScatterND") return std::nullopt;
+  const int64_t first = op == "GatherND" ? node.int_attr("batch_dims", 0) : 0;
+  const auto begin = data.begin() + first;
+  return IndexRange{first, {begin, begin + indices.back()}};
+}
+
+int64_t checked_index(const Node& node, const Tensor& indices, int64_t i, const IndexRange& range) {
+  const int64_t index = indices.as_int(i), size = range.size(i);
+  if (!in_range(index, size)) {
+    fail(ErrorKind::bad_input, "{} '{}': {}", node.op->name, node.name, index_fault(indices.shape(), i, index, range));
+  }
+  return index < 0 ? index + size : index;
 }
 
 void check_indices(const InferContext& ctx, size_t i) { check_types(Types<int32_t, int64_t>{}, ctx, i); }
+
+void check_constant_indices(const Node& node, const Shape& data, const Tensor& indices) {
+  const std::optional<IndexRange> range = index_range(node, data, indices.shape());
+  if (!range || range->sizes.empty()) return;
+  for (int64_t i = 0; i < indices.elems(); ++i) {
+    const int64_t index = indices.as_int(i);
+    if (!in_range(index, range->size(i))) node_error(node, index_fault(indices.shape(), i, index, *range));
+  }
+}
+
+void check_constant_indices(const InferContext& ctx) {
+  if (const Tensor* indices = ctx.value(1)) check_constant_indices(ctx.node, ctx.shape(0), *indices);
+}
 
 void copy_elements(const Tensor& from, int64_t i, const Tensor& to, int64_t j, int64_t count) {
   if (from.dtype() == DType::string) {

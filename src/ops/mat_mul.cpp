@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "ops/elementwise.h"
 #include "ops/matmul_shape.h"
 
@@ -24,6 +28,28 @@ void multiply_ints(ReferenceContext& ctx, const MatMulShape& shape) {
   });
 }
 
+/// The largest finite magnitude.
+double largest(const std::vector<double>& values) {
+  double most = 0;
+  for (const double v : values) {
+    if (std::isfinite(v)) most = std::max(most, std::abs(v));
+  }
+  return most;
+}
+
+/// Where sums in f32 leave their range, on the way to a finite sum even, that is the product.
+void take_overflow(const MatMulShape& shape, const std::vector<double>& a, const std::vector<double>& b,
+                   std::vector<double>& y) {
+  if (largest(a) * largest(b) * static_cast<double>(shape.k) <= double{std::numeric_limits<float>::max()}) return;
+  const std::vector<float> left(a.begin(), a.end()), right(b.begin(), b.end());
+  matmul_rows<float>(shape, left.data(), right.data(), [&](int64_t batch, int64_t i, std::span<const float> row) {
+    double* to = y.data() + (batch * shape.m + i) * shape.n;
+    for (size_t j = 0; j < row.size(); ++j) {
+      if (!std::isfinite(row[j])) to[j] = double{row[j]};
+    }
+  });
+}
+
 void reference(ReferenceContext& ctx) {
   const MatMulShape shape = matmul_shape(ctx.node, ctx.in(0).shape(), ctx.in(1).shape());
   if (is_integer(ctx.in(0).dtype())) {
@@ -37,6 +63,7 @@ void reference(ReferenceContext& ctx) {
   matmul_rows<double>(shape, a.data(), b.data(), [&](int64_t batch, int64_t i, std::span<const double> row) {
     std::copy(row.begin(), row.end(), y.begin() + (batch * shape.m + i) * shape.n);
   });
+  if (ctx.out().dtype() == DType::f32) take_overflow(shape, a, b, y);
   store_doubles(ctx.out(), y);
 }
 

@@ -4,6 +4,7 @@
 
 #include "ops/elementwise.h"
 #include "ops/onnx_dtype.h"
+#include "ops/overflow.h"
 
 namespace kilter {
 
@@ -20,15 +21,19 @@ Normalized normalize(const Tensor& x, int64_t block, double epsilon, bool centre
   Normalized result{load_doubles(x), {}, {}};
   if (result.values.empty()) return result;
   const int64_t blocks = x.elems() / block;
+  const auto in_range = [type = x.dtype()](double v) { return in_range_of_sums(type, v); };
   for (int64_t b = 0; b < blocks; ++b) {
     double* values = result.values.data() + b * block;
     double mean = 0;
-    for (int64_t i = 0; centre && i < block; ++i) mean += values[i];
+    for (int64_t i = 0; centre && i < block; ++i) mean = in_range(mean + values[i]);
     mean /= static_cast<double>(block);
     double square = 0;
-    for (int64_t i = 0; i < block; ++i) square += (values[i] - mean) * (values[i] - mean);
+    for (int64_t i = 0; i < block; ++i) {
+      const double deviation = in_range(values[i] - mean);
+      square = in_range(square + deviation * deviation);
+    }
     const double inverse = 1.0 / std::sqrt(square / static_cast<double>(block) + epsilon);
-    for (int64_t i = 0; i < block; ++i) values[i] = (values[i] - mean) * inverse;
+    for (int64_t i = 0; i < block; ++i) values[i] = in_range(values[i] - mean) * inverse;
     result.means.push_back(mean);
     result.inverse_deviations.push_back(inverse);
   }

@@ -8,6 +8,7 @@
 
 #include "ops/iterate.h"
 #include "ops/op.h"
+#include "ops/overflow.h"
 #include "ops/window.h"
 
 namespace kilter {
@@ -37,7 +38,7 @@ void pool_sums(ReferenceContext& ctx, const Window& window, bool count_padding, 
     for (int64_t p = 0; p < planes; ++p) {
       const double* plane = x.data() + p * window.in_elems();
       double sum = 0;
-      for (const int64_t i : inputs) sum += term(plane[i]);
+      for (const int64_t i : inputs) sum = in_range_of_sums(ctx.in(0).dtype(), sum + term(plane[i]));
       y[static_cast<size_t>(p * window.out_elems() + output)] = finish(sum, count);
     }
   });

@@ -4,9 +4,9 @@ namespace kilter {
 namespace {
 
 void reference(ReferenceContext& ctx) {
-  reference_reduce_double(ctx, [](const std::vector<double>& x) {
+  reference_reduce_double(ctx, [type = ctx.in(0).dtype()](const std::vector<double>& x) {
     double total = 0;
-    for (double v : x) total += v;
+    for (double v : x) total = in_range_of_sums(type, total + v);
     return std::log(total);
   });
 }

@@ -7,7 +7,7 @@ void reference(ReferenceContext& ctx) {
   reference_reduce<Numbers>(ctx, []<class T>() {
     using A = Accumulator<T>;
     return fold_of(
-        A{0}, [](A total, A x) { return wrap_add(total, x); },
+        A{0}, [](A total, A x) { return added<T>(total, x); },
         [](A total, int64_t count) {
           if constexpr (std::is_integral_v<A>) return count == 0 ? A{0} : static_cast<A>(total / static_cast<A>(count));
           return static_cast<A>(total / static_cast<A>(count));

@@ -5,7 +5,7 @@ namespace {
 
 void reference(ReferenceContext& ctx) {
   reference_reduce<Numbers>(
-      ctx, []<class T>() { return fold_of(Accumulator<T>{0}, [](auto total, auto x) { return wrap_add(total, x); }); });
+      ctx, []<class T>() { return fold_of(Accumulator<T>{0}, [](auto total, auto x) { return added<T>(total, x); }); });
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "ops/elementwise.h"
 #include "ops/formulas.h"
 #include "ops/operands.h"
+#include "ops/overflow.h"
 
 namespace kilter {
 
@@ -51,6 +52,16 @@ template <class T>
 using Accumulator = std::conditional_t<
     std::is_same_v<T, bool>, bool,
     std::conditional_t<std::is_integral_v<T>, std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>, double>>;
+
+/// A sum of values of T with one more: integers wrap, floats overflow (overflow.h).
+template <class T>
+Accumulator<T> added(Accumulator<T> total, Accumulator<T> x) {
+  if constexpr (std::is_same_v<Accumulator<T>, double>) {
+    return in_range_of_sums(DTypeOf<T>::value, total + x);
+  } else {
+    return wrap_add(total, x);
+  }
+}
 
 /// The least and greatest value of a type as accumulator; infinities for floats.
 template <class T>

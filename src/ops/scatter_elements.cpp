@@ -27,6 +27,7 @@ void infer(InferContext& ctx) {
           fmt::format("indices of shape {} exceed the data of shape {} in dimension {}", text(indices), text(data), d));
     }
   }
+  check_constant_indices(ctx);
   infer_same(ctx);
 }
 
@@ -36,9 +37,10 @@ void reference(ReferenceContext& ctx) {
   const Shape strides = dense_strides(data);
   const size_t axis = axis_of(ctx.node, data);
   copy_all(ctx.in(0), ctx.out());
+  const IndexRange range = *index_range(ctx.node, data, ctx.in(1).shape());
   int64_t i = 0;
   for_each_index(ctx.in(1).shape(), [&](std::span<const int64_t> index) {
-    const int64_t at = checked_index(ctx.node, ctx.in(1).as_int(i), data[axis]);
+    const int64_t at = checked_index(ctx.node, ctx.in(1), i, range);
     const int64_t to = offset_of(index, strides) + (at - index[axis]) * strides[axis];
     combine_element(ctx.node, how, ctx.in(2), i, ctx.out(), to);
     ++i;

@@ -22,6 +22,7 @@ void infer(InferContext& ctx) {
     ctx.error(fmt::format("updates have shape {}, expected {} for data {} and indices {}", text(ctx.shape(2)),
                           text(expected), text(data), text(indices)));
   }
+  check_constant_indices(ctx);
   infer_same(ctx);
 }
 
@@ -33,12 +34,12 @@ void reference(ReferenceContext& ctx) {
   const int64_t width = indices.back();
   const int64_t inner = product(data, static_cast<size_t>(width), data.size());
   const int64_t tuples = product(indices, 0, indices.size() - 1);
+  const IndexRange range = *index_range(ctx.node, data, indices);
   copy_all(ctx.in(0), ctx.out());
   for (int64_t t = 0; t < tuples; ++t) {
     int64_t to = 0;
     for (int64_t k = 0; k < width; ++k) {
-      const auto d = static_cast<size_t>(k);
-      to += checked_index(ctx.node, ctx.in(1).as_int(t * width + k), data[d]) * strides[d];
+      to += checked_index(ctx.node, ctx.in(1), t * width + k, range) * strides[static_cast<size_t>(k)];
     }
     for (int64_t i = 0; i < inner; ++i) combine_element(ctx.node, how, ctx.in(2), t * inner + i, ctx.out(), to + i);
   }

@@ -18,6 +18,14 @@ bool circular(const Node& node) {
   return mode == "circular";
 }
 
+/// Why an update of `steps` elements from `first` on does not fit into the axis; empty where it does.
+std::string misfit(int64_t batch, int64_t first, int64_t steps, size_t axis, int64_t size) {
+  if (first >= 0 && first <= size - steps) return {};
+  return fmt::format(
+      "write_indices[{}] is {}, out of range for an update of {} in axis {} of size {}; legal are 0 to {}", batch,
+      first, steps, axis, size, size - steps);
+}
+
 void infer(InferContext& ctx) {
   circular(ctx.node);
   const Shape& cache = ctx.shape(0);
@@ -40,6 +48,11 @@ void infer(InferContext& ctx) {
     if (ctx.shape(2) != Shape{cache[0]}) {
       ctx.error(fmt::format("write_indices have shape {}, expected {}, the batch", text(ctx.shape(2)), cache[0]));
     }
+    const Tensor* first = circular(ctx.node) ? nullptr : ctx.value(2);
+    for (int64_t b = 0; first != nullptr && b < first->elems(); ++b) {
+      const std::string why = misfit(b, first->as_int(b), ctx.shape(1)[axis], axis, cache[axis]);
+      if (!why.empty()) ctx.error(why);
+    }
   }
   infer_same(ctx);
 }
@@ -55,14 +68,11 @@ void reference(ReferenceContext& ctx) {
   copy_all(ctx.in(0), ctx.out());
   for (int64_t row = 0; row < cache[0] * rows; ++row) {
     const int64_t first = ctx.has(2) ? ctx.in(2).as_int(row / rows) : 0;
+    if (const std::string why = wraps ? "" : misfit(row / rows, first, steps, axis, most); !why.empty())
+      fail(ErrorKind::bad_input, "TensorScatter '{}': {}", ctx.node.name, why);
     for (int64_t s = 0; s < steps; ++s) {
       int64_t at = first + s;
       if (wraps) at = (at % most + most) % most;
-      if (at < 0 || at >= most) {
-        fail(ErrorKind::bad_input,
-             "TensorScatter '{}': writes at {} of a cache of {}; write_indices + {} must stay inside", ctx.node.name,
-             at, most, steps);
-      }
       copy_elements(ctx.in(1), (row * steps + s) * inner, ctx.out(), (row * most + at) * inner, inner);
     }
   }

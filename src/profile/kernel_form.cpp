@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "compile/compile.h"
+#include "compile/index_limit.h"
 
 namespace kilter::profile {
 namespace {
@@ -50,8 +51,11 @@ KernelForm compile_form(const Problem& problem, const std::string& line, const F
   find_steps(form, line);
   std::vector<const std::byte*> from;
   std::vector<std::byte*> to;
-  for (const PlanTensor& t : form.plan().inputs)
-    from.push_back(form.tensors.emplace_back(random_input(t.name, t.type, t.shape)).raw());
+  for (size_t i = 0; i < form.plan().inputs.size(); ++i) {
+    const PlanTensor& t = form.plan().inputs[i];
+    const int64_t most = std::min<int64_t>(index_limit(form.plan(), static_cast<int32_t>(i)).value_or(100), 100) - 1;
+    from.push_back(form.tensors.emplace_back(random_input(t.name, t.type, t.shape, 0, most)).raw());
+  }
   for (const PlanTensor& t : form.plan().outputs) to.push_back(form.tensors.emplace_back(t.type, t.shape).raw());
   form.loaded.instance->run(from, to);
   return form;

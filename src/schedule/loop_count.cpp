@@ -189,6 +189,8 @@ class Counter {
       case StmtKind::prefetch:
         run.count.loads += 1, run.load_slots += 1;
         return;
+      case StmtKind::check:
+        return expression(s.a, run);
       default:
         return;
     }
@@ -243,6 +245,10 @@ class Counter {
         if (e->args[0]->kind != ExprKind::load) run.count.others += 1;
         return;
       case ExprKind::lane_reduce: {
+        if (e->op == Op::logical_and || e->op == Op::logical_or) {
+          run.count.others += 2;  // a mask to a scalar, and its comparison
+          return;
+        }
         const double steps = std::log2(std::max(1, e->args[0].lanes()));
         run.count.others += 2 * steps, run.folds += kFoldLatency * steps;
         return;

@@ -116,7 +116,7 @@ class RowEmitter {
     const Expr t0 = b_.let("t0", next_tap(max(Expr(0), Expr(0) - left), step));
     const Expr t1 = b_.let("t1", min(Expr(w.span(1)), Expr(w.in[1]) - left));
     const Expr covered = p_.count_padding ? min(Expr(w.span(1)), Expr(w.in[1] + w.pads_end[1]) - left) : t1 - t0;
-    const Expr counted = b_.let("covered", cast(DType::f32, max(Expr(1), taps_in(covered, step))));
+    const Expr counted = b_.let("covered", cast(DType::f32, taps_in(covered, step)));
     pool(column, 1, looped(t0, t1), counted);
   }
 
@@ -126,11 +126,11 @@ class RowEmitter {
     const auto before = [&](int64_t limit) { return ceil_div(std::max<int64_t>(0, limit - left), step); };
     const int64_t t0 = before(0), t1 = std::min(w.kernel[1], before(w.in[1]));
     const int64_t covered = p_.count_padding ? std::min(w.kernel[1], before(w.in[1] + w.pads_end[1])) : t1 - t0;
-    columns(Expr(column), 1, t0, t1, std::max<int64_t>(1, covered));
+    columns(Expr(column), 1, t0, t1, std::max<int64_t>(0, covered));
   }
 
  private:
-  /// 0 in the lanes of no channel, where a window without taps leaves the least value there is.
+  /// 0 in the lanes of no channel, where a window without taps leaves the least value there is, or 0 / 0.
   Expr in_channels(const Expr& value) const {
     const int64_t channels = e_.task().graph->type(e_.task().node().inputs[0]).shape[1];
     if (channels % lanes_ == 0) return value;
@@ -145,10 +145,8 @@ class RowEmitter {
   static Expr next_tap(const Expr& distance, int64_t step) {
     return step == 1 ? distance : (distance + Expr(step - 1)) / Expr(step) * Expr(step);
   }
-  /// How many taps there are in `pixels` from a tap on; at least 1 where there may be none between two.
-  static Expr taps_in(const Expr& pixels, int64_t step) {
-    return step == 1 ? pixels : (max(Expr(1), pixels) + Expr(step - 1)) / Expr(step);
-  }
+  /// How many taps there are in `pixels`, which may be negative, from a tap on.
+  static Expr taps_in(const Expr& pixels, int64_t step) { return (max(Expr(0), pixels) + Expr(step - 1)) / Expr(step); }
   int64_t at(int64_t column) const { return column * p_.win.strides[1] * strides_[3]; }
   int64_t at_tap() const { return p_.win.dilations[1] * strides_[3]; }
   /// Over pixels [t0, t1) of a row of the window.
@@ -172,7 +170,8 @@ class RowEmitter {
         for (int64_t c = 0; c < count; ++c) {
           const Expr value = b_.load(x_, x2 + offset(c), lanes_);
           const int32_t reg = acc[static_cast<size_t>(c)];
-          b_.set(reg, p_.maximum ? max(b_.get(reg), value) : b_.get(reg) + value);
+          // max(a, b) answers b where a is a NaN: it is left out, whatever came before it.
+          b_.set(reg, p_.maximum ? max(value, b_.get(reg)) : b_.get(reg) + value);
         }
       });
     });
@@ -181,7 +180,7 @@ class RowEmitter {
     for (int64_t c = 0; c < count; ++c) {
       Expr value = b_.get(acc[static_cast<size_t>(c)]);
       if (!p_.maximum) value = value / broadcast(rows_ * covered, lanes_);
-      if (p_.maximum && p_.misses) value = in_channels(value);
+      if (p_.misses) value = in_channels(value);
       Site site{{n_, block_, row_, column + Expr(c), Expr(0)}, 4, lanes_, {}};
       e_.epilogue({{anchor, value}}, domain, site);
     }

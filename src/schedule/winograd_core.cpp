@@ -1,5 +1,6 @@
 #include "schedule/winograd_core.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace kilter {
@@ -82,6 +83,45 @@ const std::vector<double>& FilterTransform::operator()(const float* filter) {
     }
   }
   return out_;
+}
+
+namespace {
+
+using Rows = std::vector<std::vector<double>>;
+
+/// The solution x of a x = b, by elimination; a is symmetric and positive definite.
+Rows solved(Rows a, Rows b) {
+  const size_t n = a.size();
+  for (size_t k = 0; k < n; ++k) {
+    for (size_t i = 0; i < n; ++i) {
+      if (i == k) continue;
+      const double factor = a[i][k] / a[k][k];
+      for (size_t j = k; j < n; ++j) a[i][j] -= factor * a[k][j];
+      for (size_t j = 0; j < b[i].size(); ++j) b[i][j] -= factor * b[k][j];
+    }
+  }
+  for (size_t k = 0; k < n; ++k) {
+    for (double& x : b[k]) x /= a[k][k];
+  }
+  return b;
+}
+
+}  // namespace
+
+// Least squares, each row of G by its size: (G' W G) R = G' W with weights W of 1 / (the row's largest value)^2.
+std::vector<std::vector<double>> filter_recovery(const WinogradTransform& t) {
+  const Rows rows = filter_rows(t);
+  const size_t taps = rows[0].size();
+  Rows products(taps, std::vector<double>(taps, 0)), right(taps, std::vector<double>(rows.size(), 0));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    double most = 0;
+    for (const double x : rows[i]) most = std::max(most, std::abs(x));
+    for (size_t r = 0; r < taps; ++r) {
+      right[r][i] = rows[i][r] / (most * most);
+      for (size_t s = 0; s < taps; ++s) products[r][s] += right[r][i] * rows[i][s];
+    }
+  }
+  return solved(products, right);
 }
 
 int64_t input_transform_flops(const WinogradTransform& t) {

@@ -40,6 +40,11 @@ class FilterTransform {
   std::vector<double> half_, out_;
 };
 
+/// The way back: taps x inputs() values R in rows, so that R u is the filter whose transform G g is u. Of all that are
+/// exact it is the one that spreads the rounding of u least, about u = 2^-24 of the filter's largest value (7 taps: 3
+/// u).
+std::vector<std::vector<double>> filter_recovery(const WinogradTransform& t);
+
 /// Operations of B' d and of A' y of one vector.
 int64_t input_transform_flops(const WinogradTransform& t);
 int64_t output_transform_flops(const WinogradTransform& t);

@@ -38,6 +38,33 @@ TEST(Compile, AddsOverTheWholeParallelRange) {
   }
 }
 
+TEST(Compile, ChecksThatFailAreAnswered) {
+  for (const Target& target : targets_here()) {
+    LoopBuilder b("checked");
+    const Buf k = b.input("k", DType::i64, 3 * 19);
+    const Buf y = b.output("y", DType::i64, 3 * 19);
+    const Expr row = b.parallel("row", 3) * Expr(19);
+    b.vector_loop("v", 19, [&](const Expr& v) {
+      const Expr index = b.let("index", b.load(k, row + v));
+      b.check(binary(Op::lt, bitcast(DType::u64, index), imm_int(DType::u64, 5)));
+      b.store(y, row + v, index);
+    });
+    const LoopFunc func = loop_passes::lower(b.finish(), target.limits);
+    const Mapped mapped(compile(std::span(&func, 1), target));
+    for (size_t bad = 0; bad <= 57; ++bad) {
+      std::vector<int64_t> ks(57, 4), ys(57);
+      if (bad < 57) ks[bad] = -1;
+      const std::vector<std::byte*> args{reinterpret_cast<std::byte*>(ks.data()),
+                                         reinterpret_cast<std::byte*>(ys.data())};
+      for (int64_t i = 0; i < 3; ++i)
+        EXPECT_EQ(call(func, mapped.entry(0), args, i, i + 1), static_cast<int64_t>(bad / 19) == i ? kCheckFailed : 0)
+            << target.name << " " << bad;
+      EXPECT_EQ(call(func, mapped.entry(0), args, 0, 3), bad < 57 ? kCheckFailed : 0);
+      EXPECT_EQ(ys, ks);
+    }
+  }
+}
+
 template <class F>
 std::string error_of(F f, ErrorKind kind = ErrorKind::internal) {
   try {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <xmmintrin.h>
 
+#include <array>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -146,6 +147,21 @@ TEST_F(CAbi, TheCallersFloatEnvironmentNeitherCountsNorChanges) {
       }
     }
   }
+}
+
+TEST_F(CAbi, AnIndexOutOfRangeIsABadInput) {
+  kilter_program* program = nullptr;
+  kilter_instance* instance = nullptr;
+  ASSERT_EQ(kilter_program_load(saved(lookup_plan()).c_str(), &program), KILTER_OK) << kilter_last_error();
+  ASSERT_EQ(kilter_instance_create(program, 1, &instance), KILTER_OK) << kilter_last_error();
+  const std::array<int32_t, 6> ids{0, 1, 2, 3, 4, 7};
+  const void* inputs[] = {ids.data()};
+  void* none[] = {nullptr};
+  EXPECT_EQ(kilter_instance_run(instance, inputs, 1, none, 0), KILTER_ERROR_BAD_INPUT);
+  EXPECT_STREQ(kilter_last_error(),
+               "Gather 'embed': indices[1,2] is 7, out of range for axis 1 of size 5; legal are -5 to 4");
+  kilter_instance_free(instance);
+  kilter_program_free(program);
 }
 
 TEST_F(CAbi, ErrorsBecomeStatusAndText) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -234,6 +235,19 @@ TEST(Executor, FailingKernelNamesItsStep) {
   Instance instance(program(plan), pool(2));
   EXPECT_THAT(error_of([&] { instance.run({}, {}); }, ErrorKind::internal),
               testing::AllOf(HasSubstr("step 0 'kernel1'"), HasSubstr("answered 7")));
+}
+
+TEST(Executor, NamesTheFirstIndexThatIsOutOfRange) {
+  Instance instance(program(lookup_plan()), pool(2));
+  std::array<int32_t, 6> ids{0, -5, 4, 1, 5, -6};
+  const std::byte* inputs[] = {reinterpret_cast<const std::byte*>(ids.data())};
+  const auto refusal = [&] { return error_of([&] { instance.run(inputs, {}); }, ErrorKind::bad_input); };
+  EXPECT_EQ(refusal(), "Gather 'embed': indices[1,1] is 5, out of range for axis 1 of size 5; legal are -5 to 4");
+  ids[4] = 0;
+  EXPECT_EQ(refusal(), "Gather 'embed': indices[1,2] is -6, out of range for axis 1 of size 5; legal are -5 to 4");
+  ids[5] = 0;
+  EXPECT_THAT(refusal(), HasSubstr("inputs must not change during a run"));
+  instance.replay(0, nullptr, nullptr);  // on its own, a step does not know what its indices are
 }
 
 TEST(Executor, WrongTensorsAreRefused) {

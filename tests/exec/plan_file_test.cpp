@@ -45,6 +45,8 @@ TEST(PlanFile, RoundTripsEveryField) {
   kernel.max_threads = 3;
   kernel.flops = 123456789012;
   kernel.bytes = 42;
+  kernel.args.push_back(arena(128, 48));
+  kernel.indices = {1, DType::i64, {2, 3}, {4, {5, 6, 7}}};
   plan.steps.push_back(kernel);
   const std::string file = file_bytes(plan);
   const Plan back = parse(file);
@@ -52,6 +54,9 @@ TEST(PlanFile, RoundTripsEveryField) {
   EXPECT_EQ(back.compiled_for, 7);
   EXPECT_EQ(back.steps[4].key, kernel.key);
   EXPECT_EQ(back.steps[4].layouts, "c16 OIHW c16");
+  EXPECT_EQ(back.steps[4].indices.shape, (Shape{2, 3}));
+  EXPECT_EQ(back.steps[4].indices.range.axis, 4);
+  EXPECT_EQ(back.steps[4].indices.range.sizes, (std::vector<int64_t>{5, 6, 7}));
   EXPECT_EQ(back.steps[3].reference.attrs, "{\"axis\":1}");
   EXPECT_EQ(back.steps[3].reference.inputs[2].type, DType::i64);
   EXPECT_EQ(back.steps[1].halo.right_bytes, 3);
@@ -199,6 +204,23 @@ struct Forgery {
   std::function<void(Plan&)> change;
 };
 
+TEST(PlanCheck, IndicesLieInTheirBuffer) {
+  const auto refusal = [](const std::function<void(IndexOperand&)>& change) {
+    Plan plan = lookup_plan();
+    change(plan.steps[0].indices);
+    return error_of([&] { check_plan(plan, ErrorKind::bad_input); }, ErrorKind::bad_input);
+  };
+  EXPECT_EQ(refusal([](IndexOperand&) {}), "no error");
+  EXPECT_EQ(refusal([](IndexOperand& i) { i.arg = 1; }),
+            "plan 'test': step 0 'embed': takes its indices from buffer 1; there are 1");
+  EXPECT_EQ(refusal([](IndexOperand& i) { i.type = DType::f32; }),
+            "plan 'test': step 0 'embed': has indices f32[2x3]; expected i32 or i64 and at most 2^40 elements");
+  EXPECT_THAT(refusal([](IndexOperand& i) { i.type = DType::i64; }), HasSubstr("takes 48 bytes at byte 0 of input"));
+  EXPECT_THAT(refusal([](IndexOperand& i) { i.range.sizes.clear(); }), HasSubstr("expected one or more"));
+  EXPECT_THAT(refusal([](IndexOperand& i) { i.range.sizes = {-1}; }), HasSubstr("each 0 to 2^40"));
+  EXPECT_THAT(refusal([](IndexOperand& i) { i.range.axis = -1; }), HasSubstr("indices for axis -1"));
+}
+
 TEST(PlanCheck, EveryInvariantHasItsError) {
   const int64_t big = INT64_MAX;
   const std::vector<Forgery> forgeries = {
@@ -243,10 +265,10 @@ TEST(PlanCheck, EveryInvariantHasItsError) {
        }},
       {"operand 1 takes 64 bytes", [](Plan& p) { p.steps[3].reference.inputs[2].shape = {8}; }},
       {"expected a multiple of 4", [](Plan& p) { p.steps[3].args[0] = arena(6, 64); }},
-      {"calls kernel 4; there are 4",
+      {"calls kernel 5; there are 5",
        [](Plan& p) {
          p.steps.push_back(kernel_step(kDouble, {}, 1));
-         p.steps[4].kernel = 4;
+         p.steps[4].kernel = 5;
        }},
       {"code or constants have a size but no bytes", [](Plan& p) { p.constants = nullptr; }},
   };

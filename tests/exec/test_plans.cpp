@@ -60,6 +60,9 @@ kilter_test_add:
 2:
   xor %eax, %eax
   ret
+kilter_test_answer1:
+  mov $1, %eax
+  ret
 kilter_test_end:
 .popsection
 )");
@@ -70,6 +73,7 @@ extern const std::byte kilter_test_double[] __attribute__((visibility("hidden"))
 extern const std::byte kilter_test_answer7[] __attribute__((visibility("hidden")));
 extern const std::byte kilter_test_scratch[] __attribute__((visibility("hidden")));
 extern const std::byte kilter_test_add[] __attribute__((visibility("hidden")));
+extern const std::byte kilter_test_answer1[] __attribute__((visibility("hidden")));
 extern const std::byte kilter_test_end[] __attribute__((visibility("hidden")));
 }
 
@@ -93,7 +97,8 @@ Plan test_plan(int64_t constants_bytes) {
   plan.constants_bytes = constants.bytes();
   plan.code = kilter_test_code;
   plan.code_bytes = kilter_test_end - kilter_test_code;
-  for (const std::byte* entry : {kilter_test_double, kilter_test_answer7, kilter_test_scratch, kilter_test_add}) {
+  for (const std::byte* entry :
+       {kilter_test_double, kilter_test_answer7, kilter_test_scratch, kilter_test_add, kilter_test_answer1}) {
     plan.entries.push_back(entry - kilter_test_code);
   }
   return plan;
@@ -125,6 +130,16 @@ Plan arithmetic_plan(int64_t count) {
   plan.steps = {kernel_step(kDouble, {input(0, bytes), arena(0, bytes)}, count), copy,
                 kernel_step(kDouble, {arena(second, bytes), arena(0, bytes)}, count),
                 kernel_step(kAddConst, {arena(0, bytes), constant(0, bytes), output(0, bytes)}, count)};
+  return plan;
+}
+
+Plan lookup_plan() {
+  Plan plan = test_plan();
+  plan.inputs = {{"ids", DType::i32, {2, 3}}};
+  Step step = kernel_step(kAnswer1, {input(0, 24)}, 6);
+  step.name = "embed", step.ops = "Gather";
+  step.indices = {0, DType::i32, {2, 3}, {1, {5}}};
+  plan.steps = {step};
   return plan;
 }
 

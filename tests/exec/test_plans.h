@@ -15,6 +15,7 @@ enum TestKernel : int32_t {
   kAnswer7,   ///< does nothing and answers 7
   kScratch,   ///< i64: puts `begin` into its worker's scratch, then buffers[0][i] = scratch of its worker
   kAddConst,  ///< f32: buffers[2][i] = buffers[0][i] + buffers[1][i]
+  kAnswer1,   ///< does nothing and answers 1, kIndexOutOfRange
 };
 
 /// A plan with test_code()'s machine code and `constants_bytes` of constants, which hold floats 0, 1, 2, ...
@@ -22,6 +23,9 @@ Plan test_plan(int64_t constants_bytes = 0);
 
 /// y = 2 * (2 * x) + c over `count` floats through the arena: kernel, copy, kernel, kernel.
 Plan arithmetic_plan(int64_t count);
+
+/// One kernel that finds an index out of range whatever input "ids", i32[2,3], holds: into axis 1 of size 5.
+Plan lookup_plan();
 
 /// Every kind of step but kernels: halo over the arena, copies, and a reference step of operator "Touch".
 Plan steps_plan();

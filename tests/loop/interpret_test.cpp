@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "loop/loop.h"
+#include "loop/passes/passes.h"
+#include "loop/target.h"
 
 namespace kilter {
 namespace {
@@ -11,6 +13,40 @@ namespace {
 template <class T>
 std::byte* bytes(std::vector<T>& v) {
   return reinterpret_cast<std::byte*>(v.data());
+}
+
+/// y[i] = x[k[i]] for indices that are checked, by a vector loop with a rest.
+LoopFunc checked_gather() {
+  LoopBuilder b("checked");
+  const Buf k = b.input("k", DType::i64, 2 * 19), x = b.input("x", DType::f32, 5);
+  const Buf y = b.output("y", DType::f32, 2 * 19);
+  const Expr row = b.parallel("row", 2) * Expr(19);
+  b.vector_loop("v", 19, [&](const Expr& v) {
+    const Expr index = b.let("index", b.load(k, row + v));
+    const Expr inside = b.let("inside", binary(Op::lt, bitcast(DType::u64, index), imm_int(DType::u64, 5)));
+    b.check(inside);
+    b.store(y, row + v, b.load(x, select(inside, index, Expr(0))));
+  });
+  return b.finish();
+}
+
+TEST(Interpret, ChecksThatFailAreAnswered) {
+  const LoopFunc plain = checked_gather();
+  verify(plain);
+  for (const std::string_view target : {"x86-64-v2", "x86-64-v3", "x86-64-v4", "neoverse-n1", "a64fx"}) {
+    const LoopFunc f = loop_passes::lower(plain, parse_target(target).limits);
+    for (size_t bad = 0; bad <= 38; ++bad) {
+      std::vector<int64_t> ks(38, 4);
+      if (bad < 38) ks[bad] = bad % 2 == 0 ? -1 : 5;
+      std::vector<float> xs{0, 1, 2, 3, 4}, ys(38);
+      const std::vector<std::byte*> args{bytes(ks), bytes(xs), bytes(ys)};
+      const int32_t first = bad < 19 ? kCheckFailed : 0, second = bad >= 19 && bad < 38 ? kCheckFailed : 0;
+      EXPECT_EQ(interpret(f, args, 0, 1), first) << bad << " " << target;
+      EXPECT_EQ(interpret(f, args, 1, 2), second) << bad << " " << target;
+      EXPECT_EQ(interpret(plain, args, 0, 2), first | second) << bad;
+      for (size_t i = 0; i < 38; ++i) EXPECT_EQ(ys[i], i == bad ? 0 : 4);
+    }
+  }
 }
 
 TEST(Interpret, MatrixProductOverParallelRows) {

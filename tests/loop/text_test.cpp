@@ -32,6 +32,8 @@ TEST(LoopText, EveryStatementAndExpressionRoundTrips) {
     y[i, mask ramp(0:i32, 1:i32, 16) < broadcast(i32(min(p, 16)), 16)] = max(acc, -0:f32x16)
     scatter y[ramp(i, 3, 4)] = gather(x, ramp(i, p, 4), b[0, lanes 4])
     prefetch x[i + 64]
+    check i < p
+    check reduce_and(b[0, lanes 4])
     {
       work[0] = bf16(exp(f32(h[0]))) * inf:bf16
     }

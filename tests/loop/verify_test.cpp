@@ -41,6 +41,13 @@ TEST(Verify, BoundsOfAffineIndices) {
             "verify 'f': scatter out of bounds: buffer 'y' has 100 elements, index 95 in [95, 101]");
 }
 
+TEST(Verify, ChecksTakeOneBoolean) {
+  EXPECT_EQ(check("check k[0] < 3"), "");
+  EXPECT_EQ(check("check k[0]"), "verify 'f': the condition of a check is not a scalar boolean");
+  EXPECT_EQ(check("check k[0, lanes 4] < 3:i64x4"), "verify 'f': the condition of a check is not a scalar boolean");
+  EXPECT_EQ(check("check reduce_and(k[0, lanes 4] < 3:i64x4)"), "");
+}
+
 TEST(Verify, BoundsThatDependOnOtherLoops) {
   // Tiles of 16 over 100 elements, the last one short.
   EXPECT_EQ(check("for t in [0, 7) { for j in [0, min(16, 100 - t * 16)) { y[t * 16 + j] = 0:f32 } }"), "");

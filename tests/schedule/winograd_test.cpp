@@ -1,15 +1,21 @@
 // Winograd's convolutions: every form answers as the reference kernel on every instruction set, within the accuracy
 // gates of doc/accuracy.md; the default is chosen where it should be.
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/random.h"
 #include "compile/compile.h"
 #include "compile/session.h"
 #include "ops/cases.h"
 #include "ops/evaluate.h"
+#include "ops/iterate.h"
 #include "schedule/winograd_core.h"
 
 namespace kilter {
@@ -170,6 +176,107 @@ TEST(Winograd, ErrorsStayWithinTheGates) {
   }
 }
 
+/// A convolution of one image's pixel after the other, compiled once.
+class Spoiled {
+ public:
+  Spoiled(const std::string& text, const std::string& form, std::string_view target) : c_(conv_case(text)) {
+    weights_ = *c_.graph.value(c_.graph.node(c_.graph.order().front()).inputs[1]).constant;
+    // Taps of 0: they make NaN of an infinity, as the definition does.
+    for (int64_t i = 3; i < weights_.elems(); i += 7) weights_.data<float>()[i] = 0;
+    for (int64_t i = 0; i < weights_.elems(); ++i)
+      heaviest_ = std::max(heaviest_, std::abs(double{weights_.data<float>()[i]}));
+    clean_ = evaluate(c_.graph, c_.inputs).at(0);
+    CompileOptions options;
+    options.target = parse_target(target);
+    options.schedules["case"] = parse_schedule("conv2d_winograd " + form);
+    program_ = std::make_shared<const Program>(std::move(compile_graph(c_.graph, options).plan));
+    loaded_ = {program_, std::make_unique<Instance>(program_, std::make_shared<ThreadPool>(1)), {}};
+    const auto& pads = c_.graph.node(c_.graph.order().front()).ints_attr("pads", {0, 0, 0, 0});
+    top_ = pads[0], left_ = pads[1];
+  }
+
+  const Shape& image() const { return c_.inputs.at(0).shape(); }
+
+  /// What is wrong where pixel [n, channel, row, column] is `value`; empty where nothing is.
+  std::string wrong(const Shape& pixel, float value) {
+    const Tensor& x = c_.inputs.at(0);
+    const int64_t at = ((pixel[0] * x.shape()[1] + pixel[1]) * x.shape()[2] + pixel[2]) * x.shape()[3] + pixel[3];
+    const float before = std::exchange(x.data<float>()[at], value);
+    const Tensor y = run_plan(loaded_, c_.inputs).at(0);
+    x.data<float>()[at] = before;
+    std::string out;
+    int64_t i = 0;
+    for_each_index(y.shape(), [&](std::span<const int64_t> o) {
+      const double got = y.data<float>()[i], clean = clean_.data<float>()[i];
+      const std::optional<float> w = weight(o, pixel);
+      const double want = w ? clean + (double{value} - double{before}) * double{*w} : clean;
+      // What an output reads beside a huge value is lost in it, and its weight is one won back.
+      const double lost = w && std::isfinite(value) ? 2e-6 * std::abs(double{value}) * heaviest_ : 0;
+      if (out.empty() && !alike(got, want, lost))
+        out = fmt::format("y[{}] is {}, expected {} (it reads the pixel: {})", fmt::join(o, ","), got, want,
+                          w.has_value());
+      ++i;
+    });
+    return out;
+  }
+
+ private:
+  static bool alike(double got, double want, double lost) {
+    if (std::isnan(want)) return std::isnan(got);
+    if (std::isinf(want)) return got == want;
+    return std::abs(got - want) <= 1e-4 + 1e-4 * std::abs(want) + lost;
+  }
+  /// The weight that an output reads a pixel with; nothing where it does not.
+  std::optional<float> weight(std::span<const int64_t> o, const Shape& pixel) const {
+    const Shape& w = weights_.shape();
+    const int64_t r = pixel[2] - o[2] + top_, s = pixel[3] - o[3] + left_;
+    if (o[0] != pixel[0] || r < 0 || r >= w[2] || s < 0 || s >= w[3]) return std::nullopt;
+    return weights_.data<float>()[((o[1] * w[1] + pixel[1]) * w[2] + r) * w[3] + s];
+  }
+
+  OpCase c_;
+  Tensor weights_, clean_;
+  std::shared_ptr<const Program> program_;
+  Loaded loaded_;
+  double heaviest_ = 0;
+  int64_t top_ = 0, left_ = 0;
+};
+
+/// Every pixel once, so every place of whole tiles and of those at the edges.
+TEST(Winograd, OnePixelSpoilsOnlyWhatReadsIt) {
+  struct Problem {
+    std::string text;
+    std::vector<std::string> forms;
+  };
+  const std::vector<std::string> all{"m=4 vectors=1 tile=3 count=1 split=0 prefetch=0",
+                                     "m=4 vectors=2 tile=2 count=2 split=1 prefetch=0",
+                                     "m=2 vectors=1 tile=4 count=1 split=0 prefetch=0"};
+  const std::vector<std::string> two{"m=2 vectors=1 tile=4 count=1 split=0 prefetch=0"};
+  for (const Problem& problem :
+       {Problem{"f32[2,20,13,11] f32[32,20,3,3] f32[32] | pads=[1,1,1,1]", all},
+        Problem{"f32[1,16,9,7] f32[36,16,3,3] | pads=[0,1,1,0]", two}, Problem{"f32[1,16,9,10] f32[32,16,3,3]", all},
+        Problem{"f32[1,17,7,13] f32[32,17,1,3] f32[32] | pads=[0,1,0,1]", all},
+        Problem{"f32[1,17,13,7] f32[32,17,3,1] | pads=[1,0,1,0]", all},
+        Problem{"f32[1,17,6,13] f32[32,17,1,7] f32[32] | pads=[0,3,0,3]", two},
+        Problem{"f32[1,17,13,6] f32[32,17,7,1] | pads=[3,0,3,0]", two}}) {
+    for (const std::string_view target : targets()) {
+      for (const std::string& form : problem.forms) {
+        Spoiled spoiled(problem.text, form, target);
+        const Shape& image = spoiled.image();
+        for (int64_t i = 0; i < image[2] * image[3]; ++i) {
+          const int64_t n = i % image[0], channel = i * 7 % image[1];
+          for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+                                    -std::numeric_limits<float>::infinity(), 1e30F, -1e12F}) {
+            const std::string wrong = spoiled.wrong({n, channel, i / image[3], i % image[3]}, value);
+            ASSERT_EQ(wrong, "") << problem.text << " | " << form << " on " << target << ": " << value << " at [" << n
+                                 << "," << channel << "," << i / image[3] << "," << i % image[3] << "]";
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Winograd, IsTheDefaultWhereItPays) {
   const auto chosen = [](const std::string& text, Accuracy accuracy = Accuracy::normal) {
     const std::string schedule = run(conv_case(text), "", "x86-64-v3", 1, accuracy).schedule;
@@ -233,6 +340,31 @@ TEST(WinogradTransform, OneDimensionLeavesTheOtherAlone) {
   EXPECT_EQ(across, down);
   EXPECT_EQ(across.size(), 6U);
   EXPECT_DOUBLE_EQ(across.back(), 5);
+}
+
+TEST(WinogradTransform, FiltersCanBeRecovered) {
+  for (const auto& [m, taps, most] : {std::tuple(2, 3, 4.0), std::tuple(4, 3, 6.0), std::tuple(2, 7, 20.0)}) {
+    const WinogradTransform &t = *find_winograd(m, taps), &identity = *find_winograd(m, 1);
+    const std::vector<std::vector<double>> back = filter_recovery(t);
+    FilterTransform transformed(t, identity);
+    Random random(7, "filters");
+    double worst = 0;  // in units of 2^-24 of the filter's largest value
+    for (uint64_t n = 0; n < 500; ++n) {
+      std::vector<float> filter;
+      double largest = 0;
+      for (int64_t r = 0; r < taps; ++r) {
+        filter.push_back(static_cast<float>(random.normal(n * 8 + static_cast<uint64_t>(r))));
+        largest = std::max(largest, std::abs(double{filter.back()}));
+      }
+      const std::vector<double>& u = transformed(filter.data());
+      for (int64_t r = 0; r < taps; ++r) {
+        double g = 0;
+        for (size_t i = 0; i < u.size(); ++i) g += back[static_cast<size_t>(r)][i] * double{static_cast<float>(u[i])};
+        worst = std::max(worst, std::abs(g - double{filter[static_cast<size_t>(r)]}) / largest * 16777216);
+      }
+    }
+    EXPECT_LE(worst, most) << "m = " << m << ", " << taps << " taps";
+  }
 }
 
 TEST(WinogradTransform, CountsItsOperations) {

@@ -316,6 +316,8 @@ Value* Emitter::shuffle(const ExprNode& e) {
 Value* Emitter::lane_reduce(const ExprNode& e) {
   const DType elem = e.type.elem;
   Value* v = expr(e.args[0]);
+  if (e.op == Op::logical_and) return builder_.CreateAndReduce(v);
+  if (e.op == Op::logical_or) return builder_.CreateOrReduce(v);
   const int32_t lanes = e.args[0].lanes();
   if ((lanes & (lanes - 1)) != 0) {
     Value* result = builder_.CreateExtractElement(v, uint64_t{0});

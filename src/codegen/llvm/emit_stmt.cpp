@@ -21,7 +21,9 @@ llvm::Function* Emitter::emit(const std::string& symbol) {
   declare_buffers();
   declare_registers();
   parallel_loop();
-  builder_.CreateRet(builder_.getInt32(0));
+  Value* done = builder_.getInt32(0);
+  if (status_ != nullptr) done = builder_.CreateLoad(builder_.getInt32Ty(), status_);
+  builder_.CreateRet(done);
   return function_;
 }
 
@@ -199,7 +201,20 @@ void Emitter::statement(const StmtNode& s) {
       return branch(s);
     case StmtKind::prefetch:
       return prefetch(s);
+    case StmtKind::check:
+      return check(s);
   }
+}
+
+void Emitter::check(const StmtNode& s) {
+  llvm::Type* i32 = builder_.getInt32Ty();
+  if (status_ == nullptr) {
+    llvm::IRBuilder<> entry(&function_->getEntryBlock(), function_->getEntryBlock().begin());
+    status_ = entry.CreateAlloca(i32, nullptr, "status");
+    entry.CreateStore(entry.getInt32(0), status_);
+  }
+  Value* failed = builder_.CreateSelect(expr(s.a), builder_.getInt32(0), builder_.getInt32(kCheckFailed));
+  builder_.CreateStore(builder_.CreateOr(builder_.CreateLoad(i32, status_), failed), status_);
 }
 
 void Emitter::loop(const StmtNode& s) {

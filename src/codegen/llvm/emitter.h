@@ -38,6 +38,7 @@ class Emitter {
   void statement(const StmtNode& s);
   void loop(const StmtNode& s);
   void branch(const StmtNode& s);
+  void check(const StmtNode& s);
   /// Runs `body(i)` for i = begin, begin + step, ... below end.
   template <class F>
   void counted_loop(const std::string& name, Value* begin, Value* end, int64_t step, F body);
@@ -103,6 +104,7 @@ class Emitter {
   const Target& target_;
   llvm::IRBuilder<> builder_;
   llvm::Function* function_ = nullptr;
+  Value* status_ = nullptr;                           ///< stack slot of the answer; null in kernels without checks
   std::vector<Value*> buffers_;                       ///< bases, by buffer
   std::vector<Value*> vars_;                          ///< values, by variable; null while not bound
   std::vector<Value*> registers_;                     ///< stack slots, by register

@@ -165,6 +165,7 @@ class Simplify {
     }
     StmtNode n = *s;
     n.a = expr(s->a);
+    if (s->kind == StmtKind::check && n.a->kind == ExprKind::int_imm && n.a->ival != 0) return;
     if (s->b.defined()) n.b = expr(s->b);
     if (s->mask.defined()) n.mask = expr(s->mask);
     if (n.mask.defined() && n.mask->kind == ExprKind::int_imm) {

@@ -63,6 +63,9 @@ void VectorBody::stmt(const StmtNode& s, Out& out) {
         if (at.affine()) out.push_back(make_stmt({.kind = StmtKind::prefetch, .id = s.id, .a = at.scalar}));
       }
       return;
+    case StmtKind::check:
+      for (Copy& c : copies_) check(s, c, out);
+      return;
   }
 }
 
@@ -158,6 +161,18 @@ void VectorBody::reg(const StmtNode& s, Copy& c, Out& out) {
   if (own == c.regs.end()) refuse(fmt::format("sets register '{}', which is declared outside of it", info.name));
   if (c.condition.defined()) v = select(c.condition, v, reg_expr(type, own->second));
   out.push_back(make_stmt({.kind = StmtKind::reg_set, .id = own->second, .a = std::move(v)}));
+}
+
+/// Lanes that are off have nothing to hold.
+void VectorBody::check(const StmtNode& s, Copy& c, Out& out) {
+  const LaneValue v = value(c, s.a);
+  if (lanes_ == 1 || (v.uniform() && !c.condition.defined())) {
+    out.push_back(make_stmt({.kind = StmtKind::check, .a = v.scalar}));
+    return;
+  }
+  Expr holds = vector_of(v);
+  if (const Expr on = lanes_on(c); on.defined()) holds = binary(Op::logical_or, holds, unary(Op::logical_not, on));
+  out.push_back(make_stmt({.kind = StmtKind::check, .a = lane_reduce(Op::logical_and, holds)}));
 }
 
 Expr VectorBody::lanes_on(Copy& c) {

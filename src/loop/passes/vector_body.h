@@ -48,6 +48,7 @@ class VectorBody {
   void branch(const StmtNode& s, Out& out);
   void masked_branch(const StmtNode& s, Out& out);
   void reg(const StmtNode& s, Copy& c, Out& out);
+  void check(const StmtNode& s, Copy& c, Out& out);
   void store(const StmtNode& s, Copy& c, Out& out);
 
   const LaneValue& value(Copy& c, const Expr& e);

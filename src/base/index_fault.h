@@ -1,0 +1,36 @@
+// What is said of an index that is out of range: by reference kernels, by the compiler of constant ones, and by the
+// executor of those that come at run time.
+#pragma once
+
+#include <string>
+
+#include "base/tensor.h"
+
+namespace kilter {
+
+/// Dimensions of some data that a tensor of indices points into: its element i lies in dimension axis + i % n of the
+/// data, which has sizes[i % n] elements; n = sizes.size().
+struct IndexRange {
+  int64_t axis = 0;
+  std::vector<int64_t> sizes;
+
+  int64_t size(int64_t element) const { return sizes[static_cast<size_t>(element % std::ssize(sizes))]; }
+  int64_t axis_of(int64_t element) const { return axis + element % std::ssize(sizes); }
+};
+
+/// Negative indices count from the end.
+inline bool in_range(int64_t index, int64_t size) { return index >= -size && index < size; }
+
+/// The first element of `count` indices that is out of range; -1 without one.
+template <class T>
+int64_t first_out_of_range(const T* indices, int64_t count, const IndexRange& range) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (!in_range(indices[i], range.size(i))) return i;
+  }
+  return -1;
+}
+
+/// "indices[0,2] is 7, out of range for axis 1 of size 3; legal are -3 to 2", where `shape` is that of the indices.
+std::string index_fault(const Shape& shape, int64_t element, int64_t value, const IndexRange& range);
+
+}  // namespace kilter
