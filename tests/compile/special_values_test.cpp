@@ -78,7 +78,7 @@ std::vector<Tensor> planted(const OpCase& c, const std::vector<float>& values) {
 }
 
 std::string unlike(const Tensor& got, const Tensor& want, bool finite) {
-  const Difference d = difference(got, want, finite);
+  const TensorDifference d = difference(got, want, finite);
   if (d.unlike) {
     for (int64_t i = 0; i < want.elems(); ++i) {
       const double g = got.as_double(i), w = want.as_double(i);

@@ -302,6 +302,13 @@ expect 0 "tuning records of both: layer plan $scratch/one.plan: 1 layers" compar
 expect 0 "A: layer plan $scratch/one.plan: 1 layers   B: none" compare zoo:squeezenet1_1 --seconds 0.5 --threads 1 --layer-plan "$scratch/one.plan" --records-b none
 expect 2 "--choose-b: worst not in {accepted,history-best,graph-best}" compare zoo:squeezenet1_1 --choose-b worst
 expect 3 "$scratch/nothing.db" compare zoo:squeezenet1_1 --records-a "$scratch/nothing.db"
+# Every option of a network is one of both sides, or of one alone with its letter behind it.
+tiny=(zoo:squeezenet1_1 --seconds 0.2 --threads 1)
+expect 0 "a single item, of batches of 1 and 2" compare "${tiny[@]}" --input input=1x3x64x64 --input-b input=2x3x64x64
+expect 0 "by processor time  B / A = " compare "${tiny[@]}" --input input=1x3x64x64 --no-fuse conv1 --accuracy-a strict --disable-b fuse
+expect 0 "Of B alone" compare --help
+expect 2 "--accuracy-b: sloppy not in {default,strict}" compare "${tiny[@]}" --accuracy-b sloppy
+expect 2 "--layer-threads: expected NAME=VALUE, got 'conv1'" compare "${tiny[@]}" --layer-threads-a conv1
 "$kilter" bench zoo:squeezenet1_1 --seconds 0.2 --threads 1 --json "$scratch/b.json" > /dev/null
 expect 0 "not interleaved, so no interval" compare "$scratch/a.json" "$scratch/b.json"
 cp "$scratch/a.csv" "$scratch/a.csv.json"

@@ -99,8 +99,8 @@ TEST(Table, TheSumsAgreementIsOneOfItsInterval) {
     const size_t at = text.find("Sum over end to end");
     return text.substr(at, text.find('\n', at) - at);
   };
-  EXPECT_EQ(said({1.05, 1.02, 1.08}),
-            "Sum over end to end  +5.00 % (+2.00 to +8.00, 95 %, in pairs): they agree, as the interval touches +-3 %");
+  EXPECT_EQ(said({1.05, 1.025, 1.075}),
+            "Sum over end to end  +5.00 % (+2.50 to +7.50, 95 %, in pairs): they agree, as the interval touches +-3 %");
   EXPECT_EQ(said({1.05, 1.04, 1.06}),
             "Sum over end to end  +5.00 % (+4.00 to +6.00, 95 %, in pairs): they differ by more than 3 %");
   EXPECT_EQ(said({1.0, 0.8, 1.2}),

@@ -21,7 +21,9 @@ def by_share(page):
 def speed(of):
     """Parts as the page writes them."""
     parts = [f"{of['gflops']:.1f}\u00a0GFLOP/s"] if of["gflops"] is not None else []
-    parts += [f"{100 * of['share_of_bound']:.0f}\u00a0% of its bound"] if of["share_of_bound"] is not None else []
+    share = of["share_of_bound"]
+    if share is not None:  # more than all of a bound is no share
+        parts.append("its bound is beaten, so it is wrong" if share > 1.05 else f"{min(100 * share, 100):.0f}\u00a0% of its bound")
     return parts
 
 
@@ -31,6 +33,10 @@ def content(page):
     check(page.js("return document.getElementById('model').textContent") == data["model"], "model name")
     said = page.js("return document.querySelector('#outcome .hero').textContent")
     ratio = float(page.js("return document.getElementById('change').dataset.ratio"))
+    if "quiet" in data["conditions"]:
+        green = page.js("return document.getElementById('change').className")
+        check(data["conditions"]["quiet_text"] in said, f"whether the machine was quiet: {said}")
+        check(data["conditions"]["quiet"] != "busy" or not green, "a figure of a busy machine is green")
     if data["same_plan"]:
         refused, unheld = data.get("refused"), data.get("unheld")
         why = f", so no plan is taken: {unheld}." if unheld else f" is not taken: {refused}." if refused else "the default plan stays"

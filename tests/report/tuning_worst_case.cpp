@@ -41,7 +41,9 @@ json task(int i) {
                                : "conv2d_direct vectors=2 rows=1 tile=14 prefetch=0"},
           {"predicted", ratio(value, 0.02)},
           {"in_network", ratio(value + 0.05, 0.3)},
-          {"before", i == 6 ? json{{"gflops", nullptr}, {"share_of_bound", nullptr}} : speed(98.72, 0.58)},
+          {"before", i == 6   ? json{{"gflops", nullptr}, {"share_of_bound", nullptr}}
+                     : i == 7 ? speed(98.72, 1.7)
+                              : speed(98.72, 0.58)},
           {"after", speed(123.27, i == 9 ? kNan : 0.713)},
           {"trials", i % 11 == 0 ? 0 : 1000 / (1 + i)},
           {"tried", 100},
@@ -128,6 +130,12 @@ json worst_run() {
   run["model"] = "worst </title></script><script>document.title='owned'</script> \xff";
   run["conditions"] = {{"device", "<script>device</script>"}, {"target", "znver5"}, {"threads", 16},
                        {"date", "2026-11-21T18:20:28Z"},      {"later", {1, 2, 3}}, {"program", kHostile[1]}};
+  run["conditions"].update(json{{"taken", 900},
+                                {"disturbed", 880},
+                                {"best_ms", 9.5},
+                                {"quiet", "busy"},
+                                {"disturbed_share", 0.98},
+                                {"quiet_text", "busy: 880 of 900 runs disturbed (98 %: <b>waited</b>)"}});
   run["settings"]["ops"] = {kHostile[0], "matmul"};
   run["default_ms"] = ratio(kDefaultMs, 0.1), run["tuned_ms"] = ratio(11.2, 0.1), run["ratio"] = ratio(0.9, 0.004);
   run["history_ratio"] = ratio(0.92, 0.004);
