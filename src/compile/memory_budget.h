@@ -42,4 +42,8 @@ Trade trade(std::vector<Tradable> tasks, int64_t excess);
 /// Bytes of all constants of a graph.
 int64_t parameter_bytes(const Graph& graph);
 
+/// Throws usage where a network's packed weights and arena are larger than `memory` bytes. `slimmed`: layers that run
+/// kernels with smaller weights already.
+void check_budget(const std::string& model, int64_t memory, int64_t weights, int64_t arena, int64_t slimmed);
+
 }  // namespace kilter

@@ -10,26 +10,17 @@
 #include "compile/check_options.h"
 #include "compile/kernel_set.h"
 #include "compile/memory_budget.h"
-#include "compile/memory_plan.h"
 #include "compile/packer.h"
-#include "compile/reference_call.h"
+#include "compile/steps.h"
 #include "compile/storage.h"
 #include "compile/task_memo.h"
 #include "compile/tasks.h"
 #include "graph/values.h"
 #include "ops/builder.h"
-#include "ops/indexing.h"
 #include "schedule/emit.h"
-#include "schedule/paying_threads.h"
 
 namespace kilter {
 namespace {
-
-/// A buffer of the arena while its offset is not known yet.
-struct ArenaBuffer {
-  std::string name;
-  Lifetime life;
-};
 
 class PlanBuilder {
  public:
@@ -44,15 +35,15 @@ class PlanBuilder {
     const Graph fused = graph_;
     dense_ = reference_;
     while (!lower_all()) graph_ = fused;
-    finish_arena();
+    place_arena(buffers_, out_.plan, out_.values);
     while (slim()) {
       graph_ = fused;
       while (!lower_all()) graph_ = fused;
-      finish_arena();
+      place_arena(buffers_, out_.plan, out_.values);
     }
     check_memory();
     if (options_.generate_code) generate_code();
-    describe();
+    describe(out_.plan, graph_, options_.target);
     if (options_.keep_placed) out_.placed = std::make_shared<Placed>(std::move(graph_), std::move(storage_));
     if (options_.cache != nullptr) options_.cache->next();
     return std::move(out_);
@@ -388,22 +379,8 @@ class PlanBuilder {
     const ValueId root = storage_.of(value).root;
     const TensorType& type = graph_.type(root);
     if (!type.layout.has_halo() || !halos_done_.insert(root).second) return;
-    const Physical phys = physical(type);
-    const auto& halo = type.layout.halo;
-    const int64_t size = size_bytes(type.dtype);
-    Step step;
-    step.kind = StepKind::halo;
-    step.name = "halo of " + graph_.value(root).name;
-    step.ops = "halo";
+    Step step = halo_step(graph_.value(root).name, type);
     step.args = {ref(root)};
-    step.halo.planes = phys.dims[0] * phys.dims[1];
-    step.halo.plane_bytes = phys.strides[1] * size;
-    step.halo.rows = phys.dims[2] + halo[0] + halo[1];
-    step.halo.row_bytes = phys.strides[2] * size;
-    step.halo.top = halo[0], step.halo.bottom = halo[1];
-    step.halo.left_bytes = halo[2] * phys.strides[3] * size;
-    step.halo.right_bytes = halo[3] * phys.strides[3] * size;
-    step.bytes = step.halo.planes * (step.halo.plane_bytes - phys.dims[2] * phys.dims[3] * phys.strides[3] * size);
     push(std::move(step));
   }
 
@@ -413,31 +390,6 @@ class PlanBuilder {
     out_.rejected.resize(out_.plan.steps.size());
     out_.notes.resize(out_.plan.steps.size());
     out_.notes.back().loops = loops;
-  }
-
-  /// The step of a stage but for what is the task's own: name, arguments, threads that the user allows.
-  Step stage_step(const Task& task, const Chosen& chosen, size_t s) const {
-    const Stage& stage = chosen.lowered.stages[s];
-    Step step;
-    step.ops = stage.packs ? "pack" : task.ops();
-    step.problem = task.problem();
-    step.schedule = chosen.schedule.text();
-    step.shapes = task.shapes();
-    step.layouts = task.layouts();
-    const std::string processor = options_.target.cpu + (instructions_.empty() ? "" : "|" + instructions_);
-    step.key = hash_text(
-        fmt::format("{}|{}|{}|{}|{}|{}", step.problem, step.schedule, step.layouts, processor, codegen_version(), s));
-    if (!stage.packs) {
-      const auto computing =
-          std::ranges::count_if(chosen.lowered.stages, [](const Stage& other) { return !other.packs; });
-      const int64_t share = task.flops() / computing;
-      const StageWork work = stage.work.value_or(StageWork{share, share, task.bytes() / computing});
-      step.flops = work.flops, step.effective_flops = work.effective_flops, step.bytes = work.bytes;
-    }
-    step.extent = stage.func.parallel_extent();
-    step.max_threads = paying_threads(stage.func, options_.target.limits);
-    step.indices = index_operand(task, stage);
-    return step;
   }
 
   std::vector<int32_t> add_temps(const Task& task, const Lowered& lowered) {
@@ -466,7 +418,7 @@ class PlanBuilder {
       std::vector<BufferRef> args;
       for (const StageArg& arg : stage.args)
         args.push_back(argument(arg, chosen.lowered, lowered.packed->constants, temps));
-      Step step = stage_step(task, chosen, s);
+      Step step = stage_step(task, chosen, s, options_.target, instructions_);
       const KernelSet::Added kernel = kernels_.add(stage.func);
       step.kernel = kernel.index;
       lowered.stages.push_back(step), lowered.loops.push_back(kernel.loops);
@@ -495,40 +447,11 @@ class PlanBuilder {
       }
       uint64_t loops = known.loops[s];
       if (!options_.generate_code && form.elems != known.form.elems)
-        loops = hash_text(print(with_elems_of(task, form, known, stage)));
+        loops = hash_text(print(known.with_elems_of(task, form, stage)));
       add_stage(task, known.stages[s], std::move(args), stage.func, loops);
     }
     end_stages(task, known.packed->chosen);
     note_step(unit, task, known.packed->chosen, known);
-  }
-
-  /// The kernel of a stage with the task's own sizes of buffers, of which views inside others differ.
-  static LoopFunc with_elems_of(const Task& task, const TaskForm& form, const LoweredForm& known, const Stage& stage) {
-    LoopFunc func = stage.func;
-    auto arg = stage.args.begin();
-    for (Buffer& buffer : func.buffers) {
-      if (buffer.kind == BufferKind::scratch) continue;
-      if (arg->kind == StageArg::value) buffer.elems = task.operand(known.counterpart(arg->index, form)).phys.elems;
-      ++arg;
-    }
-    return func;
-  }
-
-  /// Throws bad_model for a constant index that is out of range: it may have become one by folding.
-  static IndexOperand index_operand(const Task& task, const Stage& stage) {
-    static_assert(kCheckFailed == kIndexOutOfRange);
-    const Node& node = task.node();
-    if (node.op->family != Family::gather && node.op->family != Family::scatter) return {};
-    const Operand& indices = task.operand(node.inputs[1]);
-    const Shape& data = task.operand(node.inputs[0]).type.shape;
-    if (indices.constant != nullptr) check_constant_indices(node, data, *indices.constant);
-    for (size_t i = 0; i < stage.args.size(); ++i) {
-      const StageArg& arg = stage.args[i];
-      if (arg.kind != StageArg::value || arg.index != node.inputs[1]) continue;
-      return {static_cast<int32_t>(i), indices.type.dtype, indices.type.shape,
-              index_range(node, data, indices.type.shape).value()};
-    }
-    return {};
   }
 
   BufferRef argument(const StageArg& arg, const Lowered& lowered, const std::vector<BufferRef>& constants,
@@ -547,17 +470,7 @@ class PlanBuilder {
   }
 
   void add_reference(const Task& task) {
-    Step step;
-    step.kind = StepKind::reference;
-    step.name = task.node().name;
-    step.ops = task.ops();
-    step.problem = task.problem();
-    step.schedule = "reference";
-    step.shapes = task.shapes();
-    step.layouts = task.layouts();
-    step.flops = step.effective_flops = task.flops();
-    step.bytes = task.bytes();
-    step.reference = make_reference_call(graph_, task.node());
+    Step step = reference_step(graph_, task);
     for (ValueId v : task.node().inputs) {
       if (v != kNone) step.args.push_back(ref(v));
     }
@@ -638,34 +551,11 @@ class PlanBuilder {
     const int64_t weights = packer_.bytes(), arena = out_.plan.arena_bytes;
     out_.memory = options_.memory;
     out_.weight_bytes = weights, out_.wanted_bytes = wanted_bytes_, out_.weight_limit = weight_limit();
-    if (!options_.memory || !options_.limit_weights || weights + arena <= *options_.memory) return;
-    fail(ErrorKind::usage,
-         "--memory {}: '{}' needs {} bytes: packed weights {}, arena {}; {}. Give at least as much, or compile for a "
-         "smaller input",
-         *options_.memory, graph_.name, weights + arena, weights, arena,
-         slim_.empty() ? "no layer has a kernel with smaller weights"
-                       : fmt::format("{} layers run kernels with smaller weights already", slim_.size()));
+    if (options_.memory && options_.limit_weights)
+      check_budget(graph_.name, *options_.memory, weights, arena, std::ssize(slim_));
   }
 
   // --- the end ---
-
-  void finish_arena() {
-    std::vector<Lifetime> lives;
-    for (const ArenaBuffer& b : buffers_) lives.push_back(b.life);
-    const ArenaPlan arena = plan_arena(lives);
-    out_.plan.arena_bytes = arena.bytes;
-    for (size_t i = 0; i < buffers_.size(); ++i) {
-      const Lifetime& life = buffers_[i].life;
-      out_.plan.arena.push_back({buffers_[i].name, arena.offsets[i], life.bytes, life.first, life.last});
-    }
-    const auto resolve = [&](BufferRef& r) {
-      if (r.space != Space::arena) return;
-      r.offset += arena.offsets[static_cast<size_t>(r.index)];
-      r.index = 0;
-    };
-    for (Step& s : out_.plan.steps) std::for_each(s.args.begin(), s.args.end(), resolve);
-    for (PlacedValue& v : out_.values) resolve(v.buffer);
-  }
 
   void generate_code() {
     struct Owned {
@@ -683,20 +573,6 @@ class PlanBuilder {
     plan.code_bytes = static_cast<int64_t>(owned->code.bytes.size());
     packer_.place(plan, owned->constants);
     plan.owner = owned;
-  }
-
-  void describe() {
-    Plan& plan = out_.plan;
-    plan.model = graph_.name;
-    plan.target = options_.target.name;
-    plan.cpu = options_.target.cpu;
-    plan.arch = options_.target.arch;
-    plan.codegen = codegen_version();
-    plan.required_features = plan.code_bytes > 0 ? features_used(options_.target) : std::vector<std::string>{};
-    for (ValueId v : graph_.inputs())
-      plan.inputs.push_back({graph_.value(v).name, graph_.type(v).dtype, graph_.type(v).shape});
-    for (const auto& o : graph_.outputs())
-      plan.outputs.push_back({o.name, graph_.type(o.value).dtype, graph_.type(o.value).shape});
   }
 
   Graph graph_;

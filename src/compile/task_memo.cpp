@@ -155,4 +155,15 @@ ValueId LoweredForm::counterpart(ValueId value, const TaskForm& other) const {
   return other.values[static_cast<size_t>(at - form.values.begin())];
 }
 
+LoopFunc LoweredForm::with_elems_of(const Task& task, const TaskForm& other, const Stage& stage) const {
+  LoopFunc func = stage.func;
+  auto arg = stage.args.begin();
+  for (Buffer& buffer : func.buffers) {
+    if (buffer.kind == BufferKind::scratch) continue;
+    if (arg->kind == StageArg::value) buffer.elems = task.operand(counterpart(arg->index, other)).phys.elems;
+    ++arg;
+  }
+  return func;
+}
+
 }  // namespace kilter

@@ -31,14 +31,17 @@ std::optional<TaskForm> form_of(const Task& task);
 struct LoweredForm {
   TaskForm form;
   std::shared_ptr<const PackedTask> packed;
-  std::vector<Step> stages;      ///< names, arguments and limits of threads are the task's own
-  std::vector<uint64_t> loops;   ///< by stage: hash of its loop IR
+  std::vector<Step> stages;     ///< names, arguments and limits of threads are the task's own
+  std::vector<uint64_t> loops;  ///< by stage: hash of its loop IR
   int64_t task_bytes = 0;
   std::vector<TemplateView> templates;  ///< filled where alternatives are kept
   std::optional<Estimate> estimate;     ///< likewise
 
   /// The value of a task of the same form that stands where `value` stands in this one.
   ValueId counterpart(ValueId value, const TaskForm& other) const;
+  /// The kernel of one of the stages for a task of the same form: with its own sizes of buffers, which differ where
+  /// they are views inside of others.
+  LoopFunc with_elems_of(const Task& task, const TaskForm& other, const Stage& stage) const;
 };
 
 using FormMemo = std::unordered_map<std::string, LoweredForm>;

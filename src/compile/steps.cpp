@@ -1,0 +1,123 @@
+#include "compile/steps.h"
+
+#include <algorithm>
+
+#include "base/hash.h"
+#include "codegen/llvm/backend.h"
+#include "compile/reference_call.h"
+#include "ops/indexing.h"
+#include "schedule/paying_threads.h"
+
+namespace kilter {
+namespace {
+
+/// Throws bad_model for a constant index that is out of range: it may have become one by folding.
+IndexOperand index_operand(const Task& task, const Stage& stage) {
+  static_assert(kCheckFailed == kIndexOutOfRange);
+  const Node& node = task.node();
+  if (node.op->family != Family::gather && node.op->family != Family::scatter) return {};
+  const Operand& indices = task.operand(node.inputs[1]);
+  const Shape& data = task.operand(node.inputs[0]).type.shape;
+  if (indices.constant != nullptr) check_constant_indices(node, data, *indices.constant);
+  for (size_t i = 0; i < stage.args.size(); ++i) {
+    const StageArg& arg = stage.args[i];
+    if (arg.kind != StageArg::value || arg.index != node.inputs[1]) continue;
+    return {static_cast<int32_t>(i), indices.type.dtype, indices.type.shape,
+            index_range(node, data, indices.type.shape).value()};
+  }
+  return {};
+}
+
+}  // namespace
+
+Step halo_step(const std::string& value, const TensorType& type) {
+  const Physical phys = physical(type);
+  const auto& halo = type.layout.halo;
+  const int64_t size = size_bytes(type.dtype);
+  Step step;
+  step.kind = StepKind::halo;
+  step.name = "halo of " + value;
+  step.ops = "halo";
+  step.halo.planes = phys.dims[0] * phys.dims[1];
+  step.halo.plane_bytes = phys.strides[1] * size;
+  step.halo.rows = phys.dims[2] + halo[0] + halo[1];
+  step.halo.row_bytes = phys.strides[2] * size;
+  step.halo.top = halo[0], step.halo.bottom = halo[1];
+  step.halo.left_bytes = halo[2] * phys.strides[3] * size;
+  step.halo.right_bytes = halo[3] * phys.strides[3] * size;
+  step.bytes = step.halo.planes * (step.halo.plane_bytes - phys.dims[2] * phys.dims[3] * phys.strides[3] * size);
+  return step;
+}
+
+Step stage_step(const Task& task, const Chosen& chosen, size_t s, const Target& target,
+                const std::string& instructions) {
+  const Stage& stage = chosen.lowered.stages[s];
+  Step step;
+  step.ops = stage.packs ? "pack" : task.ops();
+  step.problem = task.problem();
+  step.schedule = chosen.schedule.text();
+  step.shapes = task.shapes();
+  step.layouts = task.layouts();
+  const std::string processor = target.cpu + (instructions.empty() ? "" : "|" + instructions);
+  step.key = hash_text(
+      fmt::format("{}|{}|{}|{}|{}|{}", step.problem, step.schedule, step.layouts, processor, codegen_version(), s));
+  if (!stage.packs) {
+    const auto computing =
+        std::ranges::count_if(chosen.lowered.stages, [](const Stage& other) { return !other.packs; });
+    const int64_t share = task.flops() / computing;
+    const StageWork work = stage.work.value_or(StageWork{share, share, task.bytes() / computing});
+    step.flops = work.flops, step.effective_flops = work.effective_flops, step.bytes = work.bytes;
+  }
+  step.extent = stage.func.parallel_extent();
+  step.max_threads = paying_threads(stage.func, target.limits);
+  step.indices = index_operand(task, stage);
+  return step;
+}
+
+Step reference_step(const Graph& graph, const Task& task) {
+  Step step;
+  step.kind = StepKind::reference;
+  step.name = task.node().name;
+  step.ops = task.ops();
+  step.problem = task.problem();
+  step.schedule = "reference";
+  step.shapes = task.shapes();
+  step.layouts = task.layouts();
+  step.flops = step.effective_flops = task.flops();
+  step.bytes = task.bytes();
+  step.reference = make_reference_call(graph, task.node());
+  return step;
+}
+
+void describe(Plan& plan, const Graph& graph, const Target& target) {
+  plan.model = graph.name;
+  plan.target = target.name;
+  plan.cpu = target.cpu;
+  plan.arch = target.arch;
+  plan.codegen = codegen_version();
+  plan.required_features = plan.code_bytes > 0 ? features_used(target) : std::vector<std::string>{};
+  for (ValueId v : graph.inputs())
+    plan.inputs.push_back({graph.value(v).name, graph.type(v).dtype, graph.type(v).shape});
+  for (const auto& o : graph.outputs())
+    plan.outputs.push_back({o.name, graph.type(o.value).dtype, graph.type(o.value).shape});
+}
+
+void place_arena(const std::vector<ArenaBuffer>& buffers, Plan& plan, std::vector<PlacedValue>& values) {
+  std::vector<Lifetime> lives;
+  for (const ArenaBuffer& b : buffers) lives.push_back(b.life);
+  const ArenaPlan arena = plan_arena(lives);
+  plan.arena_bytes = arena.bytes;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const Lifetime& life = buffers[i].life;
+    plan.arena.push_back({buffers[i].name, arena.offsets[i], life.bytes, life.first, life.last});
+  }
+  const auto resolve = [&](BufferRef& r) {
+    if (r.space != Space::arena) return;
+    r.offset += arena.offsets[static_cast<size_t>(r.index)];
+    r.index = 0;
+  };
+  for (Step& s : plan.steps) std::for_each(s.args.begin(), s.args.end(), resolve);
+  for (PlacedValue& v : values) resolve(v.buffer);
+}
+
+}  // namespace kilter
