@@ -25,6 +25,7 @@ int exit_code(kilter::ErrorKind kind) {
     case ErrorKind::bad_input:
     case ErrorKind::unsupported:
     case ErrorKind::io:
+    case ErrorKind::out_of_memory:
       return kilter::tool::kBadInput;
     case ErrorKind::internal:
       break;

@@ -30,6 +30,12 @@ class ApiError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Memory that cannot be had; the network is as it was before the call.
+class OutOfMemory : public ApiError {
+ public:
+  using ApiError::ApiError;
+};
+
 enum class Type : uint8_t { f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, boolean };
 
 /// Bytes of one element.

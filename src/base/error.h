@@ -11,12 +11,13 @@ namespace kilter {
 
 /// What went wrong, as the caller needs to tell it apart; the command line maps it to its exit code.
 enum class ErrorKind {
-  usage,        ///< wrong option or argument (exit 2)
-  bad_model,    ///< the model file or its graph is invalid (exit 3)
-  bad_input,    ///< an input tensor, shape or file does not fit (exit 3)
-  unsupported,  ///< valid, but Kilter cannot do it yet (exit 3)
-  io,           ///< a file cannot be read or written (exit 3)
-  internal,     ///< a fault of Kilter itself (exit 4)
+  usage,          ///< wrong option or argument (exit 2)
+  bad_model,      ///< the model file or its graph is invalid (exit 3)
+  bad_input,      ///< an input tensor, shape or file does not fit (exit 3)
+  unsupported,    ///< valid, but Kilter cannot do it yet (exit 3)
+  io,             ///< a file cannot be read or written (exit 3)
+  internal,       ///< a fault of Kilter itself (exit 4)
+  out_of_memory,  ///< memory that cannot be had: base/out_of_memory.h (exit 3)
 };
 
 /// Message convention: what failed, where, expected and got (values, units), what is legal, what to do.

@@ -1,5 +1,5 @@
-// JSON from and to text. Nothing else calls the library's own functions for it: they throw at strings that are not UTF-8,
-// and what they read may be nested so deeply that writing or copying it overflows the stack.
+// JSON from and to text. Nothing else calls the library's own functions for it: they throw at strings that are not
+// UTF-8, and what they read may be nested so deeply that writing or copying it overflows the stack.
 #pragma once
 
 #include <cstddef>

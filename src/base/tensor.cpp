@@ -10,6 +10,7 @@
 #include "base/align.h"
 #include "base/convert.h"
 #include "base/error.h"
+#include "base/out_of_memory.h"
 
 namespace kilter {
 namespace {
@@ -20,9 +21,7 @@ constexpr size_t kAlignment = 64;
 std::shared_ptr<void> allocate(size_t bytes) {
   const size_t rounded = round_up(std::max<size_t>(bytes, 1), kAlignment);
   void* memory = std::aligned_alloc(kAlignment, rounded);
-  if (memory == nullptr) {
-    fail(ErrorKind::bad_input, "out of memory: a tensor of {} bytes cannot be allocated", bytes);
-  }
+  if (memory == nullptr) fail_out_of_memory(static_cast<int64_t>(bytes), "a tensor");
   std::memset(memory, 0, rounded);
   return {memory, std::free};
 }

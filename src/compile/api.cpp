@@ -41,9 +41,10 @@ auto translated(F&& f) {
   } catch (const ApiError&) {
     throw;
   } catch (const Error& e) {
+    if (e.kind() == ErrorKind::out_of_memory) throw OutOfMemory(e.message());
     throw ApiError(e.message());
   } catch (const std::bad_alloc&) {
-    throw ApiError("out of memory");
+    throw OutOfMemory("out of memory");
   } catch (const std::exception& e) {
     throw ApiError(std::string("internal error: ") + e.what());
   }

@@ -11,6 +11,7 @@
 
 #include "base/align.h"
 #include "base/error.h"
+#include "base/out_of_memory.h"
 #include "exec/cpu_limits.h"
 
 namespace kilter {
@@ -29,24 +30,18 @@ int64_t memory_bytes() {
 
 Block::Block(int64_t bytes, std::string_view what) {
   if (bytes <= 0) return;
-  if (bytes > memory_bytes()) {
-    fail(ErrorKind::bad_input, "{} needs {} bytes; this process may use {} bytes of memory", what, bytes,
-         memory_bytes());
-  }
+  if (bytes > memory_bytes()) fail_out_of_memory(bytes, what, memory_bytes());
   const size_t rounded = static_cast<size_t>(round_up(bytes, kCacheLine));
   if (bytes <= kHugeFrom) {
     base_ = std::aligned_alloc(kCacheLine, rounded);
-    if (base_ == nullptr) fail(ErrorKind::bad_input, "{}: {} bytes of memory are not to be had", what, bytes);
+    if (base_ == nullptr) fail_out_of_memory(bytes, what, memory_bytes());
     std::memset(base_, 0, rounded);
     data_ = static_cast<std::byte*>(base_);
     return;
   }
   const size_t mapped = rounded + kHugePage;
   void* base = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (base == MAP_FAILED) {
-    fail(ErrorKind::bad_input, "{}: {} bytes of memory are not to be had: {}", what, bytes,
-         std::generic_category().message(errno));
-  }
+  if (base == MAP_FAILED) fail_out_of_memory(bytes, what, memory_bytes());
   base_ = base;
   mapped_bytes_ = mapped;
   const auto address = reinterpret_cast<uintptr_t>(base);

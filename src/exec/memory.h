@@ -11,7 +11,7 @@ namespace kilter {
 constexpr int64_t kCacheLine = 64;
 
 /// Zeroed bytes at a 64-byte boundary; above 4 MiB at a 2 MiB boundary on huge pages, if the system has them, and
-/// already backed by memory. Throws bad_input naming `what` when the machine has not that much.
+/// already backed by memory. Throws out_of_memory naming `what` when the machine has not that much.
 class Block {
  public:
   Block() = default;

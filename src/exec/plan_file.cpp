@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/out_of_memory.h"
 #include "exec/file_hash.h"
 #include "exec/plan_check.h"
 #include "exec/plan_meta.h"
@@ -141,7 +142,7 @@ class Container {
 
 std::shared_ptr<std::byte> aligned_copy(std::span<const std::byte> bytes) {
   void* memory = std::aligned_alloc(kConstantAlignment, round_up(bytes.size(), kConstantAlignment));
-  if (memory == nullptr) fail(ErrorKind::bad_input, "out of memory: {} bytes of constants", bytes.size());
+  if (memory == nullptr) fail_out_of_memory(static_cast<int64_t>(bytes.size()), "the constants of a compiled file");
   std::memcpy(memory, bytes.data(), bytes.size());
   return {static_cast<std::byte*>(memory), std::free};
 }

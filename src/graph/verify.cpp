@@ -1,6 +1,6 @@
-#include <map>
-#include <set>
 #include <string>
+#include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "graph/graph.h"
@@ -70,7 +70,8 @@ class Verifier {
   }
 
   void check_values() {
-    std::set<std::string_view> names;
+    std::unordered_set<std::string_view> names;
+    names.reserve(graph_.value_count());
     for (ValueId id = 0; exists(id); ++id) {
       const Value& value = graph_.value(id);
       check_replacement(id, value);
@@ -91,13 +92,15 @@ class Verifier {
   }
 
   void check_order() {
-    std::set<NodeId> listed;
-    std::set<std::string_view> names;
+    std::vector<bool> listed(graph_.node_count());
+    std::unordered_set<std::string_view> names;
+    names.reserve(graph_.order().size());
     for (NodeId id : graph_.order()) {
       if (id < 0 || static_cast<size_t>(id) >= graph_.node_count())
         broken("the order lists node {} of {}", id, graph_.node_count());
       const Node& node = graph_.node(id);
-      if (!listed.insert(id).second) broken("the order lists {} twice", label(node));
+      if (listed[static_cast<size_t>(id)]) broken("the order lists {} twice", label(node));
+      listed[static_cast<size_t>(id)] = true;
       if (node.dead) broken("the order lists the dead {}", label(node));
       if (node.name.empty()) broken("node {} has no name", id);
       if (!names.insert(node.name).second) broken("two nodes are named '{}'", node.name);
@@ -105,7 +108,7 @@ class Verifier {
     }
     for (NodeId id = 0; static_cast<size_t>(id) < graph_.node_count(); ++id) {
       const Node& node = graph_.node(id);
-      if (!node.dead && listed.count(id) == 0) broken("the order lacks the live {}", label(node));
+      if (!node.dead && !listed[static_cast<size_t>(id)]) broken("the order lacks the live {}", label(node));
     }
   }
 
@@ -152,7 +155,7 @@ class Verifier {
   }
 
   void check_outputs() const {
-    std::set<std::string_view> names;
+    std::unordered_set<std::string_view> names;
     for (const Graph::Output& output : graph_.outputs()) {
       if (output.name.empty()) broken("a graph output has no name");
       if (!names.insert(output.name).second) broken("two graph outputs are named '{}'", output.name);

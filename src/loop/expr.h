@@ -36,8 +36,8 @@ enum class ExprKind : uint8_t {
   broadcast,   ///< scalar args[0] in all lanes
   ramp,        ///< args[0] + lane * args[1] (scalar integers)
   shuffle,     ///< lane k is lane picks[k] of args[0] and args[1] (same type) one after the other
-  lane_reduce  ///< `op` (add, mul, min, max) over all lanes of args[0]: a scalar; lane k with lane k + n/2, then halves
-               ///< again (n a power of two, else in order)
+  lane_reduce  ///< `op` (add, mul, min, max; of booleans and, or) over all lanes of args[0]: a scalar; lane k with lane
+               ///< k + n/2, then halves again (n a power of two, else in order)
 };
 
 enum class Op : uint8_t {

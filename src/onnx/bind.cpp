@@ -139,7 +139,8 @@ std::vector<ValueId> Binder::add(const pb::NodeProto& node, const std::vector<Va
     if (error.message().starts_with(model_.file)) throw;
     throw Error(error.kind(), model_.file + ": " + error.message());
   } catch (const std::bad_alloc&) {
-    fail(ErrorKind::unsupported, "{}: {}: out of memory while it was added to the graph", model_.file, node_text(node));
+    fail(ErrorKind::out_of_memory, "{}: {}: out of memory while it was added to the graph", model_.file,
+         node_text(node));
   }
 }
 

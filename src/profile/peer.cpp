@@ -183,7 +183,8 @@ auto Peer::ask(const std::string& line, Read&& read) {
   try {
     return read(answer);
   } catch (const json::exception&) {
-    fail(ErrorKind::unsupported, "{}: it answers '{}' with {}, which Kilter does not know", what_, line, json_text(answer));
+    fail(ErrorKind::unsupported, "{}: it answers '{}' with {}, which Kilter does not know", what_, line,
+         json_text(answer));
   }
 }
 

@@ -96,8 +96,8 @@ class Emitter {
 /// Whether a node makes the mean of each row of an image in blocks of channels, [n,c,h,w] to [n,c,h,1].
 bool is_row_mean(const Graph& graph, const Node& node);
 
-/// Most operands of an element-wise node that runs in a kernel: expressions over them stay shallow. Sums and extremes of
-/// more are put together of such (passes/decompose.cpp).
+/// Most operands of an element-wise node that runs in a kernel: expressions over them stay shallow. Sums and extremes
+/// of more are put together of such (passes/decompose.cpp).
 constexpr size_t kMostMapOperands = 32;
 
 /// Whether an element-wise node has a scalar expression for its element types.

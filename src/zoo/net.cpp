@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "base/random.h"
 
 namespace kilter::zoo {
@@ -16,7 +17,7 @@ namespace {
 Tensor blank(Shape shape) {
   const auto bytes = static_cast<size_t>(std::max<int64_t>(1, elems(shape))) * sizeof(float);
   void* zeros = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (zeros == MAP_FAILED) fail(ErrorKind::bad_input, "out of memory: {} bytes of weights cannot be mapped", bytes);
+  if (zeros == MAP_FAILED) fail_out_of_memory(static_cast<int64_t>(bytes), "addresses of weights");
   const std::shared_ptr<void> owner(zeros, [bytes](void* memory) { munmap(memory, bytes); });
   return {DType::f32, std::move(shape), static_cast<std::byte*>(zeros), owner};
 }

@@ -37,7 +37,8 @@ Graph chain(int64_t n) {
 Graph parts(int64_t n) {
   Net net;
   std::vector<ValueId> all;
-  for (int64_t i = 0; i < n; ++i) all.push_back(net.b.add(i % 2 == 0 ? "Softmax" : "Sin", {all.empty() ? net.x : all.back()}));
+  for (int64_t i = 0; i < n; ++i)
+    all.push_back(net.b.add(i % 2 == 0 ? "Softmax" : "Sin", {all.empty() ? net.x : all.back()}));
   return net.ended(net.b.add("Concat", all, {{"axis", int64_t{0}}}));
 }
 

@@ -1,5 +1,6 @@
 // Every optional operand of every operator, left out: alone and with others, behind and before convolutions over
 // signals, images and volumes and in the chains that passes look for, against the reference kernels.
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -67,7 +68,7 @@ std::string for_shape(std::string_view text, const Shape& shape) {
   put("TWOS", repeated("2"));
   put("ONES", repeated("1"));
   put("Z1", repeated("1"));
-  put("[X]", fmt::format("[{}]", kilter::text(shape)));
+  put("[X]", fmt::format("[{}]", fmt::join(shape, ",")));
   put("[L]", fmt::format("[{}]", shape.back()));
   put("C,", fmt::format("{},", shape[1]));
   return out;

@@ -36,6 +36,7 @@ import random_nets  # noqa: E402
 BATCH = 100  # graphs of one `kilter check`
 RTOL = 1e-3
 ATOL = 2e-4  # times the largest answer of the graph
+FLOOR = 1e-6  # what is left of numbers near 1 that cancel
 NUDGE = 3e-6  # of an input: some last bits
 UNSTABLE = 0.25  # of the tolerance: what a nudge may move an answer by
 # What Kilter says that it cannot do yet, of graphs that random_nets.py draws.
@@ -93,7 +94,7 @@ def same(got, want, share=1.0):
         if g.dtype != w.dtype or g.shape != w.shape:
             return False
         off = np.abs(g.astype(np.float64) - w.astype(np.float64))
-        if not np.all(off <= share * (ATOL * largest + RTOL * np.abs(w.astype(np.float64)))):
+        if not np.all(off <= share * (FLOOR + ATOL * largest + RTOL * np.abs(w.astype(np.float64)))):
             return False
     return True
 
@@ -126,7 +127,7 @@ def write_case(folder, drawn, answers):
     for prefix, arrays in (("input", drawn.inputs.values()), ("output", answers)):
         for i, array in enumerate(arrays):
             (data / f"{prefix}_{i}.pb").write_bytes(numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape)).SerializeToString())
-    (folder / "tol.txt").write_text(f"{RTOL} {ATOL * magnitude(answers) + 1e-7}\n")
+    (folder / "tol.txt").write_text(f"{RTOL} {ATOL * magnitude(answers) + FLOOR}\n")
 
 
 def draw_cases(seed, first, count, folder, say):

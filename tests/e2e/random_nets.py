@@ -751,13 +751,18 @@ def dropout(net, x):
     return net.node("Dropout", [x, ratio])
 
 
+def step(net, low=0.03, high=0.15):
+    """A scale; no round number, whose products would meet sums of integers in ties."""
+    return net.scalar(np.float32(net.rng.uniform(low, high)))
+
+
 def zero_point(net, type, scale_shape):
     shape = scale_shape if net.chance(0.6) else () if scale_shape == (1,) else (1,)
     return net.constant(np.full(shape, net.between(0, 9), NUMPY[type]))
 
 
 def quantised(net, x, type):
-    scale = net.scalar(np.float32(net.pick([0.03, 0.1])))
+    scale = step(net)
     zero = zero_point(net, type, scale.shape) if type != U8 or net.chance(0.8) else None
     return net.node("QuantizeLinear", [x, scale, zero]), scale, zero
 
@@ -766,7 +771,7 @@ def quantise(net, x):
     type = net.pick([U8, I8])
     q, scale, zero = quantised(net, x, type)
     if net.chance(0.3):
-        scale = net.scalar(np.float32(0.07))
+        scale = step(net)
         zero = zero_point(net, type, scale.shape) if net.chance(0.7) else None
     return net.node("DequantizeLinear", [q, scale, zero])
 
@@ -794,8 +799,8 @@ def quantised_matmul(net, x):
     if net.chance(0.5):
         y = net.node("MatMulInteger", [q, w, zero if net.chance(0.7) else None, one_zero(net, I8) if net.chance(0.6) else None])
         return net.node("Cast", [y], to=F32)
-    y_scale = net.scalar(np.float32(0.5))
-    y = net.node("QLinearMatMul", [q, scale, zero or one_zero(net, U8), w, net.scalar(np.float32(0.1)), one_zero(net, I8),
+    y_scale = step(net, 0.3, 0.6)
+    y = net.node("QLinearMatMul", [q, scale, zero or one_zero(net, U8), w, step(net), one_zero(net, I8),
                                    y_scale, one_zero(net, U8)])
     return net.node("DequantizeLinear", [y, y_scale, one_zero(net, U8)])
 
@@ -809,10 +814,10 @@ def quantised_conv(net, x):
         y = net.node("ConvInteger", [q, w, zero if net.chance(0.7) else None, one_zero(net, I8) if net.chance(0.5) else None])
         return net.node("Cast", [y], to=F32)
     per_filter = net.chance(0.3)
-    w_scale = net.constant(net.numbers((filters,), F32, 0.05, 0.2)) if per_filter else net.scalar(np.float32(0.1))
+    w_scale = net.constant(net.numbers((filters,), F32, 0.05, 0.2)) if per_filter else step(net)
     w_zero = net.constant(np.zeros((filters,), np.int8)) if per_filter else net.scalar(0, I8)
     bias = net.constant(net.numbers((filters,), I32, -50, 50)) if net.chance(0.5) else None
-    y_scale = net.scalar(np.float32(0.5))
+    y_scale = step(net, 0.3, 0.6)
     y = net.node("QLinearConv", [q, scale, zero or one_zero(net, U8), w, w_scale, w_zero, y_scale, one_zero(net, U8), bias])
     return net.node("DequantizeLinear", [y, y_scale, one_zero(net, U8)])
 

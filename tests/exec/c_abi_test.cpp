@@ -249,6 +249,19 @@ TEST_F(CAbi, ADamagedFileIsRefusedUnlessAskedOtherwise) {
   kilter_program_free(program);
 }
 
+TEST_F(CAbi, OutOfMemoryIsAStatusOfItsOwn) {
+  Plan plan = arithmetic_plan(4);
+  plan.arena_bytes = int64_t{1} << 45;
+  kilter_program* program = nullptr;
+  kilter_instance* instance = nullptr;
+  ASSERT_EQ(kilter_program_load(saved(plan).c_str(), &program), KILTER_OK) << kilter_last_error();
+  EXPECT_EQ(kilter_instance_create(program, 1, &instance), KILTER_ERROR_MEMORY);
+  EXPECT_THAT(kilter_last_error(), testing::MatchesRegex("cannot allocate 35 TB for the arena of '.*': out of memory "
+                                                         "\\([0-9.]+ [kMGT]B available\\)"));
+  EXPECT_EQ(instance, nullptr);
+  kilter_program_free(program);
+}
+
 TEST_F(CAbi, NullIsHarmlessAndErrorsBelongToTheirThread) {
   kilter_program_free(nullptr);
   kilter_instance_free(nullptr);

@@ -5,26 +5,32 @@
 #include <algorithm>
 #include <map>
 
-#include "ops/builder.h"
 #include "ops/cases.h"
 #include "ops/evaluate.h"
 
 namespace kilter {
 namespace {
 
-/// Operands whose number of dimensions counts: data that the result takes its shape from, and lists that have a length.
-/// By operator: the numbers of these operands.
-const std::map<std::string_view, std::vector<size_t>> kRankCounts = {};
+/// Operands of one element whose number of dimensions counts, by operator: data that dimensions are taken of, and lists
+/// with an element for each filter, batch, box or update, or a condition for each slice.
+const std::map<std::string_view, std::vector<size_t>> kRankCounts = {
+    {"Compress", {1}}, {"Concat", {0, 1}},       {"ConvTranspose", {2}}, {"Det", {0}},     {"PRelu", {1}},
+    {"Pad", {0}},      {"ReverseSequence", {1}}, {"RoiAlign", {2}},      {"Squeeze", {0}}, {"ScatterND", {2}},
+    {"Tile", {0}},     {"TensorScatter", {2}},
+};
 
 bool rank_counts(const OpDef& op, size_t i) {
   const auto it = kRankCounts.find(op.name);
   return it != kRankCounts.end() && std::ranges::find(it->second, i) != it->second.end();
 }
 
-std::vector<TensorType> types(const Graph& graph) {
-  std::vector<TensorType> all;
-  for (const Graph::Output& output : graph.outputs()) all.push_back(graph.type(output.value));
-  return all;
+/// "" where both hold the same elements in their order: data of one element gives its dimensions to the result.
+std::string difference(const Tensor& got, const Tensor& want, const Tolerance& tolerance) {
+  if (got.dtype() != want.dtype() || got.elems() != want.elems()) {
+    return fmt::format("expected {}[{}], got {}[{}]", name(want.dtype()), kilter::text(want.shape()), name(got.dtype()),
+                       kilter::text(got.shape()));
+  }
+  return compare(got.reshaped(want.shape()), want, tolerance).value_or("");
 }
 
 class OneElement : public testing::TestWithParam<const OpDef*> {};
@@ -42,15 +48,13 @@ TEST_P(OneElement, MeansTheSameInAnyNumberOfDimensions) {
         other.operands[i].tensor = tensor.reshaped(shape);
         try {
           const OpCase before = make_case(op, parsed, text), now = make_case(op, other, text);
-          ASSERT_EQ(types(now.graph), types(before.graph));
           const auto want = evaluate(before.graph, before.inputs), got = evaluate(now.graph, now.inputs);
-          for (size_t k = 0; k < want.size(); ++k)
-            EXPECT_EQ(compare(got[k], want[k], {.rtol = 0, .atol = 0}).value_or(""), "");
+          for (size_t k = 0; k < want.size(); ++k) EXPECT_EQ(difference(got[k], want[k], {.rtol = 0, .atol = 0}), "");
           if (op.expand == nullptr) continue;
           const OpCase expanded = make_case(op, other, text, true);
           const auto whole = evaluate(expanded.graph, expanded.inputs);
           for (size_t k = 0; k < want.size(); ++k)
-            EXPECT_EQ(compare(whole[k], want[k], op.tolerance).value_or(""), "") << "expanded";
+            EXPECT_EQ(difference(whole[k], want[k], op.tolerance), "") << "expanded";
         } catch (const Error& error) {
           ADD_FAILURE() << error.message();
         }
@@ -59,8 +63,8 @@ TEST_P(OneElement, MeansTheSameInAnyNumberOfDimensions) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, OneElement, testing::ValuesIn(all_ops().begin(), all_ops().end()), [](const auto& info) {
-  std::string name = fmt::format("{}_{}_{}", info.param->domain, info.param->name, info.param->since);
+INSTANTIATE_TEST_SUITE_P(Ops, OneElement, testing::ValuesIn(all_ops().begin(), all_ops().end()), [](const auto& setup) {
+  std::string name = fmt::format("{}_{}_{}", setup.param->domain, setup.param->name, setup.param->since);
   std::ranges::replace_if(name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
   return name;
 });

@@ -89,10 +89,14 @@ TEST(FoldConstants, AllThatIsFoldedKeepsABudgetOfWork) {
   Graph graph;
   GraphBuilder b(graph);
   b.fold_limit = -1;
-  const ValueId x = b.constant(Tensor(DType::f32, {1, 1, 4, 4})), w = b.constant(Tensor(DType::f32, {1, 1, 3000, 3000}));
+  const ValueId x = b.constant(Tensor(DType::f32, {1, 1, 4, 4})),
+                w = b.constant(Tensor(DType::f32, {1, 1, 3000, 3000}));
   graph.add_output(b.add("ConvTranspose", {x, w}, {{"strides", std::vector<int64_t>{2000, 2000}}}), "y");
-  graph.add_output(b.add("MatMul", {b.constant(Tensor(DType::f32, {3000, 3000})), b.constant(Tensor(DType::f32, {3000, 3000}))}), "z");
-  graph.add_output(b.add("MatMul", {b.constant(Tensor(DType::f32, {30, 30})), b.constant(Tensor(DType::f32, {30, 30}))}), "small");
+  graph.add_output(
+      b.add("MatMul", {b.constant(Tensor(DType::f32, {3000, 3000})), b.constant(Tensor(DType::f32, {3000, 3000}))}),
+      "z");
+  graph.add_output(
+      b.add("MatMul", {b.constant(Tensor(DType::f32, {30, 30})), b.constant(Tensor(DType::f32, {30, 30}))}), "small");
   run_pass(fold_constants, graph);
   ASSERT_EQ(graph.order().size(), 2U);
   EXPECT_EQ(graph.node(graph.order()[0]).op->name, "ConvTranspose");

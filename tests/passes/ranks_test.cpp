@@ -275,7 +275,7 @@ TEST_P(PatternOfRanks, KeepsTypesAndAnswers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Patterns, PatternOfRanks, testing::ValuesIn(patterns()),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& setup) { return std::string(setup.param.name); });
 
 }  // namespace
 }  // namespace kilter

@@ -95,5 +95,20 @@ TEST_F(DamagedFile, TheCppInterfaceRefusesItUnlessAskedOtherwise) {
   EXPECT_EQ(Network::load(path, {.threads = 1, .verify_file = false}).inputs().size(), 1U);
 }
 
+TEST(OutOfMemoryError, IsAClassOfItsOwn) {
+  const ScratchFolder folder;
+  const std::string path = (folder.path() / "net.kilter").string();
+  Network::load("zoo:squeezenet1_1", {.threads = 1, .shapes = {{"input", {1, 3, 32, 32}}}}).save(path);
+  Plan plan = load_plan(path);
+  plan.arena_bytes = int64_t{1} << 45;
+  save_plan(plan, path);
+  try {
+    Network::load(path, {.threads = 1});
+    FAIL() << "35 TB were to be had";
+  } catch (const OutOfMemory& error) {
+    EXPECT_THAT(error.what(), HasSubstr("cannot allocate 35 TB for the arena of 'squeezenet1_1': out of memory ("));
+  }
+}
+
 }  // namespace
 }  // namespace kilter

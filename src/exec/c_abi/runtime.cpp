@@ -50,6 +50,8 @@ kilter_status status_of(ErrorKind kind) {
       return KILTER_ERROR_IO;
     case ErrorKind::internal:
       return KILTER_ERROR_INTERNAL;
+    case ErrorKind::out_of_memory:
+      return KILTER_ERROR_MEMORY;
   }
   return KILTER_ERROR_INTERNAL;
 }

@@ -79,8 +79,7 @@ std::string filled(std::string_view page, const std::map<std::string_view, std::
 
 std::string html_page(const std::string& title, const PageParts& parts, const json& data) {
   // dump() mends bytes that are not UTF-8; read back, the title is clean.
-  const std::string clean =
-      parse_json(json_text(json(title))).get<std::string>();
+  const std::string clean = parse_json(json_text(json(title))).get<std::string>();
   return filled(embedded::page_html, {{"title", escaped(clean)},
                                       {"style", std::string(embedded::page_css) + std::string(parts.style)},
                                       {"sections", std::string(parts.sections)},

@@ -58,9 +58,7 @@ nlohmann::json content(const Record& r) {
   return json;
 }
 
-std::string dump(const nlohmann::json& json) {
-  return json_text(json);
-}
+std::string dump(const nlohmann::json& json) { return json_text(json); }
 
 std::string hash_of(const nlohmann::json& content) {
   const std::string text = dump(content);

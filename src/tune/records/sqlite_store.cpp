@@ -62,9 +62,7 @@ enum Column : int {
   kSeq
 };
 
-std::string compact(const nlohmann::json& json) {
-  return json_text(json);
-}
+std::string compact(const nlohmann::json& json) { return json_text(json); }
 
 /// A row as it is bound: the fields of its JSON as text.
 class Row {

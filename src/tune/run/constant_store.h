@@ -27,7 +27,8 @@ class ConstantStore {
   ConstantStore& operator=(const ConstantStore&) = delete;
 
   /// The stretch that holds these bytes: one that is there already (same hash and size), or a new one at a 64-byte
-  /// boundary, from 64 KiB on at a page boundary. Each call wants one release(). Throws bad_input when memory runs out.
+  /// boundary, from 64 KiB on at a page boundary. Each call wants one release(). Throws out_of_memory when memory runs
+  /// out.
   StorePart add(std::span<const std::byte> bytes);
   /// The stretch that covers [offset, offset + bytes), which add() gave; one release() more.
   StorePart share(int64_t offset, int64_t bytes);

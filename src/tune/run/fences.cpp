@@ -3,13 +3,11 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <system_error>
 #include <utility>
 
 #include "base/align.h"
-#include "base/error.h"
+#include "base/out_of_memory.h"
 
 namespace kilter::tune {
 namespace {
@@ -28,9 +26,8 @@ Fenced::Fenced(int64_t bytes, int count, const std::string& what) : bytes_(bytes
   mapped_ = count * stride_ + kPage;
   void* at = mmap(nullptr, static_cast<size_t>(mapped_), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   const auto refuse = [&] {
-    const std::string why = std::generic_category().message(errno);
     if (at != MAP_FAILED) munmap(at, static_cast<size_t>(mapped_));
-    fail(ErrorKind::bad_input, "{}: {} bytes of memory are not to be had: {}", what, mapped_, why);
+    fail_out_of_memory(mapped_, what);
   };
   if (at == MAP_FAILED) refuse();
   base_ = static_cast<std::byte*>(at);

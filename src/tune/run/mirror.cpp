@@ -3,13 +3,11 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <system_error>
 #include <vector>
 
 #include "base/align.h"
-#include "base/error.h"
+#include "base/out_of_memory.h"
 
 namespace kilter::tune {
 namespace {
@@ -22,10 +20,7 @@ constexpr int64_t kReserve = ConstantStore::kReserve + kHuge;
 
 Mirror::Mirror(const std::byte* store) : store_(store) {
   base_ = mmap(nullptr, kReserve, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (base_ == MAP_FAILED) {
-    fail(ErrorKind::bad_input, "{} bytes of addresses for constants are not to be had: {}", kReserve,
-         std::generic_category().message(errno));
-  }
+  if (base_ == MAP_FAILED) fail_out_of_memory(kReserve, "addresses of constants");
   const auto address = reinterpret_cast<uintptr_t>(base_);
   data_ = reinterpret_cast<std::byte*>(round_up<uintptr_t>(address, kHuge));
   madvise(data_, ConstantStore::kReserve, MADV_HUGEPAGE);
@@ -38,8 +33,7 @@ void Mirror::protect(int64_t begin, int64_t end, int how) {
   const int64_t first = begin / kHuge * kHuge;
   const int64_t last = round_up<int64_t>(end, kHuge);
   if (mprotect(data_ + first, static_cast<size_t>(last - first), how) == 0) return;
-  fail(ErrorKind::bad_input, "{} bytes of memory for constants are not to be had: {}", last - first,
-       std::generic_category().message(errno));
+  fail_out_of_memory(last - first, "constants");
 }
 
 void Mirror::take(std::span<const StorePart> parts) {

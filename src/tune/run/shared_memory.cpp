@@ -12,6 +12,7 @@
 
 #include "base/align.h"
 #include "base/error.h"
+#include "base/out_of_memory.h"
 
 namespace kilter::tune {
 namespace {
@@ -69,19 +70,15 @@ void SharedMemory::grow(int64_t bytes) {
   if (bytes <= size_) return;
   const int64_t wanted = std::min(round_up(bytes, kGrowth), reserve_);
   if (bytes > wanted) {
-    fail(ErrorKind::bad_input, "{} bytes are more shared memory than the {} that are reserved; drop variants first",
+    fail(ErrorKind::out_of_memory, "{} bytes are more shared memory than the {} that are reserved; drop variants first",
          bytes, reserve_);
   }
-  if (ftruncate(fd(), wanted) != 0) {
-    fail(ErrorKind::bad_input, "{} bytes of shared memory are not to be had: {}", wanted, reason());
-  }
+  if (ftruncate(fd(), wanted) != 0) fail_out_of_memory(wanted, "shared memory");
   size_ = wanted;
 }
 
 void SharedMemory::back(int64_t offset, int64_t bytes) {
-  if (bytes > 0 && fallocate(fd(), 0, offset, bytes) != 0) {
-    fail(ErrorKind::bad_input, "{} bytes of shared memory are not to be had: {}", bytes, reason());
-  }
+  if (bytes > 0 && fallocate(fd(), 0, offset, bytes) != 0) fail_out_of_memory(bytes, "shared memory");
 }
 
 void SharedMemory::give_back(int64_t offset, int64_t bytes) {

@@ -28,10 +28,10 @@ class SharedMemory {
   int fd() const { return file_.get(); }
   /// A descriptor through which the memory can be read and not written.
   Handle read_only() const;
-  /// Makes the first `bytes` exist, in steps of some MiB. Throws bad_input when the machine or `reserve` has not that
-  /// much.
+  /// Makes the first `bytes` exist, in steps of some MiB. Throws out_of_memory when the machine or `reserve` has not
+  /// that much.
   void grow(int64_t bytes);
-  /// Backs a stretch with memory, so that touching it cannot fail. Throws bad_input when there is none.
+  /// Backs a stretch with memory, so that touching it cannot fail. Throws out_of_memory when there is none.
   void back(int64_t offset, int64_t bytes);
   /// Gives the memory of whole pages inside of the stretch back; they read as 0.
   void give_back(int64_t offset, int64_t bytes);

@@ -92,9 +92,9 @@ class Worker {
     try {
       return respond(packet);
     } catch (const std::bad_alloc&) {
-      return refusal(Answer::no_memory, ErrorKind::bad_input, "the limit is reached");
+      return refusal(Answer::no_memory, ErrorKind::out_of_memory, "the limit is reached");
     } catch (const Error& e) {
-      const bool memory = e.kind() == ErrorKind::bad_input;
+      const bool memory = e.kind() == ErrorKind::out_of_memory;
       return refusal(memory ? Answer::no_memory : Answer::refused, e.kind(), e.message());
     } catch (const std::exception& e) {
       return refusal(Answer::refused, ErrorKind::internal, e.what());
@@ -164,7 +164,7 @@ class Worker {
                                   ConstantStore::kReserve);
     const int64_t scratch = least_scratch_stride(got.plan) * pool_->threads();
     if (got.plan.arena_bytes > memory_bytes_ - scratch) {
-      fail(ErrorKind::bad_input, "'{}' needs {} bytes of arena and {} of scratch memory; the limit is {} bytes",
+      fail(ErrorKind::out_of_memory, "'{}' needs {} bytes of arena and {} of scratch memory; the limit is {} bytes",
            got.plan.model, got.plan.arena_bytes, scratch, memory_bytes_);
     }
     mirror_.take(got.parts);

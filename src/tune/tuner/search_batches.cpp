@@ -194,7 +194,8 @@ void SearchRun::note_unbuilt(const Trialled& one) {
     if (why != one.refused.end()) {
       // What the system did not give says nothing of the schedule.
       const ErrorKind kind = why->second.kind();
-      note_failure(p, Status::rejected, why->second.message(), kind != ErrorKind::io && kind != ErrorKind::bad_input);
+      note_failure(p, Status::rejected, why->second.message(),
+                   kind != ErrorKind::io && kind != ErrorKind::bad_input && kind != ErrorKind::out_of_memory);
     } else if (one.apart) {
       if (!again_.suspect(p, one.probes.size())) tasks_[p.task].put_back(p.schedule);
     } else if (one.variant == nullptr) {

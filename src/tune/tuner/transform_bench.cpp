@@ -89,7 +89,7 @@ std::optional<TransformModel> load(const std::filesystem::path& file, const std:
   try {
     return TransformModel::load(file, device);
   } catch (const Error& e) {
-    if (!anew && e.kind() != ErrorKind::bad_input) throw;
+    if (!anew && e.kind() != ErrorKind::bad_input && e.kind() != ErrorKind::out_of_memory) throw;
     unusable = e.message();
     return std::nullopt;
   }
