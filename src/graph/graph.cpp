@@ -210,6 +210,11 @@ void Graph::set_output(size_t index, ValueId to) {
   from = to;
 }
 
+void Graph::clear_outputs() {
+  outputs_.clear();
+  output_places_.clear();
+}
+
 const std::vector<NodeId>& Graph::order() const {
   if (has_erased_) {
     std::erase_if(order_, [this](NodeId id) { return nodes_[static_cast<size_t>(id)].dead; });

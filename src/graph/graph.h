@@ -143,6 +143,7 @@ class Graph {
   const std::vector<Output>& outputs() const { return outputs_; }
   /// Makes the i-th output read another value.
   void set_output(size_t index, ValueId value);
+  void clear_outputs();
   /// Live nodes; every producer before its users. The list is good until nodes are added or erased.
   const std::vector<NodeId>& order() const;
   size_t value_count() const { return values_.size(); }

@@ -118,7 +118,7 @@ Variation draw_variation(const Graph& graph, const Target& target, Draw& draw) {
 /// The same network up to its node `last`.
 Graph head(const Graph& graph, size_t last) {
   Graph out = graph;
-  out.outputs().clear();
+  out.clear_outputs();
   for (ValueId v : graph.node(graph.order()[last]).outputs) {
     if (v != kNone) out.add_output(v, graph.value(v).name);
   }

@@ -104,8 +104,8 @@ TEST(Verify, Outputs) {
   EXPECT_EQ(message([](Graph& g) { g.node(0).outputs = {kB}; }),
             "Relu 'a': output 0, 'b', says that it is output 0 of node 1");
   EXPECT_EQ(message([](Graph& g) { g.value(kA).dead = true; }), "Relu 'a': output 0 is the dead value 'a'");
-  EXPECT_EQ(message([](Graph& g) { g.outputs()[0].value = 9; }), "graph output 'y' is value 9 of 4");
-  EXPECT_EQ(message([](Graph& g) { g.outputs()[0].name = ""; }), "a graph output has no name");
+  EXPECT_EQ(message([](Graph& g) { g.set_output(0, 9); }), "graph output 'y' is value 9 of 4");
+  EXPECT_EQ(message([](Graph& g) { g.add_output(kX, ""); }), "a graph output has no name");
   EXPECT_EQ(message([](Graph& g) { g.add_output(kX, "y"); }), "two graph outputs are named 'y'");
   EXPECT_EQ(message([](Graph& g) { g.erase(1); }), "graph output 'y' reads the dead value 'b'");
   EXPECT_EQ(message([](Graph& g) { g.add_output(kX, "z"); }), "valid");

@@ -44,7 +44,7 @@ TEST(PassDriver, NamesThePassThatReplacesAValueByOneOfAnotherType) {
 TEST(PassDriver, NamesThePassThatChangesAnOutput) {
   EXPECT_EQ(said([](Graph& graph, PassContext&) {
               GraphBuilder b(graph);
-              graph.outputs()[0].value = b.add("Cast", {graph.find_value("a")}, {{"to", int64_t{10}}}, "half");
+              graph.set_output(0, b.add("Cast", {graph.find_value("a")}, {{"to", int64_t{10}}}, "half"));
             }),
             "pass broken: graph 'g': output 'y' has type f16[2,3], expected f32[2,3]");
 }
