@@ -1,0 +1,230 @@
+// Causes that `explain` knows, seen in figures made up for them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "made_up.h"
+
+namespace kilter::profile {
+namespace {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+TEST(Causes, ReferenceKernelSaysWhyAndWhatADroppedOptionSaves) {
+  CompileOptions options;
+  options.schedules["pool1"] = parse_schedule("reference");
+  const Suspicion s = MadeUp(2, options).at("reference kernel", "pool1");
+  EXPECT_EQ(
+      s.evidence,
+      "MaxPool runs the operator's reference kernel on one thread for 1.000 ms; --schedule pool1=reference asks for "
+      "it");
+  EXPECT_EQ(s.advice, "drop --schedule pool1=reference");
+  ASSERT_TRUE(s.mend);
+  EXPECT_TRUE(s.mend->compile.schedules.empty());
+  EXPECT_GT(s.gain_ms, 0.9);
+}
+
+TEST(Causes, ReferenceKernelWithoutATemplateNamesTheRejectionsAndOffersNothing) {
+  CompileOptions options;
+  options.disable = {"choose_layouts"};
+  const Suspicion s = MadeUp(2, options).at("reference kernel", "conv1");
+  EXPECT_THAT(s.evidence, HasSubstr("conv2d_direct: block of the output layout: limit 16, got 1"));
+  EXPECT_THAT(s.evidence, Not(HasSubstr("operator family")));
+  EXPECT_FALSE(s.mend);
+  EXPECT_EQ(s.advice, "");
+}
+
+TEST(Causes, UnfusedNeighbourNamesItsProducerAndTheReason) {
+  CompileOptions options;
+  options.no_fuse = {"conv1"};
+  const Suspicion s = MadeUp(2, options).at("unfused neighbour", "conv1.relu");
+  EXPECT_THAT(s.evidence, HasSubstr("'conv1', which makes its input, could run it, but --no-fuse conv1 keeps it out"));
+  EXPECT_EQ(s.advice, "drop --no-fuse conv1");
+  EXPECT_DOUBLE_EQ(s.gain_ms, 1);
+  EXPECT_TRUE(s.mend->compile.no_fuse.empty());
+}
+
+TEST(Causes, AStepThatTwoTasksCouldRunIsToldOnceWithBothReasons) {
+  CompileOptions options;
+  options.no_fuse = {"conv1"};
+  MadeUp n(2, options);
+  n.compiled.unfused.push_back({Unfused::order, "conv1.relu", "pool1", "it is read elsewhere, too"});
+  const Suspicion s = n.at("unfused neighbour", "conv1.relu");
+  EXPECT_THAT(s.evidence, HasSubstr("'conv1', which makes its input, could run it, but --no-fuse conv1 keeps it out; "
+                                    "'pool1', which reads its result, could run it, but it is read elsewhere, too"));
+  EXPECT_EQ(s.steps.size(), 1U);
+  EXPECT_DOUBLE_EQ(s.gain_ms, 1);
+  EXPECT_TRUE(s.mend);
+}
+
+TEST(Causes, ReductionsAreToldWithWhatMakesTheirInput) {
+  EXPECT_THAT(
+      MadeUp().at("unfused neighbour", "pool10").evidence,
+      ContainsRegex(
+          "which makes its input, could run it, but only tasks of depthwise convolutions reduce what they make"));
+}
+
+TEST(Causes, ElementWiseStepsBeforeContractionsAreToldTogether) {
+  const Suspicion s =
+      MadeUp(2, {}, "x86-64-v4", "densenet121").at("unfused neighbour", "denseblock1.denselayer2.norm1.mul");
+  EXPECT_EQ(s.evidence,
+            "57 element-wise steps run on their own before the contraction that reads the result, the longest "
+            "'denseblock1.denselayer2.norm1.mul' for 1.000 ms; contractions take in only what comes after them");
+  EXPECT_EQ(s.steps.size(), 57U);
+  EXPECT_GT(s.gain_ms, 28) << "half of what they take at least";
+}
+
+TEST(Causes, LayoutChangesAreToldWithWhoAsksForThem) {
+  CompileOptions options;
+  options.plain_layout = {"conv1.relu"};
+  const MadeUp net(2, options);
+  const Suspicion s = net.at("layout change", "conv1.relu");
+  EXPECT_THAT(s.evidence, StartsWith("--plain-layout conv1.relu keeps its operands plain between blocked ones; layout "
+                                     "changes around it: 'conv1"));
+  EXPECT_GE(s.gain_ms, 1);
+  EXPECT_EQ(s.advice, "drop --plain-layout conv1.relu");
+  CompileOptions reference;
+  reference.schedules["pool1"] = parse_schedule("reference");
+  const Suspicion other = MadeUp(2, reference).at("layout change", "pool1.relayout");
+  EXPECT_EQ(
+      other.evidence,
+      "'pool1.relayout' turns 57.6 KB from plain to c16 in 1.000 ms; from the reference kernel of MaxPool 'pool1' for "
+      "Conv+Relu 'fire2.squeeze'");
+  EXPECT_FALSE(other.mend);
+}
+
+TEST(Causes, PassesThatWereHeldBackAreOneSuspicion) {
+  CompileOptions options;
+  options.disable = {"fuse"};
+  const MadeUp net(2, options);
+  const Suspicion s = net.at("passes held back", "");
+  EXPECT_EQ(s.evidence, "--disable fuse keeps passes from improving the network");
+  EXPECT_TRUE(s.mend->compile.disable.empty());
+  EXPECT_TRUE(MadeUp().find("passes held back").empty());
+}
+
+TEST(Causes, ThreadsAreIdleByLimitByTooFewItemsOrByImbalance) {
+  CompileOptions options;
+  options.layer_threads = {{"conv10", 1}};
+  MadeUp net(2, options);
+  const Suspicion limited = net.at("too few threads busy", "conv10");
+  EXPECT_THAT(limited.evidence, HasSubstr("runs on 1 of 2 threads"));
+  EXPECT_THAT(limited.evidence, HasSubstr("--layer-threads conv10=1 allows no more"));
+  EXPECT_DOUBLE_EQ(limited.gain_ms, 0.5);
+  EXPECT_TRUE(limited.mend->compile.layer_threads.empty());
+
+  net.step("pool3").extent = 1;
+  const Suspicion few = net.at("too few threads busy", "pool3");
+  EXPECT_EQ(few.evidence, "1 work item for 2 threads, 1.000 ms");
+  EXPECT_DOUBLE_EQ(few.gain_ms, 0.5);
+
+  net.step("pool5").extent = 3;
+  net.row("pool5").balance = 0.75;
+  net.row("pool5").busy_ms = {1, 0.5};
+  const Suspicion uneven = net.at("too few threads busy", "pool5");
+  EXPECT_EQ(uneven.evidence,
+            "threads are busy for 1.000 ms, 0.500 ms; 3 work items on 2 threads cannot be shared evenly");
+  EXPECT_DOUBLE_EQ(uneven.gain_ms, 0.25);
+
+  net.subject.cpus = 4;
+  const Suspicion network = net.at("too few threads busy", "");
+  EXPECT_EQ(network.evidence, "the network runs on 2 of 4 CPUs");
+  EXPECT_EQ(network.mend->threads, 4);
+}
+
+TEST(Causes, ForcedTileIsHeldAgainstTheModelsBest) {
+  CompileOptions options;
+  options.schedules["fire2.expand3x3"] = parse_schedule("conv2d_direct vectors=1 rows=1 tile=2 prefetch=0");
+  const Suspicion s = MadeUp(2, options).at("poor register tile", "fire2.expand3x3");
+  EXPECT_THAT(s.evidence,
+              StartsWith("--schedule forces 'conv2d_direct vectors=1 rows=1 tile=2 prefetch=0', which takes "
+                         "1.000 ms, 50 % of its FMA bound; the model expects "));
+  EXPECT_GT(s.gain_ms, 0.4);
+  EXPECT_TRUE(s.mend->compile.schedules.empty());
+}
+
+TEST(Causes, TileFarBelowTheOthersOfItsTemplateIsTold) {
+  MadeUp net;
+  net.row("fire8.squeeze").bound.ms = 0.2;
+  const Suspicion s = net.at("poor register tile", "fire8.squeeze");
+  EXPECT_THAT(s.evidence, HasSubstr("reaches 20 % of its FMA bound"));
+  EXPECT_THAT(s.evidence, HasSubstr("layers of this template reach 50 %"));
+  EXPECT_NEAR(s.gain_ms, 1 - 0.2 / 0.5, 1e-9);
+}
+
+TEST(Causes, TailIsTheModelsShareOfCycles) {
+  MadeUp net;
+  net.compiled.notes[static_cast<size_t>(net.row("conv10").step)].estimate = Estimate{1000, 0.25};
+  const Suspicion s = net.at("tail of a tile", "conv10");
+  EXPECT_THAT(s.evidence, StartsWith("25 % of its cycles go to tiles and vectors that are not full"));
+  EXPECT_DOUBLE_EQ(s.gain_ms, 0.25);
+}
+
+TEST(Causes, FirstLayerHasFewChannels) {
+  const std::vector<Suspicion> all = MadeUp().find("first layer with few channels");
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].name, "conv1");
+  EXPECT_THAT(all[0].evidence, StartsWith("3 input channels do not fill a block"));
+}
+
+TEST(Causes, WeightsThatAreStreamedCallForABatch) {
+  MadeUp net;
+  Row& row = net.row("conv10");
+  row.bound = {Bound::memory, 0.8, "DRAM"};
+  row.weight_bytes = 8'000'000, row.bytes = 10'000'000;
+  const Suspicion s = net.at("weights streamed from memory", "conv10");
+  EXPECT_THAT(s.evidence, StartsWith("8.0 MB of weights come from DRAM and are used for "));
+  EXPECT_THAT(s.evidence, HasSubstr("10 GB/s reached, 80 % of the DRAM bound"));
+  EXPECT_EQ(net.find("weights streamed from memory").size(), 1U) << "the batch is fixed";
+  net.subject.batch_input = "input=8x3x64x64";
+  const Suspicion batch = net.at("weights streamed from memory", "");
+  EXPECT_EQ(batch.other, Suspicion::Other::batch);
+  EXPECT_NEAR(batch.gain_ms, 0.8 * 0.8 * 7 / 8, 1e-9);
+}
+
+TEST(Causes, BarriersAndGapsThatWeigh) {
+  MadeUp net;
+  net.row("pool3").barrier_ms = 0.6;
+  EXPECT_THAT(net.at("barriers and gaps", "pool3").evidence, StartsWith("0.600 ms of 1.000 ms pass between the fork"));
+  EXPECT_EQ(net.find("barriers and gaps").size(), 1U);
+  net.profile.barriers_ms = 0.1 * net.profile.sum_ms;
+  EXPECT_FALSE(net.at("barriers and gaps", "").mend) << "longer than any network that is faster on one thread";
+  for (Row& r : net.profile.rows) r.time.mean *= 0.01;
+  net.profile.sum_ms *= 0.01, net.profile.end_to_end_ms *= 0.01, net.profile.barriers_ms *= 0.01;
+  EXPECT_EQ(net.at("barriers and gaps", "").mend->threads, 1);
+}
+
+TEST(Causes, StrictAccuracyIsToldWithWhatTheModelExpectsWithoutIt) {
+  EXPECT_TRUE(MadeUp(1).find("slower template").empty());
+  CompileOptions options;
+  options.accuracy = Accuracy::strict;
+  const Suspicion s = MadeUp(1, options).at("slower template", "fire2.expand3x3");
+  EXPECT_THAT(s.evidence, StartsWith("--accuracy strict leaves out conv2d_winograd at "));
+  EXPECT_GT(s.steps.size(), 1U);
+  EXPECT_GT(s.gain_ms, 0.1 * static_cast<double>(s.steps.size())) << "of one millisecond each";
+  EXPECT_LT(s.gain_ms, 0.8 * static_cast<double>(s.steps.size()));
+  EXPECT_EQ(s.mend->compile.accuracy, Accuracy::normal);
+}
+
+TEST(Causes, AForcedScheduleIsHeldAgainstOtherTemplatesToo) {
+  CompileOptions options;
+  options.schedules["fire2.expand3x3"] = parse_schedule("conv2d_direct vectors=2 rows=1 tile=8 prefetch=0");
+  const Suspicion s = MadeUp(1, options).at("poor register tile", "fire2.expand3x3");
+  EXPECT_THAT(s.evidence, HasSubstr("of 'conv2d_winograd m="));
+  EXPECT_GT(s.gain_ms, 0.1);
+}
+
+TEST(Causes, EveryCauseHasAName) {
+  std::set<std::string_view> names;
+  for (const Cause& c : all_causes()) {
+    EXPECT_FALSE(c.looks_at.empty());
+    EXPECT_TRUE(names.insert(c.name).second) << c.name;
+  }
+}
+
+}  // namespace
+}  // namespace kilter::profile
