@@ -104,12 +104,12 @@ int verify_run(const ModelOptions& options, Session& session, const std::map<std
   const bool finite = std::ranges::all_of(ordered, all_finite) && finite_constants(bound_graph(session, inputs));
   int64_t compared = 0;
   std::string first, worst;
-  TensorDifference first_difference, worst_difference;
+  ReferenceDifference first_difference, worst_difference;
   for (const auto& [name, tensor] : values_of(fast, ordered, &wanted)) {
     const Tensor& want = wanted.at(name);
     if (without_ones(want.shape()) != without_ones(tensor.shape()) || want.dtype() != tensor.dtype()) continue;
     ++compared;
-    const TensorDifference d = difference(tensor.reshaped(want.shape()), want, finite);
+    const ReferenceDifference d = difference(tensor.reshaped(want.shape()), want, finite);
     if (d.relative() > tune::kDefaultTolerance && first.empty()) first = name, first_difference = d;
     if (worst.empty() || d.relative() > worst_difference.relative()) worst = name, worst_difference = d;
   }

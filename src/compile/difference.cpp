@@ -13,8 +13,8 @@ double range_of(DType type) {
 
 }  // namespace
 
-TensorDifference difference(const Tensor& got, const Tensor& want, bool finite_inputs) {
-  TensorDifference d;
+ReferenceDifference difference(const Tensor& got, const Tensor& want, bool finite_inputs) {
+  ReferenceDifference d;
   const double most = range_of(want.dtype());
   const auto overflows = [&](double x) { return !(std::abs(x) < most / 2); };
   for (int64_t i = 0; i < want.elems(); ++i) {

@@ -87,7 +87,7 @@ double largest_finite(const Tensor& t) {
 
 /// `scale`: of the inputs, whose sums may cancel.
 std::string unlike(const Tensor& got, const Tensor& want, bool finite, double scale) {
-  const TensorDifference d = difference(got, want, finite);
+  const ReferenceDifference d = difference(got, want, finite);
   if (d.unlike) {
     for (int64_t i = 0; i < want.elems(); ++i) {
       const double g = got.as_double(i), w = want.as_double(i);

@@ -14,9 +14,9 @@ namespace {
 /// Operands of one element whose number of dimensions counts, by operator: data that dimensions are taken of, and lists
 /// with an element for each filter, batch, box or update, or a condition for each slice.
 const std::map<std::string_view, std::vector<size_t>> kRankCounts = {
-    {"Compress", {1}}, {"Concat", {0, 1}},       {"ConvTranspose", {2}}, {"Det", {0}},     {"PRelu", {1}},
-    {"Pad", {0}},      {"ReverseSequence", {1}}, {"RoiAlign", {2}},      {"Squeeze", {0}}, {"ScatterND", {2}},
-    {"Tile", {0}},     {"TensorScatter", {2}},
+    {"Compress", {1}},  {"Concat", {0, 1}}, {"ConvTranspose", {2}},   {"Det", {0}},      {"PRelu", {1}},
+    {"Pad", {0}},       {"Shape", {0}},     {"ReverseSequence", {1}}, {"RoiAlign", {2}}, {"Squeeze", {0}},
+    {"ScatterND", {2}}, {"Tile", {0}},      {"TensorScatter", {2}},
 };
 
 bool rank_counts(const OpDef& op, size_t i) {

@@ -56,7 +56,7 @@ void LockedFile::append(const std::string& text) const {
       continue;
     }
     const int code = errno;
-    static_cast<void>(::ftruncate(fd_, before));
+    [[maybe_unused]] const int cut = ::ftruncate(fd_, before);  // else a reader finds the line damaged
     errno = code;
     io_error("write");
   }
