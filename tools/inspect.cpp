@@ -120,7 +120,7 @@ void print_schedules(const InspectOptions& options, const Session& session) {
   if (!options.write_plan.empty()) write_plan(options, session, compiled, compile);
   if (options.json == "-" || !options.write_plan.empty()) return;
   fmt::print("{} for {}: {} steps\n\n{}", printable(session.name()), compile.target.name, compiled.plan.steps.size(),
-             printable_lines(profile::schedules_text(compiled, compile.target.limits, options.node)));
+             profile::schedules_text(compiled, compile.target.limits, options.node));
 }
 
 std::string loops_text(const std::vector<Instruction>& code) {

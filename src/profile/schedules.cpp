@@ -67,7 +67,9 @@ std::string cycles_text(double cycles) {
   return fmt::format("{:.0f} cycles", cycles);
 }
 
-std::string line(std::string_view what, const std::string& text) { return fmt::format("    {:<11} {}\n", what, text); }
+std::string line(std::string_view what, const std::string& text) {
+  return fmt::format("    {:<11} {}\n", what, printable(text));
+}
 
 std::string mb(int64_t bytes) { return fmt::format("{:.3f} MB", static_cast<double>(bytes) * 1e-6); }
 
@@ -180,8 +182,8 @@ std::vector<const Unfused*> kept_apart(const Compiled& c, const StepNotes& notes
 std::string layer_text(const Compiled& c, const LayerSchedule& layer) {
   const Step& step = main_step(c, layer);
   const StepNotes& notes = notes_of(c, layer);
-  std::string out = fmt::format("{} '{}'", step.ops, step.name);
-  if (notes.nodes.size() > 1) out += fmt::format(" (nodes {})", fmt::join(notes.nodes, ", "));
+  std::string out = fmt::format("{} '{}'", step.ops, printable(step.name));
+  if (notes.nodes.size() > 1) out += fmt::format(" (nodes {})", printable(join(notes.nodes, ", ")));
   out += "\n";
   if (step.kind == StepKind::halo) return out + line("work", "zeroes " + mb(layer.bytes));
   out += line("problem", step.problem);
@@ -345,12 +347,12 @@ std::string memory_text(const Compiled& c) {
 std::string schedules_text(const Compiled& c, const TargetLimits& limits, const std::string& node) {
   std::string out;
   if (const std::string memory = memory_text(c); !memory.empty())
-    out += fmt::format("{}: {}\n\n", memory, fmt::join(c.slimmed, ", "));
+    out += fmt::format("{}: {}\n\n", memory, printable(join(c.slimmed, ", ")));
   const std::vector<LayerSchedule> layers = of_node(layer_schedules(c, limits), c, node);
   if (!node.empty() && main_step(c, layers.front()).name != node) {
-    std::vector<std::string_view> names;
+    std::vector<std::string> names;
     for (const LayerSchedule& layer : layers) names.push_back(main_step(c, layer).name);
-    out += fmt::format("'{}' runs in {}\n\n", node, fmt::join(names, ", "));
+    out += fmt::format("'{}' runs in {}\n\n", printable(node), printable(join(names, ", ")));
   }
   for (const LayerSchedule& layer : layers) out += layer_text(c, layer) + "\n";
   return out;
