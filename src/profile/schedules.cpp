@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/text.h"
 #include "profile/bounds.h"
 #include "schedule/emit.h"
 #include "schedule/register_tile.h"
