@@ -330,7 +330,7 @@ TEST(Executor, BrokenPlansAndForeignCpusAreRefused) {
   EXPECT_THAT(error_of([&] { program(foreign); }, ErrorKind::unsupported), HasSubstr("avx9000"));
   Plan huge = arithmetic_plan(8);
   huge.arena_bytes = int64_t{1} << 46;
-  EXPECT_THAT(error_of([&] { Instance(program(huge), pool(1)); }, ErrorKind::bad_input),
+  EXPECT_THAT(error_of([&] { Instance(program(huge), pool(1)); }, ErrorKind::out_of_memory),
               HasSubstr("the arena of 'test'"));
 }
 

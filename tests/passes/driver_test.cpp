@@ -11,7 +11,7 @@ Graph network() {
   return parse_graph(R"(graph "g" {
   input %x: f32[2,3]
   %a: f32[2,3] = Relu@17 "a"(%x)
-  output "y" = %a
+  output "y" %a
 }
 )");
 }
