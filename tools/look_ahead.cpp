@@ -2,6 +2,7 @@
 
 #include <system_error>
 
+#include "base/text.h"
 #include "tune/records/store.h"
 #include "tune/tuner/outlook.h"
 #include "tune/tuner/use_tuned.h"
@@ -40,7 +41,7 @@ Accepted accepted_of(const std::filesystem::path& file, const profile::Profile& 
   const bool given = options.records != "none";
   const tune::KeptPlans plans = tune::read_plans(tune::plans_file(file.string()));
   if (!given) {
-    for (const std::string& line : plans.damaged) fmt::print(stderr, "{}\n", line);
+    for (const std::string& line : plans.damaged) fmt::print(stderr, "{}\n", printable(line));
   }
   CompileOptions plain = options.without_records().compile_options();
   plain.notice = nullptr;  // it was told

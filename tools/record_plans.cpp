@@ -44,7 +44,7 @@ PlansBeside::PlansBeside(const std::filesystem::path& records, const Filter& fil
   for (const KeptPlan* plan : all_.latest()) {
     if (admits(filter, *plan)) chosen_.push_back(plan);
   }
-  for (const std::string& line : all_.damaged) fmt::print(stderr, "{}\n", line);
+  for (const std::string& line : all_.damaged) fmt::print(stderr, "{}\n", printable(line));
 }
 
 std::string PlansBeside::add_to(const std::filesystem::path& records) const {

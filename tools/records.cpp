@@ -41,7 +41,7 @@ struct RecordsOptions {
 };
 
 void tell(const std::vector<std::string>& lines) {
-  for (const std::string& line : lines) fmt::print(stderr, "{}\n", line);
+  for (const std::string& line : lines) fmt::print(stderr, "{}\n", printable(line));
 }
 
 void tell_faults(const Imported& imported) { tell(imported.notices), tell(imported.damaged), tell(imported.newer); }

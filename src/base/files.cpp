@@ -196,6 +196,7 @@ void write_file_atomically(const std::filesystem::path& path, std::span<const st
     if ((code == EACCES || code == EROFS) && ::access(target.c_str(), W_OK) == 0) return write_in_place(path, parts);
     fail(ErrorKind::io, "cannot write file '{}': {}", path.string(), reason(code));
   }
+  if (std::filesystem::exists(status)) ::fchmod(file.value, static_cast<mode_t>(status.permissions()));
   for (const auto& part : parts) write_all(file.value, part, path);
   if (file.close_now() != 0 || ::rename(temporary.path.c_str(), target.c_str()) != 0) {
     if (errno == EBUSY) return write_in_place(path, parts);

@@ -22,6 +22,9 @@ class MadeUp {
     CompileOptions keep = subject.compile;
     keep.keep_alternatives = true;
     compiled = compile_graph(subject.graph(), keep);
+    for (Step& s : compiled.plan.steps) {
+      if (!options.layer_threads.contains(s.name)) s.max_threads = 0;  // a millisecond pays for all threads
+    }
     profile.threads = threads;
     profile.peaks.gflops = {100, 200};
     for (size_t s = 0; s < compiled.plan.steps.size(); ++s) profile.rows.push_back(row_of(s));

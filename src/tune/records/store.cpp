@@ -1,5 +1,6 @@
 #include "tune/records/store.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -89,7 +90,13 @@ void check_place(const std::filesystem::path& file) {
          folder.string());
   }
   while (!std::filesystem::exists(folder, ignored) && folder.has_relative_path()) folder = folder.parent_path();
-  if (::access(folder.c_str(), W_OK | X_OK) == 0) return;
+  // Only making a file tells: root may write everywhere by the mode, and yet not in /proc.
+  std::string probe = (folder / ".kilter-XXXXXX").string();
+  if (const int fd = ::mkostemp(probe.data(), O_CLOEXEC); fd >= 0) {
+    ::close(fd);
+    ::unlink(probe.c_str());
+    return;
+  }
   fail(ErrorKind::io, "records {}: cannot be made in {}: {}; give another file with --records FILE", file.string(),
        folder.string(), std::generic_category().message(errno));
 }

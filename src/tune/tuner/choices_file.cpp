@@ -6,11 +6,17 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "graph/text.h"
 
 namespace kilter::tune {
 namespace {
 
 constexpr int64_t kMostThreads = 1024;
+
+/// Whether a name reads back from a line without quotation marks.
+bool stands_as_it_is(const std::string& name) {
+  return !name.starts_with('#') && !name.starts_with('"') && trim(name) == name && printable(name) == name;
+}
 
 /// Answers false for another word than those of `fuse=`.
 bool take_fusion(std::string_view word, LayerChoice& choice) {
@@ -59,7 +65,8 @@ std::string text(const Choices& choices, const std::string& notes) {
   for (const std::string_view line : split(notes, '\n')) {
     if (!line.empty()) out += fmt::format("# {}\n", line);
   }
-  for (const auto& [node, choice] : choices) out += fmt::format("{} = {}\n", node, text(choice));
+  for (const auto& [node, choice] : choices)
+    out += fmt::format("{} = {}\n", stands_as_it_is(node) ? node : kilter::quoted(node), text(choice));
   return out;
 }
 
@@ -77,7 +84,8 @@ Choices parse_choices(std::string_view text, const std::string& where, std::map<
     const size_t equals = line.rfind(" = ");
     if (equals == std::string_view::npos)
       refuse("NODE = TEMPLATE KNOB=VALUE ... [threads=N] [layout=plain] [fuse=no|before|apart]", line);
-    const std::string node(trim(line.substr(0, equals)));
+    std::string node(trim(line.substr(0, equals)));
+    if (node.starts_with('"')) node = TextReader(node, where).quoted_text();
     LayerChoice choice;
     try {
       const std::string_view value = line.substr(equals + 3);
