@@ -8,6 +8,7 @@
 #include "measure/caches.h"
 #include "measure/clock.h"
 #include "ops/op.h"
+#include "tune/records/store.h"
 #include "tune/run/of_compiled.h"
 #include "tune/tuner/lap_times.h"
 #include "tune/tuner/layer_network.h"
@@ -138,7 +139,10 @@ KnownTransforms known_transforms(const CompileOptions& compile, const RunnerOpti
     std::erase_if(others, [&](const TransformSample& s) { return wanted.has(s); });
     model = model.with(others);
   }
-  if (!records.empty()) model.save(file);
+  if (!records.empty()) {
+    make_default_folder(file);
+    model.save(file);
+  }
   return {std::move(model), (now_ms() - start) / 1e3, file.string(), std::move(unusable)};
 }
 
