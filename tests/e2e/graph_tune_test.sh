@@ -10,7 +10,7 @@ die() { echo "FAILED: $*" >&2; exit 1; }
 expect() { grep -qF -- "$2" "$1" || { cat "$1" >&2; die "$1 does not say: $2"; }; }
 model=(zoo:squeezenet1_1 --input input=1x3x96x96 --threads 1)
 
-"$kilter" tune "${model[@]}" --records r.db --time 30s --trials 60 --json tuned.json > tuned.txt
+"$kilter" tune "${model[@]}" --records r.db --time 30s --trials 60 --verbose --json tuned.json > tuned.txt
 expect tuned.txt "graph tuner: "
 expect tuned.txt "layers by the model: history-best "
 [ "$(wc -l < r.db.plans.jsonl)" -le 2 ] || die "tune keeps the plan of its race, and then graph-best where that wins"

@@ -67,7 +67,7 @@ def main():
                 run(program, command, kinds)
         # Beside a plan that was tuned and is not used.
         tuned = [*SMALL, "--threads", "1"]
-        kilter(program, ["tune", *tuned, "--time", "8s", "--trials", "60"])
+        kilter(program, ["tune", *tuned, "--time", "40s", "--trials", "60"])
         for tool in ("explain", "profile"):
             for command in commands(kilter(program, [tool, *tuned, "--seconds", "1"])):
                 run(program, command, kinds)
