@@ -33,7 +33,7 @@ class FormText {
   template <class T>
     requires std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_pointer_v<T>
   void put(T value) {
-    put(&value, sizeof(value));
+    put(&value, sizeof(T));
   }
   template <class T>
     requires std::is_arithmetic_v<T>
