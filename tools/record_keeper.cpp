@@ -23,7 +23,16 @@ void RecordKeeper::keep(std::span<const tune::Record> records) {
 std::string RecordKeeper::finish() {
   store_.wait_for_others(kAtTheEnd);
   write();
+  if (fault_.empty() && refused_.empty()) make_file();
   return fault_.empty() ? refused_ : fault_;
+}
+
+void RecordKeeper::make_file() {
+  try {
+    store_.append(std::span<const tune::Record>());
+  } catch (const Error& e) {
+    note(e);
+  }
 }
 
 void RecordKeeper::write() {

@@ -21,11 +21,12 @@ class RecordKeeper {
   /// nothing of the store's.
   void keep(std::span<const tune::Record> records);
   /// Tries once more, and waits longer for others that hold the file; why records could not be written, empty when all
-  /// are.
+  /// are. The file is there from then on, also where a whole run kept nothing.
   std::string finish();
 
  private:
   void write();
+  void make_file();
   /// One by one, as some are refused.
   void write_apart();
   void note(const Error& e);

@@ -46,9 +46,9 @@ std::filesystem::path link_target(const std::filesystem::path& path);
 std::string read_file(const std::filesystem::path& path);
 
 /// Writes the parts one after the other to a temporary file in the same folder and renames it to `path`, so that a
-/// reader sees the old file or the whole new one; a symbolic link stays and leads to the new file; a device or pipe is
-/// written in place, and so is a file in a folder that may not be written, or mounted by itself. Throws io (full disk,
-/// no permission, no such folder) and leaves no temporary.
+/// reader sees the old file or the whole new one, with the mode of the old one; a symbolic link stays and leads to the
+/// new file; a device or pipe is written in place, and so is a file in a folder that may not be written, or mounted by
+/// itself. Throws io (full disk, no permission, no such folder) and leaves no temporary.
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::span<const std::byte>> parts);
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes);
 

@@ -71,6 +71,17 @@ TEST(Files, FailedWriteLeavesNoTemporary) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 
+TEST(Files, AFileThatIsReplacedKeepsItsMode) {
+  const ScratchFolder folder;
+  const auto path = folder.path() / "file";
+  write_file_atomically(path, "old");
+  for (const int mode : {0600, 0666}) {
+    std::filesystem::permissions(path, static_cast<std::filesystem::perms>(mode));
+    write_file_atomically(path, "new");
+    EXPECT_EQ(static_cast<int>(std::filesystem::status(path).permissions()), mode);
+  }
+}
+
 TEST(Files, ALinkStaysAndLeadsToTheNewFile) {
   const ScratchFolder folder;
   write_file_atomically(folder.path() / "file", "old");
