@@ -85,7 +85,7 @@ namespace {
 void check_place(const std::filesystem::path& file) {
   std::error_code ignored;
   std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
-  if (!std::filesystem::exists(folder, ignored) && !is_default(file)) {
+  if (!std::filesystem::is_directory(folder, ignored) && !is_default(file)) {
     fail(ErrorKind::io, "records {}: there is no folder {}; make it, or give another file", file.string(),
          folder.string());
   }
