@@ -40,7 +40,7 @@ class Run:
         for name in ("out.json", "out.html", "out.plan"):
             (folder / name).unlink(missing_ok=True)
         self.process = subprocess.Popen(
-            [kilter, "tune", *NETWORK, "--time", "9s", "--trials", "120", "--records", folder / "k.db", "--events", self.events,
+            [kilter, "tune", *NETWORK, "--trials", "120", "--records", folder / "k.db", "--events", self.events,
              "--json", folder / "out.json", "--html", folder / "out.html", "--write-plan", folder / "out.plan"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
