@@ -77,8 +77,8 @@ struct NetworkOptions {
   int threads = 0;                ///< 0: KILTER_NUM_THREADS, else the CPUs this process may use
   std::string target = "native";  ///< CPU to generate code for, as `kilter targets` lists them
   std::map<std::string, std::vector<int64_t>> shapes = {};  ///< of inputs whose dimensions the model leaves open
-  /// Of a compiled file: whether the hash over all of it is checked (about 10 ms for 100 MB in memory). Its fields are
-  /// checked anyway.
+  /// Whether the hash of a whole compiled file is checked when it is loaded (about 10 ms for 100 MB in memory). The
+  /// fields of its header are checked in any case.
   bool verify_file = true;
   /// Most bytes that plans for other shapes than the last ones may take: code, working memory, outputs, and packed
   /// weights that the last plan does not share. Beyond it those go that were used longest ago; shapes that come again

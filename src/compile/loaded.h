@@ -21,7 +21,7 @@ struct Loaded {
   Compiled compiled;                                            ///< of compiled files only the plan
   std::shared_ptr<const SharedConstants::Home> home = nullptr;  ///< where the plan shares constants with others
   const Plan& plan() const { return program != nullptr ? program->plan() : compiled.plan; }
-  /// Of the plan's packed constants, shared ones too.
+  /// Bytes of the plan's packed constants, those shared with other plans included.
   int64_t constants_bytes() const { return home != nullptr ? kilter::constants_bytes(*home) : plan().constants_bytes; }
   /// The plan as it was compiled, for save_plan().
   Plan own_plan() const { return home != nullptr ? with_own_constants(plan(), *home) : plan(); }

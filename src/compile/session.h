@@ -43,7 +43,7 @@ class Session {
   std::vector<onnx::Port> default_inputs() const;
   std::vector<onnx::Port> outputs() const;
   const Options& options() const { return options_; }
-  /// Of a compiled file; null for others, which have plans for shapes.
+  /// The plan of a compiled file; null for a model, which has a plan for each shape.
   const Plan* file_plan() const { return compiled_file() ? &plans_.front().loaded.plan() : nullptr; }
   /// What is to be said of how a compiled file runs here (exec/other_threads.h); empty where there is nothing.
   std::string note() const;

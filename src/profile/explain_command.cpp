@@ -6,19 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "profile/explain.h"
 
 namespace kilter::profile {
 namespace {
-
-/// As it is when a shell would read it as one word, else between quotes.
-std::string quoted(const std::string& word) {
-  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=+,@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string out = "'";
-  for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
 
 /// An option of the command line and its value.
 using Word = std::pair<std::string, std::string>;
@@ -41,11 +33,11 @@ std::vector<Word> words_of(const CompileOptions& o) {
 }
 
 std::string text(const Word& word, const char* suffix) {
-  return fmt::format(" {}{} {}", word.first, suffix, quoted(word.second));
+  return fmt::format(" {}{} {}", word.first, suffix, shell_word(word.second));
 }
 
 std::string network(const char* subcommand, const Subject& subject) {
-  return fmt::format("kilter {} {}", subcommand, quoted(subject.model));
+  return fmt::format("kilter {} {}", subcommand, shell_word(subject.model));
 }
 
 std::string more(const Subject& subject) { return subject.arguments.empty() ? "" : " " + subject.arguments; }
