@@ -19,6 +19,15 @@ if(KILTER_SANITIZE)
   endif()
 endif()
 
+option(KILTER_FUZZ "Build the libFuzzer targets of tests/fuzz, and all else with their instrumentation (clang only)" OFF)
+if(KILTER_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    message(FATAL_ERROR "KILTER_FUZZ needs clang, got ${CMAKE_CXX_COMPILER_ID}; configure with -DCMAKE_CXX_COMPILER=clang++-19")
+  endif()
+  # The sorting functions of libstdc++ 12 use what it declares deprecated, and clang reports that where they are used.
+  add_compile_options(-fsanitize=fuzzer-no-link -Wno-deprecated-declarations)
+endif()
+
 find_program(KILTER_CCACHE ccache)
 if(KILTER_CCACHE)
   # What it needs to work with precompiled headers, and to know a file of another checkout again.

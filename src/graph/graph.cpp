@@ -69,6 +69,21 @@ void rename_in(Names& taken, Suffixes& next, std::string& name, int32_t id, std:
 
 }  // namespace
 
+Attrs::Attrs() = default;
+Attrs::Attrs(std::initializer_list<value_type> attrs) : map(attrs) {}
+Attrs::Attrs(const Attrs& other) = default;
+Attrs::Attrs(Attrs&& other) noexcept = default;
+Attrs& Attrs::operator=(const Attrs& other) = default;
+Attrs& Attrs::operator=(Attrs&& other) noexcept = default;
+Attrs::~Attrs() = default;
+
+Graph::Graph() = default;
+Graph::Graph(const Graph& other) = default;
+Graph::Graph(Graph&& other) = default;
+Graph& Graph::operator=(const Graph& other) = default;
+Graph& Graph::operator=(Graph&& other) = default;
+Graph::~Graph() = default;
+
 std::string_view attr_type(const Attr& attr) {
   return std::visit([]<class T>(const T&) { return kAttrType<T>; }, attr);
 }

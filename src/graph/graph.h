@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -71,7 +72,18 @@ using Attr = std::variant<int64_t, float, std::string, std::vector<int64_t>, std
                           std::vector<std::string>, Tensor, SubgraphAttr>;
 /// "int", "float", "string", "ints", "floats", "strings", "tensor", "graph".
 std::string_view attr_type(const Attr& attr);
-using Attrs = std::map<std::string, Attr, std::less<>>;
+/// Attributes by name. Its special members, as those of Graph, are compiled once: in each file that copies or destroys
+/// a node they would take a second or more.
+class Attrs : public std::map<std::string, Attr, std::less<>> {
+ public:
+  Attrs();
+  Attrs(std::initializer_list<value_type> attrs);
+  Attrs(const Attrs& other);
+  Attrs(Attrs&& other) noexcept;
+  Attrs& operator=(const Attrs& other);
+  Attrs& operator=(Attrs&& other) noexcept;
+  ~Attrs();
+};
 
 struct Value {
   std::string name;  ///< unique in its graph
@@ -116,6 +128,13 @@ class Graph {
  public:
   std::string name;
 
+  Graph();
+  Graph(const Graph& other);
+  Graph(Graph&& other);
+  Graph& operator=(const Graph& other);
+  Graph& operator=(Graph&& other);
+  ~Graph();
+
   ValueId add_input(std::string name, TensorType type);
   ValueId add_constant(std::string name, Tensor tensor);
   /// Adds a node at the end of the order with outputs of the given types. Names are made unique. An output of
@@ -154,7 +173,7 @@ class Graph {
   /// The one live node that reads a value; kNone where none or several do. Quick however many there are.
   NodeId only_user(ValueId id) const;
   bool is_output(ValueId id) const { return output_places_.contains(id); }
-  /// Makes every reader of `from` (graph outputs too) read `to`.
+  /// Makes every reader of `from` (graph outputs too) read `to`; throws internal where their types differ.
   void replace_uses(ValueId from, ValueId to);
   /// Marks a node and its outputs as dead and frees their names; nobody may read the outputs any more.
   void erase(NodeId id);

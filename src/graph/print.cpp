@@ -56,7 +56,7 @@ std::string node_text(const Graph& graph, const Node& node) {
   }
   out += " = ";
   if (!node.op->domain.empty()) out += fmt::format("{}::", name_text(node.op->domain));
-  out += fmt::format("{}@{} {}", name_text(node.op->name), node.opset, quoted(node.name));
+  out += fmt::format("{}@{} {}", name_text(node.op->name), node.opset, in_quotes(node.name));
   if (!node.attrs.empty()) {
     out += " {";
     bool first = true;
@@ -78,7 +78,7 @@ std::string node_text(const Graph& graph, const Node& node) {
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -101,7 +101,7 @@ std::string quoted(std::string_view text) {
 std::string name_text(std::string_view name) {
   bool bare = !name.empty() && name != "_";
   for (char c : name) bare = bare && is_bare(c);
-  return bare ? std::string(name) : quoted(name);
+  return bare ? std::string(name) : in_quotes(name);
 }
 
 std::string element_text(const Tensor& tensor, int64_t i) {
@@ -126,7 +126,7 @@ std::string element_text(const Tensor& tensor, int64_t i) {
     case DType::boolean:
       return tensor.data<bool>()[i] ? "true" : "false";
     case DType::string:
-      return quoted(tensor.strings()[static_cast<size_t>(i)]);
+      return in_quotes(tensor.strings()[static_cast<size_t>(i)]);
     case DType::u64:
       return fmt::format("{}", tensor.data<uint64_t>()[i]);
     default:
@@ -149,13 +149,13 @@ std::string attr_text(const Attr& attr) {
   struct Visitor {
     std::string operator()(int64_t v) const { return fmt::format("{}", v); }
     std::string operator()(float v) const { return attr_float_text(v); }
-    std::string operator()(const std::string& v) const { return quoted(v); }
+    std::string operator()(const std::string& v) const { return in_quotes(v); }
     std::string operator()(const std::vector<int64_t>& v) const {
       return list_text(v, "[]", [](int64_t x) { return fmt::format("{}", x); });
     }
     std::string operator()(const std::vector<float>& v) const { return list_text(v, "floats[]", attr_float_text); }
     std::string operator()(const std::vector<std::string>& v) const {
-      return list_text(v, "strings[]", [](const std::string& x) { return quoted(x); });
+      return list_text(v, "strings[]", [](const std::string& x) { return in_quotes(x); });
     }
     std::string operator()(const Tensor& v) const { return tensor_text(v); }
     std::string operator()(const SubgraphAttr&) const { return "subgraph"; }
@@ -171,7 +171,7 @@ uint64_t content_hash(const Tensor& tensor) {
 }
 
 std::string print(const Graph& graph) {
-  std::string out = fmt::format("graph {} {{\n", quoted(graph.name));
+  std::string out = fmt::format("graph {} {{\n", in_quotes(graph.name));
   for (ValueId id : graph.inputs()) {
     out += fmt::format("  input {}: {}\n", value_ref(graph, id), text(graph.type(id)));
   }
@@ -183,7 +183,7 @@ std::string print(const Graph& graph) {
   }
   for (NodeId id : graph.order()) out += "  " + node_text(graph, graph.node(id)) + "\n";
   for (const Graph::Output& output : graph.outputs()) {
-    out += fmt::format("  output {} {}\n", quoted(output.name), value_ref(graph, output.value));
+    out += fmt::format("  output {} {}\n", in_quotes(output.name), value_ref(graph, output.value));
   }
   return out + "}\n";
 }

@@ -14,7 +14,7 @@ namespace kilter {
 constexpr int64_t kMaxPrintedElems = 16;
 
 /// "\"a\\n\"": backslash, quote and control characters are escaped; other bytes stay.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 /// The name itself when it is made of letters, digits, '_', '.', '/' and '-' only, else quoted.
 std::string name_text(std::string_view name);
 /// Element i: shortest text that reads back to the same bits.

@@ -83,7 +83,7 @@ void TextReader::error(const std::string& expected) {
   if (at_ < text_.size()) {
     size_t end = at_;
     while (end < text_.size() && end - at_ < 30 && is_word(text_[end])) ++end;
-    got = quoted(text_.substr(at_, std::max<size_t>(end - at_, 1)));
+    got = in_quotes(text_.substr(at_, std::max<size_t>(end - at_, 1)));
   }
   error_at_token(fmt::format("expected {}, got {}", expected, got));
 }

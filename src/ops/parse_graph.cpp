@@ -44,7 +44,7 @@ class GraphParser {
     } else if (reader_.accept("output")) {
       std::string name = reader_.quoted_text();
       if (!output_names_.insert(name).second)
-        reader_.error_at_token(fmt::format("output {} is defined twice", quoted(name)));
+        reader_.error_at_token(fmt::format("output {} is defined twice", in_quotes(name)));
       const ValueId value = reference();
       graph_.add_output(value, std::move(name));
     } else if (reader_.peek() == '%' || reader_.accept("_")) {
@@ -100,8 +100,8 @@ class GraphParser {
     opset = version > 0 && version < 100000 ? static_cast<int32_t>(version) : 0;
     const OpDef* found = find_op(domain, name, opset);
     if (found == nullptr) {
-      reader_.error_at_token(fmt::format("unknown operator {} of domain {} at opset {}", quoted(name),
-                                         quoted(domain.empty() ? "ai.onnx" : domain), version));
+      reader_.error_at_token(fmt::format("unknown operator {} of domain {} at opset {}", in_quotes(name),
+                                         in_quotes(domain.empty() ? "ai.onnx" : domain), version));
     }
     return found;
   }
@@ -115,7 +115,7 @@ class GraphParser {
     const OpDef* def = op(opset);
     std::string node_name = reader_.quoted_text();
     if (!node_names_.insert(node_name).second) {
-      reader_.error_at_token(fmt::format("node {} is defined twice", quoted(node_name)));
+      reader_.error_at_token(fmt::format("node {} is defined twice", in_quotes(node_name)));
     }
     Attrs attrs;
     if (reader_.accept("{")) {

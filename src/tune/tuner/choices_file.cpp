@@ -66,7 +66,7 @@ std::string text(const Choices& choices, const std::string& notes) {
     if (!line.empty()) out += fmt::format("# {}\n", line);
   }
   for (const auto& [node, choice] : choices)
-    out += fmt::format("{} = {}\n", stands_as_it_is(node) ? node : kilter::quoted(node), text(choice));
+    out += fmt::format("{} = {}\n", stands_as_it_is(node) ? node : kilter::in_quotes(node), text(choice));
   return out;
 }
 
