@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """clang-tidy over every C++ file of src, tools, tests and examples, as .clang-tidy says; any finding fails.
 
-usage: scripts/check_tidy.py [-j N] [--all] [FILE...]
+usage: scripts/check_tidy.py [-j N] [--all] [FILE|FOLDER...]
   -j N   files at a time (the number of CPUs)
   --all  also files that are as they were when they were last found fine
 
@@ -123,12 +123,16 @@ def check(source, precompiled):
     return "" if done.returncode == 0 else done.stdout or f"{source}: clang-tidy ended with {done.returncode}\n"
 
 
+def sources_in(folder):
+    listed = output_of("git", "ls-files", os.path.join(folder, "*.cpp")).split()
+    return [os.path.join(ROOT, file) for file in listed if not file.startswith("tests/fuzz/")]
+
+
 def wanted_files(named, commands):
-    if named:
-        files = [os.path.abspath(file) for file in named]
-    else:
-        listed = output_of("git", "ls-files", "src/*.cpp", "tools/*.cpp", "tests/*.cpp", "examples/*.cpp").split()
-        files = [os.path.join(ROOT, file) for file in listed if not file.startswith("tests/fuzz/")]
+    files = []
+    for name in named or ("src", "tools", "tests", "examples"):
+        path = os.path.abspath(name) if named else os.path.join(ROOT, name)
+        files += sources_in(path) if os.path.isdir(path) else [path]
     unknown = [os.path.relpath(file, ROOT) for file in files if file not in commands]
     if unknown:
         stop(f"the release build does not compile {', '.join(unknown)}; configure it again: cmake --preset release")
@@ -196,7 +200,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-j", type=int, default=len(os.sched_getaffinity(0)), metavar="N")
     parser.add_argument("--all", action="store_true")
-    parser.add_argument("files", nargs="*", metavar="FILE")
+    parser.add_argument("files", nargs="*", metavar="FILE|FOLDER")
     args = parser.parse_args()
     start = time.monotonic()
     for tool in (TIDY, CLANG, "ninja", "git"):
