@@ -5,10 +5,10 @@
 
 namespace kilter {
 
-/// The smallest whole number of `size` that holds `value`; size > 0.
+/// The smallest whole number of `size` that holds `value`; size > 0, however large.
 template <class T>
 constexpr T ceil_div(T value, std::type_identity_t<T> size) {
-  return (value + size - 1) / size;
+  return static_cast<T>(value / size + (value % size != 0 ? 1 : 0));
 }
 
 /// The smallest multiple of `to` from `value` on; to > 0.
