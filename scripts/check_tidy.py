@@ -54,6 +54,12 @@ def included_files():
     return {source: set().union(*found) for source, found in lists.items()}
 
 
+def precompiled_header(command):
+    """The header that a compile command includes first, as CMake's precompiled headers are; None without one."""
+    words = command.split()
+    return words[words.index("-include") + 1] if "-include" in words else None
+
+
 class Keys:
     """What the result for a file depends on, as a hash."""
 
@@ -85,11 +91,10 @@ class Keys:
     def key(self, source):
         """None when the files that it includes are not known."""
         files = self.included.get(source)
-        words = self.commands[source].split()
-        for option, word in zip(words, words[1:]):  # the lists do not have what comes with a precompiled header
-            if option == "-include" and files is not None:
-                more = self.included.get(word + ".cxx")
-                files = None if more is None else {*files, *more}
+        header = precompiled_header(self.commands[source])
+        if header is not None and files is not None:  # the lists do not have what comes with it
+            more = self.included.get(header + ".cxx")
+            files = None if more is None else {*files, *more}
         if files is None:
             return None
         read = sorted(f"{self.anywhere(file)} {self.content(file)}" for file in files)
@@ -97,21 +102,16 @@ class Keys:
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def precompiled_header(command):
-    """The header that a compile command includes first, as CMake's precompiled headers are; None without one."""
-    words = command.split()
-    return words[words.index("-include") + 1] if "-include" in words else None
-
-
 def precompile(header, commands):
     """clang's form of a precompiled header of the build, which GCC has made."""
     words = [word for word in commands[header + ".cxx"].split()
-             if not word.startswith("-W") and word not in ("-fpch-preprocess", "-c", "-o")]
-    at = words.index("-include")
-    options = [word for word in words[1:at] + words[at + 2:] if word not in (header + ".cxx", "-x", "c++-header") and not word.endswith(".gch")]
+             if not word.startswith("-W") and not word.endswith(".gch")
+             and word not in ("-fpch-preprocess", "-c", "-o", "-x", "c++-header", "-include", header, header + ".cxx")]
     out = os.path.join(BUILD, "tidy", os.path.relpath(header, BUILD).replace(os.sep, ".") + ".pch")
     os.makedirs(os.path.dirname(out), exist_ok=True)
-    subprocess.run([CLANG, *options, "-w", "-x", "c++-header", header, "-o", out], cwd=BUILD, check=True)
+    command = [CLANG, *words[1:], "-w", "-x", "c++-header", header, "-o", out]
+    if subprocess.run(command, cwd=BUILD, check=False).returncode != 0:
+        stop(f"{CLANG} does not take {os.path.relpath(header, ROOT)}, which the build precompiles; its message is above")
     return out
 
 
@@ -175,7 +175,7 @@ def run(files, jobs, cache, keys, commands):
     pool = concurrent.futures.ThreadPoolExecutor(jobs)
     try:
         headers = {file: precompiled_header(commands[file]) for file in files}
-        needed = sorted({header for header in headers.values() if header})
+        needed = sorted({header for header in headers.values() if header and header + ".cxx" in commands})
         precompiled = dict(zip(needed, pool.map(lambda header: precompile(header, commands), needed)))
         waiting = {pool.submit(check, file, precompiled.get(headers[file])): file for file in files}
         for future in concurrent.futures.as_completed(waiting):
