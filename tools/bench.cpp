@@ -8,6 +8,7 @@
 #include "codegen/llvm/backend.h"
 #include "measure/evaluator.h"
 #include "profile/profile.h"
+#include "terminal.h"
 #include "tool.h"
 
 namespace kilter::tool {

@@ -13,6 +13,7 @@
 
 #include "base/text.h"
 #include "measure/clock.h"
+#include "terminal.h"
 #include "tool.h"
 
 namespace kilter::tool {

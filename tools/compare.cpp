@@ -8,6 +8,7 @@
 #include "base/json_text.h"
 #include "profile/shown.h"
 #include "runner.h"
+#include "terminal.h"
 
 namespace kilter::tool {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "exec/other_threads.h"
 #include "exec/plan_file.h"
+#include "terminal.h"
 #include "tool.h"
 
 namespace kilter::tool {

@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "terminal.h"
+
 namespace kilter::tool {
 namespace {
 

@@ -10,6 +10,7 @@
 #include "measure/conditions.h"
 #include "measure/counters.h"
 #include "measure/quiet.h"
+#include "terminal.h"
 #include "tool.h"
 
 namespace kilter::tool {

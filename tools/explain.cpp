@@ -14,6 +14,7 @@
 #include "profile/report/report.h"
 #include "profile/shown.h"
 #include "runner.h"
+#include "terminal.h"
 #include "tuning.h"
 
 namespace kilter::tool {

@@ -12,6 +12,7 @@
 #include "base/json_text.h"
 #include "exec/plan_file.h"
 #include "profile/profile.h"
+#include "terminal.h"
 #include "tool.h"
 
 namespace kilter::tool {

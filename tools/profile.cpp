@@ -7,6 +7,7 @@
 #include "profile/report/report.h"
 #include "profile/shown.h"
 #include "profile/table.h"
+#include "terminal.h"
 #include "tool.h"
 
 namespace kilter::tool {

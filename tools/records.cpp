@@ -12,6 +12,7 @@
 #include "measure/device.h"
 #include "record_plans.h"
 #include "schedule/problem.h"
+#include "terminal.h"
 #include "tool.h"
 #include "tune/records/explain_log.h"
 #include "tune/records/import.h"

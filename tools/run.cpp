@@ -9,6 +9,7 @@
 #include "base/npy.h"
 #include "base/text.h"
 #include "compile/difference.h"
+#include "terminal.h"
 #include "tool.h"
 #include "tune/run/value.h"
 #include "tuning.h"

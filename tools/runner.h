@@ -10,6 +10,7 @@
 #include "profile/peer.h"
 #include "profile/versus.h"
 #include "scratch_folder.h"
+#include "terminal.h"
 #include "tool.h"
 
 namespace kilter::tool {

@@ -12,6 +12,7 @@
 #include "measure/conditions.h"
 #include "measure/device.h"
 #include "profile/schedule_costs.h"
+#include "terminal.h"
 #include "tool.h"
 #include "tune/cost/boosted_trees.h"
 #include "tune/cost/xgboost_library.h"

@@ -9,6 +9,7 @@
 #include "measure/stats.h"
 #include "profile/replay.h"
 #include "profile/table.h"
+#include "terminal.h"
 #include "tool.h"
 
 namespace kilter::tool {

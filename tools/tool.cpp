@@ -425,17 +425,4 @@ void print_passes(const Compiled& compiled) {
   fmt::print("{:<26} {:>10.3f}\n", "total", compiled.compile_ms);
 }
 
-Progress::Progress(std::string what) : what_(printable(what)), terminal_(isatty(STDERR_FILENO) != 0) {}
-Progress::~Progress() { clear(); }
-void Progress::clear() {
-  if (shown_) fmt::print(stderr, "\r\033[K");
-  shown_ = false;
-}
-void Progress::show(const std::string& text) {
-  if (!terminal_) return;
-  shown_ = true;
-  fmt::print(stderr, "\r\033[K{}: {}", what_, printable(text));
-  std::fflush(stderr);
-}
-
 }  // namespace kilter::tool

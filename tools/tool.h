@@ -137,19 +137,6 @@ std::string tune_command(const ModelOptions& options);
 /// Says on standard error which records a plan uses, and `more` of it; nothing where it uses none.
 void tell_records(const Plan& plan, const std::string& more = {});
 void print_passes(const Compiled& compiled);
-/// One progress line on a terminal's stderr, rewritten in place; nothing elsewhere.
-class Progress {
- public:
-  explicit Progress(std::string what);
-  ~Progress();
-  void show(const std::string& text);
-  void clear();
-
- private:
-  std::string what_;
-  bool terminal_;
-  bool shown_ = false;
-};
 
 void add_run(CLI::App& app, Context& context);
 void add_bench(CLI::App& app, Context& context);

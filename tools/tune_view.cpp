@@ -1,6 +1,5 @@
 #include "tune_view.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 
 #include "base/text.h"
 #include "profile/bounds.h"
+#include "terminal.h"
 
 namespace kilter::tool {
 
@@ -18,16 +18,6 @@ using namespace kilter::tune;
 namespace {
 
 constexpr double kLineEverySeconds = 2;
-
-struct Size {
-  size_t rows = 24, columns = 80;
-};
-
-Size terminal_size() {
-  winsize size{};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0) return {};
-  return {size.ws_row, size.ws_col};
-}
 
 std::string percent(double share, int digits = 1) { return fmt::format("{:.{}f} %", 100 * share, digits); }
 
@@ -112,7 +102,7 @@ void TuneView::show(const std::string& text) {
 void TuneView::show(const TuneProgress& p) {
   if (lines_) return log(p);
   constexpr size_t kAround = 4;  // the line above the table, its headings, the network's, where the cursor is left
-  const Size size = terminal_size();
+  const TerminalSize size = terminal_size();
   std::vector<std::string> all{what_ + ": " + progress_line(p)};
   if (size.rows > kAround + 1 && p.phase == "searching") {
     for (std::string& line : progress_table(p, size.rows - kAround, size.columns - 1)) all.push_back(std::move(line));

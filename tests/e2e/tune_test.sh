@@ -119,10 +119,14 @@ python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))' "$kilter" tune "
 grep -q "^ all .* the net" screen.txt || die "no line of the network: $(cat screen.txt)"
 grep -q "task   share layers       tried  GFLOP/s     best of bound" screen.txt || die "no table of tasks: $(cat screen.txt)"
 tail -n 1 screen.txt | grep -q "^records: none kept" || die "the summary is not the last: $(tail -n 3 screen.txt)"
-python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))' sh -c 'stty cols 20 rows 8; exec "$@" > /dev/null' sh "$kilter" tune "${net[@]}" \
-  --threads 1 --time 20s --trials 20 --records none --choose history-best > screen.txt
-python3 -c 'import re; assert max(len(line) for line in re.split("[\r\n]|\033.[0-9]*[AJK]", open("screen.txt", newline="").read())) < 20' ||
-  die "lines are wider than the terminal: $(cat screen.txt)"
+# narrow COMMAND...: runs it on a terminal of 20 columns; what it draws there has to fit.
+narrow() {
+  python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))' sh -c 'stty cols 20 rows 8; exec "$@" > /dev/null' sh "$kilter" "$@" > screen.txt
+  python3 -c 'import re; assert 10 < max(len(line) for line in re.split("[\r\n]|\033.[0-9]*[AJK]", open("screen.txt", newline="").read())) < 20' ||
+    die "lines are wider than the terminal: $(cat screen.txt)"
+}
+narrow tune "${net[@]}" --threads 1 --time 20s --trials 20 --records none --choose history-best
+narrow bench "${net[@]}" --threads 1 --repeat 3
 "$kilter" run "${net[@]}" --threads 1 --records a.db --verify | grep -q "verify: passed" || die "verify with records"
 # The accepted plan is what records mean for exactly this network and number of threads; which are used is always said.
 says() {

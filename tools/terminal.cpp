@@ -1,0 +1,35 @@
+#include "terminal.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "base/text.h"
+
+namespace kilter::tool {
+
+TerminalSize terminal_size() {
+  winsize size{};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0) return {};
+  return {size.ws_row, size.ws_col};
+}
+
+Progress::Progress(std::string what) : what_(printable(what)), terminal_(isatty(STDERR_FILENO) != 0) {}
+Progress::~Progress() { clear(); }
+
+void Progress::clear() {
+  if (shown_) fmt::print(stderr, "\r\033[K");
+  shown_ = false;
+}
+
+void Progress::show(const std::string& text) {
+  if (!terminal_) return;
+  shown_ = true;
+  const std::string line = what_ + ": " + printable(text);
+  fmt::print(stderr, "\r\033[K{}", std::string_view(line).substr(0, terminal_size().columns - 1));
+  std::fflush(stderr);
+}
+
+}  // namespace kilter::tool
