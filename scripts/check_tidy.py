@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """clang-tidy over every C++ file of src, tools, tests and examples, as .clang-tidy says; any finding fails.
 
-usage: scripts/check_tidy.py [-j N] [--all] [FILE|FOLDER...]
-  -j N   files at a time (the number of CPUs)
-  --all  also files that are as they were when they were last found fine
+usage: scripts/check_tidy.py [-j N] [--all] [--commits N] [FILE|FOLDER...]
+  -j N         files at a time (the number of CPUs)
+  --all        also files that are as they were when they were last found fine
+  --commits N  only what the last N commits and the work tree changed; a changed header is read through one source
 
 Needs a release build, whose compile commands and lists of included files it reads. $XDG_CACHE_HOME/kilter/tidy (else
 ~/.cache/kilter/tidy) keeps, for each file that is fine, a hash of all that the check depends on: clang-tidy's version,
@@ -139,6 +140,19 @@ def wanted_files(named, commands):
     return files
 
 
+def changed_files(commits, files, keys):
+    """Of the files those that the last commits or the work tree changed, and for each changed header one that includes it."""
+    logged = output_of("git", "log", f"-{commits}", "--name-only", "--format=").split()
+    changed = {os.path.join(ROOT, file) for file in [*logged, *output_of("git", "diff", "--name-only", "HEAD").split()]}
+    wanted = changed.intersection(files)
+    for header in sorted(file for file in changed if file.endswith(".h")):
+        readers = [file for file in files if header in keys.included.get(file, ())]
+        if readers and not wanted.intersection(readers):
+            own = os.path.splitext(header)[0] + ".cpp"
+            wanted.add(own if own in readers else readers[0])
+    return [file for file in files if file in wanted]
+
+
 class Cache:
     """Keys of files that were found fine, an empty file each."""
 
@@ -200,6 +214,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-j", type=int, default=len(os.sched_getaffinity(0)), metavar="N")
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--commits", type=int, metavar="N")
     parser.add_argument("files", nargs="*", metavar="FILE|FOLDER")
     args = parser.parse_args()
     start = time.monotonic()
@@ -218,6 +233,8 @@ def main():
         commands[entry["file"]] = commands.get(entry["file"], "") + " ".join(words)
     files = wanted_files(args.files, commands)
     keys_of = Keys(commands)
+    if args.commits is not None:
+        files = changed_files(args.commits, files, keys_of)
     keys = {file: keys_of.key(file) for file in files}
     cache = Cache()
     fine = {file for file in files if keys[file] and not args.all and cache.has(keys[file])}

@@ -265,7 +265,7 @@ class Drawn {
 };
 
 TEST(Signals, SweepAgreesWithTheReference) {
-  sweep({"Signals", [](SweepNet& net) { Drawn(net).run(); }, 80});
+  sweep({"Signals", [](SweepNet& net) { Drawn(net).run(); }, 30});
 }
 
 }  // namespace

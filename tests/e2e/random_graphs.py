@@ -81,7 +81,7 @@ def nudged(inputs, sign):
     for name, x in inputs.items():
         if x.dtype == np.float32:
             signs = np.where(np.arange(x.size).reshape(x.shape) % 2 == 0, sign, -sign)
-            x = (x * (1 + NUDGE * signs)).astype(np.float32)
+            x = np.asarray(x * (1 + NUDGE * signs), np.float32)  # of rank 0 it would be a scalar, which ONNX Runtime refuses
         moved[name] = x
     return moved
 
