@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Did a change make any network slower? Two builds of the program take turns. Prints one table; exits with 1 when one is slower.
 
-usage: builds.py BEFORE AFTER [--threads 1] [--seconds 12] [--mean 1.01] [--most 1.03] [--models models] [NAME ...]
+usage: builds.py BEFORE AFTER [--threads 1] [--seconds 12] [--mean 1.01] [--most 1.03] [--models models] [NAME|FILE.onnx ...]
 
-BEFORE and AFTER are programs (build/kilter of two checkouts). Each compiles the networks (the speed set) with its own default plan, and
-runs its own files. A slice is a new process, so that the luck of one placement does not stay; a time is the median of the slices' medians,
+BEFORE and AFTER are programs (build/kilter of two checkouts). Each compiles the networks (default: the speed set) with its own default plan,
+and runs its own files. A slice is a new process, so that the luck of one placement does not stay; a time is the median of the slices' medians,
 the ratio that of the slices of one round, with its 95 % interval. A network counts as slower when the whole interval lies above --most; all
 together when the geometric mean of the ratios lies above --mean.
 Exit codes: 0 none is slower, 1 one is, or all together, or one failed; 2 the command line cannot be used.
@@ -27,7 +27,7 @@ def with_program(args, program):
 def compare(args, name, folder):
     """Milliseconds of both builds, and the ratio."""
     shapes = networks.SHAPES.get(name, {})
-    path = networks.path_of(name, args.models)
+    path = name if name.endswith(".onnx") else networks.path_of(name, args.models)
     runners = {}
     for build, program in (("before", args.before), ("after", args.after)):
         own = with_program(args, program)
@@ -59,7 +59,7 @@ def main():
     parser = peers.Parser(__doc__)
     parser.add_argument("before", metavar="BEFORE")
     parser.add_argument("after", metavar="AFTER")
-    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("names", nargs="*", metavar="NAME|FILE.onnx")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=12)
     parser.add_argument("--mean", type=float, default=1.01)
@@ -74,7 +74,7 @@ def main():
     if not 1 <= args.threads <= len(os.sched_getaffinity(0)):
         peers.refuse(f"--threads {args.threads}: expected 1 to {len(os.sched_getaffinity(0))}")
     names = args.names or networks.SPEED_SET
-    peers.check_names(names)
+    peers.check_names([name for name in names if not name.endswith(".onnx")])
     ratios = print_table(args, names)
     measured = [ratio for ratio in ratios.values() if ratio]
     slower = [name for name, ratio in ratios.items() if not ratio or ratio["low"] > args.most]

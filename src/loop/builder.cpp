@@ -90,10 +90,11 @@ void LoopBuilder::vector_loop(std::string name, int64_t extent, const std::funct
   loop(std::move(name), 0, extent, 1, body, LoopKind::vector);
 }
 
-void LoopBuilder::if_then(Expr condition, const std::function<void()>& then, const std::function<void()>& otherwise) {
+void LoopBuilder::if_then(Expr condition, const std::function<void()>& then, const std::function<void()>& otherwise,
+                          bool likely) {
   require(condition.type() == VType{DType::boolean, 1}, "if in '{}': the condition has type {}, expected bool",
           func_.name, condition.type());
-  StmtNode node{.kind = StmtKind::if_then, .a = std::move(condition)};
+  StmtNode node{.kind = StmtKind::if_then, .a = std::move(condition), .likely = likely};
   open_.emplace_back();
   then();
   node.body = std::move(open_.back());

@@ -51,6 +51,7 @@ struct StmtNode {
   Expr mask = {};    ///< store: optional, boolean lanes
   std::vector<Stmt> body = {};   ///< block, loop, if (then)
   std::vector<Stmt> other = {};  ///< if: else
+  bool likely = false;           ///< if: the condition nearly always holds; code of the rest gives way to other code
 };
 
 struct VarInfo {
@@ -111,7 +112,8 @@ class LoopBuilder {
   }
   /// Loop over [0, extent) for the vectorise pass: write the body as if `var` were a scalar.
   void vector_loop(std::string name, int64_t extent, const std::function<void(Expr)>& body);
-  void if_then(Expr condition, const std::function<void()>& then, const std::function<void()>& otherwise = {});
+  void if_then(Expr condition, const std::function<void()>& then, const std::function<void()>& otherwise = {},
+               bool likely = false);
 
   /// Names a value so that it is computed once, here.
   Expr let(std::string name, Expr value);

@@ -332,7 +332,8 @@ class Parser {
   }
 
   StmtNode branch() {
-    StmtNode n{.kind = StmtKind::if_then, .a = expression()};
+    const bool likely = accept("likely");
+    StmtNode n{.kind = StmtKind::if_then, .a = expression(), .likely = likely};
     symbol("{");
     n.body = block();
     if (accept("else")) {

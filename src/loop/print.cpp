@@ -127,7 +127,7 @@ class Printer {
                                        index, mask, expr(s.b, 0)));
       }
       case StmtKind::if_then:
-        line(depth, fmt::format("if {} {{", expr(s.a, 0)));
+        line(depth, fmt::format("if {}{} {{", s.likely ? "likely " : "", expr(s.a, 0)));
         block(s.body, depth + 1);
         if (!s.other.empty()) {
           line(depth, "} else {");
@@ -284,7 +284,7 @@ bool is_keyword(std::string_view word) {
   static const std::set<std::string_view> kWords = {
       "func",   "input",     "output",  "scratch",  "parallel", "for",   "in",   "step",  "unrolled", "vector", "let",
       "reg",    "set",       "scatter", "prefetch", "if",       "else",  "mask", "lanes", "stride",   "gather", "fma",
-      "select", "broadcast", "ramp",    "shuffle",  "bitcast",  "align", "nan",  "inf",   "check"};
+      "select", "broadcast", "ramp",    "shuffle",  "bitcast",  "align", "nan",  "inf",   "check",    "likely"};
   return kWords.contains(word);
 }
 

@@ -145,7 +145,7 @@ class Counter {
   }
 
   Part branch(const StmtNode& s) {
-    const double taken = s.other.empty() ? fraction(s.a).value_or(1) : fraction(s.a).value_or(0.5);
+    const double taken = s.other.empty() || s.likely ? fraction(s.a).value_or(1) : fraction(s.a).value_or(0.5);
     Part out;
     add(out, block(s.body, 2), taken);
     add(out, block(s.other, 2), 1 - taken);

@@ -86,7 +86,8 @@ void WinogradBlock::finish_outputs(const Expr& group, const Buf& weights, const 
           [&] {
             const Expr u = b_.let("u", group * Expr(c_.places(p_.m) * panel()) + vec * Expr(lanes_));
             compute_directly(tile, weights, u, q, bias, temp);
-          });
+          },
+          /*likely=*/true);
     });
   });
 }

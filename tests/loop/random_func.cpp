@@ -278,7 +278,7 @@ class Generator {
         if (chance(60)) set();
       });
     };
-    b_.if_then(taken, body, chance(40) ? std::function<void()>(body) : std::function<void()>());
+    b_.if_then(taken, body, chance(40) ? std::function<void()>(body) : std::function<void()>(), chance(20));
   }
 
   void store() {

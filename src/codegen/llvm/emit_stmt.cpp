@@ -230,7 +230,10 @@ void Emitter::branch(const StmtNode& s) {
   auto* then = BasicBlock::Create(context_, "then", function_);
   auto* done = BasicBlock::Create(context_, "", function_);
   auto* otherwise = s.other.empty() ? done : BasicBlock::Create(context_, "else", function_);
-  builder_.CreateCondBr(expr(s.a), then, otherwise);
+  // Without weights the code that is nearly never run takes registers from the loops around it.
+  constexpr uint32_t kLikely = 1 << 20;
+  llvm::MDNode* weights = s.likely ? llvm::MDBuilder(context_).createBranchWeights(kLikely, 1) : nullptr;
+  builder_.CreateCondBr(expr(s.a), then, otherwise, weights);
   builder_.SetInsertPoint(then);
   block(s.body);
   builder_.CreateBr(done);

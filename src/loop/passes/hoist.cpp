@@ -59,7 +59,7 @@ class Hoist {
       out.push_back(s);
       return;
     }
-    StmtNode n{.kind = s->kind, .id = s->id, .loop = s->loop, .step = s->step};
+    StmtNode n{.kind = s->kind, .id = s->id, .loop = s->loop, .step = s->step, .likely = s->likely};
     n.a = at(s->a, depth());
     n.b = at(s->b, depth());
     n.mask = at(s->mask, depth());

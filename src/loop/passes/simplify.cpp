@@ -219,7 +219,7 @@ class Simplify {
   }
 
   void branch(const StmtNode& s, std::vector<Stmt>& out) {
-    StmtNode n{.kind = StmtKind::if_then, .a = expr(s.a)};
+    StmtNode n{.kind = StmtKind::if_then, .a = expr(s.a), .likely = s.likely};
     if (is_const(n.a)) return block(n.a->ival != 0 ? s.body : s.other, out);
     block(s.body, n.body);
     block(s.other, n.other);
