@@ -277,6 +277,16 @@ TEST(Hoist, KeepsWhatMayNotMove) {
   EXPECT_NE(text.find("    y[i.1] = r + s[0]\n"), std::string::npos) << text;
 }
 
+TEST(Lower, KeepsWhatIsSaidOfBranches) {
+  const LoopFunc in = parse_loop_func(
+      func("  for i in [0, 4) unrolled {\n    if likely x[p + i] < 0:f32 {\n      y[p * 8 + q + i] = exp(x[q + i])\n"
+           "    } else {\n      y[p * 8 + q + i] = x[q]\n    }\n  }\n"));
+  const std::string text = print(loop_passes::lower(in, limits(64, true)));
+  size_t likely = 0;
+  for (size_t at = text.find("if likely "); at != std::string::npos; at = text.find("if likely ", at + 1)) ++likely;
+  EXPECT_EQ(likely, 4) << text;
+}
+
 TEST(Lower, VerifiesWhatItIsGiven) {
   const LoopFunc bad = parse_loop_func(func("  y[p * 8 + q] = x[p + 5000]\n"));
   EXPECT_NE(error_of([&] { loop_passes::lower(bad, limits(64, true)); }).find("out of bounds"), std::string::npos);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "codegen/llvm/disassemble.h"
 #include "compile/compile.h"
 #include "compile/session.h"
 #include "ops/cases.h"
@@ -274,6 +275,29 @@ TEST(Winograd, OnePixelSpoilsOnlyWhatReadsIt) {
         }
       }
     }
+  }
+}
+
+/// Direct computing of tiles that went wrong stands in the same kernel as the products, and must not spill them.
+TEST(Winograd, ProductsKeepTheirRegisters) {
+  const OpCase c = conv_case("f32[1,64,7,7] f32[64,64,3,3] f32[64] | pads=[1,1,1,1]");
+  for (const std::string_view split : {"0", "1"}) {
+    CompileOptions options;
+    options.target = parse_target("x86-64-v3");
+    options.schedules[c.graph.node(c.graph.order().front()).name] =
+        parse_schedule(fmt::format("conv2d_winograd m=2 vectors=2 tile=6 count=3 split={} prefetch=8192", split));
+    const Plan plan = compile_graph(c.graph, options).plan;
+    const std::span<const std::byte> code(plan.code, static_cast<size_t>(plan.code_bytes));
+    InnerLoop products;
+    for (const Step& step : plan.steps) {
+      if (step.kind != StepKind::kernel) continue;
+      for (const InnerLoop& loop :
+           inner_loops(disassemble(code, plan.entries.at(static_cast<size_t>(step.kernel)), options.target))) {
+        if (loop.fmas > products.fmas) products = loop;
+      }
+    }
+    EXPECT_EQ(products.fmas, 48);
+    EXPECT_EQ(products.stack, 0) << "split=" << split;
   }
 }
 
