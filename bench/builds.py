@@ -66,11 +66,8 @@ def main():
     parser.add_argument("--most", type=float, default=1.03)
     parser.add_argument("--models", default="models")
     args = parser.parse_args()
-    for program in (args.before, args.after):
-        try:
-            peers.kilter(with_program(args, program), "--version")
-        except (OSError, RuntimeError) as error:
-            peers.refuse(f"{program}: expected the program kilter, which does not run: {error}")
+    for named, program in (("BEFORE", args.before), ("AFTER", args.after)):
+        peers.check_program(with_program(args, program), named)
     if not 1 <= args.threads <= len(os.sched_getaffinity(0)):
         peers.refuse(f"--threads {args.threads}: expected 1 to {len(os.sched_getaffinity(0))}")
     names = args.names or networks.SPEED_SET

@@ -59,12 +59,12 @@ def seconds_of(text, given):
     return value
 
 
-def check_program(args):
-    """Refuses a --kilter that does not run."""
+def check_program(args, named="--kilter"):
+    """Refuses a program (args.kilter, which the command line names by `named`) that does not run."""
     try:
         kilter(args, "--version")
     except (OSError, RuntimeError) as error:
-        refuse(f"--kilter {args.kilter}: expected the program kilter, which does not run: {error}; build it, or name it with --kilter")
+        refuse(f"{named} {args.kilter}: expected the program kilter, which does not run: {error}; build it, or name it with {named}")
 
 
 def check_comparison(args):

@@ -10,7 +10,7 @@ struct TerminalSize {
   size_t rows = 24, columns = 80;
 };
 
-/// Of standard error; 24 rows of 80 columns where it is no terminal or does not tell.
+/// The size of standard error's terminal; if there is none, or its size is not known, 24 rows of 80 columns.
 TerminalSize terminal_size();
 
 /// One line that is rewritten in place; nothing where standard error is no terminal. A line that does not fit is cut:

@@ -138,7 +138,7 @@ KILTER_OP(ConvTranspose){
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[1,3,5,7] f32[3,7,3,3] f32[7] | strides=[2,2] pads=[1,1,1,1] output_padding=[1,1]",
               "f32[2,17,4,9] f32[17,5,2,2] ? | strides=[2,2]", "f32[2,24,6,21] f32[24,1,2,2] f32[1] | strides=[2,2]",
-              "f32[1,5,9,4] f32[5,1,3,3] | strides=[3,3]",
+              "f32[1,5,9,4] f32[5,1,3,3] | strides=[3,3]", "f32[1,20,5,7] f32[20,20,3,3] | strides=[] dilations=[]",
               "f32[1,6,5,5] f32[6,4,3,2] f32[8] | group=2 dilations=[2,1] pads=[0,1,2,0]",
               "f32[1,4,6,3] f32[4,1,3,3] | group=4 strides=[1,2] auto_pad=SAME_UPPER",
               "f32[1,4,3,3] f32[4,3,4,4] | strides=[3,2] output_shape=[10,8]",

@@ -334,13 +334,10 @@ class Layouts {
 
   /// A transposed convolution reads up to (kernel - 1) / stride pixels beyond each edge.
   std::array<int32_t, 4> conv_transpose_halo(const Node& node) const {
-    const Shape& w = graph_.type(node.inputs[1]).shape;
-    const auto strides = node.ints_attr("strides", {}), dilations = node.ints_attr("dilations", {});
+    const Window w = conv_transpose_window(node, graph_.type(node.inputs[0]).shape, graph_.type(node.inputs[1]).shape);
     std::array<int32_t, 4> halo{};
     for (size_t d = 0; d < 2; ++d) {
-      // An empty list is legal and means ones.
-      const int64_t stride = d < strides.size() ? strides[d] : 1, dilation = d < dilations.size() ? dilations[d] : 1;
-      const int64_t reach = ceil_div((w[d + 2] - 1) * dilation, stride);
+      const int64_t reach = ceil_div(w.span(d) - 1, w.strides[d]);
       halo[2 * d] = halo[2 * d + 1] = static_cast<int32_t>(reach);
     }
     return halo;

@@ -50,7 +50,7 @@ class Expander {
   void statement(const Stmt& s, std::vector<Stmt>& out) {
     memo_.clear();
     changed_ = false;
-    StmtNode n{.kind = s->kind, .id = s->id, .loop = s->loop, .step = s->step, .likely = s->likely};
+    StmtNode n = outline(*s);
     n.a = expanded(s->a);
     n.b = expanded(s->b);
     n.mask = expanded(s->mask);

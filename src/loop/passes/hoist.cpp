@@ -59,7 +59,7 @@ class Hoist {
       out.push_back(s);
       return;
     }
-    StmtNode n{.kind = s->kind, .id = s->id, .loop = s->loop, .step = s->step, .likely = s->likely};
+    StmtNode n = outline(*s);
     n.a = at(s->a, depth());
     n.b = at(s->b, depth());
     n.mask = at(s->mask, depth());
@@ -76,7 +76,7 @@ class Hoist {
   }
 
   void loop(const StmtNode& s, std::vector<Stmt>& out) {
-    StmtNode n{.kind = StmtKind::loop, .id = s.id, .loop = s.loop, .step = s.step};
+    StmtNode n = outline(s);
     n.a = at(s.a, depth());
     n.b = at(s.b, depth());
     const int32_t load_level = load_level_;

@@ -72,6 +72,10 @@ int32_t fresh_reg(LoopFunc& func, int32_t like) {
   return static_cast<int32_t>(func.regs.size()) - 1;
 }
 
+StmtNode outline(const StmtNode& s) {
+  return {.kind = s.kind, .id = s.id, .loop = s.loop, .step = s.step, .likely = s.likely};
+}
+
 Stmt make_stmt(StmtNode node) { return std::make_shared<const StmtNode>(std::move(node)); }
 
 }  // namespace kilter::loop_passes

@@ -58,5 +58,7 @@ int32_t fresh_var(LoopFunc& func, int32_t like);
 int32_t fresh_reg(LoopFunc& func, int32_t like);
 
 Stmt make_stmt(StmtNode node);
+/// A statement of the same kind, without its expressions and the statements in it.
+StmtNode outline(const StmtNode& s);
 
 }  // namespace kilter::loop_passes

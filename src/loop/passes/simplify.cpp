@@ -197,7 +197,7 @@ class Simplify {
   }
 
   void loop(const StmtNode& s, std::vector<Stmt>& out) {
-    StmtNode n{.kind = StmtKind::loop, .id = s.id, .loop = s.loop, .step = s.step};
+    StmtNode n = outline(s);
     n.a = expr(s.a);
     n.b = expr(s.b);
     const std::optional<Affine> distance = kilter::add(space_.affine(n.b), space_.affine(n.a), -1);
@@ -219,7 +219,8 @@ class Simplify {
   }
 
   void branch(const StmtNode& s, std::vector<Stmt>& out) {
-    StmtNode n{.kind = StmtKind::if_then, .a = expr(s.a), .likely = s.likely};
+    StmtNode n = outline(s);
+    n.a = expr(s.a);
     if (is_const(n.a)) return block(n.a->ival != 0 ? s.body : s.other, out);
     block(s.body, n.body);
     block(s.other, n.other);

@@ -71,7 +71,7 @@ class Unroll {
   }
 
   Stmt copy(const StmtNode& s) {
-    StmtNode n{.kind = s.kind, .id = s.id, .loop = s.loop, .step = s.step, .likely = s.likely};
+    StmtNode n = outline(s);
     n.a = rewrite_(s.a);
     n.b = rewrite_(s.b);
     n.mask = rewrite_(s.mask);

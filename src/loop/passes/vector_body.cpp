@@ -112,7 +112,8 @@ void VectorBody::branch(const StmtNode& s, Out& out) {
     if (!v.uniform()) return masked_branch(s, out);
     condition = v.scalar;
   }
-  StmtNode n{.kind = StmtKind::if_then, .a = condition, .likely = s.likely};
+  StmtNode n = outline(s);
+  n.a = condition;
   stmts(s.body, n.body);
   stmts(s.other, n.other);
   out.push_back(make_stmt(std::move(n)));
