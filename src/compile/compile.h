@@ -35,7 +35,7 @@ struct PassedGraph;
 
 /// How far a compilation is.
 struct CompileStage {
-  std::string_view name;  ///< of a pass, or in words; empty once all is done
+  std::string_view name;  ///< of a pass, or in words; empty once all is done or has failed
   int64_t done = 0;       ///< nodes, tasks or kernels of the stage
   int64_t of = 0;
 };

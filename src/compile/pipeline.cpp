@@ -118,7 +118,23 @@ void run_checked(const PassRow& row, Graph& graph, PassContext& context, NodeId 
   }
 }
 
-PassedGraph run_passes(Graph graph, const CompileOptions& options) {
+namespace {
+
+/// Says at its end, an error's too, that no stage is at work any more.
+class Stages {
+ public:
+  explicit Stages(const CompileOptions& options) : options_(options) {}
+  ~Stages() {
+    if (options_.progress) options_.progress({});
+  }
+  Stages(const Stages&) = delete;
+  Stages& operator=(const Stages&) = delete;
+
+ private:
+  const CompileOptions& options_;
+};
+
+PassedGraph passed_graph(Graph graph, const CompileOptions& options) {
   check_pass_names(options);
   PassContext context;
   context.limits = options.target.limits;
@@ -153,7 +169,7 @@ PassedGraph run_passes(Graph graph, const CompileOptions& options) {
       std::move(graph), std::move(timings), {context.unfused.begin(), context.unfused.end()}, std::move(model_inputs)};
 }
 
-Compiled compile_passed(const PassedGraph& passed, const CompileOptions& options) {
+Compiled compiled_plan(const PassedGraph& passed, const CompileOptions& options) {
   install_reference_runner();
   const auto start = std::chrono::steady_clock::now();
   Compiled compiled = build_plan(passed.graph, options);
@@ -164,14 +180,12 @@ Compiled compile_passed(const PassedGraph& passed, const CompileOptions& options
   return compiled;
 }
 
-namespace {
-
 Compiled compile_recorded(const PassedGraph& passed, const CompileOptions& options) {
   CompileOptions with = options;
   with.recorded = nullptr;
   const Recorded recorded = options.recorded(passed, with);
   with.preferred = recorded.schedules;
-  Compiled compiled = compile_passed(passed, with);
+  Compiled compiled = compiled_plan(passed, with);
   std::set<std::string> run;  // anchors of recorded schedules
   for (Step& step : compiled.plan.steps) {
     if (step.kind != StepKind::kernel || options.schedules.contains(step.name)) continue;
@@ -212,13 +226,23 @@ CompileOptions adapted(const CompileOptions& options, const Graph& graph) {
   return out;
 }
 
+PassedGraph run_passes(Graph graph, const CompileOptions& options) {
+  const Stages stages(options);
+  return passed_graph(std::move(graph), options);
+}
+
+Compiled compile_passed(const PassedGraph& passed, const CompileOptions& options) {
+  const Stages stages(options);
+  return compiled_plan(passed, options);
+}
+
 Compiled compile_graph(Graph graph, const CompileOptions& given) {
   const auto start = std::chrono::steady_clock::now();
   const CompileOptions options = adapted(given, graph);
-  const PassedGraph passed = run_passes(std::move(graph), options);
+  const Stages stages(options);
+  const PassedGraph passed = passed_graph(std::move(graph), options);
   check_forbidden(passed, options);
-  Compiled compiled = options.recorded ? compile_recorded(passed, options) : compile_passed(passed, options);
-  if (options.progress) options.progress({});
+  Compiled compiled = options.recorded ? compile_recorded(passed, options) : compiled_plan(passed, options);
   mark_given(compiled.plan, options);
   compiled.layers_of_nodes = layers_of_nodes(passed, compiled);
   compiled.compile_ms = ms_since(start);

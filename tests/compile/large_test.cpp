@@ -166,5 +166,24 @@ TEST(Large, ProgressIsToldToTheEnd) {
   EXPECT_EQ(stages.back(), "");
 }
 
+// What shows a stage stops only when it is told so: a tuner that builds several plans of one graph showed "lower" to
+// its end, over its summary.
+TEST(Large, ProgressEndsWithEachHalfAndWithErrors) {
+  CompileOptions options;
+  options.target = native_target();
+  options.generate_code = false;
+  std::string stage;
+  options.progress = [&](const CompileStage& s) { stage = s.name; };
+  const PassedGraph passed = run_passes(chain(50), options);
+  EXPECT_EQ(stage, "");
+  stage = "not told";
+  compile_passed(passed, options);
+  EXPECT_EQ(stage, "");
+  stage = "not told";
+  options.memory = 1;
+  EXPECT_THROW(compile_graph(chain(50), options), Error);
+  EXPECT_EQ(stage, "");
+}
+
 }  // namespace
 }  // namespace kilter
