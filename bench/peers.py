@@ -42,6 +42,9 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, page):
         super().__init__(description=page, formatter_class=argparse.RawDescriptionHelpFormatter)
 
+    def parse_args(self, *given):
+        return self.parse_intermixed_args(*given)  # names may stand before options and after them
+
     def error(self, message):
         refuse(f"{message}; --help shows what is legal")
 

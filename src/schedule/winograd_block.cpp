@@ -69,10 +69,10 @@ void WinogradBlock::finish_outputs(const Expr& group, const Buf& weights, const 
       const Expr block = b_.let("oc", group * Expr(p_.vectors) + vec);
       const Tile tile{row, column, from, block};
       const auto product = [&](int64_t i, int64_t j) { return b_.load(q, from + place(i, j), lanes_); };
-      std::vector<Expr> outer;  // of what comes back: every input has a part in it
-      const auto rows = output_rows(product, temp, outer);
+      Expr squares;
+      const auto rows = output_rows(product, temp, squares);
       b_.if_then(
-          bounded(outer),
+          bounded(squares),
           [&] {
             for (int64_t i = 0; i < down_.outputs; ++i) {
               guard(row + Expr(i), c_.out_h, down_.outputs, i, [&] {
@@ -123,22 +123,26 @@ void WinogradBlock::input_rows(const Load& load, const Buf& temp,
   }
 }
 
-/// A' q A of a tile, likewise: answers what makes a row of outputs. `outer`: of a tile of one row or column its
-/// outputs, of others the first and the last row of A' q, in which every row of inputs has a part.
-std::function<std::vector<Expr>(int64_t)> WinogradBlock::output_rows(const Load& load, const Buf& temp,
-                                                                     std::vector<Expr>& outer) {
+/// A' q A of a tile, likewise: answers what makes a row of outputs. `squares`: the sum of the squares, of a tile of one
+/// row or column, of its outputs; of others, of the first and the last row of A' q. Every input has a part in it.
+std::function<std::vector<Expr>(int64_t)> WinogradBlock::output_rows(const Load& load, const Buf& temp, Expr& squares) {
   const int64_t rows = down_.outputs, width = across_.inputs();
+  squares = imm(DType::f32, 0, lanes_);
+  const auto add = [&](const Expr& value) { squares = b_.let("squares", fma(value, value, squares)); };
   if (across_.identity() || down_.identity()) {
-    outer = emit_output_transform(b_, across_.identity() ? down_ : across_, column_of(c_.places(p_.m), [&](int64_t k) {
-                                    return across_.identity() ? load(k, 0) : load(0, k);
-                                  }));
-    return [this, y = outer](int64_t i) { return across_.identity() ? std::vector<Expr>{y[at(i)]} : y; };
+    const std::vector<Expr> y =
+        emit_output_transform(b_, across_.identity() ? down_ : across_, column_of(c_.places(p_.m), [&](int64_t k) {
+                                return across_.identity() ? load(k, 0) : load(0, k);
+                              }));
+    std::ranges::for_each(y, add);
+    return [this, y](int64_t i) { return across_.identity() ? std::vector<Expr>{y[at(i)]} : y; };
   }
   for (int64_t j = 0; j < width; ++j) {
     const std::vector<Expr> column =
         emit_output_transform(b_, down_, column_of(down_.inputs(), [&](int64_t i) { return load(i, j); }));
     for (int64_t i = 0; i < rows; ++i) b_.store(temp, Expr((i * width + j) * lanes_), column[at(i)]);
-    outer.insert(outer.end(), {column.front(), column.back()});
+    add(column.front());
+    add(column.back());
   }
   return [this, temp, width](int64_t i) {
     return emit_output_transform(b_, across_, column_of(width, [&](int64_t j) {
@@ -148,10 +152,8 @@ std::function<std::vector<Expr>(int64_t)> WinogradBlock::output_rows(const Load&
 }
 
 /// Whether the sum of the squares stays below kLargest^2 in every lane, which it does not with a NaN.
-Expr WinogradBlock::bounded(const std::vector<Expr>& values) {
-  Expr sum = values[0] * values[0];
-  for (size_t i = 1; i < values.size(); ++i) sum = fma(values[i], values[i], sum);
-  return lane_reduce(Op::logical_and, binary(Op::lt, sum, imm(DType::f32, kLargest * kLargest, lanes_)));
+Expr WinogradBlock::bounded(const Expr& squares) {
+  return lane_reduce(Op::logical_and, binary(Op::lt, squares, imm(DType::f32, kLargest * kLargest, lanes_)));
 }
 
 /// The outputs of a tile by the definition. Their sums lie where its products lay in q.

@@ -70,8 +70,8 @@ class WinogradBlock {
   std::vector<Expr> column_of(int64_t count, const std::function<Expr(int64_t)>& load);
   void input_rows(const Load& load, const Buf& temp,
                   const std::function<void(int64_t, const std::vector<Expr>&)>& row_done);
-  std::function<std::vector<Expr>(int64_t)> output_rows(const Load& load, const Buf& temp, std::vector<Expr>& outer);
-  Expr bounded(const std::vector<Expr>& values);
+  std::function<std::vector<Expr>(int64_t)> output_rows(const Load& load, const Buf& temp, Expr& squares);
+  Expr bounded(const Expr& squares);
   void compute_directly(const Tile& tile, const Buf& weights, const Expr& u, const Buf& q, const Buf& bias,
                         const Buf& temp);
   void recover_filter(const Buf& weights, const Expr& u, const Buf& temp);

@@ -30,7 +30,7 @@ def main():
             programs[ms].chmod(0o755)
 
         def run(before, after, *more, name="mobilenet_v1"):
-            words = [sys.executable, script, before, after, name, "--models", work, "--seconds", "0.2", *more]
+            words = [sys.executable, script, before, after, "--models", work, "--seconds", "0.2", name, *more]
             return subprocess.run([str(word) for word in words], capture_output=True, text=True)
 
         def expect(done, code, text):
