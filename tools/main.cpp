@@ -1,3 +1,4 @@
+#include <malloc.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -109,6 +110,9 @@ int main(int argc, char** argv) {
     kilter::remove_files_under_way();
     _exit(kilter::tool::kInterrupted);
   });
+#ifdef M_MXFAST
+  mallopt(M_MXFAST, 0);  // large networks free and allocate much: glibc would go through its fast bins each time
+#endif
   // A limit of the file size is an error like a full disk, not the end of the process.
   std::signal(SIGXFSZ, SIG_IGN);
   try {

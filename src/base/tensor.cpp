@@ -77,8 +77,8 @@ Tensor::Tensor(DType type, Shape shape, std::byte* data, std::shared_ptr<void> o
       owner_(std::move(owner)) {}
 
 Tensor Tensor::reshaped(Shape shape) const {
-  require(kilter::elems(shape) == elems_, "reshape of {} to {} changes the number of elements", text(shape_),
-          text(shape));
+  if (kilter::elems(shape) != elems_)
+    fail(ErrorKind::internal, "reshape of {} to {} changes the number of elements", text(shape_), text(shape));
   Tensor t = *this;
   t.shape_ = std::move(shape);
   return t;

@@ -21,6 +21,9 @@ void check_pass_names(const CompileOptions& options) {
 }
 
 void check_node_names(const Graph& graph, const CompileOptions& options) {
+  if (options.schedules.empty() && options.forbidden.empty() && options.fuse.empty() && options.no_fuse.empty() &&
+      options.apart.empty() && options.layer_threads.empty() && options.plain_layout.empty())
+    return;
   std::set<std::string> anchors, nodes;
   for (const Unit& unit : units(graph)) anchors.insert(make_task(graph, unit, nullptr).node().name);
   for (NodeId id : graph.order()) {

@@ -14,12 +14,15 @@ class Origins {
   Origins(const PassedGraph& passed, const Compiled& compiled)
       : graph_(passed.graph), model_nodes_(static_cast<NodeId>(passed.model_inputs.size())) {
     for (size_t s = 0; s < compiled.notes.size(); ++s) {
-      for (const std::string& node : compiled.notes[s].nodes) layer_of_.emplace(node, compiled.plan.steps[s].name);
+      for (const std::string& node : compiled.notes[s].nodes) layer_of_.emplace(node, &compiled.plan.steps[s].name);
     }
+    readers_.resize(graph_.value_count());
     for (NodeId id = 0; id < static_cast<NodeId>(graph_.node_count()); ++id) {
       bearers_[graph_.node(id).name].push_back(id);
-      for (const ValueId in : id < model_nodes_ ? passed.model_inputs[static_cast<size_t>(id)] : graph_.node(id).inputs)
-        readers_[in].push_back(id);
+      for (const ValueId in :
+           id < model_nodes_ ? passed.model_inputs[static_cast<size_t>(id)] : graph_.node(id).inputs) {
+        if (in != kNone) readers_[static_cast<size_t>(in)].push_back(id);
+      }
     }
   }
 
@@ -27,19 +30,17 @@ class Origins {
     for (NodeId id : graph_.order()) {
       const auto layer = layer_of_.find(graph_.node(id).name);
       if (layer == layer_of_.end() || graph_.node(id).op->name == "Relayout") continue;
-      add(origin(id), layer->second);
-      if (id < model_nodes_) add(graph_.node(id).name, layer->second);
+      add_to(found_[origin(id)], *layer->second);
+      if (id < model_nodes_) add_to(found_[graph_.node(id).name], *layer->second);
     }
-    const auto known = found_;
+    std::map<std::string, std::vector<std::string>> gone;
     // What comes later is followed first: whoever leads there takes what it found.
     for (NodeId id = model_nodes_; id-- > 0;) {
       if (!graph_.node(id).dead) continue;
       const std::vector<std::string>& layers = followed_[id] = follow(id);
-      const std::string& name = graph_.node(id).name;
-      if (!known.contains(name)) {
-        for (const std::string& layer : layers) add(name, layer);
-      }
+      for (const std::string& layer : layers) add_to(gone[graph_.node(id).name], layer);
     }
+    found_.merge(gone);  // of a name that lives on, what runs it now
     std::erase_if(found_, [](const auto& f) { return f.second == std::vector{f.first} || f.second.empty(); });
     return std::move(found_);
   }
@@ -48,7 +49,6 @@ class Origins {
   static void add_to(std::vector<std::string>& layers, const std::string& layer) {
     if (layers.size() < kMostLayers && std::ranges::find(layers, layer) == layers.end()) layers.push_back(layer);
   }
-  void add(const std::string& node, const std::string& layer) { add_to(found_[node], layer); }
 
   /// Name of the model's node that a node is, or was made for.
   std::string origin(NodeId id) const {
@@ -86,7 +86,7 @@ class Origins {
       if (!visited.insert(id).second) continue;
       if (!graph_.node(id).dead) {
         const auto layer = layer_of_.find(graph_.node(id).name);
-        if (layer != layer_of_.end()) add_to(layers, layer->second);
+        if (layer != layer_of_.end()) add_to(layers, *layer->second);
       } else if (const auto known = followed_.find(id); known != followed_.end()) {
         for (const std::string& layer : known->second) add_to(layers, layer);
       } else {
@@ -104,8 +104,8 @@ class Origins {
       if (out == kNone) continue;
       const ValueId by = graph_.value(out).replaced_by;
       if (by == kNone) {
-        const auto readers = readers_.find(out);
-        if (readers != readers_.end()) nodes.insert(nodes.end(), readers->second.begin(), readers->second.end());
+        const std::vector<NodeId>& readers = readers_[static_cast<size_t>(out)];
+        nodes.insert(nodes.end(), readers.begin(), readers.end());
       } else if (const NodeId maker = graph_.value(by).producer; maker != kNone) {
         nodes.push_back(maker);
       }
@@ -117,9 +117,9 @@ class Origins {
 
   const Graph& graph_;
   NodeId model_nodes_;
-  std::map<std::string, std::string> layer_of_;         ///< by node
-  std::map<std::string, std::vector<NodeId>> bearers_;  ///< by name, ascending; dead ones too
-  std::map<ValueId, std::vector<NodeId>> readers_;      ///< of the model's nodes what they read before the passes
+  std::unordered_map<std::string_view, const std::string*> layer_of_;  ///< by node
+  std::unordered_map<std::string_view, std::vector<NodeId>> bearers_;  ///< by name, ascending; dead ones too
+  std::vector<std::vector<NodeId>> readers_;  ///< by value; of the model's nodes, of what they read before the passes
   std::unordered_map<NodeId, std::vector<std::string>> followed_;  ///< by dead node: what follow() found
   std::map<std::string, std::vector<std::string>> found_;
 };

@@ -103,8 +103,10 @@ std::span<const PassRow> all_passes() { return kPasses; }
 void run_checked(const PassRow& row, Graph& graph, PassContext& context, NodeId made_by_passes) {
   const auto broken = [&](std::string_view fault) { fail(ErrorKind::internal, "pass {}: {}", row.name, fault); };
   const Types outputs = output_types(graph);
+  const int64_t before = graph.changes();
   try {
     row.function(graph, context);
+    if (graph.changes() == before) return;
     graph.give_names_back(made_by_passes);  // options of the passes after it name layers as the model does
     verify(graph);
     verify_outputs(graph, outputs);

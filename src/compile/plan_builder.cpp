@@ -24,15 +24,17 @@ namespace {
 
 class PlanBuilder {
  public:
-  PlanBuilder(Graph graph, const CompileOptions& options)
-      : graph_(std::move(graph)), options_(options), limits_(options.target.limits) {
+  PlanBuilder(const Graph& fused, const CompileOptions& options)
+      : fused_(fused), graph_(fused), options_(options), limits_(options.target.limits) {
     if (!options.target.features.empty())
       instructions_ = fmt::format("{}", fmt::join(features_used(options.target), ","));
   }
 
   Compiled run() {
     split_unschedulable();
-    const Graph fused = graph_;
+    std::optional<Graph> split;
+    if (graph_.changes() != fused_.changes()) split = graph_;
+    const Graph& fused = split ? *split : fused_;
     dense_ = reference_;
     while (!lower_all()) graph_ = fused;
     place_arena(buffers_, out_.plan, out_.values);
@@ -101,10 +103,10 @@ class PlanBuilder {
       if (viewable(unit) || schedulable(unit)) continue;
       note_split(unit);
       for (NodeId id : unit.nodes) {
-        graph_.node(id).group = id;
+        graph_.change_node(id).group = id;
         const Unit alone{{id}};
         if (unit.nodes.size() > 1 && schedulable(alone)) continue;
-        graph_.node(id).group = kNone;
+        graph_.change_node(id).group = kNone;
         make_plain(id);
         reference_.insert(id);
       }
@@ -194,22 +196,21 @@ class PlanBuilder {
 
   /// Reference kernels read and write plain tensors; readers of a blocked output get a Relayout.
   void make_plain(NodeId id) {
-    std::vector<ValueId> inputs = std::as_const(graph_).node(id).inputs;  // set at once: there may be very many
+    std::vector<ValueId> inputs = graph_.node(id).inputs;  // set at once: there may be very many
     for (ValueId& in : inputs) {
       if (in == kNone || graph_.type(in).layout.plain()) continue;
       in = constant_of(graph_, in) != nullptr
                ? graph_.add_constant(graph_.fresh_name(graph_.value(in).name), *constant_of(graph_, in))
                : relayout(in, Layout{});
     }
-    if (inputs != std::as_const(graph_).node(id).inputs) graph_.node(id).inputs = std::move(inputs);
+    if (inputs != graph_.node(id).inputs) graph_.change_node(id).inputs = std::move(inputs);
     for (ValueId out : graph_.node(id).outputs) {
       if (out == kNone || graph_.type(out).layout.plain()) continue;
       const Layout layout = graph_.type(out).layout;
       const std::vector<NodeId> users = graph_.users(out);
-      graph_.value(out).type.layout = Layout{};
+      graph_.change_value(out).type.layout = Layout{};
       const ValueId blocked = relayout(out, layout);
-      for (NodeId user : users)
-        std::replace(graph_.node(user).inputs.begin(), graph_.node(user).inputs.end(), out, blocked);
+      for (NodeId user : users) std::ranges::replace(graph_.change_node(user).inputs, out, blocked);
     }
   }
 
@@ -218,7 +219,7 @@ class PlanBuilder {
     type.layout = layout;
     const std::string hint = graph_.value(from).name + ".relayout";
     const NodeId id = graph_.add_node(find_op("kilter", "Relayout", 1), hint, 1, {}, {from}, {type}, {hint});
-    graph_.node(id).group = id;
+    graph_.change_node(id).group = id;
     return graph_.node(id).outputs[0];
   }
 
@@ -349,7 +350,7 @@ class PlanBuilder {
         from.insert(known->second);
         continue;
       }
-      const std::vector<ValueId>& through = std::as_const(graph_).node(producer).inputs;  // it does nothing at run time
+      const std::vector<ValueId>& through = graph_.node(producer).inputs;  // it does nothing at run time
       open.insert(open.end(), through.begin(), through.end());
     }
     return {from.begin(), from.end()};
@@ -575,6 +576,7 @@ class PlanBuilder {
     plan.owner = owned;
   }
 
+  const Graph& fused_;
   Graph graph_;
   const CompileOptions& options_;
   const TargetLimits& limits_;
@@ -600,6 +602,6 @@ class PlanBuilder {
 
 }  // namespace
 
-Compiled build_plan(Graph graph, const CompileOptions& options) { return PlanBuilder(std::move(graph), options).run(); }
+Compiled build_plan(const Graph& graph, const CompileOptions& options) { return PlanBuilder(graph, options).run(); }
 
 }  // namespace kilter

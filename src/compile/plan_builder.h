@@ -7,6 +7,6 @@
 namespace kilter {
 
 /// The graph after the last graph pass; it gets Relayout nodes where copies are unavoidable.
-Compiled build_plan(Graph graph, const CompileOptions& options);
+Compiled build_plan(const Graph& graph, const CompileOptions& options);
 
 }  // namespace kilter

@@ -22,7 +22,7 @@ class Placer {
     grow();
     std::vector<NodeId> order = graph_.order();
     for (NodeId id : order) {
-      if (const int32_t group = std::as_const(graph_).node(id).group; group != kNone) ++group_sizes_[group];
+      if (const int32_t group = graph_.node(id).group; group != kNone) ++group_sizes_[group];
     }
     for (auto it = order.rbegin(); it != order.rend(); ++it) place_in_user(*it);
     graph_.sort();
@@ -65,7 +65,7 @@ class Placer {
   }
   bool writes_strided(NodeId id) const {
     if (!kernel(id)) return false;
-    return !wants_dense(static_cast<const Graph&>(graph_).node(id).op->family);
+    return !wants_dense(graph_.node(id).op->family);
   }
   bool read_dense(ValueId v) const {
     const auto users = graph_.users(v);
@@ -77,7 +77,7 @@ class Placer {
     const std::string hint = graph_.value(v).name + "." + std::string(why);
     const TensorType type = graph_.type(v);
     const NodeId id = graph_.add_node(find_op("kilter", "Relayout", 1), hint, 1, {}, {v}, {type}, {hint});
-    graph_.node(id).group = id;
+    graph_.change_node(id).group = id;
     grow();
     return graph_.node(id).outputs[0];
   }
@@ -101,12 +101,12 @@ class Placer {
     const auto rank = static_cast<int64_t>(type.shape.size());
     const int64_t axis = normal_axis(graph_.node(id), graph_.node(id).int_attr("axis", 1), rank);
     int64_t start = 0;
-    std::vector<ValueId> parts = std::as_const(graph_).node(id).inputs;  // set at once: there may be very many
+    std::vector<ValueId> parts = graph_.node(id).inputs;  // set at once: there may be very many
     for (ValueId& part : parts) {
       const int64_t extent = graph_.type(part).shape[static_cast<size_t>(axis)];
       if (!writable_in_place(part, type.layout, id)) {
         part = copy(part, "part");
-        if (graph_.type(part).layout != type.layout) graph_.value(part).type.layout = type.layout;
+        if (graph_.type(part).layout != type.layout) graph_.change_value(part).type.layout = type.layout;
       }
       Storage inside = whole;
       inside.offset_elems += part_offset(type, axis, start, whole);
@@ -115,7 +115,7 @@ class Placer {
       set(part, inside);
       start += extent;
     }
-    graph_.node(id).inputs = std::move(parts);
+    graph_.change_node(id).inputs = std::move(parts);
   }
 
   /// Elements from the start of a concatenation of `type` to the part that begins at `start` of its axis.
@@ -196,7 +196,7 @@ class Placer {
       if (node.op->name == "Relayout" && place_relayout_view(id)) return;
     }
     if (node.op->family == Family::reshape && !dense_.contains(id)) {
-      graph_.node(id).op = find_op("kilter", "Relayout", 1);  // its output has a place already: it is a copy now
+      graph_.change_node(id).op = find_op("kilter", "Relayout", 1);  // its output has a place already: it is a copy now
     }
     for (ValueId v : graph_.node(id).outputs) {
       if (v != kNone) own(v);
@@ -212,13 +212,13 @@ class Placer {
   void dense_inputs(NodeId id) {
     for (size_t i = 0; i < graph_.node(id).inputs.size(); ++i) {
       const ValueId v = graph_.node(id).inputs[i];
-      if (v != kNone && !dense(v)) graph_.node(id).inputs[i] = dense_copy(v);
+      if (v != kNone && !dense(v)) graph_.change_node(id).inputs[i] = dense_copy(v);
     }
   }
 
   ValueId dense_copy(ValueId v) {
     const ValueId made = copy(v, "dense");
-    graph_.value(made).type.layout = Layout{};
+    graph_.change_value(made).type.layout = Layout{};
     own(made);
     return made;
   }
@@ -238,7 +238,7 @@ class Placer {
       }
     }
     const ValueId source = dense_copy(from);
-    graph_.node(id).inputs[0] = source;
+    graph_.change_node(id).inputs[0] = source;
     Storage view = of(source);
     view.phys.dims = type.shape;
     view.phys.strides = dense_strides(type.shape);
@@ -271,7 +271,7 @@ class Placer {
       if (!blocked) return false;
       from = copy(from, "frames");
       own(from);
-      graph_.node(id).inputs[0] = from;
+      graph_.change_node(id).inputs[0] = from;
     }
     Storage view = of(from);
     const int64_t frame = view.phys.strides[0];
@@ -384,7 +384,7 @@ class Placer {
                        elems(graph_.type(s.root).shape) == elems(graph_.type(v).shape);
     if (whole && taken_.insert(s.root).second) return;
     const ValueId made = copy(v, "output");
-    graph_.value(made).type.layout = Layout{};
+    graph_.change_value(made).type.layout = Layout{};
     own(made);
     taken_.insert(made);
     graph_.set_output(index, made);

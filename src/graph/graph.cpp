@@ -105,9 +105,9 @@ std::string text(const TensorType& type) {
 Physical physical(const TensorType& type) {
   const Layout& layout = type.layout;
   const size_t rank = type.shape.size();
-  require(layout.block >= 1 && (layout.block == 1 || rank >= 2), "layout of {}: a block needs rank 2 or more",
-          text(type));
-  require(!layout.has_halo() || rank == 4, "layout of {}: a halo needs rank 4", text(type));
+  if (layout.block < 1 || (layout.block > 1 && rank < 2))
+    fail(ErrorKind::internal, "layout of {}: a block needs rank 2 or more", text(type));
+  if (layout.has_halo() && rank != 4) fail(ErrorKind::internal, "layout of {}: a halo needs rank 4", text(type));
   Physical out;
   out.dims = type.shape;
   if (layout.block > 1) {
@@ -152,6 +152,7 @@ std::vector<float> Node::floats_attr(std::string_view key, std::vector<float> fa
 const Tensor* Node::tensor_attr(std::string_view key) const { return find_attr<Tensor>(*this, key); }
 
 ValueId Graph::add_value(std::string_view hint, TensorType type) {
+  ++changes_;
   const auto id = static_cast<ValueId>(values_.size());
   Value value;
   value.name = fresh_name(hint);
@@ -172,13 +173,14 @@ ValueId Graph::add_input(std::string input_name, TensorType type) {
 ValueId Graph::add_constant(std::string constant_name, Tensor tensor) {
   require(tensor.defined(), "constant '{}' has no tensor", constant_name);
   const ValueId id = add_value(constant_name, {tensor.dtype(), tensor.shape(), {}});
-  value(id).constant = std::move(tensor);
+  values_.back().constant = std::move(tensor);
   return id;
 }
 
 NodeId Graph::add_node(const OpDef* op, std::string node_name, int32_t opset, Attrs attrs, std::vector<ValueId> inputs,
                        const std::vector<std::optional<TensorType>>& output_types,
                        const std::vector<std::string>& output_names) {
+  ++changes_;
   const auto id = static_cast<NodeId>(nodes_.size());
   Node node;
   if (node_name.empty()) node_name = op != nullptr ? op->name : "node";
@@ -196,8 +198,8 @@ NodeId Graph::add_node(const OpDef* op, std::string node_name, int32_t opset, At
     const bool named = i < output_names.size() && !output_names[i].empty();
     const std::string hint = named ? output_names[i] : i == 0 ? node.name : fmt::format("{}_{}", node.name, i);
     const ValueId out = add_value(hint, *output_types[i]);
-    value(out).producer = id;
-    value(out).output_index = static_cast<int32_t>(i);
+    values_.back().producer = id;
+    values_.back().output_index = static_cast<int32_t>(i);
     node.outputs.push_back(out);
   }
   node_names_.emplace(node.name, id);
@@ -211,6 +213,7 @@ NodeId Graph::add_node(const OpDef* op, std::string node_name, int32_t opset, At
 }
 
 void Graph::add_output(ValueId id, std::string output_name) {
+  ++changes_;
   output_places_[id].push_back(outputs_.size());
   outputs_.push_back({std::move(output_name), id});
 }
@@ -218,6 +221,7 @@ void Graph::add_output(ValueId id, std::string output_name) {
 void Graph::set_output(size_t index, ValueId to) {
   ValueId& from = outputs_.at(index).value;
   if (from == to) return;
+  ++changes_;
   std::vector<size_t>& places = output_places_.at(from);
   std::erase(places, index);
   if (places.empty()) output_places_.erase(from);
@@ -226,6 +230,7 @@ void Graph::set_output(size_t index, ValueId to) {
 }
 
 void Graph::clear_outputs() {
+  ++changes_;
   outputs_.clear();
   output_places_.clear();
 }
@@ -238,7 +243,8 @@ const std::vector<NodeId>& Graph::order() const {
   return order_;
 }
 
-Node& Graph::node(NodeId id) {
+Node& Graph::change_node(NodeId id) {
+  ++changes_;
   Node& found = nodes_.at(static_cast<size_t>(id));
   if (!is_touched_[static_cast<size_t>(id)]) {
     is_touched_[static_cast<size_t>(id)] = true;
@@ -308,6 +314,7 @@ NodeId Graph::only_user(ValueId id) const {
 
 void Graph::replace_uses(ValueId from, ValueId to) {
   if (from == to) return;
+  ++changes_;
   if (const std::string fault = replacement_fault(*this, from, to); !fault.empty())
     fail(ErrorKind::internal, "graph '{}': {}", name, fault);
   std::vector<NodeId>& readers = users_[static_cast<size_t>(to)];
@@ -320,7 +327,7 @@ void Graph::replace_uses(ValueId from, ValueId to) {
   }
   users_[static_cast<size_t>(from)].clear();
   is_stale_[static_cast<size_t>(from)] = false;
-  value(from).replaced_by = to;
+  values_[static_cast<size_t>(from)].replaced_by = to;
   const auto places = output_places_.extract(from);
   if (places.empty()) return;
   std::vector<size_t>& others = output_places_[to];
@@ -331,7 +338,7 @@ void Graph::replace_uses(ValueId from, ValueId to) {
 }
 
 void Graph::kill(ValueId id) {
-  Value& v = value(id);
+  Value& v = values_[static_cast<size_t>(id)];
   if (v.dead) return;
   v.dead = true;
   v.constant.reset();
@@ -339,6 +346,7 @@ void Graph::kill(ValueId id) {
 }
 
 void Graph::bury(Node& node) {
+  ++changes_;
   node.dead = true;
   node_names_.erase(node.name);
   for (ValueId output : node.outputs) {
@@ -354,6 +362,7 @@ void Graph::erase(NodeId id) {
 }
 
 void Graph::sort() {
+  if (sorted_at_ == changes_) return;
   enum class State : uint8_t { fresh, open, done };
   std::vector<State> state(nodes_.size(), State::fresh);
   std::vector<NodeId> sorted;
@@ -395,10 +404,13 @@ void Graph::sort() {
     position_[static_cast<size_t>(order_[i])] = static_cast<int64_t>(i);
     note_uses(order_[i]);
   }
-  settle();
+  for (NodeId id : touched_) is_touched_[static_cast<size_t>(id)] = false;
+  touched_.clear();
+  sorted_at_ = changes_;
 }
 
 int Graph::remove_dead() {
+  if (swept_at_ == changes_) return 0;
   std::vector<bool> needed(values_.size(), false);
   std::vector<ValueId> work;
   const auto need = [&](ValueId id) {
@@ -432,16 +444,19 @@ int Graph::remove_dead() {
   for (size_t i = 0; i < values_.size(); ++i) {
     if (values_[i].constant && !needed[i]) kill(static_cast<ValueId>(i));
   }
+  swept_at_ = changes_;
   return gone;
 }
 
 std::string Graph::fresh_name(std::string_view hint) const { return unused(value_names_, value_suffixes_, hint); }
 
 void Graph::rename(ValueId id, std::string_view hint) {
-  rename_in(value_names_, value_suffixes_, value(id).name, id, hint);
+  if (value(id).name == hint) return;
+  rename_in(value_names_, value_suffixes_, change_value(id).name, id, hint);
 }
 
 void Graph::rename_node(NodeId id, std::string_view hint) {
+  ++changes_;
   Node& n = nodes_.at(static_cast<size_t>(id));
   n.named_after = hint;
   rename_in(node_names_, node_suffixes_, n.name, id, hint);

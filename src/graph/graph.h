@@ -145,14 +145,17 @@ class Graph {
   /// Several outputs may read one value; their names are unique.
   void add_output(ValueId value, std::string name);
 
-  Value& value(ValueId id) { return values_.at(static_cast<size_t>(id)); }
   const Value& value(ValueId id) const { return values_.at(static_cast<size_t>(id)); }
-  /// A node to be changed soon: before kRecent others are handed out, and before the next sort(). Its outputs stay.
-  /// verify() finds what was changed later.
-  Node& node(NodeId id);
-  static constexpr size_t kRecent = 4;
   const Node& node(NodeId id) const { return nodes_.at(static_cast<size_t>(id)); }
   const TensorType& type(ValueId id) const { return value(id).type; }
+  Value& change_value(ValueId id) {
+    ++changes_;
+    return values_.at(static_cast<size_t>(id));
+  }
+  /// A node to be changed soon: before kRecent others are handed out, and before the next sort(). Its outputs stay.
+  /// verify() finds what was changed later.
+  Node& change_node(NodeId id);
+  static constexpr size_t kRecent = 4;
 
   struct Output {
     std::string name;
@@ -181,6 +184,9 @@ class Graph {
   void sort();
   /// Removes nodes and values that no output needs; inputs stay. Answers how many nodes went.
   int remove_dead();
+  /// Grows with each change, and with each node and value that is handed out to be changed: where it is what it was,
+  /// the graph is, too.
+  int64_t changes() const { return changes_; }
 
   /// A value name not yet in use that starts with `hint`.
   std::string fresh_name(std::string_view hint) const;
@@ -193,7 +199,8 @@ class Graph {
   void give_names_back(NodeId first);
   /// The live value of that name, or kNone.
   ValueId find_value(std::string_view value_name) const;
-  /// A live node that was changed later than node() allows, so that users() may not know what it reads; or kNone.
+  /// A live node that was changed later than change_node() allows, so that users() may not know what it reads; or
+  /// kNone.
   NodeId changed_too_late() const;
 
  private:
@@ -211,6 +218,8 @@ class Graph {
   std::vector<Output> outputs_;
   std::unordered_map<ValueId, std::vector<size_t>> output_places_;  ///< by value that is an output: where in outputs_
   std::vector<int64_t> position_;                                   ///< by node: its rank in order_, with gaps
+  int64_t changes_ = 0;
+  int64_t sorted_at_ = -1, swept_at_ = -1;  ///< changes_ at the end of sort() and of remove_dead()
 
   // Brought up to date by the first question after a change, so that a pass of n changes takes time in n. Once settle()
   // has run, as after every pass, questions write nothing and threads may share the graph.

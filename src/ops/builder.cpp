@@ -46,9 +46,10 @@ void check_operands(const Graph& graph, const Node& node, size_t outputs) {
     const bool required = i < def.min_inputs || def.max_inputs < 0;
     if (id == kNone && required) node_error(node, fmt::format("input {} is left out but required", i));
     if (id == kNone) continue;
-    require(id >= 0 && static_cast<size_t>(id) < graph.value_count(), "{}: input {} is value {} of {}", label(node), i,
-            id, graph.value_count());
-    require(!graph.value(id).dead, "{}: input {} is the dead value '{}'", label(node), i, graph.value(id).name);
+    if (id < 0 || static_cast<size_t>(id) >= graph.value_count())
+      fail(ErrorKind::internal, "{}: input {} is value {} of {}", label(node), i, id, graph.value_count());
+    if (graph.value(id).dead)
+      fail(ErrorKind::internal, "{}: input {} is the dead value '{}'", label(node), i, graph.value(id).name);
   }
   const auto wanted = static_cast<int32_t>(outputs);
   if (wanted < def.min_outputs || (def.max_outputs >= 0 && wanted > def.max_outputs)) {
@@ -158,7 +159,8 @@ bool GraphBuilder::fold(const Node& node, const std::vector<std::optional<Tensor
 
 std::vector<ValueId> GraphBuilder::expand_node(const Node& node, const std::vector<std::string>& output_names,
                                                bool by_name) {
-  require(depth_ < kMaxDepth, "{}: expansions are nested deeper than {}", label(node), kMaxDepth);
+  if (depth_ >= kMaxDepth)
+    fail(ErrorKind::internal, "{}: expansions are nested deeper than {}", label(node), kMaxDepth);
   const size_t values_before = graph_.value_count();
   const int32_t outer_opset = opset_;
   ExpandContext ctx(*this, node);
@@ -174,8 +176,9 @@ std::vector<ValueId> GraphBuilder::expand_node(const Node& node, const std::vect
   }
   --depth_;
   opset_ = outer_opset;
-  require(results.size() >= output_names.size(), "{}: its expansion answers {} values, expected {}", label(node),
-          results.size(), output_names.size());
+  if (results.size() < output_names.size())
+    fail(ErrorKind::internal, "{}: its expansion answers {} values, expected {}", label(node), results.size(),
+         output_names.size());
   results.resize(output_names.size());
   for (size_t i = 0; i < results.size(); ++i) {
     if (results[i] == kNone && (!by_name || !output_names[i].empty())) {
@@ -231,9 +234,9 @@ std::vector<ValueId> GraphBuilder::add(std::string_view op, std::vector<ValueId>
     const auto expected = inferred(graph_, node, output_names.size());
     const std::vector<ValueId> made = expand_node(node, output_names, by_name);
     for (size_t i = 0; i < expected.size(); ++i) {
-      require(made[i] == kNone || same_elements(graph_.type(made[i]), *expected[i]),
-              "{}: its expansion makes output {} of type {}, expected {}", label(node), i, text(graph_.type(made[i])),
-              text(*expected[i]));
+      if (made[i] != kNone && !same_elements(graph_.type(made[i]), *expected[i]))
+        fail(ErrorKind::internal, "{}: its expansion makes output {} of type {}, expected {}", label(node), i,
+             text(graph_.type(made[i])), text(*expected[i]));
     }
     return made;
   }
@@ -263,7 +266,7 @@ std::vector<ValueId> GraphBuilder::add(std::string_view op, std::vector<ValueId>
   }
   const NodeId id = graph_.add_node(node.op, std::move(node.name), node.opset, std::move(node.attrs),
                                     std::move(node.inputs), result_types, output_names);
-  return std::as_const(graph_).node(id).outputs;
+  return graph_.node(id).outputs;
 }
 
 ValueId GraphBuilder::add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, std::string name) {
@@ -326,7 +329,7 @@ std::vector<Tensor> run_reference(const Node& node, std::vector<Tensor> inputs,
 
 std::vector<std::optional<TensorType>> infer(const Node& node, std::vector<const TensorType*> types,
                                              std::vector<const Tensor*> values, size_t outputs) {
-  require(node.op->infer != nullptr, "{}: has no shape rule; it must be expanded", label(node));
+  if (node.op->infer == nullptr) fail(ErrorKind::internal, "{}: has no shape rule; it must be expanded", label(node));
   InferContext ctx(node, std::move(types), std::move(values), outputs);
   return named(node, [&] {
     node.op->infer(ctx);
@@ -353,8 +356,9 @@ void verify_types(const Graph& graph) {
       if (node.outputs[i] == kNone) continue;
       const Value& output = graph.value(node.outputs[i]);
       const bool same = output.type.dtype == inferred[i]->dtype && output.type.shape == inferred[i]->shape;
-      require(same, "graph '{}' is invalid: {}: output {}, '{}', has type {}, but its operands give {}", graph.name,
-              label(node), i, output.name, text(output.type), text(*inferred[i]));
+      if (!same)
+        fail(ErrorKind::internal, "graph '{}' is invalid: {}: output {}, '{}', has type {}, but its operands give {}",
+             graph.name, label(node), i, output.name, text(output.type), text(*inferred[i]));
     }
   }
 }

@@ -20,12 +20,13 @@ void copy_words(const std::byte* from, const std::byte* to, const Shape& extent,
 }  // namespace
 
 Shape broadcast_strides(const Shape& from, const Shape& to) {
-  require(from.size() <= to.size(), "shape {} cannot broadcast to {}", text(from), text(to));
+  if (from.size() > to.size()) fail(ErrorKind::internal, "shape {} cannot broadcast to {}", text(from), text(to));
   const Shape dense = dense_strides(from);
   Shape strides(to.size(), 0);
   const size_t lead = to.size() - from.size();
   for (size_t d = 0; d < from.size(); ++d) {
-    require(from[d] == 1 || from[d] == to[lead + d], "shape {} cannot broadcast to {}", text(from), text(to));
+    if (from[d] != 1 && from[d] != to[lead + d])
+      fail(ErrorKind::internal, "shape {} cannot broadcast to {}", text(from), text(to));
     if (from[d] != 1) strides[lead + d] = dense[d];
   }
   return strides;

@@ -40,7 +40,7 @@ class GraphParser {
       reader_.expect(":");
       const TensorType type = reader_.type();
       const ValueId id = graph_.add_constant(name, reader_.content(type.dtype, type.shape, name, constants_));
-      graph_.value(id).type.layout = type.layout;
+      graph_.change_value(id).type.layout = type.layout;
     } else if (reader_.accept("output")) {
       std::string name = reader_.quoted_text();
       if (!output_names_.insert(name).second)
@@ -137,7 +137,8 @@ class GraphParser {
     }
     const NodeId id =
         graph_.add_node(def, std::move(node_name), opset, std::move(attrs), std::move(inputs), types, names);
-    if (reader_.accept("group")) graph_.node(id).group = static_cast<int32_t>(reader_.integer("a group's number"));
+    if (reader_.accept("group"))
+      graph_.change_node(id).group = static_cast<int32_t>(reader_.integer("a group's number"));
     pending_.clear();
   }
 

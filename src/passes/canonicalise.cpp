@@ -35,7 +35,7 @@ class Canonical {
 
   void run() {
     for (NodeId id : std::vector<NodeId>(graph_.order())) {
-      const Node node = static_cast<const Graph&>(graph_).node(id);
+      const Node& node = graph_.node(id);
       if (node.dead || node.op->domain != "" || node.outputs[0] == kNone) continue;
       std::optional<ValueId> to = rewrite(node);
       if (!to) continue;

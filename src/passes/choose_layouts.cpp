@@ -51,7 +51,7 @@ class Layouts {
   bool worthwhile() const {
     bool any = false;
     for (NodeId id : graph_.order()) {
-      const Node& node = static_cast<const Graph&>(graph_).node(id);
+      const Node& node = graph_.node(id);
       for (ValueId out : node.outputs) {
         if (out != kNone && !graph_.type(out).layout.plain()) return false;
       }
@@ -150,7 +150,7 @@ class Layouts {
     if (!image(v) || !seen.insert(v).second) return false;
     const auto users = graph_.users(v);
     return std::any_of(users.begin(), users.end(), [&](NodeId id) {
-      const Node& user = static_cast<const Graph&>(graph_).node(id);
+      const Node& user = graph_.node(id);
       const bool conv = user.op->family == Family::conv || user.op->family == Family::conv_transpose;
       if (conv && user.inputs[0] == v && conv_blocks(user)) return graph_.type(v).shape[1] > kPlanarChannels;
       if (pool_blocks(user)) return true;
@@ -165,7 +165,7 @@ class Layouts {
   /// Moves of channels whose blocks do not fall together, in the middle of blocked images: one TakeChannels for each
   /// output, from where its channels are made.
   bool take_channels(NodeId id) {
-    const Node node = static_cast<const Graph&>(graph_).node(id);
+    const Node& node = graph_.node(id);
     if (context_.plain_layout.contains(node.name)) return false;
     std::vector<ChannelMove> moves;
     bool from_blocks = false;
@@ -197,7 +197,7 @@ class Layouts {
 
   /// Moves of pixels in the middle of blocked images.
   bool take_pixels(NodeId id) {
-    const Node node = static_cast<const Graph&>(graph_).node(id);
+    const Node& node = graph_.node(id);
     if (context_.plain_layout.contains(node.name) || !blocked(node.inputs[0])) return false;
     const auto move = pixel_move(graph_, node);
     std::set<ValueId> seen;
@@ -218,7 +218,7 @@ class Layouts {
   }
 
   void decide(NodeId id) {
-    const Node& node = std::as_const(graph_).node(id);
+    const Node& node = graph_.node(id);
     bool block = false;
     switch (node.op->family) {
       case Family::conv:
@@ -256,7 +256,7 @@ class Layouts {
     }
     if (!block || context_.plain_layout.contains(node.name)) return;
     for (ValueId out : node.outputs) {
-      if (out != kNone) graph_.value(out).type.layout.block = block_;
+      if (out != kNone) graph_.change_value(out).type.layout.block = block_;
     }
   }
 
@@ -280,12 +280,12 @@ class Layouts {
     shape.insert(shape.end(), tensor.shape().begin(), tensor.shape().end());
     if (shape[1] == 1) return value;
     const ValueId copy = graph_.add_constant(graph_.fresh_name(graph_.value(value).name), tensor.reshaped(shape));
-    graph_.value(copy).type.layout.block = block_;
+    graph_.change_value(copy).type.layout.block = block_;
     return copy;
   }
 
   void convert_inputs(NodeId id) {
-    const Node& node = std::as_const(graph_).node(id);
+    const Node& node = graph_.node(id);
     const Family family = node.op->family;
     const bool out_blocked = blocked(node.outputs[0]);
     std::vector<ValueId> inputs = node.inputs;  // set at once: there may be very many
@@ -314,12 +314,12 @@ class Layouts {
       }
       inputs[i] = to;
     }
-    if (inputs != node.inputs) graph_.node(id).inputs = std::move(inputs);
+    if (inputs != node.inputs) graph_.change_node(id).inputs = std::move(inputs);
   }
 
   /// The plain image with the convolution's padding around it.
   ValueId planar_input(NodeId id, ValueId in) {
-    const Layout layout{1, pads(std::as_const(graph_).node(id))};
+    const Layout layout{1, pads(graph_.node(id))};
     return layout.has_halo() ? converted(in, layout, "padded") : in;
   }
 
@@ -345,7 +345,7 @@ class Layouts {
 
   void set_halos() {
     for (NodeId id : graph_.order()) {
-      const Node& node = std::as_const(graph_).node(id);
+      const Node& node = graph_.node(id);
       if (node.op->family != Family::conv && node.op->family != Family::conv_transpose) continue;
       if (!blocked(node.outputs[0]) || !blocked(node.inputs[0])) continue;
       merge_halo(node.inputs[0], pads(node));
@@ -357,7 +357,7 @@ class Layouts {
       changed = false;
       std::ranges::reverse(order);  // halos spread both ways, through chains of any length
       for (NodeId id : order) {
-        const Node& node = std::as_const(graph_).node(id);
+        const Node& node = graph_.node(id);
         if (node.op->family != Family::movement || !blocked(node.outputs[0])) continue;
         const bool joins = node.op->name == "Concat";
         const ValueId whole = joins ? node.outputs[0] : node.inputs[0];
@@ -369,13 +369,12 @@ class Layouts {
   }
 
   bool merge_halo(ValueId value, const std::array<int32_t, 4>& halo) {
-    auto& own = graph_.value(value).type.layout.halo;
-    bool changed = false;
-    for (size_t i = 0; i < 4; ++i) {
-      changed |= halo[i] > own[i];
-      own[i] = std::max(own[i], halo[i]);
-    }
-    return changed;
+    const auto& own = graph_.type(value).layout.halo;
+    std::array<int32_t, 4> both = own;
+    for (size_t i = 0; i < 4; ++i) both[i] = std::max(own[i], halo[i]);
+    if (both == own) return false;
+    graph_.change_value(value).type.layout.halo = both;
+    return true;
   }
 
   Graph& graph_;

@@ -27,7 +27,7 @@ class Decomposer {
 
   void run() {
     for (NodeId id : std::vector<NodeId>(graph_.order())) {
-      const Node node = static_cast<const Graph&>(graph_).node(id);
+      const Node& node = graph_.node(id);
       if (node.dead || !node.op->domain.empty() || node.outputs[0] == kNone) continue;
       const std::optional<ValueId> to = rewrite(node);
       if (!to) continue;

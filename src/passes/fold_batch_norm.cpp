@@ -35,17 +35,15 @@ class Folder {
   void run() {
     graph_.remove_dead();  // only live users count
     for (NodeId id : std::vector<NodeId>(graph_.order())) {
-      while (!read().node(id).dead && fold_user(id)) {
+      while (!graph_.node(id).dead && fold_user(id)) {
       }
     }
     graph_.remove_dead();
   }
 
  private:
-  const Graph& read() const { return graph_; }
-
   bool fold_user(NodeId id) {
-    const Node& conv = read().node(id);
+    const Node& conv = graph_.node(id);
     const bool transposed = conv.op->family == Family::conv_transpose;
     if (conv.op->family != Family::conv && !transposed) return false;
     if (transposed && conv.int_attr("group", 1) != 1) return false;
@@ -54,7 +52,7 @@ class Folder {
     const auto users = graph_.users(out);
     if (users.size() != 1 || constant_of(graph_, conv.inputs[1]) == nullptr) return false;
     if (conv.input(2) != kNone && constant_of(graph_, conv.input(2)) == nullptr) return false;
-    const Node& user = read().node(users[0]);
+    const Node& user = graph_.node(users[0]);
     const std::string_view op = user.op->name;
     if (op != "Mul" && op != "Add" && op != "Sub" && op != "Div") return false;
     const bool first = user.inputs[0] == out;
@@ -80,7 +78,7 @@ class Folder {
 
   void apply(NodeId id, std::string_view op, const std::vector<float>& values, bool transposed) {
     const auto channels = static_cast<int64_t>(values.size());
-    const Node conv = read().node(id);
+    const Node conv = graph_.node(id);
     const Tensor* own = constant_of(graph_, conv.input(2));
     Tensor bias = own != nullptr ? own->clone() : Tensor(DType::f32, {channels});
     float* b = bias.data<float>();
@@ -106,7 +104,7 @@ class Folder {
     }
     inputs.resize(3, kNone);
     inputs[2] = graph_.add_constant(graph_.fresh_name(conv.name + ".bias"), std::move(bias));
-    graph_.node(id).inputs = inputs;
+    graph_.change_node(id).inputs = inputs;
   }
 
   Graph& graph_;

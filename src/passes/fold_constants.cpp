@@ -31,7 +31,7 @@ class Folder {
 
   void run() {
     for (NodeId id : std::vector<NodeId>(graph_.order())) {
-      const Node node = static_cast<const Graph&>(graph_).node(id);
+      const Node& node = graph_.node(id);
       if (node.dead || !foldable(node)) continue;
       const OpView cost = view(graph_, node);
       if (!budget_.take(cost) || !context_.take()) continue;

@@ -27,7 +27,7 @@ class Folder {
 
   void run() {
     for (const NodeId id : std::vector<NodeId>(graph_.order())) {
-      const Node node = read().node(id);
+      const Node& node = graph_.node(id);
       const Node* pad = node.dead || node.inputs.empty() ? nullptr : made_by(graph_, node.inputs[0], "Pad");
       if (pad == nullptr || !known(view(graph_, *pad), 1)) continue;
       const ValueId to = folded(node, *pad);
@@ -40,8 +40,6 @@ class Folder {
   }
 
  private:
-  const Graph& read() const { return graph_; }
-
   ValueId folded(const Node& node, const Node& pad) {
     const std::string_view op = node.op->domain.empty() ? node.op->name : "";
     const bool conv = op == "Conv", mean = op == "AveragePool";

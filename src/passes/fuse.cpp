@@ -29,7 +29,7 @@ constexpr int kMaxLooked = 512;      ///< nodes between a group and one that joi
 
 class Fuser {
  public:
-  Fuser(Graph& graph, PassContext& context) : graph_(graph), read_(graph), context_(context) {}
+  Fuser(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
 
   void run() {
     position_.resize(graph_.node_count(), 0);
@@ -37,7 +37,7 @@ class Fuser {
     for (size_t i = 0; i < graph_.order().size(); ++i)
       position_[static_cast<size_t>(graph_.order()[i])] = static_cast<int64_t>(i);
     for (NodeId id : graph_.order()) {
-      const Node& node = read_.node(id);
+      const Node& node = graph_.node(id);
       if (node.group != kNone || node.outputs[0] == kNone || !anchors(node)) continue;
       grow(id);
     }
@@ -64,21 +64,21 @@ class Fuser {
   }
 
   void grow(NodeId anchor) {
-    graph_.node(anchor).group = anchor;
+    graph_.change_node(anchor).group = anchor;
     std::vector<NodeId>& group = members_[anchor];
     group = {anchor};
     operands_.clear(), made_.clear();
-    note_operands(read_.node(anchor));
+    note_operands(graph_.node(anchor));
     for (size_t i = 0; i < group.size(); ++i) {
-      for (NodeId user : read_.users(read_.node(group[i]).outputs[0])) {
-        const Node& node = read_.node(user);
+      for (NodeId user : graph_.users(graph_.node(group[i]).outputs[0])) {
+        const Node& node = graph_.node(user);
         if (node.group != kNone || node.op->family != Family::map || node.op->name == "Relayout") continue;
         if (auto refused = refusal(node, anchor, group)) {
           const auto [it, fresh] = left_out_.try_emplace(user, *refused);
           if (!fresh && it->second.why == Unfused::shape) it->second = std::move(*refused);
           continue;
         }
-        graph_.node(user).group = anchor;
+        graph_.change_node(user).group = anchor;
         group.push_back(user);
         note_operands(node);
       }
@@ -94,7 +94,7 @@ class Fuser {
 
   /// Why `node` does not join the group, with what was expected and found; takes a rewrite when it does.
   std::optional<Unfused> refusal(const Node& node, NodeId anchor, const std::vector<NodeId>& group) {
-    const Node& into = read_.node(anchor);
+    const Node& into = graph_.node(anchor);
     const TensorType& like = graph_.type(into.outputs[0]);
     const auto no = [&](Unfused::Why why, std::string reason) {
       return Unfused{why, node.name, into.name, std::move(reason)};
@@ -141,21 +141,21 @@ class Fuser {
   /// Nodes that were refused and joined no other group either.
   void report() {
     for (auto& [id, refused] : left_out_) {
-      const int32_t group = read_.node(id).group;
+      const int32_t group = graph_.node(id).group;
       if (group == kNone || group == id) context_.unfused.push_back(std::move(refused));
     }
   }
 
   /// No template computes element-wise nodes in the loads of the convolution or product that reads their result.
   void report_prologues() {
-    for (NodeId id : read_.order()) {
-      const Node& node = read_.node(id);
+    for (NodeId id : graph_.order()) {
+      const Node& node = graph_.node(id);
       const NodeId first = node.group;
-      if (first == kNone || read_.node(first).op->family != Family::map) continue;
-      for (NodeId user : read_.users(node.outputs[0])) {
-        const Node& reader = read_.node(user);
+      if (first == kNone || graph_.node(first).op->family != Family::map) continue;
+      for (NodeId user : graph_.users(node.outputs[0])) {
+        const Node& reader = graph_.node(user);
         if (reader.op->family != Family::conv && reader.op->family != Family::matmul) continue;
-        context_.unfused.push_back({Unfused::cycles, read_.node(first).name, reader.name,
+        context_.unfused.push_back({Unfused::cycles, graph_.node(first).name, reader.name,
                                     "no template computes it where operands are loaded: it would be computed again for "
                                     "each block of filters or columns, which takes what it saves"});
       }
@@ -166,10 +166,10 @@ class Fuser {
   /// quick answer for most; false says nothing.
   bool leads_nowhere_else(const Node& node, const std::vector<NodeId>& group) const {
     return std::ranges::all_of(group, [&](NodeId id) {
-      return std::ranges::all_of(read_.node(id).outputs, [&](ValueId v) {
+      return std::ranges::all_of(graph_.node(id).outputs, [&](ValueId v) {
         if (v == kNone) return true;
-        const NodeId user = read_.only_user(v);
-        return user != kNone && (&read_.node(user) == &node || std::ranges::find(group, user) != group.end());
+        const NodeId user = graph_.only_user(v);
+        return user != kNone && (&graph_.node(user) == &node || std::ranges::find(group, user) != group.end());
       });
     });
   }
@@ -183,7 +183,7 @@ class Fuser {
     std::vector<NodeId> open;
     const auto push = [&](ValueId v) {
       if (v == kNone) return;
-      const NodeId producer = read_.value(v).producer;
+      const NodeId producer = graph_.value(v).producer;
       if (producer != kNone && position_[static_cast<size_t>(producer)] >= first &&
           std::exchange(looked_at_[static_cast<size_t>(producer)], look_) != look_)
         open.push_back(producer);
@@ -191,7 +191,7 @@ class Fuser {
     const auto inside = [&](NodeId id) { return std::find(group.begin(), group.end(), id) != group.end(); };
     for (ValueId in : node.inputs) {
       if (in == kNone) continue;
-      const NodeId producer = read_.value(in).producer;
+      const NodeId producer = graph_.value(in).producer;
       if (producer == kNone || inside(producer)) continue;
       push(in);
     }
@@ -199,18 +199,17 @@ class Fuser {
       const NodeId id = open.back();
       open.pop_back();
       if (inside(id) || --left < 0) return false;
-      const int32_t other = read_.node(id).group;
-      for (ValueId in : read_.node(id).inputs) push(in);
+      const int32_t other = graph_.node(id).group;
+      for (ValueId in : graph_.node(id).inputs) push(in);
       if (other == kNone) continue;
       for (NodeId mate : members_.at(other)) {  // a group runs as one: all of it must come first
-        for (ValueId in : read_.node(mate).inputs) push(in);
+        for (ValueId in : graph_.node(mate).inputs) push(in);
       }
     }
     return true;
   }
 
   Graph& graph_;
-  const Graph& read_;
   PassContext& context_;
   std::vector<int64_t> position_;
   std::vector<int64_t> looked_at_;  ///< by node: the last look that came by

@@ -24,36 +24,36 @@ constexpr int64_t kPixelsForAFilter = 2;
 
 class ScaleFuser {
  public:
-  ScaleFuser(Graph& graph, PassContext& context) : graph_(graph), read_(graph), context_(context) {}
+  ScaleFuser(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
 
   void run() {
-    for (NodeId id : read_.order()) members_[read_.node(id).group].push_back(id);
-    for (NodeId id : read_.order()) {
-      const Node& conv = read_.node(id);
+    for (NodeId id : graph_.order()) members_[graph_.node(id).group].push_back(id);
+    for (NodeId id : graph_.order()) {
+      const Node& conv = graph_.node(id);
       if (conv.op->family != Family::conv) continue;
-      const NodeId scale = read_.value(conv.inputs[0]).producer;
+      const NodeId scale = graph_.value(conv.inputs[0]).producer;
       if (scale == kNone || !scales(scale)) continue;
-      std::optional<Unfused> refused = refusal(read_.node(scale), id);
+      std::optional<Unfused> refused = refusal(graph_.node(scale), id);
       std::erase_if(context_.unfused, [&](const Unfused& u) {
-        return u.node == read_.node(scale).name && (!refused || u.group == conv.name);
+        return u.node == graph_.node(scale).name && (!refused || u.group == conv.name);
       });
       if (refused) {
         context_.unfused.push_back(std::move(*refused));
         continue;
       }
-      graph_.node(scale).group = id;
+      graph_.change_node(scale).group = id;
     }
   }
 
  private:
   /// Whether a node in a group of its own multiplies an image by a factor a channel, both computed at run time.
   bool scales(NodeId id) const {
-    const Node& node = read_.node(id);
+    const Node& node = graph_.node(id);
     if (node.op->name != "Mul" || node.group != id || members_.at(id).size() != 1) return false;
-    const Shape& image = read_.type(node.outputs[0]).shape;
+    const Shape& image = graph_.type(node.outputs[0]).shape;
     if (image.size() != 4 || image[2] * image[3] == 1) return false;
     const auto like = [&](ValueId v, const Shape& shape) {
-      return constant_of(read_, v) == nullptr && read_.type(v).shape == shape;
+      return constant_of(graph_, v) == nullptr && graph_.type(v).shape == shape;
     };
     const Shape factors{image[0], image[1], 1, 1};
     const ValueId a = node.inputs[0], b = node.inputs[1];
@@ -62,7 +62,7 @@ class ScaleFuser {
 
   /// Why `scale` does not join the group of the convolution; takes a rewrite when it does.
   std::optional<Unfused> refusal(const Node& scale, NodeId id) {
-    const Node& conv = read_.node(id);
+    const Node& conv = graph_.node(id);
     const auto no = [&](Unfused::Why why, std::string reason) {
       return Unfused{why, scale.name, conv.name, std::move(reason)};
     };
@@ -74,9 +74,9 @@ class ScaleFuser {
     if (conv.group != id || members_.at(id).front() != id)
       return no(Unfused::form, fmt::format("'{}' runs in one kernel with another convolution", conv.name));
     if (const std::string fault = layout_of(scale, conv); !fault.empty()) return no(Unfused::layout, fault);
-    if (read_.is_output(scale.outputs[0]) || read_.users(scale.outputs[0]).size() != 1)
-      return no(Unfused::order, fmt::format("'{}' is read elsewhere, too", read_.value(scale.outputs[0]).name));
-    const Shape &x = read_.type(conv.inputs[0]).shape, &w = read_.type(conv.inputs[1]).shape;
+    if (graph_.is_output(scale.outputs[0]) || graph_.users(scale.outputs[0]).size() != 1)
+      return no(Unfused::order, fmt::format("'{}' is read elsewhere, too", graph_.value(scale.outputs[0]).name));
+    const Shape &x = graph_.type(conv.inputs[0]).shape, &w = graph_.type(conv.inputs[1]).shape;
     if (x[2] * x[3] < kPixelsForAFilter * w[0]) {
       return no(Unfused::cycles,
                 fmt::format("{} pixels are fewer than the {} that pay for multiplying the weights of {} filters",
@@ -88,11 +88,11 @@ class ScaleFuser {
 
   /// What keeps a convolution from multiplying its weights by factors of its input channels; empty where nothing does.
   std::string form_of(const Node& conv) const {
-    const Shape &x = read_.type(conv.inputs[0]).shape, &w = read_.type(conv.inputs[1]).shape;
+    const Shape &x = graph_.type(conv.inputs[0]).shape, &w = graph_.type(conv.inputs[1]).shape;
     if (const int64_t groups = conv.int_attr("group", 1); groups != 1)
       return fmt::format("'{}' has {} groups, expected 1", conv.name, groups);
     if (w[2] * w[3] != 1) return fmt::format("'{}' has kernels of {}x{}, expected 1x1", conv.name, w[2], w[3]);
-    if (constant_of(read_, conv.inputs[1]) == nullptr)
+    if (constant_of(graph_, conv.inputs[1]) == nullptr)
       return fmt::format("the weights of '{}' are no constants", conv.name);
     if (x[0] != 1) return fmt::format("{} images share the weights of '{}', expected 1", x[0], conv.name);
     return "";
@@ -100,18 +100,17 @@ class ScaleFuser {
 
   /// The same of layouts: image and factors blocked alike, no halo.
   std::string layout_of(const Node& scale, const Node& conv) const {
-    const Layout& x = read_.type(conv.inputs[0]).layout;
+    const Layout& x = graph_.type(conv.inputs[0]).layout;
     if (x.block <= 1) return "its image is plain, expected blocks of channels";
     if (x.has_halo()) return fmt::format("'{}' reads its image with a halo", conv.name);
     for (ValueId v : scale.inputs) {
-      if (read_.type(v).layout.block != x.block)
-        return fmt::format("'{}' is not in blocks of {} channels", read_.value(v).name, x.block);
+      if (graph_.type(v).layout.block != x.block)
+        return fmt::format("'{}' is not in blocks of {} channels", graph_.value(v).name, x.block);
     }
     return "";
   }
 
   Graph& graph_;
-  const Graph& read_;
   PassContext& context_;
   std::map<int32_t, std::vector<NodeId>> members_;  ///< of each group, in order
 };

@@ -21,17 +21,17 @@ constexpr double kWorthwhile = 0.97;  ///< of the cycles apart: less is within w
 
 class DepthwiseFuser {
  public:
-  DepthwiseFuser(Graph& graph, PassContext& context) : graph_(graph), read_(graph), context_(context) {}
+  DepthwiseFuser(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
 
   void run() {
-    for (NodeId id : read_.order()) members_[read_.node(id).group].push_back(id);
-    for (NodeId id : read_.order()) {
-      const Node& node = read_.node(id);
+    for (NodeId id : graph_.order()) members_[graph_.node(id).group].push_back(id);
+    for (NodeId id : graph_.order()) {
+      const Node& node = graph_.node(id);
       const auto asked = context_.fuse.find(node.name);
       if (asked != context_.fuse.end() && !grouped(node)) refuse(asked->second, "it is no depthwise convolution");
       if (node.group == id && grouped(node) && (depthwise(node) || context_.fuse.contains(node.name))) join(id);
     }
-    for (NodeId id : read_.order()) report_pointwise(read_.node(id));
+    for (NodeId id : graph_.order()) report_pointwise(graph_.node(id));
   }
 
  private:
@@ -43,24 +43,24 @@ class DepthwiseFuser {
 
   /// Of grouped convolutions: one input and one output channel a group.
   bool depthwise(const Node& node) const {
-    const Shape& w = read_.type(node.inputs[1]).shape;
+    const Shape& w = graph_.type(node.inputs[1]).shape;
     return w[0] == node.int_attr("group", 1) && w[1] == 1;
   }
 
   /// No template runs a convolution of 1x1 in one kernel with the depthwise one before it.
   void report_pointwise(const Node& node) {
     if (node.op->family != Family::conv || grouped(node)) return;
-    const Shape& w = read_.type(node.inputs[1]).shape;
+    const Shape& w = graph_.type(node.inputs[1]).shape;
     const NodeId feeder = feeder_of(node);
-    if (feeder == kNone || !grouped(read_.node(feeder)) || !depthwise(read_.node(feeder))) return;
+    if (feeder == kNone || !grouped(graph_.node(feeder)) || !depthwise(graph_.node(feeder))) return;
     if (!std::all_of(w.begin() + 2, w.end(), [](int64_t extent) { return extent == 1; })) return;
-    context_.unfused.push_back({Unfused::cycles, node.name, read_.node(feeder).name,
+    context_.unfused.push_back({Unfused::cycles, node.name, graph_.node(feeder).name,
                                 "no template runs a pointwise convolution in one kernel with the depthwise one before "
                                 "it: what is between them stays in L2, which costs a few percent at most"});
   }
 
   void join(NodeId id) {
-    const Node& anchor = read_.node(id);
+    const Node& anchor = graph_.node(id);
     const bool asked = context_.fuse.contains(anchor.name) || schedule_of(anchor.name) == "conv2d_then_depthwise";
     const NodeId feeder = feeder_of(anchor);
     if (feeder == id) return;  // joined already
@@ -68,10 +68,10 @@ class DepthwiseFuser {
     if (feeder == kNone) {
       refused = Unfused{Unfused::form, anchor.name, anchor.name, "it does not read a convolution's result"};
     } else {
-      refused = refusal(read_.node(feeder), anchor, asked);
+      refused = refusal(graph_.node(feeder), anchor, asked);
     }
     if (!refused) {
-      for (NodeId member : members_.at(feeder)) graph_.node(member).group = id;
+      for (NodeId member : members_.at(feeder)) graph_.change_node(member).group = id;
       return;
     }
     if (const auto by = context_.fuse.find(anchor.name); by != context_.fuse.end()) refuse(by->second, refused->reason);
@@ -85,10 +85,10 @@ class DepthwiseFuser {
 
   /// The anchor of the group that makes the input of `node`, where that is a convolution.
   NodeId feeder_of(const Node& node) const {
-    const NodeId producer = read_.value(node.inputs[0]).producer;
+    const NodeId producer = graph_.value(node.inputs[0]).producer;
     if (producer == kNone) return kNone;
-    const int32_t group = read_.node(producer).group;
-    return group != kNone && read_.node(group).op->family == Family::conv ? group : kNone;
+    const int32_t group = graph_.node(producer).group;
+    return group != kNone && graph_.node(group).op->family == Family::conv ? group : kNone;
   }
 
   /// Why the group of `feeder` does not join that of `anchor`; takes a rewrite when it does.
@@ -108,7 +108,7 @@ class DepthwiseFuser {
       return no(Unfused::option, fmt::format("its schedule is forced to {}", schedule_of(anchor.name)));
     if (const std::string name = other_reader(feeder, anchor); !name.empty())
       return no(Unfused::order, fmt::format("'{}' is read elsewhere, too", name));
-    const auto weighed = weigh_pair(read_, feeder, anchor, context_.limits);
+    const auto weighed = weigh_pair(graph_, feeder, anchor, context_.limits);
     if (const auto* rejected = std::get_if<Rejected>(&weighed)) return no(Unfused::form, rejected->text());
     const PairCycles& cycles = std::get<PairCycles>(weighed);
     if (!asked && !cycles.direct)
@@ -127,22 +127,21 @@ class DepthwiseFuser {
   /// A value of the feeder's group that somebody else reads than the group and the anchor; empty when there is none.
   std::string other_reader(const Node& feeder, const Node& anchor) const {
     for (NodeId id : members_.at(feeder.group)) {
-      for (ValueId v : read_.node(id).outputs) {
+      for (ValueId v : graph_.node(id).outputs) {
         if (v == kNone) continue;
-        const auto users = read_.users(v);
+        const auto users = graph_.users(v);
         const bool inside = std::all_of(users.begin(), users.end(), [&](NodeId user) {
           const bool reads_first =
-              &read_.node(user) == &anchor && std::count(anchor.inputs.begin() + 1, anchor.inputs.end(), v) == 0;
-          return read_.node(user).group == feeder.group || reads_first;
+              &graph_.node(user) == &anchor && std::count(anchor.inputs.begin() + 1, anchor.inputs.end(), v) == 0;
+          return graph_.node(user).group == feeder.group || reads_first;
         });
-        if (!inside || read_.is_output(v)) return read_.value(v).name;
+        if (!inside || graph_.is_output(v)) return graph_.value(v).name;
       }
     }
     return "";
   }
 
   Graph& graph_;
-  const Graph& read_;
   PassContext& context_;
   std::map<int32_t, std::vector<NodeId>> members_;
 };

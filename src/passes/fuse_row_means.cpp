@@ -21,13 +21,13 @@ namespace {
 
 class RowMeanFuser {
  public:
-  RowMeanFuser(Graph& graph, PassContext& context) : graph_(graph), read_(graph), context_(context) {}
+  RowMeanFuser(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
 
   void run() {
-    const std::vector<NodeId> order = read_.order();
-    for (const NodeId id : order) ++members_[read_.node(id).group];
+    const std::vector<NodeId> order = graph_.order();
+    for (const NodeId id : order) ++members_[graph_.node(id).group];
     for (const NodeId id : order) {
-      const Node& node = read_.node(id);
+      const Node& node = graph_.node(id);
       if (node.op->family != Family::reduce || node.group != id) continue;
       if (auto refused = join(id)) context_.unfused.push_back(std::move(*refused));
     }
@@ -38,24 +38,24 @@ class RowMeanFuser {
   /// Why a reduction stands apart from the task that makes what it reduces; takes a rewrite where it does not. Nothing
   /// where no task of several nodes could take it in.
   std::optional<Unfused> join(NodeId id) {
-    const Node& node = read_.node(id);
-    NodeId from = read_.value(node.inputs[0]).producer;
-    const bool changed = from != kNone && read_.node(from).op->name == "Relayout";
-    if (changed) from = read_.value(read_.node(from).inputs[0]).producer;
-    const int32_t group = from == kNone ? kNone : read_.node(from).group;
+    const Node& node = graph_.node(id);
+    NodeId from = graph_.value(node.inputs[0]).producer;
+    const bool changed = from != kNone && graph_.node(from).op->name == "Relayout";
+    if (changed) from = graph_.value(graph_.node(from).inputs[0]).producer;
+    const int32_t group = from == kNone ? kNone : graph_.node(from).group;
     if (group == kNone) return std::nullopt;
-    const Node& anchor = read_.node(group);
+    const Node& anchor = graph_.node(group);
     const auto no = [&](Unfused::Why why, std::string reason) {
       return Unfused{why, node.name, anchor.name, std::move(reason)};
     };
     if (changed) return no(Unfused::layout, "a change of layout stands between");
     if (!depthwise(anchor))
       return no(Unfused::form, "only tasks of depthwise convolutions reduce what they make: it is stored, then read");
-    const std::vector<int64_t> axes = reduced_axes(view(read_, node));
-    const TensorType& x = read_.type(node.inputs[0]);
+    const std::vector<int64_t> axes = reduced_axes(view(graph_, node));
+    const TensorType& x = graph_.type(node.inputs[0]);
     const bool rows = axes == std::vector<int64_t>{3} || axes == std::vector<int64_t>{2, 3};
     if (node.op->name != "ReduceMean" || node.int_attr("keepdims", 1) == 0 || !rows || x.layout.block == 1 ||
-        x.shape != read_.type(anchor.outputs[0]).shape)
+        x.shape != graph_.type(anchor.outputs[0]).shape)
       return no(Unfused::form, "tasks of depthwise convolutions make means of rows, in blocks of channels");
     for (const Node* part : {&anchor, &node}) {
       if (context_.no_fuse.contains(part->name)) return no(Unfused::option, "--no-fuse " + part->name);
@@ -73,8 +73,8 @@ class RowMeanFuser {
 
   /// One input and one output channel a group, constant filters.
   bool depthwise(const Node& node) const {
-    if (node.op->family != Family::conv || constant_of(read_, node.inputs[1]) == nullptr) return false;
-    const Shape& w = read_.type(node.inputs[1]).shape;
+    if (node.op->family != Family::conv || constant_of(graph_, node.inputs[1]) == nullptr) return false;
+    const Shape& w = graph_.type(node.inputs[1]).shape;
     return w[0] == node.int_attr("group", 1) && w[1] == 1;
   }
 
@@ -91,26 +91,26 @@ class RowMeanFuser {
   /// The mean of the only row of each channel.
   void take_in(NodeId id, NodeId group) {
     set_axis(id, 3);
-    graph_.node(id).group = group;
+    graph_.change_node(id).group = group;
   }
 
   void split(NodeId id, NodeId group) {
-    const std::string name = read_.node(id).name;
-    const ValueId x = read_.node(id).inputs[0];
-    TensorType rows = read_.type(x);
+    const std::string name = graph_.node(id).name;
+    const ValueId x = graph_.node(id).inputs[0];
+    TensorType rows = graph_.type(x);
     rows.shape[3] = 1;
     rows.layout.halo = {};
     const NodeId first = graph_.add_node(find_op("", "ReduceMean", kNewestOpset), name + ".rows", kNewestOpset,
                                          {{"keepdims", int64_t{1}}}, {x}, {rows}, {name + ".rows"});
     set_axis(first, 3);
-    graph_.node(first).group = group;
-    graph_.node(id).inputs[0] = read_.node(first).outputs[0];
+    graph_.change_node(first).group = group;
+    graph_.change_node(id).inputs[0] = graph_.node(first).outputs[0];
     set_axis(id, 2);
   }
 
   /// As an attribute where the node has it so.
   void set_axis(NodeId id, int64_t axis) {
-    Node& node = graph_.node(id);
+    Node& node = graph_.change_node(id);
     if (node.has_attr("axes")) {
       node.attrs["axes"] = std::vector{axis};
       return;
@@ -121,7 +121,6 @@ class RowMeanFuser {
   }
 
   Graph& graph_;
-  const Graph& read_;
   PassContext& context_;
   std::map<int32_t, int64_t> members_;  ///< by group, as it was before the pass
 };

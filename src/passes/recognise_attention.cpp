@@ -142,7 +142,7 @@ class AttentionRecogniser {
 
   void run() {
     for (NodeId id : std::vector<NodeId>(graph_.order())) {
-      const Node node = read().node(id);
+      const Node& node = graph_.node(id);
       if (node.dead || node.op->name != "MatMul" || !node.op->domain.empty()) continue;
       const std::optional<Match> match = attention(node);
       if (!match || !context_.take()) continue;
@@ -161,7 +161,6 @@ class AttentionRecogniser {
     bool empty_is_zero = false, nan_is_zero = false;
   };
 
-  const Graph& read() const { return graph_; }
   const Node* made_by(ValueId v, std::string_view op) const { return kilter::made_by(graph_, v, op); }
   bool inner(ValueId v) const { return v != kNone && graph_.type(v).dtype == DType::f32 && read_once(graph_, v); }
 
@@ -223,7 +222,7 @@ class AttentionRecogniser {
   bool scaled(ValueId v, Match& match) const {
     double scale = 1;
     while (inner(v) && graph_.value(v).producer != kNone) {
-      const Node& node = read().node(graph_.value(v).producer);
+      const Node& node = graph_.node(graph_.value(v).producer);
       if (made_by(v, "MatMul") != nullptr) {
         const bool matrices =
             graph_.type(node.inputs[0]).shape.size() >= 2 && graph_.type(node.inputs[1]).shape.size() >= 2;
@@ -253,15 +252,15 @@ class AttentionRecogniser {
 
   /// The last product becomes the whole, so that names stay.
   void rewrite(NodeId id, const Match& match) {
-    const std::string name = read().node(id).name;
+    const std::string name = graph_.node(id).name;
     const Source q = tracer_.trace(match.product->inputs[0], true);
     Source k = tracer_.trace(match.product->inputs[1], true);
     std::swap(*(k.shape.end() - 1), *(k.shape.end() - 2));
     std::swap(*(k.strides.end() - 1), *(k.strides.end() - 2));
-    const Source v = tracer_.trace(read().node(id).inputs[1], false);
+    const Source v = tracer_.trace(graph_.node(id).inputs[1], false);
     std::vector<ValueId> inputs = {viewed(q, name + ".q"), viewed(k, name + ".k"), viewed(v, name + ".v")};
     if (const ValueId mask = mask_of(match, name); mask != kNone) inputs.push_back(mask);
-    Node& node = graph_.node(id);
+    Node& node = graph_.change_node(id);
     node.op = find_op("kilter", "FusedAttention", 1);
     node.opset = 1;
     node.attrs = {{"scale", static_cast<float>(match.scale * q.factor * k.factor)}};

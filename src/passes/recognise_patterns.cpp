@@ -41,7 +41,7 @@ class Recogniser {
 
   void apply(const std::vector<Rule>& rules) {
     for (NodeId id : std::vector<NodeId>(graph_.order())) {
-      const Node node = read().node(id);
+      const Node& node = graph_.node(id);
       if (node.dead || node.op->domain != "" || node.outputs.size() != 1 || node.outputs[0] == kNone) continue;
       if (graph_.type(node.outputs[0]).dtype != DType::f32) continue;
       for (const Rule rule : rules) {
@@ -55,8 +55,6 @@ class Recogniser {
       }
     }
   }
-
-  const Graph& read() const { return graph_; }
 
   const Node* made_by(ValueId v, std::string_view op) const { return kilter::made_by(graph_, v, op); }
   std::optional<double> scalar(ValueId v) const { return scalar_value(graph_, v); }
@@ -280,7 +278,7 @@ class Recogniser {
     for (size_t i = 0; i < 2; ++i) {  // (x / root) * s
       const NodeId made = graph_.value(node.inputs[i]).producer;
       if (made == kNone || !read_once(graph_, node.inputs[i])) continue;
-      const auto inner = over_root_mean_square(read().node(made));
+      const auto inner = over_root_mean_square(graph_.node(made));
       if (inner && inner->over == inner->root.x) return norm(*inner, node.inputs[1 - i]);
     }
     return std::nullopt;

@@ -35,7 +35,7 @@ class Signals {
 
   void run() {
     for (NodeId id : std::vector<NodeId>(graph_.order())) {
-      const Node node = read().node(id);
+      const Node& node = graph_.node(id);
       const bool all = std::none_of(node.outputs.begin(), node.outputs.end(), [](ValueId v) { return v == kNone; });
       if (node.dead || !all || !node.op->domain.empty() || (node.outputs.size() > 1 && node.op->name != "Split"))
         continue;
@@ -52,7 +52,6 @@ class Signals {
   }
 
  private:
-  const Graph& read() const { return graph_; }
   const TensorType& type(ValueId v) const { return graph_.type(v); }
 
   /// Images of one row that a convolution or a pool made, and what is computed from them one by one.
@@ -71,7 +70,7 @@ class Signals {
   /// The image that a signal is a view of, or kNone.
   ValueId image_of(ValueId v) const {
     if (v == kNone || graph_.value(v).producer == kNone) return kNone;
-    const Node& node = read().node(graph_.value(v).producer);
+    const Node& node = graph_.node(graph_.value(v).producer);
     if (node.op->family != Family::reshape || !images_.contains(node.inputs[0]) || type(v).shape.size() != 3)
       return kNone;
     return type(node.inputs[0]).shape == with_row(type(v).shape) ? node.inputs[0] : kNone;

@@ -24,7 +24,7 @@ class Simplifier {
     for (int sweep = 0; changed && sweep < kMostSweeps; ++sweep) {
       changed = false;
       for (NodeId id : std::vector<NodeId>(graph_.order())) {
-        const Node node = static_cast<const Graph&>(graph_).node(id);
+        const Node& node = graph_.node(id);
         if (node.dead || node.op->domain != "" || node.outputs[0] == kNone) continue;
         const std::optional<ValueId> to = rewrite(node);
         if (!to || *to == node.outputs[0]) continue;
@@ -41,7 +41,7 @@ class Simplifier {
   const TensorType& type(ValueId v) const { return graph_.type(v); }
   const Node* producer(ValueId v) const {
     const NodeId id = graph_.value(v).producer;
-    return id == kNone ? nullptr : &static_cast<const Graph&>(graph_).node(id);
+    return id == kNone ? nullptr : &graph_.node(id);
   }
 
   std::optional<ValueId> rewrite(const Node& node) {

@@ -43,7 +43,7 @@ class Splitter {
 
   void run() {
     for (NodeId id : std::vector<NodeId>(graph_.order())) {
-      const Node node = static_cast<const Graph&>(graph_).node(id);
+      const Node& node = graph_.node(id);
       const RecurrentForm* form = find_recurrent_form(node);
       if (node.dead || form == nullptr || form->projected()) continue;
       if (recurrent_refusal(view(graph_, node)) || !context_.take()) continue;
@@ -86,7 +86,7 @@ class Splitter {
     } else if (biases.hidden.defined()) {
       inputs.push_back(b_.constant(biases.hidden, node.name + ".hidden_bias"));
     }
-    Node& left = graph_.node(id);
+    Node& left = graph_.change_node(id);
     left.op = find_op("kilter", std::string(form.name) + "Steps", 1);
     left.opset = 1;
     left.attrs.erase("hidden_size");

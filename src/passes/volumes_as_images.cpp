@@ -62,7 +62,7 @@ class Volumes {
 
   void run() {
     for (NodeId id : std::vector<NodeId>(graph_.order())) {
-      const Node node = static_cast<const Graph&>(graph_).node(id);
+      const Node& node = graph_.node(id);
       const auto first = static_cast<NodeId>(graph_.node_count());
       if (node.dead || !node.op->domain.empty() || node.outputs.size() != 1 || !volume(node.outputs[0])) continue;
       const ValueId made = over_frames(node);
@@ -92,7 +92,7 @@ class Volumes {
   /// other runtimes' profiles call it so.
   void name_after(const Node& node, NodeId first) {
     for (auto id = first; id < static_cast<NodeId>(graph_.node_count()); ++id) {
-      const std::string& name = static_cast<const Graph&>(graph_).node(id).name;
+      const std::string& name = graph_.node(id).name;
       const bool after = name.starts_with(node.name + "_") &&
                          name.find_first_not_of("0123456789", node.name.size() + 1) == std::string::npos;
       if (after) return graph_.rename_node(id, node.name);

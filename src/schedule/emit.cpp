@@ -18,11 +18,12 @@ Domain domain_of(const TensorType& type) {
 Shape strides_in(const Domain& domain, const Operand& operand) {
   const size_t rank = domain.shape.size();
   const Shape& shape = operand.type.shape;
-  require(shape.size() <= rank, "operand {} has more dimensions than its task's domain", text(operand.type));
+  if (shape.size() > rank)
+    fail(ErrorKind::internal, "operand {} has more dimensions than its task's domain", text(operand.type));
   const size_t skip = rank - shape.size();
   const int32_t block = operand.type.layout.block;
-  require(block == 1 || (block == domain.block && skip == 0), "operand {} does not share the block {} of its domain",
-          text(operand.type), domain.block);
+  if (block != 1 && (block != domain.block || skip != 0))
+    fail(ErrorKind::internal, "operand {} does not share the block {} of its domain", text(operand.type), domain.block);
   Shape strides(domain.rank(), 0);
   for (size_t d = skip; d < rank; ++d) {
     const bool lanes = domain.block > 1 && d == 1 && domain.shape[1] == 1;  // one channel still lies in a block

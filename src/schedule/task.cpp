@@ -71,7 +71,7 @@ std::string constant_text(const Graph& graph, ValueId id) {
 
 const TensorType& first_output(const Graph& graph, const Node& node) {
   const auto it = std::find_if(node.outputs.begin(), node.outputs.end(), [](ValueId v) { return v != kNone; });
-  require(it != node.outputs.end(), "{} has no output", label(node));
+  if (it == node.outputs.end()) fail(ErrorKind::internal, "{} has no output", label(node));
   return graph.type(*it);
 }
 

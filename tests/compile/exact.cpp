@@ -184,14 +184,14 @@ Tensor to_f64(const Tensor& tensor) {
 Graph in_f64(Graph graph) {
   constexpr int64_t kFloat = 1, kDouble = 11;  // ONNX's numbers of the element types
   for (size_t i = 0; i < graph.value_count(); ++i) {
-    Value& value = graph.value(static_cast<ValueId>(i));
+    Value& value = graph.change_value(static_cast<ValueId>(i));
     if (value.type.dtype != DType::f32) continue;
     value.type.dtype = DType::f64;
     if (value.constant) value.constant = to_f64(*value.constant);
   }
   const std::vector<NodeId> order = graph.order();
   for (NodeId id : order) {
-    for (auto& [key, attr] : graph.node(id).attrs) {
+    for (auto& [key, attr] : graph.change_node(id).attrs) {
       if (auto* tensor = std::get_if<Tensor>(&attr)) *tensor = to_f64(*tensor);
       if (auto* type = std::get_if<int64_t>(&attr); type != nullptr && (key == "to" || key == "dtype"))
         *type = *type == kFloat ? kDouble : *type;
@@ -206,13 +206,13 @@ Exact::Exact(const Graph& graph, const std::vector<Tensor>& inputs) : graph_(in_
   std::map<ValueId, Tensor> values;
   for (size_t i = 0; i < inputs_.size(); ++i) values[graph_.inputs()[i]] = inputs_[i];
   want_ = evaluate(graph_, inputs_, [&](NodeId id, const std::vector<Tensor>& results) {
-    const Node& node = std::as_const(graph_).node(id);
+    const Node& node = graph_.node(id);
     std::vector<Tensor> operands;
     for (ValueId in : node.inputs) {
       if (in == kNone) {
         operands.emplace_back();
       } else {
-        const Value& v = std::as_const(graph_).value(in);
+        const Value& v = graph_.value(in);
         operands.push_back(v.constant ? *v.constant : values.at(in));
       }
     }

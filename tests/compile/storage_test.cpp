@@ -17,7 +17,7 @@ class Placed {
     verify_types(graph);
     std::set<NodeId> nodes;
     for (NodeId id : graph.order()) {
-      if (dense.contains(std::as_const(graph).node(id).name)) nodes.insert(id);
+      if (dense.contains(graph.node(id).name)) nodes.insert(id);
     }
     map = place(graph, nodes);
     verify(graph);

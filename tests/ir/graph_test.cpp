@@ -85,7 +85,7 @@ TEST_F(GraphTest, UsersComeInOrderAndOnce) {
 TEST_F(GraphTest, UsersSeeInputsThatAPassChangedInPlace) {
   const NodeId a = relu(x_, "a");
   const NodeId b = relu(x_, "b");
-  Node& changed = graph_.node(b);
+  Node& changed = graph_.change_node(b);
   EXPECT_EQ(graph_.users(x_), (std::vector<NodeId>{a, b}));
   changed.inputs[0] = out(a);
   EXPECT_EQ(graph_.users(x_), std::vector<NodeId>{a});
@@ -126,7 +126,7 @@ TEST_F(GraphTest, UsersAreKnownAfterChangesOfManyNodes) {
   const NodeId a = relu(x_, "a");
   std::vector<NodeId> readers;
   for (int i = 0; i < 100; ++i) readers.push_back(relu(x_, "r"));
-  for (NodeId id : readers) graph_.node(id).inputs[0] = out(a);
+  for (NodeId id : readers) graph_.change_node(id).inputs[0] = out(a);
   EXPECT_EQ(graph_.users(x_), std::vector<NodeId>{a});
   EXPECT_EQ(graph_.users(out(a)), readers);
   for (NodeId id : readers) graph_.erase(id);
@@ -137,8 +137,8 @@ TEST_F(GraphTest, UsersAreKnownAfterChangesOfManyNodes) {
 
 TEST_F(GraphTest, ChangesThatComeTooLateAreFound) {
   const NodeId a = relu(x_, "a");
-  Node& late = graph_.node(relu(x_, "late"));
-  for (size_t i = 0; i < Graph::kRecent; ++i) graph_.node(relu(x_, "other"));
+  Node& late = graph_.change_node(relu(x_, "late"));
+  for (size_t i = 0; i < Graph::kRecent; ++i) graph_.change_node(relu(x_, "other"));
   graph_.users(x_);
   late.inputs[0] = out(a);
   try {
@@ -149,6 +149,66 @@ TEST_F(GraphTest, ChangesThatComeTooLateAreFound) {
     EXPECT_NE(error.message().find("Relu 'late' was changed after others had asked who reads what"), std::string::npos)
         << error.message();
   }
+}
+
+TEST_F(GraphTest, EveryChangeIsCountedAndNoQuestion) {
+  int64_t before = graph_.changes();
+  const auto changed = [&] { return std::exchange(before, graph_.changes()) != graph_.changes(); };
+  const NodeId a = relu(x_, "a"), b = relu(out(a), "b"), c = relu(x_, "c");
+  EXPECT_TRUE(changed());
+  graph_.add_output(out(b), "y");
+  EXPECT_TRUE(changed());
+  graph_.set_output(0, out(c));
+  EXPECT_TRUE(changed());
+  graph_.replace_uses(out(c), out(b));
+  EXPECT_TRUE(changed());
+  graph_.rename(out(b), "other");
+  EXPECT_TRUE(changed());
+  graph_.rename_node(b, "another");
+  EXPECT_TRUE(changed());
+  graph_.change_node(b).group = b;
+  EXPECT_TRUE(changed());
+  graph_.change_value(out(b)).type.layout = Layout{};
+  EXPECT_TRUE(changed());
+  graph_.add_constant("k", Tensor::scalar(1.0F));
+  EXPECT_TRUE(changed());
+  EXPECT_EQ(graph_.remove_dead(), 1);  // c, and the constant
+  EXPECT_TRUE(changed());
+  graph_.sort();
+  EXPECT_EQ(graph_.remove_dead(), 0);
+  graph_.sort();
+  graph_.give_names_back(0);
+  changed();  // "another" is what its node is named after
+  graph_.order();
+  graph_.users(x_);
+  graph_.only_user(x_);
+  graph_.find_value("other");
+  graph_.set_output(0, out(b));  // as it is
+  graph_.rename(out(b), "other");
+  verify(graph_);
+  graph_.sort();
+  EXPECT_EQ(graph_.remove_dead(), 0);
+  EXPECT_FALSE(changed());
+  graph_.erase(b);
+  EXPECT_TRUE(changed());
+  graph_.clear_outputs();
+  EXPECT_TRUE(changed());
+}
+
+TEST_F(GraphTest, SortAndRemoveDeadWorkAgainAfterAChange) {
+  const NodeId a = relu(x_, "a"), b = relu(out(a), "b");
+  graph_.add_output(out(b), "y");
+  graph_.sort();
+  EXPECT_EQ(graph_.remove_dead(), 0);
+  const NodeId late = relu(x_, "late");
+  graph_.change_node(a).inputs[0] = out(late);
+  graph_.sort();
+  EXPECT_EQ(graph_.order(), (std::vector<NodeId>{late, a, b}));
+  graph_.change_node(b).inputs[0] = x_;
+  graph_.sort();
+  EXPECT_EQ(graph_.remove_dead(), 2);
+  EXPECT_EQ(graph_.order(), std::vector<NodeId>{b});
+  verify(graph_);
 }
 
 TEST_F(GraphTest, TheOnlyUserIsOneNodeHoweverOftenItReads) {
@@ -195,7 +255,7 @@ TEST_F(GraphTest, SortPutsALateProducerRightBeforeItsFirstReader) {
   const NodeId b = relu(out(a), "b");
   const NodeId c = relu(out(b), "c");
   const NodeId late = relu(x_, "late");
-  graph_.node(b).inputs[0] = out(late);
+  graph_.change_node(b).inputs[0] = out(late);
   graph_.sort();
   EXPECT_EQ(graph_.order(), (std::vector<NodeId>{a, late, b, c}));
   verify(graph_);
@@ -206,7 +266,7 @@ TEST_F(GraphTest, SortPutsALateProducerRightBeforeItsFirstReader) {
 TEST_F(GraphTest, SortNamesACycle) {
   const NodeId a = relu(x_, "a");
   const NodeId b = relu(out(a), "b");
-  graph_.node(a).inputs[0] = out(b);
+  graph_.change_node(a).inputs[0] = out(b);
   graph_.name = "g";
   try {
     graph_.sort();
@@ -245,7 +305,7 @@ TEST_F(GraphTest, ReferencesSurviveNewNodes) {
 }
 
 TEST_F(GraphTest, AttributesOfAnotherTypeAreErrors) {
-  Node& node = graph_.node(relu(x_, "a"));
+  Node& node = graph_.change_node(relu(x_, "a"));
   node.attrs["alpha"] = 0.5F;
   node.attrs["axes"] = std::vector<int64_t>{1, 2};
   EXPECT_EQ(node.float_attr("alpha", 1), 0.5F);

@@ -26,7 +26,7 @@ TEST(GraphText, OneLineANode) {
   const TensorType blocked{DType::f32, {1, 16, 4, 4}, {.block = 16, .halo = {1, 1, 1, 1}}};
   const NodeId a = g.add_node(op("Relu"), "r 1", 17, {{"alpha", 0.5F}, {"n", int64_t{3}}}, {x}, {blocked}, {"a:0"});
   const NodeId b = g.add_node(op("Add"), "b", 17, {}, {g.node(a).outputs[0], k}, {blocked}, {"b"});
-  g.node(b).group = 4;
+  g.change_node(b).group = 4;
   g.add_output(g.node(b).outputs[0], "y");
   g.add_output(big, "z");
   EXPECT_EQ(print(g),
@@ -137,8 +137,8 @@ TEST(GraphText, ConstantsOfEveryTypeKeepTheirBits) {
 
 TEST(GraphText, ConstantsKeepTheirLayout) {
   Graph g;
-  g.value(g.add_constant("small", Tensor::of<float>({1, 2}, {1, 2}))).type.layout.block = 8;
-  g.value(g.add_constant("large", Tensor(DType::f32, {3, 40}))).type.layout.block = 16;
+  g.change_value(g.add_constant("small", Tensor::of<float>({1, 2}, {1, 2}))).type.layout.block = 8;
+  g.change_value(g.add_constant("large", Tensor(DType::f32, {3, 40}))).type.layout.block = 16;
   const Graph read = round_trip(g);
   EXPECT_EQ(text(read.type(0)), "f32[1,2]{c8}");
   EXPECT_EQ(text(read.type(1)), "f32[3,40]{c16}");

@@ -40,70 +40,74 @@ constexpr ValueId kA = 2;
 constexpr ValueId kB = 3;
 
 TEST(Verify, Types) {
-  EXPECT_EQ(message([](Graph& g) { g.value(kA).type.shape = {-1}; }),
+  EXPECT_EQ(message([](Graph& g) { g.change_value(kA).type.shape = {-1}; }),
             "value 'a': shape -1 has a negative dimension; every dimension must be 0 or more");
-  EXPECT_EQ(message([](Graph& g) { g.value(kA).type.shape = {int64_t{1} << 30, int64_t{1} << 11}; }),
+  EXPECT_EQ(message([](Graph& g) { g.change_value(kA).type.shape = {int64_t{1} << 30, int64_t{1} << 11}; }),
             "value 'a': shape 1073741824x2048 has more than 2^40 elements; the limit is 2^40 per tensor");
-  EXPECT_EQ(message([](Graph& g) { g.value(kA).type.layout.block = 0; }), "value 'a' has block 0, expected 1 or more");
-  EXPECT_EQ(message([](Graph& g) { g.value(kA).type.layout.block = 8; }),
+  EXPECT_EQ(message([](Graph& g) { g.change_value(kA).type.layout.block = 0; }),
+            "value 'a' has block 0, expected 1 or more");
+  EXPECT_EQ(message([](Graph& g) { g.change_value(kA).type.layout.block = 8; }),
             "value 'a' of rank 1 has block 8, which needs rank 2 or more");
-  EXPECT_EQ(message([](Graph& g) { g.value(kA).type.layout.halo = {1, 1, 1, 1}; }),
+  EXPECT_EQ(message([](Graph& g) { g.change_value(kA).type.layout.halo = {1, 1, 1, 1}; }),
             "value 'a' of rank 1 has a halo, which needs rank 4");
-  EXPECT_EQ(message([](Graph& g) { g.value(kA).type.layout.halo = {-1, 0, 0, 0}; }),
+  EXPECT_EQ(message([](Graph& g) { g.change_value(kA).type.layout.halo = {-1, 0, 0, 0}; }),
             "value 'a' has a halo of -1, expected 0 or more");
 }
 
 TEST(Verify, Names) {
-  EXPECT_EQ(message([](Graph& g) { g.value(kA).name = "x"; }), "two values are named 'x'");
-  EXPECT_EQ(message([](Graph& g) { g.value(kA).name = ""; }), "value 2 has no name");
-  EXPECT_EQ(message([](Graph& g) { g.node(0).name = "b"; }), "two nodes are named 'b'");
-  EXPECT_EQ(message([](Graph& g) { g.node(0).name = ""; }), "node 0 has no name");
+  EXPECT_EQ(message([](Graph& g) { g.change_value(kA).name = "x"; }), "two values are named 'x'");
+  EXPECT_EQ(message([](Graph& g) { g.change_value(kA).name = ""; }), "value 2 has no name");
+  EXPECT_EQ(message([](Graph& g) { g.change_node(0).name = "b"; }), "two nodes are named 'b'");
+  EXPECT_EQ(message([](Graph& g) { g.change_node(0).name = ""; }), "node 0 has no name");
 }
 
 TEST(Verify, Inputs) {
-  EXPECT_EQ(message([](Graph& g) { g.value(kX).dead = true; }), "graph input 'x' is dead");
-  EXPECT_EQ(message([](Graph& g) { g.value(kX).producer = 0; }), "graph input 'x' has a producer");
-  EXPECT_EQ(message([](Graph& g) { g.value(kX).constant = Tensor(DType::f32, {2}); }),
+  EXPECT_EQ(message([](Graph& g) { g.change_value(kX).dead = true; }), "graph input 'x' is dead");
+  EXPECT_EQ(message([](Graph& g) { g.change_value(kX).producer = 0; }), "graph input 'x' has a producer");
+  EXPECT_EQ(message([](Graph& g) { g.change_value(kX).constant = Tensor(DType::f32, {2}); }),
             "graph input 'x' is a constant too");
 }
 
 TEST(Verify, Constants) {
-  EXPECT_EQ(message([](Graph& g) { g.value(kK).type.shape = {3}; }),
+  EXPECT_EQ(message([](Graph& g) { g.change_value(kK).type.shape = {3}; }),
             "constant 'k' has type f32[3], but its tensor is f32[2]");
-  EXPECT_EQ(message([](Graph& g) { g.value(kK).constant = Tensor(); }), "constant 'k' has no tensor");
-  EXPECT_EQ(message([](Graph& g) { g.value(kK).producer = 0; }), "constant 'k' has a producer");
-  EXPECT_EQ(message([](Graph& g) { g.value(kK).constant.reset(); }),
+  EXPECT_EQ(message([](Graph& g) { g.change_value(kK).constant = Tensor(); }), "constant 'k' has no tensor");
+  EXPECT_EQ(message([](Graph& g) { g.change_value(kK).producer = 0; }), "constant 'k' has a producer");
+  EXPECT_EQ(message([](Graph& g) { g.change_value(kK).constant.reset(); }),
             "Add 'b': input 1, 'k', is neither a graph input, a constant nor made by a node");
 }
 
 TEST(Verify, Replacements) {
-  EXPECT_EQ(message([](Graph& g) { g.value(kA).replaced_by = 9; }), "value 'a' is replaced by value 9 of 4");
+  EXPECT_EQ(message([](Graph& g) { g.change_value(kA).replaced_by = 9; }), "value 'a' is replaced by value 9 of 4");
   EXPECT_EQ(
       message([](Graph& g) {
         const ValueId wide = g.add_constant("wide", Tensor(DType::f32, {1, 2}));
-        g.value(kA).replaced_by = wide;
+        g.change_value(kA).replaced_by = wide;
       }),
       "'a' of type f32[2] made by Relu 'a' is to be replaced by 'wide' of type f32[1,2], a constant; a replacement "
       "has the element type and shape of what it replaces");
 }
 
 TEST(Verify, Operands) {
-  EXPECT_EQ(message([](Graph& g) { g.node(0).inputs = {}; }), "Relu 'a' has 0 inputs, expected 1 or more");
-  EXPECT_EQ(message([](Graph& g) { g.node(0).inputs = {kX, kX}; }), "Relu 'a' has 2 inputs, expected 1 or fewer");
-  EXPECT_EQ(message([](Graph& g) { g.node(0).inputs = {kNone}; }), "Relu 'a': required input 0 is left out");
-  EXPECT_EQ(message([](Graph& g) { g.node(0).inputs = {77}; }), "Relu 'a': input 0 is value 77 of 4");
-  EXPECT_EQ(message([](Graph& g) { g.node(0).inputs = {kB}; }), "Relu 'a': input 0, 'b', is made by a later node");
-  EXPECT_EQ(message([](Graph& g) { g.node(0).op = nullptr; }), "node 'a' has no operator");
-  EXPECT_EQ(message([](Graph& g) { g.node(1).opset = 3; }),
+  EXPECT_EQ(message([](Graph& g) { g.change_node(0).inputs = {}; }), "Relu 'a' has 0 inputs, expected 1 or more");
+  EXPECT_EQ(message([](Graph& g) { g.change_node(0).inputs = {kX, kX}; }),
+            "Relu 'a' has 2 inputs, expected 1 or fewer");
+  EXPECT_EQ(message([](Graph& g) { g.change_node(0).inputs = {kNone}; }), "Relu 'a': required input 0 is left out");
+  EXPECT_EQ(message([](Graph& g) { g.change_node(0).inputs = {77}; }), "Relu 'a': input 0 is value 77 of 4");
+  EXPECT_EQ(message([](Graph& g) { g.change_node(0).inputs = {kB}; }),
+            "Relu 'a': input 0, 'b', is made by a later node");
+  EXPECT_EQ(message([](Graph& g) { g.change_node(0).op = nullptr; }), "node 'a' has no operator");
+  EXPECT_EQ(message([](Graph& g) { g.change_node(1).opset = 3; }),
             "Add 'b' is of opset 3, but its definition is for 7 to 2147483647");
   EXPECT_EQ(message([](Graph& g) { g.erase(0); }), "Add 'b': input 0 is the dead value 'a'");
 }
 
 TEST(Verify, Outputs) {
-  EXPECT_EQ(message([](Graph& g) { g.node(0).outputs = {kA, kB}; }), "Relu 'a' has 2 outputs, expected 1 or fewer");
-  EXPECT_EQ(message([](Graph& g) { g.node(0).outputs = {kB}; }),
+  EXPECT_EQ(message([](Graph& g) { g.change_node(0).outputs = {kA, kB}; }),
+            "Relu 'a' has 2 outputs, expected 1 or fewer");
+  EXPECT_EQ(message([](Graph& g) { g.change_node(0).outputs = {kB}; }),
             "Relu 'a': output 0, 'b', says that it is output 0 of node 1");
-  EXPECT_EQ(message([](Graph& g) { g.value(kA).dead = true; }), "Relu 'a': output 0 is the dead value 'a'");
+  EXPECT_EQ(message([](Graph& g) { g.change_value(kA).dead = true; }), "Relu 'a': output 0 is the dead value 'a'");
   EXPECT_EQ(message([](Graph& g) { g.set_output(0, 9); }), "graph output 'y' is value 9 of 4");
   EXPECT_EQ(message([](Graph& g) { g.add_output(kX, ""); }), "a graph output has no name");
   EXPECT_EQ(message([](Graph& g) { g.add_output(kX, "y"); }), "two graph outputs are named 'y'");

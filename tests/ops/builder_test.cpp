@@ -39,7 +39,7 @@ TEST_F(Builder, AddsANodeWithInferredType) {
   const ValueId y = add("Relu", {x_}, {}, "r", {"y"}).at(0);
   EXPECT_EQ(text(value(y).type), "f32[2,3]");
   EXPECT_EQ(value(y).name, "y");
-  const Node& node = std::as_const(graph_).node(value(y).producer);
+  const Node& node = graph_.node(value(y).producer);
   EXPECT_EQ(node.name, "r");
   EXPECT_EQ(node.opset, 17);
   verify(graph_);
@@ -51,7 +51,7 @@ TEST_F(Builder, NamesComeFromTheOperatorWhenNoneAreGiven) {
   EXPECT_EQ(value(a).name, "Relu");
   EXPECT_EQ(value(b).name, "Relu_1");
   const ValueId c = add("Relu", {x_}, {}, "", {"wanted"}).at(0);
-  EXPECT_EQ(std::as_const(graph_).node(value(c).producer).name, "wanted");
+  EXPECT_EQ(graph_.node(value(c).producer).name, "wanted");
   const ValueId d = add("Relu", {x_}, {}, "", {"wanted"}).at(0);
   EXPECT_EQ(value(d).name, "wanted_1");
 }
@@ -197,7 +197,7 @@ TEST_F(Builder, ExpansionsTakeTheRequestedNames) {
   EXPECT_EQ(value(y).name, "norm");
   EXPECT_EQ(text(value(y).type), "f32[2,1]");
   EXPECT_GT(graph_.order().size(), 1U);
-  for (NodeId id : graph_.order()) EXPECT_NE(std::as_const(graph_).node(id).op->name, "ReduceL2");
+  for (NodeId id : graph_.order()) EXPECT_NE(graph_.node(id).op->name, "ReduceL2");
   EXPECT_EQ(builder_.opset(), 17);
   const ValueId z = add("ReduceL2", {x_}, {{"axes", std::vector<int64_t>{1}}}, "again", {"norm"}).at(0);
   EXPECT_TRUE(value(z).name.starts_with("norm_")) << value(z).name;
@@ -239,9 +239,9 @@ TEST_F(Builder, VerifyTypesFindsAShapeThatDoesNotFollow) {
   graph_.name = "g";
   const ValueId y = add("Relu", {x_}, {}, "r", {"y"}).at(0);
   const ValueId z = add("Add", {y, x_}, {}, "a", {"z"}).at(0);
-  graph_.value(z).type.layout.block = 8;
+  graph_.change_value(z).type.layout.block = 8;
   verify_types(graph_);
-  graph_.value(y).type.shape = {1, 3};
+  graph_.change_value(y).type.shape = {1, 3};
   EXPECT_EQ(error_of([&] { verify_types(graph_); }, ErrorKind::internal),
             "graph 'g' is invalid: Relu 'r': output 0, 'y', has type f32[1,3], but its operands give f32[2,3]");
 }

@@ -190,7 +190,7 @@ TEST(Values, SeededRandomNumbersRepeatAndLieInTheirRange) {
   GraphBuilder builder(graph);
   const Attrs attrs = {{"shape", std::vector<int64_t>{1000}}, {"seed", 3.0F}, {"low", -1.0F}, {"high", 2.0F}};
   const ValueId y = builder.add("RandomUniform", {}, attrs, "r");
-  const Node& node = std::as_const(graph).node(graph.value(y).producer);
+  const Node& node = graph.node(graph.value(y).producer);
   const Tensor first = run_reference(node, {}, {graph.type(y)}).at(0);
   EXPECT_TRUE(first.same(run_reference(node, {}, {graph.type(y)}).at(0)));
   double sum = 0;

@@ -50,7 +50,7 @@ TEST(PassDriver, NamesThePassThatChangesAnOutput) {
 }
 
 TEST(PassDriver, NamesThePassOfAnyOtherFault) {
-  EXPECT_EQ(said([](Graph& graph, PassContext&) { graph.node(0).inputs = {}; }),
+  EXPECT_EQ(said([](Graph& graph, PassContext&) { graph.change_node(0).inputs = {}; }),
             "pass broken: graph 'g' is invalid: Relu 'a' has 0 inputs, expected 1 or more");
   EXPECT_TRUE(said([](Graph& graph, PassContext&) { graph.value(kNone); }).starts_with("pass broken: "));
 }

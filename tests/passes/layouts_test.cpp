@@ -328,7 +328,7 @@ TEST(Fuse, AGroupHasAtMost24Nodes) {
   Graph graph = parse_graph(text + "  output \"y\" %v30\n}");
   run_pass(fuse, graph);
   std::map<int32_t, int> sizes;
-  for (NodeId id : graph.order()) ++sizes[std::as_const(graph).node(id).group];
+  for (NodeId id : graph.order()) ++sizes[graph.node(id).group];
   EXPECT_EQ(sizes, (std::map<int32_t, int>{{0, 24}, {24, 6}}));
 }
 

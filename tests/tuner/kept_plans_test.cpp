@@ -178,11 +178,11 @@ TEST(GraphKey, DiffersWithNamesOperatorsAndShapes) {
   EXPECT_NE(key, graph_key(zoo::build("squeezenet1_1", {.size = 96, .classes = 10})));
   Graph other = small_network();
   for (const NodeId id : other.order()) {
-    if (other.node(id).op->name == "MaxPool") other.node(id).attrs["ceil_mode"] = int64_t{7};
+    if (other.node(id).op->name == "MaxPool") other.change_node(id).attrs["ceil_mode"] = int64_t{7};
   }
   EXPECT_NE(key, graph_key(other)) << "attributes count";
   Graph renamed = small_network();
-  renamed.node(renamed.order().front()).name += "x";
+  renamed.change_node(renamed.order().front()).name += "x";
   EXPECT_NE(key, graph_key(renamed));
 }
 

@@ -41,7 +41,7 @@ struct Case {
       if (node.name != anchor) continue;
       Tensor weights = changed->graph.value(node.inputs[1]).constant->clone();
       for (float& w : weights.span<float>().first(static_cast<size_t>(weights.elems() / weights.shape()[0]))) w += by;
-      changed->graph.value(node.inputs[1]).constant = weights;
+      changed->graph.change_value(node.inputs[1]).constant = weights;
     }
     compiled.placed = changed;
   }
