@@ -46,8 +46,9 @@ install_python() {
   echo "$KILTER_PYTHON" > $stamp
 }
 
+# build_release [TARGET...]: all targets unless told.
 build_release() {
   cmake --preset release > build-configure.log 2>&1 || { cat build-configure.log; exit 1; }
   mkdir -p build && mv build-configure.log build/configure.log
-  cmake --build --preset release
+  cmake --build --preset release ${1:+--target "$@"}
 }
