@@ -130,10 +130,9 @@ std::function<std::vector<Expr>(int64_t)> WinogradBlock::output_rows(const Load&
   squares = imm(DType::f32, 0, lanes_);
   const auto add = [&](const Expr& value) { squares = b_.let("squares", fma(value, value, squares)); };
   if (across_.identity() || down_.identity()) {
-    const std::vector<Expr> y =
-        emit_output_transform(b_, across_.identity() ? down_ : across_, column_of(c_.places(p_.m), [&](int64_t k) {
-                                return across_.identity() ? load(k, 0) : load(0, k);
-                              }));
+    const std::vector<Expr> y = emit_output_transform(
+        b_, across_.identity() ? down_ : across_,
+        column_of(c_.places(p_.m), [&](int64_t k) { return across_.identity() ? load(k, 0) : load(0, k); }));
     std::ranges::for_each(y, add);
     return [this, y](int64_t i) { return across_.identity() ? std::vector<Expr>{y[at(i)]} : y; };
   }
