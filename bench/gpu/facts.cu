@@ -167,7 +167,9 @@ double latency_us(const std::function<void()>& work, int times = 200) {
     return median(all);
 }
 
-void launch_early(void (*kernel)(const float*, float*), int blocks, int threads, const float* from, float* to) {
+/// Launches a kernel that may begin before the one before it has ended.
+template <class... Parameters, class... Arguments>
+void launch_early(void (*kernel)(Parameters...), int blocks, int threads, Arguments... arguments) {
     cudaLaunchConfig_t config = {};
     config.gridDim = blocks;
     config.blockDim = threads;
@@ -177,20 +179,7 @@ void launch_early(void (*kernel)(const float*, float*), int blocks, int threads,
     attribute.val.programmaticStreamSerializationAllowed = 1;
     config.attrs = &attribute;
     config.numAttrs = 1;
-    CHECK(cudaLaunchKernelEx(&config, kernel, from, to));
-}
-
-void launch_empty_early(int blocks, int threads) {
-    cudaLaunchConfig_t config = {};
-    config.gridDim = blocks;
-    config.blockDim = threads;
-    config.stream = stream;
-    cudaLaunchAttribute attribute;
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
-    CHECK(cudaLaunchKernelEx(&config, empty_early));
+    CHECK(cudaLaunchKernelEx(&config, kernel, arguments...));
 }
 
 cudaGraphExec_t graph_of(const std::function<void()>& work) {
@@ -257,7 +246,7 @@ void nodes() {
     CHECK(cudaMalloc(&two, blocks * threads * 4));
     say("graph_node_empty_1_block_us", node_us([] { empty<<<1, 32, 0, stream>>>(); }));
     say("graph_node_empty_132_blocks_us", node_us([] { empty<<<132, 256, 0, stream>>>(); }));
-    say("graph_node_empty_early_start_us", node_us([] { launch_empty_early(132, 256); }));
+    say("graph_node_empty_early_start_us", node_us([] { launch_early(empty_early, 132, 256); }));
     bool turn = false;
     say("graph_node_step_us", node_us([&] {
         step<<<blocks, threads, 0, stream>>>(turn ? one : two, turn ? two : one);

@@ -104,11 +104,8 @@ class Results:
         part.write_text(json.dumps(self.data, indent=1))
         part.replace(self.path)
 
-    def has(self, network, peer, precision):
-        return any((row["network"], row["peer"], row["precision"]) == (network, peer, precision) for row in self.data["compiled"])
-
-    def timed(self, network, peer, precision):
-        return any((row["network"], row["peer"], row["precision"]) == (network, peer, precision) for row in self.data["timings"])
+    def has(self, kind, network, peer, precision):
+        return any((row["network"], row["peer"], row["precision"]) == (network, peer, precision) for row in self.data[kind])
 
 
 def versions():
@@ -197,15 +194,16 @@ def note(results, worker, event):
             worker.network = None  # times nothing
 
 
+def drain(results, workers):
+    for worker in workers:
+        while not worker.idle and not worker.events.empty():
+            note(results, worker, worker.events.get())
+
+
 def wait_idle(args, results, workers, until):
     """Books what workers tell until all are idle or the time is up."""
     while args.elapsed() < until and not all(worker.idle for worker in workers):
-        for worker in workers:
-            while not worker.idle:
-                try:
-                    note(results, worker, worker.events.get_nowait())
-                except queue.Empty:
-                    break
+        drain(results, workers)
         time.sleep(0.05)
 
 
@@ -232,8 +230,8 @@ def time_ready(args, results, workers, until):
     for network in args.networks:
         for precision in args.precisions:
             idle = [w for w in workers if w.idle and w.network == network]
-            runners = {peer: w for w in idle for peer in w.peers if results.has(network, peer, precision)}
-            fresh = {peer: w for peer, w in runners.items() if not results.timed(network, peer, precision)}
+            runners = {peer: w for w in idle for peer in w.peers if results.has("compiled", network, peer, precision)}
+            fresh = {peer: w for peer, w in runners.items() if not results.has("timings", network, peer, precision)}
             if fresh and args.elapsed() < until:
                 keep = {**({REFERENCE: runners[REFERENCE]} if REFERENCE in runners else {}), **fresh}
                 time_network(args, results, network, precision, keep)
@@ -276,12 +274,6 @@ def measure(args, results):
     finally:
         for worker in workers:
             worker.signal(signal.SIGKILL)
-
-
-def drain(results, workers):
-    for worker in workers:
-        while not worker.idle and not worker.events.empty():
-            note(results, worker, worker.events.get())
 
 
 def parse():

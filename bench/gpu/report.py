@@ -4,8 +4,8 @@
 usage: report.py [--join OUT.json VISIT.json ...] [--autotune LOG ...] | report.py RESULTS.json [FACTS.json]
 
 With --join, where several visits timed a network, precision, peer and kind, the one with the most timings counts, so that what took turns
-stays together; --autotune takes the logs of torch_peers.py, in which
-max-autotune names what it measured for each layer's shape. Without --join: the tables.
+stays together; --autotune takes the logs of torch_peers.py, in which max-autotune names what it measured for each layer's shape. Without
+--join: the tables.
 """
 import argparse
 import json

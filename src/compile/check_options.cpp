@@ -21,15 +21,11 @@ void check_pass_names(const CompileOptions& options) {
 }
 
 void check_node_names(const Graph& graph, const CompileOptions& options) {
-  if (options.schedules.empty() && options.forbidden.empty() && options.fuse.empty() && options.no_fuse.empty() &&
-      options.apart.empty() && options.layer_threads.empty() && options.plain_layout.empty())
-    return;
-  std::set<std::string> anchors, nodes;
-  for (const Unit& unit : units(graph)) anchors.insert(make_task(graph, unit, nullptr).node().name);
-  for (NodeId id : graph.order()) {
-    if (graph.node(id).op->name != "Relayout") nodes.insert(graph.node(id).name);
-  }
+  std::set<std::string> anchors, nodes;  // made when an option names one
   const auto task = [&](const std::string& node, const std::string& option) {
+    if (anchors.empty()) {
+      for (const Unit& unit : units(graph)) anchors.insert(make_task(graph, unit, nullptr).node().name);
+    }
     if (anchors.contains(node)) return;
     fail(ErrorKind::usage, "{}: no task has this name; legal are {}", option, fmt::join(anchors, ", "));
   };
@@ -45,6 +41,9 @@ void check_node_names(const Graph& graph, const CompileOptions& options) {
     const std::string option = option_text(options, "--layer-threads", node, std::to_string(threads));
     task(node, option);
     if (threads < 1) fail(ErrorKind::usage, "{}: expected 1 thread or more", option);
+  }
+  for (NodeId id : options.plain_layout.empty() ? std::vector<NodeId>{} : graph.order()) {
+    if (graph.node(id).op->name != "Relayout") nodes.insert(graph.node(id).name);
   }
   for (const std::string& node : options.plain_layout) {
     if (nodes.contains(node)) continue;

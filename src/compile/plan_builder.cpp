@@ -36,13 +36,12 @@ class PlanBuilder {
     if (graph_.changes() != fused_.changes()) split = graph_;
     const Graph& fused = split ? *split : fused_;
     dense_ = reference_;
-    while (!lower_all()) graph_ = fused;
-    place_arena(buffers_, out_.plan, out_.values);
-    while (slim()) {
-      graph_ = fused;
+    const auto lower = [&] {
       while (!lower_all()) graph_ = fused;
       place_arena(buffers_, out_.plan, out_.values);
-    }
+    };
+    lower();
+    while (slim()) graph_ = fused, lower();
     check_memory();
     if (options_.generate_code) generate_code();
     describe(out_.plan, graph_, options_.target);

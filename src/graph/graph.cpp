@@ -340,6 +340,7 @@ void Graph::replace_uses(ValueId from, ValueId to) {
 void Graph::kill(ValueId id) {
   Value& v = values_[static_cast<size_t>(id)];
   if (v.dead) return;
+  ++changes_;
   v.dead = true;
   v.constant.reset();
   value_names_.erase(v.name);
