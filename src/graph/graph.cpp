@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/align.h"
+#include "base/text.h"
 #include "graph/values.h"
 #include "ops/op.h"
 
@@ -126,7 +127,7 @@ Physical physical(const TensorType& type) {
 }
 
 std::string label(const Node& node) {
-  return fmt::format("{} '{}'", node.op != nullptr ? node.op->name : std::string_view("node"), node.name);
+  return fmt::format("{} '{}'", node.op != nullptr ? node.op->name : std::string_view("node"), printable(node.name));
 }
 
 int64_t Node::int_attr(std::string_view key, int64_t fallback) const {

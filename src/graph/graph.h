@@ -119,7 +119,7 @@ struct Node {
   bool has_attr(std::string_view key) const { return attrs.find(key) != attrs.end(); }
 };
 
-/// "Conv 'name'": how errors name a node.
+/// "Conv 'name'": how errors name a node, printable.
 std::string label(const Node& node);
 
 /// Nodes and values live in arenas and are named by id; ids and references stay valid while the graph lives. Erasing
