@@ -4,7 +4,8 @@
 usage: scripts/check_tidy.py [-j N] [--all] [--commits N] [FILE|FOLDER...]
   -j N         files at a time (the number of CPUs)
   --all        also files that are as they were when they were last found fine
-  --commits N  only what the last N commits and the work tree changed; a changed header is read through one source
+  --commits N  only what the last N commits and the work tree changed, but not where that is a file's name or its includes
+               alone; a changed header is read through one source
 
 Needs a release build, whose compile commands and lists of included files it reads. $XDG_CACHE_HOME/kilter/tidy (else
 ~/.cache/kilter/tidy) keeps, for each file that is fine, a hash of all that the check depends on: clang-tidy's version,
@@ -140,10 +141,23 @@ def wanted_files(named, commands):
     return files
 
 
+def changed_code(*command):
+    """The files in which a git command's patch changes more than includes."""
+    changed, file = set(), None
+    for line in output_of(*command, "--unified=0", "--find-renames", "--no-color").splitlines():
+        if line.startswith("+++ b/"):
+            file = line[len("+++ b/"):]
+        elif line.startswith(("+++", "---", "diff ")):
+            file = None if line.startswith("diff ") else file
+        elif file and line[:1] in ("+", "-") and line[1:].strip() and not line[1:].startswith("#include"):
+            changed.add(file)
+    return changed
+
+
 def changed_files(commits, files, keys):
     """Of the files those that the last commits or the work tree changed, and for each changed header one that includes it."""
-    logged = output_of("git", "log", f"-{commits}", "--name-only", "--format=").split()
-    changed = {os.path.join(ROOT, file) for file in [*logged, *output_of("git", "diff", "--name-only", "HEAD").split()]}
+    logged = changed_code("git", "log", f"-{commits}", "--patch", "--format=")
+    changed = {os.path.join(ROOT, file) for file in logged | changed_code("git", "diff", "HEAD")}
     wanted = changed.intersection(files)
     for header in sorted(file for file in changed if file.endswith(".h")):
         readers = [file for file in files if header in keys.included.get(file, ())]

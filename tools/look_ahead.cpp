@@ -4,8 +4,8 @@
 
 #include "base/text.h"
 #include "tune/records/store.h"
-#include "tune/tuner/outlook.h"
-#include "tune/tuner/use_tuned.h"
+#include "tune/tuner/plans/outlook.h"
+#include "tune/tuner/plans/use_tuned.h"
 #include "tuning.h"
 
 namespace kilter::tool {

@@ -10,7 +10,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "codegen/llvm/backend.h"
+#include "codegen/backend.h"
 #include "scratch_folder.h"
 #include "tool.h"
 #include "version.h"

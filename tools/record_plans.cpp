@@ -7,7 +7,7 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "tool.h"
-#include "tune/tuner/choices_file.h"
+#include "tune/tuner/plans/choices_file.h"
 #include "tuning.h"
 
 namespace kilter::tool {

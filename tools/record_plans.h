@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tune/records/store.h"
-#include "tune/tuner/kept_plans.h"
+#include "tune/tuner/plans/kept_plans.h"
 
 namespace kilter::tool {
 

@@ -4,14 +4,14 @@
 #include <regex>
 
 #include "base/files.h"
+#include "base/other_threads.h"
 #include "base/text.h"
-#include "exec/other_threads.h"
 #include "exec/schedule_source.h"
 #include "measure/device.h"
 #include "tool.h"
 #include "tune/records/match.h"
-#include "tune/tuner/choices_file.h"
-#include "tune/tuner/use_tuned.h"
+#include "tune/tuner/plans/choices_file.h"
+#include "tune/tuner/plans/use_tuned.h"
 #include "tuning.h"
 
 namespace kilter::tool {

@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "base/files.h"
-#include "codegen/llvm/backend.h"
+#include "codegen/backend.h"
 #include "compile/check_options.h"
 #include "exec/thread_pool.h"
 #include "measure/device.h"

@@ -8,7 +8,7 @@
 
 #include "tool.h"
 #include "tune/records/store.h"
-#include "tune/tuner/kept_plans.h"
+#include "tune/tuner/plans/kept_plans.h"
 #include "tune/tuner/tuner.h"
 
 namespace kilter::tool {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "codegen/llvm/backend.h"
+#include "codegen/backend.h"
 #include "exec/plan.h"
 #include "graph/graph.h"
 #include "schedule/schedule.h"

@@ -15,10 +15,10 @@
 #include "compile/storage.h"
 #include "exec/plan.h"
 #include "graph/graph.h"
-#include "loop/target.h"
 #include "passes/pass.h"
 #include "schedule/schedule.h"
 #include "schedule/survey.h"
+#include "target/target.h"
 
 namespace kilter {
 

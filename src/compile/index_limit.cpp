@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "ops/indexing.h"
+#include "ops/support/indexing.h"
 
 namespace kilter {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "codegen/llvm/kernel_args.h"
+#include "codegen/kernel_args.h"
 #include "exec/plan.h"
 #include "loop/passes/passes.h"
 #include "loop/text.h"
@@ -66,7 +66,7 @@ KernelSet::Code KernelSet::generate(const Target& target, int threads, BuildCach
     all.push_back(&k->object);
     out.scratch_bytes = std::max(out.scratch_bytes, k->scratch_bytes);
   }
-  if (!all.empty()) out.code = link(all, target);
+  if (!all.empty()) out.code = backend_of(target).link(all, target);
   known.build_ended();
   return out;
 }
@@ -81,7 +81,7 @@ void dump_kernel(const LoopFunc& func, const Target& target, const std::filesyst
     if (!out.flush()) fail(ErrorKind::io, "--dump-ir: cannot write {}", file.string());
   };
   write("loop", print(func));
-  write("s", print_assembly(loop_passes::lower(func, target.limits), target));
+  write("s", backend_of(target).source(loop_passes::lower(func, target.limits), target));
 }
 
 }  // namespace kilter

@@ -8,10 +8,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "codegen/llvm/backend.h"
+#include "codegen/backend.h"
 #include "compile/build_cache.h"
 #include "loop/loop.h"
-#include "loop/target.h"
+#include "target/target.h"
 
 namespace kilter {
 

@@ -6,7 +6,7 @@
 #include "compile/build_cache.h"
 #include "compile/compile.h"
 #include "compile/constant_pool.h"
-#include "schedule/task.h"
+#include "schedule/problem/task.h"
 
 namespace kilter {
 

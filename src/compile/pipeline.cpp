@@ -13,7 +13,7 @@
 #include "compile/plan_builder.h"
 #include "exec/schedule_source.h"
 #include "graph/values.h"
-#include "ops/builder.h"
+#include "ops/support/builder.h"
 
 namespace kilter {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "compile/storage.h"
 #include "graph/graph.h"
-#include "loop/target.h"
-#include "schedule/task.h"
+#include "schedule/problem/task.h"
+#include "target/target.h"
 
 namespace kilter {
 

@@ -6,17 +6,18 @@
 #include <cstring>
 
 #include "base/hash.h"
+#include "codegen/backend.h"
 #include "compile/build_cache.h"
 #include "compile/check_options.h"
 #include "compile/kernel_set.h"
 #include "compile/memory_budget.h"
 #include "compile/packer.h"
+#include "compile/split_groups.h"
 #include "compile/steps.h"
 #include "compile/storage.h"
 #include "compile/task_memo.h"
 #include "compile/tasks.h"
 #include "graph/values.h"
-#include "ops/builder.h"
 #include "schedule/emit.h"
 
 namespace kilter {
@@ -31,7 +32,9 @@ class PlanBuilder {
   }
 
   Compiled run() {
-    split_unschedulable();
+    SplitGroups split_groups = split_unschedulable(graph_, options_);
+    reference_ = std::move(split_groups.reference);
+    out_.unfused = std::move(split_groups.unfused);
     std::optional<Graph> split;
     if (graph_.changes() != fused_.changes()) split = graph_;
     const Graph& fused = split ? *split : fused_;
@@ -69,16 +72,10 @@ class PlanBuilder {
     int64_t done = 0;
     const std::vector<Unit> all = units(graph_);
     for (const Unit& unit : all) {
-      tell("lower", done++, std::ssize(all));
+      tell_task(options_, "lower", done++, std::ssize(all));
       storage_.views.contains(unit.nodes.front()) ? refuse_forced(unit) : lower_unit(unit);
     }
     return dense_.size() == dense;
-  }
-
-  /// One task in so many is told of: the first call of a stage, then some.
-  void tell(std::string_view stage, int64_t done, int64_t of) const {
-    constexpr int64_t kEach = 64;
-    if (options_.progress && done % kEach == 0) options_.progress({stage, done, of});
   }
 
   /// What became a view has no kernel that a schedule could be for.
@@ -90,88 +87,13 @@ class PlanBuilder {
     }
   }
 
-  // --- which nodes have no template ---
-
-  /// Groups that no template takes fall apart into single nodes; nodes that no template takes run their reference
-  /// kernel.
-  void split_unschedulable() {
-    int64_t done = 0;
-    const std::vector<Unit> all = units(graph_);
-    for (const Unit& unit : all) {
-      tell("look for templates", done++, std::ssize(all));
-      if (viewable(unit) || schedulable(unit)) continue;
-      note_split(unit);
-      for (NodeId id : unit.nodes) {
-        graph_.change_node(id).group = id;
-        const Unit alone{{id}};
-        if (unit.nodes.size() > 1 && schedulable(alone)) continue;
-        graph_.change_node(id).group = kNone;
-        make_plain(id);
-        reference_.insert(id);
-      }
-    }
-    graph_.sort();
-  }
-
-  /// The nodes of a group that no template takes run on their own.
-  void note_split(const Unit& unit) {
-    if (unit.nodes.size() < 2) return;
-    const Task task = make_task(graph_, unit, nullptr);
-    std::string reason = "its schedule is forced to reference";
-    if (given(task) == nullptr) {
-      reason = "no template takes the group";
-      for (const auto& [name, rejected] : rejections(task)) reason += fmt::format("; {}: {}", name, rejected.text());
-    }
-    for (NodeId id : unit.nodes) {
-      const Node& node = graph_.node(id);
-      if (id != task.anchor) out_.unfused.push_back({Unfused::schedule, node.name, task.node().name, reason});
-    }
-  }
-
-  std::vector<std::pair<std::string, Rejected>> rejections(const Task& task) const {
-    std::vector<std::pair<std::string, Rejected>> all;
-    for (const Template* t : all_templates()) {
-      auto picked = t->pick(task, limits_);
-      if (auto* rejected = std::get_if<Rejected>(&picked)) all.emplace_back(t->name, std::move(*rejected));
-    }
-    return all;
-  }
-
   /// rejections() of the first task of a form.
   std::vector<std::pair<std::string, Rejected>> known_rejections(const Task& task) {
     const std::optional<TaskForm> form = form_of(task);
-    if (!form) return rejections(task);
+    if (!form) return rejections(task, limits_);
     const auto [it, fresh] = rejections_.try_emplace(form->text);
-    if (fresh) it->second = rejections(task);
+    if (fresh) it->second = rejections(task, limits_);
     return it->second;
-  }
-
-  bool viewable(const Unit& unit) const {
-    const Node& node = graph_.node(unit.nodes.front());
-    if (options_.naive || is_string(node)) return false;
-    if (node.op->family == Family::reshape) return true;
-    // A blocked Slice or Split is a run of blocks.
-    return node.op->family == Family::movement &&
-           (node.op->name == "Concat" || (node.outputs[0] != kNone && graph_.type(node.outputs[0]).layout.block > 1));
-  }
-  bool is_string(const Node& node) const {
-    return std::any_of(node.outputs.begin(), node.outputs.end(),
-                       [&](ValueId v) { return v != kNone && graph_.type(v).dtype == DType::string; });
-  }
-
-  bool schedulable(const Unit& unit) {
-    if (options_.naive) return false;
-    const Task task = make_task(graph_, unit, nullptr);
-    if (const Schedule* schedule = given(task)) return schedule->name != "reference";
-    const std::optional<TaskForm> form = form_of(task);
-    if (!form) return has_template(task);
-    const auto [it, fresh] = schedulable_.try_emplace(form->text, false);
-    if (fresh) it->second = has_template(task);
-    return it->second;
-  }
-  bool has_template(const Task& task) const {
-    return std::ranges::any_of(
-        all_templates(), [&](const Template* t) { return std::holds_alternative<Schedule>(t->pick(task, limits_)); });
   }
 
   static const Schedule* find(const std::map<std::string, Schedule>& schedules, const Task& task) {
@@ -191,35 +113,6 @@ class PlanBuilder {
     if (forbids(options_.forbidden, task.node().name, schedule) != nullptr) return false;
     const Template* from = find_template(schedule.name);
     return options_.accuracy != Accuracy::strict || from == nullptr || from->approximates == nullptr;
-  }
-
-  /// Reference kernels read and write plain tensors; readers of a blocked output get a Relayout.
-  void make_plain(NodeId id) {
-    std::vector<ValueId> inputs = graph_.node(id).inputs;  // set at once: there may be very many
-    for (ValueId& in : inputs) {
-      if (in == kNone || graph_.type(in).layout.plain()) continue;
-      in = constant_of(graph_, in) != nullptr
-               ? graph_.add_constant(graph_.fresh_name(graph_.value(in).name), *constant_of(graph_, in))
-               : relayout(in, Layout{});
-    }
-    if (inputs != graph_.node(id).inputs) graph_.change_node(id).inputs = std::move(inputs);
-    for (ValueId out : graph_.node(id).outputs) {
-      if (out == kNone || graph_.type(out).layout.plain()) continue;
-      const Layout layout = graph_.type(out).layout;
-      const std::vector<NodeId> users = graph_.users(out);
-      graph_.change_value(out).type.layout = Layout{};
-      const ValueId blocked = relayout(out, layout);
-      for (NodeId user : users) std::ranges::replace(graph_.change_node(user).inputs, out, blocked);
-    }
-  }
-
-  ValueId relayout(ValueId from, const Layout& layout) {
-    TensorType type = graph_.type(from);
-    type.layout = layout;
-    const std::string hint = graph_.value(from).name + ".relayout";
-    const NodeId id = graph_.add_node(find_op("kilter", "Relayout", 1), hint, 1, {}, {from}, {type}, {hint});
-    graph_.change_node(id).group = id;
-    return graph_.node(id).outputs[0];
   }
 
   // --- buffers ---
@@ -587,9 +480,8 @@ class PlanBuilder {
   std::map<ValueId, BufferRef> refs_;  ///< by root; arena: index into buffers_
   std::vector<ArenaBuffer> buffers_;
   std::set<ValueId> halos_done_;
-  std::map<NodeId, size_t> step_of_;                   ///< the last step of the task that a node is in
-  FormMemo lowered_;                                   ///< by TaskForm::text
-  std::unordered_map<std::string, bool> schedulable_;  ///< by the same of tasks with dense operands
+  std::map<NodeId, size_t> step_of_;  ///< the last step of the task that a node is in
+  FormMemo lowered_;                  ///< by TaskForm::text
   std::unordered_map<std::string, std::vector<std::pair<std::string, Rejected>>> rejections_;  ///< by the same
   Packer packer_{options_};
   std::map<std::string, Schedule> slim_;          ///< schedules with smaller weights, by anchor

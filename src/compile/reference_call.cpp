@@ -8,9 +8,10 @@
 #include <span>
 
 #include "base/json_text.h"
+#include "codegen/backend.h"
 #include "compile/compile.h"
 #include "exec/executor.h"
-#include "ops/builder.h"
+#include "ops/support/builder.h"
 
 namespace kilter {
 namespace {
@@ -181,6 +182,9 @@ ReferenceCall make_reference_call(const Graph& graph, const Node& node) {
   return call;
 }
 
-void install_reference_runner() { set_reference_maker(make_kernel); }
+void install_reference_runner() {
+  set_reference_maker(make_kernel);
+  add_backend_devices();
+}
 
 }  // namespace kilter

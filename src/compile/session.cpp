@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "base/other_threads.h"
 #include "base/random.h"
 #include "base/text.h"
-#include "exec/other_threads.h"
 #include "exec/plan_check.h"
 #include "exec/plan_file.h"
 #include "zoo/zoo.h"
@@ -86,7 +86,8 @@ std::vector<onnx::Port> Session::outputs() const {
 }
 
 std::string Session::note() const {
-  return compiled_file() ? other_threads_text(plans_.front().loaded.plan(), pool_->threads()) : std::string();
+  return compiled_file() ? other_threads_text(plans_.front().loaded.plan().compiled_for, pool_->threads())
+                         : std::string();
 }
 
 onnx::Model::Shapes Session::merged(const onnx::Model::Shapes& shapes) const {

@@ -45,7 +45,7 @@ class Session {
   const Options& options() const { return options_; }
   /// The plan of a compiled file; null for a model, which has a plan for each shape.
   const Plan* file_plan() const { return compiled_file() ? &plans_.front().loaded.plan() : nullptr; }
-  /// What is to be said of how a compiled file runs here (exec/other_threads.h); empty where there is nothing.
+  /// What is to be said of how a compiled file runs here (base/other_threads.h); empty where there is nothing.
   std::string note() const;
 
   /// The static graph for these shapes; unsupported for compiled files.

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "base/hash.h"
-#include "codegen/llvm/backend.h"
+#include "codegen/backend.h"
 #include "compile/reference_call.h"
-#include "ops/indexing.h"
-#include "schedule/paying_threads.h"
+#include "ops/support/indexing.h"
+#include "schedule/model/paying_threads.h"
 
 namespace kilter {
 namespace {
@@ -59,8 +59,8 @@ Step stage_step(const Task& task, const Chosen& chosen, size_t s, const Target& 
   step.shapes = task.shapes();
   step.layouts = task.layouts();
   const std::string processor = target.cpu + (instructions.empty() ? "" : "|" + instructions);
-  step.key = hash_text(
-      fmt::format("{}|{}|{}|{}|{}|{}", step.problem, step.schedule, step.layouts, processor, codegen_version(), s));
+  step.key = hash_text(fmt::format("{}|{}|{}|{}|{}|{}", step.problem, step.schedule, step.layouts, processor,
+                                   backend_of(target).version(), s));
   if (!stage.packs) {
     const auto computing =
         std::ranges::count_if(chosen.lowered.stages, [](const Stage& other) { return !other.packs; });
@@ -94,7 +94,8 @@ void describe(Plan& plan, const Graph& graph, const Target& target) {
   plan.target = target.name;
   plan.cpu = target.cpu;
   plan.arch = target.arch;
-  plan.codegen = codegen_version();
+  plan.device = backend_of(target).device;
+  plan.codegen = backend_of(target).version();
   plan.required_features = plan.code_bytes > 0 ? features_used(target) : std::vector<std::string>{};
   for (ValueId v : graph.inputs())
     plan.inputs.push_back({graph.value(v).name, graph.type(v).dtype, graph.type(v).shape});

@@ -8,9 +8,9 @@
 #include "compile/memory_plan.h"
 #include "exec/plan.h"
 #include "graph/graph.h"
-#include "loop/target.h"
+#include "schedule/problem/task.h"
 #include "schedule/schedule.h"
-#include "schedule/task.h"
+#include "target/target.h"
 
 namespace kilter {
 

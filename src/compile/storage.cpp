@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "graph/values.h"
-#include "ops/builder.h"
-#include "ops/views.h"
-#include "schedule/task.h"
+#include "ops/support/builder.h"
+#include "ops/support/views.h"
+#include "schedule/problem/task.h"
 
 namespace kilter {
 namespace {

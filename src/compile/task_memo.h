@@ -11,8 +11,8 @@
 
 #include "compile/build_cache.h"
 #include "exec/plan.h"
+#include "schedule/problem/task.h"
 #include "schedule/survey.h"
-#include "schedule/task.h"
 
 namespace kilter {
 

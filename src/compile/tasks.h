@@ -6,7 +6,7 @@
 
 #include "compile/storage.h"
 #include "graph/graph.h"
-#include "schedule/task.h"
+#include "schedule/problem/task.h"
 
 namespace kilter {
 

@@ -5,105 +5,18 @@
 #include <cstring>
 
 #include "base/align.h"
-#include "base/cpu_info.h"
 #include "base/error.h"
 #include "base/float_environment.h"
-#include "base/text.h"
+#include "exec/device.h"
 #include "exec/memory.h"
 #include "exec/plan_check.h"
 
 namespace kilter {
 namespace {
 
-constexpr int64_t kCopyChunk = int64_t{256} << 10;
-constexpr int64_t kParallelFrom = int64_t{1} << 20;  ///< bytes; below it a second thread costs more than it saves
-
 std::atomic<ReferenceMaker> reference_maker{nullptr};
 
 bool aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % kCacheLine == 0; }
-
-struct KernelCall {
-  KernelEntry entry = nullptr;
-  KernelArgs args{};
-};
-
-int32_t run_kernel(void* context, int64_t begin, int64_t end, int32_t worker) {
-  const auto& call = *static_cast<const KernelCall*>(context);
-  return call.entry(&call.args, begin, end, worker);
-}
-
-struct CopyCall {
-  const std::byte* from;
-  std::byte* to;
-  int64_t bytes;
-};
-
-int32_t run_copy(void* context, int64_t begin, int64_t end, int32_t /*worker*/) {
-  const auto& call = *static_cast<const CopyCall*>(context);
-  const int64_t first = begin * kCopyChunk;
-  const int64_t last = std::min(end * kCopyChunk, call.bytes);
-  std::memcpy(call.to + first, call.from + first, static_cast<size_t>(last - first));
-  return 0;
-}
-
-struct TracedCall {
-  ThreadPool::Body body;
-  void* context;
-  RunTrace* trace;
-};
-
-int32_t run_traced(void* context, int64_t begin, int64_t end, int32_t worker) {
-  const auto& call = *static_cast<const TracedCall*>(context);
-  TickSpan* span = call.trace->stamp(worker);
-  if (span == nullptr) return call.body(call.context, begin, end, worker);
-  if (!call.trace->started(*span)) span->begin = ticks();
-  const int32_t result = call.body(call.context, begin, end, worker);
-  span->end = ticks();
-  return result;
-}
-
-/// ThreadPool::run(), with a stamp of each worker's part when there is a trace.
-int32_t dispatch(ThreadPool& pool, RunTrace* trace, int64_t extent, int max_threads, ThreadPool::Body body,
-                 void* context) {
-  if (trace == nullptr) return pool.run(extent, max_threads, body, context);
-  TracedCall call{body, context, trace};
-  return pool.run(extent, max_threads, run_traced, &call);
-}
-
-void copy(ThreadPool& pool, RunTrace* trace, const std::byte* from, std::byte* to, int64_t bytes) {
-  if (from == to || bytes == 0) return;
-  CopyCall call{from, to, bytes};
-  const bool apart = from + bytes <= to || to + bytes <= from;
-  if (apart && bytes >= kParallelFrom) {
-    dispatch(pool, trace, ceil_div(bytes, kCopyChunk), 0, run_copy, &call);
-  } else {
-    std::memmove(to, from, static_cast<size_t>(bytes));
-  }
-}
-
-struct HaloCall {
-  const HaloFill* halo;
-  std::byte* base;
-};
-
-void zero(std::byte* at, int64_t bytes) {
-  if (bytes > 0) std::memset(at, 0, static_cast<size_t>(bytes));
-}
-
-int32_t run_halo(void* context, int64_t begin, int64_t end, int32_t /*worker*/) {
-  const auto& call = *static_cast<const HaloCall*>(context);
-  const HaloFill& h = *call.halo;
-  for (int64_t p = begin; p < end; ++p) {
-    std::byte* plane = call.base + p * h.plane_bytes;
-    zero(plane, h.top * h.row_bytes);
-    for (int64_t r = h.top; r < h.rows - h.bottom; ++r) {
-      zero(plane + r * h.row_bytes, h.left_bytes);
-      zero(plane + (r + 1) * h.row_bytes - h.right_bytes, h.right_bytes);
-    }
-    zero(plane + (h.rows - h.bottom) * h.row_bytes, h.bottom * h.row_bytes);
-  }
-  return 0;
-}
 
 /// Where a step's address must be set anew for every run.
 struct Patch {
@@ -145,20 +58,8 @@ int64_t least_scratch_stride(const Plan& plan) {
 
 Program::Program(Plan plan) : plan_(std::move(plan)) {
   check_plan(plan_, ErrorKind::internal);
-  if (plan_.arch != kThisArch && plan_.code_bytes > 0) {
-    fail(ErrorKind::unsupported,
-         "'{}' was compiled for target {}, machine code for {}; this machine ({}) is {}: run it on an {} machine, or "
-         "compile it for this one",
-         plan_.model, plan_.target, name(plan_.arch), cpu_brand(), name(kThisArch), name(plan_.arch));
-  }
-  const auto missing = missing_cpu_features(plan_.required_features);
-  if (!missing.empty()) {
-    fail(ErrorKind::unsupported,
-         "'{}' was compiled for target {} and needs CPU features that this machine ({}) has not: {}; compile it for "
-         "this machine",
-         plan_.model, plan_.target, cpu_brand(), join(missing, ", "));
-  }
-  code_ = std::make_unique<ExecutableCode>(std::span(plan_.code, static_cast<size_t>(plan_.code_bytes)));
+  device_ = &find_device(plan_.device);
+  code_ = device_->load(plan_);
   references_.resize(plan_.steps.size());
   const ReferenceMaker make = reference_maker.load(std::memory_order_acquire);
   for (size_t i = 0; make != nullptr && i < plan_.steps.size(); ++i) {
@@ -168,20 +69,15 @@ Program::Program(Plan plan) : plan_(std::move(plan)) {
 
 Program::~Program() = default;
 
-KernelEntry Program::entry(int32_t kernel) const {
-  require(kernel >= 0 && kernel < static_cast<int64_t>(plan_.entries.size()), "kernel {} of {} is asked for", kernel,
-          plan_.entries.size());
-  return reinterpret_cast<KernelEntry>(code_->data() + plan_.entries[static_cast<size_t>(kernel)]);
-}
-
 struct Instance::State {
   State(std::shared_ptr<const Program> of_program, std::shared_ptr<ThreadPool> on_pool, const Placement& placement)
-      : program(std::move(of_program)), pool(std::move(on_pool)) {
-    require(program != nullptr && pool != nullptr, "an instance needs a program and a thread pool");
+      : program(std::move(of_program)) {
+    require(program != nullptr && on_pool != nullptr, "an instance needs a program and a thread pool");
+    device = program->device().open(std::move(on_pool));
     const Plan& plan = program->plan();
     arena = placement.arena;
     if (arena == nullptr) {
-      own_arena = Block(plan.arena_bytes, "the arena of '" + plan.model + "'");
+      own_arena = device->alloc(plan.arena_bytes, "the arena of '" + plan.model + "'");
       arena = own_arena.data();
     }
     prepare_borders(plan);
@@ -192,7 +88,7 @@ struct Instance::State {
   int64_t prepare_scratch(const Plan& plan, const Placement& placement) {
     const int64_t least = least_scratch_stride(plan);
     if (placement.scratch == nullptr) {
-      own_scratch = Block(least * pool->threads(), "the scratch memory of '" + plan.model + "'");
+      own_scratch = device->alloc(least * device->workers(), "the scratch memory of '" + plan.model + "'");
       scratch = own_scratch.data();
       return least;
     }
@@ -213,7 +109,7 @@ struct Instance::State {
     };
     sizes(plan.inputs, inputs);
     sizes(plan.outputs, outputs);
-    staging = Block(total, "the copies of inputs and outputs of '" + plan.model + "'");
+    staging = device->alloc(total, "the copies of inputs and outputs of '" + plan.model + "'");
     std::byte* at = staging.data();
     for (auto* borders : {&inputs, &outputs}) {
       for (Border& border : *borders) {
@@ -234,7 +130,10 @@ struct Instance::State {
       const Step& step = plan.steps[i];
       first.push_back(slot);
       if (step.kind == StepKind::kernel) {
-        kernels[i] = {program->entry(step.kernel), {addresses.data() + slot, nullptr, scratch, stride}};
+        kernels[i] = {program->code().kernel(step.kernel),
+                      {addresses.data() + slot, nullptr, scratch, stride},
+                      step.extent,
+                      step.max_threads};
       }
       if (step.kind == StepKind::reference && first_reference < 0) first_reference = static_cast<int64_t>(i);
       for (const BufferRef& ref : step.args) {
@@ -267,7 +166,7 @@ struct Instance::State {
       Border& border = inputs[i];
       // Kernels only read inputs; the plan's checks refuse other steps that would write them.
       border.address = aligned(from[i]) ? const_cast<std::byte*>(from[i]) : border.staging;
-      if (!aligned(from[i])) copy(*pool, nullptr, from[i], border.staging, border.bytes);
+      if (!aligned(from[i])) device->copy(from[i], border.staging, border.bytes, nullptr);
     }
     for (size_t i = 0; i < outputs.size(); ++i) outputs[i].address = aligned(to[i]) ? to[i] : outputs[i].staging;
     for (const Patch& patch : patches) {
@@ -310,7 +209,7 @@ struct Instance::State {
     std::byte** buffers = addresses.data() + first[index];
     switch (step.kind) {
       case StepKind::kernel: {
-        const int32_t result = dispatch(*pool, trace, step.extent, step.max_threads, run_kernel, &kernels[index]);
+        const int32_t result = device->launch(kernels[index], trace);
         if (result == kIndexOutOfRange && step.indices.arg >= 0) {
           if (whole) refuse_index(step, buffers[step.indices.arg]);
           return;
@@ -322,17 +221,14 @@ struct Instance::State {
         return;
       }
       case StepKind::reference:
+        device->sync();  // reference kernels run on the host
         program->reference(index)({buffers, step.args.size()});
         return;
-      case StepKind::halo: {
-        if (step.halo.rows == 0 || step.halo.row_bytes == 0) return;
-        HaloCall call{&step.halo, buffers[0]};
-        const bool large = step.halo.plane_bytes * step.halo.planes >= 4 * kParallelFrom;
-        dispatch(*pool, trace, step.halo.planes, large ? 0 : 1, run_halo, &call);
+      case StepKind::halo:
+        device->fill_halo(step.halo, buffers[0], trace);
         return;
-      }
       case StepKind::copy:
-        copy(*pool, trace, buffers[0], buffers[1], step.copy_bytes);
+        device->copy(buffers[0], buffers[1], step.copy_bytes, trace);
         return;
     }
   }
@@ -360,7 +256,7 @@ struct Instance::State {
   }
 
   std::shared_ptr<const Program> program;
-  std::shared_ptr<ThreadPool> pool;
+  std::unique_ptr<Device> device;
   std::byte* arena = nullptr;
   std::byte* scratch = nullptr;
   Block own_arena, own_scratch, staging;
@@ -368,7 +264,7 @@ struct Instance::State {
   std::vector<std::byte*> addresses;  ///< of all steps, one after the other
   std::vector<size_t> first;          ///< per step: its first in `addresses`
   std::vector<Patch> patches;
-  std::vector<KernelCall> kernels;  ///< per step; unused where the step is no kernel
+  std::vector<Launch> kernels;  ///< per step; unused where the step is no kernel
   int64_t first_reference = -1;
   std::atomic<bool> running{false};
 };
@@ -384,8 +280,8 @@ void Instance::run(std::span<const std::byte* const> inputs, std::span<std::byte
   const Turn turn(s.running);
   const FloatEnvironment standard;
   if (trace != nullptr) {
-    require(trace->threads() == s.pool->threads(), "the trace is for {} threads, the pool has {}", trace->threads(),
-            s.pool->threads());
+    require(trace->threads() == s.device->workers(), "the trace is for {} threads, the pool has {}", trace->threads(),
+            s.device->workers());
     trace->enter();
   }
   s.check_references();
@@ -401,8 +297,9 @@ void Instance::run(std::span<const std::byte* const> inputs, std::span<std::byte
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Border& border = s.outputs[i];
-    if (border.address != outputs[i]) copy(*s.pool, nullptr, border.staging, outputs[i], border.bytes);
+    if (border.address != outputs[i]) s.device->copy(border.staging, outputs[i], border.bytes, nullptr);
   }
+  s.device->sync();
   if (trace != nullptr) trace->leave();
 }
 
@@ -435,12 +332,13 @@ std::span<const std::byte> Instance::code(size_t step) const {
   const Plan& plan = state_->program->plan();
   const int32_t kernel = plan.steps.at(step).kernel;
   if (plan.steps[step].kind != StepKind::kernel) return {};
+  const std::span<const std::byte> rest = state_->program->code().bytes(kernel);
   const int64_t begin = plan.entries[static_cast<size_t>(kernel)];
-  int64_t end = plan.code_bytes;
+  size_t size = rest.size();
   for (const int64_t entry : plan.entries) {
-    if (entry > begin) end = std::min(end, entry);
+    if (entry > begin) size = std::min(size, static_cast<size_t>(entry - begin));
   }
-  return {reinterpret_cast<const std::byte*>(state_->program->entry(kernel)), static_cast<size_t>(end - begin)};
+  return rest.first(size);
 }
 
 std::span<std::byte> Instance::scratch() const {

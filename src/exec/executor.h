@@ -13,7 +13,8 @@
 
 namespace kilter {
 
-class ExecutableCode;
+class DeviceCode;
+struct DeviceRow;
 
 /// A reference step made ready. `buffers`: present inputs, then present outputs, 64-byte aligned as the plan places
 /// them. Several threads may call one at the same time.
@@ -27,20 +28,22 @@ void set_reference_maker(ReferenceMaker maker);
 
 class Program {
  public:
-  /// Throws internal when the plan breaks an invariant (plan_check.h), unsupported when this processor lacks features
-  /// that its code uses (names them), and what ReferenceMaker throws.
+  /// Throws internal when the plan breaks an invariant (plan_check.h), unsupported when the plan is for a device that
+  /// is not there or that lacks features that its code uses (names them), and what ReferenceMaker throws.
   explicit Program(Plan plan);
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
   const Plan& plan() const { return plan_; }
-  KernelEntry entry(int32_t kernel) const;
+  const DeviceRow& device() const { return *device_; }
+  const DeviceCode& code() const { return *code_; }
   /// Of a reference step; empty where no maker was installed when the program was made.
   const ReferenceKernel& reference(size_t step) const { return references_[step]; }
 
  private:
   Plan plan_;
-  std::unique_ptr<ExecutableCode> code_;
+  const DeviceRow* device_ = nullptr;
+  std::unique_ptr<DeviceCode> code_;
   std::vector<ReferenceKernel> references_;  ///< by step; empty where a step is of another kind
 };
 

@@ -110,13 +110,14 @@ struct ArenaSpan {
 };
 
 struct Plan {
-  std::string model;         ///< name of the network
-  std::string target;        ///< name of the target
-  std::string cpu;           ///< LLVM's name of it
-  Arch arch = kThisArch;     ///< what `code` is for
-  std::string codegen;       ///< version of the code generator
-  std::string records;       ///< tuning records that were used, in words; empty: none
-  int32_t compiled_for = 0;  ///< threads that what `records` chose was meant for; 0: any, or nothing is chosen
+  std::string model;           ///< name of the network
+  std::string target;          ///< name of the target
+  std::string cpu;             ///< LLVM's name of it
+  Arch arch = kThisArch;       ///< what `code` is for
+  std::string device = "cpu";  ///< what runs it: DeviceRow::name (exec/device.h)
+  std::string codegen;         ///< version of the code generator
+  std::string records;         ///< tuning records that were used, in words; empty: none
+  int32_t compiled_for = 0;    ///< threads that what `records` chose was meant for; 0: any, or nothing is chosen
   std::vector<std::string> required_features;  ///< CPU features the code uses, by the names of base/cpu_info.h
   std::vector<PlanTensor> inputs, outputs;
   int64_t arena_bytes = 0;

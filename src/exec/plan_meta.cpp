@@ -196,6 +196,7 @@ void plan_fields(Io& io, P& plan) {
   io.text(plan.target, "target");
   io.text(plan.cpu, "cpu");
   io.enumeration(plan.arch, kLastArch, "architecture");
+  io.text(plan.device, "device");
   io.text(plan.codegen, "code generator");
   io.text(plan.records, "tuning records");
   io.number(plan.compiled_for, "threads that the plan is for");

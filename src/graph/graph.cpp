@@ -5,8 +5,8 @@
 
 #include "base/align.h"
 #include "base/text.h"
+#include "graph/op_def.h"
 #include "graph/values.h"
-#include "ops/op.h"
 
 namespace kilter {
 namespace {

@@ -22,7 +22,7 @@
 
 namespace kilter {
 
-struct OpDef;  // ops/op.h
+struct OpDef;  // op_def.h
 class Graph;
 
 /// How a value lies in memory. Logical shape [d0, d1, ..., dn-1]:

@@ -3,8 +3,8 @@
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "graph/op_def.h"
 #include "graph/text.h"
-#include "ops/op.h"
 
 namespace kilter {
 namespace {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/op_def.h"
 #include "graph/values.h"
-#include "ops/op.h"
 
 namespace kilter {
 namespace {

@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "onnx/model_data.h"
-#include "ops/builder.h"
+#include "ops/support/builder.h"
 
 namespace kilter::onnx {
 

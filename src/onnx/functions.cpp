@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "ops/builder.h"
+#include "ops/support/builder.h"
 
 namespace kilter::onnx {
 namespace {

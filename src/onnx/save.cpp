@@ -10,7 +10,7 @@
 #include "onnx/forms.h"
 #include "onnx/model.h"
 #include "onnx/schema.h"
-#include "ops/builder.h"
+#include "ops/support/builder.h"
 
 namespace kilter::onnx {
 namespace {

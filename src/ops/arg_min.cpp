@@ -1,4 +1,4 @@
-#include "ops/arg_reduce.h"
+#include "ops/support/arg_reduce.h"
 
 namespace kilter {
 namespace {

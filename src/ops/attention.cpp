@@ -1,12 +1,12 @@
-#include "ops/attention.h"
+#include "ops/support/attention.h"
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
 
-#include "ops/elementwise.h"
-#include "ops/onnx_dtype.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/onnx_dtype.h"
 
 namespace kilter {
 

@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include "ops/elementwise.h"
-#include "ops/normalize.h"
-#include "ops/onnx_dtype.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/normalize.h"
+#include "ops/support/onnx_dtype.h"
 
 namespace kilter {
 namespace {

@@ -1,6 +1,6 @@
-#include "ops/dtype_attr.h"
-#include "ops/elementwise.h"
-#include "ops/random_values.h"
+#include "ops/support/dtype_attr.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/random_values.h"
 
 namespace kilter {
 namespace {

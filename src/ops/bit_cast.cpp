@@ -1,7 +1,7 @@
 #include <cstring>
 
-#include "ops/dtype_attr.h"
-#include "ops/elementwise.h"
+#include "ops/support/dtype_attr.h"
+#include "ops/support/elementwise.h"
 
 namespace kilter {
 namespace {

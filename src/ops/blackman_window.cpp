@@ -1,4 +1,4 @@
-#include "ops/window_function.h"
+#include "ops/support/window_function.h"
 
 namespace kilter {
 namespace {

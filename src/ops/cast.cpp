@@ -1,6 +1,6 @@
-#include "ops/cast_values.h"
-#include "ops/dtype_attr.h"
-#include "ops/elementwise.h"
+#include "ops/support/cast_values.h"
+#include "ops/support/dtype_attr.h"
+#include "ops/support/elementwise.h"
 
 namespace kilter {
 namespace {

@@ -1,5 +1,5 @@
-#include "ops/builder.h"
-#include "ops/onnx_dtype.h"
+#include "ops/support/builder.h"
+#include "ops/support/onnx_dtype.h"
 
 namespace kilter {
 namespace {

@@ -1,6 +1,6 @@
-#include "ops/iterate.h"
-#include "ops/operands.h"
-#include "ops/regions.h"
+#include "ops/support/iterate.h"
+#include "ops/support/operands.h"
+#include "ops/support/regions.h"
 
 namespace kilter {
 namespace {

@@ -1,4 +1,4 @@
-#include "ops/operands.h"
+#include "ops/support/operands.h"
 
 namespace kilter {
 namespace {

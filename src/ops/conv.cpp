@@ -1,5 +1,5 @@
-#include "ops/conv_reference.h"
-#include "ops/elementwise.h"
+#include "ops/support/conv_reference.h"
+#include "ops/support/elementwise.h"
 
 namespace kilter {
 namespace {

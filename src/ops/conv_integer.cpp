@@ -1,6 +1,6 @@
-#include "ops/conv_reference.h"
-#include "ops/elementwise.h"
-#include "ops/quantized.h"
+#include "ops/support/conv_reference.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/quantized.h"
 
 namespace kilter {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "ops/elementwise.h"
-#include "ops/window.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/window.h"
 
 namespace kilter {
 namespace {

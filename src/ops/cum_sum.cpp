@@ -1,4 +1,4 @@
-#include "ops/cumulative.h"
+#include "ops/support/cumulative.h"
 
 namespace kilter {
 namespace {

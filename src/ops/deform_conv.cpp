@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/conv_reference.h"
-#include "ops/elementwise.h"
+#include "ops/support/conv_reference.h"
+#include "ops/support/elementwise.h"
 
 namespace kilter {
 namespace {

@@ -1,5 +1,5 @@
-#include "ops/depth_space.h"
-#include "ops/iterate.h"
+#include "ops/support/depth_space.h"
+#include "ops/support/iterate.h"
 
 namespace kilter {
 namespace {

@@ -1,7 +1,7 @@
-#include "ops/dtype_attr.h"
-#include "ops/elementwise.h"
-#include "ops/quantization.h"
-#include "ops/scalar.h"
+#include "ops/support/dtype_attr.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/quantization.h"
+#include "ops/support/scalar.h"
 
 namespace kilter {
 namespace {

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "ops/elementwise.h"
+#include "ops/support/elementwise.h"
 
 namespace kilter {
 namespace {

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/elementwise.h"
-#include "ops/formulas.h"
-#include "ops/quantization.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/formulas.h"
+#include "ops/support/quantization.h"
 
 namespace kilter {
 namespace {

@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "ops/einsum_equation.h"
-#include "ops/elementwise.h"
-#include "ops/onnx_dtype.h"
+#include "ops/support/einsum_equation.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/onnx_dtype.h"
 
 namespace kilter {
 namespace {

@@ -1,6 +1,6 @@
-#include "ops/iterate.h"
-#include "ops/onnx_dtype.h"
-#include "ops/operands.h"
+#include "ops/support/iterate.h"
+#include "ops/support/onnx_dtype.h"
+#include "ops/support/operands.h"
 
 namespace kilter {
 namespace {

@@ -1,7 +1,7 @@
 // FrameNormalization: GroupNormalization of volumes that are kept as images of their frames.
 
-#include "ops/elementwise.h"
-#include "ops/normalize.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/normalize.h"
 
 namespace kilter {
 namespace {

@@ -1,9 +1,9 @@
 // Frames: runs of frames of volumes, whose channels lie side by side. What a convolution over depth reads is this: a
 // view where the channels of a frame fill their blocks.
 
-#include "ops/iterate.h"
-#include "ops/operands.h"
-#include "ops/regions.h"
+#include "ops/support/iterate.h"
+#include "ops/support/operands.h"
+#include "ops/support/regions.h"
 
 namespace kilter {
 namespace {

@@ -1,12 +1,12 @@
-#include "ops/fused_attention.h"
+#include "ops/support/fused_attention.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "ops/builder.h"
-#include "ops/elementwise.h"
-#include "ops/iterate.h"
+#include "ops/support/builder.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/iterate.h"
 
 namespace kilter {
 namespace {

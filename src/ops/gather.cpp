@@ -1,4 +1,4 @@
-#include "ops/indexing.h"
+#include "ops/support/indexing.h"
 
 namespace kilter {
 namespace {

@@ -1,6 +1,6 @@
 #include "base/convert.h"
-#include "ops/elementwise.h"
-#include "ops/matmul_shape.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/matmul_shape.h"
 
 namespace kilter {
 namespace {

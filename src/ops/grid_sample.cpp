@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "base/convert.h"
-#include "ops/elementwise.h"
+#include "ops/support/elementwise.h"
 
 namespace kilter {
 namespace {

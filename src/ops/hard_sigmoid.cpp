@@ -1,6 +1,6 @@
-#include "ops/elementwise.h"
-#include "ops/formulas.h"
-#include "ops/scalar.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/formulas.h"
+#include "ops/support/scalar.h"
 
 namespace kilter {
 namespace {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "ops/softmax.h"
+#include "ops/support/softmax.h"
 
 namespace kilter {
 namespace {

@@ -1,5 +1,5 @@
-#include "ops/elementwise.h"
-#include "ops/normalize.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/normalize.h"
 
 namespace kilter {
 namespace {

@@ -1,5 +1,5 @@
-#include "ops/elementwise.h"
-#include "ops/scalar.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/scalar.h"
 
 namespace kilter {
 namespace {

@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "ops/elementwise.h"
-#include "ops/onnx_dtype.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/onnx_dtype.h"
 
 namespace kilter {
 namespace {

@@ -1,4 +1,4 @@
-#include "ops/recurrent.h"
+#include "ops/support/recurrent.h"
 
 namespace kilter {
 namespace {

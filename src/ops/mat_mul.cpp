@@ -2,8 +2,8 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/elementwise.h"
-#include "ops/matmul_shape.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/matmul_shape.h"
 
 namespace kilter {
 namespace {

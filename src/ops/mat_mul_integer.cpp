@@ -1,6 +1,6 @@
-#include "ops/elementwise.h"
-#include "ops/matmul_shape.h"
-#include "ops/quantized.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/matmul_shape.h"
+#include "ops/support/quantized.h"
 
 namespace kilter {
 namespace {

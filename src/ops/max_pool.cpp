@@ -1,7 +1,7 @@
 #include <limits>
 
-#include "ops/elementwise.h"
-#include "ops/pool_reference.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/pool_reference.h"
 
 namespace kilter {
 namespace {

@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "base/convert.h"
-#include "ops/elementwise.h"
-#include "ops/operands.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/operands.h"
 
 namespace kilter {
 namespace {

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/elementwise.h"
-#include "ops/onnx_dtype.h"
-#include "ops/operands.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/onnx_dtype.h"
+#include "ops/support/operands.h"
 
 namespace kilter {
 namespace {

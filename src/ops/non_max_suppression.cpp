@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <array>
 
-#include "ops/elementwise.h"
-#include "ops/operands.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/operands.h"
 
 namespace kilter {
 namespace {

@@ -1,5 +1,5 @@
-#include "ops/elementwise.h"
-#include "ops/operands.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/operands.h"
 
 namespace kilter {
 namespace {

@@ -1,179 +1,18 @@
-// What Kilter knows about one operator. Each operator is one file of this folder that defines one or several OpDefs
-// with KILTER_OP; the table is made from the folder by CMake. Adding an operator touches nothing else.
+// The table of operators. Each operator is one file of this folder that defines one or several OpDefs with KILTER_OP;
+// the table is made from the folder by CMake. Adding an operator touches nothing else.
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/error.h"
-#include "base/tensor.h"
-#include "graph/graph.h"
+#include "graph/op_def.h"
 #include "loop/expr.h"
 
 namespace kilter {
-
-class ExpandContext;  // ops/builder.h
-
-/// The template family that can lower an operator; `schedule/` does the matching.
-enum class Family : uint8_t {
-  reference,  ///< no loop form yet: the reference kernel runs
-  map,        ///< output element = scalar expression of input elements at the same (broadcast) index
-  movement,   ///< output element = an input element at another index, or a fill value: regions() says which
-  reshape,    ///< same elements in the same row-major order: a view
-  reduce,     ///< reduction over axes
-  matmul,     ///< MatMul, Gemm
-  conv,       ///< Conv
-  conv_transpose,
-  pool,       ///< MaxPool, AveragePool, LpPool
-  softmax,    ///< Softmax, LogSoftmax
-  normalize,  ///< LayerNormalization, RMSNormalization, InstanceNormalization, GroupNormalization
-  gather,     ///< Gather, GatherND, GatherElements: rows and elements by index
-  resize,     ///< Resize, Upsample
-  channels,   ///< TakeChannels: channels of images in any order
-  scatter,    ///< ScatterND, ScatterElements: rows and elements put by index
-  arg,        ///< ArgMax, ArgMin
-  sample,     ///< GridSample: between the pixels of an image
-};
-std::string_view name(Family family);
-
-/// Error for a node: "Conv 'name': <text>" with ErrorKind::bad_model.
-[[noreturn]] void node_error(const Node& node, const std::string& text);
-/// Error "the shape of this node's output depends on data ..."; the importer turns it into specialisation on the values
-/// of graph inputs where it can (see needs_value).
-struct NeedsValue {
-  int32_t input_index;
-};
-
-/// Given to OpDef::infer. Shapes are static; values are known where an input is a constant or was folded.
-class InferContext {
- public:
-  InferContext(const Node& of, std::vector<const TensorType*> types, std::vector<const Tensor*> values,
-               size_t output_count)
-      : node(of), outputs(output_count), inputs_(std::move(types)), values_(std::move(values)) {}
-
-  const Node& node;
-  std::vector<std::optional<TensorType>> outputs;  ///< to be filled; size = outputs of the node
-
-  size_t input_count() const { return inputs_.size(); }
-  bool has(size_t i) const { return i < inputs_.size() && inputs_[i] != nullptr; }
-  /// Type of input i; bad_model when it is missing.
-  const TensorType& type(size_t i) const;
-  const Shape& shape(size_t i) const { return type(i).shape; }
-  DType dtype(size_t i) const { return type(i).dtype; }
-  int64_t rank(size_t i) const { return static_cast<int64_t>(shape(i).size()); }
-  /// The constant value of input i, or nullptr when it is not known at compile time (or the input is left out).
-  const Tensor* value(size_t i) const { return i < values_.size() ? values_[i] : nullptr; }
-  /// The value of input i, which the output's shape depends on. Throws NeedsValue when it is not known.
-  const Tensor& needed(size_t i) const;
-  std::vector<int64_t> needed_ints(size_t i) const { return needed(i).ints(); }
-
-  void set(size_t output, DType type, Shape shape);
-  [[noreturn]] void error(const std::string& text) const { node_error(node, text); }
-
- private:
-  std::vector<const TensorType*> inputs_;
-  std::vector<const Tensor*> values_;
-};
-
-/// Given to OpDef::reference: dense inputs (undefined Tensor = left out) and allocated dense outputs.
-struct ReferenceContext {
-  const Node& node;
-  std::vector<Tensor> inputs;
-  std::vector<Tensor> outputs;  ///< allocated by the caller from infer(); undefined = not wanted
-
-  bool has(size_t i) const { return i < inputs.size() && inputs[i].defined(); }
-  const Tensor& in(size_t i) const { return inputs.at(i); }
-  const Tensor& out(size_t i = 0) const { return outputs.at(i); }
-  bool wants(size_t i) const { return i < outputs.size() && outputs[i].defined(); }
-};
-
-/// A box of elements that a movement operator copies: for every index vector i in `extent`,
-/// out[out_offset + i . out_strides] = in[in_offset + i . in_strides], all in elements of the dense row-major tensors.
-/// input == kNone fills with `fill` instead. Regions of one node are disjoint in the output and cover it together.
-struct CopyRegion {
-  int32_t input = 0;
-  int64_t in_offset = 0;
-  int64_t out_offset = 0;
-  Shape extent;
-  Shape in_strides;
-  Shape out_strides;
-  double fill = 0;
-};
-
-/// Types and values that the optional hooks see.
-struct OpView {
-  const Node& node;
-  std::vector<TensorType> inputs;  ///< rank-0 f32 for inputs left out
-  std::vector<bool> present;
-  std::vector<const Tensor*> values;  ///< constants, nullptr elsewhere
-  std::vector<TensorType> outputs;
-  /// Where OpDef::regions keeps what it found for all outputs at once, so that asking for each of n takes time in n.
-  mutable std::vector<int64_t> of_outputs = {};
-};
-
-/// How far the compiled kernel may be from the reference: |got - want| <= atol + rtol * |want| per element, where
-/// `scaled` multiplies atol by the largest |want| of the tensor.
-struct Tolerance {
-  double rtol = 1e-5;
-  double atol = 1e-6;
-  bool scaled = true;
-};
-
-/// A test case in one line, e.g. "f32[1,16,7,7] f32[32,16,3,3] ? | pads=[1,1,1,1] strides=[2,2] | 17".
-/// Operands: a type (random values: floats N(0,1), integers 0..99, bool both), `type=v1,v2,...` (a constant that the
-/// compiler sees), `type:v1,v2,...` (an input with these values), or `?` (left out). One value fills the whole tensor;
-/// nan, inf, -inf, true, false and "text" are values. Then attributes (`value=f32[2]=1,2` for a tensor); then the opset
-/// (the newest when absent or empty); then how many outputs are wanted (min_outputs when absent):
-/// "f32[2,6] i64[3]=1,2,3 | axis=1 | | 3".
-using CaseText = std::string_view;
-
-struct AttrSpec {
-  std::string_view name;
-  std::string_view type;      ///< int, float, string, ints, floats, strings, tensor, graph
-  std::string_view fallback;  ///< as text; "required" when the attribute must be there, "" when absent means absent
-};
-
-struct OpDef {
-  std::string_view name;
-  std::string_view domain = "";  ///< "" is ai.onnx; "kilter" for operators that only our passes make
-  int32_t since = 1;             ///< first opset whose form this definition understands
-  int32_t until = std::numeric_limits<int32_t>::max();  ///< last one
-  Family family = Family::reference;
-  int32_t min_inputs = 1;
-  int32_t max_inputs = 1;  ///< -1: variadic
-  int32_t min_outputs = 1;
-  int32_t max_outputs = 1;  ///< -1: variadic
-  std::vector<AttrSpec> attrs = {};
-  std::string_view summary;  ///< one sentence with shapes; source: ONNX operator of that name unless said
-
-  /// Shape and type rule. Required unless `expand` is set.
-  void (*infer)(InferContext&) = nullptr;
-  /// Naive kernel, straight from the definition. Required unless `expand` is set. Serves tests, folding, --verify and,
-  /// until a schedule exists, execution.
-  void (*reference)(ReferenceContext&) = nullptr;
-  /// Family::map only: the scalar expression, one expression per present operand in order (already of the operand's
-  /// element type). Nullopt: no loop form for these types.
-  std::optional<Expr> (*scalar)(const OpView&, std::span<const Expr>) = nullptr;
-  /// Family::movement only: disjoint regions that cover output `output`. Nullopt: not expressible.
-  std::optional<std::vector<CopyRegion>> (*regions)(const OpView&, int32_t output) = nullptr;
-  /// Replaces the node by simpler nodes: adds them to the graph and answers the values that replace the outputs.
-  /// Called by the importer, before shape inference of the nodes that it adds (see builder.h).
-  std::vector<ValueId> (*expand)(ExpandContext&) = nullptr;
-  /// Operations of one run (one multiply-add = 2). Defaults by family when null.
-  int64_t (*flops)(const OpView&) = nullptr;
-  bool deterministic = true;     ///< false: never folded, never merged (random operators)
-  bool shape_only = false;       ///< outputs depend on the inputs' types alone (Shape, Size): always folded; the
-                                 ///< reference sees inputs without data
-  bool zero_preserving = false;  ///< map only: f(0, ..., 0) = 0, so padding lanes stay 0
-  Tolerance tolerance = {};
-  std::vector<CaseText> cases = {};
-};
 
 /// Every operator of the folder, sorted by (domain, name, since).
 std::span<const OpDef* const> all_ops();

@@ -1,10 +1,10 @@
-#include "ops/pad.h"
+#include "ops/support/pad.h"
 
 #include <algorithm>
 
-#include "ops/iterate.h"
-#include "ops/operands.h"
-#include "ops/regions.h"
+#include "ops/support/iterate.h"
+#include "ops/support/operands.h"
+#include "ops/support/regions.h"
 
 namespace kilter {
 namespace {

@@ -1,4 +1,4 @@
-#include "ops/random_values.h"
+#include "ops/support/random_values.h"
 
 namespace kilter {
 namespace {

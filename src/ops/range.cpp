@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "ops/elementwise.h"
-#include "ops/operands.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/operands.h"
 
 namespace kilter {
 namespace {

@@ -1,4 +1,4 @@
-#include "ops/reduction.h"
+#include "ops/support/reduction.h"
 
 namespace kilter {
 namespace {

@@ -1,5 +1,5 @@
-#include "ops/iterate.h"
-#include "ops/operands.h"
+#include "ops/support/iterate.h"
+#include "ops/support/operands.h"
 
 namespace kilter {
 namespace {

@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include "ops/elementwise.h"
-#include "ops/regions.h"
-#include "ops/resize_coords.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/regions.h"
+#include "ops/support/resize_coords.h"
 
 namespace kilter {
 namespace {

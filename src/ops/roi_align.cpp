@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/elementwise.h"
+#include "ops/support/elementwise.h"
 
 namespace kilter {
 namespace {

@@ -1,4 +1,4 @@
-#include "ops/elementwise.h"
+#include "ops/support/elementwise.h"
 
 namespace kilter {
 namespace {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "ops/operands.h"
+#include "ops/support/operands.h"
 
 namespace kilter {
 namespace {

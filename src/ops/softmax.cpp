@@ -1,9 +1,9 @@
-#include "ops/softmax.h"
+#include "ops/support/softmax.h"
 
 #include <cmath>
 #include <limits>
 
-#include "ops/elementwise.h"
+#include "ops/support/elementwise.h"
 
 namespace kilter {
 

@@ -1,6 +1,6 @@
-#include "ops/elementwise.h"
-#include "ops/fourier.h"
-#include "ops/operands.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/fourier.h"
+#include "ops/support/operands.h"
 
 namespace kilter {
 namespace {

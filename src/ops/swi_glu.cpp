@@ -1,5 +1,5 @@
-#include "ops/elementwise.h"
-#include "ops/formulas.h"
+#include "ops/support/elementwise.h"
+#include "ops/support/formulas.h"
 
 namespace kilter {
 namespace {

@@ -1,9 +1,9 @@
 // TakeChannels: the channels of images side by side, in any order. Concatenations, parts and shuffles of channels whose
 // blocks do not fall together are this.
 
-#include "ops/channels.h"
-#include "ops/iterate.h"
-#include "ops/operands.h"
+#include "ops/support/channels.h"
+#include "ops/support/iterate.h"
+#include "ops/support/operands.h"
 
 namespace kilter {
 namespace {

@@ -1,10 +1,10 @@
 // TakePixels: rows and columns of images, in any order and any number of times. Padding that repeats the image, crops
 // and strided slices of its height and width are this.
 
-#include "ops/take_pixels.h"
+#include "ops/support/take_pixels.h"
 
-#include "ops/operands.h"
-#include "ops/regions.h"
+#include "ops/support/operands.h"
+#include "ops/support/regions.h"
 
 namespace kilter {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "ops/reduction.h"
-#include "ops/total_order.h"
+#include "ops/support/reduction.h"
+#include "ops/support/total_order.h"
 
 namespace kilter {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "ops/iterate.h"
-#include "ops/operands.h"
+#include "ops/support/iterate.h"
+#include "ops/support/operands.h"
 
 namespace kilter {
 namespace {

@@ -20,10 +20,10 @@
 #include <optional>
 
 #include "graph/values.h"
-#include "ops/builder.h"
-#include "ops/iterate.h"
-#include "ops/reduction.h"
-#include "ops/window.h"
+#include "ops/support/builder.h"
+#include "ops/support/iterate.h"
+#include "ops/support/reduction.h"
+#include "ops/support/window.h"
 #include "passes/pass.h"
 
 namespace kilter {

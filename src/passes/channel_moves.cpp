@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "graph/values.h"
-#include "ops/builder.h"
-#include "ops/channels.h"
-#include "ops/views.h"
+#include "ops/support/builder.h"
+#include "ops/support/channels.h"
+#include "ops/support/views.h"
 #include "passes/match.h"
 
 namespace kilter {

@@ -10,9 +10,9 @@
 #include <optional>
 
 #include "graph/values.h"
-#include "ops/builder.h"
-#include "ops/indexing.h"
-#include "ops/window.h"
+#include "ops/support/builder.h"
+#include "ops/support/indexing.h"
+#include "ops/support/window.h"
 #include "passes/pass.h"
 #include "schedule/emit.h"
 

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "graph/values.h"
-#include "ops/builder.h"
-#include "ops/fold.h"
+#include "ops/support/builder.h"
+#include "ops/support/fold.h"
 #include "passes/pass.h"
 
 namespace kilter {

@@ -11,10 +11,10 @@
 #include <algorithm>
 #include <limits>
 
-#include "ops/builder.h"
-#include "ops/operands.h"
-#include "ops/pad.h"
-#include "ops/window.h"
+#include "ops/support/builder.h"
+#include "ops/support/operands.h"
+#include "ops/support/pad.h"
+#include "ops/support/window.h"
 #include "passes/match.h"
 #include "passes/pass.h"
 

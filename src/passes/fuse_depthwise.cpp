@@ -12,7 +12,7 @@
 
 #include "ops/op.h"
 #include "passes/pass.h"
-#include "schedule/conv2d_then_depthwise.h"
+#include "schedule/templates/conv2d_then_depthwise.h"
 
 namespace kilter {
 namespace {

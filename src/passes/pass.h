@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "loop/target.h"
 #include "schedule/schedule.h"
+#include "target/target.h"
 
 namespace kilter {
 

@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "graph/values.h"
-#include "ops/builder.h"
-#include "ops/regions.h"
-#include "ops/take_pixels.h"
+#include "ops/support/builder.h"
+#include "ops/support/regions.h"
+#include "ops/support/take_pixels.h"
 
 namespace kilter {
 namespace {

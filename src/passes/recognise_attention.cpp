@@ -13,11 +13,11 @@
 #include <limits>
 #include <optional>
 
-#include "ops/builder.h"
-#include "ops/operands.h"
-#include "ops/reduction.h"
-#include "ops/regions.h"
-#include "ops/views.h"
+#include "ops/support/builder.h"
+#include "ops/support/operands.h"
+#include "ops/support/reduction.h"
+#include "ops/support/regions.h"
+#include "ops/support/views.h"
 #include "passes/match.h"
 #include "passes/pass.h"
 

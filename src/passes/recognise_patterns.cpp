@@ -16,8 +16,8 @@
 #include <optional>
 
 #include "graph/values.h"
-#include "ops/builder.h"
-#include "ops/reduction.h"
+#include "ops/support/builder.h"
+#include "ops/support/reduction.h"
 #include "passes/match.h"
 #include "passes/pass.h"
 

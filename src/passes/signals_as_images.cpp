@@ -15,8 +15,8 @@
 #include <set>
 
 #include "graph/values.h"
-#include "ops/builder.h"
-#include "ops/reduction.h"
+#include "ops/support/builder.h"
+#include "ops/support/reduction.h"
 #include "passes/pass.h"
 #include "schedule/emit.h"
 

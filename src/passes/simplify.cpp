@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "graph/values.h"
-#include "ops/builder.h"
+#include "ops/support/builder.h"
 #include "passes/pass.h"
 
 namespace kilter {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "graph/values.h"
-#include "ops/builder.h"
-#include "ops/recurrent.h"
+#include "ops/support/builder.h"
+#include "ops/support/recurrent.h"
 #include "passes/pass.h"
 
 namespace kilter {

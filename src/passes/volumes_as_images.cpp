@@ -19,9 +19,9 @@
 
 #include "base/align.h"
 #include "graph/values.h"
-#include "ops/builder.h"
-#include "ops/reduction.h"
-#include "ops/window.h"
+#include "ops/support/builder.h"
+#include "ops/support/reduction.h"
+#include "ops/support/window.h"
 #include "passes/pass.h"
 #include "schedule/emit.h"
 

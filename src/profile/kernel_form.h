@@ -10,7 +10,7 @@
 #include "compile/session.h"
 #include "measure/compare.h"
 #include "profile/replay.h"
-#include "schedule/problem.h"
+#include "schedule/problem/problem.h"
 
 namespace kilter::profile {
 

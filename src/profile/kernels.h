@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "loop/target.h"
 #include "measure/stats.h"
 #include "profile/bounds.h"
+#include "target/target.h"
 
 namespace kilter::profile {
 

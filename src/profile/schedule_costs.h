@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "loop/target.h"
 #include "schedule/schedule.h"
+#include "target/target.h"
 
 namespace kilter::profile {
 

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "profile/bounds.h"
 #include "schedule/emit.h"
-#include "schedule/register_tile.h"
+#include "schedule/model/register_tile.h"
 
 namespace kilter::profile {
 namespace {

@@ -2,7 +2,7 @@
 // pages are made of the original.
 #pragma once
 
-#include "profile/explain.h"
+#include "profile/explain/explain.h"
 #include "profile/profile.h"
 #include "profile/versus.h"
 

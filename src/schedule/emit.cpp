@@ -4,8 +4,8 @@
 #include <cstring>
 #include <span>
 
-#include "ops/builder.h"
-#include "ops/reduction.h"
+#include "ops/support/builder.h"
+#include "ops/support/reduction.h"
 
 namespace kilter {
 

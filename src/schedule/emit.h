@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "loop/loop.h"
+#include "schedule/problem/task.h"
 #include "schedule/schedule.h"
-#include "schedule/task.h"
 
 namespace kilter {
 

@@ -14,8 +14,8 @@
 
 #include "base/error.h"
 #include "loop/loop.h"
-#include "loop/target.h"
-#include "schedule/task.h"
+#include "schedule/problem/task.h"
+#include "target/target.h"
 
 namespace kilter {
 

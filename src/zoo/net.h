@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ops/builder.h"
+#include "ops/support/builder.h"
 #include "zoo/zoo.h"
 
 namespace kilter::zoo {

@@ -13,9 +13,9 @@
 #include "base/error.h"
 #include "compile/session.h"
 #include "folder.h"
-#include "ops/builder.h"
-#include "ops/cases.h"
-#include "ops/evaluate.h"
+#include "ops/support/builder.h"
+#include "ops/support/cases.h"
+#include "ops/support/evaluate.h"
 #include "zoo/zoo.h"
 
 namespace kilter {

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "exec/plan_file.h"
-#include "ops/cases.h"
+#include "ops/support/cases.h"
 
 namespace kilter {
 

@@ -10,7 +10,7 @@
 
 #include "compile/session.h"
 #include "exact.h"
-#include "ops/evaluate.h"
+#include "ops/support/evaluate.h"
 #include "zoo/zoo.h"
 
 namespace kilter {

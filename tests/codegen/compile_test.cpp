@@ -2,6 +2,7 @@
 #include <thread>
 
 #include "codegen/llvm/link.h"
+#include "codegen/llvm/llvm_backend.h"
 #include "run.h"
 
 namespace kilter::testing {
@@ -150,7 +151,7 @@ TEST(Compile, PrintsLlvmAfterItsPasses) {
   const int32_t sum = b.reg("total", imm(DType::f32, 0));
   b.loop("i", 0, 64, [&](Expr i) { b.set(sum, b.get(sum) + b.load(x, i)); });
   b.store(y, 0, b.get(sum));
-  const std::string text = print_llvm(b.finish(), native_target());
+  const std::string text = codegen::print_llvm(b.finish(), native_target());
   EXPECT_NE(text.find("phi float"), std::string::npos) << text;
   EXPECT_EQ(text.find("alloca"), std::string::npos) << text;
   EXPECT_TRUE(codegen_version().starts_with("LLVM ")) << codegen_version();

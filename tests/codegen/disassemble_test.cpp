@@ -1,5 +1,5 @@
 // Machine code read back: what a loop of known work is made of, on every level of x86-64.
-#include "codegen/llvm/disassemble.h"
+#include "codegen/disassemble.h"
 
 #include <gmock/gmock.h>
 

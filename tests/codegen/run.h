@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "codegen/llvm/backend.h"
+#include "codegen/backend.h"
 #include "exec/plan.h"
 #include "loop/loop.h"
 #include "loop/passes/passes.h"

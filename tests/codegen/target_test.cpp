@@ -1,4 +1,4 @@
-#include "loop/target.h"
+#include "target/target.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 
 #include "compile/memory_plan.h"
 #include "draw.h"
-#include "ops/views.h"
+#include "ops/support/views.h"
 
 namespace kilter {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "compile/compile.h"
-#include "ops/cases.h"
+#include "ops/support/cases.h"
 
 namespace kilter {
 

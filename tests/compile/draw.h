@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "ops/builder.h"
+#include "ops/support/builder.h"
 
 namespace kilter {
 

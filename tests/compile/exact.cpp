@@ -9,9 +9,9 @@
 #include <set>
 
 #include "base/random.h"
-#include "ops/builder.h"
-#include "ops/evaluate.h"
-#include "ops/iterate.h"
+#include "ops/support/builder.h"
+#include "ops/support/evaluate.h"
+#include "ops/support/iterate.h"
 
 namespace kilter {
 namespace {

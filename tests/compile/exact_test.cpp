@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "ops/builder.h"
-#include "ops/evaluate.h"
+#include "ops/support/builder.h"
+#include "ops/support/evaluate.h"
 #include "sweep.h"
 
 namespace kilter {

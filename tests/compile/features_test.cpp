@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "base/cpu_info.h"
-#include "codegen/llvm/backend.h"
+#include "codegen/backend.h"
 #include "guarded_run.h"
-#include "ops/builder.h"
+#include "ops/support/builder.h"
 
 namespace kilter {
 namespace {

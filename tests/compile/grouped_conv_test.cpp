@@ -7,7 +7,7 @@
 #include "../base/error_of.h"
 #include "compiled_case.h"
 #include "guarded_run.h"
-#include "ops/evaluate.h"
+#include "ops/support/evaluate.h"
 
 namespace kilter {
 namespace {

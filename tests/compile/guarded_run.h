@@ -8,7 +8,7 @@
 
 #include "compile/compile.h"
 #include "exec/executor.h"
-#include "ops/cases.h"
+#include "ops/support/cases.h"
 
 namespace kilter {
 

@@ -12,9 +12,9 @@
 #include "compile/session.h"
 #include "compile/tasks.h"
 #include "loop/passes/passes.h"
-#include "ops/cases.h"
-#include "ops/evaluate.h"
-#include "ops/indexing.h"
+#include "ops/support/cases.h"
+#include "ops/support/evaluate.h"
+#include "ops/support/indexing.h"
 
 namespace kilter {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "compile/session.h"
 #include "guarded_run.h"
-#include "ops/builder.h"
-#include "ops/evaluate.h"
+#include "ops/support/builder.h"
+#include "ops/support/evaluate.h"
 #include "schedule/emit.h"
 
 namespace kilter {

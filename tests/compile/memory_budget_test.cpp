@@ -6,7 +6,7 @@
 #include "../base/error_of.h"
 #include "compile/compile.h"
 #include "compile/session.h"
-#include "ops/cases.h"
+#include "ops/support/cases.h"
 #include "zoo/zoo.h"
 
 namespace kilter {

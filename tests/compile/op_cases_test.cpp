@@ -1,5 +1,5 @@
-// Every case of every operator, compiled for every instruction set of this machine and run between guarded buffers,
-// against the reference kernels.
+// Every case of every operator, compiled for every instruction set of this machine and by every other back end, and run
+// between guarded buffers, against the reference kernels.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,21 +9,23 @@
 #include <string>
 #include <vector>
 
+#include "../base/error_of.h"
 #include "base/error.h"
+#include "codegen/backend.h"
 #include "compiled_case.h"
 #include "guarded_run.h"
-#include "ops/cases.h"
-#include "ops/evaluate.h"
 #include "ops/op.h"
+#include "ops/support/cases.h"
+#include "ops/support/evaluate.h"
 
 namespace kilter {
 namespace {
 
-/// Cases that are compiled wrongly today. Each must still be wrong, so that a repaired one leaves the list.
+/// Cases that a back end compiles wrongly today. Each must still be wrong, so that a repaired one leaves the list.
 struct KnownFault {
   std::string_view op;
   CaseText text;
-  std::string_view target;  ///< the least level of x86-64; "" for all
+  std::string_view backend;
   std::string_view reason;
 };
 constexpr std::array<KnownFault, 0> kKnownFaults = {};
@@ -31,15 +33,21 @@ constexpr std::array<KnownFault, 0> kKnownFaults = {};
 /// Cases that cannot be compiled: strings, and what the compiler answers `unsupported` for.
 constexpr int kMaxSkipped = 2;
 
-bool at_least(const Target& target, std::string_view level) {
-  return target.limits.vector_bytes >= parse_target(level).limits.vector_bytes;
-}
-
 const KnownFault* known_fault(const OpDef& op, CaseText text, const Target& target) {
   const auto it = std::find_if(kKnownFaults.begin(), kKnownFaults.end(), [&](const KnownFault& f) {
-    return f.op == op.name && f.text == text && (f.target.empty() || at_least(target, f.target));
+    return f.op == op.name && f.text == text && f.backend == target.backend;
   });
   return it == kKnownFaults.end() ? nullptr : &*it;
+}
+
+/// This machine's instruction sets, and this machine for every back end but the default.
+const std::vector<Target>& suite_targets() {
+  static const std::vector<Target> kTargets = [] {
+    std::vector<Target> targets = targets_here();
+    for (const Backend* backend : all_backends().subspan(1)) targets.push_back(parse_target(backend->name));
+    return targets;
+  }();
+  return kTargets;
 }
 
 enum class Outcome { right, wrong, skipped };
@@ -72,7 +80,7 @@ class CompiledOp : public testing::TestWithParam<const OpDef*> {};
 
 TEST_P(CompiledOp, AnswersAsTheReference) {
   const OpDef& op = *GetParam();
-  for (const Target& target : targets_here()) {
+  for (const Target& target : suite_targets()) {
     for (CaseText text : op.cases) {
       const Verdict v = judge(op, parse_case(op, text), text, target, true);
       const std::string where = fmt::format("{}: {}\n  on {}", op.name, text, target.name);
@@ -90,7 +98,7 @@ TEST_P(CompiledOp, AnswersAsTheReference) {
 TEST_P(CompiledOp, AnswersAsTheReferenceWithConstantWeights) {
   const OpDef& op = *GetParam();
   if (op.family == Family::map || op.family == Family::reference) return;
-  for (const Target& target : targets_here()) {
+  for (const Target& target : suite_targets()) {
     for (CaseText text : op.cases) {
       const Verdict v = judge(op, with_weights(parse_case(op, text)), text, target, true);
       EXPECT_TRUE(v.outcome != Outcome::wrong) << op.name << ": " << text << "\n  on " << target.name << ": " << v.why;
@@ -122,6 +130,21 @@ TEST(CompiledOps, FewCasesAreSkipped) {
     }
   }
   EXPECT_LE(skipped, kMaxSkipped) << which;
+}
+
+TEST(CompiledOps, EveryBackEndIsNamedByATarget) {
+  std::vector<std::string_view> names;
+  for (const Backend* backend : all_backends()) {
+    names.push_back(backend->name);
+    const Target target = parse_target(fmt::format("{} -mcpu=x86-64-v3", backend->name));
+    EXPECT_EQ(target.backend, backend->name);
+    EXPECT_EQ(&backend_of(target), backend);
+  }
+  EXPECT_TRUE(std::ranges::equal(names, kBackendNames));
+  Target other = native_target();
+  other.backend = "cuda";
+  EXPECT_EQ(error_of([&] { backend_of(other); }),
+            fmt::format("target '{}': unknown back end 'cuda'; legal are llvm, null", other.name));
 }
 
 TEST(CompiledOps, KnownFaultsNameCasesThatExist) {

@@ -6,7 +6,7 @@
 #include "../schedule/counted.h"
 #include "compile/compile.h"
 #include "exec/schedule_source.h"
-#include "schedule/loop_model.h"
+#include "schedule/model/loop_model.h"
 #include "zoo/zoo.h"
 
 namespace kilter {

@@ -9,7 +9,7 @@
 #include "../base/scratch_folder.h"
 #include "exec/plan_file.h"
 #include "guarded_run.h"
-#include "ops/evaluate.h"
+#include "ops/support/evaluate.h"
 #include "random_net.h"
 #include "zoo/zoo.h"
 

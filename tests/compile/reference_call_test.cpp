@@ -10,8 +10,8 @@
 #include "../base/scratch_folder.h"
 #include "exec/plan_file.h"
 #include "guarded_run.h"
-#include "ops/builder.h"
-#include "ops/evaluate.h"
+#include "ops/support/builder.h"
+#include "ops/support/evaluate.h"
 
 namespace kilter {
 namespace {

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "guarded_run.h"
-#include "ops/evaluate.h"
+#include "ops/support/evaluate.h"
 #include "sweep.h"
 
 namespace kilter {

@@ -7,8 +7,8 @@
 
 #include "../base/error_of.h"
 #include "guarded_run.h"
-#include "ops/cases.h"
-#include "ops/evaluate.h"
+#include "ops/support/cases.h"
+#include "ops/support/evaluate.h"
 #include "task_spaces.h"
 
 namespace kilter {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "guarded_run.h"
-#include "ops/evaluate.h"
+#include "ops/support/evaluate.h"
 #include "sweep.h"
 
 namespace kilter {

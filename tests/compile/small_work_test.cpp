@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "compile/compile.h"
-#include "ops/builder.h"
+#include "ops/support/builder.h"
 
 namespace kilter {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "compile/difference.h"
 #include "guarded_run.h"
-#include "ops/cases.h"
-#include "ops/evaluate.h"
+#include "ops/support/cases.h"
+#include "ops/support/evaluate.h"
 
 namespace kilter {
 namespace {

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "guarded_run.h"
-#include "ops/builder.h"
-#include "ops/evaluate.h"
+#include "ops/support/builder.h"
+#include "ops/support/evaluate.h"
 #include "sweep.h"
 
 namespace kilter {

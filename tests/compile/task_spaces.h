@@ -8,7 +8,7 @@
 
 #include "compile/compile.h"
 #include "draw.h"
-#include "loop/target.h"
+#include "target/target.h"
 
 namespace kilter {
 

@@ -7,9 +7,9 @@
 #include <span>
 
 #include "../base/scratch_folder.h"
-#include "codegen/llvm/disassemble.h"
+#include "codegen/disassemble.h"
 #include "compiled_case.h"
-#include "ops/builder.h"
+#include "ops/support/builder.h"
 
 namespace kilter {
 namespace {

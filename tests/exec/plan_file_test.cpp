@@ -154,9 +154,9 @@ TEST(PlanFile, DamageOfAnyKindIsRefusedBeforeAnythingRuns) {
 
 TEST(PlanFile, AFileOfAnOlderVersionSaysWhatToDo) {
   std::string file = file_bytes(steps_plan());
-  file[8] = 6;
+  file[8] = 7;
   EXPECT_EQ(error_of([&] { parse(file); }, ErrorKind::bad_input),
-            "compiled file 'p': format version 6; this Kilter reads version 7; compile the model again");
+            "compiled file 'p': format version 7; this Kilter reads version 8; compile the model again");
 }
 
 TEST(FileHash, FindsEveryChangeOfALargeFile) {

@@ -3,8 +3,8 @@
 #include <variant>
 
 #include "../onnx/model_maker.h"
-#include "ops/builder.h"
-#include "ops/cases.h"
+#include "ops/support/builder.h"
+#include "ops/support/cases.h"
 
 namespace kilter::onnx {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "fuzz_onnx_seeds.h"
 #include "onnx/schema.h"
-#include "ops/builder.h"
+#include "ops/support/builder.h"
 
 namespace kilter::onnx {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "loop/loop.h"
 #include "loop/passes/passes.h"
-#include "loop/target.h"
+#include "target/target.h"
 
 namespace kilter {
 namespace {

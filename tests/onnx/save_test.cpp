@@ -9,7 +9,7 @@
 #include "../base/scratch_folder.h"
 #include "base/files.h"
 #include "model_maker.h"
-#include "ops/builder.h"
+#include "ops/support/builder.h"
 
 namespace kilter::onnx {
 namespace {

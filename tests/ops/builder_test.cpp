@@ -1,5 +1,5 @@
 // GraphBuilder: what it accepts, what it says about the rest, what it folds, and the names that it gives.
-#include "ops/builder.h"
+#include "ops/support/builder.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 
 #include "../base/error_of.h"
-#include "ops/evaluate.h"
+#include "ops/support/evaluate.h"
 
 namespace kilter {
 namespace {

@@ -1,13 +1,13 @@
 // The text of a case, and the comparison with a tolerance.
-#include "ops/cases.h"
+#include "ops/support/cases.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "ops/builder.h"
-#include "ops/evaluate.h"
+#include "ops/support/builder.h"
+#include "ops/support/evaluate.h"
 
 namespace kilter {
 namespace {

@@ -1,11 +1,11 @@
 // Index loops, broadcasting kernels and conversions that the operator files build on.
-#include "ops/iterate.h"
+#include "ops/support/iterate.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "ops/elementwise.h"
+#include "ops/support/elementwise.h"
 
 namespace kilter {
 namespace {

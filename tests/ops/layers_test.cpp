@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "../base/error_of.h"
-#include "ops/builder.h"
-#include "ops/cases.h"
+#include "ops/support/builder.h"
+#include "ops/support/cases.h"
 
 namespace kilter {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <map>
 
-#include "ops/cases.h"
-#include "ops/evaluate.h"
+#include "ops/support/cases.h"
+#include "ops/support/evaluate.h"
 
 namespace kilter {
 namespace {

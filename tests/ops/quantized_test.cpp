@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "ops/cases.h"
-#include "ops/evaluate.h"
+#include "ops/support/cases.h"
+#include "ops/support/evaluate.h"
 
 namespace kilter {
 namespace {

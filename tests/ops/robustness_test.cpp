@@ -7,11 +7,11 @@
 #include <string>
 
 #include "base/random.h"
-#include "ops/builder.h"
-#include "ops/cases.h"
-#include "ops/evaluate.h"
-#include "ops/iterate.h"
 #include "ops/op.h"
+#include "ops/support/builder.h"
+#include "ops/support/cases.h"
+#include "ops/support/evaluate.h"
+#include "ops/support/iterate.h"
 
 namespace kilter {
 namespace {

@@ -4,8 +4,8 @@
 #include <set>
 #include <string>
 
-#include "ops/builder.h"
 #include "ops/op.h"
+#include "ops/support/builder.h"
 
 namespace kilter {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/builder.h"
+#include "ops/support/builder.h"
 
 namespace kilter {
 namespace {

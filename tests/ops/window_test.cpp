@@ -1,5 +1,5 @@
 // Sliding windows and resize tables: what attributes and shapes resolve to.
-#include "ops/window.h"
+#include "ops/support/window.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "../base/error_of.h"
-#include "ops/builder.h"
-#include "ops/resize_coords.h"
+#include "ops/support/builder.h"
+#include "ops/support/resize_coords.h"
 
 namespace kilter {
 namespace {

@@ -11,9 +11,9 @@
 
 #include "compile/compile.h"
 #include "compile/session.h"
-#include "ops/builder.h"
-#include "ops/cases.h"
-#include "ops/evaluate.h"
+#include "ops/support/builder.h"
+#include "ops/support/cases.h"
+#include "ops/support/evaluate.h"
 #include "passes/pass.h"
 
 namespace kilter {

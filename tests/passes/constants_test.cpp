@@ -1,7 +1,7 @@
 // fold_constants, common_subexpressions and dead_code.
 #include <gtest/gtest.h>
 
-#include "ops/builder.h"
+#include "ops/support/builder.h"
 #include "pass_runner.h"
 
 namespace kilter {

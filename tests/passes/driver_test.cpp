@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "compile/pipeline.h"
-#include "ops/builder.h"
+#include "ops/support/builder.h"
 
 namespace kilter {
 namespace {

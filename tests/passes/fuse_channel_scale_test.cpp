@@ -1,8 +1,8 @@
 // fuse_channel_scale: which multiplications by a factor a channel become part of a convolution's task.
 #include <gtest/gtest.h>
 
-#include "loop/target.h"
 #include "pass_runner.h"
+#include "target/target.h"
 
 namespace kilter {
 namespace {

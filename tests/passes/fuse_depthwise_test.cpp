@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "../base/error_of.h"
-#include "loop/target.h"
 #include "pass_runner.h"
+#include "target/target.h"
 
 namespace kilter {
 namespace {

@@ -1,8 +1,8 @@
 // fuse_row_means: which means of images are made in part by the depthwise convolution before, and why others are not.
 #include <gtest/gtest.h>
 
-#include "loop/target.h"
 #include "pass_runner.h"
+#include "target/target.h"
 
 namespace kilter {
 namespace {

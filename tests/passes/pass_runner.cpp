@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "base/text.h"
-#include "loop/target.h"
-#include "ops/builder.h"
+#include "ops/support/builder.h"
+#include "target/target.h"
 
 namespace kilter {
 

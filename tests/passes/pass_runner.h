@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "ops/cases.h"
+#include "ops/support/cases.h"
 #include "passes/pass.h"
 
 namespace kilter {

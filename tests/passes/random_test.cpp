@@ -5,7 +5,7 @@
 
 #include "../compile/random_net.h"
 #include "compile/compile.h"
-#include "ops/evaluate.h"
+#include "ops/support/evaluate.h"
 #include "pass_runner.h"
 
 namespace kilter {

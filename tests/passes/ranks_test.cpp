@@ -9,8 +9,8 @@
 
 #include "base/random.h"
 #include "compile/compile.h"
-#include "ops/builder.h"
-#include "ops/evaluate.h"
+#include "ops/support/builder.h"
+#include "ops/support/evaluate.h"
 #include "pass_runner.h"
 
 namespace kilter {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "ops/evaluate.h"
+#include "ops/support/evaluate.h"
 #include "pass_runner.h"
 
 namespace kilter {

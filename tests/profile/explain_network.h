@@ -2,7 +2,7 @@
 #pragma once
 
 #include "compile/session.h"
-#include "profile/explain.h"
+#include "profile/explain/explain.h"
 #include "zoo/zoo.h"
 
 namespace kilter::profile {

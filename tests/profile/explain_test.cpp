@@ -9,8 +9,8 @@
 #include "explain_network.h"
 #include "made_up.h"
 #include "planted.h"
-#include "profile/explain_causes.h"
-#include "profile/explain_trials.h"
+#include "profile/explain/explain_causes.h"
+#include "profile/explain/explain_trials.h"
 
 namespace kilter::profile {
 namespace {

@@ -13,7 +13,7 @@
 #include "base/files.h"
 #include "compile/compile.h"
 #include "compile/tasks.h"
-#include "schedule/problem.h"
+#include "schedule/problem/problem.h"
 
 namespace kilter {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "explain_network.h"
-#include "profile/explain_causes.h"
+#include "profile/explain/explain_causes.h"
 
 namespace kilter::profile {
 

@@ -13,7 +13,7 @@
 
 #include "explain_network.h"
 #include "measure/compare.h"
-#include "profile/explain_trials.h"
+#include "profile/explain/explain_trials.h"
 
 namespace kilter::profile {
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "schedule/templates.h"
+#include "schedule/templates/templates.h"
 #include "zoo/zoo.h"
 
 namespace kilter::profile {

@@ -10,7 +10,7 @@
 #include "base/files.h"
 #include "compile/compile.h"
 #include "samples.h"
-#include "schedule/problem.h"
+#include "schedule/problem/problem.h"
 #include "tune/records/match.h"
 #include "tune/records/scan.h"
 

@@ -13,7 +13,7 @@
 
 #include "../base/scratch_folder.h"
 #include "base/hash.h"
-#include "codegen/llvm/backend.h"
+#include "codegen/backend.h"
 #include "kept.h"
 #include "sparse_weights.h"
 
@@ -84,7 +84,7 @@ TEST(Kept, OtherKernelsHaveAnotherRevision) {
   std::string hash;
   std::istringstream(read(std::filesystem::path(KILTER_REPLAY_FOLDER) / "revision.txt")) >> revision >> hash;
   const std::string now = fmt::format("{:016x}", kept_hash());
-  EXPECT_EQ(hash, now) << "The kept kernels changed. Raise kKernels in src/codegen/llvm/compile.cpp to " << revision + 1
+  EXPECT_EQ(hash, now) << "The kept kernels changed. Raise kKernels in src/codegen/llvm/backend.cpp to " << revision + 1
                        << " and write '" << revision + 1 << " " << now << "' into tests/replay/revision.txt.";
   EXPECT_TRUE(codegen_version().ends_with(fmt::format(", kernels {}", revision))) << codegen_version();
 }

@@ -6,8 +6,8 @@
 
 #include "compile/compile.h"
 #include "compile/session.h"
-#include "ops/cases.h"
-#include "ops/evaluate.h"
+#include "ops/support/cases.h"
+#include "ops/support/evaluate.h"
 
 namespace kilter {
 namespace {

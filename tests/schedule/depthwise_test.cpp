@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "compile/placed_tasks.h"
-#include "loop/target.h"
-#include "schedule/problem.h"
-#include "schedule/templates.h"
+#include "schedule/problem/problem.h"
+#include "schedule/templates/templates.h"
+#include "target/target.h"
 
 namespace kilter {
 namespace {

@@ -5,11 +5,11 @@
 #include "compile/compile.h"
 #include "compile/placed_tasks.h"
 #include "compile/session.h"
-#include "loop/target.h"
-#include "ops/builder.h"
-#include "ops/cases.h"
-#include "schedule/problem.h"
-#include "schedule/templates.h"
+#include "ops/support/builder.h"
+#include "ops/support/cases.h"
+#include "schedule/problem/problem.h"
+#include "schedule/templates/templates.h"
+#include "target/target.h"
 
 namespace kilter {
 namespace {

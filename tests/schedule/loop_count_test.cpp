@@ -1,9 +1,9 @@
 // What kernels ask of a core, counted from small loops by hand.
-#include "schedule/loop_count.h"
+#include "schedule/model/loop_count.h"
 
 #include <gtest/gtest.h>
 
-#include "loop/target.h"
+#include "target/target.h"
 
 namespace kilter {
 namespace {

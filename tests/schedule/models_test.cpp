@@ -6,8 +6,8 @@
 
 #include "../search/tasks.h"
 #include "counted.h"
-#include "schedule/loop_model.h"
-#include "schedule/templates.h"
+#include "schedule/model/loop_model.h"
+#include "schedule/templates/templates.h"
 
 namespace kilter {
 namespace {

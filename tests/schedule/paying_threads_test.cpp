@@ -1,13 +1,13 @@
 // How many threads a kernel is given.
-#include "schedule/paying_threads.h"
+#include "schedule/model/paying_threads.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
 
-#include "loop/target.h"
-#include "schedule/loop_count.h"
+#include "schedule/model/loop_count.h"
+#include "target/target.h"
 
 namespace kilter {
 namespace {

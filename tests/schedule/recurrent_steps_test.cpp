@@ -8,9 +8,9 @@
 #include "compile/compile.h"
 #include "compile/session.h"
 #include "compile/tasks.h"
-#include "ops/cases.h"
-#include "ops/evaluate.h"
-#include "schedule/templates.h"
+#include "ops/support/cases.h"
+#include "ops/support/evaluate.h"
+#include "schedule/templates/templates.h"
 
 namespace kilter {
 namespace {

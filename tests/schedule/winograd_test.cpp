@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "base/random.h"
-#include "codegen/llvm/disassemble.h"
+#include "codegen/disassemble.h"
 #include "compile/compile.h"
 #include "compile/session.h"
-#include "ops/cases.h"
-#include "ops/evaluate.h"
-#include "ops/iterate.h"
-#include "schedule/winograd_core.h"
+#include "ops/support/cases.h"
+#include "ops/support/evaluate.h"
+#include "ops/support/iterate.h"
+#include "schedule/templates/winograd_core.h"
 
 namespace kilter {
 namespace {

@@ -12,7 +12,7 @@
 #include "tune/cost/boosted_trees.h"
 #include "tune/search/simulate.h"
 #include "tune/space/features.h"
-#include "tune/tuner/learned.h"
+#include "tune/tuner/search/learned.h"
 
 namespace kilter::tune {
 namespace {

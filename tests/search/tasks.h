@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "compile/placed_tasks.h"
-#include "ops/builder.h"
-#include "ops/cases.h"
-#include "schedule/problem.h"
+#include "ops/support/builder.h"
+#include "ops/support/cases.h"
+#include "schedule/problem/problem.h"
 #include "tune/space/space.h"
 #include "zoo/zoo.h"
 

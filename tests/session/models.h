@@ -9,7 +9,7 @@
 #include "compile/session.h"
 #include "onnx/model.h"
 #include "onnx/schema.h"
-#include "ops/builder.h"
+#include "ops/support/builder.h"
 #include "zoo/zoo.h"
 
 namespace kilter {

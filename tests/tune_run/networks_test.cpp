@@ -9,7 +9,7 @@
 #include "exec/trace.h"
 #include "hand_made.h"
 #include "measure/stats.h"
-#include "tune/run/of_compiled.h"
+#include "tune/tuner/step_values.h"
 #include "zoo/zoo.h"
 
 namespace kilter::tune {

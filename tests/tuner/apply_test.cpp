@@ -1,13 +1,13 @@
 // Records and layer plans become schedules of a network.
-#include "tune/tuner/apply.h"
+#include "tune/tuner/plans/apply.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "../base/error_of.h"
-#include "codegen/llvm/backend.h"
+#include "codegen/backend.h"
 #include "network.h"
-#include "tune/tuner/choices_file.h"
+#include "tune/tuner/plans/choices_file.h"
 
 namespace kilter::tune {
 namespace {

@@ -1,5 +1,5 @@
 // When candidates are compiled beside the measurement.
-#include "tune/tuner/building_turns.h"
+#include "tune/tuner/search/building_turns.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tune/tuner/choices_file.h"
+#include "tune/tuner/plans/choices_file.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Races of whole plans: when they have run for long enough.
-#include "tune/tuner/contest.h"
+#include "tune/tuner/race/contest.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tune/tuner/cost_rows.h"
+#include "tune/tuner/search/cost_rows.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 #include "../base/error_of.h"
 #include "tune/cost/table.h"
 #include "tune/space/features.h"
-#include "tune/tuner/learned.h"
-#include "tune/tuner/recorded_costs.h"
-#include "tune/tuner/task_space.h"
+#include "tune/tuner/graph_best/recorded_costs.h"
+#include "tune/tuner/search/learned.h"
+#include "tune/tuner/tasks/task_space.h"
 
 namespace kilter::tune {
 namespace {

@@ -1,14 +1,14 @@
 // The graph tuner on a network that runs, and on records alone.
-#include "tune/tuner/graph_best.h"
+#include "tune/tuner/graph_best/graph_best.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "codegen/llvm/backend.h"
+#include "codegen/backend.h"
 #include "network.h"
-#include "tune/tuner/alternatives.h"
-#include "tune/tuner/recorded_costs.h"
+#include "tune/tuner/graph_best/alternatives.h"
+#include "tune/tuner/graph_best/recorded_costs.h"
 #include "tune/tuner/tune_json.h"
 
 namespace kilter::tune {

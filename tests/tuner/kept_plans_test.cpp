@@ -1,5 +1,5 @@
 // What the graph tuner chose, beside the records.
-#include "tune/tuner/kept_plans.h"
+#include "tune/tuner/plans/kept_plans.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include "../base/scratch_folder.h"
 #include "base/files.h"
 #include "network.h"
-#include "tune/tuner/choices_file.h"
+#include "tune/tuner/plans/choices_file.h"
 
 namespace kilter::tune {
 namespace {

@@ -1,4 +1,4 @@
-#include "tune/tuner/lap_times.h"
+#include "tune/tuner/race/lap_times.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Networks with planted costs: what the graph tuner must and must not choose.
-#include "tune/tuner/layer_network.h"
+#include "tune/tuner/graph_best/layer_network.h"
 
 #include <gtest/gtest.h>
 
@@ -11,9 +11,9 @@
 #include "base/random.h"
 #include "network.h"
 #include "tune/graph/solvers.h"
-#include "tune/tuner/alternatives.h"
-#include "tune/tuner/thread_costs.h"
-#include "tune/tuner/transform_bench.h"
+#include "tune/tuner/graph_best/alternatives.h"
+#include "tune/tuner/graph_best/thread_costs.h"
+#include "tune/tuner/graph_best/transform_bench.h"
 
 namespace kilter::tune {
 namespace {

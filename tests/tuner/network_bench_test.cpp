@@ -7,7 +7,7 @@
 #include <map>
 
 #include "network.h"
-#include "tune/tuner/task_list.h"
+#include "tune/tuner/tasks/task_list.h"
 
 namespace kilter::tune {
 namespace {

@@ -1,5 +1,5 @@
 // What records say of further tuning.
-#include "tune/tuner/outlook.h"
+#include "tune/tuner/plans/outlook.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

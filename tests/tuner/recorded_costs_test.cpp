@@ -1,5 +1,5 @@
 // What records say of a network's layers, and how certain.
-#include "tune/tuner/recorded_costs.h"
+#include "tune/tuner/graph_best/recorded_costs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

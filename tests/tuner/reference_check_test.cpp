@@ -1,5 +1,5 @@
 // The default plan against the reference kernels: right as compiled, and told where it is not.
-#include "tune/tuner/reference_check.h"
+#include "tune/tuner/race/reference_check.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Schedules that are tried again, and how one that fails without a name is found among others.
-#include "tune/tuner/retries.h"
+#include "tune/tuner/search/retries.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tune/tuner/task_list.h"
+#include "tune/tuner/tasks/task_list.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

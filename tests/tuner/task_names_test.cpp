@@ -1,12 +1,12 @@
 // Options that name tasks by their numbers.
-#include "tune/tuner/task_names.h"
+#include "tune/tuner/tasks/task_names.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "../base/error_of.h"
 #include "network.h"
-#include "tune/tuner/task_list.h"
+#include "tune/tuner/tasks/task_list.h"
 
 namespace kilter::tune {
 namespace {

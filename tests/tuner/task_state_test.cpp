@@ -1,5 +1,5 @@
 // One task while it is tuned: what is raced next, what counts as a gain, what wins.
-#include "tune/tuner/task_state.h"
+#include "tune/tuner/search/task_state.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <set>
 
 #include "network.h"
-#include "tune/tuner/final_race.h"
 #include "tune/tuner/network_bench.h"
+#include "tune/tuner/race/final_race.h"
 
 namespace kilter::tune {
 namespace {

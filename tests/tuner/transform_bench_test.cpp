@@ -1,5 +1,5 @@
 // Layout changes that cannot be measured, and what a file has to hold so that they need not be.
-#include "tune/tuner/transform_bench.h"
+#include "tune/tuner/graph_best/transform_bench.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include "../base/error_of.h"
 #include "../base/scratch_folder.h"
 #include "network.h"
-#include "tune/tuner/layer_network.h"
+#include "tune/tuner/graph_best/layer_network.h"
 
 namespace kilter::tune {
 namespace {

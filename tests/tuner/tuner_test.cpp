@@ -20,8 +20,8 @@
 
 #include "exec/executor.h"
 #include "short_run.h"
-#include "tune/tuner/apply.h"
-#include "tune/tuner/search_run.h"
+#include "tune/tuner/plans/apply.h"
+#include "tune/tuner/search/search_run.h"
 #include "tune/tuner/tune_json.h"
 
 namespace kilter::tune {

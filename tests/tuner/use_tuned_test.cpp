@@ -1,11 +1,11 @@
 // Which of what was tuned a network is compiled with.
-#include "tune/tuner/use_tuned.h"
+#include "tune/tuner/plans/use_tuned.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "../base/error_of.h"
-#include "codegen/llvm/backend.h"
+#include "codegen/backend.h"
 #include "network.h"
 
 namespace kilter::tune {

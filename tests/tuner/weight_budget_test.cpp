@@ -1,5 +1,5 @@
 // Packed weights of plans that are tried and kept: what the search leaves alone, and what gives way.
-#include "tune/tuner/weight_budget.h"
+#include "tune/tuner/plans/weight_budget.h"
 
 #include <gtest/gtest.h>
 

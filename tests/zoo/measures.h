@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "ops/builder.h"
+#include "ops/support/builder.h"
 #include "zoo/zoo.h"
 
 namespace kilter::zoo {

@@ -1,4 +1,4 @@
-#include "codegen/llvm/disassemble.h"
+#include "codegen/disassemble.h"
 
 #include <fmt/format.h>
 #include <llvm/MC/MCAsmInfo.h>
@@ -22,7 +22,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "codegen/llvm/backend.h"
+#include "codegen/llvm/llvm_backend.h"
 
 namespace kilter {
 namespace {
@@ -42,7 +42,7 @@ void initialise() {
 /// LLVM's tables of one target.
 class Decoder {
  public:
-  explicit Decoder(const Target& target) : triple_(llvm_triple(target.arch)) {
+  explicit Decoder(const Target& target) : triple_(codegen::llvm_triple(target.arch)) {
     initialise();
     std::string error;
     const llvm::Target* found = llvm::TargetRegistry::lookupTarget(triple_, error);

@@ -12,9 +12,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "codegen/llvm/kernel_args.h"
+#include "codegen/kernel_args.h"
 #include "loop/loop.h"
-#include "loop/target.h"
+#include "target/target.h"
 
 namespace kilter::codegen {
 

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/other_threads.h"
 #include "exec/executor.h"
-#include "exec/other_threads.h"
 #include "exec/plan_check.h"
 #include "exec/plan_file.h"
 
@@ -168,7 +168,7 @@ kilter_status kilter_instance_create(const kilter_program* program, int threads,
     const kilter::Plan& plan = program->program->plan();
     refuse_reference_steps(plan);
     auto pool = std::make_shared<kilter::ThreadPool>(threads);
-    const std::string note = kilter::other_threads_text(plan, pool->threads());
+    const std::string note = kilter::other_threads_text(plan.compiled_for, pool->threads());
     *instance = new kilter_instance{{program->program, std::move(pool)}, note};
   });
 }

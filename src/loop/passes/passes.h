@@ -3,7 +3,7 @@
 #pragma once
 
 #include "loop/loop.h"
-#include "loop/target.h"
+#include "target/target.h"
 
 namespace kilter::loop_passes {
 

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "measure/conditions.h"
-#include "schedule/problem.h"
+#include "schedule/problem/problem.h"
 #include "schedule/schedule.h"
 #include "tune/records/match.h"
 

@@ -15,7 +15,7 @@ namespace kilter::tune {
 
 struct PruneOptions {
   /// Schedules of each problem, layouts, target, device, number of threads and code generator. With fewer than
-  /// kEnoughTried (tune/tuner/outlook.h) a tuned task no longer counts as tuned.
+  /// kEnoughTried (tune/tuner/plans/outlook.h) a tuned task no longer counts as tuned.
   size_t keep = 8;
   bool drop_failures = false;  ///< also all that are not ok; what was wrong or crashed can then be chosen again
   std::string before = {};     ///< only those measured before this date may go: see check_date(); empty: all

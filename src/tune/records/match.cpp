@@ -6,8 +6,8 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/other_threads.h"
 #include "base/text.h"
-#include "exec/other_threads.h"
 
 namespace kilter::tune {
 namespace {

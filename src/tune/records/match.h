@@ -30,7 +30,7 @@ enum class Distance : uint8_t {
 };
 
 /// The expected loss against a record without the difference: estimates, which stand here and in
-/// exec/other_threads.h alone.
+/// base/other_threads.h alone.
 struct DistanceRow {
   Distance distance;
   std::string_view name;

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "loop/target.h"
 #include "schedule/schedule.h"
+#include "target/target.h"
 #include "tune/records/problem_words.h"
 #include "tune/records/record.h"
 

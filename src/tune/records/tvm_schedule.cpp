@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "schedule/conv_core.h"
+#include "schedule/templates/conv_core.h"
 #include "tune/records/tvm.h"
 
 namespace kilter::tune {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <functional>
 
-#include "schedule/register_tile.h"
+#include "schedule/model/register_tile.h"
 #include "tune/space/task_dims.h"
 
 namespace kilter::tune {

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "loop/target.h"
 #include "schedule/schedule.h"
+#include "target/target.h"
 
 namespace kilter::tune {
 

@@ -1,6 +1,6 @@
 #include "tune/space/task_dims.h"
 
-#include "ops/window.h"
+#include "ops/support/window.h"
 
 namespace kilter::tune {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "schedule/task.h"
+#include "schedule/problem/task.h"
 
 namespace kilter::tune {
 

@@ -5,9 +5,9 @@
 
 #include "compile/tasks.h"
 #include "measure/conditions.h"
-#include "tune/run/of_compiled.h"
-#include "tune/tuner/task_list.h"
-#include "tune/tuner/weight_budget.h"
+#include "tune/tuner/plans/weight_budget.h"
+#include "tune/tuner/step_values.h"
+#include "tune/tuner/tasks/task_list.h"
 
 namespace kilter::tune {
 namespace {

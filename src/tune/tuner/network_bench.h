@@ -12,8 +12,8 @@
 #include "compile/build_cache.h"
 #include "compile/compile.h"
 #include "tune/run/runner.h"
-#include "tune/tuner/layer_choice.h"
-#include "tune/tuner/task_state.h"
+#include "tune/tuner/plans/layer_choice.h"
+#include "tune/tuner/search/task_state.h"
 
 namespace kilter::tune {
 

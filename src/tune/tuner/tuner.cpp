@@ -6,11 +6,11 @@
 #include "measure/clock.h"
 #include "measure/conditions.h"
 #include "tune/records/match.h"
-#include "tune/tuner/apply.h"
-#include "tune/tuner/contest.h"
-#include "tune/tuner/final_race.h"
-#include "tune/tuner/reference_check.h"
-#include "tune/tuner/weight_budget.h"
+#include "tune/tuner/plans/apply.h"
+#include "tune/tuner/plans/weight_budget.h"
+#include "tune/tuner/race/contest.h"
+#include "tune/tuner/race/final_race.h"
+#include "tune/tuner/race/reference_check.h"
 
 namespace kilter::tune {
 namespace {

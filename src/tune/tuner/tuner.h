@@ -16,7 +16,7 @@
 #include "tune/records/record.h"
 #include "tune/search/options.h"
 #include "tune/tuner/events.h"
-#include "tune/tuner/graph_best.h"
+#include "tune/tuner/graph_best/graph_best.h"
 #include "tune/tuner/network_bench.h"
 #include "tune/tuner/trial_options.h"
 

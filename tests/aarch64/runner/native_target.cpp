@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "loop/target.h"
+#include "target/target.h"
 
 int main() {
   try {

@@ -1,0 +1,17 @@
+// Machine code from loop IR through LLVM, for x86-64 and AArch64: position-independent, linked by link.h.
+#pragma once
+
+#include <string>
+
+#include "codegen/backend.h"
+
+namespace kilter::codegen {
+
+extern const Backend kLlvmBackend;
+
+/// LLVM's name of an architecture on Linux.
+const char* llvm_triple(Arch arch);
+/// The LLVM IR of one function as text, after our passes.
+std::string print_llvm(const LoopFunc& func, const Target& target);
+
+}  // namespace kilter::codegen

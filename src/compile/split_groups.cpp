@@ -1,0 +1,143 @@
+#include "compile/split_groups.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <variant>
+
+#include "compile/task_memo.h"
+#include "compile/tasks.h"
+#include "graph/values.h"
+#include "ops/op.h"
+
+namespace kilter {
+namespace {
+
+class Splitter {
+ public:
+  Splitter(Graph& graph, const CompileOptions& options)
+      : graph_(graph), options_(options), limits_(options.target.limits) {}
+
+  SplitGroups run() {
+    int64_t done = 0;
+    const std::vector<Unit> all = units(graph_);
+    for (const Unit& unit : all) {
+      tell_task(options_, "look for templates", done++, std::ssize(all));
+      if (!viewable(unit) && !schedulable(unit)) split(unit);
+    }
+    graph_.sort();
+    return std::move(out_);
+  }
+
+ private:
+  void split(const Unit& unit) {
+    note(unit);
+    for (NodeId id : unit.nodes) {
+      graph_.change_node(id).group = id;
+      const Unit alone{{id}};
+      if (unit.nodes.size() > 1 && schedulable(alone)) continue;
+      graph_.change_node(id).group = kNone;
+      make_plain(id);
+      out_.reference.insert(id);
+    }
+  }
+
+  void note(const Unit& unit) {
+    if (unit.nodes.size() < 2) return;
+    const Task task = make_task(graph_, unit, nullptr);
+    std::string reason = "its schedule is forced to reference";
+    if (!options_.schedules.contains(task.node().name)) {
+      reason = "no template takes the group";
+      for (const auto& [name, rejected] : rejections(task, limits_))
+        reason += fmt::format("; {}: {}", name, rejected.text());
+    }
+    for (NodeId id : unit.nodes) {
+      const Node& node = graph_.node(id);
+      if (id != task.anchor) out_.unfused.push_back({Unfused::schedule, node.name, task.node().name, reason});
+    }
+  }
+
+  bool viewable(const Unit& unit) const {
+    const Node& node = graph_.node(unit.nodes.front());
+    if (options_.naive || is_string(node)) return false;
+    if (node.op->family == Family::reshape) return true;
+    // A blocked Slice or Split is a run of blocks.
+    return node.op->family == Family::movement &&
+           (node.op->name == "Concat" || (node.outputs[0] != kNone && graph_.type(node.outputs[0]).layout.block > 1));
+  }
+  bool is_string(const Node& node) const {
+    return std::any_of(node.outputs.begin(), node.outputs.end(),
+                       [&](ValueId v) { return v != kNone && graph_.type(v).dtype == DType::string; });
+  }
+
+  bool schedulable(const Unit& unit) {
+    if (options_.naive) return false;
+    const Task task = make_task(graph_, unit, nullptr);
+    if (const auto given = options_.schedules.find(task.node().name); given != options_.schedules.end())
+      return given->second.name != "reference";
+    const std::optional<TaskForm> form = form_of(task);
+    if (!form) return has_template(task);
+    const auto [it, fresh] = schedulable_.try_emplace(form->text, false);
+    if (fresh) it->second = has_template(task);
+    return it->second;
+  }
+  bool has_template(const Task& task) const {
+    return std::ranges::any_of(
+        all_templates(), [&](const Template* t) { return std::holds_alternative<Schedule>(t->pick(task, limits_)); });
+  }
+
+  /// Reference kernels read and write plain tensors; readers of a blocked output get a Relayout.
+  void make_plain(NodeId id) {
+    std::vector<ValueId> inputs = graph_.node(id).inputs;  // set at once: there may be very many
+    for (ValueId& in : inputs) {
+      if (in == kNone || graph_.type(in).layout.plain()) continue;
+      in = constant_of(graph_, in) != nullptr
+               ? graph_.add_constant(graph_.fresh_name(graph_.value(in).name), *constant_of(graph_, in))
+               : relayout(in, Layout{});
+    }
+    if (inputs != graph_.node(id).inputs) graph_.change_node(id).inputs = std::move(inputs);
+    for (ValueId out : graph_.node(id).outputs) {
+      if (out == kNone || graph_.type(out).layout.plain()) continue;
+      const Layout layout = graph_.type(out).layout;
+      const std::vector<NodeId> users = graph_.users(out);
+      graph_.change_value(out).type.layout = Layout{};
+      const ValueId blocked = relayout(out, layout);
+      for (NodeId user : users) std::ranges::replace(graph_.change_node(user).inputs, out, blocked);
+    }
+  }
+
+  ValueId relayout(ValueId from, const Layout& layout) {
+    TensorType type = graph_.type(from);
+    type.layout = layout;
+    const std::string hint = graph_.value(from).name + ".relayout";
+    const NodeId id = graph_.add_node(find_op("kilter", "Relayout", 1), hint, 1, {}, {from}, {type}, {hint});
+    graph_.change_node(id).group = id;
+    return graph_.node(id).outputs[0];
+  }
+
+  Graph& graph_;
+  const CompileOptions& options_;
+  const TargetLimits& limits_;
+  std::unordered_map<std::string, bool> schedulable_;  ///< by TaskForm::text of tasks with dense operands
+  SplitGroups out_;
+};
+
+}  // namespace
+
+SplitGroups split_unschedulable(Graph& graph, const CompileOptions& options) { return Splitter(graph, options).run(); }
+
+std::vector<std::pair<std::string, Rejected>> rejections(const Task& task, const TargetLimits& limits) {
+  std::vector<std::pair<std::string, Rejected>> all;
+  for (const Template* t : all_templates()) {
+    auto picked = t->pick(task, limits);
+    if (auto* rejected = std::get_if<Rejected>(&picked)) all.emplace_back(t->name, std::move(*rejected));
+  }
+  return all;
+}
+
+void tell_task(const CompileOptions& options, std::string_view stage, int64_t done, int64_t of) {
+  constexpr int64_t kEach = 64;
+  if (options.progress && done % kEach == 0) options.progress({stage, done, of});
+}
+
+}  // namespace kilter

@@ -1,0 +1,33 @@
+// The CPU as a device: machine code in executable memory, kernels on the threads of a pool, memory of the host.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "exec/device.h"
+
+namespace kilter {
+
+extern const DeviceRow kCpuDevice;
+
+class CpuDevice : public Device {
+ public:
+  explicit CpuDevice(std::shared_ptr<ThreadPool> pool) : pool_(std::move(pool)) {}
+
+  Block alloc(int64_t bytes, std::string_view what) override { return {bytes, what}; }
+  void copy(const std::byte* from, std::byte* to, int64_t bytes, RunTrace* trace) override;
+  void fill_halo(const HaloFill& halo, std::byte* base, RunTrace* trace) override;
+  int32_t launch(const Launch& launch, RunTrace* trace) override;
+  void sync() override {}
+  int workers() const override { return pool_->threads(); }
+
+ protected:
+  /// ThreadPool::run(), with a stamp of each worker's part where there is a trace.
+  int32_t dispatch(RunTrace* trace, int64_t extent, int max_threads, ThreadPool::Body body, void* context);
+
+ private:
+  std::shared_ptr<ThreadPool> pool_;
+};
+
+}  // namespace kilter

@@ -1,0 +1,63 @@
+#include "graph/op_def.h"
+
+namespace kilter {
+
+std::string_view name(Family family) {
+  switch (family) {
+    case Family::reference:
+      return "reference";
+    case Family::map:
+      return "map";
+    case Family::movement:
+      return "movement";
+    case Family::reshape:
+      return "reshape";
+    case Family::reduce:
+      return "reduce";
+    case Family::matmul:
+      return "matmul";
+    case Family::conv:
+      return "conv";
+    case Family::conv_transpose:
+      return "conv_transpose";
+    case Family::pool:
+      return "pool";
+    case Family::softmax:
+      return "softmax";
+    case Family::normalize:
+      return "normalize";
+    case Family::gather:
+      return "gather";
+    case Family::resize:
+      return "resize";
+    case Family::channels:
+      return "channels";
+    case Family::scatter:
+      return "scatter";
+    case Family::arg:
+      return "arg";
+    case Family::sample:
+      return "sample";
+  }
+  return "?";
+}
+
+void node_error(const Node& node, const std::string& text) { fail(ErrorKind::bad_model, "{}: {}", label(node), text); }
+
+const TensorType& InferContext::type(size_t i) const {
+  if (!has(i)) error(fmt::format("input {} is missing", i));
+  return *inputs_[i];
+}
+
+const Tensor& InferContext::needed(size_t i) const {
+  if (!has(i)) error(fmt::format("input {} is missing", i));
+  const Tensor* known = value(i);
+  if (known == nullptr) throw NeedsValue{static_cast<int32_t>(i)};
+  return *known;
+}
+
+void InferContext::set(size_t output, DType type, Shape shape) {
+  if (output < outputs.size()) outputs[output] = TensorType{type, std::move(shape), {}};
+}
+
+}  // namespace kilter

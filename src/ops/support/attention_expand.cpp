@@ -1,0 +1,164 @@
+#include <algorithm>
+#include <limits>
+
+#include "ops/support/attention.h"
+#include "ops/support/onnx_dtype.h"
+
+namespace kilter {
+namespace {
+
+/// The steps of the expansion; every method adds nodes and answers the value that they make.
+class Expansion {
+ public:
+  explicit Expansion(ExpandContext& ctx)
+      : ctx_(ctx),
+        s_(attention_shape(ctx.node, ctx.type(0).shape, ctx.type(1).shape, ctx.type(2).shape, shape_at(4),
+                           shape_at(5))),
+        rules_(attention_rules(ctx.node, s_.size)),
+        type_(ctx.type(0).dtype == DType::f64 ? DType::f64 : DType::f32) {}
+
+  std::vector<ValueId> run() {
+    const ValueId q = heads_first(cast(ctx_.in(0), type_), s_.q_heads, s_.queries, s_.size);
+    const ValueId k = with_past(heads_first(ctx_.in(1), s_.kv_heads, s_.fresh, s_.size), 4);
+    const ValueId v = with_past(heads_first(ctx_.in(2), s_.kv_heads, s_.fresh, s_.v_size), 5);
+    // Query heads that share a key head are neighbours: one matrix product serves them all.
+    const ValueId scaled = ctx_.add("Mul", {q, ctx_.scalar(type_, rules_.scale)});
+    const int64_t rows = s_.q_heads / s_.kv_heads * s_.queries;
+    const ValueId grouped = reshape(scaled, {s_.batch, s_.kv_heads, rows, s_.size});
+    const ValueId products = ctx_.add("MatMul", {grouped, transpose(cast(k, type_), {0, 1, 3, 2})});
+    const ValueId raw = reshape(products, s_.scores());
+    const ValueId capped = cap(raw);
+    make_bias();
+    const ValueId biased = bias_ == kNone ? capped : ctx_.add("Add", {capped, bias_});
+    const ValueId weights = softmax(biased);
+    const ValueId shared = reshape(weights, {s_.batch, s_.kv_heads, rows, s_.keys()});
+    const ValueId mixed = ctx_.add("MatMul", {shared, cast(v, type_)});
+    ValueId y = reshape(mixed, {s_.batch, s_.q_heads, s_.queries, s_.v_size});
+    if (s_.rank3) y = reshape(transpose(y, {0, 2, 1, 3}), s_.output());
+    const std::vector<ValueId> shown = {raw, capped, biased, weights};
+    const DType outer = ctx_.type(0).dtype;
+    return {cast(y, outer), k, v, cast(shown[static_cast<size_t>(rules_.output_mode)], outer)};
+  }
+
+ private:
+  const Shape* shape_at(size_t i) const { return ctx_.has(i) ? &ctx_.type(i).shape : nullptr; }
+
+  ValueId ints(const std::vector<int64_t>& values) { return ctx_.builder.list(values); }
+  ValueId positions(int64_t count, int64_t first, Shape shape) {
+    Tensor tensor(DType::i32, std::move(shape));
+    for (int64_t i = 0; i < count; ++i) tensor.data<int32_t>()[i] = static_cast<int32_t>(first + i);
+    return ctx_.builder.constant(std::move(tensor));
+  }
+  ValueId reshape(ValueId x, const Shape& shape) {
+    return ctx_.builder.type(x).shape == shape ? x : ctx_.add("Reshape", {x, ints(shape)});
+  }
+  ValueId transpose(ValueId x, std::vector<int64_t> perm) {
+    return ctx_.add("Transpose", {x}, {{"perm", std::move(perm)}});
+  }
+  ValueId cast(ValueId x, DType type) {
+    return ctx_.builder.type(x).dtype == type ? x : ctx_.add("Cast", {x}, {{"to", code_of_dtype(type)}});
+  }
+
+  ValueId heads_first(ValueId x, int64_t heads, int64_t positions, int64_t size) {
+    return s_.rank3 ? transpose(reshape(x, {s_.batch, positions, heads, size}), {0, 2, 1, 3}) : x;
+  }
+  ValueId with_past(ValueId fresh, size_t past) {
+    if (!ctx_.has(past)) return fresh;
+    return ctx_.add("Concat", {cast(ctx_.in(past), ctx_.builder.type(fresh).dtype), fresh}, {{"axis", int64_t{2}}});
+  }
+  ValueId cap(ValueId scores) {
+    if (!(rules_.softcap > 0)) return scores;
+    const ValueId limit = ctx_.scalar(type_, rules_.softcap);
+    return ctx_.add("Mul", {ctx_.add("Tanh", {ctx_.add("Div", {scores, limit})}), limit});
+  }
+
+  ValueId both(ValueId a, ValueId b) { return a == kNone ? b : b == kNone ? a : ctx_.add("And", {a, b}); }
+
+  /// Which keys the positions allow: boolean, broadcasts to the scores; kNone when all.
+  ValueId allowed_by_position() {
+    const bool nonpad = ctx_.has(6);
+    if (!nonpad && !rules_.bounded_left && !rules_.bounded_right) return kNone;
+    const ValueId keys = positions(s_.keys(), 0, {s_.keys()});
+    ValueId valid = kNone;
+    ValueId allowed = kNone;
+    if (nonpad) {
+      valid = reshape(cast(ctx_.in(6), DType::i32), {s_.batch, 1, 1, 1});
+      allowed = ctx_.add("Less", {keys, valid});
+    }
+    const bool per_batch = nonpad && !ctx_.has(4);
+    ValueId at = positions(s_.queries, per_batch ? -s_.queries : s_.past, {s_.queries, 1});
+    if (per_batch && (rules_.bounded_left || rules_.bounded_right)) at = ctx_.add("Add", {at, valid});
+    const auto bound = [&](int64_t by) {
+      return by == 0 ? at : ctx_.add("Add", {at, ctx_.scalar(DType::i32, static_cast<double>(by))});
+    };
+    if (rules_.bounded_right) allowed = both(allowed, ctx_.add("LessOrEqual", {keys, bound(rules_.right)}));
+    if (rules_.bounded_left) allowed = both(allowed, ctx_.add("GreaterOrEqual", {keys, bound(-rules_.left)}));
+    return allowed;
+  }
+
+  /// The mask operand with as many keys as there are; what is added is masked out.
+  ValueId padded_mask() {
+    const ValueId mask = ctx_.in(3);
+    const TensorType& type = ctx_.builder.type(mask);
+    if (type.shape.empty() || type.shape.back() >= s_.keys() || type.shape.back() == 1) return mask;
+    Shape extent = type.shape;
+    extent.back() = s_.keys() - extent.back();
+    Tensor filler(type.dtype, {1});
+    const ValueId value =
+        type.dtype == DType::boolean ? ctx_.builder.constant(std::move(filler)) : ctx_.scalar(type.dtype, kNever);
+    return ctx_.add("Concat", {mask, ctx_.add("Expand", {value, ints(extent)})}, {{"axis", int64_t{-1}}});
+  }
+
+  /// Whether every query sees a key at compile time's knowledge: no guard against empty rows is needed.
+  bool never_empty() const {
+    if (ctx_.has(3) || ctx_.has(6)) return false;
+    for (int64_t i = 0; i < s_.queries; ++i) {
+      const int64_t last = rules_.bounded_right ? std::min(s_.keys() - 1, s_.past + i + rules_.right) : s_.keys() - 1;
+      const int64_t first = rules_.bounded_left ? std::max<int64_t>(0, s_.past + i - rules_.left) : 0;
+      if (first > last) return false;
+    }
+    return true;
+  }
+
+  /// Sets bias_, which is added to the scores (kNone: nothing).
+  void make_bias() {
+    ValueId allowed = allowed_by_position();
+    ValueId added = kNone;
+    if (ctx_.has(3)) {
+      const ValueId mask = padded_mask();
+      if (ctx_.builder.type(mask).dtype == DType::boolean) {
+        allowed = both(allowed, mask);
+      } else {
+        added = cast(mask, type_);
+      }
+    }
+    bias_ = added;
+    if (allowed == kNone) return;
+    bias_ = ctx_.add("Where", {allowed, added == kNone ? ctx_.scalar(type_, 0) : added, ctx_.scalar(type_, kNever)});
+  }
+
+  /// Softmax over the keys; rows whose bias is -inf throughout become 0.
+  ValueId softmax(ValueId scores) {
+    const auto wanted = dtype_of_code(ctx_.node.int_attr("softmax_precision", code_of_dtype(type_)));
+    const ValueId weights =
+        cast(ctx_.add("Softmax", {cast(scores, wanted.value_or(type_))}, {{"axis", int64_t{-1}}}), type_);
+    if (bias_ == kNone || never_empty()) return weights;
+    const ValueId best = ctx_.add("ReduceMax", {bias_, ints({-1})}, {{"keepdims", int64_t{1}}});
+    const ValueId empty = ctx_.add("Equal", {best, ctx_.scalar(type_, kNever)});
+    return ctx_.add("Where", {empty, ctx_.scalar(type_, 0), weights});
+  }
+
+  static constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+  ExpandContext& ctx_;
+  AttentionShape s_;
+  AttentionRules rules_;
+  DType type_;  ///< of the arithmetic: f32 for 16-bit operands
+  ValueId bias_ = kNone;
+};
+
+}  // namespace
+
+std::vector<ValueId> expand_attention(ExpandContext& ctx) { return Expansion(ctx).run(); }
+
+}  // namespace kilter

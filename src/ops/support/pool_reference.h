@@ -1,0 +1,48 @@
+// The windows behind the reference kernels of the pooling operators.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "ops/op.h"
+#include "ops/support/iterate.h"
+#include "ops/support/overflow.h"
+#include "ops/support/window.h"
+
+namespace kilter {
+
+/// Output shape [N, C, out...] of a pooling of x.
+inline Shape pooled_shape(const Shape& x, const Window& window) {
+  Shape shape = {x[0], x[1]};
+  shape.insert(shape.end(), window.out.begin(), window.out.end());
+  return shape;
+}
+
+/// Calls f(output, inputs, covered) for every output position of one plane: the position, the positions of the input
+/// elements under the window in row-major order (padding left out), and how many taps lie in the input or its declared
+/// padding (less than the kernel only where ceil_mode lets the last window reach further).
+void for_each_window(const Window& window,
+                     const std::function<void(int64_t output, std::span<const int64_t> inputs, int64_t covered)>& f);
+
+/// y = finish(sum over the window of term(x), taps that count) for every output element, accumulated in double. With
+/// `count_padding` the declared padding counts as taps too.
+template <class Term, class Finish>
+void pool_sums(ReferenceContext& ctx, const Window& window, bool count_padding, Term term, Finish finish) {
+  const std::vector<double> x = load_doubles(ctx.in(0));
+  std::vector<double> y(static_cast<size_t>(ctx.out().elems()));
+  const int64_t planes = ctx.in(0).shape()[0] * ctx.in(0).shape()[1];
+  for_each_window(window, [&](int64_t output, std::span<const int64_t> inputs, int64_t covered) {
+    const int64_t count = count_padding ? covered : static_cast<int64_t>(inputs.size());
+    for (int64_t p = 0; p < planes; ++p) {
+      const double* plane = x.data() + p * window.in_elems();
+      double sum = 0;
+      for (const int64_t i : inputs) sum = in_range_of_sums(ctx.in(0).dtype(), sum + term(plane[i]));
+      y[static_cast<size_t>(p * window.out_elems() + output)] = finish(sum, count);
+    }
+  });
+  store_doubles(ctx.out(), y);
+}
+
+}  // namespace kilter

@@ -1,0 +1,71 @@
+// The commands that `explain` and its causes tell: what they compare is what they claim.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+#include "profile/explain/explain.h"
+
+namespace kilter::profile {
+namespace {
+
+/// An option of the command line and its value.
+using Word = std::pair<std::string, std::string>;
+
+std::vector<Word> words_of(const CompileOptions& o) {
+  std::vector<Word> out;
+  for (const std::string& pass : o.disable) out.emplace_back("--disable", pass);
+  if (!o.stop_after.empty()) out.emplace_back("--stop-after", o.stop_after);
+  if (o.max_rewrites != INT64_MAX) out.emplace_back("--max-rewrites", fmt::format("{}", o.max_rewrites));
+  if (o.accuracy == Accuracy::strict) out.emplace_back("--accuracy", "strict");
+  if (o.memory) out.emplace_back("--memory", fmt::format("{}", *o.memory));
+  for (const std::string& node : o.fuse) out.emplace_back("--fuse", node);
+  for (const std::string& node : o.no_fuse) out.emplace_back("--no-fuse", node);
+  for (const std::string& node : o.apart) out.emplace_back("--forbid", "conv2d_then_depthwise@" + node);
+  for (const std::string& node : o.plain_layout) out.emplace_back("--plain-layout", node);
+  for (const auto& [node, threads] : o.layer_threads)
+    out.emplace_back("--layer-threads", fmt::format("{}={}", node, threads));
+  for (const auto& [node, schedule] : o.schedules) out.emplace_back("--schedule", node + "=" + schedule.text());
+  return out;
+}
+
+std::string text(const Word& word, const char* suffix) {
+  return fmt::format(" {}{} {}", word.first, suffix, shell_word(word.second));
+}
+
+std::string network(const char* subcommand, const Subject& subject) {
+  return fmt::format("kilter {} {}", subcommand, shell_word(subject.model));
+}
+
+std::string more(const Subject& subject) { return subject.arguments.empty() ? "" : " " + subject.arguments; }
+
+}  // namespace
+
+std::string bench_command(const Subject& subject, const Setting& setting) {
+  std::string out = fmt::format("{} --threads {}{}", network("bench", subject), setting.threads, more(subject));
+  for (const Word& word : words_of(setting.compile)) out += text(word, "");
+  return out;
+}
+
+std::string compare_command(const Subject& subject, const Setting& now, const Setting& then) {
+  const std::vector<Word> a = words_of(now.compile), b = words_of(then.compile);
+  const auto both = [&](const Word& word) {
+    return std::ranges::find(a, word) != a.end() && std::ranges::find(b, word) != b.end();
+  };
+  std::string out = network("compare", subject);
+  out += now.threads == then.threads ? fmt::format(" --threads {}", now.threads)
+                                     : fmt::format(" --threads-a {} --threads-b {}", now.threads, then.threads);
+  out += more(subject);
+  for (const Word& word : a) out += text(word, both(word) ? "" : "-a");
+  for (const Word& word : b) out += both(word) ? "" : text(word, "-b");
+  return out;
+}
+
+std::string compare_inputs_command(const Subject& subject, const Setting& now, const std::string& input) {
+  return compare_command(subject, now, now) + text({"--input", input}, "-b");
+}
+
+}  // namespace kilter::profile

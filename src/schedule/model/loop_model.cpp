@@ -1,0 +1,125 @@
+#include "schedule/model/loop_model.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "schedule/model/register_tile.h"
+
+namespace kilter {
+namespace {
+
+/// Bytes of what a stage reads and writes, each operand once.
+double operand_bytes(const LoopFunc& func) {
+  double bytes = 0;
+  for (const Buffer& b : func.buffers) {
+    if (b.kind != BufferKind::scratch) bytes += static_cast<double>(b.elems * size_bytes(b.type));
+  }
+  return bytes;
+}
+
+/// Cycles in which memory brings what a stage reads and takes what it writes. Of an operand that it selects from, no
+/// more than it reads.
+double stream_cycles(const LoopFunc& func, const LoopCount& count, const TargetLimits& limits) {
+  const double touched = std::min(operand_bytes(func), count.bytes);
+  const auto rate = [&](double bytes) { return reread_rate(static_cast<int64_t>(bytes), limits); };
+  const double once = touched / rate(touched);
+  const double item = touched / static_cast<double>(count.items) + static_cast<double>(func.scratch_bytes());
+  if (item <= static_cast<double>(limits.l1_bytes) / 2) return once;
+  return std::max(once, count.bytes / rate(item));
+}
+
+double cycles_of(const Lowered& lowered, const TargetLimits& limits, double& written) {
+  double cycles = 0;
+  for (const Stage& stage : lowered.stages) {
+    const LoopCount count = count_loops(stage.func, limits);
+    cycles += beside(count.cycles, stream_cycles(stage.func, count, limits));
+    written += count.written;
+  }
+  return cycles;
+}
+
+/// Parallel items of the stage that has fewest.
+int64_t items_of(const Lowered& lowered) {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const Stage& stage : lowered.stages) least = std::min(least, stage.func.parallel_extent());
+  return least;
+}
+
+std::vector<Schedule> points(const std::string& name, const std::vector<Knob>& space) {
+  std::vector<Schedule> all{{name, {}}};
+  for (const Knob& knob : space) {
+    std::vector<Schedule> longer;
+    for (const Schedule& s : all) {
+      for (const int64_t value : knob.values) {
+        longer.push_back(s);
+        longer.back().knobs.emplace_back(knob.name, value);
+      }
+    }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+/// A candidate and what the model expects of it.
+struct Counted {
+  Schedule schedule;
+  double cycles = 0;
+};
+
+/// The candidates, the usual schedule first; empty where the template does not take the task.
+std::vector<Counted> counted(const LoopTemplate& from, const Task& task, const TargetLimits& limits) {
+  std::vector<Counted> all;
+  const auto usual = from.usual(task, limits);
+  const auto space = from.space(task, limits);
+  if (std::holds_alternative<Rejected>(usual) || std::holds_alternative<Rejected>(space)) return all;
+  int64_t items = 0;
+  const auto take = [&](const Schedule& schedule) {
+    const auto answer = from.lower(task, schedule, limits);
+    const auto* lowered = std::get_if<Lowered>(&answer);
+    if (lowered == nullptr || items_of(*lowered) < std::min(items, kFewItems)) return;
+    if (all.empty()) items = items_of(*lowered);
+    double written = 0;
+    all.push_back({schedule, cycles_of(*lowered, limits, written)});
+  };
+  const Schedule& first = std::get<Schedule>(usual);
+  take(first);
+  for (const Schedule& s : points(first.name, std::get<std::vector<Knob>>(space))) {
+    if (!(s == first)) take(s);
+  }
+  return all;
+}
+
+}  // namespace
+
+Estimate estimate_lowered(const Task& task, const Lowered& lowered, const TargetLimits& limits) {
+  double written = 0, wanted = 0;
+  const double cycles = cycles_of(lowered, limits, written);
+  for (const Operand& out : task.outputs) wanted += static_cast<double>(elems(out.type.shape));
+  return {std::max(cycles, 1.0), written > 0 ? std::clamp(1 - wanted / written, 0.0, 1.0) : 0};
+}
+
+std::vector<Schedule> loop_candidates(const LoopTemplate& from, const Task& task, const TargetLimits& limits) {
+  std::vector<Schedule> all;
+  for (Counted& c : counted(from, task, limits)) all.push_back(std::move(c.schedule));
+  return all;
+}
+
+Answer<Schedule> loop_pick(const LoopTemplate& from, const Task& task, const TargetLimits& limits) {
+  auto usual = from.usual(task, limits);
+  const auto* schedule = std::get_if<Schedule>(&usual);
+  if (schedule == nullptr || schedule->knobs.empty()) return usual;
+  const std::vector<Counted> all = counted(from, task, limits);
+  const auto cheaper = [](const Counted& a, const Counted& b) { return a.cycles < b.cycles; };
+  const auto best = std::ranges::min_element(all, cheaper);
+  if (best == all.end() || !(best->cycles < all.front().cycles * (1 - kCountError))) return usual;
+  return best->schedule;
+}
+
+Answer<Estimate> loop_estimate(const LoopTemplate& from, const Task& task, const Schedule& schedule,
+                               const TargetLimits& limits) {
+  const auto answer = from.lower(task, schedule, limits);
+  if (const auto* rejected = std::get_if<Rejected>(&answer)) return *rejected;
+  return estimate_lowered(task, std::get<Lowered>(answer), limits);
+}
+
+}  // namespace kilter

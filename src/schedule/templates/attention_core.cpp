@@ -1,0 +1,345 @@
+#include "schedule/templates/attention_core.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/align.h"
+
+namespace kilter {
+namespace {
+
+constexpr double kLowest = std::numeric_limits<float>::lowest();
+
+/// Emits the kernel: the parallel dimensions when made, then block() for the queries of one iteration.
+class HeadEmitter {
+ public:
+  HeadEmitter(Emitter& e, const AttentionProblem& h, const Schedule& schedule, int32_t lanes)
+      : e_(e),
+        b_(e.b),
+        h_(h),
+        lanes_(lanes),
+        width_(schedule.knob("vectors") * lanes),
+        score_rows_(schedule.knob("rows")),
+        key_block_(schedule.knob("keys")),
+        out_vectors_(schedule.knob("out_vectors")),
+        out_rows_(schedule.knob("out_rows")) {
+    const Shape& batch = h.shape.batch;
+    q_base_ = h.q.offset, k_base_ = h.k.offset, v_base_ = h.v.offset, mask_base_ = h.mask.offset;
+    for (size_t d = 0; d < batch.size(); ++d) {
+      const Expr i = b_.parallel("b" + std::to_string(d), batch[d]);
+      batch_.push_back(i);
+      q_base_ = q_base_ + i * Expr(h.q.batch[d]);
+      k_base_ = k_base_ + i * Expr(h.k.batch[d]);
+      v_base_ = v_base_ + i * Expr(h.v.batch[d]);
+      if (h.mask.value != kNone) mask_base_ = mask_base_ + i * Expr(h.mask.batch[d]);
+    }
+    blocks_ = ceil_div(h.shape.queries, width_);
+    block_ = b_.parallel("block", blocks_);
+    bind();
+  }
+
+  void run() {
+    const int64_t rest = h_.shape.queries % width_;
+    first_ = b_.let("first", block_ * Expr(width_));
+    if (rest == 0) return block(width_);
+    if (blocks_ == 1) return block(rest);
+    b_.if_then(binary(Op::eq, block_, Expr(blocks_ - 1)), [&] { block(rest); }, [&] { block(width_); });
+  }
+
+ private:
+  bool online() const { return key_block_ < h_.shape.keys; }
+  int64_t padded_size() const { return ceil_div(h_.shape.v_size, lanes_) * lanes_; }
+
+  void bind() {
+    q_ = e_.input(h_.q.value), k_ = e_.input(h_.k.value), v_ = e_.input(h_.v.value);
+    if (h_.constant_mask != nullptr) {
+      pack_mask();
+    } else if (h_.mask.value != kNone) {
+      mask_ = e_.input(h_.mask.value);
+    }
+    qt_ = b_.scratch("qt", DType::f32, h_.shape.size * width_);
+    p_ = b_.scratch("p", DType::f32, key_block_ * width_);
+    inverse_ = b_.scratch("inverse", DType::f32, width_);
+    if (online()) {
+      factor_ = b_.scratch("factor", DType::f32, width_);
+      y_ = b_.scratch("y", DType::f32, width_ * padded_size());
+    }
+  }
+
+  /// A constant mask is packed transposed, [batch...][keys][queries], queries padded to whole blocks.
+  void pack_mask() {
+    const Shape& own = h_.constant_mask->shape();
+    const int64_t rows = own[own.size() - 2], columns = own.back(), matrices = elems(own) / (rows * columns);
+    const int64_t padded = blocks_ * width_;
+    Tensor packed(DType::f32, {matrices * columns * padded});
+    const float* from = h_.constant_mask->data<float>();
+    for (int64_t i = 0; i < elems(own); ++i) {
+      const int64_t matrix = i / (rows * columns), r = i / columns % rows, c = i % columns;
+      packed.data<float>()[(matrix * columns + c) * padded + r] = from[i];
+    }
+    mask_ = e_.constant(std::move(packed), "mask");
+    mask_base_ = 0;
+    for (size_t d = 0; d < batch_.size(); ++d) {
+      mask_base_ = mask_base_ + batch_[d] * Expr(h_.mask.batch[d] / (rows * columns) * (columns * padded));
+    }
+    mask_column_ = columns == 1 ? 0 : padded, mask_row_ = 1;
+  }
+
+  /// `count` queries from first_ on.
+  void block(int64_t count) {
+    const FusedAttentionShape& s = h_.shape;
+    count_ = count;
+    vectors_ = ceil_div(count, lanes_);
+    most_.clear(), sum_.clear();
+    pack_queries();
+    for (int64_t v = 0; v < vectors_; ++v) {
+      most_.push_back(b_.reg("most", imm(DType::f32, kLowest, lanes_)));
+      sum_.push_back(b_.reg("sum", imm(DType::f32, 0, lanes_)));
+    }
+    if (!online()) {
+      score_keys(0, s.keys);
+      weigh(s.keys);
+      invert_sums();
+      return for_output_tiles([&](const Expr& row, int64_t rows, const Expr& column, int64_t vectors) {
+        mix(0, s.keys, row, rows, column, vectors);
+      });
+    }
+    for_output_tiles([&](const Expr& row, int64_t rows, const Expr& column, int64_t vectors) {
+      each(rows, vectors,
+           [&](int64_t r, int64_t v) { b_.store(y_, partial(row, r, column, v), imm(DType::f32, 0, lanes_)); });
+    });
+    const int64_t full = s.keys / key_block_ * key_block_;
+    b_.loop("keys", 0, full, key_block_, [&](const Expr& key) { add_keys(key, key_block_); });
+    if (full < s.keys) add_keys(Expr(full), s.keys - full);
+    invert_sums();
+    for_output_tiles([&](const Expr& row, int64_t rows, const Expr& column, int64_t vectors) {
+      each(rows, vectors, [&](int64_t r, int64_t v) {
+        finish(row + Expr(r), column + Expr(v * lanes_), b_.load(y_, partial(row, r, column, v), lanes_));
+      });
+    });
+  }
+
+  /// Online softmax: `count` keys from `key` on, added to y_, sum_ and most_.
+  void add_keys(const Expr& key, int64_t count) {
+    std::vector<Expr> before;
+    for (int32_t reg : most_) before.push_back(b_.let("before", b_.get(reg)));
+    score_keys(key, count);
+    for (size_t v = 0; v < before.size(); ++v) {
+      const Expr factor = b_.let("factor", unary(Op::exp, before[v] - b_.get(most_[v])));
+      b_.store(factor_, Expr(static_cast<int64_t>(v) * lanes_), factor);
+      b_.set(sum_[v], b_.get(sum_[v]) * factor);
+    }
+    weigh(count);
+    for_output_tiles([&](const Expr& row, int64_t rows, const Expr& column, int64_t vectors) {
+      mix(key, count, row, rows, column, vectors);
+    });
+  }
+
+  /// qt[c][r] = scale * q[first + r][c]; lanes without a query hold 0.
+  void pack_queries() {
+    const Expr base = b_.let("q0", q_base_ + first_ * Expr(h_.q.row));
+    const Expr scale = imm(DType::f32, h_.rules.scale);
+    const bool whole = count_ % lanes_ == 0;
+    b_.loop("c", 0, h_.shape.size, [&](const Expr& c) {
+      for (int64_t v = 0; v < vectors_; ++v) {
+        const Expr from = base + c * Expr(h_.q.column) + Expr(v * lanes_ * h_.q.row);
+        b_.store(qt_, c * Expr(width_) + Expr(v * lanes_),
+                 whole ? b_.load(q_, from, lanes_, h_.q.row) * broadcast(scale, lanes_) : imm(DType::f32, 0, lanes_));
+      }
+    });
+    if (whole) return;
+    b_.loop("r", 0, count_, [&](const Expr& r) {
+      b_.loop("c", 0, h_.shape.size, [&](const Expr& c) {
+        b_.store(qt_, c * Expr(width_) + r, b_.load(q_, base + r * Expr(h_.q.row) + c * Expr(h_.q.column)) * scale);
+      });
+    });
+  }
+
+  /// p = scores of `count` keys from `key` on; most_ goes up.
+  void score_keys(const Expr& key, int64_t count) {
+    const int64_t full = count / score_rows_, rest = count % score_rows_;
+    if (full > 0) {
+      b_.loop("t", 0, full, [&](const Expr& t) { score_tile(key, t * Expr(score_rows_), score_rows_); });
+    }
+    if (rest > 0) score_tile(key, Expr(full * score_rows_), rest);
+  }
+
+  void score_tile(const Expr& key, const Expr& row, int64_t rows) {
+    std::vector<int32_t> acc = zeros(rows, vectors_);
+    const Expr from = b_.let("k0", k_base_ + (key + row) * Expr(h_.k.row));
+    contract(h_.shape.size, [&](const Expr& c) {
+      std::vector<Expr> w;
+      for (int64_t v = 0; v < vectors_; ++v) {
+        w.push_back(b_.let("w", b_.load(qt_, c * Expr(width_) + Expr(v * lanes_), lanes_)));
+      }
+      for (int64_t r = 0; r < rows; ++r) {
+        const Expr x = b_.let("x", b_.load(k_, from + Expr(r * h_.k.row) + c * Expr(h_.k.column), lanes_, 0));
+        for (int64_t v = 0; v < vectors_; ++v)
+          add(acc[static_cast<size_t>(r * vectors_ + v)], x, w[static_cast<size_t>(v)]);
+      }
+    });
+    for (int64_t v = 0; v < vectors_; ++v) {
+      Expr most = b_.get(most_[static_cast<size_t>(v)]);
+      for (int64_t r = 0; r < rows; ++r) {
+        Expr score = b_.get(acc[static_cast<size_t>(r * vectors_ + v)]);
+        if (h_.mask.value != kNone) score = score + mask(key + row + Expr(r), v);
+        score = b_.let("score", score);
+        b_.store(p_, (row + Expr(r)) * Expr(width_) + Expr(v * lanes_), score);
+        most = max(most, score);
+      }
+      b_.set(most_[static_cast<size_t>(v)], most);
+    }
+  }
+
+  Expr mask(const Expr& key, int64_t v) {
+    const int64_t row = h_.constant_mask != nullptr ? mask_row_ : h_.mask.row;
+    const int64_t column = h_.constant_mask != nullptr ? mask_column_ : h_.mask.column;
+    const Expr at = mask_base_ + key * Expr(column) + (first_ + Expr(v * lanes_)) * Expr(row);
+    const int64_t left = count_ - v * lanes_;
+    const bool whole = row == 0 || h_.constant_mask != nullptr || left >= lanes_;
+    return b_.load(mask_, at, lanes_, row, whole ? Expr() : first_lanes(Expr(left), lanes_));
+  }
+
+  /// p = exp(p - most_) for `count` keys, added to sum_.
+  void weigh(int64_t count) {
+    std::vector<Expr> most;
+    for (int32_t reg : most_) most.push_back(b_.let("m", b_.get(reg)));
+    b_.loop("j", 0, count, [&](const Expr& j) {
+      for (int64_t v = 0; v < vectors_; ++v) {
+        const auto i = static_cast<size_t>(v);
+        const Expr at = j * Expr(width_) + Expr(v * lanes_);
+        const Expr power = b_.let("e", unary(Op::exp, b_.load(p_, at, lanes_) - most[i]));
+        b_.store(p_, at, power);
+        b_.set(sum_[i], b_.get(sum_[i]) + power);
+      }
+    });
+  }
+
+  void invert_sums() {
+    for (int64_t v = 0; v < vectors_; ++v) {
+      const Expr sum = b_.get(sum_[static_cast<size_t>(v)]);
+      const Expr zero = imm(DType::f32, 0, lanes_);
+      Expr inverse = imm(DType::f32, 1, lanes_) / sum;
+      if (h_.rules.empty_is_zero) inverse = select(binary(Op::eq, sum, zero), zero, inverse);
+      if (h_.rules.nan_is_zero) inverse = select(binary(Op::gt, sum, zero), inverse, zero);
+      b_.store(inverse_, Expr(v * lanes_), inverse);
+    }
+  }
+
+  /// Calls body(row, rows, column, vectors) for tiles that cover count_ queries and v_size.
+  template <class F>
+  void for_output_tiles(const F& body) {
+    const int64_t total = ceil_div(h_.shape.v_size, lanes_);
+    const int64_t wide = std::min(out_vectors_, total), groups = total / wide;
+    const int64_t tall = std::min(out_rows_, count_), tiles = count_ / tall;
+    const auto columns = [&](const Expr& row, int64_t rows) {
+      b_.loop("g", 0, groups, [&](const Expr& g) { body(row, rows, g * Expr(wide * lanes_), wide); });
+      if (total % wide > 0) body(row, rows, Expr(groups * wide * lanes_), total % wide);
+    };
+    b_.loop("t", 0, tiles, [&](const Expr& t) { columns(t * Expr(tall), tall); });
+    if (count_ % tall > 0) columns(Expr(tiles * tall), count_ % tall);
+  }
+
+  template <class F>
+  static void each(int64_t rows, int64_t vectors, const F& body) {
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t v = 0; v < vectors; ++v) body(r, v);
+    }
+  }
+
+  /// One tile of p' v over `count` keys from `key` on.
+  void mix(const Expr& key, int64_t count, const Expr& row, int64_t rows, const Expr& column, int64_t vectors) {
+    std::vector<int32_t> acc;
+    if (online()) {
+      each(rows, vectors, [&](int64_t r, int64_t v) {
+        const Expr scaled =
+            b_.load(y_, partial(row, r, column, v), lanes_) * b_.load(factor_, row + Expr(r), lanes_, 0);
+        acc.push_back(b_.reg("acc", scaled));
+      });
+    } else {
+      acc = zeros(rows, vectors);
+    }
+    const Expr from = b_.let("v0", v_base_ + key * Expr(h_.v.row) + column * Expr(h_.v.column));
+    contract(count, [&](const Expr& j) {
+      std::vector<Expr> w;
+      for (int64_t v = 0; v < vectors; ++v) {
+        const Expr at = from + j * Expr(h_.v.row) + Expr(v * lanes_ * h_.v.column);
+        w.push_back(b_.let("w", b_.load(v_, at, lanes_, h_.v.column, column_mask(column + Expr(v * lanes_)))));
+      }
+      for (int64_t r = 0; r < rows; ++r) {
+        const Expr x = b_.let("x", b_.load(p_, j * Expr(width_) + row + Expr(r), lanes_, 0));
+        for (int64_t v = 0; v < vectors; ++v)
+          add(acc[static_cast<size_t>(r * vectors + v)], x, w[static_cast<size_t>(v)]);
+      }
+    });
+    each(rows, vectors, [&](int64_t r, int64_t v) {
+      const Expr value = b_.get(acc[static_cast<size_t>(r * vectors + v)]);
+      if (online()) return b_.store(y_, partial(row, r, column, v), value);
+      finish(row + Expr(r), column + Expr(v * lanes_), value);
+    });
+  }
+
+  /// Where y_ holds the sums of query `row` + r, columns from `column` + v vectors on.
+  Expr partial(const Expr& row, int64_t r, const Expr& column, int64_t v) const {
+    return (row + Expr(r)) * Expr(padded_size()) + column + Expr(v * lanes_);
+  }
+
+  Expr column_mask(const Expr& column) const {
+    if (h_.shape.v_size % lanes_ == 0) return {};
+    return first_lanes(max(Expr(0), Expr(h_.shape.v_size) - column), lanes_);
+  }
+
+  /// Divides by the sum, then the epilogue and the store.
+  void finish(const Expr& row, const Expr& column, const Expr& value) {
+    const ValueId anchor = e_.task().node().outputs[0];
+    const Domain domain = domain_of(e_.task().graph->type(anchor));
+    Site site{batch_, static_cast<int32_t>(domain.rank()) - 1, lanes_, column_mask(column)};
+    site.index.push_back(first_ + row);
+    site.index.push_back(column);
+    const Expr inverse = b_.load(inverse_, row, lanes_, 0);
+    Expr y = value * inverse;
+    if (h_.rules.nan_is_zero) {
+      const Expr zero = imm(DType::f32, 0, lanes_);
+      y = select(binary(Op::eq, inverse, zero), zero, y);
+    }
+    e_.epilogue({{anchor, b_.let("y", y)}}, domain, site);
+  }
+
+  std::vector<int32_t> zeros(int64_t rows, int64_t vectors) {
+    std::vector<int32_t> acc;
+    for (int64_t i = 0; i < rows * vectors; ++i) acc.push_back(b_.reg("acc", imm(DType::f32, 0, lanes_)));
+    return acc;
+  }
+  void add(int32_t reg, const Expr& x, const Expr& w) { b_.set(reg, fma(x, w, b_.get(reg))); }
+
+  template <class F>
+  void contract(int64_t extent, const F& step) {
+    const int64_t full = extent / kReductionUnroll * kReductionUnroll;
+    b_.loop("k", 0, full, kReductionUnroll, [&](const Expr& k) {
+      for (int64_t u = 0; u < kReductionUnroll; ++u) step(k + Expr(u));
+    });
+    for (int64_t k = full; k < extent; ++k) step(Expr(k));
+  }
+
+  Emitter& e_;
+  LoopBuilder& b_;
+  const AttentionProblem& h_;
+  int32_t lanes_;
+  int64_t width_;  ///< queries of a block, with padding
+  int64_t score_rows_, key_block_, out_vectors_, out_rows_;
+  int64_t blocks_ = 1;
+  int64_t mask_row_ = 0, mask_column_ = 0;  ///< strides of the packed mask
+  int64_t count_ = 0, vectors_ = 0;         ///< of the block being emitted
+  std::vector<int32_t> most_, sum_;         ///< registers, one a vector of queries
+  std::vector<Expr> batch_;
+  Expr block_, first_, q_base_, k_base_, v_base_, mask_base_;
+  Buf q_, k_, v_, mask_, qt_, p_, inverse_, factor_, y_;
+};
+
+}  // namespace
+
+void emit_attention(Emitter& e, const AttentionProblem& heads, const Schedule& schedule, int32_t lanes) {
+  HeadEmitter(e, heads, schedule, lanes).run();
+}
+
+}  // namespace kilter

@@ -1,0 +1,237 @@
+// Attention y = softmax(scale q k' + mask) v, a block of queries of one head at a time, so that no more than the scores
+// of one block lie in memory. Scores are made transposed, [keys][queries]: vectors run over queries, so that keys are
+// read where they lie, and maxima and sums need no operation across lanes.
+//
+//   qt[size][queries]     the block's queries, scaled, transposed
+//   p[keys][queries]      scores (register tiles of keys x vectors of queries), then their exponentials
+//   y[queries][v_size]    p' v (register tiles of queries x vectors of v), divided by the sums of p
+//
+// Keys beyond what the cache holds are taken in blocks: maxima and sums run on, and what was added up under an older
+// maximum is scaled to the new one (the online softmax of Milakov and Gimelshein, 2018).
+
+#include <algorithm>
+
+#include "base/align.h"
+#include "schedule/templates/attention_core.h"
+#include "schedule/templates/templates.h"
+
+namespace kilter {
+namespace {
+
+AttentionOperand matrix_of(const Operand& o, const Shape& whole) {
+  AttentionOperand m{o.value, Shape(whole.size(), 0), 0, 0, o.phys.offset};
+  const Shape& own = o.type.shape;
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (own[i] != 1) m.batch[whole.size() - own.size() + i] = o.phys.strides[i];
+  }
+  m.column = m.batch.back(), m.batch.pop_back();
+  m.row = m.batch.back(), m.batch.pop_back();
+  return m;
+}
+
+Answer<AttentionProblem> analyse(const Task& task) {
+  const Node& node = task.node();
+  if (node.op->name != "FusedAttention") return not_for("operator", "FusedAttention", node.op->name);
+  if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
+  if (auto rejected = check_elementwise(task)) return *rejected;
+  for (ValueId in : node.inputs) {
+    if (in != kNone && task.operand(in).type.layout.block != 1)
+      return Rejected{"layout of the operands", "plain", "blocked"};
+  }
+  const auto operand = [&](size_t i) -> const Operand& { return task.operand(node.inputs[i]); };
+  const bool masked = node.input(3) != kNone;
+  AttentionProblem h;
+  h.shape = fused_attention_shape(node, operand(0).type.shape, operand(1).type.shape, operand(2).type.shape,
+                                  masked ? &operand(3).type.shape : nullptr);
+  h.rules = fused_attention_rules(node);
+  const FusedAttentionShape& s = h.shape;
+  if (elems(s.out()) == 0 || s.keys == 0 || s.size == 0) return Rejected{"elements", "1 or more", "0"};
+  h.q = matrix_of(operand(0), s.with(s.queries, s.size));
+  h.k = matrix_of(operand(1), s.with(s.keys, s.size));
+  h.v = matrix_of(operand(2), s.with(s.keys, s.v_size));
+  if (masked) {
+    h.mask = matrix_of(operand(3), s.scores());
+    if (h.mask.row != 0) h.constant_mask = operand(3).constant;
+  }
+  return h;
+}
+
+// --- the default ---
+
+constexpr int64_t kMaxScoreVectors = 4, kMaxOutVectors = 8;
+
+int64_t most_rows(int64_t vectors, const TargetLimits& limits) {
+  return std::max<int64_t>(register_rows(vectors, limits), 1);
+}
+
+/// Cycles of one step of the contraction for all tiles that cover `rows`.
+double cycles(int64_t rows, int64_t tile, int64_t vectors, const TargetLimits& limits) {
+  const auto step = [&](int64_t r) { return r == 0 ? 0.0 : step_cycles(r, vectors, limits); };
+  const int64_t full = rows / tile;
+  return static_cast<double>(full) * step(tile) + step(rows % tile);
+}
+
+struct Tile {
+  int64_t vectors = 1, rows = 1;
+  double cost = 0;
+};
+
+/// The cheapest number of rows beside `vectors`: as many as fit, or fewer that divide better.
+Tile best_rows(int64_t rows, int64_t vectors, const TargetLimits& limits) {
+  const int64_t most = std::min(rows, most_rows(vectors, limits));
+  const int64_t balanced = ceil_div(rows, ceil_div(rows, most));
+  const double full = cycles(rows, most, vectors, limits), even = cycles(rows, balanced, vectors, limits);
+  return even < full * 0.99 ? Tile{vectors, balanced, even} : Tile{vectors, most, full};
+}
+
+/// Tile of the scores: keys x vectors of queries. All of a block's queries are one tile wide.
+Tile score_tile(const FusedAttentionShape& s, const TargetLimits& limits) {
+  const int64_t vectors = ceil_div(s.queries, lanes_of(limits));
+  Tile best;
+  for (int64_t v : {2, 1, 3, 4}) {
+    if (v > vectors && v > 1) continue;
+    Tile t = best_rows(s.keys, v, limits);
+    const int64_t rest = vectors % v;
+    const int64_t groups = vectors / v;
+    t.cost *= static_cast<double>(groups);
+    if (rest > 0) t.cost += cycles(s.keys, t.rows, rest, limits);
+    if (best.cost == 0 || t.cost < best.cost * 0.97) best = t;
+  }
+  return best;
+}
+
+/// Tile of the output: queries of a block x vectors of v.
+Tile output_tile(const FusedAttentionShape& s, int64_t queries, const TargetLimits& limits) {
+  const int64_t vectors = ceil_div(s.v_size, lanes_of(limits));
+  Tile best;
+  for (int64_t v = 1; v <= std::min(vectors, kMaxOutVectors); ++v) {
+    Tile t = best_rows(std::min(queries, s.queries), v, limits);
+    const int64_t groups = vectors / v;
+    t.cost *= static_cast<double>(groups);
+    if (vectors % v > 0) t.cost += cycles(std::min(queries, s.queries), t.rows, vectors % v, limits);
+    if (best.cost == 0 || t.cost < best.cost * 0.99) best = t;
+  }
+  return best;
+}
+
+std::vector<Knob> knobs(const AttentionProblem& h, const TargetLimits& limits) {
+  const FusedAttentionShape& s = h.shape;
+  Knob vectors{"vectors", {1, 2, 3, 4}}, rows{"rows", {}}, keys{"keys", {}};
+  Knob out_vectors{"out_vectors", {1, 2, 3, 4, 5, 6, 7, 8}}, out_rows{"out_rows", {}};
+  for (int64_t r = 1; r <= most_rows(1, limits); ++r) rows.values.push_back(r), out_rows.values.push_back(r);
+  for (int64_t k = 16; k < s.keys; k *= 2) keys.values.push_back(k);
+  keys.values.push_back(s.keys);
+  return {vectors, rows, keys, out_vectors, out_rows};
+}
+
+Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
+  auto h = analyse(task);
+  if (auto* rejected = std::get_if<Rejected>(&h)) return *rejected;
+  return knobs(std::get<AttentionProblem>(h), limits);
+}
+
+/// All keys, unless the scores of a block fill more than a quarter of L2.
+int64_t keys_of(const FusedAttentionShape& s, int64_t queries, const TargetLimits& limits) {
+  int64_t keys = s.keys;
+  if (keys * queries * 4 > limits.l2_bytes / 4) {
+    for (keys = 16; keys * 2 * queries * 4 <= limits.l2_bytes / 4;) keys *= 2;
+  }
+  return std::min(keys, s.keys);
+}
+
+Schedule schedule_of(const FusedAttentionShape& s, const Tile& scores, const Tile& out, const TargetLimits& limits) {
+  return {"attention_rows",
+          {{"vectors", scores.vectors},
+           {"rows", scores.rows},
+           {"keys", keys_of(s, scores.vectors * lanes_of(limits), limits)},
+           {"out_vectors", out.vectors},
+           {"out_rows", out.rows}}};
+}
+
+Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
+  auto h = analyse(task);
+  if (auto* rejected = std::get_if<Rejected>(&h)) return *rejected;
+  const FusedAttentionShape& s = std::get<AttentionProblem>(h).shape;
+  const Tile scores = score_tile(s, limits);
+  return schedule_of(s, scores, output_tile(s, scores.vectors * lanes_of(limits), limits), limits);
+}
+
+/// For each number of vectors of the scores and of the output the rows that suit it.
+std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
+  std::vector<Schedule> all;
+  const auto h = analyse(task);
+  if (std::holds_alternative<Rejected>(h)) return all;
+  const FusedAttentionShape& s = std::get<AttentionProblem>(h).shape;
+  for (int64_t v = 1; v <= std::clamp<int64_t>(ceil_div(s.queries, lanes_of(limits)), 1, kMaxScoreVectors); ++v) {
+    const int64_t queries = std::min(v * lanes_of(limits), s.queries);
+    for (int64_t o = 1; o <= std::min(ceil_div(s.v_size, lanes_of(limits)), kMaxOutVectors); ++o)
+      all.push_back(schedule_of(s, best_rows(s.keys, v, limits), best_rows(queries, o, limits), limits));
+  }
+  return all;
+}
+
+std::optional<Rejected> check_tiles(const Schedule& schedule, const TargetLimits& limits) {
+  for (const auto& [vectors, rows] : {std::pair("vectors", "rows"), std::pair("out_vectors", "out_rows")}) {
+    const int64_t most = most_rows(schedule.knob(vectors), limits);
+    if (schedule.knob(rows) > most) {
+      return Rejected{fmt::format("register tile ({} beside {} {})", rows, schedule.knob(vectors), vectors),
+                      std::to_string(most), std::to_string(schedule.knob(rows))};
+    }
+  }
+  return std::nullopt;
+}
+
+/// Cycles of one head: the scores of all blocks of queries, their exponentials, and the outputs; the online softmax
+/// scales the outputs anew for each block of keys.
+double head_cycles(const FusedAttentionShape& s, const Schedule& schedule, const TargetLimits& limits) {
+  constexpr double kExponential = 20;  // a vector of scores: maximum, exponential, sum
+  const int64_t lanes = lanes_of(limits), keys = schedule.knob("keys");
+  const auto panels = [&](int64_t rows, int64_t columns, std::string_view tile, std::string_view vectors) {
+    const int64_t v = schedule.knob(vectors), all = ceil_div(columns, lanes);
+    const double rest = all % v > 0 ? cycles(rows, schedule.knob(tile), all % v, limits) : 0;
+    return static_cast<double>(all / v) * cycles(rows, schedule.knob(tile), v, limits) + rest;
+  };
+  const int64_t width = schedule.knob("vectors") * lanes, blocks = ceil_div(s.keys, keys);
+  const auto block = [&](int64_t queries) {
+    if (queries == 0) return 0.0;
+    const auto scores = static_cast<double>(s.keys * ceil_div(queries, lanes));
+    const auto outputs = static_cast<double>(queries * ceil_div(s.v_size, lanes));
+    return static_cast<double>(s.size) * panels(s.keys, queries, "rows", "vectors") + scores * kExponential +
+           static_cast<double>(s.keys) * panels(queries, s.v_size, "out_rows", "out_vectors") +
+           (blocks > 1 ? 2 * outputs * static_cast<double>(blocks) : 0);
+  };
+  return static_cast<double>(s.queries / width) * block(width) + block(s.queries % width);
+}
+
+Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  auto analysed = analyse(task);
+  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
+  const AttentionProblem& h = std::get<AttentionProblem>(analysed);
+  if (auto rejected = check_knobs(schedule, knobs(h, limits))) return *rejected;
+  if (auto rejected = check_tiles(schedule, limits)) return *rejected;
+  const FusedAttentionShape& s = h.shape;
+  const int64_t lanes = lanes_of(limits), padded = ceil_div(s.queries, lanes) * lanes;
+  const double filled = static_cast<double>(s.queries) / static_cast<double>(padded);
+  return Estimate{static_cast<double>(elems(s.batch)) * head_cycles(s, schedule, limits), 1 - filled};
+}
+
+Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  auto analysed = analyse(task);
+  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
+  const AttentionProblem& h = std::get<AttentionProblem>(analysed);
+  if (auto rejected = check_knobs(schedule, knobs(h, limits))) return *rejected;
+  if (auto rejected = check_tiles(schedule, limits)) return *rejected;
+  Emitter e(task, "attention_rows");
+  emit_attention(e, h, schedule, lanes_of(limits));
+  Lowered lowered;
+  lowered.stages.push_back(e.finish(lowered));
+  return lowered;
+}
+
+}  // namespace
+
+const Template attention_rows{
+    "attention_rows", "softmax(q k') v by blocks of queries, scores in cache only", space, pick, lower, candidates,
+    estimate};
+
+}  // namespace kilter

@@ -1,0 +1,228 @@
+// Direct convolution: register tiles of pixels x output-channel vectors over the whole reduction, blocked or planar
+// input (its padding in the halo), blocked output, weights packed in streaming order. A prologue that multiplies each
+// channel of one image by a factor multiplies the weights instead, in a first stage.
+
+#include <algorithm>
+
+#include "ops/support/window.h"
+#include "schedule/templates/conv_core.h"
+#include "schedule/templates/templates.h"
+
+namespace kilter {
+namespace {
+
+struct Conv {
+  ConvNest nest;
+  ValueId image = kNone;    ///< what the nest reads
+  ValueId factors = kNone;  ///< of its channels; none where it is the input as it is
+  bool flat = false;        ///< the image is walked as one long row
+};
+
+/// Cycles of one vector of everything that the epilogue reads and writes in the result's shape; none where it is
+/// not far more than L2 holds (measured).
+double epilogue_line_cycles(const Task& task, ValueId image, const TargetLimits& limits) {
+  const TensorType& result = task.graph->type(task.node().outputs[0]);
+  int64_t bytes = 0, streams = 0;
+  for (const auto* list : {&task.inputs, &task.outputs}) {
+    for (const Operand& o : *list) {
+      const bool same = o.type.shape == result.shape && o.constant == nullptr && o.value != image;
+      if (same) bytes += o.phys.elems * size_bytes(o.type.dtype), ++streams;
+    }
+  }
+  if (bytes <= 2 * limits.l2_bytes) return 0;
+  return static_cast<double>(streams * limits.vector_bytes) / reread_rate(bytes, limits);
+}
+
+/// Sets the image and the factors of its channels.
+std::optional<Rejected> find_input(const Task& task, Conv& c) {
+  if (!task.feeder.empty()) return check_input_stored(task);
+  c.image = task.node().inputs[0];
+  if (task.prologue.empty()) return std::nullopt;
+  const Node& mul = task.graph->node(task.prologue.front());
+  const TensorType& x = task.graph->type(c.image);
+  for (size_t i = 0; i < 2 && task.prologue.size() == 1 && mul.op->name == "Mul"; ++i) {
+    const TensorType &image = task.graph->type(mul.inputs[i]), &factors = task.graph->type(mul.inputs[1 - i]);
+    const bool fits = image.shape == x.shape && factors.shape == Shape{1, x.shape[1], 1, 1} && x.shape[0] == 1 &&
+                      image.layout.block == x.layout.block && factors.layout.block == x.layout.block;
+    if (!fits) continue;
+    c.image = mul.inputs[i], c.factors = mul.inputs[1 - i];
+    return std::nullopt;
+  }
+  return Rejected{"prologue", "none, or one factor a channel of one image",
+                  std::to_string(task.prologue.size()) + " nodes"};
+}
+
+bool rows_contiguous(const Task& task, const Domain& domain, ValueId image) {
+  for (const auto* list : {&task.inputs, &task.outputs}) {
+    for (const Operand& o : *list) {
+      if (o.value == image || o.value == task.node().inputs[1]) continue;
+      if (o.value == task.node().input(2)) continue;
+      const Shape s = strides_in(domain, o);
+      if (s[2] != s[3] * domain.dims[3]) return false;
+    }
+  }
+  return true;
+}
+
+Answer<Conv> analyse(const Task& task, const TargetLimits& limits) {
+  const Node& node = task.node();
+  if (node.op->family != Family::conv) return not_for("operator family", "conv", node.op->name);
+  Conv c;
+  if (auto rejected = find_input(task, c)) return *rejected;
+  const Operand& x = task.operand(c.image);
+  const Operand& w = task.operand(node.inputs[1]);
+  const TensorType& y = task.graph->type(node.outputs[0]);
+  const int32_t lanes = lanes_of(limits);
+  if (auto rejected = check_conv_operands(task)) return *rejected;
+  if (y.layout.block != lanes)
+    return Rejected{"block of the output layout", std::to_string(lanes), std::to_string(y.layout.block)};
+  if (auto rejected = check_elementwise(task)) return *rejected;
+  auto nest = direct_nest(node, x.type, w.type, y);
+  if (auto* rejected = std::get_if<Rejected>(&nest)) return *rejected;
+  c.nest = std::get<ConvNest>(nest);
+  ConvNest& n = c.nest;
+  if (n.merged > 1 && n.in_channels == n.merged && n.out_channels == n.merged)
+    return not_for("channels of a group", "more than one in or out", "1 in, 1 out");
+  n.out_line_cycles = epilogue_line_cycles(task, c.image, limits);
+  allow_half_tail(n, limits);
+  const bool point = n.taps() == 1 && n.step_h == 1 && n.step_w == 1 && n.first_h == 0 && n.first_w == 0;
+  if (point && x.phys.strides[2] == x.phys.strides[3] * n.out_w && rows_contiguous(task, domain_of(y), c.image)) {
+    c.flat = true;
+    n.out_w *= n.out_h;
+    n.out_h = 1;
+  }
+  return c;
+}
+
+std::vector<Knob> knobs(const Conv& c, const TargetLimits& limits) {
+  std::vector<Knob> space = tile_space(c.nest, limits);
+  space.push_back(prefetch_knob(c.nest));
+  return space;
+}
+
+Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
+  auto conv = analyse(task, limits);
+  if (auto* rejected = std::get_if<Rejected>(&conv)) return *rejected;
+  return knobs(std::get<Conv>(conv), limits);
+}
+
+Schedule schedule_of(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits) {
+  return Schedule{"conv2d_direct",
+                  {{"vectors", tile.vectors},
+                   {"rows", tile.rows},
+                   {"tile", tile.tile},
+                   {"prefetch", pick_prefetch(nest, tile, limits)}}};
+}
+
+Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
+  auto conv = analyse(task, limits);
+  if (auto* rejected = std::get_if<Rejected>(&conv)) return *rejected;
+  const ConvNest& nest = std::get<Conv>(conv).nest;
+  return schedule_of(nest, pick_tile(nest, limits), limits);
+}
+
+std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
+  std::vector<Schedule> all;
+  auto conv = analyse(task, limits);
+  if (std::holds_alternative<Rejected>(conv)) return all;
+  const ConvNest& nest = std::get<Conv>(conv).nest;
+  for (const ConvTile& tile : tile_candidates(nest, limits)) all.push_back(schedule_of(nest, tile, limits));
+  return all;
+}
+
+Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  auto analysed = analyse(task, limits);
+  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
+  const Conv& conv = std::get<Conv>(analysed);
+  if (auto rejected = check_knobs(schedule, knobs(conv, limits))) return *rejected;
+  const ConvTile tile{schedule.knob("vectors"), schedule.knob("rows"), schedule.knob("tile")};
+  if (auto rejected = check_tile(conv.nest, tile, limits)) return *rejected;
+  Estimate out = estimate_tile(conv.nest, tile, limits);
+  const double blocks = static_cast<double>(conv.nest.out_blocks) - (conv.nest.has_half(tile.vectors) ? 0.5 : 0);
+  const double lanes = blocks * lanes_of(limits);
+  out.constant_bytes = packed_bytes(conv.nest, tile.vectors, lanes_of(limits));
+  if (conv.factors != kNone) out.cycles += 2 * static_cast<double>(out.constant_bytes) / kL2BytesPerCycle;
+  out.tail = 1 - (1 - out.tail) * static_cast<double>(conv.nest.out_channels) / lanes;
+  return out;
+}
+
+/// Stage that multiplies the packed weights of each input channel by its factor.
+Stage scale_weights(const Task& task, const Conv& c, const ConvTile& tile, Packing packed, Lowered& lowered) {
+  const ConvNest& nest = c.nest;
+  const auto lanes = static_cast<int32_t>(nest.in_block);
+  const int64_t elems = packed.elems, row = tile.vectors * lanes;
+  Emitter e(task, "conv2d_direct_scale");
+  LoopBuilder& b = e.b;
+  const Expr ocg = b.parallel("ocg", nest.out_blocks / tile.vectors);
+  const Expr icb = b.parallel("icb", nest.in_blocks());
+  const Operand& factors = task.operand(c.factors);
+  const Buf by = e.input(c.factors), from = e.constant(std::move(packed), "w");
+  const Buf to = e.temp(0, DType::f32, elems, true, "scaled");
+  const Expr first = b.let("first", Expr(factors.phys.offset) + icb * Expr(factors.phys.strides[1]));
+  const Expr panel = b.let("panel", (ocg * Expr(nest.in_blocks()) + icb) * Expr(nest.taps() * lanes * row));
+  b.loop("tap", 0, nest.taps(), [&](const Expr& tap) {
+    b.loop("i", 0, lanes, [&](const Expr& i) {
+      const Expr factor = b.let("f", b.load(by, first + i, lanes, 0));
+      const Expr at = b.let("at", panel + (tap * Expr(lanes) + i) * Expr(row));
+      for (int64_t v = 0; v < tile.vectors; ++v)
+        b.store(to, at + Expr(v * lanes), b.load(from, at + Expr(v * lanes), lanes) * factor);
+    });
+  });
+  Stage stage = e.finish(lowered);
+  stage.packs = true;
+  return stage;
+}
+
+Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  auto analysed = analyse(task, limits);
+  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
+  const Conv& conv = std::get<Conv>(analysed);
+  if (auto rejected = check_knobs(schedule, knobs(conv, limits))) return *rejected;
+  const ConvTile tile{schedule.knob("vectors"), schedule.knob("rows"), schedule.knob("tile")};
+  if (auto rejected = check_tile(conv.nest, tile, limits)) return *rejected;
+  const int32_t lanes = lanes_of(limits);
+  const Node& node = task.node();
+
+  Lowered lowered;
+  Packing packed = pack_direct(task, node.inputs[1], conv.nest, tile, lanes);
+  Emitter e(task, "conv2d_direct");
+  const Expr n = e.b.parallel("n", conv.nest.n);
+  const Expr g = e.b.parallel("g", conv.nest.groups);
+  const int64_t items = nest_items(conv.nest, tile);
+  ConvBuffers buffers;
+  buffers.block_items = block_items(conv.nest, tile, limits);
+  const int64_t blocks = ceil_div(items, buffers.block_items);
+  if (blocks > 1) buffers.first_item = e.b.parallel("block", blocks) * Expr(buffers.block_items);
+  const Expr ocg = e.b.parallel("ocg", conv.nest.out_blocks / tile.vectors);
+  const Expr item = buffers.first_item + e.b.parallel("item", buffers.block_items);
+  buffers.input = conv.image;
+  buffers.output = node.outputs[0];
+  buffers.prefetch_epilogue = true;
+  e.input(buffers.input);
+  if (conv.factors == kNone) {
+    buffers.weights = e.constant(std::move(packed), "w");
+  } else {
+    const int64_t elems = packed.elems;
+    lowered.temp_bytes.push_back(elems * 4);
+    lowered.stages.push_back(scale_weights(task, conv, tile, std::move(packed), lowered));
+    buffers.weights = e.temp(0, DType::f32, elems, false, "scaled");
+  }
+  buffers.bias = bias_of(e, node, lanes);
+  buffers.prefetch = schedule.knob("prefetch");
+  const auto emit = [&] { emit_nest(e, conv.nest, tile, buffers, n, g, ocg, item, lanes); };
+  if (blocks * buffers.block_items > items)
+    e.b.if_then(binary(Op::lt, item, Expr(items)), emit);
+  else
+    emit();
+  lowered.stages.push_back(e.finish(lowered));
+  lowered.stages.back().work = merged_work(conv.nest, tile.vectors, lanes, {task.flops(), task.flops(), task.bytes()},
+                                           task.operand(node.inputs[1]).constant->bytes());
+  return lowered;
+}
+
+}  // namespace
+
+const Template conv2d_direct{
+    "conv2d_direct", "dense or grouped 2-D convolution by register tiles", space, pick, lower, candidates, estimate};
+
+}  // namespace kilter

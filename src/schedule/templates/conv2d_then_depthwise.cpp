@@ -1,0 +1,394 @@
+// A convolution and the depthwise convolution that reads its result, in one kernel: what is in between never leaves the
+// nearest caches. A work item walks down a band of output rows of a few blocks of channels. For each it computes the
+// new rows of the first convolution into a ring of as many rows as the window is high, with the padding around them,
+// and the row of the second from the ring. Rows at the edge between two bands are computed twice.
+
+#include "schedule/templates/conv2d_then_depthwise.h"
+
+#include <algorithm>
+
+#include "base/align.h"
+#include "graph/values.h"
+#include "ops/support/builder.h"
+#include "schedule/templates/conv_core.h"
+#include "schedule/templates/depthwise_core.h"
+#include "schedule/templates/templates.h"
+
+namespace kilter {
+namespace {
+
+constexpr int64_t kBands[] = {1, 2, 3, 4, 6, 8, 12, 16};  ///< of an image
+constexpr double kOneVector = 1.2;                        ///< by what tiles of one vector fall behind the model
+
+struct Pair {
+  ConvNest conv;
+  DepthwiseNest depthwise;
+  int64_t channels = 0;  ///< of the result
+
+  int64_t left() const { return -depthwise.first_w; }
+  int64_t right() const {
+    const int64_t last = (depthwise.out_w - 1) * depthwise.step_w + (depthwise.kernel_w - 1) * depthwise.dilation_w;
+    return std::max<int64_t>(last + depthwise.first_w - (conv.out_w - 1), 0);
+  }
+  /// Elements of one row of one block of the ring, of all rows of a block, and of the ring of `vectors` blocks.
+  int64_t ring_row(int64_t lanes) const { return (left() + conv.out_w + right()) * lanes; }
+  int64_t ring_plane(int64_t lanes) const { return depthwise.reach() * ring_row(lanes); }
+  int64_t ring_elems(int64_t vectors, int64_t lanes) const { return vectors * ring_plane(lanes); }
+  int64_t bands(int64_t band) const { return ceil_div(depthwise.out_h, band); }
+  /// Bytes of what is in between.
+  int64_t between_bytes(int64_t lanes) const { return conv.n * conv.out_blocks * lanes * 4 * conv.out_h * conv.out_w; }
+
+  /// Rows of the first convolution that all bands of an image compute.
+  int64_t rows(int64_t band) const {
+    int64_t sum = 0;
+    for (int64_t first = 0; first < depthwise.out_h; first += band) {
+      const int64_t last = std::min(first + band, depthwise.out_h) - 1;
+      const int64_t begin = first * depthwise.step_h + depthwise.first_h;
+      const int64_t end = last * depthwise.step_h + depthwise.first_h + depthwise.reach();
+      sum += std::max<int64_t>(std::min(end, conv.out_h) - std::max<int64_t>(begin, 0), 0);
+    }
+    return sum;
+  }
+};
+
+bool constant_operands(const Graph& graph, const Node& conv) {
+  return std::all_of(conv.inputs.begin() + 1, conv.inputs.end(),
+                     [&](ValueId v) { return v == kNone || constant_of(graph, v) != nullptr; });
+}
+
+Answer<Pair> analyse_nodes(const Graph& graph, const Node& conv, const Node& depthwise, const TargetLimits& limits) {
+  const int32_t lanes = lanes_of(limits);
+  const TensorType &x = graph.type(conv.inputs[0]), &between = graph.type(conv.outputs[0]);
+  const TensorType& y = graph.type(depthwise.outputs[0]);
+  if (x.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.dtype))};
+  if (x.shape.size() != 4) return Rejected{"rank of the input", "4", std::to_string(x.shape.size())};
+  if (!constant_operands(graph, conv) || !constant_operands(graph, depthwise))
+    return Rejected{"weights and biases", "constant", "computed at run time"};
+  if (between.layout.block != lanes || y.layout.block != lanes) {
+    return Rejected{"block of the layouts", std::to_string(lanes),
+                    fmt::format("{} between, {} out", between.layout.block, y.layout.block)};
+  }
+  auto nest = direct_nest(conv, x, graph.type(conv.inputs[1]), between);
+  if (auto* rejected = std::get_if<Rejected>(&nest)) return *rejected;
+  if (const int64_t channels = between.shape[1]; depthwise.int_attr("group", 1) != channels) {
+    return Rejected{"groups = input channels = output channels", std::to_string(depthwise.int_attr("group", 1)),
+                    fmt::format("{} in, {} out", channels, y.shape[1])};
+  }
+  auto second = depthwise_nest(depthwise, between, graph.type(depthwise.inputs[1]), y, lanes);
+  if (auto* rejected = std::get_if<Rejected>(&second)) return *rejected;
+  Pair p{std::get<ConvNest>(nest), std::get<DepthwiseNest>(second), y.shape[1]};
+  if (const int64_t groups = p.conv.groups * p.conv.merged; groups != 1)
+    return Rejected{"groups of the feeder", "1", std::to_string(groups)};
+  if (p.conv.out_h < 2) return Rejected{"rows of the feeder's result", "2 or more", std::to_string(p.conv.out_h)};
+  if (const int64_t ring = p.ring_elems(1, lanes) * 4; ring > limits.l2_bytes / 2)
+    return Rejected{"bytes of the rows under a window", std::to_string(limits.l2_bytes / 2), std::to_string(ring)};
+  return p;
+}
+
+Answer<Pair> analyse(const Task& task, const TargetLimits& limits) {
+  if (task.feeder.empty()) return not_for("feeder", "a convolution", "none");
+  if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
+  if (auto rejected = check_elementwise(task, true)) return *rejected;
+  return analyse_nodes(*task.graph, task.graph->node(task.feeder.front()), task.node(), limits);
+}
+
+// --- space and model ---
+
+std::vector<int64_t> bands_of(const Pair& p) {
+  std::vector<int64_t> all;
+  for (const int64_t count : kBands) all.push_back(ceil_div(p.depthwise.out_h, count));
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+std::vector<Knob> knobs(const Pair& p, const TargetLimits& limits) {
+  std::vector<Knob> space = tile_space(p.conv, limits);
+  std::erase_if(space, [](const Knob& knob) { return knob.name == "rows"; });
+  space.push_back({"band", bands_of(p)});
+  space.push_back(prefetch_knob(p.conv));
+  return space;
+}
+
+struct PairTile {
+  ConvTile tile;  ///< of one row
+  int64_t band = 1;
+};
+
+std::optional<Rejected> check(const Pair& p, const PairTile& s, const TargetLimits& limits) {
+  if (auto rejected = check_tile(p.conv, s.tile, limits)) return rejected;
+  if (const int64_t ring = p.ring_elems(s.tile.vectors, lanes_of(limits)) * 4; ring > limits.l2_bytes / 2)
+    return Rejected{"bytes of the rows under a window", std::to_string(limits.l2_bytes / 2), std::to_string(ring)};
+  return std::nullopt;
+}
+
+double depthwise_cycles(const Pair& p, const TargetLimits& limits) {
+  const DepthwiseNest& d = p.depthwise;
+  return static_cast<double>(d.n * d.blocks * d.out_h) * row_cycles(d, pick_row_tile(d, limits), limits);
+}
+
+Estimate model(const Pair& p, const PairTile& s, const TargetLimits& limits) {
+  const int64_t lanes = lanes_of(limits);
+  ConvNest computed = p.conv;
+  computed.out_h = p.rows(s.band);
+  Estimate conv = estimate_tile(computed, s.tile, limits);
+  if (s.tile.vectors == 1 && p.conv.in_block > 1) conv.cycles *= kOneVector;
+  // A ring that does not fit L1 is written to L2 and read from there.
+  const bool spills = p.ring_elems(s.tile.vectors, lanes) * 4 > limits.l1_bytes / 2;
+  const double ring = spills ? 2 * static_cast<double>(p.between_bytes(lanes)) / kL2BytesPerCycle : 0;
+  const auto filled = static_cast<double>(p.channels) / static_cast<double>(p.depthwise.blocks * lanes);
+  return {beside(conv.cycles + depthwise_cycles(p, limits), ring), 1 - (1 - conv.tail) * filled,
+          packed_bytes(p.conv, s.tile.vectors, lanes_of(limits))};
+}
+
+int64_t items(const Pair& p, const PairTile& s) {
+  return p.conv.n * (p.conv.out_blocks / s.tile.vectors) * p.bands(s.band);
+}
+
+/// What the default is taken by: cycles, and how much longer a few threads take than their share of the work, as they
+/// wait for the last one: the mean over 1, 2 and 4 threads. The default must not depend on how many there are.
+double cost(const Pair& p, const PairTile& s, const TargetLimits& limits) {
+  const int64_t all = items(p, s);
+  double sum = 0;
+  for (const int64_t threads : {1, 2, 4})
+    sum += static_cast<double>(ceil_div(all, threads) * threads) / static_cast<double>(all);
+  return model(p, s, limits).cycles * sum / 3;
+}
+
+/// What the default is taken from: for each tile the bands that share the work out best, as rows at their edges are
+/// computed twice; with enough work items for some more threads where there are such bands.
+std::vector<PairTile> shapes(const Pair& p, const TargetLimits& limits) {
+  constexpr int64_t kEnough = 8;
+  std::vector<PairTile> all;
+  for (const ConvTile& tile : tile_candidates(p.conv, limits)) {
+    if (tile.rows != 1 || check(p, {tile, 1}, limits)) continue;
+    const std::vector<int64_t> bands = bands_of(p);
+    PairTile least{tile, bands.front()};
+    for (const int64_t band : bands) {
+      if (items(p, {tile, band}) >= kEnough && cost(p, {tile, band}, limits) < cost(p, least, limits))
+        least.band = band;
+    }
+    all.push_back(least);
+  }
+  return all;
+}
+
+/// As with direct convolution, two vectors are best among near equals.
+std::optional<PairTile> best(const Pair& p, const TargetLimits& limits) {
+  std::optional<PairTile> found;
+  double least = 0;
+  for (const PairTile& s : shapes(p, limits)) {
+    const double now = cost(p, s, limits);
+    const bool preferred = found && s.tile.vectors == 2 && found->tile.vectors != 2;
+    if (found && now >= least * (preferred ? 1.01 : 0.99)) continue;
+    found = s, least = now;
+  }
+  return found;
+}
+
+Schedule schedule_of(const Pair& p, const PairTile& s, const TargetLimits& limits) {
+  return {"conv2d_then_depthwise",
+          {{"vectors", s.tile.vectors},
+           {"tile", s.tile.tile},
+           {"band", s.band},
+           {"prefetch", pick_prefetch(p.conv, s.tile, limits)}}};
+}
+
+Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
+  auto pair = analyse(task, limits);
+  if (auto* rejected = std::get_if<Rejected>(&pair)) return *rejected;
+  return knobs(std::get<Pair>(pair), limits);
+}
+
+Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
+  auto pair = analyse(task, limits);
+  if (auto* rejected = std::get_if<Rejected>(&pair)) return *rejected;
+  const Pair& p = std::get<Pair>(pair);
+  return schedule_of(p, best(p, limits).value_or(PairTile{{1, 1, 1}, 1}), limits);
+}
+
+std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
+  std::vector<Schedule> all;
+  const auto pair = analyse(task, limits);
+  if (const auto* p = std::get_if<Pair>(&pair)) {
+    for (const PairTile& s : shapes(*p, limits)) all.push_back(schedule_of(*p, s, limits));
+  }
+  return all;
+}
+
+/// The shape that a schedule asks for, or why it cannot be.
+Answer<PairTile> shape_of(const Pair& p, const Schedule& schedule, const TargetLimits& limits) {
+  if (auto rejected = check_knobs(schedule, knobs(p, limits))) return *rejected;
+  const PairTile s{{schedule.knob("vectors"), 1, schedule.knob("tile")}, schedule.knob("band")};
+  if (auto rejected = check(p, s, limits)) return *rejected;
+  return s;
+}
+
+Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  const auto pair = analyse(task, limits);
+  if (const auto* rejected = std::get_if<Rejected>(&pair)) return *rejected;
+  const Pair& p = std::get<Pair>(pair);
+  const auto shape = shape_of(p, schedule, limits);
+  if (const auto* rejected = std::get_if<Rejected>(&shape)) return *rejected;
+  return model(p, std::get<PairTile>(shape), limits);
+}
+
+// --- lowering ---
+
+class PairEmitter {
+ public:
+  PairEmitter(Emitter& e, const Pair& p, const PairTile& s, const TargetLimits& limits)
+      : e_(e),
+        b_(e.b),
+        p_(p),
+        s_(s),
+        lanes_(lanes_of(limits)),
+        row_tile_(pick_row_tile(p.depthwise, limits)),
+        domain_(domain_of(e.task().graph->type(conv_node().outputs[0]))) {
+    n_ = b_.parallel("n", p.conv.n);
+    ocg_ = b_.parallel("ocg", p.conv.out_blocks / s.tile.vectors);
+    item_ = b_.parallel("band", p.bands(s.band));
+  }
+
+  void emit(int64_t prefetch) {
+    declare(prefetch);
+    zero_columns();
+    const DepthwiseNest& d = p_.depthwise;
+    for (int64_t v = 0; v < s_.tile.vectors; ++v)
+      prefetch_weights(b_, d, second_, ocg_ * Expr(s_.tile.vectors) + Expr(v), Expr(0), d.taps(), lanes_);
+    const Expr first = b_.let("first", item_ * Expr(s_.band));
+    const int64_t kept = std::max<int64_t>(d.reach() - d.step_h, 0);  // rows of the window before that are still there
+    b_.loop("h", first, min(first + Expr(s_.band), Expr(d.out_h)), [&](const Expr& h) {
+      const Expr top = b_.let("top", h * Expr(d.step_h) + Expr(d.first_h));
+      const Expr known = min(Expr(kept), (h - first) * Expr(kept));  // none in the first row
+      b_.loop("p", top + known, top + Expr(d.reach()), [&](const Expr& p) { conv_row(p); });
+      b_.loop("v", 0, s_.tile.vectors, [&](const Expr& v) { depthwise_row(h, v); });
+    });
+  }
+
+ private:
+  const Node& conv_node() const { return e_.task().graph->node(e_.task().feeder.front()); }
+  int64_t row_elems() const { return p_.ring_row(lanes_); }
+
+  void declare(int64_t prefetch) {
+    const Node &conv = conv_node(), &depthwise = e_.task().node();
+    buffers_.input = conv.inputs[0], buffers_.output = conv.outputs[0];
+    e_.input(buffers_.input);
+    buffers_.weights = e_.constant(pack_direct(e_.task(), conv.inputs[1], p_.conv, s_.tile, lanes_), "w");
+    buffers_.bias = bias_of(e_, conv, lanes_, "bias");
+    buffers_.prefetch = prefetch;
+    const Tensor& second = *e_.task().operand(depthwise.inputs[1]).constant;
+    second_.weights = e_.constant(pack_depthwise(second, p_.depthwise, lanes_), "dw");
+    second_.bias = bias_of(e_, depthwise, lanes_, "dwbias");
+    ring_ = b_.scratch("ring", DType::f32, p_.ring_elems(s_.tile.vectors, lanes_));
+  }
+
+  void store_zero(const Expr& at) { b_.store(ring_, at, imm(DType::f32, 0, lanes_)); }
+
+  /// The padding left and right of the rows, which no row writes.
+  void zero_columns() {
+    if (p_.left() + p_.right() == 0) return;
+    b_.loop("z", 0, s_.tile.vectors * p_.depthwise.reach(), [&](const Expr& z) {
+      const Expr row = b_.let("row", z * Expr(row_elems()));
+      for (int64_t c = 0; c < p_.left(); ++c) store_zero(row + Expr(c * lanes_));
+      for (int64_t c = 0; c < p_.right(); ++c) store_zero(row + Expr((p_.left() + p_.conv.out_w + c) * lanes_));
+    });
+  }
+
+  /// Where row `q`, counted from the first row of padding, lies in the ring.
+  Expr ring_row(const Expr& q) { return b_.let("row", q % Expr(p_.depthwise.reach()) * Expr(row_elems())); }
+
+  /// Row `p` of the first convolution into the ring, zeros where it is padding.
+  void conv_row(const Expr& p) {
+    const DepthwiseNest& d = p_.depthwise;
+    const Expr to = ring_row(p - Expr(d.first_h)) + Expr(p_.left() * lanes_);
+    buffers_.store = [&](const Expr& value, const Site& site, int64_t v) {
+      b_.store(ring_, to + Expr(v * p_.ring_plane(lanes_)) + site.index[3] * Expr(lanes_),
+               e_.feeder(value, domain_, site));
+    };
+    const auto compute = [&] { emit_nest(e_, p_.conv, s_.tile, buffers_, n_, Expr(0), ocg_, p, lanes_); };
+    const int64_t last = (d.out_h - 1) * d.step_h + d.first_h + d.reach() - 1;
+    if (d.first_h == 0 && last < p_.conv.out_h) return compute();
+    const Expr inside = binary(Op::logical_and, binary(Op::ge, p, Expr(0)), binary(Op::lt, p, Expr(p_.conv.out_h)));
+    b_.if_then(inside, compute, [&] {
+      b_.loop("c", 0, p_.conv.out_w, [&](const Expr& c) {
+        for (int64_t v = 0; v < s_.tile.vectors; ++v)
+          store_zero(to + Expr(v * p_.ring_plane(lanes_)) + c * Expr(lanes_));
+      });
+    });
+  }
+
+  void depthwise_row(const Expr& h, const Expr& v) {
+    const DepthwiseNest& d = p_.depthwise;
+    const Expr block = b_.let("cb", ocg_ * Expr(s_.tile.vectors) + v);
+    DepthwiseInput input{ring_, lanes_, {}};
+    input.tile = [&](const Expr& w0) {
+      const Expr x1 = b_.let("x1", v * Expr(p_.ring_plane(lanes_)) + w0 * Expr(d.step_w * lanes_));
+      return [this, &d, h, x1](const Expr& r) {
+        return b_.let("x2", x1 + ring_row(h * Expr(d.step_h) + r * Expr(d.dilation_h)));
+      };
+    };
+    emit_depthwise_row(e_, d, row_tile_, input, second_, n_, block, h);
+  }
+
+  Emitter& e_;
+  LoopBuilder& b_;
+  const Pair& p_;
+  const PairTile& s_;
+  int32_t lanes_;
+  int64_t row_tile_;
+  Domain domain_;  ///< of what is in between
+  Expr n_, ocg_, item_;
+  ConvBuffers buffers_;
+  DepthwiseBuffers second_;
+  Buf ring_;
+};
+
+Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  const auto pair = analyse(task, limits);
+  if (const auto* rejected = std::get_if<Rejected>(&pair)) return *rejected;
+  const Pair& p = std::get<Pair>(pair);
+  const auto shape = shape_of(p, schedule, limits);
+  if (const auto* rejected = std::get_if<Rejected>(&shape)) return *rejected;
+  const PairTile& s = std::get<PairTile>(shape);
+  Emitter e(task, "conv2d_then_depthwise");
+  PairEmitter(e, p, s, limits).emit(schedule.knob("prefetch"));
+  Lowered lowered;
+  lowered.stages.push_back(e.finish(lowered));
+  const Node& conv = task.graph->node(task.feeder.front());
+  const int64_t once = conv.op->flops(view(*task.graph, conv)) / p.conv.out_h;
+  const int64_t again = once * (p.rows(s.band) - p.conv.out_h);
+  lowered.stages.back().work = StageWork{task.flops() + again, task.flops(), task.bytes()};
+  return lowered;
+}
+
+}  // namespace
+
+Answer<PairCycles> weigh_pair(const Graph& graph, const Node& conv, const Node& depthwise, const TargetLimits& limits) {
+  const auto pair = analyse_nodes(graph, conv, depthwise, limits);
+  if (const auto* rejected = std::get_if<Rejected>(&pair)) return *rejected;
+  const Pair& p = std::get<Pair>(pair);
+  const auto shape = best(p, limits);
+  if (!shape) return Rejected{"register tile of one row", "1 or more", "none"};
+  ConvNest alone = p.conv;
+  if (alone.taps() == 1 && alone.step_h == 1 && alone.step_w == 1) alone.out_w *= alone.out_h, alone.out_h = 1;
+  allow_half_tail(alone, limits);
+  const int64_t lanes = lanes_of(limits), bytes = p.between_bytes(lanes);
+  const double through = static_cast<double>(bytes) / reread_rate(bytes, limits);
+  constexpr double kHaloBytesPerCycle = 8;
+  const int64_t padded = (p.conv.out_h - p.depthwise.first_h) * p.ring_row(lanes) * 4 * p.conv.n * p.conv.out_blocks;
+  const double halo = static_cast<double>(padded - bytes) / kHaloBytesPerCycle;
+  return PairCycles{beside(estimate_tile(alone, pick_tile(alone, limits), limits).cycles, through) +
+                        beside(depthwise_cycles(p, limits), through) + halo,
+                    model(p, *shape, limits).cycles, p.conv.taps() == 1 || p.conv.in_block == 1};
+}
+
+const Template conv2d_then_depthwise{"conv2d_then_depthwise",
+                                     "convolution and depthwise convolution of its result, row by row",
+                                     space,
+                                     pick,
+                                     lower,
+                                     candidates,
+                                     estimate};
+
+}  // namespace kilter

@@ -1,0 +1,371 @@
+// Convolution of stride 1 by Winograd's minimal filtering (winograd_core.h), of 3x3 kernels (a quarter, m = 4, or 4/9,
+// m = 2, of the multiplications) and of 1x3, 3x1 (a half or 2/3), 1x7 and 7x1 (4/7). Transforms are fused by block of
+// tiles, so that what lies between them stays in cache:
+//
+//   v[xi][ic][tile]    B' d B of a block of tiles, all input channels
+//   for each group of output channels:
+//     q[xi][tile][oc]  products over the input channels, one for each place xi of a transformed tile, register-tiled
+//     outputs          A' q A, bias, epilogue, clipped at the edges
+//
+// What is not finite, or huge, spreads over its tile in the transforms: a tile whose values grow beyond kLargest on
+// their way back is computed directly, with the weights that the transformed ones stand for.
+//
+// Where an image has few blocks, v goes through the arena instead of scratch memory, and channels run in parallel.
+
+#include <algorithm>
+#include <array>
+
+#include "base/align.h"
+#include "ops/support/window.h"
+#include "schedule/templates/conv_core.h"
+#include "schedule/templates/templates.h"
+#include "schedule/templates/winograd_block.h"
+
+namespace kilter {
+namespace {
+
+constexpr int64_t kLeastTiles = 13;     // fewer do not hide the stream of the weights (measured)
+constexpr int64_t kLeastChannels = 16;  // fewer gain little, and err most
+constexpr int64_t kFewBlocks = 8;
+
+Answer<WinogradConv> analyse(const Task& task, const TargetLimits& limits) {
+  const Node& node = task.node();
+  if (node.op->family != Family::conv) return not_for("operator family", "conv", node.op->name);
+  if (auto rejected = check_input_stored(task)) return *rejected;
+  const Operand& x = task.operand(node.inputs[0]);
+  const Operand& w = task.operand(node.inputs[1]);
+  const TensorType& y = task.graph->type(node.outputs[0]);
+  const int32_t lanes = lanes_of(limits);
+  if (auto rejected = check_conv_operands(task)) return *rejected;
+  const Window win = conv_window(node, x.type.shape, w.type.shape);
+  const int64_t kernel_h = w.type.shape[2], kernel_w = w.type.shape[3];
+  constexpr std::array<std::pair<int64_t, int64_t>, 5> kKernels{{{3, 3}, {1, 3}, {3, 1}, {1, 7}, {7, 1}}};
+  if (std::ranges::count(kKernels, std::pair(kernel_h, kernel_w)) == 0)
+    return Rejected{"kernel", "3x3, 1x3, 3x1, 1x7 or 7x1", fmt::format("{}x{}", kernel_h, kernel_w)};
+  if (win.strides != std::vector<int64_t>{1, 1} || win.dilations != std::vector<int64_t>{1, 1})
+    return Rejected{"strides and dilations", "1", "more"};
+  if (node.int_attr("group", 1) != 1) return Rejected{"groups", "1", std::to_string(node.int_attr("group", 1))};
+  if (x.type.layout.block != lanes || y.layout.block != lanes)
+    return Rejected{"blocks of the layouts", std::to_string(lanes),
+                    fmt::format("{} in, {} out", x.type.layout.block, y.layout.block)};
+  if (auto rejected = check_elementwise(task)) return *rejected;
+  if (auto rejected = check_halo(win, x.type)) return *rejected;
+  WinogradConv c;
+  c.n = x.type.shape[0];
+  c.in_channels = x.type.shape[1], c.out_channels = y.shape[1];
+  c.in_blocks = ceil_div(c.in_channels, lanes), c.out_blocks = ceil_div(c.out_channels, lanes);
+  c.kernel_h = kernel_h, c.kernel_w = kernel_w;
+  c.out_h = y.shape[2], c.out_w = y.shape[3];
+  c.pad_h = win.pads_begin[0], c.pad_w = win.pads_begin[1];
+  c.last_row = x.type.shape[2] - 1 + win.pads_end[0], c.last_column = x.type.shape[3] - 1 + win.pads_end[1];
+  return c;
+}
+
+int64_t weight_bytes(const WinogradConv& c, const WinogradTiling& p, int64_t lanes) {
+  return c.places(p.m) * c.in_blocks * c.out_blocks * lanes * lanes * 4;
+}
+
+std::vector<Knob> knobs(const WinogradConv& c, const TargetLimits& limits) {
+  std::vector<Knob> space{{"m", {}}, {"vectors", {}}, {"tile", {}}, {"count", {}}, {"split", {0, 1}}, prefetch_knob()};
+  for (const int64_t m : {2, 4}) {
+    if (c.known(m)) space[0].values.push_back(m);
+  }
+  for (int64_t v = 1; v <= std::min<int64_t>(8, c.out_blocks); ++v) {
+    if (c.out_blocks % v == 0) space[1].values.push_back(v);
+  }
+  for (int64_t t = 1; t <= std::min(c.tiles(2), register_rows(1, limits)); ++t) space[2].values.push_back(t);
+  for (int64_t k = 1; k <= std::min<int64_t>(c.tiles(2), 16); ++k) space[3].values.push_back(k);
+  return space;
+}
+
+Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
+  auto conv = analyse(task, limits);
+  if (auto* rejected = std::get_if<Rejected>(&conv)) return *rejected;
+  return knobs(std::get<WinogradConv>(conv), limits);
+}
+
+Schedule schedule_of(const WinogradTiling& p) {
+  return {"conv2d_winograd",
+          {{"m", p.m},
+           {"vectors", p.vectors},
+           {"tile", p.tile},
+           {"count", p.count},
+           {"split", p.split},
+           {"prefetch", p.prefetch}}};
+}
+
+WinogradTiling tiling_of(const Schedule& schedule) {
+  return {schedule.knob("m"),     schedule.knob("vectors"), schedule.knob("tile"),
+          schedule.knob("count"), schedule.knob("split"),   schedule.knob("prefetch")};
+}
+
+/// Cycles of a kernel that streams `bytes` of weights `passes` times, the first time from memory, beside `cycles` of
+/// arithmetic.
+double streamed(double cycles, int64_t bytes, double passes, const TargetLimits& limits) {
+  const double stream =
+      static_cast<double>(bytes) * (1 / limits.memory_rate + (passes - 1) / reread_rate(bytes, limits));
+  return beside(cycles, stream);
+}
+
+/// Cycles of one core: products at the rate of multiply-adds, no step below their latency, beside the stream of the
+/// weights; transforms by their loads and stores.
+Estimate model(const WinogradConv& c, const WinogradTiling& p, const TargetLimits& limits) {
+  const int64_t lanes = lanes_of(limits);
+  const auto blocks = static_cast<double>(c.n * p.blocks(c));
+  const auto places = static_cast<double>(c.places(p.m));
+  const auto half = static_cast<double>(c.down(p.m).inputs() * c.across(p.m).outputs);
+  const auto panels = static_cast<double>(c.in_channels * (c.out_blocks / p.vectors));
+  // The first tiles of a block take a panel of weights from far, the others again from L1, or from L2, whose rate grows
+  // with the width of the units.
+  const bool big = 4 * c.in_channels * p.vectors * limits.vector_bytes > 3 * limits.l1_bytes;
+  const double step = step_cycles(p.tile, p.vectors, limits) * spilling(p.tile, p.vectors, limits);
+  const double again =
+      big ? static_cast<double>(p.vectors * limits.vector_bytes) / (kL2BytesPerCycle * limits.fmas_per_cycle) : 0;
+  const double products = blocks * places * panels * (step + static_cast<double>(p.count - 1) * beside(step, again));
+  const auto tiles = static_cast<double>(p.block()) * blocks;
+  const double transforms =
+      tiles * 2.5 * (places * static_cast<double>(c.in_blocks) + half * static_cast<double>(c.out_blocks));
+  // Transformed inputs are written and read: by another stage all of them, with a write's read for ownership.
+  const int64_t v_bytes = p.v_elems(c, lanes) * 4 * (p.split != 0 ? c.n * p.blocks(c) : 1);
+  const double v_again = static_cast<double>(v_bytes) / reread_rate(v_bytes, limits) * (p.split != 0 ? 3 : blocks);
+  return {streamed(products, weight_bytes(c, p, lanes), blocks, limits) + transforms + v_again,
+          1 - static_cast<double>(c.n * c.tiles(p.m)) / tiles, weight_bytes(c, p, lanes)};
+}
+
+/// Cycles of direct convolution at the rate of its tiles.
+double direct_cycles(const WinogradConv& c, const TargetLimits& limits) {
+  const int64_t lanes = lanes_of(limits);
+  const int64_t taps = c.kernel_h * c.kernel_w;
+  const auto products = static_cast<double>(c.n * c.out_h * c.out_w * c.out_blocks * c.in_channels * taps) /
+                        (0.95 * limits.fmas_per_cycle);
+  return streamed(products, c.in_blocks * c.out_blocks * lanes * lanes * taps * 4, 1, limits);
+}
+
+std::vector<WinogradTiling> tilings(const WinogradConv& c, const TargetLimits& limits) {
+  std::vector<WinogradTiling> all;
+  for (const int64_t m : {4, 2}) {
+    if (!c.known(m) || c.tiles(m) < kLeastTiles) continue;
+    const int64_t tiles = c.tiles(m);
+    for (const int64_t v : {2, 1, 4}) {
+      const int64_t most = register_rows(v, limits);
+      if (c.out_blocks % v != 0 || most < 1) continue;
+      const int64_t tile = ceil_div(tiles, ceil_div(tiles, most));
+      for (const int64_t count : {1, 2, 3, 4}) {
+        if (tile * (count - 1) >= tiles) break;
+        WinogradTiling p{m, v, tile, count, 0};
+        p.split = c.n * p.blocks(c) < kFewBlocks ? 1 : 0;
+        p.prefetch = pick_prefetch(weight_bytes(c, p, lanes_of(limits)), limits);
+        all.push_back(p);
+      }
+    }
+  }
+  return all;
+}
+
+std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
+  std::vector<Schedule> all;
+  const auto conv = analyse(task, limits);
+  if (const auto* c = std::get_if<WinogradConv>(&conv)) {
+    for (const WinogradTiling& p : tilings(*c, limits)) all.push_back(schedule_of(p));
+  }
+  return all;
+}
+
+Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
+  auto conv = analyse(task, limits);
+  if (auto* rejected = std::get_if<Rejected>(&conv)) return *rejected;
+  const WinogradConv& c = std::get<WinogradConv>(conv);
+  if (std::min(c.in_channels, c.out_channels) < kLeastChannels)
+    return Rejected{"channels in and out", "16 or more", fmt::format("{}, {}", c.in_channels, c.out_channels)};
+  std::optional<WinogradTiling> best;
+  double least = 0;
+  for (const WinogradTiling& p : tilings(c, limits)) {
+    const double cycles = model(c, p, limits).cycles;
+    // Two vectors and few tiles need least of the caches: others have to be clearly better.
+    if (best && cycles >= least * 0.97) continue;
+    best = p, least = cycles;
+  }
+  if (!best) return Rejected{"tiles of an image", "13 or more", std::to_string(c.tiles(2))};
+  if (const double direct = direct_cycles(c, limits); least > 0.9 * direct)
+    return Rejected{"cycles by the model", fmt::format("{:.0f}, 9/10 of direct convolution", 0.9 * direct),
+                    fmt::format("{:.0f}", least)};
+  return schedule_of(*best);
+}
+
+/// [group of output channels][place][input channel][output channel of the group].
+Tensor packed_weights(const Tensor& w, const WinogradConv& c, int64_t m, int64_t width, int64_t lanes) {
+  FilterTransform transformed(c.down(m), c.across(m));
+  const int64_t taps = c.kernel_h * c.kernel_w, places = c.places(m), panel = c.in_blocks * lanes * width;
+  Tensor packed(DType::f32, {c.out_blocks * lanes / width * places * panel});
+  std::fill_n(packed.data<float>(), packed.elems(), 0.0F);
+  // Panels lie a multiple of the caches' strides apart, so each gets a whole row of output channels at once.
+  std::vector<float> rows(static_cast<size_t>(places * width));
+  for (int64_t group = 0; group < c.out_channels; group += width) {
+    std::ranges::fill(rows, 0.0F);
+    float* to = packed.data<float>() + group / width * places * panel;
+    for (int64_t ch = 0; ch < c.in_channels; ++ch, to += width) {
+      for (int64_t k = group; k < std::min(group + width, c.out_channels); ++k) {
+        float* column = rows.data() + k - group;
+        for (const double u : transformed(w.data<float>() + (k * c.in_channels + ch) * taps)) {
+          *column = static_cast<float>(u);
+          column += width;
+        }
+      }
+      for (int64_t xi = 0; xi < places; ++xi) std::copy_n(rows.data() + xi * width, width, to + xi * panel);
+    }
+  }
+  return packed;
+}
+
+Packing pack(const Task& task, const WinogradConv& c, const WinogradTiling& p, int64_t lanes) {
+  const ValueId w = task.node().inputs[1];
+  return {w, fmt::format("winograd m={} vectors={} lanes={}", p.m, p.vectors, lanes), DType::f32,
+          weight_bytes(c, p, lanes) / 4, [from = *task.operand(w).constant, c, p, lanes] {
+            return packed_weights(from, c, p.m, p.vectors * lanes, lanes);
+          }};
+}
+
+struct Operations {
+  int64_t inputs = 0, products = 0, outputs = 0;
+};
+
+Operations operations(const WinogradConv& c, const WinogradTiling& p) {
+  const WinogradTransform &down = c.down(p.m), &across = c.across(p.m);
+  const int64_t tiles = c.n * c.tiles(p.m);
+  return {tiles * c.in_channels *
+              (across.inputs() * input_transform_flops(down) + down.inputs() * input_transform_flops(across)),
+          tiles * c.places(p.m) * c.in_channels * c.out_channels * 2,
+          tiles * c.out_channels *
+              (across.inputs() * output_transform_flops(down) + down.outputs * output_transform_flops(across))};
+}
+
+/// Bytes of the task with the transformed weights in place of the weights.
+int64_t bytes_of(const Task& task, const WinogradConv& c, const WinogradTiling& p, int64_t lanes) {
+  return task.bytes() - task.operand(task.node().inputs[1]).constant->bytes() + weight_bytes(c, p, lanes);
+}
+
+/// What both forms need beside v.
+struct Operands {
+  Buf weights, bias, q, temp;
+};
+
+Operands bind(Emitter& e, const WinogradConv& c, const WinogradTiling& p, const TargetLimits& limits) {
+  const int32_t lanes = lanes_of(limits);
+  const Node& node = e.task().node();
+  Operands o;
+  o.weights = e.constant(pack(e.task(), c, p, lanes), "u");
+  o.bias = bias_of(e, node, lanes);
+  o.q = e.b.scratch("q", DType::f32, c.places(p.m) * p.q_place(lanes));
+  o.temp = e.b.scratch("temp", DType::f32, c.places(p.m) * lanes);
+  return o;
+}
+
+void emit_group(WinogradBlock& block, const Buf& v, const Expr& base, const Expr& group, const Operands& o) {
+  block.multiply(v, base, group, o.weights, o.q);
+  block.finish_outputs(group, o.weights, o.q, o.bias, o.temp);
+}
+
+void lower_fused(Lowered& out, const Task& task, const WinogradConv& c, const WinogradTiling& p,
+                 const TargetLimits& limits) {
+  const int32_t lanes = lanes_of(limits);
+  Emitter e(task, "conv2d_winograd");
+  const Expr n = e.b.parallel("n", c.n);
+  const Expr index = e.b.parallel("block", p.blocks(c));
+  e.input(task.node().inputs[0]);
+  const Operands o = bind(e, c, p, limits);
+  const Buf v = e.b.scratch("v", DType::f32, p.v_elems(c, lanes));
+  WinogradBlock block(e, c, p, lanes, n, index);
+  e.b.loop("icb", 0, c.in_blocks, [&](const Expr& icb) { block.transform_inputs(v, 0, icb, o.temp); });
+  e.b.loop("group", 0, c.out_blocks / p.vectors, [&](const Expr& group) { emit_group(block, v, 0, group, o); });
+  out.stages.push_back(e.finish(out));
+  const Operations all = operations(c, p);
+  out.stages.back().work =
+      StageWork{all.inputs + all.products + all.outputs, task.flops(), bytes_of(task, c, p, lanes)};
+}
+
+void lower_split(Lowered& out, const Task& task, const WinogradConv& c, const WinogradTiling& p,
+                 const TargetLimits& limits) {
+  const int32_t lanes = lanes_of(limits);
+  const int64_t each = p.v_elems(c, lanes), all = each * c.n * p.blocks(c);
+  const Operations done = operations(c, p);
+  const TensorType& x = task.operand(task.node().inputs[0]).type;
+  const int64_t x_bytes = elems(x.shape) * size_bytes(x.dtype);
+  out.temp_bytes.push_back(all * 4);
+  {
+    Emitter e(task, "conv2d_winograd_inputs");
+    const Expr n = e.b.parallel("n", c.n);
+    const Expr index = e.b.parallel("block", p.blocks(c));
+    const Expr icb = e.b.parallel("icb", c.in_blocks);
+    e.input(task.node().inputs[0]);
+    const Buf v = e.temp(0, DType::f32, all, true, "v");
+    const Buf temp = e.b.scratch("temp", DType::f32, c.places(p.m) * lanes);
+    WinogradBlock block(e, c, p, lanes, n, index);
+    block.transform_inputs(v, (n * Expr(p.blocks(c)) + index) * Expr(each), icb, temp);
+    out.stages.push_back(e.finish(out));
+    out.stages.back().work = StageWork{done.inputs, 0, x_bytes + all * 4};
+  }
+  Emitter e(task, "conv2d_winograd");
+  const Expr n = e.b.parallel("n", c.n);
+  const Expr index = e.b.parallel("block", p.blocks(c));
+  const Expr group = e.b.parallel("group", c.out_blocks / p.vectors);
+  const Buf v = e.temp(0, DType::f32, all, false, "v");
+  const Operands o = bind(e, c, p, limits);
+  e.input(task.node().inputs[0]);
+  WinogradBlock block(e, c, p, lanes, n, index);
+  emit_group(block, v, (n * Expr(p.blocks(c)) + index) * Expr(each), group, o);
+  out.stages.push_back(e.finish(out));
+  out.stages.back().work =
+      StageWork{done.products + done.outputs, task.flops(), bytes_of(task, c, p, lanes) - x_bytes + all * 4};
+}
+
+/// The figures of doc/accuracy.md.
+std::string_view approximates(const Schedule& schedule) {
+  return schedule.knob("m") == 4
+             ? "largest error 5.5 u of the largest sum of magnitudes (u = 2^-24, 64 channels, measured), at most (64 + "
+               "sqrt(channels)) u; rms 8.0e-7 of the result's"
+             : "largest error 1.5 u of the largest sum of magnitudes (u = 2^-24, 64 channels, measured; 7 taps: "
+               "5.9 u), at most (16 + sqrt(channels)) u; rms 2.7e-7 of the result's (7 taps: 8.3e-7)";
+}
+
+/// The conv and the tiling of a legal schedule.
+Answer<std::pair<WinogradConv, WinogradTiling>> resolve(const Task& task, const Schedule& schedule,
+                                                        const TargetLimits& limits) {
+  auto analysed = analyse(task, limits);
+  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
+  const WinogradConv& c = std::get<WinogradConv>(analysed);
+  if (auto rejected = check_knobs(schedule, knobs(c, limits))) return *rejected;
+  const WinogradTiling p = tiling_of(schedule);
+  if (const int64_t most = register_rows(p.vectors, limits); p.tile > most)
+    return Rejected{fmt::format("register tile (tiles beside {} vectors)", p.vectors), std::to_string(most),
+                    std::to_string(p.tile)};
+  return std::pair{c, p};
+}
+
+Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  const auto resolved = resolve(task, schedule, limits);
+  if (const auto* rejected = std::get_if<Rejected>(&resolved)) return *rejected;
+  const auto& [c, p] = std::get<std::pair<WinogradConv, WinogradTiling>>(resolved);
+  return model(c, p, limits);
+}
+
+Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  const auto resolved = resolve(task, schedule, limits);
+  if (const auto* rejected = std::get_if<Rejected>(&resolved)) return *rejected;
+  const auto& [c, p] = std::get<std::pair<WinogradConv, WinogradTiling>>(resolved);
+  Lowered lowered;
+  (p.split != 0 ? lower_split : lower_fused)(lowered, task, c, p, limits);
+  return lowered;
+}
+
+}  // namespace
+
+const Template conv2d_winograd{"conv2d_winograd",
+                               "convolution of stride 1 with fewer multiplications (Winograd)",
+                               space,
+                               pick,
+                               lower,
+                               candidates,
+                               estimate,
+                               approximates};
+
+}  // namespace kilter

@@ -1,0 +1,171 @@
+#include "schedule/templates/depthwise_core.h"
+
+#include <algorithm>
+
+#include "base/align.h"
+#include "schedule/model/register_tile.h"
+#include "schedule/templates/weight_stream.h"
+
+namespace kilter {
+namespace {
+
+constexpr int64_t kUnrolledTaps = 9;  ///< kernels up to 3x3 are unrolled whole, larger ones row by row
+
+/// Cycles of one row tile of `pixels`: a load and a multiply-add for each product and pixel and a load of each one's
+/// weights, at least the latency of the chain of a tap; one store a pixel. Units that are half as wide as a register
+/// move it in two cycles.
+double tile_cycles(const DepthwiseNest& d, int64_t pixels, const TargetLimits& limits) {
+  if (pixels == 0) return 0;
+  constexpr double kLatency = 4;
+  const double moves = limits.halves() ? 2 : 1;
+  const auto count = static_cast<double>(pixels);
+  const double tap = std::max({count / limits.fmas_per_cycle, (count + 1) * moves / limits.loads_per_cycle, kLatency});
+  return static_cast<double>(d.products()) * tap + count * moves;
+}
+
+}  // namespace
+
+Answer<DepthwiseNest> depthwise_nest(const Node& conv, const TensorType& x, const TensorType& w, const TensorType& y,
+                                     int32_t lanes) {
+  if (x.shape.size() != 4) return Rejected{"rank of the input", "4", std::to_string(x.shape.size())};
+  const int64_t groups = conv.int_attr("group", 1);
+  const int64_t each = x.shape[1] / groups, out = y.shape[1] / groups;
+  if (groups == 1 && (each > 1 || out > 1)) return not_for("groups", "more than one", "1");
+  if (each != out || (each > 1 && (each >= lanes || lanes % each != 0))) {
+    return Rejected{"channels of a group, as many in as out",
+                    fmt::format("1, or of several groups part of a vector of {}", lanes),
+                    fmt::format("{} in, {} out", each, out)};
+  }
+  if (x.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.dtype))};
+  const Window win = conv_window(conv, x.shape, w.shape);
+  DepthwiseNest nest{.n = x.shape[0], .blocks = ceil_div(x.shape[1], lanes), .each = each};
+  nest.kernel_h = w.shape[2], nest.kernel_w = w.shape[3];
+  nest.dilation_h = win.dilations[0], nest.dilation_w = win.dilations[1];
+  nest.step_h = win.strides[0], nest.step_w = win.strides[1];
+  nest.first_h = -win.pads_begin[0], nest.first_w = -win.pads_begin[1];
+  nest.out_h = y.shape[2], nest.out_w = y.shape[3];
+  return nest;
+}
+
+int64_t most_row_pixels(const DepthwiseNest& nest, const TargetLimits& limits) {
+  return limits.vector_registers >= 32 && nest.each == 1 ? 14 : 8;
+}
+
+int64_t equal_parts(int64_t pixels, int64_t most) { return ceil_div(pixels, ceil_div(pixels, most)); }
+
+int64_t pick_row_tile(const DepthwiseNest& nest, const TargetLimits& limits) {
+  return equal_parts(nest.out_w, most_row_pixels(nest, limits));
+}
+
+double row_cycles(const DepthwiseNest& nest, int64_t tile, const TargetLimits& limits) {
+  return static_cast<double>(nest.out_w / tile) * tile_cycles(nest, tile, limits) +
+         tile_cycles(nest, nest.out_w % tile, limits);
+}
+
+Tensor pack_depthwise(const Tensor& w, const DepthwiseNest& d, int32_t lanes) {
+  Tensor packed(DType::f32, {d.blocks * d.products() * lanes});
+  const int64_t channels = w.shape()[0], row = d.kernel_w;
+  const float* from = w.data<float>();
+  for (int64_t c = 0; c < channels; ++c) {
+    float* block = packed.data<float>() + c / lanes * d.products() * lanes + c % lanes;
+    for (int64_t i = 0; i < d.each; ++i)
+      for (int64_t r = 0; r < d.kernel_h; ++r)
+        for (int64_t s = 0; s < row; ++s) block[((r * d.each + i) * row + s) * lanes] = *from++;
+  }
+  return packed;
+}
+
+void prefetch_weights(LoopBuilder& b, const DepthwiseNest& nest, const DepthwiseBuffers& buffers, const Expr& block,
+                      const Expr& first, int64_t count, int32_t lanes) {
+  const Expr at = b.let("ahead", (block * Expr(nest.products()) + first) * Expr(lanes));
+  prefetch_lines(b, buffers.weights, at, count * lanes);
+  if (buffers.bias.id >= 0) prefetch_lines(b, buffers.bias, block * Expr(lanes), lanes);
+}
+
+namespace {
+
+class RowEmitter {
+ public:
+  RowEmitter(Emitter& e, const DepthwiseNest& d, const DepthwiseInput& input, const DepthwiseBuffers& buffers, Expr n,
+             Expr block, Expr row)
+      : e_(e),
+        b_(e.b),
+        d_(d),
+        input_(input),
+        buffers_(buffers),
+        n_(std::move(n)),
+        block_(std::move(block)),
+        row_(std::move(row)),
+        anchor_(e.task().node().outputs[0]),
+        domain_(domain_of(e.task().graph->type(anchor_))),
+        lanes_(domain_.block) {}
+
+  void emit(const Expr& w0, int64_t pixels) {
+    std::vector<int32_t> acc;
+    const bool biased = buffers_.bias.id >= 0;
+    for (int64_t p = 0; p < pixels; ++p) {
+      acc.push_back(
+          b_.reg("acc", biased ? b_.load(buffers_.bias, block_ * Expr(lanes_), lanes_) : imm(DType::f32, 0, lanes_)));
+    }
+    const auto row_at = input_.tile(w0);
+    const Expr w1 = b_.let("w1", block_ * Expr(d_.products() * lanes_));
+    const auto row = [&](const Expr& r) {
+      const Expr from = row_at(r);
+      for (int64_t product = 0; product < d_.each * d_.kernel_w; ++product) {
+        const int64_t channel = product / d_.kernel_w, s = product % d_.kernel_w;
+        const Expr at = w1 + (r * Expr(d_.each * d_.kernel_w) + Expr(product)) * Expr(lanes_);
+        const Expr weight = b_.let("w", b_.load(buffers_.weights, at, lanes_));
+        for (int64_t p = 0; p < pixels; ++p) {
+          const Expr x = b_.load(input_.buf, from + Expr((p * d_.step_w + s * d_.dilation_w) * input_.pixel), lanes_);
+          const int32_t reg = acc[static_cast<size_t>(p)];
+          b_.set(reg, fma(spread(x, channel), weight, b_.get(reg)));
+        }
+      }
+    };
+    if (d_.products() <= kUnrolledTaps) {
+      for (int64_t r = 0; r < d_.kernel_h; ++r) row(Expr(r));
+    } else {
+      b_.loop("r", 0, d_.kernel_h, row);
+    }
+    for (int64_t p = 0; p < pixels; ++p) {
+      e_.epilogue({{anchor_, b_.get(acc[static_cast<size_t>(p)])}}, domain_, site(w0 + Expr(p)));
+    }
+  }
+
+  /// The vector of outputs of pixel `w`.
+  Site site(const Expr& w) const { return {{n_, block_, row_, w, Expr(0)}, 4, lanes_, {}}; }
+  int32_t lanes() const { return lanes_; }
+
+ private:
+  /// Channel `channel` of each group in all lanes of the group.
+  Expr spread(const Expr& x, int64_t channel) const {
+    if (d_.each == 1) return x;
+    std::vector<int32_t> picks;
+    for (int64_t k = 0; k < lanes_; ++k) picks.push_back(static_cast<int32_t>(k / d_.each * d_.each + channel));
+    return shuffle(x, x, std::move(picks));
+  }
+
+  Emitter& e_;
+  LoopBuilder& b_;
+  const DepthwiseNest& d_;
+  const DepthwiseInput& input_;
+  const DepthwiseBuffers& buffers_;
+  Expr n_, block_, row_;
+  ValueId anchor_;
+  Domain domain_;
+  int32_t lanes_;
+};
+
+}  // namespace
+
+void emit_depthwise_row(Emitter& e, const DepthwiseNest& nest, int64_t tile, const DepthwiseInput& input,
+                        const DepthwiseBuffers& buffers, const Expr& n, const Expr& block, const Expr& row) {
+  RowEmitter rows(e, nest, input, buffers, n, block, row);
+  const int64_t full = nest.out_w / tile;
+  e.begin_row(rows.lanes());
+  e.b.loop("t", 0, full, [&](const Expr& t) { rows.emit(t * Expr(tile), tile); });
+  if (nest.out_w % tile != 0) rows.emit(Expr(full * tile), nest.out_w % tile);
+  e.end_row(rows.site(Expr(0)));
+}
+
+}  // namespace kilter

@@ -1,0 +1,144 @@
+// Gather, GatherND and GatherElements: rows or single elements of the data by index (see place_of).
+
+#include "ops/support/builder.h"
+#include "schedule/emit.h"
+#include "schedule/model/loop_model.h"
+#include "schedule/templates/place.h"
+#include "schedule/templates/templates.h"
+
+namespace kilter {
+namespace {
+
+std::optional<Rejected> check(const Task& task) {
+  const Node& node = task.node();
+  if (node.op->family != Family::gather) return not_for("operator family", "gather", node.op->name);
+  if (!task.prologue.empty() || !task.epilogue.empty()) return Rejected{"fused nodes", "none", "some"};
+  const Operand& data = task.operand(node.inputs[0]);
+  if (data.type.dtype == DType::string) return Rejected{"element type", "numeric", "str"};
+  if (data.type.shape.empty() || elems(data.type.shape) == 0 || elems(task.outputs[0].type.shape) == 0) {
+    return Rejected{"elements", "1 or more", "0"};
+  }
+  for (const auto* list : {&task.inputs, &task.outputs}) {
+    for (const Operand& o : *list) {
+      if (!o.type.layout.plain() || !is_dense(o.type.shape, o.phys.strides))
+        return Rejected{"operands", "dense", text(o.type)};
+    }
+  }
+  return std::nullopt;
+}
+
+Answer<std::vector<Knob>> space(const Task& task, const TargetLimits&) {
+  if (auto rejected = check(task)) return *rejected;
+  return std::vector<Knob>{};
+}
+
+Answer<Schedule> usual(const Task& task, const TargetLimits&) {
+  if (auto rejected = check(task)) return *rejected;
+  return Schedule{"gather_rows", {}};
+}
+
+class GatherEmitter {
+ public:
+  explicit GatherEmitter(Emitter& e)
+      : e_(e),
+        b_(e.b),
+        node_(e.task().node()),
+        data_(e.task().operand(node_.inputs[0]).type.shape),
+        indices_(e.task().operand(node_.inputs[1]).type.shape),
+        strides_(dense_strides(data_)) {}
+
+  void run() {
+    if (node_.op->name == "GatherND") return tuples();
+    if (node_.op->name == "GatherElements") return elements();
+    rows();
+  }
+
+ private:
+  size_t axis() const {
+    return static_cast<size_t>(normal_axis(node_, node_.int_attr("axis", 0), static_cast<int64_t>(data_.size())));
+  }
+  void declare() {
+    from_ = e_.input(node_.inputs[0]);
+    at_ = e_.input(node_.inputs[1]);
+    to_ = e_.output(node_.outputs[0]);
+  }
+  Expr place(const Expr& i, int64_t extent) { return place_of(b_, at_, i, extent); }
+  void copy(const Expr& target, const Expr& source, int64_t count) {
+    b_.vector_loop("v", count, [&](const Expr& v) { b_.store(to_, target + v, b_.load(from_, source + v)); });
+  }
+
+  void rows() {
+    const size_t axis = this->axis();
+    const int64_t after = strides_[axis], extent = data_[axis], count = elems(indices_);
+    const Expr outer = b_.parallel("outer", elems(Shape(data_.begin(), data_.begin() + static_cast<int64_t>(axis))));
+    const Expr i = b_.parallel("i", count);
+    declare();
+    const Expr row = place(i, extent);
+    const Expr source = b_.let("source", (outer * Expr(extent) + row) * Expr(after));
+    const Expr target = b_.let("target", (outer * Expr(count) + i) * Expr(after));
+    copy(target, source, after);
+  }
+
+  /// The last dimension of the indices names a place in as many dimensions of the data, behind those of the batch.
+  void tuples() {
+    const auto batch = static_cast<size_t>(node_.int_attr("batch_dims", 0));
+    const auto width = static_cast<size_t>(indices_.back());
+    const int64_t batches = elems(Shape(data_.begin(), data_.begin() + static_cast<int64_t>(batch)));
+    const int64_t count = elems(indices_) / indices_.back() / batches, all = elems(data_) / batches;
+    const int64_t after = strides_[batch + width - 1];
+    const Expr outer = b_.parallel("outer", batches);
+    const Expr i = b_.parallel("i", count);
+    declare();
+    const Expr tuple = b_.let("tuple", outer * Expr(count) + i);
+    Expr source = outer * Expr(all);
+    for (size_t k = 0; k < width; ++k) {
+      const Expr index = place(tuple * Expr(indices_.back()) + Expr(static_cast<int64_t>(k)), data_[batch + k]);
+      source = source + index * Expr(strides_[batch + k]);
+    }
+    copy(tuple * Expr(after), b_.let("source", source), after);
+  }
+
+  /// Each output is of its own place, but along the axis.
+  void elements() {
+    const size_t axis = this->axis(), last = data_.size() - 1;
+    const Shape steps = dense_strides(indices_);
+    Expr source = Expr(0), target = Expr(0);
+    for (size_t d = 0; d < last; ++d) {
+      const Expr i = b_.parallel("i" + std::to_string(d), indices_[d]);
+      target = target + i * Expr(steps[d]);
+      if (d != axis) source = source + i * Expr(strides_[d]);
+    }
+    declare();
+    const Expr first = b_.let("source", source), row = b_.let("target", target);
+    b_.vector_loop("v", indices_[last], [&](const Expr& v) {
+      const Expr along = place(row + v, data_[axis]) * Expr(strides_[axis]);
+      b_.store(to_, row + v, b_.load(from_, first + (axis == last ? along : along + v)));
+    });
+  }
+
+  Emitter& e_;
+  LoopBuilder& b_;
+  const Node& node_;
+  const Shape &data_, &indices_;
+  Shape strides_;
+  Buf from_, at_, to_;
+};
+
+Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits&) {
+  if (auto rejected = check(task)) return *rejected;
+  if (auto rejected = check_knobs(schedule, {})) return *rejected;
+  Emitter e(task, "gather_rows");
+  GatherEmitter(e).run();
+  Lowered lowered;
+  lowered.stages.push_back(e.finish(lowered));
+  return lowered;
+}
+
+using Model = LoopModel<space, usual, lower>;
+
+}  // namespace
+
+const Template gather_rows{"gather_rows",  "rows and elements by index", space, Model::pick, lower, Model::candidates,
+                           Model::estimate};
+
+}  // namespace kilter

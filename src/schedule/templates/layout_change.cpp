@@ -1,0 +1,162 @@
+#include "schedule/templates/layout_change.h"
+
+#include <algorithm>
+
+#include "schedule/templates/rows.h"
+#include "schedule/templates/transpose_tile.h"
+
+namespace kilter {
+namespace {
+
+class LayoutChange {
+ public:
+  LayoutChange(Emitter& e, const Domain& domain, int32_t lanes) : e_(e), domain_(domain), last_(domain.rank() - 1) {
+    site_.index.assign(domain.rank(), Expr(0));
+    if (domain.rank() < 4) return;
+    first_ = first_of_row();
+    pixels_ = 1;
+    for (size_t d = first_; d < last_; ++d) pixels_ *= domain.dims[d];
+    to_plain_ = std::all_of(e.task().outputs.begin(), e.task().outputs.end(),
+                            [](const Operand& o) { return o.type.layout.block == 1; });
+    tiles_ = domain.block == lanes && pixels_ >= lanes && starts_with_copy();
+  }
+
+  void emit() {
+    if (tiles_ || (to_plain_ && pixels_ >= domain_.block)) return pixels();
+    lanes();
+  }
+
+ private:
+  /// The first of the last spatial dimensions that are one row of pixels in every operand.
+  size_t first_of_row() const {
+    size_t first = last_ - 1;
+    int64_t pixels = domain_.dims[first];
+    for (; first > 2; --first) {
+      for (const auto* list : {&e_.task().inputs, &e_.task().outputs}) {
+        for (const Operand& o : *list) {
+          if (is_immediate(o)) continue;
+          const Shape strides = strides_in(domain_, o);
+          if (strides[first - 1] != strides[last_ - 1] * pixels) return first;
+        }
+      }
+      pixels *= domain_.dims[first - 1];
+    }
+    return first;
+  }
+
+  /// A Relayout whose sides have contiguous rows and contiguous blocks.
+  bool starts_with_copy() const {
+    const Node& node = e_.task().node();
+    if (node.op->name != "Relayout" || !has_transpose_tile(e_.task().graph->type(node.outputs[0]).dtype, domain_.block))
+      return false;
+    const Operand& from = e_.task().operand(node.inputs[0]);
+    const auto contiguous = [&](const Operand& o) {
+      return strides_in(domain_, o)[o.type.layout.block == 1 ? last_ - 1 : last_] == 1;
+    };
+    return (from.type.layout.block == 1) != to_plain_ && contiguous(from) &&
+           std::all_of(e_.task().outputs.begin(), e_.task().outputs.end(), contiguous);
+  }
+
+  /// Vectors over the lanes of the blocked side.
+  void lanes() {
+    site_.vec_dim = static_cast<int32_t>(last_);
+    site_.lanes = domain_.block;
+    for (size_t d = 0; d + 1 < last_; ++d) site_.index[d] = e_.b.parallel("i" + std::to_string(d), domain_.dims[d]);
+    if (last_ < 3) {
+      if (last_ == 2) site_.index[1] = e_.b.parallel("cb", domain_.dims[1]);
+      e_.map(domain_, site_);
+      return;
+    }
+    e_.b.loop("w", 0, domain_.dims[last_ - 1], [&](const Expr& w) {
+      site_.index[last_ - 1] = w;
+      e_.map(domain_, site_);
+    });
+  }
+
+  /// An item is kRowPixels of a row of pixels in one block.
+  void pixels() {
+    for (size_t d = 0; d < first_; ++d) site_.index[d] = e_.b.parallel("i" + std::to_string(d), domain_.dims[d]);
+    parallel_parts(e_.b, "chunk", pixels_, kRowPixels, [&](const Expr& first, int64_t count) { row(first, count); });
+  }
+
+  /// Pixels [base, base + extent) of a row; the last block may have fewer channels.
+  void row(const Expr& base, int64_t extent) {
+    const auto channels = [&](const Expr& block, int64_t count) {
+      const Expr all = site_.index[1];
+      site_.index[1] = block;
+      if (tiles_) {
+        tiles(base, extent, count);
+      } else {
+        vectors(base, extent, count);
+      }
+      site_.index[1] = all;
+    };
+    const int64_t full = domain_.shape[1] / domain_.block, rest = domain_.shape[1] % domain_.block;
+    const auto whole = [&] { channels(site_.index[1], domain_.block); };
+    if (rest == 0) return whole();
+    const auto part = [&] { channels(Expr(full), rest); };
+    if (full == 0) return part();
+    e_.b.if_then(binary(Op::lt, site_.index[1], Expr(full)), whole, part);
+  }
+
+  /// Channel by channel, with vectors over pixels.
+  void vectors(const Expr& base, int64_t extent, int64_t channels) {
+    Site site = site_;
+    e_.b.loop("c", 0, channels, [&](const Expr& c) {
+      site.index[last_] = c;
+      e_.b.vector_loop("v", extent, [&](const Expr& v) {
+        site.index[last_ - 1] = base + v;
+        e_.map(domain_, site);
+      });
+    });
+  }
+
+  void tiles(const Expr& base, int64_t extent, int64_t channels) {
+    const int64_t size = domain_.block, full = extent / size;
+    e_.b.loop("t", 0, full, [&](const Expr& t) { tile(base + t * Expr(size), size, channels); });
+    if (extent % size != 0) tile(base + Expr(full * size), extent % size, channels);
+  }
+
+  /// `count` pixels from `pixel` on.
+  void tile(const Expr& pixel, int64_t count, int64_t channels) {
+    const ValueId from = e_.task().node().inputs[0], to = e_.task().node().outputs[0];
+    const Operand& operand = e_.task().operand(from);
+    const Shape strides = strides_in(domain_, operand);
+    Site site = site_;
+    site.lanes = domain_.block;
+    site.index[last_ - 1] = pixel;
+    const Expr at = e_.b.let("from", e_.index(operand, domain_, site));
+    const Buf buffer = e_.input(from);
+    if (to_plain_) {
+      // Unused lanes of a block may be read.
+      const auto columns = load_columns(e_.b, {buffer, at, strides[last_ - 1]}, count, domain_.block, domain_.block);
+      site.vec_dim = static_cast<int32_t>(last_ - 1);
+      site.mask = first_lanes(Expr(count), domain_.block);
+      for (int64_t c = 0; c < channels; ++c) {
+        site.index[last_] = Expr(c);
+        e_.epilogue({{to, columns[static_cast<size_t>(c)]}}, domain_, site);
+      }
+    } else {
+      const auto columns = load_columns(e_.b, {buffer, at, strides[last_]}, channels, count, domain_.block);
+      site.vec_dim = static_cast<int32_t>(last_);
+      for (int64_t p = 0; p < count; ++p) {
+        site.index[last_ - 1] = pixel + Expr(p);
+        e_.epilogue({{to, columns[static_cast<size_t>(p)]}}, domain_, site);
+      }
+    }
+  }
+
+  Emitter& e_;
+  const Domain& domain_;
+  size_t last_;  ///< dimension of the lanes
+  size_t first_ = 0;
+  int64_t pixels_ = 0;
+  bool to_plain_ = false, tiles_ = false;
+  Site site_;
+};
+
+}  // namespace
+
+void emit_layout_change(Emitter& e, const Domain& domain, int32_t lanes) { LayoutChange(e, domain, lanes).emit(); }
+
+}  // namespace kilter

@@ -1,0 +1,356 @@
+// Matrix product C[.., m, n] = A[.., m, k] B[.., k, n]: register tiles of rows x vectors of columns over the whole of
+// k. B lies in panels [n / width][k][width]: packed at compile time when it is constant, else by a first stage. A and B
+// may have any strides (transposes are views).
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/align.h"
+#include "schedule/emit.h"
+#include "schedule/model/register_tile.h"
+#include "schedule/templates/templates.h"
+#include "schedule/templates/weight_stream.h"
+
+namespace kilter {
+namespace {
+
+constexpr int64_t kMaxVectors = 8;
+constexpr int64_t kTilesPerItem = 4;
+
+struct Product {
+  Shape batch;  ///< broadcast batch dimensions
+  int64_t m = 0, n = 0, k = 0;
+  Shape a_batch, b_batch;  ///< strides along the batch dimensions, 0 where broadcast
+  int64_t a_m = 0, a_k = 0, b_k = 0, b_n = 0;
+  Shape b_extent;  ///< extents of B's own batch dimensions, aligned with `batch` (1 where broadcast)
+  bool constant_b = false;
+};
+
+/// Strides along `batch` of an operand's leading dimensions.
+Shape batch_strides(const Operand& o, const Shape& batch, Shape* extents) {
+  const size_t own = o.type.shape.size() - 2;
+  Shape strides(batch.size(), 0);
+  if (extents != nullptr) extents->assign(batch.size(), 1);
+  for (size_t i = 0; i < own; ++i) {
+    const size_t d = batch.size() - own + i;
+    if (o.type.shape[i] != 1) strides[d] = o.phys.strides[i];
+    if (extents != nullptr) (*extents)[d] = o.type.shape[i];
+  }
+  return strides;
+}
+
+Answer<Product> analyse(const Task& task, const TargetLimits&) {
+  const Node& node = task.node();
+  if (node.op->family != Family::matmul || node.op->name != "MatMul")
+    return not_for("operator", "MatMul", node.op->name);
+  const Operand& a = task.operand(node.inputs[0]);
+  const Operand& b = task.operand(node.inputs[1]);
+  const TensorType& y = task.graph->type(node.outputs[0]);
+  for (const Operand* o : {&a, &b}) {
+    if (o->type.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(o->type.dtype))};
+    if (o->type.shape.size() < 2)
+      return Rejected{"rank of the operands", "2 or more", std::to_string(o->type.shape.size())};
+    if (o->type.layout.block != 1) return Rejected{"layout of the operands", "plain", "blocked"};
+  }
+  if (elems(y.shape) == 0 || a.type.shape.back() == 0) return Rejected{"elements", "1 or more", "0"};
+  if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
+  if (auto rejected = check_elementwise(task)) return *rejected;
+  Product p;
+  p.batch.assign(y.shape.begin(), y.shape.end() - 2);
+  const size_t ra = a.type.shape.size(), rb = b.type.shape.size();
+  p.m = a.type.shape[ra - 2], p.k = a.type.shape[ra - 1], p.n = b.type.shape[rb - 1];
+  p.a_batch = batch_strides(a, p.batch, nullptr);
+  p.b_batch = batch_strides(b, p.batch, &p.b_extent);
+  p.a_m = a.phys.strides[ra - 2], p.a_k = a.phys.strides[ra - 1];
+  p.b_k = b.phys.strides[rb - 2], p.b_n = b.phys.strides[rb - 1];
+  p.constant_b = b.constant != nullptr;
+  return p;
+}
+
+int64_t most_rows(int64_t vectors, const TargetLimits& limits) {
+  return std::max<int64_t>(register_rows(vectors, limits), 1);
+}
+
+/// Vectors of a panel: as many as have columns.
+int64_t most_vectors(const Product& p, const TargetLimits& limits) {
+  const int64_t lanes = lanes_of(limits);
+  return std::min(kMaxVectors, ceil_div(p.n, lanes));
+}
+
+std::vector<Knob> knobs(const Product& p, const TargetLimits& limits) {
+  Knob vectors{"vectors", {}}, rows{"rows", {}};
+  for (int64_t v = 1; v <= most_vectors(p, limits); ++v) vectors.values.push_back(v);
+  for (int64_t r = 1; r <= std::min(p.m, most_rows(1, limits)); ++r) rows.values.push_back(r);
+  return {vectors, rows, panel_prefetch_knob()};
+}
+
+Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
+  auto p = analyse(task, limits);
+  if (auto* rejected = std::get_if<Rejected>(&p)) return *rejected;
+  return knobs(std::get<Product>(p), limits);
+}
+
+/// Whether lines of so many rows of A push each other out of L1: rows that lie a multiple of 4 KiB apart, or nearly so,
+/// share few of its sets (64 of 64 bytes on all targets).
+bool crowd_l1(const Product& p, int64_t rows, const TargetLimits& limits) {
+  constexpr int64_t kSetBytes = 4096, kLine = 64;
+  const int64_t ways = limits.l1_bytes / kSetBytes;
+  const int64_t places = kSetBytes / std::max(std::gcd(p.a_m * 4, kSetBytes), kLine);
+  return ceil_div(rows, places) > ways / 2;
+}
+
+/// Cycles of one step of k over all panels and rows; panels stream from L2, and so do rows that L1 does not hold.
+double cycles(const Product& p, int64_t vectors, int64_t rows, const TargetLimits& limits) {
+  const int64_t lanes = lanes_of(limits);
+  const int64_t panels = ceil_div(p.n, vectors * lanes);
+  const auto step = [&](int64_t r) {
+    if (r == 0) return 0.0;
+    const int64_t bytes = vectors * limits.vector_bytes + (crowd_l1(p, r, limits) ? r * 64 : 0);
+    return std::max(step_cycles(r, vectors, limits), static_cast<double>(bytes) / kL2BytesPerCycle);
+  };
+  return static_cast<double>(panels) * (static_cast<double>(p.m / rows) * step(rows) + step(p.m % rows));
+}
+
+/// Packed constants are prefetched; what was packed a moment ago is near.
+Schedule schedule_of(const Product& p, int64_t vectors, int64_t rows, const TargetLimits& limits) {
+  const int64_t panel = p.k * vectors * limits.vector_bytes, all = p.k * p.n * elems(p.b_extent) * 4;
+  const int64_t prefetch = p.constant_b ? pick_prefetch(all, panel, ceil_div(p.m, rows), limits) : 0;
+  return {"matmul_tiled", {{"vectors", vectors}, {"rows", rows}, {"prefetch", prefetch}}};
+}
+
+Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
+  auto analysed = analyse(task, limits);
+  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
+  const Product& p = std::get<Product>(analysed);
+  int64_t best_v = 1, best_r = 1;
+  double best = -1;
+  for (int64_t v = 1; v <= most_vectors(p, limits); ++v) {
+    const int64_t most = std::min(p.m, most_rows(v, limits));
+    const int64_t count = ceil_div(p.m, most);
+    for (int64_t r : {most, ceil_div(p.m, count)}) {
+      const double c = cycles(p, v, r, limits);
+      // Among equals two vectors: one needs more broadcasts, more read more of the panels.
+      if (best < 0 || c < best * 0.99 || (c <= best * 1.01 && v == 2 && best_v == 1)) best = c, best_v = v, best_r = r;
+    }
+  }
+  return schedule_of(p, best_v, best_r, limits);
+}
+
+/// In the order in which pick() looks at them.
+std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
+  std::vector<Schedule> all;
+  auto analysed = analyse(task, limits);
+  if (std::holds_alternative<Rejected>(analysed)) return all;
+  const Product& p = std::get<Product>(analysed);
+  for (int64_t v = 1; v <= most_vectors(p, limits); ++v) {
+    const int64_t most = std::min(p.m, most_rows(v, limits));
+    const int64_t count = ceil_div(p.m, most);
+    for (int64_t r : {most, ceil_div(p.m, count)}) all.push_back(schedule_of(p, v, r, limits));
+  }
+  return all;
+}
+
+/// Legal knobs whose tile fits the registers.
+std::optional<Rejected> check_tile(const Product& p, const Schedule& schedule, const TargetLimits& limits) {
+  if (auto rejected = check_knobs(schedule, knobs(p, limits))) return rejected;
+  const int64_t vectors = schedule.knob("vectors"), rows = schedule.knob("rows");
+  if (rows <= most_rows(vectors, limits)) return std::nullopt;
+  return Rejected{fmt::format("register tile (rows beside {} vectors)", vectors),
+                  std::to_string(most_rows(vectors, limits)), std::to_string(rows)};
+}
+
+Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  auto analysed = analyse(task, limits);
+  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
+  const Product& p = std::get<Product>(analysed);
+  if (auto rejected = check_tile(p, schedule, limits)) return *rejected;
+  const int64_t vectors = schedule.knob("vectors"), rows = schedule.knob("rows");
+  const double all = cycles(p, vectors, rows, limits);
+  Product full = p;
+  full.m = rows, full.n = vectors * lanes_of(limits);
+  const double tiles = static_cast<double>(p.m * p.n) / static_cast<double>(full.m * full.n);
+  const double ideal = cycles(full, vectors, rows, limits) * tiles;
+  return Estimate{all * static_cast<double>(p.k * elems(p.batch)), std::max(0.0, 1 - ideal / all)};
+}
+
+struct Panels {
+  int64_t width, per_matrix, elems, matrices;
+};
+Panels panels_of(const Product& p, int64_t vectors, int32_t lanes) {
+  Panels out{};
+  out.width = vectors * lanes;
+  out.per_matrix = ceil_div(p.n, out.width);
+  out.matrices = elems(p.b_extent);
+  out.elems = out.matrices * out.per_matrix * p.k * out.width;
+  return out;
+}
+
+Tensor packed_constant(const Tensor& b, int64_t k, int64_t n, const Panels& panels) {
+  Tensor packed(DType::f32, {panels.elems});
+  float* to = packed.data<float>();
+  for (int64_t matrix = 0; matrix < panels.matrices; ++matrix) {
+    const float* from = b.data<float>() + matrix * k * n;
+    for (int64_t panel = 0; panel < panels.per_matrix; ++panel) {
+      const int64_t first = panel * panels.width, count = std::min(panels.width, n - first);
+      for (int64_t row = 0; row < k; ++row) {
+        std::copy_n(from + row * n + first, count, to);
+        to += panels.width;
+      }
+    }
+  }
+  return packed;
+}
+
+Packing pack_constant(const Task& task, const Product& p, const Panels& panels) {
+  const ValueId b = task.node().inputs[1];
+  return {b, fmt::format("panels of {}", panels.width), DType::f32, panels.elems,
+          [from = *task.operand(b).constant, k = p.k, n = p.n, panels] { return packed_constant(from, k, n, panels); }};
+}
+
+/// Stage that packs a B computed at run time.
+Stage pack_stage(const Task& task, const Product& p, const Panels& panels, int32_t lanes, Lowered& lowered) {
+  Emitter e(task, "matmul_pack");
+  LoopBuilder& b = e.b;
+  const Operand& operand = task.operand(task.node().inputs[1]);
+  Expr base = operand.phys.offset;
+  Expr matrix = 0;
+  for (size_t d = 0; d < p.batch.size(); ++d) {
+    if (p.b_extent[d] == 1) continue;
+    const Expr i = b.parallel("b" + std::to_string(d), p.b_extent[d]);
+    base = base + i * Expr(p.b_batch[d]);
+    matrix = matrix * Expr(p.b_extent[d]) + i;
+  }
+  const Expr panel = b.parallel("panel", panels.per_matrix);
+  const Buf from = e.input(operand.value);
+  const Buf to = e.temp(0, DType::f32, panels.elems, true, "packed");
+  const Expr out = b.let("to", (matrix * Expr(panels.per_matrix) + panel) * Expr(p.k * panels.width));
+  b.loop("k", 0, p.k, [&](const Expr& k) {
+    for (int64_t v = 0; v < panels.width / lanes; ++v) {
+      const Expr column = panel * Expr(panels.width) + Expr(v * lanes);
+      const Expr mask = p.n % panels.width == 0 ? Expr() : first_lanes(max(Expr(0), Expr(p.n) - column), lanes);
+      const Expr at = base + k * Expr(p.b_k) + column * Expr(p.b_n);
+      b.store(to, out + k * Expr(panels.width) + Expr(v * lanes), b.load(from, at, lanes, p.b_n, mask));
+    }
+  });
+  return e.finish(lowered);
+}
+
+class ProductEmitter {
+ public:
+  ProductEmitter(Emitter& e, const Product& p, const Panels& panels, int64_t vectors, int32_t lanes)
+      : e_(e), b_(e.b), p_(p), panels_(panels), vectors_(vectors), lanes_(lanes) {
+    const Operand& a = e.task().operand(e.task().node().inputs[0]);
+    a_base_ = a.phys.offset;
+    Expr matrix = 0;
+    for (size_t d = 0; d < p.batch.size(); ++d) {
+      const Expr i = b_.parallel("b" + std::to_string(d), p.batch[d]);
+      batch_.push_back(i);
+      a_base_ = a_base_ + i * Expr(p.a_batch[d]);
+      if (p.b_extent[d] != 1) matrix = matrix * Expr(p.b_extent[d]) + i;
+    }
+    panel_ = b_.parallel("panel", panels.per_matrix);
+    panel_base_ = (matrix * Expr(panels.per_matrix) + panel_) * Expr(p.k * panels.width);
+  }
+
+  void bind(Buf a, const WeightStream& packed) { a_ = a, packed_ = packed; }
+
+  /// Tile `index` of its panel.
+  void tile(const Expr& index, const Expr& row, int64_t rows) {
+    std::vector<int32_t> acc;
+    for (int64_t i = 0; i < rows * vectors_; ++i) acc.push_back(b_.reg("acc", imm(DType::f32, 0, lanes_)));
+    const Expr a0 = b_.let("a0", a_base_ + row * Expr(p_.a_m));
+    const Expr w0 = b_.let("w0", panel_base_);
+    const auto step = [&](const Expr& k) {
+      std::vector<Expr> w;
+      for (int64_t v = 0; v < vectors_; ++v)
+        w.push_back(b_.let("w", b_.load(packed_.weights, w0 + k * Expr(panels_.width) + Expr(v * lanes_), lanes_)));
+      for (int64_t r = 0; r < rows; ++r) {
+        const Expr x = b_.let("x", b_.load(a_, a0 + Expr(r * p_.a_m) + k * Expr(p_.a_k), lanes_, 0));
+        for (int64_t v = 0; v < vectors_; ++v) {
+          const int32_t reg = acc[static_cast<size_t>(r * vectors_ + v)];
+          b_.set(reg, fma(x, w[static_cast<size_t>(v)], b_.get(reg)));
+        }
+      }
+    };
+    const int64_t full = p_.k / kReductionUnroll * kReductionUnroll;
+    b_.loop("k", 0, full, kReductionUnroll, [&](const Expr& k) {
+      emit_prefetch(b_, packed_, w0, k * Expr(panels_.width), kReductionUnroll * panels_.width, index);
+      for (int64_t u = 0; u < kReductionUnroll; ++u) step(k + Expr(u));
+    });
+    for (int64_t k = full; k < p_.k; ++k) step(Expr(k));
+    finish(row, rows, acc);
+  }
+
+ private:
+  void finish(const Expr& row, int64_t rows, const std::vector<int32_t>& acc) {
+    const ValueId anchor = e_.task().node().outputs[0];
+    const Domain domain = domain_of(e_.task().graph->type(anchor));
+    for (int64_t v = 0; v < vectors_; ++v) {
+      const Expr column = b_.let("n", panel_ * Expr(panels_.width) + Expr(v * lanes_));
+      const Expr mask = p_.n % panels_.width == 0 ? Expr() : first_lanes(max(Expr(0), Expr(p_.n) - column), lanes_);
+      for (int64_t r = 0; r < rows; ++r) {
+        Site site;
+        site.index = batch_;
+        site.index.push_back(row + Expr(r));
+        site.index.push_back(column);
+        site.vec_dim = static_cast<int32_t>(domain.rank()) - 1;
+        site.lanes = lanes_;
+        site.mask = mask;
+        e_.epilogue({{anchor, b_.get(acc[static_cast<size_t>(r * vectors_ + v)])}}, domain, site);
+      }
+    }
+  }
+
+  Emitter& e_;
+  LoopBuilder& b_;
+  const Product& p_;
+  const Panels& panels_;
+  int64_t vectors_;
+  int32_t lanes_;
+  Buf a_;
+  WeightStream packed_;
+  std::vector<Expr> batch_;
+  Expr panel_, a_base_, panel_base_;
+};
+
+Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  auto analysed = analyse(task, limits);
+  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
+  const Product& p = std::get<Product>(analysed);
+  if (auto rejected = check_tile(p, schedule, limits)) return *rejected;
+  const int64_t vectors = schedule.knob("vectors"), rows = schedule.knob("rows");
+  const int32_t lanes = lanes_of(limits);
+  const Panels panels = panels_of(p, vectors, lanes);
+  Lowered lowered;
+  if (!p.constant_b) {
+    lowered.temp_bytes.push_back(panels.elems * 4);
+    lowered.stages.push_back(pack_stage(task, p, panels, lanes, lowered));
+    lowered.stages.back().packs = true;
+  }
+  Emitter e(task, "matmul_tiled");
+  ProductEmitter product(e, p, panels, vectors, lanes);
+  const int64_t full = p.m / rows, rest = p.m % rows;
+  const int64_t items = ceil_div(full + (rest > 0 ? 1 : 0), kTilesPerItem);
+  const Expr item = e.b.parallel("item", items);
+  const Buf a = e.input(task.node().inputs[0]);
+  const Buf packed = p.constant_b ? e.constant(pack_constant(task, p, panels), "packed")
+                                  : e.temp(0, DType::f32, panels.elems, false, "packed");
+  product.bind(a, {packed, schedule.knob("prefetch"), p.k * panels.width, ceil_div(p.m, rows)});
+  const Expr first = item * Expr(kTilesPerItem);
+  if (full > 0) {
+    e.b.loop("t", first, min(first + Expr(kTilesPerItem), Expr(full)),
+             [&](const Expr& t) { product.tile(t, t * Expr(rows), rows); });
+  }
+  if (rest > 0) {
+    e.b.if_then(binary(Op::eq, item, Expr(items - 1)), [&] { product.tile(Expr(full), Expr(full * rows), rest); });
+  }
+  lowered.stages.push_back(e.finish(lowered));
+  return lowered;
+}
+
+}  // namespace
+
+const Template matmul_tiled{
+    "matmul_tiled", "matrix products by register tiles over packed panels", space, pick, lower, candidates, estimate};
+
+}  // namespace kilter

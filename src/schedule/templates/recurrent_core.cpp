@@ -1,0 +1,315 @@
+#include "schedule/templates/recurrent_core.h"
+
+#include <cmath>
+
+#include "base/align.h"
+
+namespace kilter {
+namespace {
+
+/// [directions][block of hidden units][k][gate][lane of the block]: what a product streams, in its order.
+Tensor pack(const Tensor& r, const Recurrence& q, const std::vector<int64_t>& gates, int64_t width) {
+  const int64_t hidden = q.shape.hidden, blocks = ceil_div(hidden, width);
+  Tensor packed(DType::f32, {q.shape.directions * blocks * hidden * static_cast<int64_t>(gates.size()) * width});
+  std::fill_n(packed.data<float>(), packed.elems(), 0.0F);
+  float* to = packed.data<float>();
+  for (int64_t d = 0; d < q.shape.directions; ++d) {
+    for (int64_t first = 0; first < hidden; first += width) {
+      for (int64_t k = 0; k < hidden; ++k) {
+        for (const int64_t gate : gates) {
+          const float* from = r.data<float>() + ((d * q.shape.gates + gate) * hidden + first) * hidden + k;
+          for (int64_t lane = 0; lane < std::min(width, hidden - first); ++lane) to[lane] = from[lane * hidden];
+          to += width;
+        }
+      }
+    }
+  }
+  return packed;
+}
+
+/// Emits the kernel: the parallel dimensions when made, then run() for the rows of one iteration.
+class StepEmitter {
+ public:
+  StepEmitter(Emitter& e, const Recurrence& q, const RecurrentTile& tile, int32_t lanes)
+      : e_(e),
+        b_(e.b),
+        q_(q),
+        tile_(tile),
+        node_(e.task().node()),
+        form_(recurrent_form(node_)),
+        lanes_(lanes),
+        width_(tile.width(lanes)),
+        blocks_(tile.blocks(q, lanes)),
+        padded_(blocks_ * width_) {
+    d_ = b_.parallel("d", q.shape.directions);
+    item_ = b_.parallel("item", ceil_div(q.shape.batch, tile.rows));
+    if (q.parallel_blocks()) block_ = b_.parallel("block", blocks_);
+    const Tensor& r = *e.task().operand(node_.inputs[form_.r]).constant;
+    size_t most = 0;
+    for (const auto& gates : q.products()) {
+      packed_.push_back(e.constant(pack(r, q, gates, width_), "r"));
+      most = std::max(most, gates.size());
+    }
+    const int64_t rows = std::min(tile.rows, q.shape.batch);
+    h_ = b_.scratch("h", DType::f32, rows * padded_);
+    sums_ = b_.scratch("sums", DType::f32, static_cast<int64_t>(most) * rows * width_);
+    if (q.cell == RecurrentForm::lstm) c_ = b_.scratch("c", DType::f32, rows * padded_);
+    if (two_products()) {
+      update_ = b_.scratch("update", DType::f32, rows * padded_);
+      kept_ = b_.scratch("kept", DType::f32, rows * padded_);
+    } else if (q.shape.steps > 1) {
+      next_ = b_.scratch("next", DType::f32, rows * padded_);
+    }
+  }
+
+  void run() {
+    const int64_t full = q_.shape.batch / tile_.rows, rest = q_.shape.batch % tile_.rows;
+    first_ = b_.let("first", item_ * Expr(tile_.rows));
+    if (rest == 0) return all_steps(tile_.rows);
+    if (full == 0) return all_steps(rest);
+    b_.if_then(binary(Op::lt, item_, Expr(full)), [&] { all_steps(tile_.rows); }, [&] { all_steps(rest); });
+  }
+
+ private:
+  bool two_products() const { return packed_.size() > 1; }
+
+  void all_steps(int64_t rows) {
+    rows_ = rows;
+    start(h_, form_.initial_h);
+    if (c_.id >= 0) start(c_, form_.initial_c);
+    b_.loop("s", 0, q_.shape.steps, [&](const Expr& s) {
+      const Expr back = Expr(q_.shape.steps - 1) - s;
+      const Expr either = q_.reverse ? back : s;
+      t_ = b_.let("t", q_.shape.directions == 1 ? either : select(binary(Op::eq, d_, Expr(0)), s, back));
+      s_ = s;
+      if (q_.parallel_blocks()) return block(0, block_);
+      for (size_t p = 0; p < packed_.size(); ++p)
+        b_.loop("block", 0, blocks_, [&](const Expr& index) { block(p, index); });
+      if (next_.id < 0) return;
+      b_.loop("i", 0, rows_ * padded_, lanes_, [&](const Expr& i) { b_.store(h_, i, b_.load(next_, i, lanes_)); });
+    });
+  }
+
+  // --- operands ---
+
+  /// Lanes that hold hidden units, of a vector that begins at unit `column`; undefined when all do.
+  Expr units(const Expr& column) const {
+    if (q_.shape.hidden % width_ == 0) return {};
+    return first_lanes(max(Expr(0), Expr(q_.shape.hidden) - column), lanes_);
+  }
+
+  /// One vector of an operand, along its last dimension.
+  Expr load(size_t input, std::vector<Expr> index, const Expr& mask) {
+    const ValueId value = node_.inputs[input];
+    const Domain domain = domain_of(e_.task().graph->type(value));
+    const auto last = static_cast<int32_t>(domain.rank()) - 1;
+    const Expr loaded = e_.load(value, domain, Site{std::move(index), last, lanes_, mask});
+    return loaded.lanes() == lanes_ ? loaded : broadcast(loaded, lanes_);
+  }
+  bool has(size_t input) const { return input < node_.inputs.size() && node_.inputs[input] != kNone; }
+
+  std::vector<Expr> state_index(const Expr& row, const Expr& column) const {
+    return q_.shape.batch_first ? std::vector<Expr>{row, d_, column} : std::vector<Expr>{d_, row, column};
+  }
+
+  void start(const Buf& state, size_t input) {
+    b_.loop("r", 0, rows_, [&](const Expr& r) {
+      b_.loop("v", 0, padded_, lanes_, [&](const Expr& v) {
+        const Expr value = has(input) ? load(input, state_index(first_ + r, v), units(v)) : imm(DType::f32, 0, lanes_);
+        b_.store(state, r * Expr(padded_) + v, value);
+      });
+    });
+  }
+
+  // --- one block of hidden units ---
+
+  void block(size_t p, const Expr& index) {
+    const auto gates = static_cast<int64_t>(q_.products()[p].size());
+    multiply(packed_[p], p == 0 ? h_ : kept_, gates, index);
+    b_.loop("r", 0, rows_, [&](const Expr& r) {
+      b_.loop("v", 0, vectors_of(index), [&](const Expr& v) {
+        row_ = b_.let("row", first_ + r);
+        column_ = b_.let("column", index * Expr(width_) + v * Expr(lanes_));
+        mask_ = units(column_);
+        at_ = b_.let("at", r * Expr(padded_) + column_);
+        sum_ = b_.let("sum", (r * Expr(gates) * Expr(tile_.vectors) + v) * Expr(lanes_));
+        finish(p);
+      });
+    });
+  }
+
+  /// Vectors of a block that hold hidden units; the last block may have fewer.
+  Expr vectors_of(const Expr& index) const {
+    const int64_t all = ceil_div(q_.shape.hidden, lanes_);
+    if (all % tile_.vectors == 0) return tile_.vectors;
+    return min(Expr(tile_.vectors), Expr(all) - index * Expr(tile_.vectors));
+  }
+
+  /// sums[row][gate][lane] = the rows of `state` times the block's columns of r.
+  void multiply(const Buf& r, const Buf& state, int64_t gates, const Expr& index) {
+    const int64_t vectors = gates * tile_.vectors, panel = q_.shape.hidden * vectors * lanes_;
+    std::vector<int32_t> acc;
+    for (int64_t i = 0; i < rows_ * vectors; ++i) acc.push_back(b_.reg("acc", imm(DType::f32, 0, lanes_)));
+    const Expr w0 = b_.let("w0", (d_ * Expr(blocks_) + index) * Expr(panel));
+    const auto step = [&](const Expr& k) {
+      const Expr w = w0 + k * Expr(vectors * lanes_);
+      std::vector<Expr> column;
+      for (int64_t v = 0; v < vectors; ++v) {
+        const Expr loaded = b_.load(r, w + Expr(v * lanes_), lanes_);
+        column.push_back(rows_ == 1 ? loaded : b_.let("w", loaded));  // with one row the product reads it from memory
+      }
+      for (int64_t row = 0; row < rows_; ++row) {
+        const Expr x = b_.let("x", b_.load(state, k + Expr(row * padded_), lanes_, 0));
+        for (int64_t v = 0; v < vectors; ++v) {
+          const int32_t reg = acc[static_cast<size_t>(row * vectors + v)];
+          b_.set(reg, fma(x, column[static_cast<size_t>(v)], b_.get(reg)));
+        }
+      }
+    };
+    const int64_t full = q_.shape.hidden / kReductionUnroll * kReductionUnroll;
+    b_.loop("k", 0, full, kReductionUnroll, [&](const Expr& k) {
+      emit_prefetch(b_, {r, tile_.prefetch}, w0, k * Expr(vectors * lanes_), kReductionUnroll * vectors * lanes_);
+      for (int64_t u = 0; u < kReductionUnroll; ++u) step(k + Expr(u));
+    });
+    for (int64_t k = full; k < q_.shape.hidden; ++k) step(Expr(k));
+    for (size_t i = 0; i < acc.size(); ++i) b_.store(sums_, Expr(static_cast<int64_t>(i) * lanes_), b_.get(acc[i]));
+  }
+
+  // --- gates ---
+
+  /// What x holds for a gate.
+  Expr projected(int64_t gate) {
+    const Expr column = d_ * Expr(q_.shape.gates * q_.shape.hidden) + Expr(gate * q_.shape.hidden) + column_;
+    std::vector<Expr> index{t_, row_, column};
+    if (q_.shape.batch_first) std::swap(index[0], index[1]);
+    return load(0, std::move(index), mask_);
+  }
+  /// What the product holds for its gate number `place`.
+  Expr summed(int64_t place) { return b_.load(sums_, sum_ + Expr(place * width_), lanes_); }
+  Expr input_of(int64_t gate, int64_t place) { return projected(gate) + summed(place); }
+  Expr named(const char* name, Expr value) { return b_.let(name, std::move(value)); }
+
+  /// `function` of an input of a gate, which clip bounds.
+  Expr activate(const char* name, size_t function, Expr x) {
+    if (std::isfinite(q_.clip)) {
+      const Expr limit = imm(DType::f32, q_.clip, lanes_), low = imm(DType::f32, -q_.clip, lanes_);
+      x = min(limit, max(low, x));  // NaN stays NaN
+    }
+    return named(name, q_.functions[function](named("in", std::move(x))));
+  }
+
+  void finish(size_t p) {
+    switch (q_.cell) {
+      case RecurrentForm::rnn:
+        return put(activate("h", 0, input_of(0, 0)));
+      case RecurrentForm::gru:
+        return p == 1 ? gru_hidden() : two_products() ? gru_reset() : gru();
+      case RecurrentForm::lstm:
+        return lstm();
+    }
+  }
+
+  /// Gates in the order input, output, forget, cell (forget is left out where it is coupled to input).
+  void lstm() {
+    const Expr c = named("c", b_.load(c_, at_, lanes_));
+    const auto peephole = [&](int64_t which, const Expr& state, Expr x) {
+      if (!has(form_.peepholes)) return x;
+      const Expr p = load(form_.peepholes, {d_, Expr(which * q_.shape.hidden) + column_}, mask_);
+      return fma(p, state, std::move(x));
+    };
+    const Expr input = activate("input", 0, peephole(0, c, input_of(0, 0)));
+    const Expr forget = q_.coupled ? named("forget", imm(DType::f32, 1, lanes_) - input)
+                                   : activate("forget", 0, peephole(2, c, input_of(2, 2)));
+    const Expr candidate = activate("candidate", 1, input_of(3, q_.coupled ? 2 : 3));
+    const Expr next = named("next", fma(forget, c, input * candidate));
+    const Expr output = activate("output", 0, peephole(1, next, input_of(1, 1)));
+    b_.store(c_, at_, next);
+    put_last(2, next);
+    put(output * q_.functions[2](next));
+  }
+
+  /// Gates in the order update, reset, hidden.
+  void gru() {
+    const Expr update = activate("update", 0, input_of(0, 0));
+    const Expr reset = activate("reset", 0, input_of(1, 1));
+    Expr state = summed(2);
+    if (has(form_.hidden_bias)) state = state + load(form_.hidden_bias, {d_, column_}, mask_);
+    mix(update, activate("candidate", 1, fma(reset, state, projected(2))));
+  }
+  void gru_reset() {
+    b_.store(update_, at_, activate("update", 0, input_of(0, 0)));
+    const Expr reset = activate("reset", 0, input_of(1, 1));
+    b_.store(kept_, at_, reset * b_.load(h_, at_, lanes_));
+  }
+  void gru_hidden() { mix(named("update", b_.load(update_, at_, lanes_)), activate("candidate", 1, input_of(2, 0))); }
+  /// h = candidate + update * (h - candidate).
+  void mix(const Expr& update, const Expr& candidate) {
+    put(fma(update, b_.load(h_, at_, lanes_) - candidate, candidate));
+  }
+
+  // --- results ---
+
+  /// The last state, where it is wanted.
+  void put_last(size_t output, const Expr& value) {
+    if (output >= node_.outputs.size() || node_.outputs[output] == kNone) return;
+    const auto write = [&] { store(node_.outputs[output], state_index(row_, column_), value); };
+    if (q_.shape.steps == 1) return write();
+    b_.if_then(binary(Op::eq, s_, Expr(q_.shape.steps - 1)), write);
+  }
+
+  void put(Expr h) {
+    const Expr value = named("h", std::move(h));
+    const Buf to = two_products() ? h_ : next_;  // the second product reads h no more
+    if (to.id >= 0) b_.store(to, at_, value);
+    put_last(1, value);
+    if (node_.outputs[0] == kNone) return;
+    const std::vector<Expr> index =
+        q_.shape.batch_first ? std::vector<Expr>{row_, t_, d_, column_} : std::vector<Expr>{t_, d_, row_, column_};
+    store(node_.outputs[0], index, value);
+  }
+
+  void store(ValueId output, std::vector<Expr> index, const Expr& value) {
+    const Domain domain = domain_of(e_.task().graph->type(output));
+    const auto last = static_cast<int32_t>(domain.rank()) - 1;
+    e_.epilogue({{output, value}}, domain, Site{std::move(index), last, lanes_, mask_});
+  }
+
+  Emitter& e_;
+  LoopBuilder& b_;
+  const Recurrence& q_;
+  const RecurrentTile& tile_;
+  const Node& node_;
+  const RecurrentForm& form_;
+  int32_t lanes_;
+  int64_t width_, blocks_;
+  int64_t padded_;  ///< hidden units with those that fill up the last block
+  int64_t rows_ = 0;
+  Expr d_, item_, block_, first_;        // of the parallel iteration
+  Expr s_, t_;                           // of the step: how many came before, and its place in time
+  Expr row_, column_, mask_, at_, sum_;  // of one vector of hidden units: places in operands, state and sums_
+  std::vector<Buf> packed_;              // r, one a product
+  Buf h_, c_, next_, update_, kept_;     // [rows][padded]; id < 0: not needed
+  Buf sums_;
+};
+
+}  // namespace
+
+std::vector<std::vector<int64_t>> Recurrence::products() const {
+  switch (cell) {
+    case RecurrentForm::rnn:
+      break;
+    case RecurrentForm::gru:
+      return linear_before_reset ? std::vector<std::vector<int64_t>>{{0, 1, 2}}
+                                 : std::vector<std::vector<int64_t>>{{0, 1}, {2}};
+    case RecurrentForm::lstm:
+      return {coupled ? std::vector<int64_t>{0, 1, 3} : std::vector<int64_t>{0, 1, 2, 3}};
+  }
+  return {{0}};
+}
+
+void emit_recurrence(Emitter& e, const Recurrence& q, const RecurrentTile& tile, int32_t lanes) {
+  StepEmitter steps(e, q, tile, lanes);
+  steps.run();
+}
+
+}  // namespace kilter

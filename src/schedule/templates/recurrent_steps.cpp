@@ -1,0 +1,197 @@
+// The time steps of RNN, GRU and LSTM over inputs that are projected already. One kernel walks all steps; in each, a
+// block of hidden units after the other:
+//
+//   sums[rows][gates][block]   h times the block's columns of r, all gates in registers
+//   c, h of the block          gates and their functions, from x + sums, vector by vector
+//
+// r lies packed in the order in which the blocks stream it. A GRU that resets before its product makes two of them: h
+// times r for update and reset, then (reset * h) times r. Directions and tiles of rows of the batch run beside each
+// other, blocks of hidden units only where there is one step: a step needs all of h of the one before.
+
+#include <algorithm>
+
+#include "base/align.h"
+#include "ops/support/builder.h"
+#include "schedule/templates/recurrent_core.h"
+#include "schedule/templates/templates.h"
+
+namespace kilter {
+namespace {
+
+constexpr int64_t kMaxVectors = 8;
+
+Answer<Recurrence> analyse(const Task& task) {
+  const Node& node = task.node();
+  const RecurrentForm* form = find_recurrent_form(node);
+  if (form == nullptr) return not_for("operator", "LSTM, GRU, RNN", node.op->name);
+  const OpView seen = view(*task.graph, node);
+  if (auto rejected = recurrent_refusal(seen)) return *rejected;
+  if (!form->projected())
+    return Rejected{"operator", fmt::format("{}Steps, which the pass split_recurrent makes", form->name),
+                    std::string(node.op->name)};
+  if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
+  if (auto rejected = check_elementwise(task)) return *rejected;
+  for (const auto* list : {&task.inputs, &task.outputs}) {
+    for (const Operand& o : *list) {
+      if (o.type.layout.block != 1) return Rejected{"layout of the operands", "plain", "blocked"};
+    }
+  }
+  Recurrence q;
+  q.shape = recurrent_shape(seen);
+  q.cell = form->cell;
+  q.reverse = node.string_attr("direction", "forward") == "reverse";
+  q.coupled = node.int_attr("input_forget", 0) != 0;
+  q.linear_before_reset = node.int_attr("linear_before_reset", 0) != 0;
+  q.clip = recurrent_clip(node);
+  q.functions = recurrent_activations(node, q.shape.directions);
+  const auto second = q.functions.begin() + static_cast<int64_t>(form->functions.size());
+  if (!std::equal(second, q.functions.end(), q.functions.begin()))
+    return Rejected{"activation functions", "the same in both directions", "others in the second"};
+  q.functions.erase(second, q.functions.end());
+  return q;
+}
+
+/// The most gates that one product makes.
+int64_t most_gates(const Recurrence& q) {
+  size_t most = 0;
+  for (const auto& gates : q.products()) most = std::max(most, gates.size());
+  return static_cast<int64_t>(most);
+}
+
+/// Rows of the batch that fit the registers. One row reads r from memory, more keep its vectors.
+int64_t most_rows(const Recurrence& q, int64_t vectors, const TargetLimits& limits) {
+  const int64_t all = most_gates(q) * vectors;
+  const int64_t one = all + (limits.fma ? 2 : 3) <= limits.vector_registers ? 1 : 0;
+  return std::max(register_rows(all, limits), one);
+}
+
+std::vector<Knob> knobs(const Recurrence& q, const TargetLimits& limits) {
+  Knob vectors{"vectors", {}}, rows{"rows", {}};
+  const int64_t most = std::min(kMaxVectors, ceil_div(q.shape.hidden, lanes_of(limits)));
+  for (int64_t v = 1; v <= most && most_rows(q, v, limits) > 0; ++v) vectors.values.push_back(v);
+  for (int64_t r = 1; r <= std::min(q.shape.batch, most_rows(q, 1, limits)); ++r) rows.values.push_back(r);
+  return {vectors, rows, prefetch_knob()};
+}
+
+Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
+  auto q = analyse(task);
+  if (auto* rejected = std::get_if<Rejected>(&q)) return *rejected;
+  return knobs(std::get<Recurrence>(q), limits);
+}
+
+/// Bytes of r that one direction streams in a step.
+int64_t streamed_bytes(const Recurrence& q) { return q.shape.gates * q.shape.hidden * q.shape.hidden * 4; }
+
+/// Cycles of all steps for a tile.
+double cycles(const Recurrence& q, const RecurrentTile& tile, const TargetLimits& limits) {
+  constexpr double kFunction = 12;       // a vector through one activation function
+  constexpr double kSlack = 0.5;         // of each element of h: more sums hide more of what r comes late (measured)
+  constexpr double kL1 = 128, kL2 = 64;  // bytes a cycle at most
+  const double rate = streamed_bytes(q) <= limits.l1_bytes / 2 ? kL1 : kL2;
+  const int64_t blocks = tile.blocks(q, lanes_of(limits));
+  const auto rows_cycles = [&](int64_t rows) {
+    if (rows == 0) return 0.0;
+    double all = 0;
+    for (const auto& gates : q.products()) {
+      const auto vectors = static_cast<int64_t>(gates.size()) * tile.vectors;
+      const double stream = static_cast<double>(vectors * limits.vector_bytes) / rate;
+      all += static_cast<double>(blocks * q.shape.hidden) *
+             (std::max(step_cycles(rows, vectors, limits), stream) + kSlack);
+    }
+    const int64_t functions = q.shape.gates + (q.cell == RecurrentForm::lstm ? 1 : 0);
+    return all + static_cast<double>(rows * blocks * tile.vectors * functions) * kFunction;
+  };
+  const double one =
+      static_cast<double>(q.shape.batch / tile.rows) * rows_cycles(tile.rows) + rows_cycles(q.shape.batch % tile.rows);
+  return one * static_cast<double>(q.shape.steps * q.shape.directions);
+}
+
+Schedule schedule_of(const RecurrentTile& tile) {
+  return {"recurrent_steps", {{"vectors", tile.vectors}, {"rows", tile.rows}, {"prefetch", tile.prefetch}}};
+}
+
+/// For each number of vectors: as many rows as fit, or fewer that divide the batch better.
+std::vector<RecurrentTile> tiles(const Recurrence& q, const TargetLimits& limits) {
+  std::vector<RecurrentTile> all;
+  // Steps read r again and again: while it fits L2, prefetching costs 5 to 15 % (measured).
+  const int64_t prefetch = streamed_bytes(q) > limits.l2_bytes ? limits.prefetch_bytes : 0;
+  const std::vector<Knob> legal = knobs(q, limits);
+  for (const int64_t vectors : legal[0].values) {
+    const int64_t most = std::min(most_rows(q, vectors, limits), q.shape.batch);
+    const int64_t even = ceil_div(q.shape.batch, ceil_div(q.shape.batch, most));
+    for (const int64_t rows : {most, even}) all.push_back({vectors, rows, prefetch});
+  }
+  return all;
+}
+
+Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
+  auto analysed = analyse(task);
+  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
+  const Recurrence& q = std::get<Recurrence>(analysed);
+  RecurrentTile best;
+  double least = -1;
+  for (const RecurrentTile& tile : tiles(q, limits)) {
+    const double c = cycles(q, tile, limits);
+    if (least < 0 || c < least * 0.99) least = c, best = tile;
+  }
+  return schedule_of(best);
+}
+
+std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
+  std::vector<Schedule> all;
+  auto analysed = analyse(task);
+  if (std::holds_alternative<Rejected>(analysed)) return all;
+  for (const RecurrentTile& tile : tiles(std::get<Recurrence>(analysed), limits)) all.push_back(schedule_of(tile));
+  return all;
+}
+
+/// The recurrence and the tile of a legal schedule.
+Answer<std::pair<Recurrence, RecurrentTile>> resolve(const Task& task, const Schedule& schedule,
+                                                     const TargetLimits& limits) {
+  auto analysed = analyse(task);
+  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
+  const Recurrence& q = std::get<Recurrence>(analysed);
+  if (auto rejected = check_knobs(schedule, knobs(q, limits))) return *rejected;
+  const RecurrentTile tile{schedule.knob("vectors"), schedule.knob("rows"), schedule.knob("prefetch")};
+  const int64_t most = most_rows(q, tile.vectors, limits);
+  if (tile.rows > most)
+    return Rejected{fmt::format("register tile (rows beside {} vectors of {} gates)", tile.vectors, most_gates(q)),
+                    std::to_string(most), std::to_string(tile.rows)};
+  return std::pair{q, tile};
+}
+
+Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  const auto resolved = resolve(task, schedule, limits);
+  if (const auto* rejected = std::get_if<Rejected>(&resolved)) return *rejected;
+  const auto& [q, tile] = std::get<std::pair<Recurrence, RecurrentTile>>(resolved);
+  const double all = cycles(q, tile, limits);
+  Recurrence full = q;  // whole tiles only
+  full.shape.batch = ceil_div(q.shape.batch, tile.rows) * tile.rows;
+  const int64_t units = tile.blocks(q, lanes_of(limits)) * tile.width(lanes_of(limits));
+  const double used =
+      static_cast<double>(q.shape.batch * q.shape.hidden) / static_cast<double>(full.shape.batch * units);
+  return Estimate{all, std::max(0.0, 1 - cycles(full, tile, limits) * used / all)};
+}
+
+Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+  const auto resolved = resolve(task, schedule, limits);
+  if (const auto* rejected = std::get_if<Rejected>(&resolved)) return *rejected;
+  const auto& [q, tile] = std::get<std::pair<Recurrence, RecurrentTile>>(resolved);
+  Emitter e(task, "recurrent_steps");
+  emit_recurrence(e, q, tile, lanes_of(limits));
+  Lowered lowered;
+  lowered.stages.push_back(e.finish(lowered));
+  return lowered;
+}
+
+}  // namespace
+
+const Template recurrent_steps{"recurrent_steps",
+                               "time steps of LSTM, GRU and RNN in one kernel, all gates in registers",
+                               space,
+                               pick,
+                               lower,
+                               candidates,
+                               estimate};
+
+}  // namespace kilter

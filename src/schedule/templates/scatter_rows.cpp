@@ -1,0 +1,157 @@
+// ScatterND and ScatterElements: a copy of the data, then rows or single elements put into it by index (see place_of),
+// or added or multiplied, in the order of the updates. Threads share what cannot be written twice.
+
+#include "ops/support/builder.h"
+#include "schedule/emit.h"
+#include "schedule/model/loop_model.h"
+#include "schedule/templates/place.h"
+#include "schedule/templates/rows.h"
+#include "schedule/templates/templates.h"
+
+namespace kilter {
+namespace {
+
+constexpr int64_t kPart = 4096;  ///< elements of an item
+
+std::optional<Rejected> check(const Task& task) {
+  const Node& node = task.node();
+  if (node.op->family != Family::scatter) return not_for("operator family", "scatter", node.op->name);
+  if (!task.prologue.empty() || !task.epilogue.empty()) return Rejected{"fused nodes", "none", "some"};
+  const Operand& data = task.operand(node.inputs[0]);
+  const std::string reduction = node.string_attr("reduction", "none");
+  const DType type = data.type.dtype;
+  const bool sums = reduction == "add" || reduction == "mul";
+  if (reduction != "none" && !sums) return Rejected{"reduction", "none, add or mul", reduction};
+  if (sums && type != DType::f32 && type != DType::i32 && type != DType::i64)
+    return Rejected{"element type of sums and products", "f32, i32 or i64", std::string(name(type))};
+  if (type == DType::string) return Rejected{"element type", "numeric", "str"};
+  for (const auto* list : {&task.inputs, &task.outputs}) {
+    for (const Operand& o : *list) {
+      if (elems(o.type.shape) == 0 || o.type.shape.empty()) return Rejected{"elements", "1 or more", "0"};
+      if (!o.type.layout.plain() || !is_dense(o.type.shape, o.phys.strides))
+        return Rejected{"operands", "dense", text(o.type)};
+    }
+  }
+  if (const Shape& indices = task.operand(node.inputs[1]).type.shape;
+      node.op->name == "ScatterND" && indices.back() == 0)
+    return Rejected{"places of a tuple", "1 or more", "0"};
+  return std::nullopt;
+}
+
+Answer<std::vector<Knob>> space(const Task& task, const TargetLimits&) {
+  if (auto rejected = check(task)) return *rejected;
+  return std::vector<Knob>{};
+}
+
+Answer<Schedule> usual(const Task& task, const TargetLimits&) {
+  if (auto rejected = check(task)) return *rejected;
+  return Schedule{"scatter_rows", {}};
+}
+
+Stage copy_stage(const Task& task, Lowered& lowered) {
+  Emitter e(task, "scatter_copy");
+  const Node& node = task.node();
+  parallel_parts(
+      e.b, "part", elems(task.operand(node.inputs[0]).type.shape), kPart, [&](const Expr& first, int64_t count) {
+        const Buf from = e.input(node.inputs[0]), to = e.output(node.outputs[0]);
+        e.b.vector_loop("v", count, [&](const Expr& v) { e.b.store(to, first + v, e.b.load(from, first + v)); });
+      });
+  return e.finish(lowered);
+}
+
+class ScatterEmitter {
+ public:
+  explicit ScatterEmitter(Emitter& e)
+      : e_(e),
+        b_(e.b),
+        node_(e.task().node()),
+        data_(e.task().operand(node_.inputs[0]).type.shape),
+        indices_(e.task().operand(node_.inputs[1]).type.shape),
+        strides_(dense_strides(data_)),
+        reduction_(node_.string_attr("reduction", "none")) {}
+
+  void run() {
+    if (node_.op->name == "ScatterND") {
+      tuples();
+    } else {
+      elements();
+    }
+  }
+
+ private:
+  void declare() {
+    at_ = e_.input(node_.inputs[1]);
+    from_ = e_.input(node_.inputs[2]);
+    to_ = e_.output(node_.outputs[0]);
+  }
+  void put(const Expr& target, const Expr& source) {
+    const Expr value = b_.load(from_, source);
+    if (reduction_ == "none") return b_.store(to_, target, value);
+    const Expr before = b_.load(to_, target);
+    b_.store(to_, target, reduction_ == "add" ? before + value : before * value);
+  }
+
+  /// Parts of the rows are the threads', since two tuples may name one row.
+  void tuples() {
+    const int64_t width = indices_.back(), count = elems(indices_) / width;
+    const int64_t after = strides_[static_cast<size_t>(width) - 1];
+    parallel_parts(b_, "part", after, kPart, [&](const Expr& first, int64_t part) {
+      declare();
+      b_.loop("t", 0, count, [&](const Expr& t) {
+        Expr row = first;
+        for (int64_t k = 0; k < width; ++k) {
+          const auto d = static_cast<size_t>(k);
+          row = row + place_of(b_, at_, t * Expr(width) + Expr(k), data_[d]) * Expr(strides_[d]);
+        }
+        const Expr target = b_.let("target", row), source = b_.let("source", t * Expr(after) + first);
+        b_.vector_loop("v", part, [&](const Expr& v) { put(target + v, source + v); });
+      });
+    });
+  }
+
+  /// One item for each row along the axis.
+  void elements() {
+    const auto axis = static_cast<size_t>(normal_axis(node_, node_.int_attr("axis", 0), std::ssize(data_)));
+    const Shape steps = dense_strides(indices_);
+    Expr source = Expr(0), target = Expr(0);
+    for (size_t d = 0; d < data_.size(); ++d) {
+      if (d == axis) continue;
+      const Expr i = b_.parallel("i" + std::to_string(d), indices_[d]);
+      source = source + i * Expr(steps[d]), target = target + i * Expr(strides_[d]);
+    }
+    declare();
+    const Expr from = b_.let("source", source), to = b_.let("target", target);
+    b_.loop("k", 0, indices_[axis], [&](const Expr& k) {
+      const Expr at = b_.let("at", from + k * Expr(steps[axis]));
+      put(to + place_of(b_, at_, at, data_[axis]) * Expr(strides_[axis]), at);
+    });
+  }
+
+  Emitter& e_;
+  LoopBuilder& b_;
+  const Node& node_;
+  const Shape &data_, &indices_;
+  Shape strides_;
+  std::string reduction_;
+  Buf at_, from_, to_;
+};
+
+Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits&) {
+  if (auto rejected = check(task)) return *rejected;
+  if (auto rejected = check_knobs(schedule, {})) return *rejected;
+  Lowered lowered;
+  lowered.stages.push_back(copy_stage(task, lowered));
+  Emitter e(task, "scatter_rows");
+  ScatterEmitter(e).run();
+  lowered.stages.push_back(e.finish(lowered));
+  return lowered;
+}
+
+using Model = LoopModel<space, usual, lower>;
+
+}  // namespace
+
+const Template scatter_rows{
+    "scatter_rows", "rows and elements put by index", space, Model::pick, lower, Model::candidates, Model::estimate};
+
+}  // namespace kilter

@@ -1,0 +1,48 @@
+#include "schedule/templates/weight_stream.h"
+
+#include "base/align.h"
+#include "schedule/model/register_tile.h"
+
+namespace kilter {
+namespace {
+
+constexpr int64_t kLine = 64 / 4;  // elements
+
+}  // namespace
+
+Knob prefetch_knob() { return {"prefetch", {0, 1024, 2048, 4096, 8192, 16384}}; }
+
+Knob panel_prefetch_knob() {
+  Knob knob = prefetch_knob();
+  knob.values.insert(knob.values.begin() + 1, kNextPanel);
+  return knob;
+}
+
+int64_t pick_prefetch(int64_t weight_bytes, const TargetLimits& limits) {
+  return weight_bytes > limits.l1_bytes ? limits.prefetch_bytes : 0;
+}
+
+int64_t pick_prefetch(int64_t weight_bytes, int64_t panel_bytes, int64_t passes, const TargetLimits& limits) {
+  const int64_t distance = pick_prefetch(weight_bytes, limits);
+  const bool shared = passes > 1 && weight_bytes >= 2 * panel_bytes && panel_bytes <= limits.l2_bytes / 4;
+  return distance > 0 && shared ? kNextPanel : distance;
+}
+
+void prefetch_lines(LoopBuilder& b, const Buf& buf, const Expr& at, int64_t elems) {
+  for (int64_t first = 0; first < elems; first += kLine) b.prefetch(buf, at + Expr(first));
+}
+
+void emit_prefetch(LoopBuilder& b, const WeightStream& stream, const Expr& begin, const Expr& at, int64_t elems,
+                   const Expr& pass) {
+  if (stream.prefetch == 0) return;
+  if (stream.prefetch != kNextPanel)
+    return prefetch_lines(b, stream.weights, begin + at + Expr(stream.prefetch / 4), elems);
+  // A step reads `lines` of the panel and prefetches `share` of the next one; each of `shares` is every step's.
+  const int64_t lines = ceil_div(elems, kLine), share = ceil_div(lines, stream.passes);
+  const int64_t shares = ceil_div(lines, share), steps = ceil_div(stream.panel, elems);
+  const Expr mine = shares == stream.passes ? pass : pass * Expr(shares) / Expr(stream.passes);
+  const Expr first = begin + Expr(stream.panel) + mine * Expr(steps * share * kLine);
+  prefetch_lines(b, stream.weights, b.let("ahead", first + at * Expr(share) / Expr(lines)), share * kLine);
+}
+
+}  // namespace kilter

@@ -1,0 +1,84 @@
+// Which rows of the table of targets this machine may be.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "base/cpu_info.h"
+#include "target/target_features.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace kilter {
+
+#if defined(__x86_64__)
+namespace {
+
+/// Vendor, family and model as the processor reports them.
+struct CpuId {
+  std::string vendor;
+  uint32_t family = 0, model = 0;
+};
+
+CpuId read_cpuid() {
+  CpuId id;
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(0, &a, &b, &c, &d) == 0) return id;
+  for (const uint32_t part : {b, d, c}) {
+    for (int byte = 0; byte < 4; ++byte) id.vendor.push_back(static_cast<char>(part >> (8 * byte)));
+  }
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0) return id;
+  id.family = (a >> 8) & 0xf;
+  id.model = (a >> 4) & 0xf;
+  if (id.family == 6 || id.family == 0xf) id.model |= ((a >> 16) & 0xf) << 4;
+  if (id.family == 0xf) id.family += (a >> 20) & 0xff;
+  return id;
+}
+
+}  // namespace
+
+// Families and models: AMD and Intel CPUID documentation.
+std::vector<std::string_view> native_candidates() {
+  const CpuId id = read_cpuid();
+  std::vector<std::string_view> names;
+  if (id.vendor == "AuthenticAMD" || id.vendor == "HygonGenuine") {
+    const bool zen4 = id.family == 0x19 && ((id.model >= 0x10 && id.model <= 0x1f) || id.model >= 0x60);
+    if (id.family >= 0x1a) names.emplace_back("znver5");
+    if (id.family >= 0x1a || zen4) names.emplace_back("znver4");
+    if (id.family == 0x19 && !zen4) names.emplace_back("znver3");
+    if (id.family == 0x17 && id.model >= 0x30) names.emplace_back("znver2");
+    if (id.family == 0x17 || id.family == 0x18) names.emplace_back("znver1");
+  } else if (id.vendor == "GenuineIntel") {
+    constexpr std::array<uint32_t, 8> kHaswell = {0x3c, 0x3f, 0x45, 0x46, 0x3d, 0x47, 0x4f, 0x56};
+    names = {"sapphirerapids", "icelake-server", "cascadelake", "skylake-avx512"};
+    names.emplace_back(std::ranges::count(kHaswell, id.model) > 0 ? "haswell" : "skylake");
+  }
+  names.insert(names.end(), {"x86-64-v4", "x86-64-v3", "x86-64-v2"});
+  return names;
+}
+
+#else
+
+// Part numbers of MIDR_EL1: the processors' technical reference manuals.
+std::vector<std::string_view> native_candidates() {
+  struct Part {
+    uint64_t implementer, part;
+    std::string_view name;
+  };
+  constexpr std::array kParts = {Part{0x41, 0xd08, "cortex-a72"},  Part{0x41, 0xd0c, "neoverse-n1"},
+                                 Part{0x41, 0xd49, "neoverse-n2"}, Part{0x41, 0xd40, "neoverse-v1"},
+                                 Part{0x41, 0xd4f, "neoverse-v2"}, Part{0x46, 0x001, "a64fx"}};
+  const uint64_t implementer = arm_midr() >> 24 & 0xff, part = arm_midr() >> 4 & 0xfff;
+  std::vector<std::string_view> names;
+  for (const Part& p : kParts) {
+    if (p.implementer == implementer && p.part == part) names.emplace_back(p.name);
+  }
+  names.emplace_back("aarch64");
+  return names;
+}
+
+#endif
+
+}  // namespace kilter

@@ -1,0 +1,238 @@
+#include "target/target.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "base/cpu_info.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "target/target_features.h"
+
+namespace kilter {
+namespace {
+
+constexpr int64_t kKiB = 1024;
+constexpr int64_t kMiB = 1024 * kKiB;
+
+/// What one core has of the memory system.
+struct Memory {
+  int64_t l1, l2, l3;  ///< bytes of data; L3: what its cluster shares
+  double l3_rate, memory_rate;
+  int32_t prefetch;
+};
+
+constexpr TargetLimits sse(const Memory& m) {
+  return {.l1_bytes = m.l1,
+          .l2_bytes = m.l2,
+          .l3_bytes = m.l3,
+          .l3_rate = m.l3_rate,
+          .memory_rate = m.memory_rate,
+          .prefetch_bytes = m.prefetch};
+}
+constexpr TargetLimits avx2(const Memory& m) {
+  TargetLimits limits = sse(m);
+  limits.vector_bytes = 32;
+  limits.fma = limits.f16_convert = true;
+  return limits;
+}
+constexpr TargetLimits avx512(const Memory& m) {
+  TargetLimits limits = avx2(m);
+  limits.vector_bytes = 64;
+  limits.vector_registers = 32;
+  limits.masks = true;
+  return limits;
+}
+
+/// Of cores whose units are half as wide as a vector register.
+constexpr TargetLimits halves(TargetLimits limits) {
+  limits.fmas_per_cycle = 1;
+  return limits;
+}
+
+constexpr TargetLimits neon(int32_t loads_per_cycle, const Memory& m) {
+  TargetLimits limits = sse(m);
+  limits.vector_registers = 32;
+  limits.loads_per_cycle = loads_per_cycle;
+  limits.fma = limits.f16_convert = true;
+  return limits;
+}
+
+/// Registers of `bytes` whose loads and stores are masked at full speed.
+constexpr TargetLimits sve(int32_t bytes, const Memory& m) {
+  TargetLimits limits = neon(2, m);
+  limits.vector_bytes = bytes;
+  limits.masks = true;
+  return limits;
+}
+/// Twice the multipliers of others.
+constexpr TargetLimits wide_neon(const Memory& m) {
+  TargetLimits limits = neon(3, m);
+  limits.fmas_per_cycle = 4;
+  return limits;
+}
+
+// Of the server part of each generation; the general rows take what nearly every machine of their level has. Rates and
+// distances were measured on Zen 5 and on Sapphire Rapids and its successors: a mesh has a slow L3, and its cores want
+// streams prefetched within a page.
+constexpr Memory zen(int64_t l1_kib, int64_t l2_kib, int64_t l3_mib) {
+  return {l1_kib * kKiB, l2_kib * kKiB, l3_mib * kMiB, 30, 10, 8192};
+}
+constexpr Memory ring(int64_t l1_kib, int64_t l2_kib, int64_t l3_mib) {
+  return {l1_kib * kKiB, l2_kib * kKiB, l3_mib * kMiB, 16, 6, 2048};
+}
+constexpr Memory mesh(int64_t l1_kib, int64_t l2_kib, int64_t l3_mib) {
+  return {l1_kib * kKiB, l2_kib * kKiB, l3_mib * kMiB, 8, 4, 2048};
+}
+/// A cluster of small cores that share L2 and have no L3: what is shared counts as L3.
+constexpr Memory shared(int64_t l1_kib, int64_t l2_kib, int64_t l3_mib) {
+  return {l1_kib * kKiB, l2_kib * kKiB, l3_mib * kMiB, 8, 3, 1024};
+}
+
+constexpr std::array kRows = {
+    TargetRow{"x86-64-v2", "x86-64-v2", "any x86-64 with SSE4.2", sse(ring(32, 256, 4))},
+    TargetRow{"x86-64-v3", "x86-64-v3", "any x86-64 with AVX2 and FMA", avx2(ring(32, 256, 8))},
+    TargetRow{"x86-64-v4", "x86-64-v4", "any x86-64 with AVX-512 F, BW, CD, DQ, VL", avx512(mesh(32, 1024, 16))},
+    TargetRow{"haswell", "haswell", "Intel Haswell and Broadwell", avx2(ring(32, 256, 8))},
+    TargetRow{"skylake", "skylake", "Intel Skylake client and its successors without AVX-512", avx2(ring(32, 256, 8))},
+    TargetRow{"skylake-avx512", "skylake-avx512", "Intel Skylake server", avx512(mesh(32, 1024, 16))},
+    TargetRow{"cascadelake", "cascadelake", "Intel Cascade Lake (AVX-512 VNNI)", avx512(mesh(32, 1024, 16))},
+    TargetRow{"icelake-server", "icelake-server", "Intel Ice Lake server", avx512(mesh(48, 1280, 32))},
+    TargetRow{"sapphirerapids", "sapphirerapids", "Intel Sapphire Rapids (AVX-512 FP16, BF16)",
+              avx512(mesh(48, 2048, 48))},
+    TargetRow{"znver1", "znver1", "AMD Zen", halves(avx2(zen(32, 512, 8)))},
+    TargetRow{"znver2", "znver2", "AMD Zen 2", avx2(zen(32, 512, 16))},
+    TargetRow{"znver3", "znver3", "AMD Zen 3", avx2(zen(32, 512, 32))},
+    TargetRow{"znver4", "znver4", "AMD Zen 4", halves(avx512(zen(32, 1024, 32)))},
+    TargetRow{"znver5", "znver5", "AMD Zen 5", avx512(zen(48, 1024, 32))},
+    TargetRow{"aarch64", "generic", "any AArch64 (Armv8-A with NEON)", neon(1, shared(32, 256, 1)), Arch::aarch64},
+    TargetRow{"cortex-a72", "cortex-a72", "Arm Cortex-A72", neon(1, shared(32, 256, 1)), Arch::aarch64},
+    TargetRow{"neoverse-n1", "neoverse-n1", "Arm Neoverse N1", neon(2, mesh(64, 1024, 32)), Arch::aarch64},
+    TargetRow{"neoverse-n2", "neoverse-n2", "Arm Neoverse N2", neon(3, mesh(64, 1024, 32)), Arch::aarch64},
+    TargetRow{"neoverse-v1", "neoverse-v1", "Arm Neoverse V1 (SVE, 256 bits)", sve(32, mesh(64, 1024, 32)),
+              Arch::aarch64},
+    TargetRow{"neoverse-v2", "neoverse-v2", "Arm Neoverse V2", wide_neon(mesh(64, 1024, 32)), Arch::aarch64},
+    TargetRow{"a64fx", "a64fx", "Fujitsu A64FX (SVE, 512 bits)", sve(64, shared(64, 512, 8)), Arch::aarch64},
+};
+
+std::string legal_names() {
+  std::vector<std::string> names = {"native"};
+  for (const TargetRow& row : kRows) names.emplace_back(row.name);
+  return join(names, ", ");
+}
+
+const TargetRow* find_row(std::string_view name) {
+  if (name == "core-avx2") name = "haswell";  // LLVM's older name, found in tuning logs
+  const auto it = std::ranges::find(kRows, name, &TargetRow::name);
+  return it == kRows.end() ? nullptr : &*it;
+}
+
+const TargetRow* find_cpu(std::string_view cpu) {
+  const auto it = std::ranges::find(kRows, cpu, &TargetRow::cpu);
+  return it == kRows.end() ? nullptr : &*it;
+}
+
+Target from_row(const TargetRow& row) {
+  Target t;
+  t.name = std::string(row.name);
+  t.cpu = std::string(row.cpu);
+  t.arch = row.arch;
+  t.limits = row.limits;
+  return t;
+}
+
+Features features_of(const Target& target) {
+  const TargetRow* row = find_cpu(target.cpu);
+  if (row == nullptr) {
+    fail(ErrorKind::usage, "target '{}': unknown cpu '{}'; legal are {}", target.name, target.cpu, legal_names());
+  }
+  Features f = features_of(*row);
+  if (target.features.empty()) return f;
+  for (const std::string_view attribute : split(target.features, ',')) {
+    if (apply_attribute(row->arch, attribute, f)) continue;
+    fail(ErrorKind::usage, "target '{}': attribute '{}': expected + or - and one of {}", target.name, attribute,
+         join(known_attributes(row->arch), ", "));
+  }
+  if (!f.contains("sve")) f.erase(sve_length(row->limits.vector_bytes));
+  return f;
+}
+
+Target with_attributes(Target target, std::string_view attributes) {
+  if (!attributes.empty()) {
+    target.features = std::string(attributes);
+    target.name = fmt::format("{} -mcpu={} -mattr={}", target.backend, target.cpu, attributes);
+    set_limits(target.arch, target.limits, features_of(target));
+  } else if (target.backend != kBackendNames.front()) {
+    target.name = fmt::format("{} -mcpu={}", target.backend, target.cpu);
+  }
+  return target;
+}
+
+/// `text`: a back end's name and its options.
+Target parse_backend_options(std::string_view text) {
+  const std::string_view backend = split_words(text).front();
+  std::optional<Target> base;
+  std::string_view attributes;
+  for (const std::string_view word : split_words(text.substr(backend.size()))) {
+    const auto value = [&](std::string_view option) {
+      return word.starts_with(option) ? std::optional(word.substr(option.size())) : std::nullopt;
+    };
+    if (const auto cpu = value("-mcpu=")) {
+      const TargetRow* row = find_row(*cpu);
+      if (row == nullptr) row = find_cpu(*cpu);
+      if (row == nullptr && *cpu != "native") {
+        fail(ErrorKind::usage, "target '{}': unknown -mcpu '{}'; legal are {}", text, *cpu, legal_names());
+      }
+      base = row != nullptr ? from_row(*row) : native_target();
+    } else if (const auto attr = value("-mattr=")) {
+      attributes = *attr;
+    } else {
+      fail(ErrorKind::usage, "target '{}': unknown option '{}'; legal are -mcpu=NAME, -mattr=+NAME,-NAME", text, word);
+    }
+  }
+  if (!base) base = native_target();
+  base->backend = backend;
+  return with_attributes(*base, attributes);
+}
+
+bool has_all(Arch arch, const Features& features) {
+  return arch == kThisArch && std::ranges::all_of(features, [](std::string_view f) { return cpu_has(f); });
+}
+
+}  // namespace
+
+std::span<const TargetRow> all_targets() { return kRows; }
+
+Target parse_target(std::string_view text) {
+  text = trim(text);
+  if (text == "native") return native_target();
+  if (const TargetRow* row = find_row(text)) return from_row(*row);
+  const std::string_view first = text.substr(0, text.find(' '));
+  if (std::ranges::find(kBackendNames, first) != kBackendNames.end()) return parse_backend_options(text);
+  fail(ErrorKind::usage, "target '{}': unknown; legal are {}, or {} -mcpu=NAME [-mattr=+NAME,-NAME]", text,
+       legal_names(), fmt::join(kBackendNames, " or "));
+}
+
+Target native_target() {
+  static const TargetRow* const kNative = [] {
+    for (const std::string_view name : native_candidates()) {
+      const TargetRow* row = find_row(name);
+      if (has_all(row->arch, features_of(*row))) return row;
+    }
+    return static_cast<const TargetRow*>(nullptr);
+  }();
+  if (kNative == nullptr) {
+    const TargetRow& least = *find_row(native_candidates().back());
+    const Features needed = features_of(least);
+    fail(ErrorKind::unsupported, "this processor ({}) lacks {}; Kilter needs at least {} to run code here", cpu_brand(),
+         join(missing_cpu_features({needed.begin(), needed.end()}), ", "), least.name);
+  }
+  return from_row(*kNative);
+}
+
+bool runs_here(const Target& target) { return has_all(target.arch, features_of(target)); }
+
+}  // namespace kilter

@@ -1,0 +1,29 @@
+// Which solver answers for a network.
+
+#include "base/error.h"
+#include "tune/graph/solvers.h"
+#include "tune/tuner/graph_best/layer_network.h"
+
+namespace kilter::tune {
+
+Solver parse_solver(std::string_view name) {
+  if (name == "auto") return Solver::automatic;
+  if (name == "dp") return Solver::forest;
+  if (name == "pbqp") return Solver::pbqp;
+  if (name == "greedy") return Solver::greedy;
+  fail(ErrorKind::usage, "--solver {}: legal are auto, dp, pbqp and greedy", name);
+}
+
+ChoiceAnswer solve(const ChoiceProblem& problem, Solver solver) {
+  if (solver == Solver::greedy) return solve_greedy(problem);
+  if (solver == Solver::automatic || solver == Solver::forest) {
+    auto answer = solve_forest(problem);
+    if (auto* found = std::get_if<ChoiceAnswer>(&answer)) return std::move(*found);
+    if (solver == Solver::forest) {
+      fail(ErrorKind::usage, "--solver dp: {}; take pbqp or auto", std::get<Rejected>(answer).text());
+    }
+  }
+  return solve_pbqp(problem);
+}
+
+}  // namespace kilter::tune

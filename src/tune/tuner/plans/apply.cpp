@@ -1,0 +1,260 @@
+#include "tune/tuner/plans/apply.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/other_threads.h"
+#include "base/text.h"
+#include "codegen/backend.h"
+#include "compile/tasks.h"
+#include "schedule/templates/templates.h"
+#include "tune/tuner/left.h"
+
+namespace kilter::tune {
+namespace {
+
+/// "2026-03-01 (3 days before)".
+std::string date_text(const std::string& date, const std::string& now) {
+  const auto then = second_of(date.substr(0, 10)), today = second_of(now.substr(0, 10));
+  if (!then) return "at an unknown date";
+  const std::string day = "on " + date.substr(0, 10);
+  if (!today || *today < *then) return day;
+  if (*today == *then) return day + " (the same day)";
+  const int64_t days = (*today - *then) / (24 * 60 * 60);
+  return fmt::format("{} ({} day{} before)", day, days, days == 1 ? "" : "s");
+}
+
+/// One task's answer.
+struct Answered {
+  std::optional<Schedule> schedule;  ///< none: the default
+  Match match;
+  size_t lost = 0;             ///< schedules that may run and were not faster than the default
+  bool tuned = false;          ///< some of them by records of the very task
+  bool other_default = false;  ///< records of the very task say nothing of the default of now
+};
+
+/// Whether the template is known and neither forbidden nor left out by --accuracy.
+bool may_run(const Template* from, const Task& task, const Schedule& schedule, const CompileOptions& compile) {
+  return from != nullptr && (from->approximates == nullptr || compile.accuracy != Accuracy::strict) &&
+         forbids(compile.forbidden, task.node().name, schedule) == nullptr;
+}
+
+std::string now_of(const ApplyOptions& options) { return options.now.empty() ? iso_date() : options.now; }
+
+/// "record 1a2b3c4d5e6f, exact: tuned under the same conditions; measured on ..."
+std::string words_of(const Match& m, const std::string& now) {
+  const Record& r = m.record;
+  std::string out = fmt::format("record {}, {}; measured {}", r.id().substr(0, kShownDigits), m.words,
+                                date_text(r.conditions.date, now));
+  if (r.conditions.threads > 0) out += " at " + threads_text(r.conditions.threads);
+  if (!r.network.empty()) out += " in " + r.network;
+  if (!r.conditions.weights.empty()) out += ", weights " + r.conditions.weights;
+  if (!m.ratio) return out;
+  out += fmt::format(": {} there, {} pair{}", ratio_text(*m.ratio), r.samples_ms.size(),
+                     r.samples_ms.size() == 1 ? "" : "s");
+  if (m.by_other_default) out += fmt::format(", measured against another default ({})", r.versus->schedule);
+  return out;
+}
+
+class Applier {
+ public:
+  Applier(const CompileOptions& compile, const Matcher& matcher, const ApplyOptions& options)
+      : compile_(compile), matcher_(matcher), options_(options), now_(now_of(options)) {}
+
+  void task(const Task& task, const Step& step) {
+    ++tasks_;
+    if (anchors_.emplace(anchor_of(step.problem)).second) imported_ += matcher_.imported(step.problem);
+    const std::string& node = task.node().name;
+    const std::string key = step.problem + "|" + step.layouts + "|" + step.schedule;
+    auto known = answers_.find(key);
+    if (known == answers_.end() || !compile_.forbidden.empty())
+      known = answers_.insert_or_assign(key, find(task, step)).first;
+    const Answered& answer = known->second;
+    if (!answer.schedule) {
+      ++(answer.tuned ? default_won_ : untuned_);
+      if (!answer.tuned && answer.other_default) ++other_default_;
+      return;
+    }
+    const Match& m = answer.match;
+    out_.schedules[node] = *answer.schedule;
+    out_.words[node] = words_of(m, now_);
+    ++by_threads_[m.record.conditions.threads];
+    ++by_distance_[m.distance].first;
+    by_distance_[m.distance].second = std::max(by_distance_[m.distance].second, m.loss_percent);
+  }
+
+  Recorded finish() {
+    int64_t found = 0;
+    std::vector<std::string> parts;
+    for (const auto& [distance, count] : by_distance_) {
+      found += count.first;
+      parts.push_back(distance == Distance::exact ? fmt::format("{} exact", count.first)
+                                                  : fmt::format("{} that differ in {}, expected loss up to {:.0f} %",
+                                                                count.first, name(distance), count.second));
+    }
+    out_.summary = fmt::format("{}: {} of {} tasks", options_.file, found, tasks_);
+    if (!parts.empty()) out_.summary += fmt::format(" ({})", fmt::join(parts, ", "));
+    for (const auto& [threads, count] : by_threads_) {
+      if (threads == options_.threads) continue;
+      out_.summary += fmt::format("; {} tuned at {}, used at {}", count, threads_text(threads), options_.threads);
+    }
+    if (default_won_ > 0) out_.summary += fmt::format("; {} tuned, where the default won", default_won_);
+    if (untuned_ > 0) {
+      out_.summary += fmt::format("; the other {}", untuned_);
+      if (other_default_ > 0)
+        out_.summary += fmt::format(" ({} measured against another default only)", other_default_);
+      out_.summary += ": analytic defaults";
+      if (!options_.tune.empty()) out_.summary += fmt::format(", `{}` tunes them", options_.tune);
+    }
+    if (imported_ > 0) out_.summary += "; " + imported_text(imported_);
+    const auto most = std::ranges::max_element(by_threads_, {}, [](const auto& of) { return of.second; });
+    if (most != by_threads_.end()) out_.tuned_at = most->first;
+    return std::move(out_);
+  }
+
+ private:
+  Answered find(const Task& task, const Step& step) const {
+    Answered out;
+    const Query query = query_of(step.problem, step.layouts, step.schedule, compile_, options_);
+    const auto takes = [&](const Match& m) {
+      if (out.lost >= kEnoughTried) return false;  // the default won, whatever farther ones say
+      std::optional<Schedule> schedule = try_parse_schedule(m.record.schedule);
+      if (!schedule || !may_run(find_template(schedule->name), task, *schedule, compile_)) return false;
+      // A record says how much faster than the default it was; one that does not, or was not, is not used.
+      if (!m.ratio) {
+        out.other_default = out.other_default || m.distance < Distance::threads;
+        return false;
+      }
+      if (m.ratio->high >= 1) {
+        ++out.lost;
+        out.tuned = out.tuned || m.distance < Distance::threads;
+        return false;
+      }
+      if (!lowers(task, *schedule, compile_)) return false;
+      out.schedule = std::move(schedule);
+      return true;
+    };
+    if (const auto match = matcher_.best(query, takes)) out.match = *match;
+    return out;
+  }
+
+  const CompileOptions& compile_;
+  const Matcher& matcher_;
+  const ApplyOptions& options_;
+  std::string now_;
+  std::map<std::string, Answered> answers_;  ///< by problem, layouts and default schedule
+  std::map<Distance, std::pair<int64_t, double>> by_distance_;
+  std::map<int, int64_t> by_threads_;  ///< tasks by the number of threads of their record
+  int64_t tasks_ = 0, default_won_ = 0, untuned_ = 0;
+  int64_t other_default_ = 0;  ///< of the untuned
+  int64_t imported_ = 0;
+  std::set<std::string> anchors_;  ///< that imported_ has counted
+  Recorded out_;
+};
+
+}  // namespace
+
+std::string ratio_text(const Ratio& r) {
+  return fmt::format("{:.3f} ({:.3f} to {:.3f}) of the default's time", r.value, r.low, r.high);
+}
+
+Query query_of(const std::string& problem, const std::string& layouts, const std::string& fallback,
+               const CompileOptions& compile, const ApplyOptions& options) {
+  return {problem, layouts, compile.target.name, options.device, options.threads, codegen_version(), fallback};
+}
+
+std::optional<std::string> words_of(const Matcher& matcher, const Query& query, const std::string& schedule,
+                                    const ApplyOptions& options) {
+  const auto match = matcher.best(
+      query, [&](const Match& m) { return m.record.schedule == schedule && m.record.problem == query.problem; });
+  return match ? std::optional(words_of(*match, now_of(options))) : std::nullopt;
+}
+
+bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& compile) {
+  const Template* from = find_template(schedule.name);
+  if (!may_run(from, task, schedule, compile)) return false;
+  const auto space = from->space(task, compile.target.limits);
+  const auto* knobs = std::get_if<std::vector<Knob>>(&space);
+  if (knobs == nullptr || check_knobs(schedule, *knobs)) return false;
+  return std::holds_alternative<Lowered>(from->lower(task, schedule, compile.target.limits));
+}
+
+Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile, const Matcher& matcher,
+                       const ApplyOptions& options) {
+  CompileOptions look = compile;
+  look.generate_code = false;
+  look.keep_placed = true;
+  const Compiled compiled = compile_passed(passed, look);
+  std::map<std::string, const Step*> steps;
+  for (const Step& step : compiled.plan.steps) {
+    if (step.kind == StepKind::kernel) steps.emplace(step.name, &step);
+  }
+  Applier applier(compile, matcher, options);
+  for (const Task& task : tasks_of(compiled.placed->graph, compiled.placed->storage)) {
+    const auto step = steps.find(task.node().name);
+    if (step != steps.end() && !compile.schedules.contains(step->first)) applier.task(task, *step->second);
+  }
+  return applier.finish();
+}
+
+Choices history_best_choices(const Graph& graph, const CompileOptions& compile, std::span<const Record> records,
+                             const ApplyOptions& options) {
+  if (records.empty()) return {};
+  const Matcher matcher(std::vector<Record>(records.begin(), records.end()));
+  Choices out;
+  for (const auto& [node, schedule] : apply_records(run_passes(graph, compile), compile, matcher, options).schedules)
+    out[node] = schedule;
+  return out;
+}
+
+Choices allowed(Choices choices, const std::vector<Forbidden>& forbidden) {
+  for (auto& [node, choice] : choices) {
+    if (choice.fuse == Fusion::before &&
+        forbids(forbidden, node, {std::string(conv2d_then_depthwise.name), {}}) != nullptr)
+      choice.fuse = Fusion::usual;
+  }
+  return without_schedules(std::move(choices), [&](const std::string& node, const Schedule& schedule) {
+    return forbids(forbidden, node, schedule) != nullptr;
+  });
+}
+
+Choices without_schedules(Choices choices, const std::function<bool(const std::string&, const Schedule&)>& goes) {
+  for (auto& [node, choice] : choices) {
+    if (choice.schedule && goes(node, *choice.schedule)) choice.schedule.reset();
+  }
+  std::erase_if(choices, [](const auto& entry) { return entry.second == LayerChoice(); });
+  return choices;
+}
+
+Recorded recorded_plan(const KeptPlan& kept, const Choices& choices, const ApplyOptions& options) {
+  std::string accepted = "accepted " + date_text(kept.date, now_of(options));
+  if (kept.choices.empty()) {
+    return {
+        {},
+        {},
+        fmt::format("{}: the plan {}: nothing was faster than the default plan, which stays", options.file, accepted)};
+  }
+  accepted += fmt::format(": the network took {} in its race", ratio_text(kept.default_ratio));
+  Recorded out = recorded_choices(choices, accepted);
+  if (!choices.empty()) out.tuned_at = kept.key.threads;
+  out.summary = fmt::format("{}: the plan {}; {} from the default", options.file, accepted,
+                            choices.size() == 1 ? "1 layer differs" : fmt::format("{} layers differ", choices.size()));
+  if (choices.size() < kept.choices.size())
+    out.summary += fmt::format(", {} more forbidden", kept.choices.size() - choices.size());
+  return out;
+}
+
+Recorded recorded_choices(const Choices& choices, const std::string& from) {
+  Recorded out;
+  for (const auto& [node, choice] : choices) {
+    out.words[node] = from;
+    if (choice.schedule) out.schedules.emplace(node, *choice.schedule);
+  }
+  out.summary = fmt::format("{}: {} layers", from, choices.size());
+  return out;
+}
+
+}  // namespace kilter::tune

@@ -1,0 +1,117 @@
+#include "tune/tuner/plans/choices_file.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "graph/text.h"
+
+namespace kilter::tune {
+namespace {
+
+constexpr int64_t kMostThreads = 1024;
+
+/// Whether a name reads back from a line without quotation marks.
+bool stands_as_it_is(const std::string& name) {
+  return !name.starts_with('#') && !name.starts_with('"') && trim(name) == name && printable(name) == name;
+}
+
+/// Answers false for another word than those of `fuse=`.
+bool take_fusion(std::string_view word, LayerChoice& choice) {
+  for (const Fusion fusion : {Fusion::none, Fusion::before, Fusion::apart}) {
+    if (word != fmt::format("fuse={}", name(fusion))) continue;
+    choice.fuse = fusion;
+    return true;
+  }
+  return false;
+}
+
+/// Takes a word of a line that is a setting; answers false for a word of the schedule.
+bool take_setting(std::string_view word, LayerChoice& choice) {
+  if (word == "layout=plain") return choice.plain = true;
+  if (take_fusion(word, choice)) return true;
+  if (!word.starts_with("threads=")) return false;
+  choice.threads = static_cast<int32_t>(parse_int(word.substr(8), word, 1, kMostThreads));
+  return true;
+}
+
+LayerChoice parse_choice(std::string_view text) {
+  LayerChoice choice;
+  std::string schedule;
+  std::set<std::string_view> given;  // settings
+  for (const std::string_view word : split(text, ' ')) {
+    if (word.empty()) continue;
+    if (take_setting(word, choice)) {
+      const std::string_view name = word.substr(0, word.find('='));
+      if (!given.insert(name).second) fail(ErrorKind::bad_input, "{} is given twice; give it once", name);
+      continue;
+    }
+    if (word.starts_with("layout=") || word.starts_with("fuse=")) {
+      fail(ErrorKind::bad_input,
+           "'{}': legal are layout=plain, fuse=no, fuse=before, fuse=apart and threads=N beside the schedule", word);
+    }
+    schedule += (schedule.empty() ? "" : " ") + std::string(word);
+  }
+  if (!schedule.empty()) choice.schedule = parse_schedule(schedule);
+  return choice;
+}
+
+}  // namespace
+
+std::string text(const Choices& choices, const std::string& notes) {
+  std::string out;
+  for (const std::string_view line : split(notes, '\n')) {
+    if (!line.empty()) out += fmt::format("# {}\n", line);
+  }
+  for (const auto& [node, choice] : choices)
+    out += fmt::format("{} = {}\n", stands_as_it_is(node) ? node : kilter::in_quotes(node), text(choice));
+  return out;
+}
+
+Choices parse_choices(std::string_view text, const std::string& where, std::map<std::string, std::string>* places) {
+  Choices out;
+  size_t number = 0;
+  for (std::string_view line : split(text, '\n')) {
+    ++number;
+    line = trim(line);
+    if (line.empty() || line.front() == '#') continue;
+    const auto refuse = [&](std::string_view expected, std::string_view got) {
+      fail(ErrorKind::bad_input, "{} line {}: expected {}, got '{}'", where, number, expected, got);
+    };
+    // Names of layers may hold both marks; what is chosen of them holds neither.
+    const size_t equals = line.rfind(" = ");
+    if (equals == std::string_view::npos)
+      refuse("NODE = TEMPLATE KNOB=VALUE ... [threads=N] [layout=plain] [fuse=no|before|apart]", line);
+    std::string node(trim(line.substr(0, equals)));
+    if (node.starts_with('"')) node = TextReader(node, where).quoted_text();
+    LayerChoice choice;
+    try {
+      const std::string_view value = line.substr(equals + 3);
+      choice = parse_choice(value.substr(0, value.find('#')));
+    } catch (const Error& e) {
+      fail(ErrorKind::bad_input, "{} line {}: {}", where, number, e.message());
+    }
+    if (node.empty()) refuse("the name of a layer before ' = '", line);
+    if (!out.emplace(node, std::move(choice)).second) refuse("each layer once", node);
+    if (places != nullptr) places->emplace(node, fmt::format("{} line {}", where, number));
+  }
+  return out;
+}
+
+Choices choices_in_use(const Plan& plan, const CompileOptions& options) {
+  Choices out;
+  for (const Step& step : plan.steps) {
+    if (step.schedule.empty() || step.ops == "pack") continue;
+    LayerChoice& choice = out[step.name];
+    choice.schedule = parse_schedule(step.schedule);
+    if (const auto threads = options.layer_threads.find(step.name); threads != options.layer_threads.end())
+      choice.threads = threads->second;
+    if (options.no_fuse.contains(step.name)) choice.fuse = Fusion::none;
+  }
+  for (const std::string& node : options.plain_layout) out[node].plain = true;
+  return out;
+}
+
+}  // namespace kilter::tune

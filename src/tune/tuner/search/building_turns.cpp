@@ -1,0 +1,64 @@
+#include "tune/tuner/search/building_turns.h"
+
+#include <fmt/format.h>
+
+#include "measure/stats.h"
+
+namespace kilter::tune {
+namespace {
+
+constexpr size_t kBatches = 4;      ///< that a judgement rests on
+constexpr int64_t kFirstWait = 32;  ///< batches after the first look before the next; twice as many after each
+constexpr double kSlowed = 1.1;     ///< the default's time with building beside it, over that without
+
+void keep_latest(std::vector<double>& all, double ms) {
+  if (all.size() == kBatches) all.erase(all.begin());
+  all.push_back(ms);
+}
+
+}  // namespace
+
+void BuildingTurns::go(State state) {
+  state_ = state;
+  since_ = 0;
+}
+
+void BuildingTurns::decide(double slowed) {
+  if (slowed > kSlowed) slowed_ = slowed;
+  go(slowed > kSlowed ? State::turns : State::beside);
+  wait_ = wait_ == 0 ? kFirstWait : 2 * wait_;
+  beside_ms_.clear(), alone_ms_.clear();
+}
+
+void BuildingTurns::note(double ms, double usual_ms) {
+  if (!apart_) return;
+  ++batches_, ++since_;
+  in_turns_ += state_ == State::turns ? 1 : 0;
+  keep_latest(beside() ? beside_ms_ : alone_ms_, ms);
+  switch (state_) {
+    case State::beside:
+      if (beside_ms_.size() == kBatches && since_ >= wait_ && median(beside_ms_) > kSlowed * usual_ms)
+        go(State::looking);
+      break;
+    case State::looking:
+      decide(median(beside_ms_) / ms);
+      break;
+    case State::turns:
+      if (since_ >= wait_) go(State::trying);
+      break;
+    case State::trying:
+      if (beside_ms_.size() == kBatches) decide(median(beside_ms_) / median(alone_ms_));
+      break;
+  }
+}
+
+std::string BuildingTurns::words() const {
+  if (!apart_) return "in turns with the measurement, which needs all CPUs";
+  const std::string took = fmt::format("which took {:.2f} times as long beside it", slowed_);
+  if (state_ == State::turns) return "in turns with the measurement, " + took;
+  if (in_turns_ == 0) return "beside the measurement, on other CPUs";
+  return fmt::format("beside the measurement, on other CPUs; in {} of {} batches in turns with it, {} then", in_turns_,
+                     batches_, took);
+}
+
+}  // namespace kilter::tune

@@ -1,0 +1,36 @@
+// The values that a compiled network's steps write, as the runner takes them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compile/compile.h"
+#include "tune/run/value.h"
+
+namespace kilter::tune {
+
+/// Every value that a step writes. A copy in another layout counts as the value that it is a copy of. `tolerance`: of
+/// the largest magnitude of each value.
+inline std::vector<StepValue> step_values(const Compiled& compiled, double tolerance = kDefaultTolerance) {
+  constexpr std::string_view kRelayout = ".relayout";
+  std::vector<StepValue> out;
+  for (const PlacedValue& v : compiled.values) {
+    if (v.type.dtype == DType::string || v.buffer.space == kilter::Space::constant ||
+        v.buffer.space == kilter::Space::none)
+      continue;
+    const bool copy = compiled.plan.steps[v.step].ops == "Relayout";
+    const size_t end = copy ? v.name.rfind(kRelayout) : std::string::npos;
+    out.push_back({v.name.substr(0, end), v.step, v.buffer, {}, tolerance});
+    ValueLayout& layout = out.back().layout;
+    layout.type = v.type.dtype;
+    layout.shape = v.type.shape;
+    layout.block = v.type.layout.block;
+    for (size_t i = 0; i < layout.halo.size(); ++i) layout.halo[i] = v.type.layout.halo[i];
+    layout.strides = v.strides;
+    layout.offset = v.offset;
+  }
+  return out;
+}
+
+}  // namespace kilter::tune

@@ -1,0 +1,136 @@
+// kilter bench: times a network from the caller's inputs to the caller's outputs.
+
+#include <nlohmann/json.hpp>
+
+#include "base/cpu_info.h"
+#include "base/json_text.h"
+#include "base/text.h"
+#include "codegen/backend.h"
+#include "measure/evaluator.h"
+#include "profile/profile.h"
+#include "terminal.h"
+#include "tool.h"
+
+namespace kilter::tool {
+namespace {
+
+struct BenchOptions {
+  ModelOptions model;
+  std::string json;
+  double seconds = 2;
+  int64_t number = 1, repeat = 0;  ///< repeat 0: as many measurements as `seconds` allow
+  double min_repeat_ms = 1;
+  bool flush = false;
+};
+
+constexpr int64_t kLeastRepeats = 3, kMostRepeats = 1'000'000;
+
+Evaluation measure(Prepared& network, const BenchOptions& options) {
+  EvaluatorOptions how;
+  how.number = options.number;
+  how.repeat = options.repeat;
+  how.min_repeat_ms = options.min_repeat_ms;
+  if (options.flush) how.prepare = cache_flusher();
+  if (how.repeat == 0) {
+    network.run();
+    const double start = now_ms();
+    if (how.prepare) how.prepare();
+    network.run();
+    const double once = std::max({(now_ms() - start) * static_cast<double>(how.number), how.min_repeat_ms, 1e-3});
+    how.repeat = std::clamp(static_cast<int64_t>(options.seconds * 1e3 / once), kLeastRepeats, kMostRepeats);
+  }
+  return evaluate([&] { network.run(); }, how);
+}
+
+void bench(const BenchOptions& options) {
+  check_writable("--json", options.json);
+  Progress progress("bench " + options.model.model);
+  progress.show("compiling");
+  Prepared network(options.model);
+  const Plan& plan = network.plan();
+  progress.show("measuring");
+  const Evaluation e = measure(network, options);
+  progress.clear();
+  tell_records(plan);
+  const Samples& samples = e.samples;
+  Conditions conditions = profile::conditions_of(plan, network.threads);
+  conditions.taken = static_cast<int64_t>(samples.ms.size());
+  conditions.kept = static_cast<int64_t>(e.quiet.ms.size());
+  conditions.disturbed = e.disturbed, conditions.disturbed_by = e.disturbed_count.why();
+  conditions.best_ms = samples.min();
+  conditions.estimator = "mean of the middle half of the quiet measurements";
+  if (options.flush) conditions.weights = conditions.activations = "caches flushed before each measurement";
+  conditions.program = version_text();
+  int64_t reference = 0;
+  for (const Step& s : plan.steps) reference += s.kind == StepKind::reference ? 1 : 0;
+  nlohmann::json report{{"model", network.session->name()},
+                        {"estimate_ms", e.estimate()},
+                        {"mean_ms", e.mean()},
+                        {"std_dev_ms", e.std_dev()},
+                        {"median_ms", samples.median()},
+                        {"min_ms", samples.min()},
+                        {"p90_ms", samples.quantile(0.9)},
+                        {"number", e.number},
+                        {"repeat", samples.ms.size()},
+                        {"disturbed", e.disturbed},
+                        {"compile_ms", network.loaded->compiled.compile_ms},
+                        {"peak_rss_bytes", peak_rss_bytes()},
+                        {"threads", network.threads},
+                        {"target", plan.target},
+                        {"steps", plan.steps.size()},
+                        {"reference_steps", reference},
+                        {"arena_bytes", plan.arena_bytes},
+                        {"constants_bytes", plan.constants_bytes},
+                        {"conditions", to_json(conditions)},
+                        {"inputs", "seeded: floats N(0,1), integers 0..99"}};
+  if (!options.json.empty()) write_text("--json", options.json, json_text(report, 2) + "\n");
+  if (options.json == "-") return;
+  const bool busy = quietness(conditions) == Quietness::busy;
+  const std::string quiet = quiet_text(conditions, "measurements");
+  if (busy) fmt::print("{}\n", quiet);
+  fmt::print("{}: {} on {} thread{} ({} on {})\n", printable(network.session->name()),
+             figure_text(e.estimate(), conditions, 3), network.threads, network.threads == 1 ? "" : "s", plan.target,
+             cpu_brand());
+  if (!busy) fmt::print("  {}\n", quiet);
+  fmt::print("  mean {:.3f} (std dev {:.3f})  median {:.3f}  min {:.3f}  p90 {:.3f}; {} measurements of {} run{}{}\n",
+             e.mean(), e.std_dev(), samples.median(), samples.min(), samples.quantile(0.9), samples.ms.size(), e.number,
+             e.number == 1 ? "" : "s", options.flush ? ", caches flushed before each" : "");
+  if (e.disturbed > 0)
+    fmt::print("  the first disturbance: {}; the figure is made of {}\n", e.disturbed_by,
+               e.quiet.ms.size() == samples.ms.size() ? "all measurements, since most were disturbed"
+                                                      : "the undisturbed measurements");
+  fmt::print("  compiled in {:.0f} ms, {} steps, arena {:.1f} MB, packed weights {:.1f} MB\n",
+             network.loaded->compiled.compile_ms, plan.steps.size(), static_cast<double>(plan.arena_bytes) * 1e-6,
+             static_cast<double>(plan.constants_bytes) * 1e-6);
+  if (reference > 0)
+    fmt::print("  {} steps run reference kernels (no schedule yet); `kilter inspect` names them\n", reference);
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Context&) {
+  auto options = std::make_shared<BenchOptions>();
+  CLI::App* sub = app.add_subcommand("bench", "Time a network from the caller's inputs to the caller's outputs");
+  options->model.add_to(*sub);
+  sub->add_option("--json", options->json,
+                  "also write the figures as JSON to a file; - is standard output, which then holds nothing else");
+  sub->add_option("--seconds", options->seconds, "how long to measure")
+      ->check(CLI::Range(0.01, 3600.0))
+      ->capture_default_str();
+  sub->add_option("--number", options->number, "runs in one measurement, which is their mean")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  sub->add_option("--repeat", options->repeat, "measurements; default: as many as --seconds allow")
+      ->check(CLI::PositiveNumber);
+  sub->add_option("--min-repeat-ms", options->min_repeat_ms, "runs are added until a measurement takes this long")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  sub->add_flag("--flush", options->flush, "empty the caches before each measurement");
+  sub->footer(
+      "The first figure is the mean of the middle half of the undisturbed measurements; mean, median, min and p90 are "
+      "of all.\n"
+      "Example:  kilter bench zoo:resnet18 --threads 1 --number 5 --repeat 20");
+  sub->callback([=] { bench(*options); });
+}
+
+}  // namespace kilter::tool

@@ -1,0 +1,262 @@
+// kilter cost-model: makes tables for, trains, judges and shows learned cost models of schedules.
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "base/json_text.h"
+#include "base/text.h"
+#include "tool.h"
+#include "tune/cost/boosted_trees.h"
+#include "tune/cost/table.h"
+#include "tune/cost/xgboost_model.h"
+#include "tune/records/store.h"
+#include "tune/tuner/search/cost_rows.h"
+
+namespace kilter::tool {
+namespace {
+
+using nlohmann::json;
+using tune::Metrics;
+
+struct CostModelOptions {
+  std::vector<std::string> tables;
+  std::string model, start, trainer = "trees", xgboost, held_out = "task", json_file;
+  size_t folds = 5;
+  tune::BoostOptions boost;
+};
+
+/// What trains, with what it starts from.
+class Trainer {
+ public:
+  explicit Trainer(const CostModelOptions& options) : options_(options) {
+    if (!options.start.empty()) start_ = tune::TreeModel::load(options.start);
+    if (options.trainer != "trees") library_ = tune::XgboostLibrary::load(options.xgboost);
+  }
+  std::unique_ptr<tune::TrainableModel> make() const {
+    tune::BoostOptions boost = options_.boost;
+    boost.start = start_ ? &*start_ : nullptr;
+    if (library_ == nullptr) return std::make_unique<tune::BoostedTrees>(boost);
+    const auto objective = options_.trainer == "xgb" ? tune::Objective::cost : tune::Objective::rank;
+    return std::make_unique<tune::XgboostModel>(library_, objective, boost);
+  }
+
+ private:
+  const CostModelOptions& options_;
+  std::optional<tune::TreeModel> start_;
+  std::shared_ptr<const tune::XgboostLibrary> library_;
+};
+
+tune::Table read(const CostModelOptions& options) {
+  return tune::read_table({options.tables.begin(), options.tables.end()});
+}
+
+void print_metrics_head() {
+  fmt::print("{:<32} {:>8} {:>7} {:>8} {:>10} {:>9} {:>11} {:>12}\n", "", "rows", "groups", "judged", "pairwise",
+             "Spearman", "top-1 regret", "first fails");
+}
+
+void print_metrics(const std::string& what, const Metrics& m) {
+  const auto percent = [](double share) { return std::isnan(share) ? "-" : fmt::format("{:.1f} %", share * 100); };
+  fmt::print("{:<32} {:>8} {:>7} {:>8} {:>10} {:>9} {:>12} {:>12}\n", what, m.rows, m.groups, m.judged,
+             percent(m.pairwise), std::isnan(m.spearman) ? "-" : fmt::format("{:.3f}", m.spearman),
+             percent(m.top1_regret), percent(m.failed_first));
+}
+
+json to_json(const Metrics& m) {
+  return {{"rows", m.rows},
+          {"groups", m.groups},
+          {"judged", m.judged},
+          {"pairwise", m.pairwise},
+          {"spearman", m.spearman},
+          {"top1_regret", m.top1_regret},
+          {"failed_first", m.failed_first}};
+}
+
+/// Tables of costs begin with their templates, records do not.
+bool is_cost_table(const std::string& file) {
+  if (tune::is_database(file)) return false;
+  const std::string text = read_file(file);
+  const json head = try_parse_json(text.substr(0, text.find('\n')));
+  return head.is_object() && head.contains("templates");
+}
+
+void make_rows(const CostModelOptions& options) {
+  tune::CostRows rows;
+  for (const std::string& file : options.tables) {
+    if (is_cost_table(file)) {
+      rows.add(tune::parse_cost_table(read_file(file), file), file);
+      continue;
+    }
+    const tune::Reading read = tune::Store::open(file, tune::Store::Mode::read)->read();
+    for (const std::string& line : read.damaged) fmt::print(stderr, "{}: {}\n", file, line);
+    rows.add(read.records);
+  }
+  for (const auto& [reason, count] : rows.left_out()) fmt::print("left out: {} records {}\n", count, reason);
+  if (rows.rows() == 0) {
+    fail(ErrorKind::bad_input,
+         "{}: no measured schedules to learn from; expected tables of `kilter searchers --measure` or records of "
+         "`kilter tune`",
+         fmt::join(options.tables, ", "));
+  }
+  write_text("--out", options.model, rows.text());
+  fmt::print("{}: {} rows\n", options.model, rows.rows());
+}
+
+void train(const CostModelOptions& options) {
+  const tune::Table table = read(options);
+  const Trainer trainer(options);
+  const auto model = trainer.make();
+  model->fit(table.set);
+  tune::TreeModel::Parts parts = model->trees().parts();
+  parts.notes.emplace_back("tasks", std::to_string(table.tasks.size()));
+  for (const std::string& device : table.devices) {
+    // A note is one line; a device's name may come from anywhere.
+    std::string name = device.empty() ? "unknown" : device;
+    std::replace_if(name.begin(), name.end(), [](char c) { return static_cast<uint8_t>(c) < ' '; }, '?');
+    parts.notes.emplace_back("device", name);
+  }
+  const tune::TreeModel kept(std::move(parts));
+  kept.save(options.model);
+  fmt::print("{}: {} trees from {} rows of {} tasks on {} device{}, {} bytes\n", options.model,
+             kept.parts().trees.size(), table.set.size(), table.tasks.size(), table.devices.size(),
+             table.devices.size() == 1 ? "" : "s", kept.text().size());
+  print_metrics_head();
+  print_metrics("on the rows that it learned",
+                tune::judge(kept.predict(table.set.rows), table.set.costs, table.set.groups));
+  fmt::print("How it does on others:  kilter cost-model eval --held-out task --table ...\n");
+}
+
+void evaluate(const CostModelOptions& options) {
+  const tune::Table table = read(options);
+  std::vector<double> predicted;
+  std::string what = "all rows";
+  if (!options.model.empty()) {
+    predicted = tune::TreeModel::load(options.model).predict(table.set.rows);
+  } else {
+    const auto by = options.held_out == "task" ? tune::HoldOut::task : tune::HoldOut::device;
+    const size_t kinds = (by == tune::HoldOut::task ? table.tasks : table.devices).size();
+    const size_t folds = std::min(options.folds, std::max<size_t>(kinds, 2));
+    const Trainer trainer(options);
+    predicted = tune::predict_held_out(table, tune::folds_of(table, by, folds, options.boost.seed),
+                                       [&] { return trainer.make(); });
+    what = fmt::format("{} folds, held out by {}", folds, options.held_out);
+  }
+  const Metrics all = tune::judge(predicted, table.set.costs, table.set.groups);
+  const std::vector<Metrics> by_device = tune::judge_by_device(table, predicted);
+  json report = {{"what", what}, {"all", to_json(all)}, {"devices", json::array()}};
+  for (size_t d = 0; d < by_device.size(); ++d) {
+    report["devices"].push_back({{"device", table.devices[d]}, {"metrics", to_json(by_device[d])}});
+  }
+  if (!options.json_file.empty()) write_text("--json", options.json_file, json_text(report, 2) + "\n");
+  if (options.json_file == "-") return;
+  print_metrics_head();
+  print_metrics(what, all);
+  for (size_t d = 0; d < by_device.size(); ++d) print_metrics("  " + table.devices[d], by_device[d]);
+  fmt::print(
+      "\npairwise: pairs of a group in the right order, chance gives 50 %. top-1 regret: how much longer than the "
+      "group's\n"
+      "best the one takes that is predicted best. first fails: groups where that one is a failure. Means over the "
+      "judged\n"
+      "groups (a task on a device with rows of different cost).\n");
+}
+
+void show(const CostModelOptions& options) {
+  const tune::TreeModel model = tune::TreeModel::load(options.model);
+  const std::vector<int64_t> splits = model.splits();
+  std::vector<size_t> order(splits.size());
+  size_t nodes = 0;
+  for (const tune::Tree& tree : model.parts().trees) nodes += tree.size();
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return splits[a] > splits[b]; });
+  json report = {{"objective", name(model.objective())},
+                 {"base", model.parts().base},
+                 {"trees", model.parts().trees.size()},
+                 {"nodes", nodes},
+                 {"notes", json::array()},
+                 {"features", json::array()}};
+  for (const auto& [word, text] : model.parts().notes) report["notes"].push_back({{"note", word}, {"text", text}});
+  for (const size_t i : order) report["features"].push_back({{"name", model.features()[i]}, {"splits", splits[i]}});
+  if (!options.json_file.empty()) {
+    write_text("--json", options.json_file, json_text(report, 2) + "\n");
+  }
+  if (options.json_file == "-") return;
+  fmt::print("objective  {}\ntrees      {}, {} nodes\n", name(model.objective()), model.parts().trees.size(), nodes);
+  for (const auto& [word, text] : model.parts().notes) fmt::print("{:<10} {}\n", printable(word), printable(text));
+  fmt::print("\n{:<32} {:>8}\n", "feature", "splits");
+  for (const size_t i : order) fmt::print("{:<32} {:>8}\n", model.features()[i], splits[i]);
+}
+
+void add_training(CLI::App& sub, CostModelOptions& o) {
+  sub.add_option("--trainer", o.trainer,
+                 "trees: Kilter's own regression; xgb, xgb-rank: XGBoost's regression and pairwise ranking")
+      ->check(CLI::IsMember({"trees", "xgb", "xgb-rank"}))
+      ->capture_default_str();
+  sub.add_option("--xgboost", o.xgboost,
+                 "libxgboost.so, its folder, or a Python environment with xgboost-cpu (default: KILTER_XGBOOST, "
+                 "$VIRTUAL_ENV, .venv, the system's)");
+  sub.add_option("--start", o.start, "model that the new trees correct; a few measurements adapt it to a machine");
+  sub.add_option("--trees", o.boost.trees, "trees to grow, 1..10000")->capture_default_str();
+  sub.add_option("--depth", o.boost.depth, "levels of splits in a tree, 1..16")->capture_default_str();
+  sub.add_option("--rate", o.boost.rate, "share of each tree's answer that counts, above 0, up to 1")
+      ->capture_default_str();
+  sub.add_option("--l2", o.boost.l2, "added to the weight of a leaf, 0 or more")->capture_default_str();
+  sub.add_option("--min-child-weight", o.boost.min_child_weight, "least weight of rows on each side of a split")
+      ->capture_default_str();
+  sub.add_option("--bins", o.boost.bins, "places of splits of a feature, 2..65536")->capture_default_str();
+  sub.add_option("--threads", o.boost.threads, "threads of XGBoost, 1..1024; Kilter's own trainer takes one")
+      ->capture_default_str();
+  sub.add_option("--seed", o.boost.seed, "of XGBoost, and of which tasks or devices are held out together")
+      ->capture_default_str();
+}
+
+void add_table(CLI::App& sub, CostModelOptions& o) {
+  sub.add_option("--table", o.tables, "JSON lines with named features and costs; may be repeated")
+      ->required()
+      ->allow_extra_args(false);
+}
+
+}  // namespace
+
+void add_cost_model(CLI::App& app, Context&) {
+  auto o = std::make_shared<CostModelOptions>();
+  CLI::App* sub = app.add_subcommand("cost-model", "Train, judge and show learned cost models of schedules");
+  sub->require_subcommand(1);
+  sub->footer(
+      "Example:  kilter cost-model rows bench/searchers/*.jsonl --out rows.jsonl\n"
+      "          kilter cost-model train --table rows.jsonl --out my.trees\nThe tables' form: src/tune/cost/table.h.");
+  CLI::App* rows = sub->add_subcommand("rows", "Make such a table of measured schedules");
+  rows->add_option("FILE", o->tables, "tables of costs (kilter searchers --measure) or tuning records (kilter tune)")
+      ->required();
+  rows->add_option("-o,--out", o->model, "file for the table; - is standard output")->required();
+  rows->callback([=] { make_rows(*o); });
+  CLI::App* trains = sub->add_subcommand("train", "Train a model from tables of measured schedules");
+  add_table(*trains, *o);
+  trains->add_option("-o,--out", o->model, "file for the model")->required();
+  add_training(*trains, *o);
+  trains->callback([=] { train(*o); });
+  CLI::App* judges =
+      sub->add_subcommand("eval", "Judge a model on tables, or a trainer on tasks or devices it did not see");
+  add_table(*judges, *o);
+  CLI::Option* model = judges->add_option("MODEL", o->model, "file of a model; without one, a trainer is judged");
+  judges->add_option("--held-out", o->held_out, "what is trained without and judged on, in turn")
+      ->check(CLI::IsMember({"task", "device"}))
+      ->capture_default_str()
+      ->excludes(model);
+  judges->add_option("--folds", o->folds, "parts that are held out in turn, at most one for each task or device")
+      ->check(CLI::Range(2, 1000))
+      ->capture_default_str()
+      ->excludes(model);
+  add_training(*judges, *o);
+  judges->add_option("--json", o->json_file, "also write the figures as JSON to a file; - is standard output alone");
+  judges->callback([=] { evaluate(*o); });
+  CLI::App* shows = sub->add_subcommand("show", "Show a model: what it was trained on, and which features it asks for");
+  shows->add_option("MODEL", o->model, "file of a model")->required();
+  shows->add_option("--json", o->json_file, "also write it as JSON to a file; - is standard output alone");
+  shows->callback([=] { show(*o); });
+}
+
+}  // namespace kilter::tool

@@ -1,0 +1,135 @@
+// kilter graph-tune: for each layer the alternative that is best for the whole network.
+
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.h"
+#include "base/other_threads.h"
+#include "base/text.h"
+#include "compile/tasks.h"
+#include "tune/records/match.h"
+#include "tune/tuner/plans/apply.h"
+#include "tune/tuner/plans/choices_file.h"
+#include "tune/tuner/race/reference_check.h"
+#include "tune/tuner/tune_json.h"
+#include "tuning.h"
+
+namespace kilter::tool {
+namespace {
+
+using namespace kilter::tune;
+
+struct GraphTuneCommand {
+  ModelOptions model;
+  std::string solver = "auto", write_plan, json;
+  double measure = 8, race = 10;
+  size_t schedules = 4;
+  bool measure_transforms = false, no_run = false, layers = false;
+};
+
+GraphBest answer(const TuningSetup& setup, const Choices& history, const GraphTuneOptions& options) {
+  RunnerOptions runner;
+  runner.inputs = setup.inputs, runner.threads = setup.threads;
+  NetworkBench bench(setup.graph, setup.compile(), std::move(runner));
+  require_right(check_against_reference(bench.fallback().compiled, setup.inputs, bench.tasks(), setup.threads));
+  return graph_best(bench, setup.known, history, options);
+}
+
+GraphBest answer_of_records(const TuningSetup& setup, const Choices& history, const GraphTuneOptions& options) {
+  CompileOptions look = setup.compile();
+  look.generate_code = false, look.keep_placed = true;
+  return graph_best_of_records(compile_graph(setup.graph, look), look, setup.known, history, options);
+}
+
+void print_layers(const GraphBest& best) {
+  const std::vector<size_t> chosen = indices(best.network, best.choices);
+  for (size_t l = 0; l < chosen.size(); ++l) {
+    const Layer& layer = best.network.layers[l];
+    for (size_t a = 0; a < layer.alternatives.size() && layer.task(); ++a) {
+      const Alternative& one = layer.alternatives[a];
+      fmt::print("{} {:9.4f} +- {:.4f} ms  {} | {} ({})\n", a == chosen[l] ? "*" : " ", one.ms, one.error_ms,
+                 printable(layer.node), a == 0 ? "default: " + layer.schedule : text(one.choice), one.basis);
+    }
+  }
+}
+
+void run_graph_tune(const GraphTuneCommand& command) {
+  check_writable("--json", command.json);
+  check_writable("--write-plan", command.write_plan);
+  const TuningSetup setup(command.model, !command.no_run);
+  GraphTuneOptions options;
+  options.threads = setup.threads, options.device = setup.device, options.records = setup.file;
+  options.measure_anew = command.measure_transforms;
+  options.measure_seconds = command.measure, options.race_seconds = command.race;
+  options.schedules = command.schedules, options.solver = parse_solver(command.solver);
+  options.check = [](NetworkBench& bench, const Choices& choices) { return checked(check_choices, bench, choices); };
+  Choices history =
+      history_best_choices(setup.graph, setup.compile(), setup.known, {setup.file, setup.device, setup.threads});
+  const std::optional<KeptPlan> before = kept_plan(setup);
+  if (before) options.accepted = before->choices;
+  options.keeps_history = !before;
+  const GraphBest best = command.no_run ? answer_of_records(setup, history, options) : answer(setup, history, options);
+  for (const ReferenceCheck* check : {&best.check, &best.history_check}) bar_wrong(setup, *check);
+  const size_t layers = history.size();
+  if (!best.history_stands()) history.clear();
+  const bool taken = best.won || command.no_run;
+  const Choices& chosen = taken ? best.choices : before ? before->choices : history;
+  const std::string kept = command.no_run ? "" : keep(setup, best, history, before);
+  if (!command.write_plan.empty()) {
+    const std::string notes = fmt::format("{} for {} on {}, {} {}; {}", command.model.model,
+                                          setup.compile().target.name, threads_text(setup.threads),
+                                          taken             ? "graph-best"
+                                          : before          ? "the accepted plan"
+                                          : history.empty() ? "the default plan"
+                                                            : "history-best",
+                                          iso_date(), version_text());
+    write_text("--write-plan", command.write_plan, text(chosen, notes));
+  }
+  if (!command.json.empty()) write_text("--json", command.json, json_text(to_json(best), 2) + "\n");
+  if (command.json == "-") return;
+  fmt::print("{} on {}; history-best has schedules for {} layers\n{}", command.model.model, threads_text(setup.threads),
+             layers, graph_text(best));
+  fmt::print("{}", kept);
+  if (command.layers) print_layers(best);
+}
+
+}  // namespace
+
+void add_graph_tune(CLI::App& app, Context&) {
+  auto command = std::make_shared<GraphTuneCommand>();
+  CLI::App* sub = app.add_subcommand(
+      "graph-tune", "Choose schedule, threads, layout and fusion of each layer for the whole network at once");
+  command->model.records = "default";
+  command->model.add_model_to(*sub, false);
+  command->model.add_compile_to(*sub);
+  sub->add_option("--records", command->model.records,
+                  "file of records that costs are taken from, and beside which what is chosen is kept: a file, default "
+                  "or none")
+      ->capture_default_str();
+  sub->add_option(
+         "--solver", command->solver,
+         "dp: dynamic programming, for forests; pbqp: any graph; greedy: each layer alone; auto: dp, else pbqp")
+      ->check(CLI::IsMember({"auto", "dp", "pbqp", "greedy"}))
+      ->capture_default_str();
+  sub->add_option("--measure", command->measure, "seconds that measuring alternatives in the network may take")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  sub->add_option("--race", command->race, "seconds for the races against history-best and the accepted plan")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  sub->add_option("--schedules", command->schedules, "schedules of a layer that are looked at, beside the default")
+      ->check(CLI::Range(0, 64))
+      ->capture_default_str();
+  sub->add_flag("--measure-transforms", command->measure_transforms,
+                "measure layout changes again, though they are known");
+  sub->add_flag("--no-run", command->no_run, "run nothing: costs from records and estimates, schedules alone, no race");
+  sub->add_flag("--layers", command->layers, "print every alternative of every layer with its cost");
+  sub->add_option("--write-plan", command->write_plan, "write what was chosen to a file, for --layer-plan");
+  sub->add_option("--json", command->json,
+                  "also write the outcome as JSON to a file; - is standard output, which then holds nothing else");
+  sub->footer(
+      "What wins the race is kept beside the records, and --records FILE of other commands takes it from there. With\n"
+      "--no-run nothing is kept.");
+  sub->callback([command] { run_graph_tune(*command); });
+}
+
+}  // namespace kilter::tool

@@ -1,0 +1,219 @@
+// kilter inspect: what is in a network: inputs, outputs, operators, parameters, work, tasks; why each layer runs the
+// schedule that it runs; the machine code of a layer.
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/json_text.h"
+#include "base/other_threads.h"
+#include "base/text.h"
+#include "codegen/disassemble.h"
+#include "ops/support/builder.h"
+#include "profile/profile.h"
+#include "profile/schedules.h"
+#include "tool.h"
+#include "tune/tuner/plans/choices_file.h"
+
+namespace kilter::tool {
+namespace {
+
+std::string scaled(double value) {
+  for (const auto& [unit, size] : {std::pair{"G", 1e9}, {"M", 1e6}, {"k", 1e3}}) {
+    if (value >= size) return fmt::format("{:.2f} {}", value / size, unit);
+  }
+  return fmt::format("{:.0f} ", value);
+}
+
+void print_graph(const Graph& graph) {
+  std::map<std::string_view, int64_t> operators;
+  int64_t parameters = 0, parameter_bytes = 0, flops = 0;
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    ++operators[node.op->name];
+    if (node.op->flops != nullptr) flops += node.op->flops(view(graph, node));
+  }
+  for (ValueId v = 0; v < static_cast<ValueId>(graph.value_count()); ++v) {
+    const Value& value = graph.value(v);
+    if (value.dead || !value.constant) continue;
+    parameters += value.constant->elems();
+    parameter_bytes += value.constant->bytes();
+  }
+  fmt::print("operators ({} nodes):\n", graph.order().size());
+  for (const auto& [name, count] : operators) fmt::print("  {:<28} {:>5}\n", printable(name), count);
+  fmt::print("parameters: {} ({}B)\nFLOPs: {} (one multiply-add = 2)\n", parameters,
+             scaled(static_cast<double>(parameter_bytes)), scaled(static_cast<double>(flops)));
+}
+
+/// Outputs whose nodes make another shape than the model declares.
+void print_contradictions(const Graph& graph, const std::vector<onnx::Port>& declared) {
+  for (const Graph::Output& output : graph.outputs()) {
+    const auto port = std::ranges::find(declared, output.name, &onnx::Port::name);
+    const TensorType& type = graph.type(output.value);
+    if (port == declared.end() || onnx::fits(*port, type.shape)) continue;
+    fmt::print("  {} is {}, as its nodes make it, not what the model declares\n", printable(output.name), text(type));
+  }
+}
+
+struct TaskRow {
+  int64_t count = 0, flops = 0, bytes = 0;
+  std::string schedule;
+};
+
+void print_tasks(const Plan& plan) {
+  std::map<std::string, TaskRow> tasks;
+  const Step* before = nullptr;
+  for (const Step& s : plan.steps) {
+    if (s.problem.empty() || s.ops == "pack") continue;
+    TaskRow& row = tasks[s.problem];
+    row.count += before == nullptr || before->name != s.name ? 1 : 0;  // stages of one task follow each other
+    before = &s;
+    row.flops += s.flops;
+    row.bytes += s.bytes;
+    row.schedule = s.schedule;
+  }
+  std::vector<std::pair<std::string, TaskRow>> sorted(tasks.begin(), tasks.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second.flops > b.second.flops; });
+  fmt::print("tasks ({}):\n  {:>5} {:>10} {:>10}  {}\n", sorted.size(), "count", "MFLOP", "MB", "problem | schedule");
+  for (const auto& [problem, row] : sorted) {
+    fmt::print("  {:>5} {:>10.2f} {:>10.3f}  {} | {}\n", row.count, static_cast<double>(row.flops) * 1e-6,
+               static_cast<double>(row.bytes) * 1e-6, problem, row.schedule);
+  }
+}
+
+struct InspectOptions : ModelOptions {
+  bool schedules = false;
+  std::string node, json, assembly, write_plan;
+};
+
+/// The plan that is in use, whatever its parts come from, as a file for --layer-plan.
+void write_plan(const InspectOptions& options, const Session& session, const Compiled& compiled,
+                const CompileOptions& compile) {
+  const tune::Choices used = tune::choices_in_use(compiled.plan, compile);
+  const std::string& records = compiled.plan.records;
+  std::string notes = fmt::format("the plan of {} for {}", session.name(), compile.target.name);
+  if (const int tuned_at = compiled.records_tuned_at; tuned_at > 0) notes += " on " + threads_text(tuned_at);
+  notes += fmt::format("; {}\n{}", version_text(), records);
+  write_text("--write-plan", options.write_plan, tune::text(used, notes));
+  if (options.write_plan != "-") fmt::print("{}: what {} layers run\n", options.write_plan, used.size());
+}
+
+/// Compiles without generating code: schedules and layouts are all there is to see.
+void print_schedules(const InspectOptions& options, const Session& session) {
+  if (session.compiled_file())
+    fail(ErrorKind::usage, "--schedules: {} is a compiled file, which keeps no alternatives; give the model itself",
+         options.model);
+  const Graph graph = session.graph({});
+  CompileOptions compile = adapted(session.options().compile, graph);
+  compile.keep_alternatives = true;
+  compile.generate_code = false;
+  const Compiled compiled = compile_graph(graph, compile);
+  tell_records(compiled.plan);
+  if (!options.json.empty()) {
+    const nlohmann::json report = profile::schedules_json(compiled, compile.target.limits, options.node);
+    write_text("--json", options.json, json_text(report, 2) + "\n");
+  }
+  if (!options.write_plan.empty()) write_plan(options, session, compiled, compile);
+  if (options.json == "-" || !options.write_plan.empty()) return;
+  fmt::print("{} for {}: {} steps\n\n{}", printable(session.name()), compile.target.name, compiled.plan.steps.size(),
+             profile::schedules_text(compiled, compile.target.limits, options.node));
+}
+
+std::string loops_text(const std::vector<Instruction>& code) {
+  std::string out;
+  for (const InnerLoop& l : inner_loops(code)) {
+    out += fmt::format(
+        "  inner loop {:x} to {:x}: {} instructions, {} multiply-adds, {} loads ({} broadcasts), {} stores, {} "
+        "prefetches, {} on the stack; {} vector registers\n",
+        l.begin, l.end, l.instructions, l.fmas, l.loads, l.broadcasts, l.stores, l.prefetches, l.stack, l.registers);
+  }
+  return out;
+}
+
+/// The layers with machine code that `node` means.
+std::vector<std::string> assembled(const std::string& node, const Loaded& loaded) {
+  std::set<std::string> names;
+  for (const Step& s : loaded.plan().steps) {
+    if (s.kernel >= 0) names.insert(s.name);
+  }
+  std::vector<std::string> meant = profile::layers_named(loaded.compiled, names, node);
+  if (meant.empty())
+    fail(ErrorKind::usage, "--asm {}: no layer of this name has machine code; legal are {}", node,
+         fmt::join(names, ", "));
+  return meant;
+}
+
+void print_assembly(const std::string& node, const Loaded& loaded) {
+  const Plan& plan = loaded.plan();
+  const std::vector<std::string> meant = assembled(node, loaded);
+  const Target target = parse_target(plan.target);
+  const std::span<const std::byte> code(plan.code, static_cast<size_t>(plan.code_bytes));
+  if (meant.front() != node) fmt::print("'{}' runs in {}\n\n", printable(node), printable(join(meant, ", ")));
+  const std::vector<std::string> labels = profile::labels_of(plan);
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const Step& s = plan.steps[i];
+    if (s.kernel < 0 || std::ranges::find(meant, s.name) == meant.end()) continue;
+    const std::vector<Instruction> all = disassemble(code, plan.entries[static_cast<size_t>(s.kernel)], target);
+    fmt::print("{} '{}' for {} ({})\n  {}\n{}{}\n", s.ops, printable(labels[i]), plan.target, plan.codegen, s.schedule,
+               loops_text(all), listing(all));
+  }
+}
+
+void inspect(const InspectOptions& options) {
+  const auto session = options.open();
+  if (!options.schedules && !(options.node.empty() && options.json.empty() && options.write_plan.empty()))
+    fail(ErrorKind::usage, "--node, --json and --write-plan go with --schedules; add it, or leave them out");
+  if (options.schedules) return print_schedules(options, *session);
+  if (!options.assembly.empty()) return print_assembly(options.assembly, session->compile());
+  const Loaded& loaded = session->compile();
+  fmt::print("{}\ninputs:\n", printable(session->name()));
+  for (const onnx::Port& p : session->inputs()) fmt::print("  {}: {}\n", printable(p.name), onnx::text(p));
+  fmt::print("outputs:\n");
+  for (const onnx::Port& p : session->outputs()) fmt::print("  {}: {}\n", printable(p.name), onnx::text(p));
+  if (!session->compiled_file()) {
+    const Graph graph = session->graph({});
+    print_contradictions(graph, session->outputs());
+    print_graph(graph);
+  }
+  const Plan& plan = loaded.plan();
+  fmt::print("plan: {} steps for {} ({}), arena {:.2f} MB, packed weights {:.2f} MB, code {:.2f} MB\n",
+             plan.steps.size(), plan.target, plan.codegen, static_cast<double>(plan.arena_bytes) * 1e-6,
+             static_cast<double>(plan.constants_bytes) * 1e-6, static_cast<double>(plan.code_bytes) * 1e-6);
+  if (const std::string memory = profile::memory_text(loaded.compiled); !memory.empty())
+    fmt::print("{}; --schedules names them\n", memory);
+  print_tasks(plan);
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    if (plan.steps[i].kind != StepKind::reference) continue;
+    fmt::print("reference kernel: {} '{}'\n", plan.steps[i].ops, printable(plan.steps[i].name));
+  }
+  if (options.time_passes) print_passes(loaded.compiled);
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Context&) {
+  auto options = std::make_shared<InspectOptions>();
+  CLI::App* sub =
+      app.add_subcommand("inspect", "Show a network's inputs, outputs, operators, parameters, work and tasks");
+  options->add_to(*sub);
+  auto* schedules = sub->add_flag("--schedules", options->schedules,
+                                  "show for each layer its schedule, what the model expects of it, and why no other "
+                                  "template or schedule was taken; generates no code");
+  sub->add_option("--node", options->node,
+                  "with --schedules: only the layers of this name, or those that run this node of the model");
+  sub->add_option("--json", options->json,
+                  "with --schedules: also write it as JSON (doc/inspect.md); - is standard output");
+  sub->add_option("--write-plan", options->write_plan,
+                  "with --schedules: write what every layer runs to a file for --layer-plan, and no report; - is "
+                  "standard output");
+  sub->add_option("--asm", options->assembly,
+                  "layer, or node of the model, whose machine code is shown, with counts of its inner loops")
+      ->excludes(schedules);
+  sub->callback([=] { inspect(*options); });
+}
+
+}  // namespace kilter::tool

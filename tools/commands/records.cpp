@@ -1,0 +1,559 @@
+// kilter records: list, choose, move, check and prune tuning records.
+
+#include <algorithm>
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "base/json_text.h"
+#include "base/text.h"
+#include "codegen/backend.h"
+#include "exec/thread_pool.h"
+#include "measure/device.h"
+#include "record_plans.h"
+#include "schedule/problem/problem.h"
+#include "terminal.h"
+#include "tool.h"
+#include "tune/records/explain_log.h"
+#include "tune/records/import.h"
+#include "tune/records/maintain.h"
+#include "tune/records/match.h"
+
+namespace kilter::tool {
+namespace {
+
+using namespace kilter::tune;
+
+/// Options of every subcommand.
+struct RecordsOptions {
+  std::string file, json;
+  Filter filter;
+  std::string status;
+  int threads = -1;
+
+  std::filesystem::path path() const { return file.empty() ? default_records_file() : std::filesystem::path(file); }
+  Filter full_filter() const {
+    Filter f = filter;
+    if (!status.empty()) f.status = parse_status(status);
+    if (threads >= 0) f.threads = threads;
+    return f;
+  }
+  bool quiet() const { return json == "-"; }
+};
+
+void tell(const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) fmt::print(stderr, "{}\n", printable(line));
+}
+
+void tell_faults(const Imported& imported) { tell(imported.notices), tell(imported.damaged), tell(imported.newer); }
+
+/// All of a file. Damage goes to stderr; it never stops anything.
+std::vector<Record> read_all(const RecordsOptions& options) {
+  const std::filesystem::path path = options.path();
+  if (options.file.empty() && is_missing(path)) {
+    fmt::print(
+        stderr,
+        "records {}: there are none yet; `kilter tune MODEL` makes some, `kilter records import FILE` brings them "
+        "from elsewhere\n",
+        path.string());
+    return {};
+  }
+  if (is_missing(path) || is_database(path) || is_json_lines(path)) {
+    const Imported imported = import_store(path);
+    tell_faults(imported);
+    return imported.records();
+  }
+  const Imported imported = import_file(path, native_target());
+  tell_faults(imported), tell(imported.refused);
+  const bool none = imported.entries.empty() && imported.damaged.empty() && imported.refused.empty();
+  std::error_code none_such;  // of what is no file, such as a pipe
+  const auto size = std::filesystem::file_size(path, none_such);
+  if (none && imported.newer.empty() && !none_such && size > 0) {
+    fail(
+        ErrorKind::bad_input,
+        "records {}: there is no record in it; expected an SQLite database of Kilter, JSON lines, or text with records "
+        "of TVM",
+        path.string());
+  }
+  return imported.records();
+}
+
+/// Those that the filter admits.
+std::vector<Record> read_records(const RecordsOptions& options) {
+  std::vector<Record> records = read_all(options);
+  std::erase_if(records, [filter = options.full_filter()](const Record& r) { return !filter.admits(r); });
+  return records;
+}
+
+/// Those that may be chosen under the filter, and all failures, which bar schedules whatever is asked for.
+std::vector<Record> read_to_choose(const RecordsOptions& options) {
+  std::vector<Record> records = read_all(options);
+  std::erase_if(records, [filter = options.full_filter()](const Record& r) {
+    return r.status == Status::ok && !filter.admits(r);
+  });
+  return records;
+}
+
+std::string time_text(const Record& r) {
+  if (r.status != Status::ok) return std::string(name(r.status));
+  return r.samples_ms.empty() ? "-" : fmt::format("{:.4f}", r.ms());
+}
+
+std::string ratio_text(const Record& r) { return r.versus ? fmt::format("{:.3f}", r.versus->ratio.value) : "-"; }
+
+std::string threads_text(const Record& r) {
+  return r.conditions.threads == 0 ? "?" : std::to_string(r.conditions.threads);
+}
+
+std::string target_text(const Record& r) {
+  return r.conditions.target.empty() ? r.conditions.device : r.conditions.target;
+}
+
+void print_header() {
+  fmt::print("{:<12} {:>9} {:>7} {:>3} {:<14} {:<10} {:<10}  problem | schedule\n", "id", "ms", "ratio", "thr",
+             "target", "source", "date");
+}
+
+void print_row(const Record& r) {
+  const std::string line =
+      fmt::format("{:<12} {:>9} {:>7} {:>3} {:<14} {:<10} {:<10}  {} | {}{}", r.id().substr(0, kShownDigits),
+                  time_text(r), ratio_text(r), threads_text(r), target_text(r), r.source,
+                  r.conditions.date.substr(0, 10), r.problem, r.schedule, r.error.empty() ? "" : " | " + r.error);
+  fmt::print("{}\n", printable(line));
+}
+
+nlohmann::json json_of(const std::vector<Record>& records) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Record& r : records) list.push_back(to_json(r));
+  return list;
+}
+
+void write_json(const RecordsOptions& options, const nlohmann::json& json) {
+  if (!options.json.empty()) write_text("--json", options.json, json_text(json, 2) + "\n");
+}
+
+// --- list and best ---
+
+void list(const RecordsOptions& options, size_t most) {
+  const std::vector<Record> records = read_records(options);
+  write_json(options, json_of(records));
+  if (options.quiet()) return;
+  if (!records.empty()) print_header();
+  // The newest are the ones that people look for.
+  const size_t first = records.size() > most ? records.size() - most : 0;
+  for (size_t i = first; i < records.size(); ++i) print_row(records[i]);
+  fmt::print("{} record{}{}\n", records.size(), records.size() == 1 ? "" : "s",
+             first > 0 ? fmt::format(", the last {} shown; --limit shows more", most) : "");
+}
+
+struct BestOptions {
+  std::string task, target = "native", layouts;
+  size_t most = 5;
+};
+
+nlohmann::json json_of(const std::vector<Match>& matches) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Match& m : matches) {
+    nlohmann::json differences = nlohmann::json::array();
+    for (const Distance d : m.differences) differences.push_back(std::string(name(d)));
+    list.push_back({{"distance", std::string(name(m.distance))},
+                    {"differences", differences},
+                    {"used", m.record.may_be_faster()},
+                    {"expected_loss_percent", m.loss_percent},
+                    {"words", m.words},
+                    {"record", to_json(m.record)}});
+  }
+  return list;
+}
+
+std::string_view unused_text(const Record& r) {
+  if (r.may_be_faster()) return "";
+  return r.versus ? "; not faster than the default: not used" : "; not measured beside the default: not used";
+}
+
+/// The records that would serve one task here, nearest first.
+void best_for(RecordsOptions options, const BestOptions& best) {
+  Query query{best.task,
+              best.layouts,
+              parse_target(best.target).name,
+              describe_device().fingerprint(),
+              options.threads > 0 ? options.threads : default_threads(),
+              codegen_version()};
+  options.threads = -1;  // the others are wanted too: they answer from further away
+  const Matcher matcher(read_to_choose(options));
+  const std::vector<Match> matches = matcher.matches(query, best.most);
+  if (matches.empty()) parse_problem(best.task);  // says what is wrong with a line that no network has
+  write_json(options, json_of(matches));
+  if (options.quiet()) return;
+  fmt::print("{}\n  for {}, {}, at {} thread{}\n", printable(query.problem), query.target, query.device, query.threads,
+             query.threads == 1 ? "" : "s");
+  for (const Match& m : matches) {
+    fmt::print("{:<9} loss {:>3.0f} %  {:>9} ms  ratio {:>6}  {}  {}\n{:10}{}{}\n", name(m.distance), m.loss_percent,
+               time_text(m.record), ratio_text(m.record), m.record.id().substr(0, kShownDigits),
+               printable(m.record.schedule), "", printable(m.words), unused_text(m.record));
+  }
+  if (matches.empty()) fmt::print("no record serves it: it gets the default schedule of the model\n");
+  if (const int64_t imported = matcher.imported(query.problem); imported > 0)
+    fmt::print("{}\n", imported_text(imported));
+}
+
+void best(const RecordsOptions& options, const BestOptions& best) {
+  if (!best.task.empty()) return best_for(options, best);
+  const std::vector<Record> records = history_best(read_to_choose(options));
+  write_json(options, json_of(records));
+  if (options.quiet()) return;
+  if (!records.empty()) print_header();
+  for (const Record& r : records) print_row(r);
+  fmt::print("the best of each problem, target, device and number of threads: {}\n", records.size());
+}
+
+// --- export, import, merge ---
+
+/// What became of the plans beside a file; nothing where it has none.
+void print_added(const std::string& file, const std::string& plans) {
+  if (!plans.empty()) fmt::print("{}: {}\n", file, plans);
+}
+
+void export_records(const RecordsOptions& options, const std::string& output) {
+  const std::vector<Record> records = read_records(options);
+  if (output == "-") {
+    for (const Record& r : records) fmt::print("{}\n", to_line(r));
+    return;
+  }
+  const int64_t added = Store::open(output, Store::Mode::write)->append(records);
+  fmt::print("{}: {} records written, {} were there\n", output, added, static_cast<int64_t>(records.size()) - added);
+  print_added(output, PlansBeside(options.path(), options.full_filter()).add_to(output));
+}
+
+struct ImportOptions {
+  std::vector<std::string> files;
+  std::string target = "native";
+  bool foreign = true;  ///< text of other systems too
+  bool notes = false;
+};
+
+void print_notes(const Imported& imported) {
+  std::map<std::string, std::pair<size_t, std::string>> seen;  // by foreign line: how often, and what is told of it
+  std::vector<std::string> order;
+  for (const Entry& e : imported.entries) {
+    if (e.notes.empty()) continue;
+    const auto [at, fresh] = seen.try_emplace(e.record.foreign);
+    if (fresh) {
+      order.push_back(e.record.foreign);
+      at->second.second = fmt::format("{} | {}\n", e.record.problem, e.record.schedule);
+      for (const std::string& note : e.notes) at->second.second += fmt::format("      {}\n", note);
+    }
+    ++at->second.first;
+  }
+  for (const std::string& line : order) fmt::print("  {}x {}", seen[line].first, printable_lines(seen[line].second));
+}
+
+nlohmann::json json_of(const std::string& file, const Imported& imported, int64_t added) {
+  return {{"file", file},
+          {"records", imported.entries.size()},
+          {"distinct", imported.distinct()},
+          {"added", added},
+          {"notices", imported.notices},
+          {"damaged", imported.damaged},
+          {"newer", imported.newer},
+          {"refused", imported.refused},
+          {"without_counterpart", reasons(imported)}};
+}
+
+void print_import(const std::string& file, const Imported& imported, int64_t added, const std::string& to, bool notes) {
+  fmt::print("{}: {} records, {} different; {} added to {}, {} were there; {} damaged, {} without counterpart{}\n",
+             file, imported.entries.size(), imported.distinct(), added, to,
+             static_cast<int64_t>(imported.distinct()) - added, imported.damaged.size(), imported.refused.size(),
+             imported.newer.empty() ? "" : fmt::format(", {} of a newer version", imported.newer.size()));
+  for (const std::string& line : summary(imported)) fmt::print("{}\n", line);
+  const auto all = reasons(imported);
+  if (!all.empty()) fmt::print("without counterpart{}:\n", notes ? "" : ", --notes lists each");
+  for (const auto& [reason, count] : all) fmt::print("{:>5}x {}\n", count, printable(reason));
+  if (!notes) return;
+  for (const std::string& line : imported.refused) fmt::print("{}\n", printable(line));
+  print_notes(imported);
+}
+
+void import(const RecordsOptions& options, const ImportOptions& how) {
+  const Target target = parse_target(how.target);
+  for (const std::string& file : how.files) {
+    if (is_missing(file))  // before a file is made that nothing comes into
+      fail(ErrorKind::io, "{}: no such file; nothing was imported", file);
+  }
+  const auto store = Store::open(options.path(), Store::Mode::write);
+  tell(store->notices());
+  const Filter filter = options.full_filter();
+  nlohmann::json files = nlohmann::json::array();
+  for (const std::string& file : how.files) {
+    Imported imported = how.foreign ? import_file(file, target) : import_store(file);
+    tell_faults(imported);
+    std::erase_if(imported.entries, [&](const Entry& e) { return !filter.admits(e.record); });
+    const int64_t added = add_missing(*store, imported.records());
+    files.push_back(json_of(file, imported, added));
+    const std::string plans = PlansBeside(file, filter).add_to(store->file());
+    if (options.quiet()) continue;
+    print_import(file, imported, added, store->file().string(), how.notes);
+    print_added(file, plans);
+  }
+  write_json(options, files);
+}
+
+void plans(const RecordsOptions& options) {
+  const std::filesystem::path beside = plans_file(options.path().string());
+  if (!options.file.empty() && is_missing(options.path()) && is_missing(beside)) {
+    fail(ErrorKind::io, "records {}: there is neither this file nor {} beside it; `kilter tune MODEL` makes both",
+         options.file, beside.filename().string());
+  }
+  print_plans(options.path(), options.full_filter(), options.json);
+}
+
+// --- prune, verify, explain ---
+
+void prune(const RecordsOptions& options, const PruneOptions& how, bool yes) {
+  if (!how.before.empty()) check_date("--before", how.before);
+  // A missing file is none to prune: opening it for writing would make it.
+  const bool writes = yes && !is_missing(options.path());
+  const auto store = Store::open(options.path(), writes ? Store::Mode::write : Store::Mode::read);
+  tell(store->notices());
+  const Reading reading = store->read();
+  tell(reading.damaged), tell(reading.newer);
+  const PrunePlan plan = plan_prune(reading.records, how, options.full_filter());
+  const int64_t removed = yes && !plan.ids.empty() ? store->remove(plan.ids) : 0;
+  write_json(options, {{"go", plan.ids.size()},
+                       {"measured", plan.measured},
+                       {"failed", plan.failed},
+                       {"stay", plan.kept},
+                       {"removed", removed}});
+  if (options.quiet()) return;
+  fmt::print("{} of {} records {}: {} measured, {} failed; {} stay{}\n", plan.ids.size(), reading.records.size(),
+             yes ? "went" : "would go", plan.measured, plan.failed, plan.kept,
+             yes ? "" : "; nothing was changed, --yes removes them");
+}
+
+void verify_file(const RecordsOptions& options, Context& context) {
+  const auto store = Store::open(options.path(), Store::Mode::read);
+  tell(store->notices());
+  Progress progress("verify");
+  const Verification v = verify(*store, [&](size_t done, size_t all) {
+    if (done % 64 == 0) progress.show(fmt::format("{} of {}", done, all));
+  });
+  progress.clear();
+  const PlansBeside beside(options.path());
+  const bool passed = v.passed() && beside.damaged().empty();
+  write_json(options, {{"sound", v.sound},
+                       {"file", v.file},
+                       {"damaged", v.damaged},
+                       {"unreadable", v.unreadable},
+                       {"plans", beside.plans().size()},
+                       {"damaged_plans", beside.damaged()},
+                       {"passed", passed}});
+  if (!passed) context.exit = kCheckFailed;
+  if (options.quiet()) return;
+  for (const auto* faults : {&v.file, &v.damaged, &v.unreadable}) {
+    for (const std::string& fault : *faults) fmt::print("{}\n", printable(fault));
+  }
+  fmt::print("{}: {} sound, {} damaged, {} that this version cannot read; the file is {}\n", store->file().string(),
+             v.sound, v.damaged.size(), v.unreadable.size(), v.file.empty() ? "sound" : "damaged");
+  if (!beside.plans().empty() || !beside.damaged().empty()) {
+    fmt::print("{}: {} accepted plan{}, {} damaged line{}\n", plans_file(options.path().string()).string(),
+               beside.plans().size(), beside.plans().size() == 1 ? "" : "s", beside.damaged().size(),
+               beside.damaged().size() == 1 ? "" : "s");
+  }
+  if (!v.passed()) {
+    fmt::print("`kilter records export --records {} --output FILE.jsonl` saves what is sound\n",
+               store->file().string());
+  }
+}
+
+struct ExplainOptions {
+  std::string log, model, device, target = "native";
+  double measured_ms = 0;
+  size_t rows = 20;
+};
+
+std::vector<NetworkLayer> layers_of(const std::string& model, const std::string& target) {
+  Session::Options how;
+  how.compile.target = parse_target(target);
+  how.compile.generate_code = false;
+  const auto session = Session::open(model, how);
+  std::vector<NetworkLayer> layers;
+  for (const Step& step : session->compile().plan().steps) {
+    if (step.kind == StepKind::halo || step.problem.empty() || step.ops == "pack") continue;
+    const bool stage = !layers.empty() && layers.back().name == step.name && layers.back().problem == step.problem;
+    if (stage) {
+      layers.back().flops += step.effective_flops;
+    } else {
+      layers.push_back({step.name, step.problem, step.effective_flops});
+    }
+  }
+  return layers;
+}
+
+void explain(RecordsOptions options, const ExplainOptions& how) {
+  options.file = how.log;
+  const std::vector<Record> records = read_records(options);
+  const LogExplanation explanation =
+      explain_log(layers_of(how.model, how.target), records, {.device = how.device, .measured_ms = how.measured_ms});
+  write_json(options, to_json(explanation));
+  if (!options.quiet()) fmt::print("{}", text(explanation, how.rows));
+}
+
+// --- the command line ---
+
+void add_file(CLI::App& sub, RecordsOptions& options) {
+  sub.add_option("--records", options.file,
+                 "database, or JSON lines where the name ends in .jsonl or .json (default: "
+                 "$XDG_DATA_HOME/kilter/records.db, else ~/.local/share/kilter/records.db)");
+}
+
+void add_json(CLI::App& sub, RecordsOptions& options) {
+  sub.add_option("--json", options.json,
+                 "also write the result as JSON to a file; - is standard output, which then holds nothing else");
+}
+
+void add_filter(CLI::App& sub, RecordsOptions& options) {
+  sub.add_option("--problem", options.filter.contains, "only problems with this part in their line");
+  sub.add_option("--device", options.filter.device, "only devices or targets with this part in their name");
+  sub.add_option("--network", options.filter.network, "only records of this network");
+  sub.add_option("--source", options.filter.source, "only records of this source: kilter, tvm, \"tvm v0.1\"");
+  sub.add_option("--status", options.status, "only ok, wrong, crash, timeout or rejected");
+  sub.add_option("--threads", options.threads, "only records of this many threads; 0: where it is not known")
+      ->check(CLI::Range(0, 1024));
+}
+
+template <class T>
+struct Sub {
+  CLI::App* app;
+  std::shared_ptr<RecordsOptions> options;
+  std::shared_ptr<T> own;
+};
+template <class T>
+Sub<T> add_sub(CLI::App& parent, const char* name, const char* what) {
+  return {parent.add_subcommand(name, what), std::make_shared<RecordsOptions>(), std::make_shared<T>()};
+}
+
+void add_looking(CLI::App& app) {
+  auto l = add_sub<size_t>(app, "list", "Show records, oldest first");
+  *l.own = 50;
+  add_file(*l.app, *l.options), add_filter(*l.app, *l.options), add_json(*l.app, *l.options);
+  l.app->add_option("--limit", *l.own, "the last N are shown")->capture_default_str();
+  l.app->footer("Example:  kilter records list --status crash --problem conv2d");
+  l.app->callback([=] { list(*l.options, *l.own); });
+
+  auto a = add_sub<int>(app, "plans",
+                        "Show the plans that tuning accepted for whole networks, which lie beside the records");
+  add_file(*a.app, *a.options), add_json(*a.app, *a.options);
+  a.app->add_option("--network", a.options->filter.network, "only of this network");
+  a.app->add_option("--device", a.options->filter.device, "only of devices or targets with this part in their name");
+  a.app->add_option("--threads", a.options->threads, "only of this many threads")->check(CLI::Range(1, 1024));
+  a.app->footer("Example:  kilter records plans --network resnet50");
+  a.app->callback([=] { plans(*a.options); });
+
+  auto b = add_sub<BestOptions>(app, "best", "Show the best record of each problem, or those that serve one task here");
+  add_file(*b.app, *b.options), add_filter(*b.app, *b.options), add_json(*b.app, *b.options);
+  b.app->add_option("--for", b.own->task,
+                    "a problem line: the records that serve it on this machine at --threads (default: the CPUs of this "
+                    "process), nearest first, each with its expected loss");
+  b.app->add_option("--target", b.own->target, "with --for: the target")->capture_default_str();
+  b.app->add_option("--layouts", b.own->layouts, "with --for: layouts at the task's borders; default: any");
+  b.app->add_option("--limit", b.own->most, "with --for: how many")->capture_default_str();
+  b.app->footer(
+      "Example:  kilter records best --records log.txt --device cuda\n"
+      "          kilter records best --for \"conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32 +bias +relu\" --threads 2");
+  b.app->callback([=] { best(*b.options, *b.own); });
+}
+
+void add_moving(CLI::App& app) {
+  auto e = add_sub<std::string>(app, "export",
+                                "Write records to JSON lines or a database, and the accepted plans beside them");
+  *e.own = "-";
+  add_file(*e.app, *e.options), add_filter(*e.app, *e.options);
+  e.app->add_option("-o,--output", *e.own, "file (.jsonl, .json: JSON lines, else a database); - is standard output")
+      ->capture_default_str();
+  e.app->footer("Example:  kilter records export --network resnet50 --output resnet50.jsonl");
+  e.app->callback([=] { export_records(*e.options, *e.own); });
+
+  for (const bool foreign : {true, false}) {
+    auto i = add_sub<ImportOptions>(
+        app, foreign ? "import" : "merge",
+        foreign ? "Add the records of files: JSON lines, databases, tuning logs of TVM v0.1 and v0.2, any text"
+                : "Add the records of other databases or files of JSON lines, and the accepted plans beside them; what "
+                  "is there "
+                  "is not doubled");
+    i.own->foreign = foreign;
+    add_file(*i.app, *i.options), add_filter(*i.app, *i.options), add_json(*i.app, *i.options);
+    i.app->add_option("FILE", i.own->files, "what to read")->required();
+    if (foreign) {
+      i.app->add_option("--target", i.own->target, "CPU that schedules of CPUs are translated for")
+          ->capture_default_str();
+      i.app->add_flag("--notes", i.own->notes,
+                      "list each record that has no counterpart here, or whose schedule has none, and why; without it "
+                      "they are counted by reason");
+    }
+    i.app->footer(foreign ? "Example:  kilter records import resnet-18.log --notes"
+                          : "Example:  kilter records merge /mnt/other/records.db");
+    i.app->callback([=] { import(*i.options, *i.own); });
+  }
+}
+
+void add_caring(CLI::App& app, Context& context) {
+  auto p =
+      add_sub<PruneOptions>(app, "prune", "Remove all but the best schedules of each task; shows first, --yes does it");
+  auto yes = std::make_shared<bool>(false);
+  add_file(*p.app, *p.options), add_filter(*p.app, *p.options), add_json(*p.app, *p.options);
+  p.app
+      ->add_option("--keep", p.own->keep,
+                   "schedules to keep of each problem, layouts, target, device, number of threads and code generator; "
+                   "with fewer than 8 a task no longer counts as tuned")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  p.app->add_option("--before", p.own->before,
+                    "only records measured before this date, such as 2026-03-01 or 2026-03-01T12:00:00Z");
+  p.app->add_flag("--drop-failures", p.own->drop_failures,
+                  "also what was wrong, crashed, timed out or was rejected; it may then be tried again");
+  p.app->add_flag("--yes", *yes, "remove them");
+  p.app->footer("Example:  kilter records prune --before 2026-03-01");
+  p.app->callback([=] { prune(*p.options, *p.own, *yes); });
+
+  auto v =
+      add_sub<int>(app, "verify",
+                   "Check the file and the plans beside it, and that every record can be read; exit code 1 where not");
+  add_file(*v.app, *v.options), add_json(*v.app, *v.options);
+  v.app->footer("Example:  kilter records verify --records shared.db");
+  v.app->callback([=, &context] { verify_file(*v.options, context); });
+
+  auto x = add_sub<ExplainOptions>(app, "explain",
+                                   "What a log predicts for a network, what it does not cover, and what is suspicious");
+  add_json(*x.app, *x.options);
+  x.app->add_option("LOG", x.own->log, "database, JSON lines, or text with records of TVM")->required();
+  x.app->add_option("MODEL", x.own->model, "ONNX file or zoo:NAME")->required();
+  x.app->add_option("--device", x.own->device,
+                    "records of this device or target (default: the one with the most records)");
+  x.app->add_option("--measured-ms", x.own->measured_ms, "what the network was seen to take: the rest is explained")
+      ->check(CLI::PositiveNumber);
+  x.app->add_option("--target", x.own->target, "CPU that the network's tasks are made for")->capture_default_str();
+  x.app->add_option("--rows", x.own->rows, "problems to show")->capture_default_str();
+  x.app->footer("Example:  kilter records explain centernet.log zoo:centernet_dla34_tvm --measured-ms 108");
+  x.app->callback([=] { explain(*x.options, *x.own); });
+}
+
+}  // namespace
+
+void add_records(CLI::App& app, Context& context) {
+  CLI::App* sub = app.add_subcommand("records", "List, choose, move, check and prune tuning records");
+  sub->require_subcommand(1);
+  sub->add_option_function<std::string>("--records",
+                                        [](const std::string& file) {
+                                          fail(ErrorKind::usage,
+                                               "--records {0}: expected after the word, as in `kilter records list "
+                                               "--records {0}`",
+                                               file);
+                                        })
+      ->group("");
+  sub->footer("doc/records.md says what a record holds and how one is chosen.\nExample:  kilter records list");
+  add_looking(*sub);
+  add_moving(*sub);
+  add_caring(*sub, context);
+}
+
+}  // namespace kilter::tool

@@ -1,0 +1,166 @@
+// kilter tasks: what of a network can be tuned.
+
+#include <fmt/ranges.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "base/json_text.h"
+#include "base/text.h"
+#include "measure/quiet.h"
+#include "tool.h"
+#include "tune/tuner/tasks/task_list.h"
+#include "tuning.h"
+
+namespace kilter::tool {
+namespace {
+
+struct TasksCommand {
+  ModelOptions model;
+  std::vector<std::string> ops;
+  std::string json;
+  bool nodes = true, spaces = false;
+};
+
+/// The model's cycles as milliseconds of a core; nothing where it knows none.
+std::optional<double> core_ms(double cycles, double ghz) {
+  return cycles > 0 && ghz > 0 ? std::optional(cycles / ghz * 1e-6) : std::nullopt;
+}
+
+nlohmann::json task_json(const tune::TaskLine& t, double ghz) {
+  const auto ms = [&](double cycles) {
+    const auto known = core_ms(cycles, ghz);
+    return known ? nlohmann::json(*known) : nlohmann::json(nullptr);
+  };
+  return {{"task", t.task},
+          {"problem", t.problem},
+          {"layouts", t.layouts},
+          {"schedule", t.schedule},
+          {"record", t.record},
+          {"nodes", t.nodes},
+          {"count", t.nodes.size()},
+          {"share", t.share},
+          {"present_ms", ms(t.cycles)},
+          {"best_ms", ms(t.best_cycles)},
+          {"flops", t.flops},
+          {"bytes", t.bytes},
+          {"cycles", t.cycles},
+          {"best_cycles", t.best_cycles},
+          {"points", t.points},
+          {"worth_a_trial", t.worth},
+          {"space", t.space}};
+}
+
+nlohmann::json to_json(const tune::TaskList& list, double ghz) {
+  nlohmann::json tasks = nlohmann::json::array(), nodes = nlohmann::json::array();
+  for (const tune::TaskLine& t : list.tasks) tasks.push_back(task_json(t, ghz));
+  for (const tune::NodeLine& n : list.nodes) {
+    nodes.push_back({{"node", n.node}, {"op", n.op}, {"becomes", n.becomes}});
+    if (n.task >= 0) nodes.back()["task"] = n.task, nodes.back()["problem"] = n.problem;
+  }
+  return {{"anchors", list.anchors}, {"cores", 1}, {"ghz", ghz}, {"tasks", tasks}, {"nodes", nodes}};
+}
+
+/// Whether another line has the same problem, so that only layouts tell the two apart.
+bool has_twin(const tune::TaskList& list, const tune::TaskLine& task) {
+  return std::ranges::any_of(list.tasks, [&](const tune::TaskLine& other) {
+    return other.problem == task.problem && other.layouts != task.layouts;
+  });
+}
+
+void print_nodes(const tune::TaskList& list) {
+  fmt::print("{:<40} {:<24} {}\n", "node", "operator", "becomes");
+  for (const tune::NodeLine& n : list.nodes)
+    fmt::print("{:<40} {:<24} {}\n", printable(n.node), n.op, printable(n.becomes));
+  fmt::print("\n");
+}
+
+void print_tasks(const tune::TaskList& list, bool spaces, double ghz) {
+  std::set<int64_t> numbers;
+  for (const tune::TaskLine& t : list.tasks) numbers.insert(t.task);
+  const auto without = std::ranges::count(list.tasks, 0, &tune::TaskLine::task);
+  const int64_t count = std::ssize(numbers) + std::max<int64_t>(without - 1, 0);  // all without a number are one 0
+  fmt::print("{} tasks; {} different problems without what is fused into them\n", count, list.anchors);
+  const auto ms = [&](double cycles) {
+    const auto known = core_ms(cycles, ghz);
+    return known ? fmt::format("{:.4f}", *known) : std::string("-");
+  };
+  fmt::print("{:>4} {:>6} {:>9} {:>9} {:>9} {:>6} {:>8} {:>7}  {}\n", "task", "layers", "MFLOP", "now ms", "best ms",
+             "share", "points", "worth", "problem | schedule, then its layers");
+  constexpr size_t kUnderProblem = 69;
+  for (const tune::TaskLine& t : list.tasks) {
+    fmt::print("{:>4} {:>6} {:>9.3f} {:>9} {:>9} {:>6} {:>8} {:>7}  {}{} | {}\n",
+               t.task > 0 ? std::to_string(t.task) : "-", t.nodes.size(), static_cast<double>(t.flops) * 1e-6,
+               ms(t.cycles), ms(t.best_cycles), t.cycles > 0 ? fmt::format("{:.1f} %", 100 * t.share) : "-", t.points,
+               t.worth, t.problem, has_twin(list, t) ? " in " + t.layouts : "", t.schedule);
+    fmt::print("{:>{}}{}\n", "", kUnderProblem, printable(join(t.nodes, ", ")));
+    if (!t.record.empty()) fmt::print("{:>{}}{}\n", "", kUnderProblem, printable(t.record));
+    if (spaces) fmt::print("{:>{}}{}\n", "", kUnderProblem, t.space);
+  }
+  fmt::print(
+      "MFLOP, now ms and best ms are of one layer; the times are the model's, of the schedule that runs and of the "
+      "best one,\n"
+      "on one core at {:.2f} GHz, whatever --threads; share: of the model's time of all layers that are listed;\n"
+      "worth: schedules that the model leaves worth a trial, mostly with the default; under one that records chose "
+      "stands what was measured\n",
+      ghz);
+}
+
+/// As `kilter tasks` compiles a network, for its tasks alone.
+CompileOptions looking(const CompileOptions& given, const Graph& graph) {
+  CompileOptions options = adapted(given, graph);
+  options.generate_code = false;
+  options.keep_placed = true;
+  return options;
+}
+
+/// The tasks by their numbers, which are those without records; nothing where none are in use.
+std::optional<tune::NumberedTasks> numbers_without_records(const ModelOptions& model, const Graph& graph) {
+  if (model.records_file().empty()) return std::nullopt;
+  CompileOptions plain = model.without_records().compile_options();
+  plain.notice = nullptr;  // it was told
+  const CompileOptions options = looking(plain, graph);
+  return tune::numbered_tasks(compile_graph(graph, options), options.forbidden);
+}
+
+void run_tasks(const TasksCommand& command) {
+  const auto session = command.model.open();
+  if (session->compiled_file())
+    fail(ErrorKind::usage, "{} is a compiled file: its tasks are those of the model that it was made from",
+         command.model.model);
+  const std::map<std::string, Tensor> inputs = command.model.all_inputs(*session);
+  const Graph graph = bound_graph(*session, inputs);
+  const CompileOptions options = looking(session->options().compile, graph);
+  const Compiled compiled = compile_graph(graph, options);
+  tell_records(compiled.plan);
+  const tune::TaskList list =
+      tune::list_tasks(graph, compiled, options, command.ops, numbers_without_records(command.model, graph));
+  const double ghz = core_clock_ghz();
+  if (!command.json.empty()) write_text("--json", command.json, json_text(to_json(list, ghz), 2) + "\n");
+  if (command.json == "-") return;
+  if (command.nodes) print_nodes(list);
+  print_tasks(list, command.spaces, ghz);
+}
+
+}  // namespace
+
+void add_tasks(CLI::App& app, Context&) {
+  auto command = std::make_shared<TasksCommand>();
+  CLI::App* sub =
+      app.add_subcommand("tasks", "List the tasks of a network, their spaces, and what becomes of each node");
+  command->model.add_to(*sub, false);
+  sub->add_option("--ops", command->ops, "only tasks of these kinds, the first word of their problems: conv2d, matmul")
+      ->delimiter(',');
+  sub->add_flag(
+      "--nodes,!--no-nodes", command->nodes,
+      "before the tasks a line for each node: task, fused into a task, free view, or why it has no space; the "
+      "default");
+  sub->add_flag("--spaces", command->spaces, "also what rules out the points of each space, and how many");
+  sub->add_option("--json", command->json,
+                  "also write everything as JSON to a file; - is standard output, which then holds nothing else");
+  sub->callback([command] { run_tasks(*command); });
+}
+
+}  // namespace kilter::tool

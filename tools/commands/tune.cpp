@@ -1,0 +1,476 @@
+// kilter tune: measures schedules where they run, and keeps what is faster.
+
+#include <fmt/ranges.h>
+
+#include <atomic>
+#include <csignal>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.h"
+#include "base/other_threads.h"
+#include "base/text.h"
+#include "profile/bounds.h"
+#include "profile/report/tuning_report.h"
+#include "record_keeper.h"
+#include "tune/tuner/plans/apply.h"
+#include "tune/tuner/plans/choices_file.h"
+#include "tune/tuner/search/learned.h"
+#include "tune/tuner/tune_json.h"
+#include "tune/tuner/tuner.h"
+#include "tune_view.h"
+#include "tuning.h"
+
+namespace kilter::tool {
+namespace {
+
+using namespace kilter::tune;
+
+struct TuneCommand {
+  ModelOptions model;
+  std::string time = "5min", timeout = "1000ms", searcher = "model", cost_model = "shipped", json, html, events,
+              write_plan, until = "100%";
+  std::vector<std::string> searcher_options, ops;
+  int64_t trials = 0, early_stopping = 0;
+  TrialOptions trial;
+  bool plain = false, verbose = false, time_given = false, cost_model_given = false;
+};
+
+std::atomic<bool> interrupted_by_user = false;
+
+using Unit = std::pair<std::string_view, double>;
+
+/// The number before the first unit that fits, times that unit.
+std::optional<double> with_unit(const std::string& text, std::span<const Unit> units) {
+  for (const auto& [unit, factor] : units) {
+    if (!text.ends_with(unit)) continue;
+    const auto number = try_parse_float(trim(std::string_view(text).substr(0, text.size() - unit.size())));
+    if (number) return *number * factor;
+  }
+  return std::nullopt;
+}
+
+/// Seconds of "5min", "90s", "1h", "2.5min", "90".
+double parse_seconds(const std::string& text, const std::string& option) {
+  constexpr Unit kUnits[] = {{"min", 60}, {"h", 3600}, {"s", 1}, {"m", 60}, {"", 1}};
+  const auto seconds = with_unit(text, kUnits);
+  if (seconds && *seconds > 0 && *seconds <= 7 * 86400.0) return *seconds;
+  fail(ErrorKind::usage, "{} {}: expected a time such as 90s, 5min or 1h, above 0 and at most 7 days", option, text);
+}
+
+/// Milliseconds of "500ms", "10s", "500".
+double parse_milliseconds(const std::string& text, const std::string& option) {
+  constexpr Unit kUnits[] = {{"ms", 1}, {"s", 1000}, {"", 1}};
+  const auto ms = with_unit(text, kUnits);
+  if (ms && *ms >= 10 && *ms <= 600000) return *ms;
+  fail(ErrorKind::usage, "{} {}: expected a time from 10ms to 600s such as 500ms or 10s; a bare number is milliseconds",
+       option, text);
+}
+
+/// 0.98 of "98%" or "98".
+double parse_share(const std::string& text, const std::string& option) {
+  constexpr Unit kUnits[] = {{"%", 1}, {"", 1}};
+  const auto percent = with_unit(text, kUnits);
+  if (percent && *percent >= 50 && *percent <= 100) return *percent / 100;
+  fail(ErrorKind::usage, "{} {}: expected a share from 50% to 100% such as 98%; a bare number is percent", option,
+       text);
+}
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+/// One JSON object a line, written as things happen.
+class EventFile {
+ public:
+  explicit EventFile(const std::string& where) : where_(where) {
+    if (where_.empty() || where_ == "-") return;
+    check_writable("--events", where_);
+    file_.open(where_, std::ios::trunc);
+  }
+  void write(const nlohmann::json& event) {
+    if (where_.empty()) return;
+    const std::string line = json_text(event) + "\n";
+    if (where_ != "-") {
+      file_ << line << std::flush;
+      return;
+    }
+    fmt::print("{}", line);
+    std::fflush(stdout);
+  }
+  /// Throws io when something could not be written; a full disk does not end the tuning.
+  void close() {
+    if (file_.is_open() && !file_)
+      fail(ErrorKind::io, "--events {}: the file is not whole, as it could not be written", where_);
+  }
+
+ private:
+  std::string where_;
+  std::ofstream file_;
+};
+
+/// Everything of a run: what --json writes and --html draws.
+nlohmann::json whole_json(const TuneResult& result, const TuneOptions& options, const std::string& model) {
+  nlohmann::json out = to_json(result);
+  out["model"] = model;
+  out["settings"] = start_json(options);
+  out["settings"].erase("event");
+  out["trace"] = to_json(result.trace);
+  return out;
+}
+
+/// Whether something of the run goes to standard output in place of the summary. Throws usage when two things do.
+bool takes_stdout(const TuneCommand& command) {
+  std::vector<std::string> all;
+  for (const auto& [option, where] :
+       {std::pair{"--json", &command.json}, {"--html", &command.html}, {"--events", &command.events}}) {
+    if (*where == "-") all.emplace_back(option);
+  }
+  if (all.size() > 1)
+    fail(ErrorKind::usage, "{} -: standard output holds one of them; give a file for the others",
+         fmt::join(all, " - and "));
+  return !all.empty();
+}
+
+/// What became of the network, in a line.
+std::string outcome_text(const TuneResult& r, const std::string& model) {
+  if (r.tasks.empty()) {
+    return fmt::format("before {:.4f} ms; nothing here can be tuned; `kilter tasks {}` says why of each node\n",
+                       r.default_ms.value, model);
+  }
+  if (!r.unheld.empty()) {
+    return fmt::format("before {:.4f} ms; the race of whole networks could not be held, so no plan is taken: {}\n",
+                       r.default_ms.value, r.unheld);
+  }
+  if (!r.refused.empty())
+    return fmt::format("before {:.4f} ms; the plan that won the race is not taken: {}\n", r.default_ms.value,
+                       r.refused);
+  if (r.same_plan) {
+    return fmt::format("before {:.4f} ms; nothing that was tried is faster in the network: the default plan stays\n",
+                       r.default_ms.value);
+  }
+  if (r.kept) {
+    return fmt::format(
+        "before {:.4f} ms; nothing that was tried is faster than the plan of before, which stays: {:.4f} ms, {} of "
+        "the default's in {} paired rounds\n",
+        r.default_ms.value, r.tuned_ms.value, ratio_text(r.ratio), r.rounds);
+  }
+  return fmt::format("before {:.4f} ms, after {:.4f} ms; after / before {} in {} paired rounds\n", r.default_ms.value,
+                     r.tuned_ms.value, ratio_text(r.ratio), r.rounds);
+}
+
+/// What the search went on from, and which trials failed.
+std::string search_text(const TuneResult& r) {
+  std::string out;
+  if (const EarlierRecords& e = r.earlier; e.all > 0) {
+    out += fmt::format(
+        "earlier records: {} of {} are of these conditions and count as trials; {} task{} began with the schedule of "
+        "another one\n",
+        e.here, e.all, e.advised, e.advised == 1 ? "" : "s");
+  }
+  for (const auto& [status, f] : r.failed)
+    out += fmt::format("{} {}; the first: task {}, {}: {}\n", f.count, name(status), f.task, f.schedule, f.error);
+  return out;
+}
+
+/// The plans that were raced, and what the graph tuner did.
+std::string races_text(const TuneResult& r) {
+  std::string out;
+  if (r.rejected) {
+    const char* why = !r.refused.empty()            ? "refused"
+                      : !r.unheld.empty()           ? "its last race could not be held"
+                      : r.rejected->ratio.high <= 1 ? "not surely faster than the plan of before"
+                                                    : "not surely faster";
+    out += fmt::format(
+        "found: {} layers otherwise, {:.4f} ms, {} of the default's in {} paired rounds: {}, so it is not taken\n",
+        r.rejected->layers, r.rejected->ms.value, ratio_text(r.rejected->ratio), r.rejected->rounds, why);
+  }
+  if (r.previous) out += fmt::format("after / the plan of before {}\n", ratio_text(*r.previous));
+  if (r.graph) out += graph_text(*r.graph);
+  if (!r.graph_left_out.empty()) out += fmt::format("graph tuner: left out: {}\n", r.graph_left_out);
+  return out;
+}
+
+/// What may still be found, and where the time went.
+std::string course_text(const TuneResult& r) {
+  std::string phases;
+  for (const PhaseTime& p : r.phases)
+    phases += fmt::format("{}{} {:.1f} s", phases.empty() ? "" : ", ", p.phase, p.seconds);
+  return fmt::format(
+      "expected to be left {}, of which as long again would bring {}; winners that changed in the races {}; layers "
+      "predicted {:.3f} of what the races found\ntime: {}; candidates were compiled {}\nsystem calls of candidates: "
+      "{}\n",
+      percent(r.regret), percent(r.as_long_again), percent(r.flips), r.fidelity, phases, r.building,
+      r.confined ? "confined (seccomp)" : "not confined, as this system has no seccomp filters");
+}
+
+std::string tasks_text(const TuneResult& r) {
+  std::string out = fmt::format("{:>4} {:>6} {:>7} {:>7} {:>9} {:>6}  {}\n", "task", "share", "layer", "race", "tried",
+                                "layers", "problem | schedule");
+  for (const TunedTask& t : r.tasks) {
+    const bool changed = t.schedule != t.fallback;
+    out += fmt::format("{:>4} {:>6} {:>7} {:>7} {:>9} {:>6}  {} | {}{}\n", t.number, percent(t.share),
+                       changed ? fmt::format("{:.3f}", t.predicted.value) : "-",
+                       changed ? fmt::format("{:.3f}", t.in_network.value) : "-", fmt::format("{}/{}", t.tried, t.size),
+                       t.nodes.size(), t.problem, changed ? t.schedule : "default: " + t.fallback,
+                       t.otherwise > 0 ? fmt::format("; {} of its layers otherwise", t.otherwise) : "");
+  }
+  return out;
+}
+
+/// The commands that run what was found, with the options that it was found for.
+std::string use_text(const ModelOptions& model) {
+  const std::string use = use_arguments(model);
+  return fmt::format("use it:  kilter run {}\n         kilter compile {} -o {}\n", use, use,
+                     shell_word(compiled_name(model.model)));
+}
+
+void print_result(const TuneResult& r, const TuneCommand& command, const std::string& kept, const TuningSetup& setup) {
+  std::string out = quiet_text(r.conditions) + "\n";
+  out += fmt::format(
+      "{} in {:.1f} s: {} trials ({:.0f} a second) of {} new schedules, {} failed, {} workers replaced; stopped: {}\n",
+      command.model.model, r.seconds, r.trials, r.trials_per_second, r.first_trials, r.failures, r.restarts,
+      r.stopped_because);
+  if (command.verbose) out += search_text(r);
+  out += outcome_text(r, command.model.model);
+  if (!r.given_up.empty()) out += fmt::format("the plan of before is given up: {}\n", r.given_up);
+  if (!r.graph_failed.empty()) out += fmt::format("graph tuner: failed, history-best stays: {}\n", r.graph_failed);
+  if (command.verbose) out += races_text(r) + course_text(r) + tasks_text(r);
+  out += kept;
+  if (setup.file.empty()) {
+    out += "records: none kept\n";
+  } else {
+    const std::optional<KeptPlan> plan = kept_plan(setup);
+    out += fmt::format("records: {}{}\n", setup.file, kept.empty() ? ", and beside it the accepted plan" : "");
+    if (plan && !plan->choices.empty()) out += use_text(command.model);
+  }
+  fmt::print("{}", printable_lines(out));
+}
+
+/// What the command line asks for; nothing of the network yet. Throws usage, and io for a file that cannot be written:
+/// before minutes of work.
+TuneOptions options_of(const TuneCommand& command) {
+  TuneOptions options;
+  const bool by_trials = command.trials > 0 || command.early_stopping > 0;  // their users expect no other limit
+  if (!command.time_given && by_trials) {
+    options.seconds = std::numeric_limits<double>::infinity();
+  } else {
+    options.seconds = parse_seconds(command.time, "--time");
+  }
+  options.trials = command.trials, options.early_stopping = command.early_stopping;
+  options.until = parse_share(command.until, "--until");
+  options.search = parse_search_options(command.searcher, command.searcher_options);
+  if (command.cost_model_given) check_cost_model(command.cost_model, {command.searcher});
+  options.cost_model = command.cost_model;
+  options.ops = command.ops;
+  options.trial = command.trial;
+  options.trial.timeout_ms = parse_milliseconds(command.timeout, "--timeout");
+  options.program = version_text();
+  options.graph_best = command.model.choose == "graph-best";
+  check_writable("--json", command.json);
+  check_writable("--html", command.html);
+  check_writable("--write-plan", command.write_plan);
+  return options;
+}
+
+void write_files(const TuneCommand& command, const TuneResult& result, const TuneOptions& options,
+                 const std::string& target) {
+  if (!command.write_plan.empty()) {
+    const std::string notes = fmt::format("{} for {} on {}, tuned {} in {:.0f} s; {}", command.model.model, target,
+                                          threads_text(options.threads), iso_date(), result.seconds, version_text());
+    write_text("--write-plan", command.write_plan, text(result.choices, notes));
+  }
+  const nlohmann::json whole = whole_json(result, options, command.model.model);
+  if (!command.json.empty()) write_text("--json", command.json, json_text(whole, 2) + "\n");
+  if (!command.html.empty()) write_text("--html", command.html, profile::html_tuning_report(whole));
+}
+
+/// Keeps the accepted plan; `fault`: why it could not be kept, which is said once everything else is.
+std::string try_to_keep(const TuningSetup& setup, const TuneResult& result, std::optional<KeptPlan>& before,
+                        std::string& fault) {
+  try {
+    return keep(setup, result, before);
+  } catch (const Error& e) {
+    fault = e.message();
+    return {};
+  }
+}
+
+/// Sets what gives the least milliseconds of steps of a plan, of peaks that are measured now.
+void set_bounds(TuneOptions& options) {
+  const int threads = options.threads;
+  const auto peaks = std::make_shared<profile::Peaks>(profile::measure_peaks(threads));
+  options.bound = [peaks, threads](const Plan& plan, const std::vector<size_t>& steps) {
+    const profile::Footprint run = profile::footprint(plan);
+    double ms = 0;
+    for (const size_t s : steps) ms += profile::bound_of(plan.steps[s], run, *peaks, threads).ms;
+    return ms;
+  };
+  options.better_bound = [peaks, threads] { *peaks = profile::better(*peaks, profile::measure_peaks(threads)); };
+}
+
+/// The first SIGINT or SIGTERM is noted, a second one ends the program; trials are kept as they are made.
+void end_at_signals() {
+  for (const int ends : {SIGINT, SIGTERM}) {
+    std::signal(ends, [](int signal) {
+      interrupted_by_user = true;
+      std::signal(signal, SIG_DFL);
+    });
+  }
+}
+
+/// What does not hold back the rest: a full disk takes the records, the files and the events.
+void note_fault(std::vector<std::string>& faults, const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& e) {
+    faults.push_back(e.message());
+  }
+}
+
+void run_tune(const TuneCommand& command) {
+  const bool quiet = takes_stdout(command);
+  TuneOptions options = options_of(command);
+  const auto cost_model = load_points(command.cost_model);
+  options.pretrained = cost_model.get();
+  EventFile events(command.events);
+  TuneView view("tune " + command.model.model, command.plain);
+  view.show("preparing");
+  TuningSetup setup(command.model);
+  options.threads = setup.threads;
+  options.network = setup.session->name();
+  options.device = setup.device;
+  options.known = setup.known;
+  options.records = setup.file;
+  std::optional<KeptPlan> before = kept_plan(setup);
+  if (before) options.previous = before->choices;
+  std::string unkept;  // why something is not written, which does not end the tuning
+  std::optional<RecordKeeper> keeper;
+  if (setup.store != nullptr) {
+    keeper.emplace(*setup.store, [&](const std::string& line) {
+      view.clear();
+      fmt::print(stderr, "{}\n", line);
+    });
+    options.keep = [&](std::span<const Record> records) { keeper->keep(records); };
+  }
+  options.event = [&](const TuneEvent& event) { events.write(to_json(event)); };
+  options.progress = [&](const TuneProgress& p) {
+    view.show(p);
+    if (p.phase != "done") events.write(to_json(p));  // `end` says it then
+  };
+  set_bounds(options);
+  end_at_signals();
+  options.interrupted = [] { return interrupted_by_user.load(); };
+  events.write(start_json(options));
+  std::string kept;
+  options.raced = [&](const TuneResult& raced) { kept = try_to_keep(setup, raced, before, unkept); };
+  const TuneResult result = tune::tune(setup.graph, setup.inputs, setup.compile(), options);
+  if (result.graph && result.graph->won) kept = try_to_keep(setup, result, before, unkept);
+  std::vector<std::string> faults;
+  if (!unkept.empty()) faults.push_back(unkept);
+  if (const std::string lost = keeper ? keeper->finish() : ""; !lost.empty()) faults.push_back(lost);
+  view.clear();
+  nlohmann::json end = to_json(result);
+  end["event"] = "end";
+  events.write(end);
+  if (!quiet) print_result(result, command, kept, setup);
+  note_fault(faults, [&] { write_files(command, result, options, setup.compile().target.name); });
+  note_fault(faults, [&] { events.close(); });
+  if (!faults.empty()) fail(ErrorKind::io, "{}", fmt::join(faults, "\n"));
+}
+
+/// Options that say how a trial is taken, and answers to names of other tuners that mean nothing here.
+void add_trial_options(CLI::App& app, TuneCommand& command) {
+  TrialOptions& trial = command.trial;
+  const auto meaning = [](std::string_view name) {
+    const auto rows = all_trial_options();
+    return std::string(std::ranges::find(rows, name, &TrialOptionRow::name)->meaning);
+  };
+  app.add_option("--number", trial.number, meaning("number"))->check(CLI::Range(1, 1000))->capture_default_str();
+  app.add_option("--repeat", trial.repeat, meaning("repeat"))->check(CLI::Range(0, 1000))->capture_default_str();
+  app.add_option("--min-repeat-ms", trial.min_repeat_ms, meaning("min-repeat-ms"))
+      ->check(CLI::Range(0.0, 10000.0))
+      ->capture_default_str();
+  app.add_option("--timeout", command.timeout, meaning("timeout"))->capture_default_str();
+  app.add_option("--n-parallel", trial.n_parallel, meaning("n-parallel"))
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  for (const AbsentOptionRow& row : all_absent_options()) {
+    const std::string name = "--" + std::string(row.name);
+    app.add_option_function<std::vector<std::string>>(name,
+                                                      [row, name](const std::vector<std::string>&) {
+                                                        fail(ErrorKind::usage, "{}: kilter tune has no such option; {}",
+                                                             name, row.instead);
+                                                      })
+        ->expected(0, 1)
+        ->group("");
+  }
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app, Context&) {
+  auto command = std::make_shared<TuneCommand>();
+  CLI::App* sub = app.add_subcommand("tune", "Find faster schedules for a network by measuring them where they run");
+  command->model.records = "default", command->model.choose = "graph-best";
+  command->model.add_model_to(*sub, false);
+  command->model.add_compile_to(*sub);
+  sub->add_option("--records", command->model.records,
+                  "file that keeps what is measured, and that the search goes on from: a file, default or none")
+      ->capture_default_str();
+  sub->add_option("--choose", command->model.choose,
+                  "graph-best: the graph tuner runs at the end, and its plan is raced, too; history-best: it does not")
+      ->check(CLI::IsMember({"graph-best", "history-best"}))
+      ->capture_default_str();
+  sub->add_option("--time", command->time,
+                  "budget, such as 90s, 5min or 1h, races at the end included; without it, 5min, or no limit where "
+                  "--trials or --early-stopping ends the search")
+      ->each([command](const std::string&) { command->time_given = true; });
+  sub->add_option("--trials", command->trials,
+                  "stop the search after so many trials, failed ones too, or when --time is up; 0: no limit")
+      ->check(CLI::Range(int64_t{0}, int64_t{1'000'000'000}))
+      ->capture_default_str();
+  sub->add_option("--early-stopping", command->early_stopping,
+                  "stop the search after so many trials without a gain in any task, or when the time of --time is up; "
+                  "0: never")
+      ->check(CLI::Range(int64_t{0}, int64_t{1'000'000'000}))
+      ->capture_default_str();
+  sub->add_option("--until", command->until,
+                  "stop when so much of the speed that is expected to be found is there, such as 98%")
+      ->capture_default_str();
+  sub->add_option("--searcher", command->searcher, "what proposes schedules; `kilter options` lists searchers")
+      ->capture_default_str();
+  sub->add_option("--searcher-option", command->searcher_options, "NAME=VALUE; `kilter options` lists them");
+  sub->add_option("--cost-model", command->cost_model,
+                  "what the searcher `model` starts from beside the analytic estimate: a file of `kilter cost-model "
+                  "train`, shipped or none")
+      ->capture_default_str()
+      ->each([command](const std::string&) { command->cost_model_given = true; });
+  sub->add_option("--ops", command->ops,
+                  "tune only tasks of these kinds, the first word of their problems: conv2d, matmul")
+      ->delimiter(',');
+  add_trial_options(*sub, *command);
+  sub->add_option("--write-plan", command->write_plan,
+                  "also write the schedule of each tuned layer to a file, for --layer-plan of other commands");
+  sub->add_flag(
+      "--plain", command->plain,
+      "progress as lines, for logs: one each two seconds, and one for each task that becomes faster; also where "
+      "standard error is no terminal");
+  sub->add_flag("--verbose", command->verbose,
+                "say everything in the end: failures, races, the graph tuner, where the time went, and each task");
+  sub->add_option("--json", command->json,
+                  "also write the outcome as JSON to a file; - is standard output, which then holds nothing else");
+  sub->add_option("--html", command->html,
+                  "also write a picture of the run for a browser: course, trials, tasks, races; one file, no network");
+  sub->add_option("--events", command->events,
+                  "also write what happens, as it happens, one JSON object a line (doc/tuning.md), to a file; - is "
+                  "standard output, which then holds nothing else");
+  sub->footer(
+      "Trials are kept batch by batch; the same command again goes on where this one ended. Ctrl-C (SIGINT) and\n"
+      "SIGTERM end the search, and what was found is still raced for some seconds and kept; a second one ends the "
+      "program at\n"
+      "once, and what it accepted before stays. What is accepted was faster in whole runs of the network, in pairs.");
+  sub->callback([command] { run_tune(*command); });
+}
+
+}  // namespace kilter::tool

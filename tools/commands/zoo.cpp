@@ -1,0 +1,46 @@
+// kilter zoo: lists the built-in networks, and writes one as ONNX.
+
+#include "zoo/zoo.h"
+
+#include "onnx/model.h"
+#include "ops/support/builder.h"
+#include "tool.h"
+
+namespace kilter::tool {
+namespace {
+
+void list() {
+  for (const zoo::Row& row : zoo::all()) {
+    std::string aliases;
+    for (std::string_view a : row.aliases) aliases += fmt::format("{}{}", aliases.empty() ? "  also " : ", ", a);
+    fmt::print("{:<22} {:>5}  {}{}\n", row.name, row.size, row.summary, aliases);
+  }
+}
+
+}  // namespace
+
+void add_zoo(CLI::App& app, Context&) {
+  auto name = std::make_shared<std::string>();
+  auto file = std::make_shared<std::string>();
+  auto options = std::make_shared<zoo::Options>();
+  CLI::App* sub = app.add_subcommand("zoo", "List the built-in networks, or write one as an ONNX file");
+  sub->add_option("NAME", *name, "network to write; the list when left out");
+  sub->add_option("-o,--out", *file, "ONNX file to write");
+  sub->add_option("--batch", options->batch, "batch size")->check(CLI::Range(1, 65536))->capture_default_str();
+  sub->add_option("--size", options->size, "image height and width in pixels, or tokens (default: the network's own)")
+      ->check(CLI::Range(1, 65536));
+  sub->add_option("--width", options->width, "width multiplier of mobilenet")
+      ->check(CLI::Range(0.05, 8.0))
+      ->capture_default_str();
+  sub->add_option("--classes", options->classes, "number of classes (default: the network's own)")
+      ->check(CLI::Range(1, 1 << 20));
+  sub->add_option("--seed", options->seed, "seed of the weights")->capture_default_str();
+  sub->callback([=] {
+    if (name->empty()) return list();
+    if (file->empty()) fail(ErrorKind::usage, "zoo {}: give the file to write with -o FILE.onnx", *name);
+    onnx::save(zoo::build(*name, *options), *file, 17);
+    fmt::print("{}\n", *file);
+  });
+}
+
+}  // namespace kilter::tool
