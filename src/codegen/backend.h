@@ -31,7 +31,7 @@ struct MachineCode {
 struct Backend {
   std::string_view name;
   std::string_view device;  ///< what runs its code: DeviceRow::name (exec/device.h)
-  /// "LLVM 22.1.8, kernels 5". Two equal versions make the same code of one text, and the same default schedules; a
+  /// "LLVM 22.1.8, kernels 6". Two equal versions make the same code of one text, and the same default schedules; a
   /// test (tests/replay) says when the number has to rise.
   std::string (*version)();
   /// Why the back end makes no code of a lowered function; nullopt where it does.

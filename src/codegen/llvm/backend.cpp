@@ -215,7 +215,7 @@ std::string print_assembly(const LoopFunc& func, const Target& target) {
 }
 
 std::string version() {
-  constexpr int kKernels = 5;  // as tests/replay/revision.txt has it
+  constexpr int kKernels = 6;  // as tests/replay/revision.txt has it
   return fmt::format("LLVM {}, kernels {}", LLVM_VERSION_STRING, kKernels);
 }
 

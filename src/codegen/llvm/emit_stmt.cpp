@@ -21,9 +21,7 @@ llvm::Function* Emitter::emit(const std::string& symbol) {
   declare_buffers();
   declare_registers();
   parallel_loop();
-  Value* done = builder_.getInt32(0);
-  if (status_ != nullptr) done = builder_.CreateLoad(builder_.getInt32Ty(), status_);
-  builder_.CreateRet(done);
+  builder_.CreateRet(status());
   return function_;
 }
 
@@ -206,15 +204,61 @@ void Emitter::statement(const StmtNode& s) {
   }
 }
 
+llvm::AllocaInst* Emitter::entry_slot(llvm::Type* type, llvm::Constant* initial, const char* name) {
+  llvm::IRBuilder<> entry(&function_->getEntryBlock(), function_->getEntryBlock().begin());
+  llvm::AllocaInst* slot = entry.CreateAlloca(type, nullptr, name);
+  entry.CreateStore(initial, slot);
+  return slot;
+}
+
+// Checks hold nearly always. A scalar one is a branch that is never taken. Vectors of them are collected, each lane for
+// itself, and looked at where the kernel ends.
 void Emitter::check(const StmtNode& s) {
-  llvm::Type* i32 = builder_.getInt32Ty();
-  if (status_ == nullptr) {
-    llvm::IRBuilder<> entry(&function_->getEntryBlock(), function_->getEntryBlock().begin());
-    status_ = entry.CreateAlloca(i32, nullptr, "status");
-    entry.CreateStore(entry.getInt32(0), status_);
+  if (status_ == nullptr) status_ = entry_slot(builder_.getInt32Ty(), builder_.getInt32(0), "status");
+  if (s.a->kind == ExprKind::lane_reduce && s.a->op == Op::logical_and) return collect_check(s.a->args[0]);
+  auto* failed = BasicBlock::Create(context_, "failed", function_);
+  auto* holds = BasicBlock::Create(context_, "", function_);
+  builder_.CreateCondBr(expr(s.a), holds, failed, likely());
+  builder_.SetInsertPoint(failed);
+  builder_.CreateStore(builder_.getInt32(kCheckFailed), status_);
+  builder_.CreateBr(holds);
+  holds->moveAfter(failed);
+  builder_.SetInsertPoint(holds);
+}
+
+namespace {
+
+/// Bits of the elements that a mask is computed of, so that the compared vectors and the mask have one shape.
+unsigned mask_bits(const llvm::Value* mask) {
+  constexpr unsigned kUnknown = 8;
+  if (const auto* compare = llvm::dyn_cast<llvm::CmpInst>(mask))
+    return compare->getOperand(0)->getType()->getScalarSizeInBits();
+  const auto* joined = llvm::dyn_cast<llvm::BinaryOperator>(mask);
+  return joined != nullptr ? mask_bits(joined->getOperand(0)) : kUnknown;
+}
+
+}  // namespace
+
+void Emitter::collect_check(const Expr& lanes) {
+  Value* holds = expr(lanes);
+  const unsigned bits = target_.limits.masks ? 1 : mask_bits(holds);
+  llvm::Type* type = llvm::FixedVectorType::get(builder_.getIntNTy(bits), static_cast<unsigned>(lanes.lanes()));
+  llvm::AllocaInst*& slot = collected_[{bits, lanes.lanes()}];
+  if (slot == nullptr) slot = entry_slot(type, llvm::Constant::getAllOnesValue(type), "collected");
+  if (bits > 1) holds = builder_.CreateSExt(holds, type);
+  builder_.CreateStore(builder_.CreateAnd(builder_.CreateLoad(type, slot), holds), slot);
+}
+
+llvm::Value* Emitter::status() {
+  if (status_ == nullptr) return builder_.getInt32(0);
+  Value* status = builder_.CreateLoad(builder_.getInt32Ty(), status_);
+  for (const auto& [form, slot] : collected_) {
+    Value* holds = builder_.CreateLoad(slot->getAllocatedType(), slot);
+    Value* failed = builder_.CreateOrReduce(
+        builder_.CreateICmpNE(holds, llvm::Constant::getAllOnesValue(slot->getAllocatedType())));
+    status = builder_.CreateSelect(failed, builder_.getInt32(kCheckFailed), status);
   }
-  Value* failed = builder_.CreateSelect(expr(s.a), builder_.getInt32(0), builder_.getInt32(kCheckFailed));
-  builder_.CreateStore(builder_.CreateOr(builder_.CreateLoad(i32, status_), failed), status_);
+  return status;
 }
 
 void Emitter::loop(const StmtNode& s) {
@@ -226,14 +270,17 @@ void Emitter::loop(const StmtNode& s) {
   });
 }
 
+// Without weights the code that is nearly never run takes registers from the loops around it.
+llvm::MDNode* Emitter::likely() {
+  constexpr uint32_t kLikely = 1 << 20;
+  return llvm::MDBuilder(context_).createBranchWeights(kLikely, 1);
+}
+
 void Emitter::branch(const StmtNode& s) {
   auto* then = BasicBlock::Create(context_, "then", function_);
   auto* done = BasicBlock::Create(context_, "", function_);
   auto* otherwise = s.other.empty() ? done : BasicBlock::Create(context_, "else", function_);
-  // Without weights the code that is nearly never run takes registers from the loops around it.
-  constexpr uint32_t kLikely = 1 << 20;
-  llvm::MDNode* weights = s.likely ? llvm::MDBuilder(context_).createBranchWeights(kLikely, 1) : nullptr;
-  builder_.CreateCondBr(expr(s.a), then, otherwise, weights);
+  builder_.CreateCondBr(expr(s.a), then, otherwise, s.likely ? likely() : nullptr);
   builder_.SetInsertPoint(then);
   block(s.body);
   builder_.CreateBr(done);

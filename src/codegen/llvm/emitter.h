@@ -8,8 +8,10 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <map>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "codegen/kernel_args.h"
@@ -39,6 +41,14 @@ class Emitter {
   void loop(const StmtNode& s);
   void branch(const StmtNode& s);
   void check(const StmtNode& s);
+  /// A check of all lanes of a mask.
+  void collect_check(const Expr& lanes);
+  /// The kernel's answer at its end.
+  Value* status();
+  /// A variable of the function with its first value.
+  llvm::AllocaInst* entry_slot(llvm::Type* type, llvm::Constant* initial, const char* name);
+  /// Weights of a branch that goes the first way nearly always.
+  llvm::MDNode* likely();
   /// Runs `body(i)` for i = begin, begin + step, ... below end.
   template <class F>
   void counted_loop(const std::string& name, Value* begin, Value* end, int64_t step, F body);
@@ -104,7 +114,9 @@ class Emitter {
   const Target& target_;
   llvm::IRBuilder<> builder_;
   llvm::Function* function_ = nullptr;
-  Value* status_ = nullptr;                           ///< stack slot of the answer; null in kernels without checks
+  Value* status_ = nullptr;  ///< stack slot of the answer; null in kernels without checks
+  /// Masks of checks, by bits of an element and lanes: all ones while they hold.
+  std::map<std::pair<unsigned, int32_t>, llvm::AllocaInst*> collected_;
   std::vector<Value*> buffers_;                       ///< bases, by buffer
   std::vector<Value*> vars_;                          ///< values, by variable; null while not bound
   std::vector<Value*> registers_;                     ///< stack slots, by register

@@ -101,7 +101,9 @@ class Vectorise {
     std::unordered_set<const ExprNode*> seen;
     int64_t cost = 0;
     for (const Stmt& b : s.body) cost += nodes(*b, seen);
-    return cost <= 16 ? 4 : cost <= 48 ? 2 : 1;
+    // Indices that are checked have 64 bits: a vector of them takes two registers or more.
+    const bool checks = std::ranges::any_of(s.body, [](const Stmt& b) { return b->kind == StmtKind::check; });
+    return cost <= 16 ? (checks ? 2 : 4) : cost <= 48 ? 2 : 1;
   }
   static int64_t nodes(const StmtNode& s, std::unordered_set<const ExprNode*>& seen) {
     int64_t count = 0;

@@ -4,6 +4,7 @@
 #include "schedule/emit.h"
 #include "schedule/model/loop_model.h"
 #include "schedule/templates/place.h"
+#include "schedule/templates/rows.h"
 #include "schedule/templates/templates.h"
 
 namespace kilter {
@@ -71,12 +72,26 @@ class GatherEmitter {
     const size_t axis = this->axis();
     const int64_t after = strides_[axis], extent = data_[axis], count = elems(indices_);
     const Expr outer = b_.parallel("outer", elems(Shape(data_.begin(), data_.begin() + static_cast<int64_t>(axis))));
+    if (after == 1) return single_elements(outer, extent, count);
     const Expr i = b_.parallel("i", count);
     declare();
     const Expr row = place(i, extent);
     const Expr source = b_.let("source", (outer * Expr(extent) + row) * Expr(after));
     const Expr target = b_.let("target", (outer * Expr(count) + i) * Expr(after));
     copy(target, source, after);
+  }
+
+  /// Rows of one element: vectors run over the indices.
+  void single_elements(const Expr& outer, int64_t extent, int64_t count) {
+    constexpr int64_t kPart = 4096;
+    parallel_parts(b_, "part", count, kPart, [&](const Expr& first, int64_t size) {
+      declare();
+      const Expr source = b_.let("source", outer * Expr(extent)),
+                 target = b_.let("target", outer * Expr(count) + first);
+      b_.vector_loop("v", size, [&](const Expr& v) {
+        b_.store(to_, target + v, b_.load(from_, source + place(first + v, extent)));
+      });
+    });
   }
 
   /// The last dimension of the indices names a place in as many dimensions of the data, behind those of the batch.
