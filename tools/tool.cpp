@@ -33,7 +33,8 @@ void add_run_to(CLI::App& app, ModelOptions& o, const std::string& suffix) {
 }
 
 void add_schedules_to(CLI::App& app, ModelOptions& o, const std::string& suffix) {
-  auto* target = app.add_option("--target" + suffix, o.target, "CPU to generate code for, or a back end and a CPU; `kilter targets` lists them");
+  auto* target = app.add_option("--target" + suffix, o.target,
+                                "CPU to generate code for, or a back end and a CPU; `kilter targets` lists them");
   if (!o.target.empty()) target->capture_default_str();
   app.add_option(
       "--schedule" + suffix, o.schedules,
