@@ -287,6 +287,13 @@ TEST(Lower, KeepsWhatIsSaidOfBranches) {
   EXPECT_EQ(likely, 4) << text;
 }
 
+TEST(Simplify, TheOtherSideOfALikelyBranchIsNotLikely) {
+  const LoopFunc f = simplify(parse_loop_func(
+      func("  if likely x[p] < 0:f32 {\n    let unused = x[q]\n  } else {\n    y[p * 8 + q] = x[q]\n  }\n")));
+  const std::string text = print(f);
+  EXPECT_NE(text.find("  if not(x[p] < 0:f32) {\n    y[p * 8 + q] = x[q]\n"), std::string::npos) << text;
+}
+
 TEST(Lower, VerifiesWhatItIsGiven) {
   const LoopFunc bad = parse_loop_func(func("  y[p * 8 + q] = x[p + 5000]\n"));
   EXPECT_NE(error_of([&] { loop_passes::lower(bad, limits(64, true)); }).find("out of bounds"), std::string::npos);

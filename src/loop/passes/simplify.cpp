@@ -102,6 +102,7 @@ class DeadLets {
           if (n.body.empty()) {
             n.a = unary(Op::logical_not, n.a);
             std::swap(n.body, n.other);
+            n.likely = false;  // of the other side now
           }
           s = make_stmt(std::move(n));
         }
