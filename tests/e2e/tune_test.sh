@@ -100,7 +100,7 @@ busy = r"(busy machine, times are upper bounds; )?"
 bound = r"(\d+ % of its bound|its bound is beaten, so it is wrong)"
 first = busy + r"preparing: \d+ s, 0 of 120 trials, .* GFLOP/s \(last [\d.]+\), " + bound + r", .* % of the runs disturbed$"
 assert re.match(first, lines[0]), lines
-assert any(line.startswith("searching: ") for line in lines) and "\033" not in "".join(lines), lines
+assert any(re.match(busy + "searching: ", line) for line in lines) and "\033" not in "".join(lines), lines
 for line in lines:
     told = re.match(r"task (\d+): .* tried: (.*) \| ", line)
     assert not told or listed[int(told[1])]["problem"] == told[2], line
