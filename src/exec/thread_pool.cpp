@@ -25,6 +25,8 @@
 namespace kilter {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr size_t kLine = 64;
 constexpr int kDefaultSpinUs = 50;
 
@@ -40,8 +42,9 @@ struct alignas(kLine) Gate {
     word.store(value, std::memory_order_seq_cst);
     wake();
   }
+  /// One call into the kernel for each time that the waiter fell asleep: it may take long until a CPU runs it.
   void wake() {
-    if (parked.load(std::memory_order_seq_cst) != 0) {
+    if (parked.load(std::memory_order_seq_cst) != 0 && parked.exchange(0, std::memory_order_seq_cst) != 0) {
       syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
     }
   }
@@ -61,8 +64,9 @@ struct alignas(kLine) Gate {
         }
       } while (std::chrono::steady_clock::now() < deadline);
     }
-    parked.store(1, std::memory_order_seq_cst);
-    while (!done(value = word.load(std::memory_order_seq_cst))) {
+    for (;;) {
+      parked.store(1, std::memory_order_seq_cst);
+      if (done(value = word.load(std::memory_order_seq_cst))) break;
       syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
     }
     parked.store(0, std::memory_order_relaxed);
@@ -87,15 +91,58 @@ enum PartState : uint32_t {
   kStateMask = 3,
 };
 
+/// Whether a worker is worth its part: another process may use its CPU. One that is late more often than once in five
+/// regions, or holds one up as only a thread that lost its CPU does, is left out for a while, and for twice as long
+/// where it is late again soon after.
+class Punctuality {
+ public:
+  bool left_out(Clock::time_point now) const { return now < until_; }
+  void on_time() { score_ = std::max(score_ - 1, 0); }
+  void late(Clock::time_point now, Clock::duration waited, Clock::duration region) {
+    score_ += waited > kPreempted ? kMost : kLate;
+    if (score_ < kMost) return;
+    const bool again = now - until_ < kProbation * length_;
+    length_ = std::clamp<Clock::duration>(again ? 2 * length_ : kRegions * region, kShortest, kLongest);
+    until_ = now + length_;
+    score_ = kMost - kLate;
+  }
+
+ private:
+  static constexpr int kLate = 4, kMost = 12;
+  static constexpr int kProbation = 4, kRegions = 8;
+  static constexpr std::chrono::microseconds kPreempted{500}, kShortest{200}, kLongest{100'000};
+  Clock::time_point until_{};
+  Clock::duration length_ = kShortest;
+  int score_ = 0;
+};
+
 /// What one worker needs: its gate (job count and PartState), and where its answer goes.
 struct Worker {
   Gate gate;
   alignas(kLine) Failure failure;
+  std::atomic<bool> finished{true};  ///< its part of the current job, or it has none
+  int part = 0;                      ///< of the current job
   std::thread thread;
+  // The caller's:
+  Punctuality punctuality;
+  Clock::time_point woken{};  ///< when it was last offered a part while it slept
 
   void offer() {
     const uint32_t job = (gate.word.load(std::memory_order_relaxed) | kStateMask) + 1;
     gate.set(job | kOffered);
+  }
+  void offer(int of_job, Clock::time_point now) {
+    part = of_job;
+    finished.store(false, std::memory_order_relaxed);
+    if (gate.parked.load(std::memory_order_relaxed) != 0) woken = now;
+    offer();
+  }
+  /// Notes whether it was late for a region, and how long it was waited for. That it has to be woken is no fault of its
+  /// own.
+  void judge(bool late, Clock::time_point now, Clock::duration waited, Clock::duration region) {
+    constexpr std::chrono::microseconds kWakes{200};
+    if (!late) return punctuality.on_time();
+    if (now - woken > kWakes) punctuality.late(now, waited, region);
   }
   /// For the worker (to kTaken) and the caller (to kNone); one of them gets an offered part.
   bool claim(PartState state) {
@@ -143,6 +190,8 @@ struct Entered {
 struct ThreadPool::Impl {
   explicit Impl(int count)
       : threads(count), workers(static_cast<size_t>(count - 1)), ranges(static_cast<size_t>(count)) {
+    team.reserve(workers.size());
+    late.reserve(workers.size());
     const char* text = std::getenv("KILTER_SPIN_US");
     const int us = text != nullptr ? parse_spin_us(text) : kDefaultSpinUs;
     // Spinning only takes time from the others when there are more threads than CPUs.
@@ -189,19 +238,21 @@ struct ThreadPool::Impl {
       self.gate.wait(spin, [](uint32_t word) { return (word & kStateMask) == kOffered; });
       if (stopping.load(std::memory_order_seq_cst)) return;
       if (!self.claim(kTaken)) continue;
-      self.failure = part(index + 1);
+      self.failure = part(self.part, index + 1);
+      self.finished.store(true, std::memory_order_release);
       if (pending.word.fetch_sub(1, std::memory_order_seq_cst) == 1) pending.wake();
     }
   }
 
-  /// Runs one range of the current job piece by piece, then what it finds at the back of others.
-  Failure part(int index) noexcept {
+  /// Runs one range of the current job piece by piece, then what it finds at the back of others. `thread`: 0 for the
+  /// caller.
+  Failure part(int index, int thread) noexcept {
     Failure failure;
     WorkRange& own = ranges[static_cast<size_t>(index)];
-    for (Piece p = own.take_front(); !p.empty(); p = own.take_front()) piece(p, index, failure);
+    for (Piece p = own.take_front(); !p.empty(); p = own.take_front()) piece(p, thread, failure);
     for (int i = 1; i <= job.victims; ++i) {
       WorkRange& other = ranges[static_cast<size_t>((index + i) % job.parts)];
-      for (Piece p = other.take_back(); !p.empty(); p = other.take_back()) piece(p, index, failure);
+      for (Piece p = other.take_back(); !p.empty(); p = other.take_back()) piece(p, thread, failure);
     }
     return failure;
   }
@@ -209,9 +260,9 @@ struct ThreadPool::Impl {
   /// Runs the parts of workers that have not come yet, so that the caller does not wait for a thread that sleeps or
   /// whose CPU is taken. Every part is given to one of both.
   void take_over(Failure& failure) noexcept {
-    for (int i = 0; i < job.parts - 1 && pending.word.load(std::memory_order_acquire) != 0; ++i) {
-      if (!workers[static_cast<size_t>(i)].claim(kNone)) continue;
-      WorkRange& left = ranges[static_cast<size_t>(i) + 1];
+    for (size_t i = 0; i < team.size() && pending.word.load(std::memory_order_acquire) != 0; ++i) {
+      if (!team[i]->claim(kNone)) continue;
+      WorkRange& left = ranges[i + 1];
       for (Piece p = left.take_back(); !p.empty(); p = left.take_back()) piece(p, 0, failure);
       pending.word.fetch_sub(1, std::memory_order_seq_cst);
     }
@@ -227,23 +278,60 @@ struct ThreadPool::Impl {
     if ((now.result != 0 || now.error) && now.at < failure.at) failure = std::move(now);
   }
 
-  int32_t run(const Job& next) {
-    const std::lock_guard turn(callers);
-    job = next;
+  /// The workers that take part in the next job: as many as it has parts, but for those that are left out.
+  void choose_team(Clock::time_point now) {
+    team.clear();
+    for (Worker& w : workers) {
+      if (std::ssize(team) == job.parts - 1) break;
+      if (job.on_each || !w.punctuality.left_out(now)) team.push_back(&w);
+    }
+    job.parts = static_cast<int>(team.size()) + 1;
+    job.victims = std::min(job.victims, job.parts - 1);
+  }
+
+  void offer_parts(Clock::time_point now) {
     for (int i = 0; i < job.parts; ++i)
       ranges[static_cast<size_t>(i)].reset(range_begin(job.extent, job.parts, i),
                                            range_begin(job.extent, job.parts, i + 1));
     pending.word.store(static_cast<uint32_t>(job.parts - 1), std::memory_order_relaxed);
-    for (int i = 0; i < job.parts - 1; ++i) workers[static_cast<size_t>(i)].offer();
+    for (size_t i = 0; i < team.size(); ++i) team[i]->offer(static_cast<int>(i) + 1, now);
+  }
+
+  /// Waits for the workers. A worker was late where it did not come, or where the caller waited for it for long, as for
+  /// a thread whose CPU another process took.
+  void join(Clock::time_point begin) {
+    const Clock::time_point done = Clock::now();
+    late.clear();
+    for (Worker* w : team) late.push_back(!w->finished.load(std::memory_order_acquire));
+    pending.wait(spin, [](uint32_t left) { return left == 0; });
+    const Clock::time_point end = Clock::now();
+    constexpr std::chrono::microseconds kLong{20};
+    const bool waited = end - done > std::max<Clock::duration>((done - begin) / 4, kLong);
+    for (size_t i = 0; i < team.size(); ++i) {
+      const bool came = team[i]->finished.load(std::memory_order_acquire);
+      team[i]->judge(!came || (late[i] && waited), end, end - done, end - begin);
+    }
+  }
+
+  int32_t run(const Job& next) {
+    const std::lock_guard turn(callers);
+    job = next;
+    const Clock::time_point begin = Clock::now();
+    choose_team(begin);
+    if (team.empty()) {
+      const Entered entered(this);
+      return job.body(job.context, 0, job.extent, 0);
+    }
+    offer_parts(begin);
     Failure failure;
     {
       const Entered entered(this);
-      failure = part(0);
+      failure = part(0, 0);
       if (!job.on_each) take_over(failure);
     }
-    pending.wait(spin, [](uint32_t left) { return left == 0; });
-    for (int i = 0; i < job.parts - 1; ++i) {
-      Failure& other = workers[static_cast<size_t>(i)].failure;
+    join(begin);
+    for (Worker* w : team) {
+      Failure& other = w->failure;
       if (other.at < failure.at) failure = std::move(other);
       other = {};
     }
@@ -260,6 +348,8 @@ struct ThreadPool::Impl {
   Gate pending;  ///< parts of the current job that workers have not finished
   std::vector<Worker> workers;
   std::vector<WorkRange> ranges;  ///< of the current job, by part
+  std::vector<Worker*> team;      ///< of the current job: who has the parts from 1 on
+  std::vector<bool> late;         ///< by team: whether its part was not finished when the caller had nothing left to do
 };
 
 ThreadPool::ThreadPool(int threads) {

@@ -21,7 +21,8 @@ class ThreadPool {
   /// runs its range from the front in pieces that grow smaller, then pieces from the back of others' ranges, as a core
   /// may be slower than the next; so `body` is called several times with one `worker`. Waits for all. Answers the
   /// non-zero result that lies first in [0, extent), or throws what was thrown there; the other pieces are run all the
-  /// same. A thread that has not come when nothing else is left takes no part: the caller runs its range, too. Calls
+  /// same. A thread that has not come when nothing else is left takes no part: the caller runs its range, too. A thread
+  /// that is late again and again, as one whose CPU another process uses, is left out of calls for 0.2 to 100 ms. Calls
   /// from several threads take turns. Never allocates. An extent of 2^32 or more runs in the caller, and so does
   /// everything in a child that fork() made, where the pool's threads do not exist. Bodies find the floating-point
   /// environment FloatEnvironment on the pool's threads, and the caller's own in the caller.

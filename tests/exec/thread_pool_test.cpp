@@ -58,13 +58,45 @@ std::vector<Range> ranges(ThreadPool& pool, int64_t extent, int max_threads) {
   return seen;
 }
 
+TEST(ThreadPool, AWorkerThatHeldUpARegionIsLeftOutForAWhile) {
+  ThreadPool pool(2);
+  std::atomic<int> of_worker{0};
+  const auto pieces = [&](std::chrono::milliseconds each) {
+    of_worker = 0;
+    EXPECT_EQ(run(pool, 64, 0,
+                  [&](int64_t, int64_t, int32_t worker) {
+                    of_worker += worker;
+                    std::this_thread::sleep_for(each);
+                    return 0;
+                  }),
+              0);
+    return of_worker.load();
+  };
+  // The caller has nothing left to do while the worker sleeps, as if its CPU were taken.
+  std::atomic<bool> came{false};
+  EXPECT_EQ(run(pool, 2, 0,
+                [&](int64_t, int64_t, int32_t worker) {
+                  if (worker == 1) came = true;
+                  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+                  while (!came && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+                  if (worker == 1) std::this_thread::sleep_for(std::chrono::milliseconds(40));
+                  return 0;
+                }),
+            0);
+  ASSERT_TRUE(came);
+  EXPECT_EQ(pieces(std::chrono::milliseconds(0)), 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  EXPECT_GT(pieces(std::chrono::milliseconds(5)), 0);
+}
+
 TEST(ThreadPool, EveryIndexRunsOnceOnNoMoreThreadsThanAllowed) {
   for (int threads : {1, 2, 3, 7}) {
     ThreadPool pool(threads);
     EXPECT_EQ(pool.threads(), threads);
     for (int64_t extent : {1, 2, 3, 6, 7, 8, 100, 1001}) {
       for (int max_threads : {0, 1, 2, 5, 100}) {
-        const auto seen = ranges(pool, extent, max_threads);
+        ThreadPool fresh(threads);  // has no worker that it left out
+        const auto seen = ranges(fresh, extent, max_threads);
         const int64_t limit = max_threads > 0 ? std::min(threads, max_threads) : threads;
         const int64_t parts = std::min(limit, extent);
         int64_t at = 0;
@@ -217,9 +249,9 @@ TEST(ThreadPool, CallersTakeTurns) {
     callers.emplace_back([&, c] {
       for (int i = 0; i < 300; ++i) {
         std::atomic<int64_t> sum{0};
-        run(pool, 3, 0, [&](int64_t begin, int64_t, int32_t) {
+        run(pool, 3, 0, [&](int64_t begin, int64_t end, int32_t) {
           if (++inside > 3) ADD_FAILURE() << "two regions at once";
-          sum += begin;
+          for (int64_t at = begin; at < end; ++at) sum += at;
           --inside;
           return 0;
         });
