@@ -91,15 +91,15 @@ enum PartState : uint32_t {
   kStateMask = 3,
 };
 
-/// Whether a worker is worth its part: another process may use its CPU. One that is late more often than once in five
-/// regions, or holds one up as only a thread that lost its CPU does, is left out for a while, and for twice as long
-/// where it is late again soon after.
+/// Whether a worker is worth its part: another process may use its CPU. One that is late in more than one region of
+/// nine is left out for a while, and for twice as long where it is late again soon after. Holding a region up as only a
+/// thread does that lost its CPU counts twice.
 class Punctuality {
  public:
   bool left_out(Clock::time_point now) const { return now < until_; }
   void on_time() { score_ = std::max(score_ - 1, 0); }
   void late(Clock::time_point now, Clock::duration waited, Clock::duration region) {
-    score_ += waited > kPreempted ? kMost : kLate;
+    score_ += waited > kPreempted ? 2 * kLate : kLate;
     if (score_ < kMost) return;
     const bool again = now - until_ < kProbation * length_;
     length_ = std::clamp<Clock::duration>(again ? 2 * length_ : kRegions * region, kShortest, kLongest);
@@ -108,7 +108,7 @@ class Punctuality {
   }
 
  private:
-  static constexpr int kLate = 4, kMost = 12;
+  static constexpr int kLate = 8, kMost = 24;
   static constexpr int kProbation = 4, kRegions = 8;
   static constexpr std::chrono::microseconds kPreempted{500}, kShortest{200}, kLongest{100'000};
   Clock::time_point until_{};

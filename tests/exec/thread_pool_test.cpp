@@ -58,7 +58,7 @@ std::vector<Range> ranges(ThreadPool& pool, int64_t extent, int max_threads) {
   return seen;
 }
 
-TEST(ThreadPool, AWorkerThatHeldUpARegionIsLeftOutForAWhile) {
+TEST(ThreadPool, AWorkerThatHoldsRegionsUpIsLeftOutForAWhile) {
   ThreadPool pool(2);
   std::atomic<int> of_worker{0};
   const auto pieces = [&](std::chrono::milliseconds each) {
@@ -73,17 +73,19 @@ TEST(ThreadPool, AWorkerThatHeldUpARegionIsLeftOutForAWhile) {
     return of_worker.load();
   };
   // The caller has nothing left to do while the worker sleeps, as if its CPU were taken.
-  std::atomic<bool> came{false};
-  EXPECT_EQ(run(pool, 2, 0,
-                [&](int64_t, int64_t, int32_t worker) {
-                  if (worker == 1) came = true;
-                  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-                  while (!came && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-                  if (worker == 1) std::this_thread::sleep_for(std::chrono::milliseconds(40));
-                  return 0;
-                }),
-            0);
-  ASSERT_TRUE(came);
+  for (int i = 0; i < 2; ++i) {
+    std::atomic<bool> came{false};
+    EXPECT_EQ(run(pool, 2, 0,
+                  [&](int64_t, int64_t, int32_t worker) {
+                    if (worker == 1) came = true;
+                    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+                    while (!came && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+                    if (worker == 1) std::this_thread::sleep_for(std::chrono::milliseconds(40));
+                    return 0;
+                  }),
+              0);
+    ASSERT_TRUE(came);
+  }
   EXPECT_EQ(pieces(std::chrono::milliseconds(0)), 0);
   std::this_thread::sleep_for(std::chrono::milliseconds(150));
   EXPECT_GT(pieces(std::chrono::milliseconds(5)), 0);
