@@ -97,8 +97,7 @@ TEST(ThreadPool, EveryIndexRunsOnceOnNoMoreThreadsThanAllowed) {
     EXPECT_EQ(pool.threads(), threads);
     for (int64_t extent : {1, 2, 3, 6, 7, 8, 100, 1001}) {
       for (int max_threads : {0, 1, 2, 5, 100}) {
-        ThreadPool fresh(threads);  // has no worker that it left out
-        const auto seen = ranges(fresh, extent, max_threads);
+        const auto seen = ranges(pool, extent, max_threads);
         const int64_t limit = max_threads > 0 ? std::min(threads, max_threads) : threads;
         const int64_t parts = std::min(limit, extent);
         int64_t at = 0;
