@@ -257,16 +257,13 @@ struct ThreadPool::Impl {
     return failure;
   }
 
-  /// Runs the parts that no worker was offered, and those of workers that have not come yet, so that the caller does
-  /// not wait for a thread that sleeps or whose CPU is taken. Every part is given to one of both.
+  /// Runs the parts of workers that have not come yet, so that the caller does not wait for a thread that sleeps or
+  /// whose CPU is taken. Every part is given to one of both.
   void take_over(Failure& failure) noexcept {
-    const auto drain = [&](size_t part) {
-      for (Piece p = ranges[part].take_back(); !p.empty(); p = ranges[part].take_back()) piece(p, 0, failure);
-    };
-    for (size_t part = team.size() + 1; part < static_cast<size_t>(job.parts); ++part) drain(part);
     for (size_t i = 0; i < team.size() && pending.word.load(std::memory_order_acquire) != 0; ++i) {
       if (!team[i]->claim(kNone)) continue;
-      drain(i + 1);
+      WorkRange& left = ranges[i + 1];
+      for (Piece p = left.take_back(); !p.empty(); p = left.take_back()) piece(p, 0, failure);
       pending.word.fetch_sub(1, std::memory_order_seq_cst);
     }
   }
@@ -281,21 +278,22 @@ struct ThreadPool::Impl {
     if ((now.result != 0 || now.error) && now.at < failure.at) failure = std::move(now);
   }
 
-  /// The workers that take part in the next job: as many as it has parts, but for those that are left out. Parts
-  /// without a worker are the caller's.
+  /// The workers that take part in the next job: as many as it has parts, but for those that are left out.
   void choose_team(Clock::time_point now) {
     team.clear();
     for (Worker& w : workers) {
       if (std::ssize(team) == job.parts - 1) break;
       if (job.on_each || !w.punctuality.left_out(now)) team.push_back(&w);
     }
+    job.parts = static_cast<int>(team.size()) + 1;
+    job.victims = std::min(job.victims, job.parts - 1);
   }
 
   void offer_parts(Clock::time_point now) {
     for (int i = 0; i < job.parts; ++i)
       ranges[static_cast<size_t>(i)].reset(range_begin(job.extent, job.parts, i),
                                            range_begin(job.extent, job.parts, i + 1));
-    pending.word.store(static_cast<uint32_t>(team.size()), std::memory_order_relaxed);
+    pending.word.store(static_cast<uint32_t>(job.parts - 1), std::memory_order_relaxed);
     for (size_t i = 0; i < team.size(); ++i) team[i]->offer(static_cast<int>(i) + 1, now);
   }
 
@@ -320,6 +318,10 @@ struct ThreadPool::Impl {
     job = next;
     const Clock::time_point begin = Clock::now();
     choose_team(begin);
+    if (team.empty()) {
+      const Entered entered(this);
+      return job.body(job.context, 0, job.extent, 0);
+    }
     offer_parts(begin);
     Failure failure;
     {
@@ -327,7 +329,7 @@ struct ThreadPool::Impl {
       failure = part(0, 0);
       if (!job.on_each) take_over(failure);
     }
-    if (!team.empty()) join(begin);
+    join(begin);
     for (Worker* w : team) {
       Failure& other = w->failure;
       if (other.at < failure.at) failure = std::move(other);

@@ -78,11 +78,10 @@ TEST(Executor, EveryWorkerHasItsOwnScratch) {
   plan.outputs = {{"y", DType::i64, {1000}}};
   plan.scratch_bytes = 8;
   plan.steps = {kernel_step(kScratch, {output(0, 8000)}, 1000)};
-  Instance instance(program(plan), pool(4));
   const Tensor y(DType::i64, {1000});
   std::byte* outputs[] = {y.raw()};
   for (int run = 0; run < 50; ++run) {
-    instance.run({}, outputs);
+    Instance(program(plan), pool(4)).run({}, outputs);  // a pool that has left out no worker yet
     // Each element is the beginning of its piece, which has at most half of a worker's 250.
     for (int64_t i = 0; i < 1000; ++i) {
       const int64_t begin = y.data<int64_t>()[i];

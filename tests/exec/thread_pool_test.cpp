@@ -97,7 +97,8 @@ TEST(ThreadPool, EveryIndexRunsOnceOnNoMoreThreadsThanAllowed) {
     EXPECT_EQ(pool.threads(), threads);
     for (int64_t extent : {1, 2, 3, 6, 7, 8, 100, 1001}) {
       for (int max_threads : {0, 1, 2, 5, 100}) {
-        const auto seen = ranges(pool, extent, max_threads);
+        ThreadPool fresh(threads);  // has no worker that it left out
+        const auto seen = ranges(fresh, extent, max_threads);
         const int64_t limit = max_threads > 0 ? std::min(threads, max_threads) : threads;
         const int64_t parts = std::min(limit, extent);
         int64_t at = 0;
@@ -219,7 +220,15 @@ TEST(ThreadPool, WakesParkedWorkers) {
     ThreadPool pool(3);
     for (int i = 0; i < 20; ++i) {
       if (i % 4 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-      EXPECT_EQ(ranges(pool, 3, 0).size(), 3U);
+      std::atomic<int> ran{0};
+      auto body = [&](int64_t begin, int64_t, int32_t worker) {
+        EXPECT_EQ(begin, worker);
+        ++ran;
+        return 0;
+      };
+      EXPECT_EQ(pool.run_on_each(call<decltype(body)>, &body), 0);  // none of them can be left out
+      EXPECT_EQ(ran, 3);
+      EXPECT_EQ(ranges(pool, 3, 0).back().end, 3);
     }
   }
   unsetenv("KILTER_SPIN_US");
