@@ -92,6 +92,10 @@ TEST(Collect, ThreadsShareTheWorkAndTheBarrierIsPartOfTheRow) {
     for (double busy : r.busy_ms) EXPECT_LE(busy, r.time.mean * (1 + 1e-6)) << r.name;
     shared += r.threads == 2 ? 1 : 0;
   }
+  // A thread whose CPU another process uses is left out.
+  if (p.conditions.disturbed > p.conditions.taken / 2)
+    GTEST_SKIP() << "other processes used the CPUs in " << p.conditions.disturbed << " of " << p.conditions.taken
+                 << " runs";
   EXPECT_GT(shared, 10);
 }
 
