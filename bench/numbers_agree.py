@@ -61,7 +61,7 @@ def sums_once(args, name, threads, seconds):
     if agrees and tells and sound and figures["overhead"] <= 2 * factor:
         return figures, "fine"
     disturbed = conditions["disturbed"] > conditions["taken"] / 2 or end_to_end["p90_ms"] > 1.3 * end_to_end["p10_ms"]
-    shown = not agrees or not sound or low_overhead > 2 * factor
+    shown = not agrees or not sound or (figures["overhead"] if tells else low_overhead) > 2 * factor
     return figures, "broken" if shown and not disturbed else "busy"
 
 

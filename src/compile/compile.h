@@ -176,8 +176,8 @@ struct PassedGraph {
 PassedGraph run_passes(Graph graph, const CompileOptions& options);
 Compiled compile_passed(const PassedGraph& passed, const CompileOptions& options);
 
-/// The runner that executors use for reference steps (installed when this library is linked and compile_graph or
-/// install_reference_runner was called).
+/// Makes programs of this process able to run reference steps and plans of every back end. Compiling a graph and
+/// opening a session call it.
 void install_reference_runner();
 
 /// Reads a tensor out of its place in a run as a dense one.

@@ -8,7 +8,7 @@
 #include "compile/task_memo.h"
 #include "compile/tasks.h"
 #include "graph/values.h"
-#include "ops/op.h"
+#include "ops/support/relayout.h"
 
 namespace kilter {
 namespace {
@@ -107,12 +107,10 @@ class Splitter {
   }
 
   ValueId relayout(ValueId from, const Layout& layout) {
-    TensorType type = graph_.type(from);
-    type.layout = layout;
-    const std::string hint = graph_.value(from).name + ".relayout";
-    const NodeId id = graph_.add_node(find_op("kilter", "Relayout", 1), hint, 1, {}, {from}, {type}, {hint});
+    const ValueId to = add_relayout(graph_, from, layout, "relayout");
+    const NodeId id = graph_.value(to).producer;
     graph_.change_node(id).group = id;
-    return graph_.node(id).outputs[0];
+    return to;
   }
 
   Graph& graph_;

@@ -8,6 +8,7 @@
 
 #include "graph/values.h"
 #include "ops/support/builder.h"
+#include "ops/support/relayout.h"
 #include "ops/support/views.h"
 #include "schedule/problem/task.h"
 
@@ -74,12 +75,11 @@ class Placer {
 
   /// A copy of `v` in a buffer of its own, same layout; reads `v` once.
   ValueId copy(ValueId v, std::string_view why) {
-    const std::string hint = graph_.value(v).name + "." + std::string(why);
-    const TensorType type = graph_.type(v);
-    const NodeId id = graph_.add_node(find_op("kilter", "Relayout", 1), hint, 1, {}, {v}, {type}, {hint});
+    const ValueId to = add_relayout(graph_, v, graph_.type(v).layout, why);
+    const NodeId id = graph_.value(to).producer;
     graph_.change_node(id).group = id;
     grow();
-    return graph_.node(id).outputs[0];
+    return to;
   }
 
   // --- values written where their user wants them, users first ---

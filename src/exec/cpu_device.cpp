@@ -17,22 +17,27 @@ constexpr int64_t kParallelFrom = int64_t{1} << 20;  ///< bytes; below it a seco
 
 class CpuCode : public DeviceCode {
  public:
-  explicit CpuCode(const Plan& plan)
-      : code_(std::span(plan.code, static_cast<size_t>(plan.code_bytes))),
-        bytes_(static_cast<size_t>(plan.code_bytes)),
-        entries_(plan.entries) {}
+  explicit CpuCode(const Plan& plan) : plan_(plan), code_(std::span(plan.code, static_cast<size_t>(plan.code_bytes))) {}
 
-  const void* kernel(int32_t index) const override { return bytes(index).data(); }
+  const void* kernel(int32_t index) const override { return code_.data() + entry(index); }
   std::span<const std::byte> bytes(int32_t index) const override {
-    require(index >= 0 && index < std::ssize(entries_), "kernel {} of {} is asked for", index, entries_.size());
-    const auto entry = static_cast<size_t>(entries_[static_cast<size_t>(index)]);
-    return {code_.data() + entry, bytes_ - entry};
+    const int64_t begin = entry(index);
+    int64_t end = plan_.code_bytes;
+    for (const int64_t other : plan_.entries) {
+      if (other > begin) end = std::min(end, other);
+    }
+    return {code_.data() + begin, static_cast<size_t>(end - begin)};
   }
 
  private:
+  int64_t entry(int32_t index) const {
+    require(index >= 0 && index < std::ssize(plan_.entries), "kernel {} of {} is asked for", index,
+            plan_.entries.size());
+    return plan_.entries[static_cast<size_t>(index)];
+  }
+
+  const Plan& plan_;
   ExecutableCode code_;
-  size_t bytes_;
-  std::vector<int64_t> entries_;
 };
 
 std::unique_ptr<DeviceCode> load(const Plan& plan) {
@@ -45,7 +50,7 @@ std::unique_ptr<DeviceCode> load(const Plan& plan) {
   const auto missing = missing_cpu_features(plan.required_features);
   if (!missing.empty()) {
     fail(ErrorKind::unsupported,
-         "'{}' was compiled for target {} and needs CPU features that this machine ({}) has not: {}; compile it for "
+         "'{}' was compiled for target {} and needs CPU features that this machine ({}) lacks: {}; compile it for "
          "this machine",
          plan.model, plan.target, cpu_brand(), join(missing, ", "));
   }

@@ -20,9 +20,9 @@ namespace kilter {
 class DeviceCode {
  public:
   virtual ~DeviceCode() = default;
-  /// What Device::launch() takes for kernel `index` of Plan::entries; valid while this lives.
+  /// The handle of kernel `index` of Plan::entries for Device::launch(); valid while this lives.
   virtual const void* kernel(int32_t index) const = 0;
-  /// The machine code behind it from its entry to the end of all code; empty where the device has none to be read.
+  /// The machine code of that kernel; empty if the device has none that can be read.
   virtual std::span<const std::byte> bytes(int32_t index) const = 0;
 };
 
@@ -54,7 +54,7 @@ class Device {
 /// One kind of device.
 struct DeviceRow {
   std::string_view name;  ///< Plan::device
-  /// Throws unsupported where this machine cannot run the plan's code.
+  /// Makes a plan's code ready; the plan outlives it. Throws unsupported if this machine cannot run the code.
   std::unique_ptr<DeviceCode> (*load)(const Plan& plan);
   std::unique_ptr<Device> (*open)(std::shared_ptr<ThreadPool> pool);
 };

@@ -329,16 +329,9 @@ std::byte* Instance::address(const BufferRef& ref) const {
 }
 
 std::span<const std::byte> Instance::code(size_t step) const {
-  const Plan& plan = state_->program->plan();
-  const int32_t kernel = plan.steps.at(step).kernel;
-  if (plan.steps[step].kind != StepKind::kernel) return {};
-  const std::span<const std::byte> rest = state_->program->code().bytes(kernel);
-  const int64_t begin = plan.entries[static_cast<size_t>(kernel)];
-  size_t size = rest.size();
-  for (const int64_t entry : plan.entries) {
-    if (entry > begin) size = std::min(size, static_cast<size_t>(entry - begin));
-  }
-  return rest.first(size);
+  const Step& of = state_->program->plan().steps.at(step);
+  if (of.kind != StepKind::kernel) return {};
+  return state_->program->code().bytes(of.kernel);
 }
 
 std::span<std::byte> Instance::scratch() const {

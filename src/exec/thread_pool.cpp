@@ -91,9 +91,9 @@ enum PartState : uint32_t {
   kStateMask = 3,
 };
 
-/// Whether a worker is worth its part: another process may use its CPU. One that is late in more than one region of
-/// nine is left out for a while, and for twice as long where it is late again soon after. Holding a region up as only a
-/// thread does that lost its CPU counts twice.
+/// Decides whether a worker takes part, since another process may use its CPU. A worker that is late in more than one
+/// region of nine is left out for a while, and for twice as long if it is late again soon after. A wait longer than
+/// kPreempted means that it lost its CPU, and counts twice.
 class Punctuality {
  public:
   bool left_out(Clock::time_point now) const { return now < until_; }
@@ -120,12 +120,13 @@ class Punctuality {
 struct Worker {
   Gate gate;
   alignas(kLine) Failure failure;
-  std::atomic<bool> finished{true};  ///< its part of the current job, or it has none
-  int part = 0;                      ///< of the current job
+  std::atomic<bool> finished{true};  ///< whether it has run its part of the current job
+  int part = 0;                      ///< its part of the current job
   std::thread thread;
-  // The caller's:
+  // Only the thread that calls run() uses these:
   Punctuality punctuality;
-  Clock::time_point woken{};  ///< when it was last offered a part while it slept
+  Clock::time_point woken{};  ///< the last time that it was offered a part while it slept
+  bool waited_for = false;    ///< whether its part was unfinished when the caller had nothing left to do
 
   void offer() {
     const uint32_t job = (gate.word.load(std::memory_order_relaxed) | kStateMask) + 1;
@@ -137,8 +138,7 @@ struct Worker {
     if (gate.parked.load(std::memory_order_relaxed) != 0) woken = now;
     offer();
   }
-  /// Notes whether it was late for a region, and how long it was waited for. That it has to be woken is no fault of its
-  /// own.
+  /// Records whether the worker was late for a region. Lateness does not count within kWakes after it was woken.
   void judge(bool late, Clock::time_point now, Clock::duration waited, Clock::duration region) {
     constexpr std::chrono::microseconds kWakes{200};
     if (!late) return punctuality.on_time();
@@ -157,8 +157,8 @@ struct Job {
   void* context = nullptr;
   int64_t extent = 0;
   int parts = 0;
-  int victims = 0;       ///< whose ranges a thread looks into when its own is done, the next ones after it
   bool on_each = false;  ///< each thread has to run its own part
+  int victims = 0;       ///< whose ranges a thread looks into when its own is done, the next ones after it
 };
 
 int64_t range_begin(int64_t extent, int parts, int part) {
@@ -191,7 +191,6 @@ struct ThreadPool::Impl {
   explicit Impl(int count)
       : threads(count), workers(static_cast<size_t>(count - 1)), ranges(static_cast<size_t>(count)) {
     team.reserve(workers.size());
-    late.reserve(workers.size());
     const char* text = std::getenv("KILTER_SPIN_US");
     const int us = text != nullptr ? parse_spin_us(text) : kDefaultSpinUs;
     // Spinning only takes time from the others when there are more threads than CPUs.
@@ -278,7 +277,7 @@ struct ThreadPool::Impl {
     if ((now.result != 0 || now.error) && now.at < failure.at) failure = std::move(now);
   }
 
-  /// The workers that take part in the next job: as many as it has parts, but for those that are left out.
+  /// Chooses the workers of the next job, at most one for each part; the job then has as many parts as it has threads.
   void choose_team(Clock::time_point now) {
     team.clear();
     for (Worker& w : workers) {
@@ -286,7 +285,7 @@ struct ThreadPool::Impl {
       if (job.on_each || !w.punctuality.left_out(now)) team.push_back(&w);
     }
     job.parts = static_cast<int>(team.size()) + 1;
-    job.victims = std::min(job.victims, job.parts - 1);
+    job.victims = job.on_each ? 0 : std::min(job.parts - 1, kMostVictims);
   }
 
   void offer_parts(Clock::time_point now) {
@@ -297,19 +296,18 @@ struct ThreadPool::Impl {
     for (size_t i = 0; i < team.size(); ++i) team[i]->offer(static_cast<int>(i) + 1, now);
   }
 
-  /// Waits for the workers. A worker was late where it did not come, or where the caller waited for it for long, as for
-  /// a thread whose CPU another process took.
+  /// Waits for the workers and judges each. A worker was late if it did not come, or if the caller had to wait for it
+  /// for longer than kLong and than a quarter of the region.
   void join(Clock::time_point begin) {
     const Clock::time_point done = Clock::now();
-    late.clear();
-    for (Worker* w : team) late.push_back(!w->finished.load(std::memory_order_acquire));
+    for (Worker* w : team) w->waited_for = !w->finished.load(std::memory_order_acquire);
     pending.wait(spin, [](uint32_t left) { return left == 0; });
     const Clock::time_point end = Clock::now();
     constexpr std::chrono::microseconds kLong{20};
     const bool waited = end - done > std::max<Clock::duration>((done - begin) / 4, kLong);
-    for (size_t i = 0; i < team.size(); ++i) {
-      const bool came = team[i]->finished.load(std::memory_order_acquire);
-      team[i]->judge(!came || (late[i] && waited), end, end - done, end - begin);
+    for (Worker* w : team) {
+      const bool came = w->finished.load(std::memory_order_acquire);
+      w->judge(!came || (w->waited_for && waited), end, end - done, end - begin);
     }
   }
 
@@ -348,8 +346,7 @@ struct ThreadPool::Impl {
   Gate pending;  ///< parts of the current job that workers have not finished
   std::vector<Worker> workers;
   std::vector<WorkRange> ranges;  ///< of the current job, by part
-  std::vector<Worker*> team;      ///< of the current job: who has the parts from 1 on
-  std::vector<bool> late;         ///< by team: whether its part was not finished when the caller had nothing left to do
+  std::vector<Worker*> team;      ///< the workers of the current job; the first has part 1
 };
 
 ThreadPool::ThreadPool(int threads) {
@@ -374,7 +371,7 @@ int32_t ThreadPool::run(int64_t extent, int max_threads, Body body, void* contex
   if (parts == 1 || current_pool == impl_.get() || extent > WorkRange::kMost || impl_->orphaned()) {
     return body(context, 0, extent, 0);
   }
-  return impl_->run({body, context, extent, parts, std::min(parts - 1, kMostVictims), false});
+  return impl_->run({body, context, extent, parts, false});
 }
 
 int32_t ThreadPool::run_on_each(Body body, void* context) {
@@ -384,7 +381,7 @@ int32_t ThreadPool::run_on_each(Body body, void* context) {
          "the {} threads of this pool stayed in the process that called fork(); make a new pool in the child",
          threads());
   }
-  return impl_->run({body, context, threads(), threads(), 0, true});
+  return impl_->run({body, context, threads(), threads(), true});
 }
 
 }  // namespace kilter

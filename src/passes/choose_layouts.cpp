@@ -14,6 +14,7 @@
 #include "graph/values.h"
 #include "ops/support/builder.h"
 #include "ops/support/reduction.h"
+#include "ops/support/relayout.h"
 #include "ops/support/take_pixels.h"
 #include "ops/support/views.h"
 #include "ops/support/window.h"
@@ -264,11 +265,7 @@ class Layouts {
   ValueId converted(ValueId value, const Layout& layout, const std::string& why) {
     const auto key = std::make_pair(value, layout.block);
     if (auto it = made_.find(key); it != made_.end() && !layout.has_halo()) return it->second;
-    TensorType type = graph_.type(value);
-    type.layout = layout;
-    const std::string hint = graph_.value(value).name + "." + why;
-    const NodeId id = graph_.add_node(find_op("kilter", "Relayout", 1), hint, 1, {}, {value}, {type}, {hint});
-    const ValueId out = graph_.node(id).outputs[0];
+    const ValueId out = add_relayout(graph_, value, layout, why);
     if (!layout.has_halo()) made_[key] = out;
     return out;
   }

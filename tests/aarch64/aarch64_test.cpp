@@ -145,14 +145,14 @@ TEST_F(EmulatedCpu, ThatLacksSomeFeaturesSaysWhich) {
   be("cortex-a72");
   EXPECT_EQ(refusal_of("neoverse-n1"),
             "relu: 'net' was compiled for target neoverse-n1 and needs CPU features that this machine (Arm implementer "
-            "0x41 part 0xd08) has not: rdm, fullfp16, dotprod; compile it for this machine");
+            "0x41 part 0xd08) lacks: rdm, fullfp16, dotprod; compile it for this machine");
 }
 
 TEST_F(EmulatedCpu, WithRegistersOfAnotherLengthSaysSo) {
   be("max,sve-default-vector-length=64");
   EXPECT_EQ(refusal_of("neoverse-v1"),
             "relu: 'net' was compiled for target neoverse-v1 and needs CPU features that this machine (Arm implementer "
-            "0x0 part 0x51) has not: sve256; compile it for this machine");
+            "0x0 part 0x51) lacks: sve256; compile it for this machine");
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, AArch64,

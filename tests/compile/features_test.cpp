@@ -108,7 +108,7 @@ TEST(Features, AMachineThatLacksSomeIsToldWhich) {
       EXPECT_EQ(error.kind(), ErrorKind::unsupported);
       EXPECT_EQ(error.message(),
                 fmt::format("'net' was compiled for target {} and needs CPU features that this machine "
-                            "({}) has not: {}; compile it for this machine",
+                            "({}) lacks: {}; compile it for this machine",
                             row.name, cpu_brand(), fmt::join(missing, ", ")));
     }
   }

@@ -80,7 +80,8 @@ TEST(Collect, StalledPassesMoveNoRow) {
 
 TEST(Collect, ThreadsShareTheWorkAndTheBarrierIsPartOfTheRow) {
   TestNetwork net("zoo:squeezenet1_1", 2);
-  const Profile p = profile_of(net, 2, quick());
+  Profile p = profile_of(net, 2, quick());
+  for (int i = 0; i < 4 && quietness(p.conditions) != Quietness::quiet; ++i) p = profile_of(net, 2, quick());
   int shared = 0;
   for (const Row& r : p.rows) {
     if (r.kind == RowKind::gap) continue;
@@ -93,7 +94,7 @@ TEST(Collect, ThreadsShareTheWorkAndTheBarrierIsPartOfTheRow) {
     shared += r.threads == 2 ? 1 : 0;
   }
   // A thread whose CPU another process uses is left out.
-  if (p.conditions.disturbed > p.conditions.taken / 2)
+  if (quietness(p.conditions) != Quietness::quiet)
     GTEST_SKIP() << "other processes used the CPUs in " << p.conditions.disturbed << " of " << p.conditions.taken
                  << " runs";
   EXPECT_GT(shared, 10);
