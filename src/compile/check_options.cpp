@@ -43,7 +43,7 @@ void check_node_names(const Graph& graph, const CompileOptions& options) {
     if (threads < 1) fail(ErrorKind::usage, "{}: expected 1 thread or more", option);
   }
   for (NodeId id : options.plain_layout.empty() ? std::vector<NodeId>{} : graph.order()) {
-    if (graph.node(id).op->name != "Relayout") nodes.insert(graph.node(id).name);
+    if (graph.node(id).op->movement != Movement::relayout) nodes.insert(graph.node(id).name);
   }
   for (const std::string& node : options.plain_layout) {
     if (nodes.contains(node)) continue;

@@ -15,12 +15,11 @@ void lower(std::optional<int64_t>& limit, const std::vector<int64_t>& sizes) {
 /// Whether a node's results hold no other values than its first operands'.
 bool moves_values(const Node& node) {
   const Family family = node.op->family;
-  return family == Family::reshape || family == Family::movement || node.op->name == "Cast" ||
-         node.op->name == "Identity" || node.op->name == "Expand";
+  return family == Family::reshape || family == Family::movement || node.op->passes_values;
 }
 
 void lower_by_user(std::optional<int64_t>& limit, const Graph& graph, const Node& node, ValueId value) {
-  if (node.op->name == "RotaryEmbedding" && node.inputs.size() > 3 && node.inputs[3] == value)
+  if (node.op->position_input >= 0 && node.input(static_cast<size_t>(node.op->position_input)) == value)
     return lower(limit, {graph.type(node.inputs[1]).shape.front()});
   if (node.inputs.size() < 2 || node.inputs[1] != value) return;
   const auto range = index_range(node, graph.type(node.inputs[0]).shape, graph.type(value).shape);

@@ -29,7 +29,7 @@ class Origins {
   std::map<std::string, std::vector<std::string>> layers() {
     for (NodeId id : graph_.order()) {
       const auto layer = layer_of_.find(graph_.node(id).name);
-      if (layer == layer_of_.end() || graph_.node(id).op->name == "Relayout") continue;
+      if (layer == layer_of_.end() || graph_.node(id).op->movement == Movement::relayout) continue;
       add_to(found_[origin(id)], *layer->second);
       if (id < model_nodes_) add_to(found_[graph_.node(id).name], *layer->second);
     }

@@ -28,6 +28,22 @@ IndexOperand index_operand(const Task& task, const Stage& stage) {
   return {};
 }
 
+StepRole role_of(const Task& task) {
+  const OpDef& op = *task.node().op;
+  if (op.movement == Movement::relayout)
+    return task.prologue.empty() && task.epilogue.empty() ? StepRole::relayout : StepRole::fused_relayout;
+  if (is_contraction(op.family)) return StepRole::contraction;
+  switch (op.family) {
+    case Family::movement:
+    case Family::channels:
+    case Family::gather:
+    case Family::resize:
+      return StepRole::movement;
+    default:
+      return StepRole::layer;
+  }
+}
+
 }  // namespace
 
 Step halo_step(const std::string& value, const TensorType& type) {
@@ -35,7 +51,7 @@ Step halo_step(const std::string& value, const TensorType& type) {
   const auto& halo = type.layout.halo;
   const int64_t size = size_bytes(type.dtype);
   Step step;
-  step.kind = StepKind::halo;
+  step.kind = StepKind::halo, step.role = StepRole::halo;
   step.name = "halo of " + value;
   step.ops = "halo";
   step.halo.planes = phys.dims[0] * phys.dims[1];
@@ -53,6 +69,7 @@ Step stage_step(const Task& task, const Chosen& chosen, size_t s, const Target& 
                 const std::string& instructions) {
   const Stage& stage = chosen.lowered.stages[s];
   Step step;
+  step.role = stage.packs ? StepRole::pack : role_of(task);
   step.ops = stage.packs ? "pack" : task.ops();
   step.problem = task.problem();
   step.schedule = chosen.schedule.text();
@@ -76,7 +93,7 @@ Step stage_step(const Task& task, const Chosen& chosen, size_t s, const Target& 
 
 Step reference_step(const Graph& graph, const Task& task) {
   Step step;
-  step.kind = StepKind::reference;
+  step.kind = StepKind::reference, step.role = role_of(task);
   step.name = task.node().name;
   step.ops = task.ops();
   step.problem = task.problem();

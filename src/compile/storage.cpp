@@ -58,7 +58,7 @@ class Placer {
   bool kernel(NodeId id) const {
     if (id == kNone || dense_.contains(id) || map_.views.contains(id)) return false;
     const Node& node = graph_.node(id);
-    return node.op->family != Family::reshape && node.op->name != "Concat";
+    return node.op->family != Family::reshape && node.op->movement != Movement::concat;
   }
   /// Templates of movements, gathers and scatters read and write dense tensors.
   static bool wants_dense(Family family) {
@@ -87,8 +87,8 @@ class Placer {
   void place_in_user(NodeId id) {
     if (dense_.contains(id)) return;
     const Node& node = graph_.node(id);
-    if (node.op->name == "Concat" && node.op->family == Family::movement) return place_parts(id);
-    if (node.op->name == "Transpose") return place_transposed(id);
+    if (node.op->movement == Movement::concat) return place_parts(id);
+    if (node.op->movement == Movement::transpose) return place_transposed(id);
   }
 
   void place_parts(NodeId id) {
@@ -159,7 +159,7 @@ class Placer {
     const auto users = graph_.users(part);
     return std::any_of(users.begin(), users.end(), [&](NodeId u) {
       const OpDef& op = *graph_.node(u).op;
-      const bool moves = op.family == Family::movement && op.name != "Concat" && u != user &&
+      const bool moves = op.family == Family::movement && op.movement != Movement::concat && u != user &&
                          graph_.type(part).layout.block == 1;  // parts of blocked images are views
       return op.family == Family::reshape || (op.family != Family::movement && wants_dense(op.family)) || moves;
     });
@@ -191,9 +191,9 @@ class Placer {
     const Node& node = graph_.node(id);
     if (!dense_.contains(id) && node.outputs[0] != kNone && !placed(node.outputs[0])) {
       if (node.op->family == Family::reshape) return place_reshape(id);
-      if (node.op->name == "Frames" && place_frames_view(id)) return;
+      if (node.op->movement == Movement::frames && place_frames_view(id)) return;
       if (node.op->family == Family::movement && (place_channel_views(id) || place_region_views(id))) return;
-      if (node.op->name == "Relayout" && place_relayout_view(id)) return;
+      if (node.op->movement == Movement::relayout && place_relayout_view(id)) return;
     }
     if (node.op->family == Family::reshape && !dense_.contains(id)) {
       graph_.change_node(id).op = find_op("kilter", "Relayout", 1);  // its output has a place already: it is a copy now
@@ -250,7 +250,7 @@ class Placer {
     for (NodeId user : graph_.users(v)) {
       const Node& node = graph_.node(user);
       if (!kernel(user) || wants_dense(node.op->family)) return false;
-      if (!last_contiguous && node.op->family != Family::matmul) return false;
+      if (!last_contiguous && !is_product(node.op->family)) return false;
     }
     return true;
   }

@@ -45,6 +45,18 @@ enum class StepKind : uint8_t {
   copy,       ///< plain copy of `copy_bytes` from args[0] to args[1]
 };
 
+/// What a step is for. Reports and models tell steps apart by it; the executor goes by StepKind.
+enum class StepRole : uint8_t {
+  layer,           ///< computes nodes of the network
+  contraction,     ///< computes sums of products: the rate of multiply-adds may bound it
+  movement,        ///< takes elements to other places, perhaps with element-wise nodes behind
+  relayout,        ///< copies a value into another layout
+  fused_relayout,  ///< copies a value into another layout, with element-wise nodes behind
+  pack,            ///< packs an operand of a layer whose other steps follow
+  halo,            ///< zeroes the halo of a value
+  copy,            ///< copies a buffer
+};
+
 /// The halo of one buffer as `planes` planes of `rows` x `row_bytes`; everything but the interior is zeroed.
 struct HaloFill {
   int64_t planes = 0, plane_bytes = 0, rows = 0, row_bytes = 0;
@@ -76,6 +88,7 @@ struct IndexOperand {
 
 struct Step {
   StepKind kind = StepKind::kernel;
+  StepRole role = StepRole::layer;
   std::string name;      ///< the layer: name of the anchor's node
   std::string ops;       ///< operators fused, "Conv+Add+Relu"
   std::string problem;   ///< the task in one line

@@ -19,7 +19,7 @@
 
 namespace kilter {
 
-constexpr uint32_t kPlanFormatVersion = 8;
+constexpr uint32_t kPlanFormatVersion = 9;
 
 struct LoadOptions {
   bool verify = true;  ///< check the hash of the whole file, which reads all of it; false: that of its fields only

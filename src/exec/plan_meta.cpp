@@ -11,6 +11,7 @@ constexpr uint8_t kLastDType = static_cast<uint8_t>(DType::string);
 constexpr uint8_t kLastSpace = static_cast<uint8_t>(Space::output);
 constexpr uint8_t kLastArch = static_cast<uint8_t>(Arch::aarch64);
 constexpr uint8_t kLastKind = static_cast<uint8_t>(StepKind::copy);
+constexpr uint8_t kLastRole = static_cast<uint8_t>(StepRole::copy);
 
 class Writer {
  public:
@@ -160,6 +161,7 @@ void index_fields(Io& io, T& indices) {
 template <class Io, class T>
 void step_fields(Io& io, T& step) {
   io.enumeration(step.kind, kLastKind, "kind of a step");
+  io.enumeration(step.role, kLastRole, "role of a step");
   io.text(step.name, "name of a step");
   io.text(step.ops, "operators of a step");
   io.text(step.problem, "problem of a step");

@@ -16,6 +16,12 @@ std::string_view name(Family family) {
       return "reduce";
     case Family::matmul:
       return "matmul";
+    case Family::gemm:
+      return "gemm";
+    case Family::attention:
+      return "attention";
+    case Family::recurrent:
+      return "recurrent";
     case Family::conv:
       return "conv";
     case Family::conv_transpose:
@@ -40,6 +46,15 @@ std::string_view name(Family family) {
       return "sample";
   }
   return "?";
+}
+
+bool is_product(Family family) {
+  return family == Family::matmul || family == Family::gemm || family == Family::attention ||
+         family == Family::recurrent;
+}
+
+bool is_contraction(Family family) {
+  return is_product(family) || family == Family::conv || family == Family::conv_transpose;
 }
 
 void node_error(const Node& node, const std::string& text) { fail(ErrorKind::bad_model, "{}: {}", label(node), text); }

@@ -17,6 +17,7 @@
 namespace kilter {
 
 class Expr;           // loop/expr.h
+struct ResizePlan;    // ops/support/resize_coords.h
 class ExpandContext;  // ops/support/builder.h
 
 /// The template family that can lower an operator; `schedule/` does the matching.
@@ -26,7 +27,10 @@ enum class Family : uint8_t {
   movement,   ///< output element = an input element at another index, or a fill value: regions() says which
   reshape,    ///< same elements in the same row-major order: a view
   reduce,     ///< reduction over axes
-  matmul,     ///< MatMul, Gemm
+  matmul,     ///< MatMul
+  gemm,       ///< Gemm, Einsum: products that passes write as MatMul
+  attention,  ///< FusedAttention
+  recurrent,  ///< LSTM, GRU, RNN and their steps
   conv,       ///< Conv
   conv_transpose,
   pool,       ///< MaxPool, AveragePool, LpPool
@@ -40,6 +44,41 @@ enum class Family : uint8_t {
   sample,     ///< GridSample: between the pixels of an image
 };
 std::string_view name(Family family);
+/// Whether the family multiplies matrices.
+bool is_product(Family family);
+/// Whether the family sums products, so that the rate of multiply-adds may bound it: products and convolutions.
+bool is_contraction(Family family);
+
+/// What an operator makes of the elements that it combines: a reduction of those along its axes, a pool of those of its
+/// window, an element-wise operator of its operands. ArgMax and ArgMin answer where the maximum or minimum is.
+enum class Combiner : uint8_t { none, sum, product, max, min, mean };
+
+/// The form of a movement that passes and placement treat in a way of its own.
+enum class Movement : uint8_t {
+  other,
+  concat,     ///< joins its operands along attribute `axis`
+  split,      ///< cuts its operand into parts along attribute `axis`
+  slice,      ///< takes a range with a step along some axes
+  transpose,  ///< permutes axes by attribute `perm`
+  frames,     ///< takes runs of frames of volumes
+  relayout,   ///< copies a value into another layout or another buffer; made by passes and by placement
+};
+
+/// What one entry of the index operand of a gather or a scatter addresses in the data.
+enum class Addressing : uint8_t {
+  none,
+  axis,     ///< a slice across attribute `axis`
+  element,  ///< one element; its other coordinates are those of the entry
+  tuple,    ///< the innermost dimension of the indices is a tuple of coordinates
+};
+
+/// The elements over which a normalisation takes mean and variance.
+enum class Statistics : uint8_t {
+  row,           ///< all from attribute `axis` on
+  channel,       ///< the pixels of a channel
+  group,         ///< the pixels of a group of channels
+  volume_group,  ///< those of a group of channels over all frames of a volume
+};
 
 /// Error for a node: "Conv 'name': <text>" with ErrorKind::bad_model.
 [[noreturn]] void node_error(const Node& node, const std::string& text);
@@ -144,6 +183,14 @@ struct OpDef {
   int32_t since = 1;             ///< first opset whose form this definition understands
   int32_t until = std::numeric_limits<int32_t>::max();  ///< last one
   Family family = Family::reference;
+  Combiner combiner = Combiner::none;
+  Movement movement = Movement::other;
+  Addressing addressing = Addressing::none;
+  Statistics statistics = Statistics::row;
+  bool logarithmic = false;     ///< Family::softmax only: the result is the logarithm
+  bool absorbs_zero = false;    ///< the result is 0 where one operand is 0 and the others are finite
+  bool passes_values = false;   ///< results hold no other values than those of operand 0, perhaps in another type
+  int32_t position_input = -1;  ///< the operand whose entries select rows of operand 1; -1: none
   int32_t min_inputs = 1;
   int32_t max_inputs = 1;  ///< -1: variadic
   int32_t min_outputs = 1;
@@ -161,6 +208,9 @@ struct OpDef {
   std::optional<Expr> (*scalar)(const OpView&, std::span<const Expr>) = nullptr;
   /// Family::movement only: disjoint regions that cover output `output`. Nullopt: not expressible.
   std::optional<std::vector<CopyRegion>> (*regions)(const OpView&, int32_t output) = nullptr;
+  /// Family::resize only: which elements of operand 0, with which weights, make each output. The other operands are
+  /// constants.
+  ResizePlan (*resize)(const OpView&) = nullptr;
   /// Replaces the node by simpler nodes: adds them to the graph and answers the values that replace the outputs.
   /// Called by the importer, before shape inference of the nodes that it adds (see builder.h).
   std::vector<ValueId> (*expand)(ExpandContext&) = nullptr;

@@ -15,6 +15,7 @@ KILTER_OP(Add){
     .name = "Add",
     .since = 7,
     .family = Family::map,
+    .combiner = Combiner::sum,
     .min_inputs = 2,
     .max_inputs = 2,
     .summary = "c = a + b, broadcast; integers wrap.",

@@ -10,6 +10,7 @@ void reference(ReferenceContext& ctx) { reference_arg(ctx, true); }
 KILTER_OP(ArgMax){
     .name = "ArgMax",
     .family = Family::arg,
+    .combiner = Combiner::max,
     .attrs = {{"axis", "int", "0"}, {"keepdims", "int", "1"}, {"select_last_index", "int", "0"}},
     .summary =
         "y = the i64 index of the greatest element of x along axis, the first of equals or the last with "

@@ -10,6 +10,7 @@ void reference(ReferenceContext& ctx) { reference_arg(ctx, false); }
 KILTER_OP(ArgMin){
     .name = "ArgMin",
     .family = Family::arg,
+    .combiner = Combiner::min,
     .attrs = {{"axis", "int", "0"}, {"keepdims", "int", "1"}, {"select_last_index", "int", "0"}},
     .summary =
         "y = the i64 index of the least element of x along axis, the first of equals or the last with "

@@ -20,6 +20,7 @@ void reference(ReferenceContext& ctx) {
 KILTER_OP(AveragePool){
     .name = "AveragePool",
     .family = Family::pool,
+    .combiner = Combiner::mean,
     .attrs = {{"auto_pad", "string", "NOTSET"},
               {"ceil_mode", "int", "0"},
               {"count_include_pad", "int", "0"},

@@ -20,6 +20,7 @@ KILTER_OP(Cast){
     .name = "Cast",
     .since = 6,
     .family = Family::map,
+    .passes_values = true,
     .attrs = {{"to", "int", "required"}, {"saturate", "int", "1"}, {"round_mode", "string", "up"}},
     .summary =
         "y = x converted to the element type `to` (a number of TensorProto.DataType); floats truncate and saturate, "

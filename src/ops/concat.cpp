@@ -63,6 +63,7 @@ KILTER_OP(Concat){
     .name = "Concat",
     .since = 4,
     .family = Family::movement,
+    .movement = Movement::concat,
     .max_inputs = -1,
     .attrs = {{"axis", "int", "required"}},
     .summary = "y = the inputs one after the other along axis; all other dimensions agree.",

@@ -238,7 +238,7 @@ std::vector<ValueId> expand(ExpandContext& ctx) {
 KILTER_OP(Einsum){
     .name = "Einsum",
     .since = 12,
-    .family = Family::matmul,
+    .family = Family::gemm,
     .max_inputs = -1,
     .attrs = {{"equation", "string", "required"}},
     .summary = "Sum of products over the labels that the equation `a,b->c` does not keep.",

@@ -38,6 +38,7 @@ KILTER_OP(FrameNormalization){
     .name = "FrameNormalization",
     .domain = "kilter",
     .family = Family::normalize,
+    .statistics = Statistics::volume_group,
     .min_inputs = 3,
     .max_inputs = 3,
     .attrs = {{"epsilon", "float", "1e-5"}, {"num_groups", "int", "required"}, {"volumes", "int", "1"}},

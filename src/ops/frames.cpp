@@ -64,6 +64,7 @@ KILTER_OP(Frames){
     .name = "Frames",
     .domain = "kilter",
     .family = Family::movement,
+    .movement = Movement::frames,
     .attrs = {{"volumes", "int", "1"},
               {"first", "int", "0"},
               {"count", "int", "required"},

@@ -106,7 +106,7 @@ FusedAttentionRules fused_attention_rules(const Node& node) {
 KILTER_OP(FusedAttention){
     .name = "FusedAttention",
     .domain = "kilter",
-    .family = Family::matmul,
+    .family = Family::attention,
     .min_inputs = 3,
     .max_inputs = 4,
     .attrs = {{"empty_is_zero", "int", "0"}, {"nan_is_zero", "int", "0"}, {"scale", "float", "1"}},

@@ -38,6 +38,7 @@ void reference(ReferenceContext& ctx) {
 KILTER_OP(Gather){
     .name = "Gather",
     .family = Family::gather,
+    .addressing = Addressing::axis,
     .min_inputs = 2,
     .max_inputs = 2,
     .attrs = {{"axis", "int", "0"}},

@@ -42,6 +42,7 @@ KILTER_OP(GatherElements){
     .name = "GatherElements",
     .since = 11,
     .family = Family::gather,
+    .addressing = Addressing::element,
     .min_inputs = 2,
     .max_inputs = 2,
     .attrs = {{"axis", "int", "0"}},

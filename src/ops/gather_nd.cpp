@@ -66,6 +66,7 @@ KILTER_OP(GatherND){
     .name = "GatherND",
     .since = 11,
     .family = Family::gather,
+    .addressing = Addressing::tuple,
     .min_inputs = 2,
     .max_inputs = 2,
     .attrs = {{"batch_dims", "int", "0"}},

@@ -90,7 +90,7 @@ int64_t flops(const OpView& view) {
 KILTER_OP(Gemm){
     .name = "Gemm",
     .since = 7,
-    .family = Family::matmul,
+    .family = Family::gemm,
     .min_inputs = 2,
     .max_inputs = 3,
     .attrs = {{"alpha", "float", "1.0"}, {"beta", "float", "1.0"}, {"transA", "int", "0"}, {"transB", "int", "0"}},

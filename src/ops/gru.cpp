@@ -36,7 +36,7 @@ constexpr CaseText kLengths =
 KILTER_OP(GRU){
     .name = "GRU",
     .since = 7,
-    .family = Family::matmul,
+    .family = Family::recurrent,
     .min_inputs = 3,
     .max_inputs = 6,
     .max_outputs = 2,
@@ -60,7 +60,7 @@ KILTER_OP(GRU){
 KILTER_OP(GRUSteps){
     .name = "GRUSteps",
     .domain = "kilter",
-    .family = Family::matmul,
+    .family = Family::recurrent,
     .min_inputs = 2,
     .max_inputs = 4,
     .max_outputs = 2,

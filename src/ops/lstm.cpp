@@ -35,7 +35,7 @@ constexpr CaseText kLengths =
 KILTER_OP(LSTM){
     .name = "LSTM",
     .since = 7,
-    .family = Family::matmul,
+    .family = Family::recurrent,
     .min_inputs = 3,
     .max_inputs = 8,
     .max_outputs = 3,
@@ -59,7 +59,7 @@ KILTER_OP(LSTM){
 KILTER_OP(LSTMSteps){
     .name = "LSTMSteps",
     .domain = "kilter",
-    .family = Family::matmul,
+    .family = Family::recurrent,
     .min_inputs = 2,
     .max_inputs = 5,
     .max_outputs = 3,

@@ -17,6 +17,7 @@ KILTER_OP(Max){
     .name = "Max",
     .since = 6,
     .family = Family::map,
+    .combiner = Combiner::max,
     .min_inputs = 1,
     .max_inputs = -1,
     .summary = "y = the greatest of all inputs, broadcast; NaN where one of them is NaN.",

@@ -68,6 +68,7 @@ void reference(ReferenceContext& ctx) {
 KILTER_OP(MaxPool){
     .name = "MaxPool",
     .family = Family::pool,
+    .combiner = Combiner::max,
     .max_outputs = 2,
     .attrs = {{"auto_pad", "string", "NOTSET"},
               {"ceil_mode", "int", "0"},

@@ -22,6 +22,7 @@ KILTER_OP(Mean){
     .name = "Mean",
     .since = 6,
     .family = Family::map,
+    .combiner = Combiner::mean,
     .min_inputs = 1,
     .max_inputs = -1,
     .summary = "y = arithmetic mean of all inputs, broadcast.",

@@ -17,6 +17,7 @@ KILTER_OP(Min){
     .name = "Min",
     .since = 6,
     .family = Family::map,
+    .combiner = Combiner::min,
     .min_inputs = 1,
     .max_inputs = -1,
     .summary = "y = the least of all inputs, broadcast; NaN where one of them is NaN.",

@@ -18,6 +18,8 @@ KILTER_OP(Mul){
     .name = "Mul",
     .since = 7,
     .family = Family::map,
+    .combiner = Combiner::product,
+    .absorbs_zero = true,
     .min_inputs = 2,
     .max_inputs = 2,
     .summary = "c = a * b, broadcast; integers wrap.",

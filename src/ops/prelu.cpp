@@ -39,6 +39,7 @@ KILTER_OP(PRelu){
     .name = "PRelu",
     .since = 7,
     .family = Family::map,
+    .absorbs_zero = true,
     .min_inputs = 2,
     .max_inputs = 2,
     .summary = "y = x < 0 ? slope * x : x; slope broadcasts to the shape of x.",

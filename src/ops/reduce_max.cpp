@@ -14,6 +14,7 @@ void reference(ReferenceContext& ctx) {
 KILTER_OP(ReduceMax){
     .name = "ReduceMax",
     .family = Family::reduce,
+    .combiner = Combiner::max,
     .max_inputs = 2,
     .attrs = reduce_attrs(),
     .summary = "y = maximum of x over axes; a NaN wins; of nothing, the least value of the type (-inf, false).",

@@ -20,6 +20,7 @@ void reference(ReferenceContext& ctx) {
 KILTER_OP(ReduceMean){
     .name = "ReduceMean",
     .family = Family::reduce,
+    .combiner = Combiner::mean,
     .max_inputs = 2,
     .attrs = reduce_attrs(),
     .summary = "y = mean of x over axes; integers truncate toward zero, the empty mean is NaN (integers 0).",

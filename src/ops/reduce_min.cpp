@@ -14,6 +14,7 @@ void reference(ReferenceContext& ctx) {
 KILTER_OP(ReduceMin){
     .name = "ReduceMin",
     .family = Family::reduce,
+    .combiner = Combiner::min,
     .max_inputs = 2,
     .attrs = reduce_attrs(),
     .summary = "y = minimum of x over axes; a NaN wins; of nothing, the greatest value of the type (inf, true).",

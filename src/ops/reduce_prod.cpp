@@ -13,6 +13,7 @@ void reference(ReferenceContext& ctx) {
 KILTER_OP(ReduceProd){
     .name = "ReduceProd",
     .family = Family::reduce,
+    .combiner = Combiner::product,
     .max_inputs = 2,
     .attrs = reduce_attrs(),
     .summary = "y = product of x over axes; integers wrap, the empty product is 1.",

@@ -13,6 +13,7 @@ void reference(ReferenceContext& ctx) {
 KILTER_OP(ReduceSum){
     .name = "ReduceSum",
     .family = Family::reduce,
+    .combiner = Combiner::sum,
     .max_inputs = 2,
     .attrs = reduce_attrs(),
     .summary = "y = sum of x over axes; integers wrap, the empty sum is 0.",

@@ -25,6 +25,7 @@ KILTER_OP(Relayout){
     .name = "Relayout",
     .domain = "kilter",
     .family = Family::map,
+    .movement = Movement::relayout,
     .summary = "Y = X, the same elements in another layout; made by the layout pass.",
     .infer = infer,
     .reference = reference,

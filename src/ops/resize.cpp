@@ -17,6 +17,12 @@ Positions positions(const Node& node) {
   return node.opset < 11 ? Positions{SIZE_MAX, 1, SIZE_MAX} : Positions{1, 2, 3};
 }
 
+ResizePlan resize(const OpView& view) {
+  const Positions at = positions(view.node);
+  const auto operand = [&](size_t i) { return i < view.values.size() ? view.values[i] : nullptr; };
+  return resize_plan(view.node, view.inputs[0].shape, {operand(at.roi), operand(at.scales), operand(at.sizes)});
+}
+
 void infer(InferContext& ctx) {
   const Positions at = positions(ctx.node);
   ResizeOperands operands;
@@ -112,6 +118,7 @@ KILTER_OP(Resize){
         "nearest even and saturate.",
     .infer = infer,
     .reference = reference,
+    .resize = resize,
     // Weights are rounded to float; cubic sums 16 terms of both signs.
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[1,3,7,9] ? f32[4]=1,1,2,2 | coordinate_transformation_mode=asymmetric nearest_mode=floor",
@@ -135,6 +142,7 @@ KILTER_OP(Upsample){
     .summary = "x resampled by scales from the corner: output index / scale, nearest (floor) or linear.",
     .infer = infer,
     .reference = reference,
+    .resize = resize,
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[1,3,7,9] | scales=[1,1,2,2] | 7", "f32[1,17,5,6] f32[4]=1,1,2,2 | mode=linear | 9",
               "f32[2,3,4,5] f32[4]=1,1,1.5,3 | | 9"},

@@ -24,7 +24,7 @@ constexpr CaseText kLengths =
 KILTER_OP(RNN){
     .name = "RNN",
     .since = 7,
-    .family = Family::matmul,
+    .family = Family::recurrent,
     .min_inputs = 3,
     .max_inputs = 6,
     .max_outputs = 2,
@@ -49,7 +49,7 @@ KILTER_OP(RNN){
 KILTER_OP(RNNSteps){
     .name = "RNNSteps",
     .domain = "kilter",
-    .family = Family::matmul,
+    .family = Family::recurrent,
     .min_inputs = 2,
     .max_inputs = 3,
     .max_outputs = 2,

@@ -158,6 +158,7 @@ KILTER_OP(RotaryEmbedding){
     .name = "RotaryEmbedding",
     .since = 23,
     .family = Family::map,
+    .position_input = 3,
     .min_inputs = 3,
     .max_inputs = 4,
     .attrs = {{"interleaved", "int", "0"}, {"num_heads", "int", "0"}, {"rotary_embedding_dim", "int", "0"}},

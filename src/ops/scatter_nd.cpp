@@ -51,6 +51,7 @@ KILTER_OP(ScatterND){
     .name = "ScatterND",
     .since = 11,
     .family = Family::scatter,
+    .addressing = Addressing::tuple,
     .min_inputs = 3,
     .max_inputs = 3,
     .attrs = {{"reduction", "string", "none"}},

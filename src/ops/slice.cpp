@@ -84,6 +84,7 @@ std::optional<std::vector<CopyRegion>> regions(const OpView& view, int32_t) {
 KILTER_OP(Slice){
     .name = "Slice",
     .family = Family::movement,
+    .movement = Movement::slice,
     .max_inputs = 5,
     .attrs = {{"starts", "ints", ""}, {"ends", "ints", ""}, {"axes", "ints", ""}},
     .summary =

@@ -104,6 +104,7 @@ KILTER_OP(Split){
     .name = "Split",
     .since = 2,
     .family = Family::movement,
+    .movement = Movement::split,
     .max_inputs = 2,
     .max_outputs = -1,
     .attrs = {{"axis", "int", "0"}, {"split", "ints", ""}, {"num_outputs", "int", ""}},

@@ -20,6 +20,7 @@ KILTER_OP(Sum){
     .name = "Sum",
     .since = 6,
     .family = Family::map,
+    .combiner = Combiner::sum,
     .min_inputs = 1,
     .max_inputs = -1,
     .summary = "y = sum of all inputs, broadcast.",

@@ -108,6 +108,7 @@ KILTER_OP(TakePixels){
         "by the layout pass.",
     .infer = infer,
     .reference = reference,
+    .resize = [](const OpView& view) { return pixels_plan(view.node, view.inputs[0].shape); },
     .flops = no_flops,
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"f32[1,3,5,6] | rows=[1,0,1,0,1,5,3,0,1] columns=[5,-1,6]",

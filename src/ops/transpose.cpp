@@ -36,6 +36,7 @@ std::optional<std::vector<CopyRegion>> regions(const OpView& view, int32_t) {
 KILTER_OP(Transpose){
     .name = "Transpose",
     .family = Family::movement,
+    .movement = Movement::transpose,
     .attrs = {{"perm", "ints", ""}},
     .summary = "y = x with dimension i of y being dimension perm[i] of x; reversed dimensions without perm.",
     .infer = infer,

@@ -78,7 +78,7 @@ class Layouts {
   /// Pools that a template takes, which runs over blocked images only.
   bool pool_blocks(const Node& node) const {
     const bool indices = node.outputs.size() > 1 && node.outputs[1] != kNone;
-    return (node.op->name == "MaxPool" || node.op->name == "AveragePool") && !indices && !constant(node.inputs[0]) &&
+    return node.op->combiner != Combiner::none && !indices && !constant(node.inputs[0]) &&
            image(node.inputs[0]) && image(node.outputs[0]);
   }
 
@@ -90,10 +90,7 @@ class Layouts {
 
   /// Over the pixels of channels or groups of them, with scale and bias that stay plain.
   bool normalize_blocks(const Node& node) const {
-    if (node.op->name != "GroupNormalization" && node.op->name != "InstanceNormalization" &&
-        node.op->name != "FrameNormalization")
-      return false;
-    return image(node.inputs[0]) && blocked(node.inputs[0]) && image(node.outputs[0]);
+    return node.op->statistics != Statistics::row && image(node.inputs[0]) && blocked(node.inputs[0]) && image(node.outputs[0]);
   }
 
   /// Element-wise: all operands are images that are blocked already, constants, or have one channel; at least one is
@@ -244,8 +241,8 @@ class Layouts {
         block = map_blocks(node);
         break;
       case Family::movement:
-        block = node.op->name == "Concat"   ? concat_blocks(node)
-                : node.op->name == "Frames" ? frames_block(node)
+        block = node.op->movement == Movement::concat   ? concat_blocks(node)
+                : node.op->movement == Movement::frames ? frames_block(node)
                                             : parts_block(node);
         if (!block && (take_channels(id) || take_pixels(id))) return;
         break;
@@ -303,7 +300,7 @@ class Layouts {
         } else if (!channels && t.layout.block > 1) {
           to = converted(in, Layout{}, "plain");
         }
-      } else if (i == 0 || family == Family::channels || node.op->name == "Concat") {
+      } else if (i == 0 || family == Family::channels || node.op->movement == Movement::concat) {
         const bool planar = family == Family::conv && t.layout.block == 1 && t.shape[1] <= kPlanarChannels &&
                             node.int_attr("group", 1) == 1;
         if (t.layout.block == 1 && !planar) to = converted(in, Layout{block_, {}}, "blocked");
@@ -356,7 +353,7 @@ class Layouts {
       for (NodeId id : order) {
         const Node& node = graph_.node(id);
         if (node.op->family != Family::movement || !blocked(node.outputs[0])) continue;
-        const bool joins = node.op->name == "Concat";
+        const bool joins = node.op->movement == Movement::concat;
         const ValueId whole = joins ? node.outputs[0] : node.inputs[0];
         const std::vector<ValueId>& parts = joins ? node.inputs : node.outputs;
         for (ValueId part : parts) changed |= merge_halo(whole, graph_.type(part).layout.halo);

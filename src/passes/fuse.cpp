@@ -72,7 +72,7 @@ class Fuser {
     for (size_t i = 0; i < group.size(); ++i) {
       for (NodeId user : graph_.users(graph_.node(group[i]).outputs[0])) {
         const Node& node = graph_.node(user);
-        if (node.group != kNone || node.op->family != Family::map || node.op->name == "Relayout") continue;
+        if (node.group != kNone || node.op->family != Family::map || node.op->movement == Movement::relayout) continue;
         if (auto refused = refusal(node, anchor, group)) {
           const auto [it, fresh] = left_out_.try_emplace(user, *refused);
           if (!fresh && it->second.why == Unfused::shape) it->second = std::move(*refused);
@@ -154,7 +154,7 @@ class Fuser {
       if (first == kNone || graph_.node(first).op->family != Family::map) continue;
       for (NodeId user : graph_.users(node.outputs[0])) {
         const Node& reader = graph_.node(user);
-        if (reader.op->family != Family::conv && reader.op->family != Family::matmul) continue;
+        if (reader.op->family != Family::conv && !is_product(reader.op->family)) continue;
         context_.unfused.push_back({Unfused::cycles, graph_.node(first).name, reader.name,
                                     "no template computes it where operands are loaded: it would be computed again for "
                                     "each block of filters or columns, which takes what it saves"});

@@ -49,7 +49,7 @@ class ScaleFuser {
   /// Whether a node in a group of its own multiplies an image by a factor a channel, both computed at run time.
   bool scales(NodeId id) const {
     const Node& node = graph_.node(id);
-    if (node.op->name != "Mul" || node.group != id || members_.at(id).size() != 1) return false;
+    if (node.op->family != Family::map || node.op->combiner != Combiner::product || node.group != id || members_.at(id).size() != 1) return false;
     const Shape& image = graph_.type(node.outputs[0]).shape;
     if (image.size() != 4 || image[2] * image[3] == 1) return false;
     const auto like = [&](ValueId v, const Shape& shape) {

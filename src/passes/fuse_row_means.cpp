@@ -40,7 +40,7 @@ class RowMeanFuser {
   std::optional<Unfused> join(NodeId id) {
     const Node& node = graph_.node(id);
     NodeId from = graph_.value(node.inputs[0]).producer;
-    const bool changed = from != kNone && graph_.node(from).op->name == "Relayout";
+    const bool changed = from != kNone && graph_.node(from).op->movement == Movement::relayout;
     if (changed) from = graph_.value(graph_.node(from).inputs[0]).producer;
     const int32_t group = from == kNone ? kNone : graph_.node(from).group;
     if (group == kNone) return std::nullopt;
@@ -54,7 +54,7 @@ class RowMeanFuser {
     const std::vector<int64_t> axes = reduced_axes(view(graph_, node));
     const TensorType& x = graph_.type(node.inputs[0]);
     const bool rows = axes == std::vector<int64_t>{3} || axes == std::vector<int64_t>{2, 3};
-    if (node.op->name != "ReduceMean" || node.int_attr("keepdims", 1) == 0 || !rows || x.layout.block == 1 ||
+    if (node.op->combiner != Combiner::mean || node.int_attr("keepdims", 1) == 0 || !rows || x.layout.block == 1 ||
         x.shape != graph_.type(anchor.outputs[0]).shape)
       return no(Unfused::form, "tasks of depthwise convolutions make means of rows, in blocks of channels");
     for (const Node* part : {&anchor, &node}) {

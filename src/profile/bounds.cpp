@@ -23,15 +23,6 @@ int used_threads(const Step& step, int threads) {
 
 }  // namespace
 
-bool contraction(const Step& step) {
-  constexpr std::string_view kNames[] = {"Conv",           "ConvTranspose", "MatMul",   "Gemm",
-                                         "FusedAttention", "LSTMSteps",     "GRUSteps", "RNNSteps"};
-  const std::vector<std::string_view> ops = split(step.ops, '+');
-  return std::any_of(ops.begin(), ops.end(), [&](std::string_view op) {
-    return std::find(std::begin(kNames), std::end(kNames), op) != std::end(kNames);
-  });
-}
-
 std::string_view name(Bound::Kind kind) {
   switch (kind) {
     case Bound::compute:
@@ -92,7 +83,7 @@ Bound bound_of(const Step& step, const Footprint& run, const Peaks& peaks, int t
   if (step.kind == StepKind::reference || peaks.gflops.empty()) return {};
   const int used = used_threads(step, threads);
   Bound bound = memory_bound_of(step, run, peaks, threads);
-  if (contraction(step)) {
+  if (step.role == StepRole::contraction) {
     const double gflops = peaks.at(peaks.gflops, used);
     const double compute = gflops > 0 ? static_cast<double>(step.flops) / gflops * 1e-6 : 0;
     if (compute >= bound.ms) bound = {Bound::compute, compute, "FMA"};

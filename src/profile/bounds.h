@@ -44,9 +44,6 @@ Footprint footprint(const Plan& plan);
 /// Bytes of the step's operands that are packed constants.
 int64_t weight_bytes(const Step& step);
 
-/// Whether the step's arithmetic is multiply-adds; the operations of other steps are no measure of their time.
-bool contraction(const Step& step);
-
 /// Operands at the bandwidth of the level that they come from at best, and that level: weights from L3 as far as a run
 /// touches more than L2 holds, from DRAM as far as it touches more than L3 does, activations from the nearest level
 /// that holds them. The step must not be a reference one.

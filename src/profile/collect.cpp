@@ -39,8 +39,8 @@ RowKind kind_of(const Step& step) {
     case StepKind::kernel:
       break;
   }
-  if (step.ops == "pack") return RowKind::pack;
-  return step.ops == "Relayout" ? RowKind::relayout : RowKind::layer;
+  if (step.role == StepRole::pack) return RowKind::pack;
+  return step.role == StepRole::relayout ? RowKind::relayout : RowKind::layer;
 }
 
 class Collector {
@@ -210,7 +210,7 @@ class Collector {
   Row make_row(size_t s, const std::vector<size_t>& regions, const Footprint& run) const {
     const Step& step = plan_.steps[s];
     Row row;
-    row.kind = kind_of(step);
+    row.kind = kind_of(step), row.role = step.role;
     row.step = static_cast<int64_t>(s);
     row.name = step.name, row.stage = stages_[s], row.ops = step.ops, row.problem = step.problem,
     row.schedule = step.schedule;
@@ -378,8 +378,8 @@ std::vector<std::string> stages_of(const Plan& plan) {
   std::set<std::string> later;  // names of steps that run later
   for (size_t s = plan.steps.size(); s-- > 0;) {
     const Step& step = plan.steps[s];
-    const bool last = step.ops != "pack" && later.insert(step.name).second;
-    if (step.ops == "pack") stages[s] = "pack";
+    const bool packs = step.role == StepRole::pack, last = !packs && later.insert(step.name).second;
+    if (packs) stages[s] = "pack";
     if (stages[s].empty() && !last) stages[s] = step.schedule.starts_with("conv2d_winograd ") ? "transform" : "stage";
     ++all[{step.name, stages[s]}];
   }

@@ -10,7 +10,6 @@
 #include "base/text.h"
 #include "base/ticks.h"
 #include "measure/loops.h"
-#include "ops/op.h"
 #include "profile/kernel_form.h"
 
 namespace kilter::profile {
@@ -40,15 +39,9 @@ Form compile_with(const Problem& problem, const std::string& line, Accuracy accu
   return {compile_form(problem, line, {options.target, accuracy, {}}, pool), {}, {}, {}};
 }
 
-/// Whether the first of a step's operators takes elements to other places.
+/// Whether a step takes elements to other places.
 bool moves(const Step& step) {
-  const std::string_view first = split(step.ops, '+').front();
-  const auto ops = all_ops();
-  const auto op = std::ranges::find_if(ops, [&](const OpDef* o) { return o->name == first; });
-  if (op == ops.end()) return false;
-  const Family family = (*op)->family;
-  return family == Family::movement || family == Family::channels || family == Family::gather ||
-         family == Family::resize || first == "Relayout";
+  return step.role == StepRole::movement || step.role == StepRole::relayout || step.role == StepRole::fused_relayout;
 }
 
 void note_work(Form& form, const Peaks& peaks, const KernelOptions& options) {
@@ -136,7 +129,7 @@ class OperandReader {
 KernelList kernels_of(const Plan& plan) {
   KernelList list{plan.model, footprint(plan).touched_bytes, {}};
   for (const Step& step : plan.steps) {
-    if (step.kind == StepKind::halo || step.ops == "pack" || step.problem.empty() || !contraction(step)) continue;
+    if (step.problem.empty() || step.role != StepRole::contraction) continue;
     const auto same = [&](const KernelLine& line) { return line.problem == step.problem; };
     auto at = std::find_if(list.lines.begin(), list.lines.end(), same);
     if (at == list.lines.end()) at = list.lines.insert(at, {0, step.problem, {}});

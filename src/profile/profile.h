@@ -46,6 +46,7 @@ struct Time {
 struct Row {
   RowKind kind = RowKind::layer;
   int64_t step = -1;  ///< index in the plan; -1 for gaps
+  StepRole role = StepRole::layer;
   std::string name, ops, problem, schedule, shapes, layouts, key;
   std::string stage;                               ///< of stages_of()
   std::string record;                              ///< Step::record: what the schedule comes from, empty: the default

@@ -27,7 +27,7 @@ StaticBound bound_of(int64_t flops, int64_t bytes, const TargetLimits& limits) {
 }
 
 void set_bounds(const Compiled& c, LayerSchedule& layer, const TargetLimits& limits) {
-  const bool counts = contraction(main_step(c, layer));
+  const bool counts = main_step(c, layer).role == StepRole::contraction;
   const int64_t bytes = notes_of(c, layer).task_bytes;
   layer.bound = bound_of(counts ? layer.flops : 0, layer.bytes, limits);
   layer.exact_least = bound_of(counts ? layer.effective_flops : 0, bytes, limits).cycles;

@@ -58,7 +58,7 @@ bool all_zero(const Tensor& t) {
 bool keeps_zero(const Graph& graph, const Node& node) {
   if (is_row_mean(graph, node)) return true;
   if (!node.op->zero_preserving) return false;
-  if (node.op->name == "Mul" || node.op->name == "PRelu") return true;  // 0 whatever the other operand
+  if (node.op->absorbs_zero) return true;
   const Shape& result = graph.type(node.outputs[0]).shape;
   return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) {
     if (in == kNone || !spreads_over_lanes(graph.type(in), result)) return true;
@@ -278,7 +278,7 @@ bool has_loop_form(const Graph& graph, const Node& node) {
 }
 
 bool is_row_mean(const Graph& graph, const Node& node) {
-  if (node.op->name != "ReduceMean" || node.int_attr("keepdims", 1) == 0) return false;
+  if (node.op->family != Family::reduce || node.op->combiner != Combiner::mean || node.int_attr("keepdims", 1) == 0) return false;
   const TensorType& x = graph.type(node.inputs[0]);
   const bool image = x.dtype == DType::f32 && x.shape.size() == 4 && x.layout.block > 1;
   return image && reduced_axes(view(graph, node)) == std::vector<int64_t>{3};

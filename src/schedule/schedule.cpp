@@ -246,7 +246,7 @@ Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<
 }
 
 bool takes(const Task& task, const Schedule& forced, const TargetLimits& limits) {
-  if (forced.name == "reference") return task.node().op->name != "Relayout";
+  if (forced.name == "reference") return task.node().op->movement != Movement::relayout;
   const Template* from = known_template(forced);
   const auto wanted = forced.knobs.empty() ? own_pick(*from, task, limits) : Answer<Schedule>(forced);
   const auto* schedule = std::get_if<Schedule>(&wanted);

@@ -453,7 +453,7 @@ TEST(Windows, HalvesOfChannelsAreReadAndJoinedWhereTheyLie) {
     EXPECT_EQ(run_guarded(program, net.inputs(), evaluate(net.graph(), net.inputs()), {.rtol = 1e-3, .atol = 1e-4}, 0),
               "");
     int64_t copies = 0;
-    for (const Step& step : compiled.plan.steps) copies += step.ops == "Relayout" ? 1 : 0;
+    for (const Step& step : compiled.plan.steps) copies += step.role == StepRole::relayout ? 1 : 0;
     EXPECT_EQ(copies, 2) << "the input and the output alone" << steps_text(compiled.plan);
   }
 }

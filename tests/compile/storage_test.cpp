@@ -32,7 +32,7 @@ class Placed {
   std::vector<std::string> copies() const {
     std::vector<std::string> names;
     for (NodeId id : graph.order()) {
-      if (graph.node(id).op->name == "Relayout") names.push_back(graph.node(id).name);
+      if (graph.node(id).op->movement == Movement::relayout) names.push_back(graph.node(id).name);
     }
     return names;
   }

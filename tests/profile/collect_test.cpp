@@ -186,7 +186,8 @@ TEST(Stages, AreTheSameForAnyPlan) {
   Plan plan;
   const auto add = [&](const std::string& name, const std::string& ops, const std::string& schedule) {
     Step step;
-    step.name = name, step.ops = ops, step.schedule = schedule;
+    step.name = name, step.schedule = schedule;
+    step.role = ops == "pack" ? StepRole::pack : StepRole::layer;
     plan.steps.push_back(step);
   };
   add("a", "pack", "matmul_tiled"), add("a", "pack", "matmul_tiled"), add("a", "MatMul", "matmul_tiled");

@@ -78,9 +78,9 @@ class MadeUp {
     Row r;
     r.kind = step.kind == StepKind::halo        ? RowKind::halo
              : step.kind == StepKind::reference ? RowKind::reference
-             : step.ops == "Relayout"           ? RowKind::relayout
+             : step.role == StepRole::relayout    ? RowKind::relayout
                                                 : RowKind::layer;
-    r.step = static_cast<int64_t>(s);
+    r.step = static_cast<int64_t>(s), r.role = step.role;
     r.name = step.name, r.ops = step.ops, r.problem = step.problem, r.schedule = step.schedule;
     r.layouts = step.layouts;
     r.count = 1;
@@ -88,7 +88,8 @@ class MadeUp {
     r.threads = subject.threads;
     r.busy_ms.assign(static_cast<size_t>(subject.threads), 1);
     r.flops = step.flops, r.bytes = step.bytes, r.weight_bytes = weight_bytes(step);
-    r.bound = {contraction(step) ? Bound::compute : Bound::memory, 0.5, contraction(step) ? "FMA" : "L2"};
+    const bool contracts = step.role == StepRole::contraction;
+    r.bound = {contracts ? Bound::compute : Bound::memory, 0.5, contracts ? "FMA" : "L2"};
     return r;
   }
 };

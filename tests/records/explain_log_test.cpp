@@ -24,7 +24,7 @@ std::vector<NetworkLayer> layers_of(const std::string& model) {
   const auto session = Session::open(model, options);
   std::vector<NetworkLayer> layers;
   for (const Step& step : session->compile().plan().steps) {
-    if (step.kind == StepKind::halo || step.problem.empty() || step.ops == "pack") continue;
+    if (step.problem.empty() || step.role == StepRole::pack) continue;
     if (layers.empty() || layers.back().name != step.name) layers.push_back({step.name, step.problem, 0});
     layers.back().flops += step.effective_flops;
   }

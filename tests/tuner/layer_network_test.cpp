@@ -97,7 +97,7 @@ TEST(LayerNetwork, WhatOnlyFollowsCannotGoBackToBlocks) {
 
 TEST(LayerNetwork, ACopyThatIsNotNeededAnyMoreIsGained) {
   LayerNetwork network = chain({layer("a", 1, 1.05), layer("copy", 0.3)});
-  network.layers[1].op = "Relayout", network.layers[1].blocked = false;
+  network.layers[1].relayout = true, network.layers[1].blocked = false;
   EXPECT_EQ(chosen(network, 5), "10");
   network.layers[0].alternatives[1].ms = 1.35;
   EXPECT_EQ(chosen(network, 5), "00");
@@ -298,7 +298,7 @@ void add_measured(LayerNetwork& network) {
     Layer& layer = network.layers[l];
     const double ms = layer.alternatives.front().ms;
     if (layer.may_be_plain) layer.alternatives.push_back({plain(), share(0.9F, 1.1F) * ms, 0, "measured here"});
-    if (!layer.task() || layer.op == "Relayout") continue;
+    if (!layer.task() || layer.relayout) continue;
     LayerChoice apart;
     apart.fuse = Fusion::none;
     if (layer.nodes.size() > 1) layer.alternatives.push_back({apart, share(0.95F, 1.2F) * ms, 0, "measured here"});

@@ -26,7 +26,7 @@ struct Case {
     for (Task& task : tasks_of(placed.graph, placed.storage)) {
       const std::string node = task.node().name;
       for (const Step& step : compiled.plan.steps) {
-        if (step.kind != StepKind::kernel || step.name != node || step.ops == "pack") continue;
+        if (step.kind != StepKind::kernel || step.name != node || step.role == StepRole::pack) continue;
         out.push_back({std::move(task), step.problem, step.layouts, {node}, parse_schedule(step.schedule)});
         break;
       }

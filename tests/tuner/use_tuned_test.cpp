@@ -22,7 +22,7 @@ class UseTuned : public testing::Test {
     for (const Step& step : compile_graph(small_network(), look).plan.steps) {
       const bool direct =
           step.schedule.starts_with("conv2d_direct") && step.schedule.find(" rows=1 ") != std::string::npos;
-      if (!direct || step.ops == "pack" || step.problem == first_.problem) continue;
+      if (!direct || step.role == StepRole::pack || step.problem == first_.problem) continue;
       (first_.name.empty() ? first_ : second_) = step;
       if (!second_.name.empty()) break;
     }
@@ -75,7 +75,7 @@ class UseTuned : public testing::Test {
   }
   static const Step& step(const Plan& plan, const Step& of) {
     const auto it =
-        std::ranges::find_if(plan.steps, [&](const Step& s) { return s.name == of.name && s.ops != "pack"; });
+        std::ranges::find_if(plan.steps, [&](const Step& s) { return s.name == of.name && s.role != StepRole::pack; });
     require(it != plan.steps.end(), "the plan has no step '{}'", of.name);
     return *it;
   }

@@ -67,7 +67,7 @@ void print_tasks(const Plan& plan) {
   std::map<std::string, TaskRow> tasks;
   const Step* before = nullptr;
   for (const Step& s : plan.steps) {
-    if (s.problem.empty() || s.ops == "pack") continue;
+    if (s.problem.empty() || s.role == StepRole::pack) continue;
     TaskRow& row = tasks[s.problem];
     row.count += before == nullptr || before->name != s.name ? 1 : 0;  // stages of one task follow each other
     before = &s;

@@ -378,7 +378,7 @@ std::vector<NetworkLayer> layers_of(const std::string& model, const std::string&
   const auto session = Session::open(model, how);
   std::vector<NetworkLayer> layers;
   for (const Step& step : session->compile().plan().steps) {
-    if (step.kind == StepKind::halo || step.problem.empty() || step.ops == "pack") continue;
+    if (step.problem.empty() || step.role == StepRole::pack) continue;
     const bool stage = !layers.empty() && layers.back().name == step.name && layers.back().problem == step.problem;
     if (stage) {
       layers.back().flops += step.effective_flops;

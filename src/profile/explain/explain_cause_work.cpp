@@ -70,7 +70,7 @@ double saved_by_fusing(const Row& row, const Step& step) {
 }
 
 bool element_wise(const Context& c, const Row& row) {
-  if (row.kind != RowKind::layer || row.schedule.empty() || contraction(c.step(row))) return false;
+  if (row.kind != RowKind::layer || row.schedule.empty() || c.step(row).role == StepRole::contraction) return false;
   return parse_schedule(row.schedule).name == map_elementwise.name;
 }
 
@@ -115,7 +115,7 @@ std::optional<Suspicion> before_contractions(const Context& c, const std::set<in
   for (const Row* row : c.rows()) {
     if (!element_wise(c, *row) || told.contains(row->step)) continue;
     const auto& users = c.users(static_cast<size_t>(row->step));
-    if (std::none_of(users.begin(), users.end(), [&](size_t u) { return contraction(c.plan.steps[u]); })) continue;
+    if (std::none_of(users.begin(), users.end(), [&](size_t u) { return c.plan.steps[u].role == StepRole::contraction; })) continue;
     s.steps.push_back(row->step);
     s.gain_ms += saved_by_fusing(*row, c.step(*row));
     if (largest == nullptr || row->time.mean > largest->time.mean) largest = row;

@@ -80,7 +80,7 @@ const Row* Context::layer_with(const std::string& node) const {
 }
 
 bool changes_layout(const Row& row) {
-  return row.kind == RowKind::relayout || row.kind == RowKind::copy || row.ops.starts_with("Relayout+");
+  return row.role == StepRole::relayout || row.role == StepRole::fused_relayout || row.kind == RowKind::copy;
 }
 
 int Context::usable_threads(const Step& step) const {

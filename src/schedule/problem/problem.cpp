@@ -312,8 +312,8 @@ class ProblemParser {
   ValueId anchor(const Call& call, bool live) {
     const OpDef& op = definition(call.name);
     const auto make_value = [&](const TensorType& type, size_t index) {
-      const bool activation = live || index == 0 || op.name == "FusedAttention" ||
-                              (op.family == Family::matmul && index == 1 && type.shape.size() > 2);
+      const bool activation = live || index == 0 || op.family == Family::attention ||
+                              (is_product(op.family) && index == 1 && type.shape.size() > 2);
       return activation ? input(type.dtype, type.shape) : constant(type.dtype, type.shape);
     };
     const Operands o = operands(op, call, make_value);

@@ -75,9 +75,11 @@ const TensorType& first_output(const Graph& graph, const Node& node) {
   return graph.type(*it);
 }
 
+/// Whether the order of a node's operands does not matter, for records of earlier versions either: they have means with
+/// their operands in order.
 bool commutes(const Node& node) {
-  constexpr std::string_view kNames[] = {"Add", "Mul", "Max", "Min", "Sum"};
-  return std::find(std::begin(kNames), std::end(kNames), node.op->name) != std::end(kNames);
+  const Combiner combiner = node.op->combiner;
+  return node.op->family == Family::map && combiner != Combiner::none && combiner != Combiner::mean;
 }
 
 /// The values of a task's nodes as the text of a later node names them.

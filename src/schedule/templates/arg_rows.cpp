@@ -31,7 +31,7 @@ Answer<Search> analyse(const Task& task) {
   if (x.type.layout.block > 1) return Rejected{"layout", "plain", text(x.type)};
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
   if (auto rejected = check_elementwise(task)) return *rejected;
-  Search s{node.op->name == "ArgMax", node.int_attr("select_last_index", 0) != 0};
+  Search s{node.op->combiner == Combiner::max, node.int_attr("select_last_index", 0) != 0};
   s.axis = static_cast<size_t>(normal_axis(node, node.int_attr("axis", 0), std::ssize(x.type.shape)));
   s.inner = innermost(x.type.shape, 0);
   if (x.type.shape[s.inner] == 1) s.inner = s.axis;

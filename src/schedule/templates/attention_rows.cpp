@@ -31,7 +31,7 @@ AttentionOperand matrix_of(const Operand& o, const Shape& whole) {
 
 Answer<AttentionProblem> analyse(const Task& task) {
   const Node& node = task.node();
-  if (node.op->name != "FusedAttention") return not_for("operator", "FusedAttention", node.op->name);
+  if (node.op->family != Family::attention) return not_for("operator", "FusedAttention", node.op->name);
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
   if (auto rejected = check_elementwise(task)) return *rejected;
   for (ValueId in : node.inputs) {

@@ -40,7 +40,7 @@ std::optional<Rejected> find_input(const Task& task, Conv& c) {
   if (task.prologue.empty()) return std::nullopt;
   const Node& mul = task.graph->node(task.prologue.front());
   const TensorType& x = task.graph->type(c.image);
-  for (size_t i = 0; i < 2 && task.prologue.size() == 1 && mul.op->name == "Mul"; ++i) {
+  for (size_t i = 0; i < 2 && task.prologue.size() == 1 && mul.op->combiner == Combiner::product; ++i) {
     const TensorType &image = task.graph->type(mul.inputs[i]), &factors = task.graph->type(mul.inputs[1 - i]);
     const bool fits = image.shape == x.shape && factors.shape == Shape{1, x.shape[1], 1, 1} && x.shape[0] == 1 &&
                       image.layout.block == x.layout.block && factors.layout.block == x.layout.block;

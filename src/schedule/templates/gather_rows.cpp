@@ -49,8 +49,8 @@ class GatherEmitter {
         strides_(dense_strides(data_)) {}
 
   void run() {
-    if (node_.op->name == "GatherND") return tuples();
-    if (node_.op->name == "GatherElements") return elements();
+    if (node_.op->addressing == Addressing::tuple) return tuples();
+    if (node_.op->addressing == Addressing::element) return elements();
     rows();
   }
 

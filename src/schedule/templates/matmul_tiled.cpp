@@ -41,8 +41,7 @@ Shape batch_strides(const Operand& o, const Shape& batch, Shape* extents) {
 
 Answer<Product> analyse(const Task& task, const TargetLimits&) {
   const Node& node = task.node();
-  if (node.op->family != Family::matmul || node.op->name != "MatMul")
-    return not_for("operator", "MatMul", node.op->name);
+  if (node.op->family != Family::matmul) return not_for("operator", "MatMul", node.op->name);
   const Operand& a = task.operand(node.inputs[0]);
   const Operand& b = task.operand(node.inputs[1]);
   const TensorType& y = task.graph->type(node.outputs[0]);

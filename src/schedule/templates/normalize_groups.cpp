@@ -88,9 +88,9 @@ std::optional<Rejected> check_operands(const Task& task, const Grouped& s) {
 
 Answer<Grouped> analyse(const Task& task, const TargetLimits& limits) {
   const Node& node = task.node();
-  const bool instance = node.op->name == "InstanceNormalization";
-  const bool of_frames = node.op->name == "FrameNormalization";
-  if (!instance && !of_frames && node.op->name != "GroupNormalization")
+  const Statistics statistics = node.op->statistics;
+  const bool instance = statistics == Statistics::channel, of_frames = statistics == Statistics::volume_group;
+  if (node.op->family != Family::normalize || statistics == Statistics::row)
     return not_for("operator", "GroupNormalization, InstanceNormalization, FrameNormalization", node.op->name);
   const Operand& x = task.operand(node.inputs[0]);
   const TensorType& y = task.graph->type(node.outputs[0]);

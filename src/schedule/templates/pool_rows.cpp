@@ -40,8 +40,9 @@ bool misses(const Window& w) {
 
 Answer<Pool> analyse(const Task& task, const TargetLimits& limits) {
   const Node& node = task.node();
-  const bool maximum = node.op->name == "MaxPool";
-  if (!maximum && node.op->name != "AveragePool") return not_for("operator", "MaxPool, AveragePool", node.op->name);
+  const bool maximum = node.op->combiner == Combiner::max;
+  if (node.op->family != Family::pool || node.op->combiner == Combiner::none)
+    return not_for("operator", "MaxPool, AveragePool", node.op->name);
   if (node.outputs.size() > 1 && node.outputs[1] != kNone) return Rejected{"outputs", "1", "2 (indices)"};
   const Operand& x = task.operand(node.inputs[0]);
   const TensorType& y = task.graph->type(node.outputs[0]);

@@ -28,19 +28,29 @@ struct Reduction {
   int64_t stride = 1;  ///< elements between its neighbours in the input
 };
 
-std::optional<std::pair<Op, double>> operation(std::string_view name) {
+/// The operation of a combiner and its identity.
+std::optional<std::pair<Op, double>> operation(Combiner combiner) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
-  if (name == "ReduceSum" || name == "ReduceMean") return std::pair(Op::add, 0.0);
-  if (name == "ReduceProd") return std::pair(Op::mul, 1.0);
-  if (name == "ReduceMax") return std::pair(Op::max, -kInf);
-  if (name == "ReduceMin") return std::pair(Op::min, kInf);
+  switch (combiner) {
+    case Combiner::sum:
+    case Combiner::mean:
+      return std::pair(Op::add, 0.0);
+    case Combiner::product:
+      return std::pair(Op::mul, 1.0);
+    case Combiner::max:
+      return std::pair(Op::max, -kInf);
+    case Combiner::min:
+      return std::pair(Op::min, kInf);
+    case Combiner::none:
+      break;
+  }
   return std::nullopt;
 }
 
 Answer<Reduction> analyse(const Task& task, const TargetLimits& limits) {
   const Node& node = task.node();
   if (node.op->family != Family::reduce) return not_for("operator family", "reduce", node.op->name);
-  const auto op = operation(node.op->name);
+  const auto op = operation(node.op->combiner);
   if (!op) return not_for("operator", "ReduceSum, ReduceMean, ReduceProd, ReduceMax, ReduceMin", node.op->name);
   const Operand& x = task.operand(node.inputs[0]);
   const TensorType& y = task.graph->type(node.outputs[0]);
@@ -148,7 +158,7 @@ class ReduceEmitter {
     return select(unary(Op::is_nan, nan), nan, lane_reduce(r_.op, all));
   }
   Expr finished(const Expr& value) {
-    if (e_.task().node().op->name != "ReduceMean") return value;
+    if (e_.task().node().op->combiner != Combiner::mean) return value;
     return value / imm(DType::f32, static_cast<double>(r_.count), value.lanes());
   }
 

@@ -29,16 +29,11 @@ Answer<ResizePlan> analyse(const Task& task, const TargetLimits& limits) {
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
   if (auto rejected = check_elementwise(task)) return *rejected;
   const OpView v = view(*task.graph, node);
-  const bool by_inputs = node.op->name == "Resize" && node.opset >= 11;
-  const auto value = [&](size_t i) { return i < v.values.size() ? v.values[i] : nullptr; };
   for (size_t i = 1; i < node.inputs.size(); ++i) {
-    if (node.inputs[i] != kNone && value(i) == nullptr)
+    if (node.inputs[i] != kNone && v.values[i] == nullptr)
       return Rejected{"scales and sizes", "constant", "computed at run time"};
   }
-  const ResizeOperands operands =
-      by_inputs ? ResizeOperands{value(1), value(2), value(3)} : ResizeOperands{nullptr, value(1), nullptr};
-  ResizePlan plan =
-      node.op->name == "TakePixels" ? pixels_plan(node, x.type.shape) : resize_plan(node, x.type.shape, operands);
+  ResizePlan plan = node.op->resize(v);
   if (!plan.axes[0].identity() || !plan.axes[1].identity())
     return Rejected{"resized axes", "height and width", "batch or channels"};
   for (const ResizeAxis& a : plan.axes) {

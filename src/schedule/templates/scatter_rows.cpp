@@ -33,7 +33,7 @@ std::optional<Rejected> check(const Task& task) {
     }
   }
   if (const Shape& indices = task.operand(node.inputs[1]).type.shape;
-      node.op->name == "ScatterND" && indices.back() == 0)
+      node.op->addressing == Addressing::tuple && indices.back() == 0)
     return Rejected{"places of a tuple", "1 or more", "0"};
   return std::nullopt;
 }
@@ -71,7 +71,7 @@ class ScatterEmitter {
         reduction_(node_.string_attr("reduction", "none")) {}
 
   void run() {
-    if (node_.op->name == "ScatterND") {
+    if (node_.op->addressing == Addressing::tuple) {
       tuples();
     } else {
       elements();

@@ -20,8 +20,7 @@ struct Rows {
 
 Answer<Rows> analyse(const Task& task, const TargetLimits&) {
   const Node& node = task.node();
-  if (node.op->name != "Softmax" && node.op->name != "LogSoftmax")
-    return not_for("operator", "Softmax, LogSoftmax", node.op->name);
+  if (node.op->family != Family::softmax) return not_for("operator", "Softmax, LogSoftmax", node.op->name);
   const Operand& x = task.operand(node.inputs[0]);
   const Shape& shape = x.type.shape;
   if (x.type.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.type.dtype))};
@@ -31,7 +30,7 @@ Answer<Rows> analyse(const Task& task, const TargetLimits&) {
   if (auto rejected = check_elementwise(task)) return *rejected;
   const bool flattens = node.op->until < 13;  // opsets before 13: everything from the axis on is one row
   const int64_t axis = normal_axis(node, node.int_attr("axis", flattens ? 1 : -1), static_cast<int64_t>(shape.size()));
-  Rows rows{static_cast<size_t>(axis), 1, node.op->name == "LogSoftmax"};
+  Rows rows{static_cast<size_t>(axis), 1, node.op->logarithmic};
   for (size_t d = rows.first_dim; d < shape.size(); ++d) rows.extent *= shape[d];
   if (!flattens && rows.extent != shape[rows.first_dim]) return Rejected{"axis", "the innermost", std::to_string(axis)};
   const Shape dense = dense_strides(shape);

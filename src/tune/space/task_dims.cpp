@@ -48,11 +48,11 @@ TaskDims task_dims(const Task& task) {
   out.batch = out.outputs / std::max(out.rows, 1.0);
   if (node.inputs.empty() || node.inputs[0] == kNone) return out;
   const Shape& x = task.graph->type(node.inputs[0]).shape;
-  if (node.op->name == "FusedAttention") {
+  if (node.op->family == Family::attention) {
     attention_dims(task, y, out);
   } else if (node.op->family == Family::conv && y.size() == 4 && node.inputs.size() > 1) {
     conv_dims(task, x, y, out);
-  } else if (node.op->family == Family::matmul && node.inputs.size() > 1) {
+  } else if (is_product(node.op->family) && node.inputs.size() > 1) {
     product_dims(x, y, out);
   } else {
     // What a row of the input folds into one element of the output.

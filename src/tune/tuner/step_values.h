@@ -19,7 +19,7 @@ inline std::vector<StepValue> step_values(const Compiled& compiled, double toler
     if (v.type.dtype == DType::string || v.buffer.space == kilter::Space::constant ||
         v.buffer.space == kilter::Space::none)
       continue;
-    const bool copy = compiled.plan.steps[v.step].ops == "Relayout";
+    const bool copy = compiled.plan.steps[v.step].role == StepRole::relayout;
     const size_t end = copy ? v.name.rfind(kRelayout) : std::string::npos;
     out.push_back({v.name.substr(0, end), v.step, v.buffer, {}, tolerance});
     ValueLayout& layout = out.back().layout;

@@ -87,7 +87,7 @@ void add_schedules(LayerNetwork& network, const Compiled& compiled, const Compil
     const int64_t at = network.layer_of(task.node().name);
     Layer& layer = network.layers[static_cast<size_t>(at)];
     // A copy that storage asks for is there only once layers have their places: it cannot be chosen for by name.
-    if (!layer.task() || layer.op == "Relayout" || options.schedules.contains(layer.node)) continue;
+    if (!layer.task() || layer.relayout || options.schedules.contains(layer.node)) continue;
     const auto best = costs.best(layer, most);
     for (const RecordedCosts::Known& known : best) {
       if (lowers(task, known.schedule, options)) add_recorded(layer, known);

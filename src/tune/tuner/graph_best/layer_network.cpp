@@ -38,8 +38,8 @@ bool may_be_plain(const Graph& graph, const std::vector<NodeId>& nodes) {
     const Node& node = graph.node(id);
     const Family family = node.op->family;
     const bool runs = family == Family::pool || family == Family::resize || family == Family::reduce ||
-                      family == Family::normalize || family == Family::map || node.op->name == "Concat";
-    return runs && node.op->name != "Relayout" && image(graph.type(node.outputs[0]));
+                      family == Family::normalize || family == Family::map || node.op->movement == Movement::concat;
+    return runs && node.op->movement != Movement::relayout && image(graph.type(node.outputs[0]));
   });
 }
 
@@ -83,7 +83,8 @@ Layer layer_of_unit(const Compiled& compiled, const Unit& unit, const std::map<s
       layer.analytic_cycles = estimate_of(task, parse_schedule(s.schedule), limits).value_or(Estimate{}).cycles;
     }
   }
-  layer.node = first->name, layer.op = first->op->name;
+  layer.node = first->name;
+  layer.relayout = first->op->movement == Movement::relayout;
   const TensorType& result = graph.type(first->outputs[0]);
   layer.blocked = image(result) && result.layout.block > 1;
   layer.follows = follows(*first);
@@ -161,8 +162,8 @@ class Builder {
                 const Alternative& b) const {
     if (!a.choice.plain && !b.choice.plain) return 0;
     // A copy into the layout that is there already vanishes.
-    if (to.op == "Relayout" && a.choice.plain && !to.blocked) return -to.alternatives.front().ms;
-    if (from.op == "Relayout" && b.choice.plain && from.blocked) return -from.alternatives.front().ms;
+    if (to.relayout && a.choice.plain && !to.blocked) return -to.alternatives.front().ms;
+    if (from.relayout && b.choice.plain && from.blocked) return -from.alternatives.front().ms;
     const bool now_plain = a.choice.plain || !from.blocked, then_plain = b.choice.plain || !to.blocked;
     if (now_plain == then_plain) return 0;
     if (now_plain && to.follows) return kNever;

@@ -27,8 +27,8 @@ struct Alternative {
 struct Layer {
   std::string node;                        ///< the anchor's, or the first node's of a view
   std::vector<std::string> nodes;          ///< all of it
-  std::string op;                          ///< of `node`
   std::string problem, layouts, schedule;  ///< of its task by default; empty for views and reference kernels
+  bool relayout = false;                   ///< it changes a layout
   bool blocked = false;                    ///< its result lies in blocks of channels
   bool may_be_plain = false;               ///< something else than a reference kernel can run it on plain images
   bool follows = false;                    ///< the layout pass blocks it only where what it reads is blocked

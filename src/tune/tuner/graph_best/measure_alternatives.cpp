@@ -249,7 +249,7 @@ class Sweeper {
       Sweep sweep;
       for (size_t l = 0; l < network_.layers.size(); ++l) {
         const Layer& layer = network_.layers[l];
-        if (!layer.task() || layer.op == "Relayout" || base(l) > kShortMs) continue;
+        if (!layer.task() || layer.relayout || base(l) > kShortMs) continue;
         const int32_t mode = all[random.bits(network_.layers.size() * static_cast<size_t>(v) + l) % all.size()];
         sweep.modes[l] = mode;
         if (mode > 0) sweep.choices[layer.node].threads = mode;

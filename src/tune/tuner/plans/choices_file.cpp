@@ -103,7 +103,7 @@ Choices parse_choices(std::string_view text, const std::string& where, std::map<
 Choices choices_in_use(const Plan& plan, const CompileOptions& options) {
   Choices out;
   for (const Step& step : plan.steps) {
-    if (step.schedule.empty() || step.ops == "pack") continue;
+    if (step.schedule.empty() || step.role == StepRole::pack) continue;
     LayerChoice& choice = out[step.name];
     choice.schedule = parse_schedule(step.schedule);
     if (const auto threads = options.layer_threads.find(step.name); threads != options.layer_threads.end())
