@@ -1,5 +1,5 @@
-// One number converted from one element type into another: what casts, stores of results and the interpreter of loops
-// share.
+// Conversion of one number from one element type to another. Casts, stores of results and the loop interpreter share
+// it.
 #pragma once
 
 #include <bit>
@@ -12,17 +12,17 @@
 
 namespace kilter {
 
-/// The integer part of `value` (toward zero); the nearest end of T's range beyond it; 0 for NaN.
+/// Returns `value` truncated toward zero and clamped to the range of T; 0 for NaN.
 template <class T>
 T saturate(double value) {
   if (std::isnan(value)) return 0;
   if (value <= static_cast<double>(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
-  // One more than the highest value, which a double may not hold exactly.
+  // One more than the highest value; a double may not hold the highest value itself.
   if (value >= std::ldexp(1.0, std::numeric_limits<T>::digits)) return std::numeric_limits<T>::max();
   return static_cast<T>(value);
 }
 
-/// f64 to f32 rounded to odd: a second rounding to fewer bits then equals a single one.
+/// Rounds f64 to f32 with round-to-odd, so that a second rounding to fewer bits gives the same result as a single one.
 inline float round_to_odd(double value) {
   const auto nearest = static_cast<float>(value);
   const auto back = static_cast<double>(nearest);
@@ -32,8 +32,8 @@ inline float round_to_odd(double value) {
   return std::bit_cast<float>(bits | 1U);
 }
 
-/// `value` as a To. Float to integer truncates toward zero and saturates, NaN gives 0; float to narrower float rounds
-/// once, to nearest even; integer to narrower integer wraps; anything to bool is `!= 0`.
+/// Returns `value` as a To. Float to integer truncates toward zero and saturates, and NaN gives 0. Float to narrower
+/// float rounds once, to nearest even. Integer to narrower integer wraps. Anything to bool is `!= 0`.
 template <class To, class From>
 To convert(From value) {
   constexpr bool kFromSmall = std::is_same_v<From, Half> || std::is_same_v<From, BFloat16>;

@@ -22,7 +22,7 @@ struct Registers {
   uint32_t a = 0, b = 0, c = 0, d = 0;
 };
 
-/// A feature bit of CPUID (Intel SDM volume 2, AMD APM volume 3) and the state it needs in XCR0.
+/// A feature bit of CPUID (Intel SDM volume 2, AMD APM volume 3) and the register state in XCR0 that it needs.
 struct X86Row {
   const char* name;
   uint32_t leaf, subleaf;
@@ -48,12 +48,13 @@ constexpr std::array kX86Rows = {
     X86Row{"avx512fp16", 7, 0, &Registers::d, 23, kZmm},
 };
 
-/// Bits of AT_HWCAP and AT_HWCAP2 (Linux, Documentation/arch/arm64/elf_hwcaps.rst), all of which must be set. There
-/// neon is called ASIMD, rdm ASIMDRDM, fullfp16 FPHP and ASIMDHP, dotprod ASIMDDP, complxnum FCMA, fp16fml ASIMDFHM.
+/// The bits of AT_HWCAP and AT_HWCAP2 (Linux, Documentation/arch/arm64/elf_hwcaps.rst) that must all be set for a
+/// feature. Linux calls neon ASIMD, rdm ASIMDRDM, fullfp16 FPHP and ASIMDHP, dotprod ASIMDDP, complxnum FCMA, and
+/// fp16fml ASIMDFHM.
 struct ArmRow {
   const char* name;
   uint64_t hwcap, hwcap2;
-  int32_t sve_bytes = 0;  ///< of its registers; 0: any
+  int32_t sve_bytes = 0;  ///< size of an SVE register; 0: any
 };
 constexpr uint64_t bit(int n) { return uint64_t{1} << n; }
 constexpr std::array kArmRows = {
@@ -81,7 +82,7 @@ Registers cpuid(uint32_t leaf, uint32_t subleaf = 0) {
   return r;
 }
 
-/// Which register state the operating system saves (XCR0); 0 when it does not use XSAVE.
+/// Returns the register state that the operating system saves (XCR0); 0 if it does not use XSAVE.
 uint64_t saved_state() {
   if ((cpuid(1).c & (1U << 27)) == 0) return 0;
   uint32_t low = 0;
@@ -113,7 +114,7 @@ uint64_t midr() { return 0; }
 
 #elif defined(__aarch64__)
 
-/// Of this process (a system may give it less than the processor has); 0 without SVE.
+/// Returns the SVE vector length of this process, which may be less than the processor's; 0 without SVE.
 int32_t sve_bytes() {
   const int answer = prctl(PR_SVE_GET_VL);
   return answer < 0 ? 0 : answer & PR_SVE_VL_LEN_MASK;
@@ -131,7 +132,7 @@ std::vector<std::string> detect() {
   return features;
 }
 
-/// Linux lets programs read the register where HWCAP_CPUID is set.
+/// Linux lets programs read MIDR_EL1 where HWCAP_CPUID is set.
 uint64_t midr() {
   constexpr uint64_t kCpuId = bit(11);
   if ((getauxval(AT_HWCAP) & kCpuId) == 0) return 0;

@@ -1,4 +1,4 @@
-// What the processor that this runs on can do.
+// What the processor that this program runs on can do.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace kilter {
 
-/// What machine code is made for.
+/// The architecture that machine code is generated for.
 enum class Arch : uint8_t { x86_64, aarch64 };
-/// "x86-64", "AArch64".
+/// Returns "x86-64" or "AArch64".
 std::string_view name(Arch arch);
-/// The one that this program was built for.
+/// The architecture that this program was built for.
 constexpr Arch kThisArch =
 #if defined(__x86_64__)
     Arch::x86_64;
@@ -22,24 +22,25 @@ constexpr Arch kThisArch =
 #error "Kilter runs on x86-64 and AArch64"
 #endif
 
-/// The instruction set extensions that Kilter tells apart, by LLVM's names, in a fixed order. x86-64: sse3, ssse3,
-/// sse4.1, sse4.2, popcnt, avx, f16c, fma, avx2, bmi, bmi2, lzcnt, movbe, avx512f, avx512bw, avx512cd, avx512dq,
-/// avx512vl, avx512vnni, avx512bf16, avx512vbmi, avxvnni, avx512fp16. AArch64: fp-armv8, neon, rdm, fullfp16, dotprod,
-/// complxnum, fp16fml, bf16, i8mm, sve, sve2, and two of Kilter's own: sve256 and sve512, SVE with registers of just so
-/// many bits.
+/// Returns the instruction set extensions that Kilter distinguishes, by LLVM's names and in a fixed order. x86-64:
+/// sse3, ssse3, sse4.1, sse4.2, popcnt, avx, f16c, fma, avx2, bmi, bmi2, lzcnt, movbe, avx512f, avx512bw, avx512cd,
+/// avx512dq, avx512vl, avx512vnni, avx512bf16, avx512vbmi, avxvnni, avx512fp16. AArch64: fp-armv8, neon, rdm, fullfp16,
+/// dotprod, complxnum, fp16fml, bf16, i8mm, sve, sve2, and two of Kilter's own: sve256 and sve512, which stand for SVE
+/// with registers of exactly that many bits.
 const std::vector<std::string>& known_cpu_features(Arch arch = kThisArch);
-/// That of SVE with registers of `vector_bytes`; empty where NEON's 16 bytes do.
+/// Returns the feature that stands for SVE with registers of `vector_bytes`; empty where NEON's 16 bytes are enough.
 std::string_view sve_length(int32_t vector_bytes);
-/// Those that the processor has and whose registers the operating system saves, in the same order.
+/// Returns the features that the processor has and whose registers the operating system saves, in the order of
+/// known_cpu_features().
 const std::vector<std::string>& cpu_features();
 bool cpu_has(std::string_view feature);
-/// The features of `required` that this processor lacks, or whose names are unknown.
+/// Returns the features of `required` that this processor lacks or whose names are unknown.
 std::vector<std::string> missing_cpu_features(const std::vector<std::string>& required);
-/// "AMD EPYC 9R14", "Arm implementer 0x41 part 0xd0c" (the system registers' words), "unknown CPU" when the processor
-/// does not say.
+/// Returns "AMD EPYC 9R14", "Arm implementer 0x41 part 0xd0c" (read from the system registers), or "unknown CPU" when
+/// the processor does not say.
 const std::string& cpu_brand();
-/// MIDR_EL1 of an AArch64 processor: implementer in bits 24 to 31, part number in bits 4 to 15; 0 on others and where
-/// the system does not show it.
+/// Returns MIDR_EL1 of an AArch64 processor: the implementer in bits 24 to 31, the part number in bits 4 to 15. Returns
+/// 0 on other processors and where the system does not expose the register.
 uint64_t arm_midr();
 
 }  // namespace kilter

@@ -11,9 +11,9 @@ namespace kilter {
 
 enum class DType : uint8_t { f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, boolean, string };
 
-/// Bytes of one element; string elements have no fixed size and answer 0.
+/// Returns the size of one element in bytes; 0 for string, whose elements have no fixed size.
 int64_t size_bytes(DType type);
-/// "f32", "i64", "bool", "str", ...
+/// Returns "f32", "i64", "bool", "str", ...
 std::string_view name(DType type);
 std::optional<DType> parse_dtype(std::string_view text);
 bool is_float(DType type);
@@ -36,7 +36,7 @@ struct BFloat16 {
   explicit operator float() const;
 };
 
-/// The C++ type that holds one element, and back.
+/// Maps the C++ type of one element to its DType.
 template <class T>
 struct DTypeOf;
 template <>
@@ -92,7 +92,8 @@ struct DTypeOf<bool> {
   static constexpr DType value = DType::boolean;
 };
 
-/// Calls `f` with a value-initialised object of the element's C++ type (bool for boolean); false for string.
+/// Calls `f` with a value-initialised object of the element's C++ type (bool for boolean) and returns true. Returns
+/// false for string, without calling `f`.
 template <class F>
 bool visit_dtype(DType type, F&& f) {
   switch (type) {

@@ -1,4 +1,4 @@
-// Errors that a user can meet. Everything that fails throws kilter::Error; nothing aborts or exits.
+// Errors that a user can see. Everything that fails throws kilter::Error; nothing aborts or exits.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,18 +9,18 @@
 
 namespace kilter {
 
-/// What went wrong, as the caller needs to tell it apart; the command line maps it to its exit code.
+/// The kind of failure, as far as callers distinguish it. The command line maps it to its exit code.
 enum class ErrorKind {
   usage,          ///< wrong option or argument (exit 2)
   bad_model,      ///< the model file or its graph is invalid (exit 3)
   bad_input,      ///< an input tensor, shape or file does not fit (exit 3)
   unsupported,    ///< valid, but Kilter cannot do it yet (exit 3)
   io,             ///< a file cannot be read or written (exit 3)
-  internal,       ///< a fault of Kilter itself (exit 4)
-  out_of_memory,  ///< memory that cannot be had: base/out_of_memory.h (exit 3)
+  internal,       ///< a bug in Kilter itself (exit 4)
+  out_of_memory,  ///< memory could not be allocated: base/out_of_memory.h (exit 3)
 };
 
-/// Message convention: what failed, where, expected and got (values, units), what is legal, what to do.
+/// Messages say what failed, where, what was expected and what was found (with units), what is legal and what to do.
 class Error : public std::exception {
  public:
   Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)) {}
@@ -38,18 +38,18 @@ template <class... Args>
   throw Error(kind, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// For invariants of our own; the message names the broken invariant.
+/// Checks an internal invariant. The message names the broken invariant.
 template <class... Args>
 void require(bool holds, fmt::format_string<Args...> format, Args&&... args) {
   if (!holds) throw Error(ErrorKind::internal, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Why something does not apply: which check, its limit, what was found.
+/// Why something does not apply: the check that failed, its limit, and the value found.
 struct Rejected {
   std::string check;
   std::string limit;
   std::string got;
-  bool other_kind = false;  ///< it is for another kind of thing altogether, so that nobody would expect it here
+  bool other_kind = false;  ///< the rule is meant for another kind of thing altogether, so nobody would expect it here
   std::string text() const { return fmt::format("{}: limit {}, got {}", check, limit, got); }
 };
 

@@ -21,7 +21,7 @@ namespace {
 
 std::string reason(int code) { return std::generic_category().message(code); }
 
-/// A file descriptor that closes itself.
+/// A file descriptor that the destructor closes.
 struct Descriptor {
   int value = -1;
   explicit Descriptor(int fd) : value(fd) {}
@@ -39,10 +39,11 @@ struct Descriptor {
   fail(ErrorKind::io, "cannot read file '{}': {}", path.string(), reason(code));
 }
 
-/// Opens `below` a folder step by step; no step may be a symbolic link.
+/// Opens the file `below` a folder one path component at a time. No component may be a symbolic link.
 void open_step_by_step(const std::filesystem::path& folder, const std::filesystem::path& below, Descriptor& file) {
   constexpr int kFolder = O_PATH | O_DIRECTORY | O_CLOEXEC;
-  constexpr int kFile = O_RDONLY | O_NOCTTY | O_CLOEXEC | O_NONBLOCK;  // a pipe without a writer does not wait
+  constexpr int kFile = O_RDONLY | O_NOCTTY | O_CLOEXEC | O_NONBLOCK;  // O_NONBLOCK: opening a pipe without a writer
+                                                                       // does not wait
   Descriptor at(::open(folder.c_str(), kFolder));
   for (auto step = below.begin(); at.value >= 0 && step != below.end(); ++step) {
     const bool last = std::next(step) == below.end();
@@ -67,7 +68,7 @@ size_t open_for_reading(const std::filesystem::path& path, Descriptor& file) {
   return static_cast<size_t>(std::max<off_t>(info.st_size, 0));
 }
 
-/// Names of temporary files for remove_files_under_way(). More at once are not known there.
+/// The temporary files that remove_files_under_way() knows. Files beyond these 16 at once are not recorded.
 std::array<std::atomic<const char*>, 16> under_way;
 
 /// Removes the temporary file unless it was renamed.
@@ -108,8 +109,8 @@ void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::
   }
 }
 
-/// For what no other file can be renamed to: a device or pipe, a file that is mounted by itself or in a folder that may
-/// not be written.
+/// Writes to a file that no other file can be renamed to: a device, a pipe, a mount point, or a file in a folder
+/// without write permission.
 void write_in_place(const std::filesystem::path& path, std::span<const std::span<const std::byte>> parts) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
   if (file.value < 0) fail(ErrorKind::io, "cannot write file '{}': {}", path.string(), reason(errno));
@@ -211,7 +212,7 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view b
 }
 
 std::string file_name(std::string_view name, std::string_view extension, std::set<std::string>& taken) {
-  constexpr size_t kMost = 200;  // of 255, leaves room for the extension and what a temporary file appends
+  constexpr size_t kMost = 200;  // of 255 bytes; leaves room for the extension and the suffix of a temporary file
   constexpr size_t kKept = 160;
   std::string stem;
   for (const char c : name) {

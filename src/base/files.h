@@ -1,4 +1,4 @@
-// Files as the rest of Kilter needs them. Every failure is an io error with the path and the system's reason.
+// File access for the rest of Kilter. Every failure is an io error that gives the path and the system's reason.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,14 @@
 
 namespace kilter {
 
-/// A whole file mapped read-only. Tensors and plans that view it hold the shared pointer. The bytes are page-aligned.
+/// A whole file, mapped read-only. Tensors and plans that view it hold the shared pointer. The bytes are page-aligned.
 class MappedFile {
  public:
-  /// Throws io when the file is missing, a directory, unreadable or cannot be mapped. An empty file maps to no bytes.
+  /// Throws io when the file is missing, is a directory, or cannot be read or mapped. An empty file maps to no bytes.
   static std::shared_ptr<const MappedFile> open(const std::filesystem::path& path);
-  /// The regular file `below` a folder, both without symbolic links, as std::filesystem::canonical() gives them.
-  /// Follows no link below the folder, so that one put there after the path was checked is refused. Throws io.
+  /// Opens the regular file `below` a folder. Both paths must be free of symbolic links, as
+  /// std::filesystem::canonical() returns them. Follows no link below the folder, so a link put there after the path
+  /// was checked is refused. Throws io.
   static std::shared_ptr<const MappedFile> open_below(const std::filesystem::path& folder,
                                                       const std::filesystem::path& below);
   ~MappedFile();
@@ -35,33 +36,37 @@ class MappedFile {
   size_t size_;
 };
 
-/// Whether nothing has this path; false also where that cannot be told, so that whoever opens it says why.
+/// Returns whether nothing exists at this path. Also returns false where that cannot be determined, so that opening the
+/// file then reports the reason.
 bool is_missing(const std::filesystem::path& path);
 
-/// The file that `path` leads to where it is a symbolic link; `path` itself otherwise, and where the link leads
+/// Returns the file that `path` leads to if it is a symbolic link. Returns `path` itself if it is not one or leads
 /// nowhere.
 std::filesystem::path link_target(const std::filesystem::path& path);
 
-/// The bytes of a file. Throws io as MappedFile::open does.
+/// Returns the bytes of a file. Throws io as MappedFile::open does.
 std::string read_file(const std::filesystem::path& path);
 
-/// Writes the parts one after the other to a temporary file in the same folder and renames it to `path`, so that a
-/// reader sees the old file or the whole new one, with the mode of the old one; a symbolic link stays and leads to the
-/// new file; a device or pipe is written in place, and so is a file in a folder that may not be written, or mounted by
-/// itself. Throws io (full disk, no permission, no such folder) and leaves no temporary.
+/// Writes the parts in order to a temporary file in the same folder and renames it to `path`. A reader therefore sees
+/// either the old file or the whole new one. The new file keeps the mode of the old one. A symbolic link is kept, and
+/// the file that it leads to is replaced. A device or pipe is written in place, as is a file that is itself a mount
+/// point or lies in a folder without write permission. Throws io (full disk, no permission, no such folder) and leaves
+/// no temporary file behind.
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::span<const std::byte>> parts);
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes);
 
-/// A name for the file of a thing whose `name` comes from outside, such as a tensor of a model: of [A-Za-z0-9_.-],
-/// others as '_', and so without a separator; not hidden and no option; a long one cut, with its hash at the end.
-/// Differs from those in `taken`, which it joins, by -2, -3, ... before the extension.
+/// Returns a file name for something whose `name` comes from outside, such as a tensor of a model. The file name
+/// consists of [A-Za-z0-9_.-]; other characters become '_', so it contains no separator. It is never a hidden file and
+/// never looks like an option. A long name is cut and ends in its hash. A name that is already in `taken` gets -2, -3,
+/// ... before the extension; the result is added to `taken`.
 std::string file_name(std::string_view name, std::string_view extension, std::set<std::string>& taken);
 
-/// Removes the temporary files of write_file_atomically() that are under way in any thread. For the handler of a signal
-/// that ends the process: nothing else may follow.
+/// Removes the temporary files that write_file_atomically() has open in any thread. Call this only from the handler of
+/// a signal that ends the process: no other file operation may follow.
 void remove_files_under_way() noexcept;
 
-/// A new folder "PREFIXxxxxxx" in the one that TMPDIR names, else in /tmp. Throws io with the system's reason.
+/// Creates a folder "PREFIXxxxxxx" in the folder that TMPDIR names, or else in /tmp. Throws io with the system's
+/// reason.
 std::filesystem::path make_temporary_folder(std::string_view prefix);
 
 }  // namespace kilter

@@ -1,4 +1,4 @@
-// The floating-point environment that all computations of Kilter assume.
+// The floating-point environment that all of Kilter's computations assume.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace kilter {
 
 /// Sets the default environment for the calling thread: round to nearest, subnormals kept, no traps. The destructor
-/// restores the thread's own environment, with the exception flags as they were.
+/// restores the thread's previous environment, including its exception flags.
 class FloatEnvironment {
  public:
   FloatEnvironment() : saved_(read()) { write(kDefault); }
@@ -20,7 +20,7 @@ class FloatEnvironment {
 
  private:
 #if defined(__x86_64__)
-  /// MXCSR, and the control word of the x87 unit, which the C library's functions read, too.
+  /// MXCSR and the x87 control word. The C library's functions depend on both.
   struct Word {
     uint32_t mxcsr;
     uint16_t x87;

@@ -5,7 +5,7 @@
 
 namespace kilter {
 
-/// An open file descriptor, closed at the end.
+/// An open file descriptor that the destructor closes.
 class Handle {
  public:
   Handle() = default;
@@ -23,7 +23,7 @@ class Handle {
   int fd_ = -1;
 };
 
-/// The last 2000 bytes of a file at most, without blanks and line ends around them; "" where it cannot be read.
+/// Returns at most the last 2000 bytes of a file, with whitespace trimmed; "" if it cannot be read.
 std::string last_words(int fd);
 
 }  // namespace kilter

@@ -30,7 +30,7 @@ uint64_t step(uint64_t lane, uint64_t word) { return std::rotl((lane ^ word) * k
 }  // namespace
 
 uint64_t hash_bytes(std::span<const std::byte> bytes, uint64_t seed) {
-  // One variable a lane: as an array they would go through memory in every round.
+  // One variable for each lane: an array would go through memory in every round.
   uint64_t a = seed, b = mix_bits(seed + 1), c = mix_bits(seed + 2), d = mix_bits(seed + 3);
   const std::byte* at = bytes.data();
   size_t left = bytes.size();

@@ -1,5 +1,5 @@
-// What is said of an index that is out of range: by reference kernels, by the compiler of constant ones, and by the
-// executor of those that come at run time.
+// The message for an index that is out of range. Reference kernels use it, as do the compiler for constant indices and
+// the executor for indices known only at run time.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace kilter {
 
-/// Dimensions of some data that a tensor of indices points into: its element i lies in dimension axis + i % n of the
-/// data, which has sizes[i % n] elements; n = sizes.size().
+/// The dimensions of some data that a tensor of indices points into. Element i of the indices selects along dimension
+/// axis + i % n of the data, which has sizes[i % n] elements; n = sizes.size().
 struct IndexRange {
   int64_t axis = 0;
   std::vector<int64_t> sizes;
@@ -18,10 +18,10 @@ struct IndexRange {
   int64_t axis_of(int64_t element) const { return axis + element % std::ssize(sizes); }
 };
 
-/// Negative indices count from the end.
+/// Returns whether `index` is legal. Negative indices count from the end.
 inline bool in_range(int64_t index, int64_t size) { return index >= -size && index < size; }
 
-/// The first element of `count` indices that is out of range; -1 without one.
+/// Returns the first of `count` indices that is out of range, or -1 if there is none.
 template <class T>
 int64_t first_out_of_range(const T* indices, int64_t count, const IndexRange& range) {
   for (int64_t i = 0; i < count; ++i) {
@@ -30,7 +30,8 @@ int64_t first_out_of_range(const T* indices, int64_t count, const IndexRange& ra
   return -1;
 }
 
-/// "indices[0,2] is 7, out of range for axis 1 of size 3; legal are -3 to 2", where `shape` is that of the indices.
+/// Returns "indices[0,2] is 7, out of range for axis 1 of size 3; legal are -3 to 2". `shape` is the shape of the index
+/// tensor.
 std::string index_fault(const Shape& shape, int64_t element, int64_t value, const IndexRange& range);
 
 }  // namespace kilter

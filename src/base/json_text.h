@@ -1,5 +1,6 @@
-// JSON from and to text. Nothing else calls the library's own functions for it: they throw at strings that are not
-// UTF-8, and what they read may be nested so deeply that writing or copying it overflows the stack.
+// Conversion between JSON and text. All code uses these functions instead of the JSON library's own: the library's
+// functions throw on strings that are not UTF-8, and they accept values nested so deeply that writing or copying them
+// overflows the stack.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +10,18 @@
 
 namespace kilter {
 
-/// On one line, or indented by `indent`. Bytes of strings that are not UTF-8 become U+FFFD; numbers that are not finite
-/// become null.
+/// Returns `value` on one line, or indented by `indent`. Invalid UTF-8 in strings becomes U+FFFD; numbers that are not
+/// finite become null.
 template <class Json>
   requires nlohmann::detail::is_basic_json<Json>::value
 std::string json_text(const Json& value, int indent = -1) {
   return value.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
-/// Arrays and objects inside each other that are read.
+/// The deepest nesting of arrays and objects that is accepted.
 constexpr int kMostJsonDepth = 200;
 
-/// The byte at which a text is nested deeper than that; its size where it is not.
+/// Returns the byte at which a text exceeds kMostJsonDepth, or the text's size if it does not.
 inline size_t too_deep_at(std::string_view text) {
   int depth = 0;
   bool quoted = false;
@@ -38,7 +39,7 @@ inline size_t too_deep_at(std::string_view text) {
   return text.size();
 }
 
-/// Throws nlohmann::json::parse_error for a text that is malformed or nested too deeply.
+/// Parses a JSON text. Throws nlohmann::json::parse_error if it is malformed or nested too deeply.
 inline nlohmann::json parse_json(std::string_view text) {
   if (const size_t at = too_deep_at(text); at < text.size()) {
     throw nlohmann::json::parse_error::create(
@@ -47,7 +48,7 @@ inline nlohmann::json parse_json(std::string_view text) {
   return nlohmann::json::parse(text);
 }
 
-/// The same; such a text gives a discarded value.
+/// Parses a JSON text. Returns a discarded value if it is malformed or nested too deeply.
 inline nlohmann::json try_parse_json(std::string_view text) {
   if (too_deep_at(text) < text.size()) return nlohmann::json(nlohmann::json::value_t::discarded);
   return nlohmann::json::parse(text, nullptr, false);

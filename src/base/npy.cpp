@@ -32,7 +32,7 @@ struct Header {
   Shape shape;
 };
 
-/// Reads the Python dictionary of a header: string keys; strings, booleans and tuples of integers as values.
+/// Reads the Python dictionary of a header. Keys are strings; values are strings, booleans and tuples of integers.
 class HeaderReader {
  public:
   HeaderReader(std::string_view text, std::string_view where) : text_(text), where_(where) {}
@@ -135,7 +135,7 @@ class HeaderReader {
   std::string_view where_;
 };
 
-/// Copies column-major elements into row-major order.
+/// Copies column-major elements into a row-major tensor.
 void transpose(const std::byte* source, const Tensor& to) {
   const auto size = static_cast<size_t>(size_bytes(to.dtype()));
   const Shape strides = dense_strides(to.shape());
@@ -209,8 +209,8 @@ void save_npy(const std::filesystem::path& path, const Tensor& tensor) {
   }
   const auto row = std::find_if(kTypes.begin(), kTypes.end(), [&](const Row& r) { return r.type == written.dtype(); });
   if (row == kTypes.end()) {
-    fail(ErrorKind::unsupported, "cannot write '{}': .npy files of Kilter hold no elements of type {}", path.string(),
-         name(tensor.dtype()));
+    fail(ErrorKind::unsupported, "cannot write '{}': Kilter's .npy files cannot hold elements of type {}",
+         path.string(), name(tensor.dtype()));
   }
   std::string dims;
   for (int64_t d : written.shape()) dims += fmt::format("{}{},", dims.empty() ? "" : " ", d);

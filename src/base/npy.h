@@ -1,4 +1,4 @@
-// NumPy's .npy files (format versions 1.0, 2.0 and 3.0 as numpy.lib.format documents them).
+// NumPy's .npy files (format versions 1.0, 2.0 and 3.0 as documented by numpy.lib.format).
 #pragma once
 
 #include <cstddef>
@@ -11,15 +11,15 @@
 
 namespace kilter {
 
-/// Reads a tensor; 0-d is allowed, Fortran order is transposed, booleans become 0 or 1. Throws io when the file cannot
-/// be read and bad_input when it is no .npy file, is cut off, or holds big-endian data or an element type Kilter has
-/// not.
+/// Reads a tensor. 0-d arrays are allowed, Fortran order is transposed, and booleans become 0 or 1. Throws io when the
+/// file cannot be read. Throws bad_input when it is not an .npy file, is truncated, or holds big-endian data or an
+/// element type that Kilter does not have.
 Tensor load_npy(const std::filesystem::path& path);
-/// The same from bytes; `where` names them in errors.
+/// Reads a tensor from the bytes of an .npy file. Errors refer to them as `where`.
 Tensor parse_npy(std::span<const std::byte> bytes, std::string_view where);
 
-/// Writes version 1.0, C order, little-endian. bf16 has no NumPy type and is written as '<f4'. Throws unsupported for
-/// strings and io when the file cannot be written.
+/// Writes version 1.0, C order, little-endian. NumPy has no bf16 type, so bf16 is written as '<f4'. Throws unsupported
+/// for strings and io when the file cannot be written.
 void save_npy(const std::filesystem::path& path, const Tensor& tensor);
 
 }  // namespace kilter

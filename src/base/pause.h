@@ -1,9 +1,9 @@
-// What a loop that waits for another thread does between two looks.
+// The hint that a spin loop gives the processor between two checks.
 #pragma once
 
 namespace kilter {
 
-/// Tells the processor that this is a wait, so that its other hardware thread and its power go elsewhere.
+/// Tells the processor that this thread is spinning, so that the sibling hardware thread gets its resources.
 inline void pause_cpu() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

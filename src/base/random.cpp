@@ -3,7 +3,7 @@
 #include <bit>
 #include <cmath>
 
-// Fused multiply-add would round differently on machines that have it.
+// Fused multiply-add rounds differently, and not every machine has it.
 #if defined(__clang__)
 #pragma clang fp contract(off)
 #elif defined(__GNUC__)
@@ -13,8 +13,8 @@
 namespace kilter {
 namespace {
 
-/// Natural logarithm of a normal positive double by log(m) = 2 atanh((m - 1) / (m + 1)), m in [sqrt(1/2), sqrt(2)).
-/// Only IEEE operations, so the same bits everywhere; error below 4 ulp.
+/// Returns the natural logarithm of a normal positive double by log(m) = 2 atanh((m - 1) / (m + 1)), m in [sqrt(1/2),
+/// sqrt(2)). Uses IEEE operations only, so the bits are the same everywhere. The error is below 4 ulp.
 double portable_log(double x) {
   const auto raw = std::bit_cast<uint64_t>(x);
   int64_t exponent = static_cast<int64_t>(raw >> 52) - 1023;
@@ -34,7 +34,8 @@ struct Pair {
   float first, second;
 };
 
-/// Two independent normal numbers from the bits of one counter; `attempt` re-draws what falls outside of the circle.
+/// Returns two independent normal numbers from the bits of one counter. `attempt` draws again when a point falls
+/// outside the circle.
 Pair normal_pair(const Random& random, uint64_t pair) {
   for (uint64_t attempt = 0;; ++attempt) {
     const uint64_t bits = mix_bits(random.bits(pair) + attempt * 0xd1342543de82ef95ULL);

@@ -15,19 +15,20 @@ namespace kilter {
 
 using Shape = std::vector<int64_t>;
 
-/// Elements of a shape; 1 for a scalar. Throws bad_model for a negative one and when those not 0 multiply to over 2^40.
+/// Returns the number of elements of a shape; 1 for a scalar. Throws bad_model when a dimension is negative and when
+/// the product of the dimensions other than 0 exceeds 2^40.
 int64_t elems(const Shape& shape);
-/// "1x3x224x224"; "scalar" for rank 0.
+/// Returns "1x3x224x224"; "scalar" for rank 0.
 std::string text(const Shape& shape);
-/// Row-major strides in elements.
+/// Returns row-major strides in elements.
 Shape dense_strides(const Shape& shape);
 
 class Tensor {
  public:
   Tensor() = default;
-  /// Zero-filled (empty strings for DType::string).
+  /// A zero-filled tensor (empty strings for DType::string).
   Tensor(DType type, Shape shape);
-  /// Views memory that `owner` keeps alive; nobody may write through it while others read.
+  /// A view of memory that `owner` keeps alive. Nobody may write through it while others read.
   Tensor(DType type, Shape shape, std::byte* data, std::shared_ptr<void> owner);
 
   template <class T>
@@ -63,15 +64,15 @@ class Tensor {
   }
   std::vector<std::string>& strings() const { return *strings_; }
 
-  /// The same bytes under another shape of as many elements.
+  /// Returns a tensor with the same bytes and another shape with the same number of elements.
   Tensor reshaped(Shape shape) const;
   Tensor clone() const;
-  /// Element i as double / int64 whatever the type (not for strings).
+  /// Return element i as double or int64, whatever the type (not for strings).
   double as_double(int64_t i) const;
   int64_t as_int(int64_t i) const;
-  /// All elements as int64; for shapes, axes, pads.
+  /// Returns all elements as int64, for shapes, axes and pads.
   std::vector<int64_t> ints() const;
-  /// Same type, shape and bytes (strings: same texts).
+  /// Returns whether type, shape and bytes are equal (for strings, the texts).
   bool same(const Tensor& other) const;
 
  private:

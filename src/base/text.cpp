@@ -20,14 +20,14 @@ std::string shortest(T value) {
   return {buffer.data(), end};
 }
 
-/// The character that `text` begins with and how many bytes it has; no bytes where they are not UTF-8.
+/// The first character of a text and its number of bytes; 0 bytes if it is not valid UTF-8.
 struct Character {
   uint32_t code = 0;
   size_t bytes = 0;
 };
 
 Character first_character(std::string_view text) {
-  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};  // of a character of so many bytes
+  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};  // smallest code for each number of bytes
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const int ones = std::countl_one(byte(0));
   if (ones == 0) return {byte(0), 1};

@@ -25,13 +25,13 @@ uint64_t read_clock(clockid_t id) {
   return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000ULL + static_cast<uint64_t>(t.tv_nsec);
 }
 
-/// The same moment on both clocks, as nearly as can be read.
+/// The same moment on both clocks, as nearly as it can be read.
 struct Moment {
   uint64_t tick = 0;
   uint64_t ns = 0;
 };
 
-/// The tightest of many bracketed readings, so that an interrupt between two reads does no harm.
+/// Returns the tightest of many bracketed readings, so that an interrupt between two reads does no harm.
 Moment read_both() {
   Moment best;
   uint64_t tightest = std::numeric_limits<uint64_t>::max();
@@ -50,8 +50,8 @@ double slope(const Moment& a, const Moment& b) {
   return static_cast<double>(b.ns - a.ns) / static_cast<double>(b.tick - a.tick);
 }
 
-/// Two halves of about 10 ms must agree; otherwise (a paused virtual machine) the attempt is repeated, and of all
-/// attempts the one whose halves agree best is taken.
+/// Calibrates over two halves of about 10 ms, which must agree. If they do not (a paused virtual machine), tries again,
+/// and uses the attempt whose halves agree best.
 double calibrate() {
   if (!ticks_detail::kTsc) return 1;
   double best = 1;
@@ -79,7 +79,7 @@ bool ticks_detail::tsc_is_sound() {
   if (__get_cpuid(0x80000007U, &a, &b, &c, &d) == 0 || (d & (1U << 8)) == 0) return false;
   int allowed = 0;
   if (prctl(PR_GET_TSC, &allowed) != 0 || allowed != PR_TSC_ENABLE) return false;
-  // The kernel takes a counter that it found unsteady or different between cores off this list.
+  // The kernel removes a counter from this list when it finds it unsteady or different between cores.
   std::ifstream list("/sys/devices/system/clocksource/clocksource0/available_clocksource");
   std::string name;
   while (list >> name) {

@@ -35,7 +35,7 @@ std::vector<KernelObject> compile_objects(std::span<const LoopFunc> funcs, const
   const Backend& backend = backend_of(target);
   for (const LoopFunc& func : funcs) {
     if (const std::optional<Rejected> why = backend.accepts(func, target))
-      fail(ErrorKind::unsupported, "kernel '{}': the back end '{}' does not take it: {}", func.name, backend.name,
+      fail(ErrorKind::unsupported, "kernel '{}': the back end '{}' does not accept it: {}", func.name, backend.name,
            why->text());
   }
   return backend.compile(funcs, target, threads);

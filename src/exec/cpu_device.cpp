@@ -31,7 +31,7 @@ class CpuCode : public DeviceCode {
 
  private:
   int64_t entry(int32_t index) const {
-    require(index >= 0 && index < std::ssize(plan_.entries), "kernel {} of {} is asked for", index,
+    require(index >= 0 && index < std::ssize(plan_.entries), "kernel {} was requested; the plan has {}", index,
             plan_.entries.size());
     return plan_.entries[static_cast<size_t>(index)];
   }
@@ -152,7 +152,7 @@ void CpuDevice::fill_halo(const HaloFill& halo, std::byte* base, RunTrace* trace
 }
 
 int32_t CpuDevice::launch(const Launch& launch, RunTrace* trace) {
-  // An entry is code; the interface has it as the address of data.
+  // A kernel's entry is code, but the interface passes it as the address of data.
   KernelCall call{reinterpret_cast<KernelEntry>(const_cast<void*>(launch.kernel)), &launch.args};
   return dispatch(trace, launch.extent, launch.max_threads, run_kernel, &call);
 }

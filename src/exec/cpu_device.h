@@ -1,4 +1,4 @@
-// The CPU as a device: machine code in executable memory, kernels on the threads of a pool, memory of the host.
+// The CPU as a device: machine code in executable memory, kernels on the threads of a pool, host memory.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ class CpuDevice : public Device {
   int workers() const override { return pool_->threads(); }
 
  protected:
-  /// ThreadPool::run(), with a stamp of each worker's part where there is a trace.
+  /// Calls ThreadPool::run(), and stamps each worker's part if there is a trace.
   int32_t dispatch(RunTrace* trace, int64_t extent, int max_threads, ThreadPool::Body body, void* context);
 
  private:

@@ -16,7 +16,7 @@
 namespace kilter {
 namespace {
 
-/// As the kernel's files write it, with a line end.
+/// Parses a number as the kernel's files write it, followed by a line end.
 std::optional<int64_t> whole_number(std::string_view text) { return try_parse_int(trim(text)); }
 
 bool lists(std::string_view comma_separated, std::string_view word) {
@@ -55,8 +55,8 @@ std::optional<double> quota_of(const CgroupMount& mount, const std::string& fold
   return quota && period ? parse_cfs_quota(*quota, *period) : std::nullopt;
 }
 
-/// Calls `visit` with each folder of a cgroup that the process of `proc` belongs to; `path_of` tells which of its paths
-/// counts in a mounted hierarchy.
+/// Calls `visit` with each folder of a cgroup that the process of `proc` belongs to. `path_of` selects the path that
+/// applies to a mounted hierarchy.
 template <class PathOf, class Visit>
 void each_cgroup(const std::string& proc, PathOf&& path_of, Visit&& visit) {
   const auto own = slurp(proc + "/cgroup");

@@ -30,7 +30,7 @@ void add_device(const DeviceRow& row) {
   for (size_t i = 0; i < all.count; ++i) {
     if (all.rows[i].name == row.name) return;
   }
-  require(all.count < all.rows.size(), "device '{}' is one more than {}", row.name, all.rows.size());
+  require(all.count < all.rows.size(), "device '{}' cannot be added: the limit is {}", row.name, all.rows.size());
   all.rows[all.count++] = row;
 }
 

@@ -18,27 +18,27 @@ std::atomic<ReferenceMaker> reference_maker{nullptr};
 
 bool aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % kCacheLine == 0; }
 
-/// Where a step's address must be set anew for every run.
+/// An address of a step that must be set again for every run.
 struct Patch {
-  size_t slot;  ///< in State::addresses
+  size_t slot;  ///< index in State::addresses
   bool output;
   size_t index;
   int64_t offset;
 };
 
-/// A caller's tensor: where it lies in this run, and its aligned copy for callers that do not align.
+/// A caller's tensor: its address in this run, and an aligned copy for callers that do not align.
 struct Border {
   int64_t bytes = 0;
   std::byte* staging = nullptr;
   std::byte* address = nullptr;
 };
 
-/// Marks an instance as running; answers a second caller with an error.
+/// Marks an instance as running. Fails for a second caller.
 class Turn {
  public:
   explicit Turn(std::atomic<bool>& running) : running_(running) {
     if (running_.exchange(true, std::memory_order_acquire)) {
-      fail(ErrorKind::usage, "this instance is already running in another thread; make one instance a thread");
+      fail(ErrorKind::usage, "this instance is already running in another thread; make one instance for each thread");
     }
   }
   ~Turn() { running_.store(false, std::memory_order_release); }
@@ -52,7 +52,7 @@ class Turn {
 }  // namespace
 
 int64_t least_scratch_stride(const Plan& plan) {
-  // Whole cache lines, an odd number of them: equal places in the scratch of different workers share no cache set.
+  // A whole and odd number of cache lines: equal places in the scratch of different workers then share no cache set.
   return plan.scratch_bytes == 0 ? 0 : ((ceil_div(plan.scratch_bytes, kCacheLine)) | 1) * kCacheLine;
 }
 
@@ -84,7 +84,7 @@ struct Instance::State {
     prepare_steps(plan, prepare_scratch(plan, placement));
   }
 
-  /// Answers the stride.
+  /// Sets up the scratch memory and returns its stride.
   int64_t prepare_scratch(const Plan& plan, const Placement& placement) {
     const int64_t least = least_scratch_stride(plan);
     if (placement.scratch == nullptr) {
@@ -149,7 +149,7 @@ struct Instance::State {
 
   std::byte* fixed_address(const BufferRef& ref) const {
     const Plan& plan = program->plan();
-    // Kernels take one type of pointer; check_plan() and the compiler see to it that constants are only read.
+    // Kernels take a single pointer type; check_plan() and the compiler ensure that constants are only read.
     std::byte* base = ref.space == Space::arena ? arena : const_cast<std::byte*>(plan.constants);
     return base == nullptr ? nullptr : base + ref.offset;
   }
@@ -164,7 +164,7 @@ struct Instance::State {
     for (size_t i = 0; i < outputs.size(); ++i) check_pointer("output", plan.outputs[i], outputs[i], to[i]);
     for (size_t i = 0; i < inputs.size(); ++i) {
       Border& border = inputs[i];
-      // Kernels only read inputs; the plan's checks refuse other steps that would write them.
+      // Kernels only read inputs; the checks of the plan refuse other steps that would write them.
       border.address = aligned(from[i]) ? const_cast<std::byte*>(from[i]) : border.staging;
       if (!aligned(from[i])) device->copy(from[i], border.staging, border.bytes, nullptr);
     }
@@ -198,12 +198,12 @@ struct Instance::State {
       report(reinterpret_cast<const int64_t*>(data));
     }
     fail(ErrorKind::bad_input,
-         "{} '{}': an index was out of range when the kernel read it and is not any more; inputs must not change "
+         "{} '{}': an index was out of range when the kernel read it but no longer is; inputs must not change "
          "during a run",
          step.ops, step.name);
   }
 
-  /// `whole`: the step runs in its network, so that its operands are what the network computes.
+  /// `whole`: the step runs as part of its network, so its operands are values that the network computed.
   void run_step(size_t index, RunTrace* trace, bool whole) {
     const Step& step = program->plan().steps[index];
     std::byte** buffers = addresses.data() + first[index];
@@ -215,7 +215,7 @@ struct Instance::State {
           return;
         }
         if (result != 0) {
-          fail(ErrorKind::internal, "step {} '{}' ({}): its kernel answered {}; expected 0", index, step.name, step.ops,
+          fail(ErrorKind::internal, "step {} '{}' ({}): its kernel returned {}; expected 0", index, step.name, step.ops,
                result);
         }
         return;
@@ -233,7 +233,7 @@ struct Instance::State {
     }
   }
 
-  /// Points the step's constants into the window, or back into the plan's own.
+  /// Points the step's constants to the window, or back to the plan's own constants.
   void place_constants(size_t index, const ConstantWindow* window) {
     const Step& step = program->plan().steps[index];
     for (size_t a = 0; a < step.args.size(); ++a) {
@@ -261,10 +261,10 @@ struct Instance::State {
   std::byte* scratch = nullptr;
   Block own_arena, own_scratch, staging;
   std::vector<Border> inputs, outputs;
-  std::vector<std::byte*> addresses;  ///< of all steps, one after the other
-  std::vector<size_t> first;          ///< per step: its first in `addresses`
+  std::vector<std::byte*> addresses;  ///< addresses of all steps, concatenated
+  std::vector<size_t> first;          ///< per step: index of its first address in `addresses`
   std::vector<Patch> patches;
-  std::vector<Launch> kernels;  ///< per step; unused where the step is no kernel
+  std::vector<Launch> kernels;  ///< per step; unused where the step is not a kernel
   int64_t first_reference = -1;
   std::atomic<bool> running{false};
 };
@@ -308,11 +308,12 @@ void Instance::replay(size_t step, const ConstantWindow* window, RunTrace* trace
   const Turn turn(s.running);
   const FloatEnvironment standard;
   s.check_references();
-  require(step < s.program->plan().steps.size(), "step {} of {} is to run again", step, s.program->plan().steps.size());
+  require(step < s.program->plan().steps.size(), "cannot replay step {} of {}", step, s.program->plan().steps.size());
   struct Placed {
     State& state;
     size_t step;
-    ~Placed() { state.place_constants(step, nullptr); }  // also after a step that fails: the window is the caller's
+    ~Placed() { state.place_constants(step, nullptr); }  // also after a step that fails: the window belongs to the
+                                                         // caller
   };
   s.place_constants(step, window);
   const Placed placed{s, step};

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kChunk = size_t{1} << 20;
 constexpr size_t kChunksPerThread = 4;  ///< fewer are hashed sooner than a thread starts
-constexpr size_t kMostThreads = 8;      ///< more than these do not read faster
+constexpr size_t kMostThreads = 8;      ///< more threads do not read faster
 
 struct Chunk {
   std::span<const std::byte> bytes;
@@ -31,7 +31,7 @@ std::vector<Chunk> chunks_of(std::span<const std::span<const std::byte>> pieces)
   return chunks;
 }
 
-/// The caller hashes too, so a thread that cannot be started costs time only.
+/// Hashes all chunks. The caller takes part, so a thread that cannot be started costs only time.
 void hash_all(std::vector<Chunk>& chunks, uint64_t seed) {
   std::atomic<size_t> next{0};
   const auto work = [&] {

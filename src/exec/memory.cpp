@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kHugeFrom = int64_t{4} << 20;
 constexpr size_t kHugePage = size_t{2} << 20;
 
-/// As the process found it: its limits' files are read once.
+/// Returns the memory of this process. The files of its limits are read once.
 int64_t memory_bytes() {
   static const int64_t bytes = available_memory();
   return bytes;
@@ -46,7 +46,7 @@ Block::Block(int64_t bytes, std::string_view what) {
   mapped_bytes_ = mapped;
   const auto address = reinterpret_cast<uintptr_t>(base);
   data_ = reinterpret_cast<std::byte*>(round_up(address, kHugePage));
-  // Both are advice: without them the first run is slower, not wrong.
+  // Both calls are hints: without them the first run is slower, but correct.
   madvise(data_, rounded, MADV_HUGEPAGE);
 #ifdef MADV_POPULATE_WRITE
   madvise(data_, rounded, MADV_POPULATE_WRITE);
@@ -82,7 +82,7 @@ ExecutableCode::ExecutableCode(std::span<const std::byte> code) : bytes_(code.si
     const int code_of_error = errno;
     if (mapped) munmap(memory, bytes_);
     fail(ErrorKind::internal,
-         "{} bytes of executable memory are refused: {}; does the system forbid making memory executable?", bytes_,
+         "the system refused {} bytes of executable memory: {}; does it forbid making memory executable?", bytes_,
          std::generic_category().message(code_of_error));
   }
   data_ = static_cast<std::byte*>(memory);

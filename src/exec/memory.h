@@ -1,4 +1,4 @@
-// Memory that lives as long as an instance: aligned, zeroed, on huge pages where it is large.
+// Memory that lives as long as an instance: aligned, zeroed, and on huge pages when it is large.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@ namespace kilter {
 
 constexpr int64_t kCacheLine = 64;
 
-/// Zeroed bytes at a 64-byte boundary; above 4 MiB at a 2 MiB boundary on huge pages, if the system has them, and
-/// already backed by memory. Throws out_of_memory naming `what` when the machine has not that much.
+/// Zeroed bytes at a 64-byte boundary. Above 4 MiB they start at a 2 MiB boundary, on huge pages if the system has
+/// them, and are already backed by memory. Throws out_of_memory naming `what` when the machine does not have that much.
 class Block {
  public:
   Block() = default;
@@ -28,10 +28,10 @@ class Block {
   size_t mapped_bytes_ = 0;  ///< 0: from the heap
 };
 
-/// A copy of machine code that can be executed and not written, at a page boundary.
+/// A copy of machine code at a page boundary that can be executed but not written.
 class ExecutableCode {
  public:
-  /// Throws internal, with the system's reason, when executable memory is refused.
+  /// Throws internal, with the system's reason, when the system refuses executable memory.
   explicit ExecutableCode(std::span<const std::byte> code);
   ~ExecutableCode();
   ExecutableCode(const ExecutableCode&) = delete;

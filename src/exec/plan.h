@@ -1,5 +1,5 @@
-// The plan: a flat list of steps over one arena. It is what the compiler hands to the executor and what a compiled file
-// holds. Everything here is plain data.
+// The plan: a flat list of steps over one arena. The compiler passes it to the executor, and a compiled file contains
+// it. Everything here is plain data.
 #pragma once
 
 #include <array>
@@ -15,27 +15,27 @@
 
 namespace kilter {
 
-/// What a kernel gets. `buffers`: bases of its non-scratch buffers, in order. Scratch of a worker: scratch + worker *
-/// stride.
+/// The arguments of a kernel. `buffers` are the base addresses of its non-scratch buffers, in order. The scratch of a
+/// worker is at scratch + worker * stride.
 struct KernelArgs {
   std::byte* const* buffers;
   const int64_t* dims;  ///< for shape-generic kernels; null today
   std::byte* scratch;
   int64_t scratch_stride;  ///< bytes
 };
-/// A kernel's answer where an index of Step::indices was out of range: it has taken another one in its place.
+/// The result of a kernel in which an index of Step::indices was out of range. The kernel used another index instead.
 constexpr int32_t kIndexOutOfRange = 1;
 /// Runs the parallel iterations [begin, end) of a kernel; 0 is success.
 using KernelEntry = int32_t (*)(const KernelArgs*, int64_t begin, int64_t end, int32_t worker);
 
 enum class Space : uint8_t { none, arena, constant, input, output };
 
-/// A buffer of a step: byte offset in the arena or in the constants, or the index of a network input or output.
+/// A buffer of a step: a byte offset in the arena or in the constants, or the index of a network input or output.
 struct BufferRef {
   Space space = Space::none;
   int64_t offset = 0;  ///< bytes (arena, constant)
   int32_t index = 0;   ///< input, output
-  int64_t bytes = 0;   ///< size of the buffer behind it; check_plan() holds it against the space's size
+  int64_t bytes = 0;   ///< size of the buffer; check_plan() checks it against the space's size
 };
 
 enum class StepKind : uint8_t {
@@ -57,17 +57,18 @@ enum class StepRole : uint8_t {
   copy,            ///< copies a buffer
 };
 
-/// The halo of one buffer as `planes` planes of `rows` x `row_bytes`; everything but the interior is zeroed.
+/// The halo of one buffer, described as `planes` planes of `rows` x `row_bytes`. Everything outside the interior is
+/// zeroed.
 struct HaloFill {
   int64_t planes = 0, plane_bytes = 0, rows = 0, row_bytes = 0;
   int64_t top = 0, bottom = 0;  ///< rows
   int64_t left_bytes = 0, right_bytes = 0;
 };
 
-/// An operator that runs through its reference kernel: enough to find and call it.
+/// An operator that runs through its reference kernel: what is needed to find and call the kernel.
 struct ReferenceCall {
   std::string op, domain;
-  std::string name;  ///< of the node, for its errors
+  std::string name;  ///< name of the node, for errors
   int32_t opset = 0;
   std::string attrs;  ///< JSON object of the node's attributes
   struct Operand {
@@ -78,9 +79,10 @@ struct ReferenceCall {
   std::vector<Operand> inputs, outputs;  ///< args of the step: present inputs, then present outputs, all dense
 };
 
-/// The operand of a kernel that holds indices, dense: what the executor reads again to say which one was out of range.
+/// The dense operand of a kernel that holds indices. The executor reads it again to report which index was out of
+/// range.
 struct IndexOperand {
-  int32_t arg = -1;  ///< of the step; -1: the kernel takes no indices
+  int32_t arg = -1;  ///< index in the step's args; -1: the kernel takes no indices
   DType type = DType::i64;
   Shape shape;
   IndexRange range;
@@ -89,21 +91,22 @@ struct IndexOperand {
 struct Step {
   StepKind kind = StepKind::kernel;
   StepRole role = StepRole::layer;
-  std::string name;      ///< the layer: name of the anchor's node
+  std::string name;      ///< the layer: the name of the anchor's node
   std::string ops;       ///< operators fused, "Conv+Add+Relu"
   std::string problem;   ///< the task in one line
   std::string schedule;  ///< template and knobs in one line; "reference" where the reference kernel runs
-  std::string shapes;    ///< of the operands, "f32[1,64,56,56] f32[64,64,3,3] -> f32[1,64,56,56]"
+  std::string shapes;    ///< shapes of the operands, "f32[1,64,56,56] f32[64,64,3,3] -> f32[1,64,56,56]"
   std::string layouts;   ///< layouts of the operands, "c16 plain -> c16"
-  std::string record;    ///< what the schedule comes from where it is not the default, in words: schedule_source.h
+  std::string record;    ///< where the schedule comes from, in words, if it is not the default: schedule_source.h
   uint64_t key = 0;      ///< kernel key
   int32_t kernel = -1;   ///< index into Plan::entries
   std::vector<BufferRef> args;
   IndexOperand indices;
   int64_t extent = 1;            ///< parallel iterations
-  int32_t max_threads = 0;       ///< that its work pays for, or that the user allows; 0: as many as the pool has
-  int64_t flops = 0, bytes = 0;  ///< of one run: executed; operands read and written once
-  int64_t effective_flops = 0;   ///< as operators are defined: for Winograd more than `flops`, for merged groups less
+  int32_t max_threads = 0;       ///< what its work justifies or the user allows; 0: as many as the pool has
+  int64_t flops = 0, bytes = 0;  ///< per run: operations executed; operands read and written once
+  int64_t effective_flops = 0;   ///< by the operators' definitions: for Winograd more than `flops`, for merged groups
+                                 ///< less
   HaloFill halo;
   int64_t copy_bytes = 0;
   ReferenceCall reference;
@@ -115,9 +118,9 @@ struct PlanTensor {
   Shape shape;
 };
 
-/// A buffer of the arena and the steps during which it holds something.
+/// A buffer of the arena and the steps during which it is live.
 struct ArenaSpan {
-  std::string name;  ///< of the value, or of the step that it serves as temporary memory
+  std::string name;  ///< name of the value, or of the step that uses it as temporary memory
   int64_t offset = 0, bytes = 0;
   int64_t first_step = 0, last_step = 0;  ///< both inclusive
 };
@@ -125,12 +128,13 @@ struct ArenaSpan {
 struct Plan {
   std::string model;           ///< name of the network
   std::string target;          ///< name of the target
-  std::string cpu;             ///< LLVM's name of it
+  std::string cpu;             ///< LLVM's name of the target
   Arch arch = kThisArch;       ///< what `code` is for
-  std::string device = "cpu";  ///< what runs it: DeviceRow::name (exec/device.h)
+  std::string device = "cpu";  ///< the device that runs it: DeviceRow::name (exec/device.h)
   std::string codegen;         ///< version of the code generator
-  std::string records;         ///< tuning records that were used, in words; empty: none
-  int32_t compiled_for = 0;    ///< threads that what `records` chose was meant for; 0: any, or nothing is chosen
+  std::string records;         ///< the tuning records that were used, in words; empty: none
+  int32_t compiled_for = 0;    ///< number of threads that the schedules from `records` were chosen for; 0: any, or none
+                               ///< was chosen
   std::vector<std::string> required_features;  ///< CPU features the code uses, by the names of base/cpu_info.h
   std::vector<PlanTensor> inputs, outputs;
   int64_t arena_bytes = 0;

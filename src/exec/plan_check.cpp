@@ -48,7 +48,7 @@ class Checker {
   [[noreturn]] void bad(fmt::format_string<Args...> format, Args&&... args) const {
     throw Error(kind_, "plan '" + plan_.model + "': " + fmt::format(format, std::forward<Args>(args)...));
   }
-  /// The same about the current step.
+  /// Throws an error about the current step.
   template <class... Args>
   [[noreturn]] void bad_step(fmt::format_string<Args...> format, Args&&... args) const {
     bad("step {} '{}': {}", index_, plan_.steps[index_].name, fmt::format(format, std::forward<Args>(args)...));
@@ -89,7 +89,7 @@ class Checker {
     bad_step("buffer {} is in no space; expected arena, constants, input or output", arg);
   }
 
-  /// Holds that `bytes` from the buffer's start lie inside its space.
+  /// Checks that `bytes` from the buffer's start lie inside its space.
   void region(size_t arg, int64_t bytes, std::string_view what) const {
     const BufferRef& ref = plan_.steps[index_].args[arg];
     const int64_t space = space_bytes(arg, ref);

@@ -1,4 +1,4 @@
-// The invariants of a plan, checked before it is run or handed out by the loader.
+// The invariants of a plan. They are checked before it is run or the loader returns it.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 namespace kilter {
 
 /// Throws an error of `kind` with the first broken invariant: what, which step, expected and got. A plan that passes
-/// can be set up without reading or writing outside of its buffers; what its machine code does is not checked. Every
-/// buffer of a step lies inside its space with `bytes`; halo and copy steps stay inside and write neither inputs nor
+/// can be set up without reading or writing outside its buffers; what its machine code does is not checked. Every
+/// buffer of a step lies inside its space with `bytes`. Halo and copy steps stay inside and write neither inputs nor
 /// constants.
 void check_plan(const Plan& plan, ErrorKind kind);
 
-/// Bytes of a dense tensor; nothing when a dimension is negative, there are more than 2^40 elements, or the type is
-/// string.
+/// Returns the bytes of a dense tensor. Returns nothing when a dimension is negative, there are more than 2^40
+/// elements, or the type is string.
 std::optional<int64_t> tensor_bytes(DType type, const Shape& shape);
 
 }  // namespace kilter

@@ -37,7 +37,7 @@ uint64_t get(std::span<const std::byte> bytes, size_t at, size_t count) {
   return value;
 }
 
-/// Of every byte but those of the hash itself, which count as 0. `pieces`: all that follows the header.
+/// Hashes every byte except those of the hash itself, which count as 0. `pieces`: everything after the header.
 uint64_t file_hash(std::span<const std::byte> header, std::span<const std::span<const std::byte>> pieces) {
   std::array<std::byte, kHeaderBytes> head{};
   std::copy_n(header.begin(), kHeaderBytes, head.begin());
@@ -55,7 +55,7 @@ struct Section {
   std::span<const std::byte> bytes;
 };
 
-/// Reads header and section table of one file.
+/// Reads the header and section table of one file.
 class Container {
  public:
   Container(std::span<const std::byte> file, std::string_view where) : file_(file), where_(where) {
@@ -73,7 +73,7 @@ class Container {
     const uint64_t got = hash_bytes(meta().bytes, hash_bytes(table));
     if (expected != got) bad_hash("damaged header or meta section", expected, got);
   }
-  /// The pieces are cut as save_plan() has them.
+  /// Checks the hash over the whole file. The pieces are cut where save_plan() cuts them.
   void check_file_hash() const {
     const size_t code_end = code().offset + code().bytes.size();
     const size_t constants_end = constants().offset + constants().bytes.size();
@@ -131,7 +131,7 @@ class Container {
   }
 
   [[noreturn]] void bad_hash(std::string_view what, uint64_t expected, uint64_t got) const {
-    bad("{}: expected hash {:016x}, got {:016x}; nothing of it was run; copy the file again or compile the model again",
+    bad("{}: expected hash {:016x}, got {:016x}; nothing in it was run; copy the file again or compile the model again",
         what, expected, got);
   }
 
@@ -205,7 +205,7 @@ Plan parse_plan(std::span<const std::byte> bytes, std::shared_ptr<void> owner, s
 
 Plan load_plan(const std::filesystem::path& path, LoadOptions options) {
   const auto file = MappedFile::open(path);
-  // The owner keeps the mapping alive; nobody writes through it.
+  // The owner keeps the mapping alive; nothing writes through it.
   return parse_plan(file->bytes(), std::const_pointer_cast<MappedFile>(file), path.string(), options);
 }
 

@@ -2,12 +2,12 @@
 //
 // Little-endian. Header of 64 bytes: magic "KILTERC1", u32 format version, u32 number of sections, u64 file size, u64
 // hash of section table and meta section, u64 hash of every other byte of the file (file_hash.h), zeros. Then one row
-// of {u32 kind, u32 zero, u64 offset, u64 bytes} a section: meta (the plan's fields in the order of plan.h), code and
-// constants (each at a multiple of 4096); what lies between sections is 0. Same plan, same bytes.
+// of {u32 kind, u32 zero, u64 offset, u64 bytes} for each section: meta (the plan's fields in the order of plan.h),
+// code and constants (each at a multiple of 4096). Bytes between sections are 0. Equal plans give equal bytes.
 //
-// A compiled file is machine code: running one from a stranger is running a stranger's program. The hash finds damage
-// (flipped bits, lost pages, bytes cut off or added), not malice. What the loader promises beyond it is that no forged
-// file crashes it or the set-up of an executor. The file is mapped: it must not be cut off or overwritten in place
+// A compiled file is machine code: running one from a stranger is running a stranger's program. The hash detects damage
+// (flipped bits, lost pages, bytes cut off or added), not malice. Beyond that, the loader promises that no forged file
+// crashes it or the set-up of an executor. The file is mapped, so it must not be truncated or overwritten in place
 // while it is in use; save_plan() writes a new file and renames it.
 #pragma once
 
@@ -22,24 +22,25 @@ namespace kilter {
 constexpr uint32_t kPlanFormatVersion = 9;
 
 struct LoadOptions {
-  bool verify = true;  ///< check the hash of the whole file, which reads all of it; false: that of its fields only
-  bool check_meta_hash = true;  ///< off only where damaged fields shall reach the checks behind the hash
+  bool verify = true;  ///< check the hash of the whole file, which reads all of it; false: check only that of its
+                       ///< fields
+  bool check_meta_hash = true;  ///< false only for tests in which damaged fields must reach the later checks
 };
 
-/// Throws io when the file cannot be written; nothing is left behind then. Throws internal for a plan that breaks an
-/// invariant (plan_check.h).
+/// Writes a plan to a file. Throws io when the file cannot be written, and leaves nothing behind. Throws internal for a
+/// plan that breaks an invariant (plan_check.h).
 void save_plan(const Plan& plan, const std::filesystem::path& path);
 
-/// Maps a file; the plan's code and constants are the mapping's own bytes. Throws io when it cannot be read and
+/// Maps a file. The plan's code and constants are the bytes of the mapping. Throws io when the file cannot be read, and
 /// bad_input when it is damaged or any field is not what it must be (what, where, expected, got).
 Plan load_plan(const std::filesystem::path& path, LoadOptions options = {});
 
-/// The same from bytes that `owner` keeps alive; `where` names them in errors. Constants that do not start at a 64-byte
-/// boundary in memory are copied.
+/// Loads a plan from bytes that `owner` keeps alive. Errors refer to them as `where`. Constants that do not start at a
+/// 64-byte boundary in memory are copied.
 Plan parse_plan(std::span<const std::byte> bytes, std::shared_ptr<void> owner, std::string_view where,
                 LoadOptions options = {});
 
-/// Whether a file starts with the magic of a compiled file; false when it cannot be read.
+/// Returns whether a file starts with the magic of a compiled file; false when it cannot be read.
 bool is_plan_file(const std::filesystem::path& path);
 
 }  // namespace kilter

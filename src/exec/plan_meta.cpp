@@ -68,7 +68,8 @@ class Reader {
     value.assign(reinterpret_cast<const char*>(bytes_.data()) + at_, size);
     at_ += size;
   }
-  /// `least`: bytes that one element takes at least, so that a forged count is refused before memory is taken for it.
+  /// `least`: the fewest bytes that one element takes, so that a forged count is refused before memory is allocated for
+  /// it.
   template <class T, class Each>
   void list(std::vector<T>& values, size_t least, const char* what, Each each) {
     values.resize(count(least, what));
@@ -100,7 +101,7 @@ class Reader {
   size_t at_ = 0;
 };
 
-// One description of the fields serves writing (const objects) and reading.
+// One description of the fields serves both writing (const objects) and reading.
 
 template <class Io, class S>
 void shape_fields(Io& io, S& shape) {

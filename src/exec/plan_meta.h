@@ -1,4 +1,4 @@
-// The meta section of a compiled file: every field of a plan but the bytes of code and constants.
+// The meta section of a compiled file: every field of a plan except the bytes of code and constants.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 namespace kilter {
 
 std::string write_plan_meta(const Plan& plan);
-/// Throws bad_input when a field is cut off, of an unknown kind, or text follows the last; values are left to
-/// check_plan().
+/// Throws bad_input when a field is cut off or of an unknown kind, or when text follows the last one. check_plan()
+/// checks the values.
 Plan read_plan_meta(std::span<const std::byte> bytes, std::string_view where);
 
 }  // namespace kilter

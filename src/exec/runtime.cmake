@@ -1,4 +1,5 @@
-# libkilter_runtime: the executor and its C interface in one shared library that needs neither LLVM nor protobuf nor libfmt.
+# libkilter_runtime: the executor and its C interface in one shared library that needs neither LLVM, protobuf nor
+# libfmt.
 file(GLOB kilter_runtime_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/base/*.cpp
      ${CMAKE_CURRENT_SOURCE_DIR}/exec/*.cpp
      ${CMAKE_CURRENT_SOURCE_DIR}/exec/c_abi/*.cpp)

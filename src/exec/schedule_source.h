@@ -1,4 +1,4 @@
-// Where a step's schedule comes from, told from Step::record.
+// The source of a step's schedule, derived from Step::record.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ enum class ScheduleSource : uint8_t {
   given,       ///< the command line, or CompileOptions::schedules
 };
 
-/// What Step::record begins with where it is no record's.
+/// The start of Step::record for schedules that do not come from a tuning record.
 constexpr std::string_view kFromLayerPlan = "layer plan ", kGiven = "given with --schedule";
 
 inline ScheduleSource schedule_source(std::string_view record) {
@@ -24,7 +24,7 @@ inline ScheduleSource schedule_source(std::string_view record) {
   return record == kGiven ? ScheduleSource::given : ScheduleSource::record;
 }
 
-/// "default", "record", "layer plan", "given".
+/// Returns "default", "record", "layer plan" or "given".
 constexpr std::string_view name(ScheduleSource source) {
   constexpr std::string_view kNames[] = {"default", "record", "layer plan", "given"};
   return kNames[static_cast<size_t>(source)];

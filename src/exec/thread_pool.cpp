@@ -36,20 +36,20 @@ struct alignas(kLine) Gate {
   std::atomic<uint32_t> parked{0};
   static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
 
-  /// Changes the word and wakes the waiter if it sleeps. Both sides order (word, parked) sequentially consistent, so
-  /// either the waiter sees the new word or this sees `parked`.
+  /// Changes the word and wakes the waiter if it sleeps. Both sides access (word, parked) in sequentially consistent
+  /// order, so either the waiter sees the new word or this thread sees `parked`.
   void set(uint32_t value) {
     word.store(value, std::memory_order_seq_cst);
     wake();
   }
-  /// One call into the kernel for each time that the waiter fell asleep: it may take long until a CPU runs it.
+  /// Makes one system call each time that the waiter fell asleep: it may take long until a CPU runs it.
   void wake() {
     if (parked.load(std::memory_order_seq_cst) != 0 && parked.exchange(0, std::memory_order_seq_cst) != 0) {
       syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
     }
   }
 
-  /// Waits until `done(word)` holds and answers the word.
+  /// Waits until `done(word)` holds and returns the word.
   template <class Done>
   uint32_t wait(std::chrono::nanoseconds spin, Done done) {
     uint32_t value = word.load(std::memory_order_acquire);
@@ -76,24 +76,24 @@ struct alignas(kLine) Gate {
 
 constexpr int kMostVictims = 8;
 
-/// Of the pieces that one thread ran: what the one that failed and lies first in the range answered or threw.
+/// The failure that lies first in the range among the pieces that one thread ran: its result or exception.
 struct Failure {
   int64_t at = INT64_MAX;
   int32_t result = 0;
   std::exception_ptr error;
 };
 
-/// How far a worker is with its part of the current job; the low bits of its gate's word. The bits above count jobs.
+/// The state of a worker's part of the current job, in the low bits of its gate's word. The higher bits count jobs.
 enum PartState : uint32_t {
-  kNone = 0,     ///< no part, or one that the caller took back before the worker came
-  kOffered = 1,  ///< only the worker may take it, only the caller may take it back
-  kTaken = 2,    ///< the worker runs it or has run it; `pending` says which
+  kNone = 0,     ///< no part, or the caller took it back before the worker came
+  kOffered = 1,  ///< the worker may take the part, or the caller may take it back
+  kTaken = 2,    ///< the worker runs or has run the part; `pending` tells which
   kStateMask = 3,
 };
 
 /// Decides whether a worker takes part, since another process may use its CPU. A worker that is late in more than one
-/// region of nine is left out for a while, and for twice as long if it is late again soon after. A wait longer than
-/// kPreempted means that it lost its CPU, and counts twice.
+/// of nine regions is left out for a while, and for twice as long if it is soon late again. A wait longer than
+/// kPreempted means that the worker lost its CPU, and counts double.
 class Punctuality {
  public:
   bool left_out(Clock::time_point now) const { return now < until_; }
@@ -116,17 +116,17 @@ class Punctuality {
   int score_ = 0;
 };
 
-/// What one worker needs: its gate (job count and PartState), and where its answer goes.
+/// The state of one worker: its gate (job count and PartState), and the place for its result.
 struct Worker {
   Gate gate;
   alignas(kLine) Failure failure;
-  std::atomic<bool> finished{true};  ///< whether it has run its part of the current job
+  std::atomic<bool> finished{true};  ///< whether it has finished its part of the current job
   int part = 0;                      ///< its part of the current job
   std::thread thread;
   // Only the thread that calls run() uses these:
   Punctuality punctuality;
-  Clock::time_point woken{};  ///< the last time that it was offered a part while it slept
-  bool waited_for = false;    ///< whether its part was unfinished when the caller had nothing left to do
+  Clock::time_point woken{};  ///< the last time that it was offered a part while asleep
+  bool waited_for = false;    ///< whether its part was unfinished when the caller ran out of work
 
   void offer() {
     const uint32_t job = (gate.word.load(std::memory_order_relaxed) | kStateMask) + 1;
@@ -144,7 +144,7 @@ struct Worker {
     if (!late) return punctuality.on_time();
     if (now - woken > kWakes) punctuality.late(now, waited, region);
   }
-  /// For the worker (to kTaken) and the caller (to kNone); one of them gets an offered part.
+  /// Claims an offered part for the worker (state kTaken) or the caller (kNone); exactly one of them succeeds.
   bool claim(PartState state) {
     uint32_t word = gate.word.load(std::memory_order_relaxed);
     return (word & kStateMask) == kOffered &&
@@ -157,18 +157,19 @@ struct Job {
   void* context = nullptr;
   int64_t extent = 0;
   int parts = 0;
-  bool on_each = false;  ///< each thread has to run its own part
-  int victims = 0;       ///< whose ranges a thread looks into when its own is done, the next ones after it
+  bool on_each = false;  ///< each thread must run its own part
+  int victims = 0;       ///< number of other ranges, following its own, in which a thread looks for work when its own
+                         ///< is done
 };
 
 int64_t range_begin(int64_t extent, int parts, int part) {
   return extent / parts * part + std::min<int64_t>(extent % parts, part);
 }
 
-/// The pool whose body this thread is inside of; a nested run() on it would wait for itself.
+/// The pool whose body this thread is running; a nested run() on it would wait for itself.
 thread_local const void* current_pool = nullptr;
 
-/// How often fork() made this process out of another one since the first pool was made.
+/// The number of forks between the first pool's creation and this process.
 std::atomic<uint32_t> forks{0};
 
 uint32_t fork_count() {
@@ -193,7 +194,7 @@ struct ThreadPool::Impl {
     team.reserve(workers.size());
     const char* text = std::getenv("KILTER_SPIN_US");
     const int us = text != nullptr ? parse_spin_us(text) : kDefaultSpinUs;
-    // Spinning only takes time from the others when there are more threads than CPUs.
+    // With more threads than CPUs, spinning only takes time from the other threads.
     spin = std::chrono::microseconds(text == nullptr && count > 1 && count > available_cpus() ? 0 : us);
   }
 
@@ -206,18 +207,18 @@ struct ThreadPool::Impl {
     } catch (const std::system_error& e) {
       stop();
       fail(ErrorKind::usage, "cannot start thread {} of {}: {}; ask for fewer threads", started + 2, threads, e.what());
-    } catch (...) {  // out of memory: threads that run must not be destroyed
+    } catch (...) {  // out of memory: running threads must not be destroyed
       stop();
       throw;
     }
   }
 
-  /// Whether a fork() has left the threads of this pool in the parent.
+  /// Returns whether a fork() has left the threads of this pool in the parent.
   bool orphaned() const { return forks.load(std::memory_order_relaxed) != made_at; }
 
   void stop() {
     if (orphaned()) {
-      // Handles of threads that do not exist can neither be joined nor destroyed.
+      // Handles of threads that do not exist can be neither joined nor destroyed.
       for (Worker& w : workers) static_cast<void>(new std::thread(std::move(w.thread)));
       return;
     }
@@ -231,7 +232,7 @@ struct ThreadPool::Impl {
 
   void work(int index) {
     const Entered entered(this);
-    const FloatEnvironment standard;  // not that of the thread that made the pool
+    const FloatEnvironment standard;  // not the environment of the thread that made the pool
     Worker& self = workers[static_cast<size_t>(index)];
     for (;;) {
       self.gate.wait(spin, [](uint32_t word) { return (word & kStateMask) == kOffered; });
@@ -243,8 +244,8 @@ struct ThreadPool::Impl {
     }
   }
 
-  /// Runs one range of the current job piece by piece, then what it finds at the back of others. `thread`: 0 for the
-  /// caller.
+  /// Runs one range of the current job piece by piece, then takes pieces from the back of other ranges. `thread`: 0 for
+  /// the caller.
   Failure part(int index, int thread) noexcept {
     Failure failure;
     WorkRange& own = ranges[static_cast<size_t>(index)];
@@ -257,7 +258,7 @@ struct ThreadPool::Impl {
   }
 
   /// Runs the parts of workers that have not come yet, so that the caller does not wait for a thread that sleeps or
-  /// whose CPU is taken. Every part is given to one of both.
+  /// whose CPU is busy. Every part goes to exactly one of the two.
   void take_over(Failure& failure) noexcept {
     for (size_t i = 0; i < team.size() && pending.word.load(std::memory_order_acquire) != 0; ++i) {
       if (!team[i]->claim(kNone)) continue;
@@ -277,7 +278,7 @@ struct ThreadPool::Impl {
     if ((now.result != 0 || now.error) && now.at < failure.at) failure = std::move(now);
   }
 
-  /// Chooses the workers of the next job, at most one for each part; the job then has as many parts as it has threads.
+  /// Chooses the workers of the next job, at most one for each part. The job then gets as many parts as it has threads.
   void choose_team(Clock::time_point now) {
     team.clear();
     for (Worker& w : workers) {
@@ -296,8 +297,8 @@ struct ThreadPool::Impl {
     for (size_t i = 0; i < team.size(); ++i) team[i]->offer(static_cast<int>(i) + 1, now);
   }
 
-  /// Waits for the workers and judges each. A worker was late if it did not come, or if the caller had to wait for it
-  /// for longer than kLong and than a quarter of the region.
+  /// Waits for the workers and judges each. A worker was late if it did not come, or if the caller waited for it longer
+  /// than kLong and longer than a quarter of the region.
   void join(Clock::time_point begin) {
     const Clock::time_point done = Clock::now();
     for (Worker* w : team) w->waited_for = !w->finished.load(std::memory_order_acquire);
@@ -345,7 +346,7 @@ struct ThreadPool::Impl {
   std::atomic<bool> stopping{false};
   Gate pending;  ///< parts of the current job that workers have not finished
   std::vector<Worker> workers;
-  std::vector<WorkRange> ranges;  ///< of the current job, by part
+  std::vector<WorkRange> ranges;  ///< ranges of the current job, by part
   std::vector<Worker*> team;      ///< the workers of the current job; the first has part 1
 };
 
@@ -375,7 +376,7 @@ int32_t ThreadPool::run(int64_t extent, int max_threads, Body body, void* contex
 }
 
 int32_t ThreadPool::run_on_each(Body body, void* context) {
-  require(current_pool != impl_.get(), "a body runs something on each thread of the pool that runs it");
+  require(current_pool != impl_.get(), "run_on_each() was called from inside a body of the same pool");
   if (impl_->orphaned()) {
     fail(ErrorKind::usage,
          "the {} threads of this pool stayed in the process that called fork(); make a new pool in the child",

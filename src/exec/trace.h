@@ -1,4 +1,4 @@
-// Where the time of one run went: stamps that the executor takes when it is given a trace.
+// A record of where the time of one run went: time stamps that the executor takes when it is given a trace.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@
 
 namespace kilter {
 
-/// A stretch of time in ticks (base/ticks.h).
+/// A span of time in ticks (base/ticks.h).
 struct TickSpan {
   uint64_t begin = 0, end = 0;
 };
 
 /// The record of one run. Regions are listed in the order in which they ran, each with the step that it executed, so a
-/// step that runs several times has several. Recording neither allocates nor locks: regions beyond the capacity are
-/// counted as lost, and every worker writes to memory of its own, which nobody else touches during the run: a span that
-/// is older than its region belongs to a run before.
+/// step that runs several times has several. Recording neither allocates nor locks. Regions beyond the capacity are
+/// counted as lost. Every worker writes to its own memory, which nothing else touches during the run; a span older than
+/// its region belongs to an earlier run.
 class RunTrace {
  public:
   struct Region {
@@ -25,17 +25,17 @@ class RunTrace {
     TickSpan wall;  ///< from fork to join, as the caller's thread sees it
   };
 
-  /// `capacity`: regions of one run, the number of steps for a flat plan. `threads`: of the pool.
+  /// `capacity`: regions of one run; for a flat plan, the number of steps. `threads`: those of the pool.
   RunTrace(size_t capacity, int threads)
       : regions_(capacity), spans_(static_cast<size_t>(threads), std::vector<TickSpan>(capacity + kPad)) {}
 
-  /// The whole run, from the caller's inputs to the caller's outputs.
+  /// Returns the span of the whole run, from the caller's inputs to the caller's outputs.
   const TickSpan& run() const { return run_; }
   size_t size() const { return size_; }
   size_t lost() const { return lost_; }
   int threads() const { return static_cast<int>(spans_.size()); }
   const Region& region(size_t index) const { return regions_[index]; }
-  /// What one worker did in a region; begin == 0 when it took no part.
+  /// Returns what one worker did in a region; begin == 0 when it took no part.
   TickSpan worker(size_t index, int worker) const {
     const TickSpan& span = spans_[static_cast<size_t>(worker)][index];
     return span.begin >= regions_[index].wall.begin ? span : TickSpan{};
@@ -59,13 +59,14 @@ class RunTrace {
   void join() {
     if (open_) regions_[size_++].wall.end = ticks();
   }
-  /// Whether a stamp of the open region has its beginning: a worker runs several pieces.
+  /// Returns whether a span of the open region already has its beginning: a worker runs several pieces.
   bool started(const TickSpan& span) const { return span.begin >= regions_[size_].wall.begin; }
-  /// Where a worker stamps its part of the open region; null when the region is lost.
+  /// Returns where a worker stamps its part of the open region; null when the region is lost.
   TickSpan* stamp(int worker) { return open_ ? &spans_[static_cast<size_t>(worker)][size_] : nullptr; }
 
  private:
-  static constexpr size_t kPad = 8;  ///< keeps the last spans of one worker off the cache lines of the next
+  static constexpr size_t kPad = 8;  ///< keeps the last spans of one worker and the next worker's spans on separate
+                                     ///< cache lines
   TickSpan run_;
   std::vector<Region> regions_;
   std::vector<std::vector<TickSpan>> spans_;

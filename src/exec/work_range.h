@@ -1,4 +1,4 @@
-// One thread's part of a parallel range: its owner takes pieces from the front, others from the back.
+// One thread's part of a parallel range. Its owner takes pieces from the front, others from the back.
 #pragma once
 
 #include <algorithm>
@@ -12,17 +12,17 @@ struct Piece {
   bool empty() const { return begin >= end; }
 };
 
-/// Every index is given out once, whoever asks. What is done with the pieces is ordered by other means.
+/// Hands out every index exactly once, from any thread. It does not order the work done on the pieces.
 class alignas(64) WorkRange {
  public:
-  static constexpr int64_t kMost = UINT32_MAX;  ///< indices lie below
+  static constexpr int64_t kMost = UINT32_MAX;  ///< all indices are smaller
 
   void reset(int64_t begin, int64_t end) {
     first_ = begin;
     left_.store(packed(begin, end), std::memory_order_relaxed);
   }
-  /// For the owner: at first half of the range, then a quarter of what is left, so that little is under way when the
-  /// other threads have nothing more to do.
+  /// Takes a piece for the owner: first half of the range, then a quarter of what is left, so that little is under way
+  /// when the other threads run out of work.
   Piece take_front() {
     return take([this](Piece left) {
       const int64_t count = left.end - left.begin;
@@ -30,7 +30,7 @@ class alignas(64) WorkRange {
       return Piece{left.begin, left.begin + share};
     });
   }
-  /// For the others: half of what is left.
+  /// Takes a piece for another thread: half of what is left.
   Piece take_back() {
     return take([](Piece left) { return Piece{left.end - (left.end - left.begin + 1) / 2, left.end}; });
   }
@@ -53,7 +53,7 @@ class alignas(64) WorkRange {
   }
 
   std::atomic<uint64_t> left_{0};
-  int64_t first_ = 0;  ///< read by the owner only
+  int64_t first_ = 0;  ///< read only by the owner
 };
 
 }  // namespace kilter

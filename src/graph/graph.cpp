@@ -46,7 +46,7 @@ bool reads(const Node& node, ValueId id) {
   return std::find(node.inputs.begin(), node.inputs.end(), id) != node.inputs.end();
 }
 
-/// `hint`, or hint_1, hint_2, ...: the first that is not in `taken`.
+/// Returns `hint`, hint_1, hint_2, ...: the first of them that is not in `taken`.
 template <class Names, class Suffixes>
 std::string unused(const Names& taken, Suffixes& next, std::string_view hint) {
   const std::string base = hint.empty() ? "v" : std::string(hint);
@@ -58,7 +58,7 @@ std::string unused(const Names& taken, Suffixes& next, std::string_view hint) {
   }
 }
 
-/// Gives the bearer `id` of `name` a free name that starts with `hint`.
+/// Gives the node or value `id` a free name that starts with `hint`, in place of `name`.
 template <class Names, class Suffixes>
 void rename_in(Names& taken, Suffixes& next, std::string& name, int32_t id, std::string_view hint) {
   if (name == hint) return;
@@ -370,7 +370,7 @@ void Graph::sort() {
   std::vector<NodeId> sorted;
   order();
   sorted.reserve(order_.size());
-  std::vector<std::pair<NodeId, size_t>> stack;  // node and the next of its inputs to look at
+  std::vector<std::pair<NodeId, size_t>> stack;  // a node and the index of the next input to visit
   for (NodeId root : order_) {
     if (state[static_cast<size_t>(root)] != State::fresh) continue;
     stack.emplace_back(root, 0);

@@ -1,4 +1,4 @@
-// What the definition of an operator holds. The definitions are the files of src/ops/; nodes point to theirs.
+// The definition of an operator. The definitions are the files of src/ops/; nodes point to theirs.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class ExpandContext;  // ops/support/builder.h
 enum class Family : uint8_t {
   reference,  ///< no loop form yet: the reference kernel runs
   map,        ///< output element = scalar expression of input elements at the same (broadcast) index
-  movement,   ///< output element = an input element at another index, or a fill value: regions() says which
+  movement,   ///< output element = an input element at another index, or a fill value; regions() describes the copies
   reshape,    ///< same elements in the same row-major order: a view
   reduce,     ///< reduction over axes
   matmul,     ///< MatMul
@@ -39,9 +39,9 @@ enum class Family : uint8_t {
   gather,     ///< Gather, GatherND, GatherElements: rows and elements by index
   resize,     ///< Resize, Upsample
   channels,   ///< TakeChannels: channels of images in any order
-  scatter,    ///< ScatterND, ScatterElements: rows and elements put by index
+  scatter,    ///< ScatterND, ScatterElements: rows and elements written by index
   arg,        ///< ArgMax, ArgMin
-  sample,     ///< GridSample: between the pixels of an image
+  sample,     ///< GridSample: interpolates between the pixels of an image
 };
 std::string_view name(Family family);
 /// Whether the family multiplies matrices.
@@ -80,15 +80,15 @@ enum class Statistics : uint8_t {
   volume_group,  ///< those of a group of channels over all frames of a volume
 };
 
-/// Error for a node: "Conv 'name': <text>" with ErrorKind::bad_model.
+/// Throws bad_model for a node: "Conv 'name': <text>".
 [[noreturn]] void node_error(const Node& node, const std::string& text);
-/// Error "the shape of this node's output depends on data ..."; the importer turns it into specialisation on the values
-/// of graph inputs where it can (see needs_value).
+/// Thrown when the shape of a node's output depends on data that is not known. Where it can, the importer turns this
+/// into specialisation on the values of graph inputs (see needs_value).
 struct NeedsValue {
   int32_t input_index;
 };
 
-/// Given to OpDef::infer. Shapes are static; values are known where an input is a constant or was folded.
+/// The argument of OpDef::infer. Shapes are static; values are known where an input is a constant or was folded.
 class InferContext {
  public:
   InferContext(const Node& of, std::vector<const TensorType*> types, std::vector<const Tensor*> values,
@@ -96,18 +96,18 @@ class InferContext {
       : node(of), outputs(output_count), inputs_(std::move(types)), values_(std::move(values)) {}
 
   const Node& node;
-  std::vector<std::optional<TensorType>> outputs;  ///< to be filled; size = outputs of the node
+  std::vector<std::optional<TensorType>> outputs;  ///< filled by infer; size = outputs of the node
 
   size_t input_count() const { return inputs_.size(); }
   bool has(size_t i) const { return i < inputs_.size() && inputs_[i] != nullptr; }
-  /// Type of input i; bad_model when it is missing.
+  /// Returns the type of input i. Throws bad_model when it is missing.
   const TensorType& type(size_t i) const;
   const Shape& shape(size_t i) const { return type(i).shape; }
   DType dtype(size_t i) const { return type(i).dtype; }
   int64_t rank(size_t i) const { return static_cast<int64_t>(shape(i).size()); }
-  /// The constant value of input i, or nullptr when it is not known at compile time (or the input is left out).
+  /// Returns the constant value of input i, or nullptr when it is left out or not known at compile time.
   const Tensor* value(size_t i) const { return i < values_.size() ? values_[i] : nullptr; }
-  /// The value of input i, which the output's shape depends on. Throws NeedsValue when it is not known.
+  /// Returns the value of input i, which the output's shape depends on. Throws NeedsValue when it is not known.
   const Tensor& needed(size_t i) const;
   std::vector<int64_t> needed_ints(size_t i) const { return needed(i).ints(); }
 
@@ -119,7 +119,7 @@ class InferContext {
   std::vector<const Tensor*> values_;
 };
 
-/// Given to OpDef::reference: dense inputs (undefined Tensor = left out) and allocated dense outputs.
+/// The argument of OpDef::reference: dense inputs (undefined Tensor = left out) and allocated dense outputs.
 struct ReferenceContext {
   const Node& node;
   std::vector<Tensor> inputs;
@@ -131,9 +131,10 @@ struct ReferenceContext {
   bool wants(size_t i) const { return i < outputs.size() && outputs[i].defined(); }
 };
 
-/// A box of elements that a movement operator copies: for every index vector i in `extent`,
-/// out[out_offset + i . out_strides] = in[in_offset + i . in_strides], all in elements of the dense row-major tensors.
-/// input == kNone fills with `fill` instead. Regions of one node are disjoint in the output and cover it together.
+/// A box of elements that a movement operator copies. For every index vector i in `extent`:
+///   out[out_offset + i . out_strides] = in[in_offset + i . in_strides]
+/// in elements of the dense row-major tensors. With input == kNone, the box is filled with `fill` instead. The regions
+/// of one node are disjoint in the output and together cover it.
 struct CopyRegion {
   int32_t input = 0;
   int64_t in_offset = 0;
@@ -144,44 +145,44 @@ struct CopyRegion {
   double fill = 0;
 };
 
-/// Types and values that the optional hooks see.
+/// The types and values that the optional hooks see.
 struct OpView {
   const Node& node;
   std::vector<TensorType> inputs;  ///< rank-0 f32 for inputs left out
   std::vector<bool> present;
   std::vector<const Tensor*> values;  ///< constants, nullptr elsewhere
   std::vector<TensorType> outputs;
-  /// Where OpDef::regions keeps what it found for all outputs at once, so that asking for each of n takes time in n.
+  /// What OpDef::regions computed for all outputs at once, so that asking for each of n outputs takes O(n) time.
   mutable std::vector<int64_t> of_outputs = {};
 };
 
-/// How far the compiled kernel may be from the reference: |got - want| <= atol + rtol * |want| per element, where
-/// `scaled` multiplies atol by the largest |want| of the tensor.
+/// The allowed error of the compiled kernel against the reference: |got - want| <= atol + rtol * |want| per element.
+/// With `scaled`, atol is multiplied by the largest |want| of the tensor.
 struct Tolerance {
   double rtol = 1e-5;
   double atol = 1e-6;
   bool scaled = true;
 };
 
-/// A test case in one line, e.g. "f32[1,16,7,7] f32[32,16,3,3] ? | pads=[1,1,1,1] strides=[2,2] | 17".
-/// Operands: a type (random values: floats N(0,1), integers 0..99, bool both), `type=v1,v2,...` (a constant that the
-/// compiler sees), `type:v1,v2,...` (an input with these values), or `?` (left out). One value fills the whole tensor;
-/// nan, inf, -inf, true, false and "text" are values. Then attributes (`value=f32[2]=1,2` for a tensor); then the opset
-/// (the newest when absent or empty); then how many outputs are wanted (min_outputs when absent):
+/// A test case in one line, e.g. "f32[1,16,7,7] f32[32,16,3,3] ? | pads=[1,1,1,1] strides=[2,2] | 17". It starts with
+/// the operands: a type (random values: floats N(0,1), integers 0..99, bool both), `type=v1,v2,...` (a constant that
+/// the compiler sees), `type:v1,v2,...` (an input with these values), or `?` (left out). One value fills the whole
+/// tensor; nan, inf, -inf, true, false and "text" are values. The attributes follow (`value=f32[2]=1,2` for a tensor),
+/// then the opset (the newest when absent or empty), then the number of outputs wanted (min_outputs when absent):
 /// "f32[2,6] i64[3]=1,2,3 | axis=1 | | 3".
 using CaseText = std::string_view;
 
 struct AttrSpec {
   std::string_view name;
   std::string_view type;      ///< int, float, string, ints, floats, strings, tensor, graph
-  std::string_view fallback;  ///< as text; "required" when the attribute must be there, "" when absent means absent
+  std::string_view fallback;  ///< as text; "required" when the attribute must be present, "" when it has no default
 };
 
 struct OpDef {
   std::string_view name;
-  std::string_view domain = "";  ///< "" is ai.onnx; "kilter" for operators that only our passes make
-  int32_t since = 1;             ///< first opset whose form this definition understands
-  int32_t until = std::numeric_limits<int32_t>::max();  ///< last one
+  std::string_view domain = "";  ///< "" is ai.onnx; "kilter" for operators that only Kilter's own passes make
+  int32_t since = 1;             ///< first opset whose form of the operator this definition understands
+  int32_t until = std::numeric_limits<int32_t>::max();  ///< last such opset
   Family family = Family::reference;
   Combiner combiner = Combiner::none;
   Movement movement = Movement::other;
@@ -196,27 +197,27 @@ struct OpDef {
   int32_t min_outputs = 1;
   int32_t max_outputs = 1;  ///< -1: variadic
   std::vector<AttrSpec> attrs = {};
-  std::string_view summary;  ///< one sentence with shapes; source: ONNX operator of that name unless said
+  std::string_view summary;  ///< one sentence with shapes; source: the ONNX operator of that name unless stated
 
-  /// Shape and type rule. Required unless `expand` is set.
+  /// The shape and type rule. Required unless `expand` is set.
   void (*infer)(InferContext&) = nullptr;
-  /// Naive kernel, straight from the definition. Required unless `expand` is set. Serves tests, folding, --verify and,
-  /// until a schedule exists, execution.
+  /// The naive kernel, straight from the definition. Required unless `expand` is set. Used by tests, folding and
+  /// --verify, and to execute operators that have no schedule yet.
   void (*reference)(ReferenceContext&) = nullptr;
-  /// Family::map only: the scalar expression, one expression per present operand in order (already of the operand's
-  /// element type). Nullopt: no loop form for these types.
+  /// Family::map only: returns the scalar expression, given one expression per present operand in order (already of the
+  /// operand's element type). Nullopt: no loop form for these types.
   std::optional<Expr> (*scalar)(const OpView&, std::span<const Expr>) = nullptr;
-  /// Family::movement only: disjoint regions that cover output `output`. Nullopt: not expressible.
+  /// Family::movement only: returns disjoint regions that cover output `output`. Nullopt: not expressible.
   std::optional<std::vector<CopyRegion>> (*regions)(const OpView&, int32_t output) = nullptr;
   /// Family::resize only: which elements of operand 0, with which weights, make each output. The other operands are
   /// constants.
   ResizePlan (*resize)(const OpView&) = nullptr;
-  /// Replaces the node by simpler nodes: adds them to the graph and answers the values that replace the outputs.
-  /// Called by the importer, before shape inference of the nodes that it adds (see builder.h).
+  /// Replaces the node by simpler nodes: adds them to the graph and returns the values that replace the outputs. The
+  /// importer calls it before it infers the shapes of the nodes that are added (see builder.h).
   std::vector<ValueId> (*expand)(ExpandContext&) = nullptr;
-  /// Operations of one run (one multiply-add = 2). Defaults by family when null.
+  /// Returns the operations of one run (one multiply-add = 2). When null, the family has a default.
   int64_t (*flops)(const OpView&) = nullptr;
-  bool deterministic = true;     ///< false: never folded, never merged (random operators)
+  bool deterministic = true;     ///< false: never folded or merged (random operators)
   bool shape_only = false;       ///< outputs depend on the inputs' types alone (Shape, Size): always folded; the
                                  ///< reference sees inputs without data
   bool zero_preserving = false;  ///< map only: f(0, ..., 0) = 0, so padding lanes stay 0

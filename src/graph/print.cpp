@@ -14,7 +14,7 @@ bool is_bare(char c) {
          c == '/' || c == '-';
 }
 
-/// The bits of a float element when it is a NaN other than the usual quiet one.
+/// Returns "nan", with the bits of the element where they differ from the usual quiet NaN.
 template <class Bits>
 std::string nan_text(Bits bits, Bits usual) {
   return bits == usual ? "nan" : fmt::format("nan:{:x}", bits);
@@ -25,7 +25,7 @@ std::string float_text(float value) {
   return format_float(value);
 }
 
-/// With a mark that makes it read as a float: "1.0".
+/// Returns the text with a mark that makes it read back as a float: "1.0".
 std::string attr_float_text(float value) {
   std::string out = float_text(value);
   if (out.find_first_of(".en") == std::string::npos) out += ".0";

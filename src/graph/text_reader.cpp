@@ -316,10 +316,10 @@ Attr TextReader::list_attr() {
   do {
     const Attr value = number_attr();
     if (const auto* whole = std::get_if<int64_t>(&value)) {
-      if (!floats.empty()) error_at_token("expected a float as before it in the list, e.g. '1.0'");
+      if (!floats.empty()) error_at_token("expected a float like those before it in the list, e.g. '1.0'");
       ints.push_back(*whole);
     } else {
-      if (!ints.empty()) error_at_token("expected a whole number as before it in the list");
+      if (!ints.empty()) error_at_token("expected a whole number like those before it in the list");
       floats.push_back(std::get<float>(value));
     }
   } while (accept(","));

@@ -18,9 +18,8 @@ std::string replacement_fault(const Graph& graph, ValueId from, ValueId to) {
     return std::string(v.constant ? ", a constant" : "");
   };
   return fmt::format(
-      "'{}' of type {}{} is to be replaced by '{}' of type {}{}; a replacement has the element type and shape of what "
-      "it "
-      "replaces",
+      "'{}' of type {}{} cannot be replaced by '{}' of type {}{}; a replacement must have the element type and shape "
+      "of what it replaces",
       a.name, text(a.type), made(a), b.name, text(b.type), made(b));
 }
 

@@ -20,7 +20,7 @@ class Verifier {
     check_order();
     check_outputs();
     if (const NodeId id = graph_.changed_too_late(); id != kNone)
-      broken("{} was changed after others had asked who reads what", label(graph_.node(id)));
+      broken("{} was changed later than change_node() allows", label(graph_.node(id)));
   }
 
  private:
@@ -164,12 +164,12 @@ class Verifier {
       const Value& value = graph_.value(output.value);
       if (value.dead) broken("graph output '{}' reads the dead value '{}'", output.name, value.name);
       if (!ready_[static_cast<size_t>(output.value)])
-        broken("graph output '{}' reads '{}', which nothing makes", output.name, value.name);
+        broken("graph output '{}' reads '{}', which nothing produces", output.name, value.name);
     }
   }
 
   const Graph& graph_;
-  std::vector<bool> ready_;  ///< by value: known at this point of the order
+  std::vector<bool> ready_;  ///< by value: defined at this point of the order
 };
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kAll = ~uint64_t{0};
 
-/// Searches for sum of coef * d = 0 with |d| < extent where some d of a parallel dimension is not 0.
+/// Searches for a solution of sum of coef * d = 0 with |d| < extent where d is not 0 for some parallel dimension.
 class Overlap {
  public:
   struct Term {
@@ -131,8 +131,8 @@ uint64_t AccessChecker::parallel_of(const Expr& e) {
   return result;
 }
 
-/// Whether the key takes every value between its bounds independently of others; `base` collects the loops it stands
-/// for.
+/// Returns whether the key takes every value between its bounds independently of other keys. Adds the loops that it
+/// stands for to `base`.
 bool AccessChecker::exact(int32_t k, uint64_t* base) const {
   const IndexSpace::Key& key = space_.key(k);
   if (!key.known) return false;
@@ -149,7 +149,7 @@ bool AccessChecker::exact(int32_t k, uint64_t* base) const {
   return true;
 }
 
-/// Whether the bounds of `index` are attained: its terms do not depend on one another.
+/// Returns whether the bounds of `index` are attained: its terms do not depend on one another.
 bool AccessChecker::decidable(const Affine& index) const {
   uint64_t seen = 0;
   bool grid = true;  // quotients and remainders of one full range by constants that divide it
@@ -171,7 +171,7 @@ bool AccessChecker::decidable(const Affine& index) const {
   }
   if (!overlap) return true;
   if (!grid) return false;
-  for (const Affine::Term& t : index) {  // a loop beside its own quotient is no grid
+  for (const Affine::Term& t : index) {  // a loop next to its own quotient is not a grid
     if (space_.key(t.key).kind == IndexSpace::KeyKind::loop) {
       for (const Affine::Term& o : index) {
         uint64_t base = 0;
@@ -183,7 +183,7 @@ bool AccessChecker::decidable(const Affine& index) const {
   return true;
 }
 
-/// x of max(0, x): where lanes are on, the count is positive and the floor does not matter.
+/// Returns x for max(0, x). Where lanes are on, the count is positive and the lower limit does not matter.
 const Expr& AccessChecker::without_floor(const Expr& count) const {
   if (count->kind != ExprKind::binary || count->op != Op::max) return count;
   int64_t floor = 1;
@@ -193,7 +193,7 @@ const Expr& AccessChecker::without_floor(const Expr& count) const {
   return count;
 }
 
-/// Adds what the last lane's index may be limited to; false when the mask says more than that.
+/// Adds the indices that the mask allows the last lane; returns false when the mask restricts lanes in other ways, too.
 bool AccessChecker::limit_by_mask(const Expr& mask, const Affine& base, const Lanes& lanes, std::vector<Affine>& last) {
   const Expr& m = space_.definition(mask);
   if (m->kind == ExprKind::binary && m->op == Op::logical_and) {
@@ -208,7 +208,7 @@ bool AccessChecker::limit_by_mask(const Expr& mask, const Affine& base, const La
     n = Affine(count->ival);
   } else if (count->kind == ExprKind::cast && count->args[0].elem() == DType::i64) {
     const Expr& wide = space_.definition(count->args[0]);
-    space_.assume(binary(Op::ge, wide, 1), true);  // no lane is on otherwise
+    space_.assume(binary(Op::ge, wide, 1), true);  // otherwise no lane is on
     for (const Expr& e : wide->kind == ExprKind::binary && wide->op == Op::min ? wide->args : std::vector<Expr>{wide}) {
       n = space_.expanded(space_.affine(without_floor(space_.definition(e))));
       n.constant -= 1;
@@ -242,7 +242,7 @@ void AccessChecker::access(std::string_view what, int32_t buffer, const Expr& in
   last.push_back(unmasked);
   bool clear = unclear_ == 0;
   if (lanes.mask != nullptr && !limit_by_mask(*lanes.mask, first, lanes, last)) clear = false;
-  // The tightest of the alternatives holds for the last lane.
+  // The last lane is bounded by the tightest of the alternatives.
   std::optional<int64_t> low = space_.lower(first);
   std::optional<int64_t> high = space_.upper(first);
   std::optional<int64_t> end;
@@ -282,7 +282,8 @@ void AccessChecker::store(const StmtNode& s) {
   race(s);
 }
 
-/// The index as parallel and other terms of constant extents, each begin replaced; false where that cannot be done.
+/// Splits the index into parallel and other terms of constant extents, with each begin replaced. Returns false where
+/// that is not possible.
 bool AccessChecker::rectangular(Affine index, int32_t lanes, std::vector<std::pair<int64_t, int64_t>>& own,
                                 std::vector<std::pair<int64_t, int64_t>>& parallel) const {
   if (lanes > 1) own.emplace_back(1, lanes);

@@ -1,4 +1,4 @@
-// Where the loads and stores of a function go: bounds, and races between parallel iterations. Part of the verifier.
+// Checks of the loads and stores of a function: bounds, and races between parallel iterations. Part of the verifier.
 #pragma once
 
 #include <string>
@@ -8,19 +8,19 @@
 
 namespace kilter {
 
-/// Fed with the function's statements in order. Throws internal when an access is certainly wrong; what cannot be
-/// decided (loaded indices, conditions that are no comparisons of indices) passes.
+/// Takes the function's statements in order. Throws internal when an access is certainly wrong. What cannot be decided
+/// (loaded indices, conditions other than comparisons of indices) passes.
 class AccessChecker {
  public:
   explicit AccessChecker(const LoopFunc& func);
 
   void enter_loop(const StmtNode& s);
   void leave_loop();
-  /// The branch that is taken when the condition holds, or when it does not.
+  /// Enters the branch that is taken when the condition holds, or the one taken when it does not.
   void enter_branch(const Expr& condition, bool holds);
   void leave_branch();
   void let(const StmtNode& s);
-  /// False when no iteration can reach the current place.
+  /// Returns false when no iteration can reach the current statement.
   bool reachable() const { return unreachable_ == 0; }
 
   void load(const ExprNode& e);
@@ -47,7 +47,7 @@ class AccessChecker {
   void race(const StmtNode& s);
   bool rectangular(Affine index, int32_t lanes, std::vector<std::pair<int64_t, int64_t>>& own,
                    std::vector<std::pair<int64_t, int64_t>>& parallel) const;
-  /// Parallel dimensions, one bit each, that a value may depend on.
+  /// Returns the parallel dimensions that a value may depend on, one bit each.
   uint64_t parallel_of(const Expr& e);
   std::string buffer_name(int32_t id) const { return func_.buffers[static_cast<size_t>(id)].name; }
 

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kNoLow = std::numeric_limits<int64_t>::min();
 constexpr int64_t kNoHigh = std::numeric_limits<int64_t>::max();
-/// Steps of one search for a bound; loop nests need a handful.
+/// The most steps in one search for a bound; loop nests need a handful.
 constexpr int kBudget = 200;
 
 bool is_binary(const Expr& e, Op op) { return e->kind == ExprKind::binary && e->op == op; }
@@ -94,7 +94,7 @@ void IndexSpace::bind_parallel(int32_t var, int64_t extent) {
 }
 
 void IndexSpace::bind_loop(int32_t var, const Expr& begin, const Expr& end, int64_t step) {
-  // The bounds' own keys come first.
+  // The keys of the bounds come first.
   const Affine first = expanded(affine(begin));
   const Affine last = expanded(affine(end));
   for (const Expr& e : alternatives(begin, Op::max)) affine(e);
@@ -106,7 +106,7 @@ void IndexSpace::bind_loop(int32_t var, const Expr& begin, const Expr& end, int6
   add_facts_below(begin, v, 0, false);
   int64_t gap = 1;
   if (step > 1) {
-    // The last value is a multiple of the step away from the first.
+    // The distance between the first and last value is a multiple of the step.
     const std::optional<Affine> distance = add(last, first, -1);
     const bool whole = distance && std::all_of(distance->begin(), distance->end(),
                                                [step](const Affine::Term& t) { return t.coef % step == 0; });
@@ -136,7 +136,7 @@ void IndexSpace::bind_let(int32_t var, const Expr& value) {
   key_of_var_[static_cast<size_t>(var)] = add_key(std::move(key));
 }
 
-/// The expressions whose least (op = min) or greatest (op = max) `e` is.
+/// Returns the expressions whose minimum (op = min) or maximum (op = max) is `e`.
 std::vector<Expr> IndexSpace::alternatives(const Expr& e, Op op) const {
   const Expr& d = definition(e);
   if (!is_binary(d, op)) return {e};
@@ -145,7 +145,7 @@ std::vector<Expr> IndexSpace::alternatives(const Expr& e, Op op) const {
   return result;
 }
 
-/// low + gap <= high, where low may be a greatest and high a least of several.
+/// Adds low + gap <= high, where low may be a maximum and high a minimum of several expressions.
 void IndexSpace::add_facts_below(const Expr& low, const Expr& high, int64_t gap, bool assumed) {
   for (const Expr& l : alternatives(low, Op::max)) {
     const Affine from = affine(l);
@@ -245,7 +245,7 @@ Affine IndexSpace::compute(const Expr& e) {
   return opaque(e);
 }
 
-/// (c * q + r) / c = q and (c * q + r) % c = r where 0 <= r < c and q >= 0; (x / c1) / c2 = x / (c1 * c2).
+/// Uses (c * q + r) / c = q and (c * q + r) % c = r where 0 <= r < c and q >= 0; (x / c1) / c2 = x / (c1 * c2).
 Affine IndexSpace::divided(const Expr& e, const Affine& dividend, int64_t c) {
   const Affine a = expanded(dividend);
   Affine rest(((a.constant % c) + c) % c);
@@ -272,7 +272,7 @@ Affine IndexSpace::divided(const Expr& e, const Affine& dividend, int64_t c) {
   return opaque(e);
 }
 
-/// k * (x % c) + k * c * (x / c) = k * x.
+/// Applies k * (x % c) + k * c * (x / c) = k * x.
 Affine IndexSpace::recombined(Affine a) const {
   for (const Affine::Term& m : a) {
     const Key& mod = keys_[static_cast<size_t>(m.key)];
@@ -320,7 +320,7 @@ Affine IndexSpace::opaque(const Expr& e) {
   return Affine::of(k);
 }
 
-/// Facts about min, max, div and mod.
+/// Adds facts about min, max, div and mod.
 void IndexSpace::limit_opaque(int32_t k) {
   const Op op = keys_[static_cast<size_t>(k)].op;
   const Affine a = keys_[static_cast<size_t>(k)].a;
@@ -365,7 +365,7 @@ void IndexSpace::limit_opaque(int32_t k) {
   set_box(k);
 }
 
-/// Constant bounds of a key from its facts, where they are tighter than what is there.
+/// Derives constant bounds of a key from its facts, where they are tighter than the present ones.
 void IndexSpace::set_box(int32_t k) {
   int budget = kBudget;
   const std::optional<int64_t> low = eliminate(Affine::of(k), false, budget);
@@ -411,7 +411,7 @@ std::optional<int64_t> IndexSpace::bound(const Affine& a, bool up) const {
   return eliminate(e, up, budget);
 }
 
-/// Replaces the last key by each of its limits in turn, and so on; the tightest outcome holds.
+/// Replaces the last key by each of its limits in turn, recursively. The tightest result is the bound.
 std::optional<int64_t> IndexSpace::eliminate(const Affine& sum, bool up, int& budget) const {
   std::optional<int64_t> best = box(sum, up);
   Affine a = sum;
@@ -425,7 +425,7 @@ std::optional<int64_t> IndexSpace::eliminate(const Affine& sum, bool up, int& bu
       const std::optional<int64_t> value = next ? eliminate(*next, up, budget) : std::nullopt;
       if (value && (!best || (up ? *value < *best : *value > *best))) best = value;
     }
-    // Then the constant limit of this key, and on with the others.
+    // Then use the constant limit of this key, and continue with the others.
     const int64_t extreme = (last.coef > 0) == up ? key.high : key.low;
     int64_t product = 0;
     if (extreme == kNoLow || extreme == kNoHigh || __builtin_mul_overflow(extreme, last.coef, &product) ||

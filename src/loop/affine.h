@@ -1,5 +1,5 @@
-// Index analysis: i64 expressions as sums of constants times loop variables (and opaque values), and their bounds over
-// the ranges of those variables. The verifier and the simplify pass use it.
+// Index analysis: writes i64 expressions as sums of constants times loop variables (and opaque values), and finds their
+// bounds over the ranges of those variables. The verifier and the simplify pass use it.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace kilter {
 
-/// constant + sum of coefficient * key. Keys are numbers of an IndexSpace, ascending; no coefficient is 0.
+/// constant + sum of coefficient * key. Keys are numbers of an IndexSpace in ascending order; no coefficient is 0.
 struct Affine {
   struct Term {
     int32_t key;
@@ -27,7 +27,7 @@ struct Affine {
   int32_t count = 0;
   std::array<Term, kMaxTerms> terms;
 
-  Affine() {}  // the terms stay uninitialised
+  Affine() {}  // leaves the terms uninitialised
   explicit Affine(int64_t value) : constant(value) {}
   static Affine of(int32_t key) {
     Affine a;
@@ -42,11 +42,11 @@ struct Affine {
   bool operator==(const Affine& other) const;
 };
 
-/// a + factor * b; nullopt when a coefficient overflows or the terms do not fit.
+/// Returns a + factor * b; nullopt when a coefficient overflows or the terms do not fit.
 std::optional<Affine> add(const Affine& a, const Affine& b, int64_t factor = 1);
 
-/// Names of one function's loop variables, lets and opaque index values, in the order in which they are bound: a key's
-/// bounds mention earlier keys only.
+/// The loop variables, lets and opaque index values of one function, numbered in the order in which they are bound. The
+/// bounds of a key refer only to earlier keys.
 class IndexSpace {
  public:
   explicit IndexSpace(const LoopFunc& func);
@@ -55,47 +55,48 @@ class IndexSpace {
   void bind_loop(int32_t var, const Expr& begin, const Expr& end, int64_t step);
   void bind_let(int32_t var, const Expr& value);
 
-  /// Facts that hold until forget(): a condition's outcome, and that a loop runs at least once.
+  /// Facts that hold until forget(): the outcome of a condition, and that a loop runs at least once.
   size_t facts() const { return assumed_.size(); }
-  /// False when the condition says more than the facts do. `possible` (optional): whether it can hold at all.
+  /// Returns false when the condition says more than the facts do. `possible` (optional) receives whether it can hold
+  /// at all.
   bool assume(const Expr& condition, bool holds, bool* possible = nullptr);
   void assume_runs(const Expr& begin, const Expr& end);
   void forget(size_t facts);
 
-  /// `e` is a scalar of type i64. Lets stay keys of their own.
+  /// Returns the affine form of `e`, a scalar of type i64. Lets remain keys of their own.
   const Affine& affine(const Expr& e);
-  /// With every let that is affine replaced by what it is.
+  /// Returns `a` with every affine let replaced by its value.
   Affine expanded(const Affine& a) const;
-  /// The least and the greatest value over all values of the keys; nullopt where that is not known. What comes back
-  /// holds, but another bound may be tighter.
+  /// Return the least and the greatest value over all values of the keys; nullopt where it is not known. A bound that
+  /// is returned is valid, but may not be the tightest.
   std::optional<int64_t> lower(const Affine& a) const { return bound(a, false); }
   std::optional<int64_t> upper(const Affine& a) const { return bound(a, true); }
-  /// The same from each key's own constant bounds alone: fast, and often enough.
+  /// Returns a bound derived only from each key's constant bounds: fast, and often enough.
   std::optional<int64_t> box(const Affine& a, bool up) const;
-  /// The scalar expression again, in one canonical order: outer variables first, the constant last.
+  /// Returns the scalar expression in canonical order: outer variables first, the constant last.
   Expr expr(const Affine& a) const;
 
   enum class KeyKind : uint8_t { loop, let, opaque };
   struct Key {
     KeyKind kind = KeyKind::opaque;
     int32_t var = -1;     ///< loop, let
-    Expr expr = {};       ///< what it stands for
-    int32_t rank = 0;     ///< order of the innermost binding it depends on
-    bool known = true;    ///< false: its bounds are not exact, or it depends on something loaded
+    Expr expr = {};       ///< the expression that the key stands for
+    int32_t rank = 0;     ///< order of the innermost binding that it depends on
+    bool known = true;    ///< false: the bounds are not exact, or it depends on a loaded value
     Affine value = {};    ///< let: its definition, expanded
-    Affine first = {};    ///< loop: where it begins, expanded
-    int64_t extent = -1;  ///< loop: iterations where constant
+    Affine first = {};    ///< loop: its begin, expanded
+    int64_t extent = -1;  ///< loop: number of iterations where constant
     int64_t step = 1;     ///< loop
     Op op = Op::add;      ///< opaque binary: operation and operands
     Affine a = {}, b = {};
     std::vector<Affine> facts = {};                     ///< expanded sums >= 0 whose last key is this one
-    int64_t low = std::numeric_limits<int64_t>::min();  ///< constant bounds; the extremes mean none
+    int64_t low = std::numeric_limits<int64_t>::min();  ///< constant bounds; the extreme values mean none
     int64_t high = std::numeric_limits<int64_t>::max();
   };
   const Key& key(int32_t k) const { return keys_[static_cast<size_t>(k)]; }
-  /// The key of a bound variable, or -1.
+  /// Returns the key of a bound variable, or -1.
   int32_t key_of(int32_t var) const;
-  /// What a let was bound to; the expression itself for anything else.
+  /// Returns the value that a let was bound to; for anything else, the expression itself.
   const Expr& definition(const Expr& e) const;
 
  private:
@@ -116,7 +117,7 @@ class IndexSpace {
   std::vector<Key> keys_;
   std::vector<int32_t> key_of_var_;
   std::vector<Expr> let_values_;
-  std::vector<int32_t> assumed_;  ///< keys whose newest fact is an assumption
+  std::vector<int32_t> assumed_;  ///< keys whose latest fact is an assumption
   struct Known {
     Expr expr;  ///< keeps the node alive
     Affine value;
@@ -124,7 +125,7 @@ class IndexSpace {
   NodeMap<Known> memo_;
   std::unordered_multimap<uint64_t, int32_t> opaque_;
   bool has_mod_ = false;
-  bool impossible_ = false;  ///< a fact assumed by the current condition contradicts what is known
+  bool impossible_ = false;  ///< a fact assumed by the current condition contradicts known facts
 };
 
 }  // namespace kilter

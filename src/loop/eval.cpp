@@ -18,7 +18,7 @@ constexpr bool kIsFloat = std::is_floating_point_v<T> || kIsSmallFloat<T>;
 template <class T>
 constexpr bool kIsInt = std::is_integral_v<T> && !std::is_same_v<T, bool>;
 
-/// What one operation computes in: f32 for the small floats, the type itself otherwise.
+/// The type that one operation computes in: f32 for the small floats, the type itself otherwise.
 template <class T>
 using Compute = std::conditional_t<kIsSmallFloat<T>, float, T>;
 

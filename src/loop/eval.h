@@ -1,6 +1,5 @@
-// Arithmetic of the loop IR on host values: what constant folding and the interpreter compute. Elements are in their
-// memory form (float bits, integers, one byte 0 or 1 for boolean), `lanes` of them side by side and aligned for their
-// type.
+// Arithmetic of the loop IR on host values, for constant folding and the interpreter. Elements are in their memory form
+// (float bits, integers, one byte 0 or 1 for boolean). `lanes` of them lie side by side, aligned for their type.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +9,19 @@
 
 namespace kilter::eval {
 
-// `type` is the operands' element type; comparisons and is_nan answer booleans. The operation must be legal for the
-// type (the constructors of expr.h check that). f16 and bf16 compute in f32 and round once per operation;
-// transcendental f32 functions compute in f64 and round.
+// `type` is the operands' element type; comparisons and is_nan give booleans. The operation must be legal for the type
+// (the constructors of expr.h check that). f16 and bf16 compute in f32 and round once per operation. Transcendental f32
+// functions compute in f64 and round.
 void unary(Op op, DType type, int32_t lanes, const std::byte* a, std::byte* out);
 void binary(Op op, DType type, int32_t lanes, const std::byte* a, const std::byte* b, std::byte* out);
-/// a * b + c rounded once; floats only.
+/// Computes a * b + c, rounded once; floats only.
 void fma(DType type, int32_t lanes, const std::byte* a, const std::byte* b, const std::byte* c, std::byte* out);
 void cast(DType from, DType to, int32_t lanes, const std::byte* a, std::byte* out);
 void lane_reduce(Op op, DType type, int32_t lanes, const std::byte* a, std::byte* out);
 
 /// Writes the value of an immediate into `lanes` elements.
 void write_imm(const ExprNode& imm, int32_t lanes, std::byte* out);
-/// The scalar immediate of `type` that these bytes are.
+/// Returns the scalar immediate of `type` that these bytes represent.
 Expr read_imm(DType type, const std::byte* value);
 
 }  // namespace kilter::eval

@@ -90,7 +90,7 @@ void check_mask(const Expr& mask, int32_t lanes, std::string_view what) {
           mask.type());
 }
 
-/// Makes two operands agree in lanes by broadcasting a scalar; fails when they cannot.
+/// Gives two operands the same number of lanes by broadcasting a scalar. Fails when that is not possible.
 void match_lanes(Expr& a, Expr& b, std::string_view what) {
   if (a.lanes() == b.lanes()) return;
   require(a.lanes() == 1 || b.lanes() == 1, "loop IR: {} of {} and {} lanes", what, a.lanes(), b.lanes());

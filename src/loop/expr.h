@@ -1,5 +1,5 @@
 // Expressions of the loop IR: immutable trees over scalars and explicit vectors. Indices are i64 and affine in loop
-// variables, except where a loaded index is used (gathers).
+// variables, except for loaded indices (gathers).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace kilter {
 
-/// Type of an expression: `lanes` elements of `elem` in a register. DType::boolean is one bit in a register and one
+/// The type of an expression: `lanes` elements of `elem` in a register. DType::boolean is one bit in a register and one
 /// byte (0 or 1) in memory. lanes == 1 is a scalar.
 struct VType {
   DType elem = DType::f32;
@@ -35,9 +35,9 @@ enum class ExprKind : uint8_t {
   bitcast,     ///< same bits, another element type of the same size
   broadcast,   ///< scalar args[0] in all lanes
   ramp,        ///< args[0] + lane * args[1] (scalar integers)
-  shuffle,     ///< lane k is lane picks[k] of args[0] and args[1] (same type) one after the other
-  lane_reduce  ///< `op` (add, mul, min, max; of booleans and, or) over all lanes of args[0]: a scalar; lane k with lane
-               ///< k + n/2, then halves again (n a power of two, else in order)
+  shuffle,     ///< lane k is lane picks[k] of the concatenation of args[0] and args[1] (same type)
+  lane_reduce  ///< `op` (add, mul, min, max; for booleans and, or) over all lanes of args[0], giving a scalar: lane k
+               ///< with lane k + n/2, then halves again (n a power of two, otherwise in order)
 };
 
 enum class Op : uint8_t {
@@ -70,10 +70,10 @@ enum class Op : uint8_t {
   log1p,
   expm1,
   is_nan,
-  // binary; integer div truncates, mod has the sign of the dividend; min(a,b) = a < b ? a : b; max(a,b) = a > b ? a : b
-  // (so with a NaN on either side the answer is b). Integers wrap; integer x / 0 and x % 0 are 0, lowest / -1 is
-  // lowest, lowest % -1 is 0. A shift by the width of the type or more (or by a negative count) shifts every bit out:
-  // 0, and for shr of a signed type its sign. Float mod is fmod.
+  // Binary operations. Integer div truncates; mod has the sign of the dividend. min(a,b) = a < b ? a : b and max(a,b) =
+  // a > b ? a : b, so with a NaN on either side the result is b. Integers wrap; integer x / 0 and x % 0 are 0, lowest /
+  // -1 is lowest, lowest % -1 is 0. A shift by the width of the type or more (or by a negative count) shifts every bit
+  // out: the result is 0, and for shr of a signed type its sign. Float mod is fmod.
   add,
   sub,
   mul,
@@ -103,7 +103,7 @@ bool is_comparison(Op op);
 std::string text(VType type);
 
 struct ExprNode;
-/// A handle; copying shares the node. A default-constructed Expr is undefined.
+/// A handle to a node; copies share the node. A default-constructed Expr is undefined.
 class Expr {
  public:
   Expr() = default;
@@ -134,32 +134,34 @@ struct ExprNode {
   std::vector<int32_t> picks = {};  ///< shuffle
 };
 
-// Constructors. Operands of a binary operation must have the same element type; a scalar operand is broadcast to the
-// other's lanes. All of them throw internal when the types do not fit. Constants fold, x+0, x*1, x*0 simplify at once.
+// Constructors. The operands of a binary operation must have the same element type; a scalar operand is broadcast to
+// the other's lanes. All constructors throw internal when the types do not fit. Constants, x+0, x*1 and x*0 fold at
+// once.
 Expr imm(DType type, double value, int32_t lanes = 1);
 Expr imm_int(DType type, int64_t value, int32_t lanes = 1);
 Expr unary(Op op, Expr a);
 Expr binary(Op op, Expr a, Expr b);
 Expr fma(Expr a, Expr b, Expr c);
 Expr select(Expr condition, Expr a, Expr b);
-/// Float to integer truncates toward zero and saturates at the type's limits, NaN gives 0; integer to narrower integer
-/// wraps; anything to boolean is `!= 0`; float to narrower float rounds to nearest even.
+/// Converts a value. Float to integer truncates toward zero and saturates at the type's limits, and NaN gives 0.
+/// Integer to narrower integer wraps. Anything to boolean is `!= 0`. Float to narrower float rounds to nearest even.
 Expr cast(DType type, Expr a);
 Expr bitcast(DType type, Expr a);
 Expr broadcast(Expr a, int32_t lanes);
 Expr ramp(Expr base, Expr stride, int32_t lanes);
-/// Lanes of two vectors of one type: `picks`, of any length, count the lanes of `a` first, then those of `b`.
+/// Picks lanes of two vectors of one type. `picks` may have any length; its numbers count the lanes of `a`, then of
+/// `b`.
 Expr shuffle(Expr a, Expr b, std::vector<int32_t> picks);
 Expr lane_reduce(Op op, Expr a);
 
-// Nodes that name something of a LoopFunc. LoopBuilder makes them from its own tables; passes make them directly.
+// Nodes that refer to something in a LoopFunc. LoopBuilder makes them from its own tables; passes make them directly.
 Expr var_expr(VType type, int32_t var);
 Expr reg_expr(VType type, int32_t reg);
-/// `lanes` elements of a buffer of element type `type`; lane k reads index + k * stride. Stride 0 without a mask
+/// Loads `lanes` elements of a buffer of element type `type`; lane k reads index + k * stride. Stride 0 without a mask
 /// becomes the broadcast of a scalar load.
 Expr load_expr(DType type, int32_t buffer, Expr index, int32_t lanes = 1, int64_t stride = 1, Expr mask = {});
 Expr gather_expr(DType type, int32_t buffer, Expr indices, Expr mask = {});
-/// The same operation as `e` over other arguments, through the constructors above, so that it folds again.
+/// Applies the operation of `e` to other arguments, using the constructors above so that it folds again.
 Expr with_args(const Expr& e, std::vector<Expr> args);
 
 inline Expr operator+(Expr a, Expr b) { return binary(Op::add, std::move(a), std::move(b)); }
@@ -170,9 +172,9 @@ inline Expr operator%(Expr a, Expr b) { return binary(Op::mod, std::move(a), std
 inline Expr min(Expr a, Expr b) { return binary(Op::min, std::move(a), std::move(b)); }
 inline Expr max(Expr a, Expr b) { return binary(Op::max, std::move(a), std::move(b)); }
 
-/// The constant an integer or boolean scalar expression is, if it is one.
+/// Returns whether an integer or boolean scalar expression is a constant, and its value.
 bool is_const(const Expr& e, int64_t* value = nullptr);
-/// The scalar that all lanes of `e` hold, when `e` is a broadcast or a splat constant; undefined otherwise.
+/// Returns the scalar that all lanes of `e` hold when `e` is a broadcast or a splat constant; undefined otherwise.
 Expr splat_of(const Expr& e);
 
 }  // namespace kilter

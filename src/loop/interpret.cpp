@@ -1,6 +1,6 @@
-// The reference interpreter. A function is compiled once into steps over a flat frame of 8-byte cells: every variable,
-// register, constant and intermediate value has a fixed place, and an expression is a run of instructions in post
-// order.
+// The reference interpreter. It compiles a function once into steps over a flat frame of 8-byte cells. Every variable,
+// register, constant and intermediate value has a fixed place in the frame, and an expression is a run of instructions
+// in post-order.
 #include <cstring>
 #include <unordered_map>
 
@@ -27,34 +27,34 @@ enum class Code : uint8_t {
   gather
 };
 
-/// Places are cell numbers in the frame; -1 where there is none.
+/// One instruction. Places are cell numbers in the frame, or -1 where there is none.
 struct Inst {
   Code code = Code::copy;
   Op op = Op::add;
-  DType type = DType::f32;  ///< of the operands
-  DType to = DType::f32;    ///< cast: of the result
+  DType type = DType::f32;  ///< type of the operands
+  DType to = DType::f32;    ///< cast: type of the result
   int32_t lanes = 1;
   int32_t out = -1, a = -1, b = -1, c = -1;
   int32_t buffer = -1;
   int64_t stride = 1;
-  const std::vector<int32_t>* picks = nullptr;  ///< shuffle: of the function's own node
+  const std::vector<int32_t>* picks = nullptr;  ///< shuffle: points into the function's own node
 };
 
 struct Step {
   StmtKind kind = StmtKind::block;
   size_t first = 0, last = 0;  ///< instructions that compute a, b and mask
   int32_t a = -1, b = -1, mask = -1;
-  int32_t place = -1;  ///< variable or register that is written
+  int32_t place = -1;  ///< the variable or register that is written
   int32_t buffer = -1;
   int32_t lanes = 1;
-  int64_t bytes = 0;  ///< of the value for let and registers
+  int64_t bytes = 0;  ///< size of the value, for let and registers
   int64_t step = 1;
   std::vector<Step> body = {}, other = {};
 };
 
 int32_t cells(VType type) { return static_cast<int32_t>((size_bytes(type.elem) * type.lanes + 7) / 8); }
 
-/// The whole function as steps, with the initial frame.
+/// The whole function as steps, with its initial frame.
 class Program {
  public:
   explicit Program(const LoopFunc& func) {
@@ -141,7 +141,7 @@ class Program {
     inst.code = code(e, inst);
     if (e.kind == ExprKind::select) {
       inst.type = e.type.elem;
-      inst.stride = e.args[0].lanes() == 1 ? 0 : 1;  // how the condition steps from lane to lane
+      inst.stride = e.args[0].lanes() == 1 ? 0 : 1;  // how the condition advances from lane to lane
     }
     if (e.kind == ExprKind::lane_reduce) inst.lanes = e.args[0].lanes();
     if (e.kind == ExprKind::shuffle) {
@@ -208,7 +208,7 @@ class Machine {
   }
 
   void iteration(int64_t linear) {
-    // Undefined contents: all bits set is NaN in every float type, so that a read before a write shows.
+    // Undefined contents: with all bits set, every float type reads NaN, so a read before a write is noticed.
     for (auto& s : scratch_) std::memset(s.data(), 0xff, s.size() * sizeof(uint64_t));
     for (size_t i = func_.parallel.size(); i-- > 0;) {
       const ParallelDim& d = func_.parallel[i];

@@ -1,4 +1,4 @@
-// The loop IR: one LoopFunc is one kernel. Statements form a tree; registers are mutable scalars or vectors that the
+// The loop IR. One LoopFunc is one kernel. Statements form a tree; registers are mutable scalars or vectors that the
 // code generator turns into SSA; buffers are flat arrays indexed by element.
 #pragma once
 
@@ -16,12 +16,12 @@ namespace kilter {
 
 enum class BufferKind : uint8_t {
   input,    ///< read only
-  output,   ///< written (may also be read back by the same kernel)
-  scratch,  ///< private to each worker, contents undefined at the start of each parallel iteration
+  output,   ///< written (the kernel may also read it back)
+  scratch,  ///< private to each worker; undefined contents at the start of each parallel iteration
 };
 
-/// A flat array of `elems` elements. Boolean is one byte an element. No two buffers of a kernel overlap: the code
-/// generator relies on that.
+/// A flat array of `elems` elements. A boolean takes one byte. No two buffers of a kernel overlap: the code generator
+/// relies on that.
 struct Buffer {
   std::string name;
   DType type = DType::f32;
@@ -32,8 +32,8 @@ struct Buffer {
 
 enum class LoopKind : uint8_t {
   serial,
-  unrolled,  ///< constant extent; the unroll pass replaces it by copies of the body
-  vector,  ///< constant extent, iterations independent: the vectorise pass turns it into vector code with a masked tail
+  unrolled,  ///< constant extent; the unroll pass replaces the loop by copies of its body
+  vector,    ///< constant extent, independent iterations; the vectorise pass makes vector code with a masked tail
 };
 
 enum class StmtKind : uint8_t { block, loop, let, store, scatter, reg_decl, reg_set, if_then, prefetch, check };
@@ -51,7 +51,7 @@ struct StmtNode {
   Expr mask = {};    ///< store: optional, boolean lanes
   std::vector<Stmt> body = {};   ///< block, loop, if (then)
   std::vector<Stmt> other = {};  ///< if: else
-  bool likely = false;           ///< if: the condition nearly always holds; code of the rest gives way to other code
+  bool likely = false;           ///< if: the condition nearly always holds; the else side may be slower
 };
 
 struct VarInfo {
@@ -65,34 +65,36 @@ struct ParallelDim {
 };
 
 /// One kernel. Its parallel iterations (the product of the extents, first dimension slowest) may run in any order and
-/// on any thread; no two of them write the same element.
+/// on any thread. No two of them write the same element.
 struct LoopFunc {
   std::string name;
-  std::vector<Buffer> buffers;  ///< in the order of the kernel's arguments; scratch buffers take no argument
+  std::vector<Buffer> buffers;  ///< in the order of the kernel's arguments; scratch buffers are not arguments
   std::vector<VarInfo> vars;    ///< loop variables (i64) and lets, by id
   std::vector<VarInfo> regs;    ///< registers, by id
   std::vector<ParallelDim> parallel;
   std::vector<Stmt> body;
 
   int64_t parallel_extent() const;
-  int64_t scratch_bytes() const;  ///< per worker, each scratch buffer rounded up to 64 bytes
+  int64_t scratch_bytes() const;  ///< per worker; each scratch buffer is rounded up to 64 bytes
 };
 
-/// What a kernel answers where a check did not hold; it runs to its end all the same.
+/// The result of a kernel in which a check failed. The kernel still runs to its end.
 constexpr int32_t kCheckFailed = 1;
 
-/// Every variable is bound once (by one loop, let or parallel dimension) and every register declared once; both are
-/// known from there to the end of the enclosing block. Loads answer what memory holds when their statement runs; an
-/// expression is evaluated whole, both sides of a select included.
+/// A buffer of the function.
 ///
-/// Loads. `index` is the element index of lane 0 (scalar i64). Lane k reads index + k * stride; stride 0 loads once and
+/// Every variable is bound once (by one loop, let or parallel dimension) and every register is declared once. Both are
+/// visible from there to the end of the enclosing block. Loads return what memory holds when their statement runs. An
+/// expression is evaluated whole, including both sides of a select.
+///
+/// Loads: `index` is the element index of lane 0 (scalar i64). Lane k reads index + k * stride; stride 0 loads once and
 /// broadcasts, stride 1 is a vector load. With a mask (boolean, same lanes), lanes that are off are not accessed and
-/// hold 0. A booleans' load answers boolean lanes.
+/// hold 0. A load of booleans gives boolean lanes.
 struct Buf {
   int32_t id = -1;
 };
 
-/// Builds one LoopFunc; control flow by callbacks, so that the nesting in C++ is the nesting of the loops.
+/// Builds one LoopFunc. Control flow takes callbacks, so the nesting in C++ is the nesting of the loops.
 class LoopBuilder {
  public:
   explicit LoopBuilder(std::string name);
@@ -102,7 +104,7 @@ class LoopBuilder {
   Buf scratch(std::string name, DType type, int64_t elems);
   const Buffer& buffer(Buf b) const { return func_.buffers.at(static_cast<size_t>(b.id)); }
 
-  /// Adds the next (inner) parallel dimension and answers its variable. Before any statement.
+  /// Adds the next (inner) parallel dimension and returns its variable. Must precede any statement.
   Expr parallel(std::string name, int64_t extent);
 
   void loop(std::string name, Expr begin, Expr end, int64_t step, const std::function<void(Expr)>& body,
@@ -110,7 +112,7 @@ class LoopBuilder {
   void loop(std::string name, Expr begin, Expr end, const std::function<void(Expr)>& body) {
     loop(std::move(name), std::move(begin), std::move(end), 1, body);
   }
-  /// Loop over [0, extent) for the vectorise pass: write the body as if `var` were a scalar.
+  /// Adds a loop over [0, extent) for the vectorise pass. Write the body as if `var` were a scalar.
   void vector_loop(std::string name, int64_t extent, const std::function<void(Expr)>& body);
   void if_then(Expr condition, const std::function<void()>& then, const std::function<void()>& otherwise = {},
                bool likely = false);
@@ -124,13 +126,13 @@ class LoopBuilder {
 
   Expr load(Buf buffer, Expr index, int32_t lanes = 1, int64_t stride = 1, Expr mask = {}) const;
   Expr gather(Buf buffer, Expr indices, Expr mask = {}) const;
-  /// Lane k writes index + k. With a mask, lanes that are off are left alone.
+  /// Stores a value; lane k writes index + k. With a mask, lanes that are off are left unchanged.
   void store(Buf buffer, Expr index, Expr value, Expr mask = {});
-  /// Lane k writes the element indices[k] (vector i64); lanes must differ.
+  /// Stores a value; lane k writes the element indices[k] (vector i64). The indices of the lanes must differ.
   void scatter(Buf buffer, Expr indices, Expr value, Expr mask = {});
-  /// Hints that the cache line of this element will be read soon (locality: L1).
+  /// Hints that the cache line of this element will soon be read (locality: L1).
   void prefetch(Buf buffer, Expr index);
-  /// Makes the kernel answer kCheckFailed in place of 0 where the condition (scalar boolean) is false.
+  /// Makes the kernel return kCheckFailed instead of 0 where the condition (scalar boolean) is false.
   void check(Expr condition);
 
   LoopFunc finish();
@@ -141,22 +143,22 @@ class LoopBuilder {
   std::vector<std::vector<Stmt>> open_;
 };
 
-/// Mask of the first `count` (scalar i64, >= 0, may be >= lanes) of `lanes` lanes: ramp(0:i32, 1:i32) <
-/// broadcast(cast(i32, min(count, lanes))).
+/// Returns the mask that turns on the first `count` (scalar i64, >= 0, may be >= lanes) of `lanes` lanes: ramp(0:i32,
+/// 1:i32) < broadcast(cast(i32, min(count, lanes))).
 Expr first_lanes(Expr count, int32_t lanes);
-/// The i32 count of a mask of that form (a constant for constant masks of that form), undefined for any other mask.
+/// Returns the i32 count of a mask that first_lanes() made (a constant for a constant mask); undefined for other masks.
 Expr first_lanes_count(const Expr& mask);
 
-/// Throws internal with the first broken rule: types, scopes, indices out of bounds by interval analysis where the
-/// index is affine, stores to inputs, two parallel iterations that store to overlapping intervals where that can be
-/// decided.
+/// Throws internal with the first broken rule: types, scopes, indices out of bounds (by interval analysis, where the
+/// index is affine), stores to inputs, and two parallel iterations that store to overlapping intervals (where that can
+/// be decided).
 void verify(const LoopFunc& func);
 std::string print(const LoopFunc& func);
 LoopFunc parse_loop_func(std::string_view text);
 
-/// Runs the kernel without a target, for the parallel iterations [begin, end). `args` are the bases of the non-scratch
-/// buffers, in order. Throws internal on an access outside a buffer. Vector loops run as scalars in order. Answers what
-/// the kernel does: 0, or kCheckFailed.
+/// Runs the parallel iterations [begin, end) of the kernel without a target. `args` are the base addresses of the
+/// non-scratch buffers, in order. Throws internal on an access outside a buffer. Vector loops run as scalars in order.
+/// Returns what the kernel would: 0, or kCheckFailed.
 int32_t interpret(const LoopFunc& func, const std::vector<std::byte*>& args, int64_t begin, int64_t end);
 
 }  // namespace kilter

@@ -1,5 +1,5 @@
-// A table keyed by expression node, for analyses that visit each node of a function once: open addressing, values in
-// chunks, so that references stay valid while the table grows.
+// A table keyed by expression node, for analyses that visit each node of a function once. Uses open addressing, with
+// values in chunks, so references stay valid while the table grows.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,19 @@
 
 namespace kilter {
 
-/// The nodes must outlive their entries: a new node at the address of a dead one would find its entry.
+/// Maps nodes to values. The nodes must outlive their entries: a new node at the address of a dead one would find its
+/// entry.
 template <class Value>
 class NodeMap {
  public:
-  /// nullptr when there is no entry.
+  /// Returns nullptr when there is no entry.
   Value* find(const ExprNode* node) {
     if (values_.empty()) return nullptr;
     const Slot& s = slots_[probe(node)];
     return s.node == nullptr ? nullptr : &values_[s.value];
   }
 
-  /// The entry of `node`, value-initialised when it is new.
+  /// Returns the entry of `node`, value-initialised when it is new.
   Value& operator[](const ExprNode* node) {
     if (values_.size() * 2 >= slots_.size()) grow();
     Slot& s = slots_[probe(node)];

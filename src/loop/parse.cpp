@@ -1,4 +1,4 @@
-// Reads the text form that print.cpp writes. Errors name line and column.
+// Reads the text form that print.cpp writes. Errors name the line and column.
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -190,7 +190,7 @@ class Parser {
     return *type;
   }
 
-  /// "f32", "f32x16".
+  /// Reads "f32", "f32x16".
   VType vtype() {
     const std::string name = identifier();
     if (const std::optional<DType> type = parse_dtype(name)) return {*type, 1};
@@ -249,7 +249,7 @@ class Parser {
     if (++depth_ > kMaxDepth) lex_.fault(fmt::format("the text is nested more than {} deep", kMaxDepth));
   }
 
-  /// Statements up to and with the closing brace.
+  /// Reads statements up to and including the closing brace.
   std::vector<Stmt> block() {
     enter();
     std::vector<Stmt> result;
@@ -343,7 +343,7 @@ class Parser {
     return n;
   }
 
-  /// Type errors of the constructors get a position.
+  /// Adds the position to the constructors' type errors.
   template <class F>
   Expr build(F f) {
     try {
@@ -553,7 +553,7 @@ class Parser {
     return known == kOps.end() ? std::nullopt : std::optional(known->second);
   }
 
-  /// Of the text and of sums and products, so that walks over what is read need little stack.
+  /// The deepest nesting of the text, and of sums and products, so that walks over what is read need little stack.
   static constexpr int kMaxDepth = 500;
 
   Lexer lex_;

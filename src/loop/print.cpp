@@ -11,8 +11,8 @@
 namespace kilter {
 namespace {
 
-/// Expressions printed in full more than once would make the text exponential; below this many nodes they stay
-/// readable.
+/// Printing shared expressions in full each time would make the text exponential in length. Expressions with fewer
+/// nodes than this are still printed in full, for readability.
 constexpr int64_t kShareNodes = 8;
 
 std::string identifier(const std::string& name, std::string_view fallback) {
@@ -66,7 +66,7 @@ class Printer {
     return result;
   }
 
-  /// Names what is bound, in the order of the text; what passes left unbound takes no name.
+  /// Names bound variables and registers in the order of the text. Those that passes left unbound get no name.
   void name_bound(const std::vector<Stmt>& stmts) {
     for (const Stmt& s : stmts) {
       if (s->kind == StmtKind::loop || s->kind == StmtKind::let) bind(func_.vars, vars_, s->id, "v");
@@ -173,7 +173,8 @@ class Printer {
     return nodes;
   }
 
-  /// `level` is the precedence that the surroundings need: 0 any, 1 comparison, 2 sum, 3 product, 4 primary.
+  /// Prints an expression. `level` is the precedence that the context requires: 0 any, 1 comparison, 2 sum, 3 product,
+  /// 4 primary.
   std::string expr(const Expr& e, int level) {
     if (!e.defined()) return "?";
     Use& use = uses_[e.get()];

@@ -29,7 +29,7 @@ bool commutes(Op op) {
   }
 }
 
-/// Surely the same value in one evaluation: the same node, or equal small trees.
+/// Returns whether both certainly have the same value in one evaluation: the same node, or equal small trees.
 bool same_value(const Expr& a, const Expr& b, int depth = 6) {
   if (a.get() == b.get()) return true;
   if (depth == 0 || a->kind != b->kind || a->op != b->op || a->id != b->id || a->ival != b->ival ||
@@ -44,7 +44,7 @@ bool same_value(const Expr& a, const Expr& b, int depth = 6) {
 
 Expr zero_of(const Expr& e) { return imm_int(e.elem(), 0, e.lanes()); }
 
-/// (x op c1) op c2 where the two constants merge.
+/// Merges the two constants of (x op c1) op c2, where possible.
 Expr merge_constants(Op op, const Expr& a, const Expr& b) {
   if (!is_int_imm(b) || !is_binary(a, op) || !is_int_imm(a->args[1])) return {};
   return binary(op, a->args[0], binary(op, a->args[1], b));
@@ -131,7 +131,7 @@ Expr bool_rules(Op op, const Expr& a, const Expr& b) {
   return {};
 }
 
-/// ramp(b, s) + splat, ramp(b, s) * splat and ramp + ramp stay ramps.
+/// Keeps ramp(b, s) + splat, ramp(b, s) * splat and ramp + ramp as ramps.
 Expr ramp_rules(Op op, const Expr& a, const Expr& b) {
   if (op != Op::add && op != Op::sub && op != Op::mul) return {};
   const bool left = a->kind == ExprKind::ramp;

@@ -1,4 +1,4 @@
-// What the printer and the parser of the loop IR's text form share.
+// Helpers that the printer and the parser of the loop IR's text form share.
 #pragma once
 
 #include <string>
@@ -13,20 +13,20 @@ struct Infix {
   std::string_view symbol;
   int level;  ///< 1 comparison, 2 sum, 3 product
 };
-/// The infix form of an operation, or nullptr when it prints as a call.
+/// Returns the infix form of an operation, or nullptr when it prints as a call.
 const Infix* infix(Op op);
 
 bool is_keyword(std::string_view word);
-/// In double quotes; quote, backslash and control characters escaped.
+/// Returns the text in double quotes; quote, backslash and control characters are escaped.
 std::string quoted(std::string_view text);
-/// "5" for i64 scalars, "1.5:f32", "0:i32x16" for others.
+/// Returns "5" for i64 scalars, and "1.5:f32" or "0:i32x16" for others.
 std::string constant(const ExprNode& imm);
-/// One expression of `func`, for messages.
+/// Returns one expression of `func` as text, for messages.
 std::string expression(const LoopFunc& func, const Expr& e);
 
 }  // namespace kilter::loop_text
 
-/// Types format as text() writes them, but only when a message is made.
+/// Formats types as text() writes them, but only when a message is made.
 template <>
 struct fmt::formatter<kilter::VType> : fmt::formatter<std::string> {
   template <class Context>

@@ -1,4 +1,4 @@
-// Structure of a function: types, scopes, what may be written. Bounds and races are in access.cpp.
+// Checks the structure of a function: types, scopes, what may be written. access.cpp checks bounds and races.
 #include <algorithm>
 
 #include "loop/access.h"
@@ -31,8 +31,9 @@ class Verifier {
     int32_t id;
   };
   struct Known {
-    int64_t statement = -1;        ///< whose loads were checked last
-    const Name* newest = nullptr;  ///< of all that the node reads: in scope as long as this one is
+    int64_t statement = -1;        ///< the statement for which its loads were last checked
+    const Name* newest = nullptr;  ///< the latest of all names that the node reads: all are in scope as long as this
+                                   ///< one is
     int64_t order = 0;
     bool loads = false;
   };
@@ -182,11 +183,11 @@ class Verifier {
     return n;
   }
 
-  /// Checks scopes and types of everything that `e` reads, and its loads at the current statement.
+  /// Checks the scopes and types of everything that `e` reads, and its loads at the current statement.
   const Known& use(const Expr& e) {
     Known& known = known_[e.get()];
     if (known.statement == statement_) return known;
-    // All names of a node were open together once, so they are nested: the newest tells for all.
+    // All names of a node were once in scope together, so they are nested: the latest one decides for all.
     const bool checked = known.statement >= 0 && (known.newest == nullptr || known.newest->open);
     if (checked && !known.loads) {
       known.statement = statement_;

@@ -14,7 +14,7 @@
 namespace kilter {
 namespace {
 
-/// "48K" or "32M" as bytes, 0 for anything else.
+/// Returns "48K" or "32M" as bytes; 0 for anything else.
 int64_t parse_size(const std::string& text) {
   if (text.empty()) return 0;
   const int64_t unit = text.back() == 'K' ? 1 << 10 : text.back() == 'M' ? 1 << 20 : text.back() == 'G' ? 1 << 30 : 1;

@@ -12,7 +12,7 @@
 namespace kilter {
 namespace {
 
-/// Time of `calls` calls in a row, per call.
+/// Returns the time per call of `calls` calls in a row.
 double time_calls(const Candidate& candidate, int64_t calls, const ClockMs& clock) {
   if (candidate.timed) return candidate.timed(calls);
   const double start = clock();
@@ -20,7 +20,7 @@ double time_calls(const Candidate& candidate, int64_t calls, const ClockMs& cloc
   return (clock() - start) / static_cast<double>(calls);
 }
 
-/// The same with the preparation before each call, which takes no part in the time.
+/// Returns the time per call of `calls` calls, with the untimed preparation before each.
 double time_prepared(const Candidate& candidate, int64_t calls, const ClockMs& clock) {
   double sum = 0;
   for (int64_t i = 0; i < calls; ++i) {
@@ -30,7 +30,7 @@ double time_prepared(const Candidate& candidate, int64_t calls, const ClockMs& c
   return sum / static_cast<double>(calls);
 }
 
-/// How often to call so that a slice takes at least `slice_ms`; 1 for calls that do alone.
+/// Returns the number of calls that makes a slice take at least `slice_ms`; 1 for calls that take that long alone.
 int64_t calls_for(const Candidate& candidate, const CompareOptions& options) {
   time_prepared(candidate, options.warm_up, options.clock);
   int64_t calls = 1;
@@ -46,7 +46,7 @@ int64_t calls_for(const Candidate& candidate, const CompareOptions& options) {
   return calls;
 }
 
-/// A random order of n candidates for round `round` (Fisher and Yates).
+/// Returns a random order of n candidates for round `round` (Fisher and Yates).
 std::vector<int> random_order(size_t n, uint64_t round, uint64_t seed) {
   std::vector<int> order(n);
   std::iota(order.begin(), order.end(), 0);
@@ -55,10 +55,10 @@ std::vector<int> random_order(size_t n, uint64_t round, uint64_t seed) {
   return order;
 }
 
-/// Fewer give no interval worth the name.
+/// Fewer rounds give no usable interval.
 constexpr int kLeastRounds = 5;
 
-/// Fewer resamples for many rounds, whose intervals are narrow; a look must not cost more than rounds do.
+/// Uses fewer resamples for many rounds, whose intervals are narrow: an evaluation must not cost more than the rounds.
 BootstrapOptions bootstrap_options(const Comparison& comparison, size_t rounds) {
   BootstrapOptions options;
   options.confidence = 1 - 0.4 * (1 - comparison.confidence);
@@ -94,7 +94,7 @@ class Comparer {
   }
 
  private:
-  /// Retaking pays while at least one of four slices that were retaken of late came out quiet.
+  /// Returns whether retaking pays: at least one of four recently retaken slices came out quiet.
   bool retake_pays() const { return 4 * (helped_ + 2) >= tried_; }
 
   void count_retake(bool helped) {
@@ -106,7 +106,7 @@ class Comparer {
   struct Slice {
     double ms = 0, cpu_ms = 0;
   };
-  /// Times per call of one slice, and what disturbed it.
+  /// Measures the times per call of one slice and what disturbed it.
   Slice time_slice(const Candidate& c, int64_t calls, Disturbance& disturbance) {
     const ClockMs& cpu = c.cpu_ms ? c.cpu_ms : options_.cpu_clock;
     Slice sum;
@@ -129,9 +129,9 @@ class Comparer {
     return {sum.ms / static_cast<double>(calls), sum.cpu_ms / static_cast<double>(calls)};
   }
 
-  /// A slice that is not disturbed, if one can be had; what disturbed the one that is answered goes into `round`. Where
-  /// retaking does not pay, one a round finds out when it does again. Slices of more than a fiftieth of the budget are
-  /// not retaken.
+  /// Returns an undisturbed slice if it can get one, and adds what disturbed the returned slice to `round`. While
+  /// retaking does not pay, one slice in each round is still retaken to find out when it pays again. Slices of more
+  /// than a fiftieth of the budget are not retaken.
   Slice take_slice(size_t candidate, Round& round, bool first) {
     for (int retakes = 0;; ++retakes) {
       Disturbance d;
@@ -168,7 +168,7 @@ class Comparer {
     result_.taken = static_cast<int64_t>(result_.rounds.size());
     const int64_t quiet = result_.taken - result_.disturbed;
     const int64_t least = std::min<int64_t>(options_.min_rounds, result_.taken);
-    double limit = -1;  // of the weight that a disturbed round may have
+    double limit = -1;  // the greatest weight that a disturbed round may have
     if (quiet < least) {
       std::vector<double> weights;
       for (const Round& r : result_.rounds) {
@@ -225,7 +225,7 @@ class Comparer {
   const std::vector<Candidate>& candidates_;
   const CompareOptions& options_;
   QuietWatch watch_;
-  int64_t tried_ = 0, helped_ = 0;  // slices retaken of late, and those of them that came out quiet
+  int64_t tried_ = 0, helped_ = 0;  // slices retaken recently, and those of them that came out quiet
   Comparison result_;
 };
 

@@ -1,4 +1,4 @@
-// Comparing candidates so that the answer does not depend on what else the machine does: interleaved, paired, in random
+// Comparison of candidates that is independent of what else the machine does: interleaved and paired runs in random
 // order, until the answer is known.
 #pragma once
 
@@ -17,35 +17,35 @@ namespace kilter {
 struct Candidate {
   std::string name;
   std::function<void()> run;
-  std::function<void()> prepare = {};  ///< before each call, not timed: flush or rotate buffers
-  /// Instead of run: makes this many calls and answers the milliseconds of one, for what runs in another process.
+  std::function<void()> prepare = {};  ///< runs untimed before each call: flushes or rotates buffers
+  /// Replaces `run` for work in another process: makes this many calls and returns the milliseconds of one.
   std::function<double(int64_t calls)> timed = {};
-  /// Processor time so far, of what runs in another process; else that of this process counts.
+  /// Returns the processor time so far of work in another process. If empty, that of this process counts.
   std::function<double()> cpu_ms = {};
 };
 
 struct CompareOptions {
   double max_seconds = 10;           ///< budget, warm-up included
-  double target_half_width = 0.005;  ///< of the interval of each ratio to the first candidate
+  double target_half_width = 0.005;  ///< half-width of the interval of each ratio to the first candidate
   bool stop_when_different = true;   ///< stop early once every interval clearly excludes 1
-  int min_rounds = 30;               ///< before any answer; the budget wins, but not over five rounds
+  int min_rounds = 30;               ///< before any answer; the budget takes precedence, but only after five rounds
   int max_rounds = 100000;
   double slice_ms = 1;  ///< calls shorter than this are repeated to fill it
-  int retakes = 3;      ///< how often a disturbed slice is taken again, as long as that helps
+  int retakes = 3;      ///< how often a disturbed slice is retaken, as long as that helps
   int warm_up = 3;      ///< calls of each candidate that do not count
   double confidence = 0.95;
-  uint64_t seed = 1;  ///< of the order and of the intervals
+  uint64_t seed = 1;  ///< for the order and the intervals
   QuietLimits quiet;
-  // For tests: the moment in milliseconds and the machine's state.
+  // For tests: the time in milliseconds and the machine's state.
   ClockMs clock = now_ms;
   ClockMs cpu_clock = process_cpu_ms;
   std::function<QuietReading()> read_quiet = kilter::read_quiet;
 };
 
-/// One round runs every candidate once (a slice) in random order and once more in the opposite order: A B C C B A.
+/// One round runs every candidate once (a slice) in random order, then once more in the opposite order: A B C C B A.
 struct Round {
   std::vector<double> ms;      ///< by candidate: milliseconds per call, mean of both slices
-  std::vector<double> cpu_ms;  ///< the same of processor time, of all threads together
+  std::vector<double> cpu_ms;  ///< processor time per call, of all threads together
   std::vector<int> order;      ///< candidates in the order of the first half
   Disturbance disturbance;
   bool kept = true;
@@ -53,39 +53,39 @@ struct Round {
 
 struct Comparison {
   std::vector<std::string> names;
-  std::vector<Samples> samples;      ///< by candidate, of the kept rounds; equal indices are one round
-  std::vector<Samples> cpu_samples;  ///< the same of processor time
+  std::vector<Samples> samples;      ///< by candidate, of the kept rounds; the same index is the same round
+  std::vector<Samples> cpu_samples;  ///< processor time, like `samples`
   std::vector<int64_t> calls;        ///< by candidate: calls in one slice
   std::vector<Round> rounds;         ///< all, in order
-  int64_t taken = 0;                 ///< rounds
-  int64_t kept = 0;                  ///< rounds that the figures are made of
-  int64_t disturbed = 0;             ///< rounds that the machine disturbed, retakes notwithstanding
-  DisturbedCount disturbances;       ///< what they were disturbed by
-  int64_t retaken = 0;               ///< slices
+  int64_t taken = 0;                 ///< number of rounds
+  int64_t kept = 0;                  ///< rounds that the figures are computed from
+  int64_t disturbed = 0;             ///< rounds that the machine disturbed even after retakes
+  DisturbedCount disturbances;       ///< what disturbed them
+  int64_t retaken = 0;               ///< number of slices retaken
   double seconds = 0;
   std::string stopped_because;  ///< "half-width 0.4 % of 0.5 % wanted", "time is up: ..."
-  std::string dropped;          ///< the rule that was applied to disturbed rounds, in words
+  std::string dropped;          ///< the rule applied to disturbed rounds, in words
   double confidence = 0.95;
   uint64_t seed = 1;
 
-  /// Time of candidate `b` over candidate `a`: above 1, `b` is slower. The interval is computed at
-  /// 1 - 0.4 (1 - confidence), so that it holds at `confidence` although it was looked at after every quarter more
-  /// rounds and the comparison stopped where it was narrow (simulated for 30 to 400 rounds: 96 to 98 % of intervals at
-  /// 98 % contain the truth, 91 to 95 % of those at 95 %).
+  /// Returns the time of candidate `b` over that of candidate `a`; above 1, `b` is slower. The interval is computed at
+  /// 1 - 0.4 (1 - confidence). It therefore holds at `confidence` although it was evaluated every time the rounds grew
+  /// by a quarter and the comparison stopped when it was narrow (simulated for 30 to 400 rounds: 96 to 98 % of
+  /// intervals at 98 % contain the truth, 91 to 95 % of those at 95 %).
   Ratio ratio(size_t a, size_t b) const;
-  /// Interval of a candidate's own time in milliseconds.
+  /// Returns the interval of a candidate's own time in milliseconds.
   Ratio time_ms(size_t candidate) const;
-  /// The same of processor time; nothing where one of them used none that could be read.
+  /// Return the ratio and the interval of processor time; nothing where a candidate used none that could be read.
   std::optional<Ratio> cpu_ratio(size_t a, size_t b) const;
   std::optional<Ratio> cpu_ms(size_t candidate) const;
 };
 
-/// Compares two candidates or more. A disturbed slice is taken again at once. A round with a slice that stayed
-/// disturbed is dropped for all candidates alike; when fewer than min_rounds are undisturbed, the min_rounds least
-/// disturbed ones are kept. What was disturbed is told from the machine's counters alone, never from the time that it
-/// took. Stops when every ratio to the first candidate is known: its half-width reached the target, or twice its
-/// interval excludes 1 (twice, as it is looked at many times); or when the budget is spent. Exceptions of a candidate
-/// pass through. Throws internal for fewer than two candidates.
+/// Compares two or more candidates. A disturbed slice is retaken at once. A round with a slice that stayed disturbed is
+/// dropped for all candidates alike; when fewer than min_rounds are undisturbed, the min_rounds least disturbed ones
+/// are kept. Disturbances are judged from the machine's counters alone, never from the measured times. Stops when every
+/// ratio to the first candidate is known: its half-width reached the target, or its interval excluded 1 twice (twice,
+/// since it is evaluated many times). Also stops when the budget is spent. Exceptions of a candidate propagate. Throws
+/// internal for fewer than two candidates.
 Comparison compare(const std::vector<Candidate>& candidates, const CompareOptions& options = {});
 
 }  // namespace kilter

@@ -20,7 +20,7 @@
 namespace kilter {
 namespace {
 
-/// Fields of text in the order of their importance; the number of threads comes before all of them.
+/// Text fields in order of importance; the number of threads precedes them all.
 struct TextField {
   const char* key;
   const char* what;

@@ -21,7 +21,7 @@ struct Event {
   uint64_t config;
   std::optional<int64_t> CounterValues::* field;
 };
-/// Cycles come first: without them there is no group.
+/// Cycles come first: without them the group is not opened.
 constexpr std::array kEvents = {
     Event{PERF_COUNT_HW_CPU_CYCLES, &CounterValues::cycles},
     Event{PERF_COUNT_HW_INSTRUCTIONS, &CounterValues::instructions},

@@ -19,7 +19,7 @@
 namespace kilter {
 namespace {
 
-/// Of the file; raised when what is measured changes.
+/// Format version of the file; raised when the set of measurements changes.
 constexpr int kFormat = 1;
 
 std::string size_text(int64_t bytes) {
@@ -27,7 +27,7 @@ std::string size_text(int64_t bytes) {
   return bytes % (1 << 20) == 0 ? fmt::format("{}M", bytes >> 20) : fmt::format("{}K", bytes >> 10);
 }
 
-/// The widest vectors that it has, in a word.
+/// Returns the widest vectors that the CPU has, in one word.
 std::string isa_text(const std::vector<std::string>& isa) {
   const auto has = [&](std::string_view name) { return std::find(isa.begin(), isa.end(), name) != isa.end(); };
   if (has("avx512f")) return "avx512";
@@ -36,7 +36,7 @@ std::string isa_text(const std::vector<std::string>& isa) {
   return isa.empty() ? "unknown vectors" : "sse";
 }
 
-/// Value at `threads` of rows with ascending numbers of threads.
+/// Interpolates the value at `threads` in rows with ascending numbers of threads.
 double interpolate(const std::vector<std::pair<int, double>>& rows, int threads) {
   if (rows.empty()) return 0;
   if (threads <= rows.front().first) return rows.front().second;
@@ -66,7 +66,8 @@ std::vector<int> thread_counts(int most) {
 
 int usable_cpus() { return static_cast<int>(affinity_cpus().size()); }
 
-/// What was measured on a few of the machine's CPUs says nothing of all.
+/// Returns whether the peaks cover `threads`: measurements on a few of the machine's CPUs say nothing about all of
+/// them.
 bool covers(const std::vector<PeakRow>& peaks, int threads) {
   return !peaks.empty() && peaks.back().threads >= threads;
 }

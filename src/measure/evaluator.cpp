@@ -11,14 +11,14 @@
 namespace kilter {
 namespace {
 
-/// Total time of `number` calls.
+/// Returns the total time of `number` calls.
 double measure(const std::function<void()>& run, int64_t number, const ClockMs& clock) {
   const double start = clock();
   for (int64_t i = 0; i < number; ++i) run();
   return clock() - start;
 }
 
-/// The number of calls that takes min_repeat_ms; aims a little higher, as the next measurement may be shorter.
+/// Returns the number of calls that takes min_repeat_ms. Aims slightly higher, as the next measurement may be shorter.
 int64_t grow_number(const std::function<void()>& run, const EvaluatorOptions& options) {
   int64_t number = options.number;
   if (options.min_repeat_ms <= 0) return number;
@@ -37,10 +37,11 @@ int64_t grow_number(const std::function<void()>& run, const EvaluatorOptions& op
 }  // namespace
 
 Evaluation evaluate(const std::function<void()>& run, const EvaluatorOptions& options) {
-  if (options.number < 1) fail(ErrorKind::usage, "number {}: calls in one measurement are 1 or more", options.number);
-  if (options.repeat < 1) fail(ErrorKind::usage, "repeat {}: measurements are 1 or more", options.repeat);
+  if (options.number < 1)
+    fail(ErrorKind::usage, "number {}: expected 1 or more calls in one measurement", options.number);
+  if (options.repeat < 1) fail(ErrorKind::usage, "repeat {}: expected 1 or more measurements", options.repeat);
   if (!(options.min_repeat_ms >= 0)) {
-    fail(ErrorKind::usage, "min_repeat_ms {}: milliseconds are 0 or more", options.min_repeat_ms);
+    fail(ErrorKind::usage, "min_repeat_ms {}: expected 0 or more milliseconds", options.min_repeat_ms);
   }
   for (int i = 0; i < options.warm_up; ++i) run();
   Evaluation result;
@@ -72,7 +73,7 @@ std::function<void()> cache_flusher(int64_t bytes) {
   return [buffer] {
     uint64_t carry = 0;
     for (uint64_t& word : *buffer) word = (carry += word + 1);
-    // What was computed must not look unused.
+    // Keeps the compiler from removing the computation as unused.
     asm volatile("" : : "r"(carry) : "memory");
   };
 }

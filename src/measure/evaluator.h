@@ -1,5 +1,4 @@
-// Time evaluator: repeated measurements of one function, with the options and figures that users of such evaluators
-// know.
+// A time evaluator: repeated measurements of one function, with the usual options and figures of such evaluators.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +16,7 @@ struct EvaluatorOptions {
   int64_t repeat = 10;                 ///< measurements
   double min_repeat_ms = 0;            ///< `number` grows until a measurement takes this long
   int warm_up = 1;                     ///< calls that do not count
-  std::function<void()> prepare = {};  ///< before each measurement, not timed; with number > 1 only its first call
+  std::function<void()> prepare = {};  ///< runs untimed before each measurement; with number > 1 only the first call
                                        ///< finds what was prepared, such as flushed caches
   QuietLimits quiet;
   // For tests.
@@ -26,27 +25,30 @@ struct EvaluatorOptions {
 };
 
 struct Evaluation {
-  Samples samples;           ///< milliseconds per call, one value a measurement, all `repeat` of them
-  int64_t number = 1;        ///< calls in a measurement, as min_repeat_ms made it
+  Samples samples;           ///< milliseconds per call, one value per measurement, all `repeat` of them
+  int64_t number = 1;        ///< calls in a measurement, after min_repeat_ms was applied
   int64_t disturbed = 0;     ///< measurements that the machine disturbed
-  std::string disturbed_by;  ///< of the first disturbed one, in words
+  std::string disturbed_by;  ///< what disturbed the first disturbed one, in words
   DisturbedCount disturbed_count;
-  Samples quiet;  ///< the undisturbed ones; all when fewer than half are
+  Samples quiet;  ///< the undisturbed ones, or all when fewer than half are undisturbed
 
   double mean() const { return samples.mean(); }
   double std_dev() const { return samples.std_dev(); }
   double median() const { return samples.median(); }
   double min() const { return samples.min(); }
   double max() const { return samples.quantile(1); }
-  /// Kilter's own estimate: mean of the middle half of `quiet`, and its spread as Samples::spread gives it.
+  /// Return Kilter's own estimate, the mean of the middle half of `quiet`, and its spread as defined by
+  /// Samples::spread.
   double estimate() const { return quiet.middle_mean(); }
   double spread() const { return quiet.spread(); }
 };
 
-/// Measures. Throws usage for number or repeat below 1 or a negative min_repeat_ms; exceptions of `run` pass through.
+/// Measures `run`. Throws usage for number or repeat below 1 or a negative min_repeat_ms; exceptions of `run`
+/// propagate.
 Evaluation evaluate(const std::function<void()>& run, const EvaluatorOptions& options = {});
 
-/// A `prepare` that evicts the caches: writes and reads a buffer of twice `bytes` (0: twice the last-level cache).
+/// Returns a `prepare` function that evicts the caches by writing and reading a buffer of twice `bytes` (0: twice the
+/// last-level cache).
 std::function<void()> cache_flusher(int64_t bytes = 0);
 
 }  // namespace kilter

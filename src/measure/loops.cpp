@@ -1,4 +1,4 @@
-// Compiled with -O2 and without sanitizers in every kind of build (src/CMakeLists.txt).
+// The loops are compiled with -O2 and without sanitizers in every kind of build (src/CMakeLists.txt).
 #include "measure/loops.h"
 
 #include <cstring>
@@ -21,7 +21,7 @@ std::vector<Row> runnable(const std::vector<Row>& rows) {
   return can;
 }
 
-/// Rows of the widest vectors that can run; they come first in each table.
+/// Returns the rows of the widest vectors that can run; they come first in each table.
 template <class Row>
 std::vector<Row> widest(const std::vector<Row>& rows) {
   std::vector<Row> can = runnable(rows);
@@ -38,7 +38,7 @@ void copy_libc(std::byte* to, const std::byte* from, int64_t bytes, int64_t pass
 
 #if defined(__x86_64__)
 
-// Values that neither grow nor vanish; the empty asm keeps the compiler from knowing that they are equal or constant.
+// The values neither grow nor vanish. The empty asm keeps the compiler from knowing that they are equal or constant.
 #define KILTER_FMA_LOOP(NAME, TARGET, VECTOR, PREFIX, REGISTER)                                         \
   __attribute__((target(TARGET))) void NAME(int64_t iterations) {                                       \
     VECTOR half = PREFIX##_set1_ps(0.5F);                                                               \
@@ -54,7 +54,7 @@ void copy_libc(std::byte* to, const std::byte* from, int64_t bytes, int64_t pass
     _Pragma("GCC unroll 12") for (int k = 0; k < 12; ++k) asm volatile("" : : REGISTER(a[k]));          \
   }
 
-// Without fused instructions: as many multiplies as adds, independent of each other.
+// Without fused instructions: equally many multiplies and adds, independent of each other.
 #define KILTER_MUL_ADD_LOOP(NAME, TARGET, VECTOR, PREFIX)                                          \
   __attribute__((target(TARGET))) void NAME(int64_t iterations) {                                  \
     VECTOR one = PREFIX##_set1_ps(1.0F);                                                           \
@@ -81,8 +81,8 @@ KILTER_FMA_LOOP(fma_avx2, "avx2,fma", __m256, _mm256, "x")
 KILTER_MUL_ADD_LOOP(mul_add_avx, "avx", __m256, _mm256)
 KILTER_MUL_ADD_LOOP(mul_add_sse, "sse2", __m128, _mm)
 
-// kStreams places of the buffer are read in turn, four cache lines of each; kAhead bytes ahead are prefetched (0: not),
-// kLocality 3 to all levels, 0 past the outer ones.
+// Reads kStreams places of the buffer in turn, four cache lines of each. Prefetches kAhead bytes ahead (0: not) with
+// kLocality 3 (to all levels) or 0 (past the outer ones).
 #define KILTER_READ_LOOP(NAME, TARGET, LOAD, REGISTER, WIDTH)                                       \
   template <int kStreams, int kAhead, int kLocality>                                                \
   __attribute__((target(TARGET))) void NAME(const std::byte* from, int64_t bytes, int64_t passes) { \
@@ -110,7 +110,7 @@ KILTER_READ_LOOP(read_avx512, "avx512f", KILTER_LOAD_512, "v", 64)
 KILTER_READ_LOOP(read_avx, "avx", KILTER_LOAD_256, "x", 32)
 KILTER_READ_LOOP(read_sse, "sse2", KILTER_LOAD_128, "x", 16)
 
-// Reads kAhead bytes ahead are prefetched (0: not).
+// Prefetches reads kAhead bytes ahead (0: not).
 #define KILTER_COPY_LOOP(NAME, TARGET, LOAD, STORE, WIDTH)                                                         \
   template <int kAhead>                                                                                            \
   __attribute__((target(TARGET))) void NAME(std::byte* to, const std::byte* from, int64_t bytes, int64_t passes) { \

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kLevelNames = {"L1", "L2", "L3", "DRAM"};
 
-/// Memory of its own pages, huge where the system allows, written once so that it is really there.
+/// Memory on its own pages, huge where the system allows, and written once so that it is backed.
 class Buffer {
  public:
   explicit Buffer(int64_t bytes) : bytes_(static_cast<size_t>(bytes + kSlack)) {
@@ -43,7 +43,7 @@ class Buffer {
 
  private:
   static constexpr size_t kHuge = size_t{2} << 20;
-  static constexpr int64_t kSlack = 16384;  // what is prefetched behind the end
+  static constexpr int64_t kSlack = 16384;  // prefetches go beyond the end
   size_t bytes_;
   void* mapping_ = nullptr;
   std::byte* start_ = nullptr;
@@ -57,10 +57,10 @@ void check_threads(int threads) {
 
 int64_t whole_chunks(int64_t bytes) { return std::max(kLoopChunk, bytes / kLoopChunk * kLoopChunk); }
 
-/// Runs windows of every loop in turn. The first window of a loop only warms up. Stops after `ms` when the best window
-/// was not beaten by 2 % for half of that time, and after five times `ms` in any case. When the threads never ran side
-/// by side, answers the sum of what each did at best: an upper bound. `run_window(loop, i)` runs window `i` of all
-/// windows, and answers the operations or bytes of one thread.
+/// Runs windows of every loop in turn; `run_window(loop, i)` runs window `i` of all windows and returns the operations
+/// or bytes of one thread. The first window of a loop only warms up. Stops after `ms` once the best window was not
+/// beaten by 2 % for half of that time, and after five times `ms` in any case. If the threads never ran side by side,
+/// returns the sum of each thread's best rates: an upper bound.
 template <class Loop>
 PeakRate best_window(Team& team, const std::vector<Loop>& loops, double ms,
                      const std::function<double(const Loop&, int64_t)>& run_window) {
@@ -68,7 +68,7 @@ PeakRate best_window(Team& team, const std::vector<Loop>& loops, double ms,
   PeakRate best;
   std::vector<double> alone(static_cast<size_t>(team.threads()));
   const uint64_t start = ticks();
-  double settled = 0;  // milliseconds at which the best became what it about is
+  double settled = 0;  // milliseconds at which the best rate last changed noticeably
   double level = 0;
   int64_t count = 0;
   for (int64_t turn = 0;; ++turn) {
@@ -89,7 +89,7 @@ PeakRate best_window(Team& team, const std::vector<Loop>& loops, double ms,
   return best;
 }
 
-/// Bytes that each of `threads` threads reads of a level.
+/// Returns the bytes that each of `threads` threads reads from a level.
 int64_t bytes_per_thread(Level level, int threads) {
   const CacheSizes sizes = cache_sizes();
   const int64_t l1 = sizes.l1_bytes > 0 ? sizes.l1_bytes : 32 << 10;
@@ -100,7 +100,7 @@ int64_t bytes_per_thread(Level level, int threads) {
     case Level::l2:
       return whole_chunks(std::max(l2 / 2, 2 * l1));
     case Level::l3:
-      // Of a large L3 that whole machines share, a quarter does not stay in it beside what others have there.
+      // In a large L3 that whole machines share, a quarter of it does not stay cached beside the data of others.
       return whole_chunks(std::clamp(sizes.l3_bytes / 4 / threads, 2 * l2, 8 * l2));
     case Level::dram:
       break;
@@ -109,14 +109,14 @@ int64_t bytes_per_thread(Level level, int threads) {
   return whole_chunks(std::max(total / threads, int64_t{1} << 20));
 }
 
-/// The part of a thread's bytes that one window reads: all of a cache, the next 8 MB of DRAM.
+/// The part of a thread's bytes that one window reads: all of it for a cache, the next 8 MB for DRAM.
 struct Slice {
   int64_t offset, bytes, passes;
 };
 Slice slice_of(Level level, int64_t per_thread, int64_t window) {
   if (level != Level::dram) {
-    // About 0.1 to 0.3 ms at the rates of today's caches. L1 takes 2 to 6 us: its rate is lost as soon as the CPU's
-    // other thread, an interrupt or a slower clock comes in, and only short windows lie between those.
+    // About 0.1 to 0.3 ms at the rates of today's caches. L1 takes 2 to 6 us: a sibling hardware thread, an interrupt
+    // or a slower clock ruins its rate at once, and only short windows fit between such events.
     const int64_t once = level == Level::l1 ? 1 << 20 : level == Level::l2 ? 8 << 20 : 4 << 20;
     return {0, per_thread, std::max(int64_t{1}, once / per_thread)};
   }
@@ -168,7 +168,7 @@ PeakRate measure_read(Level level, int threads, double ms) {
 PeakRate measure_copy(Level level, int threads, double ms) {
   check_threads(threads);
   const int64_t share = whole_chunks(bytes_per_thread(level, threads) / 2);
-  // Not at the same place of a page, where a load waits for an unrelated store.
+  // Avoids equal offsets within a page, where a load waits for an unrelated store.
   const int64_t stride = 2 * share + 3 * 256;
   const Buffer buffer(stride * threads + 4096);
   Team team(threads);

@@ -1,4 +1,4 @@
-// What this machine does at most, measured now: fp32 FLOP/s and bytes per second from each level of the memory.
+// Peak rates of this machine, measured now: fp32 FLOP/s and bytes per second from each level of the memory.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,10 @@
 namespace kilter {
 
 enum class Level { l1, l2, l3, dram };
-/// "L1", "L2", "L3", "DRAM".
+/// Returns "L1", "L2", "L3" or "DRAM".
 std::string_view level_name(Level level);
 std::optional<Level> parse_level(std::string_view name);
-/// Those that this machine has: without L3 where it has none.
+/// Returns the levels that this machine has; some machines have no L3.
 std::vector<Level> memory_levels();
 
 /// A rate and the loop that reached it.
@@ -21,16 +21,17 @@ struct PeakRate {
   std::string loop;
 };
 
-/// All of these run `threads` threads (1..1024, each on a CPU of its own where there are enough) for about `ms`
-/// milliseconds in windows of less than one, and answer the best window of the best loop: the rate while nothing
-/// disturbed. A window lasts from the first thread's start to the last one's end. On a machine so busy that the threads
-/// do not get to run side by side it takes five times as long, and the answer may be the sum of each thread's best, an
-/// upper bound. Throws usage for other thread counts, unsupported when memory for the buffers is missing.
+/// All of these functions run `threads` threads (1..1024, each on its own CPU where there are enough) for about `ms`
+/// milliseconds, in windows of less than one. They return the best window of the best loop: the undisturbed rate. A
+/// window lasts from the first thread's start to the last one's end. On a machine so busy that the threads do not run
+/// side by side, they take five times as long, and may return the sum of each thread's best, which is an upper bound.
+/// Throw usage for other thread counts, and unsupported when there is no memory for the buffers.
 PeakRate measure_peak(int threads, double ms = 40);
-/// Bytes read. L1, L2: half of the cache, each thread its own; L3: the threads together a quarter, but each two to
-/// eight times its L2; DRAM: four times the last-level cache (64..512 MB).
+/// Measures bytes read. For L1 and L2, each thread reads its own buffer of half the cache. For L3, the threads together
+/// read a quarter of it, but each two to eight times its L2. For DRAM, they read four times the last-level cache
+/// (64..512 MB).
 PeakRate measure_read(Level level, int threads, double ms = 40);
-/// Bytes read plus bytes written while copying one half of such a buffer to the other.
+/// Measures bytes read plus bytes written while copying one half of such buffers to the other.
 PeakRate measure_copy(Level level, int threads, double ms = 40);
 
 inline double measure_peak_gflops(int threads) { return measure_peak(threads).rate; }

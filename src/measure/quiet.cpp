@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kChain = 1 << 14;
 
-/// 2^14 dependent instructions of one cycle each; exclusive-or of two registers is never optimised away by a processor.
+/// Runs 2^14 dependent instructions of one cycle each. No processor optimises away the exclusive-or of two registers.
 uint64_t run_chain() {
 #if defined(__x86_64__)
   uint64_t a = 1;
@@ -48,7 +48,7 @@ uint64_t run_chain() {
 #endif
 }
 
-/// 2^11 instructions in eight chains, more than any processor starts in a cycle.
+/// Runs 2^11 instructions in eight chains, more than any processor starts in a cycle.
 uint64_t run_width() {
   constexpr int kWidth = 1 << 11;
 #if defined(__x86_64__)
@@ -77,7 +77,7 @@ uint64_t run_width() {
 #endif
 }
 
-/// A small file of the kernel that is opened for each reading, as threads have files of their own.
+/// Reads the start of a small kernel file. It is opened for each reading, as each thread has its own files.
 std::string_view read_start(const char* path, std::span<char> buffer) {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return {};
@@ -86,7 +86,8 @@ std::string_view read_start(const char* path, std::span<char> buffer) {
   return size > 0 ? std::string_view(buffer.data(), static_cast<size_t>(size)) : std::string_view{};
 }
 
-/// First line of /proc/stat: "cpu user nice system idle iowait irq softirq steal ..." in units of 1 / USER_HZ.
+/// Reads steal time from the first line of /proc/stat: "cpu user nice system idle iowait irq softirq steal ..." in
+/// units of 1 / USER_HZ.
 bool read_steal(double& ms) {
   std::array<char, 512> buffer{};
   const std::string_view text = read_start("/proc/stat", buffer);
@@ -96,7 +97,7 @@ bool read_steal(double& ms) {
   return true;
 }
 
-/// Waiting of all threads; a thread's file is "on-cpu-ns waiting-ns slices".
+/// Adds up the waiting times of all threads; a thread's file is "on-cpu-ns waiting-ns slices".
 bool read_wait(double& ms) {
   DIR* folder = opendir("/proc/self/task");
   if (folder == nullptr) return false;
@@ -127,7 +128,7 @@ double reference_chain_ns(int tries) {
 }
 
 double reference_width_ns() {
-  constexpr int kTries = 4;  // the first finds its code in no cache, and the stores of others under way
+  constexpr int kTries = 4;  // the first try finds its code in no cache, and earlier stores in flight
   uint64_t shortest = std::numeric_limits<uint64_t>::max();
   for (int i = 0; i < kTries; ++i) {
     const uint64_t start = ticks();

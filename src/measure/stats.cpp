@@ -23,7 +23,7 @@ double quantile_of_sorted(std::span<const double> values, double share) {
   return values[low] + (at - static_cast<double>(low)) * (values[high] - values[low]);
 }
 
-/// Mean of the part of `values` that lies between the quarter points; partitions them on the way.
+/// Returns the mean of the values between the quarter points; partitions `values` on the way.
 double middle_half(std::span<double> values) {
   const size_t n = values.size();
   const double cut = static_cast<double>(n) / 4;
@@ -39,7 +39,7 @@ double middle_half(std::span<double> values) {
   return (inner + border * (values[whole] + values[last])) / weight;
 }
 
-/// Quantile function of N(0, 1) by bisection of erfc; p in (0, 0.5].
+/// Returns the quantile of N(0, 1) by bisection of erfc; p in (0, 0.5].
 double normal_quantile(double p) {
   double low = -40;
   double high = 0;
@@ -50,15 +50,17 @@ double normal_quantile(double p) {
   return (low + high) / 2;
 }
 
-/// Student's t with `freedom` degrees from the normal quantile `z`: the first terms of Fisher and Cornish (1960).
+/// Returns Student's t with `freedom` degrees from the normal quantile `z`: the first terms of Fisher and Cornish
+/// (1960).
 double student_quantile(double z, double freedom) {
   const double z3 = z * z * z;
   const double z5 = z3 * z * z;
   return z + (z3 + z) / (4 * freedom) + (5 * z5 + 16 * z3 + 3 * z) / (96 * freedom * freedom);
 }
 
-/// Which percentile of the resampled estimates to take for the lower end. Percentiles of a bootstrap are those of a
-/// normal distribution with a variance too small by (n - 1) / n; Student's t with that variance mended has them.
+/// Returns the percentile of the resampled estimates to use for the lower end. Bootstrap percentiles are those of a
+/// normal distribution whose variance is too small by (n - 1) / n. Student's t with the corrected variance replaces
+/// them.
 double lower_share(double confidence, size_t n) {
   const double freedom = static_cast<double>(n - 1);
   const double z = normal_quantile((1 - confidence) / 2);
@@ -79,10 +81,10 @@ Ratio interval(double value, std::vector<double> estimates, size_t n, const Boot
   return {value, quantile_of_sorted(estimates, tail), quantile_of_sorted(estimates, 1 - tail)};
 }
 
-/// One of `n`, by the bits of a draw.
+/// Returns one of `n` indices, chosen by the bits of a draw.
 size_t drawn(uint64_t bits, size_t n) { return static_cast<size_t>((bits >> 32) * n >> 32); }
 
-/// Interval of mean_of_middle_half(values).
+/// Returns the interval of mean_of_middle_half(values).
 Ratio bootstrap(std::span<const double> values, const BootstrapOptions& options) {
   const size_t n = values.size();
   check(n, options);

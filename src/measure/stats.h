@@ -1,4 +1,4 @@
-// Figures of a set of samples, and the interval of a ratio of two sets that were taken in pairs.
+// Figures for a set of samples, and the interval of a ratio of two sets that were taken in pairs.
 #pragma once
 
 #include <cstddef>
@@ -10,21 +10,21 @@
 
 namespace kilter {
 
-/// What every duration of Kilter is estimated by, in words for reports.
+/// The estimator of every duration in Kilter, in words for reports.
 constexpr std::string_view kEstimator = "mean of the middle half";
 
-/// All of these take any order and throw internal when there is no value.
+/// All of these functions accept any order and throw internal when there is no value.
 double mean(std::span<const double> values);
-/// Of the sample (divides by n - 1); 0 for one value.
+/// Returns the sample's standard deviation (divides by n - 1); 0 for one value.
 double std_dev(std::span<const double> values);
-/// The value that the given share (0..1) of the values do not exceed, linear between neighbours.
+/// Returns the value that the given share (0..1) of the values do not exceed, with linear interpolation.
 double quantile(std::span<const double> values, double share);
 double median(std::span<const double> values);
-/// Mean after a quarter of the values was cut off at each end; values on the border count in part, so that the estimate
-/// has no jumps as values are added. The interquartile mean: 25 % of the values may be anything.
+/// Returns the interquartile mean: the mean after a quarter of the values is cut off at each end. Values on the border
+/// count in part, so the estimate does not jump as values are added. 25 % of the values may be arbitrary.
 double mean_of_middle_half(std::span<const double> values);
 
-/// Samples in milliseconds and what is known of them.
+/// Samples in milliseconds and their figures.
 struct Samples {
   std::vector<double> ms;
 
@@ -33,10 +33,10 @@ struct Samples {
   double quantile(double share) const { return kilter::quantile(ms, share); }
   double mean() const { return kilter::mean(ms); }
   double std_dev() const { return kilter::std_dev(ms); }
-  /// The estimate that Kilter prints: mean_of_middle_half.
+  /// Returns the estimate that Kilter prints: mean_of_middle_half.
   double middle_mean() const { return mean_of_middle_half(ms); }
-  /// Half the distance between the quartiles, as a share of middle_mean(): 0.01 says that half of the samples lie
-  /// within about 1 %. 0 when the mean is 0.
+  /// Returns half the distance between the quartiles as a share of middle_mean(): 0.01 means that half of the samples
+  /// lie within about 1 %. 0 when the mean is 0.
   double spread() const;
 };
 
@@ -47,7 +47,7 @@ struct Ratio {
   double high = 1;
 
   bool contains(double ratio) const { return low <= ratio && ratio <= high; }
-  /// Of the interval, as a share of the value.
+  /// Returns the half-width of the interval as a share of the value.
   double half_width() const { return (high - low) / 2 / value; }
 };
 
@@ -57,18 +57,19 @@ struct BootstrapOptions {
   uint64_t seed = 1;
 };
 
-/// How much longer `b` takes than `a`: b[i] and a[i] were taken next to each other in round i. The estimate is
-/// exp(mean_of_middle_half(log(b[i] / a[i]))). The interval is the bootstrap's percentiles over rounds, widened for
-/// few rounds as Hesterberg (2015, "What Teachers Should Know About the Bootstrap") gives it. The same samples and
-/// options give the same answer on every machine. Throws internal for sets of different size, of fewer than 2 rounds
-/// or with a time that is not positive. A percentile of two or three rounds means little; take ten or more.
+/// Returns how much longer `b` takes than `a`; b[i] and a[i] were taken next to each other in round i. The estimate is
+/// exp(mean_of_middle_half(log(b[i] / a[i]))). The interval is the bootstrap's percentiles over rounds, widened for few
+/// rounds according to Hesterberg (2015, "What Teachers Should Know About the Bootstrap"). The same samples and options
+/// give the same result on every machine. Throws internal for sets of different size, with fewer than 2 rounds or with
+/// a time that is not positive. A percentile of two or three rounds means little; take ten or more.
 Ratio paired_ratio(std::span<const double> a, std::span<const double> b, const BootstrapOptions& options = {});
 
-/// The same interval for the mean of the middle half of one set of positive samples.
+/// Returns the mean of the middle half of one set of positive samples, with a bootstrap interval like that of
+/// paired_ratio().
 Ratio bootstrap_mean(std::span<const double> values, const BootstrapOptions& options = {});
 
-/// The same interval for what `estimate` makes of `count` samples: it gets the indices of those that were drawn,
-/// ascending; of an index that was drawn twice it gets two.
+/// Returns `estimate` of `count` samples, with a bootstrap interval like that of paired_ratio(). `estimate` receives
+/// the drawn indices in ascending order; an index that was drawn twice appears twice.
 Ratio bootstrap_of(size_t count, const std::function<double(std::span<const size_t>)>& estimate,
                    const BootstrapOptions& options = {});
 

@@ -20,7 +20,7 @@ void pin_to(int cpu) {
   pthread_setaffinity_np(pthread_self(), sizeof mask, &mask);
 }
 
-/// Waits without giving the CPU away at first: who gives it away on a busy machine gets it back milliseconds later.
+/// Waits by spinning at first: a thread that yields its CPU on a busy machine gets it back milliseconds later.
 template <class Condition>
 void wait_until(Condition&& holds) {
   constexpr int kSpins = 20000;
@@ -37,7 +37,7 @@ Team::Team(int threads) : threads_(threads), spans_(static_cast<size_t>(threads)
   std::vector<int> cpus = affinity_cpus();
   pinned_ = static_cast<size_t>(threads) <= cpus.size() && cpus.back() < CPU_SETSIZE &&
             pthread_getaffinity_np(pthread_self(), sizeof mask_, &mask_) == 0;
-  // The caller stays where it runs.
+  // The caller stays on its CPU.
   if (const auto here = std::find(cpus.begin(), cpus.end(), sched_getcpu()); here != cpus.end()) {
     std::iter_swap(cpus.begin(), here);
   }
@@ -86,7 +86,7 @@ const Team::Window& Team::run(const Body& body) {
 }
 
 void Team::take_part(int thread) {
-  // All arrive before any begins: one that is woken late would stretch the window.
+  // All threads arrive before any begins: one that wakes late would stretch the window.
   arrived_.fetch_add(1);
   wait_until([&] { return arrived_.load() == threads_; });
   Span& span = spans_[static_cast<size_t>(thread)];

@@ -11,13 +11,13 @@
 
 namespace kilter {
 
-/// The caller is thread 0. Each thread is pinned to a CPU of its own where there are enough; the caller gets its
-/// affinity back at the end.
+/// A team of threads. The caller is thread 0. Each thread is pinned to its own CPU where there are enough. The caller's
+/// affinity is restored at the end.
 class Team {
  public:
   using Body = std::function<void(int thread)>;
 
-  /// Throws usage when the system starts no more threads.
+  /// Throws usage when the system cannot start that many threads.
   explicit Team(int threads);
   ~Team();
   Team(const Team&) = delete;
@@ -25,12 +25,12 @@ class Team {
 
   struct Window {
     double seconds = 0;           ///< from the first thread's start to the last one's end
-    double together = 1;          ///< shortest thread's time as a share of it: near 1 when all ran side by side
+    double together = 1;          ///< shortest thread's time as a share of `seconds`: near 1 when all ran side by side
     std::vector<double> threads;  ///< seconds of each
   };
-  /// Runs body(0..threads-1), one call a thread. The body must not throw.
+  /// Runs body(0..threads-1), one call per thread. The body must not throw.
   const Window& run(const Body& body);
-  /// The last one.
+  /// Returns the last window.
   const Window& window() const { return window_; }
   int threads() const { return threads_; }
 
@@ -49,7 +49,7 @@ class Team {
   const Body* body_ = nullptr;
   std::atomic<int64_t> start_ = 0, arrived_ = 0, done_ = 0;
   bool pinned_ = false;
-  cpu_set_t mask_{};  // the caller's own
+  cpu_set_t mask_{};  // the caller's own mask
 };
 
 }  // namespace kilter

@@ -14,7 +14,7 @@
 namespace kilter::onnx {
 namespace {
 
-/// Stands for a value that cannot be made in Mode::probe because an input's value is not known.
+/// Stands for a value that Mode::probe cannot compute because an input's value is not known.
 constexpr ValueId kUnknown = -2;
 
 std::string title(const pb::NodeProto& node, const std::string& prefix) {
@@ -221,8 +221,8 @@ void Binder::need_value(ValueId value, const std::string& what) {
        model_.file, what, quote(value_name), fmt::join(options, " "));
 }
 
-/// Declared shapes of outputs are often wrong in real models, whose exporters traced other inputs; what the nodes make
-/// is what counts.
+/// The declared shapes of outputs are ignored: they are often wrong in real models, whose exporters traced other
+/// inputs.
 void Binder::check_output(const Port& port, const TensorType& type) const {
   if (port.type == type.dtype) return;
   fail(ErrorKind::bad_model, "{}: output {}: declared {}, but its nodes make {}; correct the declaration in the model",

@@ -1,4 +1,4 @@
-// One static graph from a model, its input shapes and the values that shapes depend on.
+// Makes one static graph from a model, its input shapes and the values that shapes depend on.
 #pragma once
 
 #include <set>
@@ -33,12 +33,12 @@ class Binder {
     std::unordered_map<std::string_view, ValueId> values;
     std::unordered_map<std::string_view, const pb::TensorProto*> initializers;  ///< not yet in the graph
   };
-  /// What a body is expanded for: the graph itself or a call of a function.
+  /// The context in which a body is expanded: the graph itself or a call of a function.
   struct Frame {
     const Opsets& opsets;
     GraphBuilder& builder;
     const Attrs* call = nullptr;
-    std::string prefix;  ///< of node and value names
+    std::string prefix;  ///< prefix of node and value names
   };
 
   void add_inputs(Scope& scope);
@@ -52,7 +52,7 @@ class Binder {
   std::vector<ValueId> choose(const pb::NodeProto& node, ValueId condition, Scope& scope, Frame& frame);
   ValueId lookup(const std::string& name, Scope& scope);
   void add_initializers(const pb::GraphProto& graph, Scope& scope);
-  /// The value must be known but is not: notes the inputs to ask for, or throws.
+  /// Handles a value that must be known but is not: records the inputs to ask for, or throws.
   void need_value(ValueId value, const std::string& what);
   void check_output(const Port& port, const TensorType& type) const;
 

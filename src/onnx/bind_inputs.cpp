@@ -51,7 +51,7 @@ void check_shape(const ModelData& model, const Port& port, const Shape& shape) {
   }
 }
 
-/// Shapes that the model accepts, as an example for the user; dimensions of one name have one size.
+/// Example shapes that the model accepts, to show to the user. Dimensions with the same name get the same size.
 class Examples {
  public:
   void learn(const Port& port, const Shape& shape) {
@@ -73,10 +73,10 @@ class Examples {
   }
 
  private:
-  std::map<std::string, int64_t> sizes_;  ///< of named dimensions
+  std::map<std::string, int64_t> sizes_;  ///< sizes of named dimensions
 };
 
-/// "'x' f32[batch,3,?]: dimensions 0 ('batch') and 2 have no size".
+/// Returns "'x' f32[batch,3,?]: dimensions 0 ('batch') and 2 have no size".
 std::string unbound_text(const Port& port) {
   const std::string head = fmt::format("input {} {}", quote(port.name), text(port));
   if (!port.dims) return head + ": its rank is unknown";

@@ -1,4 +1,4 @@
-// The shapes and values that a caller gives, against what the model declares.
+// Checks the shapes and values that a caller gives against what the model declares.
 #pragma once
 
 #include <vector>
@@ -13,8 +13,8 @@ struct BoundInput {
   const Tensor* value = nullptr;  ///< the input is this constant
 };
 
-/// Every input of the model with its shape, then those with an initializer that the caller feeds. Throws bad_input for
-/// unknown names, contradictions and dimensions that nobody gives, all of them at once.
+/// Returns every input of the model with its shape, then the inputs with an initializer that the caller overrides.
+/// Throws bad_input for unknown names, contradictions and dimensions without a size, all of them in one error.
 std::vector<BoundInput> bind_inputs(const ModelData& model, const Model::Shapes& shapes, const Model::Values& values);
 
 }  // namespace kilter::onnx

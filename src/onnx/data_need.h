@@ -1,4 +1,4 @@
-// Which graph inputs a value is computed from.
+// Finds the graph inputs that a value is computed from.
 #pragma once
 
 #include <vector>
@@ -8,12 +8,13 @@
 namespace kilter::onnx {
 
 struct DataNeed {
-  std::vector<ValueId> inputs;  ///< graph inputs that the value derives from
-  bool known_by_inputs = true;  ///< every one is small enough to compile a plan per value: see kMostElems
-  std::string obstacle;         ///< otherwise: why not
+  std::vector<ValueId> inputs;  ///< graph inputs that the value is computed from
+  bool known_by_inputs = true;  ///< all are small enough to compile one plan per value: see kMostElems
+  std::string obstacle;         ///< otherwise the reason why not
 };
 
-/// Inputs of integers and booleans may have this many elements, of floats kMostFloatElems, to specialise on values.
+/// The most elements that an input of integers or booleans may have to specialise on its values; kMostFloatElems is the
+/// limit for floats.
 constexpr int64_t kMostElems = 1024;
 constexpr int64_t kMostFloatElems = 64;
 

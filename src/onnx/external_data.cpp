@@ -66,7 +66,7 @@ void ExternalData::check(const std::string& location, const std::string& what) c
     refuse(location, what, "leaves the folder by '..'");
 }
 
-/// The folders without symbolic links.
+/// Returns the folders with symbolic links resolved.
 DataFolders ExternalData::roots() const {
   DataFolders roots;
   for (const fs::path& folder : folders_) {
@@ -77,7 +77,7 @@ DataFolders ExternalData::roots() const {
   return roots;
 }
 
-/// What the location leads to from the first folder that has it.
+/// Returns the file that the location leads to, from the first folder that contains it.
 fs::path ExternalData::resolve(const DataFolders& roots, const std::string& location, const std::string& what) const {
   std::error_code first;
   for (const fs::path& root : roots) {

@@ -1,4 +1,4 @@
-// Tensor data that a model keeps in other files of its folder.
+// Tensor data that a model keeps in other files in its folder.
 #pragma once
 
 #include <filesystem>
@@ -14,26 +14,26 @@
 
 namespace kilter::onnx {
 
-/// The folders that a file may keep its data in: its own and, where it is a symbolic link, that of the file it leads
-/// to. None for a file in memory.
+/// The folders that a file may keep its data in: its own and, if it is a symbolic link, that of its target. Empty for a
+/// file in memory.
 using DataFolders = std::vector<std::filesystem::path>;
 
-/// The folders for the file `path`, whose `target` is the file it leads to.
+/// Returns the folders for the file `path`, which leads to the file `target`.
 DataFolders data_folders(const std::filesystem::path& path, const std::filesystem::path& target);
 
-/// Finds and maps the files once each. A location must be relative, without "..", and lie under one of the folders
-/// after symbolic links are followed; it is looked for in each of them in turn.
+/// Finds the files and maps each once. A location must be relative, must not contain "..", and must lie under one of
+/// the folders after symbolic links are followed. The folders are searched in order.
 class ExternalData {
  public:
-  /// `file` names the model in errors. Without folders every external tensor is refused.
+  /// `file` names the model in errors. Without folders, every external tensor is refused.
   ExternalData(std::string file, DataFolders folders) : file_(std::move(file)), folders_(std::move(folders)) {}
 
   struct Range {
     std::shared_ptr<const MappedFile> file;
     std::span<const std::byte> bytes;
   };
-  /// The `expected_bytes` bytes of a tensor. Throws bad_model for an illegal location or a range that does not fit the
-  /// file or the tensor, io when the file cannot be read. `what` names the tensor.
+  /// Returns the `expected_bytes` bytes of a tensor. Throws bad_model for an illegal location or a range that does not
+  /// fit the file or the tensor, and io when the file cannot be read. `what` names the tensor.
   Range find(const pb::TensorProto& tensor, int64_t expected_bytes, const std::string& what);
 
  private:

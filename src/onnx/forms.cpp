@@ -12,8 +12,8 @@ namespace {
 
 constexpr int64_t kFirstComparable = 11;
 
-/// The form of these operators changed with, or began at, this version after kFirstComparable. `added` names attributes
-/// that are new and without which the form is the old one; empty: the forms differ anyway.
+/// A change of the form of these operators after kFirstComparable, or the version that introduced them. `added` names
+/// new attributes; without these attributes the form is the old one. If `added` is empty, the forms always differ.
 struct Change {
   std::string_view ops;
   int32_t version;

@@ -11,14 +11,14 @@
 namespace kilter::onnx {
 namespace {
 
-/// Counts the nodes that remain when every call is replaced by its body, and finds calls that come back to themselves.
+/// Counts the nodes that remain when every call is replaced by its body, and finds recursive calls.
 class ExpansionCount {
  public:
   ExpansionCount(const Functions& functions, const std::string& file) : functions_(functions), file_(file) {}
 
   struct Size {
     int64_t nodes = 0;
-    int64_t depth = 0;  ///< of calls in calls
+    int64_t depth = 0;  ///< nesting depth of calls
     void add(const Size& inner) {
       nodes = std::min(nodes + inner.nodes, Functions::kMostNodes + 1);
       depth = std::max(depth, inner.depth);
@@ -52,7 +52,7 @@ class ExpansionCount {
   }
 
   [[noreturn]] void fail_depth() const {
-    fail(ErrorKind::unsupported, "{}: functions call functions more than {} deep, the limit", file_, kMostDepth);
+    fail(ErrorKind::unsupported, "{}: function calls are nested more than {} deep, the limit", file_, kMostDepth);
   }
 
   [[noreturn]] void fail_recursion(const pb::FunctionProto& function) const {
@@ -61,7 +61,7 @@ class ExpansionCount {
       names.push_back(quote((*at)->name()));
     }
     fail(ErrorKind::bad_model,
-         "{}: functions call each other in a circle: {} -> back to the first; recursion is not legal", file_,
+         "{}: functions call each other in a cycle: {} -> back to the first; recursion is not legal", file_,
          fmt::join(names, " -> "));
   }
 

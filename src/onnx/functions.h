@@ -1,4 +1,4 @@
-// The functions that a model brings along.
+// The functions that a model contains.
 #pragma once
 
 #include <map>
@@ -9,7 +9,7 @@
 
 namespace kilter::onnx {
 
-/// Opset by domain ("" for ai.onnx).
+/// Opsets by domain ("" for ai.onnx).
 using Opsets = std::map<std::string, int64_t>;
 
 struct Function {
@@ -17,14 +17,15 @@ struct Function {
   Opsets opsets;
 };
 
-/// By domain, name and overload.
+/// The functions of a model, by domain, name and overload.
 class Functions {
  public:
-  /// Throws bad_model when two functions have one name, when one calls itself (also through others) and when expanding
+  /// Throws bad_model when two functions have the same name, when one calls itself (also indirectly) and when expanding
   /// `graph` would make more than kMostNodes nodes. `file` names the model in errors.
   Functions(const pb::ModelProto& model, const std::string& file);
   Functions() = default;
-  /// The function that a node calls, or nullptr when it is an operator. Functions come before operators of that name.
+  /// Returns the function that a node calls, or nullptr when it is an operator. Functions take precedence over
+  /// operators of the same name.
   const Function* find(const pb::NodeProto& node) const;
   const auto& all() const { return functions_; }
 
@@ -34,8 +35,8 @@ class Functions {
   std::map<std::tuple<std::string, std::string, std::string>, Function> functions_;
 };
 
-/// The imports as a map. Throws bad_model for a domain imported with two versions and for opsets of ai.onnx that Kilter
-/// does not know. `where` is "" or " of function 'f'".
+/// Returns the imports as a map. Throws bad_model for a domain imported with two versions and for opsets of ai.onnx
+/// that Kilter does not know. `where` is "" or " of function 'f'".
 Opsets read_opsets(const google::protobuf::RepeatedPtrField<pb::OperatorSetIdProto>& imports, const std::string& file,
                    const std::string& where);
 

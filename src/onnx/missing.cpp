@@ -75,7 +75,7 @@ void MissingOps::fail_if_any() const {
                                 missing.nodes.size() == 1 ? "" : "s", fmt::join(nodes, ", "), missing.reason));
   }
   fail(ErrorKind::unsupported,
-       "{}: {} missing from Kilter: {}; export the model without {} (`kilter ops` lists the operators there are)",
+       "{}: {} missing from Kilter: {}; export the model without {} (`kilter ops` lists the supported operators)",
        model_.file,
        lines.size() == 1 ? "one operator or type is" : fmt::format("{} operators or types are", lines.size()),
        fmt::join(lines, "; "), lines.size() == 1 ? "it" : "them");

@@ -7,16 +7,16 @@
 
 namespace kilter::onnx {
 
-/// Collects what is missing in node lists, sorted by operator, each with its nodes.
+/// Collects the missing operators of node lists, sorted by operator, each with its nodes.
 class MissingOps {
  public:
   explicit MissingOps(const ModelData& model) : model_(model) {}
-  /// Looks at the nodes, the functions that they call and the graphs inside them; the branches of an If only when
-  /// `branches`. An If itself is never missing here.
+  /// Examines the nodes, the functions that they call and the graphs inside them; the branches of an If only when
+  /// `branches` is set. An If itself never counts as missing here.
   void look(const google::protobuf::RepeatedPtrField<pb::NodeProto>& nodes, const Opsets& opsets, bool branches);
   void add(Missing missing) { found_.push_back(std::move(missing)); }
   std::vector<Missing> list() const { return found_; }
-  /// Throws unsupported with the whole list, if there is any.
+  /// Throws unsupported with the whole list if it is not empty.
   void fail_if_any() const;
 
  private:
@@ -29,7 +29,7 @@ class MissingOps {
   std::map<const Function*, bool> seen_;
 };
 
-/// Whether the node is If of ai.onnx (and no function of that name).
+/// Returns whether the node is If of ai.onnx (and no function has that name).
 bool is_if(const pb::NodeProto& node, const ModelData& model);
 
 }  // namespace kilter::onnx

@@ -64,7 +64,7 @@ void check_domain(const pb::NodeProto& node, const Opsets& opsets, const ModelDa
   }
 }
 
-/// Reads the tensors of a node's attributes and checks what needs no operator definition.
+/// Reads the tensors of a node's attributes and checks everything that needs no operator definition.
 void read_attributes(const pb::NodeProto& node, bool in_function, ModelData& model, TensorReader& reader) {
   std::set<std::string_view> names;
   for (const auto& attribute : node.attribute()) {
@@ -110,7 +110,8 @@ void read_functions(ModelData& model, TensorReader& reader) {
   }
 }
 
-/// The payload of a weight is dropped from the message once it is a tensor: it would be held twice.
+/// Reads the initializers as tensors. The payload of each is then dropped from the message, so that it is not held
+/// twice.
 void read_initializers(pb::GraphProto& graph, ModelData& model, TensorReader& reader) {
   for (auto& initializer : *graph.mutable_initializer()) {
     model.tensors.emplace(&initializer, reader.read(initializer, "initializer " + quote(initializer.name())));

@@ -1,4 +1,4 @@
-// What a Model holds: the parsed file, its tensors and the results of the checks. Immutable once parsed.
+// The contents of a Model: the parsed file, its tensors and the results of the checks. Immutable once parsed.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 namespace kilter::onnx {
 
 struct ModelData {
-  std::string file;  ///< as errors name it
+  std::string file;  ///< name of the file in errors
   std::shared_ptr<const pb::ModelProto> proto;
   Opsets opsets;
   Functions functions;
@@ -24,7 +24,7 @@ struct ModelData {
   std::vector<Port> inputs;
   std::vector<Port> default_inputs;  ///< inputs that have an initializer
   std::vector<Port> outputs;
-  std::vector<Missing> odd_ports;  ///< inputs and outputs that are no tensors (sequences, optional values, maps)
+  std::vector<Missing> odd_ports;  ///< inputs and outputs that are not tensors (sequences, optional values, maps)
 
   const pb::GraphProto& graph() const { return proto->graph(); }
 };
@@ -54,7 +54,7 @@ void for_each_inner_graph(const google::protobuf::RepeatedPtrField<pb::NodeProto
   });
 }
 
-/// The version of a node's operator set; the load has checked that it is imported.
+/// Returns the version of a node's operator set. Loading has checked that it is imported.
 int32_t opset_of(const Opsets& opsets, const pb::NodeProto& node);
 
 }  // namespace kilter::onnx

@@ -36,7 +36,7 @@ void set_header(pb::TensorProto& proto, const Tensor& tensor) {
   for (const int64_t d : tensor.shape()) proto.add_dims(d);
 }
 
-/// One attribute from each alternative of Attr.
+/// Writes one attribute, for each alternative of Attr.
 struct AttrWriter {
   pb::AttributeProto& proto;
   const Node& node;
@@ -76,7 +76,7 @@ struct AttrWriter {
   }
 };
 
-/// Names of the written file: graph outputs are values there, so a value takes the name of its output.
+/// The names in the written file. Graph outputs are values there, so a value takes the name of its output.
 class Names {
  public:
   explicit Names(const Graph& graph) : graph_(graph) {
@@ -105,7 +105,7 @@ class Names {
     return names_.emplace(id, name).first->second;
   }
 
-  /// Outputs that need an Identity because their value bears another name.
+  /// Returns outputs that need an Identity because their value has another name.
   const std::vector<Graph::Output>& copies() const { return copies_; }
 
  private:
@@ -200,14 +200,14 @@ class Writer {
   void check_node(const Node& node) {
     if (node.op->domain == "kilter") {
       fail(ErrorKind::unsupported,
-           "{}: {} {} is an operator of Kilter's own; ONNX graphs are written before the passes", file_.string(),
+           "{}: {} {} is one of Kilter's own operators; ONNX graphs are written before the passes", file_.string(),
            node.op->name, quote(node.name));
     }
     const auto entry = opsets_.emplace(node.op->domain, node.opset).first;
     const bool fits = node.op->domain.empty() ? same_form(node, opset_) : entry->second == node.opset;
     if (!fits) {
       fail(ErrorKind::unsupported,
-           "{}: {} {} follows opset {}, the file is written for opset {}, where its form is another; build the graph "
+           "{}: {} {} follows opset {}, the file is written for opset {}, where its form differs; build the graph "
            "for that opset or write the file for opset {}",
            file_.string(), node.op->name, quote(node.name), node.opset, entry->second, node.opset);
     }

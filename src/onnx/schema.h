@@ -1,4 +1,4 @@
-// The ONNX messages and the numbers that the format gives to element types and attribute kinds.
+// The ONNX messages, and the numbers that the format gives to element types and attribute kinds.
 #pragma once
 
 #include <kilter_onnx.pb.h>
@@ -38,20 +38,21 @@ enum AttributeKind : int32_t {
 };
 std::string_view attribute_kind_name(int32_t kind);  ///< "INT", ...; "unknown" for other numbers
 
-/// TensorProto.data_type as a Kilter type; nullopt for types that Kilter does not carry and for unknown numbers.
+/// Returns the Kilter type of a TensorProto.data_type; nullopt for types that Kilter lacks and for unknown numbers.
 std::optional<DType> dtype_of_number(int32_t number);
 int32_t number_of_dtype(DType type);
-/// "float8e4m3fn (17)"; "unknown (99)".
+/// Returns "float8e4m3fn (17)" or "unknown (99)".
 std::string element_type_text(int32_t number);
-/// The type, or an error that names the number and `what` ("input 'x'"): bad_model when the file gives none,
-/// unsupported otherwise.
+/// Returns the type. Throws an error that names the number and `what` ("input 'x'"): bad_model when the file gives no
+/// type, unsupported otherwise.
 DType require_dtype(int32_t number, const std::string& file, const std::string& what);
 
-/// A name out of a file, in quotes, safe to print: control bytes as \xNN, cut after 120 bytes.
+/// Returns a name from a file in quotes, safe to print: control bytes as \xNN, cut after 120 bytes.
 std::string quote(std::string_view name);
-/// The domain as the rest of Kilter spells it: "ai.onnx" is "".
+/// Returns the domain as the rest of Kilter spells it: "ai.onnx" is "".
 inline std::string_view normal_domain(std::string_view domain) { return domain == "ai.onnx" ? "" : domain; }
-/// "Conv 'name'", or "Conv (output 'y')" for a node without name; the domain in front unless it is ai.onnx.
+/// Returns "Conv 'name'", or "Conv (output 'y')" for a node without a name; the domain precedes it unless it is
+/// ai.onnx.
 std::string node_text(const pb::NodeProto& node);
 
 }  // namespace kilter::onnx

@@ -16,10 +16,10 @@ namespace {
 constexpr int kOutside = -1;  ///< producer of graph inputs and initializers
 using Nodes = google::protobuf::RepeatedPtrField<pb::NodeProto>;
 
-/// A name that a body reads and does not define, with the first reader.
+/// A name that a body reads but does not define, with its first reader.
 using FreeNames = std::map<std::string_view, std::string>;
 
-/// One graph or function body under check.
+/// One graph or function body being checked.
 class BodyCheck {
  public:
   BodyCheck(const Nodes& nodes, std::string where, const std::string& file, Orders& orders)
@@ -33,7 +33,7 @@ class BodyCheck {
     }
   }
 
-  /// An initializer may bear the name of an input: it is the input's default then.
+  /// An initializer may have the name of an input: it is then the input's default.
   void define_initializer(const std::string& name) {
     if (name.empty()) fail(ErrorKind::bad_model, "{}: an initializer of {} has no name", file_, where_);
     if (!initializers_.emplace(name, kOutside).second) {
@@ -53,7 +53,7 @@ class BodyCheck {
     }
   }
 
-  /// Collects the edges, names the free ones, and answers the sorted order.
+  /// Collects the edges and the free names, and returns the sorted order.
   std::vector<int> sort() {
     const auto count = static_cast<size_t>(nodes_.size());
     inputs_of_.assign(count, {});
@@ -110,7 +110,7 @@ class BodyCheck {
     edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
   }
 
-  /// `reader` describes who reads the name; empty: the node itself.
+  /// `reader` describes what reads the name; empty: the node itself.
   void read(int index, std::string_view name, const std::string& reader = {}) {
     const auto found = producers_.find(name);
     if (found == producers_.end()) {
@@ -128,7 +128,7 @@ class BodyCheck {
          file_, quote(name), where_, by, node_text(nodes_[second]));
   }
 
-  /// Every node that still waits has a predecessor that waits: going back must meet itself.
+  /// Every node that still waits has a predecessor that waits, so following predecessors must revisit a node.
   [[noreturn]] void fail_cycle(const std::vector<int>& waiting) const {
     const auto stuck = [&](int i) { return waiting[static_cast<size_t>(i)] > 0; };
     int at = 0;

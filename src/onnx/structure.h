@@ -1,4 +1,5 @@
-// The checks of a model's graphs that need no types: single definition of every name, no missing producer, no cycle.
+// The checks of a model's graphs that need no types: every name is defined once, every producer exists, there is no
+// cycle.
 #pragma once
 
 #include <string>
@@ -9,14 +10,14 @@
 
 namespace kilter::onnx {
 
-/// For each GraphProto and FunctionProto (by address): the indices of its nodes, every producer before its users. ONNX
-/// asks for sorted nodes; files that are not sorted are accepted.
+/// For each GraphProto and FunctionProto (by address), the indices of its nodes with every producer before its users.
+/// ONNX requires sorted nodes; unsorted files are accepted.
 using Orders = std::unordered_map<const void*, std::vector<int>>;
 
-/// Checks a graph and, recursively, the graphs in its nodes; adds their orders. Graphs in nodes see the names around
-/// them and may define them anew. Throws bad_model naming `file`, the graph, and the offending names and nodes.
+/// Checks a graph and, recursively, the graphs in its nodes, and adds their orders. Graphs in nodes see the names
+/// around them and may redefine them. Throws bad_model naming `file`, the graph, and the offending names and nodes.
 void check_graph(const pb::GraphProto& graph, const std::string& file, Orders& orders);
-/// The same for the body of a function, which sees its inputs only.
+/// Checks the body of a function, which sees only its inputs, and adds its orders. Throws as check_graph() does.
 void check_function(const pb::FunctionProto& function, const std::string& file, Orders& orders);
 
 }  // namespace kilter::onnx

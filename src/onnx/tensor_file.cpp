@@ -1,4 +1,4 @@
-// Single tensors in files of their own, as the ONNX test layout keeps them.
+// Single tensors in separate files, as in the ONNX test layout.
 #include <google/protobuf/io/coded_stream.h>
 
 #include <limits>
@@ -26,7 +26,8 @@ pb::TensorProto parse_proto(std::span<const std::byte> bytes, const std::string&
          "truncated, damaged or of another format",
          what, input.CurrentPosition(), bytes.size());
   }
-  // Sequences and optional values keep their payload in messages at the number that a tensor uses for `segment`.
+  // Sequences and optional values store their payload in messages under the field number that a tensor uses for
+  // `segment`.
   if (proto.has_segment()) {
     fail(ErrorKind::unsupported, "{}: holds a sequence or an optional value; Kilter reads single tensors only", what);
   }

@@ -16,7 +16,7 @@ static_assert(std::endian::native == std::endian::little, "ONNX raw data are lit
 constexpr uintptr_t kAlignment = 64;
 constexpr int32_t kExternal = 1;
 
-/// A byte other than 0 and 1 is no C++ bool.
+/// Replaces bytes other than 0 and 1, which are not valid C++ bools.
 void normalise_bools(Tensor& tensor) {
   if (tensor.dtype() != DType::boolean) return;
   std::byte* bytes = tensor.raw();
@@ -32,7 +32,7 @@ Tensor copy_of(std::span<const std::byte> bytes, DType type, Shape shape) {
 
 std::string type_text(DType type, const Shape& shape) { return text(TensorType{type, shape, {}}); }
 
-/// One element from the wider integer that the typed fields carry; false when it does not fit.
+/// Converts one element from the wider integer that the typed fields carry. Returns false when it does not fit.
 template <class T, class Wide>
 bool narrow(Wide value, T& element) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -50,7 +50,7 @@ bool narrow(Wide value, T& element) {
   }
 }
 
-/// Calls `use` with the field that carries elements of type T and its name in the format.
+/// Calls `use` with the field that carries elements of type T and the field's name in the format.
 template <class T, class F>
 void with_field(const pb::TensorProto& tensor, F&& use) {
   if constexpr (std::is_same_v<T, float>) {

@@ -1,4 +1,4 @@
-// Which rows of the table of targets this machine may be.
+// The rows of the target table that may describe this machine.
 #include <algorithm>
 #include <array>
 #include <cstdint>

@@ -18,9 +18,9 @@ namespace {
 constexpr int64_t kKiB = 1024;
 constexpr int64_t kMiB = 1024 * kKiB;
 
-/// What one core has of the memory system.
+/// One core's share of the memory system.
 struct Memory {
-  int64_t l1, l2, l3;  ///< bytes of data; L3: what its cluster shares
+  int64_t l1, l2, l3;  ///< bytes of data; L3: shared by a cluster of cores
   double l3_rate, memory_rate;
   int32_t prefetch;
 };
@@ -47,7 +47,7 @@ constexpr TargetLimits avx512(const Memory& m) {
   return limits;
 }
 
-/// Of cores whose units are half as wide as a vector register.
+/// Returns the limits of cores whose units are half as wide as a vector register.
 constexpr TargetLimits halves(TargetLimits limits) {
   limits.fmas_per_cycle = 1;
   return limits;
@@ -61,23 +61,23 @@ constexpr TargetLimits neon(int32_t loads_per_cycle, const Memory& m) {
   return limits;
 }
 
-/// Registers of `bytes` whose loads and stores are masked at full speed.
+/// Returns the limits of SVE with registers of `bytes`, whose loads and stores are masked at full speed.
 constexpr TargetLimits sve(int32_t bytes, const Memory& m) {
   TargetLimits limits = neon(2, m);
   limits.vector_bytes = bytes;
   limits.masks = true;
   return limits;
 }
-/// Twice the multipliers of others.
+/// Returns the limits of NEON cores with twice as many multipliers as others.
 constexpr TargetLimits wide_neon(const Memory& m) {
   TargetLimits limits = neon(3, m);
   limits.fmas_per_cycle = 4;
   return limits;
 }
 
-// Of the server part of each generation; the general rows take what nearly every machine of their level has. Rates and
-// distances were measured on Zen 5 and on Sapphire Rapids and its successors: a mesh has a slow L3, and its cores want
-// streams prefetched within a page.
+// Figures of the server part of each generation; the general rows use what nearly every machine of their level has.
+// Rates and distances were measured on Zen 5, and on Sapphire Rapids and its successors. A mesh has a slow L3, and its
+// cores want streams prefetched within a page.
 constexpr Memory zen(int64_t l1_kib, int64_t l2_kib, int64_t l3_mib) {
   return {l1_kib * kKiB, l2_kib * kKiB, l3_mib * kMiB, 30, 10, 8192};
 }
@@ -87,7 +87,7 @@ constexpr Memory ring(int64_t l1_kib, int64_t l2_kib, int64_t l3_mib) {
 constexpr Memory mesh(int64_t l1_kib, int64_t l2_kib, int64_t l3_mib) {
   return {l1_kib * kKiB, l2_kib * kKiB, l3_mib * kMiB, 8, 4, 2048};
 }
-/// A cluster of small cores that share L2 and have no L3: what is shared counts as L3.
+/// Returns a cluster of small cores that share L2 and have no L3. The shared cache counts as L3.
 constexpr Memory shared(int64_t l1_kib, int64_t l2_kib, int64_t l3_mib) {
   return {l1_kib * kKiB, l2_kib * kKiB, l3_mib * kMiB, 8, 3, 1024};
 }
@@ -171,7 +171,7 @@ Target with_attributes(Target target, std::string_view attributes) {
   return target;
 }
 
-/// `text`: a back end's name and its options.
+/// Parses a back end's name and its options.
 Target parse_backend_options(std::string_view text) {
   const std::string_view backend = split_words(text).front();
   std::optional<Target> base;

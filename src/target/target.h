@@ -1,4 +1,4 @@
-// What code is generated for: a CPU by name, and its limits as data. Schedules read TargetLimits only, never the
+// The target of code generation: a CPU by name, and its limits as data. Schedules read only TargetLimits, never the
 // machine.
 #pragma once
 
@@ -13,7 +13,7 @@
 namespace kilter {
 
 struct TargetLimits {
-  int32_t vector_bytes = 16;  ///< of one vector register: 16 (SSE, NEON), 32, 64
+  int32_t vector_bytes = 16;  ///< size of one vector register: 16 (SSE, NEON), 32, 64
   int32_t vector_registers = 16;
   int32_t loads_per_cycle = 2;  ///< vector loads that a core starts in one cycle
   int32_t fmas_per_cycle = 2;   ///< vector multiply-adds; 1: the units are half as wide as a register
@@ -23,22 +23,23 @@ struct TargetLimits {
   int64_t l1_bytes = 32 << 10;
   int64_t l2_bytes = 512 << 10;   ///< per core
   int64_t l3_bytes = 16 << 20;    ///< shared
-  double l3_rate = 16;            ///< bytes a cycle that one core reads from L3
-  double memory_rate = 6;         ///< and from memory
-  int32_t prefetch_bytes = 4096;  ///< how far ahead of its use a stream from there is best prefetched
-  /// A kernel is given another thread for each so many cycles of computing, or bytes read and written, whichever asks
-  /// for more threads: about as long as it takes to wake a thread, share the work and join it again.
+  double l3_rate = 16;            ///< bytes that one core reads from L3 in a cycle
+  double memory_rate = 6;         ///< bytes that one core reads from memory in a cycle
+  int32_t prefetch_bytes = 4096;  ///< best prefetch distance for a stream from memory
+  /// The work that justifies one more thread for a kernel, in cycles of computing and in bytes read and written. The
+  /// kernel gets the larger number of threads of the two. Each is about as long as it takes to wake a thread, share the
+  /// work and join it again.
   int32_t thread_cycles = 6000;
   int32_t thread_bytes = 64 << 10;
 
   int32_t lanes_f32() const { return vector_bytes / 4; }
-  /// Whether half a vector takes half the time of a whole one.
+  /// Returns whether half a vector takes half the time of a whole one.
   bool halves() const { return fmas_per_cycle == 1; }
-  /// Most f32 operations a cycle of one core; a multiply-add is two.
+  /// Returns the most f32 operations in a cycle of one core; a multiply-add counts as two.
   double flops_per_cycle() const { return 2.0 * fmas_per_cycle * lanes_f32(); }
 };
 
-/// What makes code for targets: all_backends() of codegen/backend.h in the same order; the first is the default.
+/// The names of the back ends, in the order of all_backends() in codegen/backend.h. The first is the default.
 constexpr std::array<std::string_view, 2> kBackendNames = {"llvm", "null"};
 
 struct Target {
@@ -57,14 +58,14 @@ struct TargetRow {
   TargetLimits limits;
   Arch arch = Arch::x86_64;
 };
-/// Every target that is known by name (`kilter targets`).
+/// Returns every target that is known by name (`kilter targets`).
 std::span<const TargetRow> all_targets();
-/// "native", a name of all_targets(), or a back end with its options: "llvm -mcpu=skylake-avx512 [-mattr=...]", "null"
-/// for this machine's limits without machine code. Throws usage, listing the legal names.
+/// Parses "native", a name of all_targets(), or a back end with its options: "llvm -mcpu=skylake-avx512 [-mattr=...]",
+/// or "null" for this machine's limits without machine code. Throws usage, listing the legal names.
 Target parse_target(std::string_view text);
-/// The machine this runs on: the best row of all_targets() whose instructions it has.
+/// Returns this machine: the best row of all_targets() whose instructions it has.
 Target native_target();
-/// Whether this machine can run code made for `target`.
+/// Returns whether this machine can run code that was compiled for `target`.
 bool runs_here(const Target& target);
 
 }  // namespace kilter

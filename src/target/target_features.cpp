@@ -6,13 +6,13 @@
 namespace kilter {
 namespace {
 
-/// An extension and what it needs; the needed come first.
+/// An extension and those that it needs, which come first in the table.
 struct Extension {
   std::string_view name;
   std::vector<std::string_view> needs;
 };
 
-/// Those that an attribute may add or take away.
+/// Returns the extensions that an attribute may add or remove.
 const std::vector<Extension>& extensions(Arch arch) {
   static const std::vector<Extension> kX86 = {
       {"sse3", {}},
@@ -39,7 +39,7 @@ const std::vector<Extension>& extensions(Arch arch) {
       {"avxvnni", {"avx2"}},
       {"avx512fp16", {"avx512bw", "avx512dq", "avx512vl"}},
   };
-  // Every AArch64 target has the rest of known_cpu_features(): fp-armv8 and neon.
+  // Every AArch64 target has the others of known_cpu_features(): fp-armv8 and neon.
   static const std::vector<Extension> kArm = {
       {"rdm", {}},  {"fullfp16", {}}, {"dotprod", {}},       {"complxnum", {}}, {"fp16fml", {"fullfp16"}},
       {"bf16", {}}, {"i8mm", {}},     {"sve", {"fullfp16"}}, {"sve2", {"sve"}},
@@ -108,7 +108,7 @@ bool apply_attribute(Arch arch, std::string_view attribute, Features& features) 
 }
 
 void set_limits(Arch arch, TargetLimits& limits, const Features& f) {
-  if (arch == Arch::aarch64) {  // vectors are NEON's, whatever is added; SVE's length is the row's
+  if (arch == Arch::aarch64) {  // vectors are NEON's whatever is added; the row gives SVE's length
     if (limits.vector_bytes > 16 && !f.contains("sve")) limits.vector_bytes = 16, limits.masks = false;
     return;
   }

@@ -1,4 +1,4 @@
-// The instruction set extensions of a target, and what they make of its limits. Used by this folder only.
+// The instruction set extensions of a target and the limits that follow from them. Used by this folder only.
 #pragma once
 
 #include <set>
@@ -10,20 +10,20 @@
 
 namespace kilter {
 
-/// By LLVM's names, as in known_cpu_features().
+/// Names as in known_cpu_features(), which are LLVM's.
 using Features = std::set<std::string_view>;
 
-/// The extensions of a row that code generation uses and that tell processors apart.
+/// Returns the extensions of a row that code generation uses and that tell processors apart.
 Features features_of(const TargetRow& row);
-/// The names that an attribute may carry.
+/// Returns the names that an attribute may carry.
 std::vector<std::string> known_attributes(Arch arch);
-/// Changes `features` as "+avx2" or "-fma" says, with all that needs or is needed by it; false when the attribute is
-/// malformed or its extension unknown.
+/// Applies "+avx2" or "-fma" to `features`. Adding an extension adds those that it needs; removing one removes those
+/// that need it. Returns false when the attribute is malformed or its extension unknown.
 bool apply_attribute(Arch arch, std::string_view attribute, Features& features);
-/// Vector width, registers, masks and conversions as the extensions give them.
+/// Sets vector width, registers, masks and conversions as the extensions determine them.
 void set_limits(Arch arch, TargetLimits& limits, const Features& features);
 
-/// Names of rows that this machine may be, best first. The last ones are the general rows.
+/// Returns the names of rows that may describe this machine, best first. The last ones are the general rows.
 std::vector<std::string_view> native_candidates();
 
 }  // namespace kilter

@@ -1,4 +1,4 @@
-// What a test says of an error: its message.
+// Helpers with which tests obtain the message of an error.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 namespace kilter {
 
-/// The message of the Error that `f` throws; "no error" when it throws none. Other exceptions pass.
+/// Returns the message of the Error that `f` throws, or "no error" when it throws none. Other exceptions propagate.
 template <class F>
 std::string error_of(F&& f) {
   try {
@@ -20,7 +20,7 @@ std::string error_of(F&& f) {
   return "no error";
 }
 
-/// The same, and expects an error to be of this kind.
+/// Returns the message of the Error that `f` throws, and expects it to be of this kind.
 template <class F>
 std::string error_of(F&& f, ErrorKind kind) {
   return error_of([&] {

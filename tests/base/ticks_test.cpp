@@ -31,7 +31,7 @@ TEST(Ticks, BetweenIsSigned) {
   EXPECT_DOUBLE_EQ(ms_between(1000, 0), -ms_between(0, 1000));
 }
 
-// The two clocks cannot be read at once, and a busy machine may stop the test between the readings: the best of 20
+// The two clocks cannot be read at once, and a busy machine may stop the test between the readings, so the best of 20
 // tries counts. A wrong calibration fails all of them.
 TEST(Ticks, CalibrationAgreesWithTheRawMonotonicClock) {
   double best = 1;

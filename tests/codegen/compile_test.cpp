@@ -139,7 +139,7 @@ TEST(Compile, NamesTheFunctionAndWhatHasNoMachineForm) {
   const std::string message = error_of([&] { compile(std::span(&func, 1), native_target()); });
   EXPECT_NE(message.find("'erf_in_f64'"), std::string::npos) << message;
   EXPECT_NE(message.find("erf of f64"), std::string::npos) << message;
-  // The next compilation is not the worse for it.
+  // The failure does not affect the next compilation.
   const LoopFunc good = add_rows(4);
   EXPECT_FALSE(compile(std::span(&good, 1), native_target()).bytes.empty());
 }

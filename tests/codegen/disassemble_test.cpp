@@ -1,4 +1,4 @@
-// Machine code read back: what a loop of known work is made of, on every level of x86-64.
+// Decodes machine code and checks the instruction counts of a loop with known work, on every level of x86-64.
 #include "codegen/disassemble.h"
 
 #include <gmock/gmock.h>
@@ -12,8 +12,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// A register tile of `rows` x `vectors`: each of the 64 steps loads the vectors, broadcasts an element a row and makes
-/// rows x vectors multiply-adds.
+/// A register tile of `rows` x `vectors`: each of the 64 steps loads the vectors, broadcasts one element per row and
+/// executes rows x vectors multiply-adds.
 struct Tile {
   int64_t rows = 3, vectors = 2, unroll = 1;
 };
@@ -108,7 +108,7 @@ TEST(Disassemble, BytesThatAreNoCodeAreAnError) {
     }
     return "no error";
   };
-  EXPECT_EQ(error({std::byte{0x06}}), "the bytes at offset 0x0 are no instruction of this target");
+  EXPECT_EQ(error({std::byte{0x06}}), "the bytes at offset 0x0 are not an instruction of this target");
   EXPECT_EQ(error({std::byte{0x90}}), "code runs on to offset 0x1, beyond its end at 0x1");
   EXPECT_EQ(error({std::byte{0xff}, std::byte{0xe0}}), "the branch at offset 0x0 has no fixed target");
 }

@@ -1,5 +1,5 @@
-// Accuracy of the elementary functions in generated code: error in units of the last place of the correctly rounded
-// result, over all of f32's range in steps of a prime number of patterns, and at the special values.
+// Accuracy of the elementary functions in generated code: the error in units of the last place of the correctly rounded
+// result, over all of f32's range in steps of a prime number of bit patterns, and at the special values.
 #include "loop/passes/math.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ long double sigmoid(long double x) { return 1.0L / (1.0L + std::exp(-x)); }
 struct Function {
   Op op;
   LongFn exact;
-  double f32_ulp, f64_ulp;  ///< largest error allowed; f64 0: not there
+  double f32_ulp, f64_ulp;  ///< largest error allowed; f64 0: no f64 version
 };
 const Function kFunctions[] = {
     {Op::exp, [](long double x) { return std::exp(x); }, 1, 1},
@@ -43,7 +43,8 @@ const Function kFunctions[] = {
     {Op::expm1, [](long double x) { return std::expm1(x); }, 1.5, 2.1},
 };
 
-/// |got - exact| in units of the last place that T has at `exact` (subnormal results: of the smallest subnormal).
+/// Returns |got - exact| in units of the last place that T has at `exact` (subnormal results: of the smallest
+/// subnormal).
 template <class T>
 double ulp_error(T got, long double exact) {
   constexpr int kDigits = std::numeric_limits<T>::digits;
@@ -52,7 +53,7 @@ double ulp_error(T got, long double exact) {
   if (std::isnan(got) || std::isnan(exact)) return std::isnan(got) && std::isnan(exact) ? 0 : INFINITY;
   if (std::isinf(rounded) || std::isinf(got)) {
     if (got == rounded) return 0;
-    // One of them is just below the overflow.
+    // One of the two is infinite and the other just below the overflow.
     if (std::signbit(got) != std::signbit(rounded)) return INFINITY;
     const long double top = std::ldexp(1.0L, std::numeric_limits<T>::max_exponent);
     got = std::isinf(got) ? std::numeric_limits<T>::max() : got;

@@ -1,4 +1,4 @@
-// Every operation on every type and several vector lengths: generated code against the interpreter, bit for bit.
+// Every operation on every type and several vector lengths: compares generated code with the interpreter, bit for bit.
 #include <bit>
 #include <cmath>
 #include <random>
@@ -12,7 +12,7 @@ constexpr DType kTypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16, DTy
                             DType::i64, DType::u8,  DType::u16, DType::u32,  DType::u64, DType::boolean};
 constexpr int32_t kLanes[] = {1, 3, 4, 16, 32};
 
-/// Values that matter for a type, then noise.
+/// Fills a buffer with the special values of a type, then with noise.
 void fill(DType type, Guarded& buffer, uint64_t seed) {
   std::mt19937_64 random(seed);
   visit_dtype(type, [&](auto tag) {
@@ -105,7 +105,7 @@ bool binary_exists(Op op, DType t) {
   if (op == Op::logical_and || op == Op::logical_or) return t == DType::boolean;
   if (op == Op::shl || op == Op::shr) return is_integer(t);
   if (op == Op::bit_and || op == Op::bit_or || op == Op::bit_xor) return is_integer(t) || t == DType::boolean;
-  if (op == Op::mod && is_float(t)) return false;  // exact in math_test, where it is expanded
+  if (op == Op::mod && is_float(t)) return false;  // checked exactly in math_test, where it is expanded
   return is_float(t) || is_integer(t);
 }
 
@@ -231,7 +231,7 @@ TEST_P(EachType, MasksStridesAndGathers) {
   }
 }
 
-// Masks that are known when the code is made, over values that are computed wider than they are stored.
+// Masks that are constant at compile time, over values that are computed wider than they are stored.
 TEST_P(EachType, ConstantMasks) {
   for (const Target& target : targets_here()) {
     for (const int32_t lanes : {2, 4, 8, 16}) {
@@ -289,7 +289,7 @@ TEST(Compile, RegistersLoopsBranchesAndScratch) {
   }
 }
 
-// The same element type of several buffers, and a loop that stores and loads the same buffer.
+// Several buffers of the same element type, and a loop that stores to and loads from the same buffer.
 TEST(Compile, LoadsSeeStoresToTheSameBuffer) {
   for (const Target& target : targets_here()) {
     LoopBuilder b("prefix");

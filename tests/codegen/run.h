@@ -14,7 +14,7 @@
 
 namespace kilter::testing {
 
-/// Machine code mapped executable, once.
+/// Machine code mapped executable.
 class Mapped {
  public:
   explicit Mapped(const MachineCode& code) : entries_(code.entries), bytes_((code.bytes.size() + 4095) / 4096 * 4096) {
@@ -37,7 +37,7 @@ class Mapped {
   size_t bytes_ = 0;
 };
 
-/// Calls one kernel for parallel iterations [begin, end) as worker `worker`, with scratch of its own.
+/// Calls one kernel for the parallel iterations [begin, end) as worker `worker`, with its own scratch memory.
 inline int32_t call(const LoopFunc& func, KernelEntry entry, const std::vector<std::byte*>& buffers, int64_t begin,
                     int64_t end, int32_t worker = 0) {
   const int64_t stride = (func.scratch_bytes() + 63) / 64 * 64;
@@ -47,7 +47,7 @@ inline int32_t call(const LoopFunc& func, KernelEntry entry, const std::vector<s
   return entry(&args, begin, end, worker);
 }
 
-/// Targets that this machine can run, one for each vector width and for the target that Kilter would choose.
+/// Returns targets that this machine can run: one for each vector width, and the target that Kilter would choose.
 inline std::vector<Target> targets_here() {
   std::vector<Target> targets;
   for (const char* name : {"x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
@@ -57,7 +57,7 @@ inline std::vector<Target> targets_here() {
   return targets;
 }
 
-/// A buffer of bytes between two guards that nobody may write.
+/// A buffer of bytes between two guard areas that nothing may write.
 class Guarded {
  public:
   explicit Guarded(int64_t bytes) : bytes_(bytes), store_(static_cast<size_t>(bytes + 2 * kGuard + 64), kMark) {

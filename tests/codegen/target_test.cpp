@@ -49,7 +49,7 @@ TEST(Target, AttributesChangeTheLimits) {
   const Target wider = parse_target("llvm -mcpu=x86-64-v2 -mattr=+avx2,+fma");
   EXPECT_EQ(wider.limits.vector_bytes, 32);
   EXPECT_TRUE(wider.limits.fma);
-  // The printed name is accepted again and means the same.
+  // The printed name parses again and means the same.
   const Target again = parse_target(wider.name);
   EXPECT_EQ(again.name, wider.name);
   EXPECT_EQ(again.features, wider.features);
@@ -74,7 +74,7 @@ TEST(Target, NativeIsARowThatRunsHere) {
   EXPECT_EQ(parse_target("native").name, native.name);
   EXPECT_EQ(parse_target("llvm").name, native.name);
   EXPECT_TRUE(runs_here(parse_target("x86-64-v2")));
-  // What runs wider code runs narrower code.
+  // A machine that runs wider code also runs narrower code.
   EXPECT_EQ(runs_here(parse_target("aarch64")), kThisArch == Arch::aarch64);
   EXPECT_LE(runs_here(parse_target("x86-64-v4")), runs_here(parse_target("x86-64-v3")));
   EXPECT_EQ(native.limits.masks, runs_here(parse_target("x86-64-v4")));

@@ -5,11 +5,11 @@
 
 namespace kilter {
 
-/// Calls so far, in all threads.
+/// Returns the number of calls so far, in all threads.
 int64_t allocation_count();
-/// The n-th call from now on, in whichever thread, throws bad_alloc; 0: none does.
+/// Makes the n-th call from now on, in any thread, throw bad_alloc; 0: none does.
 void fail_allocation(int64_t n);
-/// How many calls are left until that one; 0: it has failed, or none is to.
+/// Returns how many calls are left until that one; 0: it has failed, or none was requested.
 int64_t allocation_to_fail();
 
 }  // namespace kilter

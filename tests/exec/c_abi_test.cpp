@@ -200,7 +200,8 @@ TEST_F(CAbi, ErrorsBecomeStatusAndText) {
   kilter_program_free(program);
 }
 
-/// Loads, makes an instance on 4 threads, runs it and frees all; answers the first status that is not OK.
+/// Loads a program, makes an instance with 4 threads, runs it and frees everything. Returns the first status that is
+/// not OK.
 kilter_status use(const std::string& file) {
   kilter_program* program = nullptr;
   kilter_instance* instance = nullptr;
@@ -222,8 +223,8 @@ TEST_F(CAbi, EveryAllocationThatFailsIsAStatus) {
   for (int64_t at = 1;; ++at) {
     fail_allocation(at);
     const kilter_status status = use(file);
-    if (allocation_to_fail() != 0) break;  // all went well before that one
-    if (status == KILTER_OK) continue;     // one that was made up for
+    if (allocation_to_fail() != 0) break;  // the run ended before the chosen allocation
+    if (status == KILTER_OK) continue;     // the code recovered from the failed allocation
     ++failures;
     EXPECT_EQ(status, KILTER_ERROR_MEMORY) << "allocation " << at << ": " << kilter_last_error();
   }

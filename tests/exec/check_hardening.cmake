@@ -1,5 +1,5 @@
-# cmake -DFILE=program -DREADELF=... -DOBJDUMP=... -DENTRY=function -P this: what cmake/Hardening.cmake promises of a
-# program or library; ENTRY is a function of it that is called from outside.
+# cmake -DFILE=program -DREADELF=... -DOBJDUMP=... -DENTRY=function -P this: checks that a program or library has what
+# cmake/Hardening.cmake promises. ENTRY is one of its functions that is called from outside.
 function(look arguments pattern what)
   execute_process(COMMAND ${READELF} ${arguments} -W ${FILE} OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
   if(NOT text MATCHES "${pattern}")

@@ -1,4 +1,5 @@
-# libkilter_runtime stands alone: system libraries only, nothing exported but kilter_*, below 1 MiB without debug symbols.
+# Checks that libkilter_runtime needs only system libraries, exports only kilter_*, and is below 1 MiB without debug
+# symbols.
 execute_process(COMMAND ${READELF} -d ${LIBRARY} OUTPUT_VARIABLE dynamic COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "NEEDED\\)[^\n]*\\[[^\n]*\\]" needed "${dynamic}")
 if(NOT needed)

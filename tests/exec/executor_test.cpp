@@ -24,7 +24,7 @@ using testing::HasSubstr;
 std::shared_ptr<const Program> program(Plan plan) { return std::make_shared<const Program>(std::move(plan)); }
 std::shared_ptr<ThreadPool> pool(int threads) { return std::make_shared<ThreadPool>(threads); }
 
-/// Runs arithmetic_plan(count) on floats at `skew` bytes after a 64-byte boundary; y = 4 x + i.
+/// Runs arithmetic_plan(count) on floats at `skew` bytes after a 64-byte boundary, and expects y = 4 x + i.
 void check_arithmetic(Instance& instance, int64_t count, int64_t skew) {
   const Tensor in(DType::u8, {count * 4 + 64});
   const Tensor out(DType::u8, {count * 4 + 64});
@@ -81,8 +81,8 @@ TEST(Executor, EveryWorkerHasItsOwnScratch) {
   const Tensor y(DType::i64, {1000});
   std::byte* outputs[] = {y.raw()};
   for (int run = 0; run < 50; ++run) {
-    Instance(program(plan), pool(4)).run({}, outputs);  // a pool that has left out no worker yet
-    // Each element is the beginning of its piece, which has at most half of a worker's 250.
+    Instance(program(plan), pool(4)).run({}, outputs);  // a new pool has left out no worker yet
+    // Each element holds the beginning of its piece, which is at most half of a worker's 250.
     for (int64_t i = 0; i < 1000; ++i) {
       const int64_t begin = y.data<int64_t>()[i];
       ASSERT_TRUE(begin <= i && i < begin + 125) << i << " has " << begin;
@@ -196,7 +196,7 @@ TEST(Executor, ReferenceStepsOfTwoInstancesRunAtTheSameTime) {
   set_reference_maker([](const ReferenceCall&) -> ReferenceKernel {
     ++made;
     return [](std::span<std::byte* const>) {
-      ++inside;  // each waits for the other, for which both have to be here
+      ++inside;  // each waits for the other, so both must run at once
       const auto start = std::chrono::steady_clock::now();
       while (inside < 2 && std::chrono::steady_clock::now() - start < std::chrono::seconds(60))
         std::this_thread::yield();
@@ -246,7 +246,7 @@ TEST(Executor, NamesTheFirstIndexThatIsOutOfRange) {
   EXPECT_EQ(refusal(), "Gather 'embed': indices[1,2] is -6, out of range for axis 1 of size 5; legal are -5 to 4");
   ids[5] = 0;
   EXPECT_THAT(refusal(), HasSubstr("inputs must not change during a run"));
-  instance.replay(0, nullptr, nullptr);  // on its own, a step does not know what its indices are
+  instance.replay(0, nullptr, nullptr);  // a step replayed alone does not know its indices
 }
 
 TEST(Executor, WrongTensorsAreRefused) {

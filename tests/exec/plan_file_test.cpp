@@ -116,7 +116,7 @@ void flip(std::string& file, size_t bit) {
 
 TEST(PlanFile, EveryFlippedBitIsFound) {
   std::string file = file_bytes(arithmetic_plan(1000));
-  const size_t front = 64 + 3 * 24 + 2000;  // header, table, most of the fields; then every seventh bit
+  const size_t front = 64 + 3 * 24 + 2000;  // header, table, most of the fields; after these, every seventh bit
   for (size_t bit = 0; bit < file.size() * 8; bit += bit < front * 8 ? 1 : 7) {
     flip(file, bit);
     ASSERT_NE(error_of([&] { parse(file); }, ErrorKind::bad_input), "no error") << "bit " << bit;
@@ -135,7 +135,7 @@ TEST(PlanFile, DamageOfAnyKindIsRefusedBeforeAnythingRuns) {
     EXPECT_THAT(message, testing::AllOf(HasSubstr(fmt::format("compiled file 'p': damaged: its {} bytes are not those "
                                                               "that were written: expected hash ",
                                                               file.size())),
-                                        HasSubstr("; nothing of it was run; copy the file again or compile the model "
+                                        HasSubstr("; nothing in it was run; copy the file again or compile the model "
                                                   "again")))
         << at;
     parse(damaged, {.verify = false});
@@ -143,7 +143,7 @@ TEST(PlanFile, DamageOfAnyKindIsRefusedBeforeAnythingRuns) {
   refused(4096 + 3, 1, '\x01');         // code
   refused(constants, 4096, '\0');       // a page of constants
   refused(file.size() - 1, 1, '\x7f');  // the last byte
-  refused(4095, 1, '\x01');             // before the code, where nothing is
+  refused(4095, 1, '\x01');             // before the code, in the padding
   refused(constants - 1, 1, '\x01');    // between code and constants
   std::string swapped = file;
   std::swap_ranges(swapped.begin() + static_cast<int64_t>(constants),
@@ -160,7 +160,7 @@ TEST(PlanFile, AFileOfAnOlderVersionSaysWhatToDo) {
 }
 
 TEST(FileHash, FindsEveryChangeOfALargeFile) {
-  std::string bytes(size_t{21} << 20, '\0');  // more chunks than a thread takes alone
+  std::string bytes(size_t{21} << 20, '\0');  // more chunks than one thread hashes alone
   for (size_t i = 0; i < bytes.size(); i += 97) bytes[i] = static_cast<char>(i);
   const auto hash = [&] {
     const auto all = std::as_bytes(std::span(bytes.data(), bytes.size()));

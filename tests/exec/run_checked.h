@@ -1,5 +1,5 @@
-// Loads bytes as a compiled file with the hash of the meta section left out, sets up an executor and runs what is not
-// machine code; for tests of damaged files and for fuzzing.
+// Loads bytes as a compiled file without checking the hash of the meta section, sets up an executor and runs every step
+// that is not machine code. For tests of damaged files and for fuzzing.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace kilter {
 
-/// True when the file was accepted. Throws nothing but what is a finding.
+/// Returns whether the file was accepted. Throws only if it has found a bug.
 inline bool run_checked(std::span<const std::byte> bytes) {
   constexpr int64_t kMostBytes = 1 << 20;
   try {

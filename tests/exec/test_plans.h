@@ -1,4 +1,4 @@
-// Plans with a handful of kernels written in assembly, so that the executor is tested without a compiler.
+// Plans with a few kernels written in assembly, so that the executor is tested without a compiler.
 #pragma once
 
 #include <span>
@@ -9,28 +9,30 @@
 
 namespace kilter {
 
-/// Kernels of test_code(), as indexes of its entries.
+/// The kernels of test_code(), as indices of its entries.
 enum TestKernel : int32_t {
   kDouble,    ///< f32: buffers[1][i] = 2 * buffers[0][i]
-  kAnswer7,   ///< does nothing and answers 7
-  kScratch,   ///< i64: puts `begin` into its worker's scratch, then buffers[0][i] = scratch of its worker
+  kAnswer7,   ///< does nothing and returns 7
+  kScratch,   ///< i64: writes `begin` to its worker's scratch, then buffers[0][i] = the value in that scratch
   kAddConst,  ///< f32: buffers[2][i] = buffers[0][i] + buffers[1][i]
-  kAnswer1,   ///< does nothing and answers 1, kIndexOutOfRange
+  kAnswer1,   ///< does nothing and returns 1, kIndexOutOfRange
 };
 
-/// A plan with test_code()'s machine code and `constants_bytes` of constants, which hold floats 0, 1, 2, ...
+/// Returns a plan with test_code()'s machine code and `constants_bytes` of constants, which hold floats 0, 1, 2, ...
 Plan test_plan(int64_t constants_bytes = 0);
 
-/// y = 2 * (2 * x) + c over `count` floats through the arena: kernel, copy, kernel, kernel.
+/// Returns a plan for y = 2 * (2 * x) + c over `count` floats through the arena: kernel, copy, kernel, kernel.
 Plan arithmetic_plan(int64_t count);
 
-/// One kernel that finds an index out of range whatever input "ids", i32[2,3], holds: into axis 1 of size 5.
+/// Returns a plan with one kernel that always reports an index out of range. Its input "ids", i32[2,3], holds indices
+/// into axis 1 of size 5.
 Plan lookup_plan();
 
-/// Every kind of step but kernels: halo over the arena, copies, and a reference step of operator "Touch".
+/// Returns a plan with every kind of step except kernels: a halo in the arena, copies, and a reference step of operator
+/// "Touch".
 Plan steps_plan();
 
-/// Of a kernel that reads all inputs and fills every output with the sum of their bytes.
+/// Makes a kernel that reads all inputs and fills every output with the sum of their bytes.
 ReferenceKernel touch_maker(const ReferenceCall& call);
 
 Step kernel_step(TestKernel kernel, std::vector<BufferRef> args, int64_t extent);

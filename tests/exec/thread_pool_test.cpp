@@ -72,7 +72,7 @@ TEST(ThreadPool, AWorkerThatHoldsRegionsUpIsLeftOutForAWhile) {
               0);
     return of_worker.load();
   };
-  // The caller has nothing left to do while the worker sleeps, as if its CPU were taken.
+  // The caller runs out of work while the worker sleeps, as if its CPU were busy.
   for (int i = 0; i < 2; ++i) {
     std::atomic<bool> came{false};
     EXPECT_EQ(run(pool, 2, 0,
@@ -97,7 +97,7 @@ TEST(ThreadPool, EveryIndexRunsOnceOnNoMoreThreadsThanAllowed) {
     EXPECT_EQ(pool.threads(), threads);
     for (int64_t extent : {1, 2, 3, 6, 7, 8, 100, 1001}) {
       for (int max_threads : {0, 1, 2, 5, 100}) {
-        ThreadPool fresh(threads);  // has no worker that it left out
+        ThreadPool fresh(threads);  // a new pool has left out no worker
         const auto seen = ranges(fresh, extent, max_threads);
         const int64_t limit = max_threads > 0 ? std::min(threads, max_threads) : threads;
         const int64_t parts = std::min(limit, extent);
@@ -114,7 +114,7 @@ TEST(ThreadPool, EveryIndexRunsOnceOnNoMoreThreadsThanAllowed) {
   }
 }
 
-/// Whether the other thread runs what a thread that is stuck in its first piece leaves of its range.
+/// While one thread is stuck in its first piece, the other thread must run the rest of its range.
 TEST(ThreadPool, OthersFinishTheRangeOfASlowThread) {
   constexpr int64_t kExtent = 64, kFirstPiece = 16;
   ThreadPool pool(2);
@@ -308,7 +308,7 @@ TEST(ThreadPool, StartsAndEndsManyTimes) {
   }
 }
 
-/// Holds one thread inside of a signal handler, as if its CPU were taken.
+/// Holds one thread inside a signal handler, as if another process had its CPU.
 class Stopped {
  public:
   explicit Stopped(pthread_t thread) {
@@ -377,7 +377,7 @@ TEST(ThreadPool, AThreadThatComesTooLateTakesPartInTheNextRegion) {
   }
 }
 
-/// Exit code of `body` in a child that fork() makes; it is killed when it takes a minute.
+/// Returns the exit code of `body` in a child of fork(), which is killed after a minute.
 template <class F>
 int in_a_child(F body) {
   const pid_t child = fork();
@@ -394,7 +394,7 @@ TEST(ThreadPool, AChildOfForkRunsEverythingInItsOwnThread) {
   auto pool = std::make_unique<ThreadPool>(3);
   ranges(*pool, 9, 0);
   const auto sum_of_ten = [&] {
-    int64_t sum = 0;  // not atomic: one thread runs all
+    int64_t sum = 0;  // not atomic: one thread runs everything
     run(*pool, 10, 0, [&](int64_t begin, int64_t end, int32_t) {
       for (int64_t i = begin; i < end; ++i) sum += i;
       return 0;

@@ -115,8 +115,8 @@ TEST_F(GraphTest, ReplaceUsesRefusesAnotherType) {
   };
   EXPECT_EQ(
       refusal({DType::f32, {1, 2, 3}, {}}),
-      "graph 'g': 'a_out' of type f32[2,3] made by Relu 'a' is to be replaced by 'made_out' of type f32[1,2,3] made "
-      "by Identity 'made'; a replacement has the element type and shape of what it replaces");
+      "graph 'g': 'a_out' of type f32[2,3] made by Relu 'a' cannot be replaced by 'made_out' of type f32[1,2,3] made "
+      "by Identity 'made'; a replacement must have the element type and shape of what it replaces");
   EXPECT_NE(refusal({DType::f16, {2, 3}, {}}), "");
   EXPECT_NE(refusal({DType::f32, {6}, {}}), "");
   EXPECT_EQ(refusal({DType::f32, {2, 3}, {.block = 8}}), "");
@@ -146,7 +146,7 @@ TEST_F(GraphTest, ChangesThatComeTooLateAreFound) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::internal);
-    EXPECT_NE(error.message().find("Relu 'late' was changed after others had asked who reads what"), std::string::npos)
+    EXPECT_NE(error.message().find("Relu 'late' was changed later than change_node() allows"), std::string::npos)
         << error.message();
   }
 }

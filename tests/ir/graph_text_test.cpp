@@ -240,7 +240,7 @@ TEST(GraphText, MalformedNodes) {
             "column 29: expected an attribute value, got \"}\"");
   EXPECT_EQ(node_error_text("%y: f32[2] = Relu@17 \"r\" {a=1, a=2}(%x)"), "column 32: attribute 'a' is given twice");
   EXPECT_EQ(node_error_text("%y: f32[2] = Relu@17 \"r\" {a=[1, 2.5]}(%x)"),
-            "column 33: expected a whole number as before it in the list");
+            "column 33: expected a whole number like those before it in the list");
   EXPECT_EQ(node_error_text("%y: f32[2] = Relu@17 \"r\"(%x) group g"),
             "column 36: expected a group's number, got \"g\"");
   EXPECT_EQ(node_error_text("%y: f32[2] = Relu@17 \"r\"(%x)\n%z: f32[2] = Relu@17 \"r\"(%x)"),

@@ -84,8 +84,8 @@ TEST(Verify, Replacements) {
         const ValueId wide = g.add_constant("wide", Tensor(DType::f32, {1, 2}));
         g.change_value(kA).replaced_by = wide;
       }),
-      "'a' of type f32[2] made by Relu 'a' is to be replaced by 'wide' of type f32[1,2], a constant; a replacement "
-      "has the element type and shape of what it replaces");
+      "'a' of type f32[2] made by Relu 'a' cannot be replaced by 'wide' of type f32[1,2], a constant; a replacement "
+      "must have the element type and shape of what it replaces");
 }
 
 TEST(Verify, Operands) {

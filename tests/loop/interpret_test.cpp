@@ -15,7 +15,7 @@ std::byte* bytes(std::vector<T>& v) {
   return reinterpret_cast<std::byte*>(v.data());
 }
 
-/// y[i] = x[k[i]] for indices that are checked, by a vector loop with a rest.
+/// Returns y[i] = x[k[i]] with checked indices, in a vector loop with a remainder.
 LoopFunc checked_gather() {
   LoopBuilder b("checked");
   const Buf k = b.input("k", DType::i64, 2 * 19), x = b.input("x", DType::f32, 5);
@@ -68,7 +68,7 @@ TEST(Interpret, MatrixProductOverParallelRows) {
   for (size_t i = 0; i < ws.size(); ++i) ws[i] = static_cast<float>(i * i % 7);
   interpret(f, {bytes(xs), bytes(ws), bytes(ys)}, 1, kM);
   for (int64_t i = 0; i < kM * kN; ++i) {
-    float want = i < kN ? -1.0F : 0.0F;  // the first row was not asked for
+    float want = i < kN ? -1.0F : 0.0F;  // the first row is outside the range that was run
     for (int64_t k = 0; i >= kN && k < kK; ++k) {
       want += xs[static_cast<size_t>(i / kN * kK + k)] * ws[static_cast<size_t>(k * kN + i % kN)];
     }

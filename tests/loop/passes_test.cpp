@@ -260,7 +260,7 @@ TEST(Hoist, InvariantsGoAsFarOutAsTheyCan) {
 
 TEST(Hoist, KeepsWhatMayNotMove) {
   const std::string same =
-      "  for i in [0, q) {\n"  // may not run at all: its loads stay inside
+      "  for i in [0, q) {\n"  // may not run at all, so its loads stay inside
       "    y[p * 1024 + q * 64 + i] = x[p]\n"
       "  }\n"
       "  reg r = 0:f32\n"

@@ -41,7 +41,7 @@ class Generator {
  private:
   struct Var {
     Expr e;
-    int64_t max;  ///< the least value is 0 or more
+    int64_t max;  ///< the smallest value is 0 or more
   };
   struct Named {
     Expr value;
@@ -63,7 +63,7 @@ class Generator {
     return buffers[0];
   }
 
-  /// An i64 scalar in [0, limit).
+  /// Returns an i64 scalar in [0, limit).
   Expr index(int64_t limit) {
     Expr e = pick(std::max<int64_t>(1, limit / 8));
     int64_t high = e->ival;
@@ -109,7 +109,7 @@ class Generator {
     }
     if (!known.empty() && chance(50)) return one_of(known);
     if (t == DType::i64 && chance(40)) return lanes == 1 ? index(64) : ramp(index(64), pick(5) - 2, lanes);
-    // Memory that the function itself writes, at few places, so that loads and stores meet.
+    // Reads memory that the function itself writes, at few places, so that loads and stores overlap.
     if (t == DType::f32 && lanes == 1 && vector_depth_ == 0 && chance(25)) return b_.load(scratch_, index(16));
     if (lanes == 1 && vector_depth_ == 0 && chance(10)) return b_.load(of_type(outputs_, t), chunk_ + index(16));
     if (chance(20)) return constant(t, lanes);
@@ -295,7 +295,7 @@ class Generator {
     b_.store(of_type(outputs_, t), chunk_ + index(chance(50) ? 16 : kChunk - lanes), value(t, lanes, 3), mask);
   }
 
-  /// Each buffer is written by one store of a vector loop, at an index that differs between all its iterations.
+  /// Writes each buffer by one store of a vector loop, at an index that differs between all its iterations.
   void lane_store() {
     const DType t = any_type();
     for (const DType done : lane_stores_) {

@@ -9,7 +9,7 @@
 
 namespace kilter::test {
 
-/// A function that depends on the seed alone. With `vectors`, explicit vectors, masks and lane reductions occur too.
+/// Returns a function that depends on the seed alone. Explicit vectors, masks and lane reductions occur too.
 LoopFunc random_func(uint64_t seed);
 
 /// Memory for the non-scratch buffers of a function, filled from a seed; index buffers (named "idx") hold 0..63.
@@ -17,7 +17,7 @@ class Memory {
  public:
   Memory(const LoopFunc& func, uint64_t seed);
   std::vector<std::byte*> args();
-  /// "" when equal bit for bit (any NaN equals any NaN), else the first difference.
+  /// Returns "" when the contents are equal bit for bit (any NaN equals any NaN), otherwise the first difference.
   std::string difference(const Memory& other) const;
 
  private:

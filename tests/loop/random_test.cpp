@@ -1,4 +1,4 @@
-// Every pass keeps the meaning of random functions; the text form round-trips on them and on what the passes make.
+// Every pass keeps the meaning of random functions. The text form round-trips for them and for the passes' results.
 #include <gtest/gtest.h>
 
 #include "loop/passes/passes.h"

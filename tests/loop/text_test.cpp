@@ -1,4 +1,4 @@
-// The text form: what it looks like, and errors with line and column.
+// The text form: its appearance, and errors with line and column.
 #include <gtest/gtest.h>
 
 #include "loop/loop.h"

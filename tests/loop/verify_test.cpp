@@ -1,4 +1,4 @@
-// The verifier's messages, by text, and what it must let pass.
+// The verifier's messages, and functions that it must accept.
 #include <gtest/gtest.h>
 
 #include "loop/loop.h"

@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Candidates a, b, ... of the given milliseconds a call, with noise of their own, on a fake machine.
+/// Candidates a, b, ... that take the given milliseconds per call, each with its own noise, on a fake machine.
 struct Bench {
   FakeMachine machine;
   Random random{7};
@@ -69,7 +69,7 @@ TEST(Compare, StopsWhenTheIntervalIsNarrowEnough) {
   EXPECT_LE(c.ratio(0, 1).half_width(), 0.002);
   EXPECT_TRUE(c.ratio(0, 1).contains(1));
   EXPECT_THAT(c.stopped_because, HasSubstr(" of 0.20 % wanted"));
-  // The noise of a slice is 1 %, of a round's ratio 1 %: the middle half's mean needs some 200 rounds.
+  // The noise of a slice is 1 %, and so is that of a round's ratio: the middle half's mean needs some 200 rounds.
   EXPECT_GT(c.taken, 100);
   EXPECT_LT(c.taken, 600);
 }
@@ -100,7 +100,7 @@ TEST(Compare, EveryRoundRunsThereAndBackInRandomOrder) {
   options.target_half_width = 0;
   const Comparison c = compare(bench.candidates, options);
   ASSERT_EQ(c.taken, 60);
-  // One call of each finds out that a call fills a slice.
+  // One call of each candidate establishes that one call fills a slice.
   const std::vector<int> calls(bench.order.begin() + 3, bench.order.end());
   ASSERT_EQ(calls.size(), 60U * 6);
   std::set<std::vector<int>> orders;
@@ -133,7 +133,7 @@ TEST(Compare, TheSeedDecidesTheOrder) {
 }
 
 TEST(Compare, ADriftOfTheClockDoesNotMoveTheRatio) {
-  // Every call takes 0.1 % longer than the one before it: measured one after the other, b would take 50 % more.
+  // Every call takes 0.1 % longer than the previous one: measured one after the other, b would take 50 % more.
   Bench bench({0, 0});
   bench.noise = 0;
   for (Candidate& c : bench.candidates) {
@@ -192,7 +192,7 @@ TEST(Compare, WhenAllAreDisturbedTheLeastDisturbedAreKept) {
   options.stop_when_different = false;
   options.retakes = 0;
   options.max_seconds = 1000;
-  // A round is four calls; two calls come before the first one. Of five rounds one is disturbed but little.
+  // A round is four calls; two calls come before the first one. One round in five is only slightly disturbed.
   bench.at_call = [&](uint64_t call) { bench.machine.stall((call + 18) % 20 < 4 ? 0.1 : 50); };
   const Comparison c = compare(bench.candidates, options);
   EXPECT_EQ(c.disturbed, 100);
@@ -216,7 +216,7 @@ TEST(Compare, RetakingStopsWhileItDoesNotHelp) {
   options.max_seconds = 1000;
   options.max_rounds = 600;
   options.target_half_width = 0;
-  // Everything is disturbed for a while; then every fifth call.
+  // Everything is disturbed for a while, then every fifth call.
   bench.at_call = [&](uint64_t call) {
     if (call < 2000 || call % 5 == 0) bench.machine.stall(1);
   };
@@ -267,7 +267,7 @@ TEST(Compare, ACandidateMayTimeItself) {
   int64_t most = 0;
   bench.candidates[1].timed = [&](int64_t calls) {
     most = std::max(most, calls);
-    bench.machine.work(5 * static_cast<double>(calls));  // what the way to another process takes does not count
+    bench.machine.work(5 * static_cast<double>(calls));  // the overhead of reaching the other process does not count
     return 0.1;
   };
   CompareOptions options = bench.options();
@@ -291,7 +291,7 @@ TEST(Compare, ExceptionsOfACandidatePassThrough) {
   EXPECT_THROW(compare(bench.candidates, bench.options()), std::runtime_error);
 }
 
-/// Twice as long by the wall and half the work by the processor: threads that others hold up.
+/// Twice the wall time but half the processor time: the threads are held up by others.
 TEST(Compare, ProcessorTimeIsARatioOfItsOwn) {
   Bench bench({4.0, 8.0});
   double cpu = 0;
@@ -309,7 +309,7 @@ TEST(Compare, ProcessorTimeIsARatioOfItsOwn) {
   ASSERT_TRUE(c.cpu_ratio(0, 1));
   EXPECT_NEAR(c.cpu_ratio(0, 1)->value, 0.5, 1e-6);
   EXPECT_NEAR(c.cpu_ms(1)->value, 3, 1e-6);
-  bench.candidates[1].cpu_ms = [] { return 0.0; };  // of another process, which the system does not tell
+  bench.candidates[1].cpu_ms = [] { return 0.0; };  // of another process whose time the system does not report
   EXPECT_FALSE(compare(bench.candidates, options).cpu_ratio(0, 1));
 }
 
@@ -318,7 +318,7 @@ TEST(Compare, OneCandidateIsRefused) {
   EXPECT_THROW(compare(bench.candidates, bench.options()), Error);
 }
 
-// On a machine so busy that not one slice is quiet the interval is wide and right; one of three attempts is narrower.
+// On a machine so busy that no slice is quiet, the interval is wide but correct; one of three attempts is narrower.
 TEST(Compare, RealClockAndMachine) {
   volatile double sink = 0;
   const auto work = [&](int n) {

@@ -11,7 +11,7 @@
 
 namespace kilter {
 
-/// A child that computes and walks through memory on one CPU until this ends.
+/// A child process that computes and walks through memory on one CPU until this object is destroyed.
 class Competitor {
  public:
   explicit Competitor(int cpu) : pid_(fork()) {
@@ -45,7 +45,7 @@ class Competitor {
   pid_t pid_;
 };
 
-/// Restricts the calling thread to one CPU as long as this lives.
+/// Restricts the calling thread to one CPU during this object's lifetime.
 class PinnedTo {
  public:
   explicit PinnedTo(int cpu) {

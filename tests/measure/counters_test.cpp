@@ -62,7 +62,7 @@ TEST(Counters, ReasonsSayWhatToDo) {
   EXPECT_THAT(counters_reason(EINVAL, 2), HasSubstr("perf_event_open failed: "));
 }
 
-// On a machine with counters they count; on one without, they say why in one line.
+// On a machine with counters, they count; on one without, they give the reason in one line.
 TEST(Counters, OfThisMachine) {
   const Counters counters;
   const CounterValues before = counters.read();

@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// This machine with made-up measurements.
+/// Returns this machine with made-up measurements.
 Device made_up() {
   Device d = describe_device();
   d.clock_ghz = 3.5;

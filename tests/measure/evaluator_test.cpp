@@ -24,7 +24,7 @@ struct Bench {
     options.clock = machine.clock();
     options.read_quiet = machine.quiet();
   }
-  /// Call i takes times[i % size].
+  /// Runs an evaluation in which call i takes times[i % size].
   Evaluation run(const std::vector<double>& times) {
     return evaluate([&] { machine.work(times[static_cast<size_t>(calls++) % times.size()]); }, options);
   }
@@ -135,17 +135,17 @@ void expect_usage(const EvaluatorOptions& options, const std::string& text) {
 TEST(Evaluator, WrongOptionsAreNamed) {
   EvaluatorOptions number;
   number.number = 0;
-  expect_usage(number, "number 0: calls in one measurement are 1 or more");
+  expect_usage(number, "number 0: expected 1 or more calls in one measurement");
   EvaluatorOptions repeat;
   repeat.repeat = -1;
-  expect_usage(repeat, "repeat -1: measurements are 1 or more");
+  expect_usage(repeat, "repeat -1: expected 1 or more measurements");
   EvaluatorOptions least;
   least.min_repeat_ms = -2;
-  expect_usage(least, "min_repeat_ms -2: milliseconds are 0 or more");
+  expect_usage(least, "min_repeat_ms -2: expected 0 or more milliseconds");
 }
 
-// Reading 256 KB that lie in the L2 cache is several times as fast as from DRAM. The fastest of 30 each, so that a busy
-// machine does not matter.
+// Reading 256 KB from the L2 cache is several times as fast as from DRAM. The fastest of 30 runs counts for each, so
+// that a busy machine does not matter.
 TEST(Evaluator, FlushedCachesMakeReadingSlow) {
   std::vector<uint64_t> data(32768, 1);
   uint64_t sum = 0;
@@ -161,7 +161,7 @@ TEST(Evaluator, FlushedCachesMakeReadingSlow) {
   EXPECT_GT(cold, 1.5 * warm) << cold << " ms cold, " << warm << " ms warm";
 }
 
-// Of 50 spins of 2 ms at least one is not interrupted for as long again, however busy the machine.
+// At least one of 50 spins of 2 ms is not interrupted for another 2 ms, however busy the machine is.
 TEST(Evaluator, RealClock) {
   EvaluatorOptions options;
   options.repeat = 50;

@@ -1,4 +1,4 @@
-// A machine whose clock and disturbances a test decides.
+// A machine whose clock and disturbances a test controls.
 #pragma once
 
 #include "measure/quiet.h"
@@ -16,7 +16,7 @@ struct FakeMachine {
     return [this] { return state; };
   }
   void work(double ms) { now += ms; }
-  /// Another process has the CPU for so long.
+  /// Simulates another process that has the CPU for `ms`.
   void stall(double ms) {
     now += ms;
     state.wait_ms += ms;

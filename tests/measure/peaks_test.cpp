@@ -1,4 +1,4 @@
-// Measured peaks against loops that are written here in assembly.
+// Compares measured peaks with loops that are written here in assembly.
 #include "measure/peaks.h"
 
 #include <gmock/gmock.h>
@@ -56,7 +56,7 @@ TEST(Team, RunsEveryThreadOnceAndTimesTheWindow) {
   }
 }
 
-/// Starts 64 threads where there are addresses for the stacks of a few, and ends the process with its error.
+/// Starts 64 threads where there is address space for the stacks of only a few, and ends the process with the error.
 [[noreturn]] void start_too_many() {
   rlimit limit{};
   int64_t pages = 0;
@@ -81,12 +81,13 @@ TEST(TeamDeathTest, ThreadsThatCannotBeStartedAreAnError) {
               "cannot start thread [0-9]+ of 64: .*; ask for fewer threads");
 }
 
-// Where neighbours fill a cache that they share, it gives no more than memory does.
+// A shared cache that is filled by others gives no more than memory does.
 bool closer_are_faster(const std::vector<double>& rates) {
   return std::ranges::adjacent_find(rates, [](double near, double far) { return near < 0.9 * far; }) == rates.end();
 }
 
-// The best of some attempts, as a busy machine may slow one level's measurement, and others what is in a shared cache.
+// The best of several attempts counts: a busy machine may slow one level's measurement, or evict data from a shared
+// cache.
 TEST(Peaks, CloserLevelsAreFaster) {
   const std::vector<Level> levels = memory_levels();
   std::vector<double> rates(levels.size());
@@ -99,7 +100,7 @@ TEST(Peaks, CloserLevelsAreFaster) {
 
 #if defined(__x86_64__)
 
-// 24 registers of 16 floats, no dependence between neighbours: as fast as the ports take them.
+// 24 registers of 16 floats without dependences between neighbours: as fast as the ports accept them.
 void fma_512(int64_t iterations) {
   asm volatile(
       "vxorps %%zmm30, %%zmm30, %%zmm30\n\t"
@@ -141,8 +142,8 @@ void fma_256(int64_t iterations) {
         "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
 }
 
-// `bytes` from the start to the end, `passes` times; nothing but loads. Four lines an iteration: with sixteen, 512-bit
-// loads are 5 % slower on Sapphire Rapids, and 5 % faster on Zen 5.
+// Reads `bytes` bytes from start to end, `passes` times, with nothing but loads. Four lines per iteration: with
+// sixteen, 512-bit loads are 5 % slower on Sapphire Rapids, and 5 % faster on Zen 5.
 void read_512(const void* from, int64_t bytes, int64_t passes) {
   const char* at = nullptr;
   const char* const end = static_cast<const char*>(from) + bytes;
@@ -187,8 +188,8 @@ void read_256(const void* from, int64_t bytes, int64_t passes) {
       : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7");
 }
 
-// `blocks` blocks of 1 KB from the start to the end, `passes` times; nothing but loads. One loop with a conditional
-// move back to the start: the exit of an inner loop is mispredicted once a pass, which costs up to a tenth.
+// Reads `blocks` blocks of 1 KB from start to end, `passes` times, with nothing but loads. One loop with a conditional
+// move back to the start: the exit of an inner loop is mispredicted once per pass, which costs up to a tenth.
 void read_blocks_512(const void* from, int64_t blocks, int64_t passes) {
   const char* at = static_cast<const char*>(from);
   const char* const end = at + blocks * 1024;
@@ -236,7 +237,7 @@ void read_blocks_256(const void* from, int64_t blocks, int64_t passes) {
         "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
 }
 
-/// Billions per second of `amount` at the shortest of the calls within 15 ms.
+/// Returns the billions per second of `amount` in the shortest of the calls within 15 ms.
 template <class Run>
 double best_rate(double amount, Run&& run) {
   double best = 0;
@@ -249,9 +250,9 @@ double best_rate(double amount, Run&& run) {
   return best;
 }
 
-/// Both are measured by turns, 15 times. A machine's clock changes and others may have the CPU, so the median of the
-/// turns' ratios must be within 3 % of 1, or the ratio of the best turns: short calls find quiet moments more often. A
-/// loop that is slower than the other stays so in all turns.
+/// Measures both in turn, 15 times. The machine's clock changes, and others may use the CPU, so either the median of
+/// the turns' ratios or the ratio of the best turns must be within 3 % of 1: short calls find quiet moments more often.
+/// A loop that is slower than the other is slower in all turns.
 template <class Ours, class Theirs>
 void expect_agreement(Ours&& ours, Theirs&& theirs) {
   std::vector<double> ratios;

@@ -106,7 +106,7 @@ TEST(Quiet, ReadingsOfThisMachineMakeSense) {
   EXPECT_LT(first.chain_ns, 1e6);
 }
 
-// With another process on the same CPU we wait for half of the time; 400 ms have many time slices of either.
+// With another process on the same CPU, this one waits half of the time; 400 ms contain many time slices of each.
 TEST(Quiet, ACompetitorForTheCpuIsSeen) {
   if (!read_quiet().has_wait) GTEST_SKIP() << "this kernel does not tell how long threads wait";
   const int cpu = sched_getcpu();
@@ -125,7 +125,7 @@ TEST(Quiet, ACompetitorForTheCpuIsSeen) {
 }
 
 TEST(ReferenceWidth, TakesAboutAsLongEachTime) {
-  // Eight instructions in a cycle are more than any processor starts; one is what a chain would take.
+  // No processor starts eight instructions in a cycle; one per cycle is the rate of a chain.
   const double chain_ns = reference_chain_ns(20) / (1 << 14);
   double least = reference_width_ns();
   for (int i = 0; i < 200; ++i) least = std::min(least, reference_width_ns());

@@ -1,4 +1,4 @@
-// Comparing a candidate with itself, and with one that is 3 % slower, on a quiet machine and beside a stress load.
+// Compares a candidate with itself and with one that is 3 % slower, on a quiet machine and beside a stress load.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kTimes = 20;
 
-/// Some 2 ms of multiply-adds over 512 KB, in `hundredths` of it.
+/// Some 2 ms of multiply-adds over 512 KB, scaled by `hundredths`.
 class Kernel {
  public:
   Kernel() : data_(1 << 17, 0.5F) {}
@@ -67,7 +67,7 @@ Outcome compare_often(int hundredths, const char* what) {
   return outcome;
 }
 
-/// With true coverage of 95 %, fewer than 17 of 20 happen in 1.6 % of cases: a second attempt is allowed.
+/// With a true coverage of 95 %, fewer than 17 of 20 happens in 1.6 % of cases, so a second attempt is allowed.
 void expect_like_itself(const char* what) {
   Outcome outcome;
   for (int attempt = 0; attempt < 2; ++attempt) {
@@ -78,7 +78,7 @@ void expect_like_itself(const char* what) {
   EXPECT_LE(outcome.widest, 0.01);
 }
 
-/// Pins this process to one CPU and the stress load to another; nothing where there is only one.
+/// Pins this process to one CPU and the stress load to another. Does nothing where there is only one.
 struct Stress {
   std::vector<int> cpus = affinity_cpus();
   std::unique_ptr<PinnedTo> pinned;

@@ -27,7 +27,7 @@ TEST(Stats, MiddleHalfCutsAQuarterAtEachEnd) {
   EXPECT_DOUBLE_EQ(mean_of_middle_half(std::vector<double>{5}), 5);
   EXPECT_DOUBLE_EQ(mean_of_middle_half(std::vector<double>{5, 7}), 6);
   EXPECT_DOUBLE_EQ(mean_of_middle_half(std::vector<double>{9, 1, 5, 1000}), 7);
-  // Of five, a quarter is 1.25: three quarters of the second and the fourth count.
+  // For five values, a quarter is 1.25 values, so the second and the fourth count three quarters.
   EXPECT_DOUBLE_EQ(mean_of_middle_half(std::vector<double>{-1e9, 1, 2, 4, 1e9}), (2 + 0.75 * (1 + 4)) / 2.5);
   EXPECT_DOUBLE_EQ(mean_of_middle_half(std::vector<double>{8, 7, 6, 5, 4, 3, 2, 1}), 4.5);
 }
@@ -35,7 +35,7 @@ TEST(Stats, MiddleHalfCutsAQuarterAtEachEnd) {
 TEST(Stats, MiddleHalfAgreesWithTheDefinitionOnRandomSets) {
   const Random random(3);
   for (size_t n = 1; n < 60; ++n) {
-    // Each value four times: then a quarter is a whole number of values.
+    // Each value four times: a quarter is then a whole number of values.
     std::vector<double> values(n);
     std::vector<double> four_times;
     for (size_t i = 0; i < n; ++i) {
@@ -93,8 +93,8 @@ TEST(PairedRatio, SameSamplesAndSeedGiveTheSameInterval) {
   EXPECT_NEAR(back.value * first.value, 1, 1e-12);
 }
 
-/// How many of 400 intervals contain the truth, and their mean half-width, for `n` rounds whose log-ratios are `noise`
-/// around log(truth). Common noise of both candidates must not matter.
+/// Returns how many of 400 intervals contain the truth, and their mean half-width, for `n` rounds whose log-ratios are
+/// `noise` around log(truth). Noise common to both candidates must not matter.
 template <class Noise>
 std::pair<int, double> coverage(size_t n, double truth, Noise&& noise) {
   int contains = 0;
@@ -118,7 +118,8 @@ std::pair<int, double> coverage(size_t n, double truth, Noise&& noise) {
   return {contains, width};
 }
 
-// 95 % of 400 is 380; a binomial's standard deviation is 4.4. The bounds are the truth's +-1.5 % and three of those.
+// 95 % of 400 is 380; the standard deviation of the binomial is 4.4. The bounds allow a true coverage 1.5 % off and
+// three standard deviations.
 TEST(PairedRatio, NormalNoiseIsCoveredAtTheStatedConfidence) {
   for (const size_t n : {12, 20, 60, 200}) {
     const auto [contains, width] =

@@ -27,7 +27,7 @@ std::vector<std::string> ops_of(const Graph& graph) {
   return names;
 }
 
-/// y = Relu(x) with x: f32[batch,3,?].
+/// Returns y = Relu(x) with x: f32[batch,3,?].
 ModelMaker symbolic_model() {
   ModelMaker maker;
   maker.input("x", {"batch", 3, 0});
@@ -63,7 +63,8 @@ TEST(Bind, SymbolicDimensions) {
             "f32[m]: no size for dimension 0 ('m'); give the shape, e.g. `--input x=1x3x640x640 --input z=1`");
 }
 
-/// Every input that the model leaves open, with its own rank, in one command that a shell takes; one size for a name.
+/// The example gives every input that the model leaves open, with its own rank, in one command that a shell accepts.
+/// Equal names get equal sizes.
 TEST(Bind, ExamplesNameEveryOpenInput) {
   ModelMaker maker;
   maker.input("ids", {"batch", "length"}, 7);
@@ -182,7 +183,7 @@ TEST(Bind, ConstantNodeErrors) {
             "strings, tensors and graphs");
 }
 
-/// The chain that exporters write for x.reshape(x.shape[0], -1).
+/// The node chain that exporters write for x.reshape(x.shape[0], -1).
 TEST(Bind, NodesOfOneValueHaveOneOutput) {
   for (const std::string op : {"Constant", "Identity"}) {
     ModelMaker maker;
@@ -329,7 +330,7 @@ TEST(Bind, MissingOperatorsAreReportedTogether) {
       "unsupported: m.onnx: 4 operators or types are missing from Kilter: my.domain:Frobnicate@3 (4 nodes: 'node_a', "
       "'node_b', 'node_c', ...): unknown operator; ai.onnx:Nonsense@17 (1 node: 'e'): unknown operator; "
       "ai.onnx:Inner@17 (1 node: 'inner'): unknown operator; ai.onnx:Loop@17 (1 node: 'loop'): runs only with the VM "
-      "(control flow); export the model without them (`kilter ops` lists the operators there are)");
+      "(control flow); export the model without them (`kilter ops` lists the supported operators)");
   const auto missing = model->missing();
   ASSERT_EQ(missing.size(), 4u);
   EXPECT_EQ(missing[0].op, "my.domain:Frobnicate@3");

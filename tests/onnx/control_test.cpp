@@ -1,4 +1,4 @@
-// Functions of the model and If with a condition that is known.
+// Functions of the model, and If with a known condition.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ std::string bind_error(const ModelMaker& maker, const Model::Values& values = {}
   return error_of([&] { maker.parse()->bind({}, values); });
 }
 
-/// y = f(x) where f(a) = Elu(LeakyRelu(a, alpha = @slope), alpha = @curve), curve = 2 by default.
+/// Returns y = f(x) where f(a) = Elu(LeakyRelu(a, alpha = @slope), alpha = @curve), with curve = 2 by default.
 ModelMaker function_model() {
   ModelMaker maker;
   maker.import("my", 1);
@@ -117,10 +117,10 @@ TEST(Function, RecursionIsRefused) {
   node.set_domain("my");
   EXPECT_EQ(
       error_of([&] { maker.parse(); }),
-      "bad_model: m.onnx: functions call each other in a circle: 'Twice' -> back to the first; recursion is not legal");
+      "bad_model: m.onnx: functions call each other in a cycle: 'Twice' -> back to the first; recursion is not legal");
 }
 
-/// f0 calls f1 twice, f1 calls f2 twice, ...
+/// Returns a model in which f0 calls f1 twice, f1 calls f2 twice, ...
 ModelMaker doubling_model(int depth) {
   ModelMaker maker;
   maker.import("my", 1);
@@ -148,10 +148,10 @@ TEST(Function, ExplosionsAreRefused) {
   EXPECT_EQ(error_of([] { doubling_model(40).parse(); }),
             "unsupported: m.onnx: expanding the functions makes more than 1000000 nodes, the limit");
   EXPECT_EQ(error_of([] { doubling_model(100).parse(); }),
-            "unsupported: m.onnx: functions call functions more than 64 deep, the limit");
+            "unsupported: m.onnx: function calls are nested more than 64 deep, the limit");
 }
 
-/// y = If(cond) { Relu(x) } else { Add(x, w) }, with w an initializer of the branch.
+/// Adds y = If(cond) { Relu(x) } else { Add(x, w) }, with w an initializer of the branch.
 void add_if(ModelMaker& maker, const std::string& condition) {
   maker.input("x", {2});
   maker.node("Neg", {"x"}, {"n"}, "neg");

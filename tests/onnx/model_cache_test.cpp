@@ -23,7 +23,7 @@ using testing::HasSubstr;
 
 void write(const fs::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
 
-/// 16 floats of one value.
+/// Returns the bytes of 16 floats of one value.
 std::string floats(float value) {
   std::string bytes(64, '\0');
   for (size_t at = 0; at < bytes.size(); at += sizeof value) std::memcpy(bytes.data() + at, &value, sizeof value);
@@ -50,13 +50,13 @@ class ModelCache : public testing::Test {
     write(root_ / "secret", floats(666));
   }
 
-  /// The bytes of a model whose weights are at `location`.
+  /// Returns the bytes of a model whose weights are at `location`.
   static std::string model(const std::string& location) {
     ModelMaker maker = relu_model();
     *maker.graph().add_initializer() = external(location);
     return maker.bytes();
   }
-  /// A file of the snapshot that is a link to a blob.
+  /// Adds a file to the snapshot that is a link to a blob.
   void add(const std::string& name, const std::string& blob, const std::string& bytes) {
     const fs::path file = snapshot_ / name;
     fs::create_directories(file.parent_path());
@@ -66,7 +66,7 @@ class ModelCache : public testing::Test {
   std::string error(const std::string& name = "model.onnx") const {
     return error_of([&] { Model::load(snapshot_ / name); });
   }
-  /// The error for weights at `location` of a model that is a link.
+  /// Returns the error for weights at `location` when the model file is a link.
   std::string data_error(const std::string& location) {
     fs::remove(snapshot_ / "model.onnx");
     add("model.onnx", "1111", model(location));
@@ -184,7 +184,8 @@ TEST_F(ModelCache, FilesBelowAFolderAreOpenedWithoutFollowingLinks) {
   EXPECT_THAT(error_of([&] { MappedFile::open_below(blobs_, "fifo"); }), HasSubstr("it is not a regular file"));
 }
 
-/// A file that another thread replaces by a link out of the folder, and back, is read or refused; the link never wins.
+/// Another thread keeps replacing a file by a link out of the folder and back. The file is read or refused; the link is
+/// never followed.
 TEST_F(ModelCache, RacingLinksNeverWin) {
   write(snapshot_ / "good", floats(1));
   fs::create_symlink(root_ / "secret", snapshot_ / "bad");

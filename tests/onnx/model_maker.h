@@ -1,4 +1,4 @@
-// Models for the tests, made from the messages of the format.
+// Models for the tests, built from the messages of the format.
 #pragma once
 
 #include <initializer_list>
@@ -100,7 +100,7 @@ class ModelMaker {
   pb::ModelProto proto;
 };
 
-/// y = Relu(x) over f32[2,3].
+/// Returns y = Relu(x) over f32[2,3].
 inline ModelMaker relu_model() {
   ModelMaker maker;
   maker.input("x", {2, 3});
@@ -109,7 +109,7 @@ inline ModelMaker relu_model() {
   return maker;
 }
 
-/// The error that `f` throws, as "kind: message"; "no error" when it throws none.
+/// Returns the error that `f` throws as "kind: message", or "no error" when it throws none.
 template <class F>
 std::string error_of(F&& f) {
   static constexpr const char* kKinds[] = {"usage", "bad_model", "bad_input", "unsupported", "io", "internal"};

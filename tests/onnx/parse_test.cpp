@@ -1,4 +1,4 @@
-// Files that are no models, versions that Kilter does not know, and graphs that are not well formed.
+// Files that are not models, versions that Kilter does not know, and malformed graphs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -61,7 +61,7 @@ TEST(Parse, EveryTruncationIsAnError) {
               HasSubstr("not a valid ONNX protobuf: cannot be parsed beyond byte "));
 }
 
-/// Any outcome but a crash or an internal error is right.
+/// Any outcome is legal except a crash or an internal error.
 TEST(Parse, BitFlipsNeverCrash) {
   ModelMaker maker;
   maker.input("x", {"n", 3});

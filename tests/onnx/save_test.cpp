@@ -22,7 +22,7 @@ class Save : public testing::Test {
  protected:
   std::filesystem::path file(const char* name = "m.onnx") const { return scratch_.path() / name; }
 
-  /// The message that a file holds.
+  /// Returns the message that a file contains.
   static pb::ModelProto proto_of(const std::filesystem::path& path) {
     pb::ModelProto proto;
     EXPECT_TRUE(proto.ParseFromString(read_file(path)));
@@ -37,7 +37,7 @@ class Save : public testing::Test {
   ScratchFolder scratch_;
 };
 
-/// y = Conv(x, w) with every kind of attribute that ONNX operators of the builder take, z = LeakyRelu(y).
+/// Returns y = Conv(x, w) with every kind of attribute that the builder's ONNX operators take, and z = LeakyRelu(y).
 Graph conv_graph(int32_t opset) {
   Graph graph;
   graph.name = "conv";
@@ -157,7 +157,7 @@ TEST_F(Save, StringsAndScalars) {
   EXPECT_TRUE(*again.value(again.outputs()[2].value).constant->data<bool>());
 }
 
-/// y = Squeeze(Mul(x, x)).
+/// Returns y = Squeeze(Mul(x, x)).
 Graph squeeze_graph(int32_t opset) {
   Graph graph;
   GraphBuilder builder(graph, opset);
@@ -171,11 +171,10 @@ TEST_F(Save, NodesOfAnotherOpsetAreWrittenWhereTheirFormIsTheSame) {
   save(conv_graph(17), file(), 22);
   save(squeeze_graph(28), file(), 13);
   EXPECT_EQ(Model::load(file())->bind({}).order().size(), 2u);
-  EXPECT_EQ(
-      error_of([&] { save(squeeze_graph(28), file("n.onnx"), 12); }),
-      "unsupported: " + file("n.onnx").string() +
-          ": Squeeze 'squeeze' follows opset 28, the file is written for opset 12, where its form is another; build "
-          "the graph for that opset or write the file for opset 28");
+  EXPECT_EQ(error_of([&] { save(squeeze_graph(28), file("n.onnx"), 12); }),
+            "unsupported: " + file("n.onnx").string() +
+                ": Squeeze 'squeeze' follows opset 28, the file is written for opset 12, where its form differs; build "
+                "the graph for that opset or write the file for opset 28");
   EXPECT_THAT(error_of([&] { save(conv_graph(17), file("n.onnx"), 10); }), HasSubstr("follows opset 17"));
   EXPECT_THAT(error_of([&] { save(conv_graph(17), file("n.onnx"), 5); }), HasSubstr("opset 5; Kilter writes 7 to 28"));
   EXPECT_FALSE(std::filesystem::exists(file("n.onnx")));

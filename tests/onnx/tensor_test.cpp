@@ -177,7 +177,7 @@ TEST(TensorData, SegmentsAndLocations) {
   EXPECT_THAT(read_error(location), HasSubstr("data_location 5 is unknown; legal are 0 (inside) and 1 (external)"));
 }
 
-/// A folder with a model's weights in it and a file beside it that the model must not reach.
+/// A folder that contains a model's weights, and a file beside the folder that the model must not reach.
 class External : public testing::Test {
  protected:
   External() : root_(scratch_.path()), folder_(root_ / "model") {
@@ -306,7 +306,7 @@ TEST_F(External, TensorFiles) {
             "bad_input: input_0.pb: tensor 'w' (i64[2,3]): expected 6 values in int64_data for its shape, got 2");
 }
 
-/// A SequenceProto has its name at 1, the kind of its elements at 2 and tensors at 3.
+/// A SequenceProto has its name in field 1, the kind of its elements in field 2 and tensors in field 3.
 TEST(TensorFile, SequencesAreRefused) {
   const std::string tensor = typed(1, {0}).SerializeAsString();
   const std::string sequence = std::string("\x0a\x00\x10\x01\x1a", 5) + static_cast<char>(tensor.size()) + tensor;

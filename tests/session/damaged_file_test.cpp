@@ -90,7 +90,7 @@ TEST_F(DamagedFile, TheCppInterfaceRefusesItUnlessAskedOtherwise) {
     FAIL() << "a damaged file was loaded";
   } catch (const ApiError& error) {
     EXPECT_THAT(error.what(), HasSubstr("compiled file '" + path + "': " + kDamaged));
-    EXPECT_THAT(error.what(), HasSubstr("; nothing of it was run; copy the file again or compile the model again"));
+    EXPECT_THAT(error.what(), HasSubstr("; nothing in it was run; copy the file again or compile the model again"));
   }
   EXPECT_EQ(Network::load(path, {.threads = 1, .verify_file = false}).inputs().size(), 1U);
 }

@@ -187,7 +187,7 @@ TEST_F(Faults, KernelThatFails) {
   load({{1, Deed::answer7}});
   EXPECT_THAT(brief(faults_), ElementsAre("1 crash layer1"));
   EXPECT_EQ(words(),
-            "failed at step 1 'layer1' while checking: step 1 'layer1' (Test): its kernel answered 7; expected 0");
+            "failed at step 1 'layer1' while checking: step 1 'layer1' (Test): its kernel returned 7; expected 0");
   EXPECT_EQ(runner_.restarts(), 0);
 }
 

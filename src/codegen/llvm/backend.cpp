@@ -31,12 +31,12 @@ namespace {
 
 const char* const kEntry = "kernel";
 
-/// LLVM calls this instead of ending the process; what it was doing is left as it stands.
+/// Throws where LLVM would end the process. LLVM's work is left unfinished.
 void on_fatal_error(void* /*data*/, const char* reason, bool /*crash*/) {
   throw Error(ErrorKind::internal, fmt::format("LLVM: {}", reason));
 }
 
-/// Sets a boolean option of LLVM's back end that has no other interface, unless the program has set it already.
+/// Sets a boolean option of LLVM's back end that has no other interface, unless the program has already set it.
 void set_option(const char* name, const char* value) {
   auto& options = llvm::cl::getRegisteredOptions();
   const auto it = options.find(name);
@@ -55,10 +55,10 @@ void initialise() {
     LLVMInitializeAArch64TargetMC();
     LLVMInitializeAArch64AsmPrinter();
     llvm::install_fatal_error_handler(on_fatal_error);
-    // The loop IR's order of statements is kept: the scheduler in front of register allocation moves loads up until
-    // register tiles spill (a 14x2 tile unrolled by 16 drops from 97 % to 46 % of peak) and nowhere gained anything.
+    // Keep the loop IR's order of statements. The scheduler before register allocation moves loads up until register
+    // tiles spill (a 14x2 tile unrolled by 16 drops from 97 % to 46 % of peak), and nowhere gained anything.
     set_option("enable-misched", "false");
-    // Rewriting addresses of loops takes up to half of the time of compiling and changed no kernel's speed.
+    // Rewriting the addresses of loops takes up to half of the compile time and changed no kernel's speed.
     set_option("disable-lsr", "true");
   });
 }
@@ -95,7 +95,7 @@ std::unique_ptr<llvm::TargetMachine> make_machine(const Target& target) {
   return machine;
 }
 
-/// One function on its way through LLVM. Members are destroyed in the order that LLVM needs.
+/// One function on its way through LLVM. Members are destroyed in the order that LLVM requires.
 struct Job {
   explicit Job(const LoopFunc& func, const Target& target, llvm::TargetMachine& machine) : module(func.name, context) {
     context.setDiagnosticHandler(std::make_unique<Diagnostics>(error));
@@ -116,8 +116,8 @@ struct Job {
   llvm::legacy::PassManager passes;
 };
 
-/// Runs `work` on a new job. After an error inside LLVM nothing of the job or the machine may be touched again, not
-/// even destroyed: both are given up.
+/// Runs `work` on a new job. After an error inside LLVM, neither the job nor the machine may be touched again, not even
+/// to destroy it: both are abandoned.
 template <class F>
 auto with_job(const LoopFunc& func, const Target& target, std::unique_ptr<llvm::TargetMachine>& machine, F work) {
   if (machine == nullptr) machine = make_machine(target);
@@ -133,7 +133,7 @@ auto with_job(const LoopFunc& func, const Target& target, std::unique_ptr<llvm::
   }
 }
 
-/// An object file or assembly.
+/// Compiles one function to an object file or to assembly.
 std::vector<char> compile_one(const LoopFunc& func, const Target& target, std::unique_ptr<llvm::TargetMachine>& machine,
                               llvm::CodeGenFileType type) {
   return with_job(func, target, machine, [&](Job& job) {
@@ -145,7 +145,7 @@ std::vector<char> compile_one(const LoopFunc& func, const Target& target, std::u
   });
 }
 
-/// A thread's own machines; making one costs more than compiling a small kernel.
+/// Returns a target machine owned by this thread; making one costs more than compiling a small kernel.
 std::unique_ptr<llvm::TargetMachine>& machine_of_thread(const Target& target) {
   thread_local std::map<std::string, std::unique_ptr<llvm::TargetMachine>> machines;
   return machines[fmt::format("{}|{}|{}", name(target.arch), target.cpu, target.features)];
@@ -215,7 +215,7 @@ std::string print_assembly(const LoopFunc& func, const Target& target) {
 }
 
 std::string version() {
-  constexpr int kKernels = 6;  // as tests/replay/revision.txt has it
+  constexpr int kKernels = 6;  // must match tests/replay/revision.txt
   return fmt::format("LLVM {}, kernels {}", LLVM_VERSION_STRING, kKernels);
 }
 

@@ -39,7 +39,7 @@ void initialise() {
   });
 }
 
-/// LLVM's tables of one target.
+/// LLVM's tables for one target.
 class Decoder {
  public:
   explicit Decoder(const Target& target) : triple_(codegen::llvm_triple(target.arch)) {
@@ -67,7 +67,7 @@ class Decoder {
     uint64_t size = 0;
     const auto at = static_cast<uint64_t>(offset);
     const auto status = disassembler_->getInstruction(inst, size, bytes, at, llvm::nulls());
-    require(status == llvm::MCDisassembler::Success, "the bytes at offset {:#x} are no instruction of this target",
+    require(status == llvm::MCDisassembler::Success, "the bytes at offset {:#x} are not an instruction of this target",
             offset);
     Instruction out{.offset = offset, .bytes = static_cast<int32_t>(size), .text = text_of(inst, at)};
     const llvm::MCInstrDesc& desc = instructions_->get(inst.getOpcode());
@@ -120,7 +120,7 @@ bool starts_with_any(std::string_view text, std::initializer_list<std::string_vi
   return std::any_of(starts.begin(), starts.end(), [&](std::string_view s) { return text.starts_with(s); });
 }
 
-/// Of a machine without multiply-adds.
+/// Counts of a machine without multiply-add instructions.
 struct Products {
   int32_t products = 0, sums = 0;
 };

@@ -31,7 +31,7 @@ Value* Emitter::cast(DType from, DType to, Value* v) {
 Value* Emitter::to_bool(DType from, Value* v) {
   llvm::Constant* zero = llvm::Constant::getNullValue(v->getType());
   if (from == DType::f32 || from == DType::f64) return builder_.CreateFCmpUNE(v, zero);
-  if (is_small_float(from)) v = builder_.CreateAnd(v, bits(v, 0x7fff));  // without the sign, so that -0 is false
+  if (is_small_float(from)) v = builder_.CreateAnd(v, bits(v, 0x7fff));  // drops the sign, so that -0 is false
   return builder_.CreateICmpNE(v, zero);
 }
 
@@ -58,7 +58,7 @@ Value* Emitter::narrow(DType small, Value* v) {
   return builder_.CreateTrunc(result, same_lanes(builder_.getInt16Ty(), v));
 }
 
-// Without F16C: the exponent is re-biased; subnormal numbers are their fraction times 2^-24.
+// Without F16C, the exponent is re-biased. A subnormal number is its fraction times 2^-24.
 Value* Emitter::half_to_float(Value* v) {
   llvm::Type* f32 = same_lanes(builder_.getFloatTy(), v);
   if (target_.limits.f16_convert) {
@@ -91,7 +91,7 @@ Value* Emitter::float_to_half(Value* v) {
   constexpr uint64_t kRebias = 0xffffffffU & (0U - (uint32_t{127 - 15} << 23) + 0xfff);
   Value* normal =
       builder_.CreateLShr(builder_.CreateAdd(builder_.CreateAdd(magnitude, odd), bits(f, kRebias)), bits(f, 13));
-  // Adding 0.5 makes 2^-24, the unit of the subnormal halves, the last place.
+  // Adding 0.5 gives the last place the value 2^-24, the unit of subnormal halves.
   Value* aligned = builder_.CreateFAdd(builder_.CreateBitCast(magnitude, f32), llvm::ConstantFP::get(f32, 0.5));
   Value* subnormal = builder_.CreateSub(builder_.CreateBitCast(aligned, f->getType()), bits(f, 0x3f000000));
   Value* payload = builder_.CreateAnd(builder_.CreateLShr(magnitude, bits(f, 13)), bits(f, 0x3ff));

@@ -8,7 +8,7 @@ using llvm::Value;
 
 namespace {
 
-/// The lane that a constant mask has on when it has exactly one, else -1.
+/// Returns the lane that a constant mask turns on if there is exactly one, otherwise -1.
 int64_t only_lane(Value* mask) {
   const auto* constant = llvm::dyn_cast<llvm::Constant>(mask);
   const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(mask->getType());
@@ -47,7 +47,7 @@ Value* Emitter::element_address(int32_t buffer, Value* index) {
   return builder_.CreateGEP(memory_type(elem), buffers_.at(static_cast<size_t>(buffer)), index);
 }
 
-// A constant at the end of the index becomes a displacement of its own, so that unrolled copies share the rest.
+// A constant at the end of the index becomes a separate displacement, so that unrolled copies share the rest.
 Value* Emitter::address(int32_t buffer, const Expr& index, bool in_bounds) {
   llvm::Type* elem = memory_type(func_.buffers.at(static_cast<size_t>(buffer)).type);
   Value* base = buffers_.at(static_cast<size_t>(buffer));
@@ -103,8 +103,8 @@ Value* Emitter::load_masked(const ExprNode& e) {
   return load_elements(e.id, e.type, indices, mask);
 }
 
-// Adjacent vectors that together hold every wanted element and end at the last of them, so that nothing beyond it is
-// read; the wanted lanes are then picked by one shuffle per further vector.
+// Loads adjacent vectors that together hold every wanted element. They end at the last of them, so nothing beyond it is
+// read. One shuffle for each further vector then picks the wanted lanes.
 Value* Emitter::load_strided(const ExprNode& e) {
   constexpr int64_t kMaxStride = 4;
   const int64_t lanes = e.type.lanes;
@@ -138,7 +138,7 @@ Value* Emitter::load_strided(const ExprNode& e) {
   return from_memory(e.type.elem, result);
 }
 
-// Lanes that are off read element 0 instead, which every buffer has, so that no branch is needed.
+// Lanes that are off read element 0, which every buffer has, so no branch is needed.
 Value* Emitter::load_elements(int32_t buffer, VType t, Value* indices, Value* mask) {
   if (mask != nullptr) {
     indices = builder_.CreateSelect(mask, indices, llvm::Constant::getNullValue(indices->getType()));
@@ -171,7 +171,7 @@ void Emitter::store(const StmtNode& s) {
   }
   Value* mask = expr(s.mask);
   Value* at = address(s.id, s.a, false);
-  // LLVM 22 makes a scalar store of such a mask itself, but of the value before its truncation (i8, bf16): too wide.
+  // LLVM 22 would make a scalar store for such a mask, but of the value before its truncation (i8, bf16): too wide.
   if (const int64_t lane = only_lane(mask); s.b.lanes() > 1 && lane >= 0) {
     Value* one = builder_.CreateExtractElement(v, static_cast<uint64_t>(lane));
     Value* place = builder_.CreateGEP(one->getType(), at, builder_.getInt64(static_cast<uint64_t>(lane)));

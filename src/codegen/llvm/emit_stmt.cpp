@@ -34,14 +34,14 @@ void Emitter::declare(const std::string& symbol) {
   function_->setAlignment(llvm::Align(64));
   function_->addFnAttr(llvm::Attribute::NoUnwind);
   if (target_.arch == Arch::x86_64) {
-    // The vectors of the loop IR decide: without this LLVM splits 512-bit vectors where a processor's tuning prefers
-    // 256.
+    // The vectors of the loop IR are used as they are. Without this, LLVM splits 512-bit vectors where a processor's
+    // tuning prefers 256.
     const std::string bits = std::to_string(target_.limits.vector_bytes * 8);
     function_->addFnAttr("prefer-vector-width", bits);
     function_->addFnAttr("min-legal-vector-width", bits);
   }
   if (target_.arch == Arch::aarch64 && target_.limits.vector_bytes > 16) {
-    // Makes vectors of that length legal: SVE's registers have no length of their own.
+    // Makes vectors of that length legal: SVE's registers have no fixed length.
     const auto parts = static_cast<unsigned>(target_.limits.vector_bytes / 16);
     function_->addFnAttr(llvm::Attribute::getWithVScaleRangeArgs(context_, parts, parts));
   }
@@ -149,23 +149,23 @@ void Emitter::decode_parallel(Value* linear) {
 
 namespace {
 
-/// Whether a statement binds one element in all lanes.
+/// Returns whether a statement binds one element in all lanes.
 bool binds_spread(const StmtNode& s) {
   if (s.kind != StmtKind::let || s.a->type.lanes == 1) return false;
   return s.a->kind == ExprKind::load ? s.a->ival == 0
                                      : s.a->kind == ExprKind::broadcast && s.a->args[0]->kind == ExprKind::load;
 }
-/// Whether a statement binds a vector of neighbours.
+/// Returns whether a statement binds a vector of adjacent elements.
 bool binds_vector(const StmtNode& s) {
   return s.kind == StmtKind::let && s.a->kind == ExprKind::load && s.a->type.lanes > 1 && s.a->ival == 1;
 }
 
 }  // namespace
 
-// Register tiles fill the registers, so a load stays at its place: LLVM's instruction selection groups up to four loads
-// of near addresses, and with the next steps' weights loaded beside the first step's a tile of 14 x 2 spills. A fence
-// within one thread is no instruction, and loads behind it are not grouped with those before it. Steps are told by
-// vectors that are loaded after registers were set, in blocks that also broadcast.
+// A register tile uses all registers, so its loads must stay in place. LLVM's instruction selection groups up to four
+// loads of near addresses, and a tile of 14 x 2 spills when the weights of later steps are loaded with those of the
+// first. A single-thread fence emits no instruction, and loads after it are not grouped with those before it. In blocks
+// that also broadcast, a vector load after registers were set marks the next step.
 void Emitter::block(const std::vector<Stmt>& stmts) {
   const bool tile = std::any_of(stmts.begin(), stmts.end(), [](const Stmt& s) { return binds_spread(*s); });
   bool was_set = false;
@@ -211,8 +211,8 @@ llvm::AllocaInst* Emitter::entry_slot(llvm::Type* type, llvm::Constant* initial,
   return slot;
 }
 
-// Checks hold nearly always. A scalar one is a branch that is never taken. Vectors of them are collected, each lane for
-// itself, and looked at where the kernel ends.
+// Checks nearly always hold. A scalar check is a branch that is never taken. Vector checks are collected lane by lane
+// and evaluated at the end of the kernel.
 void Emitter::check(const StmtNode& s) {
   if (status_ == nullptr) status_ = entry_slot(builder_.getInt32Ty(), builder_.getInt32(0), "status");
   if (s.a->kind == ExprKind::lane_reduce && s.a->op == Op::logical_and) return collect_check(s.a->args[0]);
@@ -228,7 +228,8 @@ void Emitter::check(const StmtNode& s) {
 
 namespace {
 
-/// Bits of the elements that a mask is computed of, so that the compared vectors and the mask have one shape.
+/// Returns the element size in bits of the vectors that a mask compares, so that these vectors and the mask have one
+/// shape.
 unsigned mask_bits(const llvm::Value* mask) {
   constexpr unsigned kUnknown = 8;
   if (const auto* compare = llvm::dyn_cast<llvm::CmpInst>(mask))
@@ -270,7 +271,7 @@ void Emitter::loop(const StmtNode& s) {
   });
 }
 
-// Without weights the code that is nearly never run takes registers from the loops around it.
+// Without weights, code that hardly ever runs takes registers from the loops around it.
 llvm::MDNode* Emitter::likely() {
   constexpr uint32_t kLikely = 1 << 20;
   return llvm::MDBuilder(context_).createBranchWeights(kLikely, 1);

@@ -1,8 +1,8 @@
 // LLVM IR of one LoopFunc. Used by this folder only.
 //
-// Registers are stack slots until mem2reg has run; loop variables and lets are SSA values at once. f16 and bf16 values
-// are kept as their bits (i16) and widened to f32 around every operation, so that they round once per operation on
-// every target. Booleans are i1 in registers and bytes 0 or 1 in memory.
+// Registers are stack slots until mem2reg has run; loop variables and lets are SSA values from the start. f16 and bf16
+// values are kept as their bits (i16) and widened to f32 around every operation, so that they round once per operation
+// on every target. Booleans are i1 in registers and bytes 0 or 1 in memory.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -41,15 +41,15 @@ class Emitter {
   void loop(const StmtNode& s);
   void branch(const StmtNode& s);
   void check(const StmtNode& s);
-  /// A check of all lanes of a mask.
+  /// Emits a check of all lanes of a mask.
   void collect_check(const Expr& lanes);
-  /// The kernel's answer at its end.
+  /// Returns the kernel's result at its end.
   Value* status();
-  /// A variable of the function with its first value.
+  /// Adds a stack slot with an initial value to the function.
   llvm::AllocaInst* entry_slot(llvm::Type* type, llvm::Constant* initial, const char* name);
-  /// Weights of a branch that goes the first way nearly always.
+  /// Returns the weights of a branch that nearly always goes the first way.
   llvm::MDNode* likely();
-  /// Runs `body(i)` for i = begin, begin + step, ... below end.
+  /// Emits `body(i)` for i = begin, begin + step, ... below end.
   template <class F>
   void counted_loop(const std::string& name, Value* begin, Value* end, int64_t step, F body);
 
@@ -67,7 +67,7 @@ class Emitter {
   Value* element_address(int32_t buffer, Value* index);
   /// Reads `lanes` adjacent elements in their memory form.
   Value* read(int32_t buffer, Value* address, int32_t lanes);
-  /// Between the form in memory (booleans are bytes) and the form in registers.
+  /// Convert between the form in memory (booleans are bytes) and the form in registers.
   Value* from_memory(DType type, Value* v);
   Value* to_memory(DType type, Value* v);
   llvm::Instruction* tagged(llvm::Instruction* access, int32_t buffer);
@@ -114,13 +114,13 @@ class Emitter {
   const Target& target_;
   llvm::IRBuilder<> builder_;
   llvm::Function* function_ = nullptr;
-  Value* status_ = nullptr;  ///< stack slot of the answer; null in kernels without checks
-  /// Masks of checks, by bits of an element and lanes: all ones while they hold.
+  Value* status_ = nullptr;  ///< stack slot of the result; null in kernels without checks
+  /// Masks of checks, by element bits and lanes: all ones while the checks hold.
   std::map<std::pair<unsigned, int32_t>, llvm::AllocaInst*> collected_;
-  std::vector<Value*> buffers_;                       ///< bases, by buffer
+  std::vector<Value*> buffers_;                       ///< base addresses, by buffer
   std::vector<Value*> vars_;                          ///< values, by variable; null while not bound
   std::vector<Value*> registers_;                     ///< stack slots, by register
-  std::vector<llvm::MDNode*> scope_, others_;         ///< alias scopes by buffer: its own, and all the others'
+  std::vector<llvm::MDNode*> scope_, others_;         ///< alias scopes by buffer: its own, and those of all others
   std::unordered_map<const ExprNode*, Value*> memo_;  ///< values of the current statement's subexpressions
 };
 

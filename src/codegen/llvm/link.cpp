@@ -12,7 +12,7 @@
 namespace kilter::codegen {
 namespace {
 
-/// Reads the tables of one object; every offset is checked against the object's size.
+/// Reads the tables of one object. Checks every offset against the object's size.
 class Reader {
  public:
   Reader(const Object& object, Arch arch) : object_(object) {
@@ -64,7 +64,7 @@ class Reader {
 };
 
 constexpr int64_t kNotPlaced = -1;
-/// Between functions: a jump there stops at once (int3; udf #0).
+/// Fills the space between functions: a jump there traps at once (int3; udf #0).
 constexpr std::byte trap(Arch arch) { return arch == Arch::x86_64 ? std::byte{0xcc} : std::byte{0}; }
 
 class Linker {
@@ -107,11 +107,11 @@ class Linker {
     }
   }
 
-  /// Offset in the blob of a symbol that the object itself defines.
+  /// Returns the offset in the blob of a symbol that the object itself defines.
   int64_t address(size_t object, const Elf64_Sym& symbol, std::string_view symbol_name) const {
     const Reader& r = readers_[object];
     if (symbol.st_shndx == SHN_UNDEF) {
-      r.broken(fmt::format("undefined symbol '{}': kernels call no functions", symbol_name));
+      r.broken(fmt::format("undefined symbol '{}': kernels must not call functions", symbol_name));
     }
     if (symbol.st_shndx >= r.sections.size() || places_[object][symbol.st_shndx] == kNotPlaced) {
       r.broken(fmt::format("symbol '{}' is not in a section of code or constants", symbol_name));

@@ -13,7 +13,7 @@ namespace kilter::codegen {
 
 struct Object {
   std::string name;   ///< for messages
-  std::string entry;  ///< symbol whose offset is wanted
+  std::string entry;  ///< symbol whose offset is returned
   std::span<const char> bytes;
 };
 
@@ -22,9 +22,9 @@ struct Linked {
   std::vector<int64_t> entries;  ///< offset of each object's entry symbol
 };
 
-/// Code of all objects first, then their constants. Only relocations relative to the place, or to the place's 4096-byte
-/// page, are legal (relocate.h), and only against sections of the same object: an undefined symbol, writable data or an
-/// absolute address is an internal error that names the object and the symbol or section.
+/// Places the code of all objects first, then their constants. Only relocations relative to the place, or to the
+/// place's 4096-byte page, are legal (relocate.h), and only against sections of the same object. An undefined symbol,
+/// writable data or an absolute address is an internal error that names the object and the symbol or section.
 Linked link(std::span<const Object> objects, Arch arch);
 
 }  // namespace kilter::codegen

@@ -1,4 +1,5 @@
-// Machine code from loop IR through LLVM, for x86-64 and AArch64: position-independent, linked by link.h.
+// Generates machine code from loop IR through LLVM for x86-64 and AArch64. The code is position-independent and linked
+// by link.h.
 #pragma once
 
 #include <string>
@@ -9,9 +10,9 @@ namespace kilter::codegen {
 
 extern const Backend kLlvmBackend;
 
-/// LLVM's name of an architecture on Linux.
+/// Returns LLVM's name of an architecture on Linux.
 const char* llvm_triple(Arch arch);
-/// The LLVM IR of one function as text, after our passes.
+/// Returns the LLVM IR of one function as text, after Kilter's passes.
 std::string print_llvm(const LoopFunc& func, const Target& target);
 
 }  // namespace kilter::codegen

@@ -20,15 +20,15 @@ std::string too_far(int64_t distance, int bits) {
   return fmt::format("{} bytes away, more than {} bits reach", distance, bits);
 }
 
-/// Where one relocation is written.
+/// The place that one relocation writes to.
 struct Field {
   std::span<std::byte> blob;
   size_t place;
 
   bool holds(size_t bytes) const { return place <= blob.size() && bytes <= blob.size() - place; }
-  /// The low `bytes` bytes of a two's complement number.
+  /// Writes the low `bytes` bytes of a two's complement number.
   void write(int64_t value, size_t bytes) const { std::memcpy(blob.data() + place, &value, bytes); }
-  /// Replaces the bits of `mask` of an instruction of 4 bytes.
+  /// Replaces the bits of `mask` in a 4-byte instruction.
   void insert(uint32_t mask, uint32_t bits) const {
     uint32_t instruction = 0;
     std::memcpy(&instruction, blob.data() + place, sizeof instruction);
@@ -37,7 +37,7 @@ struct Field {
   }
 };
 
-/// A plain difference of `bytes` bytes.
+/// Writes a plain difference of `bytes` bytes.
 std::string difference(const Field& field, int64_t distance, size_t bytes) {
   if (!field.holds(bytes)) return "the relocation lies outside the code";
   if (bytes == 4 && !fits(distance, 32)) return too_far(distance, 32);
@@ -57,7 +57,8 @@ std::string apply_x86(uint64_t type, const Field& field, int64_t distance) {
   }
 }
 
-/// log2 of the bytes that a load or store of the type moves: what its 12-bit offset counts in. ADD counts in bytes.
+/// Returns log2 of the bytes that a load or store of the type moves, which is the unit of its 12-bit offset. ADD counts
+/// in bytes.
 std::optional<int> page_offset_scale(uint64_t type) {
   switch (type) {
     case R_AARCH64_ADD_ABS_LO12_NC:
@@ -76,7 +77,7 @@ std::optional<int> page_offset_scale(uint64_t type) {
   }
 }
 
-/// ADRP: the distance of two pages, in pages, as 21 bits: the low two at bit 29, the others at bit 5.
+/// Patches ADRP: the distance of two pages, in pages, as 21 bits; the low two at bit 29, the others at bit 5.
 std::string adrp(const Field& field, int64_t to) {
   const int64_t pages = to / kPage - static_cast<int64_t>(field.place) / kPage;
   if (!fits(pages, 21)) return too_far(pages * kPage, 33);

@@ -10,9 +10,9 @@
 
 namespace kilter::codegen {
 
-/// Patches the field at byte `place` of `blob` so that it refers to byte `to`. The blob will lie at a 4096-byte
-/// boundary: what is relative to pages may be used. "" when done, else why not: a type that depends on where the blob
-/// lies, or a distance that the field cannot hold.
+/// Patches the field at byte `place` of `blob` so that it refers to byte `to`. The blob will be placed at a 4096-byte
+/// boundary, so page-relative relocations are legal. Returns "" on success, otherwise the reason: a type that depends
+/// on where the blob is placed, or a distance that the field cannot hold.
 std::string apply(Arch arch, uint64_t type, std::span<std::byte> blob, int64_t place, int64_t to);
 
 }  // namespace kilter::codegen

@@ -26,7 +26,7 @@ std::vector<KernelObject> compile_texts(std::span<const LoopFunc> funcs, const T
   return objects;
 }
 
-/// Texts one after the other, each ended by a zero.
+/// Concatenates the texts, each terminated by a zero.
 MachineCode link_texts(std::span<const KernelObject* const> objects, const Target& /*target*/) {
   MachineCode code;
   for (const KernelObject* object : objects) {

@@ -1,5 +1,5 @@
-// The back end without machine code: a kernel's object is its loop IR as text, which the device "null" interprets. It
-// holds every other back end to what the loop IR means.
+// The back end without machine code. A kernel's object is its loop IR as text, which the device "null" interprets. All
+// other back ends are tested against it for the meaning of the loop IR.
 #pragma once
 
 #include "codegen/backend.h"
@@ -8,7 +8,7 @@ namespace kilter::codegen {
 
 extern const Backend kNullBackend;
 
-/// Makes programs of this process know the device "null".
+/// Registers the device "null" in this process.
 void add_null_device();
 
 }  // namespace kilter::codegen

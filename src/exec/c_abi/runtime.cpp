@@ -1,4 +1,4 @@
-// The C interface over Program and Instance: no exception leaves a function, every error becomes a status and a text.
+// The C interface to Program and Instance. No exception leaves a function; every error becomes a status and a text.
 #include "kilter/runtime.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ static_assert(static_cast<int>(DType::f32) == KILTER_F32 && static_cast<int>(DTy
               static_cast<int>(DType::u32) == KILTER_U32 && static_cast<int>(DType::u64) == KILTER_U64 &&
               static_cast<int>(DType::boolean) == KILTER_BOOL);
 
-/// A plain array: kept without allocating, and without a destructor that each thread would have to register.
+/// A plain array: storing a text does not allocate, and no thread must register a destructor.
 thread_local char last_error[4096] = "";
 
 kilter_status status_of(ErrorKind kind) {
@@ -89,7 +89,7 @@ void describe(const std::vector<kilter::PlanTensor>& tensors, const char* what, 
               kilter_tensor_info* info) {
   not_null(info, "info");
   if (index >= tensors.size()) {
-    kilter::fail(ErrorKind::usage, "{} {} is asked for; the program has {}", what, index, tensors.size());
+    kilter::fail(ErrorKind::usage, "{} {} was requested; the program has {}", what, index, tensors.size());
   }
   static const int64_t no_dims = 0;
   const kilter::PlanTensor& tensor = tensors[index];
@@ -100,7 +100,8 @@ void describe(const std::vector<kilter::PlanTensor>& tensors, const char* what, 
   info->bytes = static_cast<size_t>(*kilter::tensor_bytes(tensor.type, tensor.shape));
 }
 
-/// The runtime alone can never run a reference step, so a program with one is refused when an instance is made.
+/// Throws unsupported for a plan with reference steps, which the runtime alone cannot run. Called when an instance is
+/// made.
 void refuse_reference_steps(const kilter::Plan& plan) {
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const kilter::Step& step = plan.steps[i];

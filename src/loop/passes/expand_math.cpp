@@ -18,12 +18,12 @@ namespace {
 
 bool is_small_float(DType type) { return type == DType::f16 || type == DType::bf16; }
 
-/// Operations without an instruction.
+/// Returns whether the operation has no instruction.
 bool needs_expansion(Op op, DType type) {
   return (op >= Op::exp && op <= Op::expm1) || op == Op::pow || (op == Op::mod && is_float(type));
 }
 
-/// Through f64 for the results that are rounded to f32: the subtractions in them cancel too much otherwise.
+/// Computes f32 results in f64 and rounds them: in f32, the subtractions would cancel too much.
 template <class F>
 Expr through_f64(const Expr& x, F function) {
   if (x.elem() == DType::f64) return function(form_of(x), x);
@@ -85,7 +85,7 @@ class Expander {
     return result;
   }
 
-  // Lets for the nodes with several users, inner ones first.
+  // Emits lets for the nodes with several users, inner ones first.
   void name_shared(StmtNode& n, std::vector<Stmt>& out) {
     uses_.clear();
     named_.clear();

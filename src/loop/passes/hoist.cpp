@@ -1,5 +1,5 @@
-// Moves what does not change in a loop in front of it: lets, pure expressions, and loads of inputs where the loop
-// surely runs. A value goes as far out as its variables allow, and equal values (the same node) become one let.
+// Moves loop-invariant lets, pure expressions, and loads of inputs (where the loop certainly runs) in front of the
+// loop. A value moves out as far as its variables allow, and equal values (the same node) become one let.
 //
 //   for i in [0, 8) {                            let h = p * 64
 //     for j in [0, 8) {                          for i in [0, 8) {
@@ -16,7 +16,7 @@
 namespace kilter::loop_passes {
 namespace {
 
-/// Level of a value that may change from statement to statement.
+/// The level of a value that may change from statement to statement.
 constexpr int32_t kPinned = 1 << 20;
 constexpr VType kIndex{DType::i64, 1};
 
@@ -32,14 +32,14 @@ class Hoist {
   }
 
  private:
-  /// One enclosing loop: what is to stand before it, and the number of the block that it stands in.
+  /// One enclosing loop: the statements to insert before it, and the number of the block that contains it.
   struct Frame {
     std::vector<Stmt> before;
     size_t block;
   };
   struct Info {
     int32_t level = 0;   ///< depth of the innermost loop that it depends on
-    bool loads = false;  ///< holds a load of an input
+    bool loads = false;  ///< contains a load of an input
   };
 
   int32_t depth() const { return static_cast<int32_t>(frames_.size()); }
@@ -125,14 +125,15 @@ class Hoist {
     return infos_[e.get()] = result;
   }
 
-  /// Leaves, and sums with a constant (an address holds that for free), are not worth a variable.
+  /// Returns whether `e` deserves a variable. Leaves do not, nor do sums with a constant, which addressing computes for
+  /// free.
   static bool is_worth_it(const Expr& e) {
     if (e->args.empty()) return false;
     const bool adds_constant = e->kind == ExprKind::binary && e->op == Op::add && is_const(e->args[1]);
     return !(e.type() == kIndex && adds_constant);
   }
 
-  /// `e` for a place inside `depth` loops.
+  /// Returns `e` in the form for a place inside `depth` loops.
   Expr at(const Expr& e, int32_t depth) {
     if (!e.defined() || depth == 0 || e->args.empty()) return e;
     const Info& i = info(e);
@@ -172,10 +173,11 @@ class Hoist {
   LoopFunc result_;
   std::vector<int32_t> level_of_var_;
   std::vector<Frame> frames_;
-  int32_t load_level_ = 0;  ///< loads may not go further out than this
+  int32_t load_level_ = 0;  ///< loads may not move further out than this
   NodeMap<Info> infos_;
   std::unordered_map<const ExprNode*, std::pair<Expr, Expr>> hoisted_;
-  std::vector<std::vector<const ExprNode*>> blocks_;  ///< open blocks: what was hoisted into each, known until its end
+  std::vector<std::vector<const ExprNode*>> blocks_;  ///< open blocks: what was hoisted into each, visible until its
+                                                      ///< end
   std::unordered_map<uint64_t, Expr> memo_;
 };
 

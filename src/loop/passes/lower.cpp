@@ -1,13 +1,14 @@
-// The fixed order that the code generator wants: vector code first, since it makes statements that unroll copies; then
-// copies, folding, motion out of loops; elementary functions last, so that their long expansions are not walked again.
+// Runs the passes in the fixed order that the code generator expects. Vectorisation comes first, since unrolling copies
+// the statements that it makes. Unrolling, folding and hoisting follow. Elementary functions come last, so that their
+// long expansions are not walked again.
 #include "loop/passes/passes.h"
 
 namespace kilter::loop_passes {
 
 namespace {
 
-/// Release builds verify what a schedule hands in and what the code generator gets; the passes between are checked in
-/// debug builds only, since verifying costs as much as a pass.
+/// Release builds verify what a schedule supplies and what the code generator receives. The passes between are checked
+/// in debug builds only, since verifying costs as much as a pass.
 LoopFunc checked(LoopFunc func) {
 #ifndef NDEBUG
   verify(func);

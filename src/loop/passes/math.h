@@ -1,4 +1,4 @@
-// Elementary functions as expressions: range reduction, polynomials and selects, no branches, no calls. The same
+// Elementary functions as expressions: range reduction, polynomials and selects, without branches or calls. The same
 // expansion serves every target and every number of lanes.
 //
 // Largest error in units of the last place of the correctly rounded result, measured by tests/codegen/math_test.cpp
@@ -9,7 +9,7 @@
 //   f64  exp log 1   log1p 1   expm1 2.1   tanh 2.7   sigmoid 2.1   asin 2.3   acos 1.3   atan 2.4   sinh cosh 2.9
 //        asinh 1.7   acosh 1.4   atanh 1.9
 //
-// Zeros keep their signs, NaN stays NaN, infinities and values outside the domain answer as C's <math.h> does.
+// Zeros keep their signs, NaN stays NaN, and infinities and values outside the domain give what C's <math.h> does.
 // Subnormal results are right to one unit (sigmoid: to 2^-126). f16 and bf16 compute in f32. pow with the exponents -1,
 // 0.5, 1, 2 and 3 becomes a division, a square root and products.
 #pragma once
@@ -18,13 +18,13 @@
 
 namespace kilter::loop_passes {
 
-/// Whether expand_math knows the operation on this type; where it does not, there is no machine code for it. True for
-/// operations that need no expansion. What is missing: sin, cos, tan, erf, pow and mod of f64.
+/// Returns whether the operation can be compiled for this type. True for operations that need no expansion. False for
+/// sin, cos, tan, erf, pow and mod of f64.
 bool has_math(Op op, DType type);
 
-/// `op` of `x` as arithmetic, or undefined when it has an instruction. Throws internal where has_math is false.
+/// Returns `op` of `x` as arithmetic, or undefined when it has an instruction. Throws internal where has_math is false.
 Expr expand_unary(Op op, const Expr& x);
-/// Likewise for pow and mod of floats.
+/// Expands pow and mod of floats in the same way.
 Expr expand_binary(Op op, const Expr& x, const Expr& y);
 
 }  // namespace kilter::loop_passes

@@ -1,5 +1,5 @@
-// exp and what is made of it: x = k ln2 + r with |r| <= ln2/2, exp(x) = 2^k (1 + p), p = exp(r) - 1 as a polynomial.
-// Coefficients are minimax fits, each rounded to its type with the rest fitted again.
+// exp and the functions built on it: x = k ln2 + r with |r| <= ln2/2, exp(x) = 2^k (1 + p), p = exp(r) - 1 as a
+// polynomial. The coefficients are minimax fits; each is rounded to its type and the others are fitted again.
 #include <array>
 
 #include "loop/passes/math_form.h"
@@ -7,7 +7,7 @@
 namespace kilter::loop_passes {
 namespace {
 
-// (exp(r) - 1 - r) / r^2 on |r| <= 0.3475; error of exp(r) 2^-28, 2^-40, 2^-57.
+// (exp(r) - 1 - r) / r^2 on |r| <= 0.3475; the error of exp(r) is 2^-28, 2^-40 and 2^-57.
 constexpr std::array kExp32 = {0.5, 0.16666513681411743, 0.04166658595204353, 0.00836949236690998,
                                0.0013921393547207117};
 constexpr std::array kExp64Short = {0.49999999999509387,   0.1666666678850505,    0.04166666706042478,
@@ -27,7 +27,7 @@ constexpr std::array kErfLarge = {-0.00034155946923419833, -1.127089023590088,  
 constexpr double kLog2E = 1.4426950408889634;
 
 struct Reduced {
-  Expr t;  ///< k + magic: k stands in the low bits
+  Expr t;  ///< k + magic: the low bits hold k
   Expr p;  ///< exp(r) - 1
 };
 
@@ -41,7 +41,7 @@ Reduced reduce(const Form& f, const Expr& x) {
   return {t, fma(r * r, q, r)};
 }
 
-/// 2^(k + offset), which must be a normal number.
+/// Returns 2^(k + offset), which must be a normal number.
 Expr power_of_two(const Form& f, const Expr& t, int64_t offset = 0) {
   const uint64_t bias = (f.bias() + static_cast<uint64_t>(offset)) << f.mantissa();
   return f.value(f.shift_left(f.bits(t), f.mantissa()) + f.u(bias));
@@ -49,7 +49,7 @@ Expr power_of_two(const Form& f, const Expr& t, int64_t offset = 0) {
 
 }  // namespace
 
-// 2^k in two factors, so that results overflow and become subnormal as they should.
+// Splits 2^k into two factors, so that results overflow and become subnormal as they should.
 Expr exp_of(const Form& f, const Expr& x) {
   const Expr clamped = f.single() ? f.at_least(f.at_most(x, 89), -104) : f.at_least(f.at_most(x, 710), -746);
   const Reduced e = reduce(f, clamped);
@@ -60,7 +60,7 @@ Expr exp_of(const Form& f, const Expr& x) {
   return scaled * f.value(f.shift_left(rest, f.mantissa()));
 }
 
-// 2^(k-1) is normal up to the overflow of the result.
+// 2^(k-1) is normal until the result overflows.
 Expr expm1_of(const Form& f, const Expr& x) {
   const Expr clamped = f.single() ? f.at_least(f.at_most(x, 89), -18) : f.at_least(f.at_most(x, 710), -38);
   const Reduced e = reduce(f, clamped);
@@ -69,7 +69,7 @@ Expr expm1_of(const Form& f, const Expr& x) {
   return f.with_sign(half + half, x);
 }
 
-// (e - 1) / (e + 1) with e = exp(2|x|); beyond the limit the result rounds to 1.
+// Computes (e - 1) / (e + 1) with e = exp(2|x|); beyond the limit the result rounds to 1.
 Expr tanh_of(const Form& f, const Expr& x) {
   const Expr a = f.at_most(absolute(x), f.single() ? 9.2 : 20);
   const Reduced e = reduce(f, a + a);
@@ -78,7 +78,7 @@ Expr tanh_of(const Form& f, const Expr& x) {
   return f.with_sign(minus_one / (minus_one + f.c(2)), x);
 }
 
-// 1 / (1 + exp(-x)).
+// Computes 1 / (1 + exp(-x)).
 Expr sigmoid_of(const Form& f, const Expr& x) {
   const double low = f.single() ? -88.37 : -709.4;  // exp(-low) < 2^(bias + 1/2)
   const Expr clamped = f.at_least(f.at_most(x, -low), low);

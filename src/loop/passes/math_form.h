@@ -1,7 +1,7 @@
-// What the elementary functions are written in: one floating type with its constants. Used by math_*.cpp only.
+// One floating type with its constants, used to write the elementary functions. Used by math_*.cpp only.
 //
-// Integer arithmetic on the bits of floats does what conversions would: adding 1.5 * 2^mantissa rounds to an integer
-// that stands in the low bits, and it is cheap on every target for f64 too, where AVX2 converts to i64 one lane at a
+// Integer arithmetic on the bits of floats replaces conversions: adding 1.5 * 2^mantissa rounds to an integer and
+// leaves it in the low bits. This is cheap on every target, also for f64, where AVX2 converts to i64 one lane at a
 // time.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace kilter::loop_passes {
 struct Form {
   DType type = DType::f32;  ///< f32 or f64
   int32_t lanes = 1;
-  bool full = true;  ///< f64: full accuracy; else what a result needs that is rounded to f32 (2^-39)
+  bool full = true;  ///< f64: full accuracy; otherwise what a result rounded to f32 needs (2^-39)
 
   bool single() const { return type == DType::f32; }
   DType bits_type() const { return single() ? DType::u32 : DType::u64; }
@@ -29,7 +29,7 @@ struct Form {
   Expr u(uint64_t value) const { return imm_int(bits_type(), static_cast<int64_t>(value), lanes); }
   Expr inf() const { return c(std::numeric_limits<double>::infinity()); }
   Expr nan() const { return c(std::numeric_limits<double>::quiet_NaN()); }
-  /// The constant of this type: f32 where its last digits matter.
+  /// Returns the constant of this type. The f32 value is given separately because its last digits matter.
   Expr pick(double of_f32, double of_f64) const { return c(single() ? of_f32 : of_f64); }
 
   Expr bits(const Expr& x) const { return bitcast(bits_type(), x); }
@@ -38,15 +38,15 @@ struct Form {
   Expr shift_right(const Expr& b, int count) const { return binary(Op::shr, b, u(static_cast<uint64_t>(count))); }
   uint64_t sign_mask() const { return single() ? 0x80000000U : 0x8000000000000000U; }
   Expr sign_of(const Expr& x) const { return binary(Op::bit_and, bits(x), u(sign_mask())); }
-  /// `magnitude` with the sign bit of `x` set too; `magnitude` is not negative unless x is.
+  /// Returns `magnitude` with the sign bit of `x` added. `magnitude` may be negative only where x is.
   Expr with_sign(const Expr& magnitude, const Expr& x) const {
     return value(binary(Op::bit_or, bits(magnitude), sign_of(x)));
   }
-  /// min(x, limit) and max(x, limit) that leave NaN as it is.
+  /// Return min(x, limit) and max(x, limit), but keep NaN.
   Expr at_most(const Expr& x, double limit) const { return min(c(limit), x); }
   Expr at_least(const Expr& x, double limit) const { return max(c(limit), x); }
 
-  /// coefficients[0] + coefficients[1] * x + ...
+  /// Returns coefficients[0] + coefficients[1] * x + ...
   Expr poly(const Expr& x, std::span<const double> coefficients) const {
     Expr result = c(coefficients.back());
     for (size_t i = coefficients.size() - 1; i-- > 0;) result = fma(result, x, c(coefficients[i]));
@@ -71,7 +71,7 @@ Expr erf_of(const Form& f, const Expr& x);   ///< f32
 
 // math_log.cpp
 Expr log_of(const Form& f, const Expr& x);
-/// log of numbers that are positive and normal, or 0 (-inf) or inf.
+/// Returns the log of numbers that are positive and normal, or 0 (-inf) or inf.
 Expr log_positive(const Form& f, const Expr& x);
 Expr log1p_of(const Form& f, const Expr& x);
 Expr asinh_of(const Form& f, const Expr& x);  ///< f64
@@ -79,7 +79,7 @@ Expr acosh_of(const Form& f, const Expr& x);  ///< f64
 Expr atanh_of(const Form& f, const Expr& x);  ///< f64
 
 // math_trig.cpp
-Expr sin_of(const Form& f, const Expr& x);  ///< f32, as cos and tan
+Expr sin_of(const Form& f, const Expr& x);  ///< f32, like cos and tan
 Expr cos_of(const Form& f, const Expr& x);
 Expr tan_of(const Form& f, const Expr& x);
 Expr asin_of(const Form& f, const Expr& x);

@@ -1,4 +1,4 @@
-// log and what is made of it: x = 2^e (1 + m) with 1 + m in [sqrt(1/2), sqrt(2)), log(x) = e ln2 + log(1 + m).
+// log and the functions built on it: x = 2^e (1 + m) with 1 + m in [sqrt(1/2), sqrt(2)), log(x) = e ln2 + log(1 + m).
 #include <array>
 
 #include "loop/passes/math_form.h"
@@ -32,7 +32,7 @@ Split split(const Form& f, const Expr& x) {
   return {e, f.value(fraction + f.u(root_half)) - f.c(1)};
 }
 
-/// log(1 + m) - m.
+/// Returns log(1 + m) - m.
 Expr log_tail(const Form& f, const Expr& m) {
   const Expr square = m * m;
   if (f.single()) return fma(square, f.c(-0.5), m * square * f.poly(m, kLog32));
@@ -43,7 +43,7 @@ Expr log_tail(const Form& f, const Expr& m) {
   return fma(s, half + r, unary(Op::neg, half));
 }
 
-/// e ln2 + m + tail, small parts first.
+/// Returns e ln2 + m + tail, adding the small parts first.
 Expr assemble(const Form& f, const Expr& e, const Expr& m, const Expr& tail) {
   const Expr low = fma(e, f.pick(-2.12194440e-4, 1.90821492927058770002e-10), tail);
   return fma(e, f.pick(0.693359375, 6.93147180369123816490e-01), m + low);
@@ -68,7 +68,7 @@ Expr log_of(const Form& f, const Expr& x) {
   return select(equal(x, f.c(0)), unary(Op::neg, f.inf()), result);
 }
 
-// log(u) with u = 1 + x rounded, and the part of x that u lost, to first order.
+// Computes log(u) for u = 1 + x rounded, and corrects to first order for the part of x that was lost.
 Expr log1p_of(const Form& f, const Expr& x) {
   const Expr u = x + f.c(1);
   const Expr lost = (x - (u - f.c(1))) / u;
@@ -81,7 +81,7 @@ Expr log1p_of(const Form& f, const Expr& x) {
 }
 
 namespace {
-constexpr double kLarge = 0x1p28;  ///< from where x^2 + 1 rounds to x^2 in f64
+constexpr double kLarge = 0x1p28;  ///< from here on x^2 + 1 rounds to x^2 in f64
 }
 
 Expr asinh_of(const Form& f, const Expr& x) {

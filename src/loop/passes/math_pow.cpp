@@ -1,4 +1,4 @@
-// pow and fmod of f32, through f64.
+// pow and fmod of f32, computed in f64.
 #include "loop/passes/math_form.h"
 
 namespace kilter::loop_passes {
@@ -7,7 +7,7 @@ namespace {
 constexpr double kLog2E = 1.4426950408889634;
 constexpr double kLn2 = 0.6931471805599453;
 
-/// x^y for the exponents that need no logarithm, or undefined.
+/// Returns x^y for the exponents that need no logarithm; undefined for others.
 Expr simple_power(const Form& f, const Expr& x, const Expr& y) {
   const Expr one = splat_of(y);
   const ExprNode& c = one.defined() ? *one : *y;
@@ -17,15 +17,15 @@ Expr simple_power(const Form& f, const Expr& x, const Expr& y) {
   if (c.fval == 3) return x * x * x;
   if (c.fval == -1) return f.c(1) / x;
   if (c.fval != 0.5) return {};
-  const Expr root = unary(Op::sqrt, x + f.c(0));  // -0 has the power +0
+  const Expr root = unary(Op::sqrt, x + f.c(0));  // -0 to this power is +0
   return select(equal(x, unary(Op::neg, f.inf())), f.inf(), root);
 }
 
-/// |x|^y rounded to f32; 2^p with p = y log2|x|, p limited to where the result is 0 or infinite for certain.
+/// Returns |x|^y rounded to f32: 2^p with p = y log2|x|. p is clamped to where the result is certainly 0 or infinite.
 Expr power_of_magnitude(const Form& f, const Expr& a, const Expr& y) {
   const Form d{DType::f64, f.lanes, false};
   const Expr log2 = log_positive(d, cast(DType::f64, a)) * d.c(kLog2E);
-  const Expr exponent = d.at_least(d.at_most(cast(DType::f64, y), 0x1p200), -0x1p200);  // so that 0 * inf is no case
+  const Expr exponent = d.at_least(d.at_most(cast(DType::f64, y), 0x1p200), -0x1p200);  // avoids 0 * inf
   const Expr p = d.at_least(d.at_most(exponent * log2, 140), -160);
   return cast(DType::f32, exp_of(d, p * d.c(kLn2)));
 }
@@ -49,8 +49,8 @@ Expr pow_of(const Expr& x, const Expr& y) {
   return select(one, f.c(1), result);
 }
 
-// Long division by |y| 2^(28 j): quotients of at most 29 bits times the 24 bits of y are exact in f64, and so is what
-// remains.
+// Long division by |y| 2^(28 j). Quotients of at most 29 bits times the 24 bits of y are exact in f64, and so are the
+// remainders.
 Expr mod_of(const Expr& x, const Expr& y) {
   constexpr int kDigits = 28;
   constexpr int kStages = 10;  // the quotient of two f32 has at most 277 bits

@@ -6,7 +6,7 @@
 namespace kilter::loop_passes {
 namespace {
 
-// On |r| <= pi/4: (sin(r) - r) / r^3 (error of sin 2^-28) and (cos(r) - 1 + r^2/2) / r^4 (of cos 2^-33), in r^2.
+// On |r| <= pi/4, in r^2: (sin(r) - r) / r^3 (error of sin 2^-28) and (cos(r) - 1 + r^2/2) / r^4 (error of cos 2^-33).
 constexpr std::array kSin = {-0.16666655242443085, 0.008332191966474056, -0.00019518785120453686};
 constexpr std::array kCos = {0.04166664555668831, -0.00138873013202101, 2.4430684788967483e-05};
 // (atan(x) - x) / x^3 in x^2 on |x| <= sqrt(2) - 1 (2^-30, 2^-59).
@@ -22,17 +22,18 @@ constexpr std::array kAsin64 = {0.16666666666666763,  0.07499999999970092,  0.04
                                 0.022372215913308388, 0.01735159538042718,  0.01398101982465191,  0.011397283553233075,
                                 0.010789369266050609, 0.003672019865366523, 0.021791014759575976, -0.02111719781084751,
                                 0.032702438789991246};
-// 1 / (2 pi) in pieces of 29 bits; a product with an f32 is exact in f64.
+// 1 / (2 pi) in pieces of 29 bits, whose product with an f32 is exact in f64.
 constexpr std::array kTurns = {0x1.45f306dp-3,   0x1.9391054p-32, 0x1.4fe13abp-61, 0x1.d1f534dp-90,
                                0x1.b81b6c5p-119, 0x1.5993c4p-150, 0x1.c820ff2p-177};
 constexpr double kHalfPi = 0x1.921fb54442d18p+0;
 
 struct Angle {
-  Expr quadrant;  ///< multiple of pi/2 that was taken off, modulo 4, in the low two bits of a u32
-  Expr sin, cos;  ///< of what remains, |r| <= pi/4
+  Expr quadrant;  ///< the multiple of pi/2 that was subtracted, modulo 4, in the low two bits of a u32
+  Expr sin, cos;  ///< of the remainder, |r| <= pi/4
 };
 
-// x / (2 pi) modulo 1: whole turns fall off every partial product, so that what is left is exact for any x.
+// Computes x / (2 pi) modulo 1. Whole turns are dropped from every partial product, so the remainder is exact for any
+// x.
 Angle reduce(const Form& f, const Expr& x) {
   const Form d{DType::f64, f.lanes};
   const Expr wide = cast(DType::f64, x);
@@ -56,16 +57,16 @@ Angle reduce(const Form& f, const Expr& x) {
 Expr is_odd(const Form& f, const Expr& quadrant) {
   return binary(Op::ne, binary(Op::bit_and, quadrant, f.u(1)), f.u(0));
 }
-/// Bit 1 of the quadrant as a sign bit.
+/// Negates v where bit 1 of the quadrant is set.
 Expr flip(const Form& f, const Expr& v, const Expr& quadrant) {
   const Expr sign = f.shift_left(binary(Op::bit_and, quadrant, f.u(2)), 30);
   return f.value(binary(Op::bit_xor, f.bits(v), sign));
 }
 
-/// x where |x| is so small that the function is x; keeps the sign of zero, which the reduction loses.
+/// Returns x where |x| is so small that the function equals x. This keeps the sign of zero, which the reduction loses.
 Expr unless_tiny(const Form& f, const Expr& x, const Expr& v) { return select(less(absolute(x), f.c(0x1p-13)), x, v); }
 
-/// asin(t) for t in [0, 1/2], given t and t^2.
+/// Returns asin(t) for t in [0, 1/2], given t and t^2.
 Expr asin_core(const Form& f, const Expr& t, const Expr& z) {
   return fma(t * z, f.single() ? f.poly(z, kAsin32) : f.poly(z, kAsin64), t);
 }
@@ -91,7 +92,7 @@ Expr tan_of(const Form& f, const Expr& x) {
   return unless_tiny(f, x, ratio);
 }
 
-// Above 1/2: asin(x) = pi/2 - 2 asin(sqrt((1 - x) / 2)).
+// Above 1/2, uses asin(x) = pi/2 - 2 asin(sqrt((1 - x) / 2)).
 Expr asin_of(const Form& f, const Expr& x) {
   const Expr a = absolute(x);
   const Expr big = greater(a, f.c(0.5));
@@ -112,7 +113,7 @@ Expr acos_of(const Form& f, const Expr& x) {
   return select(big, select(less(x, f.c(0)), left, twice), near_zero);
 }
 
-// atan(x) = pi/4 + atan((x - 1) / (x + 1)) = pi/2 - atan(1 / x).
+// Uses atan(x) = pi/4 + atan((x - 1) / (x + 1)) = pi/2 - atan(1 / x).
 Expr atan_of(const Form& f, const Expr& x) {
   const Expr a = absolute(x);
   const Expr high = greater(a, f.c(2.414213562373095));

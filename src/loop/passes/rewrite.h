@@ -9,14 +9,15 @@
 namespace kilter::loop_passes {
 
 /// Rewrites expressions under bindings that live in nested scopes. A node is rewritten once for every change of the
-/// bindings that it depends on; nodes that depend on none are answered as they are.
+/// bindings that it depends on; nodes that depend on none are returned unchanged.
 class Rewriter {
  public:
   explicit Rewriter(const LoopFunc& func);
 
   void enter();
   void leave();
-  /// Bindings of the innermost scope. A variable or register is bound before the first expression that reads it.
+  /// Add bindings to the innermost scope. A variable or register must be bound before the first expression that reads
+  /// it.
   void bind_var(int32_t var, Expr value);
   void bind_reg(int32_t reg, Expr value);
   bool active() const { return !scopes_.empty(); }
@@ -26,7 +27,7 @@ class Rewriter {
  private:
   struct Binding {
     Expr value;
-    size_t level = 0;  ///< scope it belongs to; 0: not bound
+    size_t level = 0;  ///< scope that the value belongs to; 0: not bound
   };
   struct Bound {
     bool is_reg;
@@ -50,15 +51,15 @@ class Rewriter {
   NodeMap<Entry> memo_;
 };
 
-/// The number of iterations of [begin, end) by step when it is constant, else -1.
+/// Returns the number of iterations of [begin, end) by step when it is constant, otherwise -1.
 int64_t constant_extent(const Expr& begin, const Expr& end, int64_t step);
 
-/// Adds a variable or register like `id` of the function and answers its number.
+/// Add a variable or register with the properties of `like` to the function and return its number.
 int32_t fresh_var(LoopFunc& func, int32_t like);
 int32_t fresh_reg(LoopFunc& func, int32_t like);
 
 Stmt make_stmt(StmtNode node);
-/// A statement of the same kind, without its expressions and the statements in it.
+/// Returns a statement of the same kind without its expressions and nested statements.
 StmtNode outline(const StmtNode& s);
 
 }  // namespace kilter::loop_passes

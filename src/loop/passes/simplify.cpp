@@ -1,6 +1,6 @@
-// Folds what is known. Index expressions become sums in one canonical order (outer variables first, the constant last),
-// so that equal ones are one node and hoist finds their invariant part. Ranges of the loop variables decide min, max,
-// comparisons, divisions and remainders.
+// Folds what is known at compile time. Index expressions become sums in one canonical order (outer variables first, the
+// constant last), so that equal ones are one node and hoist finds their invariant part. Ranges of the loop variables
+// decide min, max, comparisons, divisions and remainders.
 //
 //   let a = 4                                for i in [0, 8) {
 //   for i in [0, min(a + 4, 8)) {      →       y[p * 16 + i] = x[p * 16 + i]
@@ -22,10 +22,10 @@ namespace {
 
 constexpr VType kIndex{DType::i64, 1};
 
-/// Makes structurally equal expressions one node.
+/// Replaces structurally equal expressions by one node.
 class Interner {
  public:
-  /// Whether this very node is one that was answered before (and so is simplified).
+  /// Returns whether this very node is one that the interner returned, and is therefore simplified.
   bool knows(const Expr& e) const {
     const auto at = nodes_.find(e);
     return at != nodes_.end() && at->get() == e.get();
@@ -81,7 +81,7 @@ class Interner {
   std::unordered_set<Expr, Hash, Equal> nodes_;
 };
 
-/// Removes lets that nobody reads, from the end backwards, and what is empty then.
+/// Removes lets that nothing reads, from the end backwards, and statements that become empty.
 class DeadLets {
  public:
   explicit DeadLets(size_t vars) : used_(vars, false) {}
@@ -102,7 +102,7 @@ class DeadLets {
           if (n.body.empty()) {
             n.a = unary(Op::logical_not, n.a);
             std::swap(n.body, n.other);
-            n.likely = false;  // of the other side now
+            n.likely = false;  // described the side that was removed
           }
           s = make_stmt(std::move(n));
         }
@@ -127,7 +127,7 @@ class DeadLets {
   }
   std::vector<bool> used_;
   NodeMap<bool> seen_;
-  bool changed_ = false;  ///< something below was dropped, so parents are rebuilt
+  bool changed_ = false;  ///< something below was removed, so parents are rebuilt
 };
 
 class Simplify {
@@ -177,7 +177,8 @@ class Simplify {
     out.push_back(same ? s : make_stmt(std::move(n)));
   }
 
-  /// Constants, variables and short sums of variables take the variable's place, so that indices built on them fold.
+  /// Returns whether `e` replaces its variable: constants, variables and short sums do, so that indices built on them
+  /// fold.
   bool is_simple(const Expr& e) {
     if (e->kind == ExprKind::int_imm || e->kind == ExprKind::float_imm || e->kind == ExprKind::var) return true;
     if (e.type() != kIndex || e->kind != ExprKind::binary) return false;
@@ -253,7 +254,7 @@ class Simplify {
     }
     const Expr built = changed ? with_args(e, std::move(args)) : e;
     if (changed && !on_simplified(built)) {
-      // The constructor folded into new operations; those are simplified in turn.
+      // The constructor folded into new operations; simplify those in turn.
       made_.push_back(built);
       return expr(built);
     }
@@ -269,13 +270,13 @@ class Simplify {
 
   Expr canonical(const Expr& e) { return space_.expr(space_.affine(e)); }
 
-  /// `e` is a binary operation on scalar i64 values that are simplified themselves.
+  /// Simplifies a binary operation on scalar i64 values that are themselves simplified.
   Expr index(const Expr& e) {
     const Expr& a = e->args[0];
     const Expr& b = e->args[1];
     switch (e->op) {
       case Op::add:
-        // The constructor keeps a constant outermost, and what is before it is in order already.
+        // The constructor keeps a constant outermost, and the rest is already in order.
         if (is_const(b) && intern_.knows(a)) return e;
         return canonical(e);
       case Op::mul:
@@ -302,7 +303,7 @@ class Simplify {
     const Expr& a = e->args[0];
     const Expr& b = e->args[1];
     const auto truth = [](bool value) { return imm_int(DType::boolean, value ? 1 : 0); };
-    const bool below = at_least(b, a, 1);  // a < b always
+    const bool below = at_least(b, a, 1);  // always a < b
     const bool above = !below && at_least(a, b, 1);
     switch (e->op) {
       case Op::lt:
@@ -322,7 +323,7 @@ class Simplify {
     }
   }
 
-  /// a - b >= gap for all values of the variables.
+  /// Returns whether a - b >= gap for all values of the variables.
   bool at_least(const Expr& a, const Expr& b, int64_t gap) {
     const std::optional<Affine> difference = kilter::add(space_.affine(a), space_.affine(b), -1);
     if (!difference) return false;
@@ -333,9 +334,9 @@ class Simplify {
   const LoopFunc& func_;
   IndexSpace space_;
   Interner intern_;
-  std::vector<Expr> replaced_;  ///< by variable: what stands in its place
+  std::vector<Expr> replaced_;  ///< by variable: its replacement
   NodeMap<Expr> memo_;
-  std::vector<Expr> made_;  ///< nodes that only memo_ knows, kept so that no other takes their address
+  std::vector<Expr> made_;  ///< nodes that only memo_ knows, kept so that no other node gets their address
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Replaces unrolled loops by copies of their body. Everything that a copy binds gets a number of its own, so that each
+// Replaces unrolled loops by copies of their body. Everything that a copy binds gets its own number, so that each
 // variable and register is still bound once.
 //
 //   for i in [0, 2) unrolled {        let a = 0 + p          (the first copy keeps its numbers)
@@ -13,7 +13,7 @@
 namespace kilter::loop_passes {
 namespace {
 
-/// More copies than this in one loop is a fault of the schedule.
+/// More copies than this in one loop are an error in the schedule.
 constexpr int64_t kMaxCopies = 4096;
 
 class Unroll {
@@ -81,7 +81,8 @@ class Unroll {
     return make_stmt(std::move(n));
   }
 
-  /// What the first copies bind keeps its number; it is bound to itself, since the next copy binds it anew.
+  /// Renames what a copy binds. The first copy keeps its numbers but is still bound (to itself), since the next copy
+  /// binds anew.
   void rename(const StmtNode& s, StmtNode& n) {
     if (!rewrite_.active()) return;
     if (s.kind == StmtKind::let || s.kind == StmtKind::loop) {
@@ -101,7 +102,7 @@ class Unroll {
   LoopFunc result_;
   Rewriter rewrite_;
   bool renames_ = false;
-  std::unordered_map<int32_t, int32_t> regs_;  ///< the newest number of each register
+  std::unordered_map<int32_t, int32_t> regs_;  ///< the latest number of each register
   std::unordered_map<const StmtNode*, bool> has_;
 };
 

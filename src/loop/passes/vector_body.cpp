@@ -123,13 +123,13 @@ void VectorBody::masked_branch(const StmtNode& s, Out& out) {
   std::vector<Expr> outer, taken;
   for (Copy& c : copies_) {
     outer.push_back(c.condition);
-    // Bound here: the branch may change what the condition reads.
+    // Bind the condition here: the branch may change what it reads.
     const int32_t id = fresh_var(func_, loop_.id);
     func_.vars[static_cast<size_t>(id)] = {"taken", {DType::boolean, lanes_}};
     out.push_back(make_stmt({.kind = StmtKind::let, .id = id, .a = vector_of(value(c, s.a))}));
     taken.push_back(var_expr({DType::boolean, lanes_}, id));
   }
-  // Values that depend on the branch (masked loads) must not be taken for those outside of it.
+  // Values that depend on the branch (masked loads) must not be mistaken for those outside it.
   const auto side = [&](const std::vector<Stmt>& body, bool negate) {
     if (body.empty()) return;
     for (size_t i = 0; i < copies_.size(); ++i) {
@@ -164,7 +164,7 @@ void VectorBody::reg(const StmtNode& s, Copy& c, Out& out) {
   out.push_back(make_stmt({.kind = StmtKind::reg_set, .id = own->second, .a = std::move(v)}));
 }
 
-/// Lanes that are off have nothing to hold.
+/// Checks a condition in every lane that is on. Lanes that are off have nothing to check.
 void VectorBody::check(const StmtNode& s, Copy& c, Out& out) {
   const LaneValue v = value(c, s.a);
   if (lanes_ == 1 || (v.uniform() && !c.condition.defined())) {
@@ -274,7 +274,7 @@ LaneValue VectorBody::compute(Copy& c, const Expr& e) {
   return {{}, 0, with_args(e, std::move(operands))};
 }
 
-/// Sums of affine values, and products with a constant, of i64.
+/// Handles sums of affine i64 values and products of an affine value with a constant.
 LaneValue VectorBody::index_arithmetic(const Expr& e, const std::vector<LaneValue>& args) {
   if (e->kind != ExprKind::binary || e.type() != VType{DType::i64, 1}) return {};
   const LaneValue& a = args[0];
@@ -296,7 +296,7 @@ LaneValue VectorBody::load(Copy& c, const Expr& e) {
   LaneValue own;
   if (e->args.size() > 1) own = value(c, e->args[1]);
   const bool scalar_mask = !own.affine() ? !own.vector.defined() : own.uniform();
-  // A scalar load runs even when no lane takes the branch around it, so there it stays a masked vector.
+  // A scalar load would run even when no lane takes the branch around it, so inside a branch it stays a masked vector.
   if (at.uniform() && scalar_mask && !c.condition.defined()) {
     return scalar_like(load_expr(e.elem(), e->id, at.scalar, 1, 1, own.scalar));
   }

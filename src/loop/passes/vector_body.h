@@ -1,4 +1,4 @@
-// The body of one vector loop for several vectors side by side; used by vectorise.cpp.
+// The body of one vector loop for several vectors side by side. Used by vectorise.cpp.
 #pragma once
 
 #include <unordered_map>
@@ -8,7 +8,7 @@
 
 namespace kilter::loop_passes {
 
-/// What a scalar expression of the loop's body becomes in one copy: the same scalar for all lanes (stride 0, `vector`
+/// The form that a scalar expression of the loop's body takes in one copy: one scalar for all lanes (stride 0, `vector`
 /// undefined), a scalar that grows by `stride` from lane to lane, or a vector.
 struct LaneValue {
   Expr scalar;  ///< lane 0; undefined when the value is a vector
@@ -21,12 +21,12 @@ struct LaneValue {
 
 class VectorBody {
  public:
-  /// `loop` is a vector loop of `func`, to which new variables and registers are added.
+  /// `loop` is a vector loop of `func`. New variables and registers are added to `func`.
   VectorBody(LoopFunc& func, const StmtNode& loop, int32_t lanes);
 
-  /// One more vector: lane 0 has the loop's variable at `base`; lanes that `mask` (optional) turns off do not exist.
+  /// Adds a vector whose lane 0 has the loop's variable at `base`. Lanes that `mask` (optional) turns off do not exist.
   void add_copy(Expr base, Expr mask);
-  /// The body's statements for all copies. Throws internal on what is not independent between iterations.
+  /// Returns the body's statements for all copies. Throws internal if the iterations are not independent.
   std::vector<Stmt> build();
 
  private:
@@ -56,7 +56,7 @@ class VectorBody {
   LaneValue index_arithmetic(const Expr& e, const std::vector<LaneValue>& args);
   LaneValue load(Copy& c, const Expr& e);
   Expr vector_of(const LaneValue& v) const;
-  /// Lanes that run now (tail and branches); undefined when all do.
+  /// Returns the lanes that run now (tail and branches); undefined when all do.
   Expr lanes_on(Copy& c);
   LaneValue scalar_like(Expr e) const { return {std::move(e), 0, {}}; }
 

@@ -54,7 +54,7 @@ class Vectorise {
     const int32_t lanes = std::max(1, limits_.lanes_f32());
     const int64_t full = extent / lanes;
     const int64_t group = std::min<int64_t>(copies(s), std::max<int64_t>(full, 1));
-    int64_t done = 0;  // iterations
+    int64_t done = 0;  // iterations done
     if (full / group > 1) {
       const int64_t groups = full / group;
       main_loop(s, groups, group, lanes, out);
@@ -96,12 +96,12 @@ class Vectorise {
     for (Stmt& b : body.build()) out.push_back(std::move(b));
   }
 
-  /// How many vectors run side by side: enough to hide latency where the body is small.
+  /// Returns how many vectors run side by side: enough to hide latency where the body is small.
   static int64_t copies(const StmtNode& s) {
     std::unordered_set<const ExprNode*> seen;
     int64_t cost = 0;
     for (const Stmt& b : s.body) cost += nodes(*b, seen);
-    // Indices that are checked have 64 bits: a vector of them takes two registers or more.
+    // Checked indices have 64 bits, so a vector of them takes two registers or more.
     const bool checks = std::ranges::any_of(s.body, [](const Stmt& b) { return b->kind == StmtKind::check; });
     return cost <= 16 ? (checks ? 2 : 4) : cost <= 48 ? 2 : 1;
   }
