@@ -5,12 +5,12 @@
 //   std::vector<kilter::TensorValue> out = net.run({{"input", kilter::f32({1, 3, 224, 224}, image)}});
 //   const float* scores = out[0].as<float>();
 //
-// examples/classify.cpp is this program, complete. Every failure throws kilter::ApiError with one clear message.
+// examples/classify.cpp is the complete program. Every failure throws kilter::ApiError with one clear message.
 //
-// A compiled file is machine code: running one from a stranger is running a stranger's program. Loading checks a hash
-// over the whole file before anything of it runs; the hash finds damage, not malice. The file stays mapped while a
-// Network uses it: replace it by renaming another file to its name, as save() does. A file that is cut off in place
-// ends the process with SIGBUS, and one that is overwritten in place (`cp` does that) changes what runs.
+// A compiled file contains machine code: running a stranger's file is running a stranger's program. Loading verifies a
+// hash of the whole file before any of it runs; the hash detects damage, not malice. The file stays mapped while a
+// Network uses it. To replace it, rename another file over it, as save() does. Truncating it in place ends the process
+// with SIGBUS, and overwriting it in place (as `cp` does) changes the code that runs.
 #pragma once
 
 #include <cstddef>
@@ -24,13 +24,13 @@
 
 namespace kilter {
 
-/// What went wrong, in one message: what, where, expected and got, what to do.
+/// An error, in one message: what went wrong, where, what was expected, what was found and what to do.
 class ApiError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Memory that cannot be had; the network is as it was before the call.
+/// Memory could not be allocated. The network is as it was before the call.
 class OutOfMemory : public ApiError {
  public:
   using ApiError::ApiError;
@@ -41,21 +41,21 @@ enum class Type : uint8_t { f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32
 /// Bytes of one element.
 int64_t type_bytes(Type type);
 
-/// Type and shape of an input or output; a dimension of -1 is not known before the network runs.
+/// Name, type and shape of an input or output. A dimension of -1 is unknown until the network runs.
 struct Port {
   std::string name;
   Type type = Type::f32;
   std::vector<int64_t> shape;
 };
 
-/// A dense row-major tensor that somebody else owns; it must outlive the call that gets it.
+/// A dense row-major tensor that somebody else owns. Its memory must outlive the call that receives the view.
 struct View {
   Type type = Type::f32;
   std::vector<int64_t> shape;
   const void* data = nullptr;
 };
 
-/// A view of floats. Throws ApiError when the shape's element count is not that of the values.
+/// A view of floats. Throws ApiError if the shape's element count differs from the number of values.
 View f32(std::vector<int64_t> shape, std::span<const float> values);
 View i64(std::vector<int64_t> shape, std::span<const int64_t> values);
 
@@ -66,7 +66,7 @@ struct TensorValue {
   std::vector<int64_t> shape;
   std::shared_ptr<const std::byte[]> bytes;
 
-  /// The elements; T must be the C++ type of `type`.
+  /// The elements. T must be the C++ type that corresponds to `type`.
   template <class T>
   const T* as() const {
     return reinterpret_cast<const T*>(bytes.get());
@@ -76,18 +76,19 @@ struct TensorValue {
 struct NetworkOptions {
   int threads = 0;                ///< 0: KILTER_NUM_THREADS, else the CPUs this process may use
   std::string target = "native";  ///< CPU to generate code for, as `kilter targets` lists them
-  std::map<std::string, std::vector<int64_t>> shapes = {};  ///< of inputs whose dimensions the model leaves open
-  /// Whether the hash of a whole compiled file is checked when it is loaded (about 10 ms for 100 MB in memory). The
-  /// fields of its header are checked in any case.
+  std::map<std::string, std::vector<int64_t>> shapes = {};  ///< for inputs whose dimensions the model leaves open
+  /// Whether loading a compiled file verifies the hash of the whole file (about 10 ms for 100 MB in memory). The fields
+  /// of its header are checked either way.
   bool verify_file = true;
-  /// Most bytes that plans for other shapes than the last ones may take: code, working memory, outputs, and packed
-  /// weights that the last plan does not share. Beyond it those go that were used longest ago; shapes that come again
-  /// are compiled again then.
+  /// Limit in bytes on the plans for shapes other than the latest: their code, working memory, outputs, and packed
+  /// weights not shared with the latest plan. Beyond it the least recently used plans are dropped; their shapes are
+  /// compiled again when they come back.
   int64_t plan_cache_bytes = int64_t{1} << 30;
 };
 
-/// A network, compiled for the shapes that it is run with; plans are kept (NetworkOptions::plan_cache_bytes) and have
-/// the packed weights in common that are the same. One thread at a time; give each thread a Network of its own.
+/// A network, compiled for each set of shapes that it runs with. It keeps the plans, up to
+/// NetworkOptions::plan_cache_bytes; plans share identical packed weights. Use it from one thread at a time, and give
+/// each thread its own Network.
 class Network {
  public:
   /// `model`: an .onnx file, `zoo:NAME`, or a file made by save() or `kilter compile`.
@@ -98,15 +99,16 @@ class Network {
 
   std::vector<Port> inputs() const;
   std::vector<Port> outputs() const;
-  /// What who runs it should know, in one line; empty where there is nothing. Of a file that was compiled with tuned
-  /// schedules for another number of threads: "compiled for 1 thread, run on 2; expected loss about 4 % (an estimate)".
+  /// A one-line remark for whoever runs the network; empty if there is none. For a file compiled with schedules that
+  /// were tuned for another number of threads, for example:
+  /// "compiled for 1 thread, run on 2; expected loss about 4 % (an estimate)".
   std::string note() const;
-  /// Runs once; every input must be there. Compiles on the first run with new shapes, or with new values of inputs that
-  /// shapes depend on. Inputs at a 64-byte boundary are not copied. The outputs' memory serves a later run once the
-  /// caller has given it up.
+  /// Runs the network once. Every input must be present. Compiles on the first run with new shapes, or with new values
+  /// of inputs that shapes depend on. Inputs aligned to 64 bytes are not copied. A later run reuses the outputs' memory
+  /// once the caller has released it.
   std::vector<TensorValue> run(const std::map<std::string, View>& inputs);
-  /// Compiles for the declared (or given) shapes and writes a file that loads without compiling, also with the C
-  /// interface of runtime.h, which needs neither LLVM nor protobuf.
+  /// Compiles for the declared (or given) shapes and writes a file that loads without compiling. The C interface in
+  /// runtime.h, which needs neither LLVM nor protobuf, can load it too.
   void save(const std::string& file);
 
  private:

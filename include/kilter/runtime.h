@@ -28,21 +28,21 @@
  *     return failed;
  *   }
  *
- * A compiled file is machine code: running one from a stranger is running a stranger's program. Loading checks a hash
- * over the whole file before anything of it runs; the hash finds damage, not malice.
+ * A compiled file contains machine code: running a stranger's file is running a stranger's program. Loading verifies a
+ * hash of the whole file before any of it runs; the hash detects damage, not malice.
  *
- * The file stays mapped as long as a program or an instance of it lives. Replace it by renaming another file to its
- * name, as `kilter compile` does; a file that is cut off in place ends the process with SIGBUS, and one that is
- * overwritten in place (`cp` does that) changes what runs.
+ * The file stays mapped as long as a program or one of its instances lives. To replace it, rename another file over it,
+ * as `kilter compile` does. Truncating it in place ends the process with SIGBUS, and overwriting it in place (as `cp`
+ * does) changes the code that runs.
  *
  * A program is read-only: any number of threads may use it, and any number of instances share its weights. An instance
- * has its own memory and threads and is used by one caller at a time; make one for each thread that runs networks at
- * once. A program may be freed while its instances live. Every function that can fail answers a status; the reason is
- * in kilter_last_error() of the same thread.
+ * has its own memory and threads and serves one caller at a time; create one for each thread that runs networks
+ * concurrently. A program may be freed while its instances live. Every function that can fail returns a status; the
+ * same thread's kilter_last_error() gives the reason.
  *
- * A child that fork() made may run and free the instances of its parent; each runs on the calling thread alone. The
- * caller's floating-point environment (rounding mode, traps, flushing of subnormals) changes no result and is as before
- * after every call. No function aborts or exits the process when memory runs out: it answers KILTER_ERROR_MEMORY.
+ * A child of fork() may run and free its parent's instances; each runs on the calling thread alone. The caller's
+ * floating-point environment (rounding mode, traps, flushing of subnormals) does not affect results and is unchanged
+ * after every call. No function aborts or exits the process when memory runs out: it returns KILTER_ERROR_MEMORY.
  */
 #ifndef KILTER_RUNTIME_H_
 #define KILTER_RUNTIME_H_
@@ -62,13 +62,13 @@ extern "C" {
 
 typedef enum kilter_status {
   KILTER_OK = 0,
-  KILTER_ERROR_USAGE = 1, /* a wrong argument: null pointer, index or thread count out of range, instance in use */
+  KILTER_ERROR_USAGE = 1, /* invalid argument: null pointer, index or thread count out of range, instance in use */
   KILTER_ERROR_BAD_INPUT =
       2, /* the file is damaged or does not fit, tensors were missing, or an index in one is out of range */
   KILTER_ERROR_UNSUPPORTED = 3, /* valid, but not on this machine or not with the runtime alone */
   KILTER_ERROR_IO = 4,          /* the file cannot be read */
   KILTER_ERROR_MEMORY = 5,      /* out of memory */
-  KILTER_ERROR_INTERNAL = 6     /* a fault of Kilter */
+  KILTER_ERROR_INTERNAL = 6     /* a bug in Kilter */
 } kilter_status;
 
 /* Element types. f16 and bf16 are passed as their 16 bits, bool as one byte of 0 or 1. */
@@ -91,7 +91,7 @@ typedef enum kilter_dtype {
 typedef struct kilter_program kilter_program;
 typedef struct kilter_instance kilter_instance;
 
-/* What a program takes or gives: dense, row-major. Strings and dims live as long as the program. */
+/* An input or output of a program: dense, row-major. Strings and dims live as long as the program. */
 typedef struct kilter_tensor_info {
   const char* name;
   kilter_dtype dtype;
@@ -100,42 +100,43 @@ typedef struct kilter_tensor_info {
   size_t bytes;        /* of the whole tensor */
 } kilter_tensor_info;
 
-/* Text of this thread's last error; "" when there was none. Valid until the thread's next call. */
+/* The text of this thread's last error; "" if there was none. Valid until the thread's next call. */
 KILTER_API const char* kilter_last_error(void);
 /* "0.1.0" */
 KILTER_API const char* kilter_runtime_version(void);
 
-/* Maps a compiled file and checks it. On success *program is to be freed with kilter_program_free(); on failure it is
- * NULL: KILTER_ERROR_BAD_INPUT where a bit of the file is not as it was written, or another version of Kilter wrote it.
- */
+/* Maps a compiled file and checks it. On success, free *program with kilter_program_free(). On failure *program is
+ * NULL. KILTER_ERROR_BAD_INPUT means that the file differs from what was written, or that another version of Kilter
+ * wrote it. */
 KILTER_API kilter_status kilter_program_load(const char* path, kilter_program** program);
 
-/* Does not check the hash of the whole file, which reads all of it (about 10 ms for 100 MB in memory): of use where the
- * file was checked by other means, or where it is larger than what runs of it. Its fields are checked all the same. */
+/* Skips the hash of the whole file, which takes reading all of it (about 10 ms for 100 MB in memory). Useful if the
+ * file was verified by other means, or if only a part of it runs. The header's fields are checked all the same. */
 #define KILTER_LOAD_UNVERIFIED 1u
-/* The same with flags, 0 or KILTER_LOAD_UNVERIFIED; KILTER_ERROR_USAGE for others. */
+/* Like kilter_program_load(), with flags: 0 or KILTER_LOAD_UNVERIFIED. Other flags give KILTER_ERROR_USAGE. */
 KILTER_API kilter_status kilter_program_load_with(const char* path, uint32_t flags, kilter_program** program);
 KILTER_API void kilter_program_free(kilter_program* program);
 
-/* Counts; 0 for a null program. */
+/* The number of inputs or outputs; 0 for a null program. */
 KILTER_API size_t kilter_program_input_count(const kilter_program* program);
 KILTER_API size_t kilter_program_output_count(const kilter_program* program);
-/* KILTER_ERROR_USAGE when `index` is not below the count. */
+/* Return KILTER_ERROR_USAGE if `index` is not below the count. */
 KILTER_API kilter_status kilter_program_input(const kilter_program* program, size_t index, kilter_tensor_info* info);
 KILTER_API kilter_status kilter_program_output(const kilter_program* program, size_t index, kilter_tensor_info* info);
 
-/* `threads`: 1 to 1024 with the caller counted, 0 for as many as the CPUs that this process may use (KILTER_NUM_THREADS
- * overrules). On success *instance is to be freed with kilter_instance_free(); on failure it is NULL. */
+/* `threads`: 1 to 1024 including the caller, or 0 for the number of CPUs that this process may use, which
+ * KILTER_NUM_THREADS overrides. On success, free *instance with kilter_instance_free(). On failure *instance is NULL.
+ */
 KILTER_API kilter_status kilter_instance_create(const kilter_program* program, int threads, kilter_instance** instance);
 KILTER_API void kilter_instance_free(kilter_instance* instance);
-/* What who runs it should know, in one line; "" where there is nothing, and for a null instance. Lives as long as the
- * instance. Of a program that was compiled with tuned schedules for another number of threads:
+/* A one-line remark for whoever runs the network; "" if there is none, and for a null instance. Lives as long as the
+ * instance. For a program compiled with schedules that were tuned for another number of threads, for example:
  * "compiled for 1 thread, run on 2; expected loss about 4 % (an estimate)". */
 KILTER_API const char* kilter_instance_note(const kilter_instance* instance);
 
-/* Runs once and waits. inputs[i] and outputs[i] hold kilter_tensor_info.bytes bytes each, any alignment (64 bytes
- * avoids a copy); no output may overlap an input or another output. The counts guard against arrays of another network.
- */
+/* Runs the network once and waits for the result. inputs[i] and outputs[i] hold kilter_tensor_info.bytes bytes each, at
+ * any alignment (64 bytes avoids a copy). No output may overlap an input or another output. The counts guard against
+ * arrays meant for another network. */
 KILTER_API kilter_status kilter_instance_run(kilter_instance* instance, const void* const* inputs, size_t input_count,
                                              void* const* outputs, size_t output_count);
 

@@ -33,7 +33,7 @@ std::vector<Port> public_ports(const std::vector<onnx::Port>& ports) {
   return out;
 }
 
-/// Whatever fails is an ApiError.
+/// Runs `f`; any failure becomes an ApiError.
 template <class F>
 auto translated(F&& f) {
   try {
@@ -62,7 +62,7 @@ View typed_view(Type type, std::vector<int64_t> shape, const void* data, size_t 
 }
 
 Tensor tensor_of(const std::string& name, const View& view) {
-  auto* data = const_cast<std::byte*>(static_cast<const std::byte*>(view.data));  // read only: inputs are never written
+  auto* data = const_cast<std::byte*>(static_cast<const std::byte*>(view.data));  // inputs are never written
   Tensor tensor(dtype(view.type), view.shape, data, nullptr);
   if (data == nullptr && tensor.bytes() > 0) {
     fail(ErrorKind::bad_input, "input '{}' of shape {} is a null pointer; expected {} bytes", name, text(view.shape),

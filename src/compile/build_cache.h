@@ -1,5 +1,5 @@
-// What compilations of one network under several schedules share, so that each further one costs only what is new in
-// it.
+// What several compilations of one network under different schedules share, so that each further compilation costs only
+// what is new in it.
 #pragma once
 
 #include <cstddef>
@@ -19,38 +19,38 @@
 
 namespace kilter {
 
-/// Where packed constants go that do not make up a block of the plan's own.
+/// A store for packed constants outside the blocks that plans own.
 class ConstantSink {
  public:
   virtual ~ConstantSink() = default;
-  /// Offset from data() of a copy of these bytes, 64-byte aligned. Each call wants one release().
+  /// Copies the bytes and returns the copy's offset from data(), 64-byte aligned. Each call needs one release().
   virtual int64_t add(std::span<const std::byte> bytes) = 0;
-  /// One use more of what add() gave; wants one release() more.
+  /// Adds one use of what add() returned; it needs one more release().
   virtual void share(int64_t offset, int64_t bytes) = 0;
   virtual void release(int64_t offset) = 0;
-  /// Everything added lies in [data(), data() + size()); it never moves.
+  /// Everything added lies in [data(), data() + size()) and never moves.
   virtual const std::byte* data() const = 0;
   virtual int64_t size() const = 0;
 };
 
-/// A task as a schedule lowers it, its constants where they are packed.
+/// A task lowered by a schedule, with the places of its packed constants.
 struct PackedTask {
-  Chosen chosen;                     ///< Lowered::constants without data once they lie in a sink
+  Chosen chosen;                     ///< Lowered::constants have no data once they are packed
   std::vector<BufferRef> constants;  ///< by index of Lowered::constants
 };
 
-/// Machine code of a kernel, with the scratch memory that a worker of it needs.
+/// Machine code of a kernel, and the scratch memory that each worker needs for it.
 struct CompiledKernel {
   KernelObject object;
   int64_t scratch_bytes = 0;
 };
 
-/// Kernels by the text of their loop IR. Used by one build at a time.
+/// Kernels, keyed by the text of their loop IR. Used by one build at a time.
 class KernelStore {
  public:
-  /// Beyond `most` kernels those are forgotten that none of the last `keep` builds has used.
+  /// Once it holds more than `most` kernels, it drops those that none of the last `keep` builds has used.
   explicit KernelStore(size_t most = 2048, int64_t keep = 256) : most_(most), keep_(keep) {}
-  /// Null for one that is not known; stays until build_ended().
+  /// Returns null for an unknown kernel. The pointer stays valid until build_ended().
   const CompiledKernel* find(const std::string& text);
   void add(const std::string& text, CompiledKernel kernel) { kernels_[text] = {std::move(kernel), build_}; }
   void build_ended();
@@ -66,11 +66,11 @@ class KernelStore {
   int64_t keep_, build_ = 0;
 };
 
-/// Used by one compilation at a time. The sink outlives it and all plans that were made with it.
+/// Used by one compilation at a time. The sink must outlive the cache and all plans made with it.
 class BuildCache {
  public:
-  /// `keep`: what no build has used since so many builds is forgotten, and its constants released. `kernels`: those
-  /// that this cache shares with others, one build at a time; null: they are its own.
+  /// `keep`: entries that the last `keep` builds have not used are dropped, and their constants released. `kernels`: a
+  /// store shared with other caches, for one build at a time; null gives the cache its own.
   explicit BuildCache(ConstantSink& sink, int64_t keep = 2, std::shared_ptr<KernelStore> kernels = nullptr)
       : sink_(sink), keep_(keep), kernels_(kernels != nullptr ? std::move(kernels) : std::make_shared<KernelStore>()) {}
   ~BuildCache();
@@ -79,21 +79,21 @@ class BuildCache {
 
   ConstantSink& sink() { return sink_; }
 
-  /// Null for a task that is not known. `key`: node, schedule and layouts.
+  /// Returns null for an unknown task. `key` is made of node, schedule and layouts.
   std::shared_ptr<const PackedTask> task(const std::string& key);
   void keep_task(const std::string& key, std::shared_ptr<const PackedTask> task);
-  /// Of a constant that a kernel reads as it is; null for one that is not known.
+  /// The place of a constant that a kernel reads without packing; null if it is unknown.
   const BufferRef* value(ValueId value, const std::string& layout) const;
   void keep_value(ValueId value, const std::string& layout, const BufferRef& ref);
-  /// A constant operand as Packing::form says, with one use of the sink for the caller; null where no build has used it
-  /// lately.
+  /// A constant operand packed as Packing::form says, with one use of the sink for the caller; empty if no recent build
+  /// has used it.
   std::optional<BufferRef> packed(ValueId from, const std::string& form);
   void keep_packed(ValueId from, const std::string& form, const BufferRef& ref);
   KernelStore& kernels() { return *kernels_; }
 
-  /// A build has ended; what it has not used grows older.
+  /// Ends a build: entries that it has not used grow older.
   void next();
-  /// While builds do not count, nothing grows older by them.
+  /// Sets whether builds count. While they do not, no entry grows older.
   void count_builds(bool counts) { counts_ = counts; }
 
  private:
@@ -102,7 +102,7 @@ class BuildCache {
     int64_t used = 0;
   };
   struct KeptConstant {
-    BufferRef ref;  ///< of which the cache has a use of its own
+    BufferRef ref;  ///< the cache holds one use of it
     int64_t used = 0;
   };
   bool outdated(int64_t used) const { return used + keep_ < build_; }

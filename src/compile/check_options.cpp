@@ -21,7 +21,7 @@ void check_pass_names(const CompileOptions& options) {
 }
 
 void check_node_names(const Graph& graph, const CompileOptions& options) {
-  std::set<std::string> anchors, nodes;  // made when an option names one
+  std::set<std::string> anchors, nodes;  // filled when an option names one
   const auto task = [&](const std::string& node, const std::string& option) {
     if (anchors.empty()) {
       for (const Unit& unit : units(graph)) anchors.insert(make_task(graph, unit, nullptr).node().name);
@@ -54,7 +54,7 @@ void check_node_names(const Graph& graph, const CompileOptions& options) {
 
 namespace {
 
-/// Why a task does not take what is forbidden of it, which then changes nothing; nothing where it may.
+/// Why the task would not take what is forbidden, so that forbidding it changes nothing; empty if it might take it.
 std::optional<Rejected> idle(const Forbidden& forbidden, const Task& task, const TargetLimits& limits) {
   auto space = find_template(forbidden.schedule.name)->space(task, limits);
   if (auto* rejected = std::get_if<Rejected>(&space)) return std::move(*rejected);

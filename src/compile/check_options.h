@@ -1,4 +1,4 @@
-// Names in compile options that nothing in the network or in the table of passes has.
+// Checks of the names in compile options against the network and the table of passes.
 #pragma once
 
 #include "compile/compile.h"
@@ -6,17 +6,17 @@
 
 namespace kilter {
 
-/// --stop-after and --disable name passes. Throws usage, listing the legal names.
+/// Checks the passes named by --stop-after and --disable. Throws usage, listing the legal names.
 void check_pass_names(const CompileOptions& options);
-/// Options that name tasks by their anchors, or nodes, of the graph as it is lowered: after the last pass, with what
-/// placing it in memory added. Throws usage, listing the legal names.
+/// Checks options that name nodes, or tasks by their anchors, against the graph as it is lowered: after the last pass,
+/// with the nodes that placing in memory added. Throws usage, listing the legal names.
 void check_node_names(const Graph& graph, const CompileOptions& options);
-/// Throws usage for what is forbidden of a node whose template, or schedule, does not take it anyway; tells
-/// CompileOptions::notice what is forbidden everywhere and taken nowhere.
+/// Throws usage if an entry of CompileOptions::forbidden names a node that would not take that template or schedule
+/// anyway. Reports an entry without a node that no task would take to CompileOptions::notice.
 void check_forbidden(const PassedGraph& passed, const CompileOptions& options);
 
-/// What an error says first of an option of a node: "--schedule conv1=reference", without a value "--schedule conv1";
-/// of one that a file gives "net.plan line 3, 'conv1'".
+/// The start of an error about an option of a node: "--schedule conv1=reference", or "--schedule conv1" without a
+/// value. For an option that comes from a file: "net.plan line 3, 'conv1'".
 std::string option_text(const CompileOptions& options, std::string_view option, const std::string& node,
                         std::string_view value = {});
 

@@ -1,4 +1,4 @@
-// Model in, plan out: the table of passes and its driver.
+// Compiles a model's graph into a plan: options, results, and the table of passes.
 #pragma once
 
 #include <cstdint>
@@ -24,62 +24,62 @@ namespace kilter {
 
 class BuildCache;
 
-/// Schedules that come from elsewhere than the defaults and the command line.
+/// Schedules that come neither from the defaults nor from the command line.
 struct Recorded {
   std::map<std::string, Schedule> schedules;  ///< by anchor
   std::map<std::string, std::string> words;   ///< by anchor: where its schedule comes from
   std::string summary;                        ///< for Plan::records
-  int tuned_at = 0;  ///< threads that most of what is chosen was tuned at; 0: not known, or nothing is chosen
+  int tuned_at = 0;  ///< threads at which most of the chosen schedules were tuned; 0: unknown, or nothing is chosen
 };
 struct PassedGraph;
 
-/// How far a compilation is.
+/// The progress of a compilation.
 struct CompileStage {
-  std::string_view name;  ///< of a pass, or in words; empty once all is done or has failed
+  std::string_view name;  ///< of a pass, or a description; empty once the compilation has ended or failed
   int64_t done = 0;       ///< nodes, tasks or kernels of the stage
   int64_t of = 0;
 };
 
 struct CompileOptions {
-  Target target;                              ///< parse_target("native") unless asked otherwise
+  Target target;                              ///< parse_target("native") unless the user asks for another
   std::map<std::string, Schedule> schedules;  ///< forced, by node name (`--schedule NODE=...`)
-  /// Taken in place of defaults, by node name, where their templates take the task and `accuracy` allows it; like
-  /// defaults they are given up where packed weights are too large.
+  /// Schedules that replace defaults, by node name, where their templates take the task and `accuracy` allows it. Like
+  /// defaults, they are given up where packed weights are too large.
   std::map<std::string, Schedule> preferred;
-  /// Asked by compile_graph() before the passes; may change the other options for this graph. May be empty.
+  /// Called by compile_graph() before the passes; may change the other options for this graph. May be empty.
   std::function<void(const Graph&, CompileOptions&)> adapt;
-  /// Asked after the passes for what to prefer; may be empty.
+  /// Called after the passes to get the schedules to prefer; may be empty.
   std::function<Recorded(const PassedGraph&, const CompileOptions&)> recorded;
   int compile_threads = 1;
-  std::filesystem::path dump_ir;       ///< folder for the graph after each pass and the loop IR of each kernel
-  std::string stop_after;              ///< name of a pass: later ones do not run (the plan is still made)
+  std::filesystem::path dump_ir;       ///< folder for the graph after each pass and for the loop IR of each kernel
+  std::string stop_after;              ///< name of a pass: later ones do not run (a plan is still built)
   std::set<std::string> disable;       ///< names of passes that do not run
-  int64_t max_rewrites = INT64_MAX;    ///< over all passes, in order: bisects a miscompile
-  bool naive = false;                  ///< no passes, no templates: every node through its reference kernel
-  std::set<std::string> no_fuse;       ///< anchors of tasks that take no element-wise node in
-  std::set<std::string> fuse;          ///< depthwise convolutions that run with the convolution before them in one task
-  std::set<std::string> apart;         ///< depthwise convolutions that run apart from the convolution before them
+  int64_t max_rewrites = INT64_MAX;    ///< limit over all passes, in order; serves to bisect a miscompilation
+  bool naive = false;                  ///< no passes, no templates: every node runs its reference kernel
+  std::set<std::string> no_fuse;       ///< anchors of tasks that take in no element-wise nodes
+  std::set<std::string> fuse;          ///< depthwise convolutions that run in one task with the convolution before them
+  std::set<std::string> apart;         ///< depthwise convolutions that run separately from the convolution before them
   std::set<std::string> plain_layout;  ///< nodes whose operands keep the plain layout
-  std::map<std::string, int32_t> layer_threads;  ///< most threads of a task, by its anchor's name
+  std::map<std::string, int32_t> layer_threads;  ///< thread limit of a task, by its anchor's name
   Accuracy accuracy = Accuracy::normal;
-  std::vector<Forbidden> forbidden;  ///< what is no default of tasks; schedules that are forced stay
-  /// Of nodes whose settings a file gives: "net.plan line 3", for errors and Step::record.
+  std::vector<Forbidden> forbidden;  ///< what tasks may not take by default; forced schedules are exempt
+  /// For nodes whose settings come from a file: the place, as in "net.plan line 3". Used in errors and in Step::record.
   std::map<std::string, std::string> given_in;
-  /// Gets a line for each of `forbidden` that changes nothing; may be empty.
+  /// Receives a line for each entry of `forbidden` that changes nothing; may be empty.
   std::function<void(const std::string&)> notice;
-  /// Told now and then how far it is; called by the thread that compiles. May be empty.
+  /// Called from time to time with the current stage, by the compiling thread. May be empty.
   std::function<void(const CompileStage&)> progress;
-  /// Most bytes of packed weights and arena together. Layers take kernels with smaller weights, cheapest first, until
-  /// it fits; where it cannot, compiling fails. Not given: packed weights may take 64 MiB, or 2.5
-  /// times the network's parameters where that is more.
+  /// Limit in bytes on packed weights and arena together. Layers take kernels with smaller weights, cheapest first,
+  /// until the network fits; if it cannot, compiling fails. Without a limit, packed weights may take 64 MiB or 2.5
+  /// times the network's parameters, whichever is more.
   std::optional<int64_t> memory;
-  bool limit_weights = true;       ///< false: packed weights may take any size, whatever `memory` says
+  bool limit_weights = true;       ///< false: packed weights may have any size, whatever `memory` says
   bool keep_alternatives = false;  ///< fills StepNotes::templates, ::estimate and ::given_up
   bool keep_placed = false;        ///< fills Compiled::placed
   /// false: stops after lowering. The plan then has steps and an arena, but neither code nor constants: it can be
-  /// looked at, not run or saved.
+  /// inspected, but not run or saved.
   bool generate_code = true;
-  /// Kernels and packed constants of earlier compilations of the same PassedGraph, for the same target; may be null.
+  /// Kernels and packed constants of earlier compilations of the same PassedGraph for the same target; may be null.
   BuildCache* cache = nullptr;
 };
 
@@ -89,12 +89,12 @@ struct PassTiming {
   int64_t rewrites = 0;
 };
 
-/// Where a value of the final graph is after a run, for --verify.
+/// Where a value of the final graph lies after a run, for --verify.
 struct PlacedValue {
   std::string name;
   TensorType type;
   BufferRef buffer;
-  Shape strides;       ///< of the physical dimensions, elements
+  Shape strides;       ///< of the physical dimensions, in elements
   int64_t offset = 0;  ///< elements from the buffer's start to logical element 0
   size_t step = 0;     ///< the step that writes it
 };
@@ -103,26 +103,26 @@ struct PlacedValue {
 struct GivenUp {
   Schedule schedule;
   int64_t bytes = 0;      ///< of its packed weights
-  int64_t now_bytes = 0;  ///< of those of the schedule that is taken
+  int64_t now_bytes = 0;  ///< of the packed weights of the schedule that replaces it
 };
 
-/// What the compiler knows of a step beyond the plan.
+/// What the compiler knows about a step beyond the plan.
 struct StepNotes {
-  std::vector<std::string> nodes;       ///< that it runs, by name
+  std::vector<std::string> nodes;       ///< names of the nodes that it runs
   std::vector<size_t> producers;        ///< steps that write what this one reads, ascending
   int64_t task_bytes = 0;               ///< Task::bytes()
-  std::optional<Estimate> estimate;     ///< of the chosen schedule, where its template has a model
-  std::vector<TemplateView> templates;  ///< what every template says of the task, in order of preference
-  std::optional<GivenUp> given_up;      ///< where packed weights were too large
-  /// hash_text() of its kernel's loop IR as `--dump-ir` writes it; 0: no kernel. Where code is generated, sizes of
-  /// buffers in it may be those of another task that the kernel runs.
+  std::optional<Estimate> estimate;     ///< of the chosen schedule, if its template has a model
+  std::vector<TemplateView> templates;  ///< what every template says about the task, in order of preference
+  std::optional<GivenUp> given_up;      ///< set if packed weights were too large
+  /// hash_text() of its kernel's loop IR as `--dump-ir` writes it; 0: no kernel. If code is generated, the buffer sizes
+  /// in that text may be those of another task that runs the same kernel.
   uint64_t loops = 0;
 
-  /// The chosen template's best schedules by its model, best first.
+  /// The best schedules of the chosen template by its model, best first.
   const std::vector<Ranked>& ranked() const;
 };
 
-/// The graph that a plan was built of: where every value lies, and the tasks (compile/tasks.h).
+/// The graph that a plan was built from: where every value lies, and the tasks (compile/tasks.h).
 struct Placed {
   Graph graph;
   StorageMap storage;
@@ -132,18 +132,18 @@ struct Compiled {
   Plan plan;
   std::vector<PassTiming> timings;
   std::vector<PlacedValue> values;  ///< outputs of steps, in the order of the steps
-  /// Per step: templates that were rejected before the chosen one, and why.
+  /// By step: templates that were rejected before one was chosen, and why.
   std::vector<std::vector<std::pair<std::string, Rejected>>> rejected;
   std::vector<StepNotes> notes;  ///< by step
-  std::vector<Unfused> unfused;  ///< nodes that run on their own next to a task that could have taken them in, and why
-  /// By compile_graph(): the layers that run a node of the model, where that is not just the layer of its name.
+  std::vector<Unfused> unfused;  ///< nodes that a neighbouring task could have taken in but did not, and why
+  /// Set by compile_graph(): the layers that run a node of the model, unless that is just the layer of the same name.
   std::map<std::string, std::vector<std::string>> layers_of_nodes;
   int records_tuned_at = 0;              ///< Recorded::tuned_at
   std::vector<std::string> slimmed;      ///< anchors of tasks that gave up speed for smaller weights
   std::optional<int64_t> memory;         ///< CompileOptions::memory
   int64_t weight_bytes = 0;              ///< of packed weights
-  int64_t wanted_bytes = 0;              ///< of packed weights before any task gave up speed for smaller ones
-  int64_t weight_limit = 0;              ///< most that they may have
+  int64_t wanted_bytes = 0;              ///< of packed weights, before any task gave up speed for smaller ones
+  int64_t weight_limit = 0;              ///< limit on weight_bytes
   std::shared_ptr<const Placed> placed;  ///< with CompileOptions::keep_placed
   double compile_ms = 0;
 };
@@ -153,11 +153,11 @@ struct PassRow {
   std::string_view name;
   PassFunction function;
   std::string_view summary;
-  std::string_view why_here;  ///< why it stands at this place
+  std::string_view why_here;  ///< why the pass stands at this place
 };
 std::span<const PassRow> all_passes();
 
-/// The options as CompileOptions::adapt, which is done then, makes them for this graph.
+/// The options after CompileOptions::adapt has changed them for this graph; `adapt` is empty in the result.
 CompileOptions adapted(const CompileOptions& options, const Graph& graph);
 
 /// Compiles a static graph. Throws usage for unknown names in the options.
@@ -168,19 +168,19 @@ struct PassedGraph {
   Graph graph;
   std::vector<PassTiming> timings;
   std::vector<Unfused> unfused;
-  /// What the model's nodes, which come first in the graph, read before the passes.
+  /// The inputs that the model's nodes, which come first in the graph, had before the passes.
   std::vector<std::vector<ValueId>> model_inputs = {};
 };
-/// The two halves of compile_graph(), for those who build several plans of one graph. The options that passes read
-/// must be the same for both.
+/// The two halves of compile_graph(), for building several plans from one graph. Options that passes read must be the
+/// same for both.
 PassedGraph run_passes(Graph graph, const CompileOptions& options);
 Compiled compile_passed(const PassedGraph& passed, const CompileOptions& options);
 
-/// Makes programs of this process able to run reference steps and plans of every back end. Compiling a graph and
-/// opening a session call it.
+/// Enables this process to run reference steps, and plans for every back end. Compiling a graph and opening a session
+/// call it.
 void install_reference_runner();
 
-/// Reads a tensor out of its place in a run as a dense one.
+/// Copies a tensor out of its place in a run into a dense one.
 Tensor extract(const PlacedValue& value, const std::byte* buffer);
 
 }  // namespace kilter

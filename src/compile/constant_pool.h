@@ -1,4 +1,4 @@
-// The packed constants of a plan while it is built.
+// The packed constants of a plan under construction.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace kilter {
 /// Grows the block of packed constants; equal tensors share their bytes.
 class ConstantPool {
  public:
-  /// Offset in bytes of the tensor's data in the block, 64-byte aligned.
+  /// Adds a tensor and returns the byte offset of its data in the block, 64-byte aligned.
   int64_t add(const Tensor& tensor);
-  /// Constants that lie elsewhere and count as the plan's.
+  /// Counts constants that lie elsewhere as the plan's.
   void count(int64_t bytes) { total_ += bytes; }
   int64_t bytes() const { return total_; }
-  /// All of them in one block, on huge pages where there is much: weights that stream from memory miss no translations.
-  /// The pool's own copies are given up.
+  /// Joins all constants in one block and frees the pool's own copies. A large block lies on huge pages, so that
+  /// weights that stream from memory cause few TLB misses.
   Block join();
 
  private:

@@ -1,4 +1,4 @@
-// How far a compiled value is from that of the reference kernels, as `kilter run --verify` judges it.
+// The difference between a compiled value and that of the reference kernels, as `kilter run --verify` judges it.
 #pragma once
 
 #include <cmath>
@@ -9,14 +9,15 @@ namespace kilter {
 
 struct ReferenceDifference {
   double most = 0;      ///< largest absolute difference
-  double scale = 0;     ///< largest finite magnitude of what differs; 1 where that is 0
-  bool unlike = false;  ///< a NaN or an infinity in one of them only
+  double scale = 0;     ///< largest finite magnitude among the elements that differ; 1 if that is 0
+  bool unlike = false;  ///< a NaN or an infinity in only one of the two
   double relative() const { return unlike ? INFINITY : scale > 0 ? most / scale : most; }
 };
 
-/// NaN is like NaN, and an infinity like the same infinity. `finite_inputs`: the network's inputs and constants are
-/// finite, so that what is not finite is overflow; which kind of it a sum becomes is a matter of the order of its
-/// terms, and all are alike, as are numbers next to the end of the type's range.
+/// Compares two tensors. NaN equals NaN, and an infinity equals the same infinity. `finite_inputs`: the network's
+/// inputs and constants are finite, so anything that is not finite is overflow. Which infinity or NaN an overflowing
+/// sum becomes depends on the order of its terms, so these all count as equal, as do numbers near the end of the type's
+/// range.
 ReferenceDifference difference(const Tensor& got, const Tensor& want, bool finite_inputs);
 
 bool all_finite(const Tensor& tensor);

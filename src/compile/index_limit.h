@@ -1,4 +1,4 @@
-// Which integers an input may hold where it is used as indices: what generated inputs keep to.
+// The range of integers that an input may hold if it is used as indices; generated inputs keep to it.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,9 @@
 
 namespace kilter {
 
-/// The least size of the dimensions that a value, moved or cast at most, is an index into; nothing where it is none.
+/// The smallest dimension that a value indexes, directly or after moves and casts; empty if it is not an index.
 std::optional<int64_t> index_limit(const Graph& graph, ValueId value);
-/// The same of an input of a plan, cast at most.
+/// The smallest dimension that an input of a plan indexes, directly or after casts; empty if it is not an index.
 std::optional<int64_t> index_limit(const Plan& plan, int32_t input);
 
 }  // namespace kilter

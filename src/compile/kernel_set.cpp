@@ -17,7 +17,7 @@
 namespace kilter {
 namespace {
 
-// What machine code reads is what the executor passes, in compiled files of other machines, too.
+// Machine code reads this layout, which the executor fills in; compiled files from other machines rely on it too.
 using Layout = codegen::KernelArgsLayout;
 static_assert(offsetof(KernelArgs, buffers) == Layout::kBuffers && sizeof(KernelArgs::buffers) == 8);
 static_assert(offsetof(KernelArgs, scratch) == Layout::kScratch && sizeof(KernelArgs::scratch) == 8);

@@ -1,4 +1,4 @@
-// The kernels of a plan while it is built: equal ones once, then machine code.
+// The kernels of a plan under construction: deduplicated, then compiled to machine code.
 #pragma once
 
 #include <cstdint>
@@ -21,25 +21,26 @@ class KernelSet {
     int32_t index = -1;  ///< of the kernel
     uint64_t loops = 0;  ///< hash_text() of the function's loop IR
   };
-  /// Functions that print alike are one kernel, whatever the sizes of their operands: code does not depend on these.
+  /// Adds a function. Functions with the same text are one kernel, and sizes of operands do not count, since code does
+  /// not depend on them.
   Added add(LoopFunc func);
   int64_t size() const { return std::ssize(functions_); }
 
   struct Code {
     MachineCode code;           ///< entries by kernel
-    int64_t scratch_bytes = 0;  ///< of a worker, the most of all kernels
+    int64_t scratch_bytes = 0;  ///< per worker, the maximum over all kernels
   };
-  /// `cache`: has the objects that are known, and gets the others; may be null. The bytes do not depend on it.
+  /// `cache` supplies the objects that it knows and stores the others; may be null. The bytes do not depend on it.
   Code generate(const Target& target, int threads, BuildCache* cache) const;
 
  private:
   std::unordered_map<std::string, Added> by_text_;
-  std::unordered_map<std::string, int32_t> by_code_;  ///< by the text without the sizes of operands
+  std::unordered_map<std::string, int32_t> by_code_;  ///< by the text without operand sizes
   std::vector<LoopFunc> functions_;
   std::vector<std::string> texts_;  ///< of functions_
 };
 
-/// FOLDER/loops/NNNN_NAME.loop and .s, the kernel as loop IR and as assembly. Throws io.
+/// Writes the kernel as loop IR and as assembly to FOLDER/loops/NNNN_NAME.loop and .s. Throws io.
 void dump_kernel(const LoopFunc& func, const Target& target, const std::filesystem::path& folder, int64_t step);
 
 }  // namespace kilter

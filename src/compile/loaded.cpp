@@ -47,7 +47,7 @@ std::vector<Tensor> KnownInputs::run(Loaded& loaded, const Inputs& inputs) {
   for (size_t i = 0; i < ports.size(); ++i) {
     std::shared_ptr<std::byte>& memory = outputs_[i];
     if (memory.use_count() == 1) {
-      // Whoever had the bytes may have read them in another thread until he gave them up.
+      // The previous holder may have read the bytes in another thread before releasing them.
       std::atomic_thread_fence(std::memory_order_acquire);
     } else {
       const auto fresh = std::make_shared<Tensor>(ports[i].type, ports[i].shape);

@@ -1,4 +1,4 @@
-// One plan of a session, and the runs of it that find their way without looking at the model again.
+// One plan of a session, and repeated runs of it that need not look at the model.
 #pragma once
 
 #include <map>
@@ -14,14 +14,14 @@
 
 namespace kilter {
 
-/// One plan; ready to run once prepared.
+/// One plan. It is ready to run once it has been prepared.
 struct Loaded {
   std::shared_ptr<const Program> program;
   std::unique_ptr<Instance> instance;
-  Compiled compiled;                                            ///< of compiled files only the plan
-  std::shared_ptr<const SharedConstants::Home> home = nullptr;  ///< where the plan shares constants with others
+  Compiled compiled;                                            ///< for a compiled file, only the plan
+  std::shared_ptr<const SharedConstants::Home> home = nullptr;  ///< set if the plan shares constants with others
   const Plan& plan() const { return program != nullptr ? program->plan() : compiled.plan; }
-  /// Bytes of the plan's packed constants, those shared with other plans included.
+  /// Bytes of the plan's packed constants, including those shared with other plans.
   int64_t constants_bytes() const { return home != nullptr ? kilter::constants_bytes(*home) : plan().constants_bytes; }
   /// The plan as it was compiled, for save_plan().
   Plan own_plan() const { return home != nullptr ? with_own_constants(plan(), *home) : plan(); }
@@ -30,16 +30,16 @@ struct Loaded {
 /// Runs a loaded plan on dense tensors in the plan's order.
 std::vector<Tensor> run_plan(Loaded& loaded, const std::vector<Tensor>& inputs, const StepObserver* observer = nullptr);
 
-/// Inputs that a plan has run on: others like them run on it too, which is told without looking at the model.
+/// Describes inputs that a plan has run on. Others like them run on it too, without looking at the model.
 class KnownInputs {
  public:
   using Inputs = std::map<std::string, Tensor>;
-  /// `needed`: inputs whose values the plan was made for.
+  /// `needed`: the inputs whose values the plan was compiled for, with those values.
   KnownInputs(const Plan& plan, const Inputs& inputs, const std::map<std::string, Tensor>& needed);
 
-  /// Whether these have the same names, types and shapes, and the same values where the plan was made for values.
+  /// Whether these inputs have the same names, types and shapes, and the same values where the plan depends on them.
   bool like(const Inputs& inputs) const;
-  /// Runs the plan on inputs like these. The outputs' memory is that of the run before where nobody has it any more.
+  /// Runs the plan on inputs that are like() these. Reuses the outputs' memory of the previous run if nobody holds it.
   std::vector<Tensor> run(Loaded& loaded, const Inputs& inputs);
 
  private:
@@ -47,8 +47,8 @@ class KnownInputs {
     std::string name;
     DType type = DType::f32;
     Shape shape;
-    Tensor value;       ///< defined where the plan was made for it
-    int64_t slot = -1;  ///< among the plan's inputs; -1: it is none
+    Tensor value;       ///< defined if the plan was compiled for it
+    int64_t slot = -1;  ///< index among the plan's inputs; -1: not one of them
   };
   std::vector<Input> inputs_;  ///< by name
   std::vector<const std::byte*> from_;

@@ -5,7 +5,7 @@
 namespace kilter {
 namespace {
 
-/// The exchange of one task that costs fewest cycles for a byte; null when it has none that saves any.
+/// The exchange of a task that costs the fewest cycles per byte saved; null if none saves any.
 const Holding* cheapest(const Tradable& task, double& price) {
   const Holding* best = nullptr;
   for (const Holding& other : task.others) {

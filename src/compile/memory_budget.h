@@ -1,4 +1,4 @@
-// Which layers give up speed for smaller packed weights when a network is to fit into less memory.
+// Chooses the layers that give up speed for smaller packed weights when a network must fit into less memory.
 #pragma once
 
 #include <cstdint>
@@ -26,24 +26,24 @@ struct Tradable {
   std::vector<Holding> others;
 };
 
-/// A task that runs `taken`, with all other schedules that models rank; nothing where no template that takes
-/// it packs larger weights than others (those that approximate do).
+/// The task with its schedule `taken`, and all other schedules that models rank. Empty unless the template of `taken`
+/// approximates (only those templates pack larger weights than others) and has a model.
 std::optional<Tradable> tradable(const Task& task, const Schedule& taken, const TargetLimits& limits);
 
 struct Trade {
-  std::map<std::string, Schedule> schedules;  ///< new ones, by node
+  std::map<std::string, Schedule> schedules;  ///< the new ones, by node
   int64_t saved = 0;                          ///< bytes
 };
 
-/// Exchanges schedules until `excess` bytes are saved or nothing smaller is left: each time the exchange that costs
-/// fewest cycles for a byte. Deterministic.
+/// Exchanges schedules until `excess` bytes are saved or no smaller schedule is left. Each exchange is the one that
+/// costs the fewest cycles per byte saved. Deterministic.
 Trade trade(std::vector<Tradable> tasks, int64_t excess);
 
-/// Bytes of all constants of a graph.
+/// Bytes of all constants in a graph.
 int64_t parameter_bytes(const Graph& graph);
 
-/// Throws usage where a network's packed weights and arena are larger than `memory` bytes. `slimmed`: layers that run
-/// kernels with smaller weights already.
+/// Throws usage if a network's packed weights and arena exceed `memory` bytes. `slimmed`: number of layers that already
+/// run kernels with smaller weights.
 void check_budget(const std::string& model, int64_t memory, int64_t weights, int64_t arena, int64_t slimmed);
 
 }  // namespace kilter

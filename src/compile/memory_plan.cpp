@@ -16,8 +16,8 @@ int64_t rounded(int64_t bytes) {
   return round_up(bytes, kAlign);
 }
 
-/// Buffers by the steps during which they live: a tree over the steps, whose nodes list the buffers that live in all of
-/// a node's steps but not in all of its parent's.
+/// Buffers by the steps during which they live: a segment tree over the steps. Each node lists the buffers that live in
+/// all of its steps but not in all of its parent's.
 class ByTime {
  public:
   explicit ByTime(int64_t steps) {
@@ -28,7 +28,7 @@ class ByTime {
 
   void add(size_t buffer, const Lifetime& life) { add(1, 0, leaves_, buffer, life); }
 
-  /// Those that live at the same time as `life`; some twice.
+  /// Appends the buffers that live at the same time as `life`; some may appear twice.
   void find(const Lifetime& life, std::vector<size_t>& found) const { find(1, 0, leaves_, life, found); }
 
  private:
@@ -58,10 +58,10 @@ class ByTime {
 
   int64_t leaves_ = 1;
   std::vector<std::vector<size_t>> covers_;  ///< by node: buffers that live in all of its steps
-  std::vector<std::vector<size_t>> below_;   ///< by node: those that live in some of them
+  std::vector<std::vector<size_t>> below_;  ///< by node: buffers that live in some of its steps, but not all
 };
 
-/// Greedy, largest first, lowest offset that fits.
+/// Places the largest buffer first, each at the lowest offset that fits.
 ArenaPlan by_size(const std::vector<Lifetime>& buffers, int64_t steps) {
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), 0);
@@ -87,7 +87,7 @@ ArenaPlan by_size(const std::vector<Lifetime>& buffers, int64_t steps) {
   return plan;
 }
 
-/// In the order of time: each buffer takes the smallest hole that it fits, else the arena grows.
+/// Places buffers in order of time: each takes the smallest hole that it fits, or else the arena grows.
 ArenaPlan by_time(const std::vector<Lifetime>& buffers) {
   std::vector<size_t> starts(buffers.size());
   std::iota(starts.begin(), starts.end(), 0);
@@ -136,7 +136,7 @@ ArenaPlan by_time(const std::vector<Lifetime>& buffers) {
   return plan;
 }
 
-/// How many pairs of buffers live at the same time, about.
+/// The approximate number of pairs of buffers that live at the same time.
 int64_t pairs_beside(const std::vector<Lifetime>& buffers, int64_t steps) {
   std::vector<int64_t> change(static_cast<size_t>(steps) + 1), begin(change.size());
   for (const Lifetime& b : buffers) {
@@ -154,7 +154,7 @@ int64_t pairs_beside(const std::vector<Lifetime>& buffers, int64_t steps) {
 }  // namespace
 
 ArenaPlan plan_arena(const std::vector<Lifetime>& buffers) {
-  constexpr int64_t kMostPairs = 16 << 20;  // a second or two by size
+  constexpr int64_t kMostPairs = 16 << 20;  // by_size() takes a second or two for this many
   int64_t steps = 1;
   for (const Lifetime& b : buffers) steps = std::max(steps, b.last + 1);
   return pairs_beside(buffers, steps) <= kMostPairs ? by_size(buffers, steps) : by_time(buffers);

@@ -1,4 +1,4 @@
-// Offsets of buffers in one arena from their lifetimes.
+// Assigns buffers their offsets in one arena, from their live ranges.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,9 @@ struct ArenaPlan {
   int64_t bytes = 0;             ///< of the arena
 };
 
-/// Buffers whose lifetimes overlap do not overlap in memory. Greedy, largest first, lowest offset that fits; where many
-/// thousand buffers live at once, in the order of time, which needs more memory at times but no time in their square.
+/// Buffers with overlapping live ranges do not overlap in memory. Places the largest buffer first, each at the lowest
+/// offset that fits. If many thousand buffers are live at once, places them in order of time instead: this can need
+/// more memory, but avoids quadratic time.
 ArenaPlan plan_arena(const std::vector<Lifetime>& buffers);
 
 }  // namespace kilter

@@ -34,13 +34,13 @@ class Origins {
       if (id < model_nodes_) add_to(found_[graph_.node(id).name], *layer->second);
     }
     std::map<std::string, std::vector<std::string>> gone;
-    // What comes later is followed first: whoever leads there takes what it found.
+    // Follows later nodes first, so that earlier nodes that lead to them reuse what they found.
     for (NodeId id = model_nodes_; id-- > 0;) {
       if (!graph_.node(id).dead) continue;
       const std::vector<std::string>& layers = followed_[id] = follow(id);
       for (const std::string& layer : layers) add_to(gone[graph_.node(id).name], layer);
     }
-    found_.merge(gone);  // of a name that lives on, what runs it now
+    found_.merge(gone);  // for a name that still exists, what runs it now takes precedence
     std::erase_if(found_, [](const auto& f) { return f.second == std::vector{f.first} || f.second.empty(); });
     return std::move(found_);
   }
@@ -50,7 +50,7 @@ class Origins {
     if (layers.size() < kMostLayers && std::ranges::find(layers, layer) == layers.end()) layers.push_back(layer);
   }
 
-  /// Name of the model's node that a node is, or was made for.
+  /// The name of the model's node that this node is, or was made for.
   std::string origin(NodeId id) const {
     std::string name = graph_.node(id).named_after;
     while (id >= model_nodes_) {
@@ -67,7 +67,7 @@ class Origins {
     return name;
   }
 
-  /// The last node before `id` that had this name; kNone without one.
+  /// The last node before `id` that had this name; kNone if there is none.
   NodeId bearer(const std::string& name, NodeId id) const {
     const auto found = bearers_.find(name);
     if (found == bearers_.end()) return kNone;
@@ -75,7 +75,7 @@ class Origins {
     return after == found->second.begin() ? kNone : *std::prev(after);
   }
 
-  /// The layers that make what a dead node made; where nobody does, those that run what its readers became.
+  /// The layers that compute what a dead node computed; if there are none, those that run what its readers became.
   std::vector<std::string> follow(NodeId from) const {
     std::vector<std::string> layers;
     std::set<NodeId> visited;
@@ -97,7 +97,7 @@ class Origins {
     return layers;
   }
 
-  /// The nodes that make what a dead node made, or read it.
+  /// The nodes that now compute what a dead node computed; where a value has no replacement, the nodes that read it.
   std::vector<NodeId> leads_to(NodeId id) const {
     std::vector<NodeId> nodes;
     for (const ValueId out : graph_.node(id).outputs) {
@@ -113,13 +113,13 @@ class Origins {
     return nodes;
   }
 
-  static constexpr size_t kMostLayers = 256;  ///< of one node of the model that are told
+  static constexpr size_t kMostLayers = 256;  ///< limit on the layers reported for one node of the model
 
   const Graph& graph_;
   NodeId model_nodes_;
   std::unordered_map<std::string_view, const std::string*> layer_of_;  ///< by node
   std::unordered_map<std::string_view, std::vector<NodeId>> bearers_;  ///< by name, ascending; dead ones too
-  std::vector<std::vector<NodeId>> readers_;  ///< by value; of the model's nodes, of what they read before the passes
+  std::vector<std::vector<NodeId>> readers_;  ///< by value; for the model's nodes, what they read before the passes
   std::unordered_map<NodeId, std::vector<std::string>> followed_;  ///< by dead node: what follow() found
   std::map<std::string, std::vector<std::string>> found_;
 };

@@ -1,4 +1,4 @@
-// Where the nodes of a model went: passes replace, split and merge them, and what they make has names of its own.
+// Maps the nodes of a model to layers: passes replace, split and merge nodes, and what they make has its own names.
 #pragma once
 
 #include <map>
@@ -9,9 +9,9 @@
 
 namespace kilter {
 
-/// For each node of the model that is not known by the name of a layer alone: the layers that run it, or what passes
-/// made of it, by the names of their anchors, in order. Nodes that no layer runs are left out: views of memory, what
-/// was evaluated while compiling, what nobody reads.
+/// For each node of the model that is not simply the layer of the same name: the anchors' names of the layers that run
+/// it, or that run what passes made of it, in order. Omits nodes that no layer runs: views of memory, nodes evaluated
+/// at compile time, and nodes whose results are not read.
 std::map<std::string, std::vector<std::string>> layers_of_nodes(const PassedGraph& passed, const Compiled& compiled);
 
 }  // namespace kilter

@@ -1,4 +1,4 @@
-// Packed constants and lowered tasks of a plan while it is built, out of a cache where there is one.
+// Packed constants and lowered tasks of a plan under construction, taken from a cache if there is one.
 #pragma once
 
 #include <memory>
@@ -14,15 +14,15 @@ class Packer {
  public:
   explicit Packer(const CompileOptions& options) : options_(&options) {}
 
-  /// Of all constants that were asked for.
+  /// Bytes of all constants requested so far.
   int64_t bytes() const { return pool_.bytes(); }
-  /// A constant of the graph as its layout wants it.
+  /// Packs a constant of the graph in its layout.
   BufferRef constant(const Graph& graph, ValueId value);
-  /// The task lowered, with its constants packed. `wanted`: null for the default schedule.
+  /// Lowers the task and packs its constants. `wanted`: null for the default schedule.
   std::shared_ptr<const PackedTask> task(const Task& task, const Schedule* wanted);
-  /// Whether the cache has the task lowered that way.
+  /// Whether the cache holds the task as lowered with this schedule.
   bool knows(const Task& task, const Schedule* wanted) const;
-  /// Where the plan finds the constants: in the cache's sink, else in `own`.
+  /// Points the plan at its constants: in the cache's sink if there is a cache, otherwise in `own`.
   void place(Plan& plan, Block& own);
 
  private:

@@ -23,41 +23,41 @@ constexpr PassRow kPasses[] = {
      "first: later patterns see less noise"},
     {"fold_constants", fold_constants, "evaluates nodes whose operands are constants",
      "after simplify, before anything looks for constants"},
-    {"fold_padding", fold_padding, "padding nodes into the convolutions and pools that read them",
+    {"fold_padding", fold_padding, "folds padding nodes into the convolutions and pools that read them",
      "needs constant margins; before canonicalise, which reshapes between a signal's padding and its convolution"},
-    {"split_recurrent", split_recurrent, "one product with the inputs of all time steps, apart from the recurrence",
-     "needs constant weights; its product is a Gemm, which canonicalise knows"},
-    {"decompose", decompose, "writes operators without a template by others",
-     "needs constant operands; what it makes is to be canonical, too"},
-    {"canonicalise", canonicalise, "writes operators in the one form that later passes know",
+    {"split_recurrent", split_recurrent, "moves the product with the inputs of all time steps out of the recurrence",
+     "needs constant weights; its product is a Gemm, which canonicalise rewrites"},
+    {"decompose", decompose, "rewrites operators without a template into others",
+     "needs constant operands; before canonicalise, which rewrites its results too"},
+    {"canonicalise", canonicalise, "rewrites operators into the one form that later passes know",
      "before the patterns, which are stated in that form"},
     {"recognise_patterns", recognise_patterns, "finds LayerNorm, RMSNorm, GELU, SiLU, HardSwish in decomposed form",
      "needs canonical nodes; before batch-norm folding takes scales apart"},
     {"recognise_attention", recognise_attention, "finds softmax(q k') v in decomposed form",
      "needs softmax over the last axis, as canonicalise leaves it; before fusion takes scale and mask"},
     {"signals_as_images", signals_as_images, "keeps [n,c,w] between convolutions as images [n,c,1,w]",
-     "after the patterns, which know signals; before folding and fusion, which stop at a change of shape"},
+     "after the patterns, which match signals; before folding and fusion, which stop at a change of shape"},
     {"fold_batch_norm", fold_batch_norm, "folds per-channel scales and shifts into the convolution before them",
      "needs constant parameters; before fusion"},
     {"volumes_as_images", volumes_as_images, "computes volumes [n,c,d,h,w] as images of their frames",
-     "after folding, which knows convolutions of any rank; before layouts, which are those of images"},
+     "after folding, which handles convolutions of any rank; before layouts, which exist for images"},
     {"common_subexpressions", common_subexpressions, "merges equal nodes", "after rewriting, which makes equal nodes"},
-    {"fold_again", fold_constants, "evaluates what rewriting made constant",
+    {"fold_again", fold_constants, "evaluates nodes that rewriting made constant",
      "folding weights leaves constant arithmetic"},
     {"dead_code", dead_code, "removes nodes whose results nobody needs",
      "before layouts, so that only live users count"},
-    {"choose_layouts", choose_layouts, "blocked channels through the graph, padding as halo",
+    {"choose_layouts", choose_layouts, "chooses blocked channels through the graph, and padding as halo",
      "needs the final operators; before fusion, which keeps to one layout"},
-    {"fuse", fuse, "element-wise nodes into the node before them", "groups follow from everything above"},
-    {"fuse_depthwise", fuse_depthwise, "depthwise convolutions and the convolution before them into one task",
+    {"fuse", fuse, "fuses element-wise nodes into the node before them", "groups follow from everything above"},
+    {"fuse_depthwise", fuse_depthwise, "joins depthwise convolutions and the convolution before them in one task",
      "joins two groups that fuse made"},
-    {"fuse_row_means", fuse_row_means, "means of rows into the depthwise convolution that makes the image",
-     "needs the groups, and which depthwise convolutions take in another"},
-    {"fuse_channel_scale", fuse_channel_scale, "factors of channels into the weights of the convolution after them",
-     "last: a convolution that feeds another one takes nothing in before it"},
+    {"fuse_row_means", fuse_row_means, "moves means of rows into the depthwise convolution that makes the image",
+     "needs the groups, including depthwise convolutions that take in another"},
+    {"fuse_channel_scale", fuse_channel_scale, "moves channel factors into the weights of the convolution after them",
+     "last: a convolution that feeds another one takes in no nodes before it"},
 };
 
-/// What each node reads.
+/// The inputs of each node.
 std::vector<std::vector<ValueId>> inputs_of(const Graph& graph) {
   std::vector<std::vector<ValueId>> all;
   for (NodeId id = 0; id < static_cast<NodeId>(graph.node_count()); ++id) all.push_back(graph.node(id).inputs);
@@ -80,7 +80,7 @@ Types output_types(const Graph& graph) {
   return types;
 }
 
-/// Throws internal unless the network answers what it did before a pass.
+/// Throws internal unless the network's outputs are those from before the pass.
 void verify_outputs(const Graph& graph, const Types& before) {
   const std::vector<Graph::Output>& outputs = graph.outputs();
   require(outputs.size() == before.size(), "graph '{}' has {} outputs, expected {}", graph.name, outputs.size(),
@@ -107,7 +107,7 @@ void run_checked(const PassRow& row, Graph& graph, PassContext& context, NodeId 
   try {
     row.function(graph, context);
     if (graph.changes() == before) return;
-    graph.give_names_back(made_by_passes);  // options of the passes after it name layers as the model does
+    graph.give_names_back(made_by_passes);  // options of later passes name layers as the model does
     verify(graph);
     verify_outputs(graph, outputs);
   } catch (const Error& error) {
@@ -122,7 +122,7 @@ void run_checked(const PassRow& row, Graph& graph, PassContext& context, NodeId 
 
 namespace {
 
-/// Says at its end, an error's too, that no stage is at work any more.
+/// Reports on destruction, also after an error, that no stage is running any more.
 class Stages {
  public:
   explicit Stages(const CompileOptions& options) : options_(options) {}
@@ -165,7 +165,7 @@ PassedGraph passed_graph(Graph graph, const CompileOptions& options) {
       if (!options.dump_ir.empty()) dump(graph, options.dump_ir, index, row.name);
       if (options.stop_after == row.name) break;
     }
-    verify_types(graph);  // of nodes that passes changed in place, too
+    verify_types(graph);  // including nodes that passes changed in place
   }
   return {
       std::move(graph), std::move(timings), {context.unfused.begin(), context.unfused.end()}, std::move(model_inputs)};
@@ -188,7 +188,7 @@ Compiled compile_recorded(const PassedGraph& passed, const CompileOptions& optio
   const Recorded recorded = options.recorded(passed, with);
   with.preferred = recorded.schedules;
   Compiled compiled = compiled_plan(passed, with);
-  std::set<std::string> run;  // anchors of recorded schedules
+  std::set<std::string> run;  // anchors that run their recorded schedules
   for (Step& step : compiled.plan.steps) {
     if (step.kind != StepKind::kernel || options.schedules.contains(step.name)) continue;
     const auto schedule = recorded.schedules.find(step.name);
@@ -209,7 +209,7 @@ Compiled compile_recorded(const PassedGraph& passed, const CompileOptions& optio
   return compiled;
 }
 
-/// Says of steps whose schedule was forced where that was.
+/// Records in each step with a forced schedule where the schedule was given.
 void mark_given(Plan& plan, const CompileOptions& options) {
   for (Step& step : plan.steps) {
     const auto given = options.schedules.find(step.name);

@@ -1,4 +1,4 @@
-// The driver of the graph passes: what runs one and checks what it made.
+// The driver of the graph passes: runs a pass and checks its result.
 #pragma once
 
 #include "compile/compile.h"
@@ -6,8 +6,8 @@
 
 namespace kilter {
 
-/// Runs one pass, names nodes from `made_by_passes` on as Graph::give_names_back() does and checks the graph that comes
-/// out: verify(), and that its outputs have the element types and shapes that they had. Internal errors name the pass.
+/// Runs one pass, renames nodes from `made_by_passes` on as Graph::give_names_back() does, and checks the resulting
+/// graph: verify(), and that its outputs keep their element types and shapes. Internal errors name the pass.
 void run_checked(const PassRow& row, Graph& graph, PassContext& context, NodeId made_by_passes);
 
 }  // namespace kilter

@@ -1,4 +1,4 @@
-// The tasks of a graph as compile_graph() hands them to templates, without lowering any: for those who look at spaces.
+// The tasks of a graph as compile_graph() hands them to templates, none of them lowered: for examining schedule spaces.
 #pragma once
 
 #include <memory>
@@ -14,12 +14,12 @@
 namespace kilter {
 
 struct PlacedTasks {
-  std::unique_ptr<const Graph> graph;  ///< after all passes and with the copies that placing added; tasks point into it
+  std::unique_ptr<const Graph> graph;  ///< after all passes, with the copies that placing added; tasks point into it
   std::vector<Task> tasks;             ///< in the order of their steps, without those that become views
 };
 
-/// Runs all passes and places the values. Layouts and strides of operands are the compiled plan's, except for nodes
-/// that no template takes: those keep the layouts that the passes chose. `fuse` is that of CompileOptions.
+/// Runs all passes and places the values. Operands have the layouts and strides of the compiled plan, except for nodes
+/// that no template takes: those keep the layouts that the passes chose. `fuse`: see CompileOptions::fuse.
 PlacedTasks place_tasks(Graph graph, const TargetLimits& limits, const std::set<std::string>& fuse = {});
 
 }  // namespace kilter

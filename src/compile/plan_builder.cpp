@@ -54,8 +54,8 @@ class PlanBuilder {
   }
 
  private:
-  /// Places and lowers everything; false when tasks that cannot take the strides of their operands were added to
-  /// dense_: then the graph is to be placed again.
+  /// Places and lowers everything. Returns false if it added tasks to dense_ that cannot take the strides of their
+  /// operands: the graph must then be placed again.
   bool lower_all() {
     const size_t dense = dense_.size();
     Compiled fresh;
@@ -78,7 +78,7 @@ class PlanBuilder {
     return dense_.size() == dense;
   }
 
-  /// What became a view has no kernel that a schedule could be for.
+  /// Throws usage if a schedule is forced on a unit that became a view: views have no kernel.
   void refuse_forced(const Unit& unit) const {
     const Task task = make_task(graph_, unit, nullptr);
     if (const Schedule* wanted = given(task)) {
@@ -87,7 +87,7 @@ class PlanBuilder {
     }
   }
 
-  /// rejections() of the first task of a form.
+  /// rejections() of the task; computed once per form.
   std::vector<std::pair<std::string, Rejected>> known_rejections(const Task& task) {
     const std::optional<TaskForm> form = form_of(task);
     if (!form) return rejections(task, limits_);
@@ -101,7 +101,7 @@ class PlanBuilder {
     return it == schedules.end() ? nullptr : &it->second;
   }
   const Schedule* given(const Task& task) const { return find(options_.schedules, task); }
-  /// What runs in place of the default, if anything.
+  /// The schedule that replaces the default; null if there is none.
   const Schedule* wanted(const Task& task) const {
     for (const auto* schedules : {&options_.schedules, &slim_}) {
       if (const Schedule* schedule = find(*schedules, task)) return schedule;
@@ -130,7 +130,7 @@ class PlanBuilder {
 
   static int64_t type_bytes(const TensorType& type) { return physical(type).elems * size_bytes(type.dtype); }
 
-  /// The buffer of a value as an argument of the step being built.
+  /// The buffer of a value, as an argument of the step under construction.
   BufferRef ref(ValueId value) {
     const Value& v = graph_.value(value);
     if (v.constant) return packer_.constant(graph_, value);
@@ -193,7 +193,7 @@ class PlanBuilder {
     if (form && !own) lowered_.emplace(form->text, std::move(lowered));
   }
 
-  /// Whether tasks of one form are lowered alike: nothing says otherwise of single ones.
+  /// Whether all tasks of one form are lowered alike, because no option singles one out.
   bool repeats(const Schedule* wanted) const {
     return wanted == nullptr && options_.cache == nullptr && options_.forbidden.empty() && given_up_.empty();
   }
@@ -202,7 +202,7 @@ class PlanBuilder {
     for (const Operand& out : task.outputs) add_halo(out.value);
   }
 
-  /// `lowered`: what note_step() may take from a task of the same form, or leave for one.
+  /// `lowered` provides what an earlier task of the same form computed, or keeps it for a later one.
   void note_step(const Unit& unit, const Task& task, const Chosen& chosen, LoweredForm& lowered) {
     if (out_.plan.steps.empty()) return;
     const size_t last = out_.plan.steps.size() - 1;
@@ -226,7 +226,7 @@ class PlanBuilder {
       notes.given_up = GivenUp{before->second.schedule, before->second.bytes, notes.estimate->constant_bytes};
   }
 
-  /// The steps that write what a task reads, ascending; of very many the first that are found.
+  /// The steps that write what a task reads, ascending. The search stops after a large number of nodes.
   std::vector<size_t> producers_of(const Task& task) const {
     constexpr size_t kMost = 1000;
     std::set<size_t> from;
@@ -242,7 +242,7 @@ class PlanBuilder {
         from.insert(known->second);
         continue;
       }
-      const std::vector<ValueId>& through = graph_.node(producer).inputs;  // it does nothing at run time
+      const std::vector<ValueId>& through = graph_.node(producer).inputs;  // the producer does nothing at run time
       open.insert(open.end(), through.begin(), through.end());
     }
     return {from.begin(), from.end()};
@@ -254,7 +254,7 @@ class PlanBuilder {
     return t != nullptr && std::holds_alternative<Lowered>(t->lower(task, schedule, limits_));
   }
 
-  /// Asks for dense operands of a task without blocked ones; false when it has them already.
+  /// Requests dense operands for a task without blocked ones. Returns false if they are dense already or cannot be.
   bool make_dense(const Unit& unit) {
     const auto plain = [&](const std::vector<ValueId>& values) {
       return std::all_of(values.begin(), values.end(), [&](ValueId v) {
@@ -277,7 +277,7 @@ class PlanBuilder {
     push(std::move(step));
   }
 
-  /// `loops`: hash of its kernel's loop IR; 0 without a kernel.
+  /// `loops`: hash of the kernel's loop IR; 0 without a kernel.
   void push(Step step, uint64_t loops = 0) {
     out_.plan.steps.push_back(std::move(step));
     out_.rejected.resize(out_.plan.steps.size());
@@ -294,7 +294,7 @@ class PlanBuilder {
     return temps;
   }
 
-  /// Adds a stage's step with what is the task's own.
+  /// Completes a stage's step with what is specific to the task, and adds it.
   void add_stage(const Task& task, Step step, std::vector<BufferRef> args, const LoopFunc& func, uint64_t loops) {
     step.name = task.node().name;
     step.args = std::move(args);
@@ -326,7 +326,7 @@ class PlanBuilder {
     note_values(task);
   }
 
-  /// Adds a task that is lowered as `known` was.
+  /// Adds a task that is lowered like `known`.
   void add_lowered(const Unit& unit, const Task& task, const TaskForm& form, LoweredForm& known) {
     const Lowered& lowered = known.packed->chosen.lowered;
     add_halos(task);
@@ -389,7 +389,7 @@ class PlanBuilder {
 
   // --- memory ---
 
-  /// Of a task that gave up the template of its default: why it has that no more.
+  /// For a task that gave up the template of its default: adds the reason to the rejections.
   void note_given_up(const Task& task, Chosen& chosen) const {
     const auto given = given_up_.find(task.node().name);
     if (given == given_up_.end() || given->second.schedule.name == chosen.schedule.name) return;
@@ -398,7 +398,7 @@ class PlanBuilder {
         Rejected{std::string(kWeightBytes), std::to_string(allowed_bytes_), std::to_string(wanted_bytes_)});
   }
 
-  /// The tasks that could run with smaller weights than those they were lowered with.
+  /// The tasks that could run with smaller weights than they were lowered with.
   std::vector<Tradable> tradables() const {
     std::vector<Tradable> all;
     for (const Unit& unit : units(graph_)) {
@@ -415,7 +415,7 @@ class PlanBuilder {
     return all;
   }
 
-  /// Most bytes that packed weights may have.
+  /// Limit in bytes on packed weights.
   int64_t weight_limit() const {
     constexpr double kGrowth = 2.5;
     constexpr int64_t kFree = int64_t{64} << 20;
@@ -423,7 +423,7 @@ class PlanBuilder {
     return std::max(kFree, static_cast<int64_t>(static_cast<double>(parameter_bytes(graph_)) * kGrowth));
   }
 
-  /// Exchanges schedules where packed weights are too large; whether there were any to exchange.
+  /// Exchanges schedules if packed weights are too large. Returns whether any schedule changed.
   bool slim() {
     wanted_bytes_ = std::max(wanted_bytes_, packer_.bytes());
     allowed_bytes_ = weight_limit();
@@ -472,21 +472,21 @@ class PlanBuilder {
   Graph graph_;
   const CompileOptions& options_;
   const TargetLimits& limits_;
-  std::string instructions_;  ///< the extensions that code may use, where `-mattr` says so
+  std::string instructions_;  ///< the extensions that code may use, if `-mattr` names them
   std::set<NodeId> reference_;
   std::set<NodeId> dense_;  ///< reference_, and nodes whose template takes dense operands only
   bool names_checked_ = false;
   StorageMap storage_;
-  std::map<ValueId, BufferRef> refs_;  ///< by root; arena: index into buffers_
+  std::map<ValueId, BufferRef> refs_;  ///< by root; in the arena, `index` refers to buffers_
   std::vector<ArenaBuffer> buffers_;
   std::set<ValueId> halos_done_;
   std::map<NodeId, size_t> step_of_;  ///< the last step of the task that a node is in
   FormMemo lowered_;                  ///< by TaskForm::text
-  std::unordered_map<std::string, std::vector<std::pair<std::string, Rejected>>> rejections_;  ///< by the same
+  std::unordered_map<std::string, std::vector<std::pair<std::string, Rejected>>> rejections_;  ///< by TaskForm::text
   Packer packer_{options_};
   std::map<std::string, Schedule> slim_;          ///< schedules with smaller weights, by anchor
-  std::map<std::string, Holding> given_up_;       ///< what an anchor had at first
-  int64_t wanted_bytes_ = 0, allowed_bytes_ = 0;  ///< of packed weights: before any were given up; at most
+  std::map<std::string, Holding> given_up_;       ///< the original choice, by anchor
+  int64_t wanted_bytes_ = 0, allowed_bytes_ = 0;  ///< of packed weights: before any were given up; the limit
   KernelSet kernels_;
   Compiled out_;
 };

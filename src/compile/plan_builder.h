@@ -1,4 +1,4 @@
-// From a fused graph to a plan: storage, lowering, machine code, packed constants, arena.
+// Builds a plan from a fused graph: storage, lowering, machine code, packed constants, arena.
 #pragma once
 
 #include "compile/compile.h"
@@ -6,7 +6,8 @@
 
 namespace kilter {
 
-/// The graph after the last graph pass; it gets Relayout nodes where copies are unavoidable.
+/// Builds the plan of a graph after the last graph pass. Adds Relayout nodes to its own copy where memory must be
+/// copied.
 Compiled build_plan(const Graph& graph, const CompileOptions& options);
 
 }  // namespace kilter

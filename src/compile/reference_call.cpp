@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-/// A float as a number; what is not finite as its bits in hexadecimal, since JSON has no numbers for it.
+/// A finite float as a number, any other as its bits in hexadecimal, since JSON has no numbers for these.
 json float_json(float value) {
   if (std::isfinite(value)) return value;
   return fmt::format("{:08x}", std::bit_cast<uint32_t>(value));
@@ -34,7 +34,7 @@ float float_from(const json& j) {
   return std::bit_cast<float>(bits);
 }
 
-/// A string; one that may not be UTF-8 as the list of its bytes.
+/// A string as text, or as a list of bytes if it may not be UTF-8.
 json string_json(const std::string& text) {
   if (std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; })) return text;
   return std::vector<uint8_t>(text.begin(), text.end());
@@ -107,7 +107,7 @@ Attr attr_from(const std::string& type, const json& v) {
   return tensor_from(v);
 }
 
-/// A call made ready: its attributes are read once.
+/// A call whose attributes have been parsed.
 struct Prepared {
   Node node;
   std::vector<TensorType> output_types;

@@ -1,4 +1,4 @@
-// Nodes that run through their reference kernel: as data in the plan, and back.
+// Describes nodes that run their reference kernel as data in the plan.
 #pragma once
 
 #include "exec/plan.h"
@@ -6,7 +6,7 @@
 
 namespace kilter {
 
-/// Everything about the node that its kernel needs. Throws unsupported for nodes with subgraphs.
+/// Everything that the node's kernel needs to know. Throws unsupported for nodes with subgraphs and for string tensors.
 ReferenceCall make_reference_call(const Graph& graph, const Node& node);
 
 }  // namespace kilter

@@ -185,7 +185,7 @@ int64_t Session::held_bytes() const {
   return bytes;
 }
 
-/// What the plan in use takes does not count, so that a large network does not lose all others.
+/// The plan in use does not count, so that a large network does not evict all others.
 void Session::drop_unused() {
   while (plans_.size() > 1) {
     const Loaded& used = plans_.front().loaded;

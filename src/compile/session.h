@@ -1,5 +1,5 @@
-// A network ready to run: an ONNX file, a built-in network or a compiled file; plans are compiled for the shapes that
-// come in and kept.
+// A network ready to run: an ONNX file, a built-in network or a compiled file. Plans are compiled for the shapes that
+// come in, and kept.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +26,9 @@ class Session {
     CompileOptions compile;
     int threads = 0;             ///< 0: default_threads()
     onnx::Model::Shapes shapes;  ///< of inputs, by name; others come from the model or the tensors
-    bool verify_file = true;     ///< LoadOptions::verify of a compiled file
-    /// Most bytes that plans beside the one in use take (held_bytes()); beyond it those that were used longest ago go,
-    /// and a Loaded& of them with them.
+    bool verify_file = true;     ///< LoadOptions::verify for a compiled file
+    /// Limit in bytes, as held_bytes() counts them, on the plans beside the one in use. Beyond it the least recently
+    /// used plans are dropped; a Loaded& to one of them then dangles.
     int64_t plan_cache_bytes = std::numeric_limits<int64_t>::max();
   };
 
@@ -37,36 +37,37 @@ class Session {
 
   const std::string& name() const { return name_; }
   bool compiled_file() const { return model_ == nullptr && !zoo_; }
-  /// Declared inputs; of compiled files as the plan has them.
+  /// The declared inputs; for a compiled file, those of its plan.
   std::vector<onnx::Port> inputs() const;
-  /// Inputs that the model gives a value itself: only those need a tensor that Options::shapes names.
+  /// Inputs for which the model has a default value. Only those that Options::shapes names need a tensor.
   std::vector<onnx::Port> default_inputs() const;
   std::vector<onnx::Port> outputs() const;
   const Options& options() const { return options_; }
-  /// The plan of a compiled file; null for a model, which has a plan for each shape.
+  /// The plan of a compiled file; null for a model, which has a plan for each set of shapes.
   const Plan* file_plan() const { return compiled_file() ? &plans_.front().loaded.plan() : nullptr; }
-  /// What is to be said of how a compiled file runs here (base/other_threads.h); empty where there is nothing.
+  /// A remark on how a compiled file runs here (base/other_threads.h); empty if there is none.
   std::string note() const;
 
-  /// The static graph for these shapes; unsupported for compiled files.
+  /// The static graph for these shapes. Throws unsupported for a compiled file.
   Graph graph(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values = {}) const;
-  /// Plan for shapes (merged over Options::shapes); compiled on first use. `values`: of inputs that shapes depend on.
-  /// Not made ready to run, so the target may be another machine. Plans share the packed constants that are the same.
+  /// The plan for `shapes`, merged over Options::shapes; compiled on first use. `values`: the values of inputs that
+  /// shapes depend on. Does not make the plan ready to run, so the target may be another machine. Plans share identical
+  /// packed constants.
   Loaded& compile(const onnx::Model::Shapes& shapes = {}, const onnx::Model::Values& values = {});
-  /// The same, ready to run; unsupported when this machine cannot run its code.
+  /// Like compile(), and makes the plan ready to run. Throws unsupported if this machine cannot run its code.
   Loaded& prepare(const onnx::Model::Shapes& shapes = {}, const onnx::Model::Values& values = {});
-  /// The plan for these inputs: for their shapes, and for the values of those that shapes depend on.
+  /// The plan for the shapes of these inputs, and for the values of those that shapes depend on, ready to run.
   Loaded& prepare_for(const std::map<std::string, Tensor>& inputs);
-  /// Copies of the values that shapes depend on. Looks at the whole model.
+  /// Copies of the input values that shapes depend on. Looks at the whole model.
   onnx::Model::Values needed_values(const std::map<std::string, Tensor>& inputs) const;
 
-  /// Runs once; every input of the model must be there, with the declared element type, and default inputs may be.
-  /// Answers outputs in order. The model is looked at only for inputs unlike those of earlier runs whose plans are
-  /// kept.
+  /// Runs the network once and returns the outputs in order. Every input of the model must be present with its declared
+  /// element type; default inputs are optional. Looks at the model only if the inputs are unlike those of earlier runs
+  /// whose plans are still kept.
   std::vector<Tensor> run(const std::map<std::string, Tensor>& inputs);
 
   size_t plans() const { return plans_.size(); }
-  /// Bytes of machine code, packed constants (shared ones once), working memory and outputs of all plans.
+  /// Bytes of machine code, packed constants (shared ones counted once), working memory and outputs of all plans.
   int64_t held_bytes() const;
 
  private:
@@ -74,7 +75,7 @@ class Session {
     onnx::Model::Shapes shapes;
     onnx::Model::Values values;
     Loaded loaded;
-    std::optional<KnownInputs> known;  ///< of its last run through run()
+    std::optional<KnownInputs> known;  ///< of its last call of run()
   };
   Session() = default;
   void check_inputs(const std::map<std::string, Tensor>& inputs) const;
@@ -92,10 +93,11 @@ class Session {
   std::optional<Graph> zoo_;
   std::shared_ptr<ThreadPool> pool_;
   SharedConstants constants_;
-  std::list<Kept> plans_;  ///< last used first
+  std::list<Kept> plans_;  ///< most recently used first
 };
 
-/// A seeded tensor: floats N(0,1), integers 0 to `most`, booleans both; the stream is named by the input.
+/// A seeded random tensor: floats from N(0,1), integers from 0 to `most`, random booleans. Each input's name has its
+/// own random stream.
 Tensor random_input(const std::string& name, DType type, const Shape& shape, uint64_t seed = 0, int64_t most = 99);
 
 }  // namespace kilter

@@ -25,7 +25,7 @@ std::vector<Part> parts_of(const Plan& plan) {
   return {parts.begin(), parts.end()};
 }
 
-/// Each constant at another offset.
+/// Moves each constant to its new offset.
 void refer(Plan& plan, const std::map<Part, int64_t>& offsets) {
   for (Step& step : plan.steps) {
     for (BufferRef& ref : step.args) {
@@ -34,7 +34,7 @@ void refer(Plan& plan, const std::map<Part, int64_t>& offsets) {
   }
 }
 
-/// Kernels may read whole vectors up to the end of the last line.
+/// Kernels may read whole vectors up to the end of the last cache line.
 int64_t room(int64_t bytes) { return std::max(round_up(bytes, kLine), kLine); }
 
 std::pair<uint64_t, int64_t> key_of(const std::byte* at, int64_t bytes) {
@@ -43,21 +43,21 @@ std::pair<uint64_t, int64_t> key_of(const std::byte* at, int64_t bytes) {
 
 }  // namespace
 
-/// Memory that constants of one plan were packed into.
+/// Memory that holds packed constants of one plan.
 struct SharedConstants::Segment {
-  std::shared_ptr<void> owner;  ///< of a plan that shares nothing with earlier ones
-  Block own;                    ///< of the others: what earlier plans do not have
+  std::shared_ptr<void> owner;  ///< for a plan that shares nothing with earlier ones
+  Block own;                    ///< for other plans: the constants that earlier plans do not have
   int64_t bytes = 0;
 };
 
-/// The owner of a plan that shares.
+/// The owner of a plan that shares constants with earlier ones.
 struct SharedConstants::Home {
   struct Piece {
-    Part part;  ///< as the plan was compiled
+    Part part;  ///< where it lay when the plan was compiled
     const std::byte* at = nullptr;
   };
   std::vector<Piece> pieces;
-  int64_t constants_bytes = 0;  ///< as the plan was compiled
+  int64_t constants_bytes = 0;  ///< when the plan was compiled
   std::vector<std::byte> code;
   std::set<std::shared_ptr<Segment>> segments;
 };
@@ -89,7 +89,7 @@ SharedConstants::Found SharedConstants::find(const Key& key, const std::byte* by
   return {std::move(segment), it->second.at};
 }
 
-/// The plan's constants become a segment where they are.
+/// Turns the plan's constants into a segment without moving them.
 std::shared_ptr<SharedConstants::Segment> SharedConstants::adopt(Plan& plan) {
   auto segment = std::make_shared<Segment>();
   segment->owner = std::move(plan.owner);
@@ -142,7 +142,7 @@ std::shared_ptr<const SharedConstants::Home> SharedConstants::add(Plan& plan) {
   return move(plan, std::move(home));
 }
 
-/// Points the plan at the pieces and gives its own memory up.
+/// Points the plan at the pieces and frees its own memory.
 std::shared_ptr<const SharedConstants::Home> SharedConstants::move(Plan& plan, std::shared_ptr<Home> home) {
   const auto address = [](const std::byte* at) { return reinterpret_cast<uintptr_t>(at); };
   uintptr_t low = UINTPTR_MAX, high = 0;

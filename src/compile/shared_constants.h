@@ -1,4 +1,4 @@
-// Packed constants that the plans of one session have in common: each distinct one lies in memory once.
+// Packed constants that the plans of one session share: each distinct one lies in memory once.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace kilter {
 
-/// Used by one thread at a time. Constants live as long as a plan that has them, also beyond this object.
+/// Used by one thread at a time. Constants live as long as any plan that uses them, even beyond this object.
 class SharedConstants {
  public:
-  /// Where a plan's constants are and where they lay when it was compiled.
+  /// Where a plan's constants lie, and where they lay when it was compiled.
   struct Home;
 
-  /// Constants that an earlier plan has too (same bytes) are taken from it, and the plan's own copies are given up. Its
-  /// steps then refer to memory of several plans: Plan::constants is the lowest address of them, and what lies between
-  /// its constants is not the plan's. Answers null for a plan that shares nothing and stays as it is.
+  /// Takes constants that an earlier plan also has (same bytes) from that plan, and frees the new plan's copies. The
+  /// plan's steps then refer to memory of several plans: Plan::constants is the lowest of their addresses, and the
+  /// bytes between its constants are not the plan's. Returns null for a plan that shares nothing and stays as it is.
   std::shared_ptr<const Home> add(Plan& plan);
-  /// Of all constants that plans still have.
+  /// Bytes of all constants that plans still use.
   int64_t bytes() const;
 
  private:
@@ -43,13 +43,14 @@ class SharedConstants {
 
   std::map<Key, Place> places_;
   std::vector<std::weak_ptr<Segment>> segments_;
-  /// Constants of the first plan, which are looked at when there is a second.
+  /// Constants of the first plan, which are hashed only once there is a second plan.
   std::vector<std::pair<const std::byte*, int64_t>> first_;
 };
 
-/// Bytes of the plan's constants as it was compiled.
+/// Bytes of the plan's constants when it was compiled.
 int64_t constants_bytes(const SharedConstants::Home& home);
-/// The plan with its constants where they lay when it was compiled, in memory of its own, as save_plan() wants it.
+/// A copy of the plan whose constants lie in its own memory, where they lay when it was compiled. save_plan() needs
+/// this.
 Plan with_own_constants(const Plan& plan, const SharedConstants::Home& home);
 
 }  // namespace kilter

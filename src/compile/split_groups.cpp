@@ -61,7 +61,7 @@ class Splitter {
     const Node& node = graph_.node(unit.nodes.front());
     if (options_.naive || is_string(node)) return false;
     if (node.op->family == Family::reshape) return true;
-    // A blocked Slice or Split is a run of blocks.
+    // A blocked Slice or Split is a view of a run of blocks.
     return node.op->family == Family::movement &&
            (node.op->movement == Movement::concat || (node.outputs[0] != kNone && graph_.type(node.outputs[0]).layout.block > 1));
   }
@@ -86,9 +86,9 @@ class Splitter {
         all_templates(), [&](const Template* t) { return std::holds_alternative<Schedule>(t->pick(task, limits_)); });
   }
 
-  /// Reference kernels read and write plain tensors; readers of a blocked output get a Relayout.
+  /// Makes a node's operands plain, as reference kernels need them; readers of a blocked output get a Relayout.
   void make_plain(NodeId id) {
-    std::vector<ValueId> inputs = graph_.node(id).inputs;  // set at once: there may be very many
+    std::vector<ValueId> inputs = graph_.node(id).inputs;  // set all at once: there may be very many
     for (ValueId& in : inputs) {
       if (in == kNone || graph_.type(in).layout.plain()) continue;
       in = constant_of(graph_, in) != nullptr

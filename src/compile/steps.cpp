@@ -11,7 +11,7 @@
 namespace kilter {
 namespace {
 
-/// Throws bad_model for a constant index that is out of range: it may have become one by folding.
+/// Throws bad_model for a constant index that is out of range; folding may have made it constant.
 IndexOperand index_operand(const Task& task, const Stage& stage) {
   static_assert(kCheckFailed == kIndexOutOfRange);
   const Node& node = task.node();

@@ -1,4 +1,4 @@
-// The steps of a plan that tasks become, without what the plan builder alone knows: where their buffers lie.
+// Builds the steps that tasks become, except for the places of their buffers, which only the plan builder knows.
 #pragma once
 
 #include <string>
@@ -14,28 +14,28 @@
 
 namespace kilter {
 
-/// A buffer of the arena while its offset is not known yet.
+/// A buffer of the arena whose offset is not known yet.
 struct ArenaBuffer {
   std::string name;
   Lifetime life;
 };
 
-/// The step that zeroes the halo of a value of this type, without its buffer.
+/// The step that zeroes the halo of a value of this type; the caller adds its buffer.
 Step halo_step(const std::string& value, const TensorType& type);
 
-/// The step of stage `s` but for what is the task's own: name, arguments, threads that the user allows. `instructions`:
-/// the extensions that code may use where `-mattr` says so, as part of the kernel key. Throws bad_model for a constant
-/// index that is out of range: it may have become one by folding.
+/// The step of stage `s`, without what is specific to the task: name, arguments, and the user's limit on threads.
+/// `instructions`: the extensions that code may use if `-mattr` names them, as part of the kernel key. Throws bad_model
+/// for a constant index that is out of range; folding may have made it constant.
 Step stage_step(const Task& task, const Chosen& chosen, size_t s, const Target& target,
                 const std::string& instructions);
 
-/// The step that runs a task's reference kernel, without its buffers.
+/// The step that runs a task's reference kernel; the caller adds its buffers.
 Step reference_step(const Graph& graph, const Task& task);
 
-/// Fills in what a plan says of itself: model, target, inputs and outputs.
+/// Fills in what a plan says about itself: model, target, inputs and outputs.
 void describe(Plan& plan, const Graph& graph, const Target& target);
 
-/// Gives the buffers their places: offsets in the arena for what steps and values refer to by the buffer's index.
+/// Assigns the buffers offsets in the arena, and replaces the buffer indices in steps and values by them.
 void place_arena(const std::vector<ArenaBuffer>& buffers, Plan& plan, std::vector<PlacedValue>& values);
 
 }  // namespace kilter

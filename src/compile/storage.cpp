@@ -54,7 +54,7 @@ class Placer {
   const Storage& of(ValueId v) const { return map_.of(v); }
   bool placed(ValueId v) const { return static_cast<size_t>(v) < placed_.size() && placed_[static_cast<size_t>(v)]; }
 
-  /// Writes its outputs through strides: everything but views and nodes that write dense tensors.
+  /// Whether the node writes its outputs through strides: all but views and nodes that write dense tensors do.
   bool kernel(NodeId id) const {
     if (id == kNone || dense_.contains(id) || map_.views.contains(id)) return false;
     const Node& node = graph_.node(id);
@@ -73,7 +73,7 @@ class Placer {
     return std::any_of(users.begin(), users.end(), [&](NodeId u) { return dense_.contains(u); });
   }
 
-  /// A copy of `v` in a buffer of its own, same layout; reads `v` once.
+  /// A copy of `v` in its own buffer with the same layout, made by a new node.
   ValueId copy(ValueId v, std::string_view why) {
     const ValueId to = add_relayout(graph_, v, graph_.type(v).layout, why);
     const NodeId id = graph_.value(to).producer;
@@ -82,7 +82,7 @@ class Placer {
     return to;
   }
 
-  // --- values written where their user wants them, users first ---
+  // --- values written in place of their user, users first ---
 
   void place_in_user(NodeId id) {
     if (dense_.contains(id)) return;
@@ -101,7 +101,7 @@ class Placer {
     const auto rank = static_cast<int64_t>(type.shape.size());
     const int64_t axis = normal_axis(graph_.node(id), graph_.node(id).int_attr("axis", 1), rank);
     int64_t start = 0;
-    std::vector<ValueId> parts = graph_.node(id).inputs;  // set at once: there may be very many
+    std::vector<ValueId> parts = graph_.node(id).inputs;  // set all at once: there may be very many
     for (ValueId& part : parts) {
       const int64_t extent = graph_.type(part).shape[static_cast<size_t>(axis)];
       if (!writable_in_place(part, type.layout, id)) {
@@ -118,14 +118,14 @@ class Placer {
     graph_.change_node(id).inputs = std::move(parts);
   }
 
-  /// Elements from the start of a concatenation of `type` to the part that begins at `start` of its axis.
+  /// The offset, in elements, of the part that begins at `start` on `axis` of a concatenation of `type`.
   static int64_t part_offset(const TensorType& type, int64_t axis, int64_t start, const Storage& whole) {
     const int64_t at = type.layout.block > 1 && axis == 1 ? start / type.layout.block : start;
     return at * whole.phys.strides[static_cast<size_t>(axis)];
   }
 
-  /// The place of a concatenation whose parts lie one after another inside a larger one already, as the layers of a
-  /// dense block do.
+  /// The place of a concatenation whose parts already lie side by side in a larger one, as the layers of a dense block
+  /// do.
   std::optional<Storage> side_by_side(NodeId id) const {
     const Node& node = graph_.node(id);
     const ValueId out = node.outputs[0];
@@ -154,7 +154,7 @@ class Placer {
            !read_dense(part) && !wanted_dense(part, user);
   }
 
-  /// Read by a reshape, or by a movement or gather kernel other than `user`: these want it dense.
+  /// Whether a reshape, or a movement or gather kernel other than `user`, reads the value: these need it dense.
   bool wanted_dense(ValueId part, NodeId user) const {
     const auto users = graph_.users(part);
     return std::any_of(users.begin(), users.end(), [&](NodeId u) {
@@ -196,7 +196,7 @@ class Placer {
       if (node.op->movement == Movement::relayout && place_relayout_view(id)) return;
     }
     if (node.op->family == Family::reshape && !dense_.contains(id)) {
-      graph_.change_node(id).op = find_op("kilter", "Relayout", 1);  // its output has a place already: it is a copy now
+      graph_.change_node(id).op = find_op("kilter", "Relayout", 1);  // its output is placed already: it becomes a copy
     }
     for (ValueId v : graph_.node(id).outputs) {
       if (v != kNone) own(v);
@@ -255,9 +255,9 @@ class Placer {
     return true;
   }
 
-  /// Runs of frames of one volume whose channels lie one after another: what reads them steps over frames.
+  /// Makes a run of frames of one volume a view, if its channels are contiguous: readers step over frames.
   bool place_frames_view(NodeId id) {
-    const Node node = graph_.node(id);  // copying adds nodes
+    const Node node = graph_.node(id);  // a copy, since copying values adds nodes
     ValueId from = node.inputs[0];
     const ValueId to = node.outputs[0];
     const TensorType type = graph_.type(to);
@@ -286,7 +286,7 @@ class Placer {
     return true;
   }
 
-  /// Slice and Split of a blocked image along its channels: runs of blocks, with the halo of the whole.
+  /// Makes Slice and Split of a blocked image along its channels views: runs of blocks, with the halo of the whole.
   bool place_channel_views(NodeId id) {
     const Node& node = graph_.node(id);
     const TensorType& from = graph_.type(node.inputs[0]);
@@ -298,7 +298,7 @@ class Placer {
       const TensorType& type = graph_.type(node.outputs[i]);
       const auto first = first_channel(graph_, v, i);
       require(first && *first % from.layout.block == 0 && type.layout == from.layout,
-              "{} of {} into {} is no run of blocks with its halo", label(node), text(from), text(type));
+              "{} of {} into {} is not a run of blocks with its halo", label(node), text(from), text(type));
       Storage part = whole;
       const int64_t offset = *first / from.layout.block * whole.phys.strides[1];
       part.offset_elems += offset;
@@ -309,7 +309,7 @@ class Placer {
     return true;
   }
 
-  /// Transpose, Slice, Split, Expand: one region of the source per output.
+  /// Makes Transpose, Slice, Split and Expand views if each output is one region of the source.
   bool place_region_views(NodeId id) {
     const Node& node = graph_.node(id);
     if (node.op->regions == nullptr || constant_of(graph_, node.inputs[0]) != nullptr || !dense(node.inputs[0]))
@@ -341,7 +341,7 @@ class Placer {
     return true;
   }
 
-  /// Blocked <-> plain of an image of one pixel is the same memory.
+  /// Makes a Relayout between blocked and plain a view if the image has one pixel: both layouts are the same memory.
   bool place_relayout_view(NodeId id) {
     const Node& node = graph_.node(id);
     const TensorType& from = graph_.type(node.inputs[0]);
@@ -369,7 +369,7 @@ class Placer {
     return true;
   }
 
-  /// Whether the node is fused with others (then it is computed, not viewed).
+  /// Whether the node is fused with others, in which case it is computed rather than a view.
   bool users_share_group(NodeId id) const {
     const int32_t group = graph_.node(id).group;
     const auto size = group_sizes_.find(group);
@@ -394,7 +394,7 @@ class Placer {
   const std::set<NodeId>& dense_;
   StorageMap map_;
   std::vector<bool> placed_;
-  std::unordered_map<int32_t, int64_t> group_sizes_;  ///< nodes by group; copies, which are added later, run alone
+  std::unordered_map<int32_t, int64_t> group_sizes_;  ///< nodes by group; copies are added later and run alone
   std::set<ValueId> taken_;
 };
 

@@ -10,7 +10,7 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kMostBytes = 1024;  ///< of a tensor or list that is compared by content
+constexpr int64_t kMostBytes = 1024;  ///< largest tensor or list that is compared by content
 
 class FormText {
  public:
@@ -85,7 +85,7 @@ class FormText {
     }
   }
 
-  /// By number; the first time with all that is known of it.
+  /// Puts a value's number, and at its first occurrence all that is known about it.
   void value(ValueId id) {
     if (id == kNone) return put(kNone);
     const auto [it, fresh] = numbers_.emplace(id, static_cast<int32_t>(form_.values.size()));
@@ -101,13 +101,13 @@ class FormText {
     if (!v.constant) return;
     const int64_t count = v.constant->elems();
     if (only_maps_ && is_float(v.type.dtype) && count > 1 && count <= kMostRead) {
-      // Element-wise kernels read it from a buffer, and only ask whether it keeps zeros.
+      // Element-wise kernels read it from a buffer; templates only ask whether it preserves zeros.
       form_.any_content = true;
       put(all_zero(*v.constant));
     } else if (count <= kFewElems && v.constant->dtype() != DType::string) {
       put(*v.constant);
     } else {
-      put(id);  // packed constants are shared between tasks of one form
+      put(id);  // tasks of one form share their packed constants
     }
   }
 
@@ -151,7 +151,7 @@ std::optional<TaskForm> form_of(const Task& task) { return FormText(task).run();
 
 ValueId LoweredForm::counterpart(ValueId value, const TaskForm& other) const {
   const auto at = std::ranges::find(form.values, value);
-  require(at != form.values.end(), "value {} is none of the task that was lowered", value);
+  require(at != form.values.end(), "value {} does not belong to the task that was lowered", value);
   return other.values[static_cast<size_t>(at - form.values.begin())];
 }
 

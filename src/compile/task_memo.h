@@ -1,5 +1,5 @@
-// Tasks that are alike are lowered once. In a network of many thousand nodes most tasks repeat a few, and choosing a
-// template, lowering and printing one takes far longer than telling that it is known.
+// Lowers equal tasks once. In a network of many thousand nodes most tasks repeat a few, and choosing a template,
+// lowering and printing take far longer than recognising a known task.
 #pragma once
 
 #include <cstdint>
@@ -16,31 +16,31 @@
 
 namespace kilter {
 
-/// What a template may ask of a task, names left out: tasks of one text have one answer to everything.
+/// Everything that a template can ask about a task, without names. Tasks with the same text get the same answers.
 struct TaskForm {
   std::string text;
-  std::vector<ValueId> values;  ///< in the order in which the text numbers them
-  std::vector<int64_t> elems;   ///< by operand: Physical::elems, which kernels are the same for whatever they are
-  /// Whether constants were told apart by their types alone: kernels that pack such are the task's own.
+  std::vector<ValueId> values;  ///< in the order of their numbers in the text
+  std::vector<int64_t> elems;   ///< by operand: Physical::elems, on which kernels do not depend
+  /// Whether constants were distinguished by type alone. Kernels that pack such constants are the task's own.
   bool any_content = false;
 };
-/// Nothing for a task with attributes that are too large to compare.
+/// Empty for a task with attributes that are too large to compare.
 std::optional<TaskForm> form_of(const Task& task);
 
-/// A task that was lowered, and what its steps are but for names and buffers.
+/// A task that was lowered, and its steps without names and buffers.
 struct LoweredForm {
   TaskForm form;
   std::shared_ptr<const PackedTask> packed;
-  std::vector<Step> stages;     ///< names, arguments and limits of threads are the task's own
+  std::vector<Step> stages;     ///< names, arguments and thread limits are each task's own
   std::vector<uint64_t> loops;  ///< by stage: hash of its loop IR
   int64_t task_bytes = 0;
-  std::vector<TemplateView> templates;  ///< filled where alternatives are kept
-  std::optional<Estimate> estimate;     ///< likewise
+  std::vector<TemplateView> templates;  ///< filled if alternatives are kept
+  std::optional<Estimate> estimate;     ///< filled if alternatives are kept
 
-  /// The value of a task of the same form that stands where `value` stands in this one.
+  /// The value that has the role of `value` in another task of the same form.
   ValueId counterpart(ValueId value, const TaskForm& other) const;
-  /// The kernel of one of the stages for a task of the same form: with its own sizes of buffers, which differ where
-  /// they are views inside of others.
+  /// The kernel of a stage for another task of the same form, with that task's buffer sizes. These differ for buffers
+  /// that are views inside others.
   LoopFunc with_elems_of(const Task& task, const TaskForm& other, const Stage& stage) const;
 };
 

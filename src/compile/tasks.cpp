@@ -18,7 +18,7 @@ std::vector<Unit> units(const Graph& graph) {
     all[index].nodes.push_back(id);
     unit_of[id] = index;
   }
-  // Depth first over producers, so that a unit comes as late as its first user lets it, and after all it needs.
+  // Depth first over producers: a unit comes after everything it needs, and as late as its first user allows.
   std::vector<Unit> sorted;
   std::vector<uint8_t> state(all.size(), 0);
   std::vector<std::pair<size_t, bool>> stack;
@@ -33,7 +33,7 @@ std::vector<Unit> units(const Graph& graph) {
         continue;
       }
       if (state[u] != 0) {
-        require(state[u] == 2, "fused groups depend on each other in a circle at node '{}'",
+        require(state[u] == 2, "fused groups depend on each other in a cycle at node '{}'",
                 graph.node(all[u].nodes[0]).name);
         continue;
       }
@@ -44,7 +44,7 @@ std::vector<Unit> units(const Graph& graph) {
           if (in == kNone || graph.value(in).producer == kNone) continue;
           const size_t needs = unit_of.at(graph.value(in).producer);
           if (needs != u && state[needs] == 0) stack.emplace_back(needs, false);
-          require(needs == u || state[needs] != 1, "fused groups depend on each other in a circle at node '{}'",
+          require(needs == u || state[needs] != 1, "fused groups depend on each other in a cycle at node '{}'",
                   graph.node(id).name);
         }
       }
@@ -73,7 +73,7 @@ Task make_task(const Graph& graph, const Unit& unit, const StorageMap* storage) 
   task.anchor = unit.nodes.front();
   const int32_t group = graph.node(unit.nodes.front()).group;
   if (group != kNone) task.anchor = group;
-  // Before the anchor stand element-wise nodes, or a convolution first.
+  // Nodes before the anchor are element-wise, or begin with a convolution.
   std::vector<NodeId>* part = graph.node(unit.nodes.front()).op->family == Family::conv ? &task.feeder : &task.prologue;
   std::set<ValueId> made;
   for (NodeId id : unit.nodes) {

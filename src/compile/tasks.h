@@ -1,4 +1,4 @@
-// Groups of nodes as tasks, in an order that respects their dependences.
+// Turns groups of nodes into tasks, in an order that respects their dependences.
 #pragma once
 
 #include <optional>
@@ -11,16 +11,16 @@
 namespace kilter {
 
 struct Unit {
-  std::vector<NodeId> nodes;  ///< of one group in order, or one node without a group
+  std::vector<NodeId> nodes;  ///< the nodes of one group in order, or one node without a group
 };
 
 /// Groups and single nodes, every producer before its users.
 std::vector<Unit> units(const Graph& graph);
 
-/// The task of a unit; operands take their strides from `storage`, or lie dense when it is null.
+/// The task of a unit. Operands take their strides from `storage`; if it is null, they are dense.
 Task make_task(const Graph& graph, const Unit& unit, const StorageMap* storage);
 
-/// Of all units that are no views, in the order of units(). They refer to the graph.
+/// The tasks of all units that are not views, in the order of units(). They refer to the graph.
 std::vector<Task> tasks_of(const Graph& graph, const StorageMap& storage);
 
 }  // namespace kilter

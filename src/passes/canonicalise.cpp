@@ -1,4 +1,4 @@
-// Writes operators in the one form that later passes and templates know.
+// Rewrites operators into the one form that later passes and templates know.
 //
 //   Gemm(a, b, c; alpha, beta)        =>  Add(Mul(MatMul(a', b'), alpha), beta * c)
 //   BatchNormalization(x, constants)  =>  Add(Mul(x, scale), shift)
@@ -10,9 +10,9 @@
 //   Softmax over an inner axis        =>  Transpose, Softmax over the last, Transpose
 //   Reduce*(x; keepdims = 0)          =>  Reshape(Reduce*(x; keepdims = 1))
 //   ConvTranspose(dilations)          =>  ConvTranspose of filters with zeros between their taps
-//   ConvTranspose(kernel = stride)    =>  DepthToSpace(Conv of 1x1) where all phases together are few channels
-//   Conv(x, w, b that is no constant) =>  Add(Conv(x, w), b); ConvTranspose likewise
-//   Conv(x, w that is no constant)    =>  Reshape(MatMul(w, columns)): columns as a view of x with its padding
+//   ConvTranspose(kernel = stride)    =>  DepthToSpace(Conv of 1x1) if all phases together have few channels
+//   Conv(x, w, non-constant b)        =>  Add(Conv(x, w), b); ConvTranspose likewise
+//   Conv(x, non-constant w)           =>  Reshape(MatMul(w, columns)): columns as a view of x with its padding
 //   STFT(x, constants)                =>  Reshape(MatMul(frames, waves)): frames as a view of x, window times waves
 
 #include <cmath>
@@ -81,7 +81,7 @@ class Canonical {
     return node.input(input) != kNone && constant(node.input(input)) == nullptr;
   }
 
-  /// Convolutions have constant biases, and run-time filters none.
+  /// Moves a bias out of a convolution. The canonical form has constant biases, and none with run-time filters.
   std::optional<ValueId> without_bias(const Node& node) {
     if (!f32(node.inputs[0]) || !context_.take()) return std::nullopt;
     Node plain = node;
@@ -92,13 +92,13 @@ class Canonical {
     return b_.add("Add", {y, reshape(node.inputs[2], bias, node.name + ".bias")}, {}, node.name + ".sum");
   }
 
-  /// The canonical form of a node that is not in the graph.
+  /// The canonical form of a node that is not in the graph. Adds nodes for it.
   ValueId rewritten(const Node& node) {
     const auto made = rewrite(node);
     return made ? *made : added(node);
   }
 
-  /// A node that is not in the graph, as it is.
+  /// Adds a node that is not in the graph without changing it.
   ValueId added(const Node& node) {
     GraphBuilder::Options options;
     options.name = node.name;
@@ -164,14 +164,14 @@ class Canonical {
     return b_.add("Add", {scaled, b_.constant(add, node.name + ".shift")}, {}, node.name);
   }
 
-  /// The window over [n,c,1,w] for one over [n,c,w].
+  /// Extends a window over [n,c,w] to one over [n,c,1,w].
   static Window with_row(Window w) {
     for (auto* ones : {&w.kernel, &w.strides, &w.dilations, &w.in, &w.out}) ones->insert(ones->begin(), 1);
     for (auto* zeros : {&w.pads_begin, &w.pads_end}) zeros->insert(zeros->begin(), 0);
     return w;
   }
 
-  /// The node over an image of one row, between reshapes.
+  /// The node applied to an image of one row, between reshapes.
   ValueId over_row(const Node& node, const Attrs& attrs) {
     const Shape &x = type(node.inputs[0]).shape, &y = type(node.outputs[0]).shape;
     std::vector<ValueId> inputs = node.inputs;
@@ -192,9 +192,9 @@ class Canonical {
     return over_row(node, attrs);
   }
 
-  /// A convolution whose filters are no constants, as trackers and networks with modulated weights have: filters times
-  /// columns, which are the elements under each filter for all positions, group by group. Depthwise ones stay: products
-  /// of one row are slower than the reference kernel (measured).
+  /// Rewrites a convolution with filters computed at run time, as in trackers and networks with modulated weights:
+  /// filters times columns, group by group. A column holds the elements under the filter at one position. Depthwise
+  /// convolutions stay: products of one row are slower than the reference kernel (measured).
   std::optional<ValueId> conv_of_run_time_filters(const Node& node) {
     const Shape x = type(node.inputs[0]).shape, w = type(node.inputs[1]).shape, y = type(node.outputs[0]).shape;
     const int64_t groups = node.int_attr("group", 1);
@@ -217,7 +217,7 @@ class Canonical {
     return reshape(product, y, node.name + ".out");
   }
 
-  /// The input of a convolution with its padding around it.
+  /// The input of a convolution, padded explicitly.
   ValueId pad(const Node& node, const Window& win) {
     std::vector<int64_t> pads{0, 0};
     pads.insert(pads.end(), win.pads_begin.begin(), win.pads_begin.end());
@@ -237,7 +237,7 @@ class Canonical {
     return std::any_of(dilations.begin(), dilations.end(), [](int64_t d) { return d > 1; });
   }
 
-  /// A transposed convolution with dilation: filters with zeros between their taps.
+  /// Rewrites a dilated transposed convolution into one whose filters have zeros between their taps.
   std::optional<ValueId> spread_filters(const Node& node) {
     const Tensor* w = constant(node.inputs[1]);
     if (w == nullptr || !f32(node.inputs[0])) return std::nullopt;
@@ -279,8 +279,8 @@ class Canonical {
     return over_row(node, pool_attrs(node, with_row(pool_window(node, type(node.inputs[0]).shape))));
   }
 
-  /// Phases that do not overlap are channels of one convolution. With few output channels the phases one by one would
-  /// leave most lanes of a block empty.
+  /// Turns phases that do not overlap into channels of one convolution. With few output channels, computing the phases
+  /// separately would leave most lanes of a block empty.
   std::optional<ValueId> upsampling(const Node& node) {
     constexpr int64_t kFewChannels = 16;
     const Tensor* w = constant(node.inputs[1]);
@@ -316,7 +316,7 @@ class Canonical {
     return reduce(node, op, axes);
   }
 
-  /// Kernels run along positions, and rows of them may be short.
+  /// Puts all positions into one row: kernels run along rows, which may be short.
   std::optional<ValueId> samples_in_a_row(const Node& node) {
     const Shape &grid = type(node.inputs[1]).shape, &y = type(node.outputs[0]).shape;
     if (!f32(node.inputs[0]) || !f32(node.inputs[1]) || y.size() != 4 || y[2] == 1 || elems(y) == 0 || !context_.take())
@@ -333,8 +333,8 @@ class Canonical {
     return reshape(added(kept), type(node.outputs[0]).shape, node.name + ".squeeze");
   }
 
-  /// A real signal: frames that overlap are a view of it, and real and imaginary parts of each frequency are columns of
-  /// one product.
+  /// Rewrites the STFT of a real signal: overlapping frames are a view of it, and the real and imaginary parts of each
+  /// frequency are columns of one product.
   std::optional<ValueId> stft(const Node& node) {
     constexpr int64_t kMostWaves = 16 << 20;  // elements: 64 MiB
     const Shape &x = type(node.inputs[0]).shape, &y = type(node.outputs[0]).shape;

@@ -15,8 +15,8 @@
 namespace kilter {
 namespace {
 
-constexpr size_t kMaxParts = 256;  ///< of one move: more of them are no image's channels, and take long to compose
-constexpr size_t kMaxSources = 6;  ///< vectors that one vector of a composed move is put together from
+constexpr size_t kMaxParts = 256;  ///< operands of one move: larger moves are not of images, and slow to compose
+constexpr size_t kMaxSources = 6;  ///< most source vectors per vector of a composed move
 
 int64_t channel_count(const Graph& graph, ValueId image) { return graph.type(image).shape[1]; }
 
@@ -32,7 +32,7 @@ std::vector<int64_t> run(int64_t first, int64_t count) {
   return all;
 }
 
-/// Constant indices along the channels; negative ones count from the end.
+/// The constant channel indices of a Gather; negative ones count from the end.
 std::optional<std::vector<int64_t>> gathered(const Graph& graph, const Node& node) {
   const Tensor* indices = constant_of(graph, node.inputs[1]);
   if (indices == nullptr || indices->shape().size() != 1 || normal_axis(node, node.int_attr("axis", 0), 4) != 1)
@@ -46,7 +46,7 @@ std::optional<std::vector<int64_t>> gathered(const Graph& graph, const Node& nod
   return channels;
 }
 
-/// The most vectors of blocked images that one vector of the result is put together from.
+/// The largest number of vectors of blocked images from which one vector of the result is assembled.
 size_t sources(const Graph& graph, const ChannelMove& move, int32_t block) {
   std::vector<ChannelOf> vectors = channels_of(graph, move.images);
   for (ChannelOf& v : vectors) v.channel /= block;
@@ -60,7 +60,7 @@ size_t sources(const Graph& graph, const ChannelMove& move, int32_t block) {
   return most;
 }
 
-/// `move` with image `i` replaced by what `inner` takes; images that nothing is taken of any more are left out.
+/// `move` with image `i` replaced by what `inner` takes. Leaves out images from which nothing is taken any more.
 ChannelMove composed(const Graph& graph, const ChannelMove& move, size_t i, const ChannelMove& inner) {
   ChannelMove all;
   const std::vector<ChannelOf> outer = channels_of(graph, move.images), deeper = channels_of(graph, inner.images);

@@ -1,5 +1,5 @@
-// Movement of whole channels of images: concatenations, parts and selections of channels, each as the list of channels
-// that it takes.
+// Moves of whole image channels: concatenations, parts and selections of channels, each described by the list of
+// channels that it takes.
 #pragma once
 
 #include <optional>
@@ -9,18 +9,18 @@
 
 namespace kilter {
 
-/// channels[k] is the channel, counted through all images [n, c, h, w], that channel k of the result is.
+/// channels[k] is the source of the result's channel k, counted through the channels of all images [n, c, h, w].
 struct ChannelMove {
   std::vector<ValueId> images;
   std::vector<int64_t> channels;
 };
 
-/// What output `output` of a Concat, Slice, Split, Gather or TakeChannels takes, where that is whole channels of f32
-/// images that are no constants; nullopt for everything else.
+/// What output `output` of a Concat, Slice, Split, Gather or TakeChannels takes, if that is whole channels of
+/// non-constant f32 images; nullopt otherwise.
 std::optional<ChannelMove> channel_move(const Graph& graph, const Node& node, size_t output);
 
-/// The same move from what makes its images, as far as those are moves that nothing else reads and a vector of `block`
-/// channels is put together from few.
+/// The same result taken from further back: replaces images by what their producers take, as long as those are channel
+/// moves that nothing else reads and each vector of `block` channels is assembled from few source vectors.
 ChannelMove through_producers(const Graph& graph, ChannelMove move, int32_t block);
 
 }  // namespace kilter

@@ -1,4 +1,4 @@
-// Chooses a layout for every value: blocked channels from the first convolution or pool on, through everything that can
+// Chooses a layout for every value: blocked channels from the first convolution or pool on, through all nodes that can
 // read and write them, so that as few Relayout nodes as possible remain.
 //
 //   %y = Conv(%x, %w)          %x1 = Relayout(%x)            x1: {halo1,1,1,1}
@@ -48,7 +48,7 @@ class Layouts {
   }
 
  private:
-  /// Blocks spread from convolutions and pools only, and layouts are chosen once.
+  /// Whether a convolution or pool starts a blocked region. False if layouts have been chosen already.
   bool worthwhile() const {
     bool any = false;
     for (NodeId id : graph_.order()) {
@@ -69,13 +69,13 @@ class Layouts {
   bool blocked(ValueId v) const { return v != kNone && graph_.type(v).layout.block > 1; }
   bool constant(ValueId v) const { return constant_of(graph_, v) != nullptr; }
 
-  /// Convolutions that a template can run in blocked layout.
+  /// Whether a template can run the convolution in blocked layout.
   bool conv_blocks(const Node& node) const {
     if (!image(node.inputs[0]) || !image(node.outputs[0]) || !constant(node.inputs[1])) return false;
     return node.input(2) == kNone || constant(node.input(2));
   }
 
-  /// Pools that a template takes, which runs over blocked images only.
+  /// Whether a template takes the pool. Pool templates run over blocked images only.
   bool pool_blocks(const Node& node) const {
     const bool indices = node.outputs.size() > 1 && node.outputs[1] != kNone;
     return node.op->combiner != Combiner::none && !indices && !constant(node.inputs[0]) &&
@@ -88,13 +88,14 @@ class Layouts {
     return !axes.empty() && std::all_of(axes.begin(), axes.end(), [](int64_t a) { return a >= 2; });
   }
 
-  /// Over the pixels of channels or groups of them, with scale and bias that stay plain.
+  /// Whether the node normalises the pixels of channels or channel groups of a blocked image. Scale and bias stay
+  /// plain.
   bool normalize_blocks(const Node& node) const {
     return node.op->statistics != Statistics::row && image(node.inputs[0]) && blocked(node.inputs[0]) && image(node.outputs[0]);
   }
 
-  /// Element-wise: all operands are images that are blocked already, constants, or have one channel; at least one is
-  /// blocked.
+  /// Whether an element-wise node can be blocked: each operand is an image that is blocked already, a constant, or has
+  /// one channel, and at least one is blocked.
   bool map_blocks(const Node& node) const {
     const Shape& out = graph_.type(node.outputs[0]).shape;
     if (!image(node.outputs[0]) || !has_loop_form(graph_, node)) return false;
@@ -111,7 +112,7 @@ class Layouts {
     return any;
   }
 
-  /// Of images in whole blocks of channels, or one image after another.
+  /// Whether a concatenation joins images in whole blocks of channels, or one image after another.
   bool concat_blocks(const Node& node) const {
     if (!image(node.outputs[0])) return false;
     const int64_t axis = normal_axis(node, node.int_attr("axis", 1), 4);
@@ -122,13 +123,14 @@ class Layouts {
            std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) { return blocked(in); });
   }
 
-  /// Frames whose blocks lie one after another: a view.
+  /// Whether a Frames node can be a view of a blocked image: its blocks lie one after another.
   bool frames_block(const Node& node) const {
     const bool whole = node.int_attr("frames", 1) == 1 || graph_.type(node.inputs[0]).shape[1] % block_ == 0;
     return blocked(node.inputs[0]) && whole && node.int_attr("volumes", 1) == 1;
   }
 
-  /// Slice and Split of a blocked image into runs of channels that begin and end with a block, or with the image.
+  /// Whether a Slice or Split cuts a blocked image into runs of channels that begin and end at a block or image
+  /// boundary.
   bool parts_block(const Node& node) const {
     if (!blocked(node.inputs[0]) || constant(node.inputs[0])) return false;
     const int64_t channels = graph_.type(node.inputs[0]).shape[1];
@@ -143,7 +145,7 @@ class Layouts {
     return true;
   }
 
-  /// Whether what reads `v` wants blocks, behind element-wise nodes and moves of channels.
+  /// Whether a reader of `v` wants blocks, directly or behind element-wise nodes and moves of channels or pixels.
   bool wanted_in_blocks(ValueId v, std::set<ValueId>& seen) const {
     if (!image(v) || !seen.insert(v).second) return false;
     const auto users = graph_.users(v);
@@ -160,8 +162,8 @@ class Layouts {
     });
   }
 
-  /// Moves of channels whose blocks do not fall together, in the middle of blocked images: one TakeChannels for each
-  /// output, from where its channels are made.
+  /// Rewrites a move of channels that crosses block boundaries in the middle of blocked images: one TakeChannels for
+  /// each output, from the images where its channels are made.
   bool take_channels(NodeId id) {
     const Node& node = graph_.node(id);
     if (context_.plain_layout.contains(node.name)) return false;
@@ -193,7 +195,7 @@ class Layouts {
     return true;
   }
 
-  /// Moves of pixels in the middle of blocked images.
+  /// Rewrites a move of pixels in the middle of blocked images into a TakePixels.
   bool take_pixels(NodeId id) {
     const Node& node = graph_.node(id);
     if (context_.plain_layout.contains(node.name) || !blocked(node.inputs[0])) return false;
@@ -258,7 +260,7 @@ class Layouts {
     }
   }
 
-  /// `value` in another layout; one Relayout per value and layout.
+  /// `value` in another layout. Creates at most one Relayout per value and layout, unless the layout has a halo.
   ValueId converted(ValueId value, const Layout& layout, const std::string& why) {
     const auto key = std::make_pair(value, layout.block);
     if (auto it = made_.find(key); it != made_.end() && !layout.has_halo()) return it->second;
@@ -267,7 +269,7 @@ class Layouts {
     return out;
   }
 
-  /// A constant of a blocked group: laid out by the same block when it has channels.
+  /// A constant operand of a blocked node, blocked too if it has channels.
   ValueId constant_for(ValueId value, const Shape& out) {
     const Tensor tensor = *constant_of(graph_, value);
     Shape shape(out.size() - tensor.shape().size(), 1);
@@ -282,7 +284,7 @@ class Layouts {
     const Node& node = graph_.node(id);
     const Family family = node.op->family;
     const bool out_blocked = blocked(node.outputs[0]);
-    std::vector<ValueId> inputs = node.inputs;  // set at once: there may be very many
+    std::vector<ValueId> inputs = node.inputs;  // set all at once: there may be very many
     for (size_t i = 0; i < inputs.size(); ++i) {
       const ValueId in = inputs[i];
       if (in == kNone) continue;
@@ -311,7 +313,7 @@ class Layouts {
     if (inputs != node.inputs) graph_.change_node(id).inputs = std::move(inputs);
   }
 
-  /// The plain image with the convolution's padding around it.
+  /// The plain image, with the convolution's padding around it.
   ValueId planar_input(NodeId id, ValueId in) {
     const Layout layout{1, pads(graph_.node(id))};
     return layout.has_halo() ? converted(in, layout, "padded") : in;
@@ -344,7 +346,8 @@ class Layouts {
       if (!blocked(node.outputs[0]) || !blocked(node.inputs[0])) continue;
       merge_halo(node.inputs[0], pads(node));
     }
-    // Parts lie inside their concatenation, or inside what they are cut from: all share one halo.
+    // Parts share one halo with their concatenation, or with the image that they are cut from, since they lie inside
+    // it.
     std::vector<NodeId> order = graph_.order();
     bool changed = true;
     while (changed) {

@@ -1,4 +1,4 @@
-// Merges nodes that compute the same: equal operator, attributes and operands.
+// Merges nodes that compute the same value: equal operator, attributes and operands.
 //
 //   %a = Exp(%x)                  %a = Exp(%x)
 //   %b = Exp(%x)          =>      %c = Add(%a, %a)

@@ -1,4 +1,4 @@
-// Writes operators that no template knows by others that templates know.
+// Rewrites operators without a template into operators that have one.
 //
 //   LpPool(x; p)        =>  (taps * AveragePool(|x|^p))^(1/p); GlobalLpPool with ReduceSum
 //   LRN(x)              =>  x / (bias + alpha / size * Conv(x^2, ones near the diagonal))^beta
@@ -19,7 +19,7 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kMostMade = 16 << 20;  ///< elements of a constant that a rewrite may make
+constexpr int64_t kMostMade = 16 << 20;  ///< elements of a constant that a rewrite may create
 
 class Decomposer {
  public:
@@ -59,7 +59,7 @@ class Decomposer {
     return factor == 1 ? x : b_.add("Mul", {x, b_.constant(Tensor::scalar(static_cast<float>(factor)))}, {}, name);
   }
 
-  /// x^power of what is not negative, by square roots where these do.
+  /// x^power for non-negative x, by square roots for powers that allow it.
   ValueId raised(ValueId x, double power, const std::string& name) {
     if (power == 1) return x;
     if (power == 2) return b_.add("Mul", {x, x}, {}, name);
@@ -71,7 +71,7 @@ class Decomposer {
     return b_.add("Pow", {x, b_.constant(Tensor::scalar(static_cast<float>(power)))}, {}, name);
   }
 
-  /// Windows that ceil_mode lets reach beyond the padding have fewer taps than others: left alone.
+  /// Leaves pools with ceil_mode alone: windows that reach beyond the padding have fewer taps than others.
   std::optional<ValueId> lp_pool(const Node& node) {
     const bool global = node.op->name == "GlobalLpPool";
     const Shape& shape = type(node.inputs[0]).shape;
@@ -96,7 +96,7 @@ class Decomposer {
     return raised(scaled(mean, taps, node.name + ".sum"), 1 / p, node.name + ".root");
   }
 
-  /// The sum over neighbouring channels is a convolution of 1x1.
+  /// Rewrites LRN: the sum over neighbouring channels is a 1x1 convolution.
   std::optional<ValueId> local_response(const Node& node) {
     const Shape& shape = type(node.inputs[0]).shape;
     const int64_t size = node.int_attr("size", 1);
@@ -157,8 +157,8 @@ class Decomposer {
     return b_.add("Where", {hot, value(1), value(0)}, {}, node.name);
   }
 
-  /// An operator of any number of operands, from left to right as its definition has it, so that the result stays the
-  /// same to the bit. Sums that would be rounded to a narrower type between the groups stay with the reference kernel.
+  /// Splits an operator with any number of operands into groups, from left to right as it is defined, so that results
+  /// are bit-identical. Sums that would be rounded to a narrower type between groups keep the reference kernel.
   std::optional<ValueId> in_groups(const Node& node) {
     const bool mean = node.op->name == "Mean";
     const bool extreme = node.op->name == "Max" || node.op->name == "Min";
@@ -182,8 +182,8 @@ class Decomposer {
     return b_.add("Reshape", {x, b_.list(shape)}, {}, name);
   }
 
-  /// Where GridSample has to look along one axis, of offsets [n, taps, 2, positions]: -1 to 1 stand for the image's
-  /// ends.
+  /// The coordinates along one axis at which GridSample must look, from offsets [n, taps, 2, positions]. The range -1
+  /// to 1 spans the image.
   ValueId places(const Node& node, const Window& win, ValueId offsets, size_t axis) {
     const std::string name = node.name + (axis == 0 ? ".rows" : ".columns");
     const int64_t taps = win.kernel_elems(), positions = win.out_elems(), first = static_cast<int64_t>(axis);
@@ -203,7 +203,7 @@ class Decomposer {
     return reshape(all, {type(offsets).shape[0], 1, taps * positions, 1}, name + ".row");
   }
 
-  /// What the taps read, as columns of a product with the filters.
+  /// Rewrites DeformConv: the elements that the taps read are columns of a product with the filters.
   std::optional<ValueId> deformable(const Node& node) {
     const Shape &x = type(node.inputs[0]).shape, &w = type(node.inputs[1]).shape, &y = type(node.outputs[0]).shape;
     if (!f32(node.inputs[0]) || elems(x) == 0 || elems(y) == 0) return std::nullopt;

@@ -1,4 +1,4 @@
-// Folds per-channel constants after a convolution into its weights and bias.
+// Folds per-channel constants that follow a convolution into its weights and bias.
 //
 //   %a = Conv(%x, W, B)           %c = Conv(%x, W * s, B * s + t)
 //   %b = Mul(%a, s)        =>
@@ -15,7 +15,7 @@
 namespace kilter {
 namespace {
 
-/// One factor or shift per channel, whatever the constant's shape; nullopt when it varies over anything else.
+/// One factor or shift per channel, for a constant of any shape; nullopt if it varies along another dimension.
 std::optional<std::vector<float>> per_channel(const Tensor& t, int64_t channels, size_t rank) {
   if (t.dtype() != DType::f32) return std::nullopt;
   std::vector<float> values(static_cast<size_t>(channels));
@@ -33,7 +33,7 @@ class Folder {
   Folder(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
 
   void run() {
-    graph_.remove_dead();  // only live users count
+    graph_.remove_dead();  // so that only live users count
     for (NodeId id : std::vector<NodeId>(graph_.order())) {
       while (!graph_.node(id).dead && fold_user(id)) {
       }
@@ -71,7 +71,7 @@ class Folder {
     return true;
   }
 
-  /// An infinite factor would meet the zeros inside the sum.
+  /// An infinite factor would be multiplied by zeros inside the sum.
   static bool finite(std::string_view op, const std::vector<float>& values) {
     return std::all_of(values.begin(), values.end(), [&](float v) { return std::isfinite(op == "Div" ? 1 / v : v); });
   }

@@ -1,4 +1,4 @@
-// Evaluates nodes whose operands are all constants, by their reference kernels, within a budget of bytes and work.
+// Evaluates nodes with constant operands by their reference kernels, within a budget of bytes and work.
 //
 //   %a = Mul(const 2, const 3)    =>    const 6
 
@@ -13,9 +13,9 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kMaxGrowth = 1 << 20;  ///< elements that a result may have beyond its operands': Expand stays a node
-constexpr int64_t kShareOfModel = 16;    ///< times its constants' bytes a model may fold: weights go through some forms
-constexpr int64_t kMostIdle = int64_t{256} << 20;  ///< bytes of results that may lie about unread
+constexpr int64_t kMaxGrowth = 1 << 20;  ///< elements that a result may have beyond its operands'; keeps Expand a node
+constexpr int64_t kShareOfModel = 16;    ///< budget over the model's constant bytes: weights take several forms
+constexpr int64_t kMostIdle = int64_t{256} << 20;  ///< bytes of unread results that may accumulate
 
 class Folder {
  public:
@@ -43,7 +43,7 @@ class Folder {
  private:
   bool foldable(const Node& node) const {
     if (!node.op->deterministic || node.op->reference == nullptr) return false;
-    std::set<ValueId> operands;  // each once: what joins an operand with itself grows
+    std::set<ValueId> operands;  // each counts once: joining an operand with itself is growth
     for (ValueId in : node.inputs) {
       if (in == kNone) continue;
       if (constant_of(graph_, in) == nullptr) return false;
@@ -69,7 +69,7 @@ class Folder {
     }
     graph_.erase(id);
     if (made_bytes_ < kMostIdle) return;
-    graph_.remove_dead();  // the operands of what was folded
+    graph_.remove_dead();  // frees the operands of folded nodes
     made_bytes_ = 0;
   }
 

@@ -1,12 +1,12 @@
-// Margins that a Pad adds to images become the padding of the convolution or pool that reads them.
+// Folds the margins that a Pad adds to images into the padding of the convolution or pool that reads them.
 //
 //   Conv(Pad(x, p, 0), pads=q)                        = Conv(x, pads=p+q)
 //   AveragePool(Pad(x, p, 0))                         = AveragePool(x, pads=p, count_include_pad=1)
 //   MaxPool(Pad(x, p, -inf), pads=q)                  = MaxPool(x, pads=p+q)
-//   MaxPool(Pad(x, p, 0), pads=q)                     = MaxPool(x, pads=p+q), where x has nothing below 0
+//   MaxPool(Pad(x, p, 0), pads=q)                     = MaxPool(x, pads=p+q), if x is never below 0
 //
-// for margins of spatial axes alone, none negative, each of them with q smaller than what the kernel spans, so that no
-// window lies in the padding whole.
+// This holds for non-negative margins of spatial axes alone. Together with q, each must be smaller than the span of the
+// kernel, so that no window lies entirely in the padding.
 
 #include <algorithm>
 #include <limits>
@@ -60,7 +60,7 @@ class Folder {
     return b_.add(node.op->name, inputs, attrs, options).front();
   }
 
-  /// Whether the elements that the Pad adds are what this operator takes its own padding for.
+  /// Whether the values that the Pad adds are those that this operator assumes for its own padding.
   bool adds(std::string_view op, const Node& pad) const {
     const std::optional<double> value = constant_margin(view(graph_, pad));
     if (!value) return false;
@@ -84,7 +84,7 @@ class Folder {
     return least && *least >= 0;
   }
 
-  /// Adds margins to the padding of a window; whether that is possible.
+  /// Adds margins to a window's padding. Returns false if that is not possible; the window is then unusable.
   static bool widen(Window& window, const Margins& margins) {
     for (size_t d = 0; d < margins.before.size(); ++d) {
       const int64_t before = margins.before[d], after = margins.after[d];

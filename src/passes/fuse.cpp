@@ -1,11 +1,11 @@
-// Fuses element-wise nodes into the node that makes their input, so that intermediates stay in registers.
+// Fuses element-wise nodes into the node that makes their input, so that intermediate values stay in registers.
 //
 //   %a = Conv(%x, %w)              group 1 { %a = Conv(%x, %w)
 //   %b = Add(%a, %r)        =>               %b = Add(%a, %r)
 //   %c = Relu(%b)                            %c = Relu(%b) }
 //
-// A node joins a group when it runs over the same elements in the same layout and nothing outside the group stands
-// between: no operand from outside may depend on the group. Values that others read too are stored as further outputs.
+// A node joins a group if it runs over the same elements in the same layout and no operand from outside the group
+// depends on the group. Values that nodes outside also read are stored as further outputs.
 
 #include <fmt/ranges.h>
 
@@ -23,9 +23,9 @@
 namespace kilter {
 namespace {
 
-constexpr size_t kMaxNodes = 24;     ///< of one group: keeps live values within the registers and compile times short
-constexpr size_t kMaxOperands = 64;  ///< that a group reads from outside: each is a pointer and, at times, a register
-constexpr int kMaxLooked = 512;      ///< nodes between a group and one that joins it: keeps the pass linear
+constexpr size_t kMaxNodes = 24;     ///< per group: keeps live values in registers and compile times short
+constexpr size_t kMaxOperands = 64;  ///< that a group reads from outside: each is a pointer, and may take a register
+constexpr int kMaxLooked = 512;      ///< nodes searched between a group and one that joins it; keeps the pass linear
 
 class Fuser {
  public:
@@ -85,14 +85,14 @@ class Fuser {
     }
   }
 
-  /// Adds what a node of the group under way reads from outside, and what it makes.
+  /// Records what a node of the current group reads from outside, and what it makes.
   void note_operands(const Node& node) {
     std::ranges::copy_if(node.inputs, std::inserter(operands_, operands_.end()),
                          [&](ValueId v) { return !made_.contains(v); });
     made_.insert(node.outputs.begin(), node.outputs.end());
   }
 
-  /// Why `node` does not join the group, with what was expected and found; takes a rewrite when it does.
+  /// Why `node` does not join the group, with what was expected and found; nullopt if it joins, which takes a rewrite.
   std::optional<Unfused> refusal(const Node& node, NodeId anchor, const std::vector<NodeId>& group) {
     const Node& into = graph_.node(anchor);
     const TensorType& like = graph_.type(into.outputs[0]);
@@ -113,12 +113,12 @@ class Fuser {
     }
     if (group.size() >= kMaxNodes)
       return no(Unfused::full,
-                fmt::format("the group of '{}' has {} nodes, the most there may be", into.name, kMaxNodes));
+                fmt::format("the group of '{}' already has {} nodes, the maximum", into.name, kMaxNodes));
     if (operands_.size() + node.inputs.size() > kMaxOperands)
-      return no(Unfused::full, fmt::format("the group of '{}' and it have more than {} operands, the most there may be",
+      return no(Unfused::full, fmt::format("with it, the group of '{}' would have more than {} operands, the maximum",
                                            into.name, kMaxOperands));
     if (!leads_nowhere_else(node, group) && !independent(node, group))
-      return no(Unfused::order, fmt::format("it also reads what is made from the result of '{}'", into.name));
+      return no(Unfused::order, fmt::format("it also reads a value computed from the result of '{}'", into.name));
     if (!context_.take()) return no(Unfused::option, "--max-rewrites");
     return std::nullopt;
   }
@@ -127,7 +127,7 @@ class Fuser {
     return type.layout.block > 1 ? fmt::format("c{}", type.layout.block) : "plain";
   }
 
-  /// A change of layout at a group's edge runs over lanes, which groups that are blocked cannot take in.
+  /// A change of layout at the edge of a group runs over lanes, which blocked groups cannot take in.
   bool mixes_layouts(const Node& node, const TensorType& like) const {
     for (ValueId in : node.inputs) {
       if (in == kNone || constant_of(graph_, in) != nullptr) continue;
@@ -138,7 +138,7 @@ class Fuser {
     return false;
   }
 
-  /// Nodes that were refused and joined no other group either.
+  /// Reports nodes that were refused and did not join another group.
   void report() {
     for (auto& [id, refused] : left_out_) {
       const int32_t group = graph_.node(id).group;
@@ -146,7 +146,7 @@ class Fuser {
     }
   }
 
-  /// No template computes element-wise nodes in the loads of the convolution or product that reads their result.
+  /// Reports element-wise nodes before convolutions and products: no template computes them while loading operands.
   void report_prologues() {
     for (NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
@@ -156,14 +156,14 @@ class Fuser {
         const Node& reader = graph_.node(user);
         if (reader.op->family != Family::conv && !is_product(reader.op->family)) continue;
         context_.unfused.push_back({Unfused::cycles, graph_.node(first).name, reader.name,
-                                    "no template computes it where operands are loaded: it would be computed again for "
-                                    "each block of filters or columns, which takes what it saves"});
+                                    "no template computes it while loading operands: it would be computed again for "
+                                    "each block of filters or columns, which costs as much as it saves"});
       }
     }
   }
 
-  /// What the group makes has one reader each, `node` or one of the group: then nothing outside depends on the group. A
-  /// quick answer for most; false says nothing.
+  /// Whether each value that the group makes has exactly one reader, which is `node` or in the group: then nothing
+  /// outside depends on the group. Answers quickly for most nodes; false is inconclusive.
   bool leads_nowhere_else(const Node& node, const std::vector<NodeId>& group) const {
     return std::ranges::all_of(group, [&](NodeId id) {
       return std::ranges::all_of(graph_.node(id).outputs, [&](ValueId v) {
@@ -174,7 +174,7 @@ class Fuser {
     });
   }
 
-  /// No operand from outside the group depends on the group, as far as a look at kMaxLooked nodes tells.
+  /// Whether no operand from outside the group depends on the group. False if kMaxLooked nodes do not suffice to tell.
   bool independent(const Node& node, const std::vector<NodeId>& group) {
     int64_t first = INT64_MAX;
     for (NodeId id : group) first = std::min(first, position_[static_cast<size_t>(id)]);
@@ -202,7 +202,7 @@ class Fuser {
       const int32_t other = graph_.node(id).group;
       for (ValueId in : graph_.node(id).inputs) push(in);
       if (other == kNone) continue;
-      for (NodeId mate : members_.at(other)) {  // a group runs as one: all of it must come first
+      for (NodeId mate : members_.at(other)) {  // a group runs as one unit, so everything that it reads must come first
         for (ValueId in : graph_.node(mate).inputs) push(in);
       }
     }
@@ -212,11 +212,11 @@ class Fuser {
   Graph& graph_;
   PassContext& context_;
   std::vector<int64_t> position_;
-  std::vector<int64_t> looked_at_;  ///< by node: the last look that came by
+  std::vector<int64_t> looked_at_;  ///< by node: the last search that visited it
   int64_t look_ = 0;
-  std::set<ValueId> operands_, made_;  ///< of the group under way
+  std::set<ValueId> operands_, made_;  ///< of the current group
   std::map<NodeId, std::vector<NodeId>> members_;
-  std::map<NodeId, Unfused> left_out_;  ///< the first refusal of each node, those by shape last
+  std::map<NodeId, Unfused> left_out_;  ///< the first refusal of each node; other reasons replace a refusal by shape
 };
 
 }  // namespace

@@ -1,10 +1,10 @@
-// Takes the multiplication by one factor a channel before a 1x1 convolution (squeeze and excitation) into the task of
-// the convolution, which multiplies its weights instead of the image.
+// Moves a multiplication by per-channel factors that precedes a 1x1 convolution (squeeze and excitation) into the
+// convolution's task, which multiplies its weights instead of the image.
 //
 //   group 1 { %b = Mul(%x, %s) }            group 2 { %b = Mul(%x, %s)
 //   group 2 { %c = Conv(%b, %w) }     =>              %c = Conv(%b, %w) }      %s: [1,C,1,1], computed at run time
 //
-// Only the convolution may read %b, and the image must be larger than what the weights cost to multiply.
+// Only the convolution may read %b, and the image must be large enough to outweigh the cost of multiplying the weights.
 
 #include <fmt/format.h>
 
@@ -18,8 +18,8 @@
 namespace kilter {
 namespace {
 
-/// Multiplying a weight reads and writes it, beside reading it in the convolution; it saves reading and writing an
-/// element of the image.
+/// Pixels needed per filter. Multiplying a weight takes reading and writing it, on top of the convolution's read; it
+/// saves reading and writing an element of the image.
 constexpr int64_t kPixelsForAFilter = 2;
 
 class ScaleFuser {
@@ -46,7 +46,7 @@ class ScaleFuser {
   }
 
  private:
-  /// Whether a node in a group of its own multiplies an image by a factor a channel, both computed at run time.
+  /// Whether a node, alone in its group, multiplies an image by per-channel factors, both computed at run time.
   bool scales(NodeId id) const {
     const Node& node = graph_.node(id);
     if (node.op->family != Family::map || node.op->combiner != Combiner::product || node.group != id || members_.at(id).size() != 1) return false;
@@ -60,7 +60,7 @@ class ScaleFuser {
     return (like(a, image) && like(b, factors)) || (like(b, image) && like(a, factors));
   }
 
-  /// Why `scale` does not join the group of the convolution; takes a rewrite when it does.
+  /// Why `scale` does not join the convolution's group; nullopt if it joins, which takes a rewrite.
   std::optional<Unfused> refusal(const Node& scale, NodeId id) {
     const Node& conv = graph_.node(id);
     const auto no = [&](Unfused::Why why, std::string reason) {
@@ -75,7 +75,7 @@ class ScaleFuser {
       return no(Unfused::form, fmt::format("'{}' runs in one kernel with another convolution", conv.name));
     if (const std::string fault = layout_of(scale, conv); !fault.empty()) return no(Unfused::layout, fault);
     if (graph_.is_output(scale.outputs[0]) || graph_.users(scale.outputs[0]).size() != 1)
-      return no(Unfused::order, fmt::format("'{}' is read elsewhere, too", graph_.value(scale.outputs[0]).name));
+      return no(Unfused::order, fmt::format("'{}' has other readers", graph_.value(scale.outputs[0]).name));
     const Shape &x = graph_.type(conv.inputs[0]).shape, &w = graph_.type(conv.inputs[1]).shape;
     if (x[2] * x[3] < kPixelsForAFilter * w[0]) {
       return no(Unfused::cycles,
@@ -86,19 +86,19 @@ class ScaleFuser {
     return std::nullopt;
   }
 
-  /// What keeps a convolution from multiplying its weights by factors of its input channels; empty where nothing does.
+  /// What prevents a convolution from multiplying its weights by factors of its input channels; empty if nothing does.
   std::string form_of(const Node& conv) const {
     const Shape &x = graph_.type(conv.inputs[0]).shape, &w = graph_.type(conv.inputs[1]).shape;
     if (const int64_t groups = conv.int_attr("group", 1); groups != 1)
       return fmt::format("'{}' has {} groups, expected 1", conv.name, groups);
     if (w[2] * w[3] != 1) return fmt::format("'{}' has kernels of {}x{}, expected 1x1", conv.name, w[2], w[3]);
     if (constant_of(graph_, conv.inputs[1]) == nullptr)
-      return fmt::format("the weights of '{}' are no constants", conv.name);
+      return fmt::format("the weights of '{}' are not constant", conv.name);
     if (x[0] != 1) return fmt::format("{} images share the weights of '{}', expected 1", x[0], conv.name);
     return "";
   }
 
-  /// The same of layouts: image and factors blocked alike, no halo.
+  /// What is wrong with the layouts; empty if image and factors are blocked alike and there is no halo.
   std::string layout_of(const Node& scale, const Node& conv) const {
     const Layout& x = graph_.type(conv.inputs[0]).layout;
     if (x.block <= 1) return "its image is plain, expected blocks of channels";

@@ -1,11 +1,11 @@
-// Joins the group of a depthwise convolution with that of the convolution before it, so that one task runs both and
-// what is in between stays in the nearest caches.
+// Joins the group of a depthwise convolution with that of the convolution before it. One task then runs both, and the
+// values between them stay in the nearest caches.
 //
 //   group 1 { %a = Conv(%x, %w)             group 2 { %a = Conv(%x, %w)
 //             %b = Relu(%a) }         =>              %b = Relu(%a)
 //   group 2 { %c = Conv(%b, %d) }                     %c = Conv(%b, %d) }      group of %d = channels
 //
-// Nothing else may read %b or anything else of the first group, and the model must expect a gain (or `--fuse` ask).
+// Nothing else may read %b or any other value of the first group, and the model must predict a gain (or `--fuse` ask).
 
 #include <algorithm>
 #include <map>
@@ -17,7 +17,7 @@
 namespace kilter {
 namespace {
 
-constexpr double kWorthwhile = 0.97;  ///< of the cycles apart: less is within what the model errs
+constexpr double kWorthwhile = 0.97;  ///< of the cycles apart: smaller gains are within the model's error
 
 class DepthwiseFuser {
  public:
@@ -28,7 +28,7 @@ class DepthwiseFuser {
     for (NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
       const auto asked = context_.fuse.find(node.name);
-      if (asked != context_.fuse.end() && !grouped(node)) refuse(asked->second, "it is no depthwise convolution");
+      if (asked != context_.fuse.end() && !grouped(node)) refuse(asked->second, "it is not a depthwise convolution");
       if (node.group == id && grouped(node) && (depthwise(node) || context_.fuse.contains(node.name))) join(id);
     }
     for (NodeId id : graph_.order()) report_pointwise(graph_.node(id));
@@ -41,13 +41,13 @@ class DepthwiseFuser {
     fail(ErrorKind::usage, "{}: it cannot run in one kernel with the convolution before it: {}", option, why);
   }
 
-  /// Of grouped convolutions: one input and one output channel a group.
+  /// Whether a grouped convolution has one input and one output channel per group.
   bool depthwise(const Node& node) const {
     const Shape& w = graph_.type(node.inputs[1]).shape;
     return w[0] == node.int_attr("group", 1) && w[1] == 1;
   }
 
-  /// No template runs a convolution of 1x1 in one kernel with the depthwise one before it.
+  /// Reports a 1x1 convolution after a depthwise one: no template runs the two in one kernel.
   void report_pointwise(const Node& node) {
     if (node.op->family != Family::conv || grouped(node)) return;
     const Shape& w = graph_.type(node.inputs[1]).shape;
@@ -56,14 +56,14 @@ class DepthwiseFuser {
     if (!std::all_of(w.begin() + 2, w.end(), [](int64_t extent) { return extent == 1; })) return;
     context_.unfused.push_back({Unfused::cycles, node.name, graph_.node(feeder).name,
                                 "no template runs a pointwise convolution in one kernel with the depthwise one before "
-                                "it: what is between them stays in L2, which costs a few percent at most"});
+                                "it: the values between them stay in L2, which costs a few percent at most"});
   }
 
   void join(NodeId id) {
     const Node& anchor = graph_.node(id);
     const bool asked = context_.fuse.contains(anchor.name) || schedule_of(anchor.name) == "conv2d_then_depthwise";
     const NodeId feeder = feeder_of(anchor);
-    if (feeder == id) return;  // joined already
+    if (feeder == id) return;  // already joined
     std::optional<Unfused> refused;
     if (feeder == kNone) {
       refused = Unfused{Unfused::form, anchor.name, anchor.name, "it does not read a convolution's result"};
@@ -83,7 +83,7 @@ class DepthwiseFuser {
     return own == context_.own.end() ? "" : own->second;
   }
 
-  /// The anchor of the group that makes the input of `node`, where that is a convolution.
+  /// The anchor of the group that makes the input of `node`, if that is a convolution; kNone otherwise.
   NodeId feeder_of(const Node& node) const {
     const NodeId producer = graph_.value(node.inputs[0]).producer;
     if (producer == kNone) return kNone;
@@ -91,7 +91,7 @@ class DepthwiseFuser {
     return group != kNone && graph_.node(group).op->family == Family::conv ? group : kNone;
   }
 
-  /// Why the group of `feeder` does not join that of `anchor`; takes a rewrite when it does.
+  /// Why the group of `feeder` does not join that of `anchor`; nullopt if it joins, which takes a rewrite.
   std::optional<Unfused> refusal(const Node& feeder, const Node& anchor, bool asked) {
     const auto no = [&](Unfused::Why why, std::string reason) {
       return Unfused{why, anchor.name, feeder.name, std::move(reason)};
@@ -107,7 +107,7 @@ class DepthwiseFuser {
     if (!asked && !schedule_of(anchor.name).empty())
       return no(Unfused::option, fmt::format("its schedule is forced to {}", schedule_of(anchor.name)));
     if (const std::string name = other_reader(feeder, anchor); !name.empty())
-      return no(Unfused::order, fmt::format("'{}' is read elsewhere, too", name));
+      return no(Unfused::order, fmt::format("'{}' has other readers", name));
     const auto weighed = weigh_pair(graph_, feeder, anchor, context_.limits);
     if (const auto* rejected = std::get_if<Rejected>(&weighed)) return no(Unfused::form, rejected->text());
     const PairCycles& cycles = std::get<PairCycles>(weighed);
@@ -115,16 +115,17 @@ class DepthwiseFuser {
       return no(Unfused::cycles,
                 fmt::format("'{}' may run faster by other kernels than direct convolution", feeder.name));
     if (!asked && cycles.together > kWorthwhile * cycles.apart) {
-      return no(
-          Unfused::cycles,
-          fmt::format("together they take {:.0f} cycles by the model, apart {:.0f}; a gain below {:.0f} % is none",
-                      cycles.together, cycles.apart, 100 * (1 - kWorthwhile)));
+      return no(Unfused::cycles,
+                fmt::format(
+                    "together they take {:.0f} cycles by the model, apart {:.0f}; a gain below {:.0f} % does not count",
+                    cycles.together, cycles.apart, 100 * (1 - kWorthwhile)));
     }
     if (!context_.take()) return no(Unfused::option, "--max-rewrites");
     return std::nullopt;
   }
 
-  /// A value of the feeder's group that somebody else reads than the group and the anchor; empty when there is none.
+  /// A value of the feeder's group that anything but the group and the anchor's first input reads; empty if there is
+  /// none.
   std::string other_reader(const Node& feeder, const Node& anchor) const {
     for (NodeId id : members_.at(feeder.group)) {
       for (ValueId v : graph_.node(id).outputs) {

@@ -1,12 +1,12 @@
-// Takes the first half of a mean over an image (global average pooling, squeeze and excitation) into the task of the
-// depthwise convolution that makes the image: the mean of each row, of what is in registers.
+// Moves the first half of a mean over an image (global average pooling, squeeze and excitation) into the task of the
+// depthwise convolution that makes the image. The task computes the mean of each row from registers.
 //
 //   group 1 { %a = Conv(%x, %w)                       group 1 { %a = Conv(%x, %w)
 //             %b = Relu(%a) }                  =>               %b = Relu(%a)
 //   group 2 { %m = ReduceMean(%b, axes 2,3) }                   %r = ReduceMean(%b, axes 3) }
 //                                                     group 2 { %m = ReduceMean(%r, axes 2) }
 //
-// A row is computed by one thread in one order, so that results have the same bits for any number of threads.
+// Each row is computed by one thread in a fixed order, so results are bit-identical for any number of threads.
 
 #include <algorithm>
 
@@ -35,8 +35,8 @@ class RowMeanFuser {
   }
 
  private:
-  /// Why a reduction stands apart from the task that makes what it reduces; takes a rewrite where it does not. Nothing
-  /// where no task of several nodes could take it in.
+  /// Why a reduction stays apart from the task that makes its input. Nullopt if it joins, which takes a rewrite, or if
+  /// no task of several nodes could take it in.
   std::optional<Unfused> join(NodeId id) {
     const Node& node = graph_.node(id);
     NodeId from = graph_.value(node.inputs[0]).producer;
@@ -48,9 +48,10 @@ class RowMeanFuser {
     const auto no = [&](Unfused::Why why, std::string reason) {
       return Unfused{why, node.name, anchor.name, std::move(reason)};
     };
-    if (changed) return no(Unfused::layout, "a change of layout stands between");
+    if (changed) return no(Unfused::layout, "a change of layout lies between them");
     if (!depthwise(anchor))
-      return no(Unfused::form, "only tasks of depthwise convolutions reduce what they make: it is stored, then read");
+      return no(Unfused::form,
+                "only tasks of depthwise convolutions reduce their own results: this one is stored, then read");
     const std::vector<int64_t> axes = reduced_axes(view(graph_, node));
     const TensorType& x = graph_.type(node.inputs[0]);
     const bool rows = axes == std::vector<int64_t>{3} || axes == std::vector<int64_t>{2, 3};
@@ -65,13 +66,13 @@ class RowMeanFuser {
       return no(Unfused::option, fmt::format("the schedule of '{}' is forced to {}", anchor.name, own->second));
     if (context_.own.contains(node.name)) return no(Unfused::option, "it has a schedule or threads of its own");
     const bool whole = axes.size() == 1 || x.shape[2] == 1;
-    if (whole && !alone(id)) return no(Unfused::form, "what is behind it runs over fewer elements");
+    if (whole && !alone(id)) return no(Unfused::form, "the nodes after it run over fewer elements");
     if (!context_.take()) return no(Unfused::option, "--max-rewrites");
     whole ? take_in(id, group) : split(id, group);
     return std::nullopt;
   }
 
-  /// One input and one output channel a group, constant filters.
+  /// Whether a convolution has constant filters and one input and one output channel per group.
   bool depthwise(const Node& node) const {
     if (node.op->family != Family::conv || constant_of(graph_, node.inputs[1]) == nullptr) return false;
     const Shape& w = graph_.type(node.inputs[1]).shape;
@@ -82,13 +83,13 @@ class RowMeanFuser {
     return schedule == "conv2d_depthwise" || schedule == "conv2d_then_depthwise";
   }
 
-  /// Whether a group is of one node.
+  /// Whether the node is the only one of its group.
   bool alone(NodeId id) const {
     const auto others = members_.find(id);
     return others == members_.end() || others->second <= 1;
   }
 
-  /// The mean of the only row of each channel.
+  /// Takes in a mean whose channels have one row each.
   void take_in(NodeId id, NodeId group) {
     set_axis(id, 3);
     graph_.change_node(id).group = group;
@@ -108,7 +109,7 @@ class RowMeanFuser {
     set_axis(id, 2);
   }
 
-  /// As an attribute where the node has it so.
+  /// Sets the reduction's axis in its attribute if it has one, else in its second input.
   void set_axis(NodeId id, int64_t axis) {
     Node& node = graph_.change_node(id);
     if (node.has_attr("axes")) {
@@ -122,7 +123,7 @@ class RowMeanFuser {
 
   Graph& graph_;
   PassContext& context_;
-  std::map<int32_t, int64_t> members_;  ///< by group, as it was before the pass
+  std::map<int32_t, int64_t> members_;  ///< number of nodes by group, as it was before the pass
 };
 
 }  // namespace

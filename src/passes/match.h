@@ -1,4 +1,4 @@
-// What passes ask when they look for a pattern.
+// Helpers with which passes look for patterns.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace kilter {
 
-/// The node that makes `v`, if it is this operator of ONNX.
+/// The node that makes `v`, if it is the ONNX operator `op`; null otherwise.
 inline const Node* made_by(const Graph& graph, ValueId v, std::string_view op) {
   if (v == kNone) return nullptr;
   const NodeId id = graph.value(v).producer;
@@ -18,15 +18,15 @@ inline const Node* made_by(const Graph& graph, ValueId v, std::string_view op) {
   return node.op->name == op && node.op->domain.empty() ? &node : nullptr;
 }
 
-/// The value of a numeric constant of one element, of whatever rank: where it has more dimensions than what it meets,
-/// the result has them too.
+/// The value of a numeric constant with one element, of any rank. If it has more dimensions than the operand beside it,
+/// so does the result.
 inline std::optional<double> scalar_value(const Graph& graph, ValueId v) {
   const Tensor* t = constant_of(graph, v);
   if (t == nullptr || t->elems() != 1 || t->dtype() == DType::string) return std::nullopt;
   return t->as_double(0);
 }
 
-/// Whether exactly one node reads `v`, and the network does not answer it.
+/// Whether exactly one node reads `v`, and `v` is not an output of the network.
 inline bool read_once(const Graph& graph, ValueId v) { return graph.only_user(v) != kNone && !graph.is_output(v); }
 
 }  // namespace kilter

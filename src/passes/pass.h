@@ -1,5 +1,5 @@
-// Graph passes: one file each, exporting one function. The driver in compile/ runs them from a table; it alone times,
-// verifies, dumps and bisects.
+// Graph passes: one file each, exporting one function. The driver in compile/ runs them from a table; only the driver
+// times, verifies, dumps and bisects.
 #pragma once
 
 #include <cstdint>
@@ -14,38 +14,38 @@
 
 namespace kilter {
 
-/// A node that runs on its own next to a group that it could have joined: an element-wise one or a reduction
-/// beside what makes its input, a depthwise convolution likewise, a factor a channel beside the convolution after it.
+/// A node that runs on its own next to a group that it could have joined: an element-wise node, reduction or depthwise
+/// convolution beside the group that makes its input, or a per-channel factor beside the convolution that follows it.
 struct Unfused {
   enum Why : uint8_t {
-    option,    ///< `--no-fuse`, `--schedule`, `--max-rewrites`
-    form,      ///< no task takes in the operator or its types
+    option,    ///< a command-line option: `--no-fuse`, `--schedule`, `--max-rewrites`
+    form,      ///< no task takes in the operator or its element types
     shape,     ///< it runs over other elements
     layout,    ///< it lies in another layout
-    full,      ///< the group has as many nodes as a group may have
-    order,     ///< it needs something that is made after the group
+    full,      ///< the group already has as many nodes as a group may have
+    order,     ///< it needs something that is computed after the group
     schedule,  ///< no template takes the group with it
-    cycles,    ///< by the model it gains nothing
+    cycles,    ///< it gains nothing by the model
   } why = option;
-  std::string node, group;  ///< names: of the node, of the group's anchor
-  std::string reason;       ///< in words, with what was expected and found
+  std::string node, group;  ///< the name of the node, and of the group's anchor
+  std::string reason;       ///< a description, with what was expected and found
 };
 
 struct PassContext {
   TargetLimits limits;
-  std::set<std::string> no_fuse;  ///< anchors whose groups take no further node in
-  /// Depthwise convolutions that take in the convolution before them, model or not: by name, what asks for it, in words
-  /// such as "--fuse conv2".
+  std::set<std::string> no_fuse;  ///< anchors whose groups take in no further nodes
+  /// Depthwise convolutions that must take in the convolution before them, whatever the model says. Maps each name to a
+  /// description of what asks for it, such as "--fuse conv2".
   std::map<std::string, std::string> fuse;
-  std::set<std::string> apart;             ///< depthwise convolutions that do not
-  std::map<std::string, std::string> own;  ///< nodes with a schedule or threads of their own: its template, or empty
+  std::set<std::string> apart;             ///< depthwise convolutions that must not
+  std::map<std::string, std::string> own;  ///< nodes with a forced schedule or thread count: the template's name, or ""
   std::set<std::string> plain_layout;      ///< nodes whose operands stay plain
-  std::vector<Forbidden> forbidden;        ///< templates that are not to be counted on
+  std::vector<Forbidden> forbidden;        ///< templates that passes must not rely on
   std::vector<Unfused> unfused;            ///< what fusion left out, and why
-  int64_t rewrites_left = INT64_MAX;       ///< `--max-rewrites`: passes ask take() before each rewrite
+  int64_t rewrites_left = INT64_MAX;       ///< `--max-rewrites`: passes call take() before each rewrite
   int64_t rewrites_done = 0;
 
-  /// Whether one more rewrite may be made; counts it.
+  /// Returns whether one more rewrite is allowed, and counts it.
   bool take() {
     if (rewrites_left <= 0) return false;
     --rewrites_left;
@@ -56,7 +56,7 @@ struct PassContext {
 
 using PassFunction = void (*)(Graph&, PassContext&);
 
-// In the order of the pipeline (compile/pipeline.cpp says why each stands where it does).
+// In the order of the pipeline; compile/pipeline.cpp gives the reason for each place.
 void simplify(Graph& graph, PassContext& context);
 void fold_constants(Graph& graph, PassContext& context);
 void common_subexpressions(Graph& graph, PassContext& context);
@@ -72,7 +72,7 @@ void fold_batch_norm(Graph& graph, PassContext& context);
 void volumes_as_images(Graph& graph, PassContext& context);
 void choose_layouts(Graph& graph, PassContext& context);
 void fuse(Graph& graph, PassContext& context);
-/// Throws usage when a node of `context.fuse` cannot take in the convolution before it.
+/// Throws usage if a node of `context.fuse` cannot take in the convolution before it.
 void fuse_depthwise(Graph& graph, PassContext& context);
 void fuse_row_means(Graph& graph, PassContext& context);
 void fuse_channel_scale(Graph& graph, PassContext& context);

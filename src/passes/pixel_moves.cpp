@@ -12,17 +12,17 @@
 namespace kilter {
 namespace {
 
-/// Each output index reads one input index of its own dimension.
+/// Operators in which each output index reads one input index of its own dimension.
 constexpr std::array<std::string_view, 4> kSeparable = {"Slice", "Pad", "Tile", "CenterCropPad"};
 
 bool image(const TensorType& t) { return t.dtype == DType::f32 && t.shape.size() == 4 && elems(t.shape) > 0; }
 
-/// The element of the input that element `at` of the output is; nullopt where it is filled in.
+/// The input element that output element `at` copies; nullopt if it is filled in.
 std::optional<int64_t> source(const std::vector<CopyRegion>& regions, int64_t at) {
   for (const CopyRegion& r : regions) {
     int64_t left = at - r.out_offset, from = r.in_offset;
     bool inside = left >= 0;
-    for (size_t d = 0; d < r.extent.size() && inside; ++d) {  // dimensions as they lie in the output, the largest first
+    for (size_t d = 0; d < r.extent.size() && inside; ++d) {  // dimensions in the output's order, outermost first
       const int64_t i = left / r.out_strides[d];
       inside = i < r.extent[d];
       left -= i * r.out_strides[d], from += i * r.in_strides[d];
@@ -32,7 +32,7 @@ std::optional<int64_t> source(const std::vector<CopyRegion>& regions, int64_t at
   return std::nullopt;
 }
 
-/// For one dimension: the input index that each output index reads.
+/// The input index that each output index reads, for one dimension.
 std::optional<std::vector<int64_t>> map_of(const std::vector<CopyRegion>& regions, const Shape& in, const Shape& out,
                                            size_t d) {
   std::vector<int64_t> map;

@@ -1,4 +1,4 @@
-// Movement of whole pixels of images: crops, strided slices and padding that repeats the image.
+// Moves of whole image pixels: crops, strided slices, and padding that repeats the image.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,8 @@ struct PixelMove {
   std::vector<int64_t> rows, columns;
 };
 
-/// What a Slice, Pad, Tile or CenterCropPad takes of its first input, where that is an f32 image that is no constant,
-/// all of its channels are taken as they are, and nothing is filled in; nullopt for everything else.
+/// What a Slice, Pad, Tile or CenterCropPad takes from its first input, if that is a non-constant f32 image, all of its
+/// channels are kept and nothing is filled in; nullopt otherwise.
 std::optional<PixelMove> pixel_move(const Graph& graph, const Node& node);
 
 }  // namespace kilter

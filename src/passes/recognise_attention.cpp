@@ -1,11 +1,11 @@
-// Finds attention as exporters write it, and reads its operands where they lie.
+// Finds attention as exporters write it, and reads its operands in place.
 //
 //   MatMul(Softmax(MatMul(q, k') * s + mask), v)   =>   FusedAttention(q, k, v, mask; scale = s)
 //
-// The factor stands behind the product (Mul, or Div), on q, on k, or in parts on several of them. Masks are added, or
-// chosen: Where(c, scores, -inf) = scores + Where(c, 0, -inf). Where(IsNaN(shares), 0, shares) is nan_is_zero. Chains
-// of Reshape, Transpose, Split, Slice and Gather of one index before q, k and v become one StridedView of what the
-// chain starts from, which costs nothing where that lies dense in memory:
+// The factor may follow the product (Mul or Div), or apply to q, to k, or in parts to several of them. Masks are added,
+// or select scores: Where(c, scores, -inf) = scores + Where(c, 0, -inf). Where(IsNaN(shares), 0, shares) becomes
+// nan_is_zero. Chains of Reshape, Transpose, Split, Slice and Gather of one index before q, k and v become one
+// StridedView of the chain's source, which costs nothing if the source is dense in memory:
 //
 //   x = [b, n, 3 * heads * d]; Reshape, Transpose, Split, Squeeze   =>   StridedView(x; offset, shape, strides)
 
@@ -24,10 +24,10 @@
 namespace kilter {
 namespace {
 
-/// A score so low that its weight is 0 beside any other: adding it to a score gives it.
+/// A score so low that its weight is 0 beside any other. Adding it to another score gives kNever again.
 constexpr double kNever = -1e30;
 
-/// A value as elements of another one, times a factor.
+/// A value as a strided selection of another value's elements, times a factor.
 struct Source {
   ValueId value = kNone;
   int64_t offset = 0;
@@ -35,7 +35,7 @@ struct Source {
   double factor = 1;
 };
 
-/// Follows movement operators, and factors, up to what they start from.
+/// Follows movement operators and factors back to their source.
 class Tracer {
  public:
   explicit Tracer(const Graph& graph) : graph_(graph) {}
@@ -60,7 +60,7 @@ class Tracer {
     return {v, 0, shape, dense_strides(shape), 1};
   }
 
-  /// x and c when the node is x * c or x / c for a constant c of one element.
+  /// x and c if the node is x * c or x / c for a one-element constant c.
   std::optional<std::pair<ValueId, double>> factor_of(const Node& node) const {
     const bool product = node.op->name == "Mul";
     if (!product && node.op->name != "Div") return std::nullopt;
@@ -78,7 +78,7 @@ class Tracer {
     return node.op->family == Family::reshape || node.op->family == Family::movement || node.op->name == "Gather";
   }
 
-  /// `s` becomes output `v` of a node whose input it is; false when the output is no view of it.
+  /// Turns `s`, the node's input, into its output `v`. Returns false if the output is not a view of the input.
   bool apply(const Node& node, ValueId v, Source& s) const {
     const Shape& to = graph_.type(v).shape;
     if (node.op->family == Family::reshape) {
@@ -94,7 +94,7 @@ class Tracer {
     return node.op->name == "Gather" ? pick(node, s) : cut(node, v, s);
   }
 
-  /// Gather of one constant index.
+  /// Applies a Gather of one constant index.
   bool pick(const Node& node, Source& s) const {
     const auto index = scalar_value(graph_, node.inputs[1]);
     const auto axis =
@@ -111,7 +111,7 @@ class Tracer {
     return true;
   }
 
-  /// Split and Slice: a box of the input, without steps.
+  /// Applies a Split or Slice that takes a box of the input, without steps.
   bool cut(const Node& node, ValueId v, Source& s) const {
     const Shape& to = graph_.type(v).shape;
     if (node.op->regions == nullptr || to.size() != s.shape.size()) return false;
@@ -155,8 +155,8 @@ class AttentionRecogniser {
  private:
   struct Match {
     const Node* product = nullptr;                   ///< q k'
-    std::vector<ValueId> added;                      ///< masks that are added to the scores
-    std::vector<std::pair<ValueId, double>> chosen;  ///< conditions, and the score where they do not hold
+    std::vector<ValueId> added;                      ///< masks added to the scores
+    std::vector<std::pair<ValueId, double>> chosen;  ///< conditions, and the score where each does not hold
     double scale = 1;
     bool empty_is_zero = false, nan_is_zero = false;
   };
@@ -193,12 +193,12 @@ class AttentionRecogniser {
            normal_axis(softmax, softmax.int_attr("axis", softmax.op->until < 13 ? 1 : -1), rank) == rank - 1;
   }
 
-  /// Whether nobody but `guard` and the node behind it reads the shares.
+  /// Whether only `guard` and the node behind it read the shares.
   bool inner_guard(ValueId guard, ValueId shares) const {
     return read_once(graph_, guard) && graph_.users(shares).size() == 2 && !graph_.is_output(shares);
   }
 
-  /// Whether `v` is a product with factors, then any number of masks; fills product, scale and masks.
+  /// Whether `v` is a product with factors, followed by any number of masks. Fills product, scale and masks.
   bool scores(ValueId v, Match& match) const {
     if (!inner(v)) return false;
     if (const Node* sum = made_by(v, "Add")) {
@@ -237,7 +237,7 @@ class AttentionRecogniser {
     return false;
   }
 
-  /// Whether `v` says of each query that its mask is -inf for every key.
+  /// Whether `v` tells for each query whether its mask is -inf for every key.
   bool says_empty(ValueId v, const Match& match) const {
     const Node* equal = made_by(v, "Equal");
     if (equal == nullptr || match.added.size() != 1 || !match.chosen.empty()) return false;
@@ -250,7 +250,7 @@ class AttentionRecogniser {
     return reduced_axes(view(graph_, *best)) == std::vector<int64_t>{rank - 1};
   }
 
-  /// The last product becomes the whole, so that names stay.
+  /// Turns the last product into the whole attention node, so that names stay.
   void rewrite(NodeId id, const Match& match) {
     const std::string name = graph_.node(id).name;
     const Source q = tracer_.trace(match.product->inputs[0], true);
@@ -269,7 +269,7 @@ class AttentionRecogniser {
     node.inputs = std::move(inputs);
   }
 
-  /// All masks as one that is added; kNone when there is none.
+  /// All masks combined into one that is added; kNone if there is none.
   ValueId mask_of(const Match& match, const std::string& name) {
     std::vector<ValueId> masks = match.added;
     for (const auto& [condition, never] : match.chosen) {

@@ -1,11 +1,11 @@
-// Finds operators that exporters write in pieces, so that one kernel makes one pass over the data.
+// Finds operators that exporters write in pieces, so that one kernel computes them in one pass over the data.
 //
 //   Mul(x, Sigmoid(x))                                        =>  Swish(x)
 //   Mul(x, Clip(x + 3, 0, 6)) / 6   Mul(x, HardSigmoid(x))    =>  HardSwish(x)
 //   x * 0.5 * (1 + Erf(x / sqrt 2)), in any order             =>  Gelu(x)
 //   d = x - mean(x); d / sqrt(mean(d * d) + e) * s + b        =>  LayerNormalization(x, s, b)
 //   x / sqrt(mean(x * x) + e) * s, s before or after          =>  RMSNormalization(x, s)
-//   the same of differences from the mean                     =>  LayerNormalization(x, s)
+//   the same, applied to x - mean(x)                          =>  LayerNormalization(x, s)
 //   Reshape(InstanceNormalization(Reshape(x, [n, g, ...])))   =>  GroupNormalization(x; g)
 //   GroupNormalization(x, s, b) * t + u, t and u by channel   =>  GroupNormalization(x, s t, b t + u)
 //   Reshape(Transpose(Reshape(x, [n, g, c/g, h, w])))         =>  Gather(x, order of channels)
@@ -31,7 +31,7 @@ class Recogniser {
   void run() {
     apply({&Recogniser::swish, &Recogniser::hard_swish, &Recogniser::gelu, &Recogniser::layer_norm,
            &Recogniser::group_norm, &Recogniser::scaled_group_norm, &Recogniser::channel_shuffle});
-    apply({&Recogniser::rms_norm});  // whose form is a part of LayerNormalization's
+    apply({&Recogniser::rms_norm});  // its pattern is part of LayerNormalization's
     graph_.sort();
     graph_.remove_dead();
   }
@@ -63,13 +63,13 @@ class Recogniser {
     return value && std::abs(*value - want) <= 1e-5 * std::max(1.0, std::abs(want));
   }
 
-  /// Whether `v` has the element type and shape of the node's output. A constant of one element is no scalar where it
-  /// has more dimensions than the operand beside it: it adds dimensions to what is computed.
+  /// Whether `v` has the element type and shape of the node's output. A one-element constant with more dimensions than
+  /// the operand beside it is not a scalar: it adds dimensions to the result.
   bool typed_as(ValueId v, const Node& node) const {
     return same_elements(graph_.type(v), graph_.type(node.outputs[0]));
   }
 
-  /// For a commutative node: the operand beside the constant `want`.
+  /// The operand beside the constant `want` in a commutative node.
   std::optional<ValueId> beside(const Node* node, double want) const {
     if (node == nullptr) return std::nullopt;
     if (is(node->inputs[1], want)) return node->inputs[0];
@@ -88,7 +88,7 @@ class Recogniser {
     return std::nullopt;
   }
 
-  /// x when `v` is clip(x + 3, 0, 6).
+  /// x if `v` is clip(x + 3, 0, 6).
   std::optional<ValueId> clipped(ValueId v) const {
     const Node* clip = made_by(v, "Clip");
     if (clip == nullptr) return std::nullopt;
@@ -120,7 +120,7 @@ class Recogniser {
     return std::nullopt;
   }
 
-  /// x when `v` is 1 + erf(x / sqrt 2).
+  /// x if `v` is 1 + erf(x / sqrt 2).
   std::optional<ValueId> erf_term(ValueId v) const {
     const auto erf_value = beside(made_by(v, "Add"), 1);
     const Node* erf = erf_value ? made_by(*erf_value, "Erf") : nullptr;
@@ -149,7 +149,7 @@ class Recogniser {
     return b_.add("Gelu", {*x}, {}, node.name);
   }
 
-  /// x when `v` is the mean of x over its last axis, kept.
+  /// x if `v` is the mean of x over its last axis, with that axis kept.
   std::optional<ValueId> last_mean(ValueId v) const {
     const Node* mean = made_by(v, "ReduceMean");
     if (mean == nullptr || mean->int_attr("keepdims", 1) == 0) return std::nullopt;
@@ -158,7 +158,7 @@ class Recogniser {
     return mean->inputs[0];
   }
 
-  /// sqrt(mean(x * x) + epsilon), the mean over the last axis.
+  /// sqrt(mean(x * x) + epsilon), with the mean over the last axis.
   struct RootMeanSquare {
     ValueId x = kNone;
     float epsilon = 0;
@@ -182,14 +182,14 @@ class Recogniser {
     return RootMeanSquare{x, static_cast<float>(*e), {*square, mean, root->inputs[0]}};
   }
 
-  /// x when `v` is x - mean(x) over the last axis.
+  /// x if `v` is x - mean(x) over the last axis.
   std::optional<ValueId> uncentred(ValueId v) const {
     const Node* centred = made_by(v, "Sub");
     if (centred == nullptr || last_mean(centred->inputs[1]) != centred->inputs[0]) return std::nullopt;
     return centred->inputs[0];
   }
 
-  /// d / sqrt(mean(d * d) + e): fills x, epsilon.
+  /// Whether `v` is d / sqrt(mean(d * d) + e) for d = x - mean(x). Fills x and epsilon.
   bool normalised(ValueId v, ValueId* x, float* epsilon) const {
     const Node* divided = made_by(v, "Div");
     if (divided == nullptr) return false;
@@ -205,7 +205,7 @@ class Recogniser {
     const Tensor* c = f32_constant(v);
     return c != nullptr && c->elems() == extent && !c->shape().empty() && c->shape().back() == extent;
   }
-  /// f32[extent] of a constant along the last axis.
+  /// A constant along the last axis, as f32[extent].
   ValueId flat(ValueId v) {
     const Tensor& t = *constant_of(graph_, v);
     return t.shape().size() == 1 ? v : b_.constant(t.reshaped({t.elems()}), graph_.value(v).name);
@@ -230,12 +230,12 @@ class Recogniser {
     return std::nullopt;
   }
 
-  /// x / sqrt(...) as one product or quotient: what is divided, and by which root.
+  /// x / sqrt(...) as one product or quotient: the dividend and the root.
   struct Quotient {
     ValueId over = kNone;
     RootMeanSquare root;
   };
-  /// The node as a quotient by a root mean square that nothing else reads, nor what lies between.
+  /// The node as a quotient by a root mean square, if nothing else reads the root or the values between.
   std::optional<Quotient> over_root_mean_square(const Node& node) const {
     const auto quotient = [&](ValueId over, ValueId root, std::vector<ValueId> more) -> std::optional<Quotient> {
       auto found = root_mean_square(root);
@@ -289,7 +289,7 @@ class Recogniser {
     return c != nullptr && c->dtype() == DType::f32 ? c : nullptr;
   }
 
-  /// f32[channels] of value(channel).
+  /// A constant f32[channels] with value(channel) for each channel.
   template <class Value>
   ValueId by_channel(int64_t channels, const std::string& name, Value value) {
     Tensor t(DType::f32, {channels});
@@ -318,7 +318,7 @@ class Recogniser {
                   {{"epsilon", norm->float_attr("epsilon", 1e-5F)}, {"num_groups", rows[1]}}, node.name);
   }
 
-  /// Channels in the order of their places within a group: a row of groups a place.
+  /// Recognises a channel shuffle: a transposition of the groups and the places within a group.
   std::optional<ValueId> channel_shuffle(const Node& node) {
     if (node.op->name != "Reshape") return std::nullopt;
     const Node* swap = made_by(node.inputs[0], "Transpose");
@@ -336,7 +336,7 @@ class Recogniser {
     return b_.add("Gather", {x, b_.constant(order, node.name + ".order")}, {{"axis", int64_t{1}}}, node.name);
   }
 
-  /// The factor or summand of each channel of values of `shape`; one element stands for all.
+  /// The factor or summand of each channel, for values of `shape`. A single element stands for all channels.
   const Tensor* per_channel(ValueId v, const Shape& shape) const {
     const Tensor* t = f32_constant(v);
     if (t == nullptr || t->elems() == 1) return t;

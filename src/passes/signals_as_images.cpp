@@ -1,5 +1,5 @@
-// Keeps the signals [n,c,w] between convolutions as the images [n,c,1,w] that these read and write, so that factors and
-// shifts fold into them, activations join them, and no layout changes between them.
+// Keeps the signals [n,c,w] between convolutions as the images [n,c,1,w] that the convolutions read and write, so that
+// factors and shifts fold into them, activations join them, and no layout changes remain between them.
 //
 //   %a: [n,c,1,w] = Conv(%x, %w)          %a: [n,c,1,w] = Conv(%x, %w)
 //   %s: [n,c,w] = Reshape(%a)             %b: [n,c,1,w] = Relu(%a)
@@ -7,8 +7,8 @@
 //   %t: [n,c,1,w] = Reshape(%b)
 //   %c: [n,c,1,w] = Conv(%t, %v)
 //
-// Through element-wise nodes, concatenations, runs of channels, means and other reductions over w, and normalisations
-// of channels. Nodes of signals that no convolution or pool made stay as they are.
+// This covers element-wise nodes, concatenations, runs of channels, reductions over w, and normalisations of channels.
+// Signals that no convolution or pool made stay as they are.
 
 #include <algorithm>
 #include <map>
@@ -23,7 +23,7 @@
 namespace kilter {
 namespace {
 
-/// The shape of a signal, or of what broadcasts to one, as an image's.
+/// The image shape for the shape of a signal, or of an operand that broadcasts to one.
 Shape with_row(Shape shape) {
   shape.insert(shape.end() - 1, 1);
   return shape;
@@ -54,7 +54,7 @@ class Signals {
  private:
   const TensorType& type(ValueId v) const { return graph_.type(v); }
 
-  /// Images of one row that a convolution or a pool made, and what is computed from them one by one.
+  /// Records one-row images that a convolution or pool made, and those computed from them.
   void note_image(const Node& node) {
     const Shape& shape = type(node.outputs[0]).shape;
     if (shape.size() != 4 || shape[2] != 1) return;
@@ -67,7 +67,7 @@ class Signals {
     if (makes || (of_images && (passes_on || moves))) images_.insert(node.outputs.begin(), node.outputs.end());
   }
 
-  /// The image that a signal is a view of, or kNone.
+  /// The image that a signal is a view of; kNone if there is none.
   ValueId image_of(ValueId v) const {
     if (v == kNone || graph_.value(v).producer == kNone) return kNone;
     const Node& node = graph_.node(graph_.value(v).producer);
@@ -83,7 +83,7 @@ class Signals {
     graph_.erase(id);
   }
 
-  /// Computes a node over images, if it can be.
+  /// Computes a node over images, if possible.
   void lift(NodeId id, const Node& node) {
     const bool any =
         std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return image_of(v) != kNone; });
@@ -103,7 +103,8 @@ class Signals {
     for (const auto& [signal, name] : signals) graph_.rename(signal, name);
   }
 
-  /// Operands broadcast to the signal: all f32 or of one element, one of them an image of the whole.
+  /// Whether all operands broadcast to the signal and are f32 or have one element, and one is an image of the whole
+  /// shape.
   bool elementwise(const Node& node) const {
     if (!has_loop_form(graph_, node) || node.has_attr("axis")) return false;
     const Shape& out = type(node.outputs[0]).shape;
@@ -115,7 +116,8 @@ class Signals {
            std::any_of(node.inputs.begin(), node.inputs.end(), whole);
   }
 
-  /// Concatenations of images, constants and inputs of the network; what others make is written in its place as it is.
+  /// Whether a Concat joins only images, constants and network inputs; values from other nodes are written in place
+  /// anyway.
   bool joins(const Node& node) const {
     if (node.op->name != "Concat") return false;
     return std::all_of(node.inputs.begin(), node.inputs.end(),
@@ -132,7 +134,7 @@ class Signals {
            image_of(node.inputs[0]) != kNone;
   }
 
-  /// A Split into runs of channels, or one by a Slice.
+  /// Whether the node is a Split, or a Slice, along the channels.
   bool parts(const Node& node) const {
     if (node.op->name == "Split") return normal_axis(node, node.int_attr("axis", 0), 3) == 1;
     if (node.op->name != "Slice") return false;
@@ -163,7 +165,7 @@ class Signals {
     return b_.add(node.op->name, inputs, attrs, options);
   }
 
-  /// An operand that broadcasts to signals, as one that does to images.
+  /// Turns an operand that broadcasts to signals into one that broadcasts to images.
   ValueId as_image(ValueId v) {
     if (v == kNone || type(v).shape.size() < 2) return v;
     if (const ValueId image = image_of(v); image != kNone) return image;
@@ -184,8 +186,8 @@ class Signals {
   PassContext& context_;
   GraphBuilder b_;
   std::set<ValueId> images_;
-  std::map<ValueId, ValueId> as_images_;                 ///< operands from outside
-  std::vector<std::pair<ValueId, std::string>> lifted_;  ///< images, and the names of their signals
+  std::map<ValueId, ValueId> as_images_;                 ///< operands that are not images
+  std::vector<std::pair<ValueId, std::string>> lifted_;  ///< images and the names of their signals
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Removes nodes that do nothing and merges movement operators, each rule named by its equation.
+// Removes nodes that do nothing and merges movement operators. The equations name the rules.
 //
 //   Identity(x) = x        Reshape(Reshape(x)) = Reshape(x)      Transpose(Transpose(x)) = Transpose(x)
 //   x * 1 = x              x + 0 = x                             Pow(x, 2) = x * x
@@ -19,7 +19,7 @@ class Simplifier {
   Simplifier(Graph& graph, PassContext& context) : graph_(graph), context_(context), b_(graph) {}
 
   void run() {
-    constexpr int kMostSweeps = 32;  // each goes through a whole chain: more are left to do in made-up graphs only
+    constexpr int kMostSweeps = 32;  // each goes through whole chains: only contrived graphs need more
     bool changed = true;
     for (int sweep = 0; changed && sweep < kMostSweeps; ++sweep) {
       changed = false;
@@ -50,7 +50,7 @@ class Simplifier {
       return std::nullopt;
     }
     if (auto same = nothing(node)) {
-      // A network output keeps a node of its own when its source is an input or another output.
+      // A network output keeps its own node if the source is an input or another output.
       const bool keeps =
           graph_.is_output(node.outputs[0]) && (graph_.value(*same).producer == kNone || graph_.is_output(*same));
       return !keeps && context_.take() ? same : std::nullopt;
@@ -67,7 +67,7 @@ class Simplifier {
     return c != nullptr && c->elems() == 1 && c->dtype() != DType::string && c->as_double(0) == value;
   }
 
-  /// The value that the node's output equals, if it does nothing.
+  /// The value that the node's output equals, if the node does nothing.
   std::optional<ValueId> nothing(const Node& node) const {
     if (node.inputs.empty() || node.inputs[0] == kNone) return std::nullopt;
     const ValueId x = node.inputs[0];
@@ -89,7 +89,7 @@ class Simplifier {
     return std::nullopt;
   }
 
-  /// A Slice may take a whole axis backwards.
+  /// Whether a Slice may reverse an axis, although it takes all of it.
   bool reverses(const Node& node) const {
     if (node.input(4) == kNone) return false;
     const Tensor* steps = constant_of(graph_, node.input(4));
@@ -130,7 +130,7 @@ class Simplifier {
     return b_.add("Transpose", {before->inputs[0]}, {{"perm", both}}, node.name);
   }
 
-  /// Whether no part of a Split is left out.
+  /// Whether the outputs of a Split cover its whole input.
   bool makes_all(const Node& split, int64_t axis) const {
     const auto at = static_cast<size_t>(axis);
     int64_t made = 0;
@@ -138,7 +138,7 @@ class Simplifier {
     return made == type(split.inputs[0]).shape[at];
   }
 
-  /// All parts of a Split next to each other, along its axis, are what was split.
+  /// Replaces all parts of a Split, adjacent and along its axis, by the Split's input.
   std::optional<ValueId> concat_of_parts(const Node& node) {
     const auto rank = static_cast<int64_t>(type(node.outputs[0]).shape.size());
     const int64_t axis = normal_axis(node, node.int_attr("axis", 1), rank);

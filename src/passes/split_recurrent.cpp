@@ -1,9 +1,9 @@
-// Takes the product with the inputs of all time steps out of recurrent nodes: one matrix product instead of one a step.
+// Moves the product with the inputs out of recurrent nodes: one matrix product for all time steps instead of one each.
 //
 //   LSTM(x, w, r, b, ?, h, c, p)   =>   LSTMSteps(Gemm(x, w', b), r, h, c, p)      GRU, RNN likewise
 //
-// The biases of w and r are added up in the product, but the one that a GRU with linear_before_reset multiplies by its
-// reset gate. Legal where recurrent_refusal() has nothing to say against it.
+// The product adds the biases of w and r, except the bias that a GRU with linear_before_reset multiplies by its reset
+// gate. Legal unless recurrent_refusal() objects.
 
 #include <string>
 
@@ -15,10 +15,10 @@
 namespace kilter {
 namespace {
 
-/// Sums of the biases of w and r, and what of r's is left.
+/// The sums of the biases of w and r, and the part of r's bias that stays separate.
 struct Biases {
   Tensor projected;  ///< [directions * gates * hidden]
-  Tensor hidden;     ///< [directions, hidden]; undefined where nothing is left
+  Tensor hidden;     ///< [directions, hidden]; undefined if nothing stays separate
 };
 
 Biases split_biases(const Tensor& bias, const RecurrentShape& s, bool keep_hidden) {
@@ -58,7 +58,7 @@ class Splitter {
     return b_.add("Reshape", {x, b_.list(shape)}, {}, name);
   }
 
-  /// [.., .., directions * gates * hidden], leading extents as x has them.
+  /// The product for all steps: [.., .., directions * gates * hidden], with the leading extents of x.
   ValueId project(const Node& node, const RecurrentForm& form, const RecurrentShape& s, const Tensor* bias) {
     const ValueId w = node.inputs[form.w];
     const int64_t columns = s.directions * s.gates * s.hidden;

@@ -1,14 +1,15 @@
-// Computes volumes [n,c,d,h,w] as images of their frames [n*d,c,h,w]: convolutions and pools over depth are those of
-// images whose channels are the channels of several frames.
+// Computes volumes [n,c,d,h,w] as images of their frames [n*d,c,h,w]. A convolution or pool over the depth becomes one
+// over images whose channels are those of several frames.
 //
 //   %y = Conv(%x, w [k,c,3,r,s])     =>   %f = frames of %x; %p = Concat(0, %f, 0)
 //                                         %y = volumes of Conv(Frames(%p, 3), w' [k,3*c,r,s])
 //   %z = Relu(%y)                    =>   %z = volumes of Relu(frames of %y)
 //   ConvTranspose(%x, w)             =>   one ConvTranspose of images for each phase of the depth
-//   MaxPool, AveragePool             =>   that of images, then the extremum or mean of frames
+//   MaxPool, AveragePool             =>   the pool of images, then the maximum or mean of frames
 //
-// Groups and dilated depths add up a convolution for each frame of the kernel. Frames stay frames through element-wise
-// nodes, concatenations of channels, normalisations and reductions to one element a channel.
+// With groups or dilated depths, one convolution per kernel frame is computed and these are added up. Frames stay
+// frames through element-wise nodes, concatenations of channels, normalisations, and reductions to one element per
+// channel.
 
 #include <algorithm>
 #include <cmath>
@@ -30,16 +31,15 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-/// A window without its depth.
+/// The window without its depth.
 Window of_images(Window w) {
   for (auto* all : {&w.kernel, &w.strides, &w.dilations, &w.pads_begin, &w.pads_end, &w.in, &w.out})
     all->erase(all->begin());
   return w;
 }
 
-/// Of filters [a, b, depth, ...] those at depths `at`, side by side in dimension 1: [a, at.size() * b, ...], or
-/// [at.size()
-/// * a, b, ...] with `outer`.
+/// The filters at depths `at` of filters [a, b, depth, ...], side by side in dimension 1: [a, at.size() * b, ...]; with
+/// `outer` in dimension 0: [at.size() * a, b, ...].
 Tensor filters_at(const Tensor& w, const Ints& at, bool outer) {
   const Shape& s = w.shape();
   const int64_t plane = s[3] * s[4], count = static_cast<int64_t>(at.size());
@@ -88,8 +88,8 @@ class Volumes {
   }
   bool has_frames(ValueId v) const { return v != kNone && frames_.contains(v); }
 
-  /// The first node from `first` on that was named after `node`, which is gone, takes its name: tasks, schedules and
-  /// other runtimes' profiles call it so.
+  /// Gives the name of `node`, which has been erased, to the first node from `first` on that was named after it: tasks,
+  /// schedules and other runtimes' profiles use that name.
   void name_after(const Node& node, NodeId first) {
     for (auto id = first; id < static_cast<NodeId>(graph_.node_count()); ++id) {
       const std::string& name = graph_.node(id).name;
@@ -99,7 +99,7 @@ class Volumes {
     }
   }
 
-  /// The node over frames, or kNone where it stays as it is.
+  /// The value of the node computed over frames; kNone if the node stays as it is.
   ValueId over_frames(const Node& node) {
     if (node.op->name == "Conv") return conv(node);
     if (node.op->name == "ConvTranspose") return conv_transpose(node);
@@ -117,7 +117,7 @@ class Volumes {
     return b_.add("Reshape", {v, b_.list(shape)}, {{"allowzero", int64_t{1}}}, name);
   }
 
-  /// Depth and channels exchanged, where both are more than one.
+  /// Exchanges depth and channels, if both exceed one.
   ValueId swapped(ValueId v, const std::string& name) {
     const Shape& s = type(v).shape;
     return s[1] == 1 || s[2] == 1 ? v : b_.add("Transpose", {v}, {{"perm", Ints{0, 2, 1, 3, 4}}}, name);
@@ -136,7 +136,7 @@ class Volumes {
     return swapped(reshaped(frames, {shape[0], shape[2], shape[1], shape[3], shape[4]}, name), name);
   }
 
-  /// Frames of `volumes` volumes with frames of one value before and after those of each.
+  /// The frames of `volumes` volumes, with frames filled with `value` before and after those of each volume.
   ValueId padded(ValueId frames, int64_t volumes, int64_t before, int64_t after, float value) {
     if (before == 0 && after == 0) return frames;
     const auto key = std::make_tuple(frames, before, after, std::bit_cast<uint32_t>(value));
@@ -157,7 +157,7 @@ class Volumes {
     return padded_[key] = reshaped(joined, {volumes * (depth + before + after), s[1], s[2], s[3]}, name);
   }
 
-  /// Those that a window reads over the depth.
+  /// The padded frames that a window reads along the depth.
   ValueId padded(ValueId frames, int64_t volumes, const Window& win, float value) {
     const int64_t reach = (win.out[0] - 1) * win.strides[0] + win.span(0);
     const int64_t after = std::max<int64_t>(reach - win.pads_begin[0] - win.in[0], 0);
@@ -181,7 +181,7 @@ class Volumes {
 
   // --- operators ---
 
-  /// Weights that are constant, and a bias that is, or none.
+  /// The weights, if they are constant and the bias is constant or absent; null otherwise.
   const Tensor* weights_of(const Node& node) const {
     if (!volume(node.inputs[0]) || constant(node.inputs[0]) != nullptr) return nullptr;
     return node.input(2) == kNone || constant(node.input(2)) != nullptr ? constant(node.inputs[1]) : nullptr;
@@ -211,15 +211,15 @@ class Volumes {
     return sum;
   }
 
-  /// Output frame q * stride + phase adds up the frames q + offset of the input, one for each depth of the kernel that
-  /// falls on it.
+  /// Output frame q * stride + phase is a sum over input frames from q + offset on, one for each depth of the kernel
+  /// that falls on it.
   ValueId conv_transpose(const Node& node) {
     const Tensor* w = weights_of(node);
     if (w == nullptr) return kNone;
     const Shape x = type(node.inputs[0]).shape;
     const Window win = conv_transpose_window(node, x, w->shape());
     const int64_t groups = node.int_attr("group", 1), stride = win.strides[0];
-    const bool one_tap = win.kernel[0] == stride;  // of each phase
+    const bool one_tap = win.kernel[0] == stride;  // per phase
     const bool dilated = std::any_of(win.dilations.begin(), win.dilations.end(), [](int64_t d) { return d != 1; });
     if (dilated || win.kernel[0] < stride || (groups > 1 && !one_tap) || !context_.take()) return kNone;
     Attrs attrs = window_attrs(of_images(win));
@@ -231,7 +231,7 @@ class Volumes {
     const ValueId all = padded(frames_of(node.inputs[0]), x[0], before, after, 0);
     std::vector<ValueId> phases;
     for (int64_t phase = 0; phase < stride; ++phase) {
-      Ints at;  // deepest first: these fall on the earliest frames
+      Ints at;  // deepest first: these read the earliest frames
       for (int64_t k = win.kernel[0]; k-- > 0;) {
         if ((phase + win.pads_begin[0] - k) % stride == 0) at.push_back(k);
       }
@@ -267,7 +267,7 @@ class Volumes {
     return b_.add("Mul", {y, shares(node, win, x[0])}, {}, node.name + ".mean");
   }
 
-  /// What each output frame's sum over its depth is multiplied by for the mean: [volumes * frames, 1, 1, 1].
+  /// The factors that turn each output frame's sum over its depth into a mean: [volumes * frames, 1, 1, 1].
   ValueId shares(const Node& node, const Window& win, int64_t volumes) {
     const bool padding = node.int_attr("count_include_pad", 0) != 0;
     const int64_t low = padding ? -win.pads_begin[0] : 0, high = win.in[0] + (padding ? win.pads_end[0] : 0);
@@ -283,7 +283,7 @@ class Volumes {
     return b_.constant(all, node.name + ".shares");
   }
 
-  /// Concatenations of channels.
+  /// Joins channels, frame by frame.
   ValueId concat(const Node& node) {
     const auto known = [&](ValueId v) { return has_frames(v); };
     if (normal_axis(node, node.int_attr("axis", 1), 5) != 1 ||
@@ -294,7 +294,7 @@ class Volumes {
     return b_.add("Concat", inputs, {{"axis", int64_t{1}}}, node.name);
   }
 
-  /// With a scale and a bias for each channel.
+  /// Takes normalisations with one scale and one bias per channel.
   ValueId normalize(const Node& node) {
     const bool instance = node.op->name == "InstanceNormalization";
     const bool groups = node.op->name == "GroupNormalization" && node.opset >= 21;
@@ -307,7 +307,7 @@ class Volumes {
                          node.name);
   }
 
-  /// To one element a channel: first within frames, then over them.
+  /// Takes reductions to one element per channel: reduces within frames first, then over them.
   ValueId reduce(const Node& node) {
     const bool parts = node.op->name == "ReduceMean" || node.op->name == "ReduceMax" || node.op->name == "ReduceMin" ||
                        node.op->name == "ReduceSum";
@@ -347,8 +347,8 @@ class Volumes {
     return b_.add(node.op->name, inputs, node.attrs, options)[0];
   }
 
-  /// The shape in which an operand of volumes of shape `out` broadcasts to their frames; nullopt where it differs from
-  /// frame to frame in another way than these do.
+  /// The shape in which an operand of volumes of shape `out` broadcasts to their frames; nullopt if it varies between
+  /// frames in another way than they do.
   std::optional<Shape> operand_shape(ValueId v, const Shape& out) const {
     const Shape& s = type(v).shape;
     if (elems(s) == 1) return Shape{1};
@@ -363,7 +363,7 @@ class Volumes {
   Graph& graph_;
   PassContext& context_;
   GraphBuilder b_;
-  std::map<ValueId, ValueId> frames_;  ///< of volumes
+  std::map<ValueId, ValueId> frames_;  ///< by volume
   std::map<std::tuple<ValueId, int64_t, int64_t, uint32_t>, ValueId> padded_;
 };
 

@@ -26,7 +26,7 @@ Shape strides_in(const Domain& domain, const Operand& operand) {
     fail(ErrorKind::internal, "operand {} does not share the block {} of its domain", text(operand.type), domain.block);
   Shape strides(domain.rank(), 0);
   for (size_t d = skip; d < rank; ++d) {
-    const bool lanes = domain.block > 1 && d == 1 && domain.shape[1] == 1;  // one channel still lies in a block
+    const bool lanes = domain.block > 1 && d == 1 && domain.shape[1] == 1;  // a single channel still occupies a block
     if (shape[d - skip] == 1 && !lanes) continue;
     const int64_t stride = operand.phys.strides[d - skip];
     strides[d] = stride;
@@ -40,7 +40,7 @@ Shape strides_in(const Domain& domain, const Operand& operand) {
 
 namespace {
 
-/// Whether an operand has the same element in all lanes of the result's blocks, the unused ones too.
+/// Whether an operand has the same element in all lanes of the result's blocks, including the unused ones.
 bool spreads_over_lanes(const TensorType& operand, const Shape& result) {
   if (elems(operand.shape) == 1) return true;
   const size_t missing = result.size() - operand.shape.size();
@@ -54,7 +54,7 @@ bool all_zero(const Tensor& t) {
   return true;
 }
 
-/// 0 in the unused lanes of its result when they are 0 in its blocked operands.
+/// Whether a node's result is 0 in unused lanes if its blocked operands are.
 bool keeps_zero(const Graph& graph, const Node& node) {
   if (is_row_mean(graph, node)) return true;
   if (!node.op->zero_preserving) return false;
@@ -67,7 +67,7 @@ bool keeps_zero(const Graph& graph, const Node& node) {
   });
 }
 
-/// `value` where `valid`, else 0.
+/// `value` where `valid` holds, 0 elsewhere.
 Expr zero_beyond(const Expr& valid, Expr value) {
   const Expr zero = imm(value.elem(), 0, value.lanes());
   return select(valid, std::move(value), zero);
@@ -148,7 +148,7 @@ void Emitter::map(const Domain& domain, const Site& site) {
 Expr Emitter::evaluate(const Node& node, const Domain& domain, const Site& site, std::map<ValueId, Expr>& known) {
   std::vector<Expr> operands;
   for (ValueId in : node.inputs) {
-    if (in == kNone) continue;  // scalar() gets the operands that are there
+    if (in == kNone) continue;  // scalar() gets only the operands that are present
     auto it = known.find(in);
     operands.push_back(it != known.end() ? it->second : known.emplace(in, load(in, domain, site)).first->second);
   }

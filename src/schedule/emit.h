@@ -1,4 +1,5 @@
-// What all templates share: operands as buffers, addressing by physical index, element-wise prologue and epilogue.
+// Building blocks of all templates: operands as buffers, addressing by physical index, element-wise prologue and
+// epilogue.
 #pragma once
 
 #include <map>
@@ -11,7 +12,7 @@
 
 namespace kilter {
 
-/// The physical iteration space of a tensor type, without halo: dimensions as Physical::dims.
+/// The physical iteration space of a tensor type, without halo; its dimensions are those of Physical::dims.
 struct Domain {
   Shape shape;  ///< logical
   int32_t block = 1;
@@ -21,10 +22,10 @@ struct Domain {
 Domain domain_of(const TensorType& type);
 
 /// Strides of an operand along the physical dimensions of a domain; 0 where it is broadcast. The operand's shape must
-/// broadcast to the domain's and its layout must agree (same block, or a channel extent of 1, or absent).
+/// broadcast to the domain's, and its layout must match: the same block, or a channel extent of 1, or no channels.
 Shape strides_in(const Domain& domain, const Operand& operand);
 
-/// Constants of one element, which take no buffer.
+/// Whether an operand is a one-element constant, which needs no buffer.
 inline bool is_immediate(const Operand& o) { return o.constant != nullptr && o.constant->elems() == 1; }
 
 /// One point of a domain, or `lanes` neighbours along dimension `vec_dim`.
@@ -32,7 +33,7 @@ struct Site {
   std::vector<Expr> index;  ///< per physical dimension
   int32_t vec_dim = -1;
   int32_t lanes = 1;
-  Expr mask;  ///< lanes to access of every operand, optional
+  Expr mask;  ///< optional: the lanes to access in every operand
 };
 
 /// Builds one stage of a task.
@@ -43,38 +44,38 @@ class Emitter {
   LoopBuilder b;
   const Task& task() const { return task_; }
 
-  /// Declares (once) the buffer of an operand.
+  /// Returns the buffer of an operand; declares it on first use.
   Buf input(ValueId value);
   Buf output(ValueId value);
-  /// A constant that the template packs itself.
+  /// Declares a constant that the template itself packs.
   Buf constant(Packing packing, std::string name);
   Buf constant(Tensor packed, std::string name);
-  /// Arena memory shared between stages: `index` is the temp's index in Lowered.
+  /// Declares arena memory that stages share. `index` is its index in Lowered::temp_bytes.
   Buf temp(int32_t index, DType type, int64_t elems, bool write, std::string name);
 
-  /// Element(s) of an operand at a site of `domain`. Constants of one element become immediates.
+  /// The elements of an operand at a site of `domain`. One-element constants become immediates.
   Expr load(ValueId value, const Domain& domain, const Site& site);
-  /// Element index (of lane 0) of an operand at a site.
+  /// The element index (of lane 0) of an operand at a site.
   Expr index(const Operand& operand, const Domain& domain, const Site& site) const;
 
-  /// Evaluates the prologue nodes that lead to `value` at a site; loads it when no prologue node makes it.
+  /// Evaluates the prologue nodes that lead to `value` at a site. Loads `value` if no prologue node makes it.
   Expr prologue(ValueId value, const Domain& domain, const Site& site);
-  /// What the anchor reads of the feeder at a site, from the result of its convolution there; unused lanes are 0.
+  /// What the anchor reads from the feeder at a site, computed from the feeder's convolution there. Unused lanes are 0.
   Expr feeder(const Expr& result, const Domain& domain, const Site& site);
   /// Evaluates an element-wise anchor at a site, then the epilogue.
   void map(const Domain& domain, const Site& site);
   /// Evaluates the epilogue at a site from the anchor's results and stores every output of the task. Unused lanes of
-  /// blocked layouts are written as 0; where the domain is blocked and an operand is not, they are not accessed.
+  /// blocked layouts are written as 0. If the domain is blocked and an operand is not, they are not accessed.
   void epilogue(const std::map<ValueId, Expr>& anchor, const Domain& domain, const Site& site);
-  /// Around the calls of epilogue() for all pixels of one row of an image, vectors of `lanes` channels: where the task
-  /// makes the means of rows (is_row_mean), they are summed up and stored. `site`: any pixel of the row.
+  /// Enclose the calls of epilogue() for all pixels of an image row, with vectors of `lanes` channels. If the task
+  /// computes means of rows (is_row_mean), they sum them up and store them. `site`: any pixel of the row.
   void begin_row(int32_t lanes);
   void end_row(const Site& site);
 
-  /// Writes 0 to lanes of a site that no channel uses, in every output that has them.
+  /// Writes 0 to the lanes of a site that no channel uses, in every output that has such lanes.
   void unused_lanes(const Domain& domain, const Site& site);
 
-  /// Prefetches what epilogue() will read at a site, but for constants.
+  /// Prefetches what epilogue() will read at a site, except constants.
   void prefetch_epilogue(const Domain& domain, const Site& site);
 
   Stage finish(Lowered& lowered);
@@ -90,29 +91,29 @@ class Emitter {
   std::vector<StageArg> args_;
   std::vector<Packing> constants_;
   std::vector<size_t> constant_args_;
-  std::map<NodeId, int32_t> row_sums_;  ///< of the row that is under way: registers
+  std::map<NodeId, int32_t> row_sums_;  ///< registers of the current row, by node
 };
 
-/// Whether a node makes the mean of each row of an image in blocks of channels, [n,c,h,w] to [n,c,h,1].
+/// Whether a node computes the mean of each row of an image in channel blocks, [n,c,h,w] to [n,c,h,1].
 bool is_row_mean(const Graph& graph, const Node& node);
 
-/// Most operands of an element-wise node that runs in a kernel: expressions over them stay shallow. Sums and extremes
-/// of more are put together of such (passes/decompose.cpp).
+/// Limit on the operands of an element-wise node in a kernel, which keeps expressions shallow. passes/decompose.cpp
+/// splits sums and extrema with more operands.
 constexpr size_t kMostMapOperands = 32;
 
 /// Whether an element-wise node has a scalar expression for its element types.
 bool has_loop_form(const Graph& graph, const Node& node);
-/// Whether every element-wise node of the task has a loop form; the reason when not. `row_means`: the template takes
-/// them in its epilogue.
+/// Checks that every element-wise node of the task has a loop form. Returns the reason if one has not. `row_means`: the
+/// template takes means of rows in its epilogue.
 std::optional<Rejected> check_elementwise(const Task& task, bool row_means = false);
-/// Whether the unused lanes of a blocked result are 0 without a mask: those of its blocked operands are 0, and the
-/// anchor and the epilogue make 0 of them.
+/// Whether the unused lanes of a blocked result are 0 without a mask: they are 0 in the blocked operands, and the
+/// anchor and the epilogue preserve zeros.
 bool keeps_zero(const Task& task);
 
-/// A constant re-laid to `type.layout`; unused lanes and halo are 0.
+/// Lays out a constant as `type.layout`; unused lanes and halo are 0.
 Tensor relay(const Tensor& dense, const TensorType& type);
 
-/// Vectors of `elem` per register: lanes of f32 (all element types use the same number of lanes).
+/// Lanes of a register. All element types use as many as f32.
 inline int32_t lanes_of(const TargetLimits& limits) { return limits.lanes_f32(); }
 
 }  // namespace kilter

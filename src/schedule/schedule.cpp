@@ -25,7 +25,7 @@ std::string Schedule::text() const {
 
 namespace {
 
-/// What is wrong with the text; empty for one that was read.
+/// Reads a schedule. Returns what is wrong with the text; empty if nothing is.
 std::string read_schedule(std::string_view text, Schedule& schedule) {
   for (const std::string_view word : split(text, ' ')) {
     if (word.empty()) continue;
@@ -142,14 +142,14 @@ std::optional<Rejected> check_knobs(const Schedule& schedule, const std::vector<
 
 namespace {
 
-/// The knobs in the template's order, however they were written: equal schedules have one text and one kernel key.
+/// Sorts knobs into the template's order, so that equal schedules have one text and one kernel key.
 Schedule in_order(const Schedule& schedule, const std::vector<Knob>& space) {
   Schedule sorted{schedule.name, {}};
   for (const Knob& knob : space) sorted.knobs.emplace_back(knob.name, schedule.knob(knob.name));
   return sorted;
 }
 
-/// The best by the template's model that is not forbidden; nothing without one.
+/// The best schedule by the template's model that is not forbidden; nullopt if there is none.
 std::optional<Schedule> best_allowed(const Template& from, const Task& task, const TargetLimits& limits,
                                      std::span<const Forbidden> forbidden) {
   for (Ranked& r : rank(from, task, limits, forbidden.empty() ? 1 : SIZE_MAX)) {
@@ -158,8 +158,8 @@ std::optional<Schedule> best_allowed(const Template& from, const Task& task, con
   return std::nullopt;
 }
 
-/// What a template picks for a task, or the best by its model where it would not be the default. Another one where that
-/// is forbidden and not all are.
+/// What a template picks for a task, or the best by its model if it would not be the default. Avoids forbidden
+/// schedules unless all are forbidden.
 Answer<Schedule> own_pick(const Template& from, const Task& task, const TargetLimits& limits,
                           std::span<const Forbidden> forbidden = {}) {
   const auto space = from.space(task, limits);
@@ -173,7 +173,7 @@ Answer<Schedule> own_pick(const Template& from, const Task& task, const TargetLi
   return picked;
 }
 
-/// `forced`, a template alone, with the knobs that the template picks.
+/// The template's own choice of knobs, for a forced template without knobs. Throws usage if it does not take the task.
 Schedule with_knobs(const Template& from, const Task& task, const TargetLimits& limits,
                     std::span<const Forbidden> forbidden) {
   const auto own = own_pick(from, task, limits, forbidden);

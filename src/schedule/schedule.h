@@ -1,5 +1,5 @@
-// Templates and schedules. A template is one file of this folder: the space of its knobs as data, an analytic pick of
-// the default, and the lowering to loop IR. A schedule is a template's name and the values of its knobs.
+// Templates and schedules. A template is one file of this folder: its knobs as data, an analytic choice of the default,
+// and the lowering to loop IR. A schedule is a template's name with values for its knobs.
 #pragma once
 
 #include <cstdint>
@@ -23,37 +23,36 @@ struct Schedule {
   std::string name;                                    ///< of the template
   std::vector<std::pair<std::string, int64_t>> knobs;  ///< in the template's order
 
-  /// Value of a knob; internal error when the template did not set it.
+  /// The value of a knob. Internal error if the schedule does not set it.
   int64_t knob(std::string_view key) const;
   /// "conv2d_direct tile=14 rows=1 vectors=2 unroll=4"
   std::string text() const;
   bool operator==(const Schedule&) const = default;
 };
-/// Whether `pattern`, a template alone or a schedule with its knobs in any order, means this schedule.
+/// Whether `pattern` denotes this schedule: a template's name alone, or a schedule with its knobs in any order.
 bool covers(const Schedule& pattern, const Schedule& schedule);
-/// Reads Schedule::text(), or a template's name alone. Throws usage naming the word that is malformed or the knob that
-/// comes twice.
+/// Reads Schedule::text(), or a template's name alone. Throws usage, naming the malformed word or the repeated knob.
 Schedule parse_schedule(std::string_view text);
-/// Nothing for a text that parse_schedule() refuses, such as a record's of another version.
+/// Returns nullopt for a text that parse_schedule() refuses, such as one from a record of another version.
 std::optional<Schedule> try_parse_schedule(std::string_view text);
 
-/// A template, or one schedule of it, that is not to be taken.
+/// A template, or one schedule of it, that must not be chosen.
 struct Forbidden {
-  Schedule schedule;  ///< without knobs: any of the template
-  std::string node;   ///< the task's anchor; empty: any
+  Schedule schedule;  ///< without knobs: any schedule of the template
+  std::string node;   ///< the task's anchor; empty: any task
 
   /// "conv2d_winograd@conv1".
   std::string text() const { return schedule.text() + (node.empty() ? "" : "@" + node); }
 };
-/// Rejected::check of what is forbidden.
+/// Rejected::check of a forbidden schedule.
 constexpr std::string_view kForbid = "--forbid";
-/// Reads "TEMPLATE", "TEMPLATE@NODE" or "SCHEDULE@NODE"; "*" for any node; a template may be named as template_of()
-/// takes it. Throws usage for a text without one.
+/// Reads "TEMPLATE", "TEMPLATE@NODE" or "SCHEDULE@NODE"; NODE "*" means any node. The template may be named in any form
+/// that template_of() accepts. Throws usage if no template has the name.
 Forbidden parse_forbidden(const std::string& text);
-/// The first that means this schedule of this node's task; null without one.
+/// The first entry that forbids this schedule for this node's task; null if none does.
 const Forbidden* forbids(std::span<const Forbidden> all, std::string_view node, const Schedule& schedule);
 
-/// What one argument of a stage is.
+/// One argument of a stage.
 struct StageArg {
   enum Kind : uint8_t {
     value,     ///< operand `index` = ValueId
@@ -63,10 +62,10 @@ struct StageArg {
   int32_t index = 0;
 };
 
-/// What a stage does in one run, where that is not its share of the task's arithmetic and operands.
+/// What a stage does in one run, if that is not an equal share of the task's arithmetic and operands.
 struct StageWork {
-  int64_t flops = 0;            ///< executed
-  int64_t effective_flops = 0;  ///< of the task's arithmetic
+  int64_t flops = 0;            ///< executed by the stage
+  int64_t effective_flops = 0;  ///< the part of the task's arithmetic that they stand for
   int64_t bytes = 0;            ///< read and written, each buffer once
 };
 
@@ -74,18 +73,18 @@ struct StageWork {
 struct Stage {
   LoopFunc func;
   std::vector<StageArg> args;  ///< for the function's non-scratch buffers, in order
-  bool packs = false;          ///< only lays out an operand for a later stage; others share the task's arithmetic
+  bool packs = false;  ///< only lays out an operand for a later stage; the other stages share the task's arithmetic
   std::optional<StageWork> work = {};
 };
 
-/// A constant as a kernel wants it, dense. It is packed when it is wanted: a search lowers many schedules of a task
-/// that share it.
+/// A constant in the form in which a kernel reads it, dense. It is packed only when needed, since a search lowers many
+/// schedules that share it.
 struct Packing {
-  ValueId from = kNone;  ///< the constant operand that it is made of; kNone: of more than one, or of none
-  std::string form;      ///< how: equal forms of one operand have equal bytes; empty where `from` is kNone
+  ValueId from = kNone;  ///< the constant operand that it is made from; kNone: several, or none
+  std::string form;      ///< equal forms of one operand have equal bytes; empty if `from` is kNone
   DType dtype = DType::f32;
   int64_t elems = 0;
-  std::function<Tensor()> make;  ///< does not look at the task; may be called once the graph is gone
+  std::function<Tensor()> make;  ///< does not use the task; may be called when the graph is gone
 };
 
 struct Lowered {
@@ -96,79 +95,79 @@ struct Lowered {
 
 struct Knob {
   std::string name;
-  std::vector<int64_t> values;  ///< legal ones, ascending
+  std::vector<int64_t> values;  ///< the legal values, ascending
 };
 
 template <class T>
 using Answer = std::variant<T, Rejected>;
 
-/// What the analytic model of a template expects of a schedule.
+/// What a template's analytic model predicts for a schedule.
 struct Estimate {
   double cycles = 0;           ///< of one core, for the whole task
-  double tail = 0;             ///< share of them (0..1) that is lost because the last tiles and vectors are not full
-  int64_t constant_bytes = 0;  ///< of the weights as it packs them, where its forms differ in that
+  double tail = 0;             ///< share of the cycles (0..1) lost to partly filled last tiles and vectors
+  int64_t constant_bytes = 0;  ///< of the packed weights, if the template's forms differ in size
 };
 
 struct Template {
   std::string_view name;
   std::string_view summary;
-  /// Knobs with their legal values for this task, or why the template does not apply.
+  /// The knobs with their legal values for this task, or the reason why the template does not apply.
   Answer<std::vector<Knob>> (*space)(const Task&, const TargetLimits&);
-  /// The default by the analytic model; deterministic, from static limits only.
+  /// The default by the analytic model. Deterministic; uses static limits only.
   Answer<Schedule> (*pick)(const Task&, const TargetLimits&);
-  /// Pure function of its arguments. Rejects knob values outside of space().
+  /// A pure function of its arguments. Rejects knob values outside space().
   Answer<Lowered> (*lower)(const Task&, const Schedule&, const TargetLimits&);
-  /// The schedules that the model ranks, pick()'s among them; null for templates without a model.
+  /// The schedules that the model ranks, pick()'s among them. Null for templates without a model.
   std::vector<Schedule> (*candidates)(const Task&, const TargetLimits&) = nullptr;
-  /// The model's view of one schedule; null for templates without a model.
+  /// The model's prediction for one schedule. Null for templates without a model.
   Answer<Estimate> (*estimate)(const Task&, const Schedule&, const TargetLimits&) = nullptr;
-  /// For templates that round in other places than a sum of the operator's products does, whatever their order: how
-  /// much a schedule errs, in words with figures. Null for all others.
+  /// For templates whose rounding differs from that of any summation order of the operator's products: a description of
+  /// a schedule's error, with figures. Null for all others.
   std::string_view (*approximates)(const Schedule&) = nullptr;
 };
 
 enum class Accuracy : uint8_t {
-  normal,  ///< templates that approximate are defaults where they are within the gates of doc/accuracy.md
-  strict,  ///< they are not chosen; forced ones are
+  normal,  ///< templates that approximate may be defaults if they are within the gates of doc/accuracy.md
+  strict,  ///< templates that approximate are not defaults; they can still be forced
 };
 
 struct Ranked {
   Schedule schedule;
   Estimate estimate;
 };
-/// The best `most` candidates of a template by its model, fewest cycles first; equal ones in the template's order.
-/// Empty when the template has no model or does not take the task.
+/// The best `most` candidates of a template by its model, fewest cycles first; ties keep the template's order. Empty if
+/// the template has no model or does not take the task.
 std::vector<Ranked> rank(const Template& from, const Task& task, const TargetLimits& limits, size_t most);
 
-/// What the model of a schedule's template expects of it; nullopt without a template, a model or where it does not
-/// apply.
+/// What the model of a schedule's template predicts for it; nullopt if there is no such template or model, or if the
+/// schedule does not apply.
 std::optional<Estimate> estimate_of(const Task& task, const Schedule& schedule, const TargetLimits& limits);
 
-/// In order of preference: the first whose space() applies gives the default schedule.
+/// All templates in order of preference: the first that applies gives the default schedule.
 std::span<const Template* const> all_templates();
 const Template* find_template(std::string_view name);
-/// The same, or the only template whose name ends in "_NAME"; null where there is none. Throws usage, naming the option
-/// as it was written, where several end so.
+/// Finds a template by its name, or as the only one whose name ends in "_NAME". Null if there is none. Throws usage,
+/// naming the option as it was written, if several names end so.
 const Template* template_of(std::string_view name, std::string_view option);
 
-/// What a template may be the default with: its pick, or the best by its model that is not forbidden.
+/// The schedule with which a template may be the default: its pick, or the best by its model that is not forbidden.
 Answer<Schedule> default_pick(const Template& from, const Task& task, const TargetLimits& limits, Accuracy accuracy,
                               std::span<const Forbidden> forbidden);
 
-/// The outcome of choosing for one task.
+/// The result of choosing a schedule for one task.
 struct Chosen {
-  Schedule schedule;  ///< name "reference" when no template applies
+  Schedule schedule;  ///< name "reference" if no template applies
   Lowered lowered;
-  std::vector<std::pair<std::string, Rejected>> rejected;  ///< templates before it, and why not
+  std::vector<std::pair<std::string, Rejected>> rejected;  ///< preferred templates, and why they were rejected
 };
-/// Whether choose() lowers `forced`. Throws usage for a name that no template has.
+/// Whether choose() can lower `forced`. Throws usage for a name that no template has.
 bool takes(const Task& task, const Schedule& forced, const TargetLimits& limits);
-/// Picks the default that is not forbidden, or lowers `forced`; of a template without knobs what that would pick, be it
-/// the default or not. Throws usage with the reason, which is about the node, where `forced` does not apply.
+/// Picks the default that is not forbidden, or lowers `forced`. A forced template without knobs gets the schedule that
+/// it picks itself, whether or not that would be the default. Throws usage with the reason if `forced` does not apply.
 Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<Schedule>& forced = {},
               Accuracy accuracy = Accuracy::normal, std::span<const Forbidden> forbidden = {});
 
-/// Checks that every knob of `schedule` is in `space`; the template's lower() calls it first.
+/// Checks that `schedule` sets every knob in `space` to a legal value, and no others; lower() starts with it.
 std::optional<Rejected> check_knobs(const Schedule& schedule, const std::vector<Knob>& space);
 
 }  // namespace kilter

@@ -5,7 +5,7 @@
 namespace kilter {
 namespace {
 
-/// What choose() found against a template, if it came so far.
+/// The reason for which choose() rejected a template; null if it did not.
 const Rejected* known_rejection(const Chosen& chosen, std::string_view name) {
   const auto is = [&](const auto& r) { return r.first == name; };
   const auto it = std::find_if(chosen.rejected.begin(), chosen.rejected.end(), is);
@@ -63,7 +63,7 @@ std::string_view name(TemplateView::Standing standing) {
 std::vector<TemplateView> survey(const Task& task, const TargetLimits& limits, const Chosen& chosen, Accuracy accuracy,
                                  size_t most) {
   std::vector<TemplateView> views;
-  bool taken = false;  // by a template before this one, as the default would be
+  bool taken = false;  // whether an earlier template would be the default
   for (const Template* t : all_templates()) {
     TemplateView view = view_of(*t, task, limits, chosen, accuracy);
     if (view.standing == TemplateView::behind && !taken) view.standing = TemplateView::preferred;

@@ -1,4 +1,4 @@
-// The C++ interface, by its public header.
+// The public C++ interface, through its public header.
 #include <gtest/gtest.h>
 
 #include "../base/scratch_folder.h"
@@ -8,7 +8,7 @@
 namespace kilter {
 namespace {
 
-/// The message of the ApiError that `f` throws; "no error" when it throws none. Other exceptions pass.
+/// The message of the ApiError that `f` throws; "no error" if it throws nothing. Lets other exceptions pass.
 template <class F>
 std::string api_error_of(F&& f) {
   try {

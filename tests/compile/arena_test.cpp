@@ -1,4 +1,4 @@
-// Offsets of buffers in the arena, and stride arithmetic of views: checked against their definitions on random cases.
+// Offsets of buffers in the arena, and stride arithmetic of views, checked against their definitions on random cases.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 int64_t rounded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/// Bytes of the buffers that live at once, at the worst step: no arena is smaller.
+/// Bytes of the buffers that are live at the worst step: no arena can be smaller.
 int64_t least_bytes(const std::vector<Lifetime>& buffers) {
   int64_t most = 0;
   for (const Lifetime& at : buffers) {
@@ -54,7 +54,7 @@ TEST(Arena, LiveBuffersNeverOverlap) {
   }
 }
 
-/// Whether buffers that live at once lie apart, by a sweep over the steps.
+/// Whether buffers that are live at once do not overlap, by a sweep over the steps.
 bool all_apart(const std::vector<Lifetime>& buffers, const ArenaPlan& plan) {
   std::map<int64_t, std::vector<size_t>> begin, end;
   for (size_t i = 0; i < buffers.size(); ++i) {
@@ -106,7 +106,7 @@ TEST(Arena, SmallBuffersShareTheSpaceOfALargeOne) {
 
 TEST(Arena, NothingNeedsNothing) { EXPECT_EQ(plan_arena({}).bytes, 0); }
 
-/// Offsets of all elements in row-major order.
+/// The offsets of all elements in row-major order.
 std::vector<int64_t> walk(const Shape& shape, const Shape& strides) {
   std::vector<int64_t> offsets;
   std::function<void(size_t, int64_t)> visit = [&](size_t d, int64_t at) {
@@ -117,7 +117,7 @@ std::vector<int64_t> walk(const Shape& shape, const Shape& strides) {
   return offsets;
 }
 
-/// The strides that `offsets` would have under a shape, if there are any, found from the neighbours of element 0.
+/// Whether `offsets` are those of a strided view of this shape; finds the strides from the neighbours of element 0.
 bool has_strides(const std::vector<int64_t>& offsets, const Shape& shape) {
   const Shape dense = dense_strides(shape);
   Shape strides(shape.size(), 0);

@@ -1,4 +1,4 @@
-// Plans that are built with what earlier ones left are the plans that would have been built without.
+// Plans built with the leftovers of earlier builds equal the plans built without them.
 #include "compile/build_cache.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace kilter {
 namespace {
 
-/// Keeps every constant where it is, and counts who uses it.
+/// Keeps every constant in place and counts its uses.
 class CountingSink : public ConstantSink {
  public:
   CountingSink() : memory_(64 << 20) {}
@@ -65,7 +65,7 @@ class Cached : public testing::Test {
     }
     return s;
   }
-  /// The same convolution with smaller tiles.
+  /// The schedule of a convolution, changed to smaller tiles.
   Schedule smaller(size_t conv, int64_t tile) const {
     return with_knob(with_knob(convs_[conv].second, "tile", tile), "rows", 1);
   }
@@ -129,7 +129,7 @@ TEST_F(Cached, WhatNoBuildUsesIsReleased) {
     with.cache = &cache;
     compile_passed(passed_, with);
     const int64_t used = sink.used();
-    for (int64_t tile = 2; tile <= 6; ++tile) {  // all of them fit 16 registers, too
+    for (int64_t tile = 2; tile <= 6; ++tile) {  // all of them fit in 16 registers, too
       with.schedules[convs_[1].first] = smaller(1, tile);
       compile_passed(passed_, with);
     }

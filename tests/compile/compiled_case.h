@@ -1,4 +1,4 @@
-// A case of an operator, compiled.
+// A compiled operator case.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,10 +14,10 @@ struct CompiledCase {
   OpCase c;
   Compiled compiled;
 };
-/// Throws unsupported for strings and for what the compiler cannot do.
+/// Compiles a case. Throws unsupported for strings and for anything else that the compiler cannot do.
 CompiledCase compile_case(const OpDef& op, const ParsedCase& parsed, CaseText text, const Target& target);
 
-/// A target as the name of a parametrised test, "neoverse_n1".
+/// A target's name in the form that parametrised tests need: "neoverse_n1".
 std::string target_as_name(const testing::TestParamInfo<const char*>& param);
 
 }  // namespace kilter

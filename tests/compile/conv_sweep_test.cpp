@@ -1,5 +1,5 @@
-// Convolutions, transposed convolutions and poolings of every kind of window, channel count and tail that the templates
-// tell apart, alone and inside small networks.
+// Convolutions, transposed convolutions and poolings with every kind of window, channel count and tail that the
+// templates distinguish, alone and inside small networks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-constexpr int64_t kMostMacs = 1'500'000;  ///< of one convolution: the reference kernels are slow
+constexpr int64_t kMostMacs = 1'500'000;  ///< per convolution: the reference kernels are slow
 
 struct Plane {
   int64_t n, c, h, w;
@@ -35,7 +35,7 @@ Kernel draw_kernel(Draw& draw) {
       {{1, 1}, {1, 1}, {2, 2}, {3, 3}, {3, 3}, {3, 3}, {5, 5}, {7, 7}, {1, 3}, {3, 1}, {1, 7}, {2, 3}});
 }
 
-/// Strides, dilations and padding of a window.
+/// Draws strides, dilations and padding of a window.
 Attrs draw_window(Draw& draw, Kernel k, bool dilate) {
   Attrs attrs{{"kernel_shape", Ints{k.h, k.w}}};
   const int64_t stride = draw.pick({1, 1, 1, 2, 2, 3});
@@ -61,7 +61,7 @@ Attrs draw_window(Draw& draw, Kernel k, bool dilate) {
   return attrs;
 }
 
-/// A divisor of `channels` beyond 1, where there is one.
+/// Draws a divisor of `channels` above 1, if there is one.
 int64_t draw_divisor(Draw& draw, int64_t channels) {
   std::vector<int64_t> divisors;
   for (int64_t d = 2; d <= channels; ++d) {
@@ -70,8 +70,8 @@ int64_t draw_divisor(Draw& draw, int64_t channels) {
   return divisors.empty() ? 1 : divisors[static_cast<size_t>(draw.between(0, std::ssize(divisors) - 1))];
 }
 
-/// Zeros, or now and then something else, around an image, as networks have it that pad apart from their convolutions;
-/// or the image from behind.
+/// Adds zeros, or occasionally other values, around an image, like networks that pad separately from their
+/// convolutions; or reverses the image.
 ValueId add_margins(SweepNet& net, ValueId x) {
   Draw& draw = net.draw;
   if (draw.chance(15)) {
@@ -86,7 +86,7 @@ ValueId add_margins(SweepNet& net, ValueId x) {
   return net.b.add("Pad", inputs, {{"mode", std::string(mode)}});
 }
 
-/// A convolution of `x` with constant weights; halves the output channels until the reference is quick.
+/// A convolution of `x` with constant weights. Halves the output channels until the reference is fast enough.
 ValueId add_conv(SweepNet& net, ValueId x) {
   Draw& draw = net.draw;
   if (draw.chance(10)) x = add_margins(net, x);
@@ -117,7 +117,7 @@ void make_conv(SweepNet& net) {
   net.output(v);
 }
 
-/// 3x3 of stride 1 with channels enough that Winograd's method applies.
+/// A 3x3 convolution of stride 1 with enough channels for Winograd's method.
 void make_winograd(SweepNet& net) {
   Draw& draw = net.draw;
   const int64_t channels = draw.pick({4, 8, 16, 17, 24, 32}), out = draw.pick({1, 8, 16, 17, 24, 32, 40});
@@ -129,7 +129,7 @@ void make_winograd(SweepNet& net) {
   net.output(net.elementwise(net.b.add("Conv", inputs, attrs)));
 }
 
-/// Two convolutions, so that the second reads the halo and the unused lanes that the first and its neighbours wrote.
+/// Two convolutions: the second reads the halo and the unused lanes that the first and its neighbours wrote.
 void make_conv_chain(SweepNet& net) {
   const ValueId x = net.input(draw_plane(net.draw).shape());
   ValueId v = net.elementwise(add_conv(net, net.draw.chance(30) ? net.b.add("Relu", {x}) : x));
@@ -145,7 +145,7 @@ void make_conv_chain(SweepNet& net) {
   net.output(v);
 }
 
-/// A depthwise convolution of what another convolution made, alone or with other readers.
+/// A depthwise convolution of another convolution's result, alone or with other readers.
 void make_fed_depthwise(SweepNet& net) {
   Draw& draw = net.draw;
   const Shape in{draw.pick({1, 1, 2}), draw.pick({3, 4, 8, 16, 17, 24}), draw.between(2, 20), draw.between(1, 33)};
@@ -165,7 +165,7 @@ void make_fed_depthwise(SweepNet& net) {
   net.output(draw.chance(40) ? add_conv(net, v) : v);
 }
 
-/// Convolutions of one and three spatial axes, and weights that come at run time.
+/// Convolutions of one and three spatial axes, and weights computed at run time.
 void make_other_conv(SweepNet& net) {
   Draw& draw = net.draw;
   const int64_t rank = draw.pick({1, 1, 2, 2, 3});
@@ -181,7 +181,7 @@ void make_other_conv(SweepNet& net) {
   }
   for (int64_t d = 0; d < 2 * rank; ++d) pads.push_back(draw.between(0, 2));
   const auto given = [&](const Shape& shape) { return draw.chance(50) ? net.constant(shape, 0.2F) : net.input(shape); };
-  const bool depthwise = groups > 1 && groups == x[1] && groups == w[0];  // has kernels for constant filters alone
+  const bool depthwise = groups > 1 && groups == x[1] && groups == w[0];  // has kernels only for constant filters
   std::vector<ValueId> inputs{net.input(x), depthwise ? net.constant(w, 0.2F) : given(w)};
   if (draw.chance(40)) inputs.push_back(given({w[0]}));
   const ValueId v =
@@ -210,7 +210,7 @@ void make_conv_transpose(SweepNet& net) {
   net.output(net.elementwise(net.b.add("ConvTranspose", inputs, attrs)));
 }
 
-/// Pools of what a convolution wrote, or of a network input.
+/// Pools of a convolution's result, or of a network input.
 void make_pool(SweepNet& net) {
   Draw& draw = net.draw;
   ValueId v = net.input(draw_plane(draw).shape());
@@ -231,7 +231,7 @@ void make_pool(SweepNet& net) {
   net.output(draw.chance(30) ? add_conv(net, v) : v);
 }
 
-/// Pools by other norms, and the norm over neighbouring channels.
+/// Pools with other norms, and the norm over neighbouring channels.
 void make_norm_pool(SweepNet& net) {
   Draw& draw = net.draw;
   ValueId v = net.input(draw_plane(draw).shape());
@@ -258,7 +258,7 @@ void make_norm_pool(SweepNet& net) {
   net.output(draw.chance(30) ? add_conv(net, v) : v);
 }
 
-/// One value a channel, made from the image and joined with it again.
+/// One value per channel, computed from the image and combined with it again.
 void make_gate(SweepNet& net) {
   Draw& draw = net.draw;
   Plane plane = draw_plane(draw);
@@ -271,7 +271,7 @@ void make_gate(SweepNet& net) {
   net.output(draw.chance(70) ? add_conv(net, v) : v);
 }
 
-/// Channels times factors made from the image, and a 1x1 convolution of the product.
+/// Channels times factors computed from the image, and a 1x1 convolution of the product.
 void make_scaled(SweepNet& net) {
   Draw& draw = net.draw;
   const Shape in{draw.chance(85) ? 1 : 2, draw.pick({3, 16, 17}), draw.between(4, 20), draw.between(4, 20)};
@@ -287,7 +287,7 @@ void make_scaled(SweepNet& net) {
   net.output(net.elementwise(point(scaled, out)));
 }
 
-/// A depthwise convolution, alone or behind another, the mean of what it makes, and both of them used.
+/// A depthwise convolution, alone or after another convolution, and the mean of its result; both are used.
 void make_squeezed(SweepNet& net) {
   Draw& draw = net.draw;
   const Shape in{draw.pick({1, 1, 2}), draw.pick({3, 16, 17, 32, 40}), draw.pick({1, 2, 5, 9, 14}),
@@ -310,12 +310,12 @@ void make_squeezed(SweepNet& net) {
                                  : net.b.add("ReduceMean", {image, net.list(axes)}, {{"keepdims", int64_t{1}}});
   if (draw.chance(40)) mean = net.b.add("Sigmoid", {mean});
   if (draw.chance(30)) net.output(mean);
-  if (draw.chance(20)) return net.output(net.b.add("Relu", {mean}));  // the image is for the mean alone
+  if (draw.chance(20)) return net.output(net.b.add("Relu", {mean}));  // only the mean reads the image
   const ValueId v = net.elementwise(net.b.add("Mul", {image, mean}));
   net.output(draw.chance(50) ? add_conv(net, v) : v);
 }
 
-/// The channels of an image in another order: a shuffle as exporters write it, or any of them.
+/// The channels of an image in another order: a shuffle as exporters write it, or a random order.
 ValueId reordered(SweepNet& net, ValueId v) {
   Draw& draw = net.draw;
   const Shape shape = net.shape(v);
@@ -331,7 +331,7 @@ ValueId reordered(SweepNet& net, ValueId v) {
   return net.b.add("Gather", {v, net.list(order)}, {{"axis", int64_t{1}}});
 }
 
-/// Runs of channels of what a convolution wrote, some of whole blocks, read, joined and summed again.
+/// Runs of channels of a convolution's result, some in whole blocks, which are read, joined and summed again.
 void make_parts(SweepNet& net) {
   Draw& draw = net.draw;
   Plane plane = draw_plane(draw);
@@ -363,7 +363,7 @@ void make_parts(SweepNet& net) {
   net.output(draw.chance(70) ? add_conv(net, v) : v);
 }
 
-/// Normalisations of what a convolution wrote, over channels or groups of them that share blocks.
+/// Normalisations of a convolution's result, over channels or over groups that share blocks.
 void make_normalized(SweepNet& net) {
   Draw& draw = net.draw;
   const Plane plane = draw_plane(draw);
@@ -378,7 +378,7 @@ void make_normalized(SweepNet& net) {
   net.output(draw.chance(70) ? add_conv(net, v) : v);
 }
 
-/// An image scaled up or down next to others of its size.
+/// An image scaled up or down beside others of the new size.
 void make_resize(SweepNet& net) {
   Draw& draw = net.draw;
   const ValueId v = net.elementwise(add_conv(net, net.input(draw_plane(draw).shape())));
@@ -434,7 +434,7 @@ TEST(Windows, PoolsHaveKernelsWhateverTheirWindow) {
   }
 }
 
-/// As in YOLO's C2f: the halves of a convolution, what is made of the second, side by side.
+/// As in YOLO's C2f: the halves of a convolution and the values computed from the second half are joined.
 TEST(Windows, HalvesOfChannelsAreReadAndJoinedWhereTheyLie) {
   SweepNet net(3);
   const auto conv = [&](ValueId x, int64_t filters, int64_t k) {

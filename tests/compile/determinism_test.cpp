@@ -1,5 +1,5 @@
-// The same network gives the same code wherever and however it is compiled, and the same bits on any number of threads:
-// real networks, named targets. tests/e2e/determinism_test.sh holds processes and processors against each other.
+// The same network gives the same code wherever and however it is compiled, and the same bits on any number of threads.
+// Uses real networks and named targets. tests/e2e/determinism_test.sh compares processes and processors.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -26,7 +26,7 @@ std::string compiled_file(const Graph& graph, const std::string& target, int com
   return bytes.str();
 }
 
-/// Where two files first differ; -1 where they do not.
+/// The first position at which two files differ; -1 if they are equal.
 int64_t first_difference(const std::string& a, const std::string& b) {
   if (a == b) return -1;
   const auto at = std::mismatch(a.begin(), a.begin() + static_cast<int64_t>(std::min(a.size(), b.size())), b.begin());
@@ -64,7 +64,7 @@ TEST(Determinism, LimitsOfEveryTargetAreItsRowInTheTable) {
       << native.name << ": what this machine measures or reports must not get in";
 }
 
-/// Schedules and loop IR of a network, without its code.
+/// Schedules and loop IR of a network; no code is generated.
 std::vector<std::string> defaults(const Graph& graph, const Target& target) {
   CompileOptions options;
   options.target = target;
@@ -84,7 +84,7 @@ TEST(Determinism, DefaultsFollowTheLimitsAndNothingElse) {
     ASSERT_TRUE(same(parse_target(a).limits, parse_target(b).limits));
     EXPECT_EQ(defaults(graph, parse_target(a)), defaults(graph, parse_target(b))) << a << " and " << b;
   }
-  // Every limit that templates read is one: a smaller L1 streams weights that a larger one keeps.
+  // Templates depend on every limit that they read: a smaller L1 streams weights that a larger one keeps.
   Target small = parse_target("znver4");
   small.limits.l1_bytes = 4 << 10;
   EXPECT_NE(defaults(graph, parse_target("znver4")), defaults(graph, small));

@@ -1,4 +1,4 @@
-// Seeded random networks of a few nodes: choices, tensors, and the network under construction.
+// Seeded random networks of a few nodes: random choices, tensors, and the network under construction.
 #pragma once
 
 #include <initializer_list>
@@ -11,12 +11,12 @@
 
 namespace kilter {
 
-/// Random choices; the same for the same seed on every machine.
+/// Random choices. Equal seeds give equal choices on every machine.
 class Draw {
  public:
   explicit Draw(uint64_t seed) : random_(seed) {}
 
-  /// In [low, high], both included.
+  /// A number in [low, high], inclusive.
   int64_t between(int64_t low, int64_t high) { return random_.integer(next_++, low, high); }
   bool chance(int64_t percent) { return between(1, 100) <= percent; }
   template <class T>
@@ -46,11 +46,12 @@ class SweepNet {
   /// A network input with random values.
   ValueId input(const Shape& shape);
   ValueId constant(const Shape& shape, float scale = 1) { return b.constant(draw.tensor(shape, scale)); }
-  /// A constant with these numbers.
+  /// A constant that holds these numbers.
   ValueId list(const std::vector<int64_t>& numbers);
   const Shape& shape(ValueId v) const { return graph_.type(v).shape; }
   void output(ValueId v) { graph_.add_output(v, "y" + std::to_string(graph_.outputs().size())); }
-  /// A chain of up to three element-wise nodes: sums with tensors and constants, activations, values that others read.
+  /// A chain of up to three element-wise nodes: sums with tensors and constants, activations, values with several
+  /// readers.
   ValueId elementwise(ValueId v);
 
   const Graph& graph() const { return graph_; }

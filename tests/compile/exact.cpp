@@ -27,7 +27,7 @@ bool adds_up(const Node& node) {
   return kNames.contains(node.op->name);
 }
 
-/// The bias that a normalisation adds to element `i` of its result; 0 when it has none.
+/// The bias that a normalisation adds to element `i` of its result; 0 if it has none.
 double added_bias(const Node& node, const std::vector<Tensor>& operands, size_t i) {
   if (operands.size() < 3 || !operands[2].defined() || operands[2].elems() == 0) return 0;
   const Shape& x = operands[0].shape();
@@ -38,9 +38,9 @@ double added_bias(const Node& node, const std::vector<Tensor>& operands, size_t 
   return operands[2].as_double(channel / (x[1] / count));
 }
 
-/// What the definition of an operator adds up to before it comes to element `i` of its result, where that may be larger
-/// than the result: 1 and the others under the logarithm of a sum, x and x erf(x / sqrt 2) in Gelu, what a
-/// normalisation scaled and its bias.
+/// What the definition of an operator sums on the way to element `i` of its result, where that may be larger than the
+/// result: 1 and the other terms under the logarithm of a sum, x and x erf(x / sqrt 2) in Gelu, and the scaled value
+/// and the bias in a normalisation.
 double inner_sum(const Node& node, const std::vector<Tensor>& operands, size_t i, double result) {
   if (node.op->name == "LogSoftmax" || node.op->name == "ReduceLogSumExp") return 1;
   if (node.op->name == "Gelu") return std::abs(operands[0].as_double(static_cast<int64_t>(i)));
@@ -51,7 +51,7 @@ double inner_sum(const Node& node, const std::vector<Tensor>& operands, size_t i
   return 0;
 }
 
-/// The rounding of the mean that a normalisation takes off each element.
+/// The rounding of the mean that a normalisation subtracts from each element.
 double mean_rounding(const Node& node, const Tensor& x) {
   if (node.op->family != Family::normalize || x.elems() == 0) return 0;
   double sum = 0;
@@ -78,7 +78,7 @@ Tensor changed(const Tensor& t, const std::function<double(double, size_t)>& by)
   return out;
 }
 
-/// The outputs of a node for other operands.
+/// Runs a node on other operands and returns its outputs.
 std::vector<Tensor> again(const Node& node, std::vector<Tensor> operands, const std::vector<Tensor>& like) {
   std::vector<TensorType> types;
   for (const Tensor& t : like) types.push_back(t.defined() ? TensorType{t.dtype(), t.shape(), {}} : TensorType{});
@@ -93,7 +93,7 @@ double largest(const Tensor& t, double most) {
   return most;
 }
 
-/// The largest state of a recurrent node, at least 1. Gates round at 1 and multiply states: a coupled gate is 1 - i.
+/// The largest state of a recurrent node, at least 1. Gates round at 1 and multiply states; a coupled gate is 1 - i.
 double largest_state(const std::vector<Tensor>& operands, const std::vector<Tensor>& results) {
   double most = 1;
   for (size_t i = 5; i < std::min<size_t>(operands.size(), 7); ++i) most = largest(operands[i], most);
@@ -101,7 +101,7 @@ double largest_state(const std::vector<Tensor>& operands, const std::vector<Tens
   return most;
 }
 
-/// The bias of a recurrent node, each element changed by what the sum of its gate may round by: up or down.
+/// A recurrent node's bias, with each element moved up or down by what the sum of its gate may round by.
 Tensor rounded_bias(const std::vector<Tensor>& operands, const std::vector<Tensor>& results, const Random& random) {
   const Tensor &w = operands[1], &r = operands[2];
   const int64_t directions = w.shape()[0], rows = w.shape()[1], inputs = w.shape()[2], hidden = r.shape()[2];
@@ -121,7 +121,7 @@ Tensor rounded_bias(const std::vector<Tensor>& operands, const std::vector<Tenso
   return bias;
 }
 
-/// The sum of the magnitudes of the terms.
+/// Sums the magnitudes of the terms.
 Tensor magnitudes(Node node, const std::vector<Tensor>& operands, const Tensor& like) {
   for (auto& [key, attr] : node.attrs) {
     if (auto* factor = std::get_if<float>(&attr); factor != nullptr && (key == "alpha" || key == "beta"))
@@ -132,7 +132,7 @@ Tensor magnitudes(Node node, const std::vector<Tensor>& operands, const Tensor& 
   return again(node, std::move(positive), {like}).at(0);
 }
 
-/// How many terms an element sums, about.
+/// Roughly how many terms an element sums.
 double terms(const Graph& graph, const Node& node, const std::vector<Tensor>& operands, const Tensor& result) {
   const auto out = static_cast<double>(std::max<int64_t>(result.elems(), 1));
   if (node.op->flops != nullptr) return std::max(1.0, static_cast<double>(node.op->flops(view(graph, node))) / 2 / out);
@@ -145,7 +145,7 @@ double difference(double a, double b) {
   return std::isnan(d) ? kInfinity : d;
 }
 
-/// Widens the rounding of each element to what small changes of the operands make of it.
+/// Widens the rounding of each element to the effect of small changes of the operands.
 void widen_by_operands(const Node& node, const std::vector<Tensor>& operands, const std::vector<Tensor>& results,
                        std::vector<std::vector<double>>& scale) {
   for (uint64_t turn = 0; turn < 2; ++turn) {
@@ -226,7 +226,7 @@ Exact::Exact(const Graph& graph, const std::vector<Tensor>& inputs) : graph_(in_
 void Exact::note_scale(const Node& node, NodeId id, const std::vector<Tensor>& operands,
                        const std::vector<Tensor>& results) {
   if (node.op->family == Family::movement || node.op->family == Family::reshape || node.op->family == Family::gather)
-    return;  // moves values as they are
+    return;  // moves values unchanged
   std::vector<std::vector<double>> scale(results.size());
   for (size_t o = 0; o < results.size(); ++o) {
     if (results[o].defined() && results[o].dtype() == DType::f64)
@@ -295,7 +295,7 @@ std::string Exact::worst(size_t index, const Tensor& got, const Spread& spread) 
   double excess = 0;
   std::string text;
   for (size_t i = 0; i < w.size(); ++i) {
-    // One rounding of the result and the smallest normal number, below which kernels may flush.
+    // One rounding of the result, plus the smallest normal number, below which kernels may flush.
     const bool real = want.dtype() == DType::f64;
     const double allowed = 2 * spread.most[index][i] + (real ? 2 * kUnit * std::abs(w[i]) + 0x1p-126 : 0);
     const bool too_large = real && std::abs(w[i]) + allowed > double{std::numeric_limits<float>::max()};
@@ -316,7 +316,7 @@ std::string Exact::judge(size_t index, const Tensor& got, Rounding rounding) {
                        name(want_[index].dtype()), text(want_[index].shape()));
   }
   Spread& spread = spreads_[rounding];
-  // The more runs, the nearer the largest change comes to the largest there is: only who needs it pays for many.
+  // With more runs, the largest observed change approaches the largest possible one. Only hard cases pay for many runs.
   for (const int runs : {kFewRuns, kMostRuns}) {
     sample(spread, rounding, runs);
     if (worst(index, got, spread).empty()) return "";

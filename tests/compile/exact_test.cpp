@@ -1,4 +1,4 @@
-// The tolerance of the sweeps: it lets rounding through and nothing else, and grows where a network is ill-conditioned.
+// The tolerance of the sweeps: it allows rounding and nothing else, and grows where a network is ill-conditioned.
 #include "exact.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace kilter {
 namespace {
 
-/// One convolution with 64 channels of N(0, 1).
+/// One convolution over 64 channels of N(0, 1).
 struct Convolution {
   Convolution() : net(1) {
     const ValueId x = net.input({1, 64, 6, 6});
@@ -29,7 +29,7 @@ TEST(Exact, TakesSumsInF32InAnyOrder) {
   const Node& node = c.net.graph().node(c.net.graph().order().at(0));
   const auto x = c.net.inputs()[0].span<float>();
   const auto w = c.net.graph().value(node.inputs[1]).constant->span<float>();
-  Tensor back(DType::f32, {1, 8, 6, 6});  // one after another, the last channel first
+  Tensor back(DType::f32, {1, 8, 6, 6});  // sums term by term, the last channel first
   for (int64_t i = 0; i < back.elems(); ++i) {
     float sum = 0;
     const int64_t k = i / 36, row = i / 6 % 6, column = i % 6;
@@ -48,7 +48,7 @@ TEST(Exact, RefusesWhatIsNoRounding) {
   Exact exact(c.net.graph(), c.net.inputs());
   const Tensor want = evaluate(c.net.graph(), c.net.inputs()).at(0);
   Tensor wrong = want.clone();
-  wrong.data<float>()[100] += 0.01F;  // the terms' magnitudes add up to about 370, to 24 in squares
+  wrong.data<float>()[100] += 0.01F;  // the magnitudes of the terms sum to about 370, to 24 in squares
   const std::string answer = exact.judge(0, wrong, Rounding::sums);
   EXPECT_EQ(answer.substr(0, 28), "element 100 of 1x8x6x6: got ");
   EXPECT_NE(answer.find(", expected "), std::string::npos) << answer;
@@ -63,7 +63,7 @@ TEST(Exact, RefusesWhatIsNoRounding) {
   EXPECT_EQ(exact.judge(0, Tensor(DType::f32, {8}), Rounding::sums), "it is f32[8], expected f64[1x8x6x6] in f32");
 }
 
-/// y = sqrt(|(x + 1000) - 1000 - x|): f32 knows nothing of it but that it is small.
+/// y = sqrt(|(x + 1000) - 1000 - x|): in f32, all that is known about y is that it is small.
 TEST(Exact, FollowsCancellation) {
   SweepNet net(2);
   const ValueId x = net.input({64});

@@ -1,5 +1,5 @@
-// Grouped convolutions whose groups are less or more than whole blocks of channels: register tiles run them on every
-// instruction set and answer as the reference kernel.
+// Grouped convolutions whose groups are smaller or larger than whole blocks of channels: register tiles run them on
+// every instruction set, with the results of the reference kernel.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace kilter {
 namespace {
 
-/// By the template that is given, else by the default one.
+/// Compiles with the given template, or with the default one if `by` is empty.
 CompiledCase compile_grouped(std::string_view op_name, const std::string& text, const Target& target,
                              std::string_view by = "") {
   const OpDef& op = *find_op("", op_name, 11);
@@ -25,7 +25,7 @@ CompiledCase compile_grouped(std::string_view op_name, const std::string& text, 
   return {std::move(c), std::move(compiled)};
 }
 
-/// The step of the convolution: all others only change layouts.
+/// The step of the convolution; all others only change layouts.
 const Step& conv_step(const Plan& plan) {
   const auto it = std::ranges::find_if(plan.steps, [](const Step& step) { return step.ops.starts_with("Conv"); });
   require(it != plan.steps.end(), "no step runs the convolution{}", steps_text(plan));
@@ -44,7 +44,7 @@ void expect_right(const CompiledCase& of, const std::string& text, const Target&
   EXPECT_EQ(check_padding(compiled, program, c.inputs), "") << where;
 }
 
-/// By this template, forced.
+/// Checks with this template forced.
 void expect_right_by(std::string_view by, std::string_view op, const std::string& text) {
   for (const Target& target : targets_here()) expect_right(compile_grouped(op, text, target, by), text, target, by);
 }
@@ -55,16 +55,16 @@ TEST(GroupedConvolution, AnswersAsTheReference) {
            "f32[2,256,5,7] f32[256,8,3,3] f32[256] | group=32 pads=[1,1,1,1] strides=[2,2]",  // half the image
            "f32[1,512,4,5] f32[512,16,3,3] f32[512] | group=32 pads=[1,1,1,1]",
            "f32[1,1024,3,3] f32[1024,32,3,3] f32[1024] | group=32 pads=[1,1,1,1]",
-           "f32[1,72,9,8] f32[72,24,3,3] f32[72] | group=3 pads=[1,1,1,1]",                // RegNet
-           "f32[2,168,7,7] f32[168,24,3,3] | group=7 pads=[1,1,1,1] strides=[2,2]",        // 7 groups of 1.5 vectors
-           "f32[1,240,7,9] f32[240,80,1,1] f32[240] | group=3",                            // ShuffleNet
-           "f32[2,240,5,6] f32[60,80,1,1] f32[60] | group=3",                              // to 20 of each group
-           "f32[1,24,9,11] f32[240,8,1,1] f32[240] | group=3",                             // from 8 to 80
+           "f32[1,72,9,8] f32[72,24,3,3] f32[72] | group=3 pads=[1,1,1,1]",          // RegNet
+           "f32[2,168,7,7] f32[168,24,3,3] | group=7 pads=[1,1,1,1] strides=[2,2]",  // 7 groups of 1.5 vectors
+           "f32[1,240,7,9] f32[240,80,1,1] f32[240] | group=3",                      // ShuffleNet
+           "f32[2,240,5,6] f32[60,80,1,1] f32[60] | group=3",                        // 20 outputs per group
+           "f32[1,24,9,11] f32[240,8,1,1] f32[240] | group=3",  // 8 inputs and 80 outputs per group
            "f32[2,33,8,9] f32[66,1,3,3] f32[66] | group=33 pads=[1,1,1,1] strides=[2,1]",  // multiplier 2
            "f32[1,32,8,8] f32[64,1,5,5] f32[64] | group=32 pads=[2,2,2,2]",
            "f32[1,6,12,10] f32[18,1,3,2] f32[18] | group=6 dilations=[2,3] pads=[2,1,2,2]",  // multiplier 3
-           "f32[2,40,6,6] f32[8,5,3,3] f32[8] | group=8 pads=[1,1,1,1]",                     // to one of each group
-           "f32[1,110,4,30] f32[55,10,1,3] | group=11 pads=[0,1,0,1]",                       // whole blocks nowhere
+           "f32[2,40,6,6] f32[8,5,3,3] f32[8] | group=8 pads=[1,1,1,1]",                     // one output per group
+           "f32[1,110,4,30] f32[55,10,1,3] | group=11 pads=[0,1,0,1]",                       // no whole blocks anywhere
            "f32[1,4,9,9] f32[6,2,3,3] f32[6] | group=2",                                     // less than a block
        })
     expect_right_by("conv2d_direct", "Conv", text);
@@ -110,7 +110,7 @@ TEST(GroupedConvolution, ProductsWithWeightsBetweenGroupsCountAsExecuted) {
   EXPECT_EQ(percent_executed(four, "x86-64-v4"), 400);
   EXPECT_EQ(percent_executed(four, "x86-64-v3"), 200);
   EXPECT_EQ(percent_executed(four, "x86-64-v2"), 100);
-  // Of three vectors the first reads one group of 24, the second both, the third the other.
+  // Of three vectors, the first reads one group of 24, the second reads both, and the third reads the other.
   EXPECT_EQ(percent_executed("f32[1,48,28,28] f32[48,24,3,3] | group=2 pads=[1,1,1,1]", "x86-64-v4"), 133);
   // A vector of 16 outputs reads 8 inputs.
   EXPECT_EQ(percent_executed("f32[1,64,28,28] f32[128,1,3,3] | group=64 pads=[1,1,1,1]", "x86-64-v4"), 800);

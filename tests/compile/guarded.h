@@ -1,4 +1,4 @@
-// Memory of a tensor between fences, so that a kernel that writes beside it is found out.
+// A tensor's memory between fences, which reveals kernels that write outside it.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 
 namespace kilter {
 
-/// Bytes of a tensor between two fences. `shift` moves them off the 64-byte boundary.
+/// The bytes of a tensor between two fences. `shift` moves them off the 64-byte boundary.
 class Guarded {
  public:
   Guarded(int64_t bytes, size_t shift) : bytes_(static_cast<size_t>(bytes)), shift_(shift) {
@@ -22,7 +22,7 @@ class Guarded {
   }
   size_t bytes() const { return bytes_; }
   std::byte* data() const { return memory_.get() + kFenceBytes + shift_; }
-  /// "" while both fences are whole, else where the first changed byte is, counted from the tensor's start.
+  /// "" while both fences are intact, else the position of the first changed byte, counted from the tensor's start.
   std::string damage() const {
     for (size_t i = 0; i < size(); ++i) {
       const bool inside = i >= kFenceBytes + shift_ && i < kFenceBytes + shift_ + bytes_;

@@ -9,7 +9,7 @@
 namespace kilter {
 namespace {
 
-/// The first element of a blocked f32 image that is neither one of its own nor 0.
+/// Describes the first element of a blocked f32 image that is not one of its pixels and not 0; "" if there is none.
 std::string padding_of(const PlacedValue& value, const float* buffer) {
   const Shape& shape = value.type.shape;
   const Shape& strides = value.strides;

@@ -1,4 +1,4 @@
-// Compiled graphs between fences, against what the reference kernels answer: what the tests of this folder share.
+// Runs compiled graphs between fences and compares them with the reference kernels; shared by the tests of this folder.
 #pragma once
 
 #include <functional>
@@ -12,32 +12,32 @@
 
 namespace kilter {
 
-/// The levels of x86-64 that this machine runs, and the machine itself; at least one, and one whose units are half as
-/// wide as its registers (this machine with such limits, where it has others).
+/// The x86-64 levels that this machine runs, and the machine itself. At least one of the targets has units half as wide
+/// as its registers (this machine with such limits, if its own are different).
 const std::vector<Target>& targets_here();
 
-/// A case whose random operands beyond the first are constants, as weights are.
+/// The case with its random operands after the first turned into constants, like weights.
 ParsedCase with_weights(ParsedCase c);
 
-/// Compiles for a target and otherwise with the defaults.
+/// Compiles for a target, with defaults for everything else.
 Compiled compile_for(const Graph& graph, const Target& target);
 
-/// One line a step: name, operators, schedule. For messages.
+/// One line per step: name, operators, schedule. For messages.
 std::string steps_text(const Plan& plan);
 
-/// "" when output `index` is right, else what is wrong.
+/// Returns "" if output `index` is right, else what is wrong.
 using Judge = std::function<std::string(size_t index, const Tensor& got)>;
 
-/// Runs a plan on two threads, every tensor `shift` bytes off the 64-byte boundary and between fences. "" when every
-/// output is right and its inputs are left as they are and nothing else is written; else what is wrong.
+/// Runs a plan on two threads, with every tensor between fences and `shift` bytes off the 64-byte boundary. Returns ""
+/// if every output is right, the inputs are unchanged and nothing else is written; else what is wrong.
 std::string run_guarded(const std::shared_ptr<const Program>& program, const std::vector<Tensor>& inputs,
                         const Judge& judge, size_t shift);
-/// The same, for outputs that are `want` within the tolerance.
+/// Like run_guarded() with a Judge, for outputs that must equal `want` within the tolerance.
 std::string run_guarded(const std::shared_ptr<const Program>& program, const std::vector<Tensor>& inputs,
                         const std::vector<Tensor>& want, const Tolerance& tolerance, size_t shift);
 
-/// Runs once and looks at every blocked value as soon as it is written: "" when the unused lanes of its last block and
-/// its halo hold 0, else what does not.
+/// Runs once and checks every blocked value as soon as it is written. Returns "" if the unused lanes of its last block
+/// and its halo are 0, else what is not.
 std::string check_padding(const Compiled& compiled, const std::shared_ptr<const Program>& program,
                           const std::vector<Tensor>& inputs);
 

@@ -1,5 +1,5 @@
-// Indices that are out of range: the reference kernels, the compiled ones on every instruction set, and the compiler
-// where they are constant, refuse the same ones in the same words.
+// Out-of-range indices: the reference kernels, the compiled kernels on every instruction set, and (for constant
+// indices) the compiler reject the same ones with the same message.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,10 +21,10 @@ namespace {
 
 struct Kind {
   const char* op;
-  const char* text;  ///< of the case; T is the type of the indices
+  const char* text;  ///< of the case; T stands for the type of the indices
 };
 
-// Rows longer than a vector, with a rest; one row; scalars; axes first, last and between.
+// Rows longer than a vector, with a remainder; single rows; scalars; first, last and middle axes.
 constexpr Kind kKinds[] = {
     {"Gather", "f32[5,37] T[3]"},
     {"Gather", "f32[3,17,2] T[2,2] | axis=1"},
@@ -112,7 +112,7 @@ TEST(IndexRange, KernelsRefuseWhatTheReferenceRefuses) {
             EXPECT_EQ(refusal([&] { run_plan(loaded, c.inputs); }), want) << kind.op << " " << kind.text << target;
           }
         }
-        // The ends are legal, and the instance still runs.
+        // The extreme indices are legal, and the instance still runs.
         for (const int64_t value : {-range.size(0), range.size(0) - 1}) {
           const OpCase c = case_of(kind, type, 0, value, false);
           EXPECT_FALSE(compare(run_plan(loaded, c.inputs).at(0), evaluate(c.graph, c.inputs).at(0), {}).has_value());
@@ -122,7 +122,7 @@ TEST(IndexRange, KernelsRefuseWhatTheReferenceRefuses) {
   }
 }
 
-/// The status of the step that reads the indices, interpreted as it is lowered for a target.
+/// The status of the step that reads the indices, interpreted as lowered for a target.
 int32_t interpreted(const OpCase& c, const TargetLimits& limits) {
   const Task task = make_task(c.graph, units(c.graph).front(), nullptr);
   const Template* from = find_template(task.node().op->family == Family::gather ? "gather_rows" : "scatter_rows");
@@ -196,7 +196,7 @@ TEST(IndexRange, MessagesNameThePlace) {
             "ScatterElements 'case': indices[1,1] is 20, out of range for axis 1 of size 20; legal are -20 to 19");
 }
 
-/// The first of several that are out of range is named, whatever thread finds it.
+/// The error names the first out-of-range index, whichever thread finds one.
 TEST(IndexRange, TheFirstIsNamed) {
   OpCase c = case_of({"Gather", "f32[5,37] T[400]"}, DType::i64, 399, 9, false);
   c.inputs[1].data<int64_t>()[17] = -6;
@@ -206,7 +206,7 @@ TEST(IndexRange, TheFirstIsNamed) {
               "Gather 'case': indices[17] is -6, out of range for axis 0 of size 5; legal are -5 to 4");
 }
 
-/// Steps that run again on their own read what others left in the arena.
+/// Steps that are replayed alone read what others left in the arena.
 TEST(IndexRange, ReplayedStepsDoNotJudge) {
   const OpCase c = case_of({"Gather", "f32[5,37] T[3]"}, DType::i64, 1, 0, false);
   Loaded loaded = load(c.graph, "x86-64-v2");
@@ -243,7 +243,7 @@ TEST(IndexRange, TensorScatterWritesInsideItsCache) {
   }
 }
 
-/// The standard: an index outside [-depth, depth - 1] makes its row off_value.
+/// The standard says that an index outside [-depth, depth - 1] makes its row off_value.
 TEST(IndexRange, OneHotTurnsOthersOff) {
   const OpDef& op = *find_op("", "OneHot", 11);
   for (const std::string type : {"i32", "i64", "f32"}) {

@@ -1,5 +1,5 @@
-// Networks of very many nodes, and nodes of very many operands: what is alike is lowered once, and compiling takes time
-// in proportion. tests/e2e/scale_test.py does the same from outside.
+// Networks with very many nodes, and nodes with very many operands: equal tasks are lowered once, and compile time is
+// proportional to size. tests/e2e/scale_test.py checks the same from outside.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -166,8 +166,8 @@ TEST(Large, ProgressIsToldToTheEnd) {
   EXPECT_EQ(stages.back(), "");
 }
 
-// What shows a stage stops only when it is told so: a tuner that builds several plans of one graph showed "lower" to
-// its end, over its summary.
+// A progress display stops only when told to. Otherwise a tuner that builds several plans of one graph would show
+// "lower" over its summary.
 TEST(Large, ProgressEndsWithEachHalfAndWithErrors) {
   CompileOptions options;
   options.target = native_target();

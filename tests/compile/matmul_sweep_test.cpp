@@ -1,4 +1,4 @@
-// Matrix products of every kind of tail, batch, stride and operand that the template tells apart.
+// Matrix products with every kind of tail, batch, stride and operand that the template distinguishes.
 #include <gtest/gtest.h>
 
 #include "sweep.h"
@@ -10,7 +10,7 @@ using Ints = std::vector<int64_t>;
 
 int64_t draw_extent(Draw& draw) { return draw.pick({1, 1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 24, 31, 32, 33, 48, 65}); }
 
-/// An operand of shape batch x rows x columns, perhaps as the transpose of one that lies the other way round.
+/// An operand of shape batch x rows x columns, possibly as the transpose of a tensor stored the other way round.
 ValueId draw_operand(SweepNet& net, const Shape& batch, int64_t rows, int64_t columns, bool constant) {
   const bool turned = net.draw.chance(35);
   Shape shape = batch;
@@ -25,7 +25,7 @@ ValueId draw_operand(SweepNet& net, const Shape& batch, int64_t rows, int64_t co
   return net.b.add("Transpose", {v}, {{"perm", perm}});
 }
 
-/// Some of the batch dimensions of a product as one operand has them: 1 where it repeats, or missing in front.
+/// The batch dimensions of one operand of a product: some are 1 where it repeats, or are missing in front.
 Shape own_batch(Draw& draw, const Shape& batch) {
   Shape own = batch;
   for (int64_t& extent : own) extent = draw.chance(25) ? 1 : extent;
@@ -46,7 +46,7 @@ void make_matmul(SweepNet& net) {
   net.output(v);
 }
 
-/// Heads of attention: products whose operands and results are slices, reshapes and transposes of one tensor.
+/// Attention heads: products whose operands and results are slices, reshapes and transposes of one tensor.
 void make_heads(SweepNet& net) {
   Draw& draw = net.draw;
   const int64_t batch = draw.between(1, 2), rows = draw_extent(draw), heads = draw.between(1, 3);

@@ -1,4 +1,4 @@
-// Networks that are to fit into less memory: which layers give up their schedules, and what is said where it cannot be.
+// Networks that must fit into less memory: which layers give up their schedules, and the error if that is impossible.
 #include "compile/memory_budget.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ TEST(MemoryBudget, TheCheapestByteGoesFirst) {
       {"a", holding("fast", 100, 10), {holding("middle", 60, 14), holding("small", 20, 50)}},
       {"b", holding("fast", 100, 10), {holding("middle", 80, 11), holding("large", 300, 1)}},
   };
-  // a: 0.1 cycles a byte to middle, 0.5 to small (0.9 from middle on); b: 0.05 to middle, never to a larger one.
+  // a: 0.1 cycles per byte to middle, 0.5 to small (0.9 from middle on); b: 0.05 to middle, never to a larger one.
   const auto schedules = [&](int64_t excess) {
     std::string text;
     for (const auto& [node, schedule] : trade(tasks, excess).schedules) text += node + ":" + schedule.name + " ";
@@ -81,7 +81,7 @@ TEST(MemoryBudget, LayersGiveUpWinogradUntilTheNetworkFits) {
 }
 
 TEST(MemoryBudget, ByDefaultWeightsTakeAtMostTwoAndAHalfTimesTheParameters) {
-  // One convolution, whose transformed weights are four times as large as its filters: 151 MB of 38 MB.
+  // One convolution whose transformed weights are four times as large as its filters: 151 MB instead of 38 MB.
   const auto weights = [](const std::optional<int64_t>& memory, int64_t channels) {
     const std::string shape = fmt::format("f32[1,{0},28,28] f32[{0},{0},3,3] | pads=[1,1,1,1]", channels);
     const OpDef& conv = *find_op("", "Conv", 11);
@@ -98,7 +98,7 @@ TEST(MemoryBudget, ByDefaultWeightsTakeAtMostTwoAndAHalfTimesTheParameters) {
   EXPECT_EQ(weights(std::nullopt, 64), weights(kEnough, 64)) << "small networks may grow as they like";
 }
 
-/// The fastest plan's schedules as if records had them, or forced.
+/// The fastest plan's schedules, as if they came from records, or forced.
 CompileOptions recorded(const Compiled& fast, bool given) {
   Recorded all;
   for (const Step& step : fast.plan.steps) {

@@ -1,5 +1,5 @@
-// Every case of every operator, compiled for every instruction set of this machine and by every other back end, and run
-// between guarded buffers, against the reference kernels.
+// Every case of every operator, compiled for every instruction set of this machine and by every other back end, run
+// between guarded buffers and compared with the reference kernels.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 namespace kilter {
 namespace {
 
-/// Cases that a back end compiles wrongly today. Each must still be wrong, so that a repaired one leaves the list.
+/// Cases that a back end currently compiles wrongly. Each must still be wrong, so that a repaired one leaves the list.
 struct KnownFault {
   std::string_view op;
   CaseText text;
@@ -30,7 +30,7 @@ struct KnownFault {
 };
 constexpr std::array<KnownFault, 0> kKnownFaults = {};
 
-/// Cases that cannot be compiled: strings, and what the compiler answers `unsupported` for.
+/// Cases that cannot be compiled: strings, and what the compiler reports as `unsupported`.
 constexpr int kMaxSkipped = 2;
 
 const KnownFault* known_fault(const OpDef& op, CaseText text, const Target& target) {
@@ -40,7 +40,7 @@ const KnownFault* known_fault(const OpDef& op, CaseText text, const Target& targ
   return it == kKnownFaults.end() ? nullptr : &*it;
 }
 
-/// This machine's instruction sets, and this machine for every back end but the default.
+/// This machine's instruction sets, and this machine for every back end except the default.
 const std::vector<Target>& suite_targets() {
   static const std::vector<Target> kTargets = [] {
     std::vector<Target> targets = targets_here();
@@ -94,7 +94,7 @@ TEST_P(CompiledOp, AnswersAsTheReference) {
   }
 }
 
-/// Templates treat weights differently from operands that come at run time.
+/// Templates treat weights differently from operands that are known only at run time.
 TEST_P(CompiledOp, AnswersAsTheReferenceWithConstantWeights) {
   const OpDef& op = *GetParam();
   if (op.family == Family::map || op.family == Family::reference) return;

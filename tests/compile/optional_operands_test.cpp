@@ -1,5 +1,6 @@
-// Every optional operand of every operator, left out: alone and with others, behind and before convolutions over
-// signals, images and volumes and in the chains that passes look for, against the reference kernels.
+// Every optional operand of every operator, omitted alone and together with others, compared with the reference
+// kernels. The operators stand alone, between convolutions over signals, images and volumes, and in the chains that
+// passes look for.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +19,7 @@ namespace {
 
 constexpr Tolerance kTolerance{.rtol = 1e-4, .atol = 1e-5};
 
-/// Optional operands of the table that no case of one operator can do without, each with the reason.
+/// Optional operands without which no case of their operator in the table is legal, each with the reason.
 const std::map<std::string_view, std::string_view> kNeeded = {
     {"LinearAttention@27 4", "the update rule says whether there is a decay"},
     {"LinearAttention@27 5", "the update rule says whether there is a beta"},
@@ -33,7 +34,7 @@ const std::map<std::string_view, std::string_view> kNeeded = {
     {"Upsample@7 1", "an attribute before opset 9, and required from there on"},
 };
 
-/// Cases beside those of the table, for data of any rank from 3 to 5: X stands for its shape, L for its last extent, C
+/// Cases beyond those of the table, for data of any rank from 3 to 5. X stands for its shape, L for its last extent, C
 /// for its channels, S and K for shapes of filters, Z for as many zeros as dimensions, O for as many ones.
 struct RankedCase {
   std::string_view op;
@@ -93,14 +94,14 @@ bool data_of_images(const Graph& graph, ValueId v) {
   return t.dtype == DType::f32 && t.shape.size() >= 3 && t.shape.size() <= 5 && elems(t.shape) > 0;
 }
 
-/// Whether the data of a case are images, signals or volumes, which convolutions may stand before.
+/// Whether the data of a case are images, signals or volumes, so that convolutions may precede it.
 bool has_images(const ParsedCase& c) {
   if (c.operands.empty() || c.operands[0].kind == CaseOperand::Kind::absent) return false;
   const Tensor& data = c.operands[0].tensor;
   return data.dtype() == DType::f32 && data.rank() >= 3 && data.rank() <= 5;
 }
 
-/// A convolution of 1x1 that keeps the shape.
+/// A 1x1 convolution that keeps the shape.
 ValueId conv(GraphBuilder& b, ValueId x) {
   const Shape& shape = b.type(x).shape;
   Shape w(shape.size(), 1);
@@ -156,7 +157,7 @@ Placed placed(const OpDef& op, const ParsedCase& c, Place place) {
   return out;
 }
 
-/// Whether anything can be left out: of variadic operators nothing can.
+/// Whether anything can be omitted: not from variadic operators.
 bool has_optional(const OpDef& op) { return op.domain.empty() && op.max_inputs > op.min_inputs; }
 
 struct Case {
@@ -187,7 +188,7 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-/// The case without one, two or all of the optional operands that are there.
+/// The case without one, two or all of the optional operands that it has.
 std::vector<ParsedCase> without_some(const OpDef& op, const ParsedCase& c) {
   std::vector<size_t> optional;
   for (auto i = static_cast<size_t>(op.min_inputs); i < c.operands.size(); ++i) {
@@ -215,7 +216,7 @@ std::string left_out(const ParsedCase& c) {
 
 class OptionalOperands : public testing::Test {
  protected:
-  /// Whether the operands fit together; what is compiled then answers as the reference does.
+  /// Returns whether the operands fit together. If so, checks that the compiled result equals the reference.
   bool right(const OpDef& op, const ParsedCase& c, Place place) {
     Placed p;
     try {

@@ -1,4 +1,4 @@
-// Options that pin a layer, what the compiler notes beside the plan, and the model's ranking of schedules.
+// Options that pin a layer, what the compiler notes about a plan, and the model's ranking of schedules.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ std::string error_of(const CompileOptions& options) {
   return "no error";
 }
 
-/// Why a node runs on its own; null where nothing is said of it.
+/// Why a node runs on its own; null if nothing is reported about it.
 const Unfused* left_out(const Compiled& c, std::string_view node) {
   const auto it = std::ranges::find(c.unfused, node, &Unfused::node);
   return it == c.unfused.end() ? nullptr : &*it;
@@ -170,7 +170,7 @@ TEST(CompileOptions, WhatIsForbiddenAndNeverTakenIsSaid) {
   EXPECT_EQ(notices, std::vector<std::string>{
                          "--forbid recurrent_steps: no layer of this network would take it, so it changes nothing"});
   notices.clear();
-  options.forbidden = {parse_forbidden("conv2d_then_depthwise")};  // whose pairs are not made then
+  options.forbidden = {parse_forbidden("conv2d_then_depthwise")};  // no pairs form: the option has an effect
   compile_graph(zoo::build("mobilenet_v2", {.size = 64}), options);
   EXPECT_EQ(notices, std::vector<std::string>());
 }
@@ -207,7 +207,7 @@ TEST(Notes, ProducersLeadToWhatAStepReads) {
     return names;
   };
   EXPECT_EQ(producers("pool1"), std::vector<std::string>{"conv1"});
-  // Through a concatenation, which is storage.
+  // Looks through a concatenation, which is only storage.
   EXPECT_EQ(producers("fire3.squeeze"), (std::vector<std::string>{"fire2.expand1x1", "fire2.expand3x3"}));
 }
 
@@ -239,12 +239,12 @@ TEST(Ranking, PutsDefaultsAsNearTheFirstAsTheirModelsAreExactAndABadTileFarBehin
     ASSERT_TRUE(c.notes[s].estimate);
     const Estimate& chosen = *c.notes[s].estimate;
     const std::string taken = parse_schedule(c.plan.steps[s].schedule).name;
-    // Models that only count keep the usual schedule where another one gains less than they err.
+    // Models that only count keep the usual schedule if another one gains less than their error.
     const double most = counts_loops(taken) ? 1 / (1 - kCountError) : 1.0101;
     EXPECT_LE(chosen.cycles, c.notes[s].ranked()[0].estimate.cycles * most) << c.plan.steps[s].problem;
     EXPECT_GE(chosen.tail, 0);
     EXPECT_LT(chosen.tail, 1);
-    // No schedule beats two vector multiply-adds a cycle.
+    // No schedule exceeds two vector multiply-adds per cycle.
     EXPECT_GE(chosen.cycles * 2 * 16 * 2, 0.97 * static_cast<double>(c.plan.steps[s].flops) * 0.9)
         << c.plan.steps[s].problem;
     for (size_t i = 1; i < c.notes[s].ranked().size(); ++i)

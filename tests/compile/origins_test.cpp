@@ -1,4 +1,4 @@
-// Nodes of the model and the layers that run them, whatever passes made of them.
+// Maps nodes of the model to the layers that run them, whatever passes made of the nodes.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 namespace kilter {
 namespace {
 
-/// The layers that run a node of the model, "a, b"; "-" where there are none but the one of its name.
+/// The layers that run a node of the model, as "a, b"; "-" if there is only the one of the same name.
 std::string layers_of(const Compiled& compiled, const std::string& node) {
   const auto found = compiled.layers_of_nodes.find(node);
   return found == compiled.layers_of_nodes.end() ? "-" : fmt::format("{}", fmt::join(found->second, ", "));

@@ -1,5 +1,5 @@
-// The driver of the passes and what it makes: options, bisecting, the same bytes every time, the same bits on any
-// number of threads.
+// The driver of the passes and its results: options, bisecting, reproducible bytes, and the same bits on any number of
+// threads.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ TEST(Pipeline, UnknownPassesAreAnsweredWithTheKnownOnes) {
   EXPECT_EQ(usage_error(options), fmt::format("--disable: no pass 'layouts'; legal are {}", fmt::join(names, ", ")));
 }
 
-/// Conv, BatchNormalization, Relu and a residual sum.
+/// Adds Conv, BatchNormalization, Relu and a residual sum.
 void draw_block(SweepNet& net) {
   const ValueId x = net.input({1, 8, 5, 6});
   ValueId v = net.b.add("Conv", {x, net.constant({8, 8, 3, 3}, 0.2F)}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}});
@@ -114,7 +114,7 @@ int64_t counted(const Compiled& compiled) {
   return sum;
 }
 
-/// Every number of rewrites gives a plan that answers right; each counts one more than the one before.
+/// Every rewrite limit gives a plan with the right results, and each counts one rewrite more than the last.
 TEST(Pipeline, RewritesCanBeBisected) {
   for (uint64_t seed = 0; seed < 4; ++seed) {
     SweepNet net(seed);

@@ -7,7 +7,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-constexpr int64_t kMostElems = 6000;  ///< of one value
+constexpr int64_t kMostElems = 6000;  ///< per value
 
 class NodeDrawer {
  public:
@@ -26,7 +26,7 @@ class NodeDrawer {
  private:
   const Shape& shape(ValueId v) const { return net_.shape(v); }
   int64_t rank(ValueId v) const { return static_cast<int64_t>(shape(v).size()); }
-  /// Younger values more often, so that chains grow.
+  /// A random value; prefers recent ones, so that chains grow.
   ValueId any() {
     const auto last = static_cast<int64_t>(values_.size()) - 1;
     return values_[static_cast<size_t>(std::max(draw_.between(0, last), draw_.between(0, last)))];
@@ -82,7 +82,7 @@ class NodeDrawer {
     }
   }
 
-  /// Constants of one element, one a channel, one an element, or that come out of constant arithmetic.
+  /// Applies a constant with one element, one per channel, one per element, or from constant arithmetic.
   ValueId with_constant(ValueId v) {
     Shape s;
     const int64_t kind = draw_.between(0, 4);
@@ -111,7 +111,7 @@ class NodeDrawer {
     return add(op, {v, other});
   }
 
-  /// Nodes that change nothing, and chains that one node can stand for.
+  /// Adds nodes that change nothing, and chains that a single node can replace.
   ValueId nothing(ValueId v) {
     const Ints extents(shape(v).begin(), shape(v).end());
     switch (draw_.between(0, 11)) {
@@ -306,7 +306,7 @@ class NodeDrawer {
     return draw_.chance(60) ? batch_norm(out) : out;
   }
 
-  /// Zeros around an image.
+  /// Adds zeros around an image.
   ValueId padded(ValueId v) {
     const size_t rank = shape(v).size();
     Ints pads(2 * rank, 0);
@@ -318,14 +318,14 @@ class NodeDrawer {
     const Shape channels{shape(v)[1]};
     Tensor variance = draw_.tensor(channels);
     for (float& x : variance.span<float>()) x = 0.5F + x * x;
-    net_.b.fold_limit = 64;  // the factors and shifts that its expansion makes are constants, as in imported models
+    net_.b.fold_limit = 64;  // the factors and shifts of its expansion become constants, as in imported models
     const ValueId out = add("BatchNormalization", {v, net_.constant(channels), net_.constant(channels),
                                                    net_.constant(channels), net_.b.constant(variance)});
     net_.b.fold_limit = -1;
     return out;
   }
 
-  /// A node that is there already, once more.
+  /// Repeats an existing node.
   ValueId again(ValueId v) {
     const auto& order = net_.graph().order();
     if (order.empty()) return add("Relu", {v});

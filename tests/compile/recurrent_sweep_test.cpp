@@ -1,4 +1,4 @@
-// LSTM, GRU and RNN of every size, tail, direction, operand and output that their template tells apart.
+// LSTM, GRU and RNN with every size, tail, direction, operand and output that their template distinguishes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ Attrs draw_attrs(Draw& draw, const Cell& cell, const Extents& e) {
   if (!draw.chance(25)) return attrs;
   std::vector<std::string> names;
   for (size_t i = 0; i < cell.functions; ++i) {
-    // Gates multiply states: theirs are bounded. No ThresholdedRelu: beside its jump rounding decides.
+    // Gates multiply states, so their functions are bounded. No ThresholdedRelu: near its jump, rounding decides.
     const bool gate = i == 0 && cell.functions > 1;
     names.emplace_back(gate ? draw.pick({"Sigmoid", "HardSigmoid", "Tanh", "Softsign"})
                             : draw.pick({"Relu", "Tanh", "Sigmoid", "Affine", "LeakyRelu", "ScaledTanh", "HardSigmoid",
@@ -61,7 +61,7 @@ Attrs draw_attrs(Draw& draw, const Cell& cell, const Extents& e) {
   return attrs;
 }
 
-/// Which outputs are wanted; at least one.
+/// The names of the requested outputs; at least one is requested.
 std::vector<std::string> draw_outputs(Draw& draw, size_t count) {
   std::vector<std::string> names(count);
   for (size_t i = 0; i < count; ++i) names[i] = draw.chance(60) ? "o" + std::to_string(i) : "";
@@ -78,7 +78,7 @@ void make_recurrent(SweepNet& net, const Cell& cell) {
     if (draw.chance(40)) return ValueId{kNone};
     return draw.chance(30) ? net.constant(e.states()) : net.input(e.states());
   };
-  const float damped = 0.5F / std::sqrt(static_cast<float>(e.hidden));  // errors do not grow from step to step
+  const float damped = 0.5F / std::sqrt(static_cast<float>(e.hidden));  // keeps errors from growing from step to step
   const bool turned = draw.chance(30);
   ValueId x = net.input(turned ? e.with(e.batch, e.steps, e.input) : e.with(e.steps, e.batch, e.input));
   if (turned) x = net.b.add("Transpose", {x}, {{"perm", std::vector<int64_t>{1, 0, 2}}});

@@ -1,4 +1,4 @@
-// Nodes that run their reference kernel keep their attributes to the bit, whatever these are.
+// Nodes that run their reference kernel keep their attributes bit for bit.
 #include "compile/reference_call.h"
 
 #include <gtest/gtest.h>

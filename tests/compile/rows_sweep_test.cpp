@@ -27,7 +27,7 @@ Shape draw_shape(Draw& draw, int64_t rank) {
   return shape;
 }
 
-/// An input, or what an operator made of one, so that operands are buffers of the arena at times.
+/// An input, or the result of an operator on one, so that some operands are buffers of the arena.
 ValueId source(SweepNet& net, const Shape& shape) {
   const ValueId x = net.input(shape);
   return net.draw.chance(50) ? x : net.b.add("Neg", {x});
@@ -82,7 +82,7 @@ void make_normalize(SweepNet& net) {
   net.output(net.elementwise(v));
 }
 
-/// RMSNormalization as exporters write it, and near misses of it, whose parts others read.
+/// RMSNormalization as exporters write it, and near misses with parts that others read.
 void make_exported_rms(SweepNet& net) {
   Draw& draw = net.draw;
   const Shape shape = draw_shape(draw, draw.between(1, 4));
@@ -101,7 +101,7 @@ void make_exported_rms(SweepNet& net) {
   net.output(net.elementwise(v));
 }
 
-/// Groups of channels of plain tensors, as the operator and as exporters write it.
+/// Normalises groups of channels of plain tensors, by the operator and as exporters write it.
 void make_group_norm(SweepNet& net) {
   Draw& draw = net.draw;
   Shape shape = draw_shape(draw, draw.between(3, 5));
@@ -135,7 +135,7 @@ void make_gather(SweepNet& net) {
   net.output(draw.chance(50) ? net.elementwise(v) : net.b.add("Relu", {v}));
 }
 
-/// GatherND and GatherElements.
+/// Adds GatherND or GatherElements.
 void make_lookup(SweepNet& net) {
   Draw& draw = net.draw;
   const Shape shape = draw_shape(draw, draw.between(1, 4));
@@ -165,7 +165,7 @@ void make_lookup(SweepNet& net) {
   net.output(net.shape(v).empty() || draw.chance(50) ? net.b.add("Relu", {v}) : net.elementwise(v));
 }
 
-/// Indices of extremes, often of equal ones.
+/// Indices of extrema, often among equal elements.
 void make_arg(SweepNet& net) {
   Draw& draw = net.draw;
   const Shape shape = draw_shape(draw, draw.between(1, 4));
@@ -180,7 +180,7 @@ void make_arg(SweepNet& net) {
   net.output(net.b.add("Cast", {v}, {{"to", int64_t{1}}}));
 }
 
-/// Images between their pixels, and beyond their ends.
+/// Samples images between their pixels and beyond their edges.
 void make_sample(SweepNet& net) {
   Draw& draw = net.draw;
   const Shape shape{draw.between(1, 2), draw.between(1, 5), draw.pick({1, 2, 7, 12}), draw.pick({1, 3, 8, 17})};
@@ -193,7 +193,7 @@ void make_sample(SweepNet& net) {
   net.output(draw.chance(50) ? v : net.elementwise(v));
 }
 
-/// ScatterND and ScatterElements; without a sum or product each place is written once.
+/// ScatterND and ScatterElements. Without a sum or product, each place is written only once.
 void make_scatter(SweepNet& net) {
   Draw& draw = net.draw;
   const Shape shape = draw_shape(draw, draw.between(1, 4));
@@ -202,7 +202,7 @@ void make_scatter(SweepNet& net) {
   const bool again = reduction != "none";
   const int64_t axis = draw.chance(50) ? 0 : draw.between(0, rank - 1), extent = shape[static_cast<size_t>(axis)];
   const int64_t count = draw.between(1, std::min<int64_t>(extent, 9));
-  const auto at = [&](int64_t k) {  // places one after the other from an end, or any
+  const auto at = [&](int64_t k) {  // consecutive places from either end, or random ones
     const int64_t place = again ? draw.between(0, extent - 1) : k;
     return draw.chance(50) ? place : place - extent;
   };
@@ -226,7 +226,7 @@ void make_scatter(SweepNet& net) {
   net.output(draw.chance(50) ? net.b.add("Relu", {v}) : net.elementwise(v));
 }
 
-/// Convolutions whose taps move.
+/// Deformable convolutions.
 void make_deformable(SweepNet& net) {
   Draw& draw = net.draw;
   const int64_t groups = draw.pick({1, 1, 2}), apart = draw.pick({1, 1, 2}), k = draw.pick({1, 2, 3});
@@ -240,7 +240,7 @@ void make_deformable(SweepNet& net) {
       net.b.add("DeformConv", inputs, {{"pads", Ints{1, 1, 1, 1}}, {"group", groups}, {"offset_group", apart}})));
 }
 
-/// What other operators write: triangles of matrices and one-hot rows.
+/// Operators that are decomposed into others: triangles of matrices and one-hot rows.
 void make_decomposed(SweepNet& net) {
   Draw& draw = net.draw;
   if (draw.chance(50)) {
@@ -258,7 +258,7 @@ void make_decomposed(SweepNet& net) {
   net.output(net.b.add("Mul", {hot, source(net, net.shape(hot))}));
 }
 
-/// Copies of regions that are no view: into padded, reversed, repeated, permuted and joined tensors.
+/// Copies of regions that cannot be views: into padded, reversed, repeated, permuted and joined tensors.
 void make_move(SweepNet& net) {
   Draw& draw = net.draw;
   const Shape shape = draw_shape(draw, draw.between(2, 4));

@@ -1,4 +1,4 @@
-// Schedules: their text, what can be forced, and what a wrong one is answered.
+// Schedules: their text form, which ones can be forced, and the errors for wrong ones.
 #include "schedule/schedule.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST(Schedule, MalformedTextIsNamed) {
   EXPECT_EQ(parse_error("   "), "schedule: expected 'template knob=value ...', got nothing");
 }
 
-/// Convolution and ReLU, flattened, into a matrix product.
+/// Convolution and ReLU, flattened, followed by a matrix product.
 struct Network {
   Network() {
     Graph& g = graph;
@@ -204,8 +204,8 @@ TEST(ForcedSchedule, UnknownNamesAreAnsweredWithTheKnownOnes) {
       "--schedule flat=map item=1024: Reshape is a view of its operands' memory and runs no kernel; leave it out");
 }
 
-/// Every task of every case of these operators with one knob after another at its least, its largest and two values
-/// between: it compiles and answers right, or says why it does not apply.
+/// For every task of every case of these operators, sets one knob after another to its smallest and largest value and
+/// two in between: each schedule compiles and gives the right results, or is rejected with a reason.
 class KnobSpace : public testing::TestWithParam<std::string_view> {};
 
 void check_knob(const OpCase& c, const std::vector<Tensor>& want, const Target& target, const TaskSpace& task,

@@ -1,4 +1,4 @@
-// Built-in networks opened through a session: which size a given shape asks for.
+// Built-in networks opened through a session: which size a given shape selects.
 #include "compile/session.h"
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ TEST(Session, AShapeThatDoesNotFitABuiltInNetworkIsAnError) {
             "zoo squeezenet1_1: expected a size of at least 25 and at most 65536 pixels, got 8; its own is 224");
 }
 
-/// y = x + w, where w is an input with the value 1, 2, 3.
+/// y = x + w, where w is an input with the default value 1, 2, 3.
 class DefaultInput : public testing::Test {
  protected:
   void SetUp() override {
@@ -69,7 +69,7 @@ class DefaultInput : public testing::Test {
     const NodeId add = g.add_node(find_op("", "Add", 17), "add", 17, {}, {x, w}, {type}, {"sum"});
     g.add_output(std::as_const(g).node(add).outputs[0], "y");
     onnx::save(g, file_, 17);
-    // Protobuf joins what is appended: graph { input { name: "w" type { tensor_type { elem_type: 1 shape [3] } } } }.
+    // Protobuf merges appended data: graph { input { name: "w" type { tensor_type { elem_type: 1 shape [3] } } } }.
     const std::string input("\x3a\x11\x5a\x0f\x0a\x01w\x12\x0a\x0a\x08\x08\x01\x12\x04\x0a\x02\x08\x03", 19);
     write_file_atomically(file_, read_file(file_) + input);
   }

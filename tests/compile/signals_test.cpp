@@ -1,4 +1,4 @@
-// Networks of one spatial axis, as for speech and sensors: their chains run as images of one row.
+// Networks with one spatial axis, as used for speech and sensors: their chains run as images of one row.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -34,7 +34,7 @@ ValueId conv_bn_relu(SweepNet& net, ValueId x, int64_t filters, int64_t taps, in
   return net.b.add("Relu", {batch_norm(net, conv(net, x, filters, taps, same(taps, dilation)))});
 }
 
-/// The operators of the tasks of a network, which must answer right on every target of this machine.
+/// The operators of a network's tasks. Checks that the results are right on every target of this machine.
 std::string tasks_in(const SweepNet& net) {
   const std::vector<Tensor> want = evaluate(net.graph(), net.inputs());
   std::string all;
@@ -105,7 +105,7 @@ TEST(Signals, AnEncoderAndADecoderWithASkip) {
   EXPECT_EQ(tasks_in(net), "Relayout; Conv+Relu; MaxPool; Conv+Relu; ConvTranspose+LeakyRelu; Conv+Relu; Relayout");
 }
 
-/// A gate a channel, slopes and normalisations between convolutions.
+/// Per-channel gates, slopes and normalisations between convolutions.
 TEST(Signals, GatesSlopesAndNormalisationsStayBetweenConvolutions) {
   SweepNet net(5);
   ValueId v = conv(net, net.input({1, 16, 24}), 32, 3, same(3));
@@ -119,7 +119,7 @@ TEST(Signals, GatesSlopesAndNormalisationsStayBetweenConvolutions) {
             "Relayout; Conv+PRelu; InstanceNormalization; ReduceMean; Conv+Sigmoid; Mul; Conv+Tanh; Relayout");
 }
 
-/// As in WaveNet: one half of the channels is the gate of the other.
+/// As in WaveNet: one half of the channels gates the other.
 TEST(Signals, HalvesOfTheChannelsAreReadWhereTheyLie) {
   SweepNet net(6);
   const ValueId x = conv_bn_relu(net, net.input({1, 16, 24}), 32, 3);
@@ -132,7 +132,7 @@ TEST(Signals, HalvesOfTheChannelsAreReadWhereTheyLie) {
   EXPECT_EQ(tasks_in(net), "Relayout; Conv+Relu; Conv; Sigmoid; Tanh+Mul; Conv+Add; Relayout");
 }
 
-/// Convolutions, pools, sums, concatenations and nodes that no image can stand for, in any order.
+/// Convolutions, pools, sums, concatenations, and nodes that images cannot replace, in any order.
 class Drawn {
  public:
   explicit Drawn(SweepNet& net) : net_(net), draw_(net.draw) {}
@@ -203,7 +203,7 @@ class Drawn {
     return net_.b.add("AveragePool", {v}, attrs);
   }
 
-  /// One element, one a channel, one a step of time, one an element; ranks of 0 to 3.
+  /// Applies a constant with one element, one per channel, one per time step or one per element, of rank 0 to 3.
   ValueId with_constant(ValueId v) {
     const Shape& s = shape(v);
     const Shape operand = draw_.pick<Shape>({{}, {1, 1, 1}, {s[1], 1}, {1, s[1], 1}, {s[2]}, {s[1], s[2]}, s});
@@ -211,7 +211,7 @@ class Drawn {
     return draw_.chance(30) ? net_.b.add(op, {net_.constant(operand), v}) : net_.b.add(op, {v, net_.constant(operand)});
   }
 
-  /// With a value like it, or a new input; a sum or side by side.
+  /// Adds or concatenates an equally shaped value or a new input.
   ValueId with_value(ValueId v) {
     std::vector<ValueId> alike{v};
     if (draw_.chance(20)) alike.push_back(net_.input(shape(v)));
@@ -238,7 +238,7 @@ class Drawn {
     return net_.b.add("Mul", {v, net_.b.add("Sigmoid", {mean})});
   }
 
-  /// Some of the channels or steps of time, or a product of both parts.
+  /// Takes some of the channels or time steps, or the product of both parts.
   ValueId part(ValueId v) {
     const int64_t axis = draw_.chance(80) ? 1 : 2, extent = shape(v)[static_cast<size_t>(axis)];
     if (extent < 2) return v;
@@ -252,7 +252,7 @@ class Drawn {
     return 2 * first == extent ? net_.b.add("Mul", {parts[0], net_.b.add("Sigmoid", {parts[1]})}) : parts[1];
   }
 
-  /// Nodes over other axes.
+  /// Adds nodes over other axes.
   ValueId turned(ValueId v) {
     if (draw_.chance(40)) return net_.b.add("Softmax", {v}, {{"axis", draw_.between(1, 2)}});
     if (draw_.chance(50)) return net_.b.add("Transpose", {v}, {{"perm", Ints{0, 2, 1}}});

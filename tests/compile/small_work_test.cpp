@@ -1,4 +1,4 @@
-// Steps whose work is small stay on the caller's thread; large ones are shared by all.
+// Steps with little work stay on the caller's thread; all threads share large ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>

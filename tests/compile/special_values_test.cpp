@@ -1,4 +1,4 @@
-// NaN, infinities and overflow: compiled kernels answer the kind of value that the reference kernels do, on every
+// NaN, infinities and overflow: compiled kernels give the same kind of value as the reference kernels on every
 // instruction set, and the kinds are those of doc/accuracy.md.
 #include <gtest/gtest.h>
 
@@ -64,7 +64,7 @@ OpCase case_of(const Kind& kind) {
   return make_case(op, parse_case(op, kind.text), kind.text);
 }
 
-/// Inputs with these values at places spread over input 0, the first, the last and neighbours among them.
+/// The inputs with these values planted across input 0: at its start, at its end and next to each other.
 std::vector<Tensor> planted(const OpCase& c, const std::vector<float>& values) {
   std::vector<Tensor> inputs;
   for (const Tensor& t : c.inputs) inputs.push_back(t.clone());
@@ -85,7 +85,7 @@ double largest_finite(const Tensor& t) {
   return most;
 }
 
-/// `scale`: of the inputs, whose sums may cancel.
+/// `scale`: magnitude of the inputs, whose sums may cancel.
 std::string unlike(const Tensor& got, const Tensor& want, bool finite, double scale) {
   const ReferenceDifference d = difference(got, want, finite);
   if (d.unlike) {

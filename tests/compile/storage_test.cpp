@@ -1,4 +1,4 @@
-// Which values share memory: parts of a concatenation, slices, reshapes, transposes, and what stays a copy.
+// Which values share memory: parts of a concatenation, slices, reshapes, transposes; and what remains a copy.
 #include "compile/storage.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ class Placed {
   bool viewed(std::string_view node) const {
     return std::any_of(map.views.begin(), map.views.end(), [&](NodeId id) { return graph.node(id).name == node; });
   }
-  /// Names of the copies that were put in, in order.
+  /// Names of the inserted copies, in order.
   std::vector<std::string> copies() const {
     std::vector<std::string> names;
     for (NodeId id : graph.order()) {
@@ -73,7 +73,7 @@ TEST(Storage, PartsThatCannotBeWrittenInPlaceAreCopied) {
     output "c" %c
     output "b" %b
   })");
-  // An input of the network, a value the second time, an output of the network, a constant.
+  // An input of the network, a repeated value, an output of the network, a constant.
   EXPECT_EQ(p.copies(), (Names{"x.part", "a.part", "b.part", "k.part"}));
   EXPECT_EQ(p.root("a"), "c");
   EXPECT_EQ(p.of("a").offset_elems, 4);
@@ -95,7 +95,7 @@ TEST(Storage, APartInABlockedConcatenationStartsAtItsBlock) {
 }
 
 TEST(Storage, AConcatenationOfNeighboursInALargerOneIsAView) {
-  // As in a dense block: each layer reads all before it.
+  // As in a dense block: each layer reads all earlier ones.
   const Placed p(R"(graph "g" {
     input %x: f32[1,8,3,3]{c8 halo1,1,1,1}
     %a: f32[1,8,3,3]{c8 halo1,1,1,1} = Relu@14 "a"(%x)
@@ -199,7 +199,7 @@ TEST(Storage, RunsOfBlocksOfABlockedImageAreViews) {
 }
 
 TEST(Storage, AnImageThatIsSplitMayLieInAConcatenation) {
-  // As in a block of YOLO's: the whole and what is made of its last part.
+  // As in a YOLO block: the whole image, and values computed from its last part.
   const Placed p(R"(graph "g" {
     input %x: f32[1,16,3,3]{c8}
     %a: f32[1,16,3,3]{c8} = Relu@14 "a"(%x)
@@ -322,7 +322,8 @@ TEST(Storage, FramesOfSeveralVolumesOrOfPartsAreCopies) {
   EXPECT_TRUE(part.viewed("f"));
 }
 
-/// Rows that are slices, transposes and parts of larger tensors: where a template cannot take their strides, copies.
+/// Rows that are slices, transposes and parts of larger tensors. If a template cannot take their strides, they are
+/// copied.
 void make_rows(SweepNet& net) {
   Draw& draw = net.draw;
   ValueId v = net.input({draw.between(1, 3), draw.between(2, 5), draw.between(2, 5), draw.pick({1, 3, 8, 17})});

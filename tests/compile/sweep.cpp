@@ -44,7 +44,7 @@ std::string tasks_text(const Plan& plan) {
   return out;
 }
 
-/// "" when the compiled network answers right, else what is wrong and the tasks.
+/// "" if the compiled network gives the right results, else what is wrong, with the tasks.
 std::string check(const Graph& graph, const std::vector<Tensor>& inputs, Exact& exact, const Compiled& compiled,
                   size_t shift) {
   try {
@@ -64,7 +64,7 @@ std::string check(const Graph& graph, const std::vector<Tensor>& inputs, Exact& 
   }
 }
 
-/// The tasks of a plan that runs a reference kernel, "" when it runs none or has an output without elements.
+/// The tasks of a plan that runs a reference kernel; "" if it runs none or has an output without elements.
 std::string reference_steps(const Plan& plan) {
   const auto empty = [](const PlanTensor& t) { return elems(t.shape) == 0; };
   const auto reference = [](const Step& step) { return step.schedule == "reference"; };
@@ -73,7 +73,7 @@ std::string reference_steps(const Plan& plan) {
   return wrong ? "a reference kernel runs" + tasks_text(plan) : "";
 }
 
-/// The node that a usage error about a forced schedule names.
+/// The node named by a usage error about a forced schedule.
 std::string refused_node(const std::string& message) {
   constexpr std::string_view kStart = "--schedule ";
   if (!message.starts_with(kStart)) return "";
@@ -81,7 +81,7 @@ std::string refused_node(const std::string& message) {
   return rest.substr(0, std::min(rest.find(": "), rest.find('=')));
 }
 
-/// Compiles, and takes back what does not apply where operands are placed otherwise than the draw could know.
+/// Compiles; drops schedules that do not apply because operands are placed differently than the draw assumed.
 Compiled compile_variation(const Graph& graph, Variation& variation) {
   while (true) {
     try {
@@ -115,7 +115,7 @@ Variation draw_variation(const Graph& graph, const Target& target, Draw& draw) {
   return v;
 }
 
-/// The same network up to its node `last`.
+/// The network up to its node `last`.
 Graph head(const Graph& graph, size_t last) {
   Graph out = graph;
   out.clear_outputs();
@@ -126,8 +126,8 @@ Graph head(const Graph& graph, size_t last) {
   return out;
 }
 
-/// The shortest head of the network that is wrong with what is left of the variation, without forced schedules that it
-/// is wrong without.
+/// The shortest head of the network that is still wrong with the rest of the variation, without those forced schedules
+/// that the fault does not need.
 std::string shrunk(const SweepNet& net, const Variation& variation, size_t shift) {
   const auto wrong_with = [&](const Graph& graph, Variation& v) {
     try {
@@ -139,7 +139,7 @@ std::string shrunk(const SweepNet& net, const Variation& variation, size_t shift
       Exact exact(graph, net.inputs());
       return check(graph, net.inputs(), exact, compile_variation(graph, v), shift);
     } catch (const Error& error) {
-      return std::string();  // no smaller case of what was found
+      return std::string();  // not a smaller case of the fault
     }
   };
   for (size_t last = 0; last < net.graph().order().size(); ++last) {
@@ -224,7 +224,7 @@ class Sweep {
 
   const NetKind& kind_;
   uint64_t illegal_ = 0, problems_ = 0;
-  std::map<std::string, uint64_t> drawn_;  ///< random schedules that were run, by template
+  std::map<std::string, uint64_t> drawn_;  ///< random schedules that ran, by template
 };
 
 }  // namespace

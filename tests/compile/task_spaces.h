@@ -1,4 +1,4 @@
-// The schedules that the tasks of a graph may have, and random ones of them.
+// The schedules that the tasks of a graph may have, and random choices among them.
 #pragma once
 
 #include <map>
@@ -19,14 +19,14 @@ struct TaskSpace {
   Schedule schedule;  ///< the default
   std::vector<Knob> space;
 };
-/// Tasks that a template takes, with the default's space.
+/// The tasks that a template takes, with the space of the default template.
 std::vector<TaskSpace> tasks_of(Graph graph, const Target& target);
 
-/// Random depthwise convolutions that can run in one task with the convolution before them, for CompileOptions::fuse.
+/// Draws depthwise convolutions that can run in one task with the convolution before them, for CompileOptions::fuse.
 std::set<std::string> draw_fused(const Graph& graph, const CompileOptions& options, Draw& draw);
 
-/// For each task a random legal schedule of a random template of those that take it. `options` gives the target and
-/// what the passes see; operands are taken as dense, so that the plan may still refuse one.
+/// Draws for each task a legal schedule of a random template that takes it. `options` gives the target and what the
+/// passes read. Operands count as dense, so the plan may still refuse a schedule.
 std::map<std::string, Schedule> draw_schedules(Graph graph, const CompileOptions& options, Draw& draw);
 
 }  // namespace kilter

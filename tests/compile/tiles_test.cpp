@@ -1,5 +1,5 @@
-// What the register tiles of contractions become: innermost loops of AArch64 code, and of x86-64 without multiply-adds,
-// disassembled.
+// What register tiles of contractions compile to: the disassembled innermost loops of AArch64 code, and of x86-64 code
+// without multiply-adds.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace kilter {
 namespace {
 
-/// Contractions of each template, large enough for full tiles; `product`: a product of matrices among them.
+/// Contractions of each template, large enough for full tiles. `product` adds a matrix product.
 Graph contractions(bool product) {
   Graph graph;
   graph.name = "contractions";
@@ -39,7 +39,7 @@ TEST_P(Tiles, StayInRegistersAndKeepTheMultipliersBusy) {
   CompileOptions options;
   options.target = parse_target(GetParam());
   options.dump_ir = folder.path();
-  const bool fma = options.target.limits.fma;  // without it products of matrices spill, and are no slower for it
+  const bool fma = options.target.limits.fma;  // without FMA, matrix products spill, which does not slow them down
   const Plan plan = compile_graph(contractions(fma), options).plan;
   for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "loops"))
     EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(entry).replace_extension(".s"))) << entry.path();
@@ -47,15 +47,15 @@ TEST_P(Tiles, StayInRegistersAndKeepTheMultipliersBusy) {
   for (const int64_t kernel : plan.entries) {
     const std::span<const std::byte> code(plan.code, static_cast<size_t>(plan.code_bytes));
     for (const InnerLoop& loop : inner_loops(disassemble(code, kernel, options.target))) {
-      if (loop.fmas < (fma ? 80 : 32)) continue;  // tiles of the rest of a row
+      if (loop.fmas < (fma ? 80 : 32)) continue;  // tiles of the remainder of a row
       ++tiled;
       const std::string where = fmt::format("kernel at {:#x}: {} multiply-adds, {} loads, {} instructions", kernel,
                                             loop.fmas, loop.loads, loop.instructions);
       EXPECT_EQ(loop.stack, 0) << where;
       if (!fma) continue;
-      // At most as many loads as the core starts while its two multipliers work, and 3.5 instructions a cycle.
+      // At most as many loads as the core can start while its two multipliers work, and 3.5 instructions per cycle.
       EXPECT_LE(2 * loop.loads, loop.fmas * options.target.limits.loads_per_cycle * 1.1) << where;
-      // With SVE a broadcast from memory is two instructions.
+      // With SVE, a broadcast from memory takes two instructions.
       EXPECT_LE(loop.instructions, (options.target.limits.masks ? 2.3 : 1.75) * loop.fmas) << where;
     }
   }

@@ -1,4 +1,4 @@
-// Volumes [n,c,d,h,w]: convolutions, transposed convolutions and pools over depth, with what stands between them.
+// Volumes [n,c,d,h,w]: convolutions, transposed convolutions and pools over depth, and the nodes between them.
 #include <gtest/gtest.h>
 
 #include "sweep.h"
@@ -12,7 +12,7 @@ struct Axes {
   Ints kernel, strides, dilations, pads;
 };
 
-/// Windows over depth, height and width.
+/// Draws windows over depth, height and width.
 Axes draw_axes(Draw& draw, bool dilated) {
   Axes a;
   Ints end;
@@ -58,7 +58,7 @@ ValueId add_pool(SweepNet& net, ValueId x) {
   return net.b.add("AveragePool", {x}, attrs);
 }
 
-/// Dense ones, and groups without overlap in depth.
+/// Adds a dense transposed convolution, or one in groups without overlap in depth.
 ValueId add_conv_transpose(SweepNet& net, ValueId x) {
   Draw& draw = net.draw;
   Axes a = draw_axes(draw, false);
@@ -83,7 +83,7 @@ ValueId add_any(SweepNet& net, ValueId x) {
   return kind < 6 ? add_conv(net, x) : kind < 8 ? add_pool(net, x) : add_conv_transpose(net, x);
 }
 
-/// One operator, or several after one another.
+/// One operator, or several in sequence.
 void make_volumes(SweepNet& net) {
   ValueId v = draw_volume(net);
   if (net.draw.chance(20)) v = net.elementwise(v);
@@ -92,7 +92,7 @@ void make_volumes(SweepNet& net) {
   net.output(v);
 }
 
-/// Volumes that several read: sums, concatenations of channels, factors of channels.
+/// Volumes with several readers: sums, concatenations of channels, per-channel factors.
 void make_joined(SweepNet& net) {
   Draw& draw = net.draw;
   const ValueId x = net.elementwise(add_conv(net, draw_volume(net)));

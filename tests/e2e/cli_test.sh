@@ -44,7 +44,7 @@ expect 2 "--schedule conv1=direct: 'conv1' has a schedule already; give one of t
 expect 2 "--no-fuse nothing: no task has this name; legal are" run zoo:squeezenet1_1 --no-fuse nothing
 expect 2 "--fuse nothing: no task has this name; legal are" run zoo:squeezenet1_1 --fuse nothing
 for node in conv1 pool1; do
-  expect 2 "--fuse $node: it cannot run in one kernel with the convolution before it: it is no depthwise convolution" run zoo:squeezenet1_1 --fuse $node
+  expect 2 "--fuse $node: it cannot run in one kernel with the convolution before it: it is not a depthwise convolution" run zoo:squeezenet1_1 --fuse $node
 done
 # A copy to the output, which is added where values are placed in memory, is a task as others are.
 expect 0 "1 thread" bench zoo:squeezenet1_1 --input input=1x3x64x64 --threads 1 --seconds 0.1 --schedule "pool10.flatten.output=map item=1024"

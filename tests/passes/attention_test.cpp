@@ -1,5 +1,5 @@
-// Attention in the forms that exporters write: each becomes one kernel that answers the same; near misses stay as they
-// are.
+// Attention in the forms that exporters write: each becomes one kernel with the same results; near misses stay
+// unchanged.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-/// A network under construction; values are named by what made them.
+/// A network under construction. Values are named after the operators that make them.
 struct Net {
   explicit Net(int32_t opset = 17) : b(graph, opset) {}
 
@@ -49,7 +49,7 @@ struct Net {
 
 constexpr int64_t kHeads = 3, kQueries = 5, kKeys = 7, kSize = 8;
 
-/// q, k (not transposed) and v of a plain attention.
+/// q, k (not transposed) and v of plain attention.
 struct Operands {
   explicit Operands(Net& net)
       : q(net.in("q", {2, kHeads, kQueries, kSize})),
@@ -80,7 +80,7 @@ void expect_same(const std::vector<Tensor>& got, const std::vector<Tensor>& want
   }
 }
 
-/// The passes before this one, then this one.
+/// Runs the passes before recognise_attention, then that pass.
 Graph recognised(Graph graph) {
   PassContext context;
   for (const PassFunction pass : {simplify, fold_constants, canonicalise, recognise_patterns, recognise_attention}) {
@@ -105,7 +105,7 @@ Graph made(const Form& form) {
   return std::move(net.graph);
 }
 
-/// softmax(score(q, k)) v as a network of one output.
+/// softmax(score(q, k)) v as a network with one output.
 Form simple(const std::string& name, std::function<ValueId(Net&, const Operands&)> score) {
   return {name, [score = std::move(score)](Net& net) {
             const Operands in(net);
@@ -115,7 +115,7 @@ Form simple(const std::string& name, std::function<ValueId(Net&, const Operands&
 
 ValueId product(Net& net, const Operands& in) { return net.op("MatMul", {in.q, net.last_two_swapped(in.k)}); }
 
-/// Queries, keys and values side by side in one tensor, taken apart by `part(net, x, i)`: [2, heads, n, size].
+/// Queries, keys and values side by side in one tensor, separated by `part(net, x, i)`: [2, heads, n, size].
 Form packed(const std::string& name, std::function<ValueId(Net&, ValueId, int64_t)> part) {
   return {name, [part = std::move(part)](Net& net) {
             const ValueId x = net.in("x", {2, kKeys, 3 * kHeads * kSize});
@@ -183,7 +183,7 @@ std::vector<Form> scaled_forms() {
   };
 }
 
-/// The mask added to the scaled product: shape, and whether the compiler knows its values.
+/// Adds a mask of this shape to the scaled product. `constant`: the compiler knows the mask's values.
 Form masked(const std::string& name, const Shape& shape, bool constant, bool first = false) {
   return simple(name, [=](Net& n, const Operands& in) {
     const ValueId scaled = n.op("Div", {product(n, in), n.number(2)});
@@ -207,7 +207,7 @@ std::vector<Form> masked_forms() {
   };
 }
 
-/// Where(condition, scores, never), and perhaps a mask that is added, and a guard against rows of NaN.
+/// Where(condition, scores, never), optionally with an added mask and a guard against rows of NaN.
 Form chosen(const std::string& name, float never, bool added, bool guarded) {
   return {name, [=](Net& n) {
             const Operands in(n);
@@ -237,7 +237,7 @@ std::vector<Form> chosen_forms() {
   };
 }
 
-/// Attention of ONNX, through its expansion.
+/// ONNX's Attention, through its expansion.
 Form standard(const std::string& name, const Shape& mask, Attrs attrs) {
   return {name,
           [=](Net& n) {

@@ -1,4 +1,4 @@
-// Channel shuffles as exporters write them: one Gather of channels where the equation holds.
+// Channel shuffles as exporters write them: they become one Gather of channels if the equation holds.
 #include <gtest/gtest.h>
 
 #include "pass_runner.h"

@@ -1,4 +1,4 @@
-// What the driver of the passes says of a pass that breaks the graph.
+// What the driver reports about a pass that breaks the graph.
 #include <gtest/gtest.h>
 
 #include "compile/pipeline.h"

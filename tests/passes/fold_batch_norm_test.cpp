@@ -125,7 +125,7 @@ TEST(FoldBatchNorm, WhatIsReadElsewhereVariesOrComesAtRunTimeStays) {
 }
 
 TEST(FoldBatchNorm, FactorsThatAreNotFiniteStay) {
-  // Folded, they would meet zeros and each other inside the sum.
+  // If folded, they would be combined with zeros and with each other inside the sum.
   EXPECT_EQ(unchanged(fold_batch_norm, R"(graph "g" {
     input %x: f32[1,1,2,2]
     const %w: f32[1,1,1,1](3)

@@ -6,7 +6,7 @@
 namespace kilter {
 namespace {
 
-/// A Pad of [0,0,1,0,0,0,2,1] around [1,3,8,8], and what reads it.
+/// A Pad of [0,0,1,0,0,0,2,1] around [1,3,8,8], and its reader.
 std::string padded(std::string_view reader, std::string_view value = "0", std::string_view maker = "Neg",
                    std::string_view pads = "0,0,1,0,0,0,2,1") {
   return fmt::format(R"(graph "g" {{
@@ -52,15 +52,15 @@ TEST(FoldPadding, WhatCannotBePaddingStays) {
   const std::string conv = R"(%y: f32[1,4,7,7] = Conv@11 "y"(%p, %w))";
   ASSERT_NE(after(fold_padding, padded(conv)).find("pads=[1, 0, 2, 1]"), std::string::npos);
   EXPECT_EQ(unchanged(fold_padding, padded(conv, "1")), "");                             // not zeros
-  EXPECT_EQ(unchanged(fold_padding, padded(conv, "0", "Neg", "0,0,-1,0,0,0,4,1")), "");  // cuts
+  EXPECT_EQ(unchanged(fold_padding, padded(conv, "0", "Neg", "0,0,-1,0,0,0,4,1")), "");  // crops
   EXPECT_EQ(unchanged(fold_padding, with(padded(conv), "\"pad\"", "\"pad\" {mode=\"edge\"}")), "");
   EXPECT_EQ(unchanged(fold_padding,
                       padded(R"(%y: f32[1,3,10,8] = MaxPool@12 "y" {kernel_shape=[2, 2], ceil_mode=1}(%p))", "-inf")),
             "");
-  // A window would lie in the padding whole.
+  // A window would lie entirely in the padding.
   EXPECT_EQ(unchanged(fold_padding, padded(R"(%y: f32[1,3,10,8] = MaxPool@12 "y" {kernel_shape=[2, 2]}(%p))", "-inf")),
             "");
-  // The mean leaves its own padding out.
+  // The mean excludes its own padding.
   EXPECT_EQ(unchanged(fold_padding,
                       padded(R"(%y: f32[1,3,11,8] = AveragePool@19 "y" {kernel_shape=[3, 2], pads=[1, 0, 1, 0]}(%p))")),
             "");

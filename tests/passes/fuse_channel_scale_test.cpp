@@ -1,4 +1,4 @@
-// fuse_channel_scale: which multiplications by a factor a channel become part of a convolution's task.
+// fuse_channel_scale: which multiplications by per-channel factors join a convolution's task.
 #include <gtest/gtest.h>
 
 #include "pass_runner.h"
@@ -7,7 +7,7 @@
 namespace kilter {
 namespace {
 
-/// Squeeze and excitation before a 1x1 convolution with `filters`; `more` are further nodes.
+/// Squeeze and excitation before a 1x1 convolution with `filters`. `more`: further nodes.
 std::string network(int64_t pixels, int64_t filters, std::string_view more = "", int64_t images = 1,
                     int64_t channels = 32) {
   return fmt::format(R"(graph "g" {{
@@ -28,7 +28,7 @@ std::string network(int64_t pixels, int64_t filters, std::string_view more = "",
                      pixels, filters, more, images, channels);
 }
 
-/// Why the multiplication is not in the convolution's group; empty where it is.
+/// Why the multiplication is not in the convolution's group; empty if it is.
 std::string apart(const std::string& text, PassContext context = {}) {
   Graph graph = parse_graph(text);
   context.limits = parse_target("icelake-server").limits;
@@ -90,7 +90,7 @@ TEST(FuseChannelScale, OnlyConstantWeights) {
   PassContext context;
   context.plain_layout = {"first", "scale", "project"};
   EXPECT_EQ(apart(with(network(16, 32), "const %v: f32[32,32,1,1]#0", "input %v: f32[32,32,1,1]"), context),
-            "the weights of 'project' are no constants");
+            "the weights of 'project' are not constant");
 }
 
 TEST(FuseChannelScale, ConvolutionsThatADepthwiseOneTookInStayAsTheyAre) {
@@ -104,10 +104,10 @@ TEST(FuseChannelScale, ConvolutionsThatADepthwiseOneTookInStayAsTheyAre) {
 }
 
 TEST(FuseChannelScale, NothingElseReadsTheProduct) {
-  EXPECT_EQ(apart(network(16, 32, "output \"b\" %b")), "'b' is read elsewhere, too");
+  EXPECT_EQ(apart(network(16, 32, "output \"b\" %b")), "'b' has other readers");
   EXPECT_EQ(
       apart(network(16, 32, "%e: f32[1,32,16,16] = MaxPool@12 \"e\" {kernel_shape=[1, 1]}(%b)\n output \"e\" %e")),
-      "'b' is read elsewhere, too");
+      "'b' has other readers");
 }
 
 TEST(FuseChannelScale, OptionsKeepItApart) {
@@ -142,8 +142,8 @@ TEST(Fuse, WhatStandsBeforeAConvolutionSaysWhyItIsNotComputedInItsLoads) {
     if (u.group == "conv") said.push_back(u.node + ": " + u.reason);
   }
   EXPECT_EQ(said, std::vector<std::string>{
-                      "norm: no template computes it where operands are loaded: it would be computed again for each "
-                      "block of filters or columns, which takes what it saves"});
+                      "norm: no template computes it while loading operands: it would be computed again for each "
+                      "block of filters or columns, which costs as much as it saves"});
 }
 
 }  // namespace

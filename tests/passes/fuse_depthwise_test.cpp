@@ -8,7 +8,7 @@
 namespace kilter {
 namespace {
 
-/// A 1x1 convolution with what follows it, and a depthwise convolution of the result. `more` are further nodes.
+/// A 1x1 convolution followed by element-wise nodes and a depthwise convolution. `more`: further nodes.
 std::string network(int64_t pixels, std::string_view more = "", std::string_view kernel = "1,1",
                     int64_t channels = 96) {
   return fmt::format(R"(graph "g" {{
@@ -51,7 +51,7 @@ Outcome run(const std::string& text, PassContext context = {}) {
   return out;
 }
 
-/// The one refusal of a network.
+/// The only refusal of a network.
 Unfused refusal(const std::string& text, PassContext context = {}) {
   const Outcome out = run(text, std::move(context));
   EXPECT_FALSE(out.joined);
@@ -76,8 +76,8 @@ TEST(FuseDepthwise, PointwiseConvolutionsBehindSayWhyTheyRunApart) {
   EXPECT_EQ(out.unfused.front().node, "project");
   EXPECT_EQ(out.unfused.front().group, "depthwise");
   EXPECT_EQ(out.unfused.front().reason,
-            "no template runs a pointwise convolution in one kernel with the depthwise one before it: what is between "
-            "them stays in L2, which costs a few percent at most");
+            "no template runs a pointwise convolution in one kernel with the depthwise one before it: the values "
+            "between them stay in L2, which costs a few percent at most");
 }
 
 TEST(FuseDepthwise, LeavesWhatStaysInNearCaches) {
@@ -107,11 +107,11 @@ TEST(FuseDepthwise, LeavesWinogradsConvolutions) {
 TEST(FuseDepthwise, LeavesWhatOthersRead) {
   const Unfused twice =
       refusal(network(112, "%e: f32[1,96,112,112] = MaxPool@12 \"e\" {kernel_shape=[1, 1]}(%b)\n output \"e\" %e"));
-  EXPECT_EQ(twice.reason, "'b' is read elsewhere, too");
+  EXPECT_EQ(twice.reason, "'b' has other readers");
   EXPECT_EQ(twice.why, Unfused::order);
 }
 
-/// The same network with 3 channels a group.
+/// The network with 3 channels per group.
 std::string grouped() {
   return with(with(network(112), "%d: f32[96,1,3,3]", "%d: f32[96,3,3,3]"), "{group=96,", "{group=32,");
 }
@@ -143,7 +143,7 @@ TEST(FuseDepthwise, WhatIsAskedForAndCannotBeIsAnError) {
   context.fuse = {{"depthwise", "--fuse depthwise"}};
   const auto error = [&](const std::string& text) { return error_of([&] { run(text, context); }, ErrorKind::usage); };
   EXPECT_EQ(error(network(8, "%e: f32[1,96,8,8] = MaxPool@12 \"e\" {kernel_shape=[1, 1]}(%b)\n output \"e\" %e")),
-            "--fuse depthwise: it cannot run in one kernel with the convolution before it: 'b' is read elsewhere, too");
+            "--fuse depthwise: it cannot run in one kernel with the convolution before it: 'b' has other readers");
   EXPECT_EQ(
       error(network(1)),
       "--fuse depthwise: it cannot run in one kernel with the convolution before it: rows of the feeder's result: "

@@ -1,4 +1,5 @@
-// fuse_row_means: which means of images are made in part by the depthwise convolution before, and why others are not.
+// fuse_row_means: which image means are computed in part by the depthwise convolution before them, and why others are
+// not.
 #include <gtest/gtest.h>
 
 #include "pass_runner.h"
@@ -70,8 +71,8 @@ TEST(FuseRowMeans, MeansOfRowsAloneAreTakenInWhole) {
     text = with(std::move(text), "%p: f32[1,32,1,1]", "%p: f32[1,32,14,1]");
     return with(std::move(text), "%s: f32[1,32,1,1]", "%s: f32[1,32,14,1]");
   };
-  // What is behind it would have to run over rows, too.
-  EXPECT_EQ(run(axis3(network())).refused, Reasons{"depthwise: what is behind it runs over fewer elements"});
+  // The nodes after it would have to run over rows, too.
+  EXPECT_EQ(run(axis3(network())).refused, Reasons{"depthwise: the nodes after it run over fewer elements"});
   const std::string bare =
       with(with(axis3(network()), R"(%s: f32[1,32,14,1] = Sigmoid@13 "gate"(%p))", ""), "(%b, %s)", "(%b, %p)");
   const Outcome out = run(bare);
@@ -86,17 +87,19 @@ TEST(FuseRowMeans, OthersSayWhyTheyStandApart) {
     EXPECT_EQ(out.rewrites, 0);
     return out.refused;
   };
-  EXPECT_EQ(apart(network(R"("pool" {keepdims=1}(%b, %axes))", "", "32,32,3,3")),
-            Reasons{"depthwise: only tasks of depthwise convolutions reduce what they make: it is stored, then read"});
+  EXPECT_EQ(
+      apart(network(R"("pool" {keepdims=1}(%b, %axes))", "", "32,32,3,3")),
+      Reasons{
+          "depthwise: only tasks of depthwise convolutions reduce their own results: this one is stored, then read"});
   std::string flat = with(network(R"("pool" {keepdims=0}(%b, %axes))"), "%p: f32[1,32,1,1]", "%p: f32[1,32]");
   flat = with(with(flat, "%s: f32[1,32,1,1]", "%s: f32[1,32]"), R"(Mul@14 "scale"(%b, %s))", R"(Relu@14 "scale"(%b))");
   EXPECT_EQ(apart(with(flat, "output \"c\" %c", "output \"c\" %c\n output \"s\" %s")),
-            Reasons{"depthwise: a change of layout stands between"});
+            Reasons{"depthwise: a change of layout lies between them"});
   EXPECT_EQ(apart(with(network(), "ReduceMean@18", "ReduceMax@18")),
             Reasons{"depthwise: tasks of depthwise convolutions make means of rows, in blocks of channels"});
   PassContext plain;
   plain.plain_layout = {"pool"};
-  EXPECT_EQ(apart(network(), plain), Reasons{"depthwise: a change of layout stands between"});
+  EXPECT_EQ(apart(network(), plain), Reasons{"depthwise: a change of layout lies between them"});
   PassContext no_fuse;
   no_fuse.no_fuse = {"depthwise"};
   EXPECT_EQ(apart(with(network(), "(%b, %axes)", "(%a, %axes)"), no_fuse), Reasons{"depthwise: --no-fuse depthwise"});

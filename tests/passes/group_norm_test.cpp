@@ -1,4 +1,4 @@
-// GroupNormalization in the form that exporters write, and constants around it: rewritten where the equation holds.
+// GroupNormalization as exporters write it, and constants around it: rewritten if the equation holds.
 #include <gtest/gtest.h>
 
 #include "pass_runner.h"
@@ -6,7 +6,7 @@
 namespace kilter {
 namespace {
 
-/// What exporters write for 2 groups of 4 channels, with one part replaced.
+/// The exported form for 2 groups of 4 channels, with one part replaced.
 std::string exported(std::string_view from = "", std::string_view to = "") {
   return with(R"(graph "g" {
     input %x: f32[1,4,2,3]
@@ -60,7 +60,7 @@ TEST(GroupNorm, NearMissesStay) {
     const std::string text = after(recognise_patterns, exported(from, to));
     EXPECT_NE(text.find("InstanceNormalization"), std::string::npos) << from << " -> " << to << "\n" << text;
   };
-  first_two_stay("output \"e\" %e", "output \"e\" %e\n    output \"b\" %b");  // the rows are read elsewhere
+  first_two_stay("output \"e\" %e", "output \"e\" %e\n    output \"b\" %b");  // the rows have another reader
   first_two_stay("const %ones: f32[2](1, 2)", "input %ones: f32[2]");
   first_two_stay("const %zeros: f32[2](0, 1)", "input %zeros: f32[2]");
 }

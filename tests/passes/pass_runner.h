@@ -1,4 +1,4 @@
-// One pass on one graph: what the tests of this folder share.
+// Runs one pass on one graph; shared by the tests of this folder.
 #pragma once
 
 #include <string>
@@ -9,20 +9,20 @@
 
 namespace kilter {
 
-/// A pass with the limits of a target, whose block is its vector width in floats; answers the rewrites it made.
+/// Runs a pass with the limits of a target, whose block is its vector width in floats. Returns the number of rewrites.
 int64_t run_pass(PassFunction pass, Graph& graph, std::string_view target = "x86-64-v3", int64_t most = INT64_MAX);
 
-/// Nodes and outputs of a graph in text form, constants left out.
+/// Nodes and outputs of a graph in text form, without constants.
 std::string nodes_text(const Graph& graph);
 
-/// Nodes and outputs after a pass has run over a graph given as text; the graph is verified before and after, and the
-/// pass makes no rewrite when it runs again.
+/// Nodes and outputs after a pass has run over a graph given as text. Verifies the graph before and after, and checks
+/// that a second run of the pass makes no rewrite.
 std::string after(PassFunction pass, std::string_view graph, std::string_view target = "x86-64-v3");
 
-/// A graph in text form with one part replaced; a failure of the test when it does not hold that part.
+/// A graph in text form with one part replaced. Fails the test if the graph does not contain that part.
 std::string with(std::string text, std::string_view from, std::string_view to);
 
-/// Whether a pass leaves a graph given as text as it is and counts no rewrite; else what it made of it.
+/// "" if a pass leaves a graph given as text unchanged and counts no rewrite, else the graph that it made.
 std::string unchanged(PassFunction pass, std::string_view graph, std::string_view target = "x86-64-v3");
 
 }  // namespace kilter

@@ -1,4 +1,4 @@
-// Every pass on random networks: the same answers, the same inputs and outputs, nothing left to do for a second run.
+// Every pass on random networks: the same results, inputs and outputs, and nothing left for a second run.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kNets = 400;
 
-/// Passes rewrite sums and factors; everything else keeps its bits.
+/// Passes rewrite sums and factors; everything else stays bit-identical.
 constexpr Tolerance kTolerance{.rtol = 1e-4, .atol = 1e-5};
 
 std::string ports(const Graph& graph) {
@@ -34,7 +34,7 @@ void expect_same(const std::vector<Tensor>& got, const std::vector<Tensor>& want
   }
 }
 
-/// The graph as its text form reads back.
+/// The graph as read back from its text form.
 Graph read_back(const Graph& graph) {
   std::map<std::string, Tensor> constants;
   for (ValueId v = 0; v < static_cast<ValueId>(graph.value_count()); ++v) {
@@ -45,8 +45,8 @@ Graph read_back(const Graph& graph) {
 }
 
 struct Setup {
-  size_t pass;    ///< in all_passes()
-  bool prepared;  ///< the passes before it have run
+  size_t pass;    ///< index in all_passes()
+  bool prepared;  ///< the earlier passes have run
 };
 
 class PassOnRandomNets : public testing::TestWithParam<Setup> {};
@@ -73,8 +73,8 @@ TEST_P(PassOnRandomNets, AnswersStayAndASecondRunDoesNothing) {
     EXPECT_EQ(run_pass(row.function, graph), 0) << "before: " << print(before) << "after: " << once;
     EXPECT_EQ(print(graph), once);
   }
-  // The networks hold no decomposed patterns, no operators to decompose, no images that the last passes gain on, no
-  // signals that are images before canonicalise makes them so, and the earlier passes leave no dead or constant nodes.
+  // The networks contain no decomposed patterns, no operators to decompose, no images that the last passes improve, and
+  // no signals that are images before canonicalise makes them so. The earlier passes leave no dead or constant nodes.
   const bool nothing_left = row.name.starts_with("recognise_") || row.name.starts_with("fuse_") ||
                             row.name == "decompose" || (!GetParam().prepared && row.name == "signals_as_images") ||
                             (GetParam().prepared && (row.name == "fold_again" || row.name == "dead_code"));
@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(Passes, PassOnRandomNets, testing::ValuesIn(setups()), 
   return std::string(all_passes()[setup.param.pass].name) + (setup.param.prepared ? "_InItsPlace" : "_Alone");
 });
 
-/// Any number of rewrites, from none to all, gives a graph that answers the same.
+/// Every rewrite limit, from none to all, gives a graph with the same results.
 TEST(Passes, StopAfterAnyNumberOfRewrites) {
   for (uint64_t seed = 0; seed < 12; ++seed) {
     SweepNet net(seed ^ hash_text("bisect"));

@@ -1,6 +1,6 @@
-// Every pattern that passes look for, with its constants of ranks 0 to two more than the operand's, and the operands of
-// commutative nodes in either order: a rewrite keeps types and answers, and a constant of one element that adds
-// dimensions is no scalar.
+// Every pattern that passes look for, with its constants in ranks from 0 to two more than the operand's, and with the
+// operands of commutative nodes in either order. A rewrite keeps types and results, and a one-element constant that
+// adds dimensions is not a scalar.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,10 +18,10 @@ namespace {
 
 constexpr Tolerance kTolerance{.rtol = 1e-4, .atol = 1e-5};
 
-/// Builds one form of a pattern: constants and commutative nodes are counted as they are made.
+/// Builds one form of a pattern. Numbers constants and commutative nodes in the order in which they are made.
 class Form {
  public:
-  /// Constant `which` has rank `rank`, the others are as plain as they can be; bit k of `orders` exchanges the operands
+  /// Constant `which` has rank `rank`; the others have the lowest rank possible. Bit k of `orders` swaps the operands
   /// of commutative node k.
   Form(size_t which, size_t rank, uint32_t orders) : which_(which), rank_(rank), orders_(orders) {}
 
@@ -33,9 +33,9 @@ class Form {
     if ((orders_ >> commuted++ & 1) != 0) std::swap(a, c);
     return node(op, {a, c});
   }
-  /// One element, of rank 0.
+  /// A one-element constant of rank 0.
   ValueId one(double value) { return k(value, {}); }
-  /// A constant filled with a value, given `shape` or, where it is the one in question, that with ones before it.
+  /// A constant filled with a value. Its shape is `shape`, with ones prepended if it is constant `which`.
   ValueId k(double value, Shape shape) {
     if (constants++ == which_ && rank_ > shape.size()) shape.insert(shape.begin(), rank_ - shape.size(), 1);
     Tensor t(DType::f32, shape);
@@ -59,7 +59,7 @@ class Form {
 
 struct Pattern {
   std::string_view name;
-  std::string_view becomes;  ///< an operator that the plain form is rewritten to; empty: there is none by that name
+  std::string_view becomes;  ///< an operator that the plain form is rewritten to; empty: no specific operator
   size_t least, most;        ///< ranks of the operand
   std::function<ValueId(Form&, ValueId)> make;
 };
@@ -146,7 +146,7 @@ ValueId shuffled(Form& f, ValueId x) {
                            {{"perm", std::vector<int64_t>{0, 2, 1, 3, 4}}});
   return f.both("Mul", reshaped(f, y, s), f.one(2));
 }
-/// Attention over parts of a projection that indices of one element take apart.
+/// Attention over parts of a projection that one-element indices select.
 ValueId picked(Form& f, ValueId x) {
   Shape shape = f.graph.type(x).shape;
   shape.insert(shape.begin(), 3);
@@ -231,7 +231,7 @@ bool holds(const Graph& graph, std::string_view op) {
 
 class PatternOfRanks : public testing::TestWithParam<Pattern> {
  protected:
-  /// Runs all passes over one form; answers it, or nothing where its operands do not fit together.
+  /// Runs all passes over one form and returns its graph; nullopt if its operands do not fit together.
   std::optional<Graph> passed(Form& form, const Shape& shape) {
     const ValueId x = form.input(shape);
     ValueId y = kNone;

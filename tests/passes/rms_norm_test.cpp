@@ -1,4 +1,4 @@
-// RMSNormalization in the forms that exporters write: one node where the equation holds and nothing else reads a part.
+// RMSNormalization as exporters write it: one node if the equation holds and nothing else reads a part of it.
 #include <gtest/gtest.h>
 
 #include "pass_runner.h"
@@ -6,7 +6,7 @@
 namespace kilter {
 namespace {
 
-/// What exporters of LLaMA write, with one part replaced.
+/// The form that LLaMA exporters write, with one part replaced.
 std::string exported(std::string_view from = "", std::string_view to = "") {
   return with(R"(graph "g" {
     input %x: f32[2,3,4]
@@ -95,7 +95,7 @@ TEST(RmsNorm, AValueThatIsUsedElsewhereStays) {
 }
 
 TEST(RmsNorm, AMeanOverAnotherAxisOrWithoutItsAxisStays) {
-  // Over an axis before the last; each is as long as the last one, so that everything else would fit.
+  // Over an axis before the last. Both axes have the same length, so that everything else would fit.
   EXPECT_EQ(unchanged(recognise_patterns, R"(graph "g" {
     input %x: f32[4,4]
     const %axes: i64[1](0)

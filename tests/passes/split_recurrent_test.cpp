@@ -10,7 +10,7 @@ const Tensor& constant(const Graph& graph, std::string_view name) {
   return *graph.value(graph.find_value(name)).constant;
 }
 
-/// The answers of a network with one seeded input x, before and after the pass.
+/// Compares a network's results for one seeded input x before and after the pass.
 void expect_same_answers(std::string_view text, const Shape& x) {
   Graph graph = parse_graph(text);
   Tensor input(DType::f32, x);
@@ -89,7 +89,7 @@ TEST(SplitRecurrent, TheHiddenBiasOfALinearResetStaysWithTheRecurrence) {
   EXPECT_TRUE(constant(graph, "gru.hidden_bias").same(Tensor::of<float>({1, 1}, {30})));
 }
 
-/// An RNN of one unit over three steps of two sequences, with these operands after x.
+/// An RNN with one unit over three steps of two sequences; `operands` follow x.
 std::string rnn(std::string_view more, std::string_view operands) {
   return fmt::format(R"(graph "g" {{
     input %x: f32[3,2,1]

@@ -1,4 +1,4 @@
-// Volumes as images of their frames.
+// Volumes computed as images of their frames.
 #include <gtest/gtest.h>
 
 #include "pass_runner.h"

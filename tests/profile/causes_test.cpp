@@ -65,7 +65,7 @@ TEST(Causes, ReductionsAreToldWithWhatMakesTheirInput) {
   EXPECT_THAT(
       MadeUp().at("unfused neighbour", "pool10").evidence,
       ContainsRegex(
-          "which makes its input, could run it, but only tasks of depthwise convolutions reduce what they make"));
+          "which makes its input, could run it, but only tasks of depthwise convolutions reduce their own results"));
 }
 
 TEST(Causes, ElementWiseStepsBeforeContractionsAreToldTogether) {

@@ -1,4 +1,4 @@
-// Defaults of a compiled network as a text that is kept in the repository and reviewed, and what changed in it.
+// A compiled network's defaults as text that is kept in the repository and reviewed, and the changes in it.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace kilter::replay {
 
-/// One line a step: layer, operators, schedule, layouts, hash of the loop IR, between bars; stages of one layer follow
-/// each other. `title` stands above.
+/// One line per step: layer, operators, schedule, layouts and hash of the loop IR, separated by bars. The stages of a
+/// layer are consecutive. `title` comes first.
 std::string defaults_text(const std::string& title, const Compiled& compiled);
 
-/// What differs between two such texts, layer by layer: the fields that changed, old above new; layers that came and
-/// went. "" when nothing does; titles and comments count for nothing.
+/// The differences between two such texts, layer by layer: changed fields with the old value above the new one, and
+/// added and removed layers. "" if there are none; titles and comments do not count.
 std::string difference(const std::string& old_text, const std::string& new_text);
 
 }  // namespace kilter::replay

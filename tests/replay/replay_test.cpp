@@ -1,7 +1,7 @@
-// The default schedules and loop IR of the speed set for two fixed targets are what they were: a change of a template,
-// a pass or a model shows itself here, layer by layer, before anybody measures. No code is generated or run.
+// The default schedules and loop IR of the speed set on two fixed targets equal the kept ones, so that a change of a
+// template, a pass or a model shows up here, layer by layer, before any measurement. No code is generated or run.
 //
-// When a change is meant, write the kept files anew and review their difference:
+// If a change is intended, rewrite the kept files and review the difference:
 //
 //   KILTER_REPLAY_UPDATE=1 build/tests/replay/test_replay && git diff tests/replay
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ TEST_P(Replay, DefaultsAreWhatTheyWere) {
 INSTANTIATE_TEST_SUITE_P(SpeedSet, Replay, testing::ValuesIn(networks()),
                          [](const auto& network) { return network.param; });
 
-/// Of all kept files, names left out.
+/// A hash of all kept files, without their names.
 uint64_t kept_hash() {
   uint64_t hash = kHashSeed;
   for (const std::string& network : networks()) {
@@ -78,7 +78,7 @@ uint64_t kept_hash() {
   return hash;
 }
 
-// Records and accepted plans know by the version of the code generator what they were measured with.
+// The code generator's version tells records and accepted plans what they were measured with.
 TEST(Kept, OtherKernelsHaveAnotherRevision) {
   int revision = 0;
   std::string hash;

@@ -1,4 +1,5 @@
-// The attention template: every kind of tile and block answers as the reference kernel, and illegal knobs are refused.
+// The attention template: every kind of tile and block gives the reference kernel's results; illegal knobs are
+// rejected.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -14,7 +15,7 @@ namespace {
 
 const OpDef& attention() { return *find_op("kilter", "FusedAttention", 1); }
 
-/// Compiles a case with this schedule (the default when empty), and runs it.
+/// Compiles a case with this schedule (the default if empty) and runs it.
 std::vector<Tensor> run(const OpCase& c, const std::string& schedule, std::string_view target) {
   CompileOptions options;
   options.target = parse_target(target);
@@ -47,7 +48,7 @@ void expect_right(const std::string& text, const std::string& schedule) {
 }
 
 TEST(AttentionRows, EveryTileAnswersTheSame) {
-  // 37 queries leave a part of a block on every target, 45 keys and 20 columns a part of a tile.
+  // On every target, 37 queries leave a partial block, and 45 keys and 20 columns leave a partial tile.
   const std::string problem = "f32[2,37,19] f32[2,45,19] f32[2,45,20] f32[37,45] | scale=0.3";
   for (const std::string tiles : {"vectors=1 rows=1", "vectors=1 rows=12", "vectors=2 rows=6", "vectors=3 rows=3"}) {
     for (const std::string keys : {"45", "16"}) {
@@ -72,7 +73,7 @@ TEST(AttentionRows, DefaultsAnswerForManySizes) {
 }
 
 TEST(AttentionRows, RowsMaskedInWholeBlocksOfKeys) {
-  // Blocks of 16 keys: the first query sees the last block alone, the second the first alone, the third none.
+  // Blocks of 16 keys: the first query sees only the last block, the second only the first, the third none.
   std::string mask;
   for (int query = 0; query < 3; ++query) {
     for (int key = 0; key < 48; ++key) {

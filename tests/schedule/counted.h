@@ -7,8 +7,7 @@
 
 namespace kilter {
 
-/// Whether a template with knobs is ranked by LoopModel: its default may be dearer than the cheapest candidate, by as
-/// much as kCountError says.
+/// Whether LoopModel ranks a template with knobs: its default may exceed the cheapest candidate by up to kCountError.
 inline bool counts_loops(std::string_view name) {
   constexpr std::array<std::string_view, 5> kCounted{"pool_rows", "reduce_rows", "softmax_rows", "normalize_rows",
                                                      "map"};

@@ -14,7 +14,7 @@
 namespace kilter {
 namespace {
 
-/// The loops of a problem's convolution under the default schedule of znver4, without prefetched weights.
+/// The loops of a problem's convolution under znver4's default schedule, without prefetching of weights.
 std::string loops(Graph graph, const std::string& operators) {
   const TargetLimits limits = parse_target("znver4").limits;
   const PlacedTasks placed = place_tasks(std::move(graph), limits);
@@ -36,13 +36,13 @@ TEST(DirectConvolution, PrefetchesWhatIsAddedABitWithEachBlockOfChannels) {
   const Graph added = parse_problem("conv2d n1 c64 h14 w14 k32 r1 s1 f32 +bias +add+relu").graph;
   const Graph plain = parse_problem("conv2d n1 c64 h14 w14 k32 r1 s1 f32 +bias +relu").graph;
   const std::string residual = loops(added, "Conv+Add+Relu");
-  // A tile of 14 pixels and 2 vectors over 4 blocks of channels: 4 pixels, so 8 lines, with each block.
+  // A tile of 14 pixels and 2 vectors over 4 blocks of channels: with each block 4 pixels, hence 8 lines.
   EXPECT_EQ(count(residual, "prefetch"), 8) << residual;
   EXPECT_EQ(count(loops(plain, "Conv+Relu"), "prefetch"), 0);
 }
 
 TEST(DirectConvolution, ComputesHalfAVectorWhereTheUnitsAreHalfAsWide) {
-  // 24 channels are a vector and a half; the other half of the second is written as zeros.
+  // 24 channels are a vector and a half; the other half of the second vector is written as zeros.
   const std::string half = loops(parse_problem("conv2d n1 c64 h14 w14 k24 r1 s1 f32 +bias +relu").graph, "Conv+Relu");
   EXPECT_EQ(count(half, "fma("), 4 * 2 * 14) << half;
   EXPECT_EQ(count(half, "], 8)"), 4 * 14) << half;  // pixels spread over half a vector
@@ -51,7 +51,7 @@ TEST(DirectConvolution, ComputesHalfAVectorWhereTheUnitsAreHalfAsWide) {
   EXPECT_EQ(count(whole, "], 8)"), 0) << whole;
 }
 
-/// Whether panels of weights pass over blocks of the pixels, under a schedule or the default one.
+/// Whether panels of weights process the pixels in blocks, under a given schedule or the default one.
 bool in_blocks(const std::string& problem, int64_t l2_bytes, std::string_view target = "x86-64-v3",
                const std::string& given = "") {
   TargetLimits limits = parse_target(target).limits;
@@ -75,7 +75,7 @@ TEST(DirectConvolution, WhatIsReadAgainComesFromL2WhereItCan) {
   EXPECT_FALSE(in_blocks("conv2d n1 c256 h28 w28 k256 r3 s3 pad1 f32 +bias +relu", kL2)) << "weights of 2.4 MB";
 }
 
-/// Runs a convolution whose target has this L2.
+/// Runs a convolution on a target with this L2 size.
 Tensor run_with_l2(const Graph& graph, const std::vector<Tensor>& inputs, const std::string& schedule, int64_t l2_bytes,
                    int threads) {
   CompileOptions options;
@@ -92,7 +92,7 @@ Tensor run_with_l2(const Graph& graph, const std::vector<Tensor>& inputs, const 
 TEST(DirectConvolution, PixelsInBlocksAnswerTheSame) {
   struct Case {
     std::string problem;
-    int64_t l2_bytes;  ///< under which pixels are in blocks
+    int64_t l2_bytes;  ///< with which pixels are processed in blocks
   };
   for (const Case& c : {Case{"conv2d n1 c40 h13 w13 k96 r1 s1 f32 +bias +relu", 40 << 10},
                         Case{"conv2d n2 c64 h14 w14 k64 r1 s1 f32 +bias +add+relu", 40 << 10},

@@ -1,4 +1,4 @@
-// What kernels ask of a core, counted from small loops by hand.
+// The demands of small loops on a core, compared with counts by hand.
 #include "schedule/model/loop_count.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 TargetLimits limits(std::string_view target) { return parse_target(target).limits; }
 
-/// y[i] = sum of 4 vectors of 16 of row i of x, in `sums` registers; 8 rows.
+/// y[i] = sum of 4 vectors of 16 from row i of x, in `sums` registers; 8 rows.
 LoopFunc row_sums(int64_t sums) {
   LoopBuilder b("row_sums");
   const Buf x = b.input("x", DType::f32, 8 * 64), y = b.output("y", DType::f32, 8);
@@ -35,21 +35,21 @@ TEST(LoopCount, CountsInstructionsTimesIterations) {
   EXPECT_EQ(c.loads, 8 * 4);
   EXPECT_EQ(c.stores, 8);
   EXPECT_EQ(c.multiply_adds, 0);
-  EXPECT_EQ(c.others, 8 * (4 + 2 * 4));   // four sums, and over 16 lanes in four steps
-  EXPECT_EQ(c.scalars, 8 * (4 + 4 * 2));  // the loops over items, and the row's
+  EXPECT_EQ(c.others, 8 * (4 + 2 * 4));   // four additions, and four steps over 16 lanes
+  EXPECT_EQ(c.scalars, 8 * (4 + 4 * 2));  // the loops over the items and the row
   EXPECT_EQ(c.bytes, 8 * (4 * 64 + 4));
   EXPECT_EQ(c.written, 8);
 }
 
 TEST(LoopCount, ChainsWaitForTheirLatency) {
-  // Cycles of a row: 1 for the 4 scalars of an item; the loop issues 4 x 4 instructions in 4 cycles, but its chain
-  // takes 16; the 9 instructions of the end are 4 cycles of vector units, and 4 steps over lanes take 24. Of 29
-  // instructions a core that looks 256 ahead waits for a ninth of that.
+  // Cycles of a row: 1 for the item's 4 scalars. The loop issues 4 x 4 instructions in 4 cycles, but its chain
+  // takes 16. The 9 final instructions take 4 cycles of vector units, and their 4 steps over lanes 24. With 29
+  // instructions, a core that looks 256 ahead waits for a ninth of that.
   const LoopCount one = count_loops(row_sums(1), limits("znver5"));
   const double idle = (16 - 4) + (24 - 4);
   EXPECT_DOUBLE_EQ(one.waits, 8 * idle * 29 / 256);
   EXPECT_DOUBLE_EQ(one.cycles, 8 * (1 + 4 + 4) + one.waits);
-  // Four chains of one step each: 4 cycles, while 14 instructions are issued.
+  // Four chains of one step each: 4 cycles, during which 14 instructions issue.
   const LoopCount four = count_loops(row_sums(4), limits("znver5"));
   EXPECT_DOUBLE_EQ(four.others, 8 * (4 + 3 + 8));
   const double steps = 4 * 2 + 2;  // instructions of the loop
@@ -83,7 +83,7 @@ TEST(LoopCount, ElementsThatLieApartAreMovedOneByOne) {
   const LoopCount gathers = count_loops(strided(3, 1), limits("x86-64-v2"));
   EXPECT_EQ(gathers.loads, 100);
   EXPECT_EQ(gathers.stores, 25);
-  EXPECT_EQ(gathers.others, 25 + 100);  // products, and elements put into their lanes
+  EXPECT_EQ(gathers.others, 25 + 100);  // products, and elements inserted into their lanes
   const LoopCount scatters = count_loops(strided(1, 3), limits("x86-64-v2"));
   EXPECT_EQ(scatters.loads, 25);
   EXPECT_EQ(scatters.stores, 100);
@@ -125,12 +125,12 @@ TEST(LoopCount, RegistersAreThoseOfTheTarget) {
   EXPECT_EQ(count_loops(products(16), limits("x86-64-v3")).multiply_adds, 2);
   EXPECT_EQ(count_loops(products(16, DType::f64), limits("znver5")).multiply_adds, 2);
   const LoopCount sse = count_loops(products(16), limits("x86-64-v2"));
-  EXPECT_EQ(sse.multiply_adds, 0);  // a product and a sum
+  EXPECT_EQ(sse.multiply_adds, 0);  // a multiplication and an addition
   EXPECT_EQ(sse.others, 2 * 4);
 }
 
 TEST(LoopCount, UnitsAreThoseOfTheTarget) {
-  // 64 vectors loaded and multiplied, none stored.
+  // 64 vectors are loaded and multiplied, none stored.
   LoopBuilder b("units");
   const Buf x = b.input("x", DType::f32, 64 * 16);
   b.parallel("i", 1);
@@ -141,11 +141,11 @@ TEST(LoopCount, UnitsAreThoseOfTheTarget) {
   }
   const LoopFunc func = b.finish();
   TargetLimits two = limits("znver5");
-  EXPECT_DOUBLE_EQ(count_loops(func, two).cycles, (64 + 64 + 4) / 4.0);  // as they are issued
+  EXPECT_DOUBLE_EQ(count_loops(func, two).cycles, (64 + 64 + 4) / 4.0);  // limited by issue
   two.loads_per_cycle = 1;
   EXPECT_DOUBLE_EQ(count_loops(func, two).cycles, 64);
   TargetLimits halves = limits("znver4");
-  EXPECT_DOUBLE_EQ(count_loops(func, halves).cycles, 64);  // two ports, and each register takes both
+  EXPECT_DOUBLE_EQ(count_loops(func, halves).cycles, 64);  // two ports, and each register occupies both
   halves.loads_per_cycle = 1;
   EXPECT_DOUBLE_EQ(count_loops(func, halves).cycles, 128);
 }
@@ -183,7 +183,7 @@ TEST(LoopCount, RegistersBeyondThoseOfTheTargetAreSpilled) {
     return count_loops(b.finish(), limits("x86-64-v3"));
   };
   EXPECT_EQ(sums(14).stores, 0);
-  // 20 registers beside two others are 6 too many.
+  // 20 registers beside two others exceed the limit by 6.
   EXPECT_DOUBLE_EQ(sums(20).stores, 6);
   EXPECT_DOUBLE_EQ(sums(20).loads, 20 + 6);
 }

@@ -1,4 +1,4 @@
-// Every template has a model: a search space, candidates, and an estimate that the default is taken by.
+// Every template has a model: a search space, candidates, and an estimate that selects the default.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using tune::TaskOf;
 
-/// A small problem of a template and a larger one of the same kind.
+/// A small problem for a template and a larger one of the same kind.
 struct Sizes {
   std::string small, large;
 };
@@ -69,8 +69,8 @@ const std::map<std::string_view, Sizes>& problems() {
   return kProblems;
 }
 
-/// How far the default may be from the cheapest candidate: what a template prefers among near equals, and of pairs what
-/// threads wait for one another, too.
+/// How far the default may exceed the cheapest candidate: a template may prefer one of several near equals, and for
+/// pairs the default also accounts for threads that wait for each other.
 double most_above_least(std::string_view name) {
   if (name == "conv2d_then_depthwise") return 1.6;
   return counts_loops(name) ? 1 / (1 - kCountError) : 1.05;
@@ -108,7 +108,7 @@ TEST(Models, TheDefaultIsTheCheapestCandidate) {
         ASSERT_FALSE(ranked.empty());
         const auto picked = from.pick(*t.task, t.limits);
         if (name == "conv2d_winograd") {
-          if (std::holds_alternative<Rejected>(picked)) continue;  // direct is as good
+          if (std::holds_alternative<Rejected>(picked)) continue;  // direct convolution is as good
           ++winograd;
         }
         const Schedule& schedule = std::get<Schedule>(picked);

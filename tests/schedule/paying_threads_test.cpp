@@ -1,4 +1,4 @@
-// How many threads a kernel is given.
+// The number of threads that a kernel is given.
 #include "schedule/model/paying_threads.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// The template of the recurrent operators: every kind of tile answers as the reference kernel, what it cannot take is
-// refused with the reason, and illegal knobs are.
+// The template of the recurrent operators: every kind of tile gives the reference kernel's results, unsupported nodes
+// are rejected with the reason, and so are illegal knobs.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -15,7 +15,7 @@
 namespace kilter {
 namespace {
 
-/// A case whose weights are constants.
+/// A case with constant weights.
 OpCase with_weights(std::string_view op, const std::string& text) {
   const bool steps = op.ends_with("Steps");
   const OpDef& def = *find_op(steps ? "kilter" : "", op, 22);
@@ -61,7 +61,7 @@ void expect_right(std::string_view op, const std::string& text, const std::strin
 }
 
 TEST(RecurrentSteps, EveryTileAnswersTheSame) {
-  // 5 rows leave a part of a tile, 37 hidden units a part of a block on every target.
+  // On every target, 5 rows leave a partial tile, and 37 hidden units a partial block.
   for (const std::string knobs : {"vectors=1 rows=1 prefetch=0", "vectors=1 rows=2 prefetch=1024",
                                   "vectors=2 rows=1 prefetch=1024", "vectors=3 rows=1 prefetch=0"}) {
     expect_right("LSTMSteps", "f32[3,5,296] f32[2,148,37] f32[2,5,37] f32[2,5,37] | direction=bidirectional | | 3",
@@ -72,7 +72,7 @@ TEST(RecurrentSteps, EveryTileAnswersTheSame) {
                  "recurrent_steps " + knobs);
     expect_right("GRUSteps", "f32[3,5,111] f32[1,111,37] | | | 2", "recurrent_steps " + knobs);
     expect_right("RNNSteps", "f32[3,5,37] f32[1,37,37] | direction=reverse | | 2", "recurrent_steps " + knobs);
-    // With 40 units whole vectors of the last block are empty.
+    // With 40 units, the last block has whole vectors that are empty.
     expect_right("RNNSteps", "f32[3,5,40] f32[1,40,40] | | | 2", "recurrent_steps " + knobs);
   }
 }
@@ -85,7 +85,7 @@ TEST(RecurrentSteps, OneStepRunsItsBlocksBesideEachOther) {
   EXPECT_EQ(extent("LSTMSteps", "f32[1,2,148] f32[1,148,37]"), 2 * 10);
   EXPECT_EQ(extent("LSTMSteps", "f32[2,2,148] f32[1,148,37]"), 2);
   EXPECT_EQ(extent("LSTMSteps", "f32[2,3,296] f32[2,148,37] | direction=bidirectional"), 2 * 3);
-  EXPECT_EQ(extent("GRUSteps", "f32[1,2,111] f32[1,111,37]"), 2);  // its second product needs all of the first
+  EXPECT_EQ(extent("GRUSteps", "f32[1,2,111] f32[1,111,37]"), 2);  // its second product needs the whole first one
   EXPECT_EQ(extent("GRUSteps", "f32[1,2,111] f32[1,111,37] | linear_before_reset=1"), 2 * 10);
 }
 
@@ -101,7 +101,7 @@ TEST(RecurrentSteps, TheProductWithTheInputsIsAStepOfItsOwn) {
   EXPECT_EQ(plan.steps[1].bytes, 4 * (9 * 2 * 96 + 96 * 24 + 9 * 2 * 24));
 }
 
-/// What the template answers for the first node of a case.
+/// The template's answer for the first node of a case.
 std::string answer(const OpCase& c) {
   const Task task = make_task(c.graph, Unit{{c.graph.order().front()}}, nullptr);
   const auto picked = recurrent_steps.pick(task, parse_target("x86-64-v2").limits);

@@ -1,5 +1,5 @@
-// Winograd's convolutions: every form answers as the reference kernel on every instruction set, within the accuracy
-// gates of doc/accuracy.md; the default is chosen where it should be.
+// Winograd convolutions: every form gives the reference kernel's results on every instruction set, within the accuracy
+// gates of doc/accuracy.md, and is the default where it should be.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@
 namespace kilter {
 namespace {
 
-/// A convolution whose weights and bias are constants.
+/// A convolution with constant weights and bias.
 OpCase conv_case(const std::string& text) {
   const OpDef& conv = *find_op("", "Conv", 11);
   ParsedCase parsed = parse_case(conv, text);
@@ -61,7 +61,7 @@ std::vector<std::string_view> targets() {
 }
 
 TEST(Winograd, EveryFormAnswersTheSame) {
-  // Odd extents and channels leave a part of every tile and block; the second has no padding, the third too much.
+  // Odd extents and channels leave partial tiles and blocks; the second case has no padding, the third too much.
   for (const std::string text :
        {"f32[2,20,13,18] f32[64,20,3,3] f32[64] | pads=[1,1,1,1]", "f32[1,35,21,15] f32[33,35,3,3]",
         "f32[1,16,16,16] f32[32,16,3,3] f32[32] | pads=[2,0,1,2]", "f32[2,20,13,18] f32[64,20,1,3] | pads=[0,1,0,1]",
@@ -107,7 +107,7 @@ TEST(Winograd, AnyNumberOfThreadsAnswersTheSameBits) {
   }
 }
 
-/// The convolution in f64, and that of the magnitudes: what errors are held against.
+/// The convolution in f64, and that of the magnitudes, against which errors are measured.
 struct Exact {
   std::vector<double> y, magnitude;
 };
@@ -148,14 +148,14 @@ Errors errors(const Tensor& got, const Exact& want) {
   return {most / scale * 16777216, std::sqrt(squares / all)};
 }
 
-/// What a form may err by, of a convolution of 64 channels.
+/// The largest permitted error of a form, for a convolution of 64 channels.
 struct Gate {
   std::string text, m;
   double most, rms;
 };
 
 TEST(Winograd, ErrorsStayWithinTheGates) {
-  // An rms of 1.2e-6 tells good points from others, such as +-1, +-2.
+  // An rms of 1.2e-6 separates good points from others, such as +-1, +-2.
   for (const Gate& gate : {Gate{"f32[48,64,3,3] | pads=[1,1,1,1]", "m=4", 64 + 8, 1.2e-6},
                            Gate{"f32[48,64,3,3] | pads=[1,1,1,1]", "m=2", 16 + 8, 6e-7},
                            Gate{"f32[48,64,1,3] | pads=[0,1,0,1]", "m=4", 16 + 8, 1.2e-6},
@@ -177,12 +177,12 @@ TEST(Winograd, ErrorsStayWithinTheGates) {
   }
 }
 
-/// A convolution of one image's pixel after the other, compiled once.
+/// A convolution, compiled once, in whose image one pixel after another is spoiled.
 class Spoiled {
  public:
   Spoiled(const std::string& text, const std::string& form, std::string_view target) : c_(conv_case(text)) {
     weights_ = *c_.graph.value(c_.graph.node(c_.graph.order().front()).inputs[1]).constant;
-    // Taps of 0: they make NaN of an infinity, as the definition does.
+    // Zero taps turn an infinity into NaN, as in the definition.
     for (int64_t i = 3; i < weights_.elems(); i += 7) weights_.data<float>()[i] = 0;
     for (int64_t i = 0; i < weights_.elems(); ++i)
       heaviest_ = std::max(heaviest_, std::abs(double{weights_.data<float>()[i]}));
@@ -198,7 +198,7 @@ class Spoiled {
 
   const Shape& image() const { return c_.inputs.at(0).shape(); }
 
-  /// What is wrong where pixel [n, channel, row, column] is `value`; empty where nothing is.
+  /// What is wrong if pixel [n, channel, row, column] is `value`; empty if nothing is.
   std::string wrong(const Shape& pixel, float value) {
     const Tensor& x = c_.inputs.at(0);
     const int64_t at = ((pixel[0] * x.shape()[1] + pixel[1]) * x.shape()[2] + pixel[2]) * x.shape()[3] + pixel[3];
@@ -211,7 +211,7 @@ class Spoiled {
       const double got = y.data<float>()[i], clean = clean_.data<float>()[i];
       const std::optional<float> w = weight(o, pixel);
       const double want = w ? clean + (double{value} - double{before}) * double{*w} : clean;
-      // What an output reads beside a huge value is lost in it, and its weight is one won back.
+      // What an output reads beside a huge value is lost in rounding, and the recovered weight is inexact.
       const double lost = w && std::isfinite(value) ? 2e-6 * std::abs(double{value}) * heaviest_ : 0;
       if (out.empty() && !alike(got, want, lost))
         out = fmt::format("y[{}] is {}, expected {} (it reads the pixel: {})", fmt::join(o, ","), got, want,
@@ -227,7 +227,7 @@ class Spoiled {
     if (std::isinf(want)) return got == want;
     return std::abs(got - want) <= 1e-4 + 1e-4 * std::abs(want) + lost;
   }
-  /// The weight that an output reads a pixel with; nothing where it does not.
+  /// The weight with which an output reads a pixel; nullopt if it does not.
   std::optional<float> weight(std::span<const int64_t> o, const Shape& pixel) const {
     const Shape& w = weights_.shape();
     const int64_t r = pixel[2] - o[2] + top_, s = pixel[3] - o[3] + left_;
@@ -243,7 +243,7 @@ class Spoiled {
   int64_t top_ = 0, left_ = 0;
 };
 
-/// Every pixel once, so every place of whole tiles and of those at the edges.
+/// Spoils every pixel once, hence every place in whole tiles and in those at the edges.
 TEST(Winograd, OnePixelSpoilsOnlyWhatReadsIt) {
   struct Problem {
     std::string text;
@@ -278,7 +278,7 @@ TEST(Winograd, OnePixelSpoilsOnlyWhatReadsIt) {
   }
 }
 
-/// Direct computing of tiles that went wrong stands in the same kernel as the products, and must not spill them.
+/// The direct computation of failed tiles is in the same kernel as the products, and must not make them spill.
 TEST(Winograd, ProductsKeepTheirRegisters) {
   const OpCase c = conv_case("f32[1,64,7,7] f32[64,64,3,3] f32[64] | pads=[1,1,1,1]");
   for (const std::string_view split : {"0", "1"}) {
@@ -344,7 +344,7 @@ TEST(WinogradTransform, FiltersSeeWhatTheyShould) {
   for (const int64_t m : {2, 4}) {
     const WinogradTransform& t = *find_winograd(m, 3);
     const auto side = static_cast<size_t>(m + 2);
-    // A filter of its middle row alone: the points 0 and infinity see the first and the last row.
+    // A filter with only a middle row: the points 0 and infinity see the first and the last row.
     const std::array<float, 9> filter{0, 0, 0, 3, -5, 7, 0, 0, 0};
     FilterTransform transformed(t, t);
     const std::vector<double>& u = transformed(filter.data());

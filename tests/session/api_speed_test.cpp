@@ -1,4 +1,4 @@
-// What programs call is as fast as the plan alone: Network::run() beside Instance::run() on the same inputs.
+// The public API is as fast as the plan alone: compares Network::run() with Instance::run() on the same inputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ ValueId dense(GraphBuilder& b, ValueId x, int64_t in, int64_t out, const std::st
   return b.add("Relu", {b.add("MatMul", {x, b.constant(weights({in, out}, name), name)})});
 }
 
-/// A layer of a decoder for one token: as many nodes as a model has, little work in each.
+/// A decoder layer for one token: as many nodes as a real model has, with little work in each.
 ValueId decoder_layer(GraphBuilder& b, ValueId x, const std::string& name) {
   const ValueId scale = b.constant(weights({64}, name + "s"), name + "s");
   const ValueId normal = b.add("LayerNormalization", {x, scale}, {{"axis", int64_t{-1}}});
@@ -73,14 +73,14 @@ std::vector<TestNetwork> networks(const std::filesystem::path& folder) {
   return all;
 }
 
-/// Of this thread alone, which runs everything here: other programs that take the CPU do not count.
+/// CPU time of this thread, which runs everything here, so that other programs do not count.
 double cpu_us() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) * 1e-3;
 }
 
-/// Mean microseconds of a run, of enough runs for the clock; the least over all calls.
+/// Mean microseconds per run, over enough runs for the clock. Keeps the minimum over all calls in `best`.
 template <class F>
 void time_once(double& best, F&& run) {
   int runs = 0;
@@ -107,7 +107,8 @@ TEST(ApiSpeed, NetworkRunCostsWhatThePlanCosts) {
     Network network = Network::load(net.file, {.threads = 1});
     const std::map<std::string, View> inputs{{net.input, f32(net.shape, x.span<float>())}};
     network.run(inputs);
-    // In turns, the best of each: what else runs on this machine meets both. More rounds only where they differ yet.
+    // Alternates and keeps the best of each, so that other load on the machine affects both. Adds rounds while they
+    // differ.
     double plan = 1e12, api = 1e12;
     const double start = cpu_us();
     const auto close = [&] { return api <= std::max(plan * 1.03, plan + 20); };

@@ -1,4 +1,4 @@
-// ONNX files for the tests of sessions: built-in networks and small ones, with the sizes of their inputs left open.
+// ONNX files for the tests of sessions: built-in networks and small ones, with open input sizes.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@
 
 namespace kilter {
 
-/// The graph as a file; the extents of its inputs are open, but the second one with `keep_channels`.
+/// Writes the graph to a file. The extents of its inputs are open, except the second one with `keep_channels`.
 inline std::string open_model(const std::filesystem::path& file, const Graph& graph, bool keep_channels = true) {
   onnx::save(graph, file, 17);
   onnx::pb::ModelProto model;
@@ -31,13 +31,13 @@ inline std::string open_model(const std::filesystem::path& file, const Graph& gr
   return file.string();
 }
 
-/// A built-in image network; its batch, height and width are open.
+/// Writes a built-in image network whose batch, height and width are open.
 inline std::string open_zoo(const std::filesystem::path& folder, const std::string& name, int64_t size,
                             double width = 1) {
   return open_model(folder / (name + ".onnx"), zoo::build(name, {.size = size, .width = width}));
 }
 
-/// A graph of one input "x" and one output "y", made by `make` from x.
+/// A graph with one input "x" and one output "y", which `make` computes from x.
 inline Graph small_graph(const Shape& shape, const std::function<ValueId(GraphBuilder&, ValueId)>& make) {
   Graph graph;
   GraphBuilder builder(graph, 17);

@@ -1,4 +1,4 @@
-// What a session keeps: plans by shapes and values, packed weights that they share, a limit in bytes.
+// What a session keeps: plans by shapes and values, packed weights that plans share, a limit in bytes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -87,7 +87,7 @@ TEST(PlanCache, TheCppInterfaceHasTheLimit) {
   }
 }
 
-/// y = x expanded to the shape that the input `to` holds.
+/// y = x, expanded to the shape that input `to` holds.
 std::string expand_model(const ScratchFolder& folder) {
   const auto file = folder.path() / "expand.onnx";
   onnx::pb::ModelProto model;
@@ -122,7 +122,7 @@ TEST(PlanCache, ValuesThatShapesDependOnAreCompared) {
   const Tensor x = Tensor::of<float>({1, 3}, {1, 2, 3});
   const Tensor to = Tensor::of<int64_t>({2}, {2, 3});
   const auto rows = [&](int64_t n) {
-    to.data<int64_t>()[0] = n;  // the caller's memory changes under the session
+    to.data<int64_t>()[0] = n;  // the caller changes its memory between runs
     const Tensor y = session->run({{"x", x}, {"to", to}}).at(0);
     EXPECT_EQ(y.data<float>()[y.elems() - 1], 3);
     return y.shape()[0];

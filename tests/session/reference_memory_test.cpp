@@ -1,4 +1,4 @@
-// Programs with reference steps leave nothing behind.
+// Programs with reference steps leak no memory.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -29,7 +29,7 @@ TEST(ReferenceSteps, ProgramsThatAreGoneTakeNoMemory) {
       std::byte* to[] = {y.raw()};
       instance.run(from, to);
     }
-    return mallinfo2().uordblks;  // 0 under AddressSanitizer, whose leak checker then is the test
+    return mallinfo2().uordblks;  // 0 under AddressSanitizer, whose leak checker is then the test
   };
   const size_t before = in_use();
   for (int i = 0; i < 3; ++i) in_use();

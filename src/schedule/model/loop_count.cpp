@@ -1,6 +1,6 @@
-// Counts a kernel statement by statement. Statements between two loops are a run: its instructions overlap, so that it
-// takes as long as the unit with most to do. Registers that a run sets from their own value make chains, which have to
-// be waited for where there are fewer of them than hide their latency.
+// Counts a kernel statement by statement. The statements between two loops form a run. Its instructions overlap, so it
+// takes as long as its busiest unit. Registers that a run sets from their own value form dependency chains; the core
+// waits for them if there are too few to hide their latency.
 #include "schedule/model/loop_count.h"
 
 #include <algorithm>
@@ -15,21 +15,21 @@
 namespace kilter {
 namespace {
 
-// What cores that these targets stand for have in common, beside what TargetLimits says of each.
-constexpr double kIssue = 4;         ///< instructions that start in a cycle
-constexpr double kWindow = 256;      ///< instructions that a core looks ahead, so that what is independent overlaps
-constexpr double kLatency = 4;       ///< cycles of a sum or a product
-constexpr double kShortLatency = 2;  ///< of a minimum, a comparison or a choice
-constexpr double kFoldLatency = kLatency + kShortLatency;  ///< of one of the steps that reduce the lanes of a register
+// What the cores behind these targets have in common, beyond what TargetLimits says about each.
+constexpr double kIssue = 4;         ///< instructions issued per cycle
+constexpr double kWindow = 256;      ///< instructions of look-ahead, within which independent work overlaps
+constexpr double kLatency = 4;       ///< cycles of an addition or multiplication
+constexpr double kShortLatency = 2;  ///< of a minimum, a comparison or a select
+constexpr double kFoldLatency = kLatency + kShortLatency;  ///< of one step in reducing the lanes of a register
 
 using Chains = std::map<int32_t, double>;  ///< register to cycles
 
-/// A piece of a kernel: what one execution of it takes.
+/// What one execution of a piece of a kernel takes.
 struct Part {
   LoopCount count;
-  double load_slots = 0, store_slots = 0;  ///< of a run: registers that are wider than the ports take two
+  double load_slots = 0, store_slots = 0;  ///< of a run: registers wider than the ports take two slots
   double folds = 0;                        ///< of a run: cycles of reductions over lanes
-  Chains chains;                           ///< of registers that are declared outside of it
+  Chains chains;                           ///< of registers declared outside it
 };
 
 void add(LoopCount& to, const LoopCount& from, double times = 1) {
@@ -61,7 +61,7 @@ class Counter {
       bind(d.var, (d.extent - 1) / 2, d.extent);
       if (d.extent > 1) innermost_ = d.var;
     }
-    constexpr double kItemScalars = 4;  // the nest of loops over items
+    constexpr double kItemScalars = 4;  // the loop nest over the items
     const Part item = block(func_.body, kItemScalars);
     LoopCount all;
     all.items = func_.parallel_extent();
@@ -72,7 +72,7 @@ class Counter {
  private:
   // --- statements ---
 
-  /// `scalars` go with every execution.
+  /// `scalars`: instructions added to every execution.
   Part block(const std::vector<Stmt>& body, double scalars) {
     Part all, run;
     run.count.scalars = scalars;
@@ -104,7 +104,7 @@ class Counter {
     }
     finish();
     for (const int32_t reg : declared) all.chains.erase(reg);
-    // The next execution starts while this one waits, as far as the core looks ahead.
+    // The next execution starts while this one waits, within the core's look-ahead.
     const double waits = idle * std::min(1.0, all.count.instructions() / kWindow);
     all.count.waits += waits, all.count.cycles += waits;
     live_ = live;
@@ -117,7 +117,7 @@ class Counter {
   }
 
   Part loop(const StmtNode& s) {
-    constexpr double kStep = 2;  // scalars of an iteration: a sum, and a comparison with its jump
+    constexpr double kStep = 2;  // scalar instructions per iteration: an addition, and a comparison with its jump
     const int64_t begin = value(s.a), extent = std::max<int64_t>(value(s.b) - begin, 0);
     const int64_t trips = ceil_div(extent, s.step);
     Part out;
@@ -152,7 +152,7 @@ class Counter {
     return out;
   }
 
-  /// How often `index < constant` holds.
+  /// The fraction of iterations in which `index < constant` holds; nullopt for other conditions.
   std::optional<double> fraction(const Expr& condition) {
     if (condition->kind != ExprKind::binary || condition->op != Op::lt) return std::nullopt;
     const Expr& index = condition->args[0];
@@ -196,7 +196,7 @@ class Counter {
     }
   }
 
-  /// Registers beyond those of the target are written and read again.
+  /// Adds the spills and reloads of registers beyond those of the target.
   void spill(const VType& type, Part& run) {
     constexpr double kTemporaries = 2;
     const double beyond = live_ + kTemporaries - limits_.vector_registers;
@@ -246,7 +246,7 @@ class Counter {
         return;
       case ExprKind::lane_reduce: {
         if (e->op == Op::logical_and || e->op == Op::logical_or) {
-          run.count.others += 2;  // a mask to a scalar, and its comparison
+          run.count.others += 2;  // converting a mask to a scalar, and comparing it
           return;
         }
         const double steps = std::log2(std::max(1, e->args[0].lanes()));
@@ -269,7 +269,7 @@ class Counter {
     scattered_load(e, run);
   }
 
-  /// Whether a load of an input is the same one in every iteration of the innermost loop.
+  /// Whether an input load is invariant in the innermost loop.
   bool moves_out(const Expr& e) {
     if (innermost_ < 0 || func_.buffers[static_cast<size_t>(e->id)].kind != BufferKind::input) return false;
     int64_t& at = values_[static_cast<size_t>(innermost_)];
@@ -283,7 +283,7 @@ class Counter {
   void scattered_load(const Expr& e, Part& run) {
     const double elements = lanes(e.type());
     run.count.loads += elements, run.load_slots += elements;
-    run.count.others += elements > 1 ? elements : 0;  // put into their lanes
+    run.count.others += elements > 1 ? elements : 0;  // inserting them into their lanes
     run.count.bytes += elements * element_bytes(e.type());
   }
 
@@ -303,7 +303,8 @@ class Counter {
     wrote(type, buffer, run);
   }
 
-  /// Whole registers between a buffer and the core; without masked accesses a masked one is two, and a choice.
+  /// Moves whole registers between a buffer and the core. Without masked access, a masked one takes two moves and a
+  /// select.
   void moved(const VType& type, bool masked, double& instructions, double& slots, Part& run) {
     const double times = masked && !limits_.masks ? 2 : 1, count = registers(type) * times;
     instructions += count, slots += count * slots_of(type);
@@ -320,7 +321,7 @@ class Counter {
   double registers(const VType& type) const {
     return std::max(1.0, std::ceil(lanes(type) * element_bytes(type) / limits_.vector_bytes));
   }
-  /// Cycles of a port for one register: those of units that are half as wide take two for more than half of one.
+  /// Port cycles per register: half-width units take two if more than half of the register is used.
   double slots_of(const VType& type) const {
     return limits_.halves() && 2 * lanes(type) * element_bytes(type) > limits_.vector_bytes ? 2 : 1;
   }
@@ -331,9 +332,9 @@ class Counter {
                      (c.multiply_adds + c.others) / limits_.fmas_per_cycle, c.instructions() / kIssue});
   }
 
-  // --- registers that depend on themselves ---
+  // --- registers that depend on their own value ---
 
-  /// Cycles from each register that `e` reads to its result.
+  /// Latency in cycles from each register that `e` reads to its result.
   Chains chains_of(const Expr& e) {
     if (e->kind == ExprKind::reg) return {{e->id, 0}};
     if (e->kind == ExprKind::var) return let_chains_[static_cast<size_t>(e->id)];
@@ -383,7 +384,7 @@ class Counter {
     definitions_[at] = e;
   }
 
-  /// Elements from one lane of a vectorised loop to the next; none where they do not lie evenly.
+  /// Elements between neighbouring lanes of a vectorised loop; nullopt if they are not evenly spaced.
   std::optional<int64_t> stride_of(const Expr& index) {
     if (vector_ < 0) return 1;
     int64_t& at = values_[static_cast<size_t>(vector_)];
@@ -398,7 +399,7 @@ class Counter {
     return even ? std::optional(step) : std::nullopt;
   }
 
-  /// Of an index, with every loop in its middle. What is loaded is not known: something that is no sum of indices.
+  /// The value of an index with every loop in its middle. Loaded values are unknown and stand as something non-linear.
   int64_t value(const Expr& e) {
     const auto arg = [&](size_t i) { return value(e->args[i]); };
     switch (e->kind) {
@@ -469,14 +470,14 @@ class Counter {
 
   const LoopFunc& func_;
   const TargetLimits& limits_;
-  std::vector<int64_t> values_;    ///< of variables: in the middle of their loop
-  std::vector<int64_t> extents_;   ///< of loops; 0: not known
+  std::vector<int64_t> values_;    ///< of variables, in the middle of their loops
+  std::vector<int64_t> extents_;   ///< of loops; 0: unknown
   std::vector<Expr> definitions_;  ///< of lets
   std::vector<Chains> let_chains_;
-  NodeMap<bool> seen_;      ///< of the current statement
-  int32_t vector_ = -1;     ///< variable of the enclosing loop that is to be vectorised
-  int32_t innermost_ = -1;  ///< variable of the innermost enclosing loop of several iterations
-  double live_ = 0;         ///< registers that the enclosing blocks declare
+  NodeMap<bool> seen_;      ///< in the current statement
+  int32_t vector_ = -1;     ///< variable of the enclosing loop that will be vectorised
+  int32_t innermost_ = -1;  ///< variable of the innermost enclosing loop with several iterations
+  double live_ = 0;         ///< registers declared by the enclosing blocks
 };
 
 }  // namespace

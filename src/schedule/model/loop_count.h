@@ -1,4 +1,4 @@
-// What a kernel asks of one core, counted from its loops: for the models of templates that have no formula of their
+// What a kernel demands of one core, counted from its loops. Serves the models of templates without a formula of their
 // own.
 #pragma once
 
@@ -7,29 +7,29 @@
 
 namespace kilter {
 
-/// Of one run of a kernel, all parallel items on one core. Instructions of vectors count once for each register that
-/// the target needs for them, and loops that are to be vectorised as vectors. Addresses are free.
+/// Counts for one run of a kernel, with all parallel items on one core. A vector instruction counts once for each
+/// register that the target needs for it, and loops that will be vectorised count as vectors. Addresses are free.
 struct LoopCount {
-  double loads = 0;   ///< of registers; of single elements where they do not lie together
-  double stores = 0;  ///< likewise
+  double loads = 0;   ///< of registers, or of single elements if they are not contiguous
+  double stores = 0;  ///< of registers, or of single elements if they are not contiguous
   double multiply_adds = 0;
-  double others = 0;   ///< other arithmetic; an elementary function counts as what it expands to
-  double scalars = 0;  ///< of integers, loops and branches among them
-  double bytes = 0;    ///< read and written, scratch too
-  double written = 0;  ///< elements of outputs, with lanes that nobody reads
-  double waits = 0;    ///< cycles that the units are idle, as steps of a reduction wait for the one before
-  double cycles = 0;   ///< with all data in L1, `waits` among them
+  double others = 0;   ///< other arithmetic; an elementary function counts as the instructions it expands to
+  double scalars = 0;  ///< integer instructions, including loops and branches
+  double bytes = 0;    ///< read and written, including scratch
+  double written = 0;  ///< elements of outputs, including lanes that nobody reads
+  double waits = 0;    ///< cycles in which the units idle because a reduction step waits for the one before
+  double cycles = 0;   ///< with all data in L1; includes `waits`
   int64_t items = 0;   ///< parallel iterations
 
   double instructions() const { return loads + stores + multiply_adds + others + scalars; }
 };
 
-/// Extents that depend on outer loops are taken in the middle of these. A branch on an index that is less than a
-/// constant is taken as often as that is so, any other one half of the times where it has two sides, else always.
+/// Extents that depend on outer loops are taken in the middle of those loops. A branch on an index below a constant is
+/// taken as often as the condition holds. Any other branch is taken half of the time if it has two sides, else always.
 LoopCount count_loops(const LoopFunc& func, const TargetLimits& limits);
 
-/// Vector instructions that an operation of f32 or f64 takes: those that it expands to, of a division or a square root
-/// as many as would take as long.
+/// Vector instructions that an operation on f32 or f64 expands to. A division or square root counts as the number of
+/// instructions that take as long.
 double operation_cost(Op op, DType type);
 
 }  // namespace kilter

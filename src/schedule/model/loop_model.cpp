@@ -8,7 +8,7 @@
 namespace kilter {
 namespace {
 
-/// Bytes of what a stage reads and writes, each operand once.
+/// Bytes that a stage reads and writes, each operand counted once.
 double operand_bytes(const LoopFunc& func) {
   double bytes = 0;
   for (const Buffer& b : func.buffers) {
@@ -17,8 +17,8 @@ double operand_bytes(const LoopFunc& func) {
   return bytes;
 }
 
-/// Cycles in which memory brings what a stage reads and takes what it writes. Of an operand that it selects from, no
-/// more than it reads.
+/// Cycles that memory needs to deliver what a stage reads and accept what it writes. An operand from which the stage
+/// selects counts for no more than it reads.
 double stream_cycles(const LoopFunc& func, const LoopCount& count, const TargetLimits& limits) {
   const double touched = std::min(operand_bytes(func), count.bytes);
   const auto rate = [&](double bytes) { return reread_rate(static_cast<int64_t>(bytes), limits); };
@@ -38,7 +38,7 @@ double cycles_of(const Lowered& lowered, const TargetLimits& limits, double& wri
   return cycles;
 }
 
-/// Parallel items of the stage that has fewest.
+/// Parallel items of the stage with the fewest.
 int64_t items_of(const Lowered& lowered) {
   int64_t least = std::numeric_limits<int64_t>::max();
   for (const Stage& stage : lowered.stages) least = std::min(least, stage.func.parallel_extent());
@@ -60,13 +60,13 @@ std::vector<Schedule> points(const std::string& name, const std::vector<Knob>& s
   return all;
 }
 
-/// A candidate and what the model expects of it.
+/// A candidate and the model's prediction for it.
 struct Counted {
   Schedule schedule;
   double cycles = 0;
 };
 
-/// The candidates, the usual schedule first; empty where the template does not take the task.
+/// The candidates, the usual schedule first; empty if the template does not take the task.
 std::vector<Counted> counted(const LoopTemplate& from, const Task& task, const TargetLimits& limits) {
   std::vector<Counted> all;
   const auto usual = from.usual(task, limits);

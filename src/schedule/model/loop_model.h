@@ -1,5 +1,5 @@
-// The analytic model of templates that have no formula of their own: it lowers a schedule, which is cheap, and counts
-// its loops.
+// The analytic model of templates without a formula of their own: it lowers a schedule, which is cheap, and counts its
+// loops.
 #pragma once
 
 #include "schedule/model/loop_count.h"
@@ -7,34 +7,35 @@
 
 namespace kilter {
 
-/// What a template states itself.
+/// What a template provides.
 struct LoopTemplate {
   Answer<std::vector<Knob>> (*space)(const Task&, const TargetLimits&);
-  /// The schedule that is the default unless the model expects clearly less of another one.
+  /// The schedule that is the default unless the model predicts clearly fewer cycles for another.
   Answer<Schedule> (*usual)(const Task&, const TargetLimits&);
   Answer<Lowered> (*lower)(const Task&, const Schedule&, const TargetLimits&);
 };
 
-/// A model that only counts is this much off between two schedules of one template: to expect less of another one is
-/// no reason to leave the usual one.
+/// Relative error of a counting model between two schedules of one template. A smaller predicted gain is no reason to
+/// leave the usual schedule.
 constexpr double kCountError = 0.2;
 
-/// Cycles of the stages one after another: those of their instructions beside those in which their operands come from
-/// where so many bytes lie, or, where one parallel item does not keep what it works on in L1, all that it reads.
+/// Cycles of all stages in sequence. For each stage, arithmetic overlaps in part with fetching its operands from the
+/// level of memory that holds them; if a parallel item's working set does not stay in L1, with everything that it
+/// reads.
 Estimate estimate_lowered(const Task& task, const Lowered& lowered, const TargetLimits& limits);
 
-/// All points of the space, the usual one first. Points that leave threads idle, with fewer parallel items than
-/// kFewItems and than the usual one has, are not among them.
+/// All points of the space, the usual schedule first. Leaves out points with fewer parallel items than kFewItems and
+/// than the usual schedule has, since they leave threads idle.
 std::vector<Schedule> loop_candidates(const LoopTemplate& from, const Task& task, const TargetLimits& limits);
-/// The cheapest candidate; the usual one where that is cheaper by no more than kCountError.
+/// The cheapest candidate, or the usual schedule if that costs no more than kCountError more.
 Answer<Schedule> loop_pick(const LoopTemplate& from, const Task& task, const TargetLimits& limits);
 Answer<Estimate> loop_estimate(const LoopTemplate& from, const Task& task, const Schedule& schedule,
                                const TargetLimits& limits);
 
-/// Fewer parallel items leave threads idle.
+/// Fewer parallel items than this leave threads idle.
 constexpr int64_t kFewItems = 16;
 
-/// These as the functions of a Template.
+/// A LoopTemplate's model as the functions of a Template.
 template <auto kSpace, auto kUsual, auto kLower>
 struct LoopModel {
   static constexpr LoopTemplate kFrom{kSpace, kUsual, kLower};

@@ -1,5 +1,5 @@
-// What an operation costs in vector instructions: elementary functions are counted as what the code generator's passes
-// make of them.
+// The cost of an operation in vector instructions. Elementary functions count as the instructions that the code
+// generator's passes expand them to.
 #include <array>
 
 #include "loop/node_map.h"
@@ -9,7 +9,7 @@
 namespace kilter {
 namespace {
 
-constexpr double kDivision = 8;  ///< a division or a square root takes as long as so many sums
+constexpr double kDivision = 8;  ///< a division or square root takes as long as this many additions
 constexpr size_t kOps = static_cast<size_t>(Op::logical_or) + 1;
 constexpr size_t kFirstBinary = static_cast<size_t>(Op::add);
 
@@ -26,7 +26,7 @@ double arithmetic(const Expr& e, NodeMap<bool>& seen) {
 }
 
 double expanded(Op op, DType type) {
-  if (!loop_passes::has_math(op, type)) return kDivision;  // no kernel has it
+  if (!loop_passes::has_math(op, type)) return kDivision;  // no kernel uses it
   const Expr x = var_expr({type, 1}, 0), y = var_expr({type, 1}, 1);
   const Expr made = static_cast<size_t>(op) < kFirstBinary ? loop_passes::expand_unary(op, x)
                     : op == Op::pow || op == Op::mod       ? loop_passes::expand_binary(op, x, y)

@@ -7,7 +7,7 @@
 namespace kilter {
 namespace {
 
-constexpr double kAsManyAsThereAre = 1024;  ///< the most threads of a pool
+constexpr double kAsManyAsThereAre = 1024;  ///< the largest number of threads in a pool
 
 }  // namespace
 

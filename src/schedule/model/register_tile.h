@@ -1,5 +1,5 @@
-// The register tile that contractions share: rows (pixels, tiles, keys) x vectors of columns are kept in registers over
-// the whole reduction; each step loads `vectors` vectors and broadcasts one element a row.
+// The register tile that contractions share: rows (pixels, tiles, keys) x vectors of columns stay in registers over the
+// whole reduction. Each step loads `vectors` vectors and broadcasts one element per row.
 #pragma once
 
 #include <algorithm>
@@ -11,39 +11,39 @@
 
 namespace kilter {
 
-/// Steps of a reduction that are unrolled: more makes LLVM's scheduler hoist broadcasts and spill (measured).
+/// Unrolled reduction steps: with more, LLVM's scheduler hoists broadcasts and spills (measured).
 constexpr int64_t kReductionUnroll = 4;
 
-/// Bytes a cycle that one core reads from L2 in streams, as the models count them.
+/// Bytes per cycle that one core streams from L2, as the models count them.
 constexpr double kL2BytesPerCycle = 24;
 
-/// Bytes a cycle that a core reads of `bytes` that it has touched before.
+/// Bytes per cycle at which a core rereads `bytes` that it has touched before.
 double reread_rate(int64_t bytes, const TargetLimits& limits);
-/// Cycles of arithmetic beside those of a stream: the longer of both and half of the shorter, as they overlap in part
-/// (measured).
+/// Cycles of arithmetic together with a stream: the longer of the two plus half of the shorter, since they overlap in
+/// part (measured).
 inline double beside(double arithmetic, double stream) {
   return std::max(arithmetic, stream) + std::min(arithmetic, stream) / 2;
 }
 
-/// Rows that fit the registers beside `vectors` vectors and one broadcast (two without FMA, for the product); may be 0.
+/// Rows that fit in registers beside `vectors` vectors and one broadcast (two without FMA, for the product); may be 0.
 inline int64_t register_rows(int64_t vectors, const TargetLimits& limits) {
   const int64_t free = limits.vector_registers - vectors - (limits.fma ? 1 : 2);
   return std::max<int64_t>(free / vectors, 0);
 }
 
-/// Cycles of one step, at least the latency of an FMA; of the last vector only the lower half where `half` says so.
+/// Cycles of one step, at least the latency of an FMA. `half`: only the lower half of the last vector is used.
 inline double step_cycles(int64_t rows, int64_t vectors, const TargetLimits& limits, bool half = false) {
   constexpr double kLatency = 4;
-  constexpr double kLoadShare = 0.9;  // of the load ports' rate: tiles of one vector stay below it (measured)
-  const int64_t broadcasts = half && vectors > 1 ? 2 * rows : rows;  // half vectors have theirs
+  constexpr double kLoadShare = 0.9;  // of the load ports' rate: tiles of one vector do not reach all of it (measured)
+  const int64_t broadcasts = half && vectors > 1 ? 2 * rows : rows;  // half vectors need their own broadcasts
   const double loads = static_cast<double>(broadcasts + vectors) / (kLoadShare * limits.loads_per_cycle);
   const double used = static_cast<double>(vectors) - (half ? 0.5 : 0);
   return std::max({static_cast<double>(rows) * used / limits.fmas_per_cycle, loads, kLatency});
 }
 
-/// What convolutions take more for tiles that fit the registers and spill all the same: without FMA LLVM loads three
-/// broadcasts ahead of their use, and 6x2 takes 1.15 to 1.2 times as long a row as 4x2 (measured; products of matrices
-/// do not).
+/// Slowdown of convolution tiles that fit in registers and spill all the same. Without FMA, LLVM loads three broadcasts
+/// ahead of their use, and a 6x2 tile takes 1.15 to 1.2 times as long per row as 4x2 (measured). Matrix products are
+/// not affected.
 inline double spilling(int64_t rows, int64_t vectors, const TargetLimits& limits) {
   const bool fits = limits.fma || (rows + 1) * vectors + 5 <= limits.vector_registers;
   return fits ? 1 : 1.3;

@@ -19,7 +19,7 @@
 namespace kilter {
 namespace {
 
-/// A stretch of the line; its place is told by where it points.
+/// A part of the line; its address gives its column.
 using Word = std::string_view;
 
 struct Call {
@@ -28,7 +28,8 @@ struct Call {
   Word head;                ///< for conv2d: everything up to the first "+"
 };
 
-/// Weights of unit gain, zeros of types other than f32. Values repeat, as drawing hundreds of millions takes seconds.
+/// Weights of unit gain; zeros for types other than f32. Values repeat, since drawing hundreds of millions takes
+/// seconds.
 Tensor weights(DType type, const Shape& shape, uint64_t seed) {
   constexpr int64_t kDrawn = 1 << 18;
   Tensor t(type, shape);
@@ -68,7 +69,7 @@ class ProblemParser {
       fail(ErrorKind::bad_input, "problem '{}': {}", line_, e.message());
     }
     graph_.name = line_;
-    // What a reduction behind a convolution reads is stored, too.
+    // The input of a reduction after a convolution is stored too.
     if (made_.size() > 1 && graph_.node(graph_.value(made_.back()).producer).op->family == Family::reduce)
       graph_.add_output(made_[made_.size() - 2], "x");
     graph_.add_output(made_.back(), "y");
@@ -76,8 +77,8 @@ class ProblemParser {
   }
 
  private:
-  /// An anchor, which reads `x` where that is given, and what follows it; answers the anchor. `name` is that of a
-  /// convolution, before which there may be a prologue of one node.
+  /// Reads an anchor and the nodes after it, and returns the anchor. The anchor reads `x` if given. `name` names a
+  /// convolution, which a prologue of one node may precede.
   NodeId part(std::span<const Call> calls, ValueId x, const char* name) {
     if (x == kNone && calls.size() > 1 && calls[0].name != "conv2d" && calls[1].name == "conv2d") {
       x = anchor(calls[0], true);
@@ -97,20 +98,20 @@ class ProblemParser {
     fail(ErrorKind::bad_input, "problem '{}', column {}: expected {}, got {}", line_, column, expected, got);
   }
 
-  /// Trimmed; an empty one still points to its place.
+  /// The trimmed text of [begin, end); an empty one still points to its place in the line.
   Word cut(size_t begin, size_t end) const {
     const Word inside = trim(Word(line_).substr(begin, end - begin));
     return inside.empty() ? Word(line_).substr(end, 0) : inside;
   }
 
-  /// The calls between "+" outside of parentheses in [begin, end) of the line.
+  /// The calls in [begin, end) of the line, separated by "+" outside parentheses.
   std::vector<Call> split_calls(size_t begin, size_t end) const {
     std::vector<Call> calls;
     int depth = 0;
     for (size_t i = begin; i <= end; ++i) {
       const char c = i < end ? line_[i] : '+';
       depth += c == '(' ? 1 : c == ')' ? -1 : 0;
-      if (depth < 0 || depth > 1) error(Word(line_).substr(i, 1), "parentheses in pairs, one inside no other");
+      if (depth < 0 || depth > 1) error(Word(line_).substr(i, 1), "matching parentheses, not nested");
       if (i == end && depth != 0) error(Word(line_).substr(i), "')'");
       if (c != '+' || depth != 0) continue;
       calls.push_back(call(cut(begin, i)));
@@ -147,7 +148,7 @@ class ProblemParser {
 
   struct ConvWords {
     std::map<Word, std::vector<int64_t>> fields;
-    std::map<Word, Word> at;  ///< key and numbers, as they stand in the line
+    std::map<Word, Word> at;  ///< key and numbers, as written in the line
     DType type = DType::f32;
   };
 
@@ -171,7 +172,7 @@ class ProblemParser {
     return out;
   }
 
-  /// Reads `x` where that is given, else an input.
+  /// Reads a convolution of `x`, or of a new input without one.
   ValueId conv(std::span<const Call> calls, ValueId x_given, const char* name) {
     const Word head = calls.front().head;
     const ConvWords words = conv_words(head);
@@ -221,7 +222,7 @@ class ProblemParser {
   }
   ValueId constant(DType type, const Shape& shape) { return builder_.constant(weights(type, shape, ++seed_)); }
 
-  /// "f32[1,64]" or "i64[2]=0,1"; nullopt when the word is no type.
+  /// "f32[1,64]" or "i64[2]=0,1"; nullopt if the word is not a type.
   struct Typed {
     TensorType type;
     std::optional<Tensor> values;
@@ -266,7 +267,7 @@ class ProblemParser {
     Attrs attrs;
   };
 
-  /// `typed_value` makes a value of a type without values, `like` is the element type of numbers.
+  /// `make_value` makes a value for a type and an operand index if the line gives no values.
   template <class MakeValue>
   Operands operands(const OpDef& op, const Call& call, MakeValue make_value) {
     Operands out;
@@ -308,7 +309,7 @@ class ProblemParser {
     return builder_.add(op.name, std::move(values), attrs, options).front();
   }
 
-  /// `live`: none of its operands is constant.
+  /// `live`: no operand is constant, unless the line gives its values.
   ValueId anchor(const Call& call, bool live) {
     const OpDef& op = definition(call.name);
     const auto make_value = [&](const TensorType& type, size_t index) {
@@ -337,7 +338,7 @@ class ProblemParser {
   std::string line_;
   Graph graph_;
   GraphBuilder builder_;
-  std::vector<ValueId> made_;  ///< by node: the anchor's and those after it
+  std::vector<ValueId> made_;  ///< by node: the anchor's value and those of the nodes after it
   uint64_t seed_ = 0;
 };
 

@@ -56,9 +56,9 @@ std::string conv_text(const Graph& graph, const Node& node) {
   return out;
 }
 
-constexpr int64_t kMostWritten = 8;  ///< elements of an integer constant that are written out
+constexpr int64_t kMostWritten = 8;  ///< most elements of an integer constant that are written out
 
-/// "i64[2]=2,3" for short lists of integers, the number of other constants of one element; empty for the rest.
+/// "i64[2]=2,3" for short integer lists, the number for other one-element constants, and empty for the rest.
 std::string constant_text(const Graph& graph, ValueId id) {
   const Value& v = graph.value(id);
   if (!v.constant) return {};
@@ -82,11 +82,11 @@ bool commutes(const Node& node) {
   return node.op->family == Family::map && combiner != Combiner::none && combiner != Combiner::mean;
 }
 
-/// The values of a task's nodes as the text of a later node names them.
+/// The values of a task's nodes, and how the text of a later node refers to them.
 struct Chain {
   const TensorType* domain;   ///< what the anchor makes
-  ValueId previous = kNone;   ///< of the node before: "%" where it has to be said
-  std::vector<ValueId> made;  ///< by node, in order: the earlier ones are "%0", "%1", ...
+  ValueId previous = kNone;   ///< of the previous node: "%" where its place must be shown
+  std::vector<ValueId> made;  ///< by node, in order: the values before the last are "%0", "%1", ...
 };
 
 std::string operand_text(const Graph& graph, ValueId in, const Chain* chain) {
@@ -98,8 +98,8 @@ std::string operand_text(const Graph& graph, ValueId in, const Chain* chain) {
   return at == chain->made.end() ? plain_text(graph.type(in)) : fmt::format("%{}", at - chain->made.begin());
 }
 
-/// Operands and attributes; after the anchor without the value before and without operands from outside that are like
-/// it, as long as the others still say which is which.
+/// Operands and attributes. After the anchor, omits the previous value and trailing outside operands of the same type,
+/// as long as the remaining operands stay unambiguous.
 std::string general_text(const Graph& graph, const Node& node, const Chain* chain) {
   std::vector<std::string> parts;
   for (ValueId in : node.inputs) parts.push_back(operand_text(graph, in, chain));
@@ -118,7 +118,7 @@ std::string general_text(const Graph& graph, const Node& node, const Chain* chai
   return out;
 }
 
-/// "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32 +bias +relu": a node and the element-wise nodes after it.
+/// A node and the element-wise nodes after it: "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32 +bias +relu".
 std::string part_text(const Graph& graph, NodeId first, std::span<const NodeId> after) {
   const Node& node = graph.node(first);
   const auto output = [&](NodeId id) { return graph.node(id).outputs[0]; };
@@ -155,7 +155,7 @@ const Operand* Task::find(ValueId value) const {
 
 const Operand& Task::operand(ValueId value) const {
   const Operand* found = find(value);
-  require(found != nullptr, "value {} is no operand of task '{}'", value, node().name);
+  require(found != nullptr, "value {} is not an operand of task '{}'", value, node().name);
   return *found;
 }
 

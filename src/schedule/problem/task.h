@@ -1,4 +1,4 @@
-// A task is one fused group of nodes: an anchor with element-wise nodes before and after it, and at times the
+// A task is one fused group of nodes: an anchor with element-wise nodes before and after it, and in some cases the
 // convolution that feeds it. Templates lower tasks.
 #pragma once
 
@@ -13,50 +13,50 @@
 
 namespace kilter {
 
-/// Row-major without gaps; dimensions of extent 1 may have any stride.
+/// Whether the strides are row-major without gaps. Dimensions of extent 1 may have any stride.
 bool is_dense(const Shape& shape, const Shape& strides);
 
-/// A value as a task sees it in memory: element i of physical dimension d lies strides[d] elements further. For values
-/// stored inside another buffer (concat in place, views) strides are those of the whole buffer.
+/// A value as a task sees it in memory: neighbours along physical dimension d lie strides[d] elements apart. A value
+/// stored inside another buffer (a concatenated part, a view) has the strides of the whole buffer.
 struct Operand {
   ValueId value = kNone;
   TensorType type;
   Physical phys;
-  const Tensor* constant = nullptr;  ///< dense data of a constant (type.layout says how it is to lie in memory)
+  const Tensor* constant = nullptr;  ///< dense data of a constant (type.layout says how it must lie in memory)
 };
 
 struct Task {
   const Graph* graph = nullptr;
   NodeId anchor = kNone;
-  /// A convolution whose result the anchor alone reads, and the element-wise nodes on the way to the anchor, in order:
-  /// what they make is no operand. Empty for most tasks.
+  /// A convolution whose result only the anchor reads, followed by the element-wise nodes on the way to the anchor.
+  /// Their results are not operands. Empty for most tasks.
   std::vector<NodeId> feeder;
   std::vector<NodeId> prologue;  ///< element-wise nodes before the anchor, in order
   std::vector<NodeId> epilogue;  ///< element-wise nodes after the anchor, in order
-  std::vector<Operand> inputs;   ///< values read from outside, each once
-  std::vector<Operand> outputs;  ///< values that nodes outside read, or outputs of the network
+  std::vector<Operand> inputs;   ///< values read from outside, without duplicates
+  std::vector<Operand> outputs;  ///< values that nodes outside read or that are outputs of the network
 
   const Node& node() const { return graph->node(anchor); }
   const Operand* find(ValueId value) const;
-  /// The operand of a value that the task reads or writes; internal error when it is neither.
+  /// The operand of a value that the task reads or writes. Internal error for any other value.
   const Operand& operand(ValueId value) const;
-  /// Operators in order, "Conv+Add+Relu".
+  /// The operators in order, such as "Conv+Add+Relu".
   std::string ops() const;
-  /// The task in one line: mathematics, shapes and types; no names, no layouts, no target.
+  /// The task in one line: mathematics, shapes and types, but no names, layouts or target.
   std::string problem() const;
-  /// Layouts of inputs and outputs in order, with strides where they are not dense, "c16 plain -> c16": part of the
-  /// kernel key.
+  /// Layouts of inputs and outputs in order, with strides if they are not dense, such as "c16 plain -> c16". Part of
+  /// the kernel key.
   std::string layouts() const;
-  /// Types and shapes of inputs and outputs in the same order, "f32[1,64,56,56] f32[64,64,3,3] -> f32[1,64,56,56]".
+  /// Types and shapes, in the same order as layouts(), such as "f32[1,64,56,56] f32[64,64,3,3] -> f32[1,64,56,56]".
   std::string shapes() const;
   int64_t flops() const;
-  /// Bytes of inputs and outputs, each counted once; of all that an anchor selects from (Gather, Slice, TakeChannels)
-  /// no more than it writes.
+  /// Bytes of inputs and outputs, each counted once. Data that an anchor selects from (Gather, Slice, TakeChannels)
+  /// counts for no more than the task writes.
   int64_t bytes() const;
 };
 
-/// A template's answer to a task of a kind that it is not for: `check` is what tells the kinds apart, `limit` the kind
-/// that the template is for.
+/// Rejects a kind of task that a template is not for. `check` is what distinguishes the kinds; `limit` is the
+/// template's kind.
 inline Rejected not_for(std::string check, std::string limit, std::string_view got) {
   return {std::move(check), std::move(limit), std::string(got), true};
 }

@@ -1,6 +1,6 @@
-// ArgMax and ArgMin. Where the innermost dimension is kept, vectors run along it and step over the axis; where it is
-// the axis, they run along that, and the lanes are compared in the end. A NaN is more than anything; the first of
-// equals is answered, or the last.
+// ArgMax and ArgMin. If the innermost dimension is kept, vectors run along it and step over the axis. If it is the
+// axis, vectors run along the axis and their lanes are compared at the end. A NaN beats every number. Of equal
+// elements, the first or the last is returned, as the node says.
 
 #include <algorithm>
 #include <limits>
@@ -14,11 +14,11 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kVectors = 4;  ///< hide the latency of comparing
+constexpr int64_t kVectors = 4;  ///< hide the latency of comparisons
 
 struct Search {
   bool greatest = true, last = false;
-  size_t axis = 0, inner = 0;  ///< the one that is searched, and the one that vectors run along
+  size_t axis = 0, inner = 0;  ///< the dimension that is searched, and the one along which vectors run
 };
 
 Answer<Search> analyse(const Task& task) {
@@ -82,12 +82,12 @@ class ArgEmitter {
     return b_.load(buffer_, at, lanes_, x_.phys.strides[s_.inner], mask);
   }
 
-  /// The best so far of a vector of searches, and where it was.
+  /// Registers with the best values so far of a vector of searches, and their indices.
   struct Best {
     int32_t value = 0, index = 0;
   };
 
-  /// `x` at `index` (i32) takes the place of the best where it is better, and where `mask` is on.
+  /// Replaces the best by `x` at `index` (i32) where `x` is better and `mask` is on.
   void consider(const Best& best, const Expr& x, const Expr& index, const Expr& mask) {
     const Expr now = b_.get(best.value), nan = unary(Op::is_nan, x);
     const Op op = s_.greatest ? (s_.last ? Op::ge : Op::gt) : (s_.last ? Op::le : Op::lt);
@@ -138,7 +138,7 @@ class ArgEmitter {
     store(over_lanes(best), 1, {});
   }
 
-  /// Of the lanes with the best value of all, the first index, or the last.
+  /// The first index (or the last) among the lanes that hold the overall best value.
   Expr over_lanes(const std::vector<Best>& best) {
     const Op better = s_.greatest ? Op::max : Op::min, sooner = s_.last ? Op::max : Op::min;
     const Expr one = imm(DType::f32, 1, lanes_), none = imm(DType::f32, 0, lanes_);
@@ -192,6 +192,6 @@ using Model = LoopModel<space, usual, lower>;
 }  // namespace
 
 const Template arg_rows{
-    "arg_rows", "indices of extremes along an axis", space, Model::pick, lower, Model::candidates, Model::estimate};
+    "arg_rows", "indices of extrema along an axis", space, Model::pick, lower, Model::candidates, Model::estimate};
 
 }  // namespace kilter

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kLowest = std::numeric_limits<float>::lowest();
 
-/// Emits the kernel: the parallel dimensions when made, then block() for the queries of one iteration.
+/// Emits the kernel: the constructor emits the parallel dimensions, block() the queries of one iteration.
 class HeadEmitter {
  public:
   HeadEmitter(Emitter& e, const AttentionProblem& h, const Schedule& schedule, int32_t lanes)
@@ -66,7 +66,7 @@ class HeadEmitter {
     }
   }
 
-  /// A constant mask is packed transposed, [batch...][keys][queries], queries padded to whole blocks.
+  /// Packs a constant mask transposed, [batch...][keys][queries], with queries padded to whole blocks.
   void pack_mask() {
     const Shape& own = h_.constant_mask->shape();
     const int64_t rows = own[own.size() - 2], columns = own.back(), matrices = elems(own) / (rows * columns);
@@ -85,7 +85,7 @@ class HeadEmitter {
     mask_column_ = columns == 1 ? 0 : padded, mask_row_ = 1;
   }
 
-  /// `count` queries from first_ on.
+  /// Emits `count` queries from first_ on.
   void block(int64_t count) {
     const FusedAttentionShape& s = h_.shape;
     count_ = count;
@@ -119,7 +119,7 @@ class HeadEmitter {
     });
   }
 
-  /// Online softmax: `count` keys from `key` on, added to y_, sum_ and most_.
+  /// Online softmax: adds `count` keys from `key` on to y_, sum_ and most_.
   void add_keys(const Expr& key, int64_t count) {
     std::vector<Expr> before;
     for (int32_t reg : most_) before.push_back(b_.let("before", b_.get(reg)));
@@ -135,7 +135,7 @@ class HeadEmitter {
     });
   }
 
-  /// qt[c][r] = scale * q[first + r][c]; lanes without a query hold 0.
+  /// qt[c][r] = scale * q[first + r][c]; lanes without a query are 0.
   void pack_queries() {
     const Expr base = b_.let("q0", q_base_ + first_ * Expr(h_.q.row));
     const Expr scale = imm(DType::f32, h_.rules.scale);
@@ -155,7 +155,7 @@ class HeadEmitter {
     });
   }
 
-  /// p = scores of `count` keys from `key` on; most_ goes up.
+  /// p = scores of `count` keys from `key` on; raises most_.
   void score_keys(const Expr& key, int64_t count) {
     const int64_t full = count / score_rows_, rest = count % score_rows_;
     if (full > 0) {
@@ -200,7 +200,7 @@ class HeadEmitter {
     return b_.load(mask_, at, lanes_, row, whole ? Expr() : first_lanes(Expr(left), lanes_));
   }
 
-  /// p = exp(p - most_) for `count` keys, added to sum_.
+  /// p = exp(p - most_) for `count` keys, and adds it to sum_.
   void weigh(int64_t count) {
     std::vector<Expr> most;
     for (int32_t reg : most_) most.push_back(b_.let("m", b_.get(reg)));
@@ -247,7 +247,7 @@ class HeadEmitter {
     }
   }
 
-  /// One tile of p' v over `count` keys from `key` on.
+  /// Computes one tile of p' v over `count` keys from `key` on.
   void mix(const Expr& key, int64_t count, const Expr& row, int64_t rows, const Expr& column, int64_t vectors) {
     std::vector<int32_t> acc;
     if (online()) {
@@ -279,7 +279,7 @@ class HeadEmitter {
     });
   }
 
-  /// Where y_ holds the sums of query `row` + r, columns from `column` + v vectors on.
+  /// The index in y_ of the sums of query `row` + r, at `column` plus v vectors.
   Expr partial(const Expr& row, int64_t r, const Expr& column, int64_t v) const {
     return (row + Expr(r)) * Expr(padded_size()) + column + Expr(v * lanes_);
   }
@@ -289,7 +289,7 @@ class HeadEmitter {
     return first_lanes(max(Expr(0), Expr(h_.shape.v_size) - column), lanes_);
   }
 
-  /// Divides by the sum, then the epilogue and the store.
+  /// Divides by the sum, applies the epilogue and stores.
   void finish(const Expr& row, const Expr& column, const Expr& value) {
     const ValueId anchor = e_.task().node().outputs[0];
     const Domain domain = domain_of(e_.task().graph->type(anchor));
@@ -325,12 +325,12 @@ class HeadEmitter {
   LoopBuilder& b_;
   const AttentionProblem& h_;
   int32_t lanes_;
-  int64_t width_;  ///< queries of a block, with padding
+  int64_t width_;  ///< queries per block, including padding
   int64_t score_rows_, key_block_, out_vectors_, out_rows_;
   int64_t blocks_ = 1;
   int64_t mask_row_ = 0, mask_column_ = 0;  ///< strides of the packed mask
   int64_t count_ = 0, vectors_ = 0;         ///< of the block being emitted
-  std::vector<int32_t> most_, sum_;         ///< registers, one a vector of queries
+  std::vector<int32_t> most_, sum_;         ///< registers, one per vector of queries
   std::vector<Expr> batch_;
   Expr block_, first_, q_base_, k_base_, v_base_, mask_base_;
   Buf q_, k_, v_, mask_, qt_, p_, inverse_, factor_, y_;

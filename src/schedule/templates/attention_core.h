@@ -1,4 +1,4 @@
-// The nest behind attention_rows, whose head says what it computes.
+// The loop nest behind attention_rows, whose file header says what it computes.
 #pragma once
 
 #include "ops/support/fused_attention.h"
@@ -7,7 +7,7 @@
 
 namespace kilter {
 
-/// One operand [batch..., rows, columns]: strides, 0 along broadcast dimensions.
+/// An operand [batch..., rows, columns]: its strides, which are 0 along broadcast dimensions.
 struct AttentionOperand {
   ValueId value = kNone;
   Shape batch;
@@ -18,10 +18,10 @@ struct AttentionProblem {
   FusedAttentionShape shape;
   FusedAttentionRules rules;
   AttentionOperand q, k, v, mask;         ///< mask.value == kNone: no mask
-  const Tensor* constant_mask = nullptr;  ///< of more than one row
+  const Tensor* constant_mask = nullptr;  ///< set for a constant mask of several rows
 };
 
-/// Emits the whole kernel: parallel over batch dimensions and blocks of queries. The schedule's knobs are legal.
+/// Emits the whole kernel, parallel over batch dimensions and blocks of queries. The schedule's knobs must be legal.
 void emit_attention(Emitter& e, const AttentionProblem& heads, const Schedule& schedule, int32_t lanes);
 
 }  // namespace kilter

@@ -1,13 +1,13 @@
-// Attention y = softmax(scale q k' + mask) v, a block of queries of one head at a time, so that no more than the scores
-// of one block lie in memory. Scores are made transposed, [keys][queries]: vectors run over queries, so that keys are
-// read where they lie, and maxima and sums need no operation across lanes.
+// Attention y = softmax(scale q k' + mask) v, one block of queries of one head at a time, so that memory holds the
+// scores of one block only. Scores are computed transposed, [keys][queries]: vectors run over queries, so keys are read
+// in place, and maxima and sums need no operation across lanes.
 //
 //   qt[size][queries]     the block's queries, scaled, transposed
 //   p[keys][queries]      scores (register tiles of keys x vectors of queries), then their exponentials
 //   y[queries][v_size]    p' v (register tiles of queries x vectors of v), divided by the sums of p
 //
-// Keys beyond what the cache holds are taken in blocks: maxima and sums run on, and what was added up under an older
-// maximum is scaled to the new one (the online softmax of Milakov and Gimelshein, 2018).
+// If the keys exceed the cache, they are processed in blocks. Maxima and sums carry over, and sums accumulated under an
+// older maximum are rescaled to the new one (the online softmax of Milakov and Gimelshein, 2018).
 
 #include <algorithm>
 
@@ -64,7 +64,7 @@ int64_t most_rows(int64_t vectors, const TargetLimits& limits) {
   return std::max<int64_t>(register_rows(vectors, limits), 1);
 }
 
-/// Cycles of one step of the contraction for all tiles that cover `rows`.
+/// Cycles of one contraction step for all tiles that cover `rows`.
 double cycles(int64_t rows, int64_t tile, int64_t vectors, const TargetLimits& limits) {
   const auto step = [&](int64_t r) { return r == 0 ? 0.0 : step_cycles(r, vectors, limits); };
   const int64_t full = rows / tile;
@@ -76,7 +76,7 @@ struct Tile {
   double cost = 0;
 };
 
-/// The cheapest number of rows beside `vectors`: as many as fit, or fewer that divide better.
+/// The cheapest number of rows beside `vectors`: as many as fit, or fewer that divide more evenly.
 Tile best_rows(int64_t rows, int64_t vectors, const TargetLimits& limits) {
   const int64_t most = std::min(rows, most_rows(vectors, limits));
   const int64_t balanced = ceil_div(rows, ceil_div(rows, most));
@@ -84,7 +84,7 @@ Tile best_rows(int64_t rows, int64_t vectors, const TargetLimits& limits) {
   return even < full * 0.99 ? Tile{vectors, balanced, even} : Tile{vectors, most, full};
 }
 
-/// Tile of the scores: keys x vectors of queries. All of a block's queries are one tile wide.
+/// The score tile: keys x vectors of queries. All queries of a block form one tile.
 Tile score_tile(const FusedAttentionShape& s, const TargetLimits& limits) {
   const int64_t vectors = ceil_div(s.queries, lanes_of(limits));
   Tile best;
@@ -100,7 +100,7 @@ Tile score_tile(const FusedAttentionShape& s, const TargetLimits& limits) {
   return best;
 }
 
-/// Tile of the output: queries of a block x vectors of v.
+/// The output tile: queries of a block x vectors of v.
 Tile output_tile(const FusedAttentionShape& s, int64_t queries, const TargetLimits& limits) {
   const int64_t vectors = ceil_div(s.v_size, lanes_of(limits));
   Tile best;
@@ -156,7 +156,7 @@ Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
   return schedule_of(s, scores, output_tile(s, scores.vectors * lanes_of(limits), limits), limits);
 }
 
-/// For each number of vectors of the scores and of the output the rows that suit it.
+/// The best rows for each combination of score vectors and output vectors.
 std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
   std::vector<Schedule> all;
   const auto h = analyse(task);
@@ -181,10 +181,10 @@ std::optional<Rejected> check_tiles(const Schedule& schedule, const TargetLimits
   return std::nullopt;
 }
 
-/// Cycles of one head: the scores of all blocks of queries, their exponentials, and the outputs; the online softmax
-/// scales the outputs anew for each block of keys.
+/// Cycles of one head: scores of all blocks of queries, their exponentials, and outputs. The online softmax rescales
+/// the outputs for each block of keys.
 double head_cycles(const FusedAttentionShape& s, const Schedule& schedule, const TargetLimits& limits) {
-  constexpr double kExponential = 20;  // a vector of scores: maximum, exponential, sum
+  constexpr double kExponential = 20;  // per vector of scores: maximum, exponential, sum
   const int64_t lanes = lanes_of(limits), keys = schedule.knob("keys");
   const auto panels = [&](int64_t rows, int64_t columns, std::string_view tile, std::string_view vectors) {
     const int64_t v = schedule.knob(vectors), all = ceil_div(columns, lanes);

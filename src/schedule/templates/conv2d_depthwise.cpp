@@ -1,5 +1,5 @@
-// Depthwise convolution (one input and one output channel per group), and groups of so few channels that a vector holds
-// several: vectors run over channels, a register tile over the pixels of a row; padding lies in the input's halo.
+// Depthwise convolution (one input and one output channel per group), and groups so small that a vector holds several.
+// Vectors run over channels, a register tile over the pixels of a row. Padding lies in the input's halo.
 
 #include <algorithm>
 
@@ -11,8 +11,8 @@
 namespace kilter {
 namespace {
 
-/// Pixels of a tile where the image is streamed, and the most multiply-adds a pixel where that and not arithmetic is
-/// the bound (measured: 14 pixels take 1.05 to 1.4 times as long).
+/// Pixels per tile for a streamed image, and the most multiply-adds per pixel for which streaming and not arithmetic is
+/// the limit (measured: tiles of 14 pixels take 1.05 to 1.4 times as long).
 constexpr int64_t kStreamedPixels = 4, kFewProducts = 9;
 
 Answer<DepthwiseNest> analyse(const Task& task, const TargetLimits& limits) {
@@ -47,8 +47,8 @@ Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
   return knobs(std::get<DepthwiseNest>(d), limits);
 }
 
-/// Whether the image comes from beyond L2 faster than arithmetic uses it up: steps over pixels leave a few
-/// multiply-adds for each that is read.
+/// Whether the image, coming from beyond L2, limits the kernel and not arithmetic: with strides, few multiply-adds fall
+/// on each pixel read.
 bool streams(const DepthwiseNest& d, const Operand& x, const TargetLimits& limits) {
   return d.step_h * d.step_w > 1 && d.products() <= kFewProducts &&
          x.phys.elems * size_bytes(x.type.dtype) > limits.l2_bytes;
@@ -123,7 +123,7 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
 }  // namespace
 
 const Template conv2d_depthwise{"conv2d_depthwise",
-                                "depthwise 2-D convolution, and of few channels a group, by rows of pixels",
+                                "2-D convolution, depthwise or with few channels per group, by rows of pixels",
                                 space,
                                 pick,
                                 lower,

@@ -1,6 +1,6 @@
-// Direct convolution: register tiles of pixels x output-channel vectors over the whole reduction, blocked or planar
-// input (its padding in the halo), blocked output, weights packed in streaming order. A prologue that multiplies each
-// channel of one image by a factor multiplies the weights instead, in a first stage.
+// Direct convolution: register tiles of pixels x output-channel vectors over the whole reduction. The input is blocked
+// or planar with its padding in the halo, the output is blocked, and weights are packed in streaming order. A prologue
+// that multiplies each channel of a single image by a factor multiplies the weights instead, in a first stage.
 
 #include <algorithm>
 
@@ -13,13 +13,13 @@ namespace {
 
 struct Conv {
   ConvNest nest;
-  ValueId image = kNone;    ///< what the nest reads
-  ValueId factors = kNone;  ///< of its channels; none where it is the input as it is
-  bool flat = false;        ///< the image is walked as one long row
+  ValueId image = kNone;    ///< the image that the nest reads
+  ValueId factors = kNone;  ///< of the image's channels; kNone: the image is not scaled
+  bool flat = false;        ///< the image is traversed as one long row
 };
 
-/// Cycles of one vector of everything that the epilogue reads and writes in the result's shape; none where it is
-/// not far more than L2 holds (measured).
+/// Cycles to transfer one vector of every tensor that the epilogue reads and writes in the result's shape; 0 unless
+/// these far exceed L2 (measured).
 double epilogue_line_cycles(const Task& task, ValueId image, const TargetLimits& limits) {
   const TensorType& result = task.graph->type(task.node().outputs[0]);
   int64_t bytes = 0, streams = 0;
@@ -146,7 +146,7 @@ Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const Targ
   return out;
 }
 
-/// Stage that multiplies the packed weights of each input channel by its factor.
+/// The stage that multiplies the packed weights of each input channel by its factor.
 Stage scale_weights(const Task& task, const Conv& c, const ConvTile& tile, Packing packed, Lowered& lowered) {
   const ConvNest& nest = c.nest;
   const auto lanes = static_cast<int32_t>(nest.in_block);

@@ -1,7 +1,7 @@
-// A convolution and the depthwise convolution that reads its result, in one kernel: what is in between never leaves the
-// nearest caches. A work item walks down a band of output rows of a few blocks of channels. For each it computes the
-// new rows of the first convolution into a ring of as many rows as the window is high, with the padding around them,
-// and the row of the second from the ring. Rows at the edge between two bands are computed twice.
+// A convolution and the depthwise convolution that reads its result, in one kernel: the values between them never leave
+// the nearest caches. A work item walks down a band of output rows of a few channel blocks. For each row it computes
+// the new rows of the first convolution, with their padding, into a ring of as many rows as the window is high, and
+// then the row of the second convolution from the ring. Rows at the edge between two bands are computed twice.
 
 #include "schedule/templates/conv2d_then_depthwise.h"
 
@@ -17,8 +17,8 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kBands[] = {1, 2, 3, 4, 6, 8, 12, 16};  ///< of an image
-constexpr double kOneVector = 1.2;                        ///< by what tiles of one vector fall behind the model
+constexpr int64_t kBands[] = {1, 2, 3, 4, 6, 8, 12, 16};  ///< bands per image
+constexpr double kOneVector = 1.2;  ///< factor by which tiles of one vector are slower than the model says
 
 struct Pair {
   ConvNest conv;
@@ -30,12 +30,12 @@ struct Pair {
     const int64_t last = (depthwise.out_w - 1) * depthwise.step_w + (depthwise.kernel_w - 1) * depthwise.dilation_w;
     return std::max<int64_t>(last + depthwise.first_w - (conv.out_w - 1), 0);
   }
-  /// Elements of one row of one block of the ring, of all rows of a block, and of the ring of `vectors` blocks.
+  /// Elements of one row of one block of the ring, of all its rows, and of a ring of `vectors` blocks.
   int64_t ring_row(int64_t lanes) const { return (left() + conv.out_w + right()) * lanes; }
   int64_t ring_plane(int64_t lanes) const { return depthwise.reach() * ring_row(lanes); }
   int64_t ring_elems(int64_t vectors, int64_t lanes) const { return vectors * ring_plane(lanes); }
   int64_t bands(int64_t band) const { return ceil_div(depthwise.out_h, band); }
-  /// Bytes of what is in between.
+  /// Bytes of the values between the two convolutions.
   int64_t between_bytes(int64_t lanes) const { return conv.n * conv.out_blocks * lanes * 4 * conv.out_h * conv.out_w; }
 
   /// Rows of the first convolution that all bands of an image compute.
@@ -133,7 +133,7 @@ Estimate model(const Pair& p, const PairTile& s, const TargetLimits& limits) {
   computed.out_h = p.rows(s.band);
   Estimate conv = estimate_tile(computed, s.tile, limits);
   if (s.tile.vectors == 1 && p.conv.in_block > 1) conv.cycles *= kOneVector;
-  // A ring that does not fit L1 is written to L2 and read from there.
+  // A ring that does not fit in L1 is written to L2 and read from there.
   const bool spills = p.ring_elems(s.tile.vectors, lanes) * 4 > limits.l1_bytes / 2;
   const double ring = spills ? 2 * static_cast<double>(p.between_bytes(lanes)) / kL2BytesPerCycle : 0;
   const auto filled = static_cast<double>(p.channels) / static_cast<double>(p.depthwise.blocks * lanes);
@@ -145,8 +145,8 @@ int64_t items(const Pair& p, const PairTile& s) {
   return p.conv.n * (p.conv.out_blocks / s.tile.vectors) * p.bands(s.band);
 }
 
-/// What the default is taken by: cycles, and how much longer a few threads take than their share of the work, as they
-/// wait for the last one: the mean over 1, 2 and 4 threads. The default must not depend on how many there are.
+/// The cost that selects the default: cycles, times the mean over 1, 2 and 4 threads of how much longer they take than
+/// their share of the work, since they wait for the last one. The default must not depend on the number of threads.
 double cost(const Pair& p, const PairTile& s, const TargetLimits& limits) {
   const int64_t all = items(p, s);
   double sum = 0;
@@ -155,8 +155,8 @@ double cost(const Pair& p, const PairTile& s, const TargetLimits& limits) {
   return model(p, s, limits).cycles * sum / 3;
 }
 
-/// What the default is taken from: for each tile the bands that share the work out best, as rows at their edges are
-/// computed twice; with enough work items for some more threads where there are such bands.
+/// The candidates for the default: for each tile, the bands that balance the work best, given that rows at their edges
+/// are computed twice, with enough work items for several threads if there are such bands.
 std::vector<PairTile> shapes(const Pair& p, const TargetLimits& limits) {
   constexpr int64_t kEnough = 8;
   std::vector<PairTile> all;
@@ -173,7 +173,7 @@ std::vector<PairTile> shapes(const Pair& p, const TargetLimits& limits) {
   return all;
 }
 
-/// As with direct convolution, two vectors are best among near equals.
+/// The best shape. As in direct convolution, two vectors win among near equals.
 std::optional<PairTile> best(const Pair& p, const TargetLimits& limits) {
   std::optional<PairTile> found;
   double least = 0;
@@ -216,7 +216,7 @@ std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
   return all;
 }
 
-/// The shape that a schedule asks for, or why it cannot be.
+/// The shape that a schedule requests, or why it is not possible.
 Answer<PairTile> shape_of(const Pair& p, const Schedule& schedule, const TargetLimits& limits) {
   if (auto rejected = check_knobs(schedule, knobs(p, limits))) return *rejected;
   const PairTile s{{schedule.knob("vectors"), 1, schedule.knob("tile")}, schedule.knob("band")};
@@ -257,10 +257,10 @@ class PairEmitter {
     for (int64_t v = 0; v < s_.tile.vectors; ++v)
       prefetch_weights(b_, d, second_, ocg_ * Expr(s_.tile.vectors) + Expr(v), Expr(0), d.taps(), lanes_);
     const Expr first = b_.let("first", item_ * Expr(s_.band));
-    const int64_t kept = std::max<int64_t>(d.reach() - d.step_h, 0);  // rows of the window before that are still there
+    const int64_t kept = std::max<int64_t>(d.reach() - d.step_h, 0);  // rows of the previous window still in the ring
     b_.loop("h", first, min(first + Expr(s_.band), Expr(d.out_h)), [&](const Expr& h) {
       const Expr top = b_.let("top", h * Expr(d.step_h) + Expr(d.first_h));
-      const Expr known = min(Expr(kept), (h - first) * Expr(kept));  // none in the first row
+      const Expr known = min(Expr(kept), (h - first) * Expr(kept));  // none for the first row
       b_.loop("p", top + known, top + Expr(d.reach()), [&](const Expr& p) { conv_row(p); });
       b_.loop("v", 0, s_.tile.vectors, [&](const Expr& v) { depthwise_row(h, v); });
     });
@@ -285,7 +285,7 @@ class PairEmitter {
 
   void store_zero(const Expr& at) { b_.store(ring_, at, imm(DType::f32, 0, lanes_)); }
 
-  /// The padding left and right of the rows, which no row writes.
+  /// Zeroes the padding left and right of the rows, which no row overwrites.
   void zero_columns() {
     if (p_.left() + p_.right() == 0) return;
     b_.loop("z", 0, s_.tile.vectors * p_.depthwise.reach(), [&](const Expr& z) {
@@ -295,10 +295,10 @@ class PairEmitter {
     });
   }
 
-  /// Where row `q`, counted from the first row of padding, lies in the ring.
+  /// The offset in the ring of row `q`, counted from the first row of padding.
   Expr ring_row(const Expr& q) { return b_.let("row", q % Expr(p_.depthwise.reach()) * Expr(row_elems())); }
 
-  /// Row `p` of the first convolution into the ring, zeros where it is padding.
+  /// Computes row `p` of the first convolution into the ring; zeros if it is padding.
   void conv_row(const Expr& p) {
     const DepthwiseNest& d = p_.depthwise;
     const Expr to = ring_row(p - Expr(d.first_h)) + Expr(p_.left() * lanes_);
@@ -337,7 +337,7 @@ class PairEmitter {
   const PairTile& s_;
   int32_t lanes_;
   int64_t row_tile_;
-  Domain domain_;  ///< of what is in between
+  Domain domain_;  ///< of the values between the two convolutions
   Expr n_, ocg_, item_;
   ConvBuffers buffers_;
   DepthwiseBuffers second_;

@@ -1,4 +1,4 @@
-// A convolution and the depthwise convolution that alone reads its result, weighed: in two tasks, or in one.
+// Compares running a convolution and the depthwise convolution that alone reads its result as two tasks or as one.
 #pragma once
 
 #include "graph/graph.h"
@@ -8,12 +8,12 @@ namespace kilter {
 
 /// Cycles of one core, by the model.
 struct PairCycles {
-  double apart = 0;     ///< in two tasks, what is in between going through memory
-  double together = 0;  ///< in one
-  bool direct = true;   ///< false: another template than direct convolution may be faster for the first one apart
+  double apart = 0;     ///< in two tasks, with the values between them going through memory
+  double together = 0;  ///< in one task
+  bool direct = true;   ///< false: the first convolution alone may run faster with another template
 };
-/// Of the node `conv` and the node `depthwise`, which reads what becomes of its result. Rejects pairs that the template
-/// does not take.
+/// Compares the two for `conv` and `depthwise`, which reads conv's result after any element-wise nodes. Rejects pairs
+/// that the template does not take.
 Answer<PairCycles> weigh_pair(const Graph& graph, const Node& conv, const Node& depthwise, const TargetLimits& limits);
 
 }  // namespace kilter

@@ -1,16 +1,16 @@
-// Convolution of stride 1 by Winograd's minimal filtering (winograd_core.h), of 3x3 kernels (a quarter, m = 4, or 4/9,
-// m = 2, of the multiplications) and of 1x3, 3x1 (a half or 2/3), 1x7 and 7x1 (4/7). Transforms are fused by block of
-// tiles, so that what lies between them stays in cache:
+// Stride-1 convolution by Winograd's minimal filtering (winograd_core.h). Kernels of 3x3 take a quarter (m = 4) or 4/9
+// (m = 2) of the multiplications, 1x3 and 3x1 a half or 2/3, 1x7 and 7x1 4/7. The transforms are fused per block of
+// tiles, so that the values between them stay in cache:
 //
 //   v[xi][ic][tile]    B' d B of a block of tiles, all input channels
 //   for each group of output channels:
 //     q[xi][tile][oc]  products over the input channels, one for each place xi of a transformed tile, register-tiled
 //     outputs          A' q A, bias, epilogue, clipped at the edges
 //
-// What is not finite, or huge, spreads over its tile in the transforms: a tile whose values grow beyond kLargest on
-// their way back is computed directly, with the weights that the transformed ones stand for.
+// Values that are not finite, or huge, spread over their whole tile in the transforms. A tile whose values grow beyond
+// kLargest in the output transform is therefore computed directly, with weights recovered from the transformed ones.
 //
-// Where an image has few blocks, v goes through the arena instead of scratch memory, and channels run in parallel.
+// If an image has few blocks, v goes through the arena instead of scratch memory, and channels run in parallel.
 
 #include <algorithm>
 #include <array>
@@ -24,8 +24,8 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kLeastTiles = 13;     // fewer do not hide the stream of the weights (measured)
-constexpr int64_t kLeastChannels = 16;  // fewer gain little, and err most
+constexpr int64_t kLeastTiles = 13;     // fewer do not hide the weight stream (measured)
+constexpr int64_t kLeastChannels = 16;  // fewer gain little, and have the largest error
 constexpr int64_t kFewBlocks = 8;
 
 Answer<WinogradConv> analyse(const Task& task, const TargetLimits& limits) {
@@ -99,24 +99,24 @@ WinogradTiling tiling_of(const Schedule& schedule) {
           schedule.knob("count"), schedule.knob("split"),   schedule.knob("prefetch")};
 }
 
-/// Cycles of a kernel that streams `bytes` of weights `passes` times, the first time from memory, beside `cycles` of
-/// arithmetic.
+/// Cycles of a kernel with `cycles` of arithmetic that streams `bytes` of weights `passes` times, the first time from
+/// memory.
 double streamed(double cycles, int64_t bytes, double passes, const TargetLimits& limits) {
   const double stream =
       static_cast<double>(bytes) * (1 / limits.memory_rate + (passes - 1) / reread_rate(bytes, limits));
   return beside(cycles, stream);
 }
 
-/// Cycles of one core: products at the rate of multiply-adds, no step below their latency, beside the stream of the
-/// weights; transforms by their loads and stores.
+/// Cycles of one core: products at the multiply-add rate, no step shorter than their latency, overlapping with the
+/// weight stream; transforms by their loads and stores.
 Estimate model(const WinogradConv& c, const WinogradTiling& p, const TargetLimits& limits) {
   const int64_t lanes = lanes_of(limits);
   const auto blocks = static_cast<double>(c.n * p.blocks(c));
   const auto places = static_cast<double>(c.places(p.m));
   const auto half = static_cast<double>(c.down(p.m).inputs() * c.across(p.m).outputs);
   const auto panels = static_cast<double>(c.in_channels * (c.out_blocks / p.vectors));
-  // The first tiles of a block take a panel of weights from far, the others again from L1, or from L2, whose rate grows
-  // with the width of the units.
+  // The first tiles of a block fetch a panel of weights from far away. The others reread it from L1, or from L2, whose
+  // rate grows with the width of the units.
   const bool big = 4 * c.in_channels * p.vectors * limits.vector_bytes > 3 * limits.l1_bytes;
   const double step = step_cycles(p.tile, p.vectors, limits) * spilling(p.tile, p.vectors, limits);
   const double again =
@@ -125,7 +125,8 @@ Estimate model(const WinogradConv& c, const WinogradTiling& p, const TargetLimit
   const auto tiles = static_cast<double>(p.block()) * blocks;
   const double transforms =
       tiles * 2.5 * (places * static_cast<double>(c.in_blocks) + half * static_cast<double>(c.out_blocks));
-  // Transformed inputs are written and read: by another stage all of them, with a write's read for ownership.
+  // Transformed inputs are written and read. With a second stage that is all of them, plus the write's read for
+  // ownership.
   const int64_t v_bytes = p.v_elems(c, lanes) * 4 * (p.split != 0 ? c.n * p.blocks(c) : 1);
   const double v_again = static_cast<double>(v_bytes) / reread_rate(v_bytes, limits) * (p.split != 0 ? 3 : blocks);
   return {streamed(products, weight_bytes(c, p, lanes), blocks, limits) + transforms + v_again,
@@ -181,7 +182,7 @@ Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
   double least = 0;
   for (const WinogradTiling& p : tilings(c, limits)) {
     const double cycles = model(c, p, limits).cycles;
-    // Two vectors and few tiles need least of the caches: others have to be clearly better.
+    // Two vectors and few tiles take the least cache: other tilings must be clearly better.
     if (best && cycles >= least * 0.97) continue;
     best = p, least = cycles;
   }
@@ -198,7 +199,7 @@ Tensor packed_weights(const Tensor& w, const WinogradConv& c, int64_t m, int64_t
   const int64_t taps = c.kernel_h * c.kernel_w, places = c.places(m), panel = c.in_blocks * lanes * width;
   Tensor packed(DType::f32, {c.out_blocks * lanes / width * places * panel});
   std::fill_n(packed.data<float>(), packed.elems(), 0.0F);
-  // Panels lie a multiple of the caches' strides apart, so each gets a whole row of output channels at once.
+  // Panels are a multiple of the caches' strides apart, so each gets a whole row of output channels at once.
   std::vector<float> rows(static_cast<size_t>(places * width));
   for (int64_t group = 0; group < c.out_channels; group += width) {
     std::ranges::fill(rows, 0.0F);
@@ -239,12 +240,12 @@ Operations operations(const WinogradConv& c, const WinogradTiling& p) {
               (across.inputs() * output_transform_flops(down) + down.outputs * output_transform_flops(across))};
 }
 
-/// Bytes of the task with the transformed weights in place of the weights.
+/// Bytes of the task with the transformed weights in place of the original ones.
 int64_t bytes_of(const Task& task, const WinogradConv& c, const WinogradTiling& p, int64_t lanes) {
   return task.bytes() - task.operand(task.node().inputs[1]).constant->bytes() + weight_bytes(c, p, lanes);
 }
 
-/// What both forms need beside v.
+/// The operands that both forms need beside v.
 struct Operands {
   Buf weights, bias, q, temp;
 };
@@ -318,7 +319,7 @@ void lower_split(Lowered& out, const Task& task, const WinogradConv& c, const Wi
       StageWork{done.products + done.outputs, task.flops(), bytes_of(task, c, p, lanes) - x_bytes + all * 4};
 }
 
-/// The figures of doc/accuracy.md.
+/// The figures come from doc/accuracy.md.
 std::string_view approximates(const Schedule& schedule) {
   return schedule.knob("m") == 4
              ? "largest error 5.5 u of the largest sum of magnitudes (u = 2^-24, 64 channels, measured), at most (64 + "
@@ -327,7 +328,7 @@ std::string_view approximates(const Schedule& schedule) {
                "5.9 u), at most (16 + sqrt(channels)) u; rms 2.7e-7 of the result's (7 taps: 8.3e-7)";
 }
 
-/// The conv and the tiling of a legal schedule.
+/// The convolution and the tiling of a legal schedule.
 Answer<std::pair<WinogradConv, WinogradTiling>> resolve(const Task& task, const Schedule& schedule,
                                                         const TargetLimits& limits) {
   auto analysed = analyse(task, limits);

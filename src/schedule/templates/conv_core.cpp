@@ -7,11 +7,11 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kTilesPerItem = 4;  // pixel tiles of one parallel item when the image is one long row
+constexpr int64_t kTilesPerItem = 4;  // pixel tiles per parallel item when the image is one long row
 constexpr int64_t kMaxVectors = 8;
-constexpr int64_t kInFlight = 12;  // lines that a core waits for at a time, as it has fill buffers
+constexpr int64_t kInFlight = 12;  // cache lines that a core can wait for at a time: its fill buffers
 
-/// Tiles that read one panel of weights, one after the other, where they are of so many items.
+/// The number of consecutive tiles that read one panel of weights, over `items` items.
 int64_t passes(const ConvNest& nest, const ConvTile& t, int64_t items) {
   if (t.rows > 1) return items;
   const int64_t row = ceil_div(nest.out_w, t.tile);
@@ -26,8 +26,8 @@ double tile_step_cycles(int64_t pixels, int64_t vectors, bool half, bool weights
   return std::max(step, stream);
 }
 
-/// Cycles of one tile of `pixels`. Of what the epilogue reads and writes, the first kInFlight vectors come while the
-/// next tile is computed; that tile waits for the others.
+/// Cycles of one tile of `pixels`. The first kInFlight vectors that the epilogue reads and writes arrive while the next
+/// tile is computed; that tile waits for the rest.
 double tile_cycles(const ConvNest& nest, int64_t pixels, int64_t vectors, const TargetLimits& limits) {
   if (pixels == 0) return 0;
   const bool big = nest.panel_elems(vectors, limits.lanes_f32()) * 4 > limits.l1_bytes / 2;
@@ -85,7 +85,7 @@ int64_t ConvNest::panel_elems(int64_t vectors, int32_t lanes) const {
 }
 
 PanelWindow panel_window(const ConvNest& nest, int64_t width) {
-  // Panels of what is no merged group read the same.
+  // Without merged groups, all panels read the same channels.
   const int64_t panels = nest.merged == 1 ? 1 : ceil_div(nest.out_channels, width);
   PanelWindow window;
   int64_t channels = 0;
@@ -145,7 +145,7 @@ std::optional<StageWork> merged_work(const ConvNest& nest, int64_t vectors, int3
                                      int64_t weight_bytes) {
   if (nest.merged == 1) return std::nullopt;
   const int64_t width = vectors * lanes;
-  int64_t between = -nest.in_channels / nest.merged * nest.out_channels;  // pairs of channels of two groups
+  int64_t between = -nest.in_channels / nest.merged * nest.out_channels;  // pairs of channels of different groups
   for (int64_t k = 0; k < nest.out_channels; k += width) {
     const ChannelRange<int64_t> read = panel_reads(nest, k / width, width);
     between += (std::min(read.last, nest.in_channels) - read.first) * std::min(width, nest.out_channels - k);
@@ -226,7 +226,7 @@ std::vector<ConvTile> tile_candidates(const ConvNest& nest, const TargetLimits& 
 
 Estimate estimate_tile(const ConvNest& nest, const ConvTile& t, const TargetLimits& limits) {
   const double image = nest_cycles(nest, t, limits);
-  // The same work in full tiles only.
+  // The same work, in full tiles only.
   ConvNest full = nest;
   full.out_h = t.rows, full.out_w = t.tile;
   const double tiles = static_cast<double>(nest.out_h * nest.out_w) / static_cast<double>(t.rows * t.tile);
@@ -283,7 +283,7 @@ int64_t nest_items(const ConvNest& nest, const ConvTile& t) {
 
 namespace {
 
-/// One register tile at pixel (h0, w0) of the nest.
+/// Emits one register tile at pixel (h0, w0) of the nest.
 class TileEmitter {
  public:
   TileEmitter(Emitter& e, const ConvNest& nest, const ConvTile& t, const ConvBuffers& buffers, Expr n, Expr g, Expr ocg,
@@ -305,7 +305,7 @@ class TileEmitter {
                passes(nest, t, buffers.block_items > 0 ? buffers.block_items : nest_items(nest, t))};
   }
 
-  /// `pass`: which of the tiles that read the panel it is.
+  /// `pass`: number of this tile among those that read the panel.
   void emit(const Expr& h0, const Expr& w0, int64_t rows, int64_t cols, const Expr& pass) {
     h0_ = h0, w0_ = w0, pass_ = pass;
     rows_ = rows, cols_ = cols;
@@ -346,7 +346,7 @@ class TileEmitter {
   /// Output block (over all groups) of vector v.
   Expr block(int64_t v) const { return g_ * Expr(nest_.out_blocks) + ocg_ * Expr(t_.vectors) + Expr(v); }
 
-  /// Which input channels the panel reads: constants unless groups are merged and more panels than one.
+  /// Finds the input channels that the panel reads: constants, unless groups are merged and there are several panels.
   void find_channels() {
     const bool one = nest_.merged == 1 || nest_.out_blocks == t_.vectors;
     const auto named = [&](std::string name, const Expr& e) { return one ? e : b_.let(std::move(name), e); };
@@ -364,7 +364,7 @@ class TileEmitter {
     if (whole < t_.vectors) step(x, w, whole, t_.vectors);
   }
 
-  /// Of the vectors [first, last), all as wide.
+  /// One reduction step of the vectors [first, last), which all have the same width.
   void step(const Expr& x, const Expr& w, int64_t first, int64_t last) {
     std::vector<Expr> weights;
     for (int64_t v = first; v < last; ++v)
@@ -406,8 +406,8 @@ class TileEmitter {
     });
   }
 
-  /// What the epilogue reads of some pixels: those of this block of input channels, so that all come one by one while
-  /// the tile is computed. All at once would fill the core's fill buffers and hold up the tile's own loads.
+  /// Prefetches what the epilogue reads, for the pixels assigned to this block of input channels, so that the requests
+  /// spread over the tile's computation. All at once would fill the core's fill buffers and delay the tile's own loads.
   void prefetch_epilogue(const Expr& icb) {
     if (!buffers_.prefetch_epilogue || rows_ > 1) return;
     const Domain domain = domain_of(e_.task().graph->type(buffers_.output));
@@ -429,7 +429,7 @@ class TileEmitter {
     });
   }
 
-  /// Vector `v` of pixel (r, c) of the tile in the output.
+  /// The site of vector `v` of the tile's pixel (r, c) in the output.
   Site site(int64_t r, const Expr& c, int64_t v) const {
     Site at;
     at.index = {n_, block(v), (h0_ + Expr(r)) * Expr(nest_.out_step_h) + Expr(nest_.out_first_h),
@@ -471,7 +471,7 @@ class TileEmitter {
   Expr h0_, w0_, pass_;  ///< of the tile
   PanelWindow window_;
   Expr skipped_;                 ///< blocks of the group's input channels before the panel's window
-  ChannelRange<Expr> channels_;  ///< of the window that the panel reads
+  ChannelRange<Expr> channels_;  ///< range that the panel reads, within its window
   int64_t rows_ = 0, cols_ = 0;
   std::vector<int32_t> acc_;
 };

@@ -1,5 +1,5 @@
-// The register-tiled loop nest that dense convolutions share: direct convolution, and transposed convolution as one
-// nest per output phase.
+// The register-tiled loop nest of dense convolutions: direct convolution, and transposed convolution as one nest per
+// output phase.
 #pragma once
 
 #include <cstdint>
@@ -14,42 +14,42 @@
 namespace kilter {
 
 /// One nest over a rectangle of output pixels. Output pixel (h, w) of the nest is pixel (h * out_step_h + out_first_h,
-/// ...) of the output; tap (r, s) of it reads input pixel (h * step_h + first_h + r * dilation_h, ...), which may lie
-/// in the input's halo.
+/// ...) of the output. Its tap (r, s) reads input pixel (h * step_h + first_h + r * dilation_h, ...), which may lie in
+/// the input's halo.
 ///
-/// Groups of a convolution that share a block of channels are one group here, whose weights between two of them are 0.
+/// Groups of the convolution that share a block of channels are merged into one group, with zero weights between them.
 struct ConvNest {
   int64_t n = 1, groups = 1;
-  int64_t merged = 1;        ///< groups of the convolution in one
+  int64_t merged = 1;        ///< groups of the convolution that form one group
   int64_t in_channels = 0;   ///< per group
   int64_t out_channels = 0;  ///< per group
   int64_t out_blocks = 0;    ///< blocks of output channels per group
-  int64_t in_block = 1;      ///< channels that lie together in the input: 1 (plain) or the vector width
+  int64_t in_block = 1;      ///< contiguous channels in the input: 1 (plain) or the vector width
   int64_t kernel_h = 1, kernel_w = 1, dilation_h = 1, dilation_w = 1;
   int64_t step_h = 1, step_w = 1, first_h = 0, first_w = 0;
   int64_t out_h = 1, out_w = 1;
   int64_t out_step_h = 1, out_step_w = 1, out_first_h = 0, out_first_w = 0;
-  int64_t weights_first = 0;  ///< element of the packed weights where this nest's begin
-  /// At most half of the last output block's channels exist: a tile of all blocks computes half a vector there.
+  int64_t weights_first = 0;  ///< element of the packed weights where those of this nest begin
+  /// At most half of the channels in the last output block exist, so a tile of all blocks computes half a vector there.
   bool half_tail = false;
-  /// For the model: cycles until one vector of everything that the epilogue reads and writes is there.
+  /// For the model: cycles to transfer one vector of every tensor that the epilogue reads and writes.
   double out_line_cycles = 0;
 
   int64_t in_blocks() const { return ceil_div(in_channels, in_block); }
   int64_t taps() const { return kernel_h * kernel_w; }
   bool has_half(int64_t vectors) const { return half_tail && vectors == out_blocks; }
-  /// Packed weights of one panel, those of `vectors` output blocks, in elements.
+  /// Elements of a panel of packed weights, which holds `vectors` output blocks.
   int64_t panel_elems(int64_t vectors, int32_t lanes) const;
 };
 
-/// Input channels [first, last) of a group. T: int64_t, or Expr.
+/// Input channels [first, last) of a group. T is int64_t or Expr.
 template <class T>
 struct ChannelRange {
   T first, last;
 };
 
-/// Those that a panel of `width` output channels reads, all channels of every group of the convolution that it has
-/// outputs of; in whole steps of the unrolled reduction, so that `last` may lie beyond the channels.
+/// The channels that a panel of `width` output channels reads: all channels of every group of the convolution to which
+/// its outputs belong. Rounded to whole steps of the unrolled reduction, so `last` may exceed the number of channels.
 template <class T>
 ChannelRange<T> panel_reads(const ConvNest& nest, const T& panel, int64_t width) {
   using std::min;
@@ -60,15 +60,15 @@ ChannelRange<T> panel_reads(const ConvNest& nest, const T& panel, int64_t width)
   return {first / unit * unit, (last + unit - T(1)) / unit * unit};
 }
 
-/// The window of input blocks that holds what a panel reads: all panels of a nest have equally many.
+/// The window of input blocks that covers what a panel reads. All panels of a nest have windows of the same size.
 struct PanelWindow {
   int64_t blocks = 0;
-  double mean_channels = 0;  ///< of those that panel_reads() answers
-  bool from_first = true;    ///< whether all panels read from the first channel of their window on
-  bool to_last = true;       ///< whether all read up to the last
+  double mean_channels = 0;  ///< mean size of the ranges from panel_reads()
+  bool from_first = true;    ///< whether all panels read their window from its first channel on
+  bool to_last = true;       ///< whether all panels read their window to its last channel
 };
 PanelWindow panel_window(const ConvNest& nest, int64_t width);
-/// First block of the window of a panel that reads `read`.
+/// The first block of the window for a panel that reads `read`.
 template <class T>
 T window_first(const ConvNest& nest, const PanelWindow& window, const ChannelRange<T>& read) {
   using std::min;
@@ -81,64 +81,63 @@ struct ConvTile {
   bool operator==(const ConvTile&) const = default;
 };
 
-/// Whether a convolution's operands are f32, of two spatial dimensions, and its weights and bias constant.
+/// Checks that a convolution has f32 operands, two spatial dimensions, and constant weights and bias.
 std::optional<Rejected> check_conv_operands(const Task& task);
-/// Whether the halo of the input holds the padding of the window.
+/// Checks that the halo of the input covers the padding of the window.
 std::optional<Rejected> check_halo(const Window& window, const TensorType& input);
-/// Whether the task has neither feeder nor prologue: the anchor's input is an operand.
+/// Checks that the task has neither feeder nor prologue, so that the anchor's input is an operand.
 std::optional<Rejected> check_input_stored(const Task& task);
-/// Sets the channels and groups of a nest whose `in_block` is set, from those of the convolution: merges as few groups
-/// as have whole blocks of channels together, or all.
+/// Sets the channels and groups of a nest from those of the convolution; `in_block` must be set. Merges the smallest
+/// number of groups that fill whole blocks of channels, or all groups.
 void set_channels(ConvNest& nest, int64_t in, int64_t out, int64_t groups, int64_t lanes);
-/// The nest of a convolution of `x` with filters `w` to `y`, whose channels lie in blocks; rejects paddings that the
-/// halo of `x` does not hold.
+/// The nest of a convolution of `x` with filters `w` to `y`, whose channels are blocked. Rejects paddings that the halo
+/// of `x` does not cover.
 Answer<ConvNest> direct_nest(const Node& conv, const TensorType& x, const TensorType& w, const TensorType& y);
-/// Lets tiles of all output blocks compute half a vector of the last one where the target has a use for it.
+/// Lets tiles of all output blocks compute half a vector of the last one, if the target benefits.
 void allow_half_tail(ConvNest& nest, const TargetLimits& limits);
 /// Bytes of all weights, packed in panels of `vectors` output blocks.
 int64_t packed_bytes(const ConvNest& nest, int64_t vectors, int32_t lanes);
-/// What a nest does whose groups are merged, `share` being its part of the task: products with the weights between
-/// groups are executed, too, and the packed weights take the place of `weight_bytes`. None where no groups are merged.
+/// The work of a nest with merged groups, where `share` is its share of the task. Products with the weights between
+/// groups are executed too, and the packed weights replace `weight_bytes`. Nullopt if no groups are merged.
 std::optional<StageWork> merged_work(const ConvNest& nest, int64_t vectors, int32_t lanes, const StageWork& share,
                                      int64_t weight_bytes);
-/// Knob `prefetch` of a nest, and its value for a tile: over plain inputs taps are written out, and nothing is
-/// prefetched.
+/// Knob `prefetch` of a nest, and its value for a tile. For plain inputs taps are unrolled and nothing is prefetched.
 Knob prefetch_knob(const ConvNest& nest);
 int64_t pick_prefetch(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits);
-/// Weights [out][in][r][s] of a convolution, packed for its nest and tile.
+/// Packs a convolution's weights [out][in][r][s] for its nest and tile.
 Packing pack_direct(const Task& task, ValueId weights, const ConvNest& nest, const ConvTile& tile, int32_t lanes);
 
-/// Bias of a convolution, one vector an output block, unused lanes 0; no buffer where it has none.
+/// A convolution's bias, one vector per output block with unused lanes 0; no buffer if it has none.
 Buf bias_of(Emitter& e, const Node& conv, int32_t lanes, std::string name = "bias");
 
-/// The tile that the analytic model ranks first: registers, load ports, FMA latency, tails, weight stream.
+/// The tile that the analytic model ranks first, by registers, load ports, FMA latency, tails and the weight stream.
 ConvTile pick_tile(const ConvNest& nest, const TargetLimits& limits);
-/// The tiles that the model ranks, in the order in which pick_tile() looks at them.
+/// The tiles that the model ranks, in the order in which pick_tile() considers them.
 std::vector<ConvTile> tile_candidates(const ConvNest& nest, const TargetLimits& limits);
-/// What the model expects of a tile, for all images and groups.
+/// The model's prediction for a tile, over all images and groups.
 Estimate estimate_tile(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits);
-/// Whether the registers hold it and it divides the output channels.
+/// Checks that the tile fits in registers and divides the output channels.
 std::optional<Rejected> check_tile(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits);
-/// Legal values of each knob.
+/// The legal values of each knob.
 std::vector<Knob> tile_space(const ConvNest& nest, const TargetLimits& limits);
 
-/// Items that all panels of weights pass over before those behind them come: all, or as many as have their part of the
-/// image in a quarter of L2, where reading the weights once for each such block is clearly less than reading the image
-/// once for each panel. What fits half of L2 costs nothing to read again (measured).
+/// Number of items that all panels of weights process before any panel moves on: all of them, or as many as keep their
+/// part of the image within a quarter of L2, if rereading the weights for each such block is clearly cheaper than
+/// rereading the image for each panel. Rereading what fits in half of L2 is free (measured).
 int64_t block_items(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits);
-/// Parallel work items of a nest after batch, group and channel blocks: row tiles, or chunks of pixel tiles of one row.
+/// Parallel items of a nest below batch, group and channel blocks: row tiles, or chunks of pixel tiles of one row.
 int64_t nest_items(const ConvNest& nest, const ConvTile& tile);
 
 struct ConvBuffers {
-  ValueId input = kNone, output = kNone;  ///< output: the convolution's value
-  Buf weights;                            ///< packed: see pack_weights
-  Buf bias;                               ///< one vector per output block; id < 0 when there is none
-  int64_t prefetch = 0;                   ///< of the weights: knob
-  int64_t block_items = 0;                ///< items that a panel passes over in turn; 0: all
-  Expr first_item = 0;                    ///< of the block that the item is of
-  bool prefetch_epilogue = false;         ///< what the epilogue reads, while a tile of one row is computed
-  /// Takes a vector of the output, the v-th of its pixel's, at a site of the output's domain. Empty: the epilogue of
-  /// the task does.
+  ValueId input = kNone, output = kNone;  ///< output: the convolution's result
+  Buf weights;                            ///< packed by pack_weights()
+  Buf bias;                               ///< one vector per output block; id < 0 if there is none
+  int64_t prefetch = 0;                   ///< knob value for the weights
+  int64_t block_items = 0;                ///< items that a panel processes in turn; 0: all
+  Expr first_item = 0;                    ///< of the block that contains the item
+  bool prefetch_epilogue = false;         ///< prefetch what the epilogue reads while a tile of one row is computed
+  /// Receives a vector of the output, the v-th of its pixel, at a site of the output's domain. If empty, the task's
+  /// epilogue receives it.
   std::function<void(const Expr& value, const Site& site, int64_t v)> store = {};
 };
 
@@ -146,9 +145,9 @@ struct ConvBuffers {
 void emit_nest(Emitter& e, const ConvNest& nest, const ConvTile& tile, const ConvBuffers& buffers, const Expr& n,
                const Expr& g, const Expr& ocg, const Expr& item, int32_t lanes);
 
-/// Packs weights [out][in][r][s] given by `at(group, k, c, r, s)` (k, c within the group and of one group of the
-/// convolution; zeros elsewhere are the packer's job) for one nest into `packed` from weights_first on: per group, per
-/// panel: block of its window, r, s, lane of in, then vectors * lanes of out.
+/// Packs weights [out][in][r][s] for one nest into `packed` from weights_first on. `at(group, k, c, r, s)` gives a
+/// weight, for k and c within the group and of one group of the convolution; the packer supplies the zeros elsewhere.
+/// Order: per group, per panel: block of its window, r, s, lane of in, then vectors * lanes of out.
 template <class At>
 void pack_weights(const ConvNest& nest, const ConvTile& tile, int32_t lanes, float* packed, At at) {
   const int64_t width = tile.vectors * lanes;

@@ -1,6 +1,6 @@
 // Transposed convolution without zero stuffing: the outputs of one phase (position modulo the stride) are an ordinary
-// convolution of the input by every stride-th tap, in reverse. One stage per phase. Depthwise ones run vectors over
-// channels.
+// convolution of the input with every stride-th tap, in reverse. One stage per phase. In depthwise convolutions,
+// vectors run over channels.
 
 #include <algorithm>
 
@@ -13,8 +13,8 @@
 namespace kilter {
 namespace {
 
-/// One axis of one phase: outputs phase, phase + stride, ...; output i reads inputs first + i + t, t = 0..taps-1,
-/// through filter taps last_tap - t * stride.
+/// One axis of one phase, with outputs phase, phase + stride, ... Output i reads inputs first + i + t, for t =
+/// 0..taps-1, through filter taps last_tap - t * stride.
 struct Phase {
   int64_t taps, first, last_tap, count;
 };
@@ -206,7 +206,7 @@ std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
   return schedule == nullptr ? std::vector<Schedule>{} : std::vector<Schedule>{*schedule};
 }
 
-/// Depthwise phases are counted, dense ones have the model of convolutions.
+/// Counts the loops of depthwise phases; dense phases use the model of convolutions.
 Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
   const auto analysed = analyse(task, limits);
   if (const auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;

@@ -9,11 +9,11 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kUnrolledTaps = 9;  ///< kernels up to 3x3 are unrolled whole, larger ones row by row
+constexpr int64_t kUnrolledTaps = 9;  ///< kernels up to 3x3 are unrolled completely, larger ones row by row
 
-/// Cycles of one row tile of `pixels`: a load and a multiply-add for each product and pixel and a load of each one's
-/// weights, at least the latency of the chain of a tap; one store a pixel. Units that are half as wide as a register
-/// move it in two cycles.
+/// Cycles of one row tile of `pixels`. Each product takes one load and one multiply-add per pixel and one load of
+/// weights, but at least the latency of a tap's dependency chain; each pixel takes one store. Units half as wide as a
+/// register need two cycles to move it.
 double tile_cycles(const DepthwiseNest& d, int64_t pixels, const TargetLimits& limits) {
   if (pixels == 0) return 0;
   constexpr double kLatency = 4;
@@ -132,12 +132,12 @@ class RowEmitter {
     }
   }
 
-  /// The vector of outputs of pixel `w`.
+  /// The site of the outputs at pixel `w`.
   Site site(const Expr& w) const { return {{n_, block_, row_, w, Expr(0)}, 4, lanes_, {}}; }
   int32_t lanes() const { return lanes_; }
 
  private:
-  /// Channel `channel` of each group in all lanes of the group.
+  /// Copies channel `channel` of each group into all lanes of the group.
   Expr spread(const Expr& x, int64_t channel) const {
     if (d_.each == 1) return x;
     std::vector<int32_t> picks;

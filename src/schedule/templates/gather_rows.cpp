@@ -1,4 +1,4 @@
-// Gather, GatherND and GatherElements: rows or single elements of the data by index (see place_of).
+// Gather, GatherND and GatherElements: rows or single elements of the data, by index (see place_of).
 
 #include "ops/support/builder.h"
 #include "schedule/emit.h"
@@ -81,7 +81,7 @@ class GatherEmitter {
     copy(target, source, after);
   }
 
-  /// Rows of one element: vectors run over the indices.
+  /// Gathers rows of one element, with vectors over the indices.
   void single_elements(const Expr& outer, int64_t extent, int64_t count) {
     constexpr int64_t kPart = 4096;
     parallel_parts(b_, "part", count, kPart, [&](const Expr& first, int64_t size) {
@@ -94,7 +94,8 @@ class GatherEmitter {
     });
   }
 
-  /// The last dimension of the indices names a place in as many dimensions of the data, behind those of the batch.
+  /// Gathers rows at index tuples: the last dimension of the indices addresses that many dimensions of the data, after
+  /// the batch dimensions.
   void tuples() {
     const auto batch = static_cast<size_t>(node_.int_attr("batch_dims", 0));
     const auto width = static_cast<size_t>(indices_.back());
@@ -113,7 +114,7 @@ class GatherEmitter {
     copy(tuple * Expr(after), b_.let("source", source), after);
   }
 
-  /// Each output is of its own place, but along the axis.
+  /// Gathers single elements, each at its own position except along the axis.
   void elements() {
     const size_t axis = this->axis(), last = data_.size() - 1;
     const Shape steps = dense_strides(indices_);

@@ -27,7 +27,7 @@ class LayoutChange {
   }
 
  private:
-  /// The first of the last spatial dimensions that are one row of pixels in every operand.
+  /// The first of the trailing spatial dimensions that form one row of pixels in every operand.
   size_t first_of_row() const {
     size_t first = last_ - 1;
     int64_t pixels = domain_.dims[first];
@@ -44,7 +44,8 @@ class LayoutChange {
     return first;
   }
 
-  /// A Relayout whose sides have contiguous rows and contiguous blocks.
+  /// Whether the task starts with a Relayout whose plain side has contiguous rows and whose blocked side has contiguous
+  /// blocks.
   bool starts_with_copy() const {
     const Node& node = e_.task().node();
     if (node.op->movement != Movement::relayout || !has_transpose_tile(e_.task().graph->type(node.outputs[0]).dtype, domain_.block))
@@ -57,7 +58,7 @@ class LayoutChange {
            std::all_of(e_.task().outputs.begin(), e_.task().outputs.end(), contiguous);
   }
 
-  /// Vectors over the lanes of the blocked side.
+  /// Runs vectors over the lanes of the blocked side.
   void lanes() {
     site_.vec_dim = static_cast<int32_t>(last_);
     site_.lanes = domain_.block;
@@ -73,13 +74,13 @@ class LayoutChange {
     });
   }
 
-  /// An item is kRowPixels of a row of pixels in one block.
+  /// Makes items of kRowPixels pixels of a row in one block.
   void pixels() {
     for (size_t d = 0; d < first_; ++d) site_.index[d] = e_.b.parallel("i" + std::to_string(d), domain_.dims[d]);
     parallel_parts(e_.b, "chunk", pixels_, kRowPixels, [&](const Expr& first, int64_t count) { row(first, count); });
   }
 
-  /// Pixels [base, base + extent) of a row; the last block may have fewer channels.
+  /// Emits pixels [base, base + extent) of a row; the last block may have fewer channels.
   void row(const Expr& base, int64_t extent) {
     const auto channels = [&](const Expr& block, int64_t count) {
       const Expr all = site_.index[1];
@@ -99,7 +100,7 @@ class LayoutChange {
     e_.b.if_then(binary(Op::lt, site_.index[1], Expr(full)), whole, part);
   }
 
-  /// Channel by channel, with vectors over pixels.
+  /// Goes channel by channel, with vectors over pixels.
   void vectors(const Expr& base, int64_t extent, int64_t channels) {
     Site site = site_;
     e_.b.loop("c", 0, channels, [&](const Expr& c) {
@@ -117,7 +118,7 @@ class LayoutChange {
     if (extent % size != 0) tile(base + Expr(full * size), extent % size, channels);
   }
 
-  /// `count` pixels from `pixel` on.
+  /// Transposes `count` pixels from `pixel` on.
   void tile(const Expr& pixel, int64_t count, int64_t channels) {
     const ValueId from = e_.task().node().inputs[0], to = e_.task().node().outputs[0];
     const Operand& operand = e_.task().operand(from);
@@ -128,7 +129,7 @@ class LayoutChange {
     const Expr at = e_.b.let("from", e_.index(operand, domain_, site));
     const Buf buffer = e_.input(from);
     if (to_plain_) {
-      // Unused lanes of a block may be read.
+      // Reading unused lanes of a block is allowed.
       const auto columns = load_columns(e_.b, {buffer, at, strides[last_ - 1]}, count, domain_.block, domain_.block);
       site.vec_dim = static_cast<int32_t>(last_ - 1);
       site.mask = first_lanes(Expr(count), domain_.block);

@@ -1,5 +1,5 @@
-// Element-wise tasks: dimensions that are contiguous in every operand are merged, the innermost runs in vectors, the
-// outer ones in parallel. Layout changes are element-wise too, and run as layout_change.h says.
+// Element-wise tasks. Dimensions that are contiguous in every operand are merged; the innermost one runs in vectors,
+// the outer ones in parallel. Layout changes are element-wise too; see layout_change.h.
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kItemElems = 4096;  ///< elements of one parallel item, about 16 KiB of f32 per operand
+constexpr int64_t kItemElems = 4096;  ///< elements per parallel item, about 16 KiB of f32 per operand
 
 /// The blocked side of a layout change, or the output.
 const Operand& domain_operand(const Task& task) {
@@ -24,7 +24,7 @@ const Operand& domain_operand(const Task& task) {
   return task.outputs[0];
 }
 
-/// A plain operand with several channels beside blocked ones.
+/// Whether plain operands with several channels occur beside blocked ones.
 bool mixed_layouts(const Task& task, const Domain& domain) {
   if (domain.block == 1) return false;
   for (const auto* list : {&task.inputs, &task.outputs}) {

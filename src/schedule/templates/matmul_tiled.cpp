@@ -1,5 +1,5 @@
-// Matrix product C[.., m, n] = A[.., m, k] B[.., k, n]: register tiles of rows x vectors of columns over the whole of
-// k. B lies in panels [n / width][k][width]: packed at compile time when it is constant, else by a first stage. A and B
+// Matrix product C[.., m, n] = A[.., m, k] B[.., k, n] by register tiles of rows x vectors of columns over all of k. B
+// lies in panels [n / width][k][width]: packed at compile time if it is constant, otherwise by a first stage. A and B
 // may have any strides (transposes are views).
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct Product {
   bool constant_b = false;
 };
 
-/// Strides along `batch` of an operand's leading dimensions.
+/// Strides of an operand's leading dimensions along `batch`.
 Shape batch_strides(const Operand& o, const Shape& batch, Shape* extents) {
   const size_t own = o.type.shape.size() - 2;
   Shape strides(batch.size(), 0);
@@ -70,7 +70,7 @@ int64_t most_rows(int64_t vectors, const TargetLimits& limits) {
   return std::max<int64_t>(register_rows(vectors, limits), 1);
 }
 
-/// Vectors of a panel: as many as have columns.
+/// Most vectors per panel: no more than have columns.
 int64_t most_vectors(const Product& p, const TargetLimits& limits) {
   const int64_t lanes = lanes_of(limits);
   return std::min(kMaxVectors, ceil_div(p.n, lanes));
@@ -89,8 +89,8 @@ Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
   return knobs(std::get<Product>(p), limits);
 }
 
-/// Whether lines of so many rows of A push each other out of L1: rows that lie a multiple of 4 KiB apart, or nearly so,
-/// share few of its sets (64 of 64 bytes on all targets).
+/// Whether the lines of this many rows of A evict each other from L1. Rows that are a multiple of 4 KiB apart, or
+/// nearly so, share few of its sets (64 sets of 64-byte lines on all targets).
 bool crowd_l1(const Product& p, int64_t rows, const TargetLimits& limits) {
   constexpr int64_t kSetBytes = 4096, kLine = 64;
   const int64_t ways = limits.l1_bytes / kSetBytes;
@@ -98,7 +98,7 @@ bool crowd_l1(const Product& p, int64_t rows, const TargetLimits& limits) {
   return ceil_div(rows, places) > ways / 2;
 }
 
-/// Cycles of one step of k over all panels and rows; panels stream from L2, and so do rows that L1 does not hold.
+/// Cycles of one step of k over all panels and rows. Panels stream from L2, and so do rows that L1 does not hold.
 double cycles(const Product& p, int64_t vectors, int64_t rows, const TargetLimits& limits) {
   const int64_t lanes = lanes_of(limits);
   const int64_t panels = ceil_div(p.n, vectors * lanes);
@@ -110,7 +110,7 @@ double cycles(const Product& p, int64_t vectors, int64_t rows, const TargetLimit
   return static_cast<double>(panels) * (static_cast<double>(p.m / rows) * step(rows) + step(p.m % rows));
 }
 
-/// Packed constants are prefetched; what was packed a moment ago is near.
+/// Prefetches packed constants only: a B that was just packed is still in the near caches.
 Schedule schedule_of(const Product& p, int64_t vectors, int64_t rows, const TargetLimits& limits) {
   const int64_t panel = p.k * vectors * limits.vector_bytes, all = p.k * p.n * elems(p.b_extent) * 4;
   const int64_t prefetch = p.constant_b ? pick_prefetch(all, panel, ceil_div(p.m, rows), limits) : 0;
@@ -128,14 +128,14 @@ Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
     const int64_t count = ceil_div(p.m, most);
     for (int64_t r : {most, ceil_div(p.m, count)}) {
       const double c = cycles(p, v, r, limits);
-      // Among equals two vectors: one needs more broadcasts, more read more of the panels.
+      // Two vectors win among equals: one needs more broadcasts, more read more of the panels.
       if (best < 0 || c < best * 0.99 || (c <= best * 1.01 && v == 2 && best_v == 1)) best = c, best_v = v, best_r = r;
     }
   }
   return schedule_of(p, best_v, best_r, limits);
 }
 
-/// In the order in which pick() looks at them.
+/// In the order in which pick() considers them.
 std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
   std::vector<Schedule> all;
   auto analysed = analyse(task, limits);
@@ -149,7 +149,7 @@ std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
   return all;
 }
 
-/// Legal knobs whose tile fits the registers.
+/// Checks that the knobs are legal and that their tile fits in registers.
 std::optional<Rejected> check_tile(const Product& p, const Schedule& schedule, const TargetLimits& limits) {
   if (auto rejected = check_knobs(schedule, knobs(p, limits))) return rejected;
   const int64_t vectors = schedule.knob("vectors"), rows = schedule.knob("rows");
@@ -206,7 +206,7 @@ Packing pack_constant(const Task& task, const Product& p, const Panels& panels) 
           [from = *task.operand(b).constant, k = p.k, n = p.n, panels] { return packed_constant(from, k, n, panels); }};
 }
 
-/// Stage that packs a B computed at run time.
+/// The stage that packs a B computed at run time.
 Stage pack_stage(const Task& task, const Product& p, const Panels& panels, int32_t lanes, Lowered& lowered) {
   Emitter e(task, "matmul_pack");
   LoopBuilder& b = e.b;

@@ -1,5 +1,5 @@
-// Movement operators as strided copies: each region of the output is one nest that reads one box of an input, or fills.
-// Where what is contiguous in the input is not what is contiguous in the output, tiles are transposed in registers.
+// Movement operators as strided copies: each region of the output is one loop nest that reads a box of an input, or
+// fills. If different dimensions are contiguous in input and output, tiles are transposed in registers.
 
 #include <algorithm>
 
@@ -56,7 +56,7 @@ Answer<Schedule> usual(const Task& task, const TargetLimits&) {
   return Schedule{"move_regions", {}};
 }
 
-/// A region of at least one dimension, the last of which is contiguous in the output where any is.
+/// A region of at least one dimension. The last dimension is contiguous in the output if any is.
 struct Box {
   Shape extent, in, out;
 
@@ -68,8 +68,8 @@ struct Box {
     for (Shape* s : {&extent, &in, &out}) std::rotate(s->begin() + contiguous, s->begin() + contiguous + 1, s->end());
   }
 
-  /// The dimension in which the input is contiguous, other than the last one, with at least half a vector; `apart`: its
-  /// stride in the output, 0 for any.
+  /// The dimension other than the last that is contiguous in the input and at least half a vector long. `apart`: its
+  /// required stride in the output; 0 allows any.
   std::optional<size_t> contiguous_in_input(int32_t lanes, int64_t apart) const {
     for (size_t d = 0; d + 1 < extent.size(); ++d) {
       if (in[d] == 1 && 2 * extent[d] >= lanes && (apart == 0 || out[d] == apart)) return d;
@@ -80,8 +80,8 @@ struct Box {
 
 enum class Form : uint8_t {
   copied,      ///< vectors along the last dimension
-  transposed,  ///< tiles of it and the one that is contiguous in the input
-  interleaved  ///< the last dimension is few elements, each from a row of its own
+  transposed,  ///< tiles of the last dimension and the one that is contiguous in the input
+  interleaved  ///< the last dimension has few elements, each from its own row
 };
 
 class CopyStage {
@@ -112,7 +112,7 @@ class CopyStage {
   using Body = std::function<void(const Expr& source, const Expr& target)>;
 
   void choose_form(DType type) {
-    constexpr int64_t kMostRows = 4;  // that are interleaved
+    constexpr int64_t kMostRows = 4;  // most rows that are interleaved
     if (from_ == kNone || !has_transpose_tile(type, lanes_) || box_.out.back() != 1 || box_.in.back() == 1) return;
     const int64_t last = box_.extent.back();
     if (2 * last >= lanes_) {
@@ -122,7 +122,7 @@ class CopyStage {
     }
   }
 
-  /// The dimensions around those that the form takes itself.
+  /// The outer dimensions: all that the form does not handle itself.
   std::vector<size_t> around() const {
     std::vector<size_t> dims;
     for (size_t d = 0; d + 1 < box_.extent.size(); ++d) {
@@ -140,7 +140,7 @@ class CopyStage {
     if (from_ != kNone) input_ = e_.input(from_);
   }
 
-  /// `body`, which moves `work` elements, for all of around(): in items of about kItemElems.
+  /// Emits `body`, which moves `work` elements, for all of around(), in items of about kItemElems.
   void over(int64_t work, const Body& body) {
     const std::vector<size_t> dims = around();
     size_t serial = dims.size();
@@ -158,7 +158,7 @@ class CopyStage {
 
   void copied() {
     auto& [extent, in, out] = box_;
-    // A long innermost run is cut, so that threads share it.
+    // A long innermost run is split, so that threads share it.
     if (extent.size() == 1 && extent[0] > kItemElems && extent[0] % 64 == 0) {
       extent = {extent[0] / 64, 64};
       in = {in[0] * 64, in[0]}, out = {out[0] * 64, out[0]};
@@ -171,7 +171,7 @@ class CopyStage {
     });
   }
 
-  /// Large matrices in bands of some tiles' columns, so that whole lines of memory are read one after another.
+  /// Transposes large matrices in bands a few tiles wide, so that whole cache lines are read consecutively.
   void transposed() {
     constexpr int64_t kBandTiles = 4;
     const int64_t columns = box_.extent[other_], band = kBandTiles * lanes_;
@@ -184,7 +184,7 @@ class CopyStage {
       matrix(source_ + first, target_ + first * Expr(box_.out[other_]), count);
     });
   }
-  /// `columns` columns of the input, which are rows of the output.
+  /// Transposes `columns` columns of the input, which are rows of the output.
   void matrix(const Expr& s, const Expr& t, int64_t columns) {
     const auto tiles = [&](const Expr& row, int64_t rows) {
       const int64_t full = columns / lanes_, rest = columns % lanes_;
@@ -209,7 +209,7 @@ class CopyStage {
     b_.loop("p", 0, full, [&](const Expr& p) { interleave(s, t, p * Expr(lanes_), lanes_); });
     if (rest > 0) interleave(s, t, Expr(full * lanes_), rest);
   }
-  /// Elements [from, from + count) of each row.
+  /// Interleaves elements [from, from + count) of each row.
   void interleave(const Expr& s, const Expr& t, const Expr& from, int64_t count) {
     const int64_t rows = box_.extent.back();
     const Expr mask = count < lanes_ ? first_lanes(Expr(count), lanes_) : Expr();
@@ -251,7 +251,7 @@ using Model = LoopModel<space, usual, lower>;
 
 }  // namespace
 
-const Template move_regions{"move_regions", "transpose, slice, pad, tile and their like as strided copies",
+const Template move_regions{"move_regions", "transpose, slice, pad, tile and similar operators as strided copies",
                             space,          Model::pick,
                             lower,          Model::candidates,
                             Model::estimate};

@@ -1,13 +1,13 @@
 // GroupNormalization, and InstanceNormalization of blocked images: mean and variance over the pixels of each group of
-// channels, then scale, shift and epilogue. Sums are taken of chunks that stay in L1, first the mean, then the squares
-// of the differences from it, and joined: as exact as two passes over the whole, and memory is read once.
+// channels, then scale, shift and epilogue. Moments are computed per chunk that stays in L1, first the mean, then the
+// squared differences from it, and combined: as exact as two passes over everything, with one read of memory.
 //
-//   plain            one stage, a work item a group: its elements lie together
-//   blocked          1. mean and squares of each channel, one vector a block of channels, an item a block and part of
-//                       the rows; 2. those of the groups that share in the block, then the outputs
-//   blocked, joint   both in one stage, an item for as many blocks as whole groups fill
+//   plain            one stage, one work item per group: its elements are contiguous
+//   blocked          1. moments of each channel, one vector per block of channels, one item per block and part of the
+//                       rows; 2. moments of the groups in the block, then the outputs
+//   blocked, joint   both in one stage, one item per unit of blocks that whole groups fill
 //
-// Of volumes that are images of their frames (FrameNormalization), sums go over all frames of a volume.
+// For volumes stored as images of their frames (FrameNormalization), sums cover all frames of a volume.
 
 #include <algorithm>
 #include <numeric>
@@ -21,18 +21,18 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kChunk = 4096;     // elements of a chunk: 16 KiB
-constexpr int64_t kFewItems = 16;    // of a stage: fewer leave threads idle
-constexpr int64_t kSumUnroll = 8;    // sums beside each other hide the latency of an addition
+constexpr int64_t kChunk = 4096;     // elements per chunk: 16 KiB
+constexpr int64_t kFewItems = 16;    // per stage: fewer leave threads idle
+constexpr int64_t kSumUnroll = 8;    // independent sums, which hide the latency of an addition
 constexpr int64_t kApplyUnroll = 4;  // vectors of outputs
 
 struct Grouped {
   int64_t n = 1, channels = 1, groups = 1;
-  int64_t frames = 1;  ///< of the n images, one after another, that are normalised together
-  int64_t each = 1;    ///< channels of a group
+  int64_t frames = 1;  ///< consecutive images, of the n, that are normalised together
+  int64_t each = 1;    ///< channels per group
   int64_t height = 1, width = 1;
   bool blocked = false;
-  bool per_group = false;  ///< one scale and bias a group, not a channel
+  bool per_group = false;  ///< one scale and bias per group instead of per channel
   int64_t blocks = 1;      ///< of channels
   int64_t unit = 1;        ///< blocks that whole groups fill
 
@@ -41,13 +41,13 @@ struct Grouped {
   int64_t units() const { return ceil_div(blocks, unit); }
 };
 
-/// How a blocked image is taken.
+/// How the work on a blocked image is split.
 struct Split {
   int64_t joint = 0, parts = 1;
   int64_t rows(const Grouped& s) const { return ceil_div(s.height, parts); }
 };
 
-/// Whether an operand of the epilogue can be read by channel and place in the image.
+/// Whether the epilogue's operand can be read by channel and position in the image.
 bool by_place(const TensorType& type, const Physical& phys, const Shape& domain) {
   if (elems(type.shape) == 1) return true;
   const Shape dense = dense_strides(domain);
@@ -152,7 +152,7 @@ std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
   return all;
 }
 
-/// The input is read twice and the output written once; between the two readings of an item lies what it works on.
+/// Cycles: the input is read twice and the output written once. Between the two reads of an item lies its working set.
 double model(const Grouped& s, const Split& p, const TargetLimits& limits) {
   const int64_t elems = s.n * s.pixels() * (s.blocked ? s.blocks * limits.lanes_f32() : s.channels);
   const int64_t items = s.n * (s.blocked ? s.units() : s.groups);
@@ -161,7 +161,7 @@ double model(const Grouped& s, const Split& p, const TargetLimits& limits) {
   return bytes * 2 / reread_rate(elems * 4, limits) + bytes / again;
 }
 
-/// What is normalized, and the split that a schedule asks for.
+/// The normalisation, and the split that a schedule requests.
 Answer<std::pair<Grouped, Split>> shape_of(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
   auto analysed = analyse(task, limits);
   if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
@@ -187,8 +187,8 @@ Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
   return rank(normalize_groups, task, limits, 1).front().schedule;
 }
 
-/// Mean and sum of squared differences from it, of chunks that are joined one after another: vectors with one of each
-/// in every lane, or scalars.
+/// Mean and sum of squared differences from it, combined chunk by chunk: either vectors with separate moments in every
+/// lane, or scalars.
 class Moments {
  public:
   Moments(LoopBuilder& b, int32_t lanes) : b_(b), lanes_(lanes) {
@@ -197,7 +197,7 @@ class Moments {
     squares_ = b.reg("squares", imm(DType::f32, 0, lanes));
   }
 
-  /// A chunk of `count` elements (f32) a lane.
+  /// Adds a chunk of `count` elements (f32) per lane.
   void join(const Expr& count, const Expr& mean, const Expr& squares) {
     const Expr total = b_.let("total", b_.get(count_) + count);
     const Expr share = b_.let("share", count / total);
@@ -232,7 +232,7 @@ Expr sum_of(LoopBuilder& b, const std::vector<int32_t>& regs) {
   return b.let("sum", sum);
 }
 
-/// Sum over `extent` contiguous elements of term(position, mask); the term is 0 where the mask is off.
+/// Sum of term(position, mask) over `extent` contiguous elements; terms count as 0 where the mask is off.
 Expr sum_along(LoopBuilder& b, int64_t extent, int32_t lanes, int64_t unroll,
                const std::function<Expr(const Expr&, const Expr&)>& term) {
   const std::vector<int32_t> sums = zeros(b, unroll, lanes);
@@ -251,7 +251,7 @@ class Kernel {
 
  protected:
   const Operand& x() const { return e_.task().operand(node_.inputs[0]); }
-  /// 1 / deviation, of the squares of `count` elements.
+  /// 1 / deviation, from the sum of squares of `count` elements.
   Expr inverse(const Expr& squares, int64_t count) const {
     const int32_t lanes = squares.lanes();
     const Expr variance = squares * imm(DType::f32, 1.0 / static_cast<double>(count), lanes);
@@ -295,7 +295,7 @@ class PlainKernel : Kernel {
   }
 
  private:
-  /// The images of a volume.
+  /// Calls body for the images of a volume.
   void over_frames(const Expr& volume, const std::function<void(const Expr&)>& body) {
     if (s_.frames == 1) return body(volume);
     b_.loop("frame", 0, s_.frames, [&](const Expr& frame) { body(volume * Expr(s_.frames) + frame); });
@@ -330,8 +330,9 @@ class PlainKernel : Kernel {
   }
 };
 
-/// Means and squares of channels, between the two halves: [image][part][2][channel], channels of `blocks` blocks.
-/// Blocks, channels and groups are counted from its first ones. The parts of a volume are those of its images.
+/// Means and squares of channels, passed between the two halves: [image][part][2][channel], for the channels of
+/// `blocks` blocks. Blocks, channels and groups count from the first one it holds. The parts of a volume are those of
+/// its images.
 struct Between {
   Buf buf;
   int64_t blocks = 1, parts = 1;
@@ -347,7 +348,7 @@ class BlockedKernel : Kernel {
  public:
   BlockedKernel(Emitter& e, const Grouped& s, const Split& p, int32_t lanes) : Kernel(e, s, lanes), p_(p) {}
 
-  /// Means and squares of a block's channels over a part of the rows.
+  /// Computes means and squares of a block's channels over a part of the rows.
   void measure(const Between& to, const Expr& n, const Expr& local, const Expr& part) {
     const Buf from = e_.input(node_.inputs[0]);
     const Expr block = to.first_block + local;
@@ -380,7 +381,7 @@ class BlockedKernel : Kernel {
     b_.store(to.buf, to.at(part, 1, channel, lanes_), all.squares());
   }
 
-  /// Outputs of a block over a part of the rows.
+  /// Computes the outputs of a block over a part of the rows.
   void apply(const Between& from, const Expr& n, const Expr& local, const Expr& part) {
     const Buf in = e_.input(node_.inputs[0]);
     const Expr block = from.first_block + local;
@@ -398,7 +399,7 @@ class BlockedKernel : Kernel {
   }
 
  private:
-  /// y = (x - mean) * scale + bias, one of each a channel of a block; 0 in lanes without a channel.
+  /// Vectors for y = (x - mean) * scale + bias, one value per channel of a block; 0 in lanes without a channel.
   struct Factors {
     Expr mean, scale, bias;
   };
@@ -408,7 +409,7 @@ class BlockedKernel : Kernel {
     return Expr(x().phys.offset) + n * Expr(strides[0]) + block * Expr(strides[1]) + row * Expr(strides[2]);
   }
 
-  /// body(column, which of the `unroll` neighbours) for all columns of a row.
+  /// Calls body(column, number among the `unroll` neighbours) for all columns of a row.
   void for_pixels(int64_t unroll, const std::function<void(const Expr&, int64_t)>& body) {
     const int64_t full = s_.width / unroll * unroll;
     b_.loop("w", 0, full, unroll, [&](const Expr& w) {
@@ -417,7 +418,7 @@ class BlockedKernel : Kernel {
     for (int64_t w = full; w < s_.width; ++w) body(Expr(w), w - full);
   }
 
-  /// Lanes of a block that have a channel; undefined when all have.
+  /// The lanes of a block that hold a channel; undefined if all do.
   Expr valid(const Expr& block) const {
     if (s_.channels % lanes_ == 0) return {};
     return first_lanes(Expr(s_.channels) - block * Expr(lanes_), lanes_);
@@ -429,7 +430,7 @@ class BlockedKernel : Kernel {
     return b_.load(e_.input(node_.inputs[input]), block * Expr(lanes_), lanes_, 1, valid(block));
   }
 
-  /// Pixels of a part, f32.
+  /// The number of pixels in a part, as f32.
   Expr pixels_of(const Expr& of_volume) {
     const int64_t parts = ceil_div(s_.height, p_.rows(s_));
     const Expr part = s_.frames > 1 ? binary(Op::mod, of_volume, Expr(parts)) : of_volume;
@@ -451,7 +452,7 @@ class BlockedKernel : Kernel {
     return {only(mask, all.mean()), only(mask, inv * parameter(1, block)), only(mask, parameter(2, block))};
   }
 
-  /// Groups lie in ascending lanes, so each overwrites the lanes from its first channel on.
+  /// Groups occupy ascending lanes, so each overwrites the lanes from its first channel on.
   Factors of_groups(const Between& from, const Expr& local, const Expr& block) {
     const Expr zero = imm(DType::f32, 0, lanes_);
     const int32_t mean = b_.reg("means", zero), scale = b_.reg("scales", zero), bias = b_.reg("biases", zero);
@@ -476,7 +477,7 @@ class BlockedKernel : Kernel {
     return {only(mask, b_.get(mean)), only(mask, b_.get(scale) * parameter(1, block)), only(mask, parameter(2, block))};
   }
 
-  /// Mean and 1 / deviation of a group, from those of its channels.
+  /// Mean and 1 / deviation of a group, from the moments of its channels.
   std::pair<Expr, Expr> group(const Between& from, const Expr& g) {
     const int64_t count = s_.each * s_.pixels() * s_.frames;
     const int32_t sum = b_.reg("sum", imm(DType::f32, 0)), squares = b_.reg("squares", imm(DType::f32, 0));

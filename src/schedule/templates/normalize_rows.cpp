@@ -1,5 +1,5 @@
 // LayerNormalization, RMSNormalization and InstanceNormalization over contiguous rows: mean, variance, scaling. The
-// variance is that of the differences from the mean (two passes), which keeps it exact for rows with a large mean.
+// variance is computed from differences to the mean (in two passes), which stays accurate for rows with a large mean.
 
 #include "ops/support/builder.h"
 #include "schedule/emit.h"
@@ -11,10 +11,10 @@ namespace kilter {
 namespace {
 
 struct Rows {
-  size_t first_dim = 0;  ///< dimensions from here on make up a row
+  size_t first_dim = 0;  ///< dimensions from here on form a row
   int64_t extent = 1;
   bool centred = true;      ///< subtracts the mean
-  bool by_channel = false;  ///< one scale and bias per row (InstanceNormalization), else one per element of the row
+  bool by_channel = false;  ///< one scale and bias per row (InstanceNormalization), else per element of the row
 };
 
 bool read_by_epilogue(const Task& task, ValueId value) {
@@ -83,7 +83,7 @@ Answer<Schedule> usual(const Task& task, const TargetLimits& limits) {
   return Schedule{"normalize_rows", {{"unroll", 4}}};
 }
 
-/// Sum over the row of term(x).
+/// Sum of term(x) over the row.
 Expr row_sum(LoopBuilder& b, const Rows& rows, Buf from, const Expr& base, int32_t lanes, int64_t unroll,
              const std::function<Expr(const Expr&)>& term) {
   std::vector<int32_t> sums;

@@ -1,4 +1,4 @@
-// Vectors put together from lanes of others, by shuffles.
+// Vectors assembled from lanes of other vectors, by shuffles.
 #pragma once
 
 #include <span>
@@ -8,12 +8,12 @@
 
 namespace kilter {
 
-/// Lane `lane` of one of several vectors; 0 where `vector` is -1.
+/// Lane `lane` of vector number `vector`; 0 if `vector` is -1.
 struct LaneOf {
   int32_t vector = -1, lane = 0;
 };
 
-/// One shuffle for each of `vectors` that gives a lane; all are of one type and of as many lanes as `lanes`.
+/// Emits one shuffle for each of `vectors` that contributes a lane. All have one type and as many lanes as `lanes`.
 Expr pick_lanes(std::span<const Expr> vectors, std::span<const LaneOf> lanes);
 
 }  // namespace kilter

@@ -1,5 +1,5 @@
-// Max and average pooling of blocked images: vectors over channels, taps outside the image left out. Columns whose
-// windows lie inside run in a loop; those at the edges, and the taps of a row, are written out where they are few.
+// Max and average pooling of blocked images, with vectors over channels. Taps outside the image are skipped. Columns
+// whose windows lie inside run in a loop; edge columns, and the taps of a row, are unrolled if they are few.
 
 #include <algorithm>
 #include <limits>
@@ -13,15 +13,15 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kMaxTaps = 16;         ///< of a row of the window that are written out
-constexpr int64_t kMaxEdgeColumns = 16;  ///< that are written out
+constexpr int64_t kMaxTaps = 16;         ///< per window row, for unrolling
+constexpr int64_t kMaxEdgeColumns = 16;  ///< for unrolling
 
 struct Pool {
   Window win;
   bool maximum = false, count_padding = false;
   Range columns = {};   ///< output columns whose windows lie inside
   bool looped = false;  ///< taps and edge columns run in loops
-  bool misses = false;  ///< some windows lie outside the image whole
+  bool misses = false;  ///< some windows lie entirely outside the image
 };
 
 bool misses(const Window& w) {
@@ -98,18 +98,18 @@ class RowEmitter {
     rows_ = b_.let("rows", cast(DType::f32, taps_in(covered, step)));
   }
 
-  /// `count` columns from `column` on, which read taps [t0, t1) of their windows; `covered` taps count in a row.
+  /// Pools `count` columns from `column` on, which read taps [t0, t1) of their windows; `covered` taps count per row.
   void columns(const Expr& column, int64_t count, int64_t t0, int64_t t1, int64_t covered) {
     const auto taps = [&](const Tap& tap) {
       for (int64_t t = t0; t < t1; ++t) tap([&](int64_t c) { return Expr(at(c) + t * at_tap()); });
     };
     pool(column, count, taps, imm(DType::f32, static_cast<double>(covered)));
   }
-  /// The same over all taps, in a loop.
+  /// Pools `count` columns over all taps, in a loop.
   void long_columns(const Expr& column, int64_t count) {
     pool(column, count, looped(Expr(0), Expr(p_.win.span(1))), imm(DType::f32, static_cast<double>(p_.win.kernel[1])));
   }
-  /// A column anywhere, with the taps that lie inside.
+  /// Pools a column at any position, over the taps that lie inside.
   void any_column(const Expr& column) {
     const Window& w = p_.win;
     const int64_t step = w.dilations[1];
@@ -131,7 +131,7 @@ class RowEmitter {
   }
 
  private:
-  /// 0 in the lanes of no channel, where a window without taps leaves the least value there is, or 0 / 0.
+  /// Zeroes lanes without a channel, where a window without taps would leave -infinity or 0 / 0.
   Expr in_channels(const Expr& value) const {
     const int64_t channels = e_.task().graph->type(e_.task().node().inputs[0]).shape[1];
     if (channels % lanes_ == 0) return value;
@@ -139,18 +139,18 @@ class RowEmitter {
     return select(valid, value, imm(DType::f32, 0, lanes_));
   }
 
-  using Tap = std::function<void(const std::function<Expr(int64_t)>& offset)>;  ///< given a column's offset from x2
+  using Tap = std::function<void(const std::function<Expr(int64_t)>& offset)>;  ///< takes a column's offset from x2
   using Taps = std::function<void(const Tap&)>;
 
-  /// The first tap, in pixels, at `distance` (0 or more) or later.
+  /// The first tap, in pixels, at `distance` (0 or more) or beyond.
   static Expr next_tap(const Expr& distance, int64_t step) {
     return step == 1 ? distance : (distance + Expr(step - 1)) / Expr(step) * Expr(step);
   }
-  /// How many taps there are in `pixels`, which may be negative, from a tap on.
+  /// Number of taps in `pixels` pixels from a tap on; `pixels` may be negative.
   static Expr taps_in(const Expr& pixels, int64_t step) { return (max(Expr(0), pixels) + Expr(step - 1)) / Expr(step); }
   int64_t at(int64_t column) const { return column * p_.win.strides[1] * strides_[3]; }
   int64_t at_tap() const { return p_.win.dilations[1] * strides_[3]; }
-  /// Over pixels [t0, t1) of a row of the window.
+  /// The taps in pixels [t0, t1) of a row of the window.
   Taps looped(const Expr& t0, const Expr& t1) {
     return [this, t0, t1](const Tap& tap) {
       b_.loop("k", t0, t1, p_.win.dilations[1],
@@ -158,7 +158,7 @@ class RowEmitter {
     };
   }
 
-  /// `count` columns from `column` on over these taps, of which `covered` count in a row.
+  /// Pools `count` columns from `column` on over these taps, of which `covered` count per row.
   void pool(const Expr& column, int64_t count, const Taps& taps, const Expr& covered) {
     const Window& w = p_.win;
     const float start = p_.maximum ? -std::numeric_limits<float>::infinity() : 0;
@@ -171,7 +171,7 @@ class RowEmitter {
         for (int64_t c = 0; c < count; ++c) {
           const Expr value = b_.load(x_, x2 + offset(c), lanes_);
           const int32_t reg = acc[static_cast<size_t>(c)];
-          // max(a, b) answers b where a is a NaN: it is left out, whatever came before it.
+          // max(a, b) returns b if a is NaN, so a NaN in the input is skipped whatever came before it.
           b_.set(reg, p_.maximum ? max(value, b_.get(reg)) : b_.get(reg) + value);
         }
       });

@@ -7,7 +7,7 @@
 namespace kilter {
 namespace {
 
-/// [directions][block of hidden units][k][gate][lane of the block]: what a product streams, in its order.
+/// [directions][block of hidden units][k][gate][lane of the block], in the order in which a product streams it.
 Tensor pack(const Tensor& r, const Recurrence& q, const std::vector<int64_t>& gates, int64_t width) {
   const int64_t hidden = q.shape.hidden, blocks = ceil_div(hidden, width);
   Tensor packed(DType::f32, {q.shape.directions * blocks * hidden * static_cast<int64_t>(gates.size()) * width});
@@ -27,7 +27,7 @@ Tensor pack(const Tensor& r, const Recurrence& q, const std::vector<int64_t>& ga
   return packed;
 }
 
-/// Emits the kernel: the parallel dimensions when made, then run() for the rows of one iteration.
+/// Emits the kernel: the constructor emits the parallel dimensions, run() the rows of one iteration.
 class StepEmitter {
  public:
   StepEmitter(Emitter& e, const Recurrence& q, const RecurrentTile& tile, int32_t lanes)
@@ -92,13 +92,13 @@ class StepEmitter {
 
   // --- operands ---
 
-  /// Lanes that hold hidden units, of a vector that begins at unit `column`; undefined when all do.
+  /// The lanes that hold hidden units in a vector that begins at unit `column`; undefined if all do.
   Expr units(const Expr& column) const {
     if (q_.shape.hidden % width_ == 0) return {};
     return first_lanes(max(Expr(0), Expr(q_.shape.hidden) - column), lanes_);
   }
 
-  /// One vector of an operand, along its last dimension.
+  /// Loads one vector of an operand along its last dimension.
   Expr load(size_t input, std::vector<Expr> index, const Expr& mask) {
     const ValueId value = node_.inputs[input];
     const Domain domain = domain_of(e_.task().graph->type(value));
@@ -156,7 +156,7 @@ class StepEmitter {
       std::vector<Expr> column;
       for (int64_t v = 0; v < vectors; ++v) {
         const Expr loaded = b_.load(r, w + Expr(v * lanes_), lanes_);
-        column.push_back(rows_ == 1 ? loaded : b_.let("w", loaded));  // with one row the product reads it from memory
+        column.push_back(rows_ == 1 ? loaded : b_.let("w", loaded));  // with one row, the product reads it from memory
       }
       for (int64_t row = 0; row < rows_; ++row) {
         const Expr x = b_.let("x", b_.load(state, k + Expr(row * padded_), lanes_, 0));
@@ -177,19 +177,19 @@ class StepEmitter {
 
   // --- gates ---
 
-  /// What x holds for a gate.
+  /// The part of x that belongs to a gate.
   Expr projected(int64_t gate) {
     const Expr column = d_ * Expr(q_.shape.gates * q_.shape.hidden) + Expr(gate * q_.shape.hidden) + column_;
     std::vector<Expr> index{t_, row_, column};
     if (q_.shape.batch_first) std::swap(index[0], index[1]);
     return load(0, std::move(index), mask_);
   }
-  /// What the product holds for its gate number `place`.
+  /// The result of the product for its gate number `place`.
   Expr summed(int64_t place) { return b_.load(sums_, sum_ + Expr(place * width_), lanes_); }
   Expr input_of(int64_t gate, int64_t place) { return projected(gate) + summed(place); }
   Expr named(const char* name, Expr value) { return b_.let(name, std::move(value)); }
 
-  /// `function` of an input of a gate, which clip bounds.
+  /// Applies `function` to a gate's input, bounded by clip.
   Expr activate(const char* name, size_t function, Expr x) {
     if (std::isfinite(q_.clip)) {
       const Expr limit = imm(DType::f32, q_.clip, lanes_), low = imm(DType::f32, -q_.clip, lanes_);
@@ -209,7 +209,7 @@ class StepEmitter {
     }
   }
 
-  /// Gates in the order input, output, forget, cell (forget is left out where it is coupled to input).
+  /// Gates in the order input, output, forget, cell (without forget if it is coupled to input).
   void lstm() {
     const Expr c = named("c", b_.load(c_, at_, lanes_));
     const auto peephole = [&](int64_t which, const Expr& state, Expr x) {
@@ -249,7 +249,7 @@ class StepEmitter {
 
   // --- results ---
 
-  /// The last state, where it is wanted.
+  /// Stores the last state, if it is requested.
   void put_last(size_t output, const Expr& value) {
     if (output >= node_.outputs.size() || node_.outputs[output] == kNone) return;
     const auto write = [&] { store(node_.outputs[output], state_index(row_, column_), value); };
@@ -259,7 +259,7 @@ class StepEmitter {
 
   void put(Expr h) {
     const Expr value = named("h", std::move(h));
-    const Buf to = two_products() ? h_ : next_;  // the second product reads h no more
+    const Buf to = two_products() ? h_ : next_;  // the second product no longer reads h
     if (to.id >= 0) b_.store(to, at_, value);
     put_last(1, value);
     if (node_.outputs[0] == kNone) return;
@@ -282,12 +282,12 @@ class StepEmitter {
   const RecurrentForm& form_;
   int32_t lanes_;
   int64_t width_, blocks_;
-  int64_t padded_;  ///< hidden units with those that fill up the last block
+  int64_t padded_;  ///< hidden units, padded to whole blocks
   int64_t rows_ = 0;
   Expr d_, item_, block_, first_;        // of the parallel iteration
-  Expr s_, t_;                           // of the step: how many came before, and its place in time
-  Expr row_, column_, mask_, at_, sum_;  // of one vector of hidden units: places in operands, state and sums_
-  std::vector<Buf> packed_;              // r, one a product
+  Expr s_, t_;                           // of the step: number of steps before it, and its place in time
+  Expr row_, column_, mask_, at_, sum_;  // of one vector of hidden units: its places in operands, state and sums_
+  std::vector<Buf> packed_;              // r, one per product
   Buf h_, c_, next_, update_, kept_;     // [rows][padded]; id < 0: not needed
   Buf sums_;
 };

@@ -1,12 +1,12 @@
-// The time steps of RNN, GRU and LSTM over inputs that are projected already. One kernel walks all steps; in each, a
-// block of hidden units after the other:
+// The time steps of RNN, GRU and LSTM over inputs that have already been projected. One kernel walks through all steps.
+// Each step processes one block of hidden units after another:
 //
-//   sums[rows][gates][block]   h times the block's columns of r, all gates in registers
+//   sums[rows][gates][block]   h times the block's columns of r, with all gates in registers
 //   c, h of the block          gates and their functions, from x + sums, vector by vector
 //
-// r lies packed in the order in which the blocks stream it. A GRU that resets before its product makes two of them: h
-// times r for update and reset, then (reset * h) times r. Directions and tiles of rows of the batch run beside each
-// other, blocks of hidden units only where there is one step: a step needs all of h of the one before.
+// r is packed in the order in which the blocks stream it. A GRU that resets before its product needs two products: h
+// times r for update and reset, then (reset * h) times r. Directions and tiles of batch rows run in parallel. Blocks of
+// hidden units do so only if there is a single step, since a step needs all of h from the one before.
 
 #include <algorithm>
 
@@ -51,14 +51,14 @@ Answer<Recurrence> analyse(const Task& task) {
   return q;
 }
 
-/// The most gates that one product makes.
+/// The largest number of gates that one product computes.
 int64_t most_gates(const Recurrence& q) {
   size_t most = 0;
   for (const auto& gates : q.products()) most = std::max(most, gates.size());
   return static_cast<int64_t>(most);
 }
 
-/// Rows of the batch that fit the registers. One row reads r from memory, more keep its vectors.
+/// Rows of the batch that fit in registers. A single row reads r from memory; several rows keep its vectors.
 int64_t most_rows(const Recurrence& q, int64_t vectors, const TargetLimits& limits) {
   const int64_t all = most_gates(q) * vectors;
   const int64_t one = all + (limits.fma ? 2 : 3) <= limits.vector_registers ? 1 : 0;
@@ -79,14 +79,14 @@ Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
   return knobs(std::get<Recurrence>(q), limits);
 }
 
-/// Bytes of r that one direction streams in a step.
+/// Bytes of r that one direction streams per step.
 int64_t streamed_bytes(const Recurrence& q) { return q.shape.gates * q.shape.hidden * q.shape.hidden * 4; }
 
 /// Cycles of all steps for a tile.
 double cycles(const Recurrence& q, const RecurrentTile& tile, const TargetLimits& limits) {
-  constexpr double kFunction = 12;       // a vector through one activation function
-  constexpr double kSlack = 0.5;         // of each element of h: more sums hide more of what r comes late (measured)
-  constexpr double kL1 = 128, kL2 = 64;  // bytes a cycle at most
+  constexpr double kFunction = 12;       // per vector and activation function
+  constexpr double kSlack = 0.5;         // per element of h: more sums hide more of the latency of r (measured)
+  constexpr double kL1 = 128, kL2 = 64;  // most bytes per cycle
   const double rate = streamed_bytes(q) <= limits.l1_bytes / 2 ? kL1 : kL2;
   const int64_t blocks = tile.blocks(q, lanes_of(limits));
   const auto rows_cycles = [&](int64_t rows) {
@@ -110,10 +110,10 @@ Schedule schedule_of(const RecurrentTile& tile) {
   return {"recurrent_steps", {{"vectors", tile.vectors}, {"rows", tile.rows}, {"prefetch", tile.prefetch}}};
 }
 
-/// For each number of vectors: as many rows as fit, or fewer that divide the batch better.
+/// For each number of vectors: as many rows as fit, or fewer that divide the batch more evenly.
 std::vector<RecurrentTile> tiles(const Recurrence& q, const TargetLimits& limits) {
   std::vector<RecurrentTile> all;
-  // Steps read r again and again: while it fits L2, prefetching costs 5 to 15 % (measured).
+  // Steps reread r. While it fits in L2, prefetching costs 5 to 15 % (measured).
   const int64_t prefetch = streamed_bytes(q) > limits.l2_bytes ? limits.prefetch_bytes : 0;
   const std::vector<Knob> legal = knobs(q, limits);
   for (const int64_t vectors : legal[0].values) {

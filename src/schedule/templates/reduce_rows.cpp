@@ -1,6 +1,6 @@
-// Sums, means, extremes and products over axes. Where the innermost dimension is kept, vectors run along it; where it
-// is reduced, they run along the reduction and end in a reduction over lanes, unless it is a few elements: then along
-// the next dimension, in steps.
+// Sums, means, extrema and products over axes. If the innermost dimension is kept, vectors run along it. If it is
+// reduced, they run along the reduction and end in a reduction over lanes. If it is reduced and has only a few
+// elements, vectors run along the next dimension with a stride.
 
 #include <algorithm>
 #include <limits>
@@ -15,17 +15,17 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kAccumulators = 4;  ///< hide the latency of the additions
-constexpr int64_t kFew = 4;           ///< elements of a step that a load of every so many takes apart cheaply
+constexpr int64_t kAccumulators = 4;  ///< hide the latency of additions
+constexpr int64_t kFew = 4;           ///< largest stride whose strided loads are cheap
 
 struct Reduction {
   Op op = Op::add;
   double start = 0;
-  int64_t count = 1;                  ///< elements behind one output, for the mean
-  std::vector<size_t> kept, reduced;  ///< physical dimensions of the input with more than one element, outermost first
+  int64_t count = 1;                  ///< elements reduced into one output, for the mean
+  std::vector<size_t> kept, reduced;  ///< physical input dimensions with more than one element, outermost first
   bool inner_reduced = false;
-  size_t inner = 0;    ///< the dimension that vectors run along
-  int64_t stride = 1;  ///< elements between its neighbours in the input
+  size_t inner = 0;    ///< the dimension along which vectors run
+  int64_t stride = 1;  ///< elements between neighbours along it in the input
 };
 
 /// The operation of a combiner and its identity.
@@ -145,7 +145,7 @@ class ReduceEmitter {
     return sum;
   }
   bool extremum() const { return r_.op == Op::max || r_.op == Op::min; }
-  /// Of extremes, a NaN on either side wins: the bare operation loses one on the left.
+  /// For extrema, a NaN on either side wins; the bare operation would lose one on the left.
   Expr merged(const Expr& best, const Expr& x) const {
     if (!extremum()) return binary(r_.op, best, x);
     return select(unary(Op::is_nan, best), best, binary(r_.op, best, x));
@@ -162,7 +162,7 @@ class ReduceEmitter {
     return value / imm(DType::f32, static_cast<double>(r_.count), value.lanes());
   }
 
-  /// Loops over reduced dimensions; `body` gets the number of its accumulator.
+  /// Loops over the reduced dimensions. `body` gets the number of its accumulator.
   void over_reduced(size_t depth, const std::function<void(int64_t)>& body, size_t count) {
     if (depth == count) return body(0);
     const size_t d = r_.reduced[depth];

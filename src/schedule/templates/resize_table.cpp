@@ -1,5 +1,5 @@
-// Resize, Upsample and TakePixels of images over height and width: source indices and weights come from tables made at
-// compile time. Rows of plain images that grow are shuffled from vectors of the input.
+// Resize, Upsample and TakePixels of images over height and width, with tables of source indices and weights made at
+// compile time. Enlarged rows of plain images are shuffled from vectors of the input.
 
 #include <algorithm>
 
@@ -88,7 +88,7 @@ class ResizeEmitter {
   }
 
  private:
-  static constexpr int64_t kMostVectors = 128;  ///< that are written out
+  static constexpr int64_t kMostVectors = 128;  ///< limit on unrolled vectors
 
   Table table(const ResizeAxis& axis, int64_t stride, const std::string& name) {
     Tensor index(DType::i64, {axis.out * axis.taps}), weight(DType::f32, {axis.out * axis.taps});
@@ -99,7 +99,7 @@ class ResizeEmitter {
     return {e_.constant(index, name + "_index"), e_.constant(weight, name + "_weight"), axis.taps};
   }
 
-  /// The rows of the input that the row of the output reads.
+  /// Finds the input rows that the output row reads.
   void find_rows() {
     const Table rows = table(plan_.axes[2], x_.phys.strides[2], "h");
     const Expr base =
@@ -109,7 +109,7 @@ class ResizeEmitter {
       row_weight_.push_back(b_.let("rw", b_.load(rows.weight, h_ * Expr(rows.taps) + Expr(t))));
     }
   }
-  /// What those rows give at a column, of `lanes` neighbours.
+  /// Interpolates between those rows at a column, for `lanes` neighbours.
   Expr between_rows(const Expr& column, int32_t lanes, const Expr& mask = {}) {
     Expr part;
     for (size_t r = 0; r < row_at_.size(); ++r) {
@@ -147,8 +147,8 @@ class ResizeEmitter {
     return columns_.index[static_cast<size_t>(std::min(column, columns_.out - 1) * columns_.taps + tap)];
   }
 
-  /// For each vector of outputs, the first column of a vector of the plain input that holds all that it reads; empty
-  /// where one reads further.
+  /// For each vector of outputs, the first column of a vector of the plain input that covers all that it reads; empty
+  /// if any of them reads further.
   std::vector<int64_t> find_windows() const {
     if (x_.phys.strides[3] != 1 || lanes_ == 1 || 2 * columns_.out < lanes_) return {};
     std::vector<int64_t> first;
@@ -164,7 +164,7 @@ class ResizeEmitter {
     return first.size() > kMostVectors ? std::vector<int64_t>{} : first;
   }
 
-  /// Each vector of outputs is shuffled from one of inputs.
+  /// Shuffles each vector of outputs from one vector of inputs.
   void vectors(const std::vector<int64_t>& windows) {
     Tensor by_tap(DType::f32, {columns_.taps * columns_.out});
     for (int64_t i = 0; i < columns_.out; ++i) {

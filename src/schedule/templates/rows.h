@@ -8,8 +8,8 @@
 
 namespace kilter {
 
-/// Calls body(position, mask) for vectors that cover [0, extent); the mask is undefined for whole vectors. The main
-/// loop is unrolled `unroll` times; `which` counts the copies, for separate accumulators.
+/// Calls body(position, mask, copy) for vectors that cover [0, extent); the mask is undefined for whole vectors. The
+/// main loop is unrolled `unroll` times. `copy` numbers the unrolled copies, for separate accumulators.
 inline void for_vectors(LoopBuilder& b, int64_t extent, int32_t lanes, int64_t unroll,
                         const std::function<void(const Expr& at, const Expr& mask, int64_t which)>& body) {
   const int64_t step = lanes * unroll;
@@ -23,11 +23,11 @@ inline void for_vectors(LoopBuilder& b, int64_t extent, int32_t lanes, int64_t u
   }
 }
 
-/// Pixels of a row of blocked images in one item: 8 KiB of f32 at 16 lanes, well within L1.
+/// Pixels per item in a row of a blocked image: 8 KiB of f32 at 16 lanes, well within L1.
 constexpr int64_t kRowPixels = 128;
 
-/// Calls body(first, count) for each part of [0, extent), of `size` elements but for the last: several parts are
-/// one parallel dimension, so before any statement.
+/// Calls body(first, count) for each part of [0, extent); all parts but the last have `size` elements. Several parts
+/// form a parallel dimension, so call this before emitting any statement.
 inline void parallel_parts(LoopBuilder& b, const std::string& name, int64_t extent, int64_t size,
                            const std::function<void(const Expr& first, int64_t count)>& body) {
   if (extent <= size) return body(Expr(0), extent);
@@ -38,8 +38,8 @@ inline void parallel_parts(LoopBuilder& b, const std::string& name, int64_t exte
   b.if_then(binary(Op::lt, part, Expr(full)), whole, [&] { body(Expr(full * size), rest); });
 }
 
-/// The dimension in which positions of a row over dimensions `first` and later are counted: the last one with more than
-/// one element, as one of extent 1 has no stride.
+/// The dimension that counts positions in a row over dimensions `first` and later: the last one with more than one
+/// element, since dimensions of extent 1 have no stride.
 inline size_t innermost(const Shape& shape, size_t first) {
   size_t d = shape.size() - 1;
   while (d > first && shape[d] == 1) --d;

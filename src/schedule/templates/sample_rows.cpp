@@ -1,5 +1,5 @@
-// GridSample of an image at positions in a row: places and weights of the taps of a block of positions are found once,
-// and serve all channels, one after the other, so that each channel's plane is in the nearest cache while it is read.
+// GridSample of an image at positions in a row. The places and weights of the taps are computed once per block of
+// positions and serve all channels in turn, so that each channel's plane is in the nearest cache while it is read.
 
 #include <algorithm>
 #include <limits>
@@ -15,8 +15,8 @@ namespace {
 
 enum class Padding { zeros, border, reflection };
 
-constexpr int64_t kBlock = 2048;  ///< positions whose taps are kept: a multiple of all numbers of lanes, a part of L2
-constexpr int64_t kChannels = 8;  ///< that are worth finding the taps for
+constexpr int64_t kBlock = 2048;  ///< positions whose taps are kept: a multiple of every lane count, a part of L2
+constexpr int64_t kChannels = 8;  ///< channels for which computing the taps pays off
 
 struct Sampling {
   Padding padding = Padding::zeros;
@@ -84,9 +84,9 @@ class SampleEmitter {
   }
 
  private:
-  /// Rows or columns that a position reads, and what they weigh (undefined: 1).
+  /// Rows or columns that a position reads, and their weights (undefined: 1).
   struct Tap {
-    Expr place;  ///< i64, inside of the image
+    Expr place;  ///< i64, inside the image
     Expr weight;
   };
   using Taps = std::vector<Tap>;
@@ -97,7 +97,7 @@ class SampleEmitter {
   }
   Expr place(const Expr& x) { return b_.let("place", cast(DType::i64, x)); }
 
-  /// Mirrored at the ends until it lies between them.
+  /// Reflects x at the ends until it lies between them.
   Expr reflected(const Expr& x, double extent) {
     const double low = s_.align_corners ? 0.0 : -0.5, range = s_.align_corners ? extent - 1 : extent;
     if (range <= 0) return real(low);
@@ -107,14 +107,14 @@ class SampleEmitter {
     return select(binary(Op::gt, left, real(range)), real(2 * range) - left, left) + real(low);
   }
 
-  /// Coordinate `which` of the grid (the last axis first) along an axis of `extent` pixels.
+  /// The taps of grid coordinate `which` (the last axis comes first) along an axis of `extent` pixels.
   Taps taps(const Expr& grid, int64_t extent) {
     const auto length = static_cast<double>(extent);
     const double last = length - 1;
     Expr x = fma(grid, real((s_.align_corners ? last : length) / 2), real(last / 2));
     x = b_.let("at", s_.nearest ? unary(Op::round_even, x) : x);
     if (s_.padding == Padding::reflection) x = b_.let("at", reflected(x, length));
-    if (s_.padding != Padding::zeros) {  // so that no tap lies outside; a NaN reads the first pixel
+    if (s_.padding != Padding::zeros) {  // keeps all taps inside; a NaN reads the first pixel
       const Expr below = select(binary(Op::lt, x, real(last)), x, real(last));
       x = b_.let("at", select(binary(Op::gt, x, real(0)), below, real(0)));
     }
@@ -144,7 +144,7 @@ class SampleEmitter {
     return b_.let("grid", b_.load(e_.input(grid_.value), at, lanes_, strides[2], mask));
   }
 
-  /// `count` positions from `first` on in channels [c0, c1).
+  /// Samples `count` positions from `first` on in channels [c0, c1).
   void block(const Expr& n, const Expr& c0, const Expr& c1, const Expr& first, int64_t count) {
     image_ = e_.input(x_.value);
     if (places_.id < 0) places_ = b_.scratch("places", DType::i32, s_.taps() * kBlock);
@@ -159,7 +159,8 @@ class SampleEmitter {
     });
   }
 
-  /// Taps of a vector of positions from `at` on, the block's from `v` on. Lanes that are off read the image somewhere.
+  /// Computes the taps of a vector of positions from `at` on, number `v` of the block. Masked lanes read some place in
+  /// the image.
   void find(const Expr& n, const Expr& at, const Expr& v, const Expr& mask) {
     const Shape& strides = x_.phys.strides;
     const Taps columns = taps(coordinate(n, at, 0, mask), x_.type.shape[3]);
@@ -216,7 +217,7 @@ using Model = LoopModel<space, usual, lower>;
 
 }  // namespace
 
-const Template sample_rows{"sample_rows",  "images between their pixels", space, Model::pick, lower, Model::candidates,
-                           Model::estimate};
+const Template sample_rows{
+    "sample_rows", "image sampling between pixels", space, Model::pick, lower, Model::candidates, Model::estimate};
 
 }  // namespace kilter

@@ -1,5 +1,5 @@
-// ScatterND and ScatterElements: a copy of the data, then rows or single elements put into it by index (see place_of),
-// or added or multiplied, in the order of the updates. Threads share what cannot be written twice.
+// ScatterND and ScatterElements: copies the data, then writes, adds or multiplies rows or single elements into it by
+// index (see place_of), in the order of the updates. Threads split the work so that no two write the same element.
 
 #include "ops/support/builder.h"
 #include "schedule/emit.h"
@@ -11,7 +11,7 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kPart = 4096;  ///< elements of an item
+constexpr int64_t kPart = 4096;  ///< elements per item
 
 std::optional<Rejected> check(const Task& task) {
   const Node& node = task.node();
@@ -91,7 +91,7 @@ class ScatterEmitter {
     b_.store(to_, target, reduction_ == "add" ? before + value : before * value);
   }
 
-  /// Parts of the rows are the threads', since two tuples may name one row.
+  /// Threads take parts of the rows, since two tuples may address the same row.
   void tuples() {
     const int64_t width = indices_.back(), count = elems(indices_) / width;
     const int64_t after = strides_[static_cast<size_t>(width) - 1];
@@ -109,7 +109,7 @@ class ScatterEmitter {
     });
   }
 
-  /// One item for each row along the axis.
+  /// One item per row along the axis.
   void elements() {
     const auto axis = static_cast<size_t>(normal_axis(node_, node_.int_attr("axis", 0), std::ssize(data_)));
     const Shape steps = dense_strides(indices_);
@@ -152,6 +152,7 @@ using Model = LoopModel<space, usual, lower>;
 }  // namespace
 
 const Template scatter_rows{
-    "scatter_rows", "rows and elements put by index", space, Model::pick, lower, Model::candidates, Model::estimate};
+    "scatter_rows", "rows and elements written by index", space, Model::pick, lower, Model::candidates,
+    Model::estimate};
 
 }  // namespace kilter

@@ -13,7 +13,7 @@ namespace kilter {
 namespace {
 
 struct Rows {
-  size_t first_dim = 0;  ///< dimensions from here on make up a row
+  size_t first_dim = 0;  ///< dimensions from here on form a row
   int64_t extent = 1;
   bool logarithm = false;
 };
@@ -28,7 +28,7 @@ Answer<Rows> analyse(const Task& task, const TargetLimits&) {
     return Rejected{"input", "plain, not empty", text(x.type)};
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
   if (auto rejected = check_elementwise(task)) return *rejected;
-  const bool flattens = node.op->until < 13;  // opsets before 13: everything from the axis on is one row
+  const bool flattens = node.op->until < 13;  // before opset 13: everything from the axis on is one row
   const int64_t axis = normal_axis(node, node.int_attr("axis", flattens ? 1 : -1), static_cast<int64_t>(shape.size()));
   Rows rows{static_cast<size_t>(axis), 1, node.op->logarithmic};
   for (size_t d = rows.first_dim; d < shape.size(); ++d) rows.extent *= shape[d];

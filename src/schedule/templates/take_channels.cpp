@@ -1,5 +1,5 @@
-// Channels of blocked images in any order: each vector of the result is put together by shuffles from the vectors of
-// the images that hold its channels.
+// Channels of blocked images in any order: shuffles assemble each vector of the result from the vectors of the images
+// that hold its channels.
 
 #include <algorithm>
 
@@ -51,7 +51,7 @@ Answer<Schedule> usual(const Task& task, const TargetLimits& limits) {
   return Schedule{"take_channels", {}};
 }
 
-/// One for each block of the result.
+/// One entry per block of the result.
 std::vector<Made> plan(const Task& task, int32_t lanes) {
   const Node& node = task.node();
   const std::vector<ChannelOf> channels = channels_of(*task.graph, node.inputs);
@@ -91,7 +91,7 @@ class ChannelsEmitter {
   }
 
  private:
-  /// Pixels [base, base + extent) of a row, all channels.
+  /// Emits pixels [base, base + extent) of a row, for all channels.
   void row(const Expr& base, int64_t extent) {
     for (size_t block = 0; block < all_.size(); ++block) {
       b_.loop("w", 0, extent, [&](const Expr& w) {
@@ -109,7 +109,7 @@ class ChannelsEmitter {
       site.index[1] = Expr(source.block);
       const ValueId input = e_.task().node().inputs[source.input];
       const Operand& operand = e_.task().operand(input);
-      // Images differ in channels alone: each has its own strides over the same pixels.
+      // Images differ only in channels: each has its own strides over the same pixels.
       const Expr index = e_.index(operand, domain_of(operand.type), site);
       loaded.push_back(b_.let("x", b_.load(e_.input(input), index, lanes_)));
     }

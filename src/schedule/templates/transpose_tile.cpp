@@ -1,5 +1,5 @@
-// The steps are those that vector units have in one instruction on parts of 128 bits: 4 x 4 elements within the parts,
-// then the parts as elements.
+// Each step is one instruction of vector units on 128-bit parts: first 4 x 4 elements within the parts, then the parts
+// themselves.
 //
 //   rows      a0 a1 a2 a3 | a4 ...     interleaved with the next row:       a0 b0 a1 b1 | ...    a2 b2 a3 b3 | ...
 //             b0 b1 b2 b3 | b4 ...     halves of parts joined, columns:     a0 b0 c0 d0 | a4 b4 c4 d4 | ...
@@ -18,7 +18,7 @@ class Transposition {
   Transposition(LoopBuilder& b, int32_t lanes) : b_(b), lanes_(lanes) {}
 
   std::vector<Expr> columns(const std::vector<Expr>& rows) {
-    std::vector<std::vector<Expr>> within(kPart);  // [column of a part][four rows]
+    std::vector<std::vector<Expr>> within(kPart);  // [column of a part][group of four rows]
     for (size_t r = 0; r < rows.size(); r += kPart) {
       const Expr low = interleave(rows[r], rows[r + 1], 0), low2 = interleave(rows[r + 2], rows[r + 3], 0);
       const Expr high = interleave(rows[r], rows[r + 1], 2), high2 = interleave(rows[r + 2], rows[r + 3], 2);
@@ -36,11 +36,11 @@ class Transposition {
   }
 
  private:
-  /// Of each part, elements `first` and the next one of `a` and `b` in turns.
+  /// From each part, elements `first` and `first` + 1 of `a` and `b`, alternating.
   Expr interleave(const Expr& a, const Expr& b, int32_t first) {
     return within_parts(a, b, {first, lanes_ + first, first + 1, lanes_ + first + 1});
   }
-  /// Of each part, elements `first` and the next one of `a`, then of `b`.
+  /// From each part, elements `first` and `first` + 1 of `a`, then those of `b`.
   Expr join(const Expr& a, const Expr& b, int32_t first) {
     return within_parts(a, b, {first, first + 1, lanes_ + first, lanes_ + first + 1});
   }
@@ -51,7 +51,7 @@ class Transposition {
     }
     return b_.let("t", shuffle(a, b, std::move(all)));
   }
-  /// Every second part of `a` from `first` on, then of `b`.
+  /// Every second part of `a` from part `first` on, then of `b`.
   Expr every_second(const Expr& a, const Expr& b, int32_t first) {
     std::vector<int32_t> picks;
     for (int32_t part = first * kPart; part < 2 * lanes_; part += 2 * kPart) {

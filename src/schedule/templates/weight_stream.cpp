@@ -37,7 +37,8 @@ void emit_prefetch(LoopBuilder& b, const WeightStream& stream, const Expr& begin
   if (stream.prefetch == 0) return;
   if (stream.prefetch != kNextPanel)
     return prefetch_lines(b, stream.weights, begin + at + Expr(stream.prefetch / 4), elems);
-  // A step reads `lines` of the panel and prefetches `share` of the next one; each of `shares` is every step's.
+  // A step reads `lines` cache lines of its panel and prefetches `share` lines of the next. `shares` passes cover it
+  // all.
   const int64_t lines = ceil_div(elems, kLine), share = ceil_div(lines, stream.passes);
   const int64_t shares = ceil_div(lines, share), steps = ceil_div(stream.panel, elems);
   const Expr mine = shares == stream.passes ? pass : pass * Expr(shares) / Expr(stream.passes);

@@ -7,10 +7,10 @@
 namespace kilter {
 namespace {
 
-// A network that runs in f16 does not come near it: rows of results are transformed from values up to four times as
-// large, and f16 ends at 65,504.
+// A network that can run in f16 stays far below: rows of results are transformed from values up to four times as large,
+// and f16 ends at 65,504.
 constexpr double kLargest = 1048576;
-// A recovered weight below this part of its filter's sum of magnitudes is rounding of one that is 0.
+// A recovered weight below this fraction of its filter's sum of magnitudes is the rounding of a zero.
 constexpr double kNoWeight = 1.0 / (1 << 21);
 
 }  // namespace
@@ -21,7 +21,7 @@ WinogradBlock::WinogradBlock(Emitter& e, const WinogradConv& c, const WinogradTi
   first_ = b_.let("first", block * Expr(p.block()));
 }
 
-/// v of input block `icb`, at `base` of `v`.
+/// Computes the v of input block `icb`, at `base` of `v`.
 void WinogradBlock::transform_inputs(const Buf& v, const Expr& base, const Expr& icb, const Buf& temp) {
   const ValueId x = e_.task().node().inputs[0];
   const Operand& in = e_.task().operand(x);
@@ -46,7 +46,7 @@ void WinogradBlock::transform_inputs(const Buf& v, const Expr& base, const Expr&
   });
 }
 
-/// Outputs of channel group `group` from v at `base`.
+/// Computes the q of channel group `group` from v at `base`.
 void WinogradBlock::multiply(const Buf& v, const Expr& base, const Expr& group, const Buf& weights, const Buf& q) {
   const Expr u0 = b_.let("u0", group * Expr(c_.places(p_.m) * panel()));
   b_.loop("xi", 0, c_.places(p_.m), [&](const Expr& xi) {
@@ -99,8 +99,8 @@ std::pair<Expr, Expr> WinogradBlock::corner(const Expr& tile) {
           b_.let("column", (p - h * Expr(c_.tiles_w(p_.m))) * Expr(across_.outputs))};
 }
 
-/// B' d B of a tile: down its columns, then across its rows, which are handed on one by one. Rows lie in `temp` between
-/// the two, unless there is only one of the two to do.
+/// Computes B' d B of a tile: down its columns, then across its rows, which it hands on one by one. Between the two
+/// steps rows lie in `temp`, unless one of the steps is the identity.
 void WinogradBlock::input_rows(const Load& load, const Buf& temp,
                                const std::function<void(int64_t, const std::vector<Expr>&)>& row_done) {
   const int64_t rows = down_.inputs(), width = across_.inputs();
@@ -123,8 +123,9 @@ void WinogradBlock::input_rows(const Load& load, const Buf& temp,
   }
 }
 
-/// A' q A of a tile, likewise: answers what makes a row of outputs. `squares`: the sum of the squares, of a tile of one
-/// row or column, of its outputs; of others, of the first and the last row of A' q. Every input has a part in it.
+/// Computes A' q A of a tile in the same order; returns a function that makes a row of outputs. `squares` becomes a sum
+/// of squares to which every input contributes: of the outputs if the tile is one row or column, else of the first and
+/// last row of A' q.
 std::function<std::vector<Expr>(int64_t)> WinogradBlock::output_rows(const Load& load, const Buf& temp, Expr& squares) {
   const int64_t rows = down_.outputs, width = across_.inputs();
   squares = imm(DType::f32, 0, lanes_);
@@ -150,12 +151,12 @@ std::function<std::vector<Expr>(int64_t)> WinogradBlock::output_rows(const Load&
   };
 }
 
-/// Whether the sum of the squares stays below kLargest^2 in every lane, which it does not with a NaN.
+/// Whether the sum of squares is below kLargest^2 in every lane; false for a NaN.
 Expr WinogradBlock::bounded(const Expr& squares) {
   return lane_reduce(Op::logical_and, binary(Op::lt, squares, imm(DType::f32, kLargest * kLargest, lanes_)));
 }
 
-/// The outputs of a tile by the definition. Their sums lie where its products lay in q.
+/// Computes the outputs of a tile by definition. The sums replace the tile's products in q.
 void WinogradBlock::compute_directly(const Tile& tile, const Buf& weights, const Expr& u, const Buf& q, const Buf& bias,
                                      const Buf& temp) {
   const ValueId x = e_.task().node().inputs[0];
@@ -194,7 +195,7 @@ void WinogradBlock::compute_directly(const Tile& tile, const Buf& weights, const
   });
 }
 
-/// The taps of one column or row of filters from the values of its transform.
+/// Recovers the taps of one column or row of filters from their transformed values.
 void WinogradBlock::recover(const WinogradTransform& t, const std::function<Expr(int64_t)>& load,
                             const std::function<void(int64_t, const Expr&)>& done) {
   const std::vector<Expr> values = column_of(t.inputs(), load);
@@ -206,7 +207,7 @@ void WinogradBlock::recover(const WinogradTransform& t, const std::function<Expr
   }
 }
 
-/// The filters of one input channel, from those transformed at `u`, in `temp`: down the columns, then across the rows.
+/// Recovers the filters of one input channel from those transformed at `u` into `temp`: down the columns, then across.
 void WinogradBlock::recover_filter(const Buf& weights, const Expr& u, const Buf& temp) {
   const Expr from = b_.let("u", u);
   b_.loop("s", 0, across_.inputs(), [&](const Expr& s) {
@@ -240,7 +241,7 @@ std::vector<Expr> WinogradBlock::column_of(int64_t count, const std::function<Ex
   return values;
 }
 
-/// Runs `body` where `place` lies in [0, extent); unchecked where element i of a tile of `size` always does.
+/// Runs `body` if `place` lies in [0, extent); without a check if element i of a tile of `size` always does.
 void WinogradBlock::guard(const Expr& place, int64_t extent, int64_t size, int64_t i,
                           const std::function<void()>& body) {
   if (extent % size == 0 || i < extent % size) return body();

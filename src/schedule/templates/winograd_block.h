@@ -1,4 +1,4 @@
-// One block of tiles of Winograd's convolution as loop IR: what conv2d_winograd makes its kernels of.
+// One block of tiles of a Winograd convolution as loop IR, from which conv2d_winograd builds its kernels.
 #pragma once
 
 #include <functional>
@@ -15,10 +15,10 @@ struct WinogradConv {
   int64_t in_blocks = 0, out_blocks = 0;
   int64_t kernel_h = 3, kernel_w = 3;
   int64_t out_h = 0, out_w = 0, pad_h = 0, pad_w = 0;
-  int64_t last_row = 0, last_column = 0;  ///< of the input with its padding
+  int64_t last_row = 0, last_column = 0;  ///< of the padded input
 
   bool known(int64_t m) const { return find_winograd(m, kernel_h) != nullptr && find_winograd(m, kernel_w) != nullptr; }
-  /// Along the rows and along the columns; m has to be known.
+  /// The transforms of the vertical and the horizontal dimension. known(m) must hold.
   const WinogradTransform& down(int64_t m) const { return *find_winograd(m, kernel_h); }
   const WinogradTransform& across(int64_t m) const { return *find_winograd(m, kernel_w); }
   int64_t tiles_w(int64_t m) const { return ceil_div(out_w, across(m).outputs); }
@@ -26,44 +26,44 @@ struct WinogradConv {
   int64_t places(int64_t m) const { return down(m).inputs() * across(m).inputs(); }
 };
 
-/// How the tiles of an image are taken.
+/// How the tiles of an image are grouped.
 struct WinogradTiling {
   int64_t m = 4, vectors = 2, tile = 14, count = 1, split = 0;
   int64_t prefetch = 0;  ///< see prefetch_knob()
 
   int64_t block() const { return tile * count; }  ///< tiles
   int64_t blocks(const WinogradConv& c) const { return ceil_div(c.tiles(m), block()); }
-  /// Elements from one place to the next: an odd number of vectors, so that places spread over the cache's sets.
+  /// Elements from one place to the next: an odd number of vectors, so that places spread over the sets of the cache.
   int64_t v_place(const WinogradConv& c, int64_t lanes) const { return (c.in_blocks * block() | 1) * lanes; }
   int64_t q_place(int64_t lanes) const { return (block() * vectors | 1) * lanes; }
   int64_t v_elems(const WinogradConv& c, int64_t lanes) const { return c.places(m) * v_place(c, lanes); }
 };
 
-/// Emits the halves of the work on one block of tiles of image `n`.
+/// Emits the stages of work on one block of tiles of image `n`.
 class WinogradBlock {
  public:
   WinogradBlock(Emitter& e, const WinogradConv& c, const WinogradTiling& p, int32_t lanes, Expr n, Expr block);
 
-  /// v of input block `icb`, at `base` of `v`.
+  /// Computes the v of input block `icb`, at `base` of `v`.
   void transform_inputs(const Buf& v, const Expr& base, const Expr& icb, const Buf& temp);
-  /// q of channel group `group` from v at `base`.
+  /// Computes the q of channel group `group` from v at `base`.
   void multiply(const Buf& v, const Expr& base, const Expr& group, const Buf& weights, const Buf& q);
-  /// Outputs of the group from q. Tiles whose values grow too large on the way are computed from the input itself.
+  /// Computes the group's outputs from q. Tiles whose values grow too large on the way are recomputed from the input.
   void finish_outputs(const Expr& group, const Buf& weights, const Buf& q, const Buf& bias, const Buf& temp);
 
  private:
   using Load = std::function<Expr(int64_t i, int64_t j)>;
-  /// A vector of channels of a tile of outputs: its first row and column, its place in q, its block of channels.
+  /// A vector of channels of an output tile: first row and column, place in q, block of channels.
   struct Tile {
     Expr row, column, from, block;
   };
 
   static size_t at(int64_t i) { return static_cast<size_t>(i); }
-  /// Elements of the weights of one place.
+  /// Elements of the weights for one place.
   int64_t panel() const { return c_.in_blocks * lanes_ * p_.vectors * lanes_; }
-  /// A place's first element in q.
+  /// The first element of a place in q.
   Expr place(int64_t i, int64_t j) const { return {(i * across_.inputs() + j) * p_.q_place(lanes_)}; }
-  /// A filter's place in `temp`: its rows lie as far apart as those of its transform.
+  /// The place of a filter tap in `temp`. Its rows are as far apart as those of the transformed filter.
   Expr tap(const Expr& r, const Expr& s) const { return (r * Expr(across_.inputs()) + s) * Expr(lanes_); }
 
   std::pair<Expr, Expr> corner(const Expr& tile);

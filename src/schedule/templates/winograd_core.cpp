@@ -6,7 +6,7 @@
 namespace kilter {
 namespace {
 
-/// Coefficients of the product of x^2 - p^2 over the pairs but `without`, by powers of x^2; the last one is 1.
+/// Coefficients of the product of x^2 - p^2 over all pairs except `without`, by powers of x^2; the last one is 1.
 std::vector<double> even_product(const WinogradTransform& t, size_t without) {
   std::vector<double> c{1};
   for (size_t k = 0; k < t.pairs.size(); ++k) {
@@ -89,7 +89,7 @@ namespace {
 
 using Rows = std::vector<std::vector<double>>;
 
-/// The solution x of a x = b, by elimination; a is symmetric and positive definite.
+/// The solution x of a x = b by elimination; `a` must be symmetric and positive definite.
 Rows solved(Rows a, Rows b) {
   const size_t n = a.size();
   for (size_t k = 0; k < n; ++k) {
@@ -108,7 +108,7 @@ Rows solved(Rows a, Rows b) {
 
 }  // namespace
 
-// Least squares, each row of G by its size: (G' W G) R = G' W with weights W of 1 / (the row's largest value)^2.
+// Least squares, with each row of G weighted by its size: (G' W G) R = G' W, W = 1 / (the row's largest value)^2.
 std::vector<std::vector<double>> filter_recovery(const WinogradTransform& t) {
   const Rows rows = filter_rows(t);
   const size_t taps = rows[0].size();

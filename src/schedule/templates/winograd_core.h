@@ -1,5 +1,5 @@
 // Winograd's minimal filtering F(m, r) as Toom-Cook interpolation (Lavin and Gray, 2015): the transforms of one
-// dimension as data and as loop IR. Two dimensions are one nested in the other.
+// dimension, as data and as loop IR. Two-dimensional transforms nest one in the other.
 //
 // A tile of m + r - 1 inputs d gives m outputs  A' [ (G g) . (B' d) ].  Points are 0, pairs +-p, and infinity. With
 // q(x) the product of x^2 - p^2 over the pairs and q_p = q / (x^2 - p^2):
@@ -23,16 +23,16 @@ struct WinogradTransform {
   bool identity() const { return taps == 1; }
 };
 
-/// The transform for `taps` of 1 (the identity, whatever `outputs`), 3 (2 or 4 outputs) or 7 (2 outputs); null for
-/// others. Points are chosen for the least error: with 3 taps and 4 outputs a fifth of that of 0, +-1, +-2.
+/// The transform for 1 tap (the identity, for any `outputs`), 3 taps (2 or 4 outputs) or 7 taps (2 outputs); null for
+/// others. The points minimise the error: with 3 taps and 4 outputs it is a fifth of that of 0, +-1, +-2.
 const WinogradTransform* find_winograd(int64_t outputs, int64_t taps);
 
-/// Filters of two dimensions into the transformed domain.
+/// Transforms two-dimensional filters.
 class FilterTransform {
  public:
   FilterTransform(const WinogradTransform& down, const WinogradTransform& across);
-  /// G g G' of one filter of down.taps x across.taps values: down.inputs() x across.inputs() values, in rows. Valid
-  /// until the next call.
+  /// Returns G g G' of a filter of down.taps x across.taps values: down.inputs() x across.inputs() values, in rows.
+  /// Valid until the next call.
   const std::vector<double>& operator()(const float* filter);
 
  private:
@@ -40,18 +40,18 @@ class FilterTransform {
   std::vector<double> half_, out_;
 };
 
-/// The way back: taps x inputs() values R in rows, so that R u is the filter whose transform G g is u. Of all that are
-/// exact it is the one that spreads the rounding of u least, about u = 2^-24 of the filter's largest value (7 taps: 3
-/// u).
+/// The inverse of the filter transform: taps x inputs() values R in rows, so that R u is the filter whose transform G g
+/// is u. Of all exact inverses, it amplifies the rounding of the transform least: to about 2^-24 of the filter's
+/// largest value (7 taps: 3 * 2^-24).
 std::vector<std::vector<double>> filter_recovery(const WinogradTransform& t);
 
-/// Operations of B' d and of A' y of one vector.
+/// Operations of B' d and of A' y for one vector.
 int64_t input_transform_flops(const WinogradTransform& t);
 int64_t output_transform_flops(const WinogradTransform& t);
 
-/// B' d of t.inputs() vectors, as named values.
+/// Emits B' d of t.inputs() vectors, as named values.
 std::vector<Expr> emit_input_transform(LoopBuilder& b, const WinogradTransform& t, const std::vector<Expr>& d);
-/// A' y of t.inputs() vectors, as t.outputs named values.
+/// Emits A' y of t.inputs() vectors, as t.outputs named values.
 std::vector<Expr> emit_output_transform(LoopBuilder& b, const WinogradTransform& t, const std::vector<Expr>& y);
 
 }  // namespace kilter
