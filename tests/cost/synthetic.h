@@ -1,4 +1,4 @@
-// Made-up measurements of schedules, for tests of cost models.
+// Synthetic measurements of schedules, for tests of cost models.
 #pragma once
 
 #include "tune/cost/model.h"
@@ -7,14 +7,15 @@ namespace kilter::tune {
 
 struct SyntheticOptions {
   size_t tasks = 8;
-  size_t schedules = 120;  ///< of each task
+  size_t schedules = 120;  ///< for each task
   double noise = 0.02;     ///< of the logarithm of a time
   double failures = 0;     ///< share of schedules
   double unknown = 0;      ///< share of features that are NaN
 };
 
-/// Ten features of schedules (tiles, unrolling, what a tile reads, ...) of which some say nothing; the cost has steps
-/// where a tile leaves the registers or a cache, and depends on sizes of the task. The same seed gives the same rows.
+/// Ten features of schedules (tiles, unrolling, memory read by a tile, ...), some of them irrelevant. The cost rises in
+/// steps where a tile outgrows the registers or a cache, and depends on sizes of the task. The same seed gives the same
+/// rows.
 TrainingSet synthetic_set(const SyntheticOptions& options, uint64_t seed);
 
 }  // namespace kilter::tune

@@ -66,7 +66,7 @@ TEST(Table, RefusesDamagedRows) {
   EXPECT_EQ(error_in(kHeader + R"({"task": "t", "x": [1, 2], "cost": 1, "weight": -1})"),
             "t.jsonl: line 2: \"weight\": expected 0 or more, got -1");
   EXPECT_EQ(error_in(R"({"format": "kilter-cost-table-1", "features": ["a", "a"]})"),
-            "t.jsonl: line 1: feature a stands there twice");
+            "t.jsonl: line 1: feature a appears twice");
   EXPECT_EQ(error_in(R"({"format": "kilter-cost-table-1", "features": ["a b"]})"),
             "t.jsonl: line 1: feature name 'a b'; names have one character or more, none a blank or control");
   EXPECT_EQ(error_in(R"({"format": "kilter-cost-table-1", "features": [7]})"),
@@ -122,7 +122,7 @@ TEST(HeldOut, WholeTasksAndDevicesAreInOneFold) {
             "held out by tasks: 1 folds; expected 2 or more");
 }
 
-/// Remembers what it was trained on.
+/// A model that remembers its training rows.
 class Memory : public TrainableModel {
  public:
   void fit(const TrainingSet& set) override { known_ = set.rows.values; }
@@ -145,7 +145,7 @@ class Memory : public TrainableModel {
 
 TEST(HeldOut, NoRowIsPredictedByAModelThatSawItsTask) {
   Table table = synthetic_table();
-  // Every row a number of its own.
+  // Gives every row a unique number.
   for (size_t i = 0; i < table.set.size(); ++i) table.set.rows.values[i * 10 + 9] = static_cast<float>(i);
   const std::vector<double> seen =
       predict_held_out(table, folds_of(table, HoldOut::task, 4, 1), [] { return std::make_unique<Memory>(); });
@@ -187,7 +187,7 @@ TEST(Metrics, EqualPredictionsAreNoMerit) {
 }
 
 TEST(Metrics, GroupsCountAlikeAndThoseOfOneNot) {
-  // Two groups of two, one right and one wrong; one of a single row; one whose rows are equal.
+  // Two groups of two, one right and one wrong; one group of a single row; one whose rows are equal.
   const std::vector<double> costs = {0, 1, 0, 1, 7, 3, 3};
   const std::vector<double> predicted = {0, 1, 1, 0, 0, 1, 2};
   const Metrics m = judge(predicted, costs, std::vector<int64_t>{1, 1, 2, 2, 3, 4, 4});

@@ -1,4 +1,4 @@
-// What both trainers keep: our own, and XGBoost where it is installed.
+// Properties of both trainers: Kilter's own, and XGBoost if it is installed.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ namespace {
 constexpr double kFailed = std::numeric_limits<double>::infinity();
 constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
 
-/// The test environment's, if it has one.
+/// The library of the test environment, if it has one.
 std::shared_ptr<const XgboostLibrary> xgboost() {
   const std::filesystem::path environment = std::string(KILTER_SOURCE_FOLDER) + "/.venv";
   for (const auto& file : xgboost_candidates(environment)) {
@@ -84,7 +84,7 @@ TEST_P(Trainers, SameRowsSameBytes) {
   EXPECT_EQ(TreeModel::parse(text, "m").predict(set.rows), twice->predict(set.rows));
 }
 
-/// Few trees: threads of OpenMP that wait for each other on busy CPUs take very long.
+/// Few trees: OpenMP threads that wait for each other on busy CPUs take very long.
 TEST_P(Trainers, ThreadsDoNotChangeWhatIsPredicted) {
   const TrainingSet set = synthetic_set({4, 60}, 4);
   BoostOptions options;
@@ -191,7 +191,7 @@ TEST_P(Trainers, FailuresAreLast) {
 }
 
 TEST_P(Trainers, AStartIsCorrectedByFewRows) {
-  // Learned elsewhere; here, what leaves the registers costs nothing and unrolling costs much.
+  // The start was trained elsewhere; here, exceeding the registers costs nothing and unrolling costs much.
   BoostOptions options;
   const auto elsewhere = fitted(synthetic_set({12, 120}, 1), options);
   const auto here = [](size_t tasks, size_t schedules, uint64_t seed) {
@@ -250,7 +250,7 @@ TEST_P(Trainers, RefuseBadRowsAndOptions) {
   EXPECT_EQ(error_of([&] { fitted(synthetic_set({1, 5}, 1), options); }),
             "cost model: rate 0; legal are above 0, up to 1");
   EXPECT_EQ(error_of([] { (void)make(GetParam())->predict({{"x"}, {1}}); }),
-            "a cost model is asked before it was trained");
+            "a cost model is used before it was trained");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Trainers,
@@ -314,7 +314,7 @@ TEST_F(Xgboost, PredictsThroughOurTreesAsItDoesItself) {
   }
 }
 
-/// Figures of both trainers on tasks that neither has seen.
+/// Compares both trainers on tasks that neither has seen.
 TEST_F(Xgboost, OurTrainerIsAboutAsGood) {
   double ours = 0;
   double theirs = 0;
@@ -335,7 +335,7 @@ TEST_F(Xgboost, OurTrainerIsAboutAsGood) {
   EXPECT_GT(theirs, 0.75);
 }
 
-/// Sets a variable for one test.
+/// Sets an environment variable for one test.
 class Variable {
  public:
   Variable(const char* name, const std::string& value) : name_(name) {
@@ -381,7 +381,7 @@ TEST(XgboostLibrary, SaysWhereItLookedByItself) {
   std::filesystem::current_path(here);
   if (message == "no error") GTEST_SKIP() << "the system has a libxgboost.so, or a test before this one loaded it";
   EXPECT_EQ(message,
-            "XGBoost is not here (tried: KILTER_XGBOOST: not set; " + folder.path().string() +
+            "XGBoost was not found (tried: KILTER_XGBOOST: not set; " + folder.path().string() +
                 ": no libxgboost.so; .venv: no libxgboost.so; libxgboost.so: cannot open shared object file: No "
                 "such file or directory). " +
                 kInstall);
@@ -404,7 +404,7 @@ TEST_F(Xgboost, IsFoundThroughTheVariable) {
   EXPECT_EQ(XgboostLibrary::load()->version(), "3.2.0");
 }
 
-/// The release that errors name is the one that the set-up installs.
+/// The release named in errors is the one that the set-up installs.
 TEST(XgboostLibrary, PinsTheReleaseThatSetUpInstalls) {
   const std::string setup = read_file(std::string(KILTER_SOURCE_FOLDER) + "/scripts/setup.sh");
   EXPECT_NE(setup.find("xgboost-cpu==3.2.0"), std::string::npos);

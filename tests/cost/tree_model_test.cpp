@@ -18,7 +18,7 @@ namespace {
 
 constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
 
-/// x < 1: (y < 5, unknown left: 10 else 20), else 30; and a leaf of 0.5 alone.
+/// x < 1: (y < 5, unknown left: 10 else 20), else 30; and a single leaf of 0.5.
 TreeModel small_model() {
   TreeModel::Parts parts{{"x", "y"}, Objective::cost, 0.25F, {}, {{"trainer", "by hand"}}};
   parts.trees.push_back(
@@ -73,7 +73,7 @@ TEST(TreeModel, NumbersReadBackAsTheyWere) {
   EXPECT_EQ(back.objective(), Objective::rank);
 }
 
-/// The small model's text with a line changed, and an end that fits.
+/// Parses the small model's text with a line changed and a matching end.
 std::string error_with(const std::string& from, const std::string& to) {
   std::string text = small_model().text();
   text.resize(text.rfind("end "));
@@ -89,7 +89,7 @@ TEST(TreeModel, RefusesTextsThatAreNoModel) {
   EXPECT_EQ(error_with("kilter-trees 1", "hello"), "m.trees: line 1: expected 'kilter-trees ...', got 'hello'");
   EXPECT_EQ(error_with("objective cost", "objective fun"), "m.trees: line 2: objective 'fun'; legal are cost, rank");
   EXPECT_EQ(error_with("features 2 x y", "features 3 x y"), "m.trees: line 4: expected 3 names of features, got 2");
-  EXPECT_EQ(error_with("features 2 x y", "features 2 x x"), "m.trees: feature x stands there twice");
+  EXPECT_EQ(error_with("features 2 x y", "features 2 x x"), "m.trees: feature x appears twice");
   EXPECT_EQ(error_with("features 2 x y", "features 0"), "m.trees: line 4: no features; a cost model needs one or more");
   EXPECT_EQ(error_with("base 0.25", "base nan"), "m.trees: line 5: expected a finite number, got 'nan'");
   EXPECT_EQ(error_with("base 0.25", "base 1e99"), "m.trees: line 5: expected a finite number, got '1e99'");
@@ -115,10 +115,10 @@ TEST(TreeModel, SeesDamage) {
   EXPECT_NE(error_of([&] { (void)TreeModel::parse(changed, "m"); }).find("m: line 9: the hash of the lines above is"),
             std::string::npos);
   EXPECT_EQ(error_of([&] { (void)TreeModel::parse(text + "more\n", "m"); }),
-            "m: line 9: the file goes on after its end");
+            "m: line 9: the file continues after its end");
   EXPECT_EQ(error_of([] { (void)TreeModel::parse("", "m"); }),
             "m: line 1: expected 'kilter-trees 1', but the file ends; it is cut off");
-  // Cut off anywhere: an error, never a model of fewer trees.
+  // Cut off anywhere, it is an error, never a model with fewer trees.
   for (size_t size = 0; size < text.size(); ++size) {
     EXPECT_NE(error_of([&] { (void)TreeModel::parse(text.substr(0, size), "m"); }), "no error") << size;
   }
@@ -136,7 +136,7 @@ TEST(TreeModel, RefusesPartsThatDoNotFit) {
   EXPECT_EQ(error_of([&] { TreeModel{parts}; }), "tree model: tree 1 has no node");
   parts = small_model().parts();
   parts.notes = {{"two words", "x"}};
-  EXPECT_EQ(error_of([&] { TreeModel{parts}; }), "tree model: note 'two words' is no word with a line of text");
+  EXPECT_EQ(error_of([&] { TreeModel{parts}; }), "tree model: note 'two words' is not a word and a line of text");
 }
 
 TEST(TreeModel, JoinedModelsAddUp) {
@@ -152,7 +152,7 @@ TEST(TreeModel, JoinedModelsAddUp) {
       "of the same objective");
 }
 
-/// Models, rows and predictions that XGBoost 3.2.0 wrote.
+/// Models, rows and predictions written by XGBoost 3.2.0.
 class Golden : public testing::TestWithParam<const char*> {};
 
 TEST_P(Golden, PredictsAsXgboostDoes) {
@@ -181,14 +181,14 @@ TEST(XgboostJson, RefusesWhatIsNoModelOfOurs) {
   const auto refused = [](const std::string& text) {
     return error_of([&] { (void)from_xgboost_json(text, {"a"}, Objective::cost, "x.json"); });
   };
-  EXPECT_EQ(refused("{").find("x.json: no model as XGBoost saves it as JSON: "), 0);
-  EXPECT_EQ(refused("{}").find("x.json: no model as XGBoost saves it as JSON: "), 0);
+  EXPECT_EQ(refused("{").find("x.json: not a model in XGBoost's JSON format: "), 0);
+  EXPECT_EQ(refused("{}").find("x.json: not a model in XGBoost's JSON format: "), 0);
   const auto with = [](const std::string& booster, const std::string& score, const std::string& tree) {
     return R"({"learner":{"learner_model_param":{"base_score":")" + score + R"("},"gradient_booster":{"name":")" +
            booster + R"(","model":{"trees":[)" + tree + "]}}}}";
   };
   EXPECT_EQ(refused(with("gblinear", "0", "")), "x.json: booster 'gblinear'; expected gbtree");
-  EXPECT_EQ(refused(with("gbtree", "[1,2]", "")), "x.json: base_score '[1,2]' is no number of one output");
+  EXPECT_EQ(refused(with("gbtree", "[1,2]", "")), "x.json: base_score '[1,2]' is not a number for one output");
   const std::string leaf =
       R"({"left_children":[-1],"right_children":[-1],"split_indices":[0],"split_type":[0],"default_left":[0],"split_conditions":[2]})";
   EXPECT_EQ(refused(with("gbtree", "5E-1", leaf)), "no error");
@@ -204,8 +204,8 @@ TEST(XgboostJson, RefusesWhatIsNoModelOfOurs) {
         left, type);
   };
   EXPECT_EQ(refused(with("gbtree", "0", split("1", "0"))), "no error");
-  EXPECT_EQ(refused(with("gbtree", "0", split("0", "0"))), "x.json: node 0 has children that are none");
-  EXPECT_EQ(refused(with("gbtree", "0", split("7", "0"))), "x.json: node 0 has children that are none");
+  EXPECT_EQ(refused(with("gbtree", "0", split("0", "0"))), "x.json: node 0 has invalid children");
+  EXPECT_EQ(refused(with("gbtree", "0", split("7", "0"))), "x.json: node 0 has invalid children");
   EXPECT_EQ(refused(with("gbtree", "0", split("1", "1"))), "x.json: node 0 splits categories; expected numbers only");
 }
 

@@ -284,7 +284,7 @@ XDG_DATA_HOME=$scratch/broken expect 0 "  What tuning has brought and would brin
 XDG_DATA_HOME=$scratch/folder expect 0 "kilter/records.db: it is a directory; expected a database" explain "${small[@]}"
 HOME='' XDG_DATA_HOME='' expect 0 "is not known: records: neither XDG_DATA_HOME nor HOME is set; give the file with --records FILE" explain "${small[@]}"
 rm "$scratch/broken/kilter/records.db"
-XDG_DATA_HOME=$scratch/broken expect 0 "21 with a schedule of ours" records import "$(dirname "$0")/../records/data/tvm_v01.txt"
+XDG_DATA_HOME=$scratch/broken expect 0 "21 with a Kilter schedule" records import "$(dirname "$0")/../records/data/tvm_v01.txt"
 sed -i 's/conv2d_direct vectors/conv2d_direct vectXrs/' "$scratch/broken/kilter/records.db"
 XDG_DATA_HOME=$scratch/broken expect 0 "broken/kilter/records.db: row 4: skipped: record: its id is " explain "${small[@]}"
 expect 0 "runner-up" explain zoo:squeezenet1_1 --seconds 0.5 --node fire5.expand3x3

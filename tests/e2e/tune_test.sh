@@ -244,7 +244,7 @@ expect 0 "merged.db.plans.jsonl: 0 accepted plans" records plans --records merge
 "$kilter" records export --records f.db --status ok --output some.jsonl > /dev/null
 [ ! -e some.jsonl.plans.jsonl ] || die "a plan went with records that were chosen by status"
 echo '{"graph": 1}' >> merged.db.plans.jsonl
-expect 1 "merged.db.plans.jsonl: line 2: skipped: no kept plan: " records verify --records merged.db
+expect 1 "merged.db.plans.jsonl: line 2: skipped: not a kept plan: " records verify --records merged.db
 [ "$failures" = 0 ] || die "accepted plans in kilter records"
 # One record can be left out, by its id.
 "$kilter" records list --records a.db --limit 100000 --json - | python3 -c '
@@ -304,7 +304,7 @@ cp a.db r.db
 python3 -c 'import json, sys; line = json.loads(sys.stdin.readline()); line["plan"] = ""; print(json.dumps(line))' < a.db.plans.jsonl > r.db.plans.jsonl
 echo '{"graph": 1}' >> r.db.plans.jsonl
 says "nothing was faster than the default plan, which stays" run "${net[@]}" --threads 1 --records r.db
-says "r.db.plans.jsonl: line 2: skipped: no kept plan: " run "${net[@]}" --threads 1 --records r.db
+says "r.db.plans.jsonl: line 2: skipped: not a kept plan: " run "${net[@]}" --threads 1 --records r.db
 "$kilter" inspect "${net[@]}" --threads 1 --records r.db --schedules > schedules.txt 2> /dev/null
 ! grep -q "^    record " schedules.txt || die "a record that the race rejected is used"
 "$kilter" run "${net[@]}" --threads 1 --layer-plan a.plan --verify | grep -q "verify: passed" || die "verify with a plan"

@@ -53,6 +53,6 @@ grep -q "records: r.db: the plan accepted on " said.txt || die "run: $(cat said.
 echo '{"graph": 1}' >> r.db.plans.jsonl
 line=$(wc -l < r.db.plans.jsonl)
 "$kilter" graph-tune "${net[@]}" --records r.db --no-run > /dev/null 2> said.txt || die "$(cat said.txt)"
-grep -q "^r.db.plans.jsonl: line $line: skipped: no kept plan: " said.txt || die "graph-tune: $(cat said.txt)"
+grep -q "^r.db.plans.jsonl: line $line: skipped: not a kept plan: " said.txt || die "graph-tune: $(cat said.txt)"
 "$kilter" tune "${net[@]}" --records r.db --time 0.1s > /dev/null 2> said.txt || die "$(cat said.txt)"
-grep -q "r.db.plans.jsonl: line $line: skipped: no kept plan: " said.txt || die "tune: $(cat said.txt)"
+grep -q "r.db.plans.jsonl: line $line: skipped: not a kept plan: " said.txt || die "tune: $(cat said.txt)"

@@ -23,7 +23,7 @@ class Draw {
   uint64_t next_ = 0;
 };
 
-/// Layers whose alternatives are layouts (of four) at different speeds, joined by changes of layout.
+/// Makes layers whose alternatives are layouts (of four) with different speeds, joined by layout changes.
 class NetworkMaker {
  public:
   NetworkMaker(size_t alternatives, uint64_t seed) : alternatives_(alternatives), draw_(seed) {}
@@ -34,7 +34,7 @@ class NetworkMaker {
     for (size_t x = 0; x < alternatives_; ++x) costs.push_back(ms * draw_.uniform(1, 1.6));
     return add(std::move(costs), inputs);
   }
-  /// A sum or concat: works in any layout at the same speed.
+  /// A sum or concat, which works in any layout at the same speed.
   size_t join(const std::vector<size_t>& inputs) { return add(std::vector<double>(alternatives_, 0.01), inputs); }
   size_t size() const { return problem_.nodes.size(); }
   ChoiceProblem take() { return std::move(problem_); }
@@ -108,7 +108,7 @@ ChoiceProblem random_problem(const RandomOptions& options, uint64_t seed) {
     for (size_t n = 1; n < options.nodes; ++n) {
       const size_t parent = draw.below(n + 1);  // n itself: a root
       if (parent == n) continue;
-      // Either way round, and sometimes twice.
+      // In either direction, and sometimes twice.
       draw.below(2) == 0 ? add_edge(parent, n) : add_edge(n, parent);
       if (draw.below(5) == 0) add_edge(n, parent);
     }

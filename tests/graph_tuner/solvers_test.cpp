@@ -19,7 +19,7 @@ ChoiceAnswer brute_force(const ChoiceProblem& problem) {
   return std::get<ChoiceAnswer>(answer);
 }
 
-/// Fails unless the answer is what its own choice costs, and what it says of its optimality is true.
+/// Fails unless the answer's cost is that of its choice and its claims about optimality are true.
 void expect_honest(const ChoiceProblem& problem, const ChoiceAnswer& answer, double optimum, const std::string& where) {
   ASSERT_EQ(answer.choice.size(), problem.nodes.size()) << where;
   const double ms = problem.cost_ms(answer.choice);
@@ -83,9 +83,8 @@ TEST(Forest, SaysWhenThereIsACircle) {
   const ChoiceProblem problem{{{1}, {1}, {1}}, {{0, 1, {0}}, {1, 2, {0}}, {2, 0, {0}}}};
   const auto answer = solve_forest(problem);
   ASSERT_TRUE(std::holds_alternative<Rejected>(answer));
-  EXPECT_EQ(
-      std::get<Rejected>(answer).text(),
-      "graph for dynamic programming: limit a forest (no circle of edges), got 3 nodes with 3 edges and a circle");
+  EXPECT_EQ(std::get<Rejected>(answer).text(),
+            "graph for dynamic programming: limit a forest (no cycle of edges), got 3 nodes with 3 edges and a cycle");
 }
 
 TEST(Forest, LongChain) {
@@ -147,14 +146,14 @@ TEST(Pbqp, IsolatedNodesSeveralEdgesAndNone) {
   const ChoiceProblem alone{{{3, 1, 2}, {5}, {9, 8}}, {}};
   EXPECT_EQ(solve_pbqp(alone).choice, (std::vector<size_t>{1, 0, 1}));
   EXPECT_DOUBLE_EQ(solve_pbqp(alone).ms, 14);
-  // Two edges, one turned round: together they make (1, 0) the best.
+  // Two edges in opposite directions: together they make (1, 0) the best.
   const ChoiceProblem twice{{{0, 0}, {0, 0}}, {{0, 1, {4, 4, 1, 4}}, {1, 0, {4, 1, 4, 4}}}};
   EXPECT_EQ(solve_pbqp(twice).choice, (std::vector<size_t>{1, 0}));
   EXPECT_DOUBLE_EQ(solve_pbqp(twice).ms, 2);
 }
 
 TEST(Pbqp, SaysWhenNothingIsPossible) {
-  // Three nodes of two alternatives, all different: no way.
+  // Three nodes with two alternatives must all differ, which is impossible.
   const std::vector<double> different = {kImpossible, 0, 0, kImpossible};
   const ChoiceProblem triangle{{{0, 0}, {0, 0}, {0, 0}}, {{0, 1, different}, {1, 2, different}, {2, 0, different}}};
   const ChoiceAnswer answer = solve_pbqp(triangle);
@@ -181,7 +180,7 @@ TEST(Problem, RefusesWhatIsNone) {
   EXPECT_EQ(message_of({{{1}, {1}}, {{0, 1, {-kImpossible}}}}), "graph tuner: edge 0: a cost of -inf ms");
 }
 
-/// Tables and branches have nothing in common but the reductions: where both say exact, they must agree.
+/// Tables and branches have only the reductions in common: if both claim to be exact, they must agree.
 TEST(Pbqp, TablesAndBranchesAgreeOnLargerGraphs) {
   int both = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
@@ -200,7 +199,7 @@ TEST(Pbqp, TablesAndBranchesAgreeOnLargerGraphs) {
   EXPECT_GT(both, 290);
 }
 
-/// Of this process: it may stand still for a while whatever it does.
+/// Processor time of this process, which may be paused for a while at any time.
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 const std::map<std::string, Shape> kShapes = {{"residual", Shape::residual},

@@ -18,7 +18,7 @@ const std::vector<MemoryLevel> kLevels = {{"L1", 48e3, false},
                                           {"L3", 32e6, true},
                                           {"DRAM", std::numeric_limits<double>::infinity(), true}};
 
-/// What a machine does: GB/s of each level for one thread, and a start in ms.
+/// The true times of the machine: GB/s of each level for one thread, and a start in ms.
 double true_ms(const std::string& kind, int threads, double bytes) {
   constexpr double kGbs[] = {100, 60, 25, 10};
   size_t level = 0;
@@ -73,7 +73,7 @@ TEST(Transforms, NoiseShowsInTheErrorAndStaysInIt) {
   EXPECT_NEAR(sum_of_errors / all, 0.06, 0.025);
 }
 
-/// Twelve measurements with 2 % noise, of which one was disturbed and took five times as long, or one of each of two
+/// Twelve measurements with 2 % noise. Either one was disturbed and took five times as long, or one in each of two
 /// levels is five times too long or three times too short.
 std::vector<TransformSample> with_outliers(uint64_t seed, size_t outliers) {
   const Random random(seed);
@@ -125,14 +125,14 @@ TEST(Transforms, WhatWasNotMeasuredIsTakenFromNextToItWithALargerError) {
   EXPECT_GT(threads->error, measured->error + 0.9);
   EXPECT_GT(kind->error, measured->error);
   EXPECT_GT(kind->ms, 0);
-  // One measurement alone says nothing of the scatter.
+  // A single measurement says nothing about the scatter.
   EXPECT_GE(model.predict("c16->plain", 1, 200e3)->error, 0.2);
   EXPECT_NEAR(model.predict("c16->plain", 1, 200e3)->ms, true_ms("c16->plain", 1, 200e3), 1e-6);
   EXPECT_FALSE(TransformModel("m", kLevels, {}).predict("plain->c16", 1, 1e3));
 }
 
 TEST(Transforms, DeeperLevelsAreNotFaster) {
-  // Measured the wrong way round by some disturbance.
+  // Measured in the wrong order because of some disturbance.
   const TransformModel model("m", kLevels,
                              {{"k", 1, 500e3, 0.1}, {"k", 1, 900e3, 0.18}, {"k", 1, 10e6, 0.3}, {"k", 1, 30e6, 0.9}});
   const auto ms = [&](double bytes) { return model.predict("k", 1, bytes)->ms; };
@@ -161,8 +161,9 @@ TEST(Transforms, RefusesDamagedAndForeignFiles) {
   const std::string text = TransformModel("A", kLevels, {sample("k", 1, 1e3)}).text();
   EXPECT_EQ(message_of(text), "no error");
   EXPECT_EQ(message_of(text, "B"), "t.json: layout changes were measured on 'A', this is 'B'; measure them here");
-  EXPECT_NE(message_of(text.substr(0, 40)).find("t.json: no file of measured layout changes (kilter-transforms-1): "),
-            std::string::npos);
+  EXPECT_NE(
+      message_of(text.substr(0, 40)).find("t.json: not a file of measured layout changes (kilter-transforms-1): "),
+      std::string::npos);
   EXPECT_NE(message_of("[]").find("measure again"), std::string::npos);
   EXPECT_EQ(message_of(R"({"format": "x"})"), "t.json: format x; expected kilter-transforms-1; measure again");
   EXPECT_EQ(message_of(R"({"format": "kilter-transforms-1", "device": "A", "samples": [],

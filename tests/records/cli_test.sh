@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `kilter records` as a user meets it. usage: cli_test.sh KILTER DATA
+# Tests `kilter records` from the command line. usage: cli_test.sh KILTER DATA
 set -uo pipefail
 kilter=$1 data=$2
 scratch=$(mktemp -d)
@@ -22,7 +22,7 @@ expect 0 "42 records, 40 different; 40 added" import "$data/tvm_v02.txt"
 expect 0 "0 added to $scratch/share/kilter/records.db, 40 were there" import "$data/tvm_v02.txt"
 expect 0 "tile_ic=32 has no counterpart" import "$data/tvm_v01.txt" --notes --records "$scratch/other.jsonl"
 expect 0 "without counterpart, --notes lists each:" import "$data/tvm_v01.txt"
-expect 0 "   12x not translated: cuda -model=unknown is no CPU; kept as a record of a foreign device" import "$data/tvm_v01.txt"
+expect 0 "   12x not translated: cuda -model=unknown is not a CPU; kept as a record of a foreign device" import "$data/tvm_v01.txt"
 expect 0 "as a plan: 21 layers over 12 tasks, layers of each 1,4,1,1,3,1,1,3,1,1,3,1" import "$data/tvm_v01.txt"
 expect 0 "64 records, the last 3 shown" list --limit 3
 expect 0 "52 records" list --device cuda --limit 100
@@ -55,7 +55,7 @@ expect 0 "would go: 10 measured, 0 failed; 54 stay; nothing was changed" prune -
 expect 0 "64 records" list --records "$scratch/merged.db" --limit 100
 expect 0 "10 of 64 records went" prune --keep 1 --yes --records "$scratch/merged.db"
 expect 0 "54 records" list --records "$scratch/merged.db" --limit 100
-# A missing file is not made, a dry run writes nothing, and what is no date removes nothing.
+# A missing file is not created, a dry run writes nothing, and an invalid date removes nothing.
 for yes in "" --yes; do
   # shellcheck disable=SC2086
   expect 3 "records $scratch/typo.db: no such file; \`kilter tune MODEL" prune --records "$scratch/typo.db" $yes
@@ -84,7 +84,8 @@ expect 0 "made by a newer version of Kilter (schema 3, this program knows 2); it
 expect 0 "made by a newer version of Kilter (schema 3, this program knows 2); it is read as far as" merge "$scratch/merged.db" --records "$scratch/x.db"
 expect 3 "made by a newer version of Kilter" prune --records "$scratch/merged.db" --yes
 schema 2
-# A filter hides no failure: what was wrong at some number of threads is best nowhere. What was not faster is marked.
+# A filter hides no failure: a schedule that was wrong with some number of threads is never the best. Schedules that
+# were not faster are marked.
 device=$("$kilter" records best --for "relu(f32[4,16])" 2> /dev/null | sed -n 's/^  for [^,]*, \(.*\), at .*/\1/p')
 row() { # SCHEDULE THREADS REST
   echo '{"problem": "relu(f32[4,16])", "schedule": "map item='"$1"'", "conditions": {"device": "'"$device"'", "target": "znver4", "threads": '"$2"'}, '"$3"'}'
@@ -110,7 +111,7 @@ expect 0 "; not measured beside the default: not used" "${for_relu[@]}" --thread
 expect 0 "predicted: 19.136 ms in 55 of" explain "$data/tvm_v02.txt" zoo:centernet_dla34_tvm --measured-ms 108
 expect 3 "none of the 42 records of the log is ok and of device 'opencl'" explain "$data/tvm_v02.txt" zoo:squeezenet1_1 --device opencl
 
-# One line each, and no crash, for files that are something else.
+# Files of other kinds give one line each, and no crash.
 head -c 100000 /dev/urandom > "$scratch/noise.db"
 for args in "verify --records" "list --records" "import"; do
   # shellcheck disable=SC2086
@@ -128,7 +129,7 @@ expect 3 "records $scratch/nowhere/x.jsonl: there is no folder $scratch/nowhere;
   export --records "$scratch/merged.db" -o "$scratch/nowhere/x.jsonl"
 [ ! -e "$scratch/nowhere" ] || { echo "FAILED: a folder was made"; failures=$((failures + 1)); }
 
-# --json - is JSON and nothing else.
+# --json - writes JSON and nothing else.
 for args in "list" "best" "best --for relu(f32[4,16])" "verify" "prune" "import $data/tvm_v01.txt" "explain $data/tvm_v02.txt zoo:centernet_dla34_tvm"; do
   # shellcheck disable=SC2086
   "$kilter" records $args --json - 2> /dev/null | python3 -c 'import json, sys; json.load(sys.stdin)' ||

@@ -1,4 +1,4 @@
-// Several writers, writers that are killed, disks that are full.
+// Several writers, writers that are killed, full disks.
 #include <gmock/gmock.h>
 #include <sched.h>
 #include <sqlite3.h>
@@ -33,7 +33,7 @@ class FaultsTest : public testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(Kinds, FaultsTest, testing::Values("records.db", "records.jsonl"),
                          [](const auto& kind) { return std::string(kind.param).substr(8); });
 
-/// How often each node is there.
+/// Number of occurrences of each node.
 std::map<std::string, int> counts(const std::vector<Record>& records) {
   std::map<std::string, int> all;
   for (const Record& r : records) ++all[r.node];
@@ -43,7 +43,7 @@ std::map<std::string, int> counts(const std::vector<Record>& records) {
 TEST_P(FaultsTest, TwoProcessesWriteAThousandRecordsEach) {
   const auto writer = [&](int first) {
     return start([=, this] {
-      // Both also write what the other writes, at times: that makes no doubles.
+      // Both sometimes write the other's records as well, which must create no duplicates.
       const auto store = Store::open(file(), Store::Mode::write);
       int64_t added = 0;
       for (int i = 0; i < 1000; i += 5) added += store->append(numbered(first + i, 5));
@@ -73,7 +73,7 @@ TEST_P(FaultsTest, ManyProcessesMakeTheFileAtOnce) {
   EXPECT_THAT(Store::open(file(), Store::Mode::read)->read().records, SizeIs(80));
 }
 
-/// Takes what a writer takes, and keeps it.
+/// Takes the lock that a writer takes, and keeps it.
 int hold(const std::filesystem::path& file, int ready) {
   sqlite3* db = nullptr;
   if (file.extension() == ".db") {
@@ -101,7 +101,7 @@ TEST_P(FaultsTest, AProcessThatHoldsTheFileIsWaitedForThenTold) {
   const std::string message = error_of([&] { append(0.1); });
   EXPECT_THAT(message, HasSubstr("another process has held the "));
   EXPECT_THAT(message, HasSubstr(" for 0.1 s; nothing was written: try again when it has ended"));
-  // Reading does not wait, and what waits goes on when the other ends, however it ends.
+  // Reading does not wait, and a waiting writer continues when the other ends, in whatever way.
   EXPECT_THAT(Store::open(file(), Store::Mode::read)->read().records, SizeIs(1));
   const pid_t waiting = start([&] {
     append(1000);
@@ -115,7 +115,7 @@ TEST_P(FaultsTest, AProcessThatHoldsTheFileIsWaitedForThenTold) {
   EXPECT_THAT(Store::open(file(), Store::Mode::read)->read().records, SizeIs(2));
 }
 
-/// Appends batches from `first` on and says after each which records are safe.
+/// Appends batches from `first` on, and after each records which are safe.
 int write_until_killed(const std::filesystem::path& file, const std::filesystem::path& said, int first, uint64_t seed) {
   const auto store = Store::open(file, Store::Mode::write);
   const int out = open(said.c_str(), O_WRONLY | O_APPEND | O_CREAT, 0666);
@@ -129,7 +129,7 @@ int write_until_killed(const std::filesystem::path& file, const std::filesystem:
   }
 }
 
-/// The first number that is not safe: the last whole line.
+/// Returns the first number that is not safe, from the last complete line.
 int safe_until(const std::filesystem::path& said) {
   if (!std::filesystem::exists(said)) return 0;
   const std::string text = read_file(said);
@@ -146,10 +146,10 @@ TEST_P(FaultsTest, KilledFiftyTimesAndResumed) {
   int last = 0;
   size_t interrupted = 0;
   for (uint64_t round = 0; round < 50; ++round) {
-    // Resuming writes what is safe once more: none of it may come twice.
+    // Resuming writes safe records once more: none may appear twice.
     const int first = std::max(0, last - 10);
     const pid_t writer = start([&] { return write_until_killed(file(), said, first, round); });
-    // At least one more batch is safe, then it dies at any moment.
+    // Waits until at least one more batch is safe, then kills the writer at a random moment.
     for (int i = 0; i < 60000 && safe_until(said) <= last; ++i) usleep(1000);
     usleep(static_cast<useconds_t>(random.integer(round, 0, 4000)));
     kill(writer, SIGKILL);
@@ -166,7 +166,7 @@ TEST_P(FaultsTest, KilledFiftyTimesAndResumed) {
       ASSERT_EQ(at->second, 1) << "record " << i << " is double in round " << round;
     }
     if (all.size() > static_cast<size_t>(last)) ++interrupted;
-    // A line may have been cut; rows never are.
+    // A line may have been cut off; rows never are.
     ASSERT_LE(reading.damaged.size(), std::string(GetParam()) == "records.db" ? 0 : round + 1);
     if (std::string(GetParam()) == "records.db") {
       ASSERT_THAT(store->check_file(), IsEmpty());
@@ -177,7 +177,7 @@ TEST_P(FaultsTest, KilledFiftyTimesAndResumed) {
 
 constexpr int kDone = 40;
 
-/// Appends until it fails; 40 when the message says what it should and what was stored is all there.
+/// Appends until it fails. Returns 40 if the message is as expected and all stored records are there.
 int fill(const std::filesystem::path& file) {
   int stored = 0;
   std::string message;
@@ -218,7 +218,7 @@ TEST_P(FaultsTest, ALimitOfTheFileSizeIsAFullDisk) {
 TEST_P(FaultsTest, AFullDiskLosesNothing) {
   constexpr int kNoMount = 41;
   const pid_t writer = start([&] {
-    // A small file system of its own, seen by this process alone.
+    // A small file system that only this process sees.
     if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return kNoMount;
     if (mount("tmpfs", folder_.path().c_str(), "tmpfs", 0, "size=512k") != 0) return kNoMount;
     const int code = fill(file());

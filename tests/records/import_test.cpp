@@ -79,7 +79,7 @@ TEST(TvmLogs, Version01IsAPlanForACpuAndTasksForAGpu) {
   EXPECT_EQ(count_of(cuda, "winograd"), 4U);
   EXPECT_THAT(summary(v1),
               ElementsAre(HasSubstr("12  tvm v0.1, cuda -model=unknown: 12 problems; 8 direct, 4 winograd"),
-                          HasSubstr("21  tvm v0.1, llvm: 12 problems; 21 direct; 21 with a schedule of ours"),
+                          HasSubstr("21  tvm v0.1, llvm: 12 problems; 21 direct; 21 with a Kilter schedule"),
                           HasSubstr("as a plan: 21 layers over 12 tasks, layers of each "
                                     "1,4,1,1,3,1,1,3,1,1,3,1")));
 }
@@ -128,14 +128,15 @@ TEST(TvmLogs, ALineBecomesARecord) {
   EXPECT_EQ(r.conditions.executor, "tvm");
   EXPECT_EQ(r.conditions.date, "2020-02-11T16:00:58Z");
   EXPECT_EQ(first.line, 3);
-  // Whole, in plain JSON.
+  // The complete line, as plain JSON.
   EXPECT_THAT(r.foreign, HasSubstr(R"({"i": ["llvm", "topi_x86_conv2d_NCHWc", [["TENSOR", [1, 3, 224, 224])"));
   EXPECT_THAT(r.foreign, HasSubstr(R"([[0.01014757672815534], 0, 2.5155513286590576, 1581436858.4419928], "v": 0.1})"));
   const Entry gpu = data("tvm_v02.txt").entries.front();
   EXPECT_EQ(gpu.record.conditions.device, "cuda -model=unknown");
   EXPECT_EQ(gpu.record.conditions.executor, "tvm 0.7.dev1");
   EXPECT_FALSE(gpu.record.mapped());
-  EXPECT_THAT(gpu.notes, ElementsAre(HasSubstr("cuda -model=unknown is no CPU; kept as a record of a foreign device")));
+  EXPECT_THAT(gpu.notes,
+              ElementsAre(HasSubstr("cuda -model=unknown is not a CPU; kept as a record of a foreign device")));
 }
 
 TEST(TvmLogs, SchedulesOfTheCpuAreOurs) {
@@ -160,7 +161,7 @@ TEST(TvmLogs, SchedulesOfTheCpuAreOurs) {
                                       HasSubstr("prefetch=0")));
 }
 
-// A translated schedule has to be one that the template takes, on narrow and on wide vectors.
+// A translated schedule must be one that the template accepts, on narrow and on wide vectors.
 TEST(TvmLogs, TranslatedSchedulesCompile) {
   for (const char* name : {"x86-64-v2", "x86-64-v3", "znver4", "neoverse-n1"}) {
     const Target target = parse_target(name);
@@ -280,7 +281,7 @@ TEST(Scanner, FindsRecordsBetweenProse) {
   EXPECT_EQ(both.distinct(), 1U);
   EXPECT_EQ(both.entries[2].line, 2);
   EXPECT_THAT(both.damaged, IsEmpty());
-  // Over several lines, with no-break blanks, and with quotes of its own.
+  // Over several lines, with no-break spaces, and containing quotes.
   EXPECT_THAT(one(line.substr(0, 60) + "\n\xc2\xa0" + line.substr(60)).entries, SizeIs(1));
   Record own = failed(Status::crash, "conv2d_direct tile=1");
   own.error = "it said “no {way}” and ended";
@@ -307,7 +308,7 @@ TEST(Scanner, EveryTenthLineDamaged) {
   EXPECT_THAT(imported.damaged[3], HasSubstr("log: line 40: skipped: damaged"));
 }
 
-// Where the beginning of a line is damaged nothing begins as a record: in a file of Kilter's lines that is told.
+// If the start of a line is damaged, no record begins there; in a file of Kilter's lines this is reported.
 TEST(Import, LinesOfKilterThatHoldNoRecordAreTold) {
   std::string lines;
   for (int i = 1; i <= 10; ++i) {
@@ -320,11 +321,11 @@ TEST(Import, LinesOfKilterThatHoldNoRecordAreTold) {
   EXPECT_THAT(imported.entries, SizeIs(8));
   EXPECT_THAT(imported.damaged, ElementsAre(HasSubstr("log: line 3: skipped: no record: {\"\x01"),
                                             HasSubstr("log: line 8: skipped: no record: ")));
-  // A list of them, as --json writes it, is sound.
+  // A list of records, as --json writes it, is sound.
   const std::string list = nlohmann::json{to_json(numbered(1)), to_json(numbered(2))}.dump(2);
   EXPECT_THAT(import_text(list, "list.json", avx512()).entries, SizeIs(2));
   EXPECT_THAT(import_text(list, "list.json", avx512()).damaged, IsEmpty());
-  // Between prose one record is as good as none, but not in a file of JSON lines.
+  // Prose around a record is fine, but not in a file of JSON lines.
   const std::string prose = "I saw this:\n" + to_line(numbered(1)) + "\nand wondered\nwhy.\n";
   EXPECT_THAT(one(prose).damaged, IsEmpty());
   EXPECT_THAT(import_text(prose, "log.jsonl", avx512()).damaged, SizeIs(3));
@@ -344,7 +345,7 @@ TEST(Import, WhatHasNoCounterpartIsCountedByReason) {
   const auto v1 = reasons(data("tvm_v01.txt"));
   EXPECT_THAT(v1, Contains(Pair("tile_ic=N has no counterpart: the input's block is the layout's, N", 20)));
   EXPECT_THAT(
-      v1, Contains(Pair("not translated: cuda -model=unknown is no CPU; kept as a record of a foreign device", 12)));
+      v1, Contains(Pair("not translated: cuda -model=unknown is not a CPU; kept as a record of a foreign device", 12)));
   EXPECT_TRUE(std::ranges::is_sorted(v1, std::greater<>(), [](const auto& r) { return r.second; }));
   const std::string other = v2_line("conv2d_transpose_nchw.x86", R"(["TENSOR", [1, 64, 56, 56], "float32"])");
   EXPECT_THAT(reasons(one(other + "\n" + other)),
@@ -381,14 +382,14 @@ TEST(Import, TwiceAddsNothing) {
   EXPECT_EQ(add_missing(*store, v1), 24);
   EXPECT_EQ(add_missing(*store, v2), 40);
   EXPECT_EQ(add_missing(*store, v1), 0);
-  // Translated for another target it is the same measurement.
+  // A line translated for another target is the same measurement.
   const Imported narrow =
       import_text(read_file(std::string(KILTER_RECORDS_DATA) + "/tvm_v01.txt"), "log", parse_target("x86-64-v2"));
   EXPECT_NE(narrow.entries[1].record.schedule, v1[1].schedule);
   EXPECT_EQ(add_missing(*store, narrow.records()), 0);
   EXPECT_THAT(store->read().records, SizeIs(64));
   EXPECT_THAT(store->read({.device = "cuda"}).records, SizeIs(52));
-  // What it gives out comes in again as it was.
+  // Exported records can be imported again unchanged.
   const auto lines = Store::open(folder.path() / "out.jsonl", Store::Mode::write);
   EXPECT_EQ(lines->append(store->read().records), 64);
   EXPECT_EQ(add_missing(*store, import_file(folder.path() / "out.jsonl", avx512()).records()), 0);

@@ -51,7 +51,7 @@ std::vector<Record> tiles(int count) {
   return records;
 }
 
-// Layouts and code generators do not compete with each other, templates only with themselves for their best.
+// Layouts and code generators do not compete with each other; templates compete only within themselves for their best.
 TEST(Prune, KeepsTheBestOfEveryKindThatIsAskedFor) {
   std::vector<Record> records = tiles(12);
   for (Record r : tiles(12)) r.layouts = "plain -> plain", records.push_back(r);
@@ -64,7 +64,7 @@ TEST(Prune, KeepsTheBestOfEveryKindThatIsAskedFor) {
   EXPECT_FALSE(plan.ids.contains(records[37].id()));
 }
 
-// What a filter leaves out still bars schedules and still has its place among the best.
+// Records that a filter excludes still bar schedules and keep their place among the best.
 TEST(Prune, AFilterOnlySaysWhatMayGo) {
   std::vector<Record> records = tiles(10);
   for (Record& r : records) r.network = "vgg16";
@@ -126,7 +126,7 @@ TEST(Verify, FindsWhatCannotBeRead) {
   EXPECT_EQ(calls, 7U);
   EXPECT_FALSE(v.passed());
   EXPECT_EQ(v.sound, 4U);
-  EXPECT_THAT(v.file, ElementsAre(HasSubstr("the last line has no end: a writer was stopped in the middle of it")));
+  EXPECT_THAT(v.file, ElementsAre(HasSubstr("the last line is incomplete: a writer was stopped in the middle of it")));
   EXPECT_THAT(v.damaged, ElementsAre(HasSubstr("line 8: skipped: not JSON")));
   EXPECT_THAT(v.unreadable, ElementsAre(HasSubstr("no template 'gone_template' in this version"),
                                         HasSubstr("expected knob=INTEGER, got 'tile'"),

@@ -44,7 +44,7 @@ TEST(Match, ExactIsSaidToBeExact) {
   EXPECT_EQ(m->words, "exact: tuned under the same conditions");
 }
 
-// Issue 6, "Must be shown" 8: never silently.
+// Issue 6, "Must be shown" 8: never silent.
 TEST(Match, OtherThreadsAreToldBothWays) {
   Query query = here();
   query.threads = 2;
@@ -93,7 +93,7 @@ TEST_P(DistanceTest, IsNamedPricedAndPutInWords) {
   EXPECT_THAT(m->differences, ElementsAre(GetParam().distance));
   EXPECT_GE(m->loss_percent, all_distances()[static_cast<size_t>(GetParam().distance)].loss_percent);
   EXPECT_THAT(m->words, HasSubstr(GetParam().words));
-  // Any difference loses against none, however good its time.
+  // Any difference loses to none, however good its time.
   r.samples_ms = {0.001};
   EXPECT_EQ(Matcher({r, measured(kB, 5)}).best(here())->record.schedule, kB);
 }
@@ -156,16 +156,16 @@ TEST(Match, ImportedRecordsAreCounted) {
 }
 
 TEST(Match, PairedRatiosBeatMilliseconds) {
-  // Another sitting, on a slower clock: more milliseconds, but measured to be faster than the default.
+  // Another run, on a slower clock: more milliseconds, but measured to be faster than the default.
   EXPECT_EQ(Matcher({measured(kB, 1), paired(kA, 2, 0.9)}).best(here())->record.schedule, kA);
   EXPECT_EQ(Matcher({paired(kB, 1, 0.95), paired(kA, 2, 0.9)}).best(here())->record.schedule, kA);
-  // A ratio that says slower is no recommendation.
+  // A ratio that shows a slower schedule is no recommendation.
   EXPECT_EQ(Matcher({measured(kB, 1), paired(kA, 2, 1.1)}).best(here())->record.schedule, kB);
 }
 
 TEST(Match, RatiosAreOverTheDefaultOfNow) {
   Query query = here();
-  query.fallback = kA;  // what was measured here is over kB, the default of before
+  query.fallback = kA;  // the record here is over kB, the earlier default
   const char* fast = "map item=1";
   const auto ratio = [&](const std::vector<Record>& records, const std::string& schedule) {
     const auto all = Matcher(records).matches(query);
@@ -178,9 +178,9 @@ TEST(Match, RatiosAreOverTheDefaultOfNow) {
   EXPECT_NEAR(converted->high, 0.75 * (1 + 0.01 * std::sqrt(2)), 1e-3) << "both intervals count";
   EXPECT_DOUBLE_EQ(ratio({paired(kA, 1, 1.2)}, kA)->value, 1) << "the default itself";
   EXPECT_FALSE(ratio({paired(fast, 1, 0.9)}, fast)) << "nothing relates the two defaults";
-  // A ratio that is not known promises nothing: the shorter time goes first, as without ratios.
+  // An unknown ratio promises nothing: the shorter time comes first, as without ratios.
   EXPECT_EQ(Matcher({paired(fast, 2, 0.5), measured(kA, 1)}).best(query)->record.schedule, kA);
-  // Another problem has a default of its own.
+  // Another problem has its own default.
   Record near = paired(fast, 1, 0.9);
   near.problem = "conv2d n1 c64 h56 w56 k128 r3 s3 pad1 f32 +bias +relu";
   EXPECT_DOUBLE_EQ(ratio({near}, fast)->value, 0.9);
@@ -206,14 +206,14 @@ TEST(Match, WhatWasEverWrongIsNeverTaken) {
   for (const Status status : {Status::wrong, Status::crash}) {
     Record bad = failed(status, kA);
     EXPECT_EQ(Matcher({paired(kA, 1, 0.5), measured(kB, 2), bad}).best(here())->record.schedule, kB);
-    // Also where it was found with other threads and layouts, and where a record of another shape has it.
+    // Also if it was found with other threads and layouts, and if a record of another shape has it.
     bad.conditions.threads = 8, bad.layouts = "plain -> plain";
     EXPECT_EQ(Matcher({measured(kA, 1), measured(kB, 2), bad}).best(here())->record.schedule, kB);
     const Record near = measured(kA, 1, "conv2d n1 c64 h56 w56 k128 r3 s3 pad1 f32 +bias +relu");
     EXPECT_FALSE(Matcher({near, bad}).best(here()));
     bad.problem = near.problem;
     EXPECT_FALSE(Matcher({near, bad}).best(here()));
-    // Not where it was another target's code.
+    // Not if it was another target's code.
     bad = failed(status, kA);
     bad.conditions.target = "haswell";
     EXPECT_EQ(Matcher({measured(kA, 1), bad}).best(here())->record.schedule, kA);

@@ -35,7 +35,7 @@ TEST(Record, RoundTripsThroughALine) {
   EXPECT_EQ(back.foreign, r.foreign);
 }
 
-// The ids are in files: they must never change for the same content.
+// The ids are stored in files: they must never change for the same content.
 TEST(Record, IdIsPinned) {
   EXPECT_EQ(measured("conv2d_direct vectors=2 rows=1 tile=14 prefetch=0", 0.25).id(),
             "ac9dfbd7129a40a3c06cc1d26fe75dfb");
@@ -65,7 +65,7 @@ TEST(Record, EveryFieldIsInTheId) {
   changed([](Record& r) { r.foreign = "{}"; });
 }
 
-// A field of Conditions that comes later has its default in old records; their ids have to stay.
+// Old records have the default of fields that are later added to Conditions; their ids must stay the same.
 TEST(Record, ConditionsThatHoldTheirDefaultAreNotWritten) {
   const nlohmann::json json = to_json(measured("x", 1));
   EXPECT_FALSE(json.at("conditions").contains("activations"));
@@ -73,7 +73,7 @@ TEST(Record, ConditionsThatHoldTheirDefaultAreNotWritten) {
   EXPECT_EQ(record_from_json(json).conditions.threads, 1);
 }
 
-// A later version adds a condition, which its ids cover: the record is sound here, too, and is given on as it was.
+// A later version adds a condition, which its ids cover: the record is sound here, too, and is passed on unchanged.
 TEST(Record, ConditionsOfLaterVersionsAreKept) {
   nlohmann::json json = to_json(measured("x", 1));
   json["conditions"]["cooling"] = "water";

@@ -1,4 +1,4 @@
-// Records for tests, and what several of them do with processes and errors.
+// Records for tests, and helpers for processes and errors.
 #pragma once
 
 #include <fcntl.h>
@@ -43,7 +43,7 @@ inline Record failed(Status status, const std::string& schedule) {
   return r;
 }
 
-/// The `i`th of many different ones.
+/// The `i`th of many different records.
 inline Record numbered(int i) {
   Record r = measured("conv2d_direct vectors=2 rows=1 tile=14 prefetch=0", 1 + i * 0.001);
   r.node = std::to_string(i);
@@ -55,7 +55,7 @@ inline std::vector<Record> numbered(int first, int count) {
   return all;
 }
 
-/// Runs in a process of its own; answers its id. What throws ends it with 99.
+/// Runs `action` in its own process and returns the process's id. An exception ends it with code 99.
 inline pid_t start(const std::function<int()>& action) {
   const pid_t child = fork();
   if (child != 0) return child;
@@ -70,7 +70,7 @@ inline pid_t start(const std::function<int()>& action) {
   _exit(code);
 }
 
-/// Its exit code; 128 + the signal that ended it.
+/// Returns the exit code, or 128 + the signal that ended the process.
 inline int finish(pid_t child) {
   int status = 0;
   waitpid(child, &status, 0);

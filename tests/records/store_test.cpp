@@ -41,7 +41,7 @@ std::set<std::string> nodes_of(const std::vector<Record>& records) {
   return nodes;
 }
 
-/// Both kinds of file.
+/// Runs with both kinds of file.
 class StoreTest : public testing::TestWithParam<const char*> {
  protected:
   std::filesystem::path file() const { return folder_.path() / GetParam(); }
@@ -93,7 +93,7 @@ TEST_P(StoreTest, FiltersAndRemoves) {
   EXPECT_EQ(count({}), 4U);
 }
 
-/// As a later version writes it, with a condition that is not known here.
+/// A record of a later version, with a condition unknown here.
 Record later(int i) {
   nlohmann::json json = to_json(numbered(i));
   json["conditions"]["cooling"] = "water";
@@ -145,14 +145,14 @@ TEST_P(StoreTest, IsMadeWithItsFirstRecord) {
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
   const auto late = write();
-  write()->append(numbered(1));  // as another process does meanwhile
+  write()->append(numbered(1));  // another process does this meanwhile
   EXPECT_THAT(late->read().records, SizeIs(1));
   EXPECT_EQ(late->append(numbered(1)), 0);
   EXPECT_EQ(late->append(numbered(2)), 1);
   EXPECT_THAT(read()->read().records, SizeIs(2));
 }
 
-/// Answers the permission bits of everything in a folder, by name.
+/// Returns the permission bits of everything in a folder, by name.
 std::map<std::string, int> modes_in(const std::filesystem::path& folder) {
   std::map<std::string, int> modes;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
@@ -160,7 +160,7 @@ std::map<std::string, int> modes_in(const std::filesystem::path& folder) {
   return modes;
 }
 
-/// Makes files as permissive as they can be until it goes out of scope.
+/// Makes new files as permissive as possible until it goes out of scope.
 struct OpenUmask {
   mode_t before = ::umask(0);
   ~OpenUmask() { ::umask(before); }
@@ -185,7 +185,7 @@ TEST_P(StoreTest, WhatIsThereKeepsItsMode) {
   EXPECT_EQ(modes_in(folder_.path()).at(file().filename().string()), 0644);
 }
 
-/// The default file's folder is made with it, and private, too; folders above it are not.
+/// The default file's folder is created with it and is also private; the folders above it are not.
 TEST(DefaultStore, FolderIsForTheUserAlone) {
   const OpenUmask open;
   const ScratchFolder folder;
@@ -219,7 +219,7 @@ TEST(JsonStore, EveryTenthLineDamaged) {
   std::ofstream out(file);
   for (int i = 1; i <= 100; ++i) {
     std::string line = to_line(numbered(i));
-    if (i % 10 == 0) {  // cut, changed, replaced, of another type
+    if (i % 10 == 0) {  // cut off, changed, replaced, of another type
       if (i % 40 == 10) line.resize(line.size() / 2);
       if (i % 40 == 20) line.replace(line.find("tile=14"), 7, "tile=13");
       if (i % 40 == 30) line = "\x01\x02 noise";
@@ -234,7 +234,7 @@ TEST(JsonStore, EveryTenthLineDamaged) {
   EXPECT_THAT(reading.damaged[0], HasSubstr("records.jsonl: line 10: skipped: not JSON"));
   EXPECT_THAT(reading.damaged[1], HasSubstr("line 20: skipped: record: its id is"));
   EXPECT_THAT(reading.damaged[3], HasSubstr("line 40: skipped: record: expected a JSON object, got array"));
-  // What was damaged can be added again.
+  // Damaged records can be added again.
   const auto store = Store::open(file, Store::Mode::write);
   EXPECT_EQ(store->append(numbered(1, 100)), 10);
   EXPECT_THAT(store->read().records, SizeIs(100));
@@ -295,7 +295,7 @@ TEST(SqliteStore, EveryTenthRowDamaged) {
   EXPECT_THAT(reading.damaged[1], HasSubstr("row 20: skipped: record: its id is"));
   EXPECT_THAT(reading.damaged[2], HasSubstr("row 30: skipped"));
   EXPECT_THAT(reading.damaged[3], HasSubstr("row 40: skipped: status 'fine': unknown"));
-  // What was damaged can be added again, and stands in place of what was there.
+  // Damaged records can be added again, and replace the damaged rows.
   const auto store = Store::open(file, Store::Mode::write);
   EXPECT_EQ(store->append(numbered(1, 100)), 10);
   EXPECT_EQ(store->append(numbered(1, 100)), 0);
@@ -303,7 +303,7 @@ TEST(SqliteStore, EveryTenthRowDamaged) {
   EXPECT_EQ(nodes_of(store->read().records), nodes_of(numbered(1, 100)));
 }
 
-/// What version 1 of the schema was; ids are those of today.
+/// Writes a file with version 1 of the schema, with today's ids.
 void write_version_1(const std::filesystem::path& file, const std::vector<Record>& records) {
   std::string sql =
       "CREATE TABLE records(seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, problem TEXT NOT NULL, layouts TEXT NOT "
@@ -359,7 +359,7 @@ TEST(SqliteStore, ANewerVersionIsReadButNotWritten) {
   const ScratchFolder folder;
   const auto file = folder.path() / "new.db";
   Store::open(file, Store::Mode::write)->append(std::vector<Record>{numbered(0), numbered(1), later(2), later(3)});
-  // A column that its ids cover: what they are made of is not all seen here.
+  // The ids cover a column that is unknown here.
   run_sql(file,
           "ALTER TABLE records ADD COLUMN joules REAL;"
           "UPDATE records SET joules = 3, id = 'f' || substr(id, 2) WHERE seq = 2;"
@@ -384,7 +384,7 @@ TEST(SqliteStore, OtherFilesAreRefused) {
               HasSubstr("log.db: it does not begin as an SQLite database does"));
   std::filesystem::rename(text, folder.path() / "log.txt");
   EXPECT_THAT(error_of([&] { Store::open(folder.path() / "log.txt", Store::Mode::write); }),
-              HasSubstr("log.txt: no SQLite database; text with records is read by `kilter records import "));
+              HasSubstr("log.txt: not an SQLite database; text with records is read by `kilter records import "));
   run_sql(other, "CREATE TABLE things(a)");
   for (const auto mode : {Store::Mode::read, Store::Mode::write}) {
     EXPECT_THAT(error_of([&] { Store::open(other, mode); }),
@@ -428,7 +428,7 @@ TEST(SqliteStore, WhereTheFirstBytesAreDestroyedThatIsSaid) {
     for (const auto mode : {Store::Mode::read, Store::Mode::write})
       EXPECT_EQ(error_of([&] { Store::open(file, mode)->append(numbered(50)); }), words);
   }
-  // Text that has a database's name is read all the same.
+  // Text is read even if the name is a database's.
   std::ofstream(folder.path() / "log.db") << to_line(numbered(1)) << "\n";
   EXPECT_THAT(import_file(folder.path() / "log.db", parse_target("znver4")).entries, SizeIs(1));
 }
@@ -447,7 +447,7 @@ TEST(SqliteStore, ADamagedHeaderIsOneLine) {
   EXPECT_EQ(message.find('\n'), std::string::npos);
 }
 
-/// What somebody else than root, who may write everywhere, makes of the file where nothing can be written.
+/// Runs `action` in a folder that cannot be written, as a user other than root, who may write everywhere.
 int in_a_fixed_folder(const std::filesystem::path& file, const std::function<int()>& action) {
   using std::filesystem::perms;
   const perms look = perms::owner_read | perms::owner_exec | perms::others_read | perms::others_exec;
@@ -500,7 +500,7 @@ TEST(SqliteStore, WhatAStoppedWriterLeftIsToldWhereItCannotBeRead) {
     return store->notices() == std::vector{words} ? 0 : 2;
   };
   EXPECT_EQ(in_a_fixed_folder(file, told), 0);
-  // As it says: where something can be written they are there.
+  // As the message says, the records are visible in a place that can be written.
   const auto copy = folder.path() / "copy.db";
   std::filesystem::copy(file, copy);
   std::filesystem::copy(file.string() + "-wal", copy.string() + "-wal");

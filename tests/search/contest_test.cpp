@@ -1,4 +1,4 @@
-// The tables that the repository keeps, each played by its searchers: what doc/search.md says of them.
+// The repository's tables, each played by its searchers: checks the statements of doc/search.md.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,7 +32,7 @@ struct Measured {
 };
 using Tables = std::vector<std::unique_ptr<Measured>>;
 
-/// Those of Zen 4, or with "/zen5" those of Zen 5.
+/// The tables of Zen 4, or with "/zen5" those of Zen 5.
 Tables tables(const std::string& under = "") {
   std::set<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(KILTER_SEARCHERS + under)) {
@@ -43,7 +43,7 @@ Tables tables(const std::string& under = "") {
   return out;
 }
 
-/// Of one searcher: seeds 1 to `seeds` of each table, one after another.
+/// Curves of one searcher: seeds 1 to `seeds` of each table in turn.
 std::vector<std::vector<Curve>> play(const Tables& all, const std::string& searcher, int64_t seeds, PlayOptions how) {
   std::vector<std::vector<Curve>> out;
   how.stop_at_optimum = true;
@@ -72,12 +72,12 @@ double regret(const Tables& all, const std::vector<std::vector<Curve>>& curves, 
   return 100 * sum / static_cast<double>(all.size());
 }
 
-/// By trials and by seconds, where the searcher's own time does not count.
+/// By trials and by seconds, without the searcher's own time.
 TEST(Contest, ModelBeatsGaBeatsRandomOnTheMeasuredTables) {
   const Tables all = tables();
   ASSERT_EQ(all.size(), 10U);
   for (const auto& m : all) {
-    // Costs are over the default of the day when the table was made; since then it may have become better.
+    // Costs are over the default at the time of the table; the default may have improved since.
     EXPECT_LE(Game(m->space, m->table, m->name).default_cost(), 1.05) << m->name;
   }
   PlayOptions how;
@@ -96,9 +96,10 @@ TEST(Contest, ModelBeatsGaBeatsRandomOnTheMeasuredTables) {
   }
 }
 
-/// `model` is ahead while little is known; XGBoost's trees pass it (doc/search.md has the reason), and `ga` always.
+/// `model` is ahead while little is known; XGBoost's trees overtake it (doc/search.md explains why), and beat `ga`
+/// always.
 TEST(Contest, XgbComesBetweenModelAndGaAndPassesModelLater) {
-  setenv("KILTER_XGBOOST", KILTER_SEARCHERS "/../../.venv", 0);  // where the set-up of the tests puts it
+  setenv("KILTER_XGBOOST", KILTER_SEARCHERS "/../../.venv", 0);  // where the tests' set-up puts it
   try {
     model_for("xgb");
   } catch (const Error& e) {
@@ -141,7 +142,7 @@ LearnedPoints trees_of(const Tables& all) {
   return out;
 }
 
-/// What another family of machines taught costs 0.25 % of regret at most after 32 trials, and nothing after 64.
+/// What was learned on another family of machines costs at most 0.25 % of regret after 32 trials, and nothing after 64.
 void expect_adapts(const Tables& own, const LearnedPoints& foreign) {
   PlayOptions how;
   how.most_trials = 64;
@@ -160,7 +161,7 @@ TEST(Contest, ACostModelOfAnotherFamilyIsOutweighed) {
   Tables zen5 = tables("/zen5");
   const LearnedPoints of_zen4 = trees_of(zen4), of_zen5 = trees_of(zen5);
   expect_adapts(zen4, of_zen5);
-  // Half of these tables are of before the defaults of today, which they lack: they teach, and cannot be played.
+  // Half of these tables are older than today's defaults, which they lack: they can teach, but not be played.
   std::erase_if(zen5, [](const auto& m) {
     const Schedule standard = m->space.schedule(*m->space.default_point());
     return std::ranges::find(m->table.rows, standard, &CostRow::schedule) == m->table.rows.end();

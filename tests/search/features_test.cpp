@@ -1,4 +1,5 @@
-// Features: every knob of every template is seen, points differ where they should, figures are finite and repeatable.
+// Features: every knob of every template is visible, points differ where they should, figures are finite and
+// repeatable.
 #include "tune/space/features.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A trainable model for tests of searchers: the mean of the nearest rows, groups apart.
+// A trainable model for tests of searchers: the mean of the nearest rows, with groups kept apart.
 #pragma once
 
 #include <algorithm>

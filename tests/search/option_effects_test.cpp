@@ -1,4 +1,4 @@
-// Every option that a searcher reads changes what it proposes, on a table of bench/searchers with a fixed seed.
+// Every option that a searcher uses changes its proposals, on a table of bench/searchers with a fixed seed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,14 +19,14 @@ namespace {
 
 const char* const kTable = "/conv2d_n1_c256_h14_w14_k256_r3_s3_pad1_f32_bias_relu.jsonl";
 
-/// A task of which the costs of all points are known.
+/// A task for which the costs of all points are known.
 class Measured {
  public:
   explicit Measured(const CostTable& table) : task_(table.problem, table.target), space_(*task_.task, task_.limits) {
     for (const CostRow& row : table.rows) costs_[space_.ordinal(*space_.find(row.schedule))] = row.cost;
   }
 
-  /// All proposals of a search to its end, as numbers of points.
+  /// All proposals of a search until its end, as ordinals of points.
   std::vector<uint64_t> proposals(const SearchOptions& options) {
     Nearest model;
     SearchSpace search;
@@ -52,7 +52,7 @@ class Measured {
   std::map<uint64_t, double> costs_;
 };
 
-/// Another value than the default, by option.
+/// A value other than the default, by option.
 const std::map<std::string_view, std::string>& others() {
   static const std::map<std::string_view, std::string> kOthers{
       {"seed", "2"},  {"batch", "3"},     {"early-stopping", "20"}, {"prune", "1.05"},      {"population", "8"},
@@ -82,7 +82,7 @@ TEST(SearchOptions, EachChangesWhatItsSearcherProposes) {
   EXPECT_GT(looked_at, 30U);
 }
 
-// An option that a searcher does not read is refused, so it may have no effect if it were taken.
+// An option that a searcher does not use is refused. To justify this, it must have no effect if set.
 TEST(SearchOptions, WhatASearcherDoesNotReadChangesNothing) {
   Measured task(parse_cost_table(read_file(std::string(KILTER_SEARCHERS) + kTable), kTable));
   for (const SearcherRow& searcher : all_searchers()) {

@@ -1,4 +1,4 @@
-// Options of searchers: what is legal is taken and used, what is not is answered with what would be.
+// Options of searchers: legal values are accepted and used; illegal ones are refused with the legal values.
 #include "tune/search/options.h"
 
 #include <gmock/gmock.h>
@@ -43,7 +43,7 @@ TEST(SearchOptions, EveryRowReadsItsEndsAndRefusesWhatLiesBeyond) {
       EXPECT_THAT(error_of(searcher, {given(beyond)}), testing::HasSubstr("expected " + std::string(row.legal)))
           << row.name;
     EXPECT_THAT(error_of(searcher, {fmt::format("{}=nan", row.name)}), StartsWith("--searcher-option ")) << row.name;
-    // The default is legal, and the text of it reads back.
+    // The default is legal, and its text reads back.
     const SearchOptions o = parse_search_options(searcher, {fmt::format("{}={}", row.name, row.fallback())}), d;
     EXPECT_EQ(row.whole != nullptr ? static_cast<double>(o.*row.whole) : o.*row.real,
               row.whole != nullptr ? static_cast<double>(d.*row.whole) : d.*row.real)

@@ -1,5 +1,5 @@
-// Searchers: never the same point twice, every point in the end, the same under the same seed, better than chance where
-// there is something to learn, and steady where there is not.
+// Searchers: no point twice, every point in the end, the same result for the same seed, better than chance if there is
+// something to learn, and robust if there is not.
 #include "tune/search/searcher.h"
 
 #include <gmock/gmock.h>
@@ -56,7 +56,7 @@ std::vector<std::string> names() {
 
 using Cost = std::function<double(const Point&)>;
 
-/// Trials in the order of their proposal, up to `most`.
+/// Returns up to `most` trials in the order of proposal.
 std::vector<Trial> run(Searcher& searcher, const Cost& cost, size_t most, size_t batch = 8) {
   std::vector<Trial> all;
   while (all.size() < most) {
@@ -75,7 +75,7 @@ double best_of(const std::vector<Trial>& trials) {
   return best;
 }
 
-/// A cost that knows the knobs but not the model: a valley at a place that the seed chooses, rugged by 2 %.
+/// A cost that depends on the knobs but not on the model: a valley at a place chosen by the seed, rugged by 2 %.
 Cost valley(const Space& space, uint64_t seed) {
   std::vector<Point> bottom;
   const Random random(seed, "valley");
@@ -182,7 +182,7 @@ TEST(Searchers, SurviveFailuresAndFiguresThatAreNone) {
                 c.points.size())
           << name << " " << bad;
     }
-    // Every third point fails; the others are still searched with sense.
+    // Every third point fails; the search among the others must still make sense.
     Case c;
     const Cost cost = valley(c.space, 2);
     const auto some = [&](const Point& p) { return c.space.ordinal(p) % 3 == 0 ? kInfinity : cost(p); };
@@ -259,7 +259,7 @@ TEST(Searchers, LuckThatIsTakenBackDoesNotStopThemEarly) {
     searcher->learn(std::vector<Trial>{{lucky, 1, 8}});
     double cost = 1;
     EXPECT_EQ(run(*searcher, [&](const Point&) { return cost *= 0.98; }, 50, 1).size(), 50U) << name;
-    // What corrects a known cost is a trial, but no gain.
+    // Correcting a known cost is a trial, but no gain.
     const auto still = c.searcher(o);
     const Point same = still->propose(1).at(0);
     for (int i = 0; i < 21; ++i) still->learn(std::vector<Trial>{{same, std::pow(0.98, i)}});
@@ -267,7 +267,7 @@ TEST(Searchers, LuckThatIsTakenBackDoesNotStopThemEarly) {
   }
 }
 
-/// Trials until a cost within 3 % of the optimum was seen, `most` where it was not; the mean over seeds.
+/// Mean number of trials over seeds until a cost within 3 % of the optimum was seen; `most` if it was not.
 double trials_needed(const std::string& name, uint64_t seeds, size_t most) {
   Case c("conv2d n1 c32 h28 w28 k32 r3 s3 pad1 f32", "x86-64-v3", 2);  // two templates
   double sum = 0;
@@ -298,7 +298,7 @@ TEST(Searchers, LearnWhereThereIsSomethingToLearn) {
 TEST(Searchers, ModelFindsWhatLiesOutsideItsFirstPool) {
   Case c("conv2d n1 c32 h28 w28 k32 r3 s3 pad1 f32", "x86-64-v3");
   ASSERT_GT(c.points.size(), 4000U);
-  const Point last = c.points.back();  // what the analytic model thinks least of
+  const Point last = c.points.back();  // the analytic model's last choice
   const auto cost = [&](const Point& p) {
     double distance = p.part == last.part ? 0 : 1;
     for (size_t k = 0; k < kMostKnobs; ++k) distance += std::abs(static_cast<double>(p.at[k]) - last.at[k]) / 40;
@@ -317,7 +317,7 @@ TEST(Searchers, ModelStartsFromTheAnalyticRanking) {
   Case c("conv2d n1 c64 h14 w14 k64 r1 s1 f32");
   const auto cycles = [&](const Point& p) { return c.space.legal()[*c.space.index_of(p)].estimate.cycles; };
   const double least = cycles(c.points.front());
-  // Costs are as the model says: the first proposal is the optimum already.
+  // Costs are exactly the model's, so the first proposal is already the optimum.
   const std::vector<Trial> trials =
       run(*c.searcher(options("model")), [&](const Point& p) { return cycles(p) / least; }, 8);
   EXPECT_EQ(trials.front().cost, 1);
@@ -364,7 +364,7 @@ TEST(Searchers, ModelForgetsALuckyFirstSample) {
 }
 
 TEST(Searchers, TransferFromEarlierTasks) {
-  // The same landscape on a sibling task: with its rows, the first batch is near the optimum.
+  // The same landscape on a sibling task: with its rows, the first batch is close to the optimum.
   Case earlier("conv2d n1 c64 h14 w14 k64 r1 s1 f32"), now("conv2d n1 c128 h14 w14 k64 r1 s1 f32");
   const Cost cost = valley(now.space, 11), before = valley(earlier.space, 11);
   EarlierTrials taught;

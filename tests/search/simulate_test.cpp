@@ -1,5 +1,4 @@
-// Tables of costs and games over them: files read back, bad ones are answered with the line, curves and regrets are
-// right.
+// Tables of costs and games with them: files read back, errors name the line, curves and regrets are right.
 #include "tune/search/simulate.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +18,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 const std::string kProblem = "conv2d n1 c32 h10 w13 k32 r3 s3 g32 pad1 f32 +bias +clip(0 6)";
 
-/// Costs fall with the tile; each trial takes 100 ms.
+/// Costs fall with the tile size; each trial takes 100 ms.
 CostTable table_of(const Space& space) {
   CostTable table{kProblem, "znver4", 1, 3, "by hand", {}};
   for (const LegalPoint& l : space.legal()) {
@@ -75,15 +74,15 @@ TEST(Game, RefusesTablesOfOtherSpaces) {
   CostTable table = table_of(space);
   table.rows.push_back(table.rows.front());
   EXPECT_EQ(error_of([&] { Game(space, table, "a.jsonl"); }, ErrorKind::bad_input),
-            "a.jsonl: 'conv2d_depthwise tile=1' is there twice; leave one out");
+            "a.jsonl: 'conv2d_depthwise tile=1' appears twice; remove one");
   table.rows.back().schedule = parse_schedule("conv2d_depthwise tile=77");
   EXPECT_EQ(error_of([&] { Game(space, table, "a.jsonl"); }, ErrorKind::bad_input),
             "a.jsonl: 'conv2d_depthwise tile=77' is not in the space of '" + kProblem +
-                "' on znver4; the table was made for other templates: make it anew with `kilter searchers --measure`");
+                "' on znver4; the table was made for other templates: make it again with `kilter searchers --measure`");
   table.rows.pop_back();
   std::erase_if(table.rows, [](const CostRow& r) { return r.schedule.knob("tile") == 13; });
   EXPECT_EQ(error_of([&] { Game(space, table, "a.jsonl"); }, ErrorKind::bad_input),
-            "a.jsonl: expected the default schedule 'conv2d_depthwise tile=13' among its rows; make it anew with "
+            "a.jsonl: expected the default schedule 'conv2d_depthwise tile=13' among its rows; make it again with "
             "`kilter searchers --measure`");
 }
 
@@ -126,7 +125,7 @@ TEST(Game, StopsWhereItIsTold) {
   how.batch = 1;
   how.most_seconds = 0.35;
   EXPECT_EQ(game.play(parse_search_options("random"), how).best.size(), 4U);
-  // The searcher's own time counts where there is a clock: 50 ms for each look at it.
+  // The searcher's own time counts if there is a clock: 50 ms for each reading.
   double now = 0;
   how = {};
   how.batch = 4;
@@ -154,7 +153,7 @@ TEST(Game, NoiseIsJudgedByTheTruthOfWhatWouldBeChosen) {
   how.noise = 0.1;
   how.most_trials = 400;
   for (const std::string name : {"model", "ga", "random"}) {
-    // Nothing is better than the default, so luck may be chosen and costs nothing.
+    // Nothing is better than the default, so a lucky schedule may be chosen, at no cost.
     for (const double best : even.play(parse_search_options(name), how).best) EXPECT_EQ(best, 1) << name;
   }
   table = table_of(space);
@@ -202,7 +201,7 @@ TEST(Game, LeadByHand) {
 }
 
 TEST(CostTable, TheFrontIsMeasuredAgainUntilItStands) {
-  // Eight schedules, each luckier than it is worth; measured again they rise beyond others.
+  // Eight schedules, each measured too low; measured again they rise above others.
   std::vector<CostRow> rows;
   std::map<std::string, double> truth;
   for (int64_t i = 0; i < 8; ++i) {

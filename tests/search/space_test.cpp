@@ -1,5 +1,5 @@
-// Spaces: points and schedules are one, everything that is legal lowers, nothing that is not legal is a point, the
-// default is there, steps go both ways, counts add up, pruning keeps what it has to.
+// Spaces: points and schedules correspond, every legal point lowers, no illegal schedule is a point, the default is
+// included, steps are symmetric, counts add up, and pruning keeps what it must.
 #include "tune/space/space.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ TEST(Space, ProblemsOfTheTestsCoverEveryTemplateWithASpace) {
     for (const Part& part : space.parts()) seen.insert(part.from->name);
   });
   for (const Template* t : all_templates()) {
-    // These have no knobs, as move_regions and conv_transpose.
+    // These have no knobs, like move_regions and conv_transpose.
     const bool alike = t->name == "gather_rows" || t->name == "resize_table" || t->name == "take_channels";
     EXPECT_TRUE(alike || seen.contains(t->name)) << t->name;
   }
@@ -83,7 +83,7 @@ TEST(Space, CountsAddUp) {
   });
 }
 
-/// `most` of the legal points, evenly.
+/// Up to `most` of the legal points, evenly spread.
 std::vector<Point> some(const Space& space, size_t most) {
   std::vector<Point> out;
   const size_t step = std::max<size_t>((space.legal().size() + most - 1) / most, 1);
@@ -147,7 +147,7 @@ TEST(Space, WhatIsForbiddenIsLeftOut) {
   EXPECT_EQ(reason->second.text(), "--forbid: limit what is not forbidden, got conv2d_winograd@" + node);
   EXPECT_EQ(Space(*t.task, t.limits, Accuracy::normal, std::vector{parse_forbidden("winograd@other")}).parts().size(),
             2U);
-  // One schedule, the default's: the default is another one then, as compiling chooses it.
+  // The default's own schedule: the default is then another one, as in compiling.
   const Schedule own = direct.schedule(*direct.default_point());
   std::vector<Forbidden> both = winograd;
   both.push_back(parse_forbidden(own.text()));

@@ -1,4 +1,4 @@
-// Tasks for the tests of spaces and searchers: problems of every template, placed as a compiled network has them.
+// Tasks for the tests of spaces and searchers: problems of every template, placed as in a compiled network.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace kilter::tune {
 
-/// A recurrent operator's case with constant weights: "GRUSteps f32[3,5,111] ...".
+/// The case of a recurrent operator with constant weights: "GRUSteps f32[3,5,111] ...".
 inline Graph recurrent_case(std::string_view name, const std::string& text) {
   const OpDef& def = *find_op("kilter", name, 22);
   ParsedCase parsed = parse_case(def, text);
@@ -24,7 +24,7 @@ inline Graph recurrent_case(std::string_view name, const std::string& text) {
   return make_case(def, parsed, text).graph;
 }
 
-/// Between two convolutions the channels of an image, "f32[1,32,9,11]", the first and the second half in turns.
+/// Between two convolutions, shuffles the channels of an image "f32[1,32,9,11]": first and second half alternately.
 inline Graph shuffled_channels(const std::string& image) {
   const Shape shape = parse_case(*find_op("", "Relu", 14), image).operands.at(0).tensor.shape();
   std::vector<int64_t> order;
@@ -39,8 +39,8 @@ inline Graph shuffled_channels(const std::string& image) {
   return graph;
 }
 
-/// A task with its graph, of a problem's line, "GRUSteps CASE", "Upsample CASE", "TakeChannels IMAGE", or
-/// "zoo:NETWORK OPERATOR": the first task whose anchor is this operator.
+/// A task with its graph, from a problem line, "GRUSteps CASE", "Upsample CASE", "TakeChannels IMAGE", or "zoo:NETWORK
+/// OPERATOR": the first task with this operator as its anchor.
 struct TaskOf {
   TaskOf(const std::string& what, std::string_view target) : limits(parse_target(target).limits) {
     const size_t blank = what.find(' ');
@@ -78,7 +78,7 @@ inline const std::vector<std::string>& targets() {
   return kTargets;
 }
 
-/// At least one for each template; small, so that all their points can be lowered.
+/// At least one problem for each template, small enough to lower all points.
 inline const std::vector<std::string>& problems() {
   static const std::vector<std::string> kProblems{
       "conv2d n1 c32 h9 w9 k32 r3 s3 pad1 f32 +bias +relu",

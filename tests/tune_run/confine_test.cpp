@@ -1,5 +1,5 @@
-// Kernels that ask the system for what no kernel needs: the worker is stopped, the layer is blamed, and the next
-// variant runs.
+// Kernels that make system calls that no kernel needs: the worker is stopped, the layer is blamed, and the next variant
+// runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ class Confined : public testing::Test {
     faults_ = loaded.faults;
     return loaded.id.has_value();
   }
-  /// The layer is blamed for this system call, and a sound variant runs afterwards.
+  /// Expects the layer to be blamed for this system call, and a sound variant to run afterwards.
   void expect_stopped(Deed deed, int call) {
     const int64_t before = runner_.restarts();
     EXPECT_FALSE(load({{1, deed}}));

@@ -1,4 +1,4 @@
-// Kernels that crash, hang, scribble and compute nonsense: each is found at its step, and nothing else suffers.
+// Kernels that crash, hang, overwrite memory and compute nonsense: each is found at its step, and nothing else suffers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -80,15 +80,15 @@ TEST_F(Faults, StoreBeforeTheStartOfTheArena) {
 }
 
 TEST_F(Faults, StoreIntoAnotherLayersBuffer) {
-  // Behind layer 1's output lies layer 2's, which layer 2 overwrites: only the careful look finds it.
+  // Layer 2's output follows layer 1's, and layer 2 overwrites it: only the careful check finds the fault.
   EXPECT_NE(load({{1, Deed::past_end}, {3, Deed::same}}), 0);
   EXPECT_THAT(brief(faults_), ElementsAre("1 wrong layer1", "3 wrong layer3"));
   EXPECT_EQ(words(), "wrong at step 1 'layer1': wrote byte 8064 of the arena, which belongs to none of its buffers");
 }
 
 TEST(FaultsOfOthers, StoreIntoAValueThatALaterLayerReadsIsBlamedOnTheWriter) {
-  // Layer 0 writes the second buffer, layer 1 the first and, where it strays, the beginning of the second; layer 2
-  // reads that, and would be blamed.
+  // Layer 0 writes the second buffer. Layer 1 writes the first and, when it strays, the beginning of the second. Layer
+  // 2 reads that and would be blamed.
   const auto forked = [](Deed deed) {
     Plan plan = hand_made({{1, deed}});
     const BufferRef first = plan.steps[0].args[1], second = plan.steps[1].args[1];
@@ -149,13 +149,13 @@ TEST_F(Faults, Hang) {
   load({{2, Deed::hang}});
   EXPECT_THAT(brief(faults_), ElementsAre("2 timeout layer2"));
   EXPECT_THAT(words(),
-              AllOf(StartsWith("no end after "),
+              AllOf(StartsWith("did not end within "),
                     HasSubstr(" ms at step 2 'layer2' while checking: the limit is 300 ms, 20 times a run of the "
                               "trusted variant and at least 300 ms")));
 }
 
 TEST_F(Faults, SleepingForEver) {
-  // A worker that takes no processor time may only be kept from it by others, so it gets thirty times as long.
+  // A worker without processor time may just be kept from it by other processes, so it gets thirty times as long.
   RunnerOptions options = hand_made_options();
   options.timeout_ms = 50;
   Runner runner(options);

@@ -231,7 +231,7 @@ deeds_end:
 .popsection
 )");
 
-// In the order of Deed. (clang-format never comes to an end with this list.)
+// In the order of Deed. (clang-format does not terminate on this list.)
 // clang-format off
 #define DEEDS(X) \
   X(twice) X(add) X(same) X(illegal) X(hang) X(sleep) X(null_store) X(past_end) X(past_end_on_1) X(before_start) \

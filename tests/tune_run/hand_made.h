@@ -12,7 +12,7 @@
 
 namespace kilter::tune {
 
-/// What a kernel does. args: from, to; `add` has a constant between them.
+/// The behaviour of a kernel. args: from, to; `add` has a constant between them.
 enum class Deed : int32_t {
   twice,          ///< to[i] = 2 * from[i]
   add,            ///< to[i] = from[i] + constant[i]
@@ -21,39 +21,39 @@ enum class Deed : int32_t {
   hang,           ///< jumps to itself
   sleep,          ///< waits for a signal that never comes
   null_store,     ///< writes to address 0
-  past_end,       ///< twice, and writes behind its output
-  past_end_on_1,  ///< the same on the second thread, while the first one waits for ever
+  past_end,       ///< twice, then writes past its output
+  past_end_on_1,  ///< like past_end on the second thread, while the first one waits forever
   before_start,   ///< twice, and writes before its output
-  into_input,     ///< writes to what it reads
-  recursion,      ///< calls itself for ever
+  into_input,     ///< writes to its input
+  recursion,      ///< calls itself forever
   divide,         ///< divides by zero
   abort,          ///< sends itself SIGABRT
-  leave,          ///< ends the process
-  allocate,       ///< maps memory until there is none, then writes to the address that it got
-  answer7,        ///< answers 7
+  leave,          ///< exits the process
+  allocate,       ///< maps memory until there is none left, then writes to the address returned
+  answer7,        ///< returns 7
   slow,           ///< twice, after some milliseconds
   killed,         ///< sends itself SIGKILL
-  over_times,     ///< twice, and writes what it reads over the first times of the log
-  over_board,     ///< writes what it reads over all of the board but its first word, then ud2
-  open_file,      ///< opens a file for writing, which it makes
-  start_program,  ///< becomes /bin/true
-  open_socket,    ///< of the network
-  fork_off,       ///< makes a child
+  over_times,     ///< twice, and copies its input over the first times of the log
+  over_board,     ///< copies its input over the board except its first word, then ud2
+  open_file,      ///< creates a file and opens it for writing
+  start_program,  ///< executes /bin/true
+  open_socket,    ///< a network socket
+  fork_off,       ///< creates a child process
   signal_tuner,   ///< asks whether it may signal the tuner
   read_file,      ///< twice, after opening a file for reading
-  ask_in_vain,    ///< twice, after a harmless call that it has no need for
+  ask_in_vain,    ///< twice, after a harmless system call that it does not need
   count
 };
 
-/// Step `i` is called "layer<i>"; input, arena and output hold `kCount` floats.
+/// Step `i` is named "layer<i>"; input, arena and output hold `kCount` floats.
 constexpr int64_t kCount = 1008;
-/// y = 2 * (2 * (2 * x + c)): four layers, of which `deeds` changes some.
+/// y = 2 * (2 * (2 * x + c)): four layers, some of which `deeds` changes.
 Plan hand_made(const std::map<int, Deed>& deeds = {});
 /// The values of its layers.
 std::vector<StepValue> hand_made_values(const Plan& plan);
 Tensor hand_made_input();
 
-/// For hand-made networks; the worker programs are those of the build.
+/// Options for hand-made networks; the worker programs are those of the build.
 RunnerOptions hand_made_options();
 std::filesystem::path built_worker();
 std::filesystem::path built_kilter();

@@ -1,4 +1,4 @@
-// Workers live and die with their tuner: no process, no descriptor stays behind.
+// Workers live and die with their tuner: no process and no descriptor is left behind.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ size_t open_files() {
   return count;
 }
 
-/// Gone, or waiting for a parent that never asks.
+/// Whether the process is gone, or waits for a parent that never reaps it.
 bool dead(int pid) {
   std::string line;
   std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/stat"), line);
@@ -36,7 +36,7 @@ bool dead(int pid) {
   return end == std::string::npos || line[end + 2] == 'Z' || line[end + 2] == 'X';
 }
 
-/// Naps of 2 ms until it is dead; at most 30000. (Not time: this process may be stopped for minutes.)
+/// Number of naps of 2 ms until it is dead; at most 30000. (Not time, since this process may be stopped for minutes.)
 int naps_to_death(int pid) {
   int naps = 0;
   for (; !dead(pid) && naps < 30000; ++naps) std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -85,8 +85,8 @@ TEST(Life, NothingStaysOfARunner) {
   EXPECT_EQ(open_files(), before);
 }
 
-/// A tuner in a process of its own whose worker is idle, runs for ever, or was started by a thread other than the
-/// first. Answers the tuner and its worker.
+/// Starts a tuner in its own process whose worker is idle, runs forever, or was started by a thread other than the
+/// first. Returns the tuner and its worker.
 enum class Life { idle, busy, thread };
 std::pair<pid_t, int> start_tuner(Life life) {
   int ends[2];

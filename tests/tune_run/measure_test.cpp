@@ -31,7 +31,7 @@ class Measure : public testing::Test {
   VariantId trusted_ = 0;
 };
 
-/// Variants by the order in which they ran, as indexes.
+/// Indices of the variants in the order in which they ran.
 std::vector<size_t> sequence(const Laps& laps, int64_t round) {
   std::vector<std::pair<int64_t, size_t>> runs;
   for (size_t v = 0; v < laps.laps.size(); ++v) {
@@ -132,7 +132,7 @@ TEST_F(Measure, ACrashCostsOneVariantAndNoOther) {
   }
   EXPECT_EQ(runner_.restarts(), 1);
   EXPECT_EQ(error_of([&] { (void)runner_.measure(std::vector{crashes}); }),
-            fmt::format("variant {} is to be measured again after it was at fault", crashes));
+            fmt::format("variant {} cannot be measured again: it was at fault", crashes));
   EXPECT_THAT(runner_.measure(std::vector{trusted_, other}).faults, IsEmpty());
 }
 
@@ -202,7 +202,7 @@ TEST_F(Measure, ABoardThatIsOverwrittenIsAFault) {
 
 TEST_F(Measure, ManyRunsAreHandedOverInParts) {
   const VariantId other = load({});
-  // A round of both takes 2 * 2 * 10 records of 192 bytes: no two rounds fit into one request.
+  // A round of both takes 2 * 2 * 10 records of 192 bytes, so two rounds never fit into one request.
   const Laps laps =
       runner_.measure(std::vector{trusted_, other}, {.rounds = 5, .slice_ms = 0, .runs = 10, .log_bytes = 8000});
   EXPECT_THAT(laps.faults, IsEmpty());

@@ -1,4 +1,4 @@
-// Variants of real networks in the worker: checked, spoilt, and timed as the network in this process is.
+// Variants of real networks in the worker: checked, corrupted, and timed like the network in this process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ Compiled compile(const std::string& network, CompileOptions options = {}, int64_
   return compile_graph(zoo::build(network, {.size = size}), options);
 }
 
-/// A plan with machine code of its own, to be spoilt.
+/// Returns the plan with its own copy of the machine code, to be corrupted.
 Plan with_code(const Plan& plan, std::shared_ptr<std::vector<std::byte>>& code) {
   code = std::make_shared<std::vector<std::byte>>(plan.code, plan.code + plan.code_bytes);
   Plan out = plan;
@@ -34,7 +34,7 @@ Plan with_code(const Plan& plan, std::shared_ptr<std::vector<std::byte>>& code) 
   return out;
 }
 
-/// The first step whose kernel no other step uses, from `from` on.
+/// Returns the first step from `from` on whose kernel no other step uses.
 size_t lone_kernel(const Plan& plan, size_t from) {
   for (size_t s = from; s < plan.steps.size(); ++s) {
     int users = 0;
@@ -128,8 +128,8 @@ TEST(Spoilt, AWrongWeightIsFoundAtItsLayerAlone) {
   EXPECT_LT(runner.store().used_bytes() - used, best.plan.constants_bytes / 2) << "equal constants are there once";
 }
 
-/// Milliseconds of each step of a plan, in this process and in the worker's, in turns: the fastest quarter, as the
-/// machine may be busy with other things.
+/// Milliseconds of each step of a plan, in this process and in the worker, in turns. Takes the fastest quarter, since
+/// the machine may be busy with other things.
 struct BothTimes {
   std::vector<double> here, there;
 
@@ -157,7 +157,7 @@ struct BothTimes {
     }
   }
 
-  /// What does not agree, in words; empty: all does.
+  /// Describes the differences; empty if the times agree.
   std::string differences(const Plan& plan) const {
     std::string out;
     double sum_here = 0, sum_there = 0;
@@ -171,8 +171,8 @@ struct BothTimes {
   }
 };
 
-// Of some attempts: another process on the core's other thread may meet one side alone, and weights may lie badly in
-// one process for as long as it lives.
+// One of several attempts: another process on the core's other hardware thread may affect only one side, and weights
+// may have a bad placement in one process as long as it lives.
 TEST(Times, AgreeWithTheNetworkInThisProcess) {
   const Compiled best = compile("squeezenet1_1", {}, 224);
   const RunnerOptions options = options_for(best.plan);

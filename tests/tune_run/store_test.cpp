@@ -1,4 +1,4 @@
-// The store of constants: each distinct one once, freed room used again, the plan's references moved.
+// The store of constants: equal constants are stored once, freed room is reused, the plan's references are moved.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// What a worker's kernels may have written over its times is never believed.
+// Times that a worker's kernels may have overwritten are never believed.
 #include "tune/run/time_log.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class TimeLog : public testing::Test {
     log_.put(h);
     for (int64_t s = 0; s < h.steps; ++s) log_.put(StepTimes{1.0 + static_cast<double>(s), 0.5, 7});
   }
-  /// With bytes of the log replaced.
+  /// Whether the log is refused with some bytes replaced.
   template <class T>
   bool refused(size_t offset, T value) const {
     std::string bytes = log_.bytes();

@@ -1,4 +1,4 @@
-// Values in layouts that differ: copied, compared, and their padding looked at.
+// Values in different layouts: copying, comparing, and checking their padding.
 #include "tune/run/value.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace kilter::tune {
 namespace {
 
-/// A layout as the compiler makes them: blocks, halo, and room around the value.
+/// A layout as the compiler makes it: blocks, halo, and room around the value.
 ValueLayout layout(const Shape& shape, int64_t block, std::array<int64_t, 4> halo = {}, int64_t offset = 0) {
   ValueLayout v;
   v.shape = shape, v.block = block, v.halo = halo;
@@ -29,7 +29,7 @@ ValueLayout layout(const Shape& shape, int64_t block, std::array<int64_t, 4> hal
   return v;
 }
 
-/// Element (n, c, h, w, ...) by the definition.
+/// Position of element (n, c, h, w, ...) by definition.
 int64_t place(const ValueLayout& v, const Shape& index) {
   int64_t at = v.offset;
   for (size_t d = 0; d < index.size(); ++d) {

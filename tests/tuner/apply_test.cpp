@@ -1,4 +1,4 @@
-// Records and layer plans become schedules of a network.
+// Records and layer plans become the schedules of a network.
 #include "tune/tuner/plans/apply.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 constexpr const char* kDevice = "A CPU, 2 CPUs, avx512, L1 48K, L2 1M, L3 32M";
 
-/// With another tile, 3 to 6 by `i`, each of them other than `schedule`'s own.
+/// Returns `schedule` with another tile, 3 to 6 depending on `i`, always different from its own.
 std::string other_tile(const std::string& schedule, int64_t i = 4) {
   Schedule s = parse_schedule(schedule);
   for (auto& [knob, value] : s.knobs) {
@@ -37,7 +37,7 @@ class Apply : public testing::Test {
 
   void SetUp() override { ASSERT_FALSE(step_.name.empty()) << "no layer runs conv2d_direct"; }
 
-  /// Another tile than the default's, which every conv2d_direct takes.
+  /// A tile other than the default's, which every conv2d_direct accepts.
   std::string other() const { return other_tile(step_.schedule); }
   Record record(const std::string& schedule, double ratio) const {
     Record r;
@@ -82,7 +82,7 @@ TEST_F(Apply, TheAgeOfARecordIsTold) {
   EXPECT_THAT(words("2026-03-01T23:59:59Z"),
               HasSubstr("measured on 2026-03-01 (1 day before) at 1 thread in a_network"));
   EXPECT_THAT(words("2026-03-02T10:00:00Z"), HasSubstr("measured on 2026-03-02 (the same day)"));
-  EXPECT_THAT(words("2026-03-09T10:00:00Z"), HasSubstr("measured on 2026-03-09 at"));  // another clock
+  EXPECT_THAT(words("2026-03-09T10:00:00Z"), HasSubstr("measured on 2026-03-09 at"));  // the clock is off
   EXPECT_THAT(words(""), HasSubstr("measured at an unknown date"));
 }
 
@@ -129,7 +129,7 @@ TEST(Allowed, WhatIsForbiddenLeavesTheChoices) {
 }
 
 TEST_F(Apply, RecordsOfForbiddenTemplatesAreLeftOut) {
-  const std::string node = "fire2.expand3x3";  // direct convolution takes it, too
+  const std::string node = "fire2.expand3x3";  // direct convolution accepts it, too
   CompileOptions options = native();
   options.target = parse_target("x86-64-v4"), options.generate_code = false;
   passed_ = run_passes(small_network(), options);
@@ -151,7 +151,7 @@ TEST_F(Apply, RecordsOfForbiddenTemplatesAreLeftOut) {
               HasSubstr("--forbid conv2d_direct: no other template takes 'conv1'"));
 }
 
-/// `node`, which runs Winograd by default, for a target that has it everywhere; its direct default.
+/// Runs on `node`, which runs Winograd by default, with a target that has it everywhere; step_ is its direct default.
 class ApplyWithoutWinograd : public Apply {
  protected:
   ApplyWithoutWinograd() {
@@ -171,7 +171,7 @@ class ApplyWithoutWinograd : public Apply {
     }
     return {};
   }
-  /// Over Winograd, the default where nothing is forbidden.
+  /// Its ratio is over Winograd, the default if nothing is forbidden.
   Record over_winograd(const std::string& schedule, double ratio) const {
     Record r = record(schedule, ratio);
     r.conditions.target = options_.target.name;
@@ -222,7 +222,7 @@ TEST_F(Apply, ARatioOverTheDefaultOfBeforeIsNoneOverTodays) {
   Record r = record(faster, 0.9);
   r.versus->schedule = before;
   EXPECT_TRUE(apply({r}).schedules.empty());
-  // What relates the two defaults, measured either way round, does.
+  // A record that relates the two defaults, measured in either direction, does.
   Record now = record(step_.schedule, 0.95);
   now.versus->schedule = before;
   EXPECT_THAT(apply({r, now}).words.at(step_.name), HasSubstr(": 0.947 (0.933 to 0.962) of the default's time there"));
@@ -239,7 +239,7 @@ TEST_F(Apply, ARecordWithoutARatioIsNotUsedAndSaid) {
   const Recorded got = apply({bare});
   EXPECT_TRUE(got.schedules.empty());
   EXPECT_THAT(got.summary, HasSubstr(" measured against another default only): analytic defaults"));
-  // It hides no farther record of its schedule that has one.
+  // It does not hide a more distant record of its schedule that has a ratio.
   Record two = record(other(), 0.9);
   two.conditions.threads = 2;
   EXPECT_THAT(apply({bare, two}).words.at(step_.name), HasSubstr("tuned at 2 threads, used at 1"));

@@ -1,4 +1,4 @@
-// When candidates are compiled beside the measurement.
+// Whether candidates are compiled beside the measurement.
 #include "tune/tuner/search/building_turns.h"
 
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@ using testing::HasSubstr;
 
 constexpr double kUsual = 10;
 
-/// Batches of a machine that takes `slowed` times as long where something is compiled beside the measurement.
+/// Notes batches of a machine that takes `slowed` times as long while something is compiled beside the measurement.
 void run(BuildingTurns& turns, int batches, double slowed) {
   for (int b = 0; b < batches; ++b) turns.note(turns.beside() ? kUsual * slowed : kUsual, kUsual);
 }
@@ -81,7 +81,7 @@ TEST(BuildingTurns, WhatStillDisturbsIsTriedLessAndLessOften) {
 
 TEST(BuildingTurns, WhatBeginsToDisturbLaterIsSeen) {
   BuildingTurns turns(true);
-  for (int b = 0; b < 5; ++b) turns.note(1.3 * kUsual, kUsual);  // looked: not building's fault
+  for (int b = 0; b < 5; ++b) turns.note(1.3 * kUsual, kUsual);  // it looked: building is not to blame
   run(turns, 40, 1);
   EXPECT_TRUE(turns.beside());
   run(turns, 5, 1.5);

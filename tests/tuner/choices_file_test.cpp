@@ -56,7 +56,7 @@ TEST(ChoicesFile, WordsOfFusionAreOptions) {
   EXPECT_TRUE(got.at("a").changes_passes());
   EXPECT_EQ(parse_choices(text(got, ""), "again"), got);
   CompileOptions options;
-  options.no_fuse = {"d"};  // what is asked for already stays
+  options.no_fuse = {"d"};  // settings already made stay
   add_settings(got, options);
   EXPECT_EQ(options.fuse, std::set<std::string>{"a"});
   EXPECT_EQ(options.apart, std::set<std::string>{"b"});

@@ -1,4 +1,4 @@
-// Races of whole plans: when they have run for long enough.
+// Races of whole plans: when they have run long enough.
 #include "tune/tuner/race/contest.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace kilter::tune {
 namespace {
 
-/// 24 rounds of about `ms`, which go up and down by a share of it.
+/// 24 rounds of about `ms`, which vary by the share.
 Series rounds(double ms, double share) {
   Series out;
   for (int r = 0; r < 24; ++r) out.total.push_back(ms * (1 + share * (r % 3 - 1)));

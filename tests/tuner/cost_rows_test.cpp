@@ -113,7 +113,7 @@ TEST(CostRows, TablesOfOtherTemplatesAreRefused) {
   CostRows rows;
   EXPECT_EQ(error_of([&] { rows.add({kProblem, "znver4", 1, 1.5, "m", {{tile(999), 1, 1}}}, "t.jsonl"); }),
             "t.jsonl: 'conv2d_direct vectors=2 rows=1 tile=999 prefetch=0' is not in the space of '" + kProblem +
-                "' on znver4; make the table anew with `kilter searchers --measure`");
+                "' on znver4; make the table again with `kilter searchers --measure`");
 }
 
 TEST(ShippedModel, KnowsTheFeaturesOfThisVersionAndRanksATaskItSaw) {

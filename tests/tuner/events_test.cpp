@@ -26,7 +26,7 @@ TEST(TuneLog, TellsEverythingAndKeepsABoundedTrace) {
   EXPECT_LE(trace.points.size(), kMostTraced);
   EXPECT_GE(trace.points.size(), kMostTraced / 4);
   EXPECT_LE(trace.gains.size(), kMostTraced);
-  // Even strides over the whole run, from its first entry on.
+  // Even strides over the whole run, starting at its first entry.
   EXPECT_EQ(trace.points.front().trials, 0);
   const int64_t stride = trace.points[1].trials;
   for (size_t i = 0; i < trace.points.size(); ++i) EXPECT_EQ(trace.points[i].trials, stride * static_cast<int64_t>(i));
@@ -55,7 +55,7 @@ TEST(TuneJson, EventsHaveTheirKeys) {
   EXPECT_EQ(keys(trial), (Keys{"all_samples", "error", "event", "gflops", "node", "ratio", "samples", "schedule",
                                "seconds", "share_of_bound", "so_far", "status", "task", "trials"}));
   EXPECT_EQ(trial["gflops"], 88.5);
-  EXPECT_EQ(trial["share_of_bound"], nullptr);  // not known
+  EXPECT_EQ(trial["share_of_bound"], nullptr);  // unknown
   const nlohmann::json gain = to_json(TuneEvent{1, 2, GainEvent{3, "map item=1", {0.9, 0.8, 1}, 2, {88.5, 0.7}}});
   EXPECT_EQ(gain["gflops"], 88.5);
   EXPECT_EQ(gain["share_of_bound"], 0.7);

@@ -1,4 +1,4 @@
-// The graph tuner on a network that runs, and on records alone.
+// The graph tuner on a network that runs, and on records only.
 #include "tune/tuner/graph_best/graph_best.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ TEST(GraphBest, MeasuresChoosesRacesAndKeepsLayoutChanges) {
   const GraphBest second = run(short_run(records, 1));
   EXPECT_EQ(second.transforms.seconds, 0);
   EXPECT_EQ(second.transforms.file, transforms_file(records, kDevice).string());
-  // Fused layers and concatenations have alternatives with what they were measured to take.
+  // Fused layers and concatenations have alternatives with measured times.
   const Layer& squeeze = first.network.layers[static_cast<size_t>(first.network.layer_of("fire2.squeeze"))];
   const auto alone = std::find_if(squeeze.alternatives.begin(), squeeze.alternatives.end(),
                                   [](const Alternative& a) { return a.choice.fuse == Fusion::none; });
@@ -65,14 +65,14 @@ TEST(GraphBest, MeasuresChoosesRacesAndKeepsLayoutChanges) {
   EXPECT_EQ(squeeze.alternatives.front().basis, "measured here");
 }
 
-/// Each is measured the other way than it is by default, together with what it takes in.
+/// Each is measured in the opposite of its default way, together with the layer that it takes in.
 TEST(GraphBest, DepthwiseConvolutionsHaveTheOtherWayToRunAsAnAlternative) {
   NetworkBench bench = bench_of(zoo::build("mobilenet_v2", {.size = 96, .classes = 10}));
   const auto known = [](const Layer& layer) {
     return std::ranges::all_of(layer.alternatives, [](const Alternative& a) { return a.basis != "not measured"; });
   };
   LayerNetwork network;
-  for (int attempt = 0; attempt < 3; ++attempt) {  // others may have had the CPUs in every round
+  for (int attempt = 0; attempt < 3; ++attempt) {  // other processes may have had the CPUs in every round
     network = layer_network(bench.fallback().compiled, bench.options());
     measure_alternatives(bench, network, {.schedules = 0, .seconds = 10});
     if (std::ranges::all_of(network.layers, known)) break;
@@ -89,7 +89,7 @@ TEST(GraphBest, DepthwiseConvolutionsHaveTheOtherWayToRunAsAnAlternative) {
       EXPECT_TRUE(std::isfinite(one.ms)) << layer.node;
       ++pairs;
       if (by_default) continue;
-      // What is taken in has no kernel of its own, and nothing is chosen for it.
+      // A layer that is taken in has no kernel of its own, and no choices.
       const size_t before = feeder(network, l);
       const auto edge =
           std::ranges::find_if(network.together, [&](const ChoiceEdge& e) { return e.from == l && e.to == before; });
@@ -103,8 +103,8 @@ TEST(GraphBest, DepthwiseConvolutionsHaveTheOtherWayToRunAsAnAlternative) {
 }
 
 TEST(GraphBest, OnTwoThreadsShortLayersMayRunOnOne) {
-  // Where other processes take the CPUs, nothing is known of other numbers of threads, and that is said; what has the
-  // cores' other threads is not seen, and may be gone the next time.
+  // If other processes take the CPUs, other numbers of threads stay unknown, and this is reported. Processes on the
+  // cores' other hardware threads are not seen, and may be gone next time.
   int64_t with_threads = 0;
   bool crowded = false;
   for (int attempt = 0; attempt < 3 && with_threads == 0 && !crowded; ++attempt) {
@@ -135,7 +135,7 @@ TEST(GraphBest, WinsOnlyAgainstAllThatItWasRacedAgainst) {
   EXPECT_FALSE(best.clearly_faster());
 }
 
-/// All convolutions by a register tile of one vector and a few pixels.
+/// Runs all convolutions with a register tile of one vector and a few pixels.
 Choices slow_plan(int64_t tile) {
   CompileOptions look = native();
   look.generate_code = false;

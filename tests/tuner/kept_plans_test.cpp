@@ -1,4 +1,4 @@
-// What the graph tuner chose, beside the records.
+// Plans chosen by the graph tuner, kept beside the records.
 #include "tune/tuner/plans/kept_plans.h"
 
 #include <gmock/gmock.h>
@@ -69,7 +69,7 @@ TEST_F(PlansFile, ADamagedLineIsSkippedAndTold) {
   EXPECT_NE(all.find(plan(2, "").key), nullptr);
   using testing::AllOf, testing::HasSubstr, testing::StartsWith;
   const auto skipped = [&](int line) {
-    return StartsWith(file_.string() + ": line " + std::to_string(line) + ": skipped: no kept plan: ");
+    return StartsWith(file_.string() + ": line " + std::to_string(line) + ": skipped: not a kept plan: ");
   };
   EXPECT_THAT(all.damaged,
               testing::ElementsAre(skipped(2), skipped(4),
@@ -83,9 +83,9 @@ TEST_F(PlansFile, ALineOfANewerVersionIsPassedOver) {
   std::ofstream(file_, std::ios::app) << line;
   const KeptPlans all = read_plans(file_);
   EXPECT_EQ(all.plans.size(), 1U);
-  EXPECT_THAT(all.damaged,
-              testing::ElementsAre(file_.string() + ": line 2: skipped: no kept plan: a newer version made it (format "
-                                                    "2, this one reads up to 1)"));
+  EXPECT_THAT(all.damaged, testing::ElementsAre(file_.string() +
+                                                ": line 2: skipped: not a kept plan: a newer version made it (format "
+                                                "2, this one reads up to 1)"));
 }
 
 TEST_F(PlansFile, MergingKeepsTheLaterOfEachKey) {
@@ -111,7 +111,7 @@ TEST_F(PlansFile, WhatIsAppendedBehindACutOffLineIsWhole) {
   EXPECT_NE(all.find(plan(1, "").key), nullptr);
   EXPECT_NE(all.find(plan(2, "").key), nullptr);
   EXPECT_THAT(all.damaged, testing::ElementsAre(testing::HasSubstr("line 2: skipped: ")));
-  // A last line that lacks nothing but its end is one.
+  // A last line that only lacks its end is complete.
   std::ofstream(file_, std::ios::trunc) << whole.substr(0, whole.size() - 1);
   EXPECT_TRUE(found(plan(1, "").key));
 }
@@ -129,7 +129,7 @@ TEST_F(PlansFile, WritersWaitForOneAnother) {
   EXPECT_THAT(all.damaged, testing::IsEmpty());
 }
 
-// Who reads, decides and adds under one lock never puts a worse plan behind a better one.
+// Reading, deciding and adding under one lock never puts a worse plan after a better one.
 TEST_F(PlansFile, NobodyAddsWhileAnotherDecides) {
   const PlanKey key = plan(1, "").key;
   std::vector<std::thread> writers;

@@ -7,7 +7,7 @@
 namespace kilter::tune {
 namespace {
 
-/// Three steps; the second one under the width `w`.
+/// A lap of three steps; the second one has the width `w`.
 Lap lap(int64_t round, double second_ms, double w) {
   Lap out;
   out.round = round;
@@ -39,17 +39,18 @@ TEST(LapTimes, ADefaultThatNeverRanIsAnErrorWithItsFaults) {
   laps.laps = {{}};
   EXPECT_EQ(error_of([&] { (void)default_run_ms(laps); }),
             "the network under its default schedules cannot be timed: no reason is known");
-  laps.faults = {{1, FaultKind::timeout, 3, "conv3", "no end after 5000 ms at step 3 'conv3' while measuring"},
+  laps.faults = {{1, FaultKind::timeout, 3, "conv3", "did not end within 5000 ms at step 3 'conv3' while measuring"},
                  {1, FaultKind::crash, -1, "", "signal 11"}};
-  EXPECT_EQ(error_of([&] { (void)default_run_ms(laps); }),
-            "the network under its default schedules cannot be timed: no end after 5000 ms at step 3 'conv3' while "
-            "measuring; signal 11");
+  EXPECT_EQ(
+      error_of([&] { (void)default_run_ms(laps); }),
+      "the network under its default schedules cannot be timed: did not end within 5000 ms at step 3 'conv3' while "
+      "measuring; signal 11");
 }
 
 TEST(LapTimes, ARunIsTheSumOfItsStepsAndTheRest) {
-  // Where no step is left out, that is the mean of the totals.
+  // If no step is left out, it is the mean of the totals.
   EXPECT_DOUBLE_EQ(run_ms({lap(0, 2, 1), lap(0, 4, 1)}, 0), 8);
-  // The slower second step does not count, the rest of its run does.
+  // The slower second step does not count, but the rest of its run does.
   EXPECT_DOUBLE_EQ(run_ms({lap(0, 2, 1), lap(0, 4, 1.5)}, 0), 7);
   EXPECT_DOUBLE_EQ(run_ms({lap(0, 4, 1.5)}, 0), 9) << "there is nothing else";
   EXPECT_EQ(run_ms({lap(0, 4, 1.5)}, 1), 0);

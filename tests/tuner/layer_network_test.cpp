@@ -32,7 +32,7 @@ LayerChoice on(int32_t threads) {
   return choice;
 }
 
-/// A blocked layer that takes `ms`, and `plain_ms` on plain images; below 0: it has no such alternative.
+/// A blocked layer that takes `ms`, and `plain_ms` on plain images; if that is below 0, it has no plain alternative.
 Layer layer(const std::string& name, double ms, double plain_ms = -1) {
   Layer out;
   out.node = name, out.nodes = {name}, out.op = "Conv";
@@ -50,7 +50,7 @@ LayerNetwork chain(std::vector<Layer> layers) {
   return out;
 }
 
-/// Every change of an image of 1 MB takes `ms`, whichever way.
+/// Every layout change of an image of 1 MB takes `ms`, in either direction.
 TransformModel transforms(double ms) {
   std::vector<TransformSample> samples;
   for (const char* kind : {"plain->c16", "c16->plain"}) {
@@ -80,7 +80,7 @@ TEST(LayerNetwork, TwoLayersChangeTogetherWhereNeitherPaysAlone) {
   EXPECT_EQ(chosen(one, 0.2), "0000");
   EXPECT_EQ(chosen(two, 0.2), "0110");
   EXPECT_EQ(chosen(two, 0.2, Solver::pbqp), "0110");
-  // Where neighbours have a choice of their own, each alone is blind to what it costs them.
+  // If neighbours have choices of their own, each alone ignores the cost to the others.
   const LayerNetwork odd = chain({layer("a", 1, 1.5), layer("b", 1, 0.9), layer("c", 1, 1.5)});
   EXPECT_EQ(chosen(odd, 0.2, Solver::greedy), "010");
   EXPECT_EQ(chosen(odd, 0.2), "000");
@@ -109,12 +109,12 @@ TEST(LayerNetwork, AnAlternativeIsWorthItsUncertainty) {
   EXPECT_EQ(chosen(network, 1), "0");
   network.layers[0].alternatives[1].error_ms = 0.02;
   EXPECT_EQ(chosen(network, 1), "1");
-  // What is in use already does not pay for it.
+  // The alternative in use does not pay for its error.
   const ChoiceProblem problem = choice_problem(network, nullptr, 1, {1});
   EXPECT_EQ(problem.nodes[0], (std::vector<double>{1, 0.97}));
 }
 
-/// Rounds in which layers run on one thread or both, by planted costs.
+/// Rounds in which layers run on one or both threads, with planted costs.
 ThreadCosts planted(double one, double after_other) {
   ThreadCosts costs;
   for (int i = 0; i < 40; ++i) {
@@ -136,7 +136,7 @@ TEST(ThreadCosts, ALayerOnOneThreadPaysForWhatItsNeighbourLeavesElsewhere) {
   network.layers[0].alternatives.resize(1);
   network.together.clear();
   planted(-0.2, 0.5).expand(network);
-  network.layers[0].alternatives[1].ms = 3;  // the first one has to stay on both
+  network.layers[0].alternatives[1].ms = 3;  // the first layer must stay on both
   EXPECT_EQ(chosen(network, 1), "00");
 }
 
@@ -166,7 +166,7 @@ TEST(Solve, TakesDynamicProgrammingForForestsAndPbqpElse) {
     how(diamond(), Solver::forest);
     FAIL() << "accepted";
   } catch (const Error& e) {
-    EXPECT_NE(e.message().find("--solver dp: graph for dynamic programming: limit a forest (no circle of edges), got"),
+    EXPECT_NE(e.message().find("--solver dp: graph for dynamic programming: limit a forest (no cycle of edges), got"),
               std::string::npos)
         << e.message();
     EXPECT_NE(e.message().find("; take pbqp or auto"), std::string::npos) << e.message();
@@ -234,7 +234,7 @@ TEST(LayerNetwork, OfANetworkHasItsTasksViewsAndFlows) {
   EXPECT_EQ(network.layers[at("fire2.concat")].may_be_plain, blocks);
   EXPECT_EQ(feeder(network, at("fire2.expand1x1")), at("fire2.squeeze"));
   EXPECT_EQ(feeder(network, at("conv1")), SIZE_MAX);
-  // Each part of the concatenation flows into it, and it into the next layer, in f32.
+  // Each part of the concatenation flows into it, and it flows into the next layer, in f32.
   double bytes = 0;
   for (const Flow& flow : network.flows) bytes += flow.to == at("fire2.concat") ? flow.bytes : 0;
   for (const Flow& flow : network.flows) {
@@ -244,7 +244,7 @@ TEST(LayerNetwork, OfANetworkHasItsTasksViewsAndFlows) {
   EXPECT_GT(bytes, 0);
 }
 
-// Records of another number of threads have no times for this one, and the model may think otherwise.
+// Records of another number of threads give no times for this one, and the model may disagree.
 TEST(LayerNetwork, WhatHistoryBestHasStaysWhateverTheModelSaysOfIt) {
   CompileOptions look = native();
   look.generate_code = false, look.keep_placed = true;
@@ -267,10 +267,10 @@ TEST(LayerNetwork, WhatHistoryBestHasStaysWhateverTheModelSaysOfIt) {
   }
 }
 
-/// Of this process: it may stand still for a while whatever it does.
+/// Processor time of this process, which may be paused for a while at any time.
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-/// The problem without the edges that close circles: what dynamic programming takes.
+/// The problem without the edges that close cycles, which dynamic programming can solve.
 ChoiceProblem forest_of(ChoiceProblem problem) {
   std::vector<size_t> root(problem.nodes.size());
   std::iota(root.begin(), root.end(), size_t{0});
@@ -286,9 +286,9 @@ ChoiceProblem forest_of(ChoiceProblem problem) {
   return problem;
 }
 
-/// What measuring adds on two threads (measure_alternatives.cpp): layers on plain images, layers without the
-/// element-wise nodes that they took in, and every alternative on one thread, with what it costs that the layer before
-/// ran on another number of them. Costs are drawn by lot.
+/// Adds what measuring adds on two threads (measure_alternatives.cpp): layers on plain images, layers without the
+/// element-wise nodes that they took in, and every alternative on one thread, with the costs of neighbours on different
+/// numbers of threads. The costs are random.
 void add_measured(LayerNetwork& network) {
   const Random random(1);
   uint64_t draws = 0;
@@ -318,11 +318,12 @@ struct WholeNetwork {
 };
 class WholeNetworks : public testing::TestWithParam<WholeNetwork> {};
 
-// Promised from the network to the answer: ten seconds with layout changes known, sixty with none. What layers take is
-// estimated or drawn by lot here; measuring it has a budget of its own and took 4 to 13 s. The ten seconds are
-// processor time of this process (tests/e2e/graph_tune_test.sh has the wall time of the command without a run); the
-// sixty add the wall time of the worker that measures layout changes. Dynamic programming solves the network without
-// the edges that close circles, which it does not take: a check of its own speed, not another answer for the network.
+// The promised time from the network to the solution: ten seconds if the layout changes are known, sixty if none is.
+// The layers' times are estimated or random here; measuring them has its own budget and took 4 to 13 s. The ten seconds
+// are processor time of this process (tests/e2e/graph_tune_test.sh checks the wall time of the command without a run);
+// the sixty add the wall time of the worker that measures layout changes. Dynamic programming solves the network
+// without the edges that close cycles, which it cannot take. This checks its speed and is not another solution for the
+// network.
 TEST_P(WholeNetworks, AreSolvedInSecondsByPbqpAndTheirForestsByDynamicProgramming) {
   CompileOptions look;
   look.target = parse_target("znver4");
@@ -357,7 +358,7 @@ TEST_P(WholeNetworks, AreSolvedInSecondsByPbqpAndTheirForestsByDynamicProgrammin
   EXPECT_LT(none.seconds + std::max(by_pbqp, forest_by_dp), 60) << what;
 }
 
-// With concatenations, additions and several outputs.
+// Networks with concatenations, additions and several outputs.
 INSTANTIATE_TEST_SUITE_P(Networks, WholeNetworks,
                          testing::Values(WholeNetwork{"inception_v3", 101}, WholeNetwork{"densenet121", 101},
                                          WholeNetwork{"squeezenet1_1", 40}, WholeNetwork{"centernet_dla34", 60},

@@ -1,4 +1,4 @@
-// What is expected to be left to gain on a task, and what more trials bring of it.
+// The expected gain that is left in a task, and how much of it more trials bring.
 #include "tune/tuner/left.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace kilter::tune {
 namespace {
 
-/// Left after schedules with these costs, in this order; each was measured often.
+/// What is left after schedules with these costs, in this order, each measured many times.
 double left(const std::vector<double>& costs, double noise = 0.03) {
   std::vector<LogRatios> all(costs.size());
   std::vector<const LogRatios*> tried;

@@ -30,7 +30,7 @@ inline RunnerOptions worker() {
   return options;
 }
 
-/// Runs the graph on inputs of its own.
+/// Builds a bench that runs the graph on generated inputs.
 inline NetworkBench bench_of(const Graph& graph, const CompileOptions& compile = native(), int threads = 1) {
   RunnerOptions runner = worker();
   runner.inputs = inputs_of(graph), runner.threads = threads;

@@ -23,7 +23,7 @@ TEST(Noise, CostIsTheMiddleOfTheRatios) {
   EXPECT_EQ(r.size(), 5);
 }
 
-/// Of a hundred candidates with two noisy samples each, the one that looks best.
+/// The best-looking of a hundred candidates with two noisy samples each.
 TEST(Noise, TheLuckiestIsBelievedLessThanItsSamples) {
   constexpr double kNoise = 0.1, kTrueSpread = 0.05;
   std::mt19937_64 random(7);
@@ -83,7 +83,7 @@ TEST(Noise, EarlierSittingsCountAsFewSamples) {
   EXPECT_NEAR(r.cost(), 0.8, 1e-9);
 }
 
-/// A resumed run: thousands of candidates known from records, with one value each.
+/// A resumed run: thousands of candidates are known from records, with one value each.
 TEST(Noise, RecordsSayNothingOfTheNoise) {
   std::mt19937_64 random(3);
   std::normal_distribution<double> noise(0, 0.04);

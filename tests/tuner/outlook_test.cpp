@@ -1,4 +1,4 @@
-// What records say of further tuning.
+// What records say about further tuning.
 #include "tune/tuner/plans/outlook.h"
 
 #include <fmt/format.h>
@@ -49,11 +49,11 @@ OutlookLayer layer(const std::string& problem, double ms, ScheduleSource from = 
           from, ms};
 }
 
-/// Trials that `minutes` at the assumed rate bring, and the new schedules that a task with this share of the time
-/// tries.
+/// The number of trials in `minutes` at the assumed rate, and of new schedules tried by a task with this share of the
+/// time.
 double trials_in(double minutes) { return minutes * 60 * 30; }
 double tries_in(double minutes, double share = 1) { return trials_in(minutes) * share * kTriedPerTrial; }
-/// What is left of a task whose best schedule was the first one: what noise may hide.
+/// What is left in a task whose best schedule was its first: the gain that noise may hide.
 constexpr double kHidden = 0.005;
 
 TEST(Outlook, WithoutRecordsThePriorOfTheDefaultSchedulesSpeaks) {
@@ -103,7 +103,7 @@ TEST(Outlook, RatiosCountOverTheDefaultOfNow) {
   const Outlook unrelated = outlook(layers, 1, records, kHere);
   EXPECT_EQ(unrelated.available.layers, 0);
   EXPECT_EQ(unrelated.settled.layers, 1);
-  // Today's default took 0.9 of the other one's time, so 0.8 of that is 0.8 / 0.9 of today's.
+  // Today's default took 0.9 of the other one's time, so 0.8 of the other is 0.8 / 0.9 of today's.
   records.push_back(record(kConv, layers.front().schedule, 0.9));
   records.back().versus->schedule = other;
   const Outlook o = outlook(layers, 1, records, kHere);
@@ -126,7 +126,7 @@ TEST(Outlook, EveryLayerIsInOnePart) {
   EXPECT_EQ(o.expected.layers, 1);
   EXPECT_NEAR(o.expected.gain_ms, 3 * 0.2, 1e-9);
   EXPECT_EQ(o.like, 1);
-  EXPECT_EQ(o.settled.layers, 2);  // the pool has hardly any schedules: one that was tried is enough
+  EXPECT_EQ(o.settled.layers, 2);  // the pool has hardly any schedules: one tried schedule is enough
   EXPECT_NEAR(o.settled.ms, 9, 1e-9);
   EXPECT_EQ(o.unknown.layers, 1);
   const std::vector<std::string> lines = text(o, "a.db");
@@ -135,7 +135,7 @@ TEST(Outlook, EveryLayerIsInOnePart) {
   EXPECT_THAT(lines[2], HasSubstr("--records would save about 0.2 % of the run"));
   EXPECT_THAT(lines[4],
               HasSubstr("tuning is expected to save about 0.6 % of the run, as 1 tuned task of the same kinds had it"));
-  // All but the pool and the softmax: what of kind `kLike` is left is as much as the tuned one gained, and has left.
+  // All but the pool and the softmax. For kind `kLike`, what is left is the tuned task's gain plus what it has left.
   EXPECT_EQ(o.further.layers, 4);
   EXPECT_EQ(o.prior.layers, 0);
   const auto gain = [](double ms) { return ms * gain_of_more(kHidden, 8, tries_in(5, ms / 10)); };
@@ -170,7 +170,7 @@ TEST(Outlook, MoreMinutesBringMore) {
               testing::Contains(HasSubstr("another 1 minute of tuning are expected")));
 }
 
-/// `count` records, ten a second, from a second of a minute on.
+/// `count` records at ten per second, starting at second `from` of a minute.
 std::vector<Record> at_ten_a_second(int count, int from = 0, const std::string& network = "net") {
   std::vector<Record> out = tuned(kConv, 0.8, count);
   for (int i = 0; i < count; ++i) {
@@ -187,7 +187,7 @@ TEST(Outlook, TheDatesOfRecordsTellTheRateOfTrials) {
   EXPECT_EQ(rate(at_ten_a_second(100)).from, TrialRate::network);
   EXPECT_DOUBLE_EQ(rate(at_ten_a_second(100)).per_second, 10);
   EXPECT_EQ(rate(at_ten_a_second(100, 0, "another")).from, TrialRate::machine);
-  // Another run, minutes later: the pause is none of it.
+  // Another run, minutes later: the pause does not count.
   std::vector<Record> twice = at_ten_a_second(100);
   for (Record r : at_ten_a_second(100)) {
     r.conditions.date[15] = '9';
@@ -200,7 +200,7 @@ TEST(Outlook, TheDatesOfRecordsTellTheRateOfTrials) {
   EXPECT_EQ(rate(twice).from, TrialRate::assumed);
 }
 
-/// Two tasks that were faster alone, of which the plan took the first.
+/// Two tasks that were faster alone, of which the plan took only the first.
 struct RacedNetwork {
   std::vector<Record> records = tuned(kConv, 0.8);
   std::vector<OutlookLayer> layers{layer(kConv, 1, ScheduleSource::fallback, "taken"),
@@ -251,7 +251,7 @@ TEST(Outlook, WhereTheDefaultPlanWasAcceptedNothingIsAvailable) {
   EXPECT_EQ(o.lost.layers, 2);
 }
 
-// What prune keeps by default is enough for a tuned task to count as tuned.
+// The schedules that pruning keeps by default are enough for a tuned task to count as tuned.
 TEST(Outlook, PruningLeavesTunedTasksTuned) {
   std::vector<Record> records = tuned(kConv, 0.8, 40);
   for (Record& r : records) r.conditions.date = "2026-03-01";
@@ -265,7 +265,7 @@ TEST(Outlook, PruningLeavesTunedTasksTuned) {
   EXPECT_EQ(after.available.layers, 1);
 }
 
-// Under the records' own schedules nothing is gained by taking them; what more trials find is left.
+// If the layers already run the records' schedules, these bring no gain; only what more trials find is left.
 TEST(Outlook, AfterTuningWithItsRecordsInUseMoreTrialsAreWhatIsLeft) {
   const std::vector<Record> records = tuned(kConv, 0.8, 40);
   const std::vector<OutlookLayer> layers{layer(kConv, 1, ScheduleSource::record)};
@@ -278,7 +278,7 @@ TEST(Outlook, AfterTuningWithItsRecordsInUseMoreTrialsAreWhatIsLeft) {
               testing::Contains(HasSubstr("another 5 minutes of tuning are expected to save about 0.2 % of the run")));
 }
 
-/// By the dates of records, in whatever order the file has them.
+/// The order is by the records' dates, whatever their order in the file.
 TEST(Outlook, AGainThatCameLatePromisesMore) {
   const std::vector<OutlookLayer> layers{layer(kConv, 1, ScheduleSource::record)};
   const auto gain = [&](size_t best) {

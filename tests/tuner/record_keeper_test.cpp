@@ -13,7 +13,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// Fails the first times.
+/// A store whose first writes fail.
 class FullStore : public tune::Store {
  public:
   explicit FullStore(int failures) : Store("full.db"), failures_(failures) {}

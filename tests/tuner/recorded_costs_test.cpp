@@ -1,4 +1,4 @@
-// What records say of a network's layers, and how certain.
+// What records say about a network's layers, and how certain it is.
 #include "tune/tuner/graph_best/recorded_costs.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ std::string tile(int64_t pixels) {
   return "conv2d_direct vectors=2 rows=1 tile=" + std::to_string(pixels) + " prefetch=0";
 }
 
-/// `samples` on this layer: `schedule` took `ratio` of `fallback`'s time.
+/// A record of `samples` on this layer: `schedule` took `ratio` of `fallback`'s time.
 Record record(const std::string& schedule, double ratio, size_t samples, const std::string& node = "here",
               const std::string& fallback = tile(14)) {
   Record r;

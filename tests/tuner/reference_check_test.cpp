@@ -1,4 +1,4 @@
-// The default plan against the reference kernels: right as compiled, and told where it is not.
+// Checks the default plan against the reference kernels: it is right as compiled, and faults are reported.
 #include "tune/tuner/race/reference_check.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ struct Case {
     how.keep_placed = true;
     compiled = compile_graph(std::move(graph), how);
   }
-  /// One a kernel.
+  /// One task for each kernel.
   std::vector<NetworkTask> tasks() const {
     std::vector<NetworkTask> out;
     const Placed& placed = *compiled.placed;
@@ -33,7 +33,8 @@ struct Case {
     }
     return out;
   }
-  /// Of the first output channel: the compiled kernels keep the old weights, the reference kernels see others.
+  /// Changes the first output channel: the compiled kernels keep the old weights, the reference kernels see the new
+  /// ones.
   void change_weights_of(const std::string& anchor, float by) {
     auto changed = std::make_shared<Placed>(*compiled.placed);
     for (const NodeId id : changed->graph.order()) {
@@ -62,7 +63,7 @@ TEST(ReferenceCheck, EveryKernelOfTheDefaultPlanIsHeldAgainstItsReference) {
   require_right(check);
 }
 
-// Parts of concatenations, residual additions, pairs of convolutions that are one task, views.
+// Parts of concatenations, residual additions, pairs of convolutions in one task, views.
 TEST(ReferenceCheck, TasksOfEveryKindAreRight) {
   for (const std::string name : {"mobilenet_v2", "inception_v3"}) {
     const int64_t size = name == "inception_v3" ? 107 : 64;
@@ -97,7 +98,7 @@ TEST(ReferenceCheck, NaNThatTheReferenceDoesNotHaveIsWrong) {
       << net.check().wrong;
 }
 
-/// Only what the default plan does not run is looked at.
+/// Only the layers that differ from the default plan are checked.
 TEST(ReferenceCheck, ChoicesAreHeldAgainstTheReferenceWhereTheyDiffer) {
   NetworkBench bench = bench_of(small_network());
   const auto values = [&](const Choices& choices) {

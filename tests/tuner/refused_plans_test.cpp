@@ -1,4 +1,4 @@
-// Plans that win the race of a tuning run and are not taken, as the reference kernels do not vouch for them.
+// Plans that win the race of a tuning run but are not accepted, since the reference kernels do not confirm them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,7 +60,7 @@ TEST(Tuner, APlanThatCannotBeCheckedIsNotTakenAndTheRunStands) {
   };
   const Graph graph = small_network();
   const TuneResult result = tune(graph, inputs_of(graph), slow_default(), options);
-  EXPECT_EQ(result.refused, "it could not be held against the reference kernels: no memory for an arena");
+  EXPECT_EQ(result.refused, "it could not be checked against the reference kernels: no memory for an arena");
   EXPECT_TRUE(result.choices.empty());
   EXPECT_TRUE(result.rejected.has_value());
   EXPECT_GT(kept.size(), 20U);

@@ -1,4 +1,4 @@
-// A tuning run of the small network that its trials end, and a default plan that is easily beaten.
+// A tuning run of the small network that ends after a number of trials, and a default plan that is easily beaten.
 #pragma once
 
 #include "network.h"
@@ -19,7 +19,7 @@ inline TuneOptions short_run(std::vector<Record>& kept) {
   return options;
 }
 
-/// Compiles the default plan with the slowest tiles there are, so that what variants have by default is faster.
+/// Compiles the default plan with the slowest tiles there are, so that the usual defaults of variants are faster.
 inline CompileOptions slow_default() {
   CompileOptions options = native();
   for (const Step& step : compile_graph(small_network(), options).plan.steps) {

@@ -47,7 +47,7 @@ TEST(TaskList, EveryNodeHasALine) {
   EXPECT_GT(views, 5) << "concatenations in place";
 }
 
-// What records choose changes what tasks run, and not how they are numbered.
+// Records change what tasks run, but not their numbers.
 TEST(TaskList, NumbersAreThoseWithoutRecords) {
   const Graph graph = small_network();
   CompileOptions options = native();

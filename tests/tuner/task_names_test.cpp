@@ -1,4 +1,4 @@
-// Options that name tasks by their numbers.
+// Options that name tasks by number.
 #include "tune/tuner/tasks/task_names.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Of the small network: the number of the first task with more than one layer.
+/// The first task of the small network with more than one layer.
 TaskLine shared_task() {
   CompileOptions look = native();
   look.generate_code = false, look.keep_placed = true;
@@ -24,7 +24,7 @@ TaskLine shared_task() {
   throw std::runtime_error("no task has two layers");
 }
 
-/// What a layer of the small network runs.
+/// The schedule that a layer of the small network runs.
 std::string schedule_of(const std::string& node, CompileOptions options) {
   options.generate_code = false;
   for (const Step& step : compile_graph(small_network(), options).plan.steps) {

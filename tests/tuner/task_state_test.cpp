@@ -1,4 +1,4 @@
-// One task while it is tuned: what is raced next, what counts as a gain, what wins.
+// One task during tuning: what is raced next, what counts as a gain, what wins.
 #include "tune/tuner/search/task_state.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ TEST_F(OneTask, AGainThatSamplesTakeBackCanBeMadeAgain) {
   trial(0, std::vector<double>(30, 1.05));  // it was luck
   EXPECT_FALSE(state_->learn(kNoise));
   EXPECT_GT(state_->dry(), 0);
-  trial(1, std::vector<double>(8, 0.9));  // less than 0.8 promised, and true
+  trial(1, std::vector<double>(8, 0.9));  // less than the promised 0.8, but true
   EXPECT_TRUE(state_->learn(kNoise));
   EXPECT_EQ(state_->dry(), 0);
 }

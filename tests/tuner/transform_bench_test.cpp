@@ -1,4 +1,4 @@
-// Layout changes that cannot be measured, and what a file has to hold so that they need not be.
+// Layout changes that cannot be measured, and what a file must hold so that measuring is unnecessary.
 #include "tune/tuner/graph_best/transform_bench.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ namespace {
 
 TEST(MeasureTransforms, CopiesThatDoNotRunAreAnError) {
   RunnerOptions small = worker();
-  small.memory_bytes = int64_t{64} << 20;  // takes the images, and not their copies beside them
+  small.memory_bytes = int64_t{64} << 20;  // enough for the images but not for their copies
   EXPECT_EQ(error_of([&] { measure_transforms(native(), small, "a device"); }, ErrorKind::unsupported),
             "layout changes cannot be measured here: the copies do not run");
 }
@@ -50,7 +50,7 @@ TEST_F(KnownLayoutChanges, ADamagedFileIsToldAndReplaced) {
     write_file_atomically(file_, "noise");
     const KnownTransforms got = get(anew);
     EXPECT_GT(got.seconds, 0);
-    EXPECT_THAT(got.unusable, testing::HasSubstr(file_.string() + ": no file of measured layout changes"));
+    EXPECT_THAT(got.unusable, testing::HasSubstr(file_.string() + ": not a file of measured layout changes"));
     const KnownTransforms again = get();
     EXPECT_EQ(again.seconds, 0);
     EXPECT_EQ(again.unusable, "");

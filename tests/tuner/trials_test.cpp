@@ -1,4 +1,4 @@
-// How trials are taken: what --repeat, --number, --min-repeat-ms, --timeout and --n-parallel change of a run.
+// How trials are taken: the effects of --repeat, --number, --min-repeat-ms, --timeout and --n-parallel.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ TEST(Trials, EachHasAtMostSoManyPairsAsRounds) {
     const auto* trial = std::get_if<TrialEvent>(&event.what);
     if (trial == nullptr) return;
     ++trials;
-    // A round in which the core was shared, or the run held up, gives no pair.
+    // A round in which the core was shared or the run was held up gives no pair.
     EXPECT_LE(trial->samples, 3) << trial->schedule;
     EXPECT_GE(trial->samples, 1) << trial->schedule;
   };
@@ -39,7 +39,7 @@ TEST(Trials, EachHasAtMostSoManyPairsAsRounds) {
   EXPECT_GE(trials, 20);
 }
 
-/// Runs of the network that a batch of trials takes.
+/// Number of network runs in a batch of trials.
 int64_t runs_of(const TrialOptions& trial) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
@@ -81,7 +81,7 @@ TEST(Trials, TheTimeoutIsTheRunners) {
   }
 }
 
-/// Most threads of this process at a time while a batch is compiled and measured.
+/// Maximum number of threads of this process while a batch is compiled and measured.
 int64_t most_threads(int n_parallel) {
   std::atomic<bool> done = false;
   int64_t most = 0;
@@ -101,7 +101,7 @@ int64_t most_threads(int n_parallel) {
 
 TEST(Trials, SoManyThreadsCompileAsWereAskedFor) { EXPECT_GE(most_threads(8), most_threads(1) + 4); }
 
-/// A network with as many threads as there are CPUs: candidates are compiled, then measured.
+/// A network with as many threads as there are CPUs: candidates are compiled first, then measured.
 TEST(Trials, WithoutAFreeCpuBatchesAreCompiledAndMeasuredInTurns) {
   const std::vector<int> all = affinity_cpus();
   const std::vector<int> few(all.begin(), all.begin() + std::min<std::ptrdiff_t>(2, std::ssize(all)));

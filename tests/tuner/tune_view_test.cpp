@@ -1,4 +1,4 @@
-// What a tuning run shows while it goes on.
+// What a tuning run shows while it is running.
 #include "../../tools/tune_view.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ tune::TuneProgress run() {
   p.default_ms = 34.51, p.predicted_ms = 33.02, p.remaining = 0.021;
   p.flops = 1'800'000'000, p.bound_ms = 20.1422;
   p.runs.taken = 100, p.runs.disturbed = 3;
-  // Tasks 2 and 3 are left out, by --ops: numbers are those of the whole network.
+  // Tasks 2 and 3 are excluded by --ops; numbers are those of the whole network.
   p.tasks = {task(1, 0.1, "the first"), task(4, 0.3, "the second"), task(5, 0.2, "the third")};
   return p;
 }
@@ -41,7 +41,7 @@ TEST(TuneView, OneLineForTheWholeRun) {
       "61 % of its bound, 2.1 % expected to be left, 3 % of the runs disturbed");
 }
 
-/// Figures of a machine that others use say so before anything else.
+/// Figures from a machine that others use say so first.
 TEST(TuneView, ABusyMachineIsToldFirst) {
   tune::TuneProgress p = run();
   p.runs.disturbed = 92;
@@ -49,7 +49,7 @@ TEST(TuneView, ABusyMachineIsToldFirst) {
   EXPECT_THAT(progress_line(p), testing::EndsWith("2.1 % expected to be left, 92 % of the runs disturbed"));
 }
 
-/// More than all of a bound is no share: the bound is wrong.
+/// More than 100 % of a bound is not a share: the bound is wrong.
 TEST(TuneView, ABoundThatIsBeatenIsNoShare) {
   tune::TuneProgress p = run();
   p.bound_ms = 1.7 * p.predicted_ms, p.tasks[1].bound_ms = 1.7 * 0.9;

@@ -40,10 +40,10 @@ std::vector<Tensor> answers(const Choices& choices) {
   return run_plan(loaded, inputs);
 }
 
-/// What the events tell is what the result says.
+/// Checks that the events agree with the result.
 void expect_whole_story(const std::vector<TuneEvent>& events, const TuneResult& result) {
   std::vector<std::string> phases;
-  std::map<int64_t, const TunedTask*> tasks;  // by number, as in what follows
+  std::map<int64_t, const TunedTask*> tasks;  // by number, as in later events
   for (const TunedTask& t : result.tasks) EXPECT_TRUE(tasks.emplace(t.number, &t).second) << t.number;
   std::map<int64_t, int64_t> trials;
   std::map<int64_t, std::string> best;
@@ -101,7 +101,7 @@ TEST(Tuner, FindsKeepsAndRacesSchedules) {
   EXPECT_GE(result.trials, 100);
   EXPECT_EQ(result.failures, 0);
   EXPECT_EQ(result.restarts, 0);
-  // One for each trial, then one for each schedule of each race.
+  // One record for each trial, then one for each schedule of each race.
   EXPECT_GE(static_cast<int64_t>(kept.size()), result.trials);
   EXPECT_LE(static_cast<int64_t>(kept.size()), result.trials + 9 * static_cast<int64_t>(result.tasks.size()));
   for (const Record& r : kept) {
@@ -113,7 +113,7 @@ TEST(Tuner, FindsKeepsAndRacesSchedules) {
     EXPECT_EQ(r.conditions.threads, 1);
     EXPECT_EQ(r.network, "squeezenet1_1");
   }
-  // Never slower: what is accepted was clearly faster, else the default stays.
+  // Never slower: the accepted plan was clearly faster, else the default stays.
   EXPECT_EQ(result.same_plan, result.choices.empty());
   EXPECT_LE(result.ratio.high, 1);
   for (const TunedTask& t : result.tasks) {
@@ -125,7 +125,7 @@ TEST(Tuner, FindsKeepsAndRacesSchedules) {
   EXPECT_EQ(shown.back().phase, "done");
   EXPECT_EQ(shown.back().trials, result.trials);
 
-  // The accepted schedules compute what the defaults do.
+  // The accepted schedules compute the same as the defaults.
   const std::vector<Tensor> tuned = answers(result.choices), plain = answers({});
   for (int64_t i = 0; i < plain[0].elems(); ++i)
     EXPECT_NEAR(tuned[0].data<float>()[i], plain[0].data<float>()[i], 1e-4) << i;
@@ -184,19 +184,19 @@ TEST(Tuner, GoesOnWhereItEnded) {
   const size_t before = kept.size();
   options.known = kept;
   options.known.push_back(kept.front());
-  options.known.back().schedule = "a later version's {schedule}";  // passed over
+  options.known.back().schedule = "a later version's {schedule}";  // skipped
   std::vector<Record> more;
   options.keep = [&more](std::span<const Record> records) { more.insert(more.end(), records.begin(), records.end()); };
   const TuneResult result = tune(graph, inputs_of(graph), native(), options);
   ASSERT_FALSE(more.empty());
-  more.resize(std::min(more.size(), static_cast<size_t>(result.trials)));  // the race's come after them
-  // New proposals are new ones; what is measured again are contenders, a minority this early.
+  more.resize(std::min(more.size(), static_cast<size_t>(result.trials)));  // the race's records come after them
+  // New proposals differ from earlier ones; only contenders are measured again, a minority this early.
   size_t again = 0;
   for (const Record& r : more) again += first.contains(r.problem + r.layouts + r.schedule) ? 1 : 0;
   EXPECT_LT(again, more.size() * 2 / 3) << before;
 }
 
-/// A run's records as if they had been measured on another number of threads, by an earlier code generator.
+/// Makes a run's records look measured with another number of threads, by an earlier code generator.
 std::vector<Record> made_otherwise(std::vector<Record> records) {
   for (Record& r : records) r.conditions.threads = 3, r.conditions.codegen = "an earlier one";
   return records;
@@ -207,14 +207,14 @@ TEST(Tuner, WhatRecordsOfOtherConditionsGiveIsTriedFirstAndRaced) {
   const CompileOptions compile = slow_default();
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
-  options.seconds = 30, options.trials = 60;  // short races: what is found is much faster than the default
+  options.seconds = 30, options.trials = 60;  // short races: the schedules found are much faster than the default
   ASSERT_FALSE(tune(graph, inputs_of(graph), compile, options).same_plan);
   options.known = made_otherwise(kept);
   const Choices best = history_best_choices(graph, compile, options.known, {"", options.device, options.threads});
   ASSERT_FALSE(best.empty());
 
   options.trials = 40;
-  std::set<std::string> began, otherwise;  // tasks, with what was recorded and with another schedule
+  std::set<std::string> began, otherwise;  // tasks: that began with the recorded schedule; that began with another
   const auto of_all = [&] { return !began.empty() && std::ranges::includes(began, otherwise); };
   for (int attempt = 0; attempt < 5 && !of_all(); ++attempt) {  // a disturbed trial comes later
     std::map<std::string, std::string> first;                   // schedules, by task
@@ -243,7 +243,7 @@ TEST(Tuner, WhatRecordsOfOtherConditionsGiveIsTriedFirstAndRaced) {
   EXPECT_LT(raced.ratio.high, 1);
 }
 
-// One of some attempts: other work on the machine slows runs that count for the whole alone.
+// One of several attempts: other work on the machine slows runs that count only for the whole.
 TEST(Tuner, TasksHaveMostOfTheTimeOfTheNetwork) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
@@ -290,13 +290,13 @@ TEST(Tuner, APlanOfBeforeThatNoLongerFitsIsPassedOver) {
   TuneOptions options = short_run(kept);
   options.interrupted = [] { return true; };  // nothing is found
   options.previous["conv1"] = parse_schedule("conv2d_winograd m=4 vectors=1 tile=1 count=1 split=0 prefetch=0");
-  options.previous["conv10"].threads = 1;  // would win, were it raced
+  options.previous["conv10"].threads = 1;  // would win if it were raced
   const Graph graph = small_network();
   const TuneResult result = tune(graph, inputs_of(graph), slow_default(), options);
   EXPECT_FALSE(result.kept);
   EXPECT_TRUE(result.same_plan);
   EXPECT_TRUE(result.choices.empty());
-  EXPECT_EQ(result.given_up, "it does not compile under these options any more, or what it is made of failed since");
+  EXPECT_EQ(result.given_up, "it no longer compiles under these options, or one of its schedules has failed since");
 }
 
 TEST(Tuner, ARunOfSomeKindsKeepsWhatOthersHave) {
@@ -370,7 +370,7 @@ TEST(Tuner, TheBudgetIsAllOfIt) {
   const Graph graph = small_network();
   const TuneResult result = tune(graph, inputs_of(graph), native(), options);
   EXPECT_GT(result.trials, 0);
-  EXPECT_LT(result.seconds, 60);  // the last batch and the last race come to an end, beside other tests
+  EXPECT_LT(result.seconds, 60);  // the last batch and the last race finish, beside other tests
   EXPECT_FALSE(result.graph.has_value());
   EXPECT_TRUE(result.graph_left_out.starts_with("it needs 3 s, and ")) << result.graph_left_out;
   EXPECT_TRUE(result.graph_left_out.ends_with(" s of the budget were left; of 20 s and more some are held back for it"))
@@ -383,7 +383,7 @@ TEST(Tuner, TheGraphTunerSaysWhyItHasNoTurn) {
   options.trials = 5, options.graph_best = true, options.ops = {"conv2d"};
   const Graph graph = small_network();
   EXPECT_EQ(tune(graph, inputs_of(graph), native(), options).graph_left_out,
-            "it chooses for all layers, and --ops names some");
+            "it chooses for all layers, but --ops limits them");
   options.ops.clear();
   options.interrupted = [] { return true; };
   EXPECT_EQ(tune(graph, inputs_of(graph), native(), options).graph_left_out, "the run was interrupted");
@@ -461,7 +461,7 @@ TEST(Tuner, TrialsAreNoMoreThanAskedFor) {
   EXPECT_FALSE(result.building.empty());
 }
 
-/// Sends a signal to each worker of this process that has had a fifth of a second of its CPU, until told to stop.
+/// Until told to stop, sends a signal to each worker of this process that has used a fifth of a second of CPU time.
 class Killer {
  public:
   explicit Killer(std::atomic<bool>& enough) : enough_(enough), thread_([this] { run(); }) {}
@@ -488,7 +488,7 @@ class Killer {
       if (!(in >> pid >> name >> state >> parent) || parent != getpid() || name != "(kilter-worker)") continue;
       for (int field = 5; field < 14; ++field) in >> skipped;
       int64_t user = 0, system = 0;                                         // 1 / 100 s
-      if (in >> user >> system && user + system >= 20) out.push_back(pid);  // it has to get somewhere
+      if (in >> user >> system && user + system >= 20) out.push_back(pid);  // it must make some progress first
     }
     return out;
   }
@@ -532,7 +532,7 @@ TEST(Tuner, GoesOnWhenCandidatesCrash) {
     if (r.status == Status::crash) crashed.insert(r.problem + r.layouts + r.schedule);
   }
   EXPECT_EQ(static_cast<int64_t>(crashed.size()), crashes);
-  // They are not tried again, in the next run neither.
+  // They are not tried again, not even in the next run.
   options.known = kept, options.event = nullptr, options.progress = nullptr;
   std::vector<Record> more;
   options.keep = [&more](std::span<const Record> records) { more.insert(more.end(), records.begin(), records.end()); };
@@ -552,7 +552,7 @@ TEST(Tuner, EverySearcherWorks) {
       EXPECT_GE(result.trials, 20) << row.name;
       EXPECT_LE(result.ratio.high, 1) << row.name;
     } catch (const Error& e) {
-      // Without XGBoost those that need it say what to install.
+      // Without XGBoost, the searchers that need it say what to install.
       EXPECT_TRUE(row.name.starts_with("xgb")) << row.name << ": " << e.message();
       EXPECT_NE(e.message().find("xgboost"), std::string::npos) << e.message();
     }

@@ -1,4 +1,4 @@
-// Which of what was tuned a network is compiled with.
+// Which tuning results a network is compiled with.
 #include "tune/tuner/plans/use_tuned.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ class UseTuned : public testing::Test {
 
   void SetUp() override { ASSERT_FALSE(first_.name.empty() || second_.name.empty()) << "no two tasks of this kind"; }
 
-  /// `tile`, or one less where that is the default's: every conv2d_direct of one row takes 1 to 4.
+  /// A schedule with `tile`, or one less if that is the default's: every conv2d_direct of one row takes 1 to 4.
   static std::string other(const Step& step, int64_t tile = 4) {
     Schedule s = parse_schedule(step.schedule);
     for (auto& [knob, value] : s.knobs) {
@@ -58,7 +58,7 @@ class UseTuned : public testing::Test {
     r.conditions.target = native().target.name, r.conditions.codegen = codegen_version();
     records_.insert(records_.end(), times, r);
   }
-  /// One that says that its other schedule is faster.
+  /// Records that the other schedule is faster.
   void record() { measure(other(first_), 0.9, "", 1); }
   Plan plan(Choose choose = Choose::accepted, int threads = 1, CompileOptions options = native()) {
     options.generate_code = false;
@@ -113,7 +113,7 @@ TEST_F(UseTuned, TheAcceptedPlanGoesBeforeSingleRecords) {
   const Plan single = plan(Choose::history_best);
   EXPECT_EQ(step(single, first_).schedule, other(first_));
   mine.problem = with_one_row_more(mine.problem);
-  records_ = {mine};  // the plan did not come of another problem's record
+  records_ = {mine};  // the plan did not come from another problem's record
   EXPECT_THAT(step(plan(), second_).record, testing::EndsWith("in its race; no record of its schedule"));
 }
 
@@ -162,12 +162,12 @@ TEST_F(UseTuned, WithoutAPlanGraphBestIsWhatTheGraphTunerMakesOfTheRecords) {
   EXPECT_THAT(got.records, StartsWith(single.records + ", graph-best by records: "));
 }
 
-// Issue 6, "Must be shown" 8: never silently.
+// Issue 6, "Must be shown" 8: never silent.
 TEST_F(UseTuned, GraphBestSaysWhatWasTunedForOtherThreads) {
   record();
   measure(other(first_, 2), 0.5, "elsewhere", 5);
   measure(other(first_, 2), 1.2, second_.name, 4);
-  for (size_t i = 1; i < records_.size(); ++i) {  // of the other task, at this number of threads
+  for (size_t i = 1; i < records_.size(); ++i) {  // those of the other task, for this number of threads
     Record& r = records_[i];
     r.problem = second_.problem, r.layouts = second_.layouts, r.schedule = other(second_, 2);
     r.versus->schedule = second_.schedule, r.conditions.threads = 2;
@@ -229,7 +229,7 @@ TEST_F(UseTuned, AnAcceptedPlanDoesNotRunWhatWasWrongSince) {
   keep({{first_.name, parse_schedule(other(first_))}, {second_.name, parse_schedule(other(second_))}});
   record();
   records_[0].status = Status::wrong;
-  records_[0].conditions.threads = 2;  // what is wrong there is wrong here
+  records_[0].conditions.threads = 2;  // a schedule that was wrong there is wrong here
   const Plan without = plan();
   EXPECT_EQ(step(without, first_).schedule, first_.schedule);
   EXPECT_EQ(step(without, second_).schedule, other(second_));

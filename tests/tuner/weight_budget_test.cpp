@@ -18,7 +18,7 @@ TEST(WeightBudget, WhatGainsLeastForAByteGoesFirst) {
   EXPECT_EQ(first_to_go({}, -1), std::nullopt);
 }
 
-/// A network of which some layers gave up Winograd for smaller weights.
+/// A network in which some layers gave up Winograd for smaller weights.
 class Slimmed : public testing::Test {
  protected:
   Slimmed() : graph_(small_network()) {
@@ -41,7 +41,7 @@ TEST_F(Slimmed, WhatALayerTriesChangesNoOther) {
   const auto same = [&](const std::string& node) {
     return std::ranges::find(fallback().slimmed, node) == fallback().slimmed.end();
   };
-  // A layer takes larger weights than the limit has room for; those that gave theirs up keep what they have instead.
+  // A layer takes larger weights than the limit allows; layers that gave up theirs keep their smaller ones.
   const TargetLimits& limits = bench_->options().target.limits;
   for (const NetworkTask& task : tasks) {
     for (const Ranked& r : rank(*find_template("conv2d_winograd"), task.task, limits, 1)) {
@@ -71,7 +71,7 @@ TEST_F(Slimmed, PlansThatAreKeptSayWhatWasGivenUp) {
     ASSERT_TRUE(kept.contains(node));
     EXPECT_EQ(kept.at(node).schedule->text(), slimmed_schedules(fallback()).at(node).text());
   }
-  // Compiled with the limit, it is the plan that was raced.
+  // Compiled with the limit, it is the same plan that was raced.
   CompileOptions options = bench_->options();
   for (const auto& [node, choice] : kept) options.preferred[node] = *choice.schedule;
   const Compiled again = compile_graph(graph_, options);

@@ -11,21 +11,22 @@ namespace {
 
 using Bin = uint16_t;
 
-/// The features as small numbers: bin b of a feature holds its values in [cuts[b - 1], cuts[b]); the last bin of all
-/// holds the values that are not known.
+/// Features as small integers. Bin b of a feature holds its values in [cuts[b - 1], cuts[b]); the last bin holds
+/// unknown values.
 struct Binned {
   std::vector<std::vector<float>> cuts;  ///< by feature, ascending
   std::vector<std::vector<Bin>> bins;    ///< by feature and row
   Bin missing(size_t feature) const { return static_cast<Bin>(cuts[feature].size() + 1); }
 };
 
-/// Between two neighbours, above the lower and at most the upper.
+/// A place between two neighbouring values, above the lower and at most the upper.
 float between(float low, float high) {
   const auto middle = static_cast<float>((static_cast<double>(low) + high) / 2);
   return middle > low ? middle : high;
 }
 
-/// At most bins - 1 places that part the values; where there are more different ones, as many rows between any two.
+/// At most bins - 1 places that divide the values. If there are more distinct values, the parts have equal numbers of
+/// rows.
 std::vector<float> cut_places(std::vector<float> values, int bins) {
   std::sort(values.begin(), values.end());
   std::vector<float> different = values;
@@ -52,7 +53,7 @@ Binned bin_features(const Matrix& rows, int bins) {
     for (size_t i = 0; i < rows.rows(); ++i) {
       if (!std::isnan(rows.row(i)[f])) known.push_back(rows.row(i)[f]);
     }
-    // One bin is left for unknown values, and the number of bins fits a Bin.
+    // One bin is reserved for unknown values, and the number of bins must fit a Bin.
     out.cuts.push_back(cut_places(std::move(known), std::min(bins, 65534)));
     const std::vector<float>& cuts = out.cuts.back();
     std::vector<Bin> column(rows.rows());
@@ -67,7 +68,7 @@ Binned bin_features(const Matrix& rows, int bins) {
   return out;
 }
 
-/// Of rows: what they still lack (weighted) and how much they count.
+/// Sums over rows: remaining error (weighted) and weight.
 struct Sum {
   double residual = 0;
   double weight = 0;
@@ -95,7 +96,7 @@ class TreeGrower {
     first_.push_back(at);
   }
 
-  /// The tree, and of every row what it answers.
+  /// Grows a tree, and sets each row's output in `answers`.
   Tree grow(std::vector<float>& answers) {
     rows_.resize(residuals_.size());
     std::iota(rows_.begin(), rows_.end(), 0U);
@@ -105,12 +106,12 @@ class TreeGrower {
   }
 
  private:
-  using Histogram = std::vector<Sum>;  ///< bins of all features one after the other
+  using Histogram = std::vector<Sum>;  ///< bins of all features, one feature after another
 
   Histogram histogram(size_t begin, size_t end) const {
     Histogram sums(first_.back());
     for (size_t f = 0; f < binned_.cuts.size(); ++f) {
-      if (binned_.cuts[f].empty() && f > 0) continue;  // nothing to split; the first one gives the total
+      if (binned_.cuts[f].empty() && f > 0) continue;  // nothing to split; the first feature is needed for the total
       Sum* const of = sums.data() + first_[f];
       const std::vector<Bin>& bins = binned_.bins[f];
       for (size_t i = begin; i < end; ++i) {
@@ -131,12 +132,12 @@ class TreeGrower {
     return weight > 0 ? sum.residual * sum.residual / weight : 0;
   }
 
-  /// Sets `best` to a split with this left side where it gains more.
+  /// Replaces `best` by the split with this left side if it gains more.
   void consider(const Sum& left, const Sum& all, const Split& split, Split& best) const {
     const Sum right = all - left;
     const double least = std::max(options_.min_child_weight, 1e-9 * all.weight);
     if (left.weight < least || right.weight < least) return;
-    // Rounding alone makes differences of some 1e-16 of the parts; they are no gain.
+    // Rounding alone causes differences of some 1e-16 of the parts; they are not gains.
     const double whole = score(all);
     const double parts = score(left) + score(right);
     const double gain = parts - whole;
@@ -180,7 +181,7 @@ class TreeGrower {
     const auto from = rows_.begin() + static_cast<long>(begin);
     const auto middle = std::stable_partition(from, rows_.begin() + static_cast<long>(end), goes_left);
     const size_t cut = begin + static_cast<size_t>(middle - from);
-    // Only the smaller side is summed; the larger one is what is left.
+    // Sums only the smaller side; the larger one is the difference.
     const bool left_is_smaller = cut - begin <= end - cut;
     Histogram smaller = left_is_smaller ? histogram(begin, cut) : histogram(cut, end);
     Histogram larger(sums.size());
@@ -196,7 +197,7 @@ class TreeGrower {
   const std::vector<double>& residuals_;
   const std::vector<double>& weights_;
   const BoostOptions& options_;
-  std::vector<size_t> first_;  ///< of each feature's bins in a histogram
+  std::vector<size_t> first_;  ///< start of each feature's bins in a histogram
   std::vector<uint32_t> rows_;
   Tree tree_;
 };
@@ -234,7 +235,7 @@ void BoostedTrees::fit(const TrainingSet& set) {
     for (size_t r = 0; r < residuals.size(); ++r) residuals[r] = wanted[r] * weights[r];
     parts.trees.push_back(grower.grow(answers));
     for (size_t r = 0; r < wanted.size(); ++r) wanted[r] -= answers[r];
-    // Without a split, more trees would only repeat what the leaf says.
+    // Without a split, further trees would only repeat the leaf.
     if (parts.trees.back().size() == 1) break;
   }
   parts.notes = {{"trainer", "kilter"}, {"rows", std::to_string(set.size())}};
@@ -243,7 +244,7 @@ void BoostedTrees::fit(const TrainingSet& set) {
 }
 
 const TreeModel& BoostedTrees::trees() const {
-  require(model_.has_value(), "a cost model is asked before it was trained");
+  require(model_.has_value(), "a cost model is used before it was trained");
   return *model_;
 }
 

@@ -1,4 +1,4 @@
-// Our own trainer of boosted regression trees, for where there is no XGBoost.
+// Kilter's own trainer of boosted regression trees, used if XGBoost is not available.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace kilter::tune {
 
-/// Gradient boosting for squared error, with splits from histograms (Friedman 2001; Chen and Guestrin 2016, exact gains
-/// over at most `bins` places). No subsampling: the seed changes nothing. Runs on the calling thread.
+/// Gradient boosting for squared error, with histogram-based splits (Friedman 2001; Chen and Guestrin 2016; exact gains
+/// over at most `bins` places). There is no subsampling, so the seed has no effect. Runs on the calling thread.
 class BoostedTrees : public TrainableModel {
  public:
   explicit BoostedTrees(BoostOptions options = {}) : options_(options) {}

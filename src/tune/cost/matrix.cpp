@@ -15,7 +15,7 @@ bool is_usable_name(const std::string& name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) { return static_cast<uint8_t>(c) > ' '; });
 }
 
-/// The first few of many names.
+/// Joins the first few of many names.
 std::string some(const std::vector<std::string>& names) {
   constexpr size_t kShown = 6;
   std::vector<std::string> shown(names.begin(), names.begin() + static_cast<long>(std::min(names.size(), kShown)));
@@ -45,7 +45,7 @@ void check_matrix(const Matrix& matrix, const std::string& where) {
       fail(ErrorKind::bad_input, "{}: feature name '{}'; names have one character or more, none a blank or control",
            where, name);
     }
-    if (!seen.insert(name).second) fail(ErrorKind::bad_input, "{}: feature {} stands there twice", where, name);
+    if (!seen.insert(name).second) fail(ErrorKind::bad_input, "{}: feature {} appears twice", where, name);
   }
   if (matrix.values.size() % matrix.columns() != 0) {
     fail(ErrorKind::bad_input, "{}: expected rows of {} values, got {} values in all", where, matrix.columns(),

@@ -1,4 +1,4 @@
-// Rows of numbers with named columns: what cost models see of schedules.
+// Rows of numbers with named columns: schedules as cost models see them.
 #pragma once
 
 #include <cstddef>
@@ -8,24 +8,24 @@
 
 namespace kilter::tune {
 
-/// Dense, row-major. NaN is a value that is not known; infinities are no features.
+/// Dense, row-major. NaN stands for an unknown value; infinities are not allowed.
 struct Matrix {
-  std::vector<std::string> features;  ///< names of the columns, all different
-  std::vector<float> values;          ///< rows() times columns()
+  std::vector<std::string> features;  ///< column names, all different
+  std::vector<float> values;          ///< rows() times columns() values
 
   size_t columns() const { return features.size(); }
   size_t rows() const { return features.empty() ? 0 : values.size() / features.size(); }
   std::span<const float> row(size_t i) const { return {values.data() + i * columns(), columns()}; }
-  /// The rows with these numbers, in this order.
+  /// Returns the rows with these indices, in this order.
   Matrix take(std::span<const size_t> which) const;
 };
 
-/// Throws bad_input, naming `where`, the row and the feature: no or unusable names (empty, twice, with blanks or
-/// control characters), values that do not fill the last row, an infinite value.
+/// Throws bad_input, naming `where`, the row and the feature, for missing or unusable names (empty, repeated, with
+/// blanks or control characters), values that do not fill the last row, and infinite values.
 void check_matrix(const Matrix& matrix, const std::string& where);
 
-/// Of each name of `wanted`, its column in `features`. Throws bad_input, naming `what` wants them, when some are
-/// missing.
+/// Returns the column in `features` of each name in `wanted`. Throws bad_input, with `what` as the one that needs them,
+/// if some are missing.
 std::vector<size_t> find_features(const std::vector<std::string>& wanted, const std::vector<std::string>& features,
                                   const std::string& what);
 

@@ -16,7 +16,7 @@ struct Group {
   std::vector<double> predicted, costs;
 };
 
-/// Ranks from 0, equal values at the mean of theirs.
+/// Ranks from 0; equal values get the mean of their ranks.
 std::vector<double> ranks(std::span<const double> values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -58,7 +58,7 @@ struct FirstPick {
   bool failed = false;
 };
 
-/// Of a group in which something ran.
+/// For a group in which something ran.
 FirstPick first_pick(const Group& g) {
   const auto before = [&](size_t a, size_t b) {
     if (g.predicted[a] != g.predicted[b]) return g.predicted[a] < g.predicted[b];
@@ -107,7 +107,7 @@ Metrics judge(std::span<const double> predicted, std::span<const double> costs, 
   m.rows = costs.size();
   m.groups = all.size();
   for (const auto& [id, g] : all) {
-    // Of different cost, so at least one of them ran.
+    // The costs differ, so at least one row ran.
     if (all_equal(g.costs)) continue;
     ++m.judged;
     m.pairwise += pairwise(g);

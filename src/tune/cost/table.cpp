@@ -93,7 +93,7 @@ class TableReader {
     return value.get<std::string>();
   }
 
-  /// null is `missing`.
+  /// Reads a number; null means `missing`.
   double number(const json& value, const std::string& field, double missing) const {
     if (value.is_null()) return missing;
     if (!value.is_number()) bad("{}: expected a number or null, got {}", field, json_text(value));

@@ -1,4 +1,4 @@
-// Tables of measured schedules in files: what cost models are trained on.
+// Files with tables of measured schedules, on which cost models are trained.
 #pragma once
 
 #include <filesystem>
@@ -13,11 +13,12 @@
 
 namespace kilter::tune {
 
-/// Rows of one or more files. A row's group is its task on its device: only such costs have the same default.
+/// Rows of one or more files. A row's group is its task on its device, since only costs with the same default are
+/// comparable.
 struct Table {
   TrainingSet set;
-  std::vector<std::string> tasks, devices;  ///< names, in the order in which they came first
-  std::vector<size_t> task_of, device_of;   ///< of each row
+  std::vector<std::string> tasks, devices;  ///< names in order of first appearance
+  std::vector<size_t> task_of, device_of;   ///< by row
 };
 
 constexpr std::string_view kTableFormat = "kilter-cost-table-1";
@@ -26,25 +27,25 @@ constexpr std::string_view kTableFormat = "kilter-cost-table-1";
 /// line is a row:
 ///   {"task": text, "device": text, "x": [number or null for one not known], "cost": number or null for a failure,
 ///    "weight": number}
-/// with "device" and "weight" left out for "" and 1, "ms" and "default_ms" in the place of "cost" (null "ms" for a
-/// failure). Empty lines are passed over. Throws io when a file cannot be read and bad_input with file, line and field
-/// for anything else; all files must have the same features.
+/// "device" and "weight" may be left out, which means "" and 1. "ms" and "default_ms" may replace "cost" (null "ms" for
+/// a failure). Empty lines are skipped. Throws io if a file cannot be read, and bad_input with file, line and field for
+/// any other fault; all files must have the same features.
 Table read_table(const std::vector<std::filesystem::path>& files);
-/// The same from text; `where` names it in errors.
+/// Parses a table from text. Errors refer to it as `where`.
 Table parse_table(std::string_view text, const std::string& where);
 
-/// What rows are held out by.
+/// The unit by which rows are held out.
 enum class HoldOut : uint8_t { task, device };
 
-/// A fold for each row, 0..folds-1: all rows of a task, or of a device, are in the same one; which with which is drawn
-/// by `seed`. Throws usage when there are fewer tasks or devices than folds, or fewer than two folds.
+/// Returns a fold for each row, 0..folds-1. All rows of a task, or of a device, are in the same fold; `seed` determines
+/// the grouping. Throws usage if there are fewer tasks or devices than folds, or fewer than two folds.
 std::vector<size_t> folds_of(const Table& table, HoldOut by, size_t folds, uint64_t seed);
 
 using MakeModel = std::function<std::unique_ptr<TrainableModel>()>;
-/// Predictions for every row by a model that was trained on the other folds.
+/// Returns predictions for every row by a model trained on the other folds.
 std::vector<double> predict_held_out(const Table& table, const std::vector<size_t>& folds, const MakeModel& make);
 
-/// judge() for the rows of each device; in the order of table.devices.
+/// Applies judge() to the rows of each device, in the order of table.devices.
 std::vector<Metrics> judge_by_device(const Table& table, const std::vector<double>& predicted);
 
 }  // namespace kilter::tune

@@ -11,7 +11,7 @@
 namespace kilter::tune {
 namespace {
 
-/// A word that a line may begin with, and a text of one line.
+/// Whether the note has a word that may begin a line, and a text of one line.
 bool is_note(const std::pair<std::string, std::string>& note) {
   const auto printable = [](char c) { return static_cast<uint8_t>(c) >= ' '; };
   return !note.first.empty() && note.first.find(' ') == std::string::npos &&
@@ -19,9 +19,9 @@ bool is_note(const std::pair<std::string, std::string>& note) {
          std::all_of(note.second.begin(), note.second.end(), printable);
 }
 
-/// Preorder: each split is followed by its left part, which ends where its right part begins.
+/// Checks the preorder: each split is followed by its left subtree, which ends where its right subtree begins.
 void check_tree(const Tree& tree, size_t features, size_t number, const std::string& where) {
-  std::vector<int32_t> open;  // right children that are still to come
+  std::vector<int32_t> open;  // right children still to come
   for (size_t i = 0; i < tree.size(); ++i) {
     const TreeNode& node = tree[i];
     const bool last = i + 1 == tree.size();
@@ -75,7 +75,7 @@ TreeModel::TreeModel(Parts parts, const std::string& where) : parts_(std::move(p
     fail(ErrorKind::bad_input, "{}: base {}; expected a finite number", where, format_float(parts_.base));
   }
   for (const auto& note : parts_.notes) {
-    if (!is_note(note)) fail(ErrorKind::bad_input, "{}: note '{}' is no word with a line of text", where, note.first);
+    if (!is_note(note)) fail(ErrorKind::bad_input, "{}: note '{}' is not a word and a line of text", where, note.first);
   }
   for (size_t i = 0; i < parts_.trees.size(); ++i) check_tree(parts_.trees[i], parts_.features.size(), i, where);
 }

@@ -1,4 +1,4 @@
-// Boosted trees that need no other library: evaluation, and a text form that is shipped and kept in files.
+// Boosted trees that need no other library: evaluation, and a text form that is shipped and stored in files.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,24 @@
 
 namespace kilter::tune {
 
-/// What the numbers of a model mean.
+/// The meaning of a model's numbers.
 enum class Objective : uint8_t {
   cost,  ///< logarithm of the time over that of the task's default
   rank,  ///< an order within a task
 };
 std::string_view name(Objective objective);
 
-/// One node; a tree is its nodes in preorder, so a split's left child is the next one.
+/// One node. A tree is its nodes in preorder, so a split's left child follows it directly.
 struct TreeNode {
   int32_t feature = -1;  ///< -1: a leaf
   bool missing_left = false;
-  float value = 0;     ///< a split: less goes left; a leaf: its answer
-  int32_t right = -1;  ///< a split: its right child's place
+  float value = 0;     ///< a split's threshold: smaller values go left; or a leaf's output
+  int32_t right = -1;  ///< for a split: index of its right child
 };
 using Tree = std::vector<TreeNode>;
 
-/// A row's prediction is base + the leaves that it falls into, added in order as floats: what XGBoost does, bit for
-/// bit. Immutable, safe from any thread.
+/// A row's prediction is the base plus the leaves that it reaches, added in order as floats; this matches XGBoost bit
+/// for bit. Immutable and thread-safe.
 class TreeModel : public CostModel {
  public:
   struct Parts {
@@ -37,10 +37,10 @@ class TreeModel : public CostModel {
     Objective objective = Objective::cost;
     float base = 0;
     std::vector<Tree> trees;
-    /// What is known of its making (trainer, rows, devices), by a word each; any line of text.
+    /// Facts about its making (trainer, rows, devices), each with a one-word key and one line of text.
     std::vector<std::pair<std::string, std::string>> notes;
   };
-  /// Throws bad_input, naming `where`, when names, places or numbers of the parts do not fit together.
+  /// Throws bad_input, naming `where`, if names, indices or numbers of the parts do not fit together.
   explicit TreeModel(Parts parts, const std::string& where = "tree model");
 
   std::vector<double> predict(const Matrix& rows) const override;
@@ -48,12 +48,12 @@ class TreeModel : public CostModel {
   const std::vector<std::string>& features() const { return parts_.features; }
   Objective objective() const { return parts_.objective; }
   const Parts& parts() const { return parts_; }
-  /// Splits of each feature, weighted by nothing: how often a model asks for it.
+  /// Number of splits on each feature, unweighted.
   std::vector<int64_t> splits() const;
 
-  /// Lines: "kilter-trees 1", "objective", "note"s, "features" with their names, "base", "trees", a line of preorder
-  /// for each tree (a split: feature, l or r for where unknown values go, threshold, as 3l0.25; a leaf: =0.5), "end"
-  /// with a hash of what stands before. The same model gives the same bytes; numbers read back as they were.
+  /// Returns the lines "kilter-trees 1", "objective", "note"s, "features" with their names, "base", "trees", a line of
+  /// preorder for each tree (a split: feature, l or r for where unknown values go, threshold, as 3l0.25; a leaf: =0.5),
+  /// and "end" with a hash of everything before it. The same model gives the same bytes, and numbers read back exactly.
   std::string text() const;
   /// Throws bad_input with `where`, the line, and what was expected there.
   static TreeModel parse(std::string_view text, const std::string& where);
@@ -64,10 +64,10 @@ class TreeModel : public CostModel {
   Parts parts_;
 };
 
-/// `first`, and the trees of `more` after it: predictions add up to the float. The features of `first` must be among
-/// those of `more`, which are the answer's; notes are those of `more`. Throws bad_input when objectives differ.
+/// Returns `first` followed by the trees of `more`; predictions add up to the float. The features of `first` must be
+/// among those of `more`. The result has the features and notes of `more`. Throws bad_input if the objectives differ.
 TreeModel join_models(const TreeModel& first, const TreeModel& more);
-/// Throws bad_input when `start` is there and of another objective than what is to be trained on top of it.
+/// Throws bad_input if `start` is not null and has another objective than the model to be trained on top of it.
 void check_start(const TreeModel* start, Objective objective);
 
 }  // namespace kilter::tune

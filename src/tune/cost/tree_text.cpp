@@ -12,7 +12,7 @@
 namespace kilter::tune {
 namespace {
 
-/// More levels than any trainer makes; keeps a damaged file from taking all memory.
+/// More levels than any trainer makes; prevents a damaged file from using up all memory.
 constexpr size_t kDeepest = 64;
 
 class TreeReader {
@@ -90,7 +90,7 @@ class TreeReader {
   }
 
   float number(std::string_view text, std::string_view expected) const {
-    // Straight into a float: by way of a double a few numbers would not come back as they were.
+    // Parses directly to float: going through double would change a few numbers.
     float value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) {
@@ -144,7 +144,7 @@ class TreeReader {
     const std::string_view hash = field(next("'end'"), "end");
     const std::string expected = fmt::format("{:016x}", hash_text(text_.substr(0, covered)));
     if (hash != expected) bad("the hash of the lines above is {}, the file says {}; it is damaged", expected, hash);
-    if (at_ != text_.size()) bad("the file goes on after its end");
+    if (at_ != text_.size()) bad("the file continues after its end");
   }
 
   std::string_view text_;

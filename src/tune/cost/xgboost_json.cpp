@@ -1,4 +1,4 @@
-// XGBoost's JSON of a model ("Introduction to Model IO" in its manual) as trees of ours.
+// Converts XGBoost's JSON of a model ("Introduction to Model IO" in its manual) to Kilter's trees.
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -19,7 +19,7 @@ float base_score(const json& learner) {
   std::string_view number = text;
   if (number.starts_with('[') && number.ends_with(']')) number = number.substr(1, number.size() - 2);
   const auto value = try_parse_float(number);
-  if (!value) fail(ErrorKind::bad_input, "base_score '{}' is no number of one output", text);
+  if (!value) fail(ErrorKind::bad_input, "base_score '{}' is not a number for one output", text);
   return static_cast<float>(*value);
 }
 
@@ -44,7 +44,7 @@ Columns columns_of(const json& tree) {
   return c;
 }
 
-/// Children stand behind their parents in XGBoost's order, so this ends.
+/// In XGBoost's order children come after their parents, so this terminates.
 void append(const Columns& c, int32_t at, float sign, Tree& out) {
   const auto i = static_cast<size_t>(at);
   if (c.left[i] < 0) {
@@ -52,7 +52,7 @@ void append(const Columns& c, int32_t at, float sign, Tree& out) {
     return;
   }
   const auto inside = [&](int32_t child) { return child > at && child < static_cast<int32_t>(c.left.size()); };
-  if (!inside(c.left[i]) || !inside(c.right[i])) fail(ErrorKind::bad_input, "node {} has children that are none", at);
+  if (!inside(c.left[i]) || !inside(c.right[i])) fail(ErrorKind::bad_input, "node {} has invalid children", at);
   if (c.type[i] != 0) fail(ErrorKind::bad_input, "node {} splits categories; expected numbers only", at);
   const size_t place = out.size();
   out.push_back({c.feature[i], c.missing_left[i] != 0, c.value[i], -1});
@@ -67,7 +67,7 @@ TreeModel convert(const json& model, const std::vector<std::string>& features, O
   if (const auto kind = booster.at("name").get<std::string>(); kind != "gbtree") {
     fail(ErrorKind::bad_input, "booster '{}'; expected gbtree", kind);
   }
-  // What ranks well is higher in XGBoost, lower here. A sign is exact.
+  // A good rank is high in XGBoost and low here. Changing the sign is exact.
   const float sign = objective == Objective::rank ? -1.0F : 1.0F;
   TreeModel::Parts parts{features, objective, sign * base_score(learner), {}, {}};
   for (const json& tree : booster.at("model").at("trees")) {
@@ -84,7 +84,7 @@ TreeModel from_xgboost_json(std::string_view text, const std::vector<std::string
   try {
     return convert(parse_json(text), features, objective);
   } catch (const json::exception& e) {
-    fail(ErrorKind::bad_input, "{}: no model as XGBoost saves it as JSON: {}", where, e.what());
+    fail(ErrorKind::bad_input, "{}: not a model in XGBoost's JSON format: {}", where, e.what());
   } catch (const Error& e) {
     fail(ErrorKind::bad_input, "{}: {}", where, e.message());
   }

@@ -32,9 +32,9 @@ void find(void* library, const std::string& path, const char* name, F& function)
   }
 }
 
-/// The library opened from `path`; nothing, and why into `tried`, where it cannot be.
+/// Opens the library at `path`. If that fails, returns null and adds the reason to `tried`.
 void* open(const std::string& path, std::vector<std::string>& tried) {
-  // Its symbols stay its own, so that another user of OpenMP in this program does not meet them.
+  // RTLD_LOCAL keeps its symbols private, so that they do not affect other users of OpenMP in this program.
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) tried.emplace_back(dlerror());
   return library;
@@ -58,7 +58,7 @@ Found open_from(const std::string& place, std::vector<std::string>& tried) {
   return {};
 }
 
-/// Where a user said it is: there or nowhere.
+/// Opens the library at the place that the user named, and nowhere else.
 Found open_asked(const std::string& place, const std::string& by) {
   std::vector<std::string> tried;
   const Found found = open_from(place, tried);
@@ -79,7 +79,7 @@ Found open_anywhere() {
     if (const Found found = open_from(place, tried); found.library != nullptr) return found;
   }
   if (void* const library = open(kFile, tried)) return {library, kFile};
-  fail(ErrorKind::unsupported, "XGBoost is not here (tried: {}). {}", join(tried, "; "), kHowToInstall);
+  fail(ErrorKind::unsupported, "XGBoost was not found (tried: {}). {}", join(tried, "; "), kHowToInstall);
 }
 
 }  // namespace
@@ -132,7 +132,7 @@ std::shared_ptr<const XgboostLibrary> XgboostLibrary::load(const std::string& wh
   const std::string set = where.empty() ? variable("KILTER_XGBOOST") : where;
   const Found found = set.empty() ? open_anywhere() : open_asked(set, where.empty() ? "KILTER_XGBOOST" : "the path");
   std::shared_ptr<const XgboostLibrary>& library = loaded[found.path];
-  // Never closed: OpenMP's threads outlive what they did.
+  // Never closed, since OpenMP's threads outlive their work.
   if (library == nullptr) library = std::make_shared<XgboostLibrary>(found.library, found.path);
   return library;
 }

@@ -1,4 +1,4 @@
-// XGBoost's shared library, loaded at run time: nothing of Kilter is linked to it.
+// XGBoost's shared library, loaded at run time; Kilter is not linked to it.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace kilter::tune {
 
-/// The functions of its C interface that Kilter calls, as XGBoost documents them ("XGBoost C API", release 3.2). Each
-/// answers 0, or -1 and last_error() says why. Arrays are given in NumPy's array interface as JSON.
+/// The functions of XGBoost's C interface that Kilter calls, as documented in "XGBoost C API", release 3.2. Each
+/// returns 0, or -1 with the reason in last_error(). Arrays are passed in NumPy's array interface as JSON.
 struct XgboostFunctions {
   using Handle = void*;
   void (*version)(int* major, int* minor, int* patch) = nullptr;
@@ -29,18 +29,18 @@ struct XgboostFunctions {
 
 class XgboostLibrary {
  public:
-  /// Loads it from `where`: the library, a folder that holds it, or a Python environment with the package; where that
-  /// is empty, from the environment variable KILTER_XGBOOST in the same way, else from $VIRTUAL_ENV, from .venv in the
-  /// working folder, and from where the system keeps libraries. What was loaded once is kept. Throws usage for a place
-  /// that was asked for and has none, unsupported where there is none at all or one that is too old (before 2.0); the
-  /// text names every place and the command that installs it.
+  /// Loads the library from `where`: the library itself, a folder that holds it, or a Python environment with the
+  /// package. If that is empty, KILTER_XGBOOST is used in the same way, then $VIRTUAL_ENV, .venv in the working folder,
+  /// and the system's library paths. A loaded library is kept. Throws usage if the requested place has no library, and
+  /// unsupported if none is found at all or it is too old (before 2.0); the message names every place and the command
+  /// that installs it.
   static std::shared_ptr<const XgboostLibrary> load(const std::string& where = "");
 
   const XgboostFunctions& functions() const { return functions_; }
   const std::string& path() const { return path_; }
   /// "3.2.0".
   const std::string& version() const { return version_; }
-  /// Throws internal with XGBoost's own words when `code` is not 0.
+  /// Throws internal with XGBoost's own message if `code` is not 0.
   void check(int code, const char* what) const;
 
   XgboostLibrary(void* library, std::string path);
@@ -50,7 +50,8 @@ class XgboostLibrary {
   std::string path_, version_;
 };
 
-/// Files that a place may mean, in the order in which they are tried: itself, or where a Python environment keeps it.
+/// The files that a place may refer to, in the order of trial: the place itself, or where a Python environment keeps
+/// the library.
 std::vector<std::filesystem::path> xgboost_candidates(const std::filesystem::path& place);
 
 }  // namespace kilter::tune

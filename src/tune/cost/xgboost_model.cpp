@@ -14,10 +14,10 @@ namespace {
 
 using Functions = XgboostFunctions;
 
-/// Of the rows that are held best, with which all others of a group are paired when ranking.
+/// The number of rows rated best with which all others of a group are paired when ranking.
 constexpr uint32_t kMostPairs = 256;
 
-/// NumPy's array interface of memory that outlives the call.
+/// NumPy's array interface for memory that outlives the call.
 template <class T>
 std::string array(const T* data, const std::vector<size_t>& shape, std::string_view type) {
   std::string dims;
@@ -68,7 +68,7 @@ std::vector<std::pair<std::string, std::string>> parameters(Objective objective,
           {"seed", std::to_string(options.seed % (1U << 31U))}};
 }
 
-/// Rows of one group after the other, as XGBoost wants them for ranking.
+/// Rows sorted by group, as XGBoost requires for ranking.
 struct Grouped {
   TrainingSet set;
   std::vector<uint32_t> sizes;
@@ -86,7 +86,7 @@ Grouped by_group(const TrainingSet& set) {
   return out;
 }
 
-/// How many costs of the same group are worse, counting equal ones once: the best has the highest.
+/// The number of distinct worse costs in the same group; the best row has the highest.
 std::vector<float> relevances(const Grouped& grouped) {
   std::vector<float> out;
   size_t begin = 0;
@@ -139,8 +139,8 @@ void XgboostModel::fit(const TrainingSet& given) {
   if (rank) matrix.set("group", grouped.sizes);
   if (!set.weights.empty()) matrix.set("weight", rank ? group_weights(grouped) : floats(set.weights));
   auto names = parameters(objective_, options_);
-  // XGBoost pairs rows with only the 32 that it holds best: rows below that and of their cost would stay where they
-  // are.
+  // By default XGBoost pairs rows only with the 32 that it rates best: rows below these with the same cost would never
+  // move.
   if (rank) {
     const uint32_t largest = *std::max_element(grouped.sizes.begin(), grouped.sizes.end());
     names.emplace_back("lambdarank_pair_method", "topk");
@@ -168,12 +168,12 @@ void XgboostModel::fit(const TrainingSet& given) {
 }
 
 const TreeModel& XgboostModel::trees() const {
-  require(model_.has_value(), "a cost model is asked before it was trained");
+  require(model_.has_value(), "a cost model is used before it was trained");
   return *model_;
 }
 
 std::vector<double> XgboostModel::predict_by_library(const Matrix& rows) const {
-  require(booster_ != nullptr, "a cost model is asked before it was trained");
+  require(booster_ != nullptr, "a cost model is used before it was trained");
   const bool rank = objective_ == Objective::rank;
   DenseMatrix matrix(*library_, rows, options_.threads);
   if (options_.start != nullptr) matrix.set("base_margin", floats(options_.start->predict(rows), rank ? -1.0F : 1.0F));

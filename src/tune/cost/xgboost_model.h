@@ -1,4 +1,4 @@
-// A cost model that XGBoost trains; what it learned is kept and evaluated as our own trees.
+// A cost model trained by XGBoost, which is stored and evaluated as Kilter's own trees.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,14 @@ namespace kilter::tune {
 
 class XgboostModel : public TrainableModel {
  public:
-  /// `objective` cost trains reg:squarederror on finite_costs(); rank trains rank:pairwise on the order of the costs
-  /// within each group, failures last and equal, pairs of all rows with each of the 256 that are held best so far, each
-  /// group weighing what its rows do on average. Histograms, no subsampling.
+  /// Objective `cost` trains reg:squarederror on finite_costs(). Objective `rank` trains rank:pairwise on the order of
+  /// the costs within each group, with failures last and equal. It pairs all rows with each of the 256 rows rated best
+  /// so far, and weights each group by the mean weight of its rows. Uses histograms and no subsampling.
   XgboostModel(std::shared_ptr<const XgboostLibrary> library, Objective objective, BoostOptions options = {});
   void fit(const TrainingSet& set) override;
   const TreeModel& trees() const override;
-  /// What XGBoost itself answers for these rows, which must have the columns of those trained on; the same as
-  /// predict(), there to check it. Trains nothing. Throws internal before fit().
+  /// Returns XGBoost's own predictions for these rows, which must have the columns of the training rows. They equal
+  /// those of predict(); this function exists to check it. Does no training. Throws internal before fit().
   std::vector<double> predict_by_library(const Matrix& rows) const;
 
  private:
@@ -31,9 +31,9 @@ class XgboostModel : public TrainableModel {
   std::optional<TreeModel> model_;
 };
 
-/// A model that XGBoost saved as JSON ("gbtree" of one output) as trees of ours; of objective rank the signs are
-/// turned, so that lower is better. `features` name the columns. Throws bad_input with `where` for anything else, trees
-/// of categories and other boosters included.
+/// Converts a model that XGBoost saved as JSON ("gbtree" with one output). For objective rank the signs are reversed,
+/// so that lower is better. `features` name the columns. Throws bad_input with `where` for anything else, including
+/// categorical trees and other boosters.
 TreeModel from_xgboost_json(std::string_view json, const std::vector<std::string>& features, Objective objective,
                             const std::string& where);
 

@@ -33,7 +33,8 @@ class Brancher {
   }
 
  private:
-  /// Each next node is the one with the most neighbours among those before it; then the one with the most of all.
+  /// Each next node is the one with the most neighbours among the previous ones, then the one with the most neighbours
+  /// overall.
   void make_order() {
     const std::vector<size_t> core = graph_.core();
     std::vector<size_t> before(graph_.size());
@@ -51,7 +52,7 @@ class Brancher {
     }
   }
 
-  /// `bound` holds for everything below: what was decided, and the least of each node and edge that is open.
+  /// `bound` holds for the whole subtree: the decided cost, plus the minimum of each open node and edge.
   void descend(size_t depth, double bound) {
     if (bound >= below_) return;
     if (depth == order_.size()) {
@@ -75,7 +76,7 @@ class Brancher {
     }
   }
 
-  /// Costs of the edges to open neighbours become theirs while what is below is looked at.
+  /// Moves the costs of edges to open neighbours to these neighbours while the subtree is searched.
   void take(size_t n, size_t x, size_t depth, double bound) {
     std::vector<std::pair<size_t, std::vector<double>>> saved;
     for (const size_t e : graph_.edges_of(n)) {

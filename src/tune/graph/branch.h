@@ -1,4 +1,4 @@
-// Branch and bound over the core of a problem.
+// Branch and bound on the core of a problem.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,15 @@
 namespace kilter::tune {
 
 struct BranchResult {
-  bool complete = false;       ///< the limits were not met: `choice`, if any, is the best one below the bound given
-  std::vector<size_t> choice;  ///< of the core's nodes, others at 0; empty: none costs less than `below`
-  double ms = 0;               ///< of the core with everything folded, when there is a choice
+  /// The search stayed within the limits: `choice`, if any, is the best one below the given bound.
+  bool complete = false;
+  std::vector<size_t> choice;  ///< for the core's nodes, others at 0; empty: nothing costs less than `below`
+  double ms = 0;               ///< cost of the core with everything folded, if there is a choice
 };
 
-/// The best choice of the core that costs less than `below`, depth first, nodes of many decided neighbours first,
-/// cheapest alternatives first. Bounds are good after the graph's costs were moved by a lower bound's sweeps.
+/// Finds the best choice of the core that costs less than `below`, depth first, taking nodes with many decided
+/// neighbours first and cheapest alternatives first. The bounds are good once a lower bound's sweeps have moved the
+/// graph's costs.
 BranchResult branch_and_bound(const WorkGraph& graph, double below, int64_t branches, int64_t work);
 
 }  // namespace kilter::tune

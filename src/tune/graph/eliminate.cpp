@@ -10,13 +10,13 @@ namespace {
 
 constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
-/// Costs over the alternatives of a few nodes; the last node's run fastest.
+/// Costs over the alternatives of a few nodes; the last node varies fastest.
 struct Factor {
   std::vector<size_t> nodes;
   std::vector<double> ms;
 };
 
-/// What eliminating a node keeps: its best alternative for each combination of its neighbours'.
+/// The result of eliminating a node: its best alternative for each combination of its neighbours'.
 struct Eliminated {
   size_t node = 0;
   std::vector<size_t> neighbours;
@@ -39,7 +39,7 @@ class Eliminator {
     make_factors();
     std::vector<Eliminated> done;
     for (const size_t n : *order) done.push_back(remove(n));
-    std::vector<size_t> choice(graph_.size());  // first as places in possible_
+    std::vector<size_t> choice(graph_.size());  // at first as indices in possible_
     for (auto step = done.rbegin(); step != done.rend(); ++step) {
       size_t at = 0;
       for (const size_t other : step->neighbours) at = at * possible_[other].size() + choice[other];
@@ -56,7 +56,7 @@ class Eliminator {
     return product;
   }
 
-  /// The order, if its tables stay within the limit.
+  /// Returns the order if its tables stay within the limit.
   std::optional<std::vector<size_t>> plan() const {
     std::vector<std::set<size_t>> neighbours(graph_.size());
     std::set<size_t> open;
@@ -103,7 +103,7 @@ class Eliminator {
     }
   }
 
-  /// Joins all factors of n to one over its neighbours.
+  /// Joins all factors of n into one over its neighbours.
   Eliminated remove(size_t n) {
     const auto first_of_mine = std::stable_partition(factors_.begin(), factors_.end(), [&](const Factor& factor) {
       return std::find(factor.nodes.begin(), factor.nodes.end(), n) == factor.nodes.end();
@@ -120,7 +120,7 @@ class Eliminator {
     return out;
   }
 
-  /// How far apart neighbours of alternatives of each of `nodes` lie in the factor.
+  /// Returns the stride of each of `nodes` in the factor.
   std::vector<size_t> strides(const Factor& factor, const std::vector<size_t>& nodes) const {
     std::vector<size_t> out(nodes.size());
     size_t step = 1;

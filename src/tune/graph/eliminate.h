@@ -1,4 +1,4 @@
-// Exact elimination of the nodes of a core through tables over their neighbours.
+// Exact elimination of a core's nodes through tables over their neighbours.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace kilter::tune {
 
-/// The best choice of the core's nodes (others are left at 0), by eliminating its nodes in the order of the smallest
-/// tables; nothing when the tables together would have more than `limit` entries times eliminated alternatives. The
-/// graph has passed drop_impossible(). When nothing is possible, the choice costs infinity.
+/// Finds the best choice of the core's nodes (others stay at 0) by eliminating its nodes in the order of the smallest
+/// tables. Empty if the tables together would need more than `limit` entries times eliminated alternatives. The graph
+/// must have passed drop_impossible(). If nothing is possible, the choice costs infinity.
 std::optional<std::vector<size_t>> eliminate(const WorkGraph& graph, int64_t limit);
 
 }  // namespace kilter::tune

@@ -8,13 +8,13 @@
 namespace kilter::tune {
 namespace {
 
-/// Tukey's constant: 95 % as efficient as plain least squares where there are no outliers.
+/// Tukey's constant: 95 % of the efficiency of plain least squares without outliers.
 constexpr double kCut = 4.685;
 /// Logarithms below this are rounding, not scatter.
 constexpr double kFloor = 1e-6;
-/// What an outlier still counts, so that unknowns that only outliers tell have a value.
+/// Remaining weight of an outlier, so that unknowns that only outliers determine have a value.
 constexpr double kLeastWeight = 1e-4;
-/// Iterations of plain least squares, then by least absolute logarithms, then by the biweight.
+/// Iterations of plain least squares, then of least absolute logarithms, then of the biweight.
 constexpr int kPlain = 10;
 constexpr int kAbsolute = 40;
 constexpr int kBiweight = 40;
@@ -38,8 +38,8 @@ Normal normal_equations(const Rows& rows, const std::vector<double>& targets, co
   return out;
 }
 
-/// Of the part of the matrix whose unknowns are in the set `free` (bits, the last unknown lowest); 0 elsewhere. A trace
-/// of the diagonal is added, so that what the rows do not tell apart has an inverse too.
+/// Inverse of the part of the matrix whose unknowns are in the set `free` (bits, the last unknown lowest); 0 elsewhere.
+/// A trace of the diagonal is added, so that an inverse exists even if the rows do not distinguish unknowns.
 std::vector<double> inverse_of(const Normal& normal, unsigned free) {
   const size_t n = normal.right.size();
   const size_t width = 2 * n;
@@ -69,7 +69,7 @@ struct Solution {
   std::vector<double> unknowns, inverse;
 };
 
-/// Least squares with unknowns of 0 or more: of all sets of unknowns whose own solution has none below 0, the one that
+/// Non-negative least squares: of all sets of unknowns whose own solution has no negative one, takes the set that
 /// explains most.
 Solution solve(const Normal& normal) {
   const size_t n = normal.right.size();
@@ -96,8 +96,8 @@ double median(std::vector<double> values) {
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-/// Standard deviation of a normal distribution with this median of magnitudes; unknowns hide part of the scatter of
-/// few.
+/// Standard deviation of a normal distribution with this median of magnitudes. With few rows the unknowns hide part of
+/// the scatter, which is corrected.
 double scale_of(const std::vector<double>& logs, size_t unknowns) {
   const auto n = static_cast<double>(logs.size());
   const double hidden = std::sqrt(n / std::max(1.0, n - static_cast<double>(unknowns)));
@@ -124,13 +124,13 @@ class Fitter {
       counted += trust_[r];
     }
     out.free = static_cast<int>(std::lround(counted)) - static_cast<int>(positive);
-    // The biweight also takes some weight from what is no outlier; the median of all does not.
+    // The biweight also reduces the weight of rows that are not outliers; the median of all rows does not.
     if (out.free > 0) out.spread = std::max(std::sqrt(squares / out.free), scale_of(logs_, rows_[0].size()) / 2);
     return out;
   }
 
  private:
-  /// (given - target) / sqrt(given * target) is the logarithm of their ratio but for its cube.
+  /// One step: (given - target) / sqrt(given * target) equals the logarithm of their ratio up to third order.
   void step() {
     std::vector<double> weights(rows_.size());
     for (size_t r = 0; r < rows_.size(); ++r) weights[r] = trust_[r] / (given_[r] * targets_[r]);
@@ -138,7 +138,7 @@ class Fitter {
     for (size_t r = 0; r < rows_.size(); ++r) {
       double sum = 0;
       for (size_t i = 0; i < rows_[r].size(); ++i) sum += rows_[r][i] * solution_.unknowns[i];
-      // Rows that the unknowns above 0 do not touch stay within reach.
+      // Keeps rows that only involve unknowns at 0 within reach.
       given_[r] = std::clamp(sum, 1e-6 * targets_[r], 1e6 * targets_[r]);
       logs_[r] = std::abs(std::log(given_[r] / targets_[r]));
     }

@@ -1,4 +1,4 @@
-// The solver for any graph: exact reductions, elimination, bounds, branches.
+// The solver for any graph: exact reductions, elimination, bounds, branch and bound.
 
 #include <algorithm>
 #include <cmath>
@@ -13,10 +13,10 @@ namespace kilter::tune {
 namespace {
 
 constexpr double kImpossible = std::numeric_limits<double>::infinity();
-/// Rounds of bound, dropping and elimination, between which `sweeps` are shared out.
+/// Rounds of bounding, dropping and elimination, among which `sweeps` are divided.
 constexpr int kRounds = 6;
 
-/// Sum of the magnitudes of all that may be added up: what rounding is a share of.
+/// Sum of the magnitudes of everything that may be added up, to which rounding errors are relative.
 double magnitude(const ChoiceProblem& problem) {
   double sum = 0;
   const auto add_largest = [&](const std::vector<double>& ms) {
@@ -56,7 +56,7 @@ class Pbqp {
   }
 
  private:
-  /// What was found is within the slack of the best; where nothing was, nothing is possible.
+  /// The best choice found is within the slack of the optimum; if none was found, nothing is possible.
   ChoiceAnswer proven(const char* how) const { return {best_, best_ms_, best_ms_, true, how}; }
 
   void offer(std::vector<size_t> choice) {
@@ -67,8 +67,7 @@ class Pbqp {
     best_ = std::move(choice);
   }
 
-  /// `choice` of the core is the best there is, but perhaps for one that was already known when alternatives were
-  /// dropped.
+  /// Takes `choice`, the best of the core, unless a choice known before alternatives were dropped is better.
   void take(std::vector<size_t> choice) {
     graph_.unfold(choice);
     const double ms = problem_.cost_ms(choice);
@@ -89,7 +88,7 @@ class Pbqp {
     return true;
   }
 
-  /// RN: the node of the most neighbours takes what is best for it and them, them alone; then reductions go on.
+  /// RN: the node with the most neighbours takes what is best for it and them alone; then the reductions continue.
   std::vector<size_t> fix_by_neighbourhood() const {
     WorkGraph graph = graph_;
     std::vector<size_t> choice(graph.size());
@@ -125,8 +124,8 @@ class Pbqp {
     return sum;
   }
 
-  /// Raises the bound: forward and backward over the core, each node gathers what its edges cost at least and hands it
-  /// on to those ahead. False when the bound has met what is known.
+  /// Raises the bound: forward and backward over the core, each node gathers the minimum costs of its edges and passes
+  /// them on to the nodes ahead. Returns false once the bound meets the best known cost.
   bool sweep(int sweeps) {
     std::vector<size_t> order = graph_.core();
     for (int s = 0; s < sweeps; ++s) {
@@ -158,7 +157,7 @@ class Pbqp {
     }
   }
 
-  /// Node after node what is best with those already decided, by the costs as they were moved.
+  /// Rounds node by node: each takes what is best with those already decided, by the moved costs.
   std::vector<size_t> rounded(const std::vector<size_t>& order) const {
     std::vector<size_t> choice(graph_.size());
     std::vector<bool> decided(graph_.size());
@@ -176,9 +175,10 @@ class Pbqp {
     return choice;
   }
 
-  /// Drops alternatives with which nothing is better than what is known. False when a node has none left.
+  /// Drops alternatives that cannot be part of anything better than the best known choice. Returns false if a node has
+  /// none left.
   bool drop_beyond() {
-    // Dropping only raises it; what an alternative adds is measured from where the graph stands now.
+    // Dropping only raises the bound; an alternative's rise is relative to the graph's present state.
     const double bound = graph_.lower_bound();
     for (const size_t n : graph_.core()) {
       for (size_t x = 0; x < graph_.node(n).size(); ++x) {
@@ -197,7 +197,7 @@ class Pbqp {
       if (found.complete) return proven("reductions, bounds, branches");
       offer(best_);
     }
-    // The bound was reached by adding and taking away; so many roundings are within the slack.
+    // The bound was computed by additions and subtractions, whose rounding errors are within the slack.
     return {best_, best_ms_, std::min(bound_ - slack_ / 2, best_ms_), false, "reductions, heuristic, bound"};
   }
 

@@ -1,4 +1,4 @@
-// The solvers that need no reductions: node by node, brute force, and trees.
+// The solvers without reductions: greedy, brute force, and trees.
 
 #include <algorithm>
 #include <cmath>
@@ -24,7 +24,7 @@ size_t cheapest(const std::vector<double>& ms) {
   return static_cast<size_t>(std::min_element(ms.begin(), ms.end()) - ms.begin());
 }
 
-/// The edges of each node to its neighbours.
+/// One edge of a node, with the neighbour at its other end.
 struct Neighbour {
   size_t node = 0;
   const ChoiceEdge* edge = nullptr;
@@ -46,7 +46,7 @@ double ms_between(const ChoiceProblem& problem, size_t node, size_t choice, cons
                                   : problem.edge_ms(*other.edge, other_choice, choice);
 }
 
-/// All combinations, node after node; the cost so far holds the edges to earlier nodes.
+/// Tries all combinations, node by node; the cost so far includes the edges to earlier nodes.
 class BruteForce {
  public:
   BruteForce(const ChoiceProblem& problem, const Neighbours& neighbours)
@@ -143,7 +143,7 @@ ChoiceAnswer solve_greedy(const ChoiceProblem& problem) {
     answer.choice.push_back(cheapest(node));
     answer.lower_bound_ms += node[answer.choice.back()];
   }
-  // Alone, each node is at its least; of the edges the least is taken too.
+  // The bound takes each node at its minimum, and adds the minimum of each edge.
   for (const ChoiceEdge& edge : problem.edges)
     answer.lower_bound_ms += *std::min_element(edge.ms.begin(), edge.ms.end());
   answer.ms = problem.cost_ms(answer.choice);
@@ -171,11 +171,11 @@ std::variant<ChoiceAnswer, Rejected> solve_forest(const ChoiceProblem& problem) 
   const Neighbours neighbours = neighbours_of(problem, edges);
   const Forest forest = walk(neighbours);
   if (!forest.is_forest) {
-    return Rejected{"graph for dynamic programming", "a forest (no circle of edges)",
-                    fmt::format("{} nodes with {} edges and a circle", problem.nodes.size(), edges.size())};
+    return Rejected{"graph for dynamic programming", "a forest (no cycle of edges)",
+                    fmt::format("{} nodes with {} edges and a cycle", problem.nodes.size(), edges.size())};
   }
-  std::vector<std::vector<double>> ms = problem.nodes;          // with everything below
-  std::vector<std::vector<size_t>> best(problem.nodes.size());  // of a node for each alternative of its parent
+  std::vector<std::vector<double>> ms = problem.nodes;          // including the subtrees
+  std::vector<std::vector<size_t>> best(problem.nodes.size());  // by node, for each alternative of its parent
   for (auto at = forest.order.rbegin(); at != forest.order.rend(); ++at) {
     const Neighbour* parent = forest.parent[*at];
     if (parent == nullptr) continue;
@@ -206,7 +206,7 @@ double improve_node_by_node(const ChoiceProblem& problem, std::vector<size_t>& c
       }
       const size_t best = cheapest(sums);
       const double now = sums[choice[node]];
-      // Rounding alone must not send it round in circles.
+      // Prevents cycling through rounding alone.
       if (now == kImpossible ? sums[best] < now : sums[best] < now - 1e-12 * std::abs(now)) {
         choice[node] = best;
         changed = true;

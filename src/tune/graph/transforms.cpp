@@ -11,10 +11,10 @@
 namespace kilter::tune {
 namespace {
 
-/// Taken where there are no more samples than terms, so that nothing tells how far they scatter.
+/// Assumed if there are no more samples than terms, so that their scatter is unknown.
 constexpr double kUnknownSpread = 0.2;
 constexpr double kLeastSpread = 1e-3;
-/// Added to the error for a level that was not measured, and for each doubling of threads that was not.
+/// Added to the error for a level without measurements, and for each doubling of threads without measurements.
 constexpr double kOtherLevel = 0.5;
 constexpr double kOtherThreads = 0.5;
 
@@ -61,7 +61,7 @@ size_t TransformModel::level_of(double bytes, int threads) const {
   return levels_.size() - 1;
 }
 
-/// 1 for the start, then the bytes for every measured level up to this one.
+/// Returns 1 for the start, then the bytes for every measured level up to this one.
 std::vector<double> TransformModel::terms_of(const Fit& fit, size_t level, double bytes) {
   std::vector<double> terms = {1};
   for (const size_t measured : fit.levels) terms.push_back(measured <= level ? bytes : 0);
@@ -82,7 +82,8 @@ TransformModel::Fit TransformModel::fit(const std::vector<TransformSample>& samp
   const RatioFit robust = fit_ratios(rows, ms);
   fit.terms = robust.unknowns;
   fit.uncertainty = robust.inverse;
-  // A spread that few rows tell is itself uncertain: the standard deviation of Student's t, which 3 or more have.
+  // A spread from few rows is itself uncertain: widens it by the standard deviation of Student's t, which is finite
+  // from 3 degrees of freedom on.
   const double few = robust.free > 2 ? std::sqrt(robust.free / (robust.free - 2.0)) : 2;
   fit.spread = robust.free > 0 ? std::max(robust.spread * few, kLeastSpread) : kUnknownSpread;
   return fit;
@@ -90,7 +91,7 @@ TransformModel::Fit TransformModel::fit(const std::vector<TransformSample>& samp
 
 TransformEstimate TransformModel::estimate(const Fit& fit, int threads, double bytes) const {
   const size_t level = level_of(bytes, threads);
-  // A level that was not measured: the next deeper one, which is not faster; else the deepest that was.
+  // For a level without measurements takes the next deeper one, which is not faster, or else the deepest measured.
   const auto deeper = std::lower_bound(fit.levels.begin(), fit.levels.end(), level);
   const size_t taken = deeper == fit.levels.end() ? fit.levels.back() : *deeper;
   std::vector<double> terms = terms_of(fit, taken, bytes);

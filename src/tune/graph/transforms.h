@@ -1,4 +1,4 @@
-// What changes of layout cost: a model fitted to few measurements, so that nobody waits for all of them.
+// The cost of layout changes: a model fitted to few measurements, so that not all need to be measured.
 #pragma once
 
 #include <cstdint>
@@ -11,50 +11,50 @@
 
 namespace kilter::tune {
 
-/// A level of the memory of the machine, the fastest first.
+/// One level of the machine's memory hierarchy, fastest first.
 struct MemoryLevel {
   std::string name;
-  double bytes = 0;     ///< it holds; infinity for the last
-  bool shared = false;  ///< by all threads; else each has one of its own
+  double bytes = 0;     ///< capacity; infinity for the last level
+  bool shared = false;  ///< by all threads; otherwise each has its own
 };
 
-/// One measured change of layout.
+/// One measured layout change.
 struct TransformSample {
-  std::string kind;  ///< which layouts, e.g. "plain->c16"; any text
+  std::string kind;  ///< the layouts, such as "plain->c16"; any text
   int threads = 1;
-  double bytes = 0;  ///< read and written
+  double bytes = 0;  ///< bytes read and written
   double ms = 0;
 };
 
 struct TransformEstimate {
   double ms = 0;
-  /// About one standard deviation, as a share of ms, and what the model is less sure of added: the estimate of a single
-  /// measurement that no disturbance moved.
+  /// About one standard deviation of a single undisturbed measurement, as a share of ms, plus extra uncertainty for what
+  /// the model knows less well.
   double error = 0;
   std::string basis;  ///< "measured", or what was measured instead, in words
 };
 
 /// time = start + bytes / bandwidth of the level that the bytes fit into, for each kind and number of threads; deeper
-/// levels are not faster. Fitted by least squares of the logarithms of ratios, in which outliers lose their weight. A
-/// kind that was not measured is taken as the mean of all, a number of threads as the nearest, a level as its
-/// neighbour; each makes the error larger.
+/// levels are not faster. Fitted by least squares of the logarithms of ratios, in which outliers lose their weight. For
+/// a kind without measurements the mean of all kinds is used, for a number of threads the nearest, for a level its
+/// neighbour. Each of these increases the error.
 class TransformModel {
  public:
-  /// Throws bad_input for samples without positive finite bytes, time and threads; internal for levels that do not
-  /// grow.
+  /// Throws bad_input for samples without positive, finite bytes, time and threads; internal for levels that do not
+  /// increase.
   TransformModel(std::string device, std::vector<MemoryLevel> levels, std::vector<TransformSample> samples);
 
-  /// Nothing when there is no sample at all. `bytes` above 0.
+  /// Empty if there are no samples. `bytes` must be above 0.
   std::optional<TransformEstimate> predict(const std::string& kind, int threads, double bytes) const;
 
   const std::string& device() const { return device_; }
   const std::vector<TransformSample>& samples() const { return samples_; }
-  /// This with more samples, fitted again.
+  /// Returns the model fitted again with additional samples.
   TransformModel with(const std::vector<TransformSample>& more) const;
 
-  /// {"format": "kilter-transforms-1", "device", "levels", "samples"}: what it is fitted from.
+  /// {"format": "kilter-transforms-1", "device", "levels", "samples"}: the data that the model is fitted to.
   std::string text() const;
-  /// Throws bad_input with `where` for any other form, and, naming both machines, when it was measured on another
+  /// Throws bad_input with `where` for any other format, and, naming both machines, if it was measured on another
   /// device.
   static TransformModel parse(std::string_view text, const std::string& where, const std::string& device);
   static TransformModel load(const std::filesystem::path& path, const std::string& device);
@@ -62,8 +62,9 @@ class TransformModel {
 
  private:
   struct Fit {
-    std::vector<size_t> levels;       ///< that were measured, ascending
-    std::vector<double> terms;        ///< start in ms, then per byte what each of `levels` adds to the one before
+    std::vector<size_t> levels;  ///< levels that were measured, ascending
+    /// Start in ms, then the time per byte that each of `levels` adds to the previous one.
+    std::vector<double> terms;
     std::vector<double> uncertainty;  ///< inverse of the normal equations, terms x terms
     double spread = 0;                ///< standard deviation of relative errors
   };

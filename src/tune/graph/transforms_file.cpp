@@ -1,4 +1,4 @@
-// The file of a transform model.
+// The file format of a transform model.
 
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -58,7 +58,7 @@ TransformModel TransformModel::parse(std::string_view text, const std::string& w
   try {
     return from_json(parse_json(text), where, device);
   } catch (const json::exception& e) {
-    fail(ErrorKind::bad_input, "{}: no file of measured layout changes ({}): {}; measure again", where, kFormat,
+    fail(ErrorKind::bad_input, "{}: not a file of measured layout changes ({}): {}; measure again", where, kFormat,
          e.what());
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::internal) throw;

@@ -29,7 +29,7 @@ double WorkGraph::edge_ms(size_t e, size_t n, size_t x, size_t y) const {
   return edge.a == n ? edge.ms[x * nodes_[edge.b].size() + y] : edge.ms[y * nodes_[edge.b].size() + x];
 }
 
-/// The costs of alternative x of n with those of the other end lie `step` apart.
+/// Returns the costs of alternative x of n; those for successive alternatives of the other end are `step` apart.
 double* WorkGraph::at(size_t e, size_t n, size_t x, size_t& step) {
   Edge& edge = edges_[e];
   const size_t columns = nodes_[edge.b].size();

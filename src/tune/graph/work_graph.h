@@ -1,5 +1,5 @@
-// A problem while it is being solved: nodes fold into their neighbours, alternatives drop out, costs move between nodes
-// and edges without changing the sum of any choice.
+// A problem during its solution: nodes fold into their neighbours, alternatives drop out, and costs move between nodes
+// and edges without changing the total of any choice.
 #pragma once
 
 #include <cstddef>
@@ -21,39 +21,39 @@ class WorkGraph {
   explicit WorkGraph(const ChoiceProblem& problem);
 
   size_t size() const { return nodes_.size(); }
-  /// Infinity: an alternative that dropped out.
+  /// Costs of a node's alternatives; infinity: an alternative that dropped out.
   const std::vector<double>& node(size_t n) const { return nodes_[n]; }
   const Edge& edge(size_t e) const { return edges_[e]; }
-  /// Numbers of the edges that it still has.
+  /// Indices of the edges that the node still has.
   const std::vector<size_t>& edges_of(size_t n) const { return edges_of_[n]; }
   size_t other_end(size_t e, size_t n) const { return edges_[e].a == n ? edges_[e].b : edges_[e].a; }
-  /// Of alternative x of n and y of the other end.
+  /// Cost of alternative x of n with alternative y of the other end.
   double edge_ms(size_t e, size_t n, size_t x, size_t y) const;
   /// Nodes that are not folded away, in order.
   std::vector<size_t> core() const;
-  /// Of everything that is folded away.
+  /// Cost of everything folded away.
   double folded_ms() const { return folded_ms_; }
-  size_t alternatives(size_t n) const;  ///< those that did not drop out
+  size_t alternatives(size_t n) const;  ///< without those that dropped out
 
-  /// Folds nodes of no, one and two neighbours until there are none. False when nothing is possible.
+  /// Folds nodes with at most two neighbours until there are none. Returns false if nothing is possible.
   bool reduce();
   /// Fixes a node to one of its alternatives and folds it away.
   void fix(size_t n, size_t x);
-  /// The alternative drops out.
+  /// Drops an alternative.
   void drop(size_t n, size_t x);
-  /// Drops alternatives that have no possible partner in some neighbour. False when a node has none left.
+  /// Drops alternatives that have no possible partner in some neighbour. Returns false if a node has none left.
   bool drop_impossible();
 
-  /// Moves to node n what each of its alternatives costs at least on each of its edges.
+  /// Moves the minimum cost of each of n's alternatives on each of its edges to the node.
   void collect(size_t n);
   /// Moves a share of the node's costs to each of these edges.
   void hand_out(size_t n, const std::vector<size_t>& edges, double share);
-  /// No choice costs less: everything folded, and the least of each node and each edge.
+  /// A lower bound of all choices: the folded cost plus the minimum of each node and each edge.
   double lower_bound() const;
-  /// The node's alternatives, if taken, make the bound so much higher: of collect()ed nodes.
+  /// The amount by which the bound rises if n takes alternative x; for nodes after collect().
   double rise(size_t n, size_t x) const;
 
-  /// Completes a choice of the core to one of all nodes: those folded away take what is best beside it, last one first.
+  /// Completes a choice of the core to all nodes: nodes folded away take their best alternative, last one first.
   void unfold(std::vector<size_t>& choice) const;
 
  private:

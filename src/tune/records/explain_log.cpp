@@ -14,9 +14,9 @@
 namespace kilter::tune {
 namespace {
 
-constexpr double kSlowAlternative = 10;  ///< times slower than the best of its problem: worth a line
-constexpr double kSlowLayer = 1.0 / 3;   ///< of the median GFLOP/s of the log
-constexpr double kUnexplained = 0.1;     ///< of the measured time
+constexpr double kSlowAlternative = 10;  ///< ratio to the best of its problem from which a record is reported
+constexpr double kSlowLayer = 1.0 / 3;   ///< share of the log's median GFLOP/s
+constexpr double kUnexplained = 0.1;     ///< share of the measured time
 
 struct Machine {
   std::string device, target;
@@ -25,7 +25,7 @@ struct Machine {
 };
 Machine machine_of(const Record& r) { return {r.conditions.device, r.conditions.target, r.conditions.threads}; }
 
-/// The machine with the most records among those admitted.
+/// Returns the machine with the most records among those admitted.
 Machine main_machine(const std::vector<Record>& records, const std::string& device) {
   Filter filter;
   filter.device = device;
@@ -46,7 +46,7 @@ std::vector<LogRow> rows_of(const std::vector<NetworkLayer>& layers) {
   std::vector<LogRow> rows;
   for (const NetworkLayer& layer : layers) {
     const std::string anchor(anchor_of(layer.problem));
-    if (anchor.starts_with("relayout(")) continue;  // of Kilter's plan, not of the network
+    if (anchor.starts_with("relayout(")) continue;  // from Kilter's plan, not from the network
     auto at = std::find_if(rows.begin(), rows.end(), [&](const LogRow& r) { return r.problem == anchor; });
     if (at == rows.end()) at = rows.insert(at, {anchor, {}, layer.flops, std::nullopt, 0});
     at->layers.push_back(layer.name);
@@ -56,7 +56,7 @@ std::vector<LogRow> rows_of(const std::vector<NetworkLayer>& layers) {
 
 double middle(std::vector<double> values) { return values.empty() ? 0 : median(values); }
 
-/// "index 331287 (winograd)" of a foreign schedule, the text of ours.
+/// Returns "index 331287 (winograd)" for a foreign schedule, the text for Kilter's own.
 std::string short_schedule(const Record& r) {
   if (r.mapped()) return r.schedule;
   const size_t index = r.schedule.find(" index=");
@@ -95,7 +95,7 @@ class Suspicion {
         rest, out_.measured_ms, 100 * rest / out_.measured_ms, out_.uncovered_layers());
   }
 
-  /// One problem with several kernels in the log: which is taken decides.
+  /// Reports problems with several kernels in the log, where the choice of kernel matters.
   void slow_alternatives() {
     for (const LogRow& row : out_.covered) {
       for (const Record* r : log_.at(row.problem)) {
@@ -177,7 +177,7 @@ LogExplanation explain_log(const std::vector<NetworkLayer>& layers, const std::v
   out.device = machine.device, out.target = machine.target, out.threads = machine.threads;
   out.measured_ms = options.measured_ms;
   std::map<std::string, std::vector<const Record*>> log;
-  std::set<std::string> seen;  // a log may hold a record more than once
+  std::set<std::string> seen;  // a log may contain a record more than once
   for (const Record& r : records) {
     if (!seen.insert(r.id()).second) continue;
     if (machine_of(r) != machine) ++out.others;

@@ -1,4 +1,4 @@
-// What a log says of a network: how long its layers would take, what the log does not cover, and what is suspicious.
+// Explains a log for a network: how long its layers would take, what the log does not cover, and what is suspicious.
 #pragma once
 
 #include <cstddef>
@@ -12,42 +12,43 @@
 
 namespace kilter::tune {
 
-/// One task of the network; layers of equal problems are given one by one.
+/// One task of the network. Layers with equal problems are listed separately.
 struct NetworkLayer {
   std::string name, problem;
   int64_t flops = 0;
 };
 
 struct LogRow {
-  std::string problem;              ///< as the network has it, without what follows the anchor
+  std::string problem;              ///< the network's problem line without the epilogue
   std::vector<std::string> layers;  ///< names
   int64_t flops = 0;                ///< of one layer
-  std::optional<Record> best;       ///< history-best of the log; none: not covered
-  size_t records = 0;               ///< of it in the log that are ok
-  double ms() const { return best ? best->ms() * static_cast<double>(layers.size()) : 0; }  ///< all layers
+  std::optional<Record> best;       ///< the log's history-best record; none: not covered
+  size_t records = 0;               ///< number of the problem's records in the log that are ok
+  double ms() const { return best ? best->ms() * static_cast<double>(layers.size()) : 0; }  ///< for all layers
   double gflops() const { return best ? static_cast<double>(flops) * 1e-6 / best->ms() : 0; }
 };
 
 struct LogExplanation {
-  std::string device, target;              ///< whose records are taken: those of most records, unless asked for
+  /// The machine whose records are used: the one with the most records, unless another is asked for.
+  std::string device, target;
   int threads = 0;                         ///< 0: the log does not say
   size_t others = 0;                       ///< records of other devices
   std::vector<LogRow> covered, uncovered;  ///< longest first; most FLOPs first
-  double predicted_ms = 0;                 ///< all layers that are covered
+  double predicted_ms = 0;                 ///< for all covered layers
   double measured_ms = 0;                  ///< of the network, as given; 0: not given
-  size_t unused = 0;                       ///< problems of the log that the network does not have
-  std::vector<std::string> suspects;       ///< in words, the weightiest first
+  size_t unused = 0;                       ///< problems in the log that the network does not have
+  std::vector<std::string> suspects;       ///< in words, most important first
 
   size_t covered_layers() const;
   size_t uncovered_layers() const;
 };
 
 struct ExplainLogOptions {
-  std::string device = {};  ///< part of the device or target of the records; empty: those of most records
-  double measured_ms = 0;   ///< what the network was seen to take
+  std::string device = {};  ///< a substring of the records' device or target; empty: the machine with the most records
+  double measured_ms = 0;   ///< measured time of the network
 };
-/// Records are matched by their anchor: logs of other systems have no epilogues. Changes of layout are left out. Throws
-/// bad_input when no record is ok, or none is of the device.
+/// Explains a log. Records are matched by their anchor, since logs of other systems have no epilogues. Layout changes
+/// are left out. Throws bad_input if no record is ok, or none is of the device.
 LogExplanation explain_log(const std::vector<NetworkLayer>& layers, const std::vector<Record>& records,
                            const ExplainLogOptions& options = {});
 

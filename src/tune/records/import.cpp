@@ -16,7 +16,7 @@
 namespace kilter::tune {
 namespace {
 
-/// Records of Kilter have a problem and a schedule, others of TVM a version and a result.
+/// Kilter's records have a problem and a schedule; TVM's have a version and a result.
 bool is_kilter_line(const nlohmann::json& json) {
   return json.is_object() && json.contains("problem") && json.contains("schedule");
 }
@@ -26,7 +26,7 @@ std::string shortened(const std::string& text) {
   return text.size() <= kShown ? text : text.substr(0, kShown) + "...";
 }
 
-/// The text with N for each number of its own.
+/// Replaces standalone numbers in the text by N.
 std::string without_numbers(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -75,7 +75,7 @@ class TextImport {
       told(found);
       return damage(found.line, fmt::format("damaged: {}", shortened(found.text)));
     }
-    if (!own && !is_tvm_line(found.json)) return;  // a part of a damaged one
+    if (!own && !is_tvm_line(found.json)) return;  // part of a damaged record
     told(found);
     own_ += own ? 1 : 0;
     try {
@@ -87,7 +87,7 @@ class TextImport {
     }
   }
 
-  /// Prose between records is nobody's business, but a file of Kilter's lines has none.
+  /// Reports lines that are not records in files of Kilter's lines. In other texts, prose between records is fine.
   void add_unread_lines() {
     const std::vector<std::string_view> lines = split(text_, '\n');
     const auto filled = std::ranges::count_if(lines, [](std::string_view line) { return !trim(line).empty(); });
@@ -95,13 +95,14 @@ class TextImport {
     for (size_t i = 0; i < lines.size(); ++i) {
       const auto number = static_cast<int64_t>(i) + 1;
       const std::string_view line = trim(lines[i]);
-      const bool content = line.find_first_not_of("[],") != std::string_view::npos;  // else of a list of records
+      // otherwise punctuation of a list of records
+      const bool content = line.find_first_not_of("[],") != std::string_view::npos;
       if (content && !told_.contains(number))
         damage(number, fmt::format("no record: {}", shortened(std::string(line))));
     }
   }
 
-  /// All lines of it.
+  /// Marks all lines of an object as handled.
   void told(const Found& found) {
     const auto more = std::ranges::count(found.text, '\n');
     for (int64_t line = found.line; line <= found.line + more; ++line) told_.insert(line);
@@ -116,8 +117,8 @@ class TextImport {
   const Target& target_;
   Imported out_;
   std::multimap<int64_t, std::string> damaged_;  ///< by line
-  std::set<int64_t> told_;                       ///< lines of which something was said or taken
-  int64_t own_ = 0;                              ///< Kilter's records
+  std::set<int64_t> told_;                       ///< lines that were taken or reported
+  int64_t own_ = 0;                              ///< number of Kilter's records
 };
 
 }  // namespace
@@ -188,7 +189,7 @@ std::vector<std::string> summary(const Imported& imported) {
     std::vector<std::string> algorithms;
     for (const auto& [name, count] : part.algorithms) algorithms.push_back(fmt::format("{} {}", count, name));
     if (!algorithms.empty()) line += fmt::format("; {}", fmt::join(algorithms, ", "));
-    if (!part.algorithms.empty()) line += fmt::format("; {} with a schedule of ours", part.mapped);
+    if (!part.algorithms.empty()) line += fmt::format("; {} with a Kilter schedule", part.mapped);
     lines.push_back(line);
     std::vector<size_t> layers;
     for (const PlanTask& t : plan) layers.push_back(t.layers);

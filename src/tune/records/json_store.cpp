@@ -1,5 +1,5 @@
-// Records as JSON lines. Writers hold a lock of the file for each append; a line that a process could not finish stays
-// as a damaged one, and the next begins behind it.
+// Records as JSON lines. Writers lock the file for each append. A line that a process could not finish stays as a
+// damaged line, and the next record starts a new one.
 
 #include <nlohmann/json.hpp>
 
@@ -12,7 +12,7 @@
 namespace kilter::tune {
 namespace {
 
-/// Calls `each` with the number (from 1) and text of every line that is not empty.
+/// Calls `each` with the number (from 1) and text of every non-empty line.
 template <class Each>
 void for_lines(std::string_view text, Each each) {
   int64_t number = 0;
@@ -26,7 +26,7 @@ void for_lines(std::string_view text, Each each) {
   }
 }
 
-/// Nothing for a line that holds no sound record.
+/// Empty for a line without a sound record.
 std::optional<std::string> id_of(std::string_view line) {
   try {
     return record_from_line(line).id();
@@ -91,7 +91,7 @@ class JsonStore : public Store {
         kept += line, kept += '\n';
       }
     });
-    // Readers and the kill -9 of this process see the old file or the new one; writers that wait open the new one.
+    // Readers see either the old file or the new one, even if this process is killed; waiting writers open the new one.
     if (removed > 0) write_file_atomically(file_, kept);
     return removed;
   }
@@ -99,11 +99,11 @@ class JsonStore : public Store {
   std::vector<std::string> check_file() override {
     const std::string text = read_file(file_);
     if (text.empty() || text.back() == '\n') return {};
-    return {"the last line has no end: a writer was stopped in the middle of it"};
+    return {"the last line is incomplete: a writer was stopped in the middle of it"};
   }
 
  private:
-  /// Ids of what others wrote since the last look.
+  /// Learns the ids of records that others have written since the last call.
   void learn_ids(const LockedFile& file) {
     if (file.size() < seen_ || file.inode() != inode_) seen_ = 0, unfinished_ = false, ids_.clear();
     inode_ = file.inode();

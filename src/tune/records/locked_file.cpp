@@ -56,7 +56,7 @@ void LockedFile::append(const std::string& text) const {
       continue;
     }
     const int code = errno;
-    [[maybe_unused]] const int cut = ::ftruncate(fd_, before);  // else a reader finds the line damaged
+    [[maybe_unused]] const int cut = ::ftruncate(fd_, before);  // otherwise readers would find a damaged line
     errno = code;
     io_error("write");
   }

@@ -10,11 +10,11 @@
 
 namespace kilter::tune {
 
-/// The file, open and locked against other writers until this goes out of scope. Every failure is an io error that
-/// names the file.
+/// A file that is open and locked against other writers until this object is destroyed. Every failure is an io error
+/// that names the file.
 class LockedFile {
  public:
-  /// Makes the file where there is none. Waits `busy_seconds` for other writers, then throws io.
+  /// Creates the file if it does not exist. Waits up to `busy_seconds` for other writers, then throws io.
   LockedFile(std::filesystem::path file, double busy_seconds);
   ~LockedFile();
   LockedFile(const LockedFile&) = delete;
@@ -24,13 +24,13 @@ class LockedFile {
   uint64_t inode() const { return status().st_ino; }
   /// The bytes from `offset` to the end.
   std::string from(int64_t offset) const;
-  /// At the end; where it fails the file is as it was.
+  /// Writes at the end of the file. If this fails, the file is unchanged.
   void append(const std::string& text) const;
 
  private:
   [[noreturn]] void io_error(std::string_view doing) const;
   struct stat status() const;
-  /// False while another process has it. A file that was replaced while this waited is opened again.
+  /// Returns false while another process holds the lock. Reopens a file that was replaced meanwhile.
   bool lock();
 
   std::filesystem::path file_;

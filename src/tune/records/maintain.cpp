@@ -15,7 +15,7 @@
 namespace kilter::tune {
 namespace {
 
-/// Empty for a schedule that can be read.
+/// Returns what is wrong with a schedule's text; empty if it can be read.
 std::string schedule_fault(const std::string& text) {
   try {
     const Schedule schedule = parse_schedule(text);
@@ -48,14 +48,14 @@ void check_date(std::string_view option, const std::string& date) {
 
 namespace {
 
-/// What competes for the places that are kept.
+/// Records with equal keys compete for the places that are kept.
 using PruneKey = std::tuple<std::string, std::string, std::string, std::string, int, std::string>;
 PruneKey key_of(const Record& r) {
   const Conditions& c = r.conditions;
   return {r.problem, r.layouts, c.target, c.device, c.threads, c.codegen};
 }
 
-/// The best, and what the graph tuner also looks at: the best of each template.
+/// Returns the best schedules and the best of each template, which the graph tuner also considers.
 std::set<std::string> schedules_kept(const std::vector<const Record*>& best_first, size_t keep) {
   std::set<std::string> kept, templates;
   for (size_t i = 0; i < best_first.size(); ++i) {
@@ -77,7 +77,7 @@ PrunePlan plan_prune(std::span<const Record> records, const PruneOptions& option
   PrunePlan plan;
   for (const Record& r : records) {
     const bool ok = r.status == Status::ok;
-    const std::string& date = r.conditions.date;  // empty: not known to be before anything
+    const std::string& date = r.conditions.date;  // empty: unknown, so not before any date
     const bool stays = (ok ? best[key_of(r)].contains(r.schedule) : !options.drop_failures) || !may_go.admits(r) ||
                        (!options.before.empty() && (date.empty() || date >= options.before));
     if (stays) {
@@ -96,7 +96,7 @@ Verification verify(Store& store, const std::function<void(size_t, size_t)>& pro
     out.file.push_back(fmt::format("{}: {}", store.file().string(), fault));
   Reading reading = store.read();
   out.damaged = std::move(reading.damaged), out.unreadable = std::move(reading.newer);
-  std::map<std::string, std::string> problems, schedules;  // faults by text: many records share them
+  std::map<std::string, std::string> problems, schedules;  // faults by text, since many records share them
   size_t done = 0;
   for (const Record& r : reading.records) {
     if (progress) progress(done++, reading.records.size());

@@ -1,4 +1,4 @@
-// Looking after a file of records: what may go, and what is wrong with it.
+// Maintenance of record files: pruning and verification.
 #pragma once
 
 #include <cstddef>
@@ -14,37 +14,39 @@
 namespace kilter::tune {
 
 struct PruneOptions {
-  /// Schedules of each problem, layouts, target, device, number of threads and code generator. With fewer than
-  /// kEnoughTried (tune/tuner/plans/outlook.h) a tuned task no longer counts as tuned.
+  /// Schedules kept for each combination of problem, layouts, target, device, number of threads and code generator.
+  /// With fewer than kEnoughTried (tune/tuner/plans/outlook.h) a tuned task no longer counts as tuned.
   size_t keep = 8;
-  bool drop_failures = false;  ///< also all that are not ok; what was wrong or crashed can then be chosen again
-  std::string before = {};     ///< only those measured before this date may go: see check_date(); empty: all
+  /// Also drop all records that are not ok; schedules that were wrong or crashed can then be chosen again.
+  bool drop_failures = false;
+  std::string before = {};  ///< only records measured before this date may go (check_date()); empty: all
 };
 
-/// Throws usage, naming the option, for what is no "2026-03-01" or "2026-03-01T12:00:00Z" of the calendar; seconds and
-/// minutes may be left out.
+/// Throws usage, naming the option, if `date` is not a valid date like "2026-03-01" or "2026-03-01T12:00:00Z". Seconds
+/// and minutes may be left out.
 void check_date(std::string_view option, const std::string& date);
 
 struct PrunePlan {
-  std::set<std::string> ids;  ///< that go
-  size_t measured = 0;        ///< of them, ok
-  size_t failed = 0;          ///< of them, others
+  std::set<std::string> ids;  ///< records to remove
+  size_t measured = 0;        ///< those that are ok
+  size_t failed = 0;          ///< the others
   size_t kept = 0;
 };
-/// Keeps all measurements of the best `keep` schedules by ranked() and of the best of each template, and all failures
-/// unless told otherwise, and what `may_go` does not admit. All of a file: what bars a schedule and what competes with
-/// it is looked for in all.
+/// Decides which records to remove. Keeps all measurements of the best `keep` schedules by ranked() and of the best of
+/// each template, all failures unless told otherwise, and everything that `may_go` does not admit. `records` must be
+/// all records of a file, since any of them may bar a schedule or compete with it.
 PrunePlan plan_prune(std::span<const Record> records, const PruneOptions& options, const Filter& may_go = {});
 
 struct Verification {
   size_t sound = 0;                     ///< records without a fault
-  std::vector<std::string> file;        ///< faults of the file
+  std::vector<std::string> file;        ///< faults of the file itself
   std::vector<std::string> damaged;     ///< rows or lines that cannot be read
-  std::vector<std::string> unreadable;  ///< of a newer version, or records whose problem or schedule does not parse
+  std::vector<std::string> unreadable;  ///< records of a newer version, or whose problem or schedule does not parse
   bool passed() const { return file.empty() && damaged.empty() && unreadable.empty(); }
 };
-/// The file's own structure; that every row or line is a record whose id belongs to its content; that every problem
-/// and every schedule of Kilter's parses and its template is known. `progress` gets how many are done, and of how many.
+/// Checks the file's own structure, that every row or line is a record whose id matches its content, and that every
+/// problem and every Kilter schedule parses and names a known template. `progress` receives the number done and the
+/// total.
 Verification verify(Store& store, const std::function<void(size_t, size_t)>& progress = {});
 
 }  // namespace kilter::tune

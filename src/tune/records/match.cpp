@@ -12,19 +12,19 @@
 namespace kilter::tune {
 namespace {
 
-// Estimates, to be replaced by figures as they are measured. What they say of each other matters more than their size:
-// a near distance has to lose less than a far one.
+// Estimates, to be replaced by measured figures. Their order matters more than their size: a nearer distance must lose
+// less than a farther one.
 constexpr std::array kRows = {
     DistanceRow{Distance::exact, "exact", "the same problem, layouts, target, device, threads and code generator", 0},
     DistanceRow{Distance::codegen, "codegen", "another version of the code generator", 1},
     DistanceRow{Distance::layouts, "layouts", "other layouts at the task's borders", 2},
     DistanceRow{Distance::threads, "threads", "another number of threads", kOtherThreadsLoss},
     DistanceRow{Distance::family, "family", "another machine with the same vectors, L1 and L2", 5},
-    DistanceRow{Distance::epilogue, "epilogue", "another epilogue: the lines differ only behind the \"+\"", 6},
+    DistanceRow{Distance::epilogue, "epilogue", "another epilogue: the lines differ only after the \"+\"", 6},
     DistanceRow{Distance::shape, "shape", "a near shape: the same windows and types, extents near in log space", 8, 10},
 };
 
-/// The words of a fingerprint that make a family: all from the widest vectors to L2.
+/// The part of a fingerprint that identifies a family: everything from the widest vectors to L2.
 std::string family_of(std::string_view fingerprint) {
   const std::vector<std::string_view> parts = split(fingerprint, ',');
   std::string family;
@@ -42,15 +42,15 @@ struct Judged {
   std::optional<Ratio> ratio;
 };
 
-/// Order of the candidates of one set of conditions: paired ratios below 1, then times.
+/// Sort key among candidates of one set of conditions: paired ratios below 1 first, then times.
 std::pair<int, double> key(const Judged& j) {
-  // The end of the interval that is certain: few samples are wide, so that a lucky one does not win.
+  // The upper end of the interval: with few samples it is wide, so that a lucky candidate does not win.
   if (j.ratio && j.ratio->value < 1) return {0, j.ratio->high};
   if (!j.record->samples_ms.empty()) return {1, j.record->ms()};
   return {2, j.ratio ? j.ratio->value : 0};
 }
 
-/// A strict order.
+/// Strict weak ordering, better first.
 bool better(const Judged& a, const Judged& b) {
   const auto ka = key(a), kb = key(b);
   if (ka != kb) return ka < kb;
@@ -59,12 +59,12 @@ bool better(const Judged& a, const Judged& b) {
   return a.record->schedule < b.record->schedule;
 }
 
-/// The measurement of one schedule that counts.
+/// Returns the measurement of a schedule that counts.
 Judged counting(std::vector<Judged> same) {
-  // A measurement in pairs says more than any without.
+  // Paired measurements are preferred to all others.
   const bool paired = std::any_of(same.begin(), same.end(), [](const Judged& j) { return j.ratio.has_value(); });
   if (paired) std::erase_if(same, [](const Judged& j) { return !j.ratio; });
-  // One that has far more samples than the others, as the races of whole networks have, says more than they do.
+  // A measurement with far more samples than the others, such as one from a race of whole networks, counts alone.
   const auto size = [](const Judged& j) { return j.record->samples_ms.size(); };
   const Judged most =
       *std::max_element(same.begin(), same.end(), [&](const Judged& a, const Judged& b) { return size(a) < size(b); });
@@ -140,7 +140,7 @@ void bar(std::vector<Record>& records, const Record& named, const std::string& r
   for (Record& r : records) {
     if (r.status != Status::ok || r.problem != problem || r.conditions.target != target || r.schedule != schedule)
       continue;
-    r.status = Status::wrong, r.error = reason;  // what every reader of records keeps away from
+    r.status = Status::wrong, r.error = reason;  // every reader of records avoids wrong schedules
     r.samples_ms.clear(), r.versus.reset();
   }
 }
@@ -200,7 +200,7 @@ std::vector<Distance> Matcher::differences(const Record& r, const Query& q, doub
   return all;
 }
 
-// Records that are equally far compete by their measurements; those of one shape and machine are comparable.
+// Records at an equal distance compete by their measurements; those of one shape and machine are comparable.
 std::map<Matcher::GroupKey, Matcher::Group> Matcher::groups(const Query& query) const {
   std::map<GroupKey, Group> all;
   const ProblemShape shape = shape_of(query.problem);

@@ -1,5 +1,5 @@
-// Which record serves a task, and how far it is from it: in thread count, device, epilogue, shape. Every distance has
-// an expected loss, and is told in words.
+// Finds the record that serves a task and its distance: in thread count, device, epilogue or shape. Every distance has
+// an expected loss and a text.
 #pragma once
 
 #include <functional>
@@ -18,33 +18,33 @@
 
 namespace kilter::tune {
 
-/// In what a record may differ from a query, nearest first.
+/// The ways in which a record may differ from a query, nearest first.
 enum class Distance : uint8_t {
-  exact,     ///< in nothing
+  exact,     ///< no difference
   codegen,   ///< version of the code generator
   layouts,   ///< layouts at the task's borders
   threads,   ///< number of threads
-  family,    ///< another machine of the same family: see same_family()
+  family,    ///< another machine of the same family (same_family())
   epilogue,  ///< what follows the anchor
   shape,     ///< extents, near in log space
 };
 
-/// The expected loss against a record without the difference: estimates, which stand here and in
-/// base/other_threads.h alone.
+/// The expected loss compared with a record without the difference. These are estimates; the only other ones are in
+/// base/other_threads.h.
 struct DistanceRow {
   Distance distance;
   std::string_view name;
   std::string_view meaning;
   double loss_percent;
-  double loss_per_doubling = 0;  ///< percent more for each doubling or halving of an extent
+  double loss_per_doubling = 0;  ///< additional percent for each doubling or halving of an extent
 };
 std::span<const DistanceRow> all_distances();
 std::string_view name(Distance distance);
 
-/// Extents further apart than this (sum of |log2|) are not near.
+/// The largest distance between extents (sum of |log2|) that counts as near.
 constexpr double kMostDoublings = 2;
 
-/// What is to be compiled.
+/// Describes the code to be compiled.
 struct Query {
   std::string problem;
   std::string layouts;  ///< empty: any
@@ -52,27 +52,27 @@ struct Query {
   std::string device;   ///< Device::fingerprint(); empty: any
   int threads = 1;      ///< 0: any
   std::string codegen;  ///< empty: any
-  /// The default schedule of the very task: ratios of its records are over this one. Empty: as they were measured.
+  /// The default schedule of exactly this task; ratios are converted to be over it. Empty: ratios stay as measured.
   std::string fallback = {};
 };
 
 struct Match {
   Record record;
-  /// Time over the default's; nothing where the record has none, or was measured against another default and nothing
-  /// relates the two. Of another problem it is over that problem's default.
+  /// Time over the default's. Empty if the record has no ratio, or was measured against another default and no record
+  /// relates the two. For a record of another problem, it is over that problem's default.
   std::optional<Ratio> ratio;
-  bool by_other_default = false;        ///< `ratio` is made of two: see OverDefault
-  Distance distance = Distance::exact;  ///< the largest of them
-  std::vector<Distance> differences;    ///< all, nearest first; empty: exact
-  double loss_percent = 0;              ///< of all together
+  bool by_other_default = false;        ///< `ratio` is converted from another default: see OverDefault
+  Distance distance = Distance::exact;  ///< the largest of `differences`
+  std::vector<Distance> differences;    ///< all differences, nearest first; empty: exact
+  double loss_percent = 0;              ///< for all differences together
   std::string words;                    ///< one line: "tuned at 1 thread, used at 2; expected loss about 8 %"
 };
 
-/// Whether schedules of one machine serve the other: the same widest vectors and the same sizes of L1 and L2 in their
-/// fingerprints. Brand, clock, L3 and number of CPUs may differ.
+/// Whether schedules tuned on one machine serve the other: their fingerprints have the same widest vectors and the same
+/// sizes of L1 and L2. Brand, clock, L3 and number of CPUs may differ.
 bool same_family(std::string_view fingerprint_a, std::string_view fingerprint_b);
 
-/// Schedules that were ever wrong or crashed, by problem and target. Layouts and threads do not excuse them.
+/// Schedules that were ever wrong or crashed, by problem and target, whatever the layouts and threads.
 class Barred {
  public:
   explicit Barred(std::span<const Record> records);
@@ -82,41 +82,42 @@ class Barred {
   std::set<std::tuple<std::string, std::string, std::string>> all_;
 };
 
-/// Bars the schedule of `named` for its problem and target: in `records`, what measured it counts as a failure for this
-/// reason. What failed by itself stays as it is.
+/// Bars the schedule of `named` for its problem and target: its successful measurements in `records` become failures
+/// with this reason. Existing failures keep theirs.
 void bar(std::vector<Record>& records, const Record& named, const std::string& reason);
 
-/// One record for each schedule: of several measurements of a schedule under equal conditions the middle one, the
-/// worse of two, so that a lucky one does not win. Only `ok`, none that is barred. The best first: ratios below 1
-/// before all that have none, those with the lower upper end of their interval first; else the shorter time. Equal
-/// ones: the newer. All are of one problem and one machine.
+/// Returns one record for each schedule, best first. All records must be of one problem and one machine. Only `ok`
+/// records count, and no barred schedule. Of several measurements of a schedule under equal conditions the middle one
+/// counts, the worse of two, so that a lucky one does not win. Records with a ratio below 1 come first, ordered by the
+/// upper end of the interval, then the others by time. On a tie the newer record comes first.
 std::vector<const Record*> ranked(std::span<const Record* const> records, const Barred& barred,
                                   const OverDefault& over = {});
 
-/// The best record of each (problem, target, device, threads), in order of first appearance: history-best.
+/// Returns the best record of each (problem, target, device, threads), in order of first appearance: history-best.
 std::vector<Record> history_best(std::span<const Record> records);
 
-/// Records with the indexes for queries.
+/// Records with indexes for queries.
 class Matcher {
  public:
   explicit Matcher(std::vector<Record> records);
 
-  /// Whether a record answers; it has all but Match::words.
+  /// Decides whether a record may be returned. The match is complete except for Match::words.
   using Takes = std::function<bool(const Match&)>;
 
-  /// Nearest first, `most` at most, of those that `takes` (empty: all). Records of another target or machine family and
-  /// of other systems never answer. Of one schedule the nearest is asked alone, unless its ratio over the default of
-  /// now is not known. A schedule may still not fit the shape: who takes one lowers it first.
+  /// Returns up to `most` matches that `takes` accepts (empty: all), nearest first. Records of another target, of
+  /// another machine family or of another system never match. For each schedule only the nearest record is offered,
+  /// unless its ratio over today's default is unknown. A schedule may still not fit the shape: lower it before using
+  /// it.
   std::vector<Match> matches(const Query& query, size_t most = 8, const Takes& takes = {}) const;
-  /// The first of them.
+  /// Returns the first match.
   std::optional<Match> best(const Query& query, const Takes& takes = {}) const;
 
-  /// Whether the schedule was ever wrong, crashed or was barred at this problem.
+  /// Whether the schedule was ever wrong, crashed or was barred for this problem.
   bool barred(const std::string& problem, const std::string& target, const std::string& schedule) const {
     return barred_.holds(problem, target, schedule);
   }
-  /// How many records of other systems have a schedule of Kilter's for the problem's anchor. They never answer: nothing
-  /// says how they compare with the default schedule, or how fast they are here.
+  /// Number of records from other systems that have a Kilter schedule for the problem's anchor. They never match, since
+  /// nothing relates them to the default schedule or to this machine.
   int64_t imported(const std::string& problem) const;
   std::span<const Record> records() const { return records_; }
 
@@ -125,7 +126,7 @@ class Matcher {
     std::vector<Distance> differences;
     std::vector<const Record*> records;
   };
-  /// What a group's records have in common: expected loss, problem, device, threads.
+  /// The common properties of a group's records: expected loss, problem, device, threads.
   using GroupKey = std::tuple<double, std::string, std::string, int>;
 
   std::vector<Distance> differences(const Record& record, const Query& query, double doublings) const;
@@ -133,7 +134,7 @@ class Matcher {
 
   std::vector<Record> records_;
   std::vector<ProblemShape> shapes_;                    ///< by record
-  std::map<std::string, std::vector<size_t>> by_form_;  ///< those that may answer, by the form of their problem
+  std::map<std::string, std::vector<size_t>> by_form_;  ///< records that may match, by the form of their problem
   std::map<std::string, int64_t> imported_;             ///< by anchor
   Barred barred_;
 };

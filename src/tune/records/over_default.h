@@ -1,4 +1,4 @@
-// Ratios over the default schedule of now, of records that were measured against another one.
+// Ratios over today's default schedule, from records that were measured against another default.
 #pragma once
 
 #include <map>
@@ -10,20 +10,21 @@
 
 namespace kilter::tune {
 
-/// What records of one task under one set of conditions say over one default. A default is another one when it is
-/// forbidden now, `--accuracy` leaves it out, or the analytic model picks differently than it did.
+/// The ratios of one task's records, taken under one set of conditions, over one default. The default may have changed
+/// because it is forbidden now, `--accuracy` excludes it, or the analytic model picks differently.
 class OverDefault {
  public:
-  /// As every record has it, over whatever default it was measured against.
+  /// Leaves every ratio as recorded, whatever default it was measured against.
   OverDefault() = default;
-  /// Over `fallback`, a schedule's text; empty: as above. `records` may hold what relates other defaults to it.
+  /// Converts ratios to be over `fallback`, the text of a schedule; empty: no conversion. `records` may contain records
+  /// that relate other defaults to it.
   OverDefault(std::span<const Record* const> records, std::string fallback);
 
-  /// Where the record was measured against another default than `fallback`: its ratio times that default's over
-  /// `fallback`, as the pairs of either over the other have it, with both intervals. Nothing for a record without a
-  /// ratio, and where no record relates the two.
+  /// Returns the record's ratio over `fallback`. If it was measured against another default, it is multiplied by that
+  /// default's ratio over `fallback`, from records that pair the two, and the intervals are combined. Empty for a
+  /// record without a ratio, and if no record relates the defaults.
   std::optional<Ratio> of(const Record& record) const;
-  /// Whether of() is made of two ratios.
+  /// Whether of() combines two ratios.
   bool converts(const Record& record) const;
 
  private:

@@ -16,8 +16,8 @@ constexpr std::string_view kConv = "conv2d ";
 
 constexpr std::string_view kFeeds = " => ";
 
-/// Where the first " +" outside of parentheses stands, behind the feeder where there is one; the length where there is
-/// none.
+/// Returns the position of the first " +" outside parentheses, after the feeder if there is one; the length if there is
+/// no " +".
 size_t end_of_anchor(std::string_view problem) {
   int depth = 0;
   const size_t feeds = problem.find(kFeeds);
@@ -68,7 +68,7 @@ ProblemShape conv_shape(std::string_view anchor) {
   return shape;
 }
 
-/// Numbers between brackets are extents; those of a list of values ("i64[2]=0,1") and of attributes are form.
+/// Numbers in brackets are extents. Those of a list of values ("i64[2]=0,1") and of attributes belong to the form.
 ProblemShape operand_shape(std::string_view anchor) {
   ProblemShape shape;
   size_t at = 0;

@@ -1,4 +1,4 @@
-// Problem lines as words: enough to tell how far two of them are apart, without making a graph of either.
+// Problem lines as text: enough to tell how far apart two of them are, without building graphs.
 #pragma once
 
 #include <cstdint>
@@ -10,38 +10,38 @@
 
 namespace kilter::tune {
 
-/// Its first word, "conv2d" or "matmul": what --ops names.
+/// Returns the first word, such as "conv2d" or "matmul", which is what --ops names.
 std::string_view kind_of(std::string_view problem);
-/// Whether it is of one of the kinds that --ops names; where that names none, of any.
+/// Whether the problem is of one of the kinds in `ops`; true for any kind if `ops` is empty.
 bool has_kind(std::string_view problem, std::span<const std::string> ops);
-/// Throws usage for one of `ops` that is the kind of none of these problems, with the kinds that they have.
+/// Throws usage, listing the kinds of the problems, if one of `ops` is none of them.
 void require_kinds(std::span<const std::string> ops, std::span<const std::string> problems);
 
-/// The line without what follows the anchor: "conv2d n1 ... f32" of "conv2d n1 ... f32 +bias +relu".
+/// Returns the line up to the end of the anchor: "conv2d n1 ... f32" for "conv2d n1 ... f32 +bias +relu".
 std::string_view anchor_of(std::string_view problem);
-/// What follows it: "+bias +relu"; empty without.
+/// Returns the text after the anchor, "+bias +relu", or an empty text.
 std::string_view epilogue_of(std::string_view problem);
 
-/// An anchor taken apart: `form` has everything that schedules do not scale with, and '#' for each of `extents`.
-/// Windows, strides, padding, dilation, groups, types and attributes are form; images, channels, filters and the
-/// extents of operands are extents. Groups that are the channels (depthwise) are "g=c".
+/// An anchor split into form and extents. `form` has everything that schedules do not scale with: windows, strides,
+/// padding, dilation, groups, types and attributes, and '#' for each of `extents`. Extents are those of images,
+/// channels, filters and operands. Groups equal to the channels (depthwise) are written "g=c".
 struct ProblemShape {
   std::string form;
   std::vector<int64_t> extents;
 };
 ProblemShape shape_of(std::string_view problem);
 
-/// The sum of |log2| of the ratios of the extents: 1 is one of them doubled. Nothing where the forms differ, or an
-/// extent is 0 and the other is not.
+/// The sum of |log2| of the ratios of the extents; 1 means one extent doubled. Empty if the forms differ, or one extent
+/// is 0 and the other is not.
 std::optional<double> shape_distance(const ProblemShape& a, const ProblemShape& b);
 
-/// A dense or grouped convolution's numbers; nothing where the line is none.
+/// The numbers of a dense or grouped convolution.
 struct ConvWords {
   int64_t n = 0, c = 0, h = 0, w = 0, k = 0, r = 0, s = 0, groups = 1;
   std::vector<int64_t> stride{1, 1}, pad{0, 0, 0, 0}, dilation{1, 1};
   int64_t out_h() const { return (h + pad[0] + pad[2] - dilation[0] * (r - 1) - 1) / stride[0] + 1; }
   int64_t out_w() const { return (w + pad[1] + pad[3] - dilation[1] * (s - 1) - 1) / stride[1] + 1; }
-  /// A multiply-add counts 2.
+  /// Counts a multiply-add as 2.
   int64_t flops() const { return 2 * n * k * out_h() * out_w() * (c / groups) * r * s; }
 };
 std::optional<ConvWords> conv_words(std::string_view problem);

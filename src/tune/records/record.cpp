@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kStatus = {"ok", "wrong", "crash", "timeout", "rejected"};
 
-/// Fields of text in the order of the documentation.
+/// A text field; the table is in the order of the documentation.
 struct TextField {
   const char* key;
   std::string Record::* field;
@@ -32,7 +32,7 @@ const nlohmann::json& default_conditions() {
   return kDefault;
 }
 
-/// The fields that do not hold their default, and those that this version does not know.
+/// Returns the fields that do not hold their default, and those unknown to this version.
 nlohmann::json short_conditions(const Record& r) {
   nlohmann::json json = to_json(r.conditions);
   for (const auto& [key, value] : default_conditions().items()) {
@@ -42,7 +42,7 @@ nlohmann::json short_conditions(const Record& r) {
   return json;
 }
 
-/// What the id is made of, and what is written.
+/// Returns the content that is hashed for the id and written.
 nlohmann::json content(const Record& r) {
   nlohmann::json json{{"status", std::string(name(r.status))}};
   for (const TextField& f : kTexts) {
@@ -65,7 +65,7 @@ std::string hash_of(const nlohmann::json& content) {
   return fmt::format("{:016x}{:016x}", hash_bytes(std::as_bytes(std::span(text))), mix_bits(hash_text(text)));
 }
 
-/// The part of the conditions that a newer version added.
+/// Returns the conditions that a newer version added.
 std::string unknown_conditions(const nlohmann::json& conditions) {
   nlohmann::json unknown = nlohmann::json::object();
   for (const auto& [key, value] : conditions.items()) {

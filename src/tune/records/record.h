@@ -1,5 +1,5 @@
-// One kept trial: what was measured, how it was scheduled, what came of it and under which conditions. Records are only
-// ever added; an id made of the content keeps importing, merging and resuming from making doubles.
+// One stored trial: what was measured, its schedule, the result and the conditions. Records are only ever added. Their
+// ids are hashes of the content, so importing, merging and resuming create no duplicates.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,20 +13,20 @@
 
 namespace kilter::tune {
 
-/// What became of a trial. Only `ok` has times that count.
+/// The outcome of a trial. Only `ok` trials have usable times.
 enum class Status : uint8_t {
   ok,
   wrong,     ///< ran, and its result differs from the reference
   crash,     ///< its process ended
-  timeout,   ///< it, or its compilation, took longer than it may
-  rejected,  ///< the template or the compiler does not take the schedule
+  timeout,   ///< it or its compilation exceeded the time limit
+  rejected,  ///< the template or the compiler does not accept the schedule
 };
 std::string_view name(Status status);
 /// Throws usage, listing the legal names.
 Status parse_status(std::string_view text);
 
-/// Time of a schedule over the time of the default schedule, taken in pairs in one sitting: below 1 is faster. Unlike
-/// milliseconds it compares between sittings.
+/// Time of a schedule over the time of the default schedule, from pairs taken in one run; below 1 is faster. Unlike
+/// milliseconds it is comparable between runs.
 struct Versus {
   Ratio ratio;
   std::string schedule;  ///< the default's text
@@ -34,56 +34,57 @@ struct Versus {
 
 struct Record {
   std::string problem;   ///< Task::problem()
-  std::string layouts;   ///< Task::layouts(); empty: not known
-  std::string schedule;  ///< Schedule::text(), or a foreign system's description where `mapped` does not hold
+  std::string layouts;   ///< Task::layouts(); empty: unknown
+  std::string schedule;  ///< Schedule::text(), or a foreign system's description if mapped() is false
   Status status = Status::ok;
   std::string error;               ///< in words; empty for ok
-  std::vector<double> samples_ms;  ///< of one run each; empty unless ok
+  std::vector<double> samples_ms;  ///< one run each; empty unless ok
   std::optional<Versus> versus;
-  Conditions conditions;          ///< threads 0: not known
-  std::string network;            ///< where it was measured; may be empty
-  std::string node;               ///< anchor's node there
+  Conditions conditions;          ///< threads 0: unknown
+  std::string network;            ///< the network it was measured in; may be empty
+  std::string node;               ///< the anchor's node in that network
   std::string source = "kilter";  ///< "kilter", "tvm v0.1", "tvm v0.2"
-  std::string foreign;            ///< the line that it was imported from, whole; empty for Kilter's own
-  /// Conditions that this version does not know, as a JSON object, kept for those that do; empty: none.
+  std::string foreign;            ///< the complete line that it was imported from; empty for Kilter's own records
+  /// Conditions unknown to this version, as a JSON object, kept for versions that know them; empty: none.
   std::string more_conditions = {};
 
-  /// The project's estimate of the samples, milliseconds; 0 without samples.
+  /// The estimate of the samples in milliseconds (Conditions::estimator); 0 without samples.
   double ms() const;
-  /// 32 hexadecimal digits: a hash of every field. Fields of Conditions that hold their default do not count, so that
-  /// a field that is added later changes no id.
+  /// 32 hexadecimal digits: a hash of every field. Fields of Conditions that hold their default are left out, so that
+  /// adding a field later does not change ids.
   std::string id() const;
   /// Whether another system measured it.
   bool imported() const { return source != "kilter"; }
-  /// False where its pairs with the default show no sure gain, or it has none: then nothing uses it.
+  /// False if its pairs with the default show no sure gain or there are none; nothing uses such a record.
   bool may_be_faster() const { return versus && versus->ratio.high < 1; }
-  /// Whether `schedule` is one of Kilter's (a name and knobs) and not a foreign description.
+  /// Whether `schedule` is a Kilter schedule (a name and knobs) and not a foreign description.
   bool mapped() const;
 };
 
-constexpr size_t kShownDigits = 12;  ///< of an id, where people see it
+constexpr size_t kShownDigits = 12;  ///< digits of an id shown to users
 
-/// What a foreign description of a schedule starts with.
+/// The prefix of a foreign description of a schedule.
 constexpr std::string_view kForeignSchedule = "tvm:";
 
-/// Version of the schema of records in files of either kind.
+/// Version of the records' schema, for both kinds of files.
 constexpr int kRecordVersion = 2;
 
-/// With "kilter_record" (the version) and "id"; fields that are empty or have their default are left out.
+/// Returns the record with "kilter_record" (the version) and "id". Fields that are empty or hold their default are left
+/// out.
 nlohmann::json to_json(const Record& record);
-/// to_json() in one line, text that is not UTF-8 made so.
+/// Returns to_json() as one line, with invalid UTF-8 replaced.
 std::string to_line(const Record& record);
-/// Whether a record's id is compared with its content. What a newer version made may be hashed in another way, or hold
-/// what is not seen here.
+/// Whether a record's id is compared with its content. Records of a newer version may be hashed differently or hold
+/// fields unknown here.
 enum class IdCheck : uint8_t { content, none };
-/// Throws bad_input naming the field: missing, of another type, a time that is not positive, or an id that does not
-/// belong to the content; unsupported for a newer version.
+/// Parses a record. Throws bad_input, naming the field, if it is missing or of another type, a time is not positive, or
+/// the id does not match the content; unsupported for a newer version.
 Record record_from_json(const nlohmann::json& json, IdCheck ids = IdCheck::content);
-/// Throws bad_input for text that is no JSON, and as record_from_json() does.
+/// Parses a line. Throws bad_input for text that is not JSON, and what record_from_json() throws.
 Record record_from_line(std::string_view line);
 
-/// Throws bad_input naming the field: what every record has to hold (problem, schedule, times above 0, an error where
-/// the status is not ok).
+/// Throws bad_input, naming the field, if the record lacks what every record must have: problem, schedule, times above
+/// 0, and an error if the status is not ok.
 void check(const Record& record);
 
 }  // namespace kilter::tune

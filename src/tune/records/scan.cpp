@@ -9,14 +9,14 @@ namespace kilter::tune {
 namespace {
 
 constexpr size_t kMostBytes = size_t{1} << 16;  ///< of one record
-constexpr int kMostDepth = 32;                  ///< of brackets: deeper text is no record
+constexpr int kMostDepth = 32;                  ///< of nested brackets: deeper text is not a record
 
-/// The first keys of records, TVM's of both versions in either order and ours.
+/// The first keys of records: TVM's in both versions and either order, and Kilter's.
 constexpr std::array<std::string_view, 14> kFirstKeys = {
     "i",           "r",          "v",     "input",   "config", "result",        "version",
     "tvm_version", "conditions", "error", "foreign", "id",     "kilter_record", "problem"};
 
-/// What stands for a character of JSON in text that was made beautiful.
+/// A typographic replacement for a character of JSON.
 struct Typography {
   std::string_view from;
   char to;
@@ -27,7 +27,7 @@ constexpr std::array kTypography = {
     Typography{"&quot;", '"'},       Typography{"\xc2\xa0", ' '},      // no-break space
 };
 
-/// The text with plain characters, and for each of its bytes the place in the original.
+/// The text with plain characters, and the position in the original of each of its bytes.
 struct Plain {
   std::string text;
   std::vector<size_t> at;
@@ -50,7 +50,7 @@ Plain plain_of(std::string_view text) {
   return out;
 }
 
-/// Whether an object begins at `at` whose first key is a record's.
+/// Whether an object begins at `at` whose first key is one of a record's.
 bool begins(std::string_view text, size_t at) {
   const std::string_view rest = text.substr(at + 1, 64);
   const size_t quote = rest.find_first_not_of(" \t\r\n");
@@ -61,7 +61,7 @@ bool begins(std::string_view text, size_t at) {
   return std::find(kFirstKeys.begin(), kFirstKeys.end(), key) != kFirstKeys.end();
 }
 
-/// One past the brace that closes the one at `at`; 0 where there is none within bounds.
+/// Returns the position after the brace that closes the one at `at`; 0 if there is none within the limits.
 size_t end_of_object(std::string_view text, size_t at) {
   int depth = 0;
   bool quoted = false;
@@ -81,7 +81,7 @@ size_t end_of_object(std::string_view text, size_t at) {
   return 0;
 }
 
-/// The object at `at`, and one past its end; discarded and 0 where it is damaged.
+/// Returns the object at `at` and the position after it; discarded and 0 if it is damaged.
 std::pair<nlohmann::json, size_t> object_at(std::string_view text, size_t at) {
   const size_t end = end_of_object(text, at);
   if (end == 0) return {nlohmann::json(nlohmann::json::value_t::discarded), 0};
@@ -105,7 +105,7 @@ class Scanner {
   }
 
  private:
-  /// Answers where to look on.
+  /// Takes the object at `at` and returns where to continue.
   size_t take(size_t at) {
     const std::string_view text = plain_.text;
     auto [json, end] = object_at(text, at);
@@ -113,7 +113,7 @@ class Scanner {
       found_.push_back({line_of(at), std::string(text.substr(at, end - at)), std::move(json)});
       return end;
     }
-    // Quotes that belong to a text of the record are no JSON: look at it as it was written.
+    // Typographic quotes inside a string of the record break the JSON: try the original text.
     const size_t first = plain_.at[at];
     auto [as_written, written_end] = object_at(original_, first);
     if (!as_written.is_discarded()) {
@@ -129,7 +129,7 @@ class Scanner {
     return at + 1;
   }
 
-  /// Counts on from where it was asked last.
+  /// Continues counting from the previous call's position.
   int64_t line_of(size_t at) {
     line_ += std::count(plain_.text.begin() + static_cast<int64_t>(counted_),
                         plain_.text.begin() + static_cast<int64_t>(at), '\n');

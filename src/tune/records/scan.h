@@ -1,4 +1,4 @@
-// Finds records in any text: logs, or what people made of them in a forum, with prose between, several in a line, and
+// Finds records in any text: logs, or copies of them in forum posts, with prose in between, several to a line, and
 // typographic quotes.
 #pragma once
 
@@ -10,16 +10,15 @@
 
 namespace kilter::tune {
 
-/// An object that begins as records do.
+/// An object that begins like a record.
 struct Found {
-  int64_t line = 0;     ///< where it begins, from 1
-  std::string text;     ///< as JSON: straight quotes, plain blanks
-  nlohmann::json json;  ///< discarded where the text is damaged
+  int64_t line = 0;     ///< the line where it begins, from 1
+  std::string text;     ///< as JSON, with straight quotes and plain spaces
+  nlohmann::json json;  ///< discarded if the text is damaged
 };
 
-/// Every object whose first key is one of a record's ("i", "input", "conditions", ...), in order. What lies inside an
-/// object that was read is not looked at again; inside a damaged one only sound objects are found. Prose is passed
-/// over.
+/// Returns every object whose first key is one of a record's ("i", "input", "conditions", ...), in order. Does not look
+/// inside objects that were parsed; inside damaged objects it finds only sound ones. Skips prose.
 std::vector<Found> scan_records(std::string_view text);
 
 }  // namespace kilter::tune

@@ -14,8 +14,8 @@
 namespace kilter::tune {
 namespace {
 
-/// A URI of the file that is read as it is, without the files that SQLite keeps beside it: for folders and media that
-/// cannot be written.
+/// Returns a URI that opens the file as it is, without the files that SQLite keeps beside it. This is for folders and
+/// media that cannot be written.
 std::string immutable_uri(const std::filesystem::path& file) {
   std::string uri = "file:";
   for (const char c : std::filesystem::absolute(file).string()) {
@@ -28,7 +28,8 @@ std::string immutable_uri(const std::filesystem::path& file) {
   return uri + "?immutable=1";
 }
 
-/// The system's reason of an error of input or output; SQLite keeps it for some of them only, and errno for the others.
+/// Returns the system's error code of an I/O error. SQLite stores it only for some of them; for the others errno has
+/// it.
 int system_error(sqlite3* db, int code, int last_errno) {
   const int kept = db == nullptr ? 0 : sqlite3_system_errno(db);
   return kept != 0 || (code & 0xff) != SQLITE_IOERR ? kept : last_errno;
@@ -38,8 +39,8 @@ bool disk_is_full(int code, int system) {
   return code == SQLITE_FULL || system == ENOSPC || system == EDQUOT || system == EFBIG;
 }
 
-/// Makes a missing file for the user alone; SQLite gives those beside it the same mode. Opens none that is there, since
-/// closing it would end the locks that this process has on it. Where it fails, SQLite says why.
+/// Creates a missing file that is private to the user; SQLite gives the files beside it the same mode. Leaves an
+/// existing file alone: opening and closing it would release this process's locks on it. SQLite reports failures.
 void make_private(const std::filesystem::path& file) {
   const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (fd >= 0) ::close(fd);
@@ -108,7 +109,7 @@ void Connection::fail(int code, std::string_view doing) const {
     case SQLITE_NOTADB:
       if (should_be_database(file_)) fail_damaged_header(file_);
       kilter::fail(ErrorKind::bad_input,
-                   "records {}: no SQLite database; text with records is read by `kilter records import {}`", file,
+                   "records {}: not an SQLite database; text with records is read by `kilter records import {}`", file,
                    file);
     case SQLITE_CORRUPT:
       kilter::fail(
@@ -161,7 +162,7 @@ std::string Statement::text(int column) const {
 Transaction::Transaction(Connection& connection) : connection_(connection) { connection.run("BEGIN IMMEDIATE"); }
 
 Transaction::~Transaction() {
-  // Where SQLite has rolled back itself, this has nothing to do.
+  // Does nothing if SQLite has already rolled back by itself.
   if (open_ && sqlite3_get_autocommit(connection_.handle()) == 0)
     sqlite3_exec(connection_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
 }

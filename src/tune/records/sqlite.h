@@ -1,4 +1,5 @@
-// SQLite with our errors: connections and prepared statements that close themselves. Of the records' own use.
+// A wrapper of SQLite with Kilter's errors: connections and prepared statements that close themselves. Only for the
+// records' own use.
 #pragma once
 
 #include <sqlite3.h>
@@ -12,7 +13,7 @@ namespace kilter::tune {
 
 class Connection {
  public:
-  /// Throws as fail() does.
+  /// Throws what fail() throws.
   Connection(std::filesystem::path file, bool writes, double busy_seconds);
   ~Connection();
   Connection(const Connection&) = delete;
@@ -23,14 +24,14 @@ class Connection {
   void run(const char* sql);
   /// The first column of the first row as a number; 0 without rows.
   int64_t number(const char* sql);
-  /// Throws io with what went wrong in words (`doing`: "write"): a full disk, another process that holds the file, a
-  /// damaged file, ...
+  /// Throws io with the cause in words (`doing`: "write"): a full disk, another process that holds the file, a damaged
+  /// file, ...
   [[noreturn]] void fail(int code, std::string_view doing) const;
   double busy_seconds() const { return busy_seconds_; }
-  /// From now on so long, until another process that holds the file is a failure.
+  /// Sets how long to wait for another process that holds the file before failing.
   void wait_for_others(double seconds);
-  /// Whether the file is read as it is, without what a writer may have left beside it in FILE-wal: where SQLite's own
-  /// files cannot be made.
+  /// Whether the file is read as it is, ignoring what a writer may have left in FILE-wal. This is the case if SQLite
+  /// cannot create its own files beside it.
   bool fixed() const { return fixed_; }
 
  private:
@@ -50,18 +51,18 @@ class Statement {
   Statement(const Statement&) = delete;
   Statement& operator=(const Statement&) = delete;
 
-  /// Parameters count from 1. Text is copied.
+  /// Parameters are numbered from 1. The text is copied.
   void bind(int at, std::string_view text);
   void bind(int at, int64_t number) { sqlite3_bind_int64(statement_, at, number); }
   void bind(int at, double number) { sqlite3_bind_double(statement_, at, number); }
   void bind_null(int at) { sqlite3_bind_null(statement_, at); }
-  /// Whether there is a row; throws as Connection::fail().
+  /// Returns whether there is a row. Throws what Connection::fail() throws.
   bool step();
-  /// The code as SQLite gives it.
+  /// Returns SQLite's result code.
   int try_step() { return sqlite3_step(statement_); }
   void reset() { sqlite3_reset(statement_); }
 
-  /// Columns count from 0; empty for null.
+  /// Columns are numbered from 0. Returns an empty text for null.
   std::string text(int column) const;
   int64_t number(int column) const { return sqlite3_column_int64(statement_, column); }
   bool null(int column) const { return sqlite3_column_type(statement_, column) == SQLITE_NULL; }
@@ -71,7 +72,7 @@ class Statement {
   sqlite3_stmt* statement_ = nullptr;
 };
 
-/// BEGIN IMMEDIATE; rolls back unless commit() came back.
+/// BEGIN IMMEDIATE; rolls back unless commit() succeeded.
 class Transaction {
  public:
   explicit Transaction(Connection& connection);

@@ -1,5 +1,5 @@
-// Records in an SQLite database: one row each, in write-ahead mode, so that readers never wait and a process that ends
-// in the middle leaves the file as the last finished append() made it.
+// Records in an SQLite database, one per row. It uses write-ahead mode, so that readers never wait and a process that
+// is killed leaves the file as the last completed append() made it.
 
 #include <unistd.h>
 
@@ -41,7 +41,7 @@ CREATE TABLE records(
 CREATE INDEX records_problem ON records(problem, device, threads);
 )";
 
-/// In the order of kSchema; those of version 1 come without "versus" and what follows "foreign_line".
+/// In the order of kSchema. Version 1 lacks "versus" and what follows "foreign_line".
 constexpr std::array kColumns = {"id",         "problem", "layouts", "schedule", "status",       "error", "samples",
                                  "conditions", "network", "node",    "source",   "foreign_line", "versus"};
 constexpr size_t kNeeded = kColumns.size() - 1;  ///< all but "versus"
@@ -64,7 +64,7 @@ enum Column : int {
 
 std::string compact(const nlohmann::json& json) { return json_text(json); }
 
-/// A row as it is bound: the fields of its JSON as text.
+/// A record prepared for binding to a row: the fields of its JSON as text.
 class Row {
  public:
   explicit Row(const Record& record) : json_(to_json(record)), record_(record) {}
@@ -93,7 +93,7 @@ constexpr const char* kInsert =
     "samples, conditions, versus, ms, device, target, threads) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
     "?)";
 
-/// Throws bad_input for a row that holds no record.
+/// Throws bad_input for a row that holds no valid record.
 Record record_of(const Statement& row, IdCheck ids) {
   constexpr std::array<std::pair<const char*, int>, 10> kTexts = {{{"id", kId},
                                                                    {"problem", kProblem},
@@ -118,13 +118,13 @@ Record record_of(const Statement& row, IdCheck ids) {
   return record_from_json(json, ids);
 }
 
-/// Version 1 had neither paired ratios nor the columns that queries of other programs want.
+/// Version 1 had neither paired ratios nor the columns meant for other programs' queries.
 void migrate_from_1(Connection& db) {
   db.run(
       "ALTER TABLE records ADD COLUMN versus TEXT; ALTER TABLE records ADD COLUMN ms REAL;"
       "ALTER TABLE records ADD COLUMN device TEXT; ALTER TABLE records ADD COLUMN target TEXT;"
       "ALTER TABLE records ADD COLUMN threads INTEGER;");
-  // A row that is damaged keeps nulls, and read() reports it.
+  // A damaged row keeps its nulls; read() reports it.
   db.run(
       "UPDATE records SET device = coalesce(json_extract(conditions, '$.device'), ''),"
       " target = coalesce(json_extract(conditions, '$.target'), ''),"
@@ -199,7 +199,7 @@ class SqliteStore : public Store {
       }
     }
     transaction.commit();
-    // Gives the space back; others may hold the file, then it is reused later.
+    // Gives the space back. If others hold the file, the space is reused later.
     if (removed > 0) sqlite3_exec(db_.handle(), "VACUUM", nullptr, nullptr, nullptr);
     return removed;
   }
@@ -216,7 +216,7 @@ class SqliteStore : public Store {
   }
 
  private:
-  /// Whether the statement changed anything.
+  /// Returns whether the statement changed anything.
   bool put(const Record& record, Statement& statement) {
     Row(record).bind(statement);
     statement.step();
@@ -224,7 +224,7 @@ class SqliteStore : public Store {
     return sqlite3_changes(db_.handle()) > 0;
   }
 
-  /// Whether the row of this id can be read and its content does not give the id.
+  /// Whether the row with this id can be read but its content does not match the id.
   bool holds_damaged(const std::string& id) {
     Statement row(db_, fmt::format("SELECT {} WHERE id = ?", select_));
     row.bind(1, id);
@@ -237,13 +237,13 @@ class SqliteStore : public Store {
     }
   }
 
-  /// Makes or migrates the schema.
+  /// Creates or migrates the schema.
   void prepare() {
     check_version();
     write_ahead();
     if (check_version() == kRecordVersion) return;
     Transaction transaction(db_);
-    const int64_t version = check_version();  // another process may have been first
+    const int64_t version = check_version();  // another process may have done it meanwhile
     if (version == 0) db_.run(kSchema);
     if (version == 1) {
       migrate_from_1(db_);
@@ -255,9 +255,9 @@ class SqliteStore : public Store {
     transaction.commit();
   }
 
-  /// Of the schema; 0 for a new file. Refuses what this program must not write.
+  /// Returns the schema's version; 0 for a new file. Throws for files that this program must not write.
   int64_t check_version() {
-    // The tables first: who makes the file sets both at once, so that tables that are seen have their version.
+    // Reads the tables first: both are created in one transaction, so if tables are visible, their version is as well.
     const int64_t tables = db_.number("SELECT count(*) FROM sqlite_master");
     const int64_t version = db_.number("PRAGMA user_version");
     if (version > kRecordVersion) refuse_newer(version);
@@ -265,7 +265,7 @@ class SqliteStore : public Store {
     return version;
   }
 
-  /// Changing the mode wants the file alone, and does not wait for others by itself.
+  /// Changing the mode needs the file exclusively, and SQLite does not wait for others here by itself.
   void write_ahead() {
     const auto start = std::chrono::steady_clock::now();
     for (;;) {
@@ -301,9 +301,10 @@ class SqliteStore : public Store {
         file_.string(), log.string()));
   }
 
-  /// Which columns can be read.
+  /// Finds out which columns can be read.
   void inspect() {
-    const int64_t tables = db_.number("SELECT count(*) FROM sqlite_master");  // before the others, see check_version()
+    // read before the version: see check_version()
+    const int64_t tables = db_.number("SELECT count(*) FROM sqlite_master");
     const int64_t version = db_.number("PRAGMA user_version");
     std::set<std::string> have;
     Statement columns(db_, "SELECT name FROM pragma_table_info('records')");
@@ -325,7 +326,7 @@ class SqliteStore : public Store {
     }
   }
 
-  /// Calls `each` for every row of the filter until it answers false; the last code of SQLite.
+  /// Calls `each` for every row of the filter until it returns false. Returns SQLite's last result code.
   template <class Each>
   int walk(const Filter& filter, const char* order, Each each) {
     const std::string where = filter.problem.empty() ? "" : " WHERE problem = ?";
@@ -347,7 +348,7 @@ class SqliteStore : public Store {
     }
   }
 
-  /// The rows behind a damaged page.
+  /// Reads the rows behind a damaged page, from the end.
   void read_from_the_end(const Filter& filter, int64_t last, Reading& reading) {
     const std::string why = sqlite3_errmsg(db_.handle());
     Reading tail;

@@ -75,13 +75,13 @@ void make_default_folder(const std::filesystem::path& file) {
   if (!has_default() || folder != default_records_file().parent_path()) return;
   std::error_code ignored;
   std::filesystem::create_directories(folder.parent_path(), ignored);
-  static_cast<void>(::mkdir(folder.c_str(), S_IRWXU));  // where it fails, opening the file says why
+  static_cast<void>(::mkdir(folder.c_str(), S_IRWXU));  // if this fails, opening the file reports why
 }
 
 namespace {
 
-/// Throws io for a file that cannot be made: before minutes of work, which the first record comes after. The default
-/// file's folder is made with it; of a file that somebody names it has to be there.
+/// Throws io if the file cannot be created, before minutes of work that would precede the first record. The default
+/// file's folder is created with it; the folder of any other file must exist.
 void check_place(const std::filesystem::path& file) {
   std::error_code ignored;
   std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
@@ -90,7 +90,7 @@ void check_place(const std::filesystem::path& file) {
          folder.string());
   }
   while (!std::filesystem::exists(folder, ignored) && folder.has_relative_path()) folder = folder.parent_path();
-  // Only making a file tells: root may write everywhere by the mode, and yet not in /proc.
+  // Only creating a file tells: root may write everywhere by the mode bits, and yet not in /proc.
   std::string probe = (folder / ".kilter-XXXXXX").string();
   if (const int fd = ::mkostemp(probe.data(), O_CLOEXEC); fd >= 0) {
     ::close(fd);
@@ -106,7 +106,7 @@ std::unique_ptr<Store> open_by_kind(const std::filesystem::path& file, Store::Mo
   return open_sqlite_store(file, mode, options);
 }
 
-/// A file that is missing and is made when records are first added, so that what fails before leaves none.
+/// A missing file that is created when records are first added, so that a run that fails earlier leaves no file.
 class LateStore : public Store {
  public:
   LateStore(const std::filesystem::path& file, const StoreOptions& options) : Store(file), options_(options) {
@@ -128,7 +128,7 @@ class LateStore : public Store {
   }
 
  private:
-  /// Another process may have made the file by now.
+  /// Another process may have created the file meanwhile.
   bool exists() const { return store_ != nullptr || !is_missing(file_); }
   Store& store() {
     if (store_ == nullptr) {

@@ -1,5 +1,5 @@
-// Where records are kept: an SQLite database, or JSON lines. Several processes may append to one file at once; what
-// append() has returned from survives the end of the process at any moment.
+// Storage of records: an SQLite database, or JSON lines. Several processes may append to one file at once. Once
+// append() has returned, the records survive the end of the process at any moment.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,24 @@
 
 namespace kilter::tune {
 
-/// Which records; what is empty admits all.
+/// Selects records. Empty fields admit all.
 struct Filter {
-  std::string problem = {};   ///< exactly
-  std::string contains = {};  ///< a part of the problem line
-  std::string device = {};    ///< a part of the device or of the target
-  std::string network = {};   ///< exactly
-  std::string source = {};    ///< exactly, or its first word ("tvm")
+  std::string problem = {};   ///< exact match
+  std::string contains = {};  ///< a substring of the problem line
+  std::string device = {};    ///< a substring of the device or the target
+  std::string network = {};   ///< exact match
+  std::string source = {};    ///< exact match, or its first word ("tvm")
   std::optional<Status> status = {};
   std::optional<int> threads = {};
 
   bool admits(const Record& record) const;
 };
 
-/// What reading a file gave.
+/// The result of reading a file.
 struct Reading {
-  std::vector<Record> records;       ///< in the order in which they were added
-  std::vector<std::string> damaged;  ///< a line of words for each row or line that was skipped, with its number
-  std::vector<std::string> newer;    ///< the same for lines that a newer version made, which are sound
+  std::vector<Record> records;       ///< in the order of insertion
+  std::vector<std::string> damaged;  ///< a message for each row or line that was skipped, with its number
+  std::vector<std::string> newer;    ///< a message for each sound row or line that a newer version wrote
 };
 
 struct StoreOptions {
@@ -44,30 +44,30 @@ class Store {
  public:
   enum class Mode : uint8_t { read, write };
 
-  /// By content, then by name: an SQLite database; JSON lines where the name ends in .jsonl or .json. In mode write a
-  /// missing file is made when append() is first called, and the default file's folder with it, both for the user
-  /// alone. Throws io for a file that is missing (read), damaged as a whole or no
-  /// database of records; unsupported for writing into one that a newer version made.
+  /// Opens a store. The kind follows from the content, else from the name: an SQLite database, or JSON lines if the
+  /// name ends in .jsonl or .json. In mode write, a missing file is created when append() is first called, together
+  /// with the default file's folder; both are private to the user. Throws io for a file that is missing (read), damaged
+  /// as a whole or not a database of records; unsupported for writing into a database that a newer version made.
   static std::unique_ptr<Store> open(const std::filesystem::path& file, Mode mode, const StoreOptions& options = {});
   virtual ~Store() = default;
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  /// All or, where it throws, none of them; answers how many were not there before. Throws bad_input for a record that
-  /// check() refuses, io when the disk is full or another process holds the file for too long; what was there stays.
+  /// Appends all records, or none if it throws, and returns how many were new. Throws bad_input for a record that
+  /// check() refuses, io if the disk is full or another process holds the file for too long. Existing records stay.
   virtual int64_t append(std::span<const Record> records) = 0;
   int64_t append(const Record& record) { return append(std::span(&record, 1)); }
-  /// Never throws for damaged rows and lines.
+  /// Reads the records that the filter admits. Skips damaged rows and lines instead of throwing.
   virtual Reading read(const Filter& filter = {}) = 0;
-  /// Removes by id; answers how many there were. Throws as append() does.
+  /// Removes records by id and returns how many existed. Throws what append() throws.
   virtual int64_t remove(const std::set<std::string>& ids) = 0;
-  /// From now on writing waits so long for other writers.
+  /// Sets how long later writes wait for other writers.
   virtual void wait_for_others(double seconds) = 0;
-  /// What is wrong with the file itself, a line of words each; empty: sound. Rows are read()'s to judge.
+  /// Returns the faults of the file itself, one message each; empty: sound. The contents of rows are checked by read().
   virtual std::vector<std::string> check_file() = 0;
 
   const std::filesystem::path& file() const { return file_; }
-  /// What the user has to know of the file beside its records, a line each.
+  /// What the user must know about the file besides its records, one message each.
   const std::vector<std::string>& notices() const { return notices_; }
 
  protected:
@@ -76,20 +76,21 @@ class Store {
   std::vector<std::string> notices_;
 };
 
-/// $XDG_DATA_HOME/kilter/records.db, or ~/.local/share/kilter/records.db. Throws usage when neither variable is set.
+/// $XDG_DATA_HOME/kilter/records.db, or ~/.local/share/kilter/records.db. Throws usage if neither XDG_DATA_HOME nor
+/// HOME is set.
 std::filesystem::path default_records_file();
 
-/// Makes the folder of a file that lies where the default one does, for the user alone; nothing where it is there, and
-/// for a file elsewhere.
+/// Creates the default folder, private to the user, if `file` lies in it. Does nothing if the folder exists or the file
+/// lies elsewhere.
 void make_default_folder(const std::filesystem::path& file);
 
-/// Whether a file of this name would be JSON lines.
+/// Whether a file of this name would hold JSON lines.
 bool is_json_lines(const std::filesystem::path& file);
-/// Whether the file begins as an SQLite database does.
+/// Whether the file begins like an SQLite database.
 bool is_database(const std::filesystem::path& file);
-/// Whether its name ends in .db, or a database's log is beside it.
+/// Whether the file's name ends in .db, or a database's log lies beside it.
 bool should_be_database(const std::filesystem::path& file);
-/// Throws bad_input for one that should be a database and does not begin so.
+/// Throws bad_input for a file that should be a database but does not begin like one.
 [[noreturn]] void fail_damaged_header(const std::filesystem::path& file);
 
 std::unique_ptr<Store> open_sqlite_store(const std::filesystem::path& file, Store::Mode mode,

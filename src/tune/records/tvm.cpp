@@ -24,7 +24,7 @@ std::string value_text(const json& value) {
   return join(parts, ",");
 }
 
-/// The first of the keys that is there: the versions have long and short names.
+/// Returns the value of whichever key exists: the versions use long and short names.
 const json& either(const json& object, const char* long_key, const char* short_key) {
   return object.contains(long_key) ? object.at(long_key) : object.at(short_key);
 }
@@ -62,7 +62,7 @@ struct Failure {
   Status status;
   std::string_view words;
 };
-/// TVM's MeasureErrorNo.
+/// Translates TVM's MeasureErrorNo.
 Failure failure_of(int64_t number) {
   constexpr std::array kFailures = {Failure{Status::ok, ""},
                                     Failure{Status::rejected, "the configuration could not be instantiated"},
@@ -101,7 +101,7 @@ void take_result(const json& result, Record& record) {
   c.taken = c.kept = static_cast<int64_t>(record.samples_ms.size());
 }
 
-/// What a log does not say stays empty, or 0 threads.
+/// Fills in the conditions. What a log does not say stays empty, or 0 for threads.
 void take_conditions(const TvmLine& line, Conditions& c) {
   c.threads = 0;
   c.device = line.cpu() ? "" : line.target;

@@ -1,5 +1,5 @@
-// Lines of TVM's tuning logs, versions 0.1 and 0.2, as records: the workload becomes a problem line, times become
-// milliseconds, and the schedule becomes one of ours where there is a counterpart.
+// Converts lines of TVM's tuning logs, versions 0.1 and 0.2, to records: the workload becomes a problem line, times
+// become milliseconds, and the schedule becomes a Kilter schedule if there is a counterpart.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -15,42 +15,42 @@
 
 namespace kilter::tune {
 
-/// A log line as its fields, whatever the version.
+/// The fields of a log line of either version.
 struct TvmLine {
   std::string version;                                     ///< "0.1", "0.2"
-  std::string tvm_version;                                 ///< of the program; empty in 0.1
+  std::string tvm_version;                                 ///< version of the program; empty in 0.1
   std::string target;                                      ///< "llvm -mcpu=...", "cuda -model=unknown"
   std::string task;                                        ///< "conv2d_nchw_winograd.cuda"
   std::string algorithm;                                   ///< "direct", "winograd", ...
-  int64_t index = -1;                                      ///< of the configuration in its space
+  int64_t index = -1;                                      ///< index of the configuration in its space
   std::vector<std::pair<std::string, std::string>> knobs;  ///< "tile_oc" and "-1,16", in order
   bool cpu() const { return target.starts_with("llvm"); }
-  /// Last number of a split, or the number itself; 0 where there is no such knob.
+  /// The last number of a split, or the number itself; 0 if there is no such knob.
   int64_t last_of(std::string_view knob) const;
 };
 
 struct TvmRecord {
   TvmLine line;
   Record record;
-  /// What of the schedule has no counterpart here or was changed, and why, a line each.
+  /// Parts of the schedule that have no counterpart here or were changed, with the reason, one line each.
   std::vector<std::string> notes;
 };
 
-/// Whether it is one: a version and a result.
+/// Whether the object is a line of such a log: it has a version and a result.
 bool is_tvm_line(const nlohmann::json& json);
-/// `text`: the line, kept in the record. Schedules of CPUs are translated for `target`. Throws bad_input for a line of
-/// another form, unsupported for a workload that has no problem line.
+/// Converts a line. `text`: the line itself, which the record keeps. Schedules for CPUs are translated for `target`.
+/// Throws bad_input for a line of another form, unsupported for a workload that has no problem line.
 TvmRecord tvm_record(const nlohmann::json& json, const std::string& text, const Target& target);
 
-/// The problem line of a workload. Throws unsupported, naming what has no counterpart.
+/// Returns the problem line of a workload. Throws unsupported, naming what has no counterpart.
 std::string tvm_problem(const std::string& task, const nlohmann::json& args);
 
 struct Translation {
   std::optional<Schedule> schedule;
   std::vector<std::string> notes;
 };
-/// One of our schedules for a conv2d_NCHWc of TVM: tile_oc gives `vectors`, tile_ow and tile_oh give `tile`. Values
-/// that the registers or the channels do not take are brought to the nearest that they take.
+/// Translates a schedule of TVM's conv2d_NCHWc: tile_oc gives `vectors`, tile_ow and tile_oh give `tile`. Values that
+/// do not fit the registers or the channels are changed to the nearest that do.
 Translation translate(const TvmLine& line, std::string_view problem, const Target& target);
 
 }  // namespace kilter::tune

@@ -1,4 +1,4 @@
-// TVM's workloads as problem lines.
+// Converts TVM's workloads to problem lines.
 
 #include <fmt/ranges.h>
 
@@ -39,7 +39,7 @@ std::string dtype_of(const std::string& task, const TensorArg& tensor) {
        tensor.type);
 }
 
-/// One number or a list of `count`; two numbers of four are (vertical, horizontal).
+/// Reads one number, or a list of `count`. Two numbers where four are expected are (vertical, horizontal).
 std::vector<int64_t> list_arg(const json& arg, size_t count) {
   if (arg.is_number_integer()) return std::vector<int64_t>(count, arg.get<int64_t>());
   std::vector<int64_t> values = arg.get<std::vector<int64_t>>();
@@ -52,7 +52,7 @@ bool all_are(const std::vector<int64_t>& values, int64_t value) {
   return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == value; });
 }
 
-/// As Task::problem() writes a convolution.
+/// Returns a convolution in the format of Task::problem().
 std::string conv_line(const ConvWords& c, const std::string& dtype) {
   std::string out = fmt::format("conv2d n{} c{} h{} w{} k{} r{} s{}", c.n, c.c, c.h, c.w, c.k, c.r, c.s);
   if (c.groups != 1) out += fmt::format(" g{}", c.groups);
@@ -68,7 +68,7 @@ struct ConvForm {
   bool depthwise = false, nhwc = false, grouped = false;
 };
 
-/// Extents of image and filters, of plain and of blocked tensors (NCHWc and OIHWio).
+/// Takes the extents of image and filters from plain or blocked tensors (NCHWc and OIHWio).
 void take_extents(const ConvForm& form, const std::vector<int64_t>& x, const std::vector<int64_t>& w, ConvWords& c) {
   if (form.nhwc && x.size() == 4 && w.size() == 4) {
     c.n = x[0], c.h = x[1], c.w = x[2], c.c = x[3];

@@ -1,4 +1,4 @@
-// TVM's schedules as ours, where there is a counterpart: conv2d_NCHWc on CPUs is conv2d_direct.
+// Translates TVM's schedules to Kilter's if there is a counterpart: conv2d_NCHWc on CPUs becomes conv2d_direct.
 
 #include <algorithm>
 
@@ -9,7 +9,8 @@
 namespace kilter::tune {
 namespace {
 
-/// The nest that conv2d_direct would make of the convolution; as one long row where it walks the image so.
+/// Returns the nest that conv2d_direct would make of the convolution, as one long row where it treats the image as
+/// such.
 ConvNest nest_of(const ConvWords& c, const TargetLimits& limits) {
   const int64_t lanes = limits.lanes_f32();
   ConvNest nest;
@@ -54,7 +55,7 @@ class ConvTranslator {
     notes_.push_back(fmt::format(format, std::forward<Args>(args)...));
   }
 
-  /// Whole vectors of output channels, as many as divide the blocks and leave registers for a pixel.
+  /// Whole vectors of output channels: as many as divide the blocks and leave registers for a pixel.
   int64_t vectors() {
     const int64_t lanes = limits_.lanes_f32();
     const int64_t channels = line_.last_of("tile_oc");
@@ -62,7 +63,7 @@ class ConvTranslator {
     if (channels < lanes)
       note("tile_oc={} is less than a vector of {} channels: vectors=1", channels, lanes);
     else if (channels % lanes != 0)
-      note("tile_oc={} is no whole number of vectors of {} channels: vectors={}", channels, lanes, wanted);
+      note("tile_oc={} is not a whole number of vectors of {} channels: vectors={}", channels, lanes, wanted);
     int64_t v = std::min<int64_t>(wanted, nest_.out_blocks);
     while (v > 1 && (nest_.out_blocks % v != 0 || register_rows(v, limits_) < 1)) --v;
     if (v != wanted) {
@@ -112,7 +113,7 @@ class ConvTranslator {
 Translation translate(const TvmLine& line, std::string_view problem, const Target& target) {
   const auto kept = [](std::string why) { return Translation{std::nullopt, {std::move(why)}}; };
   if (!line.cpu())
-    return kept(fmt::format("not translated: {} is no CPU; kept as a record of a foreign device", line.target));
+    return kept(fmt::format("not translated: {} is not a CPU; kept as a record of a foreign device", line.target));
   const bool blocked = line.task.find("conv2d_NCHWc") != std::string::npos;
   const bool dense = blocked && line.task.find("depthwise") == std::string::npos &&
                      line.task.find("int8") == std::string::npos && line.algorithm == "direct";

@@ -15,7 +15,7 @@
 
 namespace kilter::tune {
 
-/// The memory of one checking run and what happens after each of its steps.
+/// The memory of one checking run and the checks after each of its steps.
 class Checker::Run {
  public:
   Run(Checker& checker, const WorkerVariant& variant)
@@ -41,7 +41,7 @@ class Checker::Run {
     instance_.emplace(variant.program, checker.pool_, Placement{arena_.data(), scratch_.data(), scratch_.stride()});
   }
 
-  /// One run with `after` behind each step.
+  /// Runs once, calling `after` after each step.
   Checked run(const std::set<size_t>& skip, const std::function<void(size_t)>& before,
               const std::function<void(size_t)>& after) {
     StepObserver observer;
@@ -75,7 +75,7 @@ class Checker::Run {
     out_.findings.push_back({step, std::move(words)});
   }
 
-  /// What lies around the buffers must be as it was.
+  /// Checks that the memory around the buffers is unchanged.
   void check_fences(size_t step) {
     const auto look = [&](Fenced& fenced, Region region) {
       if (const auto at = fenced.damage()) {
@@ -106,7 +106,7 @@ class Checker::Run {
     std::memcpy(shadow_.data(), arena_.data(), shadow_.size());
   }
 
-  /// Finds and mends what the step changed outside of its own buffers.
+  /// Finds and repairs what the step changed outside its own buffers.
   void mend_arena(size_t step) {
     std::vector<std::pair<int64_t, int64_t>> own;
     for (const BufferRef& ref : plan_.steps[step].args) {

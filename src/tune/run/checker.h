@@ -1,4 +1,4 @@
-// Runs a variant once between fences and holds every value against the trusted variant's.
+// Runs a variant once between fences and compares every value with the trusted variant's.
 #pragma once
 
 #include <map>
@@ -12,28 +12,28 @@
 
 namespace kilter::tune {
 
-/// A step that did not do what the trusted variant's does, in words.
+/// A step that did not do what the trusted variant's step does, in words.
 struct Finding {
   size_t step = 0;
   std::string words;
 };
 
 struct Checked {
-  std::vector<Finding> findings;  ///< in the order of the steps, one a step at most
-  std::vector<double> step_ms;    ///< of the one run, everything cold
+  std::vector<Finding> findings;  ///< in the order of the steps, at most one for each step
+  std::vector<double> step_ms;    ///< from the single run, with everything cold
 };
 
 class Checker {
  public:
-  /// `inputs`: of the network, in the plans' order.
+  /// `inputs`: the network's, in the order of the plans.
   Checker(std::vector<const std::byte*> inputs, std::shared_ptr<ThreadPool> pool, Publisher& publisher);
 
   /// Runs the variant and keeps all its values as the right ones.
   Checked trust(const WorkerVariant& variant);
   bool has_trusted() const { return has_trusted_; }
-  /// Runs the variant; each value is compared as soon as it is written and then overwritten with the right one, so that
-  /// every wrong step is found and none because of another. `skip`: steps that do not run. `careful`: also finds steps
-  /// that change memory of the arena that is not theirs, and mends what they changed.
+  /// Runs the variant. Each value is compared as soon as it is written and then overwritten with the right one, so that
+  /// every wrong step is found, and none is blamed for another. `skip`: steps that do not run. `careful`: also finds
+  /// steps that change memory of the arena outside their own buffers, and repairs it.
   Checked compare(const WorkerVariant& variant, const std::set<size_t>& skip, bool careful);
 
  private:

@@ -25,18 +25,18 @@ namespace kilter::tune {
 namespace {
 
 constexpr int kMostWaitMs = 2000;
-constexpr int kFirstFree = 16;  ///< descriptors from here on are none of the worker's
+constexpr int kFirstFree = 16;  ///< descriptors from here on are not the worker's
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-/// The descriptor under a number that no worker's descriptor has, so that none is overwritten before it is passed on.
+/// Duplicates a descriptor to a number above the worker's, so that it is not overwritten before it is passed on.
 Handle moved_up(int fd) {
   Handle handle(fcntl(fd, F_DUPFD_CLOEXEC, kFirstFree));
   if (!handle) fail(ErrorKind::io, "cannot pass a descriptor to a worker: {}", reason(errno));
   return handle;
 }
 
-/// What posix_spawn wants, freed at the end.
+/// Settings for posix_spawn, freed at the end.
 struct SpawnSettings {
   posix_spawn_file_actions_t files{};
   posix_spawnattr_t attributes{};
@@ -51,7 +51,7 @@ struct SpawnSettings {
   SpawnSettings(const SpawnSettings&) = delete;
   SpawnSettings& operator=(const SpawnSettings&) = delete;
 
-  /// A process group of its own, so that Ctrl-C reaches the tuner alone; no signal blocked or ignored.
+  /// Uses a separate process group, so that Ctrl-C reaches only the tuner; no signal is blocked or ignored.
   void set_attributes() {
     sigset_t none, all;
     sigemptyset(&none);
@@ -129,7 +129,7 @@ Ending Child::end(bool kill) {
   if (pid_ <= 0) return out;
   int status = 0;
   pid_t got = 0;
-  // One that has closed its socket is on its way out, unless code that went astray has closed it.
+  // A worker that has closed its socket is about to exit, unless code that went wrong has closed it.
   for (int ms = 0; !kill && got == 0 && ms < kMostWaitMs; ++ms) {
     got = waitpid(pid_, &status, WNOHANG);
     if (got == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -1,4 +1,4 @@
-// A worker process as its tuner sees it: started, talked to, watched, ended.
+// A worker process from the tuner's side: starting it, talking to it, watching it and ending it.
 #pragma once
 
 #include <sys/types.h>
@@ -12,34 +12,34 @@
 
 namespace kilter::tune {
 
-/// How a worker ended.
+/// The way in which a worker ended.
 struct Ending {
-  bool known = false;  ///< false where somebody else took the process's status
-  int signal = 0;      ///< that killed it; 0: it ended by itself
+  bool known = false;  ///< false if other code has already reaped the process's status
+  int signal = 0;      ///< the signal that killed it; 0: it exited by itself
   int exit = 0;
-  std::string said;  ///< end of what it wrote to its standard error
+  std::string said;  ///< the last part of its standard error
 };
 
 class Child {
  public:
-  /// Starts `program` with `words` before the worker's own arguments, in a process group of its own. Throws io when it
-  /// cannot be started.
+  /// Starts `program` in its own process group, with `words` before the worker's own arguments. Throws io if it cannot
+  /// be started.
   Child(const std::filesystem::path& program, const std::vector<std::string>& words, const SharedMemory& store,
         const SharedMemory& log);
-  /// Kills it.
+  /// Kills the worker.
   ~Child();
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
   pid_t pid() const { return pid_; }
-  /// False when it is gone.
+  /// Returns false if the worker is gone.
   bool send(std::string_view bytes) const { return send_packet(socket_.get(), bytes); }
   std::optional<std::string> receive(int timeout_ms) const { return receive_packet(socket_.get(), timeout_ms); }
-  /// Processor time that it took so far, in milliseconds.
+  /// Processor time that it has used, in milliseconds.
   double cpu_ms() const;
   /// Whether it was stopped (by SIGSTOP or a debugger).
   bool stopped() const;
-  /// Waits for a worker that is gone or about to be; kills it first where `kill` says so.
+  /// Waits for a worker that is gone or about to end. With `kill`, kills it first.
   Ending end(bool kill);
 
  private:

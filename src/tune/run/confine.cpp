@@ -23,7 +23,7 @@ constexpr uint32_t kArch = AUDIT_ARCH_X86_64;
 constexpr uint32_t kArch = AUDIT_ARCH_AARCH64;
 #endif
 
-/// Computing, waiting, memory, and the descriptors that are open. Older calls exist on x86-64 alone.
+/// Computing, waiting, memory, and the open descriptors. Some older calls exist only on x86-64.
 constexpr uint32_t kAllowed[] = {
     SYS_read,
     SYS_readv,
@@ -91,7 +91,7 @@ constexpr uint32_t kAllowed[] = {
 #endif
 };
 
-/// A call is allowed where these bits of one argument (from 0) have this value, and raises SIGSYS otherwise.
+/// A call that is allowed if these bits of one argument (from 0) have this value, and raises SIGSYS otherwise.
 struct Condition {
   uint32_t call;
   uint32_t argument;
@@ -100,17 +100,17 @@ struct Condition {
 };
 
 constexpr uint32_t kAllBits = ~uint32_t{0};
-/// Flags of a call that opens a file for reading and neither makes nor changes one.
+/// Flags for opening a file for reading without creating or changing it.
 constexpr uint32_t kReading = O_CLOEXEC | O_DIRECTORY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY;
 
-/// `self`: the process.
+/// `self`: id of this process.
 std::vector<Condition> conditions(uint32_t self) {
   return {
       {SYS_openat, 2, ~kReading, 0},
 #if defined(__x86_64__)
       {SYS_open, 1, ~kReading, 0},
 #endif
-      {SYS_fcntl, 1, ~uint32_t{F_GETFD | F_SETFD | F_GETFL}, 0},  // no signals by descriptor
+      {SYS_fcntl, 1, ~uint32_t{F_GETFD | F_SETFD | F_GETFL}, 0},  // excludes signals by descriptor
       {SYS_clone, 0, CLONE_THREAD, CLONE_THREAD},
       {SYS_prlimit64, 0, kAllBits, 0},
       {SYS_kill, 0, kAllBits, self},
@@ -118,7 +118,7 @@ std::vector<Condition> conditions(uint32_t self) {
   };
 }
 
-/// Calls that tell of code gone astray, or of an attack.
+/// Calls that indicate code gone wrong, or an attack.
 constexpr uint32_t kForbidden[] = {
     SYS_execve,
     SYS_execveat,
@@ -180,12 +180,12 @@ constexpr uint32_t kForbidden[] = {
 #endif
 };
 
-/// The filter, an instruction at a time; the first return that is reached counts.
+/// Builds the filter one instruction at a time. The first return reached decides.
 class Filter {
  public:
   void load(size_t offset) { add(BPF_LD | BPF_W | BPF_ABS, static_cast<uint32_t>(offset)); }
   void answer(uint32_t action) { add(BPF_RET | BPF_K, action); }
-  /// `action` where the loaded word is `value`.
+  /// Returns `action` if the loaded word is `value`.
   void answer_if(uint32_t value, uint32_t action) {
     jump(BPF_JEQ, value, 0, 1);
     answer(action);
@@ -198,7 +198,8 @@ class Filter {
     jump(BPF_JGE, least, 0, 1);
     answer(action);
   }
-  /// With the number of the call loaded. The low half of an argument counts: all that are looked at are of 32 bits.
+  /// Expects the call's number to be loaded. Compares only the low half of the argument: all arguments in question have
+  /// 32 bits.
   void answer_if_met(const Condition& c) {
     constexpr uint8_t kInstructions = 5;
     jump(BPF_JEQ, c.call, 0, kInstructions);
@@ -209,7 +210,7 @@ class Filter {
   }
   bool install() {
     sock_fprog program{static_cast<uint16_t>(code_.size()), code_.data()};
-    // Without SPEC_ALLOW some kernels slow a filtered process down, and its times would be those of no other.
+    // Without SPEC_ALLOW some kernels slow a filtered process down, which would distort its times.
     constexpr unsigned kFlags = SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_SPEC_ALLOW;
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
            syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, kFlags, &program) == 0;
@@ -242,7 +243,8 @@ bool confine_process() {
   for (const uint32_t call : kAllowed) filter.answer_if(call, SECCOMP_RET_ALLOW);
   for (const Condition& c : conditions(static_cast<uint32_t>(getpid()))) filter.answer_if_met(c);
   for (const uint32_t call : kForbidden) filter.answer_if(call, SECCOMP_RET_TRAP);
-  filter.answer_if(SYS_clone3, refuse(ENOSYS));  // its flags are in memory: the C library takes clone() then
+  // its flags are in memory, out of the filter's reach: the C library falls back to clone()
+  filter.answer_if(SYS_clone3, refuse(ENOSYS));
   filter.answer(refuse(EPERM));
   return filter.install();
 #endif

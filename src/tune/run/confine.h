@@ -1,12 +1,13 @@
-// What code on trial may ask of the system: a seccomp filter for the worker.
+// Restricts the system calls that code on trial may make, by a seccomp filter for the worker.
 #pragma once
 
 namespace kilter::tune {
 
-/// From now on all threads of this process can compute, talk over the descriptors that are open and read files; nothing
-/// else. What no kernel of a network has a reason to do (start a program, open a file for writing or a socket, signal
-/// another process) raises SIGSYS; any other call that is not needed fails with EPERM. Never undone. False where the
-/// system has no such filters, and in builds with a sanitizer, whose run-time needs more; then nothing has changed.
+/// Restricts all threads of this process to computing, talking over the open descriptors and reading files. Calls that
+/// no kernel of a network has a reason to make (starting a program, opening a file for writing or a socket, signalling
+/// another process) raise SIGSYS; any other call that is not needed fails with EPERM. This cannot be undone. Returns
+/// false and changes nothing if the system has no such filters, and in sanitizer builds, whose run-time needs more
+/// calls.
 bool confine_process();
 
 }  // namespace kilter::tune

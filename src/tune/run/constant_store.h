@@ -1,4 +1,4 @@
-// The packed constants of all variants, each distinct one once, in memory that the worker can read and not write.
+// The packed constants of all variants, stored once each, in memory that the worker can read but not write.
 #pragma once
 
 #include <cstdint>
@@ -11,35 +11,34 @@
 
 namespace kilter::tune {
 
-/// A stretch of the store. The serial number is never used again, so (offset, serial) names the bytes.
+/// A part of the store. Serial numbers are never reused, so (offset, serial) identifies the bytes.
 struct StorePart {
   int64_t offset = 0, bytes = 0;
   uint64_t serial = 0;
 };
 
-/// Safe from several threads: a build adds while the runner loads.
+/// Thread-safe: one thread may build and add while another loads.
 class ConstantStore {
  public:
-  static constexpr int64_t kReserve = int64_t{64} << 30;  ///< bytes of addresses
+  static constexpr int64_t kReserve = int64_t{64} << 30;  ///< bytes of address space
 
   ConstantStore();
   ConstantStore(const ConstantStore&) = delete;
   ConstantStore& operator=(const ConstantStore&) = delete;
 
-  /// The stretch that holds these bytes: one that is there already (same hash and size), or a new one at a 64-byte
-  /// boundary, from 64 KiB on at a page boundary. Each call wants one release(). Throws out_of_memory when memory runs
-  /// out.
+  /// Returns the part that holds these bytes: an existing one (same hash and size), or a new one aligned to 64 bytes,
+  /// or to a page from 64 KiB on. Each call needs one release(). Throws out_of_memory if there is no memory left.
   StorePart add(std::span<const std::byte> bytes);
-  /// The stretch that covers [offset, offset + bytes), which add() gave; one release() more.
+  /// Returns the part covering [offset, offset + bytes), which must come from add(). Needs one more release().
   StorePart share(int64_t offset, int64_t bytes);
-  /// The same as add() for bytes that are like no others.
+  /// Like add(), but always stores a new copy.
   StorePart put(std::span<const std::byte> bytes);
-  /// True when that was its last user, and the stretch is free again.
+  /// Returns true if this was the last user, and the part is free again.
   bool release(const StorePart& part);
 
-  /// All stretches are relative to it; it never moves.
+  /// The address that all offsets refer to; it never changes.
   const std::byte* data() const { return memory_.data(); }
-  /// Largest offset in use.
+  /// End of the highest part in use.
   int64_t size() const {
     const std::lock_guard hold(lock_);
     return top_;
@@ -54,7 +53,7 @@ class ConstantStore {
   using Key = std::pair<uint64_t, int64_t>;  ///< hash, bytes
   struct Taken {
     StorePart part;
-    int64_t room = 0;  ///< bytes that it takes
+    int64_t room = 0;  ///< bytes that it occupies
     int64_t users = 0;
     Key key;
     bool keyed = false;
@@ -67,7 +66,7 @@ class ConstantStore {
   SharedMemory memory_;
   std::map<Key, int64_t> by_content_;  ///< offset
   std::map<int64_t, Taken> taken_;     ///< by offset
-  std::map<int64_t, int64_t> free_;    ///< offset, bytes; no two touch
+  std::map<int64_t, int64_t> free_;    ///< offset, bytes; adjacent entries are merged
   int64_t top_ = 0, used_ = 0;
   uint64_t next_serial_ = 1;
 };

@@ -12,7 +12,7 @@ namespace kilter::tune {
 namespace {
 
 constexpr size_t kStackBytes = size_t{64} << 10;
-constexpr int64_t kNear = int64_t{1} << 20;  ///< bytes; further away an address belongs to no region
+constexpr int64_t kNear = int64_t{1} << 20;  ///< bytes; addresses further away belong to no region
 
 struct Marked {
   std::atomic<uintptr_t> begin{0}, end{0};
@@ -33,7 +33,7 @@ uintptr_t stack_pointer([[maybe_unused]] const void* context) {
 #endif
 }
 
-/// Only what is safe in a handler: loads, stores, comparisons.
+/// Uses only operations that are safe in a signal handler: loads, stores, comparisons.
 void describe(Crash& crash, uintptr_t address, uintptr_t stack) {
   crash.address = address;
   constexpr uintptr_t kStackSlack = 4096;
@@ -65,13 +65,14 @@ void on_signal(int signal, siginfo_t* info, void* context) {
     if (signal == SIGSYS) crash.address = static_cast<uint64_t>(info->si_syscall);
     crash.set = 1;
   }
-  // The default action is back in force: the instruction runs again and kills the process; a raised signal is repeated,
-  // and so is that of a system call, which has been passed over.
+  // The default action is restored: returning re-executes the faulting instruction, which kills the process. A signal
+  // that would not recur this way is raised again: one that was sent, a trap, and SIGSYS, whose system call was
+  // skipped.
   if (info->si_code <= 0 || signal == SIGTRAP || signal == SIGSYS) raise(signal);
 }
 
 void give_signal_stack() {
-  // Never freed: threads of the pool live as long as the process.
+  // Never freed, since threads of the pool live as long as the process.
   void* memory = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return;
   stack_t stack{};

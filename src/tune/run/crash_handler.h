@@ -1,4 +1,4 @@
-// What a worker tells of its own death: the signal, the thread, the address and what lies there.
+// A worker's report of its own crash: the signal, the thread, the address and what is stored there.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@ enum class Region : int32_t { arena, scratch, input, output, constants };
 /// "the arena", "the scratch memory", "an input", "an output", "the constants".
 std::string_view name(Region region);
 
-/// Installs the handler for the calling thread and all threads of the pool, each with a signal stack of its own. The
-/// process then dies of the signal as without. `board` and the pool's threads outlive everything.
+/// Installs the handler for the calling thread and all threads of the pool, each with its own signal stack. The signal
+/// still kills the process afterwards. `board` and the pool's threads must live as long as the process.
 void install_crash_handler(Board& board, ThreadPool& pool);
 
-/// Says what lies in [begin, end) while it lives, for addresses near by.
+/// Names the contents of [begin, end) while it exists, so that the handler can describe addresses near by.
 class MarkedRegion {
  public:
   MarkedRegion(Region region, const std::byte* begin, int64_t bytes);

@@ -1,4 +1,4 @@
-// Memory between pages that nobody may touch, filled so that reading what nobody wrote shows.
+// Memory between inaccessible pages, filled so that reads of unwritten memory show up.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,11 @@
 
 namespace kilter::tune {
 
-/// `count` stretches of `bytes`; each ends at a page that faults (but for the rest of its last cache line) and begins
-/// behind one. What lies between those pages and the stretch holds a pattern.
+/// `count` regions of `bytes`. Each begins after a page that faults and ends at one, up to the rest of its last cache
+/// line. The gaps between a region and these pages hold a pattern.
 class Fenced {
  public:
-  /// Filled with 0xFF: NaN as floats. Throws bad_input naming `what` when there is no memory.
+  /// Fills the regions with 0xFF, which is NaN as floats. Throws out_of_memory naming `what` if there is no memory.
   Fenced(int64_t bytes, int count, const std::string& what);
   ~Fenced();
   Fenced(Fenced&& other) noexcept;
@@ -22,16 +22,16 @@ class Fenced {
   int64_t bytes() const { return bytes_; }
   int64_t stride() const { return stride_; }
   int count() const { return count_; }
-  /// Nobody may write any more.
+  /// Makes the memory read-only.
   void protect() const;
-  /// The first byte of the pattern that was written, from its stretch's start; nothing while the pattern is whole.
-  /// Makes the pattern whole again.
+  /// Returns the offset from its region's start of the first overwritten byte of a pattern; empty if the pattern is
+  /// intact. Restores the pattern.
   std::optional<int64_t> damage();
 
  private:
   std::byte* base_ = nullptr;
   std::byte* first_ = nullptr;
-  int64_t mapped_ = 0, bytes_ = 0, room_ = 0, stride_ = 0;  ///< room_: whole pages of one stretch
+  int64_t mapped_ = 0, bytes_ = 0, room_ = 0, stride_ = 0;  ///< room_: whole pages of one region
   int count_ = 0;
 };
 

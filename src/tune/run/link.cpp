@@ -16,10 +16,10 @@
 namespace kilter::tune {
 namespace {
 
-constexpr double kPatienceMs = 60'000;  ///< for what runs no step
+constexpr double kPatienceMs = 60'000;  ///< limit for requests that run no step
 constexpr double kForEver = 1e15;
-constexpr double kAsleep = 30;  ///< times the limit, for a worker that takes no processor time
-constexpr int kStarts = 3;      ///< of a worker that others kill before it answers
+constexpr double kAsleep = 30;  ///< multiple of the limit for a worker that uses no processor time
+constexpr int kStarts = 3;      ///< attempts to start a worker that other processes kill before it answers
 
 std::string signal_text(int signal) {
   const char* words = sigdescr_np(signal);
@@ -94,7 +94,7 @@ Reply Link::start_once(bool reference) {
 }
 
 Reply Link::ask(const std::string& request) {
-  require(child_ != nullptr, "a worker that is not there is asked");
+  require(child_ != nullptr, "a request without a worker");
   board().log_bytes = 0;
   if (!child_->send(request)) return dead();
   return wait();
@@ -111,7 +111,7 @@ Reply Link::wait() {
   double since = now_ms(), cpu = child_->cpu_ms();
   for (;;) {
     const double limit = limit_ms(board().phase);
-    // Short enough for the limit of a step, also while none has begun.
+    // Short enough for a step's limit, even if no step has begun yet.
     const auto slice = static_cast<int>(std::clamp(std::min(limit, options_.timeout_ms) / 8, 5.0, 200.0));
     if (auto packet = child_->receive(slice)) {
       if (packet->empty()) return dead();
@@ -121,7 +121,8 @@ Reply Link::wait() {
       beat = now, since = now_ms(), cpu = child_->cpu_ms();
       continue;
     }
-    // A worker that others keep from running is not late: its own time counts, as long as it gets some at all.
+    // A worker that other processes keep from running is not late: only its own processor time counts, as long as it
+    // gets some.
     const double waited = now_ms() - since;
     if (waited < limit) continue;
     const bool busy = child_->cpu_ms() - cpu >= limit / 2;
@@ -129,7 +130,7 @@ Reply Link::wait() {
   }
 }
 
-/// The worker's answer, or what it says instead.
+/// Turns the worker's packet into a reply.
 Reply Link::refused(std::string packet) const {
   Unpack from(packet);
   const auto answer = from.get<Answer>();
@@ -204,7 +205,7 @@ Reply Link::late(double waited_ms, double limit) {
   reply.kind = ReplyKind::late;
   place(reply);
   replace();
-  reply.what = fmt::format("no end after {:.0f} ms", waited_ms);
+  reply.what = fmt::format("did not end within {:.0f} ms", waited_ms);
   reply.detail = fmt::format("the limit is {:.0f} ms, {:g} times a run of the trusted variant and at least {:g} ms",
                              limit, options_.timeout_factor, options_.timeout_ms);
   return reply;

@@ -1,4 +1,4 @@
-// The tuner's line to its worker: starts it, asks, waits, tells what became of it, starts it again.
+// The tuner's connection to its worker: starts it, sends requests, waits, explains its end, and restarts it.
 #pragma once
 
 #include <filesystem>
@@ -16,58 +16,58 @@
 namespace kilter::tune {
 
 enum class ReplyKind : uint8_t {
-  answer,     ///< `bytes` are the worker's
-  failed,     ///< the step that ran answered that it failed
+  answer,     ///< `bytes` are the worker's answer
+  failed,     ///< the step that ran reported a failure
   no_memory,  ///< memory ran out
   died,       ///< the worker is gone
-  late,       ///< it was killed, as nothing happened for too long
+  late,       ///< it was killed because nothing happened for too long
 };
 
 struct Reply {
   ReplyKind kind = ReplyKind::answer;
   std::string bytes;
-  // What the worker did when it failed:
+  // The state of the worker when it failed:
   Phase phase = Phase::idle;
   int64_t variant = -1, step = -1;
   std::string what;      ///< "signal 11 (Segmentation fault)"
   std::string detail;    ///< "address 0x0"; may be empty
-  bool outside = false;  ///< it died, but not of what it ran: ask again
+  bool outside = false;  ///< it died, but not because of what it ran: ask again
 };
-/// "checking", "measuring", ...; "in no known phase" for what a worker's kernels wrote over it.
+/// "checking", "measuring", ...; "in no known phase" if the value is invalid because the worker's kernels overwrote it.
 std::string_view name(Phase phase);
 
 class Link {
  public:
-  /// Both outlive it.
+  /// `options` and `store` must outlive this.
   Link(const RunnerOptions& options, const ConstantStore& store);
 
-  /// Makes sure that a worker is there, with a reference runner where `reference` says so. Throws io when none can be
-  /// started.
+  /// Ensures that a worker is running, with a reference runner if `reference` is set. Throws io if none can be started.
   void start(bool reference);
-  /// Sends a request and waits for what becomes of it. Throws what the worker refuses before any step has run.
+  /// Sends a request and waits for the result. Throws if the worker refuses the request before any step has run.
   Reply ask(const std::string& request);
 
-  /// Another number for each worker; 0: there is none.
+  /// A number that differs for each worker; 0: there is none.
   uint64_t serial() const { return child_ ? serial_ : 0; }
   std::optional<int> pid() const { return child_ ? std::optional<int>(child_->pid()) : std::nullopt; }
   int64_t restarts() const { return restarts_; }
-  /// Whether the last worker that started runs under confine_process().
+  /// Whether the worker started last runs under confine_process().
   bool confined() const { return confined_; }
   Board& board() const { return *reinterpret_cast<Board*>(log_.data()); }
-  /// The complete records of the last request to measure; nothing where their size is none that the worker wrote.
+  /// The complete records of the last request to measure. Empty if their size is not one that the worker could have
+  /// written.
   std::optional<std::span<const std::byte>> log() const;
-  /// Ends a worker that is no longer to be trusted; start() starts another.
+  /// Ends a worker that can no longer be trusted; start() starts a new one.
   void replace();
 
   std::vector<StorePart> inputs;  ///< of the networks
-  double trusted_ms = 0;          ///< one run of the trusted variant; 0: not known, nothing is ever late
+  double trusted_ms = 0;          ///< one run of the trusted variant; 0: unknown, nothing ever counts as late
 
  private:
   std::filesystem::path program() const;
-  /// Starts a worker; what it answers.
+  /// Starts a worker and returns its answer.
   Reply start_once(bool reference);
   Reply wait();
-  /// The time in which something has to happen, in milliseconds.
+  /// The time in milliseconds within which something must happen.
   double limit_ms(Phase phase) const;
   Reply refused(std::string packet) const;
   Reply dead();
@@ -79,9 +79,9 @@ class Link {
   const ConstantStore& store_;
   SharedMemory log_;
   std::unique_ptr<Child> child_;
-  bool reference_ = false;  ///< of the worker
+  bool reference_ = false;  ///< whether the worker is a reference runner
   bool confined_ = false;
-  bool lost_ = false;  ///< the last worker ended before it was told to
+  bool lost_ = false;  ///< the last worker ended unexpectedly
   uint64_t serial_ = 0;
   int64_t restarts_ = 0;
 };

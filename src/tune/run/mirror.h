@@ -1,5 +1,5 @@
-// The worker's own copy of the store's constants. Shared memory has small pages on most systems, and weights that
-// stream through those take longer than in the network; the copy has huge pages, as a loaded network's constants have.
+// The worker's own copy of the store's constants. Shared memory has small pages on most systems, through which weights
+// stream more slowly than in the network. The copy has huge pages, like the constants of a loaded network.
 #pragma once
 
 #include <cstdint>
@@ -10,32 +10,32 @@
 
 namespace kilter::tune {
 
-/// Read-only but while bytes come in: who writes to a constant faults.
+/// Read-only except while bytes are copied in, so that writing to a constant faults.
 class Mirror {
  public:
-  /// `store`: the shared memory, of ConstantStore::kReserve bytes of addresses.
+  /// `store`: the shared memory, with ConstantStore::kReserve bytes of address space.
   explicit Mirror(const std::byte* store);
   ~Mirror();
   Mirror(const Mirror&) = delete;
   Mirror& operator=(const Mirror&) = delete;
 
-  /// Copies the parts that are not there yet. Throws bad_input when memory runs out.
+  /// Copies the parts that are missing. Throws out_of_memory if there is no memory left.
   void take(std::span<const StorePart> parts);
-  /// Parts that the store has given up.
+  /// Forgets parts that the store has given up.
   void drop(std::span<const StorePart> parts);
 
   const std::byte* data() const { return data_; }
-  /// Up to the end of the last part.
+  /// The end of the last part.
   int64_t size() const { return size_; }
 
  private:
-  /// Parts in the order of their offsets, from `from` on.
+  /// Copies parts, which are sorted by offset and begin at `from`.
   void copy(int64_t from, std::span<const StorePart> parts);
   void protect(int64_t begin, int64_t end, int how);
 
   const std::byte* store_;
   void* base_ = nullptr;
-  std::byte* data_ = nullptr;  ///< at a boundary of huge pages
+  std::byte* data_ = nullptr;  ///< aligned to huge pages
   int64_t size_ = 0;
   std::map<int64_t, uint64_t> serials_;  ///< by offset
 };

@@ -13,13 +13,14 @@ namespace {
 
 constexpr int64_t kLine = 64;
 
-/// A stretch of a plan's constants that steps read, and where it went.
+/// A range of a plan's constants that steps read, with its place in the store.
 struct Stretch {
   int64_t begin = 0, end = 0;
   StorePart part;
 };
 
-/// Stretches from line to line that together hold every constant, ascending; constants that overlap are in one.
+/// Returns ranges of whole cache lines that together hold every constant, ascending. Overlapping constants share a
+/// range.
 std::vector<Stretch> stretches(const Plan& plan) {
   std::vector<Stretch> all;
   for (const Step& step : plan.steps) {

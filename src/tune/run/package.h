@@ -1,4 +1,4 @@
-// A variant as the worker gets it: the plan in the form of a compiled file, but for its constants, which lie in the
+// A variant as sent to the worker: the plan in the form of a compiled file, except for its constants, which are in the
 // store.
 #pragma once
 
@@ -12,28 +12,28 @@
 
 namespace kilter::tune {
 
-/// A plan whose constants are the store's memory: every buffer of theirs lies in one of `parts`.
+/// A plan whose constants are in the store: each of its constant buffers lies in one of `parts`.
 struct PlacedPlan {
   Plan plan;
-  std::vector<StorePart> parts;  ///< each to be released once, when the plan and all made from it are no longer used
+  std::vector<StorePart> parts;  ///< each needs one release() once the plan and all plans made from it are unused
 };
-/// Puts the plan's constants into the store. Who makes variants of it by changing single steps, with constants from
-/// ConstantStore::add(), has plans that load without a look at the rest. A plan that is there already is taken as it
-/// is. Throws bad_input when memory runs out.
+/// Puts the plan's constants into the store. Variants made from the result by changing single steps, with constants
+/// from ConstantStore::add(), load without the other constants being read. A plan already in the store is left as it
+/// is. Throws out_of_memory if there is no memory left.
 PlacedPlan place_constants(const Plan& plan, ConstantStore& store);
 
 struct Package {
-  std::string bytes;             ///< what unpack_variant() reads
-  std::vector<StorePart> parts;  ///< of the store, each to be released once
+  std::string bytes;             ///< input of unpack_variant()
+  std::vector<StorePart> parts;  ///< parts of the store; each needs one release()
 };
 
-/// With place_constants(). Throws internal for a plan that breaks an invariant, for
-/// values that lie outside of their buffers and for machine code of another architecture; bad_input when memory runs
-/// out.
+/// Packs a variant, placing its constants with place_constants(). Throws internal for a plan that breaks an invariant,
+/// for values outside their buffers and for machine code of another architecture; out_of_memory if there is no memory
+/// left.
 Package pack_variant(const Plan& plan, std::span<const StepValue> values, ConstantStore& store);
 
 struct Unpacked {
-  Plan plan;  ///< its code is the bytes' own, its constants are `constants`
+  Plan plan;  ///< its code refers to the bytes, its constants to `constants`
   std::vector<StepValue> values;
   std::vector<StorePart> parts;
 };

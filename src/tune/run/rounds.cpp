@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kMostRunsOfTurn = 1000;
 
-/// What a run touches: its constants and its arena.
+/// Bytes that a run touches: its constants and its arena.
 int64_t touched_bytes(const Plan& plan) {
   int64_t total = plan.arena_bytes;
   for (const Step& step : plan.steps) {
@@ -65,7 +65,7 @@ class Bench::Lane {
     width_ns_.resize(variant.plan().steps.size() + 1);
   }
 
-  /// Milliseconds.
+  /// Runs once and returns the milliseconds.
   double run() {
     instance_.run(bench_.inputs_, bench_.to_, &observer_, &trace_);
     width_ns_.back() = bench_.width_.read();
@@ -75,16 +75,16 @@ class Bench::Lane {
   }
   const WorkerVariant& variant() const { return variant_; }
   const RunTrace& trace() const { return trace_; }
-  /// Of the reference block before and after a step of the last run: the longer time.
+  /// Time of the reference block before or after a step of the last run, whichever is longer.
   double width_ns(size_t step) const { return std::max(width_ns_[step], width_ns_[step + 1]); }
   bool warm_up() const { return warm_up_; }
   double shortest_ms() const { return shortest_ms_; }
-  /// As many as take about so long.
+  /// Number of runs that take about the time of a turn.
   int64_t runs_of_turn(const RoundsRequest& request) const {
     const auto fill = static_cast<int64_t>(std::ceil(request.slice_ms / std::max(shortest_ms_, 1e-3)));
     return std::max({std::min(fill, kMostRunsOfTurn), request.runs, int64_t{1}});
   }
-  /// Of the log that a round takes at most.
+  /// Bytes of the log that a round takes at most.
   int64_t most_round_bytes(const RoundsRequest& request) const {
     const int64_t runs = std::max({request.slice_ms > 0 ? kMostRunsOfTurn : 1, request.runs, int64_t{1}});
     return 2 * runs * static_cast<int64_t>(sizeof(LapHeader) + sizeof(StepTimes) * variant_.plan().steps.size());
@@ -131,7 +131,7 @@ void Bench::make_room(const std::vector<const WorkerVariant*>& variants) {
 bool Bench::needs_warm_up(const WorkerVariant& variant, const RoundsRequest& request) const {
   const auto warm = static_cast<WarmUp>(request.warm);
   if (warm != WarmUp::as_needed) return warm == WarmUp::always;
-  // A network that is larger than the caches finds them full of its own end, whichever variant ran before.
+  // A network larger than the caches always finds them full of its own last data, whichever variant ran before.
   return touched_bytes(variant.plan()) < 2 * last_level_cache_bytes();
 }
 

@@ -13,10 +13,11 @@
 
 namespace kilter::tune {
 
-/// Whether another hardware thread works on this core, as the reference block tells: read anew each 50 us at most.
+/// Measures by a reference block whether another hardware thread is working on this core. Repeats the measurement at
+/// most every 50 us.
 class WidthProbe {
  public:
-  /// Nanoseconds.
+  /// Returns nanoseconds.
   double read();
 
  private:
@@ -24,8 +25,8 @@ class WidthProbe {
   double last_ns_ = 0;
 };
 
-/// Where variants are measured: one arena, scratch and outputs for all of them, as they never run at the same time, so
-/// that each finds the caches as a run of its own network leaves them.
+/// Measures variants in one arena, scratch and set of outputs, since they never run at the same time. Each variant thus
+/// finds the caches as a run of its own network would leave them.
 class Bench {
  public:
   Bench(std::vector<const std::byte*> inputs, std::shared_ptr<ThreadPool> pool, Publisher& publisher,
@@ -35,8 +36,8 @@ class Bench {
   Bench& operator=(const Bench&) = delete;
 
   struct Outcome {
-    int64_t rounds = 0;        ///< complete
-    std::vector<int64_t> cut;  ///< variants that were too slow to go on
+    int64_t rounds = 0;        ///< completed
+    std::vector<int64_t> cut;  ///< variants that were dropped as too slow
   };
   Outcome measure(const std::vector<const WorkerVariant*>& variants, const RoundsRequest& request);
 
@@ -47,7 +48,7 @@ class Bench {
   void turn(Lane& lane, int64_t round, const RoundsRequest& request);
   bool needs_warm_up(const WorkerVariant& variant, const RoundsRequest& request) const;
   static int64_t most_round_bytes(const Lanes& lanes, const RoundsRequest& request);
-  /// Throws usage where not even one round fits.
+  /// Throws usage if not even one round fits.
   static void check_log_room(const Lanes& lanes, const RoundsRequest& request);
   void record(const Lane& lane, const LapHeader& header);
   void finish_turn(int64_t first_byte, const Disturbance& disturbance);
@@ -64,7 +65,7 @@ class Bench {
   bool watching_ = false;
   WidthProbe width_;
   int64_t next_order_ = 0;
-  int64_t log_bytes_ = 0;  ///< written; those of complete turns are on the board
+  int64_t log_bytes_ = 0;  ///< written; the board counts only those of complete turns
 };
 
 }  // namespace kilter::tune

@@ -21,8 +21,8 @@
 namespace kilter::tune {
 namespace {
 
-constexpr int kMostExcuses = 2;     ///< of one call
-constexpr size_t kMostFaults = 64;  ///< of one variant, before the rest of it is left unchecked
+constexpr int kMostExcuses = 2;     ///< for each call
+constexpr size_t kMostFaults = 64;  ///< in one variant; its remaining steps are left unchecked
 
 void check_options(const RunnerOptions& o) {
   if (o.threads < 1 || o.threads > kMaxThreads) {
@@ -69,14 +69,14 @@ struct Runner::Impl {
     }
   }
 
-  /// A variant as the tuner keeps it, to be loaded again after a restart.
+  /// A variant as the tuner keeps it, so that it can be loaded again after a restart.
   struct Known {
     Package package;
     StorePart stored;                ///< the package's bytes
     std::vector<std::string> steps;  ///< names
     bool reference = false;          ///< has reference steps
-    uint64_t worker = 0;             ///< serial number of the worker that has it; 0: none
-    bool broken = false;             ///< at fault once; not to be run again
+    uint64_t worker = 0;             ///< serial number of the worker that has loaded it; 0: none
+    bool broken = false;             ///< at fault before; must not run again
   };
 
   // --- load ---
@@ -110,7 +110,7 @@ struct Runner::Impl {
     }
   }
 
-  /// What is stored is `out`'s at once, to be given up should the rest fail.
+  /// Stored parts are recorded in `out` at once, so that they can be released if the rest fails.
   void describe(const Plan& plan, std::span<const StepValue> values, Known& out) {
     out.package = pack_variant(plan, values, store);
     for (const Step& s : plan.steps) {
@@ -121,13 +121,13 @@ struct Runner::Impl {
     out.package.bytes.clear();
   }
 
-  /// Takes the variant as the one to compare with, if it can be measured.
+  /// Makes the variant the one to compare with, if it can be measured.
   void trust(VariantId id, Loaded& loaded) {
     trusted_in = link.serial();
     link.trusted_ms = 0;
     for (double ms : loaded.step_ms) link.trusted_ms += ms;
     trusted = id;
-    // The check's run was cold, and may have been interrupted; what is late is judged by an ordinary one.
+    // The check's run was cold and may have been interrupted, so the limit for late steps comes from an ordinary run.
     Laps laps = measure(std::array{id}, {.slice_ms = 0, .warm_up = WarmUp::never});
     if (laps.faults.empty()) return;
     trusted = 0, link.trusted_ms = 0;
@@ -135,7 +135,7 @@ struct Runner::Impl {
     loaded.id.reset();
   }
 
-  /// Without a check.
+  /// Loads a variant without a check.
   Loaded open(VariantId id) {
     Loaded out;
     if (auto fault = bring(id)) {
@@ -146,7 +146,7 @@ struct Runner::Impl {
     return out;
   }
 
-  /// Makes the worker have the variant; the fault when that fails.
+  /// Loads the variant into the worker if necessary. Returns the fault if this fails.
   std::optional<Fault> bring(VariantId id) {
     Known& variant = variants.at(id);
     link.start(variant.reference);
@@ -157,7 +157,7 @@ struct Runner::Impl {
     return fault_of(id, reply);
   }
 
-  /// Whether the worker died of something else than what it ran, and has not done so too often.
+  /// Whether the worker died for a reason other than what it ran, and this has not happened too often.
   bool excused(const Reply& reply) { return reply.outside && excuses-- > 0; }
 
   std::string load_request(VariantId id, Check check, const std::set<uint64_t>& skip) const {
@@ -166,7 +166,7 @@ struct Runner::Impl {
     return pack.put(std::vector<uint64_t>(skip.begin(), skip.end())).bytes();
   }
 
-  /// After a restart the worker has no values to compare with.
+  /// Loads the trusted variant again: after a restart the worker has no values to compare with.
   void bring_trusted(const Known& next) {
     link.start(next.reference);
     if (trusted == 0 || trusted_in == link.serial()) return;
@@ -220,7 +220,7 @@ struct Runner::Impl {
     return out;
   }
 
-  /// Whether there were findings. Those of a first look are looked into again before they are believed.
+  /// Reads findings and returns whether there were any. Findings of a first look are confirmed by a second one.
   bool read_findings(VariantId id, Unpack& from, Loaded& out, bool first_look) {
     const auto count = from.get<uint64_t>();
     std::vector<Fault> found;
@@ -233,7 +233,7 @@ struct Runner::Impl {
       suspected = std::move(found);
       return count > 0;
     }
-    // What only the first look saw happens at times; it is no less wrong.
+    // A fault that only the first look saw is intermittent, but still a fault.
     std::vector<Fault>& faults = count > 0 || suspected.empty() ? found : suspected;
     out.faults.insert(out.faults.end(), faults.begin(), faults.end());
     suspected.clear();
@@ -265,7 +265,7 @@ struct Runner::Impl {
     return fault.step < 0 ? "" : fmt::format(" at step {} '{}'", fault.step, fault.layer);
   }
 
-  /// The fault that a reply tells of, if any. `id`: the variant that was asked about.
+  /// Returns the fault that a reply describes, if any. `id`: the variant in the request.
   std::optional<Fault> fault_of(VariantId id, const Reply& reply) const {
     if (reply.kind == ReplyKind::answer) return std::nullopt;
     const bool inside = reply.phase != Phase::idle && reply.phase != Phase::starting;
@@ -277,7 +277,7 @@ struct Runner::Impl {
   }
 
   static FaultKind kind_of(const Reply& reply) {
-    if (reply.outside) return FaultKind::memory;  // again and again
+    if (reply.outside) return FaultKind::memory;  // repeatedly
     switch (reply.kind) {
       case ReplyKind::late:
         return FaultKind::timeout;
@@ -334,7 +334,8 @@ struct Runner::Impl {
     }
   }
 
-  /// Widths in nanoseconds over the usual one. A core that is shared all the time is usual, too.
+  /// Converts widths from nanoseconds to multiples of the usual one. If a core is always shared, that is the usual
+  /// width.
   static void make_relative(Laps& out) {
     constexpr double kUsual = 0.2;
     std::vector<double> all;
@@ -370,17 +371,17 @@ struct Runner::Impl {
   std::vector<VariantId> known(std::span<const VariantId> ids) const {
     for (VariantId id : ids) {
       const auto it = variants.find(id);
-      if (it == variants.end()) fail(ErrorKind::usage, "variant {} is to be measured and is not loaded", id);
-      if (it->second.broken) fail(ErrorKind::usage, "variant {} is to be measured again after it was at fault", id);
+      if (it == variants.end()) fail(ErrorKind::usage, "variant {} cannot be measured: it is not loaded", id);
+      if (it->second.broken) fail(ErrorKind::usage, "variant {} cannot be measured again: it was at fault", id);
     }
     return {ids.begin(), ids.end()};
   }
 
-  /// False when one could not be loaded again; it is then no longer among `left`.
+  /// Returns false if a variant could not be loaded again; it is then removed from `left`.
   bool bring_all(std::vector<VariantId>& left, Laps& out) {
     for (VariantId id : left) link.start(variants.at(id).reference);
     uint64_t serial = 0;
-    // A worker that dies in between takes with it what it had.
+    // If the worker dies meanwhile, the variants that it had must be loaded again.
     while (serial != link.serial()) {
       serial = link.serial();
       for (VariantId id : left) {
@@ -400,8 +401,8 @@ struct Runner::Impl {
     out.faults.push_back(std::move(fault));
   }
 
-  /// Laps of all turns that were completed, also by a worker that is gone; the request then goes on behind them. False,
-  /// with nothing changed, for a log that no worker writes.
+  /// Reads the laps of all completed turns, even if the worker is gone; the request then continues after them. Returns
+  /// false and changes nothing for a log that no worker would write.
   bool read_log(Laps& out, RoundsRequest& request, bool complete) {
     std::map<VariantId, size_t> steps;
     for (VariantId id : out.ids) steps[id] = variants.at(id).steps.size();
@@ -415,7 +416,7 @@ struct Runner::Impl {
       if (logged.variant == trusted) link.trusted_ms = std::min(link.trusted_ms, logged.lap.total_ms);
       out.laps[index_of(out, logged.variant)].push_back(std::move(logged.lap));
     }
-    // A round that broke off does not count; should there be another, it has a number of its own.
+    // An incomplete round does not count; another round gets a new number.
     request.rounds -= last_round - request.first_round + (complete ? 1 : 0);
     request.first_round = last_round + 1;
     return true;
@@ -427,7 +428,7 @@ struct Runner::Impl {
     return static_cast<size_t>(which - laps.ids.begin());
   }
 
-  /// Variants that were too slow have no more turns.
+  /// Removes variants that were too slow, which get no more turns.
   static void read_outcome(const Reply& reply, std::vector<VariantId>& left, Laps& out) {
     Unpack from(reply.bytes);
     (void)from.get<Answer>();
@@ -438,7 +439,7 @@ struct Runner::Impl {
     }
   }
 
-  /// For a fault of the worker itself: any of those that ran may have overwritten what it keeps.
+  /// Assigns a fault of the worker itself: any variant that ran may have overwritten its memory.
   void blame(Fault fault, std::vector<VariantId>& left, Laps& out) {
     if (std::find(left.begin(), left.end(), fault.variant) != left.end()) {
       add_fault(std::move(fault), left, out);
@@ -462,12 +463,12 @@ struct Runner::Impl {
 
   void drop(VariantId id) {
     const auto it = variants.find(id);
-    if (it == variants.end()) fail(ErrorKind::usage, "variant {} is to be dropped and is not loaded", id);
+    if (it == variants.end()) fail(ErrorKind::usage, "variant {} cannot be dropped: it is not loaded", id);
     if (id == trusted) fail(ErrorKind::usage, "variant {} is what all others are checked against; it stays", id);
     forget(id);
   }
 
-  /// Gives up the variant's memory, in the worker too.
+  /// Releases the variant's memory, in the worker too.
   void forget(VariantId id) {
     const Known& variant = variants.at(id);
     std::vector<StorePart> freed;
@@ -487,9 +488,9 @@ struct Runner::Impl {
   double best_ms = 0;
   Link link;
   std::map<VariantId, Known> variants;
-  std::vector<Fault> suspected;  ///< of the first look at the variant that is being checked
+  std::vector<Fault> suspected;  ///< from the first look at the variant being checked
   VariantId last_id = 0, trusted = 0;
-  int excuses = 0;          ///< left for the call that is going on
+  int excuses = 0;          ///< left for the current call
   uint64_t trusted_in = 0;  ///< worker that has the trusted values
 };
 

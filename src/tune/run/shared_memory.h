@@ -1,4 +1,4 @@
-// Memory that two processes share: an anonymous file, mapped at an address that stays while the file grows.
+// Memory shared by two processes: an anonymous file, mapped at an address that stays the same while the file grows.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,12 @@
 
 namespace kilter::tune {
 
-/// An anonymous file of `reserve` bytes of addresses, of which the first size() exist.
+/// An anonymous file with `reserve` bytes of address space, of which the first size() exist.
 class SharedMemory {
  public:
-  /// An empty one. `name` is what the system's lists of mappings show. Throws io with the system's reason.
+  /// Creates an empty file. `name` appears in the system's lists of mappings. Throws io with the system's reason.
   static SharedMemory create(const std::string& name, int64_t reserve);
-  /// Another process's.
+  /// Maps a file of another process.
   static SharedMemory attach(Handle file, int64_t reserve, bool writable);
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&&) = delete;
@@ -22,18 +22,18 @@ class SharedMemory {
 
   std::byte* data() const { return data_; }
   int64_t size() const { return size_; }
-  /// Bytes that exist by now, also where another process made them.
+  /// Bytes that exist by now, including those that another process added.
   int64_t file_bytes() const;
   int64_t reserve() const { return reserve_; }
   int fd() const { return file_.get(); }
-  /// A descriptor through which the memory can be read and not written.
+  /// A descriptor that gives read-only access to the memory.
   Handle read_only() const;
-  /// Makes the first `bytes` exist, in steps of some MiB. Throws out_of_memory when the machine or `reserve` has not
-  /// that much.
+  /// Makes the first `bytes` exist, in steps of some MiB. Throws out_of_memory if the machine or `reserve` has too
+  /// little.
   void grow(int64_t bytes);
-  /// Backs a stretch with memory, so that touching it cannot fail. Throws out_of_memory when there is none.
+  /// Backs a range with memory, so that accessing it cannot fail. Throws out_of_memory if there is none.
   void back(int64_t offset, int64_t bytes);
-  /// Gives the memory of whole pages inside of the stretch back; they read as 0.
+  /// Returns the memory of whole pages inside the range to the system. They read as 0 afterwards.
   void give_back(int64_t offset, int64_t bytes);
 
  private:

@@ -9,7 +9,7 @@ namespace {
 
 bool is_time(double value) { return std::isfinite(value) && value >= 0; }
 
-/// Takes the next value off the front; false where there are not enough bytes.
+/// Takes the next value from the front. Returns false if there are not enough bytes.
 template <Plain T>
 bool take(std::span<const std::byte>& bytes, T& value) {
   if (bytes.size() < sizeof(T)) return false;

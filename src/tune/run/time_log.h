@@ -1,4 +1,4 @@
-// The times of a request to measure as the worker left them in shared memory, which what it runs can overwrite.
+// Reads the times of a request to measure from shared memory, which the code under test may have overwritten.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ struct LoggedLap {
   Lap lap;
 };
 
-/// The laps in a log. `steps`: of each variant that the request is about. Nothing for bytes that no worker writes:
-/// records cut off, variants, numbers of steps or rounds that were not asked for, times that are not numbers.
+/// Parses the laps in a log. `steps`: number of steps of each variant in the request. Empty for bytes that no worker
+/// would write: incomplete records, unexpected variants, step counts or rounds, times that are not numbers.
 std::optional<std::vector<LoggedLap>> read_laps(std::span<const std::byte> log,
                                                 const std::map<VariantId, size_t>& steps, const RoundsRequest& request);
 

@@ -16,7 +16,7 @@
 namespace kilter::tune {
 namespace {
 
-/// Dimension 1 counts blocks; lanes come last when there are any.
+/// Dimension 1 counts blocks; lanes, if any, come last.
 Shape physical_dims(const ValueLayout& v) {
   Shape dims = v.shape;
   if (v.block > 1) {
@@ -33,7 +33,7 @@ bool has_halo(const ValueLayout& v) {
 constexpr uint32_t kInfinity = 0x7f800000;
 constexpr uint32_t kMagnitude = 0x7fffffff;
 
-/// Bits of the largest |want - got|; at least kInfinity when an element of either is not finite.
+/// Returns the bits of the largest |want - got|; at least kInfinity if an element of either is not finite.
 uint32_t largest_bits(const float* want, const float* got, int64_t count, int64_t step_a, int64_t step_b) {
   uint32_t most = 0;
   if (step_a == 1 && step_b == 1) {
@@ -177,7 +177,7 @@ ValueDifference compare_values(const ValueLayout& want_layout, const std::byte* 
 
 namespace {
 
-/// First element that is not 0 of `count` that lie `step` apart; -1 when all are.
+/// Returns the index of the first of `count` elements, `step` apart, that is not 0; -1 if all are.
 int64_t first_nonzero(const float* data, int64_t count, int64_t step) {
   for (int64_t i = 0; i < count; ++i) {
     if (data[i * step] != 0) return i;
@@ -185,7 +185,7 @@ int64_t first_nonzero(const float* data, int64_t count, int64_t step) {
   return -1;
 }
 
-/// Lanes of the last block that hold no channel, of one image.
+/// Checks the lanes of the last block that hold no channel, for one image.
 std::string lane_damage(const ValueLayout& v, const float* image) {
   const int64_t used = v.shape[1] % v.block;
   if (used == 0) return "";
@@ -204,14 +204,14 @@ std::string lane_damage(const ValueLayout& v, const float* image) {
   return "";
 }
 
-/// The zeros around one image.
+/// Checks the zeros around one image.
 std::string halo_damage(const ValueLayout& v, const float* image) {
   const int64_t rows = v.shape[2], columns = v.shape[3];
   for (int64_t c = 0; c < ceil_div(v.shape[1], v.block); ++c) {
     for (int64_t h = -v.halo[0]; h < rows + v.halo[1]; ++h) {
       const bool inside = h >= 0 && h < rows;
       for (int64_t w = -v.halo[2]; w < columns + v.halo[3]; ++w) {
-        if (inside && w == 0) w = columns;  // over the image itself
+        if (inside && w == 0) w = columns;  // skips the image itself
         if (w >= columns + v.halo[3]) break;
         const float* pixel = image + c * v.strides[1] + h * v.strides[2] + w * v.strides[3];
         const int64_t bad = first_nonzero(pixel, v.block, 1);

@@ -1,4 +1,4 @@
-// What a step leaves behind, as the worker needs it to compare two variants of a network: where a logical value lies.
+// The location of a step's logical result, which the worker needs to compare two variants of a network.
 #pragma once
 
 #include <array>
@@ -12,41 +12,41 @@
 
 namespace kilter::tune {
 
-/// A logical value in memory. Two variants of a network describe the same values (name, type, shape) in layouts that
-/// may differ.
+/// The layout of a logical value in memory. Two variants of a network have the same values (name, type, shape),
+/// possibly in different layouts.
 struct ValueLayout {
   DType type = DType::f32;
   Shape shape;                    ///< logical
-  int64_t block = 1;              ///< dimension 1 is split into blocks of so many, which lie together
-  std::array<int64_t, 4> halo{};  ///< zeros around rows (before, after) and columns, inside the buffer
-  Shape strides;       ///< elements; of each dimension (dimension 1: of its blocks), then of lanes when blocked
-  int64_t offset = 0;  ///< elements from the buffer's start to logical element 0
+  int64_t block = 1;              ///< dimension 1 is split into contiguous blocks of this size
+  std::array<int64_t, 4> halo{};  ///< zeros before and after the rows and the columns, inside the buffer
+  Shape strides;                  ///< in elements, by dimension (dimension 1: by blocks), then by lane if blocked
+  int64_t offset = 0;             ///< elements from the buffer's start to logical element 0
 };
 
-/// How far a value of a float type may be from the one it is compared with, of its largest magnitude; `kilter run
-/// --verify` and the check of candidates take the same. Half and bfloat16 may be a few roundings apart beside it,
-/// integers one.
+/// Allowed difference between values of a float type, relative to the largest magnitude. `kilter run --verify` and the
+/// check of candidates both use it. Half and bfloat16 values may in addition differ by a few roundings, integers by
+/// one.
 constexpr double kDefaultTolerance = 1e-3;
 
 struct StepValue {
   std::string name;  ///< of the value, the same in all variants
-  size_t step = 0;   ///< that writes it
+  size_t step = 0;   ///< the step that writes it
   BufferRef buffer;
   ValueLayout layout;
-  double tolerance = kDefaultTolerance;  ///< of the largest magnitude
+  double tolerance = kDefaultTolerance;  ///< relative to the largest magnitude
 };
 
-/// The same value without gaps, in the same order of dimensions: what a copy of it needs.
+/// Returns the same layout without gaps, with dimensions in the same order, as used for a copy.
 ValueLayout packed(const ValueLayout& layout);
-/// Elements of memory between the first and the last of a packed layout, unused lanes included.
+/// Number of elements between the first and the last of a packed layout, including unused lanes.
 int64_t packed_elems(const ValueLayout& layout);
-/// Whether both are of one type and shape, so that compare() and copy() apply.
+/// Whether both have the same type and shape, so that compare_values() and copy_value() apply.
 bool same_value(const ValueLayout& a, const ValueLayout& b);
-/// Elements that `layout` reaches from the buffer's start on, halo included; throws bad_input when a stride, block or
-/// offset is impossible or rank and strides do not match.
+/// Number of elements that `layout` spans from the buffer's start, including the halo. Throws bad_input if a stride,
+/// block or offset is impossible or if rank and strides do not match.
 int64_t reach_elems(const ValueLayout& layout);
 
-/// Copies a value from one layout to another; unused lanes are left as they are.
+/// Copies a value from one layout to another. Unused lanes keep their contents.
 void copy_value(const ValueLayout& from_layout, const std::byte* from, const ValueLayout& to_layout, std::byte* to);
 
 /// Largest finite magnitude of the value's elements.
@@ -54,15 +54,15 @@ double largest_magnitude(const ValueLayout& layout, const std::byte* data);
 
 struct ValueDifference {
   double most = 0;     ///< largest absolute difference
-  int64_t unlike = 0;  ///< elements that are NaN or infinite in one and not, or otherwise, in the other
+  int64_t unlike = 0;  ///< elements that are NaN or infinite in only one value, or differently in the two
   int64_t elems = 0;   ///< of the value
 };
-/// Element by element. NaN against NaN and an infinity against the same are no difference.
+/// Compares element by element. NaN and NaN are equal, and so are equal infinities.
 ValueDifference compare_values(const ValueLayout& want_layout, const std::byte* want, const ValueLayout& got_layout,
                                const std::byte* got);
 
-/// "" when unused lanes of the last block and the halo of a blocked f32 value hold 0, as kernels that read it rely on;
-/// else what was found.
+/// Returns "" if the unused lanes of the last block and the halo of a blocked f32 value hold 0, on which kernels that
+/// read it rely; otherwise a description of the fault.
 std::string padding_damage(const ValueLayout& layout, const std::byte* data);
 
 }  // namespace kilter::tune

@@ -1,4 +1,4 @@
-// A variant in the worker.
+// A variant in the worker process.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct WorkerVariant {
   const Plan& plan() const { return program->plan(); }
 };
 
-/// Says on the board what is going on. One store a step; the tuner reads it when it has waited long, or when the worker
-/// has died.
+/// Publishes the worker's state on the board, at the cost of one store per step. The tuner reads it after a long wait,
+/// or when the worker has died.
 class Publisher {
  public:
   explicit Publisher(Board& board) : board_(board) {}

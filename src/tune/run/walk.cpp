@@ -7,7 +7,7 @@
 namespace kilter::tune {
 namespace {
 
-/// Steps of one layout through channels c, c + 1, ... as far as its blocks allow it in one stride.
+/// Returns the offset of a channel in elements.
 int64_t channel_offset(const ValueLayout& v, int64_t channel) {
   if (v.block == 1) return channel * v.strides[1];
   return channel / v.block * v.strides[1] + channel % v.block * v.strides.back();
@@ -18,7 +18,7 @@ bool larger_step(const ElementWalk::Loop& x, const ElementWalk::Loop& y) {
   return ax != ay ? ax > ay : std::abs(x.step_b) > std::abs(y.step_b);
 }
 
-/// Sorts by stride and joins loops that step through memory without a seam in both layouts.
+/// Sorts loops by stride and joins loops that are contiguous in both layouts.
 void finish(ElementWalk& walk) {
   std::erase_if(walk.loops, [](const ElementWalk::Loop& l) { return l.count == 1; });
   std::stable_sort(walk.loops.begin(), walk.loops.end(), larger_step);
@@ -38,7 +38,7 @@ void finish(ElementWalk& walk) {
   walk.loops.assign(joined.rbegin(), joined.rend());
 }
 
-/// Blocks of `size` channels from `first` on, `count` of them; inside of each both layouts have one stride.
+/// Adds `count` channels from `first` on, in nested blocks of `sizes`; inside each block both layouts have one stride.
 void add_piece(std::vector<ElementWalk>& out, const ValueLayout& a, const ValueLayout& b, int64_t first, int64_t count,
                const std::vector<int64_t>& sizes) {
   if (count == 0) return;
@@ -74,8 +74,8 @@ std::vector<ElementWalk> walks(const ValueLayout& a, const ValueLayout& b) {
   const int64_t large = std::lcm(a.block, b.block);
   const int64_t small = std::gcd(a.block, b.block);
   const int64_t middle = std::min(a.block, b.block);
-  // Blocks of the larger layout, then of the smaller one in what is left, then single lanes. Sizes that divide
-  // neither way (12 and 16) go by their common divisor.
+  // Blocks of the larger layout come first, then blocks of the smaller one in the rest, then single lanes. Sizes of
+  // which neither divides the other (12 and 16) use their common divisor.
   const bool nested = large == std::max(a.block, b.block);
   const std::vector<int64_t> sizes = nested ? std::vector<int64_t>{large, middle, 1} : std::vector<int64_t>{small, 1};
   if (nested) {

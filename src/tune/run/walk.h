@@ -1,4 +1,4 @@
-// All elements of a value in two layouts at once, in runs that lie together.
+// Iterates over all elements of a value in two layouts at once, in contiguous runs.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace kilter::tune {
 
-/// One nest of loops over elements; a value whose channels do not fill its blocks is several.
+/// One loop nest over elements. A value whose channels do not fill its blocks needs several.
 struct ElementWalk {
   struct Loop {
     int64_t count = 0;
@@ -20,7 +20,8 @@ struct ElementWalk {
 
 std::vector<ElementWalk> walks(const ValueLayout& a, const ValueLayout& b);
 
-/// Calls run(a, b, count, step_a, step_b) for every innermost loop; a and b are elements from the buffers' starts.
+/// Calls run(a, b, count, step_a, step_b) for every innermost loop; a and b are element offsets from the buffers'
+/// starts.
 template <class Run>
 void follow(const ElementWalk& walk, Run run) {
   const size_t outer = walk.loops.size() - 1;

@@ -11,7 +11,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Whether something can be read before the moment; false when the time is up.
+/// Waits until something can be read. Returns false if the time is up first.
 bool wait_readable(int socket, int timeout_ms) {
   const auto end = Clock::now() + std::chrono::milliseconds(timeout_ms);
   for (;;) {
@@ -24,7 +24,7 @@ bool wait_readable(int socket, int timeout_ms) {
     const int ready = poll(&waits, 1, left);
     if (ready > 0) return true;
     if (ready == 0) return false;
-    if (errno != EINTR) return true;  // reading tells what is wrong
+    if (errno != EINTR) return true;  // reading reports the error
   }
 }
 

@@ -1,5 +1,5 @@
-// How the tuner and its worker talk: requests and answers over a socket of packets, all between two programs of one
-// build on one machine. Bulk lies in shared memory: constants and variants in the store, times in the log.
+// The protocol between the tuner and its worker: requests and answers over a packet socket, between two programs of one
+// build on one machine. Large data is in shared memory: constants and variants in the store, times in the log.
 #pragma once
 
 #include <atomic>
@@ -17,18 +17,18 @@
 
 namespace kilter::tune {
 
-/// Changes with every change of what is said.
+/// Must change with every change of the protocol.
 constexpr uint32_t kProtocol = 3;
-/// Descriptors of a worker as it starts: the socket, the store (for reading), the log.
+/// A worker's descriptors at start: the socket, the store (for reading), the log.
 constexpr int kSocketFd = 3, kStoreFd = 4, kLogFd = 5;
-/// Addresses for the log; the board is its first page.
+/// Address space for the log; the board is its first page.
 constexpr int64_t kLogReserve = int64_t{4} << 30;
 constexpr int64_t kLogStart = 4096;
 
 template <class T>
 concept Plain = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>;
 
-/// Values one after the other.
+/// Appends values one after another.
 class Pack {
  public:
   template <Plain T>
@@ -53,7 +53,7 @@ class Pack {
   std::string bytes_;
 };
 
-/// Reads them in the same order; throws internal when there are fewer.
+/// Reads values in the order of packing. Throws internal if there are too few bytes.
 class Unpack {
  public:
   explicit Unpack(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -78,7 +78,7 @@ class Unpack {
     if (count > 0) std::memcpy(static_cast<void*>(values.data()), from.data(), from.size());
     return values;
   }
-  /// What put(string_view) wrote, as bytes.
+  /// Reads what put(string_view) wrote, as bytes.
   std::span<const std::byte> block() { return take(get<uint64_t>()); }
 
  private:
@@ -95,25 +95,25 @@ enum class Request : uint32_t { start, load, drop, measure };
 enum class Answer : uint32_t {
   done,
   refused,    ///< an error text follows
-  no_memory,  ///< the same, for want of memory
+  no_memory,  ///< an error text follows; there was not enough memory
 };
 
-/// What the worker does; published so that the tuner knows what a dead worker died of.
+/// The worker's current activity, published so that the tuner knows what killed a worker.
 enum class Phase : uint32_t { idle, starting, loading, checking, comparing, warming, measuring };
 
 /// Filled in by the worker's signal handler.
 struct Crash {
   uint32_t set = 0;
   int32_t signal = 0;
-  int32_t thread = -1;   ///< worker of the pool; -1: none of it
-  uint64_t address = 0;  ///< of SIGSYS the number of the system call
+  int32_t thread = -1;   ///< the pool's worker; -1: not a thread of the pool
+  uint64_t address = 0;  ///< for SIGSYS, the number of the system call
   int32_t region = -1;   ///< nearest of the fenced regions (kRegionNames)
-  int64_t distance = 0;  ///< bytes before its start (negative), or from its end on
-  uint32_t inside = 0;   ///< the address lies in the region, which may not be written
+  int64_t distance = 0;  ///< bytes before its start (negative) or after its end
+  uint32_t inside = 0;   ///< the address lies in the region, which is write-protected
   uint32_t stack = 0;    ///< the address lies where the stack would have grown
 };
 
-/// Kept up to date by the worker, read by the tuner at any time.
+/// Updated by the worker; the tuner may read it at any time.
 struct Board {
   std::atomic<uint64_t> beat;  ///< grows with every step and phase
   std::atomic<Phase> phase;
@@ -124,23 +124,23 @@ struct Board {
 static_assert(sizeof(Board) <= kLogStart && std::atomic<uint64_t>::is_always_lock_free);
 
 enum class Check : uint32_t {
-  none,     ///< it was checked before
-  trust,    ///< what it computes is right: keep its values
-  compare,  ///< against the trusted variant's values
-  careful,  ///< the same, and nothing but its own buffers may change in any step
+  none,     ///< already checked
+  trust,    ///< keep the values as the right ones
+  compare,  ///< compare with the trusted variant's values
+  careful,  ///< compare, and also find steps that change memory other than their own buffers
 };
 
 /// A step of a run in the log.
 struct StepTimes {
-  double step_ms = 0, gap_ms = 0;  ///< from fork to join; before it
-  double width_ns = 0;             ///< of the reference block before and after it: the longer one
+  double step_ms = 0, gap_ms = 0;  ///< from fork to join; before the step
+  double width_ns = 0;             ///< of the reference block before and after the step: the longer of the two
 };
 
-/// A run in the log; followed by as many StepTimes as it has steps.
+/// A run in the log, followed by one StepTimes for each of its steps.
 struct LapHeader {
   int64_t variant = 0;
   int64_t steps = 0;
-  int64_t round = 0, order = 0;  ///< order: counts all counted runs of the request
+  int64_t round = 0, order = 0;  ///< order: number among all counted runs of the request
   double total_ms = 0;
   double wall_ms = 0, steal_ms = 0, wait_ms = 0;  ///< of the turn that the run belongs to
   int64_t switches = 0;
@@ -148,7 +148,7 @@ struct LapHeader {
   uint32_t stolen = 0, waited = 0, switched = 0, drifted = 0;
 };
 
-/// Times of a request to measure.
+/// The parameters of a request to measure.
 struct RoundsRequest {
   int64_t first_round = 0, rounds = 0, first_order = 0;
   double max_ms = 0;
@@ -157,16 +157,16 @@ struct RoundsRequest {
   int64_t runs = 1;
   int32_t warm = 0;  ///< WarmUp
   uint64_t seed = 0;
-  int64_t log_bytes = 0;  ///< no new round, but the first, that may take the times beyond
+  int64_t log_bytes = 0;  ///< no round but the first begins if it may write times beyond this
 };
 
 /// Largest packet.
 constexpr size_t kPacketBytes = size_t{160} << 10;
 
-/// Sends one packet; false when the other end is gone.
+/// Sends one packet. Returns false if the other end is gone.
 bool send_packet(int socket, std::string_view bytes);
-/// Waits up to `timeout_ms` (negative: for ever) for a packet: its bytes, "" at the end of the connection, nothing when
-/// the time is up.
+/// Waits up to `timeout_ms` (negative: forever) for a packet. Returns its bytes, "" at the end of the connection, or
+/// nothing when the time is up.
 std::optional<std::string> receive_packet(int socket, int timeout_ms);
 
 }  // namespace kilter::tune

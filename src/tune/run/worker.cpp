@@ -32,9 +32,9 @@ namespace kilter::tune {
 namespace {
 
 constexpr int kUsageExit = 2;
-constexpr int64_t kSlack = int64_t{256} << 20;  ///< bytes of addresses that are mapped and not used, as malloc does
+constexpr int64_t kSlack = int64_t{256} << 20;  ///< bytes of address space that are mapped and unused, as malloc does
 
-/// Ends the process as soon as the tuner is gone, whatever the other threads do.
+/// Ends the process as soon as the tuner is gone, whatever the other threads are doing.
 void follow_tuner() {
   std::thread([] {
     pollfd waits{kSocketFd, POLLRDHUP, 0};
@@ -53,7 +53,7 @@ void limit(int what, int64_t bytes) {
   setrlimit(static_cast<__rlimit_resource_t>(what), &now);
 }
 
-/// Bytes that this process may have mapped, and may write to itself, from now on: `bytes` more than it has.
+/// Limits the process's mapped memory, and its writable private memory, to `bytes` more than at present.
 void limit_memory(int64_t bytes) {
   int64_t mapped = 0, unused = 0, data = 0;
   std::ifstream("/proc/self/statm") >> mapped >> unused >> unused >> unused >> unused >> data;
@@ -135,7 +135,7 @@ class Worker {
     checker_.emplace(inputs, pool_, publisher_);
     bench_.emplace(inputs, pool_, publisher_, log_);
     constants_.emplace(Region::constants, mirror_.data(), ConstantStore::kReserve);
-    last_level_cache_bytes();  // reads files of the system once
+    last_level_cache_bytes();  // caches its result: reading it opens system files
     const bool confined = confine_process();
     publisher_.enter(Phase::idle, -1);
     return Pack().put(Answer::done).put(confined).bytes();
@@ -152,7 +152,7 @@ class Worker {
     Checked checked;
     if (check == Check::trust) checked = checker_->trust(variant);
     if (check == Check::compare || check == Check::careful) {
-      require(checker_->has_trusted(), "a variant is to be checked before there is one to check against");
+      require(checker_->has_trusted(), "a variant cannot be checked before there is one to check against");
       checked = checker_->compare(variant, {skip.begin(), skip.end()}, check == Check::careful);
     }
     publisher_.enter(Phase::idle, -1);
@@ -177,7 +177,7 @@ class Worker {
     return variant;
   }
 
-  /// Words are cut where they are more than a packet takes.
+  /// Truncates findings so that all fit into one packet.
   static std::string report(const Checked& checked) {
     Pack pack;
     pack.put(Answer::done).put(checked.step_ms);
@@ -214,7 +214,7 @@ class Worker {
   int64_t memory_bytes_ = 0;
 };
 
-/// "kilter-worker TUNER-PID FOLLOW": whether to die with the thread that started it.
+/// Parses "kilter-worker TUNER-PID FOLLOW". FOLLOW says whether to die with the thread that started the process.
 bool started_by_tuner(std::span<const char* const> arguments) {
   if (arguments.size() != 2) return false;
   const std::string_view pid = arguments[0];
@@ -226,7 +226,7 @@ bool started_by_tuner(std::span<const char* const> arguments) {
          fcntl(kLogFd, F_GETFD) >= 0;
 }
 
-/// The first to go when the machine runs out of memory.
+/// Makes this process the first to be killed if the machine runs out of memory.
 void offer_to_be_killed() { std::ofstream("/proc/self/oom_score_adj") << 1000; }
 
 }  // namespace
@@ -235,7 +235,7 @@ int worker_main(std::span<const char* const> arguments) {
   if (!started_by_tuner(arguments)) return kUsageExit;
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGHUP, SIG_IGN);
-  limit(RLIMIT_CORE, 1);  // no core file, and none for a program that collects them either
+  limit(RLIMIT_CORE, 1);  // no core file, and none piped to a collecting program either
   offer_to_be_killed();
   follow_tuner();
   Worker(SharedMemory::attach(Handle(kLogFd), kLogReserve, true)).serve();

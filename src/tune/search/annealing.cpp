@@ -1,6 +1,6 @@
-// The searchers over a learned cost model that is fitted from outside (`xgb`, `xgb-rank`): after each batch the model
-// is fitted to all trials of this task and to those of other ones, and simulated annealing over its predictions finds
-// the next batch.
+// Searchers over a learned cost model passed in from outside (`xgb`, `xgb-rank`). After each batch the model is trained
+// on all trials of this task and on those of other tasks, and simulated annealing over its predictions finds the next
+// batch.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -60,7 +60,7 @@ class Annealing : public Walk {
     return rows_[point];
   }
 
-  /// A column that is the same in all rows tells a model nothing.
+  /// Zeroes columns that are constant over all rows, which tell a model nothing.
   void hide(std::span<float> row) const {
     for (const size_t f : hidden_) row[f] = 0;
   }
@@ -88,7 +88,7 @@ class Annealing : public Walk {
     for (size_t i = 0; i < taught.count(); ++i)
       hide(std::span(taught.rows.values).subspan(i * taught.rows.width, taught.rows.width));
     const uint32_t own = taught.count() == 0 ? 0 : *std::ranges::max_element(taught.groups) + 1;
-    // A failure counts as twice the slowest trial.
+    // A failure counts as twice as slow as the slowest trial.
     double slowest = 0;
     for (const size_t i : measured_) slowest = std::isfinite(cost(i)) ? std::max(slowest, std::log2(cost(i))) : slowest;
     for (const size_t i : measured_) taught.add(row(i), std::isfinite(cost(i)) ? std::log2(cost(i)) : slowest + 1, own);
@@ -96,7 +96,7 @@ class Annealing : public Walk {
     std::fill(predicted_.begin(), predicted_.end(), kUnknown);
   }
 
-  /// Fills predicted_ for these points.
+  /// Fills in predicted_ for these points.
   void predict(const std::vector<size_t>& points) {
     std::vector<size_t> fresh;
     FeatureRows rows{featurizer_.width(), {}};
@@ -115,7 +115,7 @@ class Annealing : public Walk {
     }
   }
 
-  /// One knob drawn anew, now and then a point from anywhere; the same point where that finds none.
+  /// Redraws one knob, or now and then returns a random point. Returns the same point if no legal one is found.
   size_t move(size_t from) {
     constexpr double kJump = 0.05;
     if (draws_.share() < kJump) return draws_.below(count());
@@ -137,7 +137,7 @@ class Annealing : public Walk {
       walkers_[w] = w < walkers_.size() / 4 && w < best.size() ? best[w] : draws_.below(count());
   }
 
-  /// Leaves the free points that were seen in visited_, best prediction first.
+  /// Collects the free points seen in visited_, best prediction first.
   void anneal() {
     visited_.clear();
     start_walkers();
@@ -158,13 +158,13 @@ class Annealing : public Walk {
   }
 
   static constexpr double kUnknown = -std::numeric_limits<double>::infinity();
-  static constexpr double kWorst = 1e30;  ///< of a prediction that is no number
+  static constexpr double kWorst = 1e30;  ///< replaces predictions that are not numbers
 
   Draws draws_;
   Featurizer featurizer_;
-  std::vector<size_t> hidden_;            ///< columns that the model does not see
-  std::vector<std::vector<float>> rows_;  ///< by point, made when they are needed
-  std::vector<double> predicted_;         ///< by point, of the last fit
+  std::vector<size_t> hidden_;            ///< columns hidden from the model
+  std::vector<std::vector<float>> rows_;  ///< by point, computed when needed
+  std::vector<double> predicted_;         ///< by point, from the latest training
   std::vector<size_t> measured_, walkers_, visited_, queue_;
   size_t next_ = 0;
 };

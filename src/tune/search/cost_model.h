@@ -1,4 +1,4 @@
-// What a searcher asks of a learned cost model. Models are made elsewhere; searchers know these two interfaces only.
+// The interfaces through which searchers use a learned cost model. The models themselves are made elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@ namespace kilter::tune {
 class PointModel {
  public:
   virtual ~PointModel() = default;
-  /// A figure for each row that grows with the log2 of the cost. Of models that rank, only the order within one task
-  /// means something.
+  /// Returns a number for each row that grows with the log2 of the cost. For models that rank, only the order within
+  /// one task has a meaning.
   virtual std::vector<double> predict(const FeatureRows& rows) const = 0;
 };
 
-/// A model that learns while a search runs.
+/// A model that is trained while a search runs.
 class TrainablePointModel : public PointModel {
  public:
-  /// Learns anew from rows and the log2 of their costs, both of equal number, costs finite. Rows of one group are of
-  /// one task: costs are comparable within a group only.
+  /// Trains from scratch on rows and the log2 of their costs, which are equal in number; costs are finite. Rows of one
+  /// group belong to one task: costs are comparable only within a group.
   virtual void fit(const FeatureRows& rows, std::span<const double> log2_costs, std::span<const uint32_t> groups) = 0;
 };
 
-/// Rows that one task gives others: about what a search finds out.
+/// Maximum number of rows that one task gives to others: about what one search finds out.
 inline constexpr size_t kMostLessons = 64;
 
-/// What other tasks taught: rows of their spaces, for models that transfer.
+/// Training data from other tasks: rows of their spaces, for models that transfer.
 struct EarlierTrials {
   FeatureRows rows;
   std::vector<double> log2_costs;

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-/// A template and the knobs that its rows have, in order.
+/// A template with the knobs that its rows have, in order.
 struct Shape {
   std::string name;
   std::vector<std::string> knobs;

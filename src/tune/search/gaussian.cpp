@@ -9,13 +9,13 @@
 namespace kilter::tune {
 namespace {
 
-constexpr double kOffset = 1;      ///< variance of the offset, in shares of f's
+constexpr double kOffset = 1;      ///< variance of the offset, relative to f's
 constexpr double kSlope = 0.1;     ///< variance of the slope
-constexpr double kTilt = 16;       ///< variance of the share of the tilt
-constexpr double kOwn = 0.1;       ///< share of the noise that is the point's own: no number of samples takes it
+constexpr double kTilt = 16;       ///< variance of the tilt's share
+constexpr double kOwn = 0.1;       ///< share of the noise that is fixed for a point: more samples do not reduce it
 constexpr double kLittle = 1e-8;   ///< added to the diagonal
-constexpr double kExpected = 0.3;  ///< log2: how far analytic models are off, before anything is known
-constexpr double kWorth = 4;       ///< observations that this expectation weighs
+constexpr double kExpected = 0.3;  ///< prior error of analytic models, in log2
+constexpr double kWorth = 4;       ///< weight of this prior in observations
 
 double matern(double distance2, double length2) {
   const double r = std::sqrt(5 * distance2 / length2);
@@ -95,8 +95,8 @@ double Gaussian::noise_of(double samples, const GaussianShape& shape) const {
   return shape.noise * (kOwn + (1 - kOwn) / samples);
 }
 
-/// The variance of one observation changes: a Cholesky update of rank one, which rotates what is solved with the factor
-/// along with it.
+/// Changes the variance of one observation by a rank-one Cholesky update, which also rotates the systems solved with
+/// the factor.
 void Gaussian::shift_noise(size_t place, double by) {
   const double sign = by < 0 ? -1 : 1;
   std::vector<double> v(lower_.size()), rest(size());
@@ -116,7 +116,7 @@ void Gaussian::shift_noise(size_t place, double by) {
   for (size_t j = 0; j < size(); ++j) variance_[j] = std::max(variance_[j] + sign * rest[j] * rest[j], 0.0);
 }
 
-/// One row more of the factor and of what is solved with it.
+/// Adds one row to the factor and to the systems solved with it.
 void Gaussian::extend(size_t at) {
   const size_t n = lower_.size();
   std::vector<double> row(n + 1);
@@ -141,7 +141,8 @@ void Gaussian::extend(size_t at) {
   solved_.push_back(std::move(solved));
 }
 
-/// Means from the residuals; a point that is not observed yet is taken to be what is expected of it, which moves none.
+/// Computes means from the residuals. A point not yet observed is taken to have its expected value, which leaves the
+/// others unchanged.
 void Gaussian::refresh() const {
   if (!stale_) return;
   stale_ = false;
@@ -187,13 +188,13 @@ double Gaussian::log_likelihood(const GaussianShape& shape, std::span<const size
     squares += w[i] * w[i];
     log_det += std::log(l[i * n + i]);
   }
-  // The variance integrated out under its expectation.
+  // The variance is integrated out under its prior.
   const double worth = kWorth + static_cast<double>(n);
   return -log_det - worth / 2 * std::log(kWorth * kExpected * kExpected + squares);
 }
 
 void Gaussian::fit_shape() {
-  constexpr size_t kMost = 128;  // observations that the shape is judged by
+  constexpr size_t kMost = 128;  // observations used to estimate the shape
   std::vector<size_t> known;
   for (size_t i = y_.size(); i-- > 0 && known.size() < kMost;) {
     if (!std::isnan(y_[i])) known.push_back(i);

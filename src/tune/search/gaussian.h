@@ -1,5 +1,5 @@
-// Regression by a Gaussian process over a fixed set of points: what is expected of each, how sure that is, after every
-// observation anew. Observations are added one by one; each costs (observations so far) x (points).
+// Gaussian process regression over a fixed set of points: the expected value of each and its certainty, updated after
+// every observation. Observations are added one by one; each costs (observations so far) x (points).
 #pragma once
 
 #include <cstddef>
@@ -8,32 +8,32 @@
 
 namespace kilter::tune {
 
-/// y = prior + offset + slope x prior + share x tilt + f(x) + noise: an offset and a slope of their own for the prior,
-/// a share of what it may be off by, f smooth over the standardised columns (Matern 5/2), in shares of one variance
-/// that is estimated from the residuals.
+/// y = prior + offset + slope x prior + share x tilt + f(x) + noise. The offset and the slope correct the prior, the
+/// share weighs the prior's possible error (tilt), and f is smooth over the standardised columns (Matern 5/2).
+/// Variances are relative to one variance that is estimated from the residuals.
 struct GaussianShape {
-  double length = 1;    ///< of f, in units of the root of the number of columns
-  double noise = 0.01;  ///< variance of the noise of one sample over that of f
+  double length = 1;    ///< of f, in units of the square root of the number of columns
+  double noise = 0.01;  ///< variance of one sample's noise over f's variance
 };
 
 class Gaussian {
  public:
-  /// `columns` of every point, row after row, and the mean that is expected without any observation. Columns that do
-  /// not vary are left out; the others are standardised. `tilt`: how far another expectation lies from `prior`, which
-  /// observations decide between; empty: there is none.
+  /// `columns` holds the columns of every point, row by row; `prior` is the mean expected without any observation.
+  /// Columns that do not vary are left out; the others are standardised. `tilt`: the difference between another
+  /// expectation and `prior`; the observations decide between the two. Empty: there is no other.
   Gaussian(size_t width, const std::vector<float>& columns, std::vector<double> prior, std::vector<double> tilt = {});
 
   size_t size() const { return prior_.size(); }
   size_t observations() const { return points_.size(); }
 
-  /// Says that point `at` is or will be measured: it costs certainty only, until observe() gives its value. Each point
-  /// once.
+  /// Declares that point `at` is or will be measured. This only reduces uncertainty until observe() gives its value.
+  /// Call it at most once for each point.
   void add(size_t at);
   bool added(size_t at) const { return place_[at] != kNone; }
-  /// The value of a point that was added, the mean of so many samples; may be given again.
+  /// Sets the value of an added point, the mean of `samples` samples. May be called again.
   void observe(size_t at, double y, double samples = 1);
 
-  /// Estimates the shape anew by the likelihood of what was observed, and starts over with it.
+  /// Re-estimates the shape by the likelihood of the observations, and starts over with it.
   void fit_shape();
 
   struct Belief {
@@ -45,31 +45,31 @@ class Gaussian {
   static constexpr size_t kNone = static_cast<size_t>(-1);
 
   double covariance(size_t a, size_t b) const;
-  /// Of offset, slope and tilt: what no shape changes.
+  /// Covariance from offset, slope and tilt, which does not depend on the shape.
   double linear_covariance(size_t a, size_t b) const;
   double distance2(size_t a, size_t b) const;
-  /// Variance of the noise of a mean of so many samples, in shares of f's.
+  /// Noise variance of a mean of `samples` samples, relative to f's variance.
   double noise_of(double samples, const GaussianShape& shape) const;
   void extend(size_t at);
   void shift_noise(size_t place, double by);
   void refresh() const;
   double log_likelihood(const GaussianShape& shape, std::span<const size_t> known) const;
 
-  size_t width_ = 0;  ///< of the columns that vary
+  size_t width_ = 0;  ///< number of columns that vary
   std::vector<float> x_;
   std::vector<double> prior_, tilt_;
   double prior_mean_ = 0;
   GaussianShape shape_;
-  std::vector<size_t> points_;               ///< added, in order
-  std::vector<size_t> place_;                ///< by point: its place in points_
-  std::vector<double> y_;                    ///< by place: residual; NaN where it is not observed
+  std::vector<size_t> points_;               ///< in the order of add()
+  std::vector<size_t> place_;                ///< by point: its index in points_
+  std::vector<double> y_;                    ///< by place: residual; NaN if not observed
   std::vector<double> samples_;              ///< by place
   std::vector<std::vector<double>> lower_;   ///< Cholesky factor of the covariance of points_, by row
   std::vector<std::vector<double>> solved_;  ///< by place: its row of lower^-1 K(points_, all)
-  std::vector<double> variance_;             ///< by point, in shares of scale_
+  std::vector<double> variance_;             ///< by point, relative to scale_
   mutable std::vector<double> mean_;         ///< by point: expected residual
   mutable double scale_ = 1;                 ///< estimated variance
-  mutable bool stale_ = true;                ///< mean_ and scale_
+  mutable bool stale_ = true;                ///< whether mean_ and scale_ need an update
 };
 
 }  // namespace kilter::tune

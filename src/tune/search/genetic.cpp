@@ -1,4 +1,4 @@
-// The genetic searcher: generations of points; the fittest are kept, and children are made of them by crossover of
+// The genetic searcher: generations of points. The fittest are kept, and children are made from them by crossover of
 // knobs and by mutation.
 #include <algorithm>
 #include <set>
@@ -25,14 +25,14 @@ class Genetic : public Walk {
       const size_t i = queue_[next_++];
       if (is_free(i)) out.push_back(i);
     }
-    if (out.empty()) out.push_back(draw_free(draws_));  // all of the queue were learned from elsewhere
+    if (out.empty()) out.push_back(draw_free(draws_));  // the whole queue was learned from elsewhere
     return out;
   }
 
   void learned(size_t point) override { generation_.push_back(point); }
 
  private:
-  /// The fittest of the last generation and of those that were kept before.
+  /// Selects the fittest of the last generation and of the previous elite.
   void select() {
     std::set<size_t> all(elite_.begin(), elite_.end());
     all.insert(generation_.begin(), generation_.end());
@@ -51,7 +51,8 @@ class Genetic : public Walk {
     const auto add = [&](size_t i) {
       if (is_free(i) && made.insert(i).second) queue_.push_back(i);
     };
-    // Once the neighbourhood of the fittest is used up, children are hard to find: strangers fill the generation.
+    // Once the neighbourhood of the fittest is used up, new children are hard to find, so random points fill the
+    // generation.
     const size_t tries = elite_.empty() ? 0 : 20 * wanted;
     for (size_t t = 0; t < tries && queue_.size() < wanted; ++t) {
       if (const auto i = find(child())) add(*i);
@@ -85,7 +86,7 @@ class Genetic : public Walk {
   Draws draws_;
   std::vector<size_t> elite_;       ///< fittest first
   std::vector<size_t> generation_;  ///< measured since the last selection
-  std::vector<size_t> queue_;       ///< the generation that is being proposed
+  std::vector<size_t> queue_;       ///< the generation being proposed
   size_t next_ = 0;
 };
 

@@ -1,6 +1,7 @@
-// Kilter's own searcher. A draft: the analytic best of each template, then the default with one knob changed. Then,
-// batch by batch, the points of the largest expected improvement under a regression of log2(cost) that starts from the
-// analytic estimate and learns where it is off; a share of the trials is drawn evenly, for what neither knows.
+// Kilter's own searcher. It first tries a draft: the analytic best of each template, then the default with one knob
+// changed. After that, batch by batch, it proposes the points with the largest expected improvement under a regression
+// of log2(cost), which starts from the analytic estimate and learns its errors. A share of the trials is drawn
+// uniformly, for what neither of them knows.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -12,10 +13,10 @@
 namespace kilter::tune {
 namespace {
 
-constexpr size_t kMostObservations = 1024;  ///< more make a batch cost more than they teach
-constexpr double kStrangers = 0.25;         ///< share of the pool that is drawn from what the prior thinks little of
+constexpr size_t kMostObservations = 1024;  ///< more would cost a batch more than they teach
+constexpr double kStrangers = 0.25;         ///< share of the pool drawn from points that the prior rates poorly
 
-/// Columns of Featurizer that tell points of one task apart.
+/// Columns of Featurizer that distinguish points of one task.
 std::vector<size_t> own_columns() {
   std::vector<size_t> out;
   for (size_t c = 0; c < all_features().size(); ++c) {
@@ -27,7 +28,7 @@ std::vector<size_t> own_columns() {
   return out;
 }
 
-/// Expected gain over `best` of something that is believed to be so; both in log2 of cost.
+/// Expected gain over `best` for a point with this belief; both in log2 of cost.
 double expected_improvement(const Gaussian::Belief& b, double best) {
   if (b.deviation < 1e-9) return std::max(best - b.mean, 0.0);
   const double z = (best - b.mean) / b.deviation;
@@ -70,9 +71,9 @@ class ModelSearch : public Walk {
   }
 
  private:
-  /// log2 of what each point is expected to cost, but for an offset: the analytic estimate, and where there is a
-  /// pretrained model the mean of both; which of the two is right the trials decide (tilt_). Alone, a model of few
-  /// other tasks ranks worse than the estimate (measured).
+  /// Sets the log2 of each point's expected cost, up to an offset: the analytic estimate, or its mean with a pretrained
+  /// model if there is one. The trials decide which of the two is right (tilt_). Alone, a model trained on few other
+  /// tasks ranks worse than the estimate (measured).
   void make_prior() {
     double least = 0;
     for (const LegalPoint& l : space().legal()) {
@@ -96,7 +97,7 @@ class ModelSearch : public Walk {
     anchor(tilt_);
   }
 
-  /// The offset: that the default costs 1.
+  /// Sets the offset so that the default costs 1.
   void anchor(std::vector<double>& expected) const {
     if (expected.empty()) return;
     const auto standard = space().default_point();
@@ -108,7 +109,7 @@ class ModelSearch : public Walk {
 
   bool has_pool() const { return left_ > 0; }
 
-  /// Slots for the best free points by the prior and for some of the rest, and for what is known.
+  /// Fills the pool with the best free points by the prior, some of the rest, and the known points.
   void fill_pool() {
     std::vector<size_t> free, learnt;
     for (size_t i = 0; i < count(); ++i) {
@@ -128,7 +129,7 @@ class ModelSearch : public Walk {
     until_refresh_ = free.size() < free_count() ? std::max<size_t>(left_ / 8, 16) : left_;
   }
 
-  /// A pool under one regression.
+  /// Makes a pool with one regression.
   void make_pool() {
     fill_pool();
     slots_.assign(count(), kNoSlot);
@@ -160,7 +161,7 @@ class ModelSearch : public Walk {
     return slots_[point];
   }
 
-  /// A failure counts as twice the slowest trial.
+  /// Passes a cost to the regression. A failure counts as twice as slow as the slowest trial.
   void tell(size_t slot) {
     if (!gaussian_->added(slot)) {
       if (gaussian_->observations() >= kMostObservations) return;
@@ -177,8 +178,8 @@ class ModelSearch : public Walk {
     learned_since_ = 0;
   }
 
-  /// log2 of the cost that is to be beaten: the least that is believed of what ran. A lucky first sample lowers it for
-  /// as long as nothing says otherwise.
+  /// log2 of the cost to beat: the lowest believed cost of the points that ran. A lucky first sample lowers it until
+  /// further samples correct it.
   double incumbent() const {
     std::optional<double> least;
     for (size_t slot = 0; slot < pool_.size(); ++slot) {
@@ -200,7 +201,7 @@ class ModelSearch : public Walk {
     return *most_wanted([](size_t) { return true; });
   }
 
-  /// Of the largest expected improvement among the free slots that `allowed` takes.
+  /// Returns the free slot accepted by `allowed` with the largest expected improvement.
   template <class F>
   std::optional<size_t> most_wanted(const F& allowed) const {
     const double best = incumbent();
@@ -214,8 +215,8 @@ class ModelSearch : public Walk {
     return chosen;
   }
 
-  /// Whether a point is the default with one knob changed: the default holds what is known beyond the analytic
-  /// estimate, which does not see every knob.
+  /// Whether a point is the default with one knob changed. The default embodies knowledge beyond the analytic estimate,
+  /// which does not see every knob.
   bool near_default(const Point& point) const {
     const auto standard = space().default_point();
     if (!standard || standard->part != point.part) return false;
@@ -224,8 +225,8 @@ class ModelSearch : public Walk {
     return different == 1;
   }
 
-  /// The best of a template that has no trial yet, as its model ranks it: templates are compared by trials, not by
-  /// their models.
+  /// Returns the best point, by its own model, of a template that has no trial yet. Templates are compared by trials,
+  /// not by their models.
   std::optional<size_t> next_template() {
     for (size_t part = 0; part < space().parts().size(); ++part) {
       const auto best = space().best_of(part);
@@ -247,16 +248,17 @@ class ModelSearch : public Walk {
   static constexpr size_t kNoSlot = static_cast<size_t>(-1);
 
   Draws draws_;
-  std::vector<double> prior_;         ///< by point
-  std::vector<double> tilt_;          ///< by point: from the prior to what the pretrained model says; empty without one
+  std::vector<double> prior_;  ///< by point
+  /// By point: from the prior to the pretrained model's prediction; empty without such a model.
+  std::vector<double> tilt_;
   std::optional<Gaussian> gaussian_;  ///< over the pool
   std::vector<size_t> pool_;          ///< by slot: point
   std::vector<size_t> slots_;         ///< by point: slot
   std::vector<bool> gone_;            ///< by slot: no longer free
   std::vector<bool> near_default_;    ///< by slot
-  size_t left_ = 0;                   ///< slots that are not gone
+  size_t left_ = 0;                   ///< number of slots that are not gone
   size_t until_refresh_ = 0;          ///< proposals left for this pool
-  double worst_ = 0;                  ///< log2 of the slowest trial of the pool, the default's at least
+  double worst_ = 0;                  ///< log2 of the pool's slowest trial, at least the default's
   int64_t learned_since_ = 0, proposed_ = 0;
 };
 

@@ -29,10 +29,10 @@ constexpr double kMany = 1e9;
 constexpr std::string_view kFeatureSets[] = {"curve", "knob"};
 
 constexpr SearchOptionRow kOptions[] = {
-    {"seed", "of all that is random; the same seed proposes the same", "a whole number from 0 to 1000000000",
-     "ga, model, random, xgb, xgb-rank", 0, kMany, &O::seed, nullptr},
-    {"batch", "trials between two fits of what is learned", "a whole number from 1 to 4096", "model, xgb, xgb-rank", 1,
-     4096, &O::batch, nullptr},
+    {"seed", "seed of all random choices; the same seed gives the same proposals",
+     "a whole number from 0 to 1000000000", "ga, model, random, xgb, xgb-rank", 0, kMany, &O::seed, nullptr},
+    {"batch", "trials between two fits of the model", "a whole number from 1 to 4096", "model, xgb, xgb-rank", 1, 4096,
+     &O::batch, nullptr},
     {"early-stopping", "trials without a gain of 1 % after which the search of a task ends; 0: never",
      "a whole number from 0 to 1000000000", "all", 0, kMany, &O::early_stopping, nullptr},
     {"prune", "points beyond this many times the best analytic estimate are never tried", "a number from 1 to 1000000",
@@ -42,10 +42,10 @@ constexpr SearchOptionRow kOptions[] = {
     {"elite", "share of a generation that has children", "a number from 0.01 to 1", "ga", 0.01, 1, nullptr, &O::elite},
     {"crossover", "probability that a child has two parents", "a number from 0 to 1", "ga", 0, 1, nullptr,
      &O::crossover},
-    {"mutation", "probability that a knob of a child is drawn anew", "a number from 0 to 1", "ga", 0, 1, nullptr,
+    {"mutation", "probability that a knob of a child is redrawn", "a number from 0 to 1", "ga", 0, 1, nullptr,
      &O::mutation},
-    {"tournament", "individuals of whom the fittest becomes a parent", "a whole number from 1 to 64", "ga", 1, 64,
-     &O::tournament, nullptr},
+    {"tournament", "individuals drawn, of which the fittest becomes a parent", "a whole number from 1 to 64", "ga", 1,
+     64, &O::tournament, nullptr},
     {"walkers", "walks of simulated annealing side by side", "a whole number from 1 to 4096", "xgb, xgb-rank", 1, 4096,
      &O::walkers, nullptr},
     {"steps", "steps of a walk", "a whole number from 1 to 100000", "xgb, xgb-rank", 1, 100000, &O::steps, nullptr},

@@ -1,5 +1,5 @@
-// Every setting of every searcher, with what it means and which values are legal: one table for the command line, for
-// `kilter options` and for the code that reads it.
+// Every setting of every searcher, with its meaning and legal values: one table for the command line, for `kilter
+// options` and for the code that uses it.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace kilter::tune {
 
 struct SearchOptions {
   std::string searcher = "model";
-  // of all
+  // all searchers
   int64_t seed = 1;
   int64_t batch = 8;
   int64_t early_stopping = 0;
@@ -43,33 +43,33 @@ struct SearcherRow {
 /// All searchers, in alphabetical order.
 std::span<const SearcherRow> all_searchers();
 
-/// One setting as users write it.
+/// One setting as it appears to users.
 struct SearchOptionRow {
   std::string_view name;           ///< "early-stopping"
-  std::string_view meaning;        ///< with its unit
+  std::string_view meaning;        ///< with the unit
   std::string_view legal;          ///< "a whole number from 2 to 4096"
-  std::string_view used_by;        ///< searchers that read it, "ga" or "xgb, xgb-rank"; "all"
-  double low, high;                ///< of a number
-  int64_t SearchOptions::* whole;  ///< one of the three is set
+  std::string_view used_by;        ///< searchers that use it, "ga" or "xgb, xgb-rank"; "all"
+  double low, high;                ///< limits of a number
+  int64_t SearchOptions::* whole;  ///< exactly one of the three is set
   double SearchOptions::* real;
   std::string SearchOptions::* word = nullptr;
-  std::span<const std::string_view> words = {};  ///< that are legal
+  std::span<const std::string_view> words = {};  ///< legal words
 
-  /// The value that options have, as it is written.
+  /// Returns this setting's value in `options` as text.
   std::string text(const SearchOptions& options) const;
   std::string fallback() const { return text({}); }
 };
 std::span<const SearchOptionRow> all_search_options();
 
-/// Whether a searcher reads an option.
+/// Whether a searcher uses an option.
 bool reads(std::string_view searcher, const SearchOptionRow& row);
 
-/// Options from what a user gave: `searcher` of `--searcher`, and each "name=value" of `--searcher-option`. Throws
-/// usage for an unknown searcher, a text of another form, an unknown option, a value that is not legal, an option that
-/// is given twice, and one that this searcher does not read.
+/// Parses the user's options: `searcher` from `--searcher`, and each "name=value" from `--searcher-option`. Throws
+/// usage for an unknown searcher, malformed text, an unknown option, an illegal value, an option given twice, and an
+/// option that this searcher does not use.
 SearchOptions parse_search_options(std::string_view searcher, const std::vector<std::string>& texts = {});
 
-/// Throws usage where a cost model ("none": there is none) is given to searchers none of which reads it.
+/// Throws usage if a cost model is given ("none": there is none) and none of the searchers uses it.
 void check_cost_model(std::string_view cost_model, const std::vector<std::string>& searchers);
 
 }  // namespace kilter::tune

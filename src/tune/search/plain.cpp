@@ -14,7 +14,7 @@ class RandomSearch : public Walk {
       : Walk(options, std::move(space)), draws_(static_cast<uint64_t>(options.seed), "random search") {}
 
  protected:
-  /// A shuffle of the free points as far as it is asked for: all are there once.
+  /// Returns the first `most` free points of a shuffle, without repetition.
   std::vector<size_t> choose(size_t most) override {
     std::vector<size_t> all;
     for (size_t i = 0; i < count(); ++i) {
@@ -29,7 +29,7 @@ class RandomSearch : public Walk {
   Draws draws_;
 };
 
-/// Points in an order that was fixed at the start.
+/// Proposes points in an order fixed at the start.
 class Ordered : public Walk {
  public:
   using Walk::Walk;
@@ -56,8 +56,8 @@ class Exhaustive : public Ordered {
   }
 };
 
-/// Every stride-th point, around and around: the stride is the golden section of the count, so that at any time the
-/// points so far lie evenly.
+/// Proposes every stride-th point, going around repeatedly. The stride is the golden section of the count, so that the
+/// points are evenly spread at any time.
 class Grid : public Ordered {
  public:
   Grid(const SearchOptions& options, SearchSpace search) : Ordered(options, std::move(search)) {

@@ -1,5 +1,5 @@
-// Searchers: what to measure next. They propose points of a space and learn what they cost; they never measure, never
-// race and never decide which point wins.
+// Searchers decide what to measure next. They propose points of a space and learn their costs; they never measure,
+// never race and never decide which point wins.
 #pragma once
 
 #include <cstdint>
@@ -15,37 +15,38 @@ namespace kilter::tune {
 
 struct Trial {
   Point point;
-  double cost = 0;     ///< time over that of the task's default schedule (1: the same); infinity for a failure
-  double samples = 1;  ///< that `cost` is an estimate of: its error falls with their root
+  double cost = 0;     ///< time over the task's default schedule's (1: the same); infinity for a failure
+  double samples = 1;  ///< number of samples behind `cost`; its error falls with their square root
 };
 
 class Searcher {
  public:
   virtual ~Searcher() = default;
-  /// Up to `most` points that are worth a trial, most wanted first; none of them was proposed before or is known.
-  /// Empty: nothing is left, or the search has stopped early. What was proposed need not be learned before the next
-  /// call.
+  /// Returns up to `most` points that are worth a trial, most wanted first. None was proposed before or is known.
+  /// Empty: nothing is left, or the search has stopped early. Proposed points need not be learned before the next call.
   virtual std::vector<Point> propose(size_t most) = 0;
-  /// What trials cost, in any order, proposed here or not; of points that are learned twice the later cost counts.
-  /// Costs that are not positive numbers count as failures.
+  /// Learns the costs of trials, in any order, proposed here or not. If a point is learned twice, the later cost
+  /// counts. Costs that are not positive numbers count as failures.
   virtual void learn(std::span<const Trial> measured) = 0;
 };
 
-/// What is searched, and what is known before.
+/// The space to search, and what is already known about it.
 struct SearchSpace {
-  const Space* space = nullptr;  ///< outlives the searcher
-  /// That may be proposed, cheapest by the analytic model first: what prune() left. Legal ones, each once.
+  const Space* space = nullptr;  ///< must outlive the searcher
+  /// Candidates that survived prune(), cheapest first by the analytic model. All are legal and appear once.
   std::vector<Point> points;
   int threads = 1;
-  std::vector<Trial> known;                ///< from earlier runs: learned at once, never proposed
-  const PointModel* pretrained = nullptr;  ///< `model`: joins the analytic estimate; outlives the searcher
-  TrainablePointModel* trained = nullptr;  ///< `xgb`, `xgb-rank`: the model that is fitted; outlives the searcher
-  const EarlierTrials* earlier = nullptr;  ///< the same: rows of other tasks to learn from; may grow while it searches
-  uint32_t own_group = UINT32_MAX;         ///< rows of `earlier` that are this task's own trials, which count once
+  std::vector<Trial> known;  ///< trials of earlier runs: learned at once, never proposed
+  /// For `model`: complements the analytic estimate; must outlive the searcher.
+  const PointModel* pretrained = nullptr;
+  TrainablePointModel* trained = nullptr;  ///< for `xgb`, `xgb-rank`: the model to train; must outlive the searcher
+  const EarlierTrials* earlier = nullptr;  ///< for `xgb`, `xgb-rank`: rows of other tasks; may grow during the search
+  /// Group of this task's own trials in `earlier`, so that they count only once.
+  uint32_t own_group = UINT32_MAX;
 };
 
-/// The searcher that `options` names. The same options, space and costs give the same proposals on every machine.
-/// Throws usage for an unknown name, and where `xgb` or `xgb-rank` lack a model.
+/// Creates the searcher that `options` name. The same options, space and costs give the same proposals on every
+/// machine. Throws usage for an unknown name, and if `xgb` or `xgb-rank` lack a model.
 std::unique_ptr<Searcher> make_searcher(const SearchOptions& options, SearchSpace space);
 
 }  // namespace kilter::tune

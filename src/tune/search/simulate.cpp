@@ -17,13 +17,13 @@ namespace {
 constexpr size_t kNoRow = std::numeric_limits<size_t>::max();
 constexpr double kExact = std::numeric_limits<double>::infinity();
 
-/// What noisy trials say of the points of a table, and which of them would be chosen: the rules of TaskState.
+/// What noisy trials say about the points of a table, and which one would be chosen, by the rules of TaskState.
 class Standings {
  public:
   Standings(const PlayOptions& how, int64_t seed)
       : how_(&how), random_(static_cast<uint64_t>(seed), "noise of trials") {}
 
-  /// One trial of a point.
+  /// Takes one trial of a point.
   Trial measure(const Point& point, double truth) {
     if (!std::isfinite(truth)) return {point, truth};
     Entry& e = entries_[point];
@@ -34,7 +34,7 @@ class Standings {
     return {point, e.cost(), e.samples};
   }
 
-  /// Up to `most` points that may be the best, those first whose interval begins lowest.
+  /// Up to `most` points that may be the best, lowest lower end of the interval first.
   std::vector<Point> contenders(size_t most) const {
     double limit = 1, least = INFINITY;
     for (const auto& [point, e] : entries_) {
@@ -51,7 +51,7 @@ class Standings {
     return out;
   }
 
-  /// True cost of what has the least upper end, if that lies below the default's 1.
+  /// True cost of the point with the lowest upper end, if that lies below the default's 1.
   double chosen() const {
     double least = 1, cost = 1;
     for (const auto& [point, e] : entries_) {
@@ -64,9 +64,9 @@ class Standings {
   static constexpr double kMostSamples = 40;
 
   struct Entry {
-    double sum = 0, samples = 0, truth = 0;  ///< sum: of logarithms
+    double sum = 0, samples = 0, truth = 0;  ///< `sum`: of logarithms
     double cost() const { return std::exp(sum / samples); }
-    /// Of its interval of two standard errors: the upper one, for -noise the lower one.
+    /// End of its interval of two standard errors: the upper one, or the lower one for -noise.
     double end(double noise) const { return std::exp(sum / samples + 2 * noise / std::sqrt(samples)); }
   };
 
@@ -94,20 +94,20 @@ Game::Game(const Space& space, const CostTable& table, const std::string& where)
     const auto point = space.find(table.rows[r].schedule);
     if (!point) {
       fail(ErrorKind::bad_input,
-           "{}: '{}' is not in the space of '{}' on {}; the table was made for other templates: make it anew with "
+           "{}: '{}' is not in the space of '{}' on {}; the table was made for other templates: make it again with "
            "`kilter searchers --measure`",
            where, table.rows[r].schedule.text(), table.problem, table.target);
     }
     size_t& row = row_of_[*space.index_of(*point)];
     if (row != kNoRow)
-      fail(ErrorKind::bad_input, "{}: '{}' is there twice; leave one out", where, table.rows[r].schedule.text());
+      fail(ErrorKind::bad_input, "{}: '{}' appears twice; remove one", where, table.rows[r].schedule.text());
     row = r;
     optimum_ = std::min(optimum_, table.rows[r].cost);
   }
   const auto row_of = [&](const Point& p) { return row_of_[*space.index_of(p)]; };
   if (!space.default_point() || row_of(*space.default_point()) == kNoRow) {
     fail(ErrorKind::bad_input,
-         "{}: expected the default schedule '{}' among its rows; make it anew with `kilter "
+         "{}: expected the default schedule '{}' among its rows; make it again with `kilter "
          "searchers --measure`",
          where, space.default_point() ? space.schedule(*space.default_point()).text() : "none");
   }

@@ -11,7 +11,7 @@
 namespace kilter::tune {
 namespace {
 
-constexpr double kGain = 0.01;  ///< what counts as progress for early stopping
+constexpr double kGain = 0.01;  ///< the gain that counts as progress for early stopping
 constexpr double kFailure = std::numeric_limits<double>::infinity();
 
 }  // namespace
@@ -77,8 +77,8 @@ double Walk::least_cost() const {
   return std::isfinite(least) ? least : 0;
 }
 
-/// A trial that corrects what is known is no gain; where it takes back the best, the best of the others is to be
-/// beaten.
+/// A trial that corrects a known cost is no gain. If it takes back the best cost, the best of the others becomes the
+/// one to beat.
 void Walk::note_progress(double before, double cost) {
   ++since_gain_;
   if (before == 0 && std::isfinite(cost) && (best_ == 0 || cost < best_ * (1 - kGain))) since_gain_ = 0;
@@ -90,7 +90,7 @@ void Walk::note_progress(double before, double cost) {
 
 void Walk::learn(std::span<const Trial> measured) {
   for (const Trial& t : measured) {
-    const double cost = t.cost > 0 ? t.cost : kFailure;  // of NaN too
+    const double cost = t.cost > 0 ? t.cost : kFailure;  // also if it is NaN
     note_progress(keep(t, cost), cost);
     if (const auto i = find(t.point)) learned(*i);
   }
@@ -104,7 +104,7 @@ std::unique_ptr<Searcher> make_searcher(const SearchOptions& options, SearchSpac
   if (name == "ga") return make_genetic(options, std::move(space));
   if (name == "model") return make_model(options, std::move(space));
   if (name == "xgb" || name == "xgb-rank") return make_annealing(options, std::move(space));
-  static_cast<void>(parse_search_options(name));  // throws, with the legal names
+  static_cast<void>(parse_search_options(name));  // throws, listing the legal names
   require(false, "searcher '{}' is in the table and cannot be made", name);
   return nullptr;
 }

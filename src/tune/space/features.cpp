@@ -10,13 +10,13 @@
 namespace kilter::tune {
 namespace {
 
-/// Every knob of every template. One that is missing here is invisible to learned models; a test looks for it.
+/// Every knob of every template. A knob missing here is invisible to learned models; a test checks the list.
 constexpr std::string_view kKnobs[] = {"vectors",      "rows",  "tile",     "m",    "count",       "split",
                                        "prefetch",     "keys",  "out_rows", "item", "out_vectors", "unroll",
                                        "accumulators", "joint", "parts",    "band"};
 
 float log2_of(double value) { return static_cast<float>(std::log2(1 + std::max(value, 0.0))); }
-/// Of a ratio of two positive numbers; 0 where one is missing.
+/// log2 of a ratio of two positive numbers; 0 if one of them is missing.
 float log2_ratio(double a, double b) { return a > 0 && b > 0 ? static_cast<float>(std::log2(a / b)) : 0; }
 
 std::vector<Feature> make_features() {

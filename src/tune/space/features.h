@@ -1,5 +1,5 @@
-// Points of a space as numbers that a learned cost model reads: the same columns for every task and template, so that
-// what was measured of one task says something of the next.
+// Points of a space as numbers for a learned cost model. The columns are the same for every task and template, so that
+// measurements of one task help with the next.
 #pragma once
 
 #include <span>
@@ -22,20 +22,20 @@ struct FeatureRows {
 
 struct Feature {
   std::string name;      ///< "knob.vectors", "tile.registers", "task.flops"
-  std::string meaning;   ///< with its unit
-  bool derived = false;  ///< of knobs, task and machine: reuse, latency and footprints of the kernel's loops
+  std::string meaning;   ///< with the unit
+  bool derived = false;  ///< computed from knobs, task and machine: reuse, latency and footprints of the kernel's loops
 };
-/// The columns in order. Sizes and counts are base-2 logarithms, so that a factor is a distance. New columns are added
-/// at the end of their group, and a model file names those that it was trained with.
+/// The columns in order. Sizes and counts are base-2 logarithms, so that a factor becomes a distance. New columns are
+/// added at the end of their group; a model file names the columns that it was trained with.
 const std::vector<Feature>& all_features();
 
-/// Makes the rows of one space's points. A pure function of task, limits, threads and point.
+/// Computes the rows of one space's points, as a pure function of task, limits, threads and point.
 class Featurizer {
  public:
   explicit Featurizer(const Space& space, int threads = 1);
 
   size_t width() const { return all_features().size(); }
-  /// Of a legal point; internal error for others.
+  /// Returns the row of a legal point; throws internal for others.
   std::vector<float> row(const Point& point) const;
   FeatureRows rows(std::span<const Point> points) const;
 

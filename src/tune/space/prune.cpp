@@ -9,7 +9,7 @@
 namespace kilter::tune {
 namespace {
 
-/// Cycles of the cheapest point that a model knows; 0 where none does.
+/// Cycles of the cheapest point with a model; 0 if no point has one.
 double least_cycles(const Space& space) {
   double least = 0;
   for (const LegalPoint& l : space.legal()) {

@@ -1,5 +1,5 @@
-// The analytic model's word on a space, before anything is measured: which points are not worth a trial, and which
-// limit says so.
+// The analytic model's verdict on a space before anything is measured: which points are not worth a trial, and which
+// limit rules them out.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 namespace kilter::tune {
 
 struct SpacePruning {
-  /// Points that the model expects to take more than this many times the cycles of the best point of the space are
-  /// ruled out; at least 1. Infinity keeps all that are legal.
+  /// Rules out points that the model expects to take more than this many times the cycles of the space's best point. At
+  /// least 1; infinity keeps all legal points.
   double beyond = 3;
 };
 
@@ -22,18 +22,18 @@ struct RuledOut {
 };
 
 struct Pruned {
-  uint64_t raw = 0;                 ///< points of the products
-  std::vector<RuledOut> ruled_out;  ///< most first; their counts and points.size() add up to `raw`
-  /// What is left: by estimate, cheapest first, equal ones in the space's order. Templates without a model come where
-  /// their pick would stand if it took what the space's best takes. The default and the best point of each template
-  /// are always among them.
+  uint64_t raw = 0;                 ///< number of points of the products
+  std::vector<RuledOut> ruled_out;  ///< most frequent first; the counts and points.size() add up to `raw`
+  /// The remaining points by estimate, cheapest first, equal ones in the space's order. Templates without a model are
+  /// placed as if their pick took the same as the space's best point. The default and the best point of each template
+  /// are always included.
   std::vector<Point> points;
 
   /// "1440 points; ruled out: 1022 by register tile, 96 by 3 times the best estimate; 322 left"
   std::string text() const;
 };
 
-/// Throws usage when options.beyond is below 1 or no number.
+/// Throws usage if options.beyond is below 1 or not a number.
 Pruned prune(const Space& space, const SpacePruning& options = {});
 
 }  // namespace kilter::tune

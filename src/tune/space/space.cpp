@@ -89,7 +89,7 @@ void Space::find_best() {
     if (!first->modelled && picked) best_[p] = picked;
     if (!default_) default_ = picked;
   }
-  // Templates that take the task only when they are forced to.
+  // Templates that accept the task only when forced.
   for (size_t p = 0; p < parts_.size() && !default_; ++p) default_ = best_[p];
 }
 
@@ -184,7 +184,7 @@ std::vector<Point> Space::neighbours(const Point& point) const {
 }
 
 Point Space::sample(uint64_t seed, uint64_t draw) const {
-  require(!legal_.empty(), "a point of an empty space is asked for");
+  require(!legal_.empty(), "a point of an empty space is requested");
   const auto last = static_cast<int64_t>(legal_.size()) - 1;
   return legal_[static_cast<size_t>(Random(seed, "space").integer(draw, 0, last))].point;
 }

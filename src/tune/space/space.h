@@ -1,5 +1,6 @@
-// The space of a task: every schedule that some template can lower it with, as data. The union over the templates that
-// take the task of the products of their knobs' values; points of it are numbered, counted, walked and drawn.
+// The space of a task: every schedule with which some template can lower it, as data. It is the union, over the
+// templates that accept the task, of the products of their knobs' values. Its points can be numbered, counted, walked
+// and drawn.
 #pragma once
 
 #include <array>
@@ -19,79 +20,80 @@
 
 namespace kilter::tune {
 
-/// A template has no more knobs; internal error where one has.
+/// The maximum number of knobs of a template; more are an internal error.
 constexpr size_t kMostKnobs = 8;
 
-/// One schedule of a space, in numbers. Means something together with its Space only.
+/// One schedule of a space, as numbers. It has a meaning only together with its Space.
 struct Point {
-  uint16_t part = 0;                      ///< template: index in Space::parts()
+  uint16_t part = 0;                      ///< its template, as an index in Space::parts()
   std::array<uint16_t, kMostKnobs> at{};  ///< by knob: index of its value; 0 beyond the template's knobs
 
   auto operator<=>(const Point&) const = default;
 };
 
-/// What one template adds to a space.
+/// The part of a space that comes from one template.
 struct Part {
   const Template* from = nullptr;
   std::vector<Knob> knobs;
   uint64_t first = 0;            ///< ordinal of its first point
   uint64_t size = 1;             ///< of the product of its knobs
-  std::optional<Schedule> pick;  ///< its own default; none where it takes the task only when it is forced to
+  std::optional<Schedule> pick;  ///< the template's default; none if it takes the task only when forced
 };
 
 /// A point that no cheap check refuses.
 struct LegalPoint {
   Point point;
-  bool modelled = false;  ///< its template has a model: `estimate` holds
+  bool modelled = false;  ///< its template has a model, so `estimate` is valid
   Estimate estimate;
 };
 
-/// Legality has three steps, each dearer than the one before: the knobs' values (in the product by construction), the
-/// template's estimate(), which refuses what its lower() refuses, and lower() itself, which has the last word. The
-/// points that pass the first two are found once, when the space is made (some microseconds each).
+/// Legality is checked in three steps of rising cost: the knobs' values (legal in the product by construction), the
+/// template's estimate(), which refuses what its lower() refuses, and lower() itself, which decides. The points that
+/// pass the first two steps are found once, when the space is created (some microseconds each).
 class Space {
  public:
-  /// Keeps references to the task and its graph. Under Accuracy::strict templates that approximate are left out, and so
-  /// is what is forbidden. A task that no template takes has an empty space; left_out() has the reasons.
+  /// Keeps references to the task and its graph. Leaves out what is forbidden and, under Accuracy::strict, templates
+  /// that approximate. A task that no template accepts has an empty space; left_out() gives the reasons.
   Space(const Task& task, const TargetLimits& limits, Accuracy accuracy = Accuracy::normal,
         std::span<const Forbidden> forbidden = {});
 
   const Task& task() const { return *task_; }
   const TargetLimits& limits() const { return limits_; }
   const std::vector<Part>& parts() const { return parts_; }
-  /// Templates that add nothing, and why.
+  /// Templates that add nothing, with the reason.
   const std::vector<std::pair<std::string_view, Rejected>>& left_out() const { return left_out_; }
 
-  /// Points of the products, legal or not.
+  /// Number of points of the products, legal or not.
   uint64_t raw_size() const { return raw_size_; }
-  /// All legal points, in the order of their ordinals.
+  /// All legal points in the order of their ordinals.
   std::span<const LegalPoint> legal() const { return legal_; }
-  /// Points of the products that are not legal, by the limit that they break: "register tile", ...
+  /// Number of illegal points of the products, by the limit that they break: "register tile", ...
   const std::map<std::string, uint64_t>& illegal() const { return illegal_; }
   bool contains(const Point& point) const { return index_of(point).has_value(); }
-  /// Place in legal(); none for points that are not legal or not of this space.
+  /// Index in legal(); none for points that are not legal or not of this space.
   std::optional<size_t> index_of(const Point& point) const;
 
-  /// Points are numbered from 0 to raw_size() - 1: by template, then with the last knob fastest.
+  /// Points are numbered from 0 to raw_size() - 1: by template, then with the last knob varying fastest.
   uint64_t ordinal(const Point& point) const;
   Point point(uint64_t ordinal) const;
 
   Schedule schedule(const Point& point) const;
-  /// The legal point of a schedule, its knobs in any order; none where it is not in the space.
+  /// The legal point of a schedule, whose knobs may be in any order; none if it is not in the space.
   std::optional<Point> find(const Schedule& schedule) const;
-  /// The last word on a point.
+  /// Lowers a point, which decides whether it is legal.
   Answer<Lowered> lower(const Point& point) const;
 
-  /// Of the task's default schedule: the pick of the first template in order of preference. None in an empty space.
+  /// The point of the task's default schedule: the pick of the first template in order of preference. None in an empty
+  /// space.
   std::optional<Point> default_point() const { return default_; }
-  /// The legal point of a template that its model likes best (of equal ones the first); its pick where it has no model,
-  /// its first point where it has neither. None for a template without legal points.
+  /// The legal point of a template that its model rates best (the first of equal ones). Without a model it is the
+  /// template's pick, without a pick its first point. None for a template without legal points.
   std::optional<Point> best_of(size_t part) const { return best_.at(part); }
 
-  /// Legal points one step away: for each knob the next legal ones below and above with all others as they are, and
-  /// between the best points of the templates one another. b is a neighbour of a where a is one of b.
+  /// Legal points one step away: for each knob the next legal values below and above, with all other knobs unchanged;
+  /// the best points of the templates are also neighbours of one another. The relation is symmetric.
   std::vector<Point> neighbours(const Point& point) const;
-  /// Point `draw` of a seeded stream, uniform over the legal ones. Internal error in an empty space.
+  /// Draw number `draw` of a seeded stream, uniform over the legal points. Internal error in an empty space.
   Point sample(uint64_t seed, uint64_t draw) const;
 
  private:
@@ -112,7 +114,7 @@ class Space {
   std::vector<std::optional<Point>> best_;
 };
 
-/// What limit a refusal is about: its check without what stands in parentheses, so that refusals can be counted.
+/// The limit behind a refusal, for counting: its check without the text in parentheses.
 std::string limit_of(const Rejected& rejected);
 
 }  // namespace kilter::tune

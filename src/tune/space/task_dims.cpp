@@ -30,7 +30,7 @@ void product_dims(const Shape& x, const Shape& y, TaskDims& out) {
 
 void attention_dims(const Task& task, const Shape& y, TaskDims& out) {
   const Shape& k = task.operand(task.node().inputs[1]).type.shape;
-  out.rows = at(y, 2), out.columns = at(y, 1), out.reduction = at(k, 2);  // keys are summed over
+  out.rows = at(y, 2), out.columns = at(y, 1), out.reduction = at(k, 2);  // the sum is over keys
   out.batch = static_cast<double>(elems(y)) / std::max(out.rows * out.columns, 1.0);
   out.width = out.columns, out.height = out.rows, out.taps = at(k, 1);
 }
@@ -55,7 +55,7 @@ TaskDims task_dims(const Task& task) {
   } else if (is_product(node.op->family) && node.inputs.size() > 1) {
     product_dims(x, y, out);
   } else {
-    // What a row of the input folds into one element of the output.
+    // The number of input elements per output element.
     out.reduction = std::max(1.0, static_cast<double>(elems(x)) / std::max(out.outputs, 1.0));
     for (const int64_t s : node.ints_attr("kernel_shape", {})) out.taps *= static_cast<double>(s);
     for (const int64_t s : node.ints_attr("strides", {})) out.stride *= static_cast<double>(s);

@@ -1,4 +1,4 @@
-// What happens in a tuning run, as it happens, and the bounded trace of it that a picture needs.
+// The events of a tuning run, reported as they happen, and a bounded trace of them for plotting.
 #pragma once
 
 #include <cstdint>
@@ -18,25 +18,25 @@ struct PhaseEvent {
   std::string phase;
 };
 
-/// The network runs under its default schedules, and its tasks are known. Events name tasks by their numbers.
+/// The network runs under its default schedules, and its tasks are known. Events refer to tasks by number.
 struct PreparedEvent {
   struct TaskRow {
-    int64_t task = 0;  ///< its number, as `kilter tasks` lists it
+    int64_t task = 0;  ///< its number in `kilter tasks`
     std::string problem, layouts;
     std::vector<std::string> nodes;  ///< anchors of its layers
     double share = 0;                ///< of the network's time under the default schedules
-    std::string fallback, best;      ///< schedules: the default; the best by earlier records, else the default
-    int64_t size = 0;                ///< schedules that are worth a trial
+    std::string fallback, best;      ///< schedules: the default; the best according to earlier records, or the default
+    int64_t size = 0;                ///< schedules worth a trial
   };
-  double default_ms = 0;  ///< a run of the network
+  double default_ms = 0;  ///< one run of the network
   Conditions conditions;  ///< of the trials
   std::vector<TaskRow> tasks;
 };
 
-/// How fast a layer or a network runs. 0: not known, or without arithmetic.
+/// The speed of a layer or a network. 0: unknown, or there is no arithmetic.
 struct Speed {
-  double gflops = 0;          ///< of operations as the standard defines its operators
-  double share_of_bound = 0;  ///< of what its kernels can reach
+  double gflops = 0;          ///< counted as the standard defines the operators
+  double share_of_bound = 0;  ///< share of the speed that the kernels can reach
 };
 
 /// A schedule was measured on one layer, or failed there.
@@ -45,49 +45,49 @@ struct TrialEvent {
   std::string node, schedule;
   Status status = Status::ok;
   std::string error;  ///< in words; empty where status is ok
-  // The others are set where status is ok.
+  // The fields below are set only if status is ok.
   Ratio ratio;              ///< time over the default's, of this trial alone
-  Ratio so_far;             ///< of all its samples
+  Ratio so_far;             ///< from all samples of the schedule
   int64_t samples = 0;      ///< pairs of times in this trial
-  int64_t all_samples = 0;  ///< in `so_far`, those of earlier records among them
-  Speed speed = {};         ///< as `so_far` has it
+  int64_t all_samples = 0;  ///< in `so_far`, including those of earlier records
+  Speed speed = {};         ///< according to `so_far`
 };
 
-/// The best schedule of a task is another one than before: one is the best when the whole interval of its ratio lies
-/// below 1 and ends lowest. More samples may take that back, also in favour of the default.
+/// The best schedule of a task changed. A schedule counts as the best if the whole interval of its ratio lies below 1
+/// and ends lowest. Later samples may revert this, even in favour of the default.
 struct GainEvent {
   int64_t task = 0;
   std::string schedule;
   Ratio ratio;              ///< time over the default's; {1, 1, 1} for the default
-  double predicted_ms = 0;  ///< a run of the network with the best schedules so far
+  double predicted_ms = 0;  ///< one run of the network with the best schedules so far
   Speed speed = {};         ///< of a layer
 };
 
 /// Whole networks were raced: the best schedules of all tasks against the defaults.
 struct RaceEvent {
   int attempt = 0;     ///< from 1
-  int64_t tasks = 0;   ///< that carry another schedule than the default
-  int64_t rounds = 0;  ///< that were measured in pairs; 0 where `fault` is set
+  int64_t tasks = 0;   ///< tasks that run a schedule other than the default
+  int64_t rounds = 0;  ///< paired rounds; 0 if `fault` is set
   Ratio default_ms, tuned_ms;
   Ratio ratio;             ///< tuned over default
-  int64_t given_way = 0;   ///< tasks that lost in it and take another schedule
-  std::string fault = {};  ///< why it could not be held, in words
+  int64_t given_way = 0;   ///< tasks that lost in this race and take another schedule
+  std::string fault = {};  ///< why the race could not be run, in words
 };
 
-/// `seconds`: since the run began. `trials`: that were done by then, failures not among them.
+/// `seconds`: time since the run began. `trials`: the number completed by then, without failures.
 struct TuneEvent {
   double seconds = 0;
   int64_t trials = 0;
   std::variant<PhaseEvent, PreparedEvent, TrialEvent, GainEvent, RaceEvent> what;
 };
 
-/// The course of a run. Long ones keep every second, fourth, ... entry of `points` and `gains`.
+/// The course of a run. Long runs keep only every second, fourth, ... entry of `points` and `gains`.
 struct TuneTrace {
   struct Point {
     double seconds = 0;
     int64_t trials = 0;
     double predicted_ms = 0;  ///< with the best schedules so far
-    double remaining = 0;     ///< expected further gain, a share of predicted_ms
+    double remaining = 0;     ///< expected further gain as a share of predicted_ms
   };
   struct Span {
     std::string phase;
@@ -102,27 +102,27 @@ struct TuneTrace {
     double seconds = 0;
     RaceEvent what;
   };
-  double default_ms = 0;      ///< of PreparedEvent
+  double default_ms = 0;      ///< PreparedEvent::default_ms
   std::vector<Point> points;  ///< after each batch of trials
   std::vector<Gain> gains;
   std::vector<Span> spans;
   std::vector<Race> races;
 };
 
-/// Most entries of TuneTrace::points, and of TuneTrace::gains.
+/// The maximum number of entries in TuneTrace::points and in TuneTrace::gains.
 constexpr size_t kMostTraced = 2000;
 
-/// Tells events to a listener and keeps the trace. One thread uses it.
+/// Reports events to a listener and keeps the trace. Must be used from one thread.
 class TuneLog {
  public:
   using Listener = std::function<void(const TuneEvent&)>;
-  /// The run begins now. `listener` may be empty.
+  /// Marks the start of the run. `listener` may be empty.
   explicit TuneLog(Listener listener);
 
   double seconds() const;
   void tell(int64_t trials, decltype(TuneEvent::what) what);
   void point(int64_t trials, double predicted_ms, double remaining);
-  /// Ends the last span.
+  /// Ends the last span and returns the trace.
   TuneTrace finish();
 
  private:

@@ -1,5 +1,5 @@
-// What is expected to be left to gain on a task, and how much of it more trials bring: the one estimate that progress,
-// --until, the summary of a tuning run and `kilter explain` share.
+// The expected gain that is left in a task, and how much of it more trials bring. Progress, --until, the summary of a
+// tuning run and `kilter explain` share this estimate.
 #pragma once
 
 #include <cstdint>
@@ -9,26 +9,26 @@
 
 namespace kilter::tune {
 
-/// With so many schedules tried the mean regret of the default searcher is three and a half percent (doc/search.md);
-/// some spaces have 12 points.
+/// After this many schedules the mean regret of the default searcher is 3.5 % (doc/search.md). Some spaces have only 12
+/// points.
 constexpr int64_t kEnoughTried = 8;
-/// Schedules that are tried, per trial; the other trials race what was tried (doc/search.md).
+/// Schedules tried per trial; the remaining trials re-measure schedules already tried (doc/search.md).
 constexpr double kTriedPerTrial = 2.0 / 3;
-/// The mean regret before the first trial, of the default schedules: a prior for what no record tells of.
+/// The mean regret of the default schedules, before the first trial: a prior for tasks that have no records.
 constexpr double kDefaultLeft = 0.043;
 
-/// Share of a task's time that is expected to be left after so many trials, where nothing is known of their outcome:
-/// the default searcher's mean regret on the measured tables, with the noise of tuning (doc/search.md).
+/// Share of a task's time that is expected to be left after this many trials if their results are unknown: the default
+/// searcher's mean regret on the measured tables, with the noise of tuning (doc/search.md).
 double mean_regret(double trials);
 
-/// Share of a task's time that is expected to be left to gain by schedules that were not tried. `tried`: ratios over
-/// the default, in the order in which the schedules were first tried. It is what the best of all is believed to gain
-/// over the best of the first half of them, the default among these, since gains halve with each doubling of the trials
-/// (doc/search.md); at least what noise would hide. Of fewer than kEnoughTried schedules: mean_regret().
+/// Share of a task's time that schedules not tried yet are expected to gain. `tried`: ratios over the default, in the
+/// order in which the schedules were first tried. The estimate is what the best of all is believed to gain over the
+/// best of the first half of them (the default included), since gains halve with each doubling of the trials
+/// (doc/search.md); it is at least what noise would hide. For fewer than kEnoughTried schedules it is mean_regret().
 double left_to_gain(std::span<const LogRatios* const> tried, double noise);
 
-/// The part of `left` that `more` schedules are expected to bring where `tried` were tried: of as many again, half of
-/// it. `size`: of all that are worth a trial, where that is known; all of `left` where none remains.
+/// The part of `left` that `more` schedules are expected to bring after `tried` schedules. As many again bring half of
+/// it. `size`: number of schedules worth a trial, if known; the result is all of `left` if none of them would remain.
 double gain_of_more(double left, double tried, double more, double size = 0);
 
 }  // namespace kilter::tune

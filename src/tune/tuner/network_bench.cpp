@@ -12,14 +12,14 @@
 namespace kilter::tune {
 namespace {
 
-/// Builds between that of a variant and its loading: what it needs stays in the store so long.
+/// Builds that may come between building a variant and loading it; the store keeps its data that long.
 constexpr int64_t kBuildsAhead = 12;
-/// Forms of the graph beside the default's that are kept.
+/// The number of forms of the graph that are kept besides the default's.
 constexpr size_t kOtherForms = 8;
 
 }  // namespace
 
-/// The runner's constants as the compiler sees them.
+/// The runner's constant store in the form that the compiler takes.
 class NetworkBench::Sink : public ConstantSink {
  public:
   explicit Sink(ConstantStore& store) : store_(store) {}
@@ -45,7 +45,7 @@ class NetworkBench::Sink : public ConstantSink {
 
 CpuShares share_cpus(const std::vector<int>& all, int threads, const std::vector<int>& cores) {
   const auto core = [&](size_t i) { return cores.empty() ? all[i] : cores[i]; };
-  std::vector<size_t> order;  // of preference for measuring: the last CPU of each core before their others
+  std::vector<size_t> order;  // by preference for measuring: the last CPU of each core, then the other CPUs
   std::set<int> seen;
   for (size_t i = all.size(); i-- > 0;) {
     if (seen.insert(core(i)).second) order.push_back(i);
@@ -97,7 +97,7 @@ NetworkBench::NetworkBench(Graph graph, const CompileOptions& compile, RunnerOpt
 NetworkBench::~NetworkBench() = default;
 
 NetworkBench::Passed& NetworkBench::passed(const Choices& choices) {
-  CompileOptions options = options_;  // schedules and threads that are chosen change nothing here
+  CompileOptions options = options_;  // schedules and chosen threads do not affect the passes
   add_settings(choices, options);
   options.layer_threads = options_.layer_threads;
   Form form{options.plain_layout, options.no_fuse, options.fuse, options.apart};

@@ -1,4 +1,4 @@
-// A network under changing schedules: plans are built with what earlier ones left in caches, and measured in a worker
+// Runs one network under changing schedules. Plans are built with caches of earlier builds, and measured in a worker
 // process.
 #pragma once
 
@@ -17,52 +17,54 @@
 
 namespace kilter::tune {
 
-/// A plan of the network, and which steps belong to which layer.
+/// A plan of the network, with the steps that belong to each layer.
 struct Variant {
-  Choices choices;  ///< what differs from the default
+  Choices choices;  ///< differences from the default
   Compiled compiled;
   std::map<std::string, std::vector<size_t>> steps;  ///< by anchor, kernels only
 };
 
-/// Which CPUs measure and which may compile meanwhile: those of other cores, where there are enough, else the same
-/// ones.
+/// The CPUs that measure and those that may compile meanwhile. The latter belong to other cores if there are enough,
+/// else they are the same CPUs.
 struct CpuShares {
   std::vector<int> measuring, building;
   bool apart = false;
 };
-/// The measurement has the last CPUs of `all`, as interrupts prefer the first ones, each of a core of its own where
-/// there are as many. `cores`: of each of `all`, by any names; empty: each is a core.
+/// Gives the measurement the last CPUs of `all`, since interrupts prefer the first ones, each on its own core if there
+/// are enough cores. `cores` names the core of each CPU in `all`, in any numbering; empty: each CPU is a core.
 CpuShares share_cpus(const std::vector<int>& all, int threads, const std::vector<int>& cores = {});
-/// Of the CPUs that this process may use.
+/// Shares out the CPUs that this process may use.
 CpuShares cpus_for(int threads);
 
-/// Throws unsupported: without the default plan nothing can be compared.
+/// Throws unsupported: nothing can be compared without the default plan.
 [[noreturn]] void fail_default(std::span<const Fault> faults);
 
 class NetworkBench {
  public:
-  /// The runner's CPUs are chosen here.
+  /// Chooses the runner's CPUs.
   NetworkBench(Graph graph, const CompileOptions& compile, RunnerOptions runner);
   ~NetworkBench();
   NetworkBench(const NetworkBench&) = delete;
   NetworkBench& operator=(const NetworkBench&) = delete;
 
-  /// Builds a plan; one caller at a time, beside load() and measure() of another thread. Load it before a few more are
-  /// built. Throws usage for a schedule that its template refuses, and for names that the graph does not have. Choices
-  /// that change what the passes make cost a run of these, and packing weights anew; kernels are shared all the same.
-  /// Packed weights may take any size, and what layers of the default plan gave up for smaller ones stays given up.
+  /// Builds a plan. One thread at a time may call this, while another thread may call load() and measure(). Load the
+  /// plan before building more than a few others. Throws usage for a schedule that its template refuses and for names
+  /// that the graph does not have. Choices that change the result of the passes cost a run of the passes and packing
+  /// the weights anew; kernels are shared in any case. Packed weights may take any size. Where layers of the default
+  /// plan gave up a schedule for smaller weights, they keep their smaller one.
   std::shared_ptr<const Variant> build(const Choices& choices);
-  /// Throws what build() throws, and makes nothing that is built older.
+  /// Builds a plan and discards it. Throws what build() throws. Does not bring earlier builds closer to eviction from
+  /// the caches.
   void try_build(const Choices& choices);
 
-  /// Nodes that run their reference kernels under `choices`; no code is generated. Throws as build() does.
+  /// Returns the nodes that run reference kernels under `choices`. Generates no code. Throws what build() throws.
   std::vector<std::string> reference_nodes(const Choices& choices) const;
 
-  /// The plan of the default schedules; loaded and trusted.
+  /// The plan of the default schedules, loaded and trusted.
   const Variant& fallback() const { return *fallback_; }
   VariantId fallback_id() const { return fallback_id_; }
-  /// All tasks of a plan with a layer whose schedule is not pinned, in the order of their numbers. The schedules that
-  /// they run are their defaults.
+  /// Returns all tasks of a plan that have a layer whose schedule is not pinned, in the order of their numbers. The
+  /// schedules that they run are their defaults.
   std::vector<NetworkTask> tasks(const Variant& of) const;
   std::vector<NetworkTask> tasks() const { return tasks(*fallback_); }
   const CompileOptions& options() const { return options_; }
@@ -75,12 +77,12 @@ class NetworkBench {
 
  private:
   class Sink;
-  /// What of the options changes what the passes make of the graph.
+  /// The options that change the result of the passes.
   struct Form {
     std::set<std::string> plain_layout, no_fuse, fuse, apart;
     bool operator==(const Form&) const = default;
   };
-  /// What the passes make of the graph in a form, and what builds of it share.
+  /// The result of the passes for one form of the options, with the cache that its builds share.
   struct Passed {
     Form form;
     PassedGraph graph;
@@ -96,7 +98,7 @@ class NetworkBench {
   std::unique_ptr<Runner> runner_;
   std::unique_ptr<Sink> sink_;
   std::shared_ptr<KernelStore> kernels_;
-  std::deque<Passed> passed_;  ///< the default's first, then the latest ones
+  std::deque<Passed> passed_;  ///< the default's first, then the most recent
   std::shared_ptr<const Variant> fallback_;
   VariantId fallback_id_ = 0;
 };

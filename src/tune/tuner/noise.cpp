@@ -49,7 +49,7 @@ void Beliefs::add(const LogRatios& ratios) {
 double Beliefs::cost(const LogRatios& ratios) const {
   const double x = ratios.log_cost(), e = ratios.error(noise_);
   if (count_ < 3 || std::exp(x) > kWorst) return std::exp(x);
-  constexpr double kLeastVariance = 1e-4;  // costs of one task differ by a percent at least
+  constexpr double kLeastVariance = 1e-4;  // costs of one task differ by at least a percent
   const double mean = sum_ / count_;
   const double own = std::max(squares_ / count_ - mean * mean - errors_ / count_, kLeastVariance);
   return std::exp((own * x + e * e * mean) / (own + e * e));

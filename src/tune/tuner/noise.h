@@ -1,4 +1,4 @@
-// The logarithms of paired ratios of one candidate, and what they say with how much certainty.
+// The logarithms of a candidate's paired time ratios, and what they imply with what certainty.
 #pragma once
 
 #include <cmath>
@@ -9,31 +9,32 @@
 
 namespace kilter::tune {
 
-/// Ratios of times, candidate over default, taken in pairs. Few samples are the rule, so intervals use the noise that
-/// all candidates of a network share where a candidate's own spread is smaller. Samples come in trials: a candidate
-/// lies elsewhere in memory in each, so what its trials differ by counts, too.
+/// Ratios of paired times, candidate over default. There are usually few samples, so intervals use the noise level that
+/// all candidates of a network share unless the candidate's own spread is larger. Samples are grouped in trials: each
+/// trial places the candidate elsewhere in memory, so differences between its trials count as well.
 class LogRatios {
  public:
-  /// One sample of the trial under way.
+  /// Adds one sample to the current trial.
   void add(double ratio);
-  /// The samples that follow belong to another trial.
+  /// Ends the current trial: later samples belong to a new one.
   void end_trial() { open_ = false; }
-  /// A trial of an earlier sitting: counts as `samples` samples, at most kMostEarlier, and says nothing of the noise.
+  /// Adds a trial of an earlier run. It counts as `samples` samples, at most kMostEarlier, and does not affect
+  /// spread().
   void add_earlier(const Ratio& ratio, int64_t samples);
 
   static constexpr int64_t kMostEarlier = 8;
 
   bool empty() const { return logs_.empty(); }
   int64_t size() const { return static_cast<int64_t>(logs_.size()); }
-  /// Geometric mean of the middle half.
+  /// Geometric mean of the middle half of the samples.
   double cost() const { return std::exp(log_cost()); }
   double log_cost() const;
-  /// Standard error of log_cost(): what the spread of the samples makes, at least that of `noise` (standard deviation
-  /// of one log ratio), and what the trials differ by, from three of them on.
+  /// Standard error of log_cost(). It combines the spread of the samples, which is taken as at least `noise` (the
+  /// standard deviation of one log ratio), with the differences between trials if there are at least three.
   double error(double noise) const;
-  /// About 95 %: two standard errors.
+  /// The cost with an interval of about 95 % (two standard errors).
   Ratio ratio(double noise) const;
-  /// Standard deviation of the logarithms of this sitting's samples; 0 for fewer than three.
+  /// Standard deviation of the logarithms of this run's samples; 0 for fewer than three.
   double spread() const;
 
  private:
@@ -42,19 +43,21 @@ class LogRatios {
     int64_t count = 0;
   };
 
-  std::vector<double> logs_;   ///< earlier trials as often as they count
-  std::vector<double> fresh_;  ///< those of this sitting
+  std::vector<double> logs_;   ///< earlier trials are repeated by their weight
+  std::vector<double> fresh_;  ///< samples of this run
   std::vector<Trial> trials_;
-  bool open_ = false;  ///< the last trial takes more samples
+  bool open_ = false;  ///< the last trial still takes samples
 };
 
-/// What the costs of one task's candidates are believed to be. Of many candidates with few noisy samples each the
-/// luckiest look best; so each is drawn towards their mean, the more the noisier it is (normal prior, fitted to them).
+/// The believed costs of one task's candidates. Among many candidates with few noisy samples each, the luckiest look
+/// best. Each cost is therefore shrunk towards the candidates' mean, more strongly the noisier it is (normal prior,
+/// fitted to them).
 class Beliefs {
  public:
   explicit Beliefs(double noise) : noise_(noise) {}
 
-  /// Costs above kWorst say nothing about the good ones: they do not count, and are believed as they are.
+  /// Costs above kWorst say nothing about the good candidates: they are ignored here, and cost() returns them
+  /// unchanged.
   void add(const LogRatios& ratios);
   double cost(const LogRatios& ratios) const;
 
@@ -62,13 +65,13 @@ class Beliefs {
 
  private:
   double noise_;
-  double count_ = 0, sum_ = 0, squares_ = 0, errors_ = 0;  ///< of logarithms; errors: of their variances
+  double count_ = 0, sum_ = 0, squares_ = 0, errors_ = 0;  ///< sums over logarithms; errors_ sums their variances
 };
 
-/// Standard deviation of one log ratio, where a network's own is not known.
+/// Standard deviation of one log ratio, used if a network's own is unknown.
 constexpr double kUsualNoise = 0.03;
 
-/// Typical standard deviation of one log ratio: the median of the spreads; `fallback` when there are fewer than three.
+/// Typical standard deviation of one log ratio: the median of the spreads, or `fallback` if there are fewer than three.
 double typical_noise(std::vector<double> spreads, double fallback = kUsualNoise);
 
 }  // namespace kilter::tune

@@ -1,4 +1,4 @@
-// The values that a compiled network's steps write, as the runner takes them.
+// The values that a compiled network's steps write, in the form that the runner takes.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace kilter::tune {
 
-/// Every value that a step writes. A copy in another layout counts as the value that it is a copy of. `tolerance`: of
-/// the largest magnitude of each value.
+/// Returns every value that a step writes. A copy in another layout counts as the value that it copies. `tolerance` is
+/// relative to the largest magnitude of each value.
 inline std::vector<StepValue> step_values(const Compiled& compiled, double tolerance = kDefaultTolerance) {
   constexpr std::string_view kRelayout = ".relayout";
   std::vector<StepValue> out;

@@ -7,14 +7,14 @@ namespace kilter::tune {
 namespace {
 
 constexpr TrialOptionRow kOptions[] = {
-    {"number", "runs of the network in a turn, at least; in each round every variant has two turns",
+    {"number", "minimum number of runs of the network in a turn; in each round every variant has two turns",
      "a whole number from 1 to 1000", "1"},
     {"repeat",
      "rounds of a trial: each gives one pair of times, the layer's and its default's, unless its core was shared; 0: 2 "
      "to 6 "
      "by the time of a run",
      "a whole number from 0 to 1000", "0"},
-    {"min-repeat-ms", "milliseconds that a turn lasts at least; it has as many runs of the network as that takes",
+    {"min-repeat-ms", "minimum milliseconds of a turn; it has as many runs of the network as that takes",
      "a number from 0 to 10000", "2"},
     {"timeout",
      "after which a layer that does not end counts as failed, such as 500ms or 10s; a bare number is milliseconds; 20 "
@@ -28,8 +28,8 @@ constexpr TrialOptionRow kOptions[] = {
 
 constexpr AbsentOptionRow kAbsent[] = {
     {"tuner", "--searcher chooses what proposes schedules; `kilter options` lists searchers"},
-    {"n-trial", "--trials ends the search after so many trials of all tasks together, --time after a time"},
-    {"n-trials", "--trials ends the search after so many trials of all tasks together, --time after a time"},
+    {"n-trial", "--trials ends the search after a number of trials over all tasks, --time after a time"},
+    {"n-trials", "--trials ends the search after a number of trials over all tasks, --time after a time"},
     {"parallel", "--n-parallel sets the threads that compile candidates"},
     {"tuning-records", "--records names the file that every trial is kept in"},
     {"prior-records",
@@ -40,7 +40,7 @@ constexpr AbsentOptionRow kAbsent[] = {
      "every trial is paired with the default schedule in the same rounds, so that a clock that changes does not count; "
      "--repeat takes more pairs"},
     {"enable-cpu-cache-flush",
-     "layers are measured inside the network, where weights come from where they come from in use; nothing is to "
+     "layers are measured inside the network, where weights come from the same places as in use; there is nothing to "
      "flush"},
     {"enable-autoscheduler", "spaces are those of Kilter's templates; `kilter tasks` shows them"},
     {"rpc-key", "candidates run on the machine that tunes, in a process of their own; tune where the network will run"},

@@ -1,5 +1,5 @@
-// How a trial is taken: one table for the command line, for `kilter options` and for the code that reads it. Names are
-// those that TVM's users know; each says what it does here.
+// How a trial is taken: one table for the command line, for `kilter options` and for the code that uses it. The names
+// are those that TVM's users know; each row says what the option does here.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 namespace kilter::tune {
 
 struct TrialOptions {
-  int64_t number = 1;        ///< runs of a turn, at least
-  int64_t repeat = 0;        ///< rounds of a trial; 0: as automatic_rounds() says
-  double min_repeat_ms = 2;  ///< a turn has as many runs as take so long
+  int64_t number = 1;        ///< minimum number of runs in a turn
+  int64_t repeat = 0;        ///< rounds of a trial; 0: automatic_rounds()
+  double min_repeat_ms = 2;  ///< a turn has enough runs to last this long
   double timeout_ms = 1000;  ///< RunnerOptions::timeout_ms
-  int n_parallel = 0;        ///< threads that compile candidates; 0: one on each CPU that may compile
+  int n_parallel = 0;        ///< threads that compile candidates; 0: one for each CPU that may compile
 };
 
-/// Rounds of a trial of a network whose run takes `ms`: more where they are cheap, 2 to 6.
+/// Number of rounds in a trial of a network whose run takes `ms`: 2 to 6, more for shorter runs.
 int64_t automatic_rounds(double ms);
 
 struct TrialOptionRow {
@@ -24,7 +24,7 @@ struct TrialOptionRow {
 };
 std::span<const TrialOptionRow> all_trial_options();
 
-/// Options of TVM's tuners that mean nothing here, or something that another option does.
+/// Options of TVM's tuners that have no meaning here or are covered by another option.
 struct AbsentOptionRow {
   std::string_view name, instead;
 };

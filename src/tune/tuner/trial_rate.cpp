@@ -9,15 +9,15 @@ namespace kilter::tune {
 namespace {
 
 constexpr int64_t kPause = 30;                           ///< seconds
-constexpr int64_t kLeastTrials = 50, kLeastSeconds = 5;  ///< that tell a rate
+constexpr int64_t kLeastTrials = 50, kLeastSeconds = 5;  ///< fewer than these give no rate
 
-/// Trials by the second of their date.
+/// Number of trials by date, to the second.
 using Dates = std::map<std::string, int64_t>;
 
 std::optional<double> rate_of(const Dates& dates) {
   int64_t trials = 0, seconds = 0;
   std::optional<int64_t> last;
-  for (const auto& [date, count] : dates) {  // in the order of time, as such texts are
+  for (const auto& [date, count] : dates) {  // ISO 8601 dates sort by time
     const auto second = second_of(date);
     if (!second) continue;
     trials += count;

@@ -1,4 +1,4 @@
-// How many trials a second tuning makes, as the dates of records tell.
+// The number of trials per second that tuning makes, estimated from the dates of records.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@ namespace kilter::tune {
 
 struct TrialRate {
   enum From : uint8_t {
-    assumed,  ///< the records are too few to tell
+    assumed,  ///< there are too few records to estimate it
     machine,  ///< from all records
-    network,  ///< from those of the network
+    network,  ///< from the network's own records
   } from = assumed;
-  double per_second = 30;  ///< assumed: what `kilter tune` promises for ResNet-50 (doc/search.md)
+  double per_second = 30;  ///< the assumed rate: what `kilter tune` promises for ResNet-50 (doc/search.md)
 };
 
-/// Records of one machine; those of the network count alone where they are enough. Pauses of half a minute and more
-/// are no tuning.
+/// Estimates the rate from records of one machine, using only those of the network if they are enough. Pauses of half a
+/// minute or more do not count as tuning time.
 TrialRate trial_rate(std::span<const Record* const> records, const std::string& network);
 
 }  // namespace kilter::tune

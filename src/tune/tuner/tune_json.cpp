@@ -13,7 +13,7 @@ using nlohmann::json;
 
 json if_known(double value) { return value > 0 ? json(value) : json(nullptr); }
 
-/// A time without limit is null.
+/// Returns null for an infinite time.
 json if_limited(double seconds) { return std::isfinite(seconds) ? json(seconds) : json(nullptr); }
 
 void add_speed(json& out, const Speed& speed) {
@@ -74,7 +74,7 @@ json event_json(const RaceEvent& e) {
   return out;
 }
 
-/// All settings that the searcher reads.
+/// All settings that the selected searcher uses.
 json options_json(const SearchOptions& options) {
   json out = json::object();
   for (const SearchOptionRow& row : all_search_options()) {

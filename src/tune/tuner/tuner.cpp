@@ -15,17 +15,17 @@
 namespace kilter::tune {
 namespace {
 
-/// Share of the budget that races of whole networks may take, and its ends in seconds.
+/// Share of the budget that races of whole networks may take, with its limits in seconds.
 constexpr double kRaceShare = 0.15, kLeastRace = 3, kMostRace = 40;
-/// The same of the graph tuner, its race included; compiling for it takes as long again.
+/// Share of the budget for the graph tuner and its race, with its limits; compiling for it takes the same again.
 constexpr double kGraphShare = 0.15, kLeastGraph = 3, kMostGraph = 30;
-/// Seconds of a budget from which on that share is held back for it.
+/// The smallest budget, in seconds, that reserves this share.
 constexpr double kGraphBudget = 20;
-/// The most that is held back for checking the plan that won.
+/// The largest share that is held back for checking the winning plan.
 constexpr double kCheckShare = 0.05;
 
-/// What earlier records would give: the winners of those of these conditions, and of `recorded` what these say nothing
-/// of.
+/// The plan that earlier records give: the winners among the records of these conditions, and `recorded` for tasks
+/// about which these say nothing.
 Choices previous_choices(const SearchRun& search, const Choices& recorded) {
   Choices all;
   for (const TaskState& task : search.tasks()) {
@@ -41,14 +41,15 @@ Choices previous_choices(const SearchRun& search, const Choices& recorded) {
   return all;
 }
 
-/// Of a schedule that was measured; null for one that was proposed alone, as what the plan of before runs may be.
+/// Returns a schedule's candidate if it was measured. Null if it was only proposed, which may be so for the previous
+/// plan's schedules.
 const Candidate* measured(const TaskState& task, const std::string& schedule) {
   const auto known = task.candidates().find(schedule);
   return known == task.candidates().end() || known->second.ratios.empty() ? nullptr : &known->second;
 }
 
-/// How far the accepted schedules may be from the best of what was tried, as their intervals allow, and from the best
-/// of what was not.
+/// The expected distance of the accepted schedules from the best that was tried, as beliefs have it, plus the expected
+/// gain of what was not tried.
 double regret(const SearchRun& search, const FinalRace& race) {
   double lost = 0;
   for (size_t t = 0; t < search.tasks().size(); ++t) {
@@ -86,11 +87,11 @@ std::vector<TunedTask> task_rows(const SearchRun& search, const FinalRace& race)
   return rows;
 }
 
-/// Why the graph tuner has no turn; empty where it has one.
+/// Returns why the graph tuner is skipped; empty if it runs.
 std::string left_out(const TuneOptions& options, double end_ms, bool refused) {
   if (options.interrupted && options.interrupted()) return "the run was interrupted";
   if (refused) return "the plan that won the race is not taken";
-  if (!options.ops.empty()) return "it chooses for all layers, and --ops names some";
+  if (!options.ops.empty()) return "it chooses for all layers, but --ops limits them";
   const double left = (end_ms - now_ms()) / 1e3;
   if (left >= kLeastGraph) return {};
   return fmt::format(
@@ -98,14 +99,14 @@ std::string left_out(const TuneOptions& options, double end_ms, bool refused) {
       kLeastGraph, std::max(0.0, left), kGraphBudget);
 }
 
-/// What layers of a task run under a plan.
+/// The text of what a layer of a task runs under a plan.
 std::string schedule_text(const TunedTask& task, const std::string& node, const Choices& choices) {
   const auto choice = choices.find(node);
   if (choice == choices.end()) return task.fallback;
   return (choice->second.schedule ? "" : task.fallback + " ") + text(choice->second);
 }
 
-/// The rows as the graph tuner leaves them, which may give layers of one task different schedules.
+/// Updates the rows with the graph tuner's plan, which may give layers of one task different schedules.
 void take_graph_best(std::vector<TunedTask>& rows, const GraphBest& graph) {
   for (TunedTask& row : rows) {
     std::map<std::string, int64_t> layers;
@@ -122,19 +123,19 @@ void take_graph_best(std::vector<TunedTask>& rows, const GraphBest& graph) {
   }
 }
 
-/// With what the races found in place of what the search expects.
+/// Replaces what the search expects by what the races found.
 TuneProgress of_races(TuneProgress progress, const TuneResult& result) {
   progress.default_ms = result.default_ms.value, progress.predicted_ms = result.tuned_ms.value;
   progress.remaining = result.regret;
   return progress;
 }
 
-/// Keeps a record that bars the schedule which a check found wrong.
+/// Keeps a record that bars the schedule that a check found wrong.
 void bar_wrong(const ReferenceCheck& check, const SearchRun& search, const TuneOptions& options) {
   if (check.layer) options.keep({{wrong_record(*check.layer, check.wrong, search.conditions(), options.network)}});
 }
 
-/// The graph tuner's turn until `end_ms`, and what it changes of the result.
+/// Runs the graph tuner until `end_ms` and updates the result.
 void choose_graph_best(NetworkBench& bench, SearchRun& search, const std::vector<Record>& records,
                        const TuneOptions& options, double seconds, double end_ms, TuneResult& result) {
   GraphTuneOptions how;
@@ -148,12 +149,12 @@ void choose_graph_best(NetworkBench& bench, SearchRun& search, const std::vector
   try {
     result.graph = graph_best(bench, records, result.choices, how);
   } catch (const Error& e) {
-    result.graph_failed = e.message();  // what the search and the race found stands
+    result.graph_failed = e.message();  // the results of the search and the race stand
     return;
   }
   bar_wrong(result.graph->check, search, options);
   if (!result.graph->won) return;
-  result.previous.reset();  // of the plan that is not taken
+  result.previous.reset();  // belongs to the plan that is not accepted
   result.unheld.clear(), result.given_up.clear();
   result.choices = result.graph->choices;
   result.same_plan = result.kept = false;
@@ -169,7 +170,7 @@ std::vector<Record> raced_records(const SearchRun& search, const FinalRace& race
   return out;
 }
 
-/// What the race of history-best says, and what was found on the way to it.
+/// The result of the race of history-best and of the search before it.
 TuneResult raced_result(const SearchRun& search, const FinalRace& race) {
   TuneResult out;
   out.choices = out.history = race.choices;
@@ -194,14 +195,14 @@ TuneResult raced_result(const SearchRun& search, const FinalRace& race) {
   return out;
 }
 
-/// Why the plan that won may not be taken, by the reference kernels; empty: it may.
+/// Returns why the winning plan must not be accepted, according to the reference kernels; empty if it may be.
 std::string refusal(NetworkBench& bench, const SearchRun& search, const TuneOptions& options, const Choices& won) {
   const ReferenceCheck check = checked(options.check, bench, won);
   bar_wrong(check, search, options);
   return (check.layer ? "it is wrong: " : "") + check.wrong;
 }
 
-/// Takes nothing where the plan that won is not right.
+/// Rejects the winning plan if it is not right.
 void check_winner(NetworkBench& bench, const SearchRun& search, const TuneOptions& options, TuneResult& result) {
   if (result.choices.empty()) return;
   result.refused = refusal(bench, search, options, result.choices);
@@ -225,14 +226,14 @@ PreparedEvent prepared_event(const SearchRun& search) {
   return out;
 }
 
-/// How fast the tasks and the network are under the defaults and under `accepted`, the plan of `result.choices`.
+/// Notes the speeds of the tasks and the network under the defaults and under `accepted`, the plan of `result.choices`.
 void note_speeds(const SearchRun& search, const Variant& fallback, const Variant& accepted, TuneResult& result) {
   for (size_t t = 0; t < result.tasks.size(); ++t) {
     TunedTask& row = result.tasks[t];
     row.before = row.after = search.speed(t, 1, search.bound_of(fallback, row.nodes.front()));
     if (row.schedule == row.fallback) continue;
     const auto runs_it = [&](const std::string& n) { return schedule_text(row, n, result.choices) == row.schedule; };
-    const auto found = std::ranges::find_if(row.nodes, runs_it);  // none where a kept plan says more than a schedule
+    const auto found = std::ranges::find_if(row.nodes, runs_it);  // none if a kept plan chooses more than a schedule
     const std::string& node = found == row.nodes.end() ? row.nodes.front() : *found;
     row.after = search.speed(t, row.in_network.value, search.bound_of(accepted, node));
   }
@@ -242,14 +243,14 @@ void note_speeds(const SearchRun& search, const Variant& fallback, const Variant
   result.after = {flops / after, search.bound_of(accepted) / after};
 }
 
-/// How a budget is shared; milliseconds of now_ms() and seconds.
+/// The division of a budget: milliseconds on the clock of now_ms(), and seconds.
 struct Budget {
   double end_ms, search_end_ms;
   double race_seconds, graph_seconds;
-  double turn_seconds = 0;  ///< of the graph tuner, and of the check before it
+  double turn_seconds = 0;  ///< for the graph tuner and the check before it
 
-  /// `check_ms`: that holding the default plan against the reference kernels took; what wins takes as long, at most,
-  /// and so does what the graph tuner makes of it.
+  /// `check_ms`: time of checking the default plan against the reference kernels. Checking the winner takes at most as
+  /// long, and so does checking the graph tuner's plan.
   Budget(const TuneOptions& options, double start_ms, double check_ms) {
     const double check = std::min(check_ms / 1e3, options.seconds * kCheckShare), seconds = options.seconds - check;
     end_ms = start_ms + seconds * 1e3;
@@ -259,14 +260,14 @@ struct Budget {
     if (graph_turn) turn_seconds = graph_seconds + check;
     search_end_ms = start_ms + std::max(seconds - race_seconds - turn_seconds, options.seconds / 4) * 1e3;
   }
-  /// Where trials alone end the search, the races and the graph tuner get their shares of what it took.
+  /// If only the number of trials ends the search, gives the races and the graph tuner shares of the time that it took.
   void follow(double search_seconds) {
     if (std::isfinite(end_ms)) return;
     const double all = search_seconds / (1 - kRaceShare - kGraphShare);
     race_seconds = std::clamp(all * kRaceShare, kLeastRace, kMostRace);
     graph_seconds = std::clamp(all * kGraphShare, kLeastGraph, kMostGraph);
   }
-  /// Of the races that begin now.
+  /// Limits for the races that begin now.
   RaceLimits races(const TuneOptions& options) const {
     const double left = (end_ms - now_ms()) / 1e3 - turn_seconds;
     const bool interrupted = options.interrupted && options.interrupted();
@@ -279,7 +280,7 @@ struct Budget {
   }
 };
 
-/// Moments of now_ms() at which parts of a run were done.
+/// Moments of now_ms() at which parts of a run were completed.
 struct Moments {
   double start = 0, built = 0, checked = 0, prepared = 0, searched = 0, raced = 0, won = 0, end = 0;
 };

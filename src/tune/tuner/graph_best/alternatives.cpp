@@ -11,13 +11,13 @@
 namespace kilter::tune {
 namespace {
 
-/// Of an estimate that nothing was measured of, as a share: what analytic models are often wrong by.
+/// Relative error of an estimate without a measurement: the usual error of analytic models.
 constexpr double kEstimateError = 0.3;
-/// Of the default's time: what history-best takes from other conditions, so that it stays where nothing speaks against
-/// it.
+/// Assumed ratio to the default's time of a history-best schedule from other conditions, so that it stays unless
+/// something speaks against it.
 constexpr double kKept = 0.99;
-/// Cycles of one core in a millisecond, where no layer's time is known: the scale of all estimates, which drops out of
-/// what they say of one another.
+/// Cycles of one core in a millisecond, used if no layer's time is known. It scales all estimates alike and cancels
+/// when they are compared.
 constexpr double kCyclesPerMs = 2.5e6;
 
 void add_recorded(Layer& layer, const RecordedCosts::Known& known) {
@@ -31,7 +31,7 @@ bool has(const Layer& layer, const Schedule& schedule) {
                      [&](const Alternative& a) { return a.choice.schedule == schedule; });
 }
 
-/// The best of each template by its model, the default's own first.
+/// Adds the best schedules of each template by its model, starting with the default's own template.
 void add_estimated(Layer& layer, const Task& task, const CompileOptions& options, size_t most) {
   constexpr size_t kOfTemplate = 3;
   const double base = layer.alternatives.front().ms;
@@ -47,7 +47,8 @@ void add_estimated(Layer& layer, const Task& task, const CompileOptions& options
   }
 }
 
-/// What layers take by default, from records; else by the analytic models, scaled to those that records know.
+/// Sets the layers' default times from records, or else from the analytic models, scaled to the layers that records
+/// know.
 void add_default_ms(LayerNetwork& network, const RecordedCosts& costs) {
   std::vector<double> scales;
   for (const Layer& layer : network.layers) {
@@ -86,13 +87,13 @@ void add_schedules(LayerNetwork& network, const Compiled& compiled, const Compil
   for (const Task& task : tasks_of(compiled.placed->graph, compiled.placed->storage)) {
     const int64_t at = network.layer_of(task.node().name);
     Layer& layer = network.layers[static_cast<size_t>(at)];
-    // A copy that storage asks for is there only once layers have their places: it cannot be chosen for by name.
+    // A copy inserted by storage exists only once values are placed, so no choice can refer to it by name.
     if (!layer.task() || layer.relayout || options.schedules.contains(layer.node)) continue;
     const auto best = costs.best(layer, most);
     for (const RecordedCosts::Known& known : best) {
       if (lowers(task, known.schedule, options)) add_recorded(layer, known);
     }
-    // Before estimates: what was chosen from measurements elsewhere counts as that, whatever a model says of it.
+    // Comes before the estimates: a choice based on measurements elsewhere keeps that basis, whatever a model says.
     const auto kept = keep.find(layer.node);
     if (kept != keep.end() && kept->second.schedule) add_kept(layer, *kept->second.schedule, costs);
     if (best.empty()) add_estimated(layer, task, options, most);

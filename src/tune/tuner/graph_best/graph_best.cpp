@@ -10,11 +10,11 @@
 namespace kilter::tune {
 namespace {
 
-constexpr int kAttempts = 2;          ///< races: layers that lost in one give way before the next
-constexpr double kFirst = 0.35;       ///< share of the time that a race takes which is not the last
-constexpr double kHalfWidth = 0.002;  ///< of the ratio's interval that ends a race early
+constexpr int kAttempts = 2;          ///< races; layers that lose in one give way before the next
+constexpr double kFirst = 0.35;       ///< share of the time for a race that is not the last
+constexpr double kHalfWidth = 0.002;  ///< half width of the ratio's interval that ends a race early
 
-/// The problem of a network with alternatives, its answer, and what both look like.
+/// The problem of a network with alternatives, its solution, and the plan that the solution describes.
 class Answering {
  public:
   /// `room`: bytes that packed weights may take beyond the default's.
@@ -58,7 +58,7 @@ class Answering {
     return out;
   }
 
-  /// Without these layers' differences, and without any where what is left is not possible together.
+  /// Takes back the differences in these layers, or all differences if the rest cannot be combined.
   void give_way(const std::vector<size_t>& layers) {
     std::vector<size_t> chosen = chosen_;
     for (const size_t l : layers) chosen[l] = history_[l];
@@ -70,7 +70,7 @@ class Answering {
     return std::isfinite(problem_.cost_ms(chosen)) ? std::move(chosen) : history_;
   }
 
-  /// Differences from history-best that weigh too much together are taken back, those that gain least for a byte first.
+  /// Takes back differences from history-best that together exceed the room, smallest gain per byte first.
   std::vector<size_t> within_room(std::vector<size_t> chosen) const {
     for (;;) {
       int64_t room = room_;
@@ -94,7 +94,7 @@ class Answering {
   std::vector<size_t> history_, chosen_;
 };
 
-/// Whether a plan of earlier days still compiles here and loads.
+/// Whether an earlier plan still compiles and loads here.
 bool runs(NetworkBench& bench, const Choices& plan) {
   try {
     const Loaded loaded = bench.load(*bench.build(plan));
@@ -105,7 +105,7 @@ bool runs(NetworkBench& bench, const Choices& plan) {
   }
 }
 
-/// Races of graph-best's plan against history-best's, the default one and the one in use.
+/// Races graph-best's plan against history-best, the default plan and the plan in use.
 class GraphRace {
  public:
   GraphRace(NetworkBench& bench, GraphBest& out, Answering& answering, const Choices& history,
@@ -124,14 +124,14 @@ class GraphRace {
       if (lost.empty() || (last && held_)) break;
       answering_.give_way(lost);
       out_.rounds = 0;
-      if (out_.same_plan) out_.accepted_ratio.reset();  // of a plan that is gone
+      if (out_.same_plan) out_.accepted_ratio.reset();  // it belongs to a plan that was dropped
     }
     out_.won = out_.clearly_faster();
     out_.race_ms = now_ms() - start;
   }
 
  private:
-  /// Runs the plans in turns; answers the layers that have to give way.
+  /// Runs the plans in turns. Returns the layers that must give way.
   std::vector<size_t> hold(double seconds, bool strict) {
     held_ = false;
     std::vector<Choices> plans{out_.choices};
@@ -141,7 +141,7 @@ class GraphRace {
     try {
       contest = hold_contest(bench_, plans, seconds, kHalfWidth, &end_);
     } catch (const Error&) {
-      return unfused();  // an element-wise node went to a layer whose schedule does not take it
+      return unfused();  // an element-wise node went to a layer whose schedule cannot take it
     }
     held_ = contest.faults.empty();
     const std::vector<size_t> lost = held_ ? losers(contest, strict) : faulty(contest);
@@ -178,8 +178,8 @@ class GraphRace {
     return out;
   }
 
-  /// Layers that together with those they feed, or leave nodes to, take longer than under history-best; not `strict`:
-  /// clearly longer.
+  /// Layers that, together with those that they feed or leave nodes to, take longer than under history-best (clearly
+  /// longer if not `strict`).
   std::vector<size_t> losers(const Contest& c, bool strict) const {
     std::vector<size_t> out;
     const Variant& before = *c.variants[history_.empty() ? 0 : 2];
@@ -206,7 +206,7 @@ class GraphRace {
     return out.empty() ? answering_.different() : out;
   }
 
-  /// Layers that leave nodes to others or take some from them; all that differ where there is none.
+  /// Layers that leave nodes to others or take some from them; all layers that differ if there are none.
   std::vector<size_t> unfused() const {
     std::vector<size_t> out;
     for (const size_t l : answering_.different()) {
@@ -223,7 +223,7 @@ class GraphRace {
   const GraphTuneOptions& options_;
   RaceEnd end_{0, {}};
   const Choices* accepted_ = nullptr;  ///< runs in the races
-  bool held_ = false;                  ///< the last race was run to its end
+  bool held_ = false;                  ///< the last race ran to its end
 };
 
 RecordedCosts recorded(std::span<const Record> records, const Compiled& compiled, const CompileOptions& compile,
@@ -250,7 +250,7 @@ GraphBest graph_best(NetworkBench& bench, std::span<const Record> records, const
   out.network = layer_network(compiled, bench.options());
   add_schedules(out.network, compiled, bench.options(), recorded(records, compiled, bench.options(), options), history,
                 options.schedules);
-  constexpr double kMeasuring = 0.6;  // of the time that is left, where that is short; compiling variants included
+  constexpr double kMeasuring = 0.6;  // share of the remaining time if that is short, including compiling variants
   const double left = options.end_ms - now_ms();
   AlternativeOptions how{options.threads,     options.schedules, options.measure_seconds, now_ms() + kMeasuring * left,
                          options.interrupted, options.beat};

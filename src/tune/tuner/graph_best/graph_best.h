@@ -1,5 +1,5 @@
-// The graph tuner on a network that can run: alternatives of all layers, what they cost together, the best of it, and a
-// race against what the best record of each task alone gives, and against the plan that is in use.
+// The graph tuner for a network that can run: alternatives of all layers, their costs together, the best combination,
+// and its race against the combination of each task's best record and against the plan in use.
 #pragma once
 
 #include <cmath>
@@ -20,65 +20,65 @@ namespace kilter::tune {
 struct GraphTuneOptions {
   int threads = 1;
   std::string device;          ///< fingerprint
-  std::string records;         ///< file beside which layout changes are kept; empty: they are not
-  bool measure_anew = false;   ///< layout changes, though they are known
-  RunnerOptions runner = {};   ///< for layout changes; threads are set here
-  double measure_seconds = 8;  ///< of alternatives; compiling comes on top
+  std::string records;         ///< layout-change costs are stored beside this file; empty: they are not stored
+  bool measure_anew = false;   ///< measure layout changes even if they are known
+  RunnerOptions runner = {};   ///< for layout changes; threads are overridden
+  double measure_seconds = 8;  ///< for alternatives; compiling comes on top
   double race_seconds = 10;
-  double end_ms = INFINITY;  ///< of now_ms(): both get less where it comes earlier
-  size_t schedules = 4;      ///< of a layer, beside the default
+  double end_ms = INFINITY;  ///< on the clock of now_ms(): shortens both times if it comes earlier
+  size_t schedules = 4;      ///< for each layer, besides the default
   Solver solver = Solver::automatic;
-  Choices accepted = {};  ///< the plan that is in use, where it is another than history-best: it has to lose, too
-  std::function<ReferenceCheck(NetworkBench&, const Choices&)> check = check_choices;  ///< of what won
-  bool keeps_history = false;  ///< where history-best is faster than the default and graph-best has not won
+  Choices accepted = {};  ///< the plan in use, if it differs from history-best: it must lose, too
+  std::function<ReferenceCheck(NetworkBench&, const Choices&)> check = check_choices;  ///< checks the plan that won
+  bool keeps_history = false;  ///< keep history-best if it is faster than the default and graph-best has not won
   std::function<bool()> interrupted = {};
   std::function<void()> beat = {};  ///< called between rounds of trials and of the race
 };
 
-/// Layers that differ from history-best, by what differs.
+/// Number of layers that differ from history-best, by kind of difference.
 struct Differences {
   int64_t schedules = 0, threads = 0, layouts = 0, fusions = 0;
 };
 
 struct GraphBest {
-  Choices choices;                      ///< the graph tuner's, after layers that lost in the race gave way
-  bool won = false;                     ///< it is clearly faster than all that it was raced against; else these stay
-  ReferenceCheck check;                 ///< of what won the race; where that is wrong, it has not won
-  ReferenceCheck history_check;         ///< of history-best, where that is to be kept
-  bool same_plan = true;                ///< it is history-best
+  Choices choices;                      ///< the graph tuner's, without layers that lost in the race
+  bool won = false;                     ///< clearly faster than all plans raced against it; otherwise these stay
+  ReferenceCheck check;                 ///< of the plan that won the race; if it is wrong, the plan has not won
+  ReferenceCheck history_check;         ///< of history-best, if that is to be kept
+  bool same_plan = true;                ///< `choices` equal history-best
   Ratio ratio;                          ///< over history-best, paired
   Ratio default_ratio;                  ///< over the default plan
-  Ratio history_ratio;                  ///< of history-best over the default plan; 1 where that is history-best
-  std::optional<Ratio> accepted_ratio;  ///< over GraphTuneOptions::accepted, where that ran and is another plan
-  Ratio ms, default_ms;                 ///< of a run; the default plan's
+  Ratio history_ratio;                  ///< history-best over the default plan; 1 if they are the same
+  std::optional<Ratio> accepted_ratio;  ///< over GraphTuneOptions::accepted, if that ran and is a different plan
+  Ratio ms, default_ms;                 ///< of a run; of the default plan's run
   int64_t rounds = 0;                   ///< of the last race
-  std::map<std::string, Ratio> raced;   ///< in it, by anchor: over the default's; those that both plans have
-  // The problem and its answer:
+  std::map<std::string, Ratio> raced;   ///< in the last race, by anchor: over the default's; only layers in both plans
+  // The problem and its solution:
   size_t layers = 0, alternatives = 0, edges = 0;
   Measured measured;
   ChoiceAnswer answer;    ///< of the first solution
-  double history_ms = 0;  ///< that history-best takes by the same costs
+  double history_ms = 0;  ///< time of history-best by the same costs
   double prepare_ms = 0, solve_ms = 0, race_ms = 0;
   Differences differences;
   KnownTransforms transforms;
-  LayerNetwork network;  ///< with what was measured
+  LayerNetwork network;  ///< with the measurements
 
-  /// Than everything that it was raced against, with the whole intervals.
+  /// Whether the plan is faster than everything raced against it, by the whole intervals.
   bool clearly_faster() const;
-  /// Whether history-best may come in its place: it has not lost against the default plan, and is not known to be
-  /// wrong.
+  /// Whether history-best may be used instead: it has not lost to the default plan and is not known to be wrong.
   bool history_stands() const { return (rounds == 0 || history_is_faster()) && history_check.wrong.empty(); }
-  /// History-best is clearly faster than the default plan, by the last race.
+  /// Whether history-best is clearly faster than the default plan, according to the last race.
   bool history_is_faster() const { return rounds > 0 && history_ratio.high <= 1; }
 };
 
-/// `history`: what the best record of each task gives, raced already; empty: the default. What won is held against the
-/// reference kernels before it counts. Throws what building variants throws, and usage for a solver that does not take
-/// the problem.
+/// Runs the graph tuner. `history`: the best record of each task, already raced; empty: the default. The winner is
+/// checked against the reference kernels before it counts. Throws what building variants throws, and usage for a solver
+/// that cannot take the problem.
 GraphBest graph_best(NetworkBench& bench, std::span<const Record> records, const Choices& history,
                      const GraphTuneOptions& options);
 
-/// The same without a run: costs from records and estimates, schedules alone; not raced.
+/// Solves the problem without running anything: costs come from records and estimates, only schedules vary, and there
+/// is no race.
 GraphBest graph_best_of_records(const Compiled& compiled, const CompileOptions& compile,
                                 std::span<const Record> records, const Choices& history,
                                 const GraphTuneOptions& options);

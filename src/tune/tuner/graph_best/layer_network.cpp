@@ -15,7 +15,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 bool image(const TensorType& type) { return type.dtype == DType::f32 && type.shape.size() == 4; }
 
-/// Of one node: the layout pass gives it blocks where what it reads has them, and not by itself.
+/// Whether the layout pass gives the node blocks only if its input has them.
 bool follows(const Node& node) {
   switch (node.op->family) {
     case Family::pool:
@@ -32,7 +32,7 @@ bool follows(const Node& node) {
   }
 }
 
-/// Convolutions have templates for blocked images alone.
+/// Whether templates may run all nodes on plain images. Convolutions have templates only for blocked images.
 bool may_be_plain(const Graph& graph, const std::vector<NodeId>& nodes) {
   return std::all_of(nodes.begin(), nodes.end(), [&](NodeId id) {
     const Node& node = graph.node(id);
@@ -127,7 +127,7 @@ std::string transform_kind(int32_t from_block, int32_t to_block) {
 
 namespace {
 
-/// Puts a network's costs together.
+/// Assembles the costs of a network.
 class Builder {
  public:
   Builder(const LayerNetwork& network, const TransformModel* transforms, int threads)
@@ -156,12 +156,11 @@ class Builder {
     add(edge);
   }
 
-  /// What the layout of one value costs more than by default, where there is either no change of it or a layer that is
-  /// one.
+  /// Cost of one value's layout in excess of the default, by adding a layout change or removing a layer that is one.
   double change(const Flow& flow, const Layer& from, const Alternative& a, const Layer& to,
                 const Alternative& b) const {
     if (!a.choice.plain && !b.choice.plain) return 0;
-    // A copy into the layout that is there already vanishes.
+    // A copy into the layout that already exists disappears.
     if (to.relayout && a.choice.plain && !to.blocked) return -to.alternatives.front().ms;
     if (from.relayout && b.choice.plain && from.blocked) return -from.alternatives.front().ms;
     const bool now_plain = a.choice.plain || !from.blocked, then_plain = b.choice.plain || !to.blocked;
@@ -175,7 +174,7 @@ class Builder {
     return cost->ms;
   }
 
-  /// An edge, or what it comes down to where an end has no choice.
+  /// Adds an edge, or adds its costs to the other end if one end has no choice.
   void add(const ChoiceEdge& edge) {
     const size_t rows = problem_.nodes[edge.from].size(), columns = problem_.nodes[edge.to].size();
     if (rows == 1) {

@@ -1,4 +1,4 @@
-// The part of alternatives.h that runs the network.
+// Runs the network to measure the alternatives of alternatives.h.
 
 #include <algorithm>
 #include <cmath>
@@ -17,17 +17,17 @@
 namespace kilter::tune {
 namespace {
 
-constexpr size_t kBatch = 4;         ///< variants that run in turns with the default
-constexpr int kThreadVariants = 6;   ///< in each of which every short layer has a number of threads by lot
-constexpr double kShortMs = 0.15;    ///< layers that take no longer may be better off with fewer threads
+constexpr size_t kBatch = 4;         ///< variants that take turns with the default
+constexpr int kThreadVariants = 6;   ///< each assigns a random number of threads to every short layer
+constexpr double kShortMs = 0.15;    ///< layers up to this time may be better off with fewer threads
 constexpr int64_t kMostRounds = 24;  ///< of a batch
 
-/// What some layers take together in one round, in a variant and by default.
+/// Time of some layers together in one round, in a variant and by default.
 struct Pair {
   double mine = 0, base = 0;
 };
 
-/// A variant of the network in which many layers have another alternative.
+/// A variant of the network in which many layers run another alternative.
 struct Sweep {
   Choices choices;
   std::map<size_t, size_t> active;  ///< by layer: the alternative on trial
@@ -47,7 +47,7 @@ std::vector<std::vector<size_t>> layer_steps(const LayerNetwork& network, const 
 /// By layer.
 using Times = std::vector<LayerTime>;
 
-/// By round; empty for a round without a run.
+/// Times by round; empty for a round without a run.
 std::vector<Times> round_times(const LayerNetwork& network, const Compiled& compiled, const Laps& laps, size_t which) {
   std::vector<Times> out(static_cast<size_t>(laps.rounds));
   const auto layers = layer_steps(network, compiled);
@@ -59,8 +59,8 @@ std::vector<Times> round_times(const LayerNetwork& network, const Compiled& comp
   return out;
 }
 
-/// By round: other processes took CPUs away while it ran. Such rounds favour fewer threads, whose layers wait for
-/// nobody.
+/// Rounds during which other processes took CPUs away. Such rounds favour fewer threads, since layers with fewer
+/// threads do not wait for others.
 std::vector<bool> crowded_rounds(const Laps& laps, size_t which) {
   std::vector<bool> out(static_cast<size_t>(laps.rounds));
   for (const size_t v : {size_t{0}, which}) {
@@ -72,7 +72,8 @@ std::vector<bool> crowded_rounds(const Laps& laps, size_t which) {
   return out;
 }
 
-/// By layer whose fusion is on trial: those that have a kernel together with it, as it left nodes to them or took some.
+/// For each layer whose fusion is on trial: the layers whose kernels changed with it, because they took nodes from it
+/// or gave it some.
 std::map<size_t, std::set<size_t>> partners(const LayerNetwork& network, const Sweep& sweep, const Compiled& compiled) {
   std::map<size_t, std::set<size_t>> out;
   const auto add = [&](int64_t l, int64_t other) {
@@ -135,7 +136,7 @@ class Sweeper {
     return out;
   }
 
-  /// Another alternative of a layer, on trial in a variant.
+  /// Puts another alternative of a layer on trial in a variant.
   void put(Sweep& sweep, size_t l, const LayerChoice& choice) {
     Layer& layer = network_.layers[l];
     sweep.active[l] = layer.alternatives.size();
@@ -145,8 +146,8 @@ class Sweeper {
     for (const std::string& node : layer.nodes) sweep.choices[node].plain = true;
   }
 
-  /// Element-wise nodes on their own. Where one has two operands, another layer may take it in: those in a variant of
-  /// their own, in which the others take in what they can.
+  /// Adds element-wise nodes on their own. A node with two operands may instead go to another layer. Such nodes get a
+  /// variant of their own, in which the others take in what they can.
   void add_fusion(std::vector<Sweep>& sweeps) {
     Sweep alone, open;
     const Graph& graph = bench_.fallback().compiled.placed->graph;
@@ -169,7 +170,7 @@ class Sweeper {
     }
   }
 
-  /// Depthwise convolutions and the convolutions before them in one task, and apart, the other way than by default.
+  /// Fuses depthwise convolutions with the convolutions before them, or separates them, contrary to the default.
   void add_pairs(std::vector<Sweep>& sweeps) {
     const CompileOptions& options = bench_.options();
     const Compiled& compiled = bench_.fallback().compiled;
@@ -204,7 +205,7 @@ class Sweeper {
     return choice;
   }
 
-  /// All layers that templates can run on plain images, at once.
+  /// Puts all layers that templates can run on plain images on trial at once.
   void add_layouts(std::vector<Sweep>& sweeps) {
     LayerChoice choice;
     choice.plain = true;
@@ -214,7 +215,7 @@ class Sweeper {
     for (const size_t l : layers) put(sweeps.back(), l, choice);
   }
 
-  /// Layers that run by templates when they are plain together. Each round leaves out those that do not.
+  /// Finds the layers that templates run when they are plain together. Each iteration drops those that do not.
   std::set<size_t> plain_layers() const {
     std::set<size_t> open;
     for (size_t l = 0; l < network_.layers.size(); ++l) {
@@ -288,7 +289,7 @@ class Sweeper {
     }
   }
 
-  /// A schedule that is wrong or crashes is none.
+  /// Drops a schedule that is wrong or crashes.
   void note_faults(const Sweep& sweep, const std::vector<Fault>& faults) {
     for (const Fault& fault : faults) {
       const int64_t l = network_.layer_of(fault.layer);
@@ -312,7 +313,7 @@ class Sweeper {
     for (const auto& [l, others] : together) partners_[{l, sweep.active.at(l)}] = others;
   }
 
-  /// Nothing where one of the layers did not have the core for itself.
+  /// Empty if one of the layers did not have the core to itself.
   static std::optional<Pair> pair_of(const std::set<size_t>& layers, const Times& mine, const Times& base) {
     Pair pair;
     for (const size_t l : layers) {
@@ -336,19 +337,19 @@ class Sweeper {
     }
   }
 
-  /// Of rounds that nothing disturbed much.
+  /// The layer's time in nearly undisturbed rounds.
   double quiet_ms(size_t l) const {
     std::vector<double> ms;
     for (const Times& round : base_rounds_) ms.push_back(round[l].ms);
     return ms.empty() ? base(l) : quantile(ms, 0.25);
   }
 
-  /// Milliseconds over the default's, as the ratio of a pair says it of layers that take `quiet` undisturbed.
+  /// Milliseconds in excess of the default, by the ratio of a pair, for layers that take `quiet` when undisturbed.
   static double extra_ms(const Pair& pair, double quiet) {
     return pair.base > 0 ? quiet * (pair.mine / pair.base - 1) : pair.mine;
   }
 
-  /// What was measured becomes the costs.
+  /// Turns the measurements into costs.
   void settle() {
     std::vector<double> quiet;
     for (size_t l = 0; l < network_.layers.size(); ++l) quiet.push_back(quiet_ms(l));
@@ -375,7 +376,7 @@ class Sweeper {
     }
   }
 
-  /// What was measured here beside what records say, each weighted by what it is sure of.
+  /// Combines the measurements here with the records, each weighted by its certainty.
   void combine(Alternative& one, std::pair<size_t, size_t> at, const std::vector<Pair>& pairs,
                const std::vector<double>& quiet) const {
     const double own = quiet[at.first];
@@ -394,8 +395,8 @@ class Sweeper {
     one.basis = told ? "records and measured here" : "measured here";
   }
 
-  /// A layer that takes another's node in, or whose nodes go to one, is another task then: what is chosen for the old
-  /// one is not for it, but threads where it stays a task.
+  /// A layer that takes in nodes of another, or gives some up, becomes a different task. Choices for the old task then
+  /// do not apply, except the number of threads if it is still a task.
   void forbid_schedules(std::pair<size_t, size_t> at, size_t other) {
     ChoiceEdge edge{at.first, other, {}};
     const bool goes = network_.layers[at.first].alternatives[at.second].choice.fuse == Fusion::before;
@@ -414,7 +415,7 @@ class Sweeper {
   const AlternativeOptions& options_;
   std::vector<Times> base_rounds_;                                ///< by round
   std::map<std::pair<size_t, size_t>, std::vector<Pair>> pairs_;  ///< by layer and alternative
-  /// By layer and alternative: those that have kernels together with it then.
+  /// By layer and alternative: the layers whose kernels change with it.
   std::map<std::pair<size_t, size_t>, std::set<size_t>> partners_;
   std::set<std::pair<size_t, size_t>> failed_;
   struct Threaded {

@@ -10,14 +10,15 @@
 namespace kilter::tune {
 namespace {
 
-constexpr double kOtherTemplate = 1.333;  ///< times the default: what a template's best may take to be looked at again
+/// Limit relative to the default's time for a template's best schedule to be tried again.
+constexpr double kOtherTemplate = 1.333;
 
 std::string key(const std::string& problem, const std::string& layouts) { return problem + "|" + layouts; }
 
 /// One schedule's ratios over a layer's default.
 struct Candidate {
   Schedule schedule;
-  LogRatios all, here, elsewhere;  ///< of all layers, of this one, of the others
+  LogRatios all, here, elsewhere;  ///< of all layers; of this one; of the others
 
   LogRatios on_layer() const {
     LogRatios out = here;
@@ -26,7 +27,7 @@ struct Candidate {
   }
 };
 
-/// The schedules of one task that run.
+/// The schedules of one task that did not fail.
 class Candidates {
  public:
   Candidates(std::span<const Record* const> records, const Layer& layer) : beliefs_(kUsualNoise) {
@@ -35,7 +36,7 @@ class Candidates {
     for (const Record* r : records) {
       if (r->status != Status::ok) failed.insert(r->schedule);
       if (r->status != Status::ok || r->samples_ms.empty()) continue;
-      // What another default stands between says less: it counts as one sample.
+      // A ratio converted from another default is less certain: it counts as one sample.
       const auto samples = over.converts(*r) ? 1 : static_cast<int64_t>(r->samples_ms.size());
       if (const auto ratio = over.of(*r)) add(*r, *ratio, samples, r->node == layer.node);
     }

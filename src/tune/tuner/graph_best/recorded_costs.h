@@ -1,4 +1,4 @@
-// What records say of a network's layers.
+// Costs of a network's layers according to records.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace kilter::tune {
 
-/// Records of exactly these conditions, by task. They outlive it.
+/// Records of exactly the given conditions, by task. Refers to the records, which must outlive it.
 class RecordedCosts {
  public:
   struct Query {
@@ -21,19 +21,19 @@ class RecordedCosts {
   };
   RecordedCosts(std::span<const Record> records, const Query& query);
 
-  /// What a schedule is believed to cost on a layer, over the layer's default (ratios over another default: see
-  /// OverDefault). What was measured on this layer counts in full, what was measured on others as one measurement; the
-  /// value is drawn towards the mean of the task's schedules (Beliefs), the interval is that of the samples.
+  /// The believed cost of a schedule on a layer, over the layer's default (for ratios over another default see
+  /// OverDefault). Measurements of this layer count in full, those of other layers as one measurement. The value is
+  /// shrunk towards the mean of the task's schedules (Beliefs); the interval is that of the samples.
   struct Known {
     Schedule schedule;
     Ratio ratio;
   };
-  /// Of a layer's task, those that did not fail: the `most` cheapest, and the cheapest of each template that is within
-  /// a third of the default. Cheapest on all layers of the task.
+  /// Returns schedules of a layer's task that did not fail: the `most` cheapest, and the cheapest of each template that
+  /// is within a third of the default. They are ranked by cost over all layers of the task.
   std::vector<Known> best(const Layer& layer, size_t most) const;
-  /// Nothing for a schedule without records, and for one that failed.
+  /// Returns the known cost of a schedule; empty if it has no records or failed.
   std::optional<Known> find(const Layer& layer, const Schedule& schedule) const;
-  /// Milliseconds of the default schedule where the task was measured; 0: not known.
+  /// Milliseconds of the default schedule if the task was measured; 0: unknown.
   double default_ms(const Layer& layer) const;
 
  private:

@@ -1,4 +1,4 @@
-// Which solver answers for a network.
+// Chooses the solver for a network.
 
 #include "base/error.h"
 #include "tune/graph/solvers.h"

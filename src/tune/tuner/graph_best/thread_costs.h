@@ -1,5 +1,5 @@
-// What layers take on fewer threads, and what it costs that the layer before ran on another number of them: part of
-// what it made lies in the caches of other cores then.
+// The cost of running layers on fewer threads, and of running neighbours on different numbers of threads, where part of
+// the earlier layer's result lies in other cores' caches.
 #pragma once
 
 #include <map>
@@ -9,16 +9,17 @@
 
 namespace kilter::tune {
 
-/// Standard error of the mean of `extra`, milliseconds over a time of `base_ms`; never below what single layers are
-/// known to scatter by.
+/// Standard error of the mean of `extra`, milliseconds over a time of `base_ms`. It is at least the known scatter of
+/// single layers.
 double mean_error(const std::vector<double>& extra, double base_ms);
 
 class ThreadCosts {
  public:
-  /// One round of a layer that ran on `own` threads, and the layer that feeds it (feeder()) on `before`; 0: all.
-  /// `extra`: milliseconds over what it took with all layers on all threads.
+  /// Adds one round of a layer on `own` threads after its feeder (feeder()) ran on `before` threads; 0: all. `extra`:
+  /// milliseconds in excess of its time with all layers on all threads.
   void note(size_t layer, int32_t before, int32_t own, double extra) { layers_[layer][{before, own}].push_back(extra); }
-  /// Adds each alternative with each number of threads that may pay, and the costs of changing it between layers.
+  /// Adds each alternative with each number of threads that may pay, and the costs of changing that number between
+  /// layers.
   void expand(LayerNetwork& network) const;
 
  private:

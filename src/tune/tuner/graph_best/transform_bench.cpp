@@ -17,12 +17,13 @@
 namespace kilter::tune {
 namespace {
 
-/// Images of 64 channels, pixels a side: 32 KiB to 16 MiB in each layout.
+/// Side lengths in pixels of images with 64 channels: 30 KiB to 16 MiB in each layout.
 constexpr int64_t kSides[] = {11, 16, 28, 56, 80, 112, 160, 256};
 constexpr int64_t kChannels = 64;
 constexpr double kSeconds = 0.6;
 
-/// Each image goes into blocks and back, several at once, so that a copy finds what it reads where another one left it.
+/// Builds a graph in which each image is copied into blocks and back, several at once, so that each copy finds its
+/// input where another copy left it.
 Graph transforms_graph(int32_t block) {
   Graph graph;
   graph.name = "layout changes";
@@ -67,7 +68,7 @@ std::vector<TransformSample> samples(const Compiled& compiled, const Laps& laps,
   return out;
 }
 
-/// What one measurement gives: changes into blocks and back, at one number of threads.
+/// The result of one measurement: changes into blocks and back for one number of threads.
 struct Wanted {
   std::string in, out;
   int threads = 1;
@@ -82,8 +83,8 @@ struct Wanted {
   }
 };
 
-/// What the file holds, nothing where there is none. `unusable`: why it cannot be used, which measuring repairs; then
-/// nothing, too.
+/// Loads the model from the file; empty if there is no file. If the file is unusable in a way that measuring repairs,
+/// returns nothing and sets `unusable` to the reason.
 std::optional<TransformModel> load(const std::filesystem::path& file, const std::string& device, bool anew,
                                    std::string& unusable) {
   if (file.empty() || !std::filesystem::exists(file)) return std::nullopt;

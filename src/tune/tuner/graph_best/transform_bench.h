@@ -1,4 +1,4 @@
-// Measures what changes of layout cost on this machine, and keeps it.
+// Measures the cost of layout changes on this machine, and keeps it.
 #pragma once
 
 #include <filesystem>
@@ -11,23 +11,24 @@
 
 namespace kilter::tune {
 
-/// A model of changes between plain images and those in the target's blocks of channels, from 16 copies of images of
-/// 30 KiB to 16 MiB, which run in turn as layers of one network. Takes about a second. Throws unsupported when they
-/// cannot be measured, and for targets whose layouts have no blocks.
+/// Measures a model of changes between plain images and the target's blocks of channels: 16 copies of images from 30
+/// KiB to 16 MiB that run in turn as layers of one network. Takes about a second. Throws unsupported if they cannot be
+/// measured or the target's layouts have no blocks.
 TransformModel measure_transforms(const CompileOptions& compile, RunnerOptions runner, const std::string& device);
 
-/// Beside a file of records: "FILE.transforms-DEVICE.json" with a hash of the device.
+/// Returns "FILE.transforms-DEVICE.json" beside the records file FILE, with a hash of the device.
 std::filesystem::path transforms_file(const std::string& records, const std::string& device);
 
 struct KnownTransforms {
-  std::optional<TransformModel> model;  ///< none for targets whose layouts have no blocks
-  double seconds = 0;                   ///< that measuring took; 0: they were known
+  std::optional<TransformModel> model;  ///< none if the target's layouts have no blocks
+  double seconds = 0;                   ///< measuring time; 0: the costs were known
   std::string file;                     ///< empty: not kept
-  std::string unusable;                 ///< why what `file` held was not, so that it was replaced; empty: it was sound
+  /// Why the contents of `file` were unusable and replaced; empty: they were sound.
+  std::string unusable;
 };
-/// From the file where it is there and holds changes into this target's blocks and back at this number of threads, else
-/// measured and kept; a damaged file is replaced. `records` empty: measured and not kept. `anew`: measured in any case,
-/// and of what the file held these changes at this number of threads are replaced.
+/// Reads the model from the file if it holds changes into this target's blocks and back for this number of threads.
+/// Otherwise measures it and stores it. A damaged file is replaced. `records` empty: measures without storing. `anew`:
+/// always measures, and replaces these changes for this number of threads in the file.
 KnownTransforms known_transforms(const CompileOptions& compile, const RunnerOptions& runner, const std::string& device,
                                  const std::string& records, bool anew);
 

@@ -27,16 +27,16 @@ std::string date_text(const std::string& date, const std::string& now) {
   return fmt::format("{} ({} day{} before)", day, days, days == 1 ? "" : "s");
 }
 
-/// One task's answer.
+/// The result for one task.
 struct Answered {
   std::optional<Schedule> schedule;  ///< none: the default
   Match match;
   size_t lost = 0;             ///< schedules that may run and were not faster than the default
-  bool tuned = false;          ///< some of them by records of the very task
-  bool other_default = false;  ///< records of the very task say nothing of the default of now
+  bool tuned = false;          ///< some of them according to records of exactly this task
+  bool other_default = false;  ///< records of exactly this task are not comparable with today's default
 };
 
-/// Whether the template is known and neither forbidden nor left out by --accuracy.
+/// Whether the template is known, not forbidden, and allowed by --accuracy.
 bool may_run(const Template* from, const Task& task, const Schedule& schedule, const CompileOptions& compile) {
   return from != nullptr && (from->approximates == nullptr || compile.accuracy != Accuracy::strict) &&
          forbids(compile.forbidden, task.node().name, schedule) == nullptr;
@@ -120,10 +120,10 @@ class Applier {
     Answered out;
     const Query query = query_of(step.problem, step.layouts, step.schedule, compile_, options_);
     const auto takes = [&](const Match& m) {
-      if (out.lost >= kEnoughTried) return false;  // the default won, whatever farther ones say
+      if (out.lost >= kEnoughTried) return false;  // the default won, whatever records at a greater distance say
       std::optional<Schedule> schedule = try_parse_schedule(m.record.schedule);
       if (!schedule || !may_run(find_template(schedule->name), task, *schedule, compile_)) return false;
-      // A record says how much faster than the default it was; one that does not, or was not, is not used.
+      // Uses only records with a ratio over the default that shows a gain.
       if (!m.ratio) {
         out.other_default = out.other_default || m.distance < Distance::threads;
         return false;
@@ -149,9 +149,9 @@ class Applier {
   std::map<Distance, std::pair<int64_t, double>> by_distance_;
   std::map<int, int64_t> by_threads_;  ///< tasks by the number of threads of their record
   int64_t tasks_ = 0, default_won_ = 0, untuned_ = 0;
-  int64_t other_default_ = 0;  ///< of the untuned
+  int64_t other_default_ = 0;  ///< among the untuned
   int64_t imported_ = 0;
-  std::set<std::string> anchors_;  ///< that imported_ has counted
+  std::set<std::string> anchors_;  ///< already counted in imported_
   Recorded out_;
 };
 

@@ -1,4 +1,4 @@
-// Schedules for a network from tuning records and from what was chosen of each layer.
+// Schedules for a network from tuning records and from choices made for single layers.
 #pragma once
 
 #include <cstdint>
@@ -16,47 +16,47 @@
 namespace kilter::tune {
 
 struct ApplyOptions {
-  std::string file;    ///< of the records, for the summary
+  std::string file;    ///< name of the records file, for the summary
   std::string device;  ///< fingerprint
   int threads = 1;
-  std::string now = {};   ///< ISO 8601, for the age of records; empty: the current moment
-  std::string tune = {};  ///< command that tunes what has no record, for the summary; may be empty
+  std::string now = {};   ///< ISO 8601, for the age of records; empty: the current time
+  std::string tune = {};  ///< command that tunes the tasks without a record, for the summary; may be empty
 };
 
-/// Whether a schedule's template takes the task with it, under the accuracy that is asked for and what is forbidden.
+/// Whether a schedule's template accepts the task with it, under the requested accuracy and what is forbidden.
 bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& compile);
 
-/// For every task the best record that matches, is not forbidden, that its template can lower, and that was faster than
-/// today's default where it has a ratio over that (see OverDefault). The summary says how many tasks have one, at which
-/// distances and what loss is expected, how many were tuned and keep the default, and how many were not, with the
-/// command that would tune them. The words of a layer name its record, and say how it was matched, when and where it
-/// was measured, and its ratio over the default there.
+/// Finds for every task the best record that matches, is not forbidden, can be lowered by its template, and was faster
+/// than today's default if it has a ratio over that (see OverDefault). The summary says how many tasks have a record,
+/// at which distances and with what expected loss, how many were tuned and keep the default, and how many were not
+/// tuned, with the command that would tune them. The words of a layer name its record and say how it was matched, when
+/// and where it was measured, and its ratio over the default there.
 Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile, const Matcher& matcher,
                        const ApplyOptions& options);
 
-/// The schedules that apply_records() gives a graph from these records, as choices.
+/// Returns the schedules that apply_records() gives a graph from these records, as choices.
 Choices history_best_choices(const Graph& graph, const CompileOptions& compile, std::span<const Record> records,
                              const ApplyOptions& options);
 
-/// What is to be compiled, as a query for records.
+/// Describes a task to be compiled as a query for records.
 Query query_of(const std::string& problem, const std::string& layouts, const std::string& fallback,
                const CompileOptions& compile, const ApplyOptions& options);
-/// The words of a layer that runs `schedule`, whatever chose it: of the nearest record of that schedule for the very
-/// problem. Nothing where there is none: what chose it did not look at others.
+/// Returns the words for a layer that runs `schedule`, whatever chose it. They describe the nearest record of that
+/// schedule for exactly this problem; empty if there is none.
 std::optional<std::string> words_of(const Matcher& matcher, const Query& query, const std::string& schedule,
                                     const ApplyOptions& options);
 
-/// Without the schedules of the layers of which `goes` holds, and without layers of which nothing is left.
+/// Removes the schedules for which `goes` returns true, and layers that have no other choice left.
 Choices without_schedules(Choices choices,
                           const std::function<bool(const std::string& node, const Schedule& schedule)>& goes);
-/// Without the schedules that are forbidden, and without fusion that only a forbidden template could run.
+/// Removes the schedules that are forbidden, and fusion that only a forbidden template could run.
 Choices allowed(Choices choices, const std::vector<Forbidden>& forbidden);
-/// The schedules of `choices`, which are those of `kept` but for forbidden ones. Summary and words say when the plan
-/// was accepted, and by which ratio.
+/// Returns the schedules of `choices`, which are those of `kept` without the forbidden ones. Summary and words say when
+/// the plan was accepted, and by which ratio.
 Recorded recorded_plan(const KeptPlan& kept, const Choices& choices, const ApplyOptions& options);
 
-/// The schedules of `choices`, with `from` as the words of each layer. What else they hold goes into the options
-/// before the passes (add_settings()).
+/// Returns the schedules of `choices`, with `from` as the words of each layer. The other choices must be put into the
+/// options before the passes run (add_settings()).
 Recorded recorded_choices(const Choices& choices, const std::string& from);
 
 /// "0.941 (0.930 to 0.952) of the default's time"

@@ -13,12 +13,12 @@ namespace {
 
 constexpr int64_t kMostThreads = 1024;
 
-/// Whether a name reads back from a line without quotation marks.
+/// Whether a name can be written without quotation marks and read back.
 bool stands_as_it_is(const std::string& name) {
   return !name.starts_with('#') && !name.starts_with('"') && trim(name) == name && printable(name) == name;
 }
 
-/// Answers false for another word than those of `fuse=`.
+/// Takes a `fuse=` word. Returns false for any other word.
 bool take_fusion(std::string_view word, LayerChoice& choice) {
   for (const Fusion fusion : {Fusion::none, Fusion::before, Fusion::apart}) {
     if (word != fmt::format("fuse={}", name(fusion))) continue;
@@ -28,7 +28,7 @@ bool take_fusion(std::string_view word, LayerChoice& choice) {
   return false;
 }
 
-/// Takes a word of a line that is a setting; answers false for a word of the schedule.
+/// Takes a word that is a setting. Returns false for a word of the schedule.
 bool take_setting(std::string_view word, LayerChoice& choice) {
   if (word == "layout=plain") return choice.plain = true;
   if (take_fusion(word, choice)) return true;
@@ -40,7 +40,7 @@ bool take_setting(std::string_view word, LayerChoice& choice) {
 LayerChoice parse_choice(std::string_view text) {
   LayerChoice choice;
   std::string schedule;
-  std::set<std::string_view> given;  // settings
+  std::set<std::string_view> given;  // settings already seen
   for (const std::string_view word : split(text, ' ')) {
     if (word.empty()) continue;
     if (take_setting(word, choice)) {
@@ -80,7 +80,7 @@ Choices parse_choices(std::string_view text, const std::string& where, std::map<
     const auto refuse = [&](std::string_view expected, std::string_view got) {
       fail(ErrorKind::bad_input, "{} line {}: expected {}, got '{}'", where, number, expected, got);
     };
-    // Names of layers may hold both marks; what is chosen of them holds neither.
+    // Names of layers may contain " = " and "#"; choices contain neither.
     const size_t equals = line.rfind(" = ");
     if (equals == std::string_view::npos)
       refuse("NODE = TEMPLATE KNOB=VALUE ... [threads=N] [layout=plain] [fuse=no|before|apart]", line);

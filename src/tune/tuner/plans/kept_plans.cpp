@@ -23,7 +23,7 @@ using nlohmann::json;
 json to_json(const Ratio& r) { return {r.value, r.low, r.high}; }
 Ratio ratio_from(const json& value) { return {value.at(0), value.at(1), value.at(2)}; }
 
-constexpr int kFormat = 1;  ///< of a line; a newer one is passed over
+constexpr int kFormat = 1;  ///< of a line; lines of newer formats are skipped
 
 KeptPlan plan_from(const json& line) {
   const int format = line.value("format", 1);
@@ -61,7 +61,7 @@ KeptPlans plans_in(std::string_view all, const std::filesystem::path& file) {
     ++number;
     if (trim(line).empty()) continue;
     const auto skip = [&](const std::string& why) {
-      out.damaged.push_back(fmt::format("{}: line {}: skipped: no kept plan: {}", file.string(), number, why));
+      out.damaged.push_back(fmt::format("{}: line {}: skipped: not a kept plan: {}", file.string(), number, why));
     };
     try {
       out.plans.push_back(plan_from(parse_json(line)));

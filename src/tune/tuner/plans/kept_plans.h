@@ -1,4 +1,4 @@
-// What was accepted for networks, kept beside the records: compiling takes it from there.
+// Plans accepted for networks, kept in a file beside the records. Compiling reads them from there.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace kilter::tune {
 
-/// For what a plan was chosen: it is used for exactly this and nothing near it.
+/// Identifies what a plan was chosen for. The plan is used for exactly this.
 struct PlanKey {
   uint64_t graph = 0;  ///< graph_key()
   std::string target, device, codegen;
@@ -24,42 +24,42 @@ struct PlanKey {
 
   bool operator==(const PlanKey&) const = default;
 };
-/// Hash of the names, operators and attributes of a graph's nodes and of the types of its values, before the passes.
+/// Hash of a graph before the passes: names, operators and attributes of its nodes, and types of its values.
 uint64_t graph_key(const Graph& graph);
-/// The options that change what is compiled and are not defaults, as the command line has them, but sources of
-/// schedules; `layers`: also those of single layers.
+/// The non-default options that change the compiled code, as written on the command line, except sources of schedules.
+/// `layers`: includes options for single layers.
 std::string plan_settings(const CompileOptions& options, bool layers);
 
 struct KeptPlan {
   PlanKey key;
   std::string network, date;
   Choices choices;      ///< empty: nothing was faster than the default plan
-  Ratio ratio;          ///< over history-best at that time, paired
+  Ratio ratio;          ///< over history-best at the time of acceptance, paired
   Ratio default_ratio;  ///< over the default plan
 };
 
-/// What a file of plans holds.
+/// The contents of a file of plans.
 struct KeptPlans {
-  std::vector<KeptPlan> plans;       ///< in the order in which they were added
-  std::vector<std::string> damaged;  ///< a line of words for each line that was skipped, with its number
+  std::vector<KeptPlan> plans;       ///< in the order of the file
+  std::vector<std::string> damaged;  ///< one message for each skipped line, with its number
 
-  /// The latest for exactly this; null without one.
+  /// Returns the latest plan for exactly this key, or null.
   const KeptPlan* find(const PlanKey& key) const;
-  /// The latest of each key, in the order in which keys came up.
+  /// Returns the latest plan of each key, in the order in which the keys first appear.
   std::vector<const KeptPlan*> latest() const;
 };
 
-/// "FILE.plans.jsonl" beside a file of records.
+/// Returns "FILE.plans.jsonl" for the records file FILE.
 std::filesystem::path plans_file(const std::string& records);
-/// What to add where `latest` is the plan of before; null without one. Nothing: the file stays as it is.
+/// Decides what to add. `latest`: the key's latest plan, or null. An empty result leaves the file as it is.
 using DecidePlan = std::function<std::optional<KeptPlan>(const KeptPlan* latest)>;
-/// Asks with the latest plan of the key and adds the answer, behind whatever a stopped writer left. Others that would
-/// add one wait until this is done. Throws io when the file cannot be written.
+/// Calls `decide` with the key's latest plan and appends the result, after anything that an interrupted writer left.
+/// Other writers wait until this is done. Throws io if the file cannot be written.
 void keep_plan(const std::filesystem::path& file, const PlanKey& key, const DecidePlan& decide);
-/// Keeps what `more` has for a key that `file` has nothing for, or something of an earlier moment; how many. Throws io
-/// when the file cannot be written.
+/// Appends the plans in `more` whose key has no plan in `file`, or only an older one. Returns how many were added.
+/// Throws io if the file cannot be written.
 int64_t merge_plans(const std::filesystem::path& file, std::span<const KeptPlan* const> more);
-/// Nothing where there is no file. Never throws for damaged lines.
+/// Returns an empty set if the file does not exist. Skips damaged lines instead of throwing.
 KeptPlans read_plans(const std::filesystem::path& file);
 
 }  // namespace kilter::tune

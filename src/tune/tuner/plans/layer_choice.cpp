@@ -5,7 +5,7 @@
 namespace kilter::tune {
 namespace {
 
-/// What is asked for already stays.
+/// Adds a fusion choice unless `options` already has one for the node.
 void add_fusion(const std::string& node, Fusion fusion, CompileOptions& options) {
   if (options.no_fuse.contains(node) || options.fuse.contains(node) || options.apart.contains(node)) return;
   if (fusion == Fusion::none) options.no_fuse.insert(node);

@@ -14,22 +14,22 @@
 namespace kilter::tune {
 namespace {
 
-/// Schedules of one knob at most have hardly any others beside them.
+/// Whether the schedule has at most one knob, so that hardly any others exist.
 bool hardly_any_knobs(std::string_view schedule) { return std::ranges::count(schedule, '=') <= 1; }
 
-/// What the records of one task say.
+/// The results that records hold for one task.
 struct Tuned {
   std::vector<const Record*> records;
   std::set<std::string> tried;
-  bool small = true;  ///< no schedule of more than one knob among them
-  double ratio = 1;   ///< of the best schedule over the default of now; 1: none is surely faster
+  bool small = true;  ///< no schedule has more than one knob
+  double ratio = 1;   ///< of the best schedule over today's default; 1: none is surely faster
   double left = 0;    ///< left_to_gain()
 
   int64_t count() const { return static_cast<int64_t>(tried.size()); }
   bool enough() const { return count() >= (small ? 1 : kEnoughTried); }
 };
 
-/// left_to_gain() by what records of one task measured, in the order of their dates.
+/// left_to_gain() of the measurements of one task, in the order of their dates.
 double left_by_records(std::vector<const Record*> records, const OverDefault& over) {
   std::ranges::stable_sort(records, {}, [](const Record* r) { return std::string_view(r->conditions.date); });
   std::vector<std::string_view> order;
@@ -53,7 +53,7 @@ bool of_this_machine(const Record& r, const Query& q) {
          r.conditions.threads == q.threads;
 }
 
-/// The default schedules of tasks, as far as layers run them.
+/// The default schedules of the tasks that have a layer running its default.
 std::map<TaskKey, std::string> defaults_of(std::span<const OutlookLayer> layers) {
   std::map<TaskKey, std::string> out;
   for (const OutlookLayer& layer : layers) {
@@ -88,7 +88,7 @@ std::map<TaskKey, Tuned> tuned_tasks(std::span<const OutlookLayer> layers, std::
   return tasks;
 }
 
-/// Tuned tasks of one kind: the mean of the logarithms of their best ratios, and of what is expected to be left.
+/// Tuned tasks of one kind: the mean logarithm of their best ratios, and the mean of what is expected to be left.
 struct Kind {
   double log_sum = 0, left_sum = 0;
   int64_t tasks = 0;
@@ -98,12 +98,12 @@ struct Kind {
 
 /// A task with schedules left to try.
 struct Open {
-  double left = 0;   ///< share of its time
-  double tried = 0;  ///< schedules
+  double left = 0;   ///< share of the task's time
+  double tried = 0;  ///< number of schedules
   bool prior = false;
   OutlookPart layers = {};
 
-  /// Share of its time that `more` schedules are expected to gain.
+  /// Share of the task's time that `more` schedules are expected to gain.
   double gain(double more) const {
     if (!prior) return gain_of_more(left, tried, more);
     return mean_regret(tried / kTriedPerTrial) - mean_regret((tried + more) / kTriedPerTrial);
@@ -126,7 +126,7 @@ class Looker {
     out_.rate = trial_rate(mine, what.network);
   }
 
-  /// Puts every layer into the part that it is of.
+  /// Assigns every layer to its part.
   void sort() {
     std::set<std::string> rests_on;
     const KeptPlan* plan = what_.accepted;
@@ -155,7 +155,7 @@ class Looker {
     out_.available.gain_ms = out_.total_ms * std::max(0.0, 1 - plan->default_ratio.value);
   }
 
-  /// What the minutes are expected to bring when each task gets as much of them as its layers take of the time.
+  /// Estimates the gain of the minutes if each task gets a share of them proportional to its layers' time.
   void look_further() {
     std::map<TaskKey, Open> open;
     double all_ms = 0;
@@ -187,7 +187,7 @@ class Looker {
     return task == tasks_.end() ? nullptr : &task->second;
   }
 
-  /// Nothing where hardly any schedules are left, or where another machine's or task's record chose this one.
+  /// Empty if hardly any schedules are left, or if a record of another machine or task chose this one.
   std::optional<Open> left_of(const OutlookLayer& layer) const {
     const Tuned* task = tuned(layer);
     const double tried = task == nullptr ? 0 : static_cast<double>(task->count());
@@ -213,7 +213,7 @@ std::string minutes_text(const Outlook& o) {
   return fmt::format("{:g} minute{}", o.minutes, o.minutes == 1 ? "" : "s");
 }
 
-/// How the gain of more minutes is known.
+/// The basis of the estimated gain of more minutes.
 std::string basis_text(const Outlook& o) {
   constexpr std::string_view kRates[] = {"assumed", "as tuning ran on this machine", "as tuning this network ran"};
   std::string out = fmt::format(

@@ -1,4 +1,4 @@
-// What tuning has brought to a network and what more of it may bring, as far as records tell.
+// The gain that tuning has brought a network and the gain that more tuning may bring, as far as the records tell.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,23 @@
 
 namespace kilter::tune {
 
-/// A layer of a network as it runs now.
+/// A layer of a network in its present form.
 struct OutlookLayer {
   std::string node, problem, layouts, schedule;
   ScheduleSource from = ScheduleSource::fallback;
-  double ms = 0;  ///< in one run
+  double ms = 0;  ///< time in one run
 };
 
-/// What the outlook is for.
+/// The conditions of an outlook.
 struct OutlookFor {
   Query here;                          ///< target, device, threads
-  std::string network = {};            ///< Record::network of its own records
-  double minutes = 5;                  ///< of more tuning
-  const KeptPlan* accepted = nullptr;  ///< the plan accepted for exactly this; may be null
-  bool accepted_in_use = false;        ///< the layers run it
+  std::string network = {};            ///< Record::network of the network's own records
+  double minutes = 5;                  ///< additional tuning time
+  const KeptPlan* accepted = nullptr;  ///< the plan accepted for exactly this network; may be null
+  bool accepted_in_use = false;        ///< the layers run `accepted`
 };
 
-/// Layers that records say the same of.
+/// Layers for which the records give the same answer.
 struct OutlookPart {
   int64_t layers = 0;
   double ms = 0;
@@ -37,33 +37,34 @@ struct OutlookPart {
 };
 
 struct Outlook {
-  double total_ms = 0;      ///< of the network
+  double total_ms = 0;      ///< time of the network
   int64_t records = 0;      ///< of this target, device and number of threads
-  int64_t tuned_tasks = 0;  ///< of the records
-  OutlookPart chosen;       ///< run under a record's, a layer plan's or a given schedule
-  /// Run under the default, and a record of the task was faster: gain as measured there. Where a plan was accepted and
-  /// is not in use, the layers that differ in it: gain as its own race had it.
+  int64_t tuned_tasks = 0;  ///< tasks tuned in these records
+  OutlookPart chosen;       ///< run under a schedule from a record, a layer plan or an option
+  /// Run under the default although a record of the task was faster; gain as measured there. If a plan was accepted and
+  /// is not in use, the layers that differ in it, with the gain measured in its race.
   OutlookPart available;
-  OutlookPart lost;           ///< faster alone, and not in the plan that was accepted
+  OutlookPart lost;           ///< a record was faster, but is not part of the accepted plan
   OutlookPart settled;        ///< tuned, and the default won
-  OutlookPart expected;       ///< not tuned; gain as tuned tasks of the same kind had it on average
-  OutlookPart unknown;        ///< not tuned, and no task of their kind was
-  int64_t like = 0;           ///< tuned tasks that `expected` rests on
-  OutlookPart further;        ///< with schedules left to try: gain of `minutes` more
-  OutlookPart prior;          ///< the part of `further` that rests on mean_regret() alone
-  double minutes = 5;         ///< as asked for
-  TrialRate rate;             ///< of these minutes
-  std::string accepted = {};  ///< date of the accepted plan that is not in use; empty: none
+  OutlookPart expected;       ///< not tuned; gain is the average of tuned tasks of the same kind
+  OutlookPart unknown;        ///< not tuned, and no task of their kind was tuned
+  int64_t like = 0;           ///< number of tuned tasks that `expected` is based on
+  OutlookPart further;        ///< schedules are left to try; gain expected from `minutes` more
+  OutlookPart prior;          ///< the part of `further` that is based on mean_regret() alone
+  double minutes = 5;         ///< OutlookFor::minutes
+  TrialRate rate;             ///< the trial rate assumed for these minutes
+  std::string accepted = {};  ///< date of the accepted plan if it is not in use, else empty
 };
 
-/// Kinds are anchors without their extents (ProblemShape::form). A task counts as tuned with kEnoughTried schedules in
-/// the records, or one where schedules have one knob at most, so that there are hardly any.
+/// Estimates the outlook. A kind is an anchor without its extents (ProblemShape::form). A task counts as tuned if the
+/// records have kEnoughTried of its schedules, or one schedule if schedules have at most one knob, since there are then
+/// hardly any others.
 Outlook outlook(std::span<const OutlookLayer> layers, double total_ms, std::span<const Record> records,
                 const OutlookFor& what);
 
-/// Lines for a reader. `file`: of the records.
+/// Returns the outlook as lines of text. `file`: name of the records file.
 std::vector<std::string> text(const Outlook& outlook, const std::string& file);
-/// The same in one line.
+/// Returns the outlook as one line of text.
 std::string summary(const Outlook& outlook);
 
 }  // namespace kilter::tune

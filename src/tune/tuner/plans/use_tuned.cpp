@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kNoRecord = "no record of its schedule";
 
-/// The plan without code; why the graph cannot be compiled so.
+/// Compiles a plan without code. Returns the error text if the graph cannot be compiled with these options.
 std::variant<Plan, std::string> look_at(const Graph& graph, CompileOptions options) {
   options.generate_code = false;
   options.notice = nullptr;
@@ -24,7 +24,7 @@ std::variant<Plan, std::string> look_at(const Graph& graph, CompileOptions optio
   }
 }
 
-/// Layers of this plan whose schedules are barred, or were wrong or crashed since it was accepted.
+/// Layers of this plan whose schedules are barred, or proved wrong or crashed after it was accepted.
 std::set<std::string> barred_layers(const Plan& plan, const Matcher& records, const std::string& target) {
   std::set<std::string> layers;
   for (const Step& step : plan.steps) {
@@ -33,7 +33,7 @@ std::set<std::string> barred_layers(const Plan& plan, const Matcher& records, co
   return layers;
 }
 
-/// Adds to the words of the plan's layers what is known of their schedules.
+/// Appends what the records say about their schedules to the words of the plan's layers.
 void add_record_words(Recorded& recorded, const Plan& plan, const TunedSource& source, const CompileOptions& compile) {
   for (const Step& step : plan.steps) {
     const auto mine = recorded.schedules.find(step.name);
@@ -45,7 +45,7 @@ void add_record_words(Recorded& recorded, const Plan& plan, const TunedSource& s
   }
 }
 
-/// Whether there is an accepted plan, which then is in the options.
+/// Puts the accepted plan into the options. Returns whether there is one.
 bool take_kept(const TunedSource& source, const Graph& graph, CompileOptions& compile) {
   const KeptPlan* kept = accepted_plan(*source.plans, graph, compile, source.apply);
   if (kept == nullptr) return false;
@@ -80,7 +80,7 @@ bool take_kept(const TunedSource& source, const Graph& graph, CompileOptions& co
   return true;
 }
 
-/// The graph tuner's answer from records.
+/// The graph tuner's solution from records.
 Recorded graph_best_recorded(const PassedGraph& passed, const CompileOptions& compile, const Matcher& records,
                              const ApplyOptions& how) {
   Recorded history = apply_records(passed, compile, records, how);
@@ -97,7 +97,7 @@ Recorded graph_best_recorded(const PassedGraph& passed, const CompileOptions& co
     const std::string schedule = choice == best.choices.end() ? "" : choice->second.schedule->text();
     if (schedule.empty() || records.barred(layer.problem, compile.target.name, schedule)) {
       history.words.erase(layer.node);
-      defaults += history.schedules.erase(layer.node);  // layers without a choice run their default
+      defaults += history.schedules.erase(layer.node);  // layers without a choice run the default
     } else if (history.schedules[layer.node].text() != schedule) {
       ++others;
       const Query query = query_of(layer.problem, layer.layouts, layer.schedule, compile, how);
@@ -128,7 +128,7 @@ const KeptPlan* accepted_plan(const KeptPlans& plans, const Graph& graph, const 
               codegen_version(), apply.threads,       plan_settings(compile, true)};
   const KeptPlan* found = plans.find(key);
   key.settings = plan_settings(compile, false);
-  return found != nullptr ? found : plans.find(key);  // single layers that are forced stay so
+  return found != nullptr ? found : plans.find(key);  // settings for single layers take precedence over the plan
 }
 
 void use_tuned(CompileOptions& options, TunedSource from) {

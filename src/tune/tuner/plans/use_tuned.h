@@ -1,4 +1,4 @@
-// What was tuned as options of compiling: the plan that was accepted for exactly this network, else single records.
+// Turns tuning results into compile options: the plan accepted for exactly this network, or else single records.
 #pragma once
 
 #include <functional>
@@ -11,13 +11,13 @@
 
 namespace kilter::tune {
 
-/// How layers' schedules come out of what a file of records, and of plans beside it, knows.
+/// How schedules are chosen from a file of records and the plans beside it.
 enum class Choose : uint8_t {
-  accepted,      ///< the plan that tuning accepted for exactly this network; where there is none, history_best
+  accepted,      ///< the plan that tuning accepted for exactly this network; history_best if there is none
   history_best,  ///< the best record of each task
-  graph_best,    ///< as `accepted`; where there is no plan, the graph tuner's answer from the records
+  graph_best,    ///< as `accepted`, but the graph tuner's answer from the records if there is no plan
 };
-/// "accepted", "history-best", "graph-best". Throws usage for another text.
+/// Parses "accepted", "history-best" or "graph-best". Throws usage for any other text.
 Choose parse_choose(std::string_view text);
 
 struct TunedSource {
@@ -25,16 +25,16 @@ struct TunedSource {
   Choose choose = Choose::accepted;
   std::shared_ptr<const Matcher> records;
   std::shared_ptr<const KeptPlans> plans;
-  /// Gets a line for a plan that is there and cannot be used, or not in all layers; may be empty.
+  /// Receives a line for a plan that exists but cannot be used, or not for all layers. May be empty.
   std::function<void(const std::string&)> notice = {};
 };
 
-/// The plan that was accepted last for exactly this graph under these options, which name no source of schedules; null
-/// without one. Of `apply` the device and the threads count.
+/// Returns the plan that was accepted last for exactly this graph under these options, or null. The options must name
+/// no source of schedules. Only the device and the threads of `apply` are used.
 const KeptPlan* accepted_plan(const KeptPlans& plans, const Graph& graph, const CompileOptions& compile,
                               const ApplyOptions& apply);
 
-/// Makes `options` ask `source` for every graph that is compiled with them. What they force already stays.
+/// Makes `options` consult `source` for every graph compiled with them. Settings already fixed in `options` stay.
 void use_tuned(CompileOptions& options, TunedSource source);
 
 }  // namespace kilter::tune

@@ -39,7 +39,7 @@ void run_contest(NetworkBench& bench, Contest& c, double seconds, double half_wi
   }
 }
 
-/// Whether the plan loads; its faults are noted.
+/// Builds and loads a plan and notes its faults. Returns whether it loaded.
 bool enter(NetworkBench& bench, Contest& c, const Choices& plan) {
   const auto variant = bench.build(plan);
   const Loaded loaded = bench.load(*variant);

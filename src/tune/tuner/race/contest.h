@@ -1,4 +1,4 @@
-// Whole plans of one network that run in turns.
+// Races of whole plans of one network that run in turns.
 #pragma once
 
 #include <functional>
@@ -12,26 +12,26 @@
 
 namespace kilter::tune {
 
-/// Times of a plan, by round; those of several plans of a contest are pairs.
+/// A plan's times by round. Those of several plans of one contest form pairs.
 struct Series {
-  std::vector<double> total;                         ///< by round, ms
+  std::vector<double> total;                         ///< by round, in ms
   std::map<std::string, std::vector<double>> layer;  ///< by anchor, by round
 };
 
-/// The default plan first, then those that were asked for.
+/// The result of a contest. The default plan comes first, then the plans that were passed.
 struct Contest {
   std::vector<std::shared_ptr<const Variant>> variants;
   std::vector<VariantId> ids;
   std::vector<Series> series;
-  std::vector<Fault> faults;  ///< where there are some, there may be no times
+  std::vector<Fault> faults;  ///< if there are any, times may be missing
   int64_t rounds = 0;
 };
 
-/// Seconds that races may still take once a run is interrupted.
+/// Seconds that races may still take after an interruption.
 constexpr double kInterruptedRace = 3;
 
-/// Moment of now_ms() at which a race ends: it comes nearer when the run is interrupted. `beat` is called each time
-/// that it is looked at, between rounds.
+/// The moment of now_ms() at which a race ends, which moves nearer when the run is interrupted. `beat` is called at
+/// each check, between rounds.
 class RaceEnd {
  public:
   RaceEnd(double end_ms, std::function<bool()> interrupted, std::function<void()> beat = {})
@@ -46,23 +46,23 @@ class RaceEnd {
   bool seen_ = false;
 };
 
-/// Until `seconds` are over, `end` is there or the contest is sharp. Throws what NetworkBench::build() throws; nothing
-/// stays loaded then.
+/// Runs the plans in turns until `seconds` have passed, `end` is reached or the contest is sharp (is_sharp()). Throws
+/// what NetworkBench::build() throws; no plan stays loaded in that case.
 Contest hold_contest(NetworkBench& bench, const std::vector<Choices>& plans, double seconds, double half_width,
                      RaceEnd* end = nullptr);
-/// The plan that a fault is of, counted as the contest's series are (0: the default plan): the one that did not load
-/// where it is none of those that did. Nothing where no plan was begun.
+/// Returns the plan that a fault belongs to, by its index in the contest's series (0: the default plan). If the fault
+/// names none of the loaded plans, it is the one that failed to load. Empty if no plan was begun.
 std::optional<size_t> entrant_of(const Contest& contest, const Fault& fault);
-/// What was loaded for it.
+/// Unloads the plans of a contest.
 void release(NetworkBench& bench, const Contest& contest);
 
-/// Whether the intervals of the first plan's ratios to the default and to each of the other plans are as narrow as
-/// `half_width`: these ratios are what verdicts are about.
+/// Whether the intervals of the first plan's ratios to the default and to each of the other plans are at most
+/// `half_width` on each side. Verdicts rest on these ratios.
 bool is_sharp(const Contest& contest, double half_width);
 
-/// Of whole runs: `other` over `base`.
+/// Ratio of whole runs, `other` over `base`.
 Ratio ratio_of(const Series& base, const Series& other);
-/// Of layers together, by anchors; the plans may have other ones.
+/// Ratio of the total times of layers, given by their anchors, which may differ between the plans.
 Ratio layers_ratio(const Series& base, const std::vector<std::string>& base_layers, const Series& other,
                    const std::vector<std::string>& other_layers);
 

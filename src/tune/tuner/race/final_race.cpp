@@ -12,8 +12,8 @@ namespace kilter::tune {
 namespace {
 
 constexpr size_t kRanks = 3;         ///< schedules of a task that run in the first race
-constexpr double kFirstRace = 0.4;   ///< of the time
-constexpr double kLeastRounds = 12;  ///< of the first race, or it tells nothing
+constexpr double kFirstRace = 0.4;   ///< share of the time
+constexpr double kLeastRounds = 12;  ///< with fewer, the first race says nothing
 
 std::string layer_text(const Fault& fault) { return fault.layer + ": " + fault.words; }
 
@@ -35,7 +35,7 @@ class Racer {
     choose_ranks(limits_.seconds * kFirstRace);
     for (int attempt = 0; attempt <= limits_.attempts && !picked_.empty(); ++attempt) {
       const double seconds = end_.left_seconds();
-      const int left = seconds > 0 ? limits_.attempts - attempt : 0;  // in the last one the plan stays as it is
+      const int left = seconds > 0 ? limits_.attempts - attempt : 0;  // in the last attempt the plan stays as it is
       Contest contest = hold(std::max(1.0, left > 0 ? seconds / 2 : seconds));
       RaceEvent told{attempt + 1, static_cast<int64_t>(picked_.size()), 0, {}, {}, {}, 0};
       if (!contest.faults.empty()) {
@@ -90,7 +90,7 @@ class Racer {
     }
   }
 
-  /// What the previous plan says of layers that no task of this run has.
+  /// The previous plan's choices for layers without a task in this run.
   Choices others() const {
     Choices all = previous_;
     for (const TaskState& task : search_.tasks()) {
@@ -108,7 +108,7 @@ class Racer {
   }
   Choices choices() const { return choices_of(picked_); }
 
-  /// The race of the best few schedules of each task in the network; those of all tasks of one rank are a plan.
+  /// Races the best few schedules of each task in the network. The schedules of one rank, over all tasks, make a plan.
   void choose_ranks(double seconds) {
     std::vector<std::map<size_t, Schedule>> ranks(kRanks, picked_);
     bool several = false;
@@ -121,7 +121,8 @@ class Racer {
     if (!several || seconds * 1e3 < kLeastRounds * round_ms) return;
     std::vector<Choices> plans;
     for (const auto& rank : ranks) plans.push_back(choices_of(rank));
-    const Contest contest = try_contest(plans, seconds, 0);  // all the time: it is about single layers
+    // uses all the time, since the verdicts are about single layers
+    const Contest contest = try_contest(plans, seconds, 0);
     if (contest.faults.empty()) {
       note_found(contest, plans.front(), ranks.front());
       for (const auto& [t, schedule] : std::map<size_t, Schedule>(picked_)) choose_rank(contest, ranks, t);
@@ -132,7 +133,8 @@ class Racer {
     keep_to_budget();
   }
 
-  /// Schedules at fault in the race of several ranks. A plan that did not load is the one behind those that did.
+  /// Drops the schedules at fault in the race of several ranks. A plan that did not load comes right after those that
+  /// did.
   void skip_faulty(const Contest& c, const std::vector<std::map<size_t, Schedule>>& ranks) {
     for (const Fault& f : c.faults) {
       const size_t entrant = entrant_of(c, f).value_or(0);
@@ -150,7 +152,7 @@ class Racer {
     picked_.erase(t);
     for (size_t r = 0; r < ranks.size(); ++r) {
       const Schedule& schedule = ranks[r].at(t);
-      if (r > 0 && schedule == ranks[r - 1].at(t)) break;  // there are no more
+      if (r > 0 && schedule == ranks[r - 1].at(t)) break;  // no further schedules
       note_sample(c, r + 1, t, schedule);
       const double value = samples_.back().ratio.value;
       if (value < best) best = value, picked_[t] = schedule;
@@ -164,7 +166,7 @@ class Racer {
                         c.series[entrant].layer.at(nodes.front())});
   }
 
-  /// A plan that cannot be built is a fault of the contest.
+  /// Holds a contest. A plan that cannot be built is reported as a fault.
   Contest try_contest(const std::vector<Choices>& plans, double seconds, double half_width) {
     try {
       return hold_contest(bench_, plans, seconds, half_width, &end_);
@@ -182,7 +184,8 @@ class Racer {
     return try_contest(all, seconds, limits_.half_width);
   }
 
-  /// What is at fault leaves the race. A fault that no layer is blamed for may be the machine's: once it is only told.
+  /// Drops from the race what is at fault. A fault without a layer may be the machine's, so the first one is only
+  /// reported.
   void drop_faulty(const Contest& c) {
     release(bench_, c);
     const auto of_previous = [&](const Fault& f) { return entrant_of(c, f) == 2 && !f.layer.empty(); };
@@ -228,7 +231,7 @@ class Racer {
     note_found(c, out_.choices, picked_);
   }
 
-  /// What a contest says of its first plan, and of what its layers promised.
+  /// Notes a contest's verdict on its first plan, and the gain that its layers promised.
   void note_found(const Contest& c, const Choices& choices, const std::map<size_t, Schedule>& picked) {
     double predicted = 1;
     for (const auto& [t, schedule] : picked)
@@ -239,7 +242,8 @@ class Racer {
     fidelity_ = predicted / found_->ratio.value;
   }
 
-  /// Tasks that are slower than by default in the whole network take their next best schedule; how many did.
+  /// Moves tasks that are slower than the default in the whole network to their next best schedule. Returns how many
+  /// changed.
   int64_t drop_losers(const Contest& c, bool last) {
     int64_t changed = 0;
     for (const auto& [t, schedule] : std::map<size_t, Schedule>(picked_)) {
@@ -257,7 +261,8 @@ class Racer {
     return changed;
   }
 
-  /// Where the whole is not surely faster: only the tasks whose own layers are stay, once; how many went.
+  /// If the whole is not surely faster, keeps only the tasks whose own layers are. Does this once. Returns how many
+  /// were dropped.
   int64_t keep_the_sure(const Contest& c) {
     if (narrowed_ || out_.ratio.high <= 1) return 0;
     narrowed_ = true;
@@ -301,7 +306,7 @@ class Racer {
     return {};
   }
 
-  /// What was found is the previous plan.
+  /// The result if the plan that was found is the previous plan.
   FinalRace raced_again() const {
     FinalRace kept = out_;
     kept.kept = true;
@@ -323,7 +328,7 @@ class Racer {
     return out;
   }
 
-  /// What a contest says of the previous plan, one of its entrants.
+  /// A contest's verdict on the previous plan, which is one of its entrants.
   FinalRace kept_plan(const Contest& c, size_t entrant) const {
     FinalRace kept;
     kept.ratio = ratio_of(c.series[0], c.series[entrant]);
@@ -335,7 +340,7 @@ class Racer {
     return kept;
   }
 
-  /// A task that the previous plan has a schedule for.
+  /// Notes the result of a task if the previous plan has a schedule for it.
   void note_kept(FinalRace& kept, const Contest& c, size_t entrant, size_t t) const {
     const std::string& node = search_.tasks()[t].task().nodes.front();
     const auto choice = previous_.find(node);
@@ -347,23 +352,23 @@ class Racer {
   NetworkBench& bench_;
   SearchRun& search_;
   Choices previous_;  ///< empty: there is none, or it is at fault
-  Choices others_;    ///< are in every plan that is raced as found
+  Choices others_;    ///< part of every plan that is raced
   const RaceLimits& limits_;
   RaceEnd end_;
   std::map<size_t, Schedule> picked_, first_;        ///< by task
   std::map<size_t, std::vector<std::string>> skip_;  ///< by task: schedules that lost in the network
   std::vector<RaceSample> samples_;
-  std::optional<RejectedPlan> found_;  ///< by the last race that was held
+  std::optional<RejectedPlan> found_;  ///< in the last race that was completed
   Choices found_choices_;
-  std::optional<FinalRace> kept_;  ///< what the last race says of the previous plan
-  std::string unheld_;             ///< the fault without a layer that the last race ended with
+  std::optional<FinalRace> kept_;  ///< the last race's verdict on the previous plan
+  std::string unheld_;             ///< the fault without a layer that ended the last race
   std::string given_up_;           ///< FinalRace::given_up
   bool narrowed_ = false;
   double fidelity_ = 1;
   FinalRace out_;
 };
 
-/// Whether the schedule failed since, or is barred.
+/// Whether the schedule has failed since the plan was made, or is barred.
 bool failed(const SearchRun& search, const std::string& node, const Schedule& schedule) {
   return std::ranges::any_of(search.tasks(), [&](const TaskState& task) {
     const Candidate* known = task.find(schedule);
@@ -371,7 +376,8 @@ bool failed(const SearchRun& search, const std::string& node, const Schedule& sc
   });
 }
 
-/// A plan of earlier days, where it is one still: the options may differ from those that it was made with.
+/// Returns the parts of an earlier plan that are still usable. Empty if it no longer compiles under these options or
+/// its weights are too large.
 Choices usable(NetworkBench& bench, const SearchRun& search, Choices previous) {
   previous = without_schedules(std::move(previous), [&](const std::string& node, const Schedule& schedule) {
     return failed(search, node, schedule);
@@ -399,7 +405,7 @@ FinalRace race_plans(NetworkBench& bench, SearchRun& search, const Choices& prev
   const Choices now = usable(bench, search, previous);
   FinalRace race = Racer(bench, search, now, limits).run();
   if (now.empty() && !previous.empty())
-    race.given_up = "it does not compile under these options any more, or what it is made of failed since";
+    race.given_up = "it no longer compiles under these options, or one of its schedules has failed since";
   if (!limits.in_use) race.given_up.clear();
   return race;
 }

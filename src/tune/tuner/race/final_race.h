@@ -1,4 +1,4 @@
-// The end of a tuning run: whole networks against one another, and layers that lose there give way.
+// The end of a tuning run: a race between whole networks in which losing layers give way.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@
 namespace kilter::tune {
 
 struct RaceLimits {
-  double seconds = 20;        ///< of all races together
-  double half_width = 0.003;  ///< of the interval of the ratio that ends a race early
-  int attempts = 5;           ///< plans that are tried
+  double seconds = 20;        ///< for all races together
+  double half_width = 0.003;  ///< a race ends early at this half width of the ratio's interval
+  int attempts = 5;           ///< number of plans to try
   bool in_use = false;        ///< the previous plan was accepted by a race: it stays unless something is surely better
-  bool keep_others = false;   ///< layers that no task of this run has keep what the previous plan says of them
-  std::function<bool()> interrupted;  ///< true leaves the races kInterruptedRace seconds
+  bool keep_others = false;   ///< layers without a task in this run keep the previous plan's choices
+  std::function<bool()> interrupted;  ///< true limits the remaining races to kInterruptedRace seconds
   std::function<void()> beat = {};    ///< called between rounds
 };
 
-/// What the layers of a task took in a race.
+/// The times of a task's layers in a race.
 struct RaceSample {
   size_t task = 0;
   Schedule schedule;
@@ -34,35 +34,35 @@ struct FinalRace {
   Choices choices;  ///< empty: the default stays
   Ratio default_ms, tuned_ms, ratio;
   bool same_plan = true;
-  bool kept = false;                     ///< `choices` are the previous plan's: what was found is no better
-  std::optional<Ratio> previous;         ///< tuned over previous, where that is another plan
-  std::optional<RejectedPlan> rejected;  ///< what was found, where it is not in `choices`
-  std::string given_up;                  ///< why the previous plan, which was in use, is not in `choices`; else empty
-  std::string unheld;                    ///< why no race could be held, which says nothing of any plan; else empty
+  bool kept = false;                     ///< `choices` are the previous plan's, since what was found is no better
+  std::optional<Ratio> previous;         ///< tuned over previous, if that is a different plan
+  std::optional<RejectedPlan> rejected;  ///< the plan that was found, if it is not in `choices`
+  std::string given_up;                  ///< why the previous plan was in use but is not in `choices`; else empty
+  std::string unheld;                    ///< why no race could be run, which says nothing about any plan; else empty
   int64_t rounds = 0;
-  double fidelity = 1;  ///< of the plan that was found: ratio that its layers predicted, over the race's
+  double fidelity = 1;  ///< of the plan that was found: the ratio predicted from its layers, over the race's
   double flips = 0;     ///< share of the tasks with a winner whose winner is not in `choices`
   std::map<std::string, Ratio> layers;     ///< by anchor: tuned over default
   std::map<size_t, std::string> accepted;  ///< by task: text of the schedule
-  std::vector<RaceSample> samples;         ///< of all plans that were raced, also of schedules that lost
+  std::vector<RaceSample> samples;         ///< from all plans that were raced, including schedules that lost
 };
 
-/// Which plan stays after a race.
+/// The plan that stays after a race.
 enum class Verdict : uint8_t { fallback, found, previous };
-/// The plan that was found has to be surely faster than the default plan and than the previous one; else the previous
-/// one stays: where it is `in_use`, unless it is surely slower than the default, else where it is surely faster.
-/// `found`, `previous`: over the default; `over_previous`: found over previous; nothing where one of them was not
-/// raced.
+/// Decides which plan stays. The plan that was found must be surely faster than the default plan and than the previous
+/// one. Otherwise the previous plan stays if it is surely faster than the default or, with `in_use`, unless it is
+/// surely slower than the default. `found` and `previous` are ratios over the default, `over_previous` is found over
+/// previous; each is empty if a plan in it was not raced.
 Verdict judge(const std::optional<Ratio>& found, const std::optional<Ratio>& over_previous,
               const std::optional<Ratio>& previous, bool in_use);
 
-/// Races the winners of the search against the default plan and, where `previous` is not empty, against that one.
-/// Before that the best three schedules of each task run in the network, in plans of the first, the second and the
-/// third of all tasks, where the time is enough; each task goes on with the fastest of its own. Schedules whose layers
-/// are slower than the default there are replaced by the next best, then by the default; so are those that gain least
-/// for a byte where packed weights together take more than the network may have. Where the whole is not surely faster,
-/// the schedules whose own layers are race alone. What is accepted is judge()'s word on the last race, whose rounds
-/// chose nothing.
+/// Races the winners of the search against the default plan and, if `previous` is not empty, against that plan. If
+/// there is enough time, the best three schedules of each task first run in the network, in plans made of the first,
+/// the second and the third choice of all tasks, and each task continues with its fastest. Schedules whose layers are
+/// slower than the default's are replaced by the next best and finally by the default. The same happens to the
+/// schedules that gain least per byte if packed weights together exceed the network's limit. If the whole plan is not
+/// surely faster, the schedules whose own layers are surely faster race alone. judge() decides on the last race, whose
+/// rounds were not used to choose anything.
 FinalRace race_plans(NetworkBench& bench, SearchRun& search, const Choices& previous, const RaceLimits& limits);
 
 }  // namespace kilter::tune

@@ -25,7 +25,7 @@ ValueLayout dense(const Tensor& t) {
   return out;
 }
 
-/// Of the largest magnitude of a value.
+/// Allowed difference, relative to the largest magnitude of the value.
 double tolerance(DType type, double largest) {
   constexpr double kRoundings = 4, kHalf = 1.0 / 2048, kBFloat = 1.0 / 256;
   if (!is_float(type)) return largest > 0 ? std::max(kDefaultTolerance, 1 / largest) : kDefaultTolerance;
@@ -33,12 +33,12 @@ double tolerance(DType type, double largest) {
   return type == DType::bf16 ? kDefaultTolerance + kRoundings * kBFloat : kDefaultTolerance;
 }
 
-/// Where the values of a plan's graph lie, also those that are part of another one.
+/// The locations of the values of a plan's graph, including values that are parts of others.
 class Places {
  public:
   explicit Places(const Compiled& compiled) : placed_(*compiled.placed) {
     const Graph& graph = placed_.graph;
-    std::map<std::string_view, ValueId> ids;  // values that passes left behind keep their names
+    std::map<std::string_view, ValueId> ids;  // values that passes have left unused keep their names
     for (const NodeId node : graph.order()) {
       for (const ValueId v : graph.node(node).outputs) {
         if (v != kNone) ids.emplace(graph.value(v).name, v);
@@ -57,10 +57,10 @@ class Places {
     }
   }
 
-  /// Values without elements lie nowhere.
+  /// Values without elements have no location.
   bool knows(const Operand& o) const { return roots_.contains(placed_.storage.of(o.value).root); }
 
-  /// As it is now.
+  /// Copies the value's present contents.
   Tensor read(ValueId id, const Instance& instance) const {
     const TensorType& type = placed_.graph.type(id);
     const Storage& storage = placed_.storage.of(id);
@@ -79,13 +79,13 @@ class Places {
   std::map<ValueId, BufferRef> roots_;
 };
 
-/// A layer of a task, what it read and what it wrote.
+/// One layer of a task, with the values that it read and wrote.
 struct Layer {
   const NetworkTask* task = nullptr;
   size_t first = 0, last = 0;  ///< steps
   std::map<ValueId, Tensor> read, wrote;
 
-  /// In an order that respects their dependences.
+  /// The layer's nodes in topological order.
   std::vector<NodeId> nodes() const {
     const Task& t = task->task;
     std::set<NodeId> mine(t.feeder.begin(), t.feeder.end());
@@ -156,7 +156,7 @@ ReferenceCheck judge(const Layer& layer) {
   return out;
 }
 
-/// Judges layers beside each other, as many as there are CPUs.
+/// Checks layers in parallel, as many at a time as there are CPUs.
 class Judges {
  public:
   void take(Layer layer) {
@@ -248,7 +248,7 @@ ReferenceCheck checked(const std::function<ReferenceCheck(NetworkBench&, const C
     return check(bench, choices);
   } catch (const Error& e) {
     ReferenceCheck out;
-    out.wrong = "it could not be held against the reference kernels: " + e.message();
+    out.wrong = "it could not be checked against the reference kernels: " + e.message();
     return out;
   }
 }

@@ -1,5 +1,5 @@
-// Plans against the reference kernels: the default one, with whose values candidates are compared when they are tried
-// and when they are raced, and the one that won, before it is accepted.
+// Checks plans against the reference kernels: the default plan, whose values all candidates are compared with in trials
+// and races, and the winning plan before it is accepted.
 #pragma once
 
 #include <cstdint>
@@ -16,38 +16,38 @@
 
 namespace kilter::tune {
 
-/// What a layer ran.
+/// The schedule that a layer ran.
 struct LayerRan {
   std::string problem, layouts, node;
   Schedule schedule;
 };
 
 struct ReferenceCheck {
-  int64_t values = 0;  ///< that were compared
-  double worst = 0;    ///< largest difference that was allowed, of the largest magnitude of its value
-  std::string wrong;   ///< the first value that differs by more, with its layer, in words; empty: all are right
-  std::optional<LayerRan> layer = {};  ///< that one
+  int64_t values = 0;  ///< number of values compared
+  double worst = 0;    ///< largest allowed difference found, relative to its value's largest magnitude
+  std::string wrong;   ///< the first value that differs too much and its layer, in words; empty: all are right
+  std::optional<LayerRan> layer = {};  ///< that layer
 };
 
-/// Runs the plan once, in this process, and for the first layer of each task the reference kernels of its nodes on what
-/// the layer read; those take all CPUs of this process. `compiled` has its graph (CompileOptions::keep_placed), and
-/// `tasks` are of that graph. Tasks with random operators are left out.
+/// Runs the plan once in this process. For the first layer of each task, also runs the reference kernels of its nodes
+/// on what the layer read, using all CPUs of this process. `compiled` must have its graph
+/// (CompileOptions::keep_placed), and `tasks` must refer to that graph. Tasks with random operators are left out.
 ReferenceCheck check_against_reference(const Compiled& compiled, const std::vector<Tensor>& inputs,
                                        std::span<const NetworkTask> tasks, int threads);
 
-/// The same of what a plan runs otherwise than the default plan: tasks with another schedule, and other tasks.
+/// Checks what a plan runs differently from the default plan: tasks with another schedule, and other tasks.
 ReferenceCheck check_choices(NetworkBench& bench, const Choices& choices);
 
-/// What `check`, such as check_choices(), says of a plan; where it cannot be made, why not is what is wrong, of no
-/// layer.
+/// Returns the result of `check`, such as check_choices(), for a plan. If the check cannot be made, `wrong` is the
+/// reason and `layer` is empty.
 ReferenceCheck checked(const std::function<ReferenceCheck(NetworkBench&, const Choices&)>& check, NetworkBench& bench,
                        const Choices& choices);
 
-/// That a schedule which a layer ran is wrong, under these conditions: what bars it from then on.
+/// A record that a schedule which a layer ran is wrong under these conditions, which bars it from then on.
 Record wrong_record(const LayerRan& layer, const std::string& error, const Conditions& conditions,
                     const std::string& network);
 
-/// For the default plan. Throws internal where a value is wrong: what is compared with it would be judged by it.
+/// Checks the result for the default plan. Throws internal if a value is wrong, since all others are compared with it.
 void require_right(const ReferenceCheck& check);
 
 }  // namespace kilter::tune

@@ -7,9 +7,9 @@
 namespace kilter::tune {
 namespace {
 
-constexpr size_t kBatches = 4;      ///< that a judgement rests on
-constexpr int64_t kFirstWait = 32;  ///< batches after the first look before the next; twice as many after each
-constexpr double kSlowed = 1.1;     ///< the default's time with building beside it, over that without
+constexpr size_t kBatches = 4;      ///< measured for a verdict
+constexpr int64_t kFirstWait = 32;  ///< batches between the first look and the next; doubles each time
+constexpr double kSlowed = 1.1;     ///< limit of the default's time with compiling beside it, over its time without
 
 void keep_latest(std::vector<double>& all, double ms) {
   if (all.size() == kBatches) all.erase(all.begin());

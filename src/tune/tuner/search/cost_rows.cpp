@@ -23,7 +23,7 @@ struct Group {
   auto operator<=>(const Group&) const = default;
 };
 
-/// Why a record teaches nothing; empty: it does.
+/// Returns why a record cannot be used for training; empty if it can.
 std::string unfit(const Record& r) {
   if (r.imported()) return "imported from another system";
   if (r.conditions.target.empty()) return "of unknown code";
@@ -33,7 +33,7 @@ std::string unfit(const Record& r) {
 
 using RowSink = std::function<void(const Group&, const std::vector<float>&, double)>;
 
-/// Rows of the trials that teach something, with the logarithm of their cost; counts the others by reason.
+/// Calls `row` for each usable trial with the logarithm of its cost, and counts the other records by reason.
 void each_row(std::span<const Record> records, std::map<std::string, int64_t>& left_out, const RowSink& row) {
   std::map<Group, std::vector<const Record*>> groups;
   for (const Record& r : records) {
@@ -85,7 +85,7 @@ void CostRows::add(const CostTable& table, const std::string& where) {
     const auto point = task.space->find(row.schedule);
     if (!point) {
       fail(ErrorKind::bad_input,
-           "{}: '{}' is not in the space of '{}' on {}; make the table anew with `kilter "
+           "{}: '{}' is not in the space of '{}' on {}; make the table again with `kilter "
            "searchers --measure`",
            where, row.schedule.text(), table.problem, table.target);
     }
@@ -101,7 +101,7 @@ void CostRows::add(std::span<const Record> records) {
 
 EarlierTrials lessons_of(std::span<const Record> records, uint32_t first_group) {
   EarlierTrials out;
-  std::map<std::string, std::pair<uint32_t, size_t>> given;  // by problem: its number, rows so far
+  std::map<std::string, std::pair<uint32_t, size_t>> given;  // by problem: its group number, rows so far
   std::map<std::string, int64_t> left_out;
   each_row(records, left_out, [&](const Group& group, const std::vector<float>& x, double cost) {
     const auto number = first_group + static_cast<uint32_t>(given.size());

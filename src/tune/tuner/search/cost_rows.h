@@ -1,4 +1,4 @@
-// Measured schedules as rows of features: what `kilter cost-model train` learns from.
+// Measured schedules as rows of features, the training data of `kilter cost-model train`.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace kilter::tune {
 
-/// Collects rows in the form of tune/cost/table.h: features of each schedule, and the logarithm of its time over the
-/// default's, null for a failure.
+/// Collects rows in the format of tune/cost/table.h: the features of each schedule and the logarithm of its time over
+/// the default's, or null for a failure.
 class CostRows {
  public:
   CostRows();
   /// Throws bad_input naming `where` for a schedule that is not in the space of the table's problem.
   void add(const CostTable& table, const std::string& where);
-  /// Kilter's own trials. Others are counted as left out, by reason: imported; of foreign or unknown code; measured
-  /// without the default beside them; problems and schedules that this version does not know.
+  /// Adds Kilter's own trials. Counts the other records as left out, by reason: imported; from foreign or unknown code;
+  /// measured without the default beside them; problems and schedules that this version does not know.
   void add(std::span<const Record> records);
 
   const std::string& text() const { return text_; }
@@ -35,7 +35,8 @@ class CostRows {
   std::map<std::string, int64_t> left_out_;
 };
 
-/// What Kilter's own trials teach, at most kMostLessons of a task; its groups are numbered from `first_group` on.
+/// Returns the training data in Kilter's own trials, at most kMostLessons per task. Group numbers start at
+/// `first_group`.
 EarlierTrials lessons_of(std::span<const Record> records, uint32_t first_group);
 
 }  // namespace kilter::tune

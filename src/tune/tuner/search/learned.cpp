@@ -19,7 +19,7 @@ Matrix matrix_of(const FeatureRows& rows) {
   return out;
 }
 
-/// A model of a file.
+/// A model loaded from a file.
 class FilePoints : public PointModel {
  public:
   explicit FilePoints(TreeModel model) : model_(std::move(model)) {}
@@ -32,7 +32,7 @@ class FilePoints : public PointModel {
 void check_points(const TreeModel& model, const std::string& file) {
   if (model.objective() != Objective::cost) {
     fail(ErrorKind::bad_input,
-         "{}: this cost model's objective is {}; expected {}, as an order of schedules says nothing of their costs; "
+         "{}: this cost model's objective is {}; expected {}, as an order of schedules says nothing about their costs; "
          "train one with --trainer trees or xgb",
          file, name(model.objective()), name(Objective::cost));
   }

@@ -1,4 +1,4 @@
-// Cost models of tables as searchers of points want them.
+// Cost models of tables behind the interface that the searchers use.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace kilter::tune {
 
-/// Trains a model of tables on rows of features.
+/// Trains a table model on rows of features.
 class LearnedPoints : public TrainablePointModel {
  public:
   explicit LearnedPoints(std::unique_ptr<TrainableModel> model) : model_(std::move(model)) {}
@@ -23,10 +23,10 @@ class LearnedPoints : public TrainablePointModel {
   std::unique_ptr<TrainableModel> model_;
 };
 
-/// A model that was trained before.
+/// Predicts with a model that is already trained.
 class CostPoints : public PointModel {
  public:
-  /// Keeps a reference.
+  /// Keeps a reference to `model`.
   explicit CostPoints(const CostModel& model) : model_(&model) {}
   std::vector<double> predict(const FeatureRows& rows) const override;
 
@@ -34,16 +34,16 @@ class CostPoints : public PointModel {
   const CostModel* model_;
 };
 
-/// The model that Kilter ships, made by scripts/train_cost_model.sh from bench/searchers.
+/// The model that ships with Kilter, made by scripts/train_cost_model.sh from bench/searchers.
 const TreeModel& shipped_model();
 
-/// "none": null; "shipped": shipped_model(); else a file of `kilter cost-model train`. Throws io or bad_input, naming
-/// the file, when it cannot be read, is no model, asks for features that schedules do not have, or gives an order and
-/// no costs.
+/// Loads the model named `what`. "none": null; "shipped": shipped_model(); anything else: a file of `kilter cost-model
+/// train`. Throws io or bad_input, naming the file, if it cannot be read, is not a model, needs features that schedules
+/// do not have, or predicts an order instead of costs.
 std::unique_ptr<const PointModel> load_points(const std::string& what);
 
-/// The model that a searcher trains: XGBoost's for `xgb` (regression) and `xgb-rank` (pairwise rank), null for all
-/// others. Throws unsupported, saying where it was looked for and how to install it, when XGBoost is not there.
+/// Returns the model that a searcher trains: XGBoost's for `xgb` (regression) and `xgb-rank` (pairwise rank), null for
+/// all others. Throws unsupported if XGBoost is missing, saying where it was looked for and how to install it.
 std::unique_ptr<TrainablePointModel> model_for(std::string_view searcher);
 
 }  // namespace kilter::tune

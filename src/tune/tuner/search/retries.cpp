@@ -5,9 +5,9 @@
 namespace kilter::tune {
 namespace {
 
-/// Probes beside which one that is suspected so often is tried.
+/// The number of probes in a variant that contains one suspected this often.
 size_t company_of(int suspected, size_t most) {
-  constexpr size_t kFewer = 4;  // each time
+  constexpr size_t kFewer = 4;  // divisor for each suspicion
   for (int i = 0; i < suspected && most > 1; ++i) most = std::max<size_t>(most / kFewer, 1);
   return most;
 }

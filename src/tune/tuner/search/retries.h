@@ -1,5 +1,5 @@
-// Schedules whose trials said nothing, to be tried again: those that others disturbed, and those of variants that
-// failed without a layer to blame, in ever smaller company until one of them is alone with its fault.
+// Schedules to be tried again because their trials said nothing: trials disturbed by other processes, and variants that
+// failed without naming a layer, which are retried in ever smaller groups until the faulty schedule is alone.
 #pragma once
 
 #include <cstddef>
@@ -16,21 +16,22 @@ struct Probe {
   size_t task = 0;
   std::string node;
   Schedule schedule;
-  int suspected = 0;  ///< variants with it that failed, and no layer was named
-  int disturbed = 0;  ///< trials that gave no sample, as others had the core
+  int suspected = 0;  ///< failed variants with this schedule that named no layer
+  int disturbed = 0;  ///< trials without a sample because other processes used the core
 };
 
 class Retries {
  public:
   bool empty() const { return waiting_.empty(); }
-  /// Its trial was ended by another layer's fault.
+  /// Adds a schedule whose trial was ended by another layer's fault.
   void add(Probe probe) { waiting_.push_back(std::move(probe)); }
-  /// Its trial gave no sample. False after too many of these: it is left.
+  /// Adds a schedule whose trial gave no sample. Returns false and drops it if this happened too often.
   bool disturbed(Probe probe);
-  /// It was in a variant of `company` probes that failed as a whole. False when it was alone there: then it is at
-  /// fault.
+  /// Adds a schedule from a variant of `company` probes that failed as a whole. Returns false if it was alone, which
+  /// means that it is at fault.
   bool suspect(Probe probe, size_t company);
-  /// The next variant's, longest waiting first: at most `most`, one a node, and the fewer the more they are suspected.
+  /// Takes the probes of the next variant, longest waiting first: at most `most`, one per node, and fewer the more
+  /// often they were suspected.
   std::vector<Probe> take(size_t most);
 
  private:

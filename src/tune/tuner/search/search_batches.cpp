@@ -1,4 +1,4 @@
-// What a batch of variants carries, how it is built, loaded and measured, and what is noted of it.
+// Batches of variants: what they carry, how they are built, loaded and measured, and how the results are noted.
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -10,11 +10,12 @@
 namespace kilter::tune {
 namespace {
 
-constexpr size_t kVariants = 3;          ///< of a batch, which share the runs of the default beside them
-constexpr size_t kProbes = 24;           ///< new schedules in one variant: about a quarter of a second of compiling
-constexpr size_t kMostProbes = 64;       ///< where measuring takes longer than building: a run carries all it can
-constexpr double kLate = 0.8;            ///< of the budget: from then on the search only races what it has
-constexpr double kWorthBuilding = 0.03;  ///< of the most promising task's promise, where building takes the time
+constexpr size_t kVariants = 3;     ///< of a batch; they share the runs of the default
+constexpr size_t kProbes = 24;      ///< new schedules in one variant: about a quarter of a second of compiling
+constexpr size_t kMostProbes = 64;  ///< if measuring takes longer than building: a run then carries all it can
+constexpr double kLate = 0.8;       ///< share of the budget after which the search only re-measures what it has
+/// Share of the highest promise that a task needs if building is the bottleneck.
+constexpr double kWorthBuilding = 0.03;
 
 }  // namespace
 
@@ -23,8 +24,8 @@ bool SearchRun::late() const {
   return now_ms() >= begin_ms_ + kLate * (deadline_ms_ - begin_ms_);
 }
 
-/// Share of the network's time, times what is not seen of the space, times what the bound leaves to gain; less where
-/// trials have long brought nothing.
+/// The share of the network's time, times the unexplored part of the space, times the gain that the bound leaves. Lower
+/// for tasks whose trials have long brought no gain.
 double SearchRun::promise(size_t t) const {
   const TaskState& task = tasks_[t];
   const auto size = static_cast<double>(std::max<int64_t>(task.size(), 1));
@@ -58,7 +59,7 @@ std::vector<Probe> SearchRun::draw(bool explore, size_t most) {
     const size_t room = std::min(nodes.size(), most - probes.size());
     const std::vector<Schedule> schedules = explore ? task.explore(room) : task.contenders(room, noise_);
     for (size_t i = 0; i < schedules.size(); ++i) {
-      // Another layer each time, so that no candidate is judged by one layer's neighbours alone.
+      // Takes a different layer each time, so that no candidate is judged in the surroundings of one layer alone.
       const std::string& node = nodes[(i + static_cast<size_t>(planned_)) % nodes.size()];
       probes.push_back({t, node, schedules[i]});
     }
@@ -106,11 +107,11 @@ void SearchRun::build_one(Trialled& one) {
   try {
     one.variant = bench_.build(choices);
   } catch (const Error&) {
-    build_apart(one);  // some schedule is refused, or cannot be compiled
+    build_apart(one);  // a schedule is refused or cannot be compiled
   }
 }
 
-/// Leaves out the schedules that do not compile alone. Where the others do not compile together, none is built.
+/// Leaves out the schedules that do not compile alone. If the others do not compile together, builds none.
 void SearchRun::build_apart(Trialled& one) {
   Choices choices;
   for (const Probe& p : one.probes) {
@@ -192,14 +193,14 @@ void SearchRun::note_unbuilt(const Trialled& one) {
   for (const Probe& p : one.probes) {
     const auto why = one.refused.find(p.node);
     if (why != one.refused.end()) {
-      // What the system did not give says nothing of the schedule.
+      // A lack of system resources says nothing about the schedule.
       const ErrorKind kind = why->second.kind();
       note_failure(p, Status::rejected, why->second.message(),
                    kind != ErrorKind::io && kind != ErrorKind::bad_input && kind != ErrorKind::out_of_memory);
     } else if (one.apart) {
       if (!again_.suspect(p, one.probes.size())) tasks_[p.task].put_back(p.schedule);
     } else if (one.variant == nullptr) {
-      again_.add(p);  // the end came before its turn
+      again_.add(p);  // the search ended before its turn
     }
   }
 }
@@ -239,7 +240,7 @@ void SearchRun::note_laps(const Laps& laps, size_t which, const Trialled& one) {
       ratios.push_back(mine.ms / base.ms);
       samples.push_back(mine.ms);
     }
-    if (samples.empty()) {  // the core was shared in all of its rounds, or it had none
+    if (samples.empty()) {  // the core was shared in all rounds, or there were none
       if (!again_.disturbed(p)) tasks_[p.task].put_back(p.schedule);
       continue;
     }

@@ -30,7 +30,7 @@ Conditions trial_conditions(const TuneOptions& options, const CompileOptions& co
   return c;
 }
 
-/// Those that were made under these conditions.
+/// Returns the records made under these conditions, in the order of their dates.
 std::vector<Record> records_here(std::span<const Record> records, const Conditions& here) {
   std::vector<Record> out;
   for (const Record& r : records) {
@@ -38,7 +38,7 @@ std::vector<Record> records_here(std::span<const Record> records, const Conditio
         r.conditions.threads == here.threads && r.conditions.codegen == here.codegen)
       out.push_back(r);
   }
-  // Files are merged in any order.
+  // Merged files are in no particular order.
   std::ranges::stable_sort(out, {}, [](const Record& r) { return std::string_view(r.conditions.date); });
   return out;
 }
@@ -104,7 +104,7 @@ SearchRun::SearchRun(NetworkBench& bench, const TuneOptions& options, const Comp
 
 void SearchRun::measure_default() {
   MeasureOptions how;
-  how.rounds = 20;  // the middle half of them: the first runs of a process are slow
+  how.rounds = 20;  // only their middle half counts: the first runs of a process are slow
   how.max_ms = 2000;
   const VariantId id = bench_.fallback_id();
   const Laps laps = bench_.runner().measure({&id, 1}, how);
@@ -122,7 +122,7 @@ void SearchRun::measure_default() {
 }
 
 bool SearchRun::note_bounds() {
-  constexpr double kOver = 1.1;  // a share that is no slip of the clock
+  constexpr double kOver = 1.1;  // above clock inaccuracy
   network_bound_ms_ = bound_of(bench_.fallback());
   bound_ms_.clear();
   bool possible = true;
@@ -134,8 +134,8 @@ bool SearchRun::note_bounds() {
   return possible;
 }
 
-/// Batches that are built one after another beside the measurement. Planning and learning stay with the caller; what
-/// the builder reads of the tasks, their spaces, never changes.
+/// Batches that are built one after another while others are measured. Planning and learning stay with the caller. The
+/// builder reads only the tasks' spaces, which never change.
 class SearchRun::Ahead {
  public:
   explicit Ahead(SearchRun& run) : run_(run) {}
@@ -143,7 +143,7 @@ class SearchRun::Ahead {
   Ahead(const Ahead&) = delete;
   Ahead& operator=(const Ahead&) = delete;
 
-  /// Plans until `count` batches are under way, or there is nothing to plan.
+  /// Plans batches until `count` are under way or there is nothing left to plan.
   void fill(size_t count) {
     while (under_way_.size() < count) {
       auto batch = std::make_shared<Batch>(run_.plan());
@@ -151,18 +151,18 @@ class SearchRun::Ahead {
       auto before = under_way_.empty() ? std::shared_future<void>() : under_way_.back().done;
       auto build = [this, batch, before]() mutable {
         if (before.valid()) before.wait();
-        before = {};  // each would keep all that came before it
+        before = {};  // otherwise each batch would keep all its predecessors
         set_affinity(run_.bench_.cpus().building);
         run_.build(*batch, [this] { return run_.cancelled_.load(); });
       };
       under_way_.push_back({batch, std::async(std::launch::async, std::move(build)).share()});
     }
   }
-  /// Waits until all are built.
+  /// Waits until all batches are built.
   void settle() {
     for (const Building& one : under_way_) one.done.wait();
   }
-  /// The oldest; empty when none is under way. Throws what building it threw.
+  /// Returns the oldest batch, or an empty one if none is under way. Throws what building it threw.
   Batch take() {
     if (under_way_.empty()) return {};
     const Building oldest = std::move(under_way_.front());
@@ -186,7 +186,7 @@ void SearchRun::run(double deadline_ms) {
   cancelled_ = false;
   try {
     search();
-  } catch (const Error& e) {  // no worker can go on, or there is no room to build in; what was found until now stands
+  } catch (const Error& e) {  // no worker can continue, or building ran out of space; the results so far stand
     stopped_ = e.message();
     finish();
   }
@@ -202,13 +202,13 @@ void SearchRun::search() {
   Batch now = make();
   while (!now.empty() && !over()) {
     if (!building_.beside()) ahead.settle();
-    // Where building takes longer than measuring, a second batch keeps the builder busy to the end of the measurement.
+    // If building takes longer than measuring, a second batch keeps the builder busy until the measurement ends.
     if (building_.beside()) ahead.fill(building_is_slower() ? 2 : 1);
     measure(now);
     finish();
     show("searching");
     now = ahead.take();
-    if (now.empty()) now = make();  // what was just learned may have opened something
+    if (now.empty()) now = make();  // the latest results may have opened new options
   }
   if (!stopped_.empty() || over()) return;
   const bool all = std::ranges::all_of(tasks_, [](const TaskState& t) { return t.tried() >= t.size(); });

@@ -78,7 +78,7 @@ std::vector<Schedule> TaskState::explore(size_t most) {
   do {
     points = searcher_->propose(most - out.size());
     for (const Point& p : points) {
-      // The searcher does not know what was advised until it is measured.
+      // The searcher learns of an advised schedule only when it is measured, so it may propose it again.
       if (const Schedule schedule = space_->schedule(p); !candidates_.contains(schedule.text())) add(schedule);
     }
   } while (out.empty() && !points.empty());
@@ -99,9 +99,9 @@ std::vector<Schedule> TaskState::contenders(size_t most, double noise) {
     if (c.status != Status::ok || c.pending || c.ratios.empty() || c.ratios.size() >= options_.most_samples) continue;
     if (c.ratios.ratio(noise).low <= limit) open.push_back(&c);
   }
-  // The default is a rival that needs no samples; alone at the top, a candidate only has to be told from it.
+  // The default is a rival that needs no samples: a sole leader only has to be distinguished from it.
   if (open.size() == 1 && open.front()->ratios.ratio(noise).high < 1 && open.front() == best) return {};
-  // What may be fastest: few samples make an interval begin low, and so does being fast.
+  // Those that may be fastest come first: an interval begins low with few samples, or because the candidate is fast.
   std::ranges::stable_sort(open, {}, [noise](const Candidate* c) { return c->ratios.ratio(noise).low; });
   std::vector<Schedule> out;
   for (size_t i = 0; i < std::min(most, open.size()); ++i) {

@@ -1,4 +1,4 @@
-// One task while it is tuned: what was tried, what it cost, what to try next.
+// The state of one task during tuning: what was tried, what it cost, and what to try next.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +16,23 @@
 
 namespace kilter::tune {
 
-/// Layers with one problem and one form of operands are one task.
+/// Layers with the same problem and the same form of operands are one task.
 struct NetworkTask {
-  Task task;  ///< of the first layer; refers to a graph that outlives it
+  Task task;  ///< task of the first layer; refers to a graph that must outlive it
   std::string problem, layouts;
   std::vector<std::string> nodes;  ///< anchors of the layers, in the order of the steps
   Schedule fallback;               ///< the default schedule
-  int64_t number = 0;              ///< as `kilter tasks` lists it
+  int64_t number = 0;              ///< the number that `kilter tasks` shows
 };
 
-/// A schedule of a task that was tried.
+/// A schedule of a task that was tried or is under way.
 struct Candidate {
   Schedule schedule;
   Status status = Status::ok;
-  std::string error;     ///< in words, unless ok
+  std::string error;     ///< in words; empty if ok
   LogRatios ratios;      ///< time over the default's, in pairs
-  double bound_ms = 0;   ///< of its kernels; 0: not known
-  int64_t order = 0;     ///< among those with ratios, by their first trials; those of earlier records come first
+  double bound_ms = 0;   ///< lower bound for its kernels; 0: unknown
+  int64_t order = 0;     ///< position among those with ratios, by first trial; earlier records come first
   bool pending = false;  ///< a trial is under way
 };
 
@@ -43,14 +43,15 @@ struct TaskOptions {
   std::vector<Forbidden> forbidden;
   int threads = 1;
   const PointModel* pretrained = nullptr;
-  /// What tasks teach each other, for searchers that learn with XGBoost: each adds its trials and reads the others'.
+  /// Training data shared by the tasks, for searchers that learn with XGBoost: each task adds its trials and reads the
+  /// others'.
   EarlierTrials* lessons = nullptr;
-  int64_t most_samples = 40;  ///< of a candidate; the race of two that are as good ends there
+  int64_t most_samples = 40;  ///< of one candidate; ends the race between two that are equally good
 };
 
 class TaskState {
  public:
-  /// `known`: records of exactly this task, of earlier sittings; `group`: its number among the lessons.
+  /// `known`: records of exactly this task from earlier runs. `group`: the task's number in the lessons.
   TaskState(NetworkTask task, const TaskOptions& options, std::span<const Record> known, uint32_t group = 0);
   TaskState(const TaskState&) = delete;  // its space refers to its task
   TaskState& operator=(const TaskState&) = delete;
@@ -59,77 +60,78 @@ class TaskState {
   const Space& space() const { return *space_; }
   const Pruned& pruned() const { return pruned_; }
   int64_t trials() const { return trials_; }
-  /// Schedules that ran or failed; not those that are under way, and not the default.
+  /// Schedules that ran or failed, without those under way and without the default.
   int64_t tried() const;
-  /// Those of tried() that earlier records told of.
+  /// Those of tried() that come from earlier records.
   int64_t tried_before() const { return tried_before_; }
-  /// Schedules that are worth a trial: what pruning leaves, without the default.
+  /// Number of schedules worth a trial: what pruning leaves, without the default.
   int64_t size() const { return std::max<int64_t>(static_cast<int64_t>(pruned_.points.size()) - 1, 0); }
 
-  /// A schedule that explore() answers before any other; not one that was tried, that is the default, or that the space
-  /// does not have. Whether it is one.
+  /// Makes explore() return this schedule before any other. Returns false and does nothing if it was tried already, is
+  /// the default, or is not in the space.
   bool advise(const Schedule& schedule);
-  /// Up to `most` schedules that were not tried yet; none when the searcher has nothing left.
+  /// Returns up to `most` schedules that were not tried yet; none if the searcher has nothing left.
   std::vector<Schedule> explore(size_t most);
-  /// Up to `most` schedules that may be the best and whose time is not known well enough, those first whose interval
-  /// begins lowest. They are under way until trial(), fail() or put_back().
+  /// Returns up to `most` schedules that may be the best but whose time is not known well enough, lowest lower end of
+  /// the interval first. They are under way until trial(), fail() or put_back().
   std::vector<Schedule> contenders(size_t most, double noise);
-  /// The searcher has nothing left to propose.
+  /// Whether the searcher has nothing left to propose.
   bool explored() const { return explored_; }
 
-  /// A trial of a candidate on one layer: a ratio a round. Whether it is the first of the candidate.
+  /// Adds a trial of a candidate on one layer, with one ratio per round. Returns whether it is the candidate's first.
   bool trial(const Schedule& schedule, std::span<const double> ratios);
-  /// A trial that said nothing.
+  /// Ends a trial that gave no information.
   void put_back(const Schedule& schedule) { entry(schedule).pending = false; }
   void note_bound(const Schedule& schedule, double ms) { entry(schedule).bound_ms = ms; }
   void fail(const Schedule& schedule, Status status, const std::string& error);
-  /// Tells the searcher what came of the trials since the last call. Whether the task is believed to have become half a
-  /// percent faster since it last was.
+  /// Tells the searcher the results of all trials since the last call. Returns whether the task is believed to have
+  /// become half a percent faster since the last time this returned true.
   bool learn(double noise);
 
-  /// The candidate with the lowest cost, the default (cost 1) among them.
+  /// The measured candidate with the lowest cost; null if none was measured. The default is not a candidate.
   const Candidate* leader() const;
-  /// Up to `most` candidates whose intervals lie below 1, lowest upper end first. `skip`: texts that do not count.
+  /// Returns up to `most` candidates whose intervals lie below 1, lowest upper end first. `skip`: texts of schedules to
+  /// leave out.
   std::vector<const Candidate*> winners(size_t most, double noise, const std::vector<std::string>& skip = {}) const;
-  /// The first of them; null: the default stays.
+  /// The first of winners(); null: the default stays.
   const Candidate* winner(double noise, const std::vector<std::string>& skip = {}) const;
-  /// Of all candidates that run.
+  /// Beliefs from all candidates that run.
   Beliefs beliefs(double noise) const;
-  /// Share of the task's time that is expected to be left to gain (left.h); 0 where every schedule was tried.
+  /// Share of the task's time that is expected to be left to gain (left.h); 0 if every schedule was tried.
   double left(double noise) const;
-  /// What the task is believed to cost with its winner: 1, the default's, at most.
+  /// The believed cost of the task with its winner, at most 1 (the default's).
   double believed_cost(double noise) const;
-  /// Of a schedule that was tried.
+  /// Returns the candidate of a schedule; null if it was not tried.
   const Candidate* find(const Schedule& schedule) const;
   const std::map<std::string, Candidate>& candidates() const { return candidates_; }
-  /// Cost of the candidate that was measured last; 1 before the first.
+  /// Cost of the candidate measured last; 1 before the first.
   double current() const { return current_; }
-  /// Trials since learn() last said that the task became faster.
+  /// Number of trials since learn() last reported a gain.
   int64_t dry() const { return dry_; }
 
  private:
   Candidate& entry(const Schedule& schedule);
   void seed(std::span<const Record> known);
-  /// Adds to the lessons, as long as it has not given its share of them.
+  /// Adds a trial to the lessons until the task has given its share.
   void teach(const Trial& trial);
 
   NetworkTask task_;
   TaskOptions options_;
   std::unique_ptr<Space> space_;
   Pruned pruned_;
-  std::unique_ptr<TrainablePointModel> trained_;  ///< of searchers that learn with XGBoost
+  std::unique_ptr<TrainablePointModel> trained_;  ///< for searchers that learn with XGBoost
   std::unique_ptr<Searcher> searcher_;
-  std::map<std::string, Candidate> candidates_;  ///< by text; the default is not among them
-  std::vector<std::string> news_;                ///< not told to the searcher yet
+  std::map<std::string, Candidate> candidates_;  ///< by text; without the default
+  std::vector<std::string> news_;                ///< not yet passed to the searcher
   std::optional<Schedule> advised_;              ///< not tried yet
   bool explored_ = false;
   int64_t trials_ = 0, dry_ = 0, tried_before_ = 0;
-  int64_t ordered_ = 0;  ///< Candidate::order of the last one
+  int64_t ordered_ = 0;  ///< Candidate::order of the latest
   uint32_t group_;
-  std::optional<Featurizer> features_;  ///< where there are lessons
+  std::optional<Featurizer> features_;  ///< set if there are lessons
   size_t taught_ = 0;
   double current_ = 1;
-  double best_ = 1;  ///< what the task was believed to cost when dry_ was 0; more where it is believed no longer
+  double best_ = 1;  ///< believed cost when dry_ was last 0; raised if it is no longer believed
 };
 
 }  // namespace kilter::tune

@@ -1,4 +1,4 @@
-// What of a network can be tuned: its tasks with their spaces, and what becomes of every node.
+// The tunable parts of a network: its tasks with their spaces, and the outcome for every node.
 #pragma once
 
 #include <cstdint>
@@ -11,44 +11,45 @@
 
 namespace kilter::tune {
 
-/// What becomes of a node.
+/// The outcome for one node.
 struct NodeLine {
   std::string node, op;
-  int64_t task = -1;    ///< that it is part of; 0: one without a number; -1: none
-  std::string problem;  ///< of that task; empty without one
+  int64_t task = -1;    ///< the task that it is part of; 0: a task without a number; -1: none
+  std::string problem;  ///< of that task; empty if there is none
   std::string becomes;  ///< "task 3", "fused into task 3", "free view", "no space: ...", "gone: ..."
 };
 
-/// Layers of one problem with operands of one form.
+/// Layers that share one problem and one form of operands.
 struct TaskLine {
-  int64_t task = 0;                        ///< 0: what records choose makes it, and it has no number
-  std::string problem, layouts, schedule;  ///< that it runs
-  std::string record = {};                 ///< Step::record of its first layer: what the schedule comes from
+  int64_t task = 0;                        ///< 0: a task that exists only because of records, so it has no number
+  std::string problem, layouts, schedule;  ///< `schedule`: the one it runs
+  std::string record = {};                 ///< Step::record of its first layer: the source of the schedule
   std::vector<std::string> nodes;          ///< anchors of its layers
   int64_t flops = 0, bytes = 0;            ///< of one layer
-  double cycles = 0;                       ///< of one core and one layer, by the analytic model; 0: it has none
+  double cycles = 0;                       ///< by the analytic model, for one core and one layer; 0: there is no model
   double best_cycles = 0;                  ///< of the best schedule by the same model
-  double share = 0;                        ///< of the cycles of all layers that are listed
-  uint64_t points = 0;                     ///< of the space
-  int64_t worth = 0;                       ///< of them worth a trial
+  double share = 0;                        ///< of the cycles of all listed layers
+  uint64_t points = 0;                     ///< size of the space
+  int64_t worth = 0;                       ///< points worth a trial
   std::string space;                       ///< how the others were ruled out
 };
 
 struct TaskList {
   std::vector<TaskLine> tasks;  ///< in the order of their first layers
-  std::vector<NodeLine> nodes;  ///< every node of the graph before the passes, in order, then those that passes made
-  int64_t anchors = 0;          ///< different problems without what is fused into them
+  std::vector<NodeLine> nodes;  ///< every node of the graph before the passes, in order, then the nodes made by passes
+  int64_t anchors = 0;          ///< number of distinct problems, not counting what is fused into them
 };
 
-/// Of a plan compiled with CompileOptions::keep_placed: the anchors of each task's layers. Task 1 is the first, and all
-/// commands number tasks so, by the network as it is without records. Layers of one task have one problem, form of
-/// operands and default schedule, and the same is `forbidden` of them.
+/// The anchors of each task's layers, for a plan compiled with CompileOptions::keep_placed. The first task is number 1.
+/// All commands number tasks this way, by the network as compiled without records. Layers of one task share their
+/// problem, their form of operands, their default schedule and what is `forbidden` for them.
 using NumberedTasks = std::vector<std::vector<std::string>>;
 NumberedTasks numbered_tasks(const Compiled& compiled, std::span<const Forbidden> forbidden);
 
-/// `original`: the graph before the passes. `compiled`: of it, with CompileOptions::keep_placed. `kinds`: first words
-/// of problems ("conv2d") whose tasks are listed; empty: all. `numbers`: of the network without records where
-/// `compiled` runs what records say; a task whose layers run different things has a line for each of these then.
+/// Lists the tasks and nodes. `original`: the graph before the passes. `compiled`: its compilation with
+/// CompileOptions::keep_placed. `kinds`: first words of problems ("conv2d") whose tasks are listed; empty: all.
+/// `numbers`: the tasks of the network without records, needed if `compiled` runs what records say. A task whose layers
+/// run different schedules then has a line for each.
 TaskList list_tasks(const Graph& original, const Compiled& compiled, const CompileOptions& options,
                     const std::vector<std::string>& kinds = {}, const std::optional<NumberedTasks>& numbers = {});
 

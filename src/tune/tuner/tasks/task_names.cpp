@@ -12,10 +12,10 @@ namespace {
 
 constexpr std::string_view kTask = "task:", kEvery = "*";
 
-/// Whether an option's name means several layers.
+/// Returns whether a name in an option stands for several layers.
 bool is_several(std::string_view name) { return name == kEvery || name.starts_with(kTask); }
 
-/// The options that mean several layers, taken out of `options`.
+/// Removes the options that stand for several layers from `options` and returns them.
 CompileOptions take_out(CompileOptions& options) {
   CompileOptions out;
   const auto take = [](auto& from, auto& to) {
@@ -34,7 +34,7 @@ CompileOptions take_out(CompileOptions& options) {
   return out;
 }
 
-/// The network as these options compile it without records, and what its tasks are.
+/// The network as these options compile it without records, with its tasks.
 class Looked {
  public:
   Looked(const Graph& graph, CompileOptions look) : limits_(look.target.limits) {
@@ -44,7 +44,7 @@ class Looked {
     tasks_ = numbered_tasks(compiled_, look.forbidden);
   }
 
-  /// The layers of "task:3", or all that belong to a task.
+  /// Returns the layers of "task:3", or all layers that belong to a task.
   std::vector<std::string> layers(const std::string& name, const std::string& option) const {
     if (name == kEvery) {
       std::vector<std::string> all;
@@ -58,7 +58,7 @@ class Looked {
          option, tasks_.size(), name);
   }
 
-  /// Of all layers those that take a schedule and of which it is not forbidden.
+  /// Returns all layers that take a schedule and for which it is not forbidden.
   std::vector<std::string> takers(const Schedule& schedule, std::span<const Forbidden> forbidden,
                                   const std::string& option) const {
     const std::vector<std::string> all = layers(std::string(kEvery), option);
@@ -109,7 +109,7 @@ void name_layers(const Graph& graph, CompileOptions& options) {
   std::erase_if(options.schedules, [&](const auto& entry) {
     return options.given_in.contains(entry.first) && forbids(options.forbidden, entry.first, entry.second) != nullptr;
   });
-  // Names of tasks come after "*" in the maps and go before it.
+  // In the maps, names of tasks sort after "*"; reversed, they take precedence over it.
   for (const auto& [name, schedule] : std::views::reverse(named.schedules))
     name_schedule(network, name, schedule, options);
   for (const auto& [name, threads] : std::views::reverse(named.layer_threads)) {

@@ -1,20 +1,20 @@
-// Options that name a task of a network, "task:3", or every layer, "*", in place of a node.
+// Options that name a task of a network ("task:3") or every layer ("*") instead of a node.
 #pragma once
 
 #include "compile/compile.h"
 
 namespace kilter::tune {
 
-/// Whether schedules, numbers of threads, or what is forbidden go by a task or by every layer.
+/// Returns whether a schedule, a number of threads or a ban is given for a task or for every layer.
 bool names_several(const CompileOptions& options);
-/// Makes of each such option one for every layer that is meant: of a task all, and of a schedule for every layer those
-/// whose task takes it as it is fused without these options and of which it is not forbidden. What names a layer itself
-/// goes before what names its task, and that before what names all. Tasks are numbered_tasks() for these options
-/// without the ones that are replaced, and without records. Throws usage, naming the option, for a number that the
-/// network does not have and for a template that does not exist; tells `options.notice` of a schedule that no layer
-/// takes. A schedule that a file gives gives way to what is forbidden so.
+/// Expands each such option into one option per layer. A task stands for all its layers. A schedule for every layer
+/// goes to the layers whose task, as fused without these options, takes it and for which it is not forbidden. Options
+/// for a layer take precedence over those for its task, and these over those for all layers. Tasks are numbered_tasks()
+/// under these options, without the ones that are expanded and without records. Throws usage, naming the option, for a
+/// number that the network does not have and for a template that does not exist. Reports a schedule that no layer takes
+/// to `options.notice`. A schedule from a file gives way to bans made this way.
 void name_layers(const Graph& graph, CompileOptions& options);
-/// Throws usage for a layer whose schedule, which the command line gives, is forbidden.
+/// Throws usage if the command line gives a layer a schedule that is forbidden for it.
 void refuse_forbidden_schedules(const CompileOptions& options);
 
 }  // namespace kilter::tune

@@ -1,4 +1,4 @@
-// The space of a task that is given by its problem line alone.
+// The space of a task that is given only by its problem line.
 #pragma once
 
 #include <memory>
@@ -10,9 +10,9 @@
 
 namespace kilter::tune {
 
-/// The task of a problem line, placed as the network of this task alone has it, and its space on a target.
+/// The task of a problem line, placed as in a network of this task alone, and its space on a target.
 struct TaskSpace {
-  /// Throws bad_input for a line that is no problem's, or of which no task is made.
+  /// Throws bad_input for a line that is not a problem, or from which no task results.
   TaskSpace(const std::string& problem, const Target& target);
 
   PlacedTasks placed;
