@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
-"""A few minutes of `kilter tune` against the best plan known: how much of its speed they reach; prints one table.
+"""Compares a few minutes of `kilter tune` with the best plan known, and prints one table with the share of its speed that they reach.
 
 usage: best_plan.py [--kilter build/kilter] [--threads 1] [--time 3min] [--reference 10min] [--continue] [--race 30] [--compare 30]
                     [--restarts 5] [--records DIR] [--models models] [NAME[=TIME] ...]
 
-For each network: `kilter tune --time TIME` from no records; then all searchers share REFERENCE: `model` with another seed starts from
-no records either, the others (ga, xgb, xgb-rank, random, grid) go on from what was found before them. Every plan that one of these
-runs accepted is kept, the tuned one among them. In the end all that differ run in turns (--race seconds), and the fastest is the best
-one known. It is compared with the tuned plan anew: both are compiled and started --restarts times (--compare seconds together); the
-share is the best plan's time over the tuned plan's, with the interval over these processes. The control is the tuned plan against
-itself, compiled again. A plan that no run accepted cannot be the best, so the share is of what is known, not of what is possible.
+For each network, `kilter tune --time TIME` starts without records. Then all searchers share REFERENCE: `model`, with another
+seed, also starts without records; the others (ga, xgb, xgb-rank, random, grid) continue from what was found before them.
+Every plan that one of these runs accepted is kept, including the tuned one. At the end, all distinct plans are raced in
+turns (--race seconds), and the fastest is the best one known. It is then compared with the tuned plan in a new measurement:
+both are compiled and started --restarts times (--compare seconds in total). The share is the best plan's time over the
+tuned plan's, with the interval over these processes. The control is the tuned plan against itself, compiled again. A plan
+that no run accepted cannot be the best, so the share refers to what is known, not to what is possible.
 
---continue keeps what was tuned and found under DIR by earlier runs and adds REFERENCE to it, so that the hour that the promise names
-can be spread over several runs; networks without an earlier run begin. DIR/NAME.THREADS/reference.json has seconds and trials of each
-searcher so far.
-Exit codes: 0 done, 1 a share lies below 0.97 or a network failed, 2 the command line, or what --continue is to go on from, cannot be used.
+--continue keeps what earlier runs tuned and found under DIR and adds REFERENCE to it, so that the promised hour can be
+spread over several runs; networks without an earlier run start from nothing. DIR/NAME.THREADS/reference.json has the
+seconds and trials of each searcher so far.
+Exit codes: 0 done; 1 a share is below 0.97 or a network failed; 2 the command line, or the data for --continue, cannot be used.
 """
 import json
 import pathlib
@@ -25,7 +26,7 @@ import sys
 import networks
 import peers
 
-FRESH = "model"  # starts from no records, as the tuned run did
+FRESH = "model"  # starts without records, as the tuned run does
 SEARCHERS = [FRESH, "ga", "xgb", "xgb-rank", "random", "grid"]
 NETWORKS = ["resnet50=5min", "resnet18", "mobilenet_v2", "squeezenet1_1", "inception_v3", "centernet_dla34", "ppocr_det"]
 PROMISED_SHARE = 0.97
@@ -33,7 +34,7 @@ PROMISED_SECONDS = 3600  # of the reference
 
 
 class Kept:
-    """What the runs of a network left under --records: the tuned run, and the reference with every plan that was accepted."""
+    """What the runs of a network left under --records: the tuned run, and the reference with every accepted plan."""
 
     def __init__(self, args, name):
         self.folder = pathlib.Path(args.records) / f"{name}.{args.threads}"
@@ -54,7 +55,7 @@ class Kept:
                 self.refuse(f"{file} is missing")
 
     def refuse(self, why):
-        peers.refuse(f"--continue: {self.folder}: {why}; remove the folder or leave --continue out, and this network begins anew")
+        peers.refuse(f"--continue: {self.folder}: {why}; remove the folder or leave --continue out, and this network starts from nothing")
 
     def read(self, file):
         try:
@@ -82,7 +83,7 @@ class Network:
         self.common = ["--threads", args.threads, *networks.input_options(networks.SHAPES.get(name, {}))]
 
     def tune(self, records, seconds, plan, *more):
-        """The outcome; the plan that was accepted goes to a file."""
+        """Returns the outcome, and writes the accepted plan to a file."""
         out = self.folder / f"{records}.json"
         peers.kilter(self.args, "tune", self.path, "--records", self.folder / f"{records}.db", "--time", f"{seconds:g}s", "--json", out,
                      "--write-plan", self.folder / plan, *more, *self.common)
@@ -111,18 +112,18 @@ class Network:
         self.kept.save()
 
     def with_plan(self, plan):
-        """What `kilter compile` is told of a plan."""
+        """Returns the arguments of `kilter compile` for a plan."""
         return [self.path, "--layer-plan", self.folder / plan, *self.common]
 
     def distinct(self):
-        """The accepted plans of which each compiles to something else, the tuned one first."""
+        """Returns the accepted plans that compile to different code, the tuned one first."""
         found = {}
         for plan in self.kept.reference["plans"]:
             found.setdefault(peers.layers_text(self.args, *self.with_plan(plan)), plan)
         return list(found.values())
 
     def fastest(self, plans):
-        """In a race of all; the tuned plan where none is faster."""
+        """Returns the fastest plan in a race of all, or the tuned plan if none is faster."""
         runners = {}
         for n, plan in enumerate(plans):
             file = self.folder / f"raced.{n}.kilter"
@@ -134,7 +135,7 @@ class Network:
         return min(plans, key=lambda plan: peers.paired_ratio(ms[plan], ms[plans[0]])["value"])
 
     def judge(self):
-        """The best plan's name, its share with the control's: both None where the tuned plan is the best one."""
+        """Returns the number of plans, the best one's name, and its share and the control's, both None if the tuned plan is the best."""
         plans = self.distinct()
         best = self.fastest(plans) if len(plans) > 1 else plans[0]
         if best == plans[0]:
@@ -162,7 +163,7 @@ def row_of(kept, plans, best, share, control):
 
 
 def searchers_here(args):
-    """Those that run: XGBoost's need its library, and Kilter says in a moment whether it finds it."""
+    """Returns the searchers that can run. The XGBoost ones need its library; Kilter quickly says whether it finds it."""
     table = min((pathlib.Path(__file__).parent / "searchers").glob("*.jsonl"), key=lambda file: file.stat().st_size)
     try:
         peers.kilter(args, "searchers", table, "--searcher", "xgb", "--seeds", 1, "--trials", 1)
@@ -173,7 +174,7 @@ def searchers_here(args):
 
 
 def parsed():
-    """The command line, checked; `networks`: the names with the seconds that they are tuned for."""
+    """Parses and checks the command line. `networks` maps names to the seconds that they are tuned for."""
     parser = peers.Parser(__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME[=TIME]", default=NETWORKS)
     parser.add_argument("--kilter", default="build/kilter")

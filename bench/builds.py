@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Did a change make any network slower? Two builds of the program take turns. Prints one table; exits with 1 when one is slower.
+"""Checks whether a change made any network slower. Two builds of the program take turns. Prints one table; exits with 1 if one is slower.
 
 usage: builds.py BEFORE AFTER [--threads 1] [--seconds 12] [--mean 1.01] [--most 1.03] [--models models] [NAME|FILE.onnx ...]
 
-BEFORE and AFTER are programs (build/kilter of two checkouts). Each compiles the networks (default: the speed set) with its own default plan,
-and runs its own files. A slice is a new process, so that the luck of one placement does not stay; a time is the median of the slices' medians,
-the ratio that of the slices of one round, with its 95 % interval. A network counts as slower when the whole interval lies above --most; all
-together when the geometric mean of the ratios lies above --mean.
-Exit codes: 0 none is slower, 1 one is, or all together, or one failed; 2 the command line cannot be used.
+BEFORE and AFTER are programs (build/kilter of two checkouts). Each compiles the networks (default: the speed set) with its
+own default plan, and runs its own files. Each slice is a new process, so that one lucky placement in memory does not
+persist. A time is the median of the slices' medians; the ratio is that of the slices of one round, with its 95 % interval.
+A network counts as slower if the whole interval is above --most, and all together if the geometric mean of the ratios is
+above --mean.
+Exit codes: 0 none is slower; 1 one is, or all together, or one failed; 2 the command line cannot be used.
 """
 import argparse
 import os
@@ -25,7 +26,7 @@ def with_program(args, program):
 
 
 def compare(args, name, folder):
-    """Milliseconds of both builds, and the ratio."""
+    """Returns the milliseconds of both builds, and the ratio."""
     shapes = networks.SHAPES.get(name, {})
     path = name if name.endswith(".onnx") else networks.path_of(name, args.models)
     runners = {}
@@ -39,7 +40,7 @@ def compare(args, name, folder):
 
 
 def print_table(args, names):
-    """The ratios by network, None of one that failed."""
+    """Returns the ratios by network, None for one that failed."""
     print(f"{peers.cpu_text(args.threads)}; median ms of interleaved slices\n")
     print("| network | before | after | ratio (95 %) |\n|---|---|---|---|")
     ratios = {}

@@ -1,11 +1,11 @@
-"""How long compiling a network takes, untuned, on one core: `kilter compile`, each time in a process of its own.
+"""Measures how long compiling a network takes, untuned, on one core: `kilter compile`, each time in a new process.
 
 usage: compile_time.py [--kilter build/kilter] [--networks NAME ...] [--repeat 5] [--limit NAME=SECONDS ...] [--models models]
-
-Each round compiles every network once, in random order, after a round that is not counted (which brings the models into memory); all on
-one CPU. Wall time is that of the whole process, from its start to its end: the model is read, the network compiled and the file written.
-CPU time is what the process itself used: where wall time is much longer, others had the machine. Peak memory is the process's largest
-resident set. Printed are medians, for wall time with the smallest and the largest.
+Each round compiles every network once, in random order, after an uncounted round (which brings the models into memory).
+Everything runs on one CPU. Wall time covers the whole process: reading the model, compiling the network and writing the
+file. CPU time is what the process itself used; where wall time is much longer, other processes used the machine. Peak
+memory is the largest resident set of the process. The table has medians; for wall time also the smallest and the largest.
+Exit codes: 0 done, 1 a limit is exceeded or a network does not compile, 2 usage.
 Exit codes: 0 done, 1 a limit is passed or a network does not compile, 2 usage.
 """
 import argparse
@@ -25,7 +25,7 @@ LIMITS = {"resnet50": 2.0, "mobilenet_v2": 2.0, "bert_base_128": 3.0}  # seconds
 
 
 def limit_of(text):
-    """NAME=SECONDS as a pair."""
+    """Parses NAME=SECONDS to a pair."""
     name, _, seconds = text.partition("=")
     try:
         value = float(seconds)
@@ -38,7 +38,7 @@ def limit_of(text):
 
 
 def compile_once(args, name, cpu, file):
-    """The cost of one compilation, with the size of what it wrote."""
+    """Returns the cost of one compilation, with the size of its output."""
     command = [args.kilter, "compile", networks.path_of(name, args.models), "-o", file, "--threads", 1]
     try:
         cost = process_cost.cost_of(command + networks.input_options(networks.SHAPES.get(name, {})), cpu)
@@ -50,7 +50,7 @@ def compile_once(args, name, cpu, file):
 
 
 def measure(args, cpu):
-    """The costs of all compilations by network."""
+    """Returns the costs of all compilations, by network."""
     costs = {name: [] for name in args.networks}
     with tempfile.TemporaryDirectory() as folder:
         for round_number in range(args.repeat + 1):
@@ -64,7 +64,7 @@ def measure(args, cpu):
 
 
 def print_table(costs, limits):
-    """Prints a row a network; answers a sentence for each limit that is passed."""
+    """Prints one row per network. Returns a sentence for each limit that is exceeded."""
     print("\n| network | wall s | smallest | largest | CPU s | limit s | peak MiB | file MB |\n|---|---|---|---|---|---|---|---|")
     passed = []
     for name, of_network in costs.items():
@@ -96,7 +96,7 @@ def main():
     cpu = min(os.sched_getaffinity(0))
     before = os.getloadavg()[0]
     for name in args.networks:
-        networks.path_of(name, args.models)  # made or fetched before anything is timed
+        networks.path_of(name, args.models)  # generated or downloaded before anything is timed
     costs = measure(args, cpu)
     version = process_cost.cost_of([args.kilter, "--version"], cpu)["output"].strip()
     print(f"{peers.cpu_text(1)} (CPU {cpu}); {version}; {time.strftime('%Y-%m-%d')}; untuned, fp32, batch 1; {args.repeat} compilations of each, "

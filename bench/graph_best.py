@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""graph-best against history-best on networks: what the graph tuner chooses, how long it takes, what the race says.
+"""Compares graph-best with history-best on networks: what the graph tuner chooses, how long it takes, and what the race says.
 
 usage: bench/graph_best.py [--kilter PROGRAM] [--records FILE] [--threads N] [--measure S] [--race S] [--compare S] [--restarts N]
                            [--models models] [--json FILE] [NETWORK ...]
-  networks by their names in the speed set (all of it where none is named), or as `kilter graph-tune` takes them: zoo:resnet18,
-  model.onnx. Records of `kilter tune --records FILE`, or the folder in which bench/tuned.py keeps those of each network
+  networks by their names in the speed set (all of it if none is named), or as `kilter graph-tune` takes them: zoo:resnet18,
+  model.onnx. FILE has records of `kilter tune --records FILE`, or is the folder where bench/tuned.py keeps those of each network
 
-Everything runs on a copy of the records without the plans that were accepted beside them: these stay as they are, and the race is
-against history-best. Where the graph tuner takes another plan, its own race said that it is faster; so both are compiled and started
---restarts times (--compare seconds together), and that ratio, with its interval over these processes, judges. The table has both.
-Where it takes history-best the two are one plan, which is not timed.
-Exit codes: 0 done, 1 a plan that was taken is slower than history-best (interval's lower end of the speed-up below 0.98 or upper
-end below 1), 2 usage or a network that does not run; the others still have their rows.
+Everything runs on a copy of the records without the accepted plans beside them, so these stay unchanged and the race is
+against history-best. If the graph tuner takes another plan, its own race found that plan faster. Both plans are then compiled
+and started --restarts times (--compare seconds in total), and that ratio, with its interval over these processes, decides.
+The table has both ratios. If the graph tuner takes history-best, the two are one plan, which is not timed.
+Exit codes: 0 done, 1 a plan that was taken is slower than history-best (interval's lower end of the speed-up below 0.98 or
+upper end below 1), 2 usage or a network that does not run; the others still have their rows.
 """
 import json
 import os
@@ -28,7 +28,7 @@ import tuned
 
 
 def copied(options, network, folder):
-    """A copy of a network's records, with what is known of layout changes and without accepted plans; "none" stays."""
+    """Copies a network's records, with the known layout changes and without accepted plans. "none" stays "none"."""
     if options.records == "none":
         return "none"
     file = pathlib.Path(options.records)
@@ -45,7 +45,7 @@ def copied(options, network, folder):
 
 
 def common_of(options, network):
-    """What every command of Kilter is told of a network."""
+    """Returns the arguments that every command of Kilter gets for a network."""
     known = network in networks.SPEED_SET
     shapes = networks.input_options(networks.SHAPES.get(network, {})) if known else []
     return [networks.path_of(network, options.models) if known else network, "--threads", options.threads, *shapes]
@@ -58,7 +58,7 @@ def choose(options, common, records, *more):
 
 
 def measure(options, network, folder):
-    """What the tuner chooses from records alone, what with measuring, and how that compares; None where it is history-best."""
+    """Returns the tuner's choice from records alone, its choice with measuring, and their comparison; None if it is history-best."""
     common, records, plan = common_of(options, network), copied(options, network, folder), folder / "best.plan"
     alone = choose(options, common, records, "--no-run")
     r = choose(options, common, records, "--measure", options.measure, "--race", options.race, "--write-plan", plan)
@@ -96,7 +96,7 @@ def print_row(network, records, r, ratio):
 
 
 def print_table(options):
-    """Answers the rows, and the exit code."""
+    """Prints the table. Returns the rows and the exit code."""
     rows, code = {}, 0
     print("| network | layers, alternatives, edges | solved by | ms | from records alone, s | with measuring, s "
           "| differs in schedules, threads, layouts, fusions | its race (95 %) | graph-best / history-best after it (95 %) |")

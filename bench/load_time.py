@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What loading a compiled file takes, with the check of its hash and without. Prints one table; exits with 1 above --most.
+"""Measures how long loading a compiled file takes, with and without the check of its hash. Prints one table; exits with 1 above --most.
 
 usage: load_time.py [--kilter build/kilter] [--library build/src/libkilter_runtime.so] [--most 50] [--models models] [NAME ...]
 
-Networks are those of bench/networks.py (default: resnet50), compiled for this machine. Loads with and without the check take turns, in one process, the
-file in the page cache; a time is the median of 21 loads, "first" the first load with the check. --most: milliseconds that a load with the check may take.
-Exit codes: 0 none is slower, 1 one is, or a file cannot be loaded, 2 the command line cannot be used.
+Networks are those of bench/networks.py (default: resnet50), compiled for this machine. Loads with and without the check take
+turns in one process, with the file in the page cache. A time is the median of 21 loads; "first" is the first load with the
+check. --most: limit for a load with the check, in milliseconds.
+Exit codes: 0 none is slower; 1 one is, or a file cannot be loaded; 2 the command line cannot be used.
 """
 import ctypes
 import pathlib
@@ -22,7 +23,7 @@ UNVERIFIED = 1  # KILTER_LOAD_UNVERIFIED of include/kilter/runtime.h
 
 
 class Runtime:
-    """The functions of libkilter_runtime that load."""
+    """Returns the functions of libkilter_runtime that load files."""
 
     def __init__(self, path):
         try:
@@ -52,8 +53,8 @@ def compiled(args, name, folder):
 
 
 def loads(runtime, path):
-    """The first load with the check, medians with it and without, in milliseconds."""
-    path.read_bytes()  # into the page cache
+    """Returns the first load with the check, and the medians with and without it, in milliseconds."""
+    path.read_bytes()  # brings the file into the page cache
     first = runtime.load_ms(path, 0)
     both = [(runtime.load_ms(path, 0), runtime.load_ms(path, UNVERIFIED)) for _ in range(LOADS)]
     return [first, *(statistics.median(times) for times in zip(*both))]

@@ -1,11 +1,12 @@
-"""Peak resident memory of a process that loads a network and runs it: Kilter's runtime on a compiled file, ONNX Runtime, OpenVINO.
+"""Measures the peak resident memory of a process that loads a network and runs it: Kilter's runtime, ONNX Runtime, OpenVINO.
 
 usage: memory.py [--kilter build/kilter] [--runtime build/src/libkilter_runtime.so] [--models models] [NAME ...]
 
-Every figure is VmHWM of a Python process of its own that imports numpy and one runtime, loads the network (fp32, batch 1, one thread) and
-runs it three times; the first row is the same process without a network. Packed weights count: a compiled file is mapped, and its
-pages are resident once they were read. The line above the table says on which machine and day, and of which versions.
-Exit code 1 when Kilter needs more than the better peer on any network.
+Every figure is VmHWM of a separate Python process that imports numpy and one runtime, loads the network (fp32, batch 1, one
+thread) and runs it three times. Kilter's runtime loads a compiled file. The first row is the same process without a network.
+Packed weights count: a compiled file is mapped, and its pages are resident once they are read. The line above the table has
+the machine, the day and the versions.
+Exit code 1 if Kilter needs more than the better peer on any network.
 """
 import argparse
 import ctypes
@@ -28,7 +29,7 @@ def high_water_mib():
 
 
 class TensorInfo(ctypes.Structure):
-    """kilter_tensor_info of include/kilter/runtime.h."""
+    """The struct kilter_tensor_info of include/kilter/runtime.h."""
 
     _fields_ = [("name", ctypes.c_char_p), ("dtype", ctypes.c_int), ("rank", ctypes.c_size_t),
                 ("dims", ctypes.POINTER(ctypes.c_int64)), ("bytes", ctypes.c_size_t)]
@@ -81,8 +82,8 @@ def run_openvino(path, shapes):
 
 
 def child(args, runtime, name):
-    """Runs in a process of its own; prints its peak."""
-    import numpy  # noqa: F401  (every process has it)
+    """Runs in a separate process and prints its peak."""
+    import numpy  # noqa: F401  (every process imports it)
 
     if runtime == "onnxruntime":
         import onnxruntime  # noqa: F401
@@ -128,7 +129,7 @@ def main():
     args = parser.parse_args()
     if args.one:
         return child(args, args.one, args.names[0])
-    import peers  # not in the processes that are measured
+    import peers  # not imported in the measured processes
 
     print(f"{peers.machine_text(1)}; peak MiB of a process that loads the network and runs it three times\n")
     print("| network, peak MiB | Kilter | ONNX Runtime | OpenVINO | Kilter / better peer |\n|---|---|---|---|---|", flush=True)

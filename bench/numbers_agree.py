@@ -1,14 +1,17 @@
-"""Do Kilter's numbers agree with each other? Prints the tables of doc/measuring.md; exits with 1 when a limit is broken.
+"""Checks whether Kilter's numbers agree with each other. Prints the tables of doc/measuring.md; exits with 1 if a limit is broken.
 
 usage: numbers_agree.py sums  [--threads 1 2] [--seconds 3] [NAME ...]   rows against the end-to-end time
        numbers_agree.py alone [--threads 1] [--repeat 40] [NAME ...]     tasks alone against the same tasks in the network
 
-sums: |sum - end to end| <= 3 % in the sense of its 95 % interval, which has to touch that and be no wider itself,
-|residual| <= 1 %, overhead <= 2 %, no layer above 105 % of its bound; twice that with more threads than CPUs (the machine's peaks are measured first: those stored may be of a busy hour). alone: |alone - in network| median <= 5 %, worst <= 15 %, tasks under 50 us <= 5 us.
-A network that is not within the limits is measured again, twice at most and twice as long each time, since other work on the
-machine breaks them too. What remains is BROKEN where a measurement shows it: an interval that lies outside its limit, a residual, a
-layer. It is BUSY where none does: more than half of the passes were disturbed by other work each time, or their slowest tenth took
-1.3 of the time of their fastest (work on the core's other thread, which nothing here sees), or the interval stayed too wide to tell.
+sums: |sum - end to end| <= 3 %, in the sense that its 95 % interval must overlap this range and be no wider than it;
+|residual| <= 1 %, overhead <= 2 %, no layer above 105 % of its bound. All limits are doubled with more threads than CPUs. The
+machine's peaks are measured first, since the stored ones may be from a busy hour. alone: |alone - in network| median <= 5 %,
+worst <= 15 %, tasks under 50 us <= 5 us.
+A network outside the limits is measured again, at most twice and twice as long each time, since other work on the machine
+breaks them, too. What remains is BROKEN if a measurement shows it: an interval outside its limit, a residual, or a layer. It
+is BUSY if none does: each time more than half of the passes were disturbed by other work, or their slowest tenth took 1.3
+times as long as their fastest (work on the core's other hardware thread, which cannot be seen here), or the interval stayed
+too wide to tell.
 Exit codes: 0 all within the limits, 1 a limit is broken, 77 nothing is broken but rows are BUSY.
 """
 import argparse
@@ -34,7 +37,7 @@ def kilter(args, command, name, threads, *more):
 
 
 def sums_once(args, name, threads, seconds):
-    """The figures of one profile, and a verdict: "fine", "busy" (it cannot tell) or "broken"."""
+    """Returns the figures of one profile, and a verdict: "fine", "busy" (it cannot tell) or "broken"."""
     report = kilter(args, "profile", name, threads, "--seconds", str(seconds))
     end = report["end_to_end_ms"]
     layers = [row for row in report["rows"] if row["kind"] == "layer"]
@@ -53,7 +56,7 @@ def sums_once(args, name, threads, seconds):
     }
     conditions, end_to_end = report["conditions"], report["end_to_end"]
     limit = 3 * factor
-    # The overhead is the same comparison with the residual added.
+    # The overhead is the same comparison, including the residual.
     low_overhead = figures["low"] + figures["residual"]
     agrees = figures["low"] <= limit and figures["high"] >= -limit
     tells = figures["high"] - figures["low"] <= 2 * limit

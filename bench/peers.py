@@ -1,11 +1,11 @@
-"""Untuned speed of Kilter, ONNX Runtime and OpenVINO (fp32), interleaved in one run; prints one table.
+"""Compares the untuned speed of Kilter, ONNX Runtime and OpenVINO (fp32), interleaved in one run; prints one table.
 
 usage: peers.py [--kilter build/kilter] [--threads 1 2] [--seconds 10] [--models models] [--no-openvino] [NAME ...]
 
-Each round runs every runtime for a slice, in random order, until the seconds are spent; a time is the median of the
-slices' medians, the ratio that of Kilter's slice over the better peer's in each round, with its 95 % interval. Kilter
-runs in a process of its own (`kilter bench` of a compiled file); every process is pinned to the same CPUs. Each number
-of threads gets a fresh process, because OpenVINO counts the CPUs once, when it is loaded.
+Each round runs every runtime for a slice, in random order, until the seconds are spent. A time is the median of the slices'
+medians; the ratio is that of Kilter's slice over the better peer's in each round, with its 95 % interval. Kilter runs in a
+separate process (`kilter bench` of a compiled file). Every process is pinned to the same CPUs. Each number of threads gets a
+new process, because OpenVINO counts the CPUs only once, when it is loaded.
 """
 import argparse
 import json
@@ -25,32 +25,32 @@ import numpy as np
 import networks
 
 SLICE = 0.3
-LEAST_ROUNDS = 8  # an interval of fewer says little
+LEAST_ROUNDS = 8  # with fewer, an interval says little
 LEAST_RESTARTS = 2
 STUDENT = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262]  # 97.5 % quantiles, by degrees of freedom from 1
 
 
 def refuse(text):
-    """One line on standard error and exit code 2: the command line, or what it names, cannot be used."""
+    """Prints one line on standard error and exits with 2, because the command line, or what it names, cannot be used."""
     print(f"{pathlib.Path(sys.argv[0]).name}: {text}", file=sys.stderr)
     sys.exit(2)
 
 
 class Parser(argparse.ArgumentParser):
-    """Refuses a wrong command line in one line, and shows the script's own page as help."""
+    """Reports a wrong command line in one line, and shows the script's docstring as help."""
 
     def __init__(self, page):
         super().__init__(description=page, formatter_class=argparse.RawDescriptionHelpFormatter)
 
     def parse_args(self, *given):
-        return self.parse_intermixed_args(*given)  # names may stand before options and after them
+        return self.parse_intermixed_args(*given)  # names may come before and after options
 
     def error(self, message):
         refuse(f"{message}; --help shows what is legal")
 
 
 def seconds_of(text, given):
-    """Seconds of "5min", "90s", "1h" or "90", as `kilter tune --time` takes them; refuses all else with the words that were `given`."""
+    """Parses "5min", "90s", "1h" or "90" like `kilter tune --time`. Refuses all else, quoting `given`."""
     units = {"min": 60, "h": 3600, "s": 1, "m": 60, "": 1}
     unit = next(unit for unit in units if text.endswith(unit))
     try:
@@ -63,7 +63,7 @@ def seconds_of(text, given):
 
 
 def check_program(args, named="--kilter"):
-    """Refuses a program (args.kilter, which the command line names by `named`) that does not run."""
+    """Refuses a program (args.kilter, which the option `named` gives) that does not run."""
     try:
         kilter(args, "--version")
     except (OSError, RuntimeError) as error:
@@ -71,7 +71,7 @@ def check_program(args, named="--kilter"):
 
 
 def check_comparison(args):
-    """Refuses thread counts, --restarts and --compare that restarted_ratio() cannot take."""
+    """Refuses thread counts, --restarts and --compare that restarted_ratio() cannot use."""
     if min(args.threads if isinstance(args.threads, list) else [args.threads]) < 1:
         refuse(f"--threads {args.threads}: expected 1 or more")
     if args.restarts < LEAST_RESTARTS:
@@ -81,20 +81,20 @@ def check_comparison(args):
 
 
 def check_names(names):
-    """Refuses networks that are not there."""
+    """Refuses unknown networks."""
     for name in names:
         if name not in networks.all_names():
             refuse(f"no network '{name}'; legal are {', '.join(networks.all_names())}")
 
 
 def is_slower(ratio):
-    """Whether a ratio of times (value, low, high), new over old, shows the new one slower: the speed-up's interval begins below 0.98
-    or ends below 1."""
+    """Whether a ratio of times (value, low, high), new over old, shows that the new one is slower: the speed-up's interval begins below
+    0.98 or ends below 1."""
     return 1 / ratio["high"] < 0.98 or ratio["low"] > 1
 
 
 def kilter(args, *words, cpus=None):
-    """Standard output of a subcommand; `cpus`: where it runs, else where this process does."""
+    """Returns the standard output of a subcommand. It runs on `cpus`, or where this process runs."""
     pin = (lambda: os.sched_setaffinity(0, cpus)) if cpus else None
     done = subprocess.run([args.kilter, *map(str, words)], capture_output=True, text=True, preexec_fn=pin)
     if done.returncode != 0:
@@ -103,13 +103,13 @@ def kilter(args, *words, cpus=None):
 
 
 def layers_text(args, path, *options):
-    """What every layer of a network runs, as lines of a layer plan: two compiled plans are one where these are equal."""
+    """Returns what every layer of a network runs, as lines of a layer plan. Compiled plans are the same if these lines are equal."""
     said = kilter(args, "inspect", path, "--schedules", "--write-plan", "-", *options)
     return "".join(line for line in said.splitlines(keepends=True) if not line.startswith("#"))
 
 
 def mean_ratio(ratios):
-    """Geometric mean of ratios that are independent of one another, and its 95 % interval (Student's t over their logarithms)."""
+    """Returns the geometric mean of independent ratios, and its 95 % interval (Student's t over their logarithms)."""
     logs = [math.log(ratio) for ratio in ratios]
     quantile = STUDENT[min(len(logs) - 1, len(STUDENT)) - 1]
     half = quantile * statistics.stdev(logs) / math.sqrt(len(logs))
@@ -117,9 +117,10 @@ def mean_ratio(ratios):
 
 
 def restarted_ratio(args, folder, threads, a, b):
-    """B's time over A's, with the 95 % interval over processes: two files of one plan differ by up to two percent through where they lie
-    in memory, which rounds of one process do not show. `a` and `b` are what `kilter compile` is told of each side; both are compiled
-    anew for each of `args.restarts` processes, which are `args.compare` seconds together, and take turns in going first."""
+    """Returns B's time over A's, with the 95 % interval over processes. Two files of one plan differ by up to two percent because of
+    their placement in memory, which rounds within one process do not show. `a` and `b` are the arguments of `kilter compile` for each
+    side. Both are compiled again for each of `args.restarts` processes, which run `args.compare` seconds in total and alternate in
+    which side goes first."""
     ratios = []
     for n in range(args.restarts):
         files = [pathlib.Path(folder) / f"compared.{side}.kilter" for side in "ab"]
@@ -166,14 +167,14 @@ def openvino_runner(path, feeds, threads):
 
 
 def each_thread_count(script, counts):
-    """Runs a script again for each number of threads, with this process's other arguments; the largest exit code, or signal that ended one."""
+    """Runs a script once per number of threads, with the other arguments unchanged. Returns the largest exit code or ending signal."""
     at = sys.argv.index("--threads") if "--threads" in sys.argv else None
     rest = sys.argv[1:] if at is None else sys.argv[1:at] + sys.argv[at + 1 + len(counts):]
     return max(abs(subprocess.run([sys.executable, script, *rest, "--threads", str(n)]).returncode) for n in counts)
 
 
 def peer_runners(path, shapes, threads, with_openvino=True):
-    """For each peer what runs it for a slice and answers median milliseconds."""
+    """Returns, for each peer, a function that runs it for a slice and returns the median milliseconds."""
     session = networks.peer_session(path, threads)
     feeds = networks.seeded_inputs(session.get_inputs(), shapes)
     runners = {"ort": lambda: timed(lambda: session.run(None, feeds))}
@@ -184,7 +185,7 @@ def peer_runners(path, shapes, threads, with_openvino=True):
 
 
 def interleave(runners, seconds):
-    """Rounds of a slice of each runner, in random order, after one that is not counted; their figures by runner."""
+    """Runs rounds of one slice per runner, in random order, after an uncounted round. Returns their figures by runner."""
     for runner in runners.values():
         runner()
     results = {key: [] for key in runners}
@@ -198,7 +199,7 @@ def interleave(runners, seconds):
 
 
 def paired_ratio(of, over):
-    """Median of the rounds' ratios, with the 95 % interval of it (bootstrap)."""
+    """Returns the median of the rounds' ratios, with its 95 % interval (bootstrap)."""
     ratios = np.array(of) / np.array(over)
     drawn = np.median(np.random.default_rng(1).choice(ratios, (2000, len(ratios))), axis=1)
     return dict(zip(("value", "low", "high"), map(float, (np.median(ratios), *np.quantile(drawn, [0.025, 0.975])))))
@@ -219,13 +220,13 @@ def measure(args, name, threads):
 
 
 def cpu_text(threads):
-    """The processor and how much of it is used."""
+    """Describes the processor and how much of it is used."""
     cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
     return f"machine: {cpu}, {os.cpu_count()} CPUs, {threads} used"
 
 
 def machine_text(threads):
-    """The conditions that all tables of speed share."""
+    """Describes the conditions that all tables of speed share."""
     import onnxruntime
     import openvino
 
@@ -234,7 +235,7 @@ def machine_text(threads):
 
 
 def keep_to_cpus(threads):
-    """Confines this process to as many CPUs as it has threads; refuses more than there are."""
+    """Confines this process to as many CPUs as it has threads. Refuses more threads than CPUs."""
     cpus = sorted(os.sched_getaffinity(0))
     if threads > len(cpus):
         refuse(f"--threads {threads}: this process may use {len(cpus)} CPUs")

@@ -1,9 +1,9 @@
-"""What one process costs: wall time, CPU time and peak resident memory of a command on one CPU.
+"""Measures what one process costs: wall time, CPU time and peak resident memory of a command on one CPU.
 
-usage: process_cost.py CPU COMMAND [ARGUMENT ...]    prints a line of JSON; exit code 1 when the command cannot be started
+usage: process_cost.py CPU COMMAND [ARGUMENT ...]    prints one line of JSON; exit code 1 if the command cannot be started
 
-The kernel counts what a process held before it became another program, so the peak of a child is never below that of the process that
-started it. Hence this script, which imports next to nothing: whoever measures starts it instead of the command.
+The kernel counts what a process held before it executed another program, so a child's peak is never below that of the
+process that started it. Benchmarks therefore start this script, which imports next to nothing, instead of the command.
 """
 import json
 import os
@@ -14,7 +14,7 @@ import time
 
 
 def cost_of(command, cpu):
-    """What main() prints of a command. Raises RuntimeError, which says why, when it cannot be started."""
+    """Returns what main() prints for a command. Raises RuntimeError with the reason if it cannot be started."""
     call = [sys.executable, "-I", "-S", __file__, str(cpu), *map(str, command)]
     done = subprocess.run(call, capture_output=True, text=True, env=clean_environment())
     if done.returncode != 0:
@@ -23,7 +23,7 @@ def cost_of(command, cpu):
 
 
 def clean_environment():
-    """This process's environment without Kilter's settings, which change what is compiled."""
+    """Returns this process's environment without Kilter's settings, which change what is compiled."""
     return {name: value for name, value in os.environ.items() if not name.startswith("KILTER_")}
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Curves of `kilter searchers --json` as one HTML page with its pictures in it, or the mean of all tasks as one SVG picture.
+"""Draws the curves of `kilter searchers --json`: all of them as one HTML page, or the mean over all tasks as one SVG picture.
 
 usage: bench/searchers.py CURVES.json PAGE.html|PICTURE.svg
   kilter searchers bench/searchers/*.jsonl --json curves.json && bench/searchers.py curves.json searchers.html
-Exit codes: 0 done, 2 usage or a file that is not such a JSON.
+Exit codes: 0 done, 2 usage or a file that is not the JSON of `kilter searchers`.
 """
 import html
 import json
@@ -18,7 +18,7 @@ STYLE = "svg text { font-size: 11px; fill: #444; } .grid { stroke: #ddd; }"
 
 
 def mean_rows(tasks, name, kind):
-    """Mean over tasks of each point of a curve; a task that is searched through stays where it ended."""
+    """Returns the mean over tasks at each point of a curve. A task that is fully searched keeps its final value."""
     curves = [next(s[kind] for s in t["searchers"] if s["searcher"] == name) for t in tasks]
     xs = sorted({row[0] for c in curves for row in c})
     def at(curve, x):
@@ -31,7 +31,7 @@ def mean_rows(tasks, name, kind):
 
 
 def picture(curves, label):
-    """Regret in percent over a logarithmic axis; the band is the middle half of the seeds."""
+    """Draws regret in percent over a logarithmic axis. The band is the middle half of the seeds."""
     xs = [row[0] for rows in curves.values() for row in rows]
     low, high = min(xs), max(xs)
     top = max(0.1, max(100 * row[4] for rows in curves.values() for row in rows))
@@ -63,7 +63,7 @@ def picture(curves, label):
 
 
 def means_of(tasks, names):
-    """Curves of the mean of all tasks, by trials and by seconds."""
+    """Draws the curves of the mean over all tasks, by trials and by seconds."""
     return [{n: mean_rows(tasks, n, kind) for n in names} for kind in ("by_trials", "by_seconds")]
 
 
@@ -72,7 +72,7 @@ def names_of(data):
 
 
 def svg(data):
-    """The mean of all tasks with a legend, a picture of its own."""
+    """Draws the mean over all tasks with a legend, as a separate picture."""
     names = names_of(data)
     parts, x = [], LEFT
     for n in names:

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Is any network slower on several threads than on one? Prints one table; exits with 1 when one is.
+"""Checks whether any network is slower on several threads than on one. Prints one table; exits with 1 if one is.
 
 usage: threads.py [--kilter build/kilter] [--threads 2] [--seconds 8] [--most 1.05] [--busy N] [--models models] [NAME ...]
 
-The speed set, and networks of a few microseconds that this script makes (row operators over 2 KB to 2 MB, a small encoder). Slices of
-both numbers of threads take turns; a time is the median of the slices' medians, the ratio that of the slices of one round, with its
-95 % interval. --busy N: N other processes use a CPU each all the time. A network counts as slower when the whole interval lies above --most.
-Exit codes: 0 none is slower, 1 one is, or failed, 2 the command line cannot be used.
+Runs the speed set, and networks of a few microseconds that this script generates (row operators over 2 KB to 2 MB, a small
+encoder). Slices of both numbers of threads take turns. A time is the median of the slices' medians; the ratio is that of the
+slices of one round, with its 95 % interval. --busy N: N other processes keep one CPU each busy all the time. A network counts
+as slower if the whole interval is above --most.
+Exit codes: 0 none is slower; 1 one is, or failed; 2 the command line cannot be used.
 """
 import multiprocessing
 import os
@@ -40,7 +41,7 @@ def weights(name, *shape):
 
 
 def row_network(op, shape):
-    """One row operator over f32[shape]."""
+    """Returns a network of one row operator over f32[shape]."""
     constants, operands, attributes, out = [], ["x"], {}, shape
     if op == "LayerNormalization":
         constants, operands = [weights("scale", shape[1])], ["x", "scale"]
@@ -53,7 +54,7 @@ def row_network(op, shape):
 
 
 def encoder(tokens, width, blocks):
-    """Blocks of normalisation, a product, GELU's erf, another product and a sum."""
+    """Returns blocks of normalisation, a product, GELU's erf, another product and a sum."""
     nodes, constants, at = [], [], "x"
     for b in range(blocks):
         names = [f"{n}{b}" for n in ("scale", "up", "down", "n", "h", "e", "d", "o")]
@@ -66,7 +67,7 @@ def encoder(tokens, width, blocks):
 
 
 def small_networks(folder):
-    """Paths by name."""
+    """Generates the small networks. Returns paths by name."""
     made = {f"{op}.{size}": row_network(op, shape) for op in ("Softmax", "LayerNormalization", "ReduceMean", "Gather")
             for size, shape in ROWS.items()}
     made |= {f"encoder.{tokens}x{width}": encoder(tokens, width, 4) for tokens, width in ((8, 32), (16, 64), (64, 128))}
@@ -81,7 +82,7 @@ def spin():
 
 
 def compare(args, path, shapes, folder):
-    """Milliseconds on one thread and on several, and the ratio."""
+    """Returns the milliseconds on one thread and on several, and the ratio."""
     file = pathlib.Path(folder) / "network.kilter"
     peers.kilter(args, "compile", path, "-o", file, *networks.input_options(shapes))
     runners = {n: lambda n=n: peers.kilter_slice(args, file, shapes, n)["median_ms"] for n in (1, args.threads)}
@@ -119,7 +120,7 @@ def main():
 
 
 def print_table(args, names, small, folder):
-    """Names of the networks that are slower or failed."""
+    """Prints the table. Returns the names of the networks that are slower or failed."""
     print(f"{peers.cpu_text(len(os.sched_getaffinity(0)))}; {args.busy} other busy processes; median ms of interleaved slices\n")
     print(f"| network | 1 thread | {args.threads} threads | ratio (95 %) |\n|---|---|---|---|")
     slower = []

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""Tuned against untuned Kilter, ONNX Runtime and OpenVINO (fp32) over the speed set; prints one table and what it says of the promises.
+"""Compares tuned Kilter with untuned Kilter, ONNX Runtime and OpenVINO (fp32) on the speed set. Prints one table and checks the promises.
 
 usage: tuned.py [--kilter build/kilter] [--threads 1 2] [--tune 90s] [--seconds 12] [--compare 15] [--restarts 5] [--records DIR]
                 [--models models] [NAME ...]
 
-For each network: `kilter tune --time TUNE` into records of its own under DIR (nothing with --tune 0: the records there are
-used), and both plans compiled. Where they are one plan that is said, else they are compared: both are compiled and started --restarts
-times (--compare seconds together), with the 95 % interval of their ratio over these processes. Then interleaved slices of all four as
-bench/peers.py takes them, and the ratio to the better peer with its interval over the rounds.
-Promised: no tuned network is slower (the speed-up's interval begins at 0.98 or above and does not end below 1), each is at least as fast
-as the better peer, and the geometric mean of those that ran is 1.4 times as fast. The last line of a table says whether that was met.
-Exit codes: 0 it was met, 1 it was not or a network failed, 2 the command line cannot be used.
+For each network, `kilter tune --time TUNE` writes to separate records under DIR (with --tune 0 nothing is tuned and the
+existing records are used), and both plans are compiled. If they are the same plan, the table says so. Otherwise they are
+compared: both are compiled and started --restarts times (--compare seconds in total), with the 95 % interval of their ratio over
+these processes. Then interleaved slices of all four are measured as in bench/peers.py, with the ratio to the better peer and
+its interval over the rounds.
+Promises: no tuned network is slower (the speed-up's interval begins at 0.98 or above and does not end below 1), each is at
+least as fast as the better peer, and the geometric mean of those that ran is 1.4 times as fast. The last line of a table says
+whether they were met.
+Exit codes: 0 met; 1 not met, or a network failed; 2 the command line cannot be used.
 """
 import json
 import os
@@ -22,9 +24,9 @@ import sys
 import networks
 import peers
 
-PROMISED_MEAN = 1.4  # of the better peer's time over the tuned network's
+PROMISED_MEAN = 1.4  # the better peer's time over the tuned network's
 
-CPUS = os.sched_getaffinity(0)  # before this process is kept to fewer
+CPUS = os.sched_getaffinity(0)  # before this process is confined to fewer
 
 
 def records_of(args, name, threads):
@@ -32,7 +34,7 @@ def records_of(args, name, threads):
 
 
 class Tuned:
-    """A network with what `kilter compile` is told of its two plans, and what tuning said."""
+    """A network with the arguments of `kilter compile` for its two plans, and the report of tuning."""
 
     def __init__(self, args, name, threads):
         self.args, self.threads, self.shapes = args, threads, networks.SHAPES.get(name, {})
@@ -43,7 +45,7 @@ class Tuned:
         report = records.with_suffix(".json")
         common = ["--threads", threads, *networks.input_options(self.shapes)]
         if args.tune != "0":
-            for old in self.folder.glob(records.name + "*"):  # tuned from nothing, as the table says
+            for old in self.folder.glob(records.name + "*"):  # tuning starts from nothing, as the table says
                 old.unlink()
             report.unlink(missing_ok=True)
             peers.kilter(args, "tune", self.path, "--time", args.tune, "--records", records, "--json", report, *common, cpus=CPUS)
@@ -52,7 +54,7 @@ class Tuned:
         self.same = peers.layers_text(args, *self.plans["default"]) == peers.layers_text(args, *self.plans["tuned"])
 
     def ratio(self):
-        """Tuned over untuned; None where both are one plan."""
+        """Returns tuned over untuned, or None if both are the same plan."""
         if self.same:
             return None
         return peers.restarted_ratio(self.args, self.folder, self.threads, self.plans["default"], self.plans["tuned"])
@@ -64,7 +66,7 @@ class Tuned:
 
 
 def trials_text(report):
-    """The last two columns; nothing is known of records that came without a report."""
+    """Returns the last two columns, which are unknown for records without a report."""
     try:
         said = json.loads(report.read_text())
         return f"{said['trials']} | {said['trials_per_second']:.0f}"
@@ -73,7 +75,7 @@ def trials_text(report):
 
 
 def measure(args, name, threads):
-    """What tuning said, tuned over untuned, median milliseconds, and tuned over the better peer."""
+    """Returns the report of tuning, tuned over untuned, median milliseconds, and tuned over the better peer."""
     tuned = Tuned(args, name, threads)
     ratio = tuned.ratio()
     runners = peers.peer_runners(tuned.path, tuned.shapes, threads)
@@ -89,7 +91,7 @@ def measure(args, name, threads):
 
 
 def verdict_of(gains, against, failed):
-    """Whether what was promised was met, by network: ratios to untuned (None: the same plan), ratios to the better peer. With the words."""
+    """Returns whether the promises are met, and the text. Takes the ratios to untuned (None: same plan) and to the better peer."""
     missed = [f"{name} failed" for name in failed]
     missed += [f"{name}: tuned / untuned {peers.ratio_text(ratio)}, slower" for name, ratio in gains.items() if ratio and peers.is_slower(ratio)]
     for name, ratio in against.items():
@@ -104,7 +106,7 @@ def verdict_of(gains, against, failed):
 
 
 def print_table(args, threads):
-    """Answers whether what was promised was met."""
+    """Prints the table. Returns whether the promises are met."""
     peers.keep_to_cpus(threads)
     print(f"{peers.machine_text(threads)}; {'tuned before' if args.tune == '0' else f'tuned for {args.tune} each with kilter tune'}; median ms; interleaved slices of {peers.SLICE} s")
     print(f"\n| network, {threads} thread{'s' if threads > 1 else ''} | untuned | tuned | ONNX Runtime | OpenVINO | tuned / untuned (95 %) "

@@ -1,5 +1,6 @@
-# kilter_embed_text(TARGET VARIABLE FILE...): the text of the files, one after another, as `extern const std::string_view
-# VARIABLE` in namespace kilter::embedded, compiled into TARGET. Files are read at build time; a change of one rebuilds.
+# kilter_embed_text(TARGET VARIABLE FILE...): compiles the concatenated text of the files into TARGET, as `extern const
+# std::string_view VARIABLE` in namespace kilter::embedded. Files are read at build time; changing one triggers a
+# rebuild.
 function(kilter_embed_text target variable)
   list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE sources)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/embedded/${variable}.cpp)

@@ -1,6 +1,6 @@
-# kilter_host_headers(NAME HEADER [DEFINITIONS...]): target NAME::NAME for a library that is headers only, taken from the
-# build machine. A cross build may not have /usr/include on its path (the build machine's C library lies there), so the
-# library's own folder is linked into the build tree and only that is.
+# kilter_host_headers(NAME HEADER [DEFINITIONS...]): defines target NAME::NAME for a header-only library from the build
+# machine. A cross build must not have /usr/include on its path, since the build machine's C library is there, so only
+# the library's own folder is linked into the build tree.
 function(kilter_host_headers name header)
   find_path(KILTER_${name}_HEADERS ${header} HINTS /usr/include NO_CMAKE_FIND_ROOT_PATH REQUIRED)
   get_filename_component(folder ${header} DIRECTORY)

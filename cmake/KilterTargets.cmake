@@ -1,9 +1,9 @@
-# kilter_library(NAME FOLDERS folder... LINKS library...): one library of all *.cpp of these folders, not of their subfolders.
-# scripts/check_order.py holds the includes of these folders against the links.
+# kilter_library(NAME FOLDERS folder... LINKS library...): defines a library of all *.cpp in these folders, without
+# subfolders. scripts/check_order.py checks the includes of these folders against the links.
 add_library(kilter_options INTERFACE)
 target_compile_options(kilter_options INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # GCC 12 reports these where they cannot be (its value ranges break on inlined std::string and std::array code).
+  # GCC 12 reports these where they cannot occur (its value ranges break on inlined std::string and std::array code).
   target_compile_options(kilter_options INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-maybe-uninitialized)
 endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
@@ -13,8 +13,8 @@ set(KILTER_SANITIZE "" CACHE STRING "Sanitizers for every target, e.g. address,u
 if(KILTER_SANITIZE)
   add_compile_options(-fsanitize=${KILTER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${KILTER_SANITIZE})
-  # Clang's check of indirect calls reads what it puts before each function; kernels, which begin a mapping, have nothing
-  # there.
+  # Clang's check of indirect calls reads data that it puts before each function. Kernels start at the beginning of a
+  # mapping, so nothing precedes them.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     add_compile_options(-fno-sanitize=function)
   endif()
@@ -25,13 +25,13 @@ if(KILTER_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
     message(FATAL_ERROR "KILTER_FUZZ needs clang, got ${CMAKE_CXX_COMPILER_ID}; configure with -DCMAKE_CXX_COMPILER=clang++-19")
   endif()
-  # The sorting functions of libstdc++ 12 use what it declares deprecated, and clang reports that where they are used.
+  # The sorting functions of libstdc++ 12 use functions that it declares deprecated, and clang reports these uses.
   add_compile_options(-fsanitize=fuzzer-no-link -Wno-deprecated-declarations)
 endif()
 
 find_program(KILTER_CCACHE ccache)
 if(KILTER_CCACHE)
-  # What it needs to work with precompiled headers, and to know a file of another checkout again.
+  # ccache needs this to work with precompiled headers, and to recognise files of another checkout.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
       CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${KILTER_CCACHE})
 endif()

@@ -1,4 +1,4 @@
-# Cross build with Debian's g++-aarch64-linux-gnu; programs of it run under qemu-user.
+# Cross build with Debian's g++-aarch64-linux-gnu. The programs run under qemu-user.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

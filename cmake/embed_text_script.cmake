@@ -1,4 +1,4 @@
-# cmake "-DIN=file;file..." -DOUT=file.cpp -DVARIABLE=name -P this: a source file with the texts of IN in bytes.
+# cmake "-DIN=file;file..." -DOUT=file.cpp -DVARIABLE=name -P this: writes a source file with the texts of IN as bytes.
 set(bytes "")
 foreach(file ${IN})
   file(READ ${file} part HEX)

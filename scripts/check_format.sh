@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every C++ file as clang-format wants it; names the files that are not. usage: scripts/check_format.sh [--fix]
-#   --fix  rewrites them instead
+# Checks that every C++ file is formatted by clang-format, and names those that are not. usage: scripts/check_format.sh [--fix]
+#   --fix  rewrite them instead
 # Exit codes: 0 fine, 1 files to rewrite, 2 usage, or clang-format cannot run.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Holds the tree against its order: includes against links, libraries against doc/map.md, and the sizes of files and functions.
+"""Checks the order of the tree: includes against links, libraries against doc/map.md, and the sizes of files and functions.
 
 usage: scripts/check_order.py [ROOT]
 
-Includes: a file of src/ includes only files of its own library and of those that its library links to, directly or not, as the
-CMakeLists.txt of src/ say. The program's worker (tools/worker) includes what kilter-worker links to. Only src/codegen/ and its tests
-include files of a back end's folder, or LLVM's.
-Order: a library links only to libraries that stand above it in src/CMakeLists.txt and in doc/map.md, and the map names every folder.
-Sizes: at most 600 lines a source file and 80 lines a function body.
-Exit codes: 0 fine, 1 something is not as it should be (each fault is named with file and line), 2 usage.
+Includes: a file of src/ includes only files of its own library and of the libraries that it links to, directly or not,
+according to src/CMakeLists.txt. The program's worker (tools/worker) includes only what kilter-worker links to. Only
+src/codegen/ and its tests include files of a back end's folder, or LLVM's.
+Order: a library links only to libraries above it in src/CMakeLists.txt and in doc/map.md, and the map names every folder.
+Sizes: at most 600 lines per source file and 80 lines per function body.
+Exit codes: 0 fine, 1 something is wrong (each fault is reported with file and line), 2 usage.
 """
 import dataclasses
 import pathlib
@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 FILE_LINES, FUNCTION_LINES = 600, 80
-RUNTIME_ALONE = "src/exec/c_abi"  # in libkilter_runtime, which is made of other libraries' sources
+RUNTIME_ALONE = "src/exec/c_abi"  # part of libkilter_runtime, which is built from other libraries' sources
 SIZED = (".cpp", ".h", ".py", ".js", ".sh")
 
 
@@ -30,14 +30,14 @@ class Library:
 
 
 def commands(file):
-    """The CMake commands of a file: name, words, line."""
+    """Returns the CMake commands of a file: name, words, line."""
     text = re.sub(r"(?m)^\s*#.*$", "", file.read_text())
     for match in re.finditer(r"(?ms)^\s*(\w+)\((.*?)\)\s*$", text):
         yield match.group(1), match.group(2).split(), text.count("\n", 0, match.start(1)) + 1
 
 
 def of_keyword(words, keyword, keywords):
-    """The words behind a keyword, up to the next one."""
+    """Returns the words after a keyword, up to the next keyword."""
     if keyword not in words:
         return []
     rest = words[words.index(keyword) + 1:]
@@ -45,7 +45,7 @@ def of_keyword(words, keyword, keywords):
 
 
 def libraries(root, folder=pathlib.PurePosixPath("src")):
-    """Libraries in the order of their definition."""
+    """Returns the libraries in the order of their definition."""
     file = root / folder / "CMakeLists.txt"
     found = {}
     for name, words, line in commands(file):
@@ -64,7 +64,7 @@ def libraries(root, folder=pathlib.PurePosixPath("src")):
 
 
 def closure(name, all_libraries):
-    """A library and all that it links to."""
+    """Returns a library and all that it links to."""
     reached, open_names = set(), [name]
     while open_names:
         name = open_names.pop()
@@ -81,7 +81,7 @@ def include_lines(file):
 
 
 def bad_includes(root, all_libraries, programs):
-    """`programs`: folders outside src/ with the library whose closure they may include."""
+    """`programs`: folders outside src/, each with the library whose closure it may include."""
     library_of = {folder: library.name for library in all_libraries.values() for folder in library.folders}
     for folder, name in [*library_of.items(), *programs.items()]:
         allowed = closure(name, all_libraries)
@@ -137,14 +137,14 @@ def bad_map(root, all_libraries):
                     yield f"doc/map.md:{rows[other]}: {other}/ stands below {library.folders[0]}/, which links to it"
 
 
-# Lines that end with a brace and open no function.
+# Lines that end with a brace but do not open a function.
 SCOPE = re.compile(r"\s*(?://|(?:(?:inline )?namespace|class|struct|union|enum|extern)\b)|.*= \{$")
 
 
 def long_functions(file, name):
-    """Bodies by clang-format's indentation: from the brace of a declaration, outside other bodies, to the one below its first line."""
+    """Finds bodies by indentation: from the brace of a declaration outside other bodies to the brace below its first line."""
     scope = True
-    declared = closing = begin = None  # indentation of the declaration's first line; that of the body; line of its brace
+    declared = closing = begin = None  # indentation of the declaration's first line and of the body; line of its brace
     for number, line in enumerate(file.read_text().splitlines(), 1):
         text = line.strip()
         indentation = len(line) - len(line.lstrip())

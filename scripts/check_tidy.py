@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
-"""clang-tidy over every C++ file of src, tools, tests and examples, as .clang-tidy says; any finding fails.
+"""Runs clang-tidy on every C++ file of src, tools, tests and examples, as configured in .clang-tidy. Any finding fails.
 
 usage: scripts/check_tidy.py [-j N] [--all] [--commits N] [FILE|FOLDER...]
-  -j N         files at a time (the number of CPUs)
-  --all        also files that are as they were when they were last found fine
-  --commits N  only what the last N commits and the work tree changed, but not where that is a file's name or its includes
-               alone; a changed header is read through one source
+  -j N         number of files at a time (default: the number of CPUs)
+  --all        also check files that are unchanged since they were last found fine
+  --commits N  only check what the last N commits and the work tree changed, except files in which only the name or
+               includes changed; a changed header is checked through one source
 
-Needs a release build, whose compile commands and lists of included files it reads. $XDG_CACHE_HOME/kilter/tidy (else
-~/.cache/kilter/tidy) keeps, for each file that is fine, a hash of all that the check depends on: clang-tidy's version,
-.clang-tidy, the compile command, and the names and contents of the file and of everything that it includes. Where the
-checkout lies does not matter, so that all checkouts of a machine share it; what nothing asked for in a month goes.
-tests/fuzz is not in the release build and is left out. Headers that the build precompiles are precompiled for clang-tidy
-too, into build/tidy: half of its work is to read them. Exit codes: 0 fine, 1 findings, 2 cannot run, 130 interrupted.
+Needs a release build, whose compile commands and dependency lists it reads. $XDG_CACHE_HOME/kilter/tidy (else
+~/.cache/kilter/tidy) keeps, for each file that is fine, a hash of everything that the check depends on: clang-tidy's
+version, .clang-tidy, the compile command, and the names and contents of the file and of everything that it includes.
+The hash does not depend on the location of the checkout, so all checkouts of a machine share the cache. Entries unused
+for a month are removed. tests/fuzz is not in the release build and is left out. Headers that the build precompiles are
+precompiled for clang-tidy, too, into build/tidy, since reading them is half of its work.
+Exit codes: 0 fine, 1 findings, 2 cannot run, 130 interrupted.
 """
 
 import argparse
@@ -27,7 +28,7 @@ import sys
 import time
 
 TIDY = "clang-tidy-22"
-CLANG = "clang++-22"  # of the same LLVM: clang-tidy reads what it precompiles
+CLANG = "clang++-22"  # must be of the same LLVM, since clang-tidy reads what it precompiles
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, "build")
 CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "kilter", "tidy")
@@ -44,7 +45,7 @@ def output_of(*command):
 
 
 def included_files():
-    """By source: the files that its compilation read; a source whose list is not current has none."""
+    """Returns, by source, the files that its compilation read. A source whose list is out of date has no entry."""
     lists, current = {}, None
     for line in output_of("ninja", "-C", BUILD, "-t", "deps").splitlines():
         if not line.startswith("    "):
@@ -57,13 +58,13 @@ def included_files():
 
 
 def precompiled_header(command):
-    """The header that a compile command includes first, as CMake's precompiled headers are; None without one."""
+    """Returns the header that a compile command includes first (CMake's precompiled header), or None."""
     words = command.split()
     return words[words.index("-include") + 1] if "-include" in words else None
 
 
 class Keys:
-    """What the result for a file depends on, as a hash."""
+    """Hashes of everything that the result for a file depends on."""
 
     def __init__(self, commands):
         version = output_of(TIDY, "--version")
@@ -75,7 +76,7 @@ class Keys:
 
     @staticmethod
     def anywhere(text):
-        """The same text for every place of the checkout."""
+        """Makes the text independent of the location of the checkout."""
         return text.replace(ROOT, "{root}")
 
     def content(self, path):
@@ -83,7 +84,7 @@ class Keys:
             try:
                 with open(path, "rb") as file:
                     text = file.read()
-                if path.startswith(BUILD + os.sep):  # made there, with its place inside
+                if path.startswith(BUILD + os.sep):  # generated there, so it contains the location
                     text = text.replace(ROOT.encode(), b"{root}")
                 self.contents[path] = hashlib.sha256(text).hexdigest()
             except OSError:
@@ -91,10 +92,10 @@ class Keys:
         return self.contents[path]
 
     def key(self, source):
-        """None when the files that it includes are not known."""
+        """Returns the key of a source, or None if the files that it includes are not known."""
         files = self.included.get(source)
         header = precompiled_header(self.commands[source])
-        if header is not None and files is not None:  # the lists do not have what comes with it
+        if header is not None and files is not None:  # the lists lack what the header includes
             more = self.included.get(header + ".cxx")
             files = None if more is None else {*files, *more}
         if files is None:
@@ -105,7 +106,7 @@ class Keys:
 
 
 def precompile(header, commands):
-    """clang's form of a precompiled header of the build, which GCC has made."""
+    """Precompiles, with clang, a header that the build precompiles with GCC."""
     words = [word for word in commands[header + ".cxx"].split()
              if not word.startswith("-W") and not word.endswith(".gch")
              and word not in ("-fpch-preprocess", "-c", "-o", "-x", "c++-header", "-include", header, header + ".cxx")]
@@ -118,7 +119,7 @@ def precompile(header, commands):
 
 
 def check(source, precompiled):
-    """clang-tidy's report on one file, or "". The compiler's own warnings are the build's business."""
+    """Returns clang-tidy's report on one file, or "". Compiler warnings are left to the build."""
     first = [f"--extra-arg-before={word}" for word in ("-include-pch", precompiled)] if precompiled else []
     done = subprocess.run([TIDY, "-p", BUILD, "--quiet", "--extra-arg=-w", *first, "--warnings-as-errors=*", source],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
@@ -142,7 +143,7 @@ def wanted_files(named, commands):
 
 
 def changed_code(*command):
-    """The files in which a git command's patch changes more than includes."""
+    """Returns the files in which a git command's patch changes more than includes."""
     changed, file = set(), None
     for line in output_of(*command, "--unified=0", "--find-renames", "--no-color").splitlines():
         if line.startswith("+++ b/"):
@@ -155,7 +156,7 @@ def changed_code(*command):
 
 
 def changed_files(commits, files, keys):
-    """Of the files those that the last commits or the work tree changed, and for each changed header one that includes it."""
+    """Returns those of the files that the last commits or the work tree changed, and for each changed header one file that includes it."""
     logged = changed_code("git", "log", f"-{commits}", "--patch", "--format=")
     changed = {os.path.join(ROOT, file) for file in logged | changed_code("git", "diff", "HEAD")}
     wanted = changed.intersection(files)
@@ -168,7 +169,7 @@ def changed_files(commits, files, keys):
 
 
 class Cache:
-    """Keys of files that were found fine, an empty file each."""
+    """Keys of the files that were found fine, stored as empty files."""
 
     def __init__(self):
         try:
@@ -194,11 +195,11 @@ class Cache:
             with open(os.path.join(CACHE, key), "w", encoding="utf-8"):
                 pass
         except OSError:
-            pass  # it is checked again the next time
+            pass  # the file is checked again next time
 
 
 def run(files, jobs, cache, keys, commands):
-    """Checks the files; answers how many have findings, which it prints."""
+    """Checks the files and prints findings. Returns how many files have findings."""
     bad, done, terminal = 0, 0, sys.stdout.isatty()
     pool = concurrent.futures.ThreadPoolExecutor(jobs)
     try:
@@ -242,7 +243,7 @@ def main():
         stop("no release build; make one: cmake --preset release && cmake --build --preset release")
     commands = {}
     for entry in entries:
-        # The way the object is named or cached is nothing to clang-tidy.
+        # The object's name and the cache do not matter to clang-tidy.
         words = [word for word in shlex.split(entry["command"]) if not word.endswith(("ccache", ".o"))]
         commands[entry["file"]] = commands.get(entry["file"], "") + " ".join(words)
     files = wanted_files(args.files, commands)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the failed tests of a run printed last. usage: failed_tests.py JUNIT_XML [LINES, default 8]"""
+"""Prints the last output of each failed test of a run. usage: failed_tests.py JUNIT_XML [LINES, default 8]"""
 import sys
 import xml.etree.ElementTree as xml
 

@@ -2,16 +2,16 @@
 # usage: scripts/sanitize.sh thread             ThreadSanitizer over the thread pool and the executor
 #        scripts/sanitize.sh address [TEST...]  AddressSanitizer and UndefinedBehaviorSanitizer over the unit tests base,
 #                                               exec, ir, loop, ops, onnx, cost and graph_tuner, or those named
-#        scripts/sanitize.sh fuzz [SECONDS]     each fuzzer (importer, compiled files) under these two, a minute unless
-#                                               told, both at once
-# Builds into build-tsan/ and build-fuzz/. Exit codes: 0 no finding, 1 findings or a build that fails, 2 usage,
+#        scripts/sanitize.sh fuzz [SECONDS]     each fuzzer (importer, compiled files) under both sanitizers, both at
+#                                               once; a minute by default
+# Builds into build-tsan/ and build-fuzz/. Exit codes: 0 no finding, 1 findings or a failed build, 2 usage,
 # 130 interrupted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 usage() { sed -n '2,8s/^# //p' "$0"; }
 
-# The unit tests share the tree of the fuzzers, so that the libraries are compiled once for both. Warnings are the release
-# build's business.
+# The unit tests share the build tree of the fuzzers, so that the libraries are compiled only once. Warnings are left to
+# the release build.
 configure_fuzz_tree() {
   cmake -S . -B build-fuzz -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="-O1 -g1 -w" \
     -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_C_COMPILER=clang-19 -DKILTER_FUZZ=ON \
@@ -52,7 +52,7 @@ fuzz() {
   trap 'exit 130' INT TERM
   for target in "${targets[@]}"; do
     mkdir -p "build-fuzz/corpus/$target"
-    # 64 MiB in one block is far more than an input of 64 KiB may ask for: sizes are checked before memory is taken.
+    # 64 MiB in one block is far more than an input of 64 KiB may request, since sizes are checked before allocation.
     "build-fuzz/tests/fuzz/$target" -max_total_time="$seconds" -max_len=65536 -len_control=0 -timeout=20 \
       -rss_limit_mb=4096 -malloc_limit_mb=64 -artifact_prefix="build-fuzz/$target-" "build-fuzz/corpus/$target" \
       > "build-fuzz/$target.log" 2>&1 &

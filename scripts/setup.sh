@@ -1,5 +1,5 @@
-# Sourced by ./demo and ./test: installs what is missing. Debian packages when root or through sudo, else says what to install.
-# Python packages (for the tests and benchmarks only) go into .venv.
+# Sourced by ./demo and ./test: installs what is missing. Installs Debian packages as root or through sudo; otherwise prints
+# the command to run. Python packages (only for tests and benchmarks) go into .venv.
 # shellcheck shell=bash disable=SC2034
 
 KILTER_PACKAGES="build-essential cmake ninja-build ccache git python3 python3-venv llvm-22-dev libprotobuf-dev protobuf-compiler \
@@ -46,7 +46,7 @@ install_python() {
   echo "$KILTER_PYTHON" > $stamp
 }
 
-# build_release [TARGET...]: all targets unless told.
+# build_release [TARGET...]: builds the given targets, or all of them.
 build_release() {
   cmake --preset release > build-configure.log 2>&1 || { cat build-configure.log; exit 1; }
   mkdir -p build && mv build-configure.log build/configure.log

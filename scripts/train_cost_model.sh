@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Trains the cost model that Kilter ships from the tables of bench/searchers. usage: scripts/train_cost_model.sh [KILTER]
-# Writes src/tune/tuner/shipped.trees; build again to embed it. More tables: `kilter searchers --measure` on any machine.
+# Trains the cost model shipped with Kilter from the tables in bench/searchers. usage: scripts/train_cost_model.sh [KILTER]
+# Writes src/tune/tuner/shipped.trees; rebuild to embed it. To get more tables: `kilter searchers --measure` on any machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 kilter=${1:-build/kilter}

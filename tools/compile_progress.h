@@ -1,4 +1,4 @@
-// One line on a terminal that says how far a long compilation is.
+// The progress line that a long compilation shows on the terminal.
 #pragma once
 
 #include <condition_variable>
@@ -11,17 +11,17 @@
 
 namespace kilter::tool {
 
-/// Shows the stage on standard error from kPatience on, a few times a second, until it is told the end. Quick
-/// compilations show nothing.
+/// Shows the current stage on standard error, starting after kPatience and refreshing a few times a second until the
+/// compilation ends. Quick compilations show nothing.
 class CompileProgress {
  public:
-  /// `what` stands before the stage: "kilter".
+  /// `what` is printed before the stage, e.g. "kilter".
   explicit CompileProgress(std::string what);
   ~CompileProgress();
   CompileProgress(const CompileProgress&) = delete;
   CompileProgress& operator=(const CompileProgress&) = delete;
 
-  /// For CompileOptions::progress.
+  /// The callback for CompileOptions::progress.
   void at(const CompileStage& stage);
 
  private:
@@ -31,7 +31,7 @@ class CompileProgress {
   std::string what_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::string text_;  ///< of the stage under way; empty: none is
+  std::string text_;  ///< the current stage; empty if none is running
   std::thread watcher_;
 };
 

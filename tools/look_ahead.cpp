@@ -11,7 +11,7 @@
 namespace kilter::tool {
 namespace {
 
-/// The layers that a tuner would find.
+/// Returns the layers that a tuner could tune.
 std::vector<tune::OutlookLayer> layers_of(const profile::Profile& p) {
   std::vector<tune::OutlookLayer> layers;
   for (const profile::Row& r : p.rows) {
@@ -21,7 +21,7 @@ std::vector<tune::OutlookLayer> layers_of(const profile::Profile& p) {
   return layers;
 }
 
-/// Those of --records were read before, and what is wrong with them was told.
+/// Reads the records of a file. `told` suppresses the report of damage, which was printed when --records was read.
 std::vector<tune::Record> records_of(const std::filesystem::path& file, bool told) {
   std::error_code ignored;
   if (std::filesystem::status(file, ignored).type() == std::filesystem::file_type::not_found) return {};
@@ -29,7 +29,7 @@ std::vector<tune::Record> records_of(const std::filesystem::path& file, bool tol
   return told ? store->read().records : read_records(*store);
 }
 
-/// The plan that --records would take, and takes. A layer plan is another source, and leaves no place for it.
+/// The accepted plan that --records would take, and whether it is in use. A layer plan leaves no place for one.
 struct Accepted {
   std::optional<tune::KeptPlan> plan;
   bool in_use = false;
@@ -44,7 +44,7 @@ Accepted accepted_of(const std::filesystem::path& file, const profile::Profile& 
     for (const std::string& line : plans.damaged) fmt::print(stderr, "{}\n", printable(line));
   }
   CompileOptions plain = options.without_records().compile_options();
-  plain.notice = nullptr;  // it was told
+  plain.notice = nullptr;  // already reported
   const CompileOptions compile = adapted(plain, graph);
   tune::ApplyOptions here;
   here.device = p.conditions.device, here.threads = p.threads;
@@ -68,7 +68,7 @@ tune::Outlook outlook_of(const std::filesystem::path& file, const profile::Profi
 
 std::string percent_of(double ms, const tune::Outlook& o) { return fmt::format("{:.1f} %", 100 * ms / o.total_ms); }
 
-/// What the records know and the network does not use.
+/// The gain of records that the network does not use.
 std::optional<profile::TuningGain> unused(const tune::Outlook& o, const ModelOptions& options,
                                           const std::string& file) {
   const tune::OutlookPart& part = o.available;
@@ -89,11 +89,11 @@ std::optional<profile::TuningGain> untuned(const tune::Outlook& o, const std::st
   profile::TuningGain gain;
   gain.kind = profile::TuningGain::untuned, gain.gain_ms = o.further.gain_ms;
   gain.evidence = fmt::format(
-      "{} layers, {} of the time, have schedules left to try; {:g} minutes of tuning are expected to bring this, {}",
+      "{} layers, {} of the time, have schedules left to try; {:g} minutes of tuning are expected to gain this, {}",
       o.further.layers, percent_of(o.further.ms, o), o.minutes,
-      o.prior.layers == o.further.layers ? "by the searcher's mean regret (a prior)"
-                                         : "by what records of them gained");
-  gain.advice = "tune; it measures what it gained, in whole runs of the network in turns";
+      o.prior.layers == o.further.layers ? "judging by the searcher's mean regret (a prior)"
+                                         : "judging by the gains in their records");
+  gain.advice = "tune; the gain is then measured in whole runs of the network, in turns";
   gain.action = action;
   return gain;
 }
@@ -114,15 +114,15 @@ std::optional<profile::Tuning> look_ahead(const profile::Profile& profile, const
     for (const auto& gain : {unused(ahead, options, file.string()), untuned(ahead, out.action)}) {
       if (gain) out.gains.push_back(*gain);
     }
-  } catch (const std::exception& e) {  // what was measured stays
-    out.summary = fmt::format("What tuning has brought and would bring is not known: {}", e.what());
+  } catch (const std::exception& e) {  // keep the measurements
+    out.summary = fmt::format("The gain of tuning is not known: {}", e.what());
     out.lines = {out.summary};
   }
   return out;
 }
 
 void add_minutes(CLI::App& app, double& minutes) {
-  app.add_option("--minutes", minutes, "minutes of more tuning whose gain is foretold")
+  app.add_option("--minutes", minutes, "duration of further tuning, in minutes, for which to predict the gain")
       ->check(CLI::Range(0.1, 10000.0))
       ->capture_default_str();
 }

@@ -1,4 +1,4 @@
-// What tuning has brought to a network that was profiled, and what more of it may bring, as records tell.
+// What tuning has gained for a profiled network, and what further tuning may gain, according to tuning records.
 #pragma once
 
 #include "profile/profile.h"
@@ -6,14 +6,14 @@
 
 namespace kilter::tool {
 
-/// By the records that --records names, else those of the default file. Nobody asked for that one: where it cannot be
-/// read, the lines say why. What is damaged in it goes to standard error. `minutes`: of more tuning. Nothing for a
-/// compiled file, which cannot be tuned.
+/// Reads the records that --records names, or the default file if it names none. If that fails, the returned lines say
+/// why; the profile stays valid. Reports damaged records on standard error. `minutes` is the duration of the further
+/// tuning whose gain is predicted. Returns nothing for a compiled file, which cannot be tuned.
 std::optional<profile::Tuning> look_ahead(const profile::Profile& profile, const ModelOptions& options,
                                           const Session& session, const std::map<std::string, Tensor>& inputs,
                                           double minutes);
 
-/// --minutes of the commands that look ahead.
+/// Adds the option --minutes of the commands that predict the gain of further tuning.
 void add_minutes(CLI::App& app, double& minutes);
 
 }  // namespace kilter::tool

@@ -34,13 +34,13 @@ int exit_code(kilter::ErrorKind kind) {
   return kilter::tool::kInternal;
 }
 
-/// Standard output takes no more, by errno.
+/// Reports that standard output cannot be written, with the reason in errno.
 int unwritten() {
   fmt::print(stderr, "kilter: cannot write to standard output: {}\n", std::strerror(errno));
   return kilter::tool::kBadInput;
 }
 
-/// The library lists what it did not expect from the last to the first.
+/// Restores the order of unexpected arguments, which the library lists from last to first.
 std::string in_order(std::string words, int argc, char** argv) {
   const size_t colon = words.find(": ");
   if (colon == std::string::npos) return words;
@@ -102,18 +102,18 @@ std::string kilter::tool::version_text() {
 }
 
 int main(int argc, char** argv) {
-  // Callers tell an interrupt by this code; a file that was to be replaced stays as it is.
+  // Callers recognise an interrupt by this exit code. A file that was about to be replaced keeps its old contents.
   std::signal(SIGINT, [](int) {
     static std::atomic<bool> ending = false;
-    while (ending.exchange(true)) pause();  // a second signal, in another thread, does not cut the first one short
+    while (ending.exchange(true)) pause();  // a second signal, in another thread, must not cut the first one short
     kilter::tool::ScratchFolder::remove_now();
     kilter::remove_files_under_way();
     _exit(kilter::tool::kInterrupted);
   });
 #ifdef M_MXFAST
-  mallopt(M_MXFAST, 0);  // large networks free and allocate much: glibc would go through its fast bins each time
+  mallopt(M_MXFAST, 0);  // large networks allocate and free often; each time glibc would walk its fast bins
 #endif
-  // A limit of the file size is an error like a full disk, not the end of the process.
+  // Exceeding the file size limit is an error like a full disk; it must not kill the process.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     const int code = run(argc, argv);

@@ -5,7 +5,7 @@
 namespace kilter::tool {
 namespace {
 
-/// Seconds of waiting for others that hold the file: measuring stands still for them; at the end it does not matter.
+/// Seconds to wait for other processes that hold the file. Measuring stops while waiting, except at the end.
 constexpr double kBetween = 2, kAtTheEnd = 120;
 
 }  // namespace
@@ -66,11 +66,11 @@ void RecordKeeper::write_apart() {
       }
     }
   }
-  if (refused.size() == all.size() && all.size() > 1) {  // it is the file that is at fault
+  if (refused.size() == all.size() && all.size() > 1) {  // the file is at fault, not the records
     unwritten_ = std::move(refused);
     note(Error(ErrorKind::bad_input, why));
   } else if (!refused.empty() && refused_.empty()) {
-    refused_ = fmt::format("{}; the record is left out", why);
+    refused_ = fmt::format("{}; the record is skipped", why);
     tell_(refused_);
   }
 }

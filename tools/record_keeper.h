@@ -1,5 +1,5 @@
-// Keeps what a run measures in a store that cannot always be written: the disk is full, another process holds the file,
-// a record is none that the store takes.
+// Keeps the records of a run even while the store cannot be written: because the disk is full, because another process
+// holds the file, or because the store refuses a record.
 #pragma once
 
 #include <functional>
@@ -14,20 +14,20 @@ namespace kilter::tool {
 
 class RecordKeeper {
  public:
-  /// `tell` gets one line when writing first fails, and one when a record is first refused.
+  /// `tell` gets one line when writing first fails, and one when the store first refuses a record.
   RecordKeeper(tune::Store& store, std::function<void(const std::string&)> tell);
 
-  /// Writes what could not be written before, then these; what still cannot be is tried again the next time. Throws
-  /// nothing of the store's.
+  /// Writes the records that earlier calls could not write, then `records`. Records that still cannot be written are
+  /// kept for the next call. Catches the store's errors.
   void keep(std::span<const tune::Record> records);
-  /// Tries once more, and waits longer for others that hold the file; why records could not be written, empty when all
-  /// are. The file is there from then on, also where a whole run kept nothing.
+  /// Tries once more, waiting longer for other processes that hold the file. Returns why records could not be written,
+  /// or an empty string if all were. Creates the file even if the run kept no record.
   std::string finish();
 
  private:
   void write();
   void make_file();
-  /// One by one, as some are refused.
+  /// Writes the records one by one, because the store refuses some of them.
   void write_apart();
   void note(const Error& e);
 
@@ -35,7 +35,7 @@ class RecordKeeper {
   std::function<void(const std::string&)> tell_;
   std::vector<tune::Record> unwritten_;
   std::string fault_;    ///< why the last try failed
-  std::string refused_;  ///< what the store said of a record that it will never take
+  std::string refused_;  ///< why the store will never take a record
   bool told_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Accepted plans, which lie beside the records that they came from, in the commands that keep records.
+// The accepted plans stored beside a file of tuning records, as the `kilter records` commands handle them.
 #pragma once
 
 #include <filesystem>
@@ -10,17 +10,17 @@
 
 namespace kilter::tool {
 
-/// The latest plan of each network, target, device, number of threads and settings beside a file of records, as the
-/// filter admits them: by network, device, target and threads. One that asks for a problem, a source or a status is
-/// about single records, and admits no plan. Damaged lines are told on standard error.
+/// The latest plan of each network, target, device, number of threads and settings beside a file of records. The filter
+/// applies by network, device, target and threads; a filter on a problem, source or status selects single records and
+/// therefore admits no plan. Reports damaged lines on standard error.
 class PlansBeside {
  public:
   PlansBeside(const std::filesystem::path& records, const tune::Filter& filter = {});
 
   const std::vector<const tune::KeptPlan*>& plans() const { return chosen_; }
   const std::vector<std::string>& damaged() const { return all_.damaged; }
-  /// Adds to those beside another file what is new there; "2 accepted plans added, 1 was there or a later one",
-  /// nothing where there is none. Throws io where they cannot be written.
+  /// Adds the plans that are new to those beside another file. Returns e.g. "2 accepted plans added, 1 was there or a
+  /// later one", or an empty string if there are no plans. Throws io if they cannot be written.
   std::string add_to(const std::filesystem::path& records) const;
 
  private:
@@ -28,7 +28,7 @@ class PlansBeside {
   std::vector<const tune::KeptPlan*> chosen_;
 };
 
-/// `kilter records plans`: a line for each, and what JSON has of them.
+/// Prints one line per plan for `kilter records plans`, and writes the JSON that `json` asks for.
 void print_plans(const std::filesystem::path& records, const tune::Filter& filter, const std::string& json);
 
 }  // namespace kilter::tool

@@ -10,7 +10,7 @@
 namespace kilter::tool {
 namespace {
 
-/// "onnxruntime:MODEL": the runtime; empty for Kilter.
+/// Returns the runtime of "onnxruntime:MODEL", or an empty string for Kilter.
 std::string runtime_of(const std::string& what) {
   for (const char* name : {"onnxruntime", "openvino"}) {
     if (what.starts_with(std::string(name) + ":")) return name;
@@ -18,14 +18,14 @@ std::string runtime_of(const std::string& what) {
   return {};
 }
 
-/// Of the tensor that counts a network's items.
+/// Returns the first dimension of the first input, which counts the network's items.
 int64_t items_of(const Session& session, const std::map<std::string, Tensor>& inputs) {
   const auto ports = session.inputs();
   const auto first = ports.empty() ? inputs.end() : inputs.find(ports.front().name);
   return first == inputs.end() || first->second.shape().empty() ? 1 : first->second.shape().front();
 }
 
-/// "B takes 3.1 % longer", "B is 1.20 times as fast", "no difference shows".
+/// Returns e.g. "B takes 3.1 % longer", "B is 1.20 times as fast" or "no difference shows".
 std::string verdict(const Ratio& r) {
   if (r.contains(1)) return "no difference shows";
   return r.value > 1 ? fmt::format("B takes {:.1f} % longer", 100 * (r.value - 1))
@@ -101,13 +101,14 @@ void Runner::start_peer(const std::string& runtime, const ModelOptions& model) {
 
 namespace {
 
-/// Layers of both in turns, A B B A, so that both meet the same disturbances; of each the mean.
+/// Profiles both in the order A B B A, so that the same disturbances affect both, and averages each layer over its two
+/// profiles.
 void describe_both(Runner& a, Runner& b, double seconds, Duel& d) {
   d.a = a.describe(seconds / 2);
   d.b = b.describe(seconds / 2);
   const auto again = [&](Runner& runner, profile::Side& side) {
     const profile::Side second = runner.describe(seconds / 2);
-    if (second.layers.size() != side.layers.size()) return;  // another runtime may name others
+    if (second.layers.size() != side.layers.size()) return;  // another runtime may name its layers differently
     for (size_t i = 0; i < side.layers.size(); ++i) {
       if (side.layers[i].name == second.layers[i].name)
         side.layers[i].ms = (side.layers[i].ms + second.layers[i].ms) / 2;
@@ -117,7 +118,7 @@ void describe_both(Runner& a, Runner& b, double seconds, Duel& d) {
   again(a, d.a);
 }
 
-/// What was seen of a side while both were measured.
+/// Records in a side's conditions what was observed while both sides were measured.
 void note_samples(const Comparison& c, size_t candidate, Conditions& conditions) {
   conditions.taken = c.taken, conditions.kept = c.kept;
   conditions.disturbed = c.disturbed, conditions.disturbed_by = c.disturbances.why();
@@ -138,7 +139,7 @@ Duel duel(Runner& a, Runner& b, const kilter::CompareOptions& how, Progress& pro
   d.other_runtime = a.peer() || b.peer();
   d.items_a = a.items(), d.items_b = b.items();
   kilter::CompareOptions options = how;
-  // That eight items take longer than one is clear at once; whether each of them does is not.
+  // That eight items take longer than one is clear at once, but not whether each of the eight does.
   if (d.batches_differ()) options.stop_when_different = false;
   d.comparison = compare({a.candidate(), b.candidate()}, options);
   progress.show("profiling both");

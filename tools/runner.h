@@ -1,4 +1,4 @@
-// One network that runs beside others: in Kilter, in this process, or in another runtime, in its own.
+// One side of a comparison: a network that runs in Kilter in this process, or in another runtime in its own process.
 #pragma once
 
 #include <memory>
@@ -17,20 +17,20 @@ namespace kilter::tool {
 
 class Runner {
  public:
-  /// `what` is the model, or RUNTIME:MODEL with a runtime of Peer::Request; options.model is not read. Throws usage for
-  /// a compiled file in another runtime, and what opening, compiling and Peer throw.
+  /// `what` is a model, or RUNTIME:MODEL with a runtime of Peer::Request; options.model is ignored. Throws usage for a
+  /// compiled file in another runtime, and whatever opening, compiling and Peer throw.
   Runner(const std::string& what, ModelOptions options);
   ~Runner() = default;
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
   Candidate candidate();
-  /// Conditions and layers, by this runtime's own profiler; of Kilter in `seconds`.
+  /// Returns the conditions and layers as this runtime's own profiler reports them. Kilter profiles for `seconds`.
   profile::Side describe(double seconds);
   bool peer() const { return peer_ != nullptr; }
-  /// Items of the batch: the first dimension of the first input; 1 where it has none.
+  /// Returns the number of items in a batch: the first dimension of the first input, or 1 if it has none.
   int64_t items() const { return items_; }
-  /// The network before any pass; of another runtime's side only.
+  /// The network before any pass; valid only for another runtime.
   const Graph& original() const { return *original_; }
 
  private:
@@ -42,24 +42,24 @@ class Runner {
   std::unique_ptr<Prepared> network_;
   std::unique_ptr<profile::Peer> peer_;
   std::optional<Graph> original_;
-  std::optional<ScratchFolder> exported_;  ///< with a built-in network as a file
+  std::optional<ScratchFolder> exported_;  ///< holds a built-in network written as a file
 };
 
-/// Two runners measured in turns, then profiled; layers of another runtime carry the names of Kilter's.
+/// Two runners measured in turns, then profiled. Layers of another runtime carry the names of Kilter's layers.
 struct Duel {
   Comparison comparison;
   profile::Side a, b;
   bool other_runtime = false;
-  int64_t items_a = 1, items_b = 1;  ///< of the batches
+  int64_t items_a = 1, items_b = 1;  ///< per batch
 
   bool batches_differ() const { return items_a != items_b; }
-  /// A ratio of runs as one of single items.
+  /// Converts a ratio of whole runs to a ratio of single items.
   Ratio per_item(const Ratio& runs) const;
 };
 Duel duel(Runner& a, Runner& b, const kilter::CompareOptions& how, Progress& progress);
 
-/// Whether the machine was busy, the conditions that differ, times and their ratios by the wall and by the processor,
-/// and the `layers` that make most of the difference, where one shows that they explain.
+/// Returns a report: whether the machine was busy, the conditions that differ, times and their ratios by wall clock and
+/// by processor time, and the `layers` that account for most of the difference if a difference shows.
 std::string text(const Duel& duel, size_t layers);
 nlohmann::json to_json(const Duel& duel);
 

@@ -11,7 +11,7 @@
 namespace kilter::tool {
 namespace {
 
-/// Those that remove_now() knows: two networks are compared at most.
+/// The folders that remove_now() removes. At most two networks are compared, so 8 places suffice.
 std::array<std::atomic<const std::array<const char*, 3>*>, 8> known;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A temporary folder for one file that another program reads.
+// A temporary folder for a file that another program reads.
 #pragma once
 
 #include <array>
@@ -7,27 +7,28 @@
 
 namespace kilter::tool {
 
-/// Made in the folder that TMPDIR names, else in /tmp, with a name of its own; removed at the end with all that is in
-/// it, and by an interrupt.
+/// A uniquely named folder in TMPDIR, or in /tmp if TMPDIR is not set. The destructor removes it with its contents; so
+/// does an interrupt.
 class ScratchFolder {
  public:
-  /// Throws io with the system's reason when it cannot be made.
+  /// Throws io with the system's reason if the folder cannot be created.
   ScratchFolder();
   ~ScratchFolder();
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
 
-  /// "model.onnx" in it.
+  /// Returns the path of "model.onnx" in the folder.
   std::filesystem::path model() const;
   const std::filesystem::path& path() const { return path_; }
 
-  /// Removes model() and its weights of each folder that is there, then the folder. For signal handlers.
+  /// Removes model() and its weights from every existing scratch folder, then the folders. Safe to call from signal
+  /// handlers.
   static void remove_now() noexcept;
 
  private:
   std::filesystem::path path_;
   std::string name_, model_, weights_;
-  std::array<const char*, 3> names_{};  ///< model, weights, folder, as remove_now() needs them
+  std::array<const char*, 3> names_{};  ///< paths of model, weights and folder, as remove_now() needs them
 };
 
 }  // namespace kilter::tool

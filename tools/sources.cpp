@@ -1,4 +1,4 @@
-// What the commands that compile take of what was tuned: --records, --choose, --layer-plan and --forbid.
+// What the commands that compile take from earlier tuning: --records, --choose, --layer-plan and --forbid.
 
 #include <algorithm>
 #include <regex>
@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::string_view kRecord = "record:";
 
-/// The number of threads that the first line of a layer plan, "# NET for TARGET on 1 thread, tuned ...", names; 0:
-/// none.
+/// Returns the number of threads named by the first line of a layer plan, "# NET for TARGET on 1 thread, tuned ...", or
+/// 0 if it names none.
 int threads_of(const std::string& plan) {
   static const std::regex kOn(" on ([0-9]{1,4}) threads?[,;]");
   const std::string line = plan.substr(0, plan.find('\n'));
@@ -28,7 +28,7 @@ int threads_of(const std::string& plan) {
   return line.starts_with('#') && std::regex_search(line, made, kOn) ? std::stoi(made.str(1)) : 0;
 }
 
-/// The one whose id starts with these digits.
+/// Returns the one record whose id starts with these digits. Throws usage if there is not exactly one.
 const tune::Record& named(std::span<const tune::Record> records, const std::string& digits, const std::string& file) {
   constexpr size_t kLeast = 6;
   const std::string option = "--forbid record:" + digits;
@@ -40,8 +40,8 @@ const tune::Record& named(std::span<const tune::Record> records, const std::stri
   const auto count = std::ranges::count_if(records, ids);
   if (count != 1) {
     fail(ErrorKind::usage,
-         "{}: {} records of {} have ids that start so, expected one; `kilter records list` shows them", option, count,
-         file);
+         "{}: {} records of {} have ids that start with this, expected one; `kilter records list` shows them", option,
+         count, file);
   }
   return *std::ranges::find_if(records, ids);
 }
@@ -53,8 +53,9 @@ bool names_record(std::string_view forbid) { return forbid.starts_with(kRecord);
 namespace {
 
 void add_records_option(CLI::App& app, ModelOptions& o, const std::string& suffix) {
-  auto* records = app.add_option("--records" + suffix, o.records,
-                                 "take schedules from tuning records: a file, default (that of kilter tune) or none");
+  auto* records =
+      app.add_option("--records" + suffix, o.records,
+                     "tuning records to take schedules from: a file, default (the file of kilter tune) or none");
   if (!o.records.empty()) records->capture_default_str();
 }
 
@@ -62,14 +63,16 @@ void add_records_option(CLI::App& app, ModelOptions& o, const std::string& suffi
 
 void add_sources_of(CLI::App& app, ModelOptions& o, const std::string& suffix) {
   add_records_option(app, o, suffix);
-  app.add_option("--choose" + suffix, o.choose,
-                 "of records: accepted, the plan that tuning accepted for exactly this network, machine and number of "
-                 "threads, else history-best; history-best, the best record of each task; graph-best, as accepted, "
-                 "else the graph tuner's answer from records (default: accepted)")
+  app.add_option(
+         "--choose" + suffix, o.choose,
+         "how to use records. accepted: the plan that tuning accepted for exactly this network, machine and number of "
+         "threads, or history-best if there is none; history-best: the best record of each task; graph-best: the "
+         "accepted plan, or the graph tuner's answer from records if there is none (default: accepted)")
       ->check(CLI::IsMember({"accepted", "history-best", "graph-best"}));
-  app.add_option("--layer-plan" + suffix, o.layer_plan,
-                 "take schedules, layouts, fusion and threads of layers from a file, as --write-plan of kilter tune "
-                 "and of kilter inspect makes it");
+  app.add_option(
+      "--layer-plan" + suffix, o.layer_plan,
+      "file to take schedules, layouts, fusion and threads of layers from, as written by --write-plan of kilter "
+      "tune and kilter inspect");
 }
 
 void ModelOptions::add_records_to(CLI::App& app) { add_records_option(app, *this, ""); }
@@ -89,7 +92,7 @@ ModelOptions ModelOptions::without_records() const {
 
 void ModelOptions::bar_records(std::vector<tune::Record>& known) const {
   const std::string file = records_file();
-  std::vector<tune::Record> barred;  // all of them before the first is barred, which changes ids
+  std::vector<tune::Record> barred;  // collected before any is barred, since barring changes ids
   for (const std::string& text : forbid) {
     if (!names_record(text)) continue;
     if (file.empty()) fail(ErrorKind::usage, "--forbid {}: no records are in use; give --records", text);
@@ -101,17 +104,17 @@ void ModelOptions::bar_records(std::vector<tune::Record>& known) const {
 
 void ModelOptions::add_layer_plan(CompileOptions& options) const {
   if (records != "none")
-    fail(ErrorKind::usage, "--records {} and --layer-plan {}: give one of them", records, layer_plan);
+    fail(ErrorKind::usage, "--records {} and --layer-plan {}: give only one of them", records, layer_plan);
   const std::string file = read_file(layer_plan);
   const tune::Choices choices =
       tune::allowed(tune::parse_choices(file, layer_plan, &options.given_in), options.forbidden);
   for (const auto& [node, schedule] : options.schedules) options.given_in.erase(node);
   tune::add_settings(choices, options);
-  tune::add_schedules(choices, options);  // passes read them, too: they say which pairs run in one kernel
+  tune::add_schedules(choices, options);  // passes read them, too: they determine which pairs run in one kernel
   const std::string name = std::string(kFromLayerPlan) + layer_plan;
   options.recorded = [choices, name, made_for = threads_of(file), used_at = thread_count()](
                          const PassedGraph&, const CompileOptions& compile) {
-    const tune::Choices used = tune::allowed(choices, compile.forbidden);  // by task, too
+    const tune::Choices used = tune::allowed(choices, compile.forbidden);  // --forbid may also name tasks
     Recorded told;
     if (!used.empty()) told.tuned_at = made_for;
     const std::string note = other_threads_text(told.tuned_at, used_at, "made", "used");
@@ -134,8 +137,8 @@ void ModelOptions::add_sources(CompileOptions& options) const {
     std::vector<tune::Record> none;
     bar_records(none);
     if (!choose.empty()) {
-      fail(ErrorKind::usage,
-           "--choose {}: no records are in use that it could choose from; give --records, or leave it out", choose);
+      fail(ErrorKind::usage, "--choose {}: no records are in use to choose from; give --records, or leave --choose out",
+           choose);
     }
   }
   if (!layer_plan.empty()) return add_layer_plan(options);

@@ -10,14 +10,15 @@ struct TerminalSize {
   size_t rows = 24, columns = 80;
 };
 
-/// The size of standard error's terminal; if there is none, or its size is not known, 24 rows of 80 columns.
+/// Returns the size of the terminal on standard error, or 24 rows of 80 columns if there is no terminal or its size is
+/// unknown.
 TerminalSize terminal_size();
 
-/// One line that is rewritten in place; nothing where standard error is no terminal. A line that does not fit is cut:
-/// what wraps cannot be taken back.
+/// One line that is rewritten in place. Prints nothing if standard error is not a terminal. Cuts lines that are too
+/// wide, since a wrapped line could not be erased.
 class Progress {
  public:
-  /// `what` stands before each text: "bench zoo:resnet18".
+  /// `what` is printed before each text, e.g. "bench zoo:resnet18".
   explicit Progress(std::string what);
   ~Progress();
   Progress(const Progress&) = delete;

@@ -26,9 +26,10 @@ namespace kilter::tool {
 namespace {
 
 void add_run_to(CLI::App& app, ModelOptions& o, const std::string& suffix) {
-  app.add_option("--input" + suffix, o.inputs, "NAME=FILE.npy or NAME=SHAPE such as x=1x3x224x224; may be repeated");
+  app.add_option("--input" + suffix, o.inputs,
+                 "an input: NAME=FILE.npy, or NAME=SHAPE such as x=1x3x224x224; may be repeated");
   app.add_option("--threads" + suffix, o.threads,
-                 "threads to run on (default: KILTER_NUM_THREADS, else the CPUs this process may use)")
+                 "number of threads (default: KILTER_NUM_THREADS, else the CPUs this process may use)")
       ->check(CLI::Range(1, 1024));
 }
 
@@ -38,43 +39,43 @@ void add_schedules_to(CLI::App& app, ModelOptions& o, const std::string& suffix)
   if (!o.target.empty()) target->capture_default_str();
   app.add_option(
       "--schedule" + suffix, o.schedules,
-      "NODE=SCHEDULE, forces a node's schedule, e.g. conv1=\"conv2d_direct vectors=2 rows=1 tile=14 prefetch=0\"; or "
-      "NODE=TEMPLATE, with the knobs that the template picks; task:3 in place of NODE means every layer of task 3, as "
-      "`kilter tasks` numbers them, and '*' every layer that takes it");
-  app.add_option("--forbid" + suffix, o.forbid,
-                 "what is taken neither by default, nor from records, nor tried by tuning: TEMPLATE, TEMPLATE@NODE or "
-                 "SCHEDULE@NODE, such as winograd@conv1 or conv2d_winograd@task:3, or record:ID of one record; may be "
-                 "repeated")
+      "NODE=SCHEDULE forces a node's schedule, e.g. conv1=\"conv2d_direct vectors=2 rows=1 tile=14 prefetch=0\"; "
+      "NODE=TEMPLATE forces a template, which picks its own knobs; task:3 in place of NODE means every layer of task "
+      "3, as `kilter tasks` numbers them, and '*' means every layer that accepts it");
+  app.add_option(
+         "--forbid" + suffix, o.forbid,
+         "what neither defaults, nor records, nor tuning may use: TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE, such "
+         "as winograd@conv1 or conv2d_winograd@task:3, or record:ID for one record; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--accuracy" + suffix, o.accuracy,
-                 "strict: no kernel that approximates (Winograd's convolutions), results as close as direct sums")
+                 "strict: no approximating kernels (Winograd convolutions); results are as accurate as direct sums")
       ->check(CLI::IsMember({"default", "strict"}))
       ->default_str(o.accuracy);
   app.add_option(
       "--memory" + suffix, o.memory,
-      "most bytes of packed weights and arena, such as 200MB or 1GiB; layers give up Winograd, cheapest first, "
-      "until it fits (default: packed weights up to 2.5 times the parameters, or 64 MiB)");
+      "limit on the bytes of packed weights and arena, such as 200MB or 1GiB; layers give up Winograd, cheapest first, "
+      "until the network fits (default: packed weights up to 2.5 times the parameters, or 64 MiB)");
 }
 
 void add_passes_to(CLI::App& app, ModelOptions& o, const std::string& suffix) {
   app.add_option("--no-fuse" + suffix, o.no_fuse,
-                 "node whose task takes no element-wise node in, and joins no other; may be repeated")
+                 "node whose task must not be fused with any other node; may be repeated")
       ->allow_extra_args(false);
-  app.add_option("--fuse" + suffix, o.fuse,
-                 "depthwise convolution that runs in one kernel with the convolution before it, whatever the model "
-                 "expects; may be repeated")
+  app.add_option(
+         "--fuse" + suffix, o.fuse,
+         "depthwise convolution to run in one kernel with the convolution before it, whatever the analytic model "
+         "expects; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--layer-threads" + suffix, o.layer_threads,
-                 "NODE=N, task:3=N or '*=N', most threads that a node's task runs on; may be repeated")
+                 "NODE=N, task:3=N or '*=N': maximum number of threads for a node's task; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--plain-layout" + suffix, o.plain_layout,
-                 "node whose operands keep the plain layout, with layout changes around it; may be repeated")
+                 "node whose operands keep the plain layout, with layout changes around the node; may be repeated")
       ->allow_extra_args(false);
-  app.add_option("--disable" + suffix, o.disable, "pass that does not run; `kilter options` lists them")
-      ->delimiter(',');
-  app.add_option("--stop-after" + suffix, o.stop_after, "pass after which no other runs");
+  app.add_option("--disable" + suffix, o.disable, "pass to skip; `kilter options` lists them")->delimiter(',');
+  app.add_option("--stop-after" + suffix, o.stop_after, "last pass to run");
   app.add_option("--max-rewrites" + suffix, o.max_rewrites,
-                 "rewrites that the passes may make, in order (bisects a wrong result)");
+                 "stop after this many rewrites by passes (to bisect a wrong result)");
 }
 
 }  // namespace
@@ -91,17 +92,16 @@ void ModelOptions::add_model_to(CLI::App& app, bool compiled_files) {
       ->required();
   add_run_to(app, *this, "");
   if (!compiled_files) return;
-  app.add_flag(
-      "--no-verify-file", no_verify_file,
-      "run a compiled file without checking the hash of the whole file, which finds damage (10 ms for 100 MB)");
+  app.add_flag("--no-verify-file", no_verify_file,
+               "skip the hash check that detects damage in a compiled file (10 ms for 100 MB)");
 }
 
 void ModelOptions::add_compile_to(CLI::App& app) {
   add_schedules_to(app, *this, "");
   add_passes_to(app, *this, "");
   app.add_option("--dump-ir", dump_ir,
-                 "folder for the graph after each pass, and the loops and the assembly of each kernel");
-  app.add_flag("--time-passes", time_passes, "print the time of each pass");
+                 "folder to write the graph after each pass, and the loops and assembly of each kernel, to");
+  app.add_flag("--time-passes", time_passes, "print how long each pass takes");
 }
 
 void ModelOptions::add_settings_to(CLI::App& app, const std::string& suffix) {
@@ -171,14 +171,14 @@ CompileOptions ModelOptions::compile_options() const {
   options.disable = {disable.begin(), disable.end()};
   if (max_rewrites >= 0) options.max_rewrites = max_rewrites;
   for (const std::string& s : schedules) {
-    // The schedule itself holds '=': the node's name ends at the '=' before the template's name.
+    // The schedule contains '=' itself, so the node's name ends at the '=' before the template's name.
     const size_t at = s.find('=');
     if (at == std::string::npos || at == 0) fail(ErrorKind::usage, "--schedule: expected NODE=SCHEDULE, got '{}'", s);
     Schedule schedule = parse_schedule(std::string_view(s).substr(at + 1));
     if (const Template* found = template_of(schedule.name, "--schedule " + s)) schedule.name = found->name;
     const std::string node = s.substr(0, at);
     if (!options.schedules.emplace(node, std::move(schedule)).second)
-      fail(ErrorKind::usage, "--schedule {}: '{}' has a schedule already; give one of them", s, node);
+      fail(ErrorKind::usage, "--schedule {}: '{}' already has a schedule; give only one of them", s, node);
   }
   options.no_fuse = {no_fuse.begin(), no_fuse.end()};
   options.fuse = {fuse.begin(), fuse.end()};
@@ -187,7 +187,8 @@ CompileOptions ModelOptions::compile_options() const {
     const auto [node, value] = split_assignment(text, "--layer-threads");
     const auto most = static_cast<int32_t>(parse_int(value, "--layer-threads " + text, 1, 1024));
     if (!options.layer_threads.emplace(node, most).second)
-      fail(ErrorKind::usage, "--layer-threads {}: '{}' has a number of threads already; give one of them", text, node);
+      fail(ErrorKind::usage, "--layer-threads {}: '{}' already has a number of threads; give only one of them", text,
+           node);
   }
   options.accuracy = accuracy == "strict" ? Accuracy::strict : Accuracy::normal;
   if (!memory.empty()) options.memory = parse_size(memory, "--memory");
@@ -261,10 +262,11 @@ std::optional<std::string> ModelOptions::compile_option(const std::string& suffi
 void ModelOptions::check_compiled(const std::string& file, const std::string& suffix) const {
   const std::optional<std::string> option = compile_option(suffix);
   if (!option || !is_plan_file(file)) return;
-  fail(ErrorKind::usage,
-       "{}: {} is a compiled file, which runs as it was compiled; compile the model that it was made from again with "
-       "this option, or leave the option out",
-       *option, file);
+  fail(
+      ErrorKind::usage,
+      "{}: {} is a compiled file, which runs as it was compiled; compile the original model again with this option, or "
+      "leave the option out",
+      *option, file);
 }
 
 std::unique_ptr<Session> ModelOptions::open() const {
@@ -287,7 +289,7 @@ std::unique_ptr<Session> ModelOptions::open() const {
 
 namespace {
 
-/// Draws generated integers again where they are indices into fewer elements than the numbers that there are of them.
+/// Redraws generated integers that index a dimension with fewer than 100 elements, so that every index is in range.
 void keep_indices_legal(const Session& session, const std::set<std::string>& generated,
                         std::map<std::string, Tensor>& all) {
   const auto draw = [&](const std::string& name, std::optional<int64_t> limit) {
@@ -307,7 +309,7 @@ void keep_indices_legal(const Session& session, const std::set<std::string>& gen
 
 std::map<std::string, Tensor> ModelOptions::all_inputs(const Session& session) const {
   std::map<std::string, Tensor> all = tensors();
-  std::set<std::string> generated;  // of integers
+  std::set<std::string> generated;  // the generated integer inputs
   onnx::Model::Shapes given = shapes();
   std::vector<onnx::Port> ports = session.inputs();
   for (const onnx::Port& port : session.default_inputs()) {
@@ -350,7 +352,7 @@ void write_text(const std::string& option, const std::string& where, const std::
     return;
   }
   try {
-    write_file_atomically(where, text);  // whoever reads it while it is written, or after a crash, sees a whole file
+    write_file_atomically(where, text);  // a concurrent reader, or a reader after a crash, sees a whole file
   } catch (const Error& e) {
     fail(e.kind(), "{} {}: {}", option, where, e.message());
   }
@@ -410,7 +412,7 @@ std::string tune_command(const ModelOptions& options) {
                                 model_arguments(options));
   for (const auto& [name, value] : options.compile_options_given()) {
     if (std::ranges::find(kNotOfTuning, name) != std::end(kNotOfTuning)) continue;
-    if (name == "--records" && value == "default") continue;  // so it is anyway
+    if (name == "--records" && value == "default") continue;  // the default
     out += fmt::format(" {} {}", name, shell_word(value));
   }
   return out;

@@ -1,4 +1,4 @@
-// What the subcommands share: options, inputs, output. Each subcommand is one file with one `add_*` function.
+// Options, inputs and output shared by the subcommands. Each subcommand is one file with one `add_*` function.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -16,15 +16,15 @@ namespace kilter::tool {
 
 enum Exit : int { kDone = 0, kCheckFailed = 1, kUsage = 2, kBadInput = 3, kInternal = 4, kInterrupted = 130 };
 
-/// "kilter 0.1.0 (commit, build type, LLVM)": what --version prints.
+/// The text that --version prints: "kilter 0.1.0 (commit, build type, LLVM)".
 std::string version_text();
 
-/// Set by a subcommand's callback; main() returns it.
+/// The exit code that a subcommand's callback sets and main() returns.
 struct Context {
   int exit = kDone;
 };
 
-/// Options of every subcommand that opens a model.
+/// Options of the subcommands that open a model.
 struct ModelOptions {
   std::string model;
   std::vector<std::string> inputs;     ///< NAME=FILE.npy or NAME=SHAPE
@@ -32,11 +32,11 @@ struct ModelOptions {
   std::vector<std::string> disable, fuse, no_fuse, plain_layout;
   std::vector<std::string> layer_threads;  ///< NODE=N
   std::string target = "native", accuracy = "default";
-  std::string memory;  ///< a size as parse_size() reads it; empty: not given
+  std::string memory;  ///< a size for parse_size(); empty: not given
   std::string dump_ir, stop_after;
   std::string records = "none";  ///< FILE, "default" (default_records_file()) or "none"
-  std::string choose;            ///< tune::parse_choose(); empty: not given
-  std::string layer_plan;        ///< file of what is chosen of each layer; empty: none
+  std::string choose;            ///< for tune::parse_choose(); empty: not given
+  std::string layer_plan;        ///< file with the choices for each layer; empty: none
   std::vector<std::string> forbid;
   int threads = 0;
   int64_t max_rewrites = -1;
@@ -44,56 +44,57 @@ struct ModelOptions {
   bool no_verify_file = false;
   bool operator==(const ModelOptions&) const = default;
 
-  /// All of the following. `compiled_files`: whether MODEL may be one, for the help.
+  /// Adds all of the options below. `compiled_files` tells whether the help says that MODEL may be a compiled file.
   void add_to(CLI::App& app, bool compiled_files = true);
   void add_model_to(CLI::App& app, bool compiled_files = true);  ///< MODEL, --input, --threads
-  void add_compile_to(CLI::App& app);                            ///< how it is compiled, and what is shown of that
+  void add_compile_to(CLI::App& app);                            ///< how to compile, and what to print about it
   void add_sources_to(CLI::App& app);                            ///< --records, --choose, --layer-plan
   void add_records_to(CLI::App& app);
-  /// --input, --threads, and how a model is compiled, with `suffix` behind each name, such as "-a" for one side.
+  /// Adds --input, --threads and the compile options, each with `suffix` appended to its name, e.g. "-a" for one side.
   void add_settings_to(CLI::App& app, const std::string& suffix = "");
-  /// Texts that say "not given" where nothing is, for a side whose options go before those of both.
+  /// Returns options that mark every text as "not given", for one side whose options override the shared ones.
   static ModelOptions of_side();
-  /// These, of both sides, with what is given of one. A side's own source of schedules takes the place of the shared
-  /// one, and its input that of the shared one of its name; lists get longer.
+  /// Returns these shared options overridden by the options of one side. A side's source of schedules replaces the
+  /// shared one, and its inputs replace the shared inputs of the same name. Lists are concatenated.
   ModelOptions with_side(const ModelOptions& side) const;
-  /// Throws usage where the model is a compiled file and options ask for it to be compiled otherwise.
+  /// Throws usage if the model is a compiled file and any option asks to compile it differently.
   std::unique_ptr<Session> open() const;
   CompileOptions compile_options() const;
-  /// What --records, --layer-plan and --forbid ask for, the options of single layers before it.
+  /// Applies --records, --layer-plan and --forbid. Options for single layers take precedence.
   void add_sources(CompileOptions& options) const;
   void add_layer_plan(CompileOptions& options) const;
-  /// Without --records and what goes with it.
+  /// Returns a copy without --records and the options that depend on it.
   ModelOptions without_records() const;
-  /// Bars in the records in use what --forbid record:ID names (tune::bar()). Throws usage for an id
-  /// that not one of them has, and where none are in use.
+  /// Bars those of `known` that --forbid record:ID names (see tune::bar()). Throws usage if no record has the id, or if
+  /// no records are in use.
   void bar_records(std::vector<tune::Record>& known) const;
-  /// An option and its value; empty for one without.
+  /// An option and its value, which is empty for a flag.
   using Given = std::pair<std::string, std::string>;
-  /// The options given of how a model is compiled, one for each value. What it is by default counts as not given.
+  /// Returns the compile options that differ from their defaults, one entry per value.
   std::vector<Given> compile_options_given() const;
-  /// The first of them, "--records k.db"; nothing where none is given. `suffix` ends its name.
+  /// Returns the first of them, e.g. "--records k.db", or nothing if there are none. `suffix` is appended to the
+  /// option's name.
   std::optional<std::string> compile_option(const std::string& suffix = "") const;
-  /// Throws usage where `file` is a compiled file, which no compile_option() changes, and one is given.
+  /// Throws usage if `file` is a compiled file and a compile_option() is given, since it could have no effect.
   void check_compiled(const std::string& file, const std::string& suffix = "") const;
-  /// Threads to run on: --threads, or the default.
+  /// Returns the number of threads to run on: --threads, or the default.
   int thread_count() const;
-  /// The file of records; empty for "none".
+  /// Returns the path of the record file, or an empty string for "none".
   std::string records_file() const;
-  /// Shapes and tensors that --input gives.
+  /// Return the shapes and tensors that --input gives.
   onnx::Model::Shapes shapes() const;
   std::map<std::string, Tensor> tensors() const;
-  /// A tensor for every input: given ones, seeded random ones for the rest.
+  /// Returns a tensor for every input: the given ones, and seeded random values for the rest.
   std::map<std::string, Tensor> all_inputs(const Session& session) const;
 };
 
-/// Registers --records, --choose and --layer-plan of `options`, `suffix` behind each name.
+/// Registers --records, --choose and --layer-plan for `options`, each with `suffix` appended to its name.
 void add_sources_of(CLI::App& app, ModelOptions& options, const std::string& suffix);
 
-/// Whether this --forbid is of one record, "record:ID".
+/// Whether this --forbid value names one record ("record:ID").
 bool names_record(std::string_view forbid);
 
-/// A network compiled for its inputs, with tensors on both sides: what subcommands that time a network run.
+/// A compiled network with input and output tensors, as the subcommands that time networks use it.
 struct Prepared {
   explicit Prepared(const ModelOptions& options);
 
@@ -101,40 +102,41 @@ struct Prepared {
   std::map<std::string, Tensor> inputs;
   Loaded* loaded = nullptr;
   std::vector<Tensor> outputs;
-  std::vector<const std::byte*> from;  ///< in the plan's order
+  std::vector<const std::byte*> from;  ///< in the order of the plan
   std::vector<std::byte*> to;
   int threads = 1;
   const Plan& plan() const { return loaded->plan(); }
-  /// As programs run a network: through Session::run(). Its outputs are not `outputs`.
+  /// Runs the network through Session::run(), as programs do. Does not write to `outputs`.
   void run() { session->run(inputs); }
 };
 
-/// Writes text to a file, or to standard output for "-". Throws io naming the option and the file.
+/// Writes text to a file, or to standard output if `where` is "-". Throws io naming the option and the file.
 void write_text(const std::string& option, const std::string& where, const std::string& text);
 
-/// Throws io naming the option when a file cannot be opened for writing; empty and "-" are fine. Says it before minutes
-/// of work, and leaves everything as it was.
+/// Throws io naming the option if a file cannot be opened for writing; empty and "-" are fine. Call it before long
+/// work, so that the error comes early. Leaves the file system unchanged.
 void check_writable(const std::string& option, const std::string& where);
 
-/// Bytes of "200MB", "1.5GiB", "4096". Throws usage naming the option.
+/// Parses a size such as "200MB", "1.5GiB" or "4096" to bytes. Throws usage naming the option.
 int64_t parse_size(const std::string& text, const std::string& option);
 
-/// Splits "NAME=VALUE" at the last '='; usage error naming the option otherwise.
+/// Splits "NAME=VALUE" at the last '='. Throws usage naming the option if there is none.
 std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option);
 
-/// The arguments of the command line that say what is run, and not how: " --input x=1x3x64x64", or nothing.
+/// Returns the arguments that say what to run rather than how, e.g. " --input x=1x3x64x64"; may be empty.
 std::string model_arguments(const ModelOptions& options);
-/// What follows `kilter run` where it is to run what was tuned under these options: the model, then the options, with
-/// the records.
+/// Returns the arguments with which `kilter run` uses what was tuned under these options: the model, then the options
+/// including the records.
 std::string use_arguments(const ModelOptions& options);
-/// A name for the compiled file of a model: "resnet18.kilter" of "zoo:resnet18" and of "nets/resnet18.onnx".
+/// Returns a name for the compiled file of a model: "resnet18.kilter" for "zoo:resnet18" and "nets/resnet18.onnx".
 std::string compiled_name(const std::string& model);
-/// "kilter compare MODEL --threads N ... --records-b default": what shows how much records that are not in use bring.
+/// Returns "kilter compare MODEL --threads N ... --records-b default", the command that shows the gain of records that
+/// are not in use.
 std::string use_records_command(const ModelOptions& options);
-/// "kilter tune MODEL --threads N ...": what tunes this network for these options.
+/// Returns "kilter tune MODEL --threads N ...", the command that tunes this network under these options.
 std::string tune_command(const ModelOptions& options);
 
-/// Says on standard error which records a plan uses, and `more` of it; nothing where it uses none.
+/// Reports on standard error which records a plan uses, followed by `more`. Prints nothing if it uses none.
 void tell_records(const Plan& plan, const std::string& more = {});
 void print_passes(const Compiled& compiled);
 

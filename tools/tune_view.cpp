@@ -21,13 +21,13 @@ constexpr double kLineEverySeconds = 2;
 
 std::string percent(double share, int digits = 1) { return fmt::format("{:.{}f} %", 100 * share, digits); }
 
-/// A share above 1 is no share: the peaks that the bound comes from were disturbed, or measured at a lower clock.
+/// A share above 1 is impossible: the peaks behind the bound were measured while disturbed, or at a lower clock.
 std::string of_bound(const auto& of) {
   if (of.bound_ms <= 0) return "-";
   return of.share_of_bound() > 1 + profile::kPeakError ? "beaten" : percent(std::min(of.share_of_bound(), 1.0), 0);
 }
 
-/// "61 % of its bound".
+/// Returns e.g. "61 % of its bound".
 std::string bound_words(const auto& of) {
   const std::string share = of_bound(of);
   return share == "beaten" ? "its bound is beaten, so it is wrong" : share + " of its bound";
@@ -37,8 +37,8 @@ std::string disturbed_words(const Conditions& runs) {
   return fmt::format("{} of the runs disturbed", percent(disturbed_share(runs), 0));
 }
 
-/// Of a task whose schedule has this cost, or of a network that takes so many milliseconds; kernels without arithmetic
-/// have none.
+/// Returns the GFLOP/s of a task whose schedule has this cost, or of a network that takes this many milliseconds; "-"
+/// for kernels without arithmetic.
 std::string gflops(const auto& of, double at) {
   return of.flops > 0 ? fmt::format("{:.1f}", of.gflops(at)) : std::string("-");
 }
@@ -101,7 +101,7 @@ void TuneView::show(const std::string& text) {
 
 void TuneView::show(const TuneProgress& p) {
   if (lines_) return log(p);
-  constexpr size_t kAround = 4;  // the line above the table, its headings, the network's, where the cursor is left
+  constexpr size_t kAround = 4;  // the line above the table, the headings, the network's line, and the cursor's line
   const TerminalSize size = terminal_size();
   std::vector<std::string> all{what_ + ": " + progress_line(p)};
   if (size.rows > kAround + 1 && p.phase == "searching") {

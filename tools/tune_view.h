@@ -1,4 +1,4 @@
-// What a tuning run shows while it goes on: a table that is drawn over itself on a terminal, or lines for logs.
+// What a tuning run shows while it runs: a table redrawn in place on a terminal, or lines for logs.
 #pragma once
 
 #include <string>
@@ -8,20 +8,21 @@
 
 namespace kilter::tool {
 
-/// "searching: 35 of 300 s, 265 s left, 1234 trials, 34.510 ms -> 33.020 ms (0.957), 54.5 GFLOP/s (last 50.1), 61 % of
-/// its bound, 2.1 % expected to be left". The GFLOP/s are those of the best schedules so far, and of those tried last.
+/// Returns e.g. "searching: 35 of 300 s, 265 s left, 1234 trials, 34.510 ms -> 33.020 ms (0.957), 54.5 GFLOP/s (last
+/// 50.1), 61 % of its bound, 2.1 % expected to be left". The GFLOP/s are those of the best schedules so far and of the
+/// schedules tried last.
 std::string progress_line(const tune::TuneProgress& progress);
-/// The network, then the tasks with most of the time, at most `most`, under a line of headings; lines of at most
-/// `width` characters.
+/// Returns a line of headings, the network, then the tasks that take the most time, at most `most` of them. No line is
+/// longer than `width` characters.
 std::vector<std::string> progress_table(const tune::TuneProgress& progress, size_t most, size_t width);
-/// A task whose best schedule changed: its figures and that schedule; more samples may take a gain back.
+/// Describes a task whose best schedule changed, with its figures and the schedule. More samples may undo the gain.
 std::string gain_line(const tune::TaskProgress& progress);
 
-/// Draws on standard error, which it leaves as it was when it ends.
+/// Draws on standard error and erases its last drawing when it is destroyed.
 class TuneView {
  public:
-  /// `lines`: no drawing over; a line each two seconds and for each task that became faster. So it is, too, where
-  /// standard error is no terminal.
+  /// `lines` prints lines instead of redrawing a table: one every two seconds, and one for each task that became
+  /// faster. This is also done if standard error is not a terminal.
   TuneView(std::string what, bool lines);
   ~TuneView() { clear(); }
   TuneView(const TuneView&) = delete;
@@ -38,8 +39,8 @@ class TuneView {
   std::string what_, phase_;
   bool lines_;
   size_t drawn_ = 0;
-  double last_ = 0;                ///< seconds of the run at the last line
-  std::vector<std::string> best_;  ///< by task, as it was told last
+  double last_ = 0;                ///< time of the run at the last line, in seconds
+  std::vector<std::string> best_;  ///< last schedule reported for each task
 };
 
 }  // namespace kilter::tool

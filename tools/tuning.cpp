@@ -26,9 +26,9 @@ std::vector<Record> read_records(Store& store) {
 }
 
 TuningSetup::TuningSetup(const ModelOptions& options, bool writes) {
-  session = options.without_records().open();  // candidates are judged against the defaults
+  session = options.without_records().open();  // candidates are compared with the defaults
   if (session->compiled_file())
-    fail(ErrorKind::usage, "{} is a compiled file: tuning needs the model that it was made from", options.model);
+    fail(ErrorKind::usage, "{} is a compiled file: tuning needs the original model", options.model);
   threads = options.threads > 0 ? options.threads : default_threads();
   device = describe_device().fingerprint();
   file = options.records_file();
@@ -59,7 +59,8 @@ std::optional<KeptPlan> kept_plan(const TuningSetup& setup) {
 
 namespace {
 
-/// A line for the user where another run has kept `now` since `before` was read, which is no slower than `ratio`.
+/// Returns a line for the user if another run has kept the plan `now` since `before` was read and it is no slower than
+/// `ratio`.
 std::string stays(const KeptPlan* now, const std::optional<KeptPlan>& before, const Ratio& ratio) {
   const bool other = now != nullptr && (!before || !(now->choices == before->choices) || now->date != before->date);
   if (!other || now->default_ratio.value > ratio.value) return {};
@@ -73,7 +74,8 @@ std::string stays(const KeptPlan& plan) {
                      plan.date.substr(0, 10), ratio_text(plan.default_ratio));
 }
 
-/// Where graph-best lost: history-best, or nothing where that is not surely faster than the default plan.
+/// Called if graph-best lost: sets the plan to history-best, or to nothing if that is not surely faster than the
+/// default plan.
 void take_history(KeptPlan& plan, const GraphBest& best, const Choices& history) {
   const bool faster = !history.empty() && best.history_is_faster();
   plan.choices = faster ? history : Choices{};
@@ -81,7 +83,7 @@ void take_history(KeptPlan& plan, const GraphBest& best, const Choices& history)
   plan.default_ratio = faster ? best.history_ratio : Ratio{1, 1, 1};
 }
 
-/// Keeps the plan unless `stays` has a line for the plan that is there by then; that line, else `kept`.
+/// Keeps the plan unless `stays` returns a line for the plan that is there by then. Returns that line, else `kept`.
 std::string keep(const TuningSetup& setup, const KeptPlan& plan, const std::string& kept,
                  const std::function<std::string(const KeptPlan* now)>& stays) {
   std::string said = kept;
@@ -98,11 +100,11 @@ std::string keep(const TuningSetup& setup, const KeptPlan& plan, const std::stri
 
 std::string keep(const TuningSetup& setup, const TuneResult& result, std::optional<KeptPlan>& before) {
   if (setup.file.empty()) return {};
-  if (!result.refused.empty()) return "what was accepted before stays, as the plan that won is not taken\n";
+  if (!result.refused.empty()) return "the previously accepted plan stays, since the winning plan was refused\n";
   if (result.same_plan && result.trials == 0 && !result.rejected)
-    return "nothing was tried, so nothing is said of the plan\n";
-  if (!result.unheld.empty()) return "what was accepted before stays, as nothing was raced\n";
-  if (result.kept && before && result.choices == before->choices) return {};  // with the ratio of its own race
+    return "nothing was tried, so the accepted plan is unchanged\n";
+  if (!result.unheld.empty()) return "the previously accepted plan stays, since no race was held\n";
+  if (result.kept && before && result.choices == before->choices) return {};  // it stays with the ratio of its own race
   KeptPlan plan{setup.key(), setup.session->name(), iso_date(), result.choices, {1, 1, 1}, result.ratio};
   if (result.graph && result.graph->won) plan.ratio = result.graph->ratio;
   std::string line = keep(setup, plan, "", [&](const KeptPlan* now) { return stays(now, before, result.ratio); });
@@ -132,8 +134,8 @@ void bar_wrong(const TuningSetup& setup, const ReferenceCheck& check) {
   here.target = setup.compile().target.name, here.codegen = codegen_version(), here.program = version_text();
   try {
     setup.store->append(wrong_record(*check.layer, check.wrong, here, setup.session->name()));
-  } catch (const Error& e) {  // what was found is told all the same
-    fmt::print(stderr, "{}; no record bars what is wrong\n", e.message());
+  } catch (const Error& e) {  // the check's finding is reported anyway
+    fmt::print(stderr, "{}; no record bars the wrong schedule\n", e.message());
   }
 }
 
@@ -155,7 +157,7 @@ std::string graph_text(const GraphBest& b) {
   if (b.measured.crowded > 0.5) {
     out += fmt::format(
         "numbers of threads: other processes took CPUs away in {:.0f} % of the rounds, which do not count; "
-        "a quiet machine tells more\n",
+        "a quiet machine gives better results\n",
         100 * b.measured.crowded);
   }
   out += fmt::format("layers by the model: history-best {:.4f} ms, graph-best {:.4f} ms\n", b.history_ms, b.answer.ms);

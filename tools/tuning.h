@@ -1,4 +1,4 @@
-// What the commands that tune share: the network, its records, and what the graph tuner has to say.
+// Shared by the commands that tune: the network, its records, and the report of the graph tuner.
 #pragma once
 
 #include <memory>
@@ -13,24 +13,25 @@
 
 namespace kilter::tool {
 
-/// The network as these inputs make it. Throws unsupported for compiled files.
+/// Returns the network's graph for the shapes of these inputs. Throws unsupported for compiled files.
 Graph bound_graph(const Session& session, const std::map<std::string, Tensor>& inputs);
 
-/// All records of a file; what is wrong with it goes to standard error.
+/// Reads all records of a file and reports problems with it on standard error.
 std::vector<tune::Record> read_records(tune::Store& store);
 
-/// A network to be tuned, as its defaults and the command line make it, and the records that are to be known. What is
-/// damaged of them and of the kept plans goes to standard error.
+/// A network to tune, built from the defaults and the command line, with the known records. Damaged records and kept
+/// plans are reported on standard error.
 struct TuningSetup {
-  /// `writes`: records may be written; else a file that is missing is none. Throws usage for a compiled file.
+  /// `writes` means that records may be written; otherwise a missing file counts as no file. Throws usage for a
+  /// compiled file.
   explicit TuningSetup(const ModelOptions& options, bool writes = true);
 
   std::unique_ptr<Session> session;
   Graph graph;
-  std::vector<Tensor> inputs;  ///< in the order of the graph's
+  std::vector<Tensor> inputs;  ///< in the order of the graph's inputs
   int threads = 1;
   std::string device;                  ///< fingerprint
-  std::string file;                    ///< of the records; empty: none
+  std::string file;                    ///< path of the records; empty: none
   std::unique_ptr<tune::Store> store;  ///< null without a file
   std::vector<tune::Record> known;
   const CompileOptions& compile() const { return compile_; }
@@ -40,24 +41,24 @@ struct TuningSetup {
   CompileOptions compile_;
 };
 
-/// The plan that was accepted last for exactly this.
+/// Returns the plan accepted last for exactly this network, target, device, threads and settings.
 std::optional<tune::KeptPlan> kept_plan(const TuningSetup& setup);
-/// Keeps what a tuning run accepted, which is nothing where the default plan won, beside the records. A run that tried
-/// nothing keeps nothing, and a better plan than its own that another run kept stays; `before`: the one that this run
-/// raced, which becomes what is kept. Answers a line for the user, where there is something to say.
+/// Keeps the plan that a tuning run accepted beside the records; an empty plan if the default plan won. A run that
+/// tried nothing keeps nothing, and a better plan that another run kept meanwhile stays. `before` is the plan that this
+/// run raced against; it is set to the plan that is kept. Returns a line for the user, or an empty string.
 std::string keep(const TuningSetup& setup, const tune::TuneResult& result, std::optional<tune::KeptPlan>& before);
-/// Keeps what the graph tuner chose where it won, also against `before`, the plan that was kept; where it lost, that
-/// one stays, and without one history-best is kept, or nothing where that lost against the default plan. A better plan
-/// that another run kept meanwhile stays. Answers a line for the user.
+/// Keeps the graph tuner's choice if it won, also against the kept plan `before`. If it lost, `before` stays; without
+/// one, history-best is kept, or an empty plan if that lost to the default plan. A better plan that another run kept
+/// meanwhile stays. Returns a line for the user.
 std::string keep(const TuningSetup& setup, const tune::GraphBest& best, const tune::Choices& history,
                  const std::optional<tune::KeptPlan>& before);
 
-/// Keeps a record that bars the schedule which a check found wrong, where there is a file of records.
+/// If there is a record file, keeps a record that bars the schedule that a check found to be wrong.
 void bar_wrong(const TuningSetup& setup, const tune::ReferenceCheck& check);
 
-/// "0.9599 (0.9517 to 0.9684)".
+/// Formats a ratio with its interval, e.g. "0.9599 (0.9517 to 0.9684)".
 std::string ratio_text(const Ratio& ratio);
-/// Lines on the problem, its answer and the race.
+/// Describes the problem that the graph tuner solved, its answer and the race.
 std::string graph_text(const tune::GraphBest& best);
 
 }  // namespace kilter::tool

@@ -1,5 +1,5 @@
-// Prints what a CUDA machine's launches, clocks and memory allow, one JSON object a line: {"key": value}.
-// usage: facts [FILE.ptx ...]; each PTX file is loaded by the driver's own assembler, and the time of that is told.
+// Prints facts about launches, clocks and memory of a CUDA machine, one JSON object per line: {"key": value}.
+// usage: facts [FILE.ptx ...]; each PTX file is assembled by the driver, and the time for that is reported.
 #include <cooperative_groups.h>
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -41,13 +41,13 @@ double median(std::vector<double> values) {
 
 __global__ void empty() {}
 
-// An empty kernel that lets its follower start early, and waits for its own predecessor.
+// An empty kernel that lets its successor start early and waits for its own predecessor.
 __global__ void empty_early() {
     cudaTriggerProgrammaticLaunchCompletion();
     cudaGridDependencySynchronize();
 }
 
-// A small layer: every thread reads and writes one value that the kernel before wrote.
+// A small layer: every thread reads and writes one value that the previous kernel wrote.
 __global__ void step(const float* from, float* to) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     to[i] = from[i] * 0.5f + 1.0f;
@@ -101,7 +101,7 @@ __global__ void fma_peak(float* sink, int rounds) {
     }
 }
 
-// Registers only: 8 independent accumulators a warp.
+// Uses registers only: 8 independent accumulators per warp.
 template <bool Half> __global__ void mma_peak(float* sink, int rounds) {
     float sums[8][4] = {};
     unsigned a[4], b[2];
@@ -138,7 +138,7 @@ template <bool Half> __global__ void mma_peak(float* sink, int rounds) {
 cudaStream_t stream;
 cudaEvent_t begin_event, end_event;
 
-// Microseconds on the device of what `work` puts on the stream: median of `times`.
+// Returns the microseconds on the device for the work that `work` puts on the stream: the median of `times`.
 double device_us(const std::function<void()>& work, int times = 30) {
     std::vector<double> all;
     for (int i = 0; i < times + 3; ++i) {
@@ -155,7 +155,7 @@ double device_us(const std::function<void()>& work, int times = 30) {
     return median(all);
 }
 
-// Microseconds on the host from the call until the stream is done: median.
+// Returns the microseconds on the host from the call until the stream is done: the median.
 double latency_us(const std::function<void()>& work, int times = 200) {
     std::vector<double> all;
     for (int i = 0; i < times; ++i) {
@@ -167,7 +167,7 @@ double latency_us(const std::function<void()>& work, int times = 200) {
     return median(all);
 }
 
-/// Launches a kernel that may begin before the one before it has ended.
+/// Launches a kernel that may begin before the previous one has ended.
 template <class... Parameters, class... Arguments>
 void launch_early(void (*kernel)(Parameters...), int blocks, int threads, Arguments... arguments) {
     cudaLaunchConfig_t config = {};
@@ -193,7 +193,7 @@ cudaGraphExec_t graph_of(const std::function<void()>& work) {
     return exec;
 }
 
-// Per node: a graph of 200 nodes less one of 100, over 100, so that what a launch costs as a whole drops out.
+// Returns the cost per node: a graph of 200 nodes minus one of 100, over 100, which cancels the cost of the launch.
 double node_us(const std::function<void()>& node) {
     double us[2];
     for (int k = 0; k < 2; ++k) {
@@ -260,7 +260,7 @@ void nodes() {
     CHECK(cudaFree(two));
 }
 
-// Four chains of 25 kernels beside one another, against one chain of 100.
+// Compares four parallel chains of 25 kernels with one chain of 100.
 void branches() {
     cudaStream_t side[3];
     cudaEvent_t fork, join[3];
@@ -341,7 +341,8 @@ void peaks() {
     say("mma_sync_fp16_m16n8k16_TFLOPs", threads / 32 * 8 * 2 * 16 * 8 * 16 * rounds / 1e6 / device_us([&] { mma_peak<true><<<132 * 4, 512, 0, stream>>>(sink, rounds); }));
 }
 
-// The driver's assembler: one PTX file by itself, then 16 copies on 1 thread and on 16 threads. CUDA_CACHE_DISABLE=1 must be set.
+// Measures the driver's assembler: one PTX file alone, then 16 copies on 1 thread and on 16 threads.
+// CUDA_CACHE_DISABLE=1 must be set.
 void assemble(const char* path) {
     std::ifstream file(path);
     std::stringstream text;
@@ -408,7 +409,7 @@ int main(int argc, char** argv) {
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     CHECK(cudaEventCreate(&begin_event));
     CHECK(cudaEventCreate(&end_event));
-    for (int i = 0; i < 20000; ++i) {  // the clocks rise
+    for (int i = 0; i < 20000; ++i) {  // lets the clocks rise
         empty<<<132, 256, 0, stream>>>();
     }
     CHECK(cudaStreamSynchronize(stream));

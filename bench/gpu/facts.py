@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Facts of a CUDA machine that a back end's design rests on: launches, memory, products, the driver's assembler, tools. Writes a JSON file.
+"""Collects facts about a CUDA machine that a back end's design rests on: launches, memory, products, the driver's assembler, tools.
 
 usage: facts.py --out FILE.json [--work DIR]
 
-Builds facts.cu with nvcc and runs it; times torch's matrix products (cuBLAS) as CUDA graphs; asks nvidia-smi and the tools for versions.
-Takes under a minute. Written after every part, so that an early end loses little.
+Writes a JSON file. Builds facts.cu with nvcc and runs it; times torch's matrix products (cuBLAS) as CUDA graphs; asks
+nvidia-smi and the tools for versions. Takes under a minute. Writes after every part, so that an early end loses little.
 """
 import argparse
 import json
@@ -24,7 +24,7 @@ SMI = ["name", "driver_version", "pstate", "clocks.sm", "clocks.mem", "clocks.ma
 
 
 def output(*words, timeout=60, **more):
-    """Standard output of a command, or what went wrong."""
+    """Returns the standard output of a command, or what went wrong."""
     try:
         done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=timeout, **more)
         return done.stdout if done.returncode == 0 else f"exit code {done.returncode}: {(done.stderr or done.stdout)[-300:]}"
@@ -57,7 +57,7 @@ def system():
 
 
 def compiled_facts(work):
-    """What facts.cu prints, and the toolkit's assembler beside the driver's."""
+    """Collects what facts.cu prints, and the time of the toolkit's assembler for comparison with the driver's."""
     nvcc, ptxas = find_tool("nvcc"), find_tool("ptxas")
     program, ptx, small = work / "facts", work / "product_64x64.ptx", work / "empty.ptx"
     start = time.monotonic()
@@ -85,7 +85,7 @@ def compiled_facts(work):
 
 
 def product_us(torch, size, dtype):
-    """Microseconds of one product in a CUDA graph of 20, best operands of full range."""
+    """Returns the microseconds of one product in a CUDA graph of 20, with full-range operands."""
     a, b = (torch.randn(size, size, device="cuda", dtype=dtype) for _ in range(2))
     out = torch.empty_like(a)
     for _ in range(3):

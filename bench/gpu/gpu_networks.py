@@ -1,7 +1,7 @@
 """The networks that the peers run, as torch modules with seeded weights, and their graphs as plain data for runtimes without torch.
 
-The layers are those of the ONNX files in bench/models: batch norms are folded into the convolutions before them (every peer gets the
-folded network), BERT has no pooler and no mask (all positions attend), and CenterNet-DLA34 has plain convolutions only.
+The layers are those of the ONNX files in bench/models: batch norms are folded into the preceding convolutions (every peer
+gets the folded network), BERT has no pooler and no mask (all positions attend), and CenterNet-DLA34 has plain convolutions only.
 """
 import torch
 from torch import nn
@@ -19,7 +19,7 @@ def conv_relu(*sizes):
 
 
 class Block(nn.Module):
-    """Two convolutions and what is added to them."""
+    """Two convolutions and a residual."""
 
     def __init__(self, channels_in, channels, stride):
         super().__init__()
@@ -31,7 +31,7 @@ class Block(nn.Module):
 
 
 class Tree(nn.Module):
-    """A level of DLA: two trees of half the depth, or two blocks, joined by a root; `children` are joined too."""
+    """A level of DLA: two trees of half the depth, or two blocks, joined by a root. `children` are joined, too."""
 
     def __init__(self, depth, channels_in, channels, stride, root_channels=0, with_input=False):
         super().__init__()
@@ -95,7 +95,7 @@ def centernet():
 
 
 class Bert(nn.Module):
-    """BERT-base, tokens in, hidden states out. No mask, and the sum of position and token-type embeddings is one constant."""
+    """BERT-base: tokens in, hidden states out. It has no mask, and the sum of position and token-type embeddings is one constant."""
 
     def __init__(self):
         super().__init__()
@@ -114,7 +114,7 @@ class Bert(nn.Module):
 
 
 def calibrate(network, x):
-    """Batch norms take the statistics of one run, so that a network of random weights keeps its signal (and fits into halves)."""
+    """Sets batch norms to the statistics of one run, so that a network with random weights keeps its signal (and fits into fp16)."""
     def take(module, args):
         axes = [0, 2, 3]
         module.running_mean.copy_(args[0].mean(axes))
@@ -126,7 +126,7 @@ def calibrate(network, x):
 
 
 def build(name):
-    """The network in fp32 on the CPU, and its inputs; the same on every call."""
+    """Returns the network in fp32 on the CPU, and its inputs. Every call returns the same."""
     torch.manual_seed(1)
     with torch.no_grad():
         if name == "bert_base_128":
@@ -147,7 +147,7 @@ def outputs_of(result):
 
 
 def described(network, inputs):
-    """The exported graph as plain data: steps (name, operator, args, kwargs), weights by name, names of inputs and outputs."""
+    """Returns the exported graph as plain data: steps (name, operator, args, kwargs), weights by name, names of inputs and outputs."""
     with torch.no_grad():
         program = torch.export.export(network, inputs)
     signature = program.graph_signature
@@ -167,7 +167,7 @@ def described(network, inputs):
 
 
 def plain(value):
-    """Arguments of a step without torch's own types; a step's result becomes ("step", name)."""
+    """Converts the arguments of a step to types without torch. A step's result becomes ("step", name)."""
     if isinstance(value, torch.fx.Node):
         return ("step", value.name)
     if isinstance(value, dict):

@@ -2,8 +2,9 @@
 
 usage: jax_peer.py NETWORK FOLDER --lock FILE [--precisions fp32 tf32 fp16] [--deadline 120]      (peers.py starts it)
 
-Every aten operator is written once over jax.numpy and lax in torch's NCHW form; XLA chooses layouts and fuses. The whole network is one
-jit; weights are arguments that stay on the device, so nothing is folded. Normalisations and softmax in fp16 compute in fp32, as torch does.
+Every aten operator is implemented with jax.numpy and lax in torch's NCHW form; XLA chooses layouts and fuses. The whole
+network is one jit. Weights are arguments that stay on the device, so nothing is folded. Normalisations and softmax in fp16
+compute in fp32, as torch does.
 """
 import argparse
 import os
@@ -22,7 +23,7 @@ def pair(value):
 
 
 def operators(jax):
-    """The aten operators of the networks by name."""
+    """Returns the aten operators of the networks, by name."""
     import numpy as np
     jnp, lax, nn = jax.numpy, jax.lax, jax.nn
     f32 = jnp.float32
@@ -32,7 +33,7 @@ def operators(jax):
         return y if bias is None else y + bias[:, None, None]
 
     def conv_transpose2d(x, w, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
-        """Of as many groups as channels: a convolution of the input spread by the stride, with the window turned."""
+        """With as many groups as channels: a convolution of the input spread by the stride, with the window rotated."""
         assert w.shape[1] == 1 and groups == w.shape[0] and pair(dilation) == [1, 1]
         pads = [(k - 1 - p, k - 1 - p + o) for k, p, o in zip(w.shape[2:], pair(padding), pair(output_padding))]
         y = lax.conv_general_dilated(x, w[:, :, ::-1, ::-1], (1, 1), pads, lhs_dilation=pair(stride), feature_group_count=groups)
@@ -88,7 +89,7 @@ def operators(jax):
 
 
 def interpreted(jax, graph, precision):
-    """A function of (weights, inputs) that runs the graph."""
+    """Returns a function of (weights, inputs) that runs the graph."""
     table = operators(jax)
 
     def value_of(item, values):
@@ -130,8 +131,8 @@ class Runner:
 
 
 def time_one(runner, request):
-    """Milliseconds of runs: "stream", chunks of runs that are not waited for one by one, a sample per chunk; "sync", each run waited for;
-    "end_to_end", with the copies from and to the host's memory."""
+    """Returns the milliseconds of runs. "stream": chunks of runs that are not awaited one by one, one sample per chunk; "sync": each run
+    is awaited; "end_to_end": including the copies from and to the host's memory."""
     jax, run = runner.jax, runner.run
     def chunk(count):
         start = time.perf_counter()
@@ -171,7 +172,7 @@ def main():
     for precision in args.precisions:
         def make():
             runner = Runner(jax, graph, precision)
-            with lock:  # XLA times kernels while it compiles
+            with lock:  # XLA times kernels while compiling
                 return runner, worker.relative_error(runner.outputs(), graph["reference"])
         runner = worker.prepare(messages, lock, args.network, "jax", precision, args.deadline, make)
         if runner:

@@ -1,4 +1,5 @@
-// A product of halves with a 64x64 tile (cp.async in two stages, ldmatrix, mma.sync): text of typical size for the driver's assembler.
+// An fp16 product with a 64x64 tile (cp.async in two stages, ldmatrix, mma.sync): text of typical size for the driver's
+// assembler.
 #include <cuda_fp16.h>
 
 constexpr int TILE = 64, DEPTH = 32, PITCH = DEPTH + 8;
@@ -17,7 +18,7 @@ __device__ void load_matrices(unsigned* into, const half* row) {
                  : "=r"(into[0]), "=r"(into[1]), "=r"(into[2]), "=r"(into[3]) : "r"(at));
 }
 
-// C[m][n] = A[m][k] B[n][k], for sizes that the tiles divide.
+// C[m][n] = A[m][k] B[n][k], for sizes divisible by the tiles.
 extern "C" __global__ void product_64x64(const half* a, const half* b, half* c, int n, int k) {
     __shared__ half tiles_a[2][TILE][PITCH], tiles_b[2][TILE][PITCH];
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;

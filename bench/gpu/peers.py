@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Batch-1 speed of what a GPU back end is compared with: torch (cuDNN, inductor) and JAX/XLA. Writes peers.json and facts.json.
+"""Measures the batch-1 speed of GPU peers: torch (cuDNN, inductor) and JAX/XLA. Writes peers.json and facts.json.
 
 usage: peers.py --out DIR [--seconds 560] [--networks NAME ...] [--precisions fp32 tf32 fp16] [--peers NAME ...] [--tuned NAME ...]
                 [--no-facts] [--device cpu] [--quick] [--work DIR]
 
-First the facts of the machine (facts.py), alone on it. Then one process per network and framework compiles, all beside one another; what
-measures on the GPU to choose kernels takes turns through a lock. Then everything else is stopped (SIGSTOP) and the peers of one network and
-precision take turns, --rounds times. Then inductor's max-autotune compiles (--tuned: for these networks) and is timed beside the captured
-CUDA graph once more; it takes minutes a network. Every figure is written when it is there.
---work keeps inductor's cache between runs. --device cpu --quick: every path that needs no GPU, in minutes.
+First collects the facts of the machine (facts.py), with nothing else running. Then one process per network and framework
+compiles, all in parallel; whatever measures on the GPU to choose kernels takes turns through a lock. Then everything else is
+stopped (SIGSTOP) and the peers of one network and precision take turns, --rounds times. Finally inductor's max-autotune
+compiles (for the networks of --tuned) and is timed beside the captured CUDA graph once more; this takes minutes per network.
+Every figure is written as soon as it is known.
+--work keeps inductor's cache between runs. --device cpu --quick runs every path that needs no GPU, in minutes.
 """
 import argparse
 import datetime
@@ -54,7 +55,7 @@ class Worker:
         self.events.put({"event": "ended"})
 
     def ask(self, **request):
-        """What the worker answers to a request; a message of failure when it does not."""
+        """Returns the worker's answer to a request, or a failure message if there is none."""
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
@@ -63,7 +64,7 @@ class Worker:
             return {"event": "timing_failed", "message": f"the worker does not answer ({type(error).__name__})"}
 
     def tree(self):
-        """The process and all below it."""
+        """Returns the ids of the process and all its descendants."""
         children = {}
         for entry in pathlib.Path("/proc").glob("[0-9]*/stat"):
             try:
@@ -91,7 +92,7 @@ def environment(args):
 
 
 class Results:
-    """peers.json: the conditions, what compiled, what failed, and a row per timing. Written after every change."""
+    """peers.json: the conditions, what compiled, what failed, and one row per timing. Written after every change."""
 
     def __init__(self, args):
         self.path = args.out / "peers.json"
@@ -120,7 +121,7 @@ def versions():
 
 
 def query(fields):
-    """What nvidia-smi says of these fields, None without it."""
+    """Returns what nvidia-smi reports for these fields, or None without it."""
     try:
         said = subprocess.run(["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"], capture_output=True, text=True, timeout=20)
         return dict(zip(fields, said.stdout.strip().split(", "))) if said.returncode == 0 else None
@@ -143,7 +144,7 @@ def summary(samples):
 
 
 def kinds_of(args, network, peer):
-    """What is timed of a peer: JAX has no events of ours."""
+    """Returns the kinds of timings for a peer. JAX cannot be timed with events."""
     kinds = ["stream", "sync"] if peer == "jax" else ["events", "stream"]
     if args.quick:
         return kinds[:1]
@@ -155,7 +156,7 @@ def kinds_of(args, network, peer):
 
 
 def time_network(args, results, network, precision, runners):
-    """Rounds in which the peers take turns; `runners`: workers by peer. One row per peer and kind."""
+    """Runs rounds in which the peers take turns. `runners` maps peers to workers. Adds one row per peer and kind."""
     kinds = {(peer, kind): [] for peer in runners for kind in kinds_of(args, network, peer)}
     more = {}
     for number in range(args.rounds):
@@ -180,7 +181,7 @@ def time_network(args, results, network, precision, runners):
 
 
 def note(results, worker, event):
-    """Books what a preparing worker tells."""
+    """Records what a preparing worker reports."""
     if event["event"] in ("ready", "failed"):
         row = {key: value for key, value in event.items() if key != "event"}
         results.add("compiled" if event["event"] == "ready" else "failed", row)
@@ -191,7 +192,7 @@ def note(results, worker, event):
         if event["event"] == "ended":
             worker.process.poll()
             results.add("failed", {"network": worker.network, "peer": worker.name, "precision": "all", "message": "the worker ended"})
-            worker.network = None  # times nothing
+            worker.network = None  # it times nothing more
 
 
 def drain(results, workers):
@@ -201,14 +202,14 @@ def drain(results, workers):
 
 
 def wait_idle(args, results, workers, until):
-    """Books what workers tell until all are idle or the time is up."""
+    """Records what workers report until all are idle or the time is up."""
     while args.elapsed() < until and not all(worker.idle for worker in workers):
         drain(results, workers)
         time.sleep(0.05)
 
 
 class Quiet:
-    """All workers but the idle ones stopped, and none of them in a section that holds the GPU's lock."""
+    """A scope in which all workers except the idle ones are stopped, none of them inside a section that holds the GPU's lock."""
 
     def __init__(self, args, workers):
         self.file, self.workers = open(args.work / "gpu.lock", "a"), workers
@@ -226,7 +227,7 @@ class Quiet:
 
 
 def time_ready(args, results, workers, until):
-    """Times every peer that is ready and not timed yet, beside the reference where others were timed before."""
+    """Times every peer that is ready and not timed yet, beside the reference if others were timed before."""
     for network in args.networks:
         for precision in args.precisions:
             idle = [w for w in workers if w.idle and w.network == network]
@@ -238,7 +239,7 @@ def time_ready(args, results, workers, until):
 
 
 def start_fast(args):
-    """The workers of the peers that compile quickly."""
+    """Starts the workers of the peers that compile quickly."""
     started = []
     for network in args.networks:
         peers = [p for p in args.peers if p in FAST and p != "jax" and (p != "fused_graph" or network in RELU_NETWORKS)]
@@ -250,7 +251,7 @@ def start_fast(args):
 
 
 def start_tuned(args):
-    """The workers of max-autotune."""
+    """Starts the workers of max-autotune."""
     peers = [p for p in args.peers if p in TUNED]
     return [Worker(args, network, "torch_peers", peers, ["--deadline", args.tuned_deadline, "--peers", *peers, "--device", args.device])
             for network in (args.tuned if peers else [])]
@@ -280,17 +281,17 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("/tmp/kilter-gpu-peers"))
-    parser.add_argument("--seconds", type=float, default=560, help="of the whole run")
-    parser.add_argument("--fast-until", type=float, default=300, help="second at which timing starts, ready or not")
-    parser.add_argument("--last-timing", type=float, default=50, help="seconds at the end for the peers that tune")
-    parser.add_argument("--deadline", type=float, default=150, help="of one compilation")
-    parser.add_argument("--tuned-deadline", type=float, default=260, help="of one compilation that tunes")
+    parser.add_argument("--seconds", type=float, default=560, help="time limit of the whole run")
+    parser.add_argument("--fast-until", type=float, default=300, help="time, in seconds, at which timing starts, ready or not")
+    parser.add_argument("--last-timing", type=float, default=50, help="seconds reserved at the end for the peers that tune")
+    parser.add_argument("--deadline", type=float, default=150, help="time limit of one compilation, in seconds")
+    parser.add_argument("--tuned-deadline", type=float, default=260, help="time limit of one tuning compilation, in seconds")
     parser.add_argument("--networks", nargs="+", default=NETWORKS, choices=NETWORKS)
     parser.add_argument("--precisions", nargs="+", default=PRECISIONS, choices=PRECISIONS)
     parser.add_argument("--peers", nargs="+", default=FAST + TUNED, choices=FAST + TUNED)
     parser.add_argument("--tuned", nargs="*", default=NETWORKS[:2])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--slice", type=float, default=0.1, help="seconds of a peer's turn")
+    parser.add_argument("--slice", type=float, default=0.1, help="length of a peer's turn, in seconds")
     parser.add_argument("--compile-threads", type=int, default=4)
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--quick", action="store_true")
@@ -312,8 +313,8 @@ def main():
         try:
             subprocess.run(list(map(str, facts)), timeout=75)
         except subprocess.TimeoutExpired:
-            print("the facts took too long", flush=True)
-        print(f"{args.elapsed():5.0f} s  facts are there", flush=True)
+            print("collecting the facts took too long", flush=True)
+        print(f"{args.elapsed():5.0f} s  facts collected", flush=True)
     results = Results(args)
     results.data["clocks"].append({"idle": clocks()})
     measure(args, results)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Joins peers.json files of visits to one machine into one, and prints the tables of results/README.md.
+"""Joins the peers.json files of several visits to one machine, and prints the tables of results/README.md.
 
 usage: report.py [--join OUT.json VISIT.json ...] [--autotune LOG ...] | report.py RESULTS.json [FACTS.json]
 
-With --join, where several visits timed a network, precision, peer and kind, the one with the most timings counts, so that what took turns
-stays together; --autotune takes the logs of torch_peers.py, in which max-autotune names what it measured for each layer's shape. Without
---join: the tables.
+With --join, if several visits timed the same network, precision, peer and kind, the visit with the most timings counts, so
+that figures measured in turns stay together. --autotune takes the logs of torch_peers.py, in which max-autotune lists what
+it measured for each layer's shape. Without --join, prints the tables.
 """
 import argparse
 import json
@@ -20,7 +20,7 @@ KEY = ("network", "precision", "peer", "kind")
 
 
 def joined(paths):
-    """All visits in one: each row tells its visit; of several timings of one thing the largest visit's counts, the others are kept apart."""
+    """Joins all visits. Each row names its visit. Of several timings of one thing, the largest visit's counts; others are kept apart."""
     visits = [json.loads(path.read_text()) for path in paths]
     result = {"visits": [], "timings": [], "other_timings": [], "compiled": [], "failed": [], "clocks": []}
     counts = {}
@@ -39,7 +39,7 @@ def joined(paths):
 
 
 def layers(paths):
-    """What inductor measured per shape: the library's time and the best Triton kernel's, milliseconds."""
+    """Returns what inductor measured per shape: the library's time and the best Triton kernel's, in milliseconds."""
     found = {}
     block = re.compile(r"^AUTOTUNE (\w+)\((.*)\)\nstrides.*\ndtypes: torch\.(\w+).*\n((?:  .*\n)+)", re.M)
     for path in paths:
@@ -56,7 +56,7 @@ def layers(paths):
 
 
 def table(rows, kind, precision, peers):
-    """Milliseconds by network and peer, the best one bold, and the geometric mean of each peer over the best where it has all."""
+    """Prints milliseconds by network and peer, the best in bold, and the geometric mean over the best of peers that ran all."""
     print(f"| network | {' | '.join(peers)} |\n|---|{'---:|' * len(peers)}")
     ratios = {peer: [] for peer in peers}
     names = [n for n in NETWORKS if any((n, precision, p, kind) in rows for p in peers)]

@@ -1,13 +1,13 @@
-"""Worker: a network under torch in several ways, in all precisions.
+"""Worker that runs a network under torch in several ways, in all precisions.
 
 usage: torch_peers.py NETWORK FOLDER --lock FILE --peers eager graph ... [--precisions fp32 tf32 fp16]      (peers.py starts it)
 
 eager                torch without a compiler: channels_last, cudnn.benchmark
-graph                the same, captured once as a CUDA graph and replayed: cuDNN and cuBLAS without launch overhead
-fused_graph          as graph, where convolution + bias (+ addition) + ReLU is one call of cuDNN (networks with ReLU)
-inductor_graph       torch.compile, default mode, its kernels captured by us as a CUDA graph: no guards, no copies of inputs
+graph                eager, captured once as a CUDA graph and replayed: cuDNN and cuBLAS without launch overhead
+fused_graph          graph, with convolution + bias (+ addition) + ReLU as one call of cuDNN (networks with ReLU)
+inductor_graph       torch.compile, default mode, its kernels captured by this script as a CUDA graph: no guards, no input copies
 reduce_overhead      torch.compile(mode="reduce-overhead") as users call it
-max_autotune_graph   torch.compile(mode="max-autotune-no-cudagraphs"), captured as inductor_graph is
+max_autotune_graph   torch.compile(mode="max-autotune-no-cudagraphs"), captured like inductor_graph
 max_autotune         torch.compile(mode="max-autotune") as users call it
 """
 import argparse
@@ -30,7 +30,7 @@ PRECISIONS = ["fp32", "tf32", "fp16"]
 
 
 def set_precision(precision):
-    """All switches for TF32 on or off: cuDNN and cuBLAS read the old ones, inductor's template of a convolution the last one."""
+    """Turns all switches for TF32 on or off: cuDNN and cuBLAS read the old ones, inductor's convolution template the last one."""
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     torch.backends.cudnn.allow_tf32 = precision == "tf32"
     torch.backends.cudnn.fp32_precision = "tf32" if precision == "tf32" else "ieee"
@@ -38,7 +38,7 @@ def set_precision(precision):
 
 
 def hold_lock_when_measuring(lock):
-    """Inductor's compiled graphs and its timing of candidates run with the GPU's lock held, until what this answers is called."""
+    """Makes inductor's compiled graphs and its timing of candidates hold the GPU's lock, until the returned function is called."""
     from torch._inductor import output_code, select_algorithm
     graph, selector = output_code.CompiledFxGraph, select_algorithm.AlgorithmSelectorCache
     plain_call = graph.__call__
@@ -62,12 +62,12 @@ def is_relu(node, modules):
 
 
 def only_conv(node, modules):
-    """Whether a node is a convolution that nobody but one other node reads."""
+    """Whether a node is a convolution with exactly one reader."""
     return isinstance(node, torch.fx.Node) and node.op == "call_module" and type(modules[node.target]) is nn.Conv2d and len(node.users) == 1
 
 
 def fuse_for_cudnn(network):
-    """The network with one call for convolution + bias (+ addition) + ReLU, and how many there are."""
+    """Returns the network with one call for convolution + bias (+ addition) + ReLU, and the number of these calls."""
     traced = torch.fx.symbolic_trace(network)
     graph, modules, count = traced.graph, dict(traced.named_modules()), 0
     for relu in list(graph.nodes):
@@ -98,7 +98,7 @@ def fuse_for_cudnn(network):
 
 
 class Runner:
-    """Something to call again and again, and what it last answered."""
+    """A repeatable call, and its last result."""
 
     def __init__(self, run, inputs):
         self.run, self.inputs = run, inputs
@@ -108,7 +108,7 @@ class Runner:
 
 
 def captured(call, inputs):
-    """A runner that replays a CUDA graph of `call`."""
+    """Returns a runner that replays a CUDA graph of `call`."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -138,7 +138,7 @@ class Network:
             self.inputs = tuple(x.to(memory_format=torch.channels_last) for x in self.inputs)
 
     def runner(self, peer, lock):
-        """What runs a peer; compiles, warms up and captures it."""
+        """Returns the runner of a peer, compiled, warmed up and captured."""
         network, inputs, on_gpu = self.network, self.inputs, self.inputs[0].is_cuda
         if peer == "fused_graph":
             network, count = fuse_for_cudnn(network)
@@ -147,7 +147,7 @@ class Network:
         if peer in MODES:
             network = torch.compile(network, mode=MODES[peer], fullgraph=True, dynamic=False)
         call = lambda: network(*inputs)
-        call()  # compiles, with the lock held only where it runs
+        call()  # compiles; the lock is held only while it runs
         with lock:
             for _ in range(3):
                 call()
@@ -158,7 +158,7 @@ class Network:
 
 
 def reference_outputs(network, inputs, device):
-    """In float64 on the device."""
+    """Returns the outputs in float64, computed on the device."""
     network = copy.deepcopy(network).double().to(device)
     inputs = [(x.double() if x.is_floating_point() else x).to(device) for x in inputs]
     return [x.cpu().numpy() for x in gpu_networks.outputs_of(network(*inputs))]
@@ -168,7 +168,7 @@ flush_buffer = None
 
 
 def flush_cache():
-    """Writes 256 MB, five times what the L2 holds."""
+    """Writes 256 MB, five times the size of the L2 cache."""
     global flush_buffer
     if flush_buffer is None:
         flush_buffer = torch.empty(64 << 20, dtype=torch.float32, device="cuda")
@@ -176,7 +176,7 @@ def flush_cache():
 
 
 def events_batch(run, count, flush):
-    """Milliseconds on the device of each of `count` runs, and of the whole batch."""
+    """Returns the milliseconds on the device of each of `count` runs, and of the whole batch."""
     pairs = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(count)]
     for start, end in pairs:
         if flush:
@@ -189,7 +189,7 @@ def events_batch(run, count, flush):
 
 
 def back_to_back(run, count):
-    """Milliseconds per run of `count` runs with events around them all only."""
+    """Returns the milliseconds per run of `count` runs, with events around the whole batch only."""
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     start.record()
     for _ in range(count):
@@ -208,7 +208,7 @@ def host_sample(run, on_gpu):
 
 
 def with_copies(runner):
-    """A run with the input's copy from pinned memory and the outputs' copies back."""
+    """Runs with a copy of the input from pinned memory and copies of the outputs back."""
     inputs = [torch.empty_like(x, device="cpu", memory_format=torch.preserve_format).pin_memory().copy_(x) for x in runner.inputs]
     outputs = [torch.empty_like(x, device="cpu").pin_memory() for x in gpu_networks.outputs_of(runner.run())]
     def run():
@@ -220,8 +220,8 @@ def with_copies(runner):
 
 
 def time_one(runner, request):
-    """Milliseconds of runs. "events": device time of each run; "flushed": the same with a cold L2; "stream": runs back to back, a sample per
-    chunk; "sync": wall clock of a run that is waited for; "end_to_end": the same with copies from and to pinned memory."""
+    """Returns the milliseconds of runs. "events": device time of each run; "flushed": the same with a cold L2; "stream": runs back to
+    back, one sample per chunk; "sync": wall time of an awaited run; "end_to_end": the same with copies from and to pinned memory."""
     set_precision(request["precision"])
     kind, run, on_gpu = request["kind"], runner.run, runner.inputs[0].is_cuda
     each = max(host_sample(run, on_gpu) for _ in range(3))
@@ -242,7 +242,7 @@ def time_one(runner, request):
 
 
 def write_graph(args, network, inputs, reference):
-    """The exported graph for runtimes without torch."""
+    """Exports the graph for runtimes without torch."""
     graph = {**gpu_networks.described(network, inputs), "reference": reference}
     part = args.folder / f"{args.network}.part"
     part.write_bytes(pickle.dumps(graph))

@@ -1,7 +1,8 @@
-"""What the processes that run peers share: messages to peers.py, the lock on the GPU, deadlines.
+"""Shared by the processes that run peers: messages to peers.py, the lock on the GPU, deadlines.
 
-A worker prepares its peers, telling of each, says that it is idle, and then times what it is asked to. While workers prepare, many of
-them share the machine; whatever measures on the GPU to choose a kernel, or runs there, holds the lock, so that no choice is disturbed.
+A worker prepares its peers and reports each, says that it is idle, and then times what it is asked to. While workers
+prepare, many of them share the machine. Whatever measures on the GPU to choose a kernel, or runs there, holds the lock, so
+that no choice is disturbed.
 """
 import contextlib
 import fcntl
@@ -15,7 +16,7 @@ import traceback
 
 
 class Messages:
-    """One JSON object a line to peers.py; all that libraries print goes to the log (standard error)."""
+    """Sends one JSON object per line to peers.py. Everything that libraries print goes to the log (standard error)."""
 
     def __init__(self):
         self.out = os.fdopen(os.dup(1), "w")
@@ -27,7 +28,7 @@ class Messages:
 
 
 class GpuLock:
-    """One process at a time; may be taken again by its holder. `waited` counts the seconds spent waiting."""
+    """Admits one process at a time. The holder may take it again. `waited` counts the seconds spent waiting."""
 
     def __init__(self, path):
         self.file = open(path, "a")
@@ -53,7 +54,7 @@ class GpuLock:
         self.mutex.release()
 
     def around(self, function):
-        """The function, run with the lock held."""
+        """Wraps the function so that it runs with the lock held."""
         def locked(*args, **kwargs):
             with self:
                 return function(*args, **kwargs)
@@ -62,7 +63,7 @@ class GpuLock:
 
 @contextlib.contextmanager
 def deadline(seconds):
-    """Ends what runs with TimeoutError."""
+    """Ends the body with TimeoutError after `seconds`."""
     def end(*_):
         raise TimeoutError(f"not done after {seconds:g} s")
     signal.signal(signal.SIGALRM, end)
@@ -74,7 +75,7 @@ def deadline(seconds):
 
 
 def prepare(messages, lock, network, peer, precision, seconds, make):
-    """What `make` answers (a runner and its error), with a message that says how long it took; None and a message when it fails."""
+    """Returns the runner from `make` and reports how long it took. On failure, reports the reason and returns None."""
     start, waited = time.monotonic(), lock.waited
     try:
         with deadline(seconds):
@@ -92,7 +93,7 @@ def prepare(messages, lock, network, peer, precision, seconds, make):
 
 
 def relative_error(outputs, reference):
-    """Largest difference over the largest value of the reference, the worst of the outputs (numpy arrays); NaN where one is not finite."""
+    """Returns the largest difference over the reference's largest value, for the worst output (numpy arrays); NaN if not finite."""
     import numpy as np
     worst = 0.0
     for got, wanted in zip(outputs, reference, strict=True):
@@ -104,7 +105,7 @@ def relative_error(outputs, reference):
 
 
 def serve(messages, lock, runners, time_one):
-    """Times what peers.py asks for until it closes the pipe. `runners` by (peer, precision); time_one(runner, request) answers samples."""
+    """Times what peers.py asks for until the pipe closes. `runners` is by (peer, precision); time_one(runner, request) returns samples."""
     lock.off = True
     messages.say(event="idle")
     for line in sys.stdin:

@@ -4,7 +4,7 @@
 namespace kilter {
 namespace {
 
-/// The spatial part of operand size: [N, C, d0, ...].
+/// Returns the spatial part of operand size, which is [N, C, d0, ...].
 Shape spatial_of(const Node& node, const Tensor& size, const Shape& theta) {
   const std::vector<int64_t> extents = operand_ints(node, size, "size");
   const auto rank = static_cast<int64_t>(extents.size()) - 2;
@@ -36,7 +36,7 @@ void reference(ReferenceContext& ctx) {
   for (int64_t n = 0; n < ctx.in(0).shape()[0]; ++n) {
     const double* matrix = theta.data() + n * static_cast<int64_t>(rank * (rank + 1));
     for_each_index(spatial, [&](std::span<const int64_t> at) {
-      // Coordinates from -1 to 1, last axis first, then 1.
+      // The coordinates from -1 to 1, last axis first, followed by 1.
       std::vector<double> point(rank + 1, 1.0);
       for (size_t a = 0; a < rank; ++a) {
         const auto extent = static_cast<double>(spatial[a]);

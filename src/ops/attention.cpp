@@ -49,7 +49,7 @@ void infer(InferContext& ctx) {
   if (ctx.outputs.size() > 3) ctx.set(3, ctx.dtype(0), s.scores());
 }
 
-/// Operand `fresh` as [batch, heads, past + positions, size], behind `past` where there is one.
+/// Returns operand `fresh` as [batch, heads, past + positions, size], preceded by `past` if present.
 std::vector<double> joined(const ReferenceContext& ctx, size_t fresh, size_t past, const AttentionShape& s,
                            int64_t heads, int64_t positions, int64_t size) {
   const std::vector<double> x = load_doubles(ctx.in(fresh));
@@ -66,7 +66,7 @@ std::vector<double> joined(const ReferenceContext& ctx, size_t fresh, size_t pas
   return all;
 }
 
-/// What is added to the scores: 0 or the mask where a key may be seen, -inf elsewhere; dense [batch, heads, q, keys].
+/// Returns what is added to the scores: 0 or the mask if a key is visible, else -inf; dense [batch, heads, q, keys].
 std::vector<double> bias_of(const ReferenceContext& ctx, const AttentionShape& s, const AttentionRules& rules) {
   std::vector<double> mask;
   Shape mask_strides(4, 0);
@@ -98,7 +98,7 @@ std::vector<double> bias_of(const ReferenceContext& ctx, const AttentionShape& s
   return bias;
 }
 
-/// The intermediate results of one row of queries times keys that output 3 may ask for.
+/// The intermediate results, for one row of queries times keys, that output 3 may request.
 struct ScoreRow {
   std::vector<double> raw, capped, biased, weights;
 
@@ -153,7 +153,7 @@ void reference(ReferenceContext& ctx) {
     double* to = y.data() + (s.rank3 ? (b * s.queries + i) * s.q_heads + h : row) * s.v_size;
     for (int64_t j = 0; j < keys; ++j) {
       const double weight = scored.weights[static_cast<size_t>(j)];
-      // Keys that are masked out add nothing, whatever their values.
+      // Masked keys contribute nothing, whatever their values.
       for (int64_t d = 0; weight != 0 && d < s.v_size; ++d) {
         to[d] += weight * v[static_cast<size_t>((source * keys + j) * s.v_size + d)];
       }

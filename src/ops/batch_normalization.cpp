@@ -9,13 +9,13 @@ namespace {
 
 bool training(const Node& node) { return node.int_attr("training_mode", 0) != 0; }
 
-/// Shape of the parameters as they stand in the node: [C], or [C, d0, ...] where opset 7 says spatial=0.
+/// Returns the shape of the node's parameters: [C], or [C, d0, ...] if opset 7 has spatial=0.
 Shape parameter_shape(const Node& node, const Shape& x) {
   if (x.size() < 2) return {1};
   if (node.int_attr("spatial", 1) != 0) return {x[1]};
   return {x.begin() + 1, x.end()};
 }
-/// The same parameters in a shape that broadcasts to x.
+/// Returns the shape in which these parameters broadcast to x.
 Shape aligned_shape(const Node& node, const Shape& x) {
   if (x.size() < 2 || node.int_attr("spatial", 1) == 0) return parameter_shape(node, x);
   return channel_shape(x[1], static_cast<int64_t>(x.size()));
@@ -47,7 +47,7 @@ void infer(InferContext& ctx) {
   for (size_t i = 1; i < ctx.outputs.size(); ++i) ctx.set(i, ctx.dtype(3), parameter);
 }
 
-/// Mean and population variance of every channel of x.
+/// Computes the mean and population variance of every channel of x.
 void channel_moments(const Tensor& x, std::vector<double>& mean, std::vector<double>& variance) {
   const std::vector<double> values = load_doubles(x);
   const int64_t channels = x.rank() < 2 ? 1 : x.shape()[1];
@@ -99,8 +99,8 @@ ValueId cast(ExpandContext& ctx, ValueId value, DType type) {
   return ctx.add("Cast", {value}, {{"to", code_of_dtype(type)}});
 }
 
-/// y = x * a + b with a = scale / sqrt(variance + epsilon) and b = bias - mean * a, which fold where the statistics are
-/// constants; in f32, or f64 where an operand is.
+/// Computes y = x * a + b with a = scale / sqrt(variance + epsilon) and b = bias - mean * a, which are folded if the
+/// statistics are constants. Uses f32, or f64 if any operand is f64.
 std::vector<ValueId> expand(ExpandContext& ctx) {
   const Node& node = ctx.node;
   check(node, 1);
@@ -144,7 +144,7 @@ std::vector<ValueId> expand(ExpandContext& ctx) {
   const ValueId b = ctx.add("Sub", {cast(ctx, ctx.in(2), type), ctx.add("Mul", {mean, a})});
   const ValueId y = ctx.add("Add", {ctx.add("Mul", {x, align(a)}), align(b)});
   results[0] = cast(ctx, y, ctx.type(0).dtype);
-  // Older models may name statistics that inference does not make; an error follows only where they are used.
+  // Older models may name statistics outputs that inference does not produce. This is an error only if they are used.
   results.resize(5, kNone);
   return results;
 }
@@ -167,7 +167,7 @@ KILTER_OP(BatchNormalization){
     .infer = infer,
     .reference = reference,
     .expand = expand,
-    // The expansion rounds scale and shift once each and may cancel between them.
+    // The expansion rounds scale and shift once each, and the two may cancel.
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[2,17,7,9] f32[17] f32[17] f32[17] f32[17]=0.5",
               "f32[1,3,33] f32[3] f32[3] f32[3] f32[3]=1.25 | epsilon=0.01 | 9",

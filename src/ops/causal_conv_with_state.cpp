@@ -12,7 +12,7 @@ bool has_silu(const Node& node) {
   node_error(node, fmt::format("attribute activation is '{}', legal are none, silu and swish", activation));
 }
 
-/// [batch, channels, k - 1] of x [batch, channels, length] and w [channels, 1, k]. Throws bad_model.
+/// Returns [batch, channels, k - 1] for x [batch, channels, length] and w [channels, 1, k]. Throws bad_model.
 Shape state_shape(const Node& node, const Shape& x, const Shape& w) {
   if (x.size() != 3 || w.size() != 3 || w[0] != x[1] || w[1] != 1 || w[2] < 1) {
     node_error(node,
@@ -87,7 +87,7 @@ KILTER_OP(CausalConvWithState){
     .attrs = {{"activation", "string", "none"}},
     .summary =
         "Depthwise convolution of past_state [batch, channels, k - 1] followed by x [batch, channels, length] with w "
-        "[channels, 1, k], then x * sigmoid(x) if asked; and the last k - 1 elements as the next state.",
+        "[channels, 1, k], then x * sigmoid(x) if requested; also the last k - 1 elements as the next state.",
     .infer = infer,
     .reference = reference,
     .expand = expand,

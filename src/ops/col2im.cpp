@@ -4,7 +4,7 @@
 namespace kilter {
 namespace {
 
-/// x [batch, channels * taps, blocks]: every column is a block of taps; blocks slide over the image.
+/// The extents of x [batch, channels * taps, blocks]: every column is a block of taps, and blocks slide over the image.
 struct Folding {
   Shape image;
   Shape kernel;

@@ -3,7 +3,7 @@
 namespace kilter {
 namespace {
 
-/// The tensor as [outer, extent, inner], selected along the middle; flat without axis.
+/// The tensor as [outer, extent, inner], selected along the middle dimension; flat if there is no axis.
 struct View {
   size_t axis = 0;
   int64_t outer = 1;
@@ -24,7 +24,7 @@ View view_of(const Node& node, const Shape& shape) {
   return view;
 }
 
-/// Indices whose condition holds; what lies beyond the condition is not selected.
+/// Returns the indices for which the condition holds. Indices beyond the end of the condition are not selected.
 std::vector<int64_t> selected(const Node& node, const Tensor& condition, int64_t extent) {
   std::vector<int64_t> chosen;
   for (int64_t i = 0; i < condition.elems(); ++i) {

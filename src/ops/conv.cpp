@@ -46,7 +46,7 @@ KILTER_OP(Conv){
     .infer = infer,
     .reference = reference,
     .flops = flops,
-    // Sums of K products in another order and precision differ by about sqrt(K) roundings of the largest term.
+    // Sums of K products in a different order and precision differ by about sqrt(K) roundings of the largest term.
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[1,3,9,11] f32[7,3,3,3] f32[7] | pads=[1,1,1,1]",
               "f32[2,17,7,13] f32[33,17,3,3] ? | pads=[0,1,2,0] strides=[2,1]",

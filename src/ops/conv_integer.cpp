@@ -12,7 +12,7 @@ const std::vector<AttrSpec>& attrs() {
   return specs;
 }
 
-/// A parameter of the filters: one element, or one per filter.
+/// Checks a parameter of the filters: one element, or one per filter.
 void check_per_filter(const InferContext& ctx, size_t i, int64_t filters, const char* what) {
   if (ctx.has(i) && elems(ctx.shape(i)) != 1 && ctx.shape(i) != Shape{filters}) {
     ctx.error(
@@ -37,7 +37,7 @@ void infer_integer(InferContext& ctx) {
   ctx.set(0, DType::i32, shape.out());
 }
 
-/// Calls emit(filter, position in y, sum) for the convolution of quantised x and w.
+/// Calls emit(filter, position in y, sum) for the convolution of the quantised tensors x and w.
 template <class Emit>
 void convolve(ReferenceContext& ctx, size_t x, size_t x_zero, size_t w, size_t w_zero, Emit emit) {
   const auto zero = [&](size_t i) { return ctx.has(i) ? ctx.in(i) : Tensor(); };
@@ -55,7 +55,7 @@ void reference_integer(ReferenceContext& ctx) {
   convolve(ctx, 0, 2, 1, 3, [&](int64_t, int64_t at, int64_t sum) { y[at] = static_cast<int32_t>(sum); });
 }
 
-/// QLinearConv: x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias.
+/// Inputs of QLinearConv: x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias.
 void infer_linear(InferContext& ctx) {
   check_quantized(ctx, 0);
   check_quantized(ctx, 3);
@@ -103,8 +103,8 @@ KILTER_OP(ConvInteger){
     .max_inputs = 4,
     .attrs = attrs(),
     .summary =
-        "Conv of x - x_zero_point and w - w_zero_point, x and w of i8 or u8: y i32. Padding stands for the zero "
-        "point. Sums wrap in 32 bits.",
+        "Conv of x - x_zero_point and w - w_zero_point, x and w of i8 or u8: y i32. Padding counts as the zero point. "
+        "Sums wrap in 32 bits.",
     .infer = infer_integer,
     .reference = reference_integer,
     .flops = flops_integer,
@@ -126,7 +126,7 @@ KILTER_OP(QLinearConv){
     .infer = infer_linear,
     .reference = reference_linear,
     .flops = flops_linear,
-    // A tie may round either way when the product of the scales is rounded in between.
+    // A tie may round either way if the product of the scales is rounded first.
     .tolerance = {.rtol = 0, .atol = 1, .scaled = false},
     .cases =
         {"u8[1,3,9,11] f32[]=0.02 u8[]=50 i8[7,3,3,3] f32[]=0.01 i8[]=3 f32[]=0.5 u8[]=128 i32[7] | pads=[1,1,1,1]",

@@ -6,7 +6,7 @@
 namespace kilter {
 namespace {
 
-/// x [batch, channels, in...], w [channels, filters / groups, kernel...].
+/// The extents of x [batch, channels, in...] and w [channels, filters / groups, kernel...].
 struct TransposeShape {
   int64_t filters = 0;
   int64_t groups = 1;
@@ -38,12 +38,12 @@ void infer(InferContext& ctx) {
   ctx.set(0, ctx.dtype(0), out);
 }
 
-/// A tap of the filter with the input and output rows that it joins.
+/// A tap of the filter with the input and output rows that it connects.
 struct RowTap {
   int64_t input, output, filter;
 };
 
-/// All (input row, tap row) pairs whose output row exists.
+/// Returns all (input row, tap row) pairs whose output row exists.
 std::vector<RowTap> row_taps(const Window& win) {
   std::vector<RowTap> taps(1);
   const size_t last = win.rank() - 1;
@@ -68,7 +68,7 @@ std::vector<RowTap> row_taps(const Window& win) {
   return taps;
 }
 
-/// Adds one input plane times one filter plane to one output plane.
+/// Adds the product of one input plane and one filter plane to one output plane.
 void add_plane(const Window& win, const std::vector<RowTap>& taps, const double* x, const double* w, double* y) {
   const size_t last = win.rank() - 1;
   const int64_t stride = win.strides[last];
@@ -134,7 +134,7 @@ KILTER_OP(ConvTranspose){
     .infer = infer,
     .reference = reference,
     .flops = flops,
-    // As Conv: the order of a long sum.
+    // As for Conv: a long sum in a different order.
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[1,3,5,7] f32[3,7,3,3] f32[7] | strides=[2,2] pads=[1,1,1,1] output_padding=[1,1]",
               "f32[2,17,4,9] f32[17,5,2,2] ? | strides=[2,2]", "f32[2,24,6,21] f32[24,1,2,2] f32[1] | strides=[2,2]",

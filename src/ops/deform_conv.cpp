@@ -46,7 +46,7 @@ void infer(InferContext& ctx) {
   ctx.set(0, ctx.dtype(0), shape.conv.out());
 }
 
-/// Bilinear sample of a plane; elements outside count as 0.
+/// Samples a plane bilinearly. Elements outside count as 0.
 double sample(const double* plane, const std::vector<int64_t>& extent, double y, double x) {
   const auto height = static_cast<double>(extent[0]);
   const auto width = static_cast<double>(extent[1]);
@@ -64,7 +64,7 @@ double sample(const double* plane, const std::vector<int64_t>& extent, double y,
   return sum;
 }
 
-/// The samples of image n that all filters share: [channels, taps, positions].
+/// Returns the samples of image n that all filters share: [channels, taps, positions].
 std::vector<double> samples(const DeformShape& shape, const double* x, const double* offset, const double* mask) {
   const Window& window = shape.conv.window;
   const int64_t positions = window.out_elems();

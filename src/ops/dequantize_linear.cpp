@@ -30,7 +30,7 @@ void infer(InferContext& ctx) {
   ctx.set(0, checked_output(ctx.node, dtype_attr(ctx.node, "output_dtype", ctx.dtype(1))), ctx.shape(0));
 }
 
-/// (x - zero_point) * scale: the difference wraps in 32 bits.
+/// Returns (x - zero_point) * scale. The difference wraps in 32 bits.
 double dequantize_value(int64_t x, int64_t zero_point, double scale) {
   const auto difference = static_cast<int32_t>(static_cast<uint32_t>(x) - static_cast<uint32_t>(zero_point));
   return static_cast<double>(static_cast<float>(difference) * static_cast<float>(scale));

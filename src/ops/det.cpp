@@ -14,7 +14,7 @@ void infer(InferContext& ctx) {
   ctx.set(0, ctx.dtype(0), {x.begin(), x.end() - 2});
 }
 
-/// Gaussian elimination with partial pivoting; destroys the matrix.
+/// Computes the determinant by Gaussian elimination with partial pivoting. Destroys the matrix.
 double determinant(double* m, int64_t n) {
   double result = 1;
   for (int64_t k = 0; k < n; ++k) {

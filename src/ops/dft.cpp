@@ -5,13 +5,14 @@
 namespace kilter {
 namespace {
 
-/// x [..., axis, ..., 1 or 2] to y [..., bins, ..., 1 or 2]; the last dimension holds real and imaginary part.
+/// Transforms x [..., axis, ..., 1 or 2] to y [..., bins, ..., 1 or 2]. The last dimension holds the real and imaginary
+/// parts.
 struct Plan {
   int64_t axis = 0;
   int64_t length = 0;  ///< of the transform
   int64_t bins = 0;    ///< of the output
   bool inverse = false;
-  bool half = false;  ///< spectra hold bins 0 to length / 2 only
+  bool half = false;  ///< spectra hold only the bins 0 to length / 2
   Shape out;
 };
 
@@ -30,7 +31,7 @@ Plan plan_of(const Context& ctx) {
     node_error(node,
                fmt::format("onesided=1 needs {} input, got shape {}", plan.inverse ? "complex" : "real", text(x)));
   }
-  // The axis became an operand with opset 20.
+  // The axis is an operand since opset 20.
   int64_t axis = node.opset < 20 ? node.int_attr("axis", 1) : -2;
   if (const Tensor* given = operand(ctx, 2)) axis = operand_int(node, *given, "axis");
   plan.axis = normal_axis(node, axis, rank);
@@ -52,8 +53,7 @@ void infer(InferContext& ctx) {
   ctx.set(0, ctx.dtype(0), plan_of(ctx).out);
 }
 
-/// A signal of the plan's length from `extent` elements: cut or padded with zeros; half spectra are completed by
-/// conjugate symmetry.
+/// Returns a signal of the plan's length: cut or padded with zeros. Half spectra are completed by conjugate symmetry.
 std::vector<Complex> complete(const Plan& plan, std::vector<Complex> signal) {
   if (!(plan.half && plan.inverse)) {
     signal.resize(static_cast<size_t>(plan.length));

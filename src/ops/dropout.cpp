@@ -3,7 +3,8 @@
 namespace kilter {
 namespace {
 
-/// The value of an input that decides what the node does; ShapeNeedsValue when it is not known at compile time.
+/// Returns the value of an input that decides what the node does. Throws ShapeNeedsValue if it is not known at compile
+/// time.
 const Tensor& deciding(ExpandContext& ctx, size_t i) {
   const Value& value = ctx.builder.graph().value(ctx.in(i));
   if (!value.constant) throw ShapeNeedsValue{ctx.in(i), fmt::format("Dropout '{}'", ctx.node.name)};

@@ -65,7 +65,7 @@ void reference(ReferenceContext& ctx) {
   visit_types(Numbers{}, ctx.node, ctx.in(0).dtype(), [&]<class T>() { sum_of_products<T>(ctx, equation); });
 }
 
-/// A value whose dimensions carry labels, each once and with an extent other than 1.
+/// A value whose dimensions carry labels. Each label occurs once and has an extent other than 1.
 struct Term {
   ValueId value;
   Labels labels;
@@ -120,7 +120,7 @@ class Expansion {
     return result;
   }
 
-  /// Labels of the output and of the operands behind `k`.
+  /// Returns the labels of the output and of the operands after `k`.
   Labels needed_after(size_t k) const {
     Labels labels = equation_.output;
     for (size_t i = k + 1; i < equation_.operands.size(); ++i) {
@@ -129,7 +129,7 @@ class Expansion {
     return labels;
   }
 
-  /// Operand k widened, with dimensions of 1 dropped and diagonals taken.
+  /// Returns operand k widened, with dimensions of 1 dropped and diagonals taken.
   Term prepared(size_t k, bool widen_to_i32) {
     Term term{ctx_.in(k), {}};
     if (widen_to_i32) term.value = ctx_.add("Cast", {term.value}, {{"to", code_of_dtype(DType::i32)}});
@@ -165,7 +165,7 @@ class Expansion {
     term.labels.erase(term.labels.begin() + static_cast<std::ptrdiff_t>(second));
   }
 
-  /// The term summed over the labels that are not in `keep`.
+  /// Returns the term summed over the labels that are not in `keep`.
   Term summed(const Term& term, const Labels& keep) {
     Shape axes;
     Labels labels;
@@ -179,7 +179,7 @@ class Expansion {
     return axes.empty() ? term : Term{reduced(term.value, axes), labels};
   }
 
-  /// The term with its dimensions in the order of `labels`, which are all of its labels.
+  /// Returns the term with its dimensions in the order of `labels`, which must be all of its labels.
   Term ordered(const Term& term, const Labels& labels) {
     if (term.labels == labels) return term;
     std::vector<int64_t> perm;
@@ -194,7 +194,7 @@ class Expansion {
     return ctx_.builder.type(sorted.value).shape == shape ? sorted.value : reshaped(sorted.value, shape);
   }
 
-  /// The product summed over the shared labels that are not in `keep`; every other label stays.
+  /// Returns the product summed over the shared labels that are not in `keep`. All other labels stay.
   Term product_of(const Term& a, const Term& b, const Labels& keep) {
     Labels batch;
     Labels inner;
@@ -218,7 +218,7 @@ class Expansion {
     };
     const ValueId x = matrix(a, joined(batch, rows, inner), shape(rows, inner));
     const ValueId y = matrix(b, joined(batch, inner, columns), shape(inner, columns));
-    // Without inner labels this is an outer product, which Mul broadcasts.
+    // Without inner labels this is an outer product, for which Mul broadcasts.
     const ValueId z = ctx_.add(inner.empty() ? "Mul" : "MatMul", {x, y});
     return {reshaped(z, shape_of(result)), result};
   }

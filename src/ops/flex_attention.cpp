@@ -3,7 +3,7 @@
 namespace kilter {
 namespace {
 
-/// Scaled dot product attention without masks: Attention on the same operands, in the precision asked for.
+/// Expands to scaled dot product attention without masks: Attention on the same operands, in the requested precision.
 std::vector<ValueId> expand(ExpandContext& ctx) {
   const Node& node = ctx.node;
   if (node.has_attr("score_mod") || node.has_attr("prob_mod")) {

@@ -1,4 +1,4 @@
-// FrameNormalization: GroupNormalization of volumes that are kept as images of their frames.
+// FrameNormalization: GroupNormalization of volumes that are stored as images of their frames.
 
 #include "ops/support/elementwise.h"
 #include "ops/support/normalize.h"
@@ -9,7 +9,7 @@ namespace {
 void infer(InferContext& ctx) {
   const Shape& x = ctx.shape(0);
   check_parameters(ctx, x.size() > 1 ? x[1] : 0);
-  if (x.size() != 4) ctx.error(fmt::format("input 0 of shape {} is no image, expected 4 dimensions", text(x)));
+  if (x.size() != 4) ctx.error(fmt::format("input 0 of shape {} is not an image, expected 4 dimensions", text(x)));
   const int64_t volumes = ctx.node.int_attr("volumes", 1), groups = ctx.node.int_attr("num_groups", 1);
   if (volumes < 1 || groups < 1 || x[0] % volumes != 0 || x[1] % groups != 0) {
     ctx.error(fmt::format("volumes={} and num_groups={} do not divide the frames and channels of an input of shape {}",

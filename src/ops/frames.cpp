@@ -1,5 +1,5 @@
-// Frames: runs of frames of volumes, whose channels lie side by side. What a convolution over depth reads is this: a
-// view where the channels of a frame fill their blocks.
+// Frames: sequences of consecutive frames of volumes, with their channels side by side, as a convolution over depth
+// reads them. They are a view if the channels of a frame fill their blocks.
 
 #include "ops/support/iterate.h"
 #include "ops/support/operands.h"
@@ -17,7 +17,7 @@ struct Runs {
         count(node.int_attr("count", 1)),
         stride(node.int_attr("stride", 1)),
         frames(node.int_attr("frames", 1)) {}
-  /// Frames of a volume, the last of which is read.
+  /// Returns the number of frames of a volume up to the last one that is read.
   int64_t end(const Node& node) const {
     return checked_add(node, checked_add(node, first, checked_mul(node, count - 1, stride)), frames);
   }
@@ -26,7 +26,7 @@ struct Runs {
 void infer(InferContext& ctx) {
   const Runs r(ctx.node);
   const Shape& x = ctx.shape(0);
-  if (x.size() != 4) ctx.error(fmt::format("input 0 of shape {} is no image, expected 4 dimensions", text(x)));
+  if (x.size() != 4) ctx.error(fmt::format("input 0 of shape {} is not an image, expected 4 dimensions", text(x)));
   if (r.volumes < 1 || r.first < 0 || r.count < 1 || r.stride < 1 || r.frames < 1) {
     ctx.error(fmt::format("volumes={} first={} count={} stride={} frames={}, expected at least 1, first at least 0",
                           r.volumes, r.first, r.count, r.stride, r.frames));
@@ -40,11 +40,11 @@ void infer(InferContext& ctx) {
           {checked_mul(ctx.node, r.volumes, r.count), checked_mul(ctx.node, r.frames, x[1]), x[2], x[3]});
 }
 
-/// The one region of the output: [volumes, count, elements of a run].
+/// Returns the single region of the output: [volumes, count, elements of a sequence].
 CopyRegion runs(const Node& node, const Shape& x) {
   const Runs r(node);
   const int64_t frame = x[1] * x[2] * x[3];
-  const int64_t stride = r.count > 1 ? r.stride * frame : 0;  // of one run it may be any number
+  const int64_t stride = r.count > 1 ? r.stride * frame : 0;  // arbitrary if there is only one sequence
   return whole_region(0, {r.volumes, r.count, r.frames * frame}, {x[0] / r.volumes * frame, stride, 1},
                       r.first * frame);
 }

@@ -18,7 +18,7 @@ void infer(InferContext& ctx) {
   ctx.set(0, ctx.dtype(0), fused_attention_shape(ctx.node, ctx.shape(0), ctx.shape(1), ctx.shape(2), mask).out());
 }
 
-/// The scores of one query turned into weights that add up to 1.
+/// Turns the scores of one query into weights that add up to 1.
 void normalise(std::vector<double>& row, const FusedAttentionRules& rules) {
   const double largest = *std::max_element(row.begin(), row.end());
   const bool empty = largest == -std::numeric_limits<double>::infinity();
@@ -40,7 +40,7 @@ void reference(ReferenceContext& ctx) {
   const Shape mask_strides =
       ctx.has(3) ? broadcast_strides(ctx.in(3).shape(), s.scores()) : Shape(s.scores().size(), 0);
   const int64_t by_key = mask_strides.back();
-  Shape rows = s.batch;  // one index vector a query
+  Shape rows = s.batch;  // one index vector per query
   rows.push_back(s.queries);
   const auto strides_of = [&](const Tensor& t) {
     const Shape& own = t.shape();
@@ -117,7 +117,7 @@ KILTER_OP(FusedAttention){
     .infer = infer,
     .reference = reference,
     .flops = flops,
-    // As Attention: two matrix products and an exponential.
+    // As for Attention: two matrix products and an exponential.
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[1,3,33,64] f32[1,3,197,64] f32[1,3,197,64] | scale=0.125",
               "f32[2,2,5,24] f32[2,2,7,24] f32[2,2,7,8] f32[2,1,1,7] | scale=0.2",

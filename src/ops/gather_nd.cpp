@@ -3,7 +3,7 @@
 namespace kilter {
 namespace {
 
-/// Leading dimensions that data and indices share, and how many dimensions of the data one index tuple selects from.
+/// The number of leading dimensions shared by data and indices, and the number of dimensions indexed by one tuple.
 struct Split {
   size_t batch;
   size_t tuple;

@@ -18,7 +18,7 @@ void infer(InferContext& ctx) {
   ctx.set(0, ctx.dtype(0), out);
 }
 
-/// The operands in the accumulator's type, b as [k, n], c broadcast to [m, n] (empty when left out).
+/// The operands in the accumulator's type: b as [k, n], c broadcast to [m, n] (empty if omitted).
 template <class Acc>
 struct Operands {
   std::vector<Acc> a, b, c;
@@ -100,7 +100,7 @@ KILTER_OP(Gemm){
     .infer = infer,
     .reference = reference,
     .flops = flops,
-    // As Conv: the order of a long sum.
+    // As for Conv: a long sum in a different order.
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[5,33] f32[33,17] f32[17]", "f32[1,512] f32[100,512] f32[100] | transB=1",
               "f32[33,7] f32[33,19] f32[7,1] | transA=1 alpha=0.5 beta=2.0",

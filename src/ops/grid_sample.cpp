@@ -60,7 +60,7 @@ void infer(InferContext& ctx) {
   ctx.set(0, ctx.dtype(0), out);
 }
 
-/// Mirrors x at the ends of [low, high] until it lies inside.
+/// Reflects x at the ends of [low, high] until it lies inside.
 double reflect(double x, double low, double high) {
   const double range = high - low;
   if (!(range > 0)) return low;
@@ -68,7 +68,7 @@ double reflect(double x, double low, double high) {
   return twice > range ? high - (twice - range) : low + twice;
 }
 
-/// The input index that index `i` of an axis of `extent` reads; -1: zero.
+/// Returns the input index read for index `i` of an axis of `extent`; -1 means zero.
 int64_t inside_index(double i, int64_t extent, const Rules& rules) {
   const auto last = static_cast<double>(extent - 1);
   if (std::isnan(i)) return rules.padding == Padding::zeros ? -1 : 0;
@@ -79,7 +79,7 @@ int64_t inside_index(double i, int64_t extent, const Rules& rules) {
   return saturate<int64_t>(std::clamp(i, 0.0, last));
 }
 
-/// What one axis adds: input indices (-1: zero) and weights.
+/// The contribution of one axis: input indices (-1: zero) and weights.
 struct AxisTaps {
   int64_t count = 1;
   std::array<int64_t, 4> index{};
@@ -122,7 +122,7 @@ AxisTaps axis_taps(double normalized, int64_t extent, const Rules& rules) {
   return taps;
 }
 
-/// Positions in a plane and weights of all samples that make one output.
+/// Collects the positions in a plane and the weights of all samples that contribute to one output.
 void gather_taps(const std::vector<AxisTaps>& axes, const Shape& spatial, std::vector<int64_t>& positions,
                  std::vector<double>& weights) {
   positions.assign(1, 0);
@@ -158,7 +158,7 @@ void reference(ReferenceContext& ctx) {
   for (int64_t n = 0; plane > 0 && n < shape[0]; ++n) {
     for (int64_t o = 0; o < outputs; ++o) {
       for (int64_t a = 0; a < rank; ++a) {
-        // The grid names the last axis first.
+        // The grid lists the last axis first.
         const double normalized = grid[static_cast<size_t>((n * outputs + o) * rank + rank - 1 - a)];
         axes[static_cast<size_t>(a)] = axis_taps(normalized, spatial[static_cast<size_t>(a)], rules);
       }

@@ -3,13 +3,13 @@
 namespace kilter {
 namespace {
 
-/// Gates in the order update, reset, hidden.
+/// The gates are ordered update, reset, hidden.
 void reference(ReferenceContext& ctx) {
   const bool linear_before_reset = ctx.node.int_attr("linear_before_reset", 0) != 0;
   run_recurrent(ctx, [&](const Direction& at, const double* x, std::vector<double>& h, std::vector<double>&) {
     const auto hidden = static_cast<int64_t>(h.size());
     std::vector<double> update(h.size()), reset(h.size()), next(h.size());
-    std::vector<double> kept = h;  // what the hidden gate sees of the state
+    std::vector<double> kept = h;  // the part of the state that the hidden gate sees
     for (size_t i = 0; i < h.size(); ++i) {
       const auto row = static_cast<int64_t>(i);
       update[i] = at.f[0](at.clipped(at.from_input(row, x) + at.from_state(row, h.data())));
@@ -47,7 +47,7 @@ KILTER_OP(GRU){
     .infer = infer_recurrent,
     .reference = reference,
     .flops = recurrent_flops,
-    // Errors pass from step to step.
+    // Errors propagate from step to step.
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[5,3,7] f32[1,27,7] f32[1,27,9] f32[1,54] | hidden_size=9 | | 2", kLengths,
               "f32[2,4,3] f32[1,15,3] f32[1,15,5] | layout=1 direction=reverse clip=0.5",

@@ -17,7 +17,7 @@ void reference_instance(ReferenceContext& ctx) {
   store_doubles(ctx.out(), result.values);
 }
 
-/// Until opset 20 scale and bias had one entry per group.
+/// Before opset 21, scale and bias had one entry per group.
 bool per_group(const Node& node) { return node.opset < 21; }
 
 int64_t groups_of(const Node& node, const Shape& x) {
@@ -64,7 +64,7 @@ KILTER_OP(InstanceNormalization){
         "of each image and channel of x [N, C, d0, ...].",
     .infer = infer_instance,
     .reference = reference_instance,
-    // One pass over float sums of up to thousands of terms.
+    // A single pass over float sums of up to thousands of terms.
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[1,17,7,9] f32[17] f32[17]", "f32[2,3,33] f32[3] f32[3] | epsilon=0.01",
               "f32[1,5,3,4,5] f32[5] f32[5] | | 7"},

@@ -35,7 +35,7 @@ KILTER_OP(IsInf){
     .since = 10,
     .family = Family::map,
     .attrs = {{"detect_negative", "int", "1"}, {"detect_positive", "int", "1"}},
-    .summary = "y = whether x is an infinity of a sign that is asked for.",
+    .summary = "y = whether x is an infinity of a selected sign.",
     .infer = infer_predicate_of<Floats>,
     .reference = reference,
     .scalar = scalar,

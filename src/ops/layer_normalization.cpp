@@ -4,7 +4,7 @@
 namespace kilter {
 namespace {
 
-/// Throws when scale or bias does not broadcast to x.
+/// Throws if scale or bias does not broadcast to x.
 void check_parameter(const InferContext& ctx, size_t i, const char* what) {
   if (!ctx.has(i)) return;
   if (broadcast_shapes(std::vector<Shape>{ctx.shape(i), ctx.shape(0)}) != ctx.shape(0)) {
@@ -13,7 +13,7 @@ void check_parameter(const InferContext& ctx, size_t i, const char* what) {
   }
 }
 
-/// Elements that are normalised together: the product of the dimensions from `axis` on.
+/// Returns the number of elements that are normalised together: the product of the dimensions from `axis` on.
 int64_t block_of(const Node& node, const Shape& x) {
   const int64_t axis = normal_axis(node, node.int_attr("axis", -1), static_cast<int64_t>(x.size()));
   return product(x, static_cast<size_t>(axis), x.size());
@@ -73,7 +73,7 @@ KILTER_OP(LayerNormalization){
         "on; optionally the mean and 1/sqrt(variance + epsilon) in the type of stash_type.",
     .infer = infer_layer,
     .reference = reference_layer,
-    // One pass over float sums of up to thousands of terms.
+    // A single pass over float sums of up to thousands of terms.
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[2,5,33] f32[33] f32[33]", "f32[3,4,7] f32[4,7] ? | axis=1", "f32[17] f32[17] f32[17]",
               "f32[2,3,4,5] f32[4,5] f32[4,5] | axis=-2 epsilon=0.1 | | 3", "f32[1,197,768] f32[768] f32[768]"},

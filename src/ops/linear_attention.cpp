@@ -5,8 +5,8 @@
 namespace kilter {
 namespace {
 
-/// q [batch, steps, q_heads * key], k [.., kv_heads * key], v [.., kv_heads * value]; the state of each key head is a
-/// matrix [key, value].
+/// The extents of q [batch, steps, q_heads * key], k [.., kv_heads * key] and v [.., kv_heads * value]. The state of
+/// each key head is a matrix [key, value].
 struct Extents {
   int64_t batch = 0;
   int64_t steps = 0;
@@ -14,8 +14,8 @@ struct Extents {
   int64_t kv_heads = 0;
   int64_t key = 0;
   int64_t value = 0;
-  bool gated = false;  ///< the state decays by exp(decay) first
-  bool delta = false;  ///< what the state already holds for the key is taken from the value
+  bool gated = false;  ///< the state first decays by exp(decay)
+  bool delta = false;  ///< what the state already holds for the key is subtracted from the value
   bool decay_per_key = false;
   bool beta_per_head = false;
 
@@ -52,7 +52,7 @@ Extents extents_of(const Node& node, const Shape& q, const Shape& k, const Shape
   return e;
 }
 
-/// Width of operand decay or beta; checks that it is there exactly when the rule needs it.
+/// Returns the width of operand decay or beta. Checks that it is present exactly if the rule needs it.
 int64_t gate_width(const Node& node, const char* what, bool needed, const Shape* shape, const Extents& e,
                    int64_t other_width) {
   if (needed != (shape != nullptr)) {
@@ -90,8 +90,8 @@ void infer(InferContext& ctx) {
   if (ctx.outputs.size() > 1) ctx.set(1, ctx.has(3) ? ctx.dtype(3) : ctx.dtype(0), e.state());
 }
 
-/// One step of one key head: decays and corrects the state [key, value], then writes k outer v to it. decay and beta
-/// are null where the rule has none.
+/// Performs one step of one key head: decays and corrects the state [key, value], then adds the outer product of k and
+/// v. decay and beta are null if the rule has none.
 void update(const Extents& e, double* state, const double* k, const double* v, const double* decay,
             const double* beta) {
   for (int64_t d = 0; decay != nullptr && d < e.key; ++d) {
@@ -162,12 +162,12 @@ KILTER_OP(LinearAttention){
               {"scale", "float", "0"},
               {"update_rule", "string", "gated_delta"}},
     .summary =
-        "y = scale * q S per step and head, where the state S [key, value] decays (gated), gives up what it holds for "
-        "the key (delta) and takes k outer v; query, key, value [batch, steps, heads * size].",
+        "y = scale * q S per step and head, where the state S [key, value] decays (gated), drops what it holds for the "
+        "key (delta) and adds the outer product of k and v; query, key, value [batch, steps, heads * size].",
     .infer = infer,
     .reference = reference,
     .flops = flops,
-    // Errors pass from step to step.
+    // Errors propagate from step to step.
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases =
         {"f32[2,5,12] f32[2,5,6] f32[2,5,8] | q_num_heads=4 kv_num_heads=2 update_rule=linear | | 2",

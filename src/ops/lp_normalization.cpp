@@ -43,7 +43,8 @@ void reference(ReferenceContext& ctx) {
   store_doubles(ctx.out(), y);
 }
 
-// Where every element is 0 so is the norm; dividing by 1 instead keeps them 0. Sums of f16 and bf16 elements need f32.
+// If every element is 0, the norm is 0 too; dividing by 1 instead keeps the elements 0. Sums of f16 and bf16 elements
+// need f32.
 std::vector<ValueId> expand(ExpandContext& ctx) {
   const DType type = ctx.type(0).dtype;
   const bool narrow = type == DType::f16 || type == DType::bf16;

@@ -50,7 +50,7 @@ KILTER_OP(LpPool){
     .summary = "(sum |x|^p)^(1/p) under a window that slides over x [N, C, d0, ...].",
     .infer = infer,
     .reference = reference,
-    // Powers by exp and log lose a few units in the last place.
+    // Powers computed by exp and log lose a few units in the last place.
     .tolerance = {.rtol = 1e-4, .atol = 1e-6},
     .cases = {"f32[1,3,9,13] | kernel_shape=[3,3] strides=[2,2] pads=[1,1,1,1]",
               "f32[2,17,7,7] | kernel_shape=[2,2] strides=[2,2] p=3",

@@ -3,7 +3,7 @@
 namespace kilter {
 namespace {
 
-/// Gates in the order input, output, forget, cell; peepholes input, output, forget.
+/// The gates are ordered input, output, forget, cell; peepholes input, output, forget.
 void reference(ReferenceContext& ctx) {
   const bool coupled = ctx.node.int_attr("input_forget", 0) != 0;
   run_recurrent(ctx, [&](const Direction& at, const double* x, std::vector<double>& h, std::vector<double>& c) {
@@ -46,7 +46,7 @@ KILTER_OP(LSTM){
     .infer = infer_recurrent,
     .reference = reference,
     .flops = recurrent_flops,
-    // Errors pass from step to step.
+    // Errors propagate from step to step.
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases =
         {"f32[5,3,7] f32[1,36,7] f32[1,36,9] f32[1,72] | hidden_size=9 | | 3", kLengths,

@@ -16,7 +16,7 @@ void infer(InferContext& ctx) {
   ctx.set(0, ctx.dtype(0), matmul_shape(ctx.node, ctx.shape(0), ctx.shape(1)).out);
 }
 
-/// Integers multiply and add modulo 2^64, so the low bits are those of the element type.
+/// Integers multiply and add modulo 2^64, so the low bits are correct for the element type.
 template <class T>
 void multiply_ints(ReferenceContext& ctx, const MatMulShape& shape) {
   const std::vector<uint64_t> a(ctx.in(0).span<T>().begin(), ctx.in(0).span<T>().end());
@@ -28,7 +28,7 @@ void multiply_ints(ReferenceContext& ctx, const MatMulShape& shape) {
   });
 }
 
-/// The largest finite magnitude.
+/// Returns the largest finite magnitude.
 double largest(const std::vector<double>& values) {
   double most = 0;
   for (const double v : values) {
@@ -37,7 +37,7 @@ double largest(const std::vector<double>& values) {
   return most;
 }
 
-/// Where sums in f32 leave their range, on the way to a finite sum even, that is the product.
+/// Replaces elements whose sum in f32 overflows, even on the way to a finite sum, by the result of that sum.
 void take_overflow(const MatMulShape& shape, const std::vector<double>& a, const std::vector<double>& b,
                    std::vector<double>& y) {
   if (largest(a) * largest(b) * static_cast<double>(shape.k) <= double{std::numeric_limits<float>::max()}) return;
@@ -82,7 +82,7 @@ KILTER_OP(MatMul){
     .infer = infer,
     .reference = reference,
     .flops = flops,
-    // As Conv: the order of a long sum.
+    // As for Conv: a long sum in a different order.
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[5,33] f32[33,17]", "f32[2,3,17,7] f32[2,3,7,19]", "f32[4,1,9,16] f32[3,16,5]", "f32[64] f32[64,33]",
               "f32[3,7,33] f32[33]", "f32[31] f32[31]", "f32[1,257] f32[257,100]", "i32[3,5] i32[5,4]"},

@@ -5,8 +5,8 @@
 namespace kilter {
 namespace {
 
-/// The shape in which a parameter of the left (per row) or right (per column) operand broadcasts to that operand: one
-/// element, a vector over rows or columns, or [..., m, 1] / [..., 1, n]. Throws bad_model.
+/// Returns the shape in which a parameter of the left (per row) or right (per column) operand broadcasts to that
+/// operand: one element, a vector over rows or columns, or [..., m, 1] / [..., 1, n]. Throws bad_model.
 Shape parameter_shape(const Node& node, const Shape& parameter, const Shape& operand, bool rows, const char* what) {
   if (elems(parameter) == 1) return {};
   const size_t rank = operand.size();
@@ -32,7 +32,7 @@ void infer_integer(InferContext& ctx) {
   ctx.set(0, DType::i32, matmul_shape(ctx.node, ctx.shape(0), ctx.shape(1)).out);
 }
 
-/// Calls emit(position in y, sum) for the product of two quantised operands and their zero points.
+/// Calls emit(position in y, sum) for the product of two quantised operands with their zero points.
 template <class Emit>
 void multiply(ReferenceContext& ctx, size_t a, size_t a_zero, size_t b, size_t b_zero, Emit emit) {
   const auto load = [&](size_t i, size_t zero, bool rows) {
@@ -55,7 +55,7 @@ void reference_integer(ReferenceContext& ctx) {
   multiply(ctx, 0, 2, 1, 3, [&](int64_t at, int64_t sum) { y[at] = static_cast<int32_t>(sum); });
 }
 
-/// QLinearMatMul: a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero.
+/// Inputs of QLinearMatMul: a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero.
 void infer_linear(InferContext& ctx) {
   check_quantized(ctx, 0);
   check_quantized(ctx, 3);
@@ -73,7 +73,7 @@ void infer_linear(InferContext& ctx) {
 }
 
 void reference_linear(ReferenceContext& ctx) {
-  // Scales broadcast before the dimension of an operand of rank 1 is dropped.
+  // Scales are broadcast before the dimension of an operand of rank 1 is dropped.
   const MatMulShape shape = matmul_shape(ctx.node, ctx.in(0).shape(), ctx.in(3).shape());
   Shape out = shape.batch;
   out.insert(out.end(), {shape.m, shape.n});
@@ -129,7 +129,7 @@ KILTER_OP(QLinearMatMul){
     .infer = infer_linear,
     .reference = reference_linear,
     .flops = flops_linear,
-    // A tie may round either way when the product of the scales is rounded in between.
+    // A tie may round either way if the product of the scales is rounded first.
     .tolerance = {.rtol = 0, .atol = 1, .scaled = false},
     .cases = {"u8[5,33] f32[]=0.01 u8[]=50 i8[33,17] f32[]=0.02 i8[]=3 f32[]=0.5 u8[]=128",
               "i8[2,3,9] f32[]=0.03 i8[]=1 i8[2,9,4] f32[4]=0.01,0.02,0.03,0.04 i8[4]=0,1,2,3 f32[]=0.1 i8[]=-5",

@@ -15,7 +15,7 @@ void infer(InferContext& ctx) {
   if (ctx.outputs.size() > 1) ctx.set(1, DType::i64, out);
 }
 
-/// Row-major position in a plane of shape `extents`, renumbered with the first axis fastest.
+/// Converts a row-major position in a plane of shape `extents` to one with the first axis fastest.
 int64_t column_major(int64_t position, const std::vector<int64_t>& extents) {
   int64_t result = 0;
   for (size_t a = extents.size(); a-- > 0;) {
@@ -78,8 +78,8 @@ KILTER_OP(MaxPool){
               {"storage_order", "int", "0"},
               {"strides", "ints", ""}},
     .summary =
-        "Largest element under a window that slides over x [N, C, d0, ...], padding and NaN left out (-inf or the "
-        "lowest integer where nothing is left); optionally its flat index in x.",
+        "Largest element under a window that slides over x [N, C, d0, ...], ignoring padding and NaN (-inf or the "
+        "lowest integer if nothing is left); optionally its flat index in x.",
     .infer = infer,
     .reference = reference,
     .tolerance = {.rtol = 0, .atol = 0},

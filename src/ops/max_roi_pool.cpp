@@ -27,7 +27,7 @@ void infer(InferContext& ctx) {
   ctx.set(0, ctx.dtype(0), {rois[0], ctx.shape(0)[1], pooled[0], pooled[1]});
 }
 
-/// Rows or columns of bin `bin`: from floor to ceiling of its share of the region, cut at the image.
+/// The rows or columns of bin `bin`: from the floor to the ceiling of its share of the region, clipped to the image.
 struct Bin {
   int64_t begin, end;
 };

@@ -4,7 +4,7 @@
 namespace kilter {
 namespace {
 
-/// The extents that pooling with these attributes would have started from; indices count in them.
+/// Returns the extents from which pooling with these attributes would have started. Indices refer to them.
 Shape unpooled(const Node& node, const Shape& x) {
   const std::vector<int64_t> kernel = node.ints_attr("kernel_shape");
   const size_t rank = x.size() < 3 ? 0 : x.size() - 2;
@@ -73,8 +73,8 @@ KILTER_OP(MaxUnpool){
     .max_inputs = 3,
     .attrs = {{"kernel_shape", "ints", "required"}, {"pads", "ints", ""}, {"strides", "ints", ""}},
     .summary =
-        "x [N, C, d0, ...] put at the flat indices that MaxPool gave, zeros elsewhere; the result lies in the corner "
-        "of output_shape where that is given.",
+        "x [N, C, d0, ...] put at the flat indices that MaxPool gave, zeros elsewhere; if output_shape is given, the "
+        "result lies in its corner.",
     .infer = infer,
     .reference = reference,
     .tolerance = {.rtol = 0, .atol = 0},

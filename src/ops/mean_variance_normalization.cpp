@@ -7,7 +7,7 @@
 namespace kilter {
 namespace {
 
-constexpr double kEpsilon = 1e-9;  // of the operator's function body, added to the deviation
+constexpr double kEpsilon = 1e-9;  // from the operator's function body, added to the deviation
 
 std::vector<int64_t> axes_of(const Node& node, int64_t rank) {
   std::vector<int64_t> axes = normal_axes(node, node.ints_attr("axes", {0, 2, 3}), rank);
@@ -44,7 +44,7 @@ void reference(ReferenceContext& ctx) {
   store_doubles(ctx.out(), y);
 }
 
-// f16 has no room for the epsilon and little for sums: such inputs are normalised in f32.
+// f16 cannot represent the epsilon and has little range for sums, so f16 inputs are normalised in f32.
 std::vector<ValueId> expand(ExpandContext& ctx) {
   const DType type = ctx.type(0).dtype;
   const bool narrow = type == DType::f16 || type == DType::bf16;

@@ -28,7 +28,7 @@ void infer(InferContext& ctx) {
   ctx.set(0, output_dtype(ctx.node), {length / 2 + 1, mels});
 }
 
-/// The mel scale of O'Shaughnessy 1987, as ONNX MelWeightMatrix fixes it.
+/// Converts hertz to the mel scale of O'Shaughnessy 1987, as specified for ONNX MelWeightMatrix.
 double mel_of(double hertz) { return 2595 * std::log10(1 + hertz / 700); }
 double hertz_of(double mel) { return 700 * (std::pow(10.0, mel / 2595) - 1); }
 
@@ -39,7 +39,7 @@ void reference(ReferenceContext& ctx) {
   const auto rate = static_cast<double>(operand_int(ctx.node, ctx.in(2), "sample_rate"));
   const double low = mel_of(ctx.in(3).as_double(0));
   const double high = mel_of(ctx.in(4).as_double(0));
-  // Edges of the triangles, in bins of the spectrum.
+  // Edges of the triangles, in spectrum bins.
   std::vector<int64_t> edges;
   for (int64_t i = 0; i < mels + 2; ++i) {
     const double mel = low + static_cast<double>(i) * (high - low) / static_cast<double>(mels + 2);

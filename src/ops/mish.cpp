@@ -9,8 +9,8 @@ void reference(ReferenceContext& ctx) {
   reference_unary<Floats>(ctx, [](auto x) { return x * std::tanh(softplus(x)); });
 }
 
-// With e = exp(x): tanh(log(1 + e)) = n / (n + 2), n = e * (e + 2). At x = 20 this is 1 to within f32 rounding, so that
-// e needs no more range.
+// With e = exp(x), tanh(log(1 + e)) = n / (n + 2), where n = e * (e + 2). At x = 20 this is 1 to within f32 rounding,
+// so e needs no larger range.
 Expr mish_gate(const Expr& x) {
   const Expr e = unary(Op::exp, min(like(x, 20), x));
   const Expr n = e * (e + like(x, 2));

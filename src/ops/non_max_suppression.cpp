@@ -7,7 +7,7 @@
 namespace kilter {
 namespace {
 
-/// Corners of a box, low to high.
+/// The corners of a box, low to high.
 struct Box {
   float top, left, bottom, right;
 };
@@ -17,7 +17,7 @@ Box box_of(const float* p, bool centered) {
   return {std::min(p[0], p[2]), std::min(p[1], p[3]), std::max(p[0], p[2]), std::max(p[1], p[3])};
 }
 
-/// Whether intersection over union exceeds the threshold; empty boxes overlap nothing.
+/// Whether the intersection over union exceeds the threshold. Empty boxes overlap nothing.
 bool overlaps(const Box& a, const Box& b, float threshold) {
   const float height = std::min(a.bottom, b.bottom) - std::max(a.top, b.top);
   const float width = std::min(a.right, b.right) - std::max(a.left, b.left);
@@ -30,7 +30,7 @@ bool overlaps(const Box& a, const Box& b, float threshold) {
 struct Limits {
   int64_t most = 0;
   float overlap = 0;
-  const float* score = nullptr;  ///< only boxes above it count
+  const float* score = nullptr;  ///< only boxes above it are considered
 };
 
 template <class Context>
@@ -46,7 +46,8 @@ Limits limits_of(const Context& ctx) {
   return limits;
 }
 
-/// Boxes of one class that stay: best score first (lower index among equals), each unless it overlaps one before.
+/// Returns the selected boxes of one class: best score first (lower index among equals), skipping each box that
+/// overlaps an earlier one.
 std::vector<int64_t> selected(const std::vector<Box>& boxes, const float* scores, const Limits& limits) {
   std::vector<int64_t> candidates;
   for (int64_t i = 0; i < static_cast<int64_t>(boxes.size()); ++i) {
@@ -65,7 +66,7 @@ std::vector<int64_t> selected(const std::vector<Box>& boxes, const float* scores
   return kept;
 }
 
-/// Rows [batch, class, box] of the output.
+/// Returns the output rows [batch, class, box].
 std::vector<std::array<int64_t, 3>> suppress(const Node& node, const Tensor& boxes, const Tensor& scores,
                                              const Limits& limits) {
   const bool centered = node.int_attr("center_point_box", 0) != 0;
@@ -115,7 +116,7 @@ KILTER_OP(NonMaxSuppression){
     .max_inputs = 5,
     .attrs = {{"center_point_box", "int", "0"}},
     .summary =
-        "y = rows [batch, class, box] of the boxes that stay, best score first: at most input 2 a class, none that "
+        "y = rows [batch, class, box] of the selected boxes, best score first: at most input 2 per class, none that "
         "overlaps a better one by more than input 3, none with a score up to input 4 or NaN. The shape depends on the "
         "data.",
     .infer = infer,

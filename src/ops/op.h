@@ -1,5 +1,5 @@
-// The table of operators. Each operator is one file of this folder that defines one or several OpDefs with KILTER_OP;
-// the table is made from the folder by CMake. Adding an operator touches nothing else.
+// The table of operators. Each operator is one file in this folder that defines one or more OpDefs with KILTER_OP.
+// CMake builds the table from the folder, so adding an operator changes nothing else.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@
 
 namespace kilter {
 
-/// Every operator of the folder, sorted by (domain, name, since).
+/// Returns every operator in the folder, sorted by (domain, name, since).
 std::span<const OpDef* const> all_ops();
-/// The definition that covers `opset` (of that domain), or nullptr. "ai.onnx" and "" are the same domain.
+/// Returns the definition that covers `opset` of that domain, or nullptr. "ai.onnx" and "" are the same domain.
 const OpDef* find_op(std::string_view domain, std::string_view name, int32_t opset);
 
 /// Exports an OpDef from an operator file: `KILTER_OP(Relu) { .name = "Relu", ... };`. The identifier must be unique.

@@ -29,7 +29,7 @@ Margins margins(const Context& ctx) {
   const std::vector<int64_t> axes =
       given == nullptr ? all_axes(rank) : normal_axes(ctx.node, operand_ints(ctx.node, *given, "axes"), rank);
   check_count(ctx.node, "pads, two for every axis", 2 * axes.size(), pads->size());
-  constexpr int64_t kMost = int64_t{1} << 40;  // elements of a tensor
+  constexpr int64_t kMost = int64_t{1} << 40;  // maximum number of elements of a tensor
   for (int64_t pad : *pads) {
     if (pad < -kMost || pad > kMost) node_error(ctx.node, fmt::format("pads has {}; legal are -2^40 to 2^40", pad));
   }
@@ -41,10 +41,10 @@ Margins margins(const Context& ctx) {
   return all;
 }
 
-/// a modulo n, in [0, n).
+/// Returns a modulo n, in [0, n).
 int64_t modulo(int64_t a, int64_t n) { return (a % n + n) % n; }
 
-/// The element of a dimension of n >= 1 that index i (outside [0, n) too) reads.
+/// Returns the element of a dimension of n >= 1 that index i, which may be outside [0, n), reads.
 int64_t source(Mode mode, int64_t i, int64_t n) {
   if (i >= 0 && i < n) return i;
   switch (mode) {
@@ -62,7 +62,7 @@ int64_t source(Mode mode, int64_t i, int64_t n) {
   return at < n ? at : 2 * (n - 1) - at;
 }
 
-/// What negative margins leave of a dimension of n: padding repeats only that.
+/// What negative margins leave of a dimension of n. Only this part is repeated by padding.
 struct Kept {
   int64_t first;
   int64_t count;
@@ -113,7 +113,7 @@ void infer(InferContext& ctx) {
   set_same_dtype(ctx, padded_shape(ctx.node, ctx.shape(0), margins(ctx)));
 }
 
-/// The fill value before opset 11, in the input's type.
+/// Returns the fill value, which is an attribute before opset 11, in the input's type.
 Tensor attribute_value(const Node& node, DType type) {
   Tensor value(type, {});
   if (node.has_attr("value")) fill(value, node.float_attr("value", 0));

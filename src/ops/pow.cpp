@@ -10,7 +10,7 @@ void infer(InferContext& ctx) {
   ctx.set(0, ctx.dtype(0), broadcast_inputs(ctx));
 }
 
-/// base^exponent modulo 2^64; a negative exponent gives the reciprocal truncated to an integer (0 for base 0).
+/// Returns base^exponent modulo 2^64. A negative exponent gives the reciprocal, truncated to an integer (0 for base 0).
 int64_t integer_power(int64_t base, int64_t exponent) {
   if (exponent < 0) {
     if (base == 1) return 1;
@@ -47,7 +47,7 @@ void reference(ReferenceContext& ctx) {
   store_doubles(ctx.out(), powers);
 }
 
-/// x^e for the exponents that need no logarithm; undefined for others.
+/// Returns x^e for the exponents that need no logarithm; undefined for others.
 Expr simple_power(const Expr& x, double e) {
   const Expr square = x * x;
   if (e == 1) return x;

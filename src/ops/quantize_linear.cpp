@@ -15,7 +15,7 @@ DType precision_of(const Node& node, DType scale) {
   return DType::f32;
 }
 
-/// Element type of the output: that of the zero point, else attribute output_dtype, else u8.
+/// Returns the output's element type: that of the zero point, else attribute output_dtype, else u8.
 DType output_type(const InferContext& ctx) {
   const DType by_attribute = dtype_attr(ctx.node, "output_dtype", DType::u8);
   if (!ctx.has(2)) return by_attribute;

@@ -7,9 +7,9 @@ namespace kilter {
 namespace {
 
 using Listed = Types<float, double, Half, BFloat16, int16_t, int32_t, int64_t>;
-constexpr double kMostElems = 1099511627776.0;  // 2^40, the limit of a tensor
+constexpr double kMostElems = 1099511627776.0;  // 2^40, the limit for a tensor
 
-/// max(ceil((limit - start) / delta), 0).
+/// Returns max(ceil((limit - start) / delta), 0).
 template <class T>
 int64_t count_of(const Node& node, const Tensor& first, const Tensor& last, const Tensor& step) {
   const auto start = widen(*first.data<T>());

@@ -25,7 +25,7 @@ KILTER_OP(ReduceLogSum){
     .family = Family::reference,
     .max_inputs = 2,
     .attrs = reduce_attrs(),
-    .summary = "y = log of the sum of x over axes; -inf of nothing; integers truncate toward zero.",
+    .summary = "y = log of the sum of x over axes; -inf if empty; integers truncate toward zero.",
     .infer = infer_reduce<Numbers>,
     .reference = reference,
     .expand = expand,

@@ -14,13 +14,13 @@ void reference(ReferenceContext& ctx) {
   });
 }
 
-/// The greatest finite value of the types that the sum is computed in.
+/// Returns the greatest finite value of the type in which the sum is computed.
 double finite_limit(DType type) {
   return type == DType::f64 ? std::numeric_limits<double>::max() : double{std::numeric_limits<float>::max()};
 }
 
-// The maximum is clamped to finite values before it is subtracted, so that inf - inf never arises: a maximum of +inf
-// then gives exp(inf) = inf, one of -inf gives log(0) = -inf.
+// The maximum is clamped to finite values before it is subtracted, so inf - inf never occurs. A maximum of +inf then
+// gives exp(inf) = inf, and one of -inf gives log(0) = -inf.
 
 std::vector<ValueId> expand(ExpandContext& ctx) {
   const DType type = ctx.type(0).dtype;
@@ -48,7 +48,7 @@ KILTER_OP(ReduceLogSumExp){
     .max_inputs = 2,
     .attrs = reduce_attrs(),
     .summary =
-        "y = log of the sum of exp(x) over axes, without overflow; -inf of nothing; integers truncate toward zero.",
+        "y = log of the sum of exp(x) over axes, without overflow; -inf if empty; integers truncate toward zero.",
     .infer = infer_reduce<Numbers>,
     .reference = reference,
     .expand = expand,

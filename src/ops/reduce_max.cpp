@@ -17,7 +17,7 @@ KILTER_OP(ReduceMax){
     .combiner = Combiner::max,
     .max_inputs = 2,
     .attrs = reduce_attrs(),
-    .summary = "y = maximum of x over axes; a NaN wins; of nothing, the least value of the type (-inf, false).",
+    .summary = "y = maximum of x over axes; a NaN wins; if empty, the least value of the type (-inf, false).",
     .infer = infer_reduce<NumbersAndBool>,
     .reference = reference,
     .cases = {"f32[2,3,5] | axes=[1] | 11", "f32[3,7,17] i64[1]=-1 | keepdims=0", "f32[33]", "f32[3,5,19,3] i64[2]=1,3",

@@ -17,7 +17,7 @@ KILTER_OP(ReduceMin){
     .combiner = Combiner::min,
     .max_inputs = 2,
     .attrs = reduce_attrs(),
-    .summary = "y = minimum of x over axes; a NaN wins; of nothing, the greatest value of the type (inf, true).",
+    .summary = "y = minimum of x over axes; a NaN wins; if empty, the greatest value of the type (inf, true).",
     .infer = infer_reduce<NumbersAndBool>,
     .reference = reference,
     .cases = {"f32[2,3,5] | axes=[1] | 11", "f32[3,7,17] i64[1]=-1 | keepdims=0", "f32[33]",

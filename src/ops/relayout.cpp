@@ -1,4 +1,4 @@
-// Relayout: the same elements in another memory layout (or in a buffer of their own).
+// Relayout: the same elements in another memory layout, or in a separate buffer.
 
 #include "ops/op.h"
 

@@ -7,7 +7,7 @@ void reference(ReferenceContext& ctx) {
   reference_unary<SignedNumbers>(ctx, [](auto x) { return x < 0 ? 0 : x; });
 }
 
-// max(a, b) answers b when either is NaN, so that x stays on the right.
+// max(a, b) returns b if either is NaN, so x must be on the right.
 std::optional<Expr> scalar(const OpView&, std::span<const Expr> in) { return max(imm(in[0].elem(), 0), in[0]); }
 
 }  // namespace

@@ -4,7 +4,7 @@
 namespace kilter {
 namespace {
 
-/// The wanted shape with 0 (unless allowzero) taken from the input and -1 worked out.
+/// Resolves the requested shape: takes dimensions of 0 (unless allowzero) from the input and computes -1.
 Shape resolved(const Node& node, const Shape& from, Shape wanted) {
   const bool allow_zero = node.int_attr("allowzero", 0) != 0;
   const std::string asked = fmt::format("[{}]", text(wanted));

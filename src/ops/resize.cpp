@@ -9,7 +9,7 @@ namespace {
 
 using Interpolated = Types<float, double, Half, BFloat16, int8_t, int16_t, int32_t, uint8_t, uint16_t, uint32_t>;
 
-/// Positions of the steering operands: opset 10 and Upsample have (x, scales), newer ones (x, roi, scales, sizes).
+/// Positions of the control operands: opset 10 and Upsample have (x, scales), newer ones (x, roi, scales, sizes).
 struct Positions {
   size_t roi, scales, sizes;
 };
@@ -26,7 +26,7 @@ ResizePlan resize(const OpView& view) {
 void infer(InferContext& ctx) {
   const Positions at = positions(ctx.node);
   ResizeOperands operands;
-  // An operand of 0 elements counts as left out, whether its value is known or not.
+  // An operand with 0 elements counts as omitted, whether or not its value is known.
   const auto given = [&](size_t i) { return ctx.has(i) && elems(ctx.shape(i)) > 0; };
   if (given(at.scales)) operands.scales = &ctx.needed(at.scales);
   if (given(at.sizes)) operands.sizes = &ctx.needed(at.sizes);
@@ -36,7 +36,7 @@ void infer(InferContext& ctx) {
   ctx.set(0, ctx.dtype(0), out);
 }
 
-/// One axis of dense data [outer, axis.in, inner].
+/// Resamples one axis of dense data [outer, axis.in, inner].
 std::vector<double> resample(const std::vector<double>& x, const ResizeAxis& axis, int64_t outer, int64_t inner,
                              double extrapolation) {
   std::vector<double> y(static_cast<size_t>(outer * axis.out * inner), 0.0);
@@ -119,7 +119,7 @@ KILTER_OP(Resize){
     .infer = infer,
     .reference = reference,
     .resize = resize,
-    // Weights are rounded to float; cubic sums 16 terms of both signs.
+    // Weights are rounded to float; cubic sums add 16 terms of both signs.
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[1,3,7,9] ? f32[4]=1,1,2,2 | coordinate_transformation_mode=asymmetric nearest_mode=floor",
               "f32[1,17,5,6] ? ? i64[4]=1,17,11,13 | mode=linear",

@@ -35,7 +35,7 @@ KILTER_OP(RNN){
     .infer = infer_recurrent,
     .reference = reference,
     .flops = recurrent_flops,
-    // Errors pass from step to step.
+    // Errors propagate from step to step.
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[5,3,7] f32[1,9,7] f32[1,9,9] f32[1,18] | hidden_size=9 | | 2", kLengths,
               "f32[2,4,3] f32[1,5,3] f32[1,5,5] | layout=1 direction=reverse clip=0.5",

@@ -11,7 +11,7 @@ struct Rules {
   int64_t width = 1;
   int64_t sampling = 0;
   float scale = 1;
-  float offset = 0;  ///< taken from scaled coordinates
+  float offset = 0;  ///< subtracted from scaled coordinates
   bool half_pixel = false;
   bool max = false;
 };
@@ -32,7 +32,7 @@ Rules rules_of(const Node& node) {
   if (mode != "avg" && mode != "max")
     node_error(node, fmt::format("attribute mode is '{}', legal are avg and max", mode));
   rules.max = mode == "max";
-  // Opset 10 knew no shift.
+  // Opset 10 had no shift.
   const std::string shift =
       node.string_attr("coordinate_transformation_mode", node.opset < 16 ? "output_half_pixel" : "half_pixel");
   if (shift != "half_pixel" && shift != "output_half_pixel") {
@@ -58,7 +58,7 @@ void infer(InferContext& ctx) {
   ctx.set(0, ctx.dtype(0), {rois[0], ctx.shape(0)[1], rules.height, rules.width});
 }
 
-/// Bilinear sample of a plane: up to four elements and weights (zero weights beyond the border).
+/// A bilinear sample of a plane: up to four elements and weights (zero weights beyond the border).
 struct Sample {
   std::array<int64_t, 4> position{};
   std::array<double, 4> weight{};
@@ -83,7 +83,7 @@ Sample sample_at(double y, double x, int64_t height, int64_t width) {
   return sample;
 }
 
-/// One axis of a region: where it starts, the extent of a bin, and how many samples a bin takes.
+/// One axis of a region: its start, the extent of a bin, and the number of samples per bin.
 struct BinAxis {
   double start = 0;
   double bin = 0;
@@ -111,7 +111,8 @@ BinAxis bin_axis(const Node& node, const Rules& rules, double low, double high, 
   return axis;
 }
 
-/// What a bin makes of the channels of its image, sample after sample: there may be more than fit in memory.
+/// Accumulates the channels of an image for one bin, sample by sample, since all samples together may not fit in
+/// memory.
 class Pool {
  public:
   Pool(bool max, int64_t channels) : max_(max), values_(static_cast<size_t>(channels), 0.0) {}

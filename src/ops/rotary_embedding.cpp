@@ -3,7 +3,7 @@
 namespace kilter {
 namespace {
 
-/// x as [batch, heads, sequence, size] whatever its rank; `rotated` leading elements of each vector are turned.
+/// x as [batch, heads, sequence, size], whatever its rank. The first `rotated` elements of each vector are rotated.
 struct Rotary {
   int64_t batch;
   int64_t sequence;
@@ -64,7 +64,7 @@ void infer(InferContext& ctx) {
   infer_same(ctx);
 }
 
-/// Row of the caches for each (batch, position).
+/// Returns the cache row for each (batch, position).
 std::vector<int64_t> cache_rows(const ReferenceContext& ctx, const Rotary& r) {
   std::vector<int64_t> rows(static_cast<size_t>(r.batch * r.sequence));
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -132,7 +132,7 @@ class Expansion {
   ValueId slice(ValueId v, int64_t begin, int64_t end, int64_t step) {
     return ctx_.add("Slice", {v, list({begin}), list({end}), list({-1}), list({step})});
   }
-  /// The cache rows of every position, with an axis for the heads: it broadcasts to x.
+  /// Returns the cache rows of every position, with an axis for the heads, so that they broadcast to x.
   ValueId cache(size_t i) {
     const bool by_position = ctx_.has(3);
     const ValueId rows = by_position ? ctx_.add("Gather", {ctx_.in(i), ctx_.in(3)}) : ctx_.in(i);
@@ -163,8 +163,8 @@ KILTER_OP(RotaryEmbedding){
     .max_inputs = 4,
     .attrs = {{"interleaved", "int", "0"}, {"num_heads", "int", "0"}, {"rotary_embedding_dim", "int", "0"}},
     .summary =
-        "Turns pairs of elements of x [batch, heads, sequence, size] or [batch, sequence, heads * size] by the angles "
-        "whose cosines and sines the caches hold for each position.",
+        "Rotates pairs of elements of x [batch, heads, sequence, size] or [batch, sequence, heads * size] by the "
+        "angles whose cosines and sines the caches hold for each position.",
     .infer = infer,
     .reference = reference,
     .expand = expand,

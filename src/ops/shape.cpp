@@ -5,7 +5,7 @@
 namespace kilter {
 namespace {
 
-/// Dimensions [start, end) of the input, clamped as a Python slice.
+/// Returns dimensions [start, end) of the input, clamped like a Python slice.
 Shape selected(const Node& node, const Shape& shape) {
   const auto rank = static_cast<int64_t>(shape.size());
   const auto clamped = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank); };

@@ -31,7 +31,7 @@ KILTER_OP(Sign){
     .name = "Sign",
     .since = 9,
     .family = Family::map,
-    .summary = "y = -1, 0 or 1 as x is negative, zero or positive; NaN stays NaN.",
+    .summary = "y = -1, 0 or 1 if x is negative, zero or positive; NaN stays NaN.",
     .infer = infer_same_of<Numbers>,
     .reference = reference,
     .scalar = scalar,

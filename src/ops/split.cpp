@@ -14,13 +14,13 @@ int64_t axis_of(const Node& node, const Shape& shape) {
   return normal_axis(node, node.int_attr("axis", 0), static_cast<int64_t>(shape.size()));
 }
 
-/// The last parts may be left out of a node's outputs.
+/// Checks the outputs. A node may omit the last parts.
 void check_outputs(const Node& node, size_t outputs, int64_t parts, std::string_view said_by) {
   if (std::cmp_less_equal(outputs, parts)) return;
   node_error(node, fmt::format("has {} outputs, expected {} or fewer, as {} says", outputs, parts, said_by));
 }
 
-/// Extents of the first `outputs` of `count` equal parts; from opset 18 on the last parts may be smaller.
+/// Returns the extents of the first `outputs` of `count` equal parts. Since opset 18 the last part may be smaller.
 std::vector<int64_t> equal_parts(const Node& node, int64_t extent, int64_t count, size_t outputs) {
   if (count < 1) node_error(node, fmt::format("num_outputs is {}, expected 1 or more", count));
   if (node.opset < 18 && extent % count != 0) {
@@ -33,7 +33,7 @@ std::vector<int64_t> equal_parts(const Node& node, int64_t extent, int64_t count
   return sizes;
 }
 
-/// Extents of the parts: of those that the node makes at least.
+/// Returns the extents of the parts, at least of those that the node produces.
 template <class Context>
 std::vector<int64_t> sizes_of(const Context& ctx) {
   const Shape& shape = shape_of(ctx, 0);
@@ -58,7 +58,7 @@ std::vector<int64_t> sizes_of(const Context& ctx) {
   return *std::move(sizes);
 }
 
-/// Where each output begins along the axis, and where the last one ends.
+/// Returns where each output begins along the axis, and where the last one ends.
 std::vector<int64_t> bounds_of(const std::vector<int64_t>& sizes) {
   std::vector<int64_t> bounds{0};
   for (const int64_t size : sizes) bounds.push_back(bounds.back() + size);

@@ -10,7 +10,7 @@ struct Plan {
   int64_t length = 0;
   int64_t frames = 0;
   int64_t bins = 0;
-  int64_t parts = 1;  ///< 2 of complex signals
+  int64_t parts = 1;  ///< 2 for complex signals
 };
 
 template <class Context>

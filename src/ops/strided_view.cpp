@@ -1,4 +1,4 @@
-// StridedView: elements of a tensor at constant strides. A chain of reshapes, transposes and slices is one of these.
+// StridedView: elements of a tensor at constant strides. Represents a chain of reshapes, transposes and slices.
 
 #include "ops/support/iterate.h"
 #include "ops/support/operands.h"

@@ -1,5 +1,5 @@
-// TakeChannels: the channels of images side by side, in any order. Concatenations, parts and shuffles of channels whose
-// blocks do not fall together are this.
+// TakeChannels: channels of images side by side, in any order. Represents concatenations, parts and shuffles of
+// channels whose blocks do not line up.
 
 #include "ops/support/channels.h"
 #include "ops/support/iterate.h"
@@ -10,7 +10,8 @@ namespace {
 
 void infer(InferContext& ctx) {
   Shape shape = ctx.shape(0);
-  if (shape.size() != 4) ctx.error(fmt::format("input 0 of shape {} is no image, expected 4 dimensions", text(shape)));
+  if (shape.size() != 4)
+    ctx.error(fmt::format("input 0 of shape {} is not an image, expected 4 dimensions", text(shape)));
   int64_t channels = 0;
   for (size_t i = 0; i < ctx.input_count(); ++i) {
     Shape other = ctx.shape(i);

@@ -1,5 +1,5 @@
-// TakePixels: rows and columns of images, in any order and any number of times. Padding that repeats the image, crops
-// and strided slices of its height and width are this.
+// TakePixels: rows and columns of images, in any order and any number of times. Represents padding that repeats the
+// image, crops, and strided slices of height and width.
 
 #include "ops/support/take_pixels.h"
 
@@ -13,7 +13,7 @@ struct Run {
   int64_t first, step, count;
 };
 
-// The runs of `attribute`, all of whose indices lie within `extent`.
+// Returns the runs of `attribute`, all of whose indices must lie within `extent`.
 std::vector<Run> checked_runs(const Node& node, std::string_view attribute, int64_t extent) {
   const std::vector<int64_t> numbers = node.ints_attr(std::string(attribute));
   if (numbers.size() % 3 != 0) {
@@ -35,7 +35,8 @@ std::vector<Run> checked_runs(const Node& node, std::string_view attribute, int6
   return runs;
 }
 
-// How many indices `attribute` has; they are not written out, as a few numbers may stand for more than there is memory.
+// Returns how many indices `attribute` has, without writing them out, since a few numbers may represent more than fits
+// in memory.
 int64_t count_of(const Node& node, std::string_view attribute, int64_t extent) {
   int64_t count = 0;
   for (const Run& run : checked_runs(node, attribute, extent)) count = checked_add(node, count, run.count);
@@ -44,7 +45,8 @@ int64_t count_of(const Node& node, std::string_view attribute, int64_t extent) {
 
 void infer(InferContext& ctx) {
   Shape shape = ctx.shape(0);
-  if (shape.size() != 4) ctx.error(fmt::format("input 0 of shape {} is no image, expected 4 dimensions", text(shape)));
+  if (shape.size() != 4)
+    ctx.error(fmt::format("input 0 of shape {} is not an image, expected 4 dimensions", text(shape)));
   shape[2] = count_of(ctx.node, "rows", shape[2]);
   shape[3] = count_of(ctx.node, "columns", shape[3]);
   set_same_dtype(ctx, std::move(shape));

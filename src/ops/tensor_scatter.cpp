@@ -18,7 +18,7 @@ bool circular(const Node& node) {
   return mode == "circular";
 }
 
-/// Why an update of `steps` elements from `first` on does not fit into the axis; empty where it does.
+/// Says why an update of `steps` elements starting at `first` does not fit into the axis. Empty if it does.
 std::string misfit(int64_t batch, int64_t first, int64_t steps, size_t axis, int64_t size) {
   if (first >= 0 && first <= size - steps) return {};
   return fmt::format(

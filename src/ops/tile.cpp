@@ -24,7 +24,7 @@ void reference(ReferenceContext& ctx) {
   });
 }
 
-/// Dimension d of the output is [repeats, extent]: one region of twice the rank.
+/// Dimension d of the output is [repeats, extent], which gives one region of twice the rank.
 std::optional<std::vector<CopyRegion>> regions(const OpView& view, int32_t) {
   const Shape& from = view.inputs[0].shape;
   const Shape& to = view.outputs[0].shape;

@@ -7,7 +7,7 @@
 namespace kilter {
 namespace {
 
-/// Attribute perm, checked; the reversed order of dimensions when it is left out.
+/// Returns attribute perm, checked, or the reversed order of dimensions if it is omitted.
 std::vector<int64_t> perm_of(const Node& node, const Shape& shape) {
   const auto rank = static_cast<int64_t>(shape.size());
   std::vector<int64_t> reversed = all_axes(rank);

@@ -6,7 +6,7 @@
 namespace kilter {
 namespace {
 
-/// The tensor as [outer, extent, inner]: `extent` slices to compare; the elements of the flat tensor without axis.
+/// The tensor as [outer, extent, inner] with `extent` slices to compare, or as flat elements without axis.
 struct View {
   size_t axis = 0;
   int64_t outer = 1;
@@ -29,11 +29,11 @@ View view_of(const Node& node, const Shape& shape) {
 
 struct Groups {
   std::vector<int64_t> first;    ///< first occurrence of each distinct slice, in output order
-  std::vector<int64_t> inverse;  ///< for every slice, its place in the output
+  std::vector<int64_t> inverse;  ///< position of every slice in the output
   std::vector<int64_t> counts;
 };
 
-/// Orders slices a and b by their elements in row-major order.
+/// Compares slices a and b by their elements in row-major order.
 template <class Compare>
 int order_slices(const View& view, const Compare& compare, int64_t a, int64_t b) {
   for (int64_t o = 0; o < view.outer; ++o) {

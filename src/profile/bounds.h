@@ -1,4 +1,4 @@
-// What the machine allows a region: the time below which no code for it can come.
+// What the machine allows a region: the time that no code for it can beat.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ struct Peaks {
   double at(const std::vector<double>& values, int threads) const;
 };
 
-/// Measures anew: about 0.1 s a thread count of 1 and `threads`.
+/// Measures the peaks, taking about 0.1 s each for one thread and for `threads` threads.
 Peaks measure_peaks(int threads);
-/// The better of both, figure by figure: what others took from one measurement shows in the other one.
+/// Returns the better of both, figure by figure. A measurement that other programs disturbed loses to the other one.
 Peaks better(const Peaks& a, const Peaks& b);
 
-/// Share by which measured peaks may be too low: a layer that is faster beats its bound.
+/// The share by which measured peaks may be too low. A layer that is faster by more beats its bound.
 constexpr double kPeakError = 0.05;
 
 struct Bound {
@@ -34,22 +34,23 @@ struct Bound {
 };
 std::string_view name(Bound::Kind kind);
 
-/// How a run uses memory, which decides where operands come from.
+/// How a run uses memory, which determines where operands come from.
 struct Footprint {
   int64_t weights_bytes = 0;  ///< packed constants that one run reads
-  int64_t touched_bytes = 0;  ///< with the arena and the borders
+  int64_t touched_bytes = 0;  ///< including the arena and the inputs and outputs
 };
 Footprint footprint(const Plan& plan);
 
-/// Bytes of the step's operands that are packed constants.
+/// Returns the bytes of the step's operands that are packed constants.
 int64_t weight_bytes(const Step& step);
 
-/// Operands at the bandwidth of the level that they come from at best, and that level: weights from L3 as far as a run
-/// touches more than L2 holds, from DRAM as far as it touches more than L3 does, activations from the nearest level
-/// that holds them. The step must not be a reference one.
+/// Returns the time to read the operands at the bandwidth of the nearest level that they can come from, and that level.
+/// Weights come from L3 to the extent that a run touches more than L2 holds, and from DRAM to the extent that it
+/// touches more than L3 holds; activations come from the nearest level that holds them. The step must not be a
+/// reference step.
 Bound memory_bound_of(const Step& step, const Footprint& run, const Peaks& peaks, int threads);
 
-/// The larger of arithmetic at the FMA peak, memory_bound_of() and what a region costs with nothing to do.
+/// Returns the largest of: the arithmetic at the FMA peak, memory_bound_of(), and the cost of an empty region.
 Bound bound_of(const Step& step, const Footprint& run, const Peaks& peaks, int threads);
 
 }  // namespace kilter::profile

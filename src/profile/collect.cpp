@@ -16,10 +16,10 @@
 namespace kilter::profile {
 namespace {
 
-/// What is kept of one profiled pass, in milliseconds.
+/// What is kept of one profiled pass. Times are in milliseconds.
 struct Pass {
   double total = 0;                           ///< by the monotonic clock
-  double plain = 0;                           ///< of the pass without profiling beside it
+  double plain = 0;                           ///< of the plain pass that is paired with it
   double before = 0, between = 0, after = 0;  ///< gaps
   std::vector<double> wall, gap;              ///< by region
   double sum = 0;                             ///< of regions and gaps
@@ -91,7 +91,7 @@ class Collector {
     return static_cast<double>(now_ns() - start) * 1e-6;
   }
 
-  /// Pairs of a profiled and a plain pass, their order drawn for each pair.
+  /// Measures pairs of a profiled and a plain pass, in random order within each pair.
   void measure() {
     const Random random(options_.seed, "profile");
     const int64_t start = now_ns();
@@ -138,7 +138,7 @@ class Collector {
       bool stamped = false;
       for (int w = 0; w < threads; ++w) stamped |= trace_.worker(r, w).begin != 0;
       for (int w = 0; w < threads; ++w) {
-        // Steps that no worker stamps run on the caller's thread from fork to join.
+        // A step that no worker stamps runs on the caller's thread from fork to join.
         pass.workers.push_back(stamped ? trace_.worker(r, w) : (w == 0 ? wall : TickSpan{}));
       }
     }
@@ -147,7 +147,7 @@ class Collector {
     return pass;
   }
 
-  /// The pairs whose time of both passes lies in the middle half.
+  /// Keeps the pairs in the middle half by the time of both passes.
   void keep_middle() {
     out_.passes = static_cast<int64_t>(passes_.size());
     std::ranges::stable_sort(passes_, {}, [](const Pass& p) { return p.total + p.plain; });
@@ -244,7 +244,7 @@ class Collector {
     row.bound.ms *= static_cast<double>(row.count);
   }
 
-  /// Peaks that layers beat were disturbed when they were measured: they are measured again.
+  /// Measures the peaks again if layers beat them, since they were then disturbed when they were measured.
   void mend_bounds() {
     constexpr int kTries = 2;
     const Footprint run = footprint(plan_);
@@ -272,7 +272,7 @@ class Collector {
     return total;
   }
 
-  /// Fork to the first begin, and the last end to join.
+  /// Returns the time from fork to the first begin, plus the time from the last end to join.
   double barrier(const Pass& pass, const std::vector<size_t>& regions) const {
     double total = 0;
     for (size_t r : regions) {
@@ -360,7 +360,7 @@ class Collector {
   DisturbedCount disturbed_;  ///< passes, profiled and plain
   std::vector<Pass> passes_;
   double best_ms_ = 0;           ///< of the shortest plain pass
-  std::vector<size_t> regions_;  ///< step of each region, as the first pass ran them
+  std::vector<size_t> regions_;  ///< step of each region, in the order of the first pass
   std::vector<size_t> row_of_region_;
   Profile out_;
 };
@@ -375,7 +375,7 @@ Agreement agreement(const Ratio& ratio) {
 std::vector<std::string> stages_of(const Plan& plan) {
   std::vector<std::string> stages(plan.steps.size());
   std::map<std::pair<std::string, std::string>, int> all, numbered;
-  std::set<std::string> later;  // names of steps that run later
+  std::set<std::string> later;  // names of the steps seen so far, which run later
   for (size_t s = plan.steps.size(); s-- > 0;) {
     const Step& step = plan.steps[s];
     const bool packs = step.role == StepRole::pack, last = !packs && later.insert(step.name).second;

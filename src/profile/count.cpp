@@ -6,7 +6,7 @@
 namespace kilter::profile {
 namespace {
 
-/// One group of counters for each thread of this process.
+/// Opens one group of counters for each thread of this process.
 std::vector<Counters> open_all(std::string& why_not) {
   std::vector<Counters> all;
   std::error_code error;

@@ -1,4 +1,4 @@
-// Hardware counters by layer, in runs of their own, so that reading them disturbs no time.
+// Hardware counters by layer. They are read in separate runs, so that reading them does not disturb any time.
 #pragma once
 
 #include <span>
@@ -11,15 +11,15 @@
 namespace kilter::profile {
 
 struct StepCounters {
-  std::vector<CounterValues> steps;  ///< by step, of one run, all threads together; empty where the machine has none
-  std::string why_not;               ///< one line for the user; empty where it has
+  std::vector<CounterValues> steps;  ///< by step, for one run, all threads together; empty if the machine has none
+  std::string why_not;               ///< why there are none, one line for the user; empty if there are counters
 };
 
-/// Counts `passes` runs. The counters of every thread of this process are read before and after each step.
+/// Counts over `passes` runs. Reads the counters of every thread of this process before and after each step.
 StepCounters count_steps(Instance& instance, const Plan& plan, std::span<const std::byte* const> inputs,
                          std::span<std::byte* const> outputs, int passes);
 
-/// The mean of one run from the sum of several.
+/// Returns the mean of one run from the sum of several.
 CounterValues per_run(CounterValues sum, int runs);
 
 }  // namespace kilter::profile

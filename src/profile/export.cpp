@@ -12,7 +12,7 @@ using nlohmann::json;
 
 json time_json(const Time& t) { return {{"mean_ms", t.mean}, {"p10_ms", t.low}, {"p90_ms", t.high}}; }
 
-/// "c16 plain -> c16" as its source, the operands between, and its destination.
+/// Splits "c16 plain -> c16" into its source, the operands between, and its destination.
 json layout_json(const std::string& layouts) {
   const size_t arrow = layouts.find("->");
   if (arrow == std::string::npos) return json::object();

@@ -8,11 +8,11 @@
 namespace kilter::profile {
 namespace {
 
-/// The steps of the task that the problem is.
+/// Finds the steps of the task that the problem describes.
 void find_steps(KernelForm& form, const std::string& problem) {
   const std::vector<Step>& steps = form.plan().steps;
   std::vector<std::string> others;
-  size_t before = 0;  ///< of `others`, when the task's last step was found
+  size_t before = 0;  ///< size of `others` when the task's last step was found
   for (size_t s = 0; s < steps.size(); ++s) {
     if (steps[s].kind == StepKind::halo) continue;
     if (steps[s].problem != problem) {
@@ -29,8 +29,8 @@ void find_steps(KernelForm& form, const std::string& problem) {
   }
   if (form.count == 0) {
     fail(ErrorKind::bad_input,
-         "problem '{}': expected one task that is written so, got '{}'; write it as `kilter inspect` prints it",
-         problem, fmt::join(others, "', '"));
+         "problem '{}': expected one task with this text, got '{}'; write it as `kilter inspect` prints it", problem,
+         fmt::join(others, "', '"));
   }
   form.schedule = steps[form.first].schedule;
 }
@@ -71,7 +71,7 @@ std::unique_ptr<Replayer> replayer(const KernelForm& form, Weights weights, int 
 
 Candidate candidate(const std::string& name, std::function<double()> once, bool warm) {
   return {name, {}, {}, [once = std::move(once), warm](int64_t calls) {
-            if (warm) once();  // what ran in between took the caches
+            if (warm) once();  // other runs have evicted its data from the caches
             double ms = 0;
             for (int64_t i = 0; i < calls; ++i) ms += once();
             return ms / static_cast<double>(calls);

@@ -1,4 +1,4 @@
-// One problem compiled alone with one schedule, ready to be replayed: what measuring kernels one by one is made of.
+// One problem compiled alone with one schedule, ready for replay. Kernels are measured one by one in this form.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ namespace kilter::profile {
 
 struct KernelForm {
   Loaded loaded;
-  std::vector<Tensor> tensors;  ///< of the plan's inputs and outputs; replays work on them
+  std::vector<Tensor> tensors;  ///< the plan's inputs and outputs, which replays work on
   size_t first = 0, count = 0;  ///< steps of the task
   std::string schedule;         ///< of the task
 
@@ -29,17 +29,19 @@ struct FormOptions {
   std::optional<Schedule> schedule;  ///< instead of the default
 };
 
-/// Compiles the problem and runs it once. `line` is the text of the task, or of several one after another. Throws
-/// bad_input where the passes make none such, saying what they make, and usage where the schedule does not apply.
+/// Compiles the problem and runs it once. `line` is the text of the task, or of several adjacent tasks. Throws
+/// bad_input if the passes do not produce such a task, saying what they produce, and usage if the schedule does not
+/// apply.
 KernelForm compile_form(const Problem& problem, const std::string& line, const FormOptions& options,
                         const std::shared_ptr<ThreadPool>& pool);
 
-/// Replays the task's steps; `touched_bytes` as in ReplayOptions.
+/// Creates a replayer for the task's steps; `touched_bytes` is as in ReplayOptions.
 std::unique_ptr<Replayer> replayer(const KernelForm& form, Weights weights, int threads, int64_t touched_bytes);
 
-/// As one of compare()'s, whose runs `once` times itself, in milliseconds; `warm` runs once untimed before each slice.
+/// Creates a candidate for compare(). `once` runs it once and returns the time in milliseconds; `warm` adds an untimed
+/// run before each slice.
 Candidate candidate(const std::string& name, std::function<double()> once, bool warm);
-/// The runs of a replayer, to which it keeps a reference.
+/// Creates a candidate from a replayer, to which it keeps a reference.
 Candidate candidate(const std::string& name, Replayer& replayer, bool warm);
 
 }  // namespace kilter::profile

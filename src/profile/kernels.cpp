@@ -15,7 +15,7 @@
 namespace kilter::profile {
 namespace {
 
-/// Calls row(number, fields) for each line that holds something; fields are what stands between "|", trimmed.
+/// Calls row(number, fields) for each line with content. Fields are separated by "|" and trimmed.
 void for_each_row(std::string_view text, const std::function<void(size_t, const std::vector<std::string_view>&)>& row) {
   size_t number = 0;
   for (std::string_view line : split(text, '\n')) {
@@ -39,7 +39,7 @@ Form compile_with(const Problem& problem, const std::string& line, Accuracy accu
   return {compile_form(problem, line, {options.target, accuracy, {}}, pool), {}, {}, {}};
 }
 
-/// Whether a step takes elements to other places.
+/// Whether a step moves elements to other places.
 bool moves(const Step& step) {
   return step.role == StepRole::movement || step.role == StepRole::relayout || step.role == StepRole::fused_relayout;
 }
@@ -62,8 +62,8 @@ void note_work(Form& form, const Peaks& peaks, const KernelOptions& options) {
   }
 }
 
-/// Reads the operands of a kernel where it finds them, with the loop that is fastest there, each thread its part of
-/// each.
+/// Reads the operands of a kernel from where the kernel finds them, with the fastest loop. Each thread reads its part
+/// of each operand.
 class OperandReader {
  public:
   OperandReader(Replayer& cold, ThreadPool& pool, int threads) : cold_(cold), pool_(pool), threads_(threads) {
@@ -76,11 +76,11 @@ class OperandReader {
     }
   }
 
-  /// Whether what it reads is about `bytes`: neither a part of them, nor a table of which few rows are taken.
+  /// Whether the read covers about `bytes`, rather than a fraction of them or a table of which few rows are used.
   bool reads_about(int64_t bytes) const { return 2 * bytes_ >= bytes && bytes_ <= 2 * bytes; }
-  /// One read with the fastest loop; milliseconds.
+  /// Reads once with the fastest loop. Returns milliseconds.
   double run() { return read(best_); }
-  /// What the read of `bytes` takes when one of them takes `ms`.
+  /// Returns the time to read `bytes` if one run() takes `ms`.
   double scaled(double ms, int64_t bytes) const {
     return ms * static_cast<double>(bytes) / static_cast<double>(bytes_);
   }
@@ -92,7 +92,7 @@ class OperandReader {
   };
   struct Work {
     const ReadLoop& loop;
-    std::vector<Part> parts;  ///< of the first thread; those of the others follow each of them
+    std::vector<Part> parts;  ///< of the first thread; each is followed by the other threads' parts
   };
 
   double read(const ReadLoop& loop) {

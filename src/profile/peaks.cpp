@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kRegions = 200;
 
-/// What a fork and a join cost at least when there is nothing to do: the 10th percentile of empty regions.
+/// Returns the minimum cost of a fork and join: the 10th percentile of empty regions.
 double empty_region_us(int threads) {
   ThreadPool pool(threads);
   std::vector<double> us;
@@ -25,7 +25,7 @@ double empty_region_us(int threads) {
   return quantile(us, 0.1);
 }
 
-/// Values for 1..threads from those at both ends; between them linear.
+/// Returns values for 1..threads, interpolated linearly between those at both ends.
 std::vector<double> spread_out(double one, double all, int threads) {
   std::vector<double> values(static_cast<size_t>(threads), one);
   for (int t = 1; t < threads; ++t) values[static_cast<size_t>(t)] = one + (all - one) * t / (threads - 1);
@@ -49,7 +49,7 @@ Peaks measure_peaks(int threads) {
   p.dram_gbps = both([](int t) { return measure_bandwidth(Level::dram, t); });
   if (p.l3_gbps.empty()) p.l3_gbps = p.dram_gbps;
   p.region_us = both([](int t) { return empty_region_us(t); });
-  p.region_us[0] = 0;  // one thread has nobody to wait for
+  p.region_us[0] = 0;  // one thread does not wait for others
   return p;
 }
 

@@ -33,7 +33,7 @@ using nlohmann::json;
 
 struct Interpreter {
   std::string path;
-  const char* chosen;  ///< why this one, in words
+  const char* chosen;  ///< why this one was chosen, in words
 };
 
 Interpreter interpreter() {
@@ -42,11 +42,11 @@ Interpreter interpreter() {
   const std::filesystem::path local = ".venv/bin/python";
   std::error_code error;
   if (std::filesystem::exists(local, error))
-    return {local.string(), "it is in the current folder, and KILTER_PYTHON names no other"};
-  return {"python3", "KILTER_PYTHON names no other, and the current folder has no .venv/bin/python"};
+    return {local.string(), "it is in the current folder, and KILTER_PYTHON is not set"};
+  return {"python3", "KILTER_PYTHON is not set, and the current folder has no .venv/bin/python"};
 }
 
-/// What a user does about an interpreter without the modules that a runtime needs.
+/// Says how to install a runtime's modules in an interpreter that lacks them.
 std::string install_text(const Interpreter& python, const std::string& module) {
   return fmt::format(
       "install it with `{} -m pip install {}`, or set KILTER_PYTHON to an interpreter that has it "
@@ -69,11 +69,11 @@ std::string words_of(const json& value) { return value.is_string() ? value.get<s
 
 }  // namespace
 
-/// The child and the two pipes to it. Writes to a child that is gone answer an error instead of a signal.
+/// The child process and the two pipes to it. Writing to a dead child returns an error instead of raising a signal.
 struct Peer::Process {
   pid_t pid = -1;
   Pipe in, out;
-  Handle errors;  ///< a file in memory with what it writes to its standard error
+  Handle errors;  ///< an in-memory file that receives its standard error
   std::string pending;
 
   explicit Process(const std::string& python) : errors(memfd_create("kilter-peer-errors", MFD_CLOEXEC)) {
@@ -111,7 +111,7 @@ struct Peer::Process {
     return true;
   }
 
-  /// The next line that is a JSON object, past whatever libraries print; null when the child is gone.
+  /// Returns the next line that is a JSON object, skipping what libraries print, or null if the child has ended.
   json read_answer() {
     for (;;) {
       if (const size_t end = pending.find('\n'); end != std::string::npos) {
@@ -128,7 +128,7 @@ struct Peer::Process {
     }
   }
 
-  /// ": the last line on its standard error"; empty where it has none.
+  /// Returns ": " and the last line of its standard error, or an empty string if there is none.
   std::string last_words() const {
     const std::string words = kilter::last_words(errors.get());
     return words.empty() ? "" : ": " + words.substr(words.rfind('\n') + 1);
@@ -168,7 +168,7 @@ Peer::Peer(const Request& request) : what_(request.runtime + ":" + request.model
 
 Peer::~Peer() = default;
 
-/// What `read` makes of the answer to a command; whatever else the process answers is an error with its words.
+/// Sends a command and returns what `read` makes of the answer. Any other answer is an error that quotes the process.
 template <class Read>
 auto Peer::ask(const std::string& line, Read&& read) {
   json answer;

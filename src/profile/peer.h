@@ -1,4 +1,4 @@
-// Another runtime beside Kilter, in a Python process of its own: ONNX Runtime or OpenVINO, never linked.
+// Another runtime (ONNX Runtime or OpenVINO), run in its own Python process and never linked.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ class Peer {
     std::string runtime;  ///< "onnxruntime" or "openvino"
     std::string model;    ///< path of an ONNX file
     int threads = 1;
-    std::map<std::string, Shape> shapes;  ///< of inputs whose dimensions the model leaves open
+    std::map<std::string, Shape> shapes;  ///< for inputs whose dimensions the model leaves open
   };
   /// Starts the process and loads the model. The interpreter is KILTER_PYTHON, else .venv/bin/python of the current
-  /// folder where it is there, else python3. Throws unsupported, with the peer's own words, when it cannot run the
-  /// model, and with what installs it, into which interpreter, when it is not there.
+  /// folder if it exists, else python3. Throws unsupported, quoting the peer, if it cannot run the model. If the
+  /// runtime is missing, the error says how to install it, and into which interpreter.
   explicit Peer(const Request& request);
   ~Peer();
   Peer(const Peer&) = delete;
@@ -34,12 +34,12 @@ class Peer {
 
   /// "onnxruntime 1.31.1"
   const std::string& version() const { return version_; }
-  // Both throw unsupported, with the peer's own words, when it fails or ends.
-  /// Milliseconds of one run, the mean of `runs`, by the peer's own clock.
+  // run() and layers() throw unsupported, quoting the peer, if the peer fails or ends.
+  /// Returns the milliseconds of one run, as the mean of `runs`, by the peer's own clock.
   double run(int64_t runs);
-  /// Processor time that its process has used so far; 0 where the system does not tell.
+  /// Returns the processor time that its process has used so far, or 0 if the system does not tell.
   double cpu_ms() const;
-  /// Its layers as its own profiler gives them, mean of `runs`.
+  /// Returns the layers reported by its own profiler, as the mean of `runs`.
   std::vector<PeerLayer> layers(int64_t runs);
 
  private:

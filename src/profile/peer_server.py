@@ -1,5 +1,5 @@
-"""Runs another runtime for kilter compare: one JSON line in with the request, then commands, one JSON line out for each:
-its answer, or {"error": words}.
+"""Runs another runtime for kilter compare. Reads one JSON line with the request, then commands. Answers each with one
+JSON line: the result, or {"error": words}.
 
 Request: {"runtime": "onnxruntime"|"openvino", "model": path, "threads": n, "shapes": {input: [dims]}, "cpus": [n]}.
 A module that is not installed is answered as {"missing": its name, "error": words}.
@@ -11,7 +11,7 @@ import sys
 import time
 
 
-# Answers go where standard output went; what libraries print there is no answer.
+# Answers go to the original standard output; what libraries print goes to standard error instead.
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 

@@ -35,7 +35,8 @@ bool share_memory(const Step& a, const Step& b) {
   return false;
 }
 
-/// First of the steps to run before `index`: the nearest ones that touch its operands.
+/// Returns the first of the steps to run before `index`: the farthest of its last few predecessors that shares memory
+/// with it.
 size_t first_predecessor(const Plan& plan, size_t index) {
   size_t first = index;
   for (size_t back = 1; back <= std::min(kMostPredecessors, index); ++back) {
@@ -44,11 +45,11 @@ size_t first_predecessor(const Plan& plan, size_t index) {
   return first;
 }
 
-/// What a run of the network does to the memory between two runs of the steps [first, last): the operands of all other
-/// steps and their code are touched in the order and at the pace in which they come by, results as lines that were
-/// written; scratch memory where another step runs the same kernel. So caches hold what they hold in the network, down
-/// to what other programs have pushed out of a shared one meanwhile. Of more than twice the last cache only the end
-/// matters.
+/// Reproduces what a run of the network does to memory between two runs of the steps [first, last). Touches the
+/// operands and the code of all other steps in the network's order and at its pace, and writes to the lines of results,
+/// and to scratch memory if another step runs the same kernel. The caches then hold what they hold in the network,
+/// including the effect of other programs on a shared cache. If more than twice the last-level cache is touched, only
+/// the end matters.
 class Surroundings {
  public:
   Surroundings(Instance& instance, const Plan& plan, int threads, size_t first, size_t last) {
@@ -128,7 +129,7 @@ class Surroundings {
   volatile uint64_t seen_ = 0;
 };
 
-/// Copies of one stretch of the packed constants.
+/// Copies of one range of the packed constants.
 class Copies {
  public:
   Copies(const Plan& plan, size_t first, size_t last, int64_t wanted) {
@@ -143,7 +144,7 @@ class Copies {
     if (low >= high) return;
     window_ = {low, high, nullptr};
     const int64_t bytes =
-        round_up<int64_t>(high - low, 4096) + 4096 + 64;  // no two copies at the same place in a cache's sets
+        round_up<int64_t>(high - low, 4096) + 4096 + 64;  // places no two copies in the same cache sets
     count_ = std::clamp<int64_t>(ceil_div(wanted, bytes), 1, std::max<int64_t>(kMostCopiesBytes / bytes, 1));
     stride_ = bytes;
     memory_ = Block(count_ * bytes, "copies of packed weights");
@@ -181,7 +182,7 @@ struct Replayer::Impl {
     copies.emplace(plan, first, last, std::max(options.touched_bytes, footprint(plan).touched_bytes));
   }
 
-  /// All that comes before the timed part; the weights of this turn.
+  /// Does everything that precedes the timed part. Returns the weights of this turn.
   const ConstantWindow* prepare() {
     const ConstantWindow* window = copies ? copies->window(turn++) : nullptr;
     if (surroundings) surroundings->touch();
@@ -190,7 +191,7 @@ struct Replayer::Impl {
     return window;
   }
 
-  /// Where the steps find their operands in a turn.
+  /// Returns where the steps find their operands in a turn.
   Operands operands(const ConstantWindow* window) const {
     Operands all;
     for (size_t s = index; s < last; ++s) {

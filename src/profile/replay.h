@@ -1,4 +1,4 @@
-// One task measured alone under the conditions it has in the network.
+// Measures one task alone under the conditions it has in the network.
 #pragma once
 
 #include <cstddef>
@@ -13,53 +13,54 @@
 namespace kilter::profile {
 
 enum class Weights : uint8_t {
-  cold,   ///< from where the network finds them; activations as the steps before leave them
-  warm,   ///< the same operands again and again
+  cold,   ///< weights from where the network finds them; activations as the preceding steps leave them
+  warm,   ///< the same operands in every run
   flush,  ///< all caches flushed before each run
 };
-/// "cold", "warm", "flush"; throws usage naming the legal words.
+/// Parses "cold", "warm" or "flush". Throws usage naming the legal words.
 Weights parse_weights(std::string_view text);
 std::string_view name(Weights weights);
 
 struct ReplayOptions {
   Weights weights = Weights::cold;
-  size_t steps = 1;           ///< that are timed together, one after another
-  int64_t touched_bytes = 0;  ///< what a run of the network touches, where the plan is only a part of it; 0: the plan's
-  int64_t number = 1;         ///< runs in one measurement, which is their mean
-  int64_t repeat = 40;        ///< measurements
-  double min_repeat_ms = 0;   ///< `number` grows until the runs of a measurement take this long
-  double max_seconds = 20;    ///< no new measurement after this, three at least
+  size_t steps = 1;           ///< number of adjacent steps that are timed together
+  int64_t touched_bytes = 0;  ///< what a run of the network touches, if the plan is only part of it; 0: the plan's
+  int64_t number = 1;         ///< runs per measurement; a measurement is their mean
+  int64_t repeat = 40;        ///< number of measurements
+  double min_repeat_ms = 0;   ///< `number` grows until a measurement takes this long
+  double max_seconds = 20;    ///< no new measurement starts after this, but at least three are made
 };
 
 struct Replay {
-  Samples samples;  ///< milliseconds of one run, fork to join, a value a measurement
+  Samples samples;  ///< milliseconds of one run, fork to join, one value per measurement
   int64_t number = 1;
-  int64_t copies = 1;       ///< of the weights that took turns
+  int64_t copies = 1;       ///< number of copies of the weights that took turns
   std::string weights;      ///< "cold: 12 copies rotated over 48.1 MB", "warm", ...
   std::string activations;  ///< "as 2 steps before left them, after 30.1 MB of the network's other memory", "warm", ...
-  /// Kilter's estimate: mean of the middle half.
+  /// Kilter's estimate: the mean of the middle half.
   double ms() const { return samples.middle_mean(); }
 };
 
-/// Runs steps of the instance's plan alone, from `index` on. Cold: packed weights rotate over copies that together are
-/// as large as what a run touches, so that they come from the level of memory that they come from in the network;
-/// before each timed run the operands of all other steps are touched in the network's order and at its pace, so that
-/// the buffers lie where a run leaves them, and the steps since the producer of its inputs (at most three) run untimed.
-/// Works on the buffers of the last run: call Instance::run() before, and again before results are of use. Reads
-/// `weights`, `steps` and `touched_bytes` of the options.
+/// Runs steps of the instance's plan alone, starting at `index`. For cold weights, the packed weights rotate over
+/// copies that together are as large as what a run touches, so that they come from the same level of memory as in the
+/// network. Before each timed run, the operands of all other steps are touched in the network's order and at its pace,
+/// so that the caches are as a run leaves them, and the steps since the producer of its inputs (at most three) run
+/// untimed. Works on the buffers of the last run: call Instance::run() before using it, and again before using results.
+/// Reads `weights`, `steps` and `touched_bytes` of the options.
 class Replayer {
  public:
   Replayer(Instance& instance, const Plan& plan, int threads, size_t index, const ReplayOptions& options);
   ~Replayer();
   Replayer(Replayer&&) noexcept;
 
-  /// One run under the conditions; milliseconds from fork to join, of several steps from the first fork to the last
-  /// join.
+  /// Runs once under the conditions. Returns the milliseconds from fork to join; for several steps, from the first fork
+  /// to the last join.
   double run();
   using Operands = std::vector<std::span<const std::byte>>;
-  /// All that run() does before its timed part; answers where the steps then find their operands, each once.
+  /// Does everything that run() does before its timed part. Returns where the steps then find their operands, each
+  /// once.
   Operands prepare();
-  /// The conditions: copies, weights and activations.
+  /// Fills in the conditions: copies, weights and activations.
   void describe(Replay& out) const;
 
  private:

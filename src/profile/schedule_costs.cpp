@@ -12,7 +12,7 @@ namespace kilter::profile {
 namespace {
 
 struct Entry {
-  size_t index = 0;  ///< among the schedules
+  size_t index = 0;  ///< index among the schedules
   KernelForm form;
   std::unique_ptr<Replayer> cold;
 };
@@ -25,7 +25,7 @@ class CostRun {
         problem_(parse_problem(line)),
         pool_(std::make_shared<ThreadPool>(options.threads)),
         default_(compile_form(problem_, line, {options.target, Accuracy::normal, {}}, pool_)) {
-    // A batch goes through twice the last cache between two runs of one schedule.
+    // A batch touches twice the last-level cache between two runs of one schedule.
     touched_ = 2 * last_level_cache_bytes() / static_cast<int64_t>(options.batch + 1);
     default_cold_ = replayer(default_, Weights::cold, options.threads, touched_);
   }

@@ -19,7 +19,8 @@ using nlohmann::json;
 const Step& main_step(const Compiled& c, const LayerSchedule& layer) { return c.plan.steps[layer.steps.back()]; }
 const StepNotes& notes_of(const Compiled& c, const LayerSchedule& layer) { return c.notes[layer.steps.back()]; }
 
-/// Of so many multiply-adds, two operations each, and so many bytes that stream as fast as the models ever expect.
+/// Returns the bound for these operations (two per multiply-add) and these bytes, streamed at the highest rate that the
+/// models assume.
 StaticBound bound_of(int64_t flops, int64_t bytes, const TargetLimits& limits) {
   const double stream = static_cast<double>(bytes) / reread_rate(0, limits);
   const double arithmetic = static_cast<double>(flops) / limits.flops_per_cycle();
@@ -34,8 +35,8 @@ void set_bounds(const Compiled& c, LayerSchedule& layer, const TargetLimits& lim
   layer.any_least = bound_of(0, bytes, limits).cycles;
 }
 
-/// Cycles that are said of a schedule: those of its model, but never less than its bound. Models rank schedules of one
-/// template, and leave out what these have in common.
+/// Returns the cycles reported for a schedule: those of its model, but never less than its bound. Models rank schedules
+/// of one template and leave out the cost that these have in common.
 double shown_cycles(const Compiled& c, const LayerSchedule& layer, const Schedule& schedule, const Estimate& e) {
   if (schedule.text() == main_step(c, layer).schedule) return std::max(e.cycles, layer.bound.cycles);
   const Template* from = find_template(schedule.name);
@@ -43,7 +44,7 @@ double shown_cycles(const Compiled& c, const LayerSchedule& layer, const Schedul
   return std::max(e.cycles, exact ? layer.exact_least : layer.any_least);
 }
 
-/// Of the schedule that runs; 0 without a model.
+/// Returns the cycles of the schedule that runs, or 0 without a model.
 double shown_cycles(const Compiled& c, const LayerSchedule& layer) {
   const auto& estimate = notes_of(c, layer).estimate;
   return estimate ? std::max(estimate->cycles, layer.bound.cycles) : 0;
@@ -61,7 +62,7 @@ std::vector<LayerSchedule> of_node(std::vector<LayerSchedule> layers, const Comp
   return layers;
 }
 
-/// "12.3 k", "4.56 M": cycles for readers.
+/// Formats cycles for readers, e.g. "12.3 k" or "4.56 M".
 std::string cycles_text(double cycles) {
   if (cycles >= 1e6) return fmt::format("{:.2f} M cycles", cycles * 1e-6);
   if (cycles >= 1e4) return fmt::format("{:.1f} k cycles", cycles * 1e-3);
@@ -74,12 +75,12 @@ std::string line(std::string_view what, const std::string& text) {
 
 std::string mb(int64_t bytes) { return fmt::format("{:.3f} MB", static_cast<double>(bytes) * 1e-6); }
 
-/// The kind of task that a template is for, where this one is of another: "MatMul", "feeder: a convolution".
+/// Returns the kind of task that a template is for, if this task is of another kind: "MatMul", "feeder: a convolution".
 std::string kind_wanted(const Rejected& why) {
   return why.check.starts_with("operator") ? why.limit : fmt::format("{}: {}", why.check, why.limit);
 }
 
-/// What limits packed weights.
+/// Names what limits the packed weights.
 std::string_view weight_limiter(const Compiled& c) { return c.memory ? "--memory" : "the default limit of weights"; }
 
 std::string work_text(const Compiled& c, const LayerSchedule& layer) {
@@ -108,7 +109,7 @@ std::string model_text(const Compiled& c, const LayerSchedule& layer) {
                            100 * e.tail, bound, 100 * layer.bound.cycles / cycles);
 }
 
-/// Cycles of another schedule beside those of the one that was taken.
+/// Compares the cycles of another schedule with those of the chosen one.
 std::string beside(const Compiled& c, const LayerSchedule& layer, const Ranked& other) {
   const double cycles = shown_cycles(c, layer, other.schedule, other.estimate), taken = shown_cycles(c, layer);
   std::string out = cycles_text(cycles);
@@ -116,7 +117,7 @@ std::string beside(const Compiled& c, const LayerSchedule& layer, const Ranked& 
   return out;
 }
 
-/// What the layer gave up since packed weights were too large.
+/// Says what the layer gave up because packed weights were too large.
 std::string given_up_text(const Compiled& c, const GivenUp& g) {
   return fmt::format("{} took {}: {} of packed weights, now {}", weight_limiter(c), g.schedule.text(), mb(g.bytes),
                      mb(g.now_bytes));
@@ -140,7 +141,7 @@ std::string standing_text(const Compiled& c, const TemplateView& v) {
     case TemplateView::preferred:
       return "would be the default; another schedule was forced";
     case TemplateView::behind:
-      return "would take it; stands behind the template that does";
+      return "would take it; ranks behind the template that does";
     case TemplateView::barred:
       return "would take it; --accuracy strict leaves it out";
     case TemplateView::forbidden:
@@ -171,7 +172,7 @@ std::string templates_text(const Compiled& c, const LayerSchedule& layer) {
   return out;
 }
 
-/// Why the layer's nodes run in a layer of their own, where another one could have taken them in.
+/// Returns why the layer's nodes run in a layer of their own although another one could have included them.
 std::vector<const Unfused*> kept_apart(const Compiled& c, const StepNotes& notes) {
   std::vector<const Unfused*> out;
   for (const Unfused& u : c.unfused) {

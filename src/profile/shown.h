@@ -1,5 +1,5 @@
-// What a terminal is shown of a profile: the same figures, with names from the model made printable(). JSON, traces and
-// pages are made of the original.
+// A profile prepared for a terminal: the same figures, with names from the model made printable(). JSON, traces and
+// pages use the original.
 #pragma once
 
 #include "profile/explain/explain.h"

@@ -89,7 +89,7 @@ std::string sums(const Profile& p) {
   return out;
 }
 
-/// "31 default, 9 record (40.2 % of the sum)": what the schedules of the rows come from.
+/// Counts the sources of the rows' schedules: "31 default, 9 record (40.2 % of the sum)".
 std::string sources(const Profile& p) {
   std::map<ScheduleSource, std::pair<int64_t, double>> by_source;
   for (const Row& r : p.rows) {
@@ -155,7 +155,7 @@ std::string beaten_text(const Profile& p) {
                      count == 1 ? "" : "s", count == 1 ? "beats its" : "beat their", most->label(), most->bound.level,
                      most->share(),
                      disturbed                           ? "other programs disturbed the measurement of the peaks"
-                     : most->bound.kind == Bound::memory ? "operands come from a nearer cache than the model has it"
+                     : most->bound.kind == Bound::memory ? "operands come from a nearer cache than the model assumes"
                                                          : "the peaks were measured at a lower clock");
 }
 

@@ -1,4 +1,4 @@
-// A profile as text, JSON, CSV, and as a trace for timeline viewers.
+// Formats a profile as text, JSON, CSV, and as a trace for timeline viewers.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,23 +11,23 @@ namespace kilter::profile {
 struct TableOptions {
   std::string by = "layer";    ///< layer, operator, task
   std::string sort = "order";  ///< order, time, name, share
-  int64_t top = 0;             ///< rows to show; 0 is all
-  bool wide = false;           ///< also problem, schedule, shapes, layouts, kernel key
+  int64_t top = 0;             ///< rows to show; 0: all
+  bool wide = false;           ///< also show problem, schedule, shapes, layouts and kernel key
 };
 
-/// Throws usage, listing the legal words, when a word of the options is unknown.
+/// Throws usage, listing the legal words, if a word of the options is unknown.
 void check(const TableOptions& options);
-/// The table with its sums, totals and configuration block. Throws usage for unknown words in the options.
+/// Returns the table with its sums, totals and configuration block. Throws usage for unknown words in the options.
 std::string table(const Profile& profile, const TableOptions& options);
-/// Arena over time, its largest buffers, packed weights.
+/// Shows the arena over time, its largest buffers, and packed weights.
 std::string memory_table(const Profile& profile);
 nlohmann::json to_json(const Profile& profile);
-/// One line a row, RFC 4180.
+/// Returns one line per row, following RFC 4180.
 std::string to_csv(const Profile& profile);
-/// The typical pass in the Trace Event Format (Chrome, Perfetto): one track a thread.
+/// Returns the typical pass in the Trace Event Format (Chrome, Perfetto), one track per thread.
 nlohmann::json to_trace(const Profile& profile);
 
-/// The rows in the order that `sort` asks for: order, time, name, share. Throws usage naming the legal words.
+/// Returns the rows sorted by `sort`: order, time, name, share. Throws usage naming the legal words.
 std::vector<Row> sorted(std::vector<Row> rows, std::string_view sort);
 
 }  // namespace kilter::profile

@@ -15,7 +15,7 @@ namespace kilter::profile {
 
 namespace {
 
-/// Of a row; gaps, and rows that an earlier version wrote, have only a name.
+/// Returns a row's layer. Gaps, and rows written by an earlier version, have only a name.
 std::string layer_of(const nlohmann::json& row) {
   const std::string layer = row.value("layer", "");
   return layer.empty() ? row.at("name").get<std::string>() : layer;
@@ -71,7 +71,7 @@ std::vector<LayerDifference> layer_differences(const Side& a, const Side& b) {
 
 namespace {
 
-/// Node whose name, or the name of whose output, is the longest beginning of a peer's layer name.
+/// Returns the node whose name, or whose output's name, is the longest prefix of a peer's layer name.
 NodeId original_node(const Graph& graph, const std::string& layer) {
   NodeId best = kNone;
   size_t longest = 0;
@@ -144,11 +144,11 @@ std::string differences_text(const Side& a, const Side& b, size_t most) {
 
 std::string layers_withheld(const Side& a, const Side& b, const Ratio& b_over_a) {
   if (a.layers.empty() || b.layers.empty()) return "one side's layers are not known";
-  if (b_over_a.contains(1)) return "no difference shows that layers could make";
+  if (b_over_a.contains(1)) return "no difference shows that the layers could explain";
   double layers = 0;
   for (const LayerDifference& d : layer_differences(a, b)) layers += d.difference();
   if ((layers > 0) == (b_over_a.value > 1)) return {};
-  return fmt::format("their sum, {:+.4f} ms, has the other sign than the difference, so they do not explain it",
+  return fmt::format("their sum, {:+.4f} ms, has the opposite sign to the difference, so they do not explain it",
                      layers);
 }
 

@@ -1,4 +1,4 @@
-// What explains the difference between two runs, layer by layer.
+// Explains the difference between two runs, layer by layer.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -12,11 +12,11 @@
 namespace kilter::profile {
 
 struct LayerTime {
-  std::string name, detail;  ///< detail: operators, schedule, threads: what may explain a difference
+  std::string name, detail;  ///< detail: operators, schedule, threads, which may explain a difference
   double ms = 0;
 };
 
-/// One side of a comparison: a figure, its conditions, and its layers where they are known.
+/// One side of a comparison: a figure, its conditions, and its layers if they are known.
 struct Side {
   std::string label;
   Conditions conditions;
@@ -24,32 +24,33 @@ struct Side {
   std::vector<LayerTime> layers;
 };
 
-/// A side from the JSON of `kilter bench` or `kilter profile`. Throws bad_input naming the file and the field.
+/// Reads a side from the JSON of `kilter bench` or `kilter profile`. Throws bad_input naming the file and the field.
 Side side_from_json(const nlohmann::json& json, const std::string& file);
 
 struct LayerDifference {
   std::string name;
-  double a_ms = 0, b_ms = 0;  ///< 0 where the other side has no layer of this name
+  double a_ms = 0, b_ms = 0;  ///< 0 on a side that has no layer of this name
   std::string a_detail, b_detail;
   double difference() const { return b_ms - a_ms; }
 };
-/// Layers of one name face each other (those of the same name are added up); largest difference first.
+/// Pairs layers of the same name (adding up several of one name) and sorts by the largest difference.
 std::vector<LayerDifference> layer_differences(const Side& a, const Side& b);
 
-/// Renames the layers of another runtime to the layers of Kilter that do the same work: the node of the original graph
-/// that the peer's name begins with, then up the data inputs until a layer of `ours` is met (peers name a fused layer
-/// by its last node, Kilter by its anchor). What finds no such layer keeps its name.
+/// Renames the layers of another runtime to the layers of Kilter that do the same work. Starts at the node of the
+/// original graph whose name is a prefix of the peer's layer name, then follows the data inputs until it meets a layer
+/// of `ours` (peers name a fused layer after its last node, Kilter after its anchor). Layers without a match keep their
+/// names.
 void match_layers(const Graph& original, const Side& ours, Side& peer);
 
-/// The conditions that differ, a line each, those that change times most first; "none" when nothing does.
+/// Lists the conditions that differ, one per line, those that affect times most first; "none" if none differ.
 std::string conditions_text(const Side& a, const Side& b);
-/// The `most` largest differences as a table, what they sum up to, and the rest.
+/// Shows the `most` largest differences as a table, their sum, and the rest.
 std::string differences_text(const Side& a, const Side& b, size_t most);
 
-/// Why the layers do not tell what makes a difference of this ratio: none shows, or theirs has the other sign; empty
-/// where they do.
+/// Says why the layers do not explain a difference of this ratio: no difference shows, or theirs has the opposite sign.
+/// Empty if they do explain it.
 std::string layers_withheld(const Side& a, const Side& b, const Ratio& b_over_a);
-/// differences_text() under its heading, or one line that says why not.
+/// Returns differences_text() under its heading, or one line that says why not.
 std::string layers_text(const Side& a, const Side& b, const Ratio& b_over_a, size_t most);
 
 }  // namespace kilter::profile

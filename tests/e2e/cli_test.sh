@@ -39,8 +39,8 @@ done
 grep -qF -- "--json -: cannot write to standard output: No space left on device" "$scratch/full" || { echo "FAILED: a full standard output is not named"; failures=$((failures + 1)); }
 expect 2 "no pass 'nothing'" run zoo:squeezenet1_1 --disable nothing
 expect 2 "z80" run zoo:squeezenet1_1 --target z80
-expect 2 "--layer-threads conv1=2: 'conv1' has a number of threads already; give one of them" run zoo:squeezenet1_1 --layer-threads conv1=1 --layer-threads conv1=2
-expect 2 "--schedule conv1=direct: 'conv1' has a schedule already; give one of them" run zoo:squeezenet1_1 --schedule conv1=winograd --schedule conv1=direct
+expect 2 "--layer-threads conv1=2: 'conv1' already has a number of threads; give only one of them" run zoo:squeezenet1_1 --layer-threads conv1=1 --layer-threads conv1=2
+expect 2 "--schedule conv1=direct: 'conv1' already has a schedule; give only one of them" run zoo:squeezenet1_1 --schedule conv1=winograd --schedule conv1=direct
 expect 2 "--no-fuse nothing: no task has this name; legal are" run zoo:squeezenet1_1 --no-fuse nothing
 expect 2 "--fuse nothing: no task has this name; legal are" run zoo:squeezenet1_1 --fuse nothing
 for node in conv1 pool1; do
@@ -112,7 +112,7 @@ expect 2 "--schedule pool10.flatten.output=reference: the layer changes a layout
 expect 2 "--schedule *=winogrand: no template 'winogrand'; legal are" run zoo:squeezenet1_1 --schedule "*=winogrand"
 expect 2 "--forbid conv2d_winograd@task:999: expected a task from task:1 to task:" "${winograd[@]}" --forbid winograd@task:999
 expect 2 "--forbid record:0123abcd: no records are in use; give --records" run zoo:squeezenet1_1 --forbid record:0123abcd
-expect 2 "--choose graph-best: no records are in use that it could choose from; give --records, or leave it out" run zoo:squeezenet1_1 --choose graph-best
+expect 2 "--choose graph-best: no records are in use to choose from; give --records, or leave --choose out" run zoo:squeezenet1_1 --choose graph-best
 "$kilter" run zoo:squeezenet1_1 --forbid recurrent_steps 2> "$scratch/idle" > /dev/null
 grep -qxF -- "--forbid recurrent_steps: no layer of this network would take it, so it changes nothing" "$scratch/idle" || { echo "FAILED: an idle --forbid is not told: $(cat "$scratch/idle")"; failures=$((failures + 1)); }
 # The plan in use, as a file: the same code again, and errors that name its lines.
@@ -161,11 +161,11 @@ relu_model() {
   printf '\x62\x13\x0a\x01y\x12\x0e\x0a\x0c\x08\x01\x12\x08\x0a\x02\x08\x02\x0a\x02\x08%b\x42\x02\x10\x11' "\\x$1"
 }
 relu_model 09 > "$scratch/contradiction.onnx"
-expect 0 "  y is f32[2,3], as its nodes make it, not what the model declares" inspect "$scratch/contradiction.onnx"
+expect 0 "  y is f32[2,3] according to its nodes, unlike the model's declaration" inspect "$scratch/contradiction.onnx"
 relu_model 03 > "$scratch/relu.onnx"
 expect 0 "  y: f32[2,3]" inspect "$scratch/relu.onnx"
 "$kilter" inspect "$scratch/relu.onnx" | grep -F "not what the model declares" && { echo "FAILED: inspect calls a right declaration wrong"; failures=$((failures + 1)); }
-expect 0 "would take it; stands behind the template that does" inspect zoo:squeezenet1_1 --schedules --node fire4.expand3x3
+expect 0 "would take it; ranks behind the template that does" inspect zoo:squeezenet1_1 --schedules --node fire4.expand3x3
 expect 0 '"format": "kilter-schedules-1"' inspect zoo:squeezenet1_1 --schedules --json -
 expect 0 "" inspect zoo:squeezenet1_1 --schedules --json "$scratch/schedules.json"
 grep -qF '"standing": "rejected"' "$scratch/schedules.json" || { echo "FAILED: inspect --schedules wrote no reasons"; failures=$((failures + 1)); }
@@ -182,7 +182,7 @@ expect 2 "--asm nothing: no layer of this name has machine code; legal are conv1
 expect 2 "--asm conv1" inspect zoo:squeezenet1_1 --asm conv1 --schedule conv1=reference
 expect 2 "--asm" inspect zoo:squeezenet1_1 --asm conv1 --schedules
 # A compiled file runs as it was compiled: an option that asks for something else is refused by its name.
-fixed="$scratch/net.kilter is a compiled file, which runs as it was compiled; compile the model that it was made from again with this option, or leave the option out"
+fixed="$scratch/net.kilter is a compiled file, which runs as it was compiled; compile the original model again with this option, or leave the option out"
 for option in "--records k.db" "--choose history-best" "--layer-plan k.plan" "--target znver4" "--accuracy strict" "--memory 1MB" \
   "--dump-ir ir" "--stop-after fuse" "--schedule conv1=direct" "--forbid winograd" "--no-fuse conv1" "--fuse conv1" "--layer-threads conv1=1" \
   "--plain-layout conv1" "--disable fuse" "--max-rewrites 1" "--time-passes"; do
@@ -194,7 +194,7 @@ expect 2 "--records-b k.db: $fixed" compare zoo:squeezenet1_1 "$scratch/net.kilt
 expect 2 "--schedule-a conv1=direct: $fixed" compare "$scratch/net.kilter" zoo:squeezenet1_1 --schedule-a conv1=direct
 expect 2 "--forbid winograd: $fixed" compare "$scratch/net.kilter" zoo:squeezenet1_1 --forbid winograd
 expect 0 "output" run "$scratch/net.kilter" --records none --accuracy default --threads 1
-expect 2 "net.kilter is a compiled file already: copy it, or give the model that it was made from" compile "$scratch/net.kilter" -o "$scratch/again.kilter"
+expect 2 "net.kilter is already a compiled file: copy it, or give the original model" compile "$scratch/net.kilter" -o "$scratch/again.kilter"
 # What was made for another number of threads says so, with the loss to expect: a layer plan by its first line, a compiled file.
 made="layer plan $scratch/tuned.plan: 1 layers" loss="expected loss about 4 % (an estimate)"
 printf '# squeezenet1_1 for znver4 on 1 thread, tuned 2026-11-24 in 60 s\nconv1 = conv2d_direct vectors=1 rows=1 tile=4 prefetch=0\n' > "$scratch/tuned.plan"
@@ -255,7 +255,7 @@ expect 3 "bad.txt line 1: expected a count of layers" kernels "$scratch/bad.txt"
 small="conv2d n1 c32 h10 w13 k32 r3 s3 g32 pad1 f32 +bias"
 mkdir "$scratch/tables"
 expect 0 "trials in" searchers --measure "$scratch/tables" "$small"
-expect 0 "is there already" searchers --measure "$scratch/tables" "$small"
+expect 0 "already exists" searchers --measure "$scratch/tables" "$small"
 expect 0 "regret" searchers "$scratch/tables/"*.jsonl --seeds 2 --searcher model --searcher ga --searcher-option population=4
 expect 0 '"regret_at"' searchers "$scratch/tables/"*.jsonl --seeds 2 --json -
 # Their curves as a page and as a picture: a line of each searcher in a picture over trials and one over seconds.
@@ -280,7 +280,7 @@ expect 0 '"explain":' explain zoo:squeezenet1_1 --seconds 0.5 --json -
 small=(zoo:squeezenet1_1 --input input=1x3x64x64 --seconds 0.1)
 mkdir -p "$scratch/broken/kilter" "$scratch/folder/kilter/records.db"
 echo "not a database" > "$scratch/broken/kilter/records.db"
-XDG_DATA_HOME=$scratch/broken expect 0 "  What tuning has brought and would bring is not known: records $scratch/broken/kilter/records.db: it does not begin as an SQLite database does" explain "${small[@]}"
+XDG_DATA_HOME=$scratch/broken expect 0 "  The gain of tuning is not known: records $scratch/broken/kilter/records.db: it does not begin as an SQLite database does" explain "${small[@]}"
 XDG_DATA_HOME=$scratch/folder expect 0 "kilter/records.db: it is a directory; expected a database" explain "${small[@]}"
 HOME='' XDG_DATA_HOME='' expect 0 "is not known: records: neither XDG_DATA_HOME nor HOME is set; give the file with --records FILE" explain "${small[@]}"
 rm "$scratch/broken/kilter/records.db"
@@ -306,7 +306,7 @@ expect 3 "$scratch/nothing.db" compare zoo:squeezenet1_1 --records-a "$scratch/n
 tiny=(zoo:squeezenet1_1 --seconds 0.2 --threads 1)
 expect 0 "a single item, of batches of 1 and 2" compare "${tiny[@]}" --input input=1x3x64x64 --input-b input=2x3x64x64
 expect 0 "by processor time  B / A = " compare "${tiny[@]}" --input input=1x3x64x64 --no-fuse conv1 --accuracy-a strict --disable-b fuse
-expect 0 "Of B alone" compare --help
+expect 0 "Options for B only" compare --help
 expect 2 "--accuracy-b: sloppy not in {default,strict}" compare "${tiny[@]}" --accuracy-b sloppy
 expect 2 "--layer-threads: expected NAME=VALUE, got 'conv1'" compare "${tiny[@]}" --layer-threads-a conv1
 "$kilter" bench zoo:squeezenet1_1 --seconds 0.2 --threads 1 --json "$scratch/b.json" > /dev/null

@@ -222,7 +222,7 @@ grep -q "^  tuning records  *A: a.db: the plan accepted on .* B: a.db: .* of 31 
 # A run that tried nothing says nothing of the plan: what records at another number of threads promise still counts.
 "$kilter" tune "${net[@]}" --threads 2 --time 0.1s --records z.db > out.txt 2> /dev/null
 grep -q ": 0 trials (" out.txt || die "trials in a tenth of a second: $(cat out.txt)"
-grep -q "^nothing was tried, so nothing is said of the plan" out.txt || die "a run without trials: $(cat out.txt)"
+grep -q "^nothing was tried, so the accepted plan is unchanged" out.txt || die "a run without trials: $(cat out.txt)"
 [ ! -e z.db.plans.jsonl ] || die "a run without trials keeps a plan"
 # What is forbidden is not tried, and the plan is one of its own.
 "$kilter" tune "${net[@]}" --threads 1 --time 60s --trials 60 --choose history-best --records f.db --forbid winograd > out.txt 2> /dev/null || die "tune --forbid"
@@ -260,7 +260,7 @@ expect 2 "--forbid record:abcdef: no records are in use; give --records" run "${
 expect 2 "--forbid record:abcdef: no records are in use; give --records" tune "${net[@]}" --time 5s --records none --forbid record:abcdef
 expect 2 "--forbid record:zz: expected 6 or more hexadecimal digits of an id, as \`kilter records list\` shows them" \
   run "${net[@]}" --records a.db --forbid record:zz
-expect 2 "--forbid record:00000000000000: 0 records of a.db have ids that start so, expected one; \`kilter records list\` shows them" \
+expect 2 "--forbid record:00000000000000: 0 records of a.db have ids that start with this, expected one; \`kilter records list\` shows them" \
   run "${net[@]}" --records a.db --forbid record:00000000000000
 expect 2 "--forbid conv2d_winograd@conv1: 'conv2d_winograd' does not take it anyway: strides and dilations: limit 1, got more; leave it out" \
   tune "${net[@]}" --time 5s --records none --forbid winograd@conv1
@@ -318,7 +318,7 @@ expect 2 "--choose: accepted not in {graph-best,history-best}" tune "${net[@]}" 
 expect 2 "not expected: --layer-plan a.plan; --help lists" tune "${net[@]}" --layer-plan a.plan
 expect 3 "records no/where.db: there is no folder no; make it, or give another file" tune "${net[@]}" --records no/where.db
 [ ! -e no ] || die "a folder was made"
-expect 2 "--json - and --events -: standard output holds one of them; give a file for the others" \
+expect 2 "--json - and --events -: standard output can hold only one of them; give a file for the others" \
   tune "${net[@]}" --json - --events -
 for option in --events --html --json --write-plan; do
   expect 3 "$option no/where: cannot write the file: No such file or directory; give a place that can be written" tune "${net[@]}" $option no/where
@@ -343,7 +343,7 @@ for option in number repeat min-repeat-ms timeout n-parallel; do
   grep -q -- "--$option" help.txt || die "no help for --$option"
   grep -q "^  $option " options.txt || die "kilter options lacks $option"
 done
-expect 2 "give one of them" run "${net[@]}" --records a.db --layer-plan a.plan
+expect 2 "give only one of them" run "${net[@]}" --records a.db --layer-plan a.plan
 expect 2 "no task has this name" run "${net[@]}" --layer-plan <(echo "nowhere = map item=1024")
 expect 3 "nothing.db" run "${net[@]}" --records nothing.db
 

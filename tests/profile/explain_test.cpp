@@ -215,7 +215,7 @@ TEST(Busy, ComesFirstAndWithholdsWhatRestsOnIt) {
                                         "programs disturbed 100 %$"));
   const std::string text = explanation_text(e, "");
   EXPECT_THAT(text, StartsWith("busy: "));
-  EXPECT_THAT(text, HasSubstr("What to do next, most gain first\n 1. (network): the machine is busy\n"));
+  EXPECT_THAT(text, HasSubstr("What to do next, largest gain first\n 1. (network): the machine is busy\n"));
   EXPECT_THAT(text, HasSubstr("    " + e.withheld + "\n"));
   EXPECT_THAT(text, ContainsRegex("takes [0-9.]+ to [0-9.]+ ms end to end")) << "the figure is an interval";
   EXPECT_THAT(explanation_text(e, "conv1"), StartsWith("busy: "));
@@ -330,10 +330,10 @@ TEST(Explain, LayersThatApproximateAreListedWithTheirError) {
   Subject subject = subject_of("squeezenet1_1", 96, 1);
   const Explanation e = explain(subject, quick());
   const std::string text = explanation_text(e, "");
-  EXPECT_THAT(
-      text, ContainsRegex(std::string("Approximations; --accuracy strict does without\n  [0-9]+ layers?, [0-9.]+ % of "
-                                      "the time: ") +
-                          kError));
+  EXPECT_THAT(text,
+              ContainsRegex(std::string("Approximations; --accuracy strict avoids them\n  [0-9]+ layers?, [0-9.]+ % of "
+                                        "the time: ") +
+                            kError));
   EXPECT_THAT(text.substr(text.find("Approximations")), HasSubstr("fire4.expand3x3"));
   EXPECT_THAT(explanation_text(e, "fire4.expand3x3"),
               ContainsRegex(std::string("  accuracy    approximates: ") + kError));

@@ -206,10 +206,9 @@ TEST(KernelTime, OneTaskOfAGraphIsTimed) {
       error("relayout(f32[1,32,28,28]) in conv2d n1 c32 h28 w28 k32 r1 s1 f32"),
       "problem 'relayout(f32[1,32,28,28])': expected its tasks one after another, got 'conv2d n1 c32 h28 w28 k32 r1 "
       "s1 f32' between two of them");
-  EXPECT_EQ(
-      error("relu(f32[2]) in softmax(f32[2,3])"),
-      "problem 'relu(f32[2])': expected one task that is written so, got 'softmax(f32[2,3])'; write it as `kilter "
-      "inspect` prints it");
+  EXPECT_EQ(error("relu(f32[2]) in softmax(f32[2,3])"),
+            "problem 'relu(f32[2])': expected one task with this text, got 'softmax(f32[2,3])'; write it as `kilter "
+            "inspect` prints it");
 }
 
 std::string list_error(const std::string& text) {

@@ -110,7 +110,7 @@ TEST(Schedules, WinogradStandsBesideDirectConvolutionWithBothPredictions) {
   EXPECT_THAT(text, HasSubstr("    schedule    conv2d_winograd m="));
   EXPECT_THAT(text, HasSubstr("    accuracy    approximates: largest error "));
   EXPECT_THAT(text, HasSubstr("    behind      conv2d_direct vectors="));
-  EXPECT_THAT(text, HasSubstr("would take it; stands behind the template that does"));
+  EXPECT_THAT(text, HasSubstr("would take it; ranks behind the template that does"));
   EXPECT_THAT(text, HasSubstr("      ranked    conv2d_direct vectors="));
   EXPECT_THAT(text, Not(HasSubstr("pool1")));
 }

@@ -115,7 +115,7 @@ TEST(Table, ABoundThatIsBeatenIsSaidToBeWrong) {
   p.conditions.taken = 100, p.conditions.disturbed = 0;
   EXPECT_EQ(beaten_text(p), "1 layer beats its bound, '" + first.label() +
                                 "' most of all (by DRAM it would take 1.70 times as long): operands come from a nearer "
-                                "cache than the model has it");
+                                "cache than the model assumes");
   p.conditions.disturbed = 90;
   const std::string text = table(p, {});
   EXPECT_THAT(text, HasSubstr(" beats DRAM "));

@@ -53,9 +53,9 @@ TEST(Versus, LayersAreToldWhereTheyExplainTheDifference) {
   const Side a = side({{"conv1", "", 1.0}, {"conv2", "", 2.0}});
   const Side b = side({{"conv1", "", 1.5}, {"conv2", "", 2.0}});
   EXPECT_THAT(layers_text(a, b, {1.1, 1.05, 1.15}, 9), testing::StartsWith("layers that make the difference:\n"));
-  EXPECT_EQ(layers_text(a, b, {1.1, 0.95, 1.25}, 9), "layers: no difference shows that layers could make\n");
+  EXPECT_EQ(layers_text(a, b, {1.1, 0.95, 1.25}, 9), "layers: no difference shows that the layers could explain\n");
   EXPECT_EQ(layers_text(a, b, {0.9, 0.85, 0.95}, 9),
-            "layers: their sum, +0.5000 ms, has the other sign than the difference, so they do not explain it\n");
+            "layers: their sum, +0.5000 ms, has the opposite sign to the difference, so they do not explain it\n");
   EXPECT_EQ(layers_text(a, side({}), {0.9, 0.85, 0.95}, 9), "layers: one side's layers are not known\n");
 }
 

@@ -73,7 +73,7 @@ expect 3 "records $scratch/typo.db: there is neither this file nor typo.db.plans
   plans --records "$scratch/typo.db"
 echo "a letter" > "$scratch/letter.txt"
 for sub in list best export; do
-  expect 3 "letter.txt: there is no record in it; expected an SQLite database of Kilter, JSON lines, or text with records of TVM" \
+  expect 3 "letter.txt: it contains no record; expected an SQLite database of Kilter, JSON lines, or text with records of TVM" \
     $sub --records "$scratch/letter.txt"
 done
 expect 0 "54 records" list --records "$scratch/merged.db" --limit 100

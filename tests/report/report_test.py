@@ -69,7 +69,7 @@ def explain(page):
     gains = page.js("return [...document.querySelectorAll('.gain')].map((e) => e.textContent)")
     for entry, gain in zip(said["findings"], gains, strict=True):
         if entry["kind"] == "first":
-            check(gain.startswith("told first"), f"what comes first: {gain}")
+            check(gain.startswith("comes first"), f"what comes first: {gain}")
             continue
         if entry["kind"] == "fact":
             none = "no gain shows" if entry["how"] == "measured" else "at most " if entry["gain_ms"] > 0 else ""

@@ -80,8 +80,8 @@ TEST(RecordKeeper, ARecordThatIsRefusedHoldsNothingBack) {
   run.keep("a"), run.keep("bad"), run.keep("c");
   EXPECT_THAT(run.store.nodes, ElementsAre("a", "c"));
   EXPECT_THAT(run.told, ElementsAre("no space left; until the run ends these records are tried again",
-                                    "record bad: no record; the record is left out"));
-  EXPECT_EQ(run.keeper.finish(), "record bad: no record; the record is left out");
+                                    "record bad: no record; the record is skipped"));
+  EXPECT_EQ(run.keeper.finish(), "record bad: no record; the record is skipped");
 }
 
 TEST(RecordKeeper, ALockOfOthersIsWaitedForAtTheEnd) {

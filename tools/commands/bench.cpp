@@ -18,7 +18,7 @@ struct BenchOptions {
   ModelOptions model;
   std::string json;
   double seconds = 2;
-  int64_t number = 1, repeat = 0;  ///< repeat 0: as many measurements as `seconds` allow
+  int64_t number = 1, repeat = 0;  ///< repeat 0: as many measurements as `seconds` allows
   double min_repeat_ms = 1;
   bool flush = false;
 };
@@ -96,7 +96,7 @@ void bench(const BenchOptions& options) {
              e.mean(), e.std_dev(), samples.median(), samples.min(), samples.quantile(0.9), samples.ms.size(), e.number,
              e.number == 1 ? "" : "s", options.flush ? ", caches flushed before each" : "");
   if (e.disturbed > 0)
-    fmt::print("  the first disturbance: {}; the figure is made of {}\n", e.disturbed_by,
+    fmt::print("  first disturbance: {}; the figure uses {}\n", e.disturbed_by,
                e.quiet.ms.size() == samples.ms.size() ? "all measurements, since most were disturbed"
                                                       : "the undisturbed measurements");
   fmt::print("  compiled in {:.0f} ms, {} steps, arena {:.1f} MB, packed weights {:.1f} MB\n",
@@ -113,19 +113,19 @@ void add_bench(CLI::App& app, Context&) {
   CLI::App* sub = app.add_subcommand("bench", "Time a network from the caller's inputs to the caller's outputs");
   options->model.add_to(*sub);
   sub->add_option("--json", options->json,
-                  "also write the figures as JSON to a file; - is standard output, which then holds nothing else");
-  sub->add_option("--seconds", options->seconds, "how long to measure")
+                  "also write the figures as JSON to a file; - for standard output, which then contains nothing else");
+  sub->add_option("--seconds", options->seconds, "how long to measure, in seconds")
       ->check(CLI::Range(0.01, 3600.0))
       ->capture_default_str();
-  sub->add_option("--number", options->number, "runs in one measurement, which is their mean")
+  sub->add_option("--number", options->number, "runs per measurement; a measurement is their mean")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  sub->add_option("--repeat", options->repeat, "measurements; default: as many as --seconds allow")
+  sub->add_option("--repeat", options->repeat, "number of measurements (default: as many as --seconds allows)")
       ->check(CLI::PositiveNumber);
-  sub->add_option("--min-repeat-ms", options->min_repeat_ms, "runs are added until a measurement takes this long")
+  sub->add_option("--min-repeat-ms", options->min_repeat_ms, "add runs until a measurement takes at least this long")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  sub->add_flag("--flush", options->flush, "empty the caches before each measurement");
+  sub->add_flag("--flush", options->flush, "flush the caches before each measurement");
   sub->footer(
       "The first figure is the mean of the middle half of the undisturbed measurements; mean, median, min and p90 are "
       "of all.\n"

@@ -1,5 +1,5 @@
-// kilter check: runs cases in the ONNX test layout. Every case runs in a process of its own, so that one that crashes
-// or hangs never stops the rest.
+// kilter check: runs cases in the ONNX test layout. Each case runs in its own process, so that a case that crashes or
+// hangs does not stop the rest.
 
 #include <poll.h>
 #include <sys/wait.h>
@@ -53,7 +53,7 @@ Tolerances tolerances(const fs::path& folder) {
   return t;
 }
 
-/// Files PREFIX_0.pb, PREFIX_1.pb, ... of a data set.
+/// Returns the files PREFIX_0.pb, PREFIX_1.pb, ... of a data set.
 std::vector<fs::path> numbered(const fs::path& folder, const std::string& prefix) {
   std::vector<fs::path> files;
   while (fs::exists(folder / fmt::format("{}_{}.pb", prefix, files.size())))
@@ -110,7 +110,7 @@ Outcome run_case(const fs::path& folder, const CheckOptions& options) {
   }
 }
 
-/// Reads what the child says until it ends or the time is over.
+/// Reads what the child writes until it ends or the time is up.
 Outcome watch(pid_t child, int from, int seconds) {
   std::string text;
   const int64_t end = now_ns() + int64_t{seconds} * 1'000'000'000;
@@ -162,7 +162,7 @@ Outcome run_apart(const fs::path& folder, const CheckOptions& options) {
 
 std::vector<fs::path> cases_in(const std::string& folder) {
   const fs::path root(folder);
-  if (!fs::is_directory(root)) fail(ErrorKind::io, "check: {} is no folder", folder);
+  if (!fs::is_directory(root)) fail(ErrorKind::io, "check: {} is not a folder", folder);
   if (fs::exists(root / "model.onnx")) return {root};
   std::vector<fs::path> cases;
   for (const auto& entry : fs::directory_iterator(root)) {
@@ -174,7 +174,8 @@ std::vector<fs::path> cases_in(const std::string& folder) {
   return cases;
 }
 
-/// The name of the folder, however it is given: "cases/relu/" is "relu", and "." what the working folder is called.
+/// Returns the folder's name however it was given: "relu" for "cases/relu/", and the name of the working folder for
+/// ".".
 std::string case_name(const fs::path& folder) {
   const fs::path whole = fs::absolute(folder / "").lexically_normal();
   return printable(whole.parent_path().filename().string());
@@ -217,10 +218,10 @@ void add_check(CLI::App& app, Context& context) {
   CLI::App* sub = app.add_subcommand(
       "check",
       "Run cases in the ONNX test layout: model.onnx, test_data_set_*/{input,output}_*.pb, tol.txt ('rtol atol')");
-  sub->add_option("DIR", options->folders, "case folders, or folders of cases")->required();
+  sub->add_option("DIR", options->folders, "case folders, or folders that contain cases")->required();
   sub->add_option("--target", options->target, "CPU to generate code for")->capture_default_str();
   sub->add_option("--threads", options->threads, "threads per case")->check(CLI::Range(1, 1024))->capture_default_str();
-  sub->add_option("--timeout", options->seconds, "seconds that a case may take")
+  sub->add_option("--timeout", options->seconds, "time limit of a case, in seconds")
       ->check(CLI::Range(1, 86400))
       ->capture_default_str();
   sub->add_flag("--list-passed", options->list, "also print the cases that pass");

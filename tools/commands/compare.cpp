@@ -1,4 +1,4 @@
-// kilter compare: two networks, thread counts, targets, files or runtimes side by side, interleaved.
+// kilter compare: measures two networks, thread counts, targets, files or runtimes side by side, interleaved.
 
 #include "measure/compare.h"
 
@@ -20,7 +20,7 @@ struct SideOptions {
 };
 
 struct CompareOptions {
-  ModelOptions model;  ///< of both sides
+  ModelOptions model;  ///< options shared by both sides
   SideOptions a, b;
   double seconds = 10, half_width = 0.5;
   size_t layers = 10;
@@ -42,7 +42,8 @@ nlohmann::json read_json(const std::string& file) {
 void compare_files(const CompareOptions& options) {
   if (!is_json(options.a.what) || !is_json(options.b.what)) {
     fail(ErrorKind::usage,
-         "compare {} {}: a saved result compares with a saved result only; give two .json files, or two networks",
+         "compare {} {}: a saved result can only be compared with another saved result; give two .json files, or two "
+         "networks",
          options.a.what, options.b.what);
   }
   const profile::Side a = profile::shown(profile::side_from_json(read_json(options.a.what), options.a.what));
@@ -68,7 +69,7 @@ void compare_networks(CompareOptions options) {
   Progress progress("compare");
   progress.show("preparing A");
   Runner a(options.a.what, options.of(options.a));
-  // Equal settings are one network, run twice: two copies lie elsewhere in memory, which shows in times.
+  // Equal settings are one network run twice. Two copies would lie at different addresses, which shows in the times.
   std::unique_ptr<Runner> other;
   if (options.b != options.a) {
     progress.show("preparing B");
@@ -94,24 +95,23 @@ void add_compare(CLI::App& app, Context&) {
                   "ONNX file, zoo:NAME, compiled file; onnxruntime:MODEL or openvino:MODEL; or a .json that bench or "
                   "profile wrote")
       ->required();
-  sub->add_option("B", options->b.what, "the same kinds; default: A again, with the options of B");
+  sub->add_option("B", options->b.what, "as A (default: A itself, with the options of B)");
   options->model.add_settings_to(*sub);
-  options->a.model.add_settings_to(*sub->add_option_group("Of A alone"), "-a");
-  options->b.model.add_settings_to(*sub->add_option_group("Of B alone"), "-b");
-  sub->add_option("--seconds", options->seconds, "how long to measure at most")
+  options->a.model.add_settings_to(*sub->add_option_group("Options for A only"), "-a");
+  options->b.model.add_settings_to(*sub->add_option_group("Options for B only"), "-b");
+  sub->add_option("--seconds", options->seconds, "maximum time to measure, in seconds")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
   sub->add_option("--half-width", options->half_width,
                   "stop when the 95 % interval of the ratio is this narrow, in percent")
       ->check(CLI::Range(0.01, 100.0))
       ->capture_default_str();
-  sub->add_option("--layers", options->layers, "layers to show")->capture_default_str();
+  sub->add_option("--layers", options->layers, "number of layers to show")->capture_default_str();
   sub->add_option("--json", options->json,
-                  "also write the figures as JSON to a file; - is standard output, which then holds nothing else");
+                  "also write the figures as JSON to a file; - for standard output, which then contains nothing else");
   sub->footer(
-      "Options without -a or -b at their end hold for both sides; those of one side go before. Times are by the wall "
-      "and "
-      "by the\nprocessor; where the batches differ, those of a single item are compared, too.\n"
+      "Options without the suffix -a or -b apply to both sides; options of one side take precedence. Times are wall\n"
+      "time and processor time. If the batches differ, times per item are compared, too.\n"
       "Examples:  kilter compare zoo:resnet18 --threads-a 1 --threads-b 2\n"
       "           kilter compare zoo:resnet18 --threads 1 --records-b default\n"
       "           kilter compare zoo:resnet18 --threads 1 --records default --choose-b history-best\n"

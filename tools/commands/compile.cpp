@@ -18,8 +18,7 @@ void add_compile(CLI::App& app, Context&) {
   sub->add_option("-o,--out", *file, "file to write")->required();
   sub->callback([=] {
     if (is_plan_file(options->model)) {
-      fail(ErrorKind::usage, "{} is a compiled file already: copy it, or give the model that it was made from",
-           options->model);
+      fail(ErrorKind::usage, "{} is already a compiled file: copy it, or give the original model", options->model);
     }
     const auto session = options->open();
     Progress progress("compile " + session->name());

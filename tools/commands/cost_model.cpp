@@ -1,4 +1,5 @@
-// kilter cost-model: makes tables for, trains, judges and shows learned cost models of schedules.
+// kilter cost-model: builds training tables for learned cost models of schedules, and trains, evaluates and shows the
+// models.
 
 #include <fmt/ranges.h>
 
@@ -29,7 +30,7 @@ struct CostModelOptions {
   tune::BoostOptions boost;
 };
 
-/// What trains, with what it starts from.
+/// The trainer with its options and the model that it starts from.
 class Trainer {
  public:
   explicit Trainer(const CostModelOptions& options) : options_(options) {
@@ -76,7 +77,7 @@ json to_json(const Metrics& m) {
           {"failed_first", m.failed_first}};
 }
 
-/// Tables of costs begin with their templates, records do not.
+/// Tables of costs begin with their templates; records do not.
 bool is_cost_table(const std::string& file) {
   if (tune::is_database(file)) return false;
   const std::string text = read_file(file);
@@ -114,7 +115,7 @@ void train(const CostModelOptions& options) {
   tune::TreeModel::Parts parts = model->trees().parts();
   parts.notes.emplace_back("tasks", std::to_string(table.tasks.size()));
   for (const std::string& device : table.devices) {
-    // A note is one line; a device's name may come from anywhere.
+    // A note must fit on one line, but a device's name may contain anything.
     std::string name = device.empty() ? "unknown" : device;
     std::replace_if(name.begin(), name.end(), [](char c) { return static_cast<uint8_t>(c) < ' '; }, '?');
     parts.notes.emplace_back("device", name);
@@ -125,9 +126,8 @@ void train(const CostModelOptions& options) {
              kept.parts().trees.size(), table.set.size(), table.tasks.size(), table.devices.size(),
              table.devices.size() == 1 ? "" : "s", kept.text().size());
   print_metrics_head();
-  print_metrics("on the rows that it learned",
-                tune::judge(kept.predict(table.set.rows), table.set.costs, table.set.groups));
-  fmt::print("How it does on others:  kilter cost-model eval --held-out task --table ...\n");
+  print_metrics("on the training rows", tune::judge(kept.predict(table.set.rows), table.set.costs, table.set.groups));
+  fmt::print("To evaluate it on other tasks:  kilter cost-model eval --held-out task --table ...\n");
 }
 
 void evaluate(const CostModelOptions& options) {
@@ -157,11 +157,10 @@ void evaluate(const CostModelOptions& options) {
   print_metrics(what, all);
   for (size_t d = 0; d < by_device.size(); ++d) print_metrics("  " + table.devices[d], by_device[d]);
   fmt::print(
-      "\npairwise: pairs of a group in the right order, chance gives 50 %. top-1 regret: how much longer than the "
-      "group's\n"
-      "best the one takes that is predicted best. first fails: groups where that one is a failure. Means over the "
-      "judged\n"
-      "groups (a task on a device with rows of different cost).\n");
+      "\npairwise: share of a group's pairs in the right order; chance gives 50 %. top-1 regret: how much longer the\n"
+      "schedule predicted best takes than the group's best. first fails: groups in which that schedule fails. Means "
+      "over\n"
+      "the judged groups (a task on a device with rows of different cost).\n");
 }
 
 void show(const CostModelOptions& options) {
@@ -198,23 +197,25 @@ void add_training(CLI::App& sub, CostModelOptions& o) {
   sub.add_option("--xgboost", o.xgboost,
                  "libxgboost.so, its folder, or a Python environment with xgboost-cpu (default: KILTER_XGBOOST, "
                  "$VIRTUAL_ENV, .venv, the system's)");
-  sub.add_option("--start", o.start, "model that the new trees correct; a few measurements adapt it to a machine");
-  sub.add_option("--trees", o.boost.trees, "trees to grow, 1..10000")->capture_default_str();
-  sub.add_option("--depth", o.boost.depth, "levels of splits in a tree, 1..16")->capture_default_str();
-  sub.add_option("--rate", o.boost.rate, "share of each tree's answer that counts, above 0, up to 1")
+  sub.add_option("--start", o.start, "model to correct with new trees; a few measurements adapt it to a machine");
+  sub.add_option("--trees", o.boost.trees, "number of trees to grow, 1..10000")->capture_default_str();
+  sub.add_option("--depth", o.boost.depth, "maximum depth of a tree, 1..16")->capture_default_str();
+  sub.add_option("--rate", o.boost.rate, "learning rate: the share of each tree's answer that counts, above 0, up to 1")
       ->capture_default_str();
-  sub.add_option("--l2", o.boost.l2, "added to the weight of a leaf, 0 or more")->capture_default_str();
-  sub.add_option("--min-child-weight", o.boost.min_child_weight, "least weight of rows on each side of a split")
+  sub.add_option("--l2", o.boost.l2, "L2 regularisation, added to the weight of a leaf, 0 or more")
       ->capture_default_str();
-  sub.add_option("--bins", o.boost.bins, "places of splits of a feature, 2..65536")->capture_default_str();
-  sub.add_option("--threads", o.boost.threads, "threads of XGBoost, 1..1024; Kilter's own trainer takes one")
+  sub.add_option("--min-child-weight", o.boost.min_child_weight, "minimum weight of the rows on each side of a split")
       ->capture_default_str();
-  sub.add_option("--seed", o.boost.seed, "of XGBoost, and of which tasks or devices are held out together")
+  sub.add_option("--bins", o.boost.bins, "candidate split points per feature, 2..65536")->capture_default_str();
+  sub.add_option("--threads", o.boost.threads, "threads of XGBoost, 1..1024; Kilter's own trainer uses one")
+      ->capture_default_str();
+  sub.add_option("--seed", o.boost.seed,
+                 "random seed of XGBoost, and of the choice of tasks or devices that are held out together")
       ->capture_default_str();
 }
 
 void add_table(CLI::App& sub, CostModelOptions& o) {
-  sub.add_option("--table", o.tables, "JSON lines with named features and costs; may be repeated")
+  sub.add_option("--table", o.tables, "table of named features and costs, as JSON lines; may be repeated")
       ->required()
       ->allow_extra_args(false);
 }
@@ -223,15 +224,16 @@ void add_table(CLI::App& sub, CostModelOptions& o) {
 
 void add_cost_model(CLI::App& app, Context&) {
   auto o = std::make_shared<CostModelOptions>();
-  CLI::App* sub = app.add_subcommand("cost-model", "Train, judge and show learned cost models of schedules");
+  CLI::App* sub = app.add_subcommand("cost-model", "Train, evaluate and show learned cost models of schedules");
   sub->require_subcommand(1);
   sub->footer(
       "Example:  kilter cost-model rows bench/searchers/*.jsonl --out rows.jsonl\n"
-      "          kilter cost-model train --table rows.jsonl --out my.trees\nThe tables' form: src/tune/cost/table.h.");
-  CLI::App* rows = sub->add_subcommand("rows", "Make such a table of measured schedules");
+      "          kilter cost-model train --table rows.jsonl --out my.trees\nFormat of the tables: "
+      "src/tune/cost/table.h.");
+  CLI::App* rows = sub->add_subcommand("rows", "Make a training table from measured schedules");
   rows->add_option("FILE", o->tables, "tables of costs (kilter searchers --measure) or tuning records (kilter tune)")
       ->required();
-  rows->add_option("-o,--out", o->model, "file for the table; - is standard output")->required();
+  rows->add_option("-o,--out", o->model, "file for the table; - for standard output")->required();
   rows->callback([=] { make_rows(*o); });
   CLI::App* trains = sub->add_subcommand("train", "Train a model from tables of measured schedules");
   add_table(*trains, *o);
@@ -239,23 +241,23 @@ void add_cost_model(CLI::App& app, Context&) {
   add_training(*trains, *o);
   trains->callback([=] { train(*o); });
   CLI::App* judges =
-      sub->add_subcommand("eval", "Judge a model on tables, or a trainer on tasks or devices it did not see");
+      sub->add_subcommand("eval", "Evaluate a model on tables, or a trainer on tasks or devices it did not see");
   add_table(*judges, *o);
-  CLI::Option* model = judges->add_option("MODEL", o->model, "file of a model; without one, a trainer is judged");
-  judges->add_option("--held-out", o->held_out, "what is trained without and judged on, in turn")
+  CLI::Option* model = judges->add_option("MODEL", o->model, "model file; without one, the trainer is evaluated");
+  judges->add_option("--held-out", o->held_out, "what to leave out of training and evaluate on, in turn")
       ->check(CLI::IsMember({"task", "device"}))
       ->capture_default_str()
       ->excludes(model);
-  judges->add_option("--folds", o->folds, "parts that are held out in turn, at most one for each task or device")
+  judges->add_option("--folds", o->folds, "number of parts to hold out in turn, at most one per task or device")
       ->check(CLI::Range(2, 1000))
       ->capture_default_str()
       ->excludes(model);
   add_training(*judges, *o);
-  judges->add_option("--json", o->json_file, "also write the figures as JSON to a file; - is standard output alone");
+  judges->add_option("--json", o->json_file, "also write the figures as JSON to a file; - for standard output only");
   judges->callback([=] { evaluate(*o); });
-  CLI::App* shows = sub->add_subcommand("show", "Show a model: what it was trained on, and which features it asks for");
-  shows->add_option("MODEL", o->model, "file of a model")->required();
-  shows->add_option("--json", o->json_file, "also write it as JSON to a file; - is standard output alone");
+  CLI::App* shows = sub->add_subcommand("show", "Show a model: what it was trained on, and which features it uses");
+  shows->add_option("MODEL", o->model, "model file")->required();
+  shows->add_option("--json", o->json_file, "also write it as JSON to a file; - for standard output only");
   shows->callback([=] { show(*o); });
 }
 

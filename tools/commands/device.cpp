@@ -1,4 +1,4 @@
-// kilter device: what is known of this machine, and what it does at most.
+// kilter device: what is known of this machine, and its measured peak performance.
 
 #include "measure/device.h"
 
@@ -36,7 +36,7 @@ void print_rates(const Device& device) {
   }
   fmt::print(
       "\nGFLOP/s: fp32, a multiply-add counts 2. GB/s: 1e9 bytes read per second; a copy counts what it reads and\n"
-      "what it writes. All threads together, best of many short windows.\n");
+      "what it writes. All threads together; the best of many short windows.\n");
 }
 
 std::string measured_text(const Device& device) {
@@ -84,15 +84,14 @@ void show_device(const DeviceOptions& options) {
 
 void add_device(CLI::App& app, Context&) {
   auto options = std::make_shared<DeviceOptions>();
-  CLI::App* sub = app.add_subcommand("device", "Show this machine and what it does at most");
+  CLI::App* sub = app.add_subcommand("device", "Show this machine and its peak performance");
   sub->footer(
-      "The peaks are what `profile` and `explain` hold layers against. They are measured once, in some seconds, and "
-      "stored\nin $XDG_CACHE_HOME/kilter/device.json or ~/.cache/kilter/device.json. Measure again when the machine "
-      "was "
+      "`profile` and `explain` compare layers with these peaks. They are measured once, in a few seconds, and "
+      "stored\nin $XDG_CACHE_HOME/kilter/device.json or ~/.cache/kilter/device.json. Measure again if the machine was "
       "busy.\nExample:  kilter device --measure --json -");
-  sub->add_flag("--measure", options->measure, "measure again, also when there are stored measurements");
+  sub->add_flag("--measure", options->measure, "measure again even if there are stored measurements");
   sub->add_option("--json", options->json,
-                  "also write everything as JSON to a file; - is standard output, which then holds nothing else");
+                  "also write everything as JSON to a file; - for standard output, which then contains nothing else");
   sub->callback([=] { show_device(*options); });
 }
 

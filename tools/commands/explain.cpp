@@ -1,4 +1,4 @@
-// kilter explain: why a network takes the time it takes, and what to do next.
+// kilter explain: says why a network takes as long as it does, and what to do next.
 
 #include "profile/explain/explain.h"
 
@@ -28,8 +28,8 @@ struct ExplainOptions {
 
 constexpr int64_t kBatch = 8;
 
-/// Arguments that say what is run and what of the records holds, as commands that `explain` tells take them; options of
-/// single layers are the causes' own.
+/// Returns the arguments, including the choice of records, that the commands suggested by `explain` keep. Options for
+/// single layers are left to the causes.
 std::string arguments_of(const ModelOptions& options) {
   constexpr std::string_view kKept[] = {"--records", "--choose", "--forbid"};
   std::string out = model_arguments(options);
@@ -39,7 +39,8 @@ std::string arguments_of(const ModelOptions& options) {
   return std::string(trim(out));
 }
 
-/// The input of a batch of 8 where the network can take one: built-in ones, and models that leave the batch open.
+/// Returns an input that makes a batch of 8, if the network accepts one: built-in networks, and models that leave the
+/// batch open.
 std::optional<std::pair<std::string, Shape>> batch_input(const ModelOptions& options, const Session& session,
                                                          const std::map<std::string, Tensor>& inputs) {
   if (!options.inputs.empty() || session.compiled_file() || session.inputs().size() != 1) return std::nullopt;
@@ -53,7 +54,7 @@ std::optional<std::pair<std::string, Shape>> batch_input(const ModelOptions& opt
   return std::pair(port.name, shape);
 }
 
-/// The subject on a batch of 8, and the input that makes it one.
+/// Adds the subject for a batch of 8, and the input that makes it one.
 void add_batch(profile::Subject& subject, const ModelOptions& options, const Session& session) {
   const auto input = batch_input(options, session, subject.inputs);
   if (!input) return;
@@ -65,7 +66,7 @@ void add_batch(profile::Subject& subject, const ModelOptions& options, const Ses
   subject.batch = std::move(batch);
 }
 
-/// What records say that are not in use.
+/// Adds what the records offer if they are not in use.
 void add_tuned(profile::Subject& subject, const ModelOptions& options) {
   if (options.records != "none" || !options.layer_plan.empty()) return;
   ModelOptions with = options;
@@ -92,7 +93,7 @@ profile::Subject subject_of(const ExplainOptions& options, const Session& sessio
   return subject;
 }
 
-/// The same network in another runtime, in turns with ours.
+/// Measures the same network in another runtime, in turns with Kilter.
 Duel against(const ExplainOptions& options, Runner& other, Progress& progress) {
   progress.show("preparing to run against " + options.against);
   Runner ours(options.model.model, options.model);
@@ -106,7 +107,7 @@ void run_explain(const ExplainOptions& options) {
   check_writable("--json", options.json);
   check_writable("--html", options.html);
   Progress progress("explain " + options.model.model);
-  // First, since what is missing there is better said before minutes of work.
+  // Comes first, so that a missing runtime is reported before minutes of work.
   std::unique_ptr<Runner> other;
   if (!options.against.empty())
     other = std::make_unique<Runner>(options.against + ":" + options.model.model, options.model);
@@ -137,25 +138,26 @@ void run_explain(const ExplainOptions& options) {
 void add_explain(CLI::App& app, Context&) {
   auto options = std::make_shared<ExplainOptions>();
   CLI::App* sub = app.add_subcommand(
-      "explain", "Say why a network takes the time it takes, what the machine would allow, and what to do next");
+      "explain", "Say why a network takes as long as it does, what the machine would allow, and what to do next");
   options->model.add_to(*sub);
-  sub->add_option("--node", options->node, "everything about one layer, with more of its schedules measured");
-  sub->add_option("--seconds", options->seconds, "how long to measure, without the time to compile alternatives")
+  sub->add_option("--node", options->node, "explain one layer in full, and measure more of its schedules");
+  sub->add_option("--seconds", options->seconds,
+                  "how long to measure, in seconds, not counting the compilation of alternatives")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
   add_minutes(*sub, options->minutes);
   sub->add_option("--json", options->json,
-                  "also write everything as JSON to a file; - is standard output, which then holds nothing else");
+                  "also write everything as JSON to a file; - for standard output, which then contains nothing else");
   sub->add_option("--html", options->html,
-                  "also write a report for a browser: that of kilter profile, with what is said here; one file");
+                  "also write an HTML report: that of kilter profile plus this explanation, in one file");
   sub->add_option("--against", options->against,
-                  "also run the network in this runtime, in turns with Kilter, and lay the layers side by side")
+                  "also run the network in this runtime, in turns with Kilter, and compare them layer by layer")
       ->check(CLI::IsMember({"onnxruntime", "openvino"}));
   sub->footer(
-      "A machine that other programs use is told first; what rests on times that they disturbed is then withheld.\n"
-      "Gains are measured where an alternative can be compiled and run (the text says so), by running it in turns "
-      "with\n"
-      "the network as it is; the others are predicted. The commands compare what they claim, by wall and by processor "
+      "A machine that other programs use is reported first; findings that rest on times they disturbed are withheld.\n"
+      "Gains are measured if an alternative can be compiled and run in turns with the network as it is (the text says\n"
+      "so); otherwise they are predicted. The suggested commands compare what the findings claim, by wall and "
+      "processor\n"
       "time.\n"
       "Example:  kilter explain zoo:resnet18 --threads 1 --schedule conv1=reference\n"
       "          kilter explain model.onnx --against onnxruntime --html report.html");

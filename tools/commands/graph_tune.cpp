@@ -1,4 +1,4 @@
-// kilter graph-tune: for each layer the alternative that is best for the whole network.
+// kilter graph-tune: chooses for each layer the alternative that is best for the whole network.
 
 #include <nlohmann/json.hpp>
 
@@ -97,37 +97,38 @@ void run_graph_tune(const GraphTuneCommand& command) {
 void add_graph_tune(CLI::App& app, Context&) {
   auto command = std::make_shared<GraphTuneCommand>();
   CLI::App* sub = app.add_subcommand(
-      "graph-tune", "Choose schedule, threads, layout and fusion of each layer for the whole network at once");
+      "graph-tune", "Choose the schedule, threads, layout and fusion of each layer for the whole network at once");
   command->model.records = "default";
   command->model.add_model_to(*sub, false);
   command->model.add_compile_to(*sub);
   sub->add_option("--records", command->model.records,
-                  "file of records that costs are taken from, and beside which what is chosen is kept: a file, default "
-                  "or none")
+                  "records to take costs from; the result is kept beside them: a file, default or none")
       ->capture_default_str();
   sub->add_option(
          "--solver", command->solver,
          "dp: dynamic programming, for forests; pbqp: any graph; greedy: each layer alone; auto: dp, else pbqp")
       ->check(CLI::IsMember({"auto", "dp", "pbqp", "greedy"}))
       ->capture_default_str();
-  sub->add_option("--measure", command->measure, "seconds that measuring alternatives in the network may take")
+  sub->add_option("--measure", command->measure, "time limit for measuring alternatives in the network, in seconds")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
-  sub->add_option("--race", command->race, "seconds for the races against history-best and the accepted plan")
+  sub->add_option("--race", command->race, "time for the races against history-best and the accepted plan, in seconds")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
-  sub->add_option("--schedules", command->schedules, "schedules of a layer that are looked at, beside the default")
+  sub->add_option("--schedules", command->schedules,
+                  "number of schedules to consider for each layer, besides the default")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
   sub->add_flag("--measure-transforms", command->measure_transforms,
-                "measure layout changes again, though they are known");
-  sub->add_flag("--no-run", command->no_run, "run nothing: costs from records and estimates, schedules alone, no race");
+                "measure layout changes again, even if they are known");
+  sub->add_flag("--no-run", command->no_run,
+                "run nothing: take costs from records and estimates, choose schedules only, hold no race");
   sub->add_flag("--layers", command->layers, "print every alternative of every layer with its cost");
-  sub->add_option("--write-plan", command->write_plan, "write what was chosen to a file, for --layer-plan");
+  sub->add_option("--write-plan", command->write_plan, "write the choices to a file for --layer-plan");
   sub->add_option("--json", command->json,
-                  "also write the outcome as JSON to a file; - is standard output, which then holds nothing else");
+                  "also write the outcome as JSON to a file; - for standard output, which then contains nothing else");
   sub->footer(
-      "What wins the race is kept beside the records, and --records FILE of other commands takes it from there. With\n"
+      "The winner of the race is kept beside the records, where --records FILE of other commands finds it. With\n"
       "--no-run nothing is kept.");
   sub->callback([command] { run_graph_tune(*command); });
 }

@@ -1,5 +1,5 @@
-// kilter inspect: what is in a network: inputs, outputs, operators, parameters, work, tasks; why each layer runs the
-// schedule that it runs; the machine code of a layer.
+// kilter inspect: shows a network's inputs, outputs, operators, parameters, work and tasks; why each layer runs its
+// schedule; and the machine code of a layer.
 
 #include <fmt/ranges.h>
 
@@ -48,13 +48,14 @@ void print_graph(const Graph& graph) {
              scaled(static_cast<double>(parameter_bytes)), scaled(static_cast<double>(flops)));
 }
 
-/// Outputs whose nodes make another shape than the model declares.
+/// Reports outputs whose nodes make a different shape than the model declares.
 void print_contradictions(const Graph& graph, const std::vector<onnx::Port>& declared) {
   for (const Graph::Output& output : graph.outputs()) {
     const auto port = std::ranges::find(declared, output.name, &onnx::Port::name);
     const TensorType& type = graph.type(output.value);
     if (port == declared.end() || onnx::fits(*port, type.shape)) continue;
-    fmt::print("  {} is {}, as its nodes make it, not what the model declares\n", printable(output.name), text(type));
+    fmt::print("  {} is {} according to its nodes, unlike the model's declaration\n", printable(output.name),
+               text(type));
   }
 }
 
@@ -69,7 +70,7 @@ void print_tasks(const Plan& plan) {
   for (const Step& s : plan.steps) {
     if (s.problem.empty() || s.role == StepRole::pack) continue;
     TaskRow& row = tasks[s.problem];
-    row.count += before == nullptr || before->name != s.name ? 1 : 0;  // stages of one task follow each other
+    row.count += before == nullptr || before->name != s.name ? 1 : 0;  // stages of one task are adjacent
     before = &s;
     row.flops += s.flops;
     row.bytes += s.bytes;
@@ -90,7 +91,7 @@ struct InspectOptions : ModelOptions {
   std::string node, json, assembly, write_plan;
 };
 
-/// The plan that is in use, whatever its parts come from, as a file for --layer-plan.
+/// Writes the plan in use, whatever its sources, as a file for --layer-plan.
 void write_plan(const InspectOptions& options, const Session& session, const Compiled& compiled,
                 const CompileOptions& compile) {
   const tune::Choices used = tune::choices_in_use(compiled.plan, compile);
@@ -102,7 +103,7 @@ void write_plan(const InspectOptions& options, const Session& session, const Com
   if (options.write_plan != "-") fmt::print("{}: what {} layers run\n", options.write_plan, used.size());
 }
 
-/// Compiles without generating code: schedules and layouts are all there is to see.
+/// Compiles without generating code, since only schedules and layouts are shown.
 void print_schedules(const InspectOptions& options, const Session& session) {
   if (session.compiled_file())
     fail(ErrorKind::usage, "--schedules: {} is a compiled file, which keeps no alternatives; give the model itself",
@@ -134,7 +135,7 @@ std::string loops_text(const std::vector<Instruction>& code) {
   return out;
 }
 
-/// The layers with machine code that `node` means.
+/// Returns the layers with machine code that `node` refers to.
 std::vector<std::string> assembled(const std::string& node, const Loaded& loaded) {
   std::set<std::string> names;
   for (const Step& s : loaded.plan().steps) {
@@ -202,16 +203,17 @@ void add_inspect(CLI::App& app, Context&) {
   options->add_to(*sub);
   auto* schedules = sub->add_flag("--schedules", options->schedules,
                                   "show for each layer its schedule, what the model expects of it, and why no other "
-                                  "template or schedule was taken; generates no code");
+                                  "template or schedule was chosen; generates no code");
   sub->add_option("--node", options->node,
                   "with --schedules: only the layers of this name, or those that run this node of the model");
   sub->add_option("--json", options->json,
-                  "with --schedules: also write it as JSON (doc/inspect.md); - is standard output");
-  sub->add_option("--write-plan", options->write_plan,
-                  "with --schedules: write what every layer runs to a file for --layer-plan, and no report; - is "
-                  "standard output");
+                  "with --schedules: also write it as JSON (doc/inspect.md); - for standard output");
+  sub->add_option(
+      "--write-plan", options->write_plan,
+      "with --schedules: instead of a report, write what every layer runs to a file for --layer-plan; - for "
+      "standard output");
   sub->add_option("--asm", options->assembly,
-                  "layer, or node of the model, whose machine code is shown, with counts of its inner loops")
+                  "show the machine code of this layer or node of the model, with counts of its inner loops")
       ->excludes(schedules);
   sub->callback([=] { inspect(*options); });
 }

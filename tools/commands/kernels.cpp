@@ -1,4 +1,4 @@
-// kilter kernels: the convolutions and matrix products of networks, and other problems, one by one.
+// kilter kernels: times the convolutions and matrix products of networks, and other problems, one by one.
 
 #include "profile/kernels.h"
 
@@ -18,7 +18,7 @@
 namespace kilter::tool {
 namespace {
 
-constexpr double kLeastFlops = 10e6;  ///< below, a kernel's start and end weigh too much for its share to tell anything
+constexpr double kLeastFlops = 10e6;  ///< below this, a kernel's start and end dominate and its share says little
 
 struct KernelsOptions {
   std::vector<std::string> what;
@@ -38,7 +38,7 @@ struct Network {
 
 bool is_problem(const std::string& what) { return what.find_first_of(" (") != std::string::npos; }
 
-/// A file of problems, a problem, or a model.
+/// Opens a file of problems, a single problem, or a model.
 profile::KernelList open_list(const std::string& what, const KernelsOptions& options) {
   if (what.ends_with(".txt")) {
     profile::KernelList list = profile::parse_kernel_list(read_file(what), what);
@@ -48,7 +48,7 @@ profile::KernelList open_list(const std::string& what, const KernelsOptions& opt
   if (is_problem(what)) return {"given", 0, {{1, what, {}}}};
   ModelOptions model;
   model.model = what;
-  if (!is_plan_file(what)) model.target = options.target;  // a compiled file's problems are what they are
+  if (!is_plan_file(what)) model.target = options.target;  // a compiled file's problems are fixed
   model.threads = 1;
   const auto session = model.open();
   profile::KernelList list = profile::kernels_of(session->compile().plan());
@@ -131,7 +131,7 @@ void print_rows(const Network& network, const profile::Peaks& peaks, int threads
 
 struct Summary {
   profile::Shares compute, memory, movement;
-  double ms = 0;  ///< all layers
+  double ms = 0;  ///< of all layers
   size_t problems = 0;
 };
 
@@ -165,7 +165,7 @@ void print_summary(const std::string& network, const Summary& s) {
   if (s.movement.count > 0) fmt::print("  movement bound by memory, of the bandwidth: {}\n", shares_text(s.movement));
 }
 
-/// Speed-ups of Winograd beside those that `expected` has for the same convolution.
+/// Prints the speed-ups of Winograd beside those that `expected` has for the same convolution.
 void print_gains(const std::vector<const Measured*>& all, const std::vector<profile::ExpectedGain>& expected) {
   std::vector<double> gains;
   for (const Measured* m : all) {
@@ -276,28 +276,32 @@ void add_kernels(CLI::App& app, Context&) {
   CLI::App* sub =
       app.add_subcommand("kernels", "Time the convolutions and matrix products of networks, each compiled alone");
   sub->add_option("what", options->what,
-                  "files of problems (.txt, as --write makes them), problems, or models (.onnx, zoo:NAME)")
+                  "problem files (.txt, as written by --write), problems, or models (.onnx, zoo:NAME)")
       ->required();
   sub->add_option("--write", options->write,
                   "write DIR/NETWORK.txt with the problems of each model instead of measuring");
-  sub->add_option("--only", options->only, "only problems or layers in which this regular expression is found");
-  sub->add_option("--target", options->target, "CPU to make code for; `kilter targets` lists them")
+  sub->add_option("--only", options->only, "only problems or layers that match this regular expression");
+  sub->add_option("--target", options->target, "CPU to generate code for; `kilter targets` lists them")
       ->capture_default_str();
-  sub->add_option("--threads", options->threads, "threads; default: KILTER_NUM_THREADS, else all CPUs")
+  sub->add_option("--threads", options->threads,
+                  "number of threads (default: KILTER_NUM_THREADS, else the CPUs this process may use)")
       ->check(CLI::Range(1, 1024));
-  sub->add_option("--seconds", options->seconds, "how long to measure each problem")
+  sub->add_option("--seconds", options->seconds, "how long to measure each problem, in seconds")
       ->check(CLI::Range(0.01, 3600.0))
       ->capture_default_str();
-  sub->add_option("--touched-mb", options->touched_mb,
-                  "what a run of the network touches, over which cold weights rotate; default: what the file says")
+  sub->add_option(
+         "--touched-mb", options->touched_mb,
+         "memory that a run of the network touches, over which cold weights rotate (default: what the file says)")
       ->check(CLI::PositiveNumber);
-  sub->add_option("--expected", options->expected, "file of speed-ups of Winograd to print beside the measured ones");
+  sub->add_option("--expected", options->expected,
+                  "file of expected Winograd speed-ups to print beside the measured ones");
   sub->add_option("--json", options->json,
-                  "also write the figures as JSON to a file; - is standard output, which then holds nothing else");
+                  "also write the figures as JSON to a file; - for standard output, which then contains nothing else");
   sub->footer(
       "Cold: packed weights rotate through as much memory as a run of the network touches. \"of\" is the share of the\n"
-      "bandwidth of the level that most operands come from; where memory is the bound, of what a plain read of the\n"
-      "operands reaches in turns with the kernel. \"Winograd\" is its gain over the default exact kernel, "
+      "bandwidth of the level that most operands come from; if memory is the bound, it is the share of the rate of a "
+      "plain\n"
+      "read of the operands, measured in turns. \"Winograd\" is the gain over the default exact kernel, "
       "interleaved.\n"
       "\"TASK in PROBLEM\" times one task of a problem's graph, such as the change of layout before a convolution.\n"
       "Example:  kilter kernels bench/kernels/*.txt --threads 1 --expected bench/winograd_speedups.txt");

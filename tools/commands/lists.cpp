@@ -1,4 +1,4 @@
-// kilter ops, targets, options: the tables of operators, targets, passes, templates and settings.
+// kilter ops, targets, options: print the tables of operators, targets, passes, templates and settings.
 
 #include <limits>
 
@@ -12,7 +12,7 @@
 namespace kilter::tool {
 namespace {
 
-/// '|' would end a cell of a table.
+/// Escapes '|', which would end a table cell.
 std::string escaped(std::string_view text) {
   std::string out;
   for (char c : text) {
@@ -55,7 +55,7 @@ void print_targets() {
 
 void print_options() {
   fmt::print(
-      "environment:\n  KILTER_NUM_THREADS  threads to run on, 1..1024 (default: the CPUs this process may use)\n"
+      "environment:\n  KILTER_NUM_THREADS  number of threads, 1..1024 (default: the CPUs this process may use)\n"
       "  KILTER_SPIN_US      how long an idle worker spins before it parks, microseconds\n"
       "  KILTER_XGBOOST      libxgboost.so, its folder, or a Python environment with xgboost-cpu\n"
       "  KILTER_PYTHON       Python interpreter that has onnxruntime or openvino, for comparisons with them (default: "
@@ -81,7 +81,7 @@ void print_options() {
 void add_lists(CLI::App& app, Context&) {
   CLI::App* ops = app.add_subcommand("ops", "List the operators, their opsets and how they run");
   auto markdown = std::make_shared<bool>(false);
-  ops->add_flag("--markdown", *markdown, "as the table of doc/operators.md");
+  ops->add_flag("--markdown", *markdown, "print the table of doc/operators.md");
   ops->callback([=] { print_ops(*markdown); });
   CLI::App* targets = app.add_subcommand("targets", "List the CPUs that code can be generated for");
   targets->callback([] { print_targets(); });

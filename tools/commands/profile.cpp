@@ -1,4 +1,4 @@
-// kilter profile: where the time of a network goes, layer by layer, in the network and in its real order.
+// kilter profile: shows where the time of a network goes, layer by layer, measured in the running network.
 
 #include <nlohmann/json.hpp>
 
@@ -60,34 +60,36 @@ void run_profile(const ProfileOptions& options) {
 void add_profile(CLI::App& app, Context&) {
   auto options = std::make_shared<ProfileOptions>();
   CLI::App* sub = app.add_subcommand(
-      "profile", "Show where the time of a network goes: rows that add up to the time from end to end");
+      "profile", "Show where the time of a network goes, in rows that add up to the end-to-end time");
   options->model.add_to(*sub);
-  sub->add_option("--by", options->table.by, "rows: layer, operator, or task (layers of one problem together)")
+  sub->add_option("--by", options->table.by, "group rows by: layer, operator, or task (layers with the same problem)")
       ->capture_default_str();
-  sub->add_option("--sort", options->table.sort, "order (as they run), time, name, or share (of the bound)")
+  sub->add_option("--sort", options->table.sort,
+                  "sort rows by: order (of execution), time, name, or share (of the bound)")
       ->capture_default_str();
   sub->add_option("--top", options->table.top, "show only this many rows")->check(CLI::NonNegativeNumber);
-  sub->add_flag("--wide", options->table.wide, "below each row its problem, schedule, shapes, layouts and kernel hash");
-  sub->add_flag("--arena", options->arena, "also what the arena holds at each step");
+  sub->add_flag("--wide", options->table.wide,
+                "show each row's problem, schedule, shapes, layouts and kernel hash below it");
+  sub->add_flag("--arena", options->arena, "also show the contents of the arena at each step");
   sub->add_flag(
       "--counters", options->counters,
-      "also hardware counters by layer (cycles, instructions, cache misses, stalled cycles), in runs of their "
-      "own, where the machine has them");
-  sub->add_option("--seconds", options->seconds, "how long to measure")
+      "also show hardware counters by layer (cycles, instructions, cache misses, stalled cycles), measured in separate "
+      "runs, if the machine has them");
+  sub->add_option("--seconds", options->seconds, "how long to measure, in seconds")
       ->check(CLI::Range(0.01, 3600.0))
       ->capture_default_str();
   add_minutes(*sub, options->minutes);
   sub->add_option("--json", options->json,
-                  "also write everything as JSON to a file; - is standard output, which then holds nothing else");
+                  "also write everything as JSON to a file; - for standard output, which then contains nothing else");
   sub->add_option("--csv", options->csv, "also write the rows as CSV to a file, or - for standard output");
   sub->add_option("--trace", options->trace,
-                  "also write a typical run for ui.perfetto.dev or chrome://tracing, one track a thread");
+                  "also write a trace of a typical run for ui.perfetto.dev or chrome://tracing, one track per thread");
   sub->add_option("--html", options->html,
-                  "also write a report for a browser: one file with roofline, timeline, table and memory, no network");
+                  "also write an HTML report with roofline, timeline, table and memory: one file that works offline");
   sub->footer(
-      "A row's time runs from fork to join of its parallel region, in the network, as a mean over the middle half of "
-      "the\n"
-      "runs. Sum = kernels + gaps + barriers; the end-to-end time is measured without profiling, in between.\n"
+      "A row's time is measured in the network, from fork to join of its parallel region; it is the mean of the\n"
+      "middle half of the runs. Sum = kernels + gaps + barriers; the end-to-end time comes from interleaved\n"
+      "runs without profiling.\n"
       "Example:  kilter profile zoo:resnet18 --threads 1 --sort time --top 10");
   sub->callback([=] { run_profile(*options); });
 }

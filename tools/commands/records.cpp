@@ -1,4 +1,4 @@
-// kilter records: list, choose, move, check and prune tuning records.
+// kilter records: lists, chooses, moves, checks and prunes tuning records.
 
 #include <algorithm>
 #include <csignal>
@@ -24,7 +24,7 @@ namespace {
 
 using namespace kilter::tune;
 
-/// Options of every subcommand.
+/// Options common to all subcommands of `kilter records`.
 struct RecordsOptions {
   std::string file, json;
   Filter filter;
@@ -47,7 +47,7 @@ void tell(const std::vector<std::string>& lines) {
 
 void tell_faults(const Imported& imported) { tell(imported.notices), tell(imported.damaged), tell(imported.newer); }
 
-/// All of a file. Damage goes to stderr; it never stops anything.
+/// Reads all records of a file. Reports damage on standard error and continues.
 std::vector<Record> read_all(const RecordsOptions& options) {
   const std::filesystem::path path = options.path();
   if (options.file.empty() && is_missing(path)) {
@@ -66,26 +66,25 @@ std::vector<Record> read_all(const RecordsOptions& options) {
   const Imported imported = import_file(path, native_target());
   tell_faults(imported), tell(imported.refused);
   const bool none = imported.entries.empty() && imported.damaged.empty() && imported.refused.empty();
-  std::error_code none_such;  // of what is no file, such as a pipe
+  std::error_code none_such;  // set for anything that is not a regular file, such as a pipe
   const auto size = std::filesystem::file_size(path, none_such);
   if (none && imported.newer.empty() && !none_such && size > 0) {
-    fail(
-        ErrorKind::bad_input,
-        "records {}: there is no record in it; expected an SQLite database of Kilter, JSON lines, or text with records "
-        "of TVM",
-        path.string());
+    fail(ErrorKind::bad_input,
+         "records {}: it contains no record; expected an SQLite database of Kilter, JSON lines, or text with records "
+         "of TVM",
+         path.string());
   }
   return imported.records();
 }
 
-/// Those that the filter admits.
+/// Reads the records that the filter admits.
 std::vector<Record> read_records(const RecordsOptions& options) {
   std::vector<Record> records = read_all(options);
   std::erase_if(records, [filter = options.full_filter()](const Record& r) { return !filter.admits(r); });
   return records;
 }
 
-/// Those that may be chosen under the filter, and all failures, which bar schedules whatever is asked for.
+/// Reads the records that the filter admits, and all failures, which bar schedules whatever the filter.
 std::vector<Record> read_to_choose(const RecordsOptions& options) {
   std::vector<Record> records = read_all(options);
   std::erase_if(records, [filter = options.full_filter()](const Record& r) {
@@ -139,7 +138,7 @@ void list(const RecordsOptions& options, size_t most) {
   write_json(options, json_of(records));
   if (options.quiet()) return;
   if (!records.empty()) print_header();
-  // The newest are the ones that people look for.
+  // The newest records are the interesting ones.
   const size_t first = records.size() > most ? records.size() - most : 0;
   for (size_t i = first; i < records.size(); ++i) print_row(records[i]);
   fmt::print("{} record{}{}\n", records.size(), records.size() == 1 ? "" : "s",
@@ -171,7 +170,7 @@ std::string_view unused_text(const Record& r) {
   return r.versus ? "; not faster than the default: not used" : "; not measured beside the default: not used";
 }
 
-/// The records that would serve one task here, nearest first.
+/// Shows the records that would serve one task here, nearest first.
 void best_for(RecordsOptions options, const BestOptions& best) {
   Query query{best.task,
               best.layouts,
@@ -179,10 +178,10 @@ void best_for(RecordsOptions options, const BestOptions& best) {
               describe_device().fingerprint(),
               options.threads > 0 ? options.threads : default_threads(),
               codegen_version()};
-  options.threads = -1;  // the others are wanted too: they answer from further away
+  options.threads = -1;  // records for other numbers of threads also serve, at a greater distance
   const Matcher matcher(read_to_choose(options));
   const std::vector<Match> matches = matcher.matches(query, best.most);
-  if (matches.empty()) parse_problem(best.task);  // says what is wrong with a line that no network has
+  if (matches.empty()) parse_problem(best.task);  // reports what is wrong with a problem that no network has
   write_json(options, json_of(matches));
   if (options.quiet()) return;
   fmt::print("{}\n  for {}, {}, at {} thread{}\n", printable(query.problem), query.target, query.device, query.threads,
@@ -192,7 +191,7 @@ void best_for(RecordsOptions options, const BestOptions& best) {
                time_text(m.record), ratio_text(m.record), m.record.id().substr(0, kShownDigits),
                printable(m.record.schedule), "", printable(m.words), unused_text(m.record));
   }
-  if (matches.empty()) fmt::print("no record serves it: it gets the default schedule of the model\n");
+  if (matches.empty()) fmt::print("no record serves it: it gets the model's default schedule\n");
   if (const int64_t imported = matcher.imported(query.problem); imported > 0)
     fmt::print("{}\n", imported_text(imported));
 }
@@ -209,7 +208,7 @@ void best(const RecordsOptions& options, const BestOptions& best) {
 
 // --- export, import, merge ---
 
-/// What became of the plans beside a file; nothing where it has none.
+/// Reports what became of the plans beside a file. Prints nothing if it has none.
 void print_added(const std::string& file, const std::string& plans) {
   if (!plans.empty()) fmt::print("{}: {}\n", file, plans);
 }
@@ -228,12 +227,12 @@ void export_records(const RecordsOptions& options, const std::string& output) {
 struct ImportOptions {
   std::vector<std::string> files;
   std::string target = "native";
-  bool foreign = true;  ///< text of other systems too
+  bool foreign = true;  ///< also text of other systems
   bool notes = false;
 };
 
 void print_notes(const Imported& imported) {
-  std::map<std::string, std::pair<size_t, std::string>> seen;  // by foreign line: how often, and what is told of it
+  std::map<std::string, std::pair<size_t, std::string>> seen;  // by foreign line: count and notes
   std::vector<std::string> order;
   for (const Entry& e : imported.entries) {
     if (e.notes.empty()) continue;
@@ -277,7 +276,7 @@ void print_import(const std::string& file, const Imported& imported, int64_t add
 void import(const RecordsOptions& options, const ImportOptions& how) {
   const Target target = parse_target(how.target);
   for (const std::string& file : how.files) {
-    if (is_missing(file))  // before a file is made that nothing comes into
+    if (is_missing(file))  // must fail before an empty file is created for it
       fail(ErrorKind::io, "{}: no such file; nothing was imported", file);
   }
   const auto store = Store::open(options.path(), Store::Mode::write);
@@ -311,7 +310,7 @@ void plans(const RecordsOptions& options) {
 
 void prune(const RecordsOptions& options, const PruneOptions& how, bool yes) {
   if (!how.before.empty()) check_date("--before", how.before);
-  // A missing file is none to prune: opening it for writing would make it.
+  // A missing file has nothing to prune; opening it for writing would create it.
   const bool writes = yes && !is_missing(options.path());
   const auto store = Store::open(options.path(), writes ? Store::Mode::write : Store::Mode::read);
   tell(store->notices());
@@ -402,22 +401,23 @@ void explain(RecordsOptions options, const ExplainOptions& how) {
 
 void add_file(CLI::App& sub, RecordsOptions& options) {
   sub.add_option("--records", options.file,
-                 "database, or JSON lines where the name ends in .jsonl or .json (default: "
+                 "database, or JSON lines if the name ends in .jsonl or .json (default: "
                  "$XDG_DATA_HOME/kilter/records.db, else ~/.local/share/kilter/records.db)");
 }
 
 void add_json(CLI::App& sub, RecordsOptions& options) {
   sub.add_option("--json", options.json,
-                 "also write the result as JSON to a file; - is standard output, which then holds nothing else");
+                 "also write the result as JSON to a file; - for standard output, which then contains nothing else");
 }
 
 void add_filter(CLI::App& sub, RecordsOptions& options) {
-  sub.add_option("--problem", options.filter.contains, "only problems with this part in their line");
-  sub.add_option("--device", options.filter.device, "only devices or targets with this part in their name");
+  sub.add_option("--problem", options.filter.contains, "only problems that contain this text");
+  sub.add_option("--device", options.filter.device, "only devices or targets whose name contains this text");
   sub.add_option("--network", options.filter.network, "only records of this network");
   sub.add_option("--source", options.filter.source, "only records of this source: kilter, tvm, \"tvm v0.1\"");
   sub.add_option("--status", options.status, "only ok, wrong, crash, timeout or rejected");
-  sub.add_option("--threads", options.threads, "only records of this many threads; 0: where it is not known")
+  sub.add_option("--threads", options.threads,
+                 "only records for this number of threads; 0: records whose number is not known")
       ->check(CLI::Range(0, 1024));
 }
 
@@ -436,26 +436,28 @@ void add_looking(CLI::App& app) {
   auto l = add_sub<size_t>(app, "list", "Show records, oldest first");
   *l.own = 50;
   add_file(*l.app, *l.options), add_filter(*l.app, *l.options), add_json(*l.app, *l.options);
-  l.app->add_option("--limit", *l.own, "the last N are shown")->capture_default_str();
+  l.app->add_option("--limit", *l.own, "show only the last N")->capture_default_str();
   l.app->footer("Example:  kilter records list --status crash --problem conv2d");
   l.app->callback([=] { list(*l.options, *l.own); });
 
   auto a = add_sub<int>(app, "plans",
-                        "Show the plans that tuning accepted for whole networks, which lie beside the records");
+                        "Show the plans that tuning accepted for whole networks, which are kept beside the records");
   add_file(*a.app, *a.options), add_json(*a.app, *a.options);
-  a.app->add_option("--network", a.options->filter.network, "only of this network");
-  a.app->add_option("--device", a.options->filter.device, "only of devices or targets with this part in their name");
-  a.app->add_option("--threads", a.options->threads, "only of this many threads")->check(CLI::Range(1, 1024));
+  a.app->add_option("--network", a.options->filter.network, "only plans of this network");
+  a.app->add_option("--device", a.options->filter.device,
+                    "only plans of devices or targets whose name contains this text");
+  a.app->add_option("--threads", a.options->threads, "only plans for this number of threads")
+      ->check(CLI::Range(1, 1024));
   a.app->footer("Example:  kilter records plans --network resnet50");
   a.app->callback([=] { plans(*a.options); });
 
   auto b = add_sub<BestOptions>(app, "best", "Show the best record of each problem, or those that serve one task here");
   add_file(*b.app, *b.options), add_filter(*b.app, *b.options), add_json(*b.app, *b.options);
   b.app->add_option("--for", b.own->task,
-                    "a problem line: the records that serve it on this machine at --threads (default: the CPUs of this "
+                    "show the records that serve this problem on this machine at --threads (default: the CPUs of this "
                     "process), nearest first, each with its expected loss");
   b.app->add_option("--target", b.own->target, "with --for: the target")->capture_default_str();
-  b.app->add_option("--layouts", b.own->layouts, "with --for: layouts at the task's borders; default: any");
+  b.app->add_option("--layouts", b.own->layouts, "with --for: layouts at the task's borders (default: any)");
   b.app->add_option("--limit", b.own->most, "with --for: how many")->capture_default_str();
   b.app->footer(
       "Example:  kilter records best --records log.txt --device cuda\n"
@@ -468,7 +470,9 @@ void add_moving(CLI::App& app) {
                                 "Write records to JSON lines or a database, and the accepted plans beside them");
   *e.own = "-";
   add_file(*e.app, *e.options), add_filter(*e.app, *e.options);
-  e.app->add_option("-o,--output", *e.own, "file (.jsonl, .json: JSON lines, else a database); - is standard output")
+  e.app
+      ->add_option("-o,--output", *e.own,
+                   "file (.jsonl or .json: JSON lines; otherwise a database); - for standard output")
       ->capture_default_str();
   e.app->footer("Example:  kilter records export --network resnet50 --output resnet50.jsonl");
   e.app->callback([=] { export_records(*e.options, *e.own); });
@@ -476,19 +480,19 @@ void add_moving(CLI::App& app) {
   for (const bool foreign : {true, false}) {
     auto i = add_sub<ImportOptions>(
         app, foreign ? "import" : "merge",
-        foreign ? "Add the records of files: JSON lines, databases, tuning logs of TVM v0.1 and v0.2, any text"
-                : "Add the records of other databases or files of JSON lines, and the accepted plans beside them; what "
-                  "is there "
-                  "is not doubled");
+        foreign
+            ? "Import records from files: JSON lines, databases, tuning logs of TVM v0.1 and v0.2, any text"
+            : "Add the records of other databases or files of JSON lines, and the accepted plans beside them; existing "
+              "records are not duplicated");
     i.own->foreign = foreign;
     add_file(*i.app, *i.options), add_filter(*i.app, *i.options), add_json(*i.app, *i.options);
-    i.app->add_option("FILE", i.own->files, "what to read")->required();
+    i.app->add_option("FILE", i.own->files, "files to read")->required();
     if (foreign) {
-      i.app->add_option("--target", i.own->target, "CPU that schedules of CPUs are translated for")
-          ->capture_default_str();
-      i.app->add_flag("--notes", i.own->notes,
-                      "list each record that has no counterpart here, or whose schedule has none, and why; without it "
-                      "they are counted by reason");
+      i.app->add_option("--target", i.own->target, "CPU to translate CPU schedules for")->capture_default_str();
+      i.app->add_flag(
+          "--notes", i.own->notes,
+          "list each record that has no counterpart here, or whose schedule has none, and why (by default they are "
+          "counted by reason)");
     }
     i.app->footer(foreign ? "Example:  kilter records import resnet-18.log --notes"
                           : "Example:  kilter records merge /mnt/other/records.db");
@@ -497,42 +501,46 @@ void add_moving(CLI::App& app) {
 }
 
 void add_caring(CLI::App& app, Context& context) {
-  auto p =
-      add_sub<PruneOptions>(app, "prune", "Remove all but the best schedules of each task; shows first, --yes does it");
+  auto p = add_sub<PruneOptions>(
+      app, "prune", "Remove all but the best schedules of each task; without --yes, only show what would be removed");
   auto yes = std::make_shared<bool>(false);
   add_file(*p.app, *p.options), add_filter(*p.app, *p.options), add_json(*p.app, *p.options);
   p.app
       ->add_option("--keep", p.own->keep,
-                   "schedules to keep of each problem, layouts, target, device, number of threads and code generator; "
+                   "number of schedules to keep for each problem, layouts, target, device, number of threads and code "
+                   "generator; "
                    "with fewer than 8 a task no longer counts as tuned")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   p.app->add_option("--before", p.own->before,
-                    "only records measured before this date, such as 2026-03-01 or 2026-03-01T12:00:00Z");
-  p.app->add_flag("--drop-failures", p.own->drop_failures,
-                  "also what was wrong, crashed, timed out or was rejected; it may then be tried again");
+                    "remove only records measured before this date, such as 2026-03-01 or 2026-03-01T12:00:00Z");
+  p.app->add_flag(
+      "--drop-failures", p.own->drop_failures,
+      "also remove wrong, crashed, timed-out and rejected records; their schedules may then be tried again");
   p.app->add_flag("--yes", *yes, "remove them");
   p.app->footer("Example:  kilter records prune --before 2026-03-01");
   p.app->callback([=] { prune(*p.options, *p.own, *yes); });
 
-  auto v =
-      add_sub<int>(app, "verify",
-                   "Check the file and the plans beside it, and that every record can be read; exit code 1 where not");
+  auto v = add_sub<int>(
+      app, "verify",
+      "Check the file, the plans beside it, and that every record can be read; exit code 1 if anything is wrong");
   add_file(*v.app, *v.options), add_json(*v.app, *v.options);
   v.app->footer("Example:  kilter records verify --records shared.db");
   v.app->callback([=, &context] { verify_file(*v.options, context); });
 
-  auto x = add_sub<ExplainOptions>(app, "explain",
-                                   "What a log predicts for a network, what it does not cover, and what is suspicious");
+  auto x = add_sub<ExplainOptions>(
+      app, "explain", "Show what a log predicts for a network, what it does not cover, and what is suspicious");
   add_json(*x.app, *x.options);
   x.app->add_option("LOG", x.own->log, "database, JSON lines, or text with records of TVM")->required();
   x.app->add_option("MODEL", x.own->model, "ONNX file or zoo:NAME")->required();
   x.app->add_option("--device", x.own->device,
-                    "records of this device or target (default: the one with the most records)");
-  x.app->add_option("--measured-ms", x.own->measured_ms, "what the network was seen to take: the rest is explained")
+                    "use records of this device or target (default: the one with the most records)");
+  x.app
+      ->add_option("--measured-ms", x.own->measured_ms,
+                   "measured time of the network; the difference to the prediction is explained")
       ->check(CLI::PositiveNumber);
-  x.app->add_option("--target", x.own->target, "CPU that the network's tasks are made for")->capture_default_str();
-  x.app->add_option("--rows", x.own->rows, "problems to show")->capture_default_str();
+  x.app->add_option("--target", x.own->target, "CPU to make the network's tasks for")->capture_default_str();
+  x.app->add_option("--rows", x.own->rows, "number of problems to show")->capture_default_str();
   x.app->footer("Example:  kilter records explain centernet.log zoo:centernet_dla34_tvm --measured-ms 108");
   x.app->callback([=] { explain(*x.options, *x.own); });
 }

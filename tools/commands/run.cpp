@@ -1,4 +1,4 @@
-// kilter run: runs a network once, prints or writes its outputs, and compares with the reference kernels.
+// kilter run: runs a network once, prints or writes its outputs, and compares them with the reference kernels.
 
 #include <algorithm>
 #include <cmath>
@@ -53,7 +53,7 @@ void write_outputs(const std::string& folder, const std::vector<PlanTensor>& out
   }
 }
 
-/// Values of a run by name, in the order of the steps.
+/// Returns the values of a run by name, in the order of the steps.
 std::vector<std::pair<std::string, Tensor>> values_of(Loaded& loaded, const std::vector<Tensor>& inputs,
                                                       const std::map<std::string, Tensor>* only) {
   std::vector<std::pair<std::string, Tensor>> values;
@@ -71,7 +71,7 @@ std::vector<std::pair<std::string, Tensor>> values_of(Loaded& loaded, const std:
   return values;
 }
 
-/// A signal [n,c,w] is computed as an image [n,c,1,w] of its name.
+/// A signal [n,c,w] is computed as an image [n,c,1,w] under the same name, so dimensions of 1 are ignored.
 Shape without_ones(Shape shape) {
   std::erase(shape, 1);
   return shape;
@@ -89,7 +89,7 @@ int verify_run(const ModelOptions& options, Session& session, const std::map<std
   if (session.compiled_file())
     fail(ErrorKind::usage, "--verify needs the model, not a compiled file: {}", options.model);
   Session::Options naive = session.options();
-  naive.compile = {};  // reference kernels take nothing of what is asked of layers, some of which only passes make
+  naive.compile = {};  // layer options may name nodes that only passes make; reference kernels use none
   naive.compile.target = session.options().compile.target, naive.compile.naive = true;
   const auto reference = Session::open(options.model, naive);
   Loaded& slow = reference->prepare_for(inputs);
@@ -137,10 +137,10 @@ void add_run(CLI::App& app, Context& context) {
   auto options = std::make_shared<ModelOptions>();
   auto folder = std::make_shared<std::string>();
   auto verify = std::make_shared<bool>(false);
-  CLI::App* sub = app.add_subcommand("run", "Run a network once; inputs that are not given are seeded random values");
+  CLI::App* sub = app.add_subcommand("run", "Run a network once; inputs that are not given get seeded random values");
   options->add_to(*sub);
-  sub->add_option("--output", *folder, "folder for one NAME.npy per output");
-  sub->add_flag("--verify", *verify, "compare every value with the reference kernels (exit 1 when one differs)");
+  sub->add_option("--output", *folder, "folder to write one NAME.npy per output to");
+  sub->add_flag("--verify", *verify, "compare every value with the reference kernels (exit code 1 if any differs)");
   sub->callback([=, &context] {
     const auto session = options->open();
     const std::map<std::string, Tensor> inputs = options->all_inputs(*session);

@@ -1,4 +1,4 @@
-// kilter searchers: the searchers of tuning compared on tasks whose costs are all known, and the tables for it.
+// kilter searchers: compares the tuning searchers on tasks whose costs are all known, and measures the tables for that.
 
 #include <algorithm>
 #include <cmath>
@@ -40,7 +40,7 @@ struct SearchersOptions {
 
 // --- tables ---
 
-/// "conv2d n1 c64 ... +bias" as a file's name.
+/// Returns a file name for a problem such as "conv2d n1 c64 ... +bias".
 std::string table_name(const std::string& problem) {
   std::string out;
   for (const char c : problem) {
@@ -52,8 +52,8 @@ std::string table_name(const std::string& problem) {
   return out + ".jsonl";
 }
 
-/// Costs of all that pruning leaves; the cheapest are measured again with more rounds until no others have taken their
-/// places, so that the optimum is not the luckiest of many.
+/// Measures the costs of all schedules that pruning leaves. Measures the cheapest again, with more rounds, until no
+/// others take their places, so that the optimum is not just the luckiest of many.
 tune::CostTable measure_table(const std::string& problem, const SearchersOptions& options) {
   constexpr size_t kFront = 36;
   profile::CostOptions how;
@@ -90,7 +90,7 @@ void measure(const SearchersOptions& options) {
   for (const std::string& problem : options.what) {
     const auto path = std::filesystem::path(options.measure) / table_name(problem);
     if (std::filesystem::exists(path)) {
-      fmt::print("{}: is there already\n", path.string());
+      fmt::print("{}: already exists\n", path.string());
       continue;
     }
     write_text("--measure", path.string(), text(measure_table(problem, options)));
@@ -101,7 +101,7 @@ void measure(const SearchersOptions& options) {
 
 struct Played {
   std::string searcher;
-  std::vector<tune::Curve> curves;  ///< by seed
+  std::vector<tune::Curve> curves;  ///< one per seed
 };
 struct Arena {
   tune::CostTable table;
@@ -125,7 +125,7 @@ struct Arena {
   }
 };
 
-/// A table, its task and what searchers play against.
+/// A table, its task, and the game that the searchers play on it.
 struct Contest {
   explicit Contest(const std::string& file)
       : table(tune::parse_cost_table(read_file(file), file)),
@@ -138,8 +138,8 @@ struct Contest {
 };
 using Contests = std::vector<std::unique_ptr<Contest>>;
 
-/// What the tables of other problems teach, on whatever machine they were measured: of each as much as a search finds
-/// out.
+/// Returns what the tables of other problems teach, on whatever machine they were measured. Each contributes as many
+/// points as a search would find out.
 tune::EarlierTrials lessons_of_others(const Contests& all, const Contest& but) {
   tune::EarlierTrials out;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -157,7 +157,7 @@ Arena play(const Contest& contest, const std::vector<tune::SearchOptions>& searc
   if (options.seconds > 0) how.most_seconds = options.seconds;
   how.noise = options.noise;
   how.stop_at_optimum = true;
-  // Of all threads, so that what else runs on this machine does not count.
+  // Counts the processor time of this process's threads, so that other processes do not affect it.
   if (!options.free_thinking) how.clock = [] { return 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };
   tune::LearnedPoints taught(std::make_unique<tune::BoostedTrees>());
   std::unique_ptr<const tune::PointModel> pretrained;
@@ -199,7 +199,7 @@ void print_arena(const Arena& arena) {
   }
 }
 
-/// Means over the tables.
+/// Prints the means over the tables.
 void print_summary(const std::vector<Arena>& all) {
   if (all.size() < 2) return;
   fmt::print("all {} tasks, mean regret in %\n  {:<11}", all.size(), "");
@@ -221,11 +221,12 @@ void print_summary(const std::vector<Arena>& all) {
   }
 }
 
-/// Who is ahead of whom, on the same tasks with the same seeds.
+/// Prints which searcher is ahead of which, on the same tasks with the same seeds.
 void print_leads(const std::vector<Arena>& all, int seeds) {
   if (seeds < 2 || all.front().played.size() < 2) return;
   fmt::print(
-      "first minus second, mean regret in % with the interval of 95 % over seeds; *: it does not hold 0\n  {:<17}", "");
+      "first minus second, mean regret in % with the interval of 95 % over seeds; *: it does not contain 0\n  {:<17}",
+      "");
   for (const size_t t : kTrials) fmt::print(" {:>12}", fmt::format("{} tr.", t));
   for (const double s : kSeconds) fmt::print(" {:>12}", fmt::format("{:.0f} s", s));
   fmt::print("\n");
@@ -264,7 +265,7 @@ json to_json(const std::vector<Arena>& all, const SearchersOptions& options) {
     json searchers = json::array();
     for (const Played& p : a.played) {
       json trials = json::array(), seconds = json::array();
-      // Exact costs are known after a trial of each point; noisy ones go on.
+      // Exact costs are known after one trial of each point; noisy costs need more.
       const auto asked = static_cast<size_t>(options.trials);
       for (size_t t = 1; t <= (options.noise > 0 ? asked : std::min(a.points, asked)); t = std::max(t + 1, t * 9 / 8)) {
         json row{t};
@@ -300,7 +301,7 @@ json to_json(const std::vector<Arena>& all, const SearchersOptions& options) {
           {"tasks", tasks}};
 }
 
-/// All that can play here.
+/// Returns all searchers that can run here.
 std::vector<std::string> usual_searchers() {
   try {
     tune::XgboostLibrary::load();
@@ -312,7 +313,7 @@ std::vector<std::string> usual_searchers() {
   return {"model", "xgb", "xgb-rank", "ga", "random", "grid"};
 }
 
-/// Of each searcher with the options that it reads.
+/// Returns each searcher with the options that it reads.
 std::vector<tune::SearchOptions> parse_searchers(const SearchersOptions& options) {
   std::vector<std::string> names = options.searchers;
   if (names.empty()) names = usual_searchers();
@@ -359,55 +360,57 @@ void searchers(const SearchersOptions& options) {
 
 void add_searchers(CLI::App& app, Context&) {
   auto options = std::make_shared<SearchersOptions>();
-  CLI::App* sub = app.add_subcommand("searchers", "Compare the searchers of tuning on tasks whose costs are all known");
+  CLI::App* sub = app.add_subcommand("searchers", "Compare the tuning searchers on tasks whose costs are all known");
   sub->add_option("what", options->what, "tables of costs (bench/searchers/*.jsonl); with --measure: problems")
       ->required();
   sub->add_option("--searcher", options->searchers,
-                  "searchers to compare; default: model, xgb and xgb-rank where XGBoost is found, ga, random, grid");
+                  "searchers to compare (default: model, xgb and xgb-rank if XGBoost is found, ga, random, grid)");
   sub->add_option("--searcher-option", options->search_options,
-                  "NAME=VALUE for the searchers that read it; `kilter options` lists them");
-  sub->add_option("--seeds", options->seeds, "searches of each, with seeds one after another")
+                  "NAME=VALUE, for the searchers that read it; `kilter options` lists them");
+  sub->add_option("--seeds", options->seeds, "number of searches for each searcher, with consecutive seeds")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  CLI::Option* trials = sub->add_option("--trials", options->trials, "most trials of a search")
+  CLI::Option* trials = sub->add_option("--trials", options->trials, "maximum number of trials in a search")
                             ->check(CLI::Range(1, 100000))
                             ->capture_default_str();
-  sub->add_option("--seconds", options->seconds, "simulated seconds after which a search ends, instead of --trials")
+  sub->add_option("--seconds", options->seconds,
+                  "end each search after this many simulated seconds, instead of --trials")
       ->check(CLI::Range(0.1, 1e6))
       ->excludes(trials)
       ->each([options](const std::string&) { options->trials = 100000; });
-  sub->add_option("--noise", options->noise,
-                  "trials take samples of the costs with this standard deviation of their logarithm, one in three "
-                  "measures again what may be the best, and regret is the true one of what would be chosen")
+  sub->add_option(
+         "--noise", options->noise,
+         "add noise with this standard deviation to the logarithm of each measured cost; one trial in three measures "
+         "the possible best again, and regret is the true regret of what would be chosen")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  sub->add_flag("--free-thinking", options->free_thinking, "the time that searchers take themselves does not count");
-  CLI::Option* cost_model =
-      sub->add_option("--cost-model", options->cost_model,
-                      "what model starts from beside the analytic estimate: a file of `kilter cost-model train`, "
-                      "shipped or none")
-          ->capture_default_str();
-  sub->add_flag("--transfer", options->transfer,
-                "xgb learns from 64 points of each table of another problem too, and model starts from trees that they "
-                "trained")
+  sub->add_flag("--free-thinking", options->free_thinking, "do not count the time that the searchers themselves take");
+  CLI::Option* cost_model = sub->add_option("--cost-model", options->cost_model,
+                                            "what the searcher `model` starts from besides the analytic estimate: a "
+                                            "file of `kilter cost-model train`, shipped or none")
+                                ->capture_default_str();
+  sub->add_flag(
+         "--transfer", options->transfer,
+         "xgb also learns from 64 points of each table of another problem, and model starts from trees trained on "
+         "them")
       ->excludes(cost_model);
-  sub->add_option("--json", options->json, "also write the curves as JSON to a file; - is standard output");
+  sub->add_option("--json", options->json, "also write the curves as JSON to a file; - for standard output");
   sub->add_option("--measure", options->measure,
-                  "write DIR/PROBLEM.jsonl with the cost of every point of each problem instead of comparing");
+                  "instead of comparing, write DIR/PROBLEM.jsonl with the cost of every point of each problem");
   sub->add_option("--prune", options->prune,
-                  "with --measure: points beyond this many times the best estimate are left out")
+                  "with --measure: skip points estimated at more than this many times the best estimate")
       ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();
   sub->add_option("--rounds", options->rounds, "with --measure: interleaved rounds of each schedule with the default")
       ->check(CLI::Range(2, 1000))
       ->capture_default_str();
-  sub->add_option("--target", options->target, "with --measure: CPU to make code for")->capture_default_str();
+  sub->add_option("--target", options->target, "with --measure: CPU to generate code for")->capture_default_str();
   sub->add_option("--threads", options->threads, "with --measure: threads")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   sub->footer(
-      "Regret: how much longer the best so far takes than the best of all. Time is that of the trials as they were "
-      "measured,\nand what the searcher itself takes now.\nExample:  kilter searchers bench/searchers/*.jsonl");
+      "Regret: how much longer the best so far takes than the best of all. Time is that of the trials when they were "
+      "measured,\nplus what the searcher itself takes now.\nExample:  kilter searchers bench/searchers/*.jsonl");
   sub->callback([=] { searchers(*options); });
 }
 

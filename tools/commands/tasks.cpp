@@ -1,4 +1,4 @@
-// kilter tasks: what of a network can be tuned.
+// kilter tasks: lists what can be tuned in a network.
 
 #include <fmt/ranges.h>
 
@@ -24,7 +24,7 @@ struct TasksCommand {
   bool nodes = true, spaces = false;
 };
 
-/// The model's cycles as milliseconds of a core; nothing where it knows none.
+/// Converts the model's cycles to milliseconds on one core. Returns nothing if the model has no estimate.
 std::optional<double> core_ms(double cycles, double ghz) {
   return cycles > 0 && ghz > 0 ? std::optional(cycles / ghz * 1e-6) : std::nullopt;
 }
@@ -63,7 +63,7 @@ nlohmann::json to_json(const tune::TaskList& list, double ghz) {
   return {{"anchors", list.anchors}, {"cores", 1}, {"ghz", ghz}, {"tasks", tasks}, {"nodes", nodes}};
 }
 
-/// Whether another line has the same problem, so that only layouts tell the two apart.
+/// Whether another line has the same problem, so that only the layouts distinguish the two.
 bool has_twin(const tune::TaskList& list, const tune::TaskLine& task) {
   return std::ranges::any_of(list.tasks, [&](const tune::TaskLine& other) {
     return other.problem == task.problem && other.layouts != task.layouts;
@@ -81,7 +81,7 @@ void print_tasks(const tune::TaskList& list, bool spaces, double ghz) {
   std::set<int64_t> numbers;
   for (const tune::TaskLine& t : list.tasks) numbers.insert(t.task);
   const auto without = std::ranges::count(list.tasks, 0, &tune::TaskLine::task);
-  const int64_t count = std::ssize(numbers) + std::max<int64_t>(without - 1, 0);  // all without a number are one 0
+  const int64_t count = std::ssize(numbers) + std::max<int64_t>(without - 1, 0);  // unnumbered tasks share the number 0
   fmt::print("{} tasks; {} different problems without what is fused into them\n", count, list.anchors);
   const auto ms = [&](double cycles) {
     const auto known = core_ms(cycles, ghz);
@@ -100,15 +100,15 @@ void print_tasks(const tune::TaskList& list, bool spaces, double ghz) {
     if (spaces) fmt::print("{:>{}}{}\n", "", kUnderProblem, t.space);
   }
   fmt::print(
-      "MFLOP, now ms and best ms are of one layer; the times are the model's, of the schedule that runs and of the "
+      "MFLOP, now ms and best ms are of one layer; the times are the model's, for the schedule that runs and for the "
       "best one,\n"
-      "on one core at {:.2f} GHz, whatever --threads; share: of the model's time of all layers that are listed;\n"
-      "worth: schedules that the model leaves worth a trial, mostly with the default; under one that records chose "
-      "stands what was measured\n",
+      "on one core at {:.2f} GHz, whatever --threads; share: of the model's time of all listed layers;\n"
+      "worth: schedules that the model considers worth a trial, mostly with the default; below a schedule that records "
+      "chose is what was measured\n",
       ghz);
 }
 
-/// As `kilter tasks` compiles a network, for its tasks alone.
+/// Returns the options with which `kilter tasks` compiles a network, only to find its tasks.
 CompileOptions looking(const CompileOptions& given, const Graph& graph) {
   CompileOptions options = adapted(given, graph);
   options.generate_code = false;
@@ -116,11 +116,11 @@ CompileOptions looking(const CompileOptions& given, const Graph& graph) {
   return options;
 }
 
-/// The tasks by their numbers, which are those without records; nothing where none are in use.
+/// Returns the task numbers of the network compiled without records, or nothing if none are in use.
 std::optional<tune::NumberedTasks> numbers_without_records(const ModelOptions& model, const Graph& graph) {
   if (model.records_file().empty()) return std::nullopt;
   CompileOptions plain = model.without_records().compile_options();
-  plain.notice = nullptr;  // it was told
+  plain.notice = nullptr;  // already reported
   const CompileOptions options = looking(plain, graph);
   return tune::numbered_tasks(compile_graph(graph, options), options.forbidden);
 }
@@ -128,8 +128,7 @@ std::optional<tune::NumberedTasks> numbers_without_records(const ModelOptions& m
 void run_tasks(const TasksCommand& command) {
   const auto session = command.model.open();
   if (session->compiled_file())
-    fail(ErrorKind::usage, "{} is a compiled file: its tasks are those of the model that it was made from",
-         command.model.model);
+    fail(ErrorKind::usage, "{} is a compiled file: give the original model to see its tasks", command.model.model);
   const std::map<std::string, Tensor> inputs = command.model.all_inputs(*session);
   const Graph graph = bound_graph(*session, inputs);
   const CompileOptions options = looking(session->options().compile, graph);
@@ -153,13 +152,12 @@ void add_tasks(CLI::App& app, Context&) {
   command->model.add_to(*sub, false);
   sub->add_option("--ops", command->ops, "only tasks of these kinds, the first word of their problems: conv2d, matmul")
       ->delimiter(',');
-  sub->add_flag(
-      "--nodes,!--no-nodes", command->nodes,
-      "before the tasks a line for each node: task, fused into a task, free view, or why it has no space; the "
-      "default");
-  sub->add_flag("--spaces", command->spaces, "also what rules out the points of each space, and how many");
+  sub->add_flag("--nodes,!--no-nodes", command->nodes,
+                "list the nodes before the tasks: task, fused into a task, free view, or why the node has no space "
+                "(the default)");
+  sub->add_flag("--spaces", command->spaces, "also show what rules out points of each space, and how many");
   sub->add_option("--json", command->json,
-                  "also write everything as JSON to a file; - is standard output, which then holds nothing else");
+                  "also write everything as JSON to a file; - for standard output, which then contains nothing else");
   sub->callback([command] { run_tasks(*command); });
 }
 

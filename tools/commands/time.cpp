@@ -1,4 +1,4 @@
-// kilter time: one task alone, under the conditions it has in the network, beside its time in the network.
+// kilter time: times one task alone, under the conditions it has in the network, beside its time in the network.
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -29,7 +29,7 @@ constexpr int kRounds = 4;
 struct Timed {
   size_t step = 0;
   profile::Replay alone, warm;
-  Samples in_network;  ///< of each round
+  Samples in_network;  ///< one per round
 };
 
 bool wanted(const Step& step, const TimeOptions& options) {
@@ -99,7 +99,7 @@ void print_line(const Timed& t, const Plan& plan) {
   fmt::print("\n");
 }
 
-/// How far times alone are from times in the network.
+/// Prints how far the times of tasks alone are from their times in the network.
 void print_summary(const std::vector<Timed>& all) {
   std::vector<double> percent;
   double worst = 0, worst_us = 0;
@@ -165,7 +165,7 @@ void time_tasks(TimeOptions& options) {
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     if (wanted(plan.steps[s], options)) all.push_back({s, {}, {}, {}});
   }
-  // In rounds, so that a machine that changes its clock changes it for both sides.
+  // Both sides are measured in rounds, so that a change of the machine's clock affects both.
   const int rounds = options.in_network ? kRounds : 1;
   for (int round = 0; round < rounds; ++round) measure_round(network, options, all, round, rounds, progress);
   progress.clear();
@@ -190,22 +190,23 @@ void add_time(CLI::App& app, Context&) {
   options->model.add_to(*sub);
   sub->add_option("--node", options->nodes, "only these layers, by name")->delimiter(',');
   sub->add_option("--ops", options->ops, "only layers with one of these operators, e.g. Conv,MatMul")->delimiter(',');
-  sub->add_option("--weights", options->weights,
-                  "cold (from where the network finds them), warm (the same again and again), or flush (all caches "
-                  "flushed before each run)")
+  sub->add_option(
+         "--weights", options->weights,
+         "cold (weights come from where the network finds them), warm (the same weights every time), or flush (all "
+         "caches flushed before each run)")
       ->capture_default_str();
-  sub->add_option("--number", options->replay.number, "runs in one measurement")->capture_default_str();
+  sub->add_option("--number", options->replay.number, "runs per measurement")->capture_default_str();
   sub->add_option("--repeat", options->replay.repeat, "measurements")->capture_default_str();
   sub->add_option("--min-repeat-ms", options->replay.min_repeat_ms,
-                  "runs are added until a measurement takes this long")
+                  "add runs until a measurement takes at least this long")
       ->capture_default_str();
   sub->add_flag("--in-network", options->in_network,
-                "also profile the network, and show each task's time in it and warm");
-  sub->add_option("--seconds", options->seconds, "how long to profile with --in-network")
+                "also profile the network, and show each task's time in the network and its warm time");
+  sub->add_option("--seconds", options->seconds, "how long to profile with --in-network, in seconds")
       ->check(CLI::Range(0.01, 3600.0))
       ->capture_default_str();
   sub->add_option("--json", options->json,
-                  "also write the figures as JSON to a file; - is standard output, which then holds nothing else");
+                  "also write the figures as JSON to a file; - for standard output, which then contains nothing else");
   sub->footer("Example:  kilter time zoo:resnet50 --ops Conv --threads 1 --in-network");
   sub->callback([=] { time_tasks(*options); });
 }

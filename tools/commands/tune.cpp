@@ -1,4 +1,4 @@
-// kilter tune: measures schedules where they run, and keeps what is faster.
+// kilter tune: measures schedules in the running network and keeps the faster ones.
 
 #include <fmt/ranges.h>
 
@@ -42,7 +42,7 @@ std::atomic<bool> interrupted_by_user = false;
 
 using Unit = std::pair<std::string_view, double>;
 
-/// The number before the first unit that fits, times that unit.
+/// Parses a number with one of these units and returns the product. The first unit that matches counts.
 std::optional<double> with_unit(const std::string& text, std::span<const Unit> units) {
   for (const auto& [unit, factor] : units) {
     if (!text.ends_with(unit)) continue;
@@ -52,7 +52,7 @@ std::optional<double> with_unit(const std::string& text, std::span<const Unit> u
   return std::nullopt;
 }
 
-/// Seconds of "5min", "90s", "1h", "2.5min", "90".
+/// Parses "5min", "90s", "1h", "2.5min" or "90" to seconds.
 double parse_seconds(const std::string& text, const std::string& option) {
   constexpr Unit kUnits[] = {{"min", 60}, {"h", 3600}, {"s", 1}, {"m", 60}, {"", 1}};
   const auto seconds = with_unit(text, kUnits);
@@ -60,7 +60,7 @@ double parse_seconds(const std::string& text, const std::string& option) {
   fail(ErrorKind::usage, "{} {}: expected a time such as 90s, 5min or 1h, above 0 and at most 7 days", option, text);
 }
 
-/// Milliseconds of "500ms", "10s", "500".
+/// Parses "500ms", "10s" or "500" to milliseconds.
 double parse_milliseconds(const std::string& text, const std::string& option) {
   constexpr Unit kUnits[] = {{"ms", 1}, {"s", 1000}, {"", 1}};
   const auto ms = with_unit(text, kUnits);
@@ -69,7 +69,7 @@ double parse_milliseconds(const std::string& text, const std::string& option) {
        option, text);
 }
 
-/// 0.98 of "98%" or "98".
+/// Parses "98%" or "98" to 0.98.
 double parse_share(const std::string& text, const std::string& option) {
   constexpr Unit kUnits[] = {{"%", 1}, {"", 1}};
   const auto percent = with_unit(text, kUnits);
@@ -80,7 +80,7 @@ double parse_share(const std::string& text, const std::string& option) {
 
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
-/// One JSON object a line, written as things happen.
+/// Writes one JSON object per line, as things happen.
 class EventFile {
  public:
   explicit EventFile(const std::string& where) : where_(where) {
@@ -98,10 +98,10 @@ class EventFile {
     fmt::print("{}", line);
     std::fflush(stdout);
   }
-  /// Throws io when something could not be written; a full disk does not end the tuning.
+  /// Throws io if something could not be written. A full disk does not end the tuning.
   void close() {
     if (file_.is_open() && !file_)
-      fail(ErrorKind::io, "--events {}: the file is not whole, as it could not be written", where_);
+      fail(ErrorKind::io, "--events {}: the file is incomplete, since it could not be written", where_);
   }
 
  private:
@@ -109,7 +109,7 @@ class EventFile {
   std::ofstream file_;
 };
 
-/// Everything of a run: what --json writes and --html draws.
+/// Returns everything about a run: what --json writes and --html draws.
 nlohmann::json whole_json(const TuneResult& result, const TuneOptions& options, const std::string& model) {
   nlohmann::json out = to_json(result);
   out["model"] = model;
@@ -119,7 +119,7 @@ nlohmann::json whole_json(const TuneResult& result, const TuneOptions& options, 
   return out;
 }
 
-/// Whether something of the run goes to standard output in place of the summary. Throws usage when two things do.
+/// Whether some output of the run goes to standard output in place of the summary. Throws usage if several do.
 bool takes_stdout(const TuneCommand& command) {
   std::vector<std::string> all;
   for (const auto& [option, where] :
@@ -127,15 +127,15 @@ bool takes_stdout(const TuneCommand& command) {
     if (*where == "-") all.emplace_back(option);
   }
   if (all.size() > 1)
-    fail(ErrorKind::usage, "{} -: standard output holds one of them; give a file for the others",
+    fail(ErrorKind::usage, "{} -: standard output can hold only one of them; give a file for the others",
          fmt::join(all, " - and "));
   return !all.empty();
 }
 
-/// What became of the network, in a line.
+/// Describes the outcome for the network in one line.
 std::string outcome_text(const TuneResult& r, const std::string& model) {
   if (r.tasks.empty()) {
-    return fmt::format("before {:.4f} ms; nothing here can be tuned; `kilter tasks {}` says why of each node\n",
+    return fmt::format("before {:.4f} ms; nothing here can be tuned; `kilter tasks {}` says why, node by node\n",
                        r.default_ms.value, model);
   }
   if (!r.unheld.empty()) {
@@ -151,7 +151,7 @@ std::string outcome_text(const TuneResult& r, const std::string& model) {
   }
   if (r.kept) {
     return fmt::format(
-        "before {:.4f} ms; nothing that was tried is faster than the plan of before, which stays: {:.4f} ms, {} of "
+        "before {:.4f} ms; nothing that was tried is faster than the previous plan, which stays: {:.4f} ms, {} of "
         "the default's in {} paired rounds\n",
         r.default_ms.value, r.tuned_ms.value, ratio_text(r.ratio), r.rounds);
   }
@@ -159,7 +159,7 @@ std::string outcome_text(const TuneResult& r, const std::string& model) {
                      r.tuned_ms.value, ratio_text(r.ratio), r.rounds);
 }
 
-/// What the search went on from, and which trials failed.
+/// Describes what the search started from, and which trials failed.
 std::string search_text(const TuneResult& r) {
   std::string out;
   if (const EarlierRecords& e = r.earlier; e.all > 0) {
@@ -173,25 +173,25 @@ std::string search_text(const TuneResult& r) {
   return out;
 }
 
-/// The plans that were raced, and what the graph tuner did.
+/// Describes the plans that were raced, and what the graph tuner did.
 std::string races_text(const TuneResult& r) {
   std::string out;
   if (r.rejected) {
     const char* why = !r.refused.empty()            ? "refused"
                       : !r.unheld.empty()           ? "its last race could not be held"
-                      : r.rejected->ratio.high <= 1 ? "not surely faster than the plan of before"
+                      : r.rejected->ratio.high <= 1 ? "not surely faster than the previous plan"
                                                     : "not surely faster";
     out += fmt::format(
-        "found: {} layers otherwise, {:.4f} ms, {} of the default's in {} paired rounds: {}, so it is not taken\n",
+        "found: {} layers changed, {:.4f} ms, {} of the default's in {} paired rounds: {}, so it is not taken\n",
         r.rejected->layers, r.rejected->ms.value, ratio_text(r.rejected->ratio), r.rejected->rounds, why);
   }
-  if (r.previous) out += fmt::format("after / the plan of before {}\n", ratio_text(*r.previous));
+  if (r.previous) out += fmt::format("after / the previous plan {}\n", ratio_text(*r.previous));
   if (r.graph) out += graph_text(*r.graph);
   if (!r.graph_left_out.empty()) out += fmt::format("graph tuner: left out: {}\n", r.graph_left_out);
   return out;
 }
 
-/// What may still be found, and where the time went.
+/// Describes what may still be found, and where the time went.
 std::string course_text(const TuneResult& r) {
   std::string phases;
   for (const PhaseTime& p : r.phases)
@@ -213,12 +213,12 @@ std::string tasks_text(const TuneResult& r) {
                        changed ? fmt::format("{:.3f}", t.predicted.value) : "-",
                        changed ? fmt::format("{:.3f}", t.in_network.value) : "-", fmt::format("{}/{}", t.tried, t.size),
                        t.nodes.size(), t.problem, changed ? t.schedule : "default: " + t.fallback,
-                       t.otherwise > 0 ? fmt::format("; {} of its layers otherwise", t.otherwise) : "");
+                       t.otherwise > 0 ? fmt::format("; {} of its layers differ", t.otherwise) : "");
   }
   return out;
 }
 
-/// The commands that run what was found, with the options that it was found for.
+/// Returns the commands that run what was found, with the options that it was found for.
 std::string use_text(const ModelOptions& model) {
   const std::string use = use_arguments(model);
   return fmt::format("use it:  kilter run {}\n         kilter compile {} -o {}\n", use, use,
@@ -233,7 +233,7 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
       r.stopped_because);
   if (command.verbose) out += search_text(r);
   out += outcome_text(r, command.model.model);
-  if (!r.given_up.empty()) out += fmt::format("the plan of before is given up: {}\n", r.given_up);
+  if (!r.given_up.empty()) out += fmt::format("the previous plan is given up: {}\n", r.given_up);
   if (!r.graph_failed.empty()) out += fmt::format("graph tuner: failed, history-best stays: {}\n", r.graph_failed);
   if (command.verbose) out += races_text(r) + course_text(r) + tasks_text(r);
   out += kept;
@@ -247,11 +247,11 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
   fmt::print("{}", printable_lines(out));
 }
 
-/// What the command line asks for; nothing of the network yet. Throws usage, and io for a file that cannot be written:
-/// before minutes of work.
+/// Reads the options of the command line, before the network is opened. Throws usage, and io for a file that cannot be
+/// written, before minutes of work.
 TuneOptions options_of(const TuneCommand& command) {
   TuneOptions options;
-  const bool by_trials = command.trials > 0 || command.early_stopping > 0;  // their users expect no other limit
+  const bool by_trials = command.trials > 0 || command.early_stopping > 0;  // no other limit is expected
   if (!command.time_given && by_trials) {
     options.seconds = std::numeric_limits<double>::infinity();
   } else {
@@ -285,7 +285,7 @@ void write_files(const TuneCommand& command, const TuneResult& result, const Tun
   if (!command.html.empty()) write_text("--html", command.html, profile::html_tuning_report(whole));
 }
 
-/// Keeps the accepted plan; `fault`: why it could not be kept, which is said once everything else is.
+/// Keeps the accepted plan. Sets `fault` to the reason if that fails; it is reported after everything else.
 std::string try_to_keep(const TuningSetup& setup, const TuneResult& result, std::optional<KeptPlan>& before,
                         std::string& fault) {
   try {
@@ -296,7 +296,7 @@ std::string try_to_keep(const TuningSetup& setup, const TuneResult& result, std:
   }
 }
 
-/// Sets what gives the least milliseconds of steps of a plan, of peaks that are measured now.
+/// Sets the functions that compute the lower bound of a plan's steps in milliseconds, from peaks measured now.
 void set_bounds(TuneOptions& options) {
   const int threads = options.threads;
   const auto peaks = std::make_shared<profile::Peaks>(profile::measure_peaks(threads));
@@ -309,7 +309,7 @@ void set_bounds(TuneOptions& options) {
   options.better_bound = [peaks, threads] { *peaks = profile::better(*peaks, profile::measure_peaks(threads)); };
 }
 
-/// The first SIGINT or SIGTERM is noted, a second one ends the program; trials are kept as they are made.
+/// Notes the first SIGINT or SIGTERM; a second one ends the program. Trials are kept as they are made.
 void end_at_signals() {
   for (const int ends : {SIGINT, SIGTERM}) {
     std::signal(ends, [](int signal) {
@@ -319,7 +319,8 @@ void end_at_signals() {
   }
 }
 
-/// What does not hold back the rest: a full disk takes the records, the files and the events.
+/// Runs work whose failure must not stop the rest, such as writing records, files or events to a full disk, and notes
+/// the error.
 void note_fault(std::vector<std::string>& faults, const std::function<void()>& work) {
   try {
     work();
@@ -344,7 +345,7 @@ void run_tune(const TuneCommand& command) {
   options.records = setup.file;
   std::optional<KeptPlan> before = kept_plan(setup);
   if (before) options.previous = before->choices;
-  std::string unkept;  // why something is not written, which does not end the tuning
+  std::string unkept;  // why something could not be written, which does not end the tuning
   std::optional<RecordKeeper> keeper;
   if (setup.store != nullptr) {
     keeper.emplace(*setup.store, [&](const std::string& line) {
@@ -356,7 +357,7 @@ void run_tune(const TuneCommand& command) {
   options.event = [&](const TuneEvent& event) { events.write(to_json(event)); };
   options.progress = [&](const TuneProgress& p) {
     view.show(p);
-    if (p.phase != "done") events.write(to_json(p));  // `end` says it then
+    if (p.phase != "done") events.write(to_json(p));  // the event `end` reports it
   };
   set_bounds(options);
   end_at_signals();
@@ -379,7 +380,7 @@ void run_tune(const TuneCommand& command) {
   if (!faults.empty()) fail(ErrorKind::io, "{}", fmt::join(faults, "\n"));
 }
 
-/// Options that say how a trial is taken, and answers to names of other tuners that mean nothing here.
+/// Adds the options that say how a trial is taken, and explains options of other tuners that do not exist here.
 void add_trial_options(CLI::App& app, TuneCommand& command) {
   TrialOptions& trial = command.trial;
   const auto meaning = [](std::string_view name) {
@@ -415,34 +416,36 @@ void add_tune(CLI::App& app, Context&) {
   command->model.records = "default", command->model.choose = "graph-best";
   command->model.add_model_to(*sub, false);
   command->model.add_compile_to(*sub);
-  sub->add_option("--records", command->model.records,
-                  "file that keeps what is measured, and that the search goes on from: a file, default or none")
+  sub->add_option(
+         "--records", command->model.records,
+         "records of trials, which are kept there and which the search continues from: a file, default or none")
       ->capture_default_str();
   sub->add_option("--choose", command->model.choose,
-                  "graph-best: the graph tuner runs at the end, and its plan is raced, too; history-best: it does not")
+                  "graph-best: run the graph tuner at the end and race its plan, too; history-best: do not")
       ->check(CLI::IsMember({"graph-best", "history-best"}))
       ->capture_default_str();
-  sub->add_option("--time", command->time,
-                  "budget, such as 90s, 5min or 1h, races at the end included; without it, 5min, or no limit where "
-                  "--trials or --early-stopping ends the search")
+  sub->add_option(
+         "--time", command->time,
+         "time budget including the races at the end, such as 90s, 5min or 1h (default: 5min, or no limit if --trials "
+         "or --early-stopping ends the search)")
       ->each([command](const std::string&) { command->time_given = true; });
   sub->add_option("--trials", command->trials,
-                  "stop the search after so many trials, failed ones too, or when --time is up; 0: no limit")
+                  "stop the search after this many trials, including failed ones, or when --time is up; 0: no limit")
       ->check(CLI::Range(int64_t{0}, int64_t{1'000'000'000}))
       ->capture_default_str();
   sub->add_option("--early-stopping", command->early_stopping,
-                  "stop the search after so many trials without a gain in any task, or when the time of --time is up; "
-                  "0: never")
+                  "stop the search after this many trials without a gain in any task, or when --time is up; 0: never")
       ->check(CLI::Range(int64_t{0}, int64_t{1'000'000'000}))
       ->capture_default_str();
   sub->add_option("--until", command->until,
-                  "stop when so much of the speed that is expected to be found is there, such as 98%")
+                  "stop when this share of the speed that is expected to be found is reached, such as 98%")
       ->capture_default_str();
-  sub->add_option("--searcher", command->searcher, "what proposes schedules; `kilter options` lists searchers")
+  sub->add_option("--searcher", command->searcher, "searcher that proposes schedules; `kilter options` lists them")
       ->capture_default_str();
-  sub->add_option("--searcher-option", command->searcher_options, "NAME=VALUE; `kilter options` lists them");
+  sub->add_option("--searcher-option", command->searcher_options,
+                  "option of the searcher, as NAME=VALUE; `kilter options` lists them");
   sub->add_option("--cost-model", command->cost_model,
-                  "what the searcher `model` starts from beside the analytic estimate: a file of `kilter cost-model "
+                  "what the searcher `model` starts from besides the analytic estimate: a file of `kilter cost-model "
                   "train`, shipped or none")
       ->capture_default_str()
       ->each([command](const std::string&) { command->cost_model_given = true; });
@@ -452,24 +455,24 @@ void add_tune(CLI::App& app, Context&) {
   add_trial_options(*sub, *command);
   sub->add_option("--write-plan", command->write_plan,
                   "also write the schedule of each tuned layer to a file, for --layer-plan of other commands");
-  sub->add_flag(
-      "--plain", command->plain,
-      "progress as lines, for logs: one each two seconds, and one for each task that becomes faster; also where "
-      "standard error is no terminal");
+  sub->add_flag("--plain", command->plain,
+                "print progress as lines, for logs: one every two seconds, and one for each task that becomes faster; "
+                "the default if standard error is not a terminal");
   sub->add_flag("--verbose", command->verbose,
-                "say everything in the end: failures, races, the graph tuner, where the time went, and each task");
+                "print everything at the end: failures, races, the graph tuner, where the time went, and each task");
   sub->add_option("--json", command->json,
-                  "also write the outcome as JSON to a file; - is standard output, which then holds nothing else");
+                  "also write the outcome as JSON to a file; - for standard output, which then contains nothing else");
   sub->add_option("--html", command->html,
-                  "also write a picture of the run for a browser: course, trials, tasks, races; one file, no network");
-  sub->add_option("--events", command->events,
-                  "also write what happens, as it happens, one JSON object a line (doc/tuning.md), to a file; - is "
-                  "standard output, which then holds nothing else");
+                  "also write an HTML report of the run (course, trials, tasks, races): one file that works offline");
+  sub->add_option(
+      "--events", command->events,
+      "also write events as they happen, one JSON object per line (doc/tuning.md), to a file; - for standard output, "
+      "which then contains nothing else");
   sub->footer(
-      "Trials are kept batch by batch; the same command again goes on where this one ended. Ctrl-C (SIGINT) and\n"
-      "SIGTERM end the search, and what was found is still raced for some seconds and kept; a second one ends the "
-      "program at\n"
-      "once, and what it accepted before stays. What is accepted was faster in whole runs of the network, in pairs.");
+      "Trials are kept batch by batch; running the same command again continues where this run ended. Ctrl-C (SIGINT)\n"
+      "or SIGTERM ends the search; what was found is then raced for some seconds and kept. A second signal ends the\n"
+      "program at once, and the previously accepted plan stays. A plan is accepted if it was faster in paired whole\n"
+      "runs of the network.");
   sub->callback([command] { run_tune(*command); });
 }
 

@@ -1,5 +1,5 @@
-// kilter worker: what kilter-worker does, with the operators' reference kernels. The tuner starts it for networks that
-// have steps without a schedule.
+// kilter worker: does the work of kilter-worker, plus the operators' reference kernels. The tuner starts it for
+// networks that have steps without a schedule.
 #include "tune/run/worker.h"
 
 #include "tool.h"
@@ -9,7 +9,7 @@ namespace kilter::tool {
 void add_worker(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<std::vector<std::string>>();
   CLI::App* sub = app.add_subcommand("worker", "");
-  sub->group("");  // in no list of subcommands
+  sub->group("");  // hidden from the list of subcommands
   sub->add_option("arguments", *arguments);
   sub->callback([=, &context] {
     install_reference_runner();

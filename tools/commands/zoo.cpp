@@ -24,7 +24,7 @@ void add_zoo(CLI::App& app, Context&) {
   auto file = std::make_shared<std::string>();
   auto options = std::make_shared<zoo::Options>();
   CLI::App* sub = app.add_subcommand("zoo", "List the built-in networks, or write one as an ONNX file");
-  sub->add_option("NAME", *name, "network to write; the list when left out");
+  sub->add_option("NAME", *name, "network to write; without it, the networks are listed");
   sub->add_option("-o,--out", *file, "ONNX file to write");
   sub->add_option("--batch", options->batch, "batch size")->check(CLI::Range(1, 65536))->capture_default_str();
   sub->add_option("--size", options->size, "image height and width in pixels, or tokens (default: the network's own)")

@@ -1,4 +1,4 @@
-// kilter-worker: runs the candidates of a tuner, which starts it; of no use by itself.
+// kilter-worker: runs the candidates of a tuner. The tuner starts it; it is of no use by itself.
 #include <fmt/format.h>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// ArgMax and ArgMin.
+// Reference kernel of ArgMax and ArgMin.
 #pragma once
 
 #include "ops/support/reduction.h"
@@ -7,8 +7,8 @@
 namespace kilter {
 
 void infer_arg(InferContext& ctx);
-/// Index of the greatest (least when not `greatest`) element; the first of equals, the last with select_last_index. A
-/// NaN wins over everything, as in numpy.
+/// Computes the index of the greatest element (the least if not `greatest`): the first among equals, or the last with
+/// select_last_index. NaN wins over everything, as in numpy.
 void reference_arg(ReferenceContext& ctx, bool greatest);
 
 }  // namespace kilter

@@ -9,7 +9,7 @@
 
 namespace kilter {
 
-/// Operands are [batch, heads, sequence, size], or with `rank3` [batch, sequence, heads * size]. Head h of the queries
+/// Operands are [batch, heads, sequence, size], or [batch, sequence, heads * size] with `rank3`. Head h of the queries
 /// reads head h / (q_heads / kv_heads) of keys and values.
 struct AttentionShape {
   bool rank3 = false;
@@ -31,23 +31,24 @@ struct AttentionShape {
   Shape present_value() const { return {batch, kv_heads, keys(), v_size}; }
 };
 
-/// Shapes of operands; nullptr: left out. Throws bad_model.
+/// Computes the extents from the operands' shapes; nullptr means omitted. Throws bad_model.
 AttentionShape attention_shape(const Node& node, const Shape& q, const Shape& k, const Shape& v, const Shape* past_key,
                                const Shape* past_value);
 
-/// Which keys a query may see by position, and how scores are made.
+/// Which keys a query may see by position, and how scores are computed.
 struct AttentionRules {
   double scale = 1;
   double softcap = 0;  ///< 0: none
   bool bounded_right = false;
   bool bounded_left = false;
   int64_t right = 0;  ///< a query at position p sees keys up to p + right
-  int64_t left = 0;   ///< and from p - left on
+  int64_t left = 0;   ///< and from p - left
   int64_t output_mode = 0;
 };
 AttentionRules attention_rules(const Node& node, int64_t size);
 
-/// Attention as matrix products, a bias and a softmax: Y, present_key, present_value, qk_matmul_output.
+/// Expands attention into matrix products, a bias and a softmax. Returns Y, present_key, present_value,
+/// qk_matmul_output.
 std::vector<ValueId> expand_attention(ExpandContext& ctx);
 
 }  // namespace kilter

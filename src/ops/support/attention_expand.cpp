@@ -7,7 +7,7 @@
 namespace kilter {
 namespace {
 
-/// The steps of the expansion; every method adds nodes and answers the value that they make.
+/// The steps of the expansion. Every method adds nodes and returns the value that they produce.
 class Expansion {
  public:
   explicit Expansion(ExpandContext& ctx)
@@ -21,7 +21,7 @@ class Expansion {
     const ValueId q = heads_first(cast(ctx_.in(0), type_), s_.q_heads, s_.queries, s_.size);
     const ValueId k = with_past(heads_first(ctx_.in(1), s_.kv_heads, s_.fresh, s_.size), 4);
     const ValueId v = with_past(heads_first(ctx_.in(2), s_.kv_heads, s_.fresh, s_.v_size), 5);
-    // Query heads that share a key head are neighbours: one matrix product serves them all.
+    // Query heads that share a key head are adjacent, so one matrix product serves them all.
     const ValueId scaled = ctx_.add("Mul", {q, ctx_.scalar(type_, rules_.scale)});
     const int64_t rows = s_.q_heads / s_.kv_heads * s_.queries;
     const ValueId grouped = reshape(scaled, {s_.batch, s_.kv_heads, rows, s_.size});
@@ -74,7 +74,8 @@ class Expansion {
 
   ValueId both(ValueId a, ValueId b) { return a == kNone ? b : b == kNone ? a : ctx_.add("And", {a, b}); }
 
-  /// Which keys the positions allow: boolean, broadcasts to the scores; kNone when all.
+  /// Returns a boolean that broadcasts to the scores and says which keys the positions allow, or kNone if all are
+  /// allowed.
   ValueId allowed_by_position() {
     const bool nonpad = ctx_.has(6);
     if (!nonpad && !rules_.bounded_left && !rules_.bounded_right) return kNone;
@@ -96,7 +97,7 @@ class Expansion {
     return allowed;
   }
 
-  /// The mask operand with as many keys as there are; what is added is masked out.
+  /// Returns the mask operand extended to the number of keys. Added entries are masked out.
   ValueId padded_mask() {
     const ValueId mask = ctx_.in(3);
     const TensorType& type = ctx_.builder.type(mask);
@@ -109,7 +110,7 @@ class Expansion {
     return ctx_.add("Concat", {mask, ctx_.add("Expand", {value, ints(extent)})}, {{"axis", int64_t{-1}}});
   }
 
-  /// Whether every query sees a key at compile time's knowledge: no guard against empty rows is needed.
+  /// Whether it is known at compile time that every query sees a key, so that no guard against empty rows is needed.
   bool never_empty() const {
     if (ctx_.has(3) || ctx_.has(6)) return false;
     for (int64_t i = 0; i < s_.queries; ++i) {
@@ -120,7 +121,7 @@ class Expansion {
     return true;
   }
 
-  /// Sets bias_, which is added to the scores (kNone: nothing).
+  /// Sets bias_, which is added to the scores (kNone: nothing is added).
   void make_bias() {
     ValueId allowed = allowed_by_position();
     ValueId added = kNone;
@@ -137,7 +138,7 @@ class Expansion {
     bias_ = ctx_.add("Where", {allowed, added == kNone ? ctx_.scalar(type_, 0) : added, ctx_.scalar(type_, kNever)});
   }
 
-  /// Softmax over the keys; rows whose bias is -inf throughout become 0.
+  /// Returns the softmax over the keys. Rows whose bias is -inf everywhere become 0.
   ValueId softmax(ValueId scores) {
     const auto wanted = dtype_of_code(ctx_.node.int_attr("softmax_precision", code_of_dtype(type_)));
     const ValueId weights =

@@ -79,7 +79,7 @@ void check_attrs(const Node& node) {
   }
 }
 
-/// Runs f; whatever it throws but NeedsValue names the node.
+/// Runs f. Exceptions other than NeedsValue are extended by the node's name.
 template <class F>
 auto named(const Node& node, F&& f) {
   try {
@@ -93,7 +93,7 @@ auto named(const Node& node, F&& f) {
   }
 }
 
-/// Types and constant values of a node's operands; nullptr where left out or unknown.
+/// Returns the types and constant values of a node's operands; nullptr for omitted or unknown ones.
 std::pair<std::vector<const TensorType*>, std::vector<const Tensor*>> operands_of(const Graph& graph,
                                                                                   const Node& node) {
   std::vector<const TensorType*> types;
@@ -199,8 +199,9 @@ std::vector<ValueId> GraphBuilder::expand_node(const Node& node, const std::vect
 
 namespace {
 
-/// Output types of an operator that is about to be expanded: an expansion may rely on what the shape rule checks. Empty
-/// where a shape depends on an operand that is computed at run time: the expansion says so where it matters.
+/// Returns the output types of an operator that is about to be expanded, so that the expansion may rely on the checks
+/// of the shape rule. Empty if a shape depends on an operand computed at run time; the expansion reports that if it
+/// matters.
 std::vector<std::optional<TensorType>> inferred(const Graph& graph, const Node& node, size_t outputs) {
   if (node.op->infer == nullptr) return {};
   auto [types, values] = operands_of(graph, node);
@@ -318,7 +319,8 @@ std::vector<Tensor> run_reference(const Node& node, std::vector<Tensor> inputs,
     ctx.outputs.push_back(wanted ? Tensor(output_types[i].dtype, output_types[i].shape) : Tensor());
     any = any || (wanted && ctx.outputs.back().elems() > 0);
   }
-  // Nothing to compute; the other dimensions of an empty tensor may be too large for lists of their indices.
+  // There is nothing to compute, and the other dimensions of an empty tensor may be too large for lists of their
+  // indices.
   if (!any) return std::move(ctx.outputs);
   named(node, [&] {
     node.op->reference(ctx);

@@ -1,5 +1,5 @@
 // Adds nodes to a graph by operator name: finds the definition, expands function operators, infers types, and folds
-// what is constant. The importer, the zoo, `expand` hooks and passes all build graphs through it.
+// constants. The importer, the zoo, `expand` hooks and passes all build graphs with it.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@ namespace kilter {
 
 constexpr int32_t kNewestOpset = 28;  ///< of ai.onnx
 
-/// Thrown (as a C++ value, not an Error) when an output's shape needs the value of a non-constant tensor.
+/// Thrown (as a C++ value, not an Error) if an output's shape needs the value of a non-constant tensor.
 struct ShapeNeedsValue {
   ValueId value;
   std::string node;  ///< "Reshape 'name'"
@@ -31,26 +31,26 @@ class GraphBuilder {
   int32_t opset() const { return opset_; }
 
   struct Options {
-    std::string name;                       ///< of the node; made from the operator when empty
+    std::string name;                       ///< of the node; derived from the operator if empty
     std::vector<std::string> output_names;  ///< "" = not wanted
     std::string domain;
     int32_t opset = 0;        ///< 0: the builder's
-    size_t output_count = 1;  ///< when output_names is empty
+    size_t output_count = 1;  ///< used if output_names is empty
     bool expand = true;       ///< expand function operators
   };
-  /// Adds one node. Throws bad_model for illegal operands or attributes, unsupported for an unknown operator,
-  /// ShapeNeedsValue where a shape depends on data. Nodes whose inputs are all constant and whose outputs have at most
-  /// `fold_limit` elements (or as many as the node's tensor attributes) are evaluated at once by their reference kernel
-  /// and become constants; reshapes of constants become constants that share the bytes. Answers one id per requested
+  /// Adds one node. Throws bad_model for illegal operands or attributes, unsupported for an unknown operator, and
+  /// ShapeNeedsValue if a shape depends on data. A node whose inputs are all constant and whose outputs have at most
+  /// `fold_limit` elements (or as many as its tensor attributes) is evaluated at once by its reference kernel and
+  /// becomes constants. Reshapes of constants become constants that share the bytes. Returns one id per requested
   /// output, kNone for those not wanted.
   std::vector<ValueId> add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, const Options& options);
   ValueId add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {}, std::string name = {});
 
-  /// The one output of one of Kilter's own operators.
+  /// Adds a node of one of Kilter's own operators and returns its single output.
   ValueId add_kilter(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, std::string name);
 
   ValueId constant(Tensor tensor, std::string name = "const");
-  /// i64[values.size()].
+  /// Adds a constant i64[values.size()].
   ValueId list(std::span<const int64_t> values, std::string name = "const");
   ValueId input(std::string name, DType type, Shape shape) {
     return graph_.add_input(std::move(name), {type, std::move(shape), {}});
@@ -65,15 +65,15 @@ class GraphBuilder {
 
   Graph& graph_;
   int32_t opset_;
-  int depth_ = 0;  ///< of expansions within expansions
+  int depth_ = 0;  ///< nesting depth of expansions
 
  public:
-  /// What folding may cost. Builders that make parts of one model share one.
+  /// The budget for folding. Builders that make parts of one model share one.
   std::shared_ptr<FoldBudget> fold_budget = std::make_shared<FoldBudget>();
 };
 
-/// Given to OpDef::expand. While an expansion runs, the builder's opset is kNewestOpset: expansions are written in the
-/// newest form of the operators that they use, whatever the model's opset.
+/// The argument of OpDef::expand. While an expansion runs, the builder's opset is kNewestOpset, so expansions use the
+/// newest form of every operator, whatever the model's opset.
 class ExpandContext {
  public:
   ExpandContext(GraphBuilder& into, const Node& replaced) : builder(into), node(replaced) {}
@@ -86,28 +86,27 @@ class ExpandContext {
   ValueId add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {}) {
     return builder.add(op, std::move(inputs), std::move(attrs), node.name);
   }
-  /// A scalar constant of the given type.
+  /// Adds a scalar constant of the given type.
   ValueId scalar(DType type, double value);
 };
 
-/// Views for hooks: types and constant values of a node's operands.
+/// Returns a node as hooks see it: types and constant values of its operands.
 OpView view(const Graph& graph, const Node& node);
-/// Runs the reference kernel of a node on dense tensors (undefined = left out); allocates the outputs, except those
-/// that node.outputs leaves out (kNone), which stay undefined.
+/// Runs the reference kernel of a node on dense tensors (undefined = omitted). Allocates the outputs, except those that
+/// node.outputs omits (kNone), which stay undefined.
 std::vector<Tensor> run_reference(const Node& node, std::vector<Tensor> inputs,
                                   const std::vector<TensorType>& output_types);
 /// Infers the output types of a node from its operands. Throws NeedsValue (see op.h).
 std::vector<std::optional<TensorType>> infer(const Node& node, std::vector<const TensorType*> types,
                                              std::vector<const Tensor*> values, size_t outputs);
 
-/// Infers every node again from its operands and throws internal where a value's element type or shape is another
-/// (layouts are the passes' own matter). Nodes whose shapes depend on data are left out.
+/// Infers every node again from its operands, and throws internal if a value's element type or shape differs (layouts
+/// are left to the passes). Skips nodes whose shapes depend on data.
 void verify_types(const Graph& graph);
 
-/// Numpy-style broadcast of shapes; throws std::invalid_argument text through node_error by the caller: answers nullopt
-/// when they do not fit.
+/// Broadcasts shapes as numpy does. Returns nullopt if they do not fit.
 std::optional<Shape> broadcast_shapes(std::span<const Shape> shapes);
-/// -rank <= axis < rank made non-negative; node_error otherwise.
+/// Returns an axis with -rank <= axis < rank as non-negative. Throws node_error otherwise.
 int64_t normal_axis(const Node& node, int64_t axis, int64_t rank);
 
 }  // namespace kilter

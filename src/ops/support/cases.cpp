@@ -73,7 +73,7 @@ class CaseParser {
     return out;
   }
 
-  /// v1,v2,... for every element, or one value for all.
+  /// Reads v1,v2,... for every element, or one value for all.
   void values(const Tensor& tensor) {
     if (tensor.elems() == 0) return;
     reader_.element(tensor, 0);

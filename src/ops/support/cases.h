@@ -24,12 +24,12 @@ struct ParsedCase {
   size_t outputs = 1;
 };
 
-/// Reads a case; random operands are filled already, from a seed that is the hash of the text and the operand's number.
-/// Throws bad_input with line and column when the text is malformed.
+/// Parses a case. Random operands are filled from a seed that is the hash of the text and the operand's number. Throws
+/// bad_input with line and column if the text is malformed.
 ParsedCase parse_case(const OpDef& op, CaseText text);
 
-/// A case ready to run: operands with random or given values are graph inputs in0, in1, ... (numbered as operands),
-/// constants are constants, outputs are named out0, out1, ...
+/// A case ready to run. Operands with random or given values are graph inputs in0, in1, ... (numbered as operands),
+/// constants are constants, and outputs are named out0, out1, ...
 struct OpCase {
   const OpDef* op = nullptr;
   std::string name;  ///< "Relu@13: f32[2,3]"
@@ -38,15 +38,15 @@ struct OpCase {
   Tolerance tolerance;
 };
 
-/// The graph holds the operator's node itself, not folded, unless the operator can only be expanded or `expand` asks
-/// for its expansion. Throws bad_model where the node is illegal, bad_input when a shape needs a value that is no
+/// Builds the graph with the operator's node itself, unfolded; expands it if the operator can only be expanded or if
+/// `expand` is set. Throws bad_model if the node is illegal, and bad_input if a shape needs a value that is not
 /// constant.
 OpCase make_case(const OpDef& op, CaseText text, bool expand = false);
-/// The same from a case that was read, and perhaps changed; `text` names it.
+/// Builds the graph from a case that was parsed, and perhaps changed. `text` names it.
 OpCase make_case(const OpDef& op, const ParsedCase& parsed, CaseText text, bool expand = false);
 
-/// How far `got` is from `want` as the tolerance says (NaN equals NaN, infinities must be equal; types other than
-/// floats must be equal): nullopt when within, else a sentence with the worst element.
+/// Compares `got` with `want` under the tolerance. NaN equals NaN; infinities and non-float types must be equal.
+/// Returns nullopt if within it, else a sentence about the worst element.
 std::optional<std::string> compare(const Tensor& got, const Tensor& want, const Tolerance& tolerance);
 
 }  // namespace kilter

@@ -45,7 +45,7 @@ void cast_to_text(const Tensor& from, const Tensor& to) {
   });
 }
 
-/// Whether the whole of `text` is a number of type T.
+/// Whether the whole `text` is a number of type T.
 template <class T>
 bool parse(std::string_view text, T& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

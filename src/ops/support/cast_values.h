@@ -6,10 +6,10 @@
 
 namespace kilter {
 
-/// Every element of `from` converted into `to` (same shape). Float to integer truncates toward zero and saturates, NaN
-/// gives 0; integer to integer wraps; to boolean is `!= 0`; to a narrower float rounds to nearest even; numbers from
-/// text as ONNX spells them (bad_input naming the text otherwise), numbers to text in the shortest form that reads
-/// back.
+/// Converts every element of `from` into `to` (same shape). Float to integer truncates toward zero and saturates, and
+/// NaN gives 0. Integer to integer wraps. Conversion to boolean is `!= 0`. Conversion to a narrower float rounds to
+/// nearest even. Numbers are parsed from text as ONNX spells them (bad_input naming the text otherwise), and written as
+/// the shortest text that reads back.
 void cast_values(const Node& node, const Tensor& from, const Tensor& to);
 
 }  // namespace kilter

@@ -1,4 +1,4 @@
-// The channels of several images, counted through all of them.
+// The channels of several images, numbered consecutively.
 #pragma once
 
 #include <span>
@@ -9,12 +9,12 @@
 namespace kilter {
 
 struct ChannelOf {
-  size_t image = 0;  ///< among those that are counted
+  size_t image = 0;  ///< index of the image
   int64_t channel = 0;
   auto operator<=>(const ChannelOf&) const = default;
 };
 
-/// All channels of images [n, c, ...] with so many channels each, in order.
+/// Returns all channels, in order, of images [n, c, ...] with these numbers of channels.
 std::vector<ChannelOf> channels_of(std::span<const int64_t> counts);
 std::vector<ChannelOf> channels_of(const Graph& graph, std::span<const ValueId> images);
 

@@ -1,4 +1,4 @@
-// The convolution behind the reference kernels of Conv, ConvInteger and QLinearConv.
+// The convolution used by the reference kernels of Conv, ConvInteger and QLinearConv.
 #pragma once
 
 #include <algorithm>
@@ -25,15 +25,15 @@ struct ConvShape {
     shape.insert(shape.end(), window.out.begin(), window.out.end());
     return shape;
   }
-  /// One multiply-add counts as 2.
+  /// Counts one multiply-add as 2 operations.
   int64_t flops() const { return 2 * elems(out()) * (channels / groups) * window.kernel_elems(); }
 };
 
-/// Checks ranks, channels and groups of a convolution. Throws bad_model.
+/// Checks the ranks, channels and groups of a convolution. Throws bad_model.
 ConvShape conv_shape(const Node& node, const Shape& x, const Shape& w);
 
-/// Calls emit(filter, offset, row) for every row of the output: `offset` of its first element in [N, M, out...], and
-/// the sums of x * w over channels and taps in the order channel, tap. Padding adds nothing.
+/// Calls emit(filter, offset, row) for every row of the output. `offset` is that of its first element in [N, M,
+/// out...]. `row` holds the sums of x * w over channels and taps, in the order channel, tap. Padding adds nothing.
 template <class Acc, class Emit>
 void conv_rows(const ConvShape& shape, const Acc* x, const Acc* w, Emit emit) {
   const Window& win = shape.window;

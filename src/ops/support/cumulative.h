@@ -6,11 +6,11 @@
 
 namespace kilter {
 
-/// Output 0 as input 0; input 1 is one i32 or i64, the axis.
+/// Output 0 is like input 0. Input 1 is one i32 or i64: the axis.
 void infer_cumulative(InferContext& ctx);
 
-/// y[k] = start folded with x[0..k] (without x[k] when exclusive; from the other end when reverse) along the axis.
-/// Kept in Accumulator<T>: double for floats.
+/// Computes y[k] = start folded with x[0..k] along the axis (without x[k] if exclusive; from the other end if reverse).
+/// Accumulates in Accumulator<T>, which is double for floats.
 template <class F>
 void reference_cumulative(ReferenceContext& ctx, int start, F fold) {
   const Shape& shape = ctx.in(0).shape();

@@ -1,4 +1,4 @@
-// DepthToSpace and SpaceToDepth are one walk in two directions.
+// DepthToSpace and SpaceToDepth as one traversal in two directions.
 #pragma once
 
 #include "ops/support/operands.h"
@@ -6,8 +6,8 @@
 
 namespace kilter {
 
-/// Index vectors [n, c, h, i, w, j] with the strides of the deep tensor [N, C * b * b, H, W] and of the wide tensor
-/// [N, C, H * b, W * b].
+/// Index vectors [n, c, h, i, w, j] with the strides of the deep tensor [N, C * b * b, H, W] and of the wide tensor [N,
+/// C, H * b, W * b].
 struct DepthSpace {
   Shape extent;
   Shape deep;
@@ -15,9 +15,9 @@ struct DepthSpace {
 };
 DepthSpace depth_space(const Node& node, const Shape& deep, const Shape& wide);
 
-/// Attribute blocksize; node_error when it is below 1.
+/// Returns attribute blocksize. Throws node_error if it is below 1.
 int64_t block_of(const Node& node);
-/// node_error unless input 0 has rank 4 and the mode is known.
+/// Throws node_error unless input 0 has rank 4 and the mode is known.
 void check_image(const InferContext& ctx);
 
 }  // namespace kilter

@@ -8,8 +8,8 @@
 
 namespace kilter {
 
-/// The element type that attribute `key` names, or `fallback` when it is absent or 0 (undefined). unsupported for a
-/// type that Kilter does not carry.
+/// Returns the element type that attribute `key` names, or `fallback` if it is absent or 0 (undefined). Throws
+/// unsupported for a type that Kilter does not have.
 DType dtype_attr(const Node& node, std::string_view key, DType fallback);
 
 }  // namespace kilter

@@ -8,7 +8,7 @@
 namespace kilter {
 namespace {
 
-constexpr char kEllipsis = '.';  // stands for "..." once the text is checked
+constexpr char kEllipsis = '.';  // replaces "..." once the text is checked
 
 class Parser {
  public:
@@ -37,7 +37,7 @@ class Parser {
     node_error(node_, fmt::format("equation '{}' {}", text_, what));
   }
 
-  /// One term without spaces, its ellipsis as one character.
+  /// Returns one term without spaces, with its ellipsis as one character.
   std::string checked_term(std::string_view term) const {
     std::string out;
     for (size_t i = 0; i < term.size(); ++i) {
@@ -134,7 +134,7 @@ class Parser {
   std::span<const Shape> shapes_;
   size_t ellipsis_rank_ = 0;
   std::map<char, int32_t> labels_;
-  std::map<char, int> uses_;  // in ASCII order, as the implicit output wants it
+  std::map<char, int> uses_;  // in ASCII order, as required for the implicit output
   EinsumEquation result_;
 };
 

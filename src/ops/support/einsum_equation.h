@@ -10,7 +10,7 @@
 
 namespace kilter {
 
-/// Labels are numbered from 0; a dimension that an ellipsis stands for has a label of its own, shared by all operands
+/// Labels are numbered from 0. Each dimension that an ellipsis represents has its own label, shared by all operands
 /// (aligned at the end, as numpy broadcasts).
 struct EinsumEquation {
   std::vector<std::vector<int32_t>> operands;  ///< label of each dimension of each operand
@@ -20,7 +20,7 @@ struct EinsumEquation {
   Shape output_shape() const;
 };
 
-/// bad_model naming the equation when it is malformed or does not fit the shapes.
+/// Parses the equation. Throws bad_model naming the equation if it is malformed or does not fit the shapes.
 EinsumEquation parse_einsum(const Node& node, std::string_view equation, std::span<const Shape> shapes);
 
 }  // namespace kilter

@@ -14,8 +14,8 @@
 
 namespace kilter {
 
-/// A list of element types that a kernel is made for; the kernels below exist once for each, so ask for no more than
-/// the operator allows.
+/// A list of element types that a kernel is instantiated for. The kernels below exist once for each, so list only the
+/// types that the operator allows.
 template <class... T>
 struct Types {};
 using Floats = Types<float, double, Half, BFloat16>;
@@ -29,7 +29,7 @@ using NumbersAndBool = Types<float, double, Half, BFloat16, int8_t, int16_t, int
                              uint32_t, uint64_t, bool>;
 using Bool = Types<bool>;
 
-/// The type that arithmetic on elements of type T uses.
+/// The type used for arithmetic on elements of type T.
 template <class T>
 struct ComputeOf {
   using type = T;
@@ -45,7 +45,8 @@ struct ComputeOf<BFloat16> {
 template <class T>
 using Compute = typename ComputeOf<T>::type;
 
-/// An element in its compute type, and a result rounded to the element type (integers wrap, floats saturate into them).
+/// Converts an element to its compute type, and a result back to the element type with rounding (integers wrap, floats
+/// saturate into them).
 template <class T>
 Compute<T> widen(T value) {
   return static_cast<Compute<T>>(value);
@@ -59,12 +60,12 @@ T narrow(R result) {
   }
 }
 
-/// unsupported: "Relu 'name': element type str is not supported; legal are f32, f64, ...".
+/// Throws unsupported: "Relu 'name': element type str is not supported; legal are f32, f64, ...".
 [[noreturn]] void unsupported_dtype(const Node& node, DType got, std::span<const DType> legal);
-/// bad_model: "Relu 'name': input 0 has element type i32, expected one of f32, ...".
+/// Throws bad_model: "Relu 'name': input 0 has element type i32, expected one of f32, ...".
 [[noreturn]] void illegal_dtype(const Node& node, size_t input, DType got, std::span<const DType> legal);
 
-/// Calls f.template operator()<T>() for the member of the list that `type` names; unsupported error when there is none.
+/// Calls f.template operator()<T>() for the member of the list that `type` names. Throws unsupported if there is none.
 template <class F, class... T>
 void visit_types(Types<T...>, const Node& node, DType type, F&& f) {
   const bool found = ((type == DTypeOf<T>::value ? (f.template operator()<T>(), true) : false) || ...);
@@ -73,7 +74,7 @@ void visit_types(Types<T...>, const Node& node, DType type, F&& f) {
   unsupported_dtype(node, type, kLegal);
 }
 
-/// bad_model when input `i` has an element type outside the list.
+/// Throws bad_model if input `i` has an element type outside the list.
 template <class... T>
 void check_types(Types<T...>, const InferContext& ctx, size_t i) {
   if (((ctx.dtype(i) == DTypeOf<T>::value) || ...)) return;
@@ -81,21 +82,20 @@ void check_types(Types<T...>, const InferContext& ctx, size_t i) {
   illegal_dtype(ctx.node, i, ctx.dtype(i), kLegal);
 }
 
-// ---- Shape and type rules
-// --------------------------------------------------------------------------------------------
+// ---- Shape and type rules ----
 
-/// The broadcast shape of all present inputs; bad_model naming the shapes when they do not fit.
+/// Returns the broadcast shape of all present inputs. Throws bad_model naming the shapes if they do not fit.
 Shape broadcast_inputs(const InferContext& ctx);
-/// bad_model unless all present inputs have the element type of input 0.
+/// Throws bad_model unless all present inputs have the element type of input 0.
 void check_same_dtype(const InferContext& ctx);
 
 /// Output 0 has the type and shape of input 0.
 void infer_same(InferContext& ctx);
 /// Output 0 has the shape of input 0 and boolean elements.
 void infer_predicate(InferContext& ctx);
-/// All inputs have one element type, which output 0 has too, with their broadcast shape.
+/// All inputs have one element type. Output 0 has this type and the broadcast shape.
 void infer_broadcast(InferContext& ctx);
-/// As infer_broadcast with boolean elements.
+/// Like infer_broadcast, with boolean elements in the output.
 void infer_compare(InferContext& ctx);
 
 /// The same rules for a restricted list of element types, e.g. `.infer = infer_same_of<Floats>`.
@@ -120,12 +120,11 @@ void infer_compare_of(InferContext& ctx) {
   infer_compare(ctx);
 }
 
-// ---- Reference kernels
-// ----------------------------------------------------------------------------------------------- `f` takes elements in
-// their compute type (float for Half and BFloat16, T itself elsewhere: a generic lambda) and answers anything that
-// converts to it.
+// ---- Reference kernels ----
+// `f` takes elements in their compute type (float for Half and BFloat16, T itself otherwise, so use a generic lambda)
+// and returns anything that converts to it.
 
-/// out = f(in 0), output of the same element type and shape.
+/// Computes out = f(in 0). The output has the same element type and shape.
 template <class List, class F>
 void reference_unary(ReferenceContext& ctx, F f) {
   visit_types(List{}, ctx.node, ctx.in(0).dtype(), [&]<class T>() {
@@ -136,7 +135,7 @@ void reference_unary(ReferenceContext& ctx, F f) {
   });
 }
 
-/// out = f(in 0), output boolean.
+/// Computes out = f(in 0). The output is boolean.
 template <class List, class F>
 void reference_predicate(ReferenceContext& ctx, F f) {
   visit_types(List{}, ctx.node, ctx.in(0).dtype(), [&]<class T>() {
@@ -147,7 +146,8 @@ void reference_predicate(ReferenceContext& ctx, F f) {
   });
 }
 
-/// out[i] = f(a[i], b[i]) with A and B the element types of the operands and R that of the output; broadcasting.
+/// Computes out[i] = f(a[i], b[i]), where A and B are the element types of the operands and R is that of the output.
+/// Broadcasts.
 template <class A, class B, class R, class F>
 void broadcast_binary(const Tensor& a, const Tensor& b, const Tensor& out, F f) {
   const A* x = a.data<A>();
@@ -161,21 +161,21 @@ void broadcast_binary(const Tensor& a, const Tensor& b, const Tensor& out, F f) 
   });
 }
 
-/// out = f(in 0, in 1), all of one element type, broadcast.
+/// Computes out = f(in 0, in 1), all of one element type. Broadcasts.
 template <class List, class F>
 void reference_binary(ReferenceContext& ctx, F f) {
   visit_types(List{}, ctx.node, ctx.in(0).dtype(),
               [&]<class T>() { broadcast_binary<T, T, T>(ctx.in(0), ctx.in(1), ctx.out(), f); });
 }
 
-/// out = f(in 0, in 1), operands of one element type, output boolean, broadcast.
+/// Computes out = f(in 0, in 1), with operands of one element type and boolean output. Broadcasts.
 template <class List, class F>
 void reference_compare(ReferenceContext& ctx, F f) {
   visit_types(List{}, ctx.node, ctx.in(0).dtype(),
               [&]<class T>() { broadcast_binary<T, T, bool>(ctx.in(0), ctx.in(1), ctx.out(), f); });
 }
 
-/// out[i] = f(a[i], b[i], c[i]) with element types A, B, C and R; broadcasting.
+/// Computes out[i] = f(a[i], b[i], c[i]) with element types A, B, C and R. Broadcasts.
 template <class A, class B, class C, class R, class F>
 void broadcast_ternary(const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& out, F f) {
   const A* x = a.data<A>();
@@ -191,15 +191,15 @@ void broadcast_ternary(const Tensor& a, const Tensor& b, const Tensor& c, const 
   });
 }
 
-/// out = f(in 0, in 1, in 2), all of one element type, broadcast.
+/// Computes out = f(in 0, in 1, in 2), all of one element type. Broadcasts.
 template <class List, class F>
 void reference_ternary(ReferenceContext& ctx, F f) {
   visit_types(List{}, ctx.node, ctx.in(0).dtype(),
               [&]<class T>() { broadcast_ternary<T, T, T, T>(ctx.in(0), ctx.in(1), ctx.in(2), ctx.out(), f); });
 }
 
-/// out = finish(f(... f(f(in 0, in 1), in 2) ..., in n-1), n), all of one element type, broadcast; for Max, Min, Sum,
-/// Mean. The running value stays in the compute type.
+/// Computes out = finish(f(... f(f(in 0, in 1), in 2) ..., in n-1), n), all of one element type, broadcasting. Used for
+/// Max, Min, Sum and Mean. The running value stays in the compute type.
 template <class List, class F, class Finish>
 void reference_variadic(ReferenceContext& ctx, F f, Finish finish) {
   visit_types(List{}, ctx.node, ctx.in(0).dtype(), [&]<class T>() {
@@ -225,9 +225,8 @@ void reference_variadic(ReferenceContext& ctx, F f) {
   reference_variadic<List>(ctx, f, [](auto x, int64_t) { return x; });
 }
 
-// ---- Arithmetic that is defined for every value
-// ------------------------------------------------------------------------ Integers wrap (two's complement), floats
-// follow IEEE 754.
+// ---- Arithmetic that is defined for every value ----
+// Integers wrap (two's complement); floats follow IEEE 754.
 
 template <class T>
 T wrap_add(T a, T b) {

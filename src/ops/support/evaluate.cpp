@@ -15,7 +15,7 @@ void check_input(const Graph& graph, ValueId id, const Tensor& given) {
   }
 }
 
-/// By value: how many times nodes and graph outputs read it.
+/// Returns, by value, how many times nodes and graph outputs read it.
 std::vector<int32_t> count_reads(const Graph& graph) {
   std::vector<int32_t> reads(graph.value_count(), 0);
   for (NodeId id : graph.order()) {

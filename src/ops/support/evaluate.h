@@ -1,4 +1,4 @@
-// Runs a graph by the reference kernels of its operators: the answer that compiled code is compared with.
+// Runs a graph with the reference kernels of its operators. Compiled code is compared with the results.
 #pragma once
 
 #include <functional>
@@ -11,9 +11,9 @@ namespace kilter {
 /// Called after each node with its outputs (undefined = not wanted).
 using Observer = std::function<void(NodeId, const std::vector<Tensor>&)>;
 
-/// The values of graph.outputs(). `inputs` are dense, in the order of graph.inputs(). Layouts are ignored: reference
-/// kernels see logical tensors. Throws bad_input when an input has another type than declared, unsupported when a node
-/// has no reference kernel.
+/// Returns the values of graph.outputs(). `inputs` are dense, in the order of graph.inputs(). Layouts are ignored,
+/// since reference kernels see logical tensors. Throws bad_input if an input has a different type than declared, and
+/// unsupported if a node has no reference kernel.
 std::vector<Tensor> evaluate(const Graph& graph, const std::vector<Tensor>& inputs, const Observer& observe = {});
 
 }  // namespace kilter

@@ -5,12 +5,12 @@
 namespace kilter {
 namespace {
 
-/// At most `kMost`, so that sums and products of several do not overflow.
+/// Costs saturate here, so that sums and products of several do not overflow.
 constexpr int64_t kMost = int64_t{1} << 60;
 
 int64_t product(int64_t a, int64_t b) { return a != 0 && b > kMost / a ? kMost : a * b; }
 
-/// Whether a reference kernel reads each of its operands' elements a few times at most.
+/// Whether a reference kernel reads each element of its operands at most a few times.
 bool linear(Family family) {
   switch (family) {
     case Family::map:

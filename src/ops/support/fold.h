@@ -1,5 +1,5 @@
-// What evaluating constants while compiling may cost. A file of a few bytes can ask for gigabytes or hours of it; what
-// is over the budget stays in the graph and is computed when the network runs.
+// The budget for evaluating constants at compile time. A file of a few bytes can ask for gigabytes or hours of
+// evaluation. What exceeds the budget stays in the graph and is computed when the network runs.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,17 @@
 
 namespace kilter {
 
-/// Of all that one model folds.
+/// What is left for folding in one model.
 struct FoldBudget {
-  int64_t bytes = int64_t{256} << 20;  ///< results may still have
-  int64_t work = int64_t{2} << 30;     ///< basic operations of reference kernels may still take: some ten seconds
+  int64_t bytes = int64_t{256} << 20;  ///< that results may still occupy
+  int64_t work = int64_t{2} << 30;     ///< basic operations left for reference kernels: about ten seconds
 
-  /// Takes what a node's evaluation costs; false, and nothing taken, where that is more than is left.
+  /// Deducts the cost of evaluating a node. Returns false, deducting nothing, if that exceeds what is left.
   bool take(const OpView& node);
 };
 
-/// About how many basic operations a reference kernel takes: by OpDef::flops, else elements read and written, for
-/// families that may read each element for each result their product.
+/// Estimates the number of basic operations of a reference kernel: OpDef::flops if there is one, else the elements read
+/// and written. For families that may read each element for each result, it is their product.
 int64_t fold_work(const OpView& node);
 
 }  // namespace kilter

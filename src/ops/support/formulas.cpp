@@ -13,8 +13,8 @@ bool has_nan(const Tensor& tensor) {
 }  // namespace
 
 std::optional<Expr> extreme_of(const OpView& op, std::span<const Expr> in, Op which) {
-  // min and max answer their second operand when either is NaN: a first operand that may be NaN needs a check, so a
-  // constant goes first.
+  // min and max return their second operand if either is NaN. A first operand that may be NaN needs a check, so
+  // constants go first.
   std::vector<size_t> order;
   bool safe = !is_float(in[0].elem());
   for (size_t k = 0; k < in.size(); ++k) {

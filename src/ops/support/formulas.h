@@ -1,4 +1,4 @@
-// Scalar formulas that several operators share, each for reference kernels (C++ numbers) and for scalar hooks (Expr).
+// Scalar formulas shared by several operators, each for reference kernels (C++ numbers) and for scalar hooks (Expr).
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace kilter {
 
-/// Whether a number is NaN; integers never are.
+/// Whether a number is NaN, which integers never are.
 template <class T>
 bool is_nan(T x) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -20,7 +20,7 @@ bool is_nan(T x) {
   }
 }
 
-/// 1 / (1 + exp(-x)) without overflow.
+/// Returns 1 / (1 + exp(-x)) without overflow.
 template <std::floating_point T>
 T logistic(T x) {
   if (x >= 0) return 1 / (1 + std::exp(-x));
@@ -28,7 +28,7 @@ T logistic(T x) {
   return e / (1 + e);
 }
 
-/// log(1 + exp(x)) without overflow: max(x, 0) + log(1 + exp(-|x|)).
+/// Returns log(1 + exp(x)) without overflow, as max(x, 0) + log(1 + exp(-|x|)).
 template <std::floating_point T>
 T softplus(T x) {
   return (x > 0 ? x : T{0}) + std::log1p(std::exp(-std::abs(x)));
@@ -37,7 +37,7 @@ inline Expr softplus(const Expr& x) {
   return max(like(x, 0), x) + unary(Op::log1p, unary(Op::exp, unary(Op::neg, unary(Op::abs, x))));
 }
 
-/// x limited to [0, 1]; NaN stays NaN.
+/// Limits x to [0, 1]; NaN stays NaN.
 template <std::floating_point T>
 T clamp01(T x) {
   const T low = 0 > x ? T{0} : x;
@@ -45,7 +45,7 @@ T clamp01(T x) {
 }
 inline Expr clamp01(const Expr& x) { return min(like(x, 1), max(like(x, 0), x)); }
 
-/// The least or greatest of all operands (`which` is Op::min or Op::max), NaN where one of them is NaN.
+/// Returns the least or greatest of all operands (`which` is Op::min or Op::max), or NaN if any of them is NaN.
 std::optional<Expr> extreme_of(const OpView& op, std::span<const Expr> in, Op which);
 
 }  // namespace kilter

@@ -5,7 +5,7 @@
 namespace kilter {
 namespace {
 
-/// Powers of the root of unity of the whole length, shared by all levels.
+/// Powers of the root of unity for the whole length, shared by all levels.
 struct Roots {
   explicit Roots(size_t length, bool inverse) {
     for (size_t k = 0; k < length; ++k) {

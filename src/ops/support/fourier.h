@@ -1,4 +1,4 @@
-// The discrete Fourier transform behind DFT and STFT.
+// The discrete Fourier transform used by DFT and STFT.
 #pragma once
 
 #include <complex>
@@ -9,8 +9,8 @@ namespace kilter {
 
 using Complex = std::complex<double>;
 
-/// y[k] = sum over n of x[n] * exp(-2 pi i k n / N) with N = x.size(); `inverse`: the conjugate exponent, divided by N.
-/// Mixed radix (Cooley and Tukey 1965): N times the sum of its prime factors.
+/// Returns y[k] = sum over n of x[n] * exp(-2 pi i k n / N) with N = x.size(). `inverse` conjugates the exponent and
+/// divides by N. Uses mixed radices (Cooley and Tukey 1965), so the cost is N times the sum of its prime factors.
 std::vector<Complex> fourier(const std::vector<Complex>& x, bool inverse);
 
 }  // namespace kilter

@@ -1,4 +1,4 @@
-// Operators that read or write at indices from a tensor.
+// Helpers for operators that read or write at indices from a tensor.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,26 @@
 
 namespace kilter {
 
-/// The index operand of a node that selects from its first operand by index, or writes there: input 1 of Gather,
-/// GatherElements, GatherND, ScatterElements, Scatter and ScatterND. Nothing for other operators.
+/// Returns the range of the index operand (input 1) of a node that selects from its first operand by index or writes
+/// there: Gather, GatherElements, GatherND, ScatterElements, Scatter and ScatterND. Returns nothing for other
+/// operators.
 std::optional<IndexRange> index_range(const Node& node, const Shape& data, const Shape& indices);
 
-/// Element i of the indices, made non-negative; bad_input naming it when it is out of range.
+/// Returns element i of the indices, made non-negative. Throws bad_input naming it if it is out of range.
 int64_t checked_index(const Node& node, const Tensor& indices, int64_t i, const IndexRange& range);
-/// bad_model unless input i holds i32 or i64.
+/// Throws bad_model unless input i holds i32 or i64.
 void check_indices(const InferContext& ctx, size_t i);
-/// bad_model naming the first constant index of a node of index_range() that is out of range.
+/// Throws bad_model naming the first constant index out of range, for the nodes of index_range().
 void check_constant_indices(const InferContext& ctx);
 void check_constant_indices(const Node& node, const Shape& data, const Tensor& indices);
-/// to[j + k] = from[i + k] for k < count; same element type, which may be any.
+/// Copies to[j + k] = from[i + k] for k < count. Both have the same element type, which may be any.
 void copy_elements(const Tensor& from, int64_t i, const Tensor& to, int64_t j, int64_t count);
 
-/// What a scatter does where something is already there.
+/// How a scatter combines a value with what is already there.
 enum class Combine { replace, add, mul, max, min };
-/// Attribute `reduction`.
+/// Returns the attribute `reduction`.
 Combine combine_of(const Node& node);
-/// Makes to[j] the combination of to[j] and from[i]. Strings can only be replaced.
+/// Sets to[j] to the combination of to[j] and from[i]. Strings can only be replaced.
 void combine_element(const Node& node, Combine how, const Tensor& from, int64_t i, const Tensor& to, int64_t j);
 
 }  // namespace kilter

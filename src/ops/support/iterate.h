@@ -10,16 +10,16 @@
 
 namespace kilter {
 
-/// Strides, in elements, that read a dense tensor of shape `from` as if it had shape `to` (numpy broadcast: dimensions
-/// are aligned at the end, extents of 1 repeat with stride 0). `from` must broadcast to `to`.
+/// Returns strides, in elements, that read a dense tensor of shape `from` as if it had shape `to` (numpy broadcast:
+/// dimensions are aligned at the end, extents of 1 repeat with stride 0). `from` must broadcast to `to`.
 Shape broadcast_strides(const Shape& from, const Shape& to);
-/// The strides of `shape` reordered: result[i] = strides[perm[i]].
+/// Returns the strides of `shape` reordered: result[i] = strides[perm[i]].
 Shape permuted(const Shape& strides, std::span<const int64_t> perm);
-/// Product of the extents in [begin, end).
+/// Returns the product of the extents in [begin, end).
 int64_t product(const Shape& shape, size_t begin, size_t end);
 
 /// Calls f(std::span<const int64_t> index) for every index vector of `shape` in row-major order: once with an empty
-/// span for a scalar, never when an extent is 0.
+/// span for a scalar, never if an extent is 0.
 template <class F>
 void for_each_index(const Shape& shape, F&& f) {
   const int64_t total = elems(shape);
@@ -52,26 +52,26 @@ void for_each_offset(const Shape& extent, const std::array<Shape, N>& strides, F
   }
 }
 
-/// Element offset of an index vector: sum of index[d] * strides[d].
+/// Returns the element offset of an index vector: the sum of index[d] * strides[d].
 inline int64_t offset_of(std::span<const int64_t> index, const Shape& strides) {
   int64_t offset = 0;
   for (size_t d = 0; d < index.size(); ++d) offset += index[d] * strides[d];
   return offset;
 }
 
-/// to[to_offset + i . to_strides] = from[from_offset + i . from_strides] for every i in `extent`; same element type,
-/// which may be any, strings included.
+/// Copies to[to_offset + i . to_strides] = from[from_offset + i . from_strides] for every i in `extent`. Both have the
+/// same element type, which may be any, including strings.
 void copy_strided(const Tensor& from, int64_t from_offset, const Shape& from_strides, const Tensor& to,
                   int64_t to_offset, const Shape& to_strides, const Shape& extent);
-/// to[j] = from[i]; same element type, which may be any.
+/// Copies to[j] = from[i]. Both have the same element type, which may be any.
 void copy_element(const Tensor& from, int64_t i, const Tensor& to, int64_t j);
-/// All elements in row-major order into a tensor of the same type and element count.
+/// Copies all elements in row-major order into a tensor of the same type and element count.
 void copy_all(const Tensor& from, const Tensor& to);
-/// Every element becomes `value` converted to the tensor's type; not for strings.
+/// Sets every element to `value` converted to the tensor's type. Not for strings.
 void fill(const Tensor& tensor, double value);
 
-/// All elements as double, for kernels that need no speed and no 64-bit integers; and back (floats round to nearest
-/// even, integers truncate toward zero and saturate, boolean is `!= 0`).
+/// Loads all elements as double, for kernels that need neither speed nor 64-bit integers; and stores them (floats round
+/// to nearest even, integers truncate toward zero and saturate, boolean is `!= 0`).
 std::vector<double> load_doubles(const Tensor& tensor);
 void store_doubles(const Tensor& tensor, std::span<const double> values);
 

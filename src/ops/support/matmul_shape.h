@@ -1,5 +1,5 @@
-// Extents of matrix products, read by the shape rules, reference kernels and schedules of MatMul, Gemm and their
-// quantised forms, and the product behind the reference kernels.
+// Extents of matrix products, used by the shape rules, reference kernels and schedules of MatMul, Gemm and their
+// quantised forms; and the product used by the reference kernels.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace kilter {
 
-/// a [batch..., m, k] times b [batch..., k, n], batches broadcast (numpy.matmul). An operand of rank 1 counts as a row
-/// on the left and as a column on the right, and its dimension is missing from the output.
+/// The extents of a [batch..., m, k] times b [batch..., k, n], with batches broadcast (numpy.matmul). An operand of
+/// rank 1 counts as a row on the left and as a column on the right, and its dimension is missing from the output.
 struct MatMulShape {
   int64_t m = 1;
   int64_t n = 1;
@@ -24,14 +24,14 @@ struct MatMulShape {
   Shape out;
 
   int64_t batches() const { return elems(batch); }
-  /// One multiply-add counts as 2.
+  /// Counts one multiply-add as 2 operations.
   int64_t flops() const { return 2 * batches() * m * n * k; }
 };
 
-/// Throws bad_model when the shapes do not fit.
+/// Throws bad_model if the shapes do not fit.
 MatMulShape matmul_shape(const Node& node, const Shape& a, const Shape& b);
 
-/// Gemm: a [m, k] or, with trans_a, [k, m]; b [k, n] or [n, k].
+/// The extents of Gemm: a [m, k] or, with trans_a, [k, m]; b [k, n] or [n, k].
 struct GemmShape {
   int64_t m = 0;
   int64_t n = 0;
@@ -41,7 +41,7 @@ struct GemmShape {
 };
 GemmShape gemm_shape(const Node& node, const Shape& a, const Shape& b);
 
-/// sum[j] = sum over p of a[p * a_step] * b[p, j] for a dense row-major b [k, n], in the order of p.
+/// Computes sum[j] = sum over p of a[p * a_step] * b[p, j] for a dense row-major b [k, n], in the order of p.
 template <class Acc>
 void row_times_matrix(const Acc* a, int64_t a_step, const Acc* b, int64_t k, int64_t n, Acc* sum) {
   std::fill(sum, sum + n, Acc{});
@@ -52,7 +52,7 @@ void row_times_matrix(const Acc* a, int64_t a_step, const Acc* b, int64_t k, int
   }
 }
 
-/// Calls emit(batch, row, sums) for every row of the product, batches numbered in row-major order.
+/// Calls emit(batch, row, sums) for every row of the product. Batches are numbered in row-major order.
 template <class Acc, class Emit>
 void matmul_rows(const MatMulShape& shape, const Acc* a, const Acc* b, Emit emit) {
   std::vector<Acc> sums(static_cast<size_t>(shape.n));

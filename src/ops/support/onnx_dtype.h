@@ -8,7 +8,7 @@
 
 namespace kilter {
 
-/// The element type of a code; nullopt for codes that Kilter has no type for.
+/// Returns the element type of a code, or nullopt for codes without a type in Kilter.
 std::optional<DType> dtype_of_code(int64_t code);
 int64_t code_of_dtype(DType type);
 

@@ -1,5 +1,5 @@
-// Overflow. Kernels add the values of every float type but f64 in f32; reference kernels add in f64 and lose their
-// precision nowhere, but what is beyond the range of f32 is infinite for both, as it is for numpy.
+// Overflow. Kernels sum values of every float type except f64 in f32. Reference kernels sum in f64 for full precision,
+// but values beyond the range of f32 become infinite in both, as they do in numpy.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace kilter {
 
-/// A sum, or a term of one, of values of this type.
+/// Rounds a sum, or a term of one, of values of this type to infinity if it is out of range.
 inline double in_range_of_sums(DType type, double x) {
   const bool f32 = is_float(type) && type != DType::f64;
   const bool beyond = f32 && std::abs(x) > double{std::numeric_limits<float>::max()};

@@ -1,18 +1,18 @@
-// What Pad adds around a tensor, for those who take it over.
+// What Pad adds around a tensor, for operators and passes that absorb it.
 #pragma once
 
 #include "ops/op.h"
 
 namespace kilter {
 
-/// Elements added (removed when negative) before and after every dimension.
+/// Elements added (removed if negative) before and after every dimension.
 struct Margins {
   Shape before;
   Shape after;
 };
-/// Of a Pad whose operands behind the first are constants.
+/// Returns the margins of a Pad whose operands after the first are constants.
 Margins margins_of(const OpView& pad);
-/// The element that it adds; nothing where it repeats the input's.
+/// Returns the element that the Pad adds, or nothing if it repeats elements of the input.
 std::optional<double> constant_margin(const OpView& pad);
 
 }  // namespace kilter

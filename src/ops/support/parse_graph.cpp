@@ -1,4 +1,4 @@
-// parse_graph() of graph/graph.h: it lives here because it looks operators up in the table.
+// parse_graph() of graph/graph.h. It is defined here because it looks operators up in the table.
 #include <set>
 #include <string>
 #include <utility>
@@ -75,7 +75,7 @@ class GraphParser {
     return id;
   }
 
-  /// One output list, from after a leading '_' if that was read.
+  /// Parses one output list, starting after a leading '_' if that was read.
   void outputs(std::vector<std::optional<TensorType>>& types, std::vector<std::string>& names) {
     bool first = true;
     do {

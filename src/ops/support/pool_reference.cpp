@@ -3,7 +3,7 @@
 namespace kilter {
 namespace {
 
-/// The index vectors of all taps, row-major, one after the other.
+/// Returns the index vectors of all taps, in row-major order.
 std::vector<int64_t> tap_indices(const Window& window) {
   std::vector<int64_t> taps;
   for_each_index(window.kernel, [&](std::span<const int64_t> tap) { taps.insert(taps.end(), tap.begin(), tap.end()); });

@@ -1,4 +1,4 @@
-// The windows behind the reference kernels of the pooling operators.
+// The windows used by the reference kernels of the pooling operators.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@
 
 namespace kilter {
 
-/// Output shape [N, C, out...] of a pooling of x.
+/// Returns the output shape [N, C, out...] of pooling x.
 inline Shape pooled_shape(const Shape& x, const Window& window) {
   Shape shape = {x[0], x[1]};
   shape.insert(shape.end(), window.out.begin(), window.out.end());
   return shape;
 }
 
-/// Calls f(output, inputs, covered) for every output position of one plane: the position, the positions of the input
-/// elements under the window in row-major order (padding left out), and how many taps lie in the input or its declared
-/// padding (less than the kernel only where ceil_mode lets the last window reach further).
+/// Calls f(output, inputs, covered) for every output position of one plane, with the position, the positions of the
+/// input elements under the window in row-major order (without padding), and the number of taps inside the input or its
+/// declared padding (less than the kernel only if ceil_mode lets the last window extend further).
 void for_each_window(const Window& window,
                      const std::function<void(int64_t output, std::span<const int64_t> inputs, int64_t covered)>& f);
 
-/// y = finish(sum over the window of term(x), taps that count) for every output element, accumulated in double. With
-/// `count_padding` the declared padding counts as taps too.
+/// Computes y = finish(sum over the window of term(x), taps that count) for every output element, accumulating in
+/// double. With `count_padding` the declared padding counts as taps, too.
 template <class Term, class Finish>
 void pool_sums(ReferenceContext& ctx, const Window& window, bool count_padding, Term term, Finish finish) {
   const std::vector<double> x = load_doubles(ctx.in(0));

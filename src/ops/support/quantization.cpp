@@ -7,7 +7,7 @@
 namespace kilter {
 namespace {
 
-// A block may be the largest integer there is.
+// A block may be as large as the largest integer, so adding to it could overflow.
 int64_t blocks_of(int64_t extent, int64_t block) { return extent / block + (extent % block != 0 ? 1 : 0); }
 
 [[noreturn]] void scale_error(const Node& node, const Shape& x, const Shape& scale, const std::string& expected) {

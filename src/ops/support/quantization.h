@@ -1,5 +1,5 @@
-// Linear quantisation: y = saturate(round(x / scale) + zero_point) and back, with one scale for the whole tensor, for
-// each index of an axis, or for each block along an axis.
+// Linear quantisation: y = saturate(round(x / scale) + zero_point) and its inverse, with one scale for the whole
+// tensor, for each index of an axis, or for each block along an axis.
 #pragma once
 
 #include <cstdint>
@@ -11,32 +11,34 @@ namespace kilter {
 
 enum class Granularity : uint8_t { tensor, axis, block };
 
-/// How the scale (and zero point) of a QuantizeLinear or DequantizeLinear node spread over x.
+/// How the scale (and zero point) of a QuantizeLinear or DequantizeLinear node applies to x.
 struct QuantSpread {
   Granularity granularity = Granularity::tensor;
   int64_t axis = 0;
   int64_t block = 1;
 };
-/// From attributes axis and block_size and the shape of the scale; bad_model when they do not fit the shape of x.
+/// Derives the spread from attributes axis and block_size and the shape of the scale. Throws bad_model if they do not
+/// fit the shape of x.
 QuantSpread quant_spread(const Node& node, const Shape& x, const Shape& scale);
 
-/// bad_model unless the zero point (input 2) is left out, has the scale's shape (input 1), or both are of one element.
+/// Throws bad_model unless the zero point (input 2) is omitted, has the scale's shape (input 1), or both have one
+/// element.
 void check_zero_shape(const InferContext& ctx);
 
-/// Element offsets into the dense scale for every element of x, row-major.
+/// Returns the element offset into the dense scale for every element of x, in row-major order.
 std::vector<int64_t> scale_offsets(const QuantSpread& spread, const Shape& x, const Shape& scale);
 
-/// Input `i` of the node (the scale or the zero point) reshaped and repeated so that it broadcasts to x.
+/// Returns input `i` of the node (the scale or the zero point) reshaped and repeated so that it broadcasts to x.
 ValueId spread_operand(ExpandContext& ctx, size_t i, const QuantSpread& spread);
 
-/// The range of an integer type as floats.
+/// The range of an integer type, as floats.
 struct IntegerRange {
   float low;
   float high;
 };
 IntegerRange integer_range(DType type);
 
-/// One element: `precision` (f32, f16 or bf16) is what the quotient is rounded to.
+/// Quantises one element. The quotient is rounded to `precision` (f32, f16 or bf16).
 float quantize_value(float x, float scale, float zero_point, DType precision, IntegerRange range);
 
 }  // namespace kilter

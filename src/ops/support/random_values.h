@@ -1,4 +1,4 @@
-// What the random operators share: the stream of a node, its attributes, and filling its output.
+// Shared by the random operators: a node's random stream, its attributes, and filling its output.
 #pragma once
 
 #include <span>
@@ -8,14 +8,14 @@
 
 namespace kilter {
 
-/// The stream that attribute `seed` names; without it, another one at every call.
+/// Returns the stream that attribute `seed` names, or a different one at every call without it.
 Random random_stream(const Node& node);
 
-/// Output 0: the element type of attribute `dtype`, else `fallback`, and the shape given. bad_model unless it is a
-/// float.
+/// Gives output 0 the element type of attribute `dtype`, else `fallback`, and the given shape. Throws bad_model unless
+/// the type is a float.
 void infer_random(InferContext& ctx, DType fallback, Shape shape);
 
-/// Output 0 becomes N(mean, scale^2), or uniform in [low, high), as the attributes of those names say.
+/// Fills output 0 with N(mean, scale^2), or uniformly in [low, high), as the attributes of these names say.
 void reference_random_normal(ReferenceContext& ctx);
 void reference_random_uniform(ReferenceContext& ctx);
 

@@ -16,7 +16,7 @@ constexpr size_t kNo = Form::kAbsent;
 constexpr std::array<std::string_view, 1> kRnnFunctions = {"Tanh"};
 constexpr std::array<std::string_view, 2> kGruFunctions = {"Sigmoid", "Tanh"};
 constexpr std::array<std::string_view, 3> kLstmFunctions = {"Sigmoid", "Tanh", "Tanh"};
-// Inputs: w, r, bias, lens, initial_h, initial_c, peepholes, hidden_bias.
+// Indices of the inputs: w, r, bias, lens, initial_h, initial_c, peepholes, hidden_bias.
 constexpr std::array<Form, 6> kForms = {{
     {"RNN", Form::rnn, 1, kRnnFunctions, 1, 2, 3, 4, 5, kNo, kNo, kNo},
     {"GRU", Form::gru, 3, kGruFunctions, 1, 2, 3, 4, 5, kNo, kNo, kNo},
@@ -32,7 +32,7 @@ void expect_shape(const InferContext& ctx, size_t i, const char* what, const Sha
   }
 }
 
-/// Name, whether it takes alpha and beta, and their defaults (those of the ONNX operator of that name).
+/// A function's name, whether it takes alpha and beta, and their defaults (those of the ONNX operator of that name).
 struct Row {
   std::string_view name;
   Activation::Kind kind;
@@ -69,7 +69,7 @@ bool runs_backward(const Node& node, int64_t direction) {
   return direction == 1 || node.string_attr("direction", "forward") == "reverse";
 }
 
-/// Operand i as doubles; zeros when it is left out.
+/// Returns operand i as doubles, or zeros if it is omitted.
 std::vector<double> operand_or_zeros(const ReferenceContext& ctx, size_t i, int64_t count) {
   if (ctx.has(i)) return load_doubles(ctx.in(i));
   return std::vector<double>(static_cast<size_t>(count), 0.0);
@@ -79,7 +79,7 @@ std::vector<double> part(const std::vector<double>& all, int64_t begin, int64_t 
   return {all.begin() + begin, all.begin() + begin + count};
 }
 
-/// The weights and functions of direction `d`.
+/// Returns the weights and functions of direction `d`.
 Direction direction_of(const ReferenceContext& ctx, const RecurrentShape& shape, int64_t d, const double* w,
                        const double* r) {
   const Form& form = recurrent_form(ctx.node);
@@ -237,7 +237,7 @@ void infer_recurrent(InferContext& ctx) {
   expect_shape(ctx, form.initial_c, "initial_c", shape.last_states());
   expect_shape(ctx, form.peepholes, "peepholes", {shape.directions, 3 * shape.hidden});
   if (ctx.has(form.lens)) check_types(Types<int32_t>{}, ctx, form.lens);
-  recurrent_activations(ctx.node, shape.directions);  // throws where they are illegal
+  recurrent_activations(ctx.node, shape.directions);  // throws if they are illegal
   for (size_t i = 0; i < ctx.outputs.size(); ++i) {
     ctx.set(i, ctx.dtype(0), i == 0 ? shape.all_states() : shape.last_states());
   }

@@ -1,6 +1,6 @@
-// What RNN, GRU and LSTM share: extents, directions, activation functions and the walk over time. Each has a second
-// form, RNNSteps, GRUSteps and LSTMSteps, whose x is projected already: what is left when the product with w is a node
-// of its own (src/passes/split_recurrent.cpp).
+// Shared by RNN, GRU and LSTM: extents, directions, activation functions and the loop over time. Each has a second
+// form, RNNSteps, GRUSteps and LSTMSteps, whose x is already projected. These remain when the product with w becomes a
+// separate node (src/passes/split_recurrent.cpp).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace kilter {
 
-/// What the name of a recurrent operator says: its cell, and at which input its operands stand.
+/// What the name of a recurrent operator determines: its cell, and the input index of each operand.
 struct RecurrentForm {
   enum Cell : uint8_t { rnn, gru, lstm };
   static constexpr size_t kAbsent = std::numeric_limits<size_t>::max();
@@ -24,25 +24,25 @@ struct RecurrentForm {
   Cell cell = rnn;
   int64_t gates = 1;
   std::span<const std::string_view> functions = {};  ///< default activation functions of one direction
-  size_t w = kAbsent;                                ///< absent in the forms whose x is projected
+  size_t w = kAbsent;                                ///< kAbsent in the forms whose x is projected
   size_t r = kAbsent;
-  size_t bias = kAbsent;  ///< [directions, 2 * gates * hidden]: of w, then of r
+  size_t bias = kAbsent;  ///< [directions, 2 * gates * hidden]: for w, then for r
   size_t lens = kAbsent;
   size_t initial_h = kAbsent;
   size_t initial_c = kAbsent;
   size_t peepholes = kAbsent;
-  /// [directions, hidden]: of r for the hidden gate of a GRU with linear_before_reset; projected forms only, whose x
-  /// holds all other biases.
+  /// [directions, hidden]: bias of r for the hidden gate of a GRU with linear_before_reset. Only in projected forms,
+  /// whose x contains all other biases.
   size_t hidden_bias = kAbsent;
 
   bool projected() const { return w == kAbsent; }
 };
-/// The form of a node; nullptr for other operators.
+/// Returns the form of a node, or nullptr for other operators.
 const RecurrentForm* find_recurrent_form(const Node& node);
-/// The same for nodes that are known to have one.
+/// Returns the form of a node that is known to have one.
 const RecurrentForm& recurrent_form(const Node& node);
 
-/// Extents of a recurrent node. x is [steps, batch, input], with layout=1 [batch, steps, input]; weights are
+/// Extents of a recurrent node. x is [steps, batch, input], or [batch, steps, input] with layout=1. Weights are
 /// [directions, gates * hidden, input or hidden]. A projected x has an input of directions * gates * hidden.
 struct RecurrentShape {
   int64_t steps = 0;
@@ -55,16 +55,16 @@ struct RecurrentShape {
 
   Shape all_states() const;   ///< of output Y
   Shape last_states() const;  ///< of initial and final states
-  /// Element offsets of the rows of one time step.
+  /// Return the element offsets of the rows of one time step.
   int64_t x_at(int64_t step, int64_t b) const;
   int64_t y_at(int64_t step, int64_t direction, int64_t b) const;
   int64_t state_at(int64_t direction, int64_t b) const;
 };
 
-/// Reads and checks x, w (nullptr where x is projected) and r. Throws bad_model.
+/// Reads and checks x, w (nullptr if x is projected) and r. Throws bad_model.
 RecurrentShape recurrent_shape(const Node& node, const Shape& x, const Shape* w, const Shape& r);
 RecurrentShape recurrent_shape(const OpView& view);
-/// The shape rule of all: checks every operand; outputs Y, Y_h and, for LSTM, Y_c.
+/// The shape rule of all recurrent operators. Checks every operand; the outputs are Y, Y_h and, for LSTM, Y_c.
 void infer_recurrent(InferContext& ctx);
 
 /// One of the activation functions that the ONNX recurrent operators name, with its alpha and beta.
@@ -87,17 +87,17 @@ struct Activation {
   double beta = 0;
 
   double operator()(double x) const;
-  Expr operator()(const Expr& x) const;  ///< x is a name, not computed: it may be read several times
+  Expr operator()(const Expr& x) const;  ///< x must be a name, not a computation, since it may be read several times
   bool operator==(const Activation&) const = default;
 };
-/// The activation functions of all directions, in order. Alphas and betas go, in order, to the functions that take one.
-/// Throws bad_model.
+/// Returns the activation functions of all directions, in order. Alphas and betas are assigned, in order, to the
+/// functions that take one. Throws bad_model.
 std::vector<Activation> recurrent_activations(const Node& node, int64_t directions);
-/// What clip bounds the inputs of the gates' activations to; infinity without it.
+/// Returns the bound that clip sets for the inputs of the gates' activations, or infinity without it.
 double recurrent_clip(const Node& node);
 
-/// Weights of one direction: w [gates * hidden, input] (nullptr where x is projected), r [gates * hidden, hidden],
-/// biases [gates * hidden] (zeros where left out), peepholes [3 * hidden] (LSTM), and its activation functions.
+/// The weights of one direction: w [gates * hidden, input] (nullptr if x is projected), r [gates * hidden, hidden],
+/// biases [gates * hidden] (zeros if omitted), peepholes [3 * hidden] (LSTM), and the activation functions.
 struct Direction {
   const double* w = nullptr;
   const double* r = nullptr;
@@ -109,7 +109,8 @@ struct Direction {
   int64_t hidden = 0;
   double clip = std::numeric_limits<double>::infinity();  ///< see recurrent_clip()
 
-  /// Row `row` of w times x, plus its bias (element `row` of a projected x); row of r times h, plus its bias.
+  /// Return row `row` of w times x plus its bias (or element `row` of a projected x), and row `row` of r times h plus
+  /// its bias.
   double from_input(int64_t row, const double* x) const;
   double from_state(int64_t row, const double* h) const;
   double clipped(double value) const;
@@ -118,16 +119,17 @@ struct Direction {
 /// One time step: reads x, h (and c), writes h (and c). `scratch` keeps its size between calls.
 using RecurrentStep =
     std::function<void(const Direction&, const double* x, std::vector<double>& h, std::vector<double>& c)>;
-/// Walks all directions, sequences and time steps and writes the outputs that are wanted.
+/// Runs all directions, sequences and time steps, and writes the requested outputs.
 void run_recurrent(ReferenceContext& ctx, const RecurrentStep& step);
 
-/// Operations of one run: the matrix products of every time step.
+/// Returns the operations of one run: the matrix products of every time step.
 int64_t recurrent_flops(const OpView& view);
 
-/// Why the product with w cannot be taken out of a recurrent node and the rest run as a kernel; nullopt when it can.
+/// Returns why the product with w cannot be taken out of a recurrent node with the rest run as a kernel, or nullopt if
+/// it can.
 std::optional<Rejected> recurrent_refusal(const OpView& view);
 
-/// The attributes of all operators and `more`.
+/// Returns the attributes common to all these operators, plus `more`.
 std::vector<AttrSpec> recurrent_attrs(const std::vector<AttrSpec>& more);
 
 }  // namespace kilter

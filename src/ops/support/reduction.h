@@ -1,4 +1,4 @@
-// Reductions over axes: which axes, the shape that remains, and the reference kernel that Reduce* operators share.
+// Reductions over axes: which axes, the remaining shape, and the reference kernel that the Reduce* operators share.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,9 @@
 
 namespace kilter {
 
-/// The axes that a Reduce* node reduces, sorted and non-negative: input 1, else attribute `axes`; when that is missing
-/// or empty, all axes, or none with noop_with_empty_axes. Context: InferContext, ReferenceContext or OpView.
+/// Returns the axes that a Reduce* node reduces, sorted and non-negative: from input 1, else from attribute `axes`. If
+/// that is missing or empty, all axes, or none with noop_with_empty_axes. Context is InferContext, ReferenceContext or
+/// OpView.
 template <class Context>
 std::vector<int64_t> reduced_axes(const Context& ctx) {
   const auto rank = static_cast<int64_t>(shape_of(ctx, 0).size());
@@ -29,10 +30,10 @@ std::vector<int64_t> reduced_axes(const Context& ctx) {
   return axes;
 }
 
-/// `shape` with the axes (sorted) set to 1, or taken out.
+/// Returns `shape` with the (sorted) axes set to 1, or removed.
 Shape reduced_shape(const Shape& shape, const std::vector<int64_t>& axes, bool keepdims);
 
-/// Output 0: element type of input 0, reduced shape. The element type must be in the list.
+/// Output 0 has the element type of input 0 and the reduced shape. The element type must be in the list.
 template <class List>
 void infer_reduce(InferContext& ctx) {
   check_types(List{}, ctx, 0);
@@ -40,20 +41,20 @@ void infer_reduce(InferContext& ctx) {
   ctx.set(0, ctx.dtype(0), reduced_shape(ctx.shape(0), reduced_axes(ctx), keepdims));
 }
 
-/// Element offsets of a reduction: output element o is made of the input elements starts[o] + steps[k] for all k.
+/// Element offsets of a reduction: output element o is computed from the input elements starts[o] + steps[k] for all k.
 struct ReductionOffsets {
   std::vector<int64_t> starts;
   std::vector<int64_t> steps;
 };
 ReductionOffsets reduction_offsets(const Shape& shape, const std::vector<int64_t>& axes);
 
-/// The type that sums of T are kept in: double for floats, 64 bits for integers (which wrap), bool for bool.
+/// The type in which sums of T are kept: double for floats, 64 bits for integers (which wrap), bool for bool.
 template <class T>
 using Accumulator = std::conditional_t<
     std::is_same_v<T, bool>, bool,
     std::conditional_t<std::is_integral_v<T>, std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>, double>>;
 
-/// A sum of values of T with one more: integers wrap, floats overflow (overflow.h).
+/// Adds one more value of T to a sum: integers wrap, floats overflow (overflow.h).
 template <class T>
 Accumulator<T> added(Accumulator<T> total, Accumulator<T> x) {
   if constexpr (std::is_same_v<Accumulator<T>, double>) {
@@ -81,8 +82,8 @@ Accumulator<T> greatest() {
   }
 }
 
-/// out = finish(step(... step(start, x0) ..., xn-1), n) over the reduced axes. `fold.template operator()<T>()` answers
-/// an object with start, step and finish for element type T; values are Accumulator<T>.
+/// Computes out = finish(step(... step(start, x0) ..., xn-1), n) over the reduced axes. `fold.template operator()<T>()`
+/// returns an object with start, step and finish for element type T. Values are Accumulator<T>.
 template <class List, class Make>
 void reference_reduce(ReferenceContext& ctx, Make make) {
   const ReductionOffsets offsets = reduction_offsets(ctx.in(0).shape(), reduced_axes(ctx));
@@ -115,7 +116,8 @@ auto fold_of(A start, Step step) {
   return fold_of(start, step, [](A total, int64_t) { return total; });
 }
 
-/// out = f(list of the reduced elements as double), stored as the output's type (integers truncate and saturate).
+/// Computes out = f(list of the reduced elements as double), stored in the output's type (integers truncate and
+/// saturate).
 template <class F>
 void reference_reduce_double(ReferenceContext& ctx, F f) {
   const ReductionOffsets offsets = reduction_offsets(ctx.in(0).shape(), reduced_axes(ctx));
@@ -130,12 +132,12 @@ void reference_reduce_double(ReferenceContext& ctx, F f) {
 
 /// Adds the reduction `op` of `x` over the axes of the node that is being expanded.
 ValueId reduce_as(ExpandContext& ctx, std::string_view op, ValueId x, bool keepdims);
-/// x cast to the type that a composite reduction computes in: f32 for f16 and bf16, f64 for integers when `fractional`.
+/// Casts x to the type in which a composite reduction computes: f32 for f16 and bf16, f64 for integers if `fractional`.
 ValueId widened(ExpandContext& ctx, ValueId x, bool fractional);
-/// y cast back to `type` when it has another.
+/// Casts y back to `type` if its type differs.
 ValueId narrowed(ExpandContext& ctx, ValueId y, DType type);
 
-/// The attributes of every Reduce* operator.
+/// Returns the attributes of every Reduce* operator.
 std::vector<AttrSpec> reduce_attrs();
 
 }  // namespace kilter

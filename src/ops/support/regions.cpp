@@ -8,7 +8,7 @@
 namespace kilter {
 namespace {
 
-/// A run of output indices [begin, begin + count) that reads first, first + step, ...; or the fill value.
+/// A run of output indices [begin, begin + count) that reads first, first + step, ..., or the fill value.
 struct Run {
   int64_t begin = 0;
   int64_t count = 0;
@@ -44,7 +44,7 @@ struct Product {
   const Shape& out_shape;
   std::vector<CopyRegion> done;
 
-  /// Extends `region` by the dimensions from `d` on. A run of the fill value takes all later dimensions whole.
+  /// Extends `region` by the dimensions from `d` on. A run of the fill value covers all later dimensions whole.
   void add(size_t d, const CopyRegion& region) {
     if (done.size() > kMaxRegions) return;
     if (d == runs.size()) {

@@ -1,4 +1,4 @@
-// Copies between layouts as nodes.
+// Adds copies between layouts as nodes.
 #pragma once
 
 #include <string_view>

@@ -25,7 +25,7 @@ enum class Coordinates {
 };
 enum class Nearest { round_prefer_floor, round_prefer_ceil, floor, ceil };
 
-/// The enumerator at the position of attribute `key` (or its default) in `names`.
+/// Returns the enumerator at the position of attribute `key` (or its default) in `names`.
 template <class E>
 E choice(const Node& node, std::string_view key, std::string_view fallback,
          const std::vector<std::string_view>& names) {
@@ -37,12 +37,12 @@ E choice(const Node& node, std::string_view key, std::string_view fallback,
   return static_cast<E>(found - names.begin());
 }
 
-/// The attributes, and what older opsets fix.
+/// The attributes, including what older opsets fix.
 struct Rules {
   Mode mode;
   Coordinates coordinates;
   Nearest nearest;
-  bool old;  ///< until opset 10: asymmetric; nearest takes the floor, or the ceiling where the axis shrinks
+  bool old;  ///< until opset 10: asymmetric; nearest takes the floor, or the ceiling if the axis shrinks
   bool antialias;
   bool exclude_outside;
   double cubic_a;
@@ -69,17 +69,17 @@ Rules rules_of(const Node& node) {
   return rules;
 }
 
-/// One axis before its tables are made.
+/// One axis before its tables are built.
 struct Extent {
   int64_t in = 0;
   int64_t out = 0;
   double scale = 1;
-  double begin = 0;  ///< of the region of interest, as a share of the axis
+  double begin = 0;  ///< of the region of interest, as a fraction of the axis
   double end = 1;
 };
 
-/// Input coordinate of output o, computed in F. Scales are floats: where a coordinate decides between elements, only
-/// float arithmetic gives 9 for 3 / (1/3).
+/// Returns the input coordinate of output o, computed in F. Scales are floats. If a coordinate decides between
+/// elements, F must be float, since only float arithmetic gives 9 for 3 / (1/3).
 template <class F>
 F source(const Rules& rules, const Extent& axis, int64_t output) {
   const auto o = static_cast<F>(output);
@@ -126,7 +126,7 @@ float nearest_coordinate(const Rules& rules, const Extent& axis, int64_t output)
   return at;
 }
 
-/// Weight of a sample at distance d from the coordinate (Keys 1981, equation 4, for cubic).
+/// Returns the weight of a sample at distance d from the coordinate (Keys 1981, equation 4, for cubic).
 double kernel(const Rules& rules, double d) {
   d = std::abs(d);
   if (rules.mode == Mode::linear) return std::max(0.0, 1 - d);
@@ -136,7 +136,7 @@ double kernel(const Rules& rules, double d) {
   return 0;
 }
 
-/// Index and weights of output o.
+/// Computes the indices and weights of output o.
 void fill_output(const Rules& rules, const Extent& axis, ResizeAxis& table, int64_t o, double at) {
   const auto clamped = [&](double index) { return std::clamp<int64_t>(saturate<int64_t>(index), 0, axis.in - 1); };
   const auto first_entry = static_cast<size_t>(o * table.taps);
@@ -200,7 +200,8 @@ std::vector<double> numbers(const Node& node, const Tensor& tensor, std::string_
   return load_doubles(tensor);
 }
 
-/// Scales of the chosen axes, from operand `scales` or Upsample's attribute of that name; nullopt: sizes rule.
+/// Returns the scales of the chosen axes, from operand `scales` or Upsample's attribute of that name, or nullopt if
+/// sizes apply.
 std::optional<std::vector<double>> scales_of(const Node& node, const ResizeOperands& operands, size_t count) {
   std::vector<double> scales;
   if (given(operands.scales)) {
@@ -219,7 +220,7 @@ std::optional<std::vector<double>> scales_of(const Node& node, const ResizeOpera
   return scales;
 }
 
-/// Output extents from sizes and keep_aspect_ratio_policy.
+/// Computes the output extents from sizes and keep_aspect_ratio_policy.
 void apply_sizes(const Node& node, const std::vector<double>& sizes, const std::vector<int64_t>& axes,
                  std::vector<Extent>& extents) {
   enum class Policy { stretch, not_larger, not_smaller };
@@ -253,7 +254,7 @@ std::vector<Extent> extents_of(const Node& node, const Rules& rules, const Shape
     for (size_t i = 0; i < axes.size(); ++i) {
       Extent& extent = extents[static_cast<size_t>(axes[i])];
       extent.scale = (*scales)[i];
-      // In float, as the standard's shape inference: 5 * 2.6 is 13.
+      // In float, like the standard's shape inference, for which 5 * 2.6 is 13.
       extent.out = saturate<int64_t>(std::floor(static_cast<float>((*scales)[i]) * static_cast<float>(extent.in)));
     }
   } else if (given(operands.sizes)) {
@@ -271,7 +272,7 @@ std::vector<Extent> extents_of(const Node& node, const Rules& rules, const Shape
   return extents;
 }
 
-/// Throws bad_model when it is no legal shape.
+/// Throws bad_model if the shape is not legal.
 Shape shape_of(const Node& node, const std::vector<Extent>& extents) {
   Shape out;
   for (const Extent& extent : extents) out.push_back(extent.out);

@@ -15,14 +15,14 @@ struct SoftmaxDims {
   int64_t inner = 1;
 };
 
-/// Opset 13 and newer: `axis` (default -1) is the normalised dimension. Before: dimensions from `axis` (default 1) on
-/// are one (inner == 1). Node error when the axis is out of range.
+/// Since opset 13, `axis` (default -1) is the normalised dimension. Before, the dimensions from `axis` (default 1) on
+/// count as one (inner == 1). Throws node_error if the axis is out of range.
 SoftmaxDims softmax_dims(const Node& node, const Shape& shape);
 
-/// Output 0 as input 0, a float tensor, with the axis checked.
+/// Output 0 is like input 0, a float tensor. Checks the axis.
 void infer_softmax(InferContext& ctx);
 
-/// Calls f(row) for every normalised row, its elements as double, and stores what f left in it.
+/// Calls f(row) for every normalised row, with its elements as double, and stores what f leaves in it.
 template <class F>
 void reference_softmax(ReferenceContext& ctx, F f) {
   const SoftmaxDims dims = softmax_dims(ctx.node, ctx.in(0).shape());
@@ -40,7 +40,7 @@ void reference_softmax(ReferenceContext& ctx, F f) {
   store_doubles(ctx.out(), values);
 }
 
-/// The greatest element of a row that is not empty; NaN when it holds one.
+/// Returns the greatest element of a non-empty row, or NaN if the row contains one.
 double row_max(const std::vector<double>& row);
 
 }  // namespace kilter

@@ -1,4 +1,4 @@
-// Rows and columns of an image as runs: what TakePixels takes.
+// Rows and columns of an image as runs, which TakePixels uses.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace kilter {
 
-/// Indices as runs: first, step and count of each in turn.
+/// Encodes indices as runs: first, step and count of each in turn.
 std::vector<int64_t> runs_of(const std::vector<int64_t>& indices);
-/// The indices again. Throws bad_model with the node for runs that leave 0 to extent - 1, or are no triples.
+/// Decodes the runs into indices. Throws bad_model with the node for runs that leave [0, extent), or are not triples.
 std::vector<int64_t> indices_of(const Node& node, std::string_view attribute, int64_t extent);
 
-/// A TakePixels of an image of shape x as a resize.
+/// Returns a TakePixels of an image of shape x as a resize.
 ResizePlan pixels_plan(const Node& node, const Shape& x);
 
 }  // namespace kilter

@@ -1,5 +1,5 @@
-// One total order of elements for TopK, ArgMax, ArgMin, Unique: by value, every NaN equal and greater than everything
-// (as numpy sorts), -0 equal to 0, strings by bytes.
+// The total order of elements used by TopK, ArgMax, ArgMin and Unique: by value; all NaNs are equal and greater than
+// everything else (as in numpy's sort), -0 equals 0, and strings are ordered by bytes.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace kilter {
 
-/// Negative, 0 or positive as a comes before, with or after b.
+/// Returns a negative value, 0 or a positive value if a comes before, with or after b.
 template <class T>
 int order(const T& a, const T& b) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -20,7 +20,7 @@ int order(const T& a, const T& b) {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/// Calls f(compare) with compare(i, j) ordering elements i and j of the tensor.
+/// Calls f(compare), where compare(i, j) orders elements i and j of the tensor.
 template <class F>
 void with_order(const Node& node, const Tensor& x, F&& f) {
   if (x.dtype() == DType::string) {

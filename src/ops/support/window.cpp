@@ -11,7 +11,7 @@
 namespace kilter {
 namespace {
 
-/// Attribute values and extents stay below this, so that products of two fit 64 bits.
+/// Attribute values and extents stay below this, so that the product of two fits in 64 bits.
 constexpr int64_t kMaxExtent = int64_t{1} << 30;
 
 int64_t product_of(const std::vector<int64_t>& extents) {
@@ -43,7 +43,7 @@ AutoPad auto_pad_of(const Node& node) {
   node_error(node, fmt::format("attribute auto_pad is '{}', legal are NOTSET, SAME_UPPER, SAME_LOWER and VALID", text));
 }
 
-/// Everything but padding and output extents.
+/// Returns everything except padding and output extents.
 Window basics(const Node& node, const Shape& x, std::vector<int64_t> kernel) {
   Window window;
   window.in.assign(x.begin() + 2, x.end());
@@ -77,7 +77,7 @@ void split_pad(Window& window, size_t axis, int64_t total, bool more_at_end) {
   window.pads_end[axis] = total - window.pads_begin[axis];
 }
 
-/// Padding and output extents of a window that slides over the input.
+/// Computes the padding and output extents of a window that slides over the input.
 void slide(const Node& node, Window& window, bool ceil_mode) {
   const AutoPad mode = auto_pad_of(node);
   if (mode == AutoPad::none) read_pads(node, window);
@@ -98,7 +98,7 @@ void slide(const Node& node, Window& window, bool ceil_mode) {
     window.out[a] = free / stride + 1;
     if (!ceil_mode || mode == AutoPad::valid) continue;
     window.out[a] = ceil_div(free, stride) + 1;
-    // A window that would start in the padding at the end is left out.
+    // A window that would start in the padding at the end is dropped.
     if ((window.out[a] - 1) * stride >= window.in[a] + window.pads_begin[a]) --window.out[a];
   }
 }
@@ -187,7 +187,7 @@ Attrs window_attrs(const Window& window) {
 
 Attrs pool_attrs(const Node& node, const Window& window) {
   Attrs attrs = window_attrs(window);
-  // ceil_mode means nothing beside auto_pad.
+  // ceil_mode has no meaning with auto_pad.
   if (auto_pad_of(node) == AutoPad::none) attrs["ceil_mode"] = node.int_attr("ceil_mode", 0);
   if (node.op->name == "AveragePool") attrs["count_include_pad"] = node.int_attr("count_include_pad", 0);
   return attrs;

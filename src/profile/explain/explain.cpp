@@ -15,16 +15,16 @@
 namespace kilter::profile {
 namespace {
 
-constexpr int64_t kTrialBytes = int64_t{1} << 30;  ///< of packed constants that alternatives hold at one time
-constexpr size_t kTasksTried = 8;                  ///< the slowest against their bounds, when no node is asked for
-constexpr double kItems = 8;                       ///< of Subject::batch
-constexpr double kLongestForBatch = 60;            ///< ms of a network whose batch is run: 8 times that in each turn
+constexpr int64_t kTrialBytes = int64_t{1} << 30;  ///< packed constants that alternatives hold at one time
+constexpr size_t kTasksTried = 8;                  ///< at most, those farthest above their bounds
+constexpr double kItems = 8;                       ///< in Subject::batch
+constexpr double kLongestForBatch = 60;            ///< ms; a slower network is not tried on a batch
 
-/// Layers of one task that are run with other schedules.
+/// Layers of one task that are tried with other schedules.
 struct Tried {
   std::vector<const Row*> rows;
-  std::vector<Ranked> rivals;       ///< of all templates, as kilter::rivals() puts them
-  std::vector<double> measured_ms;  ///< by rival, of all rows; 0: not run
+  std::vector<Ranked> rivals;       ///< of all templates, in the order of kilter::rivals()
+  std::vector<double> measured_ms;  ///< by rival, summed over all rows; 0: not run
   std::vector<Gain> gains;          ///< by rival
 };
 
@@ -32,13 +32,13 @@ struct Tried {
 struct Trial {
   enum Kind : uint8_t { changes, schedules, whole, tuned, batch } kind = changes;
   Setting setting;
-  size_t rival = 0;  ///< schedules: which of each task's rivals
+  size_t rival = 0;  ///< schedules: index into each task's rivals
   std::unique_ptr<Network> network;
   Gain gain;
   std::string records;    ///< tuned: Plan::records
-  bool same = false;      ///< tuned: the plan that runs without
-  double elsewhere = 0;   ///< changes: of the gain's share, what shows in steps that stay the same
-  std::set<size_t> gone;  ///< changes: steps that it does without
+  bool same = false;      ///< tuned: whether it is the plan that already runs
+  double elsewhere = 0;   ///< changes: the share of the gain that shows in unchanged steps
+  std::set<size_t> gone;  ///< changes: steps that disappear
   bool done = false;
 };
 
@@ -135,8 +135,8 @@ class Explainer {
     trials_.back().setting = context_->setting();
   }
 
-  /// The tuned plan and a batch first; then mends of the whole network, then by predicted gain; then schedules of the
-  /// slowest tasks.
+  /// Plans the tuned plan and a batch first, then remedies for the whole network, then other remedies by predicted
+  /// gain, then schedules of the slowest tasks.
   void plan_trials() {
     const auto asks = [&](Suspicion::Other other) {
       return std::ranges::any_of(suspicions_, [&](const auto& entry) { return entry.second.other == other; });
@@ -181,7 +181,7 @@ class Explainer {
     }
   }
 
-  /// Tasks with the most time above their bounds, for which a template ranks other schedules.
+  /// Chooses the tasks with the most time above their bounds for which a template ranks other schedules.
   void choose_tasks() {
     std::map<std::string, Tried> by_task;
     for (const Row* row : context_->rows()) {
@@ -214,7 +214,7 @@ class Explainer {
     return notes.templates.empty() ? std::vector<Ranked>{} : rivals(notes.templates, parse_schedule(row.schedule));
   }
 
-  /// In batches that fit in memory, each against the network as it is.
+  /// Runs the trials in batches that fit in memory, each against the network as it is.
   void run_trials() {
     size_t next = 0;
     while (next < trials_.size()) {
@@ -248,7 +248,7 @@ class Explainer {
         t.network = Network::compile(subject_, t.setting.compile, pool(t.setting.threads));
       }
     } catch (const Error&) {
-      return false;  // an alternative that does not compile is none
+      return false;  // an alternative that does not compile is dropped
     }
     return true;
   }
@@ -316,14 +316,14 @@ class Explainer {
       for (size_t s : of.before) of.left_out_before.erase(s);
       for (size_t s : of.after) of.left_out_after.erase(s);
       task.gains[t.rival] = gains_between(base, other, of, options_.seed).changed;
-      // At the level of the profile, which ran at another moment.
+      // Scales to the times of the profile, which ran at another moment.
       double profiled = 0;
       for (const Row* row : task.rows) profiled += row->time.mean;
       task.measured_ms[t.rival] = profiled * typical_ms(other, of.after) / typical_ms(base, of.before);
     }
   }
 
-  // --- what comes of it ---
+  // --- findings ---
 
   void make_findings() {
     for (const auto& [cause, s] : suspicions_) {
@@ -334,7 +334,7 @@ class Explainer {
       f.advice = s.advice, f.action = action_of(s);
       f.kind = s.comes_first ? Finding::Kind::first : f.action.empty() ? Finding::Kind::fact : Finding::Kind::action;
       const Trial* t = trial_of(s);
-      if (t != nullptr && t->same) continue;  // records that change nothing
+      if (t != nullptr && t->same) continue;  // the records change nothing
       if (t != nullptr && t->done) add_trial(f, *t);
       if (!s.mend && f.cause == "poor register tile" && answered_by_trial(f)) continue;
       if (withholds(f, s)) continue;
@@ -361,7 +361,7 @@ class Explainer {
     return s.action;
   }
 
-  /// What the mended network did in the race; where it brought nothing, there is nothing to do.
+  /// Adds the result of the race. If the remedy showed no gain, the finding becomes a fact without an action.
   void add_trial(Finding& f, const Trial& t) const {
     measured(f, t.gain);
     if (t.kind == Trial::tuned) f.evidence += "; run here: " + t.records;
@@ -372,7 +372,8 @@ class Explainer {
     f.advice.clear(), f.action.clear();
   }
 
-  /// Whether the machine was too busy for a finding: what rests on times holds where both sides met the disturbances.
+  /// Whether the machine was too busy for a finding. Findings based on times hold if the disturbances affected both
+  /// sides.
   bool withholds(const Finding& f, const Suspicion& s) {
     const bool sure = f.measured && f.interval.low > 0;
     const bool out =
@@ -405,11 +406,12 @@ class Explainer {
 
   static std::string elsewhere_text(double share) {
     if (share == 0) return {};
-    return fmt::format("; {:.1f} % of the run {} in steps that stay the same, whose operands then lie elsewhere",
+    return fmt::format("; {:.1f} % of the run {} in unchanged steps, whose operands move to other addresses",
                        100 * std::abs(share), share > 0 ? "would go" : "would come back");
   }
 
-  /// Whether other schedules of the layer were run: one that is faster is a finding of its own, else says so here.
+  /// Whether other schedules of the layer were run and one is faster, which is a finding of its own. If none is faster,
+  /// adds that to the evidence.
   bool answered_by_trial(Finding& f) const {
     for (const Tried& t : tried_) {
       const auto is = [&](const Row* row) { return row->step == f.steps.front(); };
@@ -428,14 +430,14 @@ class Explainer {
     f.gain_ms = gain.share * out_.profile.end_to_end_ms;
   }
 
-  /// Runners-up that are faster in the network than the chosen schedule.
+  /// Adds the runners-up that are faster in the network than the chosen schedule.
   void add_better_schedules() {
     for (const Tried& t : tried_) {
       if (const size_t best = best_rival(t); best < t.rivals.size()) out_.findings.push_back(better_schedule(t, best));
     }
   }
 
-  /// The rival that gains most and surely; the number of rivals where none does.
+  /// Returns the rival with the largest certain gain, or the number of rivals if there is none.
   static size_t best_rival(const Tried& t) {
     size_t best = t.rivals.size();
     for (size_t k = 0; k < t.rivals.size(); ++k) {

@@ -1,5 +1,5 @@
-// Why a network takes the time it takes: every layer against its bound, the causes with their evidence, what mending
-// them brings (measured where an alternative can be compiled and run), and what to do next.
+// Explains why a network takes as long as it does: compares every layer with its bound, finds causes with evidence,
+// determines the gain of remedies (measured if an alternative can be compiled and run), and suggests what to do next.
 #pragma once
 
 #include <functional>
@@ -16,24 +16,24 @@ namespace kilter::profile {
 
 /// What tuning has found for a network that runs without it.
 struct Tuned {
-  std::function<CompileOptions()> compile;  ///< as the network is compiled now, with what records say
+  std::function<CompileOptions()> compile;  ///< compile options of the network as it is now, plus what the records say
   std::string action;                       ///< command that compares both
 };
 
-/// What is explained: a network with the settings it runs under.
+/// The network to explain, with the settings it runs under.
 struct Subject {
-  std::string model;             ///< as a command names it: "zoo:resnet18", "net.onnx"
-  std::string arguments;         ///< further arguments of such a command that stay: "--input x=8x3x224x224"
-  std::string batch_input;       ///< of a command for a batch of 8, "input=8x3x224x224"; empty where it is fixed
+  std::string model;             ///< as commands name it: "zoo:resnet18", "net.onnx"
+  std::string arguments;         ///< further arguments that suggested commands keep: "--input x=8x3x224x224"
+  std::string batch_input;       ///< argument for a batch of 8: "input=8x3x224x224"; empty if the batch size is fixed
   std::function<Graph()> graph;  ///< for the shapes of `inputs`; empty for compiled files
   CompileOptions compile;
   std::shared_ptr<const Program> program;  ///< of a compiled file; null otherwise
   int threads = 1;
   int cpus = 1;  ///< that the process may use
   std::map<std::string, Tensor> inputs;
-  std::shared_ptr<const Subject> batch = {};  ///< the network on a batch of 8, as batch_input has it; may be null
-  std::optional<Tuned> tuned = {};            ///< where records that are not in use say something
-  /// What tuning has brought and may bring, once there is a profile; may be empty.
+  std::shared_ptr<const Subject> batch = {};  ///< the network with a batch of 8 as in batch_input; may be null
+  std::optional<Tuned> tuned = {};            ///< set if records that are not in use have something to offer
+  /// Returns what tuning has gained and may gain, given a profile; may be empty.
   std::function<std::optional<Tuning>(const Profile&)> look_ahead = {};
 };
 
@@ -44,58 +44,58 @@ struct Setting {
 };
 /// The command that times the network under this setting, quoted for a shell.
 std::string bench_command(const Subject& subject, const Setting& setting);
-/// The command that runs the network as it is (A) in turns with another setting of it (B).
+/// The command that compares the network as it is (A) with another setting of it (B), in turns.
 std::string compare_command(const Subject& subject, const Setting& now, const Setting& then);
-/// The same with other inputs in B, "input=8x3x224x224".
+/// The command that compares the network as it is with the network on other inputs, e.g. "input=8x3x224x224".
 std::string compare_inputs_command(const Subject& subject, const Setting& now, const std::string& input);
 
 struct ExplainOptions {
-  double seconds = 2;        ///< to profile
-  double trial_seconds = 8;  ///< to run alternatives, all together
-  int most_trials = 6;       ///< alternatives that mend a cause; as many more at most try schedules and threads
-  std::string node;          ///< only this layer's schedules are tried, and more of them; empty: the slowest ones'
+  double seconds = 2;        ///< for profiling
+  double trial_seconds = 8;  ///< for running all alternatives
+  int most_trials = 6;       ///< alternatives that remedy a cause; at most as many more try schedules and threads
+  std::string node;          ///< try only this layer's schedules, and more of them; empty: those of the slowest layers
   uint64_t seed = 1;
   std::function<void(const std::string& doing)> progress;
   std::function<QuietReading()> read_quiet = kilter::read_quiet;  ///< for tests
 };
 
-/// What a change brings, as a share of the time of the network, with the 95 % interval of the network's time.
+/// The gain of a change, as a share of the network's time, with its 95 % interval.
 struct Gain {
   double share = 0, low = 0, high = 0;
 };
 
 struct Finding {
   enum class Kind : uint8_t {
-    first,   ///< told before all others: the machine is busy
+    first,   ///< comes before all others: the machine is busy
     action,  ///< something can be done about it
-    fact,    ///< nothing can, in this version, or what could be done was run and brought nothing
+    fact,    ///< nothing can be done in this version, or the remedy was run and showed no gain
   } kind = Kind::fact;
-  std::vector<int64_t> steps;  ///< concerned, the main one first; empty: the whole network
-  std::string name;            ///< of the layer, "(network)" for the whole
+  std::vector<int64_t> steps;  ///< steps concerned, the main one first; empty: the whole network
+  std::string name;            ///< of the layer; "(network)" for the whole
   std::string cause;           ///< one of all_causes()
   std::string evidence;        ///< with values and units
-  double gain_ms = 0;          ///< of the end-to-end time; what it would save at most where there is no action
+  double gain_ms = 0;          ///< of the end-to-end time; without an action, the most that could be saved
   double gain_percent = 0;
-  bool measured = false;    ///< the mended network was run; else by the model of the cause
-  Gain interval = {};       ///< where measured
-  std::string advice = {};  ///< in words; empty where nothing that exists helps
-  std::string action = {};  ///< command to paste that shows it; empty with `advice`
+  bool measured = false;    ///< whether the network was run with the remedy; otherwise the gain is predicted
+  Gain interval = {};       ///< if measured
+  std::string advice = {};  ///< in words; empty if nothing available helps
+  std::string action = {};  ///< command that shows it; empty if `advice` is
 };
 
-/// A schedule that was not chosen, or that was.
+/// A schedule of a layer, chosen or not.
 struct Contender {
   std::string schedule;
   double predicted_ms = 0;
-  double measured_ms = 0;  ///< of the layer in the network; 0: not measured
+  double measured_ms = 0;  ///< of the layer, in the network; 0: not measured
 };
 
 struct LayerView {
-  size_t row = 0;                                           ///< in Profile::rows
+  size_t row = 0;                                           ///< index in Profile::rows
   std::vector<std::pair<std::string, std::string>> causes;  ///< name and evidence
-  double predicted_ms = 0;        ///< of its schedule by the template's model; 0 where there is none
-  std::string_view approximates;  ///< how much its schedule errs, in words; empty where it does not approximate
+  double predicted_ms = 0;        ///< by the template's model, for its schedule; 0 if there is no model
+  std::string_view approximates;  ///< the error of its schedule, in words; empty if it does not approximate
   std::vector<Contender> runners_up;
-  std::vector<std::pair<std::string, Rejected>> rejected;  ///< templates for tasks of this kind
+  std::vector<std::pair<std::string, Rejected>> rejected;  ///< templates for tasks of this kind that were rejected
 };
 
 struct Part {
@@ -108,21 +108,21 @@ struct Explanation {
   std::vector<std::string> summary;
   std::vector<Part> split;        ///< adds up to profile.sum_ms
   std::vector<Finding> findings;  ///< by kind, each kind by gain
-  std::string withheld;           ///< what is not told since the machine was disturbed, in one line; else empty
-  std::vector<LayerView> layers;  ///< of the rows that are steps, in their order
+  std::string withheld;           ///< one line on the findings withheld because the machine was disturbed; else empty
+  std::vector<LayerView> layers;  ///< for the rows that are steps, in their order
 };
 
-/// Compiles, profiles, looks for causes, runs what mends them against the network as it is, and ranks. Throws usage
-/// when options.node names no layer.
+/// Compiles and profiles the network, looks for causes, runs remedies against the network as it is, and ranks the
+/// findings. Throws usage if options.node names no layer.
 Explanation explain(const Subject& subject, const ExplainOptions& options = {});
 
-/// Where the time of a profile goes: contractions, other operators, layout changes (with halos, copies, packing),
-/// reference kernels, barriers, gaps.
+/// Splits the time of a profile into contractions, other operators, layout changes (with halos, copies, packing),
+/// reference kernels, barriers and gaps.
 std::vector<Part> split_of(const Profile& profile, const Plan& plan);
 
-/// Everything for a reader; of one layer only when `node` is not empty.
+/// Returns the whole explanation as text, or that of one layer if `node` is not empty.
 std::string explanation_text(const Explanation& explanation, const std::string& node);
-/// to_json(profile) and the object "explain".
+/// Returns to_json(profile) plus the object "explain".
 nlohmann::json to_json(const Explanation& explanation);
 
 }  // namespace kilter::profile

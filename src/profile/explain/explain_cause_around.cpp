@@ -1,4 +1,4 @@
-// Causes around a network: other programs, and what tuning knows or could find.
+// Causes outside the network: other programs, and what tuning knows or could find.
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// Causes inside a kernel: threads that idle, register tiles, their tails, the first layer.
+// Causes inside a kernel: idle threads, register tiles and their remainders, the first layer.
 
 #include <fmt/ranges.h>
 
@@ -13,7 +13,7 @@
 namespace kilter::profile {
 namespace {
 
-/// One step that --layer-threads keeps from using all threads.
+/// A step that --layer-threads keeps from using all threads.
 Suspicion limited(const Context& c, const Row& row) {
   const Step& step = c.step(row);
   const auto could = static_cast<int>(std::min<int64_t>(step.extent, c.subject.threads));
@@ -28,7 +28,7 @@ Suspicion limited(const Context& c, const Row& row) {
   return s;
 }
 
-/// A region whose threads are busy for different times.
+/// A parallel region whose threads are busy for different lengths of time.
 Suspicion unbalanced(const Context& c, const Row& row) {
   const Step& step = c.step(row);
   const int threads = c.usable_threads(step);
@@ -67,7 +67,7 @@ std::vector<Suspicion> find_idle_threads(const Context& c) {
     const int may = c.usable_threads(step);
     const bool asked = c.subject.compile.layer_threads.contains(row->name);
     if (may < could) {
-      if (asked) all.push_back(limited(c, *row));  // others have no more threads than their work pays for
+      if (asked) all.push_back(limited(c, *row));  // otherwise more threads would not pay
     } else if (could < c.subject.threads) {
       const double idle = row->time.mean * (1 - static_cast<double>(could) / c.subject.threads);
       if (!c.matters(idle)) continue;
@@ -85,7 +85,7 @@ std::vector<Suspicion> find_idle_threads(const Context& c) {
 
 namespace {
 
-/// A schedule that the user forced, against the one that Kilter would take.
+/// A schedule that the user forced, compared with the one that Kilter would choose.
 Suspicion forced_tile(const Context& c, const Row& row) {
   const StepNotes& notes = c.notes(static_cast<size_t>(row.step));
   Suspicion s{{row.step}, row.name, {}, 0, {}, c.setting()};
@@ -114,7 +114,7 @@ double median_of(std::vector<double> values) {
   return *middle;
 }
 
-/// Input channels of a convolution that fill no block; 0 for other layers.
+/// Returns the input channels of a convolution that do not fill a block, or 0 for other layers.
 int64_t few_channels(const Row& row) {
   if (row.kind != RowKind::layer || !row.problem.starts_with("conv2d ")) return 0;
   const std::vector<std::string_view> words = split_words(row.problem);

@@ -1,4 +1,4 @@
-// Causes around the kernels: where operands come from, and what regions cost beside their work.
+// Causes around the kernels: where operands come from, and the overhead of parallel regions.
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 namespace kilter::profile {
 namespace {
 
-constexpr double kBatch = 8;  ///< that the advice names
+constexpr double kBatch = 8;  ///< the batch size that the advice names
 
 std::string reached(const Row& row) {
   if (row.beats_bound()) return fmt::format("{:.0f} GB/s reached, more than its {} bound", row.gbps(), row.bound.level);
@@ -41,8 +41,8 @@ std::vector<Suspicion> find_streamed_weights(const Context& c) {
   if (c.matters(saved) && !c.subject.batch_input.empty()) {
     Suspicion batch{{}, {}, {}, saved, fmt::format("a batch of {:.0f}", kBatch)};
     batch.evidence = fmt::format(
-        "{} layers with {} of weights take {} and are bound by reading them, whatever the batch; gain for each item of "
-        "a batch of {:.0f}, a single one is not sooner",
+        "{} layers with {} of weights take {} and are bound by reading them, whatever the batch; the gain is for each "
+        "item of a batch of {:.0f}, a single item is not faster",
         layers, bytes_text(bytes), ms_text(time), kBatch);
     batch.other = Suspicion::Other::batch;
     all.push_back(std::move(batch));
@@ -82,7 +82,7 @@ std::vector<Suspicion> find_overheads(const Context& c) {
   Suspicion s{{}, {}, {}, overhead};
   s.evidence = fmt::format("{} of {} are barriers ({}) and gaps ({}) of {} regions", ms_text(overhead),
                            ms_text(p.sum_ms), ms_text(p.barriers_ms), ms_text(p.gaps_ms), c.rows().size());
-  // One thread has no barriers; more than a few milliseconds of work are never faster on it.
+  // One thread needs no barriers, but it is never faster for more than a few milliseconds of work.
   if (c.subject.threads > 1 && p.end_to_end_ms < 5) {
     s.advice = "--threads 1";
     s.mend = c.setting();

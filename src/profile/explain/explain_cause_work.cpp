@@ -1,4 +1,4 @@
-// Causes that are work which need not be there: reference kernels, element-wise steps on their own, layout changes.
+// Causes that are avoidable work: reference kernels, separate element-wise steps, layout changes.
 
 #include <fmt/ranges.h>
 
@@ -13,7 +13,7 @@
 namespace kilter::profile {
 namespace {
 
-/// Rejections that say more than "this template is for other kinds of tasks".
+/// Returns the rejections that say more than "this template is for other kinds of tasks".
 std::string telling(const std::vector<std::pair<std::string, Rejected>>& rejected) {
   std::vector<std::string> parts;
   for (const auto& [name, r] : rejected) {
@@ -22,7 +22,7 @@ std::string telling(const std::vector<std::pair<std::string, Rejected>>& rejecte
   return parts.empty() ? "no template knows this operator" : "no template takes it (" + join(parts, "; ") + ")";
 }
 
-/// The time that a compiled kernel at half of its bound would take.
+/// Returns the time that a compiled kernel at half of its bound would take.
 double as_kernel_ms(const Context& c, const Step& step) {
   Step kernel = step;
   kernel.kind = StepKind::kernel;
@@ -62,7 +62,7 @@ std::vector<Suspicion> find_reference_kernels(const Context& c) {
 
 namespace {
 
-/// What fusing saves of an element-wise step: its input and its output need not pass through memory.
+/// Returns what fusing an element-wise step saves: its input and output need not pass through memory.
 double saved_by_fusing(const Row& row, const Step& step) {
   const auto moved = std::count_if(step.args.begin(), step.args.end(),
                                    [](const BufferRef& ref) { return ref.space != Space::constant; });
@@ -76,11 +76,11 @@ bool element_wise(const Context& c, const Row& row) {
 
 void add_unfused(const Context& c, const Unfused& u, std::map<std::string, Suspicion>& by_group) {
   const Row* row = c.layer(u.node);
-  if (row == nullptr || u.why == Unfused::schedule) return;  // told with the reference kernel that it comes from
+  if (row == nullptr || u.why == Unfused::schedule) return;  // reported with the reference kernel that causes it
   const CompileOptions& options = c.subject.compile;
   if (u.why == Unfused::cycles || options.apart.contains(u.node)) return;  // chosen by the model, or measured
   if (u.why == Unfused::layout && (options.plain_layout.contains(u.node) || options.plain_layout.contains(u.group)))
-    return;  // told with the layout change
+    return;  // reported with the layout change
   const Row* into = c.layer(u.group);
   const auto& readers = c.users(static_cast<size_t>(row->step));
   const bool after = into != nullptr && std::ranges::find(readers, static_cast<size_t>(into->step)) != readers.end();
@@ -108,7 +108,7 @@ void add_unfused(const Context& c, const Unfused& u, std::map<std::string, Suspi
   }
 }
 
-/// Element-wise steps that stand before a task which takes nothing in before it.
+/// Finds element-wise steps before a task that cannot have a prologue.
 std::optional<Suspicion> before_contractions(const Context& c, const std::set<int64_t>& told) {
   Suspicion s;
   const Row* largest = nullptr;
@@ -150,7 +150,7 @@ std::vector<Suspicion> find_unfused_neighbours(const Context& c) {
 
 namespace {
 
-/// Layout changes before a step, and after it and the element-wise steps that follow.
+/// Returns the layout changes before a step, and those after it and the element-wise steps that follow it.
 std::vector<const Row*> changes_around(const Context& c, size_t step) {
   std::vector<const Row*> found;
   const auto note = [&](size_t s) {
@@ -178,7 +178,7 @@ Suspicion kept_plain(const Context& c, const std::string& node) {
   s.mend->compile.plain_layout.erase(node);
   s.evidence = fmt::format("--plain-layout {} keeps its operands plain between blocked ones", node);
   const Row* own = c.layer_with(node);
-  if (own == nullptr) return s;  // storage: what goes with the option is measured
+  if (own == nullptr) return s;  // storage only: the gain of dropping the option is measured
   s.steps.push_back(own->step);
   std::vector<const Row*> changes = changes_around(c, static_cast<size_t>(own->step));
   if (changes_layout(*own)) changes.insert(changes.begin(), own);
@@ -199,7 +199,7 @@ std::string layout_of_step(const Context& c, size_t step, bool result) {
   return std::string(trim(result ? std::string_view(all).substr(arrow + 2) : std::string_view(all).substr(0, arrow)));
 }
 
-/// Who asks for one layout change.
+/// Says which layers require a layout change.
 std::string why_changed(const Context& c, const Row& row) {
   const auto step = static_cast<size_t>(row.step);
   const std::string before = layout_of_step(c, step, false), after = layout_of_step(c, step, true);

@@ -12,11 +12,11 @@ namespace {
 
 constexpr Cause kCauses[] = {
     {"the machine is busy", "how many runs other programs disturbed", find_busy_machine},
-    {"a tuned plan is not used", "records of this machine that say something else than what runs", find_unused_plans},
-    {"not tuned", "schedules that are left to try, by the records of this machine", find_untuned_layers},
+    {"a tuned plan is not used", "records of this machine that differ from what runs", find_unused_plans},
+    {"not tuned", "schedules left to try, according to the records of this machine", find_untuned_layers},
     {"reference kernel", "steps that run an operator's reference kernel", find_reference_kernels},
     {"unfused neighbour", "steps next to a task that could have taken them in", find_unfused_neighbours},
-    {"layout change", "layout changes, halos, copies and packing, and who asks for them", find_layout_changes},
+    {"layout change", "layout changes, halos, copies and packing, and what requires them", find_layout_changes},
     {"passes held back", "--disable, --stop-after, --max-rewrites", find_passes_held_back},
     {"too few threads busy", "limits, work items and balance of each parallel region", find_idle_threads},
     {"poor register tile", "the model's time of the schedule against its best one", find_poor_tiles},

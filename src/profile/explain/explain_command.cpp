@@ -1,4 +1,4 @@
-// The commands that `explain` and its causes tell: what they compare is what they claim.
+// The commands that `explain` and its causes suggest. What a command compares is what the finding claims.
 
 #include <fmt/format.h>
 

@@ -9,13 +9,13 @@
 namespace kilter::profile {
 
 std::pair<std::string, std::string> verdict(const Row& row, const Context& c) {
-  if (row.bound.kind == Bound::none) return {"no bound known", "nothing limits it that the model knows"};
+  if (row.bound.kind == Bound::none) return {"no bound known", "the model knows no limit for it"};
   if (c.quiet() == Quietness::busy) return {"not judged", "the machine was busy: its time is an upper bound"};
   if (row.beats_bound())
     return {"bound beaten", fmt::format("faster than its {} bound, which is wrong", row.bound.level)};
   const std::string share = fmt::format("{} of its {} bound", bound_share_text(row), row.bound.level);
   if (!c.matters(row.time.mean)) return {"small", share + ", and less than half a percent of the run"};
-  if (row.share() >= 0.75) return {"near its bound", share + ": little is to be gained"};
+  if (row.share() >= 0.75) return {"near its bound", share + ": little can be gained"};
   if (row.from() == ScheduleSource::record)
     return {"tuned", share + ": no single cause stands out, and its schedule is the best that tuning found"};
   return {"untuned", share + ": no single cause stands out, and its schedule was not tuned"};
@@ -23,7 +23,7 @@ std::pair<std::string, std::string> verdict(const Row& row, const Context& c) {
 
 namespace {
 
-/// How much of the time runs under schedules that were tuned.
+/// Says how much of the time runs under tuned schedules.
 std::string tuned_text(const Context& c) {
   std::map<ScheduleSource, std::pair<int64_t, double>> sources;
   for (const Row* row : c.rows()) {
@@ -56,7 +56,7 @@ std::string bound_text(const Context& c) {
     bound += row->bound.ms;
     by_kind[row->bound.kind] += row->bound.ms;
   }
-  const bool busy = c.quiet() == Quietness::busy;  // then a share of the time says nothing
+  const bool busy = c.quiet() == Quietness::busy;  // a share of the time would then be meaningless
   const std::string share =
       busy || bound > c.profile.sum_ms ? "" : percent_text(bound / c.profile.sum_ms) + " of the time: ";
   return fmt::format(
@@ -82,7 +82,7 @@ std::vector<std::string> summary_of(const Explanation& e, const Context& c) {
     lines.emplace_back("A compiled file holds no graph, so no alternatives were compiled: explain the model itself.");
   for (const Finding& f : e.findings) {
     if (f.kind != Finding::Kind::action) continue;
-    lines.push_back(fmt::format("The most to be gained: {} at {}, {:+.1f} %.", f.cause, f.name, -f.gain_percent));
+    lines.push_back(fmt::format("The largest gain: {} at {}, {:+.1f} %.", f.cause, f.name, -f.gain_percent));
     break;
   }
   return lines;

@@ -1,4 +1,4 @@
-// What `explain` says of a network in a few lines, and of a layer in a word.
+// A few lines that summarise a network for `explain`, and a one-word verdict on a layer.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace kilter::profile {
 
-/// Of a layer that no cause was found for: a word, and its evidence.
+/// Returns a word for a layer without a cause, and its evidence.
 std::pair<std::string, std::string> verdict(const Row& row, const Context& context);
 
-/// Whether the machine was busy, what the network takes, what it could take, and what to do first. The findings are
-/// made already.
+/// Returns whether the machine was busy, what the network takes, what it could take, and what to do first. Call this
+/// after the findings are made.
 std::vector<std::string> summary_of(const Explanation& explanation, const Context& context);
 
 }  // namespace kilter::profile

@@ -18,14 +18,14 @@ std::string gain_text(const Finding& f) {
   if (!f.measured) {
     if (f.gain_ms <= 0) return "";
     if (f.kind == Finding::Kind::first)
-      return fmt::format("  the best run is {} ({:.1f} %) sooner than this figure\n", ms_text(f.gain_ms),
+      return fmt::format("  the best run is {} ({:.1f} %) faster than this figure\n", ms_text(f.gain_ms),
                          f.gain_percent);
     return fmt::format("  {} -{}, -{:.1f} % (predicted)\n", f.kind == Finding::Kind::fact ? "at most" : "gain",
                        ms_text(f.gain_ms), f.gain_percent);
   }
   if (f.interval.low <= 0 && f.interval.high >= 0)
-    return fmt::format("  gain none that shows: {:+.1f} % (measured, 95 % interval {:+.1f} to {:+.1f})\n",
-                       -f.gain_percent, -100 * f.interval.high, -100 * f.interval.low);
+    return fmt::format("  no gain shows: {:+.1f} % (measured, 95 % interval {:+.1f} to {:+.1f})\n", -f.gain_percent,
+                       -100 * f.interval.high, -100 * f.interval.low);
   return fmt::format("  gain {}{}, {:+.1f} % (measured, 95 % interval {:+.1f} to {:+.1f})\n", f.gain_ms > 0 ? "-" : "+",
                      ms_text(std::abs(f.gain_ms)), -f.gain_percent, -100 * f.interval.high, -100 * f.interval.low);
 }
@@ -50,7 +50,7 @@ std::string split_text(const Explanation& e) {
 
 std::string heading(Finding::Kind kind) {
   return kind == Finding::Kind::fact ? "What else takes time; nothing can be done about it in this version\n"
-                                     : "What to do next, most gain first\n";
+                                     : "What to do next, largest gain first\n";
 }
 
 std::string findings_text(const Explanation& e) {
@@ -68,7 +68,7 @@ std::string findings_text(const Explanation& e) {
       }
       part += finding_text(++number, f);
     }
-    if (!facts && number == 0 && e.withheld.empty()) part = "    nothing that this version offers was found to help\n";
+    if (!facts && number == 0 && e.withheld.empty()) part = "    nothing in this version was found to help\n";
     if (!facts && !e.withheld.empty()) part += "    " + e.withheld + "\n";
     if (!part.empty())
       out += (out.empty() ? "" : "\n") + heading(facts ? Finding::Kind::fact : Finding::Kind::action) + part;
@@ -84,7 +84,7 @@ std::string layers_text(const Explanation& e) {
   std::stable_sort(slow.begin(), slow.end(), [&](const LayerView* a, const LayerView* b) { return ms(a) > ms(b); });
   constexpr size_t kMost = 12;
   std::string out =
-      fmt::format("Slowest layers (all of one with --node NAME)\n  {:<36} {:>10} {:>6} {:>10} {:>6}  {:<10}  {}\n",
+      fmt::format("Slowest layers (--node NAME explains one in full)\n  {:<36} {:>10} {:>6} {:>10} {:>6}  {:<10}  {}\n",
                   "layer", "ms", "%", "bound ms", "of it", "schedule", "cause");
   for (size_t i = 0; i < std::min(slow.size(), kMost); ++i) {
     const Row& r = e.profile.rows[slow[i]->row];
@@ -95,7 +95,7 @@ std::string layers_text(const Explanation& e) {
   return out;
 }
 
-/// Where results are not those of a sum of products, by how much they err.
+/// Lists where results are not those of a sum of products, and how large the error is.
 std::string approximations_text(const Explanation& e) {
   struct Users {
     std::vector<std::string> layers;
@@ -110,7 +110,7 @@ std::string approximations_text(const Explanation& e) {
     if (users.layers.empty() || users.layers.back() != r.name) users.layers.push_back(r.name);  // one of several stages
   }
   if (by_error.empty()) return "";
-  std::string out = "\nApproximations; --accuracy strict does without\n";
+  std::string out = "\nApproximations; --accuracy strict avoids them\n";
   for (const auto& [error, users] : by_error) {
     const size_t count = users.layers.size();
     out += fmt::format("  {} layer{}, {:.1f} % of the time: {}\n    {}\n", count, count == 1 ? "" : "s", users.percent,

@@ -18,8 +18,8 @@ namespace kilter::profile {
 namespace {
 
 constexpr double kQuantile = 0.25;
-constexpr double kTurnMs = 5;           ///< timed runs of one turn take about this long
-constexpr double kWarmUpUntilMs = 200;  ///< networks that take longer fill every cache themselves
+constexpr double kTurnMs = 5;           ///< length of the timed runs in one turn
+constexpr double kWarmUpUntilMs = 200;  ///< networks that take longer fill every cache by themselves
 constexpr int kResamples = 200;
 constexpr size_t kMostLaps = 400;
 
@@ -69,7 +69,7 @@ class Runner {
     }
   }
   const Laps& laps() const { return laps_; }
-  /// The laps, evenly thinned out where there are more than the figures need.
+  /// Returns the laps, thinned out evenly if there are more than needed.
   Laps take() {
     const size_t step = ceil_div(laps_.size(), kMostLaps);
     Laps kept;
@@ -178,7 +178,7 @@ Changed changed_steps(const Plan& before, const std::vector<StepNotes>& before_n
 
 namespace {
 
-/// Lower quartile, linear between neighbours, of values that are put into another order.
+/// Returns the lower quartile of the values, interpolating linearly between neighbours. Reorders them.
 double lower_quartile(std::vector<double>& values) {
   const double at = kQuantile * static_cast<double>(values.size() - 1);
   const auto low = values.begin() + static_cast<std::ptrdiff_t>(at);
@@ -187,7 +187,7 @@ double lower_quartile(std::vector<double>& values) {
   return *low + (at - std::floor(at)) * (*std::min_element(low + 1, values.end()) - *low);
 }
 
-/// Lower quartile of each step over the laps that `pick` names (all when empty), summed over the steps.
+/// Returns the lower quartile of each step over the laps in `pick` (all if empty), summed over the steps.
 double sum_ms(const Laps& laps, const std::set<size_t>& steps, const std::vector<size_t>& pick) {
   std::vector<double> values;
   double total = 0;
@@ -253,7 +253,8 @@ Gains gains_between(const Laps& first, const Laps& second, const GainOf& of, uin
                           resample(second.size(), random_second, i)));
   }
   const double low = quantile(draws, 0.025), high = quantile(draws, 0.975);
-  // The lower quartile of few laps leans to one side in the resamples: the estimate stays inside its interval.
+  // With few laps, the lower quartiles of the resamples are biased to one side, so the interval is widened to contain
+  // the estimate.
   const auto around = [&](double share) {
     return Gain{share, std::min(share + low - all, share), std::max(share + high - all, share)};
   };

@@ -1,4 +1,4 @@
-// Alternatives of a network, compiled and run against it in turns, so that gains are measured and not guessed.
+// Alternatives of a network, compiled and run against it in turns, so that gains are measured rather than guessed.
 #pragma once
 
 #include <functional>
@@ -11,10 +11,10 @@
 
 namespace kilter::profile {
 
-/// A plan with memory to run it on a pool, on the subject's tensors.
+/// A plan with memory to run it on a thread pool, using the subject's tensors.
 class Network {
  public:
-  /// `compiled` is empty when the program comes from a file.
+  /// `compiled` is empty if the program comes from a file.
   Network(const Subject& subject, std::shared_ptr<const Program> program, std::optional<Compiled> compiled,
           const std::shared_ptr<ThreadPool>& pool);
   /// Compiles the subject's graph under `options`.
@@ -39,53 +39,52 @@ class Network {
   int threads_;
 };
 
-/// Times of the steps of one network: [run][step] in milliseconds, a step with the gap before it.
+/// Times of the steps of one network, [run][step] in milliseconds. A step's time includes the gap before it.
 using Laps = std::vector<std::vector<double>>;
 
 struct RaceOptions {
   double seconds = 4;
-  double max_seconds = 12;  ///< where `sharp` is never true
+  double max_seconds = 12;  ///< if `sharp` never returns true
   int min_rounds = 5;
-  /// Asked after `seconds` whether the laps so far answer the question; empty: they do.
+  /// Called after `seconds`: returns whether the laps so far answer the question. If empty, they do.
   std::function<bool(const std::vector<const Laps*>&)> sharp;
   uint64_t seed = 1;
   std::function<void(double share_done)> progress;
 };
-/// Runs the networks in turns in random order until the time is over and the answer sharp, each turn after a run that
-/// does not count, so that all find the machine and the caches in the same state. Answers the laps of each network.
+/// Runs the networks in turns, in random order, until the time is up and the answer is sharp. An uncounted run before
+/// each turn gives all networks the same state of the machine and the caches. Returns the laps of each network.
 std::vector<Laps> race(const std::vector<Network*>& networks, const RaceOptions& options);
 
-/// Steps whose time a change may have moved: those that the other plan does not have, and those that read what they
-/// made. Steps are the same when their kernel, their work items and their threads are.
+/// The steps whose time a change may have affected: steps that the other plan does not have, and steps that read their
+/// results. Two steps are the same if their kernel, work items and threads are.
 struct Changed {
   std::set<size_t> before, after;
-  std::set<size_t> gone;  ///< of `before`: no step of this name and kind is left
+  std::set<size_t> gone;  ///< those of `before` for which no step of this name and kind is left
 };
 Changed changed_steps(const Plan& before, const std::vector<StepNotes>& before_notes, const Plan& after,
                       const std::vector<StepNotes>& after_notes);
 
-/// What is held against each other of two networks.
+/// What to compare between two networks.
 struct GainOf {
-  std::set<size_t> before, after;                    ///< steps whose time a change may have moved
-  std::set<size_t> left_out_before, left_out_after;  ///< steps that other changes moved at the same time
-  double after_counts = 1;  ///< of the second network's time, such as an eighth for a batch of 8
+  std::set<size_t> before, after;                    ///< steps whose time the change may have affected
+  std::set<size_t> left_out_before, left_out_after;  ///< steps that other changes affected at the same time
+  double after_counts = 1;  ///< weight of the second network's time, e.g. one eighth for a batch of 8
 };
 struct Gains {
   Gain changed, all;
 };
-/// What the second network saves on the steps that a change may have moved (`changed`), and on all steps but those left
-/// out (`all`), as shares of all of the first one's time. The estimate of each step is the lower quartile of its laps,
-/// which is the same share of both under load. Both intervals are those of the network's time, by the bootstrap over
-/// laps: what the steps that stay the same differ by is part of what is not known.
+/// Returns what the second network saves on the steps that a change may have affected (`changed`), and on all steps
+/// except those left out (`all`), as shares of the first network's whole time. The estimate for each step is the lower
+/// quartile of its laps, which is affected by load in the same proportion on both sides. Both intervals are those of
+/// the network's time, by the bootstrap over laps, so that differences in unchanged steps count as uncertainty.
 Gains gains_between(const Laps& first, const Laps& second, const GainOf& of, uint64_t seed);
-/// Of the gain on the steps that a change may have moved, and the gain on all steps, the one to tell: the former is
-/// sharper, but blind to steps that stay the same and run faster or slower because their operands lie elsewhere. So the
-/// latter where its interval rules the former out by more than 1 % of the network, which is what another place in
-/// memory alone can bring.
+/// Chooses which gain to report. The gain on the affected steps is sharper, but misses unchanged steps that run faster
+/// or slower because their operands lie elsewhere. The gain on all steps is therefore reported if its interval excludes
+/// the former by more than 1 % of the network, which is what a different placement in memory alone can cause.
 Gain told_gain(const Gain& moved, const Gain& all);
-/// All steps of a network.
+/// Returns all steps of a network.
 std::set<size_t> every_step(const Laps& laps);
-/// Lower quartile of the laps, summed over these steps.
+/// Returns the lower quartiles of the laps, summed over these steps.
 double typical_ms(const Laps& laps, const std::set<size_t>& steps);
 
 }  // namespace kilter::profile

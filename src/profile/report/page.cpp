@@ -7,7 +7,7 @@
 #include "base/json_text.h"
 
 namespace kilter::embedded {
-extern const std::string_view page_html;  ///< with the places {{title}}, {{style}}, {{sections}}, {{data}}, {{script}}
+extern const std::string_view page_html;  ///< placeholders: {{title}}, {{style}}, {{sections}}, {{data}}, {{script}}
 extern const std::string_view page_css, page_js;
 }  // namespace kilter::embedded
 
@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Text between tags: nothing of it is markup.
+/// Escapes text between tags, so that none of it is markup.
 std::string escaped(std::string_view text) {
   std::string out;
   for (char c : text) {
@@ -37,7 +37,7 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-/// JSON inside a script element, which ends at "</script" wherever that stands: no '<' is left.
+/// Escapes JSON for a script element, which would end at any "</script": replaces every '<'.
 std::string script_json(const json& value) {
   std::string out;
   for (char c : json_text(value)) {
@@ -58,7 +58,7 @@ std::string script_json(const json& value) {
   return out;
 }
 
-/// The template with its places {{name}} filled; what is filled in is not looked at again.
+/// Fills in the placeholders {{name}} of the template. Inserted text is not searched for placeholders.
 std::string filled(std::string_view page, const std::map<std::string_view, std::string>& places) {
   std::string out;
   while (!page.empty()) {
@@ -78,7 +78,7 @@ std::string filled(std::string_view page, const std::map<std::string_view, std::
 }  // namespace
 
 std::string html_page(const std::string& title, const PageParts& parts, const json& data) {
-  // dump() mends bytes that are not UTF-8; read back, the title is clean.
+  // dump() replaces bytes that are not UTF-8, so reading the result back gives a valid title.
   const std::string clean = parse_json(json_text(json(title))).get<std::string>();
   return filled(embedded::page_html, {{"title", escaped(clean)},
                                       {"style", std::string(embedded::page_css) + std::string(parts.style)},

@@ -15,12 +15,12 @@ namespace {
 
 using nlohmann::json;
 
-/// Nanoseconds are fine enough to draw; the digits behind would be most of a large file.
+/// Rounds to nanoseconds, which are fine enough to draw. Further digits would make up most of a large file.
 json rounded_us(const json& us) {
   return us.is_number() ? json(std::round(us.get<double>() * 1e3) / 1e3) : json(nullptr);
 }
 
-/// Events as [row, thread, begin, end]: thousands of them need not spell their fields.
+/// Encodes events as [row, thread, begin, end], so that thousands of them need not repeat the field names.
 json short_events(const json& timeline) {
   json events = json::array();
   for (const json& e : timeline) {

@@ -1,6 +1,6 @@
 // Buffers in the arena: offset over steps.
 
-/** Bytes that are needed at the fullest step, and that step. Buffers that share bytes count once each. */
+/** Bytes needed at the fullest step, and that step. Bytes shared by several buffers count once. */
 function fullestStep(buffers, steps) {
   const change = new Array(steps + 1).fill(0);
   for (const buffer of buffers) {
@@ -69,7 +69,7 @@ function renderArena(body) {
   const size = Math.max(memory.arena_bytes, ...buffers.map((buffer) => buffer.offset + buffer.bytes), 1);
   const makers = new Map(profile.rows.map((row) => [row.step, row]));
   const box = h("div", {class: "chart"}), state = {};
-  body.append(box, h("p", {class: "note"}, "Colour: the operator that a buffer is made by. Buffers that seem to overlap share " +
+  body.append(box, h("p", {class: "note"}, "Colour: the operator that makes the buffer. Buffers that seem to overlap share " +
     "their bytes: one is written in place of the other."));
   drawn(box, (width) => {
     const focused = box.contains(document.activeElement);

@@ -1,4 +1,4 @@
-// The legend that all charts share.
+// The legend shared by all charts.
 
 function legendItem(group) {
   return h("li", {}, h("button", {
@@ -30,7 +30,7 @@ function renderColours(body) {
   };
   body.append(h("fieldset", {class: "choice"}, h("legend", {}, "Colour of the charts:"),
     choice("operator", "operator"), choice("share", "share of the bound that is reached")),
-  h("p", {class: "note"}, "Press an operator to bring its layers out in all charts."), list);
+  h("p", {class: "note"}, "Press an operator to highlight its layers in all charts."), list);
   view.listeners.push(draw);
   draw();
 }

@@ -1,4 +1,4 @@
-// Conditions as a list.
+// Shows conditions as a list.
 
 const kConditionWords = {
   executor: "executor", device: "device", target: "target", codegen: "code generator", program: "program", records: "tuning records",
@@ -7,9 +7,9 @@ const kConditionWords = {
   disturbed: "runs disturbed", disturbed_by: "disturbed by", best_ms: "best run, ms", quiet: "machine", date: "date", no_counters: "hardware counters",
 };
 
-/** Conditions by their words; `more`: further ones. What is empty is left out. */
+/** Lists conditions in words, followed by `more`. Leaves out what is empty. */
 function conditionList(conditions, more = {}) {
-  const {quiet_text: said, disturbed_share: share, ...fields} = conditions;  // said beside the figure
+  const {quiet_text: said, disturbed_share: share, ...fields} = conditions;  // shown beside the figure
   const shown = Object.entries({...fields, ...more}).filter(([, value]) => ![undefined, null, ""].includes(value));
   const order = Object.keys(kConditionWords);
   const rank = (key) => order.includes(key) ? order.indexOf(key) : order.length;

@@ -1,4 +1,4 @@
-// The profile as the charts need it, and what they show of it together.
+// The profile as the charts need it, and the state that they share.
 
 /** The embedded JSON of `kilter profile --json`; rows also get id, op, intensity and above (time above the bound). */
 function readProfile() {
@@ -30,19 +30,19 @@ function operatorsOf(rows) {
 const profile = readProfile();
 const operators = operatorsOf(profile.rows);
 
-/** What all charts show together (view.js). */
+/** The state that all charts share (view.js). */
 Object.assign(view, {
   colour: "operator",  // or "share"
-  op: null,            // operator to bring out, the others fade
-  row: null,           // id of the row chosen last
+  op: null,            // operator to highlight; the others fade
+  row: null,           // id of the row selected last
 });
 
-const kShares = [20, 40, 60, 80];  // limits of the classes of colour, in percent of the bound
+const kShares = [20, 40, 60, 80];  // limits of the colour classes, in percent of the bound
 const kColoured = 7;               // operators with a colour of their own
 
 const operatorClass = new Map(operators.map((group, i) => [group.name, group.gap ? "cgap" : i < kColoured ? `c${i}` : "cother"]));
 
-/** Class that gives a mark its colours (style.css: --mark, --on). */
+/** The class that gives a mark its colours (style.css: --mark, --on). */
 function markClass(row) {
   if (view.colour === "operator") return operatorClass.get(row.op);
   return row.share === null ? "snone" : `s${kShares.filter((limit) => row.share >= limit).length}`;
@@ -57,7 +57,7 @@ function boundText(row) {
   return row.bounded ? `${fixed(row.share, 0)}\u00a0% of ${row.bound.level}` : kNone;
 }
 
-/** What a tooltip says of a row. */
+/** The text of a row's tooltip. */
 function rowFacts(row, ...more) {
   return [
     h("p", {class: "tip-name"}, h("i", {class: `swatch ${markClass(row)}`}), h("bdi", {}, row.name)),
@@ -74,7 +74,7 @@ function rowFacts(row, ...more) {
   ];
 }
 
-/** What a screen reader says of a row's mark. */
+/** The text of a row's mark for screen readers. */
 function rowLabel(row) {
   return `${row.name}: ${row.op}, ${ms(row.duration_ms)}, ${percent(row.percent)}` +
     (row.bounded ? `, ${boundText(row)}` : "");

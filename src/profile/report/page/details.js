@@ -1,6 +1,6 @@
-// An opened row of the table: what does not fit into its line.
+// An expanded row of the table: what does not fit into its line.
 
-/** What each thread did, where several could. */
+/** What each thread did, if several took part. */
 function busyBars(row) {
   if (row.busy_ms.length < 2) return null;
   const busiest = Math.max(...row.busy_ms, 1e-12);
@@ -11,15 +11,15 @@ function busyBars(row) {
   }));
 }
 
-/** The hardware counters of one run, or why they cannot be true. */
+/** The hardware counters of one run, or why they cannot be right. */
 function counterText(row) {
   const counters = row.counters || {};
-  if (counters.invalid) return `not to be believed: ${counters.invalid}`;
+  if (counters.invalid) return `not plausible: ${counters.invalid}`;
   const words = {cycles: "cycles", instructions: "instructions", cache_misses: "cache misses", stalled_cycles: "stalled cycles"};
   return Object.entries(words).filter(([key]) => isNumber(counters[key])).map(([key, word]) => `${si(counters[key], "").trim()}\u00a0${word}`).join(", ");
 }
 
-/** What `kilter explain` found out about the row: causes, how much it errs, schedules that were not taken, templates that do not apply. */
+/** What `kilter explain` found for the row: causes, the approximation error, schedules that were not taken, templates that do not apply. */
 function explained(row) {
   const layer = ((profile.explain || {}).layers || []).find((candidate) => candidate.row === row.id);
   if (!layer) return [];
@@ -34,7 +34,7 @@ function explained(row) {
   ];
 }
 
-/** What the schedule comes from: the default of the model, or a record with how it was matched, its age and its ratio. */
+/** The origin of the schedule: the model's default, or a record with how it was matched, its age and its ratio. */
 function sourceText(row) {
   if (!row.schedule) return null;
   return row.record || "the default of the analytic model";

@@ -1,6 +1,6 @@
-// Elements, the tooltip, keyboard movement among the marks of a chart. Text only ever enters as text nodes.
+// Elements, the tooltip, and keyboard movement among the marks of a chart. Text is only ever inserted as text nodes.
 
-/** An HTML element. Attributes: null and false are left out, functions named on* become listeners. */
+/** Creates an HTML element. Attributes that are null or false are left out; functions named on* become listeners. */
 function h(tag, attributes, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
@@ -19,7 +19,7 @@ function fill(element, attributes, children) {
   return element;
 }
 
-/** The text shortened to a width in pixels; names differ at their ends, so the beginning goes. */
+/** Shortens the text to a width in pixels. Names differ at their ends, so the beginning is cut. */
 const fitText = (() => {
   const context = document.createElement("canvas").getContext("2d");
   return (text, width, font) => {
@@ -37,7 +37,7 @@ const fitText = (() => {
 
 const kFont = "11px system-ui, sans-serif";
 
-/** Calls draw(width) now, when the box changes its width, and when what the charts show changes. */
+/** Calls draw(width) now, whenever the box changes its width, and whenever the state of the charts changes. */
 function drawn(box, draw) {
   let width = 0;
   const redraw = () => {
@@ -52,7 +52,7 @@ function drawn(box, draw) {
   view.listeners.push(redraw);
 }
 
-/** The one tooltip. `key` says what it tells about. */
+/** The single tooltip. `key` identifies what it describes. */
 const tip = {
   box: h("div", {class: "tip", role: "tooltip", id: "tip", hidden: true}),
   key: null,
@@ -68,13 +68,13 @@ const tip = {
     this.box.style.left = `${left}px`;
     this.box.style.top = `${Math.max(8, below ? y + 18 : y - height - 12)}px`;
   },
-  /** Beside an element, for the keyboard. */
+  /** Shows the tooltip beside an element, for the keyboard. */
   showAt(key, nodes, element) {
     const place = element.getBoundingClientRect();
     this.show(key, nodes, place.left + Math.min(place.width / 2, 120), place.bottom - 12);
     this.anchor = element;
   },
-  /** The page scrolls: the tooltip goes with its element, or away. */
+  /** Called when the page scrolls: moves the tooltip with its element, or hides it. */
   follow() {
     if (this.anchor) this.showAt(this.key, null, this.anchor);
     else this.hide();
@@ -85,7 +85,7 @@ const tip = {
   },
 };
 
-/** Names and values as a list for tooltips; pairs without a value are left out. */
+/** Names and values as a list for tooltips. Pairs without a value are left out. */
 function facts(pairs) {
   return h("dl", {class: "facts"}, pairs.filter(([, value]) => value !== null && value !== undefined && value !== "")
     .map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
@@ -120,7 +120,7 @@ function mark(element, key, nodes, act) {
   return element;
 }
 
-/** One tab stop for all marks: the arrow keys move among them in their order. Keeps its place over redraws. */
+/** One tab stop for all marks. The arrow keys move among them in order. The position survives redraws. */
 function roving(container, state, marks) {
   if (marks.length === 0) return;
   state.index = Math.min(state.index || 0, marks.length - 1);

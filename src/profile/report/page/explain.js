@@ -1,17 +1,17 @@
-// The words of `kilter explain`: why it is slow, where the bound is, what to do next.
+// The text of `kilter explain`: why it is slow, how far from the bound it is, what to do next.
 
-/** A green gain is one that something brings; of the others the most that could be, or that none shows. */
+/** A gain is green if something achieves it. Otherwise it is the most that could be gained, or shows no gain. */
 function gainFigure(entry) {
   const size = ms(Math.abs(entry.gain_ms));
-  if (entry.kind === "first") return "told first";
+  if (entry.kind === "first") return "comes first";
   if (entry.kind !== "fact") return `${entry.gain_ms < 0 ? "+" : "−"}${size}`;
   if (entry.how === "measured") return "no gain shows";
   return entry.gain_ms > 0 ? `at most ${size}` : "";
 }
 
-/** How the gain is known, and for what it stands. */
+/** How the gain is known, and what it refers to. */
 function gainText(entry) {
-  if (entry.kind === "first") return entry.gain_ms > 0 ? `the best run is ${percent(entry.gain_percent)} sooner` : "";
+  if (entry.kind === "first") return entry.gain_ms > 0 ? `the best run is ${percent(entry.gain_percent)} faster` : "";
   const interval = entry.gain_percent_interval;
   const range = interval ? `, ${fixed(interval[0], 1)} to ${percent(interval[1])}` : "";
   return `${percent(entry.gain_percent)} of the run${entry.how ? `, ${entry.how}` : ""}${range}`;
@@ -37,7 +37,7 @@ function finding(entry, rank) {
       entry.action ? h("p", {class: "action"}, h("span", {}, "Next: "), h("code", {}, entry.action)) : null));
 }
 
-/** The same network in another runtime: a is ours, b the other's. Layers by how much the other is ahead. */
+/** The same network in another runtime: a is Kilter, b is the other. Layers are ordered by how far the other is ahead. */
 function against(duel) {
   const layers = [...duel.layers].sort((a, b) => (b.a_ms - b.b_ms) - (a.a_ms - a.b_ms)).slice(0, 12);
   const signed = (value) => `${value < 0 ? "−" : "+"}${ms(Math.abs(value))}`;
@@ -49,7 +49,7 @@ function against(duel) {
       + (duel.cpu_ratio ? ` By processor time ${fixed(duel.cpu_ratio.value, 3)} times.` : ""))].filter((part) => part);
   if (duel.layers_withheld) return [...head, h("p", {class: "note"}, `Layers: ${duel.layers_withheld}.`)];
   return [...head,
-    h("p", {class: "note"}, "Layers where the other is furthest ahead. Its times are as its own profiler gives them: they "
+    h("p", {class: "note"}, "Layers where the other is furthest ahead. Its times come from its own profiler: they "
       + "need not add up."),
     h("div", {class: "scroll"}, h("table", {class: "plain"},
       h("thead", {}, h("tr", {}, ["Layer", "Kilter", version, "Difference"].map((name) => h("th", {scope: "col"}, name)))),
@@ -57,7 +57,7 @@ function against(duel) {
         cell(layer.b_ms), h("td", {class: "num"}, signed(layer.a_ms - layer.b_ms)))))))];
 }
 
-/** Shows profile.explain, and nothing when the report was made without it. */
+/** Shows profile.explain, or nothing if the report was made without it. */
 function renderExplain(body) {
   const explain = profile.explain;
   if (!explain) return;
@@ -71,17 +71,17 @@ function renderExplain(body) {
   const findings = explain.findings || [], facts = findings.filter((entry) => entry.kind === "fact");
   const list = (entries) => h("ol", {class: "findings"}, entries.map((entry, i) => finding(entry, i + 1)));
   if (findings.length > facts.length) {
-    body.append(h("p", {class: "note"}, "By the time that mending it saves."), list(findings.filter((entry) => entry.kind !== "fact")));
+    body.append(h("p", {class: "note"}, "Ordered by the time that fixing it would save."), list(findings.filter((entry) => entry.kind !== "fact")));
   }
   if (explain.withheld) body.append(h("p", {class: "quiet warn"}, `${explain.withheld}.`));
   if (facts.length) {
     body.append(h("h3", {class: "part"}, "What else takes time"),
-      h("p", {class: "note"}, "Nothing can be done about it in this version, or what could be done was run and brought nothing."), list(facts));
+      h("p", {class: "note"}, "Nothing can be done about these in this version, or the remedy was run and showed no gain."), list(facts));
   }
   if (explain.against) body.append(...against(explain.against));
 }
 
-/** What tuning has brought and may bring; nothing where nobody looked. */
+/** What tuning has gained and may gain; nothing if that was not determined. */
 function renderTuning(body) {
   if (!profile.tuning) return;
   const {lines, action} = profile.tuning;

@@ -1,4 +1,4 @@
-// Numbers as text, each with its unit. Nothing here depends on the reader's locale.
+// Formats numbers as text, each with its unit. Independent of the reader's locale.
 
 const kNone = "–";
 
@@ -6,12 +6,12 @@ function isNumber(value) {
   return typeof value === "number" && Number.isFinite(value);
 }
 
-/** `value` with a fixed number of decimals; a dash for what is not a number. */
+/** `value` with a fixed number of decimals, or a dash if it is not a number. */
 function fixed(value, decimals) {
   return isNumber(value) ? value.toFixed(decimals).replace(/^-(0(\.0*)?)$/, "$1") : kNone;
 }
 
-/** About `digits` significant digits, but at most `most` decimals. */
+/** About `digits` significant digits, with at most `most` decimals. */
 function significant(value, digits = 4, most = 4) {
   if (!isNumber(value)) return kNone;
   const magnitude = value === 0 ? 0 : Math.floor(Math.log10(Math.abs(value)));
@@ -26,13 +26,13 @@ function ms(value) {
   return withUnit(significant(value, Math.abs(value) < 1 ? 3 : 4), "ms");
 }
 
-/** What would round to nothing is said to be less than the last decimal. */
+/** A value that would round to zero is shown as less than the last decimal. */
 function percent(value, decimals = 1) {
   const least = 10 ** -decimals;
   return withUnit(value > 0 && value < least / 2 ? `<${fixed(least, decimals)}` : fixed(value, decimals), "%");
 }
 
-/** 1500 "FLOP" is "1.50 kFLOP"; prefixes are powers of 1000. */
+/** 1500 "FLOP" becomes "1.50 kFLOP". Prefixes are powers of 1000. */
 function si(value, unit, digits = 3) {
   if (!isNumber(value)) return kNone;
   const prefixes = ["", "k", "M", "G", "T", "P"];
@@ -45,7 +45,7 @@ function bytes(value) {
   return si(value, "B");
 }
 
-/** A multiple of `step`, with the decimals that tell it from its neighbours. */
+/** A multiple of `step`, with enough decimals to distinguish it from its neighbours. */
 function tickText(value, step) {
   return fixed(value, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
 }

@@ -1,6 +1,6 @@
-// Puts the report of a profile together.
+// Assembles the report of a profile.
 
-/** Shows a row of the table, opened; from any chart. */
+/** Shows and expands a row of the table; called from any chart. */
 function openRow(id) {
   tip.hide();
   if (location.hash === `#row-${id}`) table.reveal(id);
@@ -12,7 +12,7 @@ function followHash() {
   if (match && profile.rows[Number(match[1])]) table.reveal(Number(match[1]));
 }
 
-/** Marks of the row chosen last stand out in every chart. */
+/** Highlights the marks of the row selected last in every chart. */
 function showChosen() {
   document.querySelectorAll("[data-row]").forEach((element) => {
     element.classList.toggle("chosen", view.row !== null && element.dataset.row === String(view.row));

@@ -1,4 +1,4 @@
-// Whether other programs left the machine alone: the tick that stands beside a figure.
+// Shows whether other programs left the machine alone: the tick beside a figure.
 
 /** One line of a list of checks. */
 function check(holds, title, text) {
@@ -8,13 +8,13 @@ function check(holds, title, text) {
 
 const kQuietTitles = {quiet: "The machine was quiet", "partly disturbed": "The machine was disturbed", busy: "The machine was busy"};
 
-/** Nothing where nobody looked. */
+/** Shows nothing if this was not checked. */
 function quietCheck(conditions) {
   const title = kQuietTitles[conditions.quiet];
   return title ? check(conditions.quiet === "quiet", title, `${conditions.quiet_text}.`) : null;
 }
 
-/** The same right below the figure. */
+/** Shows it directly below the figure. */
 function quietNote(conditions) {
   const known = kQuietTitles[conditions.quiet] !== undefined;
   return known ? h("p", {class: conditions.quiet === "quiet" ? "quiet good" : "quiet warn"},

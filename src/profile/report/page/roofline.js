@@ -1,6 +1,6 @@
-// Speed over arithmetic intensity, under the roofs that this machine was measured to have.
+// Speed over arithmetic intensity, under the roofs measured on this machine.
 
-/** The roofs at the profile's number of threads: the FMA peak in GFLOP/s and bandwidths in GB/s; those within 5 % are one. */
+/** The roofs at the profile's number of threads: the FMA peak in GFLOP/s and bandwidths in GB/s. Roofs within 5 % of each other are merged. */
 function roofs() {
   const {peaks} = profile, slopes = [];
   for (const [level, values] of [["L2", peaks.l2_gbps], ["L3", peaks.l3_gbps], ["DRAM", peaks.dram_gbps]]) {
@@ -11,7 +11,7 @@ function roofs() {
   return {flat: peakOf(peaks.gflops), slopes};
 }
 
-/** Whole decades that hold the values. */
+/** Whole decades that contain the values. */
 function decades(values, least) {
   const logs = values.filter((value) => value > 0).map(Math.log10);
   let low = Math.floor(Math.min(...logs)), high = Math.ceil(Math.max(...logs) + 0.02);
@@ -55,7 +55,7 @@ function rooflineAxes(f) {
   return parts;
 }
 
-/** Slanted roofs, each with its name along it, the last one's below; names that would touch move along their lines. */
+/** Slanted roofs, each labelled along its line, the last one below it. Labels that would touch move along their lines. */
 function slopeLines(f, top) {
   const angle = -Math.atan2(f.y(1) - f.y(10), f.x(10) - f.x(1)) * 180 / Math.PI;
   const taken = [];

@@ -1,4 +1,4 @@
-// What every page consists of: sections, their list, titles. A section that fails says so and leaves the others standing.
+// The parts of every page: sections, their list, titles. A section that fails says so and does not affect the others.
 
 function render(id, draw) {
   const body = document.querySelector(`#${id} .body`);
@@ -17,16 +17,16 @@ function renderNav() {
   }
 }
 
-/** Name, line below it (`words`, then what `conditions` say) and the line at the end. */
+/** The name, the line below it (`words`, then what `conditions` say) and the line at the end. */
 function titles(name, words, conditions) {
   document.getElementById("model").textContent = name;
   document.getElementById("subtitle").textContent = [...words, conditions.device, conditions.target,
     (conditions.date || "").replace("T", " ").replace("Z", " UTC")].filter(Boolean).join(" · ");
   document.getElementById("colophon").textContent = `Made by ${conditions.program || "Kilter"}` +
-    `${conditions.codegen ? ` with ${conditions.codegen}` : ""}. One file, nothing is loaded from anywhere.`;
+    `${conditions.codegen ? ` with ${conditions.codegen}` : ""}. A single file that loads nothing else.`;
 }
 
-/** After the last section: what works on all of them. */
+/** Called after the last section: sets up what works on all of them. */
 function finishPage() {
   document.body.append(tip.box);
   renderNav();

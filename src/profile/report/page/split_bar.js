@@ -1,6 +1,6 @@
-// One bar for the parts of a whole.
+// A bar that shows the parts of a whole.
 
-/** A bar of parts, each {name, ms, css}, over their sum, with its legend. `say` makes text of a part's time. */
+/** A bar of parts, each {name, ms, css}, over their sum, with its legend. `say` formats the time of a part. */
 function splitBar(parts, label, say = ms) {
   const shown = parts.filter((part) => part.ms > 0);
   const whole = shown.reduce((sum, part) => sum + part.ms, 0);

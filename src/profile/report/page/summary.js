@@ -1,4 +1,4 @@
-// End to end, how the parts add up to it, and whether the figures can be trusted.
+// The end-to-end time, how the parts add up to it, and whether the figures can be trusted.
 
 /** Two ranges on one axis: the 10th to 90th percentile, with the mean. */
 function spreadChart(box) {
@@ -29,7 +29,7 @@ function spreadChart(box) {
   });
 }
 
-/** Of a machine that others used the figure is an interval: the best run, and the upper bound. */
+/** On a machine that others used, the figure is an interval from the best run to the upper bound. */
 function figure() {
   const {quiet, best_ms: best} = profile.conditions;
   const number = significant(profile.end_to_end_ms);
@@ -50,7 +50,7 @@ function hero() {
       `of the middle half, ${plural(profile.kept, "run")}.`));
 }
 
-/** The sums as a bill: what adds up to what, and one sentence on each. */
+/** The sums as a bill: what adds up to what, with one sentence on each. */
 function ledger() {
   const lines = [
     ["kernels", profile.kernels_ms, "the work of all rows, without their barriers", "part"],
@@ -69,7 +69,7 @@ function ledger() {
       h("td", {class: "about"}, about)))));
 }
 
-/** What the figures must satisfy to be believed; on a busy machine none of it is worth a tick. */
+/** The checks that the figures must pass to be credible. On a busy machine none of them earns a tick. */
 function checks() {
   const share = (part, whole) => whole > 0 ? 100 * part / whole : NaN;
   const busy = profile.conditions.quiet === "busy";
@@ -120,7 +120,7 @@ function cards() {
     h("dt", {}, name), h("dd", {}, h("b", {}, value), h("span", {}, about)))));
 }
 
-/** The measured peak at the profile's number of threads, or the largest number that was measured. */
+/** The measured peak at the profile's number of threads, or at the largest number measured. */
 function peakOf(values) {
   return values && values.length ? values[Math.min(values.length, Math.max(profile.threads, 1)) - 1] : NaN;
 }

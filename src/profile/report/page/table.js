@@ -1,9 +1,9 @@
-// The table of rows: sorts, filters, chooses columns, opens a row for what does not fit into a line.
+// The table of rows: sorts, filters, selects columns, and expands a row to show what does not fit into its line.
 
-/** Whether any schedule was tuned: only then the column of sources is worth its width. */
+/** Whether any schedule was tuned; only then is the column of sources shown. */
 const tunedRows = profile.rows.some((row) => row.schedule_from && row.schedule_from !== "default");
 
-/** Columns: text and number of a row (for sorting), and whether it is shown at first on a wide and on a narrow page. */
+/** Columns: the text and the number of a row (for sorting), and whether the column is shown at first on a wide and on a narrow page. */
 const kColumns = [
   {key: "order", name: "#", about: "Order in which the rows run first.", number: (r) => r.id, text: (r) => r.kind === "gap" ? "" : String(r.step),
     wide: true},
@@ -42,7 +42,7 @@ const kColumns = [
   {key: "weights", name: "Weights", unit: "MB", about: "Part of the operands that are packed constants.",
     number: (r) => r.weight_bytes > 0 ? r.weight_bytes / 1e6 : null, decimals: 3},
   {key: "from", name: "From", about: "Where the schedule comes from: default (the analytic model), record (tuned), layer plan, or given with " +
-    "--schedule. An opened row tells which record.", string: (r) => r.schedule_from || "", wide: tunedRows},
+    "--schedule. An opened row shows which record.", string: (r) => r.schedule_from || "", wide: tunedRows},
   {key: "intensity", name: "Intensity", unit: "FLOP/byte", about: "Arithmetic per byte of operands.", number: (r) => r.intensity, decimals: 2},
   {key: "hash", name: "Kernel", about: "Hash of problem, schedule, layouts, target and code generator.", string: (r) => r.hash},
   {key: "cycles", name: "Cycles", unit: "million", about: "Of all threads together, in user space.", counter: "cycles",
@@ -53,7 +53,7 @@ const kColumns = [
     counter: "cache_misses", number: (r) => counted(r, "cache_misses") ? r.counters.cache_misses / 1e3 : null, decimals: 1},
 ].filter((column) => !column.counter || profile.rows.some((row) => counted(row, column.counter)));
 
-/** Whether a hardware counter was read for the row, and nothing speaks against it. */
+/** Whether a hardware counter was read for the row and is plausible. */
 function counted(row, counter) {
   return Boolean(row.counters) && isNumber(row.counters[counter]) && row.counters[counter] > 0 && !row.counters.invalid;
 }
@@ -80,7 +80,7 @@ const table = {
     return kColumns.filter((column) => column.key === "name" || this.columns.has(column.key));
   },
 
-  /** Rows that pass the filter, in the order that is asked for; what has no value comes last. */
+  /** The rows that pass the filter, in the requested order. Rows without a value come last. */
   shownRows() {
     const words = this.words.toLowerCase().split(/\s+/).filter(Boolean);
     const rows = profile.rows.filter((row) => {
@@ -113,7 +113,7 @@ const table = {
     })));
   },
 
-  /** Numbers start with the largest, words and the order of running with the first; again turns round. */
+  /** Sorting starts with the largest number, the first word or the first in running order. Sorting again reverses the order. */
   sortBy(column) {
     const first = Boolean(column.number) && column.key !== "order";
     this.sort = {key: column.key, down: this.sort.key === column.key ? !this.sort.down : first};
@@ -171,7 +171,7 @@ const table = {
     this.lines.get(id).querySelector("button").focus({preventScroll: true});
   },
 
-  /** Opens a row and brings it into sight; a filter that hides it is cleared. */
+  /** Expands a row and scrolls it into view. Clears a filter that hides it. */
   reveal(id) {
     this.open.add(id);
     if (!this.shownRows().some((row) => row.id === id)) this.clear();

@@ -1,4 +1,4 @@
-// What stands around the table: filter, kinds, choice of columns.
+// The controls of the table: filter, kinds, choice of columns.
 
 function kindChoice() {
   const counts = new Map();

@@ -1,6 +1,6 @@
-// Light and dark, and the colours that they give.
+// The light and dark themes, and their colours.
 
-/** The colours of a class as the page shows them now, for canvases. */
+/** The colours of a class as currently displayed, for canvases. */
 function coloursOf(name) {
   const probe = h("i", {class: name, hidden: true});
   document.body.append(probe);
@@ -19,7 +19,7 @@ function themeColour(variable) {
   return colour;
 }
 
-/** Light, dark, or as the system says. Remembered where the browser lets a file remember. */
+/** Light, dark, or the system's choice. Remembered if the browser lets a file store it. */
 function renderTheme(button) {
   const words = {auto: "Theme: auto", light: "Theme: light", dark: "Theme: dark"};
   const order = Object.keys(words);

@@ -1,6 +1,6 @@
-// What each thread did in the typical run, on a canvas; zoomed and moved by mouse, touch and keyboard.
+// What each thread did in the typical run, on a canvas that zooms and scrolls by mouse, touch and keyboard.
 
-/** Events by thread in the order of their begin: {row, thread, begin, end}, in microseconds. */
+/** Events by thread, ordered by begin: {row, thread, begin, end}, in microseconds. */
 function timelineTracks() {
   const tracks = Array.from({length: Math.max(profile.threads, 1)}, () => []);
   for (const [row, thread, begin, end] of profile.timeline) {
@@ -21,7 +21,7 @@ function lastBefore(events, at) {
   return low - 1;
 }
 
-/** The part of the run that is in sight. */
+/** The visible part of the run. */
 class TimeWindow {
   constructor(end) {
     this.end = Math.max(end, 1e-3);
@@ -33,7 +33,7 @@ class TimeWindow {
     this.span = this.end;
   }
 
-  /** Zooms in (factor < 1) or out around a time; never narrower than 0.1 µs. */
+  /** Zooms in (factor < 1) or out around a time. Never narrower than 0.1 µs. */
   zoom(factor, around) {
     const share = (around - this.from) / this.span;
     this.span = Math.min(this.end, Math.max(0.1, this.span * factor));
@@ -44,7 +44,7 @@ class TimeWindow {
     this.from = Math.max(0, Math.min(this.end - this.span, this.from + by));
   }
 
-  /** Brings a stretch into sight, as little as possible. */
+  /** Scrolls an interval into view, moving as little as possible. */
   reveal(begin, end) {
     if (end - begin > this.span) this.zoom((end - begin) * 1.2 / this.span, (begin + end) / 2);
     if (begin < this.from) this.move(begin - this.from);
@@ -84,7 +84,7 @@ class TimelineCanvas {
     return kAxisHeight + thread * (this.track + 3);
   }
 
-  /** The event under a point, with a pixel of grace. */
+  /** The event under a point, with a tolerance of one pixel. */
   hit(x, y) {
     const thread = Math.floor((y - kAxisHeight) / (this.track + 3));
     if (x < this.left || thread < 0 || thread >= this.tracks.length) return null;
@@ -137,7 +137,7 @@ class TimelineCanvas {
     context.globalAlpha = 0.35;
     context.fillStyle = this.line;
     context.fillRect(this.left, y, this.width - this.left, this.track);
-    let painted = -1;  // events that end in a pixel that is painted already change nothing
+    let painted = -1;  // events that end in a pixel already painted change nothing
     for (let i = Math.max(0, lastBefore(events, from)); i < events.length && events[i].begin <= from + span; ++i) {
       const event = events[i], x = this.x(event.begin), right = Math.max(this.x(event.end), x + 1);
       if (right < painted + 0.5) continue;
@@ -181,7 +181,7 @@ function eventFacts(event) {
   return rowFacts(event.row, ["on this thread", `${ms((event.end - event.begin) / 1000)}, from ${ms(event.begin / 1000)}`]);
 }
 
-/** Mouse: drag, wheel with Ctrl (and the pinch of a touch pad), click. Touch: one finger moves, two zoom, a tap tells. */
+/** Mouse: drag, wheel with Ctrl (and the pinch of a touch pad), click. Touch: one finger moves, two zoom, a tap shows the tooltip. */
 function timelinePointers(picture, changed, act) {
   const {canvas, time} = picture, fingers = new Map();
   let travelled = 0, shown = null;
@@ -284,7 +284,7 @@ function renderTimeline(body) {
     return;
   }
   const time = new TimeWindow(Math.max(...tracks.map((events) => events.reduce((end, event) => Math.max(end, event.end), 0))));
-  const canvas = h("canvas", {tabindex: "0", role: "application", "aria-label": "Timeline, one track a thread. Left and right " +
+  const canvas = h("canvas", {tabindex: "0", role: "application", "aria-label": "Timeline, one track per thread. Left and right " +
     "choose a stretch, up and down a thread; plus and minus zoom, Shift with left and right moves, 0 shows all, Enter opens the row."});
   const picture = new TimelineCanvas(canvas, tracks, time);
   const box = h("div", {class: "chart"}, canvas), said = h("p", {class: "said", role: "status"});

@@ -1,4 +1,4 @@
-// Rows as rectangles whose areas are their times, inside their operators.
+// Rows as rectangles, with areas proportional to their times, inside their operators.
 
 /**
  * Divides a rectangle among weights (descending) so that the parts are nearly square: rows are laid along the shorter

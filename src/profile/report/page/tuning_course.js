@@ -1,6 +1,6 @@
-// Predicted time of the network over the search: seconds or trials.
+// Predicted time of the network during the search, over seconds or trials.
 
-/** Gains of one batch stand on one place: one mark for all of them. */
+/** Gains of one batch fall on one point and share one mark. */
 function gainGroups() {
   const groups = [];
   for (const gain of run.trace.gains) {
@@ -41,7 +41,7 @@ function courseAxes(f) {
   return parts;
 }
 
-/** Phases other than the search itself, where they are wide enough to be seen. */
+/** Phases other than the search itself, if they are wide enough to be visible. */
 function phaseBands(f) {
   if (f.over === "trials") return [];
   return run.trace.spans.filter((span) => span.phase !== "searching").map((span) => {
@@ -74,7 +74,7 @@ function defaultLine(f) {
     svg("text", {class: "roof-name", x: f.left + 6, y: y - 6}, `default ${ms(run.trace.default_ms)}`)];
 }
 
-/** What the race found, at the level of the search's default: an interval at the right end. */
+/** The result of the race, relative to the search's default: an interval at the right edge. */
 function racedMark(f) {
   if (run.same_plan) return [];
   const x = f.right - 5, base = run.trace.default_ms;

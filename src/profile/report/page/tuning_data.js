@@ -1,6 +1,6 @@
-// The tuning run as the charts need it, and how its figures are written.
+// The tuning run as the charts need it, and the formats of its figures.
 
-/** The embedded JSON of `kilter tune --json`; tasks also get id, their place in the list, and changed. */
+/** The embedded JSON of `kilter tune --json`; tasks also get id, their position in the list, and changed. */
 function readRun() {
   const run = pageData();
   run.tasks.forEach((task, id) => {
@@ -12,7 +12,7 @@ function readRun() {
 
 const run = readRun();
 
-/** The task with a number of `kilter tasks`. */
+/** The task with a given number of `kilter tasks`. */
 function taskOf(number) {
   return run.tasks.find((task) => task.task === number);
 }
@@ -28,14 +28,14 @@ function ratioText(ratio) {
   return ratio ? `${fixed(ratio.value, 3)} (${fixed(ratio.low, 3)} to ${fixed(ratio.high, 3)})` : kNone;
 }
 
-const kPeakError = 0.05;  // of the peaks that bounds come from
+const kPeakError = 0.05;  // of the peaks that the bounds are computed from
 
-/** A share above 1 is none: the bound is wrong. */
+/** A share above 1 is impossible: the bound is wrong. */
 function shareOfBound(share) {
   return share > 1 + kPeakError ? "its bound is beaten, so it is wrong" : `${percent(Math.min(100 * share, 100), 0)} of its bound`;
 }
 
-/** What is known of ["98.5 GFLOP/s", "71 % of its bound"]. */
+/** Whichever of ["98.5 GFLOP/s", "71 % of its bound"] is known. */
 function speedParts(speed) {
   return [isNumber(speed?.gflops) ? `${fixed(speed.gflops, 1)}\u00a0GFLOP/s` : null,
     isNumber(speed?.share_of_bound) ? shareOfBound(speed.share_of_bound) : null].filter((part) => part);
@@ -45,7 +45,7 @@ function speedText(speed) {
   return speedParts(speed).join(", ") || kNone;
 }
 
-/** "−4.0 %" of a ratio, "+1.2 %" of one above 1. */
+/** "−4.0 %" for a ratio, "+1.2 %" for one above 1. */
 function changeText(ratio) {
   return isNumber(ratio) ? `${ratio < 1 ? "−" : "+"}${percent(100 * Math.abs(ratio - 1))}` : kNone;
 }
@@ -58,7 +58,7 @@ function openTask(id) {
   line.focus({preventScroll: true});
 }
 
-/** What a tooltip says of a task. */
+/** The text of a task's tooltip. */
 function taskFacts(task) {
   return [
     h("p", {class: "tip-name"}, h("bdi", {}, task.problem)),

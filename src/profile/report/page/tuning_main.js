@@ -1,6 +1,6 @@
-// Puts the page of a tuning run together.
+// Assembles the page of a tuning run.
 
-/** Records of before: how many count, of how many that were read. */
+/** Earlier records: how many count, out of how many that were read. */
 function earlierText() {
   const earlier = run.earlier_records;
   return earlier && earlier.read ? `${earlier.counted} of ${earlier.read} count as trials` : null;
@@ -13,7 +13,7 @@ function renderSettings(body) {
     ["until", settings.until < 1 ? `${percent(100 * settings.until, 0)} of the expected speed` : null],
     ["only", (settings.ops || []).join(", ")], ["earlier records", earlierText()],
     ["cost model", settings.cost_model]];
-  const {kept, ...conditions} = run.conditions;  // what is kept is a matter of each trial
+  const {kept, ...conditions} = run.conditions;  // how many samples are kept differs by trial
   const shown = list.filter(([, value]) => ![undefined, null, ""].includes(value));
   body.append(h("div", {class: "halves"}, conditionList(conditions), h("div", {}, h("h3", {}, "Settings"),
     h("dl", {class: "facts wide"}, shown.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, String(value))))))));

@@ -1,4 +1,4 @@
-// What came of a tuning run: before, after, how certain, what is left.
+// The outcome of a tuning run: before, after, how certain, what is left.
 
 /** The ratios that matter on one axis, with the default at 1. */
 function outcomeRatios() {
@@ -53,12 +53,12 @@ function outcomeHero() {
     text.append(h("p", {class: "big"}, h("b", {id: "change", "data-ratio": 1}, "0"), " %"), ...quietNotes(),
       h("p", {}, `${staysText()} A run takes ${ms(run.default_ms.value)}.`));
     if (run.rejected) {
-      text.append(h("p", {class: "note"}, `What was found, ${plural(run.rejected.layers, "layer")} otherwise, took ` +
+      text.append(h("p", {class: "note"}, `What was found, ${plural(run.rejected.layers, "layer")} changed, took ` +
         `${ratioText(run.rejected.ratio)} of the default's time in ${plural(run.rejected.rounds, "paired round")}.`));
     }
     return text;
   }
-  const sound = run.conditions.quiet !== "busy";  // a green figure is one of a machine that others left alone
+  const sound = run.conditions.quiet !== "busy";  // green only if other programs left the machine alone
   text.append(h("p", {class: "big"}, h("b", {id: "change", class: sound ? "gain-big" : null, "data-ratio": run.ratio.value},
     fixed(100 * (run.ratio.value - 1), 1).replace("-", "−")), " %"), ...quietNotes(),
   h("p", {}, `A run takes ${ms(run.tuned_ms.value)} instead of ${ms(run.default_ms.value)}: after / before ${ratioText(run.ratio)}, ` +
@@ -66,7 +66,7 @@ function outcomeHero() {
   return text;
 }
 
-/** The figure, and what stands below it. */
+/** The figure, and what is shown below it. */
 function speedCard() {
   const [first, ...rest] = speedParts(run.same_plan ? run.before : run.after);
   return [first ?? kNone, [...rest, run.same_plan ? "as before" : `before: ${speedText(run.before)}`].join("; ")];

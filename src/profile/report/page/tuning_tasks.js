@@ -1,4 +1,4 @@
-// Tasks of a tuning run: trials of each, and the table; where the budget went, and the races.
+// Tasks of a tuning run: the trials of each, and the table; also where the budget went, and the races.
 
 const kBarsShown = 16;
 
@@ -25,7 +25,7 @@ function renderTrials(body) {
   const list = h("ol", {class: "taskbars"}, bars);
   body.append(list, h("ul", {class: "legend"}, [["c0", "measured"], ["c5", "failed: wrong, crashed, too late or refused"]].map(([css, text]) =>
     h("li", {}, h("i", {class: `swatch ${css}`}), text))));
-  if (run.tasks.length > tasks.length) body.append(h("p", {class: "note"}, `${run.tasks.length - tasks.length} tasks with less time: in the table.`));
+  if (run.tasks.length > tasks.length) body.append(h("p", {class: "note"}, `${run.tasks.length - tasks.length} tasks that take less time are in the table.`));
   roving(list, {}, bars);
 }
 
@@ -49,7 +49,7 @@ function renderTime(body) {
       "add up to more."), raceTable());
 }
 
-/** An interval on an axis that all tasks share; the hair line is 1. */
+/** An interval on an axis shared by all tasks. The hairline is 1. */
 function miniInterval(ratio, range) {
   const width = 110, x = (value) => 2 + (width - 4) * (value - range.low) / (range.high - range.low);
   return svg("svg", {width, height: 12, "aria-hidden": "true"}, svg("line", {class: "peak", x1: x(1), x2: x(1), y1: 0, y2: 12}),

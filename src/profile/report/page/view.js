@@ -1,11 +1,11 @@
-// The page's data, and what its charts show together.
+// The page's data, and the state that its charts share.
 
 /** The JSON that the page was made from. */
 function pageData() {
   return JSON.parse(document.getElementById("page-data").textContent);
 }
 
-/** What all charts show together. Change it with set(), which has them drawn again. */
+/** The state that all charts share. Change it with set(), which redraws them. */
 const view = {
   listeners: [],
   set(changes) {
