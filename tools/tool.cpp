@@ -424,7 +424,10 @@ void tell_records(const Plan& plan, const std::string& more) {
 
 void print_passes(const Compiled& compiled) {
   fmt::print("{:<26} {:>10} {:>9}\n", "pass", "ms", "rewrites");
-  for (const PassTiming& t : compiled.timings) fmt::print("{:<26} {:>10.3f} {:>9}\n", t.name, t.ms, t.rewrites);
+  for (const PassTiming& t : compiled.timings) {
+    fmt::print("{:<26} {:>10.3f} {:>9}\n", t.name, t.ms, t.rewrites);
+    for (const auto& [rewrite, times] : t.by_rewrite) fmt::print("  {:<35} {:>9}\n", rewrite, times);
+  }
   fmt::print("{:<26} {:>10.3f}\n", "total", compiled.compile_ms);
 }
 

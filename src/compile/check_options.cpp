@@ -7,6 +7,21 @@
 #include "compile/tasks.h"
 
 namespace kilter {
+namespace {
+
+void check_rewrite_name(std::string_view pass, std::string_view rewrite) {
+  const std::span<const PassRow> rows = all_passes();
+  const PassRow& row = *std::ranges::find(rows, pass, &PassRow::name);
+  if (row.rewrites == nullptr)
+    fail(ErrorKind::usage, "--disable: pass '{}' is no table of rewrites; disable it as a whole", pass);
+  std::vector<std::string_view> names;
+  for (const Rewrite& known : row.rewrites()) names.push_back(known.name);
+  if (std::ranges::find(names, rewrite) != names.end()) return;
+  fail(ErrorKind::usage, "--disable: pass '{}' has no rewrite '{}'; legal are {}", pass, rewrite,
+       fmt::join(names, ", "));
+}
+
+}  // namespace
 
 void check_pass_names(const CompileOptions& options) {
   std::vector<std::string_view> names;
@@ -16,7 +31,9 @@ void check_pass_names(const CompileOptions& options) {
     fail(ErrorKind::usage, "--stop-after: no pass '{}'; legal are {}", options.stop_after, fmt::join(names, ", "));
   }
   for (const std::string& n : options.disable) {
-    if (!known(n)) fail(ErrorKind::usage, "--disable: no pass '{}'; legal are {}", n, fmt::join(names, ", "));
+    const std::string pass = n.substr(0, n.find('.'));
+    if (!known(pass)) fail(ErrorKind::usage, "--disable: no pass '{}'; legal are {}", pass, fmt::join(names, ", "));
+    if (pass.size() < n.size()) check_rewrite_name(pass, n.substr(pass.size() + 1));
   }
 }
 

@@ -87,6 +87,7 @@ struct PassTiming {
   std::string name;
   double ms = 0;
   int64_t rewrites = 0;
+  std::map<std::string, int64_t> by_rewrite = {};  ///< where the pass is a table: times that each row was applied
 };
 
 /// Where a value of the final graph lies after a run, for --verify.
@@ -154,6 +155,7 @@ struct PassRow {
   PassFunction function;
   std::string_view summary;
   std::string_view why_here;  ///< why the pass stands at this place
+  std::vector<Rewrite> (*rewrites)() = nullptr;  ///< its table, if it is one
 };
 std::span<const PassRow> all_passes();
 

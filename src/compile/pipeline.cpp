@@ -6,6 +6,7 @@
 #include <chrono>
 #include <fstream>
 #include <stdexcept>
+#include <utility>
 
 #include "compile/check_options.h"
 #include "compile/compile.h"
@@ -20,7 +21,7 @@ namespace {
 
 constexpr PassRow kPasses[] = {
     {"simplify", simplify, "removes nodes that do nothing and merges movement operators",
-     "first: later patterns see less noise"},
+     "first: later patterns see less noise", simplify_rewrites},
     {"fold_constants", fold_constants, "evaluates nodes whose operands are constants",
      "after simplify, before anything looks for constants"},
     {"fold_padding", fold_padding, "folds padding nodes into the convolutions and pools that read them",
@@ -28,11 +29,11 @@ constexpr PassRow kPasses[] = {
     {"split_recurrent", split_recurrent, "moves the product with the inputs of all time steps out of the recurrence",
      "needs constant weights; its product is a Gemm, which canonicalise rewrites"},
     {"decompose", decompose, "rewrites operators without a template into others",
-     "needs constant operands; before canonicalise, which rewrites its results too"},
+     "needs constant operands; before canonicalise, which rewrites its results too", decompose_rewrites},
     {"canonicalise", canonicalise, "rewrites operators into the one form that later passes know",
-     "before the patterns, which are stated in that form"},
+     "before the patterns, which are stated in that form", canonicalise_rewrites},
     {"recognise_patterns", recognise_patterns, "finds LayerNorm, RMSNorm, GELU, SiLU, HardSwish in decomposed form",
-     "needs canonical nodes; before batch-norm folding takes scales apart"},
+     "needs canonical nodes; before batch-norm folding takes scales apart", pattern_rewrites},
     {"recognise_attention", recognise_attention, "finds softmax(q k') v in decomposed form",
      "needs softmax over the last axis, as canonicalise leaves it; before fusion takes scale and mask"},
     {"signals_as_images", signals_as_images, "keeps [n,c,w] between convolutions as images [n,c,1,w]",
@@ -141,6 +142,7 @@ PassedGraph passed_graph(Graph graph, const CompileOptions& options) {
   PassContext context;
   context.limits = options.target.limits;
   context.rewrites_left = options.max_rewrites;
+  context.disabled = options.disable;
   context.no_fuse = options.no_fuse;
   for (const std::string& node : options.fuse) context.fuse[node] = option_text(options, "--fuse", node);
   context.apart = options.apart;
@@ -161,7 +163,8 @@ PassedGraph passed_graph(Graph graph, const CompileOptions& options) {
       const auto before = std::chrono::steady_clock::now();
       const int64_t done = context.rewrites_done;
       run_checked(row, graph, context, made_by_passes);
-      timings.push_back({std::string(row.name), ms_since(before), context.rewrites_done - done});
+      timings.push_back({std::string(row.name), ms_since(before), context.rewrites_done - done,
+                         std::exchange(context.applied, {})});
       if (!options.dump_ir.empty()) dump(graph, options.dump_ir, index, row.name);
       if (options.stop_after == row.name) break;
     }

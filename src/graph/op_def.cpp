@@ -53,6 +53,11 @@ bool is_product(Family family) {
          family == Family::recurrent;
 }
 
+bool over_pixels(Statistics statistics) {
+  return statistics == Statistics::channel || statistics == Statistics::group ||
+         statistics == Statistics::volume_group;
+}
+
 bool is_contraction(Family family) {
   return is_product(family) || family == Family::conv || family == Family::conv_transpose;
 }

@@ -74,11 +74,15 @@ enum class Addressing : uint8_t {
 
 /// The elements over which a normalisation takes mean and variance.
 enum class Statistics : uint8_t {
+  none,
   row,           ///< all from attribute `axis` on
+  row_squares,   ///< the same elements, without their mean: the mean of their squares alone
   channel,       ///< the pixels of a channel
   group,         ///< the pixels of a group of channels
   volume_group,  ///< those of a group of channels over all frames of a volume
 };
+/// Whether the elements are the pixels of one or more channels.
+bool over_pixels(Statistics statistics);
 
 /// Throws bad_model for a node: "Conv 'name': <text>".
 [[noreturn]] void node_error(const Node& node, const std::string& text);
@@ -187,10 +191,11 @@ struct OpDef {
   Combiner combiner = Combiner::none;
   Movement movement = Movement::other;
   Addressing addressing = Addressing::none;
-  Statistics statistics = Statistics::row;
+  Statistics statistics = Statistics::none;
   bool logarithmic = false;     ///< Family::softmax only: the result is the logarithm
   bool absorbs_zero = false;    ///< the result is 0 where one operand is 0 and the others are finite
   bool passes_values = false;   ///< results hold no other values than those of operand 0, perhaps in another type
+  bool separable = false;       ///< each output index reads one input index of its own dimension
   int32_t position_input = -1;  ///< the operand whose entries select rows of operand 1; -1: none
   int32_t min_inputs = 1;
   int32_t max_inputs = 1;  ///< -1: variadic

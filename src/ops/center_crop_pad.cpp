@@ -49,6 +49,7 @@ KILTER_OP(CenterCropPad){
     .name = "CenterCropPad",
     .since = 18,
     .family = Family::movement,
+    .separable = true,
     .min_inputs = 2,
     .max_inputs = 2,
     .attrs = {{"axes", "ints", ""}},

@@ -151,6 +151,7 @@ KILTER_OP(Pad){
     .name = "Pad",
     .since = 2,
     .family = Family::movement,
+    .separable = true,
     .max_inputs = 4,
     .attrs = {{"mode", "string", "constant"}, {"pads", "ints", ""}, {"value", "float", "0"}},
     .summary =

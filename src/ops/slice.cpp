@@ -85,6 +85,7 @@ KILTER_OP(Slice){
     .name = "Slice",
     .family = Family::movement,
     .movement = Movement::slice,
+    .separable = true,
     .max_inputs = 5,
     .attrs = {{"starts", "ints", ""}, {"ends", "ints", ""}, {"axes", "ints", ""}},
     .summary =

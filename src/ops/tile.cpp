@@ -46,6 +46,7 @@ KILTER_OP(Tile){
     .name = "Tile",
     .since = 6,
     .family = Family::movement,
+    .separable = true,
     .min_inputs = 2,
     .max_inputs = 2,
     .summary = "y = x repeated repeats[i] times (input 1) along every dimension i.",

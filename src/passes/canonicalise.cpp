@@ -1,89 +1,39 @@
 // Rewrites operators into the one form that later passes and templates know.
-//
-//   Gemm(a, b, c; alpha, beta)        =>  Add(Mul(MatMul(a', b'), alpha), beta * c)
-//   BatchNormalization(x, constants)  =>  Add(Mul(x, scale), shift)
-//   Conv of [n,c,w]                   =>  Conv of [n,c,1,w] between reshapes; ConvTranspose, MaxPool, AveragePool
-//                                         likewise
-//   GlobalAveragePool(x)              =>  ReduceMean(x, axes = 2, 3); GlobalMaxPool likewise
-//   GridSample(x, grid)               =>  Reshape(GridSample(x, grid in one row))
-//   ArgMax(x; keepdims = 0)           =>  Reshape(ArgMax(x; keepdims = 1)); ArgMin likewise
-//   Softmax over an inner axis        =>  Transpose, Softmax over the last, Transpose
-//   Reduce*(x; keepdims = 0)          =>  Reshape(Reduce*(x; keepdims = 1))
-//   ConvTranspose(dilations)          =>  ConvTranspose of filters with zeros between their taps
-//   ConvTranspose(kernel = stride)    =>  DepthToSpace(Conv of 1x1) if all phases together have few channels
-//   Conv(x, w, non-constant b)        =>  Add(Conv(x, w), b); ConvTranspose likewise
-//   Conv(x, non-constant w)           =>  Reshape(MatMul(w, columns)): columns as a view of x with its padding
-//   STFT(x, constants)                =>  Reshape(MatMul(frames, waves)): frames as a view of x, window times waves
 
 #include <cmath>
 #include <numbers>
 #include <optional>
 
-#include "graph/values.h"
-#include "ops/support/builder.h"
 #include "ops/support/iterate.h"
 #include "ops/support/reduction.h"
 #include "ops/support/window.h"
-#include "passes/pass.h"
+#include "passes/rewrite.h"
 
 namespace kilter {
 namespace {
 
-class Canonical {
+class Canonical : public RewritePass<Canonical> {
  public:
-  Canonical(Graph& graph, PassContext& context) : graph_(graph), context_(context), b_(graph) {}
+  using RewritePass::RewritePass;
+
+  static std::string_view pass() { return "canonicalise"; }
+  static std::span<const RewriteRow<Canonical>> rows();
+  bool looks_at(const Node& /*node*/) const { return true; }
 
   void run() {
-    for (NodeId id : std::vector<NodeId>(graph_.order())) {
-      const Node& node = graph_.node(id);
-      if (node.dead || node.op->domain != "" || node.outputs[0] == kNone) continue;
-      std::optional<ValueId> to = rewrite(node);
-      if (!to) continue;
-      const std::string name = graph_.value(node.outputs[0]).name;
-      graph_.replace_uses(node.outputs[0], *to);
-      graph_.erase(id);
-      graph_.rename(*to, name);
-    }
-    graph_.sort();
-    graph_.remove_dead();
+    sweep(true);
+    finish();
   }
 
  private:
-  const TensorType& type(ValueId v) const { return graph_.type(v); }
-  const Tensor* constant(ValueId v) const { return constant_of(graph_, v); }
-  bool f32(ValueId v) const { return type(v).dtype == DType::f32; }
-
-  std::optional<ValueId> rewrite(const Node& node) {
-    if (node.op->name == "Gemm") return gemm(node);
-    if (node.op->name == "BatchNormalization") return batch_norm(node);
-    if (node.op->family == Family::conv || node.op->family == Family::conv_transpose) {
-      if (at_run_time(node, 2) || (at_run_time(node, 1) && node.input(2) != kNone)) return without_bias(node);
-    }
-    if (node.op->name == "ConvTranspose" && dilated(node)) return spread_filters(node);
-    if (node.op->name == "Conv" && at_run_time(node, 1)) return conv_of_run_time_filters(node);
-    if (!node.inputs.empty() && node.inputs[0] != kNone && type(node.inputs[0]).shape.size() == 3) {
-      if (node.op->name == "Conv") return conv1d(node);
-      if (node.op->name == "ConvTranspose") return conv_transpose1d(node);
-      if (node.op->name == "MaxPool" || node.op->name == "AveragePool") return pool1d(node);
-    }
-    if (node.op->name == "ConvTranspose") return upsampling(node);
-    if (node.op->name == "GlobalAveragePool") return global_reduction(node, "ReduceMean");
-    if (node.op->name == "GlobalMaxPool") return global_reduction(node, "ReduceMax");
-    if (node.op->name == "GridSample") return samples_in_a_row(node);
-    if (node.op->family == Family::arg && node.int_attr("keepdims", 1) == 0) return keep_arg(node);
-    if (node.op->name == "STFT") return stft(node);
-    if (node.op->family == Family::softmax && node.op->since >= 13) return inner_softmax(node);
-    if (node.op->family == Family::reduce && node.int_attr("keepdims", 1) == 0) return keep_dims(node);
-    return std::nullopt;
-  }
-
   bool at_run_time(const Node& node, size_t input) const {
     return node.input(input) != kNone && constant(node.input(input)) == nullptr;
   }
 
   /// Moves a bias out of a convolution. The canonical form has constant biases, and none with run-time filters.
   std::optional<ValueId> without_bias(const Node& node) {
-    if (!f32(node.inputs[0]) || !context_.take()) return std::nullopt;
+    const bool moves = at_run_time(node, 2) || (at_run_time(node, 1) && node.input(2) != kNone);
+    if (!moves || !f32(node.inputs[0]) || !context_.take()) return std::nullopt;
     Node plain = node;
     plain.inputs.resize(2);
     const ValueId y = rewritten(plain);
@@ -171,6 +121,8 @@ class Canonical {
     return w;
   }
 
+  bool signal(const Node& node) const { return f32(node.inputs[0]) && type(node.inputs[0]).shape.size() == 3; }
+
   /// The node applied to an image of one row, between reshapes.
   ValueId over_row(const Node& node, const Attrs& attrs) {
     const Shape &x = type(node.inputs[0]).shape, &y = type(node.outputs[0]).shape;
@@ -186,7 +138,7 @@ class Canonical {
 
   std::optional<ValueId> conv1d(const Node& node) {
     const Tensor* w = constant(node.inputs[1]);
-    if (!f32(node.inputs[0]) || w == nullptr || !context_.take()) return std::nullopt;
+    if (!signal(node) || w == nullptr || !context_.take()) return std::nullopt;
     Attrs attrs = window_attrs(with_row(conv_window(node, type(node.inputs[0]).shape, w->shape())));
     attrs["group"] = node.int_attr("group", 1);
     return over_row(node, attrs);
@@ -199,7 +151,7 @@ class Canonical {
     const Shape x = type(node.inputs[0]).shape, w = type(node.inputs[1]).shape, y = type(node.outputs[0]).shape;
     const int64_t groups = node.int_attr("group", 1);
     const bool depthwise = groups > 1 && groups == x[1] && groups == y[1];
-    if (!f32(node.inputs[0]) || elems(y) == 0 || elems(x) == 0 || depthwise || !context_.take()) return std::nullopt;
+    if (!at_run_time(node, 1) || !f32(node.inputs[0]) || elems(y) == 0 || elems(x) == 0 || depthwise || !context_.take()) return std::nullopt;
     const Window win = conv_window(node, x, w);
     const int64_t taps = w[1] * win.kernel_elems();
     const ValueId padded = pad(node, win);
@@ -240,7 +192,7 @@ class Canonical {
   /// Rewrites a dilated transposed convolution into one whose filters have zeros between their taps.
   std::optional<ValueId> spread_filters(const Node& node) {
     const Tensor* w = constant(node.inputs[1]);
-    if (w == nullptr || !f32(node.inputs[0])) return std::nullopt;
+    if (!dilated(node) || w == nullptr || !f32(node.inputs[0])) return std::nullopt;
     constexpr int64_t kMostWide = 16 << 20;  // elements: 64 MiB
     const Window win = conv_transpose_window(node, type(node.inputs[0]).shape, w->shape());
     Shape shape = w->shape();
@@ -265,7 +217,7 @@ class Canonical {
 
   std::optional<ValueId> conv_transpose1d(const Node& node) {
     const Tensor* w = constant(node.inputs[1]);
-    if (!f32(node.inputs[0]) || w == nullptr || !context_.take()) return std::nullopt;
+    if (!signal(node) || w == nullptr || !context_.take()) return std::nullopt;
     const Window win = with_row(conv_transpose_window(node, type(node.inputs[0]).shape, w->shape()));
     Attrs attrs = window_attrs(win);
     attrs["output_padding"] = output_padding(win);
@@ -275,7 +227,7 @@ class Canonical {
 
   std::optional<ValueId> pool1d(const Node& node) {
     const bool indices = node.outputs.size() > 1 && node.outputs[1] != kNone;
-    if (!f32(node.inputs[0]) || indices || !context_.take()) return std::nullopt;
+    if (!signal(node) || indices || !context_.take()) return std::nullopt;
     return over_row(node, pool_attrs(node, with_row(pool_window(node, type(node.inputs[0]).shape))));
   }
 
@@ -308,6 +260,8 @@ class Canonical {
     return b_.add("DepthToSpace", {deep}, {{"blocksize", s}, {"mode", std::string("CRD")}}, node.name + ".wide");
   }
 
+  std::optional<ValueId> global_mean(const Node& node) { return global_reduction(node, "ReduceMean"); }
+  std::optional<ValueId> global_max(const Node& node) { return global_reduction(node, "ReduceMax"); }
   std::optional<ValueId> global_reduction(const Node& node, std::string_view op) {
     const size_t rank = type(node.inputs[0]).shape.size();
     if (!f32(node.inputs[0]) || rank < 3 || !context_.take()) return std::nullopt;
@@ -327,7 +281,7 @@ class Canonical {
   }
 
   std::optional<ValueId> keep_arg(const Node& node) {
-    if (!f32(node.inputs[0]) || !context_.take()) return std::nullopt;
+    if (node.int_attr("keepdims", 1) != 0 || !f32(node.inputs[0]) || !context_.take()) return std::nullopt;
     Node kept = node;
     kept.attrs["keepdims"] = int64_t{1};
     return reshape(added(kept), type(node.outputs[0]).shape, node.name + ".squeeze");
@@ -370,6 +324,7 @@ class Canonical {
   }
 
   std::optional<ValueId> inner_softmax(const Node& node) {
+    if (node.op->since < 13) return std::nullopt;  // everything from the axis on is one row
     const Shape& shape = type(node.inputs[0]).shape;
     const auto rank = static_cast<int64_t>(shape.size());
     const int64_t axis = normal_axis(node, node.int_attr("axis", -1), rank);
@@ -387,18 +342,55 @@ class Canonical {
   }
 
   std::optional<ValueId> keep_dims(const Node& node) {
+    if (node.op->family != Family::reduce || node.int_attr("keepdims", 1) != 0) return std::nullopt;
     const std::vector<int64_t> axes = reduced_axes(view(graph_, node));
     if (axes.empty() || !context_.take()) return std::nullopt;
     return reshape(reduce(node, node.op->name, axes), type(node.outputs[0]).shape, node.name + ".squeeze");
   }
-
-  Graph& graph_;
-  PassContext& context_;
-  GraphBuilder b_;
 };
+
+std::span<const RewriteRow<Canonical>> Canonical::rows() {
+  static const std::vector<RewriteRow<Canonical>> kRows = {
+      {{"gemm", "Gemm(a, b, c; alpha, beta) => Add(Mul(MatMul(a', b'), alpha), Mul(c, beta))", {"Gemm"}},
+       &Canonical::gemm},
+      {{"batch_norm", "BatchNormalization(x, constants) => Add(Mul(x, scale), shift)", {"BatchNormalization"}},
+       &Canonical::batch_norm},
+      {{"conv_bias", "Conv(x, w, non-constant b) => Add(Conv(x, w), b)", {"Conv", "ConvTranspose"}},
+       &Canonical::without_bias},
+      {{"conv_transpose_dilations", "ConvTranspose(x, w; dilations) => ConvTranspose(x, w with zeros between its taps)",
+        {"ConvTranspose"}},
+       &Canonical::spread_filters},
+      {{"conv_filters", "Conv(x, non-constant w) => Reshape(MatMul(w, columns of padded x))", {"Conv"}},
+       &Canonical::conv_of_run_time_filters},
+      {{"conv_1d", "Conv(x [n,c,w]) => Reshape(Conv(Reshape(x, [n,c,1,w])))", {"Conv"}}, &Canonical::conv1d},
+      {{"conv_transpose_1d", "ConvTranspose(x [n,c,w]) => Reshape(ConvTranspose(Reshape(x, [n,c,1,w])))",
+        {"ConvTranspose"}},
+       &Canonical::conv_transpose1d},
+      {{"pool_1d", "MaxPool(x [n,c,w]) => Reshape(MaxPool(Reshape(x, [n,c,1,w])))", {"MaxPool", "AveragePool"}},
+       &Canonical::pool1d},
+      {{"upsampling", "ConvTranspose(x, w; kernel = strides, few channels) => DepthToSpace(Conv(x, w as 1x1))",
+        {"ConvTranspose"}},
+       &Canonical::upsampling},
+      {{"global_average", "GlobalAveragePool(x) => ReduceMean(x; axes 2 and on)", {"GlobalAveragePool"}},
+       &Canonical::global_mean},
+      {{"global_max", "GlobalMaxPool(x) => ReduceMax(x; axes 2 and on)", {"GlobalMaxPool"}}, &Canonical::global_max},
+      {{"grid_row", "GridSample(x, grid) => Reshape(GridSample(x, grid in one row))", {"GridSample"}},
+       &Canonical::samples_in_a_row},
+      {{"arg_keepdims", "ArgMax(x; keepdims = 0) => Reshape(ArgMax(x; keepdims = 1))", {"ArgMax", "ArgMin"}},
+       &Canonical::keep_arg},
+      {{"stft", "STFT(x, constants) => Reshape(MatMul(frames of x, window * waves))", {"STFT"}}, &Canonical::stft},
+      {{"inner_softmax", "Softmax(x; inner axis) => Transpose(Softmax(Transpose(x); axis = -1))",
+        {"Softmax", "LogSoftmax"}},
+       &Canonical::inner_softmax},
+      {{"reduce_keepdims", "ReduceMean(x; keepdims = 0) => Reshape(ReduceMean(x; keepdims = 1)); all reductions"},
+       &Canonical::keep_dims},
+  };
+  return kRows;
+}
 
 }  // namespace
 
+std::vector<Rewrite> canonicalise_rewrites() { return Canonical::rewrites(); }
 void canonicalise(Graph& graph, PassContext& context) { Canonical(graph, context).run(); }
 
 }  // namespace kilter

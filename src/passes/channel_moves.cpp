@@ -87,16 +87,17 @@ ChannelMove composed(const Graph& graph, const ChannelMove& move, size_t i, cons
 std::optional<ChannelMove> channel_move(const Graph& graph, const Node& node, size_t output) {
   if (output >= node.outputs.size() || !image(graph, node.outputs[output])) return std::nullopt;
   if (std::max(node.inputs.size(), node.outputs.size()) > kMaxParts) return std::nullopt;
-  const bool many = node.op->name == "Concat" || node.op->name == "TakeChannels";
+  const bool joins = node.op->movement == Movement::concat, takes = node.op->family == Family::channels;
+  const bool many = joins || takes;
   ChannelMove move{many ? node.inputs : std::vector<ValueId>{node.inputs[0]}, {}};
   if (!std::ranges::all_of(move.images, [&](ValueId v) { return image(graph, v); })) return std::nullopt;
   const int64_t count = channel_count(graph, node.outputs[output]);
-  if (node.op->name == "TakeChannels") {
+  if (takes) {
     move.channels = node.ints_attr("channels");
-  } else if (node.op->name == "Concat") {
+  } else if (joins) {
     if (normal_axis(node, node.int_attr("axis", 1), 4) != 1) return std::nullopt;
     move.channels = run(0, count);
-  } else if (node.op->name == "Gather") {
+  } else if (node.op->addressing == Addressing::axis) {
     const auto channels = gathered(graph, node);
     if (!channels) return std::nullopt;
     move.channels = *channels;

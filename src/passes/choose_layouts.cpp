@@ -91,7 +91,7 @@ class Layouts {
   /// Whether the node normalises the pixels of channels or channel groups of a blocked image. Scale and bias stay
   /// plain.
   bool normalize_blocks(const Node& node) const {
-    return node.op->statistics != Statistics::row && image(node.inputs[0]) && blocked(node.inputs[0]) && image(node.outputs[0]);
+    return over_pixels(node.op->statistics) && image(node.inputs[0]) && blocked(node.inputs[0]) && image(node.outputs[0]);
   }
 
   /// Whether an element-wise node can be blocked: each operand is an image that is blocked already, a constant, or has

@@ -1,19 +1,10 @@
 // Rewrites operators without a template into operators that have one.
-//
-//   LpPool(x; p)        =>  (taps * AveragePool(|x|^p))^(1/p); GlobalLpPool with ReduceSum
-//   LRN(x)              =>  x / (bias + alpha / size * Conv(x^2, ones near the diagonal))^beta
-//   Trilu(x, k)         =>  Where(mask, x, 0)
-//   DeformConv(x, w, o) =>  MatMul(w, GridSample(x, places of the taps + o))
-//   OneHot(i, d, v)     =>  Where(Or(i = 0 ... d - 1, i = -d ... -1), v[1], v[0])
-//   Sum(x0, ..., x99)   =>  Sum(Sum(x0, ..., x31), x32, ...), in the same order; Max and Min likewise, Mean / 100
 
 #include <optional>
 
-#include "graph/values.h"
-#include "ops/support/builder.h"
 #include "ops/support/indexing.h"
 #include "ops/support/window.h"
-#include "passes/pass.h"
+#include "passes/rewrite.h"
 #include "schedule/emit.h"
 
 namespace kilter {
@@ -21,40 +12,20 @@ namespace {
 
 constexpr int64_t kMostMade = 16 << 20;  ///< elements of a constant that a rewrite may create
 
-class Decomposer {
+class Decomposer : public RewritePass<Decomposer> {
  public:
-  Decomposer(Graph& graph, PassContext& context) : graph_(graph), context_(context), b_(graph) {}
+  using RewritePass::RewritePass;
+
+  static std::string_view pass() { return "decompose"; }
+  static std::span<const RewriteRow<Decomposer>> rows();
+  bool looks_at(const Node& /*node*/) const { return true; }
 
   void run() {
-    for (NodeId id : std::vector<NodeId>(graph_.order())) {
-      const Node& node = graph_.node(id);
-      if (node.dead || !node.op->domain.empty() || node.outputs[0] == kNone) continue;
-      const std::optional<ValueId> to = rewrite(node);
-      if (!to) continue;
-      const std::string name = graph_.value(node.outputs[0]).name;
-      graph_.replace_uses(node.outputs[0], *to);
-      graph_.erase(id);
-      graph_.rename(*to, name);
-    }
-    graph_.sort();
-    graph_.remove_dead();
+    sweep(true);
+    finish();
   }
 
  private:
-  const TensorType& type(ValueId v) const { return graph_.type(v); }
-  const Tensor* constant(ValueId v) const { return constant_of(graph_, v); }
-  bool f32(ValueId v) const { return type(v).dtype == DType::f32; }
-
-  std::optional<ValueId> rewrite(const Node& node) {
-    if (node.op->name == "LpPool" || node.op->name == "GlobalLpPool") return lp_pool(node);
-    if (node.op->name == "LRN") return local_response(node);
-    if (node.op->name == "Trilu") return triangle(node);
-    if (node.op->name == "OneHot") return one_hot(node);
-    if (node.op->name == "DeformConv") return deformable(node);
-    if (node.op->family == Family::map && node.inputs.size() > kMostMapOperands) return in_groups(node);
-    return std::nullopt;
-  }
-
   ValueId scaled(ValueId x, double factor, const std::string& name) {
     return factor == 1 ? x : b_.add("Mul", {x, b_.constant(Tensor::scalar(static_cast<float>(factor)))}, {}, name);
   }
@@ -72,8 +43,9 @@ class Decomposer {
   }
 
   /// Leaves pools with ceil_mode alone: windows that reach beyond the padding have fewer taps than others.
-  std::optional<ValueId> lp_pool(const Node& node) {
-    const bool global = node.op->name == "GlobalLpPool";
+  std::optional<ValueId> local_lp_pool(const Node& node) { return lp_pool(node, false); }
+  std::optional<ValueId> global_lp_pool(const Node& node) { return lp_pool(node, true); }
+  std::optional<ValueId> lp_pool(const Node& node, bool global) {
     const Shape& shape = type(node.inputs[0]).shape;
     if (!f32(node.inputs[0]) || shape.size() < 3 || node.int_attr("ceil_mode", 0) != 0 || !context_.take())
       return std::nullopt;
@@ -160,10 +132,10 @@ class Decomposer {
   /// Splits an operator with any number of operands into groups, from left to right as it is defined, so that results
   /// are bit-identical. Sums that would be rounded to a narrower type between groups keep the reference kernel.
   std::optional<ValueId> in_groups(const Node& node) {
-    const bool mean = node.op->name == "Mean";
-    const bool extreme = node.op->name == "Max" || node.op->name == "Min";
+    const Combiner combiner = node.op->combiner;
+    const bool mean = combiner == Combiner::mean, extreme = combiner == Combiner::max || combiner == Combiner::min;
     const DType dtype = type(node.outputs[0]).dtype;
-    if (!mean && !extreme && node.op->name != "Sum") return std::nullopt;
+    if (node.inputs.size() <= kMostMapOperands) return std::nullopt;
     if ((!extreme && dtype != DType::f32 && dtype != DType::f64) || !context_.take()) return std::nullopt;
     const std::string_view op = mean ? "Sum" : node.op->name;
     std::vector<ValueId> group;
@@ -234,14 +206,30 @@ class Decomposer {
     copy_element(t, i, one, 0);
     return one;
   }
-
-  Graph& graph_;
-  PassContext& context_;
-  GraphBuilder b_;
 };
+
+std::span<const RewriteRow<Decomposer>> Decomposer::rows() {
+  static const std::vector<RewriteRow<Decomposer>> kRows = {
+      {{"lp_pool", "LpPool(x; p) => (taps * AveragePool(|x|^p))^(1/p)", {"LpPool"}}, &Decomposer::local_lp_pool},
+      {{"global_lp_pool", "GlobalLpPool(x; p) => ReduceSum(|x|^p)^(1/p)", {"GlobalLpPool"}},
+       &Decomposer::global_lp_pool},
+      {{"lrn", "LRN(x) => x / (bias + alpha / size * Conv(x^2, ones near the diagonal))^beta", {"LRN"}},
+       &Decomposer::local_response},
+      {{"trilu", "Trilu(x, k) => Where(mask, x, 0)", {"Trilu"}}, &Decomposer::triangle},
+      {{"one_hot", "OneHot(i, d, v) => Where(Or(i = 0 ... d - 1, i = -d ... -1), v[1], v[0])", {"OneHot"}},
+       &Decomposer::one_hot},
+      {{"deform_conv", "DeformConv(x, w, o) => MatMul(w, GridSample(x, places of the taps + o))", {"DeformConv"}},
+       &Decomposer::deformable},
+      {{"groups_of_operands", "Sum(x0, ..., x99) => Sum(Sum(x0, ..., x31), x32, ...), in the same order",
+        {"Sum", "Max", "Min", "Mean"}},
+       &Decomposer::in_groups},
+  };
+  return kRows;
+}
 
 }  // namespace
 
+std::vector<Rewrite> decompose_rewrites() { return Decomposer::rewrites(); }
 void decompose(Graph& graph, PassContext& context) { Decomposer(graph, context).run(); }
 
 }  // namespace kilter

@@ -41,14 +41,14 @@ class Folder {
 
  private:
   ValueId folded(const Node& node, const Node& pad) {
-    const std::string_view op = node.op->domain.empty() ? node.op->name : "";
-    const bool conv = op == "Conv", mean = op == "AveragePool";
+    const bool conv = node.op->family == Family::conv, pool = node.op->family == Family::pool;
+    const bool mean = pool && node.op->combiner == Combiner::mean, maximum = pool && node.op->combiner == Combiner::max;
     const bool indices = node.outputs.size() > 1 && node.outputs[1] != kNone;
-    if ((!conv && !mean && op != "MaxPool") || indices || node.int_attr("ceil_mode", 0) != 0) return kNone;
+    if ((!conv && !mean && !maximum) || indices || node.int_attr("ceil_mode", 0) != 0) return kNone;
     const Shape& padded = graph_.type(node.inputs[0]).shape;
     Window window = conv ? conv_window(node, padded, graph_.type(node.inputs[1]).shape) : pool_window(node, padded);
     if (mean && !counts_padding(node, window)) return kNone;
-    if (!adds(op, pad) || !widen(window, margins_of(view(graph_, pad))) || !context_.take()) return kNone;
+    if (!adds(maximum, pad) || !widen(window, margins_of(view(graph_, pad))) || !context_.take()) return kNone;
     Attrs attrs = conv ? window_attrs(window) : pool_attrs(node, window);
     if (conv) attrs["group"] = node.int_attr("group", 1);
     if (mean) attrs["count_include_pad"] = 1;
@@ -61,10 +61,10 @@ class Folder {
   }
 
   /// Whether the values that the Pad adds are those that this operator assumes for its own padding.
-  bool adds(std::string_view op, const Node& pad) const {
+  bool adds(bool maximum, const Node& pad) const {
     const std::optional<double> value = constant_margin(view(graph_, pad));
     if (!value) return false;
-    if (op != "MaxPool") return *value == 0;
+    if (!maximum) return *value == 0;
     return *value == -std::numeric_limits<double>::infinity() || (*value == 0 && never_negative(pad.inputs[0]));
   }
 

@@ -9,13 +9,16 @@
 
 namespace kilter {
 
+/// Whether a node is the ONNX operator `op`.
+inline bool is_op(const Node& node, std::string_view op) { return node.op->name == op && node.op->domain.empty(); }
+
 /// The node that makes `v`, if it is the ONNX operator `op`; null otherwise.
 inline const Node* made_by(const Graph& graph, ValueId v, std::string_view op) {
   if (v == kNone) return nullptr;
   const NodeId id = graph.value(v).producer;
   if (id == kNone) return nullptr;
   const Node& node = graph.node(id);
-  return node.op->name == op && node.op->domain.empty() ? &node : nullptr;
+  return is_op(node, op) ? &node : nullptr;
 }
 
 /// The value of a numeric constant with one element, of any rank. If it has more dimensions than the operand beside it,

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
@@ -31,6 +32,18 @@ struct Unfused {
   std::string reason;       ///< a description, with what was expected and found
 };
 
+/// A rewrite of single nodes: a row of a pass's table. `--disable PASS.NAME` leaves it out.
+struct Rewrite {
+  std::string_view name;
+  std::string_view equation;               ///< the pattern and its replacement
+  std::vector<std::string_view> ops = {};  ///< ONNX operators at the pattern's root; empty: any
+};
+
+/// The name of a rewrite in options and counts: "canonicalise.gemm".
+inline std::string full_name(std::string_view pass, std::string_view rewrite) {
+  return std::string(pass) + "." + std::string(rewrite);
+}
+
 struct PassContext {
   TargetLimits limits;
   std::set<std::string> no_fuse;  ///< anchors whose groups take in no further nodes
@@ -44,6 +57,8 @@ struct PassContext {
   std::vector<Unfused> unfused;            ///< what fusion left out, and why
   int64_t rewrites_left = INT64_MAX;       ///< `--max-rewrites`: passes call take() before each rewrite
   int64_t rewrites_done = 0;
+  std::set<std::string> disabled;          ///< full names of rewrites that must not run
+  std::map<std::string, int64_t> applied;  ///< by full name: times that a rewrite was applied
 
   /// Returns whether one more rewrite is allowed, and counts it.
   bool take() {
@@ -55,6 +70,12 @@ struct PassContext {
 };
 
 using PassFunction = void (*)(Graph&, PassContext&);
+
+// The tables of the passes that are tables of rewrites, in the order in which rows are tried.
+std::vector<Rewrite> simplify_rewrites();
+std::vector<Rewrite> decompose_rewrites();
+std::vector<Rewrite> canonicalise_rewrites();
+std::vector<Rewrite> pattern_rewrites();
 
 // In the order of the pipeline; compile/pipeline.cpp gives the reason for each place.
 void simplify(Graph& graph, PassContext& context);

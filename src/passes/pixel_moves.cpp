@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
 
 #include "graph/values.h"
 #include "ops/support/builder.h"
@@ -11,9 +10,6 @@
 
 namespace kilter {
 namespace {
-
-/// Operators in which each output index reads one input index of its own dimension.
-constexpr std::array<std::string_view, 4> kSeparable = {"Slice", "Pad", "Tile", "CenterCropPad"};
 
 bool image(const TensorType& t) { return t.dtype == DType::f32 && t.shape.size() == 4 && elems(t.shape) > 0; }
 
@@ -48,8 +44,7 @@ std::optional<std::vector<int64_t>> map_of(const std::vector<CopyRegion>& region
 }  // namespace
 
 std::optional<PixelMove> pixel_move(const Graph& graph, const Node& node) {
-  if (std::ranges::find(kSeparable, node.op->name) == kSeparable.end() || constant_of(graph, node.inputs[0]) != nullptr)
-    return std::nullopt;
+  if (!node.op->separable || constant_of(graph, node.inputs[0]) != nullptr) return std::nullopt;
   const TensorType &x = graph.type(node.inputs[0]), &y = graph.type(node.outputs[0]);
   if (!image(x) || !image(y)) return std::nullopt;
   const auto regions = node.op->regions(view(graph, node), 0);

@@ -62,8 +62,8 @@ class Tracer {
 
   /// x and c if the node is x * c or x / c for a one-element constant c.
   std::optional<std::pair<ValueId, double>> factor_of(const Node& node) const {
-    const bool product = node.op->name == "Mul";
-    if (!product && node.op->name != "Div") return std::nullopt;
+    const bool product = is_op(node, "Mul");
+    if (!product && !is_op(node, "Div")) return std::nullopt;
     for (size_t i = 0; i < (product ? 2U : 1U); ++i) {
       const ValueId x = node.inputs[i];
       const auto c = scalar_value(graph_, node.inputs[1 - i]);
@@ -75,7 +75,8 @@ class Tracer {
 
  private:
   static bool moves(const Node& node) {
-    return node.op->family == Family::reshape || node.op->family == Family::movement || node.op->name == "Gather";
+    return node.op->family == Family::reshape || node.op->family == Family::movement ||
+           node.op->addressing == Addressing::axis;
   }
 
   /// Turns `s`, the node's input, into its output `v`. Returns false if the output is not a view of the input.
@@ -86,12 +87,12 @@ class Tracer {
       if (strides) s.shape = to, s.strides = *strides;
       return strides.has_value();
     }
-    if (node.op->name == "Transpose") {
+    if (node.op->movement == Movement::transpose) {
       const std::vector<int64_t> perm = transpose_perm(node, static_cast<int64_t>(to.size()));
       s.shape = permuted(s.shape, perm), s.strides = permuted(s.strides, perm);
       return true;
     }
-    return node.op->name == "Gather" ? pick(node, s) : cut(node, v, s);
+    return node.op->addressing == Addressing::axis ? pick(node, s) : cut(node, v, s);
   }
 
   /// Applies a Gather of one constant index.
@@ -143,7 +144,7 @@ class AttentionRecogniser {
   void run() {
     for (NodeId id : std::vector<NodeId>(graph_.order())) {
       const Node& node = graph_.node(id);
-      if (node.dead || node.op->name != "MatMul" || !node.op->domain.empty()) continue;
+      if (node.dead || node.op->family != Family::matmul) continue;
       const std::optional<Match> match = attention(node);
       if (!match || !context_.take()) continue;
       rewrite(id, *match);

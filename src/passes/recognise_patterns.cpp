@@ -1,61 +1,34 @@
 // Finds operators that exporters write in pieces, so that one kernel computes them in one pass over the data.
-//
-//   Mul(x, Sigmoid(x))                                        =>  Swish(x)
-//   Mul(x, Clip(x + 3, 0, 6)) / 6   Mul(x, HardSigmoid(x))    =>  HardSwish(x)
-//   x * 0.5 * (1 + Erf(x / sqrt 2)), in any order             =>  Gelu(x)
-//   d = x - mean(x); d / sqrt(mean(d * d) + e) * s + b        =>  LayerNormalization(x, s, b)
-//   x / sqrt(mean(x * x) + e) * s, s before or after          =>  RMSNormalization(x, s)
-//   the same, applied to x - mean(x)                          =>  LayerNormalization(x, s)
-//   Reshape(InstanceNormalization(Reshape(x, [n, g, ...])))   =>  GroupNormalization(x; g)
-//   GroupNormalization(x, s, b) * t + u, t and u by channel   =>  GroupNormalization(x, s t, b t + u)
-//   Reshape(Transpose(Reshape(x, [n, g, c/g, h, w])))         =>  Gather(x, order of channels)
 
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <optional>
 
-#include "graph/values.h"
-#include "ops/support/builder.h"
 #include "ops/support/reduction.h"
 #include "passes/match.h"
-#include "passes/pass.h"
+#include "passes/rewrite.h"
 
 namespace kilter {
 namespace {
 
-class Recogniser {
+constexpr int kAfterLayerNorms = 1;  ///< the sweep of patterns that are part of LayerNormalization's
+
+class Recogniser : public RewritePass<Recogniser> {
  public:
-  Recogniser(Graph& graph, PassContext& context) : graph_(graph), context_(context), b_(graph) {}
+  using RewritePass::RewritePass;
+
+  static std::string_view pass() { return "recognise_patterns"; }
+  static std::span<const RewriteRow<Recogniser>> rows();
+  bool looks_at(const Node& node) const { return node.outputs.size() == 1 && f32(node.outputs[0]); }
 
   void run() {
-    apply({&Recogniser::swish, &Recogniser::hard_swish, &Recogniser::gelu, &Recogniser::layer_norm,
-           &Recogniser::group_norm, &Recogniser::scaled_group_norm, &Recogniser::channel_shuffle});
-    apply({&Recogniser::rms_norm});  // its pattern is part of LayerNormalization's
-    graph_.sort();
-    graph_.remove_dead();
+    sweep(true);
+    sweep(true, kAfterLayerNorms);
+    finish();
   }
 
  private:
-  using Rule = std::optional<ValueId> (Recogniser::*)(const Node&);
-
-  void apply(const std::vector<Rule>& rules) {
-    for (NodeId id : std::vector<NodeId>(graph_.order())) {
-      const Node& node = graph_.node(id);
-      if (node.dead || node.op->domain != "" || node.outputs.size() != 1 || node.outputs[0] == kNone) continue;
-      if (graph_.type(node.outputs[0]).dtype != DType::f32) continue;
-      for (const Rule rule : rules) {
-        const std::optional<ValueId> to = (this->*rule)(node);
-        if (!to) continue;
-        graph_.replace_uses(node.outputs[0], *to);
-        const std::string name = graph_.value(node.outputs[0]).name;
-        graph_.erase(id);
-        graph_.rename(*to, name);
-        break;
-      }
-    }
-  }
-
   const Node* made_by(ValueId v, std::string_view op) const { return kilter::made_by(graph_, v, op); }
   std::optional<double> scalar(ValueId v) const { return scalar_value(graph_, v); }
   bool is(ValueId v, double want) const {
@@ -78,7 +51,6 @@ class Recogniser {
   }
 
   std::optional<ValueId> swish(const Node& node) {
-    if (node.op->name != "Mul") return std::nullopt;
     for (size_t i = 0; i < 2; ++i) {
       const Node* sigmoid = made_by(node.inputs[i], "Sigmoid");
       if (sigmoid != nullptr && sigmoid->inputs[0] == node.inputs[1 - i] && context_.take()) {
@@ -97,16 +69,17 @@ class Recogniser {
     return bounds ? beside(made_by(clip->inputs[0], "Add"), 3) : std::nullopt;
   }
 
-  std::optional<ValueId> hard_swish(const Node& node) {
-    if (node.op->name == "Div" && is(node.inputs[1], 6)) {
-      const Node* product = made_by(node.inputs[0], "Mul");
-      for (size_t i = 0; product != nullptr && i < 2; ++i) {
-        const ValueId x = product->inputs[1 - i];
-        if (clipped(product->inputs[i]) == x && typed_as(x, node) && context_.take())
-          return b_.add("HardSwish", {x}, {}, node.name);
-      }
+  std::optional<ValueId> hard_swish_over_six(const Node& node) {
+    const Node* product = is(node.inputs[1], 6) ? made_by(node.inputs[0], "Mul") : nullptr;
+    for (size_t i = 0; product != nullptr && i < 2; ++i) {
+      const ValueId x = product->inputs[1 - i];
+      if (clipped(product->inputs[i]) == x && typed_as(x, node) && context_.take())
+        return b_.add("HardSwish", {x}, {}, node.name);
     }
-    if (node.op->name != "Mul") return std::nullopt;
+    return std::nullopt;
+  }
+
+  std::optional<ValueId> hard_swish(const Node& node) {
     for (size_t i = 0; i < 2; ++i) {
       const ValueId x = node.inputs[1 - i];
       const Node* hard = made_by(node.inputs[i], "HardSigmoid");
@@ -131,7 +104,6 @@ class Recogniser {
   }
 
   std::optional<ValueId> gelu(const Node& node) {
-    if (node.op->name != "Mul") return std::nullopt;
     std::optional<ValueId> x;
     if (const auto product = beside(&node, 0.5)) {  // (x * term) * 0.5
       const Node* mul = made_by(*product, "Mul");
@@ -212,7 +184,6 @@ class Recogniser {
   }
 
   std::optional<ValueId> layer_norm(const Node& node) {
-    if (node.op->name != "Add") return std::nullopt;
     for (size_t i = 0; i < 2; ++i) {
       const Node* scaled = made_by(node.inputs[i], "Mul");
       for (size_t j = 0; scaled != nullptr && j < 2; ++j) {
@@ -246,8 +217,8 @@ class Recogniser {
       if (!std::all_of(more.begin(), more.end(), alone)) return std::nullopt;
       return Quotient{over, std::move(*found)};
     };
-    if (node.op->name == "Div") return quotient(node.inputs[0], node.inputs[1], {});
-    if (node.op->name != "Mul") return std::nullopt;
+    if (is_op(node, "Div")) return quotient(node.inputs[0], node.inputs[1], {});
+    if (!is_op(node, "Mul")) return std::nullopt;
     for (size_t i = 0; i < 2; ++i) {
       const Node* inverse = made_by(node.inputs[i], "Reciprocal");
       const Node* divided = made_by(node.inputs[i], "Div");
@@ -274,7 +245,7 @@ class Recogniser {
         if (scaled->inputs[i] == whole->root.x) return norm(*whole, scaled->inputs[1 - i]);
       }
     }
-    if (node.op->name != "Mul") return std::nullopt;
+    if (!is_op(node, "Mul")) return std::nullopt;
     for (size_t i = 0; i < 2; ++i) {  // (x / root) * s
       const NodeId made = graph_.value(node.inputs[i]).producer;
       if (made == kNone || !read_once(graph_, node.inputs[i])) continue;
@@ -298,7 +269,6 @@ class Recogniser {
   }
 
   std::optional<ValueId> group_norm(const Node& node) {
-    if (node.op->name != "Reshape") return std::nullopt;
     const Node* norm = made_by(node.inputs[0], "InstanceNormalization");
     const Node* split = norm == nullptr ? nullptr : made_by(norm->inputs[0], "Reshape");
     if (split == nullptr || !read_once(graph_, node.inputs[0])) return std::nullopt;
@@ -320,7 +290,6 @@ class Recogniser {
 
   /// Recognises a channel shuffle: a transposition of the groups and the places within a group.
   std::optional<ValueId> channel_shuffle(const Node& node) {
-    if (node.op->name != "Reshape") return std::nullopt;
     const Node* swap = made_by(node.inputs[0], "Transpose");
     const Node* split = swap == nullptr ? nullptr : made_by(swap->inputs[0], "Reshape");
     if (split == nullptr || swap->ints_attr("perm") != std::vector<int64_t>{0, 2, 1, 3, 4}) return std::nullopt;
@@ -347,8 +316,7 @@ class Recogniser {
   }
 
   std::optional<ValueId> scaled_group_norm(const Node& node) {
-    const bool scales = node.op->name == "Mul";
-    if (!scales && node.op->name != "Add") return std::nullopt;
+    const bool scales = node.op->combiner == Combiner::product;
     for (size_t i = 0; i < 2; ++i) {
       const Node* norm = made_by(node.inputs[i], "GroupNormalization");
       if (norm == nullptr || norm->opset < 21 || !read_once(graph_, node.inputs[i])) continue;
@@ -368,14 +336,37 @@ class Recogniser {
     }
     return std::nullopt;
   }
-
-  Graph& graph_;
-  PassContext& context_;
-  GraphBuilder b_;
 };
+
+std::span<const RewriteRow<Recogniser>> Recogniser::rows() {
+  static const std::vector<RewriteRow<Recogniser>> kRows = {
+      {{"swish", "Mul(x, Sigmoid(x)) => Swish(x)", {"Mul"}}, &Recogniser::swish},
+      {{"hard_swish", "Mul(x, Clip(x + 3, 0, 6) / 6) => HardSwish(x); Mul(x, HardSigmoid(x)) likewise", {"Mul"}},
+       &Recogniser::hard_swish},
+      {{"hard_swish_over_six", "Div(Mul(x, Clip(x + 3, 0, 6)), 6) => HardSwish(x)", {"Div"}},
+       &Recogniser::hard_swish_over_six},
+      {{"gelu", "x * 0.5 * (1 + Erf(x / sqrt 2)), in any order => Gelu(x)", {"Mul"}}, &Recogniser::gelu},
+      {{"layer_norm", "d / sqrt(mean(d * d) + e) * s + b, d = x - mean(x) => LayerNormalization(x, s, b)", {"Add"}},
+       &Recogniser::layer_norm},
+      {{"group_norm", "Reshape(InstanceNormalization(Reshape(x, [n,g,...]))) => GroupNormalization(x; g)", {"Reshape"}},
+       &Recogniser::group_norm},
+      {{"group_norm_scale", "GroupNormalization(x, s, b) * t + u, t and u by channel => GroupNormalization(x, s t, b t + u)",
+        {"Mul", "Add"}},
+       &Recogniser::scaled_group_norm},
+      {{"channel_shuffle", "Reshape(Transpose(Reshape(x, [n,g,c/g,h,w]))) => Gather(x, order of channels)", {"Reshape"}},
+       &Recogniser::channel_shuffle},
+      {{"rms_norm",
+        "x / sqrt(mean(x * x) + e) * s => RMSNormalization(x, s); of x - mean(x) => LayerNormalization(x, s)",
+        {"Mul", "Div"}},
+       &Recogniser::rms_norm,
+       kAfterLayerNorms},
+  };
+  return kRows;
+}
 
 }  // namespace
 
+std::vector<Rewrite> pattern_rewrites() { return Recogniser::rewrites(); }
 void recognise_patterns(Graph& graph, PassContext& context) { Recogniser(graph, context).run(); }
 
 }  // namespace kilter

@@ -37,7 +37,7 @@ class Signals {
     for (NodeId id : std::vector<NodeId>(graph_.order())) {
       const Node& node = graph_.node(id);
       const bool all = std::none_of(node.outputs.begin(), node.outputs.end(), [](ValueId v) { return v == kNone; });
-      if (node.dead || !all || !node.op->domain.empty() || (node.outputs.size() > 1 && node.op->name != "Split"))
+      if (node.dead || !all || !node.op->domain.empty() || (node.outputs.size() > 1 && node.op->movement != Movement::split))
         continue;
       if (type(node.outputs[0]).dtype != DType::f32) continue;
       note_image(node);
@@ -63,7 +63,8 @@ class Signals {
     const bool passes_on = family == Family::map || family == Family::reduce || family == Family::normalize;
     const bool of_images =
         std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return images_.contains(v); });
-    const bool moves = node.op->name == "Concat" || node.op->name == "Split" || node.op->name == "Slice";
+    const Movement movement = node.op->movement;
+    const bool moves = movement == Movement::concat || movement == Movement::split || movement == Movement::slice;
     if (makes || (of_images && (passes_on || moves))) images_.insert(node.outputs.begin(), node.outputs.end());
   }
 
@@ -119,7 +120,7 @@ class Signals {
   /// Whether a Concat joins only images, constants and network inputs; values from other nodes are written in place
   /// anyway.
   bool joins(const Node& node) const {
-    if (node.op->name != "Concat") return false;
+    if (node.op->movement != Movement::concat) return false;
     return std::all_of(node.inputs.begin(), node.inputs.end(),
                        [&](ValueId v) { return image_of(v) != kNone || graph_.value(v).producer == kNone; });
   }
@@ -130,14 +131,14 @@ class Signals {
   }
 
   bool normalises(const Node& node) const {
-    return (node.op->name == "InstanceNormalization" || node.op->name == "GroupNormalization") &&
+    return over_pixels(node.op->statistics) &&
            image_of(node.inputs[0]) != kNone;
   }
 
   /// Whether the node is a Split, or a Slice, along the channels.
   bool parts(const Node& node) const {
-    if (node.op->name == "Split") return normal_axis(node, node.int_attr("axis", 0), 3) == 1;
-    if (node.op->name != "Slice") return false;
+    if (node.op->movement == Movement::split) return normal_axis(node, node.int_attr("axis", 0), 3) == 1;
+    if (node.op->movement != Movement::slice) return false;
     const Tensor* axes = constant_of(graph_, node.input(3));
     return axes != nullptr && axes->elems() == 1 && normal_axis(node, axes->ints()[0], 3) == 1;
   }
@@ -153,14 +154,14 @@ class Signals {
       const ValueId list = b_.list(std::vector<int64_t>{2, 3}, node.name + ".axes");
       return {b_.add(node.op->name, {image_of(node.inputs[0]), list}, {{"keepdims", int64_t{1}}}, node.name)};
     }
-    if (node.op->name == "Concat") {
+    if (node.op->movement == Movement::concat) {
       const int64_t axis = normal_axis(node, node.int_attr("axis", 1), 3);
       attrs["axis"] = axis == 2 ? int64_t{3} : axis;
     }
     std::vector<ValueId> inputs = node.inputs;
-    if (node.op->name == "Split") attrs["axis"] = int64_t{1};
-    if (node.op->name == "Slice") inputs[3] = b_.constant(Tensor::of<int64_t>({1}, {1}), node.name + ".axes");
-    const bool all = node.op->family == Family::map || node.op->name == "Concat";
+    if (node.op->movement == Movement::split) attrs["axis"] = int64_t{1};
+    if (node.op->movement == Movement::slice) inputs[3] = b_.constant(Tensor::of<int64_t>({1}, {1}), node.name + ".axes");
+    const bool all = node.op->family == Family::map || node.op->movement == Movement::concat;
     for (size_t i = 0; i < (all ? inputs.size() : 1); ++i) inputs[i] = as_image(inputs[i]);
     return b_.add(node.op->name, inputs, attrs, options);
   }

@@ -1,65 +1,36 @@
-// Removes nodes that do nothing and merges movement operators. The equations name the rules.
-//
-//   Identity(x) = x        Reshape(Reshape(x)) = Reshape(x)      Transpose(Transpose(x)) = Transpose(x)
-//   x * 1 = x              x + 0 = x                             Pow(x, 2) = x * x
-//   Concat(a, Split(x), b) = Concat(a, x, b)                     where they run along one axis
-
+// Removes nodes that do nothing and merges movement operators.
 #include <algorithm>
 #include <optional>
 
-#include "graph/values.h"
-#include "ops/support/builder.h"
-#include "passes/pass.h"
+#include "passes/rewrite.h"
 
 namespace kilter {
 namespace {
 
-class Simplifier {
+class Simplifier : public RewritePass<Simplifier> {
  public:
-  Simplifier(Graph& graph, PassContext& context) : graph_(graph), context_(context), b_(graph) {}
+  using RewritePass::RewritePass;
+
+  static std::string_view pass() { return "simplify"; }
+  static std::span<const RewriteRow<Simplifier>> rows();
+  /// The rows replace the first output alone.
+  bool looks_at(const Node& node) const {
+    return std::all_of(node.outputs.begin() + 1, node.outputs.end(), [](ValueId v) { return v == kNone; });
+  }
 
   void run() {
     constexpr int kMostSweeps = 32;  // each goes through whole chains: only contrived graphs need more
     bool changed = true;
-    for (int sweep = 0; changed && sweep < kMostSweeps; ++sweep) {
-      changed = false;
-      for (NodeId id : std::vector<NodeId>(graph_.order())) {
-        const Node& node = graph_.node(id);
-        if (node.dead || node.op->domain != "" || node.outputs[0] == kNone) continue;
-        const std::optional<ValueId> to = rewrite(node);
-        if (!to || *to == node.outputs[0]) continue;
-        graph_.replace_uses(node.outputs[0], *to);
-        graph_.erase(id);
-        changed = true;
-      }
-      graph_.sort();
-      graph_.remove_dead();
+    for (int i = 0; changed && i < kMostSweeps; ++i) {
+      changed = sweep(false);
+      finish();
     }
   }
 
  private:
-  const TensorType& type(ValueId v) const { return graph_.type(v); }
   const Node* producer(ValueId v) const {
     const NodeId id = graph_.value(v).producer;
     return id == kNone ? nullptr : &graph_.node(id);
-  }
-
-  std::optional<ValueId> rewrite(const Node& node) {
-    if (node.outputs.size() > 1 &&
-        std::any_of(node.outputs.begin() + 1, node.outputs.end(), [](ValueId v) { return v != kNone; })) {
-      return std::nullopt;
-    }
-    if (auto same = nothing(node)) {
-      // A network output keeps its own node if the source is an input or another output.
-      const bool keeps =
-          graph_.is_output(node.outputs[0]) && (graph_.value(*same).producer == kNone || graph_.is_output(*same));
-      return !keeps && context_.take() ? same : std::nullopt;
-    }
-    if (node.op->family == Family::reshape) return reshape_of_reshape(node);
-    if (node.op->name == "Transpose") return transpose_of_transpose(node);
-    if (node.op->name == "Pow") return power(node);
-    if (node.op->name == "Concat") return concat_of_parts(node);
-    return std::nullopt;
   }
 
   bool is_scalar(ValueId v, double value) const {
@@ -67,26 +38,41 @@ class Simplifier {
     return c != nullptr && c->elems() == 1 && c->dtype() != DType::string && c->as_double(0) == value;
   }
 
-  /// The value that the node's output equals, if the node does nothing.
-  std::optional<ValueId> nothing(const Node& node) const {
-    if (node.inputs.empty() || node.inputs[0] == kNone) return std::nullopt;
-    const ValueId x = node.inputs[0];
-    const bool same = type(x) == type(node.outputs[0]);
-    const std::string_view op = node.op->name;
-    if (!same && node.inputs.size() < 2) return std::nullopt;
-    if (node.op->family == Family::reshape && same) return x;
-    if (same && (op == "Cast" || op == "CastLike" || op == "Expand" || op == "Tile" || op == "Dropout")) return x;
-    if (same && op == "Slice" && !reverses(node)) return x;
-    if (same && op == "Concat" && node.inputs.size() == 1) return x;
-    if (same && op == "Transpose" && keeps_order(node)) return x;
-    if (op == "Mul" || op == "Add") {
-      const double neutral = op == "Mul" ? 1 : 0;
-      if (same && is_scalar(node.inputs[1], neutral)) return x;
-      if (type(node.inputs[1]) == type(node.outputs[0]) && is_scalar(x, neutral)) return node.inputs[1];
+  /// `x` in place of the node, which does nothing, if both have one type. A network output keeps its own node if the
+  /// source is an input or another output.
+  std::optional<ValueId> same(const Node& node, ValueId x) {
+    if (x == kNone || type(x) != type(node.outputs[0])) return std::nullopt;
+    const bool keeps =
+        graph_.is_output(node.outputs[0]) && (graph_.value(x).producer == kNone || graph_.is_output(x));
+    return !keeps && context_.take() ? std::optional(x) : std::nullopt;
+  }
+  std::optional<ValueId> nothing(const Node& node) { return same(node, node.input(0)); }
+
+  std::optional<ValueId> view_as_it_is(const Node& node) {
+    return node.op->family == Family::reshape ? nothing(node) : std::nullopt;
+  }
+  std::optional<ValueId> whole_slice(const Node& node) { return reverses(node) ? std::nullopt : nothing(node); }
+  std::optional<ValueId> concat_of_one(const Node& node) {
+    return node.inputs.size() == 1 ? nothing(node) : std::nullopt;
+  }
+  std::optional<ValueId> transpose_in_order(const Node& node) {
+    return keeps_order(node) ? nothing(node) : std::nullopt;
+  }
+
+  /// The operand beside the neutral element of an operation that commutes.
+  std::optional<ValueId> beside_neutral(const Node& node, double neutral) {
+    if (is_scalar(node.inputs[1], neutral)) {
+      if (const auto x = same(node, node.inputs[0])) return x;
     }
-    if (same && op == "Div" && is_scalar(node.inputs[1], 1)) return x;
-    if (same && op == "Sub" && is_scalar(node.inputs[1], 0)) return x;
-    return std::nullopt;
+    return is_scalar(node.inputs[0], neutral) ? same(node, node.inputs[1]) : std::nullopt;
+  }
+  std::optional<ValueId> times_one(const Node& node) { return beside_neutral(node, 1); }
+  std::optional<ValueId> plus_zero(const Node& node) { return beside_neutral(node, 0); }
+  std::optional<ValueId> by_one(const Node& node) {
+    return is_scalar(node.inputs[1], 1) ? nothing(node) : std::nullopt;
+  }
+  std::optional<ValueId> minus_zero(const Node& node) {
+    return is_scalar(node.inputs[1], 0) ? nothing(node) : std::nullopt;
   }
 
   /// Whether a Slice may reverse an axis, although it takes all of it.
@@ -105,6 +91,7 @@ class Simplifier {
   }
 
   std::optional<ValueId> reshape_of_reshape(const Node& node) {
+    if (node.op->family != Family::reshape) return std::nullopt;
     const Node* before = producer(node.inputs[0]);
     if (before == nullptr || before->op->family != Family::reshape || type(node.outputs[0]).dtype == DType::string)
       return std::nullopt;
@@ -123,7 +110,7 @@ class Simplifier {
 
   std::optional<ValueId> transpose_of_transpose(const Node& node) {
     const Node* before = producer(node.inputs[0]);
-    if (before == nullptr || before->op->name != "Transpose" || !context_.take()) return std::nullopt;
+    if (before == nullptr || before->op->movement != Movement::transpose || !context_.take()) return std::nullopt;
     const auto outer = perm_of(node), inner = perm_of(*before);
     std::vector<int64_t> both;
     for (int64_t d : outer) both.push_back(inner[static_cast<size_t>(d)]);
@@ -145,7 +132,7 @@ class Simplifier {
     std::vector<ValueId> joined;
     for (size_t i = 0; i < node.inputs.size();) {
       const Node* split = producer(node.inputs[i]);
-      const bool along = split != nullptr && split->op->name == "Split" && split->op->domain.empty() &&
+      const bool along = split != nullptr && split->op->movement == Movement::split &&
                          normal_axis(*split, split->int_attr("axis", 0), rank) == axis;
       const size_t count = along ? split->outputs.size() : 0;
       const bool whole =
@@ -164,14 +151,36 @@ class Simplifier {
     if (is_scalar(node.inputs[1], 2) && context_.take()) return b_.add("Mul", {x, x}, {}, node.name);
     return std::nullopt;
   }
-
-  Graph& graph_;
-  PassContext& context_;
-  GraphBuilder b_;
 };
+
+std::span<const RewriteRow<Simplifier>> Simplifier::rows() {
+  static const std::vector<RewriteRow<Simplifier>> kRows = {
+      {{"view", "Identity(x) => x; Reshape, Squeeze and other views that change no shape likewise"},
+       &Simplifier::view_as_it_is},
+      {{"same_type", "Cast(x) => x, if nothing changes; CastLike, Expand, Tile, Dropout likewise",
+        {"Cast", "CastLike", "Expand", "Tile", "Dropout"}},
+       &Simplifier::nothing},
+      {{"whole_slice", "Slice(x; all of it) => x", {"Slice"}}, &Simplifier::whole_slice},
+      {{"concat_of_one", "Concat(x) => x", {"Concat"}}, &Simplifier::concat_of_one},
+      {{"transpose_in_order", "Transpose(x; axes in order) => x", {"Transpose"}}, &Simplifier::transpose_in_order},
+      {{"times_one", "Mul(x, 1) => x", {"Mul"}}, &Simplifier::times_one},
+      {{"plus_zero", "Add(x, 0) => x", {"Add"}}, &Simplifier::plus_zero},
+      {{"by_one", "Div(x, 1) => x", {"Div"}}, &Simplifier::by_one},
+      {{"minus_zero", "Sub(x, 0) => x", {"Sub"}}, &Simplifier::minus_zero},
+      {{"reshape_of_reshape", "Reshape(Reshape(x)) => Reshape(x); other views likewise"},
+       &Simplifier::reshape_of_reshape},
+      {{"transpose_of_transpose", "Transpose(Transpose(x)) => Transpose(x)", {"Transpose"}},
+       &Simplifier::transpose_of_transpose},
+      {{"square", "Pow(x, 2) => Mul(x, x)", {"Pow"}}, &Simplifier::power},
+      {{"concat_of_split", "Concat(a, Split(x), b) => Concat(a, x, b), along one axis", {"Concat"}},
+       &Simplifier::concat_of_parts},
+  };
+  return kRows;
+}
 
 }  // namespace
 
+std::vector<Rewrite> simplify_rewrites() { return Simplifier::rewrites(); }
 void simplify(Graph& graph, PassContext& context) { Simplifier(graph, context).run(); }
 
 }  // namespace kilter

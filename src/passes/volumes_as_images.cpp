@@ -101,13 +101,23 @@ class Volumes {
 
   /// The value of the node computed over frames; kNone if the node stays as it is.
   ValueId over_frames(const Node& node) {
-    if (node.op->name == "Conv") return conv(node);
-    if (node.op->name == "ConvTranspose") return conv_transpose(node);
-    if (node.op->name == "MaxPool" || node.op->name == "AveragePool") return pool(node);
-    if (node.op->name == "Concat") return concat(node);
-    if (node.op->family == Family::reduce) return reduce(node);
-    if (node.op->family == Family::normalize) return normalize(node);
-    return node.op->family == Family::map ? elementwise(node) : kNone;
+    if (node.op->movement == Movement::concat) return concat(node);
+    switch (node.op->family) {
+      case Family::conv:
+        return conv(node);
+      case Family::conv_transpose:
+        return conv_transpose(node);
+      case Family::pool:
+        return node.op->combiner != Combiner::none ? pool(node) : kNone;
+      case Family::reduce:
+        return reduce(node);
+      case Family::normalize:
+        return normalize(node);
+      case Family::map:
+        return elementwise(node);
+      default:
+        return kNone;
+    }
   }
 
   // --- volumes and their frames ---
@@ -253,7 +263,7 @@ class Volumes {
     if (!volume(node.inputs[0]) || !context_.take()) return kNone;
     const Shape x = type(node.inputs[0]).shape;
     const Window win = pool_window(node, x);
-    const bool mean = node.op->name == "AveragePool";
+    const bool mean = node.op->combiner == Combiner::mean;
     const ValueId flat =
         b_.add(node.op->name, {frames_of(node.inputs[0])}, pool_attrs(node, of_images(win)), node.name);
     const ValueId all = padded(flat, x[0], win, mean ? 0 : -std::numeric_limits<float>::infinity());
@@ -296,8 +306,8 @@ class Volumes {
 
   /// Takes normalisations with one scale and one bias per channel.
   ValueId normalize(const Node& node) {
-    const bool instance = node.op->name == "InstanceNormalization";
-    const bool groups = node.op->name == "GroupNormalization" && node.opset >= 21;
+    const bool instance = node.op->statistics == Statistics::channel;
+    const bool groups = node.op->statistics == Statistics::group && node.opset >= 21;
     if ((!instance && !groups) || !has_frames(node.inputs[0]) || !context_.take()) return kNone;
     const Shape x = type(node.inputs[0]).shape;
     return b_.add_kilter("FrameNormalization", {frames_of(node.inputs[0]), node.inputs[1], node.inputs[2]},
@@ -309,8 +319,8 @@ class Volumes {
 
   /// Takes reductions to one element per channel: reduces within frames first, then over them.
   ValueId reduce(const Node& node) {
-    const bool parts = node.op->name == "ReduceMean" || node.op->name == "ReduceMax" || node.op->name == "ReduceMin" ||
-                       node.op->name == "ReduceSum";
+    const Combiner combiner = node.op->combiner;
+    const bool parts = combiner != Combiner::none && combiner != Combiner::product;
     if (!parts || !has_frames(node.inputs[0]) || node.int_attr("keepdims", 1) == 0 ||
         reduced_axes(view(graph_, node)) != Ints{2, 3, 4} || !context_.take())
       return kNone;

@@ -59,9 +59,13 @@ void print_options() {
       "  KILTER_SPIN_US      how long an idle worker spins before it parks, microseconds\n"
       "  KILTER_XGBOOST      libxgboost.so, its folder, or a Python environment with xgboost-cpu\n"
       "  KILTER_PYTHON       Python interpreter that has onnxruntime or openvino, for comparisons with them (default: "
-      ".venv/bin/python of the current folder, else python3)\n\npasses (--disable, --stop-after), in order:\n");
-  for (const PassRow& row : all_passes())
+      ".venv/bin/python of the current folder, else python3)\n\npasses, in order (--disable PASS, --stop-after PASS), and "
+      "their rewrites (--disable PASS.REWRITE):\n");
+  for (const PassRow& row : all_passes()) {
     fmt::print("  {:<24} {}\n{:<27}here because: {}\n", row.name, row.summary, "", row.why_here);
+    for (const Rewrite& rewrite : row.rewrites == nullptr ? std::vector<Rewrite>() : row.rewrites())
+      fmt::print("    {:<22} {}\n", rewrite.name, rewrite.equation);
+  }
   fmt::print("\ntemplates (--schedule), in order of preference:\n");
   for (const Template* t : all_templates()) fmt::print("  {:<24} {}\n", t->name, t->summary);
   fmt::print("\nhow kilter tune takes a trial (--NAME VALUE):\n");

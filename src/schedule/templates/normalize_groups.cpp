@@ -90,7 +90,7 @@ Answer<Grouped> analyse(const Task& task, const TargetLimits& limits) {
   const Node& node = task.node();
   const Statistics statistics = node.op->statistics;
   const bool instance = statistics == Statistics::channel, of_frames = statistics == Statistics::volume_group;
-  if (node.op->family != Family::normalize || statistics == Statistics::row)
+  if (!over_pixels(statistics))
     return not_for("operator", "GroupNormalization, InstanceNormalization, FrameNormalization", node.op->name);
   const Operand& x = task.operand(node.inputs[0]);
   const TensorType& y = task.graph->type(node.outputs[0]);

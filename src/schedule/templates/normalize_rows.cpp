@@ -26,10 +26,9 @@ bool read_by_epilogue(const Task& task, ValueId value) {
 
 Answer<Rows> analyse(const Task& task, const TargetLimits&) {
   const Node& node = task.node();
-  const std::string_view op = node.op->name;
-  if (op != "LayerNormalization" && op != "RMSNormalization" && op != "InstanceNormalization") {
-    return not_for("operator", "LayerNormalization, RMSNormalization, InstanceNormalization", op);
-  }
+  const Statistics statistics = node.op->statistics;
+  if (statistics != Statistics::row && statistics != Statistics::row_squares && statistics != Statistics::channel)
+    return not_for("operator", "LayerNormalization, RMSNormalization, InstanceNormalization", node.op->name);
   const Operand& x = task.operand(node.inputs[0]);
   const Shape& shape = x.type.shape;
   const auto rank = static_cast<int64_t>(shape.size());
@@ -38,8 +37,8 @@ Answer<Rows> analyse(const Task& task, const TargetLimits&) {
   }
   if (x.type.layout.block != 1 || elems(shape) == 0) return Rejected{"input", "plain, not empty", text(x.type)};
   Rows r;
-  r.by_channel = op == "InstanceNormalization";
-  r.centred = op != "RMSNormalization";
+  r.by_channel = statistics == Statistics::channel;
+  r.centred = statistics != Statistics::row_squares;
   r.first_dim = r.by_channel ? 2 : static_cast<size_t>(normal_axis(node, node.int_attr("axis", -1), rank));
   for (size_t d = r.first_dim; d < shape.size(); ++d) r.extent *= shape[d];
   const int64_t parameters = r.by_channel ? shape[1] : r.extent;
