@@ -154,7 +154,7 @@ struct PassRow {
   std::string_view name;
   PassFunction function;
   std::string_view summary;
-  std::string_view why_here;  ///< why the pass stands at this place
+  std::string_view why_here;                     ///< why the pass stands at this place
   std::vector<Rewrite> (*rewrites)() = nullptr;  ///< its table, if it is one
 };
 std::span<const PassRow> all_passes();

@@ -58,7 +58,7 @@ class ByTime {
 
   int64_t leaves_ = 1;
   std::vector<std::vector<size_t>> covers_;  ///< by node: buffers that live in all of its steps
-  std::vector<std::vector<size_t>> below_;  ///< by node: buffers that live in some of its steps, but not all
+  std::vector<std::vector<size_t>> below_;   ///< by node: buffers that live in some of its steps, but not all
 };
 
 /// Places the largest buffer first, each at the lowest offset that fits.

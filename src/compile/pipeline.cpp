@@ -163,8 +163,8 @@ PassedGraph passed_graph(Graph graph, const CompileOptions& options) {
       const auto before = std::chrono::steady_clock::now();
       const int64_t done = context.rewrites_done;
       run_checked(row, graph, context, made_by_passes);
-      timings.push_back({std::string(row.name), ms_since(before), context.rewrites_done - done,
-                         std::exchange(context.applied, {})});
+      timings.push_back(
+          {std::string(row.name), ms_since(before), context.rewrites_done - done, std::exchange(context.applied, {})});
       if (!options.dump_ir.empty()) dump(graph, options.dump_ir, index, row.name);
       if (options.stop_after == row.name) break;
     }

@@ -63,7 +63,8 @@ class Splitter {
     if (node.op->family == Family::reshape) return true;
     // A blocked Slice or Split is a view of a run of blocks.
     return node.op->family == Family::movement &&
-           (node.op->movement == Movement::concat || (node.outputs[0] != kNone && graph_.type(node.outputs[0]).layout.block > 1));
+           (node.op->movement == Movement::concat ||
+            (node.outputs[0] != kNone && graph_.type(node.outputs[0]).layout.block > 1));
   }
   bool is_string(const Node& node) const {
     return std::any_of(node.outputs.begin(), node.outputs.end(),

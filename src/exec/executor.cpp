@@ -312,8 +312,10 @@ void Instance::replay(size_t step, const ConstantWindow* window, RunTrace* trace
   struct Placed {
     State& state;
     size_t step;
-    ~Placed() { state.place_constants(step, nullptr); }  // also after a step that fails: the window belongs to the
-                                                         // caller
+    ~Placed() {
+      state.place_constants(step, nullptr);
+    }  // also after a step that fails: the window belongs to the
+       // caller
   };
   s.place_constants(step, window);
   const Placed placed{s, step};

@@ -54,8 +54,7 @@ bool is_product(Family family) {
 }
 
 bool over_pixels(Statistics statistics) {
-  return statistics == Statistics::channel || statistics == Statistics::group ||
-         statistics == Statistics::volume_group;
+  return statistics == Statistics::channel || statistics == Statistics::group || statistics == Statistics::volume_group;
 }
 
 bool is_contraction(Family family) {

@@ -151,7 +151,9 @@ class Canonical : public RewritePass<Canonical> {
     const Shape x = type(node.inputs[0]).shape, w = type(node.inputs[1]).shape, y = type(node.outputs[0]).shape;
     const int64_t groups = node.int_attr("group", 1);
     const bool depthwise = groups > 1 && groups == x[1] && groups == y[1];
-    if (!at_run_time(node, 1) || !f32(node.inputs[0]) || elems(y) == 0 || elems(x) == 0 || depthwise || !context_.take()) return std::nullopt;
+    if (!at_run_time(node, 1) || !f32(node.inputs[0]) || elems(y) == 0 || elems(x) == 0 || depthwise ||
+        !context_.take())
+      return std::nullopt;
     const Window win = conv_window(node, x, w);
     const int64_t taps = w[1] * win.kernel_elems();
     const ValueId padded = pad(node, win);
@@ -357,18 +359,21 @@ std::span<const RewriteRow<Canonical>> Canonical::rows() {
        &Canonical::batch_norm},
       {{"conv_bias", "Conv(x, w, non-constant b) => Add(Conv(x, w), b)", {"Conv", "ConvTranspose"}},
        &Canonical::without_bias},
-      {{"conv_transpose_dilations", "ConvTranspose(x, w; dilations) => ConvTranspose(x, w with zeros between its taps)",
+      {{"conv_transpose_dilations",
+        "ConvTranspose(x, w; dilations) => ConvTranspose(x, w with zeros between its taps)",
         {"ConvTranspose"}},
        &Canonical::spread_filters},
       {{"conv_filters", "Conv(x, non-constant w) => Reshape(MatMul(w, columns of padded x))", {"Conv"}},
        &Canonical::conv_of_run_time_filters},
       {{"conv_1d", "Conv(x [n,c,w]) => Reshape(Conv(Reshape(x, [n,c,1,w])))", {"Conv"}}, &Canonical::conv1d},
-      {{"conv_transpose_1d", "ConvTranspose(x [n,c,w]) => Reshape(ConvTranspose(Reshape(x, [n,c,1,w])))",
+      {{"conv_transpose_1d",
+        "ConvTranspose(x [n,c,w]) => Reshape(ConvTranspose(Reshape(x, [n,c,1,w])))",
         {"ConvTranspose"}},
        &Canonical::conv_transpose1d},
       {{"pool_1d", "MaxPool(x [n,c,w]) => Reshape(MaxPool(Reshape(x, [n,c,1,w])))", {"MaxPool", "AveragePool"}},
        &Canonical::pool1d},
-      {{"upsampling", "ConvTranspose(x, w; kernel = strides, few channels) => DepthToSpace(Conv(x, w as 1x1))",
+      {{"upsampling",
+        "ConvTranspose(x, w; kernel = strides, few channels) => DepthToSpace(Conv(x, w as 1x1))",
         {"ConvTranspose"}},
        &Canonical::upsampling},
       {{"global_average", "GlobalAveragePool(x) => ReduceMean(x; axes 2 and on)", {"GlobalAveragePool"}},
@@ -379,7 +384,8 @@ std::span<const RewriteRow<Canonical>> Canonical::rows() {
       {{"arg_keepdims", "ArgMax(x; keepdims = 0) => Reshape(ArgMax(x; keepdims = 1))", {"ArgMax", "ArgMin"}},
        &Canonical::keep_arg},
       {{"stft", "STFT(x, constants) => Reshape(MatMul(frames of x, window * waves))", {"STFT"}}, &Canonical::stft},
-      {{"inner_softmax", "Softmax(x; inner axis) => Transpose(Softmax(Transpose(x); axis = -1))",
+      {{"inner_softmax",
+        "Softmax(x; inner axis) => Transpose(Softmax(Transpose(x); axis = -1))",
         {"Softmax", "LogSoftmax"}},
        &Canonical::inner_softmax},
       {{"reduce_keepdims", "ReduceMean(x; keepdims = 0) => Reshape(ReduceMean(x; keepdims = 1)); all reductions"},

@@ -78,8 +78,8 @@ class Layouts {
   /// Whether a template takes the pool. Pool templates run over blocked images only.
   bool pool_blocks(const Node& node) const {
     const bool indices = node.outputs.size() > 1 && node.outputs[1] != kNone;
-    return node.op->combiner != Combiner::none && !indices && !constant(node.inputs[0]) &&
-           image(node.inputs[0]) && image(node.outputs[0]);
+    return node.op->combiner != Combiner::none && !indices && !constant(node.inputs[0]) && image(node.inputs[0]) &&
+           image(node.outputs[0]);
   }
 
   bool reduces_space(const Node& node) const {
@@ -91,7 +91,8 @@ class Layouts {
   /// Whether the node normalises the pixels of channels or channel groups of a blocked image. Scale and bias stay
   /// plain.
   bool normalize_blocks(const Node& node) const {
-    return over_pixels(node.op->statistics) && image(node.inputs[0]) && blocked(node.inputs[0]) && image(node.outputs[0]);
+    return over_pixels(node.op->statistics) && image(node.inputs[0]) && blocked(node.inputs[0]) &&
+           image(node.outputs[0]);
   }
 
   /// Whether an element-wise node can be blocked: each operand is an image that is blocked already, a constant, or has
@@ -245,7 +246,7 @@ class Layouts {
       case Family::movement:
         block = node.op->movement == Movement::concat   ? concat_blocks(node)
                 : node.op->movement == Movement::frames ? frames_block(node)
-                                            : parts_block(node);
+                                                        : parts_block(node);
         if (!block && (take_channels(id) || take_pixels(id))) return;
         break;
       case Family::gather:

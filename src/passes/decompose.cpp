@@ -220,7 +220,8 @@ std::span<const RewriteRow<Decomposer>> Decomposer::rows() {
        &Decomposer::one_hot},
       {{"deform_conv", "DeformConv(x, w, o) => MatMul(w, GridSample(x, places of the taps + o))", {"DeformConv"}},
        &Decomposer::deformable},
-      {{"groups_of_operands", "Sum(x0, ..., x99) => Sum(Sum(x0, ..., x31), x32, ...), in the same order",
+      {{"groups_of_operands",
+        "Sum(x0, ..., x99) => Sum(Sum(x0, ..., x31), x32, ...), in the same order",
         {"Sum", "Max", "Min", "Mean"}},
        &Decomposer::in_groups},
   };

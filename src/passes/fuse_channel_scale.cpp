@@ -49,7 +49,9 @@ class ScaleFuser {
   /// Whether a node, alone in its group, multiplies an image by per-channel factors, both computed at run time.
   bool scales(NodeId id) const {
     const Node& node = graph_.node(id);
-    if (node.op->family != Family::map || node.op->combiner != Combiner::product || node.group != id || members_.at(id).size() != 1) return false;
+    if (node.op->family != Family::map || node.op->combiner != Combiner::product || node.group != id ||
+        members_.at(id).size() != 1)
+      return false;
     const Shape& image = graph_.type(node.outputs[0]).shape;
     if (image.size() != 4 || image[2] * image[3] == 1) return false;
     const auto like = [&](ValueId v, const Shape& shape) {

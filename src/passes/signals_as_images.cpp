@@ -37,7 +37,8 @@ class Signals {
     for (NodeId id : std::vector<NodeId>(graph_.order())) {
       const Node& node = graph_.node(id);
       const bool all = std::none_of(node.outputs.begin(), node.outputs.end(), [](ValueId v) { return v == kNone; });
-      if (node.dead || !all || !node.op->domain.empty() || (node.outputs.size() > 1 && node.op->movement != Movement::split))
+      if (node.dead || !all || !node.op->domain.empty() ||
+          (node.outputs.size() > 1 && node.op->movement != Movement::split))
         continue;
       if (type(node.outputs[0]).dtype != DType::f32) continue;
       note_image(node);
@@ -131,8 +132,7 @@ class Signals {
   }
 
   bool normalises(const Node& node) const {
-    return over_pixels(node.op->statistics) &&
-           image_of(node.inputs[0]) != kNone;
+    return over_pixels(node.op->statistics) && image_of(node.inputs[0]) != kNone;
   }
 
   /// Whether the node is a Split, or a Slice, along the channels.
@@ -160,7 +160,8 @@ class Signals {
     }
     std::vector<ValueId> inputs = node.inputs;
     if (node.op->movement == Movement::split) attrs["axis"] = int64_t{1};
-    if (node.op->movement == Movement::slice) inputs[3] = b_.constant(Tensor::of<int64_t>({1}, {1}), node.name + ".axes");
+    if (node.op->movement == Movement::slice)
+      inputs[3] = b_.constant(Tensor::of<int64_t>({1}, {1}), node.name + ".axes");
     const bool all = node.op->family == Family::map || node.op->movement == Movement::concat;
     for (size_t i = 0; i < (all ? inputs.size() : 1); ++i) inputs[i] = as_image(inputs[i]);
     return b_.add(node.op->name, inputs, attrs, options);

@@ -42,8 +42,7 @@ class Simplifier : public RewritePass<Simplifier> {
   /// source is an input or another output.
   std::optional<ValueId> same(const Node& node, ValueId x) {
     if (x == kNone || type(x) != type(node.outputs[0])) return std::nullopt;
-    const bool keeps =
-        graph_.is_output(node.outputs[0]) && (graph_.value(x).producer == kNone || graph_.is_output(x));
+    const bool keeps = graph_.is_output(node.outputs[0]) && (graph_.value(x).producer == kNone || graph_.is_output(x));
     return !keeps && context_.take() ? std::optional(x) : std::nullopt;
   }
   std::optional<ValueId> nothing(const Node& node) { return same(node, node.input(0)); }
@@ -157,7 +156,8 @@ std::span<const RewriteRow<Simplifier>> Simplifier::rows() {
   static const std::vector<RewriteRow<Simplifier>> kRows = {
       {{"view", "Identity(x) => x; Reshape, Squeeze and other views that change no shape likewise"},
        &Simplifier::view_as_it_is},
-      {{"same_type", "Cast(x) => x, if nothing changes; CastLike, Expand, Tile, Dropout likewise",
+      {{"same_type",
+        "Cast(x) => x, if nothing changes; CastLike, Expand, Tile, Dropout likewise",
         {"Cast", "CastLike", "Expand", "Tile", "Dropout"}},
        &Simplifier::nothing},
       {{"whole_slice", "Slice(x; all of it) => x", {"Slice"}}, &Simplifier::whole_slice},

@@ -278,7 +278,8 @@ bool has_loop_form(const Graph& graph, const Node& node) {
 }
 
 bool is_row_mean(const Graph& graph, const Node& node) {
-  if (node.op->family != Family::reduce || node.op->combiner != Combiner::mean || node.int_attr("keepdims", 1) == 0) return false;
+  if (node.op->family != Family::reduce || node.op->combiner != Combiner::mean || node.int_attr("keepdims", 1) == 0)
+    return false;
   const TensorType& x = graph.type(node.inputs[0]);
   const bool image = x.dtype == DType::f32 && x.shape.size() == 4 && x.layout.block > 1;
   return image && reduced_axes(view(graph, node)) == std::vector<int64_t>{3};

@@ -77,7 +77,8 @@ TEST(CompileOptions, LayerThreadsLimitOneTask) {
 
 TEST(CompileOptions, PlainLayoutPutsLayoutChangesAroundTheNode) {
   const auto changes = [](const Compiled& c) {
-    return std::count_if(c.plan.steps.begin(), c.plan.steps.end(), [](const Step& s) { return s.role == StepRole::relayout; });
+    return std::count_if(c.plan.steps.begin(), c.plan.steps.end(),
+                         [](const Step& s) { return s.role == StepRole::relayout; });
   };
   CompileOptions options = avx512();
   const auto before = changes(compiled(options));

@@ -87,7 +87,8 @@ Compiled compile_forced(const Graph& graph, const Forced& forced, std::string_vi
 
 const Step& step_of(const Compiled& compiled, std::string_view name) {
   const auto& steps = compiled.plan.steps;
-  return *std::find_if(steps.begin(), steps.end(), [&](const Step& s) { return s.name == name && s.kind != StepKind::halo; });
+  return *std::find_if(steps.begin(), steps.end(),
+                       [&](const Step& s) { return s.name == name && s.kind != StepKind::halo; });
 }
 
 std::string answer(const Compiled& compiled, const std::vector<Tensor>& inputs, const std::vector<Tensor>& want) {

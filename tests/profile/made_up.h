@@ -78,7 +78,7 @@ class MadeUp {
     Row r;
     r.kind = step.kind == StepKind::halo        ? RowKind::halo
              : step.kind == StepKind::reference ? RowKind::reference
-             : step.role == StepRole::relayout    ? RowKind::relayout
+             : step.role == StepRole::relayout  ? RowKind::relayout
                                                 : RowKind::layer;
     r.step = static_cast<int64_t>(s), r.role = step.role;
     r.name = step.name, r.ops = step.ops, r.problem = step.problem, r.schedule = step.schedule;

@@ -59,7 +59,8 @@ void print_options() {
       "  KILTER_SPIN_US      how long an idle worker spins before it parks, microseconds\n"
       "  KILTER_XGBOOST      libxgboost.so, its folder, or a Python environment with xgboost-cpu\n"
       "  KILTER_PYTHON       Python interpreter that has onnxruntime or openvino, for comparisons with them (default: "
-      ".venv/bin/python of the current folder, else python3)\n\npasses, in order (--disable PASS, --stop-after PASS), and "
+      ".venv/bin/python of the current folder, else python3)\n\npasses, in order (--disable PASS, --stop-after PASS), "
+      "and "
       "their rewrites (--disable PASS.REWRITE):\n");
   for (const PassRow& row : all_passes()) {
     fmt::print("  {:<24} {}\n{:<27}here because: {}\n", row.name, row.summary, "", row.why_here);

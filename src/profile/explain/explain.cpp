@@ -518,7 +518,8 @@ std::vector<Part> split_of(const Profile& profile, const Plan& plan) {
   for (const Row& row : profile.rows) {
     const double own = row.time.mean - row.barrier_ms;
     size_t part = 5;
-    if (row.kind == RowKind::layer) part = plan.steps[static_cast<size_t>(row.step)].role == StepRole::contraction ? 0 : 1;
+    if (row.kind == RowKind::layer)
+      part = plan.steps[static_cast<size_t>(row.step)].role == StepRole::contraction ? 0 : 1;
     if (row.kind == RowKind::reference) part = 3;
     if (row.kind == RowKind::pack || row.kind == RowKind::halo || changes_layout(row)) part = 2;
     parts[part].ms += own;

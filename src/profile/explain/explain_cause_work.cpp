@@ -115,7 +115,9 @@ std::optional<Suspicion> before_contractions(const Context& c, const std::set<in
   for (const Row* row : c.rows()) {
     if (!element_wise(c, *row) || told.contains(row->step)) continue;
     const auto& users = c.users(static_cast<size_t>(row->step));
-    if (std::none_of(users.begin(), users.end(), [&](size_t u) { return c.plan.steps[u].role == StepRole::contraction; })) continue;
+    if (std::none_of(users.begin(), users.end(),
+                     [&](size_t u) { return c.plan.steps[u].role == StepRole::contraction; }))
+      continue;
     s.steps.push_back(row->step);
     s.gain_ms += saved_by_fusing(*row, c.step(*row));
     if (largest == nullptr || row->time.mean > largest->time.mean) largest = row;

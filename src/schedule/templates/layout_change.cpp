@@ -48,7 +48,8 @@ class LayoutChange {
   /// blocks.
   bool starts_with_copy() const {
     const Node& node = e_.task().node();
-    if (node.op->movement != Movement::relayout || !has_transpose_tile(e_.task().graph->type(node.outputs[0]).dtype, domain_.block))
+    if (node.op->movement != Movement::relayout ||
+        !has_transpose_tile(e_.task().graph->type(node.outputs[0]).dtype, domain_.block))
       return false;
     const Operand& from = e_.task().operand(node.inputs[0]);
     const auto contiguous = [&](const Operand& o) {

@@ -28,8 +28,8 @@ struct TransformSample {
 
 struct TransformEstimate {
   double ms = 0;
-  /// About one standard deviation of a single undisturbed measurement, as a share of ms, plus extra uncertainty for what
-  /// the model knows less well.
+  /// About one standard deviation of a single undisturbed measurement, as a share of ms, plus extra uncertainty for
+  /// what the model knows less well.
   double error = 0;
   std::string basis;  ///< "measured", or what was measured instead, in words
 };
