@@ -4,8 +4,8 @@
 usage: scripts/check_tidy.py [-j N] [--all] [--commits N] [FILE|FOLDER...]
   -j N         number of files at a time (default: the number of CPUs)
   --all        also check files that are unchanged since they were last found fine
-  --commits N  only check what the last N commits and the work tree changed, except files in which only the name or
-               includes changed; a changed header is checked through one source
+  --commits N  only check what the last N commits and the work tree changed, except files in which only the name,
+               includes, comments or texts changed; a changed header is checked through one source
 
 Needs a release build, whose compile commands and dependency lists it reads. $XDG_CACHE_HOME/kilter/tidy (else
 ~/.cache/kilter/tidy) keeps, for each file that is fine, a hash of everything that the check depends on: clang-tidy's
@@ -21,6 +21,7 @@ import concurrent.futures
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -142,16 +143,24 @@ def wanted_files(named, commands):
     return files
 
 
+def code_of(line):
+    """Returns a line without its comment, its spaces, and the contents of its strings; "" for an include."""
+    line = "" if line.startswith("#include") else re.sub(r'"(\\.|[^"\\])*"', '""', line)
+    return re.sub(r"\s+", "", line.split("//")[0])
+
+
 def changed_code(*command):
-    """Returns the files in which a git command's patch changes more than includes."""
-    changed, file = set(), None
-    for line in output_of(*command, "--unified=0", "--find-renames", "--no-color").splitlines():
+    """Returns the files in which a git command's patches change more than includes, comments, strings and line breaks."""
+    changed, file, parts = set(), None, {}
+    for line in [*output_of(*command, "--unified=0", "--find-renames", "--no-color").splitlines(), "diff "]:
         if line.startswith("+++ b/"):
             file = line[len("+++ b/"):]
-        elif line.startswith(("+++", "---", "diff ")):
-            file = None if line.startswith("diff ") else file
-        elif file and line[:1] in ("+", "-") and line[1:].strip() and not line[1:].startswith("#include"):
-            changed.add(file)
+        elif line.startswith("diff "):
+            if file and parts.get("+") != parts.get("-"):
+                changed.add(file)
+            file, parts = None, {}
+        elif file and line[:1] in ("+", "-") and not line.startswith(("+++", "---")):
+            parts[line[0]] = parts.get(line[0], "") + code_of(line[1:])
     return changed
 
 

@@ -13,7 +13,7 @@ void check_rewrite_name(std::string_view pass, std::string_view rewrite) {
   const std::span<const PassRow> rows = all_passes();
   const PassRow& row = *std::ranges::find(rows, pass, &PassRow::name);
   if (row.rewrites == nullptr)
-    fail(ErrorKind::usage, "--disable: pass '{}' is no table of rewrites; disable it as a whole", pass);
+    fail(ErrorKind::usage, "--disable: pass '{}' has no table of rewrites; disable the pass as a whole", pass);
   std::vector<std::string_view> names;
   for (const Rewrite& known : row.rewrites()) names.push_back(known.name);
   if (std::ranges::find(names, rewrite) != names.end()) return;

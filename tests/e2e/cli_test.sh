@@ -38,6 +38,8 @@ done
 "$kilter" device --json - > /dev/full 2> "$scratch/full" && { echo "FAILED: a full standard output is no error"; failures=$((failures + 1)); }
 grep -qF -- "--json -: cannot write to standard output: No space left on device" "$scratch/full" || { echo "FAILED: a full standard output is not named"; failures=$((failures + 1)); }
 expect 2 "no pass 'nothing'" run zoo:squeezenet1_1 --disable nothing
+expect 2 "pass 'canonicalise' has no rewrite 'nothing'; legal are gemm, " run zoo:squeezenet1_1 --disable canonicalise.nothing
+expect 0 "Mul(x, Sigmoid(x)) => Swish(x)" options
 expect 2 "z80" run zoo:squeezenet1_1 --target z80
 expect 2 "--layer-threads conv1=2: 'conv1' already has a number of threads; give only one of them" run zoo:squeezenet1_1 --layer-threads conv1=1 --layer-threads conv1=2
 expect 2 "--schedule conv1=direct: 'conv1' already has a schedule; give only one of them" run zoo:squeezenet1_1 --schedule conv1=winograd --schedule conv1=direct

@@ -1,0 +1,97 @@
+// The tables of rewrites: what options may name, and what disabling and counting a row does.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "compile/compile.h"
+#include "ops/op.h"
+#include "passes/pass.h"
+
+namespace kilter {
+namespace {
+
+constexpr std::string_view kSwish = R"(graph "g" {
+  input %x: f32[2,3]
+  %s: f32[2,3] = Sigmoid@17 "s"(%x)
+  %y: f32[2,3] = Mul@17 "y"(%x, %s)
+  %z: f32[2,3] = Mul@17 "z"(%y, %y)
+  output "z" %z
+}
+)";
+
+CompileOptions with_disabled(std::set<std::string> disable) {
+  CompileOptions options;
+  options.target = native_target();
+  options.generate_code = false;
+  options.disable = std::move(disable);
+  return options;
+}
+
+int64_t count(const PassedGraph& passed, std::string_view op) {
+  return std::ranges::count_if(passed.graph.order(), [&](NodeId id) { return passed.graph.node(id).op->name == op; });
+}
+
+/// Times that a rewrite was applied, over all passes.
+int64_t times(const PassedGraph& passed, const std::string& rewrite) {
+  int64_t all = 0;
+  for (const PassTiming& timing : passed.timings) {
+    const auto found = timing.by_rewrite.find(rewrite);
+    all += found == timing.by_rewrite.end() ? 0 : found->second;
+  }
+  return all;
+}
+
+TEST(Rewrites, HaveNamesOfTheirOwnEquationsAndKnownOperators) {
+  std::set<std::string_view> operators;
+  for (const OpDef* op : all_ops()) operators.insert(op->name);
+  std::set<std::string> names;
+  size_t tables = 0;
+  for (const PassRow& pass : all_passes()) {
+    if (pass.rewrites == nullptr) continue;
+    ++tables;
+    for (const Rewrite& rewrite : pass.rewrites()) {
+      const std::string name = full_name(pass.name, rewrite.name);
+      EXPECT_TRUE(names.insert(name).second) << name;
+      EXPECT_NE(rewrite.equation.find("=>"), std::string_view::npos) << name;
+      for (const std::string_view op : rewrite.ops) EXPECT_TRUE(operators.contains(op)) << name << ": " << op;
+    }
+  }
+  EXPECT_EQ(tables, 4U);
+  EXPECT_EQ(full_name("canonicalise", "gemm"), "canonicalise.gemm");
+}
+
+TEST(Rewrites, AreCountedByName) {
+  const PassedGraph passed = run_passes(parse_graph(std::string(kSwish)), with_disabled({}));
+  EXPECT_EQ(count(passed, "Swish"), 1);
+  EXPECT_EQ(times(passed, "recognise_patterns.swish"), 1);
+  EXPECT_EQ(times(passed, "recognise_patterns.gelu"), 0);
+}
+
+TEST(Rewrites, ThatAreDisabledAreNotApplied) {
+  const PassedGraph passed =
+      run_passes(parse_graph(std::string(kSwish)), with_disabled({"recognise_patterns.swish"}));
+  EXPECT_EQ(count(passed, "Swish"), 0);
+  EXPECT_EQ(count(passed, "Sigmoid"), 1);
+  EXPECT_EQ(times(passed, "recognise_patterns.swish"), 0);
+}
+
+TEST(Rewrites, NamesInOptionsMustBeKnown) {
+  const auto said = [](const std::string& name) -> std::string {
+    try {
+      (void)run_passes(parse_graph(std::string(kSwish)), with_disabled({name}));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::usage);
+      return error.message();
+    }
+    return "";
+  };
+  EXPECT_EQ(said("decompose.gemm"),
+            "--disable: pass 'decompose' has no rewrite 'gemm'; legal are lp_pool, global_lp_pool, lrn, trilu, one_hot, "
+            "deform_conv, groups_of_operands");
+  EXPECT_EQ(said("fuse.gelu"), "--disable: pass 'fuse' has no table of rewrites; disable the pass as a whole");
+  EXPECT_TRUE(said("nothing.gelu").starts_with("--disable: no pass 'nothing'; legal are simplify, "));
+}
+
+}  // namespace
+}  // namespace kilter
