@@ -226,7 +226,7 @@ TEST_F(Faults, UsageErrors) {
   EXPECT_EQ(error_of([&] { runner_.drop(trusted_); }, ErrorKind::usage),
             "variant 1 is what all others are checked against; it stays");
   EXPECT_EQ(error_of([&] { (void)runner_.measure(std::vector<VariantId>{77}); }, ErrorKind::usage),
-            "variant 77 is to be measured and is not loaded");
+            "variant 77 cannot be measured: it is not loaded");
   RunnerOptions options = hand_made_options();
   options.threads = 0;
   EXPECT_EQ(error_of([&] { const Runner runner(options); }, ErrorKind::usage),

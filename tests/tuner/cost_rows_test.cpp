@@ -134,7 +134,7 @@ TEST(LoadPoints, RefusesModelsThatSayNothingOfTheCostsOfSchedules) {
   TreeModel(parts).save(file);
   EXPECT_EQ(error_of([&] { load_points(file); }),
             file +
-                ": this cost model's objective is rank; expected cost, as an order of schedules says nothing of "
+                ": this cost model's objective is rank; expected cost, as an order of schedules says nothing about "
                 "their costs; train one with --trainer trees or xgb");
   parts.objective = Objective::cost, parts.features.front() = "weather";
   TreeModel(parts).save(file);
