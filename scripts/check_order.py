@@ -7,6 +7,7 @@ Includes: a file of src/ includes only files of its own library and of the libra
 according to src/CMakeLists.txt. The program's worker (tools/worker) includes only what kilter-worker links to. Only
 src/codegen/ and its tests include files of a back end's folder, or LLVM's.
 Order: a library links only to libraries above it in src/CMakeLists.txt and in doc/map.md, and the map names every folder.
+Names: outside src/ops/ and src/onnx/ nothing compares operators by name but the patterns of passes (passes/match.h).
 Sizes: at most 600 lines per source file and 80 lines per function body.
 Exit codes: 0 fine, 1 something is wrong (each fault is reported with file and line), 2 usage.
 """
@@ -92,14 +93,34 @@ def bad_includes(root, all_libraries, programs):
                     yield f"{file.relative_to(root)}:{number}: {line}: {name} does not link to {needed}; legal are {', '.join(sorted(allowed))}"
 
 
+def sources(folder):
+    return sorted(f for f in folder.rglob("*") if f.suffix in (".h", ".cpp"))
+
+
 def bad_backend_includes(root):
-    for file in sorted(f for top in ("src", "tools", "tests", "examples") for f in (root / top).rglob("*") if f.suffix in (".h", ".cpp")):
+    for file in sorted(f for top in ("src", "tools", "tests", "examples") for f in sources(root / top)):
         name = str(file.relative_to(root))
         if name.startswith(("src/codegen/", "tests/codegen/")):
             continue
         for number, line in enumerate(file.read_text().splitlines(), 1):
             if re.match(r'#include (<llvm|"codegen/[a-z_0-9]+/)', line):
                 yield f"{name}:{number}: {line}: only src/codegen/ includes files of a back end; others use codegen/backend.h"
+
+
+NAMES_FREE = ("src/ops/", "src/onnx/", "src/passes/match.h", "src/passes/rewrite.h")
+
+
+def compared_names(root):
+    """Operators are told apart by fields of their definitions; patterns of passes go through passes/match.h and rows."""
+    for file in sources(root / "src"):
+        name = str(file.relative_to(root))
+        if name.startswith(NAMES_FREE):
+            continue
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            if re.search(r"op->name (==|!=)|(==|!=) [a-z_.]*op->name", line):
+                yield f"{name}:{number}: compares an operator's name; use or add a field of OpDef (graph/op_def.h)"
+            elif not name.startswith("src/passes/") and re.search(r"\b(is_op|made_by)\(", line):
+                yield f"{name}:{number}: looks for an operator by name outside src/passes/; use or add a field of OpDef"
 
 
 def unplaced_folders(root, all_libraries):
@@ -185,7 +206,8 @@ def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) == 2 else pathlib.Path(__file__).parent.parent).resolve()
     found = libraries(root)
     faults = [*bad_order(found), *unplaced_folders(root, found), *bad_includes(root, found, {"tools/worker": "kilter_tune_run"}),
-              *bad_backend_includes(root), *bad_map(root, found), *bad_sizes(root)]
+              *bad_backend_includes(root), *compared_names(root),
+              *bad_map(root, found), *bad_sizes(root)]
     for fault in faults:
         print(fault, file=sys.stderr)
     if not faults:

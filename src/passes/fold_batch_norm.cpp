@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "graph/values.h"
-#include "ops/op.h"
+#include "passes/match.h"
 #include "passes/pass.h"
 
 namespace kilter {
@@ -26,6 +26,22 @@ std::optional<std::vector<float>> per_channel(const Tensor& t, int64_t channels,
   if (!one && !lies_on_channels) return std::nullopt;
   for (int64_t c = 0; c < channels; ++c) values[static_cast<size_t>(c)] = t.data<float>()[one ? 0 : c];
   return values;
+}
+
+/// What follows the convolution: a factor or a summand per channel, or the inverse of one.
+struct Arithmetic {
+  bool adds = false;
+  bool inverse = false;  ///< it subtracts or divides
+
+  float operand(float value) const { return !inverse ? value : adds ? -value : 1 / value; }
+};
+
+std::optional<Arithmetic> arithmetic(const Node& node) {
+  for (const bool adds : {false, true}) {
+    if (is_op(node, adds ? "Add" : "Mul")) return Arithmetic{adds, false};
+    if (is_op(node, adds ? "Sub" : "Div")) return Arithmetic{adds, true};
+  }
+  return std::nullopt;
 }
 
 class Folder {
@@ -53,17 +69,18 @@ class Folder {
     if (users.size() != 1 || constant_of(graph_, conv.inputs[1]) == nullptr) return false;
     if (conv.input(2) != kNone && constant_of(graph_, conv.input(2)) == nullptr) return false;
     const Node& user = graph_.node(users[0]);
-    const std::string_view op = user.op->name;
-    if (op != "Mul" && op != "Add" && op != "Sub" && op != "Div") return false;
+    const std::optional<Arithmetic> with = arithmetic(user);
     const bool first = user.inputs[0] == out;
-    if ((op == "Sub" || op == "Div") && !first) return false;
+    if (!with || (with->inverse && !first)) return false;
     const ValueId other = user.inputs[first ? 1 : 0];
     const Tensor* by = constant_of(graph_, other);
     if (by == nullptr || !same_elements(graph_.type(user.outputs[0]), graph_.type(out))) return false;
     const Shape& shape = graph_.type(out).shape;
-    const auto values = per_channel(*by, shape[1], shape.size());
-    if (!values || values->empty() || !finite(op, *values) || !context_.take()) return false;
-    apply(id, op, *values, transposed);
+    auto values = per_channel(*by, shape[1], shape.size());
+    if (!values || values->empty()) return false;
+    for (float& value : *values) value = with->operand(value);
+    if (!finite(*values) || !context_.take()) return false;
+    apply(id, with->adds, *values, transposed);
     const std::string name = graph_.value(user.outputs[0]).name;
     graph_.replace_uses(user.outputs[0], out);
     graph_.erase(users[0]);
@@ -72,32 +89,29 @@ class Folder {
   }
 
   /// An infinite factor would be multiplied by zeros inside the sum.
-  static bool finite(std::string_view op, const std::vector<float>& values) {
-    return std::all_of(values.begin(), values.end(), [&](float v) { return std::isfinite(op == "Div" ? 1 / v : v); });
+  static bool finite(const std::vector<float>& values) {
+    return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
   }
 
-  void apply(NodeId id, std::string_view op, const std::vector<float>& values, bool transposed) {
+  /// Adds to the bias, or multiplies weights and bias.
+  void apply(NodeId id, bool adds, const std::vector<float>& values, bool transposed) {
     const auto channels = static_cast<int64_t>(values.size());
     const Node conv = graph_.node(id);
     const Tensor* own = constant_of(graph_, conv.input(2));
     Tensor bias = own != nullptr ? own->clone() : Tensor(DType::f32, {channels});
     float* b = bias.data<float>();
     std::vector<ValueId> inputs = conv.inputs;
-    if (op == "Add" || op == "Sub") {
-      for (int64_t c = 0; c < channels; ++c)
-        b[c] += op == "Add" ? values[static_cast<size_t>(c)] : -values[static_cast<size_t>(c)];
+    if (adds) {
+      for (int64_t c = 0; c < channels; ++c) b[c] += values[static_cast<size_t>(c)];
     } else {
-      const auto factor = [&](int64_t c) {
-        return op == "Mul" ? values[static_cast<size_t>(c)] : 1 / values[static_cast<size_t>(c)];
-      };
-      for (int64_t c = 0; c < channels; ++c) b[c] *= factor(c);
+      for (int64_t c = 0; c < channels; ++c) b[c] *= values[static_cast<size_t>(c)];
       Tensor w = constant_of(graph_, conv.inputs[1])->clone();
       const int64_t outer = transposed ? w.shape()[0] : 1;
       const int64_t inner = w.elems() / (outer * channels);
       for (int64_t o = 0; o < outer; ++o) {
         for (int64_t c = 0; c < channels; ++c) {
           float* at = w.data<float>() + (o * channels + c) * inner;
-          for (int64_t i = 0; i < inner; ++i) at[i] *= factor(c);
+          for (int64_t i = 0; i < inner; ++i) at[i] *= values[static_cast<size_t>(c)];
         }
       }
       inputs[1] = graph_.add_constant(graph_.fresh_name(graph_.value(inputs[1]).name), std::move(w));

@@ -69,8 +69,7 @@ TEST(Rewrites, AreCountedByName) {
 }
 
 TEST(Rewrites, ThatAreDisabledAreNotApplied) {
-  const PassedGraph passed =
-      run_passes(parse_graph(std::string(kSwish)), with_disabled({"recognise_patterns.swish"}));
+  const PassedGraph passed = run_passes(parse_graph(std::string(kSwish)), with_disabled({"recognise_patterns.swish"}));
   EXPECT_EQ(count(passed, "Swish"), 0);
   EXPECT_EQ(count(passed, "Sigmoid"), 1);
   EXPECT_EQ(times(passed, "recognise_patterns.swish"), 0);
@@ -86,9 +85,10 @@ TEST(Rewrites, NamesInOptionsMustBeKnown) {
     }
     return "";
   };
-  EXPECT_EQ(said("decompose.gemm"),
-            "--disable: pass 'decompose' has no rewrite 'gemm'; legal are lp_pool, global_lp_pool, lrn, trilu, one_hot, "
-            "deform_conv, groups_of_operands");
+  EXPECT_EQ(
+      said("decompose.gemm"),
+      "--disable: pass 'decompose' has no rewrite 'gemm'; legal are lp_pool, global_lp_pool, lrn, trilu, one_hot, "
+      "deform_conv, groups_of_operands");
   EXPECT_EQ(said("fuse.gelu"), "--disable: pass 'fuse' has no table of rewrites; disable the pass as a whole");
   EXPECT_TRUE(said("nothing.gelu").starts_with("--disable: no pass 'nothing'; legal are simplify, "));
 }
