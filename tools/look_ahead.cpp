@@ -121,10 +121,10 @@ std::optional<profile::Tuning> look_ahead(const profile::Profile& profile, const
   return out;
 }
 
-void add_minutes(CLI::App& app, double& minutes) {
-  app.add_option("--minutes", minutes, "duration of further tuning, in minutes, for which to predict the gain")
-      ->check(CLI::Range(0.1, 10000.0))
-      ->capture_default_str();
+void add_minutes(Command app, double& minutes) {
+  app.option("--minutes", minutes, "duration of further tuning, in minutes, for which to predict the gain")
+      .range(0.1, 10000.0)
+      .shows_default();
 }
 
 }  // namespace kilter::tool

@@ -14,6 +14,6 @@ std::optional<profile::Tuning> look_ahead(const profile::Profile& profile, const
                                           double minutes);
 
 /// Adds the option --minutes of the commands that predict the gain of further tuning.
-void add_minutes(CLI::App& app, double& minutes);
+void add_minutes(Command app, double& minutes);
 
 }  // namespace kilter::tool

@@ -56,12 +56,13 @@ std::string in_order(std::string words, int argc, char** argv) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Kilter compiles ONNX networks to machine code for this CPU, checks and times them.", "kilter");
-  app.set_version_flag("--version", kilter::tool::version_text);
-  app.require_subcommand(1);
-  app.footer("Example:  kilter run zoo:resnet18 --verify\nEvery subcommand has --help.");
-  kilter::tool::Context context;
   using namespace kilter::tool;
+  CommandLine line("Kilter compiles ONNX networks to machine code for this CPU, checks and times them.", "kilter",
+                   version_text);
+  const Command app = line.root();
+  app.require_subcommand();
+  app.footer("Example:  kilter run zoo:resnet18 --verify\nEvery subcommand has --help.");
+  Context context;
   add_run(app, context);
   add_bench(app, context);
   add_compile(app, context);
@@ -82,17 +83,12 @@ int run(int argc, char** argv) {
   add_lists(app, context);
   add_zoo(app, context);
   add_worker(app, context);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e), kDone;  // --help, --version
-    std::string words = e.what();
-    while (!words.empty() && (words.back() == '\n' || words.back() == '.')) words.pop_back();
-    if (dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr) words = in_order(std::move(words), argc, argv);
-    fmt::print(stderr, "kilter: {}; --help lists what is legal\n", kilter::printable_lines(words));
-    return kUsage;
-  }
-  return context.exit;
+  auto [words, unknown] = line.parse(argc, argv);
+  if (words.empty()) return context.exit;
+  while (!words.empty() && (words.back() == '\n' || words.back() == '.')) words.pop_back();
+  if (unknown) words = in_order(std::move(words), argc, argv);
+  fmt::print(stderr, "kilter: {}; --help lists what is legal\n", kilter::printable_lines(words));
+  return kUsage;
 }
 
 }  // namespace

@@ -52,31 +52,30 @@ bool names_record(std::string_view forbid) { return forbid.starts_with(kRecord);
 
 namespace {
 
-void add_records_option(CLI::App& app, ModelOptions& o, const std::string& suffix) {
-  auto* records =
-      app.add_option("--records" + suffix, o.records,
-                     "tuning records to take schedules from: a file, default (the file of kilter tune) or none");
-  if (!o.records.empty()) records->capture_default_str();
+void add_records_option(Command app, ModelOptions& o, const std::string& suffix) {
+  Option records =
+      app.option("--records" + suffix, o.records,
+                 "tuning records to take schedules from: a file, default (the file of kilter tune) or none");
+  if (!o.records.empty()) records.shows_default();
 }
 
 }  // namespace
 
-void add_sources_of(CLI::App& app, ModelOptions& o, const std::string& suffix) {
+void add_sources_of(Command app, ModelOptions& o, const std::string& suffix) {
   add_records_option(app, o, suffix);
-  app.add_option(
+  app.option(
          "--choose" + suffix, o.choose,
          "how to use records. accepted: the plan that tuning accepted for exactly this network, machine and number of "
          "threads, or history-best if there is none; history-best: the best record of each task; graph-best: the "
          "accepted plan, or the graph tuner's answer from records if there is none (default: accepted)")
-      ->check(CLI::IsMember({"accepted", "history-best", "graph-best"}));
-  app.add_option(
-      "--layer-plan" + suffix, o.layer_plan,
-      "file to take schedules, layouts, fusion and threads of layers from, as written by --write-plan of kilter "
-      "tune and kilter inspect");
+      .one_of({"accepted", "history-best", "graph-best"});
+  app.option("--layer-plan" + suffix, o.layer_plan,
+             "file to take schedules, layouts, fusion and threads of layers from, as written by --write-plan of kilter "
+             "tune and kilter inspect");
 }
 
-void ModelOptions::add_records_to(CLI::App& app) { add_records_option(app, *this, ""); }
-void ModelOptions::add_sources_to(CLI::App& app) { add_sources_of(app, *this, ""); }
+void ModelOptions::add_records_to(Command app) { add_records_option(app, *this, ""); }
+void ModelOptions::add_sources_to(Command app) { add_sources_of(app, *this, ""); }
 
 std::string ModelOptions::records_file() const {
   if (records == "none") return {};

@@ -25,86 +25,83 @@ namespace kilter::tool {
 
 namespace {
 
-void add_run_to(CLI::App& app, ModelOptions& o, const std::string& suffix) {
-  app.add_option("--input" + suffix, o.inputs,
-                 "an input: NAME=FILE.npy, or NAME=SHAPE such as x=1x3x224x224; may be repeated");
-  app.add_option("--threads" + suffix, o.threads,
-                 "number of threads (default: KILTER_NUM_THREADS, else the CPUs this process may use)")
-      ->check(CLI::Range(1, 1024));
+void add_run_to(Command app, ModelOptions& o, const std::string& suffix) {
+  app.option("--input" + suffix, o.inputs,
+             "an input: NAME=FILE.npy, or NAME=SHAPE such as x=1x3x224x224; may be repeated");
+  app.option("--threads" + suffix, o.threads,
+             "number of threads (default: KILTER_NUM_THREADS, else the CPUs this process may use)")
+      .range(1, 1024);
 }
 
-void add_schedules_to(CLI::App& app, ModelOptions& o, const std::string& suffix) {
-  auto* target = app.add_option("--target" + suffix, o.target,
-                                "CPU to generate code for, or a back end and a CPU; `kilter targets` lists them");
-  if (!o.target.empty()) target->capture_default_str();
-  app.add_option(
+void add_schedules_to(Command app, ModelOptions& o, const std::string& suffix) {
+  Option target = app.option("--target" + suffix, o.target,
+                             "CPU to generate code for, or a back end and a CPU; `kilter targets` lists them");
+  if (!o.target.empty()) target.shows_default();
+  app.option(
       "--schedule" + suffix, o.schedules,
       "NODE=SCHEDULE forces a node's schedule, e.g. conv1=\"conv2d_direct vectors=2 rows=1 tile=14 prefetch=0\"; "
       "NODE=TEMPLATE forces a template, which picks its own knobs; task:3 in place of NODE means every layer of task "
       "3, as `kilter tasks` numbers them, and '*' means every layer that accepts it");
-  app.add_option(
-         "--forbid" + suffix, o.forbid,
-         "what neither defaults, nor records, nor tuning may use: TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE, such "
-         "as winograd@conv1 or conv2d_winograd@task:3, or record:ID for one record; may be repeated")
-      ->allow_extra_args(false);
-  app.add_option("--accuracy" + suffix, o.accuracy,
-                 "strict: no approximating kernels (Winograd convolutions); results are as accurate as direct sums")
-      ->check(CLI::IsMember({"default", "strict"}))
-      ->default_str(o.accuracy);
-  app.add_option(
+  app.option("--forbid" + suffix, o.forbid,
+             "what neither defaults, nor records, nor tuning may use: TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE, such "
+             "as winograd@conv1 or conv2d_winograd@task:3, or record:ID for one record; may be repeated")
+      .one_value_each();
+  app.option("--accuracy" + suffix, o.accuracy,
+             "strict: no approximating kernels (Winograd convolutions); results are as accurate as direct sums")
+      .one_of({"default", "strict"})
+      .default_text(o.accuracy);
+  app.option(
       "--memory" + suffix, o.memory,
       "limit on the bytes of packed weights and arena, such as 200MB or 1GiB; layers give up Winograd, cheapest first, "
       "until the network fits (default: packed weights up to 2.5 times the parameters, or 64 MiB)");
 }
 
-void add_passes_to(CLI::App& app, ModelOptions& o, const std::string& suffix) {
-  app.add_option("--no-fuse" + suffix, o.no_fuse,
-                 "node whose task must not be fused with any other node; may be repeated")
-      ->allow_extra_args(false);
-  app.add_option(
-         "--fuse" + suffix, o.fuse,
-         "depthwise convolution to run in one kernel with the convolution before it, whatever the analytic model "
-         "expects; may be repeated")
-      ->allow_extra_args(false);
-  app.add_option("--layer-threads" + suffix, o.layer_threads,
-                 "NODE=N, task:3=N or '*=N': maximum number of threads for a node's task; may be repeated")
-      ->allow_extra_args(false);
-  app.add_option("--plain-layout" + suffix, o.plain_layout,
-                 "node whose operands keep the plain layout, with layout changes around the node; may be repeated")
-      ->allow_extra_args(false);
-  app.add_option("--disable" + suffix, o.disable, "pass to skip; `kilter options` lists them")->delimiter(',');
-  app.add_option("--stop-after" + suffix, o.stop_after, "last pass to run");
-  app.add_option("--max-rewrites" + suffix, o.max_rewrites,
-                 "stop after this many rewrites by passes (to bisect a wrong result)");
+void add_passes_to(Command app, ModelOptions& o, const std::string& suffix) {
+  app.option("--no-fuse" + suffix, o.no_fuse, "node whose task must not be fused with any other node; may be repeated")
+      .one_value_each();
+  app.option("--fuse" + suffix, o.fuse,
+             "depthwise convolution to run in one kernel with the convolution before it, whatever the analytic model "
+             "expects; may be repeated")
+      .one_value_each();
+  app.option("--layer-threads" + suffix, o.layer_threads,
+             "NODE=N, task:3=N or '*=N': maximum number of threads for a node's task; may be repeated")
+      .one_value_each();
+  app.option("--plain-layout" + suffix, o.plain_layout,
+             "node whose operands keep the plain layout, with layout changes around the node; may be repeated")
+      .one_value_each();
+  app.option("--disable" + suffix, o.disable, "pass to skip; `kilter options` lists them").delimiter(',');
+  app.option("--stop-after" + suffix, o.stop_after, "last pass to run");
+  app.option("--max-rewrites" + suffix, o.max_rewrites,
+             "stop after this many rewrites by passes (to bisect a wrong result)");
 }
 
 }  // namespace
 
-void ModelOptions::add_to(CLI::App& app, bool compiled_files) {
+void ModelOptions::add_to(Command app, bool compiled_files) {
   add_model_to(app, compiled_files);
   add_sources_to(app);
   add_compile_to(app);
 }
 
-void ModelOptions::add_model_to(CLI::App& app, bool compiled_files) {
-  app.add_option("MODEL", model,
-                 compiled_files ? "ONNX file, zoo:NAME, or a file made by `kilter compile`" : "ONNX file or zoo:NAME")
-      ->required();
+void ModelOptions::add_model_to(Command app, bool compiled_files) {
+  app.option("MODEL", model,
+             compiled_files ? "ONNX file, zoo:NAME, or a file made by `kilter compile`" : "ONNX file or zoo:NAME")
+      .required();
   add_run_to(app, *this, "");
   if (!compiled_files) return;
-  app.add_flag("--no-verify-file", no_verify_file,
-               "skip the hash check that detects damage in a compiled file (10 ms for 100 MB)");
+  app.flag("--no-verify-file", no_verify_file,
+           "skip the hash check that detects damage in a compiled file (10 ms for 100 MB)");
 }
 
-void ModelOptions::add_compile_to(CLI::App& app) {
+void ModelOptions::add_compile_to(Command app) {
   add_schedules_to(app, *this, "");
   add_passes_to(app, *this, "");
-  app.add_option("--dump-ir", dump_ir,
-                 "folder to write the graph after each pass, and the loops and assembly of each kernel, to");
-  app.add_flag("--time-passes", time_passes, "print how long each pass takes");
+  app.option("--dump-ir", dump_ir,
+             "folder to write the graph after each pass, and the loops and assembly of each kernel, to");
+  app.flag("--time-passes", time_passes, "print how long each pass takes");
 }
 
-void ModelOptions::add_settings_to(CLI::App& app, const std::string& suffix) {
+void ModelOptions::add_settings_to(Command app, const std::string& suffix) {
   add_run_to(app, *this, suffix);
   add_sources_of(app, *this, suffix);
   add_schedules_to(app, *this, suffix);

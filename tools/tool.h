@@ -1,14 +1,13 @@
 // Options, inputs and output shared by the subcommands. Each subcommand is one file with one `add_*` function.
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "command_line.h"
 #include "compile/session.h"
 #include "tune/records/record.h"
 
@@ -45,13 +44,13 @@ struct ModelOptions {
   bool operator==(const ModelOptions&) const = default;
 
   /// Adds all of the options below. `compiled_files` tells whether the help says that MODEL may be a compiled file.
-  void add_to(CLI::App& app, bool compiled_files = true);
-  void add_model_to(CLI::App& app, bool compiled_files = true);  ///< MODEL, --input, --threads
-  void add_compile_to(CLI::App& app);                            ///< how to compile, and what to print about it
-  void add_sources_to(CLI::App& app);                            ///< --records, --choose, --layer-plan
-  void add_records_to(CLI::App& app);
+  void add_to(Command app, bool compiled_files = true);
+  void add_model_to(Command app, bool compiled_files = true);  ///< MODEL, --input, --threads
+  void add_compile_to(Command app);                            ///< how to compile, and what to print about it
+  void add_sources_to(Command app);                            ///< --records, --choose, --layer-plan
+  void add_records_to(Command app);
   /// Adds --input, --threads and the compile options, each with `suffix` appended to its name, e.g. "-a" for one side.
-  void add_settings_to(CLI::App& app, const std::string& suffix = "");
+  void add_settings_to(Command app, const std::string& suffix = "");
   /// Returns options that mark every text as "not given", for one side whose options override the shared ones.
   static ModelOptions of_side();
   /// Returns these shared options overridden by the options of one side. A side's source of schedules replaces the
@@ -89,7 +88,7 @@ struct ModelOptions {
 };
 
 /// Registers --records, --choose and --layer-plan for `options`, each with `suffix` appended to its name.
-void add_sources_of(CLI::App& app, ModelOptions& options, const std::string& suffix);
+void add_sources_of(Command app, ModelOptions& options, const std::string& suffix);
 
 /// Whether this --forbid value names one record ("record:ID").
 bool names_record(std::string_view forbid);
@@ -140,25 +139,25 @@ std::string tune_command(const ModelOptions& options);
 void tell_records(const Plan& plan, const std::string& more = {});
 void print_passes(const Compiled& compiled);
 
-void add_run(CLI::App& app, Context& context);
-void add_bench(CLI::App& app, Context& context);
-void add_compile(CLI::App& app, Context& context);
-void add_check(CLI::App& app, Context& context);
-void add_inspect(CLI::App& app, Context& context);
-void add_profile(CLI::App& app, Context& context);
-void add_time(CLI::App& app, Context& context);
-void add_explain(CLI::App& app, Context& context);
-void add_compare(CLI::App& app, Context& context);
-void add_device(CLI::App& app, Context& context);
-void add_lists(CLI::App& app, Context& context);  ///< ops, targets, options
-void add_zoo(CLI::App& app, Context& context);
-void add_kernels(CLI::App& app, Context& context);
-void add_records(CLI::App& app, Context& context);
-void add_tune(CLI::App& app, Context& context);
-void add_graph_tune(CLI::App& app, Context& context);
-void add_tasks(CLI::App& app, Context& context);
-void add_cost_model(CLI::App& app, Context& context);
-void add_worker(CLI::App& app, Context& context);
-void add_searchers(CLI::App& app, Context& context);
+void add_run(Command app, Context& context);
+void add_bench(Command app, Context& context);
+void add_compile(Command app, Context& context);
+void add_check(Command app, Context& context);
+void add_inspect(Command app, Context& context);
+void add_profile(Command app, Context& context);
+void add_time(Command app, Context& context);
+void add_explain(Command app, Context& context);
+void add_compare(Command app, Context& context);
+void add_device(Command app, Context& context);
+void add_lists(Command app, Context& context);  ///< ops, targets, options
+void add_zoo(Command app, Context& context);
+void add_kernels(Command app, Context& context);
+void add_records(Command app, Context& context);
+void add_tune(Command app, Context& context);
+void add_graph_tune(Command app, Context& context);
+void add_tasks(Command app, Context& context);
+void add_cost_model(Command app, Context& context);
+void add_worker(Command app, Context& context);
+void add_searchers(Command app, Context& context);
 
 }  // namespace kilter::tool

@@ -108,29 +108,26 @@ void bench(const BenchOptions& options) {
 
 }  // namespace
 
-void add_bench(CLI::App& app, Context&) {
+void add_bench(Command app, Context&) {
   auto options = std::make_shared<BenchOptions>();
-  CLI::App* sub = app.add_subcommand("bench", "Time a network from the caller's inputs to the caller's outputs");
-  options->model.add_to(*sub);
-  sub->add_option("--json", options->json,
-                  "also write the figures as JSON to a file; - for standard output, which then contains nothing else");
-  sub->add_option("--seconds", options->seconds, "how long to measure, in seconds")
-      ->check(CLI::Range(0.01, 3600.0))
-      ->capture_default_str();
-  sub->add_option("--number", options->number, "runs per measurement; a measurement is their mean")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  sub->add_option("--repeat", options->repeat, "number of measurements (default: as many as --seconds allows)")
-      ->check(CLI::PositiveNumber);
-  sub->add_option("--min-repeat-ms", options->min_repeat_ms, "add runs until a measurement takes at least this long")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  sub->add_flag("--flush", options->flush, "flush the caches before each measurement");
-  sub->footer(
+  Command sub = app.subcommand("bench", "Time a network from the caller's inputs to the caller's outputs");
+  options->model.add_to(sub);
+  sub.option("--json", options->json,
+             "also write the figures as JSON to a file; - for standard output, which then contains nothing else");
+  sub.option("--seconds", options->seconds, "how long to measure, in seconds").range(0.01, 3600.0).shows_default();
+  sub.option("--number", options->number, "runs per measurement; a measurement is their mean")
+      .positive()
+      .shows_default();
+  sub.option("--repeat", options->repeat, "number of measurements (default: as many as --seconds allows)").positive();
+  sub.option("--min-repeat-ms", options->min_repeat_ms, "add runs until a measurement takes at least this long")
+      .non_negative()
+      .shows_default();
+  sub.flag("--flush", options->flush, "flush the caches before each measurement");
+  sub.footer(
       "The first figure is the mean of the middle half of the undisturbed measurements; mean, median, min and p90 are "
       "of all.\n"
       "Example:  kilter bench zoo:resnet18 --threads 1 --number 5 --repeat 20");
-  sub->callback([=] { bench(*options); });
+  sub.callback([=] { bench(*options); });
 }
 
 }  // namespace kilter::tool

@@ -213,19 +213,17 @@ int check(const CheckOptions& options) {
 
 }  // namespace
 
-void add_check(CLI::App& app, Context& context) {
+void add_check(Command app, Context& context) {
   auto options = std::make_shared<CheckOptions>();
-  CLI::App* sub = app.add_subcommand(
+  Command sub = app.subcommand(
       "check",
       "Run cases in the ONNX test layout: model.onnx, test_data_set_*/{input,output}_*.pb, tol.txt ('rtol atol')");
-  sub->add_option("DIR", options->folders, "case folders, or folders that contain cases")->required();
-  sub->add_option("--target", options->target, "CPU to generate code for")->capture_default_str();
-  sub->add_option("--threads", options->threads, "threads per case")->check(CLI::Range(1, 1024))->capture_default_str();
-  sub->add_option("--timeout", options->seconds, "time limit of a case, in seconds")
-      ->check(CLI::Range(1, 86400))
-      ->capture_default_str();
-  sub->add_flag("--list-passed", options->list, "also print the cases that pass");
-  sub->callback([=, &context] { context.exit = check(*options); });
+  sub.option("DIR", options->folders, "case folders, or folders that contain cases").required();
+  sub.option("--target", options->target, "CPU to generate code for").shows_default();
+  sub.option("--threads", options->threads, "threads per case").range(1, 1024).shows_default();
+  sub.option("--timeout", options->seconds, "time limit of a case, in seconds").range(1, 86400).shows_default();
+  sub.flag("--list-passed", options->list, "also print the cases that pass");
+  sub.callback([=, &context] { context.exit = check(*options); });
 }
 
 }  // namespace kilter::tool

@@ -87,29 +87,26 @@ void compare_networks(CompareOptions options) {
 
 }  // namespace
 
-void add_compare(CLI::App& app, Context&) {
+void add_compare(Command app, Context&) {
   auto options = std::make_shared<CompareOptions>();
-  CLI::App* sub = app.add_subcommand(
+  Command sub = app.subcommand(
       "compare", "Compare two networks, settings, results or runtimes: conditions first, then times, interleaved");
-  sub->add_option("A", options->a.what,
-                  "ONNX file, zoo:NAME, compiled file; onnxruntime:MODEL or openvino:MODEL; or a .json that bench or "
-                  "profile wrote")
-      ->required();
-  sub->add_option("B", options->b.what, "as A (default: A itself, with the options of B)");
-  options->model.add_settings_to(*sub);
-  options->a.model.add_settings_to(*sub->add_option_group("Options for A only"), "-a");
-  options->b.model.add_settings_to(*sub->add_option_group("Options for B only"), "-b");
-  sub->add_option("--seconds", options->seconds, "maximum time to measure, in seconds")
-      ->check(CLI::Range(0.1, 3600.0))
-      ->capture_default_str();
-  sub->add_option("--half-width", options->half_width,
-                  "stop when the 95 % interval of the ratio is this narrow, in percent")
-      ->check(CLI::Range(0.01, 100.0))
-      ->capture_default_str();
-  sub->add_option("--layers", options->layers, "number of layers to show")->capture_default_str();
-  sub->add_option("--json", options->json,
-                  "also write the figures as JSON to a file; - for standard output, which then contains nothing else");
-  sub->footer(
+  sub.option("A", options->a.what,
+             "ONNX file, zoo:NAME, compiled file; onnxruntime:MODEL or openvino:MODEL; or a .json that bench or "
+             "profile wrote")
+      .required();
+  sub.option("B", options->b.what, "as A (default: A itself, with the options of B)");
+  options->model.add_settings_to(sub);
+  options->a.model.add_settings_to(sub.group("Options for A only"), "-a");
+  options->b.model.add_settings_to(sub.group("Options for B only"), "-b");
+  sub.option("--seconds", options->seconds, "maximum time to measure, in seconds").range(0.1, 3600.0).shows_default();
+  sub.option("--half-width", options->half_width, "stop when the 95 % interval of the ratio is this narrow, in percent")
+      .range(0.01, 100.0)
+      .shows_default();
+  sub.option("--layers", options->layers, "number of layers to show").shows_default();
+  sub.option("--json", options->json,
+             "also write the figures as JSON to a file; - for standard output, which then contains nothing else");
+  sub.footer(
       "Options without the suffix -a or -b apply to both sides; options of one side take precedence. Times are wall\n"
       "time and processor time. If the batches differ, times per item are compared, too.\n"
       "Examples:  kilter compare zoo:resnet18 --threads-a 1 --threads-b 2\n"
@@ -118,7 +115,7 @@ void add_compare(CLI::App& app, Context&) {
       "           kilter compare zoo:mobilenet_v2 --threads 1 --input-b input=8x3x224x224\n"
       "           kilter compare model.onnx onnxruntime:model.onnx --threads 1\n"
       "           kilter compare yesterday.json today.json");
-  sub->callback([=] { compare_networks(*options); });
+  sub.callback([=] { compare_networks(*options); });
 }
 
 }  // namespace kilter::tool

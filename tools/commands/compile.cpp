@@ -9,14 +9,14 @@
 
 namespace kilter::tool {
 
-void add_compile(CLI::App& app, Context&) {
+void add_compile(Command app, Context&) {
   auto options = std::make_shared<ModelOptions>();
   auto file = std::make_shared<std::string>();
-  CLI::App* sub = app.add_subcommand(
+  Command sub = app.subcommand(
       "compile", "Compile a network to a file that `kilter run` and libkilter_runtime load without recompiling");
-  options->add_to(*sub);
-  sub->add_option("-o,--out", *file, "file to write")->required();
-  sub->callback([=] {
+  options->add_to(sub);
+  sub.option("-o,--out", *file, "file to write").required();
+  sub.callback([=] {
     if (is_plan_file(options->model)) {
       fail(ErrorKind::usage, "{} is already a compiled file: copy it, or give the original model", options->model);
     }

@@ -189,76 +189,75 @@ void show(const CostModelOptions& options) {
   for (const size_t i : order) fmt::print("{:<32} {:>8}\n", model.features()[i], splits[i]);
 }
 
-void add_training(CLI::App& sub, CostModelOptions& o) {
-  sub.add_option("--trainer", o.trainer,
-                 "trees: Kilter's own regression; xgb, xgb-rank: XGBoost's regression and pairwise ranking")
-      ->check(CLI::IsMember({"trees", "xgb", "xgb-rank"}))
-      ->capture_default_str();
-  sub.add_option("--xgboost", o.xgboost,
-                 "libxgboost.so, its folder, or a Python environment with xgboost-cpu (default: KILTER_XGBOOST, "
-                 "$VIRTUAL_ENV, .venv, the system's)");
-  sub.add_option("--start", o.start, "model to correct with new trees; a few measurements adapt it to a machine");
-  sub.add_option("--trees", o.boost.trees, "number of trees to grow, 1..10000")->capture_default_str();
-  sub.add_option("--depth", o.boost.depth, "maximum depth of a tree, 1..16")->capture_default_str();
-  sub.add_option("--rate", o.boost.rate, "learning rate: the share of each tree's answer that counts, above 0, up to 1")
-      ->capture_default_str();
-  sub.add_option("--l2", o.boost.l2, "L2 regularisation, added to the weight of a leaf, 0 or more")
-      ->capture_default_str();
-  sub.add_option("--min-child-weight", o.boost.min_child_weight, "minimum weight of the rows on each side of a split")
-      ->capture_default_str();
-  sub.add_option("--bins", o.boost.bins, "candidate split points per feature, 2..65536")->capture_default_str();
-  sub.add_option("--threads", o.boost.threads, "threads of XGBoost, 1..1024; Kilter's own trainer uses one")
-      ->capture_default_str();
-  sub.add_option("--seed", o.boost.seed,
-                 "random seed of XGBoost, and of the choice of tasks or devices that are held out together")
-      ->capture_default_str();
+void add_training(Command sub, CostModelOptions& o) {
+  sub.option("--trainer", o.trainer,
+             "trees: Kilter's own regression; xgb, xgb-rank: XGBoost's regression and pairwise ranking")
+      .one_of({"trees", "xgb", "xgb-rank"})
+      .shows_default();
+  sub.option("--xgboost", o.xgboost,
+             "libxgboost.so, its folder, or a Python environment with xgboost-cpu (default: KILTER_XGBOOST, "
+             "$VIRTUAL_ENV, .venv, the system's)");
+  sub.option("--start", o.start, "model to correct with new trees; a few measurements adapt it to a machine");
+  sub.option("--trees", o.boost.trees, "number of trees to grow, 1..10000").shows_default();
+  sub.option("--depth", o.boost.depth, "maximum depth of a tree, 1..16").shows_default();
+  sub.option("--rate", o.boost.rate, "learning rate: the share of each tree's answer that counts, above 0, up to 1")
+      .shows_default();
+  sub.option("--l2", o.boost.l2, "L2 regularisation, added to the weight of a leaf, 0 or more").shows_default();
+  sub.option("--min-child-weight", o.boost.min_child_weight, "minimum weight of the rows on each side of a split")
+      .shows_default();
+  sub.option("--bins", o.boost.bins, "candidate split points per feature, 2..65536").shows_default();
+  sub.option("--threads", o.boost.threads, "threads of XGBoost, 1..1024; Kilter's own trainer uses one")
+      .shows_default();
+  sub.option("--seed", o.boost.seed,
+             "random seed of XGBoost, and of the choice of tasks or devices that are held out together")
+      .shows_default();
 }
 
-void add_table(CLI::App& sub, CostModelOptions& o) {
-  sub.add_option("--table", o.tables, "table of named features and costs, as JSON lines; may be repeated")
-      ->required()
-      ->allow_extra_args(false);
+void add_table(Command sub, CostModelOptions& o) {
+  sub.option("--table", o.tables, "table of named features and costs, as JSON lines; may be repeated")
+      .required()
+      .one_value_each();
 }
 
 }  // namespace
 
-void add_cost_model(CLI::App& app, Context&) {
+void add_cost_model(Command app, Context&) {
   auto o = std::make_shared<CostModelOptions>();
-  CLI::App* sub = app.add_subcommand("cost-model", "Train, evaluate and show learned cost models of schedules");
-  sub->require_subcommand(1);
-  sub->footer(
+  Command sub = app.subcommand("cost-model", "Train, evaluate and show learned cost models of schedules");
+  sub.require_subcommand();
+  sub.footer(
       "Example:  kilter cost-model rows bench/searchers/*.jsonl --out rows.jsonl\n"
       "          kilter cost-model train --table rows.jsonl --out my.trees\nFormat of the tables: "
       "src/tune/cost/table.h.");
-  CLI::App* rows = sub->add_subcommand("rows", "Make a training table from measured schedules");
-  rows->add_option("FILE", o->tables, "tables of costs (kilter searchers --measure) or tuning records (kilter tune)")
-      ->required();
-  rows->add_option("-o,--out", o->model, "file for the table; - for standard output")->required();
-  rows->callback([=] { make_rows(*o); });
-  CLI::App* trains = sub->add_subcommand("train", "Train a model from tables of measured schedules");
-  add_table(*trains, *o);
-  trains->add_option("-o,--out", o->model, "file for the model")->required();
-  add_training(*trains, *o);
-  trains->callback([=] { train(*o); });
-  CLI::App* judges =
-      sub->add_subcommand("eval", "Evaluate a model on tables, or a trainer on tasks or devices it did not see");
-  add_table(*judges, *o);
-  CLI::Option* model = judges->add_option("MODEL", o->model, "model file; without one, the trainer is evaluated");
-  judges->add_option("--held-out", o->held_out, "what to leave out of training and evaluate on, in turn")
-      ->check(CLI::IsMember({"task", "device"}))
-      ->capture_default_str()
-      ->excludes(model);
-  judges->add_option("--folds", o->folds, "number of parts to hold out in turn, at most one per task or device")
-      ->check(CLI::Range(2, 1000))
-      ->capture_default_str()
-      ->excludes(model);
-  add_training(*judges, *o);
-  judges->add_option("--json", o->json_file, "also write the figures as JSON to a file; - for standard output only");
-  judges->callback([=] { evaluate(*o); });
-  CLI::App* shows = sub->add_subcommand("show", "Show a model: what it was trained on, and which features it uses");
-  shows->add_option("MODEL", o->model, "model file")->required();
-  shows->add_option("--json", o->json_file, "also write it as JSON to a file; - for standard output only");
-  shows->callback([=] { show(*o); });
+  Command rows = sub.subcommand("rows", "Make a training table from measured schedules");
+  rows.option("FILE", o->tables, "tables of costs (kilter searchers --measure) or tuning records (kilter tune)")
+      .required();
+  rows.option("-o,--out", o->model, "file for the table; - for standard output").required();
+  rows.callback([=] { make_rows(*o); });
+  Command trains = sub.subcommand("train", "Train a model from tables of measured schedules");
+  add_table(trains, *o);
+  trains.option("-o,--out", o->model, "file for the model").required();
+  add_training(trains, *o);
+  trains.callback([=] { train(*o); });
+  Command judges =
+      sub.subcommand("eval", "Evaluate a model on tables, or a trainer on tasks or devices it did not see");
+  add_table(judges, *o);
+  Option model = judges.option("MODEL", o->model, "model file; without one, the trainer is evaluated");
+  judges.option("--held-out", o->held_out, "what to leave out of training and evaluate on, in turn")
+      .one_of({"task", "device"})
+      .shows_default()
+      .excludes(model);
+  judges.option("--folds", o->folds, "number of parts to hold out in turn, at most one per task or device")
+      .range(2, 1000)
+      .shows_default()
+      .excludes(model);
+  add_training(judges, *o);
+  judges.option("--json", o->json_file, "also write the figures as JSON to a file; - for standard output only");
+  judges.callback([=] { evaluate(*o); });
+  Command shows = sub.subcommand("show", "Show a model: what it was trained on, and which features it uses");
+  shows.option("MODEL", o->model, "model file").required();
+  shows.option("--json", o->json_file, "also write it as JSON to a file; - for standard output only");
+  shows.callback([=] { show(*o); });
 }
 
 }  // namespace kilter::tool

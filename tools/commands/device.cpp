@@ -82,17 +82,17 @@ void show_device(const DeviceOptions& options) {
 
 }  // namespace
 
-void add_device(CLI::App& app, Context&) {
+void add_device(Command app, Context&) {
   auto options = std::make_shared<DeviceOptions>();
-  CLI::App* sub = app.add_subcommand("device", "Show this machine and its peak performance");
-  sub->footer(
+  Command sub = app.subcommand("device", "Show this machine and its peak performance");
+  sub.footer(
       "`profile` and `explain` compare layers with these peaks. They are measured once, in a few seconds, and "
       "stored\nin $XDG_CACHE_HOME/kilter/device.json or ~/.cache/kilter/device.json. Measure again if the machine was "
       "busy.\nExample:  kilter device --measure --json -");
-  sub->add_flag("--measure", options->measure, "measure again even if there are stored measurements");
-  sub->add_option("--json", options->json,
-                  "also write everything as JSON to a file; - for standard output, which then contains nothing else");
-  sub->callback([=] { show_device(*options); });
+  sub.flag("--measure", options->measure, "measure again even if there are stored measurements");
+  sub.option("--json", options->json,
+             "also write everything as JSON to a file; - for standard output, which then contains nothing else");
+  sub.callback([=] { show_device(*options); });
 }
 
 }  // namespace kilter::tool

@@ -135,25 +135,25 @@ void run_explain(const ExplainOptions& options) {
 
 }  // namespace
 
-void add_explain(CLI::App& app, Context&) {
+void add_explain(Command app, Context&) {
   auto options = std::make_shared<ExplainOptions>();
-  CLI::App* sub = app.add_subcommand(
+  Command sub = app.subcommand(
       "explain", "Say why a network takes as long as it does, what the machine would allow, and what to do next");
-  options->model.add_to(*sub);
-  sub->add_option("--node", options->node, "explain one layer in full, and measure more of its schedules");
-  sub->add_option("--seconds", options->seconds,
-                  "how long to measure, in seconds, not counting the compilation of alternatives")
-      ->check(CLI::Range(0.1, 3600.0))
-      ->capture_default_str();
-  add_minutes(*sub, options->minutes);
-  sub->add_option("--json", options->json,
-                  "also write everything as JSON to a file; - for standard output, which then contains nothing else");
-  sub->add_option("--html", options->html,
-                  "also write an HTML report: that of kilter profile plus this explanation, in one file");
-  sub->add_option("--against", options->against,
-                  "also run the network in this runtime, in turns with Kilter, and compare them layer by layer")
-      ->check(CLI::IsMember({"onnxruntime", "openvino"}));
-  sub->footer(
+  options->model.add_to(sub);
+  sub.option("--node", options->node, "explain one layer in full, and measure more of its schedules");
+  sub.option("--seconds", options->seconds,
+             "how long to measure, in seconds, not counting the compilation of alternatives")
+      .range(0.1, 3600.0)
+      .shows_default();
+  add_minutes(sub, options->minutes);
+  sub.option("--json", options->json,
+             "also write everything as JSON to a file; - for standard output, which then contains nothing else");
+  sub.option("--html", options->html,
+             "also write an HTML report: that of kilter profile plus this explanation, in one file");
+  sub.option("--against", options->against,
+             "also run the network in this runtime, in turns with Kilter, and compare them layer by layer")
+      .one_of({"onnxruntime", "openvino"});
+  sub.footer(
       "A machine that other programs use is reported first; findings that rest on times they disturbed are withheld.\n"
       "Gains are measured if an alternative can be compiled and run in turns with the network as it is (the text says\n"
       "so); otherwise they are predicted. The suggested commands compare what the findings claim, by wall and "
@@ -161,7 +161,7 @@ void add_explain(CLI::App& app, Context&) {
       "time.\n"
       "Example:  kilter explain zoo:resnet18 --threads 1 --schedule conv1=reference\n"
       "          kilter explain model.onnx --against onnxruntime --html report.html");
-  sub->callback([=] { run_explain(*options); });
+  sub.callback([=] { run_explain(*options); });
 }
 
 }  // namespace kilter::tool

@@ -94,43 +94,40 @@ void run_graph_tune(const GraphTuneCommand& command) {
 
 }  // namespace
 
-void add_graph_tune(CLI::App& app, Context&) {
+void add_graph_tune(Command app, Context&) {
   auto command = std::make_shared<GraphTuneCommand>();
-  CLI::App* sub = app.add_subcommand(
+  Command sub = app.subcommand(
       "graph-tune", "Choose the schedule, threads, layout and fusion of each layer for the whole network at once");
   command->model.records = "default";
-  command->model.add_model_to(*sub, false);
-  command->model.add_compile_to(*sub);
-  sub->add_option("--records", command->model.records,
-                  "records to take costs from; the result is kept beside them: a file, default or none")
-      ->capture_default_str();
-  sub->add_option(
-         "--solver", command->solver,
-         "dp: dynamic programming, for forests; pbqp: any graph; greedy: each layer alone; auto: dp, else pbqp")
-      ->check(CLI::IsMember({"auto", "dp", "pbqp", "greedy"}))
-      ->capture_default_str();
-  sub->add_option("--measure", command->measure, "time limit for measuring alternatives in the network, in seconds")
-      ->check(CLI::Range(0.1, 3600.0))
-      ->capture_default_str();
-  sub->add_option("--race", command->race, "time for the races against history-best and the accepted plan, in seconds")
-      ->check(CLI::Range(0.1, 3600.0))
-      ->capture_default_str();
-  sub->add_option("--schedules", command->schedules,
-                  "number of schedules to consider for each layer, besides the default")
-      ->check(CLI::Range(0, 64))
-      ->capture_default_str();
-  sub->add_flag("--measure-transforms", command->measure_transforms,
-                "measure layout changes again, even if they are known");
-  sub->add_flag("--no-run", command->no_run,
-                "run nothing: take costs from records and estimates, choose schedules only, hold no race");
-  sub->add_flag("--layers", command->layers, "print every alternative of every layer with its cost");
-  sub->add_option("--write-plan", command->write_plan, "write the choices to a file for --layer-plan");
-  sub->add_option("--json", command->json,
-                  "also write the outcome as JSON to a file; - for standard output, which then contains nothing else");
-  sub->footer(
+  command->model.add_model_to(sub, false);
+  command->model.add_compile_to(sub);
+  sub.option("--records", command->model.records,
+             "records to take costs from; the result is kept beside them: a file, default or none")
+      .shows_default();
+  sub.option("--solver", command->solver,
+             "dp: dynamic programming, for forests; pbqp: any graph; greedy: each layer alone; auto: dp, else pbqp")
+      .one_of({"auto", "dp", "pbqp", "greedy"})
+      .shows_default();
+  sub.option("--measure", command->measure, "time limit for measuring alternatives in the network, in seconds")
+      .range(0.1, 3600.0)
+      .shows_default();
+  sub.option("--race", command->race, "time for the races against history-best and the accepted plan, in seconds")
+      .range(0.1, 3600.0)
+      .shows_default();
+  sub.option("--schedules", command->schedules, "number of schedules to consider for each layer, besides the default")
+      .range(0, 64)
+      .shows_default();
+  sub.flag("--measure-transforms", command->measure_transforms, "measure layout changes again, even if they are known");
+  sub.flag("--no-run", command->no_run,
+           "run nothing: take costs from records and estimates, choose schedules only, hold no race");
+  sub.flag("--layers", command->layers, "print every alternative of every layer with its cost");
+  sub.option("--write-plan", command->write_plan, "write the choices to a file for --layer-plan");
+  sub.option("--json", command->json,
+             "also write the outcome as JSON to a file; - for standard output, which then contains nothing else");
+  sub.footer(
       "The winner of the race is kept beside the records, where --records FILE of other commands finds it. With\n"
       "--no-run nothing is kept.");
-  sub->callback([command] { run_graph_tune(*command); });
+  sub.callback([command] { run_graph_tune(*command); });
 }
 
 }  // namespace kilter::tool

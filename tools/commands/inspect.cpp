@@ -196,26 +196,24 @@ void inspect(const InspectOptions& options) {
 
 }  // namespace
 
-void add_inspect(CLI::App& app, Context&) {
+void add_inspect(Command app, Context&) {
   auto options = std::make_shared<InspectOptions>();
-  CLI::App* sub =
-      app.add_subcommand("inspect", "Show a network's inputs, outputs, operators, parameters, work and tasks");
-  options->add_to(*sub);
-  auto* schedules = sub->add_flag("--schedules", options->schedules,
-                                  "show for each layer its schedule, what the model expects of it, and why no other "
-                                  "template or schedule was chosen; generates no code");
-  sub->add_option("--node", options->node,
-                  "with --schedules: only the layers of this name, or those that run this node of the model");
-  sub->add_option("--json", options->json,
-                  "with --schedules: also write it as JSON (doc/inspect.md); - for standard output");
-  sub->add_option(
-      "--write-plan", options->write_plan,
-      "with --schedules: instead of a report, write what every layer runs to a file for --layer-plan; - for "
-      "standard output");
-  sub->add_option("--asm", options->assembly,
-                  "show the machine code of this layer or node of the model, with counts of its inner loops")
-      ->excludes(schedules);
-  sub->callback([=] { inspect(*options); });
+  Command sub = app.subcommand("inspect", "Show a network's inputs, outputs, operators, parameters, work and tasks");
+  options->add_to(sub);
+  Option schedules = sub.flag("--schedules", options->schedules,
+                              "show for each layer its schedule, what the model expects of it, and why no other "
+                              "template or schedule was chosen; generates no code");
+  sub.option("--node", options->node,
+             "with --schedules: only the layers of this name, or those that run this node of the model");
+  sub.option("--json", options->json,
+             "with --schedules: also write it as JSON (doc/inspect.md); - for standard output");
+  sub.option("--write-plan", options->write_plan,
+             "with --schedules: instead of a report, write what every layer runs to a file for --layer-plan; - for "
+             "standard output");
+  sub.option("--asm", options->assembly,
+             "show the machine code of this layer or node of the model, with counts of its inner loops")
+      .excludes(schedules);
+  sub.callback([=] { inspect(*options); });
 }
 
 }  // namespace kilter::tool

@@ -271,33 +271,28 @@ void kernels(const KernelsOptions& options) {
 
 }  // namespace
 
-void add_kernels(CLI::App& app, Context&) {
+void add_kernels(Command app, Context&) {
   auto options = std::make_shared<KernelsOptions>();
-  CLI::App* sub =
-      app.add_subcommand("kernels", "Time the convolutions and matrix products of networks, each compiled alone");
-  sub->add_option("what", options->what,
-                  "problem files (.txt, as written by --write), problems, or models (.onnx, zoo:NAME)")
-      ->required();
-  sub->add_option("--write", options->write,
-                  "write DIR/NETWORK.txt with the problems of each model instead of measuring");
-  sub->add_option("--only", options->only, "only problems or layers that match this regular expression");
-  sub->add_option("--target", options->target, "CPU to generate code for; `kilter targets` lists them")
-      ->capture_default_str();
-  sub->add_option("--threads", options->threads,
-                  "number of threads (default: KILTER_NUM_THREADS, else the CPUs this process may use)")
-      ->check(CLI::Range(1, 1024));
-  sub->add_option("--seconds", options->seconds, "how long to measure each problem, in seconds")
-      ->check(CLI::Range(0.01, 3600.0))
-      ->capture_default_str();
-  sub->add_option(
-         "--touched-mb", options->touched_mb,
-         "memory that a run of the network touches, over which cold weights rotate (default: what the file says)")
-      ->check(CLI::PositiveNumber);
-  sub->add_option("--expected", options->expected,
-                  "file of expected Winograd speed-ups to print beside the measured ones");
-  sub->add_option("--json", options->json,
-                  "also write the figures as JSON to a file; - for standard output, which then contains nothing else");
-  sub->footer(
+  Command sub = app.subcommand("kernels", "Time the convolutions and matrix products of networks, each compiled alone");
+  sub.option("what", options->what,
+             "problem files (.txt, as written by --write), problems, or models (.onnx, zoo:NAME)")
+      .required();
+  sub.option("--write", options->write, "write DIR/NETWORK.txt with the problems of each model instead of measuring");
+  sub.option("--only", options->only, "only problems or layers that match this regular expression");
+  sub.option("--target", options->target, "CPU to generate code for; `kilter targets` lists them").shows_default();
+  sub.option("--threads", options->threads,
+             "number of threads (default: KILTER_NUM_THREADS, else the CPUs this process may use)")
+      .range(1, 1024);
+  sub.option("--seconds", options->seconds, "how long to measure each problem, in seconds")
+      .range(0.01, 3600.0)
+      .shows_default();
+  sub.option("--touched-mb", options->touched_mb,
+             "memory that a run of the network touches, over which cold weights rotate (default: what the file says)")
+      .positive();
+  sub.option("--expected", options->expected, "file of expected Winograd speed-ups to print beside the measured ones");
+  sub.option("--json", options->json,
+             "also write the figures as JSON to a file; - for standard output, which then contains nothing else");
+  sub.footer(
       "Cold: packed weights rotate through as much memory as a run of the network touches. \"of\" is the share of the\n"
       "bandwidth of the level that most operands come from; if memory is the bound, it is the share of the rate of a "
       "plain\n"
@@ -305,7 +300,7 @@ void add_kernels(CLI::App& app, Context&) {
       "interleaved.\n"
       "\"TASK in PROBLEM\" times one task of a problem's graph, such as the change of layout before a convolution.\n"
       "Example:  kilter kernels bench/kernels/*.txt --threads 1 --expected bench/winograd_speedups.txt");
-  sub->callback([=] { kernels(*options); });
+  sub.callback([=] { kernels(*options); });
 }
 
 }  // namespace kilter::tool

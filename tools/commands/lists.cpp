@@ -83,16 +83,16 @@ void print_options() {
 
 }  // namespace
 
-void add_lists(CLI::App& app, Context&) {
-  CLI::App* ops = app.add_subcommand("ops", "List the operators, their opsets and how they run");
+void add_lists(Command app, Context&) {
+  Command ops = app.subcommand("ops", "List the operators, their opsets and how they run");
   auto markdown = std::make_shared<bool>(false);
-  ops->add_flag("--markdown", *markdown, "print the table of doc/operators.md");
-  ops->callback([=] { print_ops(*markdown); });
-  CLI::App* targets = app.add_subcommand("targets", "List the CPUs that code can be generated for");
-  targets->callback([] { print_targets(); });
-  CLI::App* options = app.add_subcommand(
+  ops.flag("--markdown", *markdown, "print the table of doc/operators.md");
+  ops.callback([=] { print_ops(*markdown); });
+  Command targets = app.subcommand("targets", "List the CPUs that code can be generated for");
+  targets.callback([] { print_targets(); });
+  Command options = app.subcommand(
       "options", "List environment variables, passes, templates, how trials are taken, searchers and their options");
-  options->callback([] { print_options(); });
+  options.callback([] { print_options(); });
 }
 
 }  // namespace kilter::tool

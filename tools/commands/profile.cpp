@@ -57,41 +57,38 @@ void run_profile(const ProfileOptions& options) {
 
 }  // namespace
 
-void add_profile(CLI::App& app, Context&) {
+void add_profile(Command app, Context&) {
   auto options = std::make_shared<ProfileOptions>();
-  CLI::App* sub = app.add_subcommand(
-      "profile", "Show where the time of a network goes, in rows that add up to the end-to-end time");
-  options->model.add_to(*sub);
-  sub->add_option("--by", options->table.by, "group rows by: layer, operator, or task (layers with the same problem)")
-      ->capture_default_str();
-  sub->add_option("--sort", options->table.sort,
-                  "sort rows by: order (of execution), time, name, or share (of the bound)")
-      ->capture_default_str();
-  sub->add_option("--top", options->table.top, "show only this many rows")->check(CLI::NonNegativeNumber);
-  sub->add_flag("--wide", options->table.wide,
-                "show each row's problem, schedule, shapes, layouts and kernel hash below it");
-  sub->add_flag("--arena", options->arena, "also show the contents of the arena at each step");
-  sub->add_flag(
+  Command sub =
+      app.subcommand("profile", "Show where the time of a network goes, in rows that add up to the end-to-end time");
+  options->model.add_to(sub);
+  sub.option("--by", options->table.by, "group rows by: layer, operator, or task (layers with the same problem)")
+      .shows_default();
+  sub.option("--sort", options->table.sort, "sort rows by: order (of execution), time, name, or share (of the bound)")
+      .shows_default();
+  sub.option("--top", options->table.top, "show only this many rows").non_negative();
+  sub.flag("--wide", options->table.wide,
+           "show each row's problem, schedule, shapes, layouts and kernel hash below it");
+  sub.flag("--arena", options->arena, "also show the contents of the arena at each step");
+  sub.flag(
       "--counters", options->counters,
       "also show hardware counters by layer (cycles, instructions, cache misses, stalled cycles), measured in separate "
       "runs, if the machine has them");
-  sub->add_option("--seconds", options->seconds, "how long to measure, in seconds")
-      ->check(CLI::Range(0.01, 3600.0))
-      ->capture_default_str();
-  add_minutes(*sub, options->minutes);
-  sub->add_option("--json", options->json,
-                  "also write everything as JSON to a file; - for standard output, which then contains nothing else");
-  sub->add_option("--csv", options->csv, "also write the rows as CSV to a file, or - for standard output");
-  sub->add_option("--trace", options->trace,
-                  "also write a trace of a typical run for ui.perfetto.dev or chrome://tracing, one track per thread");
-  sub->add_option("--html", options->html,
-                  "also write an HTML report with roofline, timeline, table and memory: one file that works offline");
-  sub->footer(
+  sub.option("--seconds", options->seconds, "how long to measure, in seconds").range(0.01, 3600.0).shows_default();
+  add_minutes(sub, options->minutes);
+  sub.option("--json", options->json,
+             "also write everything as JSON to a file; - for standard output, which then contains nothing else");
+  sub.option("--csv", options->csv, "also write the rows as CSV to a file, or - for standard output");
+  sub.option("--trace", options->trace,
+             "also write a trace of a typical run for ui.perfetto.dev or chrome://tracing, one track per thread");
+  sub.option("--html", options->html,
+             "also write an HTML report with roofline, timeline, table and memory: one file that works offline");
+  sub.footer(
       "A row's time is measured in the network, from fork to join of its parallel region; it is the mean of the\n"
       "middle half of the runs. Sum = kernels + gaps + barriers; the end-to-end time comes from interleaved\n"
       "runs without profiling.\n"
       "Example:  kilter profile zoo:resnet18 --threads 1 --sort time --top 10");
-  sub->callback([=] { run_profile(*options); });
+  sub.callback([=] { run_profile(*options); });
 }
 
 }  // namespace kilter::tool

@@ -399,83 +399,79 @@ void explain(RecordsOptions options, const ExplainOptions& how) {
 
 // --- the command line ---
 
-void add_file(CLI::App& sub, RecordsOptions& options) {
-  sub.add_option("--records", options.file,
-                 "database, or JSON lines if the name ends in .jsonl or .json (default: "
-                 "$XDG_DATA_HOME/kilter/records.db, else ~/.local/share/kilter/records.db)");
+void add_file(Command sub, RecordsOptions& options) {
+  sub.option("--records", options.file,
+             "database, or JSON lines if the name ends in .jsonl or .json (default: "
+             "$XDG_DATA_HOME/kilter/records.db, else ~/.local/share/kilter/records.db)");
 }
 
-void add_json(CLI::App& sub, RecordsOptions& options) {
-  sub.add_option("--json", options.json,
-                 "also write the result as JSON to a file; - for standard output, which then contains nothing else");
+void add_json(Command sub, RecordsOptions& options) {
+  sub.option("--json", options.json,
+             "also write the result as JSON to a file; - for standard output, which then contains nothing else");
 }
 
-void add_filter(CLI::App& sub, RecordsOptions& options) {
-  sub.add_option("--problem", options.filter.contains, "only problems that contain this text");
-  sub.add_option("--device", options.filter.device, "only devices or targets whose name contains this text");
-  sub.add_option("--network", options.filter.network, "only records of this network");
-  sub.add_option("--source", options.filter.source, "only records of this source: kilter, tvm, \"tvm v0.1\"");
-  sub.add_option("--status", options.status, "only ok, wrong, crash, timeout or rejected");
-  sub.add_option("--threads", options.threads,
-                 "only records for this number of threads; 0: records whose number is not known")
-      ->check(CLI::Range(0, 1024));
+void add_filter(Command sub, RecordsOptions& options) {
+  sub.option("--problem", options.filter.contains, "only problems that contain this text");
+  sub.option("--device", options.filter.device, "only devices or targets whose name contains this text");
+  sub.option("--network", options.filter.network, "only records of this network");
+  sub.option("--source", options.filter.source, "only records of this source: kilter, tvm, \"tvm v0.1\"");
+  sub.option("--status", options.status, "only ok, wrong, crash, timeout or rejected");
+  sub.option("--threads", options.threads,
+             "only records for this number of threads; 0: records whose number is not known")
+      .range(0, 1024);
 }
 
 template <class T>
 struct Sub {
-  CLI::App* app;
+  Command app;
   std::shared_ptr<RecordsOptions> options;
   std::shared_ptr<T> own;
 };
 template <class T>
-Sub<T> add_sub(CLI::App& parent, const char* name, const char* what) {
-  return {parent.add_subcommand(name, what), std::make_shared<RecordsOptions>(), std::make_shared<T>()};
+Sub<T> add_sub(Command parent, const char* name, const char* what) {
+  return {parent.subcommand(name, what), std::make_shared<RecordsOptions>(), std::make_shared<T>()};
 }
 
-void add_looking(CLI::App& app) {
+void add_looking(Command app) {
   auto l = add_sub<size_t>(app, "list", "Show records, oldest first");
   *l.own = 50;
-  add_file(*l.app, *l.options), add_filter(*l.app, *l.options), add_json(*l.app, *l.options);
-  l.app->add_option("--limit", *l.own, "show only the last N")->capture_default_str();
-  l.app->footer("Example:  kilter records list --status crash --problem conv2d");
-  l.app->callback([=] { list(*l.options, *l.own); });
+  add_file(l.app, *l.options), add_filter(l.app, *l.options), add_json(l.app, *l.options);
+  l.app.option("--limit", *l.own, "show only the last N").shows_default();
+  l.app.footer("Example:  kilter records list --status crash --problem conv2d");
+  l.app.callback([=] { list(*l.options, *l.own); });
 
   auto a = add_sub<int>(app, "plans",
                         "Show the plans that tuning accepted for whole networks, which are kept beside the records");
-  add_file(*a.app, *a.options), add_json(*a.app, *a.options);
-  a.app->add_option("--network", a.options->filter.network, "only plans of this network");
-  a.app->add_option("--device", a.options->filter.device,
-                    "only plans of devices or targets whose name contains this text");
-  a.app->add_option("--threads", a.options->threads, "only plans for this number of threads")
-      ->check(CLI::Range(1, 1024));
-  a.app->footer("Example:  kilter records plans --network resnet50");
-  a.app->callback([=] { plans(*a.options); });
+  add_file(a.app, *a.options), add_json(a.app, *a.options);
+  a.app.option("--network", a.options->filter.network, "only plans of this network");
+  a.app.option("--device", a.options->filter.device, "only plans of devices or targets whose name contains this text");
+  a.app.option("--threads", a.options->threads, "only plans for this number of threads").range(1, 1024);
+  a.app.footer("Example:  kilter records plans --network resnet50");
+  a.app.callback([=] { plans(*a.options); });
 
   auto b = add_sub<BestOptions>(app, "best", "Show the best record of each problem, or those that serve one task here");
-  add_file(*b.app, *b.options), add_filter(*b.app, *b.options), add_json(*b.app, *b.options);
-  b.app->add_option("--for", b.own->task,
-                    "show the records that serve this problem on this machine at --threads (default: the CPUs of this "
-                    "process), nearest first, each with its expected loss");
-  b.app->add_option("--target", b.own->target, "with --for: the target")->capture_default_str();
-  b.app->add_option("--layouts", b.own->layouts, "with --for: layouts at the task's borders (default: any)");
-  b.app->add_option("--limit", b.own->most, "with --for: how many")->capture_default_str();
-  b.app->footer(
+  add_file(b.app, *b.options), add_filter(b.app, *b.options), add_json(b.app, *b.options);
+  b.app.option("--for", b.own->task,
+               "show the records that serve this problem on this machine at --threads (default: the CPUs of this "
+               "process), nearest first, each with its expected loss");
+  b.app.option("--target", b.own->target, "with --for: the target").shows_default();
+  b.app.option("--layouts", b.own->layouts, "with --for: layouts at the task's borders (default: any)");
+  b.app.option("--limit", b.own->most, "with --for: how many").shows_default();
+  b.app.footer(
       "Example:  kilter records best --records log.txt --device cuda\n"
       "          kilter records best --for \"conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32 +bias +relu\" --threads 2");
-  b.app->callback([=] { best(*b.options, *b.own); });
+  b.app.callback([=] { best(*b.options, *b.own); });
 }
 
-void add_moving(CLI::App& app) {
+void add_moving(Command app) {
   auto e = add_sub<std::string>(app, "export",
                                 "Write records to JSON lines or a database, and the accepted plans beside them");
   *e.own = "-";
-  add_file(*e.app, *e.options), add_filter(*e.app, *e.options);
-  e.app
-      ->add_option("-o,--output", *e.own,
-                   "file (.jsonl or .json: JSON lines; otherwise a database); - for standard output")
-      ->capture_default_str();
-  e.app->footer("Example:  kilter records export --network resnet50 --output resnet50.jsonl");
-  e.app->callback([=] { export_records(*e.options, *e.own); });
+  add_file(e.app, *e.options), add_filter(e.app, *e.options);
+  e.app.option("-o,--output", *e.own, "file (.jsonl or .json: JSON lines; otherwise a database); - for standard output")
+      .shows_default();
+  e.app.footer("Example:  kilter records export --network resnet50 --output resnet50.jsonl");
+  e.app.callback([=] { export_records(*e.options, *e.own); });
 
   for (const bool foreign : {true, false}) {
     auto i = add_sub<ImportOptions>(
@@ -485,83 +481,77 @@ void add_moving(CLI::App& app) {
             : "Add the records of other databases or files of JSON lines, and the accepted plans beside them; existing "
               "records are not duplicated");
     i.own->foreign = foreign;
-    add_file(*i.app, *i.options), add_filter(*i.app, *i.options), add_json(*i.app, *i.options);
-    i.app->add_option("FILE", i.own->files, "files to read")->required();
+    add_file(i.app, *i.options), add_filter(i.app, *i.options), add_json(i.app, *i.options);
+    i.app.option("FILE", i.own->files, "files to read").required();
     if (foreign) {
-      i.app->add_option("--target", i.own->target, "CPU to translate CPU schedules for")->capture_default_str();
-      i.app->add_flag(
+      i.app.option("--target", i.own->target, "CPU to translate CPU schedules for").shows_default();
+      i.app.flag(
           "--notes", i.own->notes,
           "list each record that has no counterpart here, or whose schedule has none, and why (by default they are "
           "counted by reason)");
     }
-    i.app->footer(foreign ? "Example:  kilter records import resnet-18.log --notes"
-                          : "Example:  kilter records merge /mnt/other/records.db");
-    i.app->callback([=] { import(*i.options, *i.own); });
+    i.app.footer(foreign ? "Example:  kilter records import resnet-18.log --notes"
+                         : "Example:  kilter records merge /mnt/other/records.db");
+    i.app.callback([=] { import(*i.options, *i.own); });
   }
 }
 
-void add_caring(CLI::App& app, Context& context) {
+void add_caring(Command app, Context& context) {
   auto p = add_sub<PruneOptions>(
       app, "prune", "Remove all but the best schedules of each task; without --yes, only show what would be removed");
   auto yes = std::make_shared<bool>(false);
-  add_file(*p.app, *p.options), add_filter(*p.app, *p.options), add_json(*p.app, *p.options);
+  add_file(p.app, *p.options), add_filter(p.app, *p.options), add_json(p.app, *p.options);
   p.app
-      ->add_option("--keep", p.own->keep,
-                   "number of schedules to keep for each problem, layouts, target, device, number of threads and code "
-                   "generator; "
-                   "with fewer than 8 a task no longer counts as tuned")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  p.app->add_option("--before", p.own->before,
-                    "remove only records measured before this date, such as 2026-03-01 or 2026-03-01T12:00:00Z");
-  p.app->add_flag(
-      "--drop-failures", p.own->drop_failures,
-      "also remove wrong, crashed, timed-out and rejected records; their schedules may then be tried again");
-  p.app->add_flag("--yes", *yes, "remove them");
-  p.app->footer("Example:  kilter records prune --before 2026-03-01");
-  p.app->callback([=] { prune(*p.options, *p.own, *yes); });
+      .option("--keep", p.own->keep,
+              "number of schedules to keep for each problem, layouts, target, device, number of threads and code "
+              "generator; "
+              "with fewer than 8 a task no longer counts as tuned")
+      .range(1, 1'000'000)
+      .shows_default();
+  p.app.option("--before", p.own->before,
+               "remove only records measured before this date, such as 2026-03-01 or 2026-03-01T12:00:00Z");
+  p.app.flag("--drop-failures", p.own->drop_failures,
+             "also remove wrong, crashed, timed-out and rejected records; their schedules may then be tried again");
+  p.app.flag("--yes", *yes, "remove them");
+  p.app.footer("Example:  kilter records prune --before 2026-03-01");
+  p.app.callback([=] { prune(*p.options, *p.own, *yes); });
 
   auto v = add_sub<int>(
       app, "verify",
       "Check the file, the plans beside it, and that every record can be read; exit code 1 if anything is wrong");
-  add_file(*v.app, *v.options), add_json(*v.app, *v.options);
-  v.app->footer("Example:  kilter records verify --records shared.db");
-  v.app->callback([=, &context] { verify_file(*v.options, context); });
+  add_file(v.app, *v.options), add_json(v.app, *v.options);
+  v.app.footer("Example:  kilter records verify --records shared.db");
+  v.app.callback([=, &context] { verify_file(*v.options, context); });
 
   auto x = add_sub<ExplainOptions>(
       app, "explain", "Show what a log predicts for a network, what it does not cover, and what is suspicious");
-  add_json(*x.app, *x.options);
-  x.app->add_option("LOG", x.own->log, "database, JSON lines, or text with records of TVM")->required();
-  x.app->add_option("MODEL", x.own->model, "ONNX file or zoo:NAME")->required();
-  x.app->add_option("--device", x.own->device,
-                    "use records of this device or target (default: the one with the most records)");
+  add_json(x.app, *x.options);
+  x.app.option("LOG", x.own->log, "database, JSON lines, or text with records of TVM").required();
+  x.app.option("MODEL", x.own->model, "ONNX file or zoo:NAME").required();
+  x.app.option("--device", x.own->device,
+               "use records of this device or target (default: the one with the most records)");
   x.app
-      ->add_option("--measured-ms", x.own->measured_ms,
-                   "measured time of the network; the difference to the prediction is explained")
-      ->check(CLI::PositiveNumber);
-  x.app->add_option("--target", x.own->target, "CPU to make the network's tasks for")->capture_default_str();
-  x.app->add_option("--rows", x.own->rows, "number of problems to show")->capture_default_str();
-  x.app->footer("Example:  kilter records explain centernet.log zoo:centernet_dla34_tvm --measured-ms 108");
-  x.app->callback([=] { explain(*x.options, *x.own); });
+      .option("--measured-ms", x.own->measured_ms,
+              "measured time of the network; the difference to the prediction is explained")
+      .positive();
+  x.app.option("--target", x.own->target, "CPU to make the network's tasks for").shows_default();
+  x.app.option("--rows", x.own->rows, "number of problems to show").shows_default();
+  x.app.footer("Example:  kilter records explain centernet.log zoo:centernet_dla34_tvm --measured-ms 108");
+  x.app.callback([=] { explain(*x.options, *x.own); });
 }
 
 }  // namespace
 
-void add_records(CLI::App& app, Context& context) {
-  CLI::App* sub = app.add_subcommand("records", "List, choose, move, check and prune tuning records");
-  sub->require_subcommand(1);
-  sub->add_option_function<std::string>("--records",
-                                        [](const std::string& file) {
-                                          fail(ErrorKind::usage,
-                                               "--records {0}: expected after the word, as in `kilter records list "
-                                               "--records {0}`",
-                                               file);
-                                        })
-      ->group("");
-  sub->footer("doc/records.md says what a record holds and how one is chosen.\nExample:  kilter records list");
-  add_looking(*sub);
-  add_moving(*sub);
-  add_caring(*sub, context);
+void add_records(Command app, Context& context) {
+  Command sub = app.subcommand("records", "List, choose, move, check and prune tuning records");
+  sub.require_subcommand();
+  sub.refused_option("--records", [](const std::string& file) {
+    fail(ErrorKind::usage, "--records {0}: expected after the word, as in `kilter records list --records {0}`", file);
+  });
+  sub.footer("doc/records.md says what a record holds and how one is chosen.\nExample:  kilter records list");
+  add_looking(sub);
+  add_moving(sub);
+  add_caring(sub, context);
 }
 
 }  // namespace kilter::tool

@@ -133,15 +133,15 @@ int verify_run(const ModelOptions& options, Session& session, const std::map<std
 
 }  // namespace
 
-void add_run(CLI::App& app, Context& context) {
+void add_run(Command app, Context& context) {
   auto options = std::make_shared<ModelOptions>();
   auto folder = std::make_shared<std::string>();
   auto verify = std::make_shared<bool>(false);
-  CLI::App* sub = app.add_subcommand("run", "Run a network once; inputs that are not given get seeded random values");
-  options->add_to(*sub);
-  sub->add_option("--output", *folder, "folder to write one NAME.npy per output to");
-  sub->add_flag("--verify", *verify, "compare every value with the reference kernels (exit code 1 if any differs)");
-  sub->callback([=, &context] {
+  Command sub = app.subcommand("run", "Run a network once; inputs that are not given get seeded random values");
+  options->add_to(sub);
+  sub.option("--output", *folder, "folder to write one NAME.npy per output to");
+  sub.flag("--verify", *verify, "compare every value with the reference kernels (exit code 1 if any differs)");
+  sub.callback([=, &context] {
     const auto session = options->open();
     const std::map<std::string, Tensor> inputs = options->all_inputs(*session);
     const std::vector<Tensor> outputs = session->run(inputs);

@@ -358,60 +358,54 @@ void searchers(const SearchersOptions& options) {
 
 }  // namespace
 
-void add_searchers(CLI::App& app, Context&) {
+void add_searchers(Command app, Context&) {
   auto options = std::make_shared<SearchersOptions>();
-  CLI::App* sub = app.add_subcommand("searchers", "Compare the tuning searchers on tasks whose costs are all known");
-  sub->add_option("what", options->what, "tables of costs (bench/searchers/*.jsonl); with --measure: problems")
-      ->required();
-  sub->add_option("--searcher", options->searchers,
-                  "searchers to compare (default: model, xgb and xgb-rank if XGBoost is found, ga, random, grid)");
-  sub->add_option("--searcher-option", options->search_options,
-                  "NAME=VALUE, for the searchers that read it; `kilter options` lists them");
-  sub->add_option("--seeds", options->seeds, "number of searches for each searcher, with consecutive seeds")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  CLI::Option* trials = sub->add_option("--trials", options->trials, "maximum number of trials in a search")
-                            ->check(CLI::Range(1, 100000))
-                            ->capture_default_str();
-  sub->add_option("--seconds", options->seconds,
-                  "end each search after this many simulated seconds, instead of --trials")
-      ->check(CLI::Range(0.1, 1e6))
-      ->excludes(trials)
-      ->each([options](const std::string&) { options->trials = 100000; });
-  sub->add_option(
+  Command sub = app.subcommand("searchers", "Compare the tuning searchers on tasks whose costs are all known");
+  sub.option("what", options->what, "tables of costs (bench/searchers/*.jsonl); with --measure: problems").required();
+  sub.option("--searcher", options->searchers,
+             "searchers to compare (default: model, xgb and xgb-rank if XGBoost is found, ga, random, grid)");
+  sub.option("--searcher-option", options->search_options,
+             "NAME=VALUE, for the searchers that read it; `kilter options` lists them");
+  sub.option("--seeds", options->seeds, "number of searches for each searcher, with consecutive seeds")
+      .range(1, 1000)
+      .shows_default();
+  Option trials =
+      sub.option("--trials", options->trials, "maximum number of trials in a search").range(1, 100000).shows_default();
+  sub.option("--seconds", options->seconds, "end each search after this many simulated seconds, instead of --trials")
+      .range(0.1, 1e6)
+      .excludes(trials)
+      .on_value([options] { options->trials = 100000; });
+  sub.option(
          "--noise", options->noise,
          "add noise with this standard deviation to the logarithm of each measured cost; one trial in three measures "
          "the possible best again, and regret is the true regret of what would be chosen")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
-  sub->add_flag("--free-thinking", options->free_thinking, "do not count the time that the searchers themselves take");
-  CLI::Option* cost_model = sub->add_option("--cost-model", options->cost_model,
-                                            "what the searcher `model` starts from besides the analytic estimate: a "
-                                            "file of `kilter cost-model train`, shipped or none")
-                                ->capture_default_str();
-  sub->add_flag(
-         "--transfer", options->transfer,
-         "xgb also learns from 64 points of each table of another problem, and model starts from trees trained on "
-         "them")
-      ->excludes(cost_model);
-  sub->add_option("--json", options->json, "also write the curves as JSON to a file; - for standard output");
-  sub->add_option("--measure", options->measure,
-                  "instead of comparing, write DIR/PROBLEM.jsonl with the cost of every point of each problem");
-  sub->add_option("--prune", options->prune,
-                  "with --measure: skip points estimated at more than this many times the best estimate")
-      ->check(CLI::Range(1.0, 1e6))
-      ->capture_default_str();
-  sub->add_option("--rounds", options->rounds, "with --measure: interleaved rounds of each schedule with the default")
-      ->check(CLI::Range(2, 1000))
-      ->capture_default_str();
-  sub->add_option("--target", options->target, "with --measure: CPU to generate code for")->capture_default_str();
-  sub->add_option("--threads", options->threads, "with --measure: threads")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  sub->footer(
+      .range(0.0, 1.0)
+      .shows_default();
+  sub.flag("--free-thinking", options->free_thinking, "do not count the time that the searchers themselves take");
+  Option cost_model = sub.option("--cost-model", options->cost_model,
+                                 "what the searcher `model` starts from besides the analytic estimate: a "
+                                 "file of `kilter cost-model train`, shipped or none")
+                          .shows_default();
+  sub.flag("--transfer", options->transfer,
+           "xgb also learns from 64 points of each table of another problem, and model starts from trees trained on "
+           "them")
+      .excludes(cost_model);
+  sub.option("--json", options->json, "also write the curves as JSON to a file; - for standard output");
+  sub.option("--measure", options->measure,
+             "instead of comparing, write DIR/PROBLEM.jsonl with the cost of every point of each problem");
+  sub.option("--prune", options->prune,
+             "with --measure: skip points estimated at more than this many times the best estimate")
+      .range(1.0, 1e6)
+      .shows_default();
+  sub.option("--rounds", options->rounds, "with --measure: interleaved rounds of each schedule with the default")
+      .range(2, 1000)
+      .shows_default();
+  sub.option("--target", options->target, "with --measure: CPU to generate code for").shows_default();
+  sub.option("--threads", options->threads, "with --measure: threads").range(1, 1024).shows_default();
+  sub.footer(
       "Regret: how much longer the best so far takes than the best of all. Time is that of the trials when they were "
       "measured,\nplus what the searcher itself takes now.\nExample:  kilter searchers bench/searchers/*.jsonl");
-  sub->callback([=] { searchers(*options); });
+  sub.callback([=] { searchers(*options); });
 }
 
 }  // namespace kilter::tool

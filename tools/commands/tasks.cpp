@@ -145,20 +145,19 @@ void run_tasks(const TasksCommand& command) {
 
 }  // namespace
 
-void add_tasks(CLI::App& app, Context&) {
+void add_tasks(Command app, Context&) {
   auto command = std::make_shared<TasksCommand>();
-  CLI::App* sub =
-      app.add_subcommand("tasks", "List the tasks of a network, their spaces, and what becomes of each node");
-  command->model.add_to(*sub, false);
-  sub->add_option("--ops", command->ops, "only tasks of these kinds, the first word of their problems: conv2d, matmul")
-      ->delimiter(',');
-  sub->add_flag("--nodes,!--no-nodes", command->nodes,
-                "list the nodes before the tasks: task, fused into a task, free view, or why the node has no space "
-                "(the default)");
-  sub->add_flag("--spaces", command->spaces, "also show what rules out points of each space, and how many");
-  sub->add_option("--json", command->json,
-                  "also write everything as JSON to a file; - for standard output, which then contains nothing else");
-  sub->callback([command] { run_tasks(*command); });
+  Command sub = app.subcommand("tasks", "List the tasks of a network, their spaces, and what becomes of each node");
+  command->model.add_to(sub, false);
+  sub.option("--ops", command->ops, "only tasks of these kinds, the first word of their problems: conv2d, matmul")
+      .delimiter(',');
+  sub.flag("--nodes,!--no-nodes", command->nodes,
+           "list the nodes before the tasks: task, fused into a task, free view, or why the node has no space "
+           "(the default)");
+  sub.flag("--spaces", command->spaces, "also show what rules out points of each space, and how many");
+  sub.option("--json", command->json,
+             "also write everything as JSON to a file; - for standard output, which then contains nothing else");
+  sub.callback([command] { run_tasks(*command); });
 }
 
 }  // namespace kilter::tool

@@ -184,31 +184,29 @@ void time_tasks(TimeOptions& options) {
 
 }  // namespace
 
-void add_time(CLI::App& app, Context&) {
+void add_time(Command app, Context&) {
   auto options = std::make_shared<TimeOptions>();
-  CLI::App* sub = app.add_subcommand("time", "Time tasks one by one, under the conditions they have in the network");
-  options->model.add_to(*sub);
-  sub->add_option("--node", options->nodes, "only these layers, by name")->delimiter(',');
-  sub->add_option("--ops", options->ops, "only layers with one of these operators, e.g. Conv,MatMul")->delimiter(',');
-  sub->add_option(
-         "--weights", options->weights,
-         "cold (weights come from where the network finds them), warm (the same weights every time), or flush (all "
-         "caches flushed before each run)")
-      ->capture_default_str();
-  sub->add_option("--number", options->replay.number, "runs per measurement")->capture_default_str();
-  sub->add_option("--repeat", options->replay.repeat, "measurements")->capture_default_str();
-  sub->add_option("--min-repeat-ms", options->replay.min_repeat_ms,
-                  "add runs until a measurement takes at least this long")
-      ->capture_default_str();
-  sub->add_flag("--in-network", options->in_network,
-                "also profile the network, and show each task's time in the network and its warm time");
-  sub->add_option("--seconds", options->seconds, "how long to profile with --in-network, in seconds")
-      ->check(CLI::Range(0.01, 3600.0))
-      ->capture_default_str();
-  sub->add_option("--json", options->json,
-                  "also write the figures as JSON to a file; - for standard output, which then contains nothing else");
-  sub->footer("Example:  kilter time zoo:resnet50 --ops Conv --threads 1 --in-network");
-  sub->callback([=] { time_tasks(*options); });
+  Command sub = app.subcommand("time", "Time tasks one by one, under the conditions they have in the network");
+  options->model.add_to(sub);
+  sub.option("--node", options->nodes, "only these layers, by name").delimiter(',');
+  sub.option("--ops", options->ops, "only layers with one of these operators, e.g. Conv,MatMul").delimiter(',');
+  sub.option("--weights", options->weights,
+             "cold (weights come from where the network finds them), warm (the same weights every time), or flush (all "
+             "caches flushed before each run)")
+      .shows_default();
+  sub.option("--number", options->replay.number, "runs per measurement").shows_default();
+  sub.option("--repeat", options->replay.repeat, "measurements").shows_default();
+  sub.option("--min-repeat-ms", options->replay.min_repeat_ms, "add runs until a measurement takes at least this long")
+      .shows_default();
+  sub.flag("--in-network", options->in_network,
+           "also profile the network, and show each task's time in the network and its warm time");
+  sub.option("--seconds", options->seconds, "how long to profile with --in-network, in seconds")
+      .range(0.01, 3600.0)
+      .shows_default();
+  sub.option("--json", options->json,
+             "also write the figures as JSON to a file; - for standard output, which then contains nothing else");
+  sub.footer("Example:  kilter time zoo:resnet50 --ops Conv --threads 1 --in-network");
+  sub.callback([=] { time_tasks(*options); });
 }
 
 }  // namespace kilter::tool

@@ -381,99 +381,89 @@ void run_tune(const TuneCommand& command) {
 }
 
 /// Adds the options that say how a trial is taken, and explains options of other tuners that do not exist here.
-void add_trial_options(CLI::App& app, TuneCommand& command) {
+void add_trial_options(Command app, TuneCommand& command) {
   TrialOptions& trial = command.trial;
   const auto meaning = [](std::string_view name) {
     const auto rows = all_trial_options();
     return std::string(std::ranges::find(rows, name, &TrialOptionRow::name)->meaning);
   };
-  app.add_option("--number", trial.number, meaning("number"))->check(CLI::Range(1, 1000))->capture_default_str();
-  app.add_option("--repeat", trial.repeat, meaning("repeat"))->check(CLI::Range(0, 1000))->capture_default_str();
-  app.add_option("--min-repeat-ms", trial.min_repeat_ms, meaning("min-repeat-ms"))
-      ->check(CLI::Range(0.0, 10000.0))
-      ->capture_default_str();
-  app.add_option("--timeout", command.timeout, meaning("timeout"))->capture_default_str();
-  app.add_option("--n-parallel", trial.n_parallel, meaning("n-parallel"))
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
+  app.option("--number", trial.number, meaning("number")).range(1, 1000).shows_default();
+  app.option("--repeat", trial.repeat, meaning("repeat")).range(0, 1000).shows_default();
+  app.option("--min-repeat-ms", trial.min_repeat_ms, meaning("min-repeat-ms")).range(0.0, 10000.0).shows_default();
+  app.option("--timeout", command.timeout, meaning("timeout")).shows_default();
+  app.option("--n-parallel", trial.n_parallel, meaning("n-parallel")).range(0, 1024).shows_default();
   for (const AbsentOptionRow& row : all_absent_options()) {
     const std::string name = "--" + std::string(row.name);
-    app.add_option_function<std::vector<std::string>>(name,
-                                                      [row, name](const std::vector<std::string>&) {
-                                                        fail(ErrorKind::usage, "{}: kilter tune has no such option; {}",
-                                                             name, row.instead);
-                                                      })
-        ->expected(0, 1)
-        ->group("");
+    app.refused_option(name, [row, name](const std::string&) {
+      fail(ErrorKind::usage, "{}: kilter tune has no such option; {}", name, row.instead);
+    });
   }
 }
 
 }  // namespace
 
-void add_tune(CLI::App& app, Context&) {
+void add_tune(Command app, Context&) {
   auto command = std::make_shared<TuneCommand>();
-  CLI::App* sub = app.add_subcommand("tune", "Find faster schedules for a network by measuring them where they run");
+  Command sub = app.subcommand("tune", "Find faster schedules for a network by measuring them where they run");
   command->model.records = "default", command->model.choose = "graph-best";
-  command->model.add_model_to(*sub, false);
-  command->model.add_compile_to(*sub);
-  sub->add_option(
-         "--records", command->model.records,
-         "records of trials, which are kept there and which the search continues from: a file, default or none")
-      ->capture_default_str();
-  sub->add_option("--choose", command->model.choose,
-                  "graph-best: run the graph tuner at the end and race its plan, too; history-best: do not")
-      ->check(CLI::IsMember({"graph-best", "history-best"}))
-      ->capture_default_str();
-  sub->add_option(
+  command->model.add_model_to(sub, false);
+  command->model.add_compile_to(sub);
+  sub.option("--records", command->model.records,
+             "records of trials, which are kept there and which the search continues from: a file, default or none")
+      .shows_default();
+  sub.option("--choose", command->model.choose,
+             "graph-best: run the graph tuner at the end and race its plan, too; history-best: do not")
+      .one_of({"graph-best", "history-best"})
+      .shows_default();
+  sub.option(
          "--time", command->time,
          "time budget including the races at the end, such as 90s, 5min or 1h (default: 5min, or no limit if --trials "
          "or --early-stopping ends the search)")
-      ->each([command](const std::string&) { command->time_given = true; });
-  sub->add_option("--trials", command->trials,
-                  "stop the search after this many trials, including failed ones, or when --time is up; 0: no limit")
-      ->check(CLI::Range(int64_t{0}, int64_t{1'000'000'000}))
-      ->capture_default_str();
-  sub->add_option("--early-stopping", command->early_stopping,
-                  "stop the search after this many trials without a gain in any task, or when --time is up; 0: never")
-      ->check(CLI::Range(int64_t{0}, int64_t{1'000'000'000}))
-      ->capture_default_str();
-  sub->add_option("--until", command->until,
-                  "stop when this share of the speed that is expected to be found is reached, such as 98%")
-      ->capture_default_str();
-  sub->add_option("--searcher", command->searcher, "searcher that proposes schedules; `kilter options` lists them")
-      ->capture_default_str();
-  sub->add_option("--searcher-option", command->searcher_options,
-                  "option of the searcher, as NAME=VALUE; `kilter options` lists them");
-  sub->add_option("--cost-model", command->cost_model,
-                  "what the searcher `model` starts from besides the analytic estimate: a file of `kilter cost-model "
-                  "train`, shipped or none")
-      ->capture_default_str()
-      ->each([command](const std::string&) { command->cost_model_given = true; });
-  sub->add_option("--ops", command->ops,
-                  "tune only tasks of these kinds, the first word of their problems: conv2d, matmul")
-      ->delimiter(',');
-  add_trial_options(*sub, *command);
-  sub->add_option("--write-plan", command->write_plan,
-                  "also write the schedule of each tuned layer to a file, for --layer-plan of other commands");
-  sub->add_flag("--plain", command->plain,
-                "print progress as lines, for logs: one every two seconds, and one for each task that becomes faster; "
-                "the default if standard error is not a terminal");
-  sub->add_flag("--verbose", command->verbose,
-                "print everything at the end: failures, races, the graph tuner, where the time went, and each task");
-  sub->add_option("--json", command->json,
-                  "also write the outcome as JSON to a file; - for standard output, which then contains nothing else");
-  sub->add_option("--html", command->html,
-                  "also write an HTML report of the run (course, trials, tasks, races): one file that works offline");
-  sub->add_option(
+      .on_value([command] { command->time_given = true; });
+  sub.option("--trials", command->trials,
+             "stop the search after this many trials, including failed ones, or when --time is up; 0: no limit")
+      .range(int64_t{0}, int64_t{1'000'000'000})
+      .shows_default();
+  sub.option("--early-stopping", command->early_stopping,
+             "stop the search after this many trials without a gain in any task, or when --time is up; 0: never")
+      .range(int64_t{0}, int64_t{1'000'000'000})
+      .shows_default();
+  sub.option("--until", command->until,
+             "stop when this share of the speed that is expected to be found is reached, such as 98%")
+      .shows_default();
+  sub.option("--searcher", command->searcher, "searcher that proposes schedules; `kilter options` lists them")
+      .shows_default();
+  sub.option("--searcher-option", command->searcher_options,
+             "option of the searcher, as NAME=VALUE; `kilter options` lists them");
+  sub.option("--cost-model", command->cost_model,
+             "what the searcher `model` starts from besides the analytic estimate: a file of `kilter cost-model "
+             "train`, shipped or none")
+      .shows_default()
+      .on_value([command] { command->cost_model_given = true; });
+  sub.option("--ops", command->ops, "tune only tasks of these kinds, the first word of their problems: conv2d, matmul")
+      .delimiter(',');
+  add_trial_options(sub, *command);
+  sub.option("--write-plan", command->write_plan,
+             "also write the schedule of each tuned layer to a file, for --layer-plan of other commands");
+  sub.flag("--plain", command->plain,
+           "print progress as lines, for logs: one every two seconds, and one for each task that becomes faster; "
+           "the default if standard error is not a terminal");
+  sub.flag("--verbose", command->verbose,
+           "print everything at the end: failures, races, the graph tuner, where the time went, and each task");
+  sub.option("--json", command->json,
+             "also write the outcome as JSON to a file; - for standard output, which then contains nothing else");
+  sub.option("--html", command->html,
+             "also write an HTML report of the run (course, trials, tasks, races): one file that works offline");
+  sub.option(
       "--events", command->events,
       "also write events as they happen, one JSON object per line (doc/tuning.md), to a file; - for standard output, "
       "which then contains nothing else");
-  sub->footer(
+  sub.footer(
       "Trials are kept batch by batch; running the same command again continues where this run ended. Ctrl-C (SIGINT)\n"
       "or SIGTERM ends the search; what was found is then raced for some seconds and kept. A second signal ends the\n"
       "program at once, and the previously accepted plan stays. A plan is accepted if it was faster in paired whole\n"
       "runs of the network.");
-  sub->callback([command] { run_tune(*command); });
+  sub.callback([command] { run_tune(*command); });
 }
 
 }  // namespace kilter::tool

@@ -6,12 +6,12 @@
 
 namespace kilter::tool {
 
-void add_worker(CLI::App& app, Context& context) {
+void add_worker(Command app, Context& context) {
   auto arguments = std::make_shared<std::vector<std::string>>();
-  CLI::App* sub = app.add_subcommand("worker", "");
-  sub->group("");  // hidden from the list of subcommands
-  sub->add_option("arguments", *arguments);
-  sub->callback([=, &context] {
+  Command sub = app.subcommand("worker", "");
+  sub.hide();  // hidden from the list of subcommands
+  sub.option("arguments", *arguments, "");
+  sub.callback([=, &context] {
     install_reference_runner();
     std::vector<const char*> pointers;
     for (const std::string& a : *arguments) pointers.push_back(a.c_str());

@@ -19,23 +19,20 @@ void list() {
 
 }  // namespace
 
-void add_zoo(CLI::App& app, Context&) {
+void add_zoo(Command app, Context&) {
   auto name = std::make_shared<std::string>();
   auto file = std::make_shared<std::string>();
   auto options = std::make_shared<zoo::Options>();
-  CLI::App* sub = app.add_subcommand("zoo", "List the built-in networks, or write one as an ONNX file");
-  sub->add_option("NAME", *name, "network to write; without it, the networks are listed");
-  sub->add_option("-o,--out", *file, "ONNX file to write");
-  sub->add_option("--batch", options->batch, "batch size")->check(CLI::Range(1, 65536))->capture_default_str();
-  sub->add_option("--size", options->size, "image height and width in pixels, or tokens (default: the network's own)")
-      ->check(CLI::Range(1, 65536));
-  sub->add_option("--width", options->width, "width multiplier of mobilenet")
-      ->check(CLI::Range(0.05, 8.0))
-      ->capture_default_str();
-  sub->add_option("--classes", options->classes, "number of classes (default: the network's own)")
-      ->check(CLI::Range(1, 1 << 20));
-  sub->add_option("--seed", options->seed, "seed of the weights")->capture_default_str();
-  sub->callback([=] {
+  Command sub = app.subcommand("zoo", "List the built-in networks, or write one as an ONNX file");
+  sub.option("NAME", *name, "network to write; without it, the networks are listed");
+  sub.option("-o,--out", *file, "ONNX file to write");
+  sub.option("--batch", options->batch, "batch size").range(1, 65536).shows_default();
+  sub.option("--size", options->size, "image height and width in pixels, or tokens (default: the network's own)")
+      .range(1, 65536);
+  sub.option("--width", options->width, "width multiplier of mobilenet").range(0.05, 8.0).shows_default();
+  sub.option("--classes", options->classes, "number of classes (default: the network's own)").range(1, 1 << 20);
+  sub.option("--seed", options->seed, "seed of the weights").shows_default();
+  sub.callback([=] {
     if (name->empty()) return list();
     if (file->empty()) fail(ErrorKind::usage, "zoo {}: give the file to write with -o FILE.onnx", *name);
     onnx::save(zoo::build(*name, *options), *file, 17);
