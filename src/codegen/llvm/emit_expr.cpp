@@ -303,7 +303,7 @@ Value* Emitter::ramp(const ExprNode& e) {
   return builder_.CreateAdd(splat(expr(e.args[0]), e.type.lanes), steps);
 }
 
-// Vectors of one lane are scalars everywhere else.
+// The emitter represents a vector of one lane as a scalar, but shufflevector takes and returns vectors.
 Value* Emitter::shuffle(const ExprNode& e) {
   const auto vector = [&](const Expr& a) {
     Value* v = expr(a);

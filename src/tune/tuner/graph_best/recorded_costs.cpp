@@ -27,7 +27,7 @@ struct Candidate {
   }
 };
 
-/// The schedules of one task that did not fail.
+/// The schedules of one task that never failed, without the layer's default.
 class Candidates {
  public:
   Candidates(std::span<const Record* const> records, const Layer& layer) : beliefs_(kUsualNoise) {

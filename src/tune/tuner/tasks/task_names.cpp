@@ -44,7 +44,7 @@ class Looked {
     tasks_ = numbered_tasks(compiled_, look.forbidden);
   }
 
-  /// Returns the layers of "task:3", or all layers that belong to a task.
+  /// Returns the layers of one task ("task:3"), or those of all tasks ("*").
   std::vector<std::string> layers(const std::string& name, const std::string& option) const {
     if (name == kEvery) {
       std::vector<std::string> all;
