@@ -100,7 +100,7 @@ int64_t bytes_per_thread(Level level, int threads) {
     case Level::l2:
       return whole_chunks(std::max(l2 / 2, 2 * l1));
     case Level::l3:
-      // In a large L3 that whole machines share, a quarter of it does not stay cached beside the data of others.
+      // Several machines may share a large L3, and then a quarter of it does not stay cached: hence at most 8 * l2.
       return whole_chunks(std::clamp(sizes.l3_bytes / 4 / threads, 2 * l2, 8 * l2));
     case Level::dram:
       break;

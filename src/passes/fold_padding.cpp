@@ -5,8 +5,8 @@
 //   MaxPool(Pad(x, p, -inf), pads=q)                  = MaxPool(x, pads=p+q)
 //   MaxPool(Pad(x, p, 0), pads=q)                     = MaxPool(x, pads=p+q), if x is never below 0
 //
-// This holds for non-negative margins of spatial axes alone. Together with q, each must be smaller than the span of the
-// kernel, so that no window lies entirely in the padding.
+// This holds only for non-negative margins of spatial axes. The sum of each margin and q must be smaller than the span
+// of the kernel, so that no window lies entirely in the padding.
 
 #include <algorithm>
 #include <limits>

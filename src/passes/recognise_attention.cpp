@@ -24,7 +24,7 @@
 namespace kilter {
 namespace {
 
-/// A score so low that its weight is 0 beside any other. Adding it to another score gives kNever again.
+/// A score so low that its weight is 0 next to any other score. Adding it to another score gives kNever again.
 constexpr double kNever = -1e30;
 
 /// A value as a strided selection of another value's elements, times a factor.
@@ -238,7 +238,7 @@ class AttentionRecogniser {
     return false;
   }
 
-  /// Whether `v` tells for each query whether its mask is -inf for every key.
+  /// Whether `v` says of each query whether its mask is -inf for every key.
   bool says_empty(ValueId v, const Match& match) const {
     const Node* equal = made_by(v, "Equal");
     if (equal == nullptr || match.added.size() != 1 || !match.chosen.empty()) return false;

@@ -37,12 +37,12 @@ class Recogniser : public RewritePass<Recogniser> {
   }
 
   /// Whether `v` has the element type and shape of the node's output. A one-element constant with more dimensions than
-  /// the operand beside it is not a scalar: it adds dimensions to the result.
+  /// the other operand is not a scalar: it adds dimensions to the result.
   bool typed_as(ValueId v, const Node& node) const {
     return same_elements(graph_.type(v), graph_.type(node.outputs[0]));
   }
 
-  /// The operand beside the constant `want` in a commutative node.
+  /// The other operand of a commutative node that has the constant `want` as one operand.
   std::optional<ValueId> beside(const Node* node, double want) const {
     if (node == nullptr) return std::nullopt;
     if (is(node->inputs[1], want)) return node->inputs[0];

@@ -13,7 +13,7 @@ class Simplifier : public RewritePass<Simplifier> {
 
   static std::string_view pass() { return "simplify"; }
   static std::span<const RewriteRow<Simplifier>> rows();
-  /// The rows replace the first output alone.
+  /// Whether the node has no further outputs: a row replaces only the first one.
   bool looks_at(const Node& node) const {
     return std::all_of(node.outputs.begin() + 1, node.outputs.end(), [](ValueId v) { return v == kNone; });
   }
@@ -58,7 +58,7 @@ class Simplifier : public RewritePass<Simplifier> {
     return keeps_order(node) ? nothing(node) : std::nullopt;
   }
 
-  /// The operand beside the neutral element of an operation that commutes.
+  /// The other operand of a commutative operation that has the neutral element as one operand.
   std::optional<ValueId> beside_neutral(const Node& node, double neutral) {
     if (is_scalar(node.inputs[1], neutral)) {
       if (const auto x = same(node, node.inputs[0])) return x;

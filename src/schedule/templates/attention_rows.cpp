@@ -76,7 +76,7 @@ struct Tile {
   double cost = 0;
 };
 
-/// The cheapest number of rows beside `vectors`: as many as fit, or fewer that divide more evenly.
+/// The cheapest number of rows for a tile of `vectors` vectors: as many as fit, or fewer that divide more evenly.
 Tile best_rows(int64_t rows, int64_t vectors, const TargetLimits& limits) {
   const int64_t most = std::min(rows, most_rows(vectors, limits));
   const int64_t balanced = ceil_div(rows, ceil_div(rows, most));

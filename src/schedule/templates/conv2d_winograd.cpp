@@ -245,7 +245,7 @@ int64_t bytes_of(const Task& task, const WinogradConv& c, const WinogradTiling& 
   return task.bytes() - task.operand(task.node().inputs[1]).constant->bytes() + weight_bytes(c, p, lanes);
 }
 
-/// The operands that both forms need beside v.
+/// The operands that both forms need besides v.
 struct Operands {
   Buf weights, bias, q, temp;
 };

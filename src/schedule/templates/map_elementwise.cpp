@@ -24,7 +24,7 @@ const Operand& domain_operand(const Task& task) {
   return task.outputs[0];
 }
 
-/// Whether plain operands with several channels occur beside blocked ones.
+/// Whether the task has both blocked operands and plain operands with several channels.
 bool mixed_layouts(const Task& task, const Domain& domain) {
   if (domain.block == 1) return false;
   for (const auto* list : {&task.inputs, &task.outputs}) {

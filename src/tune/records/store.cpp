@@ -90,7 +90,7 @@ void check_place(const std::filesystem::path& file) {
          folder.string());
   }
   while (!std::filesystem::exists(folder, ignored) && folder.has_relative_path()) folder = folder.parent_path();
-  // Only creating a file tells: root may write everywhere by the mode bits, and yet not in /proc.
+  // Only creating a file shows this: by the mode bits root may write everywhere, yet it cannot create files in /proc.
   std::string probe = (folder / ".kilter-XXXXXX").string();
   if (const int fd = ::mkostemp(probe.data(), O_CLOEXEC); fd >= 0) {
     ::close(fd);

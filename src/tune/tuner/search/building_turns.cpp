@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kBatches = 4;      ///< measured for a verdict
 constexpr int64_t kFirstWait = 32;  ///< batches between the first look and the next; doubles each time
-constexpr double kSlowed = 1.1;     ///< limit of the default's time with compiling beside it, over its time without
+constexpr double kSlowed = 1.1;     ///< limit of the default's time while candidates compile, over its time otherwise
 
 void keep_latest(std::vector<double>& all, double ms) {
   if (all.size() == kBatches) all.erase(all.begin());
