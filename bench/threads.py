@@ -108,7 +108,7 @@ def main():
         names = args.names or [*small, *networks.SPEED_SET]
         for name in names:
             if name not in small and name not in networks.all_names():
-                peers.refuse(f"no network '{name}'; legal are {', '.join([*small, *networks.all_names()])}")
+                peers.refuse(f"no network '{name}'; legal values are {', '.join([*small, *networks.all_names()])}")
         hogs = [multiprocessing.Process(target=spin, daemon=True) for _ in range(args.busy)]
         for hog in hogs:
             hog.start()

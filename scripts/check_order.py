@@ -90,7 +90,7 @@ def bad_includes(root, all_libraries, programs):
             for number, included, line in include_lines(file):
                 needed = library_of.get(f"src/{included}")
                 if needed and needed not in allowed:
-                    yield f"{file.relative_to(root)}:{number}: {line}: {name} does not link to {needed}; legal are {', '.join(sorted(allowed))}"
+                    yield f"{file.relative_to(root)}:{number}: {line}: {name} does not link to {needed}; legal values are {', '.join(sorted(allowed))}"
 
 
 def sources(folder):

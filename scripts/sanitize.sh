@@ -82,7 +82,7 @@ case "${1:-}" in
     shift
     for name in "$@"; do
       [[ " ${kAddress[*]} " = *" $name "* ]] || {
-        echo "scripts/sanitize.sh address: no tests '$name'; legal are ${kAddress[*]}" >&2
+        echo "scripts/sanitize.sh address: no tests '$name'; legal values are ${kAddress[*]}" >&2
         exit 2
       }
     done

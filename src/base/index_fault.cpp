@@ -11,7 +11,7 @@ std::string index_fault(const Shape& shape, int64_t element, int64_t value, cons
   for (size_t d = shape.size(); d-- > 0; rest /= shape[d]) place[d] = rest % shape[d];
   const std::string where = place.empty() ? "indices" : fmt::format("indices[{}]", fmt::join(place, ","));
   const int64_t size = range.size(element);
-  const std::string legal = size > 0 ? fmt::format("legal are {} to {}", -size, size - 1) : "none is legal";
+  const std::string legal = size > 0 ? fmt::format("legal values are {} to {}", -size, size - 1) : "none is legal";
   return fmt::format("{} is {}, out of range for axis {} of size {}; {}", where, value, range.axis_of(element), size,
                      legal);
 }

@@ -124,7 +124,8 @@ class HeaderReader {
     const bool one_byte = code.ends_with('1');
     if (row == kTypes.end() || (order == '|' && !one_byte) || (order != '<' && order != '|' && order != '=')) {
       fail(ErrorKind::bad_input,
-           "{}: element type '{}' is not supported; legal are little-endian <f2 <f4 <f8 <i2 <i4 <i8 <u2 <u4 <u8 and "
+           "{}: element type '{}' is not supported; legal values are little-endian <f2 <f4 <f8 <i2 <i4 <i8 <u2 <u4 <u8 "
+           "and "
            "|i1 |u1 |b1; convert it with numpy's astype()",
            where_, descr);
     }

@@ -21,7 +21,7 @@ const Backend& backend_of(const Target& target) {
   if (it != kBackends.end()) return **it;
   std::vector<std::string> names;
   for (const Backend* backend : kBackends) names.emplace_back(backend->name);
-  fail(ErrorKind::usage, "target '{}': unknown back end '{}'; legal are {}", target.name, target.backend,
+  fail(ErrorKind::usage, "target '{}': unknown back end '{}'; legal values are {}", target.name, target.backend,
        join(names, ", "));
 }
 

@@ -17,7 +17,7 @@ void check_rewrite_name(std::string_view pass, std::string_view rewrite) {
   std::vector<std::string_view> names;
   for (const Rewrite& known : row.rewrites()) names.push_back(known.name);
   if (std::ranges::find(names, rewrite) != names.end()) return;
-  fail(ErrorKind::usage, "--disable: pass '{}' has no rewrite '{}'; legal are {}", pass, rewrite,
+  fail(ErrorKind::usage, "--disable: pass '{}' has no rewrite '{}'; legal values are {}", pass, rewrite,
        fmt::join(names, ", "));
 }
 
@@ -28,11 +28,13 @@ void check_pass_names(const CompileOptions& options) {
   for (const PassRow& row : all_passes()) names.push_back(row.name);
   const auto known = [&](std::string_view n) { return std::find(names.begin(), names.end(), n) != names.end(); };
   if (!options.stop_after.empty() && !known(options.stop_after)) {
-    fail(ErrorKind::usage, "--stop-after: no pass '{}'; legal are {}", options.stop_after, fmt::join(names, ", "));
+    fail(ErrorKind::usage, "--stop-after: no pass '{}'; legal values are {}", options.stop_after,
+         fmt::join(names, ", "));
   }
   for (const std::string& n : options.disable) {
     const std::string pass = n.substr(0, n.find('.'));
-    if (!known(pass)) fail(ErrorKind::usage, "--disable: no pass '{}'; legal are {}", pass, fmt::join(names, ", "));
+    if (!known(pass))
+      fail(ErrorKind::usage, "--disable: no pass '{}'; legal values are {}", pass, fmt::join(names, ", "));
     if (pass.size() < n.size()) check_rewrite_name(pass, n.substr(pass.size() + 1));
   }
 }
@@ -44,7 +46,7 @@ void check_node_names(const Graph& graph, const CompileOptions& options) {
       for (const Unit& unit : units(graph)) anchors.insert(make_task(graph, unit, nullptr).node().name);
     }
     if (anchors.contains(node)) return;
-    fail(ErrorKind::usage, "{}: no task has this name; legal are {}", option, fmt::join(anchors, ", "));
+    fail(ErrorKind::usage, "{}: no task has this name; legal values are {}", option, fmt::join(anchors, ", "));
   };
   for (const auto& [node, schedule] : options.schedules)
     task(node, option_text(options, "--schedule", node, schedule.text()));
@@ -64,8 +66,8 @@ void check_node_names(const Graph& graph, const CompileOptions& options) {
   }
   for (const std::string& node : options.plain_layout) {
     if (nodes.contains(node)) continue;
-    fail(ErrorKind::usage, "{}: no node has this name; legal are {}", option_text(options, "--plain-layout", node),
-         fmt::join(nodes, ", "));
+    fail(ErrorKind::usage, "{}: no node has this name; legal values are {}",
+         option_text(options, "--plain-layout", node), fmt::join(nodes, ", "));
   }
 }
 

@@ -213,7 +213,7 @@ void Session::check_inputs(const std::map<std::string, Tensor>& inputs) const {
   for (const onnx::Port& p : default_inputs()) check(p, options_.shapes.contains(p.name));
   for (const auto& [name, tensor] : inputs) {
     if (std::find(names.begin(), names.end(), name) == names.end()) {
-      fail(ErrorKind::bad_input, "{}: no input '{}'; legal are {}", name_, name, fmt::join(names, ", "));
+      fail(ErrorKind::bad_input, "{}: no input '{}'; legal values are {}", name_, name, fmt::join(names, ", "));
     }
   }
 }

@@ -198,7 +198,7 @@ Device device_from_json(const nlohmann::json& json) {
     for (const nlohmann::json& row : json.at("bandwidths")) {
       const std::string name = row.at("level");
       const std::optional<Level> level = parse_level(name);
-      if (!level) fail(ErrorKind::bad_input, "device: level '{}'; legal are L1, L2, L3, DRAM", name);
+      if (!level) fail(ErrorKind::bad_input, "device: level '{}'; legal values are L1, L2, L3, DRAM", name);
       device.bandwidths.push_back({*level, row.at("threads"), row.at("read_gbs"), row.at("copy_gbs"), row.at("loop")});
     }
   } catch (const nlohmann::json::exception& e) {

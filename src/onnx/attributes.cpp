@@ -113,7 +113,8 @@ Tensor constant_value(const pb::NodeProto& node, const Attrs& attrs, const std::
     return tensor;
   }
   fail(ErrorKind::bad_model,
-       "{}: {}: attribute {} is {}; legal are value (TENSOR), value_float, value_int, value_string, value_floats, "
+       "{}: {}: attribute {} is {}; legal values are value (TENSOR), value_float, value_int, value_string, "
+       "value_floats, "
        "value_ints and value_strings with the kind of their name",
        file, node_text(node), quote(key), attribute_kind_name(kind_of(attr)));
 }

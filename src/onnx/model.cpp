@@ -78,8 +78,8 @@ void read_attributes(const pb::NodeProto& node, bool in_function, ModelData& mod
            what(), quote(attribute.ref_attr_name()));
     }
     if (attribute_kind_name(attribute.type()) == "unknown" || attribute.type() == kUndefinedAttr) {
-      fail(ErrorKind::bad_model, "{}: {} has kind {}; legal are 1 (FLOAT) to 14 (TYPE_PROTOS)", model.file, what(),
-           attribute.type());
+      fail(ErrorKind::bad_model, "{}: {} has kind {}; legal values are 1 (FLOAT) to 14 (TYPE_PROTOS)", model.file,
+           what(), attribute.type());
     }
     if (attribute.type() == kTensorAttr) model.tensors.emplace(&attribute.t(), reader.read(attribute.t(), what()));
   }

@@ -163,8 +163,8 @@ Tensor TensorReader::read(const pb::TensorProto& tensor, const std::string& what
   const int32_t location = tensor.data_location();
   if (location == kExternal) return read_external(tensor, type, std::move(shape), what);
   if (location != 0) {
-    fail(ErrorKind::unsupported, "{}: {}: data_location {} is unknown; legal are 0 (inside) and 1 (external)", file_,
-         what, location);
+    fail(ErrorKind::unsupported, "{}: {}: data_location {} is unknown; legal values are 0 (inside) and 1 (external)",
+         file_, what, location);
   }
   if (!tensor.raw_data().empty()) return read_raw(tensor, type, std::move(shape), what);
   return read_typed(tensor, type, std::move(shape), what);

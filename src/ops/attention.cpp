@@ -17,8 +17,9 @@ constexpr double kNever = -std::numeric_limits<double>::infinity();
 void check_softmax_precision(const Node& node) {
   const auto type = dtype_of_code(node.int_attr("softmax_precision", 1));
   if (!type || !is_float(*type)) {
-    node_error(node, fmt::format("attribute softmax_precision is {}, legal are 1 (f32), 10 (f16), 11 (f64), 16 (bf16)",
-                                 node.int_attr("softmax_precision", 1)));
+    node_error(node,
+               fmt::format("attribute softmax_precision is {}; legal values are 1 (f32), 10 (f16), 11 (f64), 16 (bf16)",
+                           node.int_attr("softmax_precision", 1)));
   }
 }
 
@@ -226,8 +227,8 @@ AttentionRules attention_rules(const Node& node, int64_t size) {
   const bool causal = node.int_attr("is_causal", 0) != 0;
   constexpr int64_t kMaxWindow = int64_t{1} << 30;
   if (right < -1 || left < -1 || right > kMaxWindow || left > kMaxWindow) {
-    node_error(node, fmt::format("left_window_size={} and right_window_size={}, legal are -1 (no bound) to {}", left,
-                                 right, kMaxWindow));
+    node_error(node, fmt::format("left_window_size={} and right_window_size={}; legal values are -1 (no bound) to {}",
+                                 left, right, kMaxWindow));
   }
   rules.bounded_right = causal || right >= 0;
   rules.right = causal ? 0 : right;
@@ -235,7 +236,7 @@ AttentionRules attention_rules(const Node& node, int64_t size) {
   rules.left = left;
   rules.output_mode = node.int_attr("qk_matmul_output_mode", 0);
   if (rules.output_mode < 0 || rules.output_mode > 3) {
-    node_error(node, fmt::format("attribute qk_matmul_output_mode is {}, legal are 0 to 3", rules.output_mode));
+    node_error(node, fmt::format("attribute qk_matmul_output_mode is {}; legal values are 0 to 3", rules.output_mode));
   }
   return rules;
 }

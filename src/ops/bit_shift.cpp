@@ -8,7 +8,7 @@ bool to_left(const Node& node) {
   const std::string direction = node.string_attr("direction", "");
   if (direction == "LEFT") return true;
   if (direction == "RIGHT") return false;
-  node_error(node, "attribute direction is '" + direction + "'; legal are 'LEFT' and 'RIGHT'");
+  node_error(node, "attribute direction is '" + direction + "'; legal values are 'LEFT' and 'RIGHT'");
 }
 
 void infer(InferContext& ctx) {

@@ -9,7 +9,7 @@ bool has_silu(const Node& node) {
   const std::string activation = node.string_attr("activation", "none");
   if (activation == "none") return false;
   if (activation == "silu" || activation == "swish") return true;
-  node_error(node, fmt::format("attribute activation is '{}', legal are none, silu and swish", activation));
+  node_error(node, fmt::format("attribute activation is '{}'; legal values are none, silu and swish", activation));
 }
 
 /// Returns [batch, channels, k - 1] for x [batch, channels, length] and w [channels, 1, k]. Throws bad_model.

@@ -15,7 +15,7 @@ void infer(InferContext& ctx) {
   for (size_t i = 1; i < ctx.input_count(); ++i) {
     Shape other = ctx.shape(i);
     if (ctx.dtype(i) != ctx.dtype(0)) {
-      ctx.error(fmt::format("input {} has element type {}, expected {} as input 0 has", i, name(ctx.dtype(i)),
+      ctx.error(fmt::format("input {} has element type {}, expected {} to match input 0", i, name(ctx.dtype(i)),
                             name(ctx.dtype(0))));
     }
     const int64_t extent = other.size() == shape.size() ? other[axis] : 0;

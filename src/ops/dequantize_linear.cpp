@@ -13,14 +13,14 @@ void check_operands(InferContext& ctx) {
   check_types(Quantised{}, ctx, 0);
   check_types(Scales{}, ctx, 1);
   if (ctx.has(2) && ctx.dtype(2) != ctx.dtype(0)) {
-    ctx.error(fmt::format("zero point has element type {}, expected {} as input 0 has", name(ctx.dtype(2)),
+    ctx.error(fmt::format("zero point has element type {}, expected {} to match input 0", name(ctx.dtype(2)),
                           name(ctx.dtype(0))));
   }
 }
 
 DType checked_output(const Node& node, DType type) {
   if (type == DType::f32 || type == DType::f16 || type == DType::bf16) return type;
-  node_error(node, fmt::format("output element type is {}; legal are f32, f16, bf16", name(type)));
+  node_error(node, fmt::format("output element type is {}; legal values are f32, f16, bf16", name(type)));
 }
 
 void infer(InferContext& ctx) {

@@ -9,8 +9,8 @@ void infer(InferContext& ctx) {
   const int64_t rank = ctx.rank(0);
   int64_t axis = ctx.node.int_attr("axis", 1);
   if (axis < -rank || axis > rank) {
-    ctx.error(
-        fmt::format("axis {} is out of range; legal are {} to {} for an input of rank {}", axis, -rank, rank, rank));
+    ctx.error(fmt::format("axis {} is out of range; legal values are {} to {} for an input of rank {}", axis, -rank,
+                          rank, rank));
   }
   if (axis < 0) axis += rank;
   const auto at = static_cast<size_t>(axis);

@@ -12,7 +12,7 @@ void infer(InferContext& ctx) {
   const Shape& data = ctx.shape(0);
   const Shape& indices = ctx.shape(1);
   const size_t axis = axis_of(ctx.node, data);
-  check_count(ctx.node, "dimensions of indices, as the data has", data.size(), indices.size());
+  check_count(ctx.node, "dimensions of indices, to match the data", data.size(), indices.size());
   for (size_t d = 0; d < data.size(); ++d) {
     if (d != axis && indices[d] > data[d]) {
       ctx.error(

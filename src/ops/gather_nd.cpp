@@ -13,12 +13,14 @@ Split split_of(const Node& node, const Shape& data, const Shape& indices) {
   const int64_t batch = node.int_attr("batch_dims", 0);
   const auto limit = static_cast<int64_t>(std::min(data.size(), indices.size()));
   if (batch < 0 || batch >= limit) {
-    node_error(node, fmt::format("batch_dims is {}; legal are 0 to {} for data of rank {} and indices of rank {}",
-                                 batch, limit - 1, data.size(), indices.size()));
+    node_error(node,
+               fmt::format("batch_dims is {}; legal values are 0 to {} for data of rank {} and indices of rank {}",
+                           batch, limit - 1, data.size(), indices.size()));
   }
   const auto left = static_cast<int64_t>(data.size()) - batch;
   if (indices.back() < 1 || indices.back() > left) {
-    node_error(node, fmt::format("the last dimension of indices is {}; legal are 1 to {}", indices.back(), left));
+    node_error(node,
+               fmt::format("the last dimension of indices is {}; legal values are 1 to {}", indices.back(), left));
   }
   return {static_cast<size_t>(batch), static_cast<size_t>(indices.back())};
 }

@@ -12,7 +12,7 @@ bool by_tanh(const Node& node) {
   const std::string approximate = node.string_attr("approximate", "none");
   if (approximate == "tanh") return true;
   if (approximate == "none") return false;
-  node_error(node, "attribute approximate is '" + approximate + "'; legal are 'none' and 'tanh'");
+  node_error(node, "attribute approximate is '" + approximate + "'; legal values are 'none' and 'tanh'");
 }
 
 void infer(InferContext& ctx) {

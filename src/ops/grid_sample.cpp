@@ -26,8 +26,9 @@ Rules rules_of(const Node& node) {
   } else if (mode == "cubic" || mode == "bicubic") {
     rules.mode = Mode::cubic;
   } else {
-    node_error(node,
-               fmt::format("attribute mode is '{}', legal are nearest, linear (bilinear) and cubic (bicubic)", mode));
+    node_error(
+        node,
+        fmt::format("attribute mode is '{}'; legal values are nearest, linear (bilinear) and cubic (bicubic)", mode));
   }
   const std::string padding = node.string_attr("padding_mode", "zeros");
   if (padding == "zeros") {
@@ -37,7 +38,8 @@ Rules rules_of(const Node& node) {
   } else if (padding == "reflection") {
     rules.padding = Padding::reflection;
   } else {
-    node_error(node, fmt::format("attribute padding_mode is '{}', legal are zeros, border and reflection", padding));
+    node_error(node,
+               fmt::format("attribute padding_mode is '{}'; legal values are zeros, border and reflection", padding));
   }
   rules.align_corners = node.int_attr("align_corners", 0) != 0;
   return rules;

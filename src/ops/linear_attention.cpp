@@ -26,8 +26,8 @@ Extents extents_of(const Node& node, const Shape& q, const Shape& k, const Shape
   Extents e;
   const std::string rule = node.string_attr("update_rule", "gated_delta");
   if (rule != "linear" && rule != "gated" && rule != "delta" && rule != "gated_delta") {
-    node_error(node,
-               fmt::format("attribute update_rule is '{}', legal are linear, gated, delta and gated_delta", rule));
+    node_error(node, fmt::format("attribute update_rule is '{}'; legal values are linear, gated, delta and gated_delta",
+                                 rule));
   }
   e.gated = rule == "gated" || rule == "gated_delta";
   e.delta = rule == "delta" || rule == "gated_delta";

@@ -8,7 +8,7 @@ namespace {
 
 int64_t order_of(const Node& node) {
   const int64_t p = node.int_attr("p", 2);
-  if (p != 1 && p != 2) node_error(node, fmt::format("attribute p is {}; legal are 1 and 2", p));
+  if (p != 1 && p != 2) node_error(node, fmt::format("attribute p is {}; legal values are 1 and 2", p));
   return p;
 }
 

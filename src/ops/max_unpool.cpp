@@ -49,8 +49,8 @@ void reference(ReferenceContext& ctx) {
   for (int64_t i = 0; i < x.elems(); ++i) {
     int64_t index = ctx.in(1).as_int(i);
     if (index < 0 || index >= total) {
-      fail(ErrorKind::bad_input, "MaxUnpool '{}': index {} is out of range, legal are 0 to {}", ctx.node.name, index,
-           total - 1);
+      fail(ErrorKind::bad_input, "MaxUnpool '{}': index {} is out of range; legal values are 0 to {}", ctx.node.name,
+           index, total - 1);
     }
     int64_t to = 0;
     bool inside = true;

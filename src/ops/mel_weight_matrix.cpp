@@ -45,8 +45,9 @@ void reference(ReferenceContext& ctx) {
     const double mel = low + static_cast<double>(i) * (high - low) / static_cast<double>(mels + 2);
     const double edge = std::floor((length + 1) * hertz_of(mel) / rate);
     if (!(edge >= 0) || edge >= static_cast<double>(bins)) {
-      fail(ErrorKind::bad_input, "MelWeightMatrix '{}': an edge lies in bin {} of the spectrum, legal are 0 to {}",
-           ctx.node.name, edge, bins - 1);
+      fail(ErrorKind::bad_input,
+           "MelWeightMatrix '{}': an edge lies in bin {} of the spectrum; legal values are 0 to {}", ctx.node.name,
+           edge, bins - 1);
     }
     edges.push_back(static_cast<int64_t>(edge));
   }

@@ -31,7 +31,7 @@ T remainder_of_floor(T a, T b) {
 
 bool toward_zero(const Node& node) {
   const int64_t fmod = node.int_attr("fmod", 0);
-  if (fmod != 0 && fmod != 1) node_error(node, fmt::format("attribute fmod is {}; legal are 0 and 1", fmod));
+  if (fmod != 0 && fmod != 1) node_error(node, fmt::format("attribute fmod is {}; legal values are 0 and 1", fmod));
   return fmod == 1;
 }
 

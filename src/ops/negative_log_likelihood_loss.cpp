@@ -10,7 +10,7 @@ Reduction reduction_of(const Node& node) {
   if (text == "none") return Reduction::none;
   if (text == "sum") return Reduction::sum;
   if (text == "mean") return Reduction::mean;
-  node_error(node, "attribute reduction is '" + text + "'; legal are 'none', 'sum', 'mean'");
+  node_error(node, "attribute reduction is '" + text + "'; legal values are 'none', 'sum', 'mean'");
 }
 
 void infer(InferContext& ctx) {

@@ -17,7 +17,7 @@ Mode mode_of(const Node& node) {
   if (mode == "reflect") return Mode::reflect;
   if (mode == "edge") return Mode::edge;
   if (mode == "wrap") return Mode::wrap;
-  node_error(node, fmt::format("mode '{}' is unknown; legal are constant, reflect, edge, wrap", mode));
+  node_error(node, fmt::format("mode '{}' is unknown; legal values are constant, reflect, edge, wrap", mode));
 }
 
 template <class Context>
@@ -31,7 +31,8 @@ Margins margins(const Context& ctx) {
   check_count(ctx.node, "pads, two for every axis", 2 * axes.size(), pads->size());
   constexpr int64_t kMost = int64_t{1} << 40;  // maximum number of elements of a tensor
   for (int64_t pad : *pads) {
-    if (pad < -kMost || pad > kMost) node_error(ctx.node, fmt::format("pads has {}; legal are -2^40 to 2^40", pad));
+    if (pad < -kMost || pad > kMost)
+      node_error(ctx.node, fmt::format("pads has {}; legal values are -2^40 to 2^40", pad));
   }
   Margins all{Shape(static_cast<size_t>(rank), 0), Shape(static_cast<size_t>(rank), 0)};
   for (size_t k = 0; k < axes.size(); ++k) {
@@ -106,7 +107,7 @@ std::vector<IndexMap> maps_of(const Node& node, const Shape& shape, const Shape&
 void infer(InferContext& ctx) {
   mode_of(ctx.node);
   if (ctx.has(2) && ctx.dtype(2) != ctx.dtype(0)) {
-    ctx.error(fmt::format("the constant value has element type {}, expected {} as the input has", name(ctx.dtype(2)),
+    ctx.error(fmt::format("the constant value has element type {}, expected {} to match the input", name(ctx.dtype(2)),
                           name(ctx.dtype(0))));
   }
   if (ctx.has(2) && elems(ctx.shape(2)) != 1) ctx.error("the constant value must be one element");

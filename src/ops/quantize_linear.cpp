@@ -33,8 +33,8 @@ void check_operands(InferContext& ctx) {
   const DType type = output_type(ctx);
   if (!is_integer(type) || size_bytes(type) > 2) {
     fail(ErrorKind::unsupported,
-         "QuantizeLinear '{}': output element type {} is not supported; legal are u8, i8, u16, i16", ctx.node.name,
-         name(type));
+         "QuantizeLinear '{}': output element type {} is not supported; legal values are u8, i8, u16, i16",
+         ctx.node.name, name(type));
   }
 }
 

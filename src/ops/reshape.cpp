@@ -22,7 +22,7 @@ Shape resolved(const Node& node, const Shape& from, Shape wanted) {
       if (open) node_error(node, fmt::format("shape {} has more than one -1; at most one is legal", asked));
       open = d;
     } else if (n < 0) {
-      node_error(node, fmt::format("shape {} has dimension {}; legal are -1, 0 and positive sizes", asked, n));
+      node_error(node, fmt::format("shape {} has dimension {}; legal values are -1, 0 and positive sizes", asked, n));
     } else {
       known = checked_mul(node, known, n);
     }
@@ -35,7 +35,7 @@ Shape resolved(const Node& node, const Shape& from, Shape wanted) {
     }
     wanted[*open] = total / known;
   } else if (known != total) {
-    node_error(node, fmt::format("shape {} has {} elements, expected {} as the input {} has", asked, known, total,
+    node_error(node, fmt::format("shape {} has {} elements, expected {} to match the input {}", asked, known, total,
                                  text(from)));
   }
   return wanted;

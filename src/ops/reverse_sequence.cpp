@@ -36,8 +36,8 @@ void reference(ReferenceContext& ctx) {
   for (int64_t b = 0; b < shape[axes.batch]; ++b) {
     const int64_t length = ctx.in(1).as_int(b);
     if (length < 0 || length > shape[axes.time]) {
-      fail(ErrorKind::bad_input, "ReverseSequence '{}': sequence_lens[{}] is {}; legal are 0 to {}", ctx.node.name, b,
-           length, shape[axes.time]);
+      fail(ErrorKind::bad_input, "ReverseSequence '{}': sequence_lens[{}] is {}; legal values are 0 to {}",
+           ctx.node.name, b, length, shape[axes.time]);
     }
     for (int64_t t = 0; t < shape[axes.time]; ++t) {
       const int64_t from = t < length ? length - 1 - t : t;

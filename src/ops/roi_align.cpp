@@ -25,18 +25,19 @@ Rules rules_of(const Node& node) {
   constexpr int64_t kMost = 1 << 15;
   if (rules.height < 1 || rules.width < 1 || rules.sampling < 0 || rules.height > kMost || rules.width > kMost ||
       rules.sampling > kMost) {
-    node_error(node, fmt::format("output_height={}, output_width={}, sampling_ratio={}, legal are 1, 1 and 0 to {}",
-                                 rules.height, rules.width, rules.sampling, kMost));
+    node_error(node,
+               fmt::format("output_height={}, output_width={}, sampling_ratio={}; legal values are 1, 1 and 0 to {}",
+                           rules.height, rules.width, rules.sampling, kMost));
   }
   const std::string mode = node.string_attr("mode", "avg");
   if (mode != "avg" && mode != "max")
-    node_error(node, fmt::format("attribute mode is '{}', legal are avg and max", mode));
+    node_error(node, fmt::format("attribute mode is '{}'; legal values are avg and max", mode));
   rules.max = mode == "max";
   // Opset 10 had no shift.
   const std::string shift =
       node.string_attr("coordinate_transformation_mode", node.opset < 16 ? "output_half_pixel" : "half_pixel");
   if (shift != "half_pixel" && shift != "output_half_pixel") {
-    node_error(node, fmt::format("attribute coordinate_transformation_mode is '{}', legal are half_pixel and "
+    node_error(node, fmt::format("attribute coordinate_transformation_mode is '{}'; legal values are half_pixel and "
                                  "output_half_pixel",
                                  shift));
   }
@@ -104,8 +105,9 @@ BinAxis bin_axis(const Node& node, const Rules& rules, double low, double high, 
   axis.bin = extent / static_cast<float>(bins);
   constexpr double kMostSamples = 1 << 15;
   if (!(std::abs(axis.bin) <= kMostSamples) || !std::isfinite(axis.start)) {
-    fail(ErrorKind::bad_input, "RoiAlign '{}': a region from {} to {} has bins of {} elements, legal are up to {}",
-         node.name, low, high, axis.bin, kMostSamples);
+    fail(ErrorKind::bad_input,
+         "RoiAlign '{}': a region from {} to {} has bins of {} elements; legal values are up to {}", node.name, low,
+         high, axis.bin, kMostSamples);
   }
   axis.samples = rules.sampling > 0 ? rules.sampling : std::max<int64_t>(0, static_cast<int64_t>(std::ceil(axis.bin)));
   return axis;
@@ -149,16 +151,17 @@ void reference(ReferenceContext& ctx) {
   for (int64_t r = 0; plane > 0 && r < ctx.in(1).shape()[0]; ++r) {
     const int64_t image = ctx.in(2).as_int(r);
     if (image < 0 || image >= shape[0]) {
-      fail(ErrorKind::bad_input, "RoiAlign '{}': batch_indices holds {}, legal are 0 to {}", ctx.node.name, image,
-           shape[0] - 1);
+      fail(ErrorKind::bad_input, "RoiAlign '{}': batch_indices holds {}; legal values are 0 to {}", ctx.node.name,
+           image, shape[0] - 1);
     }
     const double* roi = rois.data() + 4 * r;
     const BinAxis rows = bin_axis(ctx.node, rules, roi[1], roi[3], rules.height);
     const BinAxis columns = bin_axis(ctx.node, rules, roi[0], roi[2], rules.width);
     constexpr int64_t kMostOfABin = 1 << 22;
     if (rows.samples * columns.samples > kMostOfABin) {
-      fail(ErrorKind::bad_input, "RoiAlign '{}': bins of region {} have {} x {} samples, legal are up to {} in all",
-           ctx.node.name, r, rows.samples, columns.samples, kMostOfABin);
+      fail(ErrorKind::bad_input,
+           "RoiAlign '{}': bins of region {} have {} x {} samples; legal values are up to {} in all", ctx.node.name, r,
+           rows.samples, columns.samples, kMostOfABin);
     }
     for (int64_t bin = 0; bin < rules.height * rules.width; ++bin) {
       Pool pool(rules.max, shape[1]);

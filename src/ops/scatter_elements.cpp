@@ -14,13 +14,13 @@ void infer(InferContext& ctx) {
   const Shape& indices = ctx.shape(1);
   axis_of(ctx.node, data);
   if (ctx.dtype(2) != ctx.dtype(0)) {
-    ctx.error(fmt::format("updates have element type {}, expected {} as the data has", name(ctx.dtype(2)),
+    ctx.error(fmt::format("updates have element type {}, expected {} to match the data", name(ctx.dtype(2)),
                           name(ctx.dtype(0))));
   }
   if (indices != ctx.shape(2)) {
     ctx.error(fmt::format("indices have shape {} and updates {}; they must agree", text(indices), text(ctx.shape(2))));
   }
-  check_count(ctx.node, "dimensions of indices, as the data has", data.size(), indices.size());
+  check_count(ctx.node, "dimensions of indices, to match the data", data.size(), indices.size());
   for (size_t d = 0; d < data.size(); ++d) {
     if (indices[d] > data[d] && d != axis_of(ctx.node, data)) {
       ctx.error(

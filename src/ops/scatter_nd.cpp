@@ -9,7 +9,7 @@ void infer(InferContext& ctx) {
   const Shape& data = ctx.shape(0);
   const Shape& indices = ctx.shape(1);
   if (ctx.dtype(2) != ctx.dtype(0)) {
-    ctx.error(fmt::format("updates have element type {}, expected {} as the data has", name(ctx.dtype(2)),
+    ctx.error(fmt::format("updates have element type {}, expected {} to match the data", name(ctx.dtype(2)),
                           name(ctx.dtype(0))));
   }
   if (indices.empty() || indices.back() < 0 || indices.back() > ctx.rank(0)) {

@@ -29,8 +29,8 @@ Plan plan_of(const Context& ctx) {
     node_error(node, fmt::format("window has shape {}, expected {}", text(shape_of(ctx, 2)), plan.length));
   }
   if (plan.step < 1 || plan.length < 1 || plan.length > x[1]) {
-    node_error(node, fmt::format("frame_step is {} and frame_length {}, legal are 1 or more and 1 to {}", plan.step,
-                                 plan.length, x[1]));
+    node_error(node, fmt::format("frame_step is {} and frame_length {}; legal values are 1 or more and 1 to {}",
+                                 plan.step, plan.length, x[1]));
   }
   const bool half = node.int_attr("onesided", 1) != 0;
   if (half && plan.parts == 2) node_error(node, "onesided=1 needs a real signal, of shape [batch, length, 1]");

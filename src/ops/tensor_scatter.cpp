@@ -13,7 +13,7 @@ size_t axis_of(const Node& node, const Shape& shape) {
 bool circular(const Node& node) {
   const std::string mode = node.string_attr("mode", "linear");
   if (mode != "linear" && mode != "circular") {
-    node_error(node, fmt::format("mode '{}' is unknown; legal are linear, circular", mode));
+    node_error(node, fmt::format("mode '{}' is unknown; legal values are linear, circular", mode));
   }
   return mode == "circular";
 }
@@ -22,8 +22,8 @@ bool circular(const Node& node) {
 std::string misfit(int64_t batch, int64_t first, int64_t steps, size_t axis, int64_t size) {
   if (first >= 0 && first <= size - steps) return {};
   return fmt::format(
-      "write_indices[{}] is {}, out of range for an update of {} in axis {} of size {}; legal are 0 to {}", batch,
-      first, steps, axis, size, size - steps);
+      "write_indices[{}] is {}, out of range for an update of {} in axis {} of size {}; legal values are 0 to {}",
+      batch, first, steps, axis, size, size - steps);
 }
 
 void infer(InferContext& ctx) {
@@ -32,7 +32,7 @@ void infer(InferContext& ctx) {
   Shape update = ctx.shape(1);
   const size_t axis = axis_of(ctx.node, cache);
   if (ctx.dtype(1) != ctx.dtype(0)) {
-    ctx.error(fmt::format("update has element type {}, expected {} as the cache has", name(ctx.dtype(1)),
+    ctx.error(fmt::format("update has element type {}, expected {} to match the cache", name(ctx.dtype(1)),
                           name(ctx.dtype(0))));
   }
   const bool fits = update.size() == cache.size() && update[axis] <= cache[axis];

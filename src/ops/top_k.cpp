@@ -18,7 +18,7 @@ void infer(InferContext& ctx) {
     ctx.error("k is missing; give it as input 1 (an attribute before opset 10)");
   const int64_t k = ctx.has(1) ? operand_int(ctx.node, ctx.needed(1), "k") : ctx.node.int_attr("k", 0);
   if (k < 0 || k > shape[axis]) {
-    ctx.error(fmt::format("k is {}; legal are 0 to {}, the extent of axis {}", k, shape[axis], axis));
+    ctx.error(fmt::format("k is {}; legal values are 0 to {}, the extent of axis {}", k, shape[axis], axis));
   }
   shape[axis] = k;
   ctx.set(0, ctx.dtype(0), shape);

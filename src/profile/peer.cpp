@@ -137,7 +137,7 @@ struct Peer::Process {
 
 Peer::Peer(const Request& request) : what_(request.runtime + ":" + request.model) {
   if (request.runtime != "onnxruntime" && request.runtime != "openvino") {
-    fail(ErrorKind::usage, "{}: no runtime of this name; legal are onnxruntime, openvino", request.runtime);
+    fail(ErrorKind::usage, "{}: no runtime of this name; legal values are onnxruntime, openvino", request.runtime);
   }
   const Interpreter python = interpreter();
   process_ = std::make_unique<Process>(python.path);

@@ -256,7 +256,7 @@ Weights parse_weights(std::string_view text) {
   for (Weights w : {Weights::cold, Weights::warm, Weights::flush}) {
     if (text == name(w)) return w;
   }
-  fail(ErrorKind::usage, "--weights {}: legal are cold, warm, flush", text);
+  fail(ErrorKind::usage, "--weights {}: legal values are cold, warm, flush", text);
 }
 
 Replay replay(Instance& instance, const Plan& plan, int threads, size_t index, const ReplayOptions& options) {

@@ -56,7 +56,7 @@ std::vector<LayerSchedule> of_node(std::vector<LayerSchedule> layers, const Comp
   for (const LayerSchedule& l : layers) names.insert(main_step(c, l).name);
   const std::vector<std::string> meant = layers_named(c, names, node);
   if (meant.empty())
-    fail(ErrorKind::usage, "--node {}: no layer has this name; legal are {}", node, fmt::join(names, ", "));
+    fail(ErrorKind::usage, "--node {}: no layer has this name; legal values are {}", node, fmt::join(names, ", "));
   std::erase_if(layers,
                 [&](const LayerSchedule& l) { return std::ranges::find(meant, main_step(c, l).name) == meant.end(); });
   return layers;

@@ -166,7 +166,7 @@ std::string_view name(RowKind kind) {
 
 std::vector<Row> group(const std::vector<Row>& rows, std::string_view by) {
   if (by == "layer") return rows;
-  if (by != "operator" && by != "task") fail(ErrorKind::usage, "--by {}: legal are layer, operator, task", by);
+  if (by != "operator" && by != "task") fail(ErrorKind::usage, "--by {}: legal values are layer, operator, task", by);
   std::vector<Row> out;
   std::map<std::string, size_t> known;
   for (const Row& r : rows) {
@@ -205,7 +205,7 @@ std::vector<Row> sorted(std::vector<Row> rows, std::string_view sort) {
   } else if (sort == "share") {
     by([](const Row& a, const Row& b) { return a.share() < b.share(); });
   } else if (sort != "order") {
-    fail(ErrorKind::usage, "--sort {}: legal are order, time, name, share", sort);
+    fail(ErrorKind::usage, "--sort {}: legal values are order, time, name, share", sort);
   }
   return rows;
 }

@@ -93,7 +93,8 @@ const Template* template_of(std::string_view name, std::string_view option) {
     if (!name.empty() && t->name.ends_with(fmt::format("_{}", name))) names.push_back(t->name);
   }
   if (names.size() > 1)
-    fail(ErrorKind::usage, "{}: '{}' is the end of several names; legal are {}", option, name, fmt::join(names, ", "));
+    fail(ErrorKind::usage, "{}: '{}' is the end of several names; legal values are {}", option, name,
+         fmt::join(names, ", "));
   return names.empty() ? nullptr : find_template(names.front());
 }
 
@@ -183,14 +184,14 @@ Schedule with_knobs(const Template& from, const Task& task, const TargetLimits& 
     if (std::holds_alternative<Schedule>(own_pick(*t, task, limits))) others.push_back(t->name);
   }
   others.emplace_back("reference");
-  fail(ErrorKind::usage, "'{}' does not take it: {}; legal are {}", from.name, std::get<Rejected>(own).text(),
+  fail(ErrorKind::usage, "'{}' does not take it: {}; legal values are {}", from.name, std::get<Rejected>(own).text(),
        fmt::join(others, ", "));
 }
 
 const Template* known_template(const Schedule& forced) {
   const Template* found = find_template(forced.name);
   if (found == nullptr)
-    fail(ErrorKind::usage, "no template '{}'; legal are {}, reference", forced.name, template_names());
+    fail(ErrorKind::usage, "no template '{}'; legal values are {}, reference", forced.name, template_names());
   return found;
 }
 

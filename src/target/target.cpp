@@ -147,7 +147,8 @@ Target from_row(const TargetRow& row) {
 Features features_of(const Target& target) {
   const TargetRow* row = find_cpu(target.cpu);
   if (row == nullptr) {
-    fail(ErrorKind::usage, "target '{}': unknown cpu '{}'; legal are {}", target.name, target.cpu, legal_names());
+    fail(ErrorKind::usage, "target '{}': unknown cpu '{}'; legal values are {}", target.name, target.cpu,
+         legal_names());
   }
   Features f = features_of(*row);
   if (target.features.empty()) return f;
@@ -184,13 +185,14 @@ Target parse_backend_options(std::string_view text) {
       const TargetRow* row = find_row(*cpu);
       if (row == nullptr) row = find_cpu(*cpu);
       if (row == nullptr && *cpu != "native") {
-        fail(ErrorKind::usage, "target '{}': unknown -mcpu '{}'; legal are {}", text, *cpu, legal_names());
+        fail(ErrorKind::usage, "target '{}': unknown -mcpu '{}'; legal values are {}", text, *cpu, legal_names());
       }
       base = row != nullptr ? from_row(*row) : native_target();
     } else if (const auto attr = value("-mattr=")) {
       attributes = *attr;
     } else {
-      fail(ErrorKind::usage, "target '{}': unknown option '{}'; legal are -mcpu=NAME, -mattr=+NAME,-NAME", text, word);
+      fail(ErrorKind::usage, "target '{}': unknown option '{}'; legal values are -mcpu=NAME, -mattr=+NAME,-NAME", text,
+           word);
     }
   }
   if (!base) base = native_target();
@@ -212,7 +214,7 @@ Target parse_target(std::string_view text) {
   if (const TargetRow* row = find_row(text)) return from_row(*row);
   const std::string_view first = text.substr(0, text.find(' '));
   if (std::ranges::find(kBackendNames, first) != kBackendNames.end()) return parse_backend_options(text);
-  fail(ErrorKind::usage, "target '{}': unknown; legal are {}, or {} -mcpu=NAME [-mattr=+NAME,-NAME]", text,
+  fail(ErrorKind::usage, "target '{}': unknown; legal values are {}, or {} -mcpu=NAME [-mattr=+NAME,-NAME]", text,
        legal_names(), fmt::join(kBackendNames, " or "));
 }
 

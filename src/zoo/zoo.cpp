@@ -80,7 +80,7 @@ Graph build(std::string_view name, const Options& options) {
   if (row == nullptr) {
     std::vector<std::string_view> names;
     for (const Row& known : all()) names.push_back(known.name);
-    fail(ErrorKind::usage, "zoo: no network '{}'; legal are {}", name, fmt::join(names, ", "));
+    fail(ErrorKind::usage, "zoo: no network '{}'; legal values are {}", name, fmt::join(names, ", "));
   }
   Graph graph = row->build(checked(*row, options));
   graph.name = row->name;

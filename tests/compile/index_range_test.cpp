@@ -104,8 +104,8 @@ TEST(IndexRange, KernelsRefuseWhatTheReferenceRefuses) {
           for (const int64_t value : values_beyond(range.size(element), type)) {
             const OpCase c = case_of(kind, type, element, value, false);
             const std::string want = refusal([&] { evaluate(c.graph, c.inputs); });
-            EXPECT_NE(want.find(fmt::format(" is {}, out of range for axis {} of size {}; legal are {} to {}", value,
-                                            range.axis_of(element), range.size(element), -range.size(element),
+            EXPECT_NE(want.find(fmt::format(" is {}, out of range for axis {} of size {}; legal values are {} to {}",
+                                            value, range.axis_of(element), range.size(element), -range.size(element),
                                             range.size(element) - 1)),
                       std::string::npos)
                 << want;
@@ -170,8 +170,8 @@ TEST(IndexRange, ConstantsAreRefusedWhileCompiling) {
       const int64_t last = count_of(legal) - 1, size = range_of(legal).size(last);
       for (const int64_t value : {size, -size - 1}) {
         const std::string message = error_of([&] { case_of(kind, type, last, value, true); });
-        EXPECT_NE(message.find(fmt::format(" is {}, out of range for axis {} of size {}; legal are {} to {}", value,
-                                           range_of(legal).axis_of(last), size, -size, size - 1)),
+        EXPECT_NE(message.find(fmt::format(" is {}, out of range for axis {} of size {}; legal values are {} to {}",
+                                           value, range_of(legal).axis_of(last), size, -size, size - 1)),
                   std::string::npos)
             << message;
         EXPECT_TRUE(message.starts_with(fmt::format("{} 'case': indices", kind.op))) << message;
@@ -187,13 +187,14 @@ TEST(IndexRange, MessagesNameThePlace) {
     return refusal([&] { run_plan(loaded, c.inputs); });
   };
   EXPECT_EQ(message({"Gather", "f32[5,37] T[3]"}, 2, 7),
-            "Gather 'case': indices[2] is 7, out of range for axis 0 of size 5; legal are -5 to 4");
+            "Gather 'case': indices[2] is 7, out of range for axis 0 of size 5; legal values are -5 to 4");
   EXPECT_EQ(message({"Gather", "f32[3,9] T[] | axis=-1"}, 0, -10),
-            "Gather 'case': indices is -10, out of range for axis 1 of size 9; legal are -9 to 8");
+            "Gather 'case': indices is -10, out of range for axis 1 of size 9; legal values are -9 to 8");
   EXPECT_EQ(message({"GatherND", "f32[3,7,5] T[2,4,2]"}, 15, 7),
-            "GatherND 'case': indices[1,3,1] is 7, out of range for axis 1 of size 7; legal are -7 to 6");
-  EXPECT_EQ(message({"ScatterElements", "f32[3,20] T[2,19] f32[2,19] | axis=1"}, 20, 20),
-            "ScatterElements 'case': indices[1,1] is 20, out of range for axis 1 of size 20; legal are -20 to 19");
+            "GatherND 'case': indices[1,3,1] is 7, out of range for axis 1 of size 7; legal values are -7 to 6");
+  EXPECT_EQ(
+      message({"ScatterElements", "f32[3,20] T[2,19] f32[2,19] | axis=1"}, 20, 20),
+      "ScatterElements 'case': indices[1,1] is 20, out of range for axis 1 of size 20; legal values are -20 to 19");
 }
 
 /// The error names the first out-of-range index, whichever thread finds one.
@@ -203,7 +204,7 @@ TEST(IndexRange, TheFirstIsNamed) {
   Loaded loaded = load(c.graph, "x86-64-v2");
   for (int i = 0; i < 20; ++i)
     EXPECT_EQ(refusal([&] { run_plan(loaded, c.inputs); }),
-              "Gather 'case': indices[17] is -6, out of range for axis 0 of size 5; legal are -5 to 4");
+              "Gather 'case': indices[17] is -6, out of range for axis 0 of size 5; legal values are -5 to 4");
 }
 
 /// Steps that are replayed alone read what others left in the arena.
@@ -230,7 +231,8 @@ TEST(IndexRange, TensorScatterWritesInsideItsCache) {
   };
   for (const int64_t second : {6, -1}) {
     const std::string want = fmt::format(
-        "TensorScatter 'case': write_indices[1] is {}, out of range for an update of 2 in axis 2 of size 7; legal are "
+        "TensorScatter 'case': write_indices[1] is {}, out of range for an update of 2 in axis 2 of size 7; legal "
+        "values are "
         "0 "
         "to 5",
         second);

@@ -144,7 +144,7 @@ TEST(CompiledOps, EveryBackEndIsNamedByATarget) {
   Target other = native_target();
   other.backend = "cuda";
   EXPECT_EQ(error_of([&] { backend_of(other); }),
-            fmt::format("target '{}': unknown back end 'cuda'; legal are llvm, null", other.name));
+            fmt::format("target '{}': unknown back end 'cuda'; legal values are llvm, null", other.name));
 }
 
 TEST(CompiledOps, KnownFaultsNameCasesThatExist) {

@@ -91,18 +91,19 @@ TEST(CompileOptions, PlainLayoutPutsLayoutChangesAroundTheNode) {
 TEST(CompileOptions, NamesThatAreNoneAreRefusedWithTheLegalOnes) {
   CompileOptions options = avx512();
   options.no_fuse = {"conv1.relu"};
-  EXPECT_TRUE(
-      error_of(options).starts_with("--no-fuse conv1.relu: no task has this name; legal are conv1, conv10, fire2"))
+  EXPECT_TRUE(error_of(options).starts_with(
+      "--no-fuse conv1.relu: no task has this name; legal values are conv1, conv10, fire2"))
       << error_of(options);
   options = avx512();
   options.layer_threads = {{"nothing", 1}};
-  EXPECT_TRUE(error_of(options).starts_with("--layer-threads nothing=1: no task has this name; legal are conv1, "));
+  EXPECT_TRUE(
+      error_of(options).starts_with("--layer-threads nothing=1: no task has this name; legal values are conv1, "));
   options.layer_threads = {{"conv1", 0}};
   EXPECT_EQ(error_of(options), "--layer-threads conv1=0: expected 1 thread or more");
   options = avx512();
   options.plain_layout = {"nothing"};
-  EXPECT_TRUE(
-      error_of(options).starts_with("--plain-layout nothing: no node has this name; legal are conv1, conv1.relu, "));
+  EXPECT_TRUE(error_of(options).starts_with(
+      "--plain-layout nothing: no node has this name; legal values are conv1, conv1.relu, "));
 }
 
 TEST(CompileOptions, WhatIsForbiddenIsNoDefault) {
@@ -150,7 +151,8 @@ TEST(CompileOptions, ForbiddingTheOnlyTemplateIsRefused) {
       "--forbid pool_rows@pool1: no other template takes 'pool1'; allow it, or give --schedule pool1=reference for "
       "the reference kernel");
   options.forbidden = {parse_forbidden("pool_rows@nothing")};
-  EXPECT_TRUE(error_of(options).starts_with("--forbid pool_rows@nothing: no task has this name; legal are conv1, "));
+  EXPECT_TRUE(
+      error_of(options).starts_with("--forbid pool_rows@nothing: no task has this name; legal values are conv1, "));
 }
 
 TEST(CompileOptions, WhatIsForbiddenAndNeverTakenIsSaid) {
@@ -183,9 +185,10 @@ TEST(CompileOptions, ErrorsOfAFilesLayersNameItsLine) {
   options.schedules["conv1"] = parse_schedule("conv2d_winograd");
   EXPECT_EQ(error_of(options),
             "net.plan line 3, 'conv1': 'conv2d_winograd' does not take it: strides and dilations: limit 1, got more; "
-            "legal are conv2d_direct, reference");
+            "legal values are conv2d_direct, reference");
   options.schedules = {{"nothing", parse_schedule("conv2d_direct")}};
-  EXPECT_TRUE(error_of(options).starts_with("net.plan line 4, 'nothing': no task has this name; legal are conv1, "));
+  EXPECT_TRUE(
+      error_of(options).starts_with("net.plan line 4, 'nothing': no task has this name; legal values are conv1, "));
 }
 
 TEST(CompileOptions, StepsWithAScheduleOfAFileNameItsLine) {

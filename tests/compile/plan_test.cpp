@@ -41,10 +41,12 @@ TEST(Pipeline, UnknownPassesAreAnsweredWithTheKnownOnes) {
   for (const PassRow& row : all_passes()) names.push_back(row.name);
   CompileOptions options = native();
   options.stop_after = "fusion";
-  EXPECT_EQ(usage_error(options), fmt::format("--stop-after: no pass 'fusion'; legal are {}", fmt::join(names, ", ")));
+  EXPECT_EQ(usage_error(options),
+            fmt::format("--stop-after: no pass 'fusion'; legal values are {}", fmt::join(names, ", ")));
   options = native();
   options.disable = {"fuse", "layouts"};
-  EXPECT_EQ(usage_error(options), fmt::format("--disable: no pass 'layouts'; legal are {}", fmt::join(names, ", ")));
+  EXPECT_EQ(usage_error(options),
+            fmt::format("--disable: no pass 'layouts'; legal values are {}", fmt::join(names, ", ")));
 }
 
 /// Adds Conv, BatchNormalization, Relu and a residual sum.

@@ -156,9 +156,10 @@ TEST(ForcedSchedule, ATemplateAloneTakesTheKnobsItPicks) {
   const Compiled product = compile_forced(net.graph, {{"fc", parse_schedule("matmul_tiled")}});
   EXPECT_TRUE(step_of(product, "fc").schedule.starts_with("matmul_tiled vectors=")) << step_of(product, "fc").schedule;
   EXPECT_EQ(answer(product, net.inputs, net.want), "");
-  EXPECT_EQ(forced_error("fc", "conv2d_winograd"),
-            "--schedule fc: 'conv2d_winograd' does not take it: operator family: limit conv, got MatMul; legal are "
-            "matmul_tiled, reference");
+  EXPECT_EQ(
+      forced_error("fc", "conv2d_winograd"),
+      "--schedule fc: 'conv2d_winograd' does not take it: operator family: limit conv, got MatMul; legal values are "
+      "matmul_tiled, reference");
 }
 
 TEST(Forbidden, TextsAreRead) {
@@ -172,9 +173,10 @@ TEST(Forbidden, WrongTextsAreAnsweredWithWhatIsLegal) {
                   .starts_with("--forbid winogrand@conv1: expected TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE; templates "
                                "are conv2d_then_depthwise, conv2d_depthwise, conv2d_winograd, "));
   EXPECT_TRUE(error_of([] { parse_forbidden("winograd@"); }).starts_with("--forbid winograd@: expected TEMPLATE, "));
-  EXPECT_EQ(error_of([] { parse_forbidden("depthwise@conv1"); }),
-            "--forbid depthwise@conv1: 'depthwise' is the end of several names; legal are conv2d_then_depthwise, "
-            "conv2d_depthwise");
+  EXPECT_EQ(
+      error_of([] { parse_forbidden("depthwise@conv1"); }),
+      "--forbid depthwise@conv1: 'depthwise' is the end of several names; legal values are conv2d_then_depthwise, "
+      "conv2d_depthwise");
   EXPECT_EQ(template_of("conv3d", "--schedule conv=conv3d"), nullptr);
 }
 
@@ -196,8 +198,8 @@ TEST(ForcedSchedule, UnknownNamesAreAnsweredWithTheKnownOnes) {
   std::string templates;
   for (const Template* t : all_templates()) templates += std::string(t->name) + ", ";
   EXPECT_EQ(forced_error("conv", "conv3d"),
-            "--schedule conv: no template 'conv3d'; legal are " + templates + "reference");
-  const std::string tasks = ": no task has this name; legal are conv, fc, flat, relu.plain, x.blocked";
+            "--schedule conv: no template 'conv3d'; legal values are " + templates + "reference");
+  const std::string tasks = ": no task has this name; legal values are conv, fc, flat, relu.plain, x.blocked";
   EXPECT_EQ(forced_error("conf", "map item=1024"), "--schedule conf=map item=1024" + tasks);
   EXPECT_EQ(forced_error("relu", "map item=1024"), "--schedule relu=map item=1024" + tasks);
   EXPECT_EQ(

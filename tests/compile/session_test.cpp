@@ -109,7 +109,7 @@ TEST_F(DefaultInput, NeedsATensorWhereAShapeIsGiven) {
             session->name() + ": input 'w' (f32[3]) is missing; give it with --input w=FILE.npy");
   const auto plain = open();
   EXPECT_EQ(kilter::error_of([&] { run(*plain, {{"x", tensor({1, 1, 1})}, {"v", tensor({1})}}); }),
-            plain->name() + ": no input 'v'; legal are x, w");
+            plain->name() + ": no input 'v'; legal values are x, w");
 }
 
 }  // namespace

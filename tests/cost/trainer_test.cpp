@@ -234,21 +234,22 @@ TEST_P(Trainers, RefuseBadRowsAndOptions) {
   EXPECT_EQ(refused({{{"x"}, {1}}, {1}, {0}, {0}}),
             "training set: no row with a weight above 0; there is nothing to learn from");
   EXPECT_EQ(refused({{{"x"}, {1, INFINITY}}, {1, 1}, {0, 0}, {}}),
-            "training set: row 1, feature x: got inf; legal are finite numbers, and NaN for one not known");
+            "training set: row 1, feature x: got inf; legal values are finite numbers, and NaN for one not known");
   EXPECT_EQ(refused({{{"x"}, {1, 2}}, {1}, {0, 0}, {}}),
             "training set: 2 rows have 1 costs; expected one for each row");
   EXPECT_EQ(refused({{{"x"}, {1}}, {std::nan("")}, {0}, {}}),
-            "training set: row 0: cost nan; legal are finite numbers, and inf for a failure");
+            "training set: row 0: cost nan; legal values are finite numbers, and inf for a failure");
   EXPECT_EQ(refused({{{"x"}, {1}}, {1}, {0}, {-1}}),
-            "training set: row 0: weight -1; legal are finite numbers of 0 or more");
+            "training set: row 0: weight -1; legal values are finite numbers of 0 or more");
   EXPECT_EQ(refused({{{"x", "y"}, {1}}, {1}, {0}, {}}), "training set: expected rows of 2 values, got 1 values in all");
   BoostOptions options;
   options.depth = 17;
-  EXPECT_EQ(error_of([&] { fitted(synthetic_set({1, 5}, 1), options); }), "cost model: depth 17; legal are 1..16");
+  EXPECT_EQ(error_of([&] { fitted(synthetic_set({1, 5}, 1), options); }),
+            "cost model: depth 17; legal values are 1..16");
   options = {};
   options.rate = 0;
   EXPECT_EQ(error_of([&] { fitted(synthetic_set({1, 5}, 1), options); }),
-            "cost model: rate 0; legal are above 0, up to 1");
+            "cost model: rate 0; legal values are above 0, up to 1");
   EXPECT_EQ(error_of([] { (void)make(GetParam())->predict({{"x"}, {1}}); }),
             "a cost model is used before it was trained");
 }

@@ -87,7 +87,8 @@ TEST(TreeModel, RefusesTextsThatAreNoModel) {
   EXPECT_EQ(error_with("kilter-trees 1", "kilter-trees 2"),
             "m.trees: line 1: version 2; this program reads version 1; take a newer program, or train again");
   EXPECT_EQ(error_with("kilter-trees 1", "hello"), "m.trees: line 1: expected 'kilter-trees ...', got 'hello'");
-  EXPECT_EQ(error_with("objective cost", "objective fun"), "m.trees: line 2: objective 'fun'; legal are cost, rank");
+  EXPECT_EQ(error_with("objective cost", "objective fun"),
+            "m.trees: line 2: objective 'fun'; legal values are cost, rank");
   EXPECT_EQ(error_with("features 2 x y", "features 3 x y"), "m.trees: line 4: expected 3 names of features, got 2");
   EXPECT_EQ(error_with("features 2 x y", "features 2 x x"), "m.trees: feature x appears twice");
   EXPECT_EQ(error_with("features 2 x y", "features 0"), "m.trees: line 4: no features; a cost model needs one or more");
@@ -98,7 +99,7 @@ TEST(TreeModel, RefusesTextsThatAreNoModel) {
             "m.trees: line 9: expected a split such as 3l0.25 or a leaf such as =0.5, got 'end'");
   EXPECT_EQ(error_with("=20 =30", "=20"), "m.trees: line 7: a tree ends before its last leaf");
   EXPECT_EQ(error_with("=20 =30", "=20 =30 =40"), "m.trees: line 7: a tree is complete before '=40'");
-  EXPECT_EQ(error_with("1l5", "2l5"), "m.trees: line 7: feature 2; legal are 0..1");
+  EXPECT_EQ(error_with("1l5", "2l5"), "m.trees: line 7: feature 2; legal values are 0..1");
   EXPECT_EQ(error_with("1l5", "1x5"),
             "m.trees: line 7: expected a split such as 3l0.25 or a leaf such as =0.5, got '1x5'");
   EXPECT_EQ(error_with("1l5", "1l5z"),

@@ -125,7 +125,7 @@ def goes_on(bench):
 
 
 def refuses(bench):
-    bench.refused("no such network", "best_plan.py: no network 'resnet19'; legal are resnet18, resnet50, ", "resnet19")
+    bench.refused("no such network", "best_plan.py: no network 'resnet19'; legal values are resnet18, resnet50, ", "resnet19")
     bench.refused("no time", "best_plan.py: resnet18=0: expected a time such as 90s, 5min or 1h, above 0 and at most 7 days", "resnet18=0")
     bench.refused("no number", "--reference soon: expected a time such as ", "--reference", "soon")
     bench.refused("no time at all", "--time 0s: expected a time such as ", "--time", "0s")

@@ -44,7 +44,7 @@ def main():
         expect(run(programs[1.0], programs[1.02], "--mean", "1.03"), 0, "geometric mean 1.020")
         expect(run(programs[1.0], work), 2, f"{work}: expected the program kilter, which does not run: ")
         expect(run(programs[1.0], programs[1.0], "--threads", "0"), 2, "--threads 0: expected 1 to ")
-        expect(run(programs[1.0], programs[1.0], name="nothing"), 2, "no network 'nothing'; legal are resnet18, ")
+        expect(run(programs[1.0], programs[1.0], name="nothing"), 2, "no network 'nothing'; legal values are resnet18, ")
 
 
 if __name__ == "__main__":

@@ -38,19 +38,19 @@ done
 "$kilter" device --json - > /dev/full 2> "$scratch/full" && { echo "FAILED: a full standard output is no error"; failures=$((failures + 1)); }
 grep -qF -- "--json -: cannot write to standard output: No space left on device" "$scratch/full" || { echo "FAILED: a full standard output is not named"; failures=$((failures + 1)); }
 expect 2 "no pass 'nothing'" run zoo:squeezenet1_1 --disable nothing
-expect 2 "pass 'canonicalise' has no rewrite 'nothing'; legal are gemm, " run zoo:squeezenet1_1 --disable canonicalise.nothing
+expect 2 "pass 'canonicalise' has no rewrite 'nothing'; legal values are gemm, " run zoo:squeezenet1_1 --disable canonicalise.nothing
 expect 0 "Mul(x, Sigmoid(x)) => Swish(x)" options
 expect 2 "z80" run zoo:squeezenet1_1 --target z80
 expect 2 "--layer-threads conv1=2: 'conv1' already has a number of threads; give only one of them" run zoo:squeezenet1_1 --layer-threads conv1=1 --layer-threads conv1=2
 expect 2 "--schedule conv1=direct: 'conv1' already has a schedule; give only one of them" run zoo:squeezenet1_1 --schedule conv1=winograd --schedule conv1=direct
-expect 2 "--no-fuse nothing: no task has this name; legal are" run zoo:squeezenet1_1 --no-fuse nothing
-expect 2 "--fuse nothing: no task has this name; legal are" run zoo:squeezenet1_1 --fuse nothing
+expect 2 "--no-fuse nothing: no task has this name; legal values are" run zoo:squeezenet1_1 --no-fuse nothing
+expect 2 "--fuse nothing: no task has this name; legal values are" run zoo:squeezenet1_1 --fuse nothing
 for node in conv1 pool1; do
   expect 2 "--fuse $node: it cannot run in one kernel with the convolution before it: it is not a depthwise convolution" run zoo:squeezenet1_1 --fuse $node
 done
 # A copy to the output, which is added where values are placed in memory, is a task as others are.
 expect 0 "1 thread" bench zoo:squeezenet1_1 --input input=1x3x64x64 --threads 1 --seconds 0.1 --schedule "pool10.flatten.output=map item=1024"
-expect 2 "--plain-layout nothing: no node has this name; legal are" run zoo:squeezenet1_1 --plain-layout nothing
+expect 2 "--plain-layout nothing: no node has this name; legal values are" run zoo:squeezenet1_1 --plain-layout nothing
 expect 2 "expected a whole number from 1 to 1024, got 'x'" run zoo:squeezenet1_1 --layer-threads conv1=x
 expect 0 "verify: passed" run zoo:squeezenet1_1 --verify --no-fuse conv1 --layer-threads conv1=1 --plain-layout pool1
 expect 0 "verify: passed" run zoo:squeezenet1_1 --verify
@@ -92,7 +92,7 @@ expect 0 "schedule    conv2d_direct" "${winograd[@]}" --forbid winograd@fire4.ex
 expect 0 "would take it; --forbid: limit what is not forbidden, got conv2d_winograd@fire4.expand3x3" "${winograd[@]}" --forbid winograd@fire4.expand3x3
 expect 0 "schedule    conv2d_winograd" "${winograd[@]}" --forbid winograd@fire5.expand3x3
 expect 0 "schedule    conv2d_direct" "${winograd[@]}" --schedule fire4.expand3x3=direct
-expect 2 "--schedule conv1: 'conv2d_winograd' does not take it: strides and dilations: limit 1, got more; legal are conv2d_direct, reference" run zoo:squeezenet1_1 --schedule conv1=conv2d_winograd
+expect 2 "--schedule conv1: 'conv2d_winograd' does not take it: strides and dilations: limit 1, got more; legal values are conv2d_direct, reference" run zoo:squeezenet1_1 --schedule conv1=conv2d_winograd
 expect 0 "schedule    conv2d_winograd" "${winograd[@]}" --schedule "*=direct" --forbid direct@fire4.expand3x3
 expect 2 "--schedule fire4.expand3x3=conv2d_direct: --forbid conv2d_direct leaves it out of this layer; give one of them" \
   "${winograd[@]}" --schedule fire4.expand3x3=direct --forbid direct
@@ -111,7 +111,7 @@ relayout=(zoo:squeezenet1_1 --input input=1x3x64x64)  # a layout change has no r
 expect 0 "verify: passed" run "${relayout[@]}" --verify --schedule "*=reference"
 expect 2 "--schedule pool10.flatten.output=reference: the layer changes a layout, for which there is no reference kernel; leave it out" \
   run "${relayout[@]}" --schedule pool10.flatten.output=reference
-expect 2 "--schedule *=winogrand: no template 'winogrand'; legal are" run zoo:squeezenet1_1 --schedule "*=winogrand"
+expect 2 "--schedule *=winogrand: no template 'winogrand'; legal values are" run zoo:squeezenet1_1 --schedule "*=winogrand"
 expect 2 "--forbid conv2d_winograd@task:999: expected a task from task:1 to task:" "${winograd[@]}" --forbid winograd@task:999
 expect 2 "--forbid record:0123abcd: no records are in use; give --records" run zoo:squeezenet1_1 --forbid record:0123abcd
 expect 2 "--choose graph-best: no records are in use to choose from; give --records, or leave --choose out" run zoo:squeezenet1_1 --choose graph-best
@@ -139,8 +139,8 @@ if ! grep -q "^features.2.expand = conv2d_direct " "$scratch/apart.plan" || grep
 fi
 expect 0 "verify: passed" run zoo:mobilenet_v2 --input input=1x3x64x64 --layer-plan "$scratch/joined.plan" --verify
 printf '# mine\nnothing = threads=1\n' > "$scratch/bad.plan"
-expect 2 "$scratch/bad.plan line 2, 'nothing': no task has this name; legal are conv1, " run zoo:squeezenet1_1 --layer-plan "$scratch/bad.plan"
-expect 2 "--forbid conv2d_direct@nothing: no task has this name; legal are" run zoo:squeezenet1_1 --forbid direct@nothing
+expect 2 "$scratch/bad.plan line 2, 'nothing': no task has this name; legal values are conv1, " run zoo:squeezenet1_1 --layer-plan "$scratch/bad.plan"
+expect 2 "--forbid conv2d_direct@nothing: no task has this name; legal values are" run zoo:squeezenet1_1 --forbid direct@nothing
 expect 0 "resnet18" zoo
 expect 0 "" run zoo:squeezenet1_1 --output "$scratch/out"
 [ -f "$scratch/out/output.npy" ] || { echo "FAILED: --output wrote no output.npy"; failures=$((failures + 1)); }
@@ -172,7 +172,7 @@ expect 0 '"format": "kilter-schedules-1"' inspect zoo:squeezenet1_1 --schedules 
 expect 0 "" inspect zoo:squeezenet1_1 --schedules --json "$scratch/schedules.json"
 grep -qF '"standing": "rejected"' "$scratch/schedules.json" || { echo "FAILED: inspect --schedules wrote no reasons"; failures=$((failures + 1)); }
 expect 3 "/dev/full" inspect zoo:squeezenet1_1 --schedules --json /dev/full
-expect 2 "--node nothing: no layer has this name; legal are conv1, conv10" inspect zoo:squeezenet1_1 --schedules --node nothing
+expect 2 "--node nothing: no layer has this name; legal values are conv1, conv10" inspect zoo:squeezenet1_1 --schedules --node nothing
 expect 2 "--node, --json and --write-plan go with --schedules; add it, or leave them out" inspect zoo:squeezenet1_1 --node conv1
 expect 2 "is a compiled file, which keeps no alternatives; give the model itself" inspect "$scratch/net.kilter" --schedules
 expect 0 "multiply-adds" inspect zoo:squeezenet1_1 --asm conv1 --target x86-64-v3
@@ -180,7 +180,7 @@ expect 0 "vfmadd231ps" inspect zoo:squeezenet1_1 --asm fire4.expand3x3 --target 
 expect 0 "ret" inspect "$scratch/net.kilter" --asm conv1
 expect 0 "'conv1.relu' runs in conv1" inspect zoo:squeezenet1_1 --asm conv1.relu
 expect 0 "MatMul+Add 'fc' " inspect zoo:resnet18 --schedules --node fc
-expect 2 "--asm nothing: no layer of this name has machine code; legal are conv1, conv10" inspect zoo:squeezenet1_1 --asm nothing
+expect 2 "--asm nothing: no layer of this name has machine code; legal values are conv1, conv10" inspect zoo:squeezenet1_1 --asm nothing
 expect 2 "--asm conv1" inspect zoo:squeezenet1_1 --asm conv1 --schedule conv1=reference
 expect 2 "--asm" inspect zoo:squeezenet1_1 --asm conv1 --schedules
 # A compiled file runs as it was compiled: an option that asks for something else is refused by its name.
@@ -241,7 +241,7 @@ head -c 5000 "$scratch/net.kilter" > "$scratch/cut.kilter"
 expect 3 "cut.kilter" run "$scratch/cut.kilter"
 expect 0 "Sum" profile zoo:squeezenet1_1 --seconds 0.2 --by task --sort time --top 5 --json "$scratch/a.json" --csv "$scratch/a.csv" --trace "$scratch/a.trace"
 for file in a.json a.csv a.trace; do [ -s "$scratch/$file" ] || { echo "FAILED: profile wrote no $file"; failures=$((failures + 1)); }; done
-expect 2 "legal are layer, operator, task" profile zoo:squeezenet1_1 --by colour
+expect 2 "legal values are layer, operator, task" profile zoo:squeezenet1_1 --by colour
 expect 0 "alone - in network" time zoo:squeezenet1_1 --node conv1 --repeat 5 --in-network --seconds 0.2
 expect 2 "no layer has this name" time zoo:squeezenet1_1 --node nothing
 conv="conv2d n1 c64 h28 w28 k64 r3 s3 pad1 f32 +bias +relu"
@@ -291,7 +291,7 @@ sed -i 's/conv2d_direct vectors/conv2d_direct vectXrs/' "$scratch/broken/kilter/
 XDG_DATA_HOME=$scratch/broken expect 0 "broken/kilter/records.db: row 4: skipped: record: its id is " explain "${small[@]}"
 expect 0 "runner-up" explain zoo:squeezenet1_1 --seconds 0.5 --node fire5.expand3x3
 expect 0 "A compiled file holds no graph" explain "$scratch/net.kilter" --seconds 0.5
-expect 2 "--node nothing: no layer has this name; legal are" explain zoo:squeezenet1_1 --seconds 0.5 --node nothing
+expect 2 "--node nothing: no layer has this name; legal values are" explain zoo:squeezenet1_1 --seconds 0.5 --node nothing
 expect 2 "--against" explain zoo:squeezenet1_1 --against tensorrt
 expect 2 "a compiled file runs in Kilter only" explain "$scratch/net.kilter" --against onnxruntime
 expect 3 "/dev/full" explain zoo:squeezenet1_1 --seconds 0.5 --html /dev/full

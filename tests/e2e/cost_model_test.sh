@@ -28,7 +28,7 @@ expect 0 "--held-out" eval --help
 expect 2 "" 
 expect 2 "--table" train -o "$scratch/m.trees"
 expect 3 "$scratch/none.jsonl" train --table "$scratch/none.jsonl" -o "$scratch/m.trees"
-expect 2 "depth 99; legal are 1..16" train --table "$scratch/rows.jsonl" -o "$scratch/m.trees" --depth 99
+expect 2 "depth 99; legal values are 1..16" train --table "$scratch/rows.jsonl" -o "$scratch/m.trees" --depth 99
 expect 2 "--trainer" train --table "$scratch/rows.jsonl" -o "$scratch/m.trees" --trainer magic
 expect 0 "100 trees from 480 rows of 8 tasks on 2 devices" train --table "$scratch/rows.jsonl" -o "$scratch/m.trees"
 expect 0 "100 trees" train --table "$scratch/rows.jsonl" -o "$scratch/again.trees"

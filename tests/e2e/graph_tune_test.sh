@@ -81,5 +81,5 @@ refuse "not expected: --choose history-best" graph-tune "${model[@]}" --choose h
 ! grep "fire2.expand3x3 |" forbidden.txt | grep -q "conv2d_direct" || die "a forbidden template is an alternative"
 refuse "--choose: worst not in {accepted,history-best,graph-best}" run "${model[@]}" --choose worst
 echo 'fire2.squeeze = layout=c8' > bad.plan
-refuse "bad.plan line 1: 'layout=c8': legal are layout=plain, fuse=no, fuse=before, fuse=apart and threads=N beside the schedule" \
+refuse "bad.plan line 1: 'layout=c8': legal values are layout=plain, fuse=no, fuse=before, fuse=apart and threads=N beside the schedule" \
   run "${model[@]}" --layer-plan bad.plan

@@ -328,8 +328,8 @@ expect 3 "bad.trees: line 1: expected 'kilter-trees ...', got 'not a model'" tun
 expect 3 "nowhere.trees" tune "${net[@]}" --cost-model nowhere.trees
 expect 2 "--cost-model shipped: it is read by --searcher model, not by --searcher ga; leave it out" \
   tune "${net[@]}" --searcher ga --cost-model shipped
-expect 2 "--ops foo: no task of this network is of this kind; legal are conv2d, " tune "${net[@]}" --ops foo
-expect 2 "--ops foo: no task of this network is of this kind; legal are conv2d, " tasks "${net[@]}" --ops conv2d,foo
+expect 2 "--ops foo: no task of this network is of this kind; legal values are conv2d, " tune "${net[@]}" --ops foo
+expect 2 "--ops foo: no task of this network is of this kind; legal values are conv2d, " tasks "${net[@]}" --ops conv2d,foo
 expect 2 "--until 12%: expected a share from 50% to 100% such as 98%; a bare number is percent" tune "${net[@]}" --until 12%
 expect 2 "--until soon: expected a share from 50% to 100%" tune "${net[@]}" --until soon
 expect 2 "--timeout 5: expected a time from 10ms to 600s such as 500ms or 10s; a bare number is milliseconds" \

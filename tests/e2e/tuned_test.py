@@ -71,7 +71,7 @@ def main():
             ("slower than untuned, and than its peer", (11, 2), both, 1,
              ["missed: resnet18: tuned / untuned 1.100 (1.100 to 1.100), slower; resnet18: tuned / better peer 1.100 (1.100 to 1.100), slower\n"]),
             ("a network that does not run", ("slow", 2), both, 1, ["| resnet18 | failed: kilter inspect: ", "missed: resnet18 failed\n"]),
-            ("no such network", None, ("resnet19",), 2, ["tuned.py: no network 'resnet19'; legal are "]),
+            ("no such network", None, ("resnet19",), 2, ["tuned.py: no network 'resnet19'; legal values are "]),
             ("no time", None, ("--tune", "soon", "vgg16"), 2, ["tuned.py: --tune soon: expected a time such as 90s, 5min or 1h"]),
             ("nothing was tuned", None, ("--tune", "0", "bert_base_128"), 2, ["tuned.py: --tune 0: ", "bert_base_128.1.db is missing; give a time"]),
         ]

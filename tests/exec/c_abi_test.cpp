@@ -159,7 +159,7 @@ TEST_F(CAbi, AnIndexOutOfRangeIsABadInput) {
   void* none[] = {nullptr};
   EXPECT_EQ(kilter_instance_run(instance, inputs, 1, none, 0), KILTER_ERROR_BAD_INPUT);
   EXPECT_STREQ(kilter_last_error(),
-               "Gather 'embed': indices[1,2] is 7, out of range for axis 1 of size 5; legal are -5 to 4");
+               "Gather 'embed': indices[1,2] is 7, out of range for axis 1 of size 5; legal values are -5 to 4");
   kilter_instance_free(instance);
   kilter_program_free(program);
 }
@@ -245,7 +245,7 @@ TEST_F(CAbi, ADamagedFileIsRefusedUnlessAskedOtherwise) {
   EXPECT_EQ(kilter_program_load_with(path.c_str(), 0, &program), KILTER_ERROR_BAD_INPUT);
   EXPECT_EQ(kilter_program_load_with(path.c_str(), 6, &program), KILTER_ERROR_USAGE);
   EXPECT_STREQ(kilter_last_error(),
-               "flags 0x6 of kilter_program_load_with(); legal are 0 and KILTER_LOAD_UNVERIFIED (1)");
+               "flags 0x6 of kilter_program_load_with(); legal values are 0 and KILTER_LOAD_UNVERIFIED (1)");
   ASSERT_EQ(kilter_program_load_with(path.c_str(), KILTER_LOAD_UNVERIFIED, &program), KILTER_OK);
   kilter_program_free(program);
 }

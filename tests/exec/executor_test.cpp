@@ -241,9 +241,11 @@ TEST(Executor, NamesTheFirstIndexThatIsOutOfRange) {
   std::array<int32_t, 6> ids{0, -5, 4, 1, 5, -6};
   const std::byte* inputs[] = {reinterpret_cast<const std::byte*>(ids.data())};
   const auto refusal = [&] { return error_of([&] { instance.run(inputs, {}); }, ErrorKind::bad_input); };
-  EXPECT_EQ(refusal(), "Gather 'embed': indices[1,1] is 5, out of range for axis 1 of size 5; legal are -5 to 4");
+  EXPECT_EQ(refusal(),
+            "Gather 'embed': indices[1,1] is 5, out of range for axis 1 of size 5; legal values are -5 to 4");
   ids[4] = 0;
-  EXPECT_EQ(refusal(), "Gather 'embed': indices[1,2] is -6, out of range for axis 1 of size 5; legal are -5 to 4");
+  EXPECT_EQ(refusal(),
+            "Gather 'embed': indices[1,2] is -6, out of range for axis 1 of size 5; legal values are -5 to 4");
   ids[5] = 0;
   EXPECT_THAT(refusal(), HasSubstr("inputs must not change during a run"));
   instance.replay(0, nullptr, nullptr);  // a step replayed alone does not know its indices

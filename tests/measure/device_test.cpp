@@ -107,7 +107,7 @@ TEST(Device, WrongJsonIsNamed) {
   expect_bad({{"format", 99}}, "device: expected format 1, got 99");
   nlohmann::json level = to_json(made_up());
   level["bandwidths"][0]["level"] = "L9";
-  expect_bad(level, "device: level 'L9'; legal are L1, L2, L3, DRAM");
+  expect_bad(level, "device: level 'L9'; legal values are L1, L2, L3, DRAM");
   nlohmann::json missing = to_json(made_up());
   missing.erase("peaks");
   expect_bad(missing, "peaks");

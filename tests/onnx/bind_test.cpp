@@ -174,7 +174,7 @@ TEST(Bind, ConstantNodeErrors) {
   ModelMaker wrong;
   add_attribute(wrong.node("Constant", {}, {"y"}, "c"), "value", kIntAttr);
   wrong.output("y", {});
-  EXPECT_THAT(bind_error(wrong), HasSubstr("Constant 'c': attribute 'value' is INT; legal are value (TENSOR)"));
+  EXPECT_THAT(bind_error(wrong), HasSubstr("Constant 'c': attribute 'value' is INT; legal values are value (TENSOR)"));
   ModelMaker sparse;
   add_attribute(sparse.node("Constant", {}, {"y"}, "c"), "sparse_value", kSparseTensorAttr);
   sparse.output("y", {});

@@ -209,8 +209,9 @@ TEST(Parse, Attributes) {
   EXPECT_EQ(parse_error(twice), "bad_model: m.onnx: Relu 'relu': attribute 'a' is given twice");
   ModelMaker kind = relu_model();
   add_attribute(*kind.graph().mutable_node(0), "a", 77);
-  EXPECT_EQ(parse_error(kind),
-            "bad_model: m.onnx: Relu 'relu': attribute 'a' has kind 77; legal are 1 (FLOAT) to 14 (TYPE_PROTOS)");
+  EXPECT_EQ(
+      parse_error(kind),
+      "bad_model: m.onnx: Relu 'relu': attribute 'a' has kind 77; legal values are 1 (FLOAT) to 14 (TYPE_PROTOS)");
   ModelMaker reference = relu_model();
   add_attribute(*reference.graph().mutable_node(0), "a", kIntAttr).set_ref_attr_name("b");
   EXPECT_EQ(

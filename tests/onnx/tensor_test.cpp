@@ -174,7 +174,8 @@ TEST(TensorData, SegmentsAndLocations) {
   EXPECT_THAT(read_error(segment), HasSubstr("is stored in segments, which Kilter does not read"));
   auto location = typed(1, {1});
   location.set_data_location(5);
-  EXPECT_THAT(read_error(location), HasSubstr("data_location 5 is unknown; legal are 0 (inside) and 1 (external)"));
+  EXPECT_THAT(read_error(location),
+              HasSubstr("data_location 5 is unknown; legal values are 0 (inside) and 1 (external)"));
 }
 
 /// A folder that contains a model's weights, and a file beside the folder that the model must not reach.

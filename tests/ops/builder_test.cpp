@@ -86,7 +86,7 @@ TEST_F(Builder, Attributes) {
             "Concat 'n': attribute 'axis' has type float, expected int");
   EXPECT_EQ(
       error_of([&] { add("Concat", {x_, x_}, {{"axis", int64_t{0}}, {"axes", int64_t{0}}}); }, ErrorKind::bad_model),
-      "Concat 'n': unknown attribute 'axes'; legal are axis");
+      "Concat 'n': unknown attribute 'axes'; legal values are axis");
 }
 
 TEST_F(Builder, ShapesAndTypesThatDoNotFit) {
@@ -95,7 +95,7 @@ TEST_F(Builder, ShapesAndTypesThatDoNotFit) {
   EXPECT_EQ(error_of([&] { add("Add", {x_, four}); }, ErrorKind::bad_model),
             "Add 'n': input shapes 2x3, 4 do not broadcast: aligned at the end, extents must be equal or 1");
   EXPECT_EQ(error_of([&] { add("Add", {x_, whole}); }, ErrorKind::bad_model),
-            "Add 'n': input 1 has element type i32, expected f32 as input 0 has");
+            "Add 'n': input 1 has element type i32, expected f32 to match input 0");
   const ValueId text = builder_.input("text", DType::string, {3});
   EXPECT_TRUE(error_of([&] { add("Add", {text, text}); }, ErrorKind::bad_model)
                   .starts_with("Add 'n': input 0 has element type str, expected one of f32"));
@@ -263,9 +263,9 @@ TEST(NormalAxis, CountsFromTheEnd) {
   EXPECT_EQ(normal_axis(node, -1, 4), 3);
   EXPECT_EQ(normal_axis(node, 0, 4), 0);
   EXPECT_EQ(error_of([&] { normal_axis(node, 4, 4); }, ErrorKind::bad_model),
-            "node 'n': axis 4 is out of range for rank 4; legal are -4 to 3");
+            "node 'n': axis 4 is out of range for rank 4; legal values are -4 to 3");
   EXPECT_EQ(error_of([&] { normal_axis(node, -5, 4); }, ErrorKind::bad_model),
-            "node 'n': axis -5 is out of range for rank 4; legal are -4 to 3");
+            "node 'n': axis -5 is out of range for rank 4; legal values are -4 to 3");
 }
 
 TEST(Evaluate, RunsNodesInOrderAndReportsThem) {

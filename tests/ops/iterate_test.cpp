@@ -96,7 +96,7 @@ TEST(Elementwise, TypesOutsideTheListAreNamed) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::unsupported);
-    EXPECT_EQ(error.message(), "? 'n': element type f64 is not supported; legal are f32, i8");
+    EXPECT_EQ(error.message(), "? 'n': element type f64 is not supported; legal values are f32, i8");
   }
 }
 

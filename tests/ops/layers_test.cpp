@@ -194,7 +194,7 @@ TEST(Layers, RecurrentOperandsThatDoNotFitAreNamed) {
   EXPECT_EQ(error("", "RNN", "f32[3,2,4] f32[1,5,4] f32[1,5,6]"),
             "RNN 'case': w and r have shapes 1x5x4 and 1x5x6, expected 1x6x4 and 1x6x6");
   EXPECT_EQ(error("", "RNN", "f32[3,2,4] f32[1,5,4] f32[1,5,5] | activations=[Sine]"),
-            "RNN 'case': attribute activations names 'Sine', legal are Relu, Tanh, Sigmoid, Affine, LeakyRelu, "
+            "RNN 'case': attribute activations names 'Sine'; legal values are Relu, Tanh, Sigmoid, Affine, LeakyRelu, "
             "ThresholdedRelu, ScaledTanh, HardSigmoid, Elu, Softsign and Softplus");
   EXPECT_EQ(error("", "GRU", "f32[3,2,4] f32[1,15,4] f32[1,15,5] | activations=[Tanh]"),
             "GRU 'case': attribute activations has 1 names, expected 2");

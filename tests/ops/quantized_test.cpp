@@ -53,15 +53,15 @@ TEST(Quantised, ParametersThatDoNotFitAreErrors) {
 
 TEST(Quantised, ZeroPointsHaveTheTypeOfWhatTheyShift) {
   EXPECT_EQ(error_of("QLinearMatMul", "u8[3,7] f32[] i8[] u8[7,4] f32[] u8[] f32[] u8[]"),
-            "QLinearMatMul 'case': zero point (input 2) has element type i8, expected u8 as input 0 has");
+            "QLinearMatMul 'case': zero point (input 2) has element type i8, expected u8 to match input 0");
   EXPECT_EQ(error_of("QLinearMatMul", "u8[3,7] f32[] u8[] i8[7,4] f32[] f32[] f32[] u8[]"),
-            "QLinearMatMul 'case': zero point (input 5) has element type f32, expected i8 as input 3 has");
+            "QLinearMatMul 'case': zero point (input 5) has element type f32, expected i8 to match input 3");
   EXPECT_EQ(error_of("MatMulInteger", "u8[3,7] i8[7,4] ? u8[]"),
-            "MatMulInteger 'case': zero point (input 3) has element type u8, expected i8 as input 1 has");
+            "MatMulInteger 'case': zero point (input 3) has element type u8, expected i8 to match input 1");
   EXPECT_EQ(error_of("ConvInteger", "u8[1,1,4,4] u8[1,1,2,2] i32[]"),
-            "ConvInteger 'case': zero point (input 2) has element type i32, expected u8 as input 0 has");
+            "ConvInteger 'case': zero point (input 2) has element type i32, expected u8 to match input 0");
   EXPECT_EQ(error_of("QLinearConv", "u8[1,1,4,4] f32[] i8[] u8[1,1,2,2] f32[] u8[] f32[] u8[]"),
-            "QLinearConv 'case': zero point (input 2) has element type i8, expected u8 as input 0 has");
+            "QLinearConv 'case': zero point (input 2) has element type i8, expected u8 to match input 0");
 }
 
 }  // namespace

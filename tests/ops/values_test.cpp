@@ -177,7 +177,7 @@ TEST(Values, RegionsAreSampledAsOftenAsThereIsTimeFor) {
   const Tensor x(DType::f32, {1, 1, 2, 2}), region = Tensor::of<float>({1, 4}, {0, 0, 2, 2});
   expect_error([&] { value_of("RoiAlign", {x, region, list<int64_t>({0})}, {{"sampling_ratio", int64_t{4096}}}); },
                ErrorKind::bad_input,
-               "RoiAlign 'n': bins of region 0 have 4096 x 4096 samples, legal are up to 4194304 in all");
+               "RoiAlign 'n': bins of region 0 have 4096 x 4096 samples; legal values are up to 4194304 in all");
 }
 
 TEST(Values, NormOfZerosLeavesZeros) {

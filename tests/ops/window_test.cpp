@@ -79,7 +79,7 @@ TEST(Window, TransposedConvolutionSplitsWhatOutputShapeTakesAway) {
 TEST(Window, WhatDoesNotFitNamesTheValues) {
   EXPECT_EQ(error_of([] { conv_window(node_of("Conv", {{"strides", Ints{0}}}), {1, 1, 6}, {1, 1, 3}); },
                      ErrorKind::bad_model),
-            "Conv 'n': attribute strides holds 0, legal are 1 to 1073741824");
+            "Conv 'n': attribute strides holds 0; legal values are 1 to 1073741824");
   EXPECT_EQ(
       error_of([] { conv_window(node_of("Conv", {{"pads", Ints{1}}}), {1, 1, 6}, {1, 1, 3}); }, ErrorKind::bad_model),
       "Conv 'n': attribute pads has 1 entries, expected 2");
@@ -88,7 +88,7 @@ TEST(Window, WhatDoesNotFitNamesTheValues) {
       "Conv 'n': spatial axis 0 has 2 elements and padding 0+0, less than the window of 3 (kernel 3, dilation 1)");
   EXPECT_EQ(error_of([] { conv_window(node_of("Conv", {{"auto_pad", std::string("SAME")}}), {1, 1, 6}, {1, 1, 3}); },
                      ErrorKind::bad_model),
-            "Conv 'n': attribute auto_pad is 'SAME', legal are NOTSET, SAME_UPPER, SAME_LOWER and VALID");
+            "Conv 'n': attribute auto_pad is 'SAME'; legal values are NOTSET, SAME_UPPER, SAME_LOWER and VALID");
 }
 
 TEST(Window, InsideIsTheRangeOfPositionsThatReadTheInput) {
@@ -178,7 +178,7 @@ TEST(ResizeTables, TooManyEntriesAreRefused) {
   const Tensor scales = Tensor::of<float>({1}, {1e-8F});
   const Node node = node_of("Resize", {{"mode", std::string("linear")}, {"antialias", int64_t{1}}});
   EXPECT_EQ(error_of([&] { resize_plan(node, {300000000}, {.scales = &scales}); }, ErrorKind::bad_model),
-            "Resize 'n': an axis of 3 elements is made of 134217728 elements each, legal are 2^26 in all");
+            "Resize 'n': an axis of 3 elements is made of 134217728 elements each; legal values are 2^26 in all");
 }
 
 TEST(ResizeTables, AspectRatioPolicies) {
@@ -201,7 +201,7 @@ TEST(ResizeTables, IllegalRequestsNameTheValues) {
   EXPECT_EQ(
       error_of([&] { resize_plan(node_of("Resize", {{"mode", std::string("area")}}), {3, 4}, {.scales = &scales}); },
                ErrorKind::bad_model),
-      "Resize 'n': attribute mode is 'area', legal are nearest, linear, cubic");
+      "Resize 'n': attribute mode is 'area'; legal values are nearest, linear, cubic");
 }
 
 }  // namespace

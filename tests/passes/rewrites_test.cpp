@@ -85,12 +85,12 @@ TEST(Rewrites, NamesInOptionsMustBeKnown) {
     }
     return "";
   };
-  EXPECT_EQ(
-      said("decompose.gemm"),
-      "--disable: pass 'decompose' has no rewrite 'gemm'; legal are lp_pool, global_lp_pool, lrn, trilu, one_hot, "
-      "deform_conv, groups_of_operands");
+  EXPECT_EQ(said("decompose.gemm"),
+            "--disable: pass 'decompose' has no rewrite 'gemm'; legal values are lp_pool, global_lp_pool, lrn, trilu, "
+            "one_hot, "
+            "deform_conv, groups_of_operands");
   EXPECT_EQ(said("fuse.gelu"), "--disable: pass 'fuse' has no table of rewrites; disable the pass as a whole");
-  EXPECT_TRUE(said("nothing.gelu").starts_with("--disable: no pass 'nothing'; legal are simplify, "));
+  EXPECT_TRUE(said("nothing.gelu").starts_with("--disable: no pass 'nothing'; legal values are simplify, "));
 }
 
 }  // namespace

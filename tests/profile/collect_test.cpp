@@ -213,7 +213,7 @@ TEST(Group, AddsRowsOfOneTaskAndOneOperator) {
     group(p.rows, "colour");
     FAIL();
   } catch (const Error& e) {
-    EXPECT_EQ(e.message(), "--by colour: legal are layer, operator, task");
+    EXPECT_EQ(e.message(), "--by colour: legal values are layer, operator, task");
   }
 }
 

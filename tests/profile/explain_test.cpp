@@ -366,7 +366,7 @@ TEST(Explain, OneLayerComesWithItsSchedulesAndRejections) {
     explain(subject_of("squeezenet1_1", 96, 1), options);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.message(), StartsWith("--node nothing: no layer has this name; legal are conv1, "));
+    EXPECT_THAT(error.message(), StartsWith("--node nothing: no layer has this name; legal values are conv1, "));
   }
 }
 

@@ -74,7 +74,7 @@ TEST(Replay, ErrorsNameTheLegalWords) {
     parse_weights("lukewarm");
     FAIL();
   } catch (const Error& e) {
-    EXPECT_EQ(e.message(), "--weights lukewarm: legal are cold, warm, flush");
+    EXPECT_EQ(e.message(), "--weights lukewarm: legal values are cold, warm, flush");
   }
 }
 

@@ -301,7 +301,7 @@ TEST(Schedules, AnUnknownNodeIsAnsweredWithTheKnownOnes) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::usage);
     EXPECT_THAT(error.message(),
-                testing::StartsWith("--node nothing: no layer has this name; legal are conv1, conv10"));
+                testing::StartsWith("--node nothing: no layer has this name; legal values are conv1, conv10"));
   }
 }
 

@@ -62,7 +62,7 @@ TEST(Table, UnknownWordsListTheLegalOnes) {
     check({.by = "layer", .sort = "colour"});
     FAIL();
   } catch (const Error& e) {
-    EXPECT_EQ(e.message(), "--sort colour: legal are order, time, name, share");
+    EXPECT_EQ(e.message(), "--sort colour: legal values are order, time, name, share");
   }
 }
 

@@ -104,7 +104,7 @@ TEST(Peer, MissingInterpretersAndRuntimesSayWhatToDo) {
       "onnxruntime installed (this one was taken since KILTER_PYTHON names it)");
   unsetenv("KILTER_PYTHON");
   EXPECT_EQ(error_of([] { Peer({"tensorflow", "x.onnx", 1, {}}); }),
-            "tensorflow: no runtime of this name; legal are onnxruntime, openvino");
+            "tensorflow: no runtime of this name; legal values are onnxruntime, openvino");
 }
 
 }  // namespace

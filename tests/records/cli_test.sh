@@ -27,7 +27,7 @@ expect 0 "as a plan: 21 layers over 12 tasks, layers of each 1,4,1,1,3,1,1,3,1,1
 expect 0 "64 records, the last 3 shown" list --limit 3
 expect 0 "52 records" list --device cuda --limit 100
 expect 0 "12 records" list --source "tvm v0.1" --device llvm
-expect 2 "status 'fine': unknown; legal are" list --status fine
+expect 2 "status 'fine': unknown; legal values are" list --status fine
 expect 0 "0.6671" best --problem "c3 h608 w608" --device cuda
 expect 0 "index=45898438" best --records "$data/tvm_v02.txt" --problem "c3 h608"
 expect 0 "no record serves it" best --for "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32"

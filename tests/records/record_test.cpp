@@ -101,7 +101,7 @@ TEST(Record, ErrorsSayWhatIsWrong) {
   EXPECT_EQ(refused([](auto& j) { j["samples_ms"] = {-1.0}; }), "record: a sample of -1 ms; expected times above 0");
   EXPECT_EQ(refused([](auto& j) { j["versus"]["ratio"] = 0; }), "record: a ratio of 0; expected ratios above 0");
   EXPECT_EQ(refused([](auto& j) { j["status"] = "fine"; }),
-            "status 'fine': unknown; legal are ok, wrong, crash, timeout, rejected");
+            "status 'fine': unknown; legal values are ok, wrong, crash, timeout, rejected");
   EXPECT_EQ(refused([](auto& j) { j["status"] = "crash"; }),
             "record: status crash, but no 'error' that says what happened");
   EXPECT_EQ(refused([](auto& j) { j.erase("samples_ms"), j.erase("versus"); }),

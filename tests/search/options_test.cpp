@@ -61,15 +61,16 @@ TEST(SearchOptions, WordsAreOfAList) {
 }
 
 TEST(SearchOptions, ErrorsSayWhatIsLegal) {
-  EXPECT_EQ(error_of("gaa", {}), "--searcher gaa: legal are exhaustive, ga, grid, model, random, xgb, xgb-rank");
+  EXPECT_EQ(error_of("gaa", {}), "--searcher gaa: legal values are exhaustive, ga, grid, model, random, xgb, xgb-rank");
   EXPECT_EQ(error_of("ga", {"population"}),
             "--searcher-option population: expected NAME=VALUE, such as population=64; `kilter options` lists them");
   EXPECT_EQ(error_of("ga", {"=3"}),
             "--searcher-option =3: expected NAME=VALUE, such as population=64; `kilter options` lists them");
-  EXPECT_EQ(error_of("ga", {"popul=64"}),
-            "--searcher-option popul=64: no option 'popul'; legal are seed, batch, early-stopping, prune, population, "
-            "elite, crossover, mutation, tournament, walkers, steps, temperature, cooling, first-random, features, "
-            "exploration, draft, pool");
+  EXPECT_EQ(
+      error_of("ga", {"popul=64"}),
+      "--searcher-option popul=64: no option 'popul'; legal values are seed, batch, early-stopping, prune, population, "
+      "elite, crossover, mutation, tournament, walkers, steps, temperature, cooling, first-random, features, "
+      "exploration, draft, pool");
   EXPECT_EQ(error_of("ga", {"population=1"}),
             "--searcher-option population=1: expected a whole number from 2 to 4096, got '1'");
   EXPECT_EQ(error_of("ga", {"population=6.5"}),

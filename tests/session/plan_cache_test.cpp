@@ -140,7 +140,7 @@ TEST(PlanCache, WrongInputsAreRefusedAfterRightOnes) {
   EXPECT_EQ(error_of([&] { session->run({{"input", Tensor(DType::f64, {1, 3, 40, 40})}}); }),
             session->name() + ": input 'input' must be f32[d0,3,d2,d3], got f64");
   EXPECT_EQ(error_of([&] { session->run({{"input", image(1, 40)}, {"other", image(1, 40)}}); }),
-            session->name() + ": no input 'other'; legal are input");
+            session->name() + ": no input 'other'; legal values are input");
   EXPECT_THAT(error_of([&] { session->run({{"input", Tensor(DType::f32, {1, 4, 40, 40})}}); }),
               testing::HasSubstr("dimension 1 is 3 in the model, got 4"));
 }

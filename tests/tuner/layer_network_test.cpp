@@ -175,7 +175,7 @@ TEST(Solve, TakesDynamicProgrammingForForestsAndPbqpElse) {
     parse_solver("magic");
     FAIL() << "accepted";
   } catch (const Error& e) {
-    EXPECT_EQ(e.message(), "--solver magic: legal are auto, dp, pbqp and greedy");
+    EXPECT_EQ(e.message(), "--solver magic: legal values are auto, dp, pbqp and greedy");
   }
 }
 

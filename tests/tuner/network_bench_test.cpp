@@ -212,7 +212,7 @@ TEST_F(Bench, UnknownNamesAreRefused) {
     bench_.build({{"nothing", fused(Fusion::none)}});
     FAIL() << "accepted";
   } catch (const Error& e) {
-    EXPECT_NE(e.message().find("--no-fuse nothing: no task has this name; legal are"), std::string::npos)
+    EXPECT_NE(e.message().find("--no-fuse nothing: no task has this name; legal values are"), std::string::npos)
         << e.message();
   }
 }

@@ -156,7 +156,7 @@ TEST(TaskNames, ATemplateForEveryLayerThatNoneTakesIsTold) {
   EXPECT_EQ(told, "--schedule *=recurrent_steps: no layer of this network would take it, so it changes nothing");
   options.schedules["*"] = parse_schedule("winogrand");
   EXPECT_THAT(error_of([&] { name_layers(small_network(), options); }),
-              testing::StartsWith("--schedule *=winogrand: no template 'winogrand'; legal are "));
+              testing::StartsWith("--schedule *=winogrand: no template 'winogrand'; legal values are "));
 }
 
 TEST(TaskNames, NumbersThatTheNetworkDoesNotHaveAreRefused) {

@@ -399,7 +399,8 @@ TEST(Tuner, OperatorsThatTheNetworkHasNotAreAnError) {
     ADD_FAILURE();
   } catch (const Error& e) {
     EXPECT_EQ(e.kind(), ErrorKind::usage);
-    EXPECT_TRUE(e.message().starts_with("--ops lstm: no task of this network is of this kind; legal are conv2d, "))
+    EXPECT_TRUE(
+        e.message().starts_with("--ops lstm: no task of this network is of this kind; legal values are conv2d, "))
         << e.message();
   }
 }

@@ -257,7 +257,7 @@ TEST_F(UseTuned, APlanThatDoesNotCompileIsToldAndPassedOver) {
   EXPECT_EQ(step(plan(), first_).schedule, other(first_));
   ASSERT_EQ(notices_.size(), 1U);
   EXPECT_THAT(notices_[0], HasSubstr("some.db: the plan accepted 2026-01-02 is passed over, as it does not compile "
-                                     "here: --layer-threads nowhere=1: no task has this name; legal are"));
+                                     "here: --layer-threads nowhere=1: no task has this name; legal values are"));
 }
 
 TEST_F(UseTuned, TasksWithoutARecordAreToldOnceWithTheCommandThatTunesThem) {
@@ -278,7 +278,8 @@ TEST(Choose, NamesAreRead) {
   EXPECT_EQ(parse_choose("accepted"), Choose::accepted);
   EXPECT_EQ(parse_choose("history-best"), Choose::history_best);
   EXPECT_EQ(parse_choose("graph-best"), Choose::graph_best);
-  EXPECT_EQ(error_of([] { parse_choose("luck"); }), "--choose luck: legal are accepted, history-best and graph-best");
+  EXPECT_EQ(error_of([] { parse_choose("luck"); }),
+            "--choose luck: legal values are accepted, history-best and graph-best");
 }
 
 }  // namespace

@@ -143,7 +143,7 @@ std::vector<std::string> assembled(const std::string& node, const Loaded& loaded
   }
   std::vector<std::string> meant = profile::layers_named(loaded.compiled, names, node);
   if (meant.empty())
-    fail(ErrorKind::usage, "--asm {}: no layer of this name has machine code; legal are {}", node,
+    fail(ErrorKind::usage, "--asm {}: no layer of this name has machine code; legal values are {}", node,
          fmt::join(names, ", "));
   return meant;
 }

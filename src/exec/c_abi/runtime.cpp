@@ -130,7 +130,8 @@ kilter_status kilter_program_load_with(const char* path, uint32_t flags, kilter_
     not_null(program, "program");
     if ((flags & ~KILTER_LOAD_UNVERIFIED) != 0) {
       kilter::fail(ErrorKind::usage,
-                   "flags {:#x} of kilter_program_load_with(); legal are 0 and KILTER_LOAD_UNVERIFIED (1)", flags);
+                   "flags {:#x} of kilter_program_load_with(); legal values are 0 and KILTER_LOAD_UNVERIFIED (1)",
+                   flags);
     }
     const kilter::LoadOptions options{.verify = (flags & KILTER_LOAD_UNVERIFIED) == 0};
     *program = new kilter_program{std::make_shared<const kilter::Program>(kilter::load_plan(path, options))};

@@ -66,7 +66,7 @@ void check_attrs(const Node& node) {
       for (const AttrSpec& s : specs) legal.push_back(s.name);
       node_error(node, fmt::format("unknown attribute '{}'; {}", key,
                                    legal.empty() ? "the operator has none"
-                                                 : fmt::format("legal are {}", fmt::join(legal, ", "))));
+                                                 : fmt::format("legal values are {}", fmt::join(legal, ", "))));
     }
     if (spec->type != attr_type(attr)) {
       node_error(node, fmt::format("attribute '{}' has type {}, expected {}", key, attr_type(attr), spec->type));
@@ -382,8 +382,8 @@ std::optional<Shape> broadcast_shapes(std::span<const Shape> shapes) {
 
 int64_t normal_axis(const Node& node, int64_t axis, int64_t rank) {
   if (axis < -rank || axis >= rank) {
-    node_error(node,
-               fmt::format("axis {} is out of range for rank {}; legal are {} to {}", axis, rank, -rank, rank - 1));
+    node_error(node, fmt::format("axis {} is out of range for rank {}; legal values are {} to {}", axis, rank, -rank,
+                                 rank - 1));
   }
   return axis < 0 ? axis + rank : axis;
 }

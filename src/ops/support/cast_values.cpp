@@ -69,8 +69,9 @@ T from_text(const Node& node, const std::string& original) {
   }
   double value = 0;
   if (parse(digits, value)) return convert<T>(value);
-  fail(ErrorKind::bad_input, "{} '{}': the text '{}' is not a number; legal are forms like 3.14, 1e-5, 1000, INF, NaN",
-       node.op->name, node.name, original);
+  fail(ErrorKind::bad_input,
+       "{} '{}': the text '{}' is not a number; legal values are forms like 3.14, 1e-5, 1000, INF, NaN", node.op->name,
+       node.name, original);
 }
 
 void cast_from_text(const Node& node, const Tensor& from, const Tensor& to) {

@@ -5,7 +5,8 @@ namespace {
 
 bool depth_first(const Node& node) {
   const std::string mode = node.string_attr("mode", "DCR");
-  if (mode != "DCR" && mode != "CRD") node_error(node, fmt::format("mode '{}' is unknown; legal are DCR, CRD", mode));
+  if (mode != "DCR" && mode != "CRD")
+    node_error(node, fmt::format("mode '{}' is unknown; legal values are DCR, CRD", mode));
   return mode == "DCR";
 }
 

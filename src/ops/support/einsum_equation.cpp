@@ -19,7 +19,8 @@ class Parser {
     const size_t arrow = text_.find("->");
     std::vector<std::string> terms = split(text_.substr(0, arrow));
     if (terms.size() != shapes_.size()) {
-      error(fmt::format("has {} terms on the left, expected {} as the node has inputs", terms.size(), shapes_.size()));
+      error(fmt::format("has {} terms on the left, expected {}, one for each input of the node", terms.size(),
+                        shapes_.size()));
     }
     for (size_t i = 0; i < terms.size(); ++i) note_ellipsis(terms[i], shapes_[i]);
     for (size_t i = 0; i < ellipsis_rank_; ++i) result_.extents.push_back(1);

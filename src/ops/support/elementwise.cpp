@@ -17,7 +17,7 @@ std::string list(std::span<const DType> types) {
 }  // namespace
 
 void unsupported_dtype(const Node& node, DType got, std::span<const DType> legal) {
-  fail(ErrorKind::unsupported, "{} '{}': element type {} is not supported; legal are {}",
+  fail(ErrorKind::unsupported, "{} '{}': element type {} is not supported; legal values are {}",
        node.op != nullptr ? node.op->name : "?", node.name, name(got), list(legal));
 }
 
@@ -40,7 +40,7 @@ Shape broadcast_inputs(const InferContext& ctx) {
 void check_same_dtype(const InferContext& ctx) {
   for (size_t i = 1; i < ctx.input_count(); ++i) {
     if (!ctx.has(i) || ctx.dtype(i) == ctx.dtype(0)) continue;
-    ctx.error(fmt::format("input {} has element type {}, expected {} as input 0 has", i, name(ctx.dtype(i)),
+    ctx.error(fmt::format("input {} has element type {}, expected {} to match input 0", i, name(ctx.dtype(i)),
                           name(ctx.dtype(0))));
   }
 }

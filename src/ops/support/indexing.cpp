@@ -56,7 +56,7 @@ Combine combine_of(const Node& node) {
   if (how == "mul") return Combine::mul;
   if (how == "max") return Combine::max;
   if (how == "min") return Combine::min;
-  node_error(node, fmt::format("reduction '{}' is unknown; legal are none, add, mul, max, min", how));
+  node_error(node, fmt::format("reduction '{}' is unknown; legal values are none, add, mul, max, min", how));
 }
 
 void combine_element(const Node& node, Combine how, const Tensor& from, int64_t i, const Tensor& to, int64_t j) {

@@ -12,7 +12,8 @@ DType stash_dtype(const Node& node) {
   const int64_t code = node.int_attr("stash_type", 1);
   const auto type = dtype_of_code(code);
   if (!type || !is_float(*type)) {
-    node_error(node, fmt::format("attribute stash_type is {}, legal are 1 (f32), 10 (f16), 11 (f64), 16 (bf16)", code));
+    node_error(
+        node, fmt::format("attribute stash_type is {}; legal values are 1 (f32), 10 (f16), 11 (f64), 16 (bf16)", code));
   }
   return *type;
 }

@@ -59,7 +59,7 @@ void check_zero_shape(const InferContext& ctx) {
   if (!ctx.has(2) || ctx.shape(2) == ctx.shape(1)) return;
   if (elems(ctx.shape(2)) == 1 && elems(ctx.shape(1)) == 1) return;
   ctx.error(
-      fmt::format("zero point has shape {}, expected {} as the scale has", text(ctx.shape(2)), text(ctx.shape(1))));
+      fmt::format("zero point has shape {}, expected {} to match the scale", text(ctx.shape(2)), text(ctx.shape(1))));
 }
 
 ValueId spread_operand(ExpandContext& ctx, size_t i, const QuantSpread& spread) {

@@ -34,7 +34,7 @@ void check_scalar(const InferContext& ctx, size_t i, const char* what) {
 
 void check_zero_type(const InferContext& ctx, size_t zero, size_t q) {
   if (!ctx.has(zero) || ctx.dtype(zero) == ctx.dtype(q)) return;
-  ctx.error(fmt::format("zero point (input {}) has element type {}, expected {} as input {} has", zero,
+  ctx.error(fmt::format("zero point (input {}) has element type {}, expected {} to match input {}", zero,
                         name(ctx.dtype(zero)), name(ctx.dtype(q)), q));
 }
 

@@ -27,7 +27,8 @@ Random random_stream(const Node& node) {
 
 void infer_random(InferContext& ctx, DType fallback, Shape shape) {
   const DType type = dtype_attr(ctx.node, "dtype", fallback);
-  if (!is_float(type)) ctx.error(fmt::format("output element type is {}; legal are f32, f64, f16, bf16", name(type)));
+  if (!is_float(type))
+    ctx.error(fmt::format("output element type is {}; legal values are f32, f64, f16, bf16", name(type)));
   for (int64_t d : shape) {
     if (d < 0) ctx.error(fmt::format("attribute shape is {}; every dimension must be 0 or more", text(shape)));
   }

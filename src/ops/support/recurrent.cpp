@@ -60,9 +60,10 @@ const Row& activation_row(const Node& node, const std::string& name) {
   for (const Row& row : kActivations) {
     if (row.name == lower) return row;
   }
-  node_error(node, fmt::format("attribute activations names '{}', legal are Relu, Tanh, Sigmoid, Affine, LeakyRelu, "
-                               "ThresholdedRelu, ScaledTanh, HardSigmoid, Elu, Softsign and Softplus",
-                               name));
+  node_error(node,
+             fmt::format("attribute activations names '{}'; legal values are Relu, Tanh, Sigmoid, Affine, LeakyRelu, "
+                         "ThresholdedRelu, ScaledTanh, HardSigmoid, Elu, Softsign and Softplus",
+                         name));
 }
 
 bool runs_backward(const Node& node, int64_t direction) {
@@ -109,8 +110,8 @@ int64_t sequence_length(const ReferenceContext& ctx, const RecurrentShape& shape
   const size_t lens = recurrent_form(ctx.node).lens;
   const int64_t length = ctx.has(lens) ? ctx.in(lens).as_int(b) : shape.steps;
   if (length < 0 || length > shape.steps) {
-    fail(ErrorKind::bad_input, "{} '{}': sequence_lens holds {}, legal are 0 to {}", ctx.node.op->name, ctx.node.name,
-         length, shape.steps);
+    fail(ErrorKind::bad_input, "{} '{}': sequence_lens holds {}; legal values are 0 to {}", ctx.node.op->name,
+         ctx.node.name, length, shape.steps);
   }
   return length;
 }
@@ -179,8 +180,8 @@ int64_t RecurrentShape::state_at(int64_t direction, int64_t b) const {
 RecurrentShape recurrent_shape(const Node& node, const Shape& x, const Shape* w, const Shape& r) {
   const std::string direction = node.string_attr("direction", "forward");
   if (direction != "forward" && direction != "reverse" && direction != "bidirectional") {
-    node_error(node,
-               fmt::format("attribute direction is '{}', legal are forward, reverse and bidirectional", direction));
+    node_error(node, fmt::format("attribute direction is '{}'; legal values are forward, reverse and bidirectional",
+                                 direction));
   }
   RecurrentShape shape;
   shape.gates = recurrent_form(node).gates;

@@ -32,7 +32,7 @@ E choice(const Node& node, std::string_view key, std::string_view fallback,
   const std::string text = node.string_attr(key, fallback);
   const auto found = std::find(names.begin(), names.end(), text);
   if (found == names.end()) {
-    node_error(node, fmt::format("attribute {} is '{}', legal are {}", key, text, fmt::join(names, ", ")));
+    node_error(node, fmt::format("attribute {} is '{}'; legal values are {}", key, text, fmt::join(names, ", ")));
   }
   return static_cast<E>(found - names.begin());
 }
@@ -173,8 +173,8 @@ ResizeAxis make_axis(const Node& node, const Rules& rules, const Extent& axis) {
     table.taps = 2 * saturate<int64_t>(std::min(std::ceil(radius / shrink), static_cast<double>(kMostEntries)));
   }
   if (axis.out > kMostEntries / table.taps) {
-    node_error(node, fmt::format("an axis of {} elements is made of {} elements each, legal are 2^26 in all", axis.out,
-                                 table.taps));
+    node_error(node, fmt::format("an axis of {} elements is made of {} elements each; legal values are 2^26 in all",
+                                 axis.out, table.taps));
   }
   table.index.assign(static_cast<size_t>(axis.out * table.taps), 0);
   table.weight.assign(static_cast<size_t>(axis.out * table.taps), 1.0);

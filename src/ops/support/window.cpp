@@ -26,7 +26,7 @@ std::vector<int64_t> per_axis(const Node& node, std::string_view key, size_t cou
   }
   for (const int64_t value : values) {
     if (value < least || value > kMaxExtent) {
-      node_error(node, fmt::format("attribute {} holds {}, legal are {} to {}", key, value, least, kMaxExtent));
+      node_error(node, fmt::format("attribute {} holds {}; legal values are {} to {}", key, value, least, kMaxExtent));
     }
   }
   return values;
@@ -40,7 +40,8 @@ AutoPad auto_pad_of(const Node& node) {
   if (text == "SAME_UPPER") return AutoPad::same_upper;
   if (text == "SAME_LOWER") return AutoPad::same_lower;
   if (text == "VALID") return AutoPad::valid;
-  node_error(node, fmt::format("attribute auto_pad is '{}', legal are NOTSET, SAME_UPPER, SAME_LOWER and VALID", text));
+  node_error(
+      node, fmt::format("attribute auto_pad is '{}'; legal values are NOTSET, SAME_UPPER, SAME_LOWER and VALID", text));
 }
 
 /// Returns everything except padding and output extents.
@@ -56,8 +57,9 @@ Window basics(const Node& node, const Shape& x, std::vector<int64_t> kernel) {
   window.out.assign(rank, 0);
   for (size_t a = 0; a < rank; ++a) {
     if (window.kernel[a] < 1 || window.kernel[a] > kMaxExtent || window.in[a] > kMaxExtent) {
-      node_error(node, fmt::format("spatial axis {} has kernel {} over {} elements, legal are kernels of 1 to {}", a,
-                                   window.kernel[a], window.in[a], kMaxExtent));
+      node_error(node,
+                 fmt::format("spatial axis {} has kernel {} over {} elements; legal values are kernels of 1 to {}", a,
+                             window.kernel[a], window.in[a], kMaxExtent));
     }
   }
   return window;

@@ -101,7 +101,8 @@ class Explainer {
     std::set<std::string> names;
     for (const Row* row : context_->rows()) names.insert(row->name);
     if (names.contains(options_.node)) return;
-    fail(ErrorKind::usage, "--node {}: no layer has this name; legal are {}", options_.node, fmt::join(names, ", "));
+    fail(ErrorKind::usage, "--node {}: no layer has this name; legal values are {}", options_.node,
+         fmt::join(names, ", "));
   }
 
   // --- alternatives ---

@@ -53,8 +53,9 @@ void check_matrix(const Matrix& matrix, const std::string& where) {
   }
   for (size_t i = 0; i < matrix.values.size(); ++i) {
     if (!std::isinf(matrix.values[i])) continue;
-    fail(ErrorKind::bad_input, "{}: row {}, feature {}: got {}; legal are finite numbers, and NaN for one not known",
-         where, i / matrix.columns(), matrix.features[i % matrix.columns()], format_float(matrix.values[i]));
+    fail(ErrorKind::bad_input,
+         "{}: row {}, feature {}: got {}; legal values are finite numbers, and NaN for one not known", where,
+         i / matrix.columns(), matrix.features[i % matrix.columns()], format_float(matrix.values[i]));
   }
 }
 

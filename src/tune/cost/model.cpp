@@ -21,7 +21,7 @@ void check_length(size_t got, const TrainingSet& set, const char* what) {
 }
 
 void check_option(bool legal, const char* name, double got, const char* limits) {
-  if (!legal) fail(ErrorKind::usage, "cost model: {} {}; legal are {}", name, format_float(got), limits);
+  if (!legal) fail(ErrorKind::usage, "cost model: {} {}; legal values are {}", name, format_float(got), limits);
 }
 
 }  // namespace
@@ -43,13 +43,13 @@ void check_training_set(const TrainingSet& set) {
   if (!set.weights.empty()) check_length(set.weights.size(), set, "weights");
   for (size_t i = 0; i < set.size(); ++i) {
     if (!std::isnan(set.costs[i]) && set.costs[i] > -std::numeric_limits<double>::infinity()) continue;
-    fail(ErrorKind::bad_input, "training set: row {}: cost {}; legal are finite numbers, and inf for a failure", i,
-         format_float(set.costs[i]));
+    fail(ErrorKind::bad_input, "training set: row {}: cost {}; legal values are finite numbers, and inf for a failure",
+         i, format_float(set.costs[i]));
   }
   double sum = set.weights.empty() ? static_cast<double>(set.size()) : 0;
   for (size_t i = 0; i < set.weights.size(); ++i) {
     if (!(set.weights[i] >= 0) || std::isinf(set.weights[i])) {
-      fail(ErrorKind::bad_input, "training set: row {}: weight {}; legal are finite numbers of 0 or more", i,
+      fail(ErrorKind::bad_input, "training set: row {}: weight {}; legal values are finite numbers of 0 or more", i,
            format_float(set.weights[i]));
     }
     sum += set.weights[i];

@@ -62,7 +62,7 @@ class TreeReader {
 
   void read_objective(TreeModel::Parts& parts) {
     const std::string_view objective = field(next("'objective'"), "objective");
-    if (objective != "cost" && objective != "rank") bad("objective '{}'; legal are cost, rank", objective);
+    if (objective != "cost" && objective != "rank") bad("objective '{}'; legal values are cost, rank", objective);
     parts.objective = objective == "cost" ? Objective::cost : Objective::rank;
   }
 
@@ -110,7 +110,7 @@ class TreeReader {
     const auto feature = try_parse_int(word.substr(0, side));
     if (side == std::string_view::npos || !feature) bad("expected {}, got '{}'", kExpected, word.substr(0, 60));
     if (*feature < 0 || *feature >= static_cast<int64_t>(features)) {
-      bad("feature {}; legal are 0..{}", *feature, features - 1);
+      bad("feature {}; legal values are 0..{}", *feature, features - 1);
     }
     node.feature = static_cast<int32_t>(*feature);
     node.missing_left = word[side] == 'l';

@@ -103,7 +103,7 @@ void require_kinds(std::span<const std::string> ops, std::span<const std::string
   for (const std::string& op : ops) {
     if (kinds.contains(op)) continue;
     if (kinds.empty()) fail(ErrorKind::usage, "--ops {}: this network has no tasks; leave --ops out", op);
-    fail(ErrorKind::usage, "--ops {}: no task of this network is of this kind; legal are {}", op,
+    fail(ErrorKind::usage, "--ops {}: no task of this network is of this kind; legal values are {}", op,
          join(std::vector<std::string>(kinds.begin(), kinds.end()), ", "));
   }
 }

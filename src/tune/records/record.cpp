@@ -99,7 +99,7 @@ Status parse_status(std::string_view text) {
   for (size_t i = 0; i < kStatus.size(); ++i) {
     if (kStatus[i] == text) return static_cast<Status>(i);
   }
-  fail(ErrorKind::usage, "status '{}': unknown; legal are {}", text, fmt::join(kStatus, ", "));
+  fail(ErrorKind::usage, "status '{}': unknown; legal values are {}", text, fmt::join(kStatus, ", "));
 }
 
 double Record::ms() const { return samples_ms.empty() ? 0 : mean_of_middle_half(samples_ms); }

@@ -76,7 +76,8 @@ const SearchOptionRow& find_option(std::string_view name, std::string_view text)
   if (it != std::end(kOptions)) return *it;
   std::vector<std::string_view> names;
   for (const SearchOptionRow& row : kOptions) names.push_back(row.name);
-  fail(ErrorKind::usage, "--searcher-option {}: no option '{}'; legal are {}", text, name, fmt::join(names, ", "));
+  fail(ErrorKind::usage, "--searcher-option {}: no option '{}'; legal values are {}", text, name,
+       fmt::join(names, ", "));
 }
 
 void set(SearchOptions& options, const SearchOptionRow& row, std::string_view value, std::string_view text) {
@@ -128,7 +129,7 @@ SearchOptions parse_search_options(std::string_view searcher, const std::vector<
   if (std::ranges::find(kSearchers, searcher, &SearcherRow::name) == std::end(kSearchers)) {
     std::vector<std::string_view> names;
     for (const SearcherRow& row : kSearchers) names.push_back(row.name);
-    fail(ErrorKind::usage, "--searcher {}: legal are {}", searcher, fmt::join(names, ", "));
+    fail(ErrorKind::usage, "--searcher {}: legal values are {}", searcher, fmt::join(names, ", "));
   }
   options.searcher = searcher;
   std::set<std::string_view> given;

@@ -11,7 +11,7 @@ Solver parse_solver(std::string_view name) {
   if (name == "dp") return Solver::forest;
   if (name == "pbqp") return Solver::pbqp;
   if (name == "greedy") return Solver::greedy;
-  fail(ErrorKind::usage, "--solver {}: legal are auto, dp, pbqp and greedy", name);
+  fail(ErrorKind::usage, "--solver {}: legal values are auto, dp, pbqp and greedy", name);
 }
 
 ChoiceAnswer solve(const ChoiceProblem& problem, Solver solver) {

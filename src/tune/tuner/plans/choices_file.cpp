@@ -50,7 +50,8 @@ LayerChoice parse_choice(std::string_view text) {
     }
     if (word.starts_with("layout=") || word.starts_with("fuse=")) {
       fail(ErrorKind::bad_input,
-           "'{}': legal are layout=plain, fuse=no, fuse=before, fuse=apart and threads=N beside the schedule", word);
+           "'{}': legal values are layout=plain, fuse=no, fuse=before, fuse=apart and threads=N beside the schedule",
+           word);
     }
     schedule += (schedule.empty() ? "" : " ") + std::string(word);
   }
