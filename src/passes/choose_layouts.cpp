@@ -78,8 +78,8 @@ class Layouts {
   /// Whether a template takes the pool. Pool templates run over blocked images only.
   bool pool_blocks(const Node& node) const {
     const bool indices = node.outputs.size() > 1 && node.outputs[1] != kNone;
-    return node.op->combiner != Combiner::none && !indices && !constant(node.inputs[0]) && image(node.inputs[0]) &&
-           image(node.outputs[0]);
+    return node.op->family == Family::pool && node.op->combiner != Combiner::none && !indices &&
+           !constant(node.inputs[0]) && image(node.inputs[0]) && image(node.outputs[0]);
   }
 
   bool reduces_space(const Node& node) const {

@@ -35,7 +35,7 @@ LayerChoice on(int32_t threads) {
 /// A blocked layer that takes `ms`, and `plain_ms` on plain images; if that is below 0, it has no plain alternative.
 Layer layer(const std::string& name, double ms, double plain_ms = -1) {
   Layer out;
-  out.node = name, out.nodes = {name}, out.op = "Conv";
+  out.node = name, out.nodes = {name};
   out.problem = "p", out.blocked = true;
   out.alternatives = {{{}, ms, 0, "by default"}};
   if (plain_ms >= 0) out.alternatives.push_back({plain(), plain_ms, 0, "measured here"});
