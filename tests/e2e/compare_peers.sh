@@ -10,9 +10,15 @@ for runtime in onnxruntime openvino; do
   # Every convolution of Kilter's finds its counterpart.
   if grep -A2 -E "^  fire.*(squeeze|expand)" <<<"$out" | grep -q "B: no such layer"; then echo "FAILED: layers without counterpart: $out"; exit 1; fi
 done
-out=$("$1" explain zoo:squeezenet1_1 --against onnxruntime --threads 1 --seconds 2)
-for text in "Where the time goes" "Against onnxruntime" "B / A = " "layers that make the difference"; do
-  grep -qF -- "$text" <<<"$out" || { echo "FAILED: no '$text' in: $out"; exit 1; }
+# Other processes may widen the interval until it holds 1; then no layer is said to make a difference.
+for try in 1 2 3; do
+  out=$("$1" explain zoo:squeezenet1_1 --against onnxruntime --threads 1 --seconds $((2 * try)))
+  for text in "Where the time goes" "Against onnxruntime" "B / A = "; do
+    grep -qF -- "$text" <<<"$out" || { echo "FAILED: no '$text' in: $out"; exit 1; }
+  done
+  if grep -qF "layers that make the difference" <<<"$out"; then break; fi
+  grep -qE "^ *layers: (no difference shows|their sum)" <<<"$out" || { echo "FAILED: nothing about layers in: $out"; exit 1; }
+  [ $try != 3 ] || echo "compare_peers: BUSY, no difference shows in three tries"
 done
 # An interrupt leaves no temporary files.
 scratch=$(mktemp -d)

@@ -233,7 +233,7 @@ TEST(Executor, FailingKernelNamesItsStep) {
   plan.steps = {kernel_step(kAnswer7, {}, 10)};
   Instance instance(program(plan), pool(2));
   EXPECT_THAT(error_of([&] { instance.run({}, {}); }, ErrorKind::internal),
-              testing::AllOf(HasSubstr("step 0 'kernel1'"), HasSubstr("answered 7")));
+              testing::AllOf(HasSubstr("step 0 'kernel1'"), HasSubstr("its kernel returned 7")));
 }
 
 TEST(Executor, NamesTheFirstIndexThatIsOutOfRange) {

@@ -154,9 +154,9 @@ TEST(PlanFile, DamageOfAnyKindIsRefusedBeforeAnythingRuns) {
 
 TEST(PlanFile, AFileOfAnOlderVersionSaysWhatToDo) {
   std::string file = file_bytes(steps_plan());
-  file[8] = 7;
+  file[8] = kPlanFormatVersion - 1;
   EXPECT_EQ(error_of([&] { parse(file); }, ErrorKind::bad_input),
-            "compiled file 'p': format version 7; this Kilter reads version 8; compile the model again");
+            "compiled file 'p': format version 8; this Kilter reads version 9; compile the model again");
 }
 
 TEST(FileHash, FindsEveryChangeOfALargeFile) {
