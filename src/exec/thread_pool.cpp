@@ -67,6 +67,9 @@ struct alignas(kLine) Gate {
     for (;;) {
       parked.store(1, std::memory_order_seq_cst);
       if (done(value = word.load(std::memory_order_seq_cst))) break;
+      // A wake() between these two lines may have been for a value that is gone again, such as an offer that was taken
+      // back: whoever sleeps now would sleep with `parked` at 0, and no later wake() would make the call.
+      if (parked.load(std::memory_order_seq_cst) == 0) continue;
       syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
     }
     parked.store(0, std::memory_order_relaxed);
@@ -236,8 +239,8 @@ struct ThreadPool::Impl {
     Worker& self = workers[static_cast<size_t>(index)];
     for (;;) {
       self.gate.wait(spin, [](uint32_t word) { return (word & kStateMask) == kOffered; });
-      if (stopping.load(std::memory_order_seq_cst)) return;
       if (!self.claim(kTaken)) continue;
+      if (stopping.load(std::memory_order_seq_cst)) return;  // the last offer, which has no part
       self.failure = part(self.part, index + 1);
       self.finished.store(true, std::memory_order_release);
       if (pending.word.fetch_sub(1, std::memory_order_seq_cst) == 1) pending.wake();

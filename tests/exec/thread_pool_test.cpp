@@ -464,5 +464,25 @@ TEST(ThreadPool, IllegalSizesAreUsageErrors) {
   }
 }
 
+/// Workers that fall asleep while the caller takes their parts back must wake for later parts, and to end.
+TEST(ThreadPool, NoWorkerSleepsThroughAnOfferOrTheEnd) {
+  constexpr int kPools = 1000, kRegions = 12;
+  const int threads = static_cast<int>(std::thread::hardware_concurrency()) * 3 + 1;  // does not spin
+  for (int i = 0; i < kPools; ++i) {
+    ThreadPool pool(threads);
+    std::atomic<int64_t> done{0};
+    for (int region = 0; region < kRegions; ++region) {
+      pool.run(
+          threads, 0,
+          [](void* context, int64_t begin, int64_t end, int32_t) {
+            *static_cast<std::atomic<int64_t>*>(context) += end - begin;
+            return 0;
+          },
+          &done);
+    }
+    EXPECT_EQ(done, int64_t{kRegions} * threads);
+  }
+}
+
 }  // namespace
 }  // namespace kilter
