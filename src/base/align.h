@@ -1,4 +1,4 @@
-// Integer division and rounding up to multiples, for sizes that are not negative.
+// Integer division and rounding up to multiples, for non-negative sizes.
 #pragma once
 
 #include <type_traits>

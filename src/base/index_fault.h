@@ -30,8 +30,8 @@ int64_t first_out_of_range(const T* indices, int64_t count, const IndexRange& ra
   return -1;
 }
 
-/// Returns "indices[0,2] is 7, out of range for axis 1 of size 3; legal are -3 to 2". `shape` is the shape of the index
-/// tensor.
+/// Returns "indices[0,2] is 7, out of range for axis 1 of size 3; legal values are -3 to 2". `shape` is the shape of
+/// the index tensor.
 std::string index_fault(const Shape& shape, int64_t element, int64_t value, const IndexRange& range);
 
 }  // namespace kilter

@@ -67,7 +67,7 @@ enum class Movement : uint8_t {
 /// What one entry of the index operand of a gather or a scatter addresses in the data.
 enum class Addressing : uint8_t {
   none,
-  axis,     ///< a slice across attribute `axis`
+  axis,     ///< the slice at one index along attribute `axis`
   element,  ///< one element; its other coordinates are those of the entry
   tuple,    ///< the innermost dimension of the indices is a tuple of coordinates
 };
@@ -76,7 +76,7 @@ enum class Addressing : uint8_t {
 enum class Statistics : uint8_t {
   none,
   row,           ///< all from attribute `axis` on
-  row_squares,   ///< the same elements, without their mean: the mean of their squares alone
+  row_squares,   ///< the same elements, without their mean: only the mean of their squares
   channel,       ///< the pixels of a channel
   group,         ///< the pixels of a group of channels
   volume_group,  ///< those of a group of channels over all frames of a volume

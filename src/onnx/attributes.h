@@ -6,9 +6,10 @@
 
 namespace kilter::onnx {
 
-/// Returns the attributes of a node. Inside a function body, `call` holds the attributes of the call and the function's
-/// defaults, which replace references (ref_attr_name). A reference to an attribute that is not there leaves the
-/// attribute out. Throws bad_model for a reference of another kind, and unsupported for kinds that Kilter lacks.
+/// Returns the attributes of a node. Inside a function body, references (ref_attr_name) are replaced by values from
+/// `call`, which holds the call's attributes and the function's defaults. An attribute whose reference is not in `call`
+/// is left out. Throws bad_model if a reference and its value have different types, and unsupported for attribute types
+/// that Kilter does not read.
 Attrs read_attrs(const pb::NodeProto& node, const ModelData& model, const Attrs* call);
 /// Returns the attributes that references inside the body of `function` see when `node` calls it with `given`.
 Attrs call_attrs(const pb::NodeProto& node, const Function& function, const ModelData& model, Attrs given);

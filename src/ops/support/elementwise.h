@@ -60,7 +60,7 @@ T narrow(R result) {
   }
 }
 
-/// Throws unsupported: "Relu 'name': element type str is not supported; legal are f32, f64, ...".
+/// Throws unsupported: "Relu 'name': element type str is not supported; legal values are f32, f64, ...".
 [[noreturn]] void unsupported_dtype(const Node& node, DType got, std::span<const DType> legal);
 /// Throws bad_model: "Relu 'name': input 0 has element type i32, expected one of f32, ...".
 [[noreturn]] void illegal_dtype(const Node& node, size_t input, DType got, std::span<const DType> legal);

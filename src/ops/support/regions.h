@@ -19,8 +19,8 @@ constexpr int64_t kFill = -1;
 /// false or "") if a map says kFill. Any element type.
 void copy_mapped(const Tensor& in, const Tensor& out, const std::vector<IndexMap>& maps, const Tensor& fill);
 
-/// Returns the copy as regions of input `input`: the product of the runs of constant step in each dimension. Returns
-/// nullopt if there would be more than kMaxRegions.
+/// Returns what copy_mapped() copies from input `input`, as regions: at most one for each combination of the
+/// dimensions' runs of constant step. Returns nullopt if there would be more than kMaxRegions.
 std::optional<std::vector<CopyRegion>> mapped_regions(const Shape& in_shape, const std::vector<IndexMap>& maps,
                                                       int32_t input, double fill);
 constexpr size_t kMaxRegions = 1024;

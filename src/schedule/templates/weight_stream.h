@@ -9,8 +9,9 @@
 
 namespace kilter {
 
-/// Value of knob `prefetch`: the tiles that read a panel prefetch the next one, a share each. A panel then arrives only
-/// as fast as the current one is used up. At a fixed distance, its first tile would wait for all of it.
+/// A value of knob `prefetch`: each tile that reads a panel prefetches its share of the next one, so a panel arrives at
+/// the rate at which the current one is consumed. With a fixed distance, the first tile of a panel would wait for the
+/// whole panel.
 constexpr int64_t kNextPanel = 1;
 
 /// Knob `prefetch`: the prefetch distance of streamed weights in bytes; 0 disables prefetching.
@@ -20,7 +21,7 @@ Knob panel_prefetch_knob();
 
 /// The target's prefetch distance for weights that do not fit in L1.
 int64_t pick_prefetch(int64_t weight_bytes, const TargetLimits& limits);
-/// kNextPanel if several tiles read each of several panels, and two panels fit in L2 beside other data.
+/// kNextPanel if several tiles read each of several panels, and two panels fit in L2 along with other data.
 int64_t pick_prefetch(int64_t weight_bytes, int64_t panel_bytes, int64_t passes, const TargetLimits& limits);
 
 /// Prefetches `elems` f32 elements of `buf` from `at` on.

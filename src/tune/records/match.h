@@ -52,7 +52,8 @@ struct Query {
   std::string device;   ///< Device::fingerprint(); empty: any
   int threads = 1;      ///< 0: any
   std::string codegen;  ///< empty: any
-  /// The default schedule of exactly this task; ratios are converted to be over it. Empty: ratios stay as measured.
+  /// The default schedule of exactly this task. Ratios are converted so that they are relative to it; if empty, they
+  /// stay as measured.
   std::string fallback = {};
 };
 

@@ -16,8 +16,8 @@ class OverDefault {
  public:
   /// Leaves every ratio as recorded, whatever default it was measured against.
   OverDefault() = default;
-  /// Converts ratios to be over `fallback`, the text of a schedule; empty: no conversion. `records` may contain records
-  /// that relate other defaults to it.
+  /// Converts ratios so that they are relative to `fallback`, the text of a schedule. Converts nothing if that is
+  /// empty. `records` may contain records that relate other defaults to it.
   OverDefault(std::span<const Record* const> records, std::string fallback);
 
   /// Returns the record's ratio over `fallback`. If it was measured against another default, it is multiplied by that

@@ -24,8 +24,8 @@ class Fenced {
   int count() const { return count_; }
   /// Makes the memory read-only.
   void protect() const;
-  /// Returns the offset from its region's start of the first overwritten byte of a pattern; empty if the pattern is
-  /// intact. Restores the pattern.
+  /// Returns the offset of the first overwritten pattern byte from the start of its region, or nothing if the patterns
+  /// are intact. Restores the patterns.
   std::optional<int64_t> damage();
 
  private:

@@ -67,7 +67,7 @@ class Link {
   /// Starts a worker and returns its answer.
   Reply start_once(bool reference);
   Reply wait();
-  /// The time in milliseconds within which something must happen.
+  /// The time in milliseconds that the worker may spend in `phase` without progress before it counts as late.
   double limit_ms(Phase phase) const;
   Reply refused(std::string packet) const;
   Reply dead();
