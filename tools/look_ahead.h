@@ -1,4 +1,5 @@
-// What tuning has gained for a profiled network, and what further tuning may gain, according to tuning records.
+// The gain that tuning has brought for a profiled network, and the gain that further tuning may bring, according to
+// tuning records.
 #pragma once
 
 #include "profile/profile.h"

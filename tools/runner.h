@@ -42,10 +42,10 @@ class Runner {
   std::unique_ptr<Prepared> network_;
   std::unique_ptr<profile::Peer> peer_;
   std::optional<Graph> original_;
-  std::optional<ScratchFolder> exported_;  ///< holds a built-in network written as a file
+  std::optional<ScratchFolder> exported_;  ///< contains a built-in network written as a file
 };
 
-/// Two runners measured in turns, then profiled. Layers of another runtime carry the names of Kilter's layers.
+/// Two runners measured alternately, then profiled. Layers of another runtime carry the names of Kilter's layers.
 struct Duel {
   Comparison comparison;
   profile::Side a, b;

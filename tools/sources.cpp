@@ -1,4 +1,4 @@
-// What the commands that compile take from earlier tuning: --records, --choose, --layer-plan and --forbid.
+// The options by which commands that compile use earlier tuning: --records, --choose, --layer-plan and --forbid.
 
 #include <algorithm>
 #include <regex>
@@ -109,7 +109,7 @@ void ModelOptions::add_layer_plan(CompileOptions& options) const {
       tune::allowed(tune::parse_choices(file, layer_plan, &options.given_in), options.forbidden);
   for (const auto& [node, schedule] : options.schedules) options.given_in.erase(node);
   tune::add_settings(choices, options);
-  tune::add_schedules(choices, options);  // passes read them, too: they determine which pairs run in one kernel
+  tune::add_schedules(choices, options);  // passes also read them: they determine which pairs run in one kernel
   const std::string name = std::string(kFromLayerPlan) + layer_plan;
   options.recorded = [choices, name, made_for = threads_of(file), used_at = thread_count()](
                          const PassedGraph&, const CompileOptions& compile) {

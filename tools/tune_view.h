@@ -1,4 +1,4 @@
-// What a tuning run shows while it runs: a table redrawn in place on a terminal, or lines for logs.
+// The display of a tuning run while it runs: a table redrawn in place on a terminal, or lines for logs.
 #pragma once
 
 #include <string>

@@ -108,7 +108,7 @@ class Network {
   /// once the caller has released it.
   std::vector<TensorValue> run(const std::map<std::string, View>& inputs);
   /// Compiles for the declared (or given) shapes and writes a file that loads without compiling. The C interface in
-  /// runtime.h, which needs neither LLVM nor protobuf, can load it too.
+  /// runtime.h, which needs neither LLVM nor protobuf, can also load it.
   void save(const std::string& file);
 
  private:

@@ -1,4 +1,4 @@
-// What the processor that this program runs on can do.
+// The capabilities of the processor that this program runs on.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Seeded random numbers that are the same on every machine and for every number of threads: number `i` of a stream
-// depends on (seed, i) alone.
+// depends only on (seed, i).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Back ends: they generate code from loop IR. A back end is a folder beside this file and a row of all_backends().
+// Back ends: they generate code from loop IR. A back end is a folder next to this file and a row of all_backends().
 // Nothing outside src/codegen/ includes the folder.
 #pragma once
 

@@ -1,5 +1,5 @@
-// What several compilations of one network under different schedules share, so that each further compilation costs only
-// what is new in it.
+// The data that several compilations of one network under different schedules share, so that each further compilation
+// costs only what is new in it.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +48,7 @@ struct CompiledKernel {
 /// Kernels, keyed by the text of their loop IR. Used by one build at a time.
 class KernelStore {
  public:
-  /// Once it holds more than `most` kernels, it drops those that none of the last `keep` builds has used.
+  /// Once it contains more than `most` kernels, it drops those that none of the last `keep` builds has used.
   explicit KernelStore(size_t most = 2048, int64_t keep = 256) : most_(most), keep_(keep) {}
   /// Returns null for an unknown kernel. The pointer stays valid until build_ended().
   const CompiledKernel* find(const std::string& text);
@@ -102,7 +102,7 @@ class BuildCache {
     int64_t used = 0;
   };
   struct KeptConstant {
-    BufferRef ref;  ///< the cache holds one use of it
+    BufferRef ref;  ///< the cache counts as one use of it
     int64_t used = 0;
   };
   bool outdated(int64_t used) const { return used + keep_ < build_; }

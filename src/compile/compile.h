@@ -90,7 +90,7 @@ struct PassTiming {
   std::map<std::string, int64_t> by_rewrite = {};  ///< where the pass is a table: times that each row was applied
 };
 
-/// Where a value of the final graph lies after a run, for --verify.
+/// Where a value of the final graph is stored after a run, for --verify.
 struct PlacedValue {
   std::string name;
   TensorType type;
@@ -107,7 +107,7 @@ struct GivenUp {
   int64_t now_bytes = 0;  ///< of the packed weights of the schedule that replaces it
 };
 
-/// What the compiler knows about a step beyond the plan.
+/// Facts about a step that the compiler knows and the plan does not contain.
 struct StepNotes {
   std::vector<std::string> nodes;       ///< names of the nodes that it runs
   std::vector<size_t> producers;        ///< steps that write what this one reads, ascending
@@ -123,7 +123,7 @@ struct StepNotes {
   const std::vector<Ranked>& ranked() const;
 };
 
-/// The graph that a plan was built from: where every value lies, and the tasks (compile/tasks.h).
+/// The graph that a plan was built from: where every value is stored, and the tasks (compile/tasks.h).
 struct Placed {
   Graph graph;
   StorageMap storage;
@@ -154,7 +154,7 @@ struct PassRow {
   std::string_view name;
   PassFunction function;
   std::string_view summary;
-  std::string_view why_here;                     ///< why the pass stands at this place
+  std::string_view why_here;                     ///< why the pass runs at this place
   std::vector<Rewrite> (*rewrites)() = nullptr;  ///< its table, if it is one
 };
 std::span<const PassRow> all_passes();

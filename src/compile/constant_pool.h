@@ -14,7 +14,7 @@ class ConstantPool {
  public:
   /// Adds a tensor and returns the byte offset of its data in the block, 64-byte aligned.
   int64_t add(const Tensor& tensor);
-  /// Counts constants that lie elsewhere as the plan's.
+  /// Counts constants that are stored elsewhere as the plan's.
   void count(int64_t bytes) { total_ += bytes; }
   int64_t bytes() const { return total_; }
   /// Joins all constants in one block and frees the pool's own copies. A large block lies on huge pages, so that

@@ -17,7 +17,7 @@
 namespace kilter {
 namespace {
 
-// Machine code reads this layout, which the executor fills in; compiled files from other machines rely on it too.
+// Machine code reads this layout, which the executor fills in; compiled files from other machines also rely on it.
 using Layout = codegen::KernelArgsLayout;
 static_assert(offsetof(KernelArgs, buffers) == Layout::kBuffers && sizeof(KernelArgs::buffers) == 8);
 static_assert(offsetof(KernelArgs, scratch) == Layout::kScratch && sizeof(KernelArgs::scratch) == 8);

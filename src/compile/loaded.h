@@ -30,7 +30,7 @@ struct Loaded {
 /// Runs a loaded plan on dense tensors in the plan's order.
 std::vector<Tensor> run_plan(Loaded& loaded, const std::vector<Tensor>& inputs, const StepObserver* observer = nullptr);
 
-/// Describes inputs that a plan has run on. Others like them run on it too, without looking at the model.
+/// Describes inputs that a plan has run on. Similar inputs also run on it, without looking at the model.
 class KnownInputs {
  public:
   using Inputs = std::map<std::string, Tensor>;

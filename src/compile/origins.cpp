@@ -118,7 +118,7 @@ class Origins {
   const Graph& graph_;
   NodeId model_nodes_;
   std::unordered_map<std::string_view, const std::string*> layer_of_;  ///< by node
-  std::unordered_map<std::string_view, std::vector<NodeId>> bearers_;  ///< by name, ascending; dead ones too
+  std::unordered_map<std::string_view, std::vector<NodeId>> bearers_;  ///< by name, ascending; includes dead ones
   std::vector<std::vector<NodeId>> readers_;  ///< by value; for the model's nodes, what they read before the passes
   std::unordered_map<NodeId, std::vector<std::string>> followed_;  ///< by dead node: what follow() found
   std::map<std::string, std::vector<std::string>> found_;

@@ -20,7 +20,7 @@ class Packer {
   BufferRef constant(const Graph& graph, ValueId value);
   /// Lowers the task and packs its constants. `wanted`: null for the default schedule.
   std::shared_ptr<const PackedTask> task(const Task& task, const Schedule* wanted);
-  /// Whether the cache holds the task as lowered with this schedule.
+  /// Whether the cache contains the task as lowered with this schedule.
   bool knows(const Task& task, const Schedule* wanted) const;
   /// Points the plan at its constants: in the cache's sink if there is a cache, otherwise in `own`.
   void place(Plan& plan, Block& own);

@@ -27,8 +27,8 @@ class Session {
     int threads = 0;             ///< 0: default_threads()
     onnx::Model::Shapes shapes;  ///< of inputs, by name; others come from the model or the tensors
     bool verify_file = true;     ///< LoadOptions::verify for a compiled file
-    /// Limit in bytes, as held_bytes() counts them, on the plans beside the one in use. Beyond it the least recently
-    /// used plans are dropped; a Loaded& to one of them then dangles.
+    /// Limit in bytes, as held_bytes() counts them, on the plans other than the one in use. Beyond it, the least
+    /// recently used plans are dropped; a Loaded& to one of them then dangles.
     int64_t plan_cache_bytes = std::numeric_limits<int64_t>::max();
   };
 

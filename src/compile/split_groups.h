@@ -21,8 +21,8 @@ struct SplitGroups {
   std::vector<Unfused> unfused;  ///< nodes that run separately from their group's anchor, and why
 };
 
-/// Splits groups that no template takes into single nodes. A node that no template takes even alone leaves its group
-/// and gets plain operands: a Relayout connects it to values in another layout.
+/// Splits groups that no template takes into single nodes. A node that no template takes even on its own leaves its
+/// group and gets plain operands: a Relayout connects it to values in another layout.
 SplitGroups split_unschedulable(Graph& graph, const CompileOptions& options);
 
 /// The objections of every template to a task that none takes: name and reason, in the order of the templates.

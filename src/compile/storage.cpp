@@ -394,7 +394,7 @@ class Placer {
   const std::set<NodeId>& dense_;
   StorageMap map_;
   std::vector<bool> placed_;
-  std::unordered_map<int32_t, int64_t> group_sizes_;  ///< nodes by group; copies are added later and run alone
+  std::unordered_map<int32_t, int64_t> group_sizes_;  ///< nodes by group; copies are added later and run on their own
   std::set<ValueId> taken_;
 };
 

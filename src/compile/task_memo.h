@@ -21,7 +21,7 @@ struct TaskForm {
   std::string text;
   std::vector<ValueId> values;  ///< in the order of their numbers in the text
   std::vector<int64_t> elems;   ///< by operand: Physical::elems, on which kernels do not depend
-  /// Whether constants were distinguished by type alone. Kernels that pack such constants are the task's own.
+  /// Whether constants were distinguished only by type. Kernels that pack such constants are the task's own.
   bool any_content = false;
 };
 /// Empty for a task with attributes that are too large to compare.

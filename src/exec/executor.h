@@ -23,7 +23,7 @@ using ReferenceKernel = std::function<void(std::span<std::byte* const> buffers)>
 /// does not know.
 using ReferenceMaker = ReferenceKernel (*)(const ReferenceCall& call);
 /// Sets the maker that programs created from now on use for their reference steps. The compiler library installs one.
-/// The runtime library alone has none and says so.
+/// The runtime library on its own has none and says so.
 void set_reference_maker(ReferenceMaker maker);
 
 class Program {
@@ -65,7 +65,7 @@ struct Placement {
 /// Returns the bytes between the scratch of two workers when the instance allocates it.
 int64_t least_scratch_stride(const Plan& plan);
 
-/// A part of the packed constants that lies elsewhere in memory, for measurements that rotate weights.
+/// A part of the packed constants that is elsewhere in memory, for measurements that rotate weights.
 struct ConstantWindow {
   int64_t begin = 0, end = 0;       ///< byte offsets in Plan::constants
   const std::byte* base = nullptr;  ///< base of the copy; 64-byte aligned relative to `begin`

@@ -45,7 +45,7 @@ enum class StepKind : uint8_t {
   copy,       ///< plain copy of `copy_bytes` from args[0] to args[1]
 };
 
-/// What a step is for. Reports and models tell steps apart by it; the executor goes by StepKind.
+/// The purpose of a step. Reports and models distinguish steps by it; the executor uses StepKind.
 enum class StepRole : uint8_t {
   layer,           ///< computes nodes of the network
   contraction,     ///< computes sums of products: the rate of multiply-adds may bound it
@@ -79,7 +79,7 @@ struct ReferenceCall {
   std::vector<Operand> inputs, outputs;  ///< args of the step: present inputs, then present outputs, all dense
 };
 
-/// The dense operand of a kernel that holds indices. The executor reads it again to report which index was out of
+/// The dense operand of a kernel that contains indices. The executor reads it again to report which index was out of
 /// range.
 struct IndexOperand {
   int32_t arg = -1;  ///< index in the step's args; -1: the kernel takes no indices

@@ -79,7 +79,7 @@ struct alignas(kLine) Gate {
 
 constexpr int kMostVictims = 8;
 
-/// The failure that lies first in the range among the pieces that one thread ran: its result or exception.
+/// The failure that comes first in the range among the pieces that one thread ran: its result or exception.
 struct Failure {
   int64_t at = INT64_MAX;
   int32_t result = 0;

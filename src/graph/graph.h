@@ -249,7 +249,7 @@ void verify(const Graph& graph);
 /// Returns one line per node: `%y: f32[1,64,56,56] = Conv@17 "name" {attrs}(%x, %w)`. Constants print their type and,
 /// when small, their values.
 std::string print(const Graph& graph);
-/// Reads what print() writes. Large constants are read as zeros unless `constants` holds them by name.
+/// Reads what print() writes. Large constants are read as zeros unless `constants` contains them by name.
 Graph parse_graph(std::string_view text, const std::map<std::string, Tensor>& constants = {});
 
 }  // namespace kilter

@@ -49,8 +49,8 @@ bool is_product(Family family);
 /// Whether the family sums products, so that the rate of multiply-adds may bound it: products and convolutions.
 bool is_contraction(Family family);
 
-/// What an operator makes of the elements that it combines: a reduction of those along its axes, a pool of those of its
-/// window, an element-wise operator of its operands. ArgMax and ArgMin answer where the maximum or minimum is.
+/// The function by which an operator combines elements: a reduction those along its axes, a pool those of its window,
+/// an element-wise operator those of its operands. ArgMax and ArgMin return the position of the maximum or minimum.
 enum class Combiner : uint8_t { none, sum, product, max, min, mean };
 
 /// The form of a movement that passes and placement treat in a way of its own.
@@ -64,7 +64,7 @@ enum class Movement : uint8_t {
   relayout,   ///< copies a value into another layout or another buffer; made by passes and by placement
 };
 
-/// What one entry of the index operand of a gather or a scatter addresses in the data.
+/// The part of the data that one entry of the index operand of a gather or a scatter addresses.
 enum class Addressing : uint8_t {
   none,
   axis,     ///< the slice at one index along attribute `axis`
@@ -156,7 +156,8 @@ struct OpView {
   std::vector<bool> present;
   std::vector<const Tensor*> values;  ///< constants, nullptr elsewhere
   std::vector<TensorType> outputs;
-  /// What OpDef::regions computed for all outputs at once, so that asking for each of n outputs takes O(n) time.
+  /// A result that OpDef::regions computed for all outputs at once, so that asking for each of n outputs takes O(n)
+  /// time.
   mutable std::vector<int64_t> of_outputs = {};
 };
 
@@ -223,7 +224,7 @@ struct OpDef {
   /// Returns the operations of one run (one multiply-add = 2). When null, the family has a default.
   int64_t (*flops)(const OpView&) = nullptr;
   bool deterministic = true;     ///< false: never folded or merged (random operators)
-  bool shape_only = false;       ///< outputs depend on the inputs' types alone (Shape, Size): always folded; the
+  bool shape_only = false;       ///< outputs depend only on the inputs' types (Shape, Size): always folded; the
                                  ///< reference sees inputs without data
   bool zero_preserving = false;  ///< map only: f(0, ..., 0) = 0, so padding lanes stay 0
   Tolerance tolerance = {};

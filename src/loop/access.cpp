@@ -193,7 +193,8 @@ const Expr& AccessChecker::without_floor(const Expr& count) const {
   return count;
 }
 
-/// Adds the indices that the mask allows the last lane; returns false when the mask restricts lanes in other ways, too.
+/// Adds the indices that the mask allows the last lane; returns false when the mask also restricts lanes in other
+/// ways.
 bool AccessChecker::limit_by_mask(const Expr& mask, const Affine& base, const Lanes& lanes, std::vector<Affine>& last) {
   const Expr& m = space_.definition(mask);
   if (m->kind == ExprKind::binary && m->op == Op::logical_and) {

@@ -30,7 +30,7 @@ double time_prepared(const Candidate& candidate, int64_t calls, const ClockMs& c
   return sum / static_cast<double>(calls);
 }
 
-/// Returns the number of calls that makes a slice take at least `slice_ms`; 1 for calls that take that long alone.
+/// Returns the number of calls that makes a slice take at least `slice_ms`; 1 if a single call takes that long.
 int64_t calls_for(const Candidate& candidate, const CompareOptions& options) {
   time_prepared(candidate, options.warm_up, options.clock);
   int64_t calls = 1;

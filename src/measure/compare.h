@@ -82,7 +82,7 @@ struct Comparison {
 
 /// Compares two or more candidates. A disturbed slice is retaken at once. A round with a slice that stayed disturbed is
 /// dropped for all candidates alike; when fewer than min_rounds are undisturbed, the min_rounds least disturbed ones
-/// are kept. Disturbances are judged from the machine's counters alone, never from the measured times. Stops when every
+/// are kept. Disturbances are judged only from the machine's counters, never from the measured times. Stops when every
 /// ratio to the first candidate is known: its half-width reached the target, or its interval excluded 1 twice (twice,
 /// since it is evaluated many times). Also stops when the budget is spent. Exceptions of a candidate propagate. Throws
 /// internal for fewer than two candidates.

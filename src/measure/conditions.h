@@ -1,4 +1,4 @@
-// The conditions that a measured figure holds for. They are stored with every result.
+// The conditions under which a figure was measured. They are stored with every result.
 #pragma once
 
 #include <cstdint>

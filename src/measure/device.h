@@ -1,4 +1,4 @@
-// What is known about this machine: the processor, its caches, and its peak rates, which are measured once and stored.
+// The properties of this machine: the processor, its caches, and its peak rates, which are measured once and stored.
 #pragma once
 
 #include <cstdint>

@@ -36,7 +36,7 @@ struct Samples {
   /// Returns the estimate that Kilter prints: mean_of_middle_half.
   double middle_mean() const { return mean_of_middle_half(ms); }
   /// Returns half the distance between the quartiles as a share of middle_mean(): 0.01 means that half of the samples
-  /// lie within about 1 %. 0 when the mean is 0.
+  /// are within about 1 %. 0 when the mean is 0.
   double spread() const;
 };
 

@@ -5,8 +5,8 @@
 namespace kilter {
 namespace {
 
-/// Transforms x [..., axis, ..., 1 or 2] to y [..., bins, ..., 1 or 2]. The last dimension holds the real and imaginary
-/// parts.
+/// Transforms x [..., axis, ..., 1 or 2] to y [..., bins, ..., 1 or 2]. The last dimension contains the real and
+/// imaginary parts.
 struct Plan {
   int64_t axis = 0;
   int64_t length = 0;  ///< of the transform

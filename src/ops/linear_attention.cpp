@@ -15,7 +15,7 @@ struct Extents {
   int64_t key = 0;
   int64_t value = 0;
   bool gated = false;  ///< the state first decays by exp(decay)
-  bool delta = false;  ///< what the state already holds for the key is subtracted from the value
+  bool delta = false;  ///< the state's current content for the key is subtracted from the value
   bool decay_per_key = false;
   bool beta_per_head = false;
 

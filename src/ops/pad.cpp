@@ -63,7 +63,7 @@ int64_t source(Mode mode, int64_t i, int64_t n) {
   return at < n ? at : 2 * (n - 1) - at;
 }
 
-/// What negative margins leave of a dimension of n. Only this part is repeated by padding.
+/// The part of a dimension of n that remains after negative margins. Only this part is repeated by padding.
 struct Kept {
   int64_t first;
   int64_t count;

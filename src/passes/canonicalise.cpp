@@ -145,7 +145,7 @@ class Canonical : public RewritePass<Canonical> {
   }
 
   /// Rewrites a convolution with filters computed at run time, as in trackers and networks with modulated weights:
-  /// filters times columns, group by group. A column holds the elements under the filter at one position. Depthwise
+  /// filters times columns, group by group. A column contains the elements under the filter at one position. Depthwise
   /// convolutions stay: products of one row are slower than the reference kernel (measured).
   std::optional<ValueId> conv_of_run_time_filters(const Node& node) {
     const Shape x = type(node.inputs[0]).shape, w = type(node.inputs[1]).shape, y = type(node.outputs[0]).shape;

@@ -15,8 +15,8 @@ struct ChannelMove {
   std::vector<int64_t> channels;
 };
 
-/// What output `output` of a Concat, Slice, Split, Gather or TakeChannels takes, if that is whole channels of
-/// non-constant f32 images; nullopt otherwise.
+/// Returns the channels that output `output` of a Concat, Slice, Split, Gather or TakeChannels takes, if these are
+/// whole channels of non-constant f32 images; nullopt otherwise.
 std::optional<ChannelMove> channel_move(const Graph& graph, const Node& node, size_t output);
 
 /// The same result taken from further back: replaces images by what their producers take, as long as those are channel

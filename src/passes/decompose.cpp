@@ -42,7 +42,7 @@ class Decomposer : public RewritePass<Decomposer> {
     return b_.add("Pow", {x, b_.constant(Tensor::scalar(static_cast<float>(power)))}, {}, name);
   }
 
-  /// Leaves pools with ceil_mode alone: windows that reach beyond the padding have fewer taps than others.
+  /// Leaves pools with ceil_mode unchanged: windows that reach beyond the padding have fewer taps than others.
   std::optional<ValueId> local_lp_pool(const Node& node) { return lp_pool(node, false); }
   std::optional<ValueId> global_lp_pool(const Node& node) { return lp_pool(node, true); }
   std::optional<ValueId> lp_pool(const Node& node, bool global) {

@@ -28,7 +28,7 @@ std::optional<std::vector<float>> per_channel(const Tensor& t, int64_t channels,
   return values;
 }
 
-/// What follows the convolution: a factor or a summand per channel, or the inverse of one.
+/// The arithmetic after the convolution: a factor or a summand per channel, or the inverse of one.
 struct Arithmetic {
   bool adds = false;
   bool inverse = false;  ///< it subtracts or divides

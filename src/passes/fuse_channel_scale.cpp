@@ -46,7 +46,7 @@ class ScaleFuser {
   }
 
  private:
-  /// Whether a node, alone in its group, multiplies an image by per-channel factors, both computed at run time.
+  /// Whether a node, the only one in its group, multiplies an image by per-channel factors, both computed at run time.
   bool scales(NodeId id) const {
     const Node& node = graph_.node(id);
     if (node.op->family != Family::map || node.op->combiner != Combiner::product || node.group != id ||
@@ -88,7 +88,8 @@ class ScaleFuser {
     return std::nullopt;
   }
 
-  /// What prevents a convolution from multiplying its weights by factors of its input channels; empty if nothing does.
+  /// Returns the reason why a convolution cannot multiply its weights by factors of its input channels; empty if it
+  /// can.
   std::string form_of(const Node& conv) const {
     const Shape &x = graph_.type(conv.inputs[0]).shape, &w = graph_.type(conv.inputs[1]).shape;
     if (const int64_t groups = conv.int_attr("group", 1); groups != 1)
@@ -100,7 +101,7 @@ class ScaleFuser {
     return "";
   }
 
-  /// What is wrong with the layouts; empty if image and factors are blocked alike and there is no halo.
+  /// Returns the reason why the layouts do not fit; empty if image and factors are blocked alike and there is no halo.
   std::string layout_of(const Node& scale, const Node& conv) const {
     const Layout& x = graph_.type(conv.inputs[0]).layout;
     if (x.block <= 1) return "its image is plain, expected blocks of channels";

@@ -21,7 +21,7 @@ inline const Node* made_by(const Graph& graph, ValueId v, std::string_view op) {
   return is_op(node, op) ? &node : nullptr;
 }
 
-/// The value of a numeric constant with one element, of any rank. If it has more dimensions than the operand beside it,
+/// The value of a numeric constant with one element, of any rank. If it has more dimensions than the other operand,
 /// so does the result.
 inline std::optional<double> scalar_value(const Graph& graph, ValueId v) {
   const Tensor* t = constant_of(graph, v);

@@ -15,14 +15,15 @@
 
 namespace kilter {
 
-/// A node that runs on its own next to a group that it could have joined: an element-wise node, reduction or depthwise
-/// convolution beside the group that makes its input, or a per-channel factor beside the convolution that follows it.
+/// A node that runs on its own although it could have joined a group: an element-wise node, reduction or depthwise
+/// convolution that could join the group that makes its input, or a per-channel factor that could join the convolution
+/// that follows it.
 struct Unfused {
   enum Why : uint8_t {
     option,    ///< a command-line option: `--no-fuse`, `--schedule`, `--max-rewrites`
     form,      ///< no task takes in the operator or its element types
     shape,     ///< it runs over other elements
-    layout,    ///< it lies in another layout
+    layout,    ///< it has another layout
     full,      ///< the group already has as many nodes as a group may have
     order,     ///< it needs something that is computed after the group
     schedule,  ///< no template takes the group with it

@@ -1,4 +1,4 @@
-// What the machine allows a region: the time that no code for it can beat.
+// The machine's bound for a region: the time that no code for it can beat.
 #pragma once
 
 #include <cstdint>

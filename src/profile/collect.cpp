@@ -16,7 +16,7 @@
 namespace kilter::profile {
 namespace {
 
-/// What is kept of one profiled pass. Times are in milliseconds.
+/// The figures kept from one profiled pass. Times are in milliseconds.
 struct Pass {
   double total = 0;                           ///< by the monotonic clock
   double plain = 0;                           ///< of the plain pass that is paired with it

@@ -44,8 +44,8 @@ struct KernelOptions {
   double seconds = 0.5;       ///< approximate time to measure a problem
 };
 
-/// What a line times, and in which graph. A problem alone is its own graph. "TASK in PROBLEM" is the task of PROBLEM's
-/// graph with that text, or several adjacent tasks: a layout change beside a convolution, or the copies of a
+/// The task that a line times, and its graph. A bare problem is its own graph. "TASK in PROBLEM" is the task of
+/// PROBLEM's graph with that text, or several adjacent tasks: a layout change next to a convolution, or the copies of a
 /// concatenation.
 struct TimedTask {
   std::string task, graph;
@@ -59,8 +59,8 @@ struct KernelTime {
   int64_t bytes = 0;
   bool moves = false;   ///< only moves elements (or computes them from their neighbours, as Resize does)
   Ratio cold_ms;        ///< with weights from where the network finds them
-  Bound bound, memory;  ///< what limits the kernel, and what limits its operands alone
-  /// The time that a plain read of its operands takes, measured in turns with the kernel. 0 if not measured, because
+  Bound bound, memory;  ///< the bound of the kernel, and that of reading and writing its operands
+  /// The time that a plain read of its operands takes, measured alternately with the kernel. 0 if not measured, because
   /// the kernel is not bound by memory or reads too little.
   double read_ms = 0;
   double gflops() const { return static_cast<double>(flops) / cold_ms.value * 1e-6; }

@@ -84,7 +84,7 @@ struct Event {
   double begin_us = 0, end_us = 0;
 };
 
-/// What tuning could change, as a cause of a network's time.
+/// A gain that tuning could bring, as a cause of a network's time.
 struct TuningGain {
   enum Kind : uint8_t { unused, untuned } kind = untuned;  ///< schedules known but not in use; schedules not tried yet
   std::string evidence;
@@ -92,7 +92,7 @@ struct TuningGain {
   std::string advice, action;
 };
 
-/// What tuning has gained and may gain.
+/// The gains that tuning has brought and may still bring.
 struct Tuning {
   std::string summary;             ///< one line
   std::vector<std::string> lines;  ///< everything that is known

@@ -1,4 +1,4 @@
-// Measures one task alone under the conditions it has in the network.
+// Measures a single task under the conditions that it has in the network.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +41,7 @@ struct Replay {
   double ms() const { return samples.middle_mean(); }
 };
 
-/// Runs steps of the instance's plan alone, starting at `index`. For cold weights, the packed weights rotate over
+/// Runs only the steps of the instance's plan that start at `index`. For cold weights, the packed weights rotate over
 /// copies that together are as large as what a run touches, so that they come from the same level of memory as in the
 /// network. Before each timed run, the operands of all other steps are touched in the network's order and at its pace,
 /// so that the caches are as a run leaves them, and the steps since the producer of its inputs (at most three) run

@@ -1,5 +1,5 @@
-// What a plan's layers run and why: the schedule, the model's expectation, the bound, and why no other template or
-// schedule was chosen. All of it is static; nothing is run or measured.
+// Explains what a plan's layers run and why: the schedule, the model's expectation, the bound, and why no other
+// template or schedule was chosen. All of it is static; nothing is run or measured.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -37,7 +37,8 @@ std::string_view approximation_of(const std::string& schedule);
 std::vector<LayerSchedule> layer_schedules(const Compiled& compiled, const TargetLimits& limits);
 
 /// Returns the names of the layers that --asm and --node mean by `node`: the layer of that name if there is one, else
-/// the layers that run this node of the model (Compiled::layers_of_nodes), which may be none. `layers` holds all names.
+/// the layers that run this node of the model (Compiled::layers_of_nodes), which may be none. `layers` contains all
+/// names.
 std::vector<std::string> layers_named(const Compiled& compiled, const std::set<std::string>& layers,
                                       const std::string& node);
 

@@ -60,7 +60,8 @@ class Emitter {
 
   /// Evaluates the prologue nodes that lead to `value` at a site. Loads `value` if no prologue node makes it.
   Expr prologue(ValueId value, const Domain& domain, const Site& site);
-  /// What the anchor reads from the feeder at a site, computed from the feeder's convolution there. Unused lanes are 0.
+  /// The value that the anchor reads from the feeder at a site, computed from the feeder's convolution there. Unused
+  /// lanes are 0.
   Expr feeder(const Expr& result, const Domain& domain, const Site& site);
   /// Evaluates an element-wise anchor at a site, then the epilogue.
   void map(const Domain& domain, const Site& site);

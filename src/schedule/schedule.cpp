@@ -159,8 +159,8 @@ std::optional<Schedule> best_allowed(const Template& from, const Task& task, con
   return std::nullopt;
 }
 
-/// What a template picks for a task, or the best by its model if it would not be the default. Avoids forbidden
-/// schedules unless all are forbidden.
+/// Returns the schedule that a template picks for a task, or the best by its model if its pick would not be the
+/// default. Avoids forbidden schedules unless all are forbidden.
 Answer<Schedule> own_pick(const Template& from, const Task& task, const TargetLimits& limits,
                           std::span<const Forbidden> forbidden = {}) {
   const auto space = from.space(task, limits);

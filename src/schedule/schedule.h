@@ -29,9 +29,9 @@ struct Schedule {
   std::string text() const;
   bool operator==(const Schedule&) const = default;
 };
-/// Whether `pattern` denotes this schedule: a template's name alone, or a schedule with its knobs in any order.
+/// Whether `pattern` denotes this schedule: only a template's name, or a schedule with its knobs in any order.
 bool covers(const Schedule& pattern, const Schedule& schedule);
-/// Reads Schedule::text(), or a template's name alone. Throws usage, naming the malformed word or the repeated knob.
+/// Reads Schedule::text(), or only a template's name. Throws usage, naming the malformed word or the repeated knob.
 Schedule parse_schedule(std::string_view text);
 /// Returns nullopt for a text that parse_schedule() refuses, such as one from a record of another version.
 std::optional<Schedule> try_parse_schedule(std::string_view text);
@@ -62,7 +62,7 @@ struct StageArg {
   int32_t index = 0;
 };
 
-/// What a stage does in one run, if that is not an equal share of the task's arithmetic and operands.
+/// The work of a stage in one run, if that is not an equal share of the task's arithmetic and operands.
 struct StageWork {
   int64_t flops = 0;            ///< executed by the stage
   int64_t effective_flops = 0;  ///< the part of the task's arithmetic that they stand for
@@ -101,7 +101,7 @@ struct Knob {
 template <class T>
 using Answer = std::variant<T, Rejected>;
 
-/// What a template's analytic model predicts for a schedule.
+/// The prediction of a template's analytic model for a schedule.
 struct Estimate {
   double cycles = 0;           ///< of one core, for the whole task
   double tail = 0;             ///< share of the cycles (0..1) lost to partly filled last tiles and vectors
@@ -139,8 +139,8 @@ struct Ranked {
 /// the template has no model or does not take the task.
 std::vector<Ranked> rank(const Template& from, const Task& task, const TargetLimits& limits, size_t most);
 
-/// What the model of a schedule's template predicts for it; nullopt if there is no such template or model, or if the
-/// schedule does not apply.
+/// Returns the prediction of the template's model for a schedule; nullopt if there is no such template or model, or if
+/// the schedule does not apply.
 std::optional<Estimate> estimate_of(const Task& task, const Schedule& schedule, const TargetLimits& limits);
 
 /// All templates in order of preference: the first that applies gives the default schedule.

@@ -1,4 +1,4 @@
-// What every template says about a task, chosen or not: explains a choice.
+// Explains a choice of template: the answer of every template for a task, chosen or not.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What the families build their networks from: layers with seeded weights on top of GraphBuilder.
+// The building blocks of the network families: layers with seeded weights on top of GraphBuilder.
 #pragma once
 
 #include <array>

@@ -42,7 +42,7 @@ const Row* find(std::string_view name);
 /// Builds a network by name or alias; the graph's name is the row's. Image networks have one input
 /// f32[batch,3,size,size] called "input" ("data" in the reports' form, NAME_tvm), those of volumes
 /// f32[batch,3,frames,size,size]; encoders f32[batch,tokens,width of the model]. The first output is called "output".
-/// Weights depend on the seed and on their names alone. Throws usage for an unknown name (listing the names) and
+/// Weights depend only on the seed and on their names. Throws usage for an unknown name (listing the names) and
 /// options that the network lacks or that are out of range; bad_input for a size that it cannot take, saying the least
 /// one.
 Graph build(std::string_view name, const Options& options = {});

@@ -93,7 +93,7 @@ profile::Subject subject_of(const ExplainOptions& options, const Session& sessio
   return subject;
 }
 
-/// Measures the same network in another runtime, in turns with Kilter.
+/// Measures the same network in another runtime, interleaved with Kilter.
 Duel against(const ExplainOptions& options, Runner& other, Progress& progress) {
   progress.show("preparing to run against " + options.against);
   Runner ours(options.model.model, options.model);

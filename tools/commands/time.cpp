@@ -1,4 +1,4 @@
-// kilter time: times one task alone, under the conditions that it has in the network, and on request in the network.
+// kilter time: times a single task under the conditions that it has in the network, and on request in the network.
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -99,7 +99,7 @@ void print_line(const Timed& t, const Plan& plan) {
   fmt::print("\n");
 }
 
-/// Prints how far the tasks' times alone differ from their times in the network.
+/// Prints how far the times of the single tasks differ from their times in the network.
 void print_summary(const std::vector<Timed>& all) {
   std::vector<double> percent;
   double worst = 0, worst_us = 0;

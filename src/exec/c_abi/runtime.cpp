@@ -100,8 +100,8 @@ void describe(const std::vector<kilter::PlanTensor>& tensors, const char* what, 
   info->bytes = static_cast<size_t>(*kilter::tensor_bytes(tensor.type, tensor.shape));
 }
 
-/// Throws unsupported for a plan with reference steps, which the runtime alone cannot run. Called when an instance is
-/// made.
+/// Throws unsupported for a plan with reference steps, which the runtime library cannot run without the compiler.
+/// Called when an instance is made.
 void refuse_reference_steps(const kilter::Plan& plan) {
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const kilter::Step& step = plan.steps[i];

@@ -8,9 +8,9 @@
 
 namespace kilter {
 
-/// What is left for folding in one model.
+/// The budget that is left for folding in one model.
 struct FoldBudget {
-  int64_t bytes = int64_t{256} << 20;  ///< that results may still occupy
+  int64_t bytes = int64_t{256} << 20;  ///< memory that results may still occupy
   int64_t work = int64_t{2} << 30;     ///< basic operations left for reference kernels: about ten seconds
 
   /// Deducts the cost of evaluating a node. Returns false, deducting nothing, if that exceeds what is left.

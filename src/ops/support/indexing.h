@@ -17,7 +17,7 @@ std::optional<IndexRange> index_range(const Node& node, const Shape& data, const
 
 /// Returns element i of the indices, made non-negative. Throws bad_input naming it if it is out of range.
 int64_t checked_index(const Node& node, const Tensor& indices, int64_t i, const IndexRange& range);
-/// Throws bad_model unless input i holds i32 or i64.
+/// Throws bad_model unless input i has elements of i32 or i64.
 void check_indices(const InferContext& ctx, size_t i);
 /// Throws bad_model naming the first constant index out of range, for the nodes of index_range().
 void check_constant_indices(const InferContext& ctx);

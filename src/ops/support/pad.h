@@ -1,4 +1,4 @@
-// What Pad adds around a tensor, for operators and passes that absorb it.
+// The margins that Pad adds around a tensor, for operators and passes that absorb them.
 #pragma once
 
 #include "ops/op.h"

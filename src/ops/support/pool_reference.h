@@ -27,7 +27,7 @@ void for_each_window(const Window& window,
                      const std::function<void(int64_t output, std::span<const int64_t> inputs, int64_t covered)>& f);
 
 /// Computes y = finish(sum over the window of term(x), taps that count) for every output element, accumulating in
-/// double. With `count_padding` the declared padding counts as taps, too.
+/// double. With `count_padding` the declared padding also counts as taps.
 template <class Term, class Finish>
 void pool_sums(ReferenceContext& ctx, const Window& window, bool count_padding, Term term, Finish finish) {
   const std::vector<double> x = load_doubles(ctx.in(0));

@@ -15,7 +15,7 @@
 
 namespace kilter {
 
-/// What the name of a recurrent operator determines: its cell, and the input index of each operand.
+/// The properties that follow from the name of a recurrent operator: its cell, and the input index of each operand.
 struct RecurrentForm {
   enum Cell : uint8_t { rnn, gru, lstm };
   static constexpr size_t kAbsent = std::numeric_limits<size_t>::max();

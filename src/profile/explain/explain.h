@@ -14,7 +14,7 @@
 
 namespace kilter::profile {
 
-/// What tuning has found for a network that runs without it.
+/// The results of earlier tuning for a network that runs without them.
 struct Tuned {
   std::function<CompileOptions()> compile;  ///< compile options of the network as it is now, plus what the records say
   std::string action;                       ///< command that compares both
@@ -44,7 +44,7 @@ struct Setting {
 };
 /// The command that times the network under this setting, quoted for a shell.
 std::string bench_command(const Subject& subject, const Setting& setting);
-/// The command that compares the network as it is (A) with another setting of it (B), in turns.
+/// The command that compares the network as it is (A) with another setting of it (B) in interleaved runs.
 std::string compare_command(const Subject& subject, const Setting& now, const Setting& then);
 /// The command that compares the network as it is with the network on other inputs, e.g. "input=8x3x224x224".
 std::string compare_inputs_command(const Subject& subject, const Setting& now, const std::string& input);

@@ -82,7 +82,7 @@ struct Cause {
 };
 std::span<const Cause> all_causes();
 
-// One function per cause; explain_causes.cpp holds the table.
+// One function per cause; explain_causes.cpp contains the table.
 std::vector<Suspicion> find_busy_machine(const Context& context);
 std::vector<Suspicion> find_unused_plans(const Context& context);
 std::vector<Suspicion> find_untuned_layers(const Context& context);

@@ -1,4 +1,4 @@
-// Alternatives of a network, compiled and run against it in turns, so that gains are measured rather than guessed.
+// Alternatives of a network, compiled and run interleaved with it, so that gains are measured rather than guessed.
 #pragma once
 
 #include <functional>
@@ -51,8 +51,8 @@ struct RaceOptions {
   uint64_t seed = 1;
   std::function<void(double share_done)> progress;
 };
-/// Runs the networks in turns, in random order, until the time is up and the answer is sharp. An uncounted run before
-/// each turn gives all networks the same state of the machine and the caches. Returns the laps of each network.
+/// Runs the networks interleaved, in random order, until the time is up and the answer is sharp. An uncounted run
+/// before each turn gives all networks the same state of the machine and the caches. Returns the laps of each network.
 std::vector<Laps> race(const std::vector<Network*>& networks, const RaceOptions& options);
 
 /// The steps whose time a change may have affected: steps that the other plan does not have, and steps that read their
@@ -64,7 +64,7 @@ struct Changed {
 Changed changed_steps(const Plan& before, const std::vector<StepNotes>& before_notes, const Plan& after,
                       const std::vector<StepNotes>& after_notes);
 
-/// What to compare between two networks.
+/// The steps to compare between two networks.
 struct GainOf {
   std::set<size_t> before, after;                    ///< steps whose time the change may have affected
   std::set<size_t> left_out_before, left_out_after;  ///< steps that other changes affected at the same time
@@ -79,8 +79,9 @@ struct Gains {
 /// the network's time, by the bootstrap over laps, so that differences in unchanged steps count as uncertainty.
 Gains gains_between(const Laps& first, const Laps& second, const GainOf& of, uint64_t seed);
 /// Chooses which gain to report. The gain on the affected steps is sharper, but misses unchanged steps that run faster
-/// or slower because their operands lie elsewhere. The gain on all steps is therefore reported if its interval excludes
-/// the former by more than 1 % of the network, which is what a different placement in memory alone can cause.
+/// or slower because their operands are elsewhere in memory. The gain on all steps is therefore reported if its
+/// interval excludes the former by more than 1 % of the network, the difference that a different placement in memory
+/// can cause by itself.
 Gain told_gain(const Gain& moved, const Gain& all);
 /// Returns all steps of a network.
 std::set<size_t> every_step(const Laps& laps);

@@ -7,8 +7,8 @@
 
 namespace kilter::profile {
 
-/// What one kind of page adds to the parts that all pages share (page/page.html, page/style.css and the first scripts
-/// of CMakeLists.txt).
+/// The parts that one kind of page adds to those that all pages share (page/page.html, page/style.css and the first
+/// scripts of CMakeLists.txt).
 struct PageParts {
   std::string_view sections;  ///< HTML inside <main>
   std::string_view style;     ///< CSS

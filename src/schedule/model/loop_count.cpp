@@ -15,7 +15,7 @@
 namespace kilter {
 namespace {
 
-// What the cores behind these targets have in common, beyond what TargetLimits says about each.
+// Properties that the cores behind these targets have in common; TargetLimits has those that differ.
 constexpr double kIssue = 4;         ///< instructions issued per cycle
 constexpr double kWindow = 256;      ///< instructions of look-ahead, within which independent work overlaps
 constexpr double kLatency = 4;       ///< cycles of an addition or multiplication
@@ -24,7 +24,7 @@ constexpr double kFoldLatency = kLatency + kShortLatency;  ///< of one step in r
 
 using Chains = std::map<int32_t, double>;  ///< register to cycles
 
-/// What one execution of a piece of a kernel takes.
+/// The cost of one execution of a piece of a kernel.
 struct Part {
   LoopCount count;
   double load_slots = 0, store_slots = 0;  ///< of a run: registers wider than the ports take two slots
@@ -399,7 +399,8 @@ class Counter {
     return even ? std::optional(step) : std::nullopt;
   }
 
-  /// The value of an index with every loop in its middle. Loaded values are unknown and stand as something non-linear.
+  /// The value of an index with every loop in its middle. Loaded values are unknown and are replaced by a non-linear
+  /// function of their index.
   int64_t value(const Expr& e) {
     const auto arg = [&](size_t i) { return value(e->args[i]); };
     switch (e->kind) {

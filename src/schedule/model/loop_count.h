@@ -1,5 +1,5 @@
-// What a kernel demands of one core, counted from its loops. Serves the models of templates without a formula of their
-// own.
+// The demands of a kernel on one core, counted from its loops. Used by the models of templates that have no formula of
+// their own.
 #pragma once
 
 #include "loop/loop.h"

@@ -7,7 +7,7 @@
 
 namespace kilter {
 
-/// What a template provides.
+/// The functions that a template provides.
 struct LoopTemplate {
   Answer<std::vector<Knob>> (*space)(const Task&, const TargetLimits&);
   /// The schedule that is the default unless the model predicts clearly fewer cycles for another.
@@ -15,8 +15,8 @@ struct LoopTemplate {
   Answer<Lowered> (*lower)(const Task&, const Schedule&, const TargetLimits&);
 };
 
-/// Relative error of a counting model between two schedules of one template. A smaller predicted gain is no reason to
-/// leave the usual schedule.
+/// Relative error of a counting model between two schedules of one template. A smaller predicted gain is not a reason
+/// to leave the usual schedule.
 constexpr double kCountError = 0.2;
 
 /// Cycles of all stages in sequence. For each stage, arithmetic overlaps in part with fetching its operands from the

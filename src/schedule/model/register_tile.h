@@ -25,7 +25,8 @@ inline double beside(double arithmetic, double stream) {
   return std::max(arithmetic, stream) + std::min(arithmetic, stream) / 2;
 }
 
-/// Rows that fit in registers beside `vectors` vectors and one broadcast (two without FMA, for the product); may be 0.
+/// The number of rows that fit in registers along with `vectors` vectors and one broadcast (two without FMA, for the
+/// product); may be 0.
 inline int64_t register_rows(int64_t vectors, const TargetLimits& limits) {
   const int64_t free = limits.vector_registers - vectors - (limits.fma ? 1 : 2);
   return std::max<int64_t>(free / vectors, 0);

@@ -69,7 +69,7 @@ class ProblemParser {
       fail(ErrorKind::bad_input, "problem '{}': {}", line_, e.message());
     }
     graph_.name = line_;
-    // The input of a reduction after a convolution is stored too.
+    // The input of a reduction after a convolution is also stored.
     if (made_.size() > 1 && graph_.node(graph_.value(made_.back()).producer).op->family == Family::reduce)
       graph_.add_output(made_[made_.size() - 2], "x");
     graph_.add_output(made_.back(), "y");

@@ -1,4 +1,5 @@
-// Compares running a convolution and the depthwise convolution that alone reads its result as two tasks or as one.
+// Compares running a convolution and the depthwise convolution that is the only reader of its result as two tasks or as
+// one.
 #pragma once
 
 #include "graph/graph.h"
@@ -10,7 +11,7 @@ namespace kilter {
 struct PairCycles {
   double apart = 0;     ///< in two tasks, with the values between them going through memory
   double together = 0;  ///< in one task
-  bool direct = true;   ///< false: the first convolution alone may run faster with another template
+  bool direct = true;   ///< false: on its own, the first convolution may run faster with another template
 };
 /// Compares the two for `conv` and `depthwise`, which reads conv's result after any element-wise nodes. Rejects pairs
 /// that the template does not take.

@@ -98,7 +98,7 @@ void allow_half_tail(ConvNest& nest, const TargetLimits& limits);
 /// Bytes of all weights, packed in panels of `vectors` output blocks.
 int64_t packed_bytes(const ConvNest& nest, int64_t vectors, int32_t lanes);
 /// The work of a nest with merged groups, where `share` is its share of the task. Products with the weights between
-/// groups are executed too, and the packed weights replace `weight_bytes`. Nullopt if no groups are merged.
+/// groups are also executed, and the packed weights replace `weight_bytes`. Nullopt if no groups are merged.
 std::optional<StageWork> merged_work(const ConvNest& nest, int64_t vectors, int32_t lanes, const StageWork& share,
                                      int64_t weight_bytes);
 /// Knob `prefetch` of a nest, and its value for a tile. For plain inputs taps are unrolled and nothing is prefetched.

@@ -30,7 +30,7 @@ struct DepthwiseNest {
 Answer<DepthwiseNest> depthwise_nest(const Node& conv, const TensorType& x, const TensorType& w, const TensorType& y,
                                      int32_t lanes);
 
-/// Most pixels of a row tile. Groups of several channels get fewer, since spread channels need registers too
+/// Most pixels of a row tile. Groups of several channels get fewer, since spread channels also need registers
 /// (measured).
 int64_t most_row_pixels(const DepthwiseNest& nest, const TargetLimits& limits);
 /// Pixels per part if a row of `pixels` is split into parts of at most `most` that are as equal as possible.

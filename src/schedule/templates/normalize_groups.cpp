@@ -152,7 +152,8 @@ std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
   return all;
 }
 
-/// Cycles: the input is read twice and the output written once. Between the two reads of an item lies its working set.
+/// Cycles: the input is read twice and the output written once. The rate of the second read
+/// depends on the bytes read since the first: those of one item if `joint` is set, else the whole input.
 double model(const Grouped& s, const Split& p, const TargetLimits& limits) {
   const int64_t elems = s.n * s.pixels() * (s.blocked ? s.blocks * limits.lanes_f32() : s.channels);
   const int64_t items = s.n * (s.blocked ? s.units() : s.groups);
@@ -244,7 +245,7 @@ Expr sum_along(LoopBuilder& b, int64_t extent, int32_t lanes, int64_t unroll,
   return b.let("all", lane_reduce(Op::add, sum_of(b, sums)));
 }
 
-/// What both forms share: operands and constants of the node.
+/// The part that both forms share: operands and constants of the node.
 class Kernel {
  public:
   Kernel(Emitter& e, const Grouped& s, int32_t lanes) : e_(e), b_(e.b), s_(s), lanes_(lanes), node_(e.task().node()) {}

@@ -97,7 +97,7 @@ class SampleEmitter {
   }
   Expr place(const Expr& x) { return b_.let("place", cast(DType::i64, x)); }
 
-  /// Reflects x at the ends until it lies between them.
+  /// Reflects x at the ends until it is between them.
   Expr reflected(const Expr& x, double extent) {
     const double low = s_.align_corners ? 0.0 : -0.5, range = s_.align_corners ? extent - 1 : extent;
     if (range <= 0) return real(low);

@@ -59,7 +59,7 @@ class Transposition {
     }
     return b_.let("t", shuffle(a, b, std::move(picks)));
   }
-  /// Vector p of the result holds part p of every vector.
+  /// Vector p of the result contains part p of every vector.
   std::vector<Expr> transpose_parts(const std::vector<Expr>& vectors) {
     if (vectors.size() == 1) return vectors;
     std::vector<Expr> even, odd;

@@ -18,8 +18,8 @@ struct RowsAt {
   int64_t stride = 0;  ///< from row to row; elements of a row are contiguous
 };
 
-/// Returns `columns` vectors. Vector c holds column c of the `rows` rows: lane r is element c of row r, and 0 for r >=
-/// rows. `rows` and `columns` must be 1 to `lanes`; nothing beyond them is read.
+/// Returns `columns` vectors. Vector c contains column c of the `rows` rows: lane r is element c of row r, and 0 for r
+/// >= rows. `rows` and `columns` must be 1 to `lanes`; nothing beyond them is read.
 std::vector<Expr> load_columns(LoopBuilder& b, const RowsAt& from, int64_t rows, int64_t columns, int32_t lanes);
 
 }  // namespace kilter

@@ -137,7 +137,7 @@ class TreeGrower {
     const Sum right = all - left;
     const double least = std::max(options_.min_child_weight, 1e-9 * all.weight);
     if (left.weight < least || right.weight < least) return;
-    // Rounding alone causes differences of some 1e-16 of the parts; they are not gains.
+    // Rounding causes differences of some 1e-16 of the parts; they are not gains.
     const double whole = score(all);
     const double parts = score(left) + score(right);
     const double gain = parts - whole;

@@ -44,7 +44,7 @@ void check_training_set(const TrainingSet& set);
 
 /// Replaces infinite costs for models that learn numbers. A failure counts as 1.5 times as slow as the slowest row of
 /// its task that ran; in a task where nothing ran, as the slowest of the whole set counted that way, or 1.5 if nothing
-/// ran at all. Failures thus stand out from slow rows without drowning the differences that matter.
+/// ran at all. Failures are thus clearly separated from slow rows without drowning the differences that matter.
 std::vector<double> finite_costs(const TrainingSet& set);
 
 /// A model that learns from rows. The same rows, options and number of threads give the same model, byte for byte.

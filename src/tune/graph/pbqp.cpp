@@ -88,7 +88,8 @@ class Pbqp {
     return true;
   }
 
-  /// RN: the node with the most neighbours takes what is best for it and them alone; then the reductions continue.
+  /// RN: the node with the most neighbours takes what is best for it and them, ignoring the rest; then the reductions
+  /// continue.
   std::vector<size_t> fix_by_neighbourhood() const {
     WorkGraph graph = graph_;
     std::vector<size_t> choice(graph.size());

@@ -206,7 +206,7 @@ double improve_node_by_node(const ChoiceProblem& problem, std::vector<size_t>& c
       }
       const size_t best = cheapest(sums);
       const double now = sums[choice[node]];
-      // Prevents cycling through rounding alone.
+      // Prevents cycles that are due only to rounding.
       if (now == kImpossible ? sums[best] < now : sums[best] < now - 1e-12 * std::abs(now)) {
         choice[node] = best;
         changed = true;

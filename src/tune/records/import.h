@@ -41,7 +41,7 @@ Imported import_text(std::string_view text, const std::string& name, const Targe
 /// Reads a database or a file of JSON lines. Throws what Store::open() throws.
 Imported import_store(const std::filesystem::path& file);
 /// Reads a database, or any other file as text. Throws io for a file that cannot be read, and bad_input for a file that
-/// should be a database but is not one and holds no record.
+/// should be a database but is not one and contains no record.
 Imported import_file(const std::filesystem::path& file, const Target& target);
 
 /// A task with its number of entries, in the order of first layers. A log with one line per layer is a plan.

@@ -64,7 +64,8 @@ Judged counting(std::vector<Judged> same) {
   // Paired measurements are preferred to all others.
   const bool paired = std::any_of(same.begin(), same.end(), [](const Judged& j) { return j.ratio.has_value(); });
   if (paired) std::erase_if(same, [](const Judged& j) { return !j.ratio; });
-  // A measurement with far more samples than the others, such as one from a race of whole networks, counts alone.
+  // A measurement with far more samples than the others, such as one from a race of whole networks, is the only one
+  // that counts.
   const auto size = [](const Judged& j) { return j.record->samples_ms.size(); };
   const Judged most =
       *std::max_element(same.begin(), same.end(), [&](const Judged& a, const Judged& b) { return size(a) < size(b); });

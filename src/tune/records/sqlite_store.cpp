@@ -93,7 +93,7 @@ constexpr const char* kInsert =
     "samples, conditions, versus, ms, device, target, threads) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
     "?)";
 
-/// Throws bad_input for a row that holds no valid record.
+/// Throws bad_input for a row that contains no valid record.
 Record record_of(const Statement& row, IdCheck ids) {
   constexpr std::array<std::pair<const char*, int>, 10> kTexts = {{{"id", kId},
                                                                    {"problem", kProblem},

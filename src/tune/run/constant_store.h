@@ -26,8 +26,9 @@ class ConstantStore {
   ConstantStore(const ConstantStore&) = delete;
   ConstantStore& operator=(const ConstantStore&) = delete;
 
-  /// Returns the part that holds these bytes: an existing one (same hash and size), or a new one aligned to 64 bytes,
-  /// or to a page from 64 KiB on. Each call needs one release(). Throws out_of_memory if there is no memory left.
+  /// Returns the part that contains these bytes: an existing one (same hash and size), or a new one aligned to 64
+  /// bytes, or to a page from 64 KiB on. Each call needs one release(). Throws out_of_memory if there is no memory
+  /// left.
   StorePart add(std::span<const std::byte> bytes);
   /// Returns the part covering [offset, offset + bytes), which must come from add(). Needs one more release().
   StorePart share(int64_t offset, int64_t bytes);

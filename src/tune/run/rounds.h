@@ -1,4 +1,4 @@
-// Runs variants in turns and writes the time of each step to the log.
+// Runs variants alternately and writes the time of each step to the log.
 #pragma once
 
 #include <cstdint>

@@ -468,7 +468,7 @@ struct Runner::Impl {
     forget(id);
   }
 
-  /// Releases the variant's memory, in the worker too.
+  /// Releases the variant's memory, also in the worker.
   void forget(VariantId id) {
     const Known& variant = variants.at(id);
     std::vector<StorePart> freed;

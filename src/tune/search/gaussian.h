@@ -18,7 +18,7 @@ struct GaussianShape {
 
 class Gaussian {
  public:
-  /// `columns` holds the columns of every point, row by row; `prior` is the mean expected without any observation.
+  /// `columns` contains the columns of every point, row by row; `prior` is the mean expected without any observation.
   /// Columns that do not vary are left out; the others are standardised. `tilt`: the difference between another
   /// expectation and `prior`; the observations decide between the two. Empty: there is no other.
   Gaussian(size_t width, const std::vector<float>& columns, std::vector<double> prior, std::vector<double> tilt = {});

@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kNoRow = std::numeric_limits<size_t>::max();
 constexpr double kExact = std::numeric_limits<double>::infinity();
 
-/// What noisy trials say about the points of a table, and which one would be chosen, by the rules of TaskState.
+/// The results of noisy trials for the points of a table, and the point that the rules of TaskState would choose.
 class Standings {
  public:
   Standings(const PlayOptions& how, int64_t seed)
@@ -51,7 +51,7 @@ class Standings {
     return out;
   }
 
-  /// True cost of the point with the lowest upper end, if that lies below the default's 1.
+  /// True cost of the point with the lowest upper end, if that is below the default's 1.
   double chosen() const {
     double least = 1, cost = 1;
     for (const auto& [point, e] : entries_) {

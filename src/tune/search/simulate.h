@@ -11,7 +11,7 @@
 
 namespace kilter::tune {
 
-/// The course of one search. The default schedule, at cost 1, stands before any trial.
+/// The course of one search. It starts at cost 1, the default schedule's.
 struct Curve {
   /// By trial: true cost of what would be chosen then; without noise, the best cost so far.
   std::vector<double> best;
@@ -46,7 +46,7 @@ class Game {
 
   /// Plays one search. The same options and table give the same curve, except for the searcher's own time.
   Curve play(const SearchOptions& options, const PlayOptions& how = {}) const;
-  /// The lowest cost in the table, at most 1, since the default stands at 1.
+  /// The lowest cost in the table, at most 1, since the default has cost 1.
   double optimum() const { return optimum_; }
   /// Returns training data for a later task: at most `most` points of the table, evenly spread from the cheapest
   /// estimate to the dearest, without failures.

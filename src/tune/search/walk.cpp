@@ -77,7 +77,7 @@ double Walk::least_cost() const {
   return std::isfinite(least) ? least : 0;
 }
 
-/// A trial that corrects a known cost is no gain. If it takes back the best cost, the best of the others becomes the
+/// A trial that corrects a known cost is not a gain. If it revokes the best cost, the best of the others becomes the
 /// one to beat.
 void Walk::note_progress(double before, double cost) {
   ++since_gain_;

@@ -46,14 +46,14 @@ struct TrialEvent {
   Status status = Status::ok;
   std::string error;  ///< in words; empty where status is ok
   // The fields below are set only if status is ok.
-  Ratio ratio;              ///< time over the default's, of this trial alone
+  Ratio ratio;              ///< time over the default's, only of this trial
   Ratio so_far;             ///< from all samples of the schedule
   int64_t samples = 0;      ///< pairs of times in this trial
   int64_t all_samples = 0;  ///< in `so_far`, including those of earlier records
   Speed speed = {};         ///< according to `so_far`
 };
 
-/// The best schedule of a task changed. A schedule counts as the best if the whole interval of its ratio lies below 1
+/// The best schedule of a task changed. A schedule counts as the best if the whole interval of its ratio is below 1
 /// and ends lowest. Later samples may revert this, even in favour of the default.
 struct GainEvent {
   int64_t task = 0;

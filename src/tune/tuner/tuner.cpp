@@ -149,7 +149,7 @@ void choose_graph_best(NetworkBench& bench, SearchRun& search, const std::vector
   try {
     result.graph = graph_best(bench, records, result.choices, how);
   } catch (const Error& e) {
-    result.graph_failed = e.message();  // the results of the search and the race stand
+    result.graph_failed = e.message();  // the results of the search and the race remain valid
     return;
   }
   bar_wrong(result.graph->check, search, options);

@@ -162,7 +162,7 @@ struct TuneResult {
   bool confined = false;                  ///< Runner::confined()
   std::map<Status, FailedTrials> failed;  ///< failures by status
   int64_t first_trials = 0;  ///< those that were the first of their schedules; the others raced likely winners
-  std::string building;      ///< how candidates were compiled beside the measurement, in words
+  std::string building;      ///< how candidates were compiled during the measurement, in words
   int64_t runs = 0;          ///< runs of the network that the trials took, including the default plan's
   double seconds = 0, trials_per_second = 0;
   double regret = 0;         ///< expected distance from the best schedules of the spaces, as a share

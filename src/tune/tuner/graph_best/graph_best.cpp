@@ -131,7 +131,7 @@ class GraphRace {
   }
 
  private:
-  /// Runs the plans in turns. Returns the layers that must give way.
+  /// Runs the plans interleaved. Returns the layers that must change their choice.
   std::vector<size_t> hold(double seconds, bool strict) {
     held_ = false;
     std::vector<Choices> plans{out_.choices};

@@ -28,7 +28,7 @@ struct GraphTuneOptions {
   double end_ms = INFINITY;  ///< on the clock of now_ms(): shortens both times if it comes earlier
   size_t schedules = 4;      ///< for each layer, besides the default
   Solver solver = Solver::automatic;
-  Choices accepted = {};  ///< the plan in use, if it differs from history-best: it must lose, too
+  Choices accepted = {};  ///< the plan in use, if it differs from history-best: it must also lose
   std::function<ReferenceCheck(NetworkBench&, const Choices&)> check = check_choices;  ///< checks the plan that won
   bool keeps_history = false;  ///< keep history-best if it is faster than the default and graph-best has not won
   std::function<bool()> interrupted = {};

@@ -26,7 +26,7 @@ struct KnownTransforms {
   /// Why the contents of `file` were unusable and replaced; empty: they were sound.
   std::string unusable;
 };
-/// Reads the model from the file if it holds changes into this target's blocks and back for this number of threads.
+/// Reads the model from the file if it contains changes into this target's blocks and back for this number of threads.
 /// Otherwise measures it and stores it. A damaged file is replaced. `records` empty: measures without storing. `anew`:
 /// always measures, and replaces these changes for this number of threads in the file.
 KnownTransforms known_transforms(const CompileOptions& compile, const RunnerOptions& runner, const std::string& device,

@@ -11,11 +11,11 @@
 
 namespace kilter::tune {
 
-/// What a task fuses into one kernel.
+/// The nodes that a task fuses into one kernel.
 enum class Fusion : uint8_t {
   usual,   ///< what the passes decide
   none,    ///< "no": no element-wise nodes, and no convolution before it
-  before,  ///< "before": a depthwise convolution takes in the convolution before it, whatever the model expects
+  before,  ///< "before": a depthwise convolution includes the convolution before it, whatever the model expects
   apart,   ///< "apart": without the convolution before a depthwise one; the passes decide on element-wise nodes
 };
 

@@ -50,7 +50,7 @@ struct Outlook {
   OutlookPart unknown;        ///< not tuned, and no task of their kind was tuned
   int64_t like = 0;           ///< number of tuned tasks that `expected` is based on
   OutlookPart further;        ///< schedules are left to try; gain expected from `minutes` more
-  OutlookPart prior;          ///< the part of `further` that is based on mean_regret() alone
+  OutlookPart prior;          ///< the part of `further` that is based only on mean_regret()
   double minutes = 5;         ///< OutlookFor::minutes
   TrialRate rate;             ///< the trial rate assumed for these minutes
   std::string accepted = {};  ///< date of the accepted plan if it is not in use, else empty

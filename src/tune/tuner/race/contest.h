@@ -1,4 +1,4 @@
-// Races of whole plans of one network that run in turns.
+// Races of whole plans of one network, which run interleaved.
 #pragma once
 
 #include <functional>
@@ -46,8 +46,8 @@ class RaceEnd {
   bool seen_ = false;
 };
 
-/// Runs the plans in turns until `seconds` have passed, `end` is reached or the contest is sharp (is_sharp()). Throws
-/// what NetworkBench::build() throws; no plan stays loaded in that case.
+/// Runs the plans interleaved until `seconds` have passed, `end` is reached or the contest is sharp (is_sharp()).
+/// Throws what NetworkBench::build() throws; no plan stays loaded in that case.
 Contest hold_contest(NetworkBench& bench, const std::vector<Choices>& plans, double seconds, double half_width,
                      RaceEnd* end = nullptr);
 /// Returns the plan that a fault belongs to, by its index in the contest's series (0: the default plan). If the fault

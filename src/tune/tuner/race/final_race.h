@@ -61,8 +61,8 @@ Verdict judge(const std::optional<Ratio>& found, const std::optional<Ratio>& ove
 /// the second and the third choice of all tasks, and each task continues with its fastest. Schedules whose layers are
 /// slower than the default's are replaced by the next best and finally by the default. The same happens to the
 /// schedules that gain least per byte if packed weights together exceed the network's limit. If the whole plan is not
-/// surely faster, the schedules whose own layers are surely faster race alone. judge() decides on the last race, whose
-/// rounds were not used to choose anything.
+/// surely faster, the schedules whose own layers are surely faster race without the others. judge() decides on the last
+/// race, whose rounds were not used to choose anything.
 FinalRace race_plans(NetworkBench& bench, SearchRun& search, const Choices& previous, const RaceLimits& limits);
 
 }  // namespace kilter::tune

@@ -1,5 +1,5 @@
-// Decides whether candidates are compiled while others are measured or in turns with the measurement, by the effect on
-// the default plan's time.
+// Decides whether candidates are compiled while others are measured or alternately with the measurement, by the effect
+// on the default plan's time.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,11 @@ class BuildingTurns {
 
   /// Whether candidates are compiled while the next batch is measured.
   bool beside() const { return state_ == State::beside || state_ == State::trying; }
-  /// Whether the next batch is measured with nothing beside it, to see the difference. Compiling under way ends first.
+  /// Whether the next batch is measured while nothing is compiled, to see the difference. Compiling in progress ends
+  /// first.
   bool looks() const { return state_ == State::looking; }
   /// Reports a batch that was measured as beside() said. `ms`: the default plan's run in that batch; `usual_ms`: its
-  /// run with nothing beside it, measured before the search.
+  /// run without compiling, measured before the search.
   void note(double ms, double usual_ms);
   /// How candidates were compiled, for the summary: "beside the measurement, on other CPUs".
   std::string words() const;
@@ -27,12 +28,12 @@ class BuildingTurns {
  private:
   enum class State : uint8_t {
     beside,   ///< until it seems to slow the default plan down
-    looking,  ///< one batch with nothing beside it
+    looking,  ///< one batch while nothing is compiled
     turns,    ///< compiling slows the measurement down; retried after a while
-    trying,   ///< some batches beside, compared with the preceding ones in turns
+    trying,   ///< some batches in parallel, compared with the preceding alternating ones
   };
   void go(State state);
-  /// `slowed`: the default's time with compiling beside it, over its time without.
+  /// `slowed`: the default's time with compiling in parallel, over its time without.
   void decide(double slowed);
 
   bool apart_;

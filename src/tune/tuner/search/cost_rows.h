@@ -20,7 +20,7 @@ class CostRows {
   /// Throws bad_input naming `where` for a schedule that is not in the space of the table's problem.
   void add(const CostTable& table, const std::string& where);
   /// Adds Kilter's own trials. Counts the other records as left out, by reason: imported; from foreign or unknown code;
-  /// measured without the default beside them; problems and schedules that this version does not know.
+  /// measured without the default in the same rounds; problems and schedules that this version does not know.
   void add(std::span<const Record> records);
 
   const std::string& text() const { return text_; }

@@ -1,5 +1,6 @@
 // Schedules to be tried again because their trials said nothing: trials disturbed by other processes, and variants that
-// failed without naming a layer, which are retried in ever smaller groups until the faulty schedule is alone.
+// failed without naming a layer, which are retried in ever smaller groups until the faulty schedule is
+// isolated.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +28,8 @@ class Retries {
   void add(Probe probe) { waiting_.push_back(std::move(probe)); }
   /// Adds a schedule whose trial gave no sample. Returns false and drops it if this happened too often.
   bool disturbed(Probe probe);
-  /// Adds a schedule from a variant of `company` probes that failed as a whole. Returns false if it was alone, which
-  /// means that it is at fault.
+  /// Adds a schedule from a variant of `company` probes that failed as a whole. Returns false if it was the only one,
+  /// which means that it is at fault.
   bool suspect(Probe probe, size_t company);
   /// Takes the probes of the next variant, longest waiting first: at most `most`, one per node, and fewer the more
   /// often they were suspected.

@@ -59,7 +59,7 @@ std::vector<Probe> SearchRun::draw(bool explore, size_t most) {
     const size_t room = std::min(nodes.size(), most - probes.size());
     const std::vector<Schedule> schedules = explore ? task.explore(room) : task.contenders(room, noise_);
     for (size_t i = 0; i < schedules.size(); ++i) {
-      // Takes a different layer each time, so that no candidate is judged in the surroundings of one layer alone.
+      // Takes a different layer each time, so that no candidate is judged only in the surroundings of one layer.
       const std::string& node = nodes[(i + static_cast<size_t>(planned_)) % nodes.size()];
       probes.push_back({t, node, schedules[i]});
     }
@@ -111,7 +111,7 @@ void SearchRun::build_one(Trialled& one) {
   }
 }
 
-/// Leaves out the schedules that do not compile alone. If the others do not compile together, builds none.
+/// Leaves out the schedules that do not compile by themselves. If the others do not compile together, builds none.
 void SearchRun::build_apart(Trialled& one) {
   Choices choices;
   for (const Probe& p : one.probes) {

@@ -186,7 +186,7 @@ void SearchRun::run(double deadline_ms) {
   cancelled_ = false;
   try {
     search();
-  } catch (const Error& e) {  // no worker can continue, or building ran out of space; the results so far stand
+  } catch (const Error& e) {  // no worker can continue, or building ran out of space; the results so far remain valid
     stopped_ = e.message();
     finish();
   }

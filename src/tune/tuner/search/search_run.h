@@ -48,7 +48,7 @@ class SearchRun {
   int64_t trials() const { return trials_; }
   /// Those of trials() that were the first of their schedules.
   int64_t first_trials() const { return first_trials_; }
-  /// How candidates are compiled beside the measurement, in words.
+  /// How candidates are compiled during the measurement, in words.
   std::string building() const { return building_.words(); }
   int64_t failures() const { return failures_; }
   const std::map<Status, FailedTrials>& failed() const { return failed_; }
@@ -126,7 +126,7 @@ class SearchRun {
   void note_laps(const Laps& laps, size_t which, const Trialled& one);
   void note_trial(const Probe& probe, const std::vector<double>& ratios, const std::vector<double>& samples_ms,
                   double bound_ms);
-  /// `lasting`: the failure also holds for later runs.
+  /// `lasting`: the failure also applies to later runs.
   void note_failure(const Probe& probe, Status status, const std::string& error, bool lasting);
   /// Ends a batch: searchers learn, records are kept, and then trials are reported, so that every reported trial is
   /// kept.

@@ -90,7 +90,7 @@ class TaskState {
 
   /// The measured candidate with the lowest cost; null if none was measured. The default is not a candidate.
   const Candidate* leader() const;
-  /// Returns up to `most` candidates whose intervals lie below 1, lowest upper end first. `skip`: texts of schedules to
+  /// Returns up to `most` candidates whose intervals are below 1, lowest upper end first. `skip`: texts of schedules to
   /// leave out.
   std::vector<const Candidate*> winners(size_t most, double noise, const std::vector<std::string>& skip = {}) const;
   /// The first of winners(); null: the default stays.
