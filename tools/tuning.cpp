@@ -74,7 +74,7 @@ std::string stays(const KeptPlan& plan) {
                      plan.date.substr(0, 10), ratio_text(plan.default_ratio));
 }
 
-/// Called if graph-best lost: sets the plan to history-best, or to nothing if that is not surely faster than the
+/// Called if graph-best lost: sets the plan to history-best, or to nothing if that is not certainly faster than the
 /// default plan.
 void take_history(KeptPlan& plan, const GraphBest& best, const Choices& history) {
   const bool faster = !history.empty() && best.history_is_faster();

@@ -56,7 +56,7 @@ struct CompileOptions {
   std::set<std::string> disable;       ///< names of passes that do not run
   int64_t max_rewrites = INT64_MAX;    ///< limit over all passes, in order; serves to bisect a miscompilation
   bool naive = false;                  ///< no passes, no templates: every node runs its reference kernel
-  std::set<std::string> no_fuse;       ///< anchors of tasks that take in no element-wise nodes
+  std::set<std::string> no_fuse;       ///< anchors of tasks that absorb no element-wise nodes
   std::set<std::string> fuse;          ///< depthwise convolutions that run in one task with the convolution before them
   std::set<std::string> apart;         ///< depthwise convolutions that run separately from the convolution before them
   std::set<std::string> plain_layout;  ///< nodes whose operands keep the plain layout

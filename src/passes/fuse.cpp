@@ -127,7 +127,7 @@ class Fuser {
     return type.layout.block > 1 ? fmt::format("c{}", type.layout.block) : "plain";
   }
 
-  /// A change of layout at the edge of a group runs over lanes, which blocked groups cannot take in.
+  /// A change of layout at the edge of a group runs over lanes, which blocked groups cannot absorb.
   bool mixes_layouts(const Node& node, const TensorType& like) const {
     for (ValueId in : node.inputs) {
       if (in == kNone || constant_of(graph_, in) != nullptr) continue;

@@ -21,7 +21,7 @@ namespace kilter {
 struct Unfused {
   enum Why : uint8_t {
     option,    ///< a command-line option: `--no-fuse`, `--schedule`, `--max-rewrites`
-    form,      ///< no task takes in the operator or its element types
+    form,      ///< no task supports the operator or its element types
     shape,     ///< it runs over other elements
     layout,    ///< it has another layout
     full,      ///< the group already has as many nodes as a group may have
@@ -47,9 +47,9 @@ inline std::string full_name(std::string_view pass, std::string_view rewrite) {
 
 struct PassContext {
   TargetLimits limits;
-  std::set<std::string> no_fuse;  ///< anchors whose groups take in no further nodes
-  /// Depthwise convolutions that must take in the convolution before them, whatever the model says. Maps each name to a
-  /// description of what asks for it, such as "--fuse conv2".
+  std::set<std::string> no_fuse;  ///< anchors whose groups absorb no further nodes
+  /// Depthwise convolutions that must include the convolution before them, whatever the model says. Maps each name to a
+  /// description of what requests it, such as "--fuse conv2".
   std::map<std::string, std::string> fuse;
   std::set<std::string> apart;             ///< depthwise convolutions that must not
   std::map<std::string, std::string> own;  ///< nodes with a forced schedule or thread count: the template's name, or ""
@@ -94,7 +94,7 @@ void fold_batch_norm(Graph& graph, PassContext& context);
 void volumes_as_images(Graph& graph, PassContext& context);
 void choose_layouts(Graph& graph, PassContext& context);
 void fuse(Graph& graph, PassContext& context);
-/// Throws usage if a node of `context.fuse` cannot take in the convolution before it.
+/// Throws usage if a node of `context.fuse` cannot include the convolution before it.
 void fuse_depthwise(Graph& graph, PassContext& context);
 void fuse_row_means(Graph& graph, PassContext& context);
 void fuse_channel_scale(Graph& graph, PassContext& context);

@@ -12,7 +12,7 @@ namespace kilter {
 struct Problem {
   Graph graph;         ///< inputs x0, x1, ... and one output y
   std::string anchor;  ///< name of the node that determines the task's loops
-  bool fed = false;    ///< the anchor's task takes in the convolution before it (`--fuse` for the anchor)
+  bool fed = false;    ///< the anchor's task includes the convolution before it (`--fuse` for the anchor)
 };
 
 /// Reads a line such as "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32 +bias +add+relu" or

@@ -30,7 +30,7 @@ struct TaskProgress {
   double share = 0;             ///< of the network's time under the default schedules
   int64_t flops = 0;            ///< of one layer, counted as the standard defines its operators
   double default_ms = 0;        ///< of one layer
-  double best = 1;              ///< cost of the best schedule: the default, or one that is surely faster
+  double best = 1;              ///< cost of the best schedule: the default, or one that is certainly faster
   double current = 1;           ///< cost of the schedule tried last
   double bound_ms = 0;          ///< lower bound for the best schedule's kernels; 0: unknown
   std::string schedule;         ///< the best schedule

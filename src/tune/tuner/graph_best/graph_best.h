@@ -44,7 +44,7 @@ struct GraphBest {
   Choices choices;                      ///< the graph tuner's, without layers that lost in the race
   bool won = false;                     ///< clearly faster than all plans raced against it; otherwise these stay
   ReferenceCheck check;                 ///< of the plan that won the race; if it is wrong, the plan has not won
-  ReferenceCheck history_check;         ///< of history-best, if that is to be kept
+  ReferenceCheck history_check;         ///< of history-best, if that is about to be kept
   bool same_plan = true;                ///< `choices` equal history-best
   Ratio ratio;                          ///< over history-best, paired
   Ratio default_ratio;                  ///< over the default plan

@@ -147,7 +147,7 @@ class Sweeper {
   }
 
   /// Adds element-wise nodes on their own. A node with two operands may instead go to another layer. Such nodes get a
-  /// variant of their own, in which the others take in what they can.
+  /// variant of their own, in which the others absorb what they can.
   void add_fusion(std::vector<Sweep>& sweeps) {
     Sweep alone, open;
     const Graph& graph = bench_.fallback().compiled.placed->graph;
@@ -395,7 +395,7 @@ class Sweeper {
     one.basis = told ? "records and measured here" : "measured here";
   }
 
-  /// A layer that takes in nodes of another, or gives some up, becomes a different task. Choices for the old task then
+  /// A layer that absorbs nodes of another, or gives some up, becomes a different task. Choices for the old task then
   /// do not apply, except the number of threads if it is still a task.
   void forbid_schedules(std::pair<size_t, size_t> at, size_t other) {
     ChoiceEdge edge{at.first, other, {}};

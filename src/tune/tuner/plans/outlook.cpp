@@ -22,7 +22,7 @@ struct Tuned {
   std::vector<const Record*> records;
   std::set<std::string> tried;
   bool small = true;  ///< no schedule has more than one knob
-  double ratio = 1;   ///< of the best schedule over today's default; 1: none is surely faster
+  double ratio = 1;   ///< of the best schedule over today's default; 1: none is certainly faster
   double left = 0;    ///< left_to_gain()
 
   int64_t count() const { return static_cast<int64_t>(tried.size()); }

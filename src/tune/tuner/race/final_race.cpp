@@ -261,7 +261,7 @@ class Racer {
     return changed;
   }
 
-  /// If the whole is not surely faster, keeps only the tasks whose own layers are. Does this once. Returns how many
+  /// If the whole is not certainly faster, keeps only the tasks whose own layers are. Does this once. Returns how many
   /// were dropped.
   int64_t keep_the_sure(const Contest& c) {
     if (narrowed_ || out_.ratio.high <= 1) return 0;

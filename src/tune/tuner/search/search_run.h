@@ -43,7 +43,7 @@ class SearchRun {
   /// The conditions with the disturbances of all runs so far.
   Conditions conditions_of_runs() const;
   TuneLog& log() { return log_; }
-  /// Text of a task's best schedule so far: the default unless another is surely faster.
+  /// Text of a task's best schedule so far: the default unless another is certainly faster.
   const std::string& best(size_t task) const { return best_[task]; }
   int64_t trials() const { return trials_; }
   /// Those of trials() that were the first of their schedules.
