@@ -136,7 +136,7 @@ struct Compiled {
   /// By step: templates that were rejected before one was chosen, and why.
   std::vector<std::vector<std::pair<std::string, Rejected>>> rejected;
   std::vector<StepNotes> notes;  ///< by step
-  std::vector<Unfused> unfused;  ///< nodes that a neighbouring task could have taken in but did not, and why
+  std::vector<Unfused> unfused;  ///< nodes that a neighbouring task could have absorbed but did not, and why
   /// Set by compile_graph(): the layers that run a node of the model, unless that is just the layer of the same name.
   std::map<std::string, std::vector<std::string>> layers_of_nodes;
   int records_tuned_at = 0;              ///< Recorded::tuned_at

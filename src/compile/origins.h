@@ -1,4 +1,5 @@
-// Maps the nodes of a model to layers: passes replace, split and merge nodes, and what they make has its own names.
+// Maps the nodes of a model to layers: passes replace, split and merge nodes, and the nodes that they make have names
+// of their own.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// A network ready to run: an ONNX file, a built-in network or a compiled file. Plans are compiled for the shapes that
-// come in, and kept.
+// A network ready to run: an ONNX file, a built-in network or a compiled file. Plans are compiled for the shapes of
+// the inputs, and kept.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Packed constants that the plans of one session share: each distinct one lies in memory once.
+// Packed constants that the plans of one session share: each distinct one is in memory once.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace kilter {
 /// Used by one thread at a time. Constants live as long as any plan that uses them, even beyond this object.
 class SharedConstants {
  public:
-  /// Where a plan's constants lie, and where they lay when it was compiled.
+  /// The place of a plan's constants in memory, now and when it was compiled.
   struct Home;
 
   /// Takes constants that an earlier plan also has (same bytes) from that plan, and frees the new plan's copies. The
@@ -49,8 +49,8 @@ class SharedConstants {
 
 /// Bytes of the plan's constants when it was compiled.
 int64_t constants_bytes(const SharedConstants::Home& home);
-/// A copy of the plan whose constants lie in its own memory, where they lay when it was compiled. save_plan() needs
-/// this.
+/// A copy of the plan whose constants are in its own memory, at the places that they had when it was compiled.
+/// save_plan() needs this.
 Plan with_own_constants(const Plan& plan, const SharedConstants::Home& home);
 
 }  // namespace kilter

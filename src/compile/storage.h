@@ -1,4 +1,4 @@
-// Where every value lives: its buffer, offset and strides. Reshapes, slices, transposes and runs of channel blocks
+// The storage of every value: its buffer, offset and strides. Reshapes, slices, transposes and runs of channel blocks
 // become views of their source. Parts of a concatenation, and the source of a transpose, are written where their user
 // wants them.
 #pragma once

@@ -19,7 +19,7 @@ namespace kilter {
 /// worker is at scratch + worker * stride.
 struct KernelArgs {
   std::byte* const* buffers;
-  const int64_t* dims;  ///< for shape-generic kernels; null today
+  const int64_t* dims;  ///< for shape-generic kernels; currently null
   std::byte* scratch;
   int64_t scratch_stride;  ///< bytes
 };
@@ -49,9 +49,9 @@ enum class StepKind : uint8_t {
 enum class StepRole : uint8_t {
   layer,           ///< computes nodes of the network
   contraction,     ///< computes sums of products: the rate of multiply-adds may bound it
-  movement,        ///< takes elements to other places, perhaps with element-wise nodes behind
+  movement,        ///< moves elements to other places, perhaps followed by element-wise nodes
   relayout,        ///< copies a value into another layout
-  fused_relayout,  ///< copies a value into another layout, with element-wise nodes behind
+  fused_relayout,  ///< copies a value into another layout, followed by element-wise nodes
   pack,            ///< packs an operand of a layer whose other steps follow
   halo,            ///< zeroes the halo of a value
   copy,            ///< copies a buffer

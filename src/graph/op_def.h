@@ -53,7 +53,7 @@ bool is_contraction(Family family);
 /// an element-wise operator those of its operands. ArgMax and ArgMin return the position of the maximum or minimum.
 enum class Combiner : uint8_t { none, sum, product, max, min, mean };
 
-/// The form of a movement that passes and placement treat in a way of its own.
+/// The forms of movement that passes and placement treat specially.
 enum class Movement : uint8_t {
   other,
   concat,     ///< joins its operands along attribute `axis`
@@ -195,7 +195,7 @@ struct OpDef {
   Statistics statistics = Statistics::none;
   bool logarithmic = false;     ///< Family::softmax only: the result is the logarithm
   bool absorbs_zero = false;    ///< the result is 0 where one operand is 0 and the others are finite
-  bool passes_values = false;   ///< results hold no other values than those of operand 0, perhaps in another type
+  bool passes_values = false;   ///< results contain only values of operand 0, perhaps in another type
   bool separable = false;       ///< each output index reads one input index of its own dimension
   int32_t position_input = -1;  ///< the operand whose entries select rows of operand 1; -1: none
   int32_t min_inputs = 1;

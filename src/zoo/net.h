@@ -35,7 +35,7 @@ struct ConvSpec {
   float gain = kReluGain;
 };
 
-/// Of volumes: depth, height and width of the kernel and the strides; padded by half the kernel.
+/// A convolution of volumes: depth, height and width of the kernel and the strides; padded by half the kernel.
 struct VolumeSpec {
   int64_t out;
   std::array<int64_t, 3> kernel = {1, 1, 1};
@@ -47,7 +47,7 @@ struct PoolSpec {
   int64_t kernel;
   int64_t stride;
   int64_t pad = 0;
-  bool ceil = false;  ///< the last window may hang over the end
+  bool ceil = false;  ///< the last window may extend beyond the end
 };
 
 /// One network while it is built. Layers are named by their path, "layer1.0.conv1"; the weights "PATH.weight",
@@ -66,16 +66,16 @@ class Net {
 
   ValueId conv(const std::string& path, ValueId x, const ConvSpec& spec);
   ValueId conv_relu(const std::string& path, ValueId x, const ConvSpec& spec);
-  /// Of volumes [batch, channels, frames, height, width], with bias.
+  /// A convolution of volumes [batch, channels, frames, height, width], with bias.
   ValueId conv3d(const std::string& path, ValueId x, const VolumeSpec& spec);
-  /// A transposed convolution without bias: twice the frames, height and width, as many channels.
+  /// A transposed convolution without bias, to twice the frames, height and width and the same number of channels.
   ValueId double_volume(const std::string& path, ValueId x);
-  /// One filter [kernel, kernel] a channel, without bias; the output is `factor` times as high and wide; kernel 2 *
-  /// factor.
+  /// A transposed convolution with one filter per channel, without bias. The output is `factor` times as high and wide;
+  /// the kernel is 2 * factor.
   ValueId upsample(const std::string& path, ValueId x, int64_t factor);
-  /// One operator, as in a file; inference form, with random statistics.
+  /// One BatchNormalization operator in inference form, with random statistics.
   ValueId batch_norm(const std::string& path, ValueId x);
-  /// Over the last dimension.
+  /// Normalises over the last dimension.
   ValueId layer_norm(const std::string& path, ValueId x, float epsilon);
   /// y = x W^T + b as Gemm, x [rows, inputs].
   ValueId dense(const std::string& path, ValueId x, int64_t out, float gain = kLinearGain);
@@ -85,7 +85,7 @@ class Net {
   ValueId relu(const std::string& path, ValueId x) { return builder_.add("Relu", {x}, {}, path); }
   ValueId relu6(const std::string& path, ValueId x);
   ValueId max_pool(const std::string& path, ValueId x, const PoolSpec& spec);
-  /// Zeros of the pad count.
+  /// The zeros of the padding count.
   ValueId average_pool(const std::string& path, ValueId x, const PoolSpec& spec);
   ValueId concat(const std::string& path, std::vector<ValueId> parts);
   ValueId add(const std::string& path, ValueId a, ValueId b) { return builder_.add("Add", {a, b}, {}, path); }
@@ -93,7 +93,7 @@ class Net {
   ValueId global_pool(const std::string& path, ValueId x);
   ValueId flatten(const std::string& path, ValueId x) { return builder_.add("Flatten", {x}, {}, path); }
 
-  /// Any operator, for what has no layer of its own.
+  /// Any operator, for those without a layer function of their own.
   ValueId op(std::string_view name, const std::string& path, std::vector<ValueId> inputs, Attrs attrs = {}) {
     return builder_.add(name, std::move(inputs), std::move(attrs), path);
   }

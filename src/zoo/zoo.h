@@ -19,7 +19,7 @@ struct Options {
   double width = 1;     ///< multiplier of all channel counts, for rows with has_width: 0.05 to 8
   int64_t classes = 0;  ///< 0: the network's own
   uint64_t seed = 0;    ///< of the weights
-  bool weights = true;  ///< false: all weights are 0 and take no memory; for those who only look at shapes
+  bool weights = true;  ///< false: all weights are 0 and take no memory; for callers that only need shapes
 };
 
 struct Row {
@@ -43,8 +43,8 @@ const Row* find(std::string_view name);
 /// f32[batch,3,size,size] called "input" ("data" in the reports' form, NAME_tvm), those of volumes
 /// f32[batch,3,frames,size,size]; encoders f32[batch,tokens,width of the model]. The first output is called "output".
 /// Weights depend only on the seed and on their names. Throws usage for an unknown name (listing the names) and
-/// options that the network lacks or that are out of range; bad_input for a size that it cannot take, saying the least
-/// one.
+/// options that the network lacks or that are out of range; bad_input for a size that it cannot take, naming the
+/// smallest one.
 Graph build(std::string_view name, const Options& options = {});
 
 }  // namespace kilter::zoo

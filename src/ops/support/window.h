@@ -12,7 +12,7 @@ namespace kilter {
 
 /// All vectors have one entry per spatial axis (x: [N, C, d0, d1, ...]). Along an axis, tap k of output o reads input o
 /// * stride + k * dilation - pad_begin. For a transposed convolution, tap k of input i adds to output i * stride + k *
-/// dilation - pad_begin. What lies outside the extents is padding.
+/// dilation - pad_begin. Everything outside the extents is padding.
 struct Window {
   std::vector<int64_t> kernel;
   std::vector<int64_t> strides;

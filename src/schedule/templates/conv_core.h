@@ -133,7 +133,7 @@ struct ConvBuffers {
   Buf weights;                            ///< packed by pack_weights()
   Buf bias;                               ///< one vector per output block; id < 0 if there is none
   int64_t prefetch = 0;                   ///< knob value for the weights
-  int64_t block_items = 0;                ///< items that a panel processes in turn; 0: all
+  int64_t block_items = 0;                ///< items that a panel processes before the next one; 0: all
   Expr first_item = 0;                    ///< of the block that contains the item
   bool prefetch_epilogue = false;         ///< prefetch what the epilogue reads while a tile of one row is computed
   /// Receives a vector of the output, the v-th of its pixel, at a site of the output's domain. If empty, the task's

@@ -18,7 +18,7 @@ struct Metrics {
   double pairwise = 0;
   /// Rank correlation (Spearman; equal values share their mean rank); 0 if all predictions are equal.
   double spearman = 0;
-  /// By how much the row predicted best takes longer than the group's best, as a share (0.1: 10 % longer). Failures are
+  /// The share by which the row predicted best takes longer than the group's best (0.1: 10 % longer). Failures are
   /// skipped, as a tuner would do; among equal predictions the slowest counts. Over groups in which something ran.
   double top1_regret = 0;
   /// Share of groups in which the row predicted best is a failure.

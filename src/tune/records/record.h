@@ -50,12 +50,12 @@ struct Record {
 
   /// The estimate of the samples in milliseconds (Conditions::estimator); 0 without samples.
   double ms() const;
-  /// 32 hexadecimal digits: a hash of every field. Fields of Conditions that hold their default are left out, so that
+  /// 32 hexadecimal digits: a hash of every field. Fields of Conditions that have their default are left out, so that
   /// adding a field later does not change ids.
   std::string id() const;
   /// Whether another system measured it.
   bool imported() const { return source != "kilter"; }
-  /// False if its pairs with the default show no sure gain or there are none; nothing uses such a record.
+  /// False if its pairs with the default show no certain gain or there are none; nothing uses such a record.
   bool may_be_faster() const { return versus && versus->ratio.high < 1; }
   /// Whether `schedule` is a Kilter schedule (a name and knobs) and not a foreign description.
   bool mapped() const;
@@ -69,13 +69,13 @@ constexpr std::string_view kForeignSchedule = "tvm:";
 /// Version of the records' schema, for both kinds of files.
 constexpr int kRecordVersion = 2;
 
-/// Returns the record with "kilter_record" (the version) and "id". Fields that are empty or hold their default are left
+/// Returns the record with "kilter_record" (the version) and "id". Fields that are empty or have their default are left
 /// out.
 nlohmann::json to_json(const Record& record);
 /// Returns to_json() as one line, with invalid UTF-8 replaced.
 std::string to_line(const Record& record);
-/// Whether a record's id is compared with its content. Records of a newer version may be hashed differently or hold
-/// fields unknown here.
+/// Whether a record's id is compared with its content. Records of a newer version may be hashed differently or
+/// contain fields unknown here.
 enum class IdCheck : uint8_t { content, none };
 /// Parses a record. Throws bad_input, naming the field, if it is missing or of another type, a time is not positive, or
 /// the id does not match the content; unsupported for a newer version.

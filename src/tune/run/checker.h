@@ -28,12 +28,12 @@ class Checker {
   /// `inputs`: the network's, in the order of the plans.
   Checker(std::vector<const std::byte*> inputs, std::shared_ptr<ThreadPool> pool, Publisher& publisher);
 
-  /// Runs the variant and keeps all its values as the right ones.
+  /// Runs the variant and keeps all its values as the correct ones.
   Checked trust(const WorkerVariant& variant);
   bool has_trusted() const { return has_trusted_; }
-  /// Runs the variant. Each value is compared as soon as it is written and then overwritten with the right one, so that
-  /// every wrong step is found, and none is blamed for another. `skip`: steps that do not run. `careful`: also finds
-  /// steps that change memory of the arena outside their own buffers, and repairs it.
+  /// Runs the variant. Each value is compared as soon as it is written and then overwritten with the correct one, so
+  /// that every wrong step is found, and none is blamed for another. `skip`: steps that do not run. `careful`: also
+  /// finds steps that change memory of the arena outside their own buffers, and repairs it.
   Checked compare(const WorkerVariant& variant, const std::set<size_t>& skip, bool careful);
 
  private:

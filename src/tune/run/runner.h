@@ -2,7 +2,7 @@
 // candidate. Variants run interleaved in a worker process, which times every step.
 //
 //   Runner runner({.inputs = inputs, .threads = 1});
-//   const VariantId best = *runner.load(plan, values).id;           // the first one is trusted to be right
+//   const VariantId best = *runner.load(plan, values).id;           // the first one is trusted to be correct
 //   const Loaded next = runner.load(other_plan, other_values);      // checked against it, step by step
 //   const Laps laps = runner.measure({best, *next.id}, {.rounds = 10});
 #pragma once
@@ -51,12 +51,12 @@ struct RunnerOptions {
   double timeout_factor = 20;  ///< and this many times as long as a whole run of the trusted variant
   int64_t memory_bytes = 0;    ///< memory for the worker beyond the constants; 0: half of what this process may use
   std::filesystem::path worker = {};  ///< program; empty: kilter-worker, found by find_worker()
-  /// For plans with reference steps; empty: kilter, found by find_worker().
+  /// The program for plans with reference steps; empty: kilter, found by find_worker().
   std::filesystem::path reference_worker = {};
 };
 
 struct LoadOptions {
-  /// Against the trusted variant; off if all steps of the variant were checked in other variants.
+  /// Whether to check against the trusted variant; false if all steps of the variant were checked in other variants.
   bool check = true;
   bool find_all = true;  ///< after a crash or timeout, continues with the other layers to find all faults
 };
@@ -127,9 +127,9 @@ class Runner {
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
-  /// Loads a variant. The first one that loads without a fault is trusted: its values are taken as right. `values`: the
-  /// known values of the steps. Steps without values are not compared themselves, but the values computed from theirs
-  /// are. Throws internal for a plan that breaks an invariant, io if no worker can be started.
+  /// Loads a variant. The first one that loads without a fault is trusted: its values are taken as correct. `values`:
+  /// the known values of the steps. Steps without values are not compared themselves, but the values computed from
+  /// theirs are. Throws internal for a plan that breaks an invariant, io if no worker can be started.
   Loaded load(const Plan& plan, std::span<const StepValue> values, const LoadOptions& options = {});
   /// Throws usage for an id that is not loaded.
   Laps measure(std::span<const VariantId> ids, const MeasureOptions& options = {});

@@ -125,7 +125,7 @@ static_assert(sizeof(Board) <= kLogStart && std::atomic<uint64_t>::is_always_loc
 
 enum class Check : uint32_t {
   none,     ///< already checked
-  trust,    ///< keep the values as the right ones
+  trust,    ///< keep the values as the correct ones
   compare,  ///< compare with the trusted variant's values
   careful,  ///< compare, and also find steps that change memory other than their own buffers
 };

@@ -54,7 +54,7 @@ class Game {
   size_t points() const { return points_.size(); }
   /// Cost of the default as measured in the table: 1 except for its error.
   double default_cost() const { return default_cost_; }
-  /// By how much `best` exceeds the optimum: 0.02 is 2 %.
+  /// The share by which `best` exceeds the optimum: 0.02 is 2 %.
   double regret(double best) const { return best / optimum_ - 1; }
 
  private:

@@ -1,4 +1,4 @@
-// The logarithms of a candidate's paired time ratios, and what they imply with what certainty.
+// The logarithms of a candidate's paired time ratios, and the conclusions that they allow, with their certainty.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // The cost of running layers on fewer threads, and of running neighbours on different numbers of threads, where part of
-// the earlier layer's result lies in other cores' caches.
+// the earlier layer's result is in other cores' caches.
 #pragma once
 
 #include <map>

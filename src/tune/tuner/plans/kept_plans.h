@@ -15,7 +15,7 @@
 
 namespace kilter::tune {
 
-/// Identifies what a plan was chosen for. The plan is used for exactly this.
+/// The case that a plan was chosen for. The plan is used only in exactly this case.
 struct PlanKey {
   uint64_t graph = 0;  ///< graph_key()
   std::string target, device, codegen;

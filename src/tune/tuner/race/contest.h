@@ -57,7 +57,7 @@ std::optional<size_t> entrant_of(const Contest& contest, const Fault& fault);
 void release(NetworkBench& bench, const Contest& contest);
 
 /// Whether the intervals of the first plan's ratios to the default and to each of the other plans are at most
-/// `half_width` on each side. Verdicts rest on these ratios.
+/// `half_width` on each side. Verdicts are based on these ratios.
 bool is_sharp(const Contest& contest, double half_width);
 
 /// Ratio of whole runs, `other` over `base`.

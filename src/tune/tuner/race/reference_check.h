@@ -25,7 +25,7 @@ struct LayerRan {
 struct ReferenceCheck {
   int64_t values = 0;  ///< number of values compared
   double worst = 0;    ///< largest allowed difference found, relative to its value's largest magnitude
-  std::string wrong;   ///< the first value that differs too much and its layer, in words; empty: all are right
+  std::string wrong;   ///< the first value that differs too much and its layer, in words; empty: all are correct
   std::optional<LayerRan> layer = {};  ///< that layer
 };
 
