@@ -17,7 +17,7 @@ class ConstantPool {
   /// Counts constants that are stored elsewhere as the plan's.
   void count(int64_t bytes) { total_ += bytes; }
   int64_t bytes() const { return total_; }
-  /// Joins all constants in one block and frees the pool's own copies. A large block lies on huge pages, so that
+  /// Joins all constants in one block and frees the pool's own copies. A large block is on huge pages, so that
   /// weights that stream from memory cause few TLB misses.
   Block join();
 

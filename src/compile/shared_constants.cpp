@@ -53,7 +53,7 @@ struct SharedConstants::Segment {
 /// The owner of a plan that shares constants with earlier ones.
 struct SharedConstants::Home {
   struct Piece {
-    Part part;  ///< where it lay when the plan was compiled
+    Part part;  ///< its place when the plan was compiled
     const std::byte* at = nullptr;
   };
   std::vector<Piece> pieces;

@@ -124,7 +124,7 @@ class Placer {
     return at * whole.phys.strides[static_cast<size_t>(axis)];
   }
 
-  /// The place of a concatenation whose parts already lie side by side in a larger one, as the layers of a dense block
+  /// The place of a concatenation whose parts already lie side by side in a larger one, as those of a dense block
   /// do.
   std::optional<Storage> side_by_side(NodeId id) const {
     const Node& node = graph_.node(id);

@@ -5,7 +5,8 @@
 //             %b = Relu(%a) }         =>              %b = Relu(%a)
 //   group 2 { %c = Conv(%b, %d) }                     %c = Conv(%b, %d) }      group of %d = channels
 //
-// Nothing else may read %b or any other value of the first group, and the model must predict a gain (or `--fuse` ask).
+// Nothing else may read %b or any other value of the first group, and the model must predict a gain (or `--fuse`
+// request it).
 
 #include <algorithm>
 #include <map>
@@ -17,7 +18,7 @@
 namespace kilter {
 namespace {
 
-constexpr double kWorthwhile = 0.97;  ///< of the cycles apart: smaller gains are within the model's error
+constexpr double kWorthwhile = 0.97;  ///< of the cycles of separate tasks: smaller gains are within the model's error
 
 class DepthwiseFuser {
  public:

@@ -36,7 +36,7 @@ class RowMeanFuser {
 
  private:
   /// Why a reduction stays apart from the task that makes its input. Nullopt if it joins, which takes a rewrite, or if
-  /// no task of several nodes could take it in.
+  /// no task of several nodes could absorb it.
   std::optional<Unfused> join(NodeId id) {
     const Node& node = graph_.node(id);
     NodeId from = graph_.value(node.inputs[0]).producer;
@@ -89,7 +89,7 @@ class RowMeanFuser {
     return others == members_.end() || others->second <= 1;
   }
 
-  /// Takes in a mean whose channels have one row each.
+  /// Adds a mean to the group if its channels have one row each.
   void take_in(NodeId id, NodeId group) {
     set_axis(id, 3);
     graph_.change_node(id).group = group;

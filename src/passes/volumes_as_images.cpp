@@ -304,7 +304,7 @@ class Volumes {
     return b_.add("Concat", inputs, {{"axis", int64_t{1}}}, node.name);
   }
 
-  /// Takes normalisations with one scale and one bias per channel.
+  /// Rewrites normalisations with one scale and one bias per channel.
   ValueId normalize(const Node& node) {
     const bool instance = node.op->statistics == Statistics::channel;
     const bool groups = node.op->statistics == Statistics::group && node.opset >= 21;
@@ -317,7 +317,7 @@ class Volumes {
                          node.name);
   }
 
-  /// Takes reductions to one element per channel: reduces within frames first, then over them.
+  /// Rewrites reductions to one element per channel: reduces within frames first, then over them.
   ValueId reduce(const Node& node) {
     const Combiner combiner = node.op->combiner;
     const bool parts = combiner != Combiner::none && combiner != Combiner::product;

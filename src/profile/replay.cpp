@@ -47,9 +47,9 @@ size_t first_predecessor(const Plan& plan, size_t index) {
 
 /// Reproduces what a run of the network does to memory between two runs of the steps [first, last). Touches the
 /// operands and the code of all other steps in the network's order and at its pace, and writes to the lines of results,
-/// and to scratch memory if another step runs the same kernel. The caches then hold what they hold in the network,
-/// including the effect of other programs on a shared cache. If more than twice the last-level cache is touched, only
-/// the end matters.
+/// and to scratch memory if another step runs the same kernel. The caches then have the same contents as in the
+/// network, including the effect of other programs on a shared cache. If more than twice the last-level cache is
+/// touched, only the end matters.
 class Surroundings {
  public:
   Surroundings(Instance& instance, const Plan& plan, int threads, size_t first, size_t last) {

@@ -56,7 +56,7 @@ ValueId norm_relu(Net& net, const std::string& path, ValueId x) {
   return net.relu(path + ".relu", net.batch_norm(path, x));
 }
 
-// The first unit of every stage projects its input, also where the shape stays.
+// The first unit of every stage projects its input, even if the shape stays the same.
 ValueId tvm_unit(Net& net, const std::string& path, ValueId x, const Form& form, int64_t stage, int64_t stride,
                  bool project) {
   const int64_t inner = Form::inner(stage);

@@ -69,7 +69,7 @@ void compare_networks(CompareOptions options) {
   Progress progress("compare");
   progress.show("preparing A");
   Runner a(options.a.what, options.of(options.a));
-  // Equal settings are one network run twice. Two copies would lie at different addresses, which shows in the times.
+  // Equal settings are one network run twice. Two copies would be at different addresses, which shows in the times.
   std::unique_ptr<Runner> other;
   if (options.b != options.a) {
     progress.show("preparing B");

@@ -1,4 +1,4 @@
-// kilter device: what is known of this machine, and its measured peak performance.
+// kilter device: shows the properties of this machine and its measured peak performance.
 
 #include "measure/device.h"
 

@@ -80,7 +80,7 @@ double parse_share(const std::string& text, const std::string& option) {
 
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
-/// Writes one JSON object per line, as things happen.
+/// Writes events as they happen, one JSON object per line.
 class EventFile {
  public:
   explicit EventFile(const std::string& where) : where_(where) {
@@ -218,7 +218,7 @@ std::string tasks_text(const TuneResult& r) {
   return out;
 }
 
-/// Returns the commands that run what was found, with the options that it was found for.
+/// Returns the commands that use the accepted plan, with the options that it was tuned for.
 std::string use_text(const ModelOptions& model) {
   const std::string use = use_arguments(model);
   return fmt::format("use it:  kilter run {}\n         kilter compile {} -o {}\n", use, use,
@@ -380,7 +380,7 @@ void run_tune(const TuneCommand& command) {
   if (!faults.empty()) fail(ErrorKind::io, "{}", fmt::join(faults, "\n"));
 }
 
-/// Adds the options that say how a trial is taken, and explains options of other tuners that do not exist here.
+/// Adds the options that say how a trial is measured, and explains options of other tuners that do not exist here.
 void add_trial_options(Command app, TuneCommand& command) {
   TrialOptions& trial = command.trial;
   const auto meaning = [](std::string_view name) {

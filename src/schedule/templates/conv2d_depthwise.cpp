@@ -1,5 +1,5 @@
 // Depthwise convolution (one input and one output channel per group), and groups so small that a vector holds several.
-// Vectors run over channels, a register tile over the pixels of a row. Padding lies in the input's halo.
+// Vectors run over channels, a register tile over the pixels of a row. The padding is in the input's halo.
 
 #include <algorithm>
 
@@ -47,8 +47,8 @@ Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
   return knobs(std::get<DepthwiseNest>(d), limits);
 }
 
-/// Whether the image, coming from beyond L2, limits the kernel and not arithmetic: with strides, few multiply-adds fall
-/// on each pixel read.
+/// Whether the kernel is limited by the image, which comes from beyond L2, and not by arithmetic: with strides, few
+/// multiply-adds fall on each pixel read.
 bool streams(const DepthwiseNest& d, const Operand& x, const TargetLimits& limits) {
   return d.step_h * d.step_w > 1 && d.products() <= kFewProducts &&
          x.phys.elems * size_bytes(x.type.dtype) > limits.l2_bytes;

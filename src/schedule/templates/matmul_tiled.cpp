@@ -1,6 +1,6 @@
 // Matrix product C[.., m, n] = A[.., m, k] B[.., k, n] by register tiles of rows x vectors of columns over all of k. B
-// lies in panels [n / width][k][width]: packed at compile time if it is constant, otherwise by a first stage. A and B
-// may have any strides (transposes are views).
+// is stored in panels [n / width][k][width]: packed at compile time if it is constant, otherwise by a first stage. A
+// and B may have any strides (transposes are views).
 
 #include <algorithm>
 #include <numeric>
@@ -70,7 +70,7 @@ int64_t most_rows(int64_t vectors, const TargetLimits& limits) {
   return std::max<int64_t>(register_rows(vectors, limits), 1);
 }
 
-/// Most vectors per panel: no more than have columns.
+/// The largest number of vectors per panel; each has at least one column.
 int64_t most_vectors(const Product& p, const TargetLimits& limits) {
   const int64_t lanes = lanes_of(limits);
   return std::min(kMaxVectors, ceil_div(p.n, lanes));
@@ -128,14 +128,14 @@ Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
     const int64_t count = ceil_div(p.m, most);
     for (int64_t r : {most, ceil_div(p.m, count)}) {
       const double c = cycles(p, v, r, limits);
-      // Two vectors win among equals: one needs more broadcasts, more read more of the panels.
+      // Two vectors win a tie: a single one needs more broadcasts, and more read more of the panels.
       if (best < 0 || c < best * 0.99 || (c <= best * 1.01 && v == 2 && best_v == 1)) best = c, best_v = v, best_r = r;
     }
   }
   return schedule_of(p, best_v, best_r, limits);
 }
 
-/// In the order in which pick() considers them.
+/// The candidates in the order in which pick() considers them.
 std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
   std::vector<Schedule> all;
   auto analysed = analyse(task, limits);

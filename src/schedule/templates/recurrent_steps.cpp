@@ -6,7 +6,7 @@
 //
 // r is packed in the order in which the blocks stream it. A GRU that resets before its product needs two products: h
 // times r for update and reset, then (reset * h) times r. Directions and tiles of batch rows run in parallel. Blocks of
-// hidden units do so only if there is a single step, since a step needs all of h from the one before.
+// hidden units do so only if there is a single step, since a step needs all of h from the previous one.
 
 #include <algorithm>
 

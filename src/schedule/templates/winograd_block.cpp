@@ -100,7 +100,7 @@ std::pair<Expr, Expr> WinogradBlock::corner(const Expr& tile) {
 }
 
 /// Computes B' d B of a tile: down its columns, then across its rows, which it hands on one by one. Between the two
-/// steps rows lie in `temp`, unless one of the steps is the identity.
+/// steps the rows are in `temp`, unless one of the steps is the identity.
 void WinogradBlock::input_rows(const Load& load, const Buf& temp,
                                const std::function<void(int64_t, const std::vector<Expr>&)>& row_done) {
   const int64_t rows = down_.inputs(), width = across_.inputs();

@@ -12,7 +12,7 @@
 
 namespace kilter::tune {
 
-/// A plan whose constants are in the store: each of its constant buffers lies in one of `parts`.
+/// A plan whose constants are in the store: each of its constant buffers is in one of `parts`.
 struct PlacedPlan {
   Plan plan;
   std::vector<StorePart> parts;  ///< each needs one release() once the plan and all plans made from it are unused

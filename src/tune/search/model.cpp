@@ -1,7 +1,7 @@
 // Kilter's own searcher. It first tries a draft: the analytic best of each template, then the default with one knob
 // changed. After that, batch by batch, it proposes the points with the largest expected improvement under a regression
 // of log2(cost), which starts from the analytic estimate and learns its errors. A share of the trials is drawn
-// uniformly, for what neither of them knows.
+// uniformly, to find what neither of them predicts.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -72,8 +72,8 @@ class ModelSearch : public Walk {
 
  private:
   /// Sets the log2 of each point's expected cost, up to an offset: the analytic estimate, or its mean with a pretrained
-  /// model if there is one. The trials decide which of the two is right (tilt_). Alone, a model trained on few other
-  /// tasks ranks worse than the estimate (measured).
+  /// model if there is one. The trials decide which of the two is right (tilt_). On its own, a model trained on few
+  /// other tasks ranks worse than the estimate (measured).
   void make_prior() {
     double least = 0;
     for (const LegalPoint& l : space().legal()) {

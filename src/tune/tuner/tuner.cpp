@@ -48,8 +48,8 @@ const Candidate* measured(const TaskState& task, const std::string& schedule) {
   return known == task.candidates().end() || known->second.ratios.empty() ? nullptr : &known->second;
 }
 
-/// The expected distance of the accepted schedules from the best that was tried, as beliefs have it, plus the expected
-/// gain of what was not tried.
+/// The expected distance of the accepted schedules from the best that was tried, according to the beliefs, plus the
+/// expected gain of what was not tried.
 double regret(const SearchRun& search, const FinalRace& race) {
   double lost = 0;
   for (size_t t = 0; t < search.tasks().size(); ++t) {
@@ -99,7 +99,7 @@ std::string left_out(const TuneOptions& options, double end_ms, bool refused) {
       kLeastGraph, std::max(0.0, left), kGraphBudget);
 }
 
-/// The text of what a layer of a task runs under a plan.
+/// The text of the schedule and other choices under which a plan runs a layer of a task.
 std::string schedule_text(const TunedTask& task, const std::string& node, const Choices& choices) {
   const auto choice = choices.find(node);
   if (choice == choices.end()) return task.fallback;
@@ -123,7 +123,7 @@ void take_graph_best(std::vector<TunedTask>& rows, const GraphBest& graph) {
   }
 }
 
-/// Replaces what the search expects by what the races found.
+/// Replaces the search's expectations by the results of the races.
 TuneProgress of_races(TuneProgress progress, const TuneResult& result) {
   progress.default_ms = result.default_ms.value, progress.predicted_ms = result.tuned_ms.value;
   progress.remaining = result.regret;
@@ -202,7 +202,7 @@ std::string refusal(NetworkBench& bench, const SearchRun& search, const TuneOpti
   return (check.layer ? "it is wrong: " : "") + check.wrong;
 }
 
-/// Rejects the winning plan if it is not right.
+/// Rejects the winning plan if it is not correct.
 void check_winner(NetworkBench& bench, const SearchRun& search, const TuneOptions& options, TuneResult& result) {
   if (result.choices.empty()) return;
   result.refused = refusal(bench, search, options, result.choices);

@@ -14,7 +14,7 @@ namespace {
 /// Relative error of an estimate without a measurement: the usual error of analytic models.
 constexpr double kEstimateError = 0.3;
 /// Assumed ratio to the default's time of a history-best schedule from other conditions, so that it stays unless
-/// something speaks against it.
+/// there is evidence against it.
 constexpr double kKept = 0.99;
 /// Cycles of one core in a millisecond, used if no layer's time is known. It scales all estimates alike and cancels
 /// when they are compared.

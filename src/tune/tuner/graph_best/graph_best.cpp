@@ -10,7 +10,7 @@
 namespace kilter::tune {
 namespace {
 
-constexpr int kAttempts = 2;          ///< races; layers that lose in one give way before the next
+constexpr int kAttempts = 2;          ///< races; layers that lose in one change before the next
 constexpr double kFirst = 0.35;       ///< share of the time for a race that is not the last
 constexpr double kHalfWidth = 0.002;  ///< half width of the ratio's interval that ends a race early
 
@@ -58,7 +58,7 @@ class Answering {
     return out;
   }
 
-  /// Takes back the differences in these layers, or all differences if the rest cannot be combined.
+  /// Reverts the differences in these layers, or all differences if the rest cannot be combined.
   void give_way(const std::vector<size_t>& layers) {
     std::vector<size_t> chosen = chosen_;
     for (const size_t l : layers) chosen[l] = history_[l];
@@ -70,7 +70,7 @@ class Answering {
     return std::isfinite(problem_.cost_ms(chosen)) ? std::move(chosen) : history_;
   }
 
-  /// Takes back differences from history-best that together exceed the room, smallest gain per byte first.
+  /// Reverts differences from history-best that together exceed the room, smallest gain per byte first.
   std::vector<size_t> within_room(std::vector<size_t> chosen) const {
     for (;;) {
       int64_t room = room_;
