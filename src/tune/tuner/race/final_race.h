@@ -16,8 +16,8 @@ struct RaceLimits {
   double seconds = 20;        ///< for all races together
   double half_width = 0.003;  ///< a race ends early at this half width of the ratio's interval
   int attempts = 5;           ///< number of plans to try
-  bool in_use = false;        ///< the previous plan was accepted by a race: it stays unless something is certainly better
-  bool keep_others = false;   ///< layers without a task in this run keep the previous plan's choices
+  bool in_use = false;  ///< the previous plan was accepted by a race: it stays unless something is certainly better
+  bool keep_others = false;           ///< layers without a task in this run keep the previous plan's choices
   std::function<bool()> interrupted;  ///< true limits the remaining races to kInterruptedRace seconds
   std::function<void()> beat = {};    ///< called between rounds
 };
@@ -49,10 +49,10 @@ struct FinalRace {
 
 /// The plan that stays after a race.
 enum class Verdict : uint8_t { fallback, found, previous };
-/// Decides which plan stays. The plan that was found must be certainly faster than the default plan and than the previous
-/// one. Otherwise the previous plan stays if it is certainly faster than the default or, with `in_use`, unless it is
-/// certainly slower than the default. `found` and `previous` are ratios over the default, `over_previous` is found over
-/// previous; each is empty if a plan in it was not raced.
+/// Decides which plan stays. The plan that was found must be certainly faster than the default plan and than the
+/// previous one. Otherwise the previous plan stays if it is certainly faster than the default or, with `in_use`, unless
+/// it is certainly slower than the default. `found` and `previous` are ratios over the default, `over_previous` is
+/// found over previous; each is empty if a plan in it was not raced.
 Verdict judge(const std::optional<Ratio>& found, const std::optional<Ratio>& over_previous,
               const std::optional<Ratio>& previous, bool in_use);
 
@@ -61,8 +61,8 @@ Verdict judge(const std::optional<Ratio>& found, const std::optional<Ratio>& ove
 /// the second and the third choice of all tasks, and each task continues with its fastest. Schedules whose layers are
 /// slower than the default's are replaced by the next best and finally by the default. The same happens to the
 /// schedules that gain least per byte if packed weights together exceed the network's limit. If the whole plan is not
-/// certainly faster, the schedules whose own layers are certainly faster race without the others. judge() decides on the last
-/// race, whose rounds were not used to choose anything.
+/// certainly faster, the schedules whose own layers are certainly faster race without the others. judge() decides on
+/// the last race, whose rounds were not used to choose anything.
 FinalRace race_plans(NetworkBench& bench, SearchRun& search, const Choices& previous, const RaceLimits& limits);
 
 }  // namespace kilter::tune
