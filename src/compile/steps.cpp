@@ -51,7 +51,7 @@ Step halo_step(const std::string& value, const TensorType& type) {
   const auto& halo = type.layout.halo;
   const int64_t size = size_bytes(type.dtype);
   Step step;
-  step.kind = StepKind::halo, step.role = StepRole::halo;
+  step.kind = StepKind::halo;
   step.name = "halo of " + value;
   step.ops = "halo";
   step.halo.planes = phys.dims[0] * phys.dims[1];

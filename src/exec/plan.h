@@ -45,7 +45,8 @@ enum class StepKind : uint8_t {
   copy,       ///< plain copy of `copy_bytes` from args[0] to args[1]
 };
 
-/// The purpose of a step. Reports and models distinguish steps by it; the executor uses StepKind.
+/// The purpose of a step that runs a kernel or a reference kernel; the kind of other steps says it, and their role is
+/// `layer`. Reports and models distinguish steps by it; the executor uses StepKind.
 enum class StepRole : uint8_t {
   layer,           ///< computes nodes of the network
   contraction,     ///< computes sums of products: the rate of multiply-adds may bound it
@@ -53,8 +54,6 @@ enum class StepRole : uint8_t {
   relayout,        ///< copies a value into another layout
   fused_relayout,  ///< copies a value into another layout, followed by element-wise nodes
   pack,            ///< packs an operand of a layer whose other steps follow
-  halo,            ///< zeroes the halo of a value
-  copy,            ///< copies a buffer
 };
 
 /// The halo of one buffer, described as `planes` planes of `rows` x `row_bytes`. Everything outside the interior is

@@ -11,7 +11,7 @@ constexpr uint8_t kLastDType = static_cast<uint8_t>(DType::string);
 constexpr uint8_t kLastSpace = static_cast<uint8_t>(Space::output);
 constexpr uint8_t kLastArch = static_cast<uint8_t>(Arch::aarch64);
 constexpr uint8_t kLastKind = static_cast<uint8_t>(StepKind::copy);
-constexpr uint8_t kLastRole = static_cast<uint8_t>(StepRole::copy);
+constexpr uint8_t kLastRole = static_cast<uint8_t>(StepRole::pack);
 
 class Writer {
  public:

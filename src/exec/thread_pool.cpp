@@ -67,8 +67,8 @@ struct alignas(kLine) Gate {
     for (;;) {
       parked.store(1, std::memory_order_seq_cst);
       if (done(value = word.load(std::memory_order_seq_cst))) break;
-      // A wake() between these two lines may have been for a value that is gone again, such as an offer that was taken
-      // back: whoever sleeps now would sleep with `parked` at 0, and no later wake() would make the call.
+      // A wake() between the last two lines may have been for an offer that has already been taken back. Sleeping now
+      // would leave `parked` at 0, so that no later wake() would make the system call.
       if (parked.load(std::memory_order_seq_cst) == 0) continue;
       syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
     }

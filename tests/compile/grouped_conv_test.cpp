@@ -110,7 +110,8 @@ TEST(GroupedConvolution, ProductsWithWeightsBetweenGroupsCountAsExecuted) {
   EXPECT_EQ(percent_executed(four, "x86-64-v4"), 400);
   EXPECT_EQ(percent_executed(four, "x86-64-v3"), 200);
   EXPECT_EQ(percent_executed(four, "x86-64-v2"), 100);
-  // Of three vectors, the first reads one group of 24, the second reads both, and the third reads the other.
+  // Groups of 24 channels are one and a half vectors each, so three vectors hold two groups: the first vector reads
+  // the first group, the second reads both, and the third reads the second group.
   EXPECT_EQ(percent_executed("f32[1,48,28,28] f32[48,24,3,3] | group=2 pads=[1,1,1,1]", "x86-64-v4"), 133);
   // A vector of 16 outputs reads 8 inputs.
   EXPECT_EQ(percent_executed("f32[1,64,28,28] f32[128,1,3,3] | group=64 pads=[1,1,1,1]", "x86-64-v4"), 800);

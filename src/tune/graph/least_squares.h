@@ -8,7 +8,8 @@ namespace kilter::tune {
 
 struct RatioFit {
   std::vector<double> unknowns;  ///< at least 0 each
-  /// Of the weighted normal equations, row-major; times spread squared it gives covariances.
+  /// The inverse of the matrix of the weighted normal equations, row-major. Multiplied by the square of `spread`, it is
+  /// the covariance matrix of the unknowns.
   std::vector<double> inverse;
   double spread = 0;  ///< standard deviation of the logarithms of the ratios, without outliers
   int free = 0;       ///< rows that count minus unknowns above 0; if 0 or less, the spread is meaningless
