@@ -21,7 +21,7 @@ class CompileProgress {
   CompileProgress(const CompileProgress&) = delete;
   CompileProgress& operator=(const CompileProgress&) = delete;
 
-  /// The callback for CompileOptions::progress.
+  /// The callback for CompileReport::progress.
   void at(const CompileStage& stage);
 
  private:

@@ -43,9 +43,9 @@ Accepted accepted_of(const std::filesystem::path& file, const profile::Profile& 
   if (!given) {
     for (const std::string& line : plans.damaged) fmt::print(stderr, "{}\n", printable(line));
   }
-  CompileOptions plain = options.without_records().compile_options();
-  plain.notice = nullptr;  // already reported
-  const CompileOptions compile = adapted(plain, graph);
+  ModelOptions::CompileSetup plain = options.without_records().compile_setup();
+  plain.options.report.notice = nullptr;  // already reported
+  const CompileOptions compile = adapted(plain.options, plain.chooser.get(), graph);
   tune::ApplyOptions here;
   here.device = p.conditions.device, here.threads = p.threads;
   const tune::KeptPlan* found = tune::accepted_plan(plans, graph, compile, here);

@@ -101,33 +101,45 @@ void ModelOptions::bar_records(std::vector<tune::Record>& known) const {
     tune::bar(known, r, fmt::format("--forbid {}{}", kRecord, r.id().substr(0, tune::kShownDigits)));
 }
 
-void ModelOptions::add_layer_plan(CompileOptions& options) const {
+namespace {
+
+/// Describes a layer plan, whose choices are among the options.
+class LayerPlan : public Chooser {
+ public:
+  LayerPlan(Choices choices, std::string name, int made_for, int used_at)
+      : choices_(std::move(choices)), name_(std::move(name)), made_for_(made_for), used_at_(used_at) {}
+  std::vector<Offer> offers(const Graph& /*graph*/, const CompileOptions& /*options*/) const override {
+    Offer offer;
+    offer.settle = [this](const Compiled& /*plan*/, const CompileOptions& compile) {
+      const Choices used = tune::allowed(choices_, compile.forbidden);  // --forbid may also name tasks
+      Recorded told;
+      if (!used.empty()) told.tuned_at = made_for_;
+      const std::string note = other_threads_text(told.tuned_at, used_at_, "made", "used");
+      told.summary = fmt::format("{}: {} layers{}{}", name_, used.size(), note.empty() ? "" : "; ", note);
+      return told;
+    };
+    return {offer};
+  }
+
+ private:
+  Choices choices_;
+  std::string name_;
+  int made_for_, used_at_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Chooser> ModelOptions::add_layer_plan(CompileOptions& options) const {
   if (records != "none")
     fail(ErrorKind::usage, "--records {} and --layer-plan {}: give only one of them", records, layer_plan);
   const std::string file = read_file(layer_plan);
-  const tune::Choices choices =
-      tune::allowed(tune::parse_choices(file, layer_plan, &options.given_in), options.forbidden);
-  for (const auto& [node, schedule] : options.schedules) options.given_in.erase(node);
-  tune::add_settings(choices, options);
-  tune::add_schedules(choices, options);  // passes also read them: they determine which pairs run in one kernel
-  const std::string name = std::string(kFromLayerPlan) + layer_plan;
-  options.recorded = [choices, name, made_for = threads_of(file), used_at = thread_count()](
-                         const PassedGraph&, const CompileOptions& compile) {
-    const tune::Choices used = tune::allowed(choices, compile.forbidden);  // --forbid may also name tasks
-    Recorded told;
-    if (!used.empty()) told.tuned_at = made_for;
-    const std::string note = other_threads_text(told.tuned_at, used_at, "made", "used");
-    told.summary = fmt::format("{}: {} layers{}{}", name, used.size(), note.empty() ? "" : "; ", note);
-    for (const auto& [node, choice] : used) {
-      const auto place = compile.given_in.find(node);
-      if (!choice.schedule && place != compile.given_in.end())
-        told.words[node] = std::string(kFromLayerPlan) + place->second;
-    }
-    return told;
-  };
+  Choices choices = tune::allowed(tune::parse_choices(file, layer_plan), options.forbidden);
+  add(choices, options.choices);
+  return std::make_shared<LayerPlan>(std::move(choices), std::string(kFromLayerPlan) + layer_plan, threads_of(file),
+                                     thread_count());
 }
 
-void ModelOptions::add_sources(CompileOptions& options) const {
+std::shared_ptr<const Chooser> ModelOptions::add_sources(CompileOptions& options) const {
   for (const std::string& text : forbid) {
     if (!names_record(text)) options.forbidden.push_back(parse_forbidden(text));
   }
@@ -141,7 +153,7 @@ void ModelOptions::add_sources(CompileOptions& options) const {
     }
   }
   if (!layer_plan.empty()) return add_layer_plan(options);
-  if (file.empty()) return;
+  if (file.empty()) return nullptr;
   const auto store = tune::Store::open(file, tune::Store::Mode::read);
   std::vector<tune::Record> known = read_records(*store);
   tune::TunedSource source;
@@ -156,7 +168,7 @@ void ModelOptions::add_sources(CompileOptions& options) const {
   source.apply.tune = tune_command(*this);
   source.choose = choose.empty() ? tune::Choose::accepted : tune::parse_choose(choose);
   source.notice = [](const std::string& line) { fmt::print(stderr, "{}\n", printable(line)); };
-  tune::use_tuned(options, std::move(source));
+  return std::make_shared<tune::TunedChooser>(std::move(source));
 }
 
 }  // namespace kilter::tool

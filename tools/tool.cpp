@@ -97,7 +97,8 @@ void ModelOptions::add_compile_to(Command app) {
   add_schedules_to(app, *this, "");
   add_passes_to(app, *this, "");
   app.option("--dump-ir", dump_ir,
-             "folder to write the graph after each pass, and the loops and assembly of each kernel, to");
+             "folder to write the graph after each pass, the tasks after each stage, and the loops and assembly of "
+             "each kernel to");
   app.flag("--time-passes", time_passes, "print how long each pass takes");
 }
 
@@ -160,13 +161,46 @@ int64_t parse_size(const std::string& text, const std::string& option) {
        option, text);
 }
 
-CompileOptions ModelOptions::compile_options() const {
-  CompileOptions options;
+namespace {
+
+/// Names the layers that options for tasks ("task:3") and for every layer ("*") stand for, then chooses as `next` does.
+class NamingChooser : public Chooser {
+ public:
+  explicit NamingChooser(std::shared_ptr<const Chooser> next) : next_(std::move(next)) {}
+  void adapt(const Graph& graph, CompileOptions& options) const override {
+    if (tune::names_several(options)) tune::name_layers(graph, options);
+    tune::refuse_forbidden_schedules(options);
+  }
+  std::vector<Offer> offers(const Graph& graph, const CompileOptions& options) const override {
+    return next_ != nullptr ? next_->offers(graph, options) : std::vector<Offer>{};
+  }
+
+ private:
+  std::shared_ptr<const Chooser> next_;
+};
+
+void add_fusion(const std::vector<std::string>& nodes, Fusion fusion, std::string_view option, Choices& choices) {
+  constexpr std::string_view kOther[] = {"", "--no-fuse", "--fuse", ""};
+  for (const std::string& node : nodes) {
+    Fusion& made = choices[node].fuse;
+    if (made != Fusion::usual && made != fusion) {
+      fail(ErrorKind::usage, "{} {}: {} names the same node; give only one of them", option, node,
+           kOther[static_cast<size_t>(made)]);
+    }
+    made = fusion;
+  }
+}
+
+}  // namespace
+
+ModelOptions::CompileSetup ModelOptions::compile_setup() const {
+  CompileSetup setup;
+  CompileOptions& options = setup.options;
   options.target = parse_target(target);
-  options.dump_ir = dump_ir;
-  options.stop_after = stop_after;
-  options.disable = {disable.begin(), disable.end()};
-  if (max_rewrites >= 0) options.max_rewrites = max_rewrites;
+  options.debug.dump_ir = dump_ir;
+  options.debug.stop_after = stop_after;
+  options.debug.disable = {disable.begin(), disable.end()};
+  if (max_rewrites >= 0) options.debug.max_rewrites = max_rewrites;
   for (const std::string& s : schedules) {
     // The schedule contains '=' itself, so the node's name ends at the '=' before the template's name.
     const size_t at = s.find('=');
@@ -174,32 +208,30 @@ CompileOptions ModelOptions::compile_options() const {
     Schedule schedule = parse_schedule(std::string_view(s).substr(at + 1));
     if (const Template* found = template_of(schedule.name, "--schedule " + s)) schedule.name = found->name;
     const std::string node = s.substr(0, at);
-    if (!options.schedules.emplace(node, std::move(schedule)).second)
-      fail(ErrorKind::usage, "--schedule {}: '{}' already has a schedule; give only one of them", s, node);
+    std::optional<Schedule>& made = options.choices[node].schedule;
+    if (made) fail(ErrorKind::usage, "--schedule {}: '{}' already has a schedule; give only one of them", s, node);
+    made = std::move(schedule);
   }
-  options.no_fuse = {no_fuse.begin(), no_fuse.end()};
-  options.fuse = {fuse.begin(), fuse.end()};
-  options.plain_layout = {plain_layout.begin(), plain_layout.end()};
+  add_fusion(no_fuse, Fusion::none, "--no-fuse", options.choices);
+  add_fusion(fuse, Fusion::before, "--fuse", options.choices);
+  for (const std::string& node : plain_layout) options.choices[node].plain = true;
   for (const std::string& text : layer_threads) {
     const auto [node, value] = split_assignment(text, "--layer-threads");
     const auto most = static_cast<int32_t>(parse_int(value, "--layer-threads " + text, 1, 1024));
-    if (!options.layer_threads.emplace(node, most).second)
+    int32_t& made = options.choices[node].threads;
+    if (made > 0)
       fail(ErrorKind::usage, "--layer-threads {}: '{}' already has a number of threads; give only one of them", text,
            node);
+    made = most;
   }
   options.accuracy = accuracy == "strict" ? Accuracy::strict : Accuracy::normal;
-  if (!memory.empty()) options.memory = parse_size(memory, "--memory");
-  options.compile_threads = std::max(1, std::min(default_threads(), 16));
-  add_sources(options);
-  options.adapt = [next = std::move(options.adapt)](const Graph& graph, CompileOptions& compile) {
-    if (tune::names_several(compile)) tune::name_layers(graph, compile);
-    tune::refuse_forbidden_schedules(compile);
-    if (next) next(graph, compile);
-  };
-  options.notice = [told = std::make_shared<std::set<std::string>>()](const std::string& line) {
+  if (!memory.empty()) options.budget.memory = parse_size(memory, "--memory");
+  options.threads = std::max(1, std::min(default_threads(), 16));
+  setup.chooser = std::make_shared<NamingChooser>(add_sources(options));
+  options.report.notice = [told = std::make_shared<std::set<std::string>>()](const std::string& line) {
     if (told->insert(line).second) fmt::print(stderr, "{}\n", printable(line));
   };
-  return options;
+  return setup;
 }
 
 onnx::Model::Shapes ModelOptions::shapes() const {
@@ -269,11 +301,11 @@ void ModelOptions::check_compiled(const std::string& file, const std::string& su
 std::unique_ptr<Session> ModelOptions::open() const {
   check_compiled(model);
   Session::Options options;
-  options.compile = compile_options();
+  CompileSetup setup = compile_setup();
+  options.compile = std::move(setup.options), options.chooser = std::move(setup.chooser);
   if (isatty(STDERR_FILENO) != 0) {
-    options.compile.progress = [shown = std::make_shared<CompileProgress>("compile " + model)](const CompileStage& s) {
-      shown->at(s);
-    };
+    options.compile.report.progress =
+        [shown = std::make_shared<CompileProgress>("compile " + model)](const CompileStage& s) { shown->at(s); };
   }
   options.threads = threads;
   options.shapes = shapes();

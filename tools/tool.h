@@ -58,10 +58,15 @@ struct ModelOptions {
   ModelOptions with_side(const ModelOptions& side) const;
   /// Throws usage if the model is a compiled file and any option asks to compile it differently.
   std::unique_ptr<Session> open() const;
-  CompileOptions compile_options() const;
-  /// Applies --records, --layer-plan and --forbid. Options for single layers take precedence.
-  void add_sources(CompileOptions& options) const;
-  void add_layer_plan(CompileOptions& options) const;
+  struct CompileSetup {
+    CompileOptions options;
+    std::shared_ptr<const Chooser> chooser;  ///< never null
+  };
+  CompileSetup compile_setup() const;
+  /// Applies --records, --layer-plan and --forbid. Options for single layers take precedence. Returns what chooses from
+  /// them for a graph; may be null.
+  std::shared_ptr<const Chooser> add_sources(CompileOptions& options) const;
+  std::shared_ptr<const Chooser> add_layer_plan(CompileOptions& options) const;
   /// Returns a copy without --records and the options that depend on it.
   ModelOptions without_records() const;
   /// Bars those of `known` that --forbid record:ID names (see tune::bar()). Throws usage if no record has the id, or if

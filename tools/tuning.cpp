@@ -42,7 +42,7 @@ TuningSetup::TuningSetup(const ModelOptions& options, bool writes) {
   const std::map<std::string, Tensor> all = options.all_inputs(*session);
   graph = bound_graph(*session, all);
   for (const ValueId v : graph.inputs()) inputs.push_back(all.at(graph.value(v).name));
-  compile_ = adapted(session->options().compile, graph);
+  compile_ = adapted(session->options().compile, session->options().chooser.get(), graph);
   if (!compile_.forbidden.empty()) check_forbidden(run_passes(graph, compile_), compile_);
 }
 

@@ -50,7 +50,7 @@ std::string keep(const TuningSetup& setup, const tune::TuneResult& result, std::
 /// Keeps the graph tuner's choice if it won, also against the kept plan `before`. If it lost, `before` stays; without
 /// one, history-best is kept, or an empty plan if that lost to the default plan. A better plan that another run kept
 /// meanwhile stays. Returns a line for the user.
-std::string keep(const TuningSetup& setup, const tune::GraphBest& best, const tune::Choices& history,
+std::string keep(const TuningSetup& setup, const tune::GraphBest& best, const Choices& history,
                  const std::optional<tune::KeptPlan>& before);
 
 /// If there is a record file, keeps a record that bars the schedule that a check found to be wrong.

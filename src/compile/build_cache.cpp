@@ -21,14 +21,14 @@ BuildCache::~BuildCache() {
   for (const auto& [key, kept] : packed_) sink_.release(kept.ref.offset);
 }
 
-std::shared_ptr<const PackedTask> BuildCache::task(const std::string& key) {
+std::shared_ptr<PackedTask> BuildCache::task(const std::string& key) {
   const auto it = tasks_.find(key);
   if (it == tasks_.end()) return nullptr;
   it->second.used = build_;
   return it->second.task;
 }
 
-void BuildCache::keep_task(const std::string& key, std::shared_ptr<const PackedTask> task) {
+void BuildCache::keep_task(const std::string& key, std::shared_ptr<PackedTask> task) {
   tasks_[key] = {std::move(task), build_};
 }
 

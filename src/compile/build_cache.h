@@ -36,7 +36,7 @@ class ConstantSink {
 /// A task lowered by a schedule, with the places of its packed constants.
 struct PackedTask {
   Chosen chosen;                     ///< Lowered::constants have no data once they are packed
-  std::vector<BufferRef> constants;  ///< by index of Lowered::constants
+  std::vector<BufferRef> constants;  ///< by index of Lowered::constants; empty until they are packed
 };
 
 /// Machine code of a kernel, and the scratch memory that each worker needs for it.
@@ -80,8 +80,8 @@ class BuildCache {
   ConstantSink& sink() { return sink_; }
 
   /// Returns null for an unknown task. `key` is made of node, schedule and layouts.
-  std::shared_ptr<const PackedTask> task(const std::string& key);
-  void keep_task(const std::string& key, std::shared_ptr<const PackedTask> task);
+  std::shared_ptr<PackedTask> task(const std::string& key);
+  void keep_task(const std::string& key, std::shared_ptr<PackedTask> task);
   /// The place of a constant that a kernel reads without packing; null if it is unknown.
   const BufferRef* value(ValueId value, const std::string& layout) const;
   void keep_value(ValueId value, const std::string& layout, const BufferRef& ref);
@@ -98,7 +98,7 @@ class BuildCache {
 
  private:
   struct Kept {
-    std::shared_ptr<const PackedTask> task;
+    std::shared_ptr<PackedTask> task;
     int64_t used = 0;
   };
   struct KeptConstant {

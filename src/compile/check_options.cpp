@@ -27,11 +27,11 @@ void check_pass_names(const CompileOptions& options) {
   std::vector<std::string_view> names;
   for (const PassRow& row : all_passes()) names.push_back(row.name);
   const auto known = [&](std::string_view n) { return std::find(names.begin(), names.end(), n) != names.end(); };
-  if (!options.stop_after.empty() && !known(options.stop_after)) {
-    fail(ErrorKind::usage, "--stop-after: no pass '{}'; legal values are {}", options.stop_after,
+  if (!options.debug.stop_after.empty() && !known(options.debug.stop_after)) {
+    fail(ErrorKind::usage, "--stop-after: no pass '{}'; legal values are {}", options.debug.stop_after,
          fmt::join(names, ", "));
   }
-  for (const std::string& n : options.disable) {
+  for (const std::string& n : options.debug.disable) {
     const std::string pass = n.substr(0, n.find('.'));
     if (!known(pass))
       fail(ErrorKind::usage, "--disable: no pass '{}'; legal values are {}", pass, fmt::join(names, ", "));
@@ -48,24 +48,26 @@ void check_node_names(const Graph& graph, const CompileOptions& options) {
     if (anchors.contains(node)) return;
     fail(ErrorKind::usage, "{}: no task has this name; legal values are {}", option, fmt::join(anchors, ", "));
   };
-  for (const auto& [node, schedule] : options.schedules)
-    task(node, option_text(options, "--schedule", node, schedule.text()));
   for (const Forbidden& f : options.forbidden) {
     if (!f.node.empty()) task(f.node, "--forbid " + f.text());
   }
-  for (const std::string& node : options.fuse) task(node, option_text(options, "--fuse", node));
-  for (const std::string& node : options.no_fuse) task(node, option_text(options, "--no-fuse", node));
-  for (const std::string& node : options.apart) task(node, option_text(options, "fuse=apart", node));
-  for (const auto& [node, threads] : options.layer_threads) {
-    const std::string option = option_text(options, "--layer-threads", node, std::to_string(threads));
-    task(node, option);
-    if (threads < 1) fail(ErrorKind::usage, "{}: expected 1 thread or more", option);
+  const std::string_view kFusion[] = {"", "--no-fuse", "--fuse", "fuse=apart"};
+  bool plain = false;
+  for (const auto& [node, choice] : options.choices) {
+    if (choice.forced()) task(node, option_text(options, "--schedule", node, choice.schedule->text()));
+    if (choice.fuse != Fusion::usual) task(node, option_text(options, kFusion[static_cast<size_t>(choice.fuse)], node));
+    if (choice.threads != 0) {
+      const std::string option = option_text(options, "--layer-threads", node, std::to_string(choice.threads));
+      task(node, option);
+      if (choice.threads < 1) fail(ErrorKind::usage, "{}: expected 1 thread or more", option);
+    }
+    plain = plain || choice.plain;
   }
-  for (NodeId id : options.plain_layout.empty() ? std::vector<NodeId>{} : graph.order()) {
+  for (NodeId id : plain ? graph.order() : std::vector<NodeId>{}) {
     if (graph.node(id).op->movement != Movement::relayout) nodes.insert(graph.node(id).name);
   }
-  for (const std::string& node : options.plain_layout) {
-    if (nodes.contains(node)) continue;
+  for (const auto& [node, choice] : options.choices) {
+    if (!choice.plain || nodes.contains(node)) continue;
     fail(ErrorKind::usage, "{}: no node has this name; legal values are {}",
          option_text(options, "--plain-layout", node), fmt::join(nodes, ", "));
   }
@@ -99,15 +101,19 @@ void check_forbidden(const PassedGraph& passed, const CompileOptions& options) {
         fail(ErrorKind::usage, "{}: '{}' does not take it anyway: {}; leave it out", option, f.schedule.text(),
              why->text());
     }
-    if (!works && f.node.empty() && options.notice)
-      options.notice(option + ": no layer of this network would take it, so it changes nothing");
+    if (!works && f.node.empty() && options.report.notice)
+      options.report.notice(option + ": no layer of this network would take it, so it changes nothing");
   }
 }
 
 std::string option_text(const CompileOptions& options, std::string_view option, const std::string& node,
                         std::string_view value) {
-  const auto file = options.given_in.find(node);
-  if (file != options.given_in.end()) return fmt::format("{}, '{}'", file->second, node);
+  const LayerChoice& choice = choice_for(options.choices, node);
+  const Origin& from = option == "--schedule"        ? choice.schedule_from
+                       : option == "--layer-threads" ? choice.threads_from
+                       : option == "--plain-layout"  ? choice.plain_from
+                                                     : choice.fuse_from;
+  if (from.source == ScheduleSource::layer_plan) return fmt::format("{}, '{}'", from.words, node);
   return fmt::format("{} {}{}{}", option, node, value.empty() ? "" : "=", value);
 }
 

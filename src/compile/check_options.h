@@ -12,7 +12,7 @@ void check_pass_names(const CompileOptions& options);
 /// with the nodes that placing in memory added. Throws usage, listing the legal names.
 void check_node_names(const Graph& graph, const CompileOptions& options);
 /// Throws usage if an entry of CompileOptions::forbidden names a node that would not take that template or schedule
-/// anyway. Reports an entry without a node that no task would take to CompileOptions::notice.
+/// anyway. Reports an entry without a node that no task would take to CompileReport::notice.
 void check_forbidden(const PassedGraph& passed, const CompileOptions& options);
 
 /// The start of an error about an option of a node: "--schedule conv1=reference", or "--schedule conv1" without a

@@ -12,7 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "compile/storage.h"
+#include "compile/choices.h"
+#include "compile/task_graph.h"
 #include "exec/plan.h"
 #include "graph/graph.h"
 #include "passes/pass.h"
@@ -23,15 +24,7 @@
 namespace kilter {
 
 class BuildCache;
-
-/// Schedules that come neither from the defaults nor from the command line.
-struct Recorded {
-  std::map<std::string, Schedule> schedules;  ///< by anchor
-  std::map<std::string, std::string> words;   ///< by anchor: where its schedule comes from
-  std::string summary;                        ///< for Plan::records
-  int tuned_at = 0;  ///< threads at which most of the chosen schedules were tuned; 0: unknown, or nothing is chosen
-};
-struct PassedGraph;
+class Chooser;
 
 /// The progress of a compilation.
 struct CompileStage {
@@ -40,45 +33,52 @@ struct CompileStage {
   int64_t of = 0;
 };
 
-struct CompileOptions {
-  Target target;                              ///< parse_target("native") unless the user asks for another
-  std::map<std::string, Schedule> schedules;  ///< forced, by node name (`--schedule NODE=...`)
-  /// Schedules that replace defaults, by node name, where their templates take the task and `accuracy` allows it. Like
-  /// defaults, they are given up where packed weights are too large.
-  std::map<std::string, Schedule> preferred;
-  /// Called by compile_graph() before the passes; may change the other options for this graph. May be empty.
-  std::function<void(const Graph&, CompileOptions&)> adapt;
-  /// Called after the passes to get the schedules to prefer; may be empty.
-  std::function<Recorded(const PassedGraph&, const CompileOptions&)> recorded;
-  int compile_threads = 1;
-  std::filesystem::path dump_ir;       ///< folder for the graph after each pass and for the loop IR of each kernel
-  std::string stop_after;              ///< name of a pass: later ones do not run (a plan is still built)
-  std::set<std::string> disable;       ///< names of passes that do not run
-  int64_t max_rewrites = INT64_MAX;    ///< limit over all passes, in order; serves to bisect a miscompilation
-  bool naive = false;                  ///< no passes, no templates: every node runs its reference kernel
-  std::set<std::string> no_fuse;       ///< anchors of tasks that absorb no element-wise nodes
-  std::set<std::string> fuse;          ///< depthwise convolutions that run in one task with the convolution before them
-  std::set<std::string> apart;         ///< depthwise convolutions that run separately from the convolution before them
-  std::set<std::string> plain_layout;  ///< nodes whose operands keep the plain layout
-  std::map<std::string, int32_t> layer_threads;  ///< thread limit of a task, by its anchor's name
-  Accuracy accuracy = Accuracy::normal;
-  std::vector<Forbidden> forbidden;  ///< what tasks may not take by default; forced schedules are exempt
-  /// For nodes whose settings come from a file: the place, as in "net.plan line 3". Used in errors and in Step::record.
-  std::map<std::string, std::string> given_in;
-  /// Receives a line for each entry of `forbidden` that changes nothing; may be empty.
-  std::function<void(const std::string&)> notice;
-  /// Called from time to time with the current stage, by the compiling thread. May be empty.
-  std::function<void(const CompileStage&)> progress;
+/// Limits on memory.
+struct MemoryBudget {
   /// Limit in bytes on packed weights and arena together. Layers take kernels with smaller weights, cheapest first,
   /// until the network fits; if it cannot, compiling fails. Without a limit, packed weights may take 64 MiB or 2.5
   /// times the network's parameters, whichever is more.
   std::optional<int64_t> memory;
-  bool limit_weights = true;       ///< false: packed weights may have any size, whatever `memory` says
-  bool keep_alternatives = false;  ///< fills StepNotes::templates, ::estimate and ::given_up
-  bool keep_placed = false;        ///< fills Compiled::placed
-  /// false: stops after lowering. The plan then has steps and an arena, but neither code nor constants: it can be
-  /// inspected, but not run or saved.
-  bool generate_code = true;
+  bool limit_weights = true;  ///< false: packed weights may have any size, whatever `memory` says
+};
+
+/// Options for finding faults of the compiler.
+struct DebugOptions {
+  std::filesystem::path dump_ir;  ///< folder for the graph after each pass, the tasks, and the loop IR of each kernel
+  std::string stop_after;         ///< name of a pass: later ones do not run (a plan is still built)
+  std::set<std::string> disable;  ///< names of passes that do not run
+  int64_t max_rewrites = INT64_MAX;  ///< limit over all passes, in order; serves to bisect a miscompilation
+  bool naive = false;                ///< no passes, no templates: every node runs its reference kernel
+
+  bool operator==(const DebugOptions&) const = default;
+};
+
+/// What a compilation returns.
+struct CompileContents {
+  /// false: the plan has steps and an arena, but neither code nor constants: it can be inspected, but not run or saved.
+  bool code = true;
+  bool alternatives = false;  ///< fills StepNotes::templates, ::estimate and ::given_up
+  bool tasks = false;         ///< fills Compiled::tasks
+};
+
+/// The lines and the progress that a compilation reports; each may be empty.
+struct CompileReport {
+  /// Receives a line for each option that changes nothing.
+  std::function<void(const std::string&)> notice;
+  /// Called from time to time with the current stage, by the compiling thread.
+  std::function<void(const CompileStage&)> progress;
+};
+
+struct CompileOptions {
+  Target target;    ///< parse_target("native") unless the user asks for another
+  Choices choices;  ///< for single layers
+  Accuracy accuracy = Accuracy::normal;
+  std::vector<Forbidden> forbidden;  ///< what tasks may not take by default; forced schedules are exempt
+  MemoryBudget budget;
+  DebugOptions debug;
+  CompileContents contents;
+  CompileReport report;
+  int threads = 1;  ///< that compile
   /// Kernels and packed constants of earlier compilations of the same PassedGraph for the same target; may be null.
   BuildCache* cache = nullptr;
 };
@@ -123,12 +123,6 @@ struct StepNotes {
   const std::vector<Ranked>& ranked() const;
 };
 
-/// The graph that a plan was built from: where every value is stored, and the tasks (compile/tasks.h).
-struct Placed {
-  Graph graph;
-  StorageMap storage;
-};
-
 struct Compiled {
   Plan plan;
   std::vector<PassTiming> timings;
@@ -139,13 +133,14 @@ struct Compiled {
   std::vector<Unfused> unfused;  ///< nodes that a neighbouring task could have absorbed but did not, and why
   /// Set by compile_graph(): the layers that run a node of the model, unless that is just the layer of the same name.
   std::map<std::string, std::vector<std::string>> layers_of_nodes;
-  int records_tuned_at = 0;              ///< Recorded::tuned_at
-  std::vector<std::string> slimmed;      ///< anchors of tasks that gave up speed for smaller weights
-  std::optional<int64_t> memory;         ///< CompileOptions::memory
-  int64_t weight_bytes = 0;              ///< of packed weights
-  int64_t wanted_bytes = 0;              ///< of packed weights, before any task gave up speed for smaller ones
-  int64_t weight_limit = 0;              ///< limit on weight_bytes
-  std::shared_ptr<const Placed> placed;  ///< with CompileOptions::keep_placed
+  int records_tuned_at = 0;                ///< Recorded::tuned_at
+  std::vector<std::string> slimmed;        ///< anchors of tasks that gave up speed for smaller weights
+  std::optional<int64_t> memory;           ///< MemoryBudget::memory
+  int64_t weight_bytes = 0;                ///< of packed weights
+  int64_t wanted_bytes = 0;                ///< of packed weights, before any task gave up speed for smaller ones
+  int64_t weight_limit = 0;                ///< limit on weight_bytes
+  Choices choices;                         ///< that the plan was made with
+  std::shared_ptr<const TaskGraph> tasks;  ///< with CompileContents::tasks
   double compile_ms = 0;
 };
 
@@ -159,11 +154,16 @@ struct PassRow {
 };
 std::span<const PassRow> all_passes();
 
-/// The options after CompileOptions::adapt has changed them for this graph; `adapt` is empty in the result.
-CompileOptions adapted(const CompileOptions& options, const Graph& graph);
+/// One row of the table of stages that follow the passes: from the graph to the plan.
+struct StageRow {
+  std::string_view name;
+  std::string_view summary;
+  std::string_view why_here;
+};
+std::span<const StageRow> all_stages();
 
-/// Compiles a static graph. Throws usage for unknown names in the options.
-Compiled compile_graph(Graph graph, const CompileOptions& options);
+/// Compiles a static graph. `chooser` may be null. Throws usage for unknown names in the options.
+Compiled compile_graph(Graph graph, const CompileOptions& options, const Chooser* chooser = nullptr);
 
 /// A graph after the passes.
 struct PassedGraph {

@@ -8,11 +8,11 @@
 #include <stdexcept>
 #include <utility>
 
+#include "compile/build_plan.h"
 #include "compile/check_options.h"
+#include "compile/chooser.h"
 #include "compile/compile.h"
 #include "compile/origins.h"
-#include "compile/plan_builder.h"
-#include "exec/schedule_source.h"
 #include "graph/values.h"
 #include "ops/support/builder.h"
 
@@ -128,7 +128,7 @@ class Stages {
  public:
   explicit Stages(const CompileOptions& options) : options_(options) {}
   ~Stages() {
-    if (options_.progress) options_.progress({});
+    if (options_.report.progress) options_.report.progress({});
   }
   Stages(const Stages&) = delete;
   Stages& operator=(const Stages&) = delete;
@@ -137,36 +137,42 @@ class Stages {
   const CompileOptions& options_;
 };
 
-PassedGraph passed_graph(Graph graph, const CompileOptions& options) {
-  check_pass_names(options);
+PassContext context_of(const CompileOptions& options) {
   PassContext context;
   context.limits = options.target.limits;
-  context.rewrites_left = options.max_rewrites;
-  context.disabled = options.disable;
-  context.no_fuse = options.no_fuse;
-  for (const std::string& node : options.fuse) context.fuse[node] = option_text(options, "--fuse", node);
-  context.apart = options.apart;
-  for (const auto& [node, schedule] : options.schedules) context.own[node] = schedule.name;
-  for (const auto& [node, threads] : options.layer_threads) context.own.emplace(node, "");
-  context.plain_layout = options.plain_layout;
+  context.rewrites_left = options.debug.max_rewrites;
+  context.disabled = options.debug.disable;
   context.forbidden = options.forbidden;
+  for (const auto& [node, choice] : options.choices) {
+    if (choice.fuse == Fusion::none) context.no_fuse.insert(node);
+    if (choice.fuse == Fusion::before) context.fuse[node] = option_text(options, "--fuse", node);
+    if (choice.fuse == Fusion::apart) context.apart.insert(node);
+    if (choice.plain) context.plain_layout.insert(node);
+    if (choice.forced() || choice.threads > 0) context.own[node] = choice.forced() ? choice.schedule->name : "";
+  }
+  return context;
+}
+
+PassedGraph passed_graph(Graph graph, const CompileOptions& options) {
+  check_pass_names(options);
+  PassContext context = context_of(options);
   std::vector<PassTiming> timings;
   std::vector<std::vector<ValueId>> model_inputs = inputs_of(graph);
   const auto made_by_passes = static_cast<NodeId>(graph.node_count());
-  if (!options.dump_ir.empty()) dump(graph, options.dump_ir, 0, "import");
-  if (!options.naive) {
+  if (!options.debug.dump_ir.empty()) dump(graph, options.debug.dump_ir, 0, "import");
+  if (!options.debug.naive) {
     size_t index = 0;
     for (const PassRow& row : kPasses) {
       ++index;
-      if (options.disable.contains(std::string(row.name))) continue;
-      if (options.progress) options.progress({row.name, 0, std::ssize(graph.order())});
+      if (options.debug.disable.contains(std::string(row.name))) continue;
+      if (options.report.progress) options.report.progress({row.name, 0, std::ssize(graph.order())});
       const auto before = std::chrono::steady_clock::now();
       const int64_t done = context.rewrites_done;
       run_checked(row, graph, context, made_by_passes);
       timings.push_back(
           {std::string(row.name), ms_since(before), context.rewrites_done - done, std::exchange(context.applied, {})});
-      if (!options.dump_ir.empty()) dump(graph, options.dump_ir, index, row.name);
-      if (options.stop_after == row.name) break;
+      if (!options.debug.dump_ir.empty()) dump(graph, options.debug.dump_ir, index, row.name);
+      if (options.debug.stop_after == row.name) break;
     }
     verify_types(graph);  // including nodes that passes changed in place
   }
@@ -174,60 +180,32 @@ PassedGraph passed_graph(Graph graph, const CompileOptions& options) {
       std::move(graph), std::move(timings), {context.unfused.begin(), context.unfused.end()}, std::move(model_inputs)};
 }
 
-Compiled compiled_plan(const PassedGraph& passed, const CompileOptions& options) {
-  install_reference_runner();
-  const auto start = std::chrono::steady_clock::now();
-  Compiled compiled = build_plan(passed.graph, options);
-  compiled.timings = passed.timings;
-  compiled.timings.push_back({"lower and generate code", ms_since(start), 0});
-  compiled.unfused.insert(compiled.unfused.begin(), passed.unfused.begin(), passed.unfused.end());
-  compiled.compile_ms = ms_since(start);
+/// Compiles with the choices of one offer. Empty if the graph cannot be laid out with them, and the offer has been told
+/// why.
+std::optional<Compiled> compile_offer(Graph graph, const CompileOptions& given, const Offer& offer) {
+  CompileOptions options = given;
+  add(offer.choices, options.choices);
+  std::optional<PassedGraph> passed;
+  std::optional<PlanBuild> build;
+  try {
+    passed = passed_graph(std::move(graph), options);
+    check_forbidden(*passed, options);
+    build.emplace(*passed, options, &offer);
+  } catch (const Error& why) {
+    if (!offer.refused) throw;
+    offer.refused(why);
+    return std::nullopt;
+  }
+  Compiled compiled = build->finish();
+  compiled.layers_of_nodes = layers_of_nodes(*passed, compiled);
   return compiled;
-}
-
-Compiled compile_recorded(const PassedGraph& passed, const CompileOptions& options) {
-  CompileOptions with = options;
-  with.recorded = nullptr;
-  const Recorded recorded = options.recorded(passed, with);
-  with.preferred = recorded.schedules;
-  Compiled compiled = compiled_plan(passed, with);
-  std::set<std::string> run;  // anchors that run their recorded schedules
-  for (Step& step : compiled.plan.steps) {
-    if (step.kind != StepKind::kernel || options.schedules.contains(step.name)) continue;
-    const auto schedule = recorded.schedules.find(step.name);
-    const bool other = schedule != recorded.schedules.end() && schedule->second.text() != step.schedule;
-    if (schedule != recorded.schedules.end() && !other) run.insert(step.name);
-    const auto words = recorded.words.find(step.name);
-    if (words != recorded.words.end() && !other) step.record = words->second;
-  }
-  compiled.plan.records = recorded.summary;
-  if (!run.empty() || recorded.schedules.empty()) compiled.records_tuned_at = recorded.tuned_at;
-  const int64_t left = std::ranges::count_if(recorded.schedules, [&](const auto& of) {
-    return !run.contains(of.first) && !options.schedules.contains(of.first);
-  });
-  if (left > 0) {
-    compiled.plan.records += fmt::format(
-        "; {} of these schedules not run: packed weights would be too large, or the layer does not take them", left);
-  }
-  return compiled;
-}
-
-/// Records in each step with a forced schedule where the schedule was given.
-void mark_given(Plan& plan, const CompileOptions& options) {
-  for (Step& step : plan.steps) {
-    const auto given = options.schedules.find(step.name);
-    if (given == options.schedules.end() || !covers(given->second, parse_schedule(step.schedule))) continue;
-    const auto file = options.given_in.find(step.name);
-    step.record = file == options.given_in.end() ? std::string(kGiven) : std::string(kFromLayerPlan) + file->second;
-  }
 }
 
 }  // namespace
 
-CompileOptions adapted(const CompileOptions& options, const Graph& graph) {
+CompileOptions adapted(const CompileOptions& options, const Chooser* chooser, const Graph& graph) {
   CompileOptions out = options;
-  out.adapt = nullptr;
-  if (options.adapt) options.adapt(graph, out);
+  if (chooser != nullptr) chooser->adapt(graph, out);
   return out;
 }
 
@@ -237,21 +215,29 @@ PassedGraph run_passes(Graph graph, const CompileOptions& options) {
 }
 
 Compiled compile_passed(const PassedGraph& passed, const CompileOptions& options) {
-  const Stages stages(options);
-  return compiled_plan(passed, options);
-}
-
-Compiled compile_graph(Graph graph, const CompileOptions& given) {
   const auto start = std::chrono::steady_clock::now();
-  const CompileOptions options = adapted(given, graph);
   const Stages stages(options);
-  const PassedGraph passed = passed_graph(std::move(graph), options);
-  check_forbidden(passed, options);
-  Compiled compiled = options.recorded ? compile_recorded(passed, options) : compiled_plan(passed, options);
-  mark_given(compiled.plan, options);
-  compiled.layers_of_nodes = layers_of_nodes(passed, compiled);
+  install_reference_runner();
+  Compiled compiled = PlanBuild(passed, options, nullptr).finish();
   compiled.compile_ms = ms_since(start);
   return compiled;
+}
+
+Compiled compile_graph(Graph graph, const CompileOptions& given, const Chooser* chooser) {
+  const auto start = std::chrono::steady_clock::now();
+  const CompileOptions options = adapted(given, chooser, graph);
+  const Stages stages(options);
+  install_reference_runner();
+  std::vector<Offer> offers = chooser != nullptr ? chooser->offers(graph, options) : std::vector<Offer>{};
+  if (offers.empty() || offers.back().refused) offers.emplace_back();
+  for (const Offer& offer : offers) {
+    const bool last = &offer == &offers.back();
+    std::optional<Compiled> compiled = compile_offer(last ? std::move(graph) : Graph(graph), options, offer);
+    if (!compiled) continue;
+    compiled->compile_ms = ms_since(start);
+    return std::move(*compiled);
+  }
+  fail(ErrorKind::internal, "no choices compile");
 }
 
 }  // namespace kilter

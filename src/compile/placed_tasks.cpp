@@ -7,11 +7,11 @@
 
 namespace kilter {
 
-PlacedTasks place_tasks(Graph graph, const TargetLimits& limits, const std::set<std::string>& fuse) {
-  PassContext context;
-  context.limits = limits;
-  for (const std::string& node : fuse) context.fuse[node] = "--fuse " + node;
-  for (const PassRow& row : all_passes()) row.function(graph, context);
+PlacedTasks place_tasks(Graph model, const TargetLimits& limits, const std::set<std::string>& fuse) {
+  CompileOptions options;
+  options.target.limits = limits;
+  for (const std::string& node : fuse) options.choices[node].fuse = Fusion::before;
+  Graph graph = run_passes(std::move(model), options).graph;
   const StorageMap storage = place(graph, {});
   verify(graph);
   PlacedTasks out;

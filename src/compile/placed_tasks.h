@@ -19,7 +19,7 @@ struct PlacedTasks {
 };
 
 /// Runs all passes and places the values. Operands have the layouts and strides of the compiled plan, except for nodes
-/// that no template takes: those keep the layouts that the passes chose. `fuse`: see CompileOptions::fuse.
-PlacedTasks place_tasks(Graph graph, const TargetLimits& limits, const std::set<std::string>& fuse = {});
+/// that no template takes: those keep the layouts that the passes chose. `fuse`: anchors with Fusion::before.
+PlacedTasks place_tasks(Graph model, const TargetLimits& limits, const std::set<std::string>& fuse = {});
 
 }  // namespace kilter

@@ -161,8 +161,8 @@ Session::Kept& Session::kept_for(const onnx::Model::Shapes& shapes, const onnx::
   });
   if (known != plans_.end()) return use(known);
   Kept fresh{all, values, {}, std::nullopt};
-  if (options_.compile.progress) options_.compile.progress({"read the model"});
-  fresh.loaded.compiled = compile_graph(graph(shapes, values), options_.compile);
+  if (options_.compile.report.progress) options_.compile.report.progress({"read the model"});
+  fresh.loaded.compiled = compile_graph(graph(shapes, values), options_.compile, options_.chooser.get());
   if (options_.compile.cache == nullptr) fresh.loaded.home = constants_.add(fresh.loaded.compiled.plan);
   plans_.push_front(std::move(fresh));
   drop_unused();

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "compile/chooser.h"
 #include "compile/compile.h"
 #include "compile/loaded.h"
 #include "compile/shared_constants.h"
@@ -24,7 +25,8 @@ class Session {
  public:
   struct Options {
     CompileOptions compile;
-    int threads = 0;             ///< 0: default_threads()
+    std::shared_ptr<const Chooser> chooser = nullptr;  ///< consulted for every plan; may be null
+    int threads = 0;                                   ///< 0: default_threads()
     onnx::Model::Shapes shapes;  ///< of inputs, by name; others come from the model or the tensors
     bool verify_file = true;     ///< LoadOptions::verify for a compiled file
     /// Limit in bytes, as held_bytes() counts them, on the plans other than the one in use. Beyond it, the least

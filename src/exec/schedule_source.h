@@ -12,7 +12,7 @@ enum class ScheduleSource : uint8_t {
   fallback,    ///< the default of the analytic model
   record,      ///< a tuning record
   layer_plan,  ///< a file of schedules by layer
-  given,       ///< the command line, or CompileOptions::schedules
+  given,       ///< the command line, or CompileOptions::choices
 };
 
 /// The start of Step::record for schedules that do not come from a tuning record.

@@ -42,8 +42,8 @@ KernelForm compile_form(const Problem& problem, const std::string& line, const F
   CompileOptions how;
   how.target = options.target;
   how.accuracy = options.accuracy;
-  if (problem.fed) how.fuse.insert(problem.anchor);
-  if (options.schedule) how.schedules[problem.anchor] = *options.schedule;
+  if (problem.fed) how.choices[problem.anchor].fuse = Fusion::before;
+  if (options.schedule) how.choices[problem.anchor].schedule = *options.schedule;
   KernelForm form;
   Compiled compiled = compile_graph(problem.graph, how);
   form.loaded.program = std::make_shared<const Program>(std::move(compiled.plan));

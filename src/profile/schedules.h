@@ -33,7 +33,7 @@ struct LayerSchedule {
 /// products. Empty for templates that do not approximate, for "reference", and for layers without a schedule.
 std::string_view approximation_of(const std::string& schedule);
 
-/// Returns, in order, the layers of a plan that was compiled with CompileOptions::keep_alternatives.
+/// Returns, in order, the layers of a plan that was compiled with CompileContents::alternatives.
 std::vector<LayerSchedule> layer_schedules(const Compiled& compiled, const TargetLimits& limits);
 
 /// Returns the names of the layers that --asm and --node mean by `node`: the layer of that name if there is one, else

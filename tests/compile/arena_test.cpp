@@ -5,7 +5,7 @@
 #include <functional>
 #include <map>
 
-#include "compile/memory_plan.h"
+#include "compile/stages/memory_plan.h"
 #include "draw.h"
 #include "ops/support/views.h"
 

@@ -77,6 +77,27 @@ class Cached : public testing::Test {
   std::vector<std::pair<std::string, Schedule>> convs_;
 };
 
+TEST_F(Cached, ConstantsArePackedOnceWhenAllChoicesAreFinal) {
+  const auto adds = [&](const CompileOptions& how) {
+    CountingSink sink;
+    BuildCache cache(sink);
+    CompileOptions with = how;
+    with.cache = &cache;
+    compile_passed(passed_, with);
+    return sink.adds();
+  };
+  const int64_t once = adds(options_);
+  EXPECT_GT(once, 0);
+  CompileOptions look = options_;
+  look.contents.code = false;
+  EXPECT_EQ(adds(look), 0);
+  const Compiled fast = compile_passed(passed_, options_);
+  CompileOptions tight = options_;  // some schedules are chosen, and given up for others
+  tight.budget.memory = (fast.weight_bytes + fast.plan.arena_bytes) * 9 / 10;
+  ASSERT_FALSE(compile_passed(passed_, tight).slimmed.empty());
+  EXPECT_LE(adds(tight), once);
+}
+
 TEST_F(Cached, PlansAreTheSameAsWithout) {
   CountingSink sink;
   BuildCache cache(sink);
@@ -84,8 +105,8 @@ TEST_F(Cached, PlansAreTheSameAsWithout) {
   with.cache = &cache;
   for (const int64_t tile : {0, 3, 5, 3, 0}) {
     CompileOptions plain = options_;
-    if (tile > 0) plain.schedules[convs_[1].first] = smaller(1, tile);
-    with.schedules = plain.schedules;
+    if (tile > 0) plain.choices[convs_[1].first].schedule = smaller(1, tile);
+    with.choices = plain.choices;
     const Plan a = compile_passed(passed_, plain).plan, b = compile_passed(passed_, with).plan;
     ASSERT_EQ(a.steps.size(), b.steps.size());
     for (size_t s = 0; s < a.steps.size(); ++s) {
@@ -111,12 +132,12 @@ TEST_F(Cached, OnlyWhatIsNewIsPackedAndCompiled) {
   compile_passed(passed_, with);
   EXPECT_EQ(sink.adds(), packed);
   EXPECT_EQ(cache.kernels().size(), kernels);
-  with.schedules[convs_[1].first] = smaller(1, 3);
+  with.choices[convs_[1].first].schedule = smaller(1, 3);
   compile_passed(passed_, with);
   EXPECT_EQ(sink.adds(), packed + 1) << "the bias: a smaller tile wants its weights packed the same way";
   EXPECT_EQ(cache.kernels().size(), kernels + 1);
   ASSERT_NE(convs_[2].second.knob("vectors"), 1);
-  with.schedules[convs_[2].first] = with_knob(smaller(2, 3), "vectors", 1);
+  with.choices[convs_[2].first].schedule = with_knob(smaller(2, 3), "vectors", 1);
   compile_passed(passed_, with);
   EXPECT_EQ(sink.adds(), packed + 3) << "weights and bias of another layer";
 }
@@ -130,7 +151,7 @@ TEST_F(Cached, WhatNoBuildUsesIsReleased) {
     compile_passed(passed_, with);
     const int64_t used = sink.used();
     for (int64_t tile = 2; tile <= 6; ++tile) {  // all of them fit in 16 registers, too
-      with.schedules[convs_[1].first] = smaller(1, tile);
+      with.choices[convs_[1].first].schedule = smaller(1, tile);
       compile_passed(passed_, with);
     }
     EXPECT_LE(sink.used(), used + 8);

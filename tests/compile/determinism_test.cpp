@@ -19,7 +19,7 @@ std::string compiled_file(const Graph& graph, const std::string& target, int com
   const ScratchFolder folder;
   CompileOptions options;
   options.target = parse_target(target);
-  options.compile_threads = compile_threads;
+  options.threads = compile_threads;
   save_plan(compile_graph(graph, options).plan, folder.path() / "plan");
   std::stringstream bytes;
   bytes << std::ifstream(folder.path() / "plan", std::ios::binary).rdbuf();
@@ -68,7 +68,7 @@ TEST(Determinism, LimitsOfEveryTargetAreItsRowInTheTable) {
 std::vector<std::string> defaults(const Graph& graph, const Target& target) {
   CompileOptions options;
   options.target = target;
-  options.generate_code = false;
+  options.contents.code = false;
   const Compiled compiled = compile_graph(graph, options);
   std::vector<std::string> all;
   for (size_t s = 0; s < compiled.plan.steps.size(); ++s) {

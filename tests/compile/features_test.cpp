@@ -86,7 +86,7 @@ TEST(Features, TheTableOfTargetsAgreesWithTheCodeGenerator) {
 TEST(Features, APlanWithoutMachineCodeNeedsNone) {
   CompileOptions options;
   options.target = parse_target("x86-64-v4");
-  options.naive = true;
+  options.debug.naive = true;
   const Plan plan = compile_graph(relu("r"), options).plan;
   ASSERT_EQ(plan.code_bytes, 0);
   EXPECT_EQ(plan.required_features, Names{});

@@ -20,7 +20,7 @@ CompiledCase compile_grouped(std::string_view op_name, const std::string& text, 
   OpCase c = make_case(op, with_weights(parse_case(op, text)), text);
   CompileOptions options;
   options.target = target;
-  options.schedules["case"] = parse_schedule(by);
+  options.choices["case"].schedule = parse_schedule(by);
   Compiled compiled = compile_graph(c.graph, options);
   return {std::move(c), std::move(compiled)};
 }
@@ -124,7 +124,7 @@ TEST(GroupedConvolution, DepthwiseOnesAreNotForDenseTiles) {
   const OpCase c = make_case(op, with_weights(parse_case(op, text)), text);
   CompileOptions options;
   options.target = parse_target("x86-64-v3");
-  options.schedules["case"] = parse_schedule("conv2d_direct vectors=1 rows=1 tile=7 prefetch=0");
+  options.choices["case"].schedule = parse_schedule("conv2d_direct vectors=1 rows=1 tile=7 prefetch=0");
   EXPECT_EQ(error_of([&] { compile_graph(c.graph, options); }),
             "--schedule case: 'conv2d_direct vectors=1 rows=1 tile=7 prefetch=0' does not apply: channels of a group: "
             "limit more than one in or out, got 1 in, 1 out");

@@ -71,7 +71,7 @@ using Maker = Graph (*)(int64_t);
 double seconds_to_lower(const Graph& graph) {
   CompileOptions options;
   options.target = parse_target("x86-64-v3");
-  options.generate_code = false;
+  options.contents.code = false;
   const auto now = [] {
     timespec at{};
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &at);
@@ -143,8 +143,8 @@ TEST(Large, AHundredThousandOperandsAreNoTrouble) {
     for (const bool naive : {false, true}) {
       CompileOptions options;
       options.target = native_target();
-      options.naive = naive;
-      options.generate_code = false;
+      options.debug.naive = naive;
+      options.contents.code = false;
       EXPECT_GE(compile_graph(graph, options).plan.steps.size(), 1U);
     }
   }
@@ -153,34 +153,34 @@ TEST(Large, AHundredThousandOperandsAreNoTrouble) {
 TEST(Large, ProgressIsToldToTheEnd) {
   CompileOptions options;
   options.target = native_target();
-  options.generate_code = false;
+  options.contents.code = false;
   std::vector<std::string> stages;
-  options.progress = [&](const CompileStage& stage) {
+  options.report.progress = [&](const CompileStage& stage) {
     EXPECT_LE(stage.done, stage.of);
     if (stages.empty() || stages.back() != stage.name) stages.emplace_back(stage.name);
   };
   compile_graph(chain(500), options);
   ASSERT_GT(stages.size(), all_passes().size());
   EXPECT_EQ(stages.front(), all_passes().front().name);
-  EXPECT_EQ(stages[stages.size() - 2], "lower");
+  EXPECT_EQ(stages[stages.size() - 2], "make steps");
   EXPECT_EQ(stages.back(), "");
 }
 
 // A progress display stops only when told to. Otherwise a tuner that builds several plans of one graph would show
-// "lower" over its summary.
+// "make steps" over its summary.
 TEST(Large, ProgressEndsWithEachHalfAndWithErrors) {
   CompileOptions options;
   options.target = native_target();
-  options.generate_code = false;
+  options.contents.code = false;
   std::string stage;
-  options.progress = [&](const CompileStage& s) { stage = s.name; };
+  options.report.progress = [&](const CompileStage& s) { stage = s.name; };
   const PassedGraph passed = run_passes(chain(50), options);
   EXPECT_EQ(stage, "");
   stage = "not told";
   compile_passed(passed, options);
   EXPECT_EQ(stage, "");
   stage = "not told";
-  options.memory = 1;
+  options.budget.memory = 1;
   EXPECT_THROW(compile_graph(chain(50), options), Error);
   EXPECT_EQ(stage, "");
 }

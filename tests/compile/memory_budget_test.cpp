@@ -1,5 +1,5 @@
 // Networks that must fit into less memory: which layers give up their schedules, and the error if that is impossible.
-#include "compile/memory_budget.h"
+#include "compile/stages/memory_budget.h"
 
 #include <gmock/gmock.h>
 
@@ -41,7 +41,7 @@ constexpr int64_t kEnough = int64_t{1} << 40;
 Compiled compile(const std::optional<int64_t>& memory) {
   CompileOptions options;
   options.target = parse_target("x86-64-v3");
-  options.memory = memory;
+  options.budget.memory = memory;
   return compile_graph(zoo::build("resnet18", {.size = 128, .classes = 10}), options);
 }
 
@@ -89,7 +89,7 @@ TEST(MemoryBudget, ByDefaultWeightsTakeAtMostTwoAndAHalfTimesTheParameters) {
     parsed.operands[1].kind = CaseOperand::Kind::constant;
     CompileOptions options;
     options.target = parse_target("znver5");
-    options.memory = memory;
+    options.budget.memory = memory;
     return compile_graph(make_case(conv, parsed, shape).graph, options).plan.constants_bytes;
   };
   const int64_t parameters = int64_t{1024} * 1024 * 9 * 4;
@@ -100,19 +100,14 @@ TEST(MemoryBudget, ByDefaultWeightsTakeAtMostTwoAndAHalfTimesTheParameters) {
 
 /// The fastest plan's schedules, as if they came from records, or forced.
 CompileOptions recorded(const Compiled& fast, bool given) {
-  Recorded all;
-  for (const Step& step : fast.plan.steps) {
-    if (!step.schedule.starts_with("conv2d_winograd")) continue;
-    all.schedules.emplace(step.name, parse_schedule(step.schedule));
-    all.words.emplace(step.name, "a record");
-  }
   CompileOptions options;
+  const Origin from = given ? Origin() : Origin{ScheduleSource::record, "a record"};
+  for (const Step& step : fast.plan.steps) {
+    if (step.schedule.starts_with("conv2d_winograd"))
+      options.choices[step.name] = {parse_schedule(step.schedule), from};
+  }
   options.target = parse_target("x86-64-v3");
-  options.memory = need(fast) * 9 / 10;
-  if (given)
-    options.schedules = all.schedules;
-  else
-    options.recorded = [all](const PassedGraph&, const CompileOptions&) { return all; };
+  options.budget.memory = need(fast) * 9 / 10;
   return options;
 }
 
@@ -146,7 +141,7 @@ TEST(MemoryBudget, PreferredSchedulesAreTakenWhereTheyAreLegal) {
   };
   const std::string conv1 = schedule_of("conv1");
   const std::string winograd = "conv2d_winograd m=2 vectors=1 tile=2 count=1 split=0 prefetch=0";
-  options.preferred = {{"conv1", parse_schedule(winograd)}, {"layer1.0.conv1", parse_schedule(winograd)}};
+  for (const char* node : {"conv1", "layer1.0.conv1"}) options.choices[node] = preferred(parse_schedule(winograd));
   EXPECT_EQ(schedule_of("conv1"), conv1) << "it is 7x7 with stride 2";
   EXPECT_EQ(schedule_of("layer1.0.conv1"), winograd);
   options.accuracy = Accuracy::strict;
@@ -157,8 +152,8 @@ TEST(MemoryBudget, WeightsMayTakeAnySizeWhereTheyAreNotLimited) {
   const Compiled fast = compile(kEnough);
   CompileOptions options;
   options.target = parse_target("x86-64-v3");
-  options.memory = need(fast) * 9 / 10;
-  options.limit_weights = false;
+  options.budget.memory = need(fast) * 9 / 10;
+  options.budget.limit_weights = false;
   const Compiled free = compile_graph(small_resnet(), options);
   EXPECT_TRUE(free.slimmed.empty());
   EXPECT_EQ(free.weight_bytes, fast.weight_bytes);

@@ -118,12 +118,12 @@ ValueId factor(GraphBuilder& b, ValueId x, double value) {
 enum class Place : uint8_t { alone, between_convolutions, in_a_chain };
 
 /// The operator in its place: the graph and its inputs.
-struct Placed {
+struct TaskGraph {
   Graph graph;
   std::vector<Tensor> inputs;
 };
-Placed placed(const OpDef& op, const ParsedCase& c, Place place) {
-  Placed out;
+TaskGraph placed(const OpDef& op, const ParsedCase& c, Place place) {
+  TaskGraph out;
   GraphBuilder b(out.graph);
   std::vector<ValueId> operands;
   for (size_t i = 0; i < c.operands.size(); ++i) {
@@ -218,7 +218,7 @@ class OptionalOperands : public testing::Test {
  protected:
   /// Returns whether the operands fit together. If so, checks that the compiled result equals the reference.
   bool right(const OpDef& op, const ParsedCase& c, Place place) {
-    Placed p;
+    TaskGraph p;
     try {
       p = placed(op, c, place);
     } catch (const Error& error) {

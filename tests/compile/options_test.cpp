@@ -50,7 +50,7 @@ TEST(CompileOptions, NoFuseLeavesTheActivationOnItsOwnAndSaysWhy) {
   ASSERT_NE(find(fused, "conv1"), nullptr);
   EXPECT_EQ(find(fused, "conv1")->ops, "Conv+Relu");
   EXPECT_EQ(left_out(fused, "conv1.relu"), nullptr);
-  options.no_fuse = {"conv1"};
+  options.choices["conv1"].fuse = Fusion::none;
   const Compiled apart = compiled(options);
   EXPECT_EQ(find(apart, "conv1")->ops, "Conv");
   ASSERT_NE(find(apart, "conv1.relu"), nullptr);
@@ -65,7 +65,7 @@ TEST(CompileOptions, NoFuseLeavesTheActivationOnItsOwnAndSaysWhy) {
 
 TEST(CompileOptions, LayerThreadsLimitOneTask) {
   CompileOptions options = avx512();
-  options.layer_threads = {{"conv1", 1}};
+  options.choices["conv1"].threads = 1;
   const Compiled c = compiled(options), free = compiled(avx512());
   ASSERT_EQ(c.plan.steps.size(), free.plan.steps.size());
   for (size_t i = 0; i < c.plan.steps.size(); ++i) {
@@ -82,7 +82,7 @@ TEST(CompileOptions, PlainLayoutPutsLayoutChangesAroundTheNode) {
   };
   CompileOptions options = avx512();
   const auto before = changes(compiled(options));
-  options.plain_layout = {"pool1"};
+  options.choices["pool1"].plain = true;
   const Compiled plain = compiled(options);
   EXPECT_EQ(changes(plain), before + 2);
   EXPECT_EQ(find(plain, "pool1")->layouts.find("c16"), std::string::npos) << find(plain, "pool1")->layouts;
@@ -90,18 +90,19 @@ TEST(CompileOptions, PlainLayoutPutsLayoutChangesAroundTheNode) {
 
 TEST(CompileOptions, NamesThatAreNoneAreRefusedWithTheLegalOnes) {
   CompileOptions options = avx512();
-  options.no_fuse = {"conv1.relu"};
+  options.choices["conv1.relu"].fuse = Fusion::none;
   EXPECT_TRUE(error_of(options).starts_with(
       "--no-fuse conv1.relu: no task has this name; legal values are conv1, conv10, fire2"))
       << error_of(options);
   options = avx512();
-  options.layer_threads = {{"nothing", 1}};
+  options.choices["nothing"].threads = 1;
   EXPECT_TRUE(
       error_of(options).starts_with("--layer-threads nothing=1: no task has this name; legal values are conv1, "));
-  options.layer_threads = {{"conv1", 0}};
-  EXPECT_EQ(error_of(options), "--layer-threads conv1=0: expected 1 thread or more");
   options = avx512();
-  options.plain_layout = {"nothing"};
+  options.choices["conv1"].threads = -1;
+  EXPECT_EQ(error_of(options), "--layer-threads conv1=-1: expected 1 thread or more");
+  options = avx512();
+  options.choices["nothing"].plain = true;
   EXPECT_TRUE(error_of(options).starts_with(
       "--plain-layout nothing: no node has this name; legal values are conv1, conv1.relu, "));
 }
@@ -122,7 +123,8 @@ TEST(CompileOptions, WhatIsForbiddenIsNoDefault) {
   EXPECT_EQ(it->second.text(), "--forbid: limit what is not forbidden, got conv2d_winograd@fire2.expand3x3");
   options.forbidden = {parse_forbidden("winograd")};
   for (const Step& step : compiled(options).plan.steps) EXPECT_FALSE(step.schedule.starts_with("conv2d_winograd"));
-  options.schedules["fire2.expand3x3"] = options.schedules["fire4.expand3x3"] = parse_schedule("conv2d_winograd");
+  options.choices["fire2.expand3x3"].schedule = options.choices["fire4.expand3x3"].schedule =
+      parse_schedule("conv2d_winograd");
   const Compiled forced = compiled(options);
   EXPECT_EQ(find(forced, "fire2.expand3x3")->schedule, find(before, "fire2.expand3x3")->schedule);
   EXPECT_EQ(find(forced, "fire2.expand3x3")->record, kGiven);
@@ -137,7 +139,7 @@ TEST(CompileOptions, ForbiddenPairsOfConvolutionsRunApart) {
                                  [](const Step& s) { return s.schedule.starts_with("conv2d_then_depthwise"); });
   };
   CompileOptions options = avx512();
-  options.generate_code = false;
+  options.contents.code = false;
   EXPECT_GT(pairs(options), 0);
   options.forbidden = {parse_forbidden("conv2d_then_depthwise")};
   EXPECT_EQ(pairs(options), 0);
@@ -157,7 +159,7 @@ TEST(CompileOptions, ForbiddingTheOnlyTemplateIsRefused) {
 
 TEST(CompileOptions, WhatIsForbiddenAndNeverTakenIsSaid) {
   CompileOptions options = avx512();
-  options.generate_code = false;
+  options.contents.code = false;
   options.forbidden = {parse_forbidden("winograd@conv1")};
   EXPECT_EQ(error_of(options),
             "--forbid conv2d_winograd@conv1: 'conv2d_winograd' does not take it anyway: strides and dilations: limit "
@@ -167,7 +169,7 @@ TEST(CompileOptions, WhatIsForbiddenAndNeverTakenIsSaid) {
       "--forbid conv2d_direct vectors=99@conv1: 'conv2d_direct vectors=99' does not take it anyway: conv2d_direct knob "
       "vectors: limit one of "));
   std::vector<std::string> notices;
-  options.notice = [&](const std::string& line) { notices.push_back(line); };
+  options.report.notice = [&](const std::string& line) { notices.push_back(line); };
   options.forbidden = {parse_forbidden("recurrent_steps"), parse_forbidden("winograd")};
   compiled(options);
   EXPECT_EQ(notices, std::vector<std::string>{
@@ -180,24 +182,22 @@ TEST(CompileOptions, WhatIsForbiddenAndNeverTakenIsSaid) {
 
 TEST(CompileOptions, ErrorsOfAFilesLayersNameItsLine) {
   CompileOptions options = avx512();
-  options.generate_code = false;
-  options.given_in = {{"conv1", "net.plan line 3"}, {"nothing", "net.plan line 4"}};
-  options.schedules["conv1"] = parse_schedule("conv2d_winograd");
+  options.contents.code = false;
+  options.choices["conv1"] = {parse_schedule("conv2d_winograd"), {ScheduleSource::layer_plan, "net.plan line 3"}};
   EXPECT_EQ(error_of(options),
             "net.plan line 3, 'conv1': 'conv2d_winograd' does not take it: strides and dilations: limit 1, got more; "
             "legal values are conv2d_direct, reference");
-  options.schedules = {{"nothing", parse_schedule("conv2d_direct")}};
+  options.choices = {{"nothing", {parse_schedule("conv2d_direct"), {ScheduleSource::layer_plan, "net.plan line 4"}}}};
   EXPECT_TRUE(
       error_of(options).starts_with("net.plan line 4, 'nothing': no task has this name; legal values are conv1, "));
 }
 
 TEST(CompileOptions, StepsWithAScheduleOfAFileNameItsLine) {
   CompileOptions options = avx512();
-  options.generate_code = false;
-  options.given_in = {{"conv1", "net.plan line 3"}};
-  options.schedules["conv1"] = parse_schedule("conv2d_direct");
+  options.contents.code = false;
+  options.choices["conv1"] = {parse_schedule("conv2d_direct"), {ScheduleSource::layer_plan, "net.plan line 3"}};
   EXPECT_EQ(find(compiled(options), "conv1")->record, "layer plan net.plan line 3");
-  options.given_in.clear();
+  options.choices["conv1"].schedule_from = {};
   EXPECT_EQ(find(compiled(options), "conv1")->record, "given with --schedule");
 }
 
@@ -217,7 +217,7 @@ TEST(Notes, ProducersLeadToWhatAStepReads) {
 
 TEST(Notes, ReferenceStepsSayWhichTemplatesRefused) {
   CompileOptions options = avx512();
-  options.disable = {"choose_layouts"};
+  options.debug.disable = {"choose_layouts"};
   const Compiled c = compiled(options);
   const size_t step = static_cast<size_t>(find(c, "conv1") - c.plan.steps.data());
   ASSERT_EQ(c.plan.steps[step].kind, StepKind::reference);
@@ -234,7 +234,7 @@ TEST(Notes, ReferenceStepsSayWhichTemplatesRefused) {
 TEST(Ranking, PutsDefaultsAsNearTheFirstAsTheirModelsAreExactAndABadTileFarBehind) {
   CompileOptions options = avx512();
   EXPECT_TRUE(compiled(options).notes[0].ranked().empty()) << "only on request";
-  options.keep_alternatives = true;
+  options.contents.alternatives = true;
   const Compiled c = compiled(options);
   int ranked = 0;
   for (size_t s = 0; s < c.plan.steps.size(); ++s) {
@@ -256,7 +256,7 @@ TEST(Ranking, PutsDefaultsAsNearTheFirstAsTheirModelsAreExactAndABadTileFarBehin
     EXPECT_EQ(taken, c.notes[s].ranked()[0].schedule.name);
   }
   EXPECT_GE(ranked, 26);
-  options.schedules["conv10"] = parse_schedule("conv2d_direct vectors=1 rows=1 tile=1 prefetch=0");
+  options.choices["conv10"].schedule = parse_schedule("conv2d_direct vectors=1 rows=1 tile=1 prefetch=0");
   const Compiled bad = compiled(options);
   const StepNotes& notes = bad.notes[static_cast<size_t>(find(bad, "conv10") - bad.plan.steps.data())];
   EXPECT_GT(notes.estimate->cycles, 3 * notes.ranked()[0].estimate.cycles);

@@ -16,7 +16,7 @@ std::string layers_of(const Compiled& compiled, const std::string& node) {
 Compiled lowered(std::string_view graph) {
   CompileOptions options;
   options.target = parse_target("x86-64-v3");
-  options.generate_code = false;
+  options.contents.code = false;
   return compile_graph(parse_graph(graph), options);
 }
 

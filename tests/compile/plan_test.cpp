@@ -40,11 +40,11 @@ TEST(Pipeline, UnknownPassesAreAnsweredWithTheKnownOnes) {
   std::vector<std::string_view> names;
   for (const PassRow& row : all_passes()) names.push_back(row.name);
   CompileOptions options = native();
-  options.stop_after = "fusion";
+  options.debug.stop_after = "fusion";
   EXPECT_EQ(usage_error(options),
             fmt::format("--stop-after: no pass 'fusion'; legal values are {}", fmt::join(names, ", ")));
   options = native();
-  options.disable = {"fuse", "layouts"};
+  options.debug.disable = {"fuse", "layouts"};
   EXPECT_EQ(usage_error(options),
             fmt::format("--disable: no pass 'layouts'; legal values are {}", fmt::join(names, ", ")));
 }
@@ -79,21 +79,22 @@ TEST(Pipeline, PassesAreLeftOutAsAsked) {
     return run_guarded(std::make_shared<const Program>(c.plan), net.inputs(), want, kTolerance, 0);
   };
   const Compiled whole = compile_graph(net.graph(), native());
-  EXPECT_EQ(whole.timings.size(), all_passes().size() + 1);
-  EXPECT_EQ(whole.timings.back().name, "lower and generate code");
+  EXPECT_EQ(whole.timings.size(), all_passes().size() + all_stages().size());
+  EXPECT_EQ(whole.timings.back().name, "generate_code");
   CompileOptions options = native();
-  options.stop_after = "canonicalise";
+  options.debug.stop_after = "canonicalise";
   const Compiled stopped = compile_graph(net.graph(), options);
   EXPECT_EQ(pass_names(stopped),
             (std::vector<std::string>{"simplify", "fold_constants", "fold_padding", "split_recurrent", "decompose",
-                                      "canonicalise", "lower and generate code"}));
+                                      "canonicalise", "split_groups", "place_values", "choose_schedules", "emit_steps",
+                                      "plan_memory", "fit_memory", "take_records", "pack_constants", "generate_code"}));
   EXPECT_GT(kernels(stopped), kernels(whole));
   EXPECT_EQ(right(stopped), "");
   for (const PassRow& row : all_passes()) {
     options = native();
-    options.disable = {std::string(row.name)};
+    options.debug.disable = {std::string(row.name)};
     const Compiled without = compile_graph(net.graph(), options);
-    EXPECT_EQ(without.timings.size(), all_passes().size());
+    EXPECT_EQ(without.timings.size(), all_passes().size() - 1 + all_stages().size());
     for (const std::string& name : pass_names(without)) EXPECT_NE(name, row.name);
     EXPECT_EQ(right(without), "") << row.name;
   }
@@ -103,7 +104,7 @@ TEST(Pipeline, NoPassAndNoTemplateAnswersTheReferenceToTheBit) {
   SweepNet net(7);
   draw_block(net);
   CompileOptions options = native();
-  options.naive = true;
+  options.debug.naive = true;
   const Compiled naive = compile_graph(net.graph(), options);
   EXPECT_EQ(kernels(naive), 0);
   const std::vector<Tensor> got = run_on(std::make_shared<const Program>(naive.plan), net.inputs(), 1);
@@ -125,7 +126,7 @@ TEST(Pipeline, RewritesCanBeBisected) {
     const int64_t all = counted(compile_graph(net.graph(), native()));
     for (int64_t most = 0; most <= all + 1; ++most) {
       CompileOptions options = native();
-      options.max_rewrites = most;
+      options.debug.max_rewrites = most;
       const Compiled compiled = compile_graph(net.graph(), options);
       EXPECT_LE(counted(compiled), most);
       const auto program = std::make_shared<const Program>(compiled.plan);
@@ -144,18 +145,23 @@ std::string bytes_of(const std::filesystem::path& file) {
 TEST(Pipeline, DumpsReadBackAsGraphs) {
   const ScratchFolder folder;
   CompileOptions options = native();
-  options.dump_ir = folder.path() / "ir";
+  options.debug.dump_ir = folder.path() / "ir";
   SweepNet net(7);
   draw_block(net);
   compile_graph(net.graph(), options);
-  EXPECT_EQ(bytes_of(options.dump_ir / "00_import.graph"), print(net.graph()));
+  EXPECT_EQ(bytes_of(options.debug.dump_ir / "00_import.graph"), print(net.graph()));
   for (size_t i = 0; i < all_passes().size(); ++i) {
-    const auto file = options.dump_ir / fmt::format("{:02}_{}.graph", i + 1, all_passes()[i].name);
+    const auto file = options.debug.dump_ir / fmt::format("{:02}_{}.graph", i + 1, all_passes()[i].name);
     const std::string text = bytes_of(file);
     EXPECT_FALSE(text.empty()) << file;
     EXPECT_NO_THROW(verify(parse_graph(text))) << file;
   }
-  EXPECT_FALSE(std::filesystem::is_empty(options.dump_ir / "loops"));
+  for (size_t i = 1; i + 2 < all_stages().size(); ++i) {  // those that work on tasks
+    const auto file =
+        options.debug.dump_ir / fmt::format("{:02}_{}.tasks", all_passes().size() + 1 + i, all_stages()[i].name);
+    EXPECT_TRUE(bytes_of(file).starts_with("tasks of ")) << file;
+  }
+  EXPECT_FALSE(std::filesystem::is_empty(options.debug.dump_ir / "loops"));
 }
 
 TEST(Pipeline, AFolderThatCannotBeWrittenIsAnError) {
@@ -164,7 +170,7 @@ TEST(Pipeline, AFolderThatCannotBeWrittenIsAnError) {
   draw_block(net);
   const auto error = [&] {
     CompileOptions options = native();
-    options.dump_ir = folder.path() / "ir";
+    options.debug.dump_ir = folder.path() / "ir";
     try {
       compile_graph(net.graph(), options);
     } catch (const Error& e) {
@@ -196,7 +202,7 @@ TEST_P(SmallNetwork, CompilesToTheSameBytes) {
   std::vector<std::string> files;
   for (int threads : {1, 1, 2}) {
     CompileOptions options = native();
-    options.compile_threads = threads;
+    options.threads = threads;
     all.push_back(compile_graph(graph, options));
     save_plan(all.back().plan, folder.path() / "plan");
     files.push_back(bytes_of(folder.path() / "plan"));

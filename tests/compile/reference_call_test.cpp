@@ -34,7 +34,7 @@ TEST(ReferenceCall, FloatsThatAreNotFiniteGoThroughPlansAndFiles) {
     const Graph graph = selu(gamma);
     CompileOptions options;
     options.target = native_target();
-    options.naive = true;
+    options.debug.naive = true;
     const Compiled compiled = compile_graph(graph, options);
     ASSERT_EQ(compiled.plan.steps.at(0).kind, StepKind::reference);
     save_plan(compiled.plan, folder.path() / "selu.plan");

@@ -81,7 +81,7 @@ struct Network {
 Compiled compile_forced(const Graph& graph, const Forced& forced, std::string_view target = "x86-64-v2") {
   CompileOptions options;
   options.target = parse_target(target);
-  options.schedules = forced;
+  for (const auto& [node, schedule] : forced) options.choices[node].schedule = schedule;
   return compile_graph(graph, options);
 }
 

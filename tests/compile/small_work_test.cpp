@@ -34,7 +34,7 @@ Plan plan_of(const OneOperator& one, int64_t rows, int64_t columns, const std::s
   graph.add_output(b.add(one.op, inputs, attrs, "node"), "y");
   CompileOptions options;
   options.target = parse_target(target);
-  options.generate_code = false;
+  options.contents.code = false;
   return compile_graph(std::move(graph), options).plan;
 }
 

@@ -11,9 +11,9 @@
 namespace kilter {
 namespace {
 
-class Placed {
+class TaskGraph {
  public:
-  explicit Placed(std::string_view text, const std::set<std::string>& dense = {}) : graph(parse_graph(text)) {
+  explicit TaskGraph(std::string_view text, const std::set<std::string>& dense = {}) : graph(parse_graph(text)) {
     verify_types(graph);
     std::set<NodeId> nodes;
     for (NodeId id : graph.order()) {
@@ -44,7 +44,7 @@ class Placed {
 using Names = std::vector<std::string>;
 
 TEST(Storage, PartsOfAConcatenationAreWrittenInPlace) {
-  const Placed p(R"(graph "g" {
+  const TaskGraph p(R"(graph "g" {
     input %x: f32[2,3,4]
     input %y: f32[2,5,4]
     %a: f32[2,3,4] = Relu@14 "a"(%x)
@@ -64,7 +64,7 @@ TEST(Storage, PartsOfAConcatenationAreWrittenInPlace) {
 }
 
 TEST(Storage, PartsThatCannotBeWrittenInPlaceAreCopied) {
-  const Placed p(R"(graph "g" {
+  const TaskGraph p(R"(graph "g" {
     input %x: f32[2,4]
     const %k: f32[2,1](1, 2)
     %a: f32[2,4] = Relu@14 "a"(%x)
@@ -80,7 +80,7 @@ TEST(Storage, PartsThatCannotBeWrittenInPlaceAreCopied) {
 }
 
 TEST(Storage, APartInABlockedConcatenationStartsAtItsBlock) {
-  const Placed p(R"(graph "g" {
+  const TaskGraph p(R"(graph "g" {
     input %x: f32[1,8,3,3]{c8 halo1,1,1,1}
     %a: f32[1,8,3,3]{c8 halo1,1,1,1} = Relu@14 "a"(%x)
     %b: f32[1,16,3,3]{c8 halo1,1,1,1} = Concat@13 "b" {axis=1}(%a, %a)
@@ -96,7 +96,7 @@ TEST(Storage, APartInABlockedConcatenationStartsAtItsBlock) {
 
 TEST(Storage, AConcatenationOfNeighboursInALargerOneIsAView) {
   // As in a dense block: each layer reads all earlier ones.
-  const Placed p(R"(graph "g" {
+  const TaskGraph p(R"(graph "g" {
     input %x: f32[1,8,3,3]{c8 halo1,1,1,1}
     %a: f32[1,8,3,3]{c8 halo1,1,1,1} = Relu@14 "a"(%x)
     %b: f32[1,8,3,3]{c8 halo1,1,1,1} = Exp@13 "b"(%a)
@@ -119,7 +119,7 @@ TEST(Storage, AConcatenationOfNeighboursInALargerOneIsAView) {
 }
 
 TEST(Storage, AConcatenationInAnotherOrderIsCopied) {
-  const Placed p(R"(graph "g" {
+  const TaskGraph p(R"(graph "g" {
     input %x: f32[2,4]
     %a: f32[2,4] = Relu@14 "a"(%x)
     %b: f32[2,4] = Exp@13 "b"(%x)
@@ -133,7 +133,7 @@ TEST(Storage, AConcatenationInAnotherOrderIsCopied) {
 }
 
 TEST(Storage, SlicesAreViewsOfTheirSource) {
-  const Placed p(R"(graph "g" {
+  const TaskGraph p(R"(graph "g" {
     input %x: f32[4,6]
     const %start: i64[1](2)
     const %end: i64[1](5)
@@ -162,14 +162,14 @@ TEST(Storage, SlicesThatTheirReadersCannotTakeAreMoved) {
     output "b" %b
     output "s" %s
   })";
-  EXPECT_FALSE(Placed(text).viewed("s"));
+  EXPECT_FALSE(TaskGraph(text).viewed("s"));
   const std::string inner = std::string(text).replace(text.find("  output \"s\" %s"), 15, "");
-  EXPECT_TRUE(Placed(inner).viewed("s"));
-  EXPECT_FALSE(Placed(inner, {"b"}).viewed("s")) << "its reader takes dense operands only";
+  EXPECT_TRUE(TaskGraph(inner).viewed("s"));
+  EXPECT_FALSE(TaskGraph(inner, {"b"}).viewed("s")) << "its reader takes dense operands only";
 }
 
 TEST(Storage, RunsOfBlocksOfABlockedImageAreViews) {
-  const Placed p(R"(graph "g" {
+  const TaskGraph p(R"(graph "g" {
     input %x: f32[2,24,3,3]{c8 halo1,1,1,1}
     const %start: i64[1](-8)
     const %end: i64[1](24)
@@ -200,7 +200,7 @@ TEST(Storage, RunsOfBlocksOfABlockedImageAreViews) {
 
 TEST(Storage, AnImageThatIsSplitMayLieInAConcatenation) {
   // As in a YOLO block: the whole image, and values computed from its last part.
-  const Placed p(R"(graph "g" {
+  const TaskGraph p(R"(graph "g" {
     input %x: f32[1,16,3,3]{c8}
     %a: f32[1,16,3,3]{c8} = Relu@14 "a"(%x)
     %b: f32[1,8,3,3]{c8}, %c: f32[1,8,3,3]{c8} = Split@18 "s" {axis=1, num_outputs=2}(%a)
@@ -221,7 +221,7 @@ TEST(Storage, AnImageThatIsSplitMayLieInAConcatenation) {
 }
 
 TEST(Storage, ATransposeOfRowsIsWrittenByItsSource) {
-  const Placed p(R"(graph "g" {
+  const TaskGraph p(R"(graph "g" {
     input %x: f32[2,3,5,4]
     %a: f32[2,3,5,4] = Relu@14 "a"(%x)
     %t: f32[2,5,3,4] = Transpose@13 "t" {perm=[0, 2, 1, 3]}(%a)
@@ -236,7 +236,7 @@ TEST(Storage, ATransposeOfRowsIsWrittenByItsSource) {
 }
 
 TEST(Storage, ReshapesAreViewsWhereStridesAllowIt) {
-  const Placed p(R"(graph "g" {
+  const TaskGraph p(R"(graph "g" {
     input %x: f32[2,6]
     const %four: i64[2](4, 3)
     const %flat: i64[1](12)
@@ -259,7 +259,7 @@ TEST(Storage, ReshapesAreViewsWhereStridesAllowIt) {
 }
 
 TEST(Storage, OutputsOfTheNetworkHaveBuffersOfTheirOwn) {
-  const Placed p(R"(graph "g" {
+  const TaskGraph p(R"(graph "g" {
     input %x: f32[2,3]
     const %k: f32[2](1, 2)
     const %six: i64[1](6)
@@ -277,7 +277,7 @@ TEST(Storage, OutputsOfTheNetworkHaveBuffersOfTheirOwn) {
 }
 
 TEST(Storage, FramesAreViewsThatStepOverFrames) {
-  const Placed p(R"(graph "g" {
+  const TaskGraph p(R"(graph "g" {
     input %x: f32[5,8,3,3]{c8 halo1,1,1,1}
     input %y: f32[1,8,3,3]{c8 halo1,1,1,1}
     %a: f32[5,8,3,3]{c8 halo1,1,1,1} = Relu@14 "a"(%x)
@@ -297,7 +297,7 @@ TEST(Storage, FramesAreViewsThatStepOverFrames) {
 }
 
 TEST(Storage, FramesOfSeveralVolumesOrOfPartsAreCopies) {
-  const Placed volumes(R"(graph "g" {
+  const TaskGraph volumes(R"(graph "g" {
     input %x: f32[6,2,3,3]
     %a: f32[6,2,3,3] = Relu@14 "a"(%x)
     %f: f32[4,4,3,3] = kilter::Frames@1 "f" {volumes=2, count=2, frames=2}(%a)
@@ -306,7 +306,7 @@ TEST(Storage, FramesOfSeveralVolumesOrOfPartsAreCopies) {
   })");
   EXPECT_FALSE(volumes.viewed("f"));
   EXPECT_EQ(volumes.root("f"), "f");
-  const Placed part(R"(graph "g" {
+  const TaskGraph part(R"(graph "g" {
     input %x: f32[3,8,3,3]{c8}
     %a: f32[3,8,3,3]{c8} = Relu@14 "a"(%x)
     %c: f32[3,8,3,3]{c8} = Exp@13 "c"(%x)

@@ -27,12 +27,17 @@ struct Variation {
   CompileOptions options;
   std::string text() const {
     std::string out = "on " + options.target.name;
-    for (const auto& [node, schedule] : options.schedules)
-      out += fmt::format(" --schedule {}='{}'", node, schedule.text());
-    for (const std::string& node : options.fuse) out += " --fuse " + node;
-    for (const std::string& node : options.no_fuse) out += " --no-fuse " + node;
-    for (const std::string& node : options.plain_layout) out += " --plain-layout " + node;
+    for (const auto& [node, choice] : options.choices) {
+      if (choice.schedule) out += fmt::format(" --schedule {}='{}'", node, choice.schedule->text());
+      if (choice.fuse == Fusion::before) out += " --fuse " + node;
+      if (choice.fuse == Fusion::none) out += " --no-fuse " + node;
+      if (choice.plain) out += " --plain-layout " + node;
+    }
     return out;
+  }
+  /// Whether a layer has a schedule or a layout that it would not have by default.
+  bool changes_kernels() const {
+    return std::ranges::any_of(options.choices, [](const auto& of) { return of.second.schedule || of.second.plain; });
   }
 };
 
@@ -89,12 +94,19 @@ Compiled compile_variation(const Graph& graph, Variation& variation) {
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::usage) throw;
       const std::string node = refused_node(error.message());
-      if (variation.options.schedules.erase(node) > 0) continue;
-      if (variation.options.no_fuse.empty() && variation.options.plain_layout.empty() && variation.options.fuse.empty())
-        throw;
-      variation.options.fuse.clear();
-      variation.options.no_fuse.clear();
-      variation.options.plain_layout.clear();
+      Choices& choices = variation.options.choices;
+      const size_t before = choices.size();
+      if (choice_for(choices, node).schedule) {
+        take_back(choices, node, &LayerChoice::schedule);
+        continue;
+      }
+      std::erase_if(choices, [](const auto& of) { return !of.second.schedule; });
+      bool changed = choices.size() < before;
+      for (auto& [layer, choice] : choices) {
+        changed = changed || choice.changes_passes();
+        choice = *choice.schedule;
+      }
+      if (!changed) throw;
     }
   }
 }
@@ -107,11 +119,12 @@ Variation draw_variation(const Graph& graph, const Target& target, Draw& draw) {
     const auto any = [&] {
       return tasks[static_cast<size_t>(draw.between(0, static_cast<int64_t>(tasks.size()) - 1))].node;
     };
-    if (draw.chance(20)) v.options.no_fuse.insert(any());
-    if (draw.chance(20)) v.options.plain_layout.insert(any());
+    if (draw.chance(20)) v.options.choices[any()].fuse = Fusion::none;
+    if (draw.chance(20)) v.options.choices[any()].plain = true;
   }
-  v.options.fuse = draw_fused(graph, v.options, draw);
-  v.options.schedules = draw_schedules(graph, v.options, draw);
+  for (const std::string& node : draw_fused(graph, v.options, draw)) v.options.choices[node].fuse = Fusion::before;
+  for (const auto& [node, schedule] : draw_schedules(graph, v.options, draw))
+    v.options.choices[node].schedule = schedule;
   return v;
 }
 
@@ -135,7 +148,9 @@ std::string shrunk(const SweepNet& net, const Variation& variation, size_t shift
       const auto gone = [&](const auto& item) {
         return std::none_of(tasks.begin(), tasks.end(), [&](const TaskSpace& t) { return t.node == item.first; });
       };
-      std::erase_if(v.options.schedules, gone);
+      for (auto& choice : v.options.choices) {
+        if (gone(choice)) choice.second.schedule.reset();
+      }
       Exact exact(graph, net.inputs());
       return check(graph, net.inputs(), exact, compile_variation(graph, v), shift);
     } catch (const Error& error) {
@@ -147,10 +162,11 @@ std::string shrunk(const SweepNet& net, const Variation& variation, size_t shift
     Variation v = variation;
     std::string wrong = wrong_with(graph, v);
     if (wrong.empty()) continue;
-    const auto all = v.options.schedules;
-    for (const auto& [node, schedule] : all) {
+    const Choices all = v.options.choices;
+    for (const auto& [node, choice] : all) {
+      if (!choice.schedule) continue;
       Variation less = v;
-      less.options.schedules.erase(node);
+      take_back(less.options.choices, node, &LayerChoice::schedule);
       if (std::string still = wrong_with(graph, less); !still.empty()) v = less, wrong = still;
     }
     return fmt::format("shrunk: {}\n{}\n{}", v.text(), wrong, print(graph));
@@ -203,10 +219,11 @@ class Sweep {
     std::string wrong;
     try {
       const Compiled compiled = compile_variation(net.graph(), variation);
-      for (const auto& [node, schedule] : variation.options.schedules) ++drawn_[schedule.name];
+      for (const auto& [node, choice] : variation.options.choices) {
+        if (choice.schedule) ++drawn_[choice.schedule->name];
+      }
       wrong = check(net.graph(), net.inputs(), exact, compiled, shift);
-      const bool varied = !variation.options.plain_layout.empty() || !variation.options.schedules.empty();
-      if (wrong.empty() && kind_.by_templates && !varied) wrong = reference_steps(compiled.plan);
+      if (wrong.empty() && kind_.by_templates && !variation.changes_kernels()) wrong = reference_steps(compiled.plan);
     } catch (const Error& error) {
       wrong = "error: " + error.message();
     }

@@ -50,11 +50,11 @@ std::set<std::string> draw_fused(const Graph& graph, const CompileOptions& optio
     const Node& node = graph.node(id);
     if (node.op->family != Family::conv || node.int_attr("group", 1) == 1 || !draw.chance(70)) continue;
     CompileOptions with = options;
-    with.fuse = drawn;
-    with.fuse.insert(node.name);
+    for (const std::string& known : drawn) with.choices[known].fuse = Fusion::before;
+    with.choices[node.name].fuse = Fusion::before;
     try {
       run_passes(graph, with);
-      drawn = with.fuse;
+      drawn.insert(node.name);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::usage) throw;
     }

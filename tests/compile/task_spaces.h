@@ -22,7 +22,7 @@ struct TaskSpace {
 /// The tasks that a template takes, with the space of the default template.
 std::vector<TaskSpace> tasks_of(Graph graph, const Target& target);
 
-/// Draws depthwise convolutions that can run in one task with the convolution before them, for CompileOptions::fuse.
+/// Draws depthwise convolutions that can run in one task with the convolution before them, for Fusion::before.
 std::set<std::string> draw_fused(const Graph& graph, const CompileOptions& options, Draw& draw);
 
 /// Draws for each task a legal schedule of a random template that takes it. `options` gives the target and what the

@@ -38,7 +38,7 @@ TEST_P(Tiles, StayInRegistersAndKeepTheMultipliersBusy) {
   const ScratchFolder folder;
   CompileOptions options;
   options.target = parse_target(GetParam());
-  options.dump_ir = folder.path();
+  options.debug.dump_ir = folder.path();
   const bool fma = options.target.limits.fma;  // without FMA, matrix products spill, which does not slow them down
   const Plan plan = compile_graph(contractions(fma), options).plan;
   for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "loops"))

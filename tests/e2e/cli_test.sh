@@ -42,6 +42,7 @@ expect 2 "pass 'canonicalise' has no rewrite 'nothing'; legal values are gemm, "
 expect 0 "Mul(x, Sigmoid(x)) => Swish(x)" options
 expect 2 "z80" run zoo:squeezenet1_1 --target z80
 expect 2 "--layer-threads conv1=2: 'conv1' already has a number of threads; give only one of them" run zoo:squeezenet1_1 --layer-threads conv1=1 --layer-threads conv1=2
+expect 2 "--fuse conv1: --no-fuse names the same node; give only one of them" run zoo:squeezenet1_1 --fuse conv1 --no-fuse conv1
 expect 2 "--schedule conv1=direct: 'conv1' already has a schedule; give only one of them" run zoo:squeezenet1_1 --schedule conv1=winograd --schedule conv1=direct
 expect 2 "--no-fuse nothing: no task has this name; legal values are" run zoo:squeezenet1_1 --no-fuse nothing
 expect 2 "--fuse nothing: no task has this name; legal values are" run zoo:squeezenet1_1 --fuse nothing

@@ -98,12 +98,12 @@ TEST(FuseRowMeans, OthersSayWhyTheyStandApart) {
   EXPECT_EQ(apart(with(network(), "ReduceMean@18", "ReduceMax@18")),
             Reasons{"depthwise: tasks of depthwise convolutions make means of rows, in blocks of channels"});
   PassContext plain;
-  plain.plain_layout = {"pool"};
+  plain.choices["pool"].plain = true;
   EXPECT_EQ(apart(network(), plain), Reasons{"depthwise: a change of layout lies between them"});
   PassContext no_fuse;
-  no_fuse.no_fuse = {"depthwise"};
+  no_fuse.choices["depthwise"].fuse = Fusion::none;
   EXPECT_EQ(apart(with(network(), "(%b, %axes)", "(%a, %axes)"), no_fuse), Reasons{"depthwise: --no-fuse depthwise"});
-  no_fuse.no_fuse = {"pool"};
+  no_fuse.choices["pool"].fuse = Fusion::none;
   EXPECT_EQ(apart(network(), no_fuse), Reasons{"depthwise: --no-fuse pool"});
   PassContext forced;
   forced.own = {{"depthwise", "reference"}};
@@ -113,7 +113,7 @@ TEST(FuseRowMeans, OthersSayWhyTheyStandApart) {
   EXPECT_EQ(apart(network(), threads), Reasons{"depthwise: it has a schedule or threads of its own"});
   PassContext none;
   none.rewrites_left = 0;
-  none.plain_layout = {};
+  ;
   EXPECT_EQ(run(network(), none).groups, kApart);
 }
 

@@ -23,8 +23,8 @@ constexpr std::string_view kSwish = R"(graph "g" {
 CompileOptions with_disabled(std::set<std::string> disable) {
   CompileOptions options;
   options.target = native_target();
-  options.generate_code = false;
-  options.disable = std::move(disable);
+  options.contents.code = false;
+  options.debug.disable = std::move(disable);
   return options;
 }
 

@@ -16,7 +16,7 @@ using testing::StartsWith;
 
 TEST(Causes, ReferenceKernelSaysWhyAndWhatADroppedOptionSaves) {
   CompileOptions options;
-  options.schedules["pool1"] = parse_schedule("reference");
+  options.choices["pool1"].schedule = parse_schedule("reference");
   const Suspicion s = MadeUp(2, options).at("reference kernel", "pool1");
   EXPECT_EQ(
       s.evidence,
@@ -24,13 +24,13 @@ TEST(Causes, ReferenceKernelSaysWhyAndWhatADroppedOptionSaves) {
       "it");
   EXPECT_EQ(s.advice, "drop --schedule pool1=reference");
   ASSERT_TRUE(s.mend);
-  EXPECT_TRUE(s.mend->compile.schedules.empty());
+  EXPECT_TRUE(s.mend->compile.choices.empty());
   EXPECT_GT(s.gain_ms, 0.9);
 }
 
 TEST(Causes, ReferenceKernelWithoutATemplateNamesTheRejectionsAndOffersNothing) {
   CompileOptions options;
-  options.disable = {"choose_layouts"};
+  options.debug.disable = {"choose_layouts"};
   const Suspicion s = MadeUp(2, options).at("reference kernel", "conv1");
   EXPECT_THAT(s.evidence, HasSubstr("conv2d_direct: block of the output layout: limit 16, got 1"));
   EXPECT_THAT(s.evidence, Not(HasSubstr("operator family")));
@@ -40,17 +40,17 @@ TEST(Causes, ReferenceKernelWithoutATemplateNamesTheRejectionsAndOffersNothing) 
 
 TEST(Causes, UnfusedNeighbourNamesItsProducerAndTheReason) {
   CompileOptions options;
-  options.no_fuse = {"conv1"};
+  options.choices["conv1"].fuse = Fusion::none;
   const Suspicion s = MadeUp(2, options).at("unfused neighbour", "conv1.relu");
   EXPECT_THAT(s.evidence, HasSubstr("'conv1', which makes its input, could run it, but --no-fuse conv1 keeps it out"));
   EXPECT_EQ(s.advice, "drop --no-fuse conv1");
   EXPECT_DOUBLE_EQ(s.gain_ms, 1);
-  EXPECT_TRUE(s.mend->compile.no_fuse.empty());
+  EXPECT_TRUE(s.mend->compile.choices.empty());
 }
 
 TEST(Causes, AStepThatTwoTasksCouldRunIsToldOnceWithBothReasons) {
   CompileOptions options;
-  options.no_fuse = {"conv1"};
+  options.choices["conv1"].fuse = Fusion::none;
   MadeUp n(2, options);
   n.compiled.unfused.push_back({Unfused::order, "conv1.relu", "pool1", "it is read elsewhere, too"});
   const Suspicion s = n.at("unfused neighbour", "conv1.relu");
@@ -80,7 +80,7 @@ TEST(Causes, ElementWiseStepsBeforeContractionsAreToldTogether) {
 
 TEST(Causes, LayoutChangesAreToldWithWhoAsksForThem) {
   CompileOptions options;
-  options.plain_layout = {"conv1.relu"};
+  options.choices["conv1.relu"].plain = true;
   const MadeUp net(2, options);
   const Suspicion s = net.at("layout change", "conv1.relu");
   EXPECT_THAT(s.evidence, StartsWith("--plain-layout conv1.relu keeps its operands plain between blocked ones; layout "
@@ -88,7 +88,7 @@ TEST(Causes, LayoutChangesAreToldWithWhoAsksForThem) {
   EXPECT_GE(s.gain_ms, 1);
   EXPECT_EQ(s.advice, "drop --plain-layout conv1.relu");
   CompileOptions reference;
-  reference.schedules["pool1"] = parse_schedule("reference");
+  reference.choices["pool1"].schedule = parse_schedule("reference");
   const Suspicion other = MadeUp(2, reference).at("layout change", "pool1.relayout");
   EXPECT_EQ(
       other.evidence,
@@ -99,23 +99,23 @@ TEST(Causes, LayoutChangesAreToldWithWhoAsksForThem) {
 
 TEST(Causes, PassesThatWereHeldBackAreOneSuspicion) {
   CompileOptions options;
-  options.disable = {"fuse"};
+  options.debug.disable = {"fuse"};
   const MadeUp net(2, options);
   const Suspicion s = net.at("passes held back", "");
   EXPECT_EQ(s.evidence, "--disable fuse keeps passes from improving the network");
-  EXPECT_TRUE(s.mend->compile.disable.empty());
+  EXPECT_TRUE(s.mend->compile.debug.disable.empty());
   EXPECT_TRUE(MadeUp().find("passes held back").empty());
 }
 
 TEST(Causes, ThreadsAreIdleByLimitByTooFewItemsOrByImbalance) {
   CompileOptions options;
-  options.layer_threads = {{"conv10", 1}};
+  options.choices["conv10"].threads = 1;
   MadeUp net(2, options);
   const Suspicion limited = net.at("too few threads busy", "conv10");
   EXPECT_THAT(limited.evidence, HasSubstr("runs on 1 of 2 threads"));
   EXPECT_THAT(limited.evidence, HasSubstr("--layer-threads conv10=1 allows no more"));
   EXPECT_DOUBLE_EQ(limited.gain_ms, 0.5);
-  EXPECT_TRUE(limited.mend->compile.layer_threads.empty());
+  EXPECT_TRUE(limited.mend->compile.choices.empty());
 
   net.step("pool3").extent = 1;
   const Suspicion few = net.at("too few threads busy", "pool3");
@@ -138,13 +138,13 @@ TEST(Causes, ThreadsAreIdleByLimitByTooFewItemsOrByImbalance) {
 
 TEST(Causes, ForcedTileIsHeldAgainstTheModelsBest) {
   CompileOptions options;
-  options.schedules["fire2.expand3x3"] = parse_schedule("conv2d_direct vectors=1 rows=1 tile=2 prefetch=0");
+  options.choices["fire2.expand3x3"].schedule = parse_schedule("conv2d_direct vectors=1 rows=1 tile=2 prefetch=0");
   const Suspicion s = MadeUp(2, options).at("poor register tile", "fire2.expand3x3");
   EXPECT_THAT(s.evidence,
               StartsWith("--schedule forces 'conv2d_direct vectors=1 rows=1 tile=2 prefetch=0', which takes "
                          "1.000 ms, 50 % of its FMA bound; the model expects "));
   EXPECT_GT(s.gain_ms, 0.4);
-  EXPECT_TRUE(s.mend->compile.schedules.empty());
+  EXPECT_TRUE(s.mend->compile.choices.empty());
 }
 
 TEST(Causes, TileFarBelowTheOthersOfItsTemplateIsTold) {
@@ -212,7 +212,7 @@ TEST(Causes, StrictAccuracyIsToldWithWhatTheModelExpectsWithoutIt) {
 
 TEST(Causes, AForcedScheduleIsHeldAgainstOtherTemplatesToo) {
   CompileOptions options;
-  options.schedules["fire2.expand3x3"] = parse_schedule("conv2d_direct vectors=2 rows=1 tile=8 prefetch=0");
+  options.choices["fire2.expand3x3"].schedule = parse_schedule("conv2d_direct vectors=2 rows=1 tile=8 prefetch=0");
   const Suspicion s = MadeUp(1, options).at("poor register tile", "fire2.expand3x3");
   EXPECT_THAT(s.evidence, HasSubstr("of 'conv2d_winograd m="));
   EXPECT_GT(s.gain_ms, 0.1);

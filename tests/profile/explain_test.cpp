@@ -22,7 +22,7 @@ using testing::StartsWith;
 
 TEST(Trials, ChangedStepsAreThoseThatDifferAndTheirReaders) {
   CompileOptions options;
-  options.no_fuse = {"conv1"};
+  options.choices["conv1"].fuse = Fusion::none;
   const MadeUp apart(2, options), fused;
   const Changed c = changed_steps(apart.compiled.plan, apart.compiled.notes, fused.compiled.plan, fused.compiled.notes);
   const auto names = [](const Plan& plan, const std::set<size_t>& steps) {
@@ -88,12 +88,12 @@ TEST(Command, IsQuotedForAShellAndHoldsEverySetting) {
   subject.arguments = "--input x=1x3x8x8";
   Setting s;
   s.threads = 2;
-  s.compile.disable = {"fuse"};
-  s.compile.no_fuse = {"it's"};
-  s.compile.plain_layout = {"pool1"};
-  s.compile.layer_threads = {{"conv1", 1}};
-  s.compile.schedules["conv1"] = parse_schedule("conv2d_direct tile=2");
-  s.compile.max_rewrites = 7;
+  s.compile.debug.disable = {"fuse"};
+  s.compile.choices["it's"].fuse = Fusion::none;
+  s.compile.choices["pool1"].plain = true;
+  s.compile.choices["conv1"].threads = 1;
+  s.compile.choices["conv1"].schedule = parse_schedule("conv2d_direct tile=2");
+  s.compile.debug.max_rewrites = 7;
   EXPECT_EQ(bench_command(subject, s),
             "kilter bench 'my net.onnx' --threads 2 --input x=1x3x8x8 --disable fuse --max-rewrites 7 --no-fuse "
             "'it'\\''s' --plain-layout pool1 --layer-threads conv1=1 --schedule 'conv1=conv2d_direct tile=2'");
@@ -105,9 +105,11 @@ TEST(Command, ComparesWhatItClaims) {
   subject.model = "zoo:resnet18";
   subject.arguments = "--records default";
   Setting now{{}, 1}, then = now;
-  now.compile.no_fuse = {"a", "b"}, now.compile.schedules["conv1"] = parse_schedule("reference");
+  now.compile.choices["a"].fuse = Fusion::none, now.compile.choices["b"].fuse = Fusion::none,
+  now.compile.choices["conv1"].schedule = parse_schedule("reference");
   now.compile.accuracy = Accuracy::strict;
-  then.compile.no_fuse = {"a"}, then.compile.schedules["conv1"] = parse_schedule("conv2d_direct tile=2");
+  then.compile.choices["a"].fuse = Fusion::none,
+  then.compile.choices["conv1"].schedule = parse_schedule("conv2d_direct tile=2");
   EXPECT_EQ(compare_command(subject, now, then),
             "kilter compare zoo:resnet18 --threads 1 --records default --accuracy-a strict --no-fuse a --no-fuse-a b "
             "--schedule-a conv1=reference --schedule-b 'conv1=conv2d_direct tile=2'");
@@ -129,8 +131,8 @@ ExplainOptions quick() {
 
 TEST(Explain, PartsAddUpFindingsAreRankedAndTheJsonHoldsAll) {
   CompileOptions options;
-  options.no_fuse = {"conv1"};
-  options.schedules["pool3"] = parse_schedule("reference");
+  options.choices["conv1"].fuse = Fusion::none;
+  options.choices["pool3"].schedule = parse_schedule("reference");
   const Explanation e = explain(subject_of("squeezenet1_1", 96, 1, options), quick());
   double ms = 0, percent = 0;
   for (const Part& p : e.split) ms += p.ms, percent += p.percent;
@@ -232,7 +234,7 @@ TEST(Busy, WhatWasMeasuredInTurnsIsToldAllTheSame) {
   options.read_quiet = busy_machine();
   options.trial_seconds = 1.5;
   CompileOptions slow;
-  slow.schedules["pool1"] = parse_schedule("reference");
+  slow.choices["pool1"].schedule = parse_schedule("reference");
   const Explanation e = explain(subject_of("squeezenet1_1", 160, 1, slow), options);
   const Finding* f = told(e, "reference kernel", "pool1", 3);
   ASSERT_NE(f, nullptr) << explanation_text(e, "");
@@ -279,14 +281,23 @@ TEST(TuningCauses, AreRankedWithTheOthers) {
   EXPECT_TRUE(net.find("not tuned").empty()) << "not worth a line";
 }
 
+/// Stands for records: compiles with other choices.
+class Replaces : public Chooser {
+ public:
+  explicit Replaces(Choices by) : by_(std::move(by)) {}
+  void adapt(const Graph& /*graph*/, CompileOptions& options) const override { options.choices = by_; }
+
+ private:
+  Choices by_;
+};
+
 /// What is known and not in use is run, and told with what it brought; "nothing helps" is not said beside it.
 TEST(TuningCauses, APlanThatIsNotUsedIsRunInTurns) {
   CompileOptions slow;
-  slow.schedules["pool1"] = parse_schedule("reference");
+  slow.choices["pool1"].schedule = parse_schedule("reference");
   Subject subject = subject_of("squeezenet1_1", 160, 1, slow);
-  CompileOptions fast = subject.compile;
-  fast.schedules.clear();
-  subject.tuned = Tuned{[fast] { return fast; }, "kilter compare zoo:squeezenet1_1 --threads 1 --records-b default"};
+  subject.tuned = Tuned{[] { return std::make_shared<Replaces>(Choices{}); },
+                        "kilter compare zoo:squeezenet1_1 --threads 1 --records-b default"};
   subject.look_ahead = [](const Profile&) { return known_plan(); };
   ExplainOptions options = quick();
   options.trial_seconds = 1.5;
@@ -300,16 +311,17 @@ TEST(TuningCauses, APlanThatIsNotUsedIsRunInTurns) {
   EXPECT_THAT(text, Not(HasSubstr("nothing that this version offers")));
   EXPECT_LT(text.find("a tuned plan is not used"), text.find("\nTuning\n"));
   // The same plan is no finding.
-  subject.tuned->compile = [&] { return subject.compile; };
+  subject.tuned->chooser = [] { return nullptr; };
   EXPECT_EQ(told(explain(subject, options), "a tuned plan is not used", "(network)", 9), nullptr);
 }
 
 /// What was run and brought nothing is no advice, and stands with what nothing can be done about.
 TEST(Explain, WhatBringsNothingIsNoAction) {
   Subject subject = subject_of("squeezenet1_1", 96, 1);
-  CompileOptions slower = subject.compile;
-  slower.no_fuse = {"conv1"};
-  subject.tuned = Tuned{[slower] { return slower; }, "kilter compare x --records-b default"};
+  Choices slower;
+  slower["conv1"].fuse = Fusion::none;
+  subject.tuned =
+      Tuned{[slower] { return std::make_shared<Replaces>(slower); }, "kilter compare x --records-b default"};
   subject.look_ahead = [](const Profile&) { return known_plan(); };
   const Explanation e = explain(subject, quick());
   for (const Finding& f : e.findings) {

@@ -20,10 +20,10 @@ class MadeUp {
     subject = subject_of(network, 64, threads, options);
     subject.compile.target = parse_target(target);
     CompileOptions keep = subject.compile;
-    keep.keep_alternatives = true;
+    keep.contents.alternatives = true;
     compiled = compile_graph(subject.graph(), keep);
     for (Step& s : compiled.plan.steps) {
-      if (!options.layer_threads.contains(s.name)) s.max_threads = 0;  // a millisecond pays for all threads
+      if (choice_for(options.choices, s.name).threads == 0) s.max_threads = 0;  // a millisecond pays for all threads
     }
     profile.threads = threads;
     profile.peaks.gflops = {100, 200};

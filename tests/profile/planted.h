@@ -29,7 +29,7 @@ inline void PrintTo(const Defect& d, std::ostream* out) { *out << d.cause << " i
 
 inline Defect reference_kernel() {
   Defect d{"reference kernel", "pool1", "squeezenet1_1", 224};
-  d.planted.schedules["pool1"] = parse_schedule("reference");
+  d.planted.choices["pool1"].schedule = parse_schedule("reference");
   return d;
 }
 
@@ -43,7 +43,8 @@ inline double cpu_ms() {
 /// Share of the planted network's time that the mended one saves.
 inline Ratio real_gain(const Subject& planted, const Subject& mended, double seconds) {
   const auto pool = std::make_shared<ThreadPool>(planted.threads);
-  const auto a = Network::compile(planted, planted.compile, pool), b = Network::compile(mended, mended.compile, pool);
+  const auto a = Network::compile(planted, planted.compile, nullptr, pool),
+             b = Network::compile(mended, mended.compile, nullptr, pool);
   const auto candidate = [&](const char* name, Network& network) {
     Candidate c{name, [&] { network.run(); }, [&] { network.run(); }};
     if (planted.threads > 1) return c;

@@ -6,22 +6,22 @@ namespace {
 
 Defect unfused_activation() {
   Defect d{"unfused neighbour", "features.2.expand.relu6", "mobilenet_v2", 448};
-  d.planted.no_fuse = {"features.2.expand"};
+  d.planted.choices["features.2.expand"].fuse = Fusion::none;
   return d;
 }
 Defect bad_tile() {
   Defect d{"poor register tile", "layer1.0.conv1", "resnet18", 224};
-  d.planted.schedules["layer1.0.conv1"] = parse_schedule("conv2d_direct vectors=1 rows=1 tile=2 prefetch=0");
+  d.planted.choices["layer1.0.conv1"].schedule = parse_schedule("conv2d_direct vectors=1 rows=1 tile=2 prefetch=0");
   return d;
 }
 Defect one_thread() {
   Defect d{"too few threads busy", "conv10", "squeezenet1_1", 224, 2};
-  d.planted.layer_threads = {{"conv10", 1}};
+  d.planted.choices["conv10"].threads = 1;
   return d;
 }
 Defect layout_change() {
   Defect d{"layout change", "features.2.expand.relu6", "mobilenet_v2", 224};
-  d.planted.plain_layout = {"features.2.expand.relu6"};
+  d.planted.choices["features.2.expand.relu6"].plain = true;
   return d;
 }
 class Planted : public testing::TestWithParam<Defect> {};
@@ -40,13 +40,13 @@ INSTANTIATE_TEST_SUITE_P(Slow, Planted,
 /// Two defects at once: each is told with what mending it alone brings.
 TEST(PlantedTogether, DefectsAreToldApart) {
   CompileOptions options;
-  options.schedules["fire2.expand3x3"] = parse_schedule("conv2d_direct vectors=1 rows=1 tile=2 prefetch=0");
-  options.schedules["pool1"] = parse_schedule("reference");
+  options.choices["fire2.expand3x3"].schedule = parse_schedule("conv2d_direct vectors=1 rows=1 tile=2 prefetch=0");
+  options.choices["pool1"].schedule = parse_schedule("reference");
   const Subject planted = subject_of("squeezenet1_1", 224, 1, options);
   for (const auto& [cause, layer] :
        {std::pair{"poor register tile", "fire2.expand3x3"}, {"reference kernel", "pool1"}}) {
     Subject mended = planted;
-    mended.compile.schedules.erase(layer);
+    take_back(mended.compile.choices, layer, &LayerChoice::schedule);
     const auto once = [&, c = cause, l = layer](double seconds) -> Outcome {
       ExplainOptions how;
       how.trial_seconds = seconds;

@@ -18,8 +18,8 @@ using testing::Not;
 
 Compiled lowered(const std::string& network, CompileOptions options = {}, int64_t size = 64) {
   if (options.target.name.empty()) options.target = parse_target("x86-64-v4");
-  options.keep_alternatives = true;
-  options.generate_code = false;
+  options.contents.alternatives = true;
+  options.contents.code = false;
   return compile_graph(zoo::build(network, {.size = size}), options);
 }
 
@@ -188,12 +188,12 @@ TEST(Schedules, LayersThatGiveUpWinogradForMemorySayWhatTheyGaveUp) {
   options.accuracy = Accuracy::strict;
   const Compiled fast = lowered("resnet18", {}, 128), direct = lowered("resnet18", options, 128);
   options = {};
-  options.memory = need(direct) + (need(fast) - need(direct)) / 4;
+  options.budget.memory = need(direct) + (need(fast) - need(direct)) / 4;
   const Compiled slim = lowered("resnet18", options, 128);
   const nlohmann::json weights = schedules_json(slim, limits()).at("weights");
-  EXPECT_EQ(weights.at("memory"), *options.memory);
+  EXPECT_EQ(weights.at("memory"), *options.budget.memory);
   EXPECT_EQ(weights.at("wanted"), fast.weight_bytes);
-  EXPECT_EQ(weights.at("limit"), *options.memory - slim.plan.arena_bytes);
+  EXPECT_EQ(weights.at("limit"), *options.budget.memory - slim.plan.arena_bytes);
   EXPECT_LE(weights.at("bytes"), weights.at("limit"));
   ASSERT_GE(weights.at("slimmed").size(), 2U);
   size_t direct_now = 0;
@@ -222,7 +222,7 @@ TEST(Schedules, TheErrorToldIsThatOfTheScheduleThatRuns) {
   CompileOptions options;
   for (const char* m : {"2", "4"}) {
     const std::string schedule = fmt::format("conv2d_winograd m={} vectors=1 tile=4 count=1 split=0 prefetch=0", m);
-    options.schedules["fire4.expand3x3"] = parse_schedule(schedule);
+    options.choices["fire4.expand3x3"].schedule = parse_schedule(schedule);
     const std::string text = schedules_text(lowered("squeezenet1_1", options, 96), limits(), "fire4.expand3x3");
     EXPECT_THAT(text, HasSubstr(fmt::format("    accuracy    approximates: {}\n", approximation_of(schedule))));
   }
@@ -239,7 +239,7 @@ TEST(Schedules, StrictAccuracyAndForcedSchedulesShowWhatTheyDisplace) {
   EXPECT_EQ(of_template(strict, "conv2d_winograd").at("rejected").at("got"), "strict");
   EXPECT_EQ(of_template(strict, "conv2d_direct").at("standing"), "chosen");
   options = {};
-  options.schedules["fire4.expand3x3"] = parse_schedule("conv2d_direct vectors=1 rows=1 tile=1 prefetch=0");
+  options.choices["fire4.expand3x3"].schedule = parse_schedule("conv2d_direct vectors=1 rows=1 tile=1 prefetch=0");
   const nlohmann::json forced = layer(lowered("squeezenet1_1", options, 96), "fire4.expand3x3");
   EXPECT_EQ(of_template(forced, "conv2d_winograd").at("standing"), "preferred");
   EXPECT_EQ(of_template(forced, "conv2d_direct").at("schedule"), "conv2d_direct vectors=1 rows=1 tile=1 prefetch=0");
@@ -249,7 +249,7 @@ TEST(Schedules, StrictAccuracyAndForcedSchedulesShowWhatTheyDisplace) {
 
 TEST(Schedules, NodesThatCouldHaveRunInAnotherLayerSayWhyTheyDoNot) {
   CompileOptions options;
-  options.no_fuse = {"conv1"};
+  options.choices["conv1"].fuse = Fusion::none;
   const Compiled c = lowered("squeezenet1_1", options);
   const nlohmann::json relu = layer(c, "conv1.relu");
   ASSERT_EQ(relu.at("apart").size(), 1U);
@@ -277,7 +277,7 @@ TEST(Schedules, TheBoundCountsTheMultiplyAddsOfTheTarget) {
 
 TEST(Schedules, StagesOfOneTaskAreOneLayer) {
   CompileOptions options;
-  options.schedules["fire4.expand3x3"] =
+  options.choices["fire4.expand3x3"].schedule =
       parse_schedule("conv2d_winograd m=2 vectors=1 tile=9 count=1 split=1 prefetch=0");
   const nlohmann::json l = layer(lowered("squeezenet1_1", options, 96), "fire4.expand3x3");
   ASSERT_EQ(l.at("stages").size(), 2U);

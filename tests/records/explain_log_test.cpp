@@ -20,7 +20,7 @@ using testing::SizeIs;
 std::vector<NetworkLayer> layers_of(const std::string& model) {
   Session::Options options;
   options.compile.target = parse_target("znver4");
-  options.compile.generate_code = false;
+  options.compile.contents.code = false;
   const auto session = Session::open(model, options);
   std::vector<NetworkLayer> layers;
   for (const Step& step : session->compile().plan().steps) {

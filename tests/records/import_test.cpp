@@ -173,8 +173,8 @@ TEST(TvmLogs, TranslatedSchedulesCompile) {
       const Problem problem = parse_problem(line);
       CompileOptions options;
       options.target = target;
-      options.generate_code = false;
-      options.schedules[problem.anchor] = parse_schedule(schedule);
+      options.contents.code = false;
+      options.choices[problem.anchor].schedule = parse_schedule(schedule);
       const Compiled compiled = compile_graph(problem.graph, options);
       const auto& steps = compiled.plan.steps;
       EXPECT_TRUE(std::any_of(steps.begin(), steps.end(), [&](const Step& s) { return s.schedule == schedule; }))

@@ -46,7 +46,7 @@ TEST_P(Replay, DefaultsAreWhatTheyWere) {
   for (const std::string_view target : kTargets) {
     CompileOptions options;
     options.target = parse_target(target);
-    options.generate_code = false;
+    options.contents.code = false;
     const std::string now = defaults_text(fmt::format("{} for {}: defaults, kept by tests/replay", GetParam(), target),
                                           compile_graph(graph, options));
     const auto file = std::filesystem::path(KILTER_REPLAY_FOLDER) / fmt::format("{}.{}.txt", GetParam(), target);

@@ -20,7 +20,7 @@ std::vector<Tensor> run(const OpCase& c, const std::string& schedule, std::strin
   CompileOptions options;
   options.target = parse_target(target);
   const Graph& graph = c.graph;
-  if (!schedule.empty()) options.schedules[graph.node(graph.order().front()).name] = parse_schedule(schedule);
+  if (!schedule.empty()) options.choices[graph.node(graph.order().front()).name].schedule = parse_schedule(schedule);
   Compiled compiled = compile_graph(graph, options);
   EXPECT_EQ(compiled.plan.steps.size(), 1U);
   EXPECT_TRUE(compiled.plan.steps.at(0).schedule.starts_with(schedule.empty() ? "attention_rows" : schedule))

@@ -82,7 +82,7 @@ Tensor run_with_l2(const Graph& graph, const std::vector<Tensor>& inputs, const 
   options.target = parse_target("native");
   options.target.limits.l2_bytes = l2_bytes;
   for (const NodeId id : graph.order()) {
-    if (graph.node(id).op->name == "Conv") options.schedules[graph.node(id).name] = parse_schedule(schedule);
+    if (graph.node(id).op->name == "Conv") options.choices[graph.node(id).name].schedule = parse_schedule(schedule);
   }
   const auto program = std::make_shared<const Program>(std::move(compile_graph(graph, options).plan));
   Loaded loaded{program, std::make_unique<Instance>(program, std::make_shared<ThreadPool>(threads)), {}};

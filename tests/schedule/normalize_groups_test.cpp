@@ -54,8 +54,8 @@ struct Net {
 Compiled compiled(const Graph& graph, const std::string& target, const std::string& schedule = "") {
   CompileOptions options;
   options.target = parse_target(target);
-  options.generate_code = false;
-  if (!schedule.empty()) options.schedules["norm"] = parse_schedule(schedule);
+  options.contents.code = false;
+  if (!schedule.empty()) options.choices["norm"].schedule = parse_schedule(schedule);
   return compile_graph(graph, options);
 }
 
@@ -68,7 +68,7 @@ std::vector<std::string> steps(const Compiled& c) {
 Tensor run(const Net& net, const std::string& target, const std::string& schedule, int threads) {
   CompileOptions options;
   options.target = parse_target(target);
-  if (!schedule.empty()) options.schedules["norm"] = parse_schedule(schedule);
+  if (!schedule.empty()) options.choices["norm"].schedule = parse_schedule(schedule);
   const auto program = std::make_shared<const Program>(std::move(compile_graph(net.graph, options).plan));
   Loaded loaded{program, std::make_unique<Instance>(program, std::make_shared<ThreadPool>(threads)), {}};
   return run_plan(loaded, {net.input}).at(0);

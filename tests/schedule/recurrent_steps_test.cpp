@@ -30,7 +30,7 @@ Compiled compile_case(const OpCase& c, const std::string& schedule, std::string_
   CompileOptions options;
   options.target = parse_target(target);
   const Graph& graph = c.graph;
-  if (!schedule.empty()) options.schedules[graph.node(graph.order().front()).name] = parse_schedule(schedule);
+  if (!schedule.empty()) options.choices[graph.node(graph.order().front()).name].schedule = parse_schedule(schedule);
   return compile_graph(graph, options);
 }
 

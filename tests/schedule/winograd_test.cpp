@@ -40,7 +40,8 @@ Answered run(const OpCase& c, const std::string& schedule, std::string_view targ
   CompileOptions options;
   options.target = parse_target(target);
   options.accuracy = accuracy;
-  if (!schedule.empty()) options.schedules[c.graph.node(c.graph.order().front()).name] = parse_schedule(schedule);
+  if (!schedule.empty())
+    options.choices[c.graph.node(c.graph.order().front()).name].schedule = parse_schedule(schedule);
   Compiled compiled = compile_graph(c.graph, options);
   Answered out;
   for (const Step& step : compiled.plan.steps) {
@@ -189,7 +190,7 @@ class Spoiled {
     clean_ = evaluate(c_.graph, c_.inputs).at(0);
     CompileOptions options;
     options.target = parse_target(target);
-    options.schedules["case"] = parse_schedule("conv2d_winograd " + form);
+    options.choices["case"].schedule = parse_schedule("conv2d_winograd " + form);
     program_ = std::make_shared<const Program>(std::move(compile_graph(c_.graph, options).plan));
     loaded_ = {program_, std::make_unique<Instance>(program_, std::make_shared<ThreadPool>(1)), {}};
     const auto& pads = c_.graph.node(c_.graph.order().front()).ints_attr("pads", {0, 0, 0, 0});
@@ -284,7 +285,7 @@ TEST(Winograd, ProductsKeepTheirRegisters) {
   for (const std::string_view split : {"0", "1"}) {
     CompileOptions options;
     options.target = parse_target("x86-64-v3");
-    options.schedules[c.graph.node(c.graph.order().front()).name] =
+    options.choices[c.graph.node(c.graph.order().front()).name].schedule =
         parse_schedule(fmt::format("conv2d_winograd m=2 vectors=2 tile=6 count=3 split={} prefetch=8192", split));
     const Plan plan = compile_graph(c.graph, options).plan;
     const std::span<const std::byte> code(plan.code, static_cast<size_t>(plan.code_bytes));

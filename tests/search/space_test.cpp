@@ -326,7 +326,7 @@ TEST(Space, TasksAreThoseThatACompiledNetworkRuns) {
   for (const std::string name : {"squeezenet1_1", "mobilenet_v2"}) {
     CompileOptions options;
     options.target = target;
-    options.generate_code = false;
+    options.contents.code = false;
     const Compiled compiled = compile_graph(zoo::build(name, {.weights = false}), options);
     std::vector<std::string> want, got;
     std::string last;

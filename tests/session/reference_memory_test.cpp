@@ -16,7 +16,7 @@ TEST(ReferenceSteps, ProgramsThatAreGoneTakeNoMemory) {
   });
   CompileOptions options;
   options.target = parse_target("native");
-  options.naive = true;
+  options.debug.naive = true;
   const auto pool = std::make_shared<ThreadPool>(1);
   const Compiled compiled = compile_graph(graph, options);
   const auto in_use = [&] {

@@ -64,9 +64,9 @@ TEST_P(Networks, EveryWayToCompileThemIsRight) {
   ASSERT_TRUE(trusted.id) << (trusted.faults.empty() ? "" : trusted.faults[0].words);
   EXPECT_EQ(trusted.step_ms.size(), best.plan.steps.size());
   CompileOptions plain, unfused, reference;
-  plain.disable = {"choose_layouts"};
+  plain.debug.disable = {"choose_layouts"};
   for (const Step& s : best.plan.steps) {
-    if (s.ops.find('+') != std::string::npos) unfused.no_fuse.insert(s.name);
+    if (s.ops.find('+') != std::string::npos) unfused.choices[s.name].fuse = Fusion::none;
   }
   reference.naive = true;
   for (const CompileOptions& way : {plain, unfused, reference}) {

@@ -29,7 +29,7 @@ class Apply : public testing::Test {
  protected:
   Apply() : passed_(run_passes(small_network(), native())) {
     CompileOptions look = native();
-    look.generate_code = false;
+    look.contents.code = false;
     for (const Step& step : compile_passed(passed_, look).plan.steps) {
       if (step.schedule.starts_with("conv2d_direct") && step_.name.empty()) step_ = step;
     }
@@ -53,7 +53,8 @@ class Apply : public testing::Test {
     options.file = "some.db";
     options.device = kDevice;
     options.now = "2026-03-02T00:00:00Z";
-    return apply_records(passed_, compile, Matcher(std::move(records)), options);
+    compile.contents = {.code = false, .tasks = true};
+    return apply_records(compile_passed(passed_, compile), compile, Matcher(std::move(records)), options);
   }
 
   PassedGraph passed_;
@@ -63,9 +64,9 @@ class Apply : public testing::Test {
 TEST_F(Apply, TheBestRecordOfATaskIsItsSchedule) {
   const Record r = record(other(), 0.9);
   const Recorded got = apply({r});
-  ASSERT_TRUE(got.schedules.contains(step_.name)) << got.summary;
-  EXPECT_EQ(got.schedules.at(step_.name).text(), other());
-  EXPECT_EQ(got.words.at(step_.name),
+  ASSERT_TRUE(got.choices.contains(step_.name)) << got.summary;
+  EXPECT_EQ(got.choices.at(step_.name).schedule->text(), other());
+  EXPECT_EQ(got.choices.at(step_.name).schedule_from.words,
             "record " + r.id().substr(0, 12) +
                 ", exact: tuned under the same conditions; measured on 2026-01-02 (59 days before) at 1 thread, "
                 "weights warm: 0.900 (0.890 to 0.910) of the default's time there, 2 pairs");
@@ -77,7 +78,7 @@ TEST_F(Apply, TheAgeOfARecordIsTold) {
   const auto words = [&](const std::string& date) {
     Record r = record(other(), 0.9);
     r.conditions.date = date, r.network = "a_network";
-    return apply({r}).words.at(step_.name);
+    return apply({r}).choices.at(step_.name).schedule_from.words;
   };
   EXPECT_THAT(words("2026-03-01T23:59:59Z"),
               HasSubstr("measured on 2026-03-01 (1 day before) at 1 thread in a_network"));
@@ -90,27 +91,28 @@ TEST_F(Apply, OtherThreadCountsAreToldWithTheExpectedLoss) {
   ApplyOptions two;
   two.threads = 2;
   const Recorded got = apply({record(other(), 0.9)}, two);
-  EXPECT_THAT(got.words.at(step_.name), HasSubstr("tuned at 1 thread, used at 2; expected loss about"));
+  EXPECT_THAT(got.choices.at(step_.name).schedule_from.words,
+              HasSubstr("tuned at 1 thread, used at 2; expected loss about"));
   EXPECT_THAT(got.summary, HasSubstr("expected loss up to"));
 }
 
 TEST_F(Apply, ARecordThatWasNotFasterIsNotUsed) {
-  EXPECT_TRUE(apply({record(other(), 0.995)}).schedules.empty());
+  EXPECT_TRUE(apply({record(other(), 0.995)}).choices.empty());
   Record wrong = record(other(), 0.5);
   wrong.status = Status::wrong, wrong.error = "differs", wrong.samples_ms.clear(), wrong.versus.reset();
-  EXPECT_TRUE(apply({record(other(), 0.5), wrong}).schedules.empty()) << "it was wrong once";
+  EXPECT_TRUE(apply({record(other(), 0.5), wrong}).choices.empty()) << "it was wrong once";
 }
 
 TEST_F(Apply, WhatDoesNotLowerGivesWayToTheNext) {
   const Recorded got = apply({record("conv2d_direct vectors=99 rows=1 tile=1 prefetch=0", 0.3), record(other(), 0.9)});
-  EXPECT_EQ(got.schedules.at(step_.name).text(), other());
+  EXPECT_EQ(got.choices.at(step_.name).schedule->text(), other());
 }
 
 TEST_F(Apply, ForbiddenRecordsAreLeftOut) {
   CompileOptions options = native();
   const auto found = [&](const std::string& forbidden) {
     options.forbidden = {parse_forbidden(forbidden)};
-    return apply({record(other(), 0.9)}, {}, options).schedules.contains(step_.name);
+    return apply({record(other(), 0.9)}, {}, options).choices.contains(step_.name);
   };
   EXPECT_FALSE(found(other() + "@" + step_.name));
   EXPECT_TRUE(found(other_tile(step_.schedule, 6) + "@" + step_.name));
@@ -131,7 +133,7 @@ TEST(Allowed, WhatIsForbiddenLeavesTheChoices) {
 TEST_F(Apply, RecordsOfForbiddenTemplatesAreLeftOut) {
   const std::string node = "fire2.expand3x3";  // direct convolution accepts it, too
   CompileOptions options = native();
-  options.target = parse_target("x86-64-v4"), options.generate_code = false;
+  options.target = parse_target("x86-64-v4"), options.contents.code = false;
   passed_ = run_passes(small_network(), options);
   for (const Step& step : compile_passed(passed_, options).plan.steps) {
     if (step.name == node && step.kind == StepKind::kernel) step_ = step;
@@ -141,7 +143,7 @@ TEST_F(Apply, RecordsOfForbiddenTemplatesAreLeftOut) {
   winograd.conditions.target = options.target.name;
   const auto found = [&](const std::string& forbidden) {
     options.forbidden = {parse_forbidden(forbidden)};
-    return apply({winograd}, {}, options).schedules.contains(node);
+    return apply({winograd}, {}, options).choices.contains(node);
   };
   EXPECT_FALSE(found("conv2d_winograd@" + node));
   EXPECT_FALSE(found("conv2d_winograd"));
@@ -155,7 +157,7 @@ TEST_F(Apply, RecordsOfForbiddenTemplatesAreLeftOut) {
 class ApplyWithoutWinograd : public Apply {
  protected:
   ApplyWithoutWinograd() {
-    options_.target = parse_target("x86-64-v4"), options_.generate_code = false;
+    options_.target = parse_target("x86-64-v4"), options_.contents.code = false;
     passed_ = run_passes(small_network(), options_);
     step_ = step_of(options_);
     options_.forbidden = {parse_forbidden("winograd")};
@@ -192,20 +194,21 @@ class ApplyWithoutWinograd : public Apply {
 TEST_F(ApplyWithoutWinograd, RatiosOverAForbiddenDefaultAreComparedWithTheOneOfNow) {
   const std::string faster = other_tile(direct_);
   const Recorded got = apply({over_winograd(faster, 1.2), over_winograd(direct_, 1.5)}, {}, options_);
-  ASSERT_TRUE(got.schedules.contains(kNode)) << got.summary;
-  EXPECT_EQ(got.schedules.at(kNode).text(), faster);
-  EXPECT_THAT(got.words.at(kNode), HasSubstr("0.800 (0.791 to 0.809) of the default's time there, 2 pairs, measured "
-                                             "against another default (" +
-                                             step_.schedule + ")"));
+  ASSERT_TRUE(got.choices.contains(kNode)) << got.summary;
+  EXPECT_EQ(got.choices.at(kNode).schedule->text(), faster);
+  EXPECT_THAT(got.choices.at(kNode).schedule_from.words,
+              HasSubstr("0.800 (0.791 to 0.809) of the default's time there, 2 pairs, measured "
+                        "against another default (" +
+                        step_.schedule + ")"));
   const Recorded slower = apply({over_winograd(faster, 1.5), over_winograd(direct_, 1.2)}, {}, options_);
-  EXPECT_FALSE(slower.schedules.contains(kNode));
+  EXPECT_FALSE(slower.choices.contains(kNode));
   EXPECT_THAT(slower.summary, HasSubstr("tuned, where the default won"));
 }
 
 TEST_F(ApplyWithoutWinograd, WhatDoesNotCompareWithTheDefaultOfNowIsNotUsedAndSaid) {
   for (const double ratio : {0.9, 1.2}) {
     const Recorded got = apply({over_winograd(other_tile(direct_), ratio)}, {}, options_);
-    EXPECT_TRUE(got.schedules.empty());
+    EXPECT_TRUE(got.choices.empty());
     EXPECT_THAT(got.summary, HasSubstr(" (2 measured against another default only): analytic defaults"));
     EXPECT_THAT(got.summary, testing::Not(HasSubstr("the default won")));
   }
@@ -214,22 +217,23 @@ TEST_F(ApplyWithoutWinograd, WhatDoesNotCompareWithTheDefaultOfNowIsNotUsedAndSa
 TEST_F(ApplyWithoutWinograd, ForbiddenSchedulesDoNotHideOthers) {
   std::vector<Record> records{over_winograd(other_tile(direct_), 1.2), over_winograd(direct_, 1.5)};
   for (int i = 0; i < 9; ++i) records.push_back(over_winograd(winograd(i), 0.5 + 0.01 * i));
-  EXPECT_EQ(apply(records, {}, options_).schedules.at(kNode).text(), other_tile(direct_));
+  EXPECT_EQ(apply(records, {}, options_).choices.at(kNode).schedule->text(), other_tile(direct_));
 }
 
 TEST_F(Apply, ARatioOverTheDefaultOfBeforeIsNoneOverTodays) {
   const std::string before = other_tile(step_.schedule, 3), faster = other_tile(step_.schedule, 5);
   Record r = record(faster, 0.9);
   r.versus->schedule = before;
-  EXPECT_TRUE(apply({r}).schedules.empty());
+  EXPECT_TRUE(apply({r}).choices.empty());
   // A record that relates the two defaults, measured in either direction, does.
   Record now = record(step_.schedule, 0.95);
   now.versus->schedule = before;
-  EXPECT_THAT(apply({r, now}).words.at(step_.name), HasSubstr(": 0.947 (0.933 to 0.962) of the default's time there"));
-  EXPECT_THAT(apply({r, record(before, 1.05)}).words.at(step_.name),
+  EXPECT_THAT(apply({r, now}).choices.at(step_.name).schedule_from.words,
+              HasSubstr(": 0.947 (0.933 to 0.962) of the default's time there"));
+  EXPECT_THAT(apply({r, record(before, 1.05)}).choices.at(step_.name).schedule_from.words,
               HasSubstr(": 0.945 (0.931 to 0.959) of the default's time there"));
   now.versus->ratio = {0.8, 0.79, 0.81};
-  EXPECT_TRUE(apply({r, now}).schedules.empty()) << "today's default is faster than it";
+  EXPECT_TRUE(apply({r, now}).choices.empty()) << "today's default is faster than it";
 }
 
 TEST_F(Apply, ARecordWithoutARatioIsNotUsedAndSaid) {
@@ -237,35 +241,48 @@ TEST_F(Apply, ARecordWithoutARatioIsNotUsedAndSaid) {
   bare.versus.reset();
   EXPECT_FALSE(bare.may_be_faster());
   const Recorded got = apply({bare});
-  EXPECT_TRUE(got.schedules.empty());
+  EXPECT_TRUE(got.choices.empty());
   EXPECT_THAT(got.summary, HasSubstr(" measured against another default only): analytic defaults"));
   // It does not hide a more distant record of its schedule that has a ratio.
   Record two = record(other(), 0.9);
   two.conditions.threads = 2;
-  EXPECT_THAT(apply({bare, two}).words.at(step_.name), HasSubstr("tuned at 2 threads, used at 1"));
+  EXPECT_THAT(apply({bare, two}).choices.at(step_.name).schedule_from.words,
+              HasSubstr("tuned at 2 threads, used at 1"));
 }
 
 TEST_F(Apply, WhereTheDefaultWonOftenFartherRecordsAreNotAsked) {
   std::vector<Record> records{record(other(), 0.7)};
   records[0].problem = records[0].problem.substr(0, records[0].problem.find(" +"));
   ASSERT_NE(records[0].problem, step_.problem);
-  ASSERT_TRUE(apply(records).schedules.contains(step_.name)) << "another epilogue serves";
+  ASSERT_TRUE(apply(records).choices.contains(step_.name)) << "another epilogue serves";
   for (int64_t tile = 5; tile < 15; ++tile) records.push_back(record(other_tile(step_.schedule, tile), 1.1));
-  EXPECT_FALSE(apply(records).schedules.contains(step_.name));
+  EXPECT_FALSE(apply(records).choices.contains(step_.name));
 }
 
 TEST_F(Apply, ForcedSchedulesStay) {
   CompileOptions forced = native();
-  forced.schedules[step_.name] = parse_schedule(step_.schedule);
-  EXPECT_FALSE(apply({record(other(), 0.9)}, {}, forced).schedules.contains(step_.name));
+  forced.choices[step_.name].schedule = parse_schedule(step_.schedule);
+  EXPECT_FALSE(apply({record(other(), 0.9)}, {}, forced).choices.contains(step_.name));
 }
 
+/// Settles on the same schedules for every graph.
+class Settles : public Chooser {
+ public:
+  explicit Settles(Recorded recorded) : recorded_(std::move(recorded)) {}
+  std::vector<Offer> offers(const Graph& /*graph*/, const CompileOptions& /*options*/) const override {
+    Offer offer;
+    offer.settle = [this](const Compiled& /*plan*/, const CompileOptions& /*options*/) { return recorded_; };
+    return {offer};
+  }
+
+ private:
+  Recorded recorded_;
+};
+
 TEST_F(Apply, ThePlanSaysWhereItsSchedulesComeFrom) {
-  CompileOptions how = native();
-  how.recorded = [&](const PassedGraph&, const CompileOptions&) {
-    return recorded_choices(parse_choices(step_.name + " = " + other(), "my.plan"), "layer plan my.plan");
-  };
-  const Plan plan = compile_graph(small_network(), how).plan;
+  const Settles chooser({from_record(parse_choices(step_.name + " = " + other(), "my.plan"), "layer plan my.plan"),
+                         "layer plan my.plan: 1 layers"});
+  const Plan plan = compile_graph(small_network(), native(), &chooser).plan;
   EXPECT_EQ(plan.records, "layer plan my.plan: 1 layers");
   int found = 0;
   for (const Step& step : plan.steps) {
@@ -284,18 +301,17 @@ TEST_F(Apply, ImportedRecordsAreNotUsedAndSaid) {
   Record imported = record(other(), 0.5);
   imported.source = "tvm v0.1", imported.versus.reset();
   const Recorded got = apply({imported});
-  EXPECT_TRUE(got.schedules.empty());
+  EXPECT_TRUE(got.choices.empty());
   EXPECT_THAT(got.summary, testing::EndsWith("; " + imported_text(1)));
 }
 
 TEST_F(Apply, SchedulesThatAreNotRunAreCounted) {
   CompileOptions how = native();
-  how.generate_code = false;
+  how.contents.code = false;
   const auto records = [&](const std::string& schedule) {
-    how.recorded = [&](const PassedGraph&, const CompileOptions&) {
-      return Recorded{{{step_.name, parse_schedule(schedule)}}, {{step_.name, "record 123"}}, "some.db: 1 of 31 tasks"};
-    };
-    const Plan plan = compile_graph(small_network(), how).plan;
+    const Settles chooser(
+        {{{step_.name, {parse_schedule(schedule), {ScheduleSource::record, "record 123"}}}}, "some.db: 1 of 31 tasks"});
+    const Plan plan = compile_graph(small_network(), how, &chooser).plan;
     const bool said = std::ranges::any_of(plan.steps, [](const Step& step) { return step.record == "record 123"; });
     EXPECT_EQ(said, schedule == other());
     return plan.records;

@@ -56,11 +56,11 @@ TEST(ChoicesFile, WordsOfFusionAreOptions) {
   EXPECT_TRUE(got.at("a").changes_passes());
   EXPECT_EQ(parse_choices(text(got, ""), "again"), got);
   CompileOptions options;
-  options.no_fuse = {"d"};  // settings already made stay
-  add_settings(got, options);
-  EXPECT_EQ(options.fuse, std::set<std::string>{"a"});
-  EXPECT_EQ(options.apart, std::set<std::string>{"b"});
-  EXPECT_EQ(options.no_fuse, (std::set<std::string>{"c", "d"}));
+  options.choices["d"].fuse = Fusion::none;  // settings already made stay
+  add(got, options.choices);
+  EXPECT_EQ(nodes_with(options.choices, Fusion::before), std::set<std::string>{"a"});
+  EXPECT_EQ(nodes_with(options.choices, Fusion::apart), std::set<std::string>{"b"});
+  EXPECT_EQ(nodes_with(options.choices, Fusion::none), (std::set<std::string>{"c", "d"}));
 }
 
 TEST(ChoicesFile, SaysWhatIsWrongWhere) {
@@ -81,24 +81,24 @@ TEST(ChoicesFile, SaysWhatIsWrongWhere) {
 }
 
 TEST(ChoicesFile, TellsWhereALayerStands) {
-  std::map<std::string, std::string> places;
-  parse_choices("# one\na = threads=1\n\nb = map item=1024\n", "a.plan", &places);
-  EXPECT_EQ(places, (std::map<std::string, std::string>{{"a", "a.plan line 2"}, {"b", "a.plan line 4"}}));
+  const Choices got = parse_choices("# one\na = threads=1\n\nb = map item=1024\n", "a.plan");
+  EXPECT_EQ(got.at("a").threads_from.words, "a.plan line 2");
+  EXPECT_EQ(got.at("b").schedule_from.words, "a.plan line 4");
+  EXPECT_EQ(got.at("b").schedule_from.source, ScheduleSource::layer_plan);
 }
 
 TEST(ChoicesFile, WhatIsInUseMakesTheSamePlanAgain) {
   CompileOptions options = native();
-  options.generate_code = false;
-  options.no_fuse = {"fire2.squeeze"}, options.plain_layout = {"pool3"}, options.layer_threads = {{"conv1", 1}};
-  const Plan plan = compile_graph(small_network(), options).plan;
-  const Choices used = parse_choices(text(choices_in_use(plan, options), ""), "used.plan");
+  options.contents.code = false;
+  options.choices["fire2.squeeze"].fuse = Fusion::none, options.choices["pool3"].plain = true,
+  options.choices["conv1"].threads = 1;
+  const Compiled compiled = compile_graph(small_network(), options);
+  const Plan& plan = compiled.plan;
+  const Choices used = parse_choices(text(choices_in_use(compiled), ""), "used.plan");
   CompileOptions again = native();
-  again.generate_code = false;
-  add_settings(used, again);
-  add_schedules(used, again);
-  EXPECT_EQ(again.no_fuse, options.no_fuse);
-  EXPECT_EQ(again.plain_layout, options.plain_layout);
-  EXPECT_EQ(again.layer_threads, options.layer_threads);
+  again.contents.code = false;
+  add(used, again.choices);
+  EXPECT_EQ(without_schedules(again.choices), options.choices);
   const Plan copy = compile_graph(small_network(), again).plan;
   ASSERT_EQ(copy.steps.size(), plan.steps.size());
   for (size_t s = 0; s < plan.steps.size(); ++s) {

@@ -138,7 +138,7 @@ TEST(GraphBest, WinsOnlyAgainstAllThatItWasRacedAgainst) {
 /// Runs all convolutions with a register tile of one vector and a few pixels.
 Choices slow_plan(int64_t tile) {
   CompileOptions look = native();
-  look.generate_code = false;
+  look.contents.code = false;
   const Schedule slow = parse_schedule(fmt::format("conv2d_direct vectors=1 rows=1 tile={} prefetch=0", tile));
   Choices out;
   for (const Step& step : compile_graph(small_network(), look).plan.steps) {
@@ -150,7 +150,7 @@ Choices slow_plan(int64_t tile) {
 /// Makes slow_plan(1) the default plan.
 CompileOptions slow_by_default() {
   CompileOptions options = native();
-  for (const auto& [node, choice] : slow_plan(1)) options.preferred[node] = *choice.schedule;
+  for (const auto& [node, choice] : slow_plan(1)) options.choices[node] = preferred(*choice.schedule);
   return options;
 }
 
@@ -227,7 +227,7 @@ TEST(GraphBest, HistoryBestStandsUntilItHasLost) {
 class OfRecords : public testing::Test {
  protected:
   OfRecords() : look_(native()) {
-    look_.generate_code = false, look_.keep_placed = true;
+    look_.contents.code = false, look_.contents.tasks = true;
     compiled_ = compile_graph(small_network(), look_);
     for (const Step& step : compiled_.plan.steps) {
       if (step.schedule.starts_with("conv2d_direct") && step_.name.empty()) step_ = step;

@@ -158,9 +158,9 @@ TEST_F(PlansFile, NobodyAddsWhileAnotherDecides) {
 TEST_F(PlansFile, SettingsOfTheCommandLineAreAPlansOwn) {
   CompileOptions options = native();
   EXPECT_EQ(plan_settings(options, true), "");
-  options.accuracy = Accuracy::strict, options.memory = 1000000, options.disable = {"fuse", "simplify"};
-  options.no_fuse = {"conv1"}, options.layer_threads = {{"conv1", 1}};
-  options.schedules = {{"pool1", parse_schedule("map item=1024")}};
+  options.accuracy = Accuracy::strict, options.budget.memory = 1000000, options.debug.disable = {"fuse", "simplify"};
+  options.choices["conv1"].fuse = Fusion::none, options.choices["conv1"].threads = 1;
+  options.choices["pool1"].schedule = parse_schedule("map item=1024");
   EXPECT_EQ(plan_settings(options, false), "--accuracy strict --memory 1000000 --disable fuse,simplify");
   EXPECT_EQ(plan_settings(options, true),
             "--accuracy strict --memory 1000000 --disable fuse,simplify --no-fuse conv1 --layer-threads conv1=1 "

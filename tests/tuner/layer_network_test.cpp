@@ -220,7 +220,7 @@ TEST(LayerNetwork, ChoicesNameAllNodesOfAPlainLayerAndAreFoundAgain) {
 
 TEST(LayerNetwork, OfANetworkHasItsTasksViewsAndFlows) {
   CompileOptions look = native();
-  look.generate_code = false, look.keep_placed = true;
+  look.contents.code = false, look.contents.tasks = true;
   const Compiled compiled = compile_graph(small_network(), look);
   const LayerNetwork network = layer_network(compiled, look);
   const auto at = [&](const std::string& node) { return static_cast<size_t>(network.layer_of(node)); };
@@ -247,7 +247,7 @@ TEST(LayerNetwork, OfANetworkHasItsTasksViewsAndFlows) {
 // Records of another number of threads give no times for this one, and the model may disagree.
 TEST(LayerNetwork, WhatHistoryBestHasStaysWhateverTheModelSaysOfIt) {
   CompileOptions look = native();
-  look.generate_code = false, look.keep_placed = true;
+  look.contents.code = false, look.contents.tasks = true;
   const Compiled compiled = compile_graph(small_network(), look);
   const RecordedCosts none({}, {look.target.name, "a device", "a version", 1});
   LayerNetwork network = layer_network(compiled, look), again = network;
@@ -327,7 +327,7 @@ class WholeNetworks : public testing::TestWithParam<WholeNetwork> {};
 TEST_P(WholeNetworks, AreSolvedInSecondsByPbqpAndTheirForestsByDynamicProgramming) {
   CompileOptions look;
   look.target = parse_target("znver4");
-  look.generate_code = false, look.keep_placed = true;
+  look.contents.code = false, look.contents.tasks = true;
   const double start = cpu_seconds();
   const Compiled compiled = compile_graph(zoo::build(GetParam().name, {.weights = false}), look);
   LayerNetwork network = layer_network(compiled, look);

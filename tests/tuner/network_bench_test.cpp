@@ -71,11 +71,11 @@ TEST_F(Bench, LayersOfWhichOtherThingsAreForbiddenAreOtherTasks) {
 /// The tuner's numbers are those that options accept, whatever is pinned or forbidden for single layers.
 TEST_F(Bench, TasksHaveTheNumbersThatKilterTasksLists) {
   CompileOptions options = native();
-  options.schedules = {{"conv1", parse_schedule("conv2d_direct vectors=1 rows=1 tile=7 prefetch=0")},
-                       {"fire3.expand1x1", parse_schedule("conv2d_direct vectors=1 rows=1 tile=7 prefetch=0")}};
+  options.choices["conv1"].schedule = parse_schedule("conv2d_direct vectors=1 rows=1 tile=7 prefetch=0"),
+  options.choices["fire3.expand1x1"].schedule = parse_schedule("conv2d_direct vectors=1 rows=1 tile=7 prefetch=0");
   options.forbidden = {parse_forbidden("conv2d_winograd@fire4.expand3x3")};
   const NetworkBench bench(graph_, options, runner());
-  options.generate_code = false, options.keep_placed = true;
+  options.contents.code = false, options.contents.tasks = true;
   std::map<int64_t, TaskLine> listed;
   for (const TaskLine& t : list_tasks(graph_, compile_graph(graph_, options), options).tasks) listed[t.task] = t;
   const std::vector<NetworkTask> tasks = bench.tasks();

@@ -16,13 +16,13 @@ struct Case {
   explicit Case(Graph graph) : Case(graph, inputs_of(graph)) {}
   Case(Graph graph, std::vector<Tensor> given) : inputs(std::move(given)) {
     CompileOptions how = native();
-    how.keep_placed = true;
+    how.contents.tasks = true;
     compiled = compile_graph(std::move(graph), how);
   }
   /// One task for each kernel.
   std::vector<NetworkTask> tasks() const {
     std::vector<NetworkTask> out;
-    const Placed& placed = *compiled.placed;
+    const TaskGraph& placed = *compiled.tasks;
     for (Task& task : tasks_of(placed.graph, placed.storage)) {
       const std::string node = task.node().name;
       for (const Step& step : compiled.plan.steps) {
@@ -36,7 +36,7 @@ struct Case {
   /// Changes the first output channel: the compiled kernels keep the old weights, the reference kernels see the new
   /// ones.
   void change_weights_of(const std::string& anchor, float by) {
-    auto changed = std::make_shared<Placed>(*compiled.placed);
+    auto changed = std::make_shared<TaskGraph>(*compiled.tasks);
     for (const NodeId id : changed->graph.order()) {
       const Node& node = changed->graph.node(id);
       if (node.name != anchor) continue;
@@ -44,7 +44,7 @@ struct Case {
       for (float& w : weights.span<float>().first(static_cast<size_t>(weights.elems() / weights.shape()[0]))) w += by;
       changed->graph.change_value(node.inputs[1]).constant = weights;
     }
-    compiled.placed = changed;
+    compiled.tasks = changed;
   }
   ReferenceCheck check(int threads = 1) const { return check_against_reference(compiled, inputs, tasks(), threads); }
 

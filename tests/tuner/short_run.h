@@ -24,7 +24,7 @@ inline CompileOptions slow_default() {
   CompileOptions options = native();
   for (const Step& step : compile_graph(small_network(), options).plan.steps) {
     if (step.schedule.starts_with("conv2d_direct"))
-      options.preferred.emplace(step.name, parse_schedule("conv2d_direct vectors=1 rows=1 tile=1 prefetch=0"));
+      options.choices[step.name] = preferred(parse_schedule("conv2d_direct vectors=1 rows=1 tile=1 prefetch=0"));
   }
   return options;
 }

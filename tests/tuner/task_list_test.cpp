@@ -13,8 +13,8 @@ using testing::HasSubstr;
 TaskList listed(const std::string& network, const std::vector<std::string>& kinds = {}) {
   const Graph graph = zoo::build(network, {.size = network == "inception_v3" ? 128 : 64, .classes = 10});
   CompileOptions options = native();
-  options.generate_code = false;
-  options.keep_placed = true;
+  options.contents.code = false;
+  options.contents.tasks = true;
   return list_tasks(graph, compile_graph(graph, options), options, kinds);
 }
 
@@ -51,15 +51,15 @@ TEST(TaskList, EveryNodeHasALine) {
 TEST(TaskList, NumbersAreThoseWithoutRecords) {
   const Graph graph = small_network();
   CompileOptions options = native();
-  options.generate_code = false, options.keep_placed = true;
+  options.contents.code = false, options.contents.tasks = true;
   const Compiled plain = compile_graph(graph, options);
   const TaskList before = list_tasks(graph, plain, options);
   const NumberedTasks numbers = numbered_tasks(plain, {});
   const TaskLine& shared = *std::ranges::find_if(before.tasks, [](const TaskLine& t) { return t.nodes.size() > 1; });
   CompileOptions chosen = options;
-  chosen.schedules[shared.nodes.front()] = parse_schedule("reference");
-  chosen.schedules[shared.nodes.back()] = parse_schedule("conv2d_direct vectors=1 rows=1 tile=1 prefetch=0");
-  chosen.no_fuse = {"conv1"};
+  chosen.choices[shared.nodes.front()].schedule = parse_schedule("reference");
+  chosen.choices[shared.nodes.back()].schedule = parse_schedule("conv2d_direct vectors=1 rows=1 tile=1 prefetch=0");
+  chosen.choices["conv1"].fuse = Fusion::none;
   const TaskList now = list_tasks(graph, compile_graph(graph, chosen), chosen, {}, numbers);
   for (const TaskLine& t : now.tasks) {
     if (t.task == 0) continue;

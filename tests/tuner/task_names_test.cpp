@@ -16,7 +16,7 @@ using testing::HasSubstr;
 /// The first task of the small network with more than one layer.
 TaskLine shared_task() {
   CompileOptions look = native();
-  look.generate_code = false, look.keep_placed = true;
+  look.contents.code = false, look.contents.tasks = true;
   const Graph graph = small_network();
   for (const TaskLine& t : list_tasks(graph, compile_graph(graph, look), look, {"conv2d"}).tasks) {
     if (t.nodes.size() > 1) return t;
@@ -26,11 +26,21 @@ TaskLine shared_task() {
 
 /// The schedule that a layer of the small network runs.
 std::string schedule_of(const std::string& node, CompileOptions options) {
-  options.generate_code = false;
+  options.contents.code = false;
   for (const Step& step : compile_graph(small_network(), options).plan.steps) {
     if (step.name == node) return step.schedule;
   }
   throw std::runtime_error("no layer " + node);
+}
+
+bool has_schedule(const CompileOptions& options, const std::string& node) {
+  return forced_schedule(options.choices, node) != nullptr;
+}
+/// The number of layers with a schedule of this template; of any template if the name is empty.
+size_t schedules(const CompileOptions& options, std::string_view name = "") {
+  return static_cast<size_t>(std::ranges::count_if(options.choices, [&](const auto& of) {
+    return of.second.schedule && (name.empty() || of.second.schedule->name == name);
+  }));
 }
 
 TEST(TaskNames, AnOptionOfATaskIsOneOfEachOfItsLayers) {
@@ -38,19 +48,19 @@ TEST(TaskNames, AnOptionOfATaskIsOneOfEachOfItsLayers) {
   const std::string name = "task:" + std::to_string(task.task);
   CompileOptions options = native();
   EXPECT_FALSE(names_several(options));
-  options.layer_threads = {{name, 1}, {"conv1", 2}};
+  options.choices[name].threads = 1, options.choices["conv1"].threads = 2;
   EXPECT_TRUE(names_several(options));
-  options.schedules[name] = parse_schedule("reference");
+  options.choices[name].schedule = parse_schedule("reference");
   options.forbidden = {parse_forbidden("winograd@" + name), parse_forbidden("winograd@fire9.expand3x3")};
   name_layers(small_network(), options);
   EXPECT_FALSE(names_several(options));
-  EXPECT_EQ(options.layer_threads.size(), task.nodes.size() + 1);
-  EXPECT_EQ(options.schedules.size(), task.nodes.size());
+  EXPECT_EQ(options.choices.size(), task.nodes.size() + 1);
+  EXPECT_EQ(schedules(options), task.nodes.size());
   ASSERT_EQ(options.forbidden.size(), task.nodes.size() + 1);
   EXPECT_EQ(options.forbidden[0].text(), "conv2d_winograd@fire9.expand3x3");
   for (size_t i = 0; i < task.nodes.size(); ++i) {
-    EXPECT_EQ(options.layer_threads.at(task.nodes[i]), 1);
-    EXPECT_EQ(options.schedules.at(task.nodes[i]).text(), "reference");
+    EXPECT_EQ(options.choices.at(task.nodes[i]).threads, 1);
+    EXPECT_EQ(options.choices.at(task.nodes[i]).schedule->text(), "reference");
     EXPECT_EQ(options.forbidden[i + 1].text(), "conv2d_winograd@" + task.nodes[i]);
   }
 }
@@ -58,29 +68,27 @@ TEST(TaskNames, AnOptionOfATaskIsOneOfEachOfItsLayers) {
 TEST(TaskNames, WhatNamesALayerGoesBeforeWhatNamesItsTask) {
   const TaskLine task = shared_task();
   CompileOptions options = native();
-  options.layer_threads = {{"task:" + std::to_string(task.task), 1}, {task.nodes[1], 2}};
+  options.choices["task:" + std::to_string(task.task)].threads = 1, options.choices[task.nodes[1]].threads = 2;
   name_layers(small_network(), options);
-  EXPECT_EQ(options.layer_threads.at(task.nodes[0]), 1);
-  EXPECT_EQ(options.layer_threads.at(task.nodes[1]), 2);
+  EXPECT_EQ(options.choices.at(task.nodes[0]).threads, 1);
+  EXPECT_EQ(options.choices.at(task.nodes[1]).threads, 2);
 }
 
 TEST(TaskNames, AScheduleForEveryLayerIsForThoseThatTakeIt) {
   CompileOptions options = native();
-  options.schedules["*"] = parse_schedule("conv2d_direct");
-  options.schedules["conv1"] = parse_schedule("reference");
-  options.layer_threads["*"] = 1;
+  options.choices["*"].schedule = parse_schedule("conv2d_direct");
+  options.choices["conv1"].schedule = parse_schedule("reference");
+  options.choices["*"].threads = 1;
   options.forbidden = {parse_forbidden("conv2d_winograd@*")};
   EXPECT_TRUE(names_several(options));
   name_layers(small_network(), options);
-  EXPECT_EQ(options.schedules.at("conv1").text(), "reference") << "what names a layer goes before";
-  EXPECT_FALSE(options.schedules.contains("pool1")) << "no convolution";
-  EXPECT_EQ(std::ranges::count_if(options.schedules, [](const auto& s) { return s.second.name == "conv2d_direct"; }),
-            25)
-      << "SqueezeNet has 26 convolutions";
-  EXPECT_TRUE(options.layer_threads.contains("pool1"));
+  EXPECT_EQ(options.choices.at("conv1").schedule->text(), "reference") << "what names a layer goes before";
+  EXPECT_FALSE(has_schedule(options, "pool1")) << "no convolution";
+  EXPECT_EQ(schedules(options, "conv2d_direct"), 25U) << "SqueezeNet has 26 convolutions";
+  EXPECT_EQ(options.choices.at("pool1").threads, 1);
   ASSERT_EQ(options.forbidden.size(), 1U);
   EXPECT_EQ(options.forbidden[0].text(), "conv2d_winograd");
-  options.generate_code = false;
+  options.contents.code = false;
   int direct = 0;
   for (const Step& step : compile_graph(small_network(), options).plan.steps)
     direct += step.schedule.starts_with("conv2d_direct ") ? 1 : 0;
@@ -90,32 +98,32 @@ TEST(TaskNames, AScheduleForEveryLayerIsForThoseThatTakeIt) {
 TEST(TaskNames, ATaskGoesBeforeEveryLayer) {
   const TaskLine task = shared_task();
   CompileOptions options = native();
-  options.schedules["*"] = parse_schedule("conv2d_direct");
-  options.schedules["task:" + std::to_string(task.task)] = parse_schedule("reference");
+  options.choices["*"].schedule = parse_schedule("conv2d_direct");
+  options.choices["task:" + std::to_string(task.task)].schedule = parse_schedule("reference");
   name_layers(small_network(), options);
-  for (const std::string& node : task.nodes) EXPECT_EQ(options.schedules.at(node).text(), "reference");
+  for (const std::string& node : task.nodes) EXPECT_EQ(options.choices.at(node).schedule->text(), "reference");
 }
 
 TEST(TaskNames, AScheduleForEveryLayerLeavesOutThoseThatForbidIt) {
   const CompileOptions plain = native();
   const std::string schedule = schedule_of("fire2.squeeze", plain);
   CompileOptions options = plain;
-  options.schedules["*"] = parse_schedule(schedule);
+  options.choices["*"].schedule = parse_schedule(schedule);
   name_layers(small_network(), options);
-  const size_t takers = options.schedules.size();
-  ASSERT_TRUE(options.schedules.contains("fire2.squeeze"));
+  const size_t takers = schedules(options);
+  ASSERT_TRUE(has_schedule(options, "fire2.squeeze"));
   options = plain;
-  options.schedules["*"] = parse_schedule(schedule);
+  options.choices["*"].schedule = parse_schedule(schedule);
   options.forbidden = {parse_forbidden(schedule + "@fire2.squeeze")};
   name_layers(small_network(), options);
-  EXPECT_EQ(options.schedules.size(), takers - 1);
-  EXPECT_FALSE(options.schedules.contains("fire2.squeeze"));
+  EXPECT_EQ(schedules(options), takers - 1);
+  EXPECT_FALSE(has_schedule(options, "fire2.squeeze"));
   EXPECT_NO_THROW(refuse_forbidden_schedules(options));
 }
 
 TEST(TaskNames, AScheduleThatIsForbiddenIsRefused) {
   CompileOptions options = native();
-  options.schedules["fire2.squeeze"] = parse_schedule("conv2d_direct");
+  options.choices["fire2.squeeze"].schedule = parse_schedule("conv2d_direct");
   options.forbidden = {parse_forbidden("winograd"), parse_forbidden("direct@fire3.squeeze")};
   EXPECT_NO_THROW(refuse_forbidden_schedules(options));
   options.forbidden.push_back(parse_forbidden("direct@fire2.squeeze"));
@@ -128,17 +136,17 @@ TEST(TaskNames, AFilesScheduleGivesWayToWhatIsForbiddenOfItsTask) {
   const TaskLine task = shared_task();
   CompileOptions options = native();
   const std::string in_file = task.nodes[0], by_hand = task.nodes[1];
-  options.schedules = {{in_file, parse_schedule("conv2d_direct")}, {by_hand, parse_schedule("conv2d_direct")}};
-  options.given_in[in_file] = "net.plan line 3";
+  options.choices[in_file] = {parse_schedule("conv2d_direct"), {ScheduleSource::layer_plan, "net.plan line 3"}};
+  options.choices[by_hand].schedule = parse_schedule("conv2d_direct");
   options.forbidden = {parse_forbidden("direct@task:" + std::to_string(task.task))};
   name_layers(small_network(), options);
-  EXPECT_FALSE(options.schedules.contains(in_file));
+  EXPECT_FALSE(has_schedule(options, in_file));
   EXPECT_THAT(error_of([&] { refuse_forbidden_schedules(options); }), testing::StartsWith("--schedule " + by_hand));
 }
 
 TEST(TaskNames, ATemplatesKnobsAreNotThoseThatAreForbidden) {
   CompileOptions options = native();
-  options.schedules["fire2.squeeze"] = parse_schedule("conv2d_direct");
+  options.choices["fire2.squeeze"].schedule = parse_schedule("conv2d_direct");
   const std::string first = schedule_of("fire2.squeeze", options);
   options.forbidden = {parse_forbidden(first + "@fire2.squeeze")};
   const std::string second = schedule_of("fire2.squeeze", options);
@@ -149,12 +157,12 @@ TEST(TaskNames, ATemplatesKnobsAreNotThoseThatAreForbidden) {
 TEST(TaskNames, ATemplateForEveryLayerThatNoneTakesIsTold) {
   CompileOptions options = native();
   std::string told;
-  options.notice = [&](const std::string& line) { told = line; };
-  options.schedules["*"] = parse_schedule("recurrent_steps");
+  options.report.notice = [&](const std::string& line) { told = line; };
+  options.choices["*"].schedule = parse_schedule("recurrent_steps");
   name_layers(small_network(), options);
-  EXPECT_TRUE(options.schedules.empty());
+  EXPECT_TRUE(options.choices.empty());
   EXPECT_EQ(told, "--schedule *=recurrent_steps: no layer of this network would take it, so it changes nothing");
-  options.schedules["*"] = parse_schedule("winogrand");
+  options.choices["*"].schedule = parse_schedule("winogrand");
   EXPECT_THAT(error_of([&] { name_layers(small_network(), options); }),
               testing::StartsWith("--schedule *=winogrand: no template 'winogrand'; legal values are "));
 }

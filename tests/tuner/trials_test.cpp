@@ -69,7 +69,7 @@ TEST(Trials, TheTimeoutIsTheRunners) {
   TuneOptions options = short_run(kept);
   options.trial.timeout_ms = 10, options.runner.timeout_factor = 1e-6;
   CompileOptions compile = native();
-  compile.schedules["conv1"] = parse_schedule("reference");  // takes longer
+  compile.choices["conv1"].schedule = parse_schedule("reference");  // takes longer
   const Graph graph = zoo::build("squeezenet1_1", {.size = 384, .classes = 10});
   try {
     tune(graph, inputs_of(graph), compile, options);

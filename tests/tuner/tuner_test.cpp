@@ -29,8 +29,7 @@ namespace {
 
 std::vector<Tensor> answers(const Choices& choices) {
   CompileOptions how = native();
-  add_settings(choices, how);
-  add_schedules(choices, how);
+  how.choices = choices;
   kilter::Loaded loaded;
   const Graph graph = small_network();
   const std::vector<Tensor> inputs = inputs_of(graph);
@@ -276,7 +275,7 @@ TEST(Tuner, APlanOfBeforeThatIsSlowerThanTheDefaultGoes) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.interrupted = [] { return true; };  // nothing is found
-  for (const auto& [node, schedule] : slow_default().preferred) options.previous[node] = schedule;
+  for (const auto& [node, choice] : slow_default().choices) options.previous[node] = *choice.schedule;
   const Graph graph = small_network();
   const TuneResult result = tune(graph, inputs_of(graph), native(), options);
   EXPECT_TRUE(result.same_plan);
@@ -303,7 +302,7 @@ TEST(Tuner, ARunOfSomeKindsKeepsWhatOthersHave) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.ops = {"conv2d"};
-  for (const auto& [node, schedule] : slow_default().preferred) options.previous[node] = schedule;
+  for (const auto& [node, choice] : slow_default().choices) options.previous[node] = *choice.schedule;
   options.previous["pool5"].threads = 1;  // no convolution
   const Graph graph = small_network();
   const TuneResult result = tune(graph, inputs_of(graph), slow_default(), options);

@@ -18,7 +18,7 @@ class UseTuned : public testing::Test {
  protected:
   UseTuned() {
     CompileOptions look = native();
-    look.generate_code = false;
+    look.contents.code = false;
     for (const Step& step : compile_graph(small_network(), look).plan.steps) {
       const bool direct =
           step.schedule.starts_with("conv2d_direct") && step.schedule.find(" rows=1 ") != std::string::npos;
@@ -61,7 +61,7 @@ class UseTuned : public testing::Test {
   /// Records that the other schedule is faster.
   void record() { measure(other(first_), 0.9, "", 1); }
   Plan plan(Choose choose = Choose::accepted, int threads = 1, CompileOptions options = native()) {
-    options.generate_code = false;
+    options.contents.code = false;
     TunedSource source;
     source.apply.file = "some.db", source.apply.device = "A CPU", source.apply.threads = threads;
     source.apply.now = "2026-01-05T00:00:00Z", source.apply.tune = "kilter tune this";
@@ -70,8 +70,8 @@ class UseTuned : public testing::Test {
     source.records = std::make_shared<const Matcher>(records_);
     source.plans = std::make_shared<const KeptPlans>(plans_);
     source.notice = [this](const std::string& line) { notices_.push_back(line); };
-    use_tuned(options, source);
-    return compile_graph(small_network(), options).plan;
+    const TunedChooser chooser(source);
+    return compile_graph(small_network(), options, &chooser).plan;
   }
   static const Step& step(const Plan& plan, const Step& of) {
     const auto it =
@@ -199,7 +199,7 @@ TEST_F(UseTuned, GraphBestLeavesOutWhatIsForbidden) {
 TEST_F(UseTuned, LayersThatAreForcedOrForbiddenLeaveTheRestOfThePlan) {
   keep({{first_.name, parse_schedule(other(first_))}, {second_.name, parse_schedule(other(second_))}});
   CompileOptions forced = native();
-  forced.schedules[first_.name] = parse_schedule(first_.schedule);
+  forced.choices[first_.name].schedule = parse_schedule(first_.schedule);
   const Plan pinned = plan(Choose::accepted, 1, forced);
   EXPECT_EQ(step(pinned, first_).schedule, first_.schedule);
   EXPECT_EQ(step(pinned, second_).schedule, other(second_));

@@ -24,7 +24,7 @@ class Slimmed : public testing::Test {
   Slimmed() : graph_(small_network()) {
     CompileOptions options = native();
     const Compiled fast = compile_graph(graph_, options);
-    options.memory = fast.plan.arena_bytes + fast.weight_bytes - (64 << 10);
+    options.budget.memory = fast.plan.arena_bytes + fast.weight_bytes - (64 << 10);
     RunnerOptions runner = worker();
     runner.inputs = inputs_of(graph_);
     bench_ = std::make_unique<NetworkBench>(graph_, options, std::move(runner));
@@ -69,11 +69,11 @@ TEST_F(Slimmed, PlansThatAreKeptSayWhatWasGivenUp) {
   EXPECT_EQ(kept.at(other), LayerChoice(tile));
   for (const std::string& node : fallback().slimmed) {
     ASSERT_TRUE(kept.contains(node));
-    EXPECT_EQ(kept.at(node).schedule->text(), slimmed_schedules(fallback()).at(node).text());
+    EXPECT_EQ(kept.at(node).schedule->text(), slimmed_schedules(fallback()).at(node).schedule->text());
   }
   // Compiled with the limit, it is the same plan that was raced.
   CompileOptions options = bench_->options();
-  for (const auto& [node, choice] : kept) options.preferred[node] = *choice.schedule;
+  for (const auto& [node, choice] : kept) options.choices[node] = preferred(*choice.schedule);
   const Compiled again = compile_graph(graph_, options);
   EXPECT_TRUE(again.slimmed.empty()) << "nothing more is given up";
   EXPECT_LE(again.weight_bytes, again.weight_limit);

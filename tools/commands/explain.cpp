@@ -71,7 +71,7 @@ void add_tuned(profile::Subject& subject, const ModelOptions& options) {
   if (options.records != "none" || !options.layer_plan.empty()) return;
   ModelOptions with = options;
   with.records = "default";
-  subject.tuned = profile::Tuned{[with] { return with.compile_options(); }, use_records_command(options)};
+  subject.tuned = profile::Tuned{[with] { return with.compile_setup().chooser; }, use_records_command(options)};
 }
 
 profile::Subject subject_of(const ExplainOptions& options, const Session& session) {
@@ -82,7 +82,7 @@ profile::Subject subject_of(const ExplainOptions& options, const Session& sessio
   subject.inputs = model.all_inputs(session);
   subject.cpus = default_threads();
   subject.threads = model.threads > 0 ? model.threads : subject.cpus;
-  subject.compile = session.options().compile;
+  subject.compile = session.options().compile, subject.chooser = session.options().chooser;
   if (session.compiled_file()) return subject;
   add_batch(subject, model, session);
   add_tuned(subject, model);

@@ -36,7 +36,7 @@ GraphBest answer(const TuningSetup& setup, const Choices& history, const GraphTu
 
 GraphBest answer_of_records(const TuningSetup& setup, const Choices& history, const GraphTuneOptions& options) {
   CompileOptions look = setup.compile();
-  look.generate_code = false, look.keep_placed = true;
+  look.contents.code = false, look.contents.tasks = true;
   return graph_best_of_records(compile_graph(setup.graph, look), look, setup.known, history, options);
 }
 

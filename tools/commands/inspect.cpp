@@ -92,11 +92,10 @@ struct InspectOptions : ModelOptions {
 };
 
 /// Writes the plan in use, whatever its sources, as a file for --layer-plan.
-void write_plan(const InspectOptions& options, const Session& session, const Compiled& compiled,
-                const CompileOptions& compile) {
-  const tune::Choices used = tune::choices_in_use(compiled.plan, compile);
+void write_plan(const InspectOptions& options, const Session& session, const Compiled& compiled) {
+  const Choices used = tune::choices_in_use(compiled);
   const std::string& records = compiled.plan.records;
-  std::string notes = fmt::format("the plan of {} for {}", session.name(), compile.target.name);
+  std::string notes = fmt::format("the plan of {} for {}", session.name(), compiled.plan.target);
   if (const int tuned_at = compiled.records_tuned_at; tuned_at > 0) notes += " on " + threads_text(tuned_at);
   notes += fmt::format("; {}\n{}", version_text(), records);
   write_text("--write-plan", options.write_plan, tune::text(used, notes));
@@ -109,16 +108,16 @@ void print_schedules(const InspectOptions& options, const Session& session) {
     fail(ErrorKind::usage, "--schedules: {} is a compiled file, which keeps no alternatives; give the model itself",
          options.model);
   const Graph graph = session.graph({});
-  CompileOptions compile = adapted(session.options().compile, graph);
-  compile.keep_alternatives = true;
-  compile.generate_code = false;
-  const Compiled compiled = compile_graph(graph, compile);
+  CompileOptions compile = session.options().compile;
+  compile.contents.alternatives = true;
+  compile.contents.code = false;
+  const Compiled compiled = compile_graph(graph, compile, session.options().chooser.get());
   tell_records(compiled.plan);
   if (!options.json.empty()) {
     const nlohmann::json report = profile::schedules_json(compiled, compile.target.limits, options.node);
     write_text("--json", options.json, json_text(report, 2) + "\n");
   }
-  if (!options.write_plan.empty()) write_plan(options, session, compiled, compile);
+  if (!options.write_plan.empty()) write_plan(options, session, compiled);
   if (options.json == "-" || !options.write_plan.empty()) return;
   fmt::print("{} for {}: {} steps\n\n{}", printable(session.name()), compile.target.name, compiled.plan.steps.size(),
              profile::schedules_text(compiled, compile.target.limits, options.node));

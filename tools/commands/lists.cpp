@@ -67,6 +67,9 @@ void print_options() {
     for (const Rewrite& rewrite : row.rewrites == nullptr ? std::vector<Rewrite>() : row.rewrites())
       fmt::print("    {:<22} {}\n", rewrite.name, rewrite.equation);
   }
+  fmt::print("\nstages after the passes, in order (always run):\n");
+  for (const StageRow& row : all_stages())
+    fmt::print("  {:<24} {}\n{:<27}here because: {}\n", row.name, row.summary, "", row.why_here);
   fmt::print("\ntemplates (--schedule), in order of preference:\n");
   for (const Template* t : all_templates()) fmt::print("  {:<24} {}\n", t->name, t->summary);
   fmt::print("\nhow kilter tune takes a trial (--NAME VALUE):\n");

@@ -373,7 +373,7 @@ struct ExplainOptions {
 std::vector<NetworkLayer> layers_of(const std::string& model, const std::string& target) {
   Session::Options how;
   how.compile.target = parse_target(target);
-  how.compile.generate_code = false;
+  how.compile.contents.code = false;
   const auto session = Session::open(model, how);
   std::vector<NetworkLayer> layers;
   for (const Step& step : session->compile().plan().steps) {

@@ -109,19 +109,19 @@ void print_tasks(const tune::TaskList& list, bool spaces, double ghz) {
 }
 
 /// Returns the options with which `kilter tasks` compiles a network, only to find its tasks.
-CompileOptions looking(const CompileOptions& given, const Graph& graph) {
-  CompileOptions options = adapted(given, graph);
-  options.generate_code = false;
-  options.keep_placed = true;
+CompileOptions looking(const CompileOptions& given, const Chooser* chooser, const Graph& graph) {
+  CompileOptions options = adapted(given, chooser, graph);
+  options.contents.code = false;
+  options.contents.tasks = true;
   return options;
 }
 
 /// Returns the task numbers of the network compiled without records, or nothing if none are in use.
 std::optional<tune::NumberedTasks> numbers_without_records(const ModelOptions& model, const Graph& graph) {
   if (model.records_file().empty()) return std::nullopt;
-  CompileOptions plain = model.without_records().compile_options();
-  plain.notice = nullptr;  // already reported
-  const CompileOptions options = looking(plain, graph);
+  ModelOptions::CompileSetup plain = model.without_records().compile_setup();
+  plain.options.report.notice = nullptr;  // already reported
+  const CompileOptions options = looking(plain.options, plain.chooser.get(), graph);
   return tune::numbered_tasks(compile_graph(graph, options), options.forbidden);
 }
 
@@ -131,8 +131,9 @@ void run_tasks(const TasksCommand& command) {
     fail(ErrorKind::usage, "{} is a compiled file: give the original model to see its tasks", command.model.model);
   const std::map<std::string, Tensor> inputs = command.model.all_inputs(*session);
   const Graph graph = bound_graph(*session, inputs);
-  const CompileOptions options = looking(session->options().compile, graph);
-  const Compiled compiled = compile_graph(graph, options);
+  const Chooser* chooser = session->options().chooser.get();
+  const CompileOptions options = looking(session->options().compile, chooser, graph);
+  const Compiled compiled = compile_graph(graph, options, chooser);
   tell_records(compiled.plan);
   const tune::TaskList list =
       tune::list_tasks(graph, compiled, options, command.ops, numbers_without_records(command.model, graph));

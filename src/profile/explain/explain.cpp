@@ -80,8 +80,8 @@ class Explainer {
     } else {
       doing("compiling");
       CompileOptions options = subject_.compile;
-      options.keep_alternatives = true;
-      base_ = Network::compile(subject_, options, pool(subject_.threads));
+      options.contents.alternatives = true;
+      base_ = Network::compile(subject_, options, subject_.chooser.get(), pool(subject_.threads));
     }
     const double start = now_ms();
     base_->run();
@@ -109,10 +109,8 @@ class Explainer {
 
   static bool equal(const Setting& a, const Setting& b) {
     const CompileOptions &x = a.compile, &y = b.compile;
-    return a.threads == b.threads && x.accuracy == y.accuracy && x.memory == y.memory && x.schedules == y.schedules &&
-           x.no_fuse == y.no_fuse && x.fuse == y.fuse && x.apart == y.apart && x.plain_layout == y.plain_layout &&
-           x.layer_threads == y.layer_threads && x.disable == y.disable && x.stop_after == y.stop_after &&
-           x.max_rewrites == y.max_rewrites;
+    return a.threads == b.threads && x.accuracy == y.accuracy && x.budget.memory == y.budget.memory &&
+           x.choices == y.choices && x.debug == y.debug;
   }
 
   Trial* trial_of(const Setting& setting) {
@@ -174,7 +172,7 @@ class Explainer {
       bool any = false;
       for (const Tried& t : tried_) {
         for (const Row* row : k < t.rivals.size() ? t.rows : std::vector<const Row*>{}) {
-          trial.setting.compile.schedules[row->name] = t.rivals[k].schedule;
+          trial.setting.compile.choices[row->name].schedule = t.rivals[k].schedule;
           any = true;
         }
       }
@@ -187,8 +185,7 @@ class Explainer {
     std::map<std::string, Tried> by_task;
     for (const Row* row : context_->rows()) {
       const StepNotes& notes = context_->notes(static_cast<size_t>(row->step));
-      if (row->kind != RowKind::layer || notes.templates.empty() || subject_.compile.schedules.contains(row->name))
-        continue;
+      if (row->kind != RowKind::layer || notes.templates.empty() || context_->forced(*row)) continue;
       if (!options_.node.empty() && row->name != options_.node) continue;
       Tried& t = by_task[row->key + row->schedule];
       t.rows.push_back(row);
@@ -238,15 +235,17 @@ class Explainer {
       if (subject_.program) {
         t.network = std::make_unique<Network>(subject_, subject_.program, std::nullopt, pool(t.setting.threads));
       } else if (t.kind == Trial::tuned) {
-        t.network = Network::compile(subject_, subject_.tuned->compile(), pool(t.setting.threads));
+        t.network =
+            Network::compile(subject_, subject_.compile, subject_.tuned->chooser().get(), pool(t.setting.threads));
         t.records = t.network->plan().records;
         const Changed changed =
             changed_steps(base_->plan(), base_->compiled()->notes, t.network->plan(), t.network->compiled()->notes);
         t.same = changed.before.empty() && changed.after.empty();
       } else if (t.kind == Trial::batch) {
-        t.network = Network::compile(*subject_.batch, t.setting.compile, pool(t.setting.threads));
+        t.network =
+            Network::compile(*subject_.batch, t.setting.compile, subject_.chooser.get(), pool(t.setting.threads));
       } else {
-        t.network = Network::compile(subject_, t.setting.compile, pool(t.setting.threads));
+        t.network = Network::compile(subject_, t.setting.compile, subject_.chooser.get(), pool(t.setting.threads));
       }
     } catch (const Error&) {
       return false;  // an alternative that does not compile is dropped
@@ -455,7 +454,7 @@ class Explainer {
     for (const Row* row : t.rows) {
       f.steps.push_back(row->step);
       now += row->time.mean;
-      setting.compile.schedules[row->name] = t.rivals[best].schedule;
+      setting.compile.choices[row->name].schedule = t.rivals[best].schedule;
     }
     f.name = t.rows.front()->name;
     const bool same_template = parse_schedule(t.rows.front()->schedule).name == t.rivals[best].schedule.name;

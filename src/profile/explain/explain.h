@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "compile/chooser.h"
 #include "compile/compile.h"
 #include "profile/profile.h"
 
@@ -16,8 +17,8 @@ namespace kilter::profile {
 
 /// The results of earlier tuning for a network that runs without them.
 struct Tuned {
-  std::function<CompileOptions()> compile;  ///< compile options of the network as it is now, plus what the records say
-  std::string action;                       ///< command that compares both
+  std::function<std::shared_ptr<const Chooser>()> chooser;  ///< consults the records
+  std::string action;                                       ///< command that compares both
 };
 
 /// The network to explain, with the settings it runs under.
@@ -27,7 +28,8 @@ struct Subject {
   std::string batch_input;       ///< argument for a batch of 8: "input=8x3x224x224"; empty if the batch size is fixed
   std::function<Graph()> graph;  ///< for the shapes of `inputs`; empty for compiled files
   CompileOptions compile;
-  std::shared_ptr<const Program> program;  ///< of a compiled file; null otherwise
+  std::shared_ptr<const Chooser> chooser = nullptr;  ///< may be null
+  std::shared_ptr<const Program> program;            ///< of a compiled file; null otherwise
   int threads = 1;
   int cpus = 1;  ///< that the process may use
   std::map<std::string, Tensor> inputs;

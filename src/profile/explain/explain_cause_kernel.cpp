@@ -24,7 +24,7 @@ Suspicion limited(const Context& c, const Row& row) {
   s.evidence += fmt::format("; --layer-threads {}={} allows no more", row.name, step.max_threads);
   s.advice = fmt::format("drop --layer-threads {}={}", row.name, step.max_threads);
   s.mend = c.setting();
-  s.mend->compile.layer_threads.erase(row.name);
+  take_back(s.mend->compile.choices, row.name, &LayerChoice::threads);
   return s;
 }
 
@@ -65,7 +65,7 @@ std::vector<Suspicion> find_idle_threads(const Context& c) {
     if (step.kind != StepKind::kernel) continue;
     const auto could = static_cast<int>(std::min<int64_t>(step.extent, c.subject.threads));
     const int may = c.usable_threads(step);
-    const bool asked = c.subject.compile.layer_threads.contains(row->name);
+    const bool asked = choice_for(c.subject.compile.choices, row->name).threads > 0;
     if (may < could) {
       if (asked) all.push_back(limited(c, *row));  // otherwise more threads would not pay
     } else if (could < c.subject.threads) {
@@ -104,7 +104,7 @@ Suspicion forced_tile(const Context& c, const Row& row) {
                     ms_text(c.model_ms(best.estimate, c.step(row))), best.schedule.text());
   }
   s.advice = fmt::format("drop --schedule {}=...", row.name);
-  s.mend->compile.schedules.erase(row.name);
+  take_back(s.mend->compile.choices, row.name, &LayerChoice::schedule);
   return s;
 }
 
@@ -131,15 +131,14 @@ std::vector<Suspicion> find_poor_tiles(const Context& c) {
   std::vector<Suspicion> all;
   std::map<std::string, std::vector<double>> shares;
   for (const Row* row : c.rows()) {
-    const auto forced = c.subject.compile.schedules.find(row->name);
-    const bool asked = forced != c.subject.compile.schedules.end() && row->kind == RowKind::layer;
+    const bool asked = c.forced(*row) && row->kind == RowKind::layer;
     if (asked) all.push_back(forced_tile(c, *row));
     if (!asked && row->kind == RowKind::layer && row->bound.kind == Bound::compute)
       shares[template_of(*row)].push_back(row->share());
   }
   for (const Row* row : c.rows()) {
     if (row->kind != RowKind::layer || row->bound.kind != Bound::compute) continue;
-    if (c.subject.compile.schedules.contains(row->name) || few_channels(*row) > 0) continue;
+    if (c.forced(*row) || few_channels(*row) > 0) continue;
     const auto& others = shares[template_of(*row)];
     if (others.size() < 4) continue;
     const double usual = median_of(others);
@@ -161,7 +160,7 @@ std::vector<Suspicion> find_slower_templates(const Context& c) {
   std::set<std::string_view> barred;
   for (const Row* row : c.rows()) {
     const StepNotes& notes = c.notes(static_cast<size_t>(row->step));
-    if (c.subject.compile.schedules.contains(row->name) || !notes.estimate) continue;
+    if (c.forced(*row) || !notes.estimate) continue;
     for (const TemplateView& v : notes.templates) {
       if (v.standing != TemplateView::barred || v.ranked.empty()) continue;
       barred.insert(v.from->name);

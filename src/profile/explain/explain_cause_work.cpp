@@ -42,16 +42,16 @@ std::vector<Suspicion> find_reference_kernels(const Context& c) {
     s.evidence =
         fmt::format("{} runs the operator's reference kernel on one thread for {}", row->ops, ms_text(row->time.mean));
     const CompileOptions& options = c.subject.compile;
-    if (const auto forced = options.schedules.find(row->name); forced != options.schedules.end()) {
+    if (c.forced(*row)) {
       s.evidence += fmt::format("; --schedule {}=reference asks for it", row->name);
       s.advice = fmt::format("drop --schedule {}=reference", row->name);
       s.mend = c.setting();
-      s.mend->compile.schedules.erase(row->name);
-    } else if (options.plain_layout.contains(row->name)) {
+      take_back(s.mend->compile.choices, row->name, &LayerChoice::schedule);
+    } else if (choice_for(options.choices, row->name).plain) {
       s.evidence += fmt::format("; --plain-layout {} leaves it no template", row->name);
       s.advice = "drop --plain-layout " + row->name;
       s.mend = c.setting();
-      s.mend->compile.plain_layout.erase(row->name);
+      take_back(s.mend->compile.choices, row->name, &LayerChoice::plain);
     } else if (c.compiled != nullptr) {
       s.evidence += "; " + telling(c.compiled->rejected[step]);
     }
@@ -77,14 +77,14 @@ bool element_wise(const Context& c, const Row& row) {
 void add_unfused(const Context& c, const Unfused& u, std::map<std::string, Suspicion>& by_group) {
   const Row* row = c.layer(u.node);
   if (row == nullptr || u.why == Unfused::schedule) return;  // reported with the reference kernel that causes it
-  const CompileOptions& options = c.subject.compile;
-  if (u.why == Unfused::cycles || options.apart.contains(u.node)) return;  // chosen by the model, or measured
-  if (u.why == Unfused::layout && (options.plain_layout.contains(u.node) || options.plain_layout.contains(u.group)))
-    return;  // reported with the layout change
+  const Choices& choices = c.subject.compile.choices;
+  const LayerChoice &own = choice_for(choices, u.node), &of_group = choice_for(choices, u.group);
+  if (u.why == Unfused::cycles || own.fuse == Fusion::apart) return;      // chosen by the model, or measured
+  if (u.why == Unfused::layout && (own.plain || of_group.plain)) return;  // reported with the layout change
   const Row* into = c.layer(u.group);
   const auto& readers = c.users(static_cast<size_t>(row->step));
   const bool after = into != nullptr && std::ranges::find(readers, static_cast<size_t>(into->step)) != readers.end();
-  const bool kept = options.no_fuse.contains(u.group);
+  const bool kept = of_group.fuse == Fusion::none;
   const std::string could =
       fmt::format("'{}', which {}, could run it, but {}", u.group, after ? "reads its result" : "makes its input",
                   kept ? fmt::format("--no-fuse {} keeps it out", u.group) : u.reason);
@@ -104,7 +104,7 @@ void add_unfused(const Context& c, const Unfused& u, std::map<std::string, Suspi
   if (kept) {
     s.advice = "drop --no-fuse " + u.group;
     s.mend = c.setting();
-    s.mend->compile.no_fuse.erase(u.group);
+    take_back(s.mend->compile.choices, u.group, &LayerChoice::fuse);
   }
 }
 
@@ -177,7 +177,7 @@ std::vector<const Row*> changes_around(const Context& c, size_t step) {
 
 Suspicion kept_plain(const Context& c, const std::string& node) {
   Suspicion s{{}, node, {}, 0, "drop --plain-layout " + node, c.setting()};
-  s.mend->compile.plain_layout.erase(node);
+  take_back(s.mend->compile.choices, node, &LayerChoice::plain);
   s.evidence = fmt::format("--plain-layout {} keeps its operands plain between blocked ones", node);
   const Row* own = c.layer_with(node);
   if (own == nullptr) return s;  // storage only: the gain of dropping the option is measured
@@ -224,7 +224,8 @@ std::string why_changed(const Context& c, const Row& row) {
 std::vector<Suspicion> find_layout_changes(const Context& c) {
   std::vector<Suspicion> all;
   std::set<int64_t> told;
-  for (const std::string& node : c.subject.compile.plain_layout) {
+  for (const auto& [node, choice] : c.subject.compile.choices) {
+    if (!choice.plain) continue;
     all.push_back(kept_plain(c, node));
     told.insert(all.back().steps.begin(), all.back().steps.end());
   }
@@ -252,7 +253,7 @@ std::vector<Suspicion> find_layout_changes(const Context& c) {
 }
 
 std::vector<Suspicion> find_passes_held_back(const Context& c) {
-  const CompileOptions& options = c.subject.compile;
+  const DebugOptions& options = c.subject.compile.debug;
   std::vector<std::string> given;
   for (const std::string& pass : options.disable) given.push_back("--disable " + pass);
   if (!options.stop_after.empty()) given.push_back("--stop-after " + options.stop_after);
@@ -263,9 +264,7 @@ std::vector<Suspicion> find_passes_held_back(const Context& c) {
     spare += element_wise(c, *row) || changes_layout(*row) || row->kind == RowKind::reference ? row->time.mean : 0;
   const std::string all = fmt::format("{}", fmt::join(given, " "));
   Suspicion s{{}, {}, all + " keeps passes from improving the network", spare, "drop " + all, c.setting()};
-  s.mend->compile.disable.clear();
-  s.mend->compile.stop_after.clear();
-  s.mend->compile.max_rewrites = INT64_MAX;
+  s.mend->compile.debug = {};
   return {s};
 }
 

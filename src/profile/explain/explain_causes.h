@@ -37,6 +37,8 @@ class Context {
   const Row* layer_with(const std::string& node) const;
   /// Returns the milliseconds that the model expects for a step, on the threads it runs on at the measured peak.
   double model_ms(const Estimate& estimate, const Step& step) const;
+  /// Whether a schedule is forced on the row's layer.
+  bool forced(const Row& row) const { return forced_schedule(subject.compile.choices, row.name) != nullptr; }
   /// Returns the number of threads that the step can use.
   int usable_threads(const Step& step) const;
   /// Whether this many milliseconds are worth mentioning: at least half a percent of the run.

@@ -17,18 +17,19 @@ using Word = std::pair<std::string, std::string>;
 
 std::vector<Word> words_of(const CompileOptions& o) {
   std::vector<Word> out;
-  for (const std::string& pass : o.disable) out.emplace_back("--disable", pass);
-  if (!o.stop_after.empty()) out.emplace_back("--stop-after", o.stop_after);
-  if (o.max_rewrites != INT64_MAX) out.emplace_back("--max-rewrites", fmt::format("{}", o.max_rewrites));
+  for (const std::string& pass : o.debug.disable) out.emplace_back("--disable", pass);
+  if (!o.debug.stop_after.empty()) out.emplace_back("--stop-after", o.debug.stop_after);
+  if (o.debug.max_rewrites != INT64_MAX) out.emplace_back("--max-rewrites", fmt::format("{}", o.debug.max_rewrites));
   if (o.accuracy == Accuracy::strict) out.emplace_back("--accuracy", "strict");
-  if (o.memory) out.emplace_back("--memory", fmt::format("{}", *o.memory));
-  for (const std::string& node : o.fuse) out.emplace_back("--fuse", node);
-  for (const std::string& node : o.no_fuse) out.emplace_back("--no-fuse", node);
-  for (const std::string& node : o.apart) out.emplace_back("--forbid", "conv2d_then_depthwise@" + node);
-  for (const std::string& node : o.plain_layout) out.emplace_back("--plain-layout", node);
-  for (const auto& [node, threads] : o.layer_threads)
-    out.emplace_back("--layer-threads", fmt::format("{}={}", node, threads));
-  for (const auto& [node, schedule] : o.schedules) out.emplace_back("--schedule", node + "=" + schedule.text());
+  if (o.budget.memory) out.emplace_back("--memory", fmt::format("{}", *o.budget.memory));
+  for (const auto& [node, choice] : o.choices) {
+    if (choice.fuse == Fusion::before) out.emplace_back("--fuse", node);
+    if (choice.fuse == Fusion::none) out.emplace_back("--no-fuse", node);
+    if (choice.fuse == Fusion::apart) out.emplace_back("--forbid", "conv2d_then_depthwise@" + node);
+    if (choice.plain) out.emplace_back("--plain-layout", node);
+    if (choice.threads > 0) out.emplace_back("--layer-threads", fmt::format("{}={}", node, choice.threads));
+    if (choice.forced()) out.emplace_back("--schedule", node + "=" + choice.schedule->text());
+  }
   return out;
 }
 

@@ -40,9 +40,9 @@ Network::Network(const Subject& subject, std::shared_ptr<const Program> program,
   for (const Tensor& t : outputs_) to_.push_back(t.raw());
 }
 
-std::unique_ptr<Network> Network::compile(const Subject& subject, const CompileOptions& options,
+std::unique_ptr<Network> Network::compile(const Subject& subject, const CompileOptions& options, const Chooser* chooser,
                                           const std::shared_ptr<ThreadPool>& pool) {
-  Compiled compiled = compile_graph(subject.graph(), options);
+  Compiled compiled = compile_graph(subject.graph(), options, chooser);
   auto program = std::make_shared<Program>(compiled.plan);
   return std::make_unique<Network>(subject, std::move(program), std::move(compiled), pool);
 }

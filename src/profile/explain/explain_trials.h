@@ -18,7 +18,7 @@ class Network {
   Network(const Subject& subject, std::shared_ptr<const Program> program, std::optional<Compiled> compiled,
           const std::shared_ptr<ThreadPool>& pool);
   /// Compiles the subject's graph under `options`.
-  static std::unique_ptr<Network> compile(const Subject& subject, const CompileOptions& options,
+  static std::unique_ptr<Network> compile(const Subject& subject, const CompileOptions& options, const Chooser* chooser,
                                           const std::shared_ptr<ThreadPool>& pool);
 
   const Plan& plan() const { return program_->plan(); }

@@ -87,7 +87,7 @@ NetworkBench::NetworkBench(Graph graph, const CompileOptions& compile, RunnerOpt
   if (cpus_.apart) runner.cpus = cpus_.measuring;
   runner_ = std::make_unique<Runner>(std::move(runner));
   sink_ = std::make_unique<Sink>(runner_->store());
-  options_.keep_placed = true;
+  options_.contents.tasks = true;
   fallback_ = build({});
   const Loaded loaded = load(*fallback_);
   if (!loaded.id) fail_default(loaded.faults);
@@ -97,16 +97,19 @@ NetworkBench::NetworkBench(Graph graph, const CompileOptions& compile, RunnerOpt
 NetworkBench::~NetworkBench() = default;
 
 NetworkBench::Passed& NetworkBench::passed(const Choices& choices) {
-  CompileOptions options = options_;  // schedules and chosen threads do not affect the passes
-  add_settings(choices, options);
-  options.layer_threads = options_.layer_threads;
-  Form form{options.plain_layout, options.no_fuse, options.fuse, options.apart};
+  CompileOptions options = options_;
+  for (const auto& [node, choice] : choices) {  // schedules and chosen threads do not affect the passes
+    LayerChoice for_passes;
+    for_passes.plain = choice.plain, for_passes.fuse = choice.fuse;
+    if (choice.changes_passes()) add({{node, for_passes}}, options.choices);
+  }
+  const Choices& form = options.choices;
   for (Passed& p : passed_) {
     if (p.form == form) return p;
   }
   PassedGraph graph = run_passes(graph_, options);
   if (passed_.size() > kOtherForms) passed_.erase(passed_.begin() + 1);
-  passed_.push_back({std::move(form), std::move(graph), std::make_unique<BuildCache>(*sink_, kBuildsAhead, kernels_)});
+  passed_.push_back({form, std::move(graph), std::make_unique<BuildCache>(*sink_, kBuildsAhead, kernels_)});
   return passed_.back();
 }
 
@@ -114,13 +117,17 @@ std::shared_ptr<const Variant> NetworkBench::build(const Choices& choices) {
   auto variant = std::make_shared<Variant>();
   variant->choices = choices;
   CompileOptions options = options_;
-  add_settings(choices, options);
   for (const auto& [node, choice] : choices) {
-    if (choice.schedule) options.schedules[node] = *choice.schedule;
+    LayerChoice& to = options.choices[node];
+    if (choice.schedule) to.schedule = choice.schedule, to.schedule_from = {};
   }
+  add(without_schedules(choices), options.choices);
   if (fallback_ != nullptr) {
-    options.limit_weights = false;
-    options.preferred = slimmed_schedules(fallback_->compiled);
+    options.budget.limit_weights = false;
+    for (auto& [node, choice] : options.choices) {
+      if (!choice.forced()) choice.schedule.reset();
+    }
+    add(slimmed_schedules(fallback_->compiled), options.choices);
   }
   Passed& from = passed(choices);
   options.cache = from.cache.get();
@@ -148,9 +155,8 @@ void NetworkBench::try_build(const Choices& choices) {
 
 std::vector<std::string> NetworkBench::reference_nodes(const Choices& choices) const {
   CompileOptions options = options_;
-  options.keep_placed = false, options.generate_code = false;
-  add_settings(choices, options);
-  add_schedules(choices, options);
+  options.contents = {.code = false};
+  add(choices, options.choices);
   const Compiled compiled = compile_passed(run_passes(graph_, options), options);
   std::vector<std::string> out;
   for (const Step& step : compiled.plan.steps) {
@@ -167,13 +173,13 @@ Loaded NetworkBench::load(const Variant& variant, const LoadOptions& options) {
 std::vector<NetworkTask> NetworkBench::tasks(const Variant& of) const {
   const Compiled& compiled = of.compiled;
   std::map<std::string, Task> by_anchor;
-  for (Task& task : tasks_of(compiled.placed->graph, compiled.placed->storage))
+  for (Task& task : tasks_of(compiled.tasks->graph, compiled.tasks->storage))
     by_anchor.emplace(task.node().name, std::move(task));
   std::vector<NetworkTask> out;
   int64_t number = 0;
   for (std::vector<std::string>& nodes : numbered_tasks(compiled, options_.forbidden)) {
     ++number;
-    std::erase_if(nodes, [&](const std::string& node) { return options_.schedules.contains(node); });
+    std::erase_if(nodes, [&](const std::string& node) { return forced_schedule(options_.choices, node) != nullptr; });
     if (nodes.empty()) continue;
     const Step& step = compiled.plan.steps[of.steps.at(nodes.front()).front()];
     Task& task = by_anchor.at(nodes.front());

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "compile/build_cache.h"
+#include "compile/choices.h"
 #include "compile/compile.h"
 #include "tune/run/runner.h"
-#include "tune/tuner/plans/layer_choice.h"
 #include "tune/tuner/search/task_state.h"
 
 namespace kilter::tune {
@@ -78,13 +78,9 @@ class NetworkBench {
  private:
   class Sink;
   /// The options that change the result of the passes.
-  struct Form {
-    std::set<std::string> plain_layout, no_fuse, fuse, apart;
-    bool operator==(const Form&) const = default;
-  };
-  /// The result of the passes for one form of the options, with the cache that its builds share.
+  /// The result of the passes for some choices, with the cache that its builds share.
   struct Passed {
-    Form form;
+    Choices form;  ///< those that the passes depend on
     PassedGraph graph;
     std::unique_ptr<BuildCache> cache;
   };

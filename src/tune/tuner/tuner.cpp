@@ -311,8 +311,7 @@ TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& g
   log.tell(0, PhaseEvent{"preparing"});
   CompileOptions compile = given;
   const auto builders = static_cast<int>(cpus_for(asked.threads).building.size());
-  compile.compile_threads =
-      asked.trial.n_parallel > 0 ? asked.trial.n_parallel : std::min(compile.compile_threads, builders);
+  compile.threads = asked.trial.n_parallel > 0 ? asked.trial.n_parallel : std::min(compile.threads, builders);
   std::vector<Record> records = asked.known;
   TuneOptions options = asked;
   options.keep = [&](std::span<const Record> fresh) {

@@ -84,11 +84,11 @@ void add_weights(Layer& layer, const Task& task, const TargetLimits& limits) {
 void add_schedules(LayerNetwork& network, const Compiled& compiled, const CompileOptions& options,
                    const RecordedCosts& costs, const Choices& keep, size_t most) {
   add_default_ms(network, costs);
-  for (const Task& task : tasks_of(compiled.placed->graph, compiled.placed->storage)) {
+  for (const Task& task : tasks_of(compiled.tasks->graph, compiled.tasks->storage)) {
     const int64_t at = network.layer_of(task.node().name);
     Layer& layer = network.layers[static_cast<size_t>(at)];
     // A copy inserted by storage exists only once values are placed, so no choice can refer to it by name.
-    if (!layer.task() || layer.relayout || options.schedules.contains(layer.node)) continue;
+    if (!layer.task() || layer.relayout || forced_schedule(options.choices, layer.node) != nullptr) continue;
     const auto best = costs.best(layer, most);
     for (const RecordedCosts::Known& known : best) {
       if (lowers(task, known.schedule, options)) add_recorded(layer, known);

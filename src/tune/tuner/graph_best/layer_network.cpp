@@ -71,11 +71,11 @@ namespace {
 
 Layer layer_of_unit(const Compiled& compiled, const Unit& unit, const std::map<std::string, const Step*>& steps,
                     const TargetLimits& limits) {
-  const Graph& graph = compiled.placed->graph;
+  const Graph& graph = compiled.tasks->graph;
   const Node* first = &graph.node(unit.nodes.front());
   Layer layer;
-  if (!compiled.placed->storage.views.contains(unit.nodes.front())) {
-    const Task task = make_task(graph, unit, &compiled.placed->storage);
+  if (!compiled.tasks->storage.views.contains(unit.nodes.front())) {
+    const Task task = make_task(graph, unit, &compiled.tasks->storage);
     first = &task.node();
     if (const auto step = steps.find(first->name); step != steps.end()) {
       const Step& s = *step->second;
@@ -97,7 +97,7 @@ Layer layer_of_unit(const Compiled& compiled, const Unit& unit, const std::map<s
 }  // namespace
 
 LayerNetwork layer_network(const Compiled& compiled, const CompileOptions& options) {
-  const Graph& graph = compiled.placed->graph;
+  const Graph& graph = compiled.tasks->graph;
   LayerNetwork out;
   out.block = options.target.limits.lanes_f32();
   std::map<std::string, const Step*> steps;

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "compile/choices.h"
 #include "compile/compile.h"
 #include "tune/graph/problem.h"
 #include "tune/graph/transforms.h"
-#include "tune/tuner/plans/layer_choice.h"
 
 namespace kilter::tune {
 
@@ -64,7 +64,7 @@ struct LayerNetwork {
 /// The layer that makes most of the bytes that `layer` reads; SIZE_MAX: none.
 size_t feeder(const LayerNetwork& network, size_t layer);
 
-/// Builds the network of a default plan that was compiled with CompileOptions::keep_placed. Every layer has one
+/// Builds the network of a default plan that was compiled with CompileContents::tasks. Every layer has one
 /// alternative of 0 ms.
 LayerNetwork layer_network(const Compiled& compiled, const CompileOptions& options);
 

@@ -150,7 +150,7 @@ class Sweeper {
   /// variant of their own, in which the others absorb what they can.
   void add_fusion(std::vector<Sweep>& sweeps) {
     Sweep alone, open;
-    const Graph& graph = bench_.fallback().compiled.placed->graph;
+    const Graph& graph = bench_.fallback().compiled.tasks->graph;
     std::set<std::string> sums;
     for (const NodeId id : graph.order()) {
       const Node& node = graph.node(id);
@@ -183,7 +183,8 @@ class Sweeper {
     for (size_t l = 0; l < network_.layers.size(); ++l) {
       const Layer& layer = network_.layers[l];
       if (!layer.task() || parse_schedule(layer.schedule).name != conv2d_then_depthwise.name) continue;
-      if (options.fuse.contains(layer.node) || options.schedules.contains(layer.node)) continue;
+      const LayerChoice& own = choice_for(options.choices, layer.node);
+      if (own.fuse == Fusion::before || own.forced()) continue;
       put(apart, l, with(Fusion::apart));
     }
     for (Sweep* sweep : {&together, &apart}) {
@@ -192,7 +193,7 @@ class Sweeper {
   }
 
   bool depthwise(const std::string& node) const {
-    const Graph& graph = bench_.fallback().compiled.placed->graph;
+    const Graph& graph = bench_.fallback().compiled.tasks->graph;
     return std::ranges::any_of(graph.order(), [&](NodeId id) {
       const Node& n = graph.node(id);
       return n.name == node && n.op->family == Family::conv && n.int_attr("group", 1) > 1;

@@ -104,8 +104,8 @@ TransformModel measure_transforms(const CompileOptions& compile, RunnerOptions o
   if (block == 1) fail(ErrorKind::unsupported, "layout changes: {} has no vectors to block for", compile.target.name);
   CompileOptions plainly;
   plainly.target = compile.target;
-  plainly.compile_threads = compile.compile_threads;
-  plainly.stop_after = "simplify";
+  plainly.threads = compile.threads;
+  plainly.debug.stop_after = "simplify";
   const Graph graph = transforms_graph(block);
   options.inputs.clear();
   for (const ValueId in : graph.inputs()) options.inputs.emplace_back(DType::f32, graph.type(in).shape);

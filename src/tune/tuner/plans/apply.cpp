@@ -64,14 +64,16 @@ class Applier {
   Applier(const CompileOptions& compile, const Matcher& matcher, const ApplyOptions& options)
       : compile_(compile), matcher_(matcher), options_(options), now_(now_of(options)) {}
 
-  void task(const Task& task, const Step& step) {
+  /// `fallback`: the schedule that the task has without records.
+  void task(const Task& task, const std::string& fallback) {
     ++tasks_;
-    if (anchors_.emplace(anchor_of(step.problem)).second) imported_ += matcher_.imported(step.problem);
+    const Query query = query_of(task.problem(), task.layouts(), fallback, compile_, options_);
+    if (anchors_.emplace(anchor_of(query.problem)).second) imported_ += matcher_.imported(query.problem);
     const std::string& node = task.node().name;
-    const std::string key = step.problem + "|" + step.layouts + "|" + step.schedule;
+    const std::string key = query.problem + "|" + query.layouts + "|" + fallback;
     auto known = answers_.find(key);
     if (known == answers_.end() || !compile_.forbidden.empty())
-      known = answers_.insert_or_assign(key, find(task, step)).first;
+      known = answers_.insert_or_assign(key, find(task, query)).first;
     const Answered& answer = known->second;
     if (!answer.schedule) {
       ++(answer.tuned ? default_won_ : untuned_);
@@ -79,8 +81,7 @@ class Applier {
       return;
     }
     const Match& m = answer.match;
-    out_.schedules[node] = *answer.schedule;
-    out_.words[node] = words_of(m, now_);
+    out_.choices[node] = {*answer.schedule, {ScheduleSource::record, words_of(m, now_)}};
     ++by_threads_[m.record.conditions.threads];
     ++by_distance_[m.distance].first;
     by_distance_[m.distance].second = std::max(by_distance_[m.distance].second, m.loss_percent);
@@ -116,9 +117,8 @@ class Applier {
   }
 
  private:
-  Answered find(const Task& task, const Step& step) const {
+  Answered find(const Task& task, const Query& query) const {
     Answered out;
-    const Query query = query_of(step.problem, step.layouts, step.schedule, compile_, options_);
     const auto takes = [&](const Match& m) {
       if (out.lost >= kEnoughTried) return false;  // the default won, whatever records at a greater distance say
       std::optional<Schedule> schedule = try_parse_schedule(m.record.schedule);
@@ -182,20 +182,19 @@ bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& co
   return std::holds_alternative<Lowered>(from->lower(task, schedule, compile.target.limits));
 }
 
-Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile, const Matcher& matcher,
+Recorded apply_records(const Compiled& plan, const CompileOptions& compile, const Matcher& matcher,
                        const ApplyOptions& options) {
-  CompileOptions look = compile;
-  look.generate_code = false;
-  look.keep_placed = true;
-  const Compiled compiled = compile_passed(passed, look);
-  std::map<std::string, const Step*> steps;
-  for (const Step& step : compiled.plan.steps) {
-    if (step.kind == StepKind::kernel) steps.emplace(step.name, &step);
+  std::set<std::string> run;
+  for (const Step& step : plan.plan.steps) {
+    if (step.kind == StepKind::kernel) run.insert(step.name);
   }
   Applier applier(compile, matcher, options);
-  for (const Task& task : tasks_of(compiled.placed->graph, compiled.placed->storage)) {
-    const auto step = steps.find(task.node().name);
-    if (step != steps.end() && !compile.schedules.contains(step->first)) applier.task(task, *step->second);
+  for (const TaskEntry& entry : plan.tasks->tasks) {
+    if (entry.kind != TaskEntry::kernel) continue;
+    const Task task = plan.tasks->task(entry);
+    const std::string& node = task.node().name;
+    if (run.contains(node) && forced_schedule(compile.choices, node) == nullptr)
+      applier.task(task, entry.schedule.text());
   }
   return applier.finish();
 }
@@ -204,10 +203,11 @@ Choices history_best_choices(const Graph& graph, const CompileOptions& compile, 
                              const ApplyOptions& options) {
   if (records.empty()) return {};
   const Matcher matcher(std::vector<Record>(records.begin(), records.end()));
-  Choices out;
-  for (const auto& [node, schedule] : apply_records(run_passes(graph, compile), compile, matcher, options).schedules)
-    out[node] = schedule;
-  return out;
+  CompileOptions look = compile;
+  look.contents = {.code = false, .tasks = true};
+  Choices choices = apply_records(compile_passed(run_passes(graph, look), look), compile, matcher, options).choices;
+  for (auto& [node, choice] : choices) choice.schedule_from = {};
+  return choices;
 }
 
 Choices allowed(Choices choices, const std::vector<Forbidden>& forbidden) {
@@ -229,31 +229,28 @@ Choices without_schedules(Choices choices, const std::function<bool(const std::s
   return choices;
 }
 
+Choices from_record(Choices choices, const std::string& from) {
+  const Origin origin{ScheduleSource::record, from};
+  for (auto& [node, choice] : choices)
+    choice.schedule_from = choice.threads_from = choice.plain_from = choice.fuse_from = origin;
+  return choices;
+}
+
 Recorded recorded_plan(const KeptPlan& kept, const Choices& choices, const ApplyOptions& options) {
   std::string accepted = "accepted " + date_text(kept.date, now_of(options));
   if (kept.choices.empty()) {
     return {
         {},
-        {},
         fmt::format("{}: the plan {}: nothing was faster than the default plan, which stays", options.file, accepted)};
   }
   accepted += fmt::format(": the network took {} in its race", ratio_text(kept.default_ratio));
-  Recorded out = recorded_choices(choices, accepted);
+  Recorded out;
+  out.choices = from_record(choices, accepted);
   if (!choices.empty()) out.tuned_at = kept.key.threads;
   out.summary = fmt::format("{}: the plan {}; {} from the default", options.file, accepted,
                             choices.size() == 1 ? "1 layer differs" : fmt::format("{} layers differ", choices.size()));
   if (choices.size() < kept.choices.size())
     out.summary += fmt::format(", {} more forbidden", kept.choices.size() - choices.size());
-  return out;
-}
-
-Recorded recorded_choices(const Choices& choices, const std::string& from) {
-  Recorded out;
-  for (const auto& [node, choice] : choices) {
-    out.words[node] = from;
-    if (choice.schedule) out.schedules.emplace(node, *choice.schedule);
-  }
-  out.summary = fmt::format("{}: {} layers", from, choices.size());
   return out;
 }
 

@@ -8,10 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "compile/choices.h"
+#include "compile/chooser.h"
 #include "compile/compile.h"
 #include "tune/records/match.h"
 #include "tune/tuner/plans/kept_plans.h"
-#include "tune/tuner/plans/layer_choice.h"
 
 namespace kilter::tune {
 
@@ -26,15 +27,16 @@ struct ApplyOptions {
 /// Whether a schedule's template accepts the task with it, under the requested accuracy and what is forbidden.
 bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& compile);
 
-/// Finds for every task the best record that matches, is not forbidden, can be lowered by its template, and was faster
-/// than today's default if it has a ratio over that (see OverDefault). The summary says how many tasks have a record,
-/// at which distances and with what expected loss, how many were tuned and keep the default, and how many were not
-/// tuned, with the command that would tune them. The words of a layer name its record and say how it was matched, when
-/// and where it was measured, and its ratio over the default there.
-Recorded apply_records(const PassedGraph& passed, const CompileOptions& compile, const Matcher& matcher,
+/// Finds for every task of a plan that was compiled with CompileContents::tasks the best record that matches, is not
+/// forbidden, can be lowered by its template, and was faster than today's default if it has a ratio over that (see
+/// OverDefault). The summary says how many tasks have a record, at which distances and with what expected loss, how
+/// many were tuned and keep the default, and how many were not tuned, with the command that would tune them. The words
+/// of a layer name its record and say how it was matched, when and where it was measured, and its ratio over the
+/// default there.
+Recorded apply_records(const Compiled& plan, const CompileOptions& compile, const Matcher& matcher,
                        const ApplyOptions& options);
 
-/// Returns the schedules that apply_records() gives a graph from these records, as choices.
+/// Returns the schedules that apply_records() gives a graph from these records, as choices to force.
 Choices history_best_choices(const Graph& graph, const CompileOptions& compile, std::span<const Record> records,
                              const ApplyOptions& options);
 
@@ -51,13 +53,12 @@ Choices without_schedules(Choices choices,
                           const std::function<bool(const std::string& node, const Schedule& schedule)>& goes);
 /// Removes the schedules that are forbidden, and fusion that only a forbidden template could run.
 Choices allowed(Choices choices, const std::vector<Forbidden>& forbidden);
-/// Returns the schedules of `choices`, which are those of `kept` without the forbidden ones. Summary and words say when
-/// the plan was accepted, and by which ratio.
+/// Returns `choices`, which are those of `kept` without the forbidden ones. Summary and words say when the plan was
+/// accepted, and by which ratio.
 Recorded recorded_plan(const KeptPlan& kept, const Choices& choices, const ApplyOptions& options);
 
-/// Returns the schedules of `choices`, with `from` as the words of each layer. The other choices must be put into the
-/// options before the passes run (add_settings()).
-Recorded recorded_choices(const Choices& choices, const std::string& from);
+/// Returns `choices` as those of a record, with `from` as the words of each.
+Choices from_record(Choices choices, const std::string& from);
 
 /// "0.941 (0.930 to 0.952) of the default's time"
 std::string ratio_text(const Ratio& r);

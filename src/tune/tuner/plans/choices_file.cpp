@@ -71,7 +71,7 @@ std::string text(const Choices& choices, const std::string& notes) {
   return out;
 }
 
-Choices parse_choices(std::string_view text, const std::string& where, std::map<std::string, std::string>* places) {
+Choices parse_choices(std::string_view text, const std::string& where) {
   Choices out;
   size_t number = 0;
   for (std::string_view line : split(text, '\n')) {
@@ -95,23 +95,26 @@ Choices parse_choices(std::string_view text, const std::string& where, std::map<
       fail(ErrorKind::bad_input, "{} line {}: {}", where, number, e.message());
     }
     if (node.empty()) refuse("the name of a layer before ' = '", line);
+    const Origin here{ScheduleSource::layer_plan, fmt::format("{} line {}", where, number)};
+    choice.schedule_from = choice.threads_from = choice.plain_from = choice.fuse_from = here;
     if (!out.emplace(node, std::move(choice)).second) refuse("each layer once", node);
-    if (places != nullptr) places->emplace(node, fmt::format("{} line {}", where, number));
   }
   return out;
 }
 
-Choices choices_in_use(const Plan& plan, const CompileOptions& options) {
+Choices choices_in_use(const Compiled& compiled) {
   Choices out;
-  for (const Step& step : plan.steps) {
+  for (const Step& step : compiled.plan.steps) {
     if (step.schedule.empty() || step.role == StepRole::pack) continue;
     LayerChoice& choice = out[step.name];
     choice.schedule = parse_schedule(step.schedule);
-    if (const auto threads = options.layer_threads.find(step.name); threads != options.layer_threads.end())
-      choice.threads = threads->second;
-    if (options.no_fuse.contains(step.name)) choice.fuse = Fusion::none;
+    const LayerChoice& made = choice_for(compiled.choices, step.name);
+    choice.threads = made.threads;
+    if (made.fuse == Fusion::none) choice.fuse = made.fuse;
   }
-  for (const std::string& node : options.plain_layout) out[node].plain = true;
+  for (const auto& [node, made] : compiled.choices) {
+    if (made.plain) out[node].plain = true;
+  }
   return out;
 }
 

@@ -1,11 +1,11 @@
 // A layer plan as a file: the choices made for each layer, to be kept, read, edited and compiled with.
 #pragma once
 
-#include <map>
 #include <string>
 #include <string_view>
 
-#include "tune/tuner/plans/layer_choice.h"
+#include "compile/choices.h"
+#include "compile/compile.h"
 
 namespace kilter::tune {
 
@@ -13,11 +13,9 @@ namespace kilter::tune {
 /// for each layer, with only the choices that were made, in the order of the names.
 std::string text(const Choices& choices, const std::string& notes);
 /// Reads what text() writes. "#" starts a comment, and blank lines are skipped. Throws bad_input with `where`, the line
-/// number, and what was expected and found. `places`, if not null, receives "net.plan line 3" for every layer.
-Choices parse_choices(std::string_view text, const std::string& where,
-                      std::map<std::string, std::string>* places = nullptr);
-/// Returns what a compiled network runs: the schedule of every layer, and the other choices that `options` make for
-/// layers.
-Choices choices_in_use(const Plan& plan, const CompileOptions& options);
+/// number, and what was expected and found. The origin of each choice is its place, as in "net.plan line 3".
+Choices parse_choices(std::string_view text, const std::string& where);
+/// Returns what a compiled network runs: the schedule of every layer, and the other choices that were made.
+Choices choices_in_use(const Compiled& compiled);
 
 }  // namespace kilter::tune

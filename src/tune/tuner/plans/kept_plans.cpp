@@ -148,19 +148,26 @@ std::string plan_settings(const CompileOptions& options, bool layers) {
     if (!values.empty()) all.push_back(fmt::format("{} {}", option, fmt::join(values, ",")));
   };
   if (options.accuracy == Accuracy::strict) all.emplace_back("--accuracy strict");
-  if (options.memory) all.push_back(fmt::format("--memory {}", *options.memory));
-  add("--disable", options.disable);
-  if (!options.stop_after.empty()) all.push_back("--stop-after " + options.stop_after);
-  if (options.max_rewrites != INT64_MAX) all.push_back(fmt::format("--max-rewrites {}", options.max_rewrites));
+  if (options.budget.memory) all.push_back(fmt::format("--memory {}", *options.budget.memory));
+  add("--disable", options.debug.disable);
+  const DebugOptions& debug = options.debug;
+  if (!debug.stop_after.empty()) all.push_back("--stop-after " + debug.stop_after);
+  if (debug.max_rewrites != INT64_MAX) all.push_back(fmt::format("--max-rewrites {}", debug.max_rewrites));
   if (!layers) return fmt::format("{}", fmt::join(all, " "));
-  add("--no-fuse", options.no_fuse);
-  add("--fuse", options.fuse);
+  add("--no-fuse", nodes_with(options.choices, Fusion::none));
+  add("--fuse", nodes_with(options.choices, Fusion::before));
   for (const Forbidden& f : options.forbidden) all.push_back("--forbid " + f.text());
-  add("--plain-layout", options.plain_layout);
-  for (const auto& [node, threads] : options.layer_threads)
-    all.push_back(fmt::format("--layer-threads {}={}", node, threads));
-  for (const auto& [node, schedule] : options.schedules)
-    all.push_back(fmt::format("--schedule {}={}", node, schedule.text()));
+  std::vector<std::string> plain;
+  for (const auto& [node, choice] : options.choices) {
+    if (choice.plain) plain.push_back(node);
+  }
+  add("--plain-layout", plain);
+  for (const auto& [node, choice] : options.choices) {
+    if (choice.threads > 0) all.push_back(fmt::format("--layer-threads {}={}", node, choice.threads));
+  }
+  for (const auto& [node, choice] : options.choices) {
+    if (choice.forced()) all.push_back(fmt::format("--schedule {}={}", node, choice.schedule->text()));
+  }
   return fmt::format("{}", fmt::join(all, " "));
 }
 

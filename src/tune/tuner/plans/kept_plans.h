@@ -10,8 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "compile/choices.h"
+#include "compile/compile.h"
 #include "measure/stats.h"
-#include "tune/tuner/plans/layer_choice.h"
 
 namespace kilter::tune {
 

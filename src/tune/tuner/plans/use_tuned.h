@@ -1,4 +1,4 @@
-// Turns tuning results into compile options: the plan accepted for exactly this network, or else single records.
+// Chooses from tuning results: the plan accepted for exactly this network, or else single records.
 #pragma once
 
 #include <functional>
@@ -34,7 +34,14 @@ struct TunedSource {
 const KeptPlan* accepted_plan(const KeptPlans& plans, const Graph& graph, const CompileOptions& compile,
                               const ApplyOptions& apply);
 
-/// Makes `options` consult `source` for every graph compiled with them. Settings already fixed in `options` stay.
-void use_tuned(CompileOptions& options, TunedSource source);
+/// Consults `source` for every graph. Choices already made in the options stay.
+class TunedChooser : public Chooser {
+ public:
+  explicit TunedChooser(TunedSource source) : source_(std::move(source)) {}
+  std::vector<Offer> offers(const Graph& graph, const CompileOptions& options) const override;
+
+ private:
+  TunedSource source_;
+};
 
 }  // namespace kilter::tune

@@ -20,18 +20,18 @@ int64_t packed_bytes(const Task& task, const Schedule& schedule, const TargetLim
   return estimate_of(task, schedule, limits).value_or(Estimate{}).constant_bytes;
 }
 
-std::map<std::string, Schedule> slimmed_schedules(const Compiled& compiled) {
-  std::map<std::string, Schedule> out;
+Choices slimmed_schedules(const Compiled& compiled) {
+  Choices out;
   for (const Step& step : compiled.plan.steps) {
     if (std::ranges::find(compiled.slimmed, step.name) != compiled.slimmed.end() && step.kind == StepKind::kernel)
-      out.emplace(step.name, parse_schedule(step.schedule));
+      out[step.name] = preferred(parse_schedule(step.schedule));
   }
   return out;
 }
 
 Choices with_slimmed(Choices choices, const Compiled& compiled) {
   if (choices.empty()) return choices;
-  for (const auto& [node, schedule] : slimmed_schedules(compiled)) choices.emplace(node, schedule);
+  for (const auto& [node, choice] : slimmed_schedules(compiled)) choices.emplace(node, *choice.schedule);
   return choices;
 }
 

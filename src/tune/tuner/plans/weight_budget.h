@@ -6,7 +6,8 @@
 #include <optional>
 #include <span>
 
-#include "tune/tuner/plans/layer_choice.h"
+#include "compile/choices.h"
+#include "compile/compile.h"
 
 namespace kilter::tune {
 
@@ -27,8 +28,8 @@ int64_t packed_bytes(const Task& task, const Schedule& schedule, const TargetLim
 /// Bytes that a plan's weights may take beyond those of `compiled`.
 inline int64_t weight_room(const Compiled& compiled) { return compiled.weight_limit - compiled.weight_bytes; }
 
-/// The schedules that layers of a plan run for their smaller weights, by anchor.
-std::map<std::string, Schedule> slimmed_schedules(const Compiled& compiled);
+/// The schedules that layers of a plan run for their smaller weights, to be preferred.
+Choices slimmed_schedules(const Compiled& compiled);
 
 /// Adds the slimmed schedules of the default plan `compiled` to `choices`, which were made against that plan. Compiling
 /// with the result then has no reason to give up other schedules. Empty choices stay empty.

@@ -382,7 +382,9 @@ Choices usable(NetworkBench& bench, const SearchRun& search, Choices previous) {
   previous = without_schedules(std::move(previous), [&](const std::string& node, const Schedule& schedule) {
     return failed(search, node, schedule);
   });
-  for (const auto& [node, schedule] : bench.options().schedules) previous.erase(node);
+  for (const auto& [node, choice] : bench.options().choices) {
+    if (choice.forced()) previous.erase(node);
+  }
   try {
     const Compiled& compiled = bench.build(previous)->compiled;
     return compiled.weight_bytes <= compiled.weight_limit ? previous : Choices();

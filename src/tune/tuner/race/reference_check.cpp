@@ -36,7 +36,7 @@ double tolerance(DType type, double largest) {
 /// The locations of the values of a plan's graph, including values that are parts of others.
 class Places {
  public:
-  explicit Places(const Compiled& compiled) : placed_(*compiled.placed) {
+  explicit Places(const Compiled& compiled) : placed_(*compiled.tasks) {
     const Graph& graph = placed_.graph;
     std::map<std::string_view, ValueId> ids;  // values that passes have left unused keep their names
     for (const NodeId node : graph.order()) {
@@ -75,7 +75,7 @@ class Places {
   }
 
  private:
-  const Placed& placed_;
+  const TaskGraph& placed_;
   std::map<ValueId, BufferRef> roots_;
 };
 

@@ -31,7 +31,7 @@ struct ReferenceCheck {
 
 /// Runs the plan once in this process. For the first layer of each task, also runs the reference kernels of its nodes
 /// on what the layer read, using all CPUs of this process. `compiled` must have its graph
-/// (CompileOptions::keep_placed), and `tasks` must refer to that graph. Tasks with random operators are left out.
+/// (CompileContents::tasks), and `tasks` must refer to that graph. Tasks with random operators are left out.
 ReferenceCheck check_against_reference(const Compiled& compiled, const std::vector<Tensor>& inputs,
                                        std::span<const NetworkTask> tasks, int threads);
 

@@ -39,7 +39,7 @@ class Lister {
   }
 
   TaskList run(const Graph& original) {
-    const Graph& graph = compiled_.placed->graph;
+    const Graph& graph = compiled_.tasks->graph;
     for (const Unit& unit : units(graph)) place(unit);
     std::set<std::string> listed;
     const auto add = [&](const Node& node, const std::string& otherwise) {
@@ -65,7 +65,7 @@ class Lister {
 
  private:
   void place(const Unit& unit) {
-    const Placed& placed = *compiled_.placed;
+    const TaskGraph& placed = *compiled_.tasks;
     if (placed.storage.views.contains(unit.nodes.front())) return tell(unit, "free view");
     const Task task = make_task(placed.graph, unit, &placed.storage);
     const auto at = step_.find(task.node().name);
@@ -128,7 +128,7 @@ class Lister {
   }
 
   void add_line(NodeId id, int64_t number, const std::string& problem, const std::string& becomes) {
-    const Node& node = compiled_.placed->graph.node(id);
+    const Node& node = compiled_.tasks->graph.node(id);
     lines_[node.name] = {node.name, std::string(node.op->name), number, problem, becomes};
   }
 
@@ -150,7 +150,7 @@ NumberedTasks numbered_tasks(const Compiled& compiled, std::span<const Forbidden
   }
   NumberedTasks out;
   std::map<std::array<std::string, 4>, size_t> known;
-  for (const Task& task : tasks_of(compiled.placed->graph, compiled.placed->storage)) {
+  for (const Task& task : tasks_of(compiled.tasks->graph, compiled.tasks->storage)) {
     const std::string& node = task.node().name;
     const auto step = steps.find(node);
     if (step == steps.end()) continue;

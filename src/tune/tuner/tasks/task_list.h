@@ -40,14 +40,14 @@ struct TaskList {
   int64_t anchors = 0;          ///< number of distinct problems, not counting what is fused into them
 };
 
-/// The anchors of each task's layers, for a plan compiled with CompileOptions::keep_placed. The first task is number 1.
+/// The anchors of each task's layers, for a plan compiled with CompileContents::tasks. The first task is number 1.
 /// All commands number tasks this way, by the network as compiled without records. Layers of one task share their
 /// problem, their form of operands, their default schedule and what is `forbidden` for them.
 using NumberedTasks = std::vector<std::vector<std::string>>;
 NumberedTasks numbered_tasks(const Compiled& compiled, std::span<const Forbidden> forbidden);
 
 /// Lists the tasks and nodes. `original`: the graph before the passes. `compiled`: its compilation with
-/// CompileOptions::keep_placed. `kinds`: first words of problems ("conv2d") whose tasks are listed; empty: all.
+/// CompileContents::tasks. `kinds`: first words of problems ("conv2d") whose tasks are listed; empty: all.
 /// `numbers`: the tasks of the network without records, needed if `compiled` runs what records say. A task whose layers
 /// run different schedules then has a line for each.
 TaskList list_tasks(const Graph& original, const Compiled& compiled, const CompileOptions& options,

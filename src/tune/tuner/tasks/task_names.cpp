@@ -18,15 +18,11 @@ bool is_several(std::string_view name) { return name == kEvery || name.starts_wi
 /// Removes the options that stand for several layers from `options` and returns them.
 CompileOptions take_out(CompileOptions& options) {
   CompileOptions out;
-  const auto take = [](auto& from, auto& to) {
-    for (auto it = from.begin(); it != from.end();) {
-      const auto next = std::next(it);
-      if (is_several(it->first)) to.insert(from.extract(it));
-      it = next;
-    }
-  };
-  take(options.schedules, out.schedules);
-  take(options.layer_threads, out.layer_threads);
+  for (auto it = options.choices.begin(); it != options.choices.end();) {
+    const auto next = std::next(it);
+    if (is_several(it->first)) out.choices.insert(options.choices.extract(it));
+    it = next;
+  }
   const auto of_tasks = std::stable_partition(options.forbidden.begin(), options.forbidden.end(),
                                               [](const Forbidden& f) { return !is_several(f.node); });
   out.forbidden.assign(std::make_move_iterator(of_tasks), std::make_move_iterator(options.forbidden.end()));
@@ -38,8 +34,8 @@ CompileOptions take_out(CompileOptions& options) {
 class Looked {
  public:
   Looked(const Graph& graph, CompileOptions look) : limits_(look.target.limits) {
-    look.adapt = nullptr, look.recorded = nullptr, look.notice = nullptr;
-    look.generate_code = false, look.keep_placed = true, look.dump_ir.clear();
+    look.contents = {.code = false, .tasks = true};
+    look.report.notice = nullptr, look.debug.dump_ir.clear();
     compiled_ = compile_graph(graph, look);
     tasks_ = numbered_tasks(compiled_, look.forbidden);
   }
@@ -65,7 +61,7 @@ class Looked {
     const std::set<std::string> known(all.begin(), all.end());
     std::vector<std::string> out;
     try {
-      for (const Task& task : tasks_of(compiled_.placed->graph, compiled_.placed->storage)) {
+      for (const Task& task : tasks_of(compiled_.tasks->graph, compiled_.tasks->storage)) {
         const std::string& node = task.node().name;
         if (known.contains(node) && forbids(forbidden, node, schedule) == nullptr && takes(task, schedule, limits_))
           out.push_back(node);
@@ -86,16 +82,27 @@ void name_schedule(const Looked& network, const std::string& name, const Schedul
   const std::string option = fmt::format("--schedule {}={}", name, schedule.text());
   const auto nodes =
       name == kEvery ? network.takers(schedule, options.forbidden, option) : network.layers(name, option);
-  if (nodes.empty() && options.notice)
-    options.notice(option + ": no layer of this network would take it, so it changes nothing");
-  for (const std::string& node : nodes) options.schedules.emplace(node, schedule);
+  if (nodes.empty() && options.report.notice)
+    options.report.notice(option + ": no layer of this network would take it, so it changes nothing");
+  for (const std::string& node : nodes) add({{node, schedule}}, options.choices);
+}
+
+/// Drops schedules from files that are forbidden for their layers.
+void drop_forbidden_of_files(CompileOptions& options) {
+  Choices kept;
+  for (auto& [node, choice] : options.choices) {
+    if (choice.schedule && choice.schedule_from.source == ScheduleSource::layer_plan &&
+        forbids(options.forbidden, node, *choice.schedule) != nullptr)
+      choice.schedule.reset();
+    if (choice != LayerChoice()) kept.emplace(node, choice);
+  }
+  options.choices = std::move(kept);
 }
 
 }  // namespace
 
 bool names_several(const CompileOptions& options) {
-  const auto keyed = [](const auto& entry) { return is_several(entry.first); };
-  return std::ranges::any_of(options.schedules, keyed) || std::ranges::any_of(options.layer_threads, keyed) ||
+  return std::ranges::any_of(options.choices, [](const auto& entry) { return is_several(entry.first); }) ||
          std::ranges::any_of(options.forbidden, [](const Forbidden& f) { return is_several(f.node); });
 }
 
@@ -106,23 +113,26 @@ void name_layers(const Graph& graph, CompileOptions& options) {
     for (const std::string& node : network.layers(f.node, "--forbid " + f.text()))
       options.forbidden.push_back({f.schedule, node});
   }
-  std::erase_if(options.schedules, [&](const auto& entry) {
-    return options.given_in.contains(entry.first) && forbids(options.forbidden, entry.first, entry.second) != nullptr;
-  });
-  // In the maps, names of tasks sort after "*"; reversed, they take precedence over it.
-  for (const auto& [name, schedule] : std::views::reverse(named.schedules))
-    name_schedule(network, name, schedule, options);
-  for (const auto& [name, threads] : std::views::reverse(named.layer_threads)) {
-    for (const std::string& node : network.layers(name, fmt::format("--layer-threads {}={}", name, threads)))
-      options.layer_threads.emplace(node, threads);
+  drop_forbidden_of_files(options);
+  // In the map, names of tasks sort after "*"; reversed, they take precedence over it.
+  for (const auto& [name, choice] : std::views::reverse(named.choices)) {
+    if (choice.schedule) name_schedule(network, name, *choice.schedule, options);
+  }
+  for (const auto& [name, choice] : std::views::reverse(named.choices)) {
+    if (choice.threads == 0) continue;
+    LayerChoice threads;
+    threads.threads = choice.threads;
+    for (const std::string& node : network.layers(name, fmt::format("--layer-threads {}={}", name, choice.threads)))
+      add({{node, threads}}, options.choices);
   }
 }
 
 void refuse_forbidden_schedules(const CompileOptions& options) {
-  for (const auto& [node, schedule] : options.schedules) {
-    if (const Forbidden* barred = forbids(options.forbidden, node, schedule)) {
+  for (const auto& [node, choice] : options.choices) {
+    if (!choice.forced()) continue;
+    if (const Forbidden* barred = forbids(options.forbidden, node, *choice.schedule)) {
       fail(ErrorKind::usage, "--schedule {}={}: --forbid {} leaves it out of this layer; give one of them", node,
-           schedule.text(), barred->text());
+           choice.schedule->text(), barred->text());
     }
   }
 }

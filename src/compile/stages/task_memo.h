@@ -27,15 +27,17 @@ struct TaskForm {
 /// Empty for a task with attributes that are too large to compare.
 std::optional<TaskForm> form_of(const Task& task);
 
-/// A task that was lowered, and its steps without names and buffers.
+/// A lowered task, and its steps without names and buffers.
 struct LoweredForm {
   TaskForm form;
-  std::shared_ptr<const PackedTask> packed;
-  std::vector<Step> stages;     ///< names, arguments and thread limits are each task's own
-  std::vector<uint64_t> loops;  ///< by stage: hash of its loop IR
+  std::shared_ptr<PackedTask> packed;
+  bool emitted = false;                   ///< whether the fields below are set, from the first task of the form
+  std::vector<Step> stages = {};          ///< names, arguments and thread limits are each task's own
+  std::vector<uint64_t> loops = {};       ///< by stage: hash of its loop IR
+  std::vector<BufferRef> constants = {};  ///< by index of Lowered::constants
   int64_t task_bytes = 0;
-  std::vector<TemplateView> templates;  ///< filled if alternatives are kept
-  std::optional<Estimate> estimate;     ///< filled if alternatives are kept
+  std::vector<TemplateView> templates = {};  ///< filled if alternatives are kept
+  std::optional<Estimate> estimate = {};     ///< filled if alternatives are kept
 
   /// The value that has the role of `value` in another task of the same form.
   ValueId counterpart(ValueId value, const TaskForm& other) const;
@@ -44,6 +46,6 @@ struct LoweredForm {
   LoopFunc with_elems_of(const Task& task, const TaskForm& other, const Stage& stage) const;
 };
 
-using FormMemo = std::unordered_map<std::string, LoweredForm>;
+using FormMemo = std::unordered_map<std::string, std::shared_ptr<LoweredForm>>;
 
 }  // namespace kilter

@@ -1,4 +1,4 @@
-#include "compile/steps.h"
+#include "compile/stages/steps.h"
 
 #include <algorithm>
 
@@ -113,7 +113,6 @@ void describe(Plan& plan, const Graph& graph, const Target& target) {
   plan.arch = target.arch;
   plan.device = backend_of(target).device;
   plan.codegen = backend_of(target).version();
-  plan.required_features = plan.code_bytes > 0 ? features_used(target) : std::vector<std::string>{};
   for (ValueId v : graph.inputs())
     plan.inputs.push_back({graph.value(v).name, graph.type(v).dtype, graph.type(v).shape});
   for (const auto& o : graph.outputs())

@@ -1,4 +1,4 @@
-#include "compile/memory_plan.h"
+#include "compile/stages/memory_plan.h"
 
 #include <algorithm>
 #include <map>

@@ -1,11 +1,11 @@
-// Builds the steps that tasks become, except for the places of their buffers, which only the plan builder knows.
+// Makes the steps that tasks become, except for the places of their buffers (emit_steps.cpp).
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "compile/compile.h"
-#include "compile/memory_plan.h"
+#include "compile/stages/memory_plan.h"
 #include "exec/plan.h"
 #include "graph/graph.h"
 #include "schedule/problem/task.h"
@@ -32,7 +32,7 @@ Step stage_step(const Task& task, const Chosen& chosen, size_t s, const Target& 
 /// The step that runs a task's reference kernel; the caller adds its buffers.
 Step reference_step(const Graph& graph, const Task& task);
 
-/// Fills in what a plan says about itself: model, target, inputs and outputs.
+/// Fills in what a plan says about itself before it has code: model, target, inputs and outputs.
 void describe(Plan& plan, const Graph& graph, const Target& target);
 
 /// Assigns the buffers offsets in the arena, and replaces the buffer indices in steps and values by them.

@@ -1,4 +1,4 @@
-#include "compile/memory_budget.h"
+#include "compile/stages/memory_budget.h"
 
 #include "base/error.h"
 

@@ -1,4 +1,4 @@
-#include "compile/constant_pool.h"
+#include "compile/stages/constant_pool.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,6 +13,8 @@ constexpr int64_t kConstantAlign = 64;
 
 }  // namespace
 
+int64_t stored_bytes(int64_t bytes) { return std::max<int64_t>(ceil_div(bytes, kConstantAlign), 1) * kConstantAlign; }
+
 int64_t ConstantPool::add(const Tensor& tensor) {
   const std::span<const std::byte> bytes(tensor.raw(), static_cast<size_t>(tensor.bytes()));
   const uint64_t hash = hash_bytes(bytes);
@@ -23,7 +25,7 @@ int64_t ConstantPool::add(const Tensor& tensor) {
   }
   const int64_t at = total_;
   parts_.emplace(at, tensor);
-  total_ += std::max<int64_t>(ceil_div(tensor.bytes(), kConstantAlign), 1) * kConstantAlign;
+  total_ += stored_bytes(tensor.bytes());
   return at;
 }
 

@@ -9,13 +9,14 @@
 
 namespace kilter {
 
+/// The bytes that a constant of this size takes in a ConstantPool.
+int64_t stored_bytes(int64_t bytes);
+
 /// Grows the block of packed constants; equal tensors share their bytes.
 class ConstantPool {
  public:
   /// Adds a tensor and returns the byte offset of its data in the block, 64-byte aligned.
   int64_t add(const Tensor& tensor);
-  /// Counts constants that are stored elsewhere as the plan's.
-  void count(int64_t bytes) { total_ += bytes; }
   int64_t bytes() const { return total_; }
   /// Joins all constants in one block and frees the pool's own copies. A large block is on huge pages, so that
   /// weights that stream from memory cause few TLB misses.

@@ -1,4 +1,4 @@
-#include "compile/task_memo.h"
+#include "compile/stages/task_memo.h"
 
 #include <algorithm>
 #include <iterator>

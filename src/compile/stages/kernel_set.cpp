@@ -1,4 +1,4 @@
-#include "compile/kernel_set.h"
+#include "compile/stages/kernel_set.h"
 
 #include <fmt/format.h>
 

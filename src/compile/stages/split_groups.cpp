@@ -1,11 +1,12 @@
-#include "compile/split_groups.h"
+// Splits groups that no template takes into single nodes, before values are placed. A node that no template takes even
+// on its own leaves its group and gets plain operands: a Relayout connects it to values in another layout.
 
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
 #include <variant>
 
-#include "compile/task_memo.h"
+#include "compile/stages/plan_state.h"
 #include "compile/tasks.h"
 #include "graph/values.h"
 #include "ops/support/relayout.h"
@@ -15,10 +16,9 @@ namespace {
 
 class Splitter {
  public:
-  Splitter(Graph& graph, const CompileOptions& options)
-      : graph_(graph), options_(options), limits_(options.target.limits) {}
+  explicit Splitter(PlanState& state) : state_(state), graph_(state.fused), options_(state.options) {}
 
-  SplitGroups run() {
+  void run() {
     int64_t done = 0;
     const std::vector<Unit> all = units(graph_);
     for (const Unit& unit : all) {
@@ -26,7 +26,7 @@ class Splitter {
       if (!viewable(unit) && !schedulable(unit)) split(unit);
     }
     graph_.sort();
-    return std::move(out_);
+    state_.dense = state_.reference;
   }
 
  private:
@@ -38,7 +38,7 @@ class Splitter {
       if (unit.nodes.size() > 1 && schedulable(alone)) continue;
       graph_.change_node(id).group = kNone;
       make_plain(id);
-      out_.reference.insert(id);
+      state_.reference.insert(id);
     }
   }
 
@@ -46,20 +46,20 @@ class Splitter {
     if (unit.nodes.size() < 2) return;
     const Task task = make_task(graph_, unit, nullptr);
     std::string reason = "its schedule is forced to reference";
-    if (!options_.schedules.contains(task.node().name)) {
+    if (forced_schedule(options_.choices, task.node().name) == nullptr) {
       reason = "no template takes the group";
-      for (const auto& [name, rejected] : rejections(task, limits_))
+      for (const auto& [name, rejected] : rejections(task, state_.limits))
         reason += fmt::format("; {}: {}", name, rejected.text());
     }
     for (NodeId id : unit.nodes) {
       const Node& node = graph_.node(id);
-      if (id != task.anchor) out_.unfused.push_back({Unfused::schedule, node.name, task.node().name, reason});
+      if (id != task.anchor) state_.unfused.push_back({Unfused::schedule, node.name, task.node().name, reason});
     }
   }
 
   bool viewable(const Unit& unit) const {
     const Node& node = graph_.node(unit.nodes.front());
-    if (options_.naive || is_string(node)) return false;
+    if (options_.debug.naive || is_string(node)) return false;
     if (node.op->family == Family::reshape) return true;
     // A blocked Slice or Split is a view of a run of blocks.
     return node.op->family == Family::movement &&
@@ -72,10 +72,10 @@ class Splitter {
   }
 
   bool schedulable(const Unit& unit) {
-    if (options_.naive) return false;
+    if (options_.debug.naive) return false;
     const Task task = make_task(graph_, unit, nullptr);
-    if (const auto given = options_.schedules.find(task.node().name); given != options_.schedules.end())
-      return given->second.name != "reference";
+    if (const Schedule* forced = forced_schedule(options_.choices, task.node().name))
+      return forced->name != "reference";
     const std::optional<TaskForm> form = form_of(task);
     if (!form) return has_template(task);
     const auto [it, fresh] = schedulable_.try_emplace(form->text, false);
@@ -83,8 +83,9 @@ class Splitter {
     return it->second;
   }
   bool has_template(const Task& task) const {
-    return std::ranges::any_of(
-        all_templates(), [&](const Template* t) { return std::holds_alternative<Schedule>(t->pick(task, limits_)); });
+    return std::ranges::any_of(all_templates(), [&](const Template* t) {
+      return std::holds_alternative<Schedule>(t->pick(task, state_.limits));
+    });
   }
 
   /// Makes a node's operands plain, as reference kernels need them; readers of a blocked output get a Relayout.
@@ -114,16 +115,15 @@ class Splitter {
     return to;
   }
 
+  PlanState& state_;
   Graph& graph_;
   const CompileOptions& options_;
-  const TargetLimits& limits_;
   std::unordered_map<std::string, bool> schedulable_;  ///< by TaskForm::text of tasks with dense operands
-  SplitGroups out_;
 };
 
 }  // namespace
 
-SplitGroups split_unschedulable(Graph& graph, const CompileOptions& options) { return Splitter(graph, options).run(); }
+void split_groups(PlanState& state) { Splitter(state).run(); }
 
 std::vector<std::pair<std::string, Rejected>> rejections(const Task& task, const TargetLimits& limits) {
   std::vector<std::pair<std::string, Rejected>> all;
@@ -136,7 +136,7 @@ std::vector<std::pair<std::string, Rejected>> rejections(const Task& task, const
 
 void tell_task(const CompileOptions& options, std::string_view stage, int64_t done, int64_t of) {
   constexpr int64_t kEach = 64;
-  if (options.progress && done % kEach == 0) options.progress({stage, done, of});
+  if (options.report.progress && done % kEach == 0) options.report.progress({stage, done, of});
 }
 
 }  // namespace kilter

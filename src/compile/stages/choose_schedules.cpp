@@ -1,0 +1,169 @@
+// Chooses and lowers a schedule for every task.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compile/check_options.h"
+#include "compile/stages/plan_state.h"
+#include "graph/values.h"
+
+namespace kilter {
+namespace {
+
+std::string key_of(const Task& task, const Schedule* wanted) {
+  return fmt::format("{}|{}|{}", task.node().name, task.layouts(), wanted != nullptr ? wanted->text() : "the default");
+}
+
+/// Throws usage if all templates that would take the task are forbidden, so that it has no default.
+void check_not_forbidden(const Task& task, const Chosen& chosen) {
+  if (chosen.schedule.name != "reference") return;
+  for (const auto& [name, rejected] : chosen.rejected) {
+    if (rejected.check != kForbid) continue;
+    fail(
+        ErrorKind::usage,
+        "--forbid {}: no other template takes '{}'; allow it, or give --schedule {}=reference for the reference kernel",
+        rejected.got, task.node().name, task.node().name);
+  }
+}
+
+class ScheduleChooser {
+ public:
+  explicit ScheduleChooser(PlanState& state) : s_(state), options_(state.options), graph_(state.tasks.graph) {}
+
+  void run() {
+    const size_t dense = s_.dense.size();
+    int64_t done = 0;
+    s_.lowerings.assign(s_.tasks.tasks.size(), {});
+    for (size_t i = 0; i < s_.tasks.tasks.size(); ++i) {
+      tell_task(options_, "choose schedules", done++, std::ssize(s_.tasks.tasks));
+      TaskEntry& entry = s_.tasks.tasks[i];
+      entry.kind == TaskEntry::view ? refuse_forced(entry) : choose_for(entry, s_.lowerings[i]);
+    }
+    s_.again = s_.dense.size() > dense;
+  }
+
+ private:
+  /// Throws usage if a schedule is forced on a unit that became a view: views have no kernel.
+  void refuse_forced(const TaskEntry& entry) const {
+    const Task task = make_task(graph_, entry.unit, nullptr);
+    if (const Schedule* forced = forced_schedule(s_.choices, task.node().name)) {
+      fail(ErrorKind::usage, "{}: {} is a view of its operands' memory and runs no kernel; leave it out",
+           option_text(options_, "--schedule", task.node().name, forced->text()), task.ops());
+    }
+  }
+
+  void choose_for(TaskEntry& entry, Lowering& lowering) {
+    const Task task = s_.tasks.task(entry);
+    if (entry.kind == TaskEntry::reference) {
+      entry.schedule = {"reference", {}};
+      if (!options_.debug.naive && forced_schedule(s_.choices, task.node().name) == nullptr)
+        lowering.rejected = known_rejections(task);
+      return;
+    }
+    const Schedule* schedule = wanted(task);
+    if (schedule != nullptr && !fits(task, *schedule) && make_dense(entry.unit)) return;
+    std::optional<TaskForm> form = repeats(schedule) ? form_of(task) : std::nullopt;
+    if (form) {
+      if (const auto known = memo_.find(form->text); known != memo_.end()) {
+        lowering = {known->second, std::move(*form), {}};
+        lowering.own.text.clear();
+        entry.schedule = known->second->packed->chosen.schedule;
+        return;
+      }
+    }
+    std::shared_ptr<PackedTask> packed = lower(task, schedule);
+    entry.schedule = packed->chosen.schedule;
+    if (entry.schedule.name == "reference") {
+      if (make_dense(entry.unit)) return;
+      refuse_reference(task, schedule, packed->chosen);
+    }
+    const bool own = form && form->any_content && !packed->chosen.lowered.constants.empty();
+    lowering.lowered = std::make_shared<LoweredForm>(LoweredForm{form.value_or(TaskForm{}), std::move(packed)});
+    if (form && !own) memo_.emplace(form->text, lowering.lowered);
+  }
+
+  /// The schedule that replaces the task's default; null if there is none.
+  const Schedule* wanted(const Task& task) const {
+    const std::string& node = task.node().name;
+    if (const Schedule* forced = forced_schedule(s_.choices, node)) return forced;
+    if (const auto slim = s_.slim.find(node); slim != s_.slim.end()) return &slim->second;
+    const std::optional<Schedule>& preferred = choice_for(s_.choices, node).schedule;
+    return preferred && s_.allowed(task, *preferred) && fits(task, *preferred) ? &*preferred : nullptr;
+  }
+
+  [[noreturn]] void refuse_reference(const Task& task, const Schedule* schedule, const Chosen& chosen) const {
+    if (schedule != nullptr && schedule->name == "reference") {
+      fail(ErrorKind::usage, "{}: the layer changes a layout, for which there is no reference kernel; leave it out",
+           option_text(options_, "--schedule", task.node().name, schedule->name));
+    }
+    std::string why;
+    for (const auto& [name, r] : chosen.rejected) why += fmt::format("; {}: {}", name, r.text());
+    fail(ErrorKind::internal, "'{}' lost its template when its operands were placed{}", task.node().name, why);
+  }
+
+  /// Whether all tasks of one form are lowered alike, because no option singles one out.
+  bool repeats(const Schedule* wanted) const {
+    return wanted == nullptr && options_.cache == nullptr && options_.forbidden.empty() && s_.given_up.empty();
+  }
+
+  /// rejections() of the task; computed once per form.
+  std::vector<std::pair<std::string, Rejected>> known_rejections(const Task& task) {
+    const std::optional<TaskForm> form = form_of(task);
+    if (!form) return rejections(task, s_.limits);
+    const auto [it, fresh] = rejections_.try_emplace(form->text);
+    if (fresh) it->second = rejections(task, s_.limits);
+    return it->second;
+  }
+
+  /// `wanted`: null for the default schedule.
+  std::shared_ptr<PackedTask> lower(const Task& task, const Schedule* wanted) const {
+    BuildCache* cache = options_.cache;
+    const std::string key = cache != nullptr ? key_of(task, wanted) : std::string();
+    if (cache != nullptr) {
+      if (auto known = cache->task(key)) return known;
+    }
+    auto packed = std::make_shared<PackedTask>();
+    const std::optional<Schedule> forced = wanted != nullptr ? std::optional(*wanted) : std::nullopt;
+    try {
+      packed->chosen = choose(task, s_.limits, forced, options_.accuracy, options_.forbidden);
+    } catch (const Error& e) {
+      if (!forced) throw;
+      fail(e.kind(), "{}: {}", option_text(options_, "--schedule", task.node().name), e.message());
+    }
+    if (wanted == nullptr) check_not_forbidden(task, packed->chosen);
+    if (cache != nullptr) cache->keep_task(key, packed);
+    return packed;
+  }
+
+  bool fits(const Task& task, const Schedule& schedule) const {
+    if (options_.cache != nullptr && options_.cache->task(key_of(task, &schedule)) != nullptr) return true;
+    const Template* t = find_template(schedule.name);
+    return t != nullptr && std::holds_alternative<Lowered>(t->lower(task, schedule, s_.limits));
+  }
+
+  /// Requests dense operands for a task without blocked ones. Returns false if they are dense already or cannot be.
+  bool make_dense(const Unit& unit) {
+    const auto plain = [&](const std::vector<ValueId>& values) {
+      return std::all_of(values.begin(), values.end(), [&](ValueId v) {
+        return v == kNone || constant_of(graph_, v) != nullptr || graph_.type(v).layout.plain();
+      });
+    };
+    for (NodeId id : unit.nodes) {
+      if (s_.dense.contains(id) || !plain(graph_.node(id).inputs) || !plain(graph_.node(id).outputs)) return false;
+    }
+    s_.dense.insert(unit.nodes.begin(), unit.nodes.end());
+    return true;
+  }
+
+  PlanState& s_;
+  const CompileOptions& options_;
+  const Graph& graph_;
+  FormMemo memo_;                                                                              ///< by TaskForm::text
+  std::unordered_map<std::string, std::vector<std::pair<std::string, Rejected>>> rejections_;  ///< by TaskForm::text
+};
+
+}  // namespace
+
+void choose_schedules(PlanState& state) { ScheduleChooser(state).run(); }
+
+}  // namespace kilter

@@ -1,0 +1,92 @@
+// Packs the constants of the plan, once all choices are final.
+#include <cstring>
+
+#include "compile/stages/constant_pool.h"
+#include "compile/stages/plan_state.h"
+#include "graph/values.h"
+#include "schedule/emit.h"
+
+namespace kilter {
+namespace {
+
+class Packer {
+ public:
+  explicit Packer(PlanState& state) : s_(state), cache_(state.options.cache) {}
+
+  void run() {
+    std::vector<BufferRef> places;
+    for (size_t i = 0; i < s_.constants.size(); ++i) {
+      tell_task(s_.options, "pack constants", static_cast<int64_t>(i), std::ssize(s_.constants));
+      places.push_back(place(s_.constants[i]));
+    }
+    for (Step& step : s_.out.plan.steps) {
+      for (BufferRef& arg : step.args) {
+        if (arg.space == Space::constant) arg = places[static_cast<size_t>(arg.index)];
+      }
+    }
+    own_or_share();
+  }
+
+ private:
+  BufferRef place(const WantedConstant& wanted) {
+    if (wanted.task == nullptr) return value(wanted.value);
+    PackedTask& task = *wanted.task;
+    std::vector<Packing>& packings = task.chosen.lowered.constants;
+    for (size_t i = task.constants.size(); i < packings.size(); ++i) {
+      task.constants.push_back(packed(packings[i]));
+      packings[i].make = nullptr;
+    }
+    return task.constants[wanted.index];
+  }
+
+  BufferRef value(ValueId value) {
+    const TensorType& type = s_.tasks.graph.type(value);
+    const std::string layout = text(type);
+    if (cache_ != nullptr) {
+      if (const BufferRef* known = cache_->value(value, layout)) return *known;
+    }
+    const BufferRef fresh = store(relay(*constant_of(s_.tasks.graph, value), type));
+    if (cache_ != nullptr) cache_->keep_value(value, layout, fresh);
+    return fresh;
+  }
+
+  BufferRef packed(const Packing& packing) {
+    const bool shared = cache_ != nullptr && packing.from != kNone;
+    if (shared) {
+      if (const auto known = cache_->packed(packing.from, packing.form)) return *known;
+    }
+    const BufferRef fresh = store(packing.make());
+    if (shared) cache_->keep_packed(packing.from, packing.form, fresh);
+    return fresh;
+  }
+
+  BufferRef store(const Tensor& tensor) {
+    if (cache_ == nullptr) return {Space::constant, pool_.add(tensor), 0, tensor.bytes()};
+    const std::span<const std::byte> bytes(tensor.raw(), static_cast<size_t>(tensor.bytes()));
+    return {Space::constant, cache_->sink().add(bytes), 0, tensor.bytes()};
+  }
+
+  /// Points the plan at its constants: in the cache's sink if there is a cache, otherwise in a block of its own.
+  void own_or_share() {
+    Plan& plan = s_.out.plan;
+    if (cache_ != nullptr) {
+      plan.constants = cache_->sink().data();
+      plan.constants_bytes = cache_->sink().size();
+      return;
+    }
+    s_.weight_bytes = pool_.bytes();
+    s_.owned->constants = pool_.join();
+    plan.constants = s_.owned->constants.data();
+    plan.constants_bytes = pool_.bytes();
+  }
+
+  PlanState& s_;
+  BuildCache* cache_;
+  ConstantPool pool_;
+};
+
+}  // namespace
+
+void pack_constants(PlanState& state) { Packer(state).run(); }
+
+}  // namespace kilter

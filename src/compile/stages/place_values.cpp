@@ -1,0 +1,23 @@
+// Gives every value its place in memory, and lists the tasks.
+#include "compile/check_options.h"
+#include "compile/stages/plan_state.h"
+
+namespace kilter {
+
+void place_values(PlanState& state) {
+  TaskGraph& tasks = state.tasks;
+  tasks = {state.fused, {}, {}};
+  tasks.storage = place(tasks.graph, state.dense);
+  verify(tasks.graph);
+  for (Unit& unit : units(tasks.graph)) {
+    const NodeId first = unit.nodes.front();
+    const TaskEntry::Kind kind = tasks.storage.views.contains(first) ? TaskEntry::view
+                                 : state.reference.contains(first)   ? TaskEntry::reference
+                                                                     : TaskEntry::kernel;
+    tasks.tasks.push_back({kind, std::move(unit), {}});
+  }
+  if (!state.names_checked) check_node_names(tasks.graph, state.options);  // placing adds tasks: copies to outputs
+  state.names_checked = true;
+}
+
+}  // namespace kilter
