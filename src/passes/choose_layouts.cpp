@@ -26,11 +26,10 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kPlanarChannels = 4;  ///< convolutions with at most this many input channels read plain images
-
 class Layouts {
  public:
-  Layouts(Graph& graph, PassContext& context) : graph_(graph), context_(context), block_(context.limits.lanes_f32()) {}
+  Layouts(Graph& graph, PassContext& context)
+      : graph_(graph), context_(context), block_(context.limits.preferred_block()) {}
 
   void run() {
     if (block_ == 1 || !worthwhile() || !context_.take()) return;
@@ -153,7 +152,8 @@ class Layouts {
     return std::any_of(users.begin(), users.end(), [&](NodeId id) {
       const Node& user = graph_.node(id);
       const bool conv = user.op->family == Family::conv || user.op->family == Family::conv_transpose;
-      if (conv && user.inputs[0] == v && conv_blocks(user)) return graph_.type(v).shape[1] > kPlanarChannels;
+      if (conv && user.inputs[0] == v && conv_blocks(user))
+        return graph_.type(v).shape[1] > context_.limits.planar_channels;
       if (pool_blocks(user)) return true;
       const bool passes = user.op->family == Family::map || user.op->family == Family::resize ||
                           user.op->family == Family::channels || channel_move(graph_, user, 0) ||
@@ -304,8 +304,8 @@ class Layouts {
           to = converted(in, Layout{}, "plain");
         }
       } else if (i == 0 || family == Family::channels || node.op->movement == Movement::concat) {
-        const bool planar = family == Family::conv && t.layout.block == 1 && t.shape[1] <= kPlanarChannels &&
-                            node.int_attr("group", 1) == 1;
+        const bool planar = family == Family::conv && t.layout.block == 1 &&
+                            t.shape[1] <= context_.limits.planar_channels && node.int_attr("group", 1) == 1;
         if (t.layout.block == 1 && !planar) to = converted(in, Layout{block_, {}}, "blocked");
         if (planar) to = planar_input(id, in);
       }

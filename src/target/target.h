@@ -12,6 +12,7 @@
 
 namespace kilter {
 
+/// The defaults of the fields below `prefetch_bytes` describe the cores of all rows of all_targets().
 struct TargetLimits {
   int32_t vector_bytes = 16;  ///< size of one vector register: 16 (SSE, NEON), 32, 64
   int32_t vector_registers = 16;
@@ -26,6 +27,23 @@ struct TargetLimits {
   double l3_rate = 16;            ///< bytes that one core reads from L3 in a cycle
   double memory_rate = 6;         ///< bytes that one core reads from memory in a cycle
   int32_t prefetch_bytes = 4096;  ///< best prefetch distance for a stream from memory
+
+  int32_t line_bytes = 64;      ///< size of a cache line
+  int32_t l1_way_bytes = 4096;  ///< one way of L1: its sets times a line. Addresses that far apart share a set.
+  int32_t fill_buffers = 12;    ///< cache lines that a core can wait for at a time
+  double l2_rate = 24;          ///< bytes that one core reads from L2 in a cycle beside its arithmetic
+  double l1_peak_rate = 128;    ///< most bytes that one core reads from L1 in a cycle
+  double l2_peak_rate = 64;     ///< most bytes that one core reads from L2 in a cycle
+  double halo_rate = 8;         ///< bytes of halo that are zeroed in a cycle
+  double issue_width = 4;       ///< instructions issued per cycle
+  double window = 256;          ///< instructions of look-ahead, within which independent work overlaps
+  double latency = 4;           ///< cycles of an addition, a multiplication or a multiply-add
+  double short_latency = 2;     ///< cycles of a minimum, a comparison or a select
+  double division_cost = 8;     ///< additions that take as long as a division or square root
+  double load_share = 0.9;      ///< share of the load ports' rate that register tiles of one vector reach (measured)
+  double spill_slowdown = 1.3;  ///< factor by which register tiles are slower that spill
+  int32_t winograd_tiles = 13;  ///< fewest output tiles that hide a Winograd kernel's stream of weights (measured)
+  int32_t planar_channels = 4;  ///< convolutions of at most this many input channels read images that are not blocked
   /// The work that justifies one more thread for a kernel, in cycles of computing and in bytes read and written. The
   /// kernel gets the larger number of threads of the two. Each is about as long as it takes to wake a thread, share the
   /// work and join it again.
@@ -33,6 +51,8 @@ struct TargetLimits {
   int32_t thread_bytes = 64 << 10;
 
   int32_t lanes_f32() const { return vector_bytes / 4; }
+  /// Returns the channels of one block of blocked layouts; 1: the target prefers plain layouts.
+  int32_t preferred_block() const { return lanes_f32(); }
   /// Returns whether half a vector takes half the time of a whole one.
   bool halves() const { return fmas_per_cycle == 1; }
   /// Returns the most f32 operations in a cycle of one core; a multiply-add counts as two.

@@ -189,15 +189,18 @@ TEST(LoopCount, RegistersBeyondThoseOfTheTargetAreSpilled) {
 }
 
 TEST(LoopCount, FunctionsCostWhatTheyExpandTo) {
-  EXPECT_EQ(operation_cost(Op::add, DType::f32), 1);
-  EXPECT_EQ(operation_cost(Op::abs, DType::f32), 1);
-  EXPECT_EQ(operation_cost(Op::div, DType::f32), 8);
-  EXPECT_EQ(operation_cost(Op::sqrt, DType::f64), 8);
-  EXPECT_EQ(operation_cost(Op::add, DType::i64), 1);
-  EXPECT_GT(operation_cost(Op::exp, DType::f32), 8);
-  EXPECT_GT(operation_cost(Op::exp, DType::f64), operation_cost(Op::exp, DType::f32));
-  EXPECT_GT(operation_cost(Op::sigmoid, DType::f32), operation_cost(Op::exp, DType::f32));
-  EXPECT_GT(operation_cost(Op::pow, DType::f32), operation_cost(Op::exp, DType::f32));
+  EXPECT_EQ(operation_cost(Op::add, DType::f32, limits("znver5")), 1);
+  EXPECT_EQ(operation_cost(Op::abs, DType::f32, limits("znver5")), 1);
+  EXPECT_EQ(operation_cost(Op::div, DType::f32, limits("znver5")), 8);
+  EXPECT_EQ(operation_cost(Op::sqrt, DType::f64, limits("znver5")), 8);
+  EXPECT_EQ(operation_cost(Op::add, DType::i64, limits("znver5")), 1);
+  EXPECT_GT(operation_cost(Op::exp, DType::f32, limits("znver5")), 8);
+  EXPECT_GT(operation_cost(Op::exp, DType::f64, limits("znver5")),
+            operation_cost(Op::exp, DType::f32, limits("znver5")));
+  EXPECT_GT(operation_cost(Op::sigmoid, DType::f32, limits("znver5")),
+            operation_cost(Op::exp, DType::f32, limits("znver5")));
+  EXPECT_GT(operation_cost(Op::pow, DType::f32, limits("znver5")),
+            operation_cost(Op::exp, DType::f32, limits("znver5")));
 }
 
 }  // namespace

@@ -15,13 +15,6 @@
 namespace kilter {
 namespace {
 
-// Properties that the cores behind these targets have in common; TargetLimits has those that differ.
-constexpr double kIssue = 4;         ///< instructions issued per cycle
-constexpr double kWindow = 256;      ///< instructions of look-ahead, within which independent work overlaps
-constexpr double kLatency = 4;       ///< cycles of an addition or multiplication
-constexpr double kShortLatency = 2;  ///< of a minimum, a comparison or a select
-constexpr double kFoldLatency = kLatency + kShortLatency;  ///< of one step in reducing the lanes of a register
-
 using Chains = std::map<int32_t, double>;  ///< register to cycles
 
 /// The cost of one execution of a piece of a kernel.
@@ -105,7 +98,7 @@ class Counter {
     finish();
     for (const int32_t reg : declared) all.chains.erase(reg);
     // The next execution starts while this one waits, within the core's look-ahead.
-    const double waits = idle * std::min(1.0, all.count.instructions() / kWindow);
+    const double waits = idle * std::min(1.0, all.count.instructions() / limits_.window);
     all.count.waits += waits, all.count.cycles += waits;
     live_ = live;
     return all;
@@ -231,7 +224,7 @@ class Counter {
       case ExprKind::binary: {
         const Expr& of = e->args[0];
         if (vector_ < 0 && is_index(of)) return void(run.count.scalars += 1);
-        run.count.others += operation_cost(e->op, of.elem()) * registers(of.type());
+        run.count.others += operation_cost(e->op, of.elem(), limits_) * registers(of.type());
         return;
       }
       case ExprKind::select:
@@ -250,7 +243,7 @@ class Counter {
           return;
         }
         const double steps = std::log2(std::max(1, e->args[0].lanes()));
-        run.count.others += 2 * steps, run.folds += kFoldLatency * steps;
+        run.count.others += 2 * steps, run.folds += fold_latency() * steps;
         return;
       }
       default:
@@ -329,7 +322,7 @@ class Counter {
   double cycles_of(const Part& run) const {
     const LoopCount& c = run.count;
     return std::max({run.load_slots / limits_.loads_per_cycle, run.store_slots,
-                     (c.multiply_adds + c.others) / limits_.fmas_per_cycle, c.instructions() / kIssue});
+                     (c.multiply_adds + c.others) / limits_.fmas_per_cycle, c.instructions() / limits_.issue_width});
   }
 
   // --- registers that depend on their own value ---
@@ -350,20 +343,23 @@ class Counter {
     return out;
   }
 
-  static double latency(const Expr& e) {
+  /// Cycles of one step in reducing the lanes of a register.
+  double fold_latency() const { return limits_.latency + limits_.short_latency; }
+
+  double latency(const Expr& e) const {
     switch (e->kind) {
       case ExprKind::fma:
-        return kLatency;
+        return limits_.latency;
       case ExprKind::lane_reduce:
-        return kFoldLatency * std::log2(std::max(1, e->args[0].lanes()));
+        return fold_latency() * std::log2(std::max(1, e->args[0].lanes()));
       case ExprKind::unary:
       case ExprKind::binary: {
         const bool sums = e->op == Op::add || e->op == Op::sub || e->op == Op::mul;
-        return sums ? kLatency : kShortLatency * operation_cost(e->op, e->args[0].elem());
+        return sums ? limits_.latency : limits_.short_latency * operation_cost(e->op, e->args[0].elem(), limits_);
       }
       case ExprKind::select:
       case ExprKind::cast:
-        return kShortLatency;
+        return limits_.short_latency;
       default:
         return 0;
     }

@@ -30,6 +30,6 @@ LoopCount count_loops(const LoopFunc& func, const TargetLimits& limits);
 
 /// Vector instructions that an operation on f32 or f64 expands to. A division or square root counts as the number of
 /// instructions that take as long.
-double operation_cost(Op op, DType type);
+double operation_cost(Op op, DType type, const TargetLimits& limits);
 
 }  // namespace kilter

@@ -14,9 +14,6 @@ namespace kilter {
 /// Unrolled reduction steps: with more, LLVM's scheduler hoists broadcasts and spills (measured).
 constexpr int64_t kReductionUnroll = 4;
 
-/// Bytes per cycle that one core streams from L2, as the models count them.
-constexpr double kL2BytesPerCycle = 24;
-
 /// Bytes per cycle at which a core rereads `bytes` that it has touched before.
 double reread_rate(int64_t bytes, const TargetLimits& limits);
 /// Cycles of arithmetic together with a stream: the longer of the two plus half of the shorter, since they overlap in
@@ -32,22 +29,21 @@ inline int64_t register_rows(int64_t vectors, const TargetLimits& limits) {
   return std::max<int64_t>(free / vectors, 0);
 }
 
-/// Cycles of one step, at least the latency of an FMA. `half`: only the lower half of the last vector is used.
+/// Cycles of one step, at least the latency of a multiply-add. `half`: only the lower half of the last vector is used.
 inline double step_cycles(int64_t rows, int64_t vectors, const TargetLimits& limits, bool half = false) {
-  constexpr double kLatency = 4;
-  constexpr double kLoadShare = 0.9;  // of the load ports' rate: tiles of one vector do not reach all of it (measured)
   const int64_t broadcasts = half && vectors > 1 ? 2 * rows : rows;  // half vectors need their own broadcasts
-  const double loads = static_cast<double>(broadcasts + vectors) / (kLoadShare * limits.loads_per_cycle);
+  const double loads = static_cast<double>(broadcasts + vectors) / (limits.load_share * limits.loads_per_cycle);
   const double used = static_cast<double>(vectors) - (half ? 0.5 : 0);
-  return std::max({static_cast<double>(rows) * used / limits.fmas_per_cycle, loads, kLatency});
+  return std::max({static_cast<double>(rows) * used / limits.fmas_per_cycle, loads, limits.latency});
 }
 
 /// Slowdown of convolution tiles that fit in registers and spill all the same. Without FMA, LLVM loads three broadcasts
 /// ahead of their use, and a 6x2 tile takes 1.15 to 1.2 times as long per row as 4x2 (measured). Matrix products are
 /// not affected.
 inline double spilling(int64_t rows, int64_t vectors, const TargetLimits& limits) {
-  const bool fits = limits.fma || (rows + 1) * vectors + 5 <= limits.vector_registers;
-  return fits ? 1 : 1.3;
+  constexpr int64_t kBroadcasts = 3, kProducts = 2;
+  const bool fits = limits.fma || (rows + 1) * vectors + kBroadcasts + kProducts <= limits.vector_registers;
+  return fits ? 1 : limits.spill_slowdown;
 }
 
 }  // namespace kilter

@@ -113,7 +113,7 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
     return [&, x1](const Expr& r) { return x1 + r * Expr(d.dilation_h * strides[2]); };
   };
   const int64_t share = ceil_div(d.products(), d.out_h);
-  prefetch_weights(e.b, d, buffers, block + Expr(1), row * Expr(share), share, lanes);
+  prefetch_weights(e.b, d, buffers, block + Expr(1), row * Expr(share), share, limits);
   emit_depthwise_row(e, d, schedule.knob("tile"), input, buffers, n, block, row);
   Lowered lowered;
   lowered.stages.push_back(e.finish(lowered));

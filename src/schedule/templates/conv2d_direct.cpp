@@ -141,7 +141,7 @@ Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const Targ
   const double blocks = static_cast<double>(conv.nest.out_blocks) - (conv.nest.has_half(tile.vectors) ? 0.5 : 0);
   const double lanes = blocks * lanes_of(limits);
   out.constant_bytes = packed_bytes(conv.nest, tile.vectors, lanes_of(limits));
-  if (conv.factors != kNone) out.cycles += 2 * static_cast<double>(out.constant_bytes) / kL2BytesPerCycle;
+  if (conv.factors != kNone) out.cycles += 2 * static_cast<double>(out.constant_bytes) / limits.l2_rate;
   out.tail = 1 - (1 - out.tail) * static_cast<double>(conv.nest.out_channels) / lanes;
   return out;
 }
@@ -209,7 +209,7 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   }
   buffers.bias = bias_of(e, node, lanes);
   buffers.prefetch = schedule.knob("prefetch");
-  const auto emit = [&] { emit_nest(e, conv.nest, tile, buffers, n, g, ocg, item, lanes); };
+  const auto emit = [&] { emit_nest(e, conv.nest, tile, buffers, n, g, ocg, item, limits); };
   if (blocks * buffers.block_items > items)
     e.b.if_then(binary(Op::lt, item, Expr(items)), emit);
   else

@@ -135,7 +135,7 @@ Estimate model(const Pair& p, const PairTile& s, const TargetLimits& limits) {
   if (s.tile.vectors == 1 && p.conv.in_block > 1) conv.cycles *= kOneVector;
   // A ring that does not fit in L1 is written to L2 and read from there.
   const bool spills = p.ring_elems(s.tile.vectors, lanes) * 4 > limits.l1_bytes / 2;
-  const double ring = spills ? 2 * static_cast<double>(p.between_bytes(lanes)) / kL2BytesPerCycle : 0;
+  const double ring = spills ? 2 * static_cast<double>(p.between_bytes(lanes)) / limits.l2_rate : 0;
   const auto filled = static_cast<double>(p.channels) / static_cast<double>(p.depthwise.blocks * lanes);
   return {beside(conv.cycles + depthwise_cycles(p, limits), ring), 1 - (1 - conv.tail) * filled,
           packed_bytes(p.conv, s.tile.vectors, lanes_of(limits))};
@@ -242,6 +242,7 @@ class PairEmitter {
         b_(e.b),
         p_(p),
         s_(s),
+        limits_(limits),
         lanes_(lanes_of(limits)),
         row_tile_(pick_row_tile(p.depthwise, limits)),
         domain_(domain_of(e.task().graph->type(conv_node().outputs[0]))) {
@@ -255,7 +256,7 @@ class PairEmitter {
     zero_columns();
     const DepthwiseNest& d = p_.depthwise;
     for (int64_t v = 0; v < s_.tile.vectors; ++v)
-      prefetch_weights(b_, d, second_, ocg_ * Expr(s_.tile.vectors) + Expr(v), Expr(0), d.taps(), lanes_);
+      prefetch_weights(b_, d, second_, ocg_ * Expr(s_.tile.vectors) + Expr(v), Expr(0), d.taps(), limits_);
     const Expr first = b_.let("first", item_ * Expr(s_.band));
     const int64_t kept = std::max<int64_t>(d.reach() - d.step_h, 0);  // rows of the previous window still in the ring
     b_.loop("h", first, min(first + Expr(s_.band), Expr(d.out_h)), [&](const Expr& h) {
@@ -306,7 +307,7 @@ class PairEmitter {
       b_.store(ring_, to + Expr(v * p_.ring_plane(lanes_)) + site.index[3] * Expr(lanes_),
                e_.feeder(value, domain_, site));
     };
-    const auto compute = [&] { emit_nest(e_, p_.conv, s_.tile, buffers_, n_, Expr(0), ocg_, p, lanes_); };
+    const auto compute = [&] { emit_nest(e_, p_.conv, s_.tile, buffers_, n_, Expr(0), ocg_, p, limits_); };
     const int64_t last = (d.out_h - 1) * d.step_h + d.first_h + d.reach() - 1;
     if (d.first_h == 0 && last < p_.conv.out_h) return compute();
     const Expr inside = binary(Op::logical_and, binary(Op::ge, p, Expr(0)), binary(Op::lt, p, Expr(p_.conv.out_h)));
@@ -335,6 +336,7 @@ class PairEmitter {
   LoopBuilder& b_;
   const Pair& p_;
   const PairTile& s_;
+  const TargetLimits& limits_;
   int32_t lanes_;
   int64_t row_tile_;
   Domain domain_;  ///< of the values between the two convolutions
@@ -375,9 +377,8 @@ Answer<PairCycles> weigh_pair(const Graph& graph, const Node& conv, const Node& 
   allow_half_tail(alone, limits);
   const int64_t lanes = lanes_of(limits), bytes = p.between_bytes(lanes);
   const double through = static_cast<double>(bytes) / reread_rate(bytes, limits);
-  constexpr double kHaloBytesPerCycle = 8;
   const int64_t padded = (p.conv.out_h - p.depthwise.first_h) * p.ring_row(lanes) * 4 * p.conv.n * p.conv.out_blocks;
-  const double halo = static_cast<double>(padded - bytes) / kHaloBytesPerCycle;
+  const double halo = static_cast<double>(padded - bytes) / limits.halo_rate;
   return PairCycles{beside(estimate_tile(alone, pick_tile(alone, limits), limits).cycles, through) +
                         beside(depthwise_cycles(p, limits), through) + halo,
                     model(p, *shape, limits).cycles, p.conv.taps() == 1 || p.conv.in_block == 1};

@@ -24,7 +24,6 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kLeastTiles = 13;     // fewer do not hide the weight stream (measured)
 constexpr int64_t kLeastChannels = 16;  // fewer gain little, and have the largest error
 constexpr int64_t kFewBlocks = 8;
 
@@ -120,7 +119,7 @@ Estimate model(const WinogradConv& c, const WinogradTiling& p, const TargetLimit
   const bool big = 4 * c.in_channels * p.vectors * limits.vector_bytes > 3 * limits.l1_bytes;
   const double step = step_cycles(p.tile, p.vectors, limits) * spilling(p.tile, p.vectors, limits);
   const double again =
-      big ? static_cast<double>(p.vectors * limits.vector_bytes) / (kL2BytesPerCycle * limits.fmas_per_cycle) : 0;
+      big ? static_cast<double>(p.vectors * limits.vector_bytes) / (limits.l2_rate * limits.fmas_per_cycle) : 0;
   const double products = blocks * places * panels * (step + static_cast<double>(p.count - 1) * beside(step, again));
   const auto tiles = static_cast<double>(p.block()) * blocks;
   const double transforms =
@@ -145,7 +144,7 @@ double direct_cycles(const WinogradConv& c, const TargetLimits& limits) {
 std::vector<WinogradTiling> tilings(const WinogradConv& c, const TargetLimits& limits) {
   std::vector<WinogradTiling> all;
   for (const int64_t m : {4, 2}) {
-    if (!c.known(m) || c.tiles(m) < kLeastTiles) continue;
+    if (!c.known(m) || c.tiles(m) < limits.winograd_tiles) continue;
     const int64_t tiles = c.tiles(m);
     for (const int64_t v : {2, 1, 4}) {
       const int64_t most = register_rows(v, limits);
@@ -275,7 +274,7 @@ void lower_fused(Lowered& out, const Task& task, const WinogradConv& c, const Wi
   e.input(task.node().inputs[0]);
   const Operands o = bind(e, c, p, limits);
   const Buf v = e.b.scratch("v", DType::f32, p.v_elems(c, lanes));
-  WinogradBlock block(e, c, p, lanes, n, index);
+  WinogradBlock block(e, c, p, limits, n, index);
   e.b.loop("icb", 0, c.in_blocks, [&](const Expr& icb) { block.transform_inputs(v, 0, icb, o.temp); });
   e.b.loop("group", 0, c.out_blocks / p.vectors, [&](const Expr& group) { emit_group(block, v, 0, group, o); });
   out.stages.push_back(e.finish(out));
@@ -300,7 +299,7 @@ void lower_split(Lowered& out, const Task& task, const WinogradConv& c, const Wi
     e.input(task.node().inputs[0]);
     const Buf v = e.temp(0, DType::f32, all, true, "v");
     const Buf temp = e.b.scratch("temp", DType::f32, c.places(p.m) * lanes);
-    WinogradBlock block(e, c, p, lanes, n, index);
+    WinogradBlock block(e, c, p, limits, n, index);
     block.transform_inputs(v, (n * Expr(p.blocks(c)) + index) * Expr(each), icb, temp);
     out.stages.push_back(e.finish(out));
     out.stages.back().work = StageWork{done.inputs, 0, x_bytes + all * 4};
@@ -312,7 +311,7 @@ void lower_split(Lowered& out, const Task& task, const WinogradConv& c, const Wi
   const Buf v = e.temp(0, DType::f32, all, false, "v");
   const Operands o = bind(e, c, p, limits);
   e.input(task.node().inputs[0]);
-  WinogradBlock block(e, c, p, lanes, n, index);
+  WinogradBlock block(e, c, p, limits, n, index);
   emit_group(block, v, (n * Expr(p.blocks(c)) + index) * Expr(each), group, o);
   out.stages.push_back(e.finish(out));
   out.stages.back().work =

@@ -9,7 +9,6 @@ namespace {
 
 constexpr int64_t kTilesPerItem = 4;  // pixel tiles per parallel item when the image is one long row
 constexpr int64_t kMaxVectors = 8;
-constexpr int64_t kInFlight = 12;  // cache lines that a core can wait for at a time: its fill buffers
 
 /// The number of consecutive tiles that read one panel of weights, over `items` items.
 int64_t passes(const ConvNest& nest, const ConvTile& t, int64_t items) {
@@ -21,17 +20,17 @@ int64_t passes(const ConvNest& nest, const ConvTile& t, int64_t items) {
 /// Cycles of one reduction step of a register tile.
 double tile_step_cycles(int64_t pixels, int64_t vectors, bool half, bool weights_beyond_l1,
                         const TargetLimits& limits) {
-  const double stream = weights_beyond_l1 ? static_cast<double>(vectors * limits.vector_bytes) / kL2BytesPerCycle : 0;
+  const double stream = weights_beyond_l1 ? static_cast<double>(vectors * limits.vector_bytes) / limits.l2_rate : 0;
   const double step = step_cycles(pixels, vectors, limits, half) * spilling(pixels, vectors, limits);
   return std::max(step, stream);
 }
 
-/// Cycles of one tile of `pixels`. The first kInFlight vectors that the epilogue reads and writes arrive while the next
-/// tile is computed; that tile waits for the rest.
+/// Cycles of one tile of `pixels`. As many of the vectors that the epilogue reads and writes as the core has fill
+/// buffers arrive while the next tile is computed; that tile waits for the rest.
 double tile_cycles(const ConvNest& nest, int64_t pixels, int64_t vectors, const TargetLimits& limits) {
   if (pixels == 0) return 0;
   const bool big = nest.panel_elems(vectors, limits.lanes_f32()) * 4 > limits.l1_bytes / 2;
-  const auto waits = static_cast<double>(std::max<int64_t>(pixels * vectors - kInFlight, 0));
+  const auto waits = static_cast<double>(std::max<int64_t>(pixels * vectors - limits.fill_buffers, 0));
   const double steps =
       panel_window(nest, vectors * limits.lanes_f32()).mean_channels * static_cast<double>(nest.taps());
   return steps * tile_step_cycles(pixels, vectors, nest.has_half(vectors), big, limits) + waits * nest.out_line_cycles;
@@ -287,7 +286,7 @@ namespace {
 class TileEmitter {
  public:
   TileEmitter(Emitter& e, const ConvNest& nest, const ConvTile& t, const ConvBuffers& buffers, Expr n, Expr g, Expr ocg,
-              int32_t lanes)
+              const TargetLimits& limits)
       : e_(e),
         b_(e.b),
         nest_(nest),
@@ -296,13 +295,13 @@ class TileEmitter {
         n_(std::move(n)),
         g_(std::move(g)),
         ocg_(std::move(ocg)),
-        lanes_(lanes) {
+        lanes_(lanes_of(limits)) {
     in_ = &e.task().operand(buffers.input);
     const Shape& s = in_->phys.strides;
     stride_n_ = s[0], stride_cb_ = s[1], stride_h_ = s[2], stride_w_ = s[3];
     x_ = e.input(buffers.input);
-    stream_ = {buffers.weights, buffers.prefetch, nest.panel_elems(t.vectors, lanes),
-               passes(nest, t, buffers.block_items > 0 ? buffers.block_items : nest_items(nest, t))};
+    stream_ = {buffers.weights, buffers.prefetch, nest.panel_elems(t.vectors, lanes_),
+               passes(nest, t, buffers.block_items > 0 ? buffers.block_items : nest_items(nest, t)), limits.line_bytes};
   }
 
   /// `pass`: number of this tile among those that read the panel.
@@ -479,8 +478,8 @@ class TileEmitter {
 }  // namespace
 
 void emit_nest(Emitter& e, const ConvNest& nest, const ConvTile& t, const ConvBuffers& buffers, const Expr& n,
-               const Expr& g, const Expr& ocg, const Expr& item, int32_t lanes) {
-  TileEmitter tile(e, nest, t, buffers, n, g, ocg, lanes);
+               const Expr& g, const Expr& ocg, const Expr& item, const TargetLimits& limits) {
+  TileEmitter tile(e, nest, t, buffers, n, g, ocg, limits);
   LoopBuilder& b = e.b;
   const Expr of_block = item - buffers.first_item;
   if (t.rows > 1) {

@@ -143,7 +143,7 @@ struct ConvBuffers {
 
 /// Emits item `item` (0 <= item < nest_items) for batch `n`, group `g` and block group `ocg` (all i64 expressions).
 void emit_nest(Emitter& e, const ConvNest& nest, const ConvTile& tile, const ConvBuffers& buffers, const Expr& n,
-               const Expr& g, const Expr& ocg, const Expr& item, int32_t lanes);
+               const Expr& g, const Expr& ocg, const Expr& item, const TargetLimits& limits);
 
 /// Packs weights [out][in][r][s] for one nest into `packed` from weights_first on. `at(group, k, c, r, s)` gives a
 /// weight, for k and c within the group and of one group of the convolution; the packer supplies the zeros elsewhere.

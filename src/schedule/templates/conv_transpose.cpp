@@ -115,7 +115,7 @@ Stage dense_stage(const Task& task, const Transposed& t, const ConvNest& nest, c
   e.input(buffers.input);
   buffers.weights = e.constant(std::move(packed), "w");
   buffers.bias = bias_of(e, node, lanes);
-  emit_nest(e, nest, tile, buffers, n, g, ocg, item, lanes);
+  emit_nest(e, nest, tile, buffers, n, g, ocg, item, limits);
   Stage stage = e.finish(lowered);
   const auto share = [&](int64_t all) { return all * nest.out_h * nest.out_w / (t.win.out[0] * t.win.out[1]); };
   const StageWork work{share(task.flops()), share(task.flops()), share(task.bytes())};

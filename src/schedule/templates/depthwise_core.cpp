@@ -16,10 +16,10 @@ constexpr int64_t kUnrolledTaps = 9;  ///< kernels up to 3x3 are unrolled comple
 /// register need two cycles to move it.
 double tile_cycles(const DepthwiseNest& d, int64_t pixels, const TargetLimits& limits) {
   if (pixels == 0) return 0;
-  constexpr double kLatency = 4;
   const double moves = limits.halves() ? 2 : 1;
   const auto count = static_cast<double>(pixels);
-  const double tap = std::max({count / limits.fmas_per_cycle, (count + 1) * moves / limits.loads_per_cycle, kLatency});
+  const double tap =
+      std::max({count / limits.fmas_per_cycle, (count + 1) * moves / limits.loads_per_cycle, limits.latency});
   return static_cast<double>(d.products()) * tap + count * moves;
 }
 
@@ -76,10 +76,11 @@ Tensor pack_depthwise(const Tensor& w, const DepthwiseNest& d, int32_t lanes) {
 }
 
 void prefetch_weights(LoopBuilder& b, const DepthwiseNest& nest, const DepthwiseBuffers& buffers, const Expr& block,
-                      const Expr& first, int64_t count, int32_t lanes) {
+                      const Expr& first, int64_t count, const TargetLimits& limits) {
+  const int64_t lanes = lanes_of(limits);
   const Expr at = b.let("ahead", (block * Expr(nest.products()) + first) * Expr(lanes));
-  prefetch_lines(b, buffers.weights, at, count * lanes);
-  if (buffers.bias.id >= 0) prefetch_lines(b, buffers.bias, block * Expr(lanes), lanes);
+  prefetch_lines(b, buffers.weights, at, count * lanes, limits.line_bytes);
+  if (buffers.bias.id >= 0) prefetch_lines(b, buffers.bias, block * Expr(lanes), lanes, limits.line_bytes);
 }
 
 namespace {

@@ -61,7 +61,7 @@ struct DepthwiseBuffers {
 /// the near caches, because the network has read others since, and they are too few for the hardware prefetcher to
 /// follow. Call this while the preceding work is computed.
 void prefetch_weights(LoopBuilder& b, const DepthwiseNest& nest, const DepthwiseBuffers& buffers, const Expr& block,
-                      const Expr& first, int64_t count, int32_t lanes);
+                      const Expr& first, int64_t count, const TargetLimits& limits);
 
 /// Emits row `row` of block `block` of image `n` of the anchor, with the task's epilogue.
 void emit_depthwise_row(Emitter& e, const DepthwiseNest& nest, int64_t tile, const DepthwiseInput& input,

@@ -89,12 +89,11 @@ Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
   return knobs(std::get<Product>(p), limits);
 }
 
-/// Whether the lines of this many rows of A evict each other from L1. Rows that are a multiple of 4 KiB apart, or
-/// nearly so, share few of its sets (64 sets of 64-byte lines on all targets).
+/// Whether the lines of this many rows of A evict each other from L1. Rows that are a multiple of a way apart, or
+/// nearly so, share few of its sets.
 bool crowd_l1(const Product& p, int64_t rows, const TargetLimits& limits) {
-  constexpr int64_t kSetBytes = 4096, kLine = 64;
-  const int64_t ways = limits.l1_bytes / kSetBytes;
-  const int64_t places = kSetBytes / std::max(std::gcd(p.a_m * 4, kSetBytes), kLine);
+  const int64_t way = limits.l1_way_bytes, ways = limits.l1_bytes / way;
+  const int64_t places = way / std::max<int64_t>(std::gcd(p.a_m * 4, way), limits.line_bytes);
   return ceil_div(rows, places) > ways / 2;
 }
 
@@ -104,8 +103,8 @@ double cycles(const Product& p, int64_t vectors, int64_t rows, const TargetLimit
   const int64_t panels = ceil_div(p.n, vectors * lanes);
   const auto step = [&](int64_t r) {
     if (r == 0) return 0.0;
-    const int64_t bytes = vectors * limits.vector_bytes + (crowd_l1(p, r, limits) ? r * 64 : 0);
-    return std::max(step_cycles(r, vectors, limits), static_cast<double>(bytes) / kL2BytesPerCycle);
+    const int64_t bytes = vectors * limits.vector_bytes + (crowd_l1(p, r, limits) ? r * limits.line_bytes : 0);
+    return std::max(step_cycles(r, vectors, limits), static_cast<double>(bytes) / limits.l2_rate);
   };
   return static_cast<double>(panels) * (static_cast<double>(p.m / rows) * step(rows) + step(p.m % rows));
 }
@@ -334,7 +333,7 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   const Buf a = e.input(task.node().inputs[0]);
   const Buf packed = p.constant_b ? e.constant(pack_constant(task, p, panels), "packed")
                                   : e.temp(0, DType::f32, panels.elems, false, "packed");
-  product.bind(a, {packed, schedule.knob("prefetch"), p.k * panels.width, ceil_div(p.m, rows)});
+  product.bind(a, {packed, schedule.knob("prefetch"), p.k * panels.width, ceil_div(p.m, rows), limits.line_bytes});
   const Expr first = item * Expr(kTilesPerItem);
   if (full > 0) {
     e.b.loop("t", first, min(first + Expr(kTilesPerItem), Expr(full)),

@@ -30,16 +30,17 @@ Tensor pack(const Tensor& r, const Recurrence& q, const std::vector<int64_t>& ga
 /// Emits the kernel: the constructor emits the parallel dimensions, run() the rows of one iteration.
 class StepEmitter {
  public:
-  StepEmitter(Emitter& e, const Recurrence& q, const RecurrentTile& tile, int32_t lanes)
+  StepEmitter(Emitter& e, const Recurrence& q, const RecurrentTile& tile, const TargetLimits& limits)
       : e_(e),
         b_(e.b),
         q_(q),
         tile_(tile),
         node_(e.task().node()),
         form_(recurrent_form(node_)),
-        lanes_(lanes),
-        width_(tile.width(lanes)),
-        blocks_(tile.blocks(q, lanes)),
+        lanes_(lanes_of(limits)),
+        line_bytes_(limits.line_bytes),
+        width_(tile.width(lanes_)),
+        blocks_(tile.blocks(q, lanes_)),
         padded_(blocks_ * width_) {
     d_ = b_.parallel("d", q.shape.directions);
     item_ = b_.parallel("item", ceil_div(q.shape.batch, tile.rows));
@@ -168,7 +169,8 @@ class StepEmitter {
     };
     const int64_t full = q_.shape.hidden / kReductionUnroll * kReductionUnroll;
     b_.loop("k", 0, full, kReductionUnroll, [&](const Expr& k) {
-      emit_prefetch(b_, {r, tile_.prefetch}, w0, k * Expr(vectors * lanes_), kReductionUnroll * vectors * lanes_);
+      emit_prefetch(b_, {.weights = r, .prefetch = tile_.prefetch, .line_bytes = line_bytes_}, w0,
+                    k * Expr(vectors * lanes_), kReductionUnroll * vectors * lanes_);
       for (int64_t u = 0; u < kReductionUnroll; ++u) step(k + Expr(u));
     });
     for (int64_t k = full; k < q_.shape.hidden; ++k) step(Expr(k));
@@ -280,7 +282,7 @@ class StepEmitter {
   const RecurrentTile& tile_;
   const Node& node_;
   const RecurrentForm& form_;
-  int32_t lanes_;
+  int32_t lanes_, line_bytes_;
   int64_t width_, blocks_;
   int64_t padded_;  ///< hidden units, padded to whole blocks
   int64_t rows_ = 0;
@@ -307,8 +309,8 @@ std::vector<std::vector<int64_t>> Recurrence::products() const {
   return {{0}};
 }
 
-void emit_recurrence(Emitter& e, const Recurrence& q, const RecurrentTile& tile, int32_t lanes) {
-  StepEmitter steps(e, q, tile, lanes);
+void emit_recurrence(Emitter& e, const Recurrence& q, const RecurrentTile& tile, const TargetLimits& limits) {
+  StepEmitter steps(e, q, tile, limits);
   steps.run();
 }
 

@@ -84,10 +84,9 @@ int64_t streamed_bytes(const Recurrence& q) { return q.shape.gates * q.shape.hid
 
 /// Cycles of all steps for a tile.
 double cycles(const Recurrence& q, const RecurrentTile& tile, const TargetLimits& limits) {
-  constexpr double kFunction = 12;       // per vector and activation function
-  constexpr double kSlack = 0.5;         // per element of h: more sums hide more of the latency of r (measured)
-  constexpr double kL1 = 128, kL2 = 64;  // most bytes per cycle
-  const double rate = streamed_bytes(q) <= limits.l1_bytes / 2 ? kL1 : kL2;
+  constexpr double kFunction = 12;  // per vector and activation function
+  constexpr double kSlack = 0.5;    // per element of h: more sums hide more of the latency of r (measured)
+  const double rate = streamed_bytes(q) <= limits.l1_bytes / 2 ? limits.l1_peak_rate : limits.l2_peak_rate;
   const int64_t blocks = tile.blocks(q, lanes_of(limits));
   const auto rows_cycles = [&](int64_t rows) {
     if (rows == 0) return 0.0;
@@ -178,7 +177,7 @@ Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLi
   if (const auto* rejected = std::get_if<Rejected>(&resolved)) return *rejected;
   const auto& [q, tile] = std::get<std::pair<Recurrence, RecurrentTile>>(resolved);
   Emitter e(task, "recurrent_steps");
-  emit_recurrence(e, q, tile, lanes_of(limits));
+  emit_recurrence(e, q, tile, limits);
   Lowered lowered;
   lowered.stages.push_back(e.finish(lowered));
   return lowered;

@@ -4,12 +4,6 @@
 #include "schedule/model/register_tile.h"
 
 namespace kilter {
-namespace {
-
-constexpr int64_t kLine = 64 / 4;  // elements
-
-}  // namespace
-
 Knob prefetch_knob() { return {"prefetch", {0, 1024, 2048, 4096, 8192, 16384}}; }
 
 Knob panel_prefetch_knob() {
@@ -28,22 +22,24 @@ int64_t pick_prefetch(int64_t weight_bytes, int64_t panel_bytes, int64_t passes,
   return distance > 0 && shared ? kNextPanel : distance;
 }
 
-void prefetch_lines(LoopBuilder& b, const Buf& buf, const Expr& at, int64_t elems) {
-  for (int64_t first = 0; first < elems; first += kLine) b.prefetch(buf, at + Expr(first));
+void prefetch_lines(LoopBuilder& b, const Buf& buf, const Expr& at, int64_t elems, int32_t line_bytes) {
+  for (int64_t first = 0; first < elems; first += line_bytes / 4) b.prefetch(buf, at + Expr(first));
 }
 
 void emit_prefetch(LoopBuilder& b, const WeightStream& stream, const Expr& begin, const Expr& at, int64_t elems,
                    const Expr& pass) {
   if (stream.prefetch == 0) return;
   if (stream.prefetch != kNextPanel)
-    return prefetch_lines(b, stream.weights, begin + at + Expr(stream.prefetch / 4), elems);
+    return prefetch_lines(b, stream.weights, begin + at + Expr(stream.prefetch / 4), elems, stream.line_bytes);
   // A step reads `lines` cache lines of its panel and prefetches `share` lines of the next. `shares` passes cover it
   // all.
-  const int64_t lines = ceil_div(elems, kLine), share = ceil_div(lines, stream.passes);
+  const int64_t line = stream.line_bytes / 4;  // elements
+  const int64_t lines = ceil_div(elems, line), share = ceil_div(lines, stream.passes);
   const int64_t shares = ceil_div(lines, share), steps = ceil_div(stream.panel, elems);
   const Expr mine = shares == stream.passes ? pass : pass * Expr(shares) / Expr(stream.passes);
-  const Expr first = begin + Expr(stream.panel) + mine * Expr(steps * share * kLine);
-  prefetch_lines(b, stream.weights, b.let("ahead", first + at * Expr(share) / Expr(lines)), share * kLine);
+  const Expr first = begin + Expr(stream.panel) + mine * Expr(steps * share * line);
+  prefetch_lines(b, stream.weights, b.let("ahead", first + at * Expr(share) / Expr(lines)), share * line,
+                 stream.line_bytes);
 }
 
 }  // namespace kilter

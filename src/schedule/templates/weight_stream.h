@@ -24,8 +24,8 @@ int64_t pick_prefetch(int64_t weight_bytes, const TargetLimits& limits);
 /// kNextPanel if several tiles read each of several panels, and two panels fit in L2 along with other data.
 int64_t pick_prefetch(int64_t weight_bytes, int64_t panel_bytes, int64_t passes, const TargetLimits& limits);
 
-/// Prefetches `elems` f32 elements of `buf` from `at` on.
-void prefetch_lines(LoopBuilder& b, const Buf& buf, const Expr& at, int64_t elems);
+/// Prefetches `elems` f32 elements of `buf` from `at` on, line by line.
+void prefetch_lines(LoopBuilder& b, const Buf& buf, const Expr& at, int64_t elems, int32_t line_bytes);
 
 /// Consecutive panels of packed weights. `passes` tiles read each panel in turn.
 struct WeightStream {
@@ -33,6 +33,7 @@ struct WeightStream {
   int64_t prefetch = 0;  ///< value of the knob
   int64_t panel = 0;     ///< elements of a panel; needed, like `passes`, only for kNextPanel
   int64_t passes = 1;
+  int32_t line_bytes = 0;  ///< TargetLimits::line_bytes; needed unless `prefetch` is 0
 };
 
 /// Emits the prefetches of a step that reads `elems` elements from `at` on, counted from the panel's first element

@@ -15,9 +15,17 @@ constexpr double kNoWeight = 1.0 / (1 << 21);
 
 }  // namespace
 
-WinogradBlock::WinogradBlock(Emitter& e, const WinogradConv& c, const WinogradTiling& p, int32_t lanes, Expr n,
-                             Expr block)
-    : e_(e), b_(e.b), c_(c), p_(p), down_(c.down(p.m)), across_(c.across(p.m)), lanes_(lanes), n_(std::move(n)) {
+WinogradBlock::WinogradBlock(Emitter& e, const WinogradConv& c, const WinogradTiling& p, const TargetLimits& limits,
+                             Expr n, Expr block)
+    : e_(e),
+      b_(e.b),
+      c_(c),
+      p_(p),
+      down_(c.down(p.m)),
+      across_(c.across(p.m)),
+      lanes_(lanes_of(limits)),
+      line_bytes_(limits.line_bytes),
+      n_(std::move(n)) {
   first_ = b_.let("first", block * Expr(p.block()));
 }
 
@@ -270,7 +278,8 @@ void WinogradBlock::register_tile(const Buf& v, const Expr& from, const Buf& wei
     const Expr w = b_.let("w", u + icb * Expr(lanes_ * width));
     const Expr end = padded % lanes_ == 0 ? Expr(lanes_) : min(Expr(lanes_), Expr(padded) - icb * Expr(lanes_));
     b_.loop("i", 0, end, unroll, [&](const Expr& i) {
-      emit_prefetch(b_, {weights, p_.prefetch}, u, w - u + i * Expr(width), unroll * width);
+      emit_prefetch(b_, {.weights = weights, .prefetch = p_.prefetch, .line_bytes = line_bytes_}, u,
+                    w - u + i * Expr(width), unroll * width);
       for (int64_t k = 0; k < unroll; ++k) step(v, x + i + Expr(k), weights, w + (i + Expr(k)) * Expr(width), acc);
     });
   });

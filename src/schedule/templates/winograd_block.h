@@ -42,7 +42,8 @@ struct WinogradTiling {
 /// Emits the stages of work on one block of tiles of image `n`.
 class WinogradBlock {
  public:
-  WinogradBlock(Emitter& e, const WinogradConv& c, const WinogradTiling& p, int32_t lanes, Expr n, Expr block);
+  WinogradBlock(Emitter& e, const WinogradConv& c, const WinogradTiling& p, const TargetLimits& limits, Expr n,
+                Expr block);
 
   /// Computes the v of input block `icb`, at `base` of `v`.
   void transform_inputs(const Buf& v, const Expr& base, const Expr& icb, const Buf& temp);
@@ -87,7 +88,7 @@ class WinogradBlock {
   const WinogradConv& c_;
   const WinogradTiling& p_;
   const WinogradTransform &down_, &across_;
-  int32_t lanes_;
+  int32_t lanes_, line_bytes_;
   Expr n_, first_;
 };
 

@@ -245,7 +245,7 @@ GraphBest graph_best(NetworkBench& bench, std::span<const Record> records, const
   RunnerOptions runner = options.runner;
   runner.threads = options.threads;
   GraphBest out;
-  if (bench.options().target.limits.lanes_f32() > 1)
+  if (bench.options().target.limits.preferred_block() > 1)
     out.transforms = known_transforms(bench.options(), runner, options.device, options.records, options.measure_anew);
   out.network = layer_network(compiled, bench.options());
   add_schedules(out.network, compiled, bench.options(), recorded(records, compiled, bench.options(), options), history,

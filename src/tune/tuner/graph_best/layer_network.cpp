@@ -99,7 +99,7 @@ Layer layer_of_unit(const Compiled& compiled, const Unit& unit, const std::map<s
 LayerNetwork layer_network(const Compiled& compiled, const CompileOptions& options) {
   const Graph& graph = compiled.tasks->graph;
   LayerNetwork out;
-  out.block = options.target.limits.lanes_f32();
+  out.block = options.target.limits.preferred_block();
   std::map<std::string, const Step*> steps;
   for (const Step& step : compiled.plan.steps) {
     if (step.kind == StepKind::kernel) steps[step.name] = &step;

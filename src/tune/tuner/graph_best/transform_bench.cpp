@@ -100,7 +100,7 @@ std::optional<TransformModel> load(const std::filesystem::path& file, const std:
 }  // namespace
 
 TransformModel measure_transforms(const CompileOptions& compile, RunnerOptions options, const std::string& device) {
-  const int32_t block = compile.target.limits.lanes_f32();
+  const int32_t block = compile.target.limits.preferred_block();
   if (block == 1) fail(ErrorKind::unsupported, "layout changes: {} has no vectors to block for", compile.target.name);
   CompileOptions plainly;
   plainly.target = compile.target;
@@ -128,7 +128,7 @@ std::filesystem::path transforms_file(const std::string& records, const std::str
 KnownTransforms known_transforms(const CompileOptions& compile, const RunnerOptions& runner, const std::string& device,
                                  const std::string& records, bool anew) {
   const std::filesystem::path file = records.empty() ? std::filesystem::path() : transforms_file(records, device);
-  const int32_t block = compile.target.limits.lanes_f32();
+  const int32_t block = compile.target.limits.preferred_block();
   const Wanted wanted{transform_kind(1, block), transform_kind(block, 1), runner.threads};
   std::string unusable;
   std::optional<TransformModel> known = load(file, device, anew, unusable);
