@@ -40,7 +40,7 @@ class CpuCode : public DeviceCode {
   ExecutableCode code_;
 };
 
-std::unique_ptr<DeviceCode> load(const Plan& plan) {
+std::unique_ptr<DeviceCode> load(const Plan& plan, int32_t /*index*/) {
   if (plan.arch != kThisArch && plan.code_bytes > 0) {
     fail(ErrorKind::unsupported,
          "'{}' was compiled for target {}, machine code for {}; this machine ({}) is {}: run it on an {} machine, or "

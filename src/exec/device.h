@@ -16,11 +16,12 @@
 
 namespace kilter {
 
-/// A plan's kernels, loaded for one device. Several instances and threads may use one at the same time.
+/// A plan's kernels of one device, loaded for it. Several instances and threads may use one at the same time.
 class DeviceCode {
  public:
   virtual ~DeviceCode() = default;
-  /// Returns the handle of kernel `index` of Plan::entries for Device::launch(). Valid while this object lives.
+  /// Returns the handle of kernel `index` of Plan::entries, which a step of the device runs, for Device::launch().
+  /// Valid while this object lives.
   virtual const void* kernel(int32_t index) const = 0;
   /// Returns the machine code of that kernel; empty if the device has none that can be read.
   virtual std::span<const std::byte> bytes(int32_t index) const = 0;
@@ -53,9 +54,10 @@ class Device {
 
 /// A kind of device.
 struct DeviceRow {
-  std::string_view name;  ///< Plan::device
-  /// Loads a plan's code; the plan must outlive the result. Throws unsupported if this machine cannot run the code.
-  std::unique_ptr<DeviceCode> (*load)(const Plan& plan);
+  std::string_view name;  ///< Plan::devices
+  /// Loads the code of the steps of device `index` of a plan, which must outlive the result. Throws unsupported if this
+  /// machine cannot run the code.
+  std::unique_ptr<DeviceCode> (*load)(const Plan& plan, int32_t index);
   std::unique_ptr<Device> (*open)(std::shared_ptr<ThreadPool> pool);
 };
 /// Adds a kind of device. Libraries that provide one call this when they are set up. A second row with the same name is

@@ -58,8 +58,10 @@ int64_t least_scratch_stride(const Plan& plan) {
 
 Program::Program(Plan plan) : plan_(std::move(plan)) {
   check_plan(plan_, ErrorKind::internal);
-  device_ = &find_device(plan_.device);
-  code_ = device_->load(plan_);
+  for (const std::string& name : plan_.devices) {
+    devices_.push_back(&find_device(name));
+    codes_.push_back(devices_.back()->load(plan_, static_cast<int32_t>(codes_.size())));
+  }
   references_.resize(plan_.steps.size());
   const ReferenceMaker make = reference_maker.load(std::memory_order_acquire);
   for (size_t i = 0; make != nullptr && i < plan_.steps.size(); ++i) {
@@ -73,11 +75,11 @@ struct Instance::State {
   State(std::shared_ptr<const Program> of_program, std::shared_ptr<ThreadPool> on_pool, const Placement& placement)
       : program(std::move(of_program)) {
     require(program != nullptr && on_pool != nullptr, "an instance needs a program and a thread pool");
-    device = program->device().open(std::move(on_pool));
     const Plan& plan = program->plan();
+    for (size_t i = 0; i < plan.devices.size(); ++i) devices.push_back(program->device(i).open(on_pool));
     arena = placement.arena;
     if (arena == nullptr) {
-      own_arena = device->alloc(plan.arena_bytes, "the arena of '" + plan.model + "'");
+      own_arena = devices.front()->alloc(plan.arena_bytes, "the arena of '" + plan.model + "'");
       arena = own_arena.data();
     }
     prepare_borders(plan);
@@ -88,7 +90,7 @@ struct Instance::State {
   int64_t prepare_scratch(const Plan& plan, const Placement& placement) {
     const int64_t least = least_scratch_stride(plan);
     if (placement.scratch == nullptr) {
-      own_scratch = device->alloc(least * device->workers(), "the scratch memory of '" + plan.model + "'");
+      own_scratch = devices.front()->alloc(least * workers(), "the scratch memory of '" + plan.model + "'");
       scratch = own_scratch.data();
       return least;
     }
@@ -109,7 +111,7 @@ struct Instance::State {
     };
     sizes(plan.inputs, inputs);
     sizes(plan.outputs, outputs);
-    staging = device->alloc(total, "the copies of inputs and outputs of '" + plan.model + "'");
+    staging = devices.front()->alloc(total, "the copies of inputs and outputs of '" + plan.model + "'");
     std::byte* at = staging.data();
     for (auto* borders : {&inputs, &outputs}) {
       for (Border& border : *borders) {
@@ -130,7 +132,7 @@ struct Instance::State {
       const Step& step = plan.steps[i];
       first.push_back(slot);
       if (step.kind == StepKind::kernel) {
-        kernels[i] = {program->code().kernel(step.kernel),
+        kernels[i] = {program->code(static_cast<size_t>(step.device)).kernel(step.kernel),
                       {addresses.data() + slot, nullptr, scratch, stride},
                       step.extent,
                       step.max_threads};
@@ -166,7 +168,7 @@ struct Instance::State {
       Border& border = inputs[i];
       // Kernels only read inputs; the checks of the plan refuse other steps that would write them.
       border.address = aligned(from[i]) ? const_cast<std::byte*>(from[i]) : border.staging;
-      if (!aligned(from[i])) device->copy(from[i], border.staging, border.bytes, nullptr);
+      if (!aligned(from[i])) turn_to(0).copy(from[i], border.staging, border.bytes, nullptr);
     }
     for (size_t i = 0; i < outputs.size(); ++i) outputs[i].address = aligned(to[i]) ? to[i] : outputs[i].staging;
     for (const Patch& patch : patches) {
@@ -203,13 +205,28 @@ struct Instance::State {
          step.ops, step.name);
   }
 
+  /// Returns the most workers that a launch may have.
+  int workers() const {
+    int most = 0;
+    for (const std::unique_ptr<Device>& device : devices) most = std::max(most, device->workers());
+    return most;
+  }
+
+  /// Returns the device that works next, after the one that worked before has finished.
+  Device& turn_to(size_t device) {
+    if (device != working) devices[working]->sync();
+    working = device;
+    return *devices[device];
+  }
+
   /// `whole`: the step runs as part of its network, so its operands are values that the network computed.
   void run_step(size_t index, RunTrace* trace, bool whole) {
     const Step& step = program->plan().steps[index];
     std::byte** buffers = addresses.data() + first[index];
+    const auto device = static_cast<size_t>(step.device);
     switch (step.kind) {
       case StepKind::kernel: {
-        const int32_t result = device->launch(kernels[index], trace);
+        const int32_t result = turn_to(device).launch(kernels[index], trace);
         if (result == kIndexOutOfRange && step.indices.arg >= 0) {
           if (whole) refuse_index(step, buffers[step.indices.arg]);
           return;
@@ -221,14 +238,14 @@ struct Instance::State {
         return;
       }
       case StepKind::reference:
-        device->sync();  // reference kernels run on the host
+        devices[working]->sync();  // reference kernels run on the host
         program->reference(index)({buffers, step.args.size()});
         return;
       case StepKind::halo:
-        device->fill_halo(step.halo, buffers[0], trace);
+        turn_to(device).fill_halo(step.halo, buffers[0], trace);
         return;
       case StepKind::copy:
-        device->copy(buffers[0], buffers[1], step.copy_bytes, trace);
+        turn_to(device).copy(buffers[0], buffers[1], step.copy_bytes, trace);
         return;
     }
   }
@@ -256,7 +273,8 @@ struct Instance::State {
   }
 
   std::shared_ptr<const Program> program;
-  std::unique_ptr<Device> device;
+  std::vector<std::unique_ptr<Device>> devices;  ///< of Plan::devices
+  size_t working = 0;                            ///< the device that got the latest operation
   std::byte* arena = nullptr;
   std::byte* scratch = nullptr;
   Block own_arena, own_scratch, staging;
@@ -280,8 +298,8 @@ void Instance::run(std::span<const std::byte* const> inputs, std::span<std::byte
   const Turn turn(s.running);
   const FloatEnvironment standard;
   if (trace != nullptr) {
-    require(trace->threads() == s.device->workers(), "the trace is for {} threads, the pool has {}", trace->threads(),
-            s.device->workers());
+    require(trace->threads() == s.workers(), "the trace is for {} threads, the pool has {}", trace->threads(),
+            s.workers());
     trace->enter();
   }
   s.check_references();
@@ -297,9 +315,9 @@ void Instance::run(std::span<const std::byte* const> inputs, std::span<std::byte
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Border& border = s.outputs[i];
-    if (border.address != outputs[i]) s.device->copy(border.staging, outputs[i], border.bytes, nullptr);
+    if (border.address != outputs[i]) s.turn_to(0).copy(border.staging, outputs[i], border.bytes, nullptr);
   }
-  s.device->sync();
+  s.devices[s.working]->sync();
   if (trace != nullptr) trace->leave();
 }
 
@@ -334,7 +352,7 @@ std::byte* Instance::address(const BufferRef& ref) const {
 std::span<const std::byte> Instance::code(size_t step) const {
   const Step& of = state_->program->plan().steps.at(step);
   if (of.kind != StepKind::kernel) return {};
-  return state_->program->code().bytes(of.kernel);
+  return state_->program->code(static_cast<size_t>(of.device)).bytes(of.kernel);
 }
 
 std::span<std::byte> Instance::scratch() const {

@@ -28,22 +28,23 @@ void set_reference_maker(ReferenceMaker maker);
 
 class Program {
  public:
-  /// Throws internal when the plan breaks an invariant (plan_check.h). Throws unsupported when the plan's device does
-  /// not exist or lacks features that the code uses, which it names. Also throws what ReferenceMaker throws.
+  /// Throws internal when the plan breaks an invariant (plan_check.h). Throws unsupported when a device of the plan
+  /// does not exist or lacks features that the code uses, which it names. Also throws what ReferenceMaker throws.
   explicit Program(Plan plan);
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
   const Plan& plan() const { return plan_; }
-  const DeviceRow& device() const { return *device_; }
-  const DeviceCode& code() const { return *code_; }
+  /// Return what belongs to device `index` of Plan::devices.
+  const DeviceRow& device(size_t index) const { return *devices_[index]; }
+  const DeviceCode& code(size_t index) const { return *codes_[index]; }
   /// Returns the kernel of a reference step; empty if no maker was installed when the program was made.
   const ReferenceKernel& reference(size_t step) const { return references_[step]; }
 
  private:
   Plan plan_;
-  const DeviceRow* device_ = nullptr;
-  std::unique_ptr<DeviceCode> code_;
+  std::vector<const DeviceRow*> devices_;
+  std::vector<std::unique_ptr<DeviceCode>> codes_;
   std::vector<ReferenceKernel> references_;  ///< by step; empty for steps of another kind
 };
 

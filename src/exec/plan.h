@@ -90,6 +90,7 @@ struct IndexOperand {
 struct Step {
   StepKind kind = StepKind::kernel;
   StepRole role = StepRole::layer;
+  int32_t device = 0;    ///< index into Plan::devices; reference steps run on the host
   std::string name;      ///< the layer: the name of the anchor's node
   std::string ops;       ///< operators fused, "Conv+Add+Relu"
   std::string problem;   ///< the task in one line
@@ -125,15 +126,17 @@ struct ArenaSpan {
 };
 
 struct Plan {
-  std::string model;           ///< name of the network
-  std::string target;          ///< name of the target
-  std::string cpu;             ///< LLVM's name of the target
-  Arch arch = kThisArch;       ///< what `code` is for
-  std::string device = "cpu";  ///< the device that runs it: DeviceRow::name (exec/device.h)
-  std::string codegen;         ///< version of the code generator
-  std::string records;         ///< the tuning records that were used, in words; empty: none
-  int32_t compiled_for = 0;    ///< number of threads that the schedules from `records` were chosen for; 0: any, or none
-                               ///< was chosen
+  std::string model;      ///< name of the network
+  std::string target;     ///< name of the target
+  std::string cpu;        ///< LLVM's name of the target
+  Arch arch = kThisArch;  ///< what `code` is for
+  /// The devices that run the steps, by DeviceRow::name (exec/device.h). They address the same memory. The first
+  /// allocates it, and copies inputs and outputs.
+  std::vector<std::string> devices = {"cpu"};
+  std::string codegen;       ///< version of the code generator
+  std::string records;       ///< the tuning records that were used, in words; empty: none
+  int32_t compiled_for = 0;  ///< number of threads that the schedules from `records` were chosen for; 0: any, or none
+                             ///< was chosen
   std::vector<std::string> required_features;  ///< CPU features the code uses, by the names of base/cpu_info.h
   std::vector<PlanTensor> inputs, outputs;
   int64_t arena_bytes = 0;

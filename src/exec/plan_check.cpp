@@ -11,6 +11,7 @@ namespace {
 
 constexpr int64_t kMaxElems = int64_t{1} << 40;
 constexpr int64_t kMaxBytes = int64_t{1} << 46;
+constexpr size_t kMaxDevices = 8;
 constexpr std::array<std::string_view, 5> kSpaceNames = {"none", "arena", "constants", "input", "output"};
 
 std::optional<int64_t> product(int64_t a, int64_t b) {
@@ -33,6 +34,8 @@ class Checker {
     }
     if (plan_.compiled_for < 0 || plan_.compiled_for > kMaxThreads)
       bad("compiled for {} threads; expected 0 to {}", plan_.compiled_for, kMaxThreads);
+    if (plan_.devices.empty() || plan_.devices.size() > kMaxDevices)
+      bad("{} devices; expected 1 to {}", plan_.devices.size(), kMaxDevices);
     tensors("input", plan_.inputs);
     tensors("output", plan_.outputs);
     for (size_t i = 0; i < plan_.entries.size(); ++i) {
@@ -116,6 +119,8 @@ class Checker {
       bad_step("extent {}, threads {}, {} flops, {} effective flops, {} bytes; expected 0 or more", s.extent,
                s.max_threads, s.flops, s.effective_flops, s.bytes);
     }
+    if (s.device < 0 || s.device >= std::ssize(plan_.devices))
+      bad_step("runs on device {}; there are {}", s.device, plan_.devices.size());
     for (size_t i = 0; i < s.args.size(); ++i) region(i, s.args[i].bytes, "buffer");
     switch (s.kind) {
       case StepKind::kernel:

@@ -163,6 +163,7 @@ template <class Io, class T>
 void step_fields(Io& io, T& step) {
   io.enumeration(step.kind, kLastKind, "kind of a step");
   io.enumeration(step.role, kLastRole, "role of a step");
+  io.number(step.device, "device of a step");
   io.text(step.name, "name of a step");
   io.text(step.ops, "operators of a step");
   io.text(step.problem, "problem of a step");
@@ -199,7 +200,7 @@ void plan_fields(Io& io, P& plan) {
   io.text(plan.target, "target");
   io.text(plan.cpu, "cpu");
   io.enumeration(plan.arch, kLastArch, "architecture");
-  io.text(plan.device, "device");
+  io.list(plan.devices, 8, "devices", [&](auto& device) { io.text(device, "device"); });
   io.text(plan.codegen, "code generator");
   io.text(plan.records, "tuning records");
   io.number(plan.compiled_for, "threads that the plan is for");
@@ -209,7 +210,7 @@ void plan_fields(Io& io, P& plan) {
   io.number(plan.arena_bytes, "size of the arena");
   io.number(plan.scratch_bytes, "size of the scratch memory");
   io.list(plan.entries, 8, "kernel entries", [&](auto& entry) { io.number(entry, "kernel entry"); });
-  io.list(plan.steps, 105, "steps", [&](auto& step) { step_fields(io, step); });
+  io.list(plan.steps, 109, "steps", [&](auto& step) { step_fields(io, step); });
   io.list(plan.arena, 40, "arena buffers", [&](auto& span) { span_fields(io, span); });
 }
 

@@ -13,6 +13,7 @@
 #include "../base/error_of.h"
 #include "allocation_count.h"
 #include "base/error.h"
+#include "exec/cpu_device.h"
 #include "exec/memory.h"
 #include "test_plans.h"
 
@@ -23,6 +24,37 @@ using testing::HasSubstr;
 
 std::shared_ptr<const Program> program(Plan plan) { return std::make_shared<const Program>(std::move(plan)); }
 std::shared_ptr<ThreadPool> pool(int threads) { return std::make_shared<ThreadPool>(threads); }
+
+/// A second device, which notes the operations that it gets.
+class Recorder : public CpuDevice {
+ public:
+  using CpuDevice::CpuDevice;
+  static std::string log;
+
+  void copy(const std::byte* from, std::byte* to, int64_t bytes, RunTrace* trace) override {
+    log += " copy";
+    CpuDevice::copy(from, to, bytes, trace);
+  }
+  int32_t launch(const Launch& launch, RunTrace* trace) override {
+    log += " launch";
+    return CpuDevice::launch(launch, trace);
+  }
+  void sync() override { log += " sync"; }
+};
+std::string Recorder::log;
+
+/// Loads code, and notes for which of the plan's devices.
+std::unique_ptr<DeviceCode> load_for_recorder(const Plan& plan, int32_t index) {
+  Recorder::log += fmt::format(" load {}", index);
+  return kCpuDevice.load(plan, index);
+}
+
+const bool kRecorderAdded = [] {
+  add_device({.name = "recorder", .load = load_for_recorder, .open = [](std::shared_ptr<ThreadPool> pool) {
+                return std::unique_ptr<Device>(std::make_unique<Recorder>(std::move(pool)));
+              }});
+  return true;
+}();
 
 /// Runs arithmetic_plan(count) on floats at `skew` bytes after a 64-byte boundary, and expects y = 4 x + i.
 void check_arithmetic(Instance& instance, int64_t count, int64_t skew) {
@@ -321,6 +353,37 @@ TEST(Executor, EmptyTensorsAndNoSteps) {
   nothing.run({}, {});
 }
 
+TEST(Executor, StepsRunOnTheirDevices) {
+  Plan plan = arithmetic_plan(3000);  // kernel, copy, kernel, kernel
+  plan.devices = {"cpu", "recorder"};
+  plan.steps[1].device = plan.steps[2].device = 1;
+  Recorder::log.clear();
+  Instance instance(program(plan), pool(2));
+  EXPECT_EQ(Recorder::log, " load 1");
+  Recorder::log.clear();
+  check_arithmetic(instance, 3000, 0);
+  EXPECT_EQ(Recorder::log, " copy launch sync") << "finished before the other device goes on";
+  plan.devices = {"recorder", "cpu"};
+  Instance turned(program(plan), pool(2));
+  Recorder::log.clear();
+  check_arithmetic(turned, 3000, 4);
+  EXPECT_EQ(Recorder::log, " copy launch sync launch copy sync") << "the first device copies inputs and outputs";
+}
+
+TEST(Executor, DevicesOfPlansAreChecked) {
+  Plan plan = arithmetic_plan(8);
+  plan.steps[2].device = 1;
+  EXPECT_EQ(error_of([&] { program(plan); }, ErrorKind::internal),
+            "plan 'test': step 2 'kernel0': runs on device 1; there are 1");
+  plan.steps[2].device = -1;
+  EXPECT_THAT(error_of([&] { program(plan); }, ErrorKind::internal), HasSubstr("runs on device -1; there are 1"));
+  plan.steps[2].device = 0;
+  plan.devices.clear();
+  EXPECT_EQ(error_of([&] { program(plan); }, ErrorKind::internal), "plan 'test': 0 devices; expected 1 to 8");
+  plan.devices.assign(9, "cpu");
+  EXPECT_EQ(error_of([&] { program(plan); }, ErrorKind::internal), "plan 'test': 9 devices; expected 1 to 8");
+}
+
 TEST(Executor, BrokenPlansAndForeignCpusAreRefused) {
   Plan outside = arithmetic_plan(8);
   outside.steps[0].args[1].offset = 100;
@@ -330,9 +393,9 @@ TEST(Executor, BrokenPlansAndForeignCpusAreRefused) {
   foreign.required_features = {"avx9000"};
   EXPECT_THAT(error_of([&] { program(foreign); }, ErrorKind::unsupported), HasSubstr("avx9000"));
   Plan elsewhere = arithmetic_plan(8);
-  elsewhere.device = "abacus";
+  elsewhere.devices = {"cpu", "abacus"};
   EXPECT_EQ(error_of([&] { program(elsewhere); }, ErrorKind::unsupported),
-            "the plan is for device 'abacus'; this program has cpu");
+            "the plan is for device 'abacus'; this program has cpu, recorder");
   Plan huge = arithmetic_plan(8);
   huge.arena_bytes = int64_t{1} << 46;
   EXPECT_THAT(error_of([&] { Instance(program(huge), pool(1)); }, ErrorKind::out_of_memory),

@@ -37,6 +37,8 @@ TEST(PlanFile, RoundTripsEveryField) {
   Plan plan = steps_plan();
   plan.required_features = {"sse4.2", "avx2"};
   plan.compiled_for = 7;
+  plan.devices = {"cpu", "null"};
+  plan.steps[3].device = 1;
   Step kernel = kernel_step(kScratch, {arena(64, 8)}, 77);
   kernel.problem = "conv2d n1";
   kernel.schedule = "direct tile 14x2";
@@ -60,6 +62,8 @@ TEST(PlanFile, RoundTripsEveryField) {
   EXPECT_EQ(back.steps[3].reference.attrs, "{\"axis\":1}");
   EXPECT_EQ(back.steps[3].reference.inputs[2].type, DType::i64);
   EXPECT_EQ(back.steps[1].halo.right_bytes, 3);
+  EXPECT_EQ(back.devices, plan.devices);
+  EXPECT_EQ(back.steps[3].device, 1);
   EXPECT_EQ(back.outputs[0].shape, (Shape{2, 6, 8}));
   EXPECT_EQ(std::memcmp(back.code, plan.code, static_cast<size_t>(plan.code_bytes)), 0);
   EXPECT_EQ(std::memcmp(back.constants, plan.constants, static_cast<size_t>(plan.constants_bytes)), 0);
@@ -156,7 +160,7 @@ TEST(PlanFile, AFileOfAnOlderVersionSaysWhatToDo) {
   std::string file = file_bytes(steps_plan());
   file[8] = kPlanFormatVersion - 1;
   EXPECT_EQ(error_of([&] { parse(file); }, ErrorKind::bad_input),
-            "compiled file 'p': format version 8; this Kilter reads version 9; compile the model again");
+            "compiled file 'p': format version 9; this Kilter reads version 10; compile the model again");
 }
 
 TEST(FileHash, FindsEveryChangeOfALargeFile) {

@@ -40,11 +40,16 @@ MachineCode link_texts(std::span<const KernelObject* const> objects, const Targe
 
 class NullCode : public DeviceCode {
  public:
-  explicit NullCode(const Plan& plan) {
+  NullCode(const Plan& plan, int32_t device) : functions_(plan.entries.size()) {
     const std::string_view code(reinterpret_cast<const char*>(plan.code), static_cast<size_t>(plan.code_bytes));
-    for (const int64_t entry : plan.entries) {
-      const std::string_view rest = code.substr(static_cast<size_t>(entry));
-      functions_.push_back(parse_loop_func(rest.substr(0, rest.find('\0'))));
+    std::vector<bool> parsed(functions_.size());
+    for (const Step& step : plan.steps) {
+      if (step.kind != StepKind::kernel || step.device != device) continue;
+      const auto kernel = static_cast<size_t>(step.kernel);
+      if (parsed[kernel]) continue;
+      const std::string_view rest = code.substr(static_cast<size_t>(plan.entries[kernel]));
+      functions_[kernel] = parse_loop_func(rest.substr(0, rest.find('\0')));
+      parsed[kernel] = true;
     }
   }
   const void* kernel(int32_t index) const override { return &functions_.at(static_cast<size_t>(index)); }
@@ -79,7 +84,7 @@ class NullDevice : public CpuDevice {
   }
 };
 
-std::unique_ptr<DeviceCode> load(const Plan& plan) { return std::make_unique<NullCode>(plan); }
+std::unique_ptr<DeviceCode> load(const Plan& plan, int32_t index) { return std::make_unique<NullCode>(plan, index); }
 
 std::unique_ptr<Device> open(std::shared_ptr<ThreadPool> pool) { return std::make_unique<NullDevice>(std::move(pool)); }
 

@@ -111,7 +111,7 @@ void describe(Plan& plan, const Graph& graph, const Target& target) {
   plan.target = target.name;
   plan.cpu = target.cpu;
   plan.arch = target.arch;
-  plan.device = backend_of(target).device;
+  plan.devices = {std::string(backend_of(target).device)};
   plan.codegen = backend_of(target).version();
   for (ValueId v : graph.inputs())
     plan.inputs.push_back({graph.value(v).name, graph.type(v).dtype, graph.type(v).shape});
