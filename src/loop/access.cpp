@@ -52,15 +52,26 @@ class Overlap {
   int budget_ = 4000;
 };
 
+bool holds_barrier(const StmtNode& s) {
+  const auto holds = [](const Stmt& inner) { return inner != nullptr && holds_barrier(*inner); };
+  return s.kind == StmtKind::barrier || std::ranges::any_of(s.body, holds) || std::ranges::any_of(s.other, holds);
+}
+
 }  // namespace
 
 AccessChecker::AccessChecker(const LoopFunc& func) : func_(func), space_(func), var_parallel_(func.vars.size(), 0) {
-  for (size_t i = 0; i < func.parallel.size(); ++i) {
-    const ParallelDim& d = func.parallel[i];
+  for (const ParallelDim& d : func.parallel) {
     space_.bind_parallel(d.var, d.extent);
-    var_parallel_[static_cast<size_t>(d.var)] = i < 64 ? uint64_t{1} << i : kAll;
+    add_dim(d.var, d.extent, false);
     if (d.extent == 0) ++unreachable_;
   }
+}
+
+void AccessChecker::add_dim(int32_t var, int64_t extent, bool thread) {
+  const uint64_t bit = dims_.size() < 64 ? uint64_t{1} << dims_.size() : kAll;
+  dims_.push_back({var, extent});
+  var_parallel_[static_cast<size_t>(var)] = bit;
+  if (thread) threads_ |= bit;
 }
 
 void AccessChecker::push(bool clear, bool reachable, uint64_t parallel) {
@@ -89,6 +100,8 @@ void AccessChecker::enter_loop(const StmtNode& s) {
   const bool empty = key.extent == 0 || (key.low > key.high);
   push(true, !empty, parallel);
   if (!empty && key.extent < 0) space_.assume_runs(s.a, s.b);
+  if (is_bound(s.loop)) add_dim(s.id, key.extent, is_thread(s.loop));
+  if (threads_ != 0 && !is_bound(s.loop) && holds_barrier(s)) phased_.push_back(s.id);
 }
 
 void AccessChecker::enter_branch(const Expr& condition, bool holds) {
@@ -283,24 +296,25 @@ void AccessChecker::store(const StmtNode& s) {
   race(s);
 }
 
-/// Splits the index into parallel and other terms of constant extents, with each begin replaced. Returns false where
-/// that is not possible.
-bool AccessChecker::rectangular(Affine index, int32_t lanes, std::vector<std::pair<int64_t, int64_t>>& own,
-                                std::vector<std::pair<int64_t, int64_t>>& parallel) const {
-  if (lanes > 1) own.emplace_back(1, lanes);
+/// Splits the index into terms of constant extents, with each begin replaced. `apart`: the dimensions, one bit each, in
+/// which two stores differ. Returns false where that is not possible.
+bool AccessChecker::rectangular(Affine index, uint64_t apart, std::vector<Term>& terms) const {
   while (index.count > 0) {
     const Affine::Term t = index.terms[static_cast<size_t>(index.count) - 1];
     const IndexSpace::Key& key = space_.key(t.key);
     if (key.kind != IndexSpace::KeyKind::loop) return false;
-    const auto dim = std::find_if(func_.parallel.begin(), func_.parallel.end(),
-                                  [&](const ParallelDim& d) { return d.var == key.var; });
+    const auto dim = std::ranges::find(dims_, key.var, &Dim::var);
     std::optional<Affine> next = add(index, Affine::of(t.key), -t.coef);
     if (!next || std::abs(t.coef) > (int64_t{1} << 40)) return false;
-    if (dim != func_.parallel.end()) {
-      parallel.emplace_back(t.coef, dim->extent);
+    if (dim != dims_.end()) {
+      const uint64_t bit = var_parallel_[static_cast<size_t>(key.var)];
+      const bool inner = (bit & threads_) != 0;  // threads of other blocks may have any number
+      terms.push_back({t.coef, dim->extent, (bit & apart) != 0 ? Value::differs : inner ? Value::any : Value::same});
+    } else if (apart == threads_ && std::ranges::count(phased_, key.var) > 0) {
+      terms.push_back({t.coef, 1, Value::same});
     } else {
       if (key.extent < 1 || key.extent > (int64_t{1} << 20)) return false;
-      own.emplace_back(t.coef * key.step, key.extent);
+      terms.push_back({t.coef * key.step, key.extent, Value::any});
       next = add(*next, key.first, t.coef);
       if (!next) return false;
     }
@@ -310,29 +324,40 @@ bool AccessChecker::rectangular(Affine index, int32_t lanes, std::vector<std::pa
 }
 
 void AccessChecker::race(const StmtNode& s) {
-  if (!reachable() || func_.parallel.empty() || func_.buffers[static_cast<size_t>(s.id)].kind == BufferKind::scratch)
-    return;
+  const Buffer& buffer = func_.buffers[static_cast<size_t>(s.id)];
+  if (!reachable() || dims_.empty()) return;
+  if (buffer.kind != BufferKind::scratch) race(s, ~threads_);
+  if (threads_ != 0 && (buffer.kind != BufferKind::scratch || buffer.space == MemorySpace::shared)) race(s, threads_);
+}
+
+/// Finds two stores of the statement to one element, in iterations that differ in the dimensions `apart` (one bit each)
+/// and may run at the same time.
+void AccessChecker::race(const StmtNode& s, uint64_t apart) {
   const auto report = [&](const std::string& dims) {
-    fail(ErrorKind::internal, "verify '{}': two parallel iterations store to the same element of '{}': index {}, {}",
-         func_.name, buffer_name(s.id), loop_text::expression(func_, s.a), dims);
+    fail(ErrorKind::internal, "verify '{}': two {} store to the same element of '{}': index {}, {}", func_.name,
+         apart == threads_        ? "threads"
+         : func_.parallel.empty() ? "blocks"
+                                  : "parallel iterations",
+         buffer_name(s.id), loop_text::expression(func_, s.a), dims);
   };
   const uint64_t depends = control_ | parallel_of(s.a) | (s.mask.defined() ? parallel_of(s.mask) : 0);
-  for (size_t i = 0; i < std::min<size_t>(func_.parallel.size(), 64); ++i) {
-    const ParallelDim& d = func_.parallel[i];
-    if (d.extent > 1 && (depends >> i & 1) == 0) {
+  for (size_t i = 0; i < std::min<size_t>(dims_.size(), 64); ++i) {
+    const Dim& d = dims_[i];
+    if (d.extent > 1 && (depends >> i & 1) == 0 && (apart >> i & 1) != 0) {
       report(fmt::format("which does not depend on '{}' of extent {}", func_.vars[static_cast<size_t>(d.var)].name,
                          d.extent));
     }
   }
   if (control_ != 0 || (s.mask.defined() && s.mask->kind != ExprKind::int_imm && parallel_of(s.mask) != 0)) return;
-  std::vector<std::pair<int64_t, int64_t>> own, parallel;
+  std::vector<Term> found;
   const int32_t lanes = s.mask.defined() ? 1 : s.b.lanes();
-  if (!rectangular(space_.expanded(space_.affine(s.a)), lanes, own, parallel)) return;
+  if (lanes > 1) found.push_back({1, lanes, Value::any});
+  if (!rectangular(space_.expanded(space_.affine(s.a)), apart, found)) return;
   std::vector<Overlap::Term> terms;
-  for (const auto& [coef, extent] : own) terms.push_back({coef, extent, false});
-  for (const auto& [coef, extent] : parallel) terms.push_back({coef, extent, true});
-  for (const Overlap::Term& t : terms) {
+  for (const Term& t : found) {
+    if (t.value == Value::same) continue;
     if (t.extent > (int64_t{1} << 21)) return;
+    terms.push_back({t.coef, t.extent, t.value == Value::differs});
   }
   if (Overlap(std::move(terms)).found()) {
     report(fmt::format("whose spans overlap ({} lanes a store)", lanes));

@@ -1,4 +1,5 @@
-// Checks of the loads and stores of a function: bounds, and races between parallel iterations. Part of the verifier.
+// Checks of the loads and stores of a function: bounds, and races between parallel iterations, blocks and threads. Part
+// of the verifier.
 #pragma once
 
 #include <string>
@@ -22,6 +23,8 @@ class AccessChecker {
   void let(const StmtNode& s);
   /// Returns false when no iteration can reach the current statement.
   bool reachable() const { return unreachable_ == 0; }
+  /// Returns whether a value is certainly the same in all threads of a block.
+  bool uniform(const Expr& e) { return (parallel_of(e) & threads_) == 0; }
 
   void load(const ExprNode& e);
   void store(const StmtNode& s);
@@ -32,6 +35,11 @@ class AccessChecker {
     uint64_t parallel;
     bool clear;
     bool reachable;
+  };
+  /// A parallel dimension or a bound loop: iterations that may run at the same time.
+  struct Dim {
+    int32_t var;
+    int64_t extent;
   };
   struct Lanes {
     int64_t stride = 1;
@@ -44,10 +52,21 @@ class AccessChecker {
   bool limit_by_mask(const Expr& mask, const Affine& base, const Lanes& lanes, std::vector<Affine>& last);
   bool decidable(const Affine& index) const;
   bool exact(int32_t key, uint64_t* base) const;
+  void add_dim(int32_t var, int64_t extent, bool thread);
   void race(const StmtNode& s);
-  bool rectangular(Affine index, int32_t lanes, std::vector<std::pair<int64_t, int64_t>>& own,
-                   std::vector<std::pair<int64_t, int64_t>>& parallel) const;
-  /// Returns the parallel dimensions that a value may depend on, one bit each.
+  void race(const StmtNode& s, uint64_t apart);
+  /// Which value of a loop variable two stores have that may run at the same time.
+  enum class Value : uint8_t {
+    same,    ///< the same one: other values are in other blocks, or behind a barrier
+    any,     ///< any two
+    differs  ///< it is one of those that tell the two apart
+  };
+  struct Term {
+    int64_t coef, extent;
+    Value value;
+  };
+  bool rectangular(Affine index, uint64_t apart, std::vector<Term>& terms) const;
+  /// Returns the parallel dimensions and bound loops that a value may depend on, one bit each.
   uint64_t parallel_of(const Expr& e);
   std::string buffer_name(int32_t id) const { return func_.buffers[static_cast<size_t>(id)].name; }
 
@@ -55,8 +74,11 @@ class AccessChecker {
   IndexSpace space_;
   std::vector<Scope> scopes_;
   int unreachable_ = 0;
-  int unclear_ = 0;       ///< enclosing conditions that no fact describes
-  uint64_t control_ = 0;  ///< parallel dimensions that the enclosing loops and branches depend on
+  int unclear_ = 0;  ///< enclosing conditions that no fact describes
+  std::vector<Dim> dims_;
+  uint64_t threads_ = 0;         ///< those of dims_ that are loops over threads
+  std::vector<int32_t> phased_;  ///< variables of loops that hold a barrier
+  uint64_t control_ = 0;         ///< those of dims_ that the enclosing loops and branches depend on
   std::vector<uint64_t> var_parallel_;
   NodeMap<uint64_t> memo_;
 };

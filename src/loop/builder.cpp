@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "loop/loop.h"
 #include "loop/text.h"
 
@@ -22,9 +24,26 @@ int64_t LoopFunc::parallel_extent() const {
 int64_t LoopFunc::scratch_bytes() const {
   int64_t bytes = 0;
   for (const Buffer& b : buffers) {
-    if (b.kind == BufferKind::scratch) bytes += (b.elems * size_bytes(b.type) + 63) / 64 * 64;
+    if (b.kind == BufferKind::scratch && b.space == MemorySpace::global)
+      bytes += (b.elems * size_bytes(b.type) + 63) / 64 * 64;
   }
   return bytes;
+}
+
+bool LoopFunc::has_bound_loops() const {
+  return std::ranges::any_of(
+      body, [](const Stmt& s) { return s != nullptr && s->kind == StmtKind::loop && is_bound(s->loop); });
+}
+
+std::string_view name(MemorySpace space) {
+  static constexpr std::string_view kNames[] = {"global", "constant", "shared", "local"};
+  return kNames[static_cast<size_t>(space)];
+}
+
+std::string_view name(LoopKind kind) {
+  static constexpr std::string_view kNames[] = {"serial",  "unrolled", "vector",   "block_x", "block_y",
+                                                "block_z", "thread_x", "thread_y", "thread_z"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 LoopBuilder::LoopBuilder(std::string name) {
@@ -34,10 +53,11 @@ LoopBuilder::LoopBuilder(std::string name) {
 
 namespace {
 
-Buf add_buffer(LoopFunc& func, std::string name, DType type, int64_t elems, BufferKind kind) {
+Buf add_buffer(LoopFunc& func, std::string name, DType type, int64_t elems, BufferKind kind,
+               MemorySpace space = MemorySpace::global) {
   require(type != DType::string && elems >= 0, "loop function '{}': buffer '{}' of {} elements of {}", func.name, name,
           elems, kilter::name(type));
-  func.buffers.push_back({.name = std::move(name), .type = type, .elems = elems, .kind = kind});
+  func.buffers.push_back({.name = std::move(name), .type = type, .elems = elems, .kind = kind, .space = space});
   return Buf{static_cast<int32_t>(func.buffers.size()) - 1};
 }
 
@@ -50,14 +70,14 @@ constexpr VType kIndex{DType::i64, 1};
 
 }  // namespace
 
-Buf LoopBuilder::input(std::string name, DType type, int64_t elems) {
-  return add_buffer(func_, std::move(name), type, elems, BufferKind::input);
+Buf LoopBuilder::input(std::string name, DType type, int64_t elems, MemorySpace space) {
+  return add_buffer(func_, std::move(name), type, elems, BufferKind::input, space);
 }
 Buf LoopBuilder::output(std::string name, DType type, int64_t elems) {
   return add_buffer(func_, std::move(name), type, elems, BufferKind::output);
 }
-Buf LoopBuilder::scratch(std::string name, DType type, int64_t elems) {
-  return add_buffer(func_, std::move(name), type, elems, BufferKind::scratch);
+Buf LoopBuilder::scratch(std::string name, DType type, int64_t elems, MemorySpace space) {
+  return add_buffer(func_, std::move(name), type, elems, BufferKind::scratch, space);
 }
 
 Expr LoopBuilder::parallel(std::string name, int64_t extent) {
@@ -88,6 +108,11 @@ void LoopBuilder::loop(std::string name, Expr begin, Expr end, int64_t step, con
 
 void LoopBuilder::vector_loop(std::string name, int64_t extent, const std::function<void(Expr)>& body) {
   loop(std::move(name), 0, extent, 1, body, LoopKind::vector);
+}
+
+void LoopBuilder::bound_loop(std::string name, int64_t extent, LoopKind binding,
+                             const std::function<void(Expr)>& body) {
+  loop(std::move(name), 0, extent, 1, body, binding);
 }
 
 void LoopBuilder::if_then(Expr condition, const std::function<void()>& then, const std::function<void()>& otherwise,
@@ -182,6 +207,8 @@ void LoopBuilder::check(Expr condition) {
           func_.name, condition.type());
   add({.kind = StmtKind::check, .a = std::move(condition)});
 }
+
+void LoopBuilder::barrier() { add({.kind = StmtKind::barrier}); }
 
 LoopFunc LoopBuilder::finish() {
   func_.body = std::move(open_.back());

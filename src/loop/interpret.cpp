@@ -1,7 +1,9 @@
 // The reference interpreter. It compiles a function once into steps over a flat frame of 8-byte cells. Every variable,
 // register, constant and intermediate value has a fixed place in the frame, and an expression is a run of instructions
 // in post-order.
+#include <algorithm>
 #include <cstring>
+#include <span>
 #include <unordered_map>
 
 #include "loop/eval.h"
@@ -49,6 +51,8 @@ struct Step {
   int32_t lanes = 1;
   int64_t bytes = 0;  ///< size of the value, for let and registers
   int64_t step = 1;
+  LoopKind loop = LoopKind::serial;
+  bool barriers = false;  ///< is a barrier, or holds one
   std::vector<Step> body = {}, other = {};
 };
 
@@ -84,7 +88,7 @@ class Program {
   }
 
   Step step(const StmtNode& s) {
-    Step result{.kind = s.kind, .first = insts.size(), .step = s.step};
+    Step result{.kind = s.kind, .first = insts.size(), .step = s.step, .loop = s.loop};
     memo_.clear();
     if (s.a.defined()) result.a = value(s.a);
     if (s.b.defined()) result.b = value(s.b);
@@ -113,6 +117,9 @@ class Program {
     }
     result.body = block(s.body);
     result.other = block(s.other);
+    const auto barriers = [](const Step& inner) { return inner.barriers; };
+    result.barriers = s.kind == StmtKind::barrier || std::ranges::any_of(result.body, barriers) ||
+                      std::ranges::any_of(result.other, barriers);
     return result;
   }
 
@@ -191,14 +198,23 @@ class Program {
   std::unordered_map<const ExprNode*, int32_t> memo_;
 };
 
+/// A thread of a block: its variables, registers and intermediate values, and its local buffers.
+struct Thread {
+  std::vector<uint64_t> frame;
+  std::vector<std::vector<uint64_t>> local;
+};
+
 class Machine {
  public:
   Machine(const LoopFunc& func, Program& program, const std::vector<std::byte*>& args)
       : func_(func), program_(program), frame_(program.frame) {
     size_t next = 0;
     for (const Buffer& b : func.buffers) {
-      if (b.kind == BufferKind::scratch) {
-        scratch_.emplace_back(static_cast<size_t>((b.elems * size_bytes(b.type) + 7) / 8));
+      if (b.space == MemorySpace::local) {
+        local_.push_back(bases_.size());
+        bases_.push_back(nullptr);
+      } else if (b.kind == BufferKind::scratch) {
+        scratch_.emplace_back(cells_of(b));
         bases_.push_back(reinterpret_cast<std::byte*>(scratch_.back().data()));
       } else {
         require(next < args.size(), "interpret '{}': {} buffers given, more are needed", func.name, args.size());
@@ -208,8 +224,7 @@ class Machine {
   }
 
   void iteration(int64_t linear) {
-    // Undefined contents: with all bits set, every float type reads NaN, so a read before a write is noticed.
-    for (auto& s : scratch_) std::memset(s.data(), 0xff, s.size() * sizeof(uint64_t));
+    forget_scratch();
     for (size_t i = func_.parallel.size(); i-- > 0;) {
       const ParallelDim& d = func_.parallel[i];
       set_i64(program_.var(d.var), linear % d.extent);
@@ -221,6 +236,11 @@ class Machine {
   int32_t status() const { return status_; }
 
  private:
+  static size_t cells_of(const Buffer& b) { return static_cast<size_t>((b.elems * size_bytes(b.type) + 7) / 8); }
+  /// Undefined contents: with all bits set, every float type reads NaN, so a read before a write is noticed.
+  void forget_scratch() {
+    for (auto& s : scratch_) std::memset(s.data(), 0xff, s.size() * sizeof(uint64_t));
+  }
   std::byte* at(int32_t place) { return reinterpret_cast<std::byte*>(&frame_[static_cast<size_t>(place)]); }
   int64_t i64(int32_t place) const { return static_cast<int64_t>(frame_[static_cast<size_t>(place)]); }
   void set_i64(int32_t place, int64_t v) { frame_[static_cast<size_t>(place)] = static_cast<uint64_t>(v); }
@@ -236,6 +256,7 @@ class Machine {
       case StmtKind::block:
         return run(s.body);
       case StmtKind::loop: {
+        if (is_thread(s.loop)) return block_of_threads(s);
         const int64_t end = i64(s.b);
         for (int64_t i = i64(s.a); i < end; i += s.step) {
           set_i64(s.place, i);
@@ -259,8 +280,86 @@ class Machine {
       case StmtKind::check:
         if (!on(s.a, 0)) status_ = kCheckFailed;
         return;
+      case StmtKind::barrier:
+        return;  // run_together() runs all threads up to it
     }
   }
+
+  // --- blocks of threads ---
+
+  /// Runs the threads of a nest of bound loops, of which `s` is the outermost over threads.
+  void block_of_threads(const Step& s) {
+    forget_scratch();
+    std::vector<Thread> threads;
+    run_together(start_threads(s, threads), threads);
+  }
+
+  /// Adds the threads of a loop with the loops over threads in it, each with the variables bound so far. Returns the
+  /// statements that they run. The bounds of `s` have been computed.
+  const std::vector<Step>& start_threads(const Step& s, std::vector<Thread>& threads) {
+    const bool nested = !s.body.empty() && s.body.back().kind == StmtKind::loop && is_thread(s.body.back().loop);
+    const std::vector<Step>* body = &s.body;
+    const int64_t end = i64(s.b);
+    for (int64_t i = 0; i < end; ++i) {
+      set_i64(s.place, i);
+      if (!nested) {
+        threads.push_back({frame_, {}});
+        for (const size_t b : local_) threads.back().local.emplace_back(cells_of(func_.buffers[b]), ~uint64_t{0});
+        continue;
+      }
+      for (const Step& let : std::span(s.body).first(s.body.size() - 1)) run(let);
+      const Step& inner = s.body.back();
+      for (size_t k = inner.first; k < inner.last; ++k) execute(program_.insts[k]);
+      body = &start_threads(inner, threads);
+    }
+    return *body;
+  }
+
+  template <class F>
+  void in_each(std::vector<Thread>& threads, F work) {
+    for (Thread& t : threads) {
+      frame_.swap(t.frame);
+      for (size_t i = 0; i < local_.size(); ++i) bases_[local_[i]] = reinterpret_cast<std::byte*>(t.local[i].data());
+      work();
+      frame_.swap(t.frame);
+    }
+  }
+
+  /// Runs statements in all threads. The threads take turns between two barriers: each runs on until the next one.
+  void run_together(std::span<const Step> steps, std::vector<Thread>& threads) {
+    while (!steps.empty()) {
+      const auto barrier = std::ranges::find_if(steps, [](const Step& s) { return s.barriers; });
+      const auto before = steps.first(static_cast<size_t>(barrier - steps.begin()));
+      if (!before.empty()) {
+        in_each(threads, [&] {
+          for (const Step& s : before) run(s);
+        });
+      }
+      if (barrier == steps.end()) return;
+      together(*barrier, threads);
+      steps = steps.subspan(before.size() + 1);
+    }
+  }
+
+  /// Runs a statement that holds barriers. The verifier ensures that its bounds or condition are the same in all
+  /// threads.
+  void together(const Step& s, std::vector<Thread>& threads) {
+    int64_t begin = 0, end = 0;
+    bool holds = false;
+    in_each(threads, [&] {
+      for (size_t i = s.first; i < s.last; ++i) execute(program_.insts[i]);
+      if (s.kind == StmtKind::loop) begin = i64(s.a), end = i64(s.b);
+      if (s.kind == StmtKind::if_then) holds = on(s.a, 0);
+    });
+    if (s.kind == StmtKind::block) return run_together(s.body, threads);
+    if (s.kind == StmtKind::if_then) return run_together(holds ? s.body : s.other, threads);
+    for (int64_t i = begin; i < end; i += s.step) {
+      in_each(threads, [&] { set_i64(s.place, i); });
+      run_together(s.body, threads);
+    }
+  }
+
+  // --- memory and expressions ---
 
   std::byte* element(int32_t buffer, int64_t index, std::string_view what) {
     const Buffer& b = func_.buffers[static_cast<size_t>(buffer)];
@@ -368,7 +467,8 @@ class Machine {
   const LoopFunc& func_;
   const Program& program_;
   std::vector<uint64_t> frame_;
-  std::vector<std::vector<uint64_t>> scratch_;
+  std::vector<std::vector<uint64_t>> scratch_;  ///< but for local buffers, of which each thread has its own
+  std::vector<size_t> local_;                   ///< numbers of the local buffers
   std::vector<std::byte*> bases_;
   int32_t status_ = 0;
 };

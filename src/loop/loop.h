@@ -20,6 +20,15 @@ enum class BufferKind : uint8_t {
   scratch,  ///< private to each worker; undefined contents at the start of each parallel iteration
 };
 
+/// Where a buffer lives. Devices without such memories have only `global`.
+enum class MemorySpace : uint8_t {
+  global,    ///< the device's memory; scratch there belongs to one worker
+  constant,  ///< inputs only: the device's cache for data that all threads read alike
+  shared,    ///< scratch only: one copy for each block of threads; undefined contents when the block starts
+  local,     ///< scratch only: one copy for each thread; undefined contents when the thread starts
+};
+std::string_view name(MemorySpace space);
+
 /// A flat array of `elems` elements. A boolean takes one byte. No two buffers of a kernel overlap: the code generator
 /// relies on that.
 struct Buffer {
@@ -27,16 +36,43 @@ struct Buffer {
   DType type = DType::f32;
   int64_t elems = 0;
   BufferKind kind = BufferKind::input;
+  MemorySpace space = MemorySpace::global;
   int32_t align_bytes = 64;  ///< guaranteed alignment of element 0
 };
 
+/// How the iterations of a loop run. The kinds from block_x on bind a loop to the hardware of a device that runs blocks
+/// of threads: all iterations may run at the same time, and only the threads of one block can wait for each other
+/// (StmtKind::barrier). doc/loop_ir.md has the rules.
 enum class LoopKind : uint8_t {
   serial,
   unrolled,  ///< constant extent; the unroll pass replaces the loop by copies of its body
   vector,    ///< constant extent, independent iterations; the vectorise pass makes vector code with a masked tail
+  block_x,
+  block_y,
+  block_z,
+  thread_x,
+  thread_y,
+  thread_z,
 };
+std::string_view name(LoopKind kind);
+inline bool is_block(LoopKind kind) { return kind >= LoopKind::block_x && kind <= LoopKind::block_z; }
+inline bool is_thread(LoopKind kind) { return kind >= LoopKind::thread_x; }
+/// Returns whether the loop is bound to blocks or threads.
+inline bool is_bound(LoopKind kind) { return kind >= LoopKind::block_x; }
 
-enum class StmtKind : uint8_t { block, loop, let, store, scatter, reg_decl, reg_set, if_then, prefetch, check };
+enum class StmtKind : uint8_t {
+  block,
+  loop,
+  let,
+  store,
+  scatter,
+  reg_decl,
+  reg_set,
+  if_then,
+  prefetch,
+  check,
+  barrier,  ///< every thread of the block waits here for all others, and then sees what they wrote before it
+};
 
 struct StmtNode;
 using Stmt = std::shared_ptr<const StmtNode>;
@@ -75,7 +111,9 @@ struct LoopFunc {
   std::vector<Stmt> body;
 
   int64_t parallel_extent() const;
-  int64_t scratch_bytes() const;  ///< per worker; each scratch buffer is rounded up to 64 bytes
+  int64_t scratch_bytes() const;  ///< per worker: global scratch buffers, each rounded up to 64 bytes
+  /// Returns whether a loop is bound to blocks or threads. Such loops enclose all other statements but lets.
+  bool has_bound_loops() const;
 };
 
 /// The result of a kernel in which a check failed. The kernel still runs to its end.
@@ -99,9 +137,9 @@ class LoopBuilder {
  public:
   explicit LoopBuilder(std::string name);
 
-  Buf input(std::string name, DType type, int64_t elems);
+  Buf input(std::string name, DType type, int64_t elems, MemorySpace space = MemorySpace::global);
   Buf output(std::string name, DType type, int64_t elems);
-  Buf scratch(std::string name, DType type, int64_t elems);
+  Buf scratch(std::string name, DType type, int64_t elems, MemorySpace space = MemorySpace::global);
   const Buffer& buffer(Buf b) const { return func_.buffers.at(static_cast<size_t>(b.id)); }
 
   /// Adds the next (inner) parallel dimension and returns its variable. Must precede any statement.
@@ -114,6 +152,8 @@ class LoopBuilder {
   }
   /// Adds a loop over [0, extent) for the vectorise pass. Write the body as if `var` were a scalar.
   void vector_loop(std::string name, int64_t extent, const std::function<void(Expr)>& body);
+  /// Adds a loop over [0, extent) that is bound to blocks or threads.
+  void bound_loop(std::string name, int64_t extent, LoopKind binding, const std::function<void(Expr)>& body);
   void if_then(Expr condition, const std::function<void()>& then, const std::function<void()>& otherwise = {},
                bool likely = false);
 
@@ -134,6 +174,8 @@ class LoopBuilder {
   void prefetch(Buf buffer, Expr index);
   /// Makes the kernel return kCheckFailed instead of 0 where the condition (scalar boolean) is false.
   void check(Expr condition);
+  /// Makes the threads of a block wait for each other.
+  void barrier();
 
   LoopFunc finish();
 
@@ -150,15 +192,16 @@ Expr first_lanes(Expr count, int32_t lanes);
 Expr first_lanes_count(const Expr& mask);
 
 /// Throws internal with the first broken rule: types, scopes, indices out of bounds (by interval analysis, where the
-/// index is affine), stores to inputs, and two parallel iterations that store to overlapping intervals (where that can
-/// be decided).
+/// index is affine), stores to inputs, two parallel iterations, blocks or threads that store to overlapping intervals
+/// (where that can be decided), bound loops, memory spaces and barriers that break the rules of doc/loop_ir.md.
 void verify(const LoopFunc& func);
 std::string print(const LoopFunc& func);
 LoopFunc parse_loop_func(std::string_view text);
 
 /// Runs the parallel iterations [begin, end) of the kernel without a target. `args` are the base addresses of the
-/// non-scratch buffers, in order. Throws internal on an access outside a buffer. Vector loops run as scalars in order.
-/// Returns what the kernel would: 0, or kCheckFailed.
+/// non-scratch buffers, in order. Throws internal on an access outside a buffer. Vector loops run as scalars in order,
+/// blocks one after another, and the threads of a block one after another from each barrier to the next. Returns what
+/// the kernel would: 0, or kCheckFailed.
 int32_t interpret(const LoopFunc& func, const std::vector<std::byte*>& args, int64_t begin, int64_t end);
 
 }  // namespace kilter

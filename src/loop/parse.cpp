@@ -235,6 +235,9 @@ class Parser {
       lex_.next();
       Buffer b{.name = identifier(), .kind = kind};
       symbol(":");
+      for (const MemorySpace space : {MemorySpace::constant, MemorySpace::shared, MemorySpace::local}) {
+        if (accept(name(space))) b.space = space;
+      }
       b.type = dtype();
       symbol("[");
       b.elems = integer();
@@ -292,6 +295,7 @@ class Parser {
       return {.kind = StmtKind::prefetch, .id = id, .a = std::move(index)};
     }
     if (accept("check")) return {.kind = StmtKind::check, .a = expression()};
+    if (accept("barrier")) return {.kind = StmtKind::barrier};
     return store();
   }
 
@@ -320,15 +324,18 @@ class Parser {
     n.b = expression();
     symbol(")");
     if (accept("step")) n.step = integer();
-    if (accept("unrolled")) {
-      n.loop = LoopKind::unrolled;
-    } else if (accept("vector")) {
-      n.loop = LoopKind::vector;
-    }
+    n.loop = loop_kind();
     n.id = declare_var(name, kIndex);
     symbol("{");
     n.body = block();
     return n;
+  }
+
+  LoopKind loop_kind() {
+    for (auto kind = LoopKind::unrolled; kind <= LoopKind::thread_z; kind = LoopKind(static_cast<int>(kind) + 1)) {
+      if (accept(kilter::name(kind))) return kind;
+    }
+    return LoopKind::serial;
   }
 
   StmtNode branch() {

@@ -42,7 +42,9 @@ class Printer {
     for (size_t i = 0; i < func_.buffers.size(); ++i) {
       const Buffer& b = func_.buffers[i];
       static constexpr std::string_view kKinds[] = {"input", "output", "scratch"};
-      out_ += fmt::format("  {} {}: {}[{}]", kKinds[static_cast<size_t>(b.kind)], buffers_[i], name(b.type), b.elems);
+      const std::string space = b.space == MemorySpace::global ? "" : fmt::format("{} ", name(b.space));
+      out_ += fmt::format("  {} {}: {}{}[{}]", kKinds[static_cast<size_t>(b.kind)], buffers_[i], space, name(b.type),
+                          b.elems);
       out_ += b.align_bytes == 64 ? "\n" : fmt::format(" align {}\n", b.align_bytes);
     }
     for (const ParallelDim& d : func_.parallel) out_ += fmt::format("  parallel {}: {}\n", var(d.var), d.extent);
@@ -119,6 +121,8 @@ class Printer {
         return line(depth, fmt::format("prefetch {}[{}]", buffer(s.id), expr(s.a, 0)));
       case StmtKind::check:
         return line(depth, fmt::format("check {}", expr(s.a, 0)));
+      case StmtKind::barrier:
+        return line(depth, "barrier");
       case StmtKind::store:
       case StmtKind::scatter: {
         const std::string index = expr(s.a, 0);
@@ -139,11 +143,10 @@ class Printer {
   }
 
   void loop(const StmtNode& s, int depth) {
-    static constexpr std::string_view kKinds[] = {"", " unrolled", " vector"};
+    const std::string kind = s.loop == LoopKind::serial ? "" : fmt::format(" {}", name(s.loop));
     const std::string begin = expr(s.a, 0);
     const std::string step = s.step == 1 ? "" : fmt::format(" step {}", s.step);
-    line(depth, fmt::format("for {} in [{}, {}){}{} {{", var(s.id), begin, expr(s.b, 0), step,
-                            kKinds[static_cast<size_t>(s.loop)]));
+    line(depth, fmt::format("for {} in [{}, {}){}{} {{", var(s.id), begin, expr(s.b, 0), step, kind));
     block(s.body, depth + 1);
     line(depth, "}");
   }
@@ -283,9 +286,10 @@ std::string constant(const ExprNode& e) {
 
 bool is_keyword(std::string_view word) {
   static const std::set<std::string_view> kWords = {
-      "func",   "input",     "output",  "scratch",  "parallel", "for",   "in",   "step",  "unrolled", "vector", "let",
-      "reg",    "set",       "scatter", "prefetch", "if",       "else",  "mask", "lanes", "stride",   "gather", "fma",
-      "select", "broadcast", "ramp",    "shuffle",  "bitcast",  "align", "nan",  "inf",   "check",    "likely"};
+      "func",   "input",  "output", "scratch", "parallel", "for",       "in",   "step",    "unrolled",
+      "vector", "let",    "reg",    "set",     "scatter",  "prefetch",  "if",   "else",    "mask",
+      "lanes",  "stride", "gather", "fma",     "select",   "broadcast", "ramp", "shuffle", "bitcast",
+      "align",  "nan",    "inf",    "check",   "likely",   "barrier"};
   return kWords.contains(word);
 }
 

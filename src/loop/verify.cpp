@@ -1,9 +1,12 @@
-// Checks the structure of a function: types, scopes, what may be written. access.cpp checks bounds and races.
+// Checks the structure of a function: types, scopes, what may be written, where barriers stand. bindings.cpp checks the
+// nest of bound loops, access.cpp bounds and races.
 #include <algorithm>
 
 #include "loop/access.h"
+#include "loop/bindings.h"
 #include "loop/loop.h"
 #include "loop/node_map.h"
+#include "loop/text.h"
 
 namespace kilter {
 namespace {
@@ -17,6 +20,7 @@ class Verifier {
 
   void run() {
     for (const ParallelDim& d : func_.parallel) bind(vars_, d.var, "variable");
+    check_bindings(func_);
     block(func_.body);
   }
 
@@ -114,6 +118,8 @@ class Verifier {
       case StmtKind::check:
         return check(s.a.defined() && s.a.type() == VType{DType::boolean, 1},
                      "the condition of a check is not a scalar boolean");
+      case StmtKind::barrier:
+        return barrier();
     }
   }
 
@@ -134,10 +140,12 @@ class Verifier {
       error("loop '{}' has a variable of another type than i64", var_name(s.id));
     int64_t extent = 0;
     if (s.loop != LoopKind::serial && !is_const(s.b - s.a, &extent)) {
-      error("{} loop '{}' has no constant extent", s.loop == LoopKind::vector ? "vector" : "unrolled", var_name(s.id));
+      error("{} loop '{}' has no constant extent", name(s.loop), var_name(s.id));
     }
     access_.enter_loop(s);
+    around_.push_back(&s);
     block(s.body);
+    around_.pop_back();
     access_.leave_loop();
     vars_[static_cast<size_t>(s.id)].open = false;
     bound_.resize(first);
@@ -145,13 +153,39 @@ class Verifier {
 
   void branch(const StmtNode& s) {
     check(s.a.defined() && s.a.type() == VType{DType::boolean, 1}, "the condition of an if is not a scalar bool");
+    around_.push_back(&s);
     access_.enter_branch(s.a, true);
     block(s.body);
     access_.leave_branch();
-    if (s.other.empty()) return;
-    access_.enter_branch(s.a, false);
-    block(s.other);
-    access_.leave_branch();
+    if (!s.other.empty()) {
+      access_.enter_branch(s.a, false);
+      block(s.other);
+      access_.leave_branch();
+    }
+    around_.pop_back();
+  }
+
+  /// All threads of a block must reach a barrier equally often.
+  void barrier() {
+    const auto threads = std::ranges::find_if(
+        around_, [](const StmtNode* s) { return s->kind == StmtKind::loop && is_thread(s->loop); });
+    check(threads != around_.end(), "a barrier stands outside of loops that are bound to threads");
+    for (const StmtNode* s : around_) {
+      if (s->kind == StmtKind::if_then) {
+        if (!access_.uniform(s->a)) {
+          error("a barrier stands under an if whose condition may differ between threads: {}",
+                loop_text::expression(func_, s->a));
+        }
+        continue;
+      }
+      if (s->loop == LoopKind::vector) {
+        error("a barrier stands in vector loop '{}'; expected serial or unrolled loops", var_name(s->id));
+      }
+      if (!access_.uniform(s->a) || !access_.uniform(s->b)) {
+        error("a barrier stands in loop '{}', whose bounds may differ between threads: [{}, {})", var_name(s->id),
+              loop_text::expression(func_, s->a), loop_text::expression(func_, s->b));
+      }
+    }
   }
 
   const Buffer& buffer(int32_t id) const {
@@ -280,6 +314,7 @@ class Verifier {
   AccessChecker access_;
   std::vector<Name> vars_, regs_;
   std::vector<Bound> bound_;
+  std::vector<const StmtNode*> around_;  ///< the loops and ifs around the current statement
   int64_t order_ = 0;
   int64_t statement_ = 0;
   NodeMap<Known> known_;

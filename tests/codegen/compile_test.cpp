@@ -3,6 +3,7 @@
 
 #include "codegen/llvm/link.h"
 #include "codegen/llvm/llvm_backend.h"
+#include "exec/executor.h"
 #include "run.h"
 
 namespace kilter::testing {
@@ -142,6 +143,55 @@ TEST(Compile, NamesTheFunctionAndWhatHasNoMachineForm) {
   // The failure does not affect the next compilation.
   const LoopFunc good = add_rows(4);
   EXPECT_FALSE(compile(std::span(&good, 1), native_target()).bytes.empty());
+}
+
+TEST(Compile, CpusRefuseBlocksOfThreads) {
+  const auto refusal = [](const std::string& statements, const std::string& buffers = "") {
+    const LoopFunc f =
+        parse_loop_func("func \"f\" {\n  input x: f32[4]\n  output y: f32[4]\n" + buffers + statements + "}\n");
+    const Target target = parse_target("x86-64-v3");
+    try {
+      compile(std::span(&f, 1), target);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind(), ErrorKind::unsupported);
+      return e.message();
+    }
+    return std::string();
+  };
+  const std::string who = "kernel 'f': the back end 'llvm' does not accept it: ";
+  EXPECT_EQ(refusal("for t in [0, 4) thread_x { y[t] = x[t] }"),
+            who + "loops: limit serial, unrolled and vector, got 't' bound to thread_x");
+  EXPECT_EQ(refusal("for b in [0, 4) block_y { y[b] = x[b] }"),
+            who + "loops: limit serial, unrolled and vector, got 'b' bound to block_y");
+  EXPECT_EQ(refusal("for t in [0, 4) thread_x { y[t] = s[t] }", "  scratch s: shared f32[4]\n"),
+            who + "memory of buffers: limit global, got 's' in shared memory");
+  EXPECT_EQ(refusal("y[0] = c[0]", "  input c: constant f32[4]\n"),
+            who + "memory of buffers: limit global, got 'c' in constant memory");
+  EXPECT_EQ(refusal("for i in [0, 4) { if x[i] < 1:f32 { } else { barrier } }"), who + "barriers: limit none, got one");
+  EXPECT_EQ(refusal("for i in [0, 4) { y[i] = x[i] }"), "");
+}
+
+TEST(Compile, TheInterpreterRunsBlocksOfThreads) {
+  const LoopFunc f = parse_loop_func(
+      "func \"turn\" {\n  input x: f32[4]\n  output y: f32[4]\n  scratch s: shared f32[4]\n"
+      "  for t in [0, 4) thread_x { s[t] = x[t] barrier y[t] = s[3 - t] }\n}\n");
+  const Target target = parse_target("null");
+  const MachineCode code = compile(std::span(&f, 1), target);
+  Plan plan;
+  plan.model = "turn", plan.devices = {"null"};
+  plan.code = code.bytes.data(), plan.code_bytes = std::ssize(code.bytes), plan.entries = code.entries;
+  plan.inputs = {{"x", DType::f32, {4}}}, plan.outputs = {{"y", DType::f32, {4}}};
+  Step step;
+  step.name = "turn", step.kernel = 0;
+  step.args = {{.space = Space::input, .bytes = 16}, {.space = Space::output, .bytes = 16}};
+  plan.steps = {step};
+  add_backend_devices();
+  Instance instance(std::make_shared<const Program>(plan), std::make_shared<ThreadPool>(2));
+  std::vector<float> x{1, 2, 3, 4}, y(4);
+  const std::byte* inputs[] = {reinterpret_cast<const std::byte*>(x.data())};
+  std::byte* outputs[] = {reinterpret_cast<std::byte*>(y.data())};
+  instance.run(inputs, outputs);
+  EXPECT_EQ(y, (std::vector<float>{4, 3, 2, 1}));
 }
 
 TEST(Compile, PrintsLlvmAfterItsPasses) {

@@ -219,7 +219,28 @@ std::string version() {
   return fmt::format("LLVM {}, kernels {}", LLVM_VERSION_STRING, kKernels);
 }
 
-std::optional<Rejected> accepts(const LoopFunc& /*func*/, const Target& /*target*/) { return std::nullopt; }
+/// Returns the first statement for which a CPU has no code.
+std::optional<Rejected> refuse(const LoopFunc& func, const std::vector<Stmt>& stmts) {
+  for (const Stmt& s : stmts) {
+    if (s->kind == StmtKind::loop && is_bound(s->loop)) {
+      return Rejected{"loops", "serial, unrolled and vector",
+                      fmt::format("'{}' bound to {}", func.vars.at(static_cast<size_t>(s->id)).name, name(s->loop))};
+    }
+    if (s->kind == StmtKind::barrier) return Rejected{"barriers", "none", "one"};
+    for (const std::vector<Stmt>* inner : {&s->body, &s->other}) {
+      if (auto rejected = refuse(func, *inner)) return rejected;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Rejected> accepts(const LoopFunc& func, const Target& /*target*/) {
+  for (const Buffer& b : func.buffers) {
+    if (b.space != MemorySpace::global)
+      return Rejected{"memory of buffers", "global", fmt::format("'{}' in {} memory", b.name, name(b.space))};
+  }
+  return refuse(func, func.body);
+}
 
 }  // namespace
 

@@ -201,6 +201,8 @@ void Emitter::statement(const StmtNode& s) {
       return prefetch(s);
     case StmtKind::check:
       return check(s);
+    case StmtKind::barrier:
+      fail(ErrorKind::internal, "'{}': a barrier in code for a CPU", func_.name);  // accepts() refuses it
   }
 }
 

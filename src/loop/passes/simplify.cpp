@@ -161,6 +161,9 @@ class Simplify {
         return let(s->id, expr(s->a), s, out);
       case StmtKind::if_then:
         return branch(*s, out);
+      case StmtKind::barrier:
+        out.push_back(s);
+        return;
       default:
         break;
     }
@@ -203,7 +206,7 @@ class Simplify {
     n.a = expr(s.a);
     n.b = expr(s.b);
     const std::optional<Affine> distance = kilter::add(space_.affine(n.b), space_.affine(n.a), -1);
-    if (distance) {
+    if (distance && !is_bound(s.loop)) {  // a bound loop of one iteration still says what it is bound to
       const Affine d = space_.expanded(*distance);
       const std::optional<int64_t> high = space_.upper(d);
       if (high && *high <= 0) return;

@@ -66,6 +66,8 @@ void VectorBody::stmt(const StmtNode& s, Out& out) {
     case StmtKind::check:
       for (Copy& c : copies_) check(s, c, out);
       return;
+    case StmtKind::barrier:
+      refuse("holds a barrier");
   }
 }
 
